@@ -8,6 +8,7 @@
 #include "core/engine/influence/deep_experiment.h"
 #include "core/engine/probing/solver_problems.h"
 #include "core/engine/session/analysed_run.h"
+#include "core/engine/studies/layer_costs.h"
 #include "core/figure/axis.h"
 #include "core/figure/decimate.h"
 #include "core/figure/files/figure_files.h"
@@ -133,6 +134,12 @@ Observation observation_without_model(const PlotKind& kind, const PlotOptions& o
     RetrievalExperiment experiment(parse_influence(asked, {}).retrieval);
     work_off(experiment);
     observation.retrieval = experiment.view();
+    return observation;
+  }
+  if (has(kind.analyses, Analysis::costs)) {
+    CostMeasurement measurement;
+    work_off(measurement);
+    observation.costs = measurement.view();
     return observation;
   }
   DeepExperiment experiment;

@@ -34,8 +34,11 @@ std::vector<PlannedRun> planned_runs(const Table& table, const TableOptions& opt
 nlohmann::json rows_of(const Table& table, const std::vector<RunResult>& results) {
   nlohmann::json rows = nlohmann::json::array();
   for (const RunResult& result : results) {
-    nlohmann::json row{{"series", table.rows[result.row].series},
-                       {"x", table.rows[result.row].x},
+    const TableRow& of = table.rows[result.row];
+    const nlohmann::json place =
+        table.x_names.empty() ? nlohmann::json(of.x) : nlohmann::json(table.x_names[static_cast<std::size_t>(of.x)]);
+    nlohmann::json row{{"series", of.series},
+                       {"x", place},
                        {"seed", result.seed},
                        {"parameters", result.parameters},
                        {"checksum", result.checksum}};

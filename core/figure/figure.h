@@ -138,6 +138,7 @@ struct HeatMap {
   bool shows_numbers = false;             ///< written into the cells where all of them fit
   int digits = 2;                         ///< of the largest of these numbers; the others stop at the same place
   bool nan_is_blank = false;              ///< NaN means "nothing here" (a causal mask): left empty instead of marked
+  std::vector<bool> is_rough{};           ///< empty, or of each cell: a first estimate, which fills its middle alone
 };
 
 using Series = std::variant<Line, Scatter, Bars, HeatMap>;

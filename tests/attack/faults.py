@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
 """Lets the system refuse what the program asks for, call by call, and looks at what the program makes of it.
 
-    tests/attack/faults.py PROGRAM LIBRARY [--quick] [--seed 1] [--only train,sweep] [--calls malloc,open] [--jobs 1]
-                           [--device cuda]
+    tests/attack/faults.py PROGRAM LIBRARY [--quick] [--cases 60] [--seed 1] [--only train,sweep] [--calls malloc,open]
+                           [--jobs 1] [--device cuda]
 
 For each work (a training, a table, a plot, a window, ..) and each kind of call (tests/preload/faults.cpp is LIBRARY) the
 n-th call fails, once and from then on, for one n after the other: every n up to 300, from there on each n a seventh
-larger than the last, and 40 at random. --quick takes a few of each. Works that draw count calls of the program's own code
+larger than the last, and 40 at random. --cases and --quick take fewer. Works that draw count calls of the program's own code
 alone, as libraries for fonts and graphics drivers do not live through missing memory; the window needs a display. With
 --device cuda it is the GPU that refuses: memory, copies, launches, recorded programs, and the wait for its results.
 
@@ -155,8 +155,8 @@ def case(options, work, fault, peace, tries_again):
 
 def numbers(count, options, random_numbers):
     """Which calls of `count` fail: all of them, or a share that is told."""
-    if options.quick:
-        chosen = {1, count} | {int(count ** (i / options.quick)) for i in range(options.quick)}
+    if options.cases:
+        chosen = {1, count} | {int(count ** (i / options.cases)) for i in range(options.cases)}
         return sorted(number for number in chosen if 1 <= number <= count)
     chosen = set(range(1, min(count, 300) + 1))
     at = 300
@@ -189,7 +189,7 @@ def attack(options, work, random_numbers, pool):
             continue
         chosen = numbers(seen, options, random_numbers)
         faults = [(f"{call} {number}{how}", index) for how in ("", " on") for index, number in enumerate(chosen)]
-        if options.quick:
+        if options.cases:
             faults = faults[:len(chosen)] + faults[len(chosen)::3]
         codes, here = collections.Counter(), []
         for result, problems in pool.map(lambda one: case(options, work, one[0], peace, one[1] % 5 == 0), faults):
@@ -229,7 +229,8 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("program", type=lambda text: str(pathlib.Path(text).resolve()))
     parser.add_argument("library", type=lambda text: str(pathlib.Path(text).resolve()))
-    parser.add_argument("--quick", type=int, nargs="?", const=4, default=0, help="so many calls of each kind")
+    parser.add_argument("--cases", type=int, default=0, help="so many calls of each kind, from the first to the last")
+    parser.add_argument("--quick", action="store_true", help="four of each kind, of a few works")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--only", type=words)
     parser.add_argument("--calls", type=words)
@@ -237,6 +238,7 @@ def main():
     parser.add_argument("--jobs", type=int, default=1)
     parser.add_argument("--shown", type=int, default=20, help="faults of a kind that are written out")
     options = parser.parse_args()
+    options.cases = 4 if options.quick else options.cases
     options.calls = options.calls or list(kinds if options.device == "cpu" else gpu_kinds)
     chosen = options.only or (quick_works if options.quick else list(works))
     if "window" in chosen and not os.environ.get("DISPLAY"):

@@ -10,6 +10,7 @@
 #include "core/engine/observation/accuracy_view.h"
 #include "core/engine/observation/bisect_view.h"
 #include "core/engine/observation/blame_view.h"
+#include "core/engine/observation/cost_view.h"
 #include "core/engine/observation/depth_view.h"
 #include "core/engine/observation/forecast_view.h"
 #include "core/engine/observation/influence_view.h"
@@ -638,6 +639,32 @@ std::shared_ptr<MemoryView> memory_of(std::int64_t step) {
   return view;
 }
 
+std::shared_ptr<const CostView> costs_of() {
+  auto view = std::make_shared<CostView>();
+  view->width = 128;
+  view->layers = {
+      {"attention, RoPE",
+       "attention",
+       {64, 256, 1024},
+       {0.3, 2, 17},
+       {1e6, 6e6, 6e7},
+       {0.006, 0.008, 0.02},
+       {65536, 262144, 1048576},
+       2,
+       1},
+      {"Mamba-2",
+       "mamba2",
+       {64, 256, 1024},
+       {0.5, 1.7, 8},
+       {1e6, 4e6, 16e6},
+       {0.012, 0.009, 0.009},
+       {19840, 19840, 19840},
+       1,
+       0},
+      {"SKA", "ska", {64, 256, 1024}, {0.2, 1.1}, {1e6, 4e6}, {0.036, 0.032, 0.035}, {31000, 31000, 31000}, 1, 0}};
+  return view;
+}
+
 std::shared_ptr<const RetrievalView> retrieval_of() {
   auto view = std::make_shared<RetrievalView>();
   view->beta = 0.5;
@@ -706,6 +733,7 @@ Observation training(std::int64_t step, int heads, int rank, int length) {
   o.accuracy = accuracy_of(step);
   o.blame = blame_of(step);
   o.retrieval = retrieval_of();
+  o.costs = costs_of();
   o.microscope = microscope_of(o);
   o.bisect = bisect_of(o);
   o.over_training = over_training_of(o);
@@ -743,6 +771,7 @@ Observation seen_by(Observation o, AnalysisSet analyses) {
   if (!has(analyses, Analysis::accuracy)) o.accuracy = nullptr;
   if (!has(analyses, Analysis::blame)) o.blame = nullptr;
   if (!has(analyses, Analysis::retrieval)) o.retrieval = nullptr;
+  if (!has(analyses, Analysis::costs)) o.costs = nullptr;
   if (!has(analyses, Analysis::forces)) o.forces = nullptr;
   if (!has(analyses, Analysis::bisect)) o.bisect = nullptr;
   if (!has(analyses, Analysis::over_training)) o.over_training = nullptr;

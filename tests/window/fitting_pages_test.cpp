@@ -75,9 +75,9 @@ TEST_P(FittingPages, HaveNoEmptyPanel) {
   analysed.ask({"microscope", R"({"steps": 1})"});
   analysed.ask({"bisect", R"({"condition": "loss < 100", "until": 2})"});
   analysed.ask({"over_training", R"({"number": "loss"})"});
-  const Observation seen =
-      analysed.observe(all_analyses | Analysis::logit_lens | Analysis::transplant | Analysis::forces |
-                       Analysis::microscope | Analysis::bisect | Analysis::over_training | Analysis::retrieval);
+  const Observation seen = analysed.observe(all_analyses | Analysis::logit_lens | Analysis::transplant |
+                                            Analysis::forces | Analysis::microscope | Analysis::bisect |
+                                            Analysis::over_training | Analysis::retrieval | Analysis::costs);
   CurveStore curves;
   int pages = 0;
   for (const Workspace& workspace : workspaces()) {

@@ -18,7 +18,7 @@ std::size_t index_of_cell(const AccuracyGrid& grid, std::size_t row, std::size_t
   return (grid.bindings.size() - 1 - row) * grid.lengths.size() + column;
 }
 
-HeatMap map_of(const AccuracyGrid& grid) {
+HeatMap map_of(const AccuracyGrid& grid, std::int64_t examples) {
   HeatMap map;
   map.name = "accuracy";
   map.rows = static_cast<int>(grid.bindings.size());
@@ -26,8 +26,11 @@ HeatMap map_of(const AccuracyGrid& grid) {
   std::vector<double> cells;
   for (std::size_t row = 0; row < grid.bindings.size(); ++row) {
     map.row_labels.push_back(std::to_string(grid.bindings[grid.bindings.size() - 1 - row]));
-    for (std::size_t column = 0; column < grid.lengths.size(); ++column)
-      cells.push_back(grid.cells[index_of_cell(grid, row, column)].accuracy);
+    for (std::size_t column = 0; column < grid.lengths.size(); ++column) {
+      const AccuracyCell& cell = grid.cells[index_of_cell(grid, row, column)];
+      cells.push_back(cell.accuracy);
+      map.is_rough.push_back(cell.examples < examples);
+    }
   }
   for (const int length : grid.lengths) map.col_labels.push_back(std::to_string(length));
   map.cells = std::move(cells);
@@ -59,7 +62,7 @@ Figure grid_figure(const AccuracyView& view, const AccuracyGrid& grid) {
   figure.x.label = "length";
   figure.x.unit = "tokens";
   figure.y.label = "bindings";
-  HeatMap map = map_of(grid);
+  HeatMap map = map_of(grid, view.examples);
   for (std::size_t i = 0; i < map.col_labels.size(); ++i)
     figure.x.ticks.push_back({static_cast<double>(i), map.col_labels[i]});
   for (std::size_t i = 0; i < map.row_labels.size(); ++i)
@@ -79,7 +82,7 @@ std::string accuracy_grid_subtitle(const Observation& observation, const Selecti
   std::string text = "share of right answers";
   if (!view.is_complete)
     text += " · " + std::to_string(view.measured) + " of " + std::to_string(view.planned) + " cells with all " +
-            std::to_string(view.examples) + " sequences";
+            std::to_string(view.examples) + " sequences, the others small";
   else
     text += " on " + std::to_string(view.examples) + " sequences each";
   if (view.step != observation.step) text += " · as of step " + grouped_number(view.step);

@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "core/figure/axis.h"
-#include "views/figures/curve_store.h"
+#include "views/figures/semantic_colours.h"
 #include "views/figures/solver_inks.h"
 
 namespace afterglow {
@@ -192,11 +192,12 @@ Figure cost_figure(std::size_t number, const CostView& costs) {
   for (const LayerCost& layer : costs.layers) {
     const std::vector<double>& values = layer.*part.values;
     if (values.empty()) continue;
+    const std::vector<double> lengths(layer.tokens.begin(), layer.tokens.begin() + static_cast<long>(values.size()));
     Line line;
     line.name = layer.name;
     line.ink = layer_ink(layer.kind);
     line.dash = Dash::solid;
-    line.curve = {layer.tokens, values, nullptr};
+    line.curve = {lengths, values, nullptr};
     figure.series.emplace_back(line);
     if (part.growth == nullptr) continue;
     const double growth = layer.*part.growth;
@@ -204,12 +205,28 @@ Figure cost_figure(std::size_t number, const CostView& costs) {
     line.is_quiet = true;  // named in the table alone: the subtitle says what the dashes are
     line.dash = Dash::dashed;
     std::vector<double> expected;
-    for (const double tokens : layer.tokens)
-      expected.push_back(values.back() * std::pow(tokens / layer.tokens.back(), growth));
-    line.curve = {layer.tokens, expected, nullptr};
+    for (const double tokens : lengths) expected.push_back(values.back() * std::pow(tokens / lengths.back(), growth));
+    line.curve = {lengths, expected, nullptr};
     figure.series.emplace_back(std::move(line));
   }
   return figure;
+}
+
+std::string costs_subtitle(const Observation& observation, const Selection&) {
+  const CostView* costs = observation.costs.get();
+  if (!costs || costs->layers.empty()) return why_not_yet(observation, "measured on this machine within seconds");
+  return "on this machine, one thread of the processor · d " + std::to_string(costs->width) +
+         " · dashed: as Echo's table 1 says";
+}
+
+std::vector<Figure> costs_figures(const Observation& observation, const Selection&, CurveStore&) {
+  std::vector<Figure> figures;
+  for (std::size_t number = 0; observation.costs && number < std::size(cost_parts); ++number) {
+    figures.push_back(cost_figure(number, *observation.costs));
+    figures.back().id = "costs_" + std::string(1, static_cast<char>('a' + number));
+    figures.back().subtitle.clear();  // the panel says it of all four
+  }
+  return figures;
 }
 
 }  // namespace afterglow

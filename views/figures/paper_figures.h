@@ -3,12 +3,15 @@
 #pragma once
 #include <cstdint>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "core/engine/observation/cost_view.h"
 #include "core/engine/observation/observation.h"
 #include "core/engine/observation/study_view.h"
 #include "core/figure/figure.h"
+#include "views/figures/curve_store.h"
+#include "views/figures/selection.h"
 
 namespace afterglow {
 
@@ -32,5 +35,8 @@ Figure regularisation_figure(std::size_t number, std::span<const RunCurves> runs
 /// that decoding carries (2), what a training pass holds (3). Dashed: the power of T that the table names, through the
 /// last point; of the last one it names none.
 Figure cost_figure(std::size_t number, const CostView& costs);
+/// The four of them, as the window measures them.
+std::string costs_subtitle(const Observation& observation, const Selection& selection);
+std::vector<Figure> costs_figures(const Observation& observation, const Selection& selection, CurveStore& curves);
 
 }  // namespace afterglow

@@ -55,6 +55,7 @@ std::vector<Workspace> layouts() {
         {1, {{"temporal_modes", 0.9}, {"forecast", 1.2}}}},
        LayerTrait::training_memory | LayerTrait::series},
       {"phase_map", "Phase map", {{1, {{"phase_map"}}}}},
+      {"costs", "Cost", {{1, {{"costs"}}}}},
   };
 }
 

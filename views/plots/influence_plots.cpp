@@ -2,6 +2,7 @@
 #include <array>
 
 #include "views/figures/influence_figures.h"
+#include "views/figures/paper_figures.h"
 #include "views/plots/families.h"
 
 namespace afterglow {
@@ -55,6 +56,14 @@ constexpr std::array influence_rows{
              .subtitle = selective_retrieval_subtitle,
              .prepare = selective_retrieval_figures,
              .needs = LayerTrait::feedback,
+             .needs_model = false},
+    PlotKind{.id = "costs",
+             .title = "Cost of length",
+             .about = "Time and memory of attention, Mamba-2 and SKA over the length, measured on this machine.",
+             .analyses = set_of(Analysis::costs),
+             .subtitle = costs_subtitle,
+             .prepare = costs_figures,
+             .smallest = {250, 170},
              .needs_model = false},
 };
 
@@ -246,7 +255,19 @@ constexpr std::array influence_cards{
                 "the source.",
                 "Sessa, corollary K.21",
                 nullptr,
-                {"profile p_t", "token t + 1"}}};
+                {"profile p_t", "token t + 1"}},
+    FormulaCard{
+        "costs",
+        "Cost of length",
+        "T^2 d,  T d,  T r^2/S + r^3",
+        "What a longer sequence costs: a pass there and back, one more token behind so many, what is carried from "
+        "token "
+        "to token, what a pass keeps. The three layers of the transfer study, one sequence in float32, processor time "
+        "of one thread. Dashed: the power of T that the table names, through the last point; short sequences lie above "
+        "it where what does not grow with T still counts.",
+        "Echo, table 1",
+        nullptr,
+        {"tokens T", "time of a pass", "time of a token", "state of a sequence", "memory of a pass"}}};
 
 }  // namespace
 

@@ -23,15 +23,16 @@ enum class Analysis : unsigned {
   patch = 256,      ///< clean values put into a corrupted run, cell by cell: seconds to minutes
   ablation = 512,   ///< each part of the model switched off in turn
   logit_lens = 1024,
-  readout = 2048,         ///< what can be read out of the state after each token
-  transplant = 4096,      ///< the state of one sequence in the other
-  blame = 8192,           ///< the training repeated without one batch after the other
-  accuracy = 16384,       ///< right answers over tasks, bindings and lengths: seconds to minutes
-  retrieval = 32768,      ///< theorem 12's network with written weights; it belongs to no run
-  forces = 65536,         ///< where the next step moves the eigenvalues
-  microscope = 131072,    ///< two trainings in lockstep that differ in one thing
-  bisect = 262144,        ///< when a condition begins to hold, with one block frozen at a time
-  over_training = 524288  ///< one number of every kept state of the run
+  readout = 2048,          ///< what can be read out of the state after each token
+  transplant = 4096,       ///< the state of one sequence in the other
+  blame = 8192,            ///< the training repeated without one batch after the other
+  accuracy = 16384,        ///< right answers over tasks, bindings and lengths: seconds to minutes
+  retrieval = 32768,       ///< theorem 12's network with written weights; it belongs to no run
+  forces = 65536,          ///< where the next step moves the eigenvalues
+  microscope = 131072,     ///< two trainings in lockstep that differ in one thing
+  bisect = 262144,         ///< when a condition begins to hold, with one block frozen at a time
+  over_training = 524288,  ///< one number of every kept state of the run
+  costs = 1048576          ///< time and memory of three mixers over the length; it belongs to no run
 };
 constexpr Analysis last_analysis = Analysis::race;
 
@@ -46,7 +47,7 @@ constexpr bool has(AnalysisSet analyses, Analysis one) { return (analyses & set_
 constexpr AnalysisSet all_analyses = 2 * set_of(last_analysis) - 1;
 /// Its place among all that there are, 0 for the first.
 constexpr std::size_t place_of(Analysis one) { return static_cast<std::size_t>(std::countr_zero(set_of(one))); }
-constexpr std::size_t analysis_count = place_of(Analysis::over_training) + 1;
+constexpr std::size_t analysis_count = place_of(Analysis::costs) + 1;
 
 constexpr std::array<std::int64_t, analysis_count> no_steps() {
   std::array<std::int64_t, analysis_count> steps{};
@@ -79,6 +80,7 @@ struct TransplantView;    ///< causes_view.h: the state of one sequence in the o
 struct MemoryView;        ///< memory_view.h: the memory of training, and who reads its tokens
 struct AccuracyView;      ///< accuracy_view.h: right answers over tasks, bindings and lengths
 struct RetrievalView;     ///< influence_view.h: the network of theorem 12 beside diffuse stacks
+struct CostView;          ///< cost_view.h: what token mixers cost over the length of their sequence
 
 /// What is to be expected of one before it begins.
 struct AnalysisWork {
@@ -118,6 +120,7 @@ struct AnalysisResults {
   std::shared_ptr<const ReadoutView> readout;
   std::shared_ptr<const TransplantView> transplant;
   std::shared_ptr<const RetrievalView> retrieval;
+  std::shared_ptr<const CostView> costs;
 };
 
 }  // namespace afterglow

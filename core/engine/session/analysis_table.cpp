@@ -14,6 +14,7 @@
 #include "core/engine/session/asked_analysis.h"
 #include "core/engine/session/causes_analyses.h"
 #include "core/engine/session/measured_analysis.h"
+#include "core/engine/studies/layer_costs.h"
 
 namespace afterglow {
 
@@ -342,6 +343,31 @@ class RetrievalAnalysis final : public RunAnalysis {
   bool is_awaited_ = true;
 };
 
+/// What mixers cost on this machine: found once, whatever the run's model and step, and shown as it comes.
+class CostAnalysis final : public RunAnalysis {
+ public:
+  explicit CostAnalysis(AnalysisSubject&) {}
+  bool is_current() const override { return measurement_.is_complete(); }
+  bool is_answered() const override { return measurement_.share_done() > 0; }
+  std::int64_t made_at() const override { return -1; }  // of no step
+  bool has_news() const override { return has_news_; }
+  void advance(const AnalysisResults&) override {
+    const std::shared_ptr<const CostView> before = measurement_.view();
+    measurement_.advance();
+    has_news_ = measurement_.view() != before;
+  }
+  void update(const AnalysisResults& found) override {
+    while (!is_current()) advance(found);
+  }
+  void publish(AnalysisResults& results) const override { results.costs = measurement_.view(); }
+  void forget(std::int64_t) override {}
+  void ask_again() override {}
+
+ private:
+  CostMeasurement measurement_;
+  bool has_news_ = false;
+};
+
 template <class OfTokens>
 std::unique_ptr<RunAnalysis> make(AnalysisSubject& subject) {
   return reads_tokens(subject) ? std::make_unique<OfTokens>(subject) : nullptr;
@@ -379,6 +405,7 @@ constexpr std::array table{
                  make_of_any<OverTrainingAnalysis>},
     AnalysisInfo{Analysis::retrieval, "retrieval", AnalysisCost::piecewise, 0, 3, nullptr,
                  make_of_any<RetrievalAnalysis>},
+    AnalysisInfo{Analysis::costs, "costs", AnalysisCost::piecewise, 0, 3, nullptr, make_of_any<CostAnalysis>},
     AnalysisInfo{Analysis::phase_map, "phase map", AnalysisCost::piecewise, 0, 3, work_of_phase_map,
                  make_of_any<PhaseMapAnalysis>},
 };

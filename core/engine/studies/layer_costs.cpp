@@ -1,9 +1,8 @@
-// Passes over whole sequences, then one long sequence token by token.
+// Passes over whole sequences, and one long sequence token by token.
 #include "core/engine/studies/layer_costs.h"
 
 #include <algorithm>
 #include <ctime>
-#include <memory>
 #include <nlohmann/json.hpp>
 #include <span>
 #include <string>
@@ -19,7 +18,7 @@ namespace {
 
 using nlohmann::json;
 
-constexpr int repeats = 5;
+constexpr std::size_t repeats = 5;
 constexpr std::int64_t timed_tokens = 32, distinct_tokens = 251;
 
 struct Measured {
@@ -33,9 +32,11 @@ constexpr Measured layers[] = {
 
 /// A layer with weights, gradients and a tape of its own.
 struct Bench {
-  Bench(const std::string& kind_name, json config, std::int64_t tokens, std::int64_t width)
+  Bench(const char* text, std::int64_t tokens, std::int64_t width)
       : backend(make_cpu_backend(1)), arena(*backend), tape(*backend, arena), shape{1, tokens, width} {
-    const LayerKind& kind = *find_layer_kind(kind_name);
+    json config = json::parse(text);
+    const LayerKind& kind = *find_layer_kind(config.at("kind").get<std::string>());
+    config.erase("kind");
     config[kind.width_field] = width;
     layer = kind.make(config, ParameterScope(store, "layer"));
     store.allocate(*backend, DType::f32);
@@ -61,68 +62,111 @@ struct Bench {
   std::vector<double> x;
 };
 
-/// Of this process, which works in one thread: what else runs on the machine adds little.
-double processor_ms() { return 1e3 * static_cast<double>(std::clock()) / CLOCKS_PER_SEC; }
-
-void measure_pass(Bench& bench, LayerCost& cost) {
-  std::vector<double> times;
-  for (int i = 0; i <= repeats; ++i) {
-    bench.tape.begin(true);
-    const Var x = bench.input();
-    const double start = processor_ms();
-    const Var y = bench.layer->forward(bench.tape, x, {});
-    const Tensor upstream = bench.tape.scratch(y.shape(), DType::f32);
-    bench.backend->fill(upstream, 1.0);
-    bench.tape.backward(y, upstream);
-    if (i > 0) times.push_back(processor_ms() - start);  // the first one allocates
-  }
-  cost.pass_ms.push_back(*std::ranges::min_element(times));
-  cost.pass_bytes.push_back(static_cast<double>(bench.arena.used()));
-}
-
-/// Reads tokens up to the longest length; those just before each length are timed together, as a single one takes less
-/// than the clock tells.
-void measure_steps(Bench& bench, const CostPlan& plan, LayerCost& cost) {
-  LayerState state = bench.layer->make_state(*bench.backend, DType::f32, 1);
-  std::int64_t read = 0;
-  const auto read_on = [&](std::int64_t until) {
-    for (; read < until; ++read) {
-      bench.tape.begin(false);
-      bench.layer->step(bench.tape, bench.token(read), state);
-    }
-  };
-  for (const std::int64_t tokens : plan.tokens) {
-    const std::int64_t timed = std::min(timed_tokens, tokens - read);
-    read_on(tokens - timed);
-    const double start = processor_ms();
-    read_on(tokens);
-    cost.step_ms.push_back((processor_ms() - start) / static_cast<double>(timed));
-    cost.state_bytes.push_back(static_cast<double>(state.bytes()));
-  }
+/// Of this thread, in which such a back end works: what else runs on the machine adds little.
+double processor_ms() {
+  timespec now{};
+  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
+  return 1e3 * static_cast<double>(now.tv_sec) + 1e-6 * static_cast<double>(now.tv_nsec);
 }
 
 }  // namespace
 
-CostView layer_costs(const CostPlan& plan, const StudyProgress& progress) {
-  CostView view{plan.width, {}};
-  for (const Measured& measured : layers) {
-    json config = json::parse(measured.config);
-    LayerCost cost{measured.name, config.at("kind"), {}, {}, {}, {}, {}, measured.pass_growth, measured.step_growth};
-    config.erase("kind");
-    cost.tokens.assign(plan.tokens.begin(), plan.tokens.end());
-    for (const std::int64_t tokens : plan.tokens) {
-      if (!plan.measures_passes) break;
-      Bench bench(cost.kind, config, tokens, plan.width);
-      measure_pass(bench, cost);
-    }
-    if (plan.measures_steps) {
-      Bench bench(cost.kind, config, distinct_tokens, plan.width);
-      measure_steps(bench, plan, cost);
-    }
-    view.layers.push_back(std::move(cost));
-    progress(static_cast<double>(view.layers.size()) / std::size(layers));
+struct CostMeasurement::Pass : Bench {
+  using Bench::Bench;
+  std::vector<double> times;
+
+  void run() {
+    tape.begin(true);
+    const Var in = input();
+    const double start = processor_ms();
+    const Var y = layer->forward(tape, in, {});
+    const Tensor upstream = tape.scratch(y.shape(), DType::f32);
+    backend->fill(upstream, 1.0);
+    tape.backward(y, upstream);
+    times.push_back(processor_ms() - start);
   }
-  return view;
+};
+
+struct CostMeasurement::Steps : Bench {
+  using Bench::Bench;
+  LayerState state = layer->make_state(*backend, DType::f32, 1);
+  std::int64_t read = 0;
+
+  void read_on(std::int64_t until) {
+    for (; read < until; ++read) {
+      tape.begin(false);
+      layer->step(tape, token(read), state);
+    }
+  }
+};
+
+CostMeasurement::CostMeasurement(CostPlan plan) : plan_(std::move(plan)), reading_(std::size(layers)) {
+  now_.width = plan_.width;
+  for (const Measured& layer : layers) {
+    now_.layers.push_back(
+        {layer.name, json::parse(layer.config).at("kind"), {}, {}, {}, {}, {}, layer.pass_growth, layer.step_growth});
+    now_.layers.back().tokens.assign(plan_.tokens.begin(), plan_.tokens.end());
+  }
+  for (std::size_t place = 0; place < plan_.tokens.size(); ++place) {
+    for (std::size_t layer = 0; layer < std::size(layers); ++layer) {
+      if (plan_.measures_passes) works_.push_back({layer, place, true});
+      if (plan_.measures_steps) works_.push_back({layer, place, false});
+    }
+  }
+  view_ = std::make_shared<const CostView>(now_);
+}
+
+CostMeasurement::~CostMeasurement() = default;
+
+double CostMeasurement::share_done() const {
+  return works_.empty() ? 1.0 : static_cast<double>(next_) / static_cast<double>(works_.size());
+}
+
+bool CostMeasurement::advance() {
+  if (is_complete()) return false;
+  const Work& work = works_[next_];
+  if (work.is_pass ? pass_again(work) : read_on(work)) return true;
+  ++next_;
+  view_ = std::make_shared<const CostView>(now_);
+  return !is_complete();
+}
+
+/// False when there have been enough.
+bool CostMeasurement::pass_again(const Work& work) {
+  if (!pass_) pass_ = std::make_unique<Pass>(layers[work.layer].config, plan_.tokens[work.place], plan_.width);
+  pass_->run();
+  if (pass_->times.size() <= repeats) return true;
+  LayerCost& cost = now_.layers[work.layer];
+  cost.pass_ms.push_back(*std::min_element(pass_->times.begin() + 1, pass_->times.end()));  // the first one allocates
+  cost.pass_bytes.push_back(static_cast<double>(pass_->arena.used()));
+  pass_.reset();
+  return false;
+}
+
+/// False at the length itself. The tokens just before it are timed together, as a single one takes less than the clock
+/// tells.
+bool CostMeasurement::read_on(const Work& work) {
+  std::unique_ptr<Steps>& steps = reading_[work.layer];
+  if (!steps) steps = std::make_unique<Steps>(layers[work.layer].config, distinct_tokens, plan_.width);
+  const std::int64_t tokens = plan_.tokens[work.place], timed = std::min(timed_tokens, tokens - steps->read);
+  if (steps->read < tokens - timed) {
+    steps->read_on(std::min(tokens - timed, steps->read + timed_tokens));
+    return true;
+  }
+  const double start = processor_ms();
+  steps->read_on(tokens);
+  LayerCost& cost = now_.layers[work.layer];
+  cost.step_ms.push_back((processor_ms() - start) / static_cast<double>(timed));
+  cost.state_bytes.push_back(static_cast<double>(steps->state.bytes()));
+  if (work.place + 1 == plan_.tokens.size()) steps.reset();
+  return false;
+}
+
+CostView layer_costs(const CostPlan& plan, const StudyProgress& progress) {
+  CostMeasurement measurement(plan);
+  while (measurement.advance()) progress(measurement.share_done());
+  progress(1);
+  return *measurement.view();
 }
 
 }  // namespace afterglow

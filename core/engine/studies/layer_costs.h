@@ -1,6 +1,7 @@
 // Echo's table 1, measured: what attention, Mamba-2 and SKA cost over the length of the sequence.
 #pragma once
 #include <cstdint>
+#include <memory>
 #include <vector>
 
 #include "core/engine/observation/cost_view.h"
@@ -14,9 +15,42 @@ struct CostPlan {
   bool measures_passes = true, measures_steps = true;            ///< lists of what is not measured stay empty
 };
 
-/// The layers of the transfer study at their start values, SKA in chunk mode as language models train it (Echo 3.2.2).
-/// Times are processor time: the shortest of five passes, the mean of the last 32 tokens. They depend on the machine;
-/// bytes do not.
+/// The layers of the transfer study at their start values, SKA in chunk mode as language models train it (Echo 3.2.2),
+/// on one thread of the CPU. Times are processor time of the calling thread: the shortest of five passes, the mean of
+/// the last 32 tokens. They depend on the machine; bytes do not.
+class CostMeasurement {
+ public:
+  explicit CostMeasurement(CostPlan plan = {});
+  ~CostMeasurement();
+  /// One pass over a sequence, or a few tokens of one that is read token by token; false when all is known. Short
+  /// sequences come first, so that every layer is soon there.
+  bool advance();
+  bool is_complete() const { return next_ == works_.size(); }
+  /// What is known so far; never null.
+  const std::shared_ptr<const CostView>& view() const { return view_; }
+  double share_done() const;
+
+ private:
+  struct Pass;
+  struct Steps;
+  /// A layer's passes over one length, or its tokens up to it.
+  struct Work {
+    std::size_t layer, place;  ///< in the view, in the plan's lengths
+    bool is_pass;
+  };
+  bool pass_again(const Work& work);
+  bool read_on(const Work& work);
+
+  CostPlan plan_;
+  std::vector<Work> works_;
+  std::size_t next_ = 0;
+  std::unique_ptr<Pass> pass_;                   // of the length that is measured
+  std::vector<std::unique_ptr<Steps>> reading_;  // of each layer
+  CostView now_;
+  std::shared_ptr<const CostView> view_;
+};
+
+/// The whole of it at once.
 CostView layer_costs(const CostPlan& plan, const StudyProgress& progress);
 
 }  // namespace afterglow

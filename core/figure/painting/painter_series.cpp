@@ -45,7 +45,9 @@ class HeatPainter {
     const double top = p_.layout.y.to_canvas(first_row - 0.5),
                  bottom = p_.layout.y.to_canvas(first_row + rows * row_step - 0.5);
     p_.canvas.color_grid({left, top, right - left, bottom - top}, rows, cols, cells);
-    if (map_.shows_numbers && row_step == 1 && col_step == 1) draw_numbers(first_row, last_row, first_col, last_col);
+    if (row_step > 1 || col_step > 1) return;
+    if (!map_.is_rough.empty()) shrink_rough_cells(first_row, last_row, first_col, last_col);
+    if (map_.shows_numbers) draw_numbers(first_row, last_row, first_col, last_col);
   }
 
  private:
@@ -54,11 +56,27 @@ class HeatPainter {
     return {cell(std::floor(range.low + 0.5)), cell(std::ceil(range.high + 0.5))};
   }
 
+  double cell_width() const { return p_.layout.x.to_canvas(1) - p_.layout.x.to_canvas(0); }
+  double cell_height() const { return std::abs(p_.layout.y.to_canvas(1) - p_.layout.y.to_canvas(0)); }
+
+  /// Frames them in the colour behind the map; what is left keeps its own, which says how much.
+  void shrink_rough_cells(int first_row, int last_row, int first_col, int last_col) {
+    const double width = cell_width(), height = cell_height(), edge = 0.15 * std::min(width, height);
+    for (int row = first_row; row < last_row; ++row) {
+      for (int col = first_col; col < last_col; ++col) {
+        const auto cell = static_cast<std::size_t>(row * map_.cols + col);
+        if (cell >= map_.is_rough.size() || !map_.is_rough[cell] || std::isnan(map_.cells[cell])) continue;
+        const Rect inside{p_.layout.x.to_canvas(col) - (width - edge) / 2,
+                          p_.layout.y.to_canvas(row) - (height - edge) / 2, width - edge, height - edge};
+        p_.canvas.stroke_rect(inside, 0, {p_.theme.panel, edge});
+      }
+    }
+  }
+
   /// Into every cell, somewhat smaller where one of them is wide, or into none.
   void draw_numbers(int first_row, int last_row, int first_col, int last_col) {
     constexpr double least = 0.7;  // of the size of ticks
-    const double width = p_.layout.x.to_canvas(1) - p_.layout.x.to_canvas(0),
-                 height = std::abs(p_.layout.y.to_canvas(1) - p_.layout.y.to_canvas(0));
+    const double width = cell_width(), height = cell_height();
     double largest = 0;
     for (const double value : map_.cells.span())
       largest = std::max(largest, std::isfinite(value) ? std::abs(value) : 0.0);

@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 
 namespace afterglow {
@@ -35,6 +36,25 @@ TEST(LayerCosts, StatesAndMemoryGrowAsTheTableSays) {
   EXPECT_GT(attention.state_bytes[2], 1.9 * attention.state_bytes[1]);
   for (const double bytes : ska.state_bytes) EXPECT_EQ(bytes, 4 * (2 * 24 * 24 + 32 * 24 + 24 + 1) * 4.0);
   for (const double bytes : mamba.state_bytes) EXPECT_EQ(bytes, mamba.state_bytes[0]);
+}
+
+TEST(LayerCosts, ShortSequencesOfEveryLayerAreThereFirst) {
+  CostMeasurement measurement({.tokens = {16, 64}});
+  EXPECT_TRUE(measurement.view()->layers.front().pass_ms.empty());
+  const auto all_have = [&](std::size_t count) {
+    return std::ranges::all_of(measurement.view()->layers, [&](const LayerCost& layer) {
+      return layer.pass_ms.size() == count && layer.state_bytes.size() == count;
+    });
+  };
+  int pieces = 0;
+  while (!all_have(1) && measurement.advance()) ++pieces;
+  EXPECT_TRUE(all_have(1)) << "before any layer has the longer one whole";
+  EXPECT_DOUBLE_EQ(measurement.share_done(), 0.5);
+  EXPECT_EQ(pieces, 3 * (6 + 1)) << "six passes and one reading of each";
+  while (measurement.advance()) {
+  }
+  EXPECT_TRUE(all_have(2) && measurement.is_complete());
+  EXPECT_FALSE(measurement.advance());
 }
 
 TEST(LayerCosts, MeasureOnlyWhatIsAskedFor) {

@@ -74,6 +74,20 @@ TEST(RenderFigure, SharesKeepTwoDigitsBesideAWholeOne) {
   EXPECT_TRUE(canvas.shows("0.38"));
 }
 
+TEST(RenderFigure, RoughCellsAreFramedInTheColourBehindTheMap) {
+  HeatMap map = numbered_row({0.5, 0.7, 0.9});
+  const std::size_t others = drawn(map, 400).frames.size();
+  map.is_rough = {false, true, false};
+  const RecordingCanvas canvas = drawn(map, 400);
+  ASSERT_EQ(canvas.frames.size(), others + 1);
+  const Rect grid = canvas.grids.front().rect;
+  const auto is_inside = [&](const Rect& frame) {
+    return frame.x > grid.x + grid.width / 3 && frame.x + frame.width < grid.x + grid.width * 2 / 3 &&
+           frame.y > grid.y && frame.y + frame.height < grid.y + grid.height;
+  };
+  EXPECT_EQ(std::ranges::count_if(canvas.frames, is_inside), 1) << "in the second of three cells";
+}
+
 TEST(RenderFigure, ABlankCellHasNoNumber) {
   HeatMap map = numbered_row({0.5, std::numeric_limits<double>::quiet_NaN()});
   const auto says_so = [&](bool is_blank) {

@@ -26,6 +26,7 @@ TEST(AccuracyFigures, HarderCellsLieAboveAndToTheRight) {
       EXPECT_EQ(std::to_string(cell->length), map.col_labels[static_cast<std::size_t>(column)]);
       const double shown = map.cells[static_cast<std::size_t>(row * map.cols + column)];
       EXPECT_TRUE(std::isnan(cell->accuracy) ? std::isnan(shown) : shown == cell->accuracy);
+      EXPECT_EQ(map.is_rough[static_cast<std::size_t>(row * map.cols + column)], cell->examples < o.accuracy->examples);
     }
   }
   EXPECT_EQ(cell_at(grid, -0.6, 0), nullptr);

@@ -23,6 +23,13 @@ TEST(CostFigure, DashedLinesGoThroughTheLastPointWithThePowerOfTheTable) {
   EXPECT_EQ(memory.id, "echo_table1_d");
 }
 
+TEST(CostFigure, ACurveEndsWhereTheMeasurementIs) {
+  const CostView costs{64, {{"SKA", "ska", {10, 20, 40}, {1, 2}, {1, 2}, {}, {}, 1, 0}}};
+  const Figure pass = cost_figure(0, costs);
+  EXPECT_EQ(series<Line>(pass, "SKA").curve.x.size(), 2u);
+  EXPECT_EQ(heights(series<Line>(pass, "SKA, ∝ T")), (std::vector<double>{1, 2}));
+}
+
 TEST(CostFigure, LeavesOutWhatWasNotMeasured) {
   EXPECT_TRUE(cost_figure(1, {64, {{"SKA", "ska", {10}, {1}, {1}, {}, {}, 1, 0}}}).series.empty());
 }
