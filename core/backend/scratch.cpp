@@ -24,16 +24,16 @@ pthread_key_t key_of(void (*free_all)(void*)) {
 }  // namespace
 
 std::byte* ScratchBuffer::grow(std::size_t bytes) {
-  auto* const larger = static_cast<std::byte*>(::operator new (bytes, buffer_alignment));
+  auto* const larger = static_cast<std::byte*>(::operator new(bytes, buffer_alignment));
   if (!memory_) {
     const pthread_key_t key = key_of(free_all);
     next_ = static_cast<ScratchBuffer*>(pthread_getspecific(key));
     if (pthread_setspecific(key, this) != 0) {
-      ::operator delete (larger, buffer_alignment);
+      ::operator delete(larger, buffer_alignment);
       throw std::bad_alloc();
     }
   }
-  ::operator delete (memory_, buffer_alignment);
+  ::operator delete(memory_, buffer_alignment);
   memory_ = larger;
   size_ = bytes;
   return memory_;
@@ -41,7 +41,7 @@ std::byte* ScratchBuffer::grow(std::size_t bytes) {
 
 void ScratchBuffer::free_all(void* first) {
   for (auto* buffer = static_cast<ScratchBuffer*>(first); buffer; buffer = buffer->next_) {
-    ::operator delete (buffer->memory_, buffer_alignment);
+    ::operator delete(buffer->memory_, buffer_alignment);
     buffer->memory_ = nullptr;
     buffer->size_ = 0;
   }

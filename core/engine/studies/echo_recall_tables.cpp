@@ -59,6 +59,7 @@ const std::vector<Mixer>& mixers() {
                                       {"SKA, action mask, K 1", "ssm-ska", {"mode=masked", "K=1"}},
                                       {"SKA, every token", "ssm-ska"},
                                       {"SKA, every token, η 2.5", "ssm-ska", {"eta=2.5"}},
+                                      {"SKA, every token, K 1", "ssm-ska", {"K=1"}},
                                       {"Mamba-2", "ssm", {}, false},
                                       {"Mamba-3", "ssm3", {}, false},
                                       {"softmax attention", "ssm-attn"}};

@@ -346,25 +346,51 @@ double TokenObjective::evaluate_recurrent(Tape& tape, std::uint64_t seed, std::i
   return count.share();
 }
 
-AnswerScore TokenObjective::answers(Tape& tape, std::uint64_t seed, std::int64_t examples, const Task* other) {
-  constexpr double least = 1e-37;  // what float32 still holds
-  const auto words = static_cast<std::size_t>(model_.vocab());
-  double loss = 0, right = 0, near = 0, asked = 0;
-  ask(tape, seed, examples, source_of(other), [&](const CrossEntropy& result, std::span<const std::int32_t> targets) {
-    const std::vector<double> all = to_host(tape.backend(), result.probabilities);
+namespace {
+
+/// Of every answer that was asked for: its probability, and how many words were held likelier.
+class AnswerRanks {
+ public:
+  template <class T>
+  void add(std::span<const T> probabilities, std::span<const std::int32_t> targets) {
+    const std::size_t words = probabilities.size() / targets.size();
     for (std::size_t place = 0; place < targets.size(); ++place) {
       if (targets[place] < 0) continue;
-      const std::span<const double> row(all.data() + place * words, words);
-      const double own = row[static_cast<std::size_t>(targets[place])];
-      const auto above = std::ranges::count_if(row, [&](double other) { return other > own; });
-      loss -= std::log(std::max(own, least));
-      right += above < 1 ? 1 : 0;
-      near += above < 5 ? 1 : 0;
-      ++asked;
+      const std::span<const T> row = probabilities.subspan(place * words, words);
+      const T own = row[static_cast<std::size_t>(targets[place])];
+      std::int32_t above = 0;
+      for (const T other : row) above += other > own ? 1 : 0;
+      loss_ -= std::log(std::max(static_cast<double>(own), least));
+      right_ += above < 1 ? 1 : 0;
+      near_ += above < 5 ? 1 : 0;
+      ++asked_;
     }
+  }
+  AnswerScore score() const {
+    if (asked_ == 0) return {};
+    return {right_ / asked_, near_ / asked_, std::exp(loss_ / asked_)};
+  }
+
+ private:
+  static constexpr double least = 1e-37;  // what float32 still holds
+  double loss_ = 0, right_ = 0, near_ = 0, asked_ = 0;
+};
+
+}  // namespace
+
+AnswerScore TokenObjective::answers(Tape& tape, std::uint64_t seed, std::int64_t examples, const Task* other) {
+  AnswerRanks ranks;
+  std::vector<float> singles;  // half a gigabyte of a large vocabulary, kept from batch to batch
+  std::vector<double> doubles;
+  ask(tape, seed, examples, source_of(other), [&](const CrossEntropy& result, std::span<const std::int32_t> targets) {
+    const auto add = [&]<class T>(std::vector<T>& values) {
+      values.resize(static_cast<std::size_t>(result.probabilities.elements()));
+      tape.backend().download(values.data(), result.probabilities);
+      ranks.add(std::span<const T>(values), targets);
+    };
+    result.probabilities.dtype == DType::f64 ? add(doubles) : add(singles);
   });
-  if (asked == 0) return {};
-  return {right / asked, near / asked, std::exp(loss / asked)};
+  return ranks.score();
 }
 
 }  // namespace
