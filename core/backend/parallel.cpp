@@ -4,9 +4,11 @@
 #include <algorithm>
 #include <atomic>
 #include <condition_variable>
+#include <exception>
 #include <mutex>
 #include <system_error>
 #include <thread>
+#include <utility>
 #include <vector>
 
 namespace afterglow {
@@ -29,9 +31,16 @@ struct ThreadPool::State {
   const void* context = nullptr;
   std::int64_t count = 0;
   std::atomic<std::int64_t> next{0};
+  std::exception_ptr failure;  // of the first body that threw
 
   void work() {
-    for (std::int64_t i = next.fetch_add(1); i < count; i = next.fetch_add(1)) body(context, i);
+    try {
+      for (std::int64_t i = next.fetch_add(1); i < count; i = next.fetch_add(1)) body(context, i);
+    } catch (...) {
+      next = count;
+      const std::lock_guard lock(mutex);
+      if (!failure) failure = std::current_exception();
+    }
   }
 
   void serve() {
@@ -98,6 +107,7 @@ void ThreadPool::run(std::int64_t count, void (*body)(const void*, std::int64_t)
   std::unique_lock lock(state.mutex);
   state.open = false;
   state.finished.wait(lock, [&] { return state.taking_part == 0; });
+  if (state.failure) std::rethrow_exception(std::exchange(state.failure, nullptr));
 }
 
 }  // namespace afterglow

@@ -3,7 +3,9 @@
 #include <pthread.h>
 
 #include <atomic>
+#include <new>
 #include <numeric>
+#include <thread>
 #include <vector>
 
 #include "core/backend/parallel.h"
@@ -46,6 +48,35 @@ TEST_P(ThreadPoolTest, SurvivesManyShortLoops) {
     total += std::accumulate(squares.begin(), squares.end(), std::int64_t{0});
   }
   EXPECT_EQ(total, 20000 * 5);
+}
+
+// What the body refers to is gone when the exception has left: no thread may still be in it.
+TEST_P(ThreadPoolTest, AnExceptionLeavesWhenNobodyWorksAnyMore) {
+  ThreadPool pool(GetParam());
+  std::atomic<int> inside = 0;
+  for (int loop = 0; loop < 500; ++loop) {
+    const auto body = [&](std::int64_t i) {
+      ++inside;
+      if (i == loop % 8) {
+        --inside;
+        throw i;
+      }
+      for (int look = 0; look < 20; ++look) std::this_thread::yield();
+      --inside;
+    };
+    std::int64_t thrown = -1;
+    try {
+      pool.for_each(64, body);
+    } catch (const std::int64_t piece) {
+      thrown = piece;
+    }
+    EXPECT_EQ(thrown, loop % 8);
+    EXPECT_EQ(inside, 0);
+  }
+  std::atomic<int> calls = 0;
+  EXPECT_THROW(pool.for_each(9, [](std::int64_t) { throw std::bad_alloc(); }), std::bad_alloc) << "every one throws";
+  pool.for_each(9, [&](std::int64_t) { ++calls; });
+  EXPECT_EQ(calls, 9) << "the pool goes on";
 }
 
 INSTANTIATE_TEST_SUITE_P(Threads, ThreadPoolTest, testing::Values(1, 2, 3, 8));
