@@ -11,6 +11,7 @@
 #include <new>
 #include <string_view>
 
+#include "core/io/claim.h"
 #include "core/io/error.h"
 
 namespace afterglow {
@@ -22,6 +23,7 @@ std::atomic<bool> memory_ran_out = false;
 [[noreturn]] void end_without_memory() {
   constexpr std::string_view text = "afterglow: not enough memory; choose a smaller model, batch or length\n";
   [[maybe_unused]] const auto written = ::write(STDERR_FILENO, text.data(), text.size());
+  Claim::remove_all();
   std::_Exit(static_cast<int>(ExitCode::out_of_memory));
 }
 

@@ -1,9 +1,8 @@
 // A piece of work that several processes want, and one has: on this machine, or on all that share a folder.
 #pragma once
 #include <filesystem>
+#include <memory>
 #include <optional>
-
-#include "core/io/temporary_file.h"
 
 namespace afterglow {
 
@@ -15,13 +14,15 @@ class Claim {
   /// made.
   static std::optional<Claim> take(const std::filesystem::path& path);
   ~Claim();
-  Claim(Claim&& other) noexcept = default;
+  Claim(Claim&& other) noexcept;
   Claim& operator=(Claim&&) = delete;
+  /// Removes the files of all claims of this process, which ends now without leaving its functions. Asks for no memory.
+  static void remove_all() noexcept;
 
  private:
-  Claim(std::filesystem::path path, Descriptor file) : path_(std::move(path)), file_(std::move(file)) {}
-  std::filesystem::path path_;
-  Descriptor file_;
+  struct Held;
+  explicit Claim(std::unique_ptr<Held> held);
+  std::unique_ptr<Held> held_;  // null after a move
 };
 
 }  // namespace afterglow

@@ -93,16 +93,15 @@ def results(folder):
             if path.is_file() and ".cache" not in path.parts and path.name not in pictures}
 
 
-def is_rest(path, goes_on):
-    """A program that has no memory left for its end leaves its claims, as one that is killed; the next one takes them."""
-    return path.suffix == ".tmp" or (path.suffix == ".claim" and not goes_on)
+def is_rest(path):
+    return path.suffix in (".tmp", ".claim")
 
 
-def broken_files(folder, goes_on):
+def broken_files(folder):
     found = []
     for path in sorted(path for path in folder.glob("**/*") if path.is_file() and ".cache" not in path.parts):
         try:
-            fault = "is a rest" if is_rest(path, goes_on) else fault_of(path)
+            fault = "is a rest" if is_rest(path) else fault_of(path)
         except Exception as error:
             fault = str(error) or type(error).__name__
         if fault:
@@ -125,7 +124,7 @@ def may_stay(name):
 
 def judge(work, fault, result, folder, peace):
     """What did not hold."""
-    call, found = fault.split()[0], broken_files(folder, fault.endswith(" on"))
+    call, found = fault.split()[0], broken_files(folder)
     if result.code == 0:
         return found + differences(folder, peace, result.text)
     says_cairo = "cairo says out of memory" in result.text  # of a font that cannot be opened

@@ -213,6 +213,17 @@ TEST_F(Claims, OneHolderAtATimeAndAgainAfterIt) {
   EXPECT_TRUE(Claim::take(path));
 }
 
+TEST_F(Claims, GoWithAProcessThatEndsWithoutLeavingItsFunctions) {
+  const auto one = file("one.claim"), two = file("two.claim");
+  std::optional<Claim> first = Claim::take(one);
+  const std::optional<Claim> second = Claim::take(two);
+  std::optional<Claim>(std::move(first)).reset();
+  EXPECT_FALSE(std::filesystem::exists(one));
+  EXPECT_TRUE(std::filesystem::exists(two));
+  Claim::remove_all();
+  EXPECT_FALSE(std::filesystem::exists(two));
+}
+
 TEST_F(Claims, WhatAKilledProcessLeavesStopsNobody) {
   const auto path = file("work.claim");
   int ready[2];
