@@ -109,7 +109,7 @@ TEST_F(CommandLine, TheTransferStudyInSmallRunsThroughAllOfIt) {
 TEST_F(CommandLine, EchosTablesOfRecallRunInSmallThroughAllOfThem) {
   const std::string options = " --json --quiet --device cpu --threads 1 --set size=small --set steps=2 --out ";
   const json recall = parsed(run("table echo_recall" + options + "recall"));
-  ASSERT_EQ(recall["runs"].size(), 16u) << "eight kinds on two tasks";
+  ASSERT_EQ(recall["runs"].size(), 18u) << "nine kinds on two tasks";
   EXPECT_EQ(recall["runs"][0]["parameters"], recall["runs"][2]["parameters"]) << "the gain alone differs";
   const json grid = parsed(run("table echo_mqar" + options + "mqar"));
   EXPECT_EQ(grid["runs"].size(), 6u) << "three kinds, two gaps";
