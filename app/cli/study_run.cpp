@@ -149,14 +149,25 @@ nlohmann::json StudyRun::write_files(
   return names;
 }
 
+namespace {
+
+/// As wide as the names of its places need.
+SizePreset size_of(const Figure& figure) {
+  constexpr std::size_t most_letters = 30;  // in one column
+  std::size_t letters = 0;
+  for (const AxisTick& tick : figure.x.ticks) letters += tick.label.size();
+  return letters > most_letters ? SizePreset::two_columns : SizePreset::one_column;
+}
+
+}  // namespace
+
 void write_study_figures(const std::vector<Figure>& figures, const fs::path& folder, std::vector<fs::path>& written) {
   std::vector<FigureFormat> formats = {FigureFormat::svg};
   if (has_page_writer()) formats.insert(formats.end(), {FigureFormat::pdf, FigureFormat::png});
   WriteOptions write_options;
   write_options.overwrite = true;  // the folder is the study's own; its results say how they were made
   for (const Figure& figure : figures) {
-    const auto files =
-        write_figure(figure, folder / (figure.id + ".svg"), formats, SizePreset::one_column, write_options);
+    const auto files = write_figure(figure, folder / (figure.id + ".svg"), formats, size_of(figure), write_options);
     written.insert(written.end(), files.begin(), files.end());
   }
 }

@@ -115,6 +115,19 @@ std::vector<AxisTick> ticks_of(const TableView& table) {
   return ticks;
 }
 
+/// "recall", "recall, hard" as "recall", "hard".
+std::vector<AxisTick> with_short_variants(std::vector<AxisTick> ticks) {
+  std::string family;
+  for (AxisTick& tick : ticks) {
+    if (!family.empty() && tick.label.starts_with(family + ", ")) {
+      tick.label.erase(0, family.size() + 2);
+    } else {
+      family = tick.label;
+    }
+  }
+  return ticks;
+}
+
 /// One curve through the metrics of a group: mean over seeds of a row and their spread, or what is published.
 void add_group_curve(const TableView& table, const std::string& group, Line line, Figure& figure,
                      const std::function<ResultSummary(std::size_t metric)>& value) {
@@ -276,7 +289,7 @@ std::vector<Figure> table_figures(const TableView& table, const std::vector<RunR
     figure.subtitle = table.about;
     figure.x = {table.x_label, table.x_unit};
     figure.x.scale = table.x_logarithmic ? Scale::log : Scale::linear;
-    figure.x.ticks = ticks_of(table);
+    figure.x.ticks = table.x_names.empty() ? ticks_of(table) : with_short_variants(ticks_of(table));
     if (!table.published.empty() && !table.x_names.empty())
       figure.x.ticks.insert(figure.x.ticks.begin(), {0, place_text(table, 0)});
     figure.y = {table.metrics[metric].name, table.metrics[metric].unit};

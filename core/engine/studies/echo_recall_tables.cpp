@@ -35,14 +35,14 @@ struct Experiment {
   std::int64_t steps = 2500;
 };
 constexpr Experiment experiments[] = {
-    {"tool calls, easy", R"({"kind": "toolcall"})"},
+    {"tool calls", R"({"kind": "toolcall"})"},
     {"tool calls, hard", R"({"kind": "toolcall", "difficulty": "hard"})"},
-    {"economy, easy", R"({"kind": "economy"})"},
+    {"economy", R"({"kind": "economy"})"},
     {"economy, hard", R"({"kind": "economy", "difficulty": "hard"})"},
-    {"chain of thought, easy", R"({"kind": "cot_recall"})", 4, 4, 6000},
-    {"chain of thought, hard", R"({"kind": "cot_recall", "difficulty": "hard"})", 4, 4, 6000},
-    {"specific recall, easy", R"({"kind": "specific_recall"})", 4, 4, 6000},
-    {"specific recall, hard", R"({"kind": "specific_recall", "difficulty": "hard"})", 4, 4, 6000}};
+    {"reasoning", R"({"kind": "cot_recall"})", 4, 4, 6000},
+    {"reasoning, hard", R"({"kind": "cot_recall", "difficulty": "hard"})", 4, 4, 6000},
+    {"recall", R"({"kind": "specific_recall"})", 4, 4, 6000},
+    {"recall, hard", R"({"kind": "specific_recall", "difficulty": "hard"})", 4, 4, 6000}};
 constexpr Experiment small_experiments[] = {
     {"tool calls", R"({"kind": "toolcall", "bindings": "2..4", "length": 32})", 3, 3, 30},
     {"specific recall", R"({"kind": "specific_recall", "bindings": 2, "gap": "4..8", "length": 32})", 4, 4, 30}};
@@ -103,7 +103,9 @@ Table echo_recall_table(bool is_small) {
   Table table;
   table.name = is_small ? "echo_recall_small" : "echo_recall";
   table.title = "Echo's recall tasks";
-  table.about = "layers of width 96, each task trained by itself; the last two layers are of the series' kind";
+  table.about =
+      "layers of width 96, each task trained by itself; the last two layers are of the series' kind; reasoning is "
+      "recall behind a chain of thought";
   table.x_label = "task";
   for (const Experiment& experiment : all) table.x_names.emplace_back(experiment.name);
   for (const Mixer& mixer : mixers()) {

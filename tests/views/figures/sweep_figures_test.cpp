@@ -254,6 +254,22 @@ TEST(TableFigures, WhatIsPublishedOfAConditionStandsInItsFigure) {
   EXPECT_NE(std::get<Line>(figures[1].series[2]).dash, std::get<Line>(figures[1].series[3]).dash);
 }
 
+TEST(TableFigures, VariantsOfAPlaceAreNotNamedInFullAgain) {
+  TableView table;
+  table.name = "small";
+  table.x_names = {"recall", "recall, hard", "tools", "hard"};
+  table.metrics = {{"accuracy", "", true}};
+  std::vector<RunResult> results;
+  for (std::size_t i = 0; i < table.x_names.size(); ++i) {
+    table.rows.push_back({"one", static_cast<double>(i), "", {}});
+    results.push_back({i, 7, 1, "", {0.5}, {}});
+  }
+  std::vector<std::string> labels;
+  const std::vector<Figure> figures = table_figures(table, results);
+  for (const AxisTick& tick : figures.at(0).x.ticks) labels.push_back(tick.label);
+  EXPECT_THAT(labels, ElementsAre("recall", "hard", "tools", "hard"));
+}
+
 TEST(TableFigures, GroupsAreCurvesWithWhatIsPublishedBeside) {
   TableView table;
   table.name = "small";
