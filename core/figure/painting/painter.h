@@ -72,6 +72,8 @@ std::vector<Rect> bar_rects(const Painter& p, const Bars& bars, bool before);
 
 // painter_marks.cpp
 void draw_reference_shapes(const Painter& p);
+/// Marks where they would lie without a legend, so that a legend finds another corner.
+void reserve_reference_labels(const Painter& p, Occupancy& ink);
 void draw_reference_labels(const Painter& p, Occupancy& ink);
 void draw_point_labels(const Painter& p, const FigureGeometry& geometry, Occupancy& ink);
 void draw_text_labels(const Painter& p, Occupancy& ink);

@@ -87,9 +87,10 @@ Rect kept_inside(Rect rect, const Rect& area) {
   return rect;
 }
 
-void draw_reference_label(const Painter& p, const ReferenceLine& line, Occupancy& ink) {
+/// Where the label of a line lies best; nothing where it has none or the line is not seen.
+std::optional<Rect> place_of_label(const Painter& p, const ReferenceLine& line, const Occupancy& ink) {
   const auto ends = across_plot(p, line.orientation, line.at);
-  if (!ends || line.label.empty()) return;
+  if (!ends || line.label.empty()) return std::nullopt;
   const Rect& plot = p.layout.plot;
   const double width = p.width(line.label, p.m.small), height = (ascent_of_font + descent_of_font) * p.m.small,
                air = 0.35 * p.m.text;
@@ -105,9 +106,14 @@ void draw_reference_label(const Painter& p, const ReferenceLine& line, Occupancy
         candidates.push_back(kept_inside({left, y, width, height}, plot));
     }
   }
-  const Rect place = best_place(candidates, ink);
-  backed_text(p, place, line.label, ink_color(p.theme, line.ink), FontFace::regular, !ink.is_free(place));
-  ink.add_rect(place);
+  return best_place(candidates, ink);
+}
+
+void draw_reference_label(const Painter& p, const ReferenceLine& line, Occupancy& ink) {
+  const std::optional<Rect> place = place_of_label(p, line, ink);
+  if (!place) return;
+  backed_text(p, *place, line.label, ink_color(p.theme, line.ink), FontFace::regular, !ink.is_free(*place));
+  ink.add_rect(*place);
 }
 
 /// Places for a label of this size whose edge is so far from the dot, in eight directions.
@@ -186,6 +192,12 @@ void draw_reference_shapes(const Painter& p) {
     const auto ends = across_plot(p, line.orientation, line.at);
     if (ends)
       p.canvas.polyline(*ends, {faded(ink_color(p.theme, line.ink), 0.8), p.m.line, dash_of(line.dash, line.ink)});
+  }
+}
+
+void reserve_reference_labels(const Painter& p, Occupancy& ink) {
+  for (const ReferenceLine& line : p.figure.reference_lines) {
+    if (const std::optional<Rect> place = place_of_label(p, line, ink)) ink.add_rect(*place);
   }
 }
 
