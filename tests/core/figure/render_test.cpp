@@ -74,6 +74,40 @@ TEST(RenderFigure, SharesKeepTwoDigitsBesideAWholeOne) {
   EXPECT_TRUE(canvas.shows("0.38"));
 }
 
+TEST(RenderFigure, ALegendLeavesTheLabelOfAReferenceLineItsRoom) {
+  Figure figure;
+  figure.labels = LabelPlacement::legend;
+  figure.y.range = Range{0, 10};
+  for (const std::string name : {"a name that is rather long", "another of this length"}) {
+    Line line;
+    line.name = name;
+    std::vector<double> x, y;
+    for (int i = 0; i < 60; ++i) {
+      x.push_back(i);
+      y.push_back(i % 2 == 0 ? 3.5 : 10);
+    }
+    line.curve = {Values(std::move(x)), Values(std::move(y))};
+    figure.series.emplace_back(std::move(line));
+  }
+  figure.reference_lines.push_back({.at = 0.2, .label = "a bound far below"});
+  for (const double width : {240.0, 260.0, 280.0, 300.0, 340.0}) {
+    RecordingCanvas canvas;
+    render_figure(figure, dark_theme(), {.text_size = 12}, {0, 0, width, 220}, canvas);
+    const auto box_of = [&](const std::string& text) {
+      const auto found = std::ranges::find(canvas.texts, text, &RecordingCanvas::Text::text);
+      return found == canvas.texts.end() ? Rect{} : found->box;
+    };
+    const Rect label = box_of("a bound far below");
+    ASSERT_GT(label.width, 0);
+    for (const std::string name : {"a name that is rather long", "another of this length"}) {
+      const Rect entry = box_of(name);
+      EXPECT_TRUE(entry.right() <= label.x || label.right() <= entry.x || entry.bottom() <= label.y ||
+                  label.bottom() <= entry.y)
+          << name << " at " << width;
+    }
+  }
+}
+
 TEST(RenderFigure, RoughCellsAreFramedInTheColourBehindTheMap) {
   HeatMap map = numbered_row({0.5, 0.7, 0.9});
   const std::size_t others = drawn(map, 400).frames.size();
