@@ -122,8 +122,9 @@ nlohmann::json paper_plot(const PaperPlot& plot, const PlotOptions& options, con
 
 /// Works the experiment off, which asks for no model and no training.
 template <class Experiment>
-void work_off(Experiment& experiment) {
+const Experiment& worked_off(Experiment&& experiment) {
   while (experiment.advance()) Interruption::check("in the midst of the plot");
+  return experiment;
 }
 
 Observation observation_without_model(const PlotKind& kind, const PlotOptions& options) {
@@ -131,22 +132,14 @@ Observation observation_without_model(const PlotKind& kind, const PlotOptions& o
       options.influence.empty() ? nlohmann::json::object() : parse_json(options.influence, "--influence");
   Observation observation;
   if (has(kind.analyses, Analysis::retrieval)) {
-    RetrievalExperiment experiment(parse_influence(asked, {}).retrieval);
-    work_off(experiment);
-    observation.retrieval = experiment.view();
-    return observation;
+    observation.retrieval = worked_off(RetrievalExperiment(parse_influence(asked, {}).retrieval)).view();
+  } else if (has(kind.analyses, Analysis::costs)) {
+    observation.costs = worked_off(CostMeasurement()).view();
+  } else {
+    const auto view = std::make_shared<InfluenceView>();
+    view->deep = worked_off(DeepExperiment()).profiles();
+    observation.influence = view;
   }
-  if (has(kind.analyses, Analysis::costs)) {
-    CostMeasurement measurement;
-    work_off(measurement);
-    observation.costs = measurement.view();
-    return observation;
-  }
-  DeepExperiment experiment;
-  work_off(experiment);
-  const auto view = std::make_shared<InfluenceView>();
-  view->deep = experiment.profiles();
-  observation.influence = view;
   return observation;
 }
 

@@ -35,8 +35,7 @@ nlohmann::json rows_of(const Table& table, const std::vector<RunResult>& results
   nlohmann::json rows = nlohmann::json::array();
   for (const RunResult& result : results) {
     const TableRow& of = table.rows[result.row];
-    const nlohmann::json place =
-        table.x_names.empty() ? nlohmann::json(of.x) : nlohmann::json(table.x_names[static_cast<std::size_t>(of.x)]);
+    const nlohmann::json place = table.x_names.empty() ? nlohmann::json(of.x) : nlohmann::json(place_text(table, of.x));
     nlohmann::json row{{"series", of.series},
                        {"x", place},
                        {"seed", result.seed},

@@ -17,8 +17,8 @@ class ThreadPool {
   int threads() const;
 
   /// Calls body(i) for each i in [0, count), in any order, and waits. `body` must not start another loop of the same
-  /// pool; one thread at a time may call. When a call throws, pieces that nobody has begun are left out, and what it
-  /// threw, or one of several, goes on from here once no thread works any more.
+  /// pool; one thread at a time may call. When a body throws, the threads leave out the pieces that none of them has
+  /// begun, and the calling thread throws the same, or one of several, once no thread works any more.
   template <class Body>
   void for_each(std::int64_t count, const Body& body) {
     run(

@@ -70,7 +70,7 @@ class Renderer {
     const Painter p = painter(attempt.layout);
     auto labels = labels_at_curves(p, attempt.ink);
     if (!labels) return std::nullopt;
-    auto legend = legend_within(p, *labels, attempt.ink);
+    auto legend = legend_inside(p, *labels, attempt.ink);
     if (!legend) return std::nullopt;
     attempt.labels = std::move(*labels);
     attempt.labels.insert(attempt.labels.end(), legend->begin(), legend->end());
@@ -78,21 +78,10 @@ class Renderer {
     return attempt;
   }
 
-  /// Where the labels of reference lines leave room.
-  static std::optional<std::vector<PlacedLabel>> legend_within(const Painter& p, const std::vector<PlacedLabel>& labels,
-                                                               Occupancy& ink) {
-    Occupancy reserved = ink;
-    reserve_reference_labels(p, reserved);
-    auto legend = legend_inside(p, labels, reserved);
-    if (!legend) return std::nullopt;
-    for (const PlacedLabel& entry : *legend) ink.add_rect(entry.rect);
-    return legend;
-  }
-
   Attempt with_legend(FigureLayout plain) const {
     Attempt attempt = attempted(std::move(plain));
     const Painter p = painter(attempt.layout);
-    if (auto legend = legend_within(p, {}, attempt.ink)) {
+    if (auto legend = legend_inside(p, {}, attempt.ink)) {
       attempt.labels = std::move(*legend);
       return attempt;
     }
@@ -107,7 +96,7 @@ class Renderer {
     const LegendNames names = has_room_for_names ? LegendNames::whole : LegendNames::stems;
     const double height = legend_above(p, names, most).height;
     if (height == 0) {  // a legend over the curves would hide them; the tooltip has the names
-      if (auto legend = legend_inside(p, {}, attempt.ink)) attempt.labels = std::move(*legend);
+      if (auto legend = legend_inside(p, {}, attempt.ink, true)) attempt.labels = std::move(*legend);
       return attempt;
     }
     Attempt tall = attempted(laid_out({.right = 0, .top = height}));

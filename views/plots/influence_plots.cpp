@@ -260,9 +260,8 @@ constexpr std::array influence_cards{
         "costs",
         "Cost of length",
         "T^2 d,  T d,  T r^2/S + r^3",
-        "What a longer sequence costs: a pass there and back, one more token behind so many, what is carried from "
-        "token "
-        "to token, what a pass keeps. The three layers of the transfer study, one sequence in float32, processor time "
+        "What a longer sequence costs: a pass there and back, one more token behind so many, what is carried on, "
+        "what a pass keeps. The three layers of the transfer study, one sequence in float32, processor time "
         "of one thread. Dashed: the power of T that the table names, through the last point; short sequences lie above "
         "it where what does not grow with T still counts.",
         "Echo, table 1",

@@ -176,8 +176,7 @@ constexpr std::array theory_cards{
         "The most that a branch, without its residual, can lengthen a gradient; found by a power iteration that "
         "starts at the gradient itself, and so from below: the bounds made of it hold for this gradient, not for every "
         "one as theorem J.9 says. Marks are closed forms, with the norm in front: J.8 of the whole branch, J.2 and "
-        "J.4, "
-        "between the projections, of the path through the queries alone, which a branch's own norm may exceed.",
+        "J.4, between the projections, of the path through the queries alone, which a branch's own norm may exceed.",
         "Echo, propositions J.2, J.4, J.8 and theorem J.9", nullptr},
     FormulaCard{
         "state_size",

@@ -262,7 +262,7 @@ class AccuracyAnalysis final
 bool reads_tokens(const AnalysisSubject& subject) { return subject.observer != nullptr; }
 
 /// Other trainings in spare time; it belongs to no step, and stays when one of its runs is opened.
-class PhaseMapAnalysis final : public RunAnalysis {
+class PhaseMapAnalysis final : public PiecewiseAnalysis {
  public:
   explicit PhaseMapAnalysis(AnalysisSubject& of) : of_(&of) {}
   bool is_current() const override { return of_->map && (of_->map->is_complete() || has_its_part()); }
@@ -276,9 +276,6 @@ class PhaseMapAnalysis final : public RunAnalysis {
       of_->map = std::make_shared<PhaseMap>(of_->run->recipe(), of_->map_config);
     }
     has_news_ = of_->map->view() != before;
-  }
-  void update(const AnalysisResults& found) override {
-    while (!is_current()) advance(found);
   }
   void publish(AnalysisResults& results) const override {
     if (of_->map) results.phase_map = of_->map->view();
@@ -311,7 +308,7 @@ std::unique_ptr<RunAnalysis> make_of_any(AnalysisSubject& subject) {
 }
 
 /// A network of its own, whatever the run's model and step.
-class RetrievalAnalysis final : public RunAnalysis {
+class RetrievalAnalysis final : public PiecewiseAnalysis {
  public:
   explicit RetrievalAnalysis(AnalysisSubject& of) : of_(&of) {}
   bool is_current() const override { return view_ && !experiment_ && measured_ == of_->influence.retrieval; }
@@ -328,9 +325,6 @@ class RetrievalAnalysis final : public RunAnalysis {
       is_awaited_ = false;
     }
   }
-  void update(const AnalysisResults& found) override {
-    while (!is_current()) advance(found);
-  }
   void publish(AnalysisResults& results) const override { results.retrieval = view_; }
   void forget(std::int64_t) override {}
   void ask_again() override { is_awaited_ = true; }
@@ -344,7 +338,7 @@ class RetrievalAnalysis final : public RunAnalysis {
 };
 
 /// What mixers cost on this machine: found once, whatever the run's model and step, and shown as it comes.
-class CostAnalysis final : public RunAnalysis {
+class CostAnalysis final : public PiecewiseAnalysis {
  public:
   explicit CostAnalysis(AnalysisSubject&) {}
   bool is_current() const override { return measurement_.is_complete(); }
@@ -355,9 +349,6 @@ class CostAnalysis final : public RunAnalysis {
     const std::shared_ptr<const CostView> before = measurement_.view();
     measurement_.advance();
     has_news_ = measurement_.view() != before;
-  }
-  void update(const AnalysisResults& found) override {
-    while (!is_current()) advance(found);
   }
   void publish(AnalysisResults& results) const override { results.costs = measurement_.view(); }
   void forget(std::int64_t) override {}

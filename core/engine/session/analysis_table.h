@@ -108,6 +108,15 @@ class RunAnalysis {
   virtual void release() {}
 };
 
+/// An analysis in parts.
+class PiecewiseAnalysis : public RunAnalysis {
+ public:
+  void advance(const AnalysisResults& found) override = 0;
+  void update(const AnalysisResults& found) override {
+    while (!is_current()) advance(found);
+  }
+};
+
 /// How an analysis gets its time. The table is sorted by it.
 enum class AnalysisCost {
   quick,        ///< comes with the step, in the same observation

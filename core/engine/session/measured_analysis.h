@@ -10,7 +10,7 @@ namespace afterglow {
 /// While training goes on a measurement is finished before the next begins; one of other settings is dropped. `begin`
 /// starts it anew, `result` is what it fills. Where a part of it is wanted, it rests when that is there.
 template <class Measurement, Analysis analysis, void (*begin)(Measurement&, const AnalysisSubject&), auto result>
-class MeasuredAnalysis : public RunAnalysis {
+class MeasuredAnalysis : public PiecewiseAnalysis {
  public:
   explicit MeasuredAnalysis(AnalysisSubject& of) : of_(&of) {}
   bool is_current() const override {
@@ -29,9 +29,6 @@ class MeasuredAnalysis : public RunAnalysis {
     }
     is_stale_ = false;
     begin(*measurement_, *of_);
-  }
-  void update(const AnalysisResults& found) override {
-    while (!is_current()) advance(found);
   }
   void publish(AnalysisResults& results) const override { results.*result = newest(); }
   void forget(std::int64_t) override { is_stale_ = true; }

@@ -86,9 +86,10 @@ void draw_cursor_tags(const Painter& p);  ///< on top of everything
 std::optional<double> right_room_for_labels(const Painter& p);
 /// Labels at the curves; nothing when one of them finds no place.
 std::optional<std::vector<PlacedLabel>> labels_at_curves(const Painter& p, Occupancy& ink);
-/// Entries for the series not labelled yet, in a free corner of the plot; nothing when every corner has ink.
+/// Entries for the series not labelled yet, in a free corner of the plot; nothing when every corner has ink, or the
+/// label of a reference line unless those may be covered.
 std::optional<std::vector<PlacedLabel>> legend_inside(const Painter& p, const std::vector<PlacedLabel>& labelled,
-                                                      Occupancy& ink);
+                                                      Occupancy& ink, bool covers_reference_labels = false);
 /// What a legend says of a series: its name, or where there is little room its stem (readout.h).
 enum class LegendNames { whole, stems };
 /// A legend in rows above the plot. What has no room in `most_rows` is counted in a last entry.

@@ -297,13 +297,15 @@ std::optional<std::vector<PlacedLabel>> labels_at_curves(const Painter& p, Occup
 }
 
 std::optional<std::vector<PlacedLabel>> legend_inside(const Painter& p, const std::vector<PlacedLabel>& labelled,
-                                                      Occupancy& ink) {
+                                                      Occupancy& ink, bool covers_reference_labels) {
   std::vector<PlacedLabel> entries = legend_entries(p, labelled);
   if (entries.empty()) return entries;
   const LegendBox box(p, entries);
   if (!box.fits()) return std::nullopt;
+  Occupancy taken = ink;
+  if (!covers_reference_labels) reserve_reference_labels(p, taken);
   for (const Rect& place : box.places()) {
-    if (!ink.is_free(place)) continue;
+    if (!taken.is_free(place)) continue;
     box.put(entries, place);
     ink.add_rect(place);
     return entries;

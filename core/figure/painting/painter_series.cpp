@@ -68,7 +68,7 @@ class HeatPainter {
         if (cell >= map_.is_rough.size() || !map_.is_rough[cell] || std::isnan(map_.cells[cell])) continue;
         const Rect inside{p_.layout.x.to_canvas(col) - (width - edge) / 2,
                           p_.layout.y.to_canvas(row) - (height - edge) / 2, width - edge, height - edge};
-        p_.canvas.stroke_rect(inside, 0, {p_.theme.panel, edge});
+        p_.canvas.stroke_rect(inside, 0, {p_.theme.panel, edge + p_.m.unit});  // nothing is left of the cell's edge
       }
     }
   }
