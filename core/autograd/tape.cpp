@@ -118,6 +118,12 @@ void Tape::close_split(int id) {
   slots_[id].open_split = -1;
 }
 
+void Tape::make_room_for_rounded(Var& result, bool bounded) {
+  if (!recording_ || is_visited()) return;
+  const std::int64_t count = backend_->rounded_numbers(result.value, bounded);
+  if (count > 0) result.rounded = scratch({count}, result.value.dtype);
+}
+
 Grad Tape::gradient(const Var& var) {
   if (!wants_gradient(var)) return {};
   make_buffer(var.id);

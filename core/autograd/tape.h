@@ -21,6 +21,7 @@ namespace afterglow {
 struct Var {
   int id = -1;  ///< -1: absent
   Tensor value;
+  Tensor rounded = {};  ///< what projections of the value multiply, where the operation that made it left that
   bool defined() const { return id >= 0; }
   const Shape& shape() const { return value.shape; }
 };
@@ -73,6 +74,9 @@ class Tape {
   /// its gradient lie so many elements apart: then it is to be split into columns.
   Var result(const Shape& shape, DType dtype, std::initializer_list<Var> inputs, std::int64_t row_stride = 0);
   Tensor scratch(const Shape& shape, DType dtype) { return arena_->allocate(shape, dtype); }
+  /// Gives a result memory in which its operation leaves it for projections (`Kernels::rounded_numbers`), where that is
+  /// of use; not where a visitor may overwrite the result.
+  void make_room_for_rounded(Var& result, bool bounded);
   /// Notes how the gradient of `output` flows on. `backward(Tape&)` is called once, after every use of `output`, unless
   /// no gradient reached it; it may capture trivially destructible values only (tensors, vars, numbers).
   template <class Backward>

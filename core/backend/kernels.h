@@ -16,11 +16,18 @@
 
 namespace afterglow {
 
+/// What projections of an input need of it for their backward pass: memory for that, or undefined. `is_filled`: the
+/// operation that made the input has left it there, and the projections read it, too.
+struct KeptInput {
+  Tensor numbers;
+  bool is_filled = false;
+};
+
 /// What the backward pass through several projections of one input takes and gives: matrices as in
 /// `Backend::linear_forward_many`, each gradient beside what it is the gradient of; there may be no dbiases at all.
 struct LinearBackward {
   std::span<const Tensor> dresults, weights;
-  Tensor x, kept;
+  Tensor x, kept;  ///< kept: the numbers of a `KeptInput`
   std::span<const Grad> dweights, dbiases;
   Grad dx;
 };
@@ -89,14 +96,17 @@ class Kernels {
   virtual void gemm(bool transpose_a, bool transpose_b, double alpha, const Tensor& a, const Tensor& b, double beta,
                     const Tensor& c) = 0;
   /// Several projections of one input: results[i] = x weights[i]^T + biases[i]; an undefined bias is none, and there
-  /// may be no biases at all. `kept`: memory for what `linear_backward` can take from here, or undefined.
+  /// may be no biases at all.
   virtual void linear_forward_many(const Tensor& x, std::span<const Tensor> weights, std::span<const Tensor> biases,
-                                   std::span<const Tensor> results, const Tensor& kept) = 0;
+                                   std::span<const Tensor> results, const KeptInput& kept) = 0;
   /// How far apart the rows of a projection's result should lie where they may: the number of columns, or a little more
   /// where vectors of them are read faster. What lies behind each row of a result may be overwritten.
   virtual std::int64_t linear_row_stride(const Tensor& x, const Tensor& weight) const = 0;
-  /// How many float32 numbers `kept` has; 0 where nothing is worth keeping.
+  /// How many float32 numbers a `KeptInput` has; 0 where nothing is worth keeping.
   virtual std::int64_t linear_kept(const Tensor& x, std::span<const Tensor> weights) const = 0;
+  /// The same for the operation that makes x, which does not know of its projections; `bounded`: whether it knows how
+  /// large its numbers can be.
+  virtual std::int64_t rounded_numbers(const Tensor& x, bool bounded) const = 0;
   /// The gradient of their input: c = sum over i of a[i] b[i], in the order of i.
   virtual void gemm_sum(std::span<const Tensor> a, std::span<const Tensor> b, const Grad& c) = 0;
   /// The gradients of their weights, dweights[i] = dresults[i]^T x, and biases, dbiases[i] = the sum of the rows of
@@ -155,18 +165,20 @@ class Kernels {
   /// The gradient of the bias: out [n] = sum over rows of x [rows,n].
   virtual void sum_rows(const Tensor& x, const Grad& out) = 0;
 
-  // Norms over the last axis. x, y [rows,n], weight [n]; inverse [rows] is saved for the gradient.
+  // Norms over the last axis. x, y [rows,n], weight [n]; inverse [rows] is saved for the gradient; rounded, where it is
+  // defined, becomes the `KeptInput` of y's projections.
   /// y = x / sqrt(mean(x^2) + eps) * weight.
-  virtual void rms_norm(const Tensor& x, const Tensor& weight, double eps, const Tensor& y, const Tensor& inverse) = 0;
+  virtual void rms_norm(const Tensor& x, const Tensor& weight, double eps, const Tensor& y, const Tensor& inverse,
+                        const Tensor& rounded) = 0;
   /// The norm of a sum: sum = a + b, y = rms_norm(sum).
   virtual void add_rms_norm(const Tensor& a, const Tensor& b, const Tensor& weight, double eps, const Tensor& sum,
-                            const Tensor& y, const Tensor& inverse) = 0;
+                            const Tensor& y, const Tensor& inverse, const Tensor& rounded) = 0;
   /// `base`, where defined, is added to dx.
   virtual void rms_norm_backward(const Tensor& x, const Tensor& weight, const Tensor& inverse, const Tensor& dy,
                                  const Tensor& base, const Grad& dx, const Grad& dweight) = 0;
   /// y = RMSNorm(x * silu(z)) * weight (Mamba-2's gated norm); rows of z and dz may be strided.
   virtual void gated_rms_norm(const Tensor& x, const Tensor& z, const Tensor& weight, double eps, const Tensor& y,
-                              const Tensor& inverse) = 0;
+                              const Tensor& inverse, const Tensor& rounded) = 0;
   virtual void gated_rms_norm_backward(const Tensor& x, const Tensor& z, const Tensor& weight, const Tensor& inverse,
                                        const Tensor& dy, const Grad& dx, const Grad& dz, const Grad& dweight) = 0;
   /// y = (x - mean) / sqrt(variance + eps) * weight + bias with the biased variance; moments [rows,2] keeps mean and
@@ -211,11 +223,13 @@ class Kernels {
                       std::span<const Grad> y) = 0;
   /// Causal depthwise convolution, then SiLU: x, y [B,T,c] (rows of x may be strided), weight [c,1,w], bias [c] or
   /// undefined. `history` [B,w-1,c] holds the inputs before the first token (undefined: zeros) and is updated when
-  /// defined. `before` [B,T,c] receives the sums before SiLU, for the gradient.
+  /// defined. `before` [B,T,c], where defined, receives the sums before SiLU, for the gradient.
   virtual void causal_conv(const Tensor& x, const Tensor& weight, const Tensor& bias, const Tensor& history,
                            const Tensor& before, const Tensor& y) = 0;
-  virtual void causal_conv_backward(const Tensor& x, const Tensor& weight, const Tensor& before, const Tensor& dy,
-                                    const Grad& dx, const Grad& dweight, const Grad& dbias) = 0;
+  virtual void causal_conv_backward(const Tensor& x, const Tensor& weight, const Tensor& bias, const Tensor& before,
+                                    const Tensor& dy, const Grad& dx, const Grad& dweight, const Grad& dbias) = 0;
+  /// Elements of `before`; 0 where the gradient finds the sums once more.
+  virtual std::int64_t causal_conv_kept(const Tensor& x) const = 0;
   /// Softmax attention: q, y [B,Tq,H,D]; k, v [B,Tk,Hkv,D]; query i sees all keys, or if `causal` the keys
   /// j <= i + Tk - Tq. log_sum [B,H,Tq] saved.
   virtual void attention(const Tensor& q, const Tensor& k, const Tensor& v, double scale, bool causal, const Tensor& y,
@@ -288,9 +302,9 @@ class Kernels {
 
   // Koopman MLP and the observables that lift its input.
   /// Koopman MLP core (Echo 3.3): z from u = silu(lifted) by damped rotations of pairs, times sigmoid(gate) when
-  /// defined. lifted, gate, z [rows, dk]; gamma, omega [dk/2].
+  /// defined. lifted, gate, z [rows, dk]; gamma, omega [dk/2]; rounded as in norms.
   virtual void koopman_modes(const Tensor& lifted, const Tensor& gamma, const Tensor& omega, const Tensor& gate,
-                             const Tensor& z) = 0;
+                             const Tensor& z, const Tensor& rounded) = 0;
   virtual void koopman_modes_backward(const Tensor& lifted, const Tensor& gamma, const Tensor& omega,
                                       const Tensor& gate, const Tensor& dz, const Grad& dlifted, const Grad& dgamma,
                                       const Grad& domega, const Grad& dgate) = 0;

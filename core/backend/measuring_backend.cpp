@@ -72,8 +72,8 @@ void MeasuringBackend::gemm_sum(std::span<const Tensor> a, std::span<const Tenso
   for (std::size_t i = 0; i < a.size(); ++i) hold_operands(gemm_operands(a[i], b[i]));
 }
 void MeasuringBackend::linear_forward_many(const Tensor& x, std::span<const Tensor> weights, std::span<const Tensor>,
-                                           std::span<const Tensor>, const Tensor& kept) {
-  hold_operands(linear_operands(x, weights, kept));
+                                           std::span<const Tensor>, const KeptInput& kept) {
+  hold_operands(linear_operands(x, weights, kept.numbers));
   for (const Tensor& weight : weights) hold_operands(gemm_operands(x, weight));
 }
 void MeasuringBackend::linear_gradients(std::span<const Tensor> dresults, const Tensor& x, std::span<const Grad>,
@@ -130,6 +130,10 @@ std::int64_t MeasuringBackend::linear_row_stride(const Tensor& x, const Tensor& 
 std::int64_t MeasuringBackend::linear_kept(const Tensor& x, std::span<const Tensor> weights) const {
   return device_->linear_kept(x, weights);
 }
+std::int64_t MeasuringBackend::rounded_numbers(const Tensor& x, bool bounded) const {
+  return device_->rounded_numbers(x, bounded);
+}
+std::int64_t MeasuringBackend::causal_conv_kept(const Tensor& x) const { return device_->causal_conv_kept(x); }
 std::int64_t MeasuringBackend::ssd_scan_workspace(const ScanInputs& in) const {
   return device_->ssd_scan_workspace(in);
 }

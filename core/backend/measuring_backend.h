@@ -43,7 +43,7 @@ class MeasuringBackend final : public Backend {
             const Tensor& c) override;
   void gemm_sum(std::span<const Tensor> a, std::span<const Tensor> b, const Grad& c) override;
   void linear_forward_many(const Tensor& x, std::span<const Tensor> weights, std::span<const Tensor> biases,
-                           std::span<const Tensor> results, const Tensor& kept) override;
+                           std::span<const Tensor> results, const KeptInput& kept) override;
   void linear_gradients(std::span<const Tensor> dresults, const Tensor& x, std::span<const Grad> dweights,
                         std::span<const Grad> dbiases) override;
   void linear_backward(const LinearBackward& projections) override;
@@ -65,6 +65,8 @@ class MeasuringBackend final : public Backend {
   std::int64_t feedback_solve_operands(const FeedbackInputs& in) const override;
   std::int64_t linear_row_stride(const Tensor& x, const Tensor& weight) const override;
   std::int64_t linear_kept(const Tensor& x, std::span<const Tensor> weights) const override;
+  std::int64_t rounded_numbers(const Tensor& x, bool bounded) const override;
+  std::int64_t causal_conv_kept(const Tensor& x) const override;
   std::int64_t ssd_scan_workspace(const ScanInputs& in) const override;
   std::int64_t delta_scan_workspace(const DeltaInputs& in) const override;
   std::int64_t kalman_scan_workspace(const KalmanInputs& in) const override;

@@ -12,8 +12,9 @@ Var koopman_modes(Tape& tape, const Var& lifted, const Var& gamma, const Var& om
   check.tensor("gamma", gamma.value, {columns / 2});
   check.tensor("omega", omega.value, {columns / 2});
   if (gate.defined()) check.tensor("gate", gate.value, lifted.shape());
-  const Var z = tape.result(lifted.shape(), lifted.value.dtype, {lifted, gamma, omega, gate});
-  tape.backend().koopman_modes(lifted.value, gamma.value, omega.value, gate.value, z.value);
+  Var z = tape.result(lifted.shape(), lifted.value.dtype, {lifted, gamma, omega, gate});
+  tape.make_room_for_rounded(z, false);
+  tape.backend().koopman_modes(lifted.value, gamma.value, omega.value, gate.value, z.value, z.rounded);
   tape.record("koopman_modes", z, [lifted, gamma, omega, gate, z](Tape& t) {
     // Asked for in the order in which the kernel writes them.
     const Grad dgate = t.gradient(gate), dlifted = t.gradient(lifted), dgamma = t.gradient(gamma),

@@ -7,9 +7,11 @@ namespace afterglow {
 namespace {
 
 /// What several projections of one input keep for the backward pass; undefined where that is nothing.
-Tensor keep(Tape& tape, const Tensor& x, std::span<const Tensor> weights) {
-  const std::int64_t count = tape.recording() ? tape.backend().linear_kept(x, weights) : 0;
-  return count > 0 ? tape.scratch({count}, x.dtype) : Tensor{};
+KeptInput keep(Tape& tape, const Var& x, std::span<const Tensor> weights) {
+  const std::int64_t count = tape.recording() ? tape.backend().linear_kept(as_matrix(x.value), weights) : 0;
+  if (count == 0) return {};
+  if (x.rounded.defined()) return {x.rounded, true};
+  return {tape.scratch({count}, x.value.dtype)};
 }
 
 /// The backward pass through projections of one input. In the order in which single projections would be run back: the
@@ -41,9 +43,10 @@ Var project(Tape& tape, const Var& x, const Var& weight, const Var& bias, std::i
   const std::int64_t outputs = weight.shape()[0];
   if (bias.defined()) check.tensor("bias", bias.value, {outputs});
   const Var y = tape.result(x.shape().with_last(outputs), x.value.dtype, {x, weight, bias}, row_stride);
-  const Tensor in = as_matrix(x.value), result = as_matrix(y.value), kept = keep(tape, in, {&weight.value, 1});
+  const Tensor in = as_matrix(x.value), result = as_matrix(y.value);
+  const KeptInput kept = keep(tape, x, {&weight.value, 1});
   tape.backend().linear_forward_many(in, {&weight.value, 1}, {&bias.value, 1}, {&result, 1}, kept);
-  const Projections projections{x, {weight}, {bias}, {y}, 1, kept};
+  const Projections projections{x, {weight}, {bias}, {y}, 1, kept.numbers};
   tape.record("linear", y, [projections](Tape& t) { projections.backward(t); });
   return y;
 }
@@ -79,9 +82,9 @@ void linear_many(Tape& tape, const Var& x, std::span<const Var> weights, std::sp
     y[i] = as_matrix(results[i].value);
   }
   const Tensor in = as_matrix(x.value);
-  projections.kept = keep(tape, in, {w, weights.size()});
-  tape.backend().linear_forward_many(in, {w, weights.size()}, {b, weights.size()}, {y, weights.size()},
-                                     projections.kept);
+  const KeptInput kept = keep(tape, x, {w, weights.size()});
+  projections.kept = kept.numbers;
+  tape.backend().linear_forward_many(in, {w, weights.size()}, {b, weights.size()}, {y, weights.size()}, kept);
   tape.record("linear_many", std::span<const Var>(results), [projections](Tape& t) { projections.backward(t); });
 }
 

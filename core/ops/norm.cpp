@@ -51,9 +51,10 @@ Var rms_norm(Tape& tape, const Var& x, const Var& weight, double eps) {
   const Check check(tape, "rms_norm", x.value.dtype);
   check.tensor("x", x.value, x.shape());
   check.tensor("weight", weight.value, {x.shape().last()});
-  const Var y = tape.result(x.shape(), x.value.dtype, {x, weight});
+  Var y = tape.result(x.shape(), x.value.dtype, {x, weight});
+  tape.make_room_for_rounded(y, true);
   const Tensor inverse = tape.scratch({x.value.rows()}, x.value.dtype);
-  tape.backend().rms_norm(x.value, weight.value, eps, y.value, inverse);
+  tape.backend().rms_norm(x.value, weight.value, eps, y.value, inverse, y.rounded);
   record_rms_norm(tape, x, weight, inverse, y);
   return y;
 }
@@ -64,9 +65,10 @@ NormedSum add_rms_norm(Tape& tape, const Var& a, const Var& b, const Var& weight
   check.tensor("b", b.value, a.shape());
   check.tensor("weight", weight.value, {a.shape().last()});
   const Var sum = tape.result(a.shape(), a.value.dtype, {a, b});
-  const Var y = tape.result(a.shape(), a.value.dtype, {sum, weight});
+  Var y = tape.result(a.shape(), a.value.dtype, {sum, weight});
+  tape.make_room_for_rounded(y, true);
   const Tensor inverse = tape.scratch({a.value.rows()}, a.value.dtype);
-  tape.backend().add_rms_norm(a.value, b.value, weight.value, eps, sum.value, y.value, inverse);
+  tape.backend().add_rms_norm(a.value, b.value, weight.value, eps, sum.value, y.value, inverse, y.rounded);
   tape.record("add", sum, [a, b, sum](Tape& t) {
     const Tensor dsum = t.upstream(sum);
     t.pass_gradient(a, dsum);
@@ -124,9 +126,10 @@ Var gated_rms_norm(Tape& tape, const Var& x, const Var& z, const Var& weight, do
   check.tensor("x", x.value, x.shape());
   check.rows("z", z.value, x.shape());
   check.tensor("weight", weight.value, {x.shape().last()});
-  const Var y = tape.result(x.shape(), x.value.dtype, {x, z, weight});
+  Var y = tape.result(x.shape(), x.value.dtype, {x, z, weight});
+  tape.make_room_for_rounded(y, true);
   const Tensor inverse = tape.scratch({x.value.rows()}, x.value.dtype);
-  tape.backend().gated_rms_norm(x.value, z.value, weight.value, eps, y.value, inverse);
+  tape.backend().gated_rms_norm(x.value, z.value, weight.value, eps, y.value, inverse, y.rounded);
   tape.record("gated_rms_norm", y, [x, z, weight, inverse, y](Tape& t) {
     const Grad dx = t.gradient(x), dz = t.gradient(z), dweight = t.gradient_beside(weight);
     t.backend().gated_rms_norm_backward(x.value, z.value, weight.value, inverse, t.upstream(y), dx, dz, dweight);

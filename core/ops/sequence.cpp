@@ -52,7 +52,8 @@ Var convolution(Tape& tape, const Var& x, const Var& weight, const Var& bias, co
   const Var y = tape.result(x.shape(), x.value.dtype, {x, weight, bias});
   check.that(!history.defined() || !tape.wants_gradient(y),
              "no gradient is kept through a history; begin the tape without recording");
-  const Tensor before = tape.scratch(x.shape(), x.value.dtype);
+  const bool keeps = !silu || tape.backend().causal_conv_kept(x.value) > 0;
+  const Tensor before = keeps ? tape.scratch(x.shape(), x.value.dtype) : Tensor{};
   tape.backend().causal_conv(x.value, weight.value, bias.value, history, before, y.value);
   if (!silu) {
     tape.backend().copy(y.value, before);
@@ -60,7 +61,7 @@ Var convolution(Tape& tape, const Var& x, const Var& weight, const Var& bias, co
   }
   tape.record("causal_conv", y, [x, weight, bias, before, y](Tape& t) {
     const Grad dx = t.gradient(x), dweight = t.gradient_beside(weight), dbias = t.gradient_beside(bias);
-    t.backend().causal_conv_backward(x.value, weight.value, before, t.upstream(y), dx, dweight, dbias);
+    t.backend().causal_conv_backward(x.value, weight.value, bias.value, before, t.upstream(y), dx, dweight, dbias);
   });
   return y;
 }

@@ -75,7 +75,7 @@ struct ChunkedHead {
   void run_chunk(Backend& backend, std::int64_t first, std::int64_t count) const {
     const Tensor in = some_rows(x, first, count), own = some_rows(logits, 0, count);
     const Tensor own_kept = kept.defined() && backend.linear_kept(in, {&weight, 1}) > 0 ? kept : Tensor{};
-    backend.linear_forward_many(in, {&weight, 1}, {}, {&own, 1}, own_kept);
+    backend.linear_forward_many(in, {&weight, 1}, {}, {&own, 1}, {own_kept});
     const bool is_trained = dx.defined() || dweight.defined();
     backend.cross_entropy_rows(own, some_rows(targets, first, count), is_trained, some_rows(losses, first, count),
                                some_rows(hits, first, count));

@@ -1,7 +1,13 @@
 // The Koopman MLP's core: SiLU, damped rotations of pairs, optional gate. Bound by memory.
+#include <algorithm>
+#include <initializer_list>
+#include <type_traits>
+
 #include "gpu/cuda_backend.h"
 #include "gpu/device/device.cuh"
 #include "gpu/device/launch.cuh"
+#include "gpu/device/pieces.cuh"
+#include "gpu/gemm/rounded.cuh"
 
 namespace afterglow {
 
@@ -9,7 +15,9 @@ using namespace device;
 
 namespace {
 
-constexpr unsigned pairs_per_block = 32, row_groups = threads / pairs_per_block, max_ranges = 64;
+// A lane takes `pairs` neighbouring pairs, two where rows can be read in fours, of several rows at a time.
+constexpr unsigned lanes = 32, row_groups = threads / lanes, together = 4, max_ranges = 64;
+constexpr unsigned resident_blocks = 384;
 
 struct ModeInputs {
   Rows<float> lifted, gate, dz;
@@ -19,7 +27,8 @@ struct ModeInputs {
 
 /// A mode's multiplier, pulled back onto the unit circle when it lies outside.
 struct Mode {
-  float gamma, omega, shrink;
+  float gamma = 0, omega = 0, shrink = 1;
+  __device__ Mode() {}
   __device__ Mode(const ModeInputs& in, unsigned pair) : gamma(in.gamma[pair]), omega(in.omega[pair]) {
     const float modulus = sqrtf(gamma * gamma + omega * omega);
     shrink = modulus > 1.0f ? 1.0f / modulus : 1.0f;
@@ -28,89 +37,133 @@ struct Mode {
   }
 };
 
-__global__ void __launch_bounds__(threads) modes_kernel(ModeInputs in, Rows<float> z) {
-  await_previous();
-  const unsigned pair = blockIdx.y * pairs_per_block + threadIdx.x % pairs_per_block;
-  const unsigned row = blockIdx.x * row_groups + threadIdx.x / pairs_per_block;
-  if (pair >= in.pairs || row >= in.rows) return;
-  const Mode mode(in, pair);
-  const float u0 = silu(in.lifted.at(row, 2 * pair)), u1 = silu(in.lifted.at(row, 2 * pair + 1));
-  float z0 = mode.gamma * u0 + mode.omega * u1, z1 = mode.gamma * u1 - mode.omega * u0;
-  if (in.gate.data != nullptr) {
-    z0 *= sigmoid(in.gate.at(row, 2 * pair));
-    z1 *= sigmoid(in.gate.at(row, 2 * pair + 1));
+/// What a lane reads of one row; `lifted` and `dz` of as many numbers.
+template <unsigned pairs>
+struct ModePieces {
+  using P = Piece<2 * pairs>;
+  P lifted, gate, dz;
+  __device__ static ModePieces of(const ModeInputs& in, unsigned row, unsigned pair, bool inside) {
+    return {P::of(in.lifted, row, 2 * pair, inside), P::of(in.gate, row, 2 * pair, inside && in.gate.data != nullptr),
+            P::of(in.dz, row, 2 * pair, inside && in.dz.data != nullptr)};
   }
-  z.at(row, 2 * pair) = z0;
-  z.at(row, 2 * pair + 1) = z1;
+};
+
+template <unsigned pairs>
+__global__ void __launch_bounds__(threads) modes_kernel(ModeInputs in, Rows<float> z, RoundedResult rounded) {
+  await_previous();
+  const unsigned pair = (blockIdx.y * lanes + threadIdx.x % lanes) * pairs;
+  const unsigned first = (blockIdx.x * row_groups + threadIdx.x / lanes) * together;
+  if (pair >= in.pairs) return;
+  if (rounded.wanted()) rounded.factor(1, first == 0 && pair == 0);
+  ModePieces<pairs> pieces[together];
+#pragma unroll
+  for (unsigned k = 0; k < together; ++k) pieces[k] = ModePieces<pairs>::of(in, first + k, pair, first + k < in.rows);
+  Mode modes[pairs];
+#pragma unroll
+  for (unsigned i = 0; i < pairs; ++i) modes[i] = Mode(in, pair + i);
+#pragma unroll
+  for (unsigned k = 0; k < together; ++k) {
+    if (first + k >= in.rows) break;
+    Piece<2 * pairs> result;
+#pragma unroll
+    for (unsigned i = 0; i < pairs; ++i) {
+      const float u0 = silu(pieces[k].lifted.v[2 * i]), u1 = silu(pieces[k].lifted.v[2 * i + 1]);
+      result.v[2 * i] = modes[i].gamma * u0 + modes[i].omega * u1;
+      result.v[2 * i + 1] = modes[i].gamma * u1 - modes[i].omega * u0;
+    }
+    if (in.gate.data != nullptr) {
+#pragma unroll
+      for (unsigned e = 0; e < 2 * pairs; ++e) result.v[e] *= sigmoid(pieces[k].gate.v[e]);
+    }
+    result.store(&z.at(first + k, 2 * pair));
+    if (rounded.wanted()) rounded.put((first + k) * std::size_t{2 * in.pairs} + 2 * pair, result, 1);
+  }
 }
 
 struct ModeSinks {
   Sink lifted, gamma, omega, gate;
 };
 
-// One row of one pair; adds to the gradients of the (shrunk) multiplier.
-__device__ void mode_backward(const ModeInputs& in, const Mode& mode, unsigned row, unsigned pair, const ModeSinks& out,
-                              float& dgamma, float& domega) {
-  const float x0 = in.lifted.at(row, 2 * pair), x1 = in.lifted.at(row, 2 * pair + 1);
-  const float u0 = silu(x0), u1 = silu(x1);
-  float d0 = in.dz.at(row, 2 * pair), d1 = in.dz.at(row, 2 * pair + 1);
-  if (in.gate.data != nullptr) {
-    const float g0 = sigmoid(in.gate.at(row, 2 * pair)), g1 = sigmoid(in.gate.at(row, 2 * pair + 1));
-    if (out.gate.wanted()) {
-      out.gate.put(row, 2 * pair, d0 * (mode.gamma * u0 + mode.omega * u1) * g0 * (1.0f - g0));
-      out.gate.put(row, 2 * pair + 1, d1 * (mode.gamma * u1 - mode.omega * u0) * g1 * (1.0f - g1));
-    }
+// One row of one pair; adds to the gradients of the (shrunk) multiplier. The gradients of the pair's own numbers take
+// the place of `lifted` and `gate`.
+__device__ void mode_backward(const Mode& mode, bool gated, float* lifted, float* gate, const float* dz, float& dgamma,
+                              float& domega) {
+  const float x0 = lifted[0], x1 = lifted[1], u0 = silu(x0), u1 = silu(x1);
+  float d0 = dz[0], d1 = dz[1];
+  if (gated) {
+    const float g0 = sigmoid(gate[0]), g1 = sigmoid(gate[1]);
+    gate[0] = d0 * (mode.gamma * u0 + mode.omega * u1) * g0 * (1.0f - g0);
+    gate[1] = d1 * (mode.gamma * u1 - mode.omega * u0) * g1 * (1.0f - g1);
     d0 *= g0;
     d1 *= g1;
   }
   dgamma += d0 * u0 + d1 * u1;
   domega += d0 * u1 - d1 * u0;
-  if (out.lifted.wanted()) {
-    out.lifted.put(row, 2 * pair, (mode.gamma * d0 - mode.omega * d1) * silu_slope(x0));
-    out.lifted.put(row, 2 * pair + 1, (mode.omega * d0 + mode.gamma * d1) * silu_slope(x1));
-  }
+  lifted[0] = (mode.gamma * d0 - mode.omega * d1) * silu_slope(x0);
+  lifted[1] = (mode.omega * d0 + mode.gamma * d1) * silu_slope(x1);
 }
 
+template <unsigned pairs>
 __global__ void __launch_bounds__(threads)
     modes_backward_kernel(ModeInputs in, float* partials, unsigned* tickets, ModeSinks out) {
   await_previous();
-  __shared__ float sums[2][threads];
-  const unsigned lane = threadIdx.x % pairs_per_block, group = threadIdx.x / pairs_per_block;
-  const unsigned first = blockIdx.x * pairs_per_block, pair = first + lane;
-  float dgamma = 0, domega = 0;
+  constexpr unsigned tile = lanes * pairs;  // pairs of a block: sums for gamma, then for omega
+  __shared__ float sums[2 * pairs][threads], totals[2 * tile];
+  const unsigned lane = threadIdx.x % lanes, group = threadIdx.x / lanes;
+  const unsigned first = blockIdx.x * tile, pair = first + lane * pairs;
+  float to_gamma[pairs] = {}, to_omega[pairs] = {};
   if (pair < in.pairs) {
-    const Mode mode(in, pair);
-    for (unsigned row = blockIdx.y * row_groups + group; row < in.rows; row += gridDim.y * row_groups) {
-      mode_backward(in, mode, row, pair, out, dgamma, domega);
+    Mode modes[pairs];
+#pragma unroll
+    for (unsigned i = 0; i < pairs; ++i) modes[i] = Mode(in, pair + i);
+    for (unsigned row = (blockIdx.y * row_groups + group) * together; row < in.rows;
+         row += gridDim.y * row_groups * together) {
+      ModePieces<pairs> pieces[together];
+#pragma unroll
+      for (unsigned k = 0; k < together; ++k) pieces[k] = ModePieces<pairs>::of(in, row + k, pair, row + k < in.rows);
+#pragma unroll
+      for (unsigned k = 0; k < together; ++k) {
+        if (row + k >= in.rows) break;
+        auto& [lifted, gate, dz] = pieces[k];
+#pragma unroll
+        for (unsigned i = 0; i < pairs; ++i)
+          mode_backward(modes[i], in.gate.data != nullptr, lifted.v + 2 * i, gate.v + 2 * i, dz.v + 2 * i, to_gamma[i],
+                        to_omega[i]);
+        if (out.lifted.wanted()) lifted.put(out.lifted, row + k, 2 * pair);
+        if (out.gate.wanted()) gate.put(out.gate, row + k, 2 * pair);
+      }
     }
   }
   if (!out.gamma.wanted() && !out.omega.wanted()) return;
-  sums[0][threadIdx.x] = dgamma;
-  sums[1][threadIdx.x] = domega;
+#pragma unroll
+  for (unsigned i = 0; i < pairs; ++i) {
+    sums[i][threadIdx.x] = to_gamma[i];
+    sums[pairs + i][threadIdx.x] = to_omega[i];
+  }
   __syncthreads();
-  if (group < 2 && pair < in.pairs) {
+  float* own = partials + (std::size_t{blockIdx.x} * gridDim.y + blockIdx.y) * 2 * tile;
+  if (threadIdx.x < 2 * tile) {
+    const unsigned kind = threadIdx.x / tile, i = threadIdx.x % pairs, from = threadIdx.x % tile / pairs;
     float sum = 0;
-    for (unsigned other = 0; other < row_groups; ++other) sum += sums[group][other * pairs_per_block + lane];
-    partials[(blockIdx.y * std::size_t{2} + group) * in.pairs + pair] = sum;
+#pragma unroll
+    for (unsigned other = 0; other < row_groups; ++other) sum += sums[kind * pairs + i][other * lanes + from];
+    own[threadIdx.x] = sum;
   }
   if (!is_last_block(&tickets[blockIdx.x], gridDim.y)) return;
+  sum_partials(partials + std::size_t{blockIdx.x} * gridDim.y * 2 * tile, gridDim.y, 2 * tile, 0, 2 * tile,
+               [&](unsigned place, float sum) { totals[place] = sum; });
+  __syncthreads();
+  if (threadIdx.x >= tile || first + threadIdx.x >= in.pairs) return;
   // lambda = raw / |raw| outside the circle: the gradient loses its radial part and shrinks.
-  const unsigned last = min(first + pairs_per_block, in.pairs);
-  if (threadIdx.x >= last - first) return;
-  float to_gamma = 0, to_omega = 0;
-#pragma unroll 8
-  for (unsigned range = 0; range < gridDim.y; ++range) {
-    to_gamma += partials[range * std::size_t{2} * in.pairs + pair];
-    to_omega += partials[(range * std::size_t{2} + 1) * in.pairs + pair];
-  }
-  const Mode mode(in, pair);
+  const Mode mode(in, first + threadIdx.x);
+  float dgamma = totals[threadIdx.x], domega = totals[tile + threadIdx.x];
   if (mode.shrink < 1.0f) {
-    const float radial = to_gamma * mode.gamma + to_omega * mode.omega;
-    to_gamma = mode.shrink * (to_gamma - radial * mode.gamma);
-    to_omega = mode.shrink * (to_omega - radial * mode.omega);
+    const float radial = dgamma * mode.gamma + domega * mode.omega;
+    dgamma = mode.shrink * (dgamma - radial * mode.gamma);
+    domega = mode.shrink * (domega - radial * mode.omega);
   }
-  if (out.gamma.wanted()) out.gamma.put(pair, to_gamma);
-  if (out.omega.wanted()) out.omega.put(pair, to_omega);
+  if (out.gamma.wanted()) out.gamma.put(first + threadIdx.x, dgamma);
+  if (out.omega.wanted()) out.omega.put(first + threadIdx.x, domega);
 }
 
 ModeInputs mode_inputs(const Tensor& lifted, const Tensor& gamma, const Tensor& omega, const Tensor& gate) {
@@ -123,14 +176,25 @@ ModeInputs mode_inputs(const Tensor& lifted, const Tensor& gamma, const Tensor& 
           static_cast<unsigned>(lifted.columns() / 2)};
 }
 
+/// Calls body with how many pairs a lane takes, as a compile-time constant.
+template <class Body>
+void with_pairs(const ModeInputs& in, std::initializer_list<Rows<float>> results, const Body& body) {
+  const bool fours = in.pairs % 2 == 0 && in_fours(in.lifted) && in_fours(in.gate) && in_fours(in.dz) &&
+                     std::all_of(results.begin(), results.end(), in_fours);
+  if (fours) return body(std::integral_constant<unsigned, 2>());
+  body(std::integral_constant<unsigned, 1>());
+}
+
 }  // namespace
 
 void CudaBackend::koopman_modes(const Tensor& lifted, const Tensor& gamma, const Tensor& omega, const Tensor& gate,
-                                const Tensor& z) {
+                                const Tensor& z, const Tensor& rounded) {
   const ModeInputs in = mode_inputs(lifted, gamma, omega, gate);
   if (in.rows == 0 || in.pairs == 0) return;
-  const dim3 grid(blocks_for(in.rows, row_groups), blocks_for(in.pairs, pairs_per_block));
-  launch(modes_kernel, grid, threads, 0, stream(), in, rows_of(z));
+  with_pairs(in, {rows_of(z)}, [&](auto pairs) {
+    const dim3 grid(blocks_for(in.rows, row_groups * together), blocks_for(in.pairs, lanes * pairs));
+    launch(modes_kernel<pairs>, grid, threads, 0, stream(), in, rows_of(z), rounded_result(rounded, precision_));
+  });
   launched("koopman_modes");
 }
 
@@ -140,10 +204,13 @@ void CudaBackend::koopman_modes_backward(const Tensor& lifted, const Tensor& gam
   ModeInputs in = mode_inputs(lifted, gamma, omega, gate);
   in.dz = rows_of(dz);
   if (in.rows == 0 || in.pairs == 0) return;
-  const unsigned ranges = at_most(blocks_for(in.rows, row_groups * 8), max_ranges);
-  const dim3 grid(blocks_for(in.pairs, pairs_per_block), ranges);
-  launch(modes_backward_kernel, grid, threads, 0, stream(), in, scratch(2 * std::size_t{ranges} * in.pairs), tickets_,
-         ModeSinks{sink_of(dlifted), sink_of(dgamma), sink_of(domega), sink_of(dgate)});
+  const ModeSinks out{sink_of(dlifted), sink_of(dgamma), sink_of(domega), sink_of(dgate)};
+  with_pairs(in, {out.lifted.rows, out.gate.rows}, [&](auto pairs) {
+    const unsigned tiles = blocks_for(in.pairs, lanes * pairs), most = at_most(resident_blocks / tiles + 1, max_ranges);
+    const dim3 grid(tiles, at_most(blocks_for(in.rows, row_groups * together), most));
+    float* partials = scratch(std::size_t{grid.x} * grid.y * 2 * lanes * pairs);
+    launch(modes_backward_kernel<pairs>, grid, threads, 0, stream(), in, partials, tickets_, out);
+  });
   launched("koopman_modes_backward");
 }
 

@@ -1,5 +1,6 @@
 // Norms over the last axis: RMS, plain and gated (Mamba-2), and LayerNorm. Bound by memory: a warp takes a row. The
-// gradient of the weights is a launch of its own, beside the others, because it runs along the other axis.
+// gradient of the weights runs along the other axis: of few rows it is a launch of its own, beside the others; of many,
+// where reading everything again would count, the blocks that take the rows sum it.
 #include <algorithm>
 #include <optional>
 #include <type_traits>
@@ -8,6 +9,8 @@
 #include "gpu/device/columns.cuh"
 #include "gpu/device/device.cuh"
 #include "gpu/device/launch.cuh"
+#include "gpu/device/pieces.cuh"
+#include "gpu/gemm/rounded.cuh"
 
 namespace afterglow {
 
@@ -18,7 +21,7 @@ namespace {
 constexpr unsigned warps = threads / 32;
 
 /// What is normalised: x, x + z, or x silu(z).
-enum class Kind { plain, sum, gated };
+enum class Normed { plain, sum, gated };
 
 struct NormInputs {
   Rows<float> x, z, dy;
@@ -29,54 +32,15 @@ struct NormInputs {
   unsigned rows, columns;
 };
 
-template <Kind kind>
+template <Normed kind>
 __device__ float normalised(float x, float z) {
-  return kind == Kind::plain ? x : kind == Kind::sum ? x + z : x * silu(z);
+  return kind == Normed::plain ? x : kind == Normed::sum ? x + z : x * silu(z);
 }
-
-/// Neighbouring numbers of a row, one or four, read at once.
-template <unsigned width>
-struct Piece {
-  float v[width];
-  __device__ static Piece of(const Rows<float>& rows, unsigned row, unsigned column, bool inside) {
-    return of(rows.data + row * rows.stride + column, inside);
-  }
-  __device__ static Piece of(const float* from, bool inside) {
-    Piece piece = {};
-    if constexpr (width == 4) {
-      const float4 four = inside ? *reinterpret_cast<const float4*>(from) : float4{};
-      piece.v[0] = four.x;
-      piece.v[1] = four.y;
-      piece.v[2] = four.z;
-      piece.v[3] = four.w;
-    } else {
-      piece.v[0] = inside ? *from : 0.0f;
-    }
-    return piece;
-  }
-  __device__ void store(float* to) const {
-    if constexpr (width == 4) {
-      *reinterpret_cast<float4*>(to) = make_float4(v[0], v[1], v[2], v[3]);
-    } else {
-      *to = v[0];
-    }
-  }
-  __device__ void put(const Sink& sink, unsigned row, unsigned column) const {
-    float* to = &sink.rows.at(row, column);
-    Piece sum = *this;
-    if (sink.accumulate) {
-      const Piece before = of(to, true);
-#pragma unroll
-      for (unsigned e = 0; e < width; ++e) sum.v[e] += before.v[e];
-    }
-    sum.store(to);
-  }
-};
 
 // A lane holds up to `held` pieces of its row, so that a row is read once and all of it at the same time; only what is
 // longer is read again.
-template <Kind kind, unsigned width, unsigned held>
-__global__ void __launch_bounds__(threads) norm_kernel(NormInputs in, float eps, Rows<float> y) {
+template <Normed kind, unsigned width, unsigned held>
+__global__ void __launch_bounds__(threads) norm_kernel(NormInputs in, float eps, Rows<float> y, RoundedResult rounded) {
   await_previous();
   using P = Piece<width>;
   const unsigned row = blockIdx.x * warps + threadIdx.x / 32, lane = threadIdx.x % 32;
@@ -96,31 +60,46 @@ __global__ void __launch_bounds__(threads) norm_kernel(NormInputs in, float eps,
     const unsigned column = (lane + 32 * k) * width;
     const bool inside = column < in.columns;
     values[k] = P::of(in.x, row, column, inside);
-    others[k] = P::of(in.z, row, column, inside && kind != Kind::plain);
+    others[k] = P::of(in.z, row, column, inside && kind != Normed::plain);
     weights[k] = P::of(in.weight + column, inside);
   }
   const auto again = [&](unsigned column, P& value) {
     value = P::of(in.x, row, column, true);
-    return normalise(value, P::of(in.z, row, column, kind != Kind::plain));
+    return normalise(value, P::of(in.z, row, column, kind != Normed::plain));
   };
   float squares = 0;
 #pragma unroll
   for (unsigned k = 0; k < held; ++k) {
     const unsigned column = (lane + 32 * k) * width;
     squares += normalise(values[k], others[k]);
-    if (kind == Kind::sum && column < in.columns) values[k].store(&in.sum.at(row, column));
+    if (kind == Normed::sum && column < in.columns) values[k].store(&in.sum.at(row, column));
   }
   for (unsigned column = (lane + 32 * held) * width; column < in.columns; column += 32 * width) {
     P value;
     squares += again(column, value);
-    if (kind == Kind::sum) value.store(&in.sum.at(row, column));
+    if (kind == Normed::sum) value.store(&in.sum.at(row, column));
   }
   const float inverse = 1.0f / sqrtf(warp_sum(squares) / static_cast<float>(in.columns) + eps);
   if (lane == 0) in.inverse[row] = inverse;
+  // No number is larger than the largest weight times the root of how many there are.
+  float factor = 1;
+  if (rounded.wanted()) {
+    float largest = 0;
+    const auto look_at = [&](const P& weight) {
+#pragma unroll
+      for (unsigned e = 0; e < width; ++e) largest = fmaxf(largest, fabsf(weight.v[e]));
+    };
+#pragma unroll
+    for (unsigned k = 0; k < held; ++k) look_at(weights[k]);
+    for (unsigned column = (lane + 32 * held) * width; column < in.columns; column += 32 * width)
+      look_at(P::of(in.weight + column, true));
+    factor = rounded.factor(warp_max(largest) * sqrtf(static_cast<float>(in.columns)), row == 0 && lane == 0);
+  }
   const auto write = [&](unsigned column, P value, const P& weight) {
 #pragma unroll
     for (unsigned e = 0; e < width; ++e) value.v[e] *= inverse * weight.v[e];
     value.store(&y.at(row, column));
+    if (rounded.wanted()) rounded.put(row * std::size_t{in.columns} + column, value, factor);
   };
 #pragma unroll
   for (unsigned k = 0; k < held; ++k) {
@@ -155,6 +134,11 @@ struct NormColumns {
       sum += upstream.v[e] * x.v[e] * gate(z.v[e]);
     }
     return sum;
+  }
+  /// Adds what the row gives to the gradient of the weight; before `weigh`.
+  __device__ void add_share(float inverse, P& sum) const {
+#pragma unroll
+    for (unsigned e = 0; e < width; ++e) sum.v[e] += upstream.v[e] * inverse * (x.v[e] * gate(z.v[e]));
   }
   __device__ void put(unsigned row, unsigned column, float inverse, float mean, const Sink& dx, const Sink& dz) const {
     P to_x, to_z;
@@ -205,8 +189,46 @@ __global__ void __launch_bounds__(threads) norm_backward_kernel(NormInputs in, S
   }
 }
 
-bool in_fours(const Rows<float>& rows) {
-  return rows.data == nullptr || (reinterpret_cast<std::uintptr_t>(rows.data) % 16 == 0 && rows.stride % 4 == 0);
+constexpr unsigned together = 4, widest_block = 512, processors = 132;  // rows; threads of a processor
+
+// The same for many rows, with the gradient of the weight: a block takes whole rows, several at a time, and a thread
+// four of their columns, whose sums over the block's rows it leaves in `partials` [blocks, columns].
+template <bool gated>
+__global__ void __launch_bounds__(widest_block)
+    norm_all_backward_kernel(NormInputs in, Sink dx, Sink dz, float* partials) {
+  await_previous();
+  using P = Piece<4>;
+  using Columns = NormColumns<gated, 4>;
+  __shared__ float sums[2][together][widest_block / 32];
+  const unsigned column = 4 * threadIdx.x;
+  const bool inside = column < in.columns;
+  const P weight = P::of(in.weight + column, inside);
+  P to_weight = {};
+  unsigned turn = 0;
+  for (unsigned row = blockIdx.x * together; row < in.rows; row += gridDim.x * together, turn ^= 1) {
+    Columns columns[together];
+    float inverse[together];
+#pragma unroll
+    for (unsigned k = 0; k < together; ++k) {
+      columns[k] = Columns::of(in, row + k, column, inside && row + k < in.rows);
+      inverse[k] = row + k < in.rows ? in.inverse[row + k] : 0.0f;
+    }
+#pragma unroll
+    for (unsigned k = 0; k < together; ++k) {
+      columns[k].add_share(inverse[k], to_weight);
+      const float sum = warp_sum(columns[k].weigh(weight));
+      if (threadIdx.x % 32 == 0) sums[turn][k][threadIdx.x / 32] = sum;
+    }
+    __syncthreads();
+#pragma unroll
+    for (unsigned k = 0; k < together; ++k) {
+      float sum = 0;
+      for (unsigned warp = 0; warp < blockDim.x / 32; ++warp) sum += sums[turn][k][warp];
+      const float mean = sum / static_cast<float>(in.columns) * inverse[k] * inverse[k];
+      if (inside && row + k < in.rows) columns[k].put(row + k, column, inverse[k], mean, dx, dz);
+    }
+  }
+  if (inside) to_weight.store(partials + blockIdx.x * std::size_t{in.columns} + column);
 }
 
 /// Calls body with how many numbers a lane reads at once and how many such pieces it holds, as compile-time constants;
@@ -224,14 +246,37 @@ void with_pieces(const NormInputs& in, bool fours, const Body& body) {
   body(Four(), std::integral_constant<unsigned, 8>());
 }
 
-template <Kind kind>
-void norm(cudaStream_t stream, const NormInputs& in, double eps, const Tensor& y) {
+template <Normed kind>
+void norm(cudaStream_t stream, const NormInputs& in, double eps, const Tensor& y, const RoundedResult& rounded) {
   if (in.rows == 0) return;
   const Rows<float> to = rows_of(y);
   with_pieces(in, in_fours(to) && in_fours(in.sum), [&](auto width, auto held) {
     launch(norm_kernel<kind, width, held>, blocks_for(in.rows, warps), threads, 0, stream, in, static_cast<float>(eps),
-           to);
+           to, rounded);
   });
+}
+
+/// All gradients of a norm at once; false where its rows are few, or do not suit that. What is added to may still be
+/// computed beside, and is left to what runs there.
+template <bool gated>
+bool norm_all_backward(const CudaBackend& backend, const NormInputs& in, const Grad& dx, const Grad& dz,
+                       const Grad& dweight) {
+  const Sink to_x = sink_of(dx), to_z = sink_of(dz);
+  const bool fours = in.columns % 4 == 0 && reinterpret_cast<std::uintptr_t>(in.weight) % 16 == 0 && in_fours(in.x) &&
+                     in_fours(in.z) && in_fours(in.dy) && in_fours(in.base) && in_fours(to_x.rows) &&
+                     in_fours(to_z.rows);
+  if (in.rows <= max_narrow_rows || in.columns > 4 * widest_block || !fours || !dweight.wanted() || dweight.accumulate)
+    return false;
+  const unsigned block = blocks_for(in.columns, 128) * 32, columns = in.columns;
+  const unsigned blocks = at_most(blocks_for(in.rows, together), processors * (widest_block / block));
+  float* partials = backend.scratch(blocks * std::size_t{columns});
+  launch(norm_all_backward_kernel<gated>, blocks, block, 0, backend.stream(), in, to_x, to_z, partials);
+  column_sums(backend.stream(), blocks, columns, nullptr, nullptr, dweight,
+              [partials, columns] __device__(unsigned row, unsigned column) {
+                return partials[row * std::size_t{columns} + column];
+              });
+  backend.launched("gradients of a norm");
+  return true;
 }
 
 template <bool gated>
@@ -251,7 +296,7 @@ struct NormWeights {
 };
 
 /// The share of a thread in the sum over rows of dy u inverse; what it reads is loaded before anything is computed.
-template <Kind kind>
+template <Normed kind>
 __device__ float weight_share(const NormInputs& in, unsigned column) {
   constexpr unsigned step = narrow_block / narrow_columns, together = 4;
   float sum = 0;
@@ -262,7 +307,7 @@ __device__ float weight_share(const NormInputs& in, unsigned column) {
       const unsigned r = row + k * step;
       const bool inside = r < in.rows;
       x[k] = inside ? in.x.at(r, column) : 0.0f;
-      z[k] = inside && kind == Kind::gated ? in.z.at(r, column) : 0.0f;
+      z[k] = inside && kind == Normed::gated ? in.z.at(r, column) : 0.0f;
       factor[k] = inside ? in.dy.at(r, column) * in.inverse[r] : 0.0f;
     }
 #pragma unroll
@@ -278,7 +323,7 @@ __global__ void __launch_bounds__(narrow_block) norm_weights_kernel(const __grid
   const unsigned column = blockIdx.x * narrow_columns + threadIdx.x % narrow_columns;
   float sum = 0;
   if (column < in.columns) {
-    sum = in.z.data != nullptr ? weight_share<Kind::gated>(in, column) : weight_share<Kind::plain>(in, column);
+    sum = in.z.data != nullptr ? weight_share<Normed::gated>(in, column) : weight_share<Normed::plain>(in, column);
   }
   finish_narrow_sums(sum, in.columns, [&](unsigned c, float total) { to.put(c, total); });
 }
@@ -298,8 +343,8 @@ void sum_long_weight(cudaStream_t stream, const NormInputs& in, float* partials,
                      const Grad& dweight) {
   column_sums(stream, in.rows, in.columns, partials, tickets, dweight, [in] __device__(unsigned row, unsigned column) {
     const float x = in.x.at(row, column), factor = in.dy.at(row, column) * in.inverse[row];
-    return factor *
-           (in.z.data == nullptr ? normalised<Kind::plain>(x, 0.0f) : normalised<Kind::gated>(x, in.z.at(row, column)));
+    return factor * (in.z.data == nullptr ? normalised<Normed::plain>(x, 0.0f)
+                                          : normalised<Normed::gated>(x, in.z.at(row, column)));
   });
 }
 
@@ -357,25 +402,26 @@ __global__ void __launch_bounds__(threads) layer_norm_backward_kernel(LayerNormI
 
 }  // namespace
 
-void CudaBackend::rms_norm(const Tensor& x, const Tensor& weight, double eps, const Tensor& y, const Tensor& inverse) {
-  norm<Kind::plain>(stream(), norm_inputs(x, weight, inverse), eps, y);
+void CudaBackend::rms_norm(const Tensor& x, const Tensor& weight, double eps, const Tensor& y, const Tensor& inverse,
+                           const Tensor& rounded) {
+  norm<Normed::plain>(stream(), norm_inputs(x, weight, inverse), eps, y, rounded_result(rounded, precision_));
   launched("rms_norm");
 }
 
 void CudaBackend::add_rms_norm(const Tensor& a, const Tensor& b, const Tensor& weight, double eps, const Tensor& sum,
-                               const Tensor& y, const Tensor& inverse) {
+                               const Tensor& y, const Tensor& inverse, const Tensor& rounded) {
   NormInputs in = norm_inputs(a, weight, inverse);
   in.z = rows_of(b);
   in.sum = rows_of(sum);
-  norm<Kind::sum>(stream(), in, eps, y);
+  norm<Normed::sum>(stream(), in, eps, y, rounded_result(rounded, precision_));
   launched("add_rms_norm");
 }
 
 void CudaBackend::gated_rms_norm(const Tensor& x, const Tensor& z, const Tensor& weight, double eps, const Tensor& y,
-                                 const Tensor& inverse) {
+                                 const Tensor& inverse, const Tensor& rounded) {
   NormInputs in = norm_inputs(x, weight, inverse);
   in.z = rows_of(z);
-  norm<Kind::gated>(stream(), in, eps, y);
+  norm<Normed::gated>(stream(), in, eps, y, rounded_result(rounded, precision_));
   launched("gated_rms_norm");
 }
 
@@ -384,6 +430,7 @@ void CudaBackend::rms_norm_backward(const Tensor& x, const Tensor& weight, const
   NormInputs in = norm_inputs(x, weight, inverse);
   in.dy = rows_of(dy);
   if (base.defined()) in.base = rows_of(base);
+  if (norm_all_backward<false>(*this, in, dx, {}, dweight)) return;
   norm_backward<false>(stream(), in, dx, {});
   launched("rms_norm_backward");
   queue_norm_weight({x, {}, inverse, dy, dweight});
@@ -394,6 +441,7 @@ void CudaBackend::gated_rms_norm_backward(const Tensor& x, const Tensor& z, cons
   NormInputs in = norm_inputs(x, weight, inverse);
   in.z = rows_of(z);
   in.dy = rows_of(dy);
+  if (norm_all_backward<true>(*this, in, dx, dz, dweight)) return;
   norm_backward<true>(stream(), in, dx, dz);
   launched("gated_rms_norm_backward");
   queue_norm_weight({x, z, inverse, dy, dweight});

@@ -10,7 +10,9 @@ using namespace device;
 
 namespace {
 
-constexpr unsigned slice_parts = 32;  // blocks that share a slice
+// Blocks that share a slice; of many gradients some slices are long.
+constexpr unsigned few_parts = 32, many_parts = 256;
+constexpr std::int64_t many_gradients = std::int64_t{1} << 22;
 
 constexpr unsigned norm_loads = 4;  // of 16 bytes that a thread has in flight
 
@@ -34,7 +36,7 @@ __global__ void __launch_bounds__(threads) norms_kernel(const float* gradients, 
   double sum = 0;
   if (blockIdx.x == 0 && begin + threadIdx.x < first) sum += square(gradients[begin + threadIdx.x]);
   if (blockIdx.x == 0 && last + threadIdx.x < end) sum += square(gradients[last + threadIdx.x]);
-  constexpr std::size_t step = 4 * slice_parts * threads;
+  const std::size_t step = 4 * std::size_t{gridDim.x} * threads;
   for (std::size_t i = first + 4 * (blockIdx.x * threads + threadIdx.x); i < last; i += norm_loads * step) {
     float4 g[norm_loads];
 #pragma unroll
@@ -45,11 +47,13 @@ __global__ void __launch_bounds__(threads) norms_kernel(const float* gradients, 
     for (unsigned k = 0; k < norm_loads; ++k) sum += square(g[k].x) + square(g[k].y) + square(g[k].z) + square(g[k].w);
   }
   sum = block_sum(sum, sums);
-  if (threadIdx.x == 0) parts[blockIdx.y * slice_parts + blockIdx.x] = sum;
+  if (threadIdx.x == 0) parts[blockIdx.y * gridDim.x + blockIdx.x] = sum;
   if (!is_last_block(ticket, gridDim.x * gridDim.y)) return;
   double all = 0;
   for (unsigned slice = threadIdx.x / 32; slice < gridDim.y; slice += threads / 32) {
-    const double squares = sum_of_warp(parts[slice * slice_parts + threadIdx.x % 32]);
+    double own = 0;
+    for (unsigned part = threadIdx.x % 32; part < gridDim.x; part += 32) own += parts[slice * gridDim.x + part];
+    const double squares = sum_of_warp(own);
     if (threadIdx.x % 32 == 0) {
       norms[slice] = static_cast<float>(sqrt(squares));
       all += squares;
@@ -192,6 +196,7 @@ void CudaBackend::gradient_norms(const Tensor& gradients, const Tensor& offsets,
     fill(total, 0.0);
     return;
   }
+  const unsigned slice_parts = gradients.elements() < many_gradients ? few_parts : many_parts;
   auto* parts = reinterpret_cast<double*>(scratch(2 * std::size_t{slices} * slice_parts));
   launch(norms_kernel, dim3(slice_parts, slices), threads, 0, stream(), gradients.as<float>(), offsets.as<double>(),
          parts, norms.as<float>(), total.as<float>(), tickets_);

@@ -1,11 +1,14 @@
 // Rotary position code and the causal depthwise convolution. Bound by memory.
+#include <algorithm>
 #include <cmath>
+#include <initializer_list>
 #include <type_traits>
 
 #include "gpu/cuda_backend.h"
 #include "gpu/device/columns.cuh"
 #include "gpu/device/device.cuh"
 #include "gpu/device/launch.cuh"
+#include "gpu/device/pieces.cuh"
 
 namespace afterglow {
 
@@ -77,11 +80,11 @@ struct ConvInputs {
   const float *weight, *bias, *history;
   unsigned batch, length, channels, taps;
 
-  /// The input of token t, which may lie in the history; what is there is zero without one.
-  __device__ float at(unsigned b, int t, unsigned channel) const {
-    if (t >= 0) return x.at(std::size_t{b} * length + static_cast<unsigned>(t), channel);
-    if (history == nullptr) return 0.0f;
-    return history[(std::size_t{b} * (taps - 1) + taps - 1 + t) * channels + channel];
+  /// Where the input of token t is, which may lie in the history; null before the first one without that.
+  __device__ const float* at(unsigned b, int t, unsigned channel) const {
+    if (t >= 0) return &x.at(std::size_t{b} * length + static_cast<unsigned>(t), channel);
+    if (history == nullptr) return nullptr;
+    return history + (std::size_t{b} * (taps - 1) + taps - 1 + t) * channels + channel;
   }
 };
 
@@ -100,18 +103,19 @@ __global__ void __launch_bounds__(threads) conv_history_kernel(ConvInputs in, fl
   }
 }
 
-constexpr unsigned conv_lanes = 32, conv_groups = threads / conv_lanes, conv_steps = 8, max_pieces = 128;
+constexpr unsigned conv_lanes = 32, conv_groups = threads / conv_lanes, conv_steps = 8;
 
-/// The piece of a thread: `conv_steps` tokens of one channel.
-struct Piece {
+/// The share of a thread: `conv_steps` tokens of `width` neighbouring channels.
+template <unsigned width>
+struct Stretch {
   unsigned b, begin, channel;
   bool inside;
-  __device__ explicit Piece(const ConvInputs& in) {
+  __device__ explicit Stretch(const ConvInputs& in) {
     const unsigned pieces = (in.length + conv_steps - 1) / conv_steps;
     const unsigned piece = blockIdx.x * conv_groups + threadIdx.x / conv_lanes;
     b = piece / pieces;
     begin = piece % pieces * conv_steps;
-    channel = blockIdx.y * conv_lanes + threadIdx.x % conv_lanes;
+    channel = (blockIdx.y * conv_lanes + threadIdx.x % conv_lanes) * width;
     inside = b < in.batch && channel < in.channels;
   }
 };
@@ -121,31 +125,45 @@ __device__ float weight_of(const ConvInputs& in, unsigned channel, unsigned back
   return back < in.taps ? in.weight[channel * in.taps + in.taps - 1 - back] : 0.0f;
 }
 
+template <unsigned width>
+__device__ Piece<width> weights_of(const ConvInputs& in, unsigned channel, unsigned back) {
+  Piece<width> weights;
+#pragma unroll
+  for (unsigned e = 0; e < width; ++e) weights.v[e] = weight_of(in, channel + e, back);
+  return weights;
+}
+
 // Everything that the tokens of a piece meet is loaded first, so that no load waits for another.
-template <unsigned reach>
+template <unsigned width, unsigned reach>
 __global__ void __launch_bounds__(threads) conv_kernel(ConvInputs in, float* before, float* y) {
   await_previous();
-  const Piece piece(in);
+  using P = Piece<width>;
+  const Stretch<width> piece(in);
   if (!piece.inside) return;
-  float inputs[conv_steps + reach - 1], weights[reach];
+  P inputs[conv_steps + reach - 1], weights[reach];
 #pragma unroll
   for (unsigned i = 0; i < conv_steps + reach - 1; ++i) {
     const int t = static_cast<int>(piece.begin + i) - static_cast<int>(reach - 1);
+    const float* from = in.at(piece.b, t, piece.channel);
     const bool used = i + in.taps >= reach && t < static_cast<int>(in.length);
-    inputs[i] = used ? in.at(piece.b, t, piece.channel) : 0.0f;
+    inputs[i] = P::of(from, used && from != nullptr);
   }
 #pragma unroll
-  for (unsigned back = 0; back < reach; ++back) weights[back] = weight_of(in, piece.channel, back);
-  const float bias = in.bias != nullptr ? in.bias[piece.channel] : 0.0f;
+  for (unsigned back = 0; back < reach; ++back) weights[back] = weights_of<width>(in, piece.channel, back);
+  const P bias = P::of(in.bias + piece.channel, in.bias != nullptr);
 #pragma unroll
   for (unsigned i = 0; i < conv_steps; ++i) {
     if (piece.begin + i >= in.length) break;
-    float sum = bias;
+    P sum = bias, result;
 #pragma unroll
-    for (unsigned back = reach; back-- > 0;) sum += weights[back] * inputs[i + reach - 1 - back];
+    for (unsigned e = 0; e < width; ++e) {
+#pragma unroll
+      for (unsigned back = reach; back-- > 0;) sum.v[e] += weights[back].v[e] * inputs[i + reach - 1 - back].v[e];
+      result.v[e] = silu(sum.v[e]);
+    }
     const std::size_t place = (std::size_t{piece.b} * in.length + piece.begin + i) * in.channels + piece.channel;
-    before[place] = sum;
-    y[place] = silu(sum);
+    if (before != nullptr) sum.store(before + place);
+    result.store(y + place);
   }
 }
 
@@ -154,7 +172,7 @@ template <unsigned reach>
 __global__ void __launch_bounds__(threads)
     conv_backward_kernel(ConvInputs in, const float* before, const float* dy, Sink dx) {
   await_previous();
-  const Piece piece(in);
+  const Stretch<1> piece(in);
   if (!piece.inside) return;
   const auto& [b, begin, channel, inside] = piece;
   // Everything that the tokens of this piece meet is loaded first, so that no load waits for another.
@@ -234,44 +252,90 @@ __global__ void __launch_bounds__(narrow_block)
   }
 }
 
-// The same walk for the weights: their sums leave per block and are finished by the last one.
-template <unsigned reach>
-__global__ void __launch_bounds__(threads)
-    conv_weight_kernel(ConvInputs in, const float* before, const float* dy, float* partials, unsigned* tickets,
-                       Sink dweight, Sink dbias) {
+constexpr unsigned walk = 32, walk_step = 4, resident_blocks = 256;  // tokens; blocks
+
+// All gradients of many rows: a thread walks `walk` tokens of `width` neighbouring channels, reads everything once, and
+// adds what they give to the weights and, behind those of all channels, to the bias. Sums over a block's walks go to
+// `partials` [blocks, channels (taps + 1)]. The sums before SiLU are found once more where `before` is null.
+template <unsigned width, unsigned reach>
+__global__ void __launch_bounds__(threads, 2)
+    conv_walk_kernel(ConvInputs in, const float* before, const float* dy, float* partials, Sink dx) {
   await_previous();
-  __shared__ float sums[reach + 1][threads];
+  using P = Piece<width>;
+  constexpr unsigned behind = reach - 1;
+  __shared__ float sums[conv_groups][width * conv_lanes];
   const unsigned lane = threadIdx.x % conv_lanes, group = threadIdx.x / conv_lanes;
-  const unsigned channel = blockIdx.y * conv_lanes + lane;
-  const unsigned pieces = (in.length + conv_steps - 1) / conv_steps;
-  float to_weight[reach + 1] = {};  // the last one is the bias
-  for (unsigned piece = blockIdx.x * conv_groups + group; piece < in.batch * pieces; piece += gridDim.x * conv_groups) {
-    if (channel >= in.channels) break;
-    add_piece<reach>(in, before, dy, piece / pieces, piece % pieces * conv_steps, channel, to_weight);
-  }
-  // Partial sums of a tile of channels lie together: [tap][lane], the bias behind the last tap.
-  const unsigned width = (in.taps + 1) * conv_lanes;
-  float* tile = partials + std::size_t{blockIdx.y} * gridDim.x * width;
+  const unsigned channel = (blockIdx.y * conv_lanes + lane) * width;
+  const unsigned walks = (in.length + walk - 1) / walk;
+  P weights[reach], to_weight[reach + 1] = {};  // the last one is the bias
 #pragma unroll
-  for (unsigned k = 0; k <= reach; ++k) {
-    if (k < in.taps || k == reach) sums[min(k, in.taps)][threadIdx.x] = to_weight[k];
+  for (unsigned back = 0; back < reach && channel < in.channels; ++back)
+    weights[back] = weights_of<width>(in, channel, back);
+  const P bias = P::of(in.bias + channel, in.bias != nullptr && channel < in.channels);
+  for (unsigned own = blockIdx.x * conv_groups + group; own < in.batch * walks; own += gridDim.x * conv_groups) {
+    if (channel >= in.channels) break;
+    const unsigned begin = own % walks * walk, end = min(begin + walk, in.length);
+    const std::size_t row = std::size_t{own / walks} * in.length;
+    // Of the tokens of this step, and of those before that it still meets.
+    P inputs[behind + walk_step], slopes[behind + walk_step] = {};
+#pragma unroll
+    for (unsigned i = 0; i < behind; ++i)
+      inputs[i] = P::of(in.x.data + (row + begin + i - behind) * in.x.stride + channel, begin + i >= behind);
+    for (unsigned t = begin; t < end + behind; t += walk_step) {
+      P sum[walk_step];
+#pragma unroll
+      for (unsigned i = 0; i < walk_step; ++i) {
+        const bool there = t + i < in.length && t + i < end + behind;
+        const std::size_t place = (row + t + i) * in.channels + channel;
+        inputs[behind + i] = P::of(in.x.data + (row + t + i) * in.x.stride + channel, there);
+        slopes[behind + i] = P::of(dy + place, there);
+        sum[i] = before != nullptr ? P::of(before + place, there) : bias;
+      }
+#pragma unroll
+      for (unsigned i = 0; i < walk_step; ++i) {
+#pragma unroll
+        for (unsigned e = 0; e < width; ++e) {
+          if (before == nullptr) {
+#pragma unroll
+            for (unsigned back = reach; back-- > 0;) sum[i].v[e] += weights[back].v[e] * inputs[behind + i - back].v[e];
+          }
+          const float slope = slopes[behind + i].v[e] *= silu_slope(sum[i].v[e]);
+          const float counted = t + i < end ? slope : 0.0f;
+#pragma unroll
+          for (unsigned back = 0; back < reach; ++back)
+            to_weight[back].v[e] += counted * inputs[behind + i - back].v[e];
+          to_weight[reach].v[e] += counted;
+        }
+        if (!dx.wanted() || t + i < begin + behind || t + i >= end + behind) continue;
+        P gradient = {};
+#pragma unroll
+        for (unsigned back = 0; back < reach; ++back) {
+#pragma unroll
+          for (unsigned e = 0; e < width; ++e) gradient.v[e] += weights[back].v[e] * slopes[i + back].v[e];
+        }
+        gradient.put(dx, row + t + i - behind, channel);
+      }
+#pragma unroll
+      for (unsigned i = 0; i < behind; ++i) {
+        inputs[i] = inputs[walk_step + i];
+        slopes[i] = slopes[walk_step + i];
+      }
+    }
   }
-  __syncthreads();
-  for (unsigned place = threadIdx.x; place < width; place += threads) {
+  float* own = partials + blockIdx.x * std::size_t{in.channels} * (in.taps + 1);
+#pragma unroll
+  for (unsigned back = 0; back <= reach; ++back) {
+    if (back >= in.taps && back < reach) continue;
+    __syncthreads();
+    to_weight[back].store(&sums[group][lane * width]);
+    __syncthreads();
+    const unsigned c = blockIdx.y * conv_lanes * width + threadIdx.x;
+    if (threadIdx.x >= conv_lanes * width || c >= in.channels) continue;
     float sum = 0;
 #pragma unroll
-    for (unsigned other = 0; other < conv_groups; ++other) {
-      sum += sums[place / conv_lanes][other * conv_lanes + place % conv_lanes];
-    }
-    tile[blockIdx.x * width + place] = sum;
+    for (unsigned other = 0; other < conv_groups; ++other) sum += sums[other][threadIdx.x];
+    own[back < reach ? c * in.taps + in.taps - 1 - back : in.channels * in.taps + c] = sum;
   }
-  if (!is_last_block(&tickets[blockIdx.y], gridDim.x)) return;
-  sum_partials(tile, gridDim.x, width, 0, width, [&](unsigned place, float sum) {
-    const unsigned k = place / conv_lanes, c = blockIdx.y * conv_lanes + place % conv_lanes;
-    if (c >= in.channels) return;
-    if (k < in.taps && dweight.wanted()) dweight.put(c * in.taps + in.taps - 1 - k, sum);
-    if (k == in.taps && dbias.wanted()) dbias.put(c, sum);
-  });
 }
 
 ConvInputs conv_inputs(const Tensor& x, const Tensor& weight) {
@@ -295,6 +359,47 @@ template <class Body>
 void with_reach(const ConvInputs& in, const Body& body) {
   if (in.taps <= few_taps) return body(std::integral_constant<unsigned, few_taps>());
   body(std::integral_constant<unsigned, widest>());
+}
+
+/// The same, and with how many channels a thread takes: four where tokens are many enough, channels lie in fours, and
+/// registers suffice for that. `others` are dense, or have the rows of `in.x`.
+template <class Body>
+void with_channels(const ConvInputs& in, std::initializer_list<Rows<float>> others, const Body& body) {
+  const bool fours = in.batch * in.length > max_narrow_rows && in.channels % 4 == 0 && in.taps <= few_taps &&
+                     in_fours(in.x) && std::all_of(others.begin(), others.end(), in_fours);
+  if (fours) return body(std::integral_constant<unsigned, 4>(), std::integral_constant<unsigned, few_taps>());
+  with_reach(in, [&](auto reach) { body(std::integral_constant<unsigned, 1>(), reach); });
+}
+
+dim3 stretches(const ConvInputs& in, unsigned width) {
+  return {blocks_for(in.batch * blocks_for(in.length, conv_steps), conv_groups),
+          blocks_for(in.channels, conv_lanes * width), 1};
+}
+
+Rows<float> rows_if(const Tensor& given) { return given.defined() ? rows_of(given) : Rows<float>{}; }
+
+/// All gradients of many rows.
+void walk_back(const CudaBackend& backend, const ConvInputs& in, const Tensor& before, const Tensor& dy, const Grad& dx,
+               const Grad& dweight, const Grad& dbias) {
+  const Sink to_x = sink_of(dx);
+  const unsigned weights = in.channels * in.taps, all = weights + in.channels;
+  float* partials = backend.scratch(std::size_t{max_ranges} * all);
+  unsigned ranges = 1;
+  with_channels(in, {rows_if(before), rows_of(dy), to_x.rows}, [&](auto width, auto reach) {
+    const unsigned tiles = blocks_for(in.channels, conv_lanes * width);
+    ranges = at_most(blocks_for(in.batch * blocks_for(in.length, walk), conv_groups),
+                     at_most(resident_blocks / tiles + 1, max_ranges));
+    launch(conv_walk_kernel<width, reach>, dim3(ranges, tiles), threads, 0, backend.stream(), in, before.as<float>(),
+           dy.as<float>(), partials, to_x);
+  });
+  ColumnSums sums;
+  sums.add(weights, dweight);
+  sums.add(in.channels, dbias);
+  column_sums_each(backend.stream(), ranges, sums, nullptr, nullptr,
+                   [partials, all, first_bias = weights, of_bias = dweight.wanted() ? 1u : 0u] __device__(
+                       unsigned which, unsigned row, unsigned column) {
+                     return partials[row * std::size_t{all} + (which == of_bias ? first_bias : 0) + column];
+                   });
 }
 
 }  // namespace
@@ -324,10 +429,9 @@ void CudaBackend::causal_conv(const Tensor& x, const Tensor& weight, const Tenso
   if (x.elements() == 0) return;
   in.bias = bias.as<float>();
   in.history = history.as<float>();
-  const dim3 grid(blocks_for(in.batch * blocks_for(in.length, conv_steps), conv_groups),
-                  blocks_for(in.channels, conv_lanes));
-  with_reach(in, [&](auto reach) {
-    launch(conv_kernel<reach>, grid, threads, 0, stream(), in, before.as<float>(), y.as<float>());
+  with_channels(in, {rows_of(y), rows_if(before), rows_if(bias), rows_if(history)}, [&](auto width, auto reach) {
+    launch(conv_kernel<width, reach>, stretches(in, width), threads, 0, stream(), in, before.as<float>(),
+           y.as<float>());
   });
   launched("causal_conv");
   if (!history.defined() || in.taps < 2) return;
@@ -336,27 +440,29 @@ void CudaBackend::causal_conv(const Tensor& x, const Tensor& weight, const Tenso
   launched("causal_conv history");
 }
 
-void CudaBackend::causal_conv_backward(const Tensor& x, const Tensor& weight, const Tensor& before, const Tensor& dy,
-                                       const Grad& dx, const Grad& dweight, const Grad& dbias) {
-  const ConvInputs in = conv_inputs(x, weight);
+std::int64_t CudaBackend::causal_conv_kept(const Tensor& x) const {
+  return x.rows() > max_narrow_rows ? 0 : x.elements();
+}
+
+void CudaBackend::causal_conv_backward(const Tensor& x, const Tensor& weight, const Tensor& bias, const Tensor& before,
+                                       const Tensor& dy, const Grad& dx, const Grad& dweight, const Grad& dbias) {
+  ConvInputs in = conv_inputs(x, weight);
   if (x.elements() == 0) return;
-  const unsigned blocks = blocks_for(in.batch * blocks_for(in.length, conv_steps), conv_groups);
-  const unsigned tiles = blocks_for(in.channels, conv_lanes);
+  in.bias = bias.as<float>();
+  const bool wants_weights = dweight.wanted() || dbias.wanted();
+  if (x.rows() > max_narrow_rows) {
+    if (dweight.accumulate || dbias.accumulate) await_side_stream();  // it may be writing there
+    walk_back(*this, in, before, dy, dx, dweight, dbias);
+    return launched("gradients of a convolution");
+  }
   with_reach(in, [&](auto reach) {
-    if (dweight.wanted() || dbias.wanted()) {
+    if (wants_weights) {
       const SideStream beside(*this);
-      const dim3 grid(at_most(blocks, max_pieces), tiles);
-      if (x.rows() <= max_narrow_rows) {
-        launch(narrow_weight_kernel<reach>, blocks_for(in.channels, narrow_columns), narrow_block, 0, stream(), in,
-               before.as<float>(), dy.as<float>(), sink_of(dweight), sink_of(dbias));
-      } else {
-        launch(conv_weight_kernel<reach>, grid, threads, 0, stream(), in, before.as<float>(), dy.as<float>(),
-               scratch(std::size_t{grid.x} * grid.y * (in.taps + 1) * conv_lanes), tickets_, sink_of(dweight),
-               sink_of(dbias));
-      }
+      launch(narrow_weight_kernel<reach>, blocks_for(in.channels, narrow_columns), narrow_block, 0, stream(), in,
+             before.as<float>(), dy.as<float>(), sink_of(dweight), sink_of(dbias));
     }
     if (dx.wanted()) {
-      launch(conv_backward_kernel<reach>, dim3(blocks, tiles), threads, 0, stream(), in, before.as<float>(),
+      launch(conv_backward_kernel<reach>, stretches(in, 1), threads, 0, stream(), in, before.as<float>(),
              dy.as<float>(), sink_of(dx));
     }
   });

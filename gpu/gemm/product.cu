@@ -678,7 +678,7 @@ bool ProductPlanner::can_group(std::size_t count) const {
 }
 
 void CudaBackend::linear_forward_many(const Tensor& x, std::span<const Tensor> weights, std::span<const Tensor> biases,
-                                      std::span<const Tensor> results, const Tensor& kept) {
+                                      std::span<const Tensor> results, const KeptInput& kept) {
   if (products_.project_rounded(x, weights, results, kept)) return add_biases(biases, results);
   Products p;
   if (products_.can_group(weights.size()) && x.columns() > 0) {

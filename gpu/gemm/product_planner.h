@@ -48,9 +48,11 @@ class ProductPlanner {
 
   /// Whether projections of x and their gradients round their operands first, each once: large ones in tf32 and bf16.
   bool rounds_projections(const Tensor& x, std::span<const Tensor> weights) const;
+  /// Whether so many outputs are worth rounding their input.
+  bool rounds_inputs(const Tensor& x, std::int64_t outputs) const;
   /// Such projections; false when they are none, or alone and not to be trained.
   bool project_rounded(const Tensor& x, std::span<const Tensor> weights, std::span<const Tensor> results,
-                       const Tensor& kept);
+                       const KeptInput& kept);
   /// Rounds matrices that large projections multiply.
   void round_operands(device::Roundings& all);
   /// c = alpha op(a) op(b) + beta c; both factors in device memory.

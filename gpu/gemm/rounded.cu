@@ -1,6 +1,6 @@
-// Matrices rounded to halves: the largest number of each kind, then all of them times its scale. To bfloat16 at once.
-#include <cuda_bf16.h>
-
+// Matrices rounded to halves: the largest number of each kind, then all of them times its scale. Large ones are read
+// once: some of their numbers tell a scale with room above, and should a number not fit, all are rounded anew. To
+// bfloat16 at once.
 #include <algorithm>
 #include <utility>
 
@@ -56,23 +56,34 @@ __device__ void each_four(const Rounding& own, const Take& take) {
   }
 }
 
-/// The scales of all kinds, a warp each, once every block has left its peak.
-__device__ void set_scales(const Roundings& all) {
-  __shared__ float downs[kinds];
-  const unsigned kind = threadIdx.x / 32;
-  if (kind < kinds) {
+/// The scales of all kinds, once every block has left its peak: set_scale(kind, peak) sets up and down of one.
+template <class SetScale>
+__device__ void set_scales(const Roundings& all, const SetScale& set_scale) {
+  __shared__ float peaks[kinds][threads / 32], downs[kinds];
+  float own[kinds] = {};
+  for (unsigned i = 0; i < all.count; ++i) {
     float peak = 0;
-    for (unsigned i = 0; i < all.count; ++i) {
-      if (static_cast<unsigned>(all.of[i].kind) != kind) continue;
-      for (unsigned block = threadIdx.x % 32; block < all.of[i].blocks; block += 32)
-        peak = fmaxf(peak, all.peaks[all.of[i].first_block + block]);
-    }
-    const tiles::Scale scale(warp_max(peak));
-    const bool is_kept = all.kept != nullptr && kind == static_cast<unsigned>(Kind::input);
-    if (threadIdx.x % 32 == 0) {
-      all.scales->up[kind] = scale.up;
-      all.scales->down[kind] = downs[kind] = is_kept ? all.kept->down[kind] : scale.down;
-    }
+#pragma unroll 4
+    for (unsigned block = threadIdx.x; block < all.of[i].blocks; block += threads)
+      peak = fmaxf(peak, all.peaks[all.of[i].first_block + block]);
+#pragma unroll
+    for (unsigned kind = 0; kind < kinds; ++kind)
+      if (static_cast<unsigned>(all.of[i].kind) == kind) own[kind] = fmaxf(own[kind], peak);
+  }
+#pragma unroll
+  for (unsigned kind = 0; kind < kinds; ++kind) {
+    const float peak = warp_max(own[kind]);
+    if (threadIdx.x % 32 == 0) peaks[kind][threadIdx.x / 32] = peak;
+  }
+  __syncthreads();
+  if (threadIdx.x < kinds) {
+    const unsigned kind = threadIdx.x;
+    float peak = 0;
+    for (const float of_warp : peaks[kind]) peak = fmaxf(peak, of_warp);
+    set_scale(kind, peak);
+    if (all.kept != nullptr && kind == static_cast<unsigned>(Kind::input))
+      all.scales->down[kind] = all.kept->down[kind];
+    downs[kind] = all.scales->down[kind];
   }
   __syncthreads();
   if (threadIdx.x < kinds)
@@ -83,13 +94,19 @@ __device__ void set_scales(const Roundings& all) {
   }
 }
 
-__global__ void __launch_bounds__(threads) peak_kernel(Roundings all) {
-  await_previous();
+__device__ void set_scale(RoundedScales& scales, unsigned kind, float peak) {
+  const tiles::Scale scale(peak);
+  scales.up[kind] = scale.up;
+  scales.down[kind] = scale.down;
+}
+
+__device__ inline float largest(const float4& v) {
+  return fmaxf(fmaxf(fabsf(v.x), fabsf(v.y)), fmaxf(fabsf(v.z), fabsf(v.w)));
+}
+
+/// Leaves the peak of this block; true in the last one, for all of its threads.
+__device__ bool leave_peak(const Roundings& all, float peak) {
   __shared__ float of_warps[threads / 32];
-  float peak = 0;
-  each_four(own_matrix(all), [&](unsigned, unsigned, const float4& v) {
-    peak = fmaxf(peak, fmaxf(fmaxf(fabsf(v.x), fabsf(v.y)), fmaxf(fabsf(v.z), fabsf(v.w))));
-  });
   peak = warp_max(peak);
   if (threadIdx.x % 32 == 0) of_warps[threadIdx.x / 32] = peak;
   __syncthreads();
@@ -97,22 +114,67 @@ __global__ void __launch_bounds__(threads) peak_kernel(Roundings all) {
     peak = warp_max(threadIdx.x < threads / 32 ? of_warps[threadIdx.x] : 0.0f);
     if (threadIdx.x == 0) all.peaks[blockIdx.x] = peak;
   }
-  if (is_last_block(all.ticket, gridDim.x)) set_scales(all);
+  return is_last_block(all.ticket, gridDim.x);
+}
+
+__global__ void __launch_bounds__(threads) peak_kernel(Roundings all) {
+  await_previous();
+  float peak = 0;
+  each_four(own_matrix(all), [&](unsigned, unsigned, const float4& v) { peak = fmaxf(peak, largest(v)); });
+  if (leave_peak(all, peak)) set_scales(all, [&](unsigned kind, float found) { set_scale(*all.scales, kind, found); });
+}
+
+constexpr float largest_half = 65504, room_above = 32;  // for numbers that are larger than those that were looked at
+
+// Every thread looks at one four, somewhere in its share of the matrix.
+__global__ void __launch_bounds__(threads) sample_kernel(Roundings all) {
+  await_previous();
+  const Rounding& own = own_matrix(all);
+  const unsigned shares = own.blocks * threads, share = (blockIdx.x - own.first_block) * threads + threadIdx.x;
+  const unsigned width = (own.count + shares - 1) / shares, four = share * width + (share * 2654435761u >> 16) % width;
+  float peak = four < own.count ? largest(read_four(own, four / own.across, four % own.across)) : 0.0f;
+  if (leave_peak(all, peak))
+    set_scales(all, [&](unsigned kind, float found) { set_scale(*all.scales, kind, room_above * found); });
+}
+
+__device__ void put_halves(const Rounding& own, float up, unsigned row, unsigned column, const float4& v) {
+  own.to[std::size_t{row} * own.to_stride + column] =
+      make_uint2(tiles::halves_of(v.x * up, v.y * up), tiles::halves_of(v.z * up, v.w * up));
 }
 
 __global__ void __launch_bounds__(threads) round_to_halves_kernel(Roundings all) {
   await_previous();
   const Rounding& own = own_matrix(all);
   const float up = all.scales->up[static_cast<unsigned>(own.kind)];
+  each_four(own, [&](unsigned row, unsigned column, const float4& v) { put_halves(own, up, row, column, v); });
+}
+
+// With the scale of a sample; what did not fit is found meanwhile.
+__global__ void __launch_bounds__(threads) try_halves_kernel(Roundings all) {
+  await_previous();
+  const Rounding& own = own_matrix(all);
+  const float up = all.scales->up[static_cast<unsigned>(own.kind)];
+  float peak = 0;
   each_four(own, [&](unsigned row, unsigned column, const float4& v) {
-    own.to[std::size_t{row} * own.to_stride + column] =
-        make_uint2(tiles::halves_of(v.x * up, v.y * up), tiles::halves_of(v.z * up, v.w * up));
+    put_halves(own, up, row, column, v);
+    peak = fmaxf(peak, largest(v));
+  });
+  if (!leave_peak(all, peak)) return;
+  set_scales(all, [&](unsigned kind, float found) {
+    const bool fits = found * all.scales->up[kind] <= largest_half;
+    all.scales->again[kind] = fits ? 0 : 1;
+    if (!fits) set_scale(*all.scales, kind, found);
   });
 }
 
-__device__ inline unsigned brain_pair(float a, float b) {
-  const __nv_bfloat162 pair = __floats2bfloat162_rn(a, b);
-  return reinterpret_cast<const unsigned&>(pair);
+// As a rule there is nothing to be done.
+__global__ void __launch_bounds__(threads) round_again_kernel(Roundings all) {
+  await_previous();
+  const Rounding& own = own_matrix(all);
+  const auto kind = static_cast<unsigned>(own.kind);
+  if (all.scales->again[kind] == 0) return;
+  const float up = all.scales->up[kind];
+  each_four(own, [&](unsigned row, unsigned column, const float4& v) { put_halves(own, up, row, column, v); });
 }
 
 __global__ void __launch_bounds__(threads) round_to_bfloat16_kernel(Roundings all) {
@@ -168,9 +230,10 @@ using namespace device;
 
 constexpr std::int64_t max_handed_out = std::int64_t{1} << 22;  // gradients that are one product and then parted
 // What is worth rounding its operands to halves: narrower inputs are bound by memory however fast they are multiplied.
-constexpr std::int64_t min_products = std::int64_t{1} << 30, min_depth = 384;
+constexpr std::int64_t min_products = std::int64_t{1} << 29, min_depth = 384;
 // Products in bf16 round theirs in any case.
 constexpr std::int64_t min_bf16_products = std::int64_t{1} << 26, min_bf16_depth = 64;
+constexpr std::int64_t min_sampled = 1 << 21;  // numbers of an input: reading all twice takes longer than a launch
 constexpr std::int64_t min_padded = std::int64_t{1} << 20;  // numbers of a result whose rows are lengthened
 
 /// Whole vectors of 16 bits.
@@ -191,9 +254,12 @@ std::int64_t rows_of_all(std::span<const Tensor> matrices) {
   return padded(rows);
 }
 
-constexpr std::size_t bytes_of_scales = 256;
 std::size_t bytes_of_halves(std::int64_t rows, std::int64_t columns) {
   return (static_cast<std::size_t>(rows * columns) * sizeof(__half) + 255) / 256 * 256;
+}
+
+std::int64_t numbers_of_input(const Tensor& x) {
+  return static_cast<std::int64_t>((bytes_of_scales + bytes_of_halves(x.rows(), x.columns())) / sizeof(float));
 }
 
 /// A result with the padding that `linear_row_stride` gave its rows, which may be written: whole vectors are faster.
@@ -250,6 +316,7 @@ struct BackOperands {
     const std::int64_t outputs = rows_of_all(projections.weights), rows = projections.x.rows(),
                        columns = projections.x.columns();
     Room room{static_cast<std::byte*>(memory)};
+    all.sampled = projections.x.elements() >= min_sampled;
     all.scales = room.scales();
     gradients = room.halves(rows, outputs);
     weights = room.halves(outputs, columns);
@@ -273,19 +340,29 @@ void ProductPlanner::round_operands(Roundings& all) {
     launch(round_to_bfloat16_kernel, all.blocks, threads, 0, backend_.stream(), all);
     return backend_.launched("rounding to bfloat16");
   }
-  launch(peak_kernel, all.blocks, threads, 0, backend_.stream(), all);
-  launch(round_to_halves_kernel, all.blocks, threads, 0, backend_.stream(), all);
+  const auto run = [&](auto* kernel) { launch(kernel, all.blocks, threads, 0, backend_.stream(), all); };
+  if (all.sampled) {
+    run(sample_kernel);
+    run(try_halves_kernel);
+    run(round_again_kernel);
+  } else {
+    run(peak_kernel);
+    run(round_to_halves_kernel);
+  }
   backend_.launched("rounding to halves");
 }
 
 bool ProductPlanner::rounds_projections(const Tensor& x, std::span<const Tensor> weights) const {
-  if (backend_.precision() == Precision::fp32 || weights.size() > max_products) return false;
-  const bool is_bf16 = backend_.precision() == Precision::bf16;
-  return x.columns() % 8 == 0 && x.columns() >= (is_bf16 ? min_bf16_depth : min_depth) && can_round(x) &&
-         can_round(weights) &&
+  return weights.size() <= max_products && rounds_inputs(x, rows_of_all(weights)) && can_round(weights) &&
          (weights.size() == 1 ||
-          std::all_of(weights.begin(), weights.end(), [](const Tensor& weight) { return weight.rows() % 8 == 0; })) &&
-         x.elements() * rows_of_all(weights) >= (is_bf16 ? min_bf16_products : min_products);
+          std::all_of(weights.begin(), weights.end(), [](const Tensor& weight) { return weight.rows() % 8 == 0; }));
+}
+
+bool ProductPlanner::rounds_inputs(const Tensor& x, std::int64_t outputs) const {
+  const bool is_bf16 = backend_.precision() == Precision::bf16;
+  return backend_.precision() != Precision::fp32 && x.columns() % 8 == 0 &&
+         x.columns() >= (is_bf16 ? min_bf16_depth : min_depth) && can_round(x) &&
+         x.elements() * outputs >= (is_bf16 ? min_bf16_products : min_products);
 }
 
 // Where rows begin at whole vectors, norms, convolutions and products read and write them in fours.
@@ -294,8 +371,13 @@ std::int64_t CudaBackend::linear_row_stride(const Tensor& x, const Tensor& weigh
 }
 
 std::int64_t CudaBackend::linear_kept(const Tensor& x, std::span<const Tensor> weights) const {
-  if (!products_.rounds_projections(x, weights)) return 0;
-  return static_cast<std::int64_t>((bytes_of_scales + bytes_of_halves(x.rows(), x.columns())) / sizeof(float));
+  return products_.rounds_projections(x, weights) ? numbers_of_input(x) : 0;
+}
+
+// As many outputs as inputs are a guess; where they are fewer, what was rounded may not be read.
+std::int64_t CudaBackend::rounded_numbers(const Tensor& x, bool bounded) const {
+  const bool has_scale = bounded || precision_ == Precision::bf16;
+  return has_scale && products_.rounds_inputs(x, x.columns()) ? numbers_of_input(x) : 0;
 }
 
 std::int64_t CudaBackend::linear_operands(const Tensor& x, std::span<const Tensor> weights, const Tensor& kept) const {
@@ -304,18 +386,30 @@ std::int64_t CudaBackend::linear_operands(const Tensor& x, std::span<const Tenso
 }
 
 bool ProductPlanner::project_rounded(const Tensor& x, std::span<const Tensor> weights, std::span<const Tensor> results,
-                                     const Tensor& kept) {
-  if (!rounds_projections(x, weights) || (weights.size() == 1 && !kept.defined())) return false;
+                                     const KeptInput& kept) {
+  const bool is_kept = kept.numbers.defined();
+  if (!rounds_projections(x, weights) || (weights.size() == 1 && !is_kept)) return false;
   const std::int64_t outputs = rows_of_all(weights);
-  const std::size_t weight_bytes = bytes_of_halves(outputs, x.columns());
-  const std::size_t input_bytes = bytes_of_scales + bytes_of_halves(x.rows(), x.columns());
-  Room room{static_cast<std::byte*>(backend_.operand_memory(weight_bytes + (kept.defined() ? 0 : input_bytes)))};
-  const Halves all_weights = room.halves(outputs, x.columns());
-  if (kept.defined()) room.next = kept.as<std::byte>();
+  const std::size_t weight_bytes = bytes_of_scales + bytes_of_halves(outputs, x.columns());
+  const std::size_t input_bytes = bytes_of_halves(x.rows(), x.columns());
+  Room room{static_cast<std::byte*>(backend_.operand_memory(weight_bytes + (is_kept ? 0 : input_bytes)))};
   Roundings all;
   all.scales = room.scales();
+  const Halves all_weights = room.halves(outputs, x.columns());
+  if (is_kept) {
+    room.next = kept.numbers.as<std::byte>();
+    RoundedScales* const of_kept = room.scales();
+    if (kept.is_filled) {
+      all.kept = of_kept;
+    } else {
+      all.scales = of_kept;
+    }
+  }
   const Halves input = room.halves(x.rows(), x.columns());
-  all.add(x, Kind::input, input);
+  if (!kept.is_filled) {
+    all.sampled = x.elements() >= min_sampled;
+    all.add(x, Kind::input, input);
+  }
   add_weights(all, weights, all_weights);
   round_operands(all);
   std::int64_t row = 0;
@@ -353,7 +447,9 @@ void ProductPlanner::multiply_rounded_gradients(const Halves& gradients, const H
   const std::span<const Grad> dweights = projections.dweights;
   const bool all_wanted = std::all_of(dweights.begin(), dweights.end(), [](const Grad& dw) { return dw.wanted(); });
   const float* alpha = scales.of_products(Kind::weight);
-  if (dweights.size() > 1 && all_wanted && are_apart(dweights) && gradients.columns * input.columns <= max_handed_out) {
+  // Also where a single one has a width that only kernels for any alignment would take.
+  if ((dweights.size() > 1 || gradients.columns != projections.weights[0].rows()) && all_wanted &&
+      are_apart(dweights) && gradients.columns * input.columns <= max_handed_out) {
     const Shape shape{gradients.columns, input.columns};
     const Tensor sums(backend_.scratch(static_cast<std::size_t>(shape.elements())), shape, DType::f32);
     multiply_halves(true, false, alpha, gradients, input, &scales.zero, sums);

@@ -3,7 +3,11 @@
 // bfloat16, whose scale is one. A result whose width is no multiple of eight is rounded with zeros behind it, since the
 // units' fast kernels read whole vectors.
 #pragma once
+#include <cuda_bf16.h>
+
 #include "gpu/cuda_backend.h"
+#include "gpu/device/pieces.cuh"
+#include "gpu/device/tiles.cuh"
 #include "gpu/gemm/product.cuh"
 
 namespace afterglow::device {
@@ -12,15 +16,55 @@ namespace afterglow::device {
 enum class Kind : unsigned { input, result, weight };
 constexpr unsigned kinds = 3;
 
+constexpr std::size_t bytes_of_scales = 256;
+
 /// What rounded matrices are to be multiplied by, in device memory: powers of two. A number keeps its 11 bits down to
-/// 2^-29 of the largest of its kind.
+/// 2^-29 of the largest of its kind, of large matrices to 2^-24.
 struct RoundedScales {
   float zero, one;
   float up[kinds], down[kinds];  ///< of a kind, before it is rounded and afterwards
   float product[kinds];          ///< of products of the other two kinds
+  unsigned again[kinds];         ///< whether the kind has to be rounded once more: a few of its numbers misled
   const float* factor(const Grad& to) const { return to.accumulate ? &one : &zero; }
   const float* of_products(Kind result) const { return &product[static_cast<unsigned>(result)]; }
 };
+
+__device__ inline unsigned brain_pair(float a, float b) {
+  const __nv_bfloat162 pair = __floats2bfloat162_rn(a, b);
+  return reinterpret_cast<const unsigned&>(pair);
+}
+
+/// Where a kernel leaves its result for projections as well (`KeptInput`): scales, then the rounded numbers.
+struct RoundedResult {
+  RoundedScales* scales = nullptr;
+  bool is_brain = false;
+  __device__ bool wanted() const { return scales != nullptr; }
+  /// The factor for results up to `bound`, which one thread of the kernel notes.
+  __device__ float factor(float bound, bool notes) const {
+    const tiles::Scale scale(bound);
+    if (notes) scales->down[static_cast<unsigned>(Kind::input)] = is_brain ? 1.0f : scale.down;
+    return is_brain ? 1.0f : scale.up;
+  }
+  /// `place`: of the piece's first number in the matrix.
+  template <unsigned width>
+  __device__ void put(std::size_t place, const Piece<width>& piece, float factor) const {
+    auto* to = reinterpret_cast<unsigned short*>(reinterpret_cast<std::byte*>(scales) + bytes_of_scales) + place;
+    const auto pair = [&](float a, float b) {
+      return is_brain ? brain_pair(a, b) : tiles::halves_of(a * factor, b * factor);
+    };
+    if constexpr (width == 4) {
+      *reinterpret_cast<uint2*>(to) = make_uint2(pair(piece.v[0], piece.v[1]), pair(piece.v[2], piece.v[3]));
+    } else if constexpr (width == 2) {
+      *reinterpret_cast<unsigned*>(to) = pair(piece.v[0], piece.v[1]);
+    } else {
+      *to = static_cast<unsigned short>(pair(piece.v[0], 0));
+    }
+  }
+};
+
+inline RoundedResult rounded_result(const Tensor& memory, Precision precision) {
+  return {memory.as<RoundedScales>(), precision == Precision::bf16};
+}
 
 /// A matrix to be rounded; counted in fours, as its rows are read. What lies beyond its own rows and columns becomes
 /// zero.
@@ -37,6 +81,7 @@ struct Roundings {
   static constexpr unsigned most = 2 * max_products + 1;
   Rounding of[most];
   unsigned count = 0, blocks = 0;
+  bool sampled = false;    ///< whether some of the numbers tell the scales
   float* peaks = nullptr;  ///< one a block
   unsigned* ticket = nullptr;
   RoundedScales* scales = nullptr;      ///< they are left here

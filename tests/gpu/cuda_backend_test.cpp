@@ -320,6 +320,11 @@ class CudaProjections : public CudaBackendTest {
     for (float& value : values) value *= size;
     return host_->f32({height, width}, values);
   }
+  Tensor with_one(const Tensor& matrix, std::int64_t row, std::int64_t column, float value) {
+    std::vector<float> values = host_->read<float>(matrix);
+    values[static_cast<std::size_t>(row * matrix.columns() + column)] = value;
+    return host_->f32(matrix.shape, values);
+  }
   Grad zeros(const Shape& shape) {
     return {host_->f32(shape, std::vector<float>(static_cast<std::size_t>(shape.elements()), 0.0f)), false};
   }
@@ -338,7 +343,7 @@ class CudaProjections : public CudaBackendTest {
     EXPECT_EQ(kept_numbers > 0, precision != Precision::fp32);
     Tensor kept;
     if (keeping) kept = zeros({kept_numbers}).tensor;
-    cuda_->linear_forward_many(x_, weights_, biases_, results, kept);
+    cuda_->linear_forward_many(x_, weights_, biases_, results, {kept});
     cuda_->linear_backward({dresults_, weights_, x_, kept, dweights, dbiases, dx});
     cuda_->synchronize();
     cuda_->set_precision(Precision::fp32);
@@ -390,6 +395,26 @@ TEST_F(CudaProjections, RoundedRepeatTheirBits) {
   }
 }
 
+// A few numbers tell the scale of all; one that is far larger must not be lost, nor what stands beside it.
+TEST_F(CudaProjections, KeepNumbersThatNoSampleForetells) {
+  x_ = with_one(x_, 1234, 56, 3e18f);
+  dresults_[1] = with_one(dresults_[1], 4321, 65, 2e-12f);
+  const Answer want = answer(Precision::fp32, false), got = answer(Precision::tf32, true);
+  const auto relative_at = [](const std::vector<float>& ours, const std::vector<float>& theirs, std::size_t row,
+                              std::size_t width) {
+    const auto of = [&](const std::vector<float>& all) {
+      return std::vector<float>(all.begin() + row * width, all.begin() + (row + 1) * width);
+    };
+    return relative(of(ours), of(theirs));
+  };
+  for (const std::size_t row : {0u, 1234u, 4321u}) {
+    EXPECT_LT(relative_at(got.dx, want.dx, row, inputs), 1e-3) << row;
+    for (int i = 0; i < 3; ++i) EXPECT_LT(relative_at(got.results[i], want.results[i], row, outputs[i]), 1e-3) << row;
+  }
+  EXPECT_LT(relative(got.dweights[0], want.dweights[0]), 1e-3);
+  EXPECT_EQ(answer(Precision::tf32, false).dx, got.dx);
+}
+
 // A width that is no whole number of vectors, as Mamba's: the rows of results and of their gradients are longer then,
 // and what lies behind them, here no numbers, must not reach any answer.
 class CudaOddProjections : public CudaBackendTest {
@@ -438,6 +463,59 @@ TEST_F(CudaOddProjections, AreThoseOfRowsSideBySide) {
     EXPECT_LT(relative(got.dx, want.dx), most);
     EXPECT_LT(relative(got.dweight, want.dweight), most);
     EXPECT_LT(relative(got.dbias, want.dbias), 1e-5);
+  }
+}
+
+// What a norm, or in bf16 a Koopman MLP, leaves rounded for the projections behind it serves both ways.
+TEST_F(CudaBackendTest, ProjectsWhatWasLeftRounded) {
+  constexpr std::int64_t rows = 2600, columns = 512, outputs = 520;
+  struct Answer {
+    std::vector<float> y, dx, dweight, dnorm;
+  };
+  HostValues host(*cuda_);
+  const auto answer = [&](Precision precision, int kind, bool is_visited) {
+    cuda_->set_precision(precision);
+    Arena arena(*cuda_);
+    arena.set_poison(true);
+    Tape tape(*cuda_, arena);
+    if (is_visited) tape.set_visitor([](const std::string&, const Var&) {});
+    tape.begin(true);
+    const auto random = [&](const Shape& shape, unsigned seed) {
+      return tape.input(host.f32(shape, random_floats(shape.elements(), seed)));
+    };
+    const Var x = random({rows, columns}, 1), other = random({rows, columns}, 2), norm = random({columns}, 3),
+              weight = random({outputs, columns}, 4),
+              half = tape.constant(host.f32({columns / 2}, std::vector<float>(columns / 2, 0.5f)));
+    const Var between = kind == 0   ? rms_norm(tape, x, norm, 1e-5)
+                        : kind == 1 ? add_rms_norm(tape, x, other, norm, 1e-5).normed
+                        : kind == 2 ? gated_rms_norm(tape, x, other, norm, 1e-5)
+                                    : koopman_modes(tape, multiply(tape, x, other), half, half, {});
+    const bool has_bound = kind < 3 ? precision != Precision::fp32 : precision == Precision::bf16;
+    EXPECT_EQ(between.rounded.defined(), has_bound && !is_visited);
+    const Var y = linear(tape, between, weight);
+    tape.backward(y, host.f32({rows, outputs}, random_floats(rows * outputs, 5)));
+    Answer answer{host.read<float>(y.value),
+                  host.read<float>(tape.gradient_of(x)),
+                  host.read<float>(tape.gradient_of(weight)),
+                  {}};
+    if (kind < 3) answer.dnorm = host.read<float>(tape.gradient_of(norm));
+    cuda_->set_precision(Precision::fp32);
+    return answer;
+  };
+  for (const int kind : {0, 1, 2, 3}) {
+    const Answer want = answer(Precision::fp32, kind, false);
+    for (const auto& [precision, most] : {std::pair{Precision::tf32, 1e-3}, std::pair{Precision::bf16, 8e-3}}) {
+      for (const bool is_visited : {false, true}) {
+        const Answer got = answer(precision, kind, is_visited);
+        EXPECT_LT(relative(got.y, want.y), most) << kind;
+        EXPECT_GT(relative(got.y, want.y), most / 100) << kind;
+        EXPECT_LT(relative(got.dx, want.dx), 2 * most) << kind;
+        EXPECT_LT(relative(got.dweight, want.dweight), most) << kind;
+        if (kind < 3) {
+          EXPECT_LT(relative(got.dnorm, want.dnorm), 2 * most) << kind;
+        }
+      }
+    }
   }
 }
 
@@ -684,7 +762,7 @@ TEST_P(CudaPaths, TakesWideRanks) {
 TEST_F(CudaBackendTest, SumsNormsWeightsOverManyRows) {
   const std::unique_ptr<Backend> cpu = make_cpu_backend(2);
   constexpr std::int64_t rows = 5000;
-  for (const std::int64_t columns : {2, 37, 200}) {
+  for (const std::int64_t columns : {2, 37, 200, 500}) {
     OpCase c;
     c.name = "long_norms_" + std::to_string(columns);
     c.inputs = {{"x", {rows, columns}, 0.5, 1.5},
@@ -699,6 +777,46 @@ TEST_F(CudaBackendTest, SumsNormsWeightsOverManyRows) {
     };
     for (const Difference& difference : compare_backends(c, *cpu, *cuda_))
       EXPECT_LE(difference.error, 1e-5) << columns << " columns, " << difference.what;
+  }
+}
+
+// Rows that are read in fours and others, behind a range of columns that nobody wants; taps up to the most.
+TEST_F(CudaBackendTest, ConvolvesManyTokens) {
+  const std::unique_ptr<Backend> cpu = make_cpu_backend(2);
+  for (const auto& [before, channels, taps] :
+       {std::tuple{4, 136, 4}, {8, 132, 2}, {4, 130, 3}, {3, 64, 4}, {4, 36, 7}}) {
+    for (const bool biased : {true, false}) {
+      OpCase c;
+      c.name = "long_convolution";
+      c.inputs = {{"wide", {3, 1700, before + channels}}, {"weight", {channels, 1, taps}}};
+      if (biased) c.inputs.push_back({"bias", {channels}});
+      c.run = [=](Tape& tape, std::span<const Var> in, std::span<const Tensor>) {
+        const std::int64_t widths[] = {before, channels};
+        Var parts[2];
+        tape.split_columns(in[0], widths, parts);
+        const Var once = causal_conv(tape, parts[1], in[1], biased ? in[2] : Var{});
+        return causal_conv(tape, once, in[1], biased ? in[2] : Var{});  // the same weights twice
+      };
+      for (const Difference& difference : compare_backends(c, *cpu, *cuda_))
+        EXPECT_LE(difference.error, 5e-6) << channels << " channels, " << taps << " taps, " << difference.what;
+    }
+  }
+}
+
+TEST_F(CudaBackendTest, TurnsModesOfManyRows) {
+  const std::unique_ptr<Backend> cpu = make_cpu_backend(2);
+  for (const std::int64_t pairs : {1, 33, 64, 90}) {
+    for (const bool gated : {true, false}) {
+      OpCase c;
+      c.name = "long_modes";
+      c.inputs = {{"lifted", {9001, 2 * pairs}, -4, 4}, {"gamma", {pairs}, -1.1, 1.1}, {"omega", {pairs}, -1.1, 1.1}};
+      if (gated) c.inputs.push_back({"gate", {9001, 2 * pairs}, -3, 3});
+      c.run = [gated](Tape& tape, std::span<const Var> in, std::span<const Tensor>) {
+        return koopman_modes(tape, in[0], in[1], in[2], gated ? in[3] : Var{});
+      };
+      for (const Difference& difference : compare_backends(c, *cpu, *cuda_))
+        EXPECT_LE(difference.error, 1e-5) << pairs << " pairs, " << difference.what;
+    }
   }
 }
 

@@ -138,7 +138,7 @@ void for_column_blocks(ThreadPool& pool, std::int64_t columns, const Body& body)
 }  // namespace
 
 void CpuBackend::koopman_modes(const Tensor& lifted, const Tensor& gamma, const Tensor& omega, const Tensor& gate,
-                               const Tensor& z) {
+                               const Tensor& z, const Tensor& /*rounded*/) {
   with_type(z, [&](auto zero) {
     using T = decltype(zero);
     for_column_blocks(pool_, z.columns(),

@@ -87,7 +87,7 @@ void CpuBackend::gemm(bool transpose_a, bool transpose_b, double alpha, const Te
 }
 
 void CpuBackend::linear_forward_many(const Tensor& x, std::span<const Tensor> weights, std::span<const Tensor> biases,
-                                     std::span<const Tensor> results, const Tensor& /*kept*/) {
+                                     std::span<const Tensor> results, const KeptInput& /*kept*/) {
   for (std::size_t i = 0; i < weights.size(); ++i) {
     gemm(false, true, 1.0, x, weights[i], 0.0, results[i]);
     if (i < biases.size() && biases[i].defined()) add_bias(results[i], biases[i], results[i]);
@@ -113,6 +113,7 @@ void CpuBackend::linear_gradients(std::span<const Tensor> dresults, const Tensor
 void CpuBackend::linear_backward(const LinearBackward& projections) { linear_backward_by_parts(*this, projections); }
 std::int64_t CpuBackend::linear_row_stride(const Tensor&, const Tensor& weight) const { return weight.rows(); }
 std::int64_t CpuBackend::linear_kept(const Tensor&, std::span<const Tensor>) const { return 0; }
+std::int64_t CpuBackend::rounded_numbers(const Tensor&, bool) const { return 0; }
 
 void CpuBackend::swiglu_gate_up(const Tensor& x, const Tensor& gate, const Tensor& up, const Tensor& g, const Tensor& u,
                                 const Tensor& h) {

@@ -23,7 +23,8 @@ struct NormRows {};
 
 }  // namespace
 
-void CpuBackend::rms_norm(const Tensor& x, const Tensor& weight, double eps, const Tensor& y, const Tensor& inverse) {
+void CpuBackend::rms_norm(const Tensor& x, const Tensor& weight, double eps, const Tensor& y, const Tensor& inverse,
+                          const Tensor& /*rounded*/) {
   const std::int64_t n = x.columns();
   with_type(x, [&](auto zero) {
     using T = decltype(zero);
@@ -40,9 +41,9 @@ void CpuBackend::rms_norm(const Tensor& x, const Tensor& weight, double eps, con
 }
 
 void CpuBackend::add_rms_norm(const Tensor& a, const Tensor& b, const Tensor& weight, double eps, const Tensor& sum,
-                              const Tensor& y, const Tensor& inverse) {
+                              const Tensor& y, const Tensor& inverse, const Tensor& rounded) {
   add(a, b, sum);
-  rms_norm(sum, weight, eps, y, inverse);
+  rms_norm(sum, weight, eps, y, inverse, rounded);
 }
 
 void CpuBackend::rms_norm_backward(const Tensor& x, const Tensor& weight, const Tensor& inverse, const Tensor& dy,
@@ -70,7 +71,7 @@ void CpuBackend::rms_norm_backward(const Tensor& x, const Tensor& weight, const 
 }
 
 void CpuBackend::gated_rms_norm(const Tensor& x, const Tensor& z, const Tensor& weight, double eps, const Tensor& y,
-                                const Tensor& inverse) {
+                                const Tensor& inverse, const Tensor& /*rounded*/) {
   const std::int64_t n = x.columns();
   with_type(x, [&](auto zero) {
     using T = decltype(zero);

@@ -139,8 +139,11 @@ void CpuBackend::causal_conv(const Tensor& x, const Tensor& weight, const Tensor
   });
 }
 
-void CpuBackend::causal_conv_backward(const Tensor& x, const Tensor& weight, const Tensor& before, const Tensor& dy,
-                                      const Grad& dx, const Grad& dweight, const Grad& dbias) {
+std::int64_t CpuBackend::causal_conv_kept(const Tensor& x) const { return x.elements(); }
+
+void CpuBackend::causal_conv_backward(const Tensor& x, const Tensor& weight, const Tensor& /*bias*/,
+                                      const Tensor& before, const Tensor& dy, const Grad& dx, const Grad& dweight,
+                                      const Grad& dbias) {
   const std::int64_t length = x.shape[1], channels = x.columns(), width = weight.shape[2];
   const std::int64_t padded = (channels + 15) / 16 * 16;
   with_type(x, [&](auto zero) {
