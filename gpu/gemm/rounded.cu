@@ -56,72 +56,92 @@ __device__ void each_four(const Rounding& own, const Take& take) {
   }
 }
 
-/// The scales of all kinds, once every block has left its peak: set_scale(kind, peak) sets up and down of one.
-template <class SetScale>
-__device__ void set_scales(const Roundings& all, const SetScale& set_scale) {
-  __shared__ float peaks[kinds][threads / 32], downs[kinds];
-  float own[kinds] = {};
-  for (unsigned i = 0; i < all.count; ++i) {
-    float peak = 0;
-#pragma unroll 4
-    for (unsigned block = threadIdx.x; block < all.of[i].blocks; block += threads)
-      peak = fmaxf(peak, all.peaks[all.of[i].first_block + block]);
-#pragma unroll
-    for (unsigned kind = 0; kind < kinds; ++kind)
-      if (static_cast<unsigned>(all.of[i].kind) == kind) own[kind] = fmaxf(own[kind], peak);
-  }
-#pragma unroll
-  for (unsigned kind = 0; kind < kinds; ++kind) {
-    const float peak = warp_max(own[kind]);
-    if (threadIdx.x % 32 == 0) peaks[kind][threadIdx.x / 32] = peak;
-  }
-  __syncthreads();
-  if (threadIdx.x < kinds) {
-    const unsigned kind = threadIdx.x;
-    float peak = 0;
-    for (const float of_warp : peaks[kind]) peak = fmaxf(peak, of_warp);
-    set_scale(kind, peak);
-    if (all.kept != nullptr && kind == static_cast<unsigned>(Kind::input))
-      all.scales->down[kind] = all.kept->down[kind];
-    downs[kind] = all.scales->down[kind];
-  }
-  __syncthreads();
-  if (threadIdx.x < kinds)
-    all.scales->product[threadIdx.x] = downs[(threadIdx.x + 1) % kinds] * downs[(threadIdx.x + 2) % kinds];
-  if (threadIdx.x == 0) {
-    all.scales->zero = 0;
-    all.scales->one = 1;
-  }
-}
-
-__device__ void set_scale(RoundedScales& scales, unsigned kind, float peak) {
-  const tiles::Scale scale(peak);
-  scales.up[kind] = scale.up;
-  scales.down[kind] = scale.down;
-}
-
 __device__ inline float largest(const float4& v) {
   return fmaxf(fmaxf(fabsf(v.x), fabsf(v.y)), fmaxf(fabsf(v.z), fabsf(v.w)));
 }
 
-/// Leaves the peak of this block; true in the last one, for all of its threads.
-__device__ bool leave_peak(const Roundings& all, float peak) {
+/// Leaves the peak of this block at the place of its kind.
+__device__ void leave_peak(float4* peaks, Kind kind, float peak) {
   __shared__ float of_warps[threads / 32];
   peak = warp_max(peak);
   if (threadIdx.x % 32 == 0) of_warps[threadIdx.x / 32] = peak;
   __syncthreads();
-  if (threadIdx.x < 32) {
-    peak = warp_max(threadIdx.x < threads / 32 ? of_warps[threadIdx.x] : 0.0f);
-    if (threadIdx.x == 0) all.peaks[blockIdx.x] = peak;
+  if (threadIdx.x >= 32) return;
+  peak = warp_max(threadIdx.x < threads / 32 ? of_warps[threadIdx.x] : 0.0f);
+  const auto of = [&](Kind other) { return kind == other ? peak : 0.0f; };
+  if (threadIdx.x == 0) peaks[blockIdx.x] = make_float4(of(Kind::input), of(Kind::result), of(Kind::weight), 0);
+}
+
+/// The peak of each kind, from those that the blocks of a kernel before left; known to the whole block.
+struct KindPeaks {
+  float of[kinds] = {};
+  __device__ KindPeaks(const float4* peaks, unsigned blocks) {
+    __shared__ float of_warps[kinds][threads / 32];
+#pragma unroll 4
+    for (unsigned block = threadIdx.x; block < blocks; block += threads) {
+      const float4 peak = peaks[block];
+      of[0] = fmaxf(of[0], peak.x);
+      of[1] = fmaxf(of[1], peak.y);
+      of[2] = fmaxf(of[2], peak.z);
+    }
+    __syncthreads();  // what was found before has been read
+#pragma unroll
+    for (unsigned kind = 0; kind < kinds; ++kind) {
+      of[kind] = warp_max(of[kind]);
+      if (threadIdx.x % 32 == 0) of_warps[kind][threadIdx.x / 32] = of[kind];
+    }
+    __syncthreads();
+#pragma unroll
+    for (unsigned kind = 0; kind < kinds; ++kind)
+      for (const float peak : of_warps[kind]) of[kind] = fmaxf(of[kind], peak);
   }
-  return is_last_block(all.ticket, gridDim.x);
+};
+
+/// Notes the scales for what comes after, from the number of each kind that they are made for; one thread.
+__device__ void note_scales(const Roundings& all, const float (&peaks)[kinds]) {
+  float downs[kinds];
+#pragma unroll
+  for (unsigned kind = 0; kind < kinds; ++kind) {
+    const bool is_kept = all.kept != nullptr && kind == static_cast<unsigned>(Kind::input);
+    all.scales->down[kind] = downs[kind] = is_kept ? all.kept->down[kind] : tiles::Scale(peaks[kind]).down;
+  }
+#pragma unroll
+  for (unsigned kind = 0; kind < kinds; ++kind)
+    all.scales->product[kind] = downs[(kind + 1) % kinds] * downs[(kind + 2) % kinds];
+  all.scales->zero = 0;
+  all.scales->one = 1;
+}
+
+__device__ float of_kind(const float (&numbers)[kinds], Kind wanted) {
+  float number = numbers[0];
+#pragma unroll
+  for (unsigned kind = 1; kind < kinds; ++kind)
+    if (static_cast<unsigned>(wanted) == kind) number = numbers[kind];
+  return number;
+}
+
+__device__ void put_halves(const Rounding& own, float up, unsigned row, unsigned column, const float4& v) {
+  own.to[std::size_t{row} * own.to_stride + column] =
+      make_uint2(tiles::halves_of(v.x * up, v.y * up), tiles::halves_of(v.z * up, v.w * up));
+}
+__device__ void put_all_halves(const Rounding& own, float up) {
+  each_four(own, [&](unsigned row, unsigned column, const float4& v) { put_halves(own, up, row, column, v); });
 }
 
 __global__ void __launch_bounds__(threads) peak_kernel(Roundings all) {
   await_previous();
+  const Rounding& own = own_matrix(all);
   float peak = 0;
-  each_four(own_matrix(all), [&](unsigned, unsigned, const float4& v) { peak = fmaxf(peak, largest(v)); });
-  if (leave_peak(all, peak)) set_scales(all, [&](unsigned kind, float found) { set_scale(*all.scales, kind, found); });
+  each_four(own, [&](unsigned, unsigned, const float4& v) { peak = fmaxf(peak, largest(v)); });
+  leave_peak(all.peaks, own.kind, peak);
+}
+
+__global__ void __launch_bounds__(threads) round_to_halves_kernel(Roundings all) {
+  await_previous();
+  const KindPeaks peaks(all.peaks, all.blocks);
+  if (blockIdx.x == 0 && threadIdx.x == 0) note_scales(all, peaks.of);
+  const Rounding& own = own_matrix(all);
+  put_all_halves(own, tiles::Scale(of_kind(peaks.of, own.kind)).up);
 }
 
 constexpr float largest_half = 65504, room_above = 32;  // for numbers that are larger than those that were looked at
@@ -132,55 +152,49 @@ __global__ void __launch_bounds__(threads) sample_kernel(Roundings all) {
   const Rounding& own = own_matrix(all);
   const unsigned shares = own.blocks * threads, share = (blockIdx.x - own.first_block) * threads + threadIdx.x;
   const unsigned width = (own.count + shares - 1) / shares, four = share * width + (share * 2654435761u >> 16) % width;
-  float peak = four < own.count ? largest(read_four(own, four / own.across, four % own.across)) : 0.0f;
-  if (leave_peak(all, peak))
-    set_scales(all, [&](unsigned kind, float found) { set_scale(*all.scales, kind, room_above * found); });
+  const float peak = four < own.count ? largest(read_four(own, four / own.across, four % own.across)) : 0.0f;
+  leave_peak(all.samples, own.kind, peak);
 }
 
-__device__ void put_halves(const Rounding& own, float up, unsigned row, unsigned column, const float4& v) {
-  own.to[std::size_t{row} * own.to_stride + column] =
-      make_uint2(tiles::halves_of(v.x * up, v.y * up), tiles::halves_of(v.z * up, v.w * up));
-}
-
-__global__ void __launch_bounds__(threads) round_to_halves_kernel(Roundings all) {
-  await_previous();
-  const Rounding& own = own_matrix(all);
-  const float up = all.scales->up[static_cast<unsigned>(own.kind)];
-  each_four(own, [&](unsigned row, unsigned column, const float4& v) { put_halves(own, up, row, column, v); });
-}
-
-// With the scale of a sample; what did not fit is found meanwhile.
+// With the scale of the sample; the peaks are found meanwhile.
 __global__ void __launch_bounds__(threads) try_halves_kernel(Roundings all) {
   await_previous();
+  const KindPeaks samples(all.samples, all.blocks);
   const Rounding& own = own_matrix(all);
-  const float up = all.scales->up[static_cast<unsigned>(own.kind)];
+  const float up = tiles::Scale(room_above * of_kind(samples.of, own.kind)).up;
   float peak = 0;
   each_four(own, [&](unsigned row, unsigned column, const float4& v) {
     put_halves(own, up, row, column, v);
     peak = fmaxf(peak, largest(v));
   });
-  if (!leave_peak(all, peak)) return;
-  set_scales(all, [&](unsigned kind, float found) {
-    const bool fits = found * all.scales->up[kind] <= largest_half;
-    all.scales->again[kind] = fits ? 0 : 1;
-    if (!fits) set_scale(*all.scales, kind, found);
-  });
+  leave_peak(all.peaks, own.kind, peak);
 }
 
-// As a rule there is nothing to be done.
-__global__ void __launch_bounds__(threads) round_again_kernel(Roundings all) {
+// What did not fit is rounded once more; as a rule there is nothing to be done.
+__global__ void __launch_bounds__(threads) check_halves_kernel(Roundings all) {
   await_previous();
+  const KindPeaks samples(all.samples, all.blocks), peaks(all.peaks, all.blocks);
+  float made_for[kinds];
+  bool fits[kinds];
+#pragma unroll
+  for (unsigned kind = 0; kind < kinds; ++kind) {
+    const float tried = room_above * samples.of[kind];
+    fits[kind] = peaks.of[kind] * tiles::Scale(tried).up <= largest_half;
+    made_for[kind] = fits[kind] ? tried : peaks.of[kind];
+  }
+  if (blockIdx.x == 0 && threadIdx.x == 0) note_scales(all, made_for);
   const Rounding& own = own_matrix(all);
   const auto kind = static_cast<unsigned>(own.kind);
-  if (all.scales->again[kind] == 0) return;
-  const float up = all.scales->up[kind];
-  each_four(own, [&](unsigned row, unsigned column, const float4& v) { put_halves(own, up, row, column, v); });
+  bool again = false;
+#pragma unroll
+  for (unsigned other = 0; other < kinds; ++other) again = again || (other == kind && !fits[other]);
+  if (again) put_all_halves(own, tiles::Scale(of_kind(made_for, own.kind)).up);
 }
 
 __global__ void __launch_bounds__(threads) round_to_bfloat16_kernel(Roundings all) {
   await_previous();
   if (blockIdx.x == 0 && threadIdx.x < kinds) {
-    all.scales->up[threadIdx.x] = all.scales->down[threadIdx.x] = all.scales->product[threadIdx.x] = 1;
+    all.scales->down[threadIdx.x] = all.scales->product[threadIdx.x] = 1;
     all.scales->zero = 0;
     all.scales->one = 1;
   }
@@ -334,8 +348,8 @@ struct BackOperands {
 }  // namespace
 
 void ProductPlanner::round_operands(Roundings& all) {
-  all.peaks = backend_.scratch(Roundings::most * max_blocks);
-  all.ticket = backend_.tickets();
+  all.peaks = reinterpret_cast<float4*>(backend_.scratch(8 * Roundings::most * max_blocks));
+  all.samples = all.peaks + Roundings::most * max_blocks;
   if (backend_.precision() == Precision::bf16) {
     launch(round_to_bfloat16_kernel, all.blocks, threads, 0, backend_.stream(), all);
     return backend_.launched("rounding to bfloat16");
@@ -344,7 +358,7 @@ void ProductPlanner::round_operands(Roundings& all) {
   if (all.sampled) {
     run(sample_kernel);
     run(try_halves_kernel);
-    run(round_again_kernel);
+    run(check_halves_kernel);
   } else {
     run(peak_kernel);
     run(round_to_halves_kernel);

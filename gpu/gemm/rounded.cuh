@@ -22,9 +22,8 @@ constexpr std::size_t bytes_of_scales = 256;
 /// 2^-29 of the largest of its kind, of large matrices to 2^-24.
 struct RoundedScales {
   float zero, one;
-  float up[kinds], down[kinds];  ///< of a kind, before it is rounded and afterwards
-  float product[kinds];          ///< of products of the other two kinds
-  unsigned again[kinds];         ///< whether the kind has to be rounded once more: a few of its numbers misled
+  float down[kinds];     ///< of a kind, after it was rounded
+  float product[kinds];  ///< of products of the other two kinds
   const float* factor(const Grad& to) const { return to.accumulate ? &one : &zero; }
   const float* of_products(Kind result) const { return &product[static_cast<unsigned>(result)]; }
 };
@@ -81,11 +80,10 @@ struct Roundings {
   static constexpr unsigned most = 2 * max_products + 1;
   Rounding of[most];
   unsigned count = 0, blocks = 0;
-  bool sampled = false;    ///< whether some of the numbers tell the scales
-  float* peaks = nullptr;  ///< one a block
-  unsigned* ticket = nullptr;
-  RoundedScales* scales = nullptr;      ///< they are left here
-  const RoundedScales* kept = nullptr;  ///< of an input that was rounded before; null when it is among these
+  bool sampled = false;                         ///< whether some of the numbers tell the scales
+  float4 *peaks = nullptr, *samples = nullptr;  ///< of all numbers and of some, by kind, one a block
+  RoundedScales* scales = nullptr;              ///< they are left here
+  const RoundedScales* kept = nullptr;          ///< of an input that was rounded before; null when it is among these
 
   /// The rows of `matrix` reach as far as those of `to`.
   void add(const Tensor& matrix, Kind kind, const Halves& to);
