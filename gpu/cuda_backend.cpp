@@ -7,6 +7,7 @@
 
 #include "core/io/error.h"
 #include "core/io/number_text.h"
+#include "gpu/device/crowding.h"
 
 namespace afterglow {
 
@@ -16,6 +17,7 @@ constexpr std::size_t scratch_bytes = std::size_t{32} << 20;
 constexpr std::size_t spare_share = 32;  // of the GPU's memory, one part may wait to be asked for again
 constexpr std::size_t blas_workspace_bytes = std::size_t{32} << 20;
 constexpr int ticket_count = 4096;
+constexpr std::size_t crowd = 3;  // back ends; two have room enough beside each other
 
 std::string version_text(int version) {
   return std::to_string(version / 1000) + "." + std::to_string(version % 1000 / 10);
@@ -209,6 +211,8 @@ bool CudaBackend::give_back_operands() {
   }
   return any;
 }
+
+void CudaBackend::expect_side_by_side(std::size_t back_ends) { device::set_crowded(back_ends >= crowd); }
 
 std::string CudaBackend::name() const { return "cuda"; }
 std::string CudaBackend::description() const { return description_; }

@@ -34,6 +34,7 @@ class CudaBackend final : public Backend {
     precision_ = wanted;
     return true;
   }
+  void expect_side_by_side(std::size_t back_ends) override;
   std::size_t held_bytes() const override { return held_; }
   void require_free(const std::function<std::size_t()>& bytes, std::size_t unwritten) const override;
 

@@ -5,16 +5,19 @@
 #include <cstdio>
 #include <iterator>
 #include <nlohmann/json.hpp>
+#include <set>
 
 #include "app/cli/interruption.h"
 #include "app/cli/start.h"
 #include "core/backend/parallel.h"
 #include "core/engine/studies/recipe_runner.h"
+#include "core/engine/training/memory_estimate.h"
 #include "core/engine/training/saved_run.h"
 #include "core/figure/files/figure_files.h"
 #include "core/figure/files/page_writer.h"
 #include "core/io/error.h"
 #include "core/io/wording.h"
+#include "gpu/cuda.h"
 
 namespace afterglow {
 
@@ -22,13 +25,31 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// On the CPU each run has a processor of its own, unless --jobs or --threads say otherwise; on a GPU they take turns.
-std::vector<std::unique_ptr<Backend>> make_backends(const CommonOptions& common, int jobs, std::size_t runs) {
+/// How many trainings a GPU takes side by side: as many as it has room for, half of what is free, up to where more make
+/// no more steps a second. Runs that differ in their model, task or batch may need more or less of it; the largest
+/// counts.
+int jobs_on_gpu(const std::vector<PlannedRun>& runs, Backend& backend) {
+  constexpr std::size_t most = 8;
+  constexpr std::size_t of_a_back_end = std::size_t{192} << 20;  // its scratch memory and workspaces
+  std::set<std::string> known;
+  std::size_t largest = 0;
+  for (const PlannedRun& run : runs) {
+    const Recipe& recipe = run.recipe;
+    const std::string sizes = recipe.model.dump() + recipe.task.dump() + std::to_string(recipe.training.batch);
+    if (known.insert(sizes).second) largest = std::max(largest, training_memory_need(recipe, backend).peak);
+  }
+  return static_cast<int>(std::clamp<std::size_t>(cuda_device_memory(0).free / 2 / (largest + of_a_back_end), 1, most));
+}
+
+/// On the CPU each run has a processor of its own, unless --jobs or --threads say otherwise.
+std::vector<std::unique_ptr<Backend>> make_backends(const CommonOptions& common, int jobs,
+                                                    const std::vector<PlannedRun>& runs) {
   std::vector<std::unique_ptr<Backend>> all;
   all.push_back(make_backend(common.device, common.threads));
   const bool is_cpu = all.front()->name() == "cpu";
-  if (jobs == 0) jobs = is_cpu ? std::max(1, processors() / std::max(1, common.threads)) : 1;
-  jobs = std::min(jobs, static_cast<int>(runs));
+  if (jobs == 0)
+    jobs = is_cpu ? std::max(1, processors() / std::max(1, common.threads)) : jobs_on_gpu(runs, *all.front());
+  jobs = std::min(jobs, static_cast<int>(runs.size()));
   const int threads = is_cpu && common.threads == 0 ? std::max(1, processors() / std::max(1, jobs)) : common.threads;
   if (is_cpu) all.front() = make_backend("cpu", threads);
   while (static_cast<int>(all.size()) < jobs) all.push_back(make_backend(all.front()->name(), threads));
@@ -108,7 +129,7 @@ void StudyRun::train(const fs::path& folder) {
   const std::vector<PlannedRun> mine = shard();
   if (!common_.force) require_own_folder();
   if (common_.force) std::ranges::for_each(mine, [&](const PlannedRun& run) { folder_->forget(run); });
-  const auto backends = make_backends(common_, options_.jobs, mine.size());
+  const auto backends = make_backends(common_, options_.jobs, mine);
   device_ = backends.front()->name();
   const Interruption interruption;
   RecipeRunner runner(

@@ -1,6 +1,7 @@
 // What this GPU and the code built for it can do.
 #include <atomic>
 
+#include "gpu/device/crowding.h"
 #include "gpu/device/launch.cuh"
 #include "gpu/device/warpgroup_switch.h"
 
@@ -10,7 +11,7 @@ namespace {
 
 __global__ void sample_kernel() {}
 
-std::atomic<bool> warpgroups_wanted = true;
+std::atomic<bool> warpgroups_wanted = true, crowded = false;
 
 bool gpu_has_warpgroups() {
   static const bool result = [] {
@@ -26,17 +27,20 @@ bool gpu_has_warpgroups() {
 }  // namespace
 
 // Code built for an older architecture does not wait by itself, so both the GPU and the code must be of Hopper or
-// later.
+// later. Blocks that wait for the kernel before them take room from the kernels of other back ends.
 bool begins_early() {
-  static const bool result = [] {
+  static const bool possible = [] {
     int device = 0, major = 0;
     cudaFuncAttributes code{};
     return cudaGetDevice(&device) == cudaSuccess &&
            cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device) == cudaSuccess &&
            cudaFuncGetAttributes(&code, sample_kernel) == cudaSuccess && major >= 9 && code.ptxVersion >= 90;
   }();
-  return result;
+  return possible && !crowded;
 }
+
+void set_crowded(bool is) { crowded = is; }
+bool is_crowded() { return crowded; }
 
 bool has_warpgroups() { return warpgroups_wanted && gpu_has_warpgroups(); }
 

@@ -12,7 +12,7 @@ __device__ inline void await_previous() {
   NV_IF_TARGET(NV_PROVIDES_SM_90, (cudaGridDependencySynchronize(); cudaTriggerProgrammaticLaunchCompletion();))
 }
 
-/// Whether this GPU, with the code built for it, can begin kernels early.
+/// Whether kernels should begin early, and this GPU, with the code built for it, can do that.
 bool begins_early();
 
 /// Whether kernels may multiply by warp groups: compute capability 9.0, and not switched off (cuda_use_warpgroups).

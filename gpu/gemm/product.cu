@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "gpu/cuda_backend.h"
+#include "gpu/device/crowding.h"
 #include "gpu/device/fragments.cuh"
 #include "gpu/device/launch.cuh"
 #include "gpu/gemm/product.cuh"
@@ -43,10 +44,23 @@ struct Plan {
   static constexpr unsigned rows = part * down, columns = part * across, quads = columns / 4;
   static constexpr unsigned shares = down * across, slab = depth * groups, block = 32 * groups * shares;
   static constexpr unsigned elements = rows * columns;
+  using Order = Plan;
 };
 using Narrow = Plan<1, 1, 8, 16, 3>;  // few tiles, all of a deep slab at once
 using Wide = Plan<1, 2, 2, 32, 3>;    // many tiles, small blocks
 using Shared = Plan<1, 1, 4, 16, 4>;  // gradients of weights: small enough to run beside others
+
+/// The sums of another plan, number for number, where several runs share the GPU: what counts then is not how soon a
+/// block ends but what it takes. Tiles are larger, so that less is copied and split for a result, and no warps share a
+/// depth: each goes through what a group of the other plan would, then through the next group's.
+template <class Other>
+struct Thrifty : Plan<2, 2, 1, 16, 4> {
+  using Order = Other;
+  static_assert(Other::depth % 16 == 0);
+};
+template <class P>
+constexpr bool is_thrifty =
+    !std::is_same_v<typename P::Order, Plan<P::down, P::across, P::groups, P::depth, P::stages>>;
 
 /// One slab of 32 lines of an operand in shared memory. Where lines run along the depth in memory (`deep`) they do
 /// here, else there is a row for each depth. The strides keep the matrix units' reads free of bank conflicts.
@@ -324,73 +338,66 @@ struct Feed {
   }
 };
 
-/// The slabs that a block works through: those of all terms one after another.
+/// Copies a block's operands in the order in which it needs them, so much of the depth at a time as a plan's slab has.
 template <class P, bool a_deep, bool b_deep>
-struct Slabs {
+struct Supply {
   using A = Lines<a_deep, P::slab>;
   using B = Lines<b_deep, P::slab>;
   const Products& p;
   const Place& place;
   float* memory;
-  unsigned next, end, term, from;  // slab that is brought next, where they end; its term and where it begins there
+  unsigned term;  // whose operands come next
   Feed<a_deep, P::slab, P::block> a[P::down];
   Feed<b_deep, P::slab, P::block> b[P::across];
   float* to;  // stage of the next slab
 
-  __device__ Slabs(const Products& products, const Place& at, float* shared, unsigned begin, unsigned last)
-      : p(products), place(at), memory(shared), next(begin), end(last), term(p.summed ? 0 : at.result), to(shared) {
-    unsigned own = begin;
-    while (p.summed && term + 1 < p.count && own >= slabs_of(p.terms[term])) own -= slabs_of(p.terms[term++]);
-    from = own * P::slab;
-    start();
+  __device__ Supply(const Products& products, const Place& at, float* shared)
+      : p(products), place(at), memory(shared), term(p.summed ? 0 : at.result), to(shared) {}
+  __device__ static unsigned slabs_of(const Term& term) { return (term.depth + P::Order::slab - 1) / P::Order::slab; }
+  /// Slab `index` of all terms': goes to its term and answers which of that it is.
+  __device__ unsigned enter(unsigned index) {
+    term = p.summed ? 0 : place.result;
+    while (p.summed && term + 1 < p.count && index >= slabs_of(p.terms[term])) index -= slabs_of(p.terms[term++]);
+    return index;
   }
-  __device__ static unsigned slabs_of(const Term& term) { return (term.depth + P::slab - 1) / P::slab; }
   __device__ const Matrix& right(unsigned k) const {
     return p.finish == Finish::gate_up ? p.terms[k].b : p.terms[term].b;
   }
   __device__ unsigned right_column(unsigned k) const {
     return place.column + (p.finish == Finish::gate_up ? 0 : part * k);
   }
-  __device__ void start() {
+  /// What is copied next begins at this depth of the term.
+  __device__ void start(unsigned from) {
     const Result& r = p.results[place.result];
 #pragma unroll
     for (unsigned k = 0; k < P::down; ++k) a[k].start(p.terms[term].a, place.row + part * k, r.rows, from);
 #pragma unroll
     for (unsigned k = 0; k < P::across; ++k) b[k].start(right(k), right_column(k), r.columns, from);
   }
-  /// Begins to copy the next slab, if there is one.
-  __device__ void bring() {
-    if (next < end) {
-      if (from >= p.terms[term].depth) {
-        ++term;
-        from = 0;
-        start();
-      }
-      const Term& t = p.terms[term];
-      const Result& r = p.results[place.result];
+  /// Begins to copy the term's depths from `from` on, where the last ones ended.
+  __device__ void copy(unsigned from) {
+    const Term& t = p.terms[term];
+    const Result& r = p.results[place.result];
+    const unsigned left = from < t.depth ? t.depth - from : 0;
 #pragma unroll
-      for (unsigned k = 0; k < P::down; ++k) {
-        float* part_to = to + k * A::elements;
-        if (t.a.vector) {
-          a[k].bring(part_to, t.a.stride, t.depth - from);
-        } else {
-          A::template load<P::block>(t.a, part_to, place.row + part * k, r.rows, from, t.depth);
-        }
+    for (unsigned k = 0; k < P::down; ++k) {
+      float* part_to = to + k * A::elements;
+      if (t.a.vector) {
+        a[k].bring(part_to, t.a.stride, left);
+      } else {
+        A::template load<P::block>(t.a, part_to, place.row + part * k, r.rows, from, t.depth);
       }
-#pragma unroll
-      for (unsigned k = 0; k < P::across; ++k) {
-        float* part_to = to + P::down * A::elements + k * B::elements;
-        if (right(k).vector) {
-          b[k].bring(part_to, right(k).stride, t.depth - from);
-        } else {
-          B::template load<P::block>(right(k), part_to, right_column(k), r.columns, from, t.depth);
-        }
-      }
-      from += P::slab;
-      ++next;
-      to = stage_behind(to);
     }
-    tiles::commit();
+#pragma unroll
+    for (unsigned k = 0; k < P::across; ++k) {
+      float* part_to = to + P::down * A::elements + k * B::elements;
+      if (right(k).vector) {
+        b[k].bring(part_to, right(k).stride, left);
+      } else {
+        B::template load<P::block>(right(k), part_to, right_column(k), r.columns, from, t.depth);
+      }
+    }
+    to = stage_behind(to);
   }
   /// The stages take turns.
   __device__ float* stage_behind(float* stage) const {
@@ -399,11 +406,80 @@ struct Slabs {
   }
 };
 
+/// The slabs that a block works through: those of all terms one after another.
+template <class P, bool a_deep, bool b_deep>
+struct Slabs : Supply<P, a_deep, b_deep> {
+  unsigned next, end, from;  // slab that is brought next, where they end, where it begins in its term
+
+  __device__ Slabs(const Products& products, const Place& at, float* shared, unsigned begin, unsigned last)
+      : Supply<P, a_deep, b_deep>(products, at, shared), next(begin), end(last) {
+    from = this->enter(begin) * P::slab;
+    this->start(from);
+  }
+  __device__ unsigned steps() const { return end - next; }
+  /// Begins to copy the next slab, if there is one.
+  __device__ void bring() {
+    if (next < end) {
+      if (from >= this->p.terms[this->term].depth) {
+        ++this->term;
+        from = 0;
+        this->start(from);
+      }
+      this->copy(from);
+      from += P::slab;
+      ++next;
+    }
+    tiles::commit();
+  }
+};
+
+/// The same depths as a thrifty block goes through them: what the first group of warps would take of all slabs, then
+/// what the second would.
+template <class P, bool a_deep, bool b_deep>
+struct Groups : Supply<P, a_deep, b_deep> {
+  using Order = typename P::Order;
+  static constexpr unsigned pieces = Order::depth / P::slab;  // of a group's share of a slab
+  const unsigned begin, end;
+  unsigned groups = Order::groups;            // of which any has numbers
+  unsigned group = 0, slab, from, piece = 0;  // what is brought next; `from`: where its slab begins in its term
+
+  __device__ Groups(const Products& products, const Place& at, float* shared, unsigned first, unsigned last)
+      : Supply<P, a_deep, b_deep>(products, at, shared), begin(first), end(last), slab(first) {
+    from = this->enter(begin) * Order::slab;
+    const unsigned left = this->p.terms[this->term].depth - from;
+    if (end - begin == 1) groups = min(groups, (left + Order::depth - 1) / Order::depth);
+  }
+  __device__ unsigned steps_of_group() const { return (end - begin) * pieces; }
+  __device__ unsigned steps() const { return steps_of_group() * groups; }
+  __device__ void bring() {
+    if (group < groups && slab < end) {
+      const unsigned depth = from + group * Order::depth + piece * P::slab;
+      this->start(depth);
+      this->copy(depth);
+      advance();
+    }
+    tiles::commit();
+  }
+  __device__ void advance() {
+    if (++piece < pieces) return;
+    piece = 0;
+    from += Order::slab;
+    if (++slab == end) {
+      ++group;
+      slab = begin;
+      from = this->enter(begin) * Order::slab;
+    } else if (from >= this->p.terms[this->term].depth) {
+      ++this->term;
+      from = 0;
+    }
+  }
+};
+
 template <class P>
 __device__ unsigned slabs_in(const Products& p, unsigned result) {
   unsigned count = 0;
   for (unsigned term = p.summed ? 0 : result; term < (p.summed ? p.count : result + 1); ++term) {
-    count += (p.terms[term].depth + P::slab - 1) / P::slab;
+    count += (p.terms[term].depth + P::Order::slab - 1) / P::Order::slab;
   }
   return count;
 }
@@ -428,42 +504,84 @@ enum class Extra {
   gate_up  ///< Finish::gate_up_backward gets g and u
 };
 
-template <class P, bool a_deep, bool b_deep, Extra extra>
-__global__ void __launch_bounds__(P::block) product_kernel(const __grid_constant__ Products p) {
+/// A warp's numbers of 32 x 32 results.
+using Square = float[2][4][4];
+
+/// What the warp's share of a slab adds for `depth` of it.
+template <class P, bool a_deep, bool b_deep>
+__device__ void multiply_slab(Square& some, const float* stage, unsigned share, unsigned first) {
   using A = Lines<a_deep, P::slab>;
   using B = Lines<b_deep, P::slab>;
+  const float* left = stage + share / P::across * A::elements;
+  const float* right = stage + P::down * A::elements + share % P::across * B::elements;
+#pragma unroll
+  for (unsigned depth = 0; depth < P::depth; depth += 8) {
+    tiles::Fragment<true, 4> a[2];
+    tiles::Fragment<true, 2> b[4];
+    A::rows(left, first + depth, a);
+    B::columns(right, first + depth, b);
+    tiles::multiply_fragments<true>(some, a, b);
+  }
+}
+
+constexpr unsigned short_sum = 64;  // numbers that are added by the matrix units alone
+
+/// The sums of a group of warps, which shares every slab with the others.
+template <class P, bool a_deep, bool b_deep>
+__device__ void sum_slabs(Slabs<P, a_deep, b_deep>& slabs, float* stage, unsigned steps, unsigned warp, Square& sum) {
+  Square some = {};
+  for (unsigned step = 0; step < steps; ++step) {
+    tiles::wait<P::stages - 2>();
+    __syncthreads();
+    slabs.bring();
+    multiply_slab<P, a_deep, b_deep>(some, stage, warp % P::shares, warp / P::shares * P::depth);
+    stage = slabs.stage_behind(stage);
+    if (step % (short_sum / P::depth) == short_sum / P::depth - 1) settle(sum, some);
+  }
+  settle(sum, some);
+}
+
+/// The sums of all groups, added in their order.
+template <class P, bool a_deep, bool b_deep>
+__device__ void sum_groups(Groups<P, a_deep, b_deep>& groups, float* stage, unsigned steps, unsigned warp,
+                           Square& sum) {
+  Square some = {}, of_group = {};
+  unsigned step = 0;  // within the group
+  for (unsigned left = steps; left > 0; --left) {
+    tiles::wait<P::stages - 2>();
+    __syncthreads();
+    groups.bring();
+    multiply_slab<P, a_deep, b_deep>(some, stage, warp, 0);
+    stage = groups.stage_behind(stage);
+    const bool is_last = ++step == groups.steps_of_group();
+    if (step % (short_sum / P::depth) == 0 || is_last) settle(of_group, some);
+    if (is_last) {
+      settle(sum, of_group);
+      step = 0;
+    }
+  }
+}
+
+template <class P, bool a_deep, bool b_deep, Extra extra>
+__global__ void __launch_bounds__(P::block, is_thrifty<P> ? 3 : 0) product_kernel(const __grid_constant__ Products p) {
   extern __shared__ __align__(16) float memory[];
   const unsigned tile = blockIdx.x, split = blockIdx.y;
   const Place place = place_of<P>(p, tile);
   const unsigned count = slabs_in<P>(p, place.result), each = (count + p.splits - 1) / p.splits;
   const unsigned begin = min(count, split * each), end = min(count, begin + each);
-  Slabs<P, a_deep, b_deep> slabs(p, place, memory, begin, end);
-  const unsigned warp = threadIdx.x / 32, share = warp % P::shares, group = warp / P::shares;
+  std::conditional_t<is_thrifty<P>, Groups<P, a_deep, b_deep>, Slabs<P, a_deep, b_deep>> supply(p, place, memory, begin,
+                                                                                                end);
+  const unsigned warp = threadIdx.x / 32, steps = supply.steps();
   await_previous();  // places were found meanwhile
-  for (unsigned i = 0; i + 1 < P::stages; ++i) slabs.bring();
+  for (unsigned i = 0; i + 1 < P::stages; ++i) supply.bring();
   GateUp<P> gate_up;
-  if constexpr (extra == Extra::gate_up) gate_up.load(p, place);
-  constexpr unsigned short_sum = 64 / P::depth;  // slabs whose terms are added by the matrix units alone
-  float sum[2][4][4] = {}, some[2][4][4] = {};
-  float* stage = memory;
-  for (unsigned index = begin; index < end; ++index) {
-    tiles::wait<P::stages - 2>();
-    __syncthreads();
-    slabs.bring();
-    const float* left = stage + share / P::across * A::elements;
-    const float* right = stage + P::down * A::elements + share % P::across * B::elements;
-    stage = slabs.stage_behind(stage);
-#pragma unroll
-    for (unsigned depth = 0; depth < P::depth; depth += 8) {
-      tiles::Fragment<true, 4> a[2];
-      tiles::Fragment<true, 2> b[4];
-      A::rows(left, group * P::depth + depth, a);
-      B::columns(right, group * P::depth + depth, b);
-      tiles::multiply_fragments<true>(some, a, b);
-    }
-    if ((index - begin) % short_sum == short_sum - 1) settle(sum, some);
+  if constexpr (extra == Extra::gate_up && !is_thrifty<P>) gate_up.load(p, place);
+  Square sum = {};
+  if constexpr (is_thrifty<P>) {
+    sum_groups(supply, memory, steps, warp, sum);
+  } else {
+    sum_slabs(supply, memory, steps, warp, sum);
   }
-  settle(sum, some);
   tiles::wait<0>();
   __syncthreads();
   float* own = memory + warp * part * sum_stride + threadIdx.x % 32 / 4 * sum_stride + threadIdx.x % 4 * 2;
@@ -491,6 +609,7 @@ __global__ void __launch_bounds__(P::block) product_kernel(const __grid_constant
     if (p.finish == Finish::gate_up) return finish_gate_up<P>(p, sums, place);
   }
   if constexpr (extra == Extra::gate_up) {
+    if constexpr (is_thrifty<P>) gate_up.load(p, place);
     finish_gate_up_backward<P>(p, sums, place, gate_up);
   } else if constexpr (extra == Extra::biases) {
     finish_biased<P>(p, sums, place);
@@ -538,21 +657,20 @@ template <class P>
 unsigned max_slabs(const Products& p) {
   unsigned sum = 0, most = 0;
   for (unsigned i = 0; i < p.count; ++i) {
-    const unsigned slabs = blocks_for(p.terms[i].depth, P::slab);
+    const unsigned slabs = blocks_for(p.terms[i].depth, P::Order::slab);
     sum += slabs;
     most = slabs > most ? slabs : most;
   }
   return p.summed ? sum : most;
 }
 
-/// Where few tiles are deep, several blocks share each. Answers how many numbers of scratch that takes.
+/// Where few tiles are deep, several blocks share each.
 template <class P>
-std::size_t share_depth(Products& p) {
+void share_depth(Products& p) {
   const unsigned slabs = max_slabs<P>(p), least = min_depth / P::slab;
   const unsigned wanted = p.tiles > 0 && split_blocks > p.tiles ? split_blocks / p.tiles : 1;
   const unsigned each = slabs / wanted > least ? blocks_for(slabs, wanted) : least;
   p.splits = slabs > each ? blocks_for(slabs, each) : 1;
-  return p.splits > 1 ? std::size_t{p.splits} * p.tiles * P::elements : 0;
 }
 
 /// Whether all that is read and written lies as multiply_on_warpgroups wants it.
@@ -602,7 +720,7 @@ void launch_products(cudaStream_t stream, const Products& p) {
   }();
   (void)allowed;
   if (p.tiles == 0) return;
-  const unsigned slabs = blocks_for(max_slabs<P>(p), p.splits);
+  const unsigned slabs = blocks_for(max_slabs<P>(p), p.splits) * (P::Order::slab / P::slab);
   launch(kernel, dim3(p.tiles, p.splits), P::block, product_bytes<P, a_deep, b_deep>(slabs), stream, p);
 }
 
@@ -632,11 +750,11 @@ bool ProductPlanner::multiply_tiles(Products& p) {
   if (backend_.precision() != Precision::fp32 || wide > max_tiles || (!a_deep && p.terms[0].depth > max_depth)) {
     return multiply_large(p, a_deep, b_deep);
   }
-  const auto run = [&](auto plan) {
+  const auto run_plan = [&](auto plan) {
     using P = decltype(plan);
     count_tiles<P>(p);
-    if (const std::size_t partials = share_depth<P>(p)) {
-      p.partials = backend_.scratch(partials);
+    if (p.splits > 1) {
+      p.partials = backend_.scratch(std::size_t{p.splits} * p.tiles * P::elements);
       p.tickets = backend_.tickets();
     }
     if constexpr (a_deep && b_deep) {
@@ -647,6 +765,16 @@ bool ProductPlanner::multiply_tiles(Products& p) {
         return launch_products<P, true, false, Extra::gate_up>(backend_.stream(), p);
     }
     launch_products<P, a_deep, b_deep>(backend_.stream(), p);
+  };
+  const auto run = [&](auto plan) {
+    using P = decltype(plan);
+    count_tiles<P>(p);
+    share_depth<P>(p);
+    if (is_crowded()) {
+      run_plan(Thrifty<P>());
+    } else {
+      run_plan(plan);
+    }
   };
   if constexpr (!a_deep) {
     run(Shared());

@@ -17,10 +17,10 @@ namespace {
 constexpr unsigned ahead = 4;         // loads in flight
 constexpr unsigned max_blocks = 528;  // of a matrix
 
-/// The matrix that this block works at.
-__device__ const Rounding& own_matrix(const Roundings& all) {
+/// The matrix that a block works at.
+__device__ const Rounding& matrix_of_block(const Roundings& all, unsigned block) {
   unsigned i = 0;
-  while (i + 1 < all.count && blockIdx.x >= all.of[i + 1].first_block) ++i;
+  while (i + 1 < all.count && block >= all.of[i + 1].first_block) ++i;
   return all.of[i];
 }
 
@@ -36,12 +36,11 @@ __device__ inline float4 read_four(const Rounding& own, unsigned row, unsigned f
   return v;
 }
 
-/// take(row, column, numbers) for every four numbers of this thread; columns counted in fours.
+/// take(row, column, numbers) for every four numbers of this thread of a block; columns counted in fours.
 template <class Take>
-__device__ void each_four(const Rounding& own, const Take& take) {
+__device__ void each_four(const Rounding& own, unsigned block, const Take& take) {
   const unsigned step = own.blocks * threads;
-  for (unsigned begin = (blockIdx.x - own.first_block) * threads + threadIdx.x; begin < own.count;
-       begin += ahead * step) {
+  for (unsigned begin = (block - own.first_block) * threads + threadIdx.x; begin < own.count; begin += ahead * step) {
     float4 fours[ahead];
 #pragma unroll
     for (unsigned k = 0; k < ahead; ++k) {
@@ -60,16 +59,18 @@ __device__ inline float largest(const float4& v) {
   return fmaxf(fmaxf(fabsf(v.x), fabsf(v.y)), fmaxf(fabsf(v.z), fabsf(v.w)));
 }
 
-/// Leaves the peak of this block at the place of its kind.
-__device__ void leave_peak(float4* peaks, Kind kind, float peak) {
-  __shared__ float of_warps[threads / 32];
+/// Leaves the peaks of this block, each of its warps' at the place of its kind.
+__device__ void leave_peaks(float4* peaks, Kind kind, float peak) {
+  __shared__ float of_warps[kinds][threads / 32];
+  const unsigned warp = threadIdx.x / 32, lane = threadIdx.x % 32;
   peak = warp_max(peak);
-  if (threadIdx.x % 32 == 0) of_warps[threadIdx.x / 32] = peak;
+  if (lane < kinds) of_warps[lane][warp] = lane == static_cast<unsigned>(kind) ? peak : 0.0f;
   __syncthreads();
-  if (threadIdx.x >= 32) return;
-  peak = warp_max(threadIdx.x < threads / 32 ? of_warps[threadIdx.x] : 0.0f);
-  const auto of = [&](Kind other) { return kind == other ? peak : 0.0f; };
-  if (threadIdx.x == 0) peaks[blockIdx.x] = make_float4(of(Kind::input), of(Kind::result), of(Kind::weight), 0);
+  if (warp > 0) return;
+  float of[kinds];
+#pragma unroll
+  for (unsigned own = 0; own < kinds; ++own) of[own] = warp_max(lane < threads / 32 ? of_warps[own][lane] : 0.0f);
+  if (lane == 0) peaks[blockIdx.x] = make_float4(of[0], of[1], of[2], 0);
 }
 
 /// The peak of each kind, from those that the blocks of a kernel before left; known to the whole block.
@@ -124,56 +125,65 @@ __device__ void put_halves(const Rounding& own, float up, unsigned row, unsigned
   own.to[std::size_t{row} * own.to_stride + column] =
       make_uint2(tiles::halves_of(v.x * up, v.y * up), tiles::halves_of(v.z * up, v.w * up));
 }
-__device__ void put_all_halves(const Rounding& own, float up) {
-  each_four(own, [&](unsigned row, unsigned column, const float4& v) { put_halves(own, up, row, column, v); });
+__device__ void put_all_halves(const Rounding& own, unsigned block, float up) {
+  each_four(own, block, [&](unsigned row, unsigned column, const float4& v) { put_halves(own, up, row, column, v); });
 }
 
 __global__ void __launch_bounds__(threads) peak_kernel(Roundings all) {
   await_previous();
-  const Rounding& own = own_matrix(all);
+  const Rounding& own = matrix_of_block(all, blockIdx.x);
   float peak = 0;
-  each_four(own, [&](unsigned, unsigned, const float4& v) { peak = fmaxf(peak, largest(v)); });
-  leave_peak(all.peaks, own.kind, peak);
+  each_four(own, blockIdx.x, [&](unsigned, unsigned, const float4& v) { peak = fmaxf(peak, largest(v)); });
+  leave_peaks(all.peaks, own.kind, peak);
 }
 
 __global__ void __launch_bounds__(threads) round_to_halves_kernel(Roundings all) {
   await_previous();
   const KindPeaks peaks(all.peaks, all.blocks);
   if (blockIdx.x == 0 && threadIdx.x == 0) note_scales(all, peaks.of);
-  const Rounding& own = own_matrix(all);
-  put_all_halves(own, tiles::Scale(of_kind(peaks.of, own.kind)).up);
+  const Rounding& own = matrix_of_block(all, blockIdx.x);
+  put_all_halves(own, blockIdx.x, tiles::Scale(of_kind(peaks.of, own.kind)).up);
 }
 
 constexpr float largest_half = 65504, room_above = 32;  // for numbers that are larger than those that were looked at
+constexpr unsigned sampled_blocks = threads / 32;       // whose numbers a block looks at
+constexpr unsigned max_checking = 132;                  // blocks, one a multiprocessor
 
-// Every thread looks at one four, somewhere in its share of the matrix.
+__host__ __device__ unsigned blocks_that_sample(const Roundings& all) {
+  return (all.blocks + sampled_blocks - 1) / sampled_blocks;
+}
+
+// A warp looks for a block of the kernels behind it, and each of its threads at one four, somewhere in its share of
+// what that block rounds: so few peaks are left that reading them costs those kernels next to nothing.
 __global__ void __launch_bounds__(threads) sample_kernel(Roundings all) {
   await_previous();
-  const Rounding& own = own_matrix(all);
-  const unsigned shares = own.blocks * threads, share = (blockIdx.x - own.first_block) * threads + threadIdx.x;
+  const unsigned block = min(blockIdx.x * sampled_blocks + threadIdx.x / 32, all.blocks - 1);
+  const Rounding& own = matrix_of_block(all, block);
+  const unsigned shares = own.blocks * 32, share = (block - own.first_block) * 32 + threadIdx.x % 32;
   const unsigned width = (own.count + shares - 1) / shares, four = share * width + (share * 2654435761u >> 16) % width;
   const float peak = four < own.count ? largest(read_four(own, four / own.across, four % own.across)) : 0.0f;
-  leave_peak(all.samples, own.kind, peak);
+  leave_peaks(all.samples, own.kind, peak);
 }
 
 // With the scale of the sample; the peaks are found meanwhile.
 __global__ void __launch_bounds__(threads) try_halves_kernel(Roundings all) {
   await_previous();
-  const KindPeaks samples(all.samples, all.blocks);
-  const Rounding& own = own_matrix(all);
+  const KindPeaks samples(all.samples, blocks_that_sample(all));
+  const Rounding& own = matrix_of_block(all, blockIdx.x);
   const float up = tiles::Scale(room_above * of_kind(samples.of, own.kind)).up;
   float peak = 0;
-  each_four(own, [&](unsigned row, unsigned column, const float4& v) {
+  each_four(own, blockIdx.x, [&](unsigned row, unsigned column, const float4& v) {
     put_halves(own, up, row, column, v);
     peak = fmaxf(peak, largest(v));
   });
-  leave_peak(all.peaks, own.kind, peak);
+  leave_peaks(all.peaks, own.kind, peak);
 }
 
-// What did not fit is rounded once more; as a rule there is nothing to be done.
+// What did not fit is rounded once more. As a rule there is nothing to be done, and each block has to read all peaks to
+// know that; so they are few, and would do the work of all.
 __global__ void __launch_bounds__(threads) check_halves_kernel(Roundings all) {
   await_previous();
-  const KindPeaks samples(all.samples, all.blocks), peaks(all.peaks, all.blocks);
+  const KindPeaks samples(all.samples, blocks_that_sample(all)), peaks(all.peaks, all.blocks);
   float made_for[kinds];
   bool fits[kinds];
 #pragma unroll
@@ -183,12 +193,15 @@ __global__ void __launch_bounds__(threads) check_halves_kernel(Roundings all) {
     made_for[kind] = fits[kind] ? tried : peaks.of[kind];
   }
   if (blockIdx.x == 0 && threadIdx.x == 0) note_scales(all, made_for);
-  const Rounding& own = own_matrix(all);
-  const auto kind = static_cast<unsigned>(own.kind);
-  bool again = false;
+  if (fits[0] && fits[1] && fits[2]) return;
+  for (unsigned block = blockIdx.x; block < all.blocks; block += gridDim.x) {
+    const Rounding& own = matrix_of_block(all, block);
+    const auto kind = static_cast<unsigned>(own.kind);
+    bool again = false;
 #pragma unroll
-  for (unsigned other = 0; other < kinds; ++other) again = again || (other == kind && !fits[other]);
-  if (again) put_all_halves(own, tiles::Scale(of_kind(made_for, own.kind)).up);
+    for (unsigned other = 0; other < kinds; ++other) again = again || (other == kind && !fits[other]);
+    if (again) put_all_halves(own, block, tiles::Scale(of_kind(made_for, own.kind)).up);
+  }
 }
 
 __global__ void __launch_bounds__(threads) round_to_bfloat16_kernel(Roundings all) {
@@ -198,8 +211,8 @@ __global__ void __launch_bounds__(threads) round_to_bfloat16_kernel(Roundings al
     all.scales->zero = 0;
     all.scales->one = 1;
   }
-  const Rounding& own = own_matrix(all);
-  each_four(own, [&](unsigned row, unsigned column, const float4& v) {
+  const Rounding& own = matrix_of_block(all, blockIdx.x);
+  each_four(own, blockIdx.x, [&](unsigned row, unsigned column, const float4& v) {
     own.to[std::size_t{row} * own.to_stride + column] = make_uint2(brain_pair(v.x, v.y), brain_pair(v.z, v.w));
   });
 }
@@ -354,14 +367,14 @@ void ProductPlanner::round_operands(Roundings& all) {
     launch(round_to_bfloat16_kernel, all.blocks, threads, 0, backend_.stream(), all);
     return backend_.launched("rounding to bfloat16");
   }
-  const auto run = [&](auto* kernel) { launch(kernel, all.blocks, threads, 0, backend_.stream(), all); };
+  const auto run = [&](auto* kernel, unsigned blocks) { launch(kernel, blocks, threads, 0, backend_.stream(), all); };
   if (all.sampled) {
-    run(sample_kernel);
-    run(try_halves_kernel);
-    run(check_halves_kernel);
+    run(sample_kernel, blocks_that_sample(all));
+    run(try_halves_kernel, all.blocks);
+    run(check_halves_kernel, std::min(all.blocks, max_checking));
   } else {
-    run(peak_kernel);
-    run(round_to_halves_kernel);
+    run(peak_kernel, all.blocks);
+    run(round_to_halves_kernel, all.blocks);
   }
   backend_.launched("rounding to halves");
 }

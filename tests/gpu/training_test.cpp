@@ -30,6 +30,16 @@ TEST_F(GpuTraining, TwoRunsGiveTheSameBits) {
   EXPECT_EQ(checksum_after(small_recipe(), 30, *cuda_), once);
 }
 
+TEST_F(GpuTraining, BesideOthersARunHasTheBitsThatItHasAlone) {
+  for (const char* preset : {"tiny", "ssm", "ssm-attn", "ssm-ska", "mqar-gka", "mqar-gated-deltanet"}) {
+    const Recipe recipe = parse_recipe(find_preset(preset).text, preset);
+    const std::string alone = checksum_after(recipe, 6, *cuda_);
+    cuda_->expect_side_by_side(16);
+    EXPECT_EQ(checksum_after(recipe, 6, *cuda_), alone) << preset;
+    cuda_->expect_side_by_side(1);
+  }
+}
+
 TEST_F(GpuTraining, EveryPrecisionRepeatsItself) {
   for (const Precision precision : {Precision::tf32, Precision::bf16}) {
     Recipe recipe = small_recipe();

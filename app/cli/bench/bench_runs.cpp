@@ -23,10 +23,13 @@ RunsBench::RunsBench(const Recipe& recipe, int runs, const std::string& device, 
     own.seed += static_cast<std::uint64_t>(i);
     own.training.evaluate_every = 0;
     run.trainer = std::make_unique<Trainer>(own, *run.backend);
+    run.backend->expect_side_by_side(static_cast<std::size_t>(runs));
     for (int step = 0; step < warm_ups; ++step) run.trainer->step();
     runs_.push_back(std::move(run));
   }
 }
+
+RunsBench::~RunsBench() { runs_.front().backend->expect_side_by_side(1); }
 
 double RunsBench::seconds(int steps) {
   std::barrier together(threads_ + 1);

@@ -13,6 +13,9 @@ class RunsBench {
  public:
   /// `threads` <= 0: one for each run, at most one a processor.
   RunsBench(const Recipe& recipe, int runs, const std::string& device, int threads);
+  ~RunsBench();
+  RunsBench(const RunsBench&) = delete;
+  RunsBench& operator=(const RunsBench&) = delete;
   /// Trains every run so many steps; seconds until the last has ended.
   double seconds(int steps);
 
