@@ -15,6 +15,7 @@
 #include "app/ranks/plugin.h"
 #include "core/io/error.h"
 #include "core/io/folders.h"
+#include "gpu/cuda.h"
 
 namespace afterglow {
 
@@ -30,6 +31,14 @@ int started_processes() {
   if (const int count = number_in_environment("OMPI_COMM_WORLD_SIZE"); count > 0) return count;
   if (const int count = number_in_environment("PMI_SIZE"); count > 0) return count;
   return std::getenv("PMIX_RANK") ? number_in_environment("SLURM_NTASKS") : 0;
+}
+
+/// This process's number among those of its machine: Open MPI's, MPICH's and Intel's, Slurm's.
+int number_on_this_machine() {
+  for (const char* name : {"OMPI_COMM_WORLD_LOCAL_RANK", "MPI_LOCALRANKID", "SLURM_LOCALID"}) {
+    if (std::getenv(name) != nullptr) return number_in_environment(name);
+  }
+  return 0;
 }
 
 std::unique_ptr<Ranks> load() {
@@ -61,6 +70,12 @@ std::unique_ptr<Ranks> started_ranks() {
     throw Error(ExitCode::usage, std::to_string(count) + " processes cannot share a batch of " +
                                      std::to_string(shard_count) + " parts; start 1, 2, 4 or 8");
   return load();
+}
+
+int own_gpu() {
+  const int number = started_processes() > 1 ? number_on_this_machine() : 0;
+  const std::size_t gpus = number > 0 ? cuda_devices().devices.size() : 0;
+  return gpus > 0 ? number % static_cast<int>(gpus) : 0;
 }
 
 bool any_of_them(Ranks* ranks, bool here) {
