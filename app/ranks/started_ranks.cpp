@@ -53,7 +53,7 @@ std::unique_ptr<Ranks> load() {
       why = ::dlerror();
       continue;
     }
-    if (auto* make = reinterpret_cast<decltype(&afterglow_mpi_1)>(::dlsym(library, mpi_function)))
+    if (auto* make = reinterpret_cast<decltype(&afterglow_mpi_2)>(::dlsym(library, mpi_function)))
       return std::unique_ptr<Ranks>(make());
     why = file.string() + " is of another version";
   }
