@@ -5,6 +5,7 @@
 
 #include "app/cli/command_line.h"
 #include "app/cli/last_resort.h"
+#include "app/ranks/started_ranks.h"
 #include "core/analysis/spectrum.h"
 #include "core/analysis/symmetric_eigen.h"
 #include "core/engine/training/saved_run.h"
@@ -27,7 +28,8 @@ int main(int argc, char** argv) {
   // A full disk or a reader that went away is an error to report, not a signal to die of.
   std::signal(SIGPIPE, SIG_IGN);
   std::signal(SIGXFSZ, SIG_IGN);
-  afterglow::register_cuda_maker([](std::string* why_not) { return afterglow::make_cuda_backend(0, why_not); });
+  afterglow::register_cuda_maker(
+      [](std::string* why_not) { return afterglow::make_cuda_backend(afterglow::own_gpu(), why_not); });
   afterglow::register_symmetric_eigen_solver(afterglow::cuda_symmetric_eigen);
   afterglow::register_general_eigen_solver(afterglow::cuda_general_eigenvalues);
   return afterglow::run_command_line(argc, argv);

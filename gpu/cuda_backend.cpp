@@ -105,15 +105,18 @@ CudaBackend::CudaBackend(int device) : device_(device) {
 
 CudaBackend::~CudaBackend() {
   cudaSetDevice(device_);
-  close(main_);
-  close(side_);
+  for (Lane* lane : {&main_, &side_, &transfers_}) close(*lane);
   for (const auto& [address, bytes] : sizes_) cudaFree(address);
   give_back_spare();
 }
 
-void CudaBackend::open(Lane& lane) {
+void CudaBackend::open_stream(Lane& lane) {
   check_cuda(cudaStreamCreateWithFlags(&lane.stream, cudaStreamNonBlocking), "making a stream");
   check_cuda(cudaEventCreateWithFlags(&lane.reached, cudaEventDisableTiming), "making an event");
+}
+
+void CudaBackend::open(Lane& lane) {
+  open_stream(lane);
   lane.scratch = static_cast<float*>(allocate(scratch_bytes));
   lane.tickets = static_cast<unsigned*>(allocate(ticket_count * sizeof(unsigned)));
   check_cuda(cudaMemset(lane.tickets, 0, ticket_count * sizeof(unsigned)), "clearing the tickets");
@@ -129,6 +132,7 @@ void CudaBackend::open(Lane& lane) {
 }
 
 void CudaBackend::close(Lane& lane) {
+  if (lane.stream == nullptr) return;
   cudaStreamSynchronize(lane.stream);
   if (lane.blas != nullptr) cublasDestroy(lane.blas);
   cudaEventDestroy(lane.reached);
@@ -162,6 +166,63 @@ void CudaBackend::await_side_stream() {
   check_cuda(cudaEventRecord(side_.reached, side_.stream), "marking the end beside");
   check_cuda(cudaStreamWaitEvent(main_.stream, side_.reached), "joining what ran beside");
   joined_ = true;
+}
+
+namespace {
+
+/// In a recorded program the event becomes a node of the graph, which each launch records anew for who waits outside.
+class CudaMilestone final : public Milestone {
+ public:
+  explicit CudaMilestone(CudaBackend& backend) : backend_(&backend) {
+    check_cuda(cudaEventCreateWithFlags(&event_, cudaEventDisableTiming), "making a milestone");
+  }
+  ~CudaMilestone() override { cudaEventDestroy(event_); }
+  CudaMilestone(const CudaMilestone&) = delete;
+  CudaMilestone& operator=(const CudaMilestone&) = delete;
+  void set() override { backend_->set(event_); }
+  void wait() override { check_cuda(cudaEventSynchronize(event_), "waiting for a milestone"); }
+
+ private:
+  CudaBackend* backend_;
+  cudaEvent_t event_ = nullptr;
+};
+
+}  // namespace
+
+std::unique_ptr<Milestone> CudaBackend::make_milestone() {
+  stream();
+  return std::make_unique<CudaMilestone>(*this);
+}
+
+void CudaBackend::set(cudaEvent_t milestone) {
+  products_.launch_kept_gradients();
+  sum_norm_weights(false);
+  const SideStream beside(*this);
+  const unsigned flags = is_recorded(side_.stream) ? cudaEventRecordExternal : cudaEventRecordDefault;
+  check_cuda(cudaEventRecordWithFlags(milestone, side_.stream, flags), "setting a milestone");
+}
+
+void CudaBackend::begin_transfers() {
+  stream();
+  if (transfers_.stream == nullptr) open_stream(transfers_);
+  enter(transfers_);
+}
+
+// It ends also where something failed: a lost device is reported by the next call that can report it.
+void CudaBackend::end_transfers() {
+  enter(main_);
+  cudaEventRecord(transfers_.reached, transfers_.stream);
+  cudaStreamWaitEvent(main_.stream, transfers_.reached);
+}
+
+void CudaBackend::pin_host(void* address, std::size_t bytes) {
+  stream();
+  if (cudaHostRegister(address, bytes, cudaHostRegisterDefault) != cudaSuccess) cudaGetLastError();
+}
+
+void CudaBackend::unpin_host(void* address) {
+  stream();
+  if (cudaHostUnregister(address) != cudaSuccess) cudaGetLastError();
 }
 
 cudaStream_t CudaBackend::stream() const {
@@ -321,7 +382,7 @@ void CudaBackend::download(void* destination, const Tensor& source) {
   synchronize();
 }
 void CudaBackend::synchronize() {
-  join_side_stream();
+  if (lane_ != &transfers_) join_side_stream();
   check_cuda(cudaStreamSynchronize(stream()), "waiting for the GPU");
 }
 

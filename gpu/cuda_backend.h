@@ -53,6 +53,13 @@ class CudaBackend final : public Backend {
   void begin_side_stream() override;
   void end_side_stream() override;
   void join_side_stream() override;
+  std::unique_ptr<Milestone> make_milestone() override;
+  /// Behind all that was queued in either lane, and what waits to be launched together.
+  void set(cudaEvent_t milestone);
+  void begin_transfers() override;
+  void end_transfers() override;
+  void pin_host(void* address, std::size_t bytes) override;
+  void unpin_host(void* address) override;
   /// Runs `work` eagerly, then records the same calls into a CUDA graph. `work` must not wait for the GPU.
   std::unique_ptr<Program> capture(std::function<void()> work) override;
 
@@ -116,6 +123,7 @@ class CudaBackend final : public Backend {
   bool may_reuse();
   /// Returns what waits to be asked for again to the system; whether there was anything.
   bool give_back_spare();
+  void open_stream(Lane& lane);
   void open(Lane& lane);
   void close(Lane& lane);
   void enter(Lane& lane);
@@ -123,6 +131,7 @@ class CudaBackend final : public Backend {
   int device_;
   std::string description_;
   Lane main_, side_;
+  Lane transfers_;  // a stream alone, from its first use on
   Lane* lane_ = &main_;
   bool joined_ = true;                // nothing runs beside
   bool side_reads_operands_ = false;  // what runs beside may still read the operand memory of the main lane

@@ -15,6 +15,7 @@
 #include "app/ranks/plugin.h"
 #include "core/io/error.h"
 #include "core/io/folders.h"
+#include "gpu/cuda.h"
 
 namespace afterglow {
 
@@ -32,6 +33,14 @@ int started_processes() {
   return std::getenv("PMIX_RANK") ? number_in_environment("SLURM_NTASKS") : 0;
 }
 
+/// This process's number among those of its machine: Open MPI's, MPICH's and Intel's, Slurm's.
+int number_on_this_machine() {
+  for (const char* name : {"OMPI_COMM_WORLD_LOCAL_RANK", "MPI_LOCALRANKID", "SLURM_LOCALID"}) {
+    if (std::getenv(name) != nullptr) return number_in_environment(name);
+  }
+  return 0;
+}
+
 std::unique_ptr<Ranks> load() {
   std::string why = "this program was built without MPI";
   for (const std::filesystem::path& folder : plugin_folders()) {
@@ -44,7 +53,7 @@ std::unique_ptr<Ranks> load() {
       why = ::dlerror();
       continue;
     }
-    if (auto* make = reinterpret_cast<decltype(&afterglow_mpi_1)>(::dlsym(library, mpi_function)))
+    if (auto* make = reinterpret_cast<decltype(&afterglow_mpi_2)>(::dlsym(library, mpi_function)))
       return std::unique_ptr<Ranks>(make());
     why = file.string() + " is of another version";
   }
@@ -61,6 +70,12 @@ std::unique_ptr<Ranks> started_ranks() {
     throw Error(ExitCode::usage, std::to_string(count) + " processes cannot share a batch of " +
                                      std::to_string(shard_count) + " parts; start 1, 2, 4 or 8");
   return load();
+}
+
+int own_gpu() {
+  const int number = started_processes() > 1 ? number_on_this_machine() : 0;
+  const std::size_t gpus = number > 0 ? cuda_devices().devices.size() : 0;
+  return gpus > 0 ? number % static_cast<int>(gpus) : 0;
 }
 
 bool any_of_them(Ranks* ranks, bool here) {

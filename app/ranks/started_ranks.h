@@ -13,6 +13,9 @@ namespace afterglow {
 /// Error(failure) where the library for MPI is missing.
 std::unique_ptr<Ranks> started_ranks();
 
+/// The GPU that this process takes: those of one machine go around it; 0 where it is alone.
+int own_gpu();
+
 /// Whether this or another process says so; the same answer for all.
 bool any_of_them(Ranks* ranks, bool here);
 

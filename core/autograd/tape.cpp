@@ -40,8 +40,12 @@ Var Tape::input(const Tensor& value) { return {new_slot(value, recording_), valu
 
 Var Tape::parameter(const Parameter& parameter) {
   const auto index = static_cast<std::size_t>(parameter.index);
-  if (index >= parameter_slots_.size()) parameter_slots_.resize(index + 1, -1);
+  if (index >= parameter_slots_.size()) {
+    parameter_slots_.resize(index + 1, -1);
+    parameter_begins_.resize(index + 1, 0);
+  }
   if (parameter_slots_[index] < 0) {
+    parameter_begins_[index] = nodes_.size();
     parameter_slots_[index] = new_slot(parameter.value, recording_ && !frozen_);
     slots_.back().gradient = parameter.gradient;
   }
@@ -210,14 +214,24 @@ void Tape::recycle(const Arena::Mark& from, const Arena::Mark& to, int first_spe
   arena_->recycle(from, to);
 }
 
-void Tape::backward(const Var& output, const Tensor& upstream_gradient, std::size_t recycle_from) {
+std::size_t Tape::finished_from(std::size_t known, std::size_t left) const {
+  while (known > 0 && (parameter_slots_[known - 1] < 0 || parameter_begins_[known - 1] >= left)) --known;
+  return known;
+}
+
+void Tape::backward(const Var& output, const Tensor& upstream_gradient, std::size_t recycle_from,
+                    const Finished& finished) {
   if (!recording_)
     throw Error(ExitCode::failure, "backward needs a recorded forward pass: begin the tape with recording on");
   pass_gradient(output, upstream_gradient);
   Arena::Mark spent = arena_->mark();
+  std::size_t left = nodes_.size(), known = parameter_slots_.size();
   for (auto node = nodes_.rbegin(); node != nodes_.rend(); ++node) {
     const auto first = slots_.begin() + node->first, end = slots_.begin() + node->last + 1;
     if (std::any_of(first, end, [](const Slot& slot) { return slot.touched; })) node->backward(node->closure, *this);
+    --left;
+    if (const std::size_t from = finished ? finished_from(known, left) : known; from < known)
+      finished(static_cast<int>(known = from));
     const auto before = std::next(node);
     if (recycle_from == 0 || before == nodes_.rend() || arena_->bytes_between(before->end, spent) < recycle_from)
       continue;
@@ -227,11 +241,12 @@ void Tape::backward(const Var& output, const Tensor& upstream_gradient, std::siz
   backend_->join_side_stream();
 }
 
-void Tape::zero_untouched(ParameterStore& store) {
-  for (const Parameter& parameter : store.all()) {
-    const auto index = static_cast<std::size_t>(parameter.index);
+void Tape::zero_untouched(ParameterStore& store) { zero_untouched(store, 0, static_cast<int>(store.all().size())); }
+
+void Tape::zero_untouched(ParameterStore& store, int first, int end) {
+  for (auto index = static_cast<std::size_t>(first); index < static_cast<std::size_t>(end); ++index) {
     const int slot = index < parameter_slots_.size() ? parameter_slots_[index] : -1;
-    if (slot < 0 || !slots_[slot].touched) backend_->fill(parameter.gradient, 0.0);
+    if (slot < 0 || !slots_[slot].touched) backend_->fill(store.all()[index].gradient, 0.0);
   }
 }
 

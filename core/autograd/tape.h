@@ -107,11 +107,15 @@ class Tape {
   /// Fills every gradient that `output` depends on, given d loss / d output (same shape). With `recycle_from`, memory
   /// of values goes to gradients as soon as so many bytes of values are no longer needed, since their gradients have
   /// flowed on: nothing of this recording may be read afterwards but gradients of parameters and what is queued beside.
-  void backward(const Var& output, const Tensor& upstream, std::size_t recycle_from = 0);
+  /// `finished(first)` is called whenever nothing that is left writes gradients of parameters from number `first` on,
+  /// at last with 0; what was queued of them, in order and beside, may still be under way.
+  using Finished = std::function<void(int first)>;
+  void backward(const Var& output, const Tensor& upstream, std::size_t recycle_from = 0, const Finished& finished = {});
   /// Gradient of an input or parameter after `backward`; zero-filled where none arrived.
   Tensor gradient_of(const Var& var);
-  /// Zeroes the gradients of parameters that this recording did not reach.
+  /// Zeroes the gradients of parameters that this recording did not reach; of all, or of those from `first` to `end`.
   void zero_untouched(ParameterStore& store);
+  void zero_untouched(ParameterStore& store, int first, int end);
 
   // Names, captures, checks.
   class Scope {
@@ -178,6 +182,8 @@ class Tape {
   void own_gradient(int id);
   /// What was taken between two marks is spent: gradients of values before `first_spent` that lie there move away.
   void recycle(const Arena::Mark& from, const Arena::Mark& to, int first_spent);
+  /// The parameter from which on none is used by the first `left` nodes, where that holds from `known` on.
+  std::size_t finished_from(std::size_t known, std::size_t left) const;
   /// Gives a borrowed gradient memory of its own, not yet written, and answers where its numbers lie.
   Tensor give_back(int id);
   void* closure_memory(std::size_t bytes);
@@ -189,6 +195,7 @@ class Tape {
   std::vector<Slot> slots_;
   std::vector<Node> nodes_;
   std::vector<int> parameter_slots_;
+  std::vector<std::size_t> parameter_begins_;  // how many nodes there were when it came; none of them uses it
   std::vector<std::unique_ptr<std::byte[]>> closure_blocks_;
   std::size_t closure_block_ = 0, closure_offset_ = 0;
   std::string scope_;

@@ -21,6 +21,18 @@ class Program {
   virtual void run() = 0;
 };
 
+/// A point among what is queued, for which the host can wait. A device that has done everything when a call returns
+/// needs none.
+class Milestone {
+ public:
+  virtual ~Milestone() = default;
+  /// Moves it here: behind all that was queued before, in order and beside, where it holds up neither. Inside a
+  /// captured program it moves with each run.
+  virtual void set() {}
+  /// Returns when the device has come to where the milestone was set last, at once where it never was.
+  virtual void wait() {}
+};
+
 class Device {
  public:
   virtual ~Device() = default;
@@ -58,6 +70,16 @@ class Device {
   virtual void begin_side_stream() {}
   virtual void end_side_stream() {}
   virtual void join_side_stream() {}
+  virtual std::unique_ptr<Milestone> make_milestone() { return std::make_unique<Milestone>(); }
+  /// What is queued between these two, elementwise kernels and transfers, runs in an order of its own beside all that
+  /// was queued before: it finds finished only what the host has waited for. `synchronize` in between waits for it
+  /// alone, and what is queued after the end comes after it. Never inside a captured program. See `TransferStream`.
+  virtual void begin_transfers() {}
+  virtual void end_transfers() {}
+  /// Lets this device transfer quickly from and to memory that it did not give, where the system allows that; until
+  /// `unpin_host`.
+  virtual void pin_host(void* /*address*/, std::size_t /*bytes*/) {}
+  virtual void unpin_host(void* /*address*/) {}
   /// Runs `work` once and returns a program that repeats it with the same addresses.
   virtual std::unique_ptr<Program> capture(std::function<void()> work) = 0;
 };
@@ -69,6 +91,18 @@ class SideStream {
   ~SideStream() { device_->end_side_stream(); }
   SideStream(const SideStream&) = delete;
   SideStream& operator=(const SideStream&) = delete;
+
+ private:
+  Device* device_;
+};
+
+/// Queues what happens in its lifetime in the order of transfers.
+class TransferStream {
+ public:
+  explicit TransferStream(Device& device) : device_(&device) { device.begin_transfers(); }
+  ~TransferStream() { device_->end_transfers(); }
+  TransferStream(const TransferStream&) = delete;
+  TransferStream& operator=(const TransferStream&) = delete;
 
  private:
   Device* device_;

@@ -601,6 +601,46 @@ TEST_F(CudaPrograms, CopyToAndFromPinnedMemory) {
   cuda_->release_host(pinned);
 }
 
+/// Who waits for a milestone reads what this run of the program has computed until there, not what the last one left,
+/// while the rest of it is still under way.
+TEST_F(CudaPrograms, MoveMilestonesWithEachRun) {
+  constexpr int rounds = 400;
+  constexpr std::int64_t many = std::int64_t{1} << 24;
+  const Tensor number = host_->f32({1}, {0}), copied = host_->f32({1}, {0});
+  const Tensor large(cuda_->allocate(many * sizeof(float)), {many}, DType::f32);
+  auto* pinned = static_cast<float*>(cuda_->allocate_host(2 * sizeof(float)));
+  const std::unique_ptr<Milestone> milestone = cuda_->make_milestone();
+  const auto work_long = [&] {
+    for (int i = 0; i < rounds; ++i) cuda_->scale(large, 1.0, {large, false});
+  };
+  const auto run = [&] {
+    cuda_->queue_upload(number, pinned);
+    work_long();
+    cuda_->scale(number, 2.0, {number, false});
+    milestone->set();
+    work_long();
+    cuda_->scale(number, 0.0, {number, false});
+  };
+  pinned[0] = 1;
+  milestone->wait();  // never set
+  const std::unique_ptr<Program> program = cuda_->capture(run);
+  for (int i = 0; i < 5; ++i) {
+    cuda_->synchronize();
+    pinned[0] = static_cast<float>(i + 1);
+    program->run();
+    {
+      const TransferStream transfers(*cuda_);
+      milestone->wait();
+      cuda_->add(number, number, copied);
+      cuda_->download(pinned + 1, copied);
+    }
+    EXPECT_EQ(pinned[1], static_cast<float>(4 * (i + 1)));
+  }
+  cuda_->synchronize();
+  cuda_->release_host(pinned);
+  cuda_->release(large.data);
+}
+
 TEST_F(CudaPrograms, RefuseWorkThatWaits) {
   EXPECT_THROW(cuda_->capture([&] { cuda_->synchronize(); }), Error);
   step();  // and the back end goes on working

@@ -4,6 +4,7 @@
 #include <array>
 #include <cstddef>
 #include <span>
+#include <vector>
 
 namespace afterglow {
 
@@ -18,6 +19,9 @@ class Ranks {
   virtual int size() const = 0;  ///< 1, 2, 4 or 8
   /// Sends these bytes to another process, which does the same, and takes as many of its own.
   virtual void exchange(int with, std::span<const std::byte> sent, std::span<std::byte> received) = 0;
+  /// Memory that all processes of one machine see: so many bytes of each process, empty for those of other machines;
+  /// no one has any where the system gives none. All processes call it together. The memory lives as long as this.
+  virtual std::vector<std::span<std::byte>> share(std::size_t bytes) = 0;
   /// Ends all processes with this exit code.
   [[noreturn]] virtual void end_all(int code) = 0;
 };

@@ -1,14 +1,24 @@
 // A counter in binary: where two sums of equally many parts are there, they become one.
 #include "core/engine/training/shard_sum.h"
 
+#include <algorithm>
 #include <span>
+#include <utility>
 
 namespace afterglow {
 
 namespace {
 
+/// What goes to another process at once: large enough that its way there takes longer than to begin it.
+constexpr std::size_t piece_bytes = std::size_t{8} << 20;
+
 void add_to(std::vector<double>& sum, std::span<const double> other) {
   for (std::size_t i = 0; i < sum.size(); ++i) sum[i] += other[i];
+}
+
+Tensor part_of(const Tensor& tensor, std::int64_t first, std::int64_t count) {
+  auto* address = tensor.as<std::byte>() + first * static_cast<std::int64_t>(size_of(tensor.dtype));
+  return Tensor(address, {count}, tensor.dtype);
 }
 
 }  // namespace
@@ -17,53 +27,57 @@ ShardSum::~ShardSum() {
   for (const Tensor& tensor : levels_) {
     if (tensor.defined()) backend_->release(tensor.data);
   }
+  if (theirs_.defined()) backend_->release(theirs_.data);
 }
 
 Tensor ShardSum::level(std::size_t i, const Tensor& like) {
-  if (levels_.size() <= i) {
-    levels_.resize(i + 1);
-    numbers_.resize(i + 1);
-  }
+  if (levels_.size() <= i) levels_.resize(i + 1);
   if (!levels_[i].defined()) levels_[i] = Tensor(backend_->allocate(like.bytes()), like.shape, like.dtype);
   return levels_[i];
 }
 
 void ShardSum::begin() { added_ = 0; }
 
-void ShardSum::add(const Tensor& gradient, std::vector<double> numbers) {
-  sum_ = std::move(numbers);
+void ShardSum::add(const Tensor& gradient) {
   std::size_t i = 0;
-  for (; (added_ >> i & 1) != 0; ++i) {
-    backend_->add(level(i, gradient), gradient, gradient);
-    add_to(sum_, numbers_[i]);
-  }
+  for (; (added_ >> i & 1) != 0; ++i) backend_->add(level(i, gradient), gradient, gradient);
   ++added_;
-  if (added_ == count()) return;  // it is the sum of all
   backend_->copy(level(i, gradient), gradient);
-  numbers_[i] = sum_;
 }
 
-/// Both add the same two numbers, so that both find the same sum.
-void ShardSum::add_other(int with, const Tensor& gradient) {
-  const std::size_t small = sum_.size() * sizeof(double);
-  sent_.resize(gradient.bytes() + small);
-  received_.resize(sent_.size());
-  backend_->download(sent_.data(), gradient);
-  const auto numbers = std::as_bytes(std::span(sum_));
-  std::copy(numbers.begin(), numbers.end(), sent_.begin() + static_cast<std::ptrdiff_t>(gradient.bytes()));
-  ranks_->exchange(with, sent_, received_);
-  const Tensor other = level(0, gradient);
-  backend_->upload(other, received_.data());
-  backend_->add(gradient, other, gradient);
-  std::vector<double> theirs(sum_.size());
-  const auto from = received_.begin() + static_cast<std::ptrdiff_t>(gradient.bytes());
-  std::copy(from, received_.end(), std::as_writable_bytes(std::span(theirs)).begin());
-  add_to(sum_, theirs);
+void ShardSum::finish(const Tensor& slice, std::int64_t offset) {
+  for (std::size_t i = 0; (added_ >> i & 1) != 0; ++i)
+    backend_->add(part_of(levels_[i], offset, slice.elements()), slice, slice);
+  if (ranks_ == nullptr || ranks_->size() == 1) return;
+  if (!exchange_) {
+    exchange_ = std::make_unique<PieceExchange>(*backend_, *ranks_, piece_bytes);
+    const auto most = static_cast<std::int64_t>(piece_bytes / size_of(slice.dtype));
+    theirs_ = Tensor(backend_->allocate(piece_bytes), {most}, slice.dtype);
+  }
+  const std::int64_t most = theirs_.elements();
+  for (std::int64_t first = 0; first < slice.elements(); first += most)
+    add_others(part_of(slice, first, std::min(most, slice.elements() - first)));
 }
 
-std::vector<double> ShardSum::finish(const Tensor& gradient) {
-  for (int mask = 1; ranks_ && mask < ranks_->size(); mask *= 2) add_other(ranks_->rank() ^ mask, gradient);
-  return sum_;
+/// Two processes add the same two numbers, so that both find the same sum.
+void ShardSum::add_others(const Tensor& piece) {
+  const Tensor theirs = part_of(theirs_, 0, piece.elements());
+  for (int mask = 1; mask < ranks_->size(); mask *= 2) {
+    exchange_->swap(ranks_->rank() ^ mask, piece, theirs);
+    backend_->add(piece, theirs, piece);
+  }
+}
+
+std::vector<double> ShardSum::sum(std::vector<std::vector<double>> numbers) {
+  for (std::size_t step = 1; step < numbers.size(); step *= 2) {
+    for (std::size_t i = 0; i < numbers.size(); i += 2 * step) add_to(numbers[i], numbers[i + step]);
+  }
+  std::vector<double> all = std::move(numbers.front()), theirs(all.size());
+  for (int mask = 1; ranks_ && mask < ranks_->size(); mask *= 2) {
+    ranks_->exchange(ranks_->rank() ^ mask, std::as_bytes(std::span(all)), std::as_writable_bytes(std::span(theirs)));
+    add_to(all, theirs);
+  }
+  return all;
 }
 
 }  // namespace afterglow

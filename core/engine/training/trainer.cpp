@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "core/engine/training/forecast_objective.h"
+#include "core/engine/training/gradient_buckets.h"
 #include "core/engine/training/memory_estimate.h"
 #include "core/engine/training/pinned_array.h"
 #include "core/engine/training/setting_check.h"
@@ -141,11 +142,25 @@ void Trainer::join(Ranks& ranks) {
 
 // Everything between the pinned inputs and the pinned outputs; captured once and replayed.
 void Trainer::run_step() {
-  run_pass();
+  const Var loss = run_forward();
+  tape_.backward(loss, batch_->one.device(), worth_recycling);
+  tape_.zero_untouched(parameters_);
   queue_update();
 }
 
-void Trainer::run_pass() {
+/// A pass of one part, with a milestone where each bucket of its gradient is complete.
+void Trainer::run_part() {
+  const Var loss = run_forward();
+  std::size_t next = 0;
+  tape_.backward(loss, batch_->one.device(), worth_recycling, [&](int first) {
+    for (; next < buckets_.size() && first <= buckets_[next].first; ++next) {
+      tape_.zero_untouched(parameters_, buckets_[next].first, buckets_[next].end);
+      buckets_[next].complete->set();
+    }
+  });
+}
+
+Var Trainer::run_forward() {
   Batch& batch = *batch_;
   objective_->queue_uploads();
   {
@@ -160,8 +175,7 @@ void Trainer::run_pass() {
     backend_->queue_download(batch.loss.host<void>(), loss.value);
     objective_->queue_results(*backend_);
   }
-  tape_.backward(loss, batch.one.device(), worth_recycling);
-  tape_.zero_untouched(parameters_);
+  return loss;
 }
 
 void Trainer::queue_update() {
@@ -203,35 +217,56 @@ void Trainer::run_program(void (Trainer::*work)()) {
   }
 }
 
-/// Part after part, each a pass of its own; the loss of a part is weighted with its answers.
+/// Part after part, each a pass of its own; loss and gradient of a part are weighted with its answers.
 void Trainer::run_shards() {
   if (!shared_) shared_ = std::make_unique<ShardSum>(*backend_, nullptr);
+  if (buckets_.empty()) buckets_ = gradient_buckets(parameters_);
   const std::int64_t size = recipe_.training.batch / recipe_.shards;
+  const Tensor gradient = parameters_.gradients();
+  std::vector<std::vector<double>> numbers;
   shared_->begin();
-  for (int shard = shared_->first(); shard < shared_->first() + shared_->count(); ++shard) {
+  for (int i = 0; i < shared_->count(); ++i) {
+    const int shard = shared_->first() + i;
     objective_->draw(recipe_.seed, step_ * recipe_.training.batch + shard * size);
     objective_->load(step_ * recipe_.shards + shard);
     const auto answers = static_cast<double>(objective_->loaded_answers());
     if (!(answers > 0))
       throw Error(ExitCode::bad_input,
                   "shards: a batch of this model or task is not cut into parts; leave the field out");
-    run_program(&Trainer::run_pass);
+    run_program(&Trainer::run_part);
+    if (i + 1 == shared_->count()) finish_gradient(answers);
     backend_->synchronize();
-    backend_->scale(parameters_.gradients(), answers, {parameters_.gradients(), false});
-    std::vector<double> numbers{answers, answers * number_of(batch_->loss, 0),
-                                static_cast<double>(objective_->right_answers())};
-    objective_->read_summary(summary_);
-    numbers.insert(numbers.end(), summary_.begin(), summary_.end());
-    shared_->add(parameters_.gradients(), std::move(numbers));
+    numbers.push_back(numbers_of_part(answers));
+    if (i + 1 == shared_->count()) break;
+    backend_->scale(gradient, answers, {gradient, false});
+    shared_->add(gradient);
   }
-  const std::vector<double> sum = shared_->finish(parameters_.gradients());
-  backend_->scale(parameters_.gradients(), 1 / sum[0], {parameters_.gradients(), false});
+  const std::vector<double> sum = shared_->sum(std::move(numbers));
+  backend_->scale(gradient, 1 / sum[0], {gradient, false});
   loss_ = sum[1] / sum[0];
   accuracy_ = sum[2] / sum[0];
   for (std::size_t i = 0; i < summary_.size(); ++i) summary_[i] = sum[i + 3] / recipe_.shards;
   batch_->hyperparameters.queue_upload();
   batch_->step.queue_upload();
   queue_update();
+}
+
+std::vector<double> Trainer::numbers_of_part(double answers) {
+  std::vector<double> numbers{answers, answers * number_of(batch_->loss, 0),
+                              static_cast<double>(objective_->right_answers())};
+  objective_->read_summary(summary_);
+  numbers.insert(numbers.end(), summary_.begin(), summary_.end());
+  return numbers;
+}
+
+/// The last part's gradient becomes the sum of all, bucket by bucket, while its way back goes on.
+void Trainer::finish_gradient(double answers) {
+  const TransferStream transfers(*backend_);
+  for (const GradientBucket& bucket : buckets_) {
+    bucket.complete->wait();
+    backend_->scale(bucket.gradient, answers, {bucket.gradient, false});
+    shared_->finish(bucket.gradient, bucket.offset);
+  }
 }
 
 /// Of the steps to come, before the arena takes it. What is only looked at needs none of it.

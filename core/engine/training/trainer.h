@@ -45,6 +45,7 @@ std::string checksum_of(const TrainerState& state);
 constexpr std::int64_t many_parameters = 60'000'000;
 
 class ShardSum;
+struct GradientBucket;
 
 class Trainer {
  public:
@@ -130,10 +131,13 @@ class Trainer {
   void make_batch();
   void require_memory();
   void run_step();
-  void run_pass();
+  void run_part();
+  Var run_forward();
   void queue_update();
   void run_program(void (Trainer::*work)());
   void run_shards();
+  std::vector<double> numbers_of_part(double answers);
+  void finish_gradient(double answers);
   std::string diagnose_pass();
   StepResult measured(double loss, double accuracy);
 
@@ -146,11 +150,12 @@ class Trainer {
   Arena arena_;
   Tape tape_;
   std::unique_ptr<Batch> batch_;
-  std::int64_t drawn_for_ = -1;  // finished steps when the drawn examples are used; -1: nothing drawn
+  std::int64_t drawn_for_ = -1;          // finished steps when the drawn examples are used; -1: nothing drawn
+  std::vector<GradientBucket> buckets_;  // of a part of a batch; programs set their milestones
   std::unique_ptr<Program> program_;
   std::vector<double> summary_;
   mutable std::vector<std::byte> checked_;  // weights on their way to a checksum, piece by piece
-  std::unique_ptr<ShardSum> shared_;        // where there are several
+  std::unique_ptr<ShardSum> shared_;        // where a batch is cut into parts
   double loss_ = 0, accuracy_ = 0;          // of the last step in parts
   int plain_steps_ = 0;                     // passes run with the current shapes before capturing
   std::int64_t step_ = 0;

@@ -161,6 +161,39 @@ TEST_F(TapeTest, ReturnsToParametersOncePerRecording) {
   }
 }
 
+/// What is told of parameters is told only when their gradients are whole, also of one that is used twice.
+TEST_F(TapeTest, SaysFromWhichParameterOnGradientsAreFinished) {
+  ParameterStore store;
+  const ParameterScope root(store, "");
+  const Parameter& tied = root.add("tied", {2}, constant(2.0));
+  const Parameter& early = root.add("early", {2}, constant(3.0));
+  root.add("unused", {2}, constant(1.0));
+  const Parameter& late = root.add("late", {2}, constant(5.0));
+  store.allocate(*backend_, DType::f64);
+  store.initialise(1);
+  Var y = input({2}, {1, 1});
+  const auto use = [&](const Parameter& parameter) { y = multiply(tape_, y, tape_.parameter(parameter)); };
+  use(tied);
+  use(early);
+  y = split(y, {2})[0];
+  use(late);
+  use(tied);
+  std::vector<int> told;
+  tape_.backward(y, host_.f64({2}, {1, 1}), 0, [&](int first) {
+    told.push_back(first);
+    for (const Parameter& parameter : store.all()) {
+      if (parameter.index < first || parameter.name == "unused") continue;
+      const double expected = parameter.name == "late" ? 12 : parameter.name == "early" ? 20 : 60;
+      EXPECT_THAT(store.download(parameter.gradient), ElementsAre(expected, expected)) << parameter.name;
+    }
+  });
+  EXPECT_THAT(told, ElementsAre(2, 1, 0));
+  backend_->fill(store.gradients(), 99.0);
+  tape_.zero_untouched(store, 1, 3);
+  EXPECT_THAT(store.download(store.all()[2].gradient), ElementsAre(0, 0));
+  EXPECT_THAT(store.download(early.gradient), ElementsAre(99, 99));
+}
+
 TEST_F(TapeTest, NeedsARecordingToGoBack) {
   tape_.begin(false);
   const Var x = input({1}, {1});

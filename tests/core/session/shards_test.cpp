@@ -2,15 +2,18 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <array>
 #include <condition_variable>
 #include <cstring>
 #include <deque>
+#include <functional>
 #include <map>
 #include <mutex>
 #include <nlohmann/json.hpp>
 #include <thread>
 
+#include "core/engine/training/gradient_buckets.h"
 #include "core/engine/training/shard_sum.h"
 #include "core/engine/training/training_run.h"
 #include "core/io/error.h"
@@ -35,16 +38,28 @@ class Mail {
     letters.pop_front();
     return bytes;
   }
+  /// Memory that all see, a piece of each of them.
+  std::vector<std::span<std::byte>> share(int size, std::size_t bytes) {
+    const std::lock_guard lock(mutex_);
+    shared_.resize(static_cast<std::size_t>(size));
+    for (std::vector<std::byte>& memory : shared_) memory.resize(bytes);
+    return {shared_.begin(), shared_.end()};
+  }
 
  private:
   std::mutex mutex_;
   std::condition_variable arrived_;
   std::map<std::pair<int, int>, std::deque<std::vector<std::byte>>> letters_;
+  std::vector<std::vector<std::byte>> shared_;
 };
+
+/// Where the processes run: memory of one machine is seen by all of them, of two by half of them.
+enum class Place { one_machine, two_machines, machine_each };
 
 class ThreadRanks final : public Ranks {
  public:
-  ThreadRanks(Mail& mail, int rank, int size) : mail_(&mail), rank_(rank), size_(size) {}
+  ThreadRanks(Mail& mail, int rank, int size, Place place = Place::machine_each)
+      : mail_(&mail), rank_(rank), size_(size), place_(place) {}
   int rank() const override { return rank_; }
   int size() const override { return size_; }
   void exchange(int with, std::span<const std::byte> sent, std::span<std::byte> received) override {
@@ -52,11 +67,22 @@ class ThreadRanks final : public Ranks {
     const std::vector<std::byte> bytes = mail_->receive(with, rank_);
     std::memcpy(received.data(), bytes.data(), received.size());
   }
+  std::vector<std::span<std::byte>> share(std::size_t bytes) override {
+    std::vector<std::span<std::byte>> memory = mail_->share(size_, bytes);
+    for (int rank = 0; rank < size_; ++rank) {
+      if (machine(rank) != machine(rank_)) memory[static_cast<std::size_t>(rank)] = {};
+    }
+    return memory;
+  }
   void end_all(int) override { std::abort(); }
 
  private:
+  int machine(int rank) const {
+    return place_ == Place::one_machine ? 0 : place_ == Place::two_machines ? rank * 2 / size_ : rank;
+  }
   Mail* mail_;
   int rank_, size_;
+  Place place_;
 };
 
 Recipe cut_recipe() {
@@ -66,32 +92,69 @@ Recipe cut_recipe() {
   return parse_recipe(recipe, "cut");
 }
 
-/// Checksums of all ranks after some steps.
-std::vector<std::string> train_in(int size, const Recipe& recipe) {
+/// Does the work in threads that stand for processes.
+void in_each(int size, Place place, const std::function<void(Ranks& ranks)>& work) {
   Mail mail;
-  std::vector<std::string> checksums(static_cast<std::size_t>(size));
   std::vector<std::thread> threads;
   for (int rank = 0; rank < size; ++rank) {
     threads.emplace_back([&, rank] {
-      ThreadRanks ranks(mail, rank, size);
-      const auto backend = make_cpu_backend(1);
-      TrainingRun run(recipe, *backend);
-      run.trainer().join(ranks);
-      for (int i = 0; i < 4; ++i) run.train_step();
-      const RunCurves curves = run.curves();
-      checksums[static_cast<std::size_t>(rank)] = run.trainer().checksum() + std::to_string(curves.loss.back()) +
-                                                  std::to_string(curves.gradient_norm.back()) +
-                                                  std::to_string(curves.accuracy.back());
+      ThreadRanks ranks(mail, rank, size, place);
+      work(ranks);
     });
   }
   for (std::thread& thread : threads) thread.join();
+}
+
+/// Checksums of all ranks after some steps.
+std::vector<std::string> train_in(int size, const Recipe& recipe, Place place = Place::one_machine) {
+  std::vector<std::string> checksums(static_cast<std::size_t>(size));
+  in_each(size, place, [&](Ranks& ranks) {
+    const auto backend = make_cpu_backend(1);
+    TrainingRun run(recipe, *backend);
+    run.trainer().join(ranks);
+    for (int i = 0; i < 4; ++i) run.train_step();
+    const RunCurves curves = run.curves();
+    checksums[static_cast<std::size_t>(ranks.rank())] = run.trainer().checksum() + std::to_string(curves.loss.back()) +
+                                                        std::to_string(curves.gradient_norm.back()) +
+                                                        std::to_string(curves.accuracy.back());
+  });
   return checksums;
 }
 
 TEST(Shards, OneTwoFourAndEightProcessesHaveTheSameBits) {
   const Recipe recipe = cut_recipe();
   const std::string alone = train_in(1, recipe).front();
-  for (const int size : {2, 4, 8}) EXPECT_THAT(train_in(size, recipe), testing::Each(alone)) << size;
+  for (const Place place : {Place::one_machine, Place::two_machines, Place::machine_each}) {
+    for (const int size : {2, 4, 8}) EXPECT_THAT(train_in(size, recipe, place), testing::Each(alone)) << size;
+  }
+}
+
+/// An embedding that is the head, too, has its gradient last.
+TEST(Shards, ATiedHeadIsCompleteAtTheEnd) {
+  nlohmann::json json = to_json(cut_recipe());
+  json["model"]["tie_embedding"] = true;
+  const Recipe recipe = parse_recipe(json, "tied");
+  EXPECT_THAT(train_in(4, recipe), testing::Each(train_in(1, recipe).front()));
+}
+
+TEST(Shards, BucketsAreTheWholeGradientFromItsEnd) {
+  const auto backend = make_cpu_backend(1);
+  TrainingRun run(cut_recipe(), *backend);
+  const ParameterStore& store = run.trainer().parameters();
+  const std::vector<GradientBucket> buckets = gradient_buckets(store);
+  EXPECT_GT(buckets.size(), 2u);
+  EXPECT_LE(buckets.size(), 8u);
+  std::int64_t end = store.gradients().elements();
+  int end_parameter = static_cast<int>(store.all().size());
+  for (const GradientBucket& bucket : buckets) {
+    EXPECT_EQ(bucket.end, end_parameter);
+    EXPECT_EQ(bucket.offset + bucket.gradient.elements(), end);
+    EXPECT_EQ(bucket.gradient.data, store.all()[static_cast<std::size_t>(bucket.first)].gradient.data);
+    end = bucket.offset;
+    end_parameter = bucket.first;
+  }
+  EXPECT_EQ(end, 0);
+  EXPECT_EQ(end_parameter, 0);
 }
 
 TEST(Shards, TheStepIsThatOfTheWholeBatch) {
@@ -129,25 +192,35 @@ TEST(Shards, WhatCannotBeCutIsRefused) {
   EXPECT_THROW(whole.trainer().join(ranks), Error);
 }
 
-/// Numbers whose sum depends on the order.
+/// Numbers whose sum depends on the order; as many of each as two pieces and a bit hold, and finished in two slices.
 TEST(Shards, TheSumIsTheSameTree) {
-  const auto backend = make_cpu_backend(1);
+  constexpr std::int64_t count = (std::int64_t{2} << 21) + 1000, cut = count / 3;
   const std::array<float, 8> parts{1e8F, 1.0F, -1e8F, 3.5F, 7e-3F, 2e7F, -2e7F, 0.25F};
   const auto sum_of = [&](float a, float b) { return a + b; };
   const float expected = sum_of(sum_of(sum_of(parts[0], parts[1]), sum_of(parts[2], parts[3])),
                                 sum_of(sum_of(parts[4], parts[5]), sum_of(parts[6], parts[7])));
-  ShardSum sum(*backend, nullptr);
-  const Tensor tensor(backend->allocate(sizeof(float)), {1}, DType::f32);
-  sum.begin();
-  for (const float part : parts) {
-    backend->upload(tensor, &part);
-    sum.add(tensor, {1.0});
+  const auto add_up = [&](Ranks* ranks) {
+    const auto backend = make_cpu_backend(1);
+    const Tensor tensor(backend->allocate(count * sizeof(float)), {count}, DType::f32);
+    {
+      ShardSum sum(*backend, ranks);
+      sum.begin();
+      for (int i = 0; i < sum.count(); ++i) {
+        backend->fill(tensor, parts[static_cast<std::size_t>(sum.first() + i)]);
+        if (i + 1 < sum.count()) sum.add(tensor);
+      }
+      sum.finish(Tensor(tensor.as<float>() + cut, {count - cut}, DType::f32), cut);
+      sum.finish(Tensor(tensor.data, {cut}, DType::f32), 0);
+      EXPECT_EQ(sum.sum({static_cast<std::size_t>(sum.count()), {1.0, 0.5}}), (std::vector<double>{8.0, 4.0}));
+    }
+    const std::span<const float> found(tensor.as<float>(), count);
+    EXPECT_EQ(std::ranges::count(found, expected), count);
+    backend->release(tensor.data);
+  };
+  add_up(nullptr);
+  for (const Place place : {Place::one_machine, Place::two_machines, Place::machine_each}) {
+    for (const int size : {1, 2, 4}) in_each(size, place, [&](Ranks& ranks) { add_up(&ranks); });
   }
-  EXPECT_EQ(sum.finish(tensor), std::vector<double>{8.0});
-  float found = 0;
-  backend->download(&found, tensor);
-  EXPECT_EQ(found, expected);
-  backend->release(tensor.data);
 }
 
 }  // namespace
