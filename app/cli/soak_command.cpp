@@ -8,6 +8,7 @@
 #include "app/cli/command_line.h"
 #include "app/cli/interruption.h"
 #include "app/cli/start.h"
+#include "app/ranks/started_ranks.h"
 #include "core/backend/host_memory.h"
 #include "core/engine/session/soak.h"
 #include "core/io/error.h"
@@ -33,7 +34,7 @@ std::int64_t settled_bytes() {
 }
 
 SoakSample sample_of(const Observation& now, double seconds, bool is_on_gpu) {
-  const CudaMemory gpu = is_on_gpu ? cuda_device_memory(0) : CudaMemory{};
+  const CudaMemory gpu = is_on_gpu ? cuda_device_memory(own_gpu()) : CudaMemory{};
   return {seconds,          now.step,
           settled_bytes(),  kept_bytes_of(now),
           now.device_bytes, static_cast<std::int64_t>(gpu.total - gpu.free)};

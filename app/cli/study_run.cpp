@@ -9,6 +9,7 @@
 
 #include "app/cli/interruption.h"
 #include "app/cli/start.h"
+#include "app/ranks/started_ranks.h"
 #include "core/backend/parallel.h"
 #include "core/engine/studies/recipe_runner.h"
 #include "core/engine/training/memory_estimate.h"
@@ -38,7 +39,8 @@ int jobs_on_gpu(const std::vector<PlannedRun>& runs, Backend& backend) {
     const std::string sizes = recipe.model.dump() + recipe.task.dump() + std::to_string(recipe.training.batch);
     if (known.insert(sizes).second) largest = std::max(largest, training_memory_need(recipe, backend).peak);
   }
-  return static_cast<int>(std::clamp<std::size_t>(cuda_device_memory(0).free / 2 / (largest + of_a_back_end), 1, most));
+  return static_cast<int>(
+      std::clamp<std::size_t>(cuda_device_memory(own_gpu()).free / 2 / (largest + of_a_back_end), 1, most));
 }
 
 /// On the CPU each run has a processor of its own, unless --jobs or --threads say otherwise.
