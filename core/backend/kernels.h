@@ -193,8 +193,10 @@ class Kernels {
                                   const Grad& dx) = 0;
 
   // Tokens.
-  /// y[i] = table[tokens[i]]; tokens i32 [n], table [V,d], y [n,d].
-  virtual void embedding(const Tensor& tokens, const Tensor& table, const Tensor& y) = 0;
+  /// y[i] = a[places[i]] + b[places[i]], and zeros where places[i] < 0; places i32 [n], a and b [V,d] (b may be
+  /// undefined: a alone), y [n,d].
+  virtual void gather_rows(const Tensor& places, const Tensor& a, const Tensor& b, const Tensor& y) = 0;
+  /// dtable[v] = the sum of dy[i] over all tokens[i] = v, in order; tokens i32 [n], dy [n,d], dtable [V,d].
   virtual void embedding_backward(const Tensor& tokens, const Tensor& dy, const Grad& dtable) = 0;
   /// Mean cross-entropy over rows whose target is >= 0. logits [n,V], targets i32 [n], probabilities [n,V] saved,
   /// loss [1], correct and counted i32 [1] (argmax hits and rows that count; ties go to the smallest index).
@@ -202,12 +204,13 @@ class Kernels {
                              const Tensor& loss, const Tensor& correct, const Tensor& counted) = 0;
   virtual void cross_entropy_backward(const Tensor& probabilities, const Tensor& targets, const Tensor& counted,
                                       const Tensor& dloss, const Grad& dlogits) = 0;
-  /// places i32 [m]: the rows of targets i32 [n] that have one, in order, then zeros; own i32 [m]: their targets, then
-  /// -1. There are at most m of them.
-  virtual void answered_rows(const Tensor& targets, const Tensor& places, const Tensor& own) = 0;
-  /// The same row by row, where not all logits are there at once: losses [n], 0 without target, and hits i32 [n]: 0
-  /// without target, else 1, and 3 where the first of the largest logits is the target's. With `to_gradients` the
-  /// logits become softmax(logits) - onehot(target), and zeros without target.
+  /// places i32 [m]: the rows of targets i32 [n] that have one, in order; own i32 [m]: their targets; both end with -1
+  /// where there are fewer than m. ranks i32 [n]: where in `places` a row stands, -1 without a target. There are at
+  /// most m of them.
+  virtual void answered_rows(const Tensor& targets, const Tensor& places, const Tensor& own, const Tensor& ranks) = 0;
+  /// `cross_entropy` row by row, where not all logits are there at once: losses [n], 0 without target, and hits i32
+  /// [n]: 0 without target, else 1, and 3 where the first of the largest logits is the target's. With `to_gradients`
+  /// the logits become softmax(logits) - onehot(target), and zeros without target.
   virtual void cross_entropy_rows(const Tensor& logits, const Tensor& targets, bool to_gradients, const Tensor& losses,
                                   const Tensor& hits) = 0;
   /// loss, correct and counted of all rows from theirs.

@@ -136,6 +136,7 @@ void Model::add_branch(const json& config, const std::string& where, int block, 
   branch.heads = static_cast<int>(branch.layer->heads());
   branch.first = &store_->all()[parameters_before];
   branches_.push_back(std::move(branch));
+  if (known->mixes_tokens) mixing_ = branches_.size();
 }
 
 Var Model::Stream::settle(Tape& tape) const { return answer.defined() ? add(tape, x, answer) : x; }
@@ -151,8 +152,7 @@ NormedSum Model::Stream::normed(Tape& tape, const Parameter& norm, double eps) c
 }
 
 template <class Apply>
-Model::Stream Model::run_branches(Tape& tape, const Var& x, std::size_t first, std::size_t last, const Apply& apply) {
-  Stream stream{x, {}};
+Model::Stream Model::run_branches(Tape& tape, Stream stream, std::size_t first, std::size_t last, const Apply& apply) {
   for (std::size_t i = first; i < last; ++i) {
     const Tape::Scope scope(tape, branches_[i].scope);
     const Parameter* norm = branches_[i].norm;
@@ -224,34 +224,46 @@ Var Model::read_out(Tape& tape, const Stream& stream) {
 }
 
 Var Model::forward_branches(Tape& tape, const Var& x, const Tensor& mask, std::size_t first, std::size_t last) {
-  return run_layers(tape, x, mask, first, last).settle(tape);
+  return run_layers(tape, {x, {}}, mask, first, last).settle(tape);
 }
 
-Model::Stream Model::run_layers(Tape& tape, const Var& x, const Tensor& mask, std::size_t first, std::size_t last) {
-  return run_branches(tape, x, first, last,
+Model::Stream Model::run_layers(Tape& tape, const Stream& stream, const Tensor& mask, std::size_t first,
+                                std::size_t last) {
+  return run_branches(tape, stream, first, last,
                       [&](std::size_t i, const Var& in) { return branches_[i].layer->forward(tape, in, mask); });
 }
 
 Var Model::forward(Tape& tape, const Tensor& tokens, const Tensor& mask, const DropoutSource& dropped) {
-  return read_out(tape, run_layers(tape, embed(tape, tokens, dropped), mask, 0, branches_.size()));
+  return read_out(tape, run_layers(tape, {embed(tape, tokens, dropped), {}}, mask, 0, branches_.size()));
 }
 
 CrossEntropy Model::forward_loss(Tape& tape, const Tensor& tokens, const Tensor& mask, const Tensor& targets,
                                  std::int64_t most_answers, const DropoutSource& dropped) {
-  const Stream stream = run_layers(tape, embed(tape, tokens, dropped), mask, 0, branches_.size());
-  if (has_wide_head(tokens.elements(), vocab_)) {
+  Backend& backend = tape.backend();
+  const bool drops_rows = most_answers < tokens.elements() && !memory_ && !tape.is_visited();
+  AnsweredRows rows{{}, targets, {}};
+  if (drops_rows) {
+    const SideStream beside(backend);
+    rows = answered_rows(tape, targets, std::max<std::int64_t>(1, most_answers));
+  }
+  Stream stream = run_layers(tape, {embed(tape, tokens, dropped), {}}, mask, 0, mixing_);
+  if (drops_rows) {
+    backend.join_side_stream();
+    stream = {gather_rows(tape, stream.x, stream.answer, rows), {}};
+  }
+  stream = run_layers(tape, stream, mask, mixing_, branches_.size());
+  if (has_wide_head(rows.targets.elements(), vocab_)) {
     const Tape::Scope scope(tape, "head");
-    const Var hidden = last_state(tape, stream);
-    return head_cross_entropy(tape, hidden, tape.parameter(*head_), targets, {.answers = most_answers});
+    return head_cross_entropy(tape, last_state(tape, stream), tape.parameter(*head_), rows.targets);
   }
   const Var logits = read_out(tape, stream);
   const Tape::Scope scope(tape, "loss");
-  return cross_entropy(tape, logits, targets);
+  return cross_entropy(tape, logits, rows.targets);
 }
 
 Var Model::forward_with(Tape& tape, const Var& x, std::size_t first,
                         const std::function<Var(std::size_t i, const Var& x)>& branch) {
-  return read_out(tape, run_branches(tape, x, first, branches_.size(), branch));
+  return read_out(tape, run_branches(tape, {x, {}}, first, branches_.size(), branch));
 }
 
 ModelState Model::make_state(Backend& backend, DType dtype, std::int64_t batch) const {
@@ -268,7 +280,7 @@ Model::Stream Model::step_branches(Tape& tape, const Tensor& tokens, ModelState&
   const bool is_place = state.position < places();
   const Var x = is_place ? place(tape, state.position, tokens.shape[0]) : look_up(tape, tokens);
   ++state.position;
-  return run_branches(tape, x, 0, state.layers.size(), [&](std::size_t i, const Var& in) {
+  return run_branches(tape, {x, {}}, 0, state.layers.size(), [&](std::size_t i, const Var& in) {
     return branches_[i].layer->step(tape, in, state.layers[i]);
   });
 }

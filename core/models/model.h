@@ -61,8 +61,10 @@ class Model {
   /// tokens i32 [B,T] -> logits [B,T,V]. `mask` u8 [B,T] or undefined, see Layer::forward. `dropped` acts in the
   /// projection of the memory. With places T must be larger than their number.
   Var forward(Tape& tape, const Tensor& tokens, const Tensor& mask, const DropoutSource& dropped = {});
-  /// The cross-entropy of those logits, targets i32 [B,T]; where they are many (has_wide_head) they never exist at once
-  /// and there are no probabilities. No batch has more than `most_answers` targets.
+  /// The cross-entropy of those logits, targets i32 [B,T], of which no batch has more than `most_answers`: behind the
+  /// last layer that mixes tokens only rows with a target go on, where these are fewer than all, `tape` has no visitor
+  /// and the model no memory. Where logits are many (has_wide_head) they never exist at once and there are no
+  /// probabilities.
   CrossEntropy forward_loss(Tape& tape, const Tensor& tokens, const Tensor& mask, const Tensor& targets,
                             std::int64_t most_answers, const DropoutSource& dropped = {});
   /// The residual stream before the first branch: tokens i32 [B,T] -> [B,T,d].
@@ -71,7 +73,8 @@ class Model {
   Tensor memory_summary(Tape& tape) const;
   /// The stream behind branches [first, last) when x [B,T,d] is the stream before them.
   Var forward_branches(Tape& tape, const Var& x, const Tensor& mask, std::size_t first, std::size_t last);
-  /// The normed state [B,T,d] that the head read in the last pass; valid until the tape begins anew.
+  /// The normed state that the head read in the last pass, [B,T,d], or [1,m,d] where `forward_loss` let only answered
+  /// rows go on (zeros in rows that no target has); valid until the tape begins anew.
   const Tensor& last_hidden() const { return last_hidden_; }
   /// Logits of x [B,T,d], the stream before branch `first`; branch i is answered by `branch(i, x)`, x [B,T,d] its
   /// normed input. For captures that replace a layer.
@@ -102,8 +105,8 @@ class Model {
     NormedSum normed(Tape& tape, const Parameter& norm, double eps) const;
   };
   template <class Apply>
-  Stream run_branches(Tape& tape, const Var& x, std::size_t first, std::size_t last, const Apply& apply);
-  Stream run_layers(Tape& tape, const Var& x, const Tensor& mask, std::size_t first, std::size_t last);
+  Stream run_branches(Tape& tape, Stream stream, std::size_t first, std::size_t last, const Apply& apply);
+  Stream run_layers(Tape& tape, const Stream& stream, const Tensor& mask, std::size_t first, std::size_t last);
   Stream step_branches(Tape& tape, const Tensor& tokens, ModelState& state);
   Var last_state(Tape& tape, const Stream& stream);
   Var read_out(Tape& tape, const Stream& stream);
@@ -118,6 +121,7 @@ class Model {
   const Parameter* norm_ = nullptr;
   const Parameter* head_ = nullptr;
   std::vector<Branch> branches_;
+  std::size_t mixing_ = 0;  // so many branches in front; those behind them work position by position
   std::unique_ptr<SpectralMemory> memory_;
   double memory_dropout_ = 0.1;
   Tensor last_hidden_;

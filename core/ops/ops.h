@@ -78,16 +78,21 @@ CrossEntropy cross_entropy(Tape& tape, const Var& logits, const Tensor& targets)
 constexpr bool has_wide_head(std::int64_t rows, std::int64_t vocabulary) {
   return vocabulary >= 1024 && rows * vocabulary > (std::int64_t{1} << 24);
 }
-struct HeadBounds {
-  std::int64_t answers = std::int64_t{1} << 62;  ///< no batch has more rows with a target
-  std::int64_t logits = std::int64_t{1} << 26;   ///< that may exist at a time; a row of them always does
-};
 /// cross_entropy(linear(hidden, weight), targets) of a head: hidden [B,T,d], weight [V,d], targets i32 [B,T];
-/// `probabilities` are undefined. Only rows with a target reach the head where `bounds` say that they are fewer than
-/// all. The gradients of both inputs, but for a factor, are summed beside the loss while a chunk's logits are there, so
-/// no product is done twice.
+/// `probabilities` are undefined. At most `logits` of them exist at a time, but always a row. The gradients of both
+/// inputs, but for a factor, are summed beside the loss while a chunk's logits are there, so no product is done twice.
 CrossEntropy head_cross_entropy(Tape& tape, const Var& hidden, const Var& weight, const Tensor& targets,
-                                const HeadBounds& bounds = {});
+                                std::int64_t logits = std::int64_t{1} << 26);
+/// The rows of a batch that have a target, in order.
+struct AnsweredRows {
+  Tensor places;   ///< i32 [m]: row of the batch, -1 behind the last one
+  Tensor targets;  ///< i32 [1,m], -1 behind the last one
+  Tensor ranks;    ///< i32 [B T]: where in `places` a row stands, -1 without a target
+};
+/// targets i32 [B,T], -1 where nothing is asked; m = `most`, and no batch has more of them.
+AnsweredRows answered_rows(Tape& tape, const Tensor& targets, std::int64_t most);
+/// These rows of x + y alone: x, y [B,T,d] -> [1,m,d], zeros behind the last one; y may be absent.
+Var gather_rows(Tape& tape, const Var& x, const Var& y, const AnsweredRows& rows);
 
 // sequence.cpp
 /// Pairs (2i, 2i+1) of x [B,T,H,D] turned by the angle (first_position + t) base^(-2i/D).

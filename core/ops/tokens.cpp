@@ -12,7 +12,7 @@ Var embedding(Tape& tape, const Tensor& tokens, const Var& table) {
   check.tensor("tokens", tokens, {Check::any, Check::any}, DType::i32);
   check.tensor("table", table.value, {Check::any, Check::any});
   const Var y = tape.result({tokens.shape[0], tokens.shape[1], table.shape()[1]}, table.value.dtype, {table});
-  tape.backend().embedding(tokens, table.value, y.value);
+  tape.backend().gather_rows(tokens, table.value, {}, y.value);
   tape.record("embedding", y, [tokens, table, y](Tape& t) {
     const Tensor dy = t.upstream(y);
     const Grad dtable = t.gradient_beside(table);
@@ -89,7 +89,7 @@ struct ChunkedHead {
 /// The gradients that the forward pass summed, and the factor that they still lack.
 struct HeadGradients {
   Var hidden, weight, loss;
-  Tensor counted, places, dx, dweight;
+  Tensor counted, dx, dweight;
 
   void pass(Tape& t) const {
     Backend& backend = t.backend();
@@ -101,58 +101,70 @@ struct HeadGradients {
     }
     if (!dx.defined()) return;
     backend.cross_entropy_scale(dx, dloss, counted, {dx, false});
-    if (places.defined()) {
-      backend.embedding_backward(places, dx, as_matrix(t.gradient(hidden)));
-    } else {
-      t.pass_gradient(hidden, dx.reshaped(hidden.shape()));
-    }
+    t.pass_gradient(hidden, dx.reshaped(hidden.shape()));
   }
 };
 
 }  // namespace
 
 CrossEntropy head_cross_entropy(Tape& tape, const Var& hidden, const Var& weight, const Tensor& targets,
-                                const HeadBounds& bounds) {
+                                std::int64_t logits) {
   const DType dtype = hidden.value.dtype;
   const Check check(tape, "head_cross_entropy", dtype);
   check.tensor("hidden", hidden.value, {Check::any, Check::any, Check::any});
   check.tensor("weight", weight.value, {Check::any, hidden.shape().last()});
   check.tensor("targets", targets, {hidden.shape()[0], hidden.shape()[1]}, DType::i32);
   Backend& backend = tape.backend();
-  const std::int64_t all = hidden.value.rows(), rows = std::clamp<std::int64_t>(bounds.answers, 1, all);
-  const std::int64_t width = hidden.shape().last(), vocabulary = weight.shape()[0];
+  const std::int64_t rows = hidden.value.rows(), width = hidden.shape().last(), vocabulary = weight.shape()[0];
   const CrossEntropy result{
       tape.result({1}, dtype, {hidden, weight}), tape.scratch({1}, DType::i32), tape.scratch({1}, DType::i32), {}};
   ChunkedHead head{as_matrix(hidden.value),
                    weight.value,
-                   targets.reshaped({all}),
+                   targets.reshaped({rows}),
                    tape.scratch({rows}, dtype),
                    tape.scratch({rows}, DType::i32),
                    {},
                    {},
                    {},
                    {}};
-  Tensor places;  // of the rows that reach the head, where these are not all
-  if (rows < all) {
-    places = tape.scratch({rows}, DType::i32);
-    const Tensor own = tape.scratch({rows}, DType::i32), x = tape.scratch({rows, width}, dtype);
-    backend.answered_rows(head.targets, places, own);
-    backend.embedding(places, head.x, x);
-    head.x = x;
-    head.targets = own;
-  }
   if (tape.wants_gradient(hidden)) head.dx = tape.scratch({rows, width}, dtype);
   if (tape.wants_gradient(weight)) head.dweight = tape.scratch(weight.shape(), dtype);
-  const std::int64_t each = rows_of_chunk(rows, std::max<std::int64_t>(1, bounds.logits / vocabulary));
+  const std::int64_t each = rows_of_chunk(rows, std::max<std::int64_t>(1, logits / vocabulary));
   head.logits = tape.scratch({each, vocabulary}, dtype);
   const bool is_trained = head.dx.defined() || head.dweight.defined();
   const std::int64_t kept = is_trained ? backend.linear_kept(some_rows(head.x, 0, each), {&weight.value, 1}) : 0;
   if (kept > 0) head.kept = tape.scratch({kept}, dtype);
   head.run(backend);
   backend.cross_entropy_mean(head.losses, head.hits, result.loss.value, result.correct, result.counted);
-  const HeadGradients gradients{hidden, weight, result.loss, result.counted, places, head.dx, head.dweight};
+  const HeadGradients gradients{hidden, weight, result.loss, result.counted, head.dx, head.dweight};
   tape.record("head_cross_entropy", result.loss, [gradients](Tape& t) { gradients.pass(t); });
   return result;
+}
+
+AnsweredRows answered_rows(Tape& tape, const Tensor& targets, std::int64_t most) {
+  const Check check(tape, "answered_rows", DType::i32);
+  check.tensor("targets", targets, {Check::any, Check::any}, DType::i32);
+  const AnsweredRows rows{tape.scratch({most}, DType::i32), tape.scratch({1, most}, DType::i32),
+                          tape.scratch({targets.elements()}, DType::i32)};
+  tape.backend().answered_rows(targets, rows.places, rows.targets, rows.ranks);
+  return rows;
+}
+
+Var gather_rows(Tape& tape, const Var& x, const Var& y, const AnsweredRows& rows) {
+  const DType dtype = x.value.dtype;
+  const Check check(tape, "gather_rows", dtype);
+  check.tensor("x", x.value, {Check::any, Check::any, Check::any});
+  if (y.defined()) check.tensor("y", y.value, x.shape());
+  check.tensor("ranks", rows.ranks, {x.value.rows()}, DType::i32);
+  const Var z = tape.result({1, rows.places.elements(), x.shape().last()}, dtype, {x, y});
+  tape.backend().gather_rows(rows.places, x.value, y.value, z.value);
+  tape.record("gather_rows", z, [x, y, z, ranks = rows.ranks](Tape& t) {
+    const Tensor dx = t.scratch(x.shape(), z.value.dtype);
+    t.backend().gather_rows(ranks, t.upstream(z), {}, dx);
+    t.pass_gradient(x, dx);
+    if (y.defined()) t.pass_gradient(y, dx);
+  });
+  return z;
 }
 
 }  // namespace afterglow

@@ -17,6 +17,8 @@ class ToolCall final : public AgentTask {
            "latest such call returned. " + std::to_string(length()) + " tokens.";
   }
 
+  int most_answers() const override { return 1; }
+
   static int tokens_of(int calls) { return 6 + 5 * calls; }
 
   void generate(Random& random, std::uint64_t turn, Split, Example& out) const override {
@@ -64,6 +66,8 @@ class Economy final : public AgentTask {
            spread(gaps_) + " tokens of filler: answer how much gold or wood one of them has. " +
            std::to_string(length()) + " tokens.";
   }
+
+  int most_answers() const override { return 1; }
 
   static std::int64_t tokens_of(int steps, int gap) { return 6 + 5 * std::int64_t{steps} + gap; }
 

@@ -23,6 +23,8 @@ class Amnesia final : public SuiteTask {
            std::to_string(length()) + " tokens.";
   }
 
+  int most_answers() const override { return 1; }
+
   static std::int64_t tokens_of(int bindings, int gap) { return 4 + 2 * std::int64_t{bindings} + gap; }
 
   void generate(Random& random, std::uint64_t turn, Split, Example& out) const override {

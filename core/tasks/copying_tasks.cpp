@@ -19,6 +19,8 @@ class Copying final : public SuiteTask {
            ": answer them in order, one for each query. " + std::to_string(length()) + " tokens.";
   }
 
+  int most_answers() const override { return largest(items_); }
+
   void generate(Random& random, std::uint64_t turn, Split, Example& out) const override {
     const int count = entry_at(items_, turn);
     ExampleWriter tape(out);
@@ -55,6 +57,8 @@ class Induction final : public SuiteTask {
     return "Random tokens; the last one occurred once before: answer what followed it then. " +
            std::to_string(length()) + " tokens.";
   }
+
+  int most_answers() const override { return 1; }
 
   void generate(Random& random, std::uint64_t, Split, Example& out) const override {
     const int repeated = draw_value(random);

@@ -55,6 +55,8 @@ class SymbolSoup final : public Task {
            "between three blocks of noise: answer the pair of styles. " + std::to_string(length()) + " tokens.";
   }
 
+  int most_answers() const override { return 1; }
+
   void generate(Random& random, std::uint64_t, Split, Example& out) const override {
     const int first = draw_from(random, 0, first_family);
     const int second = draw_from(random, 0, second_family);

@@ -12,13 +12,15 @@ namespace {
 constexpr unsigned warps = threads / 32;
 
 __global__ void __launch_bounds__(threads)
-    embedding_kernel(const int* tokens, Rows<float> table, Rows<float> y, unsigned count) {
+    gather_rows_kernel(const int* places, Rows<float> a, Rows<float> b, Rows<float> y, unsigned count) {
   await_previous();
   const unsigned row = blockIdx.x * warps + threadIdx.x / 32;
   if (row >= count) return;
-  const int token = tokens[row];
-  for (unsigned column = threadIdx.x % 32; column < table.columns; column += 32) {
-    y.at(row, column) = table.at(token, column);
+  const int place = places[row];
+  for (unsigned column = threadIdx.x % 32; column < a.columns; column += 32) {
+    float sum = place >= 0 ? a.at(place, column) : 0.0f;
+    if (place >= 0 && b.data != nullptr) sum += b.at(place, column);
+    y.at(row, column) = sum;
   }
 }
 
@@ -187,31 +189,35 @@ __global__ void __launch_bounds__(threads)
 }
 
 // One block; a thread a row, so that a warp's votes say where each goes.
-__global__ void __launch_bounds__(threads)
-    answered_rows_kernel(const int* targets, unsigned rows, int* places, int* own, unsigned room) {
+constexpr unsigned answering_threads = 1024;
+
+__global__ void __launch_bounds__(answering_threads)
+    answered_rows_kernel(const int* targets, unsigned rows, int* places, int* own, unsigned room, int* ranks) {
   await_previous();
-  __shared__ unsigned counts[warps];
+  __shared__ unsigned counts[answering_threads / 32];
   const unsigned lane = threadIdx.x % 32, warp = threadIdx.x / 32;
   unsigned found = 0;
-  for (unsigned begin = 0; begin < rows; begin += threads) {
+  for (unsigned begin = 0; begin < rows; begin += answering_threads) {
     const unsigned row = begin + threadIdx.x;
     const int target = row < rows ? targets[row] : -1;
     const unsigned votes = __ballot_sync(full_warp, target >= 0);
     if (lane == 0) counts[warp] = __popc(votes);
     __syncthreads();
     unsigned place = found + __popc(votes & ((1u << lane) - 1u));
-    for (unsigned other = 0; other < warps; ++other) {
+    for (unsigned other = 0; other < answering_threads / 32; ++other) {
       if (other < warp) place += counts[other];
       found += counts[other];
     }
-    if (target >= 0 && place < room) {
+    const bool has_place = target >= 0 && place < room;
+    if (has_place) {
       places[place] = static_cast<int>(row);
       own[place] = target;
     }
+    if (row < rows) ranks[row] = has_place ? static_cast<int>(place) : -1;
     __syncthreads();
   }
-  for (unsigned i = found + threadIdx.x; i < room; i += threads) {
-    places[i] = 0;
+  for (unsigned i = found + threadIdx.x; i < room; i += answering_threads) {
+    places[i] = -1;
     own[i] = -1;
   }
 }
@@ -317,12 +323,12 @@ __global__ void __launch_bounds__(threads)
 
 }  // namespace
 
-void CudaBackend::embedding(const Tensor& tokens, const Tensor& table, const Tensor& y) {
-  const auto count = static_cast<unsigned>(tokens.elements());
+void CudaBackend::gather_rows(const Tensor& places, const Tensor& a, const Tensor& b, const Tensor& y) {
+  const auto count = static_cast<unsigned>(places.elements());
   if (count == 0) return;
-  launch(embedding_kernel, blocks_for(count, warps), threads, 0, stream(), tokens.as<int>(), rows_of(table), rows_of(y),
-         count);
-  launched("embedding");
+  launch(gather_rows_kernel, blocks_for(count, warps), threads, 0, stream(), places.as<int>(), rows_of(a),
+         b.defined() ? rows_of(b) : Rows<float>{}, rows_of(y), count);
+  launched("gather_rows");
 }
 
 void CudaBackend::embedding_backward(const Tensor& tokens, const Tensor& dy, const Grad& dtable) {
@@ -362,9 +368,10 @@ void CudaBackend::cross_entropy_backward(const Tensor& probabilities, const Tens
   launched("cross_entropy_backward");
 }
 
-void CudaBackend::answered_rows(const Tensor& targets, const Tensor& places, const Tensor& own) {
-  launch(answered_rows_kernel, 1, threads, 0, stream(), targets.as<int>(), static_cast<unsigned>(targets.elements()),
-         places.as<int>(), own.as<int>(), static_cast<unsigned>(places.elements()));
+void CudaBackend::answered_rows(const Tensor& targets, const Tensor& places, const Tensor& own, const Tensor& ranks) {
+  launch(answered_rows_kernel, 1, answering_threads, 0, stream(), targets.as<int>(),
+         static_cast<unsigned>(targets.elements()), places.as<int>(), own.as<int>(),
+         static_cast<unsigned>(places.elements()), ranks.as<int>());
   launched("answered_rows");
 }
 

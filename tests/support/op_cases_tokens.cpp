@@ -56,8 +56,8 @@ OpCase cross_entropy_case(std::int64_t batch, std::int64_t length, std::int64_t 
   return c;
 }
 
-/// A head and its loss of which `rows` rows of logits exist at a time, and `answers` rows at most have a target (0: all
-/// may). About half of the rows have none when `low` is negative.
+/// A head and its loss of which `rows` rows of logits exist at a time; it reads the answered rows alone where there are
+/// at most `answers` of them (0: all may be). About half of the rows have no target when `low` is negative.
 OpCase head_case(const Shape& hidden, std::int64_t vocabulary, std::int64_t rows, double low,
                  std::int64_t answers = 0) {
   const std::int64_t width = hidden.last();
@@ -66,10 +66,11 @@ OpCase head_case(const Shape& hidden, std::int64_t vocabulary, std::int64_t rows
            (low < 0 ? "_masked" : "") + (answers > 0 ? "_at_most_" + std::to_string(answers) : "");
   c.inputs = {{"hidden", hidden, -2, 2}, {"weight", {vocabulary, width}}};
   c.data = {{"targets", {hidden[0], hidden[1]}, low, static_cast<double>(vocabulary - 1), DType::i32}};
-  HeadBounds bounds{.logits = rows * vocabulary};
-  if (answers > 0) bounds.answers = answers;
   c.run = [=](Tape& t, std::span<const Var> in, std::span<const Tensor> data) {
-    return head_cross_entropy(t, in[0], in[1], data[0], bounds).loss;
+    if (answers == 0) return head_cross_entropy(t, in[0], in[1], data[0], rows * vocabulary).loss;
+    const AnsweredRows answered = answered_rows(t, data[0], answers);
+    const Var hidden_rows = gather_rows(t, in[0], {}, answered);
+    return head_cross_entropy(t, hidden_rows, in[1], answered.targets, rows * vocabulary).loss;
   };
   c.naive = [=](std::span<const Values> in, std::span<const Values> data) {
     double loss = 0.0, count = 0.0;
@@ -90,6 +91,34 @@ OpCase head_case(const Shape& hidden, std::int64_t vocabulary, std::int64_t rows
   };
   c.tolerance = 2e-6;
   c.reason = "a few roundings of the exponential and of the sums over the vocabulary and over rows";
+  return c;
+}
+
+/// Answered rows of x, or of x + y; at most `most` rows have a target.
+OpCase gather_case(const Shape& shape, bool is_sum, double low, std::int64_t most) {
+  const std::int64_t width = shape.last();
+  OpCase c;
+  c.name = "gather_rows_" + size_name(shape[0], shape[1], width) + "_to_" + std::to_string(most) +
+           (is_sum ? "_of_a_sum" : "");
+  c.inputs = {{"x", shape, -2, 2}};
+  if (is_sum) c.inputs.push_back({"y", shape, -2, 2});
+  c.data = {{"targets", {shape[0], shape[1]}, low, 1, DType::i32}};
+  c.run = [=](Tape& t, std::span<const Var> in, std::span<const Tensor> data) {
+    return gather_rows(t, in[0], is_sum ? in[1] : Var{}, answered_rows(t, data[0], most));
+  };
+  c.naive = [=](std::span<const Values> in, std::span<const Values> data) {
+    Values z;
+    for (std::size_t row = 0; row < data[0].size(); ++row) {
+      for (std::int64_t j = 0; j < width && data[0][row] >= 0; ++j) {
+        const std::size_t i = row * static_cast<std::size_t>(width) + static_cast<std::size_t>(j);
+        z.push_back(in[0][i] + (is_sum ? in[1][i] : 0.0));
+      }
+    }
+    z.resize(static_cast<std::size_t>(most * width), 0.0);
+    return z;
+  };
+  c.tolerance = 1e-7;
+  c.reason = "one sum";
   return c;
 }
 
@@ -114,6 +143,10 @@ void add_token_cases(std::vector<OpCase>& cases) {
   cases.push_back(head_case({3, 65, 33}, 63, 50, -62, 120));
   cases.push_back(head_case({2, 400, 12}, 40, 1000, -300, 130));
   cases.push_back(head_case({1, 7, 4}, 5, 2, -9, 6));
+  cases.push_back(gather_case({1, 1, 1}, false, 0, 1));
+  cases.push_back(gather_case({2, 19, 33}, true, -2, 38));
+  cases.push_back(gather_case({3, 700, 5}, true, -40, 300));
+  cases.push_back(gather_case({1, 9, 130}, false, -9, 9));
 }
 
 }  // namespace afterglow::testing

@@ -49,12 +49,21 @@ double differentiate_row(ArrayMap<T> logits, std::int32_t target, bool to_gradie
 
 }  // namespace
 
-void CpuBackend::embedding(const Tensor& tokens, const Tensor& table, const Tensor& y) {
-  const std::int32_t* token = tokens.as<std::int32_t>();
-  with_type(table, [&](auto zero) {
+void CpuBackend::gather_rows(const Tensor& places, const Tensor& a, const Tensor& b, const Tensor& y) {
+  const std::int32_t* place = places.as<std::int32_t>();
+  with_type(a, [&](auto zero) {
     using T = decltype(zero);
     pool_.for_ranges(y.rows(), row_grain(y.columns()), [&](std::int64_t begin, std::int64_t end) {
-      for (std::int64_t r = begin; r < end; ++r) whole_row<T>(y, r) = whole_row<T>(table, token[r]);
+      for (std::int64_t r = begin; r < end; ++r) {
+        ArrayMap<T> out = whole_row<T>(y, r);
+        if (place[r] < 0) {
+          out.setZero();
+        } else if (b.defined()) {
+          out = whole_row<T>(a, place[r]) + whole_row<T>(b, place[r]);
+        } else {
+          out = whole_row<T>(a, place[r]);
+        }
+      }
     });
   });
 }
@@ -121,17 +130,20 @@ void CpuBackend::cross_entropy_backward(const Tensor& probabilities, const Tenso
   });
 }
 
-void CpuBackend::answered_rows(const Tensor& targets, const Tensor& places, const Tensor& own) {
+void CpuBackend::answered_rows(const Tensor& targets, const Tensor& places, const Tensor& own, const Tensor& ranks) {
   const std::int32_t* target = targets.as<std::int32_t>();
-  const std::int64_t room = places.elements();
-  std::int64_t found = 0;
-  for (std::int64_t r = 0; r < targets.elements() && found < room; ++r) {
-    if (target[r] < 0) continue;
-    places.as<std::int32_t>()[found] = static_cast<std::int32_t>(r);
-    own.as<std::int32_t>()[found++] = target[r];
+  std::int32_t *place = places.as<std::int32_t>(), *of_row = own.as<std::int32_t>(), *rank = ranks.as<std::int32_t>();
+  const auto room = static_cast<std::int32_t>(places.elements());
+  std::int32_t found = 0;
+  for (std::int32_t r = 0; r < targets.elements(); ++r) {
+    const bool has_place = target[r] >= 0 && found < room;
+    rank[r] = has_place ? found : -1;
+    if (!has_place) continue;
+    place[found] = r;
+    of_row[found++] = target[r];
   }
-  std::fill(places.as<std::int32_t>() + found, places.as<std::int32_t>() + room, 0);
-  std::fill(own.as<std::int32_t>() + found, own.as<std::int32_t>() + room, -1);
+  std::fill(place + found, place + room, -1);
+  std::fill(of_row + found, of_row + room, -1);
 }
 
 void CpuBackend::cross_entropy_rows(const Tensor& logits, const Tensor& targets, bool to_gradients,

@@ -76,7 +76,7 @@ class Objective {
   virtual void queue_results(Backend& backend) = 0;
   /// After the step: how good the answers were (accuracy, or the explained share of the variance).
   virtual double quality() const = 0;
-  /// The mean over the batch of what the model made of it, [d].
+  /// The mean of what the model made of the batch, over all positions or those that are answered, [d].
   virtual void read_summary(std::span<double> summary) const = 0;
   /// A step with finite numbers is over: what it leaves behind beside the weights.
   virtual void keep() {}

@@ -141,6 +141,7 @@ class TokenObjective final : public Objective {
     const DropoutSource dropped{model_.memory_dropout(), seed_, batch_->counter.device()};
     last_ = model_.forward_loss(tape, batch_->tokens, batch_->context, batch_->targets,
                                 batch_->tokens.shape[0] * task_->most_answers(), dropped);
+    answers_only_ = model_.last_hidden().rows() < batch_->tokens.elements();
     if (model_.memory() != nullptr) pooled_ = model_.memory_summary(tape);
     return last_.loss;
   }
@@ -169,9 +170,9 @@ class TokenObjective final : public Objective {
   std::int64_t right_answers() const override { return batch_->correct.host<std::int32_t>()[0]; }
 
   void read_summary(std::span<double> summary) const override {
-    const double tokens = model_.memory() != nullptr ? 1.0 : static_cast<double>(tokens_.size());
+    const double summed = rows_in_summary();
     for (std::size_t i = 0; i < summary.size(); ++i)
-      summary[i] = number_of(batch_->summary, static_cast<std::int64_t>(i)) / tokens;
+      summary[i] = number_of(batch_->summary, static_cast<std::int64_t>(i)) / summed;
   }
 
   void keep() override {
@@ -191,6 +192,11 @@ class TokenObjective final : public Objective {
   AnswerScore answers(Tape& tape, std::uint64_t seed, std::int64_t examples, const Task* other) override;
 
  private:
+  /// Over how many states the summary of the step is a sum.
+  double rows_in_summary() const {
+    if (model_.memory() != nullptr) return 1.0;  // it is a mean already
+    return answers_only_ ? std::max(1, batch_->counted.host<std::int32_t>()[0]) : static_cast<double>(tokens_.size());
+  }
   /// Another task, or this one, with the model's places.
   PrefixedTask source_of(const Task* other) const;
   /// Draws held-out examples of a task; `answer(batch)` is called for every batch of them, whose inputs are uploaded.
@@ -212,7 +218,8 @@ class TokenObjective final : public Objective {
   std::vector<std::int32_t> tokens_, targets_;  // drawn ahead of time
   std::vector<std::uint8_t> context_;
   CrossEntropy last_;
-  Tensor pooled_;  // summary of the step, where there is a memory
+  bool answers_only_ = false;  // the head reads the states of answered tokens alone
+  Tensor pooled_;              // summary of the step, where there is a memory
 };
 
 template <class Answer>

@@ -53,6 +53,16 @@ class EveryTask : public ::testing::TestWithParam<Pinned> {
   std::unique_ptr<Task> task = task_of(GetParam().config);
 };
 
+TEST_P(EveryTask, SaysHowManyAnswersAnExampleHasAtMost) {
+  int most = 0;
+  for (std::uint64_t index = 0; index < 64; ++index) {
+    const Example example = task->example(7, index);
+    most = std::max(most, static_cast<int>(std::ranges::count_if(example.targets, [](int t) { return t >= 0; })));
+  }
+  const bool answers_everywhere = task->most_answers() == task->length();
+  answers_everywhere ? EXPECT_GE(most, task->length() - 1) : EXPECT_EQ(most, task->most_answers());
+}
+
 TEST_P(EveryTask, HasItsGoldenHash) {
   std::uint64_t hash = 14695981039346656037ull;
   for (const Split split : {Split::train, Split::held_out})
