@@ -67,6 +67,8 @@ class Model {
   /// probabilities.
   CrossEntropy forward_loss(Tape& tape, const Tensor& tokens, const Tensor& mask, const Tensor& targets,
                             std::int64_t most_answers, const DropoutSource& dropped = {});
+  /// The first parameter that meets answered rows alone in `forward_loss`, as all behind it do; null with a memory.
+  const Parameter* first_answering() const;
   /// The residual stream before the first branch: tokens i32 [B,T] -> [B,T,d].
   Var embed(Tape& tape, const Tensor& tokens, const DropoutSource& dropped = {});
   /// [1,d]: what the last pass leaves in the memory's history, pooled over the normed states behind the places.

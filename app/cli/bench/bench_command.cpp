@@ -64,47 +64,51 @@ json measure(const Work& work, int repeats, Backend& backend, const Output& outp
 // The matrix products of one training step: for each weight matrix the output, the input's gradient and the weight's.
 class MatrixProducts {
  public:
-  MatrixProducts(Trainer& trainer)
-      : backend_(&trainer.backend()), rows_(trainer.config().batch * trainer.task().length()) {
+  MatrixProducts(Trainer& trainer) : backend_(&trainer.backend()) {
+    const std::int64_t batch = trainer.config().batch, rows = batch * trainer.task().length();
+    const Parameter* answering = trainer.forecast() != nullptr ? nullptr : trainer.model().first_answering();
     std::int64_t widest = 1;
     for (const Parameter& parameter : trainer.parameters().all()) {
       if (parameter.shape.rank() != 2 || parameter.name == "embedding.weight") continue;
-      weights_.push_back(parameter.value);
-      gradients_.push_back(parameter.gradient);
+      const bool answers_only = answering != nullptr && parameter.offset >= answering->offset;
+      weights_.push_back(
+          {parameter.value, parameter.gradient, answers_only ? batch * trainer.task().most_answers() : rows});
       widest = std::max({widest, parameter.shape[0], parameter.shape[1]});
     }
-    for (auto& buffer : buffers_) buffer = std::make_unique<PinnedArray>(*backend_, Shape{rows_, widest}, DType::f32);
+    for (auto& buffer : buffers_) buffer = std::make_unique<PinnedArray>(*backend_, Shape{rows, widest}, DType::f32);
     for (auto& buffer : buffers_) backend_->fill(buffer->device(), 0.5);
   }
   void run() {
-    for (std::size_t i = 0; i < weights_.size(); ++i) {
-      const Tensor& w = weights_[i];
-      const Tensor x = matrix(0, w.shape[1]), y = matrix(1, w.shape[0]), dx = matrix(2, w.shape[1]);
-      backend_->gemm(false, true, 1, x, w, 0, y);
-      backend_->gemm(false, false, 1, y, w, 0, dx);
-      backend_->gemm(true, false, 1, y, x, 0, gradients_[i]);
+    for (const Weight& w : weights_) {
+      const std::int64_t outputs = w.value.shape[0], inputs = w.value.shape[1];
+      const Tensor x = matrix(0, w.rows, inputs), y = matrix(1, w.rows, outputs), dx = matrix(2, w.rows, inputs);
+      backend_->gemm(false, true, 1, x, w.value, 0, y);
+      backend_->gemm(false, false, 1, y, w.value, 0, dx);
+      backend_->gemm(true, false, 1, y, x, 0, w.gradient);
     }
   }
   double flops() const {
     double total = 0;
-    for (const Tensor& w : weights_) total += 6.0 * static_cast<double>(rows_) * static_cast<double>(w.elements());
+    for (const Weight& w : weights_) total += 6.0 * static_cast<double>(w.rows * w.value.elements());
     return total;
   }
   double bytes() const {
     double total = 0;
-    for (const Tensor& w : weights_)
-      total += 4.0 * (3.0 * static_cast<double>(w.elements()) +
-                      3.0 * static_cast<double>(rows_) * static_cast<double>(w.shape[0] + w.shape[1]));
+    for (const Weight& w : weights_)
+      total += 12.0 * static_cast<double>(w.value.elements() + w.rows * (w.value.shape[0] + w.value.shape[1]));
     return total;
   }
 
  private:
-  Tensor matrix(int buffer, std::int64_t columns) const {
-    return Tensor(buffers_[buffer]->device().data, {rows_, columns}, DType::f32);
+  struct Weight {
+    Tensor value, gradient;
+    std::int64_t rows;  ///< that it multiplies
+  };
+  Tensor matrix(int buffer, std::int64_t rows, std::int64_t columns) const {
+    return Tensor(buffers_[buffer]->device().data, {rows, columns}, DType::f32);
   }
   Backend* backend_;
-  std::int64_t rows_;
-  std::vector<Tensor> weights_, gradients_;
+  std::vector<Weight> weights_;
   std::unique_ptr<PinnedArray> buffers_[3];
 };
 
