@@ -200,17 +200,35 @@ inline constexpr std::array<std::array<Kernel<T>, most_rows>, 2> kernels = {
     kernels_of<T, 1>(std::make_integer_sequence<int, most_rows>()),
     kernels_of<T, 2>(std::make_integer_sequence<int, most_rows>())};
 
+/// Rows far apart share few places of the nearest cache and would push each other out between two strips.
+template <class T>
+bool worth_copying(const Panel<T>& panel, std::int64_t strips) {
+  constexpr std::int64_t far = 1024;  // bytes
+  return strips > 2 && panel.stride * static_cast<std::int64_t>(sizeof(T)) >= far;
+}
+template <class T>
+Panel<T> copied(const Panel<T>& panel, std::int64_t count, std::int64_t registers, T* memory) {
+  for (std::int64_t l = 0; l < count; ++l) {
+    for (std::int64_t j = 0; j < registers; ++j)
+      store<T>(memory + (l * registers + j) * wide<T>, load(panel.data + l * panel.stride + j * wide<T>));
+  }
+  return {memory, registers * wide<T>};
+}
+
 /// c = op(a) op(b), or c += op(a) op(b). Rows are dealt out evenly to as few tiles as hold them.
 template <class T>
 void multiply(const Left<T>& a, const Right<T>& b, bool accumulate, const Block<T>& c) {
   const std::int64_t strips = (c.rows + most_rows - 1) / most_rows;
+  alignas(register_bytes) T near[depth * panel_width<T>];
   std::int64_t l = 0;
   do {  // once if there is nothing to sum: the result is zero then
     const std::int64_t count = std::min(depth, b.inner - l);
     for (std::int64_t j = 0; j < c.columns; j += panel_width<T>) {
       const std::int64_t columns = std::min(panel_width<T>, c.columns - j);
-      const Panel<T> panel = b.panel(j, l);
-      const auto& by_rows = kernels<T>[columns > wide<T> ? 1 : 0];
+      const std::int64_t registers = columns > wide<T> ? 2 : 1;
+      Panel<T> panel = b.panel(j, l);
+      if (worth_copying(panel, strips)) panel = copied(panel, count, registers, near);
+      const auto& by_rows = kernels<T>[static_cast<std::size_t>(registers - 1)];
       for (std::int64_t strip = 0; strip < strips; ++strip) {
         const std::int64_t begin = strip * c.rows / strips, rows = (strip + 1) * c.rows / strips - begin;
         by_rows[static_cast<std::size_t>(rows - 1)](count, a.from(begin, l), panel, accumulate || l > 0,
