@@ -1,10 +1,13 @@
-// Matrix products on the CPU: Eigen, cut into row pieces that depend on the shape alone.
+// Matrix products on the CPU, cut into row pieces that depend on the shape alone: tiles, and Eigen's for vectors.
 #include <Eigen/Core>
 #include <algorithm>
+#include <optional>
 
 #include "core/backend/cpu/cpu_backend.h"
 #include "core/backend/cpu/dispatch.h"
 #include "core/backend/cpu/product.h"
+#include "core/backend/cpu/tiles.h"
+#include "core/backend/scratch.h"
 
 namespace afterglow {
 
@@ -13,6 +16,8 @@ namespace {
 template <class T>
 using MatrixMap = Eigen::Map<Eigen::Matrix<T, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>, Eigen::Unaligned,
                              Eigen::OuterStride<>>;
+template <class T>
+using StridedVector = Eigen::Map<Eigen::Matrix<T, Eigen::Dynamic, 1>, Eigen::Unaligned, Eigen::InnerStride<>>;
 
 template <class T>
 MatrixMap<T> map_of(const Block<T>& block) {
@@ -24,18 +29,66 @@ Block<T> block_of(const Tensor& t) {
   return {t.as<T>(), t.shape[0], t.shape[1], t.row_stride};
 }
 
-/// Tall enough that packing the right factor once a piece costs little, short enough for several pieces a thread.
+/// A matrix of one row, or of one column.
+template <class T>
+StridedVector<T> vector_of(const Block<T>& block, bool is_row) {
+  return {block.data, is_row ? block.columns : block.rows, Eigen::InnerStride<>(is_row ? 1 : block.stride)};
+}
+
+/// Tall enough that a panel stays in the cache, short enough for several pieces a thread.
 std::int64_t rows_per_piece(std::int64_t m, std::int64_t n, std::int64_t k) {
   constexpr std::int64_t worth_sharing = 1 << 19;  // multiplications; below this waking a thread costs more
   if (m * n * k < worth_sharing) return m;
   return std::clamp<std::int64_t>((m / 8 + 15) / 16 * 16, 32, 128);
 }
 
+/// out = or += op(matrix) vector.
+template <class T>
+void times_vector(bool transpose, const Block<T>& matrix, const StridedVector<T>& vector, bool accumulate,
+                  StridedVector<T> out) {
+  if (!accumulate) out.setZero();
+  if (transpose) {
+    out.noalias() += map_of(matrix).transpose() * vector;
+  } else {
+    out.noalias() += map_of(matrix) * vector;
+  }
+}
+
+/// op(a) op(b) for any rows of op(a). The right factor is made ready on the thread that constructs this, in its
+/// scratch. Where one factor is a vector, a tile would stay empty but for a row or a column.
+template <class T>
+class Product {
+ public:
+  Product(bool transpose_a, bool transpose_b, std::int64_t rows, const Block<T>& b)
+      : transpose_a_(transpose_a),
+        transpose_b_(transpose_b),
+        is_row_(rows == 1),
+        is_column_((transpose_b ? b.rows : b.columns) == 1),
+        b_(b) {
+    if (is_row_ || is_column_) return;
+    struct Panels {};
+    panels_.emplace(b, transpose_b, thread_scratch<T, Panels>(tiles::Right<T>::memory(b, transpose_b)));
+  }
+  void put(const Block<T>& a, bool accumulate, const Block<T>& c) const {
+    if (is_column_) {
+      times_vector(transpose_a_, a, vector_of(b_, transpose_b_), accumulate, vector_of(c, false));
+    } else if (is_row_) {
+      times_vector(!transpose_b_, b_, vector_of(a, !transpose_a_), accumulate, vector_of(c, true));
+    } else {
+      tiles::multiply(tiles::Left<T>(a, transpose_a_), *panels_, accumulate, c);
+    }
+  }
+
+ private:
+  bool transpose_a_, transpose_b_, is_row_, is_column_;
+  Block<T> b_;
+  std::optional<tiles::Right<T>> panels_;
+};
+
 /// c = alpha op(a) op(b) + beta c. The factor is kept out of the product: inside it Eigen would copy a row vector to
 /// the heap.
 template <class T>
-void scaled_product(bool transpose_a, bool transpose_b, T alpha, const Block<T>& a, const Block<T>& b, T beta,
-                    const Block<T>& c) {
+void scaled_product(const Product<T>& product, T alpha, const Block<T>& a, T beta, const Block<T>& c) {
   MatrixMap<T> out = map_of(c);
   if (alpha == T{0}) {
     if (beta == T{0}) {
@@ -46,7 +99,7 @@ void scaled_product(bool transpose_a, bool transpose_b, T alpha, const Block<T>&
     return;
   }
   if (beta != T{0} && beta != alpha) out *= beta / alpha;
-  product(transpose_a, transpose_b, a, b, beta != T{0}, c);
+  product.put(a, beta != T{0}, c);
   if (alpha != T{1}) out *= alpha;
 }
 
@@ -55,18 +108,7 @@ void scaled_product(bool transpose_a, bool transpose_b, T alpha, const Block<T>&
 template <class T>
 void product(bool transpose_a, bool transpose_b, const Block<T>& a, const Block<T>& b, bool accumulate,
              const Block<T>& c) {
-  const MatrixMap<T> left = map_of(a), right = map_of(b);
-  MatrixMap<T> out = map_of(c);
-  if (!accumulate) out.setZero();
-  if (transpose_a && transpose_b) {
-    out.noalias() += left.transpose() * right.transpose();
-  } else if (transpose_a) {
-    out.noalias() += left.transpose() * right;
-  } else if (transpose_b) {
-    out.noalias() += left * right.transpose();
-  } else {
-    out.noalias() += left * right;
-  }
+  Product<T>(transpose_a, transpose_b, c.rows, b).put(a, accumulate, c);
 }
 template void product(bool, bool, const Block<float>&, const Block<float>&, bool, const Block<float>&);
 template void product(bool, bool, const Block<double>&, const Block<double>&, bool, const Block<double>&);
@@ -76,12 +118,13 @@ void CpuBackend::gemm(bool transpose_a, bool transpose_b, double alpha, const Te
   const std::int64_t m = c.shape[0], n = c.shape[1], k = transpose_a ? a.shape[0] : a.shape[1];
   with_type(c, [&](auto zero) {
     using T = decltype(zero);
-    const Block<T> left = block_of<T>(a), right = block_of<T>(b), out = block_of<T>(c);
+    const Block<T> left = block_of<T>(a), out = block_of<T>(c);
+    const Product<T> product(transpose_a, transpose_b, m, block_of<T>(b));
     pool_.for_ranges(m, rows_per_piece(m, n, k), [&](std::int64_t begin, std::int64_t end) {
       const std::int64_t count = end - begin;
-      scaled_product(transpose_a, transpose_b, static_cast<T>(alpha),
-                     transpose_a ? left.column_range(begin, count) : left.row_range(begin, count), right,
-                     static_cast<T>(beta), out.row_range(begin, count));
+      scaled_product(product, static_cast<T>(alpha),
+                     transpose_a ? left.column_range(begin, count) : left.row_range(begin, count), static_cast<T>(beta),
+                     out.row_range(begin, count));
     });
   });
 }

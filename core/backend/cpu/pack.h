@@ -1,6 +1,7 @@
 // Arrays of 64 bytes, for kernels that keep a matrix as rows of whole packs and run along its columns.
 #pragma once
 #include <Eigen/Core>
+#include <algorithm>
 #include <cstdint>
 
 namespace afterglow {
@@ -16,6 +17,25 @@ Eigen::Map<Pack<T>, Eigen::Aligned64> pack(T* address) {
 template <class T>
 Eigen::Map<const Pack<T>, Eigen::Aligned64> pack(const T* address) {
   return Eigen::Map<const Pack<T>, Eigen::Aligned64>(address);
+}
+
+/// `count` <= lanes numbers from anywhere; zeros behind them.
+template <class T>
+Pack<T> first_lanes(const T* address, std::int64_t count) {
+  if (count == lanes<T>) return Eigen::Map<const Pack<T>>(address);
+  Pack<T> part = Pack<T>::Zero();
+  std::copy_n(address, count, part.data());
+  return part;
+}
+/// Writes the first `count` lanes to anywhere, or adds them.
+template <class T>
+void put_first_lanes(T* address, std::int64_t count, const Pack<T>& values, bool accumulate) {
+  const Pack<T> result = accumulate ? Pack<T>(first_lanes(address, count) + values) : values;
+  if (count == lanes<T>) {
+    Eigen::Map<Pack<T>>{address} = result;
+  } else {
+    std::copy_n(result.data(), count, address);
+  }
 }
 
 template <class T>

@@ -6,6 +6,7 @@
 #include <cstdint>
 
 #include "core/backend/backend.h"
+#include "core/backend/cpu/product.h"
 #include "core/backend/scratch.h"
 
 namespace afterglow::ridge {
@@ -14,11 +15,23 @@ template <class T>
 using Matrix = Eigen::Matrix<T, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>;
 /// A matrix in scratch memory or in one entry of a saved tensor.
 template <class T>
-using Block = Eigen::Map<Matrix<T>>;
+using Compact = Eigen::Map<Matrix<T>>;
 /// Tokens by width: the rows of one head in a [B,T,H,width] tensor.
 template <class T>
 using Panel = Eigen::Map<Matrix<T>, Eigen::Unaligned, Eigen::OuterStride<>>;
 using Vector = Eigen::Map<Eigen::VectorXd>;
+
+/// A matrix as products take it: rows side by side or further apart.
+template <class Rows>
+auto view(const Rows& matrix) {
+  using T = typename Rows::Scalar;
+  return Block<T>(const_cast<T*>(matrix.data()), matrix.rows(), matrix.cols(), matrix.outerStride());
+}
+/// out = or += op(a) op(b), see `product`.
+template <class A, class B, class Out>
+void multiply(bool transpose_a, bool transpose_b, const A& a, const B& b, bool accumulate, const Out& out) {
+  product(transpose_a, transpose_b, view(a), view(b), accumulate, view(out));
+}
 
 inline constexpr double smallest_scale = 1e-6;  ///< m is at least this
 
@@ -38,7 +51,7 @@ class Scratch {
     return address;
   }
   template <class T>
-  Block<T> block(std::int64_t rows, std::int64_t columns) {
+  Compact<T> block(std::int64_t rows, std::int64_t columns) {
     return {take<T>(rows * columns), rows, columns};
   }
 
@@ -73,7 +86,7 @@ struct Sizes {
     const Panel<T> keys = panel<T>(in.z, batch_head);
     const std::uint8_t* selected = mask(in, batch_head);
     if (!selected) return keys;
-    Block<T> copy = scratch.block<T>(tokens, r);
+    Compact<T> copy = scratch.block<T>(tokens, r);
     for (std::int64_t t = 0; t < tokens; ++t) {
       if (selected[t]) {
         copy.row(t) = keys.row(t);
@@ -87,7 +100,7 @@ struct Sizes {
 
 /// Entry `i` of a saved tensor [.., rows, columns].
 template <class T>
-Block<T> entry(const Tensor& saved, std::int64_t i) {
+Compact<T> entry(const Tensor& saved, std::int64_t i) {
   const std::int64_t rows = saved.shape[-2], columns = saved.shape[-1];
   return {saved.as<T>() + i * rows * columns, rows, columns};
 }
@@ -98,10 +111,10 @@ double gamma_slope(double raw);
 
 /// G + eps I = L L^T; on failure adds 1e-4 to the diagonal and tries again (from the tenth time on twice as much each
 /// time, so that it ends). `L` [r,r] holds G on entry and L, upper part zero, on return. Returns how often it added.
-int factorise(Block<double>& L, double ridge, Block<double>& keep);
+int factorise(Compact<double>& L, double ridge, Compact<double>& keep);
 /// L^-1 of a lower triangular matrix.
-void invert_lower(const Block<double>& L, Block<double>& inverse);
+void invert_lower(const Compact<double>& L, Compact<double>& inverse);
 /// |A v| after `iterations` normalised steps v <- A^T A v from ones/sqrt(r); 0 for A = 0. v, u [r] are scratch.
-double max_singular_value(const Block<double>& A, int iterations, Vector& v, Vector& u);
+double max_singular_value(const Compact<double>& A, int iterations, Vector& v, Vector& u);
 
 }  // namespace afterglow::ridge

@@ -37,7 +37,7 @@ double gamma_slope(double raw) {
   return 0.5 * sigmoid * (1.0 - sigmoid);
 }
 
-int factorise(Block<double>& L, double ridge, Block<double>& keep) {
+int factorise(Compact<double>& L, double ridge, Compact<double>& keep) {
   constexpr int gentle_tries = 10, max_tries = 60;
   keep = L;
   double added = ridge, step = 1e-4;
@@ -55,12 +55,12 @@ int factorise(Block<double>& L, double ridge, Block<double>& keep) {
   }
 }
 
-void invert_lower(const Block<double>& L, Block<double>& inverse) {
+void invert_lower(const Compact<double>& L, Compact<double>& inverse) {
   inverse.setIdentity();
   L.triangularView<Eigen::Lower>().solveInPlace(inverse);
 }
 
-double max_singular_value(const Block<double>& A, int iterations, Vector& v, Vector& u) {
+double max_singular_value(const Compact<double>& A, int iterations, Vector& v, Vector& u) {
   v.setConstant(1.0 / std::sqrt(static_cast<double>(v.size())));
   for (int i = 0; i < iterations; ++i) {
     u.noalias() = A * v;

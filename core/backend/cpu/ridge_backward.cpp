@@ -17,7 +17,7 @@ using namespace ridge;
 /// One group's share of the workspace: gradients of the raw sums of z z^T, z_{t+1} z_t^T, v z^T, of m, eta, gamma_raw.
 template <class T>
 struct GroupGradient {
-  Block<T> G, M, C;
+  Compact<T> G, M, C;
   T &m, &eta, &gamma_raw;
 
   static std::int64_t size(const Sizes& s) { return 2 * s.r * s.r + s.width * s.r + 3; }
@@ -51,7 +51,7 @@ class GroupReverse {
         L_(square()),
         inverse_(square()),
         dA_(square()),
-        N_(square()),
+        minus_N_(square()),
         work_(square()),
         square_(square()),
         F_(tall()),
@@ -75,33 +75,31 @@ class GroupReverse {
   /// Queries and upstream gradients as rows; many of them meet in d E = d y^T q, E = (eta / m) F A^K L^-1.
   template <class T, class Rows>
   void through_many(const Rows& queries, const Rows& dy, const Grad& dq, Rows dq_rows) {
-    Block<T> narrow = scratch_.block<T>(s_.width, s_.r);
-    narrow.noalias() = dy.transpose() * queries;
-    Block<double> dE = tall(), E = tall();
+    Compact<T> narrow = scratch_.block<T>(s_.width, s_.r);
+    multiply(true, false, dy, queries, false, narrow);
+    Compact<double> dE = tall(), E = tall();
     dE = narrow.template cast<double>();
-    Block<double> states(scratch_.take<double>((power_ + 1) * s_.width * s_.r), (power_ + 1) * s_.width, s_.r);
+    Compact<double> states(scratch_.take<double>((power_ + 1) * s_.width * s_.r), (power_ + 1) * s_.width, s_.r);
     const auto state = [&](int k) { return states.middleRows(k * s_.width, s_.width); };
     state(0) = F_;
     for (int k = 1; k <= power_; ++k) {
-      state(k).noalias() = state(k - 1) * A_;
+      multiply(false, false, state(k - 1), A_, false, state(k));
       state(k) *= scale_;
     }
-    E.noalias() = state(power_) * inverse_;
+    multiply(false, false, state(power_), inverse_, false, E);
     const double gain = eta_ / m_, overlap = E.cwiseProduct(dE).sum();
     deta_ = overlap / m_;
     dm_ = -gain * overlap / m_;
     if (dq.wanted()) {
       narrow = (gain * E).template cast<T>();
-      if (!dq.accumulate) dq_rows.setZero();
-      dq_rows.noalias() += dy * narrow;
+      multiply(false, false, dy, narrow, dq.accumulate, dq_rows);
     }
-    tall_.noalias() = dE * inverse_.transpose();
+    multiply(false, true, dE, inverse_, false, tall_);
     dF_ = gain * tall_;
-    N_.setZero();
-    N_.noalias() -= state(power_).transpose() * dF_;
+    multiply(true, false, state(power_), dF_, false, minus_N_);
     for (int k = power_; k > 0; --k) {
-      dA_.noalias() += state(k - 1).transpose() * dF_;
-      tall_.noalias() = dF_ * A_.transpose();
+      multiply(true, false, state(k - 1), dF_, true, dA_);
+      multiply(false, true, dF_, A_, false, tall_);
       dF_ = scale_ * tall_;
     }
   }
@@ -110,9 +108,9 @@ class GroupReverse {
   template <class T, class Rows>
   void through_few(const Rows& queries, const Rows& dy, const Grad& dq, Rows dq_rows) {
     const std::int64_t n = queries.rows();
-    Block<double> upstream(scratch_.take<double>(n * s_.width), s_.width, n);
-    Block<double> dw(scratch_.take<double>(n * s_.r), s_.r, n), next(scratch_.take<double>(n * s_.r), s_.r, n);
-    Block<double> states(scratch_.take<double>((power_ + 1) * s_.r * n), (power_ + 1) * s_.r, n);
+    Compact<double> upstream(scratch_.take<double>(n * s_.width), s_.width, n);
+    Compact<double> dw(scratch_.take<double>(n * s_.r), s_.r, n), next(scratch_.take<double>(n * s_.r), s_.r, n);
+    Compact<double> states(scratch_.take<double>((power_ + 1) * s_.r * n), (power_ + 1) * s_.r, n);
     const auto state = [&](int k) { return states.middleRows(k * s_.r, s_.r); };
     next = queries.transpose().template cast<double>() / m_;
     upstream = dy.transpose().template cast<double>();
@@ -132,8 +130,7 @@ class GroupReverse {
       dw = scale_ * next;
     }
     dm_ = -dw.cwiseProduct(state(0)).sum() / m_;
-    N_.setZero();
-    N_.noalias() -= dw * state(0).transpose();
+    minus_N_.noalias() = dw * state(0).transpose();
     if (!dq.wanted()) return;
     next.noalias() = inverse_.transpose() * dw;
     if (!dq.accumulate) dq_rows.setZero();
@@ -146,34 +143,34 @@ class GroupReverse {
     out.eta = static_cast<T>(deta_);
     out.gamma_raw = static_cast<T>(dA_.cwiseProduct(A_).sum() / divisor_ * gamma_slope(gamma_raw_));
     dA_ *= scale_;
-    N_.noalias() -= dF_.transpose() * F_;
-    N_.noalias() -= dA_ * A_.transpose();
-    N_.noalias() -= dA_.transpose() * A_;
+    multiply(true, false, dF_, F_, true, minus_N_);
+    multiply(false, true, dA_, A_, true, minus_N_);
+    multiply(true, false, dA_, A_, true, minus_N_);
     put_symmetric(saved, i, out);
-    square_.noalias() = inverse_.transpose() * dA_;
-    work_.noalias() = square_ * inverse_;
+    multiply(true, false, inverse_, dA_, false, square_);
+    multiply(false, false, square_, inverse_, false, work_);
     put(work_, entry<T>(saved.M, i), 2, out.M);
-    tall_.noalias() = dF_ * inverse_;
+    multiply(false, false, dF_, inverse_, false, tall_);
     put(tall_, entry<T>(saved.C, i), 1, out.C);
     out.m = static_cast<T>(dm_);
   }
 
  private:
-  Block<double> square() { return scratch_.block<double>(s_.r, s_.r); }
-  Block<double> tall() { return scratch_.block<double>(s_.width, s_.r); }
+  Compact<double> square() { return scratch_.block<double>(s_.r, s_.r); }
+  Compact<double> tall() { return scratch_.block<double>(s_.width, s_.r); }
 
   template <class T>
   void put_symmetric(const RidgeSaved& saved, std::int64_t i, GroupGradient<T>& out) {
-    N_.triangularView<Eigen::StrictlyUpper>().setZero();
-    N_.diagonal() *= 0.5;
-    square_.noalias() = inverse_.transpose() * N_;
-    work_.noalias() = square_ * inverse_;
-    square_ = 0.5 * (work_ + work_.transpose());
+    minus_N_.triangularView<Eigen::StrictlyUpper>().setZero();
+    minus_N_.diagonal() *= 0.5;
+    multiply(true, false, inverse_, minus_N_, false, square_);
+    multiply(false, false, square_, inverse_, false, work_);
+    square_ = -0.5 * (work_ + work_.transpose());
     put(square_, entry<T>(saved.G, i), 2, out.G);
   }
   /// A normalised statistic is the raw one over m^order; both the raw sum and m receive their share.
   template <class T>
-  void put(const Block<double>& gradient, const Block<T>& statistic, int order, Block<T>& out) {
+  void put(const Compact<double>& gradient, const Compact<T>& statistic, int order, Compact<T>& out) {
     dm_ -= order / m_ * gradient.cwiseProduct(statistic.template cast<double>()).sum();
     out = (gradient / (order == 2 ? m_ * m_ : m_)).template cast<T>();
   }
@@ -181,7 +178,7 @@ class GroupReverse {
   const Sizes& s_;
   int power_;
   Scratch& scratch_;
-  Block<double> A_, L_, inverse_, dA_, N_, work_, square_, F_, dF_, tall_;
+  Compact<double> A_, L_, inverse_, dA_, minus_N_, work_, square_, F_, dF_, tall_;
   double m_ = 1, eta_ = 1, gamma_raw_ = 0, divisor_ = 1, scale_ = 1, deta_ = 0, dm_ = 0;
 };
 
@@ -214,8 +211,8 @@ void reverse_group(const RidgeConfig& config, const RidgeInputs& in, const Sizes
 /// Sums over the groups behind a piece, taken from the last piece to the first.
 template <class T>
 struct SuffixSums {
-  Block<double> G, M, C;
-  Block<T> twice_G, M_now, C_now;
+  Compact<double> G, M, C;
+  Compact<T> twice_G, M_now, C_now;
 
   SuffixSums(const Sizes& s, Scratch& scratch)
       : G(scratch.block<double>(s.r, s.r)),
@@ -243,24 +240,21 @@ struct SuffixSums {
 /// Adds what one piece of positions contributes: G = sum z z^T, M = sum z_{t+1} z_t^T, C = sum v z^T.
 template <class T>
 void reverse_piece(const SuffixSums<T>& sums, const Panel<T>& keys, const Panel<T>& values, std::int64_t first,
-                   std::int64_t count, Block<T>& dz, const Grad& dv, Panel<T>& dv_panel) {
+                   std::int64_t count, Compact<T>& dz, const Grad& dv, Panel<T>& dv_panel) {
   const auto rows = keys.middleRows(first, count);
-  dz.middleRows(first, count).noalias() += rows * sums.twice_G;
-  dz.middleRows(first, count).noalias() += values.middleRows(first, count) * sums.C_now;
-  if (dv.wanted()) {
-    if (!dv.accumulate) dv_panel.middleRows(first, count).setZero();
-    dv_panel.middleRows(first, count).noalias() += rows * sums.C_now.transpose();
-  }
+  multiply(false, false, rows, sums.twice_G, true, dz.middleRows(first, count));
+  multiply(false, false, values.middleRows(first, count), sums.C_now, true, dz.middleRows(first, count));
+  if (dv.wanted()) multiply(false, true, rows, sums.C_now, dv.accumulate, dv_panel.middleRows(first, count));
   const std::int64_t later = std::max<std::int64_t>(first, 1), pairs = first + count - later;
   if (pairs <= 0) return;
-  dz.middleRows(later, pairs).noalias() += keys.middleRows(later - 1, pairs) * sums.M_now.transpose();
-  dz.middleRows(later - 1, pairs).noalias() += keys.middleRows(later, pairs) * sums.M_now;
+  multiply(false, true, keys.middleRows(later - 1, pairs), sums.M_now, true, dz.middleRows(later, pairs));
+  multiply(false, false, keys.middleRows(later, pairs), sums.M_now, true, dz.middleRows(later - 1, pairs));
 }
 
 /// The gradient of m goes to the position that attains it; none when the clamp acts.
 template <class T>
 void reverse_scales(const Sizes& s, const RidgeSaved& saved, const Tensor& workspace, std::int64_t batch_head,
-                    const Panel<T>& keys, Block<T>& dz) {
+                    const Panel<T>& keys, Compact<T>& dz) {
   for (std::int64_t g = 0; g < s.groups; ++g) {
     const std::int64_t i = batch_head * s.groups + g;
     const std::int32_t t = saved.m_index.as<std::int32_t>()[i];
@@ -275,7 +269,7 @@ void reverse_head(const RidgeInputs& in, const Sizes& s, const RidgeSaved& saved
   Scratch scratch(4 * s.r * s.r + 2 * s.width * s.r + 2 * s.tokens * s.r, 8);
   const Panel<T> keys = s.contributing_keys<T>(in, batch_head, scratch), values = s.panel<T>(in.v, batch_head);
   Panel<T> dv = s.panel<T>(out.v.wanted() ? out.v.tensor : in.v, batch_head);
-  Block<T> dz = scratch.block<T>(s.tokens, s.r);
+  Compact<T> dz = scratch.block<T>(s.tokens, s.r);
   dz.setZero();
   SuffixSums<T> sums(s, scratch);
   for (std::int64_t g = s.groups - 1; g >= 0; --g) {

@@ -36,8 +36,8 @@ struct KeyScale {
 /// Running sums of z z^T, z_{t+1} z_t^T, v z^T; not yet divided by m.
 template <class T>
 struct RawSums {
-  Block<double> G, M, C;
-  Block<T> square, tall;  // one piece's share
+  Compact<double> G, M, C;
+  Compact<T> square, tall;  // one piece's share
 
   RawSums(const Sizes& s, Scratch& scratch)
       : G(scratch.block<double>(s.r, s.r)),
@@ -52,13 +52,13 @@ struct RawSums {
   /// A transition belongs to the piece of its later position.
   void add(const Panel<T>& keys, const Panel<T>& values, std::int64_t first, std::int64_t count) {
     const auto rows = keys.middleRows(first, count);
-    square.noalias() = rows.transpose() * rows;
+    multiply(true, false, rows, rows, false, square);
     G += square.template cast<double>();
-    tall.noalias() = values.middleRows(first, count).transpose() * rows;
+    multiply(true, false, values.middleRows(first, count), rows, false, tall);
     C += tall.template cast<double>();
     const std::int64_t later = std::max<std::int64_t>(first, 1), pairs = first + count - later;
     if (pairs <= 0) return;
-    square.noalias() = keys.middleRows(later, pairs).transpose() * keys.middleRows(later - 1, pairs);
+    multiply(true, false, keys.middleRows(later, pairs), keys.middleRows(later - 1, pairs), false, square);
     M += square.template cast<double>();
   }
 };
@@ -96,7 +96,7 @@ void gather_statistics(const RidgeInputs& in, const Sizes& s, const RidgeSaved& 
 
 /// L, A_w, F of one group and what the readout needs, in float64.
 struct Whitened {
-  Block<double> L, inverse, A, F, square, tall;
+  Compact<double> L, inverse, A, F, square, tall;
   Vector left, right;
   double sigma = 0.0;
   int jitter = 0;
@@ -119,11 +119,11 @@ struct Whitened {
     jitter = factorise(L, config.ridge, square);
     invert_lower(L, inverse);
     A = entry<T>(saved.M, i).template cast<double>();
-    square.noalias() = inverse * A;
-    A.noalias() = square * inverse.transpose();
+    multiply(false, false, inverse, A, false, square);
+    multiply(false, true, square, inverse, false, A);
     sigma = max_singular_value(A, config.power_iterations, left, right);
     tall = entry<T>(saved.C, i).template cast<double>();
-    F.noalias() = tall * inverse.transpose();
+    multiply(false, true, tall, inverse, false, F);
     entry<T>(saved.L, i) = L.cast<T>();
     entry<T>(saved.A_w, i) = A.cast<T>();
     entry<T>(saved.F, i) = F.cast<T>();
@@ -134,14 +134,14 @@ struct Whitened {
 
 /// y = q E^T with E = (eta / m) F A^K L^-1: many queries share E.
 template <class T, class Rows>
-void read_out_many(Whitened& w, int power, double gain, double scale, Block<T>& E, const Rows& queries, Rows y) {
+void read_out_many(Whitened& w, int power, double gain, double scale, Compact<T>& E, const Rows& queries, Rows y) {
   for (int k = 0; k < power; ++k) {
-    w.tall.noalias() = w.F * w.A;
+    multiply(false, false, w.F, w.A, false, w.tall);
     w.F = scale * w.tall;
   }
-  w.tall.noalias() = w.F * w.inverse;
+  multiply(false, false, w.F, w.inverse, false, w.tall);
   E = (gain * w.tall).template cast<T>();
-  y.noalias() = queries * E.transpose();
+  multiply(false, true, queries, E, false, y);
 }
 
 /// The same from the right, one query at a time: matrix-vector products only.
@@ -178,7 +178,7 @@ void answer(const RidgeConfig& config, const RidgeInputs& in, const Sizes& s, co
   if (count < s.width) {
     read_out_few<T>(whitened, config.power, gain, scale, rows_of(queries), rows_of(out));
   } else {
-    Block<T> E = scratch.block<T>(s.width, s.r);
+    Compact<T> E = scratch.block<T>(s.width, s.r);
     read_out_many<T>(whitened, config.power, gain, scale, E, rows_of(queries), rows_of(out));
   }
 }
@@ -186,7 +186,7 @@ void answer(const RidgeConfig& config, const RidgeInputs& in, const Sizes& s, co
 /// Moves the state of one head one token on; the older statistics shrink when the scale m grows.
 template <class T>
 void update_state(const RidgeState& state, std::int64_t i, const Panel<T>& key, const Panel<T>& value) {
-  Block<T> G = entry<T>(state.G, i), M = entry<T>(state.M, i), C = entry<T>(state.C, i);
+  Compact<T> G = entry<T>(state.G, i), M = entry<T>(state.M, i), C = entry<T>(state.C, i);
   T* previous = state.previous_key.as<T>() + i * G.rows();
   T& m = state.m.as<T>()[i];
   const double old_scale = static_cast<double>(m);

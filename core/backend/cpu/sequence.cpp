@@ -2,6 +2,7 @@
 #include <cmath>
 
 #include "core/backend/cpu/cpu_backend.h"
+#include "core/backend/cpu/pack.h"
 #include "core/backend/cpu/segments.h"
 
 namespace afterglow {
@@ -75,6 +76,63 @@ void advance_history(const Past<T>& past, std::int64_t length, T* history) {
   }
 }
 
+/// The backward pass of a convolution through the rows [begin, end) and as many channels as a pack holds, from
+/// `channel` on: all that it reads again stays in the nearest cache.
+template <class T>
+struct ConvStrip {
+  const Tensor &x, &before, &dy;
+  std::int64_t length, width, begin, end, channel, count;
+  T* slopes = nullptr;  // d(before), a pack for each row; those of the w - 1 rows behind the strip follow
+
+  void fill_slopes() {
+    const std::int64_t last = std::min(end + width - 1, x.rows());
+    slopes = thread_scratch<T, Slopes>((last - begin) * lanes<T>);
+    for (std::int64_t r = begin; r < last; ++r) {
+      const Pack<T> sum = first_lanes(row_of<T>(before, r) + channel, count), sigma = sum.logistic();
+      pack(slopes + (r - begin) * lanes<T>) =
+          first_lanes(row_of<T>(dy, r) + channel, count) * sigma * (T{1} + sum * (T{1} - sigma));
+    }
+  }
+  /// Adds to the sums of every tap [w,c] and, behind them, of the bias [c].
+  void add_weight_sums(T* sums) const {
+    const std::int64_t channels = x.columns();
+    for (std::int64_t j = 0; j <= width; ++j) {
+      T* place = sums + j * channels + channel;
+      put_first_lanes(place, count, j < width ? tap_sum(width - 1 - j) : slope_sum(), true);
+    }
+  }
+  /// d x of a row is what the rows from it to w - 1 later in its sequence felt of it.
+  void put_inputs(const T* taps, const Grad& dx) const {
+    const std::int64_t channels = x.columns();
+    for (std::int64_t r = begin; r < end; ++r) {
+      const std::int64_t later = std::min(width, length - r % length);
+      Pack<T> sum = Pack<T>::Zero();
+      for (std::int64_t lag = 0; lag < later; ++lag) {
+        sum += first_lanes(taps + (width - 1 - lag) * channels + channel, count) *
+               pack(slopes + (r + lag - begin) * lanes<T>);
+      }
+      put_first_lanes(row_of<T>(dx.tensor, r) + channel, count, sum, dx.accumulate);
+    }
+  }
+
+ private:
+  Pack<T> slope_sum() const {
+    Pack<T> sum = Pack<T>::Zero();
+    for (std::int64_t r = begin; r < end; ++r) sum += pack(slopes + (r - begin) * lanes<T>);
+    return sum;
+  }
+  /// Over the rows that have an input `lag` rows earlier in their sequence.
+  Pack<T> tap_sum(std::int64_t lag) const {
+    Pack<T> sum = Pack<T>::Zero();
+    for (std::int64_t sequence = begin / length * length; sequence < end; sequence += length) {
+      const std::int64_t last = std::min(end, sequence + length);
+      for (std::int64_t r = std::max(begin, sequence + lag); r < last; ++r)
+        sum += pack(slopes + (r - begin) * lanes<T>) * first_lanes(row_of<T>(x, r - lag) + channel, count);
+    }
+    return sum;
+  }
+};
+
 }  // namespace
 
 void CpuBackend::rotary(std::span<const Tensor> x, double base, std::int64_t first_position, bool inverse,
@@ -145,31 +203,15 @@ void CpuBackend::causal_conv_backward(const Tensor& x, const Tensor& weight, con
                                       const Tensor& before, const Tensor& dy, const Grad& dx, const Grad& dweight,
                                       const Grad& dbias) {
   const std::int64_t length = x.shape[1], channels = x.columns(), width = weight.shape[2];
-  const std::int64_t padded = (channels + 15) / 16 * 16;
   with_type(x, [&](auto zero) {
     using T = decltype(zero);
     const T* taps = taps_of<T>(weight);
-    // Row r of the piece needs d(before) of the rows r to r + w - 1 of its sequence.
     const auto rows = [&](std::int64_t begin, std::int64_t end, T* sums) {
-      const std::int64_t last = std::min(end + width - 1, x.rows());
-      T* slopes = thread_scratch<T, Slopes>((end - begin + width - 1) * padded);
-      for (std::int64_t r = begin; r < last; ++r) {
-        const ArrayMap<T> sum = whole_row<T>(before, r);
-        ArrayMap<T> slope(slopes + (r - begin) * padded, channels);
-        slope = sum.logistic();
-        slope = whole_row<T>(dy, r) * slope * (T{1} + sum * (T{1} - slope));
-      }
-      for (std::int64_t r = begin; r < end; ++r) {
-        const std::int64_t time = r % length;
-        const ArrayMap<T> slope(slopes + (r - begin) * padded, channels);
-        ArrayMap<T>(sums + width * channels, channels) += slope;
-        for (std::int64_t j = std::max<std::int64_t>(0, width - 1 - time); j < width; ++j)
-          ArrayMap<T>(sums + j * channels, channels) += slope * whole_row<T>(x, r - (width - 1) + j);
-        for (std::int64_t lag = 0; lag < width && time + lag < length; ++lag) {
-          const ArrayMap<T> later(slopes + (r + lag - begin) * padded, channels);
-          put_row<T>({dx.tensor, dx.accumulate || lag > 0}, r,
-                     constant_row(taps + (width - 1 - lag) * channels, channels) * later);
-        }
+      for (std::int64_t c = 0; c < channels; c += lanes<T>) {
+        ConvStrip<T> strip{x, before, dy, length, width, begin, end, c, std::min(lanes<T>, channels - c)};
+        strip.fill_slopes();
+        strip.add_weight_sums(sums);
+        if (dx.wanted()) strip.put_inputs(taps, dx);
       }
     };
     sum_over_rows<T>(pool_, x.rows(), (width + 1) * channels, rows, [&](const ArrayMap<T>& total) {

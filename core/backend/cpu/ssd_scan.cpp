@@ -8,6 +8,7 @@
 #include "core/backend/cpu/cpu_backend.h"
 #include "core/backend/cpu/dispatch.h"
 #include "core/backend/cpu/pack.h"
+#include "core/backend/cpu/segments.h"
 #include "core/backend/scratch.h"
 
 namespace afterglow {
@@ -26,6 +27,16 @@ struct Sizes {
         width(in.x.columns() / in.heads),
         states(in.B.columns() / in.groups) {}
 };
+
+/// Asks for a row that will be written `tokens_ahead` tokens later. A store that misses the caches holds up all behind
+/// it, and the rows of a head lie too far apart for the processor to foresee the next.
+constexpr std::int64_t tokens_ahead = 8;
+template <class T>
+void prefetch_for_writing(const T* row, std::int64_t count) {
+  constexpr int writing = 1;
+  for (std::int64_t i = 0; i < count; i += lanes<T>) __builtin_prefetch(row + i, writing);
+  __builtin_prefetch(row + count - 1, writing);
+}
 
 /// One head of one sequence.
 template <class T>
@@ -56,9 +67,14 @@ struct Head {
   }
   std::int64_t state_size() const { return states * padded; }
   T step(std::int64_t t) const { return dt ? dt[t * dt_stride] : T{1}; }
-  double decay(std::int64_t t) const {
-    return std::exp(log_decay ? static_cast<double>(log_decay[t * log_decay_stride])
-                              : -rate * static_cast<double>(step(t)));
+  /// decays[t] = a_t for every token, in float64.
+  void fill_decays(double* decays) const {
+    for (std::int64_t t = 0; t < tokens; ++t) {
+      decays[t] =
+          log_decay ? static_cast<double>(log_decay[t * log_decay_stride]) : -rate * static_cast<double>(step(t));
+    }
+    Eigen::Map<Eigen::ArrayXd, Eigen::Aligned64> all(decays, tokens);
+    all = all.exp();
   }
   /// With what weight token t enters once more, behind its own answer.
   T late_step(std::int64_t t) const { return lag && t + 1 < tokens ? lag[(t + 1) * lag_stride] : T{0}; }
@@ -70,11 +86,13 @@ struct Head {
   }
 };
 
+/// Decays of the head that a thread works on.
+struct Decays {};
+
 /// next = decay before + B input^T, and out = next C when wanted; then B late^T is added to next. next and before may
 /// be the same memory.
 template <class T>
-void advance(const Head<T>& head, std::int64_t t, const T* input, const T* before, T* next, T* out) {
-  const T decay = static_cast<T>(head.decay(t));
+void advance(const Head<T>& head, std::int64_t t, T decay, const T* input, const T* before, T* next, T* out) {
   const T* B = head.B + t * head.B_stride;
   const T* C = head.C + t * head.C_stride;
   for (std::int64_t block = 0; block < head.padded; block += lanes<T>) {
@@ -100,12 +118,15 @@ void scan_head(const Head<T>& head, T* y, std::int64_t y_stride, T* state, bool 
   T* h = thread_scratch<T, Forward>(size + 3 * head.padded);
   T *input = h + size, *out = input + 2 * head.padded;
   std::fill_n(h, size + 2 * head.padded, T{0});
+  double* decays = thread_scratch<double, Decays>(head.tokens);
+  head.fill_decays(decays);
   for (std::int64_t p = 0; resume && p < head.width; ++p) {
     for (std::int64_t n = 0; n < head.states; ++n) h[n * head.padded + p] = state[p * head.states + n];
   }
   for (std::int64_t t = 0; t < head.tokens; ++t) {
     head.load_input(t, input);
-    advance(head, t, input, h, h, out);
+    advance(head, t, static_cast<T>(decays[t]), input, h, h, out);
+    if (t + tokens_ahead < head.tokens) prefetch_for_writing(y + (t + tokens_ahead) * y_stride, head.width);
     const T* x = head.x + t * head.x_stride;
     for (std::int64_t p = 0; p < head.width; ++p) y[t * y_stride + p] = out[p] + head.skip * x[p];
   }
@@ -119,24 +140,28 @@ void put(T* target, T value, bool accumulate) {
   *target = accumulate ? *target + value : value;
 }
 
-/// The backward pass through one head. dB and dC go to the head's own rows in the workspace, because heads share B and
+/// The backward pass through one head. dB and dC [T,N] are the head's own in the workspace, because heads share B and
 /// C.
 template <class T>
 class HeadReverse {
  public:
-  HeadReverse(const Head<T>& head, const T* dy, std::int64_t dy_stride, T* dB, T* dC, std::int64_t row_stride)
-      : head_(head), dy_(dy), dy_stride_(dy_stride), dB_(dB), dC_(dC), row_stride_(row_stride) {
+  HeadReverse(const Head<T>& head, const T* dy, std::int64_t dy_stride, T* dB, T* dC)
+      : head_(head), dy_(dy), dy_stride_(dy_stride), dB_(dB), dC_(dC) {
     const std::int64_t size = head.state_size(), chunks = (head.tokens + checkpoint_distance - 1) / checkpoint_distance;
-    checkpoints_ = thread_scratch<T, Reverse>((chunks + checkpoint_distance + 2) * size + 5 * head.padded);
+    checkpoints_ = thread_scratch<T, Reverse>((chunks + checkpoint_distance + 2) * size + 5 * head.padded +
+                                              2 * head.states * lanes<T>);
     states_ = checkpoints_ + chunks * size;
     flow_ = states_ + (checkpoint_distance + 1) * size;
     input_ = flow_ + size;
     upstream_ = input_ + 2 * head.padded;
     dinput_ = upstream_ + head.padded;
+    sums_ = dinput_ + 2 * head.padded;
     std::fill_n(flow_, size + 5 * head.padded, T{0});
+    decays_ = thread_scratch<double, Decays>(head.tokens);
+    head.fill_decays(decays_);
   }
 
-  /// Calls put_token(t, d input, d late input behind it, d a_t) from the last token to the first.
+  /// Calls put_token(t, a_t, d input, d late input behind it, d a_t) from the last token to the first.
   template <class PutToken>
   void run(const PutToken& put_token) {
     const std::int64_t size = head_.state_size();
@@ -147,68 +172,87 @@ class HeadReverse {
       T* running = t % checkpoint_distance == 0 ? from : states_;
       T* next = (t + 1) % checkpoint_distance == 0 ? from + size : states_;
       head_.load_input(t, input_);
-      advance<T>(head_, t, input_, running, next, nullptr);
+      advance<T>(head_, t, decay(t), input_, running, next, nullptr);
     }
     for (std::int64_t end = head_.tokens; end > 0;) {
       const std::int64_t begin = (end - 1) / checkpoint_distance * checkpoint_distance;
       std::copy_n(checkpoints_ + begin / checkpoint_distance * size, size, states_);
       for (std::int64_t t = begin; t < end; ++t) {
         head_.load_input(t, input_);
-        advance<T>(head_, t, input_, states_ + (t - begin) * size, states_ + (t - begin + 1) * size, nullptr);
+        advance<T>(head_, t, decay(t), input_, states_ + (t - begin) * size, states_ + (t - begin + 1) * size, nullptr);
       }
       for (std::int64_t t = end - 1; t >= begin; --t) {
         const T* before = states_ + (t - begin) * size;
-        put_token(t, dinput_, reverse_token(t, before, before + size));
+        put_token(t, decays_[t], dinput_, reverse_token(t, before, before + size));
       }
       end = begin;
     }
   }
 
  private:
+  T decay(std::int64_t t) const { return static_cast<T>(decays_[t]); }
+
   /// Takes the gradient of the state from behind token t to before it; returns d loss / d a_t. What enters late feels
   /// only the flow from behind; the answer has not seen it.
   T reverse_token(std::int64_t t, const T* before, const T* after) {
-    const T decay_of_next = t + 1 < head_.tokens ? static_cast<T>(head_.decay(t + 1)) : T{0};
-    const T* B = head_.B + t * head_.B_stride;
-    const T* C = head_.C + t * head_.C_stride;
     head_.load_input(t, input_);
     std::copy_n(dy_ + t * dy_stride_, head_.width, upstream_);
-    std::fill_n(dinput_, 2 * head_.padded, T{0});
-    const T decay = static_cast<T>(head_.decay(t));
     Pack<T> ddecay = Pack<T>::Zero();
+    for (std::int64_t block = 0; block < head_.padded; block += lanes<T>)
+      ddecay +=
+          head_.lag ? reverse_block<true>(t, block, before, after) : reverse_block<false>(t, block, before, after);
     for (std::int64_t n = 0; n < head_.states; ++n) {
-      Pack<T> dB = Pack<T>::Zero(), dC = Pack<T>::Zero();
-      for (std::int64_t block = 0; block < head_.padded; block += lanes<T>) {
-        const std::int64_t at = n * head_.padded + block;
-        const Pack<T> dy = pack(upstream_ + block);
-        const Pack<T> from_behind = decay_of_next * pack(flow_ + at), dh = from_behind + C[n] * dy;
-        pack(flow_ + at) = dh;
-        dB += dh * pack(input_ + block);
-        ddecay += dh * pack(before + at);
-        pack(dinput_ + block) += B[n] * dh;
-        if (head_.lag) {
-          dC += dy * (decay * pack(before + at) + B[n] * pack(input_ + block));
-          dB += from_behind * pack(input_ + head_.padded + block);
-          pack(dinput_ + head_.padded + block) += B[n] * from_behind;
-        } else {
-          dC += dy * pack(after + at);
-        }
-      }
-      dB_[t * row_stride_ + n] = sum_of<T>(dB);
-      dC_[t * row_stride_ + n] = sum_of<T>(dC);
+      dB_[t * head_.states + n] = sum_of<T>(pack(sums_ + 2 * n * lanes<T>));
+      dC_[t * head_.states + n] = sum_of<T>(pack(sums_ + (2 * n + 1) * lanes<T>));
     }
     return sum_of<T>(ddecay);
+  }
+
+  /// The columns [block, block + lanes) of the state: what they give to d input stays in registers, what they give to
+  /// dB and dC is added to the packs of `sums_`. Returns their share of d a_t.
+  template <bool late>
+  Pack<T> reverse_block(std::int64_t t, std::int64_t block, const T* before, const T* after) {
+    const T decay_of_next = t + 1 < head_.tokens ? decay(t + 1) : T{0}, decay_of_this = decay(t);
+    const T* B = head_.B + t * head_.B_stride;
+    const T* C = head_.C + t * head_.C_stride;
+    const Pack<T> dy = pack(upstream_ + block), u = pack(input_ + block), u_late = pack(input_ + head_.padded + block);
+    Pack<T> dinput = Pack<T>::Zero(), dinput_late = Pack<T>::Zero(), ddecay = Pack<T>::Zero();
+    for (std::int64_t n = 0; n < head_.states; ++n) {
+      const std::int64_t at = n * head_.padded + block;
+      const Pack<T> from_behind = decay_of_next * pack(flow_ + at), dh = from_behind + C[n] * dy;
+      pack(flow_ + at) = dh;
+      Pack<T> dB = dh * u, dC;
+      ddecay += dh * pack(before + at);
+      dinput += B[n] * dh;
+      if constexpr (late) {
+        dC = dy * (decay_of_this * pack(before + at) + B[n] * u);
+        dB += from_behind * u_late;
+        dinput_late += B[n] * from_behind;
+      } else {
+        dC = dy * pack(after + at);
+      }
+      T* sums = sums_ + 2 * n * lanes<T>;
+      if (block > 0) {
+        dB += pack(sums);
+        dC += pack(sums + lanes<T>);
+      }
+      pack(sums) = dB;
+      pack(sums + lanes<T>) = dC;
+    }
+    pack(dinput_ + block) = dinput;
+    pack(dinput_ + head_.padded + block) = dinput_late;
+    return ddecay;
   }
 
   const Head<T>& head_;
   const T* dy_;
   std::int64_t dy_stride_;
   T *dB_, *dC_;
-  std::int64_t row_stride_;
-  T *checkpoints_, *states_, *flow_, *input_, *upstream_, *dinput_;
+  T *checkpoints_, *states_, *flow_, *input_, *upstream_, *dinput_, *sums_;
+  double* decays_;
 };
 
-/// Partial gradients that several heads or sequences share: dC, dB [B,T,H,N], dA_log, dD [B,H].
+/// Partial gradients that several heads or sequences share: dC, dB [B,H,T,N], dA_log, dD [B,H].
 template <class T>
 struct Partials {
   T *dC, *dB, *dA_log, *dD;
@@ -225,25 +269,22 @@ void reverse_head(const ScanInputs& in, const Sizes& s, std::int64_t batch, std:
   const Head<T> head(in, s, batch, index);
   const std::int64_t row = batch * s.tokens, y_stride = s.heads * s.width;
   const T* dy_head = dy.as<T>() + row * y_stride + index * s.width;
-  const std::int64_t shared = (row * s.heads + index) * s.states;
-  HeadReverse<T> reverse(head, dy_head, y_stride, partial.dB + shared, partial.dC + shared, s.heads * s.states);
+  const std::int64_t own = (batch * s.heads + index) * s.tokens * s.states;
+  HeadReverse<T> reverse(head, dy_head, y_stride, partial.dB + own, partial.dC + own);
   double dA_log = 0.0, dD = 0.0;
-  reverse.run([&](std::int64_t t, const T* dinput, T ddecay) {
+  reverse.run([&](std::int64_t t, double decay, const T* dinput, T ddecay) {
     const T* x = head.x + t * head.x_stride;
     const T* dy_row = dy_head + t * y_stride;
     const T* dlate_input = dinput + head.padded;
     const T step = head.step(t), late = head.late_step(t);
-    T dstep = 0, dlate = 0, dskip = 0;
-    for (std::int64_t p = 0; p < s.width; ++p) {
-      dstep += x[p] * dinput[p];
-      dlate += x[p] * dlate_input[p];
-      dskip += x[p] * dy_row[p];
-    }
-    const double dlog_decay = head.decay(t) * static_cast<double>(ddecay);
+    const auto with_x = [&](const T* other) { return (constant_row(x, s.width) * constant_row(other, s.width)).sum(); };
+    const T dstep = with_x(dinput), dlate = head.lag ? with_x(dlate_input) : T{0}, dskip = with_x(dy_row);
+    const double dlog_decay = decay * static_cast<double>(ddecay);
     dA_log -= dlog_decay * head.rate * static_cast<double>(step);
     dD += static_cast<double>(dskip);
     if (out.x.wanted()) {
       T* dx = out.x.tensor.as<T>() + (row + t) * out.x.tensor.row_stride + index * s.width;
+      if (t >= tokens_ahead) prefetch_for_writing(dx - tokens_ahead * out.x.tensor.row_stride, s.width);
       for (std::int64_t p = 0; p < s.width; ++p)
         put(dx + p, step * dinput[p] + late * dlate_input[p] + head.skip * dy_row[p], out.x.accumulate);
     }
@@ -268,11 +309,12 @@ void sum_heads(const T* partial, const Sizes& s, ThreadPool& pool, const Grad& o
   pool.for_ranges(s.batch * s.tokens, row_grain(s.heads * s.states), [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t i = begin * s.groups; i < end * s.groups; ++i) {
       const std::int64_t row = i / s.groups, group = i % s.groups;
-      const T* first = partial + (row * s.heads + group * heads_per_group) * s.states;
+      const std::int64_t batch = row / s.tokens, next_head = s.tokens * s.states;
+      const T* first = partial + (batch * s.heads + group * heads_per_group) * next_head + row % s.tokens * s.states;
       T* target = out.tensor.as<T>() + row * out.tensor.row_stride + group * s.states;
       for (std::int64_t n = 0; n < s.states; ++n) {
         T sum = 0;
-        for (std::int64_t head = 0; head < heads_per_group; ++head) sum += first[head * s.states + n];
+        for (std::int64_t head = 0; head < heads_per_group; ++head) sum += first[head * next_head + n];
         put(target + n, sum, out.accumulate);
       }
     }
