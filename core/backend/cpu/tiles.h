@@ -2,6 +2,7 @@
 // left factor one number at a time, so that it may be transposed. Every sum runs along the inner dimension in order and
 // in pieces of `depth`; which rows and columns are computed together changes no bit.
 #pragma once
+#include <Eigen/Core>
 #include <algorithm>
 #include <array>
 #include <cstdint>
@@ -11,16 +12,13 @@
 
 namespace afterglow::tiles {
 
-// As many sums as there are registers beside one row of a panel and one number of the left factor.
-#if defined(__AVX512F__)
-inline constexpr int register_bytes = 64, most_rows = 14;
-#elif defined(__AVX__)
-inline constexpr int register_bytes = 32, most_rows = 6;
-#else
-inline constexpr int register_bytes = 16, most_rows = 6;
-#endif
-inline constexpr std::int64_t depth =
-    256;  // terms of a sum before it is added to the result: a panel of them fits in L1
+// What Eigen aligns to is a register of the widest kind that the compiler may use.
+inline constexpr int register_bytes = EIGEN_MAX_STATIC_ALIGN_BYTES;
+// As many sums as there are registers beside one row of a panel and one number of the left factor: of 32 with AVX-512,
+// of 16 without.
+inline constexpr int most_rows = register_bytes == 64 ? 14 : 6;
+// Terms of a sum before it is added to the result: a panel of them fits in the nearest cache.
+inline constexpr std::int64_t depth = 256;
 
 template <class T>
 inline constexpr std::int64_t wide = register_bytes / sizeof(T);  // numbers in a register

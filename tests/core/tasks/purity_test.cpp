@@ -59,8 +59,8 @@ TEST_P(EveryTask, SaysHowManyAnswersAnExampleHasAtMost) {
     const Example example = task->example(7, index);
     most = std::max(most, static_cast<int>(std::ranges::count_if(example.targets, [](int t) { return t >= 0; })));
   }
-  if (most == task->length() - 1) ++most;  // of a text, the last token of which is followed by none
-  EXPECT_EQ(most, task->most_answers());
+  EXPECT_LE(most, task->most_answers());
+  if (task->most_answers() < task->length()) EXPECT_EQ(most, task->most_answers());
 }
 
 TEST_P(EveryTask, HasItsGoldenHash) {
