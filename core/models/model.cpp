@@ -252,7 +252,7 @@ CrossEntropy Model::forward_loss(Tape& tape, const Tensor& tokens, const Tensor&
     stream = {gather_rows(tape, stream.x, stream.answer, rows), {}};
   }
   stream = run_layers(tape, stream, mask, mixing_, branches_.size());
-  if (has_wide_head(rows.targets.elements(), vocab_)) {
+  if (has_wide_head(tokens.elements(), vocab_)) {
     const Tape::Scope scope(tape, "head");
     return head_cross_entropy(tape, last_state(tape, stream), tape.parameter(*head_), rows.targets);
   }

@@ -73,8 +73,8 @@ struct CrossEntropy {
 };
 /// logits [B,T,V]; targets i32 [B,T], -1 where nothing is asked.
 CrossEntropy cross_entropy(Tape& tape, const Var& logits, const Tensor& targets);
-/// Whether the logits of so many rows should never exist at once: more than 2^24 of them, over a vocabulary of at least
-/// 1024. All others keep the bits of `cross_entropy`.
+/// Whether a batch of so many rows, answered or not, takes `head_cross_entropy`: its logits would be more than 2^24,
+/// over a vocabulary of at least 1024. All others take `cross_entropy`.
 constexpr bool has_wide_head(std::int64_t rows, std::int64_t vocabulary) {
   return vocabulary >= 1024 && rows * vocabulary > (std::int64_t{1} << 24);
 }
