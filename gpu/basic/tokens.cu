@@ -188,9 +188,9 @@ __global__ void __launch_bounds__(threads)
   }
 }
 
-// One block; a thread a row, so that a warp's votes say where each goes.
 constexpr unsigned answering_threads = 1024;
 
+// One block; a thread a row, so that a warp's votes say where each goes.
 __global__ void __launch_bounds__(answering_threads)
     answered_rows_kernel(const int* targets, unsigned rows, int* places, int* own, unsigned room, int* ranks) {
   await_previous();
