@@ -19,9 +19,9 @@ struct TrajectoryModes {
 
 /// Nothing to draw while fewer than two rows have been recorded (`steps` shorter than 2, all else empty).
 struct TrajectoryView {
-  std::int64_t step = 0;            ///< training step of the last row
-  std::string summary;              ///< what a row is: "mean last hidden state of a batch", "pooled summary of a batch"
-  int width = 0;                    ///< d, numbers in a row
+  std::int64_t step = 0;  ///< training step of the last row
+  std::string summary;    ///< what a row is: "mean last state of a batch's answers", "pooled summary of a batch"
+  int width = 0;          ///< d, numbers in a row
   std::vector<std::int64_t> steps;  ///< T recorded training steps, ascending, at most 256
   TrajectoryModes empirical;        ///< strategy A
   TrajectoryModes kernel;           ///< strategy B

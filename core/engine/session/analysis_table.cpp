@@ -104,7 +104,7 @@ class TraceAnalysis final : public PathAnalysis {
     trace_ = of_->observer->trace(of_->traced_part, of_->probe->now().scale_kept_behind);
     token_weights_ = of_->observer->token_weights(of_->traced_part);
     const bool has_memory = of_->run->trainer().model().memory() != nullptr;
-    take(of_->run->trajectory().view(has_memory ? "pooled summary of a batch" : "mean last hidden state of a batch",
+    take(of_->run->trajectory().view(has_memory ? "pooled summary of a batch" : "mean last state of a batch's answers",
                                      of_->step()),
          of_->observer->memory());
   }
