@@ -60,7 +60,9 @@ TEST_P(EveryTask, SaysHowManyAnswersAnExampleHasAtMost) {
     most = std::max(most, static_cast<int>(std::ranges::count_if(example.targets, [](int t) { return t >= 0; })));
   }
   EXPECT_LE(most, task->most_answers());
-  if (task->most_answers() < task->length()) EXPECT_EQ(most, task->most_answers());
+  if (task->most_answers() < task->length()) {
+    EXPECT_EQ(most, task->most_answers());
+  }
 }
 
 TEST_P(EveryTask, HasItsGoldenHash) {
