@@ -1,9 +1,12 @@
 // What the forward and the backward pass through the SKA core share: sizes, tiles of tokens and products of small
 // matrices in shared memory.
 //
-// A matrix in shared memory is zero-padded to 16 W x 16 W: W is 2 for sizes up to 32, 4 up to 64. Products run on the
-// tensor cores by the fragments of tiles.cuh: `exact` ones split their operands and are as accurate as float32.
+// A matrix in shared memory is zero-padded to 16 W x 16 W: W is 1 for sizes up to 16, 2 up to 32, 4 up to 64. Products
+// run on the tensor cores by the fragments of tiles.cuh: `exact` ones split their operands and are as accurate as
+// float32.
 #pragma once
+#include <type_traits>
+
 #include "core/backend/backend.h"
 #include "gpu/device/device.cuh"
 #include "gpu/device/fragments.cuh"
@@ -70,16 +73,25 @@ inline RidgePointers ridge_pointers(const RidgeConfig& config, const RidgeInputs
 }
 
 constexpr float smallest_scale = 1e-6f;  // m is at least this
-constexpr int ridge_threads = 256;       // of every block that multiplies
-constexpr int ridge_warps = ridge_threads / 32;
+
+/// Of every block that multiplies. Two warps suffice for the smallest matrices, and many such blocks fit side by side.
+template <int W>
+constexpr int ridge_threads = W == 1 ? 64 : 256;
+template <int W>
+constexpr int ridge_warps = ridge_threads<W> / 32;
+/// A kernel's blocks that share a multiprocessor, at least: `large` of those of 256 threads.
+template <int W>
+constexpr int ridge_blocks(int large) {
+  return W == 1 ? 8 : large;
+}
 
 /// Where the numbers of a padded matrix lie: rows are turned by fours, so that a warp reads eight rows of four numbers
-/// as well as four rows of eight without conflicts.
+/// as well as four rows of eight without conflicts. Of the smallest matrices two rows share the banks anyway.
 template <int W>
 struct Grid {
   static constexpr int width = 16 * W;
   static constexpr int size = width * width;
-  __device__ static int turn(int row) { return (row & 3) << 3 | (row & 4); }
+  __device__ static int turn(int row) { return (W == 1 ? (row & 2) << 2 : (row & 3) << 3) | (row & 4); }
   __device__ static int place(int row, int column) { return row * width + (column ^ turn(row)); }
   /// Of row `block` + row, for a multiple of eight: what is the same for many blocks is computed once.
   __device__ static int place(int block, int row, int column) { return (block + row) * width + (column ^ turn(row)); }
@@ -88,14 +100,16 @@ struct Grid {
 __device__ inline int ridge_warp() { return static_cast<int>(threadIdx.x) / 32; }
 __device__ inline int ridge_lane() { return static_cast<int>(threadIdx.x) % 32; }
 
-/// A result: each warp holds half of the rows and a part of the columns, each thread pairs of neighbours.
+/// A result: each warp holds half of the rows (with the smallest matrices all) and a part of the columns, each thread
+/// pairs of neighbours.
 template <int W>
 struct Product {
-  static constexpr int row_tiles = W / 2, column_tiles = 4 * W / ridge_warps;
+  static constexpr int down = W == 1 ? 1 : 2, across = ridge_warps<W> / down;  // warps
+  static constexpr int row_tiles = W / down, column_tiles = 2 * W / across;
   float v[row_tiles][column_tiles][4];
 
-  __device__ static int first_row() { return ridge_warp() / (ridge_warps / 2) * 16 * row_tiles; }
-  __device__ static int first_column() { return ridge_warp() % (ridge_warps / 2) * 8 * column_tiles; }
+  __device__ static int first_row() { return ridge_warp() / across * 16 * row_tiles; }
+  __device__ static int first_column() { return ridge_warp() % across * 8 * column_tiles; }
   __device__ void clear() {
 #pragma unroll
     for (int i = 0; i < row_tiles; ++i)
@@ -276,7 +290,7 @@ __device__ void load_rows(float* to, int columns, const From& from, int first = 
   const bool fours = columns % 4 == 0;
   const int step = fours ? 4 : 1;
 #pragma unroll 1
-  for (int i = static_cast<int>(threadIdx.x) * step; i < width * width; i += ridge_threads * step) {
+  for (int i = static_cast<int>(threadIdx.x) * step; i < width * width; i += ridge_threads<W> * step) {
     const int row = i / width, column = i % width;
     const float* source = from(row);
     const bool inside = source != nullptr && column < columns;
@@ -304,7 +318,7 @@ __device__ void each_row(const float* from, int columns, const Body& body) {
   const bool fours = columns % 4 == 0;
   const int step = fours ? 4 : 1;
 #pragma unroll 1
-  for (int i = static_cast<int>(threadIdx.x) * step; i < width * width; i += ridge_threads * step) {
+  for (int i = static_cast<int>(threadIdx.x) * step; i < width * width; i += ridge_threads<W> * step) {
     const int row = i / width, column = i % width;
     const float* place = from + Grid<W>::place(row, column);
     if (column >= columns) continue;
@@ -326,7 +340,7 @@ __device__ void store_matrix(float* to, const float* from, int rows, int columns
 
 template <int W>
 __device__ void clear_matrix(float* to) {
-  for (int i = static_cast<int>(threadIdx.x) * 4; i < Grid<W>::size; i += ridge_threads * 4) {
+  for (int i = static_cast<int>(threadIdx.x) * 4; i < Grid<W>::size; i += ridge_threads<W> * 4) {
     *reinterpret_cast<float4*>(to + i) = make_float4(0, 0, 0, 0);
   }
 }
@@ -355,7 +369,7 @@ __device__ void load_keys(float* to, const RidgeShape& s, const RidgePointers& i
   load_rows<W>(
       to, s.rank, [&](int row) { return first + row < end ? key_at(s, in, pair, first + row) : nullptr; }, 1);
   const float* before = key_at(s, in, pair, first - 1);
-  for (int i = static_cast<int>(threadIdx.x); i < Grid<W>::width; i += ridge_threads) {
+  for (int i = static_cast<int>(threadIdx.x); i < Grid<W>::width; i += ridge_threads<W>) {
     to[Grid<W>::place(0, i)] = before != nullptr && i < s.rank ? before[i] : 0.0f;
   }
 }
@@ -393,14 +407,13 @@ void launch_owners(Four* four, One* one, cudaStream_t stream, const RidgeShape& 
   launch(fours ? four : one, grid, owner_threads, 0, stream, s, arguments...);
 }
 
-/// Widths up to 32 take the small tile, others the large one.
-template <class Small, class Large>
-void with_grid(const RidgeShape& s, const Small& small, const Large& large) {
-  if (s.rank <= 32 && s.width <= 32) {
-    small();
-  } else {
-    large();
-  }
+/// Calls body with the least W whose matrices hold ranks and widths, as a type.
+template <class Body>
+void with_grid(const RidgeShape& s, const Body& body) {
+  const int size = s.rank > s.width ? s.rank : s.width;
+  if (size <= 16) return body(std::integral_constant<int, 1>{});
+  if (size <= 32) return body(std::integral_constant<int, 2>{});
+  body(std::integral_constant<int, 4>{});
 }
 
 }  // namespace afterglow::device

@@ -172,7 +172,7 @@ struct GroupReverse {
 };
 
 template <int W, bool exact>
-__global__ void __launch_bounds__(ridge_threads, 3)
+__global__ void __launch_bounds__(ridge_threads<W>, ridge_blocks<W>(3))
     group_backward_kernel(RidgeShape s, RidgePointers in, const float* dy, RidgeWorkspace work, RidgeSinks out,
                           unsigned* ticket) {
   await_previous();
@@ -246,12 +246,12 @@ constexpr int token_bytes = (3 * Grid<W>::size + 2 * Grid<W>::width) * 4;
 // A tile of tokens of one piece: dz_t = 2 dG z_t + dM^T z_{t+1} + dM z_{t-1} + dC^T v_t, dv_t = dC z_t. A transition
 // belongs to the piece of its later token, so the last token of a piece takes dM from the next piece.
 template <int W, bool exact>
-__global__ void __launch_bounds__(ridge_threads, 3)
+__global__ void __launch_bounds__(ridge_threads<W>, ridge_blocks<W>(3))
     token_kernel(RidgeShape s, RidgePointers in, RidgeWorkspace work, RidgeSinks out) {
   await_previous();
   constexpr int width = Grid<W>::width, size = Grid<W>::size;
   extern __shared__ float4 memory[];
-  constexpr int shares = ridge_threads / width;
+  constexpr int shares = ridge_threads<W> / width;
   __shared__ float extra[width], along[width], share[shares][width];
   float* keys = reinterpret_cast<float*>(memory);  // positions first - 1 .. first + width
   float *values = keys + size + 2 * width, *matrix = values + size;
@@ -266,7 +266,7 @@ __global__ void __launch_bounds__(ridge_threads, 3)
   load_positions<W>(values, s, in.v, s.width, pair, first, first + count);
   const bool piece_ends = first + count == piece_end;
   const float* after = key_at(s, in, pair, first + count);
-  for (int i = static_cast<int>(threadIdx.x); i < width; i += ridge_threads) {
+  for (int i = static_cast<int>(threadIdx.x); i < width; i += ridge_threads<W>) {
     along[i] = after != nullptr && i < s.rank ? after[i] : 0.0f;
   }
   settle();
@@ -292,12 +292,15 @@ __global__ void __launch_bounds__(ridge_threads, 3)
   accumulate<exact>(dz, ByRows{keys}, ByRows{matrix}, depth);
   __syncthreads();
   load_matrix<W>(matrix, work.C + entry * s.tall(), s.width, s.rank);
-  if (threadIdx.x < width) {
+  if (threadIdx.x < (width < 32 ? 32 : width)) {
     const int row = static_cast<int>(threadIdx.x);
-    along[row] = scale_gradient(s, in, work, base, first + row, first, first + count);
-    float total = 0;
-    for (int i = 0; i < shares; ++i) total += share[i][row];
-    extra[row] = total;
+    const float sent = scale_gradient(s, in, work, base, first + row, first, first + count);
+    if (row < width) {
+      along[row] = sent;
+      float total = 0;
+      for (int i = 0; i < shares; ++i) total += share[i][row];
+      extra[row] = total;
+    }
   }
   settle();
   Product<W> dv;
@@ -335,7 +338,7 @@ void launch_backward(cudaStream_t stream, const RidgeShape& s, const RidgePointe
   } else {
     const auto group = group_backward_kernel<W, exact>;
     allow_shared_memory(reinterpret_cast<const void*>(group), backward_bytes<W>, "ridge_readout_backward");
-    launch(group, dim3(static_cast<unsigned>(s.groups), pairs), ridge_threads, backward_bytes<W>, stream, s, in, dy,
+    launch(group, dim3(static_cast<unsigned>(s.groups), pairs), ridge_threads<W>, backward_bytes<W>, stream, s, in, dy,
            work, out, ticket);
   }
   if (!out.z.wanted() && !out.v.wanted()) return;
@@ -350,11 +353,11 @@ void launch_backward(cudaStream_t stream, const RidgeShape& s, const RidgePointe
   const dim3 grid(static_cast<unsigned>(s.groups) * blocks_for(s.piece, Grid<W>::width), pairs);
   if (out.v.wanted() && out.v.rows.data == out.z.rows.data) {
     // Values that are keys too: dv is written first and dz is added.
-    launch(tokens, grid, ridge_threads, token_bytes<W>, stream, s, in, work, RidgeSinks{{}, {}, out.v, {}, {}});
-    launch(tokens, grid, ridge_threads, token_bytes<W>, stream, s, in, work, RidgeSinks{out.z, {}, {}, {}, {}});
+    launch(tokens, grid, ridge_threads<W>, token_bytes<W>, stream, s, in, work, RidgeSinks{{}, {}, out.v, {}, {}});
+    launch(tokens, grid, ridge_threads<W>, token_bytes<W>, stream, s, in, work, RidgeSinks{out.z, {}, {}, {}, {}});
     return;
   }
-  launch(tokens, grid, ridge_threads, token_bytes<W>, stream, s, in, work, out);
+  launch(tokens, grid, ridge_threads<W>, token_bytes<W>, stream, s, in, work, out);
 }
 
 }  // namespace
@@ -380,9 +383,9 @@ void CudaBackend::ridge_readout_backward(const RidgeConfig& config, const RidgeI
   work.gamma_raw = work.eta + padded_elements(entries);
   const RidgeSinks sinks{sink_of(out.z), sink_of(out.q), sink_of(out.v), sink_of(out.eta), sink_of(out.gamma_raw)};
   const auto run = [&](auto exact) {
-    with_grid(
-        s, [&] { launch_backward<2, exact()>(stream(), s, pointers, dy.as<float>(), work, sinks, tickets_); },
-        [&] { launch_backward<4, exact()>(stream(), s, pointers, dy.as<float>(), work, sinks, tickets_); });
+    with_grid(s, [&](auto W) {
+      launch_backward<W(), exact()>(stream(), s, pointers, dy.as<float>(), work, sinks, tickets_);
+    });
   };
   if (precision_ == Precision::fp32) {
     run(std::true_type{});

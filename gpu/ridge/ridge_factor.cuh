@@ -205,7 +205,7 @@ __device__ bool factorise(const float* G, float added, int rank, float* L, float
   load_matrix<W>(L, G, rank, rank);
   clear_matrix<W>(inverse);
   settle();
-  return factorise_loaded<W, ridge_warps>(added, rank, L, inverse);
+  return factorise_loaded<W, ridge_warps<W>>(added, rank, L, inverse);
 }
 
 constexpr int max_tries = 60;  // to factorise, with more and more on the diagonal
@@ -216,7 +216,7 @@ template <int W>
 __device__ int whiten(const float* G, float ridge, int rank, float* L, float* inverse, float* stored) {
   int tries = 0;
   while (tries < max_tries && !factorise<W>(G, added_to_diagonal(ridge, tries), rank, L, inverse)) ++tries;
-  for (int i = static_cast<int>(threadIdx.x); i < rank * rank; i += ridge_threads) {
+  for (int i = static_cast<int>(threadIdx.x); i < rank * rank; i += ridge_threads<W>) {
     const int row = i / rank, column = i % rank;
     stored[i] = row >= column ? L[Grid<W>::place(row, column)] : 0.0f;
   }
@@ -225,13 +225,16 @@ __device__ int whiten(const float* G, float ridge, int rank, float* L, float* in
 }
 
 /// |A v| after some normalised steps v <- A^T A v from ones / sqrt(r).
-template <int W, int block = ridge_threads>
+template <int W, int block = ridge_threads<W>>
 __device__ float max_singular_value(const float* A, int rank, int iterations) {
   constexpr int width = Grid<W>::width, lanes = block / width;
   __shared__ __align__(16) float v[width];
   __shared__ float u[width], parts[lanes][width];
   const int row = static_cast<int>(threadIdx.x) / lanes, lane = static_cast<int>(threadIdx.x) % lanes;
   const int column = static_cast<int>(threadIdx.x) % width, part = static_cast<int>(threadIdx.x) / width;
+  constexpr int each = (width + 31) / 32;  // numbers of a vector for each lane of a warp
+  const int own = ridge_lane();
+  const bool counts = own < width;
   if (threadIdx.x < width) v[threadIdx.x] = static_cast<int>(threadIdx.x) < rank ? rsqrtf(static_cast<float>(rank)) : 0;
   __syncthreads();
   for (int i = 0;; ++i) {
@@ -255,25 +258,26 @@ __device__ float max_singular_value(const float* A, int rank, int iterations) {
     }
     parts[part][column] = (sums[0] + sums[1]) + (sums[2] + sums[3]);
     __syncthreads();
-    float next[width / 32], square = 0;
+    float next[each], square = 0;
 #pragma unroll
-    for (int j = 0; j < width / 32; ++j) {
+    for (int j = 0; j < each; ++j) {
       next[j] = 0;
+      if (!counts) continue;
 #pragma unroll
-      for (int k = 0; k < lanes; ++k) next[j] += parts[k][threadIdx.x % 32 + 32 * j];
+      for (int k = 0; k < lanes; ++k) next[j] += parts[k][own + 32 * j];
       square += next[j] * next[j];
     }
     square = warp_sum(square);
     const float inverse = square > 0 ? 1.0f / sqrtf(square) : 0.0f;
-    if (threadIdx.x < 32) {
+    if (threadIdx.x < 32 && counts) {
 #pragma unroll
-      for (int j = 0; j < width / 32; ++j) v[threadIdx.x + 32 * j] = next[j] * inverse;
+      for (int j = 0; j < each; ++j) v[own + 32 * j] = next[j] * inverse;
     }
     __syncthreads();
   }
   float square = 0;
 #pragma unroll
-  for (int j = 0; j < width / 32; ++j) square += u[threadIdx.x % 32 + 32 * j] * u[threadIdx.x % 32 + 32 * j];
+  for (int j = 0; j < each; ++j) square += counts ? u[own + 32 * j] * u[own + 32 * j] : 0.0f;
   return sqrtf(warp_sum(square));
 }
 

@@ -25,7 +25,7 @@ constexpr int gather_bytes = (2 * Grid<W>::size + Grid<W>::width) * 4;
 /// The largest key of the tile in `keys` (whose row 0 is the position before `first`).
 template <int W>
 __device__ void see_keys(LargestKey& largest, const float* keys, int first, int end) {
-  constexpr int width = Grid<W>::width, lanes = ridge_threads / width;
+  constexpr int width = Grid<W>::width, lanes = ridge_threads<W> / width;
   __shared__ float norms[width];
   const int row = static_cast<int>(threadIdx.x) / lanes, lane = static_cast<int>(threadIdx.x) % lanes;
   float sum = 0;
@@ -113,7 +113,7 @@ __device__ LargestKey gather_tiles(const RidgeShape& s, const RidgePointers& in,
 
 // Raw sums of every piece, stored where the group that they first contribute to has its statistics.
 template <int W, bool one_tile>
-__global__ void __launch_bounds__(ridge_threads, one_tile ? 3 : 2)
+__global__ void __launch_bounds__(ridge_threads<W>, ridge_blocks<W>(one_tile ? 3 : 2))
     gather_kernel(RidgeShape s, RidgePointers in, PieceKeys found) {
   await_previous();
   extern __shared__ float4 memory[];
@@ -185,7 +185,7 @@ __device__ void gather_single(const RidgeShape& s, const RidgePointers& in, int 
 // One group: whitening, A_w, sigma, F, and the answers to its queries. With `single` the statistics are gathered here.
 // Statistics and whitening are exact, the filter and the answers where `exact` asks for it.
 template <int W, bool single, bool exact>
-__global__ void __launch_bounds__(ridge_threads, single ? 2 : 3)
+__global__ void __launch_bounds__(ridge_threads<W>, ridge_blocks<W>(single ? 2 : 3))
     group_kernel(RidgeShape s, RidgePointers in, float* y) {
   await_previous();
   constexpr int width = Grid<W>::width, size = Grid<W>::size;
@@ -244,7 +244,7 @@ void launch_groups(cudaStream_t stream, const RidgeShape& s, const RidgePointers
   const dim3 grid(static_cast<unsigned>(s.groups), static_cast<unsigned>(s.batch * s.heads));
   const auto kernel = exact ? group_kernel<W, single, true> : group_kernel<W, single, false>;
   allow_shared_memory(reinterpret_cast<const void*>(kernel), group_bytes<W>, "ridge_readout");
-  launch(kernel, grid, ridge_threads, group_bytes<W>, stream, s, in, y);
+  launch(kernel, grid, ridge_threads<W>, group_bytes<W>, stream, s, in, y);
 }
 
 template <int W>
@@ -253,7 +253,7 @@ void launch_gather(cudaStream_t stream, const RidgeShape& s, const RidgePointers
   const dim3 grid(static_cast<unsigned>(s.groups), static_cast<unsigned>(s.batch * s.heads));
   const auto kernel = s.piece <= Grid<W>::width ? gather_kernel<W, true> : gather_kernel<W, false>;
   allow_shared_memory(reinterpret_cast<const void*>(kernel), gather_bytes<W>, "ridge_readout statistics");
-  launch(kernel, grid, ridge_threads, gather_bytes<W>, stream, s, in, found);
+  launch(kernel, grid, ridge_threads<W>, gather_bytes<W>, stream, s, in, found);
 }
 
 struct StatePointers {
@@ -304,23 +304,19 @@ void CudaBackend::ridge_readout(const RidgeConfig& config, const RidgeInputs& in
     const std::size_t pieces = static_cast<std::size_t>(s.batch) * s.heads * s.groups;
     float* norms = scratch(2 * pieces);
     const PieceKeys found{norms, reinterpret_cast<int*>(norms + pieces)};
-    with_grid(
-        s, [&] { launch_gather<2>(stream(), s, pointers, found); },
-        [&] { launch_gather<4>(stream(), s, pointers, found); });
+    with_grid(s, [&](auto W) { launch_gather<W()>(stream(), s, pointers, found); });
     launched("ridge_readout statistics");
     launch_owners(prefix_kernel<float4>, prefix_kernel<float>, stream(), s, pointers, found);
     launched("ridge_readout prefix sums");
   }
   const bool exact = precision_ == Precision::fp32;
-  if (single) {
-    with_grid(
-        s, [&] { launch_groups<2, true>(stream(), s, pointers, y.as<float>(), exact); },
-        [&] { launch_groups<4, true>(stream(), s, pointers, y.as<float>(), exact); });
-  } else {
-    with_grid(
-        s, [&] { launch_groups<2, false>(stream(), s, pointers, y.as<float>(), exact); },
-        [&] { launch_groups<4, false>(stream(), s, pointers, y.as<float>(), exact); });
-  }
+  with_grid(s, [&](auto W) {
+    if (single) {
+      launch_groups<W(), true>(stream(), s, pointers, y.as<float>(), exact);
+    } else {
+      launch_groups<W(), false>(stream(), s, pointers, y.as<float>(), exact);
+    }
+  });
   launched("ridge_readout");
 }
 
@@ -336,9 +332,7 @@ void CudaBackend::ridge_step(const RidgeConfig& config, const RidgeInputs& in, c
                        state.m.as<float>()});
   launched("ridge_step");
   const bool exact = precision_ == Precision::fp32;
-  with_grid(
-      s, [&] { launch_groups<2, false>(stream(), s, pointers, y.as<float>(), exact); },
-      [&] { launch_groups<4, false>(stream(), s, pointers, y.as<float>(), exact); });
+  with_grid(s, [&](auto W) { launch_groups<W(), false>(stream(), s, pointers, y.as<float>(), exact); });
   launched("ridge_step readout");
 }
 

@@ -253,6 +253,16 @@ void add_ridge_cases(std::vector<OpCase>& cases) {
   cases.push_back(ridge_case("recurrent", config_of(Mode::recurrent, 2, 0.05), {1, 37, 1, 17, 4}, 2e-4));
   RidgeConfig long_chunks = config_of(Mode::chunk, 2);
   cases.push_back(ridge_case("chunk_64", long_chunks, {1, 101, 1, 16, 63}, 1e-4));
+  // The smallest matrices of the GPU, filled, and those behind them.
+  RidgeConfig chunks_of_20 = config_of(Mode::chunk, 2);
+  chunks_of_20.norm = Norm::prefix;
+  chunks_of_20.chunk = 20;
+  for (const auto& [rank, width] : {std::pair<std::int64_t, std::int64_t>{16, 16}, {20, 24}, {15, 19}}) {
+    cases.push_back(ridge_case("prefix", config_of(Mode::prefix, 2), {2, 50, 2, rank, width}, 1e-4));
+    cases.push_back(ridge_case("masked", config_of(Mode::masked, 1), {2, 37, 2, rank, width}, 1e-4));
+    cases.push_back(ridge_case("chunk_20_prefix", chunks_of_20, {2, 50, 2, rank, width}, 1e-4));
+    cases.push_back(ridge_case("recurrent", config_of(Mode::recurrent, 2), {1, 21, 2, rank, width}, 2e-4));
+  }
   // Sizes that warp groups multiply.
   cases.push_back(ridge_case("chunk_64", long_chunks, {2, 150, 2, 56, 64}, 1e-4));
   RidgeConfig short_chunks = config_of(Mode::chunk, 3);
