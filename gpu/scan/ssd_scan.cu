@@ -7,6 +7,7 @@
 #include <cuda_pipeline.h>
 
 #include "gpu/cuda_backend.h"
+#include "gpu/device/crowding.h"
 #include "gpu/device/launch.cuh"
 #include "gpu/scan/ssd_scan.cuh"
 
@@ -146,9 +147,10 @@ __device__ int sum_over_lanes(float (&v)[count]) {
 }
 
 // Forward: the block's channels of one head, a tile of tokens after the other. The threads of a segment walk the tokens
-// before it without answering, in the order in which one walk would: the bits do not depend on where tiles begin.
-template <int lanes, bool lagged>
-__global__ void __launch_bounds__(segments* walkers)
+// before it without answering, in the order in which one walk would: the bits do not depend on where tiles begin. In a
+// thrifty block there is that one walk.
+template <int lanes, bool lagged, bool thrifty>
+__global__ void __launch_bounds__(thrifty ? walkers : segments* walkers)
     scan_kernel(ScanSizes s, ScanArrays in, float* y, float* state, bool resume) {
   await_previous();
   struct Buffer {
@@ -160,6 +162,7 @@ __global__ void __launch_bounds__(segments* walkers)
   Buffer* buffers = reinterpret_cast<Buffer*>(memory);
   __shared__ Token tokens[forward_tile];
   __shared__ float4 carry[walkers];
+  constexpr int last_part = thrifty ? 0 : segments - 1;
   const int own = static_cast<int>(threadIdx.x) % walkers, part = static_cast<int>(threadIdx.x) / walkers;
   const Walk w = walk_of<lanes>(s, static_cast<int>(blockIdx.x), walkers / lanes, own);
   const int p = own / lanes, group = w.h / s.group;
@@ -206,45 +209,54 @@ __global__ void __launch_bounds__(segments* walkers)
       h[2] = fmaf(decay, h[2], input * b.z);
       h[3] = fmaf(decay, h[3], input * b.w);
     };
-    const int first = part * segment;
-    const float4 from = carry[own];
-    h[0] = from.x;
-    h[1] = from.y;
-    h[2] = from.z;
-    h[3] = from.w;
-#pragma unroll 8
-    for (int t = 0; t < first; ++t) {
-      const Token token = tokens[t];
-      const float u = tile.xB.u[t][p];
-      const float4 b = four_of(&tile.xB.s[t][w.state]);
-      add(b, token.decay, u * token.dt);
-      if (lagged) add(b, 1.0f, u * token.late);
-    }
-    float answers[segment];
+    const auto answer = [&](int first) {
+      float answers[segment];
 #pragma unroll
-    for (int i = 0; i < segment; ++i) {
-      const Token token = tokens[first + i];
-      const float u = tile.xB.u[first + i][p];
-      const float4 b = four_of(&tile.xB.s[first + i][w.state]), c = four_of(&tile.C[first + i][w.state]);
-      add(b, token.decay, u * token.dt);
-      answers[i] = h[0] * c.x + h[1] * c.y + h[2] * c.z + h[3] * c.w;
-      if (lagged) add(b, 1.0f, u * token.late);
-    }
-    const int mine = first + sum_over_lanes<lanes>(answers);
-    constexpr int held = segment > lanes ? segment / lanes : 1, holders = lanes > segment ? lanes / segment : 1;
-    const bool writes = w.p < s.width && w.lane % holders == 0;
-#pragma unroll
-    for (int i = 0; i < held; ++i) {
-      const int t = mine + i;
-      if (writes && t < count) {
-        y[((row + begin + t) * s.heads + w.h) * s.width + w.p] = answers[i] + skip * tile.xB.u[t][p];
+      for (int i = 0; i < segment; ++i) {
+        const Token token = tokens[first + i];
+        const float u = tile.xB.u[first + i][p];
+        const float4 b = four_of(&tile.xB.s[first + i][w.state]), c = four_of(&tile.C[first + i][w.state]);
+        add(b, token.decay, u * token.dt);
+        answers[i] = h[0] * c.x + h[1] * c.y + h[2] * c.z + h[3] * c.w;
+        if (lagged) add(b, 1.0f, u * token.late);
       }
+      const int mine = first + sum_over_lanes<lanes>(answers);
+      constexpr int held = segment > lanes ? segment / lanes : 1, holders = lanes > segment ? lanes / segment : 1;
+      const bool writes = w.p < s.width && w.lane % holders == 0;
+#pragma unroll
+      for (int i = 0; i < held; ++i) {
+        const int t = mine + i;
+        if (writes && t < count) {
+          y[((row + begin + t) * s.heads + w.h) * s.width + w.p] = answers[i] + skip * tile.xB.u[t][p];
+        }
+      }
+    };
+    if constexpr (thrifty) {
+#pragma unroll 1
+      for (int first = 0; first < forward_tile; first += segment) answer(first);
+      __syncthreads();
+    } else {
+      const int first = part * segment;
+      const float4 from = carry[own];
+      h[0] = from.x;
+      h[1] = from.y;
+      h[2] = from.z;
+      h[3] = from.w;
+#pragma unroll 8
+      for (int t = 0; t < first; ++t) {
+        const Token token = tokens[t];
+        const float u = tile.xB.u[t][p];
+        const float4 b = four_of(&tile.xB.s[t][w.state]);
+        add(b, token.decay, u * token.dt);
+        if (lagged) add(b, 1.0f, u * token.late);
+      }
+      answer(first);
+      __syncthreads();
+      if (part == last_part) carry[own] = make_float4(h[0], h[1], h[2], h[3]);
     }
-    __syncthreads();
-    if (part == segments - 1) carry[own] = make_float4(h[0], h[1], h[2], h[3]);
   }
   // Behind the last token decays are one and inputs zero, so that the last segment ends with the last state.
-  if (part == segments - 1 && state != nullptr && w.p < s.width) store_state(h, kept, s.states, w.state);
+  if (part == last_part && state != nullptr && w.p < s.width) store_state(h, kept, s.states, w.state);
 }
 
 /// What the gradient keeps between its launches, in the caller's workspace.
@@ -365,24 +377,26 @@ constexpr int max_sections = 4;  // chunks of a sequence that one block can do s
 template <int lanes, int sections>
 constexpr int chunk_block = lanes >= 16 || sections > 1 ? 128 : 256;
 
-template <int lanes, bool lagged, int sections>
+/// `thrifty`: the sections take turns in the block, as where several runs share the GPU: a block then takes a quarter
+/// of what it would, and waits no longer.
+template <int lanes, bool lagged, int sections, bool thrifty>
 struct ChunkMemory {
   static constexpr int block = chunk_block<lanes, sections>, tokens = sections * chunk;
+  static constexpr int threads = thrifty ? block : sections * block, at_once = thrifty ? 1 : sections;
   static constexpr int channels = block / lanes, states = 4 * lanes, warps = block / 32;
   float x[tokens][channels], dy[tokens][channels];
   float B[tokens][states], C[tokens][states];
   Token token[tokens];
   float4 ends[sections][block], flows[sections][block];  // where walks from zero end
   float fades[sections];
-  float shared[sections][warps][chunk][2 * states];
-  float steps[sections][warps][chunk][step_kinds<lagged>];
-  float sums[32];
+  float shared[at_once][warps][chunk][2 * states];
+  float steps[at_once][warps][chunk][step_kinds<lagged>];
+  float to_A_log[sections * warps], to_D[sections * warps];
 };
 
-template <int lanes, bool lagged, int sections>
-__device__ void load_chunk(ChunkMemory<lanes, lagged, sections>& m, const ScanSizes& s, const ScanArrays& in, int b,
-                           int h, int channel, int begin) {
-  using Memory = ChunkMemory<lanes, lagged, sections>;
+template <class Memory>
+__device__ void load_chunk(Memory& m, bool lagged, const ScanSizes& s, const ScanArrays& in, int b, int h, int channel,
+                           int begin) {
   const std::size_t row = static_cast<std::size_t>(b) * s.length;
   const int group = h / s.group, width = s.width - channel;
   fetch(m.x, {&in.x.at(row, h * s.width + channel), in.x.stride, width}, begin, s.length);
@@ -410,11 +424,9 @@ __device__ void fade_and_add(float (&h)[4], float fade, const float4& end) {
   h[3] = fade * h[3] + end.w;
 }
 
-/// The state before a section and what flows into it from behind, when the block holds the whole sequence: both walks
-/// from zero first, then what the other sections hand on.
-template <int lanes, bool lagged, int sections>
-__device__ void enter_section(ChunkMemory<lanes, lagged, sections>& m, int section, int own, const Walk& w,
-                              float (&h)[4], float (&flow)[4]) {
+/// Walks through a section both ways from zero, when the block holds the whole sequence: what the others are handed.
+template <int lanes, class Memory>
+__device__ void walk_section(Memory& m, int section, int own, const Walk& w) {
   const int p = own / lanes, first = section * chunk;
   float end[4] = {}, back[4] = {}, fade = 1;
 #pragma unroll
@@ -440,128 +452,163 @@ __device__ void enter_section(ChunkMemory<lanes, lagged, sections>& m, int secti
   m.ends[section][own] = make_float4(end[0], end[1], end[2], end[3]);
   m.flows[section][own] = make_float4(back[0], back[1], back[2], back[3]);
   if (own == 0) m.fades[section] = fade;
-  __syncthreads();
-  for (int before = 0; before < section; ++before) fade_and_add(h, m.fades[before], m.ends[before][own]);
-  for (int behind = sections - 1; behind > section; --behind) {
-    fade_and_add(flow, m.fades[behind], m.flows[behind][own]);
-  }
 }
 
 // Chunks of one head's channels, one or all of a short sequence: the states again, kept in registers, then back through
 // them.
-template <int lanes, bool lagged, int sections>
-__global__ void __launch_bounds__(sections* chunk_block<lanes, sections>)
+template <int lanes, bool lagged, int sections, bool thrifty>
+__global__ void __launch_bounds__(ChunkMemory<lanes, lagged, sections, thrifty>::threads)
     scan_chunk_kernel(ScanSizes s, ScanArrays in, ScanWorkspace work, Sink dx) {
   await_previous();
-  using Memory = ChunkMemory<lanes, lagged, sections>;
+  using Memory = ChunkMemory<lanes, lagged, sections, thrifty>;
   extern __shared__ float4 memory[];
   Memory& m = *reinterpret_cast<Memory*>(memory);
-  const int own = static_cast<int>(threadIdx.x) % Memory::block,
-            section = static_cast<int>(threadIdx.x) / Memory::block;
+  const int own = static_cast<int>(threadIdx.x) % Memory::block;
   const Walk w = walk_of<lanes>(s, static_cast<int>(blockIdx.x), Memory::channels, own);
   const int tiles = (s.width + Memory::channels - 1) / Memory::channels;
   const int tile = static_cast<int>(blockIdx.x) % tiles, begin = static_cast<int>(blockIdx.y) * Memory::tokens;
-  const int p = own / lanes, warp = own / 32, first = section * chunk;
+  const int p = own / lanes, warp = own / 32;
   const int count = min(Memory::tokens, s.length - begin);
   const std::size_t row = static_cast<std::size_t>(w.b) * s.length + begin;
   const bool inside = w.p < s.width;
-  float h[4] = {}, flow[4] = {};
-  if (sections == 1 && inside) {
-    const std::size_t at = ((static_cast<std::size_t>(w.b) * s.heads + w.h) * s.chunks + blockIdx.y) * s.width + w.p;
-    load_state(h, work.states + at * s.states, s.states, w.state);
-    load_state(flow, work.flows + at * s.states, s.states, w.state);
-  }
-  load_chunk(m, s, in, w.b, w.h, tile * Memory::channels, begin);
-  if (sections > 1) enter_section(m, section, own, w, h, flow);
-
-  float before[chunk][4];
-#pragma unroll
-  for (int i = 0; i < chunk; ++i) {
-    const int t = first + i;
-    const Token token = m.token[t];
-    const float input = m.x[t][p] * token.whole;
-    const float4 four = four_of(&m.B[t][w.state]);
-    const float B[4] = {four.x, four.y, four.z, four.w};
-#pragma unroll
-    for (int k = 0; k < 4; ++k) {
-      before[i][k] = h[k];
-      h[k] = token.decay * h[k] + input * B[k];
-    }
-  }
   const float rate = rate_of(in, w.h), skip = in.D != nullptr ? in.D[w.h] : 0.0f;
   constexpr int kinds = step_kinds<lagged>;
-  float to_steps[chunk][kinds], to_A_log = 0, to_D = 0;
-#pragma unroll
-  for (int i = chunk - 1; i >= 0; --i) {
-    const int t = first + i;
-    const auto [dt, late, decay, whole] = m.token[t];
-    const float x = m.x[t][p], dy = m.dy[t][p];
-    const float4 fours[2] = {four_of(&m.B[t][w.state]), four_of(&m.C[t][w.state])};
-    const float Bs[4] = {fours[0].x, fours[0].y, fours[0].z, fours[0].w};
-    const float Cs[4] = {fours[1].x, fours[1].y, fours[1].z, fours[1].w};
-    float v[8], along = 0, along_late = 0, dlog = 0;
-#pragma unroll
-    for (int k = 0; k < 4; ++k) {
-      const float B = Bs[k], g = flow[k] + dy * Cs[k];
-      v[k] = g * (x * dt);
-      v[4 + k] = dy * (decay * before[i][k] + x * dt * B);
-      along += g * B;
-      if (lagged) {
-        v[k] += flow[k] * (x * late);
-        along_late += flow[k] * B;
-      }
-      flow[k] = decay * g;
-      dlog += flow[k] * before[i][k];
-    }
-    const int summed = sum_over_channels<lanes>(v);
-#pragma unroll
-    for (int k = 0; k < lanes / 4; ++k) {
-      const int number = summed + k;
-      m.shared[section][warp][i][number / 4 * Memory::states + w.state + number % 4] = v[k];
-    }
-    to_steps[i][0] = along * x - rate * dlog;
-    if (lagged) {
-      to_steps[i][kinds / 2] = dlog;
-      to_steps[i][kinds - 1] = along_late * x;
-    }
-    to_A_log -= rate * dt * dlog;
-    along = sum_of_group<lanes>(lagged ? dt * along + late * along_late : dt * along);
-    if (w.lane == 0) {
-      to_D += dy * x;
-      if (inside && t < count && dx.wanted()) dx.put(row + t, w.h * s.width + w.p, along + skip * dy);
-    }
-  }
-#pragma unroll
-  for (int kind = 0; kind < kinds; ++kind) {
-    float of_kind[chunk];
-#pragma unroll
-    for (int i = 0; i < chunk; ++i) of_kind[i] = to_steps[i][kind];
-    const int summed = sum_over_lanes<32>(of_kind);
-    if (threadIdx.x % 2 == 0) m.steps[section][warp][summed][kind] = of_kind[0];
-  }
-  to_A_log = block_sum(to_A_log, m.sums);
-  to_D = block_sum(to_D, m.sums);  // its barriers also end the writing of m.shared and m.steps
   const int parts = s.heads * tiles, part = w.h * tiles + tile;
-  for (int i = static_cast<int>(threadIdx.x); i < count * 2 * Memory::states; i += sections * Memory::block) {
-    const int t = i / (2 * Memory::states), number = i % (2 * Memory::states);
-    const int n = number % Memory::states;
-    float sum = 0;
-#pragma unroll
-    for (int other = 0; other < Memory::warps; ++other) sum += m.shared[t / chunk][other][t % chunk][number];
-    if (n < s.states) {
-      work.parts.shared[((row + t) * parts + part) * 2 * s.states + number / Memory::states * s.states + n] = sum;
+  /// The section of this thread, or in a thrifty block one after the other.
+  const auto each_section = [&](const auto& body) {
+    if constexpr (thrifty) {
+#pragma unroll 1
+      for (int section = 0; section < sections; ++section) body(section);
+    } else {
+      body(static_cast<int>(threadIdx.x) / Memory::block);
     }
-  }
-  for (int i = static_cast<int>(threadIdx.x); i < count * kinds; i += sections * Memory::block) {
-    const int t = i / kinds, kind = i % kinds;
-    float sum = 0;
+  };
+  /// Sums over warps of what tokens [first, end) send to B, C and the steps.
+  const auto add_warps = [&](int first, int end) {
+    const auto place = [&](int t) { return thrifty ? 0 : t / chunk; };
+    for (int i = first * 2 * Memory::states + static_cast<int>(threadIdx.x); i < end * 2 * Memory::states;
+         i += Memory::threads) {
+      const int t = i / (2 * Memory::states), number = i % (2 * Memory::states), n = number % Memory::states;
+      float sum = 0;
 #pragma unroll
-    for (int other = 0; other < Memory::warps; ++other) sum += m.steps[t / chunk][other][t % chunk][kind];
-    work.parts.steps[((row + t) * parts + part) * kinds + kind] = sum;
+      for (int other = 0; other < Memory::warps; ++other) sum += m.shared[place(t)][other][t % chunk][number];
+      if (n < s.states) {
+        work.parts.shared[((row + t) * parts + part) * 2 * s.states + number / Memory::states * s.states + n] = sum;
+      }
+    }
+    for (int i = first * kinds + static_cast<int>(threadIdx.x); i < end * kinds; i += Memory::threads) {
+      const int t = i / kinds, kind = i % kinds;
+      float sum = 0;
+#pragma unroll
+      for (int other = 0; other < Memory::warps; ++other) sum += m.steps[place(t)][other][t % chunk][kind];
+      work.parts.steps[((row + t) * parts + part) * kinds + kind] = sum;
+    }
+  };
+
+  load_chunk(m, lagged, s, in, w.b, w.h, tile * Memory::channels, begin);
+  if (sections > 1) {
+    each_section([&](int section) { walk_section<lanes>(m, section, own, w); });
+    __syncthreads();
+  }
+  each_section([&](int section) {
+    const int first = section * chunk, place = thrifty ? 0 : section;
+    float h[4] = {}, flow[4] = {};
+    if (sections == 1 && inside) {
+      const std::size_t at = ((static_cast<std::size_t>(w.b) * s.heads + w.h) * s.chunks + blockIdx.y) * s.width + w.p;
+      load_state(h, work.states + at * s.states, s.states, w.state);
+      load_state(flow, work.flows + at * s.states, s.states, w.state);
+    }
+    for (int before = 0; before < section; ++before) fade_and_add(h, m.fades[before], m.ends[before][own]);
+    for (int behind = sections - 1; behind > section; --behind)
+      fade_and_add(flow, m.fades[behind], m.flows[behind][own]);
+
+    float before[chunk][4];
+#pragma unroll
+    for (int i = 0; i < chunk; ++i) {
+      const int t = first + i;
+      const Token token = m.token[t];
+      const float input = m.x[t][p] * token.whole;
+      const float4 four = four_of(&m.B[t][w.state]);
+      const float B[4] = {four.x, four.y, four.z, four.w};
+#pragma unroll
+      for (int k = 0; k < 4; ++k) {
+        before[i][k] = h[k];
+        h[k] = token.decay * h[k] + input * B[k];
+      }
+    }
+    float to_steps[chunk][kinds], to_A_log = 0, to_D = 0;
+#pragma unroll
+    for (int i = chunk - 1; i >= 0; --i) {
+      const int t = first + i;
+      const auto [dt, late, decay, whole] = m.token[t];
+      const float x = m.x[t][p], dy = m.dy[t][p];
+      const float4 fours[2] = {four_of(&m.B[t][w.state]), four_of(&m.C[t][w.state])};
+      const float Bs[4] = {fours[0].x, fours[0].y, fours[0].z, fours[0].w};
+      const float Cs[4] = {fours[1].x, fours[1].y, fours[1].z, fours[1].w};
+      float v[8], along = 0, along_late = 0, dlog = 0;
+#pragma unroll
+      for (int k = 0; k < 4; ++k) {
+        const float B = Bs[k], g = flow[k] + dy * Cs[k];
+        v[k] = g * (x * dt);
+        v[4 + k] = dy * (decay * before[i][k] + x * dt * B);
+        along += g * B;
+        if (lagged) {
+          v[k] += flow[k] * (x * late);
+          along_late += flow[k] * B;
+        }
+        flow[k] = decay * g;
+        dlog += flow[k] * before[i][k];
+      }
+      const int summed = sum_over_channels<lanes>(v);
+#pragma unroll
+      for (int k = 0; k < lanes / 4; ++k) {
+        const int number = summed + k;
+        m.shared[place][warp][i][number / 4 * Memory::states + w.state + number % 4] = v[k];
+      }
+      to_steps[i][0] = along * x - rate * dlog;
+      if (lagged) {
+        to_steps[i][kinds / 2] = dlog;
+        to_steps[i][kinds - 1] = along_late * x;
+      }
+      to_A_log -= rate * dt * dlog;
+      along = sum_of_group<lanes>(lagged ? dt * along + late * along_late : dt * along);
+      if (w.lane == 0) {
+        to_D += dy * x;
+        if (inside && t < count && dx.wanted()) dx.put(row + t, w.h * s.width + w.p, along + skip * dy);
+      }
+    }
+#pragma unroll
+    for (int kind = 0; kind < kinds; ++kind) {
+      float of_kind[chunk];
+#pragma unroll
+      for (int i = 0; i < chunk; ++i) of_kind[i] = to_steps[i][kind];
+      const int summed = sum_over_lanes<32>(of_kind);
+      if (threadIdx.x % 2 == 0) m.steps[place][warp][summed][kind] = of_kind[0];
+    }
+    to_A_log = warp_sum(to_A_log);
+    to_D = warp_sum(to_D);
+    if (threadIdx.x % 32 == 0) {
+      m.to_A_log[section * Memory::warps + warp] = to_A_log;
+      m.to_D[section * Memory::warps + warp] = to_D;
+    }
+    if constexpr (thrifty) {
+      __syncthreads();
+      add_warps(min(first, count), min(first + chunk, count));
+      __syncthreads();
+    }
+  });
+  if constexpr (!thrifty) {
+    __syncthreads();
+    add_warps(0, count);
   }
   if (threadIdx.x == 0) {
     const std::size_t several = static_cast<std::size_t>(s.batch) * gridDim.y * tiles;
     const std::size_t at = (static_cast<std::size_t>(w.b) * gridDim.y + blockIdx.y) * tiles + tile;
+    float to_A_log = 0, to_D = 0;
+    for (int i = 0; i < sections * Memory::warps; ++i) {
+      to_A_log += m.to_A_log[i];
+      to_D += m.to_D[i];
+    }
     work.parts.scalars[w.h * 2 * several + at] = to_A_log;
     work.parts.scalars[(w.h * 2 + 1) * several + at] = to_D;
   }
@@ -591,31 +638,36 @@ std::int64_t state_elements(const ScanSizes& s) {
 }
 std::int64_t part_rows(const ScanSizes& s) { return std::int64_t{s.batch} * s.length * s.heads * tiles_for(s); }
 
-template <int lanes, bool lagged>
+template <int lanes, bool lagged, bool thrifty>
 void launch_scan(cudaStream_t stream, const ScanSizes& s, const ScanArrays& in, float* y, float* state, bool resume) {
   constexpr int buffer =
       sizeof(ScanTile<lanes, forward_tile>) + forward_tile * 16 * lanes + sizeof(ScalarTile<forward_tile>);
-  allow_shared_memory(reinterpret_cast<const void*>(scan_kernel<lanes, lagged>), 2 * buffer, "ssd_scan");
+  const auto kernel = scan_kernel<lanes, lagged, thrifty>;
+  allow_shared_memory(reinterpret_cast<const void*>(kernel), 2 * buffer, "ssd_scan");
   const unsigned blocks = static_cast<unsigned>(s.batch * s.heads) * blocks_for(s.width, walkers / lanes);
-  launch(scan_kernel<lanes, lagged>, blocks, segments * walkers, s.length > forward_tile ? 2 * buffer : buffer, stream,
+  launch(kernel, blocks, thrifty ? walkers : segments * walkers, s.length > forward_tile ? 2 * buffer : buffer, stream,
          s, in, y, state, resume);
 }
 
-template <int lanes, bool lagged, int sections>
+template <int lanes, bool lagged, int sections, bool thrifty = false>
 void launch_chunks(cudaStream_t stream, const ScanSizes& s, const ScanArrays& in, const ScanWorkspace& work,
                    const Sink& dx) {
-  constexpr int bytes = sizeof(ChunkMemory<lanes, lagged, sections>);
-  const auto kernel = scan_chunk_kernel<lanes, lagged, sections>;
-  allow_shared_memory(reinterpret_cast<const void*>(kernel), bytes, "ssd_scan_backward");
+  using Memory = ChunkMemory<lanes, lagged, sections, thrifty>;
+  const auto kernel = scan_chunk_kernel<lanes, lagged, sections, thrifty>;
+  allow_shared_memory(reinterpret_cast<const void*>(kernel), sizeof(Memory), "ssd_scan_backward");
   const dim3 grid(static_cast<unsigned>(s.batch * s.heads * tiles_for(s)), blocks_for(s.chunks, sections));
-  launch(kernel, grid, sections * chunk_block<lanes, sections>, bytes, stream, s, in, work, dx);
+  launch(kernel, grid, Memory::threads, sizeof(Memory), stream, s, in, work, dx);
 }
 
 template <int lanes, bool lagged>
 void launch_backward(cudaStream_t stream, const ScanSizes& s, const ScanArrays& in, const ScanWorkspace& work,
                      const Sink& dx) {
   if constexpr (lanes <= 8) {
-    if (sections_for(s) > 1) return launch_chunks<lanes, lagged, max_sections>(stream, s, in, work, dx);
+    if (sections_for(s) > 1) {
+      const auto run =
+          is_crowded() ? launch_chunks<lanes, lagged, max_sections, true> : launch_chunks<lanes, lagged, max_sections>;
+      return run(stream, s, in, work, dx);
+    }
   }
   const dim3 grid(static_cast<unsigned>(s.batch * s.heads) * blocks_for(s.width, walkers / lanes), 2);
   // Not early: the whole gradient takes a fifth longer then, probably because these few blocks gather where there is
@@ -654,7 +706,8 @@ void CudaBackend::ssd_scan(const ScanInputs& in, const Tensor& y, const Tensor& 
     const ScanSizes s = sizes_of(in, chunk);
     const ScanArrays arrays = arrays_of(in);
     with_kind(in, s, [&](auto lanes, auto lagged) {
-      launch_scan<lanes(), lagged()>(stream(), s, arrays, y.as<float>(), state.as<float>(), resume);
+      const auto run = is_crowded() ? launch_scan<lanes(), lagged(), true> : launch_scan<lanes(), lagged(), false>;
+      run(stream(), s, arrays, y.as<float>(), state.as<float>(), resume);
     });
   }
   launched("ssd_scan");
