@@ -1,4 +1,4 @@
-// Matrix products: exact ones by our own tiles, small (product.cu) or large (large_product.cu), the others by
+// Matrix products: small ones (product.cu) and large exact ones (large_product.cu) by our own tiles, the others by
 // cuBLAS, large projections in tf32 and bf16 from operands rounded before (rounded.cu).
 #include <cublas_v2.h>
 
@@ -39,10 +39,9 @@ void CudaBackend::gemm(bool transpose_a, bool transpose_b, double alpha, const T
   const auto rows = static_cast<int>(c.rows()), columns = static_cast<int>(c.columns());
   const auto depth = static_cast<int>(transpose_a ? a.rows() : a.columns());
   if (rows == 0 || columns == 0) return;
-  if (precision_ == Precision::fp32 && (products_.small_product(transpose_a, transpose_b, alpha, a, b, beta, c) ||
-                                        products_.large_product(transpose_a, transpose_b, alpha, a, b, beta, c))) {
+  if (products_.small_product(transpose_a, transpose_b, alpha, a, b, beta, c) ||
+      (precision_ == Precision::fp32 && products_.large_product(transpose_a, transpose_b, alpha, a, b, beta, c)))
     return;
-  }
   const auto alpha32 = static_cast<float>(alpha), beta32 = static_cast<float>(beta);
   stream();
   Operand left{a.data, static_cast<int>(a.row_stride)}, right{b.data, static_cast<int>(b.row_stride)};

@@ -1,8 +1,8 @@
-// Exact float32 products of moderate size on the tensor cores, where cuBLAS leaves most of the GPU idle: the matrices
-// of a training step have about a thousand rows and a few hundred columns. Every operand is split into a tf32 number
-// and the rest (tiles.cuh). Small tiles fill the GPU, groups of warps and, for the gradients of weights, several
-// blocks share the depth of a tile; their sums are added in a fixed order. Projections of one input, their gradients,
-// and gate and up projection of a SwiGLU are one launch each.
+// Products of moderate size on the tensor cores, where cuBLAS leaves most of the GPU idle: the matrices of a training
+// step have about a thousand rows and a few hundred columns. Exact ones split every operand into a tf32 number and the
+// rest (fragments.cuh), the others take the tf32 numbers alone. Small tiles fill the GPU, groups of warps and, for the
+// gradients of weights, several blocks share the depth of a tile; their sums are added in a fixed order. Projections of
+// one input, their gradients, and gate and up projection of a SwiGLU are one launch each.
 #include <optional>
 #include <type_traits>
 #include <utility>
@@ -19,13 +19,14 @@ using namespace device;
 
 namespace {
 
-constexpr unsigned part = 32;           // rows and columns of a warp's share of a tile
-constexpr unsigned max_tiles = 2048;    // of 32 x 64: beyond that the GPU is full and cuBLAS is as good
-constexpr unsigned max_depth = 4096;    // of a product with a transposed first operand
-constexpr unsigned deepest = 16384;     // of the others: beyond, warp groups that share the depth come first
-constexpr unsigned wide_tiles = 180;    // from this many tiles of 32 x 64 on they win
-constexpr unsigned split_blocks = 200;  // as many blocks should share the products that have few tiles
-constexpr unsigned min_depth = 128;     // of a block that shares
+constexpr unsigned part = 32;               // rows and columns of a warp's share of a tile
+constexpr unsigned max_tiles = 2048;        // of 32 x 64: beyond that the GPU is full and cuBLAS is as good
+constexpr unsigned max_depth = 4096;        // of a product with a transposed first operand
+constexpr double max_rounded = 67108864.0;  // products of a launch that are not exact: beyond, cuBLAS is quicker
+constexpr unsigned deepest = 16384;         // of the others: beyond, warp groups that share the depth come first
+constexpr unsigned wide_tiles = 180;        // from this many tiles of 32 x 64 on they win
+constexpr unsigned split_blocks = 200;      // as many blocks should share the products that have few tiles
+constexpr unsigned min_depth = 128;         // of a block that shares
 
 constexpr unsigned enough_tiles = 128;   // of gradients that were kept: they fill the GPU once
 constexpr unsigned max_kept = 176;       // more would leave the chain beside them too little room
@@ -52,15 +53,28 @@ using Shared = Plan<1, 1, 4, 16, 4>;  // gradients of weights: small enough to r
 
 /// The sums of another plan, number for number, where several runs share the GPU: what counts then is not how soon a
 /// block ends but what it takes. Tiles are larger, so that less is copied and split for a result, and no warps share a
-/// depth: each goes through what a group of the other plan would, then through the next group's.
-template <class Other>
+/// depth: each goes through what a group of the other plan would, then through the next group's. `brief`: a group has
+/// no more than the matrix units add alone.
+template <class Other, bool brief_>
 struct Thrifty : Plan<2, 2, 1, 16, 4> {
   using Order = Other;
+  static constexpr bool brief = brief_;
+  static constexpr unsigned neighbours = brief ? 4 : 3;  // blocks of a multiprocessor
   static_assert(Other::depth % 16 == 0);
 };
 template <class P>
 constexpr bool is_thrifty =
     !std::is_same_v<typename P::Order, Plan<P::down, P::across, P::groups, P::depth, P::stages>>;
+
+/// Blocks that should fit a multiprocessor at once; 0: as many as do.
+template <class P>
+constexpr int blocks_side_by_side() {
+  if constexpr (is_thrifty<P>) {
+    return P::neighbours;
+  } else {
+    return 0;
+  }
+}
 
 /// One slab of 32 lines of an operand in shared memory. Where lines run along the depth in memory (`deep`) they do
 /// here, else there is a row for each depth. The strides keep the matrix units' reads free of bank conflicts.
@@ -87,7 +101,8 @@ struct Lines {
   }
 
   /// First operand: two fragments of 16 lines and 8 depths from `depth` on.
-  __device__ static void rows(const float* data, unsigned depth, tiles::Fragment<true, 4> (&out)[2]) {
+  template <bool exact>
+  __device__ static void rows(const float* data, unsigned depth, tiles::Fragment<exact, 4> (&out)[2]) {
     const unsigned lane = threadIdx.x % 32;
 #pragma unroll
     for (unsigned i = 0; i < 2; ++i) {
@@ -105,7 +120,8 @@ struct Lines {
   }
 
   /// Second operand: four fragments of 8 lines.
-  __device__ static void columns(const float* data, unsigned depth, tiles::Fragment<true, 2> (&out)[4]) {
+  template <bool exact>
+  __device__ static void columns(const float* data, unsigned depth, tiles::Fragment<exact, 2> (&out)[4]) {
     const unsigned lane = threadIdx.x % 32;
     if constexpr (deep) {
 #pragma unroll
@@ -508,7 +524,7 @@ enum class Extra {
 using Square = float[2][4][4];
 
 /// What the warp's share of a slab adds for `depth` of it.
-template <class P, bool a_deep, bool b_deep>
+template <class P, bool a_deep, bool b_deep, bool exact>
 __device__ void multiply_slab(Square& some, const float* stage, unsigned share, unsigned first) {
   using A = Lines<a_deep, P::slab>;
   using B = Lines<b_deep, P::slab>;
@@ -516,25 +532,25 @@ __device__ void multiply_slab(Square& some, const float* stage, unsigned share, 
   const float* right = stage + P::down * A::elements + share % P::across * B::elements;
 #pragma unroll
   for (unsigned depth = 0; depth < P::depth; depth += 8) {
-    tiles::Fragment<true, 4> a[2];
-    tiles::Fragment<true, 2> b[4];
+    tiles::Fragment<exact, 4> a[2];
+    tiles::Fragment<exact, 2> b[4];
     A::rows(left, first + depth, a);
     B::columns(right, first + depth, b);
-    tiles::multiply_fragments<true>(some, a, b);
+    tiles::multiply_fragments<exact>(some, a, b);
   }
 }
 
 constexpr unsigned short_sum = 64;  // numbers that are added by the matrix units alone
 
 /// The sums of a group of warps, which shares every slab with the others.
-template <class P, bool a_deep, bool b_deep>
+template <bool exact, class P, bool a_deep, bool b_deep>
 __device__ void sum_slabs(Slabs<P, a_deep, b_deep>& slabs, float* stage, unsigned steps, unsigned warp, Square& sum) {
   Square some = {};
   for (unsigned step = 0; step < steps; ++step) {
     tiles::wait<P::stages - 2>();
     __syncthreads();
     slabs.bring();
-    multiply_slab<P, a_deep, b_deep>(some, stage, warp % P::shares, warp / P::shares * P::depth);
+    multiply_slab<P, a_deep, b_deep, exact>(some, stage, warp % P::shares, warp / P::shares * P::depth);
     stage = slabs.stage_behind(stage);
     if (step % (short_sum / P::depth) == short_sum / P::depth - 1) settle(sum, some);
   }
@@ -542,28 +558,32 @@ __device__ void sum_slabs(Slabs<P, a_deep, b_deep>& slabs, float* stage, unsigne
 }
 
 /// The sums of all groups, added in their order.
-template <class P, bool a_deep, bool b_deep>
+template <bool exact, class P, bool a_deep, bool b_deep>
 __device__ void sum_groups(Groups<P, a_deep, b_deep>& groups, float* stage, unsigned steps, unsigned warp,
                            Square& sum) {
-  Square some = {}, of_group = {};
+  Square some = {};
+  [[maybe_unused]] Square of_group = {};
   unsigned step = 0;  // within the group
   for (unsigned left = steps; left > 0; --left) {
     tiles::wait<P::stages - 2>();
     __syncthreads();
     groups.bring();
-    multiply_slab<P, a_deep, b_deep>(some, stage, warp, 0);
+    multiply_slab<P, a_deep, b_deep, exact>(some, stage, warp, 0);
     stage = groups.stage_behind(stage);
     const bool is_last = ++step == groups.steps_of_group();
-    if (step % (short_sum / P::depth) == 0 || is_last) settle(of_group, some);
-    if (is_last) {
-      settle(sum, of_group);
-      step = 0;
+    if constexpr (P::brief) {
+      if (is_last) settle(sum, some);
+    } else {
+      if (step % (short_sum / P::depth) == 0 || is_last) settle(of_group, some);
+      if (is_last) settle(sum, of_group);
     }
+    if (is_last) step = 0;
   }
 }
 
-template <class P, bool a_deep, bool b_deep, Extra extra>
-__global__ void __launch_bounds__(P::block, is_thrifty<P> ? 3 : 0) product_kernel(const __grid_constant__ Products p) {
+template <class P, bool a_deep, bool b_deep, Extra extra, bool exact>
+__global__ void __launch_bounds__(P::block, blocks_side_by_side<P>())
+    product_kernel(const __grid_constant__ Products p) {
   extern __shared__ __align__(16) float memory[];
   const unsigned tile = blockIdx.x, split = blockIdx.y;
   const Place place = place_of<P>(p, tile);
@@ -578,9 +598,9 @@ __global__ void __launch_bounds__(P::block, is_thrifty<P> ? 3 : 0) product_kerne
   if constexpr (extra == Extra::gate_up && !is_thrifty<P>) gate_up.load(p, place);
   Square sum = {};
   if constexpr (is_thrifty<P>) {
-    sum_groups(supply, memory, steps, warp, sum);
+    sum_groups<exact>(supply, memory, steps, warp, sum);
   } else {
-    sum_slabs(supply, memory, steps, warp, sum);
+    sum_slabs<exact>(supply, memory, steps, warp, sum);
   }
   tiles::wait<0>();
   __syncthreads();
@@ -710,9 +730,9 @@ unsigned shares_of_depth(const Products& p) {
   return best;
 }
 
-template <class P, bool a_deep, bool b_deep, Extra extra = Extra::none>
-void launch_products(cudaStream_t stream, const Products& p) {
-  constexpr auto kernel = product_kernel<P, a_deep, b_deep, extra>;
+template <class P, bool a_deep, bool b_deep, Extra extra, bool exact>
+void launch_kernel(cudaStream_t stream, const Products& p) {
+  constexpr auto kernel = product_kernel<P, a_deep, b_deep, extra, exact>;
   static const bool allowed = [] {
     allow_shared_memory(reinterpret_cast<const void*>(kernel), product_bytes<P, a_deep, b_deep>(P::stages),
                         "a product");
@@ -724,11 +744,19 @@ void launch_products(cudaStream_t stream, const Products& p) {
   launch(kernel, dim3(p.tiles, p.splits), P::block, product_bytes<P, a_deep, b_deep>(slabs), stream, p);
 }
 
+template <class P, bool a_deep, bool b_deep, Extra extra = Extra::none>
+void launch_products(cudaStream_t stream, const Products& p) {
+  if (p.exact) {
+    launch_kernel<P, a_deep, b_deep, extra, true>(stream, p);
+  } else {
+    launch_kernel<P, a_deep, b_deep, extra, false>(stream, p);
+  }
+}
+
 }  // namespace
 
 bool ProductPlanner::multiply_large(Products& p, bool a_deep, bool b_deep) {
-  if (backend_.precision() != Precision::fp32 || p.finish != Finish::plain || p.biased || !has_warpgroups() ||
-      !are_vectors(p, a_deep, b_deep))
+  if (!p.exact || p.finish != Finish::plain || p.biased || !has_warpgroups() || !are_vectors(p, a_deep, b_deep))
     return false;
   const double wanted = products_of(p), tile = WarpgroupTile::rows * WarpgroupTile::columns;
   if (wanted < min_products) return false;
@@ -747,9 +775,15 @@ template <bool a_deep, bool b_deep>
 bool ProductPlanner::multiply_tiles(Products& p) {
   const unsigned wide = count_tiles<Wide>(p);
   if (a_deep && p.terms[0].depth > deepest && multiply_large(p, a_deep, b_deep)) return true;
-  if (backend_.precision() != Precision::fp32 || wide > max_tiles || (!a_deep && p.terms[0].depth > max_depth)) {
+  if (wide > max_tiles || (!p.exact && products_of(p) > max_rounded) || (!a_deep && p.terms[0].depth > max_depth)) {
     return multiply_large(p, a_deep, b_deep);
   }
+  run_tiles<a_deep, b_deep>(p);
+  return true;
+}
+
+template <bool a_deep, bool b_deep>
+void ProductPlanner::run_tiles(Products& p) {
   const auto run_plan = [&](auto plan) {
     using P = decltype(plan);
     count_tiles<P>(p);
@@ -771,27 +805,31 @@ bool ProductPlanner::multiply_tiles(Products& p) {
     count_tiles<P>(p);
     share_depth<P>(p);
     if (is_crowded()) {
-      run_plan(Thrifty<P>());
+      const unsigned depth_of_group = blocks_for(max_slabs<P>(p), p.splits) * P::depth;
+      if (depth_of_group <= short_sum) {
+        run_plan(Thrifty<P, true>());
+      } else {
+        run_plan(Thrifty<P, false>());
+      }
     } else {
       run_plan(plan);
     }
   };
   if constexpr (!a_deep) {
     run(Shared());
-  } else if (p.finish == Finish::gate_up || wide >= wide_tiles) {
+  } else if (p.finish == Finish::gate_up || count_tiles<Wide>(p) >= wide_tiles) {
     run(Wide());
   } else {
     run(Narrow());
   }
   backend_.launched("product");
-  return true;
 }
 
 bool ProductPlanner::small_product(bool transpose_a, bool transpose_b, double alpha, const Tensor& a, const Tensor& b,
                                    double beta, const Tensor& c) {
   const std::int64_t depth = transpose_a ? a.rows() : a.columns();
   if ((transpose_a && transpose_b) || depth == 0) return false;
-  Products p;
+  Products p = none_yet();
   p.count = 1;
   p.alpha = static_cast<float>(alpha);
   p.terms[0] = {matrix_of(a), matrix_of(b), static_cast<unsigned>(depth)};
@@ -801,14 +839,18 @@ bool ProductPlanner::small_product(bool transpose_a, bool transpose_b, double al
                        : multiply_tiles<true, false>(p);
 }
 
-bool ProductPlanner::can_group(std::size_t count) const {
-  return backend_.precision() == Precision::fp32 && count > 0 && count <= max_products;
+bool ProductPlanner::can_group(std::size_t count) const { return count > 0 && count <= max_products; }
+
+Products ProductPlanner::none_yet() const {
+  Products p;
+  p.exact = backend_.precision() == Precision::fp32;
+  return p;
 }
 
 void CudaBackend::linear_forward_many(const Tensor& x, std::span<const Tensor> weights, std::span<const Tensor> biases,
                                       std::span<const Tensor> results, const KeptInput& kept) {
   if (products_.project_rounded(x, weights, results, kept)) return add_biases(biases, results);
-  Products p;
+  Products p = products_.none_yet();
   if (products_.can_group(weights.size()) && x.columns() > 0) {
     p.count = static_cast<unsigned>(weights.size());
     for (unsigned i = 0; i < p.count; ++i) {
@@ -832,7 +874,7 @@ void CudaBackend::linear_forward_many(const Tensor& x, std::span<const Tensor> w
 
 void CudaBackend::gemm_sum(std::span<const Tensor> a, std::span<const Tensor> b, const Grad& c) {
   if (!c.wanted()) return;
-  Products p;
+  Products p = products_.none_yet();
   if (products_.can_group(a.size())) {
     p.count = static_cast<unsigned>(a.size());
     p.summed = p.count > 1;
@@ -863,7 +905,7 @@ void CudaBackend::sum_biases(std::span<const Tensor> dresults, std::span<const G
 
 void ProductPlanner::multiply_gradients(std::span<const Tensor> dresults, const Tensor& x,
                                         std::span<const Grad> dweights) {
-  Products p;
+  Products p = none_yet();
   if (can_group(dresults.size()) && x.rows() > 0 && are_apart(dweights)) {
     for (std::size_t i = 0; i < dresults.size(); ++i) {
       if (!dweights[i].wanted()) continue;
@@ -885,12 +927,13 @@ void ProductPlanner::multiply_gradients(std::span<const Tensor> dresults, const 
 bool ProductPlanner::keep_gradients(const Products& products) {
   Products p = products;
   const unsigned tiles = count_tiles<Shared>(p);
-  if (kept_gradients_ != nullptr && writes_to_one_of(p, *kept_gradients_)) launch_kept_gradients();
+  if (kept_gradients_ != nullptr && (kept_gradients_->exact != p.exact || writes_to_one_of(p, *kept_gradients_)))
+    launch_kept_gradients();
   if (tiles > max_kept || p.terms[0].depth > deepest_kept) return false;
   if (kept_gradients_ != nullptr &&
       (kept_gradients_->count + p.count > max_terms || kept_gradients_->tiles + tiles > max_kept))
     launch_kept_gradients();
-  if (kept_gradients_ == nullptr) kept_gradients_ = std::make_shared<Products>();
+  if (kept_gradients_ == nullptr) kept_gradients_ = std::make_shared<Products>(none_yet());
   for (unsigned i = 0; i < p.count; ++i) {
     kept_gradients_->terms[kept_gradients_->count] = p.terms[i];
     kept_gradients_->results[kept_gradients_->count++] = p.results[i];
@@ -905,15 +948,12 @@ void ProductPlanner::launch_kept_gradients() {
   const std::shared_ptr<Products> kept = std::move(kept_gradients_);
   std::optional<SideStream> beside;
   if (!backend_.is_beside()) beside.emplace(backend_);
-  const Precision precision = backend_.precision();
-  backend_.set_precision(Precision::fp32);  // with which they were kept
-  multiply_tiles<false, false>(*kept);
-  backend_.set_precision(precision);
+  run_tiles<false, false>(*kept);
 }
 
 void CudaBackend::swiglu_gate_up(const Tensor& x, const Tensor& gate, const Tensor& up, const Tensor& g,
                                  const Tensor& u, const Tensor& h) {
-  Products p;
+  Products p = products_.none_yet();
   p.finish = Finish::gate_up;
   p.count = 1;  // one depth: both products run through it side by side
   p.terms[0] = {matrix_of(x), matrix_of(gate), static_cast<unsigned>(x.columns())};
@@ -929,7 +969,7 @@ void CudaBackend::swiglu_gate_up(const Tensor& x, const Tensor& gate, const Tens
 
 void CudaBackend::swiglu_gate_up_backward(const Tensor& dy, const Tensor& down, const Tensor& g, const Tensor& u,
                                           const Tensor& dg, const Tensor& du) {
-  Products p;
+  Products p = products_.none_yet();
   p.finish = Finish::gate_up_backward;
   p.count = 1;
   p.terms[0] = {matrix_of(dy), matrix_of(down), static_cast<unsigned>(dy.columns())};

@@ -57,6 +57,7 @@ struct Products {
   // What every product needs comes first, in few lines of the constant memory that holds it.
   unsigned count = 0;  ///< terms
   bool summed = false;
+  bool exact = true;    ///< as accurate as float32; otherwise operands are rounded to tf32
   bool biased = false;  ///< whether there are any biases
   Finish finish = Finish::plain;
   float alpha = 1;

@@ -26,14 +26,17 @@ class ProductPlanner {
  public:
   explicit ProductPlanner(CudaBackend& backend) : backend_(backend) {}
 
-  /// One exact product by tiles of our own, small (product.cu) or large (large_product.cu); false when cuBLAS suits its
-  /// size better.
+  /// One product by tiles of our own, small (product.cu) or exact and large (large_product.cu); false when cuBLAS suits
+  /// its size better.
   bool small_product(bool transpose_a, bool transpose_b, double alpha, const Tensor& a, const Tensor& b, double beta,
                      const Tensor& c);
   bool large_product(bool transpose_a, bool transpose_b, double alpha, const Tensor& a, const Tensor& b, double beta,
                      const Tensor& c);
   /// Whether so many products may be one launch.
   bool can_group(std::size_t count) const;
+  /// Products of the back end's precision: exact in fp32, otherwise of operands that the tiles round to tf32 as they
+  /// read them, also in bf16, where a launch of its own would round each.
+  device::Products none_yet() const;
   /// Several by tiles of our own; false when cuBLAS suits their size better.
   template <bool a_deep, bool b_deep>
   bool multiply_tiles(device::Products& products);
@@ -63,6 +66,9 @@ class ProductPlanner {
                                   const device::RoundedScales& scales, const LinearBackward& projections);
 
  private:
+  /// By those tiles, whatever the size.
+  template <bool a_deep, bool b_deep>
+  void run_tiles(device::Products& products);
   /// Keeps gradients of weights that run beside until they are worth a launch, at the latest until the side stream is
   /// joined; false where they are too large to wait.
   bool keep_gradients(const device::Products& products);

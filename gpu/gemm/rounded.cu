@@ -258,7 +258,7 @@ using namespace device;
 constexpr std::int64_t max_handed_out = std::int64_t{1} << 22;  // gradients that are one product and then parted
 // What is worth rounding its operands to halves: narrower inputs are bound by memory however fast they are multiplied.
 constexpr std::int64_t min_products = std::int64_t{1} << 29, min_depth = 384;
-// Products in bf16 round theirs in any case.
+// In bf16 all products round theirs that tiles of our own do not take.
 constexpr std::int64_t min_bf16_products = std::int64_t{1} << 26, min_bf16_depth = 64;
 constexpr std::int64_t min_sampled = 1 << 21;  // numbers of an input: reading all twice takes longer than a launch
 constexpr std::int64_t min_padded = std::int64_t{1} << 20;  // numbers of a result whose rows are lengthened

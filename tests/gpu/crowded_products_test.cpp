@@ -19,7 +19,9 @@ class CrowdedProducts : public OnGpu<::testing::TestWithParam<Sizes>> {
     if (cuda_ != nullptr) host_ = std::make_unique<HostValues>(*cuda_);
   }
   void TearDown() override {
-    if (cuda_ != nullptr) cuda_->expect_side_by_side(1);
+    if (cuda_ == nullptr) return;
+    cuda_->expect_side_by_side(1);
+    cuda_->set_precision(Precision::fp32);
   }
   Tensor random(std::int64_t rows, std::int64_t columns, std::uint64_t seed) {
     Random random(seed);
@@ -45,42 +47,48 @@ class CrowdedProducts : public OnGpu<::testing::TestWithParam<Sizes>> {
     EXPECT_NE(alone[0], bits(1, results, [] {})[0]) << what << " wrote nothing";
   }
 
+  void expect_all_the_same() {
+    const auto [rows, outputs, inputs] = GetParam();
+    const Tensor x = random(rows, inputs, 1), up = random(outputs, inputs, 2), gate = random(outputs, inputs, 3),
+                 bias = random(1, outputs, 4).reshaped({outputs});
+    const Tensor y = random(rows, outputs, 5), z = random(rows, outputs, 6), h = random(rows, outputs, 7);
+    const std::vector<Tensor> weights{up, gate}, answers{y, z};
+    expect_same(
+        answers, [&] { cuda_->linear_forward_many(x, weights, {}, answers, {}); }, "projections");
+    const std::vector<Tensor> biases{bias, Tensor()};
+    expect_same(
+        answers, [&] { cuda_->linear_forward_many(x, weights, biases, answers, {}); }, "with biases");
+    const Tensor dx = random(rows, inputs, 8);
+    expect_same(
+        {dx},
+        [&] {
+          cuda_->gemm_sum(answers, weights, {dx, true});
+        },
+        "gradient of the input");
+    const Tensor dup = random(outputs, inputs, 10), dgate = random(outputs, inputs, 11);
+    const std::vector<Grad> into{{dup, true}, {dgate, false}};
+    expect_same(
+        {dup, dgate}, [&] { cuda_->linear_gradients(answers, x, into, {}); }, "gradients of the weights");
+    const auto kept = [&] {
+      const SideStream beside(*cuda_);
+      cuda_->linear_gradients(answers, x, into, {});
+    };
+    expect_same({dup, dgate}, kept, "kept gradients");
+    expect_same(
+        {y, z, h}, [&] { cuda_->swiglu_gate_up(x, gate, up, y, z, h); }, "gated lift");
+    const Tensor dg = random(rows, outputs, 12), du = random(rows, outputs, 13), dy = random(rows, inputs, 14),
+                 down = random(inputs, outputs, 15);
+    expect_same(
+        {dg, du}, [&] { cuda_->swiglu_gate_up_backward(dy, down, y, z, dg, du); }, "its gradient");
+  }
+
   std::unique_ptr<HostValues> host_;
 };
 
-TEST_P(CrowdedProducts, HaveTheBitsThatTheyHaveAlone) {
-  const auto [rows, outputs, inputs] = GetParam();
-  const Tensor x = random(rows, inputs, 1), up = random(outputs, inputs, 2), gate = random(outputs, inputs, 3),
-               bias = random(1, outputs, 4).reshaped({outputs});
-  const Tensor y = random(rows, outputs, 5), z = random(rows, outputs, 6), h = random(rows, outputs, 7);
-  const std::vector<Tensor> weights{up, gate}, answers{y, z};
-  expect_same(
-      answers, [&] { cuda_->linear_forward_many(x, weights, {}, answers, {}); }, "projections");
-  const std::vector<Tensor> biases{bias, Tensor()};
-  expect_same(
-      answers, [&] { cuda_->linear_forward_many(x, weights, biases, answers, {}); }, "with biases");
-  const Tensor dx = random(rows, inputs, 8);
-  expect_same(
-      {dx},
-      [&] {
-        cuda_->gemm_sum(answers, weights, {dx, true});
-      },
-      "gradient of the input");
-  const Tensor dup = random(outputs, inputs, 10), dgate = random(outputs, inputs, 11);
-  const std::vector<Grad> into{{dup, true}, {dgate, false}};
-  expect_same(
-      {dup, dgate}, [&] { cuda_->linear_gradients(answers, x, into, {}); }, "gradients of the weights");
-  const auto kept = [&] {
-    const SideStream beside(*cuda_);
-    cuda_->linear_gradients(answers, x, into, {});
-  };
-  expect_same({dup, dgate}, kept, "kept gradients");
-  expect_same(
-      {y, z, h}, [&] { cuda_->swiglu_gate_up(x, gate, up, y, z, h); }, "gated lift");
-  const Tensor dg = random(rows, outputs, 12), du = random(rows, outputs, 13), dy = random(rows, inputs, 14),
-               down = random(inputs, outputs, 15);
-  expect_same(
-      {dg, du}, [&] { cuda_->swiglu_gate_up_backward(dy, down, y, z, dg, du); }, "its gradient");
+TEST_P(CrowdedProducts, HaveTheBitsThatTheyHaveAlone) { expect_all_the_same(); }
+TEST_P(CrowdedProducts, HaveThemInTf32) {
+  EXPECT_TRUE(cuda_->set_precision(Precision::tf32));
+  expect_all_the_same();
 }
 
 INSTANTIATE_TEST_SUITE_P(All, CrowdedProducts,

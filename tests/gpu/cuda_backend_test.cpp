@@ -146,9 +146,12 @@ TEST_F(CudaBackendTest, FindsTheFirstNumberThatIsNotFinite) {
   EXPECT_EQ(cuda_->first_non_finite(host.i32({2}, {1, 2})), -1);
 }
 
-TEST_F(CudaBackendTest, PrecisionOrdersTheErrors) {
-  const std::int64_t n = 256;
-  HostValues host(*cuda_);
+/// Relative error of a product of n x n matrices in each precision.
+struct ErrorOfPrecisions {
+  double fp32, tf32, bf16;
+};
+ErrorOfPrecisions product_errors(Backend& cuda, std::int64_t n) {
+  HostValues host(cuda);
   const std::vector<float> a = random_floats(n * n, 1), b = random_floats(n * n, 2);
   const Tensor left = host.f32({n, n}, a), right = host.f32({n, n}, b);
   const Tensor out = host.f32({n, n}, std::vector<float>(n * n, 0.0f));
@@ -160,18 +163,30 @@ TEST_F(CudaBackendTest, PrecisionOrdersTheErrors) {
       want[i * n + j] = static_cast<float>(sum);
     }
   const auto error = [&](Precision precision) {
-    EXPECT_TRUE(cuda_->set_precision(precision));
-    EXPECT_EQ(cuda_->precision(), precision);
-    cuda_->gemm(false, false, 1.0, left, right, 0.0, out);
-    cuda_->set_precision(Precision::fp32);
+    EXPECT_TRUE(cuda.set_precision(precision));
+    EXPECT_EQ(cuda.precision(), precision);
+    cuda.gemm(false, false, 1.0, left, right, 0.0, out);
+    cuda.set_precision(Precision::fp32);
     return relative(host.read<float>(out), want);
   };
-  const double fp32 = error(Precision::fp32), tf32 = error(Precision::tf32), bf16 = error(Precision::bf16);
-  EXPECT_LT(fp32, 1e-6);
-  EXPECT_LT(tf32, 2e-3);
-  EXPECT_LT(bf16, 1e-2);
-  EXPECT_LT(fp32, tf32);
-  EXPECT_LT(tf32, bf16);
+  return {error(Precision::fp32), error(Precision::tf32), error(Precision::bf16)};
+}
+
+TEST_F(CudaBackendTest, PrecisionOrdersTheErrors) {
+  const ErrorOfPrecisions error = product_errors(*cuda_, 448);
+  EXPECT_LT(error.fp32, 1e-6);
+  EXPECT_LT(error.tf32, 2e-3);
+  EXPECT_LT(error.bf16, 1e-2);
+  EXPECT_LT(error.fp32, error.tf32);
+  EXPECT_LT(error.tf32, error.bf16);
+}
+
+TEST_F(CudaBackendTest, SmallProductsInBf16LoseNoMoreThanInTf32) {
+  const ErrorOfPrecisions error = product_errors(*cuda_, 130);
+  EXPECT_LT(error.fp32, 1e-6);
+  EXPECT_LT(error.fp32, error.tf32);
+  EXPECT_LT(error.tf32, 2e-3);
+  EXPECT_EQ(error.bf16, error.tf32);
 }
 
 // Sizes that the tensor cores multiply, with ragged edges: rows, columns, depth, which operand is transposed.

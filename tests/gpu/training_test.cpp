@@ -31,13 +31,17 @@ TEST_F(GpuTraining, TwoRunsGiveTheSameBits) {
 }
 
 TEST_F(GpuTraining, BesideOthersARunHasTheBitsThatItHasAlone) {
-  for (const char* preset : {"tiny", "ssm", "ssm-attn", "ssm-ska", "mqar-gka", "mqar-gated-deltanet"}) {
-    const Recipe recipe = parse_recipe(find_preset(preset).text, preset);
-    const std::string alone = checksum_after(recipe, 6, *cuda_);
-    cuda_->expect_side_by_side(16);
-    EXPECT_EQ(checksum_after(recipe, 6, *cuda_), alone) << preset;
-    cuda_->expect_side_by_side(1);
+  for (const Precision precision : {Precision::fp32, Precision::tf32}) {
+    for (const char* preset : {"tiny", "ssm", "ssm3", "ssm-attn", "ssm-ska", "mqar-gka", "mqar-gated-deltanet"}) {
+      Recipe recipe = parse_recipe(find_preset(preset).text, preset);
+      recipe.precision = precision;
+      const std::string alone = checksum_after(recipe, 6, *cuda_);
+      cuda_->expect_side_by_side(16);
+      EXPECT_EQ(checksum_after(recipe, 6, *cuda_), alone) << preset << " in " << name_of(precision);
+      cuda_->expect_side_by_side(1);
+    }
   }
+  cuda_->set_precision(Precision::fp32);
 }
 
 TEST_F(GpuTraining, EveryPrecisionRepeatsItself) {
