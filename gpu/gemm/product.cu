@@ -22,6 +22,7 @@ namespace {
 constexpr unsigned part = 32;               // rows and columns of a warp's share of a tile
 constexpr unsigned max_tiles = 2048;        // of 32 x 64: beyond that the GPU is full and cuBLAS is as good
 constexpr unsigned max_depth = 4096;        // of a product with a transposed first operand
+constexpr double light = 134217728.0;       // so few multiplications are done by tiles however many or deep these are
 constexpr double max_rounded = 67108864.0;  // products of a launch that are not exact: beyond, cuBLAS is quicker
 constexpr unsigned deepest = 16384;         // of the others: beyond, warp groups that share the depth come first
 constexpr unsigned wide_tiles = 180;        // from this many tiles of 32 x 64 on they win
@@ -775,9 +776,9 @@ template <bool a_deep, bool b_deep>
 bool ProductPlanner::multiply_tiles(Products& p) {
   const unsigned wide = count_tiles<Wide>(p);
   if (a_deep && p.terms[0].depth > deepest && multiply_large(p, a_deep, b_deep)) return true;
-  if (wide > max_tiles || (!p.exact && products_of(p) > max_rounded) || (!a_deep && p.terms[0].depth > max_depth)) {
-    return multiply_large(p, a_deep, b_deep);
-  }
+  const double wanted = products_of(p);
+  const bool large = wide > max_tiles || (!a_deep && p.terms[0].depth > max_depth);
+  if ((large && wanted > light) || (!p.exact && wanted > max_rounded)) return multiply_large(p, a_deep, b_deep);
   run_tiles<a_deep, b_deep>(p);
   return true;
 }
