@@ -69,7 +69,13 @@ std::unique_ptr<Ranks> started_ranks() {
   if (count > shard_count || !std::has_single_bit(static_cast<unsigned>(count)))
     throw Error(ExitCode::usage, std::to_string(count) + " processes cannot share a batch of " +
                                      std::to_string(shard_count) + " parts; start 1, 2, 4 or 8");
-  return load();
+  std::unique_ptr<Ranks> ranks = load();
+  // Each would train the whole run, and all would write the same files.
+  if (ranks->size() != count)
+    throw Error(ExitCode::usage, std::to_string(count) + " processes were started together, but the MPI that this " +
+                                     "program was built with sees " + std::to_string(ranks->size()) +
+                                     "; start them with that MPI's own mpirun, or with srun --mpi=pmix");
+  return ranks;
 }
 
 int own_gpu() {

@@ -31,6 +31,12 @@ code=0
 run 3 --set shards=8 --until 12 --out "$folder/three" >"$folder/out" 2>&1 || code=$?
 [ "$code" = 2 ] || fail "three processes: code $code"
 
+# Started together by another MPI than the program's: each would be alone and train everything.
+code=0
+PMI_SIZE=2 "$program" train --preset tiny --device cpu --threads 1 --set shards=8 --until 12 --out "$folder/apart" >"$folder/out" 2>&1 || code=$?
+[ "$code" = 2 ] && grep -q "sees 1" "$folder/out" || { cat "$folder/out"; fail "another MPI's processes: code $code"; }
+[ ! -e "$folder/apart" ] || fail "a process of another MPI has written"
+
 # The folder cannot be written: all end with the first one's code and sentence.
 touch "$folder/file"
 code=0
