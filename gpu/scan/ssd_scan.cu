@@ -266,13 +266,13 @@ struct ScanWorkspace {
 };
 
 /// What the walk over the states needs of a token: h <- decay h + (weight u) s^T.
-struct AnalysisThrottle {
+struct WalkPace {
   float decay, weight;
 };
 
 /// Of token t of a chunk; the walk from behind meets the decay after what it adds.
 template <bool lagged>
-__device__ AnalysisThrottle pace_of(const ScalarTile<chunk>& scalars, int t, bool has_dt, float rate, bool back) {
+__device__ WalkPace pace_of(const ScalarTile<chunk>& scalars, int t, bool has_dt, float rate, bool back) {
   const float dt = has_dt ? scalars.dt[t] : 1.0f;
   const float decay = expf(lagged ? scalars.log_decay[t] : -rate * dt);
   return {decay, back ? decay : lagged ? dt + scalars.late[t] : dt};
@@ -280,12 +280,12 @@ __device__ AnalysisThrottle pace_of(const ScalarTile<chunk>& scalars, int t, boo
 
 /// Takes four states of a channel through the tokens of a chunk, from behind where `back`.
 template <int lanes>
-__device__ void walk_chunk(const ScanTile<lanes, chunk>& us, const AnalysisThrottle* paces, bool back, int p, int state,
+__device__ void walk_chunk(const ScanTile<lanes, chunk>& us, const WalkPace* paces, bool back, int p, int state,
                            float (&h)[4]) {
 #pragma unroll
   for (int j = 0; j < chunk; ++j) {
     const int step = back ? chunk - 1 - j : j;
-    const AnalysisThrottle pace = paces[step];
+    const WalkPace pace = paces[step];
     const float input = us.u[step][p] * pace.weight;
     const float4 v = four_of(&us.s[step][state]);
     h[0] = fmaf(pace.decay, h[0], input * v.x);
@@ -305,7 +305,7 @@ __global__ void __launch_bounds__(walkers) scan_states_kernel(ScanSizes s, ScanA
     ScalarTile<chunk> scalars;
   };
   __shared__ __align__(16) Buffer buffers[2];
-  __shared__ AnalysisThrottle paces[chunk];
+  __shared__ WalkPace paces[chunk];
   const bool back = blockIdx.y == 1;
   const Walk w = walk_of<lanes>(s, static_cast<int>(blockIdx.x), walkers / lanes, static_cast<int>(threadIdx.x));
   const int p = static_cast<int>(threadIdx.x) / lanes, channel = w.p - p, group = w.h / s.group;
@@ -337,8 +337,8 @@ __global__ void __launch_bounds__(walkers) scan_states_kernel(ScanSizes s, ScanA
     const Buffer& tile = buffers[i % 2];
     if (threadIdx.x < chunk) {
       const int t = static_cast<int>(threadIdx.x);
-      const AnalysisThrottle pace = pace_of<lagged>(tile.scalars, t, in.dt.data != nullptr, rate, back);
-      paces[t] = t < count ? pace : AnalysisThrottle{1.0f, 0.0f};
+      const WalkPace pace = pace_of<lagged>(tile.scalars, t, in.dt.data != nullptr, rate, back);
+      paces[t] = t < count ? pace : WalkPace{1.0f, 0.0f};
     }
     if (w.p < s.width) {
       const std::size_t at = ((static_cast<std::size_t>(w.b) * s.heads + w.h) * s.chunks + c) * s.width + w.p;
