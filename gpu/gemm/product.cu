@@ -19,15 +19,16 @@ using namespace device;
 
 namespace {
 
-constexpr unsigned part = 32;               // rows and columns of a warp's share of a tile
-constexpr unsigned max_tiles = 2048;        // of 32 x 64: beyond that the GPU is full and cuBLAS is as good
-constexpr unsigned max_depth = 4096;        // of a product with a transposed first operand
-constexpr double light = 134217728.0;       // so few multiplications are done by tiles however many or deep these are
-constexpr double max_rounded = 67108864.0;  // products of a launch that are not exact: beyond, cuBLAS is quicker
-constexpr unsigned deepest = 16384;         // of the others: beyond, warp groups that share the depth come first
-constexpr unsigned wide_tiles = 180;        // from this many tiles of 32 x 64 on they win
-constexpr unsigned split_blocks = 200;      // as many blocks should share the products that have few tiles
-constexpr unsigned min_depth = 128;         // of a block that shares
+constexpr unsigned part = 32;                // rows and columns of a warp's share of a tile
+constexpr unsigned max_tiles = 2048;         // of 32 x 64: beyond that the GPU is full and cuBLAS is as good
+constexpr unsigned max_depth = 4096;         // of a product with a transposed first operand
+constexpr double max_deep = 134217728.0;     // multiplications of a deeper one: the gradients of narrow gates
+constexpr double max_rounded = 67108864.0;   // multiplications of a launch that is not exact: beyond, cuBLAS is quicker
+constexpr unsigned max_rounded_tiles = 448;  // of 32 x 64: long narrow ones are cuBLAS' as well
+constexpr unsigned deepest = 16384;          // of the others: beyond, warp groups that share the depth come first
+constexpr unsigned wide_tiles = 180;         // from this many tiles of 32 x 64 on they win
+constexpr unsigned split_blocks = 200;       // as many blocks should share the products that have few tiles
+constexpr unsigned min_depth = 128;          // of a block that shares
 
 constexpr unsigned enough_tiles = 128;   // of gradients that were kept: they fill the GPU once
 constexpr unsigned max_kept = 176;       // more would leave the chain beside them too little room
@@ -777,8 +778,10 @@ bool ProductPlanner::multiply_tiles(Products& p) {
   const unsigned wide = count_tiles<Wide>(p);
   if (a_deep && p.terms[0].depth > deepest && multiply_large(p, a_deep, b_deep)) return true;
   const double wanted = products_of(p);
-  const bool large = wide > max_tiles || (!a_deep && p.terms[0].depth > max_depth);
-  if ((large && wanted > light) || (!p.exact && wanted > max_rounded)) return multiply_large(p, a_deep, b_deep);
+  const bool deep = !a_deep && p.terms[0].depth > max_depth;
+  const bool suits = p.exact ? wide <= max_tiles && !(deep && wanted > max_deep)
+                             : wide <= max_rounded_tiles && !deep && wanted <= max_rounded;
+  if (!suits) return multiply_large(p, a_deep, b_deep);
   run_tiles<a_deep, b_deep>(p);
   return true;
 }
