@@ -50,7 +50,7 @@ struct Four {
 template <class T>
 void transpose_four(const T* in, std::int64_t in_stride, T* out, std::int64_t out_stride) {
   using Numbers = typename Four<T>::Numbers;
-  const auto row = [&](int i) { return *reinterpret_cast<const Numbers*>(in + i * in_stride); };
+  const auto row = [&](int i) -> const Numbers& { return *reinterpret_cast<const Numbers*>(in + i * in_stride); };
   const auto put = [&](int i, const Numbers& value) { *reinterpret_cast<Numbers*>(out + i * out_stride) = value; };
   const Numbers a = row(0), b = row(1), c = row(2), d = row(3);
   const Numbers ab = __builtin_shufflevector(a, b, 0, 4, 1, 5), cd = __builtin_shufflevector(c, d, 0, 4, 1, 5);
