@@ -40,9 +40,12 @@ constexpr unsigned min_share = 512;           // depths of a block that shares
 constexpr unsigned max_shared = 512;          // tiles with their shares: their sums must fit the scratch memory
 
 /// How a block works: `down` by `across` shares of 32 x 32, `groups` of warps that share a slab of the depth, each
-/// taking `depth` of it (at most 64: sums are kept short, see tiles.cuh), up to `stages` slabs in flight.
-template <unsigned down_, unsigned across_, unsigned groups_, unsigned depth_, unsigned stages_>
+/// taking `depth` of it (at most 64: sums are kept short, see tiles.cuh), up to `stages` slabs in flight. A
+/// multiprocessor has to hold `neighbours` blocks at once; 0: as many as fit.
+template <unsigned down_, unsigned across_, unsigned groups_, unsigned depth_, unsigned stages_,
+          unsigned neighbours_ = 0>
 struct Plan {
+  static constexpr unsigned neighbours = neighbours_;
   static constexpr unsigned down = down_, across = across_, groups = groups_, depth = depth_, stages = stages_;
   static constexpr unsigned rows = part * down, columns = part * across, quads = columns / 4;
   static constexpr unsigned shares = down * across, slab = depth * groups, block = 32 * groups * shares;
@@ -58,25 +61,14 @@ using Shared = Plan<1, 1, 4, 16, 4>;  // gradients of weights: small enough to r
 /// depth: each goes through what a group of the other plan would, then through the next group's. `brief`: a group has
 /// no more than the matrix units add alone.
 template <class Other, bool brief_>
-struct Thrifty : Plan<2, 2, 1, 16, 4> {
+struct Thrifty : Plan<2, 2, 1, 16, 4, brief_ ? 4 : 3> {
   using Order = Other;
   static constexpr bool brief = brief_;
-  static constexpr unsigned neighbours = brief ? 4 : 3;  // blocks of a multiprocessor
   static_assert(Other::depth % 16 == 0);
 };
 template <class P>
 constexpr bool is_thrifty =
     !std::is_same_v<typename P::Order, Plan<P::down, P::across, P::groups, P::depth, P::stages>>;
-
-/// Blocks that should fit a multiprocessor at once; 0: as many as do.
-template <class P>
-constexpr int blocks_side_by_side() {
-  if constexpr (is_thrifty<P>) {
-    return P::neighbours;
-  } else {
-    return 0;
-  }
-}
 
 /// One slab of 32 lines of an operand in shared memory. Where lines run along the depth in memory (`deep`) they do
 /// here, else there is a row for each depth. The strides keep the matrix units' reads free of bank conflicts.
@@ -584,8 +576,7 @@ __device__ void sum_groups(Groups<P, a_deep, b_deep>& groups, float* stage, unsi
 }
 
 template <class P, bool a_deep, bool b_deep, Extra extra, bool exact>
-__global__ void __launch_bounds__(P::block, blocks_side_by_side<P>())
-    product_kernel(const __grid_constant__ Products p) {
+__global__ void __launch_bounds__(P::block, P::neighbours) product_kernel(const __grid_constant__ Products p) {
   extern __shared__ __align__(16) float memory[];
   const unsigned tile = blockIdx.x, split = blockIdx.y;
   const Place place = place_of<P>(p, tile);
@@ -639,6 +630,9 @@ __global__ void __launch_bounds__(P::block, blocks_side_by_side<P>())
     finish_plain<P>(p, sums, place);
   }
 }
+
+/// Whether so many products may be one launch.
+bool is_one_launch(std::size_t count) { return count > 0 && count <= max_products; }
 
 Result result_of(const Tensor& tensor, double beta) {
   Result r;
@@ -843,8 +837,6 @@ bool ProductPlanner::small_product(bool transpose_a, bool transpose_b, double al
                        : multiply_tiles<true, false>(p);
 }
 
-bool ProductPlanner::can_group(std::size_t count) const { return count > 0 && count <= max_products; }
-
 Products ProductPlanner::none_yet() const {
   Products p;
   p.exact = backend_.precision() == Precision::fp32;
@@ -855,7 +847,7 @@ void CudaBackend::linear_forward_many(const Tensor& x, std::span<const Tensor> w
                                       std::span<const Tensor> results, const KeptInput& kept) {
   if (products_.project_rounded(x, weights, results, kept)) return add_biases(biases, results);
   Products p = products_.none_yet();
-  if (products_.can_group(weights.size()) && x.columns() > 0) {
+  if (is_one_launch(weights.size()) && x.columns() > 0) {
     p.count = static_cast<unsigned>(weights.size());
     for (unsigned i = 0; i < p.count; ++i) {
       p.terms[i] = {matrix_of(x), matrix_of(weights[i]), static_cast<unsigned>(x.columns())};
@@ -879,7 +871,7 @@ void CudaBackend::linear_forward_many(const Tensor& x, std::span<const Tensor> w
 void CudaBackend::gemm_sum(std::span<const Tensor> a, std::span<const Tensor> b, const Grad& c) {
   if (!c.wanted()) return;
   Products p = products_.none_yet();
-  if (products_.can_group(a.size())) {
+  if (is_one_launch(a.size())) {
     p.count = static_cast<unsigned>(a.size());
     p.summed = p.count > 1;
     for (unsigned i = 0; i < p.count; ++i) {
@@ -910,7 +902,7 @@ void CudaBackend::sum_biases(std::span<const Tensor> dresults, std::span<const G
 void ProductPlanner::multiply_gradients(std::span<const Tensor> dresults, const Tensor& x,
                                         std::span<const Grad> dweights) {
   Products p = none_yet();
-  if (can_group(dresults.size()) && x.rows() > 0 && are_apart(dweights)) {
+  if (is_one_launch(dresults.size()) && x.rows() > 0 && are_apart(dweights)) {
     for (std::size_t i = 0; i < dresults.size(); ++i) {
       if (!dweights[i].wanted()) continue;
       p.terms[p.count] = {matrix_of(dresults[i]), matrix_of(x), static_cast<unsigned>(x.rows())};
@@ -965,7 +957,7 @@ void CudaBackend::swiglu_gate_up(const Tensor& x, const Tensor& gate, const Tens
   p.results[0] = result_of(g, 0);
   p.results[1] = result_of(u, 0);
   p.results[2] = result_of(h, 0);
-  if (products_.can_group(1) && x.columns() > 0 && products_.multiply_tiles<true, true>(p)) return;
+  if (x.columns() > 0 && products_.multiply_tiles<true, true>(p)) return;
   gemm(false, true, 1.0, x, gate, 0.0, g);
   gemm(false, true, 1.0, x, up, 0.0, u);
   silu_multiply(g, u, h);
@@ -981,7 +973,7 @@ void CudaBackend::swiglu_gate_up_backward(const Tensor& dy, const Tensor& down, 
   p.results[1] = result_of(du, 0);
   p.kept[0] = matrix_of(g);
   p.kept[1] = matrix_of(u);
-  if (products_.can_group(1) && dy.columns() > 0 && products_.multiply_tiles<true, false>(p)) return;
+  if (dy.columns() > 0 && products_.multiply_tiles<true, false>(p)) return;
   gemm(false, false, 1.0, dy, down, 0.0, du);
   silu_multiply_backward(g, u, du, {dg, false}, {du, false});
 }

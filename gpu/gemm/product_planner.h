@@ -32,8 +32,6 @@ class ProductPlanner {
                      const Tensor& c);
   bool large_product(bool transpose_a, bool transpose_b, double alpha, const Tensor& a, const Tensor& b, double beta,
                      const Tensor& c);
-  /// Whether so many products may be one launch.
-  bool can_group(std::size_t count) const;
   /// Products of the back end's precision: exact in fp32, otherwise of operands that the tiles round to tf32 as they
   /// read them, also in bf16, where a launch of its own would round each.
   device::Products none_yet() const;

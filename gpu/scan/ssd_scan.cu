@@ -394,9 +394,8 @@ struct ChunkMemory {
   float to_A_log[sections * warps], to_D[sections * warps];
 };
 
-template <class Memory>
-__device__ void load_chunk(Memory& m, bool lagged, const ScanSizes& s, const ScanArrays& in, int b, int h, int channel,
-                           int begin) {
+template <bool lagged, class Memory>
+__device__ void load_chunk(Memory& m, const ScanSizes& s, const ScanArrays& in, int b, int h, int channel, int begin) {
   const std::size_t row = static_cast<std::size_t>(b) * s.length;
   const int group = h / s.group, width = s.width - channel;
   fetch(m.x, {&in.x.at(row, h * s.width + channel), in.x.stride, width}, begin, s.length);
@@ -474,7 +473,7 @@ __global__ void __launch_bounds__(ChunkMemory<lanes, lagged, sections, thrifty>:
   const float rate = rate_of(in, w.h), skip = in.D != nullptr ? in.D[w.h] : 0.0f;
   constexpr int kinds = step_kinds<lagged>;
   const int parts = s.heads * tiles, part = w.h * tiles + tile;
-  /// The section of this thread, or in a thrifty block one after the other.
+  // The section of this thread, or in a thrifty block one after the other.
   const auto each_section = [&](const auto& body) {
     if constexpr (thrifty) {
 #pragma unroll 1
@@ -483,7 +482,7 @@ __global__ void __launch_bounds__(ChunkMemory<lanes, lagged, sections, thrifty>:
       body(static_cast<int>(threadIdx.x) / Memory::block);
     }
   };
-  /// Sums over warps of what tokens [first, end) send to B, C and the steps.
+  // Sums over warps of what tokens [first, end) send to B, C and the steps.
   const auto add_warps = [&](int first, int end) {
     const auto place = [&](int t) { return thrifty ? 0 : t / chunk; };
     for (int i = first * 2 * Memory::states + static_cast<int>(threadIdx.x); i < end * 2 * Memory::states;
@@ -505,7 +504,7 @@ __global__ void __launch_bounds__(ChunkMemory<lanes, lagged, sections, thrifty>:
     }
   };
 
-  load_chunk(m, lagged, s, in, w.b, w.h, tile * Memory::channels, begin);
+  load_chunk<lagged>(m, s, in, w.b, w.h, tile * Memory::channels, begin);
   if (sections > 1) {
     each_section([&](int section) { walk_section<lanes>(m, section, own, w); });
     __syncthreads();
