@@ -62,8 +62,9 @@ nlohmann::json evaluate(const EvalOptions& options, const CommonOptions& common,
   nlohmann::json cells = nlohmann::json::array();
   const bool goes_by_token = options.is_recurrent || options.decoded >= 0;
   std::vector<double> bindings, lengths, accuracies, at_once, perplexities, among_five;
+  run->trainer().set_evaluation_check(
+      [&] { Interruption::check("after " + std::to_string(cells.size()) + " numbers"); });
   const auto measure = [&](const nlohmann::json& task_config, const nlohmann::json& n, int length, bool as_trained) {
-    Interruption::check("after " + std::to_string(cells.size()) + " numbers");
     const std::unique_ptr<Task> task = make_task(task_config);
     if (task->vocab() > run->trainer().model().vocab()) {
       throw Error(ExitCode::bad_input, "task " + task->name() + " uses " + std::to_string(task->vocab()) +

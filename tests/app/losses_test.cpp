@@ -70,7 +70,7 @@ TEST_F(Losses, SignalsThatWereIgnoredStayIgnored) {
 TEST_F(Losses, ReadingCommandsEndCleanlyAtCtrlC) {
   const std::string snapshot = parsed(train("--until 1 --json"))["snapshot"];
   for (const std::string& command :
-       {"eval '" + snapshot + "' --bindings 1,2 --lengths 16,17,18,19,20,21,22,23,24,25,26,27,28 --examples 4000",
+       {"eval '" + snapshot + "' --bindings 1,2 --lengths 16,17,18,19,20,21,22,23,24,25,26,27,28 --examples 1048576",
         std::string("plot training --recipe small.json --set steps=1000000 --svg a.svg"),
         std::string("bench 'layer swiglu' --repeats 10000")}) {
     const ProgramResult result =

@@ -149,6 +149,7 @@ ForecastScore ForecastObjective::score(Tape& tape, DType dtype, SeriesPart part,
   ForecastScore score;
   std::size_t numbers = 0;
   for (std::size_t done = 0; done < places.size(); done += held) {
+    check_evaluation();
     const auto which = std::span(places).subspan(done, std::min(held, places.size() - done));
     predict(tape, windows, part, which, false);
     const std::size_t count = windows.truths.size() / held * which.size();

@@ -2,6 +2,7 @@
 // and a model that forecasts series. The trainer does the rest: memory, gradients, AdamW, captured steps, settings.
 #pragma once
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
@@ -86,6 +87,9 @@ class Objective {
   /// Right answers among them, after the pass.
   virtual std::int64_t right_answers() const { return 0; }
 
+  /// Called between the batches of every evaluation, which may be long: what it throws ends the evaluation.
+  void set_evaluation_check(std::function<void()> check) { evaluation_check_ = std::move(check); }
+
   /// Quality on held-out examples, of another task where one is given and makes sense.
   virtual double evaluate(Tape& tape, std::uint64_t seed, std::int64_t examples, const Task* other) = 0;
 
@@ -107,6 +111,14 @@ class Objective {
   virtual Model* model() { return nullptr; }
   /// The forecaster, where that is what is trained.
   virtual ForecastObjective* forecast() { return nullptr; }
+
+ protected:
+  void check_evaluation() const {
+    if (evaluation_check_) evaluation_check_();
+  }
+
+ private:
+  std::function<void()> evaluation_check_;
 };
 
 /// The kind that the recipe's task and model name; declares the parameters. Throws Error(bad_input) when they do not

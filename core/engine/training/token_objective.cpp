@@ -231,6 +231,7 @@ void TokenObjective::draw_held_out(Backend& backend, std::uint64_t seed, std::in
   PinnedArray tokens(backend, {most, source.length()}, DType::i32),
       targets(backend, {most, source.length()}, DType::i32), context(backend, {most, source.length()}, DType::u8);
   for (std::int64_t done = 0; done < examples; done += most) {
+    check_evaluation();
     fill_batch(source, seed, static_cast<std::uint64_t>(done), static_cast<int>(most), tokens.host<std::int32_t>(),
                targets.host<std::int32_t>(), context.host<std::uint8_t>(), Split::held_out);
     // The last batch may be longer than what is left; what is too many does not count.

@@ -337,6 +337,8 @@ StepResult Trainer::measured(double loss, double accuracy) {
   return result;
 }
 
+void Trainer::set_evaluation_check(std::function<void()> check) { objective_->set_evaluation_check(std::move(check)); }
+
 double Trainer::evaluate(std::int64_t examples, const Task* task) {
   return objective_->evaluate(*evaluation_tape_, recipe_.seed, examples, task);
 }

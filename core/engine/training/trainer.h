@@ -81,6 +81,8 @@ class Trainer {
   /// Back to the recipe's own values.
   void reset_settings();
 
+  /// Called between the batches of the evaluations below; what it throws ends them.
+  void set_evaluation_check(std::function<void()> check);
   /// Share of right answers on `examples` held-out sequences of a task (the run's own when none is given); of a
   /// forecast the explained share of the variance of that many validation windows.
   double evaluate(std::int64_t examples, const Task* task = nullptr);
