@@ -6,9 +6,9 @@
 #include "app/cli/command_line.h"
 #include "app/cli/last_resort.h"
 #include "app/ranks/started_ranks.h"
-#include "core/analysis/spectrum.h"
-#include "core/analysis/symmetric_eigen.h"
-#include "core/engine/training/saved_run.h"
+#include "core/analysis/linear_algebra/spectrum.h"
+#include "core/analysis/linear_algebra/symmetric_eigen.h"
+#include "core/engine/training/saved/saved_run.h"
 #include "gpu/cuda.h"
 
 namespace {

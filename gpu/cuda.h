@@ -31,12 +31,12 @@ CudaSystem cuda_devices();
 /// A back end on GPU `device`, or null with the reason in `why_not` (no driver, no plugin, no such GPU).
 std::unique_ptr<Backend> make_cuda_backend(int device, std::string* why_not);
 
-/// Eigenvalues and vectors of a large symmetric matrix in float64 (see core/analysis/symmetric_eigen.h); false where
-/// there is no usable GPU or not enough memory on it.
+/// Eigenvalues and vectors of a large symmetric matrix in float64 (see core/analysis/linear_algebra/symmetric_eigen.h);
+/// false where there is no usable GPU or not enough memory on it.
 bool cuda_symmetric_eigen(int n, double* matrix, double* values);
 
-/// Eigenvalues of any real matrix [n*n] in float64, in no order (see core/analysis/spectrum.h); false where there is no
-/// usable GPU, not enough memory on it, or a cuSOLVER without `cusolverDnXgeev`.
+/// Eigenvalues of any real matrix [n*n] in float64, in no order (see core/analysis/linear_algebra/spectrum.h); false
+/// where there is no usable GPU, not enough memory on it, or a cuSOLVER without `cusolverDnXgeev`.
 bool cuda_general_eigenvalues(int n, const double* matrix, std::complex<double>* values);
 
 struct CudaMemory {

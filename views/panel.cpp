@@ -6,10 +6,10 @@
 #include <cstdlib>
 
 #include "core/figure/axis.h"
-#include "views/figures/probe_figures.h"
+#include "views/figures/koopman/spectrum_figures.h"
+#include "views/figures/probing/probe_figures.h"
 #include "views/figures/semantic_colours.h"
-#include "views/figures/spectrum_figures.h"
-#include "views/figures/trajectory_figures.h"
+#include "views/figures/training/trajectory_figures.h"
 #include "views/formula_cards.h"
 #include "views/page/page.h"
 #include "views/plot_widget.h"

@@ -20,7 +20,7 @@
 #include "app/window/window.h"
 #include "core/engine/recipe/lesson.h"
 #include "core/engine/recipe/recipe_text.h"
-#include "core/engine/training/saved_run.h"
+#include "core/engine/training/saved/saved_run.h"
 #include "core/figure/files/page_writer.h"
 #include "core/io/error.h"
 #include "core/io/folders.h"

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "app/cli/output.h"
-#include "core/engine/training/save_schedule.h"
+#include "core/engine/training/saved/save_schedule.h"
 
 namespace afterglow {
 

@@ -6,7 +6,7 @@
 
 #include "app/cli/interruption.h"
 #include "app/cli/start.h"
-#include "core/engine/training/saved_run.h"
+#include "core/engine/training/saved/saved_run.h"
 #include "core/io/csv.h"
 #include "core/io/error.h"
 #include "core/io/json_file.h"

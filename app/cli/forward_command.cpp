@@ -4,7 +4,7 @@
 
 #include "app/cli/interruption.h"
 #include "app/cli/start.h"
-#include "core/engine/training/saved_run.h"
+#include "core/engine/training/saved/saved_run.h"
 #include "core/io/error.h"
 #include "core/io/safetensors_writer.h"
 #include "core/tasks/token_ids.h"

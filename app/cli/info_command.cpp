@@ -11,7 +11,7 @@
 #include "app/window/window.h"
 #include "core/engine/studies/table.h"
 #include "core/engine/training/objective.h"
-#include "core/engine/training/saved_run.h"
+#include "core/engine/training/saved/saved_run.h"
 #include "core/io/error.h"
 #include "core/io/number_text.h"
 #include "core/layers/layer_kind.h"

@@ -8,7 +8,7 @@
 #include "core/engine/studies/layer_costs.h"
 #include "core/figure/axis.h"
 #include "core/io/error.h"
-#include "views/figures/paper_figures.h"
+#include "views/figures/studies/paper_figures.h"
 
 namespace afterglow {
 

@@ -2,7 +2,7 @@
 #pragma once
 #include "app/cli/command_line.h"
 #include "core/engine/session/session.h"
-#include "core/engine/training/saved_run.h"
+#include "core/engine/training/saved/saved_run.h"
 #include "core/io/atomic_file.h"
 
 namespace afterglow {

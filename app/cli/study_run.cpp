@@ -13,7 +13,7 @@
 #include "core/backend/parallel.h"
 #include "core/engine/studies/recipe_runner.h"
 #include "core/engine/training/memory_estimate.h"
-#include "core/engine/training/saved_run.h"
+#include "core/engine/training/saved/saved_run.h"
 #include "core/figure/files/figure_files.h"
 #include "core/figure/files/page_writer.h"
 #include "core/io/error.h"

@@ -11,7 +11,7 @@
 #include "core/engine/training/objective.h"
 #include "core/io/error.h"
 #include "core/io/json_file.h"
-#include "views/figures/sweep_figures.h"
+#include "views/figures/studies/sweep_figures.h"
 
 namespace afterglow {
 

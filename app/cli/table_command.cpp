@@ -9,7 +9,7 @@
 #include "core/engine/studies/table.h"
 #include "core/io/error.h"
 #include "core/io/json_file.h"
-#include "views/figures/table_figures.h"
+#include "views/figures/studies/table_figures.h"
 
 namespace afterglow {
 

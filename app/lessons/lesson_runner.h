@@ -13,8 +13,8 @@
 #include "core/engine/recipe/lesson_plan.h"
 #include "core/engine/session/mailbox.h"
 #include "core/engine/session/session_worker.h"
-#include "views/figures/curve_store.h"
 #include "views/figures/selection.h"
+#include "views/figures/training/curve_store.h"
 
 namespace afterglow {
 

@@ -1,6 +1,6 @@
 // What the library for MPI offers: one function, by the name that its number of version is part of.
 #pragma once
-#include "core/engine/training/ranks.h"
+#include "core/engine/training/ranks/ranks.h"
 
 namespace afterglow {
 

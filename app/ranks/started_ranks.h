@@ -5,7 +5,7 @@
 #include <nlohmann/json_fwd.hpp>
 
 #include "app/cli/output.h"
-#include "core/engine/training/ranks.h"
+#include "core/engine/training/ranks/ranks.h"
 
 namespace afterglow {
 

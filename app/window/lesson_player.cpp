@@ -6,7 +6,7 @@
 #include <limits>
 
 #include "app/lessons/lesson_runner.h"
-#include "app/window/window_commands.h"
+#include "app/window/commands/window_commands.h"
 #include "core/engine/recipe/lesson_plan.h"
 #include "core/io/error.h"
 #include "views/page/page.h"

@@ -13,10 +13,10 @@
 #include <thread>
 
 #include "app/window/accessibility/spoken_page.h"
+#include "app/window/display/picture_clipboard.h"
+#include "app/window/display/screenshot.h"
 #include "app/window/key_routing.h"
 #include "app/window/lesson_player.h"
-#include "app/window/picture_clipboard.h"
-#include "app/window/screenshot.h"
 #include "app/window/status.h"
 #include "core/backend/parallel.h"
 #include "core/io/atomic_file.h"

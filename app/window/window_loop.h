@@ -5,15 +5,15 @@
 #include <string>
 
 #include "app/window/accessibility/accessible_window.h"
+#include "app/window/commands/window_commands.h"
+#include "app/window/display/gl_window.h"
+#include "app/window/display/second_window.h"
 #include "app/window/film/film_files.h"
-#include "app/window/gl_window.h"
 #include "app/window/observation_source.h"
 #include "app/window/script.h"
-#include "app/window/second_window.h"
 #include "app/window/settings.h"
 #include "app/window/view_history.h"
 #include "app/window/window.h"
-#include "app/window/window_commands.h"
 #include "views/frame.h"
 #include "views/page/lesson_notes.h"
 

@@ -6,8 +6,8 @@
 #include <cmath>
 #include <deque>
 
-#include "core/analysis/symmetric_eigen.h"
-#include "core/analysis/toeplitz_eigen.h"
+#include "core/analysis/linear_algebra/symmetric_eigen.h"
+#include "core/analysis/linear_algebra/toeplitz_eigen.h"
 
 namespace afterglow {
 

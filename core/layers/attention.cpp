@@ -4,9 +4,9 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
+#include "core/analysis/attention/query_jacobian.h"
 #include "core/analysis/depth_bounds.h"
-#include "core/analysis/query_jacobian.h"
-#include "core/analysis/smooth_routing.h"
+#include "core/analysis/influence/smooth_routing.h"
 #include "core/io/error.h"
 #include "core/io/json_file.h"
 #include "core/layers/key_cache.h"

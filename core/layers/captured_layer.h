@@ -8,11 +8,11 @@
 #include <string>
 #include <vector>
 
-#include "core/analysis/block_bound.h"
-#include "core/analysis/kalman.h"
-#include "core/analysis/smooth_routing.h"
-#include "core/analysis/solvers.h"
-#include "core/analysis/token_weights.h"
+#include "core/analysis/attention/token_weights.h"
+#include "core/analysis/influence/block_bound.h"
+#include "core/analysis/influence/smooth_routing.h"
+#include "core/analysis/solvers/kalman.h"
+#include "core/analysis/solvers/solvers.h"
 #include "core/layers/capture_reader.h"
 #include "core/layers/head_gate.h"
 #include "core/layers/layer.h"
@@ -53,8 +53,8 @@ using SeeSystem = std::function<void(int head, int token, RidgeProblem problem)>
 
 /// What a kind of layer lets be read of its captures; null where there is no such thing.
 struct LayerReaders {
-  /// Weights of one head (core/analysis/token_weights.h); what stands in the future of a layer that does not read later
-  /// tokens does not count.
+  /// Weights of one head (core/analysis/attention/token_weights.h); what stands in the future of a layer that does not
+  /// read later tokens does not count.
   WeightMatrix (*token_weights)(const CapturedLayer& layer, int head) = nullptr;
   /// Calls see(head, token, problem) for the ascending `tokens` of every head, head by head. The bounds are those of
   /// Gated KalmaNet, [λ, |H|_F + λ]. Returns a where λ_t = a |H_t|_F, 0 where λ is fixed.
@@ -66,7 +66,7 @@ struct LayerReaders {
   /// Eigenvalues of what a token leaves of one head's memory, in the mean over the captured sequence: those of the
   /// product of its tokens' transitions, to the power 1/T. One stands for as many as are equal.
   std::vector<std::complex<double>> (*state_modes)(const CapturedLayer& layer, int head) = nullptr;
-  /// What one head stores, in the terms of the model that a Kalman filter knows (core/analysis/kalman.h).
+  /// What one head stores, in the terms of the model that a Kalman filter knows (core/analysis/solvers/kalman.h).
   PairSequence (*pairs)(const CapturedLayer& layer, int head) = nullptr;
   /// What one head did with the token of a capturing `step` (tokens = 1), at most eight pictures; empty where numbers
   /// are missing or unsound.

@@ -6,7 +6,7 @@
 #include <nlohmann/json.hpp>
 #include <numeric>
 
-#include "core/analysis/spectrum.h"
+#include "core/analysis/linear_algebra/spectrum.h"
 #include "core/io/error.h"
 #include "core/io/json_file.h"
 #include "core/layers/layer_kind.h"

@@ -3,7 +3,7 @@
 #include <cmath>
 #include <numeric>
 
-#include "core/analysis/solver_steps.h"
+#include "core/analysis/solvers/solver_steps.h"
 #include "core/layers/captured_layer.h"
 #include "core/layers/gka.h"
 

@@ -5,7 +5,7 @@
 #include <span>
 #include <vector>
 
-#include "core/analysis/softmax.h"
+#include "core/analysis/attention/softmax.h"
 #include "core/layers/host_values.h"
 
 namespace afterglow {

@@ -4,8 +4,8 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
-#include "core/analysis/smooth_routing.h"
-#include "core/analysis/state_slopes.h"
+#include "core/analysis/influence/smooth_routing.h"
+#include "core/analysis/influence/state_slopes.h"
 #include "core/io/error.h"
 #include "core/io/json_file.h"
 #include "core/layers/host_values.h"

@@ -4,8 +4,8 @@
 #include <cmath>
 #include <limits>
 
-#include "core/analysis/singular_values.h"
-#include "core/analysis/smooth_routing.h"
+#include "core/analysis/influence/smooth_routing.h"
+#include "core/analysis/linear_algebra/singular_values.h"
 #include "core/layers/captured_layer.h"
 #include "core/layers/mamba2.h"
 

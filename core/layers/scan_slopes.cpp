@@ -1,7 +1,7 @@
 // Takes heads apart and puts their slopes together again.
 #include "core/layers/scan_slopes.h"
 
-#include "core/analysis/state_slopes.h"
+#include "core/analysis/influence/state_slopes.h"
 
 namespace afterglow {
 

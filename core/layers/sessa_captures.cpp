@@ -3,7 +3,7 @@
 
 #include <vector>
 
-#include "core/analysis/softmax.h"
+#include "core/analysis/attention/softmax.h"
 #include "core/layers/host_values.h"
 
 namespace afterglow {

@@ -6,9 +6,9 @@
 #include <numbers>
 #include <utility>
 
-#include "core/analysis/block_bound.h"
-#include "core/analysis/singular_values.h"
-#include "core/analysis/smooth_routing.h"
+#include "core/analysis/influence/block_bound.h"
+#include "core/analysis/influence/smooth_routing.h"
+#include "core/analysis/linear_algebra/singular_values.h"
 #include "core/layers/captured_layer.h"
 #include "core/layers/sessa.h"
 

@@ -4,7 +4,7 @@
 #include <optional>
 #include <vector>
 
-#include "core/analysis/edited_operator.h"
+#include "core/analysis/koopman/edited_operator.h"
 #include "core/layers/layer.h"
 #include "core/ops/ops.h"
 

@@ -2,9 +2,9 @@
 #include <algorithm>
 #include <cmath>
 
+#include "core/analysis/attention/query_jacobian.h"
 #include "core/analysis/depth_bounds.h"
-#include "core/analysis/query_jacobian.h"
-#include "core/analysis/ska_head.h"
+#include "core/analysis/koopman/ska_head.h"
 #include "core/layers/captured_layer.h"
 #include "core/layers/ska.h"
 

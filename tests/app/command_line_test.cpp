@@ -8,7 +8,7 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
-#include "core/engine/training/snapshot.h"
+#include "core/engine/training/saved/snapshot.h"
 #include "core/io/csv.h"
 #include "core/io/safetensors.h"
 #include "tests/app/run_program.h"

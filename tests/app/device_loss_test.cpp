@@ -3,8 +3,8 @@
 #include <gtest/gtest.h>
 
 #include "app/cli/command_line.h"
-#include "core/engine/training/saved_run.h"
-#include "core/engine/training/snapshot.h"
+#include "core/engine/training/saved/saved_run.h"
+#include "core/engine/training/saved/snapshot.h"
 #include "tests/app/run_program.h"
 #include "tests/core/engine/fading_backend.h"
 

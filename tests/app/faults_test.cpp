@@ -2,7 +2,7 @@
 // files and no others, and goes on where it can.
 #include <gmock/gmock.h>
 
-#include "core/engine/training/snapshot.h"
+#include "core/engine/training/saved/snapshot.h"
 #include "tests/app/program_test.h"
 
 namespace afterglow {

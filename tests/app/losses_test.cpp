@@ -2,7 +2,7 @@
 #include <gmock/gmock.h>
 #include <sys/stat.h>
 
-#include "core/engine/training/snapshot.h"
+#include "core/engine/training/saved/snapshot.h"
 #include "tests/app/program_test.h"
 
 namespace afterglow {

@@ -6,8 +6,8 @@
 #include <complex>
 #include <vector>
 
-#include "core/analysis/spectrum.h"
-#include "core/analysis/symmetric_eigen.h"
+#include "core/analysis/linear_algebra/spectrum.h"
+#include "core/analysis/linear_algebra/symmetric_eigen.h"
 #include "core/random/random.h"
 #include "gpu/cuda.h"
 

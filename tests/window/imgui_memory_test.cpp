@@ -1,5 +1,5 @@
 // Dear ImGui without memory.
-#include "app/window/imgui_memory.h"
+#include "app/window/display/imgui_memory.h"
 
 #include <gtest/gtest.h>
 #include <imgui.h>

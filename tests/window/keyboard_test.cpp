@@ -6,12 +6,12 @@
 #include <map>
 #include <nlohmann/json.hpp>
 
+#include "app/window/commands/window_commands.h"
 #include "app/window/key_routing.h"
-#include "app/window/window_commands.h"
 #include "core/engine/observation/probe_view.h"
 #include "tests/support/sample_observations.h"
 #include "tests/views/drawing/null_window.h"
-#include "views/figures/probe_figures.h"
+#include "views/figures/probing/probe_figures.h"
 #include "views/panel.h"
 
 namespace afterglow {

@@ -8,9 +8,9 @@
 #include <limits>
 #include <nlohmann/json.hpp>
 
+#include "app/window/commands/window_commands.h"
 #include "app/window/key_routing.h"
 #include "app/window/lesson_player.h"
-#include "app/window/window_commands.h"
 #include "core/engine/recipe/lesson_plan.h"
 #include "core/engine/session/session.h"
 #include "core/io/error.h"

@@ -14,9 +14,9 @@
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
+#include "app/window/commands/window_commands.h"
 #include "app/window/key_routing.h"
 #include "app/window/lesson_player.h"
-#include "app/window/window_commands.h"
 #include "core/backend/host_memory.h"
 #include "core/engine/session/analysed_run.h"
 #include "core/engine/session/session.h"

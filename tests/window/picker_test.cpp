@@ -4,8 +4,8 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 
+#include "app/window/commands/window_commands.h"
 #include "app/window/key_routing.h"
-#include "app/window/window_commands.h"
 #include "core/engine/session/analysed_run.h"
 #include "tests/support/sample_observations.h"
 #include "tests/views/drawing/null_window.h"

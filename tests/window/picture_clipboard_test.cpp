@@ -1,5 +1,5 @@
 // The picture reaches the desktop's helper whole; where there is none, the message says what to do.
-#include "app/window/picture_clipboard.h"
+#include "app/window/display/picture_clipboard.h"
 
 #include <gtest/gtest.h>
 

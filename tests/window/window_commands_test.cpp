@@ -1,5 +1,5 @@
 // Every command of the window has a handler, and what each handler changes.
-#include "app/window/window_commands.h"
+#include "app/window/commands/window_commands.h"
 
 #include <gtest/gtest.h>
 
@@ -8,7 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include "app/window/film/film_files.h"
-#include "core/engine/training/saved_run.h"
+#include "core/engine/training/saved/saved_run.h"
 #include "core/figure/files/page_writer.h"
 #include "core/io/atomic_file.h"
 #include "core/io/error.h"

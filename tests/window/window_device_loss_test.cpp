@@ -7,7 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "core/engine/session/session.h"
-#include "core/engine/training/snapshot.h"
+#include "core/engine/training/saved/snapshot.h"
 #include "core/engine/training/training_run.h"
 #include "tests/core/engine/fading_backend.h"
 #include "tests/core/engine/small_recipe.h"

@@ -5,7 +5,7 @@
 #include <fstream>
 #include <sstream>
 
-#include "core/engine/training/saved_run.h"
+#include "core/engine/training/saved/saved_run.h"
 #include "core/figure/files/figure_files.h"
 #include "core/io/atomic_file.h"
 #include "tests/core/engine/small_recipe.h"

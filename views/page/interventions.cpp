@@ -3,7 +3,7 @@
 #include <cmath>
 
 #include "core/figure/axis.h"
-#include "views/figures/probe_figures.h"
+#include "views/figures/probing/probe_figures.h"
 #include "views/figures/semantic_colours.h"
 #include "views/page/page.h"
 #include "views/panel.h"

@@ -4,8 +4,8 @@
 
 #include "core/figure/axis.h"
 #include "views/figures/semantic_colours.h"
-#include "views/figures/training_figures.h"
-#include "views/figures/trajectory_figures.h"
+#include "views/figures/training/training_figures.h"
+#include "views/figures/training/trajectory_figures.h"
 #include "views/page/page.h"
 #include "views/token_chip.h"
 #include "views/widgets.h"

@@ -3,8 +3,8 @@
 #include <nlohmann/json.hpp>
 #include <string>
 
-#include "views/figures/accuracy_figures.h"
 #include "views/figures/selection.h"
+#include "views/figures/studies/accuracy_figures.h"
 #include "views/panels/panel_draws.h"
 #include "views/plot_widget.h"
 

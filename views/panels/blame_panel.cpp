@@ -4,7 +4,7 @@
 #include <cmath>
 #include <string>
 
-#include "views/figures/blame_figures.h"
+#include "views/figures/training/blame_figures.h"
 #include "views/panels/panel_draws.h"
 #include "views/plot_widget.h"
 #include "views/widgets.h"

@@ -5,7 +5,7 @@
 #include <utility>
 #include <vector>
 
-#include "views/figures/forces_figures.h"
+#include "views/figures/koopman/forces_figures.h"
 #include "views/panels/panel_draws.h"
 #include "views/plot_widget.h"
 #include "views/widgets.h"

@@ -1,7 +1,7 @@
 // The switches that go to another window of the held-out part and lay other runs over the forecast.
 #include <array>
 
-#include "views/figures/forecast_figures.h"
+#include "views/figures/training/forecast_figures.h"
 #include "views/panels/panel_draws.h"
 
 namespace afterglow {

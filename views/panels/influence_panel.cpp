@@ -6,7 +6,7 @@
 
 #include "core/figure/painting/painter.h"
 #include "core/figure/readout.h"
-#include "views/figures/influence_figures.h"
+#include "views/figures/influence/influence_figures.h"
 #include "views/figures/semantic_colours.h"
 #include "views/panels/panel_draws.h"
 #include "views/plot_widget.h"

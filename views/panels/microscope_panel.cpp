@@ -2,7 +2,7 @@
 #include <array>
 #include <string>
 
-#include "views/figures/microscope_figures.h"
+#include "views/figures/training/microscope_figures.h"
 #include "views/panels/panel_draws.h"
 #include "views/plot_widget.h"
 #include "views/widgets.h"

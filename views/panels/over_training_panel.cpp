@@ -2,7 +2,7 @@
 #include <array>
 #include <string>
 
-#include "views/figures/over_training_figures.h"
+#include "views/figures/training/over_training_figures.h"
 #include "views/panels/panel_draws.h"
 #include "views/plot_widget.h"
 #include "views/widgets.h"

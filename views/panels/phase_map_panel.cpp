@@ -2,7 +2,7 @@
 #include <array>
 #include <string>
 
-#include "views/figures/phase_map_figures.h"
+#include "views/figures/studies/phase_map_figures.h"
 #include "views/panels/panel_draws.h"
 #include "views/plot_widget.h"
 
@@ -37,6 +37,8 @@ void draw_phase_map(Frame& frame, const Panel& panel, const std::vector<Figure>&
     plot_widget(frame, phase_run_figure(view, *hovered), beside);
   } else if (figures.size() > 1) {
     handle_response(frame, plot_widget(frame, figures[1], beside));
+  } else {
+    draw_missing(frame, beside, "The training of the best run, as soon as one has finished", nullptr);
   }
 }
 

@@ -3,7 +3,7 @@
 #include <array>
 #include <cmath>
 
-#include "views/figures/probe_figures.h"
+#include "views/figures/probing/probe_figures.h"
 #include "views/formula_cards.h"
 #include "views/panels/panel_draws.h"
 #include "views/text_field.h"

@@ -6,8 +6,8 @@
 #include <cstdlib>
 #include <nlohmann/json.hpp>
 
-#include "views/figures/conditioning_figures.h"
-#include "views/figures/solver_figures.h"
+#include "views/figures/koopman/conditioning_figures.h"
+#include "views/figures/solvers/solver_figures.h"
 #include "views/panels/panel_draws.h"
 #include "views/plot_widget.h"
 #include "views/widgets.h"

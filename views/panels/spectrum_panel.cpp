@@ -3,7 +3,7 @@
 #include <array>
 
 #include "core/engine/observation/probe_view.h"
-#include "views/figures/spectrum_figures.h"
+#include "views/figures/koopman/spectrum_figures.h"
 #include "views/formula_cards.h"
 #include "views/panels/panel_draws.h"
 #include "views/plot_widget.h"

@@ -1,7 +1,7 @@
 // The switches of the heads; the map itself is drawn by the usual grid.
 #include <array>
 
-#include "views/figures/token_weights_figures.h"
+#include "views/figures/influence/token_weights_figures.h"
 #include "views/panels/panel_draws.h"
 
 namespace afterglow {

@@ -1,8 +1,8 @@
 // Plots and cards of influence over the lag, the memory race, routing and deep profiles.
 #include <array>
 
-#include "views/figures/influence_figures.h"
-#include "views/figures/paper_figures.h"
+#include "views/figures/influence/influence_figures.h"
+#include "views/figures/studies/paper_figures.h"
 #include "views/plots/families.h"
 
 namespace afterglow {

@@ -10,8 +10,8 @@
 #include "core/engine/observation/analyses.h"
 #include "core/figure/canvas.h"
 #include "core/figure/figure.h"
-#include "views/figures/curve_store.h"
 #include "views/figures/selection.h"
+#include "views/figures/training/curve_store.h"
 
 namespace afterglow {
 

@@ -7,8 +7,8 @@
 
 #include "core/engine/observation/run_numbers.h"
 #include "core/figure/figure.h"
-#include "views/figures/curve_store.h"
 #include "views/figures/selection.h"
+#include "views/figures/training/curve_store.h"
 
 namespace afterglow {
 

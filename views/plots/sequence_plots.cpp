@@ -1,9 +1,9 @@
 // Plots and cards of what happens token by token: the recurrent state, token weights, the probe sequence.
 #include <array>
 
-#include "views/figures/probe_figures.h"
-#include "views/figures/stepper_figures.h"
-#include "views/figures/token_weights_figures.h"
+#include "views/figures/influence/token_weights_figures.h"
+#include "views/figures/probing/probe_figures.h"
+#include "views/figures/probing/stepper_figures.h"
 #include "views/plots/families.h"
 
 namespace afterglow {

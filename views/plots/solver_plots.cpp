@@ -2,9 +2,9 @@
 #include <array>
 
 #include "core/figure/axis.h"
-#include "views/figures/conditioning_figures.h"
-#include "views/figures/kalman_figures.h"
-#include "views/figures/solver_figures.h"
+#include "views/figures/koopman/conditioning_figures.h"
+#include "views/figures/solvers/kalman_figures.h"
+#include "views/figures/solvers/solver_figures.h"
 #include "views/plots/families.h"
 #include "views/plots/shared_numbers.h"
 

@@ -5,10 +5,10 @@
 #include "core/engine/observation/memory_view.h"
 #include "core/engine/observation/trajectory_view.h"
 #include "core/figure/axis.h"
-#include "views/figures/forecast_figures.h"
-#include "views/figures/memory_figures.h"
 #include "views/figures/semantic_colours.h"
-#include "views/figures/trajectory_figures.h"
+#include "views/figures/training/forecast_figures.h"
+#include "views/figures/training/memory_figures.h"
+#include "views/figures/training/trajectory_figures.h"
 #include "views/plots/families.h"
 
 namespace afterglow {

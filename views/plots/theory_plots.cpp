@@ -5,9 +5,9 @@
 #include "core/engine/observation/theory_view.h"
 #include "core/figure/axis.h"
 #include "core/io/number_text.h"
-#include "views/figures/depth_figures.h"
+#include "views/figures/koopman/depth_figures.h"
+#include "views/figures/koopman/theory_figures.h"
 #include "views/figures/semantic_colours.h"
-#include "views/figures/theory_figures.h"
 #include "views/plots/families.h"
 #include "views/plots/shared_numbers.h"
 

@@ -7,7 +7,7 @@
 #include <thread>
 
 #include "core/backend/parallel.h"
-#include "core/engine/training/saved_run.h"
+#include "core/engine/training/saved/saved_run.h"
 
 namespace afterglow {
 

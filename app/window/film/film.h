@@ -5,7 +5,7 @@
 #include <memory>
 #include <vector>
 
-#include "app/window/screenshot.h"
+#include "app/window/display/screenshot.h"
 
 namespace afterglow {
 

@@ -11,7 +11,7 @@
 #include <chrono>
 #include <cmath>
 
-#include "app/window/child_process.h"
+#include "app/window/display/child_process.h"
 #include "core/io/temporary_file.h"
 
 namespace afterglow {

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "core/engine/observation/causes_view.h"
-#include "core/engine/training/model_copy.h"
+#include "core/engine/training/saved/model_copy.h"
 
 namespace afterglow {
 

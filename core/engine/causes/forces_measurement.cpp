@@ -6,7 +6,7 @@
 #include <nlohmann/json.hpp>
 #include <numeric>
 
-#include "core/analysis/mode_sensitivity.h"
+#include "core/analysis/koopman/mode_sensitivity.h"
 #include "core/engine/training/surgery.h"
 #include "core/io/error.h"
 #include "core/layers/capture_reader.h"

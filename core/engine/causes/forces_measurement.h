@@ -9,7 +9,7 @@
 
 #include "core/engine/observation/forces_view.h"
 #include "core/engine/recipe/probe_setup.h"
-#include "core/engine/training/model_copy.h"
+#include "core/engine/training/saved/model_copy.h"
 #include "core/engine/training/training_run.h"
 
 namespace afterglow {

@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <limits>
 
-#include "core/analysis/softmax.h"
+#include "core/analysis/attention/softmax.h"
 #include "core/engine/causes/pair_view.h"
 #include "core/engine/causes/place_passes.h"
 #include "core/layers/host_values.h"

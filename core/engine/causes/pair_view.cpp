@@ -4,7 +4,7 @@
 #include <limits>
 #include <map>
 
-#include "core/analysis/softmax.h"
+#include "core/analysis/attention/softmax.h"
 
 namespace afterglow {
 

@@ -12,7 +12,7 @@
 #include "core/engine/causes/place_passes.h"
 #include "core/engine/causes/state_passes.h"
 #include "core/engine/observation/causes_view.h"
-#include "core/engine/training/model_copy.h"
+#include "core/engine/training/saved/model_copy.h"
 
 namespace afterglow {
 

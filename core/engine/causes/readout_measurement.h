@@ -6,7 +6,7 @@
 
 #include "core/engine/observation/causes_view.h"
 #include "core/engine/recipe/probe_setup.h"
-#include "core/engine/training/model_copy.h"
+#include "core/engine/training/saved/model_copy.h"
 
 namespace afterglow {
 

@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-#include "core/analysis/softmax.h"
+#include "core/analysis/attention/softmax.h"
 #include "core/engine/causes/pair_view.h"
 #include "core/engine/causes/state_passes.h"
 

@@ -3,7 +3,7 @@
 
 #include <cmath>
 
-#include "core/analysis/influence.h"
+#include "core/analysis/influence/influence.h"
 #include "core/engine/influence/influence_tail.h"
 #include "core/layers/host_values.h"
 #include "core/ops/ops.h"

@@ -12,7 +12,7 @@
 #include "core/engine/influence/layer_race.h"
 #include "core/engine/influence/retrieval_experiment.h"
 #include "core/engine/observation/influence_view.h"
-#include "core/engine/training/model_copy.h"
+#include "core/engine/training/saved/model_copy.h"
 #include "core/engine/training/trainer.h"
 
 namespace afterglow {

@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "core/analysis/influence.h"
+#include "core/analysis/influence/influence.h"
 
 namespace afterglow {
 

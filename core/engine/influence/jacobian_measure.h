@@ -5,7 +5,7 @@
 #include <functional>
 #include <vector>
 
-#include "core/analysis/influence.h"
+#include "core/analysis/influence/influence.h"
 #include "core/autograd/tape.h"
 
 namespace afterglow {

@@ -8,7 +8,7 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 
-#include "core/analysis/influence.h"
+#include "core/analysis/influence/influence.h"
 #include "core/engine/influence/influence_tail.h"
 #include "core/engine/training/pinned_array.h"
 #include "core/layers/host_values.h"

@@ -5,7 +5,7 @@
 #include <nlohmann/json_fwd.hpp>
 
 #include "core/engine/influence/layer_race.h"
-#include "core/engine/training/model_copy.h"
+#include "core/engine/training/saved/model_copy.h"
 
 namespace afterglow {
 

@@ -5,7 +5,7 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
-#include "core/analysis/influence.h"
+#include "core/analysis/influence/influence.h"
 #include "core/io/json_file.h"
 #include "core/layers/host_values.h"
 #include "core/random/random.h"

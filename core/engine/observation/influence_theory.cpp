@@ -6,7 +6,7 @@
 #include <limits>
 #include <numeric>
 
-#include "core/analysis/influence.h"
+#include "core/analysis/influence/influence.h"
 
 namespace afterglow {
 

@@ -7,9 +7,9 @@
 #include <string>
 #include <vector>
 
-#include "core/analysis/block_bound.h"
-#include "core/analysis/influence_fit.h"
-#include "core/analysis/smooth_routing.h"
+#include "core/analysis/influence/block_bound.h"
+#include "core/analysis/influence/influence_fit.h"
+#include "core/analysis/influence/smooth_routing.h"
 
 namespace afterglow {
 

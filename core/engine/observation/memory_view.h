@@ -34,7 +34,7 @@ struct MemoryView {
   std::vector<double> eigenvalues;  ///< [K] of these rows, falling; empty while it is too short to be used
   std::vector<double> explained;    ///< [K] share of its variance in the first k modes
   /// Of a forecast: of the first channel of the first window. Weights are softmax weights, but for layers that weigh
-  /// tokens otherwise (core/analysis/token_weights.h), which may be negative.
+  /// tokens otherwise (core/analysis/attention/token_weights.h), which may be negative.
   std::vector<MemoryAttention> attention;
   /// Of tokens: share of right answers on `examples` held-out sequences, with the tokens and with zeros in their place;
   /// NaN while the memory is not in use. A forecast has the error of each window (ForecastWindow::mse_without_memory).

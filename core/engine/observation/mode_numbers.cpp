@@ -5,7 +5,7 @@
 #include <limits>
 #include <numbers>
 
-#include "core/analysis/power_filter.h"
+#include "core/analysis/koopman/power_filter.h"
 
 namespace afterglow {
 

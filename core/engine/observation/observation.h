@@ -144,7 +144,7 @@ struct Trace {
 };
 
 /// Equivalent attention of the traced layer: with what weight the value of each token enters what a head answers at
-/// each token, before gate and output projection (core/analysis/token_weights.h).
+/// each token, before gate and output projection (core/analysis/attention/token_weights.h).
 struct TokenWeights {
   std::int64_t step = 0;  ///< training step of the weights
   int layer = -1;         ///< index into ModelSummary::layers

@@ -6,7 +6,7 @@
 #include <cmath>
 #include <limits>
 
-#include "core/analysis/arithmetic.h"
+#include "core/analysis/solvers/arithmetic.h"
 #include "core/engine/observation/causes_view.h"
 #include "core/engine/observation/depth_view.h"
 #include "core/engine/observation/forecast_view.h"

@@ -7,9 +7,9 @@
 #include <string>
 #include <vector>
 
-#include "core/analysis/gradient_check.h"
-#include "core/analysis/kalman.h"
-#include "core/analysis/solvers.h"
+#include "core/analysis/solvers/gradient_check.h"
+#include "core/analysis/solvers/kalman.h"
+#include "core/analysis/solvers/solvers.h"
 #include "core/layers/head_gate.h"
 
 namespace afterglow {

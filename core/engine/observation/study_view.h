@@ -5,8 +5,8 @@
 #include <string>
 #include <vector>
 
-#include "core/analysis/solvers.h"
-#include "core/analysis/toeplitz_eigen.h"
+#include "core/analysis/linear_algebra/toeplitz_eigen.h"
+#include "core/analysis/solvers/solvers.h"
 
 namespace afterglow {
 

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "core/engine/observation/accuracy_view.h"
-#include "core/engine/training/model_copy.h"
+#include "core/engine/training/saved/model_copy.h"
 
 namespace afterglow {
 

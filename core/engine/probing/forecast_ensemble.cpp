@@ -5,7 +5,7 @@
 #include <cmath>
 
 #include "core/engine/probing/forecast_observer.h"
-#include "core/engine/training/saved_run.h"
+#include "core/engine/training/saved/saved_run.h"
 #include "core/io/error.h"
 
 namespace afterglow {

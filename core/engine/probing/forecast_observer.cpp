@@ -4,7 +4,7 @@
 #include <cmath>
 #include <numeric>
 
-#include "core/analysis/softmax.h"
+#include "core/analysis/attention/softmax.h"
 #include "core/engine/observation/forecast_view.h"
 #include "core/engine/observation/memory_view.h"
 #include "core/engine/probing/memory_captures.h"

@@ -4,8 +4,8 @@
 #include <algorithm>
 #include <cmath>
 
-#include "core/analysis/mode_decomposition.h"
-#include "core/analysis/spectrum.h"
+#include "core/analysis/koopman/mode_decomposition.h"
+#include "core/analysis/linear_algebra/spectrum.h"
 #include "core/layers/ska.h"
 
 namespace afterglow {

@@ -5,8 +5,8 @@
 #include <cmath>
 #include <numeric>
 
-#include "core/analysis/mode_decomposition.h"
-#include "core/analysis/softmax.h"
+#include "core/analysis/attention/softmax.h"
+#include "core/analysis/koopman/mode_decomposition.h"
 #include "core/engine/probing/depth_measure.h"
 #include "core/engine/probing/head_spectrum.h"
 #include "core/engine/probing/sequence_pair.h"

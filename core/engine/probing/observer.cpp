@@ -5,9 +5,9 @@
 #include <cmath>
 #include <numeric>
 
-#include "core/analysis/mode_decomposition.h"
-#include "core/analysis/softmax.h"
-#include "core/analysis/spectrum.h"
+#include "core/analysis/attention/softmax.h"
+#include "core/analysis/koopman/mode_decomposition.h"
+#include "core/analysis/linear_algebra/spectrum.h"
 #include "core/engine/probing/filter_runs.h"
 #include "core/engine/probing/head_spectrum.h"
 #include "core/engine/probing/layer_weights.h"

@@ -5,7 +5,7 @@
 #include <cmath>
 #include <numeric>
 
-#include "core/analysis/influence.h"
+#include "core/analysis/influence/influence.h"
 #include "core/engine/observation/influence_theory.h"
 #include "core/engine/probing/layer_weights.h"
 #include "core/engine/training/trainer.h"

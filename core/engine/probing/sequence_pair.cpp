@@ -5,7 +5,7 @@
 #include <cmath>
 #include <limits>
 
-#include "core/analysis/softmax.h"
+#include "core/analysis/attention/softmax.h"
 #include "core/io/error.h"
 
 namespace afterglow {

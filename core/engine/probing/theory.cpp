@@ -4,12 +4,12 @@
 #include <algorithm>
 #include <cmath>
 
-#include "core/analysis/linear_attention_gap.h"
+#include "core/analysis/attention/linear_attention_gap.h"
+#include "core/analysis/attention/query_jacobian.h"
+#include "core/analysis/koopman/mode_decomposition.h"
+#include "core/analysis/koopman/perturbation.h"
+#include "core/analysis/koopman/power_filter.h"
 #include "core/analysis/memory_cost.h"
-#include "core/analysis/mode_decomposition.h"
-#include "core/analysis/perturbation.h"
-#include "core/analysis/power_filter.h"
-#include "core/analysis/query_jacobian.h"
 #include "core/engine/probing/head_spectrum.h"
 #include "core/layers/ska.h"
 

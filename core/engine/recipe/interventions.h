@@ -6,7 +6,7 @@
 #include <optional>
 #include <vector>
 
-#include "core/analysis/edited_operator.h"
+#include "core/analysis/koopman/edited_operator.h"
 #include "core/engine/recipe/command.h"
 
 namespace afterglow {

@@ -9,7 +9,7 @@
 #include "core/engine/session/analysis_table.h"
 #include "core/engine/session/analysis_work.h"
 #include "core/engine/session/stop_condition.h"
-#include "core/engine/training/saved_run.h"
+#include "core/engine/training/saved/saved_run.h"
 
 namespace afterglow {
 

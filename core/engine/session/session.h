@@ -9,7 +9,7 @@
 #include "core/engine/observation/analyses.h"
 #include "core/engine/observation/observation.h"
 #include "core/engine/recipe/command.h"
-#include "core/engine/training/saved_run.h"
+#include "core/engine/training/saved/saved_run.h"
 
 namespace afterglow {
 

@@ -9,7 +9,7 @@
 
 #include "core/engine/causes/place_passes.h"
 #include "core/engine/studies/recipe_run.h"
-#include "core/engine/training/saved_run.h"
+#include "core/engine/training/saved/saved_run.h"
 #include "core/io/error.h"
 #include "core/io/json_file.h"
 #include "core/layers/host_values.h"

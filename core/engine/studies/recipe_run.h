@@ -11,7 +11,7 @@
 
 #include "core/engine/observation/table_view.h"
 #include "core/engine/recipe/recipe.h"
-#include "core/engine/training/snapshot.h"
+#include "core/engine/training/saved/snapshot.h"
 
 namespace afterglow {
 

@@ -9,7 +9,7 @@
 #include <span>
 
 #include "core/engine/studies/recipe_run.h"
-#include "core/engine/training/save_schedule.h"
+#include "core/engine/training/saved/save_schedule.h"
 #include "core/io/claim.h"
 
 namespace afterglow {

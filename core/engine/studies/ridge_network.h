@@ -5,7 +5,7 @@
 #include <memory>
 #include <vector>
 
-#include "core/analysis/gradient_check.h"
+#include "core/analysis/solvers/gradient_check.h"
 #include "core/autograd/tape.h"
 
 namespace afterglow {

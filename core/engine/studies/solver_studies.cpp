@@ -7,7 +7,7 @@
 #include <limits>
 #include <span>
 
-#include "core/analysis/gradient_check.h"
+#include "core/analysis/solvers/gradient_check.h"
 #include "core/backend/parallel.h"
 #include "core/engine/studies/ridge_network.h"
 #include "core/random/random.h"

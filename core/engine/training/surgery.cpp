@@ -7,11 +7,11 @@
 #include <map>
 #include <nlohmann/json.hpp>
 
-#include "core/analysis/mode_sensitivity.h"
-#include "core/analysis/spectrum.h"
-#include "core/analysis/spectrum_fit.h"
-#include "core/engine/training/model_copy.h"
+#include "core/analysis/koopman/mode_sensitivity.h"
+#include "core/analysis/koopman/spectrum_fit.h"
+#include "core/analysis/linear_algebra/spectrum.h"
 #include "core/engine/training/probe_example.h"
+#include "core/engine/training/saved/model_copy.h"
 #include "core/io/error.h"
 #include "core/layers/host_values.h"
 #include "core/layers/koopman_mlp.h"

@@ -6,11 +6,11 @@
 #include <utility>
 
 #include "core/engine/training/forecast_objective.h"
-#include "core/engine/training/gradient_buckets.h"
 #include "core/engine/training/memory_estimate.h"
 #include "core/engine/training/pinned_array.h"
+#include "core/engine/training/ranks/gradient_buckets.h"
+#include "core/engine/training/ranks/shard_sum.h"
 #include "core/engine/training/setting_check.h"
-#include "core/engine/training/shard_sum.h"
 #include "core/io/checksum.h"
 #include "core/io/error.h"
 #include "core/models/checkpoints/checkpoint.h"

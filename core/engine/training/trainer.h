@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "core/engine/training/objective.h"
-#include "core/engine/training/ranks.h"
+#include "core/engine/training/ranks/ranks.h"
 
 namespace afterglow {
 

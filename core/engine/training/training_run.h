@@ -8,9 +8,9 @@
 #include <vector>
 
 #include "core/engine/observation/observation.h"
-#include "core/engine/training/history.h"
-#include "core/engine/training/run_record.h"
-#include "core/engine/training/snapshot.h"
+#include "core/engine/training/saved/history.h"
+#include "core/engine/training/saved/run_record.h"
+#include "core/engine/training/saved/snapshot.h"
 #include "core/engine/training/trainer.h"
 
 namespace afterglow {

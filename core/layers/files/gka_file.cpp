@@ -5,8 +5,8 @@
 #include <cmath>
 #include <utility>
 
-#include "core/analysis/solvers.h"
-#include "core/analysis/spectrum.h"
+#include "core/analysis/linear_algebra/spectrum.h"
+#include "core/analysis/solvers/solvers.h"
 #include "core/layers/gka.h"
 #include "core/layers/host_values.h"
 #include "core/layers/layer_kind.h"

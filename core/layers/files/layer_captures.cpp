@@ -6,7 +6,7 @@
 #include <complex>
 #include <limits>
 
-#include "core/analysis/spectrum.h"
+#include "core/analysis/linear_algebra/spectrum.h"
 #include "core/layers/host_values.h"
 
 namespace afterglow {

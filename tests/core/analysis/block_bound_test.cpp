@@ -1,5 +1,5 @@
 // Proposition 25's constants beside closed forms and beside the worst of many tokens.
-#include "core/analysis/block_bound.h"
+#include "core/analysis/influence/block_bound.h"
 
 #include <gtest/gtest.h>
 

@@ -1,11 +1,11 @@
 // Moved and switched-off modes: closed forms for small operators, exact zeros, real results.
-#include "core/analysis/edited_operator.h"
+#include "core/analysis/koopman/edited_operator.h"
 
 #include <gtest/gtest.h>
 
 #include <cmath>
 
-#include "core/analysis/spectrum.h"
+#include "core/analysis/linear_algebra/spectrum.h"
 
 namespace afterglow {
 namespace {

@@ -1,5 +1,5 @@
 // Gradients of solves against finite differences, lemma 2 as a property, and convergence to the exact gradient.
-#include "core/analysis/gradient_check.h"
+#include "core/analysis/solvers/gradient_check.h"
 
 #include <gtest/gtest.h>
 

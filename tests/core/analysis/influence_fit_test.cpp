@@ -1,5 +1,5 @@
 // Laws of a tail: planted ones are recovered, told apart, and bracketed.
-#include "core/analysis/influence_fit.h"
+#include "core/analysis/influence/influence_fit.h"
 
 #include <gtest/gtest.h>
 

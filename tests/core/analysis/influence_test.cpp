@@ -1,13 +1,13 @@
 // Influence profiles against closed forms: uniform routing, hops, deep exponents, norms of sketched matrices.
-#include "core/analysis/influence.h"
+#include "core/analysis/influence/influence.h"
 
 #include <gtest/gtest.h>
 
 #include <cmath>
 #include <numeric>
 
-#include "core/analysis/influence_fit.h"
-#include "core/analysis/singular_values.h"
+#include "core/analysis/influence/influence_fit.h"
+#include "core/analysis/linear_algebra/singular_values.h"
 #include "core/random/random.h"
 
 namespace afterglow {

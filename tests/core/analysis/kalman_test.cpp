@@ -1,5 +1,5 @@
 // Filters against their closed forms: the ridge solution, the information form, plain loops.
-#include "core/analysis/kalman.h"
+#include "core/analysis/solvers/kalman.h"
 
 #include <gtest/gtest.h>
 

@@ -8,7 +8,7 @@
 #include <nlohmann/json.hpp>
 #include <numbers>
 
-#include "core/analysis/symmetric_eigen.h"
+#include "core/analysis/linear_algebra/symmetric_eigen.h"
 #include "core/io/safetensors.h"
 #include "core/random/random.h"
 #include "tests/support/folders.h"

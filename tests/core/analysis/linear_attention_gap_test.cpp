@@ -1,5 +1,5 @@
 // Linear attention against ridge retrieval: by scanning factors, over many seeds, and where the bound is attained.
-#include "core/analysis/linear_attention_gap.h"
+#include "core/analysis/attention/linear_attention_gap.h"
 
 #include <gtest/gtest.h>
 

@@ -1,5 +1,5 @@
 // Modes: known spectra, energies, tracking.
-#include "core/analysis/mode_decomposition.h"
+#include "core/analysis/koopman/mode_decomposition.h"
 
 #include <gtest/gtest.h>
 

@@ -1,12 +1,12 @@
 // First-order moves of eigenvalues against the eigenvalues of changed matrices.
-#include "core/analysis/mode_sensitivity.h"
+#include "core/analysis/koopman/mode_sensitivity.h"
 
 #include <gtest/gtest.h>
 
 #include <cmath>
 #include <random>
 
-#include "core/analysis/spectrum.h"
+#include "core/analysis/linear_algebra/spectrum.h"
 
 namespace afterglow {
 namespace {

@@ -1,6 +1,6 @@
 // Perturbation of the operator and its eigenvalues: against explicit inverses, over many seeds, and where the bounds
 // are attained.
-#include "core/analysis/perturbation.h"
+#include "core/analysis/koopman/perturbation.h"
 
 #include <gtest/gtest.h>
 

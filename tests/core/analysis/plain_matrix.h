@@ -6,7 +6,7 @@
 #include <span>
 #include <vector>
 
-#include "core/analysis/ska_head.h"
+#include "core/analysis/koopman/ska_head.h"
 #include "core/random/random.h"
 
 namespace afterglow {

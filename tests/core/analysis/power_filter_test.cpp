@@ -1,9 +1,9 @@
 // The power filter: the paper's table, planted spectra, explicit losses, and bounds over many seeds.
-#include "core/analysis/power_filter.h"
+#include "core/analysis/koopman/power_filter.h"
 
 #include <gtest/gtest.h>
 
-#include "core/analysis/mode_decomposition.h"
+#include "core/analysis/koopman/mode_decomposition.h"
 #include "tests/core/analysis/plain_matrix.h"
 
 namespace afterglow {

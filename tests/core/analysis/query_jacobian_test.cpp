@@ -1,5 +1,5 @@
 // Query Jacobians against finite differences, their singular values against plain rotations, and their bounds.
-#include "core/analysis/query_jacobian.h"
+#include "core/analysis/attention/query_jacobian.h"
 
 #include <gtest/gtest.h>
 

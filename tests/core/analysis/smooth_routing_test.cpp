@@ -1,12 +1,12 @@
 // Constants of a routing that follows its inputs, against Jacobians by finite differences and by plain loops.
-#include "core/analysis/smooth_routing.h"
+#include "core/analysis/influence/smooth_routing.h"
 
 #include <gtest/gtest.h>
 
 #include <cmath>
 
-#include "core/analysis/influence.h"
-#include "core/analysis/singular_values.h"
+#include "core/analysis/influence/influence.h"
+#include "core/analysis/linear_algebra/singular_values.h"
 #include "core/random/random.h"
 
 namespace afterglow::smooth_routing {

@@ -1,5 +1,5 @@
 // Solvers against closed forms, their theory as properties, and the arithmetics.
-#include "core/analysis/solvers.h"
+#include "core/analysis/solvers/solvers.h"
 
 #include <gtest/gtest.h>
 

@@ -1,5 +1,5 @@
 // Gradients of eigenvalues against finite differences, and projections fitted to a spectrum.
-#include "core/analysis/spectrum_fit.h"
+#include "core/analysis/koopman/spectrum_fit.h"
 
 #include <gtest/gtest.h>
 
@@ -7,8 +7,8 @@
 #include <cmath>
 #include <random>
 
-#include "core/analysis/mode_sensitivity.h"
-#include "core/analysis/spectrum.h"
+#include "core/analysis/koopman/mode_sensitivity.h"
+#include "core/analysis/linear_algebra/spectrum.h"
 
 namespace afterglow {
 namespace {

@@ -1,5 +1,5 @@
 // Eigenvalues and extreme eigenvalues against closed forms.
-#include "core/analysis/spectrum.h"
+#include "core/analysis/linear_algebra/spectrum.h"
 
 #include <gmock/gmock.h>
 

@@ -1,5 +1,5 @@
 // Largest eigenpairs of Toeplitz matrices: the definition A v = lambda v, a general solver, and closed forms.
-#include "core/analysis/toeplitz_eigen.h"
+#include "core/analysis/linear_algebra/toeplitz_eigen.h"
 
 #include <gtest/gtest.h>
 
@@ -8,7 +8,7 @@
 #include <numbers>
 #include <vector>
 
-#include "core/analysis/symmetric_eigen.h"
+#include "core/analysis/linear_algebra/symmetric_eigen.h"
 
 namespace afterglow {
 namespace {

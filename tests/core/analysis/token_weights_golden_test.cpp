@@ -3,7 +3,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "core/analysis/token_weights.h"
+#include "core/analysis/attention/token_weights.h"
 #include "core/io/safetensors.h"
 #include "tests/core/analysis/plain_matrix.h"
 #include "tests/support/folders.h"

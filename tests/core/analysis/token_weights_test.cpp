@@ -1,5 +1,5 @@
 // Token weights: the layers' outputs, computed by their definitions, come out as sums of weighted values.
-#include "core/analysis/token_weights.h"
+#include "core/analysis/attention/token_weights.h"
 
 #include <gtest/gtest.h>
 

@@ -120,10 +120,10 @@ TEST(UnusedFunctions, CoreAnalysisHasNone) {
 
   std::vector<Source> planted = sources;
   for (Source& source : planted) {
-    if (source.path == "core/analysis/spectrum.h")
+    if (source.path == "core/analysis/linear_algebra/spectrum.h")
       source.text += "namespace afterglow { double measure_nothing(double x); }\n";
   }
-  EXPECT_THAT(unused_functions(planted), ElementsAre("core/analysis/spectrum.h: measure_nothing"));
+  EXPECT_THAT(unused_functions(planted), ElementsAre("core/analysis/linear_algebra/spectrum.h: measure_nothing"));
 }
 
 std::vector<std::string> planted(const std::string& header, const std::string& source, const std::string& caller) {

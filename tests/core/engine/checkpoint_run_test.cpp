@@ -8,7 +8,7 @@
 
 #include "core/engine/recipe/recipe_text.h"
 #include "core/engine/session/arriving_model.h"
-#include "core/engine/training/saved_run.h"
+#include "core/engine/training/saved/saved_run.h"
 #include "core/io/error.h"
 #include "core/io/safetensors_header.h"
 #include "core/models/checkpoints/loading_watch.h"

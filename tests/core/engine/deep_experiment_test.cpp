@@ -5,7 +5,7 @@
 
 #include <cmath>
 
-#include "core/analysis/influence.h"
+#include "core/analysis/influence/influence.h"
 
 namespace afterglow {
 namespace {

@@ -4,9 +4,9 @@
 #include <cmath>
 #include <numeric>
 
+#include "core/analysis/attention/query_jacobian.h"
 #include "core/analysis/depth_bounds.h"
-#include "core/analysis/query_jacobian.h"
-#include "core/analysis/singular_values.h"
+#include "core/analysis/linear_algebra/singular_values.h"
 #include "core/engine/observation/depth_view.h"
 #include "core/engine/probing/depth_measure.h"
 #include "core/engine/session/analysed_run.h"

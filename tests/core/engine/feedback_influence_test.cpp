@@ -5,8 +5,8 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
-#include "core/analysis/influence.h"
-#include "core/analysis/influence_fit.h"
+#include "core/analysis/influence/influence.h"
+#include "core/analysis/influence/influence_fit.h"
 #include "core/engine/influence/influence_tail.h"
 #include "core/engine/influence/jacobian_measure.h"
 #include "core/io/safetensors.h"

@@ -5,8 +5,8 @@
 
 #include <cmath>
 
-#include "core/analysis/spectrum.h"
-#include "core/analysis/symmetric_eigen.h"
+#include "core/analysis/linear_algebra/spectrum.h"
+#include "core/analysis/linear_algebra/symmetric_eigen.h"
 #include "tests/core/analysis/plain_matrix.h"
 
 namespace afterglow {

@@ -1,5 +1,5 @@
 // The past: within its limit, dense near the present, never without its beginning.
-#include "core/engine/training/history.h"
+#include "core/engine/training/saved/history.h"
 
 #include <gtest/gtest.h>
 

@@ -5,7 +5,7 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
-#include "core/analysis/singular_values.h"
+#include "core/analysis/linear_algebra/singular_values.h"
 #include "core/engine/influence/influence_measurement.h"
 #include "core/engine/influence/influence_tail.h"
 #include "core/engine/influence/race_measurement.h"

@@ -1,5 +1,5 @@
 // When a snapshot on the way is due.
-#include "core/engine/training/save_schedule.h"
+#include "core/engine/training/saved/save_schedule.h"
 
 #include <gtest/gtest.h>
 

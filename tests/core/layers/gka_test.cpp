@@ -7,7 +7,7 @@
 #include <map>
 #include <nlohmann/json.hpp>
 
-#include "core/analysis/spectrum.h"
+#include "core/analysis/linear_algebra/spectrum.h"
 #include "core/layers/layer_kind.h"
 #include "core/random/random.h"
 #include "tests/support/host_values.h"

@@ -4,8 +4,8 @@
 #include <algorithm>
 #include <cmath>
 
-#include "core/analysis/query_jacobian.h"
-#include "core/analysis/singular_values.h"
+#include "core/analysis/attention/query_jacobian.h"
+#include "core/analysis/linear_algebra/singular_values.h"
 #include "tests/core/layers/captured_small_layer.h"
 
 namespace afterglow {

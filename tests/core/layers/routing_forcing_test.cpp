@@ -4,8 +4,8 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
-#include "core/analysis/influence.h"
-#include "core/analysis/singular_values.h"
+#include "core/analysis/influence/influence.h"
+#include "core/analysis/linear_algebra/singular_values.h"
 #include "tests/core/layers/captured_small_layer.h"
 
 namespace afterglow {

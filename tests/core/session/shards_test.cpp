@@ -13,8 +13,8 @@
 #include <nlohmann/json.hpp>
 #include <thread>
 
-#include "core/engine/training/gradient_buckets.h"
-#include "core/engine/training/shard_sum.h"
+#include "core/engine/training/ranks/gradient_buckets.h"
+#include "core/engine/training/ranks/shard_sum.h"
 #include "core/engine/training/training_run.h"
 #include "core/io/error.h"
 #include "tests/core/engine/small_recipe.h"

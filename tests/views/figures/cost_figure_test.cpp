@@ -2,7 +2,7 @@
 #include <gtest/gtest.h>
 
 #include "tests/views/figures/figure_parts.h"
-#include "views/figures/paper_figures.h"
+#include "views/figures/studies/paper_figures.h"
 
 namespace afterglow {
 namespace {

@@ -1,5 +1,5 @@
 // The store of computed curves gives what a fresh one would, through growth, rewinds and other runs.
-#include "views/figures/curve_store.h"
+#include "views/figures/training/curve_store.h"
 
 #include <gtest/gtest.h>
 

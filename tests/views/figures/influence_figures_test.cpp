@@ -1,5 +1,5 @@
 // What the figures of the influence laboratory say about measurements whose laws are known.
-#include "views/figures/influence_figures.h"
+#include "views/figures/influence/influence_figures.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -9,7 +9,7 @@
 #include <set>
 #include <tuple>
 
-#include "core/analysis/influence.h"
+#include "core/analysis/influence/influence.h"
 #include "core/figure/decimate.h"
 #include "core/figure/readout.h"
 #include "tests/support/sample_influence.h"

@@ -6,12 +6,12 @@
 #include <cmath>
 #include <numbers>
 
-#include "core/analysis/power_filter.h"
+#include "core/analysis/koopman/power_filter.h"
 #include "core/figure/axis.h"
 #include "tests/support/sample_observations.h"
 #include "tests/views/figures/figure_parts.h"
-#include "views/figures/power_filter_figures.h"
-#include "views/figures/spectrum_figures.h"
+#include "views/figures/koopman/power_filter_figures.h"
+#include "views/figures/koopman/spectrum_figures.h"
 #include "views/plots/formula_card.h"
 
 namespace afterglow {

@@ -1,5 +1,5 @@
 // Figures of sweeps: means and spreads over seeds, colours over two axes that fill from coarse to fine, and trainings.
-#include "views/figures/sweep_figures.h"
+#include "views/figures/studies/sweep_figures.h"
 
 #include <gmock/gmock.h>
 
@@ -11,8 +11,8 @@
 #include "core/figure/palette.h"
 #include "tests/support/sample_observations.h"
 #include "tests/views/figures/figure_parts.h"
-#include "views/figures/phase_map_figures.h"
-#include "views/figures/table_figures.h"
+#include "views/figures/studies/phase_map_figures.h"
+#include "views/figures/studies/table_figures.h"
 
 namespace afterglow {
 namespace {

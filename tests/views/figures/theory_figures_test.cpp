@@ -1,12 +1,12 @@
 // The figures of the theory page show the numbers of core/analysis on a live head.
-#include "views/figures/theory_figures.h"
+#include "views/figures/koopman/theory_figures.h"
 
 #include <gtest/gtest.h>
 
 #include <cmath>
 #include <limits>
 
-#include "core/analysis/query_jacobian.h"
+#include "core/analysis/attention/query_jacobian.h"
 #include "core/engine/observation/theory_view.h"
 #include "core/engine/probing/theory.h"
 #include "tests/core/engine/small_recipe.h"

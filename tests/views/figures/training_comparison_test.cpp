@@ -7,8 +7,8 @@
 
 #include "core/engine/recipe/recipe.h"
 #include "tests/views/figures/figure_parts.h"
-#include "views/figures/paper_figures.h"
-#include "views/figures/training_figures.h"
+#include "views/figures/studies/paper_figures.h"
+#include "views/figures/training/training_figures.h"
 
 namespace afterglow {
 namespace {

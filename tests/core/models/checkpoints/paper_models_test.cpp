@@ -5,7 +5,7 @@
 #include <cmath>
 #include <fstream>
 
-#include "core/engine/training/saved_run.h"
+#include "core/engine/training/saved/saved_run.h"
 #include "core/io/error.h"
 #include "core/io/safetensors.h"
 #include "core/layers/forecaster.h"

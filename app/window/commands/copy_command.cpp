@@ -1,0 +1,141 @@
+// Ctrl+C: a plot as a picture; Ctrl+Alt+C: in words; Ctrl+Shift+C: the present moment as a line for a shell, a panel as
+// the command that writes it. A formula for LaTeX.
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include "app/window/commands/window_commands.h"
+#include "core/engine/recipe/recipe.h"
+#include "core/figure/files/page_writer.h"
+#include "core/figure/summary.h"
+#include "core/io/error.h"
+#include "core/io/json_file.h"
+#include "views/formula_cards.h"
+#include "views/panel.h"
+
+namespace afterglow {
+
+namespace {
+
+using nlohmann::json;
+
+std::string quoted(const std::string& text) {
+  std::string result = "'";
+  for (const char c : text) result += c == '\'' ? "'\\''" : std::string(1, c);
+  return result + "'";
+}
+
+/// Whether both are made of the same parts, so that single ones of them can be set.
+bool have_same_parts(const json& one, const json& other) {
+  if (one.type() != other.type() || one.size() != other.size() || !one.is_structured()) return false;
+  if (one.is_array()) return std::ranges::all_of(one, [](const json& part) { return part.is_structured(); });
+  for (const auto& item : one.items()) {
+    if (!other.contains(item.key())) return false;
+  }
+  return true;
+}
+
+/// One --set for each number that differs, or for the whole where its parts are others.
+std::string changes_of(const std::string& path, const json& now, const json& before) {
+  if (now == before) return "";
+  if (!have_same_parts(now, before)) return " --set " + quoted(path + "=" + now.dump());
+  std::string text;
+  for (const auto& [key, value] : now.items()) {
+    const json& was = now.is_array() ? before[std::stoul(key)] : before[key];
+    text += changes_of(path + "." + key, value, was);
+  }
+  return text;
+}
+
+/// What the recipe has and its preset has not, as --set arguments.
+std::string start_arguments(const json& recipe) {
+  const std::string name = recipe.value("name", "");
+  json preset = json::object();
+  std::string text;
+  for (const Preset& known : presets()) {
+    if (known.name != name) continue;
+    preset = to_json(parse_recipe(known.text, "preset"));
+    text = " --preset " + name;
+  }
+  const std::uint64_t seed = recipe.value("seed", std::uint64_t{7});
+  if (seed != preset.value("seed", std::uint64_t{7})) text += " --seed " + std::to_string(seed);
+  for (const char* part : {"model", "task", "training", "commands", "precision", "probe"}) {
+    if (recipe.contains(part) && !recipe[part].empty())
+      text += changes_of(part, recipe[part], preset.value(part, json()));
+  }
+  return text;
+}
+
+std::string plot_command(const CommandContext& context, const json& recipe, const std::string& panel) {
+  const Selection& s = context.page.selection;
+  std::string text = "afterglow plot " + panel + start_arguments(recipe);
+  text += " --steps " + std::to_string(context.observation->step);
+  if (s.layer >= 0) text += " --layer " + std::to_string(s.layer);
+  if (s.head > 0) text += " --head " + std::to_string(s.head);
+  if (s.token >= 0) text += " --token " + std::to_string(s.token);
+  if (s.power >= 0) text += " --power " + std::to_string(s.power);
+  if (s.all_heads) text += " --all-heads";
+  const auto shown = context.page.shown_figure.find(panel);
+  if (shown != context.page.shown_figure.end() && shown->second > 0)
+    text += " --figure " + std::to_string(shown->second);
+  return text + " --svg " + panel + ".svg";
+}
+
+/// The named plot, or the one under the mouse; nullptr where there is none.
+const Figure* meant_figure(CommandContext& context, const std::string& plot) {
+  for (const Panel& panel : panels()) {
+    for (const Figure& figure : context.figures.figures(*panel.kind, context.observation, context.page.selection)) {
+      if (figure.id == plot) return &figure;
+    }
+  }
+  return nullptr;
+}
+
+/// As it would be written into a file, and as it is looked at.
+void copy_plot(CommandContext& context, const Figure& figure) {
+  const FigureView view = view_of(context.page.plots[figure.id], 12);
+  context.actions.copy_picture(png_bytes(figure, page_size(SizePreset::one_column, figure), light_theme(), view));
+  add_note(context.page, Severity::info, "Picture of " + figure.title + " copied.", context.time);
+}
+
+void copy_words(CommandContext& context, const Figure& figure) {
+  context.actions.copy_text(summary_of(figure));
+  add_note(context.page, Severity::info, figure.title + " copied in words.", context.time);
+}
+
+}  // namespace
+
+void run_copy(CommandContext& context, const Command& command) {
+  const std::string where = "the value of copy";
+  const json value = parse_json(command.value, where);
+  const std::string hovered = context.page.maximised.empty() ? context.page.hovered_panel : context.page.maximised;
+  const std::string panel = get_string(value, "panel", hovered, where);
+  const std::string usual = panel.empty() ? "setup" : "command";
+  std::string what = get_choice(value, "what", {"setup", "command", "formula", "picture", "words"}, usual, where);
+  if (what == "picture" || what == "words") {
+    const std::string plot = get_string(value, "plot", context.page.hovered_plot, where);
+    if (const Figure* figure = meant_figure(context, plot))
+      return what == "words" ? copy_words(context, *figure) : copy_plot(context, *figure);
+    if (value.contains("plot")) throw Error(ExitCode::bad_input, "there is no plot \"" + plot + "\"");
+    what = usual;
+  }
+  if (what == "formula") {
+    const std::string id = get_string(value, "card", context.page.card.card, where);
+    const FormulaCard* card = find_card(id);
+    if (!card) throw Error(ExitCode::bad_input, "there is no formula card \"" + id + "\"");
+    context.actions.copy_text(latex_of(card->formula));
+    return add_note(context.page, Severity::info, "Formula copied as LaTeX.", context.time);
+  }
+  const json recipe =
+      parse_json(context.observation->recipe.empty() ? "{}" : context.observation->recipe, "the recipe");
+  if (what == "command") {
+    if (!find_panel(panel)) throw Error(ExitCode::bad_input, "there is no panel \"" + panel + "\"");
+    context.actions.copy_text(plot_command(context, recipe, panel));
+    return add_note(context.page, Severity::info, "Command copied; it writes this panel without a window.",
+                    context.time);
+  }
+  context.actions.copy_text("afterglow train" + start_arguments(recipe) + " --until " +
+                            std::to_string(context.observation->step));
+  add_note(context.page, Severity::info, "Command copied; it reproduces this step.", context.time);
+}
+
+}  // namespace afterglow

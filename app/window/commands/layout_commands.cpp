@@ -1,0 +1,84 @@
+// Commands that arrange the page: pages of panels, layouts by name, hidden controls, the blank screen.
+#include <nlohmann/json.hpp>
+
+#include "app/window/commands/window_commands.h"
+#include "core/io/error.h"
+#include "core/io/json_file.h"
+#include "views/page/page.h"
+
+namespace afterglow {
+
+namespace {
+
+using nlohmann::json;
+
+constexpr std::size_t longest_name = 60, most_layouts = 50;
+
+const char* const the_value = "the command's value";
+
+Layout layout_of(const PageState& page) { return {page.workspace, page.splits, page.shown_figure}; }
+
+void take_layout(PageState& page, const Layout& layout) {
+  page.workspace = layout.workspace;
+  page.workspace_is_chosen = true;
+  page.splits = layout.splits;
+  page.shown_figure = layout.shown_figure;
+  page.maximised.clear();
+  page.panel_page = 0;
+}
+
+void save_layout(CommandContext& context, const std::string& name) {
+  std::map<std::string, Layout>& layouts = context.page.layouts;
+  if (name.empty() || name.size() > longest_name)
+    throw Error(ExitCode::bad_input, "give the layout a name of 1 to " + std::to_string(longest_name) + " bytes");
+  if (layouts.size() >= most_layouts && !layouts.contains(name))
+    throw Error(ExitCode::bad_input, "there are " + std::to_string(most_layouts) + " layouts; forget one first");
+  layouts[name] = layout_of(context.page);
+  add_note(context.page, Severity::info, "Layout " + name + " is kept; Ctrl P finds it by its name.", context.time);
+}
+
+const Layout& known_layout(const PageState& page, const std::string& name) {
+  const auto found = page.layouts.find(name);
+  if (found != page.layouts.end()) return found->second;
+  std::string names;
+  for (const auto& [known, layout] : page.layouts) names += (names.empty() ? "; there are " : ", ") + known;
+  throw Error(ExitCode::bad_input, "there is no layout \"" + name + "\"" + names);
+}
+
+}  // namespace
+
+void turn_page(CommandContext& context, const json& value) {
+  PageState& page = context.page;
+  const auto by = static_cast<int>(get_integer(value, "by", 1, -1000, 1000, the_value));
+  const bool is_of_panels = get_choice(value, "of", {"all", "panels"}, "all", the_value) == "panels";
+  if (page.lesson.lesson && !is_of_panels) return run_lesson(context, {{"by", by}});
+  const int pages = std::max(1, page.panel_pages);
+  page.panel_page = ((page.panel_page + by) % pages + pages) % pages;
+}
+
+void change_layout(CommandContext& context, const json& value) {
+  refuse_unknown_keys(value, {"save", "choose", "forget"}, the_value);
+  if (value.size() != 1)
+    throw Error(ExitCode::bad_input, "layout takes one of save, choose and forget, each with a layout's name");
+  const std::string deed = value.begin().key(), name = get_string(value, deed.c_str(), std::nullopt, the_value);
+  if (deed == "save") return save_layout(context, name);
+  const Layout known = known_layout(context.page, name);
+  if (deed == "choose") return take_layout(context.page, known);
+  context.page.layouts.erase(name);
+}
+
+void reset_layout(CommandContext& context, const json&) { take_layout(context.page, {context.page.workspace, {}, {}}); }
+
+void show_controls(CommandContext& context, const json& value) {
+  PageState& page = context.page;
+  if (page.is_locked) return;
+  page.hides_controls = !get_bool(value, "shown", page.hides_controls, the_value);
+  if (page.hides_controls) add_note(page, Severity::info, "F10 or Esc brings the controls back.", context.time);
+}
+
+void blank_screen(CommandContext& context, const json& value) {
+  PageState& page = context.page;
+  page.is_blank = page.presenting && get_bool(value, "on", !page.is_blank, the_value);
+}
+
+}  // namespace afterglow

@@ -1,0 +1,225 @@
+// Fills the sheet of presets: what there is to open, how large it is and how long it takes here.
+#include <algorithm>
+#include <cmath>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+
+#include "app/window/commands/window_commands.h"
+#include "core/engine/recipe/lesson.h"
+#include "core/engine/recipe/recipe.h"
+#include "core/engine/studies/table.h"
+#include "core/figure/axis.h"
+#include "core/io/error.h"
+#include "core/io/folders.h"
+#include "core/io/json_file.h"
+#include "core/io/number_text.h"
+#include "views/figures/semantic_colours.h"
+#include "views/page/page.h"
+
+namespace afterglow {
+
+namespace {
+
+using nlohmann::json;
+
+constexpr std::size_t most_recent = 12, most_files = 400;
+
+const Preset* preset_named(std::string_view name) {
+  const std::vector<Preset>& all = presets();
+  const auto found = std::ranges::find(all, name, &Preset::name);
+  return found == all.end() ? nullptr : &*found;
+}
+
+/// Seconds of one training step where the pictures were made; 0 for a preset without a picture.
+double reference_seconds(const Preset& preset) {
+  return preset.picture.empty() ? 0 : json::parse(preset.picture).value("seconds_per_step", 0.0);
+}
+
+/// How many times slower this device is, by the preset that it trains now; 1 before it has trained one.
+double slowness(const Observation& now) {
+  const Preset* present = preset_named(now.preset);
+  const double reference = present ? reference_seconds(*present) : 0;
+  return reference > 0 && now.steps_per_second > 0 ? 1 / (now.steps_per_second * reference) : 1;
+}
+
+/// An estimate with no more digits than it deserves: whole numbers up to ten, then in steps of five.
+std::string about_time(double seconds) {
+  const double minutes = seconds / 60, hours = minutes / 60;
+  const auto rounded = [](double value) {
+    const double step = value < 10 ? 1 : 5;
+    return number_text(std::max(1.0, step * std::round(value / step)), 4);
+  };
+  if (hours >= 1.5) return "about " + rounded(hours) + " h";
+  if (minutes >= 1.5) return "about " + rounded(minutes) + " min";
+  return "about " + rounded(seconds) + " s";
+}
+
+PickerEntry entry_of(const Preset& preset, const Observation& now) {
+  PickerEntry entry;
+  entry.name = preset.name;
+  entry.sentence = preset.about.empty() ? preset.title : preset.about;
+  entry.words = preset.title + " " + preset.task;
+  entry.picture = preset.picture;
+  entry.command = {"load", json{{"preset", preset.name}}.dump()};
+  if (preset.picture.empty()) return entry;
+  entry.size = grouped_number(json::parse(preset.picture).value("parameters", std::int64_t{0})) + " parameters";
+  const double steps = parse_recipe(preset.text, preset.name).training.steps;
+  const std::string device = now.device.starts_with("CPU") ? " on this CPU" : " here";
+  entry.time = about_time(steps * reference_seconds(preset) * slowness(now)) + device;
+  return entry;
+}
+
+PickerEntry entry_of(const Lesson& lesson, const std::string& name_or_path) {
+  PickerEntry entry;
+  entry.section = PickerSection::lessons;
+  entry.name = lesson.title;
+  const LessonLine* about = find_line(lesson.head, LessonWord::about);
+  const LessonLine* minutes = find_line(lesson.head, LessonWord::minutes);
+  if (about) entry.sentence = about->text;
+  entry.words = name_or_path + " lesson";
+  entry.size = std::to_string(lesson.steps.size()) + (lesson.steps.size() == 1 ? " step" : " steps");
+  if (minutes) entry.time = minutes->text + " min";
+  entry.command = {"lesson", json{{"open", name_or_path}}.dump()};
+  return entry;
+}
+
+/// Shipped ones, then those in the user's own folder; one that cannot be read is left out, opening it says why.
+void add_lessons(std::vector<PickerEntry>& entries) {
+  for (const ShippedLesson& shipped : shipped_lessons())
+    entries.push_back(entry_of(parse_lesson(shipped.text, shipped.name), shipped.name));
+  std::error_code error;
+  std::vector<std::filesystem::path> own;
+  for (const auto& file : std::filesystem::directory_iterator(user_folders().data / "lessons", error)) {
+    if (file.path().extension() == ".md") own.push_back(file.path());
+  }
+  std::ranges::sort(own);
+  for (const std::filesystem::path& path : own) {
+    try {
+      entries.push_back(entry_of(open_lesson(path.string()), path.string()));
+    } catch (const Error&) {
+    }
+  }
+}
+
+/// A table in the window: its presets, trained one after the other, with their curves over each other.
+PickerEntry entry_of(const Table& table) {
+  json names = json::array();
+  for (const TableRow& row : table.rows) {
+    if (std::ranges::find(names, json(row.preset)) == names.end()) names.push_back(row.preset);
+  }
+  PickerEntry entry;
+  entry.section = PickerSection::tables;
+  entry.name = table.title;
+  entry.sentence = table.about;
+  entry.words = table.name + " table paper";
+  entry.size = std::to_string(names.size()) + (names.size() == 1 ? " model" : " models");
+  entry.command = {"compare", json{{"presets", names}}.dump()};
+  return entry;
+}
+
+PickerEntry entry_of_file(const std::filesystem::path& path, PickerSection section) {
+  PickerEntry entry;
+  entry.section = section;
+  entry.name = path.filename().string();
+  entry.sentence = path.parent_path().string();
+  const bool is_lesson = path.extension() == ".md";
+  entry.command = is_lesson ? Command{"lesson", json{{"open", path.string()}}.dump()}
+                            : Command{"load", json{{"path", path.string()}}.dump()};
+  std::error_code error;
+  const auto bytes = std::filesystem::file_size(path, error);
+  if (!error) entry.size = bytes_text(static_cast<std::int64_t>(bytes));
+  return entry;
+}
+
+void add_recent(const CommandContext& context, std::vector<PickerEntry>& entries) {
+  for (const std::string& recent : context.page.recent) {
+    const Preset* preset = preset_named(recent);
+    entries.push_back(preset ? entry_of(*preset, *context.observation) : entry_of_file(recent, PickerSection::recent));
+    entries.back().section = PickerSection::recent;
+  }
+}
+
+bool can_be_opened(const std::filesystem::path& path) {
+  const std::string extension = path.extension().string();
+  return std::ranges::any_of(std::array{".safetensors", ".json", ".svg", ".pdf", ".png", ".csv", ".md"},
+                             [&](const char* known) { return extension == known; });
+}
+
+PickerEntry entry_of_folder(const std::filesystem::path& folder, const std::string& name) {
+  PickerEntry entry;
+  entry.section = PickerSection::files;
+  entry.name = name;
+  entry.sentence = "folder";
+  entry.command = {"presets", json{{"folder", folder.string()}}.dump()};
+  entry.is_folder = true;
+  return entry;
+}
+
+/// Folders first, then what can be opened, both by name. A folder that cannot be read lists its parent alone.
+void add_files(const std::filesystem::path& folder, std::vector<PickerEntry>& entries) {
+  std::vector<std::filesystem::path> folders, files;
+  std::error_code error;
+  std::filesystem::directory_iterator place(folder, std::filesystem::directory_options::skip_permission_denied, error);
+  for (; !error && place != std::filesystem::directory_iterator(); place.increment(error)) {
+    const std::filesystem::path& path = place->path();
+    if (path.filename().string().starts_with('.') || folders.size() + files.size() >= most_files) continue;
+    std::error_code unknown;
+    const bool is_model = std::filesystem::exists(path / "config.json", unknown);  // a folder that opens as one
+    if (place->is_directory(unknown)) (is_model ? files : folders).push_back(path);
+    if (place->is_regular_file(unknown) && can_be_opened(path)) files.push_back(path);
+  }
+  std::ranges::sort(folders);
+  std::ranges::sort(files);
+  if (folder.has_parent_path() && folder.parent_path() != folder)
+    entries.push_back(entry_of_folder(folder.parent_path(), ".. (" + folder.parent_path().string() + ")"));
+  for (const auto& path : folders) entries.push_back(entry_of_folder(path, path.filename().string() + "/"));
+  for (const auto& path : files) entries.push_back(entry_of_file(path, PickerSection::files));
+}
+
+}  // namespace
+
+void open_picker(CommandContext& context, const json& value) {
+  refuse_unknown_keys(value, {"folder", "text"}, "the command's value");
+  PageState& page = context.page;
+  const bool has_folder = value.contains("folder");
+  if (page.picker.is_open && value.empty()) {
+    page.picker = {};
+    return;
+  }
+  PickerState opened;
+  opened.is_open = opened.wants_focus = true;
+  opened.generation = page.picker.generation + 1;
+  opened.text = get_string(value, "text", "", "the command's value");
+  opened.folder = get_string(value, "folder", context.actions.export_folder, "the command's value");
+  if (has_folder) opened.section = PickerSection::files;
+  for (const Preset& preset : presets()) opened.entries.push_back(entry_of(preset, *context.observation));
+  add_lessons(opened.entries);
+  for (const Table& table : tables()) opened.entries.push_back(entry_of(table));
+  add_recent(context, opened.entries);
+  std::error_code error;
+  const std::filesystem::path folder = std::filesystem::weakly_canonical(opened.folder, error);
+  add_files(error ? std::filesystem::path(opened.folder) : folder, opened.entries);
+  page.palette = {};
+  page.help_is_open = false;
+  page.picker = std::move(opened);
+}
+
+void note_recent(PageState& page, const Command& load) {
+  const json value = json::parse(load.value, nullptr, false);
+  if (!value.is_object()) return;
+  std::string name;
+  for (const char* key : {"preset", "path"}) {
+    if (value.contains(key) && value[key].is_string()) name = value[key].get<std::string>();
+  }
+  if (name.empty()) return;
+  if (value.contains("path")) {
+    std::error_code error;
+    const std::filesystem::path whole = std::filesystem::absolute(name, error);
+    if (!error) name = whole.string();
+  }
+  std::erase(page.recent, name);
+  page.recent.insert(page.recent.begin(), name);
+  page.recent.resize(std::min(page.recent.size(), most_recent));
+}
+
+}  // namespace afterglow

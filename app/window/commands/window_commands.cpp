@@ -1,0 +1,590 @@
+// One short handler for each command of the window.
+#include "app/window/commands/window_commands.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <set>
+
+#include "app/lessons/look_commands.h"
+#include "app/window/film/film_files.h"
+#include "core/engine/observation/probe_view.h"
+#include "core/figure/readout.h"
+#include "core/io/error.h"
+#include "core/io/json_file.h"
+#include "views/figures/koopman/spectrum_figures.h"
+#include "views/figures/probing/probe_figures.h"
+#include "views/formula_cards.h"
+#include "views/page/page.h"
+#include "views/panel.h"
+
+namespace afterglow {
+
+namespace {
+
+using nlohmann::json;
+
+std::int64_t integer(const json& value, const char* key, std::int64_t fallback, std::int64_t low, std::int64_t high) {
+  return get_integer(value, key, fallback, low, high, "the command's value");
+}
+
+double number(const json& value, const char* key, double fallback, double low, double high) {
+  return get_number(value, key, fallback, low, high, "the command's value");
+}
+
+bool truth(const json& value, const char* key, bool fallback) {
+  return get_bool(value, key, fallback, "the command's value");
+}
+
+std::string word(const json& value, const char* key, const std::string& fallback) {
+  return get_string(value, key, fallback, "the command's value");
+}
+
+/// The panel that is meant: named, alone on the page, or under the mouse.
+std::string meant_panel(const CommandContext& context, const json& value) {
+  std::string panel = word(value, "panel", "");
+  if (panel.empty()) panel = !context.page.maximised.empty() ? context.page.maximised : context.page.hovered_panel;
+  if (!panel.empty() && !find_panel(panel)) throw Error(ExitCode::bad_input, "there is no panel \"" + panel + "\"");
+  return panel;
+}
+
+/// Plots that are meant: one by name, all of a named panel, the one under the mouse; otherwise none.
+std::vector<const Figure*> meant_plots(CommandContext& context, const json& value) {
+  const std::string name = word(value, "plot", word(value, "panel", "").empty() ? context.page.hovered_plot : "");
+  const std::string panel = word(value, "panel", "");
+  std::vector<const Figure*> found;
+  for (const Panel& candidate : panels()) {
+    if (!panel.empty() && candidate.kind->id != panel) continue;
+    if (panel.empty() && name.empty()) continue;
+    for (const Figure& figure : context.figures.figures(*candidate.kind, context.observation, context.page.selection)) {
+      if (name.empty() || figure.id == name) found.push_back(&figure);
+    }
+  }
+  return found;
+}
+
+void select(CommandContext& context, const json& value) {
+  for (Command& command : change_selection(context.page.selection, value)) context.engine.send(std::move(command));
+}
+
+void maximise(CommandContext& context, const json& value) {
+  // While a question of a lesson is open, the number keys answer it.
+  const bool is_answer = value.contains("number") && context.page.lesson.asks;
+  if (is_answer) return run_lesson(context, {{"answer", std::min<std::int64_t>(3, integer(value, "number", 1, 1, 9))}});
+  std::string panel = meant_panel(context, value);
+  if (value.contains("number")) {
+    panel =
+        panels()[static_cast<std::size_t>(integer(value, "number", 1, 1, static_cast<std::int64_t>(panels().size()))) -
+                 1]
+            .kind->id;
+  }
+  context.page.maximised = truth(value, "on", context.page.maximised != panel) ? panel : "";
+}
+
+void race(CommandContext& context, const json& value) {
+  for (Command& command : race_commands(value)) context.engine.send(std::move(command));
+  const std::string plot = "race";
+  const bool is_on = context.page.maximised == plot && value.empty();
+  context.page.workspace = home_of(plot).id;
+  context.page.maximised = is_on ? "" : plot;
+}
+
+void present(CommandContext& context, const json& value);
+
+/// One thing at a time: what lies on top closes first, then the enlarged panel, then the selection.
+void restore(CommandContext& context, const json&) {
+  PageState& page = context.page;
+  const bool had_hints = page.hints.is_drag_due || page.hints.is_time_due;
+  const bool has_cursors =
+      std::any_of(page.plots.begin(), page.plots.end(), [](const auto& p) { return p.second.mark_a.has_value(); });
+  if (page.is_blank) {
+    page.is_blank = false;
+  } else if (page.palette.is_open || page.help_is_open || page.menu.is_open || page.picker.is_open) {
+    page.palette = {};
+    page.picker = {};
+    page.help_is_open = false;
+    page.menu = {};
+  } else if (!page.card.pinned.empty()) {
+    page.card.pinned.clear();
+  } else if (had_hints) {
+    page.hints.is_drag_due = page.hints.is_time_due = false;
+  } else if (leave_picture(context)) {
+    return;
+  } else if (!page.maximised.empty()) {
+    page.maximised.clear();
+  } else if (page.presenting) {
+    present(context, {{"on", false}});
+  } else if (page.hides_controls && !page.is_locked) {
+    page.hides_controls = false;
+  } else if (!page.focused_slider.empty()) {
+    page.focused_slider.clear();
+  } else if (!page.key_crosshair.axis.empty()) {
+    page.key_crosshair = {};
+  } else if (!page.focused_panel.empty()) {
+    page.focused_panel.clear();
+    page.focused_plot.clear();
+  } else if (has_cursors) {
+    for (auto& [name, plot] : page.plots) plot.mark_a = plot.mark_b = std::nullopt;
+  } else if (!page.notes.empty()) {
+    page.notes.clear();
+  } else {
+    page.selection = Selection{};
+  }
+}
+
+void fit(CommandContext& context, const json& value) {
+  const std::vector<const Figure*> plots = meant_plots(context, value);
+  for (const Figure* figure : plots) context.page.plots[figure->id].fit();
+  if (plots.empty()) {
+    for (auto& [name, plot] : context.page.plots) plot.fit();
+  }
+}
+
+void axis_scale(CommandContext& context, const json& value) {
+  const char axis = get_choice(value, "axis", {"x", "y"}, "y", "the command's value")[0];
+  const std::string wanted =
+      get_choice(value, "scale", {"next", "linear", "log", "symlog"}, "next", "the command's value");
+  for (const Figure* figure : meant_plots(context, value)) {
+    PlotState& plot = context.page.plots[figure->id];
+    const Scale now = axis == 'x' ? plot.x_scale.value_or(figure->x.scale) : plot.y_scale.value_or(figure->y.scale);
+    set_scale(plot, axis,
+              wanted == "linear"   ? Scale::linear
+              : wanted == "log"    ? Scale::log
+              : wanted == "symlog" ? Scale::symlog
+                                   : next_scale(now));
+  }
+}
+
+void cursor(CommandContext& context, const json& value) {
+  const double at = number(value, "at", context.page.crosshair.x, -1e300, 1e300);
+  const std::string which = get_choice(value, "which", {"next", "a", "b"}, "next", "the command's value");
+  for (const Figure* figure : meant_plots(context, value)) {
+    if (!value.contains("at") && context.page.crosshair.plot != figure->id) continue;
+    PlotState& plot = context.page.plots[figure->id];
+    if (which == "next") {
+      place_cursor(plot, at);
+    } else {
+      move_cursor(plot, which[0], at);
+    }
+  }
+}
+
+/// The plots of `meant_plots` that were drawn in the last frame; without a name the one that the keyboard is on.
+std::vector<const ShownPlot*> meant_shown(CommandContext& context, const json& value) {
+  const bool is_named = value.contains("plot") || value.contains("panel");
+  std::vector<const ShownPlot*> found;
+  if (!is_named) {
+    if (const ShownPlot* plot = meant_plot(context.page)) found.push_back(plot);
+    return found;
+  }
+  for (const Figure* figure : meant_plots(context, value)) {
+    for (const ShownPlot& shown : context.page.shown_plots) {
+      if (shown.plot == figure->id) found.push_back(&shown);
+    }
+  }
+  return found;
+}
+
+void follow(CommandContext& context, const json& value) {
+  if (truth(value, "on", true)) {
+    for (const Figure* figure : meant_plots(context, value)) context.page.plots[figure->id].fit();
+    return;
+  }
+  for (const ShownPlot* shown : meant_shown(context, value)) {
+    context.page.plots[shown->plot].x = shown->x;
+    context.page.plots[shown->plot].y = shown->y;
+  }
+}
+
+/// Locks at the range that is given, or at the one that is shown.
+void colours(CommandContext& context, const json& value) {
+  const bool has_range = value.contains("low") || value.contains("high");
+  constexpr double most = 1e300;
+  for (const ShownPlot* shown : meant_shown(context, value)) {
+    if (!shown->colours) continue;
+    PlotState& plot = context.page.plots[shown->plot];
+    if (has_range) {
+      const Range range{number(value, "low", shown->colours->low, -most, most),
+                        number(value, "high", shown->colours->high, -most, most)};
+      if (!(range.low < range.high))
+        throw Error(ExitCode::bad_input, "the colours of " + shown->plot + ": \"low\" has to be less than \"high\"");
+      plot.colours = range;
+    } else {
+      plot.colours = truth(value, "on", !plot.colours) ? shown->colours : std::nullopt;
+    }
+  }
+}
+
+void hide(CommandContext& context, const json& value) {
+  const std::string series(stem_of(word(value, "series", "")));
+  const bool hides = truth(value, "on", true);
+  for (const Figure* figure : meant_plots(context, value)) {
+    const bool is_there = std::any_of(figure->series.begin(), figure->series.end(),
+                                      [&](const Series& s) { return stem_of(series_name(s)) == series; });
+    if (!is_there) throw Error(ExitCode::bad_input, figure->id + " has no curve \"" + series + "\"");
+    std::set<std::string>& hidden = context.page.plots[figure->id].hidden;
+    hides ? void(hidden.insert(series)) : void(hidden.erase(series));
+  }
+}
+
+/// What a plot shows as the canvas would: one unit wide and high, so that gestures are shares of it.
+FigureGeometry unit_geometry(const ShownPlot& plot) {
+  FigureGeometry geometry;
+  geometry.plot = {0, 0, 1, 1};
+  geometry.x = AxisTransform(plot.x_scale, plot.x, 0, 1);
+  geometry.y = AxisTransform(plot.y_scale, plot.y, 1, 0);
+  return geometry;
+}
+
+void crosshair(CommandContext& context, const json& value) {
+  const ShownPlot* plot = meant_plot(context.page);
+  if (!plot || !plot->has_lines) return;
+  const AxisTransform axis = unit_geometry(*plot).x;
+  const Crosshair& now = context.page.crosshair;
+  const bool goes_on = now.axis == plot->x_label;
+  const double place = goes_on ? axis.to_canvas(now.x) : 0.5;
+  const double moved =
+      value.contains("to") ? number(value, "to", 0, 0, 1) : place + 0.01 * number(value, "by", 1, -100, 100);
+  context.page.key_crosshair = {plot->x_label, plot->plot, axis.to_data(std::clamp(moved, 0.0, 1.0))};
+  context.page.crosshair = context.page.key_crosshair;
+}
+
+void pan_plot(CommandContext& context, const json& value) {
+  const double x = number(value, "x", 0, -10, 10), y = number(value, "y", 0, -10, 10);
+  for (const ShownPlot* plot : meant_shown(context, value))
+    pan(context.page.plots[plot->plot], unit_geometry(*plot), -x, y);
+}
+
+void zoom_plot(CommandContext& context, const json& value) {
+  const double factor = number(value, "factor", 0.8, 0.01, 100);
+  for (const ShownPlot* plot : meant_shown(context, value)) {
+    const FigureGeometry geometry = unit_geometry(*plot);
+    Point at{0.5, 0.5};
+    if (context.page.crosshair.axis == plot->x_label) at.x = geometry.x.to_canvas(context.page.crosshair.x);
+    zoom_at(context.page.plots[plot->plot], geometry, at, factor, {true, true});
+  }
+}
+
+/// The place `by` further in a round of `count`, from `now`; from outside the round at its begin or end.
+std::int64_t further(std::int64_t now, std::int64_t by, std::int64_t count) {
+  if (now < 0 || now >= count) return by > 0 ? 0 : count - 1;
+  return ((now + by) % count + count) % count;
+}
+
+void focus_plot(CommandContext& context, const json& value) {
+  PageState& page = context.page;
+  if (page.focused_panel.empty()) page.focused_panel = page.hovered_panel;
+  std::vector<std::string> plots;
+  for (const ShownPlot& shown : page.shown_plots) {
+    if (page.focused_panel.empty()) page.focused_panel = shown.panel;
+    if (shown.panel == page.focused_panel) plots.push_back(shown.plot);
+  }
+  if (plots.empty()) return;
+  const auto size = static_cast<std::int64_t>(plots.size()), by = integer(value, "by", 1, -size, size);
+  const auto now = std::find(plots.begin(), plots.end(), page.focused_plot) - plots.begin();
+  page.focused_plot = plots[static_cast<std::size_t>(further(now < size ? now : by > 0 ? 0 : -1, by, size))];
+}
+
+void menu(CommandContext& context, const json& value) {
+  PageState& page = context.page;
+  MenuState opened;
+  opened.plot = word(value, "plot", value.contains("panel") ? "" : page.hovered_plot);
+  for (const ShownPlot& shown : page.shown_plots) {
+    if (shown.plot != opened.plot) continue;
+    opened.panel = shown.panel;
+    opened.at = {shown.area.x + shown.area.width / 3, shown.area.y + shown.area.height / 3};
+  }
+  if (opened.panel.empty()) opened.panel = meant_panel(context, value);
+  if (opened.panel.empty() && !page.shown_panels.empty()) opened.panel = page.shown_panels.front().panel;
+  if (opened.panel.empty()) return;
+  for (const ShownPanel& shown : page.shown_panels) {
+    if (shown.panel == opened.panel && opened.plot.empty())
+      opened.at = {shown.area.x + shown.area.width / 3, shown.area.y + shown.area.height / 4};
+  }
+  if (value.contains("x")) opened.x = number(value, "x", 0, -1e300, 1e300);
+  if (value.contains("y")) opened.y = number(value, "y", 0, -1e300, 1e300);
+  opened.is_open = true;
+  page.menu = std::move(opened);
+}
+
+void resize(CommandContext& context, const json& value) {
+  resize_panel(context.page, meant_panel(context, value), number(value, "width", 0, -1, 1),
+               number(value, "height", 0, -1, 1));
+}
+
+void next(CommandContext& context, const json& value) {
+  const std::string what = get_choice(value, "what", {"mode", "head", "layer"}, "mode", "the command's value");
+  const std::int64_t by = integer(value, "by", 1, -1000, 1000);
+  const Selection& s = context.page.selection;
+  const HeadSpectrum* head = selected_head(*context.observation, s);
+  if (what == "layer") {
+    const auto layers = static_cast<std::int64_t>(context.observation->model.layers.size());
+    if (layers > 0) select(context, {{"layer", further(s.layer, by, layers)}});
+  } else if (what == "head" && head) {
+    std::int64_t heads = 0;
+    for (const HeadSpectrum& other : context.observation->spectra->heads) heads += other.layer == head->layer;
+    select(context, {{"head", further(head->head, by, heads)}});
+  } else if (mlp_is_selected(*context.observation, s)) {
+    const auto pairs = static_cast<std::int64_t>(selected_mlp(*context.observation, s)->eigenvalues.size());
+    if (pairs > 0) select(context, {{"mode", further(s.mode, by, pairs)}});
+  } else if (head && !head->identity.empty()) {
+    // Conjugates share an identity: both are one mode.
+    std::vector<int> modes;
+    for (const int identity : head->identity) {
+      if (std::find(modes.begin(), modes.end(), identity) == modes.end()) modes.push_back(identity);
+    }
+    const auto now = std::find(modes.begin(), modes.end(), s.mode) - modes.begin();
+    select(context,
+           {{"mode", modes[static_cast<std::size_t>(further(now, by, static_cast<std::int64_t>(modes.size())))]}});
+  }
+}
+
+/// The mode that keys act on: the selected one.
+std::optional<MeantMode> mode_of_keys(CommandContext& context) {
+  const auto mode = meant_mode(*context.observation, context.page.selection);
+  if (!mode) add_note(context.page, Severity::info, "Select a mode first: M takes the next one.", context.time);
+  return mode;
+}
+
+std::vector<CommandField> fields_of(const MeantMode& mode) {
+  return {{"layer", std::int64_t{mode.layer}}, {"head", std::int64_t{mode.head}}, {"mode", std::int64_t{mode.mode}}};
+}
+
+void switch_mode(CommandContext& context, const json&) {
+  const auto mode = mode_of_keys(context);
+  if (!mode) return;
+  std::vector<CommandField> fields = fields_of(*mode);
+  fields.emplace_back("off", !mode->is_off);
+  context.engine.send("mode_off", fields);
+}
+
+void nudge_mode(CommandContext& context, const json& value) {
+  const auto mode = mode_of_keys(context);
+  if (!mode) return;
+  std::vector<CommandField> fields = fields_of(*mode);
+  fields.emplace_back("re", std::clamp(mode->value.real() + number(value, "re", 0, -4, 4), -4.0, 4.0));
+  fields.emplace_back("im", std::clamp(mode->value.imag() + number(value, "im", 0, -4, 4), -4.0, 4.0));
+  context.engine.send("drag_mode", fields);
+}
+
+void slider(CommandContext& context, const json& value) {
+  PageState& page = context.page;
+  const auto size = static_cast<std::int64_t>(page.shown_sliders.size());
+  if (size == 0) return;
+  const auto now =
+      std::find(page.shown_sliders.begin(), page.shown_sliders.end(), page.focused_slider) - page.shown_sliders.begin();
+  page.focused_slider =
+      page.shown_sliders[static_cast<std::size_t>(further(now, integer(value, "by", 1, -size, size), size))];
+  page.slider_is_sought = true;
+}
+
+void nudge(CommandContext& context, const json& value) {
+  if (context.page.focused_slider.empty()) slider(context, {{"by", 1}});
+  context.page.slider_steps += static_cast<int>(integer(value, "by", 1, -100, 100));
+}
+
+void show(CommandContext& context, const json& value) {
+  const std::string panel = meant_panel(context, value);
+  if (!panel.empty()) context.page.shown_figure[panel] = static_cast<int>(integer(value, "figure", -1, -1, 63));
+}
+
+void workspace(CommandContext& context, const json& value) {
+  const std::span<const Workspace> list = workspaces();
+  std::string name = word(value, "name", "");
+  if (name.empty())
+    name =
+        list[static_cast<std::size_t>(integer(value, "number", 1, 1, static_cast<std::int64_t>(list.size()))) - 1].id;
+  if (std::none_of(list.begin(), list.end(), [&](const Workspace& w) { return w.id == name; })) {
+    throw Error(ExitCode::bad_input, "there is no workspace \"" + name + "\"");
+  }
+  if (context.page.workspace != name) context.page.panel_page = 0;
+  context.page.workspace = name;
+  context.page.workspace_is_chosen = true;
+  context.page.maximised.clear();
+}
+
+void theme(CommandContext& context, const json& value) {
+  static const std::vector<std::string> names{"dark", "light", "projector"};
+  const auto now = std::find(names.begin(), names.end(), context.page.theme);
+  const std::string next = now == names.end() || now + 1 == names.end() ? names.front() : *(now + 1);
+  context.page.theme = get_choice(value, "name", names, next, "the command's value");
+}
+
+void zoom(CommandContext& context, const json& value) {
+  const double wanted = number(value, "to", context.page.zoom * number(value, "factor", 1, 0.1, 10), 0, 100);
+  context.page.zoom = std::clamp(wanted, 0.5, 3.0);
+}
+
+void open_palette(CommandContext& context, const json& value) {
+  const std::string text = word(value, "text", "");
+  const bool opens = !context.page.palette.is_open || !text.empty();
+  context.page.palette = {opens, opens, text, 0, context.page.palette.generation + 1};
+  context.page.picker = {};
+  context.page.help_is_open = false;
+}
+
+/// F1 over a quantity keeps its card; over nothing it shows the keys.
+void help(CommandContext& context, const json&) {
+  CardState& card = context.page.card;
+  if (!card.pinned.empty()) {
+    card.pinned.clear();
+  } else if (!context.page.help_is_open && find_card(card.card)) {
+    card.pinned = card.card;
+  } else if (!context.page.help_is_open && find_card(card.asked)) {
+    card.pinned = card.asked;
+    card.beside = card.asked_beside;
+  } else if (!context.page.help_is_open && find_card(context.page.focused_panel)) {
+    card.pinned = context.page.focused_panel;
+  } else {
+    context.page.help_is_open = !context.page.help_is_open;
+  }
+}
+
+void hints(CommandContext& context, const json& value) {
+  context.page.hints.is_drag_due = context.page.hints.is_time_due = truth(value, "on", true);
+}
+
+void view(CommandContext& context, const json& value) { run_view(context, {"view", value.dump()}); }
+
+void copy(CommandContext& context, const json& value) { run_copy(context, {"copy", value.dump()}); }
+
+void present(CommandContext& context, const json& value) {
+  PageState& page = context.page;
+  const bool on = truth(value, "on", !page.presenting);
+  if (on == page.presenting) return;
+  page.presenting = on;
+  page.is_blank = false;
+  if (on) page.theme_before = page.theme;
+  page.theme = on ? "projector" : page.theme_before;
+}
+
+/// Panels of the last frame in reading order; before the first one those of the workspace.
+std::vector<std::string> focusable_panels(const PageState& page, const ModelSummary& model) {
+  std::vector<std::string> panels;
+  for (const ShownPanel& shown : page.shown_panels) panels.push_back(shown.panel);
+  if (panels.size() > 1) return panels;
+  const std::vector<WorkspaceRow> rows = fitting_rows(present_workspace(page), model);
+  if (!rows.empty()) panels.clear();
+  for (const WorkspaceRow& row : rows) {
+    for (const WorkspacePanel& panel : row.panels) panels.emplace_back(panel.id);
+  }
+  return panels;
+}
+
+void focus(CommandContext& context, const json& value) {
+  PageState& page = context.page;
+  const std::vector<std::string> panels = focusable_panels(page, context.observation->model);
+  if (panels.empty()) return;
+  const auto size = static_cast<std::int64_t>(panels.size());
+  const auto now = std::find(panels.begin(), panels.end(), page.focused_panel) - panels.begin();
+  page.focused_panel = panels[static_cast<std::size_t>(further(now, integer(value, "by", 1, -size, size), size))];
+  page.focused_plot.clear();
+  page.key_crosshair = {};
+  if (!page.maximised.empty()) page.maximised = page.focused_panel;
+}
+void full_screen(CommandContext& context, const json&) { context.actions.toggle_full_screen(); }
+void screenshot(CommandContext& context, const json& value) {
+  context.actions.save_picture(word(value, "path", "window.png"));
+}
+void status(CommandContext& context, const json& value) { context.actions.keep_status(word(value, "path", "")); }
+void presenter(CommandContext& context, const json& value) {
+  context.page.has_presenter = truth(value, "on", !context.page.has_presenter);
+}
+void film(CommandContext& context, const json& value) {
+  context.actions.save_film(film_form_of(word(value, "as", "film")));
+}
+void quit(CommandContext& context, const json&) { context.actions.close(); }
+void export_figures(CommandContext& context, const json& value) { run_export(context, {"export", value.dump()}); }
+
+/// Scripts of earlier versions name plots, and the cards that explain them, by former ids.
+void use_present_ids(json& value) {
+  for (const char* key : {"panel", "plot", "card"}) {
+    if (value.contains(key) && value[key].is_string()) value[key] = present_id(value[key].get<std::string>());
+  }
+}
+
+struct Handler {
+  std::string_view name;
+  void (*run)(CommandContext&, const json&);
+};
+
+constexpr std::array handlers{
+    Handler{"select", select},
+    Handler{"token", go_to_token},
+    Handler{"time_left", go_left},
+    Handler{"time_right", go_right},
+    Handler{"time_home", go_home},
+    Handler{"time_end", go_to_end},
+    Handler{"export", export_figures},
+    Handler{"maximise", maximise},
+    Handler{"race", race},
+    Handler{"restore", restore},
+    Handler{"fit", fit},
+    Handler{"axis_scale", axis_scale},
+    Handler{"cursor", cursor},
+    Handler{"follow", follow},
+    Handler{"hide", hide},
+    Handler{"crosshair", crosshair},
+    Handler{"pan_plot", pan_plot},
+    Handler{"zoom_plot", zoom_plot},
+    Handler{"focus_plot", focus_plot},
+    Handler{"menu", menu},
+    Handler{"resize", resize},
+    Handler{"next", next},
+    Handler{"switch_mode", switch_mode},
+    Handler{"nudge_mode", nudge_mode},
+    Handler{"slider", slider},
+    Handler{"nudge", nudge},
+    Handler{"show", show},
+    Handler{"lesson", run_lesson},
+    Handler{"presenter", presenter},
+    Handler{"status", status},
+    Handler{"view", view},
+    Handler{"workspace", workspace},
+    Handler{"theme", theme},
+    Handler{"zoom", zoom},
+    Handler{"palette", open_palette},
+    Handler{"colours", colours},
+    Handler{"help", help},
+    Handler{"hints", hints},
+    Handler{"copy", copy},
+    Handler{"shuttle", play},
+    Handler{"present", present},
+    Handler{"focus", focus},
+    Handler{"page", turn_page},
+    Handler{"presets", open_picker},
+    Handler{"layout", change_layout},
+    Handler{"reset_layout", reset_layout},
+    Handler{"controls", show_controls},
+    Handler{"blank", blank_screen},
+    Handler{"fullscreen", full_screen},
+    Handler{"screenshot", screenshot},
+    Handler{"film", film},
+    Handler{"quit", quit},
+};
+
+}  // namespace
+
+std::vector<std::string_view> handled_window_commands() {
+  std::vector<std::string_view> names;
+  for (const Handler& handler : handlers) names.push_back(handler.name);
+  return names;
+}
+
+void run_window_command(CommandContext& context, const Command& command) {
+  try {
+    json value = parse_json(command.value, "the value of \"" + command.name + "\"");
+    if (!value.is_object())
+      throw Error(ExitCode::bad_input, "the value of \"" + command.name + "\" has to be an object");
+    use_present_ids(value);
+    for (const Handler& handler : handlers) {
+      if (handler.name == command.name) handler.run(context, value);
+    }
+  } catch (const std::exception& problem) {
+    add_note(context.page, Severity::warning, command.name + ": " + problem.what(), context.time);
+  }
+}
+
+}  // namespace afterglow

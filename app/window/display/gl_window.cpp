@@ -1,0 +1,230 @@
+// GLFW, OpenGL and Dear ImGui's back ends.
+#include "app/window/display/gl_window.h"
+
+#include <backends/imgui_impl_glfw.h>
+#include <backends/imgui_impl_opengl3.h>
+#include <imgui.h>
+
+#include <algorithm>
+#include <cctype>
+#include <cstdlib>
+#include <string_view>
+#include <utility>
+
+#include "app/window/display/gl_function.h"
+#include "app/window/display/imgui_memory.h"
+#include "core/io/error.h"
+
+namespace afterglow {
+
+namespace {
+
+struct KeyName {
+  int key;
+  const char* name;
+};
+constexpr KeyName key_names[] = {
+    {GLFW_KEY_SPACE, "Space"},   {GLFW_KEY_LEFT, "Left"},      {GLFW_KEY_RIGHT, "Right"},
+    {GLFW_KEY_UP, "Up"},         {GLFW_KEY_DOWN, "Down"},      {GLFW_KEY_HOME, "Home"},
+    {GLFW_KEY_END, "End"},       {GLFW_KEY_ENTER, "Enter"},    {GLFW_KEY_KP_ENTER, "Enter"},
+    {GLFW_KEY_ESCAPE, "Escape"}, {GLFW_KEY_TAB, "Tab"},        {GLFW_KEY_KP_ADD, "+"},
+    {GLFW_KEY_KP_SUBTRACT, "-"}, {GLFW_KEY_EQUAL, "+"},        {GLFW_KEY_MINUS, "-"},
+    {GLFW_KEY_KP_0, "0"},        {GLFW_KEY_PAGE_UP, "PageUp"}, {GLFW_KEY_PAGE_DOWN, "PageDown"},
+    {GLFW_KEY_MENU, "Menu"}};
+
+std::string name_of_key(int key, int scancode) {
+  for (const KeyName& known : key_names) {
+    if (known.key == key) return known.name;
+  }
+  if (key >= GLFW_KEY_F1 && key <= GLFW_KEY_F12) return "F" + std::to_string(key - GLFW_KEY_F1 + 1);
+  const char* printed = glfwGetKeyName(key, scancode);
+  if (!printed) return "";
+  std::string name(printed);
+  if (name.size() == 1) name[0] = static_cast<char>(std::toupper(static_cast<unsigned char>(name[0])));
+  return name;
+}
+
+std::string last_problem;
+void keep_problem(int, const char* text) { last_problem = text; }
+
+}  // namespace
+
+Chord chord_of_key(int code, int scancode, int mods) {
+  Chord chord{(mods & GLFW_MOD_CONTROL) != 0, (mods & GLFW_MOD_SHIFT) != 0, (mods & GLFW_MOD_ALT) != 0,
+              name_of_key(code, scancode)};
+  if (chord.key == "+") chord.shift = false;  // many layouts need Shift to write it
+  return chord;
+}
+
+struct GlWindow::Callbacks {
+  static GlWindow& self(GLFWwindow* window) { return *static_cast<GlWindow*>(glfwGetWindowUserPointer(window)); }
+
+  static void key(GLFWwindow* window, int code, int scancode, int action, int mods) {
+    self(window).had_input_ = true;
+    if (action == GLFW_RELEASE) return;
+    const Chord chord = chord_of_key(code, scancode, mods);
+    if (!chord.key.empty()) self(window).on_key(chord);
+  }
+  /// A key that is pressed and let go between two frames is down for one of them; earlier versions of Dear ImGui would
+  /// not see it at all.
+  static void key_of_imgui(GLFWwindow* window, int code, int scancode, int action, int mods) {
+    GlWindow& own = self(window);
+    if (action == GLFW_PRESS) own.pressed_.insert(code);
+    if (action != GLFW_RELEASE || !own.pressed_.contains(code))
+      return ImGui_ImplGlfw_KeyCallback(window, code, scancode, action, mods);
+    own.had_input_ = true;
+    own.late_releases_.push_back({code, scancode, mods});
+  }
+  static void drop(GLFWwindow* window, int count, const char** paths) {
+    self(window).had_input_ = true;
+    for (int i = 0; i < count; ++i) self(window).on_drop(paths[i]);
+  }
+  static void place(GLFWwindow* window, double, double) { self(window).had_input_ = true; }
+  static void button(GLFWwindow* window, int, int, int) { self(window).had_input_ = true; }
+  static void scroll(GLFWwindow* window, double, double) { self(window).had_input_ = true; }
+  static void character(GLFWwindow* window, unsigned) { self(window).had_input_ = true; }
+  static void size(GLFWwindow* window, int, int) { self(window).had_input_ = true; }
+  static void refresh(GLFWwindow* window) { self(window).had_input_ = true; }
+  static void enter(GLFWwindow* window, int) { self(window).had_input_ = true; }
+};
+
+GlWindow::GlWindow(const std::string& title, int width, int height) {
+  glfwSetErrorCallback(keep_problem);
+  // Mesa's software renderer otherwise takes every processor for each frame, and training has to wait.
+  setenv("LP_NUM_THREADS", "0", 0);
+  if (!glfwInit())
+    throw Error(ExitCode::failure, "no display: " + last_problem + "; `afterglow train` works without one");
+  glfwWindowHint(GLFW_CONTEXT_VERSION_MAJOR, 3);
+  glfwWindowHint(GLFW_CONTEXT_VERSION_MINOR, 3);
+  glfwWindowHint(GLFW_OPENGL_PROFILE, GLFW_OPENGL_CORE_PROFILE);
+  glfwWindowHint(GLFW_SCALE_TO_MONITOR, GLFW_TRUE);
+  window_ = glfwCreateWindow(width, height, title.c_str(), nullptr, nullptr);
+  if (!window_) {
+    glfwTerminate();
+    throw Error(ExitCode::failure,
+                "no window with OpenGL 3.3: " + last_problem + "; `afterglow train` works without one");
+  }
+  glfwSetWindowSizeLimits(window_, 640, 400, GLFW_DONT_CARE, GLFW_DONT_CARE);
+  glfwSetWindowUserPointer(window_, this);
+  glfwSetKeyCallback(window_, Callbacks::key);
+  glfwSetDropCallback(window_, Callbacks::drop);
+  glfwSetCursorPosCallback(window_, Callbacks::place);
+  glfwSetMouseButtonCallback(window_, Callbacks::button);
+  glfwSetScrollCallback(window_, Callbacks::scroll);
+  glfwSetCharCallback(window_, Callbacks::character);
+  glfwSetFramebufferSizeCallback(window_, Callbacks::size);
+  glfwSetWindowRefreshCallback(window_, Callbacks::refresh);
+  glfwSetCursorEnterCallback(window_, Callbacks::enter);
+  glfwMakeContextCurrent(window_);
+  const auto* renderer = reinterpret_cast<const char*>(gl_function<decltype(glGetString)>("glGetString")(GL_RENDERER));
+  const std::string_view name = renderer ? renderer : "";
+  is_software_ =
+      name.find("llvmpipe") != name.npos || name.find("softpipe") != name.npos || name.find("SwiftShader") != name.npos;
+  // A processor that draws must not also wait for a screen; everything else is kept to the screen's rate.
+  glfwSwapInterval(is_software_ ? 0 : 1);
+  IMGUI_CHECKVERSION();
+  let_imgui_throw_without_memory();
+  ImGui::CreateContext();
+  ImGui::GetIO().IniFilename = nullptr;
+  ImGui::GetIO().LogFilename = nullptr;
+  // Dear ImGui chains to the callbacks that are there already.
+  ImGui_ImplGlfw_InitForOpenGL(window_, true);
+  glfwSetKeyCallback(window_, Callbacks::key_of_imgui);
+  ImGui_ImplOpenGL3_Init(shader_version);
+}
+
+GlWindow::~GlWindow() {
+  ImGui_ImplOpenGL3_Shutdown();
+  ImGui_ImplGlfw_Shutdown();
+  ImGui::DestroyContext();
+  glfwDestroyWindow(window_);
+  glfwTerminate();
+}
+
+bool GlWindow::wants_to_close() const { return glfwWindowShouldClose(window_) != 0; }
+void GlWindow::close() { glfwSetWindowShouldClose(window_, GLFW_TRUE); }
+
+void GlWindow::wait_events(double seconds) {
+  if (seconds > 0) {
+    glfwWaitEventsTimeout(seconds);
+  } else {
+    glfwPollEvents();
+  }
+}
+
+bool GlWindow::take_input() { return std::exchange(had_input_, false); }
+
+void GlWindow::begin_frame() {
+  ImGui_ImplOpenGL3_NewFrame();
+  ImGui_ImplGlfw_NewFrame();
+  ImGui::NewFrame();
+}
+
+void GlWindow::end_frame(Color ground, const std::function<void()>& before_swap) {
+  ImGui::Render();
+  pressed_.clear();
+  for (const Release& late : std::exchange(late_releases_, {}))
+    ImGui_ImplGlfw_KeyCallback(window_, late.code, late.scancode, GLFW_RELEASE, late.mods);
+  gl_function<decltype(glViewport)>("glViewport")(0, 0, pixel_width(), pixel_height());
+  const auto part = [](std::uint8_t v) { return static_cast<float>(v) / 255; };
+  gl_function<decltype(glClearColor)>("glClearColor")(part(ground.r), part(ground.g), part(ground.b), 1);
+  gl_function<decltype(glClear)>("glClear")(GL_COLOR_BUFFER_BIT);
+  ImGui_ImplOpenGL3_RenderDrawData(ImGui::GetDrawData());
+  before_swap();
+  glfwSwapBuffers(window_);
+}
+
+void GlWindow::upload_fonts() {
+  // A fresh back end takes the atlas as it is now; this call is the same in every version of Dear ImGui.
+  ImGui_ImplOpenGL3_Shutdown();
+  ImGui_ImplOpenGL3_Init(shader_version);
+}
+
+void GlWindow::toggle_full_screen() {
+  if (glfwGetWindowMonitor(window_)) {
+    glfwSetWindowMonitor(window_, nullptr, restored_[0], restored_[1], restored_[2], restored_[3], GLFW_DONT_CARE);
+    return;
+  }
+  GLFWmonitor* monitor = glfwGetPrimaryMonitor();
+  const GLFWvidmode* mode = monitor ? glfwGetVideoMode(monitor) : nullptr;
+  if (!mode) return;
+  glfwGetWindowPos(window_, &restored_[0], &restored_[1]);
+  glfwGetWindowSize(window_, &restored_[2], &restored_[3]);
+  glfwSetWindowMonitor(window_, monitor, 0, 0, mode->width, mode->height, mode->refreshRate);
+}
+
+namespace {
+struct Size {
+  int width = 0, height = 0;
+};
+Size window_size(GLFWwindow* window) {
+  Size size;
+  glfwGetWindowSize(window, &size.width, &size.height);
+  return size;
+}
+Size pixel_size(GLFWwindow* window) {
+  Size size;
+  glfwGetFramebufferSize(window, &size.width, &size.height);
+  return size;
+}
+}  // namespace
+
+int GlWindow::width() const { return window_size(window_).width; }
+int GlWindow::height() const { return window_size(window_).height; }
+int GlWindow::pixel_width() const { return pixel_size(window_).width; }
+int GlWindow::pixel_height() const { return pixel_size(window_).height; }
+
+double GlWindow::density() const {
+  const int w = width();
+  return w > 0 && pixel_width() > 0 ? static_cast<double>(pixel_width()) / w : 1.0;
+}
+
+double GlWindow::content_scale() const {
+  float x = 1, y = 1;
+  glfwGetWindowContentScale(window_, &x, &y);
+  return std::max(0.5, static_cast<double>(x) / density());
+}
+
+double window_time() { return glfwGetTime(); }
+
+}  // namespace afterglow

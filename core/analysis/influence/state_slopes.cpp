@@ -1,0 +1,249 @@
+// Adjoint recurrences, token by token from the last one.
+#include "core/analysis/influence/state_slopes.h"
+
+#include <Eigen/Cholesky>
+#include <algorithm>
+#include <cmath>
+
+namespace afterglow {
+
+namespace {
+
+using SlopeMatrix = Eigen::Matrix<double, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>;
+using SlopeVector = Eigen::VectorXd;
+
+auto rows_of(const std::vector<double>& values, std::size_t columns) {
+  const auto width = static_cast<Eigen::Index>(columns);
+  return Eigen::Map<const SlopeMatrix>(values.data(), static_cast<Eigen::Index>(values.size()) / width, width);
+}
+
+/// The numbers of token t in a tensor that has `rows` x `columns` of them for each token.
+Eigen::Map<SlopeMatrix> at_token(std::vector<double>& values, Eigen::Index token, Eigen::Index rows,
+                                 Eigen::Index columns) {
+  return {values.data() + token * rows * columns, rows, columns};
+}
+
+double silu_slope(double x) {
+  const double sigmoid = 1 / (1 + std::exp(-x));
+  return sigmoid * (1 + x * (1 - sigmoid));
+}
+
+}  // namespace
+
+std::vector<double> part_of_rows(const std::vector<double>& rows, std::size_t tokens, std::size_t part,
+                                 std::size_t parts) {
+  const std::size_t columns = rows.size() / tokens, width = columns / parts;
+  std::vector<double> own;
+  own.reserve(tokens * width);
+  for (std::size_t t = 0; t < tokens; ++t) {
+    const auto begin = rows.begin() + static_cast<std::ptrdiff_t>(t * columns + part * width);
+    own.insert(own.end(), begin, begin + static_cast<std::ptrdiff_t>(width));
+  }
+  return own;
+}
+
+void put_part_of_rows(std::vector<double>& rows, const std::vector<double>& own, std::size_t tokens, std::size_t part,
+                      std::size_t parts) {
+  const std::size_t width = own.size() / tokens, columns = width * parts;
+  rows.resize(tokens * columns);
+  for (std::size_t t = 0; t < tokens; ++t) {
+    std::copy_n(own.begin() + static_cast<std::ptrdiff_t>(t * width), width,
+                rows.begin() + static_cast<std::ptrdiff_t>(t * columns + part * width));
+  }
+}
+
+ScanSlopes scan_slopes(const ScanHead& head) {
+  const auto tokens = static_cast<Eigen::Index>(head.decay.size()), width = static_cast<Eigen::Index>(head.width),
+             states = static_cast<Eigen::Index>(head.states);
+  const bool is_late = !head.lag.empty();
+  ScanSlopes slopes;
+  slopes.state.assign(head.decay.size() * head.width * head.states, 0.0);
+  if (is_late) {
+    slopes.key.assign(head.decay.size() * head.states, 0.0);
+    slopes.value.assign(head.decay.size() * head.width, 0.0);
+  }
+  const auto C = rows_of(head.C, head.states), dy = rows_of(head.readout_slope, head.width);
+  for (Eigen::Index t = tokens - 2; t >= 0; --t) {
+    const auto next = static_cast<std::size_t>(t + 1);
+    auto now = at_token(slopes.state, t, width, states);
+    now = head.decay[next] * (at_token(slopes.state, t + 1, width, states) + dy.row(t + 1).transpose() * C.row(t + 1));
+    if (!is_late) continue;
+    const auto x = rows_of(head.x, head.width), B = rows_of(head.B, head.states);
+    at_token(slopes.key, t, 1, states) = head.lag[next] * x.row(t) * now;
+    at_token(slopes.value, t, 1, width) = head.lag[next] * B.row(t) * now.transpose();
+  }
+  return slopes;
+}
+
+std::vector<double> convolution_slopes(const ConvolutionRun& run) {
+  const auto tokens = static_cast<std::ptrdiff_t>(run.inputs.size() / run.channels),
+             channels = static_cast<std::ptrdiff_t>(run.channels), width = static_cast<std::ptrdiff_t>(run.width);
+  const auto in = [&](std::ptrdiff_t t, std::ptrdiff_t c) {
+    return t < 0 ? 0.0 : run.inputs[static_cast<std::size_t>(t * channels + c)];
+  };
+  const auto weight = [&](std::ptrdiff_t c, std::ptrdiff_t j) {
+    return run.weight[static_cast<std::size_t>(c * width + j)];
+  };
+  std::vector<double> before_silu(run.inputs.size());
+  for (std::ptrdiff_t t = 0; t < tokens; ++t) {
+    for (std::ptrdiff_t c = 0; c < channels; ++c) {
+      double sum = run.bias.empty() ? 0.0 : run.bias[static_cast<std::size_t>(c)];
+      for (std::ptrdiff_t j = 0; j < width; ++j) sum += weight(c, j) * in(t - width + 1 + j, c);
+      const auto at = static_cast<std::size_t>(t * channels + c);
+      before_silu[at] = run.output_slope[at] * silu_slope(sum);
+    }
+  }
+  // What is kept in place i after token t is seen by token t + 1 + d through the weight i - d.
+  std::vector<double> slopes(static_cast<std::size_t>(tokens * (width - 1) * channels), 0.0);
+  for (std::ptrdiff_t t = 0; t < tokens; ++t) {
+    for (std::ptrdiff_t i = 0; i + 1 < width; ++i) {
+      for (std::ptrdiff_t d = 0; d <= i && t + 1 + d < tokens; ++d) {
+        for (std::ptrdiff_t c = 0; c < channels; ++c)
+          slopes[static_cast<std::size_t>((t * (width - 1) + i) * channels + c)] +=
+              weight(c, i - d) * before_silu[static_cast<std::size_t>((t + 1 + d) * channels + c)];
+      }
+    }
+  }
+  return slopes;
+}
+
+namespace {
+
+/// The state after a token.
+struct RidgeMemory {
+  SlopeMatrix G, M, C;
+  SlopeVector previous_key;
+  double m = 0;
+};
+
+/// Slopes with respect to it.
+using RidgeAdjoint = RidgeMemory;
+
+RidgeMemory nothing(const RidgeRun& run) {
+  const auto r = static_cast<Eigen::Index>(run.rank), width = static_cast<Eigen::Index>(run.value_width);
+  return {SlopeMatrix::Zero(r, r), SlopeMatrix::Zero(r, r), SlopeMatrix::Zero(width, r), SlopeVector::Zero(r), 0};
+}
+
+RidgeMemory after_token(const RidgeRun& run, const RidgeMemory& before, Eigen::Index t) {
+  const SlopeVector key = rows_of(run.keys, run.rank).row(t), value = rows_of(run.values, run.value_width).row(t);
+  RidgeMemory now;
+  now.m = std::max({before.m, key.norm(), run.smallest_scale});
+  const double shrink = before.m / now.m;
+  now.previous_key = key / now.m;
+  now.G = shrink * shrink * before.G + now.previous_key * now.previous_key.transpose();
+  now.M = shrink * shrink * before.M + now.previous_key * (shrink * before.previous_key).transpose();
+  now.C = shrink * before.C + value * now.previous_key.transpose();
+  return now;
+}
+
+/// L of L L^T = G + eps I, with more on the diagonal where that fails, as the kernel adds it.
+Eigen::LLT<SlopeMatrix> factor_of(const RidgeRun& run, const SlopeMatrix& G) {
+  constexpr int tries = 10;
+  const auto r = G.rows();
+  double added = run.ridge;
+  Eigen::LLT<SlopeMatrix> factor(G + added * SlopeMatrix::Identity(r, r));
+  for (int i = 0; i < tries && factor.info() != Eigen::Success; ++i) {
+    added += run.jitter;
+    factor.compute(G + added * SlopeMatrix::Identity(r, r));
+  }
+  return factor;
+}
+
+/// The estimate of the largest singular value that the layer divides by.
+double estimated_sigma(const SlopeMatrix& A, int iterations) {
+  SlopeVector right = SlopeVector::Constant(A.cols(), 1 / std::sqrt(static_cast<double>(A.cols())));
+  for (int i = 0; i < iterations; ++i) {
+    right = A.transpose() * (A * right);
+    const double length = right.norm();
+    if (length <= 0) return 0;
+    right /= length;
+  }
+  return (A * right).norm();
+}
+
+/// What the answer y = (eta / m) F (s A_w)^K L^-1 q to token t says of the statistics that it is read from, where A_w =
+/// L^-1 M L^-T and F = C L^-T. With w_k = (s A_w)^k L^-1 q and d_k the gradient with respect to it, all of it is a sum
+/// of K + 1 outer products: core/layers/README.md, "The gradient of SKA in short".
+RidgeAdjoint readout_adjoint(const RidgeRun& run, const RidgeMemory& now, Eigen::Index t) {
+  const SlopeVector query = rows_of(run.queries, run.rank).row(t),
+                    dy = rows_of(run.readout_slope, run.value_width).row(t);
+  const Eigen::LLT<SlopeMatrix> factor = factor_of(run, now.G);
+  const auto L = factor.matrixL();
+  const auto U = factor.matrixU();  // L^T
+  const SlopeMatrix half = L.solve(now.M), A = L.solve(half.transpose()).transpose();
+  const double s = run.gamma / std::max(estimated_sigma(A, run.power_iterations), 1.0), gain = run.eta / now.m;
+  const auto power = static_cast<std::size_t>(run.power);
+  std::vector<SlopeVector> u(power + 1);  // L^-T w_k
+  SlopeVector w = L.solve(query);
+  for (std::size_t k = 0; k <= power; ++k) {
+    u[k] = U.solve(w);
+    w = s * (A * w);
+  }
+  RidgeAdjoint adjoint = nothing(run);
+  SlopeVector d = gain * L.solve(now.C.transpose() * dy);
+  for (std::size_t k = power + 1; k-- > 0;) {
+    const SlopeVector v = U.solve(d);
+    adjoint.G -= 0.5 * (v * u[k].transpose() + u[k] * v.transpose());
+    if (k > 0) adjoint.M += s * v * u[k - 1].transpose();
+    d = s * (A.transpose() * d);
+  }
+  adjoint.C = gain * dy * u[power].transpose();
+  adjoint.m = -dy.dot(gain * (now.C * u[power])) / now.m;
+  return adjoint;
+}
+
+/// From the state after token t, with what its answer says, to the state before it.
+RidgeAdjoint before_token(const RidgeRun& run, const RidgeMemory& before, const RidgeMemory& now,
+                          const RidgeAdjoint& after, Eigen::Index t) {
+  const double shrink = before.m / now.m;
+  const SlopeVector value = rows_of(run.values, run.value_width).row(t),
+                    earlier = after.M.transpose() * now.previous_key;
+  const SlopeVector dkey = (after.G + after.G.transpose()) * now.previous_key +
+                           after.M * (shrink * before.previous_key) + after.C.transpose() * value + after.previous_key;
+  const double dshrink = 2 * shrink * (after.G.cwiseProduct(before.G).sum() + after.M.cwiseProduct(before.M).sum()) +
+                         earlier.dot(before.previous_key) + after.C.cwiseProduct(before.C).sum();
+  RidgeAdjoint adjoint;
+  adjoint.G = shrink * shrink * after.G;
+  adjoint.M = shrink * shrink * after.M;
+  adjoint.C = shrink * after.C;
+  adjoint.previous_key = shrink * earlier;
+  adjoint.m = dshrink / now.m;
+  // m' is the largest of both, and of the new key's own length says nothing about the memory.
+  if (now.m == before.m) adjoint.m += after.m - (dkey.dot(now.previous_key) + dshrink * shrink) / now.m;
+  return adjoint;
+}
+
+}  // namespace
+
+RidgeSlopes ridge_slopes(const RidgeRun& run) {
+  const auto tokens = static_cast<Eigen::Index>(run.keys.size() / run.rank);
+  const auto r = static_cast<Eigen::Index>(run.rank), width = static_cast<Eigen::Index>(run.value_width);
+  std::vector<RidgeMemory> memories{nothing(run)};  // before the first token, then after each
+  for (Eigen::Index t = 0; t < tokens; ++t) memories.push_back(after_token(run, memories.back(), t));
+  RidgeSlopes slopes;
+  const auto count = static_cast<std::size_t>(tokens);
+  slopes.G.resize(count * run.rank * run.rank);
+  slopes.M.resize(count * run.rank * run.rank);
+  slopes.C.resize(count * run.value_width * run.rank);
+  slopes.previous_key.resize(count * run.rank);
+  slopes.m.resize(count);
+  RidgeAdjoint carried = nothing(run);
+  for (Eigen::Index t = tokens - 1; t >= 0; --t) {
+    at_token(slopes.G, t, r, r) = carried.G;
+    at_token(slopes.M, t, r, r) = carried.M;
+    at_token(slopes.C, t, width, r) = carried.C;
+    at_token(slopes.previous_key, t, r, 1) = carried.previous_key;
+    slopes.m[static_cast<std::size_t>(t)] = carried.m;
+    const RidgeMemory &before = memories[static_cast<std::size_t>(t)], &now = memories[static_cast<std::size_t>(t) + 1];
+    RidgeAdjoint after = readout_adjoint(run, now, t);
+    after.G += carried.G;
+    after.M += carried.M;
+    after.C += carried.C;
+    after.previous_key += carried.previous_key;
+    after.m += carried.m;
+    carried = before_token(run, before, now, after, t);
+  }
+  return slopes;
+}
+
+}  // namespace afterglow

@@ -1,0 +1,96 @@
+// Eigenvalues with energies, and their tracking.
+#include "core/analysis/koopman/mode_decomposition.h"
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+
+#include "core/analysis/linear_algebra/decompositions.h"
+#include "core/analysis/linear_algebra/spectrum.h"
+
+namespace afterglow {
+
+namespace {
+
+using RowMajor = Eigen::Matrix<double, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>;
+using Complex = std::complex<double>;
+
+Complex upper_half(const Complex& value) { return {value.real(), std::abs(value.imag())}; }
+
+}  // namespace
+
+ModeDecomposition decompose_modes(std::span<const double> A, int r, std::span<const double> w) {
+  ModeDecomposition result;
+  const Eigen::Map<const RowMajor> matrix(A.data(), r, r);
+  if (r == 0 || !matrix.allFinite()) return result;
+  const Eigenpairs pairs = eigenpairs(matrix);
+  if (pairs.values.size() == 0) return result;
+
+  Eigen::VectorXd shares = Eigen::VectorXd::Constant(r, 1.0 / r);
+  if (!w.empty()) {
+    const Eigen::Map<const Eigen::VectorXd> query(w.data(), r);
+    const Eigen::VectorXcd coefficients = solve_with_full_pivoting(pairs.vectors, query.cast<Complex>());
+    const Eigen::VectorXd energy = coefficients.cwiseAbs2();
+    if (energy.allFinite() && energy.sum() > 0) shares = energy / energy.sum();
+  }
+  std::vector<int> order(static_cast<std::size_t>(r));
+  std::iota(order.begin(), order.end(), 0);
+  std::stable_sort(order.begin(), order.end(),
+                   [&](int a, int b) { return comes_before(pairs.values[a], pairs.values[b]); });
+  for (const int i : order) {
+    result.eigenvalues.push_back(pairs.values[i]);
+    result.energy.push_back(shares[i]);
+  }
+  return result;
+}
+
+std::vector<int> track_modes(const std::vector<Complex>& before, const std::vector<int>& identity_before,
+                             const std::vector<Complex>& now) {
+  struct Pairing {
+    double distance;
+    std::size_t old_mode, new_mode;
+  };
+  std::vector<Pairing> pairings;
+  for (std::size_t i = 0; i < before.size(); ++i) {
+    for (std::size_t j = 0; j < now.size(); ++j) {
+      if (before[i].imag() < 0 || now[j].imag() < 0) continue;
+      pairings.push_back({std::abs(before[i] - now[j]), i, j});
+    }
+  }
+  std::stable_sort(pairings.begin(), pairings.end(),
+                   [](const Pairing& a, const Pairing& b) { return a.distance < b.distance; });
+  std::vector<int> identity(now.size(), -1);
+  std::vector<bool> used(before.size(), false);
+  for (const Pairing& pairing : pairings) {
+    if (used[pairing.old_mode] || identity[pairing.new_mode] >= 0) continue;
+    used[pairing.old_mode] = true;
+    identity[pairing.new_mode] = identity_before[pairing.old_mode];
+  }
+  // A mode that was not there takes the smallest free number.
+  int next = 0;
+  for (std::size_t j = 0; j < now.size(); ++j) {
+    if (now[j].imag() < 0 || identity[j] >= 0) continue;
+    while (std::find(identity.begin(), identity.end(), next) != identity.end()) ++next;
+    identity[j] = next;
+  }
+  for (std::size_t j = 0; j < now.size(); ++j) {
+    if (now[j].imag() >= 0) continue;
+    double nearest = INFINITY;
+    for (std::size_t k = 0; k < now.size(); ++k) {
+      const double distance = std::abs(now[k] - upper_half(now[j]));
+      if (now[k].imag() < 0 || distance >= nearest) continue;
+      nearest = distance;
+      identity[j] = identity[k];
+    }
+  }
+  return identity;
+}
+
+std::vector<double> solve_lower(std::span<const double> L, int r, std::span<const double> b) {
+  std::vector<double> x(b.begin(), b.end());
+  Eigen::Map<Eigen::VectorXd> solution(x.data(), r);
+  Eigen::Map<const RowMajor>(L.data(), r, r).triangularView<Eigen::Lower>().solveInPlace(solution);
+  return x;
+}
+
+}  // namespace afterglow

@@ -1,0 +1,79 @@
+// Which states of the past are kept.
+#include "core/engine/training/saved/history.h"
+
+#include <algorithm>
+
+namespace afterglow {
+
+namespace {
+constexpr std::int64_t dense_steps = 2000;   // rewinding within these must feel immediate
+constexpr std::int64_t closest_frames = 10;  // steps between frames when memory is no concern
+}  // namespace
+
+bool History::wants(std::int64_t step, std::size_t state_bytes) const {
+  const auto affordable = static_cast<std::int64_t>(limit_ / 2 / std::max<std::size_t>(state_bytes, 1));
+  const std::int64_t interval = std::max(closest_frames, dense_steps / std::max<std::int64_t>(affordable, 1));
+  return step % interval == 0 && (frames_.empty() || frames_.back().step < step);
+}
+
+void History::keep(TrainerState state) {
+  const auto place = std::lower_bound(frames_.begin(), frames_.end(), state.step,
+                                      [](const TrainerState& frame, std::int64_t step) { return frame.step < step; });
+  if (place != frames_.end() && place->step == state.step) return;
+  bytes_ += state.bytes();
+  frames_.insert(place, std::move(state));
+  kept_.reset();
+  while (bytes_ > limit_ && thin_out()) {
+  }
+}
+
+// Drops the frame whose absence hurts least: the gap it leaves, measured against its age. False when none may go.
+bool History::thin_out() {
+  const std::int64_t newest = frames_.back().step;
+  std::size_t victim = 0;
+  double least = -1;
+  for (std::size_t i = 1; i + 1 < frames_.size(); ++i) {
+    if (frames_[i].step == pinned_) continue;
+    const double gap = static_cast<double>(frames_[i + 1].step - frames_[i - 1].step);
+    const double harm = gap / static_cast<double>(newest - frames_[i].step + 1);
+    if (least < 0 || harm < least) {
+      least = harm;
+      victim = i;
+    }
+  }
+  if (victim == 0) return false;
+  bytes_ -= frames_[victim].bytes();
+  spare_ = std::move(frames_[victim]);
+  frames_.erase(frames_.begin() + static_cast<std::ptrdiff_t>(victim));
+  return true;
+}
+
+const TrainerState* History::before(std::int64_t step) const {
+  const TrainerState* found = nullptr;
+  for (const TrainerState& frame : frames_) {
+    if (frame.step <= step) found = &frame;
+  }
+  return found;
+}
+
+std::shared_ptr<const std::vector<KeptState>> History::kept() const {
+  if (kept_) return kept_;
+  std::vector<KeptState> states;
+  for (const TrainerState& frame : frames_) {
+    std::string& checksum = checksums_[frame.step];
+    if (checksum.empty()) checksum = checksum_of(frame);
+    states.push_back({frame.step, checksum});
+  }
+  return kept_ = std::make_shared<const std::vector<KeptState>>(std::move(states));
+}
+
+void History::forget_after(std::int64_t step) {
+  checksums_.erase(checksums_.upper_bound(step), checksums_.end());
+  kept_.reset();
+  while (!frames_.empty() && frames_.back().step > step) {
+    bytes_ -= frames_.back().bytes();
+    frames_.pop_back();
+  }
+}
+
+}  // namespace afterglow

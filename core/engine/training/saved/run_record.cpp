@@ -1,0 +1,116 @@
+// Curves that grow at their ends, and views of their beginnings.
+#include "core/engine/training/saved/run_record.h"
+
+#include <algorithm>
+#include <iterator>
+
+namespace afterglow {
+
+namespace {
+
+std::vector<double> copy_of(const Values& values) { return {values.span().begin(), values.span().end()}; }
+
+void append_all(GrowingCurve& curve, const std::vector<double>& values) {
+  for (const double value : values) curve.append(value);
+}
+
+}  // namespace
+
+void RunRecord::take(const RecordedPast& past) {
+  first_step_ = past.first_step;
+  append_all(loss_, past.loss);
+  append_all(accuracy_, past.accuracy);
+  append_all(learning_rate_, past.learning_rate);
+  append_all(gradient_norm_, past.gradient_norm);
+  for (std::size_t i = 0; i < layer_norms_.size(); ++i) append_all(layer_norms_[i], past.layer_gradient_norms[i]);
+  append_all(held_out_steps_, past.held_out_steps);
+  append_all(held_out_values_, past.held_out_values);
+  path_.take(past.path);
+  stops_ = past.stops;
+}
+
+RecordedPast RunRecord::past(std::int64_t step) const {
+  const RunCurves known = curves(step);
+  RecordedPast past;
+  past.first_step = first_step_;
+  past.loss = copy_of(known.loss);
+  past.accuracy = copy_of(known.accuracy);
+  past.learning_rate = copy_of(known.learning_rate);
+  past.gradient_norm = copy_of(known.gradient_norm);
+  for (const NamedCurve& layer : known.layer_gradient_norms) past.layer_gradient_norms.push_back(copy_of(layer.values));
+  past.held_out_steps = copy_of(known.held_out_step);
+  past.held_out_values = copy_of(known.held_out_accuracy);
+  past.path = path_.rows(step);
+  std::ranges::copy_if(stops_, std::back_inserter(past.stops), [&](const Stop& stop) { return stop.step <= step; });
+  return past;
+}
+
+void RunRecord::append(const StepResult& result) {
+  truncate(result.step - 1);
+  loss_.append(result.loss);
+  accuracy_.append(result.accuracy);
+  learning_rate_.append(result.learning_rate);
+  gradient_norm_.append(result.gradient_norm);
+  for (std::size_t i = 0; i < layer_norms_.size(); ++i) {
+    layer_norms_[i].append(i < result.layer_gradient_norms.size() ? result.layer_gradient_norms[i] : 0.0);
+  }
+}
+
+void RunRecord::add_held_out(std::int64_t step, double value) {
+  held_out_steps_.append(static_cast<double>(step));
+  held_out_values_.append(value);
+}
+
+bool RunRecord::has_held_out(std::int64_t step) const {
+  const Values steps = held_out_steps_.view();
+  return std::ranges::binary_search(steps.span(), static_cast<double>(step));
+}
+
+void RunRecord::add_stop(const Stop& stop) {
+  if (std::ranges::find(stops_, stop) != stops_.end()) return;
+  stops_.insert(std::ranges::upper_bound(stops_, stop.step, {}, &Stop::step), stop);
+}
+
+void RunRecord::forget_failure(std::int64_t step) {
+  std::erase_if(stops_, [&](const Stop& stop) { return stop.is_failure && stop.step >= step; });
+}
+
+void RunRecord::truncate(std::int64_t step) {
+  const std::size_t size = size_until(step), held_out = held_out_until(step);
+  for (GrowingCurve* curve : {&loss_, &accuracy_, &learning_rate_, &gradient_norm_}) curve->truncate(size);
+  for (GrowingCurve& curve : layer_norms_) curve.truncate(size);
+  held_out_steps_.truncate(held_out);
+  held_out_values_.truncate(held_out);
+  path_.truncate(step);
+  std::erase_if(stops_, [&](const Stop& stop) { return stop.step > step; });
+}
+
+RunCurves RunRecord::curves(std::int64_t step) const {
+  const std::size_t size = size_until(step);
+  RunCurves curves;
+  curves.first_step = first_step_;
+  curves.loss = loss_.view().first(size);
+  curves.accuracy = accuracy_.view().first(size);
+  curves.learning_rate = learning_rate_.view().first(size);
+  curves.gradient_norm = gradient_norm_.view().first(size);
+  curves.held_out_step = held_out_steps(step);
+  curves.held_out_accuracy = held_out_values(step);
+  for (std::size_t i = 0; i < layer_norms_.size(); ++i)
+    curves.layer_gradient_norms.push_back({names_[i], layer_norms_[i].view().first(size)});
+  for (const Stop& stop : stops_) {
+    if (stop.step <= step) curves.marks.push_back({stop.step, "stopped: " + stop.reason});
+  }
+  return curves;
+}
+
+std::size_t RunRecord::size_until(std::int64_t step) const {
+  return static_cast<std::size_t>(std::max<std::int64_t>(0, step - first_step_ + 1));
+}
+
+std::size_t RunRecord::held_out_until(std::int64_t step) const {
+  const Values steps = held_out_steps_.view();
+  const auto later = std::ranges::upper_bound(steps.span(), static_cast<double>(step));
+  return static_cast<std::size_t>(later - steps.span().begin());
+}
+
+}  // namespace afterglow

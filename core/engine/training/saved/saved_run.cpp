@@ -1,0 +1,87 @@
+// Opening files that hold a run, and choosing a back end.
+#include "core/engine/training/saved/saved_run.h"
+
+#include <algorithm>
+
+#include "core/engine/training/saved/checkpoint_recipe.h"
+#include "core/figure/files/figure_files.h"
+#include "core/io/atomic_file.h"
+#include "core/io/error.h"
+#include "core/io/json_file.h"
+
+namespace afterglow {
+
+namespace {
+
+CudaMaker cuda_maker = nullptr;
+
+std::string extension_of(const std::filesystem::path& path) {
+  std::string extension = path.extension().string();
+  std::transform(extension.begin(), extension.end(), extension.begin(),
+                 [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+  return extension;
+}
+
+SavedRun read_run(const nlohmann::json& recipe, const std::string& where) {
+  SavedRun saved{parse_recipe(recipe, where), std::nullopt};
+  if (recipe.contains("view")) saved.view = recipe["view"].dump();
+  return saved;
+}
+
+}  // namespace
+
+SavedRun open_saved_run(const std::filesystem::path& path) {
+  if (is_checkpoint_folder(path)) {
+    const Checkpoint checkpoint(path);
+    return {checkpoint_recipe(checkpoint), std::nullopt, "", checkpoint.notes()};
+  }
+  const std::string extension = extension_of(path);
+  if (extension == ".safetensors") {
+    Snapshot snapshot = read_snapshot(path);
+    Recipe recipe = snapshot.recipe;
+    return {std::move(recipe), std::move(snapshot)};
+  }
+  if (extension == ".npz")
+    throw Error(ExitCode::bad_input,
+                path.string() +
+                    ": arrays of NumPy are not opened; write them as model.safetensors into a folder with "
+                    "the model's config.json (in Python: afterglow.save_tensors(file, "
+                    "dict(numpy.load(npz))))");
+  if (extension == ".json") return read_run(read_json(path), path.string());
+  if (format_of(extension)) {
+    const std::optional<std::string> recipe = read_recipe(path);
+    if (!recipe)
+      throw Error(ExitCode::bad_input,
+                  path.string() +
+                      ": this file carries no Afterglow recipe; only figures that Afterglow exported can be reopened");
+    const std::string where = path.string() + ": recipe";
+    return read_run(parse_json(*recipe, where), where);
+  }
+  throw Error(ExitCode::bad_input,
+              path.string() +
+                  ": unknown kind of file; give a snapshot (.safetensors), a recipe (.json), an exported "
+                  "figure (.svg, .pdf, .png, .csv) or the folder of a model");
+}
+
+std::unique_ptr<TrainingRun> make_run(const SavedRun& saved, Backend& backend, std::size_t history_limit) {
+  if (saved.snapshot) return std::make_unique<TrainingRun>(*saved.snapshot, backend, history_limit);
+  return std::make_unique<TrainingRun>(saved.recipe, backend, history_limit);
+}
+
+void register_cuda_maker(CudaMaker maker) { cuda_maker = maker; }
+
+std::unique_ptr<Backend> make_backend(const std::string& device, int threads) {
+  if (device == "cpu") return make_cpu_backend(threads);
+  if (device != "cuda" && device != "auto") {
+    throw Error(ExitCode::usage, "device \"" + device + "\": choose auto, cpu or cuda");
+  }
+  std::string why_not = "this program was built without CUDA";
+  if (cuda_maker) {
+    if (std::unique_ptr<Backend> backend = cuda_maker(&why_not)) return backend;
+  }
+  if (device == "cuda")
+    throw Error(ExitCode::no_gpu, "no usable GPU: " + why_not + "; --device cpu runs everything on the processor");
+  return make_cpu_backend(threads);
+}
+
+}  // namespace afterglow

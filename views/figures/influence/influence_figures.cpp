@@ -1,0 +1,631 @@
+// Tails on log-log axes: a straight line is a power law, a curve that bends down an exponential.
+#include "views/figures/influence/influence_figures.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "core/engine/observation/influence_theory.h"
+#include "core/figure/axis.h"
+#include "core/io/number_text.h"
+#include "views/figures/semantic_colours.h"
+
+namespace afterglow {
+
+namespace {
+
+constexpr double lowest_share = 1e-7;  ///< of the largest influence: what lies below is no longer shown
+constexpr double anchor_lag = 4;       ///< theory curves meet the measured one here
+constexpr Marker markers[] = {Marker::none,        Marker::circle,        Marker::square, Marker::diamond,
+                              Marker::triangle_up, Marker::triangle_down, Marker::hexagon};
+
+Line tail_line(const std::string& name, const InfluenceTail& tail, double scale, double lowest) {
+  return lag_line(name, tail.lags, tail.values, scale, lowest);
+}
+
+Ink tail_ink(const InfluenceTail& tail) { return tail.kind == "stack" ? Ink(Role::text) : layer_ink(tail.kind); }
+
+Line theory_line(const std::string& name, const InfluenceTail& tail, double lowest, const InfluenceTheory& theory) {
+  std::vector<double> x, y;
+  std::size_t anchor = 0;
+  while (anchor + 1 < tail.lags.size() && tail.lags[anchor] < anchor_lag) ++anchor;
+  const double scale = theory.is_absolute ? 1 : tail.values[anchor] / theory.at(tail.lags[anchor]);
+  for (const double lag : tail.lags) {
+    const double value = scale * theory.at(lag);
+    if (!(value >= lowest) || std::isinf(value)) continue;
+    x.push_back(lag);
+    y.push_back(value);
+  }
+  Line line;
+  line.name = name;
+  line.curve.x = std::move(x);
+  line.curve.y = std::move(y);
+  line.dash = Dash::dashed;
+  line.width = 1.3;
+  line.ink = tail_ink(tail);
+  return line;
+}
+
+double max_value(const std::vector<InfluenceTail>& tails) {
+  double largest = 0;
+  for (const InfluenceTail& tail : tails) {
+    for (const double v : tail.values) {
+      if (std::isfinite(v)) largest = std::max(largest, v);
+    }
+  }
+  return largest;
+}
+
+const RoutingView* routing_of_layer(const InfluenceView& view, int layer) {
+  for (const RoutingView& routing : view.routing) {
+    if (routing.layer == layer) return &routing;
+  }
+  return nullptr;
+}
+
+std::string power_text(double exponent) {
+  return "lag^" + number_text(std::abs(exponent) < 5e-3 ? 0 : exponent, 2) + ", " + std::string(regime_name(exponent));
+}
+
+/// Where a tail lies above what an assumption promises it: by a rounding for an absolute height, by a factor of 2 where
+/// only the slope is promised, from the anchor on.
+std::string above_text(const InfluenceTail& tail, const InfluenceTheory& theory) {
+  const double margin = theory.is_absolute ? 1 + 1e-4 : 2;
+  double scale = 1;
+  for (std::size_t i = 0; i < tail.lags.size(); ++i) {
+    if (!theory.is_absolute && tail.lags[i] < anchor_lag) continue;
+    if (!theory.is_absolute && scale == 1) scale = tail.values[i] / theory.at(tail.lags[i]);
+    if (!(tail.values[i] > margin * scale * theory.at(tail.lags[i]))) continue;
+    const std::string from = " · above it at lag " + number_text(tail.lags[i], 3);
+    return theory.is_absolute ? from : from + ": assumption 21 or 22 fails";
+  }
+  return "";
+}
+
+/// "1 sessa if uniform: γ = 0.6, lag^−0.4, decaying": whose law, which one, and what it does over the lag.
+std::string theory_text(const InfluenceTail& tail, const InfluenceTheory& theory) {
+  switch (theory.law) {
+    case TheoryLaw::uniform_feedback:
+      return tail.label + " if uniform: γ = " + number_text(theory.parameter, 2) + ", " +
+             power_text(theory.parameter - 1);
+    case TheoryLaw::feedback_envelope:
+      return tail.label +
+             (theory.is_absolute ? ", theorem 8: at most " + number_text(theory.at(1), 2) + " " : " envelope: ") +
+             power_text(-theory.parameter) + above_text(tail, theory);
+    case TheoryLaw::decaying_state:
+      return tail.label + " in theory: exp(−" + number_text(theory.parameter, 2) + " lag), forgetting";
+    case TheoryLaw::diffuse_attention:
+      return tail.label + " if diffuse: 1 / (τ + lag + 1), diluting";
+    case TheoryLaw::freeze_envelope:
+      return tail.label + ", proposition 9: at most " + number_text(theory.parameter, 3) +
+             " e^−Δ, Δ of the slowest head" + above_text(tail, theory);
+    case TheoryLaw::diffuse_envelope:
+      return tail.label + ", proposition 9: at most " + number_text(theory.parameter, 3) + " / (τ + lag + 1)" +
+             above_text(tail, theory);
+    case TheoryLaw::deep_feedback:
+      return tail.label + ", theorem 12: k = " + std::to_string(theory.blocks) + ", " + power_text(theory.parameter);
+    case TheoryLaw::smooth_attention:
+      return tail.label + ", proposition 10: at most " + number_text(theory.parameter, 3) + " / (τ + lag + 1)" +
+             above_text(tail, theory);
+    case TheoryLaw::forced_feedback:
+      return tail.label + ", theorem 23: β = " + number_text(theory.parameter, 2) + above_text(tail, theory);
+    case TheoryLaw::forced_solve:
+      return tail.label + ", theorem 23 with the measured solve: γ_max c₂ = " + number_text(theory.parameter, 3) +
+             " ≥ 1, assumption 16 fails" + above_text(tail, theory);
+    case TheoryLaw::fading_state:
+      return tail.label + ", proposition 4: at most " + number_text(theory.parameter, 3) +
+             " e^−Δ, Δ of the slowest head" + above_text(tail, theory);
+    case TheoryLaw::none:
+      break;
+  }
+  return "";
+}
+
+/// "3.1 to 8.8 times it": how far what is promised lies above the tail, point by point.
+template <class Height>
+std::string times_text(const InfluenceTail& tail, const Height& height_of) {
+  double least = INFINITY, most = 0;
+  for (std::size_t i = 0; i < tail.values.size(); ++i) {
+    if (!std::isfinite(height_of(i))) continue;
+    least = std::min(least, height_of(i) / tail.values[i]);
+    most = std::max(most, height_of(i) / tail.values[i]);
+  }
+  return number_text(least, 2) + " to " + number_text(most, 2) + " times it";
+}
+
+/// ", dilution 1.2, logits 0.3, own 2.1": what theorem 23 asks for, as it was measured, and what does not settle.
+std::string constants_text(const RoutingView& routing) {
+  const ForcingConstants constants = forcing_constants(routing);
+  std::string text = ", dilution " + number_text(constants.dilution, 2);
+  if (!routing.gain.empty())
+    text += ", logits " + number_text(constants.logits, 2) + ", own " + number_text(constants.own, 2);
+  const int failing = failing_assumption(constants);
+  if (failing == 0) return text;
+  const double growth = failing == 21 ? constants.dilution_growth : constants.logits_growth;
+  return text + " · assumption " + std::to_string(failing) + " fails: its constant is " + number_text(growth, 2) +
+         " times larger beyond the first half";
+}
+
+void add_law(Figure& figure, const InfluenceTail& tail, double lowest, const InfluenceTheory& theory, Dash dash) {
+  if (theory.law == TheoryLaw::none || tail.lags.size() < 2 || tail.is_silent) return;
+  Line line = theory_line(theory_text(tail, theory), tail, lowest, theory);
+  line.dash = dash;
+  figure.series.emplace_back(std::move(line));
+}
+
+/// The layer whose envelope is drawn: the chosen one, else the first with a feedback that is not silent, else the first
+/// such whose constants are known. One is enough to read.
+int layer_of_envelope(const InfluenceView& view, const Selection& selection) {
+  if (routing_of_layer(view, selection.layer)) return selection.layer;
+  const auto acts = [&](const RoutingView& routing) {
+    return std::ranges::none_of(view.blocks,
+                                [&](const InfluenceTail& t) { return t.layer == routing.layer && t.is_silent; });
+  };
+  auto first = std::ranges::find_if(view.routing, [&](const RoutingView& r) { return !r.gain.empty() && acts(r); });
+  if (first == view.routing.end())
+    first = std::ranges::find_if(view.routing, [&](const RoutingView& r) { return !r.forcing.empty() && acts(r); });
+  return first == view.routing.end() ? -1 : first->layer;
+}
+
+/// Theorem 23 or proposition 10 at its own height, with the constants that were measured.
+void add_end_to_end(Figure& figure, const InfluenceTail& tail, double lowest, const RoutingView& routing) {
+  const InfluenceTheory theory = end_to_end_envelope_of(routing);
+  if (theory.law == TheoryLaw::none || tail.lags.size() < 2 || tail.is_silent) return;
+  const std::string times = times_text(tail, [&](std::size_t i) { return theory.at(tail.lags[i]); });
+  const std::string constants =
+      theory.law == TheoryLaw::fading_state ? ", behind its convolution" : constants_text(routing);
+  Line line = theory_line(theory_text(tail, theory) + ", " + times + constants, tail, lowest, theory);
+  line.dash = Dash::long_dash;
+  line.width = 1.8;
+  figure.series.emplace_back(std::move(line));
+}
+
+/// Theorem 11: the blocks' own tails multiplied along every path, at the height that they have.
+void add_path_sum(Figure& figure, const InfluenceView& view, const InfluenceTail& stack, double lowest) {
+  if (view.path_sum.size() != stack.lags.size() || view.blocks.size() < 3 || stack.is_silent) return;
+  InfluenceTail bound = stack;
+  bound.values = view.path_sum;
+  Line line = tail_line("whole stack, theorem 11: path sum of the blocks, " +
+                            times_text(stack, [&](std::size_t i) { return view.path_sum[i]; }),
+                        bound, 1, lowest);
+  line.ink = tail_ink(stack);
+  line.dash = Dash::long_dash;
+  line.width = 1.3;
+  figure.series.emplace_back(std::move(line));
+}
+
+/// The whole stack has the law of its blocks together; where a feedback has a tail of its own, that one has its law.
+void add_theory(Figure& figure, const InfluenceView& view, const Selection& selection,
+                const std::vector<InfluenceTail>& tails, const InfluenceTail& tail, double lowest) {
+  if (tail.layer < 0) {
+    add_law(figure, tail, lowest, deep_theory_of(view.routing), Dash::dashed);
+    return add_path_sum(figure, view, tail, lowest);
+  }
+  const RoutingView* routing = routing_of_layer(view, tail.layer);
+  const bool has_feedback_beside = !tail.is_resolvent && std::any_of(tails.begin(), tails.end(), [&](const auto& t) {
+    return t.layer == tail.layer && t.is_resolvent;
+  });
+  if (!routing || has_feedback_beside) return;
+  const bool is_first = routing->layer == view.routing.front().layer;
+  add_law(figure, tail, lowest, theory_of(*routing, view.sources), is_first ? Dash::dashed : Dash::short_dash);
+  const bool is_fixed = &tails == &view.fixed;
+  if (is_fixed && routing->gain.empty())
+    return add_law(figure, tail, lowest, fixed_envelope_of(*routing, view.sources), Dash::long_dash);
+  if (tail.layer != layer_of_envelope(view, selection)) return;
+  if (!is_fixed) add_end_to_end(figure, tail, lowest, *routing);
+  const InfluenceTheory envelope =
+      tail.is_resolvent ? fixed_envelope_of(*routing, view.sources) : envelope_of(*routing);
+  add_law(figure, tail, lowest, envelope, Dash::long_dash);
+  if (envelope.law != TheoryLaw::none || routing->gain.empty()) return;
+  Line missing;  // a name in the legend alone
+  missing.name =
+      tail.label + ": no envelope, γ_max c₂ = " + number_text(bounds_of(*routing).mass, 3) + " ≥ 1 (assumptions 6, 7)";
+  missing.ink = tail_ink(tail);
+  missing.dash = Dash::long_dash;
+  figure.series.emplace_back(std::move(missing));
+}
+
+/// Between what the norm lies that random cotangents estimate, as two dotted lines about the estimate.
+void add_bounds(Figure& figure, const InfluenceTail& tail, double lowest) {
+  for (const auto& [name, values] : {std::pair{": at least", &tail.low}, {": at most", &tail.high}}) {
+    if (values->size() != tail.lags.size()) continue;
+    InfluenceTail bound = tail;
+    bound.values = *values;
+    Line line = tail_line(tail.label + name, bound, 1, lowest);
+    line.ink = tail_ink(tail);
+    line.dash = Dash::dotted;
+    line.width = 0.9;
+    line.is_quiet = true;
+    figure.series.emplace_back(std::move(line));
+  }
+}
+
+/// With a layer chosen, its theory and bounds alone, and those of the whole stack.
+Figure tails_of(const InfluenceView& view, const Selection& selection, const std::vector<InfluenceTail>& tails,
+                Figure figure) {
+  const double lowest = std::max(max_value(tails) * lowest_share, 1e-300);
+  LinesOfColour lines;
+  for (const InfluenceTail& tail : tails) {
+    const std::string law = law_text(tail.fit);
+    Line line = tail_line(tail.label + (tail.is_silent ? ": no influence yet"
+                                        : law.empty()  ? ""
+                                                       : ": " + law),
+                          tail, 1, lowest);
+    line.ink = tail_ink(tail);
+    line.width = tail.kind == "stack" ? 2.6 : 2;
+    line.marker = markers[lines.add(line.ink) % std::size(markers)];
+    figure.series.emplace_back(std::move(line));
+  }
+  const bool is_chosen = std::any_of(tails.begin(), tails.end(),
+                                     [&](const auto& t) { return t.layer >= 0 && t.layer == selection.layer; });
+  for (const InfluenceTail& tail : tails) {
+    if (is_chosen && tail.layer >= 0 && tail.layer != selection.layer) continue;
+    add_bounds(figure, tail, lowest);
+    add_theory(figure, view, selection, tails, tail, lowest);
+  }
+  return figure;
+}
+
+/// " ± 0.03", half the interval of the slope; nothing where it is too narrow to be worth saying.
+std::string plus_minus(const LineFit& fit) {
+  const double half = 0.5 * (fit.slope_high - fit.slope_low);
+  return std::isfinite(half) && half >= 1e-3 * std::abs(fit.slope) ? " ± " + number_text(half, 1) : "";
+}
+
+std::string law_text(const InfluenceFit& fit, InfluenceLaw law) {
+  if (law == InfluenceLaw::power) return "lag^" + number_text(fit.power.slope, 3) + plus_minus(fit.power);
+  if (law != InfluenceLaw::exponential || !std::isfinite(fit.half_life)) return "";
+  const std::string text = "half-life " + number_text(fit.half_life, 3);
+  const double half = 0.5 * (fit.half_life_high - fit.half_life_low);
+  if (!std::isfinite(half)) return text + " (> " + number_text(fit.half_life_low, 2) + ")";
+  if (half > 0.5 * fit.half_life)
+    return text + " (" + number_text(fit.half_life_low, 2) + " to " + number_text(fit.half_life_high, 2) + ")";
+  return half < 1e-3 * fit.half_life ? text : text + " ± " + number_text(half, 1);
+}
+
+std::string measured_text(const InfluenceView& view) {
+  std::string text = view.sources.size() == 1 ? "source " + std::to_string(view.sources.front())
+                                              : "mean of " + std::to_string(view.sources.size()) + " sources";
+  text += " · T " + grouped_number(view.tokens) + " · ";
+  return text + (view.directions == 0 ? "exact norms"
+                                      : std::to_string(view.directions) + " random cotangents, dotted: 95 % bounds");
+}
+
+bool has_trained(const RaceView& race) {
+  return std::any_of(race.entries.begin(), race.entries.end(),
+                     [](const RaceEntry& e) { return e.weights != "initial"; });
+}
+
+/// SideStream trained weights the initial ones say what they are; where all are initial, the panel's subtitle does.
+std::string entry_name(const RaceView& race, const RaceEntry& entry) {
+  return entry.tail.label + (has_trained(race) ? ", " + entry.weights : "");
+}
+
+std::string one_percent_text(const RaceView& race, const InfluenceTail& tail) {
+  if (std::isnan(tail.one_percent_lag)) return "no influence";
+  if (std::isinf(tail.one_percent_lag)) return "above 1 % up to lag " + grouped_number(race.tokens - 1 - race.source);
+  return "falls to 1 % at lag " + number_text(tail.one_percent_lag, 3);
+}
+
+/// The same for a narrow column.
+std::string short_one_percent_text(const RaceView& race, const InfluenceTail& tail) {
+  if (std::isnan(tail.one_percent_lag)) return "no influence";
+  if (std::isinf(tail.one_percent_lag)) return "over 1 % to lag " + grouped_number(race.tokens - 1 - race.source);
+  return "1 % at lag " + number_text(tail.one_percent_lag, 3);
+}
+
+double first_value(const InfluenceTail& tail) {
+  return tail.values.empty() || !(tail.values.front() > 0) ? 1 : tail.values.front();
+}
+
+Figure race_axes(const RaceView& race, const std::string& id, const std::string& title) {
+  Figure figure = lag_figure(id, title, "share of lag 1");
+  double highest = 1;
+  for (const RaceEntry& entry : race.entries) {
+    for (const double v : entry.tail.values) {
+      if (std::isfinite(v)) highest = std::max(highest, v / first_value(entry.tail));
+    }
+  }
+  figure.x.range = Range{1, static_cast<double>(std::max(2, race.tokens - race.source))};
+  figure.y.range = Range{1e-6, highest * 2};
+  figure.reference_lines.push_back({Orientation::horizontal, 0.01, "1 %", Role::dim, Dash::dotted});
+  return figure;
+}
+
+std::string price_text(const RaceEntry& entry) {
+  return bytes_text(entry.state_bytes) + " · " + number_text(entry.step_ms, 2) + " ms";
+}
+
+/// "falls to 1 % at lag 41 · 4.2 KB · 0.031 ms · half-life 6.2 ± 0.1": never a memory without its price, so where a
+/// legend is cut it is the law that goes.
+std::string race_text(const RaceView& race, const RaceEntry& entry) {
+  const std::string law = law_text(entry.tail.fit, entry.tail.fit.law);
+  return one_percent_text(race, entry.tail) + " · " + price_text(entry) + (law.empty() ? "" : " · " + law);
+}
+
+/// One for each entry: those of one colour differ, and a layer has the same in every plot.
+std::vector<Marker> race_markers(const RaceView& race) {
+  std::vector<Marker> chosen;
+  std::size_t place = 0;
+  for (const RaceEntry& entry : race.entries) {
+    const auto is_taken = [&](Marker marker) {
+      for (std::size_t i = 0; i < chosen.size(); ++i) {
+        if (chosen[i] == marker && layer_ink(race.entries[i].tail.kind) == layer_ink(entry.tail.kind)) return true;
+      }
+      return false;
+    };
+    for (std::size_t tries = 1; tries < std::size(markers) && is_taken(markers[place % std::size(markers)]); ++tries)
+      ++place;
+    chosen.push_back(markers[place++ % std::size(markers)]);
+  }
+  return chosen;
+}
+
+Figure race_overlay(const RaceView& race) {
+  Figure figure = race_axes(race, "race_tails", "All tails");
+  figure.subtitle = "one input of " + grouped_number(race.tokens) + " tokens, seed " + std::to_string(race.seed) +
+                    "; lag at 1 %, state size, time per token, fitted law";
+  const std::vector<Marker> marker = race_markers(race);
+  for (std::size_t i = 0; i < race.entries.size(); ++i) {
+    const RaceEntry& entry = race.entries[i];
+    Line line = tail_line(entry_name(race, entry) + ": " + race_text(race, entry), entry.tail,
+                          1 / first_value(entry.tail), 1e-9);
+    line.ink = layer_ink(entry.tail.kind);
+    line.marker = marker[i];
+    figure.series.emplace_back(std::move(line));
+  }
+  return figure;
+}
+
+std::string column_id(const RaceView& race, std::size_t column) {
+  return "race_" + std::to_string(column + 1) + "_" + race.entries[column].tail.kind;
+}
+
+Figure recall_axes(const RaceView& race, std::string id, std::string title) {
+  Figure figure;
+  figure.id = std::move(id);
+  figure.title = std::move(title);
+  figure.x.label = "lag";
+  figure.x.unit = "tokens";
+  figure.x.scale = Scale::log;
+  figure.x.range = Range{1, static_cast<double>(std::max(2, race.tokens - race.source))};
+  figure.y.label = "right answers";
+  figure.y.range = Range{0, 1.04};
+  figure.reference_lines.push_back({Orientation::horizontal, 0.25, "guessing", Role::dim, Dash::dotted});
+  figure.labels = LabelPlacement::legend;
+  return figure;
+}
+
+Line recall_line(const std::string& name, const RaceEntry& entry) {
+  Line line;
+  line.name = name;
+  line.curve.x = entry.recall_lags;
+  line.curve.y = entry.recall;
+  line.dash = Dash::solid;
+  line.ink = layer_ink(entry.tail.kind);
+  return line;
+}
+
+Figure race_recall(const RaceView& race) {
+  Figure figure = recall_axes(race, "race_recall", "Recall of the planted token");
+  figure.subtitle = "which of four tokens stood at " + std::to_string(race.source) + "?";
+  const std::vector<Marker> marker = race_markers(race);
+  for (std::size_t i = 0; i < race.entries.size(); ++i) {
+    const RaceEntry& entry = race.entries[i];
+    if (entry.recall.empty()) continue;
+    Line line = recall_line(entry_name(race, entry), entry);
+    line.marker = marker[i];
+    figure.series.emplace_back(std::move(line));
+  }
+  return figure;
+}
+
+/// One column's own recall, the others behind it in grey.
+Figure recall_column(const RaceView& race, std::size_t column) {
+  const RaceEntry& entry = race.entries[column];
+  Figure figure = recall_axes(race, column_id(race, column) + "_recall", entry_name(race, entry) + ", recall");
+  figure.reference_lines.front().label.clear();  // the large plot says what it is
+  figure.labels = LabelPlacement::none;
+  for (std::size_t i = 0; i < race.entries.size(); ++i) {
+    if (i == column || race.entries[i].recall.empty()) continue;
+    Line other =
+        recall_line("behind: " + std::to_string(i + 1) + " " + entry_name(race, race.entries[i]), race.entries[i]);
+    other.ink = Role::faint;
+    other.width = 0.8;
+    other.is_quiet = true;
+    figure.series.emplace_back(std::move(other));
+  }
+  Line own = recall_line(entry_name(race, entry), entry);
+  own.width = 2.4;
+  figure.series.emplace_back(std::move(own));
+  return figure;
+}
+
+Figure state_column(const RaceView& race, std::size_t column) {
+  const RaceEntry& entry = race.entries[column];
+  Figure figure;
+  figure.id = column_id(race, column) + "_state";
+  figure.title = entry_name(race, entry);  // heads the column; short, so that the price finds room beside it
+  figure.subtitle = price_text(entry) + " per token" + (entry.state_name.empty() ? "" : " · " + entry.state_name);
+  figure.x.label = "column";
+  figure.y.label = "row";
+  figure.x.integer_ticks = figure.y.integer_ticks = true;
+  double reach = 0;
+  for (const float v : entry.state) {
+    if (std::isfinite(v)) reach = std::max(reach, std::abs(static_cast<double>(v)));
+  }
+  HeatMap map;
+  map.name = "state";
+  map.rows = entry.state_rows;
+  map.cols = entry.state_columns;
+  map.map = ColourMap::diverging;
+  map.value.range = Range{-colour_reach(reach), colour_reach(reach)};
+  map.cells = std::vector<double>(entry.state.begin(), entry.state.end());
+  figure.series.emplace_back(std::move(map));
+  return figure;
+}
+
+/// What a log axis shows of dots that are wide themselves: so many times less than the least and more than the most.
+std::optional<Range> room_about(const std::vector<ScatterPoint>& points, double ScatterPoint::*place, double times) {
+  if (points.empty()) return std::nullopt;
+  const auto [least, most] = std::ranges::minmax(points, {}, place);
+  return Range{least.*place / times, most.*place * times};
+}
+
+Figure race_cost(const RaceView& race) {
+  Figure figure;
+  figure.id = "race_cost";
+  figure.title = "Memory cost";
+  figure.subtitle = "dot size: lag at 1 %";
+  figure.x.label = "time per token";
+  figure.x.unit = "ms";
+  figure.y.label = "state";
+  figure.y.unit = "bytes";
+  figure.x.scale = figure.y.scale = Scale::log;
+  figure.labels = LabelPlacement::none;
+  Scatter scatter;
+  scatter.name = "layers";
+  scatter.marker = Marker::circle;
+  for (const RaceEntry& entry : race.entries) {
+    if (!(entry.step_ms > 0) || entry.state_bytes <= 0) continue;
+    const double reach = std::isfinite(entry.tail.one_percent_lag) ? entry.tail.one_percent_lag : race.tokens;
+    scatter.points.push_back({entry.step_ms, static_cast<double>(entry.state_bytes),
+                              3 + 1.2 * std::log2(std::max(1.0, reach)), layer_ink(entry.tail.kind), false,
+                              entry.tail.label + " " + entry.weights, entry.tail.label});
+  }
+  figure.x.range = room_about(scatter.points, &ScatterPoint::x, 1.7);
+  figure.y.range = room_about(scatter.points, &ScatterPoint::y, 3);  // the plot is flat
+  figure.series.emplace_back(std::move(scatter));
+  return figure;
+}
+
+/// One column: the layer in its colour, its law dashed, the others behind it in grey.
+Figure race_column(const RaceView& race, std::size_t column) {
+  const RaceEntry& entry = race.entries[column];
+  Figure figure = race_axes(race, column_id(race, column), entry_name(race, entry));
+  figure.subtitle = race_text(race, entry);
+  figure.labels = LabelPlacement::none;
+  for (std::size_t i = 0; i < race.entries.size(); ++i) {
+    if (i == column) continue;
+    Line other = tail_line("behind: " + std::to_string(i + 1) + " " + entry_name(race, race.entries[i]),
+                           race.entries[i].tail, 1 / first_value(race.entries[i].tail), 1e-9);
+    other.ink = Role::faint;
+    other.width = 0.8;
+    other.is_quiet = true;
+    figure.series.emplace_back(std::move(other));
+  }
+  const InfluenceTail& tail = entry.tail;
+  if (tail.fit.law != InfluenceLaw::none) {
+    InfluenceTail fitted = tail;
+    for (std::size_t i = 0; i < fitted.lags.size(); ++i)
+      fitted.values[i] = fitted_influence(tail.fit, tail.fit.law, fitted.lags[i]);
+    Line fit = tail_line("fit: " + law_text(tail.fit), fitted, 1 / first_value(tail), 1e-9);
+    fit.ink = Role::dim;
+    fit.dash = Dash::dashed;
+    fit.width = 1.3;
+    fit.is_quiet = true;  // it goes with the tail, whose law stands above the column
+    figure.series.emplace_back(std::move(fit));
+  }
+  Line own = tail_line(entry_name(race, entry), tail, 1 / first_value(tail), 1e-9);
+  own.ink = layer_ink(tail.kind);
+  own.width = 2.4;
+  figure.series.emplace_back(std::move(own));
+  return figure;
+}
+
+}  // namespace
+
+Figure lag_figure(const std::string& id, const std::string& title, const std::string& quantity) {
+  Figure figure;
+  figure.id = id;
+  figure.title = title;
+  figure.x.label = "lag";
+  figure.x.unit = "tokens";
+  figure.x.scale = figure.y.scale = Scale::log;
+  figure.y.label = quantity;
+  figure.labels = LabelPlacement::legend;
+  return figure;
+}
+
+Line lag_line(std::string name, const std::vector<double>& lags, const std::vector<double>& values, double scale,
+              double lowest) {
+  std::vector<double> x, y;
+  for (std::size_t i = 0; i < std::min(lags.size(), values.size()); ++i) {
+    if (!(values[i] * scale >= lowest)) continue;
+    x.push_back(lags[i]);
+    y.push_back(values[i] * scale);
+  }
+  Line line;
+  line.name = std::move(name);
+  line.curve.x = std::move(x);
+  line.curve.y = std::move(y);
+  line.dash = Dash::solid;
+  return line;
+}
+
+std::string law_text(const InfluenceFit& fit) {
+  constexpr double clear_preference = 2;  // of Akaike's criterion
+  std::string text = law_text(fit, fit.law);
+  if (text.empty() || fit.preference >= clear_preference) return text;
+  const std::string other =
+      law_text(fit, fit.law == InfluenceLaw::power ? InfluenceLaw::exponential : InfluenceLaw::power);
+  return other.empty() ? text : text + ", or " + other;
+}
+
+std::string influence_subtitle(const Observation& observation, const Selection&) {
+  if (!observation.influence)
+    return why_not_yet(observation, "measured as soon as training rests, or in its spare time");
+  const std::string progress = observation.influence->is_complete ? "" : "still measuring · ";
+  return progress + measured_text(*observation.influence) + age_text(observation, observation.influence->step);
+}
+
+std::vector<Figure> influence_figures(const Observation& observation, const Selection& selection, CurveStore&) {
+  if (!observation.influence) return {};
+  const InfluenceView& view = *observation.influence;
+  std::vector<Figure> figures;
+  if (!view.blocks.empty()) {
+    Figure figure = lag_figure("influence_blocks", "End to end", "|∂y_t/∂x_τ|");
+    figure.subtitle = measured_text(view);
+    figures.push_back(tails_of(view, selection, view.blocks, std::move(figure)));
+  }
+  if (!view.fixed.empty()) {
+    Figure figure = lag_figure("influence_fixed", "Routing held fixed", "weight |w_tτ|");
+    figure.subtitle = "weights of the tokens, mean of the heads, as if every layer were attention";
+    figures.push_back(tails_of(view, selection, view.fixed, std::move(figure)));
+  }
+  return figures;
+}
+
+std::vector<std::string> race_head(const RaceView& race, const RaceEntry& entry) {
+  std::vector<std::string> lines{entry.tail.label};
+  if (has_trained(race)) lines.push_back(entry.weights);
+  lines.insert(lines.end(), {bytes_text(entry.state_bytes), number_text(entry.step_ms, 2) + " ms per token",
+                             short_one_percent_text(race, entry.tail), law_text(entry.tail.fit)});
+  return lines;
+}
+
+std::string race_subtitle(const Observation& observation, const Selection&) {
+  const RaceView* race = observation.race.get();
+  if (!race) return why_not_yet(observation, "all layers on one input: columns come one by one");
+  const auto arrived = static_cast<int>(race->entries.size());
+  const std::string progress = arrived < race->contestants
+                                   ? std::to_string(arrived) + " of " + std::to_string(race->contestants) +
+                                         " layers measured, others on their way · "
+                                   : "";
+  return progress + "planted at token " + std::to_string(race->source) + " of " + grouped_number(race->tokens) +
+         " · d " + std::to_string(race->width) + " · seed " + std::to_string(race->seed) +
+         (has_trained(*race) ? "" : " · initial weights");
+}
+
+std::vector<Figure> race_figures(const Observation& observation, const Selection&, CurveStore&) {
+  const RaceView* race = observation.race.get();
+  if (!race || race->entries.empty()) return {};
+  std::vector<Figure> figures{race_overlay(*race), race_recall(*race), race_cost(*race)};
+  for (std::size_t i = 0; i < race->entries.size(); ++i) {
+    figures.push_back(state_column(*race, i));
+    figures.push_back(race_column(*race, i));
+    figures.push_back(recall_column(*race, i));
+  }
+  return figures;
+}
+
+}  // namespace afterglow

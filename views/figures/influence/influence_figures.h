@@ -1,0 +1,53 @@
+// Figures of the influence laboratory: tails over the lag with their laws, the memory race, routing, the position code
+// of the feedback, and the exponents of stacked blocks.
+#pragma once
+#include <string>
+#include <vector>
+
+#include "core/engine/observation/influence_view.h"
+#include "core/figure/figure.h"
+#include "views/figures/selection.h"
+#include "views/figures/training/curve_store.h"
+
+namespace afterglow {
+
+/// "lag^−0.52 ± 0.03", "half-life 12.3 ± 0.4": half the 95 % interval behind the value. Both laws where Akaike's
+/// criterion does not tell them apart; empty without a law.
+std::string law_text(const InfluenceFit& fit);
+/// The routing that is meant: of the selected layer, else of the first one with a feedback, else the first; nullptr
+/// without any.
+const RoutingView* selected_routing(const Observation& observation, const Selection& selection);
+
+/// Empty axes over the lag, both logarithmic.
+Figure lag_figure(const std::string& id, const std::string& title, const std::string& quantity);
+/// Values over the lags, times `scale`; those below `lowest` leave the curve instead of pressing all others flat.
+Line lag_line(std::string name, const std::vector<double>& lags, const std::vector<double>& values, double scale,
+              double lowest);
+
+std::string influence_subtitle(const Observation& observation, const Selection& selection);
+std::vector<Figure> influence_figures(const Observation& observation, const Selection& selection, CurveStore& curves);
+
+/// Figures of the race that show all layers; behind them stand three for each layer: state, tail and recall.
+inline constexpr std::size_t race_overviews = 3, race_figures_of_a_layer = 3;
+/// What stands above a layer's column: name, which weights where some are trained, state, time, lag of 1 %, law (may be
+/// empty).
+std::vector<std::string> race_head(const RaceView& race, const RaceEntry& entry);
+std::string race_subtitle(const Observation& observation, const Selection& selection);
+std::vector<Figure> race_figures(const Observation& observation, const Selection& selection, CurveStore& curves);
+
+std::string routing_subtitle(const Observation& observation, const Selection& selection);
+std::vector<Figure> routing_figures(const Observation& observation, const Selection& selection, CurveStore& curves);
+
+std::string position_code_subtitle(const Observation& observation, const Selection& selection);
+std::vector<Figure> position_code_figures(const Observation& observation, const Selection& selection,
+                                          CurveStore& curves);
+
+std::string deep_profiles_subtitle(const Observation& observation, const Selection& selection);
+std::vector<Figure> deep_profiles_figures(const Observation& observation, const Selection& selection,
+                                          CurveStore& curves);
+
+std::string selective_retrieval_subtitle(const Observation& observation, const Selection& selection);
+std::vector<Figure> selective_retrieval_figures(const Observation& observation, const Selection& selection,
+                                                CurveStore& curves);
+
+}  // namespace afterglow

@@ -1,0 +1,512 @@
+// How one layer routes: what it reads, over how many hops, how much it feeds back or keeps, and the code of positions
+// that a feedback writes by itself.
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <utility>
+#include <vector>
+
+#include "core/engine/observation/influence_theory.h"
+#include "core/figure/axis.h"
+#include "views/figures/influence/influence_figures.h"
+#include "views/figures/semantic_colours.h"
+
+namespace afterglow {
+
+namespace {
+
+constexpr int freeze_window = 16;  ///< tokens in a row over which time may freeze
+
+/// A matrix [T*T] of tokens that read (down) and are read (to the right); its upper half is blank.
+Figure matrix_figure(const RoutingView& routing, const std::string& id, const std::string& title,
+                     const std::vector<float>& matrix, const std::string& quantity, bool has_signs) {
+  Figure figure;
+  figure.id = id;
+  figure.title = title;
+  figure.x.label = "source token τ";
+  figure.y.label = "token t";
+  figure.x.integer_ticks = figure.y.integer_ticks = true;
+  HeatMap map;
+  map.name = quantity;
+  map.rows = map.cols = routing.tokens;
+  map.nan_is_blank = true;
+  map.value.label = quantity;
+  const auto T = static_cast<std::size_t>(std::max(routing.tokens, 0));
+  std::vector<double> cells(T * T, std::numeric_limits<double>::quiet_NaN());
+  double largest = 0;
+  for (std::size_t i = 0; i < cells.size() && i < matrix.size(); ++i) {
+    if (i % T > i / T) continue;
+    cells[i] = matrix[i];
+    // The diagonal of a resolvent is 1, and the first tokens have few others to read: they would leave no colour for
+    // the rest.
+    if (std::isfinite(matrix[i]) && i % T != i / T && i / T >= std::min<std::size_t>(8, T - 1))
+      largest = std::max(largest, std::abs(cells[i]));
+  }
+  const double reach = colour_reach(largest);
+  // Weights fall with the number of tokens that share them: decades, or late rows would be as dark as nothing.
+  map.map = has_signs ? ColourMap::diverging : ColourMap::sequential;
+  map.value.range = has_signs ? Range{-reach, reach} : Range{std::min(0.1 / routing.tokens, reach / 10), reach};
+  map.value.scale = has_signs ? Scale::symlog : Scale::log;
+  if (has_signs) map.value.symlog_threshold = reach / 10;
+  map.cells = std::move(cells);
+  figure.series.emplace_back(std::move(map));
+  return figure;
+}
+
+Line token_line(const std::string& name, const std::vector<double>& values, Ink ink) {
+  std::vector<double> x(values.size());
+  for (std::size_t t = 0; t < x.size(); ++t) x[t] = static_cast<double>(t);
+  Line line;
+  line.name = name;
+  line.curve.x = std::move(x);
+  line.curve.y = values;
+  line.ink = ink;
+  line.dash = Dash::solid;
+  return line;
+}
+
+Figure token_figure(const std::string& id, const std::string& title, const std::string& quantity) {
+  Figure figure;
+  figure.id = id;
+  figure.title = title;
+  figure.x.label = "token t";
+  figure.x.integer_ticks = true;
+  figure.y.label = quantity;
+  return figure;
+}
+
+Figure hops_figure(const RoutingView& routing) {
+  Figure figure;
+  figure.id = "routing_hops";
+  figure.title = "Hops";
+  figure.subtitle = "mass that reaches the last token over k hops";
+  figure.x.label = "hops k";
+  figure.y.label = "mass (B^k 1)_T";
+  figure.labels = LabelPlacement::none;
+  Bars bars;
+  bars.name = "mass";
+  const std::size_t last = routing.hop_masses.size() - 1;
+  for (std::size_t k = 0; k <= last; ++k) {
+    bars.bars.push_back({static_cast<double>(k), routing.hop_masses[k], std::numeric_limits<double>::quiet_NaN(),
+                         k == last ? Ink(Role::faint) : layer_ink(routing.kind)});
+    if (k == last || k % 4 == 0)
+      figure.x.ticks.push_back({static_cast<double>(k), k == last ? "more" : std::to_string(k)});
+  }
+  figure.series.emplace_back(std::move(bars));
+  return figure;
+}
+
+/// The hops of an impulse at token 0 over the lag: one hop falls as the weights do, each further one stays longer.
+Figure hop_profiles_figure(const RoutingView& routing) {
+  Figure figure = token_figure("routing_hop_profiles", "Hops over the lag", "|(B^k)_t0|");
+  figure.subtitle = "what token 0 sends over k hops; all of them together are the resolvent";
+  figure.x = {.label = "lag", .unit = "tokens", .scale = Scale::log};
+  figure.y.scale = Scale::log;
+  const std::size_t last = routing.hop_profiles.size() - 1;
+  for (std::size_t k = 0; k <= last; ++k) {
+    std::vector<double> lags, values;
+    for (std::size_t t = 1; t < routing.hop_profiles[k].size(); ++t) {
+      const double value = std::abs(routing.hop_profiles[k][t]);
+      if (!(value > 0)) continue;  // fewer tokens than hops
+      lags.push_back(static_cast<double>(t));
+      values.push_back(value);
+    }
+    Line line = token_line(k == last ? "all hops" : k == 0 ? "1 hop" : std::to_string(k + 1) + " hops", {}, Ink());
+    line.curve.x = std::move(lags);
+    line.curve.y = std::move(values);
+    line.ink = k == last ? layer_ink(routing.kind) : Ink(static_cast<int>(k));
+    line.dash = k == last ? Dash::solid : Dash::automatic;
+    line.width = k == last ? 2.4 : 1.4;
+    figure.series.emplace_back(std::move(line));
+  }
+  return figure;
+}
+
+Figure gain_figure(const RoutingView& routing) {
+  Figure figure = token_figure("routing_gain", "Feedback gain", "gain γ_t");
+  figure.series.emplace_back(token_line("γ", routing.gain, layer_ink(routing.kind)));
+  figure.reference_lines.push_back({Orientation::horizontal, 0, "", Role::faint, Dash::dotted});
+  figure.labels = LabelPlacement::none;
+  return figure;
+}
+
+/// Each number beside the 1 that it may not reach (the first two: assumptions) or exceed (the others: theorems).
+Figure assumptions_figure(const RoutingView& routing) {
+  const FeedbackBounds bounds = bounds_of(routing);
+  Figure figure;
+  figure.id = "routing_assumptions";
+  figure.title = "Assumptions";
+  figure.x.label = "quantity";
+  figure.y.label = "share of the limit";
+  figure.labels = LabelPlacement::none;
+  if (!(bounds.mass < 1)) {
+    figure.subtitle = "γ_max c₂ = " + number_text(bounds.mass, 3) + ": theorem 8 says nothing of this routing";
+  } else {
+    figure.subtitle = "β = " + number_text(1 - bounds.mass, 2) + "; at " + number_text(bounds.envelope_share, 2) +
+                      " of theorem 8's height at lag " + std::to_string(bounds.envelope_lag);
+  }
+  std::vector<std::pair<const char*, double>> shares{{"|γ|", bounds.contraction},
+                                                     {"γ c₂", bounds.mass},
+                                                     {"|s|", bounds.amplification / bounds.bound},
+                                                     {"tail", bounds.envelope_share}};
+  if (!routing.reach.entering.empty()) shares.emplace_back("|y|", reach_share(routing));
+  Bars bars;
+  bars.name = "share of the limit";
+  bars.width = 0.6;
+  for (std::size_t i = 0; i < shares.size(); ++i) {
+    const auto& [name, share] = shares[i];
+    const auto x = static_cast<double>(i);
+    bars.bars.push_back({x, share, std::numeric_limits<double>::quiet_NaN(),
+                         share < 1 + 1e-6 ? layer_ink(routing.kind) : Ink(Role::warning)});
+    figure.x.ticks.push_back({x, name});
+  }
+  figure.x.range = Range{-0.6, static_cast<double>(shares.size()) - 0.4};
+  figure.series.emplace_back(std::move(bars));
+  figure.reference_lines.push_back({Orientation::horizontal, 1, "limit", Role::dim, Dash::dashed});
+  return figure;
+}
+
+/// What tokens of a length became, and what none of that length can exceed.
+Figure reach_figure(const RoutingView& routing) {
+  const BlockReach& reach = routing.reach;
+  Figure figure;
+  figure.id = "routing_reach";
+  figure.title = "Ball to ball";
+  figure.subtitle = "the longest answer is " + number_text(reach_share(routing), 2) + " of what it may be";
+  figure.x.label = "R, length of a token |x_t|";
+  figure.y.label = "|y_t|";
+  figure.y.scale = Scale::log;
+  Scatter tokens;
+  tokens.name = "tokens";
+  for (std::size_t t = 0; t < std::min(reach.entering.size(), reach.leaving.size()); ++t)
+    tokens.points.push_back({.x = reach.entering[t],
+                             .y = reach.leaving[t],
+                             .radius = 2.5,
+                             .ink = layer_ink(routing.kind),
+                             .id = "token " + std::to_string(t)});
+  Line bound;
+  bound.name = "proposition 25";
+  bound.ink = Role::dim;
+  bound.dash = Dash::dashed;
+  bound.curve = {reach.radii, reach.bounds, nullptr};
+  figure.series.emplace_back(std::move(tokens));
+  figure.series.emplace_back(std::move(bound));
+  return figure;
+}
+
+/// The tail of a state is exp(-rate lag), the rate in proportion to the mean step: where that goes to 0, time freezes.
+std::string decay_text(const RoutingView& routing) {
+  std::string text = "mean rate " + number_text(routing.mean_rate, 3) + " per token";
+  if (routing.mean_step > 0) text = "mean step Δ " + number_text(routing.mean_step, 2) + " · " + text;
+  if (!(routing.mean_rate > 0)) return text + ": frozen time";
+  const double memory = 1 / routing.mean_rate, slowest = slowest_rate(routing, freeze_window);
+  if (std::isfinite(slowest))
+    text += " (" + number_text(slowest, 2) + " in the slowest " + std::to_string(freeze_window) + ")";
+  return text + ": fades over " + number_text(memory, 3) + " tokens" + (memory > routing.tokens ? ", frozen time" : "");
+}
+
+Figure decay_figure(const RoutingView& routing) {
+  Figure figure = token_figure("routing_decay", "State retention factor", "factor a_t per token");
+  figure.subtitle = "dashed: geometric mean · " + decay_text(routing);  // a name at the line would lie in the curve
+  figure.series.emplace_back(token_line("a", routing.decay, layer_ink(routing.kind)));
+  figure.reference_lines.push_back(
+      {Orientation::horizontal, std::exp(-routing.mean_rate), "", Role::dim, Dash::dashed});
+  figure.labels = LabelPlacement::none;
+  return figure;
+}
+
+/// The accumulated step over the lag: from token 0, and the least of any head and stretch, beside the mean rate.
+Figure freeze_figure(const RoutingView& routing) {
+  Figure figure = token_figure("routing_freeze", "Accumulated step", "Δ(τ, τ + lag)");
+  figure.x = {.label = "lag", .unit = "tokens", .scale = Scale::log};
+  figure.y.scale = Scale::log;
+  figure.labels = LabelPlacement::legend;
+  const std::vector<double>& least = routing.least_accumulated;
+  std::vector<double> lags, worst, mean;
+  for (std::size_t lag = 1; lag < least.size(); ++lag) {
+    lags.push_back(static_cast<double>(lag));
+    worst.push_back(least[lag]);
+    mean.push_back(routing.mean_rate * static_cast<double>(lag));
+  }
+  const std::size_t window = std::min(least.size() - 1, static_cast<std::size_t>(freeze_window));
+  const double constant = least[window] / static_cast<double>(window);
+  figure.subtitle = "worst constant c = " + number_text(constant, 3) + " over " + std::to_string(window) +
+                    (constant > 1e-3 ? " tokens: freeze time fails" : " tokens: time can stand still");
+  const auto line = [&](std::string name, const std::vector<double>& values, Ink ink, Dash dash) {
+    Line one;
+    one.name = std::move(name);
+    std::vector<double> x, y;
+    for (std::size_t i = 0; i < values.size(); ++i) {
+      if (!(values[i] > 0)) continue;  // has no place on a log axis
+      x.push_back(lags[i]);
+      y.push_back(values[i]);
+    }
+    one.curve.x = std::move(x);
+    one.curve.y = std::move(y);
+    one.ink = ink;
+    one.dash = dash;
+    figure.series.emplace_back(std::move(one));
+  };
+  line("least of any head and source", worst, layer_ink(routing.kind), Dash::solid);
+  for (std::size_t h = 0; h < routing.accumulated.size() && h < 4; ++h)
+    line("head " + std::to_string(h) + " from token 0",
+         {routing.accumulated[h].begin() + 1, routing.accumulated[h].end()}, layer_ink(routing.kind), Dash::dotted);
+  line("mean rate, a time-invariant system", mean, Role::dim, Dash::dashed);
+  return figure;
+}
+
+Figure effective_figure(const RoutingView& routing) {
+  Figure figure = token_figure("routing_effective", "Effective number of tokens", "exp(entropy)");
+  figure.subtitle = "c₂ = " + number_text(routing.c2, 3) + "; uniform routing has c₂ = 1";
+  std::vector<double> uniform(routing.effective.size());
+  const bool is_strict = !routing.feedback.empty();
+  for (std::size_t t = 0; t < uniform.size(); ++t) uniform[t] = static_cast<double>(t) + (is_strict ? 0 : 1);
+  Line bound = token_line("uniform", uniform, Role::dim);
+  bound.dash = Dash::dashed;
+  bound.width = 1.3;
+  figure.series.emplace_back(std::move(bound));
+  figure.series.emplace_back(token_line("read", routing.effective, layer_ink(routing.kind)));
+  return figure;
+}
+
+Figure spread_figure(const RoutingView& routing) {
+  Figure figure = token_figure("routing_spread", "Logit spread", "largest − smallest logit");
+  figure.subtitle = "0 is perfectly diffuse";
+  figure.series.emplace_back(token_line("spread", routing.logit_spread, layer_ink(routing.kind)));
+  figure.labels = LabelPlacement::none;
+  return figure;
+}
+
+Line code_of_uniform(double gamma, int tokens) {
+  Line line = token_line("γ = " + number_text(gamma, 2) + ", uniform routing", uniform_code(gamma, tokens), Role::dim);
+  line.dash = Dash::dashed;
+  line.width = 1.4;
+  return line;
+}
+
+std::string exponent_text(const InfluenceFit& fit) {
+  const double slope = std::abs(fit.power.slope) < 5e-4 ? 0 : fit.power.slope;
+  return number_text(slope, 2) + " ± " + number_text(0.5 * (fit.power.slope_high - fit.power.slope_low), 1);
+}
+
+Line deep_line(const DeepProfile& deep, const std::string& name, std::vector<double> lags, std::vector<double> values) {
+  Line line;
+  line.name = "k = " + std::to_string(deep.blocks) + " " + std::string(regime_name(deep.theory)) + ": " + name;
+  line.curve.x = std::move(lags);
+  line.curve.y = std::move(values);
+  line.ink = deep.blocks - 1;
+  line.dash = Dash::solid;
+  return line;
+}
+
+/// How many positions the nearest code tells, for each code of the figure, over the noise that is added to it.
+Figure recovery_figure(const Figure& codes) {
+  Figure figure;
+  figure.id = "position_recovery";
+  figure.title = "Recovery of the position";
+  figure.subtitle = "by the nearest code";
+  figure.x.label = "noise on the code, standard deviation";
+  figure.x.scale = Scale::log;
+  figure.y.label = "positions told";
+  figure.y.range = Range{0, 1.04};
+  figure.labels = LabelPlacement::legend;
+  for (const Series& series : codes.series) {
+    const auto& code = std::get<Line>(series);
+    std::vector<double> noise, share;
+    for (double exponent = -6; exponent <= 0; exponent += 0.125) {
+      noise.push_back(std::pow(10.0, exponent));
+      share.push_back(recovered_positions(code.curve.y.span(), noise.back()));
+    }
+    Line line;
+    line.name = code.name;
+    line.curve.x = std::move(noise);
+    line.curve.y = std::move(share);
+    line.ink = code.ink;
+    line.dash = code.dash;
+    line.width = code.width;
+    figure.series.emplace_back(std::move(line));
+  }
+  return figure;
+}
+
+/// Dots: the Jacobian of the stack; thin: the recursion, which goes on; dashed: the theorem's law through its end.
+Figure deep_tails_figure(const std::vector<DeepProfile>& profiles) {
+  Figure figure = token_figure("deep_profiles", "Deep profiles", "|∂y_t/∂x_0|");
+  const double beta = profiles.front().beta;
+  figure.subtitle =
+      "β = " + number_text(beta, 2) +
+      " · dots: Jacobian with its fit (theory), line: recursion, dashed: theorem 12, dotted: as K.22 builds it";
+  figure.x = {.label = "lag", .unit = "tokens", .scale = Scale::log};
+  figure.y.scale = Scale::log;
+  figure.labels = LabelPlacement::legend;
+  for (const DeepProfile& deep : profiles) {
+    if (deep.beta != beta) continue;
+    std::vector<double> law;
+    const InfluenceTheory theorem{.law = TheoryLaw::deep_feedback, .parameter = deep.theory};
+    for (const double lag : deep.far_lags)
+      law.push_back(deep.far_values.back() * theorem.at(lag / deep.far_lags.back()));
+    Line theory = deep_line(deep, "theory", deep.far_lags, std::move(law));
+    theory.dash = Dash::dashed;
+    theory.width = 1.2;
+    Line recursion = deep_line(deep, "recursion", deep.far_lags, deep.far_values);
+    recursion.width = 1;
+    Line built = deep_line(deep, "as K.22 builds it", deep.far_lags, deep.built_values);
+    built.dash = Dash::dotted;
+    built.width = 1;
+    theory.is_quiet = recursion.is_quiet = built.is_quiet = true;  // they go with the measured line
+    const std::string fit = "lag^" + exponent_text(deep.fit) + " (" + number_text(deep.theory, 2) + ")";
+    Line measured = deep_line(deep, fit, deep.lags, deep.values);
+    measured.marker = Marker::circle;
+    for (Line* line : {&theory, &built, &recursion, &measured}) figure.series.emplace_back(std::move(*line));
+  }
+  return figure;
+}
+
+/// One point with its interval for each stack, the theorem's line for each beta.
+Figure deep_exponents_figure(const std::vector<DeepProfile>& profiles) {
+  Figure figure;
+  figure.id = "deep_exponents";
+  figure.title = "Exponents";
+  figure.subtitle = "of k blocks; dots: fit of the Jacobian with its 95 % interval, lines: k (1 − β) − 1";
+  figure.x.label = "blocks k";
+  figure.x.integer_ticks = true;
+  figure.y.label = "exponent";
+  const auto [least, most] = std::minmax_element(profiles.begin(), profiles.end(),
+                                                 [](const auto& a, const auto& b) { return a.theory < b.theory; });
+  figure.x.range = Range{0.7, std::max(least->blocks, most->blocks) + 0.5};
+  figure.y.range = Range{least->theory - 0.25, most->theory + 0.25};
+  figure.labels = LabelPlacement::at_curves;
+  figure.reference_lines.push_back({Orientation::horizontal, 0, "frozen", Role::dim, Dash::dotted});
+  std::vector<double> betas;
+  for (const DeepProfile& deep : profiles) {
+    if (std::find(betas.begin(), betas.end(), deep.beta) == betas.end()) betas.push_back(deep.beta);
+  }
+  Scatter measured;
+  measured.name = "measured";
+  measured.marker = Marker::circle;
+  for (std::size_t b = 0; b < betas.size(); ++b) {
+    Line theory;
+    theory.name = "β = " + number_text(betas[b], 2);
+    theory.ink = static_cast<int>(b);
+    theory.dash = Dash::dashed;
+    theory.width = 1.3;
+    std::vector<double> blocks, exponents;
+    for (const DeepProfile& deep : profiles) {
+      if (deep.beta != betas[b]) continue;
+      blocks.push_back(deep.blocks);
+      exponents.push_back(deep.theory);
+      const Ink ink = static_cast<int>(b);
+      Line interval;
+      interval.name = "interval, β = " + number_text(deep.beta, 2) + ", k = " + std::to_string(deep.blocks);
+      interval.curve.x = {blocks.back(), blocks.back()};
+      interval.curve.y = {deep.fit.power.slope_low, deep.fit.power.slope_high};
+      interval.ink = ink;
+      interval.dash = Dash::solid;
+      interval.is_quiet = true;
+      figure.series.emplace_back(std::move(interval));
+      measured.points.push_back({.x = blocks.back(),
+                                 .y = deep.fit.power.slope,
+                                 .ink = ink,
+                                 .id = "k = " + std::to_string(deep.blocks) + ", β = " + number_text(deep.beta, 2) +
+                                       ", theory " + number_text(deep.theory, 2),
+                                 .label = exponent_text(deep.fit)});
+    }
+    theory.curve.x = std::move(blocks);
+    theory.curve.y = std::move(exponents);
+    figure.series.emplace_back(std::move(theory));
+  }
+  figure.series.emplace_back(std::move(measured));
+  return figure;
+}
+
+}  // namespace
+
+const RoutingView* selected_routing(const Observation& observation, const Selection& selection) {
+  if (!observation.influence || observation.influence->routing.empty()) return nullptr;
+  const RoutingView* feedback = nullptr;
+  for (const RoutingView& routing : observation.influence->routing) {
+    if (routing.layer == selection.layer) return &routing;
+    if (!feedback && !routing.feedback.empty()) feedback = &routing;
+  }
+  return feedback ? feedback : &observation.influence->routing.front();
+}
+
+std::string routing_subtitle(const Observation& observation, const Selection& selection) {
+  const RoutingView* routing = selected_routing(observation, selection);
+  if (!routing)
+    return why_not_yet(observation,
+                       "measured with the influence tails, as soon as training rests or in its spare time");
+  return layer_name(observation, routing->layer) + " · T " + grouped_number(routing->tokens) +
+         (observation.influence->step == observation.step
+              ? ""
+              : " · as of step " + grouped_number(observation.influence->step));
+}
+
+std::vector<Figure> routing_figures(const Observation& observation, const Selection& selection, CurveStore&) {
+  const RoutingView* routing = selected_routing(observation, selection);
+  if (!routing || routing->tokens < 1) return {};
+  std::vector<Figure> figures;
+  if (!routing->feedback.empty()) {
+    figures.push_back(
+        matrix_figure(*routing, "routing_feedback", "Feedback weights", routing->feedback, "α_fb", false));
+    figures.push_back(
+        matrix_figure(*routing, "routing_resolvent", "Resolvent (I − B)⁻¹", routing->resolvent, "influence", true));
+  } else if (!routing->weights.empty()) {
+    const auto head =
+        static_cast<std::size_t>(std::clamp(selection.head, 0, static_cast<int>(routing->weights.size()) - 1));
+    figures.push_back(matrix_figure(*routing, "routing_weights", "Weights, head " + std::to_string(head),
+                                    routing->weights[head], "weight", !shows(routing->kind, LayerTrait::token_shares)));
+  }
+  if (!routing->hop_masses.empty()) figures.push_back(hops_figure(*routing));
+  if (!routing->gain.empty()) {
+    figures.push_back(assumptions_figure(*routing));
+    if (!routing->reach.entering.empty()) figures.push_back(reach_figure(*routing));
+    figures.push_back(gain_figure(*routing));
+  }
+  if (!routing->decay.empty()) figures.push_back(decay_figure(*routing));
+  if (routing->least_accumulated.size() > 2) figures.push_back(freeze_figure(*routing));
+  if (!routing->effective.empty()) {
+    figures.push_back(effective_figure(*routing));
+    figures.push_back(spread_figure(*routing));
+  }
+  if (!routing->hop_profiles.empty()) figures.push_back(hop_profiles_figure(*routing));
+  return figures;
+}
+
+std::string position_code_subtitle(const Observation& observation, const Selection& selection) {
+  const RoutingView* routing = selected_routing(observation, selection);
+  if (!routing || routing->position_code.empty()) return "what a feedback makes of a constant signal: uniform routing";
+  const FeedbackBounds bounds = bounds_of(*routing);
+  return layer_name(observation, routing->layer) + " · what its feedback makes of a constant signal · " +
+         (bounds.is_ordered ? "ordered, steps of at least " + number_text(bounds.least_step, 2)
+                            : "not ordered: positions with equal codes cannot be told apart");
+}
+
+// Without a feedback in the model the closed forms stand alone: rising codes, each position with a value of its own.
+std::vector<Figure> position_code_figures(const Observation& observation, const Selection& selection, CurveStore&) {
+  const RoutingView* routing = selected_routing(observation, selection);
+  Figure figure = token_figure("position_code", "Position code", "s_t of (I − B) s = 1");
+  if (routing && !routing->position_code.empty()) {
+    figure.series.emplace_back(token_line(routing->kind, routing->position_code, layer_ink(routing->kind)));
+    figure.series.emplace_back(code_of_uniform(std::clamp(mean_gain(*routing), -0.999, 0.999), routing->tokens));
+    return {figure, recovery_figure(figure)};
+  }
+  constexpr int shown = 128;
+  for (const double gamma : {0.3, 0.6, 0.9}) figure.series.emplace_back(code_of_uniform(gamma, shown));
+  int place = 0;
+  for (Series& series : figure.series) std::get<Line>(series).ink = place++;
+  return {figure, recovery_figure(figure)};
+}
+
+std::string deep_profiles_subtitle(const Observation& observation, const Selection&) {
+  if (!observation.influence || !observation.influence->deep) return "Computed once, after the influence tails";
+  return "k stacked blocks, uniform routing: exponent k (1 − β) − 1";
+}
+
+std::vector<Figure> deep_profiles_figures(const Observation& observation, const Selection&, CurveStore&) {
+  if (!observation.influence || !observation.influence->deep || observation.influence->deep->empty()) return {};
+  const std::vector<DeepProfile>& profiles = *observation.influence->deep;
+  return {deep_tails_figure(profiles), deep_exponents_figure(profiles)};
+}
+
+}  // namespace afterglow

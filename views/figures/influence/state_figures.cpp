@@ -1,0 +1,147 @@
+// One plane and one line for each head: states that fade, turn and fill.
+#include "views/figures/influence/state_figures.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "core/engine/observation/mode_numbers.h"
+#include "views/figures/koopman/spectrum_figures.h"
+#include "views/figures/semantic_colours.h"
+
+namespace afterglow {
+
+namespace {
+
+/// The states of the selected layer, or of the first layer that has any.
+std::vector<const StateSpectrum*> seen_states(const Observation& observation, const Selection& selection) {
+  std::vector<const StateSpectrum*> seen;
+  if (!observation.spectra || observation.spectra->states.empty()) return seen;
+  const std::vector<StateSpectrum>& all = observation.spectra->states;
+  const bool has_selected = std::ranges::any_of(all, [&](const auto& s) { return s.layer == selection.layer; });
+  const int layer = has_selected ? selection.layer : all.front().layer;
+  for (const StateSpectrum& state : all) {
+    if (state.layer == layer) seen.push_back(&state);
+  }
+  return seen;
+}
+
+int emphasised_head(const Selection& selection, std::size_t heads) {
+  return std::clamp(selection.head, 0, static_cast<int>(heads) - 1);
+}
+
+Figure plane_of(const Observation& observation, const Selection& selection,
+                const std::vector<const StateSpectrum*>& states) {
+  Figure figure = eigenvalue_plane("state_spectrum", "Modes", 1);
+  figure.subtitle = layer_name(observation, states.front()->layer) + " · mean over the tokens";
+  const int chosen = emphasised_head(selection, states.size());
+  for (const StateSpectrum* state : states) {
+    Scatter scatter;
+    scatter.name = "head " + std::to_string(state->head);
+    scatter.marker = Marker::circle;
+    for (const std::complex<double>& mode : state->eigenvalues) {
+      if (!std::isfinite(std::abs(mode))) continue;
+      scatter.points.push_back({mode.real(), mode.imag(), state->head == chosen ? 5.0 : 3.0, head_ink(state->head),
+                                false, "state_spectrum", ""});
+    }
+    figure.series.emplace_back(std::move(scatter));
+  }
+  return figure;
+}
+
+/// How long each mode lasts; modes that do not fade at all have no place on the axis.
+Figure half_lives_of(const std::vector<const StateSpectrum*>& states) {
+  Figure figure;
+  figure.id = "state_spectrum_half_lives";
+  figure.title = "Half-lives";
+  figure.subtitle = "a dot for each mode of the state";
+  figure.x.label = "head";
+  figure.x.integer_ticks = true;
+  figure.x.range = Range{-0.5, static_cast<double>(states.size()) - 0.5};
+  figure.y.label = "half-life";
+  figure.y.unit = "tokens";
+  figure.y.scale = Scale::log;
+  figure.labels = LabelPlacement::none;
+  Scatter scatter;
+  scatter.name = "half-life";
+  scatter.marker = Marker::circle;
+  for (const StateSpectrum* state : states) {
+    for (const std::complex<double>& mode : state->eigenvalues) {
+      const double half_life = mode_times(mode).half_life;
+      if (half_life > 0 && std::isfinite(half_life))
+        scatter.points.push_back(
+            {static_cast<double>(state->head), half_life, 3, head_ink(state->head), false, "half_life", ""});
+    }
+  }
+  if (!scatter.points.empty()) figure.series.emplace_back(std::move(scatter));
+  return figure;
+}
+
+const Trace* trace_with_states(const Observation& observation) {
+  const Trace* trace = observation.trace.get();
+  return trace && !trace->steps.empty() && !trace->steps.front().state_norm.empty() ? trace : nullptr;
+}
+
+Figure growth_figure(const Trace& trace, const Selection& selection, std::string id, std::string title,
+                     std::string subtitle, std::string label, std::vector<double> TokenStep::*values) {
+  constexpr std::size_t most_named = 8;
+  Figure figure;
+  figure.id = std::move(id);
+  figure.title = std::move(title);
+  figure.subtitle = std::move(subtitle);
+  figure.x.label = "token";
+  figure.x.integer_ticks = true;
+  figure.y.label = std::move(label);
+  const std::size_t heads = (trace.steps.front().*values).size();
+  const int chosen = emphasised_head(selection, heads);
+  if (heads > most_named) figure.labels = LabelPlacement::none;
+  for (std::size_t head = 0; head < heads; ++head) {
+    const bool is_chosen = static_cast<int>(head) == chosen;
+    std::vector<double> x, y;
+    for (std::size_t t = 0; t < trace.steps.size(); ++t) {
+      const std::vector<double>& of_token = trace.steps[t].*values;
+      x.push_back(static_cast<double>(t));
+      y.push_back(head < of_token.size() ? of_token[head] : std::nan(""));
+    }
+    Line line;
+    line.name = "head " + std::to_string(head);
+    line.ink = heads > most_named && !is_chosen ? Ink(Role::faint) : head_ink(static_cast<int>(head));
+    line.width = is_chosen ? 2.4 : 1.3;
+    line.curve = {std::move(x), std::move(y), nullptr};
+    figure.series.emplace_back(std::move(line));
+  }
+  return figure;
+}
+
+}  // namespace
+
+std::string state_spectrum_subtitle(const Observation& observation, const Selection& selection) {
+  const std::vector<const StateSpectrum*> states = seen_states(observation, selection);
+  if (states.empty()) return why_not_yet(observation, "the first look at the states comes within seconds");
+  return layer_name(observation, states.front()->layer) + " · what a token leaves of the state";
+}
+
+std::vector<Figure> state_spectrum_figures(const Observation& observation, const Selection& selection, CurveStore&) {
+  const std::vector<const StateSpectrum*> states = seen_states(observation, selection);
+  if (states.empty()) return {};
+  std::vector<Figure> figures{plane_of(observation, selection, states)};
+  if (Figure half_lives = half_lives_of(states); !half_lives.series.empty()) figures.push_back(std::move(half_lives));
+  return figures;
+}
+
+std::string state_growth_subtitle(const Observation& observation, const Selection&) {
+  if (!observation.trace) return why_not_yet(observation, "the first sequence is traced within seconds of the start");
+  if (!trace_with_states(observation)) return "click a layer with a recurrent state in the list on the left";
+  const std::int64_t step = observation.trace->step;
+  return layer_name(observation, observation.trace->layer) + " · a line for each head" +
+         (step == observation.step ? "" : " · as of step " + grouped_number(step));
+}
+
+std::vector<Figure> state_growth_figures(const Observation& observation, const Selection& selection, CurveStore&) {
+  const Trace* trace = trace_with_states(observation);
+  if (!trace) return {};
+  return {growth_figure(*trace, selection, "state_rank", "Filled directions", "1: every token wrote the same direction",
+                        "effective rank of S", &TokenStep::state_rank),
+          growth_figure(*trace, selection, "state_norm", "Size of the state", "", "|S|", &TokenStep::state_norm)};
+}
+
+}  // namespace afterglow

@@ -1,0 +1,133 @@
+// A matrix with the asking token down and the read token to the right, its colours symmetric where weights have signs.
+#include "views/figures/influence/token_weights_figures.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "views/figures/semantic_colours.h"
+
+namespace afterglow {
+
+namespace {
+
+std::string kind_of(const Observation& observation, int layer) {
+  const auto& layers = observation.model.layers;
+  return layer >= 0 && layer < static_cast<int>(layers.size()) ? layers[static_cast<std::size_t>(layer)].kind : "";
+}
+
+/// Softmax weights are shares; all others have signs and no fixed sum.
+bool are_shares(const Observation& observation) {
+  return shows(kind_of(observation, observation.token_weights->layer), LayerTrait::token_shares);
+}
+
+/// What the weights stand for, with the name of the layer's own sum, behind a separator.
+std::string meaning_of(const Observation& observation) {
+  const std::string kind = kind_of(observation, observation.token_weights->layer);
+  if (are_shares(observation)) return " · attention";
+  return shows(kind, LayerTrait::koopman_heads) ? " · y = η Σ w v" : " · y = Σ w v";
+}
+
+/// The weights that are meant, nullptr when there are none or their number is not that of a square.
+const std::vector<float>* shown_weights(const Observation& observation, const Selection& selection) {
+  const int head = selected_weights_head(observation, selection);
+  if (head < 0) return nullptr;
+  const TokenWeights& all = *observation.token_weights;
+  const std::vector<float>& weights = all.weights[static_cast<std::size_t>(head)];
+  const auto tokens = static_cast<std::size_t>(std::max(all.tokens, 0));
+  return tokens > 0 && weights.size() == tokens * tokens ? &weights : nullptr;
+}
+
+std::vector<std::string> token_labels(const Observation& observation, std::size_t tokens) {
+  std::vector<std::string> labels;
+  const Trace* trace = observation.trace.get();
+  if (!trace || trace->tokens.size() < tokens) return labels;
+  for (std::size_t t = 0; t < tokens; ++t) labels.push_back(trace->tokens[t].label);
+  return labels;
+}
+
+/// Where the colours end: above what all but a tenth of the rows reach, so that one large cell does not take the scale.
+/// The first tokens have few others to read and do not count where there are more.
+double reach_of(const std::vector<float>& weights, int tokens) {
+  std::vector<double> reaches;
+  const auto T = static_cast<std::size_t>(tokens);
+  for (std::size_t t = std::min<std::size_t>(8, T / 2); t < T; ++t) {
+    double largest = 0;
+    for (std::size_t s = 0; s < T; ++s) {
+      const double w = std::abs(static_cast<double>(weights[t * T + s]));
+      if (std::isfinite(w)) largest = std::max(largest, w);
+    }
+    reaches.push_back(largest);
+  }
+  std::sort(reaches.begin(), reaches.end());
+  return colour_reach(reaches[(reaches.size() - 1) * 9 / 10]);
+}
+
+/// How many cells are beyond the last colour.
+std::size_t cells_beyond(const std::vector<float>& weights, double reach) {
+  return static_cast<std::size_t>(
+      std::ranges::count_if(weights, [&](float w) { return std::abs(static_cast<double>(w)) > reach * (1 + 1e-6); }));
+}
+
+std::string beyond_text(const std::vector<float>& weights, double reach) {
+  const std::size_t cells = cells_beyond(weights, reach);
+  if (cells == 0) return "";
+  return " · " + std::to_string(cells) + (cells == 1 ? " cell" : " cells") + " beyond the colours";
+}
+
+/// Lines above and below the row of the selected token.
+void mark_row(Figure& figure, const Observation& observation, const Selection& selection) {
+  const int token = selected_token(observation, selection);
+  if (token < 0 || token >= observation.token_weights->tokens) return;
+  for (const double edge : {token - 0.5, token + 0.5})
+    figure.reference_lines.push_back({Orientation::horizontal, edge, "", Role::accent, Dash::solid});
+}
+
+}  // namespace
+
+int selected_weights_head(const Observation& observation, const Selection& selection) {
+  if (!observation.token_weights || observation.token_weights->weights.empty()) return -1;
+  return std::clamp(selection.head, 0, static_cast<int>(observation.token_weights->weights.size()) - 1);
+}
+
+std::string token_weights_subtitle(const Observation& observation, const Selection& selection) {
+  if (!observation.token_weights)
+    return why_not_yet(observation, "the first sequence is traced within seconds of the start");
+  const std::string layer = layer_name(observation, observation.token_weights->layer);
+  const int head = selected_weights_head(observation, selection);
+  if (head < 0) return "choose an attention, SKA or Mamba-2 layer to see which tokens it reads";
+  const std::string place = layer + " · head " + std::to_string(head);
+  if (!shown_weights(observation, selection)) return place + ": its weights are not finite";
+  const std::int64_t step = observation.token_weights->step;
+  const std::string age = step == observation.step ? "" : " · as of step " + grouped_number(step);
+  return place + meaning_of(observation) + age;
+}
+
+std::vector<Figure> token_weights_figures(const Observation& observation, const Selection& selection, CurveStore&) {
+  const std::vector<float>* weights = shown_weights(observation, selection);
+  if (!weights) return {};
+  const int tokens = observation.token_weights->tokens;
+  Figure figure;
+  figure.id = "token_weights";
+  figure.title = "Token weights";
+  const double reach = are_shares(observation) ? 1 : reach_of(*weights, tokens);
+  figure.subtitle = token_weights_subtitle(observation, selection) + beyond_text(*weights, reach);
+  figure.subject =
+      place_name(observation, observation.token_weights->layer, selected_weights_head(observation, selection));
+  figure.x.label = "source token";
+  figure.y.label = "query token";
+  figure.x.integer_ticks = figure.y.integer_ticks = true;
+  HeatMap map;
+  map.name = "weight";
+  map.rows = map.cols = tokens;
+  map.cells = std::vector<double>(weights->begin(), weights->end());
+  map.map = are_shares(observation) ? ColourMap::sequential : ColourMap::diverging;
+  map.value.label = "weight";
+  map.value.range = Range{are_shares(observation) ? 0 : -reach, reach};
+  map.row_labels = map.col_labels = token_labels(observation, static_cast<std::size_t>(tokens));
+  map.nan_is_blank = true;
+  figure.series.emplace_back(std::move(map));
+  mark_row(figure, observation, selection);
+  return {figure};
+}
+
+}  // namespace afterglow

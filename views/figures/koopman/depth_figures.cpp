@@ -1,0 +1,143 @@
+// Lines over depth from a DepthView.
+#include "views/figures/koopman/depth_figures.h"
+
+#include <algorithm>
+#include <cmath>
+#include <optional>
+
+#include "core/engine/observation/depth_view.h"
+#include "views/figures/semantic_colours.h"
+
+namespace afterglow {
+
+namespace {
+
+const DepthView* depth_of(const Observation& observation) { return observation.depth.get(); }
+
+/// One tick for each layer; where they would touch, the drawing names every second, third, ..
+std::vector<AxisTick> layer_ticks(const Observation& observation, const DepthView& depth, bool with_head) {
+  std::vector<AxisTick> ticks;
+  const std::size_t count = depth.layers.size();
+  for (std::size_t l = 0; l < count; ++l)
+    ticks.push_back({static_cast<double>(l), layer_name(observation, depth.layers[l])});
+  if (with_head) ticks.push_back({static_cast<double>(count), "head"});
+  return ticks;
+}
+
+Line over_depth(std::string name, const std::vector<double>& values, Ink ink, Dash dash) {
+  Line line;
+  std::vector<double> x, y;
+  for (std::size_t l = 0; l < values.size(); ++l) {
+    if (values[l] == 0) continue;  // a floor of zero says nothing, and has no place on a log axis
+    x.push_back(static_cast<double>(l));
+    y.push_back(values[l]);
+  }
+  line.name = std::move(name);
+  line.curve.x = std::move(x);
+  line.curve.y = std::move(y);
+  line.ink = ink;
+  line.dash = dash;
+  line.width = dash == Dash::solid ? 2.2 : 1.5;
+  if (dash == Dash::solid) line.marker = Marker::circle;
+  return line;
+}
+
+/// Largest finite value; 0 without one.
+double highest_of(const std::vector<double>& values) {
+  double highest = 0;
+  for (const double value : values) highest = std::max(highest, std::isfinite(value) ? value : 0);
+  return highest;
+}
+
+/// Closed forms of many branches multiply to astronomic numbers: beyond a million times what else is shown the line
+/// leaves the figure, so that the measurement keeps its shape.
+std::optional<Range> range_beside(const DepthView& depth) {
+  constexpr double most = 1e6;
+  double low = INFINITY, high = 0;
+  for (const auto* values : {&depth.gradient, &depth.residual_bound, &depth.residual_floor, &depth.branch_product}) {
+    high = std::max(high, highest_of(*values));
+    for (const double value : *values) low = value > 0 ? std::min(low, value) : low;
+  }
+  if (high == 0 || highest_of(depth.closed_product) <= most * high) return std::nullopt;
+  return Range{0.5 * low, most * high};
+}
+
+Figure gradient_figure(const Observation& observation, const DepthView& depth) {
+  Figure figure;
+  figure.id = "gradient_depth";
+  figure.title = "Gradient norm by depth";
+  figure.subtitle = "loss of the probe sequence, down from the head";
+  figure.x.label = "layer input";
+  figure.x.ticks = layer_ticks(observation, depth, true);
+  figure.y.label = "gradient norm |∂L/∂h|";
+  figure.y.scale = Scale::log;
+  figure.series.emplace_back(over_depth("measured", depth.gradient, 0, Dash::solid));
+  figure.series.emplace_back(over_depth("bound", depth.residual_bound, Role::warning, Dash::dashed));
+  figure.series.emplace_back(over_depth("floor", depth.residual_floor, Role::dim, Dash::short_dash));
+  figure.series.emplace_back(over_depth("product of measured |J|", depth.branch_product, 2, Dash::dotted));
+  figure.series.emplace_back(over_depth("J.9 in closed form", depth.closed_product, 3, Dash::dash_dot));
+  figure.y.range = range_beside(depth);
+  return figure;
+}
+
+/// A mark at each branch that has one; none where no branch has.
+void add_closed_forms(Figure& figure, const char* name, const std::vector<double>& bounds, Marker marker, Ink ink) {
+  Scatter closed;
+  closed.name = name;
+  closed.marker = marker;
+  for (std::size_t l = 0; l < bounds.size(); ++l) {
+    if (std::isfinite(bounds[l])) closed.points.push_back({static_cast<double>(l), bounds[l], 4, ink});
+  }
+  if (!closed.points.empty()) figure.series.emplace_back(std::move(closed));
+}
+
+Figure branch_figure(const Observation& observation, const DepthView& depth) {
+  Figure figure;
+  figure.id = "branch_norms";
+  figure.title = "Branch norms";
+  figure.subtitle = "Jacobian of each branch, without its residual";
+  figure.x.label = "layer";
+  figure.x.ticks = layer_ticks(observation, depth, false);
+  figure.y.label = "norm of the branch |J|";
+  figure.y.scale = Scale::log;  // of layers beside each other some are a thousand times as large
+  Bars bars;
+  bars.name = "norm of the branch |J|";
+  for (std::size_t l = 0; l < depth.branch_norms.size(); ++l) {
+    const auto layer = static_cast<std::size_t>(depth.layers[l]);
+    const std::string kind = layer < observation.model.layers.size() ? observation.model.layers[layer].kind : "";
+    Bar bar;
+    bar.x = static_cast<double>(l);
+    bar.value = depth.branch_norms[l];
+    bar.ink = layer_ink(kind);
+    bars.bars.push_back(bar);
+  }
+  figure.series.emplace_back(std::move(bars));
+  add_closed_forms(figure, "closed form J.8", depth.branch_bounds, Marker::triangle_down, Role::warning);
+  add_closed_forms(figure, "queries alone, J.2 or J.4", depth.query_bounds, Marker::diamond, 3);
+  return figure;
+}
+
+/// Whether the lists belong together and hold anything.
+bool is_whole(const DepthView& depth) {
+  const std::size_t branches = depth.layers.size();
+  return branches > 0 && depth.branch_norms.size() == branches && depth.gradient.size() == branches + 1;
+}
+
+}  // namespace
+
+std::string depth_subtitle(const Observation& observation, const Selection&) {
+  const DepthView* depth = depth_of(observation);
+  if (!depth) return why_not_yet(observation, "not measured yet: it follows the spectra within seconds");
+  if (!is_whole(*depth)) return "nothing to measure: the probe asks no answer, or a number is not finite";
+  std::string text = "solid: measured, dashed: bound";
+  if (depth->step != observation.step) text += " · as of step " + grouped_number(depth->step);
+  return text;
+}
+
+std::vector<Figure> depth_figures(const Observation& observation, const Selection&, CurveStore&) {
+  const DepthView* depth = depth_of(observation);
+  if (!depth || !is_whole(*depth)) return {};
+  return {gradient_figure(observation, *depth), branch_figure(observation, *depth)};
+}
+
+}  // namespace afterglow

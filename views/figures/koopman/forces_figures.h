@@ -1,0 +1,25 @@
+// Eigenvalue forces: the plane of a Koopman operator's eigenvalues with two arrows on each, where the loss pulls it and
+// where the optimiser moves it.
+#pragma once
+#include <string>
+#include <vector>
+
+#include "core/engine/observation/forces_view.h"
+#include "core/figure/figure.h"
+#include "views/figures/selection.h"
+#include "views/figures/training/curve_store.h"
+
+namespace afterglow {
+
+std::string forces_subtitle(const Observation& observation, const Selection& selection);
+/// The selected head, or all heads of its layer.
+std::vector<Figure> forces_figures(const Observation& observation, const Selection& selection, CurveStore& curves);
+
+/// The forces on the selected head, or on the first one; nullptr where there are none.
+const HeadForces* selected_forces(const Observation& observation, const Selection& selection);
+/// The colour number that the mode has in the spectrum.
+int identity_of_force(const Observation& observation, const HeadForces& forces, std::size_t mode);
+/// "mode 3 at 0.91 + 0.2i: the loss pulls it by 1.2e-4 outwards, the step moves it .."; empty beyond the modes.
+std::string force_text(const Observation& observation, const HeadForces& forces, int identity);
+
+}  // namespace afterglow

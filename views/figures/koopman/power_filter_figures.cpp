@@ -1,0 +1,163 @@
+// The gain of each power over the modulus, the modes on it, and the energy that goes in and comes out.
+#include "views/figures/koopman/power_filter_figures.h"
+
+#include <algorithm>
+#include <cmath>
+#include <functional>
+#include <set>
+
+#include "core/engine/observation/mode_numbers.h"
+#include "core/figure/axis.h"
+#include "views/figures/probing/probe_figures.h"
+#include "views/figures/semantic_colours.h"
+
+namespace afterglow {
+
+namespace {
+
+int shown_power(const HeadSpectrum& head, const Selection& selection) {
+  return std::clamp(selection.power >= 0 ? selection.power : head.power, 0, 64);
+}
+
+Line gain_line(int power, double end, bool is_chosen) {
+  constexpr int samples = 120;
+  std::vector<double> x;
+  for (int i = 0; i <= samples; ++i) x.push_back(end * i / samples);
+  Line line;
+  line.name = "K = " + std::to_string(power);
+  line.curve.y = filter_gains(x, power);
+  line.curve.x = std::move(x);
+  line.ink = is_chosen ? Ink(Role::accent) : Ink(Role::faint);
+  line.dash = is_chosen ? Dash::solid : Dash::dashed;
+  line.width = is_chosen ? 2.4 : 1.3;
+  return line;
+}
+
+struct Mode {
+  int identity = 0;
+  double modulus = 0, gain = 0, energy = 0;
+};
+
+/// Pairs count once, with the energy of both: they have the same modulus and the same gain.
+std::vector<Mode> merged_modes(const HeadSpectrum& head, const ProbedHead* probed, int power) {
+  std::vector<Mode> modes;
+  for (std::size_t i = 0; i < head.eigenvalues.size(); ++i) {
+    const double modulus = std::abs(head.scale * head.eigenvalues[i]);
+    if (!std::isfinite(modulus)) continue;
+    const double energy = i < head.energy.size() && std::isfinite(head.energy[i]) ? head.energy[i] : 0;
+    if (probed && (probed->head_is_off || (i < probed->is_off.size() && probed->is_off[i]))) continue;
+    const int identity = i < head.identity.size() ? head.identity[i] : static_cast<int>(i);
+    const auto partner =
+        std::find_if(modes.begin(), modes.end(), [&](const Mode& m) { return m.identity == identity; });
+    if (partner == modes.end()) {
+      modes.push_back({identity, modulus, mode_gain(head, i, power), energy});
+    } else {
+      partner->energy += energy;
+    }
+  }
+  return modes;
+}
+
+/// The powers of Echo's table D.1, their base, and the one that is shown.
+std::set<int> tabulated_powers(int power) { return {1, 2, 4, power}; }
+
+std::string power_header(int power) { return power == 1 ? "|λ|" : "|λ|^" + std::to_string(power); }
+
+/// Echo's table D.1 with the modes of this operator in the place of round numbers: a row for each, the slowest on top.
+HeatMap suppression_map(std::vector<Mode> modes, const std::set<int>& powers) {
+  std::ranges::stable_sort(modes, std::ranges::greater{}, &Mode::modulus);
+  HeatMap map;
+  map.name = "gain |λ|^K";
+  map.rows = static_cast<int>(modes.size());
+  map.cols = static_cast<int>(powers.size());
+  std::vector<double> cells;
+  for (const Mode& mode : modes) {
+    map.row_labels.push_back("mode " + std::to_string(mode.identity));
+    for (const int power : powers) cells.push_back(filter_gains({&mode.modulus, 1}, power).front());
+  }
+  for (const int power : powers) map.col_labels.push_back(power_header(power));
+  map.value.label = "gain |λ|^K";
+  map.value.range = Range{0, std::clamp(std::ranges::max(cells), 1.0, 4.0)};
+  map.cells = std::move(cells);
+  map.shows_numbers = true;
+  map.digits = 3;  // what is left of small modes is the point
+  return map;
+}
+
+Figure suppression_table(const std::vector<Mode>& modes, int power, const std::string& place) {
+  Figure figure;
+  figure.id = "power_filter_table";
+  figure.title = "Suppression";
+  figure.subtitle = place;
+  figure.x.label = "power K";
+  figure.y.label = "mode";
+  figure.labels = LabelPlacement::none;
+  HeatMap map = suppression_map(modes, tabulated_powers(power));
+  for (std::size_t i = 0; i < map.col_labels.size(); ++i)
+    figure.x.ticks.push_back({static_cast<double>(i), map.col_labels[i]});
+  for (std::size_t i = 0; i < map.row_labels.size(); ++i)
+    figure.y.ticks.push_back({static_cast<double>(i), map.row_labels[i]});
+  figure.series.emplace_back(std::move(map));
+  return figure;
+}
+
+}  // namespace
+
+std::string power_filter_subtitle(const Observation& observation, const Selection& selection) {
+  const HeadSpectrum* head = seen_head(observation, selection);
+  if (!head) return why_no_layer(observation, LayerTrait::koopman_heads);
+  const std::string edited = probed_head(observation, *head) ? " · edited, grey: as trained" : "";
+  return "K = " + std::to_string(shown_power(*head, selection)) + edited + " · bars: query energy before and after";
+}
+
+std::vector<Figure> power_filter_figures(const Observation& observation, const Selection& selection, CurveStore&) {
+  const HeadSpectrum* trained = selected_head(observation, selection);
+  if (!trained) return {};
+  const ProbedHead* probed = probed_head(observation, *trained);
+  const HeadSpectrum* head = probed ? &probed->spectrum : trained;
+  const int power = shown_power(*head, selection), chosen = selection_of_heads(observation, selection).mode;
+  const std::vector<Mode> modes = merged_modes(*head, probed, power);
+  double end = 1.0;
+  for (const Mode& mode : modes) {
+    while (end < mode.modulus && end < 1e30) end *= end < 2 ? 1.25 : 2;
+  }
+  Figure figure;
+  figure.id = "power_filter";
+  figure.title = "Power filter";
+  figure.subtitle = layer_name(observation, head->layer) + " · head " + std::to_string(head->head);
+  figure.x.label = "modulus |λ| of A = γ A_w";
+  figure.x.range = Range{0, end * 1.03};
+  figure.y.label = "gain |λ|^K";
+  figure.y.range = Range{0, std::clamp(filter_gains({&end, 1}, power).at(0), 1.0, 4.0) * 1.03};
+  figure.labels = LabelPlacement::at_curves;
+
+  Bars bars;
+  bars.name = "share of energy";
+  bars.width = end * 0.016;
+  Scatter scatter;
+  scatter.name = "modes";
+  scatter.marker = Marker::circle;
+  for (const Mode& mode : modes) {
+    bars.bars.push_back({mode.modulus, mode.energy * mode.gain * mode.gain, mode.energy, mode_ink(mode.identity)});
+    scatter.points.push_back({mode.modulus, mode.gain, 4, mode_ink(mode.identity),
+                              mode.identity == chosen && chosen >= 0, "mode " + std::to_string(mode.identity), ""});
+  }
+  figure.series.emplace_back(std::move(bars));
+  for (const int other : std::set<int>{1, 2, 4, std::clamp(trained->power, 0, 64)}) {
+    if (other != power) figure.series.emplace_back(gain_line(other, end, false));
+  }
+  if (probed) {
+    Scatter ghosts;
+    ghosts.name = "as trained";
+    ghosts.marker = Marker::circle;
+    for (const Mode& mode : merged_modes(*trained, nullptr, trained->power))
+      ghosts.points.push_back({mode.modulus, mode.gain, 3, Role::faint, false, "", ""});
+    figure.series.emplace_back(std::move(ghosts));
+  }
+  figure.series.emplace_back(gain_line(power, end, true));
+  figure.series.emplace_back(std::move(scatter));
+  if (modes.empty()) return {figure};
+  return {figure, suppression_table(modes, power, figure.subtitle)};
+}
+
+}  // namespace afterglow

@@ -1,0 +1,310 @@
+// Eigenvalues as dots: size is energy, colour is identity, the trail is where they came from.
+#include "views/figures/koopman/spectrum_figures.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "core/engine/observation/mode_numbers.h"
+#include "core/figure/axis.h"
+#include "views/figures/probing/probe_figures.h"
+#include "views/figures/semantic_colours.h"
+
+namespace afterglow {
+
+namespace {
+
+constexpr std::size_t trail_length = 60;
+constexpr const char* before_the_override = "before the override";
+
+std::size_t trail_begin(const Observation& observation) {
+  const std::size_t size = observation.spectrum_history.size();
+  return size > trail_length ? size - trail_length : 0;
+}
+
+Figure plane(std::string id, std::string title, double reach) {
+  Figure figure;
+  figure.id = std::move(id);
+  figure.title = std::move(title);
+  figure.equal_aspect = true;
+  figure.labels = LabelPlacement::none;
+  figure.x.label = "Re λ";
+  figure.y.label = "Im λ";
+  // The circle always fits; modes outside it (scaled or edited operators) widen the plane in round steps.
+  double end = 1.12;
+  while (end < reach && end < 1e30) end *= end < 2 ? 1.25 : 2;
+  figure.x.range = figure.y.range = Range{-end, end};
+  figure.reference_circles.push_back({0, 0, 1, Role::dim, Dash::solid});
+  figure.reference_circles.push_back({0, 0, 0.5, Role::faint, Dash::dotted});
+  return figure;
+}
+
+double max_modulus(const std::vector<std::complex<double>>& eigenvalues, double scale) {
+  double largest = 0;
+  for (const auto& lambda : eigenvalues) {
+    if (std::isfinite(std::abs(lambda))) largest = std::max(largest, scale * std::abs(lambda));
+  }
+  return largest;
+}
+
+const HeadSpectrum* same_head(const Spectra& spectra, const HeadSpectrum& head) {
+  for (const HeadSpectrum& other : spectra.heads) {
+    if (other.layer == head.layer && other.head == head.head) return &other;
+  }
+  return nullptr;
+}
+
+/// Where each identity lies in a spectrum, above and below the real axis; -1 where it is not.
+struct ModePlaces {
+  std::vector<int> upper, lower;
+
+  explicit ModePlaces(const HeadSpectrum& head) {
+    for (std::size_t i = 0; i < head.eigenvalues.size() && i < head.identity.size(); ++i) {
+      if (head.identity[i] < 0) continue;
+      const auto identity = static_cast<std::size_t>(head.identity[i]);
+      upper.resize(std::max(upper.size(), identity + 1), -1);
+      lower.resize(upper.size(), -1);
+      (head.eigenvalues[i].imag() >= 0 ? upper : lower)[identity] = static_cast<int>(i);
+    }
+  }
+  /// A mode that was real then has one place for both sides.
+  int find(int identity, bool is_upper) const {
+    if (identity < 0 || identity >= static_cast<int>(upper.size())) return -1;
+    const auto i = static_cast<std::size_t>(identity);
+    const int wanted = is_upper ? upper[i] : lower[i];
+    return wanted >= 0 ? wanted : is_upper ? lower[i] : upper[i];
+  }
+};
+
+void add_trail_point(Trail& trail, const std::complex<double>& lambda, double scale) {
+  if (!std::isfinite(std::abs(lambda))) return;
+  trail.x.push_back(scale * lambda.real());
+  trail.y.push_back(scale * lambda.imag());
+}
+
+int identity_of(const HeadSpectrum& head, std::size_t i) {
+  return i < head.identity.size() ? head.identity[i] : static_cast<int>(i);
+}
+
+/// One trail for each eigenvalue of `head`, oldest place first.
+std::vector<Trail> mode_trails(const Observation& observation, const Selection& selection, const HeadSpectrum& head) {
+  std::vector<Trail> trails(head.eigenvalues.size());
+  for (std::size_t t = trail_begin(observation); t < observation.spectrum_history.size(); ++t) {
+    const HeadSpectrum* earlier =
+        observation.spectrum_history[t] ? same_head(*observation.spectrum_history[t], head) : nullptr;
+    if (!earlier) continue;
+    const ModePlaces places(*earlier);
+    for (std::size_t i = 0; i < trails.size(); ++i) {
+      const int place = places.find(identity_of(head, i), head.eigenvalues[i].imag() >= 0);
+      if (place < 0) continue;
+      add_trail_point(trails[i], earlier->eigenvalues[static_cast<std::size_t>(place)],
+                      shown_scale(*earlier, selection));
+    }
+  }
+  return trails;
+}
+
+ScatterPoint mode_point(const HeadSpectrum& head, std::size_t i, double scale, const Selection& selection) {
+  const std::complex<double> lambda = scale * head.eigenvalues[i];
+  const int identity = identity_of(head, i);
+  const double energy = i < head.energy.size() && head.energy[i] >= 0 ? std::min(1.0, head.energy[i]) : 0;
+  return {lambda.real(),
+          lambda.imag(),
+          2.6 + 12 * std::sqrt(energy),
+          mode_ink(identity),
+          identity == selection.mode && selection.mode >= 0,
+          "mode " + std::to_string(identity),
+          ""};
+}
+
+/// Grey where modes were before an override moved them or switched them off.
+Scatter ghosts_of(const HeadSpectrum& trained, const ProbedHead& probed, double scale) {
+  Scatter ghosts;
+  ghosts.name = before_the_override;
+  ghosts.marker = Marker::circle;
+  for (std::size_t i = 0; i < trained.eigenvalues.size() && i < probed.spectrum.eigenvalues.size(); ++i) {
+    const std::complex<double> lambda = scale * trained.eigenvalues[i];
+    const bool is_same = std::abs(trained.eigenvalues[i] - probed.spectrum.eigenvalues[i]) < 1e-9;
+    if (std::isfinite(std::abs(lambda)) && !is_same)
+      ghosts.points.push_back({lambda.real(), lambda.imag(), 3, Role::faint, false, "", ""});
+  }
+  return ghosts;
+}
+
+Figure head_figure(const Observation& observation, const Selection& seen, const HeadSpectrum& trained) {
+  const Selection selection = selection_of_heads(observation, seen);
+  const ProbedHead* probed = probed_head(observation, trained);
+  const HeadSpectrum& head = probed ? probed->spectrum : trained;
+  const double scale = shown_scale(head, selection);
+  const std::string place = place_name(observation, head.layer, head.head);
+  Figure figure = plane("spectrum_layer" + std::to_string(head.layer) + "_head" + std::to_string(head.head), place,
+                        max_modulus(head.eigenvalues, scale));
+  figure.subject = place;
+  figure.subtitle = selection.scaled ? "eigenvalues of A = γ A_w" : "eigenvalues of A_w";
+  Scatter scatter, switched_off;
+  scatter.name = "eigenvalues";
+  scatter.marker = Marker::circle;
+  switched_off.name = "switched off";
+  switched_off.marker = Marker::diamond;
+  std::vector<Trail> trails = mode_trails(observation, selection, trained);
+  trails.resize(head.eigenvalues.size());
+  for (std::size_t i = 0; i < head.eigenvalues.size(); ++i) {
+    if (!std::isfinite(scale * std::abs(head.eigenvalues[i]))) continue;
+    ScatterPoint point = mode_point(head, i, scale, selection);
+    if (probed && (probed->head_is_off || (i < probed->is_off.size() && probed->is_off[i]))) {
+      point.ink = Role::dim;
+      point.radius = 3;
+      switched_off.points.push_back(std::move(point));
+      continue;
+    }
+    trails[i].ink = point.ink;
+    scatter.points.push_back(std::move(point));
+    if (trails[i].x.size() > 1) scatter.trails.push_back(std::move(trails[i]));
+  }
+  if (probed) {
+    figure.subtitle += " · edited";
+    figure.series.emplace_back(ghosts_of(trained, *probed, scale));
+    if (!switched_off.points.empty()) figure.series.emplace_back(std::move(switched_off));
+  }
+  figure.series.emplace_back(std::move(scatter));
+  return figure;
+}
+
+/// Where a pair lay in earlier spectra; `side` -1 is its conjugate.
+Trail pair_trail(const Observation& observation, int layer, std::size_t i, double side) {
+  Trail trail;
+  trail.ink = layer_ink(LayerTrait::koopman_modes);
+  for (std::size_t t = trail_begin(observation); t < observation.spectrum_history.size(); ++t) {
+    if (!observation.spectrum_history[t]) continue;
+    for (const MlpSpectrum& earlier : observation.spectrum_history[t]->mlps) {
+      if (earlier.layer != layer || i >= earlier.eigenvalues.size()) continue;
+      add_trail_point(trail, {earlier.eigenvalues[i].real(), side * earlier.eigenvalues[i].imag()}, 1);
+    }
+  }
+  return trail;
+}
+
+Figure mlp_figure(const Observation& observation, const Selection& selection, const MlpSpectrum& trained) {
+  const ProbedMlp* probed = probed_mlp(observation, trained);
+  const MlpSpectrum& mlp = probed ? probed->spectrum : trained;
+  Figure figure = plane("spectrum_mlp" + std::to_string(mlp.layer), place_name(observation, mlp.layer),
+                        max_modulus(mlp.eigenvalues, 1));
+  figure.subject = figure.title;
+  figure.subtitle = "learned eigenvalues of the Koopman MLP";
+  Scatter scatter, switched_off, ghosts;
+  scatter.name = "eigenvalues";
+  switched_off.name = "switched off";
+  ghosts.name = before_the_override;
+  scatter.marker = ghosts.marker = Marker::circle;
+  switched_off.marker = Marker::diamond;
+  const bool is_about_it = mlp_is_selected(observation, selection);
+  for (std::size_t i = 0; i < mlp.eigenvalues.size(); ++i) {
+    if (!std::isfinite(std::abs(mlp.eigenvalues[i]))) continue;
+    const bool is_chosen = is_about_it && selection.mode == static_cast<int>(i);
+    const bool is_off = probed && i < probed->is_off.size() && probed->is_off[i];
+    const bool is_moved =
+        i < trained.eigenvalues.size() && std::abs(trained.eigenvalues[i] - mlp.eigenvalues[i]) > 1e-9;
+    for (const double side : {1.0, -1.0}) {
+      const Ink ink = is_off ? Ink(Role::dim) : layer_ink(LayerTrait::koopman_modes);
+      (is_off ? switched_off : scatter)
+          .points.push_back({mlp.eigenvalues[i].real(), side * mlp.eigenvalues[i].imag(), 3, ink, is_chosen,
+                             "pair " + std::to_string(i), ""});
+      if (is_moved)
+        ghosts.points.push_back(
+            {trained.eigenvalues[i].real(), side * trained.eigenvalues[i].imag(), 3, Role::faint, false, "", ""});
+      Trail trail = pair_trail(observation, mlp.layer, i, side);
+      if (!is_off && trail.x.size() > 1) scatter.trails.push_back(std::move(trail));
+    }
+  }
+  if (probed) {
+    figure.subtitle += " · edited";
+    figure.series.emplace_back(std::move(ghosts));
+    if (!switched_off.points.empty()) figure.series.emplace_back(std::move(switched_off));
+  }
+  figure.series.emplace_back(std::move(scatter));
+  return figure;
+}
+
+/// A pair of a Koopman MLP turns and fades numbers of one token, from layer input to output: it has no half-life.
+std::vector<ReadoutRow> pair_readout(const MlpSpectrum& mlp, const Selection& selection) {
+  const int pair = selected_pair(mlp, selection);
+  if (pair < 0) return {};
+  const ModeTimes times = mode_times(mlp.eigenvalues[static_cast<std::size_t>(pair)]);
+  return {{"pair " + std::to_string(pair), "", "mode"},
+          {"|λ|", number_text(times.modulus, 3), "modulus"},
+          {"angle", number_text(times.angle, 3) + " rad", "angle"}};
+}
+
+std::string tokens_text(double tokens) {
+  if (std::isinf(tokens)) return "∞";
+  return number_text(tokens, 3) + " tokens";
+}
+
+}  // namespace
+
+Figure eigenvalue_plane(std::string id, std::string title, double reach) {
+  return plane(std::move(id), std::move(title), reach);
+}
+
+double shown_scale(const HeadSpectrum& head, const Selection& selection) {
+  return selection.scaled && std::isfinite(head.scale) ? head.scale : 1.0;
+}
+
+std::string spectrum_subtitle(const Observation& observation, const Selection& selection) {
+  if (mlp_is_selected(observation, selection)) {
+    const MlpSpectrum& mlp = *selected_mlp(observation, selection);
+    return layer_name(observation, mlp.layer) + (probed_mlp(observation, mlp) ? " · edited" : "") +
+           " · learned eigenvalues";
+  }
+  const HeadSpectrum* head = selected_head(observation, selection);
+  if (!head) return why_no_layer(observation, LayerTrait::koopman_heads);
+  std::string text = layer_name(observation, head->layer);
+  if (probed_head(observation, *head)) text += " · edited";
+  text += selection.all_heads ? " · all heads" : " · head " + std::to_string(head->head);
+  const std::size_t trail = observation.spectrum_history.size() - trail_begin(observation);
+  if (trail > 1) {
+    const std::int64_t span =
+        observation.spectrum_history.back()->step - observation.spectrum_history[trail_begin(observation)]->step;
+    text += " · trail " + std::to_string(span) + " steps";
+  }
+  return text;
+}
+
+std::vector<Figure> spectrum_figures(const Observation& observation, const Selection& selection, CurveStore&) {
+  std::vector<Figure> figures;
+  const MlpSpectrum* mlp = selected_mlp(observation, selection);
+  if (mlp && mlp_is_selected(observation, selection)) figures.push_back(mlp_figure(observation, selection, *mlp));
+  if (const HeadSpectrum* chosen = selected_head(observation, selection)) {
+    if (!selection.all_heads) figures.push_back(head_figure(observation, selection, *chosen));
+    for (const HeadSpectrum& head : observation.spectra->heads) {
+      if (selection.all_heads && head.layer == chosen->layer)
+        figures.push_back(head_figure(observation, selection, head));
+    }
+  }
+  if (mlp && !mlp_is_selected(observation, selection)) figures.push_back(mlp_figure(observation, selection, *mlp));
+  return figures;
+}
+
+std::vector<ReadoutRow> mode_readout(const Observation& observation, const Selection& selection) {
+  if (mlp_is_selected(observation, selection)) return pair_readout(*seen_mlp(observation, selection), selection);
+  const HeadSpectrum* head = seen_head(observation, selection);
+  const int mode = head ? selected_mode(*head, selection) : -1;
+  if (mode < 0) return {};
+  const auto i = static_cast<std::size_t>(mode);
+  const std::complex<double> lambda = shown_scale(*head, selection) * head->eigenvalues[i];
+  const ModeTimes times = mode_times(lambda);
+  const bool is_pair = std::abs(lambda.imag()) > 0;
+  const int power = selection.power >= 0 ? selection.power : head->power;
+  std::vector<ReadoutRow> rows{
+      {"mode " + std::to_string(identity_of(*head, i)) + (is_pair ? ", pair" : ""), "", "mode"},
+      {"|λ|", number_text(times.modulus, 3), "modulus"},
+      {"angle", number_text(times.angle, 3) + " rad", "angle"},
+      {"half-life", tokens_text(times.half_life), "half_life"}};
+  rows.push_back({"period", times.angle > 0 ? tokens_text(times.period) : "none", "period"});
+  if (i < head->energy.size()) rows.push_back({"energy", number_text(100 * head->energy[i], 2) + " %", "energy"});
+  rows.push_back({"gain, K = " + std::to_string(power), number_text(mode_gain(*head, i, power), 3), "gain"});
+  rows.push_back({"gain γ", number_text(head->gamma, 3), "gamma"});
+  rows.push_back({"σ(A_w)", number_text(head->sigma, 3), "sigma"});
+  return rows;
+}
+
+}  // namespace afterglow

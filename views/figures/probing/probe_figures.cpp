@@ -1,0 +1,198 @@
+// Bars with grey ghosts: the ghost is the model as it was trained.
+#include "views/figures/probing/probe_figures.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "core/figure/axis.h"
+#include "views/figures/semantic_colours.h"
+
+namespace afterglow {
+
+namespace {
+
+constexpr double no_ghost = std::numeric_limits<double>::quiet_NaN();
+
+/// "after token 63 k1, target v2"
+std::string place_text(const ProbeView& probe, int token) {
+  const TokenView& there = probe.tokens[static_cast<std::size_t>(token)];
+  std::string text = "after token " + std::to_string(token) + " " + there.label;
+  if (there.target >= 0) text += ", target " + probe_label(probe, there.target);
+  return text;
+}
+
+Figure answer_figure(const ProbeView& probe, int token) {
+  const ProbeAnswer& answer = probe.answers[static_cast<std::size_t>(token)];
+  const int target = probe.tokens[static_cast<std::size_t>(token)].target;
+  Figure figure;
+  figure.id = "probe_answer";
+  figure.title = "Answer";
+  figure.subtitle = place_text(probe, token);
+  figure.labels = LabelPlacement::none;
+  figure.x.label = "next token";
+  figure.y.label = "probability";
+  Bars bars;
+  bars.name = "probability";
+  for (std::size_t i = 0; i < answer.tokens.size(); ++i) {
+    const double x = static_cast<double>(i);
+    const double after = i < answer.after.size() ? answer.after[i] : no_ghost;
+    bars.bars.push_back({x, after, probe.is_edited() && i < answer.before.size() ? answer.before[i] : no_ghost,
+                         answer.tokens[i] == target ? Ink(0) : Ink(2)});
+    figure.x.ticks.push_back({x, probe_label(probe, answer.tokens[i])});
+  }
+  if (!bars.bars.empty()) figure.x.range = Range{-0.6, static_cast<double>(bars.bars.size()) - 0.4};
+  figure.y.range = Range{0, 1.04 * probability_limit(bars)};
+  figure.series.emplace_back(std::move(bars));
+  return figure;
+}
+
+/// Row `token` of the weights of a head; empty when there is none.
+std::vector<float> weight_row(const TokenWeights& weights, int head, int token) {
+  const auto tokens = static_cast<std::size_t>(std::max(weights.tokens, 0));
+  if (head < 0 || static_cast<std::size_t>(head) >= weights.weights.size() || static_cast<std::size_t>(token) >= tokens)
+    return {};
+  const std::vector<float>& all = weights.weights[static_cast<std::size_t>(head)];
+  if (all.size() != tokens * tokens) return {};
+  const auto row = all.begin() + static_cast<std::ptrdiff_t>(static_cast<std::size_t>(token) * tokens);
+  return {row, row + static_cast<std::ptrdiff_t>(tokens)};
+}
+
+Figure sources_figure(const Observation& observation, const Selection& selection, int token) {
+  const ProbeView& probe = *observation.probe;
+  const TokenWeights* trained = observation.token_weights.get();
+  const TokenWeights* shown = probe.is_edited() ? &probe.weights : trained;
+  Figure figure;
+  figure.id = "probe_sources";
+  figure.title = "Token contributions";
+  figure.labels = LabelPlacement::none;
+  figure.x.label = "token read";
+  figure.x.integer_ticks = true;
+  figure.y.label = "weight w";
+  if (!shown || shown->weights.empty()) {
+    figure.subtitle = "the traced layer has no token weights";
+    return figure;
+  }
+  const int head = std::clamp(selection.head, 0, static_cast<int>(shown->weights.size()) - 1);
+  figure.subtitle = layer_name(observation, shown->layer) + " · head " + std::to_string(head);
+  const std::vector<float> after = weight_row(*shown, head, token);
+  if (token >= shown->tokens) {
+    figure.x.range = figure.y.range = Range{0, 1};
+    figure.x.ticks = figure.y.ticks = {{0, ""}};
+    figure.text_labels.push_back(
+        {0.5, 0.5, "weights reach to token " + std::to_string(shown->tokens - 1), Role::dim, Anchor::middle});
+    return figure;
+  }
+  const bool has_ghosts = probe.is_edited() && trained && trained->layer == shown->layer;
+  const std::vector<float> before = has_ghosts ? weight_row(*trained, head, token) : std::vector<float>{};
+  Bars bars;
+  bars.name = "weight";
+  for (std::size_t s = 0; s < after.size(); ++s) {
+    if (std::isnan(after[s])) continue;  // the future of a causal layer
+    const Ink ink = s < probe.tokens.size() ? token_ink(probe.tokens[s].role) : Ink(Role::faint);
+    bars.bars.push_back({static_cast<double>(s), static_cast<double>(after[s]),
+                         s < before.size() ? static_cast<double>(before[s]) : no_ghost,
+                         ink.role == Role::faint ? Ink(Role::dim) : ink});
+  }
+  figure.series.emplace_back(std::move(bars));
+  figure.reference_lines.push_back({Orientation::horizontal, 0, "", Role::faint, Dash::solid});
+  return figure;
+}
+
+}  // namespace
+
+double probability_limit(const Bars& bars) {
+  double largest = 0;
+  for (const Bar& bar : bars.bars) largest = std::fmax(largest, std::fmax(bar.value, bar.before));
+  return largest > 0 && largest < 0.1 ? std::pow(10, std::ceil(std::log10(largest))) : 1;
+}
+
+const ProbedHead* probed_head(const Observation& observation, const HeadSpectrum& head) {
+  if (!observation.probe) return nullptr;
+  for (const ProbedHead& probed : observation.probe->heads) {
+    if (probed.spectrum.layer == head.layer && probed.spectrum.head == head.head) return &probed;
+  }
+  return nullptr;
+}
+
+const ProbedMlp* probed_mlp(const Observation& observation, const MlpSpectrum& mlp) {
+  if (!observation.probe) return nullptr;
+  for (const ProbedMlp& probed : observation.probe->mlps) {
+    if (probed.spectrum.layer == mlp.layer) return &probed;
+  }
+  return nullptr;
+}
+
+const MlpSpectrum* seen_mlp(const Observation& observation, const Selection& selection) {
+  const MlpSpectrum* mlp = selected_mlp(observation, selection);
+  const ProbedMlp* probed = mlp ? probed_mlp(observation, *mlp) : nullptr;
+  return probed ? &probed->spectrum : mlp;
+}
+
+const HeadSpectrum* seen_head(const Observation& observation, const Selection& selection) {
+  const HeadSpectrum* head = selected_head(observation, selection);
+  const ProbedHead* probed = head ? probed_head(observation, *head) : nullptr;
+  return probed ? &probed->spectrum : head;
+}
+
+std::optional<MeantMode> meant_mode(const Observation& observation, const Selection& selection) {
+  const auto meant = [&](int layer, int head, const auto& eigenvalues, std::size_t i, const auto* probed) {
+    std::optional<MeantMode> mode;
+    if (i >= eigenvalues.size()) return mode;
+    const bool is_off = probed && i < probed->is_off.size() && probed->is_off[i];
+    return std::optional(MeantMode{layer, head, static_cast<int>(i), eigenvalues[i], is_off});
+  };
+  if (selection.mode < 0) return std::nullopt;
+  if (mlp_is_selected(observation, selection)) {
+    const MlpSpectrum& mlp = *seen_mlp(observation, selection);
+    return meant(mlp.layer, 0, mlp.eigenvalues, static_cast<std::size_t>(selection.mode), probed_mlp(observation, mlp));
+  }
+  const HeadSpectrum* head = seen_head(observation, selection);
+  if (!head) return std::nullopt;
+  const auto found = std::find(head->identity.begin(), head->identity.end(), selection.mode);
+  if (found == head->identity.end()) return std::nullopt;
+  return meant(head->layer, head->head, head->eigenvalues, static_cast<std::size_t>(found - head->identity.begin()),
+               probed_head(observation, *head));
+}
+
+int asked_token(const Observation& observation, const Selection& selection) {
+  if (!observation.probe || observation.probe->tokens.empty()) return -1;
+  const std::vector<TokenView>& tokens = observation.probe->tokens;
+  const int last = static_cast<int>(tokens.size()) - 1;
+  if (selection.token >= 0) return std::min(selection.token, last);
+  for (int t = last; t >= 0; --t) {
+    if (tokens[static_cast<std::size_t>(t)].target >= 0) return t;
+  }
+  return last;
+}
+
+std::string probe_label(const ProbeView& probe, int token) {
+  return probe.labels && token >= 0 && static_cast<std::size_t>(token) < probe.labels->size()
+             ? (*probe.labels)[static_cast<std::size_t>(token)]
+             : "#" + std::to_string(token);
+}
+
+std::string accuracy_change(const Observation& observation) {
+  if (!observation.probe) return "";
+  const ProbeView& probe = *observation.probe;
+  const std::string before = number_text(probe.accuracy_before, 3);
+  return probe.is_edited() ? "accuracy " + before + " → " + number_text(probe.accuracy_after, 3) : "accuracy " + before;
+}
+
+std::string probe_subtitle(const Observation& observation, const Selection&) {
+  if (!observation.probe) return why_not_yet(observation, "the first sequence is asked within seconds of the start");
+  const ProbeView& probe = *observation.probe;
+  std::string text = accuracy_change(observation) + " on " + std::to_string(probe.examples) + " sequences";
+  if (!probe.task.empty()) text = "a sequence of " + probe.task + " · " + text;
+  if (probe.is_edited()) text += " · grey: without interventions";
+  if (probe.step != observation.step) text += " · as of step " + grouped_number(probe.step);
+  return text;
+}
+
+std::vector<Figure> probe_figures(const Observation& observation, const Selection& selection, CurveStore&) {
+  const int token = asked_token(observation, selection);
+  if (token < 0 || static_cast<std::size_t>(token) >= observation.probe->answers.size()) return {};
+  return {answer_figure(*observation.probe, token), sources_figure(observation, selection, token)};
+}
+
+}  // namespace afterglow

@@ -1,0 +1,128 @@
+// Builds the figures of the phase map.
+#include "views/figures/studies/phase_map_figures.h"
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+
+#include "core/figure/axis.h"
+#include "views/figures/semantic_colours.h"
+#include "views/figures/studies/sweep_figures.h"
+
+namespace afterglow {
+
+namespace {
+
+constexpr std::string_view run_prefix = "run ";
+constexpr std::size_t quality = 1;  // the number by which a run is the best: its accuracy
+
+/// The centre of a run's cell.
+Point cell_of(const PhaseMapView& map, const RunResult& result) {
+  const std::vector<std::size_t> place = place_of(map.sweep.axes, result.row);
+  const std::size_t rows = map.sweep.axes[1].values.size();
+  return {static_cast<double>(place[0]), static_cast<double>(rows - 1 - place[1])};
+}
+
+/// In the middle of a map that has no colours yet.
+TextLabel first_run_note(const PhaseMapView& map) {
+  const std::vector<SweepAxis>& axes = map.sweep.axes;
+  const auto middle = [&](std::size_t axis) { return (static_cast<double>(axes[axis].values.size()) - 1) / 2; };
+  return {middle(0), middle(1), "each run: " + grouped_number(map.steps) + " steps, in spare time", Role::dim,
+          Anchor::middle};
+}
+
+/// Dots at the centres of cells: where one is missing, the colour is that of a neighbour.
+Scatter finished_runs(const PhaseMapView& map) {
+  Scatter dots;
+  dots.name = "finished runs";
+  for (const RunResult& result : map.sweep.results) {
+    const Point cell = cell_of(map, result);
+    ScatterPoint dot;
+    dot.x = cell.x;
+    dot.y = cell.y;
+    dot.radius = 2.5;
+    dot.ink = Role::dim;
+    dot.presence = 0.35;
+    dot.id = std::string(run_prefix) + std::to_string(result.row);
+    dots.points.push_back(std::move(dot));
+  }
+  return dots;
+}
+
+const RunResult* best_run(const PhaseMapView& map) {
+  const RunResult* best = nullptr;
+  for (const RunResult& result : map.sweep.results) {
+    if (!std::isfinite(result.values[quality])) continue;
+    if (best == nullptr || result.values[quality] > best->values[quality]) best = &result;
+  }
+  return best;
+}
+
+std::string numbers_of(const PhaseMapView& map, const RunResult& result) {
+  std::string text;
+  for (std::size_t i = 0; i < map.sweep.metrics.size(); ++i) {
+    const RunMetric& metric = map.sweep.metrics[i];
+    if (metric.name == "trained" || !std::isfinite(result.values[i])) continue;
+    text += (text.empty() ? "" : " · ") + metric.name + " " + number_text(result.values[i], 3);
+  }
+  return text;
+}
+
+}  // namespace
+
+std::int64_t run_of_point(const std::string& id) {
+  std::int64_t row = -1;
+  if (!id.starts_with(run_prefix)) return -1;
+  const auto [end, error] = std::from_chars(id.data() + run_prefix.size(), id.data() + id.size(), row);
+  return error == std::errc() && end == id.data() + id.size() ? row : -1;
+}
+
+std::optional<std::size_t> run_at(const PhaseMapView& map, double x, double y) {
+  for (const RunResult& result : map.sweep.results) {
+    const Point cell = cell_of(map, result);
+    if (std::abs(cell.x - x) <= 0.5 && std::abs(cell.y - y) <= 0.5) return result.row;
+  }
+  return std::nullopt;
+}
+
+std::string phase_map_subtitle(const Observation& observation, const Selection&) {
+  const PhaseMapView* map = observation.phase_map.get();
+  if (!map) return "The first run of the map begins as soon as there is time.";
+  const std::size_t all = size_of(map->sweep.axes), finished = map->sweep.results.size();
+  return map->sweep.name + " · " + map->sweep.metrics[map->shown].name + " after " + grouped_number(map->steps) +
+         " steps · " +
+         (finished == all ? std::to_string(all) : std::to_string(finished) + " of " + std::to_string(all)) + " runs";
+}
+
+Figure phase_run_figure(const PhaseMapView& map, std::size_t row) {
+  Figure figure = training_figure("phase_map_run", "", map.sweep.metrics[0]);
+  figure.title = place_name(map.sweep.axes, row);
+  figure.labels = LabelPlacement::none;
+  for (const RunResult& result : map.sweep.results) {
+    if (result.row != row) continue;
+    figure.subtitle = numbers_of(map, result);
+    add_training(map.sweep.results, row, map.sweep.metrics[0].name, 0, figure);
+  }
+  return figure;
+}
+
+std::vector<Figure> phase_map_figures(const Observation& observation, const Selection&, CurveStore&) {
+  const PhaseMapView* map = observation.phase_map.get();
+  if (!map) return {};
+  Figure figure = phase_figure(map->sweep, map->shown);
+  figure.id = "phase_map";
+  figure.title = "Phase map";
+  figure.subtitle = phase_map_subtitle(observation, {});
+  figure.subject = map->sweep.name;
+  figure.labels = LabelPlacement::none;
+  if (map->sweep.results.empty())
+    figure.text_labels.push_back(first_run_note(*map));
+  else
+    figure.series.emplace_back(finished_runs(*map));
+  std::vector<Figure> figures;
+  figures.push_back(std::move(figure));
+  if (const RunResult* best = best_run(*map)) figures.push_back(phase_run_figure(*map, best->row));
+  return figures;
+}
+
+}  // namespace afterglow

@@ -1,0 +1,20 @@
+// The divergence microscope: how far two trainings that differ in one thing are apart, over the steps.
+#pragma once
+#include <string>
+#include <vector>
+
+#include "core/engine/observation/microscope_view.h"
+#include "core/figure/figure.h"
+#include "views/figures/selection.h"
+#include "views/figures/training/curve_store.h"
+
+namespace afterglow {
+
+std::string microscope_subtitle(const Observation& observation, const Selection& selection);
+/// One plot: a line for each part of the model and one for all. Empty before it was asked for.
+std::vector<Figure> microscope_figures(const Observation& observation, const Selection& selection, CurveStore& curves);
+
+/// What it says in words: the distance, its growth, and where it first shows.
+std::string microscope_text(const MicroscopeView& view);
+
+}  // namespace afterglow

@@ -1,0 +1,93 @@
+// Two plots with the same steps below each other.
+#include "views/figures/training/over_training_figures.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "core/figure/axis.h"
+#include "views/figures/semantic_colours.h"
+
+namespace afterglow {
+
+namespace {
+
+bool is_whole(const OverTrainingView& view) { return view.step.size() == view.value.size(); }
+
+Axis followed_steps(const Observation& observation, const OverTrainingView& view) {
+  Axis axis;
+  axis.label = "step";
+  axis.integer_ticks = true;
+  const double first = view.step.empty() ? 0 : std::min(0.0, view.step.front());
+  axis.range = Range{first, std::max(static_cast<double>(observation.latest_step), first + 1)};
+  return axis;
+}
+
+Figure number_figure(const Observation& observation, const OverTrainingView& view) {
+  Figure figure;
+  figure.id = "over_training";
+  figure.title = view.number;
+  figure.x = followed_steps(observation, view);
+  figure.y.label = view.number;
+  figure.labels = LabelPlacement::none;
+  Line line;
+  line.name = view.number;
+  line.curve = {Values(view.step), Values(view.value), nullptr};
+  line.ink = Role::accent;
+  line.marker = view.step.size() < 60 ? Marker::circle : Marker::none;
+  figure.series.emplace_back(std::move(line));
+  figure.table = {{"step", view.step}, {view.number, view.value}};
+  return figure;
+}
+
+Figure loss_above(const Observation& observation, const OverTrainingView& view) {
+  Figure figure;
+  figure.id = "over_training_loss";
+  figure.title = "Loss";
+  figure.x = followed_steps(observation, view);
+  figure.y.label = observation.measures.loss;
+  figure.y.unit = observation.measures.loss_unit;
+  figure.labels = LabelPlacement::none;
+  Line line;
+  line.name = "loss";
+  if (!observation.runs.empty()) {
+    const RunCurves& run = observation.runs.back();
+    std::vector<double> steps, losses;
+    for (std::size_t i = 0; i < run.loss.size(); ++i) {
+      steps.push_back(static_cast<double>(run.first_step) + static_cast<double>(i));
+      losses.push_back(run.loss[i]);
+    }
+    line.curve = {Values(std::move(steps)), Values(std::move(losses)), nullptr};
+  }
+  line.width = 1.5;
+  figure.series.emplace_back(std::move(line));
+  return figure;
+}
+
+}  // namespace
+
+std::string over_training_text(const OverTrainingView& view) {
+  if (view.step.empty() || !is_whole(view)) return "";
+  const auto most = std::ranges::max_element(view.value, {}, [](double v) { return std::isfinite(v) ? v : -INFINITY; });
+  const auto at = [&](std::size_t i) { return grouped_number(static_cast<std::int64_t>(view.step[i])); };
+  return view.number + ": " + number_text(view.value.front(), 3) + " at step " + at(0) + ", " +
+         number_text(view.value.back(), 3) + " at step " + at(view.step.size() - 1) + ", at the most " +
+         number_text(*most, 3) + " at step " + at(static_cast<std::size_t>(most - view.value.begin()));
+}
+
+std::string over_training_subtitle(const Observation& observation, const Selection&) {
+  const OverTrainingView* view = observation.over_training.get();
+  if (!view) return "Any number of a panel, at every step that is kept: choose one above, or in the menu of a panel.";
+  return view->number + " at " + std::to_string(view->step.size()) + " kept steps" +
+         (view->missing > 0 ? " · " + std::to_string(view->missing) + " to come" : "");
+}
+
+std::vector<Figure> over_training_figures(const Observation& observation, const Selection&, CurveStore&) {
+  const OverTrainingView* view = observation.over_training.get();
+  if (!view || !is_whole(*view)) return {};
+  std::vector<Figure> figures{number_figure(observation, *view), loss_above(observation, *view)};
+  figures[0].subtitle = over_training_subtitle(observation, {});
+  figures[0].subject = view->name;
+  return figures;
+}
+
+}  // namespace afterglow

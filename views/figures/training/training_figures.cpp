@@ -1,0 +1,320 @@
+// Builds the four training plots from the runs of an observation.
+#include "views/figures/training/training_figures.h"
+
+#include <algorithm>
+#include <cctype>
+#include <cmath>
+#include <limits>
+#include <map>
+
+#include "core/figure/axis.h"
+#include "views/figures/semantic_colours.h"
+#include "views/figures/studies/sweep_figures.h"
+
+namespace afterglow {
+
+namespace {
+
+std::int64_t last_step(const RunCurves& run) { return run.first_step + static_cast<std::int64_t>(run.loss.size()) - 1; }
+
+/// The end of the step axis: the recipe's last step once a quarter of it is there, before that a round number ahead, so
+/// that the axis moves a handful of times in a whole run and not with every step.
+double end_of_steps(const Observation& observation) {
+  std::int64_t step = std::max<std::int64_t>(1, observation.step);
+  for (const RunCurves& run : observation.runs) step = std::max(step, last_step(run));
+  if (observation.ahead) step = std::max(step, last_step(*observation.ahead));
+  if (observation.final_step > 0 && step <= observation.final_step && 4 * step >= observation.final_step) {
+    return static_cast<double>(observation.final_step);
+  }
+  double end = 50;
+  for (int i = 0; end < 1.15 * static_cast<double>(step); ++i) end *= i % 2 ? 2.5 : 2;
+  return end;
+}
+
+Figure step_figure(const Observation& observation, std::string id, std::string title) {
+  Figure figure;
+  figure.id = "training_" + std::move(id);
+  figure.title = std::move(title);
+  figure.x.label = "step";
+  figure.x.integer_ticks = true;
+  figure.x.range = Range{0, end_of_steps(observation)};
+  return figure;
+}
+
+/// Changes, one mark a step; after a rewind where that is, and what comes again is grey.
+void add_marks(Figure& figure, const Observation& observation) {
+  for (const Mark& mark : marks_by_step(observation)) {
+    const bool is_ahead = mark.step > observation.step;
+    figure.events.push_back({static_cast<double>(mark.step), mark.text, is_ahead ? Role::faint : Role::warning});
+  }
+  if (observation.ahead)
+    figure.reference_lines.push_back(
+        {Orientation::vertical, static_cast<double>(observation.step), "now", Role::accent, Dash::solid});
+}
+
+/// What was trained before a rewind, whole: the present curve covers it up to now.
+void add_ahead(Figure& figure, const Observation& observation, const Selection& selection, CurveStore& curves,
+               Values RunCurves::*member) {
+  if (!observation.ahead) return;
+  const RunCurves& run = *observation.ahead;
+  Line line;
+  line.name = "ahead";
+  line.ink = Role::faint;
+  line.dash = Dash::solid;
+  line.width = 1.5;
+  line.is_quiet = true;
+  line.curve = curves.smoothed(figure.id + "/ahead", {run.*member, static_cast<double>(run.first_step), {}},
+                               selection.smoothing);
+  figure.series.emplace_back(std::move(line));
+}
+
+std::string run_name(const Observation& observation, std::size_t r, const char* alone) {
+  return observation.runs.size() == 1 ? alone : observation.runs[r].run;
+}
+
+/// The curve as the selection wants it: averaged over a window, exponentially, or as it is.
+Curve shown_curve(CurveStore& curves, const std::string& key, const CurveSource& source, const Selection& selection) {
+  if (selection.window > 0) return curves.averaged(key, source, selection.window);
+  return curves.smoothed(key, source, selection.smoothing);
+}
+
+bool is_smoothed(const Selection& selection) { return selection.window > 0 || selection.smoothing > 0; }
+
+constexpr std::size_t max_earlier_runs = 6;
+
+/// The current run and those of other seeds, of each seed the longest; none where these are not asked for or not there.
+std::vector<const RunCurves*> seeds_of(const Observation& observation, const Selection& selection) {
+  std::vector<const RunCurves*> seeds;
+  if (selection.earlier != EarlierRuns::seeds) return seeds;
+  for (const RunCurves& run : observation.runs) {
+    if (run.siblings != observation.runs.back().siblings || run.loss.empty()) continue;
+    const auto same = std::ranges::find(seeds, run.seed, &RunCurves::seed);
+    if (same == seeds.end())
+      seeds.push_back(&run);
+    else if (last_step(run) >= last_step(**same))
+      *same = &run;
+  }
+  if (seeds.size() < 2) seeds.clear();
+  return seeds;
+}
+
+/// Mean of the runs that reach a step, and one standard deviation on both sides; smoothed like a single run.
+void add_seeds(Figure& figure, const std::vector<const RunCurves*>& seeds, const Selection& selection,
+               CurveStore& curves, Values RunCurves::*member) {
+  constexpr std::size_t most_points = 2000;
+  std::vector<Curve> each;
+  std::size_t first = std::numeric_limits<std::size_t>::max(), last = 0;
+  for (const RunCurves* run : seeds) {
+    each.push_back(shown_curve(curves, figure.id + "/seeds/" + run->run,
+                               {run->*member, static_cast<double>(run->first_step), {}}, selection));
+    first = std::min(first, static_cast<std::size_t>(run->first_step));
+    last = std::max(last, static_cast<std::size_t>(last_step(*run)));
+  }
+  std::vector<double> x, mean, deviation;
+  const std::size_t stride = std::max<std::size_t>(1, (last - first) / most_points);
+  for (std::size_t step = first; step <= last; step += stride) {
+    double count = 0, sum = 0, squares = 0;
+    for (std::size_t i = 0; i < seeds.size(); ++i) {
+      const auto begin = static_cast<std::size_t>(seeds[i]->first_step);
+      const CurveView curve(each[i]);
+      const double y = step < begin || step - begin >= curve.size() ? std::nan("") : curve.y(step - begin);
+      if (!std::isfinite(y)) continue;
+      ++count;
+      sum += y;
+      squares += y * y;
+    }
+    if (count == 0) continue;
+    x.push_back(static_cast<double>(step));
+    mean.push_back(sum / count);
+    deviation.push_back(count > 1 ? std::sqrt(std::max(0.0, (squares - sum * sum / count) / (count - 1))) : 0.0);
+  }
+  Line line;
+  line.name = "mean of " + std::to_string(seeds.size()) + " seeds";
+  line.ink = run_ink(0);
+  line.width = 2.2;
+  line.curve = {std::move(x), std::move(mean), nullptr};
+  add_with_spread(line, deviation, figure);
+}
+
+/// The runs that are shown: the current one, and the newest of the earlier ones unless they are hidden.
+std::vector<std::size_t> shown_runs(const Observation& observation, const Selection& selection) {
+  std::vector<std::size_t> shown;
+  const std::size_t runs = observation.runs.size();
+  const bool are_hidden = selection.earlier == EarlierRuns::hidden || selection.earlier == EarlierRuns::seeds;
+  const std::size_t earlier = are_hidden ? 0 : std::min(runs - 1, max_earlier_runs);
+  for (std::size_t r = runs - 1 - earlier; r < runs; ++r) shown.push_back(r);
+  return shown;
+}
+
+/// Colour, dash and width of a run's lines: earlier ones are ghosts, told apart by their dashes, or have colours of
+/// their own.
+void dress_run(Line& line, const Observation& observation, const Selection& selection, std::size_t r) {
+  const std::size_t age = observation.runs.size() - 1 - r;
+  static constexpr Dash ghost_dashes[] = {Dash::solid, Dash::dashed, Dash::dotted, Dash::dash_dot};
+  const bool is_ghost = age > 0 && selection.earlier == EarlierRuns::grey;
+  line.ink = is_ghost ? Ink(Role::faint) : run_ink(r);
+  line.dash = is_ghost ? ghost_dashes[(age - 1) % 4] : age == 0 ? Dash::solid : Dash::automatic;
+  line.width = age == 0 ? 2.2 : 1.5;
+}
+
+/// One smoothed line per run with its raw values behind, the current run strongest.
+void add_runs(Figure& figure, const Observation& observation, const Selection& selection, CurveStore& curves,
+              Values RunCurves::*member, const char* alone) {
+  const std::vector<const RunCurves*> seeds = seeds_of(observation, selection);
+  if (!seeds.empty()) return add_seeds(figure, seeds, selection, curves, member);
+  add_ahead(figure, observation, selection, curves, member);
+  for (const std::size_t r : shown_runs(observation, selection)) {
+    const RunCurves& run = observation.runs[r];
+    const bool is_current = r + 1 == observation.runs.size();
+    const CurveSource source{run.*member, static_cast<double>(run.first_step), {}};
+    const std::string key = figure.id + "/" + std::to_string(r);
+    Line line;
+    line.name = run_name(observation, r, alone);
+    dress_run(line, observation, selection, r);
+    line.curve = shown_curve(curves, key, source, selection);
+    if (is_smoothed(selection) && (is_current || selection.earlier == EarlierRuns::coloured))
+      line.raw = curves.raw(key, source);
+    if (is_current && line.curve.pyramid->size())
+      line.end_value = number_text(line.curve.pyramid->y(line.curve.pyramid->size() - 1), 3);
+    figure.series.emplace_back(std::move(line));
+  }
+}
+
+/// Held-out accuracy of the current run; of all of them it would be a thicket.
+void add_held_out(Figure& figure, const Observation& observation, CurveStore& curves) {
+  if (observation.runs.empty() || observation.runs.back().held_out_accuracy.empty()) return;
+  const RunCurves& run = observation.runs.back();
+  Line line;
+  line.name = "held out";
+  line.ink = observation.runs.size() == 1 ? Ink(2) : run_ink(observation.runs.size() - 1);
+  line.dash = Dash::dotted;
+  line.width = 1.2;
+  line.marker = Marker::diamond;
+  line.end_value = number_text(run.held_out_accuracy.back(), 3);
+  line.curve = curves.raw(figure.id + "/held out/" + run.run, {run.held_out_accuracy, 0, run.held_out_step});
+  figure.series.emplace_back(std::move(line));
+}
+
+std::string with_capital(std::string text) {
+  text[0] = static_cast<char>(std::toupper(static_cast<unsigned char>(text[0])));
+  return text;
+}
+
+Figure accuracy_figure(const Observation& observation, const Selection& selection, CurveStore& curves) {
+  const std::string& quality = observation.measures.quality;
+  Figure figure = step_figure(observation, "accuracy", with_capital(quality));
+  figure.y.label = quality;
+  figure.y.range = Range{0, 1.02};
+  add_runs(figure, observation, selection, curves, &RunCurves::accuracy, "training");
+  add_held_out(figure, observation, curves);
+  add_marks(figure, observation);
+  return figure;
+}
+
+Figure loss_figure(const Observation& observation, const Selection& selection, CurveStore& curves) {
+  Figure figure = step_figure(observation, "loss", "Loss");
+  figure.y.label = observation.measures.loss;
+  figure.y.unit = observation.measures.loss_unit;
+  figure.y.scale = Scale::log;
+  add_runs(figure, observation, selection, curves, &RunCurves::loss, "loss");
+  add_marks(figure, observation);
+  return figure;
+}
+
+Figure gradient_figure(const Observation& observation, const Selection& selection, CurveStore& curves) {
+  Figure figure = step_figure(observation, "gradient_norm", "Gradient norm");
+  figure.y.label = "gradient norm |∂L/∂θ|";
+  figure.y.scale = Scale::log;
+  if (observation.runs.empty()) return figure;
+  if (const std::vector<const RunCurves*> seeds = seeds_of(observation, selection); !seeds.empty()) {
+    add_seeds(figure, seeds, selection, curves, &RunCurves::gradient_norm);
+    return figure;
+  }
+  const RunCurves& run = observation.runs.back();
+  const auto add = [&](const std::string& name, const Values& values, Ink ink, Dash dash, double width) {
+    Line line;
+    line.name = name;
+    line.ink = ink;
+    line.dash = dash;
+    line.width = width;
+    line.curve = shown_curve(curves, figure.id + "/" + run.run + "/" + name,
+                             {values, static_cast<double>(run.first_step), {}}, selection);
+    figure.series.emplace_back(std::move(line));
+  };
+  static constexpr Dash dashes[] = {Dash::solid, Dash::dashed, Dash::dotted, Dash::dash_dot};
+  std::map<std::string, int> seen;
+  LinesOfColour lines;
+  for (std::size_t l = 0; l < run.layer_gradient_norms.size(); ++l) {
+    const std::string kind = l < observation.model.layers.size() ? observation.model.layers[l].kind : "";
+    // Series names are unique in a figure; labels of layers need not be.
+    std::string name = run.layer_gradient_norms[l].name;
+    if (seen[name]++) name += " (" + std::to_string(l) + ")";
+    const Ink ink = layer_ink(kind);
+    add(name, run.layer_gradient_norms[l].values, ink, dashes[lines.add(ink) % std::size(dashes)],
+        static_cast<int>(l) == selection.layer ? 2.4 : 1.4);
+  }
+  for (const std::size_t r : shown_runs(observation, selection)) {
+    const RunCurves& earlier = observation.runs[r];
+    if (r + 1 == observation.runs.size()) break;
+    Line line;
+    line.name = "all, " + earlier.run;
+    dress_run(line, observation, selection, r);
+    line.curve = shown_curve(curves, figure.id + "/all/" + std::to_string(r),
+                             {earlier.gradient_norm, static_cast<double>(earlier.first_step), {}}, selection);
+    figure.series.emplace_back(std::move(line));
+  }
+  add_ahead(figure, observation, selection, curves, &RunCurves::gradient_norm);
+  add("all", run.gradient_norm, Role::text, Dash::solid, 1.8);
+  add_marks(figure, observation);
+  return figure;
+}
+
+Figure rate_figure(const Observation& observation, const Selection& selection, CurveStore& curves) {
+  Figure figure = step_figure(observation, "learning_rate", "Learning rate");
+  figure.y.label = "learning rate";
+  Selection unsmoothed = selection;
+  unsmoothed.smoothing = unsmoothed.window = 0;
+  add_runs(figure, observation, unsmoothed, curves, &RunCurves::learning_rate, "rate");
+  // From zero on: the first steps of a slow decay would look like a fall.
+  figure.reference_lines.push_back({Orientation::horizontal, 0, "", Role::faint, Dash::solid});
+  add_marks(figure, observation);
+  return figure;
+}
+
+}  // namespace
+
+std::vector<Mark> marks_by_step(const Observation& observation) {
+  std::vector<Mark> joined;
+  if (observation.runs.empty()) return joined;
+  for (const Mark& mark : observation.ahead ? observation.ahead->marks : observation.runs.back().marks) {
+    if (!joined.empty() && joined.back().step == mark.step)
+      joined.back().text += ", " + mark.text;
+    else
+      joined.push_back(mark);
+  }
+  return joined;
+}
+
+std::string training_subtitle(const Observation& observation, const Selection& selection) {
+  if (observation.runs.empty()) return "no step yet: Space starts the training";
+  const std::size_t seeds = seeds_of(observation, selection).size();
+  std::string text = observation.measures.quality + " and loss";
+  if (seeds > 0) return text + " · mean and one standard deviation of " + std::to_string(seeds) + " seeds";
+  if (selection.window > 0) {
+    text += " · mean of " + std::to_string(selection.window) + " steps, raw behind";
+  } else if (selection.smoothing > 0) {
+    text += " · smoothed " + number_text(selection.smoothing, 3) + ", raw behind";
+  }
+  if (selection.earlier == EarlierRuns::seeds) text += " · no other seed yet: the command compare seeds=5 trains some";
+  if (observation.runs.size() > 1 && selection.earlier == EarlierRuns::grey) text += " · earlier runs grey";
+  if (observation.ahead) text += " · grey beyond now: trained before going back";
+  return text;
+}
+
+std::vector<Figure> training_figures(const Observation& observation, const Selection& selection, CurveStore& curves) {
+  if (observation.runs.empty()) return {};
+  return {accuracy_figure(observation, selection, curves), loss_figure(observation, selection, curves),
+          gradient_figure(observation, selection, curves), rate_figure(observation, selection, curves)};
+}
+
+}  // namespace afterglow

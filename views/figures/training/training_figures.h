@@ -1,0 +1,17 @@
+// Figures of training: accuracy, loss, gradient norms, learning rate; several runs in one plot.
+#pragma once
+#include <string>
+#include <vector>
+
+#include "core/figure/figure.h"
+#include "views/figures/selection.h"
+#include "views/figures/training/curve_store.h"
+
+namespace afterglow {
+
+/// The changes of the present run, those ahead too; what was changed at one step is one mark.
+std::vector<Mark> marks_by_step(const Observation& observation);
+std::string training_subtitle(const Observation& observation, const Selection& selection);
+std::vector<Figure> training_figures(const Observation& observation, const Selection& selection, CurveStore& curves);
+
+}  // namespace afterglow
