@@ -47,22 +47,8 @@ Grid best_grid(int figures, double width, double height, double min_width, doubl
   return {};
 }
 
-/// Lines of a sentence in the middle of an area; returns where they end.
-double draw_sentence(const Frame& frame, std::string_view text, const Rect& area, double below) {
-  FigureCanvas canvas = frame.look.canvas();
-  const double width = area.width - frame.px(32), height = frame.px(20);
-  const std::vector<std::string> lines = wrapped_text(canvas, text, width, frame.px(body_size), FontFace::regular, 4);
-  double y = area.y + (area.height - below - static_cast<double>(lines.size()) * height) / 2;
-  for (const std::string& line : lines) {
-    row_text(frame.look, canvas, {area.x + frame.px(16), y, width, height}, line,
-             {body_size, FontFace::regular, frame.look.theme->faint, Anchor::middle});
-    y += height;
-  }
-  return y;
-}
-
 void draw_nothing_yet(Frame& frame, const Panel& panel, const Rect& area) {
-  if (const std::string why = why_no_model(frame.seen()); !why.empty()) return void(draw_sentence(frame, why, area, 0));
+  if (const std::string why = why_no_model(frame.seen()); !why.empty()) return void(draw_sentence(frame, why, area));
   if (panel.kind->needs_model && !fits(*panel.kind, frame.seen().model))
     return draw_missing(frame, area, why_not(*panel.kind), first_preset_that_shows(panel.kind->needs));
   std::string text = panel.kind->subtitle(frame.seen(), frame.state.selection);
@@ -70,7 +56,7 @@ void draw_nothing_yet(Frame& frame, const Panel& panel, const Rect& area) {
     const bool ends = text.ends_with('.') || text.ends_with('?');
     text = (work->part > 0 ? text + (ends ? " " : ". ") : "") + long_work_sentence(*panel.kind, frame.seen());
   }
-  draw_sentence(frame, text, area, 0);
+  draw_sentence(frame, text, area);
 }
 
 int shown_figure(const Frame& frame, const Panel& panel, std::size_t figures) {
@@ -141,6 +127,19 @@ void open_menu_on_right_click(Frame& frame, const Panel& panel) {
 }
 
 }  // namespace
+
+double draw_sentence(const Frame& frame, std::string_view text, const Rect& area, double below) {
+  FigureCanvas canvas = frame.look.canvas();
+  const double width = area.width - frame.px(32), height = frame.px(20);
+  const std::vector<std::string> lines = wrapped_text(canvas, text, width, frame.px(body_size), FontFace::regular, 4);
+  double y = area.y + (area.height - below - static_cast<double>(lines.size()) * height) / 2;
+  for (const std::string& line : lines) {
+    row_text(frame.look, canvas, {area.x + frame.px(16), y, width, height}, line,
+             {body_size, FontFace::regular, frame.look.theme->faint, Anchor::middle});
+    y += height;
+  }
+  return y;
+}
 
 void draw_missing(Frame& frame, const Rect& area, std::string_view why, const Preset* preset) {
   const std::string& model = frame.seen().model.name;

@@ -31,6 +31,8 @@ void draw_figure_grid(Frame& frame, const Panel& panel, const std::vector<Figure
 using FigureHandler = std::function<void(const Figure& figure, const PlotResponse& response)>;
 void draw_handled_figures(Frame& frame, const Panel& panel, const std::vector<Figure>& figures, const Rect& area,
                           const FigureHandler& handler);
+/// A sentence in the middle of an area, `below` of whose height is kept free under it; returns where its lines end.
+double draw_sentence(const Frame& frame, std::string_view text, const Rect& area, double below = 0);
 /// In the place of panels or figures: why there is nothing, and a button that opens a preset with something to show
 /// (nullptr: none).
 void draw_missing(Frame& frame, const Rect& area, std::string_view why, const Preset* preset);

@@ -547,6 +547,8 @@ std::shared_ptr<PhaseMapView> phase_map_of(std::int64_t steps) {
     map->sweep.results.push_back(
         {row, 7, 110068, "4f2a91c1d07be355", {3 - share, row == 2 ? std::nan("") : share, 4 + share}, {}});
     map->sweep.results.back().sketch = {{50, 100, 150, 200}, {4, 3.6 - share, 3.2 - share, 3 - share}, {}, {}};
+    map->sweep.results.back().spectrum = {"1 ska · head 2",
+                                          {{0.6, 0.6 + share / 8}, {0.6, -0.6 - share / 8}, {0.4, 0}}};
   }
   return map;
 }

@@ -1,5 +1,6 @@
-// The phase map beside the training of the run under the pointer; a click opens that run.
+// The phase map beside training and spectrum of the run under the pointer; a click opens that run.
 #include <array>
+#include <span>
 #include <string>
 
 #include "views/figures/studies/phase_map_figures.h"
@@ -15,6 +16,16 @@ constexpr double map_share = 0.6;
 /// As the palette reads it.
 std::string axes_command(const PhaseMapView& map) {
   return "phase_map x=" + map.x + " y=" + map.y + " steps=" + std::to_string(map.steps);
+}
+
+/// One below the other.
+void draw_run(Frame& frame, std::span<const Figure> figures, const Rect& area) {
+  const double height = area.height / static_cast<double>(figures.size());
+  double y = area.y;
+  for (const Figure& figure : figures) {
+    handle_response(frame, plot_widget(frame, figure, {area.x, y, area.width, height}));
+    y += height;
+  }
 }
 
 /// The run under the pointer, else the best one.
@@ -34,11 +45,12 @@ void draw_phase_map(Frame& frame, const Panel& panel, const std::vector<Figure>&
   const Rect beside{area.x + left, area.y, area.width - left, area.height};
   const std::optional<std::size_t> hovered = map.place ? run_at(view, map.place->x, map.place->y) : std::nullopt;
   if (hovered) {
-    plot_widget(frame, phase_run_figure(view, *hovered), beside);
+    draw_run(frame, phase_run_figures(view, *hovered), beside);
   } else if (figures.size() > 1) {
-    handle_response(frame, plot_widget(frame, figures[1], beside));
+    draw_run(frame, std::span(figures).subspan(1), beside);
   } else {
-    draw_missing(frame, beside, "The training of the best run, as soon as one has finished", nullptr);
+    draw_sentence(frame, "The best run stands here as soon as one has finished: its training and its spectrum.",
+                  beside);
   }
 }
 

@@ -96,12 +96,16 @@ double radius_of(const std::vector<std::complex<double>>& eigenvalues) {
   return radius;
 }
 
+double longest_half_life(const std::vector<std::complex<double>>& eigenvalues, double scale = 1) {
+  double longest = unknown;
+  for (const std::complex<double>& lambda : eigenvalues)
+    longest = larger(longest, mode_times(scale * lambda).half_life);
+  return longest;
+}
+
 void list_head(const HeadSpectrum& head, const Names& names) {
   names.add("radius", radius_of(head.eigenvalues));
-  double half_life = unknown;
-  for (const std::complex<double>& lambda : head.eigenvalues)
-    half_life = larger(half_life, mode_times(head.scale * lambda).half_life);
-  names.add("half_life", half_life);
+  names.add("half_life", longest_half_life(head.eigenvalues, head.scale));
   names.add("kappa", head.kappa);
   names.add("lambda_min", head.lambda_min);
   names.add("ridge", head.ridge);
@@ -429,19 +433,29 @@ std::string name_word(std::string_view text) {
   return word;
 }
 
-double longest_half_life(const Spectra& spectra) {
-  double longest = unknown;
-  for (const HeadSpectrum& head : spectra.heads) {
-    for (const std::complex<double>& lambda : head.eigenvalues)
-      longest = larger(longest, mode_times(head.scale * lambda).half_life);
-  }
-  if (!spectra.heads.empty()) return longest;
-  for (const StateSpectrum& state : spectra.states) {
-    for (const std::complex<double>& lambda : state.eigenvalues)
-      longest = larger(longest, mode_times(lambda).half_life);
-  }
-  return longest;
+namespace {
+
+/// Puts this head in the place of one that forgets sooner.
+void take_slower(SlowestHead candidate, SlowestHead& slowest) {
+  const double own = longest_half_life(candidate.eigenvalues);
+  if (!std::isnan(own) && !(own <= longest_half_life(slowest.eigenvalues))) slowest = std::move(candidate);
 }
+
+}  // namespace
+
+SlowestHead slowest_head(const Spectra& spectra) {
+  SlowestHead slowest;
+  for (const HeadSpectrum& head : spectra.heads) {
+    SlowestHead scaled{head.layer, head.head, head.eigenvalues};
+    for (std::complex<double>& lambda : scaled.eigenvalues) lambda *= head.scale;
+    take_slower(std::move(scaled), slowest);
+  }
+  if (!spectra.heads.empty()) return slowest;
+  for (const StateSpectrum& state : spectra.states) take_slower({state.layer, state.head, state.eigenvalues}, slowest);
+  return slowest;
+}
+
+double longest_half_life(const Spectra& spectra) { return longest_half_life(slowest_head(spectra).eigenvalues); }
 
 double largest_kappa(const Spectra& spectra) {
   double largest = unknown;

@@ -37,8 +37,14 @@ std::string_view first_word(std::string_view name);
 /// "1 ska" is "1_ska": small letters, and everything between them that is none as one "_".
 std::string name_word(std::string_view text);
 
-/// Of the slowest mode of all heads in the probe sequence; of a model without Koopman heads that of what a token leaves
-/// of its recurrent states; NaN without any.
+/// The head whose slowest mode lasts longest, and the eigenvalues of its operator as it acts on a token.
+struct SlowestHead {
+  int layer = -1, head = 0;  ///< index into ModelSummary::layers; -1: there is none
+  std::vector<std::complex<double>> eigenvalues;
+};
+/// Among all Koopman heads in the probe sequence; of a model without any among what a token leaves of recurrent states.
+SlowestHead slowest_head(const Spectra& spectra);
+/// Half-life of the slowest mode of that head; NaN without any.
 double longest_half_life(const Spectra& spectra);
 /// The largest condition number of all heads; NaN without any.
 double largest_kappa(const Spectra& spectra);

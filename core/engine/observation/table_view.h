@@ -1,5 +1,6 @@
 // A comparison as plain values for figures: what stands in its rows and columns, and what was measured of its runs.
 #pragma once
+#include <complex>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -49,6 +50,13 @@ struct TrainingSketch {
   std::vector<double> held_out_step, held_out_accuracy;
 };
 
+/// Of the head whose slowest mode lasts longest: the eigenvalues of its operator as it acts on a token, in the order of
+/// its modes.
+struct RunSpectrum {
+  std::string head;  ///< "1 ska · head 2"
+  std::vector<std::complex<double>> eigenvalues;
+};
+
 /// What is known of a run that was trained to its end.
 struct RunResult {
   std::size_t row = 0;
@@ -57,6 +65,7 @@ struct RunResult {
   std::string checksum;        ///< of the weights at the end
   std::vector<double> values;  ///< one for each metric
   TrainingSketch sketch = {};
+  RunSpectrum spectrum = {};  ///< at the end, where the inquiry asks for it
 };
 
 /// Mean and standard deviation (n - 1; 0 for one number) of the finite values of a row; NaN when there are none.

@@ -72,6 +72,23 @@ TrainingSketch parse_sketch(const json& curve) {
   return is_whole ? sketch : TrainingSketch();
 }
 
+json to_json(const RunSpectrum& spectrum) {
+  std::vector<double> real, imaginary;
+  for (const std::complex<double>& lambda : spectrum.eigenvalues) {
+    real.push_back(lambda.real());
+    imaginary.push_back(lambda.imag());
+  }
+  return {{"head", spectrum.head}, {"real", numbers_json(real)}, {"imaginary", numbers_json(imaginary)}};
+}
+
+RunSpectrum parse_spectrum(const json& file) {
+  RunSpectrum spectrum{file.value("head", std::string()), {}};
+  const std::vector<double> real = numbers_of(file, "real"), imaginary = numbers_of(file, "imaginary");
+  if (real.size() != imaginary.size()) return {};
+  for (std::size_t i = 0; i < real.size(); ++i) spectrum.eigenvalues.emplace_back(real[i], imaginary[i]);
+  return spectrum;
+}
+
 std::unique_ptr<TrainingRun> make_run(const Recipe& recipe, const std::optional<Snapshot>& begun, Backend& backend) {
   if (!begun) return std::make_unique<TrainingRun>(recipe, backend, 0);
   return std::make_unique<TrainingRun>(*begun, backend, 0);
@@ -128,8 +145,14 @@ RunResult RecipeRun::result() {
   const TrainingSketch sketch = sketch_of(run_->curves());
   if (failure().empty()) run_->go_to(run_->chosen_step());
   Trainer& trainer = run_->trainer();
-  return {planned_.row,       planned_.recipe.seed,     trainer.parameters().count(),
-          trainer.checksum(), inquiry_->measure(*run_), sketch};
+  RunAnswer answer = inquiry_->measure(*run_);
+  return {planned_.row,
+          planned_.recipe.seed,
+          trainer.parameters().count(),
+          trainer.checksum(),
+          std::move(answer.values),
+          sketch,
+          std::move(answer.spectrum)};
 }
 
 Snapshot RecipeRun::snapshot() const { return run_->snapshot(); }
@@ -146,6 +169,7 @@ std::optional<RunResult> ResultFolder::read(const PlannedRun& run) const {
     result.values.push_back(number_of(metrics[metric.name]));
   }
   result.sketch = parse_sketch(file.value("curve", json::object()));
+  result.spectrum = parse_spectrum(file.value("spectrum", json::object()));
   return result;
 }
 
@@ -158,6 +182,7 @@ void ResultFolder::write(const PlannedRun& run, const RunResult& result) const {
                {"checksum", result.checksum},
                {"metrics", metrics},
                {"curve", to_json(result.sketch)}};
+  if (!result.spectrum.eigenvalues.empty()) file["spectrum"] = to_json(result.spectrum);
   if (!inquiry_->table.empty()) file["table"] = inquiry_->table;
   write_json(result_file(run), file);
   std::error_code ignored;  // with the result there, no runner reads the snapshot

@@ -26,12 +26,18 @@ struct Enough {
   int evaluations = 1;
 };
 
+/// What a run says when it is asked.
+struct RunAnswer {
+  std::vector<double> values;  ///< one for each metric; NaN where there is no answer ("never")
+  RunSpectrum spectrum = {};
+};
+
 /// What is asked of every run.
 struct Inquiry {
   std::string table;  ///< whose results they are; empty: a sweep's
   std::vector<RunMetric> metrics;
-  /// One number for each metric of a run that has ended, for whatever reason; NaN where there is no answer ("never").
-  std::function<std::vector<double>(TrainingRun& run)> measure;
+  /// Of a run that has ended, for whatever reason.
+  std::function<RunAnswer(TrainingRun& run)> measure;
   Enough enough = {};
 };
 

@@ -12,7 +12,13 @@ namespace {
 
 constexpr std::int64_t held_out_examples = 256;
 
-std::vector<double> numbers_at_end(TrainingRun& run) {
+RunSpectrum spectrum_of(SlowestHead slowest, const Trainer& trainer) {
+  if (slowest.layer < 0) return {};
+  const std::string& layer = trainer.parts()[static_cast<std::size_t>(slowest.layer)].label;
+  return {layer + " · head " + std::to_string(slowest.head), std::move(slowest.eigenvalues)};
+}
+
+RunAnswer answer_at_end(TrainingRun& run) {
   const RunCurves curves = run.curves();
   Spectra spectra;
   double accuracy = unknown;
@@ -24,13 +30,10 @@ std::vector<double> numbers_at_end(TrainingRun& run) {
       spectra = *observer.spectra(nullptr);
     }
   }
-  return {mean_of_last(curves.loss, loss_steps),
-          accuracy,
-          steps_to_ninety_percent(curves),
-          longest_half_life(spectra),
-          largest_kappa(spectra),
-          !run.failure().empty() || has_diverged(curves) ? 1.0 : 0.0,
-          static_cast<double>(run.step())};
+  return {{mean_of_last(curves.loss, loss_steps), accuracy, steps_to_ninety_percent(curves), longest_half_life(spectra),
+           largest_kappa(spectra), !run.failure().empty() || has_diverged(curves) ? 1.0 : 0.0,
+           static_cast<double>(run.step())},
+          spectrum_of(slowest_head(spectra), run.trainer())};
 }
 
 }  // namespace
@@ -45,7 +48,7 @@ Inquiry sweep_inquiry(const MeasureNames& names, double enough) {
            {"kappa", ""},
            {"diverged", "", true},
            {"trained", "steps"}},
-          numbers_at_end,
+          answer_at_end,
           {enough}};
 }
 

@@ -145,7 +145,7 @@ std::vector<PlannedRun> runs_of(const Table& table, int seeds, const std::vector
 
 Inquiry inquiry_of(const Table& table) {
   const auto measure = [ask = table.measure, count = table.metrics.size()](TrainingRun& run) {
-    return run.failure().empty() ? ask(run) : std::vector<double>(count, unknown);
+    return RunAnswer{run.failure().empty() ? ask(run) : std::vector<double>(count, unknown)};
   };
   return {table.name, table.metrics, measure, table.enough};
 }

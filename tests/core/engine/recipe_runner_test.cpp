@@ -23,7 +23,7 @@ using ::testing::HasSubstr;
 
 Inquiry last_loss() {
   return {"small", {{"loss", "nats"}, {"never", ""}}, [](TrainingRun& run) {
-            return std::vector{run.curves().loss.back(), std::nan("")};
+            return RunAnswer{{run.curves().loss.back(), std::nan("")}, {"1 ska · head 2", {{0.5, 0.25}, {0.1, 0}}}};
           }};
 }
 
@@ -146,6 +146,8 @@ TEST_F(Runner, AResultIsReadBackOnlyForItsOwnRecipeAndNumbers) {
   EXPECT_TRUE(std::isfinite(read.values[0]));
   EXPECT_TRUE(std::isnan(read.values[1]));
   EXPECT_EQ(read.sketch.step.back(), 40);
+  EXPECT_EQ(read.spectrum.head, "1 ska · head 2");
+  EXPECT_THAT(read.spectrum.eigenvalues, testing::ElementsAre(std::complex(0.5, 0.25), std::complex(0.1, 0.0)));
   PlannedRun other = runs[0];
   other.recipe.training.learning_rate *= 2;
   EXPECT_FALSE(results_.read(other));

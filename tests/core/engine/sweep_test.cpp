@@ -6,7 +6,9 @@
 #include <cmath>
 #include <set>
 
+#include "core/engine/observation/mode_numbers.h"
 #include "core/engine/observation/run_numbers.h"
+#include "core/engine/probing/observer.h"
 #include "core/engine/training/training_run.h"
 #include "core/io/csv.h"
 #include "tests/core/engine/small_recipe.h"
@@ -101,7 +103,15 @@ TEST(Sweep, NumbersAreThoseOfTheTrainedRun) {
   EXPECT_EQ(result.checksum, same.trainer().checksum()) << "measuring changes nothing";
   EXPECT_DOUBLE_EQ(number("loss"), mean_of_last(same.curves().loss, 20));
   EXPECT_EQ(number("accuracy"), same.trainer().evaluate(256));
-  EXPECT_GT(number("half-life"), 0);
+  Observer observer(same.trainer());
+  observer.choose(0);
+  const Spectra spectra = *observer.spectra(nullptr);
+  EXPECT_EQ(number("half-life"), longest_half_life(spectra));
+  EXPECT_THAT(result.spectrum.head, HasSubstr(" · head "));
+  double slowest = 0;
+  for (const std::complex<double>& lambda : result.spectrum.eigenvalues)
+    slowest = std::max(slowest, mode_times(lambda).half_life);
+  EXPECT_EQ(slowest, number("half-life")) << "its eigenvalues are of that head";
   EXPECT_GE(number("kappa"), 1);
   EXPECT_EQ(number("diverged"), 0);
   EXPECT_EQ(number("trained"), 40) << "a beginning is enough";

@@ -112,7 +112,7 @@ TEST(PhaseMapFigures, DotsAreTheFinishedRunsAndCellsAnswerForThem) {
   const PhaseMapView& map = *o.phase_map;
   CurveStore curves;
   const std::vector<Figure> figures = phase_map_figures(o, {}, curves);
-  ASSERT_THAT(figures, SizeIs(2));
+  ASSERT_THAT(figures, SizeIs(3));
   const auto& dots = std::get<Scatter>(figures[0].series[1]);
   ASSERT_THAT(dots.points, SizeIs(map.sweep.results.size()));
   EXPECT_EQ(run_of_point(dots.points[1].id), 2);
@@ -122,7 +122,22 @@ TEST(PhaseMapFigures, DotsAreTheFinishedRunsAndCellsAnswerForThem) {
   EXPECT_EQ(run_of_point("mode 3"), -1);
   EXPECT_EQ(figures[1].title, place_name(map.sweep.axes, 8)) << "the best run";
   EXPECT_THAT(figures[1].series, SizeIs(1));
-  EXPECT_THAT(phase_run_figure(map, 5).series, IsEmpty());
+  ASSERT_THAT(phase_run_figures(map, 5), SizeIs(1)) << "not finished: no spectrum either";
+  EXPECT_THAT(phase_run_figures(map, 5)[0].series, IsEmpty());
+}
+
+TEST(PhaseMapFigures, TheSpectrumIsThatOfTheRunWithItsSlowestModeRinged) {
+  PhaseMapView map = *samples::mid_training().phase_map;
+  const std::vector<Figure> figures = phase_run_figures(map, 8);
+  ASSERT_THAT(figures, SizeIs(2));
+  EXPECT_THAT(figures[1].subtitle, testing::HasSubstr("1 ska · head 2"));
+  const std::vector<ScatterPoint>& dots = std::get<Scatter>(figures[1].series[0]).points;
+  ASSERT_THAT(dots, SizeIs(3));
+  EXPECT_EQ(dots[1].y, -0.725);
+  EXPECT_TRUE(dots[0].ring && dots[1].ring) << "both of the pair";
+  EXPECT_FALSE(dots[2].ring);
+  for (RunResult& result : map.sweep.results) result.spectrum = {};
+  EXPECT_THAT(phase_run_figures(map, 8), SizeIs(1)) << "a model without such heads, or a result of an earlier version";
 }
 
 TEST(PhaseMapFigures, BeforeTheFirstRunTheMapSaysWhatItWaitsFor) {

@@ -4,8 +4,11 @@
 #include <algorithm>
 #include <charconv>
 #include <cmath>
+#include <complex>
+#include <iterator>
 
 #include "core/figure/axis.h"
+#include "views/figures/koopman/spectrum_figures.h"
 #include "views/figures/semantic_colours.h"
 #include "views/figures/studies/sweep_figures.h"
 
@@ -58,6 +61,23 @@ const RunResult* best_run(const PhaseMapView& map) {
   return best;
 }
 
+/// With a ring around the slowest mode, whose half-life is a number of the map.
+Figure spectrum_of(const RunSpectrum& spectrum) {
+  double reach = 0;
+  for (const std::complex<double>& lambda : spectrum.eigenvalues) reach = std::max(reach, std::abs(lambda));
+  Scatter dots;
+  dots.name = "eigenvalues";
+  dots.marker = Marker::circle;
+  for (const std::complex<double>& lambda : spectrum.eigenvalues) {
+    const bool is_slowest = std::abs(lambda) > reach * (1 - 1e-9);  // both of a pair
+    dots.points.push_back({lambda.real(), lambda.imag(), 4, layer_ink(LayerTrait::koopman_heads), is_slowest, "", ""});
+  }
+  Figure figure = eigenvalue_plane("phase_map_spectrum", "Its spectrum", reach);
+  figure.subtitle = spectrum.head + ", the slowest at the end";
+  figure.series.emplace_back(std::move(dots));
+  return figure;
+}
+
 std::string numbers_of(const PhaseMapView& map, const RunResult& result) {
   std::string text;
   for (std::size_t i = 0; i < map.sweep.metrics.size(); ++i) {
@@ -94,16 +114,16 @@ std::string phase_map_subtitle(const Observation& observation, const Selection&)
          (finished == all ? std::to_string(all) : std::to_string(finished) + " of " + std::to_string(all)) + " runs";
 }
 
-Figure phase_run_figure(const PhaseMapView& map, std::size_t row) {
-  Figure figure = training_figure("phase_map_run", "", map.sweep.metrics[0]);
-  figure.title = place_name(map.sweep.axes, row);
-  figure.labels = LabelPlacement::none;
-  for (const RunResult& result : map.sweep.results) {
-    if (result.row != row) continue;
-    figure.subtitle = numbers_of(map, result);
-    add_training(map.sweep.results, row, map.sweep.metrics[0].name, 0, figure);
-  }
-  return figure;
+std::vector<Figure> phase_run_figures(const PhaseMapView& map, std::size_t row) {
+  std::vector<Figure> figures{training_figure("phase_map_run", "", map.sweep.metrics[0])};
+  figures[0].title = place_name(map.sweep.axes, row);
+  figures[0].labels = LabelPlacement::none;
+  const auto run = std::ranges::find(map.sweep.results, row, &RunResult::row);
+  if (run == map.sweep.results.end()) return figures;
+  figures[0].subtitle = numbers_of(map, *run);
+  add_training(map.sweep.results, row, map.sweep.metrics[0].name, 0, figures[0]);
+  if (!run->spectrum.eigenvalues.empty()) figures.push_back(spectrum_of(run->spectrum));
+  return figures;
 }
 
 std::vector<Figure> phase_map_figures(const Observation& observation, const Selection&, CurveStore&) {
@@ -121,7 +141,8 @@ std::vector<Figure> phase_map_figures(const Observation& observation, const Sele
     figure.series.emplace_back(finished_runs(*map));
   std::vector<Figure> figures;
   figures.push_back(std::move(figure));
-  if (const RunResult* best = best_run(*map)) figures.push_back(phase_run_figure(*map, best->row));
+  if (const RunResult* best = best_run(*map))
+    std::ranges::move(phase_run_figures(*map, best->row), std::back_inserter(figures));
   return figures;
 }
 
