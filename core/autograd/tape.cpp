@@ -219,24 +219,68 @@ std::size_t Tape::finished_from(std::size_t known, std::size_t left) const {
   return known;
 }
 
+Tape::Moment Tape::now() const {
+  return {arena_->now(), slots_.size(), nodes_.size(), closure_block_, closure_offset_};
+}
+
+void Tape::give_back(const Moment& then) {
+  backend_->join_side_stream();
+  arena_->go_back(then.memory);
+}
+
+// Gradients of the inputs are made before the moment to which the memory goes back. Parameters have their slots from
+// the first time.
+void Tape::compute_again(const Pair& inputs, const Pair& outputs,
+                         const std::function<Pair(const Pair& inputs)>& compute) {
+  std::array<Grad, 2> grads;
+  std::array<Tensor, 2> arrived;
+  for (std::size_t i = 0; i < 2; ++i) {
+    grads[i] = gradient(inputs[i]);
+    if (outputs[i].defined() && slots_[outputs[i].id].touched) arrived[i] = upstream(outputs[i]);
+  }
+  const Moment before = now();
+  Pair again;
+  for (std::size_t i = 0; i < 2; ++i) {
+    if (!inputs[i].defined()) continue;
+    again[i] = {new_slot(inputs[i].value, grads[i].wanted()), inputs[i].value};
+    slots_.back().gradient = grads[i].tensor;
+    slots_.back().touched = grads[i].accumulate;
+  }
+  const Pair computed = compute(again);
+  for (std::size_t i = 0; i < 2; ++i) {
+    if (arrived[i].defined()) pass_gradient(computed[i], arrived[i]);
+  }
+  for (std::size_t node = nodes_.size(); node-- > before.nodes;) flow_through(node);
+  for (std::size_t i = 0; i < 2; ++i) {
+    if (grads[i].wanted()) gradient_of(again[i]);  // zeros where none arrived
+  }
+  give_back(before);
+  slots_.resize(before.slots);
+  nodes_.resize(before.nodes);
+  closure_block_ = before.closure_block;
+  closure_offset_ = before.closure_offset;
+}
+
+void Tape::flow_through(std::size_t node) {
+  const auto first = slots_.begin() + nodes_[node].first, end = slots_.begin() + nodes_[node].last + 1;
+  const Node flowing = nodes_[node];  // what it computes again is recorded behind it
+  if (std::any_of(first, end, [](const Slot& slot) { return slot.touched; })) flowing.backward(flowing.closure, *this);
+}
+
 void Tape::backward(const Var& output, const Tensor& upstream_gradient, std::size_t recycle_from,
                     const Finished& finished) {
   if (!recording_)
     throw Error(ExitCode::failure, "backward needs a recorded forward pass: begin the tape with recording on");
   pass_gradient(output, upstream_gradient);
   Arena::Mark spent = arena_->mark();
-  std::size_t left = nodes_.size(), known = parameter_slots_.size();
-  for (auto node = nodes_.rbegin(); node != nodes_.rend(); ++node) {
-    const auto first = slots_.begin() + node->first, end = slots_.begin() + node->last + 1;
-    if (std::any_of(first, end, [](const Slot& slot) { return slot.touched; })) node->backward(node->closure, *this);
-    --left;
+  std::size_t known = parameter_slots_.size();
+  for (std::size_t left = nodes_.size(); left-- > 0;) {
+    flow_through(left);
     if (const std::size_t from = finished ? finished_from(known, left) : known; from < known)
       finished(static_cast<int>(known = from));
-    const auto before = std::next(node);
-    if (recycle_from == 0 || before == nodes_.rend() || arena_->bytes_between(before->end, spent) < recycle_from)
-      continue;
-    recycle(before->end, spent, node->first);
-    spent = before->end;
+    if (recycle_from == 0 || left == 0 || arena_->bytes_between(nodes_[left - 1].end, spent) < recycle_from) continue;
+    recycle(nodes_[left - 1].end, spent, nodes_[left].first);
+    spent = nodes_[left - 1].end;
   }
   backend_->join_side_stream();
 }

@@ -2,6 +2,7 @@
 // the tape for its result, calls the back end and records how its gradient is found. Nothing here allocates from the
 // heap once the buffers have grown: closures and nodes live in reused memory.
 #pragma once
+#include <array>
 #include <cstddef>
 #include <functional>
 #include <initializer_list>
@@ -104,6 +105,15 @@ class Tape {
   /// The same memory under another shape.
   Var reshape(const Var& x, const Shape& shape);
 
+  /// One value or two: the second may be absent.
+  using Pair = std::array<Var, 2>;
+  /// Values that are computed twice, here and again on the way back, so that all that lies between `inputs` and
+  /// `outputs` is held only meanwhile: less memory for more time, and the same bits. `outputs` are results made for it,
+  /// one right after the other; `compute(Tape&, const Pair& inputs)` answers with their values, from nothing but
+  /// `inputs`, parameters and what outlives the recording. Plain values only, as for `record`.
+  template <class Compute>
+  void compute_twice(const Pair& inputs, const Pair& outputs, Compute compute);
+
   /// Fills every gradient that `output` depends on, given d loss / d output (same shape). With `recycle_from`, memory
   /// of values goes to gradients as soon as so many bytes of values are no longer needed, since their gradients have
   /// flowed on: nothing of this recording may be read afterwards but gradients of parameters and what is queued beside.
@@ -175,6 +185,18 @@ class Tape {
     const void* closure;
     Arena::Mark end;  // of what the operation and those before it have taken
   };
+  /// What the tape and its arena hold at a moment.
+  struct Moment {
+    Arena::Moment memory;
+    std::size_t slots, nodes, closure_block, closure_offset;
+  };
+  Moment now() const;
+  /// Takes back all memory that was handed out since then.
+  void give_back(const Moment& then);
+  /// The second time: gradients of the outputs flow on to the inputs.
+  void compute_again(const Pair& inputs, const Pair& outputs, const std::function<Pair(const Pair& inputs)>& compute);
+  /// Calls the backward function of a node that a gradient has reached.
+  void flow_through(std::size_t node);
   void visit(std::string_view name, const Var& value);
   int new_slot(const Tensor& value, bool wanted);
   void make_buffer(int id);
@@ -191,7 +213,7 @@ class Tape {
 
   Backend* backend_;
   Arena* arena_;
-  bool recording_ = false, frozen_ = false, capturing_ = false, checking_ = false, found_ = false;
+  bool recording_ = false, passing_ = false, frozen_ = false, capturing_ = false, checking_ = false, found_ = false;
   std::vector<Slot> slots_;
   std::vector<Node> nodes_;
   std::vector<int> parameter_slots_;
@@ -213,12 +235,26 @@ void Tape::record(const char* operation, std::span<const Var> outputs, Backward 
     finish(operation, output);
     wanted = wanted || slots_[output.id].wanted;
   }
-  if (!recording_ || !wanted) return;
+  if (!recording_ || passing_ || !wanted) return;
   void* memory = closure_memory(sizeof(Backward));
   new (memory) Backward(backward);
   nodes_.push_back({operation, outputs.front().id, outputs.back().id,
                     [](const void* closure, Tape& tape) { (*static_cast<const Backward*>(closure))(tape); }, memory,
                     arena_->mark()});
+}
+
+template <class Compute>
+void Tape::compute_twice(const Pair& inputs, const Pair& outputs, Compute compute) {
+  const Moment before = now();
+  passing_ = true;
+  const Pair computed = compute(*this, inputs);
+  passing_ = false;
+  const std::size_t count = outputs[1].defined() ? 2 : 1;
+  for (std::size_t i = 0; i < count; ++i) backend_->copy(outputs[i].value, computed[i].value);
+  give_back(before);
+  record("compute_twice", std::span(outputs).first(count), [inputs, outputs, compute](Tape& tape) {
+    tape.compute_again(inputs, outputs, [&](const Pair& again) { return compute(tape, again); });
+  });
 }
 
 }  // namespace afterglow

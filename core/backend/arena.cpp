@@ -37,13 +37,15 @@ Tensor Arena::allocate(const Shape& shape, DType dtype, std::int64_t row_stride)
 }
 
 std::byte* Arena::advance(std::size_t bytes) {
-  if (blocks_.empty() || offset_ + bytes > blocks_.back().size) {
+  for (; block_ < blocks_.size() && offset_ + bytes > blocks_[block_].size; ++block_) offset_ = 0;  // too small
+  if (block_ == blocks_.size()) {
     const std::size_t size = std::max({bytes, smallest_block, capacity() / 4});
     blocks_.push_back({static_cast<std::byte*>(backend_->allocate(size)), size});
     offset_ = 0;
   }
-  used_ += bytes;
-  return blocks_.back().address + std::exchange(offset_, offset_ + bytes);
+  taken_ += bytes;
+  used_ = std::max(used_, taken_);
+  return blocks_[block_].address + std::exchange(offset_, offset_ + bytes);
 }
 
 template <class Use>
@@ -64,6 +66,15 @@ void Arena::recycle(const Mark& from, const Mark& to) {
   for_each_piece(from, to, [&](const Block& piece) { free_.push_back(piece); });
 }
 
+Arena::Moment Arena::now() const { return {mark(), taken_, free_}; }
+
+void Arena::go_back(const Moment& then) {
+  free_ = then.free;
+  block_ = then.mark.block;
+  offset_ = then.mark.offset;
+  taken_ = then.taken;
+}
+
 bool Arena::lies_between(const void* address, const Mark& from, const Mark& to) const {
   bool lies = false;
   const auto* at = static_cast<const std::byte*>(address);
@@ -80,15 +91,13 @@ void Arena::rewind() {
     release_all();
     blocks_.push_back({static_cast<std::byte*>(backend_->allocate(needed)), needed});
   }
-  offset_ = 0;
-  used_ = 0;
+  block_ = offset_ = taken_ = used_ = 0;
 }
 
 void Arena::release() {
   free_.clear();
   release_all();
-  offset_ = 0;
-  used_ = 0;
+  block_ = offset_ = taken_ = used_ = 0;
 }
 
 std::size_t Arena::capacity() const {

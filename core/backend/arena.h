@@ -11,6 +11,11 @@
 namespace afterglow {
 
 class Arena {
+  struct Block {
+    std::byte* address;
+    std::size_t size;
+  };
+
  public:
   explicit Arena(Backend& backend) : backend_(&backend) {}
   ~Arena();
@@ -24,25 +29,32 @@ class Arena {
   struct Mark {
     std::size_t block = 0, offset = 0;
   };
-  Mark mark() const { return {blocks_.empty() ? 0 : blocks_.size() - 1, offset_}; }
+  Mark mark() const { return {block_, offset_}; }
   /// Bytes between two marks, the earlier one first.
   std::size_t bytes_between(const Mark& from, const Mark& to) const;
   /// Hands out what lies between two marks before anything new. The caller knows that no one reads it any more.
   void recycle(const Mark& from, const Mark& to);
+  /// What has been handed out at a moment.
+  struct Moment {
+    Mark mark;
+    std::size_t taken = 0;
+    std::vector<Block> free;
+  };
+  Moment now() const;
+  /// Takes back all that was handed out since then. The caller knows that no one reads it any more.
+  void go_back(const Moment& then);
   bool lies_between(const void* address, const Mark& from, const Mark& to) const;
   /// Gives all memory back; what was handed out is gone.
   void release();
   /// Fills every floating tensor handed out with NaN, so that a kernel that leaves an element unwritten shows (tests).
   void set_poison(bool poison) { poison_ = poison; }
-  std::size_t capacity() const;               ///< bytes held
-  std::size_t used() const { return used_; }  ///< bytes handed out since the last rewind, those handed out again once
+  std::size_t capacity() const;  ///< bytes held
+  std::size_t used() const {
+    return used_;
+  }  ///< the most bytes in use since the last rewind, what lies free among them
   Backend& backend() const { return *backend_; }
 
  private:
-  struct Block {
-    std::byte* address;
-    std::size_t size;
-  };
   void release_all();
   std::byte* advance(std::size_t bytes);
   /// Calls use(block) with every part of a block between two marks.
@@ -51,9 +63,10 @@ class Arena {
 
   Backend* backend_;
   std::vector<Block> blocks_;
-  std::vector<Block> free_;  // to be handed out again
-  std::size_t offset_ = 0;   // in the last block
-  std::size_t used_ = 0;
+  std::vector<Block> free_;           // to be handed out again
+  std::size_t block_ = 0;             // the one that the pointer is in; those behind it are not in use
+  std::size_t offset_ = 0;            // in that block
+  std::size_t taken_ = 0, used_ = 0;  // how far the pointer has moved, now and at most
   bool poison_ = false;
 };
 

@@ -105,9 +105,11 @@ void require_host_memory(std::uint64_t bytes) {
   if (bytes < smallest_looked_at) return;
   const HostMemory memory = free_host_memory();
   if (bytes <= memory.free_bytes) return;
-  throw Error(ExitCode::out_of_memory, "not enough memory: " + bytes_text(bytes) + " more are needed and " +
-                                           bytes_text(memory.free_bytes) + " are free " + memory.limit +
-                                           "; choose a smaller model, batch or length");
+  throw Error(ExitCode::out_of_memory,
+              "not enough memory: " + bytes_text(bytes) + " more are needed and " + bytes_text(memory.free_bytes) +
+                  " are free " + memory.limit +
+                  "; choose a smaller model, batch or length, or let blocks be computed twice " +
+                  "(--set recompute=16)");
 }
 
 }  // namespace afterglow

@@ -122,6 +122,7 @@ void Model::add_branch(const json& config, const std::string& where, int block, 
   if (known != nullptr && !filled.contains(known->width_field)) filled[known->width_field] = width_;
   const ParameterScope scope = root.scope("layers." + std::to_string(block));
   Branch branch;
+  branch.block = block;
   branch.scope = scope.prefix() + "." + kind;
   branch.label = std::to_string(block) + " " + kind;
   branch.detail = detail_of(filled);
@@ -233,6 +234,31 @@ Model::Stream Model::run_layers(Tape& tape, const Stream& stream, const Tensor& 
                       [&](std::size_t i, const Var& in) { return branches_[i].layer->forward(tape, in, mask); });
 }
 
+Model::Stream Model::run_twice(Tape& tape, const Stream& stream, const Tensor& mask, std::size_t first,
+                               std::size_t last) {
+  const auto compute = [this, mask, first, last](Tape& same, const Tape::Pair& in) -> Tape::Pair {
+    const Stream out = run_layers(same, {in[0], in[1]}, mask, first, last);
+    return {out.x, out.answer};
+  };
+  const Var& x = stream.x;
+  const bool answers = branches_[last - 1].norm != nullptr;
+  const Tape::Pair out{tape.result(x.shape(), x.value.dtype, {x}),
+                       answers ? tape.result(x.shape(), x.value.dtype, {x}) : Var()};
+  tape.compute_twice({x, stream.answer}, out, compute);
+  return {out[0], out[1]};
+}
+
+Model::Stream Model::run_blocks(Tape& tape, Stream stream, const Tensor& mask, std::size_t first, std::size_t last) {
+  const bool keeps_all = !tape.recording() || tape.is_visited() || tape.capturing();
+  for (std::size_t begin = first, end = begin; begin < last; begin = end) {
+    const int block = branches_[begin].block;
+    while (end < last && branches_[end].block == block) ++end;
+    stream = keeps_all || block >= recomputed_ ? run_layers(tape, stream, mask, begin, end)
+                                               : run_twice(tape, stream, mask, begin, end);
+  }
+  return stream;
+}
+
 Var Model::forward(Tape& tape, const Tensor& tokens, const Tensor& mask, const DropoutSource& dropped) {
   return read_out(tape, run_layers(tape, {embed(tape, tokens, dropped), {}}, mask, 0, branches_.size()));
 }
@@ -246,12 +272,12 @@ CrossEntropy Model::forward_loss(Tape& tape, const Tensor& tokens, const Tensor&
     const SideStream beside(backend);
     rows = answered_rows(tape, targets, std::max<std::int64_t>(1, most_answers));
   }
-  Stream stream = run_layers(tape, {embed(tape, tokens, dropped), {}}, mask, 0, mixing_);
+  Stream stream = run_blocks(tape, {embed(tape, tokens, dropped), {}}, mask, 0, mixing_);
   if (drops_rows) {
     backend.join_side_stream();
     stream = {gather_rows(tape, stream.x, stream.answer, rows), {}};
   }
-  stream = run_layers(tape, stream, mask, mixing_, branches_.size());
+  stream = run_blocks(tape, stream, mask, mixing_, branches_.size());
   if (has_wide_head(tokens.elements(), vocab_)) {
     const Tape::Scope scope(tape, "head");
     return head_cross_entropy(tape, last_state(tape, stream), tape.parameter(*head_), rows.targets);

@@ -19,6 +19,7 @@ inline constexpr std::int64_t max_blocks = 1024;
 
 /// One residual branch of the stack: x += layer(norm(x)), or x = layer(x) for a layer that is a whole block.
 struct Branch {
+  int block = 0;       ///< which one of the stack
   std::string scope;   ///< "layers.1.ska": prefix of its parameters and captures
   std::string label;   ///< "1 ska"
   std::string detail;  ///< "r 16 · K 2 · H 4"
@@ -67,6 +68,9 @@ class Model {
   /// probabilities.
   CrossEntropy forward_loss(Tape& tape, const Tensor& tokens, const Tensor& mask, const Tensor& targets,
                             std::int64_t most_answers, const DropoutSource& dropped = {});
+  /// Of the first `blocks` blocks `forward_loss` keeps for its gradient only what goes in and out, and computes the
+  /// rest again on the way back (Tape::compute_twice).
+  void recompute(std::int64_t blocks) { recomputed_ = blocks; }
   /// The first parameter that meets answered rows alone in `forward_loss`, as all behind it do; null with a memory.
   const Parameter* first_answering() const;
   /// The residual stream before the first branch: tokens i32 [B,T] -> [B,T,d].
@@ -109,6 +113,10 @@ class Model {
   template <class Apply>
   Stream run_branches(Tape& tape, Stream stream, std::size_t first, std::size_t last, const Apply& apply);
   Stream run_layers(Tape& tape, const Stream& stream, const Tensor& mask, std::size_t first, std::size_t last);
+  /// The same for a part of the branches of one block.
+  Stream run_twice(Tape& tape, const Stream& stream, const Tensor& mask, std::size_t first, std::size_t last);
+  /// The same, block by block, those twice that are to be computed again.
+  Stream run_blocks(Tape& tape, Stream stream, const Tensor& mask, std::size_t first, std::size_t last);
   Stream step_branches(Tape& tape, const Tensor& tokens, ModelState& state);
   Var last_state(Tape& tape, const Stream& stream);
   Var read_out(Tape& tape, const Stream& stream);
@@ -123,6 +131,7 @@ class Model {
   const Parameter* norm_ = nullptr;
   const Parameter* head_ = nullptr;
   std::vector<Branch> branches_;
+  std::int64_t recomputed_ = 0;
   std::size_t mixing_ = 0;  // so many branches in front; those behind them work position by position
   std::unique_ptr<SpectralMemory> memory_;
   double memory_dropout_ = 0.1;

@@ -127,6 +127,21 @@ TEST_F(GpuTraining, ANonFiniteWeightIsNamed) {
   EXPECT_THAT(run.failure(), ::testing::HasSubstr("layers.1.ska.q_proj.weight"));
 }
 
+TEST_F(GpuTraining, BlocksThatAreComputedTwiceKeepTheBits) {
+  for (const Precision precision : {Precision::fp32, Precision::tf32, Precision::bf16}) {
+    std::string checksums[2];
+    for (const int blocks : {0, 8}) {
+      Recipe recipe = parse_recipe(find_preset("ssm-ska").text, "ssm-ska");
+      recipe.precision = precision;
+      recipe.recompute = blocks;
+      TrainingRun run(recipe, *cuda_);
+      for (int i = 0; i < 8; ++i) EXPECT_TRUE(run.train_step());
+      checksums[blocks > 0 ? 1 : 0] = run.trainer().checksum();
+    }
+    EXPECT_EQ(checksums[0], checksums[1]) << name_of(precision);
+  }
+}
+
 TEST_F(GpuTraining, SpectraAndTraceAreThoseOfTheCpu) {
   const auto cpu = make_cpu_backend(2);
   AnalysedRun here({small_recipe(), std::nullopt}, *cpu), there({small_recipe(), std::nullopt}, *cuda_);

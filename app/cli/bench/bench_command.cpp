@@ -395,9 +395,11 @@ std::vector<Case> all_cases(const BenchOptions& options, const CommonOptions& co
                        bench_step({"step " + preset.name, preset.name}, options, backend, output, rows);
                      }});
   }
-  const StepCase long_step{"long step echo-50m, B8 T2048", "echo-50m", {"batch=8", "task.length=2048"}};
-  cases.push_back(
-      {long_step.name, Asked::beginning, [&, long_step] { bench_step(long_step, options, backend, output, rows); }});
+  const std::string long_step = "long step echo-50m, B8 T2048";
+  for (const StepCase& of :
+       {StepCase{long_step, "echo-50m", {"batch=8", "task.length=2048"}},
+        StepCase{long_step + ", blocks twice", "echo-50m", {"batch=8", "task.length=2048", "recompute=16"}}})
+    cases.push_back({of.name, Asked::beginning, [&, of] { bench_step(of, options, backend, output, rows); }});
   for (const char* preset : {"ssm", "ssm-attn"}) {
     cases.push_back({std::string("influence ") + preset, on_cpu ? Asked::within : Asked::nothing,  // seconds on a CPU
                      [&, preset] { bench_influence(preset, options, backend, output, rows); }});

@@ -19,7 +19,8 @@ namespace {
 
 using nlohmann::json;
 
-constexpr std::size_t max_name_bytes = 100;  // leaves room for seed, step and extension in a file's name
+constexpr std::int64_t max_recomputed = 1024;  // as many as a stack may have
+constexpr std::size_t max_name_bytes = 100;    // leaves room for seed, step and extension in a file's name
 
 template <class Config>
 auto* field_of(Config& config, std::string_view key) {
@@ -176,7 +177,7 @@ Recipe parse_recipe(const json& source, const std::string& where) {
     throw Error(ExitCode::bad_input, where + ": a recipe is a JSON object with model, task and training");
   refuse_unknown_keys(source,
                       {"version", "name", "title", "about", "seed", "model", "task", "training", "commands",
-                       "shown_step", "precision", "probe", "view", "checkpoint", "shards"},
+                       "shown_step", "precision", "probe", "view", "checkpoint", "shards", "recompute"},
                       where);
   if (source.contains("view") && !source["view"].is_object())
     throw Error(ExitCode::bad_input, where + ".view: expected an object, as an exported figure carries it");
@@ -200,6 +201,7 @@ Recipe parse_recipe(const json& source, const std::string& where) {
   recipe.precision = parse_precision(get_string(source, "precision", "fp32", where));
   recipe.shown_step = get_integer(source, "shown_step", -1, -1, max_steps, where);
   recipe.shards = parse_shards(source, where);
+  recipe.recompute = static_cast<int>(get_integer(source, "recompute", 0, 0, max_recomputed, where));
   recipe.probe = source.value("probe", json());
   recipe.checkpoint = source.value("checkpoint", json());
   if (!recipe.checkpoint.is_null())
@@ -226,6 +228,7 @@ json to_json(const Recipe& recipe) {
                  {"model", recipe.model}, {"task", recipe.task}, {"training", training},  {"commands", commands}};
   if (recipe.precision != Precision::fp32) result["precision"] = name_of(recipe.precision);
   if (recipe.shards != 1) result["shards"] = recipe.shards;
+  if (recipe.recompute != 0) result["recompute"] = recipe.recompute;
   if (!recipe.about.empty()) result["about"] = recipe.about;
   if (!recipe.probe.is_null()) result["probe"] = recipe.probe;
   if (!recipe.checkpoint.is_null()) result["checkpoint"] = recipe.checkpoint;

@@ -45,6 +45,7 @@ class TokenObjective final : public Objective {
                                            " different tokens but model.vocab is " + std::to_string(model_.vocab()) +
                                            "; raise model.vocab");
     }
+    model_.recompute(recipe.recompute);
     if (model_.places() > 0) {
       const auto places = static_cast<int>(model_.places());
       task_ = std::make_unique<PrefixedTask>(std::move(task_), places);

@@ -219,6 +219,111 @@ TEST_F(TapeTest, NamesCapturesByNestedScopes) {
   EXPECT_THAT(names, ElementsAre("layers.1.mixer.A_w", "layers.1.norm", "loss"));
 }
 
+/// x w (x w) + w and, where there is a second input, x times it; with a sum that many values lie between.
+struct TwoAnswers {
+  const Parameter* w;
+  Tape::Pair operator()(Tape& tape, const Tape::Pair& in) const {
+    const Var product = multiply(tape, in[0], tape.parameter(*w));
+    Var sum = multiply(tape, product, product);
+    for (int i = 0; i < 30; ++i) sum = scale(tape, sum, i % 2 == 0 ? 4 : 0.25);
+    return {add(tape, sum, tape.parameter(*w)), multiply(tape, in[0], in[1].defined() ? in[1] : product)};
+  }
+};
+
+class ComputedTwice : public TapeTest {
+ protected:
+  ComputedTwice() : w_(store_.add("w", {2}, constant(3))) {
+    store_.allocate(*backend_, DType::f64);
+    store_.initialise(1);
+  }
+  /// Gradients of x, y and w where the answers are weighted so, x having another use as well; and what was in use.
+  struct Found {
+    std::vector<double> x, y, w, answers;
+    std::size_t used;
+  };
+  Found found(bool twice, bool has_second, const std::vector<double>& weights) {
+    tape_.begin(true);
+    const Var x = input({2}, {2, 5}), y = has_second ? input({2}, {7, 11}) : Var();
+    const TwoAnswers compute{&w_};
+    Tape::Pair out;
+    if (twice) {
+      out = {tape_.result({2}, DType::f64, {x}), tape_.result({2}, DType::f64, {x})};
+      tape_.compute_twice({x, y}, out, compute);
+    } else {
+      out = compute(tape_, {x, y});
+    }
+    Var sum = multiply(tape_, x, x);
+    for (std::size_t i = 0; i < 2; ++i) {
+      if (weights[i] != 0) sum = add(tape_, sum, scale(tape_, out[i], weights[i]));
+    }
+    backward(sum, {1, 10});
+    tape_.zero_untouched(store_);
+    Found all{gradient(x), {}, host_.read<double>(w_.gradient), values(out[0]), arena_.used()};
+    if (has_second) all.y = gradient(y);
+    return all;
+  }
+  ParameterStore store_;
+  const Parameter& w_;
+};
+
+TEST_F(ComputedTwice, GivesTheSameValuesAndGradientsInLessMemory) {
+  for (const bool has_second : {false, true}) {
+    for (const std::vector<double>& weights : {std::vector<double>{2, 3}, {2, 0}, {0, 3}, {0, 0}}) {
+      const Found once = found(false, has_second, weights), twice = found(true, has_second, weights);
+      EXPECT_EQ(twice.answers, once.answers);
+      EXPECT_EQ(twice.x, once.x);
+      EXPECT_EQ(twice.y, once.y);
+      EXPECT_EQ(twice.w, once.w);
+    }
+  }
+  const Found known = found(true, true, {1, 0});
+  EXPECT_THAT(known.x, ElementsAre(2 * 2 + 2 * 2 * 9, 10 * (2 * 5 + 2 * 5 * 9))) << "2x + 2 x w^2";
+  EXPECT_THAT(known.w, ElementsAre(1 + 2 * 3 * 4, 10 * (1 + 2 * 3 * 25))) << "1 + 2 w x^2";
+  EXPECT_THAT(known.y, ElementsAre(0, 0));
+}
+
+TEST_F(ComputedTwice, HoldsOnePieceAtATime) {
+  const auto used_by = [&](bool twice, int pieces) {
+    tape_.begin(true);
+    Var x = input({2}, {2, 5});
+    for (int i = 0; i < pieces; ++i) {
+      if (twice) {
+        const Tape::Pair out{tape_.result({2}, DType::f64, {x}), tape_.result({2}, DType::f64, {x})};
+        tape_.compute_twice({x, {}}, out, TwoAnswers{&w_});
+        x = scale(tape_, out[0], 1e-3);
+      } else {
+        x = scale(tape_, TwoAnswers{&w_}(tape_, {x, {}})[0], 1e-3);
+      }
+    }
+    backward(x, {1, 1});
+    return arena_.used();
+  };
+  EXPECT_LT(used_by(true, 8), used_by(false, 8) / 3);
+  EXPECT_LT(used_by(true, 16) - used_by(true, 8), used_by(false, 8) / 6) << "another piece adds its results alone";
+}
+
+TEST_F(ComputedTwice, SaysWhenItsParametersAreFinished) {
+  ParameterStore store;
+  const Parameter *first = &store.add("first", {2}, constant(3)), *second = &store.add("second", {2}, constant(2));
+  store.allocate(*backend_, DType::f64);
+  store.initialise(1);
+  tape_.begin(true);
+  const Var x = multiply(tape_, input({2}, {2, 5}), tape_.parameter(*first));
+  const Tape::Pair out{tape_.result({2}, DType::f64, {x}), {}};
+  tape_.compute_twice({x, {}}, out, [second](Tape& tape, const Tape::Pair& in) -> Tape::Pair {
+    return {multiply(tape, in[0], tape.parameter(*second)), {}};
+  });
+  std::vector<int> finished;
+  std::vector<double> of_second;
+  const Tensor ones = host_.f64({2}, {1, 1});
+  tape_.backward(out[0], ones, 0, [&](int from) {
+    finished.push_back(from);
+    if (from == 1) of_second = host_.read<double>(second->gradient);
+  });
+  EXPECT_THAT(finished, ElementsAre(1, 0));
+  EXPECT_THAT(of_second, ElementsAre(6, 15)) << "complete when it is told";
+}
+
 TEST_F(TapeTest, FindsWhereTheFirstNonFiniteNumberAppeared) {
   tape_.set_checking(true);
   const Var x = input({2, 3}, {0, 1, 2, 3, 800, 5});

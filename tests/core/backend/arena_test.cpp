@@ -14,6 +14,9 @@ class ArenaTest : public testing::Test {
   /// One step's tensors; their addresses.
   std::vector<void*> step(int tensors, std::int64_t elements) {
     arena_.rewind();
+    return taken(tensors, elements);
+  }
+  std::vector<void*> taken(int tensors, std::int64_t elements) {
     std::vector<void*> addresses;
     for (int i = 0; i < tensors; ++i) addresses.push_back(arena_.allocate({elements}, DType::f32).data);
     return addresses;
@@ -76,6 +79,35 @@ TEST_F(ArenaTest, HandsOutAgainWhatIsRecycledBeforeItGrows) {
   EXPECT_EQ(arena_.allocate({1000}, DType::f32).data, first.data) << "a new step knows nothing of it";
   EXPECT_EQ(arena_.allocate({1000}, DType::f32).data, spent.data);
   EXPECT_NE(arena_.allocate({1000}, DType::f32).data, spent.data);
+}
+
+TEST_F(ArenaTest, GoesBackToAMomentAcrossBlocksAndCountsWhatWasInUseAtMost) {
+  arena_.rewind();
+  arena_.allocate({1000}, DType::f32);
+  const Arena::Moment before = arena_.now();
+  const std::vector<void*> first = taken(40, 100'000);  // several blocks
+  const std::size_t used = arena_.used(), capacity = arena_.capacity();
+  arena_.go_back(before);
+  EXPECT_EQ(taken(40, 100'000), first);
+  EXPECT_EQ(arena_.capacity(), capacity);
+  EXPECT_EQ(arena_.used(), used);
+  arena_.go_back(before);
+  arena_.allocate({1000}, DType::f32);
+  EXPECT_EQ(arena_.used(), used) << "the most so far";
+  arena_.rewind();
+  EXPECT_EQ(arena_.capacity(), used) << "one block that holds it all";
+}
+
+TEST_F(ArenaTest, WhatLayFreeAtAMomentLiesFreeAgain) {
+  step(1, 1'000'000);  // one block
+  arena_.rewind();
+  const Arena::Mark from = arena_.mark();
+  const Tensor spent = arena_.allocate({1000}, DType::f32);
+  arena_.recycle(from, arena_.mark());
+  const Arena::Moment before = arena_.now();
+  EXPECT_EQ(arena_.allocate({1000}, DType::f32).data, spent.data);
+  arena_.go_back(before);
+  EXPECT_EQ(arena_.allocate({1000}, DType::f32).data, spent.data);
 }
 
 TEST_F(ArenaTest, RecyclesAcrossBlocks) {

@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 
 #include "core/backend/cpu/cpu_backend.h"
+#include "core/engine/training/objective.h"
 #include "core/engine/training/trainer.h"
 #include "core/io/error.h"
 #include "tests/core/engine/small_recipe.h"
@@ -44,6 +45,59 @@ TEST(MemoryEstimate, IsWhatTheFirstStepsHoldToTheByte) {
     }
     EXPECT_EQ(most, expected) << preset.name;
   }
+}
+
+TEST(MemoryEstimate, BlocksThatAreComputedTwiceNeedLessForTheSameBits) {
+  for (const Preset& preset : presets()) {
+    Recipe recipe = recipe_of(preset);
+    if (recipe.task.value("length", 0) > 128) continue;  // seconds each
+    ParameterStore declared;
+    const bool forecasts = make_objective(recipe, declared)->forecast() != nullptr;
+    std::string checksums[2];
+    for (const int blocks : {0, 1024}) {
+      recipe.recompute = blocks;
+      CpuBackend backend(1);
+      if (forecasts && blocks > 0) {
+        EXPECT_THROW(Trainer(recipe, backend), Error) << preset.name;
+        continue;
+      }
+      Trainer trainer(recipe, backend);
+      for (int i = 0; i < 3; ++i) EXPECT_TRUE(trainer.step().finite) << preset.name;
+      checksums[blocks > 0 ? 1 : 0] = trainer.checksum();
+    }
+    if (!forecasts) {
+      EXPECT_EQ(checksums[0], checksums[1]) << preset.name;
+    }
+  }
+}
+
+TEST(MemoryEstimate, FurtherBlocksThatAreComputedTwiceSaveMore) {
+  nlohmann::json json = nlohmann::json::parse(find_preset("ssm-ska").text);
+  json["training"]["batch"] = 4;
+  std::size_t blocks = 0, first = 0, last = 0;
+  for (const auto& block : json["model"]["blocks"]) blocks += block.value("repeat", std::size_t{1});
+  ASSERT_GE(blocks, 3u);
+  for (std::size_t again = 0; again <= blocks; ++again) {
+    json["recompute"] = again;
+    const Recipe recipe = parse_recipe(json, "again");
+    CpuBackend backend(1);
+    const std::size_t peak = training_memory_need(recipe, backend).peak;
+    if (again > 0) {
+      EXPECT_LE(peak, last) << again << " (the arena grows by quarters)";
+    }
+    first = std::max(first, peak);
+    last = peak;
+    std::size_t held = 0;
+    Trainer trainer(recipe, backend);
+    for (int i = 0; i < 4; ++i) {
+      trainer.step();
+      held = std::max(held, backend.held_bytes());
+    }
+    EXPECT_EQ(held, peak) << again;
+  }
+  EXPECT_LT(last, first * 3 / 4);
+  json["recompute"] = 1025;
+  EXPECT_THROW(parse_recipe(json, "again"), Error);
 }
 
 TEST(MemoryEstimate, ATrainingThatDoesNotFitIsRefusedBeforeItsFirstStepReservesAnything) {

@@ -92,6 +92,11 @@ Recipe cut_recipe() {
   return parse_recipe(recipe, "cut");
 }
 
+Recipe recomputed(Recipe recipe) {
+  recipe.recompute = 1;
+  return recipe;
+}
+
 /// Does the work in threads that stand for processes.
 void in_each(int size, Place place, const std::function<void(Ranks& ranks)>& work) {
   Mail mail;
@@ -127,6 +132,11 @@ TEST(Shards, OneTwoFourAndEightProcessesHaveTheSameBits) {
   for (const Place place : {Place::one_machine, Place::two_machines, Place::machine_each}) {
     for (const int size : {2, 4, 8}) EXPECT_THAT(train_in(size, recipe, place), testing::Each(alone)) << size;
   }
+}
+
+TEST(Shards, BlocksThatAreComputedTwiceChangeNothing) {
+  const std::string alone = train_in(1, cut_recipe()).front();
+  EXPECT_THAT(train_in(4, recomputed(cut_recipe())), testing::Each(alone));
 }
 
 /// An embedding that is the head, too, has its gradient last.
