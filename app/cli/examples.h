@@ -19,9 +19,7 @@ inline constexpr const char* train_examples =
     "  afterglow train --resume out/tiny_seed7_step1000.safetensors --steps 1200\n"
     "  afterglow train --preset etth1 --data ETTh1.csv --until 100 --no-figures\n"
     "  afterglow train --preset tiny --follow      one JSON object a step, the result as the last\n"
-    "  afterglow train --preset echo-50m --set recompute=16    blocks computed twice: a quarter of the memory, the "
-    "same "
-    "bits\n"
+    "  afterglow train --preset echo-50m --set recompute=16    blocks are computed twice, not kept: less memory\n"
     "  mpirun -n 4 afterglow train --preset tiny --set shards=8    each batch in four processes (1, 2, 4 or 8: the "
     "same "
     "bits)\n";

@@ -16,6 +16,15 @@ namespace {
 constexpr std::align_val_t alignment{256};
 constexpr std::size_t large_block = std::size_t{4} << 20;  // from here on pages are asked of the system
 
+/// Zeros, as large pages where the system has them: a training touches all of its memory at once, and a sweep does so
+/// for every run.
+void* map_pages(std::size_t bytes) {
+  void* address = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (address == MAP_FAILED) throw std::bad_alloc();
+  ::madvise(address, bytes, MADV_HUGEPAGE);  // a wish
+  return address;
+}
+
 class RepeatedCall final : public Program {
  public:
   explicit RepeatedCall(std::function<void()> work) : work_(std::move(work)) {}
@@ -51,8 +60,9 @@ void CpuBackend::require_free(const std::function<std::size_t()>& bytes, std::si
 
 void* CpuBackend::allocate(std::size_t bytes) {
   require_host_memory(bytes);
-  void* address = allocate_host(bytes);
-  blocks_[address] = {bytes, false};
+  const bool is_mapped = bytes >= large_block;
+  void* address = is_mapped ? map_pages(bytes) : allocate_host(bytes);
+  blocks_[address] = {bytes, is_mapped};
   held_ += bytes;
   return address;
 }
@@ -60,8 +70,7 @@ Tensor CpuBackend::allocate_zeros(std::int64_t count, DType dtype) {
   const std::size_t bytes = static_cast<std::size_t>(count) * size_of(dtype);
   if (bytes < large_block) return Backend::allocate_zeros(count, dtype);
   require_host_memory(bytes);
-  void* address = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-  if (address == MAP_FAILED) throw std::bad_alloc();
+  void* address = map_pages(bytes);
   blocks_[address] = {bytes, true};
   held_ += bytes;
   return {address, {count}, dtype};
