@@ -123,9 +123,15 @@ void bench_step(const StepCase& of, const BenchOptions& options, Backend& backen
   recipe.precision = backend.precision();
   recipe.training.evaluate_every = 0;
   Trainer trainer(recipe, backend);
+  const std::size_t before = backend.held_bytes();
   MatrixProducts products(trainer);
+  const std::size_t of_products = backend.held_bytes() - before;
   const Work step{of.name, products.flops(), products.bytes(), [&] { trainer.step(); }};
-  rows.push_back(measure(step, options.repeats, backend, output));
+  json row = measure(step, options.repeats, backend, output);
+  const auto held = static_cast<std::int64_t>(backend.held_bytes() - of_products);
+  row["held_bytes"] = held;
+  output.line("  holds " + bytes_text(held));
+  rows.push_back(std::move(row));
   // Recorded like the step itself, so that launching costs both the same.
   const std::unique_ptr<Program> recorded = backend.capture([&] { products.run(); });
   const Work alone{of.name + ", products alone", products.flops(), products.bytes(), [&] { recorded->run(); }};
