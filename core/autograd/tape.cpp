@@ -18,6 +18,7 @@ Tape::~Tape() = default;
 void Tape::begin(bool recording) {
   arena_->rewind();
   recording_ = recording;
+  passing_ = false;  // a first time may have been broken off
   slots_.clear();
   nodes_.clear();
   std::fill(parameter_slots_.begin(), parameter_slots_.end(), -1);

@@ -302,6 +302,19 @@ TEST_F(ComputedTwice, HoldsOnePieceAtATime) {
   EXPECT_LT(used_by(true, 16) - used_by(true, 8), used_by(false, 8) / 6) << "another piece adds its results alone";
 }
 
+TEST_F(ComputedTwice, AFirstTimeThatIsBrokenOffLeavesNothingBehind) {
+  const Found before = found(true, true, {2, 3});
+  const Var x = input({2}, {2, 5});
+  const Tape::Pair out{tape_.result({2}, DType::f64, {x}), {}};
+  EXPECT_THROW(tape_.compute_twice(
+                   {x, {}}, out,
+                   [](Tape&, const Tape::Pair&) -> Tape::Pair { throw Error(ExitCode::out_of_memory, "no memory"); }),
+               Error);
+  const Found after = found(false, true, {2, 3});
+  EXPECT_EQ(after.x, before.x);
+  EXPECT_EQ(after.w, before.w);
+}
+
 TEST_F(ComputedTwice, SaysWhenItsParametersAreFinished) {
   ParameterStore store;
   const Parameter *first = &store.add("first", {2}, constant(3)), *second = &store.add("second", {2}, constant(2));
