@@ -280,10 +280,12 @@ std::string CudaBackend::description() const { return description_; }
 bool CudaBackend::supports(DType dtype) const { return dtype != DType::f64; }
 
 void CudaBackend::refuse_memory(std::size_t bytes, std::size_t free, std::size_t total) const {
-  throw Error(ExitCode::out_of_memory, "the GPU has too little memory: " + bytes_text(bytes) + " asked for, " +
-                                           bytes_text(free) + " of " + bytes_text(total) + " free, " +
-                                           bytes_text(held_) +
-                                           " held here; take a smaller batch, sequence or model, or use --device cpu");
+  throw Error(
+      ExitCode::out_of_memory,
+      "the GPU has too little memory: " + bytes_text(bytes) + " asked for, " + bytes_text(free) + " of " +
+          bytes_text(total) + " free, " + bytes_text(held_) +
+          " held here; take a smaller batch, sequence or model, compute blocks twice (--set recompute=16), or use "
+          "--device cpu");
 }
 
 void CudaBackend::require_free(const std::function<std::size_t()>& bytes, std::size_t) const {

@@ -49,9 +49,8 @@ class Arena {
   /// Fills every floating tensor handed out with NaN, so that a kernel that leaves an element unwritten shows (tests).
   void set_poison(bool poison) { poison_ = poison; }
   std::size_t capacity() const;  ///< bytes held
-  std::size_t used() const {
-    return used_;
-  }  ///< the most bytes in use since the last rewind, what lies free among them
+  /// The most bytes in use since the last rewind, what lies free among them.
+  std::size_t used() const { return used_; }
   Backend& backend() const { return *backend_; }
 
  private:

@@ -435,27 +435,27 @@ std::string name_word(std::string_view text) {
 
 namespace {
 
-/// Puts this head in the place of one that forgets sooner.
-void take_slower(SlowestHead candidate, SlowestHead& slowest) {
-  const double own = longest_half_life(candidate.eigenvalues);
-  if (!std::isnan(own) && !(own <= longest_half_life(slowest.eigenvalues))) slowest = std::move(candidate);
+/// Puts a head in the place of one that forgets sooner.
+void take_slower(int layer, int head, const std::vector<std::complex<double>>& eigenvalues, double scale,
+                 SlowestHead& slowest) {
+  const double own = longest_half_life(eigenvalues, scale);
+  if (std::isnan(own) || own <= slowest.half_life) return;
+  slowest = {layer, head, own, eigenvalues};
+  for (std::complex<double>& lambda : slowest.eigenvalues) lambda *= scale;
 }
 
 }  // namespace
 
 SlowestHead slowest_head(const Spectra& spectra) {
-  SlowestHead slowest;
-  for (const HeadSpectrum& head : spectra.heads) {
-    SlowestHead scaled{head.layer, head.head, head.eigenvalues};
-    for (std::complex<double>& lambda : scaled.eigenvalues) lambda *= head.scale;
-    take_slower(std::move(scaled), slowest);
-  }
+  SlowestHead slowest{-1, 0, unknown, {}};
+  for (const HeadSpectrum& head : spectra.heads)
+    take_slower(head.layer, head.head, head.eigenvalues, head.scale, slowest);
   if (!spectra.heads.empty()) return slowest;
-  for (const StateSpectrum& state : spectra.states) take_slower({state.layer, state.head, state.eigenvalues}, slowest);
+  for (const StateSpectrum& state : spectra.states) take_slower(state.layer, state.head, state.eigenvalues, 1, slowest);
   return slowest;
 }
 
-double longest_half_life(const Spectra& spectra) { return longest_half_life(slowest_head(spectra).eigenvalues); }
+double longest_half_life(const Spectra& spectra) { return slowest_head(spectra).half_life; }
 
 double largest_kappa(const Spectra& spectra) {
   double largest = unknown;

@@ -40,6 +40,7 @@ std::string name_word(std::string_view text);
 /// The head whose slowest mode lasts longest, and the eigenvalues of its operator as it acts on a token.
 struct SlowestHead {
   int layer = -1, head = 0;  ///< index into ModelSummary::layers; -1: there is none
+  double half_life;          ///< of its slowest mode; NaN without any
   std::vector<std::complex<double>> eigenvalues;
 };
 /// Among all Koopman heads in the probe sequence; of a model without any among what a token leaves of recurrent states.

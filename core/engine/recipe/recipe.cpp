@@ -12,6 +12,7 @@
 #include "core/io/json_file.h"
 #include "core/io/terminal_text.h"
 #include "core/layers/forecaster.h"
+#include "core/models/model.h"
 
 namespace afterglow {
 
@@ -19,8 +20,7 @@ namespace {
 
 using nlohmann::json;
 
-constexpr std::int64_t max_recomputed = 1024;  // as many as a stack may have
-constexpr std::size_t max_name_bytes = 100;    // leaves room for seed, step and extension in a file's name
+constexpr std::size_t max_name_bytes = 100;  // leaves room for seed, step and extension in a file's name
 
 template <class Config>
 auto* field_of(Config& config, std::string_view key) {
@@ -201,7 +201,7 @@ Recipe parse_recipe(const json& source, const std::string& where) {
   recipe.precision = parse_precision(get_string(source, "precision", "fp32", where));
   recipe.shown_step = get_integer(source, "shown_step", -1, -1, max_steps, where);
   recipe.shards = parse_shards(source, where);
-  recipe.recompute = static_cast<int>(get_integer(source, "recompute", 0, 0, max_recomputed, where));
+  recipe.recompute = static_cast<int>(get_integer(source, "recompute", 0, 0, max_blocks, where));
   recipe.probe = source.value("probe", json());
   recipe.checkpoint = source.value("checkpoint", json());
   if (!recipe.checkpoint.is_null())

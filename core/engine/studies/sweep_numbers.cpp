@@ -30,10 +30,11 @@ RunAnswer answer_at_end(TrainingRun& run) {
       spectra = *observer.spectra(nullptr);
     }
   }
-  return {{mean_of_last(curves.loss, loss_steps), accuracy, steps_to_ninety_percent(curves), longest_half_life(spectra),
+  SlowestHead slowest = slowest_head(spectra);
+  return {{mean_of_last(curves.loss, loss_steps), accuracy, steps_to_ninety_percent(curves), slowest.half_life,
            largest_kappa(spectra), !run.failure().empty() || has_diverged(curves) ? 1.0 : 0.0,
            static_cast<double>(run.step())},
-          spectrum_of(slowest_head(spectra), run.trainer())};
+          spectrum_of(std::move(slowest), run.trainer())};
 }
 
 }  // namespace

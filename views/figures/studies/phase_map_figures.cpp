@@ -70,7 +70,7 @@ Figure spectrum_of(const RunSpectrum& spectrum) {
   dots.marker = Marker::circle;
   for (const std::complex<double>& lambda : spectrum.eigenvalues) {
     const bool is_slowest = std::abs(lambda) > reach * (1 - 1e-9);  // both of a pair
-    dots.points.push_back({lambda.real(), lambda.imag(), 4, layer_ink(LayerTrait::koopman_heads), is_slowest, "", ""});
+    dots.points.push_back({lambda.real(), lambda.imag(), 4, run_ink(0), is_slowest, "", ""});
   }
   Figure figure = eigenvalue_plane("phase_map_spectrum", "Its spectrum", reach);
   figure.subtitle = spectrum.head + ", the slowest at the end";
