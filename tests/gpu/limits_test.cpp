@@ -5,6 +5,7 @@
 #include <cstdio>
 #include <cstdlib>
 
+#include "core/engine/influence/layer_race.h"
 #include "core/engine/training/memory_estimate.h"
 #include "core/engine/training/training_run.h"
 #include "core/io/error.h"
@@ -58,6 +59,26 @@ TEST_F(GpuLimits, ThePeakOfATrainingIsItsEstimate) {
       EXPECT_NEAR(static_cast<double>(most), expected, 0.05 * expected) << preset.name << ' ' << precision;
     }
   }
+}
+
+// Sessa's solve takes models up to 256 wide on a GPU: the race goes on without it, and says so.
+TEST_F(GpuLimits, ALayerThatIsTooWideIsLeftOutOfTheRace) {
+  Arena arena(*cuda_);
+  Tape tape(*cuda_, arena);
+  RaceConfig config;
+  config.tokens = 64;
+  config.source = 4;
+  config.directions = 2;
+  LayerRace race(config, 448, 7, tape, DType::f32);
+  race.enter_initial({"mamba2", "sessa"});
+  while (race.advance()) {
+  }
+  const RaceView view = race.view();
+  EXPECT_THAT(view.left_out, ::testing::ElementsAre("sessa"));
+  ASSERT_EQ(view.entries.size(), 1u);
+  EXPECT_EQ(view.entries.front().tail.kind, "mamba2");
+  EXPECT_EQ(view.contestants, 1);
+  EXPECT_EQ(race.share_done(), 1.0);
 }
 
 /// Writes where there is no memory, which takes the GPU from this process for good; then says what is left.

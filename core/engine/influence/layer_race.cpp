@@ -11,6 +11,7 @@
 #include "core/analysis/influence/influence.h"
 #include "core/engine/influence/influence_tail.h"
 #include "core/engine/training/pinned_array.h"
+#include "core/io/error.h"
 #include "core/layers/host_values.h"
 #include "core/random/random.h"
 
@@ -82,7 +83,7 @@ std::string draw_silent_matrices(ParameterStore& store, std::uint64_t seed) {
 
 /// Of one layer, in the order in which its measurements are made.
 struct LayerRace::Candidate {
-  enum class Stage { tail, steps, recall, arrived };
+  enum class Stage { tail, steps, recall, arrived, left_out };
   Stage stage = Stage::tail;
   RaceEntry entry;
   std::unique_ptr<ParameterStore> store;  // of initial weights
@@ -247,18 +248,31 @@ bool LayerRace::advance() {
                         [](const Candidate& c) { return c.stage == Stage::recall; });
   }
   if (next == contestants_.end()) return false;
-  Layer& layer = *next->layer;
+  try {
+    advance(*next);
+  } catch (const Error& error) {
+    if (!next->own || error.code() != ExitCode::failure) throw;
+    next->stage = Stage::left_out;  // a size that this device's kernels do not take
+    next->measure.reset();
+    next->recall.reset();
+    ++revision_;
+  }
+  return true;
+}
+
+void LayerRace::advance(Candidate& c) {
+  using Stage = Candidate::Stage;
+  Layer& layer = *c.layer;
   const SequenceMap map = [&layer](Tape& tape, const Var& x, const Tensor& mask) {
     return layer.forward(tape, x, mask);
   };
-  if (next->stage == Stage::tail) {
-    advance_tail(*next, map);
-  } else if (next->stage == Stage::steps) {
-    advance_steps(*next);
+  if (c.stage == Stage::tail) {
+    advance_tail(c, map);
+  } else if (c.stage == Stage::steps) {
+    advance_steps(c);
   } else {
-    advance_recall(*next, map);
+    advance_recall(c, map);
   }
-  return true;
 }
 
 double LayerRace::share_done() const {
@@ -267,7 +281,7 @@ double LayerRace::share_done() const {
   const double first = work.tail + work.steps, all = first + work.recall;
   double done = 0;
   for (const Candidate& c : contestants_) {
-    if (c.stage == Stage::arrived) done += all;
+    if (c.stage == Stage::arrived || c.stage == Stage::left_out) done += all;
     if (c.stage == Stage::recall)
       done += first + work.recall * static_cast<double>(c.entry.recall.size()) /
                           static_cast<double>(std::max<std::size_t>(1, recall_of(config_).lags.size()));
@@ -281,13 +295,14 @@ RaceView LayerRace::view() const {
   view.width = static_cast<int>(width_);
   view.source = config_.source;
   view.seed = seed_;
-  view.contestants = static_cast<int>(contestants_.size());
   for (const LayerKind& kind : layer_kinds()) {
     if (kind.mixes_tokens) view.kinds.push_back(kind.name);
   }
   for (const Candidate& c : contestants_) {
     if (c.stage == Candidate::Stage::recall || c.stage == Candidate::Stage::arrived) view.entries.push_back(c.entry);
+    if (c.stage == Candidate::Stage::left_out) view.left_out.push_back(c.entry.tail.label);
   }
+  view.contestants = static_cast<int>(contestants_.size() - view.left_out.size());
   const auto last = [](const RaceEntry& e) {
     return e.tail.values.empty() ? 0.0 : e.tail.values.back() / e.tail.values.front();
   };

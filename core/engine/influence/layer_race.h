@@ -63,6 +63,7 @@ class LayerRace {
   void enter(const LayerKind& kind);
   JacobianPlan plan(const Layer& layer) const;
   // One piece of each measurement.
+  void advance(Candidate& candidate);
   void advance_tail(Candidate& candidate, const SequenceMap& map);
   void advance_steps(Candidate& candidate);
   void advance_recall(Candidate& candidate, const SequenceMap& map);

@@ -81,10 +81,11 @@ struct RaceView {
   std::int64_t step = 0;  ///< training step of the trained weights
   int tokens = 0, width = 0, source = 0;
   std::uint64_t seed = 0;
-  std::vector<RaceEntry> entries;  ///< those that remember longest first; the others are still under way
-  int contestants = 0;             ///< how many layers race
-  bool is_complete = false;        ///< nothing of this race is still to come
-  std::vector<std::string> kinds;  ///< every layer kind that can race, for switches
+  std::vector<RaceEntry> entries;     ///< those that remember longest first; the others are still under way
+  int contestants = 0;                ///< how many layers race
+  std::vector<std::string> left_out;  ///< layers that do not run at this width on this device
+  bool is_complete = false;           ///< nothing of this race is still to come
+  std::vector<std::string> kinds;     ///< every layer kind that can race, for switches
 };
 
 /// An impulse at token 0 through k stacked blocks of uniform routing with gain 1 - beta (deep_experiment.h).

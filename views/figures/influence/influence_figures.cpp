@@ -611,8 +611,11 @@ std::string race_subtitle(const Observation& observation, const Selection&) {
                                    ? std::to_string(arrived) + " of " + std::to_string(race->contestants) +
                                          " layers measured, others on their way · "
                                    : "";
+  std::string without;
+  for (const std::string& layer : race->left_out) without += (without.empty() ? " · without " : ", ") + layer;
+  if (!without.empty()) without += " (too wide for this device)";
   return progress + "planted at token " + std::to_string(race->source) + " of " + grouped_number(race->tokens) +
-         " · d " + std::to_string(race->width) + " · seed " + std::to_string(race->seed) +
+         " · d " + std::to_string(race->width) + without + " · seed " + std::to_string(race->seed) +
          (has_trained(*race) ? "" : " · initial weights");
 }
 
