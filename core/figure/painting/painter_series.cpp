@@ -59,13 +59,19 @@ class HeatPainter {
   double cell_width() const { return p_.layout.x.to_canvas(1) - p_.layout.x.to_canvas(0); }
   double cell_height() const { return std::abs(p_.layout.y.to_canvas(1) - p_.layout.y.to_canvas(0)); }
 
+  bool is_rough(int row, int col) const {
+    const auto cell = static_cast<std::size_t>(row * map_.cols + col);
+    return cell < map_.is_rough.size() && map_.is_rough[cell] && !std::isnan(map_.cells[cell]);
+  }
+  /// What a rough cell leaves free on each side.
+  double rough_edge() const { return 0.15 * std::min(cell_width(), cell_height()); }
+
   /// Frames them in the colour behind the map; what is left keeps its own, which says how much.
   void shrink_rough_cells(int first_row, int last_row, int first_col, int last_col) {
-    const double width = cell_width(), height = cell_height(), edge = 0.15 * std::min(width, height);
+    const double width = cell_width(), height = cell_height(), edge = rough_edge();
     for (int row = first_row; row < last_row; ++row) {
       for (int col = first_col; col < last_col; ++col) {
-        const auto cell = static_cast<std::size_t>(row * map_.cols + col);
-        if (cell >= map_.is_rough.size() || !map_.is_rough[cell] || std::isnan(map_.cells[cell])) continue;
+        if (!is_rough(row, col)) continue;
         const Rect inside{p_.layout.x.to_canvas(col) - (width - edge) / 2,
                           p_.layout.y.to_canvas(row) - (height - edge) / 2, width - edge, height - edge};
         p_.canvas.stroke_rect(inside, 0, {p_.theme.panel, edge + p_.m.unit});  // nothing is left of the cell's edge
@@ -73,9 +79,9 @@ class HeatPainter {
     }
   }
 
-  /// Into every cell, somewhat smaller where one of them is wide, or into none.
+  /// Into every cell, somewhat smaller where one of them is wide, or into none; into a rough one where it fits.
   void draw_numbers(int first_row, int last_row, int first_col, int last_col) {
-    constexpr double least = 0.7;  // of the size of ticks
+    constexpr double least = 0.7, least_rough = 0.6;  // of the size of ticks
     const double width = cell_width(), height = cell_height();
     double largest = 0;
     for (const double value : map_.cells.span())
@@ -97,9 +103,15 @@ class HeatPainter {
     auto text = texts.begin();
     for (int row = first_row; row < last_row; ++row) {
       for (int col = first_col; col < last_col; ++col, ++text) {
+        double own = size;
+        if (is_rough(row, col)) {
+          const double room = 0.9 * (width - 2 * rough_edge()), taken = p_.width(*text, size);
+          if (taken > room) own *= room / taken;
+          if (own < least_rough * p_.m.small) continue;
+        }
         const Point baseline{p_.layout.x.to_canvas(col),
-                             p_.layout.y.to_canvas(row) + (ascent_of_font - descent_of_font) * size / 2};
-        p_.text(baseline, *text, ink_over(block_color(row, row + 1, col, col + 1)), size, Anchor::middle);
+                             p_.layout.y.to_canvas(row) + (ascent_of_font - descent_of_font) * own / 2};
+        p_.text(baseline, *text, ink_over(block_color(row, row + 1, col, col + 1)), own, Anchor::middle);
       }
     }
   }
