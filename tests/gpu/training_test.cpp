@@ -127,19 +127,26 @@ TEST_F(GpuTraining, ANonFiniteWeightIsNamed) {
   EXPECT_THAT(run.failure(), ::testing::HasSubstr("layers.1.ska.q_proj.weight"));
 }
 
-TEST_F(GpuTraining, BlocksThatAreComputedTwiceKeepTheBits) {
+// Small gradients of weights wait until they fill a launch, and what waits at a block's end is launched there: sums of
+// the same numbers, in the order of another gathering.
+TEST_F(GpuTraining, BlocksThatAreComputedTwiceTrainTheSameModel) {
   for (const Precision precision : {Precision::fp32, Precision::tf32, Precision::bf16}) {
-    std::string checksums[2];
-    for (const int blocks : {0, 8}) {
+    const auto losses_with = [&](int blocks) {
       Recipe recipe = parse_recipe(find_preset("ssm-ska").text, "ssm-ska");
       recipe.precision = precision;
       recipe.recompute = blocks;
-      TrainingRun run(recipe, *cuda_);
-      for (int i = 0; i < 8; ++i) EXPECT_TRUE(run.train_step());
-      checksums[blocks > 0 ? 1 : 0] = run.trainer().checksum();
-    }
-    EXPECT_EQ(checksums[0], checksums[1]) << name_of(precision);
+      Trainer trainer(recipe, *cuda_);
+      std::vector<double> losses;
+      for (int i = 0; i < 8; ++i) losses.push_back(trainer.step().loss);
+      return losses;
+    };
+    const std::vector<double> kept = losses_with(0), twice = losses_with(8);
+    EXPECT_EQ(losses_with(8), twice) << name_of(precision);
+    EXPECT_EQ(twice.front(), kept.front()) << name_of(precision);
+    for (std::size_t i = 0; i < kept.size(); ++i)
+      EXPECT_NEAR(twice[i], kept[i], 1e-4 * kept[i]) << name_of(precision) << ", step " << i + 1;
   }
+  cuda_->set_precision(Precision::fp32);
 }
 
 TEST_F(GpuTraining, SpectraAndTraceAreThoseOfTheCpu) {

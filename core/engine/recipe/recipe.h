@@ -67,7 +67,7 @@ struct Recipe {
   /// 8: each batch is cut into so many parts, so that 1, 2, 4 or 8 processes train with the same bits; 1: it is not.
   int shards = 1;
   /// Of so many blocks, the first ones, a step computes everything but their results a second time on its way back,
-  /// so that it need not keep it: less memory for more time, the same bits. A forecaster keeps all.
+  /// so that it need not keep it: less memory for more time. A forecaster keeps all.
   int recompute = 0;
   std::vector<TimedCommand> commands;  ///< in the order of their steps
   std::int64_t shown_step = -1;        ///< the moment a figure shows; -1: the end
