@@ -18,6 +18,27 @@ TEST_P(GpuGoldenLayers, AgreesWithinTheFilesTolerance) {
 INSTANTIATE_TEST_SUITE_P(All, GpuGoldenLayers, ::testing::ValuesIn(golden_layer_files()),
                          [](const auto& instance) { return instance.param; });
 
+class GpuGoldenLayersInBf16 : public GpuGoldenLayers {
+ protected:
+  void SetUp() override {
+    GpuGoldenLayers::SetUp();
+    if (cuda_ != nullptr) cuda_->set_precision(Precision::bf16);
+  }
+  void TearDown() override {
+    if (cuda_ != nullptr) cuda_->set_precision(Precision::fp32);
+  }
+};
+
+// A product has two rounded operands, and a gradient comes from up to four products, one after the other.
+TEST_P(GpuGoldenLayersInBf16, AgreesAsItsUnitRoundoffAllows) {
+  GoldenLayer layer(GetParam(), *cuda_, DType::f32);
+  for (const Difference& difference : layer.compare())
+    EXPECT_LE(difference.error, layer.tolerance(difference.what) + 4 * 2 * unit_roundoff_of_bf16) << difference.what;
+}
+
+INSTANTIATE_TEST_SUITE_P(All, GpuGoldenLayersInBf16, ::testing::ValuesIn(golden_layer_files()),
+                         [](const auto& instance) { return instance.param; });
+
 // Stepping is another way to the same numbers only where the layer is causal with a growing memory.
 class GpuSteps : public OnGpu<::testing::TestWithParam<const char*>> {};
 

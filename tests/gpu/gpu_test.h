@@ -31,6 +31,9 @@ class OnGpu : public Base {
 
 using GpuTest = OnGpu<::testing::Test>;
 
+/// bfloat16 has eight bits: a rounded number is off by at most one part in 256.
+inline constexpr double unit_roundoff_of_bf16 = 1.0 / 256.0;
+
 /// Several kernels exist twice: by warp groups, which GPUs of compute capability 9.0 take, and for all other GPUs.
 enum class Path { of_this_gpu, without_warpgroups };
 inline std::string suffix_of(Path path) { return path == Path::of_this_gpu ? "" : "_without_warpgroups"; }

@@ -91,6 +91,30 @@ TEST_P(GpuOpTableInTf32, AgreesWithTheCpu) {
 
 TEST_P(GpuOpTableInTf32, RepeatsItsBits) { expect_same_bits(op_case(), *cuda_); }
 
+/// All operations: small products round to tf32 in their tiles, larger ones and the Gated KalmaNet core to bfloat16.
+class GpuOpTableInBf16 : public OpTable {
+ protected:
+  void SetUp() override {
+    OpTable::SetUp();
+    if (cuda_ != nullptr) cuda_->set_precision(Precision::bf16);
+  }
+  void TearDown() override {
+    if (cuda_ != nullptr) cuda_->set_precision(Precision::fp32);
+    OpTable::TearDown();
+  }
+};
+
+TEST_P(GpuOpTableInBf16, AgreesWithTheCpu) {
+  const std::unique_ptr<Backend> cpu = make_cpu_backend(2);
+  for (const Difference& difference : compare_backends(op_case(), *cpu, *cuda_))
+    EXPECT_LE(difference.error, 2 * 2 * unit_roundoff_of_bf16) << difference.what << ": two products of two operands";
+}
+
+TEST_P(GpuOpTableInBf16, RepeatsItsBits) { expect_same_bits(op_case(), *cuda_); }
+
+INSTANTIATE_TEST_SUITE_P(All, GpuOpTableInBf16, ::testing::Combine(::testing::ValuesIn(op_cases()), both_paths),
+                         name_of_case);
+
 INSTANTIATE_TEST_SUITE_P(All, GpuOpTableInTf32, ::testing::Combine(::testing::ValuesIn(rounded_cases()), both_paths),
                          name_of_case);
 
