@@ -124,9 +124,17 @@ void Tape::close_split(int id) {
 }
 
 void Tape::make_room_for_rounded(Var& result, bool bounded) {
-  if (!recording_ || is_visited()) return;
+  if (!recording_ || is_visited() || result.value.dtype == DType::bf16) return;
   const std::int64_t count = backend_->rounded_numbers(result.value, bounded);
   if (count > 0) result.rounded = scratch({count}, result.value.dtype);
+}
+
+Var Tape::result_for_projections(const Var& x, std::initializer_list<Var> inputs, Storage stored) {
+  const bool is_narrow = stored == Storage::narrow && recording_ && !is_looked_at() &&
+                         backend_->precision() == Precision::bf16 && backend_->rounded_numbers(x.value, true) > 0;
+  Var y = result(x.shape(), is_narrow ? DType::bf16 : x.value.dtype, inputs);
+  make_room_for_rounded(y, true);
+  return y;
 }
 
 Grad Tape::gradient(const Var& var) {

@@ -41,6 +41,11 @@ struct NonFinite {
   std::int64_t index = -1;  ///< flat index into shape
 };
 
+/// How a value is kept while it waits for its gradient. `narrow`: all that reads it takes bfloat16, too (`linear`,
+/// `softplus_bias`, `causal_conv`, `gated_rms_norm`, `koopman_modes`), each number once: a GPU that computes in that
+/// precision may keep it so, where nobody looks at values.
+enum class Storage { wide, narrow };
+
 /// Where a gradient goes together with numbers to be added to it that lie elsewhere (undefined: none).
 struct BasedGrad {
   Grad grad;
@@ -78,6 +83,8 @@ class Tape {
   /// Gives a result memory in which its operation leaves it for projections (`Kernels::rounded_numbers`), where that is
   /// of use; not where a visitor may overwrite the result.
   void make_room_for_rounded(Var& result, bool bounded);
+  /// A result as large as x and bounded, with such memory, or in bfloat16 alone where it may be stored so.
+  Var result_for_projections(const Var& x, std::initializer_list<Var> inputs, Storage stored);
   /// Notes how the gradient of `output` flows on. `backward(Tape&)` is called once, after every use of `output`, unless
   /// no gradient reached it; it may capture trivially destructible values only (tensors, vars, numbers).
   template <class Backward>
@@ -108,7 +115,7 @@ class Tape {
   /// One value or two: the second may be absent.
   using Pair = std::array<Var, 2>;
   /// Values that are computed twice, here and again on the way back, so that all that lies between `inputs` and
-  /// `outputs` is held only meanwhile: less memory for more time, and the same bits. `outputs` are results made for it,
+  /// `outputs` is held only meanwhile: less memory for more time. `outputs` are results made for it,
   /// one right after the other; `compute(Tape&, const Pair& inputs)` answers with their values, from nothing but
   /// `inputs`, parameters and what outlives the recording. Plain values only, as for `record`.
   template <class Compute>
@@ -154,6 +161,8 @@ class Tape {
   using Visitor = std::function<void(const std::string& name, const Var& value)>;
   void set_visitor(Visitor visitor) { visitor_ = std::move(visitor); }
   bool is_visited() const { return static_cast<bool>(visitor_); }
+  /// Whether anybody sees values between operations, which are then as wide as their inputs.
+  bool is_looked_at() const { return visitor_ || watcher_ || capturing_ || checking_; }
   /// Is told every result with the name of its operation, in the order in which they are computed; the scope is the
   /// tape's at that moment. Holds until it is changed; an empty one ends it.
   using Watcher = std::function<void(const char* operation, const Tensor& result)>;

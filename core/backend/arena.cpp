@@ -29,7 +29,7 @@ Tensor Arena::allocate(const Shape& shape, DType dtype, std::int64_t row_stride)
   } else {
     address = advance(bytes);
   }
-  if (poison_ && (dtype == DType::f32 || dtype == DType::f64))
+  if (poison_ && (widened(dtype) == DType::f32 || dtype == DType::f64))
     backend_->fill({address, {elements}, dtype}, std::numeric_limits<double>::quiet_NaN());
   Tensor tensor(address, shape, dtype);
   if (row_stride > 0) tensor.row_stride = row_stride;

@@ -1,7 +1,9 @@
-// Picks the type of a tensor's elements among all there are, where a kernel takes any of them.
+// Picks the type of a tensor's elements among all that C++ knows, where a kernel takes any of them.
 #pragma once
 #include <cstdint>
+#include <string>
 
+#include "core/io/error.h"
 #include "core/tensor/tensor.h"
 
 namespace afterglow {
@@ -19,7 +21,10 @@ void with_element_type(DType dtype, const Body& body) {
       return body(std::int32_t{});
     case DType::u8:
       return body(std::uint8_t{});
+    case DType::bf16:
+      break;
   }
+  throw Error(ExitCode::failure, std::string("no kernel here takes numbers of type ") + name_of(dtype));
 }
 
 }  // namespace afterglow

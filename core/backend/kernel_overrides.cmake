@@ -12,7 +12,7 @@ string(REPLACE " = 0;" " override;" kernels "${kernels}")
 file(CONFIGURE OUTPUT ${CMAKE_BINARY_DIR}/generated/core/backend/kernel_overrides.inc
      CONTENT "  // Made by core/backend/kernel_overrides.cmake from core/backend/kernels.h.\n  @kernels@\n" @ONLY)
 string(REPLACE " override;" " override {}" stubs "\n  ${kernels}")
-string(REGEX REPLACE "\n *std::int64_t [^{}]+{}" "" stubs "${stubs}")  # those that answer a size
+string(REGEX REPLACE "\n *(std::int64_t|DType|bool) [^{}]+{}" "" stubs "${stubs}")  # those that answer a question
 set(with_operands gemm gemm_sum linear_forward_many linear_gradients linear_backward swiglu_gate_up swiglu_gate_up_backward
     attention ssd_scan delta_scan feedback_solve)  # which hold memory of their own
 list(JOIN with_operands "|" with_operands)

@@ -96,13 +96,17 @@ class Kernels {
   virtual void gemm(bool transpose_a, bool transpose_b, double alpha, const Tensor& a, const Tensor& b, double beta,
                     const Tensor& c) = 0;
   /// Several projections of one input: results[i] = x weights[i]^T + biases[i]; an undefined bias is none, and there
-  /// may be no biases at all.
+  /// may be no biases at all. x may be bfloat16, the result of a single one without bias, too.
   virtual void linear_forward_many(const Tensor& x, std::span<const Tensor> weights, std::span<const Tensor> biases,
                                    std::span<const Tensor> results, const KeptInput& kept) = 0;
   /// How far apart the rows of a projection's result should lie where they may: the number of columns, or a little more
   /// where vectors of them are read faster. What lies behind each row of a result may be overwritten.
   virtual std::int64_t linear_row_stride(const Tensor& x, const Tensor& weight) const = 0;
-  /// How many float32 numbers a `KeptInput` has; 0 where nothing is worth keeping.
+  /// The type in which a projection's result is kept where all that read it take bfloat16, too (each says so here):
+  /// that of x, or bfloat16 where the back end computes in that precision and the projection is large enough. So is its
+  /// gradient. `row_stride`: how far apart its rows lie.
+  virtual DType narrow_result(const Tensor& x, const Tensor& weight, std::int64_t row_stride) const = 0;
+  /// How many float32 numbers a `KeptInput` has; 0 where nothing is worth keeping, and for x in bfloat16.
   virtual std::int64_t linear_kept(const Tensor& x, std::span<const Tensor> weights) const = 0;
   /// The same for the operation that makes x, which does not know of its projections; `bounded`: whether it knows how
   /// large its numbers can be.
@@ -148,7 +152,7 @@ class Kernels {
   virtual void silu_multiply(const Tensor& a, const Tensor& b, const Tensor& y) = 0;
   virtual void silu_multiply_backward(const Tensor& a, const Tensor& b, const Tensor& dy, const Grad& da,
                                       const Grad& db) = 0;
-  /// y = softplus(x + bias) within `range`. x [rows, n] strided, bias [n].
+  /// y = softplus(x + bias) within `range`. x [rows, n] strided, maybe bfloat16, as dx then; bias [n].
   virtual void softplus_bias(const Tensor& x, const Tensor& bias, const StepRange& range, const Tensor& y) = 0;
   virtual void softplus_bias_backward(const Tensor& x, const Tensor& bias, const StepRange& range, const Tensor& dy,
                                       const Grad& dx, const Grad& dbias) = 0;
@@ -173,10 +177,11 @@ class Kernels {
   /// The norm of a sum: sum = a + b, y = rms_norm(sum).
   virtual void add_rms_norm(const Tensor& a, const Tensor& b, const Tensor& weight, double eps, const Tensor& sum,
                             const Tensor& y, const Tensor& inverse, const Tensor& rounded) = 0;
-  /// `base`, where defined, is added to dx.
+  /// y may be bfloat16, as dy then. `base`, where defined, is added to dx.
   virtual void rms_norm_backward(const Tensor& x, const Tensor& weight, const Tensor& inverse, const Tensor& dy,
                                  const Tensor& base, const Grad& dx, const Grad& dweight) = 0;
-  /// y = RMSNorm(x * silu(z)) * weight (Mamba-2's gated norm); rows of z and dz may be strided.
+  /// y = RMSNorm(x * silu(z)) * weight (Mamba-2's gated norm); rows of z and dz may be strided. All of
+  /// x, z, y and their gradients may be bfloat16.
   virtual void gated_rms_norm(const Tensor& x, const Tensor& z, const Tensor& weight, double eps, const Tensor& y,
                               const Tensor& inverse, const Tensor& rounded) = 0;
   virtual void gated_rms_norm_backward(const Tensor& x, const Tensor& z, const Tensor& weight, const Tensor& inverse,
@@ -226,7 +231,8 @@ class Kernels {
                       std::span<const Grad> y) = 0;
   /// Causal depthwise convolution, then SiLU: x, y [B,T,c] (rows of x may be strided), weight [c,1,w], bias [c] or
   /// undefined. `history` [B,w-1,c] holds the inputs before the first token (undefined: zeros) and is updated when
-  /// defined. `before` [B,T,c], where defined, receives the sums before SiLU, for the gradient.
+  /// defined. `before` [B,T,c], where defined, receives the sums before SiLU, for the gradient. Without history x
+  /// and y may be bfloat16, as dy and dx then.
   virtual void causal_conv(const Tensor& x, const Tensor& weight, const Tensor& bias, const Tensor& history,
                            const Tensor& before, const Tensor& y) = 0;
   virtual void causal_conv_backward(const Tensor& x, const Tensor& weight, const Tensor& bias, const Tensor& before,
@@ -242,6 +248,8 @@ class Kernels {
                                   const Grad& dk, const Grad& dv) = 0;
 
   // Scans: recurrences over the tokens with a state a head. *_workspace: elements that the backward pass needs.
+  /// Whether x, B and C of a scan may be bfloat16, as y and all their gradients then; asks for shapes alone.
+  virtual bool scans_narrow(const ScanInputs& in) const = 0;
   /// The selective scan; y [B,T,H,P]; `state` [B,H,P,N] is read when `resume`, and written with the last state when
   /// defined.
   virtual void ssd_scan(const ScanInputs& in, const Tensor& y, const Tensor& state, bool resume) = 0;
@@ -305,7 +313,8 @@ class Kernels {
 
   // Koopman MLP and the observables that lift its input.
   /// Koopman MLP core (Echo 3.3): z from u = silu(lifted) by damped rotations of pairs, times sigmoid(gate) when
-  /// defined. lifted, gate, z [rows, dk]; gamma, omega [dk/2]; rounded as in norms.
+  /// defined. lifted, gate, z [rows, dk], maybe bfloat16, as their gradients then; gamma, omega [dk/2]; rounded as in
+  /// norms.
   virtual void koopman_modes(const Tensor& lifted, const Tensor& gamma, const Tensor& omega, const Tensor& gate,
                              const Tensor& z, const Tensor& rounded) = 0;
   virtual void koopman_modes_backward(const Tensor& lifted, const Tensor& gamma, const Tensor& omega,

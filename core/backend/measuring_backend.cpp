@@ -127,6 +127,9 @@ std::int64_t MeasuringBackend::feedback_solve_operands(const FeedbackInputs& in)
 std::int64_t MeasuringBackend::linear_row_stride(const Tensor& x, const Tensor& weight) const {
   return device_->linear_row_stride(x, weight);
 }
+DType MeasuringBackend::narrow_result(const Tensor& x, const Tensor& weight, std::int64_t row_stride) const {
+  return device_->narrow_result(x, weight, row_stride);
+}
 std::int64_t MeasuringBackend::linear_kept(const Tensor& x, std::span<const Tensor> weights) const {
   return device_->linear_kept(x, weights);
 }
@@ -134,6 +137,7 @@ std::int64_t MeasuringBackend::rounded_numbers(const Tensor& x, bool bounded) co
   return device_->rounded_numbers(x, bounded);
 }
 std::int64_t MeasuringBackend::causal_conv_kept(const Tensor& x) const { return device_->causal_conv_kept(x); }
+bool MeasuringBackend::scans_narrow(const ScanInputs& in) const { return device_->scans_narrow(in); }
 std::int64_t MeasuringBackend::ssd_scan_workspace(const ScanInputs& in) const {
   return device_->ssd_scan_workspace(in);
 }

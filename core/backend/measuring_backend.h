@@ -64,9 +64,11 @@ class MeasuringBackend final : public Backend {
   std::int64_t delta_scan_operands(const DeltaInputs& in) const override;
   std::int64_t feedback_solve_operands(const FeedbackInputs& in) const override;
   std::int64_t linear_row_stride(const Tensor& x, const Tensor& weight) const override;
+  DType narrow_result(const Tensor& x, const Tensor& weight, std::int64_t row_stride) const override;
   std::int64_t linear_kept(const Tensor& x, std::span<const Tensor> weights) const override;
   std::int64_t rounded_numbers(const Tensor& x, bool bounded) const override;
   std::int64_t causal_conv_kept(const Tensor& x) const override;
+  bool scans_narrow(const ScanInputs& in) const override;
   std::int64_t ssd_scan_workspace(const ScanInputs& in) const override;
   std::int64_t delta_scan_workspace(const DeltaInputs& in) const override;
   std::int64_t kalman_scan_workspace(const KalmanInputs& in) const override;

@@ -29,8 +29,8 @@ Var KoopmanMlp::forward(Tape& tape, const Var& x, const Tensor&) {
 }
 
 Var KoopmanMlp::answer(Tape& tape, const Var& x, const Var& gamma, const Var& omega) {
-  const Var lifted = linear(tape, x, tape.parameter(lift_));
-  const Var gate = gate_ ? linear(tape, x, tape.parameter(*gate_)) : Var{};
+  const Var lifted = linear(tape, x, tape.parameter(lift_), {}, Storage::narrow);
+  const Var gate = gate_ ? linear(tape, x, tape.parameter(*gate_), {}, Storage::narrow) : Var{};
   const Var z = koopman_modes(tape, lifted, gamma, omega, gate);
   return linear(tape, z, tape.parameter(readout_));
 }

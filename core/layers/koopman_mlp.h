@@ -20,6 +20,7 @@ class KoopmanMlp final : public Layer {
  public:
   KoopmanMlp(const KoopmanMlpConfig& config, const ParameterScope& parameters);
   std::string_view kind() const override { return "koopman_mlp"; }
+  bool projects_once() const override { return gate_ == nullptr && lift_.shape[0] % 8 == 0; }
   Var forward(Tape& tape, const Var& x, const Tensor& mask) override;
   Var step(Tape& tape, const Var& x, LayerState& state) override;
   /// How many pairs turn, dk/2.

@@ -76,6 +76,9 @@ class Layer {
   virtual std::string_view kind() const = 0;
   /// 0 for a layer that has none.
   virtual std::int64_t heads() const { return 0; }
+  /// Whether `forward` reads its input in one projection and nowhere else, `linear` to a multiple of eight columns or
+  /// `linear_columns`, so that it may be `Storage::narrow`.
+  virtual bool projects_once() const { return false; }
   /// Whether outputs depend on their own and earlier tokens alone.
   virtual bool is_causal() const { return true; }
   /// Whether a later token's value enters an output. A layer may read earlier values alone and still not be causal,

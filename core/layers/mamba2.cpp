@@ -91,11 +91,23 @@ Var Mamba2::gated(Tape& tape, const Var& y, const Var& z) const {
   return group_rms_norm(tape, silu_multiply(tape, contiguous(tape, z), y), weight, config_.norm_eps, config_.groups);
 }
 
+// The norm and the scan decide: projection and convolution take narrow numbers whatever their sizes.
+Storage Mamba2::storage(const Backend& backend, const Shape& input) const {
+  if (!config_.gated_norm || config_.norm_per_group || config_.inner % 8 != 0) return Storage::wide;
+  ScanInputs sizes;
+  sizes.heads = static_cast<int>(config_.heads());
+  sizes.groups = static_cast<int>(config_.groups);
+  sizes.x.shape = input.with_last(config_.inner);
+  sizes.B.shape = sizes.C.shape = input.with_last(config_.shared());
+  return backend.scans_narrow(sizes) ? Storage::narrow : Storage::wide;
+}
+
 Var Mamba2::run(Tape& tape, const Var& x, const Tensor& history, const Tensor& state, bool resume,
                 NotedVars* noted) const {
   const std::int64_t widths[] = {config_.inner, config_.convolved(), config_.heads()};
   Var parts[3];  // z, then x, B and C before the convolution, then dt
-  linear_columns(tape, x, tape.parameter(in_proj_), optional_parameter(tape, in_bias_), widths, parts);
+  linear_columns(tape, x, tape.parameter(in_proj_), optional_parameter(tape, in_bias_), widths, parts,
+                 noted == nullptr && !history.defined() ? storage(tape.backend(), x.shape()) : Storage::wide);
   const Var convolved =
       causal_conv(tape, parts[1], tape.parameter(conv_weight_), optional_parameter(tape, conv_bias_), history);
   const std::int64_t roles[] = {config_.inner, config_.shared(), config_.shared()};

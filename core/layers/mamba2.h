@@ -37,6 +37,7 @@ class Mamba2 final : public Layer {
   Mamba2(const Mamba2Config& config, const ParameterScope& parameters);
   std::string_view kind() const override { return "mamba2"; }
   std::int64_t heads() const override { return config_.heads(); }
+  bool projects_once() const override { return true; }
   Var forward(Tape& tape, const Var& x, const Tensor& mask) override;
   Var forward_as_stepped(Tape& tape, const Var& x, NotedVars& noted) override;
   std::vector<StateSlope> state_slopes(Tape& tape, const NotedVars& noted) const override;
@@ -56,6 +57,8 @@ class Mamba2 final : public Layer {
  private:
   struct Host;  ///< mamba2_forcing.cpp
   Var gated(Tape& tape, const Var& y, const Var& z) const;
+  /// Of what lies between the projections.
+  Storage storage(const Backend& backend, const Shape& input) const;
   Var run(Tape& tape, const Var& x, const Tensor& history, const Tensor& state, bool resume,
           NotedVars* noted = nullptr) const;
   void capture_scan(Tape& tape, const struct ScanVars& scan) const;

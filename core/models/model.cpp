@@ -142,18 +142,19 @@ void Model::add_branch(const json& config, const std::string& where, int block, 
 
 Var Model::Stream::settle(Tape& tape) const { return answer.defined() ? add(tape, x, answer) : x; }
 
-NormedSum Model::Stream::normed(Tape& tape, const Parameter& norm, double eps) const {
+NormedSum Model::Stream::normed(Tape& tape, const Parameter& norm, double eps, Storage stored) const {
   if (tape.is_visited()) {
     const Var sum = settle(tape);
     tape.place("stream", sum);
     return {sum, rms_norm(tape, sum, tape.parameter(norm), eps)};
   }
-  if (answer.defined()) return add_rms_norm(tape, x, answer, tape.parameter(norm), eps);
-  return {x, rms_norm(tape, x, tape.parameter(norm), eps)};
+  if (answer.defined()) return add_rms_norm(tape, x, answer, tape.parameter(norm), eps, stored);
+  return {x, rms_norm(tape, x, tape.parameter(norm), eps, stored)};
 }
 
 template <class Apply>
-Model::Stream Model::run_branches(Tape& tape, Stream stream, std::size_t first, std::size_t last, const Apply& apply) {
+Model::Stream Model::run_branches(Tape& tape, Stream stream, std::size_t first, std::size_t last, const Apply& apply,
+                                  Storage inputs) {
   for (std::size_t i = first; i < last; ++i) {
     const Tape::Scope scope(tape, branches_[i].scope);
     const Parameter* norm = branches_[i].norm;
@@ -163,7 +164,8 @@ Model::Stream Model::run_branches(Tape& tape, Stream stream, std::size_t first, 
       stream = {apply(i, in), {}};
       tape.place("output", stream.x);
     } else {
-      const NormedSum in = stream.normed(tape, *norm, norm_eps_);
+      const Storage stored = branches_[i].layer->projects_once() ? inputs : Storage::wide;
+      const NormedSum in = stream.normed(tape, *norm, norm_eps_, stored);
       stream = {in.sum, apply(i, in.normed)};
       tape.place("output", stream.answer);
     }
@@ -230,8 +232,8 @@ Var Model::forward_branches(Tape& tape, const Var& x, const Tensor& mask, std::s
 
 Model::Stream Model::run_layers(Tape& tape, const Stream& stream, const Tensor& mask, std::size_t first,
                                 std::size_t last) {
-  return run_branches(tape, stream, first, last,
-                      [&](std::size_t i, const Var& in) { return branches_[i].layer->forward(tape, in, mask); });
+  const auto forward = [&](std::size_t i, const Var& in) { return branches_[i].layer->forward(tape, in, mask); };
+  return run_branches(tape, stream, first, last, forward, Storage::narrow);
 }
 
 Model::Stream Model::run_twice(Tape& tape, const Stream& stream, const Tensor& mask, std::size_t first,

@@ -108,10 +108,11 @@ class Model {
     Var x, answer;
     Var settle(Tape& tape) const;
     /// The same as one value and its norm.
-    NormedSum normed(Tape& tape, const Parameter& norm, double eps) const;
+    NormedSum normed(Tape& tape, const Parameter& norm, double eps, Storage stored = Storage::wide) const;
   };
   template <class Apply>
-  Stream run_branches(Tape& tape, Stream stream, std::size_t first, std::size_t last, const Apply& apply);
+  Stream run_branches(Tape& tape, Stream stream, std::size_t first, std::size_t last, const Apply& apply,
+                      Storage inputs = Storage::wide);
   Stream run_layers(Tape& tape, const Stream& stream, const Tensor& mask, std::size_t first, std::size_t last);
   /// The same for a part of the branches of one block.
   Stream run_twice(Tape& tape, const Stream& stream, const Tensor& mask, std::size_t first, std::size_t last);

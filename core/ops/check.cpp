@@ -33,10 +33,10 @@ void Check::tensor(const char* name, const Tensor& tensor, const Shape& expected
   if (!tensor.contiguous()) fail(std::string(name) + " must be contiguous, got columns of a wider tensor");
 }
 
-void Check::rows(const char* name, const Tensor& tensor, const Shape& expected) const {
+void Check::rows(const char* name, const Tensor& tensor, const Shape& expected, DType dtype) const {
   Tensor dense = tensor;
   dense.row_stride = dense.columns();
-  this->tensor(name, dense, expected);
+  this->tensor(name, dense, expected, dtype);
 }
 
 void Check::fail(const std::string& message) const {

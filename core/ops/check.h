@@ -19,7 +19,10 @@ class Check {
   }
   void tensor(const char* name, const Tensor& tensor, const Shape& expected, DType dtype) const;
   /// As `tensor`, but the rows may be strided.
-  void rows(const char* name, const Tensor& tensor, const Shape& expected) const;
+  void rows(const char* name, const Tensor& tensor, const Shape& expected) const {
+    rows(name, tensor, expected, dtype_);
+  }
+  void rows(const char* name, const Tensor& tensor, const Shape& expected, DType dtype) const;
   void that(bool condition, const char* message) const {
     if (!condition) fail(message);
   }

@@ -63,10 +63,11 @@ Var silu_multiply(Tape& tape, const Var& a, const Var& b) {
 }
 
 Var softplus_bias(Tape& tape, const Var& x, const Var& bias, const StepRange& range) {
-  const Check check(tape, "softplus_bias", x.value.dtype);
-  check.rows("x", x.value, x.shape());
+  const DType dtype = widened(x.value.dtype);
+  const Check check(tape, "softplus_bias", dtype);
+  check.rows("x", x.value, x.shape(), x.value.dtype);
   check.tensor("bias", bias.value, {x.shape().last()});
-  const Var y = tape.result(x.shape(), x.value.dtype, {x, bias});
+  const Var y = tape.result(x.shape(), dtype, {x, bias});
   tape.backend().softplus_bias(x.value, bias.value, range, y.value);
   tape.record("softplus_bias", y, [x, bias, range, y](Tape& t) {
     const Grad dx = t.gradient(x), dbias = t.gradient_beside(bias);

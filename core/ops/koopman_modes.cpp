@@ -5,14 +5,15 @@
 namespace afterglow {
 
 Var koopman_modes(Tape& tape, const Var& lifted, const Var& gamma, const Var& omega, const Var& gate) {
-  const Check check(tape, "koopman_modes", lifted.value.dtype);
-  check.tensor("lifted", lifted.value, lifted.shape());
+  const DType stored = lifted.value.dtype;
+  const Check check(tape, "koopman_modes", widened(stored));
+  check.tensor("lifted", lifted.value, lifted.shape(), stored);
   const std::int64_t columns = lifted.shape().last();
   check.that(lifted.value.elements() > 0 && columns % 2 == 0, "the last axis must hold pairs");
   check.tensor("gamma", gamma.value, {columns / 2});
   check.tensor("omega", omega.value, {columns / 2});
-  if (gate.defined()) check.tensor("gate", gate.value, lifted.shape());
-  Var z = tape.result(lifted.shape(), lifted.value.dtype, {lifted, gamma, omega, gate});
+  if (gate.defined()) check.tensor("gate", gate.value, lifted.shape(), stored);
+  Var z = tape.result(lifted.shape(), stored, {lifted, gamma, omega, gate});
   tape.make_room_for_rounded(z, false);
   tape.backend().koopman_modes(lifted.value, gamma.value, omega.value, gate.value, z.value, z.rounded);
   tape.record("koopman_modes", z, [lifted, gamma, omega, gate, z](Tape& t) {

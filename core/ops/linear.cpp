@@ -36,14 +36,18 @@ struct Projections {
   }
 };
 
-Var project(Tape& tape, const Var& x, const Var& weight, const Var& bias, std::int64_t row_stride) {
-  const Check check(tape, "linear", x.value.dtype);
-  check.rows("x", x.value, x.shape());
+Var project(Tape& tape, const Var& x, const Var& weight, const Var& bias, std::int64_t row_stride, Storage stored) {
+  const Check check(tape, "linear", widened(x.value.dtype));
+  check.rows("x", x.value, x.shape(), x.value.dtype);
   check.tensor("weight", weight.value, {Check::any, x.shape().last()});
   const std::int64_t outputs = weight.shape()[0];
   if (bias.defined()) check.tensor("bias", bias.value, {outputs});
-  const Var y = tape.result(x.shape().with_last(outputs), x.value.dtype, {x, weight, bias}, row_stride);
-  const Tensor in = as_matrix(x.value), result = as_matrix(y.value);
+  const Tensor in = as_matrix(x.value);
+  const bool is_narrow = stored == Storage::narrow && !bias.defined() && tape.recording() && !tape.is_looked_at();
+  const DType dtype = is_narrow ? tape.backend().narrow_result(in, weight.value, row_stride > 0 ? row_stride : outputs)
+                                : widened(x.value.dtype);
+  const Var y = tape.result(x.shape().with_last(outputs), dtype, {x, weight, bias}, row_stride);
+  const Tensor result = as_matrix(y.value);
   const KeptInput kept = keep(tape, x, {&weight.value, 1});
   tape.backend().linear_forward_many(in, {&weight.value, 1}, {&bias.value, 1}, {&result, 1}, kept);
   const Projections projections{x, {weight}, {bias}, {y}, 1, kept.numbers};
@@ -53,13 +57,15 @@ Var project(Tape& tape, const Var& x, const Var& weight, const Var& bias, std::i
 
 }  // namespace
 
-Var linear(Tape& tape, const Var& x, const Var& weight, const Var& bias) { return project(tape, x, weight, bias, 0); }
+Var linear(Tape& tape, const Var& x, const Var& weight, const Var& bias, Storage stored) {
+  return project(tape, x, weight, bias, 0, stored);
+}
 
 void linear_columns(Tape& tape, const Var& x, const Var& weight, const Var& bias, std::span<const std::int64_t> widths,
-                    std::span<Var> parts) {
+                    std::span<Var> parts, Storage stored) {
   const std::int64_t stride = tape.backend().linear_row_stride(as_matrix(x.value), weight.value);
   const std::int64_t own = stride == weight.shape()[0] ? 0 : stride;
-  tape.split_columns(project(tape, x, weight, bias, own), widths, parts);
+  tape.split_columns(project(tape, x, weight, bias, own, stored), widths, parts);
 }
 
 void linear_many(Tape& tape, const Var& x, std::span<const Var> weights, std::span<Var> results,

@@ -47,26 +47,24 @@ Var joined(Tape& tape, std::span<const Var> parts, const Shape& shape) {
 
 }  // namespace
 
-Var rms_norm(Tape& tape, const Var& x, const Var& weight, double eps) {
+Var rms_norm(Tape& tape, const Var& x, const Var& weight, double eps, Storage stored) {
   const Check check(tape, "rms_norm", x.value.dtype);
   check.tensor("x", x.value, x.shape());
   check.tensor("weight", weight.value, {x.shape().last()});
-  Var y = tape.result(x.shape(), x.value.dtype, {x, weight});
-  tape.make_room_for_rounded(y, true);
+  const Var y = tape.result_for_projections(x, {x, weight}, stored);
   const Tensor inverse = tape.scratch({x.value.rows()}, x.value.dtype);
   tape.backend().rms_norm(x.value, weight.value, eps, y.value, inverse, y.rounded);
   record_rms_norm(tape, x, weight, inverse, y);
   return y;
 }
 
-NormedSum add_rms_norm(Tape& tape, const Var& a, const Var& b, const Var& weight, double eps) {
+NormedSum add_rms_norm(Tape& tape, const Var& a, const Var& b, const Var& weight, double eps, Storage stored) {
   const Check check(tape, "add_rms_norm", a.value.dtype);
   check.tensor("a", a.value, a.shape());
   check.tensor("b", b.value, a.shape());
   check.tensor("weight", weight.value, {a.shape().last()});
   const Var sum = tape.result(a.shape(), a.value.dtype, {a, b});
-  Var y = tape.result(a.shape(), a.value.dtype, {sum, weight});
-  tape.make_room_for_rounded(y, true);
+  const Var y = tape.result_for_projections(sum, {sum, weight}, stored);
   const Tensor inverse = tape.scratch({a.value.rows()}, a.value.dtype);
   tape.backend().add_rms_norm(a.value, b.value, weight.value, eps, sum.value, y.value, inverse, y.rounded);
   tape.record("add", sum, [a, b, sum](Tape& t) {
@@ -122,13 +120,14 @@ Var group_rms_norm(Tape& tape, const Var& x, const Var& weight, double eps, std:
 }
 
 Var gated_rms_norm(Tape& tape, const Var& x, const Var& z, const Var& weight, double eps) {
-  const Check check(tape, "gated_rms_norm", x.value.dtype);
-  check.tensor("x", x.value, x.shape());
-  check.rows("z", z.value, x.shape());
+  const DType stored = x.value.dtype;
+  const Check check(tape, "gated_rms_norm", widened(stored));
+  check.tensor("x", x.value, x.shape(), stored);
+  check.rows("z", z.value, x.shape(), stored);
   check.tensor("weight", weight.value, {x.shape().last()});
-  Var y = tape.result(x.shape(), x.value.dtype, {x, z, weight});
+  Var y = tape.result(x.shape(), stored, {x, z, weight});
   tape.make_room_for_rounded(y, true);
-  const Tensor inverse = tape.scratch({x.value.rows()}, x.value.dtype);
+  const Tensor inverse = tape.scratch({x.value.rows()}, widened(stored));
   tape.backend().gated_rms_norm(x.value, z.value, weight.value, eps, y.value, inverse, y.rounded);
   tape.record("gated_rms_norm", y, [x, z, weight, inverse, y](Tape& t) {
     const Grad dx = t.gradient(x), dz = t.gradient(z), dweight = t.gradient_beside(weight);

@@ -32,11 +32,11 @@ Var log_decay(Tape& tape, const Var& x, const Var& A_log, const Var& bias);
 Var multiply_rows(Tape& tape, const Var& x, const Var& factor, double offset);
 
 // linear.cpp
-/// y = x W^T (+ bias): x [..., in], weight [out, in], bias [out] or absent.
-Var linear(Tape& tape, const Var& x, const Var& weight, const Var& bias = {});
+/// y = x W^T (+ bias): x [..., in], weight [out, in], bias [out] or absent. With a bias nothing is stored narrow.
+Var linear(Tape& tape, const Var& x, const Var& weight, const Var& bias = {}, Storage stored = Storage::wide);
 /// The same and its columns as `parts` of these widths, which cover it: rows may lie as the back end likes them best.
 void linear_columns(Tape& tape, const Var& x, const Var& weight, const Var& bias, std::span<const std::int64_t> widths,
-                    std::span<Var> parts);
+                    std::span<Var> parts, Storage stored = Storage::wide);
 inline constexpr std::size_t max_projections = 5;  ///< of linear_many
 /// Several projections of one input at once: results[i] = x weights[i]^T (+ biases[i], where there is one).
 void linear_many(Tape& tape, const Var& x, std::span<const Var> weights, std::span<Var> results,
@@ -46,12 +46,13 @@ Var gated_mlp(Tape& tape, const Var& x, const Var& gate, const Var& up, const Va
 
 // norm.cpp
 /// x / sqrt(mean(x^2) + eps) weight over the last axis; weight [n].
-Var rms_norm(Tape& tape, const Var& x, const Var& weight, double eps);
+Var rms_norm(Tape& tape, const Var& x, const Var& weight, double eps, Storage stored = Storage::wide);
 struct NormedSum {
   Var sum, normed;
 };
 /// a + b and rms_norm(a + b), the step from one residual branch to the next.
-NormedSum add_rms_norm(Tape& tape, const Var& a, const Var& b, const Var& weight, double eps);
+NormedSum add_rms_norm(Tape& tape, const Var& a, const Var& b, const Var& weight, double eps,
+                       Storage stored = Storage::wide);
 /// x / (|x|_2 + eps) over the last axis.
 Var unit_norm(Tape& tape, const Var& x, double eps);
 /// x / sqrt(|x|_2^2 + eps) over the last axis, as flash-linear-attention divides.

@@ -43,8 +43,9 @@ namespace {
 constexpr double where_silu_is_straight = 1000.0;
 
 Var convolution(Tape& tape, const Var& x, const Var& weight, const Var& bias, const Tensor& history, bool silu) {
-  const Check check(tape, "causal_conv", x.value.dtype);
-  check.rows("x", x.value, {Check::any, Check::any, Check::any});
+  const DType dtype = widened(x.value.dtype);
+  const Check check(tape, "causal_conv", dtype);
+  check.rows("x", x.value, {Check::any, Check::any, Check::any}, x.value.dtype);
   const std::int64_t channels = x.shape().last();
   check.tensor("weight", weight.value, {channels, 1, Check::any});
   if (bias.defined()) check.tensor("bias", bias.value, {channels});
@@ -53,7 +54,7 @@ Var convolution(Tape& tape, const Var& x, const Var& weight, const Var& bias, co
   check.that(!history.defined() || !tape.wants_gradient(y),
              "no gradient is kept through a history; begin the tape without recording");
   const bool keeps = !silu || tape.backend().causal_conv_kept(x.value) > 0;
-  const Tensor before = keeps ? tape.scratch(x.shape(), x.value.dtype) : Tensor{};
+  const Tensor before = keeps ? tape.scratch(x.shape(), dtype) : Tensor{};
   tape.backend().causal_conv(x.value, weight.value, bias.value, history, before, y.value);
   if (!silu) {
     tape.backend().copy(y.value, before);

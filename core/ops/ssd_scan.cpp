@@ -14,13 +14,14 @@ Var with_three_axes(Tape& tape, const Var& x) {
 }
 
 void check_inputs(const Tape& tape, const ScanVars& in) {
-  const Check check(tape, "ssd_scan", in.x.value.dtype);
+  const DType stored = in.x.value.dtype;
+  const Check check(tape, "ssd_scan", widened(stored));
   check.that(in.heads > 0 && in.groups > 0 && in.heads % in.groups == 0, "the groups must divide the heads");
-  check.rows("x", in.x.value, {Check::any, Check::any, Check::any});
+  check.rows("x", in.x.value, {Check::any, Check::any, Check::any}, stored);
   const std::int64_t batch = in.x.shape()[0], tokens = in.x.shape()[1];
   check.that(in.x.value.elements() > 0 && in.x.shape()[2] % in.heads == 0, "the heads must divide the columns of x");
-  check.rows("B", in.B.value, {batch, tokens, Check::any});
-  check.rows("C", in.C.value, in.B.shape());
+  check.rows("B", in.B.value, {batch, tokens, Check::any}, stored);
+  check.rows("C", in.C.value, in.B.shape(), stored);
   check.that(in.B.value.elements() > 0 && in.B.shape()[2] % in.groups == 0, "the groups must divide the columns of B");
   if (in.dt.defined()) check.rows("dt", in.dt.value, {batch, tokens, in.heads});
   if (in.A_log.defined()) check.tensor("A_log", in.A_log.value, {in.heads});
@@ -56,7 +57,7 @@ void scan_backward(Tape& tape, const ScanVars& in, const Var& y) {
   grads.A_log = tape.gradient(in.A_log);
   grads.D = tape.gradient(in.D);
   const ScanInputs values = values_of(in);
-  const Tensor workspace = tape.scratch({tape.backend().ssd_scan_workspace(values)}, y.value.dtype);
+  const Tensor workspace = tape.scratch({tape.backend().ssd_scan_workspace(values)}, widened(y.value.dtype));
   tape.backend().ssd_scan_backward(values, tape.upstream(y), workspace, grads);
 }
 
@@ -70,7 +71,7 @@ Var ssd_scan(Tape& tape, const ScanVars& vars, const Tensor& state, bool resume)
   check_inputs(tape, in);
   const std::int64_t batch = in.x.shape()[0], tokens = in.x.shape()[1];
   const std::int64_t width = in.x.shape()[2] / in.heads, states = in.B.shape()[2] / in.groups;
-  const Check check(tape, "ssd_scan", in.x.value.dtype);
+  const Check check(tape, "ssd_scan", widened(in.x.value.dtype));
   if (state.defined()) check.tensor("state", state, {batch, in.heads, width, states});
   check.that(!resume || state.defined(), "resuming needs a state");
   check.that(!resume || !tape.recording(),

@@ -14,6 +14,8 @@ std::size_t size_of(DType dtype) {
       return 8;
     case DType::u8:
       return 1;
+    case DType::bf16:
+      return 2;
   }
   return 0;
 }
@@ -28,6 +30,8 @@ const char* name_of(DType dtype) {
       return "int32";
     case DType::u8:
       return "uint8";
+    case DType::bf16:
+      return "bfloat16";
   }
   return "?";
 }

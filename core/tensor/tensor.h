@@ -8,7 +8,12 @@
 
 namespace afterglow {
 
-enum class DType : std::uint8_t { f32, f64, i32, u8 };
+/// bf16: what a GPU in that precision stores between the kernels that take it (`Kernels::narrow_result`), never what a
+/// parameter, a capture or a file holds.
+enum class DType : std::uint8_t { f32, f64, i32, u8, bf16 };
+
+/// The type of what is computed from such numbers: bfloat16 is widened, all others stay.
+constexpr DType widened(DType dtype) { return dtype == DType::bf16 ? DType::f32 : dtype; }
 
 std::size_t size_of(DType dtype);
 const char* name_of(DType dtype);

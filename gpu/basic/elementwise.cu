@@ -123,6 +123,44 @@ struct Matrices {
 };
 
 template <class T>
+void step_sizes(cudaStream_t stream, const Rows<T>& x, const float* bias, const StepRange& range, const Tensor& y) {
+  const auto to = rows_of(y);
+  const auto least = static_cast<float>(range.least), most = static_cast<float>(range.most);
+  map(stream, y.elements(), [=] __device__(unsigned i) {
+    to[i] = fminf(fmaxf(softplus(static_cast<float>(x[i]) + bias[i % x.columns]), least), most);
+  });
+}
+
+/// The gradient of softplus(x + bias) within a range.
+template <class T>
+struct SoftplusSlope {
+  Rows<T> x;
+  Rows<float> dy;
+  const float* bias;
+  float least, most;  // the sums between which no end binds: softplus grows with them
+
+  SoftplusSlope(const Rows<T>& inputs, const Rows<float>& upstream, const float* offsets, const StepRange& range)
+      : x(inputs), dy(upstream), bias(offsets) {
+    constexpr double infinity = std::numeric_limits<double>::infinity();
+    const auto sum_of = [](double step) { return step > most_of_expm1 ? step : std::log(std::expm1(step)); };
+    least = static_cast<float>(range.least > 0.0 ? sum_of(range.least) : -infinity);
+    most = static_cast<float>(sum_of(range.most));
+  }
+  __device__ float operator()(unsigned row, unsigned column) const {
+    const float sum = static_cast<float>(x.at(row, column)) + bias[column];
+    const float gradient = dy.at(row, column) * sigmoid(sum);
+    return sum < least || sum > most ? 0.0f : gradient;
+  }
+};
+
+template <class T>
+void put_slopes(cudaStream_t stream, std::int64_t count, const SoftplusSlope<T>& slope, const SinkOf<T>& to) {
+  map(stream, count, [=, columns = slope.x.columns] __device__(unsigned i) {
+    to.put(i / columns, i % columns, slope(i / columns, i % columns));
+  });
+}
+
+template <class T>
 void fill_with(cudaStream_t stream, const Tensor& x, double value) {
   const auto to = rows_of<T>(x);
   map(stream, x.elements(), [to, value = static_cast<T>(value)] __device__(unsigned i) { to[i] = value; });
@@ -131,7 +169,11 @@ void fill_with(cudaStream_t stream, const Tensor& x, double value) {
 }  // namespace
 
 void CudaBackend::fill(const Tensor& x, double value) {
-  with_element_type(x.dtype, [&](auto zero) { fill_with<decltype(zero)>(stream(), x, value); });
+  if (x.dtype == DType::bf16) {
+    fill_with<Brain>(stream(), x, value);
+  } else {
+    with_element_type(x.dtype, [&](auto zero) { fill_with<decltype(zero)>(stream(), x, value); });
+  }
   launched("fill");
 }
 
@@ -231,37 +273,23 @@ void CudaBackend::silu_multiply_backward(const Tensor& a, const Tensor& b, const
 }
 
 void CudaBackend::softplus_bias(const Tensor& x, const Tensor& bias, const StepRange& range, const Tensor& y) {
-  const auto from = rows_of(x), to = rows_of(y);
-  const float* offset = bias.as<float>();
-  const auto least = static_cast<float>(range.least), most = static_cast<float>(range.most);
-  map(stream(), x.elements(),
-      [=] __device__(unsigned i) { to[i] = fminf(fmaxf(softplus(from[i] + offset[i % from.columns]), least), most); });
+  with_stored_type(
+      x, [&](auto stored) { step_sizes(stream(), rows_of<decltype(stored)>(x), bias.as<float>(), range, y); });
   launched("softplus_bias");
 }
 
 void CudaBackend::softplus_bias_backward(const Tensor& x, const Tensor& bias, const StepRange& range, const Tensor& dy,
                                          const Grad& dx, const Grad& dbias) {
-  const auto from = rows_of(x), up = rows_of(dy);
-  const float* offset = bias.as<float>();
-  const Sink to = sink_of(dx);
-  // The sums between which no end binds: softplus grows with them.
-  constexpr double infinity = std::numeric_limits<double>::infinity();
-  const auto sum_of = [](double step) { return step > most_of_expm1 ? step : std::log(std::expm1(step)); };
-  const auto least = static_cast<float>(range.least > 0.0 ? sum_of(range.least) : -infinity);
-  const auto most = static_cast<float>(sum_of(range.most));
-  const auto slope = [=] __device__(unsigned row, unsigned column) {
-    const float sum = from.at(row, column) + offset[column], gradient = up.at(row, column) * sigmoid(sum);
-    return sum < least || sum > most ? 0.0f : gradient;
-  };
-  if (dbias.wanted()) {
-    const SideStream beside(*this);
-    column_sums(stream(), x.rows(), x.columns(), scratch(max_ranges * x.columns()), tickets_, dbias, slope);
-  }
-  if (to.wanted()) {
-    map(stream(), x.elements(), [=, columns = from.columns] __device__(unsigned i) {
-      to.put(i / columns, i % columns, slope(i / columns, i % columns));
-    });
-  }
+  with_stored_type(x, [&](auto stored) {
+    using T = decltype(stored);
+    const SoftplusSlope<T> slope(rows_of<T>(x), rows_of(dy), bias.as<float>(), range);
+    const SinkOf<T> to = sink_of<T>(dx);
+    if (dbias.wanted()) {
+      const SideStream beside(*this);
+      column_sums(stream(), x.rows(), x.columns(), scratch(max_ranges * x.columns()), tickets_, dbias, slope);
+    }
+    if (to.wanted()) put_slopes(stream(), x.elements(), slope, to);
+  });
   launched("softplus_bias_backward");
 }
 

@@ -19,8 +19,10 @@ namespace {
 constexpr unsigned lanes = 32, row_groups = threads / lanes, together = 4, max_ranges = 64;
 constexpr unsigned resident_blocks = 384;
 
+/// T: as what the numbers of modes are stored.
+template <class T>
 struct ModeInputs {
-  Rows<float> lifted, gate, dz;
+  Rows<T> lifted, gate, dz;
   const float *gamma, *omega;
   unsigned rows, pairs;
 };
@@ -29,7 +31,8 @@ struct ModeInputs {
 struct Mode {
   float gamma = 0, omega = 0, shrink = 1;
   __device__ Mode() {}
-  __device__ Mode(const ModeInputs& in, unsigned pair) : gamma(in.gamma[pair]), omega(in.omega[pair]) {
+  template <class T>
+  __device__ Mode(const ModeInputs<T>& in, unsigned pair) : gamma(in.gamma[pair]), omega(in.omega[pair]) {
     const float modulus = sqrtf(gamma * gamma + omega * omega);
     shrink = modulus > 1.0f ? 1.0f / modulus : 1.0f;
     gamma *= shrink;
@@ -42,14 +45,15 @@ template <unsigned pairs>
 struct ModePieces {
   using P = Piece<2 * pairs>;
   P lifted, gate, dz;
-  __device__ static ModePieces of(const ModeInputs& in, unsigned row, unsigned pair, bool inside) {
+  template <class T>
+  __device__ static ModePieces of(const ModeInputs<T>& in, unsigned row, unsigned pair, bool inside) {
     return {P::of(in.lifted, row, 2 * pair, inside), P::of(in.gate, row, 2 * pair, inside && in.gate.data != nullptr),
             P::of(in.dz, row, 2 * pair, inside && in.dz.data != nullptr)};
   }
 };
 
-template <unsigned pairs>
-__global__ void __launch_bounds__(threads) modes_kernel(ModeInputs in, Rows<float> z, RoundedResult rounded) {
+template <unsigned pairs, class T>
+__global__ void __launch_bounds__(threads) modes_kernel(ModeInputs<T> in, Rows<T> z, RoundedResult rounded) {
   await_previous();
   const unsigned pair = (blockIdx.y * lanes + threadIdx.x % lanes) * pairs;
   const unsigned first = (blockIdx.x * row_groups + threadIdx.x / lanes) * together;
@@ -80,8 +84,10 @@ __global__ void __launch_bounds__(threads) modes_kernel(ModeInputs in, Rows<floa
   }
 }
 
+template <class T>
 struct ModeSinks {
-  Sink lifted, gamma, omega, gate;
+  SinkOf<T> lifted, gate;
+  Sink gamma, omega;
 };
 
 // One row of one pair; adds to the gradients of the (shrunk) multiplier. The gradients of the pair's own numbers take
@@ -103,9 +109,9 @@ __device__ void mode_backward(const Mode& mode, bool gated, float* lifted, float
   lifted[1] = (mode.omega * d0 + mode.gamma * d1) * silu_slope(x1);
 }
 
-template <unsigned pairs>
+template <unsigned pairs, class T>
 __global__ void __launch_bounds__(threads)
-    modes_backward_kernel(ModeInputs in, float* partials, unsigned* tickets, ModeSinks out) {
+    modes_backward_kernel(ModeInputs<T> in, float* partials, unsigned* tickets, ModeSinks<T> out) {
   await_previous();
   constexpr unsigned tile = lanes * pairs;  // pairs of a block: sums for gamma, then for omega
   __shared__ float sums[2 * pairs][threads], totals[2 * tile];
@@ -166,9 +172,10 @@ __global__ void __launch_bounds__(threads)
   if (out.omega.wanted()) out.omega.put(first + threadIdx.x, domega);
 }
 
-ModeInputs mode_inputs(const Tensor& lifted, const Tensor& gamma, const Tensor& omega, const Tensor& gate) {
-  return {rows_of(lifted),
-          gate.defined() ? rows_of(gate) : Rows<float>{},
+template <class T>
+ModeInputs<T> mode_inputs(const Tensor& lifted, const Tensor& gamma, const Tensor& omega, const Tensor& gate) {
+  return {rows_of<T>(lifted),
+          gate.defined() ? rows_of<T>(gate) : Rows<T>{},
           {},
           gamma.as<float>(),
           omega.as<float>(),
@@ -177,10 +184,10 @@ ModeInputs mode_inputs(const Tensor& lifted, const Tensor& gamma, const Tensor& 
 }
 
 /// Calls body with how many pairs a lane takes, as a compile-time constant.
-template <class Body>
-void with_pairs(const ModeInputs& in, std::initializer_list<Rows<float>> results, const Body& body) {
+template <class T, class Body>
+void with_pairs(const ModeInputs<T>& in, std::initializer_list<Rows<T>> results, const Body& body) {
   const bool fours = in.pairs % 2 == 0 && in_fours(in.lifted) && in_fours(in.gate) && in_fours(in.dz) &&
-                     std::all_of(results.begin(), results.end(), in_fours);
+                     std::all_of(results.begin(), results.end(), in_fours<T>);
   if (fours) return body(std::integral_constant<unsigned, 2>());
   body(std::integral_constant<unsigned, 1>());
 }
@@ -189,11 +196,15 @@ void with_pairs(const ModeInputs& in, std::initializer_list<Rows<float>> results
 
 void CudaBackend::koopman_modes(const Tensor& lifted, const Tensor& gamma, const Tensor& omega, const Tensor& gate,
                                 const Tensor& z, const Tensor& rounded) {
-  const ModeInputs in = mode_inputs(lifted, gamma, omega, gate);
-  if (in.rows == 0 || in.pairs == 0) return;
-  with_pairs(in, {rows_of(z)}, [&](auto pairs) {
-    const dim3 grid(blocks_for(in.rows, row_groups * together), blocks_for(in.pairs, lanes * pairs));
-    launch(modes_kernel<pairs>, grid, threads, 0, stream(), in, rows_of(z), rounded_result(rounded, precision_));
+  if (lifted.elements() == 0) return;
+  with_stored_type(lifted, [&](auto stored) {
+    using T = decltype(stored);
+    const ModeInputs<T> in = mode_inputs<T>(lifted, gamma, omega, gate);
+    const Rows<T> to = rows_of<T>(z);
+    with_pairs(in, {to}, [&](auto pairs) {
+      const dim3 grid(blocks_for(in.rows, row_groups * together), blocks_for(in.pairs, lanes * pairs));
+      launch(modes_kernel<pairs, T>, grid, threads, 0, stream(), in, to, rounded_result(rounded, precision_));
+    });
   });
   launched("koopman_modes");
 }
@@ -201,15 +212,19 @@ void CudaBackend::koopman_modes(const Tensor& lifted, const Tensor& gamma, const
 void CudaBackend::koopman_modes_backward(const Tensor& lifted, const Tensor& gamma, const Tensor& omega,
                                          const Tensor& gate, const Tensor& dz, const Grad& dlifted, const Grad& dgamma,
                                          const Grad& domega, const Grad& dgate) {
-  ModeInputs in = mode_inputs(lifted, gamma, omega, gate);
-  in.dz = rows_of(dz);
-  if (in.rows == 0 || in.pairs == 0) return;
-  const ModeSinks out{sink_of(dlifted), sink_of(dgamma), sink_of(domega), sink_of(dgate)};
-  with_pairs(in, {out.lifted.rows, out.gate.rows}, [&](auto pairs) {
-    const unsigned tiles = blocks_for(in.pairs, lanes * pairs), most = at_most(resident_blocks / tiles + 1, max_ranges);
-    const dim3 grid(tiles, at_most(blocks_for(in.rows, row_groups * together), most));
-    float* partials = scratch(std::size_t{grid.x} * grid.y * 2 * lanes * pairs);
-    launch(modes_backward_kernel<pairs>, grid, threads, 0, stream(), in, partials, tickets_, out);
+  if (lifted.elements() == 0) return;
+  with_stored_type(lifted, [&](auto stored) {
+    using T = decltype(stored);
+    ModeInputs<T> in = mode_inputs<T>(lifted, gamma, omega, gate);
+    in.dz = rows_of<T>(dz);
+    const ModeSinks<T> out{sink_of<T>(dlifted), sink_of<T>(dgate), sink_of(dgamma), sink_of(domega)};
+    with_pairs(in, {out.lifted.rows, out.gate.rows}, [&](auto pairs) {
+      const unsigned tiles = blocks_for(in.pairs, lanes * pairs),
+                     most = at_most(resident_blocks / tiles + 1, max_ranges);
+      const dim3 grid(tiles, at_most(blocks_for(in.rows, row_groups * together), most));
+      float* partials = scratch(std::size_t{grid.x} * grid.y * 2 * lanes * pairs);
+      launch(modes_backward_kernel<pairs, T>, grid, threads, 0, stream(), in, partials, tickets_, out);
+    });
   });
   launched("koopman_modes_backward");
 }

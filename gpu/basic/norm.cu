@@ -23,8 +23,11 @@ constexpr unsigned warps = threads / 32;
 /// What is normalised: x, x + z, or x silu(z).
 enum class Normed { plain, sum, gated };
 
+/// X, Y: as what x and z, and y, are stored, and their gradients.
+template <class X, class Y>
 struct NormInputs {
-  Rows<float> x, z, dy;
+  Rows<X> x, z;
+  Rows<Y> dy;
   Rows<float> sum;   // where x + z goes
   Rows<float> base;  // added to dx where there is one
   const float* weight;
@@ -39,8 +42,9 @@ __device__ float normalised(float x, float z) {
 
 // A lane holds up to `held` pieces of its row, so that a row is read once and all of it at the same time; only what is
 // longer is read again.
-template <Normed kind, unsigned width, unsigned held>
-__global__ void __launch_bounds__(threads) norm_kernel(NormInputs in, float eps, Rows<float> y, RoundedResult rounded) {
+template <Normed kind, unsigned width, unsigned held, class X, class Y>
+__global__ void __launch_bounds__(threads)
+    norm_kernel(NormInputs<X, Y> in, float eps, Rows<Y> y, RoundedResult rounded) {
   await_previous();
   using P = Piece<width>;
   const unsigned row = blockIdx.x * warps + threadIdx.x / 32, lane = threadIdx.x % 32;
@@ -119,7 +123,8 @@ struct NormColumns {
   using P = Piece<width>;
   P x, z, upstream, base;  // upstream: dy, after `weigh` dy weight
 
-  __device__ static NormColumns of(const NormInputs& in, unsigned row, unsigned column, bool inside) {
+  template <class X, class Y>
+  __device__ static NormColumns of(const NormInputs<X, Y>& in, unsigned row, unsigned column, bool inside) {
     return {P::of(in.x, row, column, inside), P::of(in.z, row, column, inside && gated),
             P::of(in.dy, row, column, inside),
             P::of(in.base, row, column, inside && !gated && in.base.data != nullptr)};
@@ -140,7 +145,9 @@ struct NormColumns {
 #pragma unroll
     for (unsigned e = 0; e < width; ++e) sum.v[e] += upstream.v[e] * inverse * (x.v[e] * gate(z.v[e]));
   }
-  __device__ void put(unsigned row, unsigned column, float inverse, float mean, const Sink& dx, const Sink& dz) const {
+  template <class X>
+  __device__ void put(unsigned row, unsigned column, float inverse, float mean, const SinkOf<X>& dx,
+                      const SinkOf<X>& dz) const {
     P to_x, to_z;
 #pragma unroll
     for (unsigned e = 0; e < width; ++e) {
@@ -154,8 +161,8 @@ struct NormColumns {
 };
 
 // y = u inverse w: du = inverse (w dy - u inverse^2 mean(w dy u)), dw = sum over rows of dy u inverse.
-template <bool gated, unsigned width, unsigned held>
-__global__ void __launch_bounds__(threads) norm_backward_kernel(NormInputs in, Sink dx, Sink dz) {
+template <bool gated, unsigned width, unsigned held, class X, class Y>
+__global__ void __launch_bounds__(threads) norm_backward_kernel(NormInputs<X, Y> in, SinkOf<X> dx, SinkOf<X> dz) {
   await_previous();
   using P = Piece<width>;
   using Columns = NormColumns<gated, width>;
@@ -193,9 +200,9 @@ constexpr unsigned together = 4, widest_block = 512, processors = 132;  // rows;
 
 // The same for many rows, with the gradient of the weight: a block takes whole rows, several at a time, and a thread
 // four of their columns, whose sums over the block's rows it leaves in `partials` [blocks, columns].
-template <bool gated>
+template <bool gated, class X, class Y>
 __global__ void __launch_bounds__(widest_block)
-    norm_all_backward_kernel(NormInputs in, Sink dx, Sink dz, float* partials) {
+    norm_all_backward_kernel(NormInputs<X, Y> in, SinkOf<X> dx, SinkOf<X> dz, float* partials) {
   await_previous();
   using P = Piece<4>;
   using Columns = NormColumns<gated, 4>;
@@ -233,8 +240,8 @@ __global__ void __launch_bounds__(widest_block)
 
 /// Calls body with how many numbers a lane reads at once and how many such pieces it holds, as compile-time constants;
 /// `fours` says whether what `in` does not name can be read in fours.
-template <class Body>
-void with_pieces(const NormInputs& in, bool fours, const Body& body) {
+template <class X, class Y, class Body>
+void with_pieces(const NormInputs<X, Y>& in, bool fours, const Body& body) {
   using Four = std::integral_constant<unsigned, 4>;
   const bool aligned = reinterpret_cast<std::uintptr_t>(in.weight) % 16 == 0 && in.columns % 4 == 0;
   if (!fours || !aligned || !in_fours(in.x) || !in_fours(in.z) || !in_fours(in.dy)) {
@@ -246,22 +253,22 @@ void with_pieces(const NormInputs& in, bool fours, const Body& body) {
   body(Four(), std::integral_constant<unsigned, 8>());
 }
 
-template <Normed kind>
-void norm(cudaStream_t stream, const NormInputs& in, double eps, const Tensor& y, const RoundedResult& rounded) {
+template <Normed kind, class X, class Y>
+void norm(cudaStream_t stream, const NormInputs<X, Y>& in, double eps, const Tensor& y, const RoundedResult& rounded) {
   if (in.rows == 0) return;
-  const Rows<float> to = rows_of(y);
+  const Rows<Y> to = rows_of<Y>(y);
   with_pieces(in, in_fours(to) && in_fours(in.sum), [&](auto width, auto held) {
-    launch(norm_kernel<kind, width, held>, blocks_for(in.rows, warps), threads, 0, stream, in, static_cast<float>(eps),
-           to, rounded);
+    launch(norm_kernel<kind, width, held, X, Y>, blocks_for(in.rows, warps), threads, 0, stream, in,
+           static_cast<float>(eps), to, rounded);
   });
 }
 
 /// All gradients of a norm at once; false where its rows are few, or do not suit that. What is added to may still be
 /// computed beside, and is left to what runs there.
-template <bool gated>
-bool norm_all_backward(const CudaBackend& backend, const NormInputs& in, const Grad& dx, const Grad& dz,
+template <bool gated, class X, class Y>
+bool norm_all_backward(const CudaBackend& backend, const NormInputs<X, Y>& in, const Grad& dx, const Grad& dz,
                        const Grad& dweight) {
-  const Sink to_x = sink_of(dx), to_z = sink_of(dz);
+  const SinkOf<X> to_x = sink_of<X>(dx), to_z = sink_of<X>(dz);
   const bool fours = in.columns % 4 == 0 && reinterpret_cast<std::uintptr_t>(in.weight) % 16 == 0 && in_fours(in.x) &&
                      in_fours(in.z) && in_fours(in.dy) && in_fours(in.base) && in_fours(to_x.rows) &&
                      in_fours(to_z.rows);
@@ -270,7 +277,7 @@ bool norm_all_backward(const CudaBackend& backend, const NormInputs& in, const G
   const unsigned block = blocks_for(in.columns, 128) * 32, columns = in.columns;
   const unsigned blocks = at_most(blocks_for(in.rows, together), processors * (widest_block / block));
   float* partials = backend.scratch(blocks * std::size_t{columns});
-  launch(norm_all_backward_kernel<gated>, blocks, block, 0, backend.stream(), in, to_x, to_z, partials);
+  launch(norm_all_backward_kernel<gated, X, Y>, blocks, block, 0, backend.stream(), in, to_x, to_z, partials);
   column_sums(backend.stream(), blocks, columns, nullptr, nullptr, dweight,
               [partials, columns] __device__(unsigned row, unsigned column) {
                 return partials[row * std::size_t{columns} + column];
@@ -279,25 +286,27 @@ bool norm_all_backward(const CudaBackend& backend, const NormInputs& in, const G
   return true;
 }
 
-template <bool gated>
-void norm_backward(cudaStream_t stream, const NormInputs& in, const Grad& dx, const Grad& dz) {
+template <bool gated, class X, class Y>
+void norm_backward(cudaStream_t stream, const NormInputs<X, Y>& in, const Grad& dx, const Grad& dz) {
   if (in.rows == 0 || !(dx.wanted() || dz.wanted())) return;
-  const Sink to_x = sink_of(dx), to_z = sink_of(dz);
+  const SinkOf<X> to_x = sink_of<X>(dx), to_z = sink_of<X>(dz);
   with_pieces(in, in_fours(in.base) && in_fours(to_x.rows) && in_fours(to_z.rows), [&](auto width, auto held) {
-    launch(norm_backward_kernel<gated, width, held>, blocks_for(in.rows, warps), threads, 0, stream, in, to_x, to_z);
+    launch(norm_backward_kernel<gated, width, held, X, Y>, blocks_for(in.rows, warps), threads, 0, stream, in, to_x,
+           to_z);
   });
 }
 
 constexpr unsigned max_weights = 8;  // of one launch
 
+template <class X, class Y>
 struct NormWeights {
-  NormInputs in[max_weights];
+  NormInputs<X, Y> in[max_weights];
   Sink to[max_weights];
 };
 
 /// The share of a thread in the sum over rows of dy u inverse; what it reads is loaded before anything is computed.
-template <Normed kind>
-__device__ float weight_share(const NormInputs& in, unsigned column) {
+template <Normed kind, class X, class Y>
+__device__ float weight_share(const NormInputs<X, Y>& in, unsigned column) {
   constexpr unsigned step = narrow_block / narrow_columns, together = 4;
   float sum = 0;
   for (unsigned row = threadIdx.x / narrow_columns; row < in.rows; row += together * step) {
@@ -306,9 +315,9 @@ __device__ float weight_share(const NormInputs& in, unsigned column) {
     for (unsigned k = 0; k < together; ++k) {
       const unsigned r = row + k * step;
       const bool inside = r < in.rows;
-      x[k] = inside ? in.x.at(r, column) : 0.0f;
-      z[k] = inside && kind == Normed::gated ? in.z.at(r, column) : 0.0f;
-      factor[k] = inside ? in.dy.at(r, column) * in.inverse[r] : 0.0f;
+      x[k] = inside ? static_cast<float>(in.x.at(r, column)) : 0.0f;
+      z[k] = inside && kind == Normed::gated ? static_cast<float>(in.z.at(r, column)) : 0.0f;
+      factor[k] = inside ? static_cast<float>(in.dy.at(r, column)) * in.inverse[r] : 0.0f;
     }
 #pragma unroll
     for (unsigned k = 0; k < together; ++k) sum += factor[k] * normalised<kind>(x[k], z[k]);
@@ -316,9 +325,10 @@ __device__ float weight_share(const NormInputs& in, unsigned column) {
   return sum;
 }
 
-__global__ void __launch_bounds__(narrow_block) norm_weights_kernel(const __grid_constant__ NormWeights weights) {
+template <class X, class Y>
+__global__ void __launch_bounds__(narrow_block) norm_weights_kernel(const __grid_constant__ NormWeights<X, Y> weights) {
   await_previous();
-  const NormInputs& in = weights.in[blockIdx.y];
+  const NormInputs<X, Y>& in = weights.in[blockIdx.y];
   const Sink& to = weights.to[blockIdx.y];
   const unsigned column = blockIdx.x * narrow_columns + threadIdx.x % narrow_columns;
   float sum = 0;
@@ -328,9 +338,10 @@ __global__ void __launch_bounds__(narrow_block) norm_weights_kernel(const __grid
   finish_narrow_sums(sum, in.columns, [&](unsigned c, float total) { to.put(c, total); });
 }
 
-NormInputs norm_inputs(const Tensor& x, const Tensor& weight, const Tensor& inverse) {
-  NormInputs in{};
-  in.x = rows_of(x);
+template <class X = float, class Y = float>
+NormInputs<X, Y> norm_inputs(const Tensor& x, const Tensor& weight, const Tensor& inverse) {
+  NormInputs<X, Y> in{};
+  in.x = rows_of<X>(x);
   in.weight = weight.as<float>();
   in.inverse = inverse.as<float>();
   in.rows = static_cast<unsigned>(x.rows());
@@ -339,13 +350,44 @@ NormInputs norm_inputs(const Tensor& x, const Tensor& weight, const Tensor& inve
 }
 
 /// The gradient of a weight over more rows than a block should take.
-void sum_long_weight(cudaStream_t stream, const NormInputs& in, float* partials, unsigned* tickets,
+template <class X, class Y>
+void sum_long_weight(cudaStream_t stream, const NormInputs<X, Y>& in, float* partials, unsigned* tickets,
                      const Grad& dweight) {
   column_sums(stream, in.rows, in.columns, partials, tickets, dweight, [in] __device__(unsigned row, unsigned column) {
-    const float x = in.x.at(row, column), factor = in.dy.at(row, column) * in.inverse[row];
+    const float x = static_cast<float>(in.x.at(row, column)),
+                factor = static_cast<float>(in.dy.at(row, column)) * in.inverse[row];
     return factor * (in.z.data == nullptr ? normalised<Normed::plain>(x, 0.0f)
-                                          : normalised<Normed::gated>(x, in.z.at(row, column)));
+                                          : normalised<Normed::gated>(x, static_cast<float>(in.z.at(row, column))));
   });
+}
+
+template <class T>
+bool is_stored_as(const Tensor& tensor) {
+  return (tensor.dtype == DType::bf16) == std::is_same_v<T, Brain>;
+}
+
+/// The gradients of those weights whose norms store X and Y.
+template <class X, class Y, class Weights>
+void sum_weights(const CudaBackend& backend, const Weights& all, unsigned* tickets) {
+  NormWeights<X, Y> weights{};
+  unsigned count = 0, columns = 1;
+  for (const auto& from : all) {
+    if (!is_stored_as<X>(from.x) || !is_stored_as<Y>(from.dy)) continue;
+    NormInputs<X, Y> in = norm_inputs<X, Y>(from.x, {}, from.inverse);
+    in.dy = rows_of<Y>(from.dy);
+    if (from.z.defined()) in.z = rows_of<X>(from.z);
+    if (in.rows > max_narrow_rows) {
+      float* partials = backend.scratch(std::size_t{max_ranges} * in.columns);
+      sum_long_weight(backend.stream(), in, partials, tickets, from.dweight);
+      continue;
+    }
+    weights.in[count] = in;
+    weights.to[count++] = sink_of(from.dweight);
+    columns = std::max(columns, in.columns);
+  }
+  if (count == 0) return;
+  launch(norm_weights_kernel<X, Y>, dim3(blocks_for(columns, narrow_columns), count), narrow_block, 0, backend.stream(),
+         weights);
 }
 
 struct LayerNormInputs {
@@ -404,47 +446,61 @@ __global__ void __launch_bounds__(threads) layer_norm_backward_kernel(LayerNormI
 
 void CudaBackend::rms_norm(const Tensor& x, const Tensor& weight, double eps, const Tensor& y, const Tensor& inverse,
                            const Tensor& rounded) {
-  norm<Normed::plain>(stream(), norm_inputs(x, weight, inverse), eps, y, rounded_result(rounded, precision_));
+  with_stored_type(y, [&](auto stored) {
+    const auto in = norm_inputs<float, decltype(stored)>(x, weight, inverse);
+    norm<Normed::plain>(stream(), in, eps, y, rounded_result(rounded, precision_));
+  });
   launched("rms_norm");
 }
 
 void CudaBackend::add_rms_norm(const Tensor& a, const Tensor& b, const Tensor& weight, double eps, const Tensor& sum,
                                const Tensor& y, const Tensor& inverse, const Tensor& rounded) {
-  NormInputs in = norm_inputs(a, weight, inverse);
-  in.z = rows_of(b);
-  in.sum = rows_of(sum);
-  norm<Normed::sum>(stream(), in, eps, y, rounded_result(rounded, precision_));
+  with_stored_type(y, [&](auto stored) {
+    auto in = norm_inputs<float, decltype(stored)>(a, weight, inverse);
+    in.z = rows_of(b);
+    in.sum = rows_of(sum);
+    norm<Normed::sum>(stream(), in, eps, y, rounded_result(rounded, precision_));
+  });
   launched("add_rms_norm");
 }
 
 void CudaBackend::gated_rms_norm(const Tensor& x, const Tensor& z, const Tensor& weight, double eps, const Tensor& y,
                                  const Tensor& inverse, const Tensor& rounded) {
-  NormInputs in = norm_inputs(x, weight, inverse);
-  in.z = rows_of(z);
-  norm<Normed::gated>(stream(), in, eps, y, rounded_result(rounded, precision_));
+  with_stored_type(z, [&](auto stored) {
+    using T = decltype(stored);
+    auto in = norm_inputs<T, T>(x, weight, inverse);
+    in.z = rows_of<T>(z);
+    norm<Normed::gated>(stream(), in, eps, y, rounded_result(rounded, precision_));
+  });
   launched("gated_rms_norm");
 }
 
 void CudaBackend::rms_norm_backward(const Tensor& x, const Tensor& weight, const Tensor& inverse, const Tensor& dy,
                                     const Tensor& base, const Grad& dx, const Grad& dweight) {
-  NormInputs in = norm_inputs(x, weight, inverse);
-  in.dy = rows_of(dy);
-  if (base.defined()) in.base = rows_of(base);
-  if (norm_all_backward<false>(*this, in, dx, {}, dweight)) return;
-  norm_backward<false>(stream(), in, dx, {});
-  launched("rms_norm_backward");
-  queue_norm_weight({x, {}, inverse, dy, dweight});
+  with_stored_type(dy, [&](auto stored) {
+    using T = decltype(stored);
+    auto in = norm_inputs<float, T>(x, weight, inverse);
+    in.dy = rows_of<T>(dy);
+    if (base.defined()) in.base = rows_of(base);
+    if (norm_all_backward<false>(*this, in, dx, {}, dweight)) return;
+    norm_backward<false>(stream(), in, dx, {});
+    launched("rms_norm_backward");
+    queue_norm_weight({x, {}, inverse, dy, dweight});
+  });
 }
 
 void CudaBackend::gated_rms_norm_backward(const Tensor& x, const Tensor& z, const Tensor& weight, const Tensor& inverse,
                                           const Tensor& dy, const Grad& dx, const Grad& dz, const Grad& dweight) {
-  NormInputs in = norm_inputs(x, weight, inverse);
-  in.z = rows_of(z);
-  in.dy = rows_of(dy);
-  if (norm_all_backward<true>(*this, in, dx, dz, dweight)) return;
-  norm_backward<true>(stream(), in, dx, dz);
-  launched("gated_rms_norm_backward");
-  queue_norm_weight({x, z, inverse, dy, dweight});
+  with_stored_type(z, [&](auto stored) {
+    using T = decltype(stored);
+    auto in = norm_inputs<T, T>(x, weight, inverse);
+    in.z = rows_of<T>(z);
+    in.dy = rows_of<T>(dy);
+    if (norm_all_backward<true>(*this, in, dx, dz, dweight)) return;
+    norm_backward<true>(stream(), in, dx, dz);
+    launched("gated_rms_norm_backward");
+    queue_norm_weight({x, z, inverse, dy, dweight});
+  });
 }
 
 // Nothing that a gradient was found from changes before the backward pass ends, so these sums can wait.
@@ -466,32 +522,10 @@ void CudaBackend::sum_norm_weights(bool is_last) {
                                 [](const NormWeight& weight) { return weight.dweight.accumulate; });
   std::optional<SideStream> beside;
   if (!is_last || adds) beside.emplace(*this);  // what is added to may still be computed there
-  const auto inputs_of = [](const NormWeight& from) {
-    NormInputs in = norm_inputs(from.x, {}, from.inverse);
-    in.dy = rows_of(from.dy);
-    if (from.z.defined()) in.z = rows_of(from.z);
-    return in;
-  };
-  if (norm_weights_.back().x.rows() > max_narrow_rows) {
-    for (const NormWeight& from : norm_weights_) {
-      const NormInputs in = inputs_of(from);
-      sum_long_weight(stream(), in, scratch(std::size_t{max_ranges} * in.columns), tickets_, from.dweight);
-    }
-    norm_weights_.clear();
-    return launched("norm weights");
-  }
-  NormWeights weights{};
-  unsigned columns = 1;
-  for (unsigned i = 0; i < norm_weights_.size(); ++i) {
-    const NormWeight& from = norm_weights_[i];
-    NormInputs& in = weights.in[i];
-    in = inputs_of(from);
-    weights.to[i] = sink_of(from.dweight);
-    columns = std::max(columns, in.columns);
-  }
-  const auto count = static_cast<unsigned>(norm_weights_.size());
+  sum_weights<float, float>(*this, norm_weights_, tickets_);
+  sum_weights<float, Brain>(*this, norm_weights_, tickets_);
+  sum_weights<Brain, Brain>(*this, norm_weights_, tickets_);
   norm_weights_.clear();
-  launch(norm_weights_kernel, dim3(blocks_for(columns, narrow_columns), count), narrow_block, 0, stream(), weights);
   launched("norm weights");
 }
 

@@ -75,13 +75,16 @@ __global__ void __launch_bounds__(turn_threads)
 constexpr unsigned widest = 8;  // taps; `reach` below: as many as a kernel has room for
 constexpr unsigned few_taps = 4;
 
+/// T: as what x is stored.
+template <class T>
 struct ConvInputs {
-  Rows<float> x;  // [B T, c]
-  const float *weight, *bias, *history;
+  Rows<T> x;  // [B T, c]
+  const float *weight, *bias;
+  const T* history;
   unsigned batch, length, channels, taps;
 
   /// Where the input of token t is, which may lie in the history; null before the first one without that.
-  __device__ const float* at(unsigned b, int t, unsigned channel) const {
+  __device__ const T* at(unsigned b, int t, unsigned channel) const {
     if (t >= 0) return &x.at(std::size_t{b} * length + static_cast<unsigned>(t), channel);
     if (history == nullptr) return nullptr;
     return history + (std::size_t{b} * (taps - 1) + taps - 1 + t) * channels + channel;
@@ -90,7 +93,7 @@ struct ConvInputs {
 
 // The last taps - 1 inputs become the history; entries move towards the beginning, so this order overwrites nothing
 // that is still to be read.
-__global__ void __launch_bounds__(threads) conv_history_kernel(ConvInputs in, float* history) {
+__global__ void __launch_bounds__(threads) conv_history_kernel(ConvInputs<float> in, float* history) {
   await_previous();
   const unsigned i = blockIdx.x * threads + threadIdx.x;
   if (i >= in.batch * in.channels) return;
@@ -110,7 +113,8 @@ template <unsigned width>
 struct Stretch {
   unsigned b, begin, channel;
   bool inside;
-  __device__ explicit Stretch(const ConvInputs& in) {
+  template <class T>
+  __device__ explicit Stretch(const ConvInputs<T>& in) {
     const unsigned pieces = (in.length + conv_steps - 1) / conv_steps;
     const unsigned piece = blockIdx.x * conv_groups + threadIdx.x / conv_lanes;
     b = piece / pieces;
@@ -121,12 +125,13 @@ struct Stretch {
 };
 
 /// The weight of the input `back` tokens before.
-__device__ float weight_of(const ConvInputs& in, unsigned channel, unsigned back) {
+template <class T>
+__device__ float weight_of(const ConvInputs<T>& in, unsigned channel, unsigned back) {
   return back < in.taps ? in.weight[channel * in.taps + in.taps - 1 - back] : 0.0f;
 }
 
-template <unsigned width>
-__device__ Piece<width> weights_of(const ConvInputs& in, unsigned channel, unsigned back) {
+template <unsigned width, class T>
+__device__ Piece<width> weights_of(const ConvInputs<T>& in, unsigned channel, unsigned back) {
   Piece<width> weights;
 #pragma unroll
   for (unsigned e = 0; e < width; ++e) weights.v[e] = weight_of(in, channel + e, back);
@@ -134,8 +139,8 @@ __device__ Piece<width> weights_of(const ConvInputs& in, unsigned channel, unsig
 }
 
 // Everything that the tokens of a piece meet is loaded first, so that no load waits for another.
-template <unsigned width, unsigned reach>
-__global__ void __launch_bounds__(threads) conv_kernel(ConvInputs in, float* before, float* y) {
+template <unsigned width, unsigned reach, class T>
+__global__ void __launch_bounds__(threads) conv_kernel(ConvInputs<T> in, float* before, T* y) {
   await_previous();
   using P = Piece<width>;
   const Stretch<width> piece(in);
@@ -144,7 +149,7 @@ __global__ void __launch_bounds__(threads) conv_kernel(ConvInputs in, float* bef
 #pragma unroll
   for (unsigned i = 0; i < conv_steps + reach - 1; ++i) {
     const int t = static_cast<int>(piece.begin + i) - static_cast<int>(reach - 1);
-    const float* from = in.at(piece.b, t, piece.channel);
+    const T* from = in.at(piece.b, t, piece.channel);
     const bool used = i + in.taps >= reach && t < static_cast<int>(in.length);
     inputs[i] = P::of(from, used && from != nullptr);
   }
@@ -168,9 +173,9 @@ __global__ void __launch_bounds__(threads) conv_kernel(ConvInputs in, float* bef
 }
 
 // A thread walks `conv_steps` tokens of one channel.
-template <unsigned reach>
+template <unsigned reach, class T>
 __global__ void __launch_bounds__(threads)
-    conv_backward_kernel(ConvInputs in, const float* before, const float* dy, Sink dx) {
+    conv_backward_kernel(ConvInputs<T> in, const float* before, const T* dy, SinkOf<T> dx) {
   await_previous();
   const Stretch<1> piece(in);
   if (!piece.inside) return;
@@ -182,7 +187,7 @@ __global__ void __launch_bounds__(threads)
     const unsigned t = begin + i;
     const std::size_t place = (std::size_t{b} * in.length + t) * in.channels + channel;
     const bool behind = i < conv_steps + in.taps - 1 && t < in.length;
-    slopes[i] = behind ? dy[place] : 0.0f;
+    slopes[i] = behind ? static_cast<float>(dy[place]) : 0.0f;
     sums[i] = behind ? before[place] : 0.0f;
   }
 #pragma unroll
@@ -200,21 +205,21 @@ __global__ void __launch_bounds__(threads)
 }
 
 /// Adds what one piece of one channel contributes to the gradients of its weights, [taps back], and of its bias.
-template <unsigned reach>
-__device__ void add_piece(const ConvInputs& in, const float* before, const float* dy, unsigned b, unsigned begin,
+template <unsigned reach, class T>
+__device__ void add_piece(const ConvInputs<T>& in, const float* before, const T* dy, unsigned b, unsigned begin,
                           unsigned channel, float (&to_weight)[reach + 1]) {
   float slopes[conv_steps], befores[conv_steps], inputs[conv_steps + reach - 1];
 #pragma unroll
   for (unsigned i = 0; i < conv_steps; ++i) {
     const std::size_t place = (std::size_t{b} * in.length + begin + i) * in.channels + channel;
-    slopes[i] = begin + i < in.length ? dy[place] : 0.0f;
+    slopes[i] = begin + i < in.length ? static_cast<float>(dy[place]) : 0.0f;
     befores[i] = begin + i < in.length ? before[place] : 0.0f;
   }
 #pragma unroll
   for (unsigned i = 0; i < conv_steps + reach - 1; ++i) {
     const unsigned t = begin + i;
     const bool ahead = i + in.taps >= reach && t + 1 >= reach && t + 1 - reach < in.length;
-    inputs[i] = ahead ? in.x.at(std::size_t{b} * in.length + t + 1 - reach, channel) : 0.0f;
+    inputs[i] = ahead ? static_cast<float>(in.x.at(std::size_t{b} * in.length + t + 1 - reach, channel)) : 0.0f;
   }
 #pragma unroll
   for (unsigned i = 0; i < conv_steps; ++i) {
@@ -226,9 +231,9 @@ __device__ void add_piece(const ConvInputs& in, const float* before, const float
 }
 
 // The weights of few rows: a block takes eight channels and all pieces.
-template <unsigned reach>
+template <unsigned reach, class T>
 __global__ void __launch_bounds__(narrow_block)
-    narrow_weight_kernel(ConvInputs in, const float* before, const float* dy, Sink dweight, Sink dbias) {
+    narrow_weight_kernel(ConvInputs<T> in, const float* before, const T* dy, Sink dweight, Sink dbias) {
   await_previous();
   const unsigned channel = blockIdx.x * narrow_columns + threadIdx.x % narrow_columns;
   const unsigned pieces = (in.length + conv_steps - 1) / conv_steps;
@@ -257,9 +262,9 @@ constexpr unsigned walk = 32, walk_step = 4, resident_blocks = 256;  // tokens; 
 // All gradients of many rows: a thread walks `walk` tokens of `width` neighbouring channels, reads everything once, and
 // adds what they give to the weights and, behind those of all channels, to the bias. Sums over a block's walks go to
 // `partials` [blocks, channels (taps + 1)]. The sums before SiLU are found once more where `before` is null.
-template <unsigned width, unsigned reach>
+template <unsigned width, unsigned reach, class T>
 __global__ void __launch_bounds__(threads, 2)
-    conv_walk_kernel(ConvInputs in, const float* before, const float* dy, float* partials, Sink dx) {
+    conv_walk_kernel(ConvInputs<T> in, const float* before, const T* dy, float* partials, SinkOf<T> dx) {
   await_previous();
   using P = Piece<width>;
   constexpr unsigned behind = reach - 1;
@@ -338,15 +343,16 @@ __global__ void __launch_bounds__(threads, 2)
   }
 }
 
-ConvInputs conv_inputs(const Tensor& x, const Tensor& weight) {
+template <class T>
+ConvInputs<T> conv_inputs(const Tensor& x, const Tensor& weight, const Tensor& bias) {
   const auto taps = static_cast<unsigned>(weight.shape[2]);
   if (taps > widest) {
     throw Error(ExitCode::failure, "the GPU convolution has at most " + std::to_string(widest) + " taps, and " +
                                        std::to_string(taps) + " were asked for; use --device cpu");
   }
-  return {rows_of(x),
+  return {rows_of<T>(x),
           weight.as<float>(),
-          nullptr,
+          bias.as<float>(),
           nullptr,
           static_cast<unsigned>(x.shape[0]),
           static_cast<unsigned>(x.shape[1]),
@@ -355,23 +361,26 @@ ConvInputs conv_inputs(const Tensor& x, const Tensor& weight) {
 }
 
 /// Calls body with room for so many taps, as a compile-time constant.
-template <class Body>
-void with_reach(const ConvInputs& in, const Body& body) {
+template <class T, class Body>
+void with_reach(const ConvInputs<T>& in, const Body& body) {
   if (in.taps <= few_taps) return body(std::integral_constant<unsigned, few_taps>());
   body(std::integral_constant<unsigned, widest>());
 }
 
 /// The same, and with how many channels a thread takes: four where tokens are many enough, channels lie in fours, and
-/// registers suffice for that. `others` are dense, or have the rows of `in.x`.
-template <class Body>
-void with_channels(const ConvInputs& in, std::initializer_list<Rows<float>> others, const Body& body) {
+/// registers suffice for that. `sums` and the bias are dense; `others` are, or have the rows of `in.x`.
+template <class T, class Body>
+void with_channels(const ConvInputs<T>& in, const Rows<float>& sums, std::initializer_list<Rows<T>> others,
+                   const Body& body) {
   const bool fours = in.batch * in.length > max_narrow_rows && in.channels % 4 == 0 && in.taps <= few_taps &&
-                     in_fours(in.x) && std::all_of(others.begin(), others.end(), in_fours);
+                     in_fours(in.x) && in_fours(sums) && reinterpret_cast<std::uintptr_t>(in.bias) % 16 == 0 &&
+                     std::all_of(others.begin(), others.end(), in_fours<T>);
   if (fours) return body(std::integral_constant<unsigned, 4>(), std::integral_constant<unsigned, few_taps>());
   with_reach(in, [&](auto reach) { body(std::integral_constant<unsigned, 1>(), reach); });
 }
 
-dim3 stretches(const ConvInputs& in, unsigned width) {
+template <class T>
+dim3 stretches(const ConvInputs<T>& in, unsigned width) {
   return {blocks_for(in.batch * blocks_for(in.length, conv_steps), conv_groups),
           blocks_for(in.channels, conv_lanes * width), 1};
 }
@@ -379,18 +388,18 @@ dim3 stretches(const ConvInputs& in, unsigned width) {
 Rows<float> rows_if(const Tensor& given) { return given.defined() ? rows_of(given) : Rows<float>{}; }
 
 /// All gradients of many rows.
-void walk_back(const CudaBackend& backend, const ConvInputs& in, const Tensor& before, const Tensor& dy, const Grad& dx,
-               const Grad& dweight, const Grad& dbias) {
-  const Sink to_x = sink_of(dx);
+template <class T>
+void walk_back(const CudaBackend& backend, const ConvInputs<T>& in, const Tensor& before, const Tensor& dy,
+               const SinkOf<T>& dx, const Grad& dweight, const Grad& dbias) {
   const unsigned weights = in.channels * in.taps, all = weights + in.channels;
   float* partials = backend.scratch(std::size_t{max_ranges} * all);
   unsigned ranges = 1;
-  with_channels(in, {rows_if(before), rows_of(dy), to_x.rows}, [&](auto width, auto reach) {
+  with_channels(in, rows_if(before), {rows_of<T>(dy), dx.rows}, [&](auto width, auto reach) {
     const unsigned tiles = blocks_for(in.channels, conv_lanes * width);
     ranges = at_most(blocks_for(in.batch * blocks_for(in.length, walk), conv_groups),
                      at_most(resident_blocks / tiles + 1, max_ranges));
-    launch(conv_walk_kernel<width, reach>, dim3(ranges, tiles), threads, 0, backend.stream(), in, before.as<float>(),
-           dy.as<float>(), partials, to_x);
+    launch(conv_walk_kernel<width, reach, T>, dim3(ranges, tiles), threads, 0, backend.stream(), in, before.as<float>(),
+           dy.as<T>(), partials, dx);
   });
   ColumnSums sums;
   sums.add(weights, dweight);
@@ -425,16 +434,20 @@ void CudaBackend::rotary(std::span<const Tensor> x, double base, std::int64_t fi
 
 void CudaBackend::causal_conv(const Tensor& x, const Tensor& weight, const Tensor& bias, const Tensor& history,
                               const Tensor& before, const Tensor& y) {
-  ConvInputs in = conv_inputs(x, weight);
   if (x.elements() == 0) return;
-  in.bias = bias.as<float>();
-  in.history = history.as<float>();
-  with_channels(in, {rows_of(y), rows_if(before), rows_if(bias), rows_if(history)}, [&](auto width, auto reach) {
-    launch(conv_kernel<width, reach>, stretches(in, width), threads, 0, stream(), in, before.as<float>(),
-           y.as<float>());
+  with_stored_type(x, [&](auto stored) {
+    using T = decltype(stored);
+    ConvInputs<T> in = conv_inputs<T>(x, weight, bias);
+    const Rows<T> past = history.defined() ? rows_of<T>(history) : Rows<T>{};
+    in.history = past.data;
+    with_channels(in, rows_if(before), {rows_of<T>(y), past}, [&](auto width, auto reach) {
+      launch(conv_kernel<width, reach, T>, stretches(in, width), threads, 0, stream(), in, before.as<float>(),
+             y.as<T>());
+    });
   });
   launched("causal_conv");
-  if (!history.defined() || in.taps < 2) return;
+  if (!history.defined() || weight.shape[2] < 2) return;
+  const ConvInputs<float> in = conv_inputs<float>(x, weight, bias);
   launch(conv_history_kernel, blocks_for(in.batch * in.channels, threads), threads, 0, stream(), in,
          history.as<float>());
   launched("causal_conv history");
@@ -446,25 +459,25 @@ std::int64_t CudaBackend::causal_conv_kept(const Tensor& x) const {
 
 void CudaBackend::causal_conv_backward(const Tensor& x, const Tensor& weight, const Tensor& bias, const Tensor& before,
                                        const Tensor& dy, const Grad& dx, const Grad& dweight, const Grad& dbias) {
-  ConvInputs in = conv_inputs(x, weight);
   if (x.elements() == 0) return;
-  in.bias = bias.as<float>();
-  const bool wants_weights = dweight.wanted() || dbias.wanted();
-  if (x.rows() > max_narrow_rows) {
-    if (dweight.accumulate || dbias.accumulate) await_side_stream();  // it may be writing there
-    walk_back(*this, in, before, dy, dx, dweight, dbias);
-    return launched("gradients of a convolution");
-  }
-  with_reach(in, [&](auto reach) {
-    if (wants_weights) {
-      const SideStream beside(*this);
-      launch(narrow_weight_kernel<reach>, blocks_for(in.channels, narrow_columns), narrow_block, 0, stream(), in,
-             before.as<float>(), dy.as<float>(), sink_of(dweight), sink_of(dbias));
-    }
-    if (dx.wanted()) {
-      launch(conv_backward_kernel<reach>, stretches(in, 1), threads, 0, stream(), in, before.as<float>(),
-             dy.as<float>(), sink_of(dx));
-    }
+  const bool wants_weights = dweight.wanted() || dbias.wanted(), is_long = x.rows() > max_narrow_rows;
+  if (is_long && (dweight.accumulate || dbias.accumulate)) await_side_stream();  // it may be writing there
+  with_stored_type(x, [&](auto stored) {
+    using T = decltype(stored);
+    const ConvInputs<T> in = conv_inputs<T>(x, weight, bias);
+    const SinkOf<T> to_x = sink_of<T>(dx);
+    if (is_long) return walk_back(*this, in, before, dy, to_x, dweight, dbias);
+    with_reach(in, [&](auto reach) {
+      if (wants_weights) {
+        const SideStream beside(*this);
+        launch(narrow_weight_kernel<reach, T>, blocks_for(in.channels, narrow_columns), narrow_block, 0, stream(), in,
+               before.as<float>(), dy.as<T>(), sink_of(dweight), sink_of(dbias));
+      }
+      if (to_x.wanted()) {
+        launch(conv_backward_kernel<reach, T>, stretches(in, 1), threads, 0, stream(), in, before.as<float>(),
+               dy.as<T>(), to_x);
+      }
+    });
   });
   launched("causal_conv_backward");
 }

@@ -1,6 +1,11 @@
 // What every kernel family shares: views with strided rows, sums over warps and blocks, and sums over rows that are
 // finished by the last block to arrive. The order of every sum is fixed, so the same input gives the same bits.
 #pragma once
+#include <cuda_bf16.h>
+
+#include <string>
+#include <type_traits>
+
 #include "core/io/error.h"
 #include "core/tensor/tensor.h"
 
@@ -21,23 +26,29 @@ struct Rows {
   __device__ T& at(std::size_t row, unsigned column) const { return data[row * stride + column]; }
 };
 
+/// bfloat16, as some values and their gradients are stored in that precision; computed with as float.
+using Brain = __nv_bfloat16;
+
 /// Where a gradient goes: assigned, added, or dropped where it is not wanted.
-struct Sink {
-  Rows<float> rows;
+template <class T>
+struct SinkOf {
+  Rows<T> rows;
   bool accumulate = false;
   __host__ __device__ bool wanted() const { return rows.data != nullptr; }
-  __device__ void put(unsigned i, float value) const {
-    float& place = rows[i];
-    place = accumulate ? place + value : value;
-  }
-  __device__ void put(std::size_t row, unsigned column, float value) const {
-    float& place = rows.at(row, column);
-    place = accumulate ? place + value : value;
+  __device__ void put(unsigned i, float value) const { put(rows[i], value); }
+  __device__ void put(std::size_t row, unsigned column, float value) const { put(rows.at(row, column), value); }
+
+ private:
+  __device__ void put(T& place, float value) const {
+    place = static_cast<T>(accumulate ? static_cast<float>(place) + value : value);
   }
 };
+using Sink = SinkOf<float>;
 
 template <class T = float>
 Rows<T> rows_of(const Tensor& tensor) {
+  if (tensor.defined() && (tensor.dtype == DType::bf16) != std::is_same_v<std::remove_const_t<T>, Brain>)
+    throw Error(ExitCode::failure, std::string("a kernel cannot take numbers of type ") + name_of(tensor.dtype));
   if (tensor.elements() >= (std::int64_t{1} << 32)) {
     throw Error(ExitCode::out_of_memory, "a tensor of shape " + tensor.shape.text() +
                                              " has more elements than the GPU kernels count; take a smaller batch");
@@ -45,7 +56,16 @@ Rows<T> rows_of(const Tensor& tensor) {
   return {tensor.as<T>(), static_cast<unsigned>(tensor.columns()), static_cast<std::size_t>(tensor.row_stride),
           tensor.contiguous()};
 }
-inline Sink sink_of(const Grad& grad) { return grad.wanted() ? Sink{rows_of(grad.tensor), grad.accumulate} : Sink{}; }
+template <class T = float>
+SinkOf<T> sink_of(const Grad& grad) {
+  return grad.wanted() ? SinkOf<T>{rows_of<T>(grad.tensor), grad.accumulate} : SinkOf<T>{};
+}
+/// body(T{}) with the type in which numbers are stored that may be bfloat16.
+template <class Body>
+void with_stored_type(const Tensor& tensor, const Body& body) {
+  if (tensor.dtype == DType::bf16) return body(Brain{});
+  body(float{});
+}
 inline unsigned blocks_for(std::int64_t count, std::int64_t block) {
   return static_cast<unsigned>((count + block - 1) / block);
 }

@@ -72,7 +72,8 @@ void ProductPlanner::multiply_halves(bool transpose_a, bool transpose_b, const f
       backend_.blas(), transpose_b ? CUBLAS_OP_T : CUBLAS_OP_N, transpose_a ? CUBLAS_OP_T : CUBLAS_OP_N,
       static_cast<int>(c.columns()), static_cast<int>(c.rows()), static_cast<int>(transpose_a ? a.rows : a.columns),
       alpha, b.data, type, static_cast<int>(b.stride), a.data, type, static_cast<int>(a.stride), beta, c.data,
-      CUDA_R_32F, static_cast<int>(c.row_stride), CUBLAS_COMPUTE_32F, CUBLAS_GEMM_DEFAULT);
+      c.dtype == DType::bf16 ? CUDA_R_16BF : CUDA_R_32F, static_cast<int>(c.row_stride), CUBLAS_COMPUTE_32F,
+      CUBLAS_GEMM_DEFAULT);
   check_blas(cublasSetPointerMode(backend_.blas(), CUBLAS_POINTER_MODE_HOST));
   check_blas(status);
 }

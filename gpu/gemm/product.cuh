@@ -18,6 +18,7 @@ struct Matrix {
 };
 
 inline Matrix matrix_of(const Tensor& tensor) {
+  if (tensor.dtype == DType::bf16) throw Error(ExitCode::failure, "tiles multiply no numbers of type bfloat16");
   const bool aligned = reinterpret_cast<std::uintptr_t>(tensor.data) % 16 == 0 && tensor.row_stride % 4 == 0;
   return {tensor.as<float>(), static_cast<unsigned>(tensor.row_stride), aligned};
 }

@@ -56,7 +56,7 @@ class ProductPlanner {
                        const KeptInput& kept);
   /// Rounds matrices that large projections multiply.
   void round_operands(device::Roundings& all);
-  /// c = alpha op(a) op(b) + beta c; both factors in device memory.
+  /// c = alpha op(a) op(b) + beta c, which may be stored as bfloat16; both factors in device memory.
   void multiply_halves(bool transpose_a, bool transpose_b, const float* alpha, const device::Halves& a,
                        const device::Halves& b, const float* beta, const Tensor& c);
   /// The gradients of projections' weights, from those of their results side by side and their input.

@@ -217,6 +217,14 @@ __global__ void __launch_bounds__(threads) round_to_bfloat16_kernel(Roundings al
   });
 }
 
+__global__ void __launch_bounds__(threads)
+    clear_padding_kernel(Brain* matrix, unsigned rows, unsigned columns, unsigned stride) {
+  await_previous();
+  const unsigned row = blockIdx.x * threads + threadIdx.x;
+  if (row >= rows) return;
+  for (unsigned column = columns; column < stride; ++column) matrix[row * std::size_t{stride} + column] = Brain(0.0f);
+}
+
 /// Parts of a matrix, below each other, on their way to gradients.
 struct Parts {
   const float* from = nullptr;
@@ -266,10 +274,25 @@ constexpr std::int64_t min_padded = std::int64_t{1} << 20;  // numbers of a resu
 /// Whole vectors of 16 bits.
 std::int64_t padded(std::int64_t columns) { return (columns + 7) / 8 * 8; }
 
-/// Whether its rows can be read in fours.
+bool is_narrow(const Tensor& matrix) { return matrix.dtype == DType::bf16; }
+/// One that is stored rounded, as far as its rows reach.
+Halves stored_halves(const Tensor& matrix) {
+  return {matrix.data, matrix.rows(), padded(matrix.columns()), matrix.row_stride};
+}
+
+/// Zeros between the rows of a gradient that is multiplied as it is stored.
+void clear_padding(cudaStream_t stream, const Tensor& gradient) {
+  const auto rows = static_cast<unsigned>(gradient.rows()), columns = static_cast<unsigned>(gradient.columns()),
+             stride = static_cast<unsigned>(gradient.row_stride);
+  if (stride == columns) return;
+  launch(clear_padding_kernel, blocks_for(rows, threads), threads, 0, stream, gradient.as<Brain>(), rows, columns,
+         stride);
+}
+
+/// Whether its rows can be read in fours, or, of a stored one, multiplied.
 bool can_round(const Tensor& matrix) {
-  return reinterpret_cast<std::uintptr_t>(matrix.data) % 16 == 0 && matrix.row_stride % 4 == 0 &&
-         matrix.elements() < std::int64_t{1} << 32;
+  return reinterpret_cast<std::uintptr_t>(matrix.data) % 16 == 0 &&
+         matrix.row_stride % (is_narrow(matrix) ? 8 : 4) == 0 && matrix.elements() < std::int64_t{1} << 32;
 }
 bool can_round(std::span<const Tensor> matrices) {
   return std::all_of(matrices.begin(), matrices.end(), [](const Tensor& matrix) { return can_round(matrix); });
@@ -334,10 +357,11 @@ struct BackOperands {
   Roundings all;
   Halves gradients, weights, input;
 
+  /// Also room for gradients that need none, since they are stored rounded.
   static std::size_t bytes(const Tensor& x, std::span<const Tensor> weights, const Tensor& kept) {
     const std::int64_t outputs = rows_of_all(weights);
     return bytes_of_scales + bytes_of_halves(x.rows(), outputs) + bytes_of_halves(outputs, x.columns()) +
-           (kept.defined() ? 0 : bytes_of_halves(x.rows(), x.columns()));
+           (kept.defined() || is_narrow(x) ? 0 : bytes_of_halves(x.rows(), x.columns()));
   }
   BackOperands(const LinearBackward& projections, void* memory) {
     const std::int64_t outputs = rows_of_all(projections.weights), rows = projections.x.rows(),
@@ -345,10 +369,18 @@ struct BackOperands {
     Room room{static_cast<std::byte*>(memory)};
     all.sampled = projections.x.elements() >= min_sampled;
     all.scales = room.scales();
-    gradients = room.halves(rows, outputs);
     weights = room.halves(outputs, columns);
-    add_gradients(all, projections.dresults, gradients);
+    if (is_narrow(projections.dresults[0])) {
+      gradients = stored_halves(projections.dresults[0]);
+    } else {
+      gradients = room.halves(rows, outputs);
+      add_gradients(all, projections.dresults, gradients);
+    }
     add_weights(all, projections.weights, weights);
+    if (is_narrow(projections.x)) {
+      input = stored_halves(projections.x);
+      return;
+    }
     if (projections.kept.defined()) {
       room.next = projections.kept.as<std::byte>();
       all.kept = room.scales();
@@ -386,6 +418,7 @@ bool ProductPlanner::rounds_projections(const Tensor& x, std::span<const Tensor>
 }
 
 bool ProductPlanner::rounds_inputs(const Tensor& x, std::int64_t outputs) const {
+  if (is_narrow(x)) return true;
   const bool is_bf16 = backend_.precision() == Precision::bf16;
   return backend_.precision() != Precision::fp32 && x.columns() % 8 == 0 &&
          x.columns() >= (is_bf16 ? min_bf16_depth : min_depth) && can_round(x) &&
@@ -394,11 +427,17 @@ bool ProductPlanner::rounds_inputs(const Tensor& x, std::int64_t outputs) const 
 
 // Where rows begin at whole vectors, norms, convolutions and products read and write them in fours.
 std::int64_t CudaBackend::linear_row_stride(const Tensor& x, const Tensor& weight) const {
-  return x.rows() * weight.rows() < min_padded ? weight.rows() : padded(weight.rows());
+  return x.rows() * weight.rows() < min_padded && !is_narrow(x) ? weight.rows() : padded(weight.rows());
+}
+
+DType CudaBackend::narrow_result(const Tensor& x, const Tensor& weight, std::int64_t row_stride) const {
+  const bool is_whole = row_stride == padded(weight.rows());  // vectors from row to row
+  return precision_ == Precision::bf16 && is_whole && products_.rounds_projections(x, {&weight, 1}) ? DType::bf16
+                                                                                                    : DType::f32;
 }
 
 std::int64_t CudaBackend::linear_kept(const Tensor& x, std::span<const Tensor> weights) const {
-  return products_.rounds_projections(x, weights) ? numbers_of_input(x) : 0;
+  return !is_narrow(x) && products_.rounds_projections(x, weights) ? numbers_of_input(x) : 0;
 }
 
 // As many outputs as inputs are a guess; where they are fewer, what was rounded may not be read.
@@ -414,12 +453,12 @@ std::int64_t CudaBackend::linear_operands(const Tensor& x, std::span<const Tenso
 
 bool ProductPlanner::project_rounded(const Tensor& x, std::span<const Tensor> weights, std::span<const Tensor> results,
                                      const KeptInput& kept) {
-  const bool is_kept = kept.numbers.defined();
-  if (!rounds_projections(x, weights) || (weights.size() == 1 && !is_kept)) return false;
+  const bool is_kept = kept.numbers.defined(), is_stored = is_narrow(x);
+  if (!rounds_projections(x, weights) || (weights.size() == 1 && !is_kept && !is_stored)) return false;
   const std::int64_t outputs = rows_of_all(weights);
   const std::size_t weight_bytes = bytes_of_scales + bytes_of_halves(outputs, x.columns());
   const std::size_t input_bytes = bytes_of_halves(x.rows(), x.columns());
-  Room room{static_cast<std::byte*>(backend_.operand_memory(weight_bytes + (is_kept ? 0 : input_bytes)))};
+  Room room{static_cast<std::byte*>(backend_.operand_memory(weight_bytes + (is_kept || is_stored ? 0 : input_bytes)))};
   Roundings all;
   all.scales = room.scales();
   const Halves all_weights = room.halves(outputs, x.columns());
@@ -432,8 +471,8 @@ bool ProductPlanner::project_rounded(const Tensor& x, std::span<const Tensor> we
       all.scales = of_kept;
     }
   }
-  const Halves input = room.halves(x.rows(), x.columns());
-  if (!kept.is_filled) {
+  const Halves input = is_stored ? stored_halves(x) : room.halves(x.rows(), x.columns());
+  if (!kept.is_filled && !is_stored) {
     all.sampled = x.elements() >= min_sampled;
     all.add(x, Kind::input, input);
   }
@@ -452,6 +491,7 @@ bool ProductPlanner::project_rounded(const Tensor& x, std::span<const Tensor> we
 void CudaBackend::linear_backward(const LinearBackward& projections) {
   if (!products_.rounds_projections(projections.x, projections.weights) || !can_round(projections.dresults))
     return linear_backward_by_parts(*this, projections);
+  if (is_narrow(projections.dresults[0])) clear_padding(stream(), projections.dresults[0]);
   BackOperands operands(projections,
                         operand_memory(BackOperands::bytes(projections.x, projections.weights, projections.kept)));
   products_.round_operands(operands.all);

@@ -3,8 +3,6 @@
 // bfloat16, whose scale is one. A result whose width is no multiple of eight is rounded with zeros behind it, since the
 // units' fast kernels read whole vectors.
 #pragma once
-#include <cuda_bf16.h>
-
 #include "gpu/cuda_backend.h"
 #include "gpu/device/pieces.cuh"
 #include "gpu/device/tiles.cuh"
@@ -27,11 +25,6 @@ struct RoundedScales {
   const float* factor(const Grad& to) const { return to.accumulate ? &one : &zero; }
   const float* of_products(Kind result) const { return &product[static_cast<unsigned>(result)]; }
 };
-
-__device__ inline unsigned brain_pair(float a, float b) {
-  const __nv_bfloat162 pair = __floats2bfloat162_rn(a, b);
-  return reinterpret_cast<const unsigned&>(pair);
-}
 
 /// Where a kernel leaves its result for projections as well (`KeptInput`): scales, then the rounded numbers.
 struct RoundedResult {

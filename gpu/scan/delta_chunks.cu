@@ -361,12 +361,13 @@ void delta_by_chunks_backward(cudaStream_t stream, const DeltaInputs& in, bool e
   solve<false>(stream, s, arrays, exact, kept,
                {in.v.as<float>(), 1.0f, inverses, kept.states, errors, {}, nullptr, false});
   walk_chunks(stream, s, arrays, exact, kept, Ways::back, nullptr, false);
-  differentiate_chunks(stream, s, arrays, exact, kept, false, of_answers, {{received, columns, columns, true}, false});
+  differentiate_chunks(stream, s, arrays, exact, kept, false, of_answers,
+                       Sink{{received, columns, columns, true}, false});
   solve<true>(stream, s, arrays, exact, kept,
               {received, scale, inverses, kept.flows, solved, sink_of(out.v), nullptr, false});
   arrays.C = arrays.B;
   arrays.dy = solved;
-  differentiate_chunks(stream, s, arrays, exact, kept, true, of_errors, {});
+  differentiate_chunks(stream, s, arrays, exact, kept, true, of_errors, Sink{});
   const std::int64_t numbers = std::int64_t{s.batch} * s.length * s.heads * s.states;
   launch(delta_sum_kernel, blocks_for(numbers, threads), threads, 0, stream, s, scale, of_answers, of_errors,
          sink_of(out.q), sink_of(out.k), sink_of(out.beta), sink_of(out.g));

@@ -5,6 +5,7 @@
 #include <cuda_pipeline.h>
 
 #include "gpu/device/fragments.cuh"
+#include "gpu/device/pieces.cuh"
 
 namespace afterglow::scan {
 
@@ -198,12 +199,16 @@ __device__ Product<exact, tiles> multiply(int begin, int end, const float (&left
   return product;
 }
 
-/// Where rows of numbers begin, how far apart they are, and how many rows and numbers of a row count.
-struct Strip {
-  const float* data;
+/// Where rows of numbers begin, how far apart they are, and how many rows and numbers of a row count. In bfloat16 rows
+/// are whole vectors of four.
+template <class T>
+struct StripOf {
+  const T* data;
   std::size_t stride;
   int rows, width;
 };
+using Strip = StripOf<float>;
+using BrainStrip = StripOf<device::Brain>;
 
 /// Starts the copy of `rows` rows by the whole block; what does not count becomes zero.
 template <int rows, int columns>
@@ -230,5 +235,82 @@ __device__ void fetch(const Matrix<columns>& to, const Strip& from) {
                             valid ? 0 : 4);
   }
 }
+
+/// The share of a thread in rows of bfloat16: every `step`-th row from its own on, four neighbouring numbers of each.
+template <int rows, int columns>
+struct BrainShare {
+  static constexpr int step = block_threads / (columns / 4), count = rows / step;  // of rows; a multiple of eight
+  static __device__ int row() { return static_cast<int>(threadIdx.x) / (columns / 4); }
+  static __device__ int column() { return static_cast<int>(threadIdx.x) % (columns / 4) * 4; }
+
+  /// take(k, four numbers, whether they count).
+  template <class Take>
+  static __device__ void each(const BrainStrip& from, const Take& take) {
+    const int left = column() < from.width ? from.rows - row() : 0;
+    const device::Brain* source = from.data + row() * from.stride + column();
+#pragma unroll
+    for (int k = 0; k < count; ++k) {
+      take(k, reinterpret_cast<const uint2*>(k * step < left ? source : from.data), k * step < left);
+      source += step * from.stride;
+    }
+  }
+  /// As float, to where products read them; four(k) are the numbers.
+  template <class Four>
+  static __device__ void widen(const Matrix<columns>& to, const Four& four) {
+    float* place = &to.at(row(), column());
+#pragma unroll
+    for (int k = 0; k < count; ++k) {
+      const uint2 numbers = four(k);
+      const float2 low = device::floats_of(numbers.x), high = device::floats_of(numbers.y);
+      *reinterpret_cast<float4*>(place + k * step * columns) = make_float4(low.x, low.y, high.x, high.y);
+    }
+  }
+};
+
+/// Rows of bfloat16 in registers: they are read first, so that all of a block's reads wait together.
+template <int rows, int columns>
+struct Carried {
+  using Share = BrainShare<rows, columns>;
+  uint2 fours[Share::count];
+  __device__ explicit Carried(const BrainStrip& from) {
+    Share::each(from, [&](int k, const uint2* four, bool counts) { fours[k] = counts ? *four : uint2{}; });
+  }
+  __device__ void put(const Matrix<columns>& to) const {
+    Share::widen(to, [&](int k) { return fours[k]; });
+  }
+};
+
+template <int rows, int columns>
+__device__ void fetch(const Matrix<columns>& to, const BrainStrip& from) {
+  Carried<rows, columns>(from).put(to);
+}
+/// Both at once; last, since what is read by bfloat16 is waited for here.
+template <int rows, int columns, class T>
+__device__ void fetch_both(const Matrix<columns>& first, const StripOf<T>& from_first, const Matrix<columns>& second,
+                           const StripOf<T>& from_second) {
+  if constexpr (std::is_same_v<T, float>) {
+    fetch<rows>(first, from_first);
+    fetch<rows>(second, from_second);
+  } else {
+    const Carried<rows, columns> of_first(from_first), of_second(from_second);
+    of_first.put(first);
+    of_second.put(second);
+  }
+}
+
+/// The same in shared memory, where a copy brings them; a thread widens what it asked for itself.
+template <int rows, int columns>
+struct Arriving {
+  using Share = BrainShare<rows, columns>;
+  uint2 fours[Share::count][block_threads];
+  __device__ void fetch(const BrainStrip& from) {
+    Share::each(from, [&](int k, const uint2* four, bool counts) {
+      __pipeline_memcpy_async(&fours[k][threadIdx.x], four, 8, counts ? 0 : 8);
+    });
+  }
+  __device__ void put(const Matrix<columns>& to) const {
+    Share::widen(to, [&](int k) { return fours[k][threadIdx.x]; });
+  }
+};
 
 }  // namespace afterglow::scan

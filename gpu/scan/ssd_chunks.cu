@@ -23,7 +23,7 @@ constexpr std::int64_t fewest_updates = std::int64_t{1} << 24;
 constexpr int walk_blocks = 4, answer_blocks = 3;  // that a multiprocessor holds
 
 // A warp a chunk of a head, two tokens a lane.
-__global__ void __launch_bounds__(threads) pace_kernel(ScanSizes s, ScanArrays in, ChunkArrays to) {
+__global__ void __launch_bounds__(threads) pace_kernel(ScanSizes s, ScanSteps in, ChunkArrays to) {
   await_previous();
   const int lane = static_cast<int>(threadIdx.x) % 32;
   std::size_t rest = (static_cast<std::size_t>(blockIdx.x) * threads + threadIdx.x) / 32;
@@ -63,18 +63,62 @@ struct WeighedColumns {
   }
 };
 
+/// What a walk multiplies of a chunk.
+template <int states>
+struct WalkStage {
+  float u[chunk * walk_width], v[chunk * states];
+  Edges edges[chunk];
+};
+
+/// Chunks on their way: as float32 they arrive where they are multiplied.
+template <int states, class T>
+struct WalkMemory {
+  WalkStage<states> stages[walk_stages];
+
+  __device__ void start(int i, const StripOf<T>& u, const StripOf<T>& v, const Edges* edges) {
+    WalkStage<states>& to = stages[i % walk_stages];
+    fetch<chunk>(Matrix<walk_width>{to.u}, u);
+    fetch<chunk>(Matrix<states>{to.v}, v);
+    if (threadIdx.x < chunk) __pipeline_memcpy_async(&to.edges[threadIdx.x], &edges[threadIdx.x], 8);
+  }
+  /// Between barriers, once the chunk has come.
+  __device__ void prepare(int) {}
+  __device__ const WalkStage<states>& stage(int i) const { return stages[i % walk_stages]; }
+};
+/// As bfloat16 they are widened first.
+template <int states>
+struct WalkMemory<states, Brain> {
+  struct {
+    Arriving<chunk, walk_width> u;
+    Arriving<chunk, states> v;
+    Edges edges[chunk];
+  } arriving[walk_stages];
+  WalkStage<states> widened;
+
+  __device__ void start(int i, const BrainStrip& u, const BrainStrip& v, const Edges* edges) {
+    auto& to = arriving[i % walk_stages];
+    to.u.fetch(u);
+    to.v.fetch(v);
+    if (threadIdx.x < chunk) __pipeline_memcpy_async(&to.edges[threadIdx.x], &edges[threadIdx.x], 8);
+  }
+  __device__ void prepare(int i) {
+    const auto& from = arriving[i % walk_stages];
+    from.u.put({widened.u});
+    from.v.put({widened.v});
+    if (threadIdx.x < chunk) widened.edges[threadIdx.x] = from.edges[threadIdx.x];
+    __syncthreads();
+  }
+  __device__ const WalkStage<states>& stage(int) const { return widened; }
+};
+
 // The states before all chunks (way 0), or the flows from behind into them (1), of 32 channels of a head.
-template <int states, bool exact>
+template <int states, bool exact, class T>
 __global__ void __launch_bounds__(block_threads, walk_blocks)
-    walk_kernel(ScanSizes s, ScanArrays in, ChunkArrays to, int walkers, int way, float* state, bool resume) {
+    walk_kernel(ScanSizes s, ScanArraysOf<T> in, ChunkArrays to, int walkers, int way, float* state, bool resume) {
   await_previous();
   constexpr int warp_states = states / 2, tiles = warp_states / 8;
-  struct Stage {
-    float u[chunk * walk_width], v[chunk * states];
-    Edges edges[chunk];
-  };
   extern __shared__ float4 memory[];
-  Stage* stages = reinterpret_cast<Stage*>(memory);
+  auto& m = *reinterpret_cast<WalkMemory<states, T>*>(memory);
   const bool back = way + static_cast<int>(blockIdx.y) == 1;
   const int pair = static_cast<int>(blockIdx.x) / walkers, first = static_cast<int>(blockIdx.x) % walkers * walk_width;
   const int b = pair / s.heads, h = pair % s.heads;
@@ -87,15 +131,11 @@ __global__ void __launch_bounds__(block_threads, walk_blocks)
       const std::size_t stride = static_cast<std::size_t>(s.heads) * s.width;
       const unsigned column = static_cast<unsigned>(h * s.width + first);
       const unsigned shared = static_cast<unsigned>(h / s.group * s.states);
-      Stage& stage = stages[i % walk_stages];
-      const Matrix<walk_width> u{stage.u};
-      const Matrix<states> v{stage.v};
-      fetch<chunk>(u, {back ? in.dy + begin * stride + column : &in.x.at(begin, column), back ? stride : in.x.stride,
-                       count, width});
-      fetch<chunk>(v, {back ? &in.C.at(begin, shared) : &in.B.at(begin, shared), back ? in.C.stride : in.B.stride,
-                       count, s.states});
-      const Edges* edges = to.edges + chunk_index(s, b, h, c) * chunk;
-      if (threadIdx.x < chunk) __pipeline_memcpy_async(&stage.edges[threadIdx.x], &edges[threadIdx.x], 8);
+      m.start(
+          i,
+          {back ? in.dy + begin * stride + column : &in.x.at(begin, column), back ? stride : in.x.stride, count, width},
+          {back ? &in.C.at(begin, shared) : &in.B.at(begin, shared), back ? in.C.stride : in.B.stride, count, s.states},
+          to.edges + chunk_index(s, b, h, c) * chunk);
     }
     commit();
   };
@@ -121,7 +161,8 @@ __global__ void __launch_bounds__(block_threads, walk_blocks)
     wait<walk_stages - 2>();
     __syncthreads();
     start(i + walk_stages - 1);
-    const Stage& stage = stages[i % walk_stages];
+    m.prepare(i);
+    const WalkStage<states>& stage = m.stage(i);
     float* out = (back ? to.flows : to.states) + chunk_index(s, b, h, place(i)) * walkers * walk_width * states;
 #pragma unroll
     for (int n = 0; n < tiles; ++n)
@@ -144,10 +185,11 @@ __global__ void __launch_bounds__(block_threads, walk_blocks)
 }
 
 // The answers of one chunk for a range of units that share B and C.
-template <int width, int states, bool exact>
+template <int width, int states, bool exact, class T>
 __global__ void __launch_bounds__(block_threads, answer_blocks)
-    answer_kernel(ScanSizes s, ScanArrays in, ChunkArrays from, int tiles, int ranges, float scale, float* y) {
+    answer_kernel(ScanSizes s, ScanArraysOf<T> in, ChunkArrays from, int tiles, int ranges, float scale, T* y) {
   await_previous();
+  constexpr bool arrives = std::is_same_v<T, Brain>;
   struct Memory {
     float C[chunk * states], S[width * states], x[chunk * (states > width ? states : width)];
     Pace paces[chunk];
@@ -181,10 +223,10 @@ __global__ void __launch_bounds__(block_threads, answer_blocks)
   for (int unit = span.begin; unit < span.end; ++unit) {
     const int h = span.group * s.group + unit / tiles, tile = unit % tiles, first = tile * width;
     const std::size_t index = chunk_index(s, span.b, h, span.c);
-    fetch<chunk>(x, {&in.x.at(row, static_cast<unsigned>(h * s.width + first)), in.x.stride, count, s.width - first});
     fetch<width>(S, {from.states + (index * tiles + tile) * width * states, std::size_t{states}, width, states});
     if (threadIdx.x < chunk)
       __pipeline_memcpy_async(&m.paces[threadIdx.x], &from.paces[index * chunk + threadIdx.x], 16);
+    fetch<chunk>(x, {&in.x.at(row, static_cast<unsigned>(h * s.width + first)), in.x.stride, count, s.width - first});
     commit();
     wait<0>();
     __syncthreads();
@@ -209,7 +251,7 @@ __global__ void __launch_bounds__(block_threads, answer_blocks)
     const float skip = in.D != nullptr ? in.D[h] : 0.0f;
     const float starts[2] = {decay_from_start(own[0]), decay_from_start(own[1])};
     const OwnRow<width> inputs[2] = {{x, p.row()}, {x, p.row() + 8}};
-    float* out = y + ((row + p.row()) * s.heads + h) * s.width + first + p.column();
+    T* out = y + ((row + p.row()) * s.heads + h) * s.width + first + p.column();
 #pragma unroll 1
     for (int half = 0; half < width / 32; ++half) {
       const auto before =
@@ -226,8 +268,10 @@ __global__ void __launch_bounds__(block_threads, answer_blocks)
           };
           const float2 both = make_float2(scale * answer(0, input.x), scale * answer(1, input.y));
           if (p.row() + 8 * r >= count || left <= 0) continue;
-          float* to = out + static_cast<std::size_t>(8 * r) * s.heads * s.width + column;
-          if (s.width % 2 == 0) {
+          T* to = out + static_cast<std::size_t>(8 * r) * s.heads * s.width + column;
+          if constexpr (arrives) {
+            *reinterpret_cast<unsigned*>(to) = brain_pair(both.x, both.y);
+          } else if (s.width % 2 == 0) {
             *reinterpret_cast<float2*>(to) = both;
           } else {
             to[0] = both.x;
@@ -268,11 +312,12 @@ int ranges_for(const ScanSizes& s, int blocks) {
   return std::clamp((blocks + several - 1) / several, 1, units);
 }
 
-void walk_chunks(cudaStream_t stream, const ScanSizes& s, const ScanArrays& in, bool exact, const ChunkArrays& to,
+template <class T>
+void walk_chunks(cudaStream_t stream, const ScanSizes& s, const ScanArraysOf<T>& in, bool exact, const ChunkArrays& to,
                  Ways ways, float* state, bool resume) {
-  with_shape(s, exact, [&](auto width, auto states, auto is_exact) {
-    const auto kernel = walk_kernel<states(), is_exact()>;
-    constexpr int bytes = walk_stages * (chunk * (walk_width + states()) * 4 + chunk * 8);
+  with_shape<T>(s, exact, [&](auto width, auto states, auto is_exact) {
+    const auto kernel = walk_kernel<states(), is_exact(), T>;
+    constexpr int bytes = sizeof(WalkMemory<states(), T>);
     allow_shared_memory(reinterpret_cast<const void*>(kernel), bytes, "ssd_scan");
     const int walkers = shape_for(s).tiles * (width() / walk_width);
     const dim3 grid(static_cast<unsigned>(s.batch * s.heads * walkers), ways == Ways::both ? 2 : 1);
@@ -280,11 +325,12 @@ void walk_chunks(cudaStream_t stream, const ScanSizes& s, const ScanArrays& in, 
   });
 }
 
-void answer_chunks(cudaStream_t stream, const ScanSizes& s, const ScanArrays& in, bool exact, const ChunkArrays& from,
-                   float scale, float* y) {
+template <class T>
+void answer_chunks(cudaStream_t stream, const ScanSizes& s, const ScanArraysOf<T>& in, bool exact,
+                   const ChunkArrays& from, float scale, T* y) {
   const int tiles = shape_for(s).tiles, ranges = ranges_for(s, answer_blocks * 256);
-  with_shape(s, exact, [&](auto width, auto states, auto is_exact) {
-    const auto kernel = answer_kernel<width(), states(), is_exact()>;
+  with_shape<T>(s, exact, [&](auto width, auto states, auto is_exact) {
+    const auto kernel = answer_kernel<width(), states(), is_exact(), T>;
     constexpr int wide = states() > width() ? states() : width();
     constexpr int bytes = 4 * (chunk * states() + width() * states() + chunk * wide) + chunk * 16;
     allow_shared_memory(reinterpret_cast<const void*>(kernel), bytes, "ssd_scan");
@@ -293,7 +339,13 @@ void answer_chunks(cudaStream_t stream, const ScanSizes& s, const ScanArrays& in
   });
 }
 
-void find_paces(cudaStream_t stream, const ScanSizes& s, const ScanArrays& in, const ChunkArrays& to) {
+template void walk_chunks(cudaStream_t, const ScanSizes&, const ScanArrays&, bool, const ChunkArrays&, Ways, float*,
+                          bool);
+template void walk_chunks(cudaStream_t, const ScanSizes&, const ScanArraysOf<Brain>&, bool, const ChunkArrays&, Ways,
+                          float*, bool);
+template void answer_chunks(cudaStream_t, const ScanSizes&, const ScanArrays&, bool, const ChunkArrays&, float, float*);
+
+void find_paces(cudaStream_t stream, const ScanSizes& s, const ScanSteps& in, const ChunkArrays& to) {
   const std::int64_t warps = std::int64_t{s.batch} * s.heads * s.chunks;
   launch(pace_kernel, blocks_for(warps, threads / 32), threads, 0, stream, s, in, to);
 }
@@ -304,16 +356,24 @@ bool goes_by_chunks(const ScanInputs& in) {
   return s.states <= 64 && (s.length >= shortest_by_chunks || (s.length >= chunk && updates >= fewest_updates));
 }
 
+bool stores_narrow(const ScanInputs& in) {
+  const ScanSizes s = sizes_of(in, chunk);
+  return goes_by_chunks(in) && s.width % 8 == 0 && s.states % 8 == 0;
+}
+
 std::int64_t chunk_memory(const ScanInputs& in) { return chunk_numbers(sizes_of(in, chunk), false); }
 
 void scan_by_chunks(cudaStream_t stream, const ScanInputs& in, bool exact, float* memory, const Tensor& y,
                     const Tensor& state, bool resume) {
   const ScanSizes s = sizes_of(in, chunk);
-  const ScanArrays arrays = arrays_of(in);
   const ChunkArrays to = chunk_arrays(s, memory, false);
-  find_paces(stream, s, arrays, to);
-  walk_chunks(stream, s, arrays, exact, to, Ways::forward, state.as<float>(), resume);
-  answer_chunks(stream, s, arrays, exact, to, 1.0f, y.as<float>());
+  find_paces(stream, s, steps_of(in), to);
+  with_stored_type(in.x, [&](auto stored) {
+    using T = decltype(stored);
+    const auto arrays = arrays_of<T>(in);
+    walk_chunks(stream, s, arrays, exact, to, Ways::forward, state.as<float>(), resume);
+    answer_chunks(stream, s, arrays, exact, to, 1.0f, y.as<T>());
+  });
 }
 
 }  // namespace afterglow::scan

@@ -100,29 +100,34 @@ struct Span {
 /// Ranges of units: enough for `blocks` blocks in all, where there are as many.
 int ranges_for(const ScanSizes& s, int blocks);
 
-void find_paces(cudaStream_t stream, const ScanSizes& s, const ScanArrays& in, const ChunkArrays& to);
+void find_paces(cudaStream_t stream, const ScanSizes& s, const ScanSteps& in, const ChunkArrays& to);
 
 /// Which ways a walk goes: forward and leaves states, back and leaves flows.
 enum class Ways { forward, back, both };
-void walk_chunks(cudaStream_t stream, const ScanSizes& s, const ScanArrays& in, bool exact, const ChunkArrays& to,
+template <class T>
+void walk_chunks(cudaStream_t stream, const ScanSizes& s, const ScanArraysOf<T>& in, bool exact, const ChunkArrays& to,
                  Ways ways, float* state, bool resume);
 /// The answers, times `scale`, from paces and states.
-void answer_chunks(cudaStream_t stream, const ScanSizes& s, const ScanArrays& in, bool exact, const ChunkArrays& from,
-                   float scale, float* y);
+template <class T>
+void answer_chunks(cudaStream_t stream, const ScanSizes& s, const ScanArraysOf<T>& in, bool exact,
+                   const ChunkArrays& from, float scale, T* y);
 
 /// Parts of gradients in memory that has room for part_numbers.
 ScanParts chunk_parts(const ScanSizes& s, float* memory, int kinds);
 std::int64_t part_numbers(const ScanSizes& s, int kinds);
 /// From paces, states and flows. `strict`: no token has an own answer.
-void differentiate_chunks(cudaStream_t stream, const ScanSizes& s, const ScanArrays& in, bool exact,
-                          const ChunkArrays& from, bool strict, const ScanParts& parts, const Sink& dx);
+template <class T>
+void differentiate_chunks(cudaStream_t stream, const ScanSizes& s, const ScanArraysOf<T>& in, bool exact,
+                          const ChunkArrays& from, bool strict, const ScanParts& parts, const SinkOf<T>& dx);
 
-/// Calls body(width, states, exact) with what kernels are made for as types.
-template <class Body>
+/// Calls body(width, states, exact) with what kernels are made for as types; what is stored as bfloat16 is never exact.
+template <class T = float, class Body>
 void with_shape(const ScanSizes& s, bool exact, const Body& body) {
   const ChunkShape shape = shape_for(s);
   const auto with_states = [&](auto width, auto states) {
-    if (exact) return body(width, states, std::true_type{});
+    if constexpr (std::is_same_v<T, float>) {
+      if (exact) return body(width, states, std::true_type{});
+    }
     body(width, states, std::false_type{});
   };
   const auto with_width = [&](auto width) {

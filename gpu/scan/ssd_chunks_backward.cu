@@ -95,7 +95,7 @@ struct StepsPlace {
 };
 
 /// What the steps of a unit's tokens receive; one warp, two tokens a lane.
-__device__ void put_steps(const TokenSums& sums, const Pace* paces, const ScanSizes& s, const ScanArrays& in,
+__device__ void put_steps(const TokenSums& sums, const Pace* paces, const ScanSizes& s, const ScanSteps& in,
                           const ScanParts& out, const StepsPlace& at) {
   const int lane = static_cast<int>(threadIdx.x) % 32;
   const float rate = in.A_log != nullptr ? expf(in.A_log[at.h]) : 0.0f;
@@ -137,23 +137,24 @@ __device__ void put_steps(const TokenSums& sums, const Pace* paces, const ScanSi
 }
 
 /// Puts the 16 rows of a warp from row `top` on, of which `count` in all and `left` columns count.
-template <int width>
-__device__ void put_rows(const Matrix<width>& from, int top, int count, int left, const Sink& to, std::size_t row,
+template <int width, class T>
+__device__ void put_rows(const Matrix<width>& from, int top, int count, int left, const SinkOf<T>& to, std::size_t row,
                          unsigned column) {
   const int lane = static_cast<int>(threadIdx.x) % 32;
-  float* const begin = &to.rows.at(row, column);
-  if (left % 4 == 0 && to.rows.stride % 4 == 0 && reinterpret_cast<std::uintptr_t>(begin) % 16 == 0) {
+  T* const begin = &to.rows.at(row, column);
+  if (left % 4 == 0 && to.rows.stride % 4 == 0 && reinterpret_cast<std::uintptr_t>(begin) % (4 * sizeof(T)) == 0) {
 #pragma unroll 4
     for (int i = lane * 4; i < 16 * width; i += 128) {
       const int t = top + i / width;
       if (t >= count || i % width >= left) continue;
-      float4& place = *reinterpret_cast<float4*>(begin + t * to.rows.stride + i % width);
-      float4 value = *reinterpret_cast<const float4*>(&from.at(t, i % width));
+      T* const place = begin + t * to.rows.stride + i % width;
+      Piece<4> value = Piece<4>::of(&from.at(t, i % width), true);
       if (to.accumulate) {
-        const float4 old = place;
-        value = make_float4(old.x + value.x, old.y + value.y, old.z + value.z, old.w + value.w);
+        const Piece<4> old = Piece<4>::of(place, true);
+#pragma unroll
+        for (int e = 0; e < 4; ++e) value.v[e] += old.v[e];
       }
-      place = value;
+      value.store(place);
     }
     return;
   }
@@ -164,9 +165,10 @@ __device__ void put_rows(const Matrix<width>& from, int top, int count, int left
   }
 }
 
-template <int width, int states, bool exact>
+template <int width, int states, bool exact, class T>
 __global__ void __launch_bounds__(block_threads, 2)
-    gradient_kernel(ScanSizes s, ScanArrays in, ChunkArrays from, ScanParts out, int ranges, bool strict, Sink dx) {
+    gradient_kernel(ScanSizes s, ScanArraysOf<T> in, ChunkArrays from, ScanParts out, int ranges, bool strict,
+                    SinkOf<T> dx) {
   await_previous();
   using Memory = GradientMemory<width, states>;
   constexpr int state_tiles = states / 8, together = state_tiles < 4 ? state_tiles : 4, steps = chunk / 8;
@@ -207,11 +209,11 @@ __global__ void __launch_bounds__(block_threads, 2)
     const std::size_t dense = static_cast<std::size_t>(s.heads) * s.width;
     const unsigned column = static_cast<unsigned>(h * s.width + first);
     Pace* paces = m.paces[unit % 2];
-    fetch<chunk>(x, {&in.x.at(row, column), in.x.stride, count, s.width - first});
-    fetch<chunk>(dy, {in.dy + row * dense + column, dense, count, s.width - first});
     fetch<width>(F, {from.flows + at, std::size_t{states}, width, states});
     fetch<width>(S, {from.states + at, std::size_t{states}, width, states});
     if (threadIdx.x < chunk) __pipeline_memcpy_async(&paces[threadIdx.x], &from.paces[index * chunk + threadIdx.x], 16);
+    fetch_both<chunk>(x, StripOf<T>{&in.x.at(row, column), in.x.stride, count, s.width - first}, dy,
+                      StripOf<T>{in.dy + row * dense + column, dense, count, s.width - first});
     commit();
     wait<0>();
     __syncthreads();
@@ -413,16 +415,20 @@ ScanParts chunk_parts(const ScanSizes& s, float* memory, int kinds) {
       kinds};
 }
 
-void differentiate_chunks(cudaStream_t stream, const ScanSizes& s, const ScanArrays& in, bool exact,
-                          const ChunkArrays& from, bool strict, const ScanParts& parts, const Sink& dx) {
-  with_shape(s, exact, [&](auto width, auto states, auto is_exact) {
-    const auto kernel = gradient_kernel<width(), states(), is_exact()>;
+template <class T>
+void differentiate_chunks(cudaStream_t stream, const ScanSizes& s, const ScanArraysOf<T>& in, bool exact,
+                          const ChunkArrays& from, bool strict, const ScanParts& parts, const SinkOf<T>& dx) {
+  with_shape<T>(s, exact, [&](auto width, auto states, auto is_exact) {
+    const auto kernel = gradient_kernel<width(), states(), is_exact(), T>;
     constexpr int bytes = sizeof(GradientMemory<width(), states()>);
     allow_shared_memory(reinterpret_cast<const void*>(kernel), bytes, "ssd_scan_backward");
     const unsigned blocks = static_cast<unsigned>(s.batch * s.chunks * s.groups * parts.sharers);
     launch(kernel, blocks, block_threads, bytes, stream, s, in, from, parts, parts.sharers, strict, dx);
   });
 }
+
+template void differentiate_chunks(cudaStream_t, const ScanSizes&, const ScanArrays&, bool, const ChunkArrays&, bool,
+                                   const ScanParts&, const Sink&);
 
 std::int64_t chunk_workspace(const ScanInputs& in) {
   const ScanSizes s = sizes_of(in, chunk);
@@ -432,13 +438,16 @@ std::int64_t chunk_workspace(const ScanInputs& in) {
 void scan_by_chunks_backward(cudaStream_t stream, const ScanInputs& in, bool exact, const Tensor& dy, float* workspace,
                              const ScanGrads& out) {
   const ScanSizes s = sizes_of(in, chunk);
-  ScanArrays arrays = arrays_of(in);
-  arrays.dy = dy.as<float>();
   const ChunkArrays kept = chunk_arrays(s, workspace, true);
   const ScanParts parts = chunk_parts(s, workspace + chunk_numbers(s, true), kinds_of(in));
-  find_paces(stream, s, arrays, kept);
-  walk_chunks(stream, s, arrays, exact, kept, Ways::both, nullptr, false);
-  differentiate_chunks(stream, s, arrays, exact, kept, false, parts, sink_of(out.x));
+  find_paces(stream, s, steps_of(in), kept);
+  with_stored_type(in.x, [&](auto stored) {
+    using T = decltype(stored);
+    auto arrays = arrays_of<T>(in);
+    arrays.dy = rows_of<T>(dy).data;
+    walk_chunks(stream, s, arrays, exact, kept, Ways::both, nullptr, false);
+    differentiate_chunks(stream, s, arrays, exact, kept, false, parts, sink_of<T>(out.x));
+  });
   sum_parts(stream, s, in, parts, out);
 }
 

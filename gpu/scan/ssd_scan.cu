@@ -712,6 +712,10 @@ void CudaBackend::ssd_scan(const ScanInputs& in, const Tensor& y, const Tensor& 
   launched("ssd_scan");
 }
 
+bool CudaBackend::scans_narrow(const ScanInputs& in) const {
+  return precision_ == Precision::bf16 && stores_narrow(in);
+}
+
 std::int64_t CudaBackend::ssd_scan_operands(const ScanInputs& in) const {
   return goes_by_chunks(in) ? chunk_memory(in) * static_cast<std::int64_t>(sizeof(float)) : 0;
 }

@@ -7,8 +7,10 @@
 
 namespace afterglow::scan {
 
+using device::Brain;
 using device::Rows;
 using device::Sink;
+using device::SinkOf;
 
 struct ScanSizes {
   int batch, length, heads, groups, width, states;
@@ -17,11 +19,23 @@ struct ScanSizes {
 /// With chunks of so many tokens.
 ScanSizes sizes_of(const ScanInputs& in, int chunk);
 
-struct ScanArrays {
-  Rows<float> x, dt, log_decay, lag, B, C;
-  const float *A_log, *D, *dy;
+/// What the steps of a scan are made of.
+struct ScanSteps {
+  Rows<float> dt, log_decay, lag;
+  const float *A_log = nullptr, *D = nullptr;
 };
-ScanArrays arrays_of(const ScanInputs& in);
+/// T: as what inputs, answers and their gradients are stored.
+template <class T>
+struct ScanArraysOf : ScanSteps {
+  Rows<T> x, B, C;
+  const T* dy = nullptr;
+};
+using ScanArrays = ScanArraysOf<float>;
+ScanSteps steps_of(const ScanInputs& in);
+template <class T = float>
+ScanArraysOf<T> arrays_of(const ScanInputs& in) {
+  return {steps_of(in), device::rows_of<T>(in.x), device::rows_of<T>(in.B), device::rows_of<T>(in.C)};
+}
 
 /// Gradients of a step of a token: of dt; lagged also of log_decay, and of lag at the token before it.
 template <bool lagged>
@@ -41,6 +55,8 @@ void sum_parts(cudaStream_t stream, const ScanSizes& s, const ScanInputs& in, co
 
 /// Whether the scan goes by chunks, from its sizes alone.
 bool goes_by_chunks(const ScanInputs& in);
+/// Whether its inputs and answers may be bfloat16, where products are not exact.
+bool stores_narrow(const ScanInputs& in);
 /// Numbers that the forward pass by chunks keeps, and the backward pass.
 std::int64_t chunk_memory(const ScanInputs& in);
 std::int64_t chunk_workspace(const ScanInputs& in);

@@ -8,12 +8,15 @@ using namespace device;
 
 namespace {
 
+template <class T>
 struct ScanSinks {
-  Sink dt, A_log, B, C, D, log_decay, lag;
+  SinkOf<T> B, C;
+  Sink dt, A_log, D, log_decay, lag;
 };
 
 /// The sum of one kind of step for one token and head. What belongs to lag was found at the token before it.
-__device__ void put_step(const ScanSizes& s, const ScanSinks& out, int kind, std::size_t row, int h, float sum) {
+template <class T>
+__device__ void put_step(const ScanSizes& s, const ScanSinks<T>& out, int kind, std::size_t row, int h, float sum) {
   if (kind == 0 && out.dt.wanted()) out.dt.put(row, h, sum);
   if (kind == 1 && out.log_decay.wanted()) out.log_decay.put(row, h, sum);
   if (kind < 2 || !out.lag.wanted()) return;
@@ -23,8 +26,8 @@ __device__ void put_step(const ScanSizes& s, const ScanSinks& out, int kind, std
 }
 
 // Adds the parts: a block a head for dA_log and dD first, then a thread a number of dB, dC and of the steps.
-template <int kinds>
-__global__ void __launch_bounds__(threads) sum_kernel(ScanSizes s, ScanParts from, ScanSinks out) {
+template <int kinds, class T>
+__global__ void __launch_bounds__(threads) sum_kernel(ScanSizes s, ScanParts from, ScanSinks<T> out) {
   await_previous();
   __shared__ float sums[32];
   if (static_cast<int>(blockIdx.x) < s.heads) {
@@ -81,25 +84,21 @@ ScanSizes sizes_of(const ScanInputs& in, int chunk) {
   return s;
 }
 
-ScanArrays arrays_of(const ScanInputs& in) {
-  return {rows_of(in.x),
-          in.dt.defined() ? rows_of(in.dt) : Rows<float>{},
-          in.lag.defined() ? rows_of(in.log_decay) : Rows<float>{},
-          in.lag.defined() ? rows_of(in.lag) : Rows<float>{},
-          rows_of(in.B),
-          rows_of(in.C),
-          in.A_log.as<float>(),
-          in.D.as<float>(),
-          nullptr};
+ScanSteps steps_of(const ScanInputs& in) {
+  return {in.dt.defined() ? rows_of(in.dt) : Rows<float>{}, in.lag.defined() ? rows_of(in.log_decay) : Rows<float>{},
+          in.lag.defined() ? rows_of(in.lag) : Rows<float>{}, in.A_log.as<float>(), in.D.as<float>()};
 }
 
 void sum_parts(cudaStream_t stream, const ScanSizes& s, const ScanInputs& in, const ScanParts& parts,
                const ScanGrads& out) {
-  const ScanSinks sinks{sink_of(out.dt), sink_of(out.A_log),     sink_of(out.B),  sink_of(out.C),
-                        sink_of(out.D),  sink_of(out.log_decay), sink_of(out.lag)};
   const std::int64_t numbers = std::int64_t{s.batch} * s.length * (s.groups * s.states + kinds_of(in) * s.heads);
-  const auto kernel = in.lag.defined() ? sum_kernel<step_kinds<true>> : sum_kernel<step_kinds<false>>;
-  launch(kernel, static_cast<unsigned>(s.heads) + blocks_for(numbers, threads), threads, 0, stream, s, parts, sinks);
+  with_stored_type(in.B, [&](auto stored) {
+    using T = decltype(stored);
+    const ScanSinks<T> sinks{sink_of<T>(out.B), sink_of<T>(out.C),      sink_of(out.dt), sink_of(out.A_log),
+                             sink_of(out.D),    sink_of(out.log_decay), sink_of(out.lag)};
+    const auto kernel = in.lag.defined() ? sum_kernel<step_kinds<true>, T> : sum_kernel<step_kinds<false>, T>;
+    launch(kernel, static_cast<unsigned>(s.heads) + blocks_for(numbers, threads), threads, 0, stream, s, parts, sinks);
+  });
 }
 
 }  // namespace afterglow::scan

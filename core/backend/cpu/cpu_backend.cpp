@@ -50,6 +50,7 @@ bool CpuBackend::supports(DType) const { return true; }
 std::int64_t CpuBackend::gemm_operands(const Tensor&, const Tensor&) const { return 0; }
 std::int64_t CpuBackend::linear_operands(const Tensor&, std::span<const Tensor>, const Tensor&) const { return 0; }
 std::int64_t CpuBackend::attention_operands(const Tensor&, const Tensor&) const { return 0; }
+bool CpuBackend::scans_narrow(const ScanInputs&) const { return false; }
 std::int64_t CpuBackend::ssd_scan_operands(const ScanInputs&) const { return 0; }
 std::int64_t CpuBackend::delta_scan_operands(const DeltaInputs&) const { return 0; }
 std::int64_t CpuBackend::feedback_solve_operands(const FeedbackInputs&) const { return 0; }
