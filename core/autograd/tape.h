@@ -42,8 +42,8 @@ struct NonFinite {
 };
 
 /// How a value is kept while it waits for its gradient. `narrow`: all that reads it takes bfloat16, too (`linear`,
-/// `softplus_bias`, `causal_conv`, `gated_rms_norm`, `koopman_modes`), each number once: a GPU that computes in that
-/// precision may keep it so, where nobody looks at values.
+/// `causal_conv`, `ssd_scan`, `gated_rms_norm`, `softplus_bias`, `koopman_modes`), each number once: a GPU that
+/// computes in that precision may keep it so, where nobody looks at values.
 enum class Storage { wide, narrow };
 
 /// Where a gradient goes together with numbers to be added to it that lie elsewhere (undefined: none).

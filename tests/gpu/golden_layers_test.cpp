@@ -18,16 +18,7 @@ TEST_P(GpuGoldenLayers, AgreesWithinTheFilesTolerance) {
 INSTANTIATE_TEST_SUITE_P(All, GpuGoldenLayers, ::testing::ValuesIn(golden_layer_files()),
                          [](const auto& instance) { return instance.param; });
 
-class GpuGoldenLayersInBf16 : public GpuGoldenLayers {
- protected:
-  void SetUp() override {
-    GpuGoldenLayers::SetUp();
-    if (cuda_ != nullptr) cuda_->set_precision(Precision::bf16);
-  }
-  void TearDown() override {
-    if (cuda_ != nullptr) cuda_->set_precision(Precision::fp32);
-  }
-};
+using GpuGoldenLayersInBf16 = InPrecision<GpuGoldenLayers, Precision::bf16>;
 
 // A product has two rounded operands, and a gradient comes from up to four products, one after the other.
 TEST_P(GpuGoldenLayersInBf16, AgreesAsItsUnitRoundoffAllows) {

@@ -31,6 +31,20 @@ class OnGpu : public Base {
 
 using GpuTest = OnGpu<::testing::Test>;
 
+/// A test on a GPU that computes in `precision`.
+template <class Base, Precision precision>
+class InPrecision : public Base {
+ protected:
+  void SetUp() override {
+    Base::SetUp();
+    if (this->cuda_ != nullptr) this->cuda_->set_precision(precision);
+  }
+  void TearDown() override {
+    if (this->cuda_ != nullptr) this->cuda_->set_precision(Precision::fp32);
+    Base::TearDown();
+  }
+};
+
 /// bfloat16 has eight bits: a rounded number is off by at most one part in 256.
 inline constexpr double unit_roundoff_of_bf16 = 1.0 / 256.0;
 

@@ -69,17 +69,7 @@ std::vector<OpCase> rounded_cases() {
   return cases;
 }
 
-class GpuOpTableInTf32 : public OpTable {
- protected:
-  void SetUp() override {
-    OpTable::SetUp();
-    if (cuda_ != nullptr) cuda_->set_precision(Precision::tf32);
-  }
-  void TearDown() override {
-    if (cuda_ != nullptr) cuda_->set_precision(Precision::fp32);
-    OpTable::TearDown();
-  }
-};
+using GpuOpTableInTf32 = InPrecision<OpTable, Precision::tf32>;
 
 TEST_P(GpuOpTableInTf32, AgreesWithTheCpu) {
   // L^-1 behind the SKA core's filter multiplies what was rounded by the root of a condition number.
@@ -92,17 +82,7 @@ TEST_P(GpuOpTableInTf32, AgreesWithTheCpu) {
 TEST_P(GpuOpTableInTf32, RepeatsItsBits) { expect_same_bits(op_case(), *cuda_); }
 
 /// All operations: small products round to tf32 in their tiles, larger ones and the Gated KalmaNet core to bfloat16.
-class GpuOpTableInBf16 : public OpTable {
- protected:
-  void SetUp() override {
-    OpTable::SetUp();
-    if (cuda_ != nullptr) cuda_->set_precision(Precision::bf16);
-  }
-  void TearDown() override {
-    if (cuda_ != nullptr) cuda_->set_precision(Precision::fp32);
-    OpTable::TearDown();
-  }
-};
+using GpuOpTableInBf16 = InPrecision<OpTable, Precision::bf16>;
 
 TEST_P(GpuOpTableInBf16, AgreesWithTheCpu) {
   const std::unique_ptr<Backend> cpu = make_cpu_backend(2);
