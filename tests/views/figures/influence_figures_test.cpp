@@ -260,6 +260,15 @@ TEST(InfluenceFigures, WhatIsStillBeingMeasuredSaysSo) {
   EXPECT_THAT(influence_subtitle(o, {}), testing::StartsWith("still measuring"));
 }
 
+TEST(InfluenceFigures, TheRaceNamesLayersThatItLeavesOut) {
+  Observation o = samples::mid_training();
+  EXPECT_THAT(race_subtitle(o, {}), testing::Not(testing::HasSubstr("without")));
+  auto race = std::make_shared<RaceView>(*o.race);
+  race->left_out = {"sessa", "gka"};
+  o.race = race;
+  EXPECT_THAT(race_subtitle(o, {}), testing::HasSubstr(" · without sessa, gka (too wide for this device) · seed"));
+}
+
 TEST(InfluenceFigures, TheRaceSaysWhichWeightsAreTrained) {
   Observation o = samples::mid_training();
   EXPECT_THAT(race_subtitle(o, {}), testing::EndsWith("initial weights"));
