@@ -130,8 +130,8 @@ void Tape::make_room_for_rounded(Var& result, bool bounded) {
 }
 
 Var Tape::result_for_projections(const Var& x, std::initializer_list<Var> inputs, Storage stored) {
-  const bool is_narrow = stored == Storage::narrow && recording_ && !is_looked_at() &&
-                         backend_->precision() == Precision::bf16 && backend_->rounded_numbers(x.value, true) > 0;
+  const bool is_narrow = may_store_narrow(stored) && backend_->precision() == Precision::bf16 &&
+                         backend_->rounded_numbers(x.value, true) > 0;
   Var y = result(x.shape(), is_narrow ? DType::bf16 : x.value.dtype, inputs);
   make_room_for_rounded(y, true);
   return y;

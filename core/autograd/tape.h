@@ -43,7 +43,7 @@ struct NonFinite {
 
 /// How a value is kept while it waits for its gradient. `narrow`: all that reads it takes bfloat16, too (`linear`,
 /// `causal_conv`, `ssd_scan`, `gated_rms_norm`, `softplus_bias`, `koopman_modes`), each number once: a GPU that
-/// computes in that precision may keep it so, where nobody looks at values.
+/// computes in that precision may keep it so (`Tape::may_store_narrow`).
 enum class Storage { wide, narrow };
 
 /// Where a gradient goes together with numbers to be added to it that lie elsewhere (undefined: none).
@@ -115,9 +115,9 @@ class Tape {
   /// One value or two: the second may be absent.
   using Pair = std::array<Var, 2>;
   /// Values that are computed twice, here and again on the way back, so that all that lies between `inputs` and
-  /// `outputs` is held only meanwhile: less memory for more time. `outputs` are results made for it,
-  /// one right after the other; `compute(Tape&, const Pair& inputs)` answers with their values, from nothing but
-  /// `inputs`, parameters and what outlives the recording. Plain values only, as for `record`.
+  /// `outputs` is held only meanwhile: less memory for more time. `outputs` are results made for it, one right after
+  /// the other; `compute(Tape&, const Pair& inputs)` answers with their values, from nothing but `inputs`, parameters
+  /// and what outlives the recording. Plain values only, as for `record`.
   template <class Compute>
   void compute_twice(const Pair& inputs, const Pair& outputs, Compute compute);
 
@@ -161,8 +161,11 @@ class Tape {
   using Visitor = std::function<void(const std::string& name, const Var& value)>;
   void set_visitor(Visitor visitor) { visitor_ = std::move(visitor); }
   bool is_visited() const { return static_cast<bool>(visitor_); }
-  /// Whether anybody sees values between operations, which are then as wide as their inputs.
-  bool is_looked_at() const { return visitor_ || watcher_ || capturing_ || checking_; }
+  /// Whether the back end may store a result that was asked for as `stored` in bfloat16: where the tape records, and no
+  /// visitor, watcher, capture or check looks at values between operations.
+  bool may_store_narrow(Storage stored) const {
+    return stored == Storage::narrow && recording_ && !visitor_ && !watcher_ && !capturing_ && !checking_;
+  }
   /// Is told every result with the name of its operation, in the order in which they are computed; the scope is the
   /// tape's at that moment. Holds until it is changed; an empty one ends it.
   using Watcher = std::function<void(const char* operation, const Tensor& result)>;

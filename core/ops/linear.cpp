@@ -43,7 +43,7 @@ Var project(Tape& tape, const Var& x, const Var& weight, const Var& bias, std::i
   const std::int64_t outputs = weight.shape()[0];
   if (bias.defined()) check.tensor("bias", bias.value, {outputs});
   const Tensor in = as_matrix(x.value);
-  const bool is_narrow = stored == Storage::narrow && !bias.defined() && tape.recording() && !tape.is_looked_at();
+  const bool is_narrow = tape.may_store_narrow(stored) && !bias.defined();
   const DType dtype = is_narrow ? tape.backend().narrow_result(in, weight.value, row_stride > 0 ? row_stride : outputs)
                                 : widened(x.value.dtype);
   const Var y = tape.result(x.shape().with_last(outputs), dtype, {x, weight, bias}, row_stride);
