@@ -432,7 +432,7 @@ class TileSolve {
       const bool inside = row < count && column < from.width;
       const float* given = inside ? from.at(row0 + row, 0) + column : from.data;
       if (from.aligned) {
-        copy_four(given_row(row) + column, given, inside);
+        copy_piece(given_row(row) + column, given, inside);
       } else {
         for (int e = 0; e < 4; ++e) given_row(row)[column + e] = inside && column + e < from.width ? given[e] : 0.0f;
       }

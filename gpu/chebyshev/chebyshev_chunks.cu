@@ -38,8 +38,8 @@ __device__ __forceinline__ void add_outer(const Number* left, const Number* righ
     for (int n = 0; n < W / 16; ++n) {
       std::uint32_t numbers[4];
       matrix_units::load_right<true>(numbers, right, W + 8, 16 * k, 16 * n);
-      matrix_units::multiply_add(sum.cell[2 * n], rows, numbers[0], numbers[1]);
-      matrix_units::multiply_add(sum.cell[2 * n + 1], rows, numbers[2], numbers[3]);
+      tiles::multiply_brains(sum.cell[2 * n], rows, numbers[0], numbers[1]);
+      tiles::multiply_brains(sum.cell[2 * n + 1], rows, numbers[2], numbers[3]);
     }
   }
 }

@@ -9,6 +9,7 @@
 #include <cstdint>
 
 #include "gpu/chebyshev/chebyshev.cuh"
+#include "gpu/device/fragments.cuh"
 
 namespace afterglow::device {
 
@@ -35,14 +36,6 @@ __device__ inline std::uint32_t packed(float low, float high) {
 }
 __device__ inline float low_of(std::uint32_t pair) { return __uint_as_float(pair << 16); }
 __device__ inline float high_of(std::uint32_t pair) { return __uint_as_float(pair & 0xffff0000u); }
-
-/// sums [16,8] += left [16,16] right [16,8].
-__device__ inline void multiply_add(float (&sums)[4], const std::uint32_t (&left)[4], std::uint32_t right0,
-                                    std::uint32_t right1) {
-  asm("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
-      : "+f"(sums[0]), "+f"(sums[1]), "+f"(sums[2]), "+f"(sums[3])
-      : "r"(left[0]), "r"(left[1]), "r"(left[2]), "r"(left[3]), "r"(right0), "r"(right1));
-}
 
 /// Two right operands [16,8] from shared memory: inner numbers inner .. inner + 15, columns column .. column + 15. The
 /// matrix lies there as [column][inner], or as [inner][column] when `by_inner`.
@@ -161,8 +154,8 @@ __device__ __forceinline__ void add_state(const Left<W>& in, const Number* state
       for (int two = 0; two < columns / 16; ++two) {
         std::uint32_t numbers[4];
         load_right<by_inner>(numbers, state, W + 8, 16 * k, first + 16 * two);
-        multiply_add(sums[2 * two], in.pair[k], numbers[0], numbers[1]);
-        multiply_add(sums[2 * two + 1], in.pair[k], numbers[2], numbers[3]);
+        tiles::multiply_brains(sums[2 * two], in.pair[k], numbers[0], numbers[1]);
+        tiles::multiply_brains(sums[2 * two + 1], in.pair[k], numbers[2], numbers[3]);
       }
     }
 #pragma unroll
@@ -185,10 +178,10 @@ __device__ __forceinline__ void add_tokens(const Left<W>& in, const Number* left
       std::uint32_t numbers[4], others[4];
       load_right<false>(numbers, left, W + 8, 16 * k, 16 * block);
       load_right<false>(others, left, W + 8, 16 * k + 16, 16 * block);
-      multiply_add(sums[0], in.pair[k], numbers[0], numbers[1]);
-      multiply_add(sums[1], in.pair[k], numbers[2], numbers[3]);
-      multiply_add(more[0], in.pair[k + 1], others[0], others[1]);
-      multiply_add(more[1], in.pair[k + 1], others[2], others[3]);
+      tiles::multiply_brains(sums[0], in.pair[k], numbers[0], numbers[1]);
+      tiles::multiply_brains(sums[1], in.pair[k], numbers[2], numbers[3]);
+      tiles::multiply_brains(more[0], in.pair[k + 1], others[0], others[1]);
+      tiles::multiply_brains(more[1], in.pair[k + 1], others[2], others[3]);
     }
 #pragma unroll
     for (int side = 0; side < 2; ++side) {
@@ -204,8 +197,8 @@ __device__ __forceinline__ void add_tokens(const Left<W>& in, const Number* left
     for (int n = 0; n < W / 16; ++n) {
       std::uint32_t numbers[4];
       load_right<true>(numbers, right, W + 8, 16 * block, 16 * n);
-      multiply_add(result.cell[2 * n], scores, numbers[0], numbers[1]);
-      multiply_add(result.cell[2 * n + 1], scores, numbers[2], numbers[3]);
+      tiles::multiply_brains(result.cell[2 * n], scores, numbers[0], numbers[1]);
+      tiles::multiply_brains(result.cell[2 * n + 1], scores, numbers[2], numbers[3]);
     }
   }
 }

@@ -10,7 +10,8 @@ namespace afterglow::device::tiles {
 __device__ inline unsigned shared_address(const void* address) {
   return static_cast<unsigned>(__cvta_generic_to_shared(address));
 }
-__device__ inline void copy_four(float* to, const float* from, bool valid) {
+/// 16 bytes, or zeros where they do not count.
+__device__ inline void copy_piece(void* to, const void* from, bool valid) {
   asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(shared_address(to)), "l"(from), "r"(valid ? 16 : 0)
                : "memory");
 }
@@ -42,6 +43,15 @@ __device__ inline void multiply_units(float (&sum)[4], const std::uint32_t (&a)[
       : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
 }
 
+/// m16n8k16 of pairs of bfloat16: a lane has rows g and g + 8 of numbers 2t and 2t + 1, then of those eight further on.
+__device__ inline void multiply_brains(float (&sum)[4], const std::uint32_t (&a)[4], std::uint32_t b0,
+                                       std::uint32_t b1) {
+  asm("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, "
+      "%3};"
+      : "+f"(sum[0]), "+f"(sum[1]), "+f"(sum[2]), "+f"(sum[3])
+      : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
+}
+
 /// sum += a b; products that add to one number are kept apart, because each waits for the one before.
 template <bool exact, int rows, int columns>
 __device__ void multiply_fragments(float (&sum)[rows][columns][4], const Fragment<exact, 4> (&a)[rows],
@@ -57,6 +67,20 @@ __device__ void multiply_fragments(float (&sum)[rows][columns][4], const Fragmen
     each([](float(&to)[4], const auto& l, const auto& r) { multiply_units(to, l.big, r.rest); });
   }
   each([](float(&to)[4], const auto& l, const auto& r) { multiply_units(to, l.big, r.big); });
+}
+
+/// Four matrices of 8 rows of 16 bytes; lane l names row l % 8 of matrix l / 8.
+__device__ inline void load_matrices(unsigned address, std::uint32_t (&value)[4]) {
+  asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
+               : "=r"(value[0]), "=r"(value[1]), "=r"(value[2]), "=r"(value[3])
+               : "r"(address)
+               : "memory");
+}
+__device__ inline void load_transposed(unsigned address, std::uint32_t (&value)[4]) {
+  asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"
+               : "=r"(value[0]), "=r"(value[1]), "=r"(value[2]), "=r"(value[3])
+               : "r"(address)
+               : "memory");
 }
 
 /// Four 8 x 4 matrices of floats; lane l names row l % 8 of matrix l / 8 and receives element (l / 4, l % 4) of each.

@@ -123,20 +123,6 @@ __device__ inline void multiply(float (&sum)[4], const Left& a, std::uint32_t b0
       : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
 }
 
-/// Four matrices of 8 rows of 16 bytes; lane l names row l % 8 of matrix l / 8.
-__device__ inline void load_matrices(unsigned address, std::uint32_t (&value)[4]) {
-  asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
-               : "=r"(value[0]), "=r"(value[1]), "=r"(value[2]), "=r"(value[3])
-               : "r"(address)
-               : "memory");
-}
-__device__ inline void load_transposed(unsigned address, std::uint32_t (&value)[4]) {
-  asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"
-               : "=r"(value[0]), "=r"(value[1]), "=r"(value[2]), "=r"(value[3])
-               : "r"(address)
-               : "memory");
-}
-
 /// sum + small += 64 (not exact: all) numbers of a_i . b_j, without the rows' units; `small` takes the products with
 /// rests and may be `sum`. The addresses are the lane's own.
 template <bool exact, int columns, int width>

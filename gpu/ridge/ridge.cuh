@@ -298,7 +298,7 @@ __device__ void load_rows(float* to, int columns, const From& from, int first = 
     if (!fours) {
       *place = inside ? source[column] : 0.0f;
     } else if (inside) {
-      tiles::copy_four(place, source + column, true);
+      tiles::copy_piece(place, source + column, true);
     } else {
       *reinterpret_cast<float4*>(place) = make_float4(0, 0, 0, 0);
     }

@@ -26,8 +26,8 @@ struct Place {
   __device__ int column() const { return 2 * pair; }
 };
 
-/// Rows of 16, 32 or 64 numbers; the pieces of four change places with the row.
-template <int columns>
+/// Rows of 16, 32 or 64 numbers; the pieces of 16 bytes change places with the row. Of bfloat16: brain_tiles.cuh.
+template <int columns, class T = float>
 struct Matrix {
   float* data;
 
@@ -44,7 +44,7 @@ struct Matrix {
 };
 
 /// Where this thread's numbers of a product lie in one row.
-template <int columns>
+template <int columns, class T = float>
 struct OwnRow {
   float* row;
   int turn;
@@ -65,9 +65,13 @@ __device__ inline int hidden_thread() {
   return thread;
 }
 
+// Operands of a product hand out what a lane has of eight numbers that are summed, or of 8 `eights`.
+
 /// Left operand: 16 rows from `first` on, summed along them.
-template <int columns>
+template <int columns, class T = float>
 struct LeftRows {
+  using Numbers = float[4];
+  static constexpr int eights = 1;
   const float* row;
   int turn;
   __device__ LeftRows(const Matrix<columns>& m, int first) {
@@ -79,8 +83,10 @@ struct LeftRows {
 };
 
 /// Left operand: 16 columns from `first` on, summed down them.
-template <int columns>
+template <int columns, class T = float>
 struct LeftColumns {
+  using Numbers = float[4];
+  static constexpr int eights = 1;
   const float* at[2][2];  // [k half][row half]
   __device__ LeftColumns(const Matrix<columns>& m, int first) {
     const int lane = hidden_thread() % 32;
@@ -96,9 +102,12 @@ struct LeftColumns {
 };
 
 /// Right operand: 8 `tiles` rows from `first` on are the columns of the product, summed along them.
-template <int columns, int tiles>
+template <int columns, int tiles, class T = float>
 struct RightRows {
   static_assert(tiles % 2 == 0);
+  using Left = float[4];
+  using Numbers = float[tiles][2];
+  static constexpr int eights = 1;
   const float* row;
   int turn;
   __device__ RightRows(const Matrix<columns>& m, int first) {
@@ -119,8 +128,11 @@ struct RightRows {
 
 /// Right operand: 8 `tiles` columns from `first` on, summed down them. `paired`: a lane's two numbers are neighbours,
 /// as in a left operand that is the result of a product.
-template <int columns, int tiles, bool paired>
+template <int columns, int tiles, bool paired, class T = float>
 struct RightColumns {
+  using Left = float[4];
+  using Numbers = float[tiles][2];
+  static constexpr int eights = 1;
   const float* at[2][tiles];
   __device__ RightColumns(const Matrix<columns>& m, int first) {
     const int lane = hidden_thread() % 32;
@@ -138,7 +150,7 @@ struct RightColumns {
   }
 };
 
-/// A product's sums while it goes on.
+/// A product's sums while it goes on. What is stored as bfloat16 is never exact.
 template <bool exact, int tiles>
 struct Product {
   float sum[tiles][4] = {}, small[exact ? tiles : 1][4] = {};
@@ -163,6 +175,11 @@ struct Product {
       for (int n = 0; n < tiles; ++n) device::tiles::multiply_units(small[n], a.big, b[n].rest);
     }
   }
+  /// Two steps of eight numbers in bfloat16.
+  __device__ void add(const std::uint32_t (&left)[4], const std::uint32_t (&right)[tiles][2]) {
+#pragma unroll
+    for (int n = 0; n < tiles; ++n) device::tiles::multiply_brains(sum[n], left, right[n][0], right[n][1]);
+  }
   __device__ float of(int n, int i) const { return exact ? sum[n][i] + small[n][i] : sum[n][i]; }
 };
 
@@ -173,8 +190,9 @@ __device__ Product<exact, tiles> multiply(int begin, int end, const Left& left, 
 #pragma unroll 1
   for (int first = begin; first < end; first += together) {
 #pragma unroll
-    for (int k = 0; k < together; ++k) {
-      float a[4], b[tiles][2];
+    for (int k = 0; k < together; k += Left::eights) {
+      typename Left::Numbers a;
+      typename Right::Numbers b;
       left.load(first + k, a);
       right.load(first + k, b);
       product.add(a, b);
@@ -183,24 +201,48 @@ __device__ Product<exact, tiles> multiply(int begin, int end, const Left& left, 
   return product;
 }
 
+/// Eight columns of a result that becomes a left operand, as it was computed or rounded: rows row and row + 8.
+template <class T>
+using Part = std::conditional_t<std::is_same_v<T, float>, float[4], std::uint32_t[2]>;
+
+/// Two neighbours of row r, 0 or 1.
+__device__ inline void put_two(float (&part)[4], int r, float a, float b) {
+  part[2 * r] = a;
+  part[2 * r + 1] = b;
+}
+__device__ inline void put_two(std::uint32_t (&part)[2], int r, float a, float b) {
+  part[r] = device::brain_pair(a, b);
+}
+
+/// What an operand takes from `part` on. The neighbours that a lane has count as numbers t and t + 4.
+__device__ inline void take(const float (*part)[4], float (&left)[4]) {
+  left[0] = part[0][0];
+  left[1] = part[0][2];
+  left[2] = part[0][1];
+  left[3] = part[0][3];
+}
+__device__ inline void take(const std::uint32_t (*part)[2], std::uint32_t (&left)[4]) {
+#pragma unroll
+  for (int i = 0; i < 4; ++i) left[i] = part[i / 2][i % 2];
+}
+
 /// The same with a left operand that is the result of a product, of which only steps [begin, end) count.
-template <bool exact, int tiles, int steps, class Right>
-__device__ Product<exact, tiles> multiply(int begin, int end, const float (&left)[steps][4], const Right& right) {
+template <bool exact, int tiles, int steps, class Number, int each, class Right>
+__device__ Product<exact, tiles> multiply(int begin, int end, const Number (&left)[steps][each], const Right& right) {
   Product<exact, tiles> product;
 #pragma unroll
-  for (int k = 0; k < steps; ++k) {
+  for (int k = 0; k < steps; k += Right::eights) {
     if (k < begin || k >= end) continue;
-    // Its rows are row and row + 8, and the neighbours that a lane has count as numbers t and t + 4.
-    const float a[4] = {left[k][0], left[k][2], left[k][1], left[k][3]};
-    float b[tiles][2];
+    typename Right::Left a;
+    typename Right::Numbers b;
+    take(left + k, a);
     right.load(k, b);
     product.add(a, b);
   }
   return product;
 }
 
-/// Where rows of numbers begin, how far apart they are, and how many rows and numbers of a row count. In bfloat16 rows
-/// are whole vectors of four.
+/// Where rows of numbers begin, how far apart they are, and how many rows and numbers of a row count.
 template <class T>
 struct StripOf {
   const T* data;
@@ -208,7 +250,6 @@ struct StripOf {
   int rows, width;
 };
 using Strip = StripOf<float>;
-using BrainStrip = StripOf<device::Brain>;
 
 /// Starts the copy of `rows` rows by the whole block; what does not count becomes zero.
 template <int rows, int columns>
@@ -222,7 +263,7 @@ __device__ void fetch(const Matrix<columns>& to, const Strip& from) {
     float* place = &to.at(row, column);
 #pragma unroll
     for (int i = 0; i < rows; i += step) {
-      device::tiles::copy_four(place + i * columns, i < left ? source : from.data, i < left);
+      device::tiles::copy_piece(place + i * columns, i < left ? source : from.data, i < left);
       source += step * from.stride;
     }
     return;
@@ -235,82 +276,5 @@ __device__ void fetch(const Matrix<columns>& to, const Strip& from) {
                             valid ? 0 : 4);
   }
 }
-
-/// The share of a thread in rows of bfloat16: every `step`-th row from its own on, four neighbouring numbers of each.
-template <int rows, int columns>
-struct BrainShare {
-  static constexpr int step = block_threads / (columns / 4), count = rows / step;  // of rows; a multiple of eight
-  static __device__ int row() { return static_cast<int>(threadIdx.x) / (columns / 4); }
-  static __device__ int column() { return static_cast<int>(threadIdx.x) % (columns / 4) * 4; }
-
-  /// take(k, four numbers, whether they count).
-  template <class Take>
-  static __device__ void each(const BrainStrip& from, const Take& take) {
-    const int left = column() < from.width ? from.rows - row() : 0;
-    const device::Brain* source = from.data + row() * from.stride + column();
-#pragma unroll
-    for (int k = 0; k < count; ++k) {
-      take(k, reinterpret_cast<const uint2*>(k * step < left ? source : from.data), k * step < left);
-      source += step * from.stride;
-    }
-  }
-  /// As float, to where products read them; four(k) are the numbers.
-  template <class Four>
-  static __device__ void widen(const Matrix<columns>& to, const Four& four) {
-    float* place = &to.at(row(), column());
-#pragma unroll
-    for (int k = 0; k < count; ++k) {
-      const uint2 numbers = four(k);
-      const float2 low = device::floats_of(numbers.x), high = device::floats_of(numbers.y);
-      *reinterpret_cast<float4*>(place + k * step * columns) = make_float4(low.x, low.y, high.x, high.y);
-    }
-  }
-};
-
-/// Rows of bfloat16 in registers: they are read first, so that all of a block's reads wait together.
-template <int rows, int columns>
-struct Carried {
-  using Share = BrainShare<rows, columns>;
-  uint2 fours[Share::count];
-  __device__ explicit Carried(const BrainStrip& from) {
-    Share::each(from, [&](int k, const uint2* four, bool counts) { fours[k] = counts ? *four : uint2{}; });
-  }
-  __device__ void put(const Matrix<columns>& to) const {
-    Share::widen(to, [&](int k) { return fours[k]; });
-  }
-};
-
-template <int rows, int columns>
-__device__ void fetch(const Matrix<columns>& to, const BrainStrip& from) {
-  Carried<rows, columns>(from).put(to);
-}
-/// Both at once; last, since what is read by bfloat16 is waited for here.
-template <int rows, int columns, class T>
-__device__ void fetch_both(const Matrix<columns>& first, const StripOf<T>& from_first, const Matrix<columns>& second,
-                           const StripOf<T>& from_second) {
-  if constexpr (std::is_same_v<T, float>) {
-    fetch<rows>(first, from_first);
-    fetch<rows>(second, from_second);
-  } else {
-    const Carried<rows, columns> of_first(from_first), of_second(from_second);
-    of_first.put(first);
-    of_second.put(second);
-  }
-}
-
-/// The same in shared memory, where a copy brings them; a thread widens what it asked for itself.
-template <int rows, int columns>
-struct Arriving {
-  using Share = BrainShare<rows, columns>;
-  uint2 fours[Share::count][block_threads];
-  __device__ void fetch(const BrainStrip& from) {
-    Share::each(from, [&](int k, const uint2* four, bool counts) {
-      __pipeline_memcpy_async(&fours[k][threadIdx.x], four, 8, counts ? 0 : 8);
-    });
-  }
-  __device__ void put(const Matrix<columns>& to) const {
-    Share::widen(to, [&](int k) { return fours[k][threadIdx.x]; });
-  }
-};
 
 }  // namespace afterglow::scan

@@ -14,16 +14,23 @@ using device::tiles::wait;
 namespace {
 
 constexpr int walk_width = 32;  // channels of a block that walks
-constexpr int walk_stages = 2;  // chunks on their way to shared memory, the one at work included
+template <class T>
+constexpr int walk_stages = 4;  // chunks on their way to shared memory, the one at work included
+template <>
+constexpr int walk_stages<float> = 2;
 // Sequences from so many tokens on go by chunks; shorter ones, of at least one chunk, when all of the batch together
 // change so many numbers of states: by the recurrence they take as long, and by chunks as long as a few launches.
 constexpr int shortest_by_chunks = 256;
 constexpr std::int64_t fewest_updates = std::int64_t{1} << 24;
 
-constexpr int walk_blocks = 4, answer_blocks = 3;  // that a multiprocessor holds
+constexpr int walk_blocks = 4;  // that a multiprocessor holds
+template <class T>
+constexpr int answer_blocks = 4;
+template <>
+constexpr int answer_blocks<float> = 3;
 
 // A warp a chunk of a head, two tokens a lane.
-__global__ void __launch_bounds__(threads) pace_kernel(ScanSizes s, ScanSteps in, ChunkArrays to) {
+__global__ void __launch_bounds__(threads) pace_kernel(ScanSizes s, ScanSteps in, ChunkPaces to) {
   await_previous();
   const int lane = static_cast<int>(threadIdx.x) % 32;
   std::size_t rest = (static_cast<std::size_t>(blockIdx.x) * threads + threadIdx.x) / 32;
@@ -48,77 +55,52 @@ __global__ void __launch_bounds__(threads) pace_kernel(ScanSizes s, ScanSteps in
 }
 
 /// The left operand of a walk: channels of x times f, or of dy times e.
+template <class T>
 struct WeighedColumns {
-  LeftColumns<walk_width> columns;
-  const float* weights;  // of the lane's first token; two numbers a token
+  using Columns = LeftColumns<walk_width, T>;
+  using Numbers = typename Columns::Numbers;
+  static constexpr int eights = Columns::eights;
+  Columns columns;
+  const float* weights;  // of the first token; two numbers a token
 
-  __device__ void load(int k, float (&value)[4]) const {
+  __device__ void load(int k, Numbers& value) const {
     columns.load(k, value);
+    const int pair = static_cast<int>(threadIdx.x) % 4;
+    const auto weight = [&](int token) { return weights[2 * (8 * k + token)]; };
 #pragma unroll
-    for (int i = 0; i < 2; ++i) {
-      const float weight = weights[2 * (8 * k + 4 * i)];
-      value[2 * i] *= weight;
-      value[2 * i + 1] *= weight;
+    for (int i = 0; i < 4; ++i) {
+      if constexpr (std::is_same_v<T, float>) {
+        value[i] *= weight(pair + i / 2 * 4);
+      } else {
+        const int token = 2 * pair + i / 2 * 8;
+        const float2 both = floats_of(value[i]);
+        value[i] = brain_pair(both.x * weight(token), both.y * weight(token + 1));
+      }
     }
   }
 };
 
 /// What a walk multiplies of a chunk.
-template <int states>
-struct WalkStage {
-  float u[chunk * walk_width], v[chunk * states];
-  Edges edges[chunk];
-};
-
-/// Chunks on their way: as float32 they arrive where they are multiplied.
 template <int states, class T>
-struct WalkMemory {
-  WalkStage<states> stages[walk_stages];
+struct WalkStage {
+  T u[chunk * walk_width], v[chunk * states];
+  Edges edges[chunk];
 
-  __device__ void start(int i, const StripOf<T>& u, const StripOf<T>& v, const Edges* edges) {
-    WalkStage<states>& to = stages[i % walk_stages];
-    fetch<chunk>(Matrix<walk_width>{to.u}, u);
-    fetch<chunk>(Matrix<states>{to.v}, v);
-    if (threadIdx.x < chunk) __pipeline_memcpy_async(&to.edges[threadIdx.x], &edges[threadIdx.x], 8);
+  __device__ void fetch(const StripOf<T>& of_u, const StripOf<T>& of_v, const Edges* of_tokens) {
+    scan::fetch<chunk>(Matrix<walk_width, T>{u}, of_u);
+    scan::fetch<chunk>(Matrix<states, T>{v}, of_v);
+    if (threadIdx.x < chunk) __pipeline_memcpy_async(&edges[threadIdx.x], &of_tokens[threadIdx.x], 8);
   }
-  /// Between barriers, once the chunk has come.
-  __device__ void prepare(int) {}
-  __device__ const WalkStage<states>& stage(int i) const { return stages[i % walk_stages]; }
-};
-/// As bfloat16 they are widened first.
-template <int states>
-struct WalkMemory<states, Brain> {
-  struct {
-    Arriving<chunk, walk_width> u;
-    Arriving<chunk, states> v;
-    Edges edges[chunk];
-  } arriving[walk_stages];
-  WalkStage<states> widened;
-
-  __device__ void start(int i, const BrainStrip& u, const BrainStrip& v, const Edges* edges) {
-    auto& to = arriving[i % walk_stages];
-    to.u.fetch(u);
-    to.v.fetch(v);
-    if (threadIdx.x < chunk) __pipeline_memcpy_async(&to.edges[threadIdx.x], &edges[threadIdx.x], 8);
-  }
-  __device__ void prepare(int i) {
-    const auto& from = arriving[i % walk_stages];
-    from.u.put({widened.u});
-    from.v.put({widened.v});
-    if (threadIdx.x < chunk) widened.edges[threadIdx.x] = from.edges[threadIdx.x];
-    __syncthreads();
-  }
-  __device__ const WalkStage<states>& stage(int) const { return widened; }
 };
 
 // The states before all chunks (way 0), or the flows from behind into them (1), of 32 channels of a head.
 template <int states, bool exact, class T>
 __global__ void __launch_bounds__(block_threads, walk_blocks)
-    walk_kernel(ScanSizes s, ScanArraysOf<T> in, ChunkArrays to, int walkers, int way, float* state, bool resume) {
+    walk_kernel(ScanSizes s, ScanArraysOf<T> in, ChunkArraysOf<T> to, int walkers, int way, float* state, bool resume) {
   await_previous();
-  constexpr int warp_states = states / 2, tiles = warp_states / 8;
+  constexpr int warp_states = states / 2, tiles = warp_states / 8, stages = walk_stages<T>;
   extern __shared__ float4 memory[];
-  auto& m = *reinterpret_cast<WalkMemory<states, T>*>(memory);
+  auto* const stage_of = reinterpret_cast<WalkStage<states, T>*>(memory);
   const bool back = way + static_cast<int>(blockIdx.y) == 1;
   const int pair = static_cast<int>(blockIdx.x) / walkers, first = static_cast<int>(blockIdx.x) % walkers * walk_width;
   const int b = pair / s.heads, h = pair % s.heads;
@@ -131,15 +113,14 @@ __global__ void __launch_bounds__(block_threads, walk_blocks)
       const std::size_t stride = static_cast<std::size_t>(s.heads) * s.width;
       const unsigned column = static_cast<unsigned>(h * s.width + first);
       const unsigned shared = static_cast<unsigned>(h / s.group * s.states);
-      m.start(
-          i,
+      stage_of[i % stages].fetch(
           {back ? in.dy + begin * stride + column : &in.x.at(begin, column), back ? stride : in.x.stride, count, width},
           {back ? &in.C.at(begin, shared) : &in.B.at(begin, shared), back ? in.C.stride : in.B.stride, count, s.states},
           to.edges + chunk_index(s, b, h, c) * chunk);
     }
     commit();
   };
-  for (int i = 0; i + 1 < walk_stages; ++i) start(i);
+  for (int i = 0; i + 1 < stages; ++i) start(i);
 
   const Place p;
   const int channel = p.warp % 2 * 16, number = p.warp / 2 * warp_states;
@@ -158,23 +139,27 @@ __global__ void __launch_bounds__(block_threads, walk_blocks)
     });
   }
   for (int i = 0; i < s.chunks; ++i) {
-    wait<walk_stages - 2>();
+    wait<stages - 2>();
     __syncthreads();
-    start(i + walk_stages - 1);
-    m.prepare(i);
-    const WalkStage<states>& stage = m.stage(i);
-    float* out = (back ? to.flows : to.states) + chunk_index(s, b, h, place(i)) * walkers * walk_width * states;
-#pragma unroll
-    for (int n = 0; n < tiles; ++n)
+    start(i + stages - 1);
+    WalkStage<states, T>& stage = stage_of[i % stages];
+    T* out = (back ? to.flows : to.states) + chunk_index(s, b, h, place(i)) * walkers * walk_width * states;
+    const auto two = [&](int n, int r) { return make_float2(now[n][2 * r], now[n][2 * r + 1]); };
+    if constexpr (std::is_same_v<T, Brain>) {
 #pragma unroll
       for (int r = 0; r < 2; ++r)
-        reinterpret_cast<float2&>(out[(own_channel + 8 * r) * states + own_state + 8 * n]) =
-            make_float2(now[n][2 * r], now[n][2 * r + 1]);
-    const Matrix<walk_width> u{const_cast<float*>(stage.u)};
-    const Matrix<states> v{const_cast<float*>(stage.v)};
-    const Edges& own = stage.edges[p.pair];
-    const WeighedColumns left{{u, channel}, back ? &own.start : &own.leave};
-    const auto product = multiply<exact, tiles, 4>(0, chunk / 8, left, RightColumns<states, tiles, false>(v, number));
+        store_row<tiles>(&out[(own_channel + 8 * r) * states + number], warp_states, [&](int n) { return two(n, r); });
+    } else {
+      // Row by row takes a fifth longer.
+#pragma unroll
+      for (int n = 0; n < tiles; ++n)
+#pragma unroll
+        for (int r = 0; r < 2; ++r)
+          reinterpret_cast<float2&>(out[(own_channel + 8 * r) * states + own_state + 8 * n]) = two(n, r);
+    }
+    const WeighedColumns<T> left{{{stage.u}, channel}, back ? &stage.edges->start : &stage.edges->leave};
+    const RightColumns<states, tiles, false, T> right({stage.v}, number);
+    const auto product = multiply<exact, tiles, 4>(0, chunk / 8, left, right);
     const float fade = stage.edges[chunk - 1].start;
     each([&](int n, int k, int, int) { now[n][k] = fmaf(fade, now[n][k], product.of(n, k)); });
   }
@@ -184,20 +169,21 @@ __global__ void __launch_bounds__(block_threads, walk_blocks)
   });
 }
 
+template <int width, int states, class T>
+struct AnswerMemory {
+  T C[chunk * states], S[width * states], x[chunk * (states > width ? states : width)];
+  Pace paces[chunk];
+};
+
 // The answers of one chunk for a range of units that share B and C.
 template <int width, int states, bool exact, class T>
-__global__ void __launch_bounds__(block_threads, answer_blocks)
-    answer_kernel(ScanSizes s, ScanArraysOf<T> in, ChunkArrays from, int tiles, int ranges, float scale, T* y) {
+__global__ void __launch_bounds__(block_threads, answer_blocks<T>)
+    answer_kernel(ScanSizes s, ScanArraysOf<T> in, ChunkArraysOf<T> from, int tiles, int ranges, float scale, T* y) {
   await_previous();
-  constexpr bool arrives = std::is_same_v<T, Brain>;
-  struct Memory {
-    float C[chunk * states], S[width * states], x[chunk * (states > width ? states : width)];
-    Pace paces[chunk];
-  };
   extern __shared__ float4 memory[];
-  Memory& m = *reinterpret_cast<Memory*>(memory);
-  const Matrix<states> C{m.C}, S{m.S}, B{m.x};  // B makes room for x
-  const Matrix<width> x{m.x};
+  auto& m = *reinterpret_cast<AnswerMemory<width, states, T>*>(memory);
+  const Matrix<states, T> C{m.C}, S{m.S}, B{m.x};  // B makes room for x
+  const Matrix<width, T> x{m.x};
   const Span span(s, tiles, ranges);
   const Place p;
   const int count = min(chunk, s.length - span.c * chunk), last = 2 * p.warp + 2;
@@ -212,7 +198,7 @@ __global__ void __launch_bounds__(block_threads, answer_blocks)
 #pragma unroll
   for (int half = 0; half < chunk / 32; ++half) {
     const auto part =
-        multiply<exact, 4>(0, states / 8, LeftRows<states>(C, 16 * p.warp), RightRows<states, 4>(B, 32 * half));
+        multiply<exact, 4>(0, states / 8, LeftRows<states, T>(C, 16 * p.warp), RightRows<states, 4, T>(B, 32 * half));
 #pragma unroll
     for (int n = 0; n < 4; ++n)
 #pragma unroll
@@ -232,52 +218,63 @@ __global__ void __launch_bounds__(block_threads, answer_blocks)
     __syncthreads();
 
     const Pace own[2] = {m.paces[p.row()], m.paces[p.row() + 8]};
-    float weights[chunk / 8][4];
+    Part<T> weights[chunk / 8];
 #pragma unroll
     for (int n = 0; n < chunk / 8; ++n) {
       if (n >= last) continue;
+      const int j = 8 * n + p.column();
+      const Pace others[2] = {m.paces[j], m.paces[j + 1]};
 #pragma unroll
-      for (int e = 0; e < 2; ++e) {
-        const int j = 8 * n + p.column() + e;
-        const Pace other = m.paces[j];
-#pragma unroll
-        for (int r = 0; r < 2; ++r) {
-          const int t = p.row() + 8 * r;
-          const float weight = j == t ? other.dt : decay_between(own[r], other) * other.whole;
-          weights[n][2 * r + e] = j <= t ? weight * gram[n][2 * r + e] : 0.0f;
-        }
+      for (int r = 0; r < 2; ++r) {
+        const int t = p.row() + 8 * r;
+        const auto weight = [&](int e) {
+          const Pace& other = others[e];
+          const float between = j + e == t ? other.dt : decay_between(own[r], other) * other.whole;
+          return j + e <= t ? between * gram[n][2 * r + e] : 0.0f;
+        };
+        put_two(weights[n], r, weight(0), weight(1));
       }
     }
     const float skip = in.D != nullptr ? in.D[h] : 0.0f;
     const float starts[2] = {decay_from_start(own[0]), decay_from_start(own[1])};
-    const OwnRow<width> inputs[2] = {{x, p.row()}, {x, p.row() + 8}};
-    T* out = y + ((row + p.row()) * s.heads + h) * s.width + first + p.column();
+    const OwnRow<width, T> inputs[2] = {{x, p.row()}, {x, p.row() + 8}};
+    T* out = y + ((row + p.row()) * s.heads + h) * s.width + first;
 #pragma unroll 1
     for (int half = 0; half < width / 32; ++half) {
       const auto before =
-          multiply<exact, 4>(0, states / 8, LeftRows<states>(C, 16 * p.warp), RightRows<states, 4>(S, 32 * half));
-      const auto inside = multiply<exact, 4>(0, last, weights, RightColumns<width, 4, true>(x, 32 * half));
-#pragma unroll
-      for (int n = 0; n < 4; ++n)
+          multiply<exact, 4>(0, states / 8, LeftRows<states, T>(C, 16 * p.warp), RightRows<states, 4, T>(S, 32 * half));
+      const auto inside = multiply<exact, 4>(0, last, weights, RightColumns<width, 4, true, T>(x, 32 * half));
+      const auto two = [&](int n, int r) {
+        const float2 input = inputs[r].at(4 * half + n);
+        const auto answer = [&](int e, float of_x) {
+          return fmaf(starts[r], before.of(n, 2 * r + e), inside.of(n, 2 * r + e)) + skip * of_x;
+        };
+        return make_float2(scale * answer(0, input.x), scale * answer(1, input.y));
+      };
+      if constexpr (std::is_same_v<T, Brain>) {
 #pragma unroll
         for (int r = 0; r < 2; ++r) {
-          const int column = 32 * half + 8 * n, left = s.width - (first + column + p.column());
-          const float2 input = inputs[r].at(4 * half + n);
-          const auto answer = [&](int e, float of_x) {
-            return fmaf(starts[r], before.of(n, 2 * r + e), inside.of(n, 2 * r + e)) + skip * of_x;
-          };
-          const float2 both = make_float2(scale * answer(0, input.x), scale * answer(1, input.y));
-          if (p.row() + 8 * r >= count || left <= 0) continue;
-          T* to = out + static_cast<std::size_t>(8 * r) * s.heads * s.width + column;
-          if constexpr (arrives) {
-            *reinterpret_cast<unsigned*>(to) = brain_pair(both.x, both.y);
-          } else if (s.width % 2 == 0) {
-            *reinterpret_cast<float2*>(to) = both;
-          } else {
-            to[0] = both.x;
-            if (left > 1) to[1] = both.y;
-          }
+          const int left = p.row() + 8 * r < count ? s.width - first - 32 * half : 0;
+          T* const to = out + static_cast<std::size_t>(8 * r) * s.heads * s.width + 32 * half;
+          store_row<4>(to, left, [&](int n) { return two(n, r); });
         }
+      } else {
+#pragma unroll
+        for (int n = 0; n < 4; ++n)
+#pragma unroll
+          for (int r = 0; r < 2; ++r) {
+            const int column = 32 * half + 8 * n, left = s.width - (first + column + p.column());
+            const float2 both = two(n, r);
+            if (p.row() + 8 * r >= count || left <= 0) continue;
+            T* to = out + p.column() + static_cast<std::size_t>(8 * r) * s.heads * s.width + column;
+            if (s.width % 2 == 0) {
+              *reinterpret_cast<float2*>(to) = both;
+            } else {
+              to[0] = both.x;
+              if (left > 1) to[1] = both.y;
+            }
+          }
+      }
     }
     __syncthreads();
   }
@@ -290,19 +287,22 @@ ChunkShape shape_for(const ScanSizes& s) {
   return {width, s.states <= 16 ? 16 : s.states <= 32 ? 32 : 64, (s.width + width - 1) / width};
 }
 
+template <class T>
 std::int64_t chunk_numbers(const ScanSizes& s, bool with_flows) {
   const ChunkShape shape = shape_for(s);
-  const int each = 6 * chunk + (with_flows ? 2 : 1) * shape.tiles * shape.width * shape.states;
+  const std::int64_t states = std::int64_t{shape.tiles} * shape.width * shape.states;
+  const std::int64_t each = 6 * chunk + (with_flows ? 2 : 1) * states * std::int64_t{sizeof(T)} / 4;
   return std::int64_t{s.batch} * s.heads * s.chunks * each;
 }
 
-ChunkArrays chunk_arrays(const ScanSizes& s, float* memory, bool with_flows) {
+template <class T>
+ChunkArraysOf<T> chunk_arrays(const ScanSizes& s, float* memory, bool with_flows) {
   const ChunkShape shape = shape_for(s);
   const std::size_t chunks = static_cast<std::size_t>(s.batch) * s.heads * s.chunks;
-  ChunkArrays arrays;
+  ChunkArraysOf<T> arrays;
   arrays.paces = reinterpret_cast<Pace*>(memory);
   arrays.edges = reinterpret_cast<Edges*>(arrays.paces + chunks * chunk);
-  arrays.states = memory + chunks * chunk * 6;
+  arrays.states = reinterpret_cast<T*>(memory + chunks * chunk * 6);
   if (with_flows) arrays.flows = arrays.states + chunks * shape.tiles * shape.width * shape.states;
   return arrays;
 }
@@ -313,11 +313,11 @@ int ranges_for(const ScanSizes& s, int blocks) {
 }
 
 template <class T>
-void walk_chunks(cudaStream_t stream, const ScanSizes& s, const ScanArraysOf<T>& in, bool exact, const ChunkArrays& to,
-                 Ways ways, float* state, bool resume) {
+void walk_chunks(cudaStream_t stream, const ScanSizes& s, const ScanArraysOf<T>& in, bool exact,
+                 const ChunkArraysOf<T>& to, Ways ways, float* state, bool resume) {
   with_shape<T>(s, exact, [&](auto width, auto states, auto is_exact) {
     const auto kernel = walk_kernel<states(), is_exact(), T>;
-    constexpr int bytes = sizeof(WalkMemory<states(), T>);
+    constexpr int bytes = walk_stages<T> * sizeof(WalkStage<states(), T>);
     allow_shared_memory(reinterpret_cast<const void*>(kernel), bytes, "ssd_scan");
     const int walkers = shape_for(s).tiles * (width() / walk_width);
     const dim3 grid(static_cast<unsigned>(s.batch * s.heads * walkers), ways == Ways::both ? 2 : 1);
@@ -327,25 +327,28 @@ void walk_chunks(cudaStream_t stream, const ScanSizes& s, const ScanArraysOf<T>&
 
 template <class T>
 void answer_chunks(cudaStream_t stream, const ScanSizes& s, const ScanArraysOf<T>& in, bool exact,
-                   const ChunkArrays& from, float scale, T* y) {
-  const int tiles = shape_for(s).tiles, ranges = ranges_for(s, answer_blocks * 256);
+                   const ChunkArraysOf<T>& from, float scale, T* y) {
+  const int tiles = shape_for(s).tiles, ranges = ranges_for(s, answer_blocks<T> * 256);
   with_shape<T>(s, exact, [&](auto width, auto states, auto is_exact) {
     const auto kernel = answer_kernel<width(), states(), is_exact(), T>;
-    constexpr int wide = states() > width() ? states() : width();
-    constexpr int bytes = 4 * (chunk * states() + width() * states() + chunk * wide) + chunk * 16;
+    constexpr int bytes = sizeof(AnswerMemory<width(), states(), T>);
     allow_shared_memory(reinterpret_cast<const void*>(kernel), bytes, "ssd_scan");
     const unsigned blocks = static_cast<unsigned>(s.batch * s.chunks * s.groups * ranges);
     launch(kernel, blocks, block_threads, bytes, stream, s, in, from, tiles, ranges, scale, y);
   });
 }
 
+template std::int64_t chunk_numbers<float>(const ScanSizes&, bool);
+template std::int64_t chunk_numbers<Brain>(const ScanSizes&, bool);
+template ChunkArrays chunk_arrays(const ScanSizes&, float*, bool);
+template ChunkArraysOf<Brain> chunk_arrays(const ScanSizes&, float*, bool);
 template void walk_chunks(cudaStream_t, const ScanSizes&, const ScanArrays&, bool, const ChunkArrays&, Ways, float*,
                           bool);
-template void walk_chunks(cudaStream_t, const ScanSizes&, const ScanArraysOf<Brain>&, bool, const ChunkArrays&, Ways,
-                          float*, bool);
+template void walk_chunks(cudaStream_t, const ScanSizes&, const ScanArraysOf<Brain>&, bool, const ChunkArraysOf<Brain>&,
+                          Ways, float*, bool);
 template void answer_chunks(cudaStream_t, const ScanSizes&, const ScanArrays&, bool, const ChunkArrays&, float, float*);
 
-void find_paces(cudaStream_t stream, const ScanSizes& s, const ScanSteps& in, const ChunkArrays& to) {
+void find_paces(cudaStream_t stream, const ScanSizes& s, const ScanSteps& in, const ChunkPaces& to) {
   const std::int64_t warps = std::int64_t{s.batch} * s.heads * s.chunks;
   launch(pace_kernel, blocks_for(warps, threads / 32), threads, 0, stream, s, in, to);
 }
@@ -361,16 +364,19 @@ bool stores_narrow(const ScanInputs& in) {
   return goes_by_chunks(in) && s.width % 8 == 0 && s.states % 8 == 0;
 }
 
-std::int64_t chunk_memory(const ScanInputs& in) { return chunk_numbers(sizes_of(in, chunk), false); }
+std::int64_t chunk_memory(const ScanInputs& in) {
+  const ScanSizes s = sizes_of(in, chunk);
+  return in.x.dtype == DType::bf16 ? chunk_numbers<Brain>(s, false) : chunk_numbers(s, false);
+}
 
 void scan_by_chunks(cudaStream_t stream, const ScanInputs& in, bool exact, float* memory, const Tensor& y,
                     const Tensor& state, bool resume) {
   const ScanSizes s = sizes_of(in, chunk);
-  const ChunkArrays to = chunk_arrays(s, memory, false);
-  find_paces(stream, s, steps_of(in), to);
   with_stored_type(in.x, [&](auto stored) {
     using T = decltype(stored);
+    const auto to = chunk_arrays<T>(s, memory, false);
     const auto arrays = arrays_of<T>(in);
+    find_paces(stream, s, arrays, to);
     walk_chunks(stream, s, arrays, exact, to, Ways::forward, state.as<float>(), resume);
     answer_chunks(stream, s, arrays, exact, to, 1.0f, y.as<T>());
   });

@@ -8,7 +8,7 @@
 #pragma once
 #include "core/io/error.h"
 #include "gpu/device/launch.cuh"
-#include "gpu/scan/scan_tiles.cuh"
+#include "gpu/scan/brain_tiles.cuh"
 #include "gpu/scan/ssd_scan.cuh"
 
 namespace afterglow::scan {
@@ -34,12 +34,17 @@ struct Edges {
 };
 
 /// What lies in memory: paces and edges [B,H,chunks,64], then states before chunks and, for the gradient, flows into
-/// them from behind, each [B,H,chunks,width,N] with width and N rounded up to what kernels are made for.
-struct ChunkArrays {
+/// them from behind, each [B,H,chunks,width,N] with width and N rounded up to what kernels are made for. They are
+/// stored as what they are multiplied with.
+struct ChunkPaces {
   Pace* paces = nullptr;
   Edges* edges = nullptr;
-  float *states = nullptr, *flows = nullptr;
 };
+template <class T>
+struct ChunkArraysOf : ChunkPaces {
+  T *states = nullptr, *flows = nullptr;
+};
+using ChunkArrays = ChunkArraysOf<float>;
 
 __device__ inline std::size_t chunk_index(const ScanSizes& s, int b, int h, int c) {
   return (static_cast<std::size_t>(b) * s.heads + h) * s.chunks + c;
@@ -47,7 +52,7 @@ __device__ inline std::size_t chunk_index(const ScanSizes& s, int b, int h, int 
 
 /// By a warp for one chunk, two tokens a lane: sums logarithms of the decay and leaves paces, whose weights are there,
 /// and edges, from `at` on.
-__device__ inline void put_paces(Pace (&own)[2], const double (&log_decay)[2], const ChunkArrays& to, std::size_t at) {
+__device__ inline void put_paces(Pace (&own)[2], const double (&log_decay)[2], const ChunkPaces& to, std::size_t at) {
   constexpr double to_base_two = 1.4426950408889634;
   const int lane = static_cast<int>(threadIdx.x) % 32;
   double sum = log_decay[0] + log_decay[1];
@@ -69,8 +74,10 @@ __device__ inline void put_paces(Pace (&own)[2], const double (&log_decay)[2], c
   }
 }
 
-/// With room for the flows or without; and how many numbers that takes.
-ChunkArrays chunk_arrays(const ScanSizes& s, float* memory, bool with_flows);
+/// With room for the flows or without; and how many floats that takes.
+template <class T = float>
+ChunkArraysOf<T> chunk_arrays(const ScanSizes& s, float* memory, bool with_flows);
+template <class T = float>
 std::int64_t chunk_numbers(const ScanSizes& s, bool with_flows);
 
 /// What kernels are made for.
@@ -100,17 +107,17 @@ struct Span {
 /// Ranges of units: enough for `blocks` blocks in all, where there are as many.
 int ranges_for(const ScanSizes& s, int blocks);
 
-void find_paces(cudaStream_t stream, const ScanSizes& s, const ScanSteps& in, const ChunkArrays& to);
+void find_paces(cudaStream_t stream, const ScanSizes& s, const ScanSteps& in, const ChunkPaces& to);
 
 /// Which ways a walk goes: forward and leaves states, back and leaves flows.
 enum class Ways { forward, back, both };
 template <class T>
-void walk_chunks(cudaStream_t stream, const ScanSizes& s, const ScanArraysOf<T>& in, bool exact, const ChunkArrays& to,
-                 Ways ways, float* state, bool resume);
+void walk_chunks(cudaStream_t stream, const ScanSizes& s, const ScanArraysOf<T>& in, bool exact,
+                 const ChunkArraysOf<T>& to, Ways ways, float* state, bool resume);
 /// The answers, times `scale`, from paces and states.
 template <class T>
 void answer_chunks(cudaStream_t stream, const ScanSizes& s, const ScanArraysOf<T>& in, bool exact,
-                   const ChunkArrays& from, float scale, T* y);
+                   const ChunkArraysOf<T>& from, float scale, T* y);
 
 /// Parts of gradients in memory that has room for part_numbers.
 ScanParts chunk_parts(const ScanSizes& s, float* memory, int kinds);
@@ -118,7 +125,7 @@ std::int64_t part_numbers(const ScanSizes& s, int kinds);
 /// From paces, states and flows. `strict`: no token has an own answer.
 template <class T>
 void differentiate_chunks(cudaStream_t stream, const ScanSizes& s, const ScanArraysOf<T>& in, bool exact,
-                          const ChunkArrays& from, bool strict, const ScanParts& parts, const SinkOf<T>& dx);
+                          const ChunkArraysOf<T>& from, bool strict, const ScanParts& parts, const SinkOf<T>& dx);
 
 /// Calls body(width, states, exact) with what kernels are made for as types; what is stored as bfloat16 is never exact.
 template <class T = float, class Body>

@@ -31,14 +31,52 @@ struct TokenSums {
   float through[4];        // paths through the whole chunk, by warp
 };
 
-template <int width, int states>
+/// Parts of eight tokens that those of so many warps meet, which see their own tokens and later ones alone.
+constexpr __host__ __device__ int parts_behind(int warps) { return warps * (9 - warps); }
+
+/// K of a warp's tokens, and the weights that it makes room for where they are as wide.
+template <int steps, class T>
+struct Meeting {
+  float met[steps][4];
+  Part<T> rounded[steps];
+  __device__ Part<T> (&weights())[steps] { return rounded; }
+};
+template <int steps>
+struct Meeting<steps, float> {
+  float met[steps][4];
+  __device__ float (&weights())[steps][4] { return met; }
+};
+
+/// What a unit brings.
+template <int width, int states, class T>
+struct UnitMemory {
+  T rows[2 * chunk * width];  // x, then dy
+  T S[width * states], F[width * states];
+};
+
+/// As float x makes room for its own gradient, and F for the weighed products of gradients and inputs. As bfloat16 the
+/// next unit is on its way while one is worked at, and weighed products are summed over units before they are
+/// multiplied.
+template <int width, int states, class T>
 struct GradientMemory {
-  static constexpr int flow = width * states > chunk* chunk ? width* states : chunk* chunk;
-  float B[chunk * states], C[chunk * states];
-  float x[chunk * width], dy[chunk * width], S[width * states];
-  float F[flow];  // later the weighed products of gradients and inputs
+  static constexpr int stages = 2;
+  T B[chunk * states], C[chunk * states];
+  UnitMemory<width, states, T> units[stages];
+  float made_here[chunk * width];
   Pace paces[2][chunk];
-  TokenSums sums;
+  float4 weighed[parts_behind(4) * 32];
+  TokenSums sums[stages];
+  __device__ float* made() { return made_here; }
+};
+template <int width, int states>
+struct GradientMemory<width, states, float> {
+  static constexpr int stages = 1, more = chunk * chunk - width * states;
+  float B[chunk * states], C[chunk * states];
+  UnitMemory<width, states, float> units[stages];
+  float behind_F[more > 0 ? more : 4];
+  Pace paces[2][chunk];
+  TokenSums sums[stages];
+  __device__ float* made() { return units[0].rows; }
 };
 
 /// Adds numbers over the lanes of a warp with the same `pair`, halving how many each lane holds: of sixteen a lane ends
@@ -165,76 +203,119 @@ __device__ void put_rows(const Matrix<width>& from, int top, int count, int left
   }
 }
 
+constexpr int gradient_blocks = 2;  // that a multiprocessor holds
+
 template <int width, int states, bool exact, class T>
-__global__ void __launch_bounds__(block_threads, 2)
-    gradient_kernel(ScanSizes s, ScanArraysOf<T> in, ChunkArrays from, ScanParts out, int ranges, bool strict,
+__global__ void __launch_bounds__(block_threads, gradient_blocks)
+    gradient_kernel(ScanSizes s, ScanArraysOf<T> in, ChunkArraysOf<T> from, ScanParts out, int ranges, bool strict,
                     SinkOf<T> dx) {
   await_previous();
-  using Memory = GradientMemory<width, states>;
   constexpr int state_tiles = states / 8, together = state_tiles < 4 ? state_tiles : 4, steps = chunk / 8;
   extern __shared__ float4 memory[];
-  Memory& m = *reinterpret_cast<Memory*>(memory);
-  const Matrix<states> B{m.B}, C{m.C}, S{m.S}, F{m.F};
-  const Matrix<width> x{m.x}, dy{m.dy};
-  const Matrix<chunk> weighed{m.F};
+  auto& m = *reinterpret_cast<GradientMemory<width, states, T>*>(memory);
+  constexpr int stages = GradientMemory<width, states, T>::stages;
+  constexpr bool sums_units = stages > 1;
+  const Matrix<states, T> B{m.B}, C{m.C};
+  const Matrix<width> made{m.made()};
   const int tiles = out.tiles;
   const Span span(s, tiles, ranges);
   const Place p;
   const int top = 16 * p.warp, begin = 2 * p.warp, count = min(chunk, s.length - span.c * chunk);
   const std::size_t row = static_cast<std::size_t>(span.b) * s.length + static_cast<std::size_t>(span.c) * chunk;
   const unsigned shared = static_cast<unsigned>(span.group * s.states);
+  const auto finish = [&](int unit) {
+    if (unit < span.begin) return;
+    put_steps(m.sums[unit % stages], m.paces[unit % 2], s, in, out,
+              {span.b, span.c, span.group * s.group + unit / tiles, unit % tiles, count});
+  };
+  // Brings a unit. One warp meanwhile ends the one before, or two before, whose paces may make room.
+  const auto start = [&](int unit) {
+    UnitMemory<width, states, T>& to = m.units[unit % stages];
+    const int h = span.group * s.group + unit / tiles, first = unit % tiles * width;
+    const std::size_t index = chunk_index(s, span.b, h, span.c), at = (index * tiles + unit % tiles) * width * states;
+    const std::size_t dense = static_cast<std::size_t>(s.heads) * s.width;
+    const unsigned column = static_cast<unsigned>(h * s.width + first);
+    if (unit < span.end) {
+      fetch<width>(Matrix<states, T>{to.F}, {from.flows + at, std::size_t{states}, width, states});
+      fetch<width>(Matrix<states, T>{to.S}, {from.states + at, std::size_t{states}, width, states});
+      fetch<chunk>(Matrix<width, T>{to.rows}, {&in.x.at(row, column), in.x.stride, count, s.width - first});
+      fetch<chunk>(Matrix<width, T>{to.rows + chunk * width},
+                   {in.dy + row * dense + column, dense, count, s.width - first});
+    }
+    if (p.warp == unit % 4) {
+      finish(unit - stages);
+      __syncwarp();
+      for (int t = p.lane; t < chunk && unit < span.end; t += 32)
+        __pipeline_memcpy_async(&m.paces[unit % 2][t], &from.paces[index * chunk + t], 16);
+    }
+    commit();
+  };
   fetch<chunk>(B, {&in.B.at(row, shared), in.B.stride, count, s.states});
   fetch<chunk>(C, {&in.C.at(row, shared), in.C.stride, count, s.states});
   commit();
-  wait<0>();
+  if constexpr (stages > 1) start(span.begin);
+  wait<stages - 1>();
   __syncthreads();
 
   // Of the tokens j of the warp as rows, of all tokens i as columns; those before j do not count.
-  float gram[steps][4];
-#pragma unroll
-  for (int half = 0; half < chunk / 32; ++half) {
-    const auto part = multiply<exact, 4>(0, states / 8, LeftRows<states>(B, top), RightRows<states, 4>(C, 32 * half));
+  const auto meet = [&](auto numbers, int half, const auto& rows, const auto& columns, float(&met)[steps][4]) {
+    const auto part = multiply<exact, 4>(0, numbers() / 8, LeftRows<numbers(), T>(rows, top),
+                                         RightRows<numbers(), 4, T>(columns, 32 * half));
 #pragma unroll
     for (int n = 0; n < 4; ++n)
 #pragma unroll
-      for (int i = 0; i < 4; ++i) gram[4 * half + n][i] = part.of(n, i);
-  }
+      for (int i = 0; i < 4; ++i) met[4 * half + n][i] = part.of(n, i);
+  };
+  float gram[steps][4];
+#pragma unroll
+  for (int half = 0; half < 2; ++half) meet(std::integral_constant<int, states>{}, half, B, C, gram);
   float dB[state_tiles][4] = {}, dC[state_tiles][4] = {};
+  // What weighed products [i, j] give to the gradients of B and C, of states from 8 n on.
+  const auto add_weighed = [&](int n, const Matrix<chunk, T>& weighed) {
+    const auto of_B = multiply<exact, together>(begin, steps, LeftColumns<chunk, T>(weighed, top),
+                                                RightColumns<states, together, false, T>(C, 8 * n));
+#pragma unroll
+    for (int k = 0; k < together; ++k)
+#pragma unroll
+      for (int i = 0; i < 4; ++i) dB[n + k][i] += of_B.of(k, i);
+    const auto of_C = multiply<exact, together>(0, begin + 2, LeftRows<chunk, T>(weighed, top),
+                                                RightColumns<states, together, false, T>(B, 8 * n));
+#pragma unroll
+    for (int k = 0; k < together; ++k)
+#pragma unroll
+      for (int i = 0; i < 4; ++i) dC[n + k][i] += of_C.of(k, i);
+  };
   const float answers_itself = strict ? 0.0f : 1.0f;
 
 #pragma unroll 1
   for (int unit = span.begin; unit < span.end; ++unit) {
     const int h = span.group * s.group + unit / tiles, first = unit % tiles * width;
-    const std::size_t index = chunk_index(s, span.b, h, span.c), at = (index * tiles + unit % tiles) * width * states;
-    const std::size_t dense = static_cast<std::size_t>(s.heads) * s.width;
-    const unsigned column = static_cast<unsigned>(h * s.width + first);
-    Pace* paces = m.paces[unit % 2];
-    fetch<width>(F, {from.flows + at, std::size_t{states}, width, states});
-    fetch<width>(S, {from.states + at, std::size_t{states}, width, states});
-    if (threadIdx.x < chunk) __pipeline_memcpy_async(&paces[threadIdx.x], &from.paces[index * chunk + threadIdx.x], 16);
-    fetch_both<chunk>(x, StripOf<T>{&in.x.at(row, column), in.x.stride, count, s.width - first}, dy,
-                      StripOf<T>{in.dy + row * dense + column, dense, count, s.width - first});
-    commit();
+    if constexpr (stages == 1) {
+      __syncthreads();
+      start(unit);
+    }
     wait<0>();
     __syncthreads();
+    if constexpr (stages > 1) start(unit + 1);
+    UnitMemory<width, states, T>& own_unit = m.units[unit % stages];
+    const Matrix<states, T> S{own_unit.S}, F{own_unit.F};
+    const Matrix<width, T> x{own_unit.rows}, dy{own_unit.rows + chunk * width};
+    const Pace* paces = m.paces[unit % 2];
+    TokenSums& sums = m.sums[unit % stages];
 
     const Pace own[2] = {paces[p.row()], paces[p.row() + 8]}, last = paces[chunk - 1];
     const float leaving[2] = {decay_between(last, own[0]), decay_between(last, own[1])};
 
-    float weights[steps][4];  // K first
+    Meeting<steps, T> meeting;
 #pragma unroll
     for (int half = 0; half < 2; ++half) {
       if (32 * half + 32 <= top) continue;
-      const auto part = multiply<exact, 4>(0, width / 8, LeftRows<width>(x, top), RightRows<width, 4>(dy, 32 * half));
-#pragma unroll
-      for (int n = 0; n < 4; ++n)
-#pragma unroll
-        for (int i = 0; i < 4; ++i) weights[4 * half + n][i] = part.of(n, i);
+      meet(std::integral_constant<int, width>{}, half, x, dy, meeting.met);
     }
 #pragma unroll
     for (int n = 0; n < state_tiles; n += together) {
-      const auto part = multiply<exact, together>(0, width / 8, LeftRows<width>(x, top),
-                                                  RightColumns<states, together, false>(F, 8 * n));
+      const auto part = multiply<exact, together>(0, width / 8, LeftRows<width, T>(x, top),
+                                                  RightColumns<states, together, false, T>(F, 8 * n));
 #pragma unroll
       for (int k = 0; k < together; ++k)
 #pragma unroll
@@ -243,66 +324,79 @@ __global__ void __launch_bounds__(block_threads, 2)
     float through = 0;
 #pragma unroll 2
     for (int i = static_cast<int>(threadIdx.x) * 4; i < width * states; i += block_threads * 4) {
-      const float4 a = reinterpret_cast<const float4&>(m.S[i]), b = reinterpret_cast<const float4&>(m.F[i]);
-      through += (a.x * b.x + a.y * b.y) + (a.z * b.z + a.w * b.w);
+      const Piece<4> a = Piece<4>::of(&S.data[i], true), b = Piece<4>::of(&F.data[i], true);
+      through += (a.v[0] * b.v[0] + a.v[1] * b.v[1]) + (a.v[2] * b.v[2] + a.v[3] * b.v[3]);
     }
     through = warp_sum(through);
     const float skip = in.D != nullptr ? in.D[h] : 0.0f;
     float leaves[2] = {}, skips[2] = {};
     __syncwarp();
-    const OwnRow<width> inputs[2] = {{x, p.row()}, {x, p.row() + 8}}, above[2] = {{dy, p.row()}, {dy, p.row() + 8}};
-    // x makes room for the part of its own gradient that no other token's weight is in.
+    const OwnRow<width, T> inputs[2] = {{x, p.row()}, {x, p.row() + 8}}, above[2] = {{dy, p.row()}, {dy, p.row() + 8}};
+    const OwnRow<width> making[2] = {{made, p.row()}, {made, p.row() + 8}};
+    // First the part of the gradient that no other token's weight is in; x may make room for it.
 #pragma unroll 1
     for (int half = 0; half < width / 32; ++half) {
-      const auto part = multiply<exact, 4>(0, states / 8, LeftRows<states>(B, top), RightRows<states, 4>(F, 32 * half));
+      const auto part =
+          multiply<exact, 4>(0, states / 8, LeftRows<states, T>(B, top), RightRows<states, 4, T>(F, 32 * half));
 #pragma unroll
       for (int n = 0; n < 4; ++n)
 #pragma unroll
         for (int r = 0; r < 2; ++r) {
-          float2& place = inputs[r].at(4 * half + n);
-          const float2 input = place, from_above = above[r].at(4 * half + n);
+          const float2 input = inputs[r].at(4 * half + n), from_above = above[r].at(4 * half + n);
           leaves[r] = fmaf(part.of(n, 2 * r), input.x, fmaf(part.of(n, 2 * r + 1), input.y, leaves[r]));
           skips[r] = fmaf(input.x, from_above.x, fmaf(input.y, from_above.y, skips[r]));
           const float weight = leaving[r] * own[r].whole;
-          place = make_float2(fmaf(weight, part.of(n, 2 * r), skip * from_above.x),
-                              fmaf(weight, part.of(n, 2 * r + 1), skip * from_above.y));
+          making[r].at(4 * half + n) = make_float2(fmaf(weight, part.of(n, 2 * r), skip * from_above.x),
+                                                   fmaf(weight, part.of(n, 2 * r + 1), skip * from_above.y));
         }
     }
-    __syncthreads();  // F makes room
-
-    float begins[2] = {}, behind[2] = {}, across[2 * steps];
-    float* weighed_at[2][2];
+    if constexpr (!sums_units) __syncthreads();  // F makes room
+    const Matrix<chunk, T> weighed{own_unit.F};
+    T* weighed_at[2][2];
 #pragma unroll
     for (int e = 0; e < 2; ++e)
 #pragma unroll
       for (int r = 0; r < 2; ++r) weighed_at[e][r] = &weighed.at(p.column() + e, p.row() + 8 * r);
+    float begins[2] = {}, behind[2] = {}, across[2 * steps];
 #pragma unroll
     for (int n = steps - 1; n >= 0; --n) {
       across[2 * n] = across[2 * n + 1] = 0.0f;
       if (n < begin) continue;
       const int i = 8 * n + p.column();
       const Pace later[2] = {paces[i], paces[i + 1]};
+      [[maybe_unused]] float products[4];
 #pragma unroll
       for (int r = 0; r < 2; ++r) {
         const int j = p.row() + 8 * r;
-        float paths[2];
+        float paths[2], own_weights[2];
 #pragma unroll
         for (int e = 0; e < 2; ++e) {
-          const float product = weights[n][2 * r + e], meeting = gram[n][2 * r + e];
+          const float product = meeting.met[n][2 * r + e], meeting = gram[n][2 * r + e];
           const float decay = i + e > j ? decay_between(later[e], own[r]) : 0.0f;
           const float weight = i + e == j ? answers_itself * own[r].dt : decay * own[r].whole;
           const float path = decay * meeting * product;
           begins[r] += path;
           paths[e] = path * own[r].whole;
-          if (i + e == j) m.sums.own[j] = meeting * product;
-          weighed_at[e][r][8 * n * chunk] = weight * product;
-          weights[n][2 * r + e] = weight * meeting;
+          if (i + e == j) sums.own[j] = meeting * product;
+          if constexpr (sums_units) {
+            products[2 * r + e] = weight * product;
+          } else {
+            weighed_at[e][r][8 * n * chunk] = weight * product;
+          }
+          own_weights[e] = weight * meeting;
         }
+        put_two(meeting.weights()[n], r, own_weights[0], own_weights[1]);
         // Of paths that begin at j, those that end at i + 1 or later, and at i or later.
         const float after = behind[r] + sum_behind(paths[0] + paths[1]), second = after + paths[1];
         if (i >= j) across[2 * n + 1] += second;
         if (i > j) across[2 * n] += second + paths[0];
         behind[r] = __shfl_sync(full_warp, second + paths[0], p.lane - p.pair);
+      }
+      if constexpr (sums_units) {
+        float4& sum = m.weighed[(parts_behind(p.warp) + n - begin) * 32 + p.lane];
+        const float4 before = unit == span.begin ? float4{} : sum;
+        sum =
+            make_float4(before.x + products[0], before.y + products[1], before.z + products[2], before.w + products[3]);
       }
     }
 #pragma unroll
@@ -310,51 +404,41 @@ __global__ void __launch_bounds__(block_threads, 2)
       const float begun = sum_of_quad(begins[r]), left = sum_of_quad(leaves[r]) * leaving[r],
                   skipped = sum_of_quad(skips[r]);
       if (p.pair != 0) continue;
-      m.sums.begins[p.row() + 8 * r] = begun;
-      m.sums.leaves[p.row() + 8 * r] = left;
-      m.sums.skips[p.row() + 8 * r] = skipped;
+      sums.begins[p.row() + 8 * r] = begun;
+      sums.leaves[p.row() + 8 * r] = left;
+      sums.skips[p.row() + 8 * r] = skipped;
     }
     const int summed = sum_over_quads(across);
 #pragma unroll
     for (int i = 0; i < 2; ++i) {
       const int number = summed + i;
-      m.sums.across[p.warp][number / 2 * 8 + p.column() + number % 2] = across[i];
+      sums.across[p.warp][number / 2 * 8 + p.column() + number % 2] = across[i];
     }
-    if (p.lane == 0) m.sums.through[p.warp] = through;
+    if (p.lane == 0) sums.through[p.warp] = through;
 
 #pragma unroll 1
     for (int half = 0; half < width / 32; ++half) {
-      const auto part = multiply<exact, 4>(begin, steps, weights, RightColumns<width, 4, true>(dy, 32 * half));
+      const auto part =
+          multiply<exact, 4>(begin, steps, meeting.weights(), RightColumns<width, 4, true, T>(dy, 32 * half));
 #pragma unroll
       for (int n = 0; n < 4; ++n)
 #pragma unroll
         for (int r = 0; r < 2; ++r) {
-          float2& place = inputs[r].at(4 * half + n);
+          float2& place = making[r].at(4 * half + n);
           place = make_float2(place.x + part.of(n, 2 * r), place.y + part.of(n, 2 * r + 1));
         }
     }
     __syncwarp();
-    if (dx.wanted()) put_rows(x, top, count, s.width - first, dx, row, column);
-    __syncthreads();
+    if (dx.wanted()) put_rows(made, top, count, s.width - first, dx, row, static_cast<unsigned>(h * s.width + first));
+    if constexpr (!sums_units) __syncthreads();
 
     float enters[2] = {};
     const float starts[2] = {decay_from_start(own[0]), decay_from_start(own[1])};
 #pragma unroll
     for (int n = 0; n < state_tiles; n += together) {
-      const auto of_B = multiply<exact, together>(begin, steps, LeftColumns<chunk>(weighed, top),
-                                                  RightColumns<states, together, false>(C, 8 * n));
-#pragma unroll
-      for (int k = 0; k < together; ++k)
-#pragma unroll
-        for (int i = 0; i < 4; ++i) dB[n + k][i] += of_B.of(k, i);
-      const auto of_C = multiply<exact, together>(0, begin + 2, LeftRows<chunk>(weighed, top),
-                                                  RightColumns<states, together, false>(B, 8 * n));
-#pragma unroll
-      for (int k = 0; k < together; ++k)
-#pragma unroll
-        for (int i = 0; i < 4; ++i) dC[n + k][i] += of_C.of(k, i);
-      const auto of_S = multiply<exact, together>(0, width / 8, LeftRows<width>(dy, top),
-                                                  RightColumns<states, together, false>(S, 8 * n));
+      if constexpr (!sums_units) add_weighed(n, weighed);
+      const auto of_S = multiply<exact, together>(0, width / 8, LeftRows<width, T>(dy, top),
+                                                  RightColumns<states, together, false, T>(S, 8 * n));
 #pragma unroll
       for (int k = 0; k < together; ++k)
 #pragma unroll
@@ -369,10 +453,25 @@ __global__ void __launch_bounds__(block_threads, 2)
 #pragma unroll
     for (int r = 0; r < 2; ++r) {
       const float entered = sum_of_quad(enters[r]);
-      if (p.pair == 0) m.sums.enters[p.row() + 8 * r] = entered;
+      if (p.pair == 0) sums.enters[p.row() + 8 * r] = entered;
+    }
+  }
+  __syncthreads();
+  if constexpr (sums_units) {
+    const Matrix<chunk, T> weighed{m.units[0].rows};
+#pragma unroll
+    for (int n = 0; n < steps; ++n) {
+      if (n < begin) continue;
+      const float4 sum = m.weighed[(parts_behind(p.warp) + n - begin) * 32 + p.lane];
+      const int i = 8 * n + p.column();
+      weighed.at(i, p.row()) = sum.x;
+      weighed.at(i + 1, p.row()) = sum.y;
+      weighed.at(i, p.row() + 8) = sum.z;
+      weighed.at(i + 1, p.row() + 8) = sum.w;
     }
     __syncthreads();
-    if (p.warp == 0) put_steps(m.sums, paces, s, in, out, {span.b, span.c, h, unit % tiles, count});
+#pragma unroll
+    for (int n = 0; n < state_tiles; n += together) add_weighed(n, weighed);
   }
 
   const std::size_t sharers = static_cast<std::size_t>(s.groups) * ranges;
@@ -389,12 +488,13 @@ __global__ void __launch_bounds__(block_threads, 2)
       to[s.states + 8 * n + e] = dC[n][2 * r + e];
     }
   }
+  if (p.warp == 0) finish(span.end - 1);
 }
 
-constexpr int gradient_blocks = 512;  // at least so many, where there are as many units
+constexpr int fewest_blocks = 512;  // at least so many, where there are as many units
 
 std::int64_t shared_numbers(const ScanSizes& s) {
-  return std::int64_t{s.batch} * s.length * s.groups * ranges_for(s, gradient_blocks) * 2 * s.states;
+  return std::int64_t{s.batch} * s.length * s.groups * ranges_for(s, fewest_blocks) * 2 * s.states;
 }
 std::int64_t step_numbers(const ScanSizes& s, int kinds) {
   return std::int64_t{s.batch} * s.length * s.heads * shape_for(s).tiles * kinds;
@@ -411,16 +511,16 @@ ScanParts chunk_parts(const ScanSizes& s, float* memory, int kinds) {
   const int tiles = shape_for(s).tiles;
   float* steps = memory + shared_numbers(s);
   return {
-      memory, steps, steps + step_numbers(s, kinds), ranges_for(s, gradient_blocks), tiles, s.batch * s.chunks * tiles,
+      memory, steps, steps + step_numbers(s, kinds), ranges_for(s, fewest_blocks), tiles, s.batch * s.chunks * tiles,
       kinds};
 }
 
 template <class T>
 void differentiate_chunks(cudaStream_t stream, const ScanSizes& s, const ScanArraysOf<T>& in, bool exact,
-                          const ChunkArrays& from, bool strict, const ScanParts& parts, const SinkOf<T>& dx) {
+                          const ChunkArraysOf<T>& from, bool strict, const ScanParts& parts, const SinkOf<T>& dx) {
   with_shape<T>(s, exact, [&](auto width, auto states, auto is_exact) {
     const auto kernel = gradient_kernel<width(), states(), is_exact(), T>;
-    constexpr int bytes = sizeof(GradientMemory<width(), states()>);
+    constexpr int bytes = sizeof(GradientMemory<width(), states(), T>);
     allow_shared_memory(reinterpret_cast<const void*>(kernel), bytes, "ssd_scan_backward");
     const unsigned blocks = static_cast<unsigned>(s.batch * s.chunks * s.groups * parts.sharers);
     launch(kernel, blocks, block_threads, bytes, stream, s, in, from, parts, parts.sharers, strict, dx);
@@ -432,23 +532,24 @@ template void differentiate_chunks(cudaStream_t, const ScanSizes&, const ScanArr
 
 std::int64_t chunk_workspace(const ScanInputs& in) {
   const ScanSizes s = sizes_of(in, chunk);
-  return chunk_numbers(s, true) + part_numbers(s, kinds_of(in));
+  const std::int64_t numbers = in.x.dtype == DType::bf16 ? chunk_numbers<Brain>(s, true) : chunk_numbers(s, true);
+  return numbers + part_numbers(s, kinds_of(in));
 }
 
 void scan_by_chunks_backward(cudaStream_t stream, const ScanInputs& in, bool exact, const Tensor& dy, float* workspace,
                              const ScanGrads& out) {
   const ScanSizes s = sizes_of(in, chunk);
-  const ChunkArrays kept = chunk_arrays(s, workspace, true);
-  const ScanParts parts = chunk_parts(s, workspace + chunk_numbers(s, true), kinds_of(in));
-  find_paces(stream, s, steps_of(in), kept);
   with_stored_type(in.x, [&](auto stored) {
     using T = decltype(stored);
+    const auto kept = chunk_arrays<T>(s, workspace, true);
+    const ScanParts parts = chunk_parts(s, workspace + chunk_numbers<T>(s, true), kinds_of(in));
     auto arrays = arrays_of<T>(in);
     arrays.dy = rows_of<T>(dy).data;
+    find_paces(stream, s, arrays, kept);
     walk_chunks(stream, s, arrays, exact, kept, Ways::both, nullptr, false);
     differentiate_chunks(stream, s, arrays, exact, kept, false, parts, sink_of<T>(out.x));
+    sum_parts(stream, s, in, parts, out);
   });
-  sum_parts(stream, s, in, parts, out);
 }
 
 }  // namespace afterglow::scan

@@ -1,0 +1,168 @@
+// The matrices and operands of scan_tiles.cuh for numbers that are stored as bfloat16: they lie in shared memory as
+// they come, and products take sixteen of them at a time, in an order of their own that both operands share.
+#pragma once
+#include "gpu/scan/scan_tiles.cuh"
+
+namespace afterglow::scan {
+
+using device::Brain;
+
+template <int columns>
+struct Matrix<columns, Brain> {
+  static constexpr int pieces = columns / 8, beside = 8 / pieces;  // of 16 bytes in a row; rows in all banks once
+  Brain* data;
+
+  /// What a row's pieces are exchanged by: any eight rows from a whole multiple of eight on use different banks.
+  static __device__ int turn(int row) { return row / beside % pieces; }
+  __device__ Brain& at(int row, int column) const {
+    return data[row * columns + (column / 8 ^ turn(row)) * 8 + column % 8];
+  }
+  __device__ float2 two(int row, int column) const {
+    return device::floats_of(reinterpret_cast<const unsigned&>(at(row, column)));
+  }
+};
+
+template <int columns>
+struct OwnRow<columns, Brain> {
+  const Brain* row;
+  int turn;
+  __device__ OwnRow(const Matrix<columns, Brain>& m, int own)
+      : row(m.data + own * columns + static_cast<int>(threadIdx.x) % 4 * 2), turn(m.turn(own)) {}
+  __device__ float2 at(int n) const {
+    return device::floats_of(*reinterpret_cast<const unsigned*>(row + (n ^ turn) * 8));
+  }
+};
+
+template <int columns>
+struct LeftRows<columns, Brain> {
+  using Numbers = std::uint32_t[4];
+  static constexpr int eights = 2;
+  unsigned row;
+  int turn;
+  __device__ LeftRows(const Matrix<columns, Brain>& m, int first) {
+    const int lane = static_cast<int>(threadIdx.x) % 32, own = first + lane % 16;
+    row = device::tiles::shared_address(m.data + own * columns);
+    turn = m.turn(own) ^ lane / 16;
+  }
+  __device__ void load(int k, Numbers& value) const {
+    device::tiles::load_matrices(row + static_cast<unsigned>(k ^ turn) * 16, value);
+  }
+};
+
+template <int columns>
+struct LeftColumns<columns, Brain> {
+  using Numbers = std::uint32_t[4];
+  static constexpr int eights = 2;
+  unsigned at;
+  __device__ LeftColumns(const Matrix<columns, Brain>& m, int first) {
+    const int lane = static_cast<int>(threadIdx.x) % 32;
+    at = device::tiles::shared_address(&m.at(lane / 16 * 8 + lane % 8, first + lane / 8 % 2 * 8));
+  }
+  __device__ void load(int k, Numbers& value) const {
+    device::tiles::load_transposed(at + static_cast<unsigned>(k) * 16 * columns, value);
+  }
+};
+
+template <int columns, int tiles>
+struct RightRows<columns, tiles, Brain> {
+  static_assert(tiles % 2 == 0);
+  using Left = std::uint32_t[4];
+  using Numbers = std::uint32_t[tiles][2];
+  static constexpr int eights = 2;
+  unsigned row;
+  int turn;
+  __device__ RightRows(const Matrix<columns, Brain>& m, int first) {
+    const int lane = static_cast<int>(threadIdx.x) % 32, own = first + lane % 8 + lane / 16 * 8;
+    row = device::tiles::shared_address(m.data + own * columns);
+    turn = m.turn(own) ^ lane / 8 % 2;
+  }
+  __device__ void load(int k, Numbers& value) const {
+#pragma unroll
+    for (int n = 0; n < tiles; n += 2) {
+      std::uint32_t four[4];
+      device::tiles::load_matrices(row + static_cast<unsigned>(16 * n * columns + (k ^ turn) * 16), four);
+#pragma unroll
+      for (int i = 0; i < 4; ++i) value[n + i / 2][i % 2] = four[i];
+    }
+  }
+};
+
+template <int columns, int tiles, bool paired>
+struct RightColumns<columns, tiles, paired, Brain> {
+  using Left = std::uint32_t[4];
+  using Numbers = std::uint32_t[tiles][2];
+  static constexpr int eights = 2, together = tiles < 2 ? 1 : 2;
+  unsigned at[tiles / together];
+  __device__ RightColumns(const Matrix<columns, Brain>& m, int first) {
+    const int lane = static_cast<int>(threadIdx.x) % 32;
+#pragma unroll
+    for (int n = 0; n < tiles; n += together)
+      at[n / together] = device::tiles::shared_address(&m.at(lane % 16, first + 8 * n + lane / 16 % together * 8));
+  }
+  __device__ void load(int k, Numbers& value) const {
+#pragma unroll
+    for (int n = 0; n < tiles; n += together) {
+      std::uint32_t four[4];
+      device::tiles::load_transposed(at[n / together] + static_cast<unsigned>(k) * 16 * columns, four);
+#pragma unroll
+      for (int i = 0; i < 2 * together; ++i) value[n + i / 2][i % 2] = four[i];
+    }
+  }
+};
+
+/// Four eights, of which each lane of a row has two numbers, become one eight a lane.
+__device__ inline uint4 exchange(std::uint32_t (&two)[4]) {
+  const auto turn = [&](int by, int first, int second, int third, int fourth) {
+    const bool upper = (threadIdx.x & static_cast<unsigned>(by)) != 0;
+    const auto swap = [&](std::uint32_t& low, std::uint32_t& high) {
+      const std::uint32_t got = __shfl_xor_sync(device::full_warp, upper ? low : high, by);
+      (upper ? low : high) = got;
+    };
+    swap(two[first], two[second]);
+    swap(two[third], two[fourth]);
+  };
+  turn(1, 0, 1, 2, 3);
+  turn(2, 0, 2, 1, 3);
+  return make_uint4(two[0], two[1], two[2], two[3]);
+}
+
+/// Stores a lane's numbers of a row of `tiles` times eight, two(n) of each eight, of which `left` count, a whole number
+/// of eights. The whole warp calls.
+template <int tiles, class Two>
+__device__ void store_row(Brain* row, int left, const Two& two) {
+  const int pair = static_cast<int>(threadIdx.x) % 4;
+  const auto bits = [&](int n) {
+    const float2 both = two(n);
+    return device::brain_pair(both.x, both.y);
+  };
+  if constexpr (tiles % 4 == 0) {
+#pragma unroll
+    for (int n = 0; n < tiles; n += 4) {
+      std::uint32_t four[4] = {bits(n), bits(n + 1), bits(n + 2), bits(n + 3)};
+      const uint4 eight = exchange(four);
+      if (8 * (n + pair) < left) *reinterpret_cast<uint4*>(row + 8 * (n + pair)) = eight;
+    }
+  } else {
+#pragma unroll
+    for (int n = 0; n < tiles; ++n)
+      if (8 * n < left) reinterpret_cast<std::uint32_t*>(row + 8 * n)[pair] = bits(n);
+  }
+}
+
+/// Rows are whole pieces of eight numbers.
+template <int rows, int columns>
+__device__ void fetch(const Matrix<columns, Brain>& to, const StripOf<Brain>& from) {
+  constexpr int pieces = columns / 8, step = block_threads / pieces;  // rows at a time, a multiple of sixteen
+  const int thread = static_cast<int>(threadIdx.x), row = thread / pieces, column = thread % pieces * 8;
+  if (step > rows && row >= rows) return;
+  const int left = column < from.width ? from.rows - row : 0;
+  const Brain* source = from.data + row * from.stride + column;
+  Brain* place = &to.at(row, column);
+#pragma unroll
+  for (int i = 0; i < rows; i += step) {
+    device::tiles::copy_piece(place + i * columns, i < left ? source : from.data, i < left);
+    source += step * from.stride;
+  }
+}
+
+}  // namespace afterglow::scan
