@@ -111,6 +111,7 @@ Tensor Tape::give_back(int id) {
   Slot& slot = slots_[id];
   const Tensor lent = slot.gradient;
   slot.gradient = arena_->allocate(slot.value.shape, slot.value.dtype, slot.row_stride);
+  slot.narrow = {};
   slot.borrowed = false;
   return lent;
 }
@@ -142,6 +143,7 @@ Grad Tape::gradient(const Var& var) {
   make_buffer(var.id);
   close_split(var.id);
   Slot& slot = slots_[var.id];
+  slot.narrow = {};
   const Grad grad{slot.gradient, slot.touched};
   slot.touched = true;
   return grad;
@@ -161,7 +163,15 @@ BasedGrad Tape::gradient_onto(const Var& var) {
   return {{slots_[var.id].gradient, false}, base};
 }
 
-void Tape::pass_gradient(const Var& var, const Tensor& source) {
+BasedGrad Tape::whole_gradient_onto(const Var& var) {
+  BasedGrad onto = gradient_onto(var);
+  const bool rounds = backend_->precision() == Precision::bf16 && backend_->rounded_numbers(var.value, true) > 0;
+  if (rounds && onto.grad.wanted() && !onto.grad.accumulate && onto.grad.tensor.contiguous())
+    onto.narrow = slots_[var.id].narrow = scratch(var.shape(), DType::bf16);
+  return onto;
+}
+
+void Tape::pass_gradient(const Var& var, const Tensor& source, const Tensor& narrow) {
   if (!wants_gradient(var)) return;
   Slot& slot = slots_[var.id];
   if (slot.gradient.defined() || slot.parent >= 0) {
@@ -169,6 +179,7 @@ void Tape::pass_gradient(const Var& var, const Tensor& source) {
     return;
   }
   slot.gradient = source;
+  slot.narrow = narrow;
   slot.touched = slot.borrowed = true;
 }
 

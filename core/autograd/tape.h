@@ -46,10 +46,11 @@ struct NonFinite {
 /// computes in that precision may keep it so (`Tape::may_store_narrow`).
 enum class Storage { wide, narrow };
 
-/// Where a gradient goes together with numbers to be added to it that lie elsewhere (undefined: none).
+/// Where a gradient goes together with numbers to be added to it that lie elsewhere (undefined: none), and where it may
+/// be left in bfloat16 as well, for projections that would round it (undefined: nowhere).
 struct BasedGrad {
   Grad grad;
-  Tensor base;
+  Tensor base, narrow = {};
 };
 
 class Tape {
@@ -96,6 +97,8 @@ class Tape {
   void record(const char* operation, std::span<const Var> outputs, Backward backward);
   /// Gradient that arrived at a value; inside a backward function.
   Tensor upstream(const Var& var);
+  /// The same in bfloat16, where the operation that wrote it left that; else undefined.
+  Tensor narrow_upstream(const Var& var) const { return slots_[var.id].narrow; }
   /// Where the gradient of a value has to go; undefined when no gradient is wanted. Each call must be followed by
   /// exactly one write.
   Grad gradient(const Var& var);
@@ -103,10 +106,13 @@ class Tape {
   Grad gradient_beside(const Var& var);
   /// The same for an operation that can add what has arrived so far to what it writes, so that no copy is made first.
   BasedGrad gradient_onto(const Var& var);
+  /// The same for an operation after which nothing is added to the gradient.
+  BasedGrad whole_gradient_onto(const Var& var);
   bool wants_gradient(const Var& var) const { return var.defined() && slots_[var.id].wanted; }
   /// Adds `source` to the gradient of `var`; no kernel may write `source` until the backward pass has ended. The first
   /// gradient of a value is not copied: it is read where it lies.
-  void pass_gradient(const Var& var, const Tensor& source);
+  /// `narrow`: the same numbers in bfloat16, where there are such.
+  void pass_gradient(const Var& var, const Tensor& source, const Tensor& narrow = {});
   /// Views of adjacent column ranges that cover the last axis of x; gradients flow into one buffer without copies.
   void split_columns(const Var& x, std::span<const std::int64_t> widths, std::span<Var> parts);
   /// The same memory under another shape.
@@ -178,6 +184,7 @@ class Tape {
  private:
   struct Slot {
     Tensor value, gradient;
+    Tensor narrow;  // the gradient in bfloat16, while nothing is added to it
     bool wanted = false;
     bool touched = false;         // a gradient has been written
     bool beside = false;          // the gradient is computed beside the others

@@ -16,7 +16,7 @@
 
 namespace afterglow {
 
-/// What projections of an input need of it for their backward pass: memory for that, or undefined. `is_filled`: the
+/// What projections of an input need again for their backward pass: memory for that, or undefined. `is_filled`: the
 /// operation that made the input has left it there, and the projections read it, too.
 struct KeptInput {
   Tensor numbers;
@@ -106,7 +106,8 @@ class Kernels {
   /// that of x, or bfloat16 where the back end computes in that precision and the projection is large enough. So is its
   /// gradient. `row_stride`: how far apart its rows lie.
   virtual DType narrow_result(const Tensor& x, const Tensor& weight, std::int64_t row_stride) const = 0;
-  /// How many float32 numbers a `KeptInput` has; 0 where nothing is worth keeping, and for x in bfloat16.
+  /// How many float32 numbers a `KeptInput` has; 0 where nothing is worth keeping. Of x in bfloat16 it is the weights
+  /// that are kept rounded.
   virtual std::int64_t linear_kept(const Tensor& x, std::span<const Tensor> weights) const = 0;
   /// The same for the operation that makes x, which does not know of its projections; `bounded`: whether it knows how
   /// large its numbers can be.
@@ -177,9 +178,10 @@ class Kernels {
   /// The norm of a sum: sum = a + b, y = rms_norm(sum).
   virtual void add_rms_norm(const Tensor& a, const Tensor& b, const Tensor& weight, double eps, const Tensor& sum,
                             const Tensor& y, const Tensor& inverse, const Tensor& rounded) = 0;
-  /// y may be bfloat16, as dy then. `base`, where defined, is added to dx.
+  /// y may be bfloat16, as dy then. `base`, where defined, is added to dx; `narrow`, where defined, becomes dx in
+  /// bfloat16.
   virtual void rms_norm_backward(const Tensor& x, const Tensor& weight, const Tensor& inverse, const Tensor& dy,
-                                 const Tensor& base, const Grad& dx, const Grad& dweight) = 0;
+                                 const Tensor& base, const Grad& dx, const Tensor& narrow, const Grad& dweight) = 0;
   /// y = RMSNorm(x * silu(z)) * weight (Mamba-2's gated norm); rows of z and dz may be strided. All of
   /// x, z, y and their gradients may be bfloat16.
   virtual void gated_rms_norm(const Tensor& x, const Tensor& z, const Tensor& weight, double eps, const Tensor& y,

@@ -11,7 +11,7 @@ KeptInput keep(Tape& tape, const Var& x, std::span<const Tensor> weights) {
   const std::int64_t count = tape.recording() ? tape.backend().linear_kept(as_matrix(x.value), weights) : 0;
   if (count == 0) return {};
   if (x.rounded.defined()) return {x.rounded, true};
-  return {tape.scratch({count}, x.value.dtype)};
+  return {tape.scratch({count}, widened(x.value.dtype))};
 }
 
 /// The backward pass through projections of one input. In the order in which single projections would be run back: the
@@ -31,8 +31,15 @@ struct Projections {
       dw[k] = t.gradient_beside(weights[i]);
     }
     for (std::size_t k = 0; k < count; ++k) dbias[k] = t.gradient_beside(biases[k == 0 ? 0 : count - k]);
+    const Tensor in = as_matrix(x.value);
+    if (count == 1 && !biases[0].defined() && t.backend().linear_operands(in, {w, 1}, kept) > 0) take_narrow(t, dy[0]);
     t.backend().linear_backward(
-        {{dy, count}, {w, count}, as_matrix(x.value), kept, {dw, count}, {dbias, count}, as_matrix(t.gradient(x))});
+        {{dy, count}, {w, count}, in, kept, {dw, count}, {dbias, count}, as_matrix(t.gradient(x))});
+  }
+
+  /// The gradient as it would be rounded, where that is there.
+  void take_narrow(Tape& t, Tensor& dy) const {
+    if (const Tensor narrow = t.narrow_upstream(results[0]); narrow.defined()) dy = as_matrix(narrow);
   }
 };
 

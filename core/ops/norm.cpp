@@ -9,12 +9,12 @@ namespace afterglow {
 
 namespace {
 
-/// Notes the backward pass through y = rms_norm(x).
-void record_rms_norm(Tape& tape, const Var& x, const Var& weight, const Tensor& inverse, const Var& y) {
-  tape.record("rms_norm", y, [x, weight, inverse, y](Tape& t) {
-    const BasedGrad dx = t.gradient_onto(x);
+/// Notes the backward pass through y = rms_norm(x). `is_first`: no other operation has read x before.
+void record_rms_norm(Tape& tape, const Var& x, const Var& weight, const Tensor& inverse, const Var& y, bool is_first) {
+  tape.record("rms_norm", y, [x, weight, inverse, y, is_first](Tape& t) {
+    const BasedGrad dx = is_first ? t.whole_gradient_onto(x) : t.gradient_onto(x);
     const Grad dweight = t.gradient_beside(weight);
-    t.backend().rms_norm_backward(x.value, weight.value, inverse, t.upstream(y), dx.base, dx.grad, dweight);
+    t.backend().rms_norm_backward(x.value, weight.value, inverse, t.upstream(y), dx.base, dx.grad, dx.narrow, dweight);
   });
 }
 
@@ -54,7 +54,7 @@ Var rms_norm(Tape& tape, const Var& x, const Var& weight, double eps, Storage st
   const Var y = tape.result_for_projections(x, {x, weight}, stored);
   const Tensor inverse = tape.scratch({x.value.rows()}, x.value.dtype);
   tape.backend().rms_norm(x.value, weight.value, eps, y.value, inverse, y.rounded);
-  record_rms_norm(tape, x, weight, inverse, y);
+  record_rms_norm(tape, x, weight, inverse, y, false);
   return y;
 }
 
@@ -68,11 +68,11 @@ NormedSum add_rms_norm(Tape& tape, const Var& a, const Var& b, const Var& weight
   const Tensor inverse = tape.scratch({a.value.rows()}, a.value.dtype);
   tape.backend().add_rms_norm(a.value, b.value, weight.value, eps, sum.value, y.value, inverse, y.rounded);
   tape.record("add", sum, [a, b, sum](Tape& t) {
-    const Tensor dsum = t.upstream(sum);
-    t.pass_gradient(a, dsum);
-    t.pass_gradient(b, dsum);
+    const Tensor dsum = t.upstream(sum), narrow = t.narrow_upstream(sum);
+    t.pass_gradient(a, dsum, narrow);
+    t.pass_gradient(b, dsum, narrow);
   });
-  record_rms_norm(tape, sum, weight, inverse, y);
+  record_rms_norm(tape, sum, weight, inverse, y, true);
   return {sum, y};
 }
 

@@ -15,7 +15,7 @@ using namespace device;
 
 namespace {
 
-// A lane takes `pairs` neighbouring pairs, two where rows can be read in fours, of several rows at a time.
+// A lane takes `pairs` neighbouring pairs, several where rows can be read so, of several rows at a time.
 constexpr unsigned lanes = 32, row_groups = threads / lanes, together = 4, max_ranges = 64;
 constexpr unsigned resident_blocks = 384;
 
@@ -41,11 +41,10 @@ struct Mode {
 };
 
 /// What a lane reads of one row; `lifted` and `dz` of as many numbers.
-template <unsigned pairs>
+template <unsigned pairs, class T>
 struct ModePieces {
-  using P = Piece<2 * pairs>;
+  using P = Stored<T, 2 * pairs>;
   P lifted, gate, dz;
-  template <class T>
   __device__ static ModePieces of(const ModeInputs<T>& in, unsigned row, unsigned pair, bool inside) {
     return {P::of(in.lifted, row, 2 * pair, inside), P::of(in.gate, row, 2 * pair, inside && in.gate.data != nullptr),
             P::of(in.dz, row, 2 * pair, inside && in.dz.data != nullptr)};
@@ -59,25 +58,29 @@ __global__ void __launch_bounds__(threads) modes_kernel(ModeInputs<T> in, Rows<T
   const unsigned first = (blockIdx.x * row_groups + threadIdx.x / lanes) * together;
   if (pair >= in.pairs) return;
   if (rounded.wanted()) rounded.factor(1, first == 0 && pair == 0);
-  ModePieces<pairs> pieces[together];
+  using P = Piece<2 * pairs>;
+  ModePieces<pairs, T> pieces[together];
 #pragma unroll
-  for (unsigned k = 0; k < together; ++k) pieces[k] = ModePieces<pairs>::of(in, first + k, pair, first + k < in.rows);
+  for (unsigned k = 0; k < together; ++k)
+    pieces[k] = ModePieces<pairs, T>::of(in, first + k, pair, first + k < in.rows);
   Mode modes[pairs];
 #pragma unroll
   for (unsigned i = 0; i < pairs; ++i) modes[i] = Mode(in, pair + i);
 #pragma unroll
   for (unsigned k = 0; k < together; ++k) {
     if (first + k >= in.rows) break;
-    Piece<2 * pairs> result;
+    const P lifted = P::of(pieces[k].lifted);
+    P result;
 #pragma unroll
     for (unsigned i = 0; i < pairs; ++i) {
-      const float u0 = silu(pieces[k].lifted.v[2 * i]), u1 = silu(pieces[k].lifted.v[2 * i + 1]);
+      const float u0 = silu(lifted.v[2 * i]), u1 = silu(lifted.v[2 * i + 1]);
       result.v[2 * i] = modes[i].gamma * u0 + modes[i].omega * u1;
       result.v[2 * i + 1] = modes[i].gamma * u1 - modes[i].omega * u0;
     }
     if (in.gate.data != nullptr) {
+      const P gate = P::of(pieces[k].gate);
 #pragma unroll
-      for (unsigned e = 0; e < 2 * pairs; ++e) result.v[e] *= sigmoid(pieces[k].gate.v[e]);
+      for (unsigned e = 0; e < 2 * pairs; ++e) result.v[e] *= sigmoid(gate.v[e]);
     }
     result.store(&z.at(first + k, 2 * pair));
     if (rounded.wanted()) rounded.put((first + k) * std::size_t{2 * in.pairs} + 2 * pair, result, 1);
@@ -124,13 +127,16 @@ __global__ void __launch_bounds__(threads)
     for (unsigned i = 0; i < pairs; ++i) modes[i] = Mode(in, pair + i);
     for (unsigned row = (blockIdx.y * row_groups + group) * together; row < in.rows;
          row += gridDim.y * row_groups * together) {
-      ModePieces<pairs> pieces[together];
+      using P = Piece<2 * pairs>;
+      ModePieces<pairs, T> pieces[together];
 #pragma unroll
-      for (unsigned k = 0; k < together; ++k) pieces[k] = ModePieces<pairs>::of(in, row + k, pair, row + k < in.rows);
+      for (unsigned k = 0; k < together; ++k)
+        pieces[k] = ModePieces<pairs, T>::of(in, row + k, pair, row + k < in.rows);
 #pragma unroll
       for (unsigned k = 0; k < together; ++k) {
         if (row + k >= in.rows) break;
-        auto& [lifted, gate, dz] = pieces[k];
+        P lifted = P::of(pieces[k].lifted), gate = P::of(pieces[k].gate);
+        const P dz = P::of(pieces[k].dz);
 #pragma unroll
         for (unsigned i = 0; i < pairs; ++i)
           mode_backward(modes[i], in.gate.data != nullptr, lifted.v + 2 * i, gate.v + 2 * i, dz.v + 2 * i, to_gamma[i],
@@ -183,12 +189,13 @@ ModeInputs<T> mode_inputs(const Tensor& lifted, const Tensor& gamma, const Tenso
           static_cast<unsigned>(lifted.columns() / 2)};
 }
 
-/// Calls body with how many pairs a lane takes, as a compile-time constant.
-template <class T, class Body>
+/// Calls body with how many pairs a lane takes, `most` where rows can be read so, as a compile-time constant.
+template <unsigned most, class T, class Body>
 void with_pairs(const ModeInputs<T>& in, std::initializer_list<Rows<T>> results, const Body& body) {
-  const bool fours = in.pairs % 2 == 0 && in_fours(in.lifted) && in_fours(in.gate) && in_fours(in.dz) &&
-                     std::all_of(results.begin(), results.end(), in_fours<T>);
-  if (fours) return body(std::integral_constant<unsigned, 2>());
+  constexpr unsigned width = 2 * most;
+  const bool whole = in.pairs % most == 0 && in_pieces<width>(in.lifted) && in_pieces<width>(in.gate) &&
+                     in_pieces<width>(in.dz) && std::all_of(results.begin(), results.end(), in_pieces<width, T>);
+  if (whole) return body(std::integral_constant<unsigned, most>());
   body(std::integral_constant<unsigned, 1>());
 }
 
@@ -201,7 +208,7 @@ void CudaBackend::koopman_modes(const Tensor& lifted, const Tensor& gamma, const
     using T = decltype(stored);
     const ModeInputs<T> in = mode_inputs<T>(lifted, gamma, omega, gate);
     const Rows<T> to = rows_of<T>(z);
-    with_pairs(in, {to}, [&](auto pairs) {
+    with_pairs<widest_piece<T> / 2>(in, {to}, [&](auto pairs) {
       const dim3 grid(blocks_for(in.rows, row_groups * together), blocks_for(in.pairs, lanes * pairs));
       launch(modes_kernel<pairs, T>, grid, threads, 0, stream(), in, to, rounded_result(rounded, precision_));
     });
@@ -218,7 +225,8 @@ void CudaBackend::koopman_modes_backward(const Tensor& lifted, const Tensor& gam
     ModeInputs<T> in = mode_inputs<T>(lifted, gamma, omega, gate);
     in.dz = rows_of<T>(dz);
     const ModeSinks<T> out{sink_of<T>(dlifted), sink_of<T>(dgate), sink_of(dgamma), sink_of(domega)};
-    with_pairs(in, {out.lifted.rows, out.gate.rows}, [&](auto pairs) {
+    // Sums of more pairs would leave room for fewer lanes.
+    with_pairs<2>(in, {out.lifted.rows, out.gate.rows}, [&](auto pairs) {
       const unsigned tiles = blocks_for(in.pairs, lanes * pairs),
                      most = at_most(resident_blocks / tiles + 1, max_ranges);
       const dim3 grid(tiles, at_most(blocks_for(in.rows, row_groups * together), most));

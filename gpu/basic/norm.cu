@@ -35,6 +35,13 @@ struct NormInputs {
   unsigned rows, columns;
 };
 
+/// Where the gradients of x and z go, and that of x in bfloat16 once more, rows side by side.
+template <class X>
+struct NormSinks {
+  SinkOf<X> x, z;
+  Brain* narrow = nullptr;
+};
+
 template <Normed kind>
 __device__ float normalised(float x, float z) {
   return kind == Normed::plain ? x : kind == Normed::sum ? x + z : x * silu(z);
@@ -117,55 +124,61 @@ __global__ void __launch_bounds__(threads)
   }
 }
 
-/// What the gradient needs of neighbouring columns.
-template <bool gated, unsigned width>
+/// What the gradient needs of neighbouring columns, as it is stored until it is needed.
+template <bool gated, unsigned width, class X, class Y>
 struct NormColumns {
   using P = Piece<width>;
-  P x, z, upstream, base;  // upstream: dy, after `weigh` dy weight
+  Stored<X, width> stored_x, stored_z;
+  Stored<Y, width> stored_dy;
+  Stored<float, width> stored_base;
 
-  template <class X, class Y>
   __device__ static NormColumns of(const NormInputs<X, Y>& in, unsigned row, unsigned column, bool inside) {
-    return {P::of(in.x, row, column, inside), P::of(in.z, row, column, inside && gated),
-            P::of(in.dy, row, column, inside),
-            P::of(in.base, row, column, inside && !gated && in.base.data != nullptr)};
+    return {Stored<X, width>::of(in.x, row, column, inside), Stored<X, width>::of(in.z, row, column, inside && gated),
+            Stored<Y, width>::of(in.dy, row, column, inside),
+            Stored<float, width>::of(in.base, row, column, inside && !gated && in.base.data != nullptr)};
   }
   __device__ static float gate(float z) { return gated ? silu(z) : 1.0f; }
-  /// Brings in the weight and answers with the sum of dy weight u.
-  __device__ float weigh(const P& weight) {
+  /// The sum of dy weight u.
+  __device__ float weigh(const P& weight) const {
+    const P x = P::of(stored_x), z = P::of(stored_z), dy = P::of(stored_dy);
     float sum = 0;
 #pragma unroll
-    for (unsigned e = 0; e < width; ++e) {
-      upstream.v[e] *= weight.v[e];
-      sum += upstream.v[e] * x.v[e] * gate(z.v[e]);
-    }
+    for (unsigned e = 0; e < width; ++e) sum += dy.v[e] * weight.v[e] * x.v[e] * gate(z.v[e]);
     return sum;
   }
-  /// Adds what the row gives to the gradient of the weight; before `weigh`.
+  /// Adds what the row gives to the gradient of the weight.
   __device__ void add_share(float inverse, P& sum) const {
+    const P x = P::of(stored_x), z = P::of(stored_z), dy = P::of(stored_dy);
 #pragma unroll
-    for (unsigned e = 0; e < width; ++e) sum.v[e] += upstream.v[e] * inverse * (x.v[e] * gate(z.v[e]));
+    for (unsigned e = 0; e < width; ++e) sum.v[e] += dy.v[e] * inverse * (x.v[e] * gate(z.v[e]));
   }
-  template <class X>
-  __device__ void put(unsigned row, unsigned column, float inverse, float mean, const SinkOf<X>& dx,
-                      const SinkOf<X>& dz) const {
+  __device__ void put(unsigned row, unsigned column, unsigned width_of_row, const P& weight, float inverse, float mean,
+                      const NormSinks<X>& to) const {
+    const P x = P::of(stored_x), z = P::of(stored_z), dy = P::of(stored_dy), base = P::of(stored_base);
     P to_x, to_z;
 #pragma unroll
     for (unsigned e = 0; e < width; ++e) {
-      const float du = inverse * (upstream.v[e] - x.v[e] * gate(z.v[e]) * mean);
+      const float du = inverse * (__fmul_rn(dy.v[e], weight.v[e]) - x.v[e] * gate(z.v[e]) * mean);
       to_x.v[e] = base.v[e] + du * gate(z.v[e]);
       to_z.v[e] = gated ? du * x.v[e] * silu_slope(z.v[e]) : 0.0f;
     }
-    if (dx.wanted()) to_x.put(dx, row, column);
-    if (gated && dz.wanted()) to_z.put(dz, row, column);
+    if (to.x.wanted()) to_x.put(to.x, row, column);
+    if (gated && to.z.wanted()) to_z.put(to.z, row, column);
+    if (!gated && to.narrow != nullptr) to_x.store(to.narrow + row * std::size_t{width_of_row} + column);
+  }
+  /// As if it had been read once more (`Stored::again`), where floats would take twice the registers.
+  __device__ NormColumns again() const {
+    if constexpr (std::is_same_v<X, float>) return *this;
+    return {stored_x.again(), stored_z.again(), stored_dy.again(), stored_base};
   }
 };
 
 // y = u inverse w: du = inverse (w dy - u inverse^2 mean(w dy u)), dw = sum over rows of dy u inverse.
 template <bool gated, unsigned width, unsigned held, class X, class Y>
-__global__ void __launch_bounds__(threads) norm_backward_kernel(NormInputs<X, Y> in, SinkOf<X> dx, SinkOf<X> dz) {
+__global__ void __launch_bounds__(threads) norm_backward_kernel(NormInputs<X, Y> in, NormSinks<X> to) {
   await_previous();
   using P = Piece<width>;
-  using Columns = NormColumns<gated, width>;
+  using Columns = NormColumns<gated, width, X, Y>;
   const unsigned row = blockIdx.x * warps + threadIdx.x / 32, lane = threadIdx.x % 32;
   if (row >= in.rows) return;
   Columns columns[held];
@@ -187,27 +200,27 @@ __global__ void __launch_bounds__(threads) norm_backward_kernel(NormInputs<X, Y>
 #pragma unroll
   for (unsigned k = 0; k < held; ++k) {
     const unsigned column = (lane + 32 * k) * width;
-    if (column < in.columns) columns[k].put(row, column, inverse, mean, dx, dz);
+    if (column < in.columns) columns[k].put(row, column, in.columns, weights[k], inverse, mean, to);
   }
   for (unsigned column = (lane + 32 * held) * width; column < in.columns; column += 32 * width) {
-    Columns one = Columns::of(in, row, column, true);
-    one.weigh(P::of(in.weight + column, true));
-    one.put(row, column, inverse, mean, dx, dz);
+    const P weight = P::of(in.weight + column, true);
+    Columns::of(in, row, column, true).put(row, column, in.columns, weight, inverse, mean, to);
   }
 }
 
 constexpr unsigned together = 4, widest_block = 512, processors = 132;  // rows; threads of a processor
 
 // The same for many rows, with the gradient of the weight: a block takes whole rows, several at a time, and a thread
-// four of their columns, whose sums over the block's rows it leaves in `partials` [blocks, columns].
+// 16 bytes of them, the sums of whose columns over the block's rows it leaves in `partials` [blocks, columns].
 template <bool gated, class X, class Y>
 __global__ void __launch_bounds__(widest_block)
-    norm_all_backward_kernel(NormInputs<X, Y> in, SinkOf<X> dx, SinkOf<X> dz, float* partials) {
+    norm_all_backward_kernel(NormInputs<X, Y> in, NormSinks<X> to, float* partials) {
   await_previous();
-  using P = Piece<4>;
-  using Columns = NormColumns<gated, 4>;
+  constexpr unsigned width = widest_piece<X>;
+  using P = Piece<width>;
+  using Columns = NormColumns<gated, width, X, Y>;
   __shared__ float sums[2][together][widest_block / 32];
-  const unsigned column = 4 * threadIdx.x;
+  const unsigned column = width * threadIdx.x;
   const bool inside = column < in.columns;
   const P weight = P::of(in.weight + column, inside);
   P to_weight = {};
@@ -232,32 +245,41 @@ __global__ void __launch_bounds__(widest_block)
       float sum = 0;
       for (unsigned warp = 0; warp < blockDim.x / 32; ++warp) sum += sums[turn][k][warp];
       const float mean = sum / static_cast<float>(in.columns) * inverse[k] * inverse[k];
-      if (inside && row + k < in.rows) columns[k].put(row + k, column, inverse[k], mean, dx, dz);
+      if (inside && row + k < in.rows)
+        columns[k].again().put(row + k, column, in.columns, weight, inverse[k], mean, to);
     }
   }
   if (inside) to_weight.store(partials + blockIdx.x * std::size_t{in.columns} + column);
 }
 
+/// Whether rows and weights can be read in pieces of 16 bytes of x.
+template <class X, class Y>
+bool in_wide_pieces(const NormInputs<X, Y>& in) {
+  constexpr unsigned width = widest_piece<X>;
+  return reinterpret_cast<std::uintptr_t>(in.weight) % 16 == 0 && in.columns % width == 0 && in_pieces<width>(in.x) &&
+         in_pieces<width>(in.z) && in_pieces<width>(in.dy);
+}
+
 /// Calls body with how many numbers a lane reads at once and how many such pieces it holds, as compile-time constants;
-/// `fours` says whether what `in` does not name can be read in fours.
+/// `whole` says whether what `in` does not name can be read in such pieces.
 template <class X, class Y, class Body>
-void with_pieces(const NormInputs<X, Y>& in, bool fours, const Body& body) {
-  using Four = std::integral_constant<unsigned, 4>;
-  const bool aligned = reinterpret_cast<std::uintptr_t>(in.weight) % 16 == 0 && in.columns % 4 == 0;
-  if (!fours || !aligned || !in_fours(in.x) || !in_fours(in.z) || !in_fours(in.dy)) {
+void with_pieces(const NormInputs<X, Y>& in, bool whole, const Body& body) {
+  constexpr std::integral_constant<unsigned, widest_piece<X>> width;
+  if (!whole || !in_wide_pieces(in)) {
     return body(std::integral_constant<unsigned, 1>(), std::integral_constant<unsigned, 8>());
   }
-  if (in.columns <= 128) return body(Four(), std::integral_constant<unsigned, 1>());
-  if (in.columns <= 256) return body(Four(), std::integral_constant<unsigned, 2>());
-  if (in.columns <= 512) return body(Four(), Four());
-  body(Four(), std::integral_constant<unsigned, 8>());
+  if (in.columns <= 32 * width()) return body(width, std::integral_constant<unsigned, 1>());
+  if (in.columns <= 64 * width()) return body(width, std::integral_constant<unsigned, 2>());
+  if (in.columns <= 128 * width()) return body(width, std::integral_constant<unsigned, 4>());
+  body(width, std::integral_constant<unsigned, 8>());
 }
 
 template <Normed kind, class X, class Y>
 void norm(cudaStream_t stream, const NormInputs<X, Y>& in, double eps, const Tensor& y, const RoundedResult& rounded) {
   if (in.rows == 0) return;
   const Rows<Y> to = rows_of<Y>(y);
-  with_pieces(in, in_fours(to) && in_fours(in.sum), [&](auto width, auto held) {
+  constexpr unsigned widest = widest_piece<X>;
+  with_pieces(in, in_pieces<widest>(to) && in_pieces<widest>(in.sum), [&](auto width, auto held) {
     launch(norm_kernel<kind, width, held, X, Y>, blocks_for(in.rows, warps), threads, 0, stream, in,
            static_cast<float>(eps), to, rounded);
   });
@@ -266,18 +288,18 @@ void norm(cudaStream_t stream, const NormInputs<X, Y>& in, double eps, const Ten
 /// All gradients of a norm at once; false where its rows are few, or do not suit that. What is added to may still be
 /// computed beside, and is left to what runs there.
 template <bool gated, class X, class Y>
-bool norm_all_backward(const CudaBackend& backend, const NormInputs<X, Y>& in, const Grad& dx, const Grad& dz,
+bool norm_all_backward(const CudaBackend& backend, const NormInputs<X, Y>& in, const NormSinks<X>& to,
                        const Grad& dweight) {
-  const SinkOf<X> to_x = sink_of<X>(dx), to_z = sink_of<X>(dz);
-  const bool fours = in.columns % 4 == 0 && reinterpret_cast<std::uintptr_t>(in.weight) % 16 == 0 && in_fours(in.x) &&
-                     in_fours(in.z) && in_fours(in.dy) && in_fours(in.base) && in_fours(to_x.rows) &&
-                     in_fours(to_z.rows);
-  if (in.rows <= max_narrow_rows || in.columns > 4 * widest_block || !fours || !dweight.wanted() || dweight.accumulate)
+  constexpr unsigned width = widest_piece<X>;
+  const bool whole =
+      in_wide_pieces(in) && in_pieces<width>(in.base) && in_pieces<width>(to.x.rows) && in_pieces<width>(to.z.rows);
+  if (in.rows <= max_narrow_rows || in.columns > width * widest_block || !whole || !dweight.wanted() ||
+      dweight.accumulate)
     return false;
-  const unsigned block = blocks_for(in.columns, 128) * 32, columns = in.columns;
+  const unsigned block = blocks_for(in.columns, 32 * width) * 32, columns = in.columns;
   const unsigned blocks = at_most(blocks_for(in.rows, together), processors * (widest_block / block));
   float* partials = backend.scratch(blocks * std::size_t{columns});
-  launch(norm_all_backward_kernel<gated, X, Y>, blocks, block, 0, backend.stream(), in, to_x, to_z, partials);
+  launch(norm_all_backward_kernel<gated, X, Y>, blocks, block, 0, backend.stream(), in, to, partials);
   column_sums(backend.stream(), blocks, columns, nullptr, nullptr, dweight,
               [partials, columns] __device__(unsigned row, unsigned column) {
                 return partials[row * std::size_t{columns} + column];
@@ -287,12 +309,12 @@ bool norm_all_backward(const CudaBackend& backend, const NormInputs<X, Y>& in, c
 }
 
 template <bool gated, class X, class Y>
-void norm_backward(cudaStream_t stream, const NormInputs<X, Y>& in, const Grad& dx, const Grad& dz) {
-  if (in.rows == 0 || !(dx.wanted() || dz.wanted())) return;
-  const SinkOf<X> to_x = sink_of<X>(dx), to_z = sink_of<X>(dz);
-  with_pieces(in, in_fours(in.base) && in_fours(to_x.rows) && in_fours(to_z.rows), [&](auto width, auto held) {
-    launch(norm_backward_kernel<gated, width, held, X, Y>, blocks_for(in.rows, warps), threads, 0, stream, in, to_x,
-           to_z);
+void norm_backward(cudaStream_t stream, const NormInputs<X, Y>& in, const NormSinks<X>& to) {
+  if (in.rows == 0 || !(to.x.wanted() || to.z.wanted())) return;
+  constexpr unsigned widest = widest_piece<X>;
+  const bool whole = in_pieces<widest>(in.base) && in_pieces<widest>(to.x.rows) && in_pieces<widest>(to.z.rows);
+  with_pieces(in, whole, [&](auto width, auto held) {
+    launch(norm_backward_kernel<gated, width, held, X, Y>, blocks_for(in.rows, warps), threads, 0, stream, in, to);
   });
 }
 
@@ -476,14 +498,15 @@ void CudaBackend::gated_rms_norm(const Tensor& x, const Tensor& z, const Tensor&
 }
 
 void CudaBackend::rms_norm_backward(const Tensor& x, const Tensor& weight, const Tensor& inverse, const Tensor& dy,
-                                    const Tensor& base, const Grad& dx, const Grad& dweight) {
+                                    const Tensor& base, const Grad& dx, const Tensor& narrow, const Grad& dweight) {
   with_stored_type(dy, [&](auto stored) {
     using T = decltype(stored);
     auto in = norm_inputs<float, T>(x, weight, inverse);
     in.dy = rows_of<T>(dy);
     if (base.defined()) in.base = rows_of(base);
-    if (norm_all_backward<false>(*this, in, dx, {}, dweight)) return;
-    norm_backward<false>(stream(), in, dx, {});
+    const NormSinks<float> to{sink_of(dx), {}, narrow.as<Brain>()};
+    if (norm_all_backward<false>(*this, in, to, dweight)) return;
+    norm_backward<false>(stream(), in, to);
     launched("rms_norm_backward");
     queue_norm_weight({x, {}, inverse, dy, dweight});
   });
@@ -496,8 +519,9 @@ void CudaBackend::gated_rms_norm_backward(const Tensor& x, const Tensor& z, cons
     auto in = norm_inputs<T, T>(x, weight, inverse);
     in.z = rows_of<T>(z);
     in.dy = rows_of<T>(dy);
-    if (norm_all_backward<true>(*this, in, dx, dz, dweight)) return;
-    norm_backward<true>(stream(), in, dx, dz);
+    const NormSinks<T> to{sink_of<T>(dx), sink_of<T>(dz)};
+    if (norm_all_backward<true>(*this, in, to, dweight)) return;
+    norm_backward<true>(stream(), in, to);
     launched("gated_rms_norm_backward");
     queue_norm_weight({x, z, inverse, dy, dweight});
   });

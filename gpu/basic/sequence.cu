@@ -138,32 +138,42 @@ __device__ Piece<width> weights_of(const ConvInputs<T>& in, unsigned channel, un
   return weights;
 }
 
+/// Blocks that a multiprocessor should hold: numbers of two bytes take little of it while they wait.
+template <unsigned width, class T>
+constexpr unsigned conv_blocks = width > 1 && sizeof(T) == 2 ? 3 : 2;
+
 // Everything that the tokens of a piece meet is loaded first, so that no load waits for another.
 template <unsigned width, unsigned reach, class T>
-__global__ void __launch_bounds__(threads) conv_kernel(ConvInputs<T> in, float* before, T* y) {
+__global__ void __launch_bounds__(threads, conv_blocks<width, T>) conv_kernel(ConvInputs<T> in, float* before, T* y) {
   await_previous();
   using P = Piece<width>;
   const Stretch<width> piece(in);
   if (!piece.inside) return;
-  P inputs[conv_steps + reach - 1], weights[reach];
+  Stored<T, width> inputs[conv_steps + reach - 1];
+  P weights[reach], met[reach];  // met: the inputs that a token meets
 #pragma unroll
   for (unsigned i = 0; i < conv_steps + reach - 1; ++i) {
     const int t = static_cast<int>(piece.begin + i) - static_cast<int>(reach - 1);
     const T* from = in.at(piece.b, t, piece.channel);
     const bool used = i + in.taps >= reach && t < static_cast<int>(in.length);
-    inputs[i] = P::of(from, used && from != nullptr);
+    inputs[i] = Stored<T, width>::of(from, used && from != nullptr);
   }
 #pragma unroll
   for (unsigned back = 0; back < reach; ++back) weights[back] = weights_of<width>(in, piece.channel, back);
   const P bias = P::of(in.bias + piece.channel, in.bias != nullptr);
 #pragma unroll
+  for (unsigned i = 0; i + 1 < reach; ++i) met[i + 1] = P::of(inputs[i]);
+#pragma unroll
   for (unsigned i = 0; i < conv_steps; ++i) {
     if (piece.begin + i >= in.length) break;
+#pragma unroll
+    for (unsigned k = 0; k + 1 < reach; ++k) met[k] = met[k + 1];
+    met[reach - 1] = P::of(inputs[i + reach - 1]);
     P sum = bias, result;
 #pragma unroll
     for (unsigned e = 0; e < width; ++e) {
 #pragma unroll
-      for (unsigned back = reach; back-- > 0;) sum.v[e] += weights[back].v[e] * inputs[i + reach - 1 - back].v[e];
+      for (unsigned back = reach; back-- > 0;) sum.v[e] += weights[back].v[e] * met[reach - 1 - back].v[e];
       result.v[e] = silu(sum.v[e]);
     }
     const std::size_t place = (std::size_t{piece.b} * in.length + piece.begin + i) * in.channels + piece.channel;
@@ -373,8 +383,8 @@ template <class T, class Body>
 void with_channels(const ConvInputs<T>& in, const Rows<float>& sums, std::initializer_list<Rows<T>> others,
                    const Body& body) {
   const bool fours = in.batch * in.length > max_narrow_rows && in.channels % 4 == 0 && in.taps <= few_taps &&
-                     in_fours(in.x) && in_fours(sums) && reinterpret_cast<std::uintptr_t>(in.bias) % 16 == 0 &&
-                     std::all_of(others.begin(), others.end(), in_fours<T>);
+                     in_pieces<4>(in.x) && in_pieces<4>(sums) && reinterpret_cast<std::uintptr_t>(in.bias) % 16 == 0 &&
+                     std::all_of(others.begin(), others.end(), in_pieces<4, T>);
   if (fours) return body(std::integral_constant<unsigned, 4>(), std::integral_constant<unsigned, few_taps>());
   with_reach(in, [&](auto reach) { body(std::integral_constant<unsigned, 1>(), reach); });
 }

@@ -12,7 +12,41 @@ __device__ inline float2 floats_of(unsigned pair) {
   return __bfloat1622float2(reinterpret_cast<__nv_bfloat162&>(pair));
 }
 
-/// Neighbouring numbers of a row; four are read at once.
+/// Neighbouring numbers as they are stored; whole fours are read in vectors of up to 16 bytes.
+template <class T, unsigned width>
+struct Stored {
+  static constexpr unsigned bytes = width * sizeof(T);
+  using Bits = std::conditional_t<width % 4 != 0, T, std::conditional_t<bytes % 16 == 0, uint4, uint2>>;
+  Bits bits[bytes / sizeof(Bits)];
+
+  __device__ static Stored of(const T* from, bool inside) {
+    Stored stored;
+#pragma unroll
+    for (unsigned i = 0; i < bytes / sizeof(Bits); ++i)
+      stored.bits[i] = inside ? reinterpret_cast<const Bits*>(from)[i] : Bits{};
+    return stored;
+  }
+  __device__ static Stored of(const Rows<T>& rows, unsigned row, unsigned column, bool inside) {
+    return of(rows.data + row * rows.stride + column, inside);
+  }
+  __device__ void store(T* to) const {
+#pragma unroll
+    for (unsigned i = 0; i < bytes / sizeof(Bits); ++i) reinterpret_cast<Bits*>(to)[i] = bits[i];
+  }
+  /// The same, in a way that the compiler does not see through: what was computed of it is found again rather than
+  /// kept.
+  __device__ Stored again() const {
+    Stored other = *this;
+    if constexpr (bytes % 4 == 0) {
+      auto* words = reinterpret_cast<unsigned*>(&other);
+#pragma unroll
+      for (unsigned i = 0; i < bytes / 4; ++i) asm volatile("" : "+r"(words[i]));
+    }
+    return other;
+  }
+};
+
+/// Neighbouring numbers of a row, as float.
 template <unsigned width>
 struct Piece {
   float v[width];
@@ -22,29 +56,43 @@ struct Piece {
   }
   template <class T>
   __device__ static Piece of(const T* from, bool inside) {
-    Piece piece = {};
-    if constexpr (width == 4) {
-      const float4 four = inside ? four_at(from) : float4{};
-      piece.v[0] = four.x;
-      piece.v[1] = four.y;
-      piece.v[2] = four.z;
-      piece.v[3] = four.w;
-    } else {
+    return of(Stored<T, width>::of(from, inside));
+  }
+  template <class T>
+  __device__ static Piece of(const Stored<T, width>& stored) {
+    Piece piece;
+    if constexpr (std::is_same_v<T, Brain> && width % 2 == 0) {
+      const auto* pairs = reinterpret_cast<const unsigned*>(&stored);
 #pragma unroll
-      for (unsigned e = 0; e < width; ++e) piece.v[e] = inside ? static_cast<float>(from[e]) : 0.0f;
+      for (unsigned e = 0; e < width; e += 2) {
+        const float2 both = floats_of(pairs[e / 2]);
+        piece.v[e] = both.x;
+        piece.v[e + 1] = both.y;
+      }
+    } else {
+      const auto* numbers = reinterpret_cast<const T*>(&stored);
+#pragma unroll
+      for (unsigned e = 0; e < width; ++e) piece.v[e] = static_cast<float>(numbers[e]);
     }
     return piece;
   }
   template <class T>
-  __device__ void store(T* to) const {
-    if constexpr (width == 4 && std::is_same_v<T, Brain>) {
-      *reinterpret_cast<uint2*>(to) = make_uint2(brain_pair(v[0], v[1]), brain_pair(v[2], v[3]));
-    } else if constexpr (width == 4) {
-      *reinterpret_cast<float4*>(to) = make_float4(v[0], v[1], v[2], v[3]);
-    } else {
+  __device__ Stored<T, width> as() const {
+    Stored<T, width> stored;
+    if constexpr (std::is_same_v<T, Brain> && width % 2 == 0) {
+      auto* pairs = reinterpret_cast<unsigned*>(&stored);
 #pragma unroll
-      for (unsigned e = 0; e < width; ++e) to[e] = static_cast<T>(v[e]);
+      for (unsigned e = 0; e < width; e += 2) pairs[e / 2] = brain_pair(v[e], v[e + 1]);
+    } else {
+      auto* numbers = reinterpret_cast<T*>(&stored);
+#pragma unroll
+      for (unsigned e = 0; e < width; ++e) numbers[e] = static_cast<T>(v[e]);
     }
+    return stored;
+  }
+  template <class T>
+  __device__ void store(T* to) const {
+    as<T>().store(to);
   }
   template <class T>
   __device__ void put(const SinkOf<T>& sink, unsigned row, unsigned column) const {
@@ -57,21 +105,17 @@ struct Piece {
     }
     sum.store(to);
   }
-
- private:
-  __device__ static float4 four_at(const float* from) { return *reinterpret_cast<const float4*>(from); }
-  __device__ static float4 four_at(const Brain* from) {
-    const uint2 four = *reinterpret_cast<const uint2*>(from);
-    const float2 low = floats_of(four.x), high = floats_of(four.y);
-    return make_float4(low.x, low.y, high.x, high.y);
-  }
 };
 
-/// Whether rows, where there are any, can be read in fours.
+/// How many numbers are 16 bytes, as much as is read at once.
 template <class T>
-bool in_fours(const Rows<T>& rows) {
-  return rows.data == nullptr ||
-         (reinterpret_cast<std::uintptr_t>(rows.data) % (4 * sizeof(T)) == 0 && rows.stride % 4 == 0);
+constexpr unsigned widest_piece = 16 / sizeof(T);
+
+/// Whether rows, where there are any, can be read in pieces of `width`, four or more.
+template <unsigned width, class T>
+bool in_pieces(const Rows<T>& rows) {
+  constexpr std::size_t bytes = width * sizeof(T) < 16 ? width * sizeof(T) : 16;
+  return rows.data == nullptr || (reinterpret_cast<std::uintptr_t>(rows.data) % bytes == 0 && rows.stride % width == 0);
 }
 
 }  // namespace afterglow::device

@@ -308,8 +308,9 @@ std::size_t bytes_of_halves(std::int64_t rows, std::int64_t columns) {
   return (static_cast<std::size_t>(rows * columns) * sizeof(__half) + 255) / 256 * 256;
 }
 
-std::int64_t numbers_of_input(const Tensor& x) {
-  return static_cast<std::int64_t>((bytes_of_scales + bytes_of_halves(x.rows(), x.columns())) / sizeof(float));
+/// Of a rounded matrix with its scales.
+std::int64_t numbers_of_rounded(std::int64_t rows, std::int64_t columns) {
+  return static_cast<std::int64_t>((bytes_of_scales + bytes_of_halves(rows, columns)) / sizeof(float));
 }
 
 /// A result with the padding that `linear_row_stride` gave its rows, which may be written: whole vectors are faster.
@@ -357,7 +358,7 @@ struct BackOperands {
   Roundings all;
   Halves gradients, weights, input;
 
-  /// Also room for gradients that need none, since they are stored rounded.
+  /// Also room for what needs none, since it is stored rounded.
   static std::size_t bytes(const Tensor& x, std::span<const Tensor> weights, const Tensor& kept) {
     const std::int64_t outputs = rows_of_all(weights);
     return bytes_of_scales + bytes_of_halves(x.rows(), outputs) + bytes_of_halves(outputs, x.columns()) +
@@ -376,23 +377,33 @@ struct BackOperands {
       gradients = room.halves(rows, outputs);
       add_gradients(all, projections.dresults, gradients);
     }
-    add_weights(all, projections.weights, weights);
+    Room kept{projections.kept.as<std::byte>()};
     if (is_narrow(projections.x)) {
       input = stored_halves(projections.x);
+      if (projections.kept.defined()) {
+        RoundedScales* const of_kept = kept.scales();
+        if (all.count == 0) all.scales = of_kept;
+        weights = kept.halves(outputs, columns);
+      } else {
+        add_weights(all, projections.weights, weights);
+      }
       return;
     }
+    add_weights(all, projections.weights, weights);
     if (projections.kept.defined()) {
-      room.next = projections.kept.as<std::byte>();
-      all.kept = room.scales();
+      all.kept = kept.scales();
+      input = kept.halves(rows, columns);
+    } else {
+      input = room.halves(rows, columns);
+      all.add(projections.x, Kind::input, input);
     }
-    input = room.halves(rows, columns);
-    if (!projections.kept.defined()) all.add(projections.x, Kind::input, input);
   }
 };
 
 }  // namespace
 
 void ProductPlanner::round_operands(Roundings& all) {
+  if (all.count == 0) return;
   all.peaks = reinterpret_cast<float4*>(backend_.scratch(8 * Roundings::most * max_blocks));
   all.samples = all.peaks + Roundings::most * max_blocks;
   if (backend_.precision() == Precision::bf16) {
@@ -437,13 +448,14 @@ DType CudaBackend::narrow_result(const Tensor& x, const Tensor& weight, std::int
 }
 
 std::int64_t CudaBackend::linear_kept(const Tensor& x, std::span<const Tensor> weights) const {
-  return !is_narrow(x) && products_.rounds_projections(x, weights) ? numbers_of_input(x) : 0;
+  if (!products_.rounds_projections(x, weights)) return 0;
+  return numbers_of_rounded(is_narrow(x) ? rows_of_all(weights) : x.rows(), x.columns());
 }
 
 // As many outputs as inputs are a guess; where they are fewer, what was rounded may not be read.
 std::int64_t CudaBackend::rounded_numbers(const Tensor& x, bool bounded) const {
   const bool has_scale = bounded || precision_ == Precision::bf16;
-  return has_scale && products_.rounds_inputs(x, x.columns()) ? numbers_of_input(x) : 0;
+  return has_scale && products_.rounds_inputs(x, x.columns()) ? numbers_of_rounded(x.rows(), x.columns()) : 0;
 }
 
 std::int64_t CudaBackend::linear_operands(const Tensor& x, std::span<const Tensor> weights, const Tensor& kept) const {
@@ -459,10 +471,11 @@ bool ProductPlanner::project_rounded(const Tensor& x, std::span<const Tensor> we
   const std::size_t weight_bytes = bytes_of_scales + bytes_of_halves(outputs, x.columns());
   const std::size_t input_bytes = bytes_of_halves(x.rows(), x.columns());
   Room room{static_cast<std::byte*>(backend_.operand_memory(weight_bytes + (is_kept || is_stored ? 0 : input_bytes)))};
+  if (is_kept && is_stored) room.next = kept.numbers.as<std::byte>();
   Roundings all;
   all.scales = room.scales();
   const Halves all_weights = room.halves(outputs, x.columns());
-  if (is_kept) {
+  if (is_kept && !is_stored) {
     room.next = kept.numbers.as<std::byte>();
     RoundedScales* const of_kept = room.scales();
     if (kept.is_filled) {

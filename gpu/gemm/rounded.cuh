@@ -44,8 +44,11 @@ struct RoundedResult {
     const auto pair = [&](float a, float b) {
       return is_brain ? brain_pair(a, b) : tiles::halves_of(a * factor, b * factor);
     };
-    if constexpr (width == 4) {
-      *reinterpret_cast<uint2*>(to) = make_uint2(pair(piece.v[0], piece.v[1]), pair(piece.v[2], piece.v[3]));
+    if constexpr (width % 4 == 0) {
+#pragma unroll
+      for (unsigned e = 0; e < width; e += 4)
+        reinterpret_cast<uint2*>(to)[e / 4] =
+            make_uint2(pair(piece.v[e], piece.v[e + 1]), pair(piece.v[e + 2], piece.v[e + 3]));
     } else if constexpr (width == 2) {
       *reinterpret_cast<unsigned*>(to) = pair(piece.v[0], piece.v[1]);
     } else {

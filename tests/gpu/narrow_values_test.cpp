@@ -1,6 +1,8 @@
 // What a GPU in bf16 stores as bfloat16: results of large projections whose readers take that, and their gradients.
 #include <gtest/gtest.h>
 
+#include <bit>
+#include <cmath>
 #include <nlohmann/json.hpp>
 
 #include "core/layers/layer_kind.h"
@@ -21,6 +23,13 @@ struct LayerCase {
 };
 
 void PrintTo(const LayerCase& of, std::ostream* out) { *out << of.name; }
+
+std::vector<float> normal(std::int64_t count, std::uint64_t seed) {
+  Random random(seed);
+  std::vector<float> values(static_cast<std::size_t>(count));
+  for (float& value : values) value = static_cast<float>(random.normal());
+  return values;
+}
 
 class NarrowValues : public OnGpu<::testing::TestWithParam<LayerCase>> {
  protected:
@@ -52,12 +61,6 @@ class NarrowValues : public OnGpu<::testing::TestWithParam<LayerCase>> {
       answer.gradients.emplace_back(parameter.name, store.download(parameter.gradient));
     cuda_->set_precision(Precision::fp32);
     return answer;
-  }
-  static std::vector<float> normal(std::int64_t count, std::uint64_t seed) {
-    Random random(seed);
-    std::vector<float> values(static_cast<std::size_t>(count));
-    for (float& value : values) value = static_cast<float>(random.normal());
-    return values;
   }
   static double error(const std::vector<float>& got, const std::vector<float>& want) {
     return relative_error(Values(got.begin(), got.end()), Values(want.begin(), want.end()));
@@ -102,6 +105,93 @@ INSTANTIATE_TEST_SUITE_P(
                       LayerCase{"mamba2_odd", "mamba2", R"({"d_model": 136, "headdim": 8, "d_state": 24, "d_conv": 5})",
                                 3, 999, 136}),
     [](const auto& instance) { return std::string(instance.param.name); });
+
+// The gradient of a residual stream, which stays float32 and is left in bfloat16 as well where it is whole.
+class NarrowGradients : public OnGpu<::testing::Test> {
+ protected:
+  static constexpr std::int64_t rows = 4608, width = 256;
+
+  struct Answer {
+    std::vector<std::vector<float>> gradients;  // of the stream and the three weights
+    bool is_narrow = false;
+  };
+  /// Two branches, of which the second may add what the first one answered once more.
+  Answer answer(Precision precision, bool is_read_again) {
+    cuda_->set_precision(precision);
+    HostValues host(*cuda_);
+    Arena arena(*cuda_);
+    arena.set_poison(true);
+    Tape tape(*cuda_, arena);
+    tape.begin(true);
+    std::vector<Var> inputs;
+    const Shape shapes[] = {{rows, width}, {width, width}, {width}, {width, width}};
+    for (const Shape& shape : shapes) inputs.push_back(tape.input(host.f32(shape, scaled(shape, inputs.size()))));
+    const Var branch = linear(tape, inputs[0], inputs[1], {});
+    const NormedSum first = add_rms_norm(tape, inputs[0], branch, inputs[2], 1e-5);
+    const Var second = linear(tape, first.normed, inputs[3], {});
+    const Var more = is_read_again ? add(tape, second, branch) : second;
+    const NormedSum last = add_rms_norm(tape, first.sum, more, inputs[2], 1e-5);
+    tape.backward(last.normed, host.f32({rows, width}, normal(rows * width, 9)));
+    Answer answer{{}, tape.narrow_upstream(branch).defined()};
+    for (const Var& input : inputs) answer.gradients.push_back(host.read<float>(tape.gradient_of(input)));
+    cuda_->set_precision(Precision::fp32);
+    return answer;
+  }
+  /// Weights of matrices are smaller, so that answers are as large as what they come from.
+  static std::vector<float> scaled(const Shape& shape, std::uint64_t seed) {
+    std::vector<float> values = normal(shape.elements(), seed + 1);
+    if (shape.elements() == width * width)
+      for (float& value : values) value /= 16;
+    return values;
+  }
+  static void expect_close(const Answer& got, const Answer& want) {
+    ASSERT_EQ(got.gradients.size(), want.gradients.size());
+    for (std::size_t i = 0; i < want.gradients.size(); ++i) {
+      const auto &g = got.gradients[i], &w = want.gradients[i];
+      EXPECT_LT(relative_error(Values(g.begin(), g.end()), Values(w.begin(), w.end())), 4 * unit_roundoff_of_bf16) << i;
+    }
+  }
+};
+
+TEST_F(NarrowGradients, AreTakenByTheProjectionOfABranch) {
+  const Answer got = answer(Precision::bf16, false);
+  EXPECT_TRUE(got.is_narrow);
+  expect_close(got, answer(Precision::fp32, false));
+}
+
+TEST_F(NarrowGradients, AreGivenUpWhereMoreIsAdded) {
+  const Answer got = answer(Precision::bf16, true);
+  EXPECT_FALSE(got.is_narrow);
+  expect_close(got, answer(Precision::fp32, true));
+}
+
+TEST_F(NarrowGradients, AreMadeInBfloat16Alone) {
+  EXPECT_FALSE(answer(Precision::tf32, false).is_narrow);
+  EXPECT_FALSE(answer(Precision::fp32, false).is_narrow);
+}
+
+// Few rows and many, columns in fours and one by one.
+TEST_F(NarrowGradients, AreTheGradientRounded) {
+  for (const Shape& shape : {Shape{300, 256}, Shape{9000, 448}, Shape{9000, 36}, Shape{300, 37}, Shape{5000, 2100}}) {
+    HostValues host(*cuda_);
+    const std::vector<float> zeros(static_cast<std::size_t>(shape.elements()));
+    const Shape columns{shape.last()}, own_rows{shape[0]};
+    const auto values = [&](const Shape& of, std::uint64_t seed) { return host.f32(of, normal(of.elements(), seed)); };
+    const Tensor x = values(shape, 1), weight = values(columns, 2), dy = values(shape, 3), base = values(shape, 4);
+    const Tensor y = host.f32(shape, zeros), inverse = values(own_rows, 5), dx = host.f32(shape, zeros);
+    const Tensor dweight = values(columns, 6);
+    const Tensor narrow =
+        host.tensor(shape, DType::bf16, std::vector<std::uint16_t>(static_cast<std::size_t>(shape.elements())));
+    cuda_->rms_norm(x, weight, 1e-5, y, inverse, {});
+    cuda_->rms_norm_backward(x, weight, inverse, dy, base, {dx, false}, narrow, {dweight, false});
+    const std::vector<float> wide = host.read<float>(dx);
+    const std::vector<std::uint16_t> rounded = host.read<std::uint16_t>(narrow);
+    for (std::size_t i = 0; i < wide.size(); ++i) {
+      const float back = std::bit_cast<float>(static_cast<std::uint32_t>(rounded[i]) << 16);
+      ASSERT_LE(std::abs(back - wide[i]), std::abs(wide[i]) * unit_roundoff_of_bf16) << shape.text() << " at " << i;
+    }
+  }
+}
 
 }  // namespace
 }  // namespace afterglow::testing

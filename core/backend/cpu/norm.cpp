@@ -47,7 +47,7 @@ void CpuBackend::add_rms_norm(const Tensor& a, const Tensor& b, const Tensor& we
 }
 
 void CpuBackend::rms_norm_backward(const Tensor& x, const Tensor& weight, const Tensor& inverse, const Tensor& dy,
-                                   const Tensor& base, const Grad& dx, const Grad& dweight) {
+                                   const Tensor& base, const Grad& dx, const Tensor& /*narrow*/, const Grad& dweight) {
   const std::int64_t n = x.columns();
   with_type(x, [&](auto zero) {
     using T = decltype(zero);

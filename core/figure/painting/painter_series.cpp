@@ -81,7 +81,8 @@ class HeatPainter {
 
   /// Into every cell, somewhat smaller where one of them is wide, or into none; into a rough one where it fits.
   void draw_numbers(int first_row, int last_row, int first_col, int last_col) {
-    constexpr double least = 0.7, least_rough = 0.6;  // of the size of ticks
+    constexpr double least = 0.7, least_rough = 0.6;    // of the size of ticks
+    constexpr double filled = 0.9, filled_rough = 0.8;  // of a cell's width, at most
     const double width = cell_width(), height = cell_height();
     double largest = 0;
     for (const double value : map_.cells.span())
@@ -98,14 +99,14 @@ class HeatPainter {
         widest = std::max(widest, p_.width(texts.back(), p_.m.small));
       }
     }
-    const double size = p_.m.small * std::min(1.0, 0.9 * width / widest);
+    const double size = p_.m.small * std::min(1.0, filled * width / widest);
     if (size < least * p_.m.small || height < 1.4 * size) return;
     auto text = texts.begin();
     for (int row = first_row; row < last_row; ++row) {
       for (int col = first_col; col < last_col; ++col, ++text) {
         double own = size;
         if (is_rough(row, col)) {
-          const double room = 0.9 * (width - 2 * rough_edge()), taken = p_.width(*text, size);
+          const double room = filled_rough * (width - 2 * rough_edge()), taken = p_.width(*text, size);
           if (taken > room) own *= room / taken;
           if (own < least_rough * p_.m.small) continue;
         }
