@@ -73,14 +73,14 @@ __global__ void __launch_bounds__(threads) modes_kernel(ModeInputs<T> in, Rows<T
     P result;
 #pragma unroll
     for (unsigned i = 0; i < pairs; ++i) {
-      const float u0 = silu(lifted.v[2 * i]), u1 = silu(lifted.v[2 * i + 1]);
+      const float u0 = silu<T>(lifted.v[2 * i]), u1 = silu<T>(lifted.v[2 * i + 1]);
       result.v[2 * i] = modes[i].gamma * u0 + modes[i].omega * u1;
       result.v[2 * i + 1] = modes[i].gamma * u1 - modes[i].omega * u0;
     }
     if (in.gate.data != nullptr) {
       const P gate = P::of(pieces[k].gate);
 #pragma unroll
-      for (unsigned e = 0; e < 2 * pairs; ++e) result.v[e] *= sigmoid(gate.v[e]);
+      for (unsigned e = 0; e < 2 * pairs; ++e) result.v[e] *= sigmoid<T>(gate.v[e]);
     }
     result.store(&z.at(first + k, 2 * pair));
     if (rounded.wanted()) rounded.put((first + k) * std::size_t{2 * in.pairs} + 2 * pair, result, 1);
@@ -95,12 +95,13 @@ struct ModeSinks {
 
 // One row of one pair; adds to the gradients of the (shrunk) multiplier. The gradients of the pair's own numbers take
 // the place of `lifted` and `gate`.
+template <class T>
 __device__ void mode_backward(const Mode& mode, bool gated, float* lifted, float* gate, const float* dz, float& dgamma,
                               float& domega) {
-  const float x0 = lifted[0], x1 = lifted[1], u0 = silu(x0), u1 = silu(x1);
+  const float x0 = lifted[0], x1 = lifted[1], u0 = silu<T>(x0), u1 = silu<T>(x1);
   float d0 = dz[0], d1 = dz[1];
   if (gated) {
-    const float g0 = sigmoid(gate[0]), g1 = sigmoid(gate[1]);
+    const float g0 = sigmoid<T>(gate[0]), g1 = sigmoid<T>(gate[1]);
     gate[0] = d0 * (mode.gamma * u0 + mode.omega * u1) * g0 * (1.0f - g0);
     gate[1] = d1 * (mode.gamma * u1 - mode.omega * u0) * g1 * (1.0f - g1);
     d0 *= g0;
@@ -108,8 +109,8 @@ __device__ void mode_backward(const Mode& mode, bool gated, float* lifted, float
   }
   dgamma += d0 * u0 + d1 * u1;
   domega += d0 * u1 - d1 * u0;
-  lifted[0] = (mode.gamma * d0 - mode.omega * d1) * silu_slope(x0);
-  lifted[1] = (mode.omega * d0 + mode.gamma * d1) * silu_slope(x1);
+  lifted[0] = (mode.gamma * d0 - mode.omega * d1) * silu_slope<T>(x0);
+  lifted[1] = (mode.omega * d0 + mode.gamma * d1) * silu_slope<T>(x1);
 }
 
 template <unsigned pairs, class T>
@@ -139,8 +140,8 @@ __global__ void __launch_bounds__(threads)
         const P dz = P::of(pieces[k].dz);
 #pragma unroll
         for (unsigned i = 0; i < pairs; ++i)
-          mode_backward(modes[i], in.gate.data != nullptr, lifted.v + 2 * i, gate.v + 2 * i, dz.v + 2 * i, to_gamma[i],
-                        to_omega[i]);
+          mode_backward<T>(modes[i], in.gate.data != nullptr, lifted.v + 2 * i, gate.v + 2 * i, dz.v + 2 * i,
+                           to_gamma[i], to_omega[i]);
         if (out.lifted.wanted()) lifted.put(out.lifted, row + k, 2 * pair);
         if (out.gate.wanted()) gate.put(out.gate, row + k, 2 * pair);
       }

@@ -42,9 +42,10 @@ struct NormSinks {
   Brain* narrow = nullptr;
 };
 
-template <Normed kind>
+/// T: as what x and z are stored.
+template <Normed kind, class T>
 __device__ float normalised(float x, float z) {
-  return kind == Normed::plain ? x : kind == Normed::sum ? x + z : x * silu(z);
+  return kind == Normed::plain ? x : kind == Normed::sum ? x + z : x * silu<T>(z);
 }
 
 // A lane holds up to `held` pieces of its row, so that a row is read once and all of it at the same time; only what is
@@ -60,7 +61,7 @@ __global__ void __launch_bounds__(threads)
     float squares = 0;
 #pragma unroll
     for (unsigned e = 0; e < width; ++e) {
-      value.v[e] = normalised<kind>(value.v[e], other.v[e]);
+      value.v[e] = normalised<kind, X>(value.v[e], other.v[e]);
       squares += value.v[e] * value.v[e];
     }
     return squares;
@@ -137,7 +138,7 @@ struct NormColumns {
             Stored<Y, width>::of(in.dy, row, column, inside),
             Stored<float, width>::of(in.base, row, column, inside && !gated && in.base.data != nullptr)};
   }
-  __device__ static float gate(float z) { return gated ? silu(z) : 1.0f; }
+  __device__ static float gate(float z) { return gated ? silu<X>(z) : 1.0f; }
   /// The sum of dy weight u.
   __device__ float weigh(const P& weight) const {
     const P x = P::of(stored_x), z = P::of(stored_z), dy = P::of(stored_dy);
@@ -160,7 +161,7 @@ struct NormColumns {
     for (unsigned e = 0; e < width; ++e) {
       const float du = inverse * (__fmul_rn(dy.v[e], weight.v[e]) - x.v[e] * gate(z.v[e]) * mean);
       to_x.v[e] = base.v[e] + du * gate(z.v[e]);
-      to_z.v[e] = gated ? du * x.v[e] * silu_slope(z.v[e]) : 0.0f;
+      to_z.v[e] = gated ? du * x.v[e] * silu_slope<X>(z.v[e]) : 0.0f;
     }
     if (to.x.wanted()) to_x.put(to.x, row, column);
     if (gated && to.z.wanted()) to_z.put(to.z, row, column);
@@ -342,7 +343,7 @@ __device__ float weight_share(const NormInputs<X, Y>& in, unsigned column) {
       factor[k] = inside ? static_cast<float>(in.dy.at(r, column)) * in.inverse[r] : 0.0f;
     }
 #pragma unroll
-    for (unsigned k = 0; k < together; ++k) sum += factor[k] * normalised<kind>(x[k], z[k]);
+    for (unsigned k = 0; k < together; ++k) sum += factor[k] * normalised<kind, X>(x[k], z[k]);
   }
   return sum;
 }
@@ -378,8 +379,8 @@ void sum_long_weight(cudaStream_t stream, const NormInputs<X, Y>& in, float* par
   column_sums(stream, in.rows, in.columns, partials, tickets, dweight, [in] __device__(unsigned row, unsigned column) {
     const float x = static_cast<float>(in.x.at(row, column)),
                 factor = static_cast<float>(in.dy.at(row, column)) * in.inverse[row];
-    return factor * (in.z.data == nullptr ? normalised<Normed::plain>(x, 0.0f)
-                                          : normalised<Normed::gated>(x, static_cast<float>(in.z.at(row, column))));
+    return factor * (in.z.data == nullptr ? normalised<Normed::plain, X>(x, 0.0f)
+                                          : normalised<Normed::gated, X>(x, static_cast<float>(in.z.at(row, column))));
   });
 }
 

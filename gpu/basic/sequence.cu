@@ -174,7 +174,7 @@ __global__ void __launch_bounds__(threads, conv_blocks<width, T>) conv_kernel(Co
     for (unsigned e = 0; e < width; ++e) {
 #pragma unroll
       for (unsigned back = reach; back-- > 0;) sum.v[e] += weights[back].v[e] * met[reach - 1 - back].v[e];
-      result.v[e] = silu(sum.v[e]);
+      result.v[e] = silu<T>(sum.v[e]);
     }
     const std::size_t place = (std::size_t{piece.b} * in.length + piece.begin + i) * in.channels + piece.channel;
     if (before != nullptr) sum.store(before + place);
@@ -201,7 +201,7 @@ __global__ void __launch_bounds__(threads)
     sums[i] = behind ? before[place] : 0.0f;
   }
 #pragma unroll
-  for (unsigned i = 0; i < conv_steps + reach - 1; ++i) slopes[i] *= silu_slope(sums[i]);
+  for (unsigned i = 0; i < conv_steps + reach - 1; ++i) slopes[i] *= silu_slope<T>(sums[i]);
   float weights[reach];
 #pragma unroll
   for (unsigned back = 0; back < reach; ++back) weights[back] = weight_of(in, channel, back);
@@ -233,7 +233,7 @@ __device__ void add_piece(const ConvInputs<T>& in, const float* before, const T*
   }
 #pragma unroll
   for (unsigned i = 0; i < conv_steps; ++i) {
-    slopes[i] *= silu_slope(befores[i]);
+    slopes[i] *= silu_slope<T>(befores[i]);
 #pragma unroll
     for (unsigned back = 0; back < reach; ++back) to_weight[back] += slopes[i] * inputs[i + reach - 1 - back];
     to_weight[reach] += slopes[i];
@@ -314,7 +314,7 @@ __global__ void __launch_bounds__(threads, 2)
 #pragma unroll
             for (unsigned back = reach; back-- > 0;) sum[i].v[e] += weights[back].v[e] * inputs[behind + i - back].v[e];
           }
-          const float slope = slopes[behind + i].v[e] *= silu_slope(sum[i].v[e]);
+          const float slope = slopes[behind + i].v[e] *= silu_slope<T>(sum[i].v[e]);
           const float counted = t + i < end ? slope : 0.0f;
 #pragma unroll
           for (unsigned back = 0; back < reach; ++back)

@@ -44,12 +44,14 @@ __device__ inline void multiply_units(float (&sum)[4], const std::uint32_t (&a)[
 }
 
 /// m16n8k16 of pairs of bfloat16: a lane has rows g and g + 8 of numbers 2t and 2t + 1, then of those eight further on.
+/// What is added to is an operand of its own, so that the units take their own zero for one that is known to be zero.
 __device__ inline void multiply_brains(float (&sum)[4], const std::uint32_t (&a)[4], std::uint32_t b0,
                                        std::uint32_t b1) {
-  asm("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, "
-      "%3};"
-      : "+f"(sum[0]), "+f"(sum[1]), "+f"(sum[2]), "+f"(sum[3])
-      : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
+  asm("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%10, %11, "
+      "%12, %13};"
+      : "=f"(sum[0]), "=f"(sum[1]), "=f"(sum[2]), "=f"(sum[3])
+      : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1), "f"(sum[0]), "f"(sum[1]), "f"(sum[2]),
+        "f"(sum[3]));
 }
 
 /// sum += a b; products that add to one number are kept apart, because each waits for the one before.

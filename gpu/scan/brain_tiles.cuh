@@ -1,5 +1,6 @@
 // The matrices and operands of scan_tiles.cuh for numbers that are stored as bfloat16: they lie in shared memory as
-// they come, and products take sixteen of them at a time, in an order of their own that both operands share.
+// they come, and products take sixteen of them at a time, in an order of their own that both operands share (so
+// `paired` makes no difference). An operand's addresses are one or two numbers a lane, which may stay in registers.
 #pragma once
 #include "gpu/scan/scan_tiles.cuh"
 

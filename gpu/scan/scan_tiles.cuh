@@ -187,7 +187,8 @@ struct Product {
 template <bool exact, int tiles, int together = 2, class Left, class Right>
 __device__ Product<exact, tiles> multiply(int begin, int end, const Left& left, const Right& right) {
   Product<exact, tiles> product;
-#pragma unroll 1
+  constexpr int unrolled = Left::eights > 1 ? 4 : 1;
+#pragma unroll unrolled
   for (int first = begin; first < end; first += together) {
 #pragma unroll
     for (int k = 0; k < together; k += Left::eights) {
