@@ -10,7 +10,12 @@ namespace afterglow {
 
 namespace {
 constexpr std::size_t closure_block_bytes = std::size_t{1} << 16;
+
+/// Whether projections as wide as x would round it, or its gradient, to bfloat16.
+bool rounds_to_bf16(const Backend& backend, const Tensor& x) {
+  return backend.precision() == Precision::bf16 && backend.rounded_numbers(x, true) > 0;
 }
+}  // namespace
 
 Tape::Tape(Backend& backend, Arena& arena) : backend_(&backend), arena_(&arena) {}
 Tape::~Tape() = default;
@@ -131,8 +136,7 @@ void Tape::make_room_for_rounded(Var& result, bool bounded) {
 }
 
 Var Tape::result_for_projections(const Var& x, std::initializer_list<Var> inputs, Storage stored) {
-  const bool is_narrow = may_store_narrow(stored) && backend_->precision() == Precision::bf16 &&
-                         backend_->rounded_numbers(x.value, true) > 0;
+  const bool is_narrow = may_store_narrow(stored) && rounds_to_bf16(*backend_, x.value);
   Var y = result(x.shape(), is_narrow ? DType::bf16 : x.value.dtype, inputs);
   make_room_for_rounded(y, true);
   return y;
@@ -165,8 +169,8 @@ BasedGrad Tape::gradient_onto(const Var& var) {
 
 BasedGrad Tape::whole_gradient_onto(const Var& var) {
   BasedGrad onto = gradient_onto(var);
-  const bool rounds = backend_->precision() == Precision::bf16 && backend_->rounded_numbers(var.value, true) > 0;
-  if (rounds && onto.grad.wanted() && !onto.grad.accumulate && onto.grad.tensor.contiguous())
+  const bool is_whole = onto.grad.wanted() && !onto.grad.accumulate && onto.grad.tensor.contiguous();
+  if (is_whole && rounds_to_bf16(*backend_, var.value))
     onto.narrow = slots_[var.id].narrow = scratch(var.shape(), DType::bf16);
   return onto;
 }

@@ -31,15 +31,11 @@ struct Projections {
       dw[k] = t.gradient_beside(weights[i]);
     }
     for (std::size_t k = 0; k < count; ++k) dbias[k] = t.gradient_beside(biases[k == 0 ? 0 : count - k]);
-    const Tensor in = as_matrix(x.value);
-    if (count == 1 && !biases[0].defined() && t.backend().linear_operands(in, {w, 1}, kept) > 0) take_narrow(t, dy[0]);
+    const Tensor in = as_matrix(x.value), narrow = t.narrow_upstream(results[0]);
+    if (narrow.defined() && count == 1 && !biases[0].defined() && t.backend().linear_operands(in, {w, 1}, kept) > 0)
+      dy[0] = as_matrix(narrow);  // as it would be rounded
     t.backend().linear_backward(
         {{dy, count}, {w, count}, in, kept, {dw, count}, {dbias, count}, as_matrix(t.gradient(x))});
-  }
-
-  /// The gradient as it would be rounded, where that is there.
-  void take_narrow(Tape& t, Tensor& dy) const {
-    if (const Tensor narrow = t.narrow_upstream(results[0]); narrow.defined()) dy = as_matrix(narrow);
   }
 };
 
