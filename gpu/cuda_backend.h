@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "core/backend/backend.h"
+#include "core/backend/rounded_weights.h"
 #include "gpu/cuda.h"
 #include "gpu/device/spare_memory.h"
 #include "gpu/gemm/product_planner.h"
@@ -30,6 +31,8 @@ class CudaBackend final : public Backend {
   CudaBackend& operator=(const CudaBackend&) = delete;
 
   Precision precision() const override { return precision_; }
+  /// What `round_weights` left.
+  const RoundedWeights& weights_of_step() const { return weights_of_step_; }
   bool set_precision(Precision wanted) override {
     precision_ = wanted;
     return true;
@@ -141,6 +144,7 @@ class CudaBackend final : public Backend {
   SpareMemory spare_, host_spare_{std::size_t{64} << 20};
   std::size_t held_ = 0;
   Precision precision_ = Precision::fp32;
+  RoundedWeights weights_of_step_;
   std::vector<NormWeight> norm_weights_;
   ProductPlanner products_{*this};
 };

@@ -29,7 +29,7 @@ Tensor slice(const Tensor& flat, const Parameter& parameter) {
 }  // namespace
 
 ParameterStore::~ParameterStore() {
-  for (const Tensor& buffer : {values_, gradients_, first_moments_, second_moments_, decay_mask_}) {
+  for (const Tensor& buffer : {values_, gradients_, first_moments_, second_moments_, decay_mask_, rounded_}) {
     if (buffer.defined()) backend_->release(buffer.data);
   }
 }
@@ -74,6 +74,8 @@ void ParameterStore::allocate(Backend& backend, DType dtype) {
   const auto blocks = static_cast<std::int64_t>(mask.size());
   decay_mask_ = Tensor(backend.allocate(mask.size()), {blocks}, DType::u8);
   backend.upload(decay_mask_, mask.data());
+  if (const std::int64_t numbers = backend.rounded_weights(values_); numbers > 0)
+    rounded_ = Tensor(backend.allocate(static_cast<std::size_t>(numbers) * sizeof(float)), {numbers}, DType::f32);
 }
 
 void ParameterStore::initialise(std::uint64_t seed) {

@@ -36,7 +36,7 @@ class ParameterStore {
 
   /// Declares a parameter; before `allocate`. Matrices decay, vectors and scalars do not. Names must be unique.
   Parameter& add(const std::string& name, const Shape& shape, Initialiser initialise);
-  /// Reserves the flat buffers (values, gradients, moments), all zero.
+  /// Reserves the flat buffers (values, gradients, moments), all zero, and memory for rounded values.
   void allocate(Backend& backend, DType dtype);
   /// Reserves the values alone, for a copy that is never trained: there are no gradients and no moments.
   void allocate_values(Backend& backend, DType dtype);
@@ -55,6 +55,7 @@ class ParameterStore {
   Tensor first_moments() const { return first_moments_; }
   Tensor second_moments() const { return second_moments_; }
   Tensor decay_mask() const { return decay_mask_; }
+  Tensor rounded() const { return rounded_; }  ///< memory for `RoundedForStep`
 
   /// Writes host values (any precision) into one parameter and reads them back.
   void upload(const Parameter& parameter, std::span<const double> values);
@@ -64,7 +65,22 @@ class ParameterStore {
   std::int64_t padded_count() const;
   std::deque<Parameter> parameters_;  // addresses stay valid while layers hold them
   Backend* backend_ = nullptr;
-  Tensor values_, gradients_, first_moments_, second_moments_, decay_mask_;
+  Tensor values_, gradients_, first_moments_, second_moments_, decay_mask_, rounded_;
+};
+
+/// While it lives, projections multiply the store's weights as they were at its beginning, rounded all at once where
+/// the back end rounds them at all.
+class RoundedForStep {
+ public:
+  explicit RoundedForStep(const ParameterStore& store) : store_(&store) {
+    store.backend().round_weights(store.values(), store.rounded());
+  }
+  ~RoundedForStep() { store_->backend().round_weights(store_->values(), {}); }
+  RoundedForStep(const RoundedForStep&) = delete;
+  RoundedForStep& operator=(const RoundedForStep&) = delete;
+
+ private:
+  const ParameterStore* store_;
 };
 
 /// Adds parameters under a common name prefix: scope("layers.0") + add("norm.weight") = "layers.0.norm.weight".

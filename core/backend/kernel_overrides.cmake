@@ -13,9 +13,10 @@ file(CONFIGURE OUTPUT ${CMAKE_BINARY_DIR}/generated/core/backend/kernel_override
      CONTENT "  // Made by core/backend/kernel_overrides.cmake from core/backend/kernels.h.\n  @kernels@\n" @ONLY)
 string(REPLACE " override;" " override {}" stubs "\n  ${kernels}")
 string(REGEX REPLACE "\n *(std::int64_t|DType|bool) [^{}]+{}" "" stubs "${stubs}")  # those that answer a question
-set(with_operands gemm gemm_sum linear_forward_many linear_gradients linear_backward swiglu_gate_up swiglu_gate_up_backward
-    attention ssd_scan delta_scan feedback_solve)  # which hold memory of their own
-list(JOIN with_operands "|" with_operands)
-string(REGEX REPLACE "\n *void (${with_operands})\\([^{}]+{}" "" stubs "${stubs}")
+set(written_out gemm gemm_sum linear_forward_many linear_gradients linear_backward swiglu_gate_up swiglu_gate_up_backward
+    attention ssd_scan delta_scan feedback_solve  # which hold memory of their own
+    round_weights)                                # which later questions depend on
+list(JOIN written_out "|" written_out)
+string(REGEX REPLACE "\n *void (${written_out})\\([^{}]+{}" "" stubs "${stubs}")
 file(CONFIGURE OUTPUT ${CMAKE_BINARY_DIR}/generated/core/backend/kernel_stubs.inc
      CONTENT "  // Made by core/backend/kernel_overrides.cmake from core/backend/kernels.h.\n  @stubs@\n" @ONLY)

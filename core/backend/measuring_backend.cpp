@@ -131,7 +131,11 @@ DType MeasuringBackend::narrow_result(const Tensor& x, const Tensor& weight, std
   return device_->narrow_result(x, weight, row_stride);
 }
 std::int64_t MeasuringBackend::linear_kept(const Tensor& x, std::span<const Tensor> weights) const {
-  return device_->linear_kept(x, weights);
+  return x.dtype == DType::bf16 && weights_of_step_.cover(weights) ? 0 : device_->linear_kept(x, weights);
+}
+std::int64_t MeasuringBackend::rounded_weights(const Tensor& values) const { return device_->rounded_weights(values); }
+void MeasuringBackend::round_weights(const Tensor& values, const Tensor& rounded) {
+  weights_of_step_ = {values, rounded};
 }
 std::int64_t MeasuringBackend::rounded_numbers(const Tensor& x, bool bounded) const {
   return device_->rounded_numbers(x, bounded);

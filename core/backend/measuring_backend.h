@@ -5,6 +5,7 @@
 #include <unordered_map>
 
 #include "core/backend/backend.h"
+#include "core/backend/rounded_weights.h"
 
 namespace afterglow {
 
@@ -66,6 +67,8 @@ class MeasuringBackend final : public Backend {
   std::int64_t linear_row_stride(const Tensor& x, const Tensor& weight) const override;
   DType narrow_result(const Tensor& x, const Tensor& weight, std::int64_t row_stride) const override;
   std::int64_t linear_kept(const Tensor& x, std::span<const Tensor> weights) const override;
+  std::int64_t rounded_weights(const Tensor& values) const override;
+  void round_weights(const Tensor& values, const Tensor& rounded) override;
   std::int64_t rounded_numbers(const Tensor& x, bool bounded) const override;
   std::int64_t causal_conv_kept(const Tensor& x) const override;
   bool scans_narrow(const ScanInputs& in) const override;
@@ -92,6 +95,7 @@ class MeasuringBackend final : public Backend {
   std::size_t held_ = 0, peak_ = 0;
   int lane_ = 0;  // 1 for what is queued beside
   std::size_t operands_[2] = {};
+  RoundedWeights weights_of_step_;
 };
 
 }  // namespace afterglow

@@ -98,7 +98,8 @@ struct ModeSinks {
 template <class T>
 __device__ void mode_backward(const Mode& mode, bool gated, float* lifted, float* gate, const float* dz, float& dgamma,
                               float& domega) {
-  const float x0 = lifted[0], x1 = lifted[1], u0 = silu<T>(x0), u1 = silu<T>(x1);
+  const Silu first = silu_with_slope<T>(lifted[0]), second = silu_with_slope<T>(lifted[1]);
+  const float u0 = first.value, u1 = second.value;
   float d0 = dz[0], d1 = dz[1];
   if (gated) {
     const float g0 = sigmoid<T>(gate[0]), g1 = sigmoid<T>(gate[1]);
@@ -109,8 +110,8 @@ __device__ void mode_backward(const Mode& mode, bool gated, float* lifted, float
   }
   dgamma += d0 * u0 + d1 * u1;
   domega += d0 * u1 - d1 * u0;
-  lifted[0] = (mode.gamma * d0 - mode.omega * d1) * silu_slope<T>(x0);
-  lifted[1] = (mode.omega * d0 + mode.gamma * d1) * silu_slope<T>(x1);
+  lifted[0] = (mode.gamma * d0 - mode.omega * d1) * first.slope;
+  lifted[1] = (mode.omega * d0 + mode.gamma * d1) * second.slope;
 }
 
 template <unsigned pairs, class T>

@@ -138,20 +138,17 @@ struct NormColumns {
             Stored<Y, width>::of(in.dy, row, column, inside),
             Stored<float, width>::of(in.base, row, column, inside && !gated && in.base.data != nullptr)};
   }
-  __device__ static float gate(float z) { return gated ? silu<X>(z) : 1.0f; }
-  /// The sum of dy weight u.
-  __device__ float weigh(const P& weight) const {
+  /// The sum of dy weight u; `to_weight` receives what the row adds to the gradient of the weight.
+  __device__ float weigh(const P& weight, float inverse, P& to_weight) const {
     const P x = P::of(stored_x), z = P::of(stored_z), dy = P::of(stored_dy);
     float sum = 0;
 #pragma unroll
-    for (unsigned e = 0; e < width; ++e) sum += dy.v[e] * weight.v[e] * x.v[e] * gate(z.v[e]);
+    for (unsigned e = 0; e < width; ++e) {
+      const float product = dy.v[e] * (gated ? x.v[e] * silu<X>(z.v[e]) : x.v[e]);
+      sum += weight.v[e] * product;
+      to_weight.v[e] += inverse * product;
+    }
     return sum;
-  }
-  /// Adds what the row gives to the gradient of the weight.
-  __device__ void add_share(float inverse, P& sum) const {
-    const P x = P::of(stored_x), z = P::of(stored_z), dy = P::of(stored_dy);
-#pragma unroll
-    for (unsigned e = 0; e < width; ++e) sum.v[e] += dy.v[e] * inverse * (x.v[e] * gate(z.v[e]));
   }
   __device__ void put(unsigned row, unsigned column, unsigned width_of_row, const P& weight, float inverse, float mean,
                       const NormSinks<X>& to) const {
@@ -159,9 +156,10 @@ struct NormColumns {
     P to_x, to_z;
 #pragma unroll
     for (unsigned e = 0; e < width; ++e) {
-      const float du = inverse * (__fmul_rn(dy.v[e], weight.v[e]) - x.v[e] * gate(z.v[e]) * mean);
-      to_x.v[e] = base.v[e] + du * gate(z.v[e]);
-      to_z.v[e] = gated ? du * x.v[e] * silu_slope<X>(z.v[e]) : 0.0f;
+      const Silu gate = gated ? silu_with_slope<X>(z.v[e]) : Silu{1, 0};
+      const float du = inverse * (__fmul_rn(dy.v[e], weight.v[e]) - x.v[e] * gate.value * mean);
+      to_x.v[e] = gated ? du * gate.value : base.v[e] + du;
+      if (gated) to_z.v[e] = du * x.v[e] * gate.slope;
     }
     if (to.x.wanted()) to_x.put(to.x, row, column);
     if (gated && to.z.wanted()) to_z.put(to.z, row, column);
@@ -192,11 +190,11 @@ __global__ void __launch_bounds__(threads) norm_backward_kernel(NormInputs<X, Y>
   }
   const float inverse = in.inverse[row];
   float sum = 0;
+  P unused = {};
 #pragma unroll
-  for (unsigned k = 0; k < held; ++k) sum += columns[k].weigh(weights[k]);
-  for (unsigned column = (lane + 32 * held) * width; column < in.columns; column += 32 * width) {
-    sum += Columns::of(in, row, column, true).weigh(P::of(in.weight + column, true));
-  }
+  for (unsigned k = 0; k < held; ++k) sum += columns[k].weigh(weights[k], inverse, unused);
+  for (unsigned column = (lane + 32 * held) * width; column < in.columns; column += 32 * width)
+    sum += Columns::of(in, row, column, true).weigh(P::of(in.weight + column, true), inverse, unused);
   const float mean = warp_sum(sum) / static_cast<float>(in.columns) * inverse * inverse;
 #pragma unroll
   for (unsigned k = 0; k < held; ++k) {
@@ -236,8 +234,7 @@ __global__ void __launch_bounds__(widest_block)
     }
 #pragma unroll
     for (unsigned k = 0; k < together; ++k) {
-      columns[k].add_share(inverse[k], to_weight);
-      const float sum = warp_sum(columns[k].weigh(weight));
+      const float sum = warp_sum(columns[k].weigh(weight, inverse[k], to_weight));
       if (threadIdx.x % 32 == 0) sums[turn][k][threadIdx.x / 32] = sum;
     }
     __syncthreads();

@@ -1,4 +1,6 @@
 // Rotary position code and the causal depthwise convolution. Bound by memory.
+#include <cuda_pipeline.h>
+
 #include <algorithm>
 #include <cmath>
 #include <initializer_list>
@@ -7,6 +9,7 @@
 #include "gpu/cuda_backend.h"
 #include "gpu/device/columns.cuh"
 #include "gpu/device/device.cuh"
+#include "gpu/device/fragments.cuh"
 #include "gpu/device/launch.cuh"
 #include "gpu/device/pieces.cuh"
 
@@ -130,12 +133,22 @@ __device__ float weight_of(const ConvInputs<T>& in, unsigned channel, unsigned b
   return back < in.taps ? in.weight[channel * in.taps + in.taps - 1 - back] : 0.0f;
 }
 
-template <unsigned width, class T>
-__device__ Piece<width> weights_of(const ConvInputs<T>& in, unsigned channel, unsigned back) {
-  Piece<width> weights;
+/// The weights of `width` channels, by how far back their inputs lie.
+template <unsigned width, unsigned reach, class T>
+__device__ void load_weights(const ConvInputs<T>& in, unsigned channel, Piece<width> (&weights)[reach]) {
+  const float* own = in.weight + channel * in.taps;
+  const bool fours = reach % 4 == 0 && in.taps == reach && reinterpret_cast<std::uintptr_t>(own) % 16 == 0;
 #pragma unroll
-  for (unsigned e = 0; e < width; ++e) weights.v[e] = weight_of(in, channel + e, back);
-  return weights;
+  for (unsigned e = 0; e < width; ++e) {
+    if (fours) {
+      const auto taps = Piece<reach>::of(own + e * reach, true);
+#pragma unroll
+      for (unsigned back = 0; back < reach; ++back) weights[back].v[e] = taps.v[reach - 1 - back];
+    } else {
+#pragma unroll
+      for (unsigned back = 0; back < reach; ++back) weights[back].v[e] = weight_of(in, channel + e, back);
+    }
+  }
 }
 
 /// Blocks that a multiprocessor should hold: numbers of two bytes take little of it while they wait.
@@ -151,18 +164,21 @@ __global__ void __launch_bounds__(threads, conv_blocks<width, T>) conv_kernel(Co
   if (!piece.inside) return;
   Stored<T, width> inputs[conv_steps + reach - 1];
   P weights[reach], met[reach];  // met: the inputs that a token meets
+  const std::size_t row = std::size_t{piece.b} * in.length + piece.begin;
+  const T* own = &in.x.at(row, piece.channel);
 #pragma unroll
   for (unsigned i = 0; i < conv_steps + reach - 1; ++i) {
-    const int t = static_cast<int>(piece.begin + i) - static_cast<int>(reach - 1);
-    const T* from = in.at(piece.b, t, piece.channel);
-    const bool used = i + in.taps >= reach && t < static_cast<int>(in.length);
+    const int back = static_cast<int>(reach - 1) - static_cast<int>(i);  // only a first piece's may lie in the history
+    const T* from = back <= 0 || piece.begin > 0 ? own - back * static_cast<std::ptrdiff_t>(in.x.stride)
+                                                 : in.at(piece.b, -back, piece.channel);
+    const bool used = i + in.taps >= reach && (back >= 0 || piece.begin - back < in.length);
     inputs[i] = Stored<T, width>::of(from, used && from != nullptr);
   }
-#pragma unroll
-  for (unsigned back = 0; back < reach; ++back) weights[back] = weights_of<width>(in, piece.channel, back);
+  load_weights(in, piece.channel, weights);
   const P bias = P::of(in.bias + piece.channel, in.bias != nullptr);
 #pragma unroll
   for (unsigned i = 0; i + 1 < reach; ++i) met[i + 1] = P::of(inputs[i]);
+  const std::size_t first = row * in.channels + piece.channel;
 #pragma unroll
   for (unsigned i = 0; i < conv_steps; ++i) {
     if (piece.begin + i >= in.length) break;
@@ -176,7 +192,7 @@ __global__ void __launch_bounds__(threads, conv_blocks<width, T>) conv_kernel(Co
       for (unsigned back = reach; back-- > 0;) sum.v[e] += weights[back].v[e] * met[reach - 1 - back].v[e];
       result.v[e] = silu<T>(sum.v[e]);
     }
-    const std::size_t place = (std::size_t{piece.b} * in.length + piece.begin + i) * in.channels + piece.channel;
+    const std::size_t place = first + i * in.channels;
     if (before != nullptr) sum.store(before + place);
     result.store(y + place);
   }
@@ -267,59 +283,100 @@ __global__ void __launch_bounds__(narrow_block)
   }
 }
 
-constexpr unsigned walk = 32, walk_step = 4, resident_blocks = 256;  // tokens; blocks
+constexpr unsigned walk_step = 4, walk_stages = 3;             // tokens; steps of them
+constexpr unsigned shortest_walk = 32, resident_blocks = 264;  // tokens; blocks
+
+/// What a thread reads of one channel or of several neighbouring ones, step by step. Several are on their way to shared
+/// memory, in pieces of each thread's own, while it works at those before.
+template <unsigned width, class T>
+struct WalkSteps {
+  using Stored = device::Stored<T, width>;
+  static constexpr bool is_ahead = sizeof(Stored) >= 4;
+  static constexpr unsigned bytes = is_ahead ? walk_stages * walk_step * 2 * threads * sizeof(Stored) : 0;
+  Stored* memory;
+
+  __device__ Stored& place(unsigned step, unsigned i, unsigned which) const {
+    return memory[((step % walk_stages * walk_step + i) * 2 + which) * threads + threadIdx.x];
+  }
+  /// Of token i of a step: its input, or what arrives at its result.
+  __device__ void start(unsigned step, unsigned i, unsigned which, const T* from, bool inside) const {
+    if constexpr (is_ahead)
+      __pipeline_memcpy_async(&place(step, i, which), from, sizeof(Stored), inside ? 0 : sizeof(Stored));
+  }
+  __device__ Piece<width> take(unsigned step, unsigned i, unsigned which, const T* from, bool inside) const {
+    if constexpr (is_ahead) return Piece<width>::of(place(step, i, which));
+    return Piece<width>::of(from, inside);
+  }
+};
 
 // All gradients of many rows: a thread walks `walk` tokens of `width` neighbouring channels, reads everything once, and
 // adds what they give to the weights and, behind those of all channels, to the bias. Sums over a block's walks go to
-// `partials` [blocks, channels (taps + 1)]. The sums before SiLU are found once more where `before` is null.
+// `partials` [blocks, channels (taps + 1)]. The sums before SiLU are found once more.
 template <unsigned width, unsigned reach, class T>
 __global__ void __launch_bounds__(threads, 2)
-    conv_walk_kernel(ConvInputs<T> in, const float* before, const T* dy, float* partials, SinkOf<T> dx) {
+    conv_walk_kernel(ConvInputs<T> in, unsigned walk, const T* dy, float* partials, SinkOf<T> dx) {
   await_previous();
   using P = Piece<width>;
   constexpr unsigned behind = reach - 1;
+  extern __shared__ float4 memory[];
   __shared__ float sums[conv_groups][width * conv_lanes];
+  const WalkSteps<width, T> steps{reinterpret_cast<Stored<T, width>*>(memory)};
   const unsigned lane = threadIdx.x % conv_lanes, group = threadIdx.x / conv_lanes;
   const unsigned channel = (blockIdx.y * conv_lanes + lane) * width;
   const unsigned walks = (in.length + walk - 1) / walk;
   P weights[reach], to_weight[reach + 1] = {};  // the last one is the bias
-#pragma unroll
-  for (unsigned back = 0; back < reach && channel < in.channels; ++back)
-    weights[back] = weights_of<width>(in, channel, back);
+  if (channel < in.channels) load_weights(in, channel, weights);
   const P bias = P::of(in.bias + channel, in.bias != nullptr && channel < in.channels);
   for (unsigned own = blockIdx.x * conv_groups + group; own < in.batch * walks; own += gridDim.x * conv_groups) {
     if (channel >= in.channels) break;
-    const unsigned begin = own % walks * walk, end = min(begin + walk, in.length);
+    const unsigned begin = own % walks * walk, end = min(begin + walk, in.length), there = min(end + behind, in.length);
     const std::size_t row = std::size_t{own / walks} * in.length;
+    const T *x = &in.x.at(row, channel), *upstream = dy + row * in.channels + channel;
+    const auto start = [&](unsigned step) {
+#pragma unroll
+      for (unsigned i = 0; i < walk_step; ++i) {
+        const unsigned t = begin + step * walk_step + i;
+        steps.start(step, i, 0, x + (t < there ? t * in.x.stride : 0), t < there);
+        steps.start(step, i, 1, upstream + (t < there ? t * std::size_t{in.channels} : 0), t < there);
+      }
+      tiles::commit();
+    };
+#pragma unroll
+    for (unsigned step = 0; step + 1 < walk_stages; ++step) start(step);
     // Of the tokens of this step, and of those before that it still meets.
     P inputs[behind + walk_step], slopes[behind + walk_step] = {};
 #pragma unroll
-    for (unsigned i = 0; i < behind; ++i)
-      inputs[i] = P::of(in.x.data + (row + begin + i - behind) * in.x.stride + channel, begin + i >= behind);
-    for (unsigned t = begin; t < end + behind; t += walk_step) {
+    for (unsigned i = 0; i < behind; ++i) {
+      const bool inside = begin + i >= behind;
+      inputs[i] = P::of(x + (inside ? (begin + i - behind) * in.x.stride : 0), inside);
+    }
+    for (unsigned step = 0, t = begin; t < end + behind; ++step, t += walk_step) {
+      tiles::wait<walk_stages - 2>();
       P sum[walk_step];
 #pragma unroll
       for (unsigned i = 0; i < walk_step; ++i) {
-        const bool there = t + i < in.length && t + i < end + behind;
-        const std::size_t place = (row + t + i) * in.channels + channel;
-        inputs[behind + i] = P::of(in.x.data + (row + t + i) * in.x.stride + channel, there);
-        slopes[behind + i] = P::of(dy + place, there);
-        sum[i] = before != nullptr ? P::of(before + place, there) : bias;
+        inputs[behind + i] = steps.take(step, i, 0, x + (t + i) * in.x.stride, t + i < there);
+        slopes[behind + i] = steps.take(step, i, 1, upstream + (t + i) * std::size_t{in.channels}, t + i < there);
+        sum[i] = bias;
       }
+      start(step + walk_stages - 1);
 #pragma unroll
       for (unsigned i = 0; i < walk_step; ++i) {
 #pragma unroll
         for (unsigned e = 0; e < width; ++e) {
-          if (before == nullptr) {
 #pragma unroll
-            for (unsigned back = reach; back-- > 0;) sum[i].v[e] += weights[back].v[e] * inputs[behind + i - back].v[e];
+          for (unsigned back = reach; back-- > 0;) sum[i].v[e] += weights[back].v[e] * inputs[behind + i - back].v[e];
+          slopes[behind + i].v[e] *= silu_slope<T>(sum[i].v[e]);
+        }
+        if (t + i < end) {
+#pragma unroll
+          for (unsigned e = 0; e < width; ++e) {
+            const float slope = slopes[behind + i].v[e];
+#pragma unroll
+            for (unsigned back = 0; back < reach; ++back)
+              to_weight[back].v[e] += slope * inputs[behind + i - back].v[e];
+            to_weight[reach].v[e] += slope;
           }
-          const float slope = slopes[behind + i].v[e] *= silu_slope<T>(sum[i].v[e]);
-          const float counted = t + i < end ? slope : 0.0f;
-#pragma unroll
-          for (unsigned back = 0; back < reach; ++back)
-            to_weight[back].v[e] += counted * inputs[behind + i - back].v[e];
-          to_weight[reach].v[e] += counted;
         }
         if (!dx.wanted() || t + i < begin + behind || t + i >= end + behind) continue;
         P gradient = {};
@@ -336,6 +393,7 @@ __global__ void __launch_bounds__(threads, 2)
         slopes[i] = slopes[walk_step + i];
       }
     }
+    tiles::wait<0>();
   }
   float* own = partials + blockIdx.x * std::size_t{in.channels} * (in.taps + 1);
 #pragma unroll
@@ -399,17 +457,21 @@ Rows<float> rows_if(const Tensor& given) { return given.defined() ? rows_of(give
 
 /// All gradients of many rows.
 template <class T>
-void walk_back(const CudaBackend& backend, const ConvInputs<T>& in, const Tensor& before, const Tensor& dy,
-               const SinkOf<T>& dx, const Grad& dweight, const Grad& dbias) {
+void walk_back(const CudaBackend& backend, const ConvInputs<T>& in, const Tensor& dy, const SinkOf<T>& dx,
+               const Grad& dweight, const Grad& dbias) {
   const unsigned weights = in.channels * in.taps, all = weights + in.channels;
   float* partials = backend.scratch(std::size_t{max_ranges} * all);
   unsigned ranges = 1;
-  with_channels(in, rows_if(before), {rows_of<T>(dy), dx.rows}, [&](auto width, auto reach) {
+  with_channels(in, {}, {rows_of<T>(dy), dx.rows}, [&](auto width, auto reach) {
     const unsigned tiles = blocks_for(in.channels, conv_lanes * width);
-    ranges = at_most(blocks_for(in.batch * blocks_for(in.length, walk), conv_groups),
-                     at_most(resident_blocks / tiles + 1, max_ranges));
-    launch(conv_walk_kernel<width, reach, T>, dim3(ranges, tiles), threads, 0, backend.stream(), in, before.as<float>(),
-           dy.as<T>(), partials, dx);
+    unsigned walk = shortest_walk;
+    const auto blocks_of_walks = [&] { return blocks_for(in.batch * blocks_for(in.length, walk), conv_groups); };
+    while (walk < in.length && blocks_of_walks() * tiles > resident_blocks) walk *= 2;
+    ranges = at_most(blocks_of_walks(), at_most(resident_blocks / tiles + 1, max_ranges));
+    const auto kernel = conv_walk_kernel<width, reach, T>;
+    constexpr int bytes = WalkSteps<width, T>::bytes;
+    allow_shared_memory(reinterpret_cast<const void*>(kernel), bytes, "causal_conv_backward");
+    launch(kernel, dim3(ranges, tiles), threads, bytes, backend.stream(), in, walk, dy.as<T>(), partials, dx);
   });
   ColumnSums sums;
   sums.add(weights, dweight);
@@ -476,7 +538,7 @@ void CudaBackend::causal_conv_backward(const Tensor& x, const Tensor& weight, co
     using T = decltype(stored);
     const ConvInputs<T> in = conv_inputs<T>(x, weight, bias);
     const SinkOf<T> to_x = sink_of<T>(dx);
-    if (is_long) return walk_back(*this, in, before, dy, to_x, dweight, dbias);
+    if (is_long) return walk_back(*this, in, dy, to_x, dweight, dbias);
     with_reach(in, [&](auto reach) {
       if (wants_weights) {
         const SideStream beside(*this);

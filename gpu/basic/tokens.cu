@@ -2,6 +2,7 @@
 #include "gpu/cuda_backend.h"
 #include "gpu/device/device.cuh"
 #include "gpu/device/launch.cuh"
+#include "gpu/device/pieces.cuh"
 
 namespace afterglow {
 
@@ -10,6 +11,7 @@ using namespace device;
 namespace {
 
 constexpr unsigned warps = threads / 32;
+constexpr unsigned gathered = 4;  // columns of a lane, a warp's width apart
 
 __global__ void __launch_bounds__(threads)
     gather_rows_kernel(const int* places, Rows<float> a, Rows<float> b, Rows<float> y, unsigned count) {
@@ -17,7 +19,10 @@ __global__ void __launch_bounds__(threads)
   const unsigned row = blockIdx.x * warps + threadIdx.x / 32;
   if (row >= count) return;
   const int place = places[row];
-  for (unsigned column = threadIdx.x % 32; column < a.columns; column += 32) {
+#pragma unroll
+  for (unsigned k = 0; k < gathered; ++k) {
+    const unsigned column = (blockIdx.y * gathered + k) * 32 + threadIdx.x % 32;
+    if (column >= a.columns) continue;
     float sum = place >= 0 ? a.at(place, column) : 0.0f;
     if (place >= 0 && b.data != nullptr) sum += b.at(place, column);
     y.at(row, column) = sum;
@@ -47,7 +52,7 @@ __global__ void __launch_bounds__(threads) embedding_backward_kernel(const int* 
   const unsigned lane = threadIdx.x % 32, warp = threadIdx.x / 32;
   const unsigned columns = dtable.rows.columns;
   if (occurring != nullptr && (occurring[token / 32] >> (token % 32) & 1u) == 0) {
-    for (unsigned column = threadIdx.x; column < columns; column += threads)
+    for (unsigned column = threadIdx.x; column < columns && !dtable.accumulate; column += threads)
       dtable.put(std::size_t{blockIdx.x}, column, 0.0f);
     return;
   }
@@ -312,13 +317,20 @@ __global__ void __launch_bounds__(threads)
   mean_of_rows(losses, hits, rows, loss, correct, counted);
 }
 
+// `width`: neighbouring numbers of a thread.
+template <unsigned width>
 __global__ void __launch_bounds__(threads)
-    cross_entropy_scale_kernel(Rows<float> sums, unsigned count, const float* dloss, const int* counted, Sink out) {
+    cross_entropy_scale_kernel(Rows<float> sums, unsigned pieces, const float* dloss, const int* counted, Sink out) {
   await_previous();
   const unsigned i = blockIdx.x * threads + threadIdx.x;
-  if (i >= count) return;
+  if (i >= pieces) return;
+  const unsigned across = sums.columns / width, row = i / across, column = i % across * width;
+  auto piece = Piece<width>::of(sums, row, column, true);
   const int used = *counted;
-  out.put(i, used > 0 ? *dloss / static_cast<float>(used) * sums[i] : 0.0f);
+  const float factor = used > 0 ? *dloss / static_cast<float>(used) : 0.0f;
+#pragma unroll
+  for (unsigned e = 0; e < width; ++e) piece.v[e] = used > 0 ? factor * piece.v[e] : 0.0f;
+  piece.put(out, row, column);
 }
 
 }  // namespace
@@ -326,7 +338,8 @@ __global__ void __launch_bounds__(threads)
 void CudaBackend::gather_rows(const Tensor& places, const Tensor& a, const Tensor& b, const Tensor& y) {
   const auto count = static_cast<unsigned>(places.elements());
   if (count == 0) return;
-  launch(gather_rows_kernel, blocks_for(count, warps), threads, 0, stream(), places.as<int>(), rows_of(a),
+  const dim3 grid(blocks_for(count, warps), blocks_for(a.columns(), 32 * gathered));
+  launch(gather_rows_kernel, grid, threads, 0, stream(), places.as<int>(), rows_of(a),
          b.defined() ? rows_of(b) : Rows<float>{}, rows_of(y), count);
   launched("gather_rows");
 }
@@ -401,8 +414,17 @@ void CudaBackend::cross_entropy_mean(const Tensor& losses, const Tensor& hits, c
 
 void CudaBackend::cross_entropy_scale(const Tensor& sums, const Tensor& dloss, const Tensor& counted, const Grad& out) {
   if (!out.wanted() || sums.elements() == 0) return;
-  launch(cross_entropy_scale_kernel, blocks_for(sums.elements(), threads), threads, 0, stream(), rows_of(sums),
-         static_cast<unsigned>(sums.elements()), dloss.as<float>(), counted.as<int>(), sink_of(out));
+  const Rows<float> from = rows_of(sums);
+  const Sink to = sink_of(out);
+  const auto scale = [&](auto* kernel, std::int64_t pieces) {
+    launch(kernel, blocks_for(pieces, threads), threads, 0, stream(), from, static_cast<unsigned>(pieces),
+           dloss.as<float>(), counted.as<int>(), to);
+  };
+  if (from.columns % 4 == 0 && in_pieces<4>(from) && in_pieces<4>(to.rows)) {
+    scale(cross_entropy_scale_kernel<4>, sums.elements() / 4);
+  } else {
+    scale(cross_entropy_scale_kernel<1>, sums.elements());
+  }
   launched("cross_entropy_scale");
 }
 

@@ -71,20 +71,43 @@ inline unsigned blocks_for(std::int64_t count, std::int64_t block) {
 }
 inline unsigned at_most(unsigned blocks, unsigned limit) { return blocks < limit ? blocks : limit; }
 
+/// 2^x; what float32 holds with fewer digits only becomes zero.
+__device__ inline float power_of_two(float x) {
+  float y;
+  asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
+  return y;
+}
+/// 1 / x, to the last digit but one.
+__device__ inline float reciprocal(float x) {
+  float y;
+  asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
+  return y;
+}
+
 // T: as what the result is stored. For bfloat16 the units' own approximation is exact enough (2^-20) and much shorter.
 // Divided without the branch for tiny quotients, so that loads behind a sigmoid need not wait for it.
 template <class T = float>
 __device__ float sigmoid(float x) {
-  return __fdividef(1.0f, 1.0f + (std::is_same_v<T, Brain> ? __expf(-x) : expf(-x)));
+  constexpr float to_base_two = 1.4426950408889634f;
+  if constexpr (std::is_same_v<T, Brain>) return reciprocal(1.0f + power_of_two(-to_base_two * x));
+  return __fdividef(1.0f, 1.0f + expf(-x));
 }
 template <class T = float>
 __device__ float silu(float x) {
   return x * sigmoid<T>(x);
 }
+/// silu(x) and its slope, from one exponential.
+struct Silu {
+  float value, slope;
+};
+template <class T = float>
+__device__ Silu silu_with_slope(float x) {
+  const float s = sigmoid<T>(x), value = x * s;
+  return {value, s + value * (1.0f - s)};
+}
 template <class T = float>
 __device__ float silu_slope(float x) {
-  const float s = sigmoid<T>(x);
-  return s * (1.0f + x * (1.0f - s));
+  return silu_with_slope<T>(x).slope;
 }
 __device__ inline float softplus(float x) { return fmaxf(x, 0.0f) + log1pf(expf(-fabsf(x))); }
 

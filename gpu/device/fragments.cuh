@@ -10,7 +10,7 @@ namespace afterglow::device::tiles {
 __device__ inline unsigned shared_address(const void* address) {
   return static_cast<unsigned>(__cvta_generic_to_shared(address));
 }
-/// 16 bytes, or zeros where they do not count.
+/// 16 bytes, or zeros where they do not count; then there need be nothing at `from`.
 __device__ inline void copy_piece(void* to, const void* from, bool valid) {
   asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(shared_address(to)), "l"(from), "r"(valid ? 16 : 0)
                : "memory");

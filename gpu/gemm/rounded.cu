@@ -268,6 +268,7 @@ constexpr std::int64_t max_handed_out = std::int64_t{1} << 22;  // gradients tha
 constexpr std::int64_t min_products = std::int64_t{1} << 29, min_depth = 384;
 // In bf16 all products round theirs that tiles of our own do not take.
 constexpr std::int64_t min_bf16_products = std::int64_t{1} << 26, min_bf16_depth = 64;
+constexpr std::int64_t min_rounded_weights = std::int64_t{1} << 20;  // of all: fewer are multiplied by our own tiles
 constexpr std::int64_t min_sampled = 1 << 21;  // numbers of an input: reading all twice takes longer than a launch
 constexpr std::int64_t min_padded = std::int64_t{1} << 20;  // numbers of a result whose rows are lengthened
 
@@ -364,13 +365,14 @@ struct BackOperands {
     return bytes_of_scales + bytes_of_halves(x.rows(), outputs) + bytes_of_halves(outputs, x.columns()) +
            (kept.defined() || is_narrow(x) ? 0 : bytes_of_halves(x.rows(), x.columns()));
   }
-  BackOperands(const LinearBackward& projections, void* memory) {
+  /// `rounded`: weights that are there; else without data.
+  BackOperands(const LinearBackward& projections, const Halves& rounded, void* memory) {
     const std::int64_t outputs = rows_of_all(projections.weights), rows = projections.x.rows(),
                        columns = projections.x.columns();
     Room room{static_cast<std::byte*>(memory)};
     all.sampled = projections.x.elements() >= min_sampled;
     all.scales = room.scales();
-    weights = room.halves(outputs, columns);
+    weights = rounded.data != nullptr ? rounded : room.halves(outputs, columns);
     if (is_narrow(projections.dresults[0])) {
       gradients = stored_halves(projections.dresults[0]);
     } else {
@@ -384,12 +386,12 @@ struct BackOperands {
         RoundedScales* const of_kept = kept.scales();
         if (all.count == 0) all.scales = of_kept;
         weights = kept.halves(outputs, columns);
-      } else {
+      } else if (rounded.data == nullptr) {
         add_weights(all, projections.weights, weights);
       }
       return;
     }
-    add_weights(all, projections.weights, weights);
+    if (rounded.data == nullptr) add_weights(all, projections.weights, weights);
     if (projections.kept.defined()) {
       all.kept = kept.scales();
       input = kept.halves(rows, columns);
@@ -449,7 +451,35 @@ DType CudaBackend::narrow_result(const Tensor& x, const Tensor& weight, std::int
 
 std::int64_t CudaBackend::linear_kept(const Tensor& x, std::span<const Tensor> weights) const {
   if (!products_.rounds_projections(x, weights)) return 0;
+  if (is_narrow(x) && weights_of_step_.cover(weights)) return 0;
   return numbers_of_rounded(is_narrow(x) ? rows_of_all(weights) : x.rows(), x.columns());
+}
+
+std::int64_t CudaBackend::rounded_weights(const Tensor& values) const {
+  return precision_ == Precision::bf16 && values.elements() >= min_rounded_weights
+             ? numbers_of_rounded(1, values.elements())
+             : 0;
+}
+
+void CudaBackend::round_weights(const Tensor& values, const Tensor& rounded) {
+  weights_of_step_ = {};
+  if (!rounded.defined() || precision_ != Precision::bf16) return;
+  Room room{rounded.as<std::byte>()};
+  Roundings all;
+  all.scales = room.scales();
+  all.add(values, Kind::weight, room.halves(1, values.elements()));
+  products_.round_operands(all);
+  weights_of_step_ = {values, rounded};
+}
+
+Halves ProductPlanner::rounded_before(std::span<const Tensor> weights) const {
+  const RoundedWeights& all = backend_.weights_of_step();
+  if (!all.cover(weights)) return {};
+  Room room{all.rounded.as<std::byte>()};
+  room.scales();
+  const std::int64_t columns = weights[0].columns();
+  auto* const data = static_cast<__half*>(room.halves(1, all.values.elements()).data);
+  return {data + (weights[0].as<float>() - all.values.as<float>()), rows_of_all(weights), columns, columns};
 }
 
 // As many outputs as inputs are a guess; where they are fewer, what was rounded may not be read.
@@ -474,7 +504,8 @@ bool ProductPlanner::project_rounded(const Tensor& x, std::span<const Tensor> we
   if (is_kept && is_stored) room.next = kept.numbers.as<std::byte>();
   Roundings all;
   all.scales = room.scales();
-  const Halves all_weights = room.halves(outputs, x.columns());
+  const Halves rounded = rounded_before(weights),
+               all_weights = rounded.data != nullptr ? rounded : room.halves(outputs, x.columns());
   if (is_kept && !is_stored) {
     room.next = kept.numbers.as<std::byte>();
     RoundedScales* const of_kept = room.scales();
@@ -489,7 +520,8 @@ bool ProductPlanner::project_rounded(const Tensor& x, std::span<const Tensor> we
     all.sampled = x.elements() >= min_sampled;
     all.add(x, Kind::input, input);
   }
-  add_weights(all, weights, all_weights);
+  if (rounded.data == nullptr) add_weights(all, weights, all_weights);
+  if (all.count == 0) all.scales = backend_.weights_of_step().rounded.as<RoundedScales>();
   round_operands(all);
   std::int64_t row = 0;
   for (std::size_t i = 0; i < weights.size(); ++i) {
@@ -505,8 +537,11 @@ void CudaBackend::linear_backward(const LinearBackward& projections) {
   if (!products_.rounds_projections(projections.x, projections.weights) || !can_round(projections.dresults))
     return linear_backward_by_parts(*this, projections);
   if (is_narrow(projections.dresults[0])) clear_padding(stream(), projections.dresults[0]);
-  BackOperands operands(projections,
+  const Halves rounded = products_.rounded_before(projections.weights);
+  BackOperands operands(projections, rounded,
                         operand_memory(BackOperands::bytes(projections.x, projections.weights, projections.kept)));
+  if (operands.all.count == 0 && rounded.data != nullptr)
+    operands.all.scales = weights_of_step_.rounded.as<RoundedScales>();
   products_.round_operands(operands.all);
   const RoundedScales& scales = *operands.all.scales;
   {

@@ -141,28 +141,12 @@ __device__ void store_row(Brain* row, int left, const Two& two) {
     for (int n = 0; n < tiles; n += 4) {
       std::uint32_t four[4] = {bits(n), bits(n + 1), bits(n + 2), bits(n + 3)};
       const uint4 eight = exchange(four);
-      if (8 * (n + pair) < left) *reinterpret_cast<uint4*>(row + 8 * (n + pair)) = eight;
+      if (8 * (n + pair) < left) __stwb(reinterpret_cast<uint4*>(row + 8 * (n + pair)), eight);  // as one vector
     }
   } else {
 #pragma unroll
     for (int n = 0; n < tiles; ++n)
       if (8 * n < left) reinterpret_cast<std::uint32_t*>(row + 8 * n)[pair] = bits(n);
-  }
-}
-
-/// Rows are whole pieces of eight numbers.
-template <int rows, int columns>
-__device__ void fetch(const Matrix<columns, Brain>& to, const StripOf<Brain>& from) {
-  constexpr int pieces = columns / 8, step = block_threads / pieces;  // rows at a time, a multiple of sixteen
-  const int thread = static_cast<int>(threadIdx.x), row = thread / pieces, column = thread % pieces * 8;
-  if (step > rows && row >= rows) return;
-  const int left = column < from.width ? from.rows - row : 0;
-  const Brain* source = from.data + row * from.stride + column;
-  Brain* place = &to.at(row, column);
-#pragma unroll
-  for (int i = 0; i < rows; i += step) {
-    device::tiles::copy_piece(place + i * columns, i < left ? source : from.data, i < left);
-    source += step * from.stride;
   }
 }
 

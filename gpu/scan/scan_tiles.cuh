@@ -183,11 +183,14 @@ struct Product {
   __device__ float of(int n, int i) const { return exact ? sum[n][i] + small[n][i] : sum[n][i]; }
 };
 
+/// How many rounds of a product of bfloat16 are unrolled.
+constexpr int rounds_ahead = 4;
+
 /// left right over steps [begin, end) of eight numbers each, both even.
-template <bool exact, int tiles, int together = 2, class Left, class Right>
+template <bool exact, int tiles, int together = 2, int ahead = rounds_ahead, class Left, class Right>
 __device__ Product<exact, tiles> multiply(int begin, int end, const Left& left, const Right& right) {
   Product<exact, tiles> product;
-  constexpr int unrolled = Left::eights > 1 ? 4 : 1;
+  constexpr int unrolled = Left::eights > 1 ? ahead : 1;
 #pragma unroll unrolled
   for (int first = begin; first < end; first += together) {
 #pragma unroll
@@ -252,29 +255,35 @@ struct StripOf {
 };
 using Strip = StripOf<float>;
 
-/// Starts the copy of `rows` rows by the whole block; what does not count becomes zero.
-template <int rows, int columns>
-__device__ void fetch(const Matrix<columns>& to, const Strip& from) {
+/// Starts the copy of `rows` rows by the whole block; what does not count becomes zero. Rows of bfloat16 are whole
+/// pieces of 16 bytes.
+template <int rows, int columns, class T>
+__device__ void fetch(const Matrix<columns, T>& to, const StripOf<T>& from) {
+  constexpr int width = device::widest_piece<T>, pieces = columns / width;
   const int thread = static_cast<int>(threadIdx.x);
-  if (from.width % 4 == 0 && from.stride % 4 == 0 && reinterpret_cast<std::uintptr_t>(from.data) % 16 == 0) {
-    constexpr int step = block_threads / (columns / 4);  // rows at a time, a multiple of eight
-    const int row = thread / (columns / 4), column = thread % (columns / 4) * 4;
+  if (sizeof(T) == 2 ||
+      (from.width % width == 0 && from.stride % width == 0 && reinterpret_cast<std::uintptr_t>(from.data) % 16 == 0)) {
+    constexpr int step = block_threads / pieces;  // rows at a time, a multiple of eight
+    const int row = thread / pieces, column = thread % pieces * width;
+    if (step > rows && row >= rows) return;
     const int left = column < from.width ? from.rows - row : 0;
-    const float* source = from.data + row * from.stride + column;
-    float* place = &to.at(row, column);
+    const T* source = from.data + row * from.stride + column;
+    T* place = &to.at(row, column);
 #pragma unroll
     for (int i = 0; i < rows; i += step) {
-      device::tiles::copy_piece(place + i * columns, i < left ? source : from.data, i < left);
+      device::tiles::copy_piece(place + i * columns, source, i < left);
       source += step * from.stride;
     }
     return;
   }
+  if constexpr (sizeof(T) == 4) {
 #pragma unroll 1
-  for (int i = thread; i < rows * columns; i += block_threads) {
-    const int row = i / columns, column = i % columns;
-    const bool valid = row < from.rows && column < from.width;
-    __pipeline_memcpy_async(&to.at(row, column), valid ? from.data + row * from.stride + column : from.data, 4,
-                            valid ? 0 : 4);
+    for (int i = thread; i < rows * columns; i += block_threads) {
+      const int row = i / columns, column = i % columns;
+      const bool valid = row < from.rows && column < from.width;
+      __pipeline_memcpy_async(&to.at(row, column), valid ? from.data + row * from.stride + column : from.data, 4,
+                              valid ? 0 : 4);
+    }
   }
 }
 

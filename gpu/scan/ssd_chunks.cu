@@ -364,10 +364,12 @@ bool stores_narrow(const ScanInputs& in) {
   return goes_by_chunks(in) && s.width % 8 == 0 && s.states % 8 == 0;
 }
 
-std::int64_t chunk_memory(const ScanInputs& in) {
+std::int64_t stored_chunk_numbers(const ScanInputs& in, bool with_flows) {
   const ScanSizes s = sizes_of(in, chunk);
-  return in.x.dtype == DType::bf16 ? chunk_numbers<Brain>(s, false) : chunk_numbers(s, false);
+  return in.x.dtype == DType::bf16 ? chunk_numbers<Brain>(s, with_flows) : chunk_numbers(s, with_flows);
 }
+
+std::int64_t chunk_memory(const ScanInputs& in) { return stored_chunk_numbers(in, false); }
 
 void scan_by_chunks(cudaStream_t stream, const ScanInputs& in, bool exact, float* memory, const Tensor& y,
                     const Tensor& state, bool resume) {

@@ -17,16 +17,10 @@ namespace afterglow::scan {
 struct alignas(16) Pace {
   float high, low, dt, whole;
 };
-/// 2^x; what float32 holds with fewer digits only becomes zero.
-__device__ inline float power_of_two(float x) {
-  float y;
-  asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
-  return y;
-}
 __device__ inline float decay_between(const Pace& later, const Pace& earlier) {
-  return power_of_two((later.high - earlier.high) + (later.low - earlier.low));
+  return device::power_of_two((later.high - earlier.high) + (later.low - earlier.low));
 }
-__device__ inline float decay_from_start(const Pace& pace) { return power_of_two(pace.high + pace.low); }
+__device__ inline float decay_from_start(const Pace& pace) { return device::power_of_two(pace.high + pace.low); }
 
 /// e and f of a token.
 struct Edges {
@@ -79,6 +73,8 @@ template <class T = float>
 ChunkArraysOf<T> chunk_arrays(const ScanSizes& s, float* memory, bool with_flows);
 template <class T = float>
 std::int64_t chunk_numbers(const ScanSizes& s, bool with_flows);
+/// The same in the type in which the inputs are stored.
+std::int64_t stored_chunk_numbers(const ScanInputs& in, bool with_flows);
 
 /// What kernels are made for.
 struct ChunkShape {
@@ -123,9 +119,10 @@ void answer_chunks(cudaStream_t stream, const ScanSizes& s, const ScanArraysOf<T
 ScanParts chunk_parts(const ScanSizes& s, float* memory, int kinds);
 std::int64_t part_numbers(const ScanSizes& s, int kinds);
 /// From paces, states and flows. `strict`: no token has an own answer.
-template <class T>
-void differentiate_chunks(cudaStream_t stream, const ScanSizes& s, const ScanArraysOf<T>& in, bool exact,
-                          const ChunkArraysOf<T>& from, bool strict, const ScanParts& parts, const SinkOf<T>& dx);
+void differentiate_chunks(cudaStream_t stream, const ScanSizes& s, const ScanArrays& in, bool exact,
+                          const ChunkArrays& from, bool strict, const ScanParts& parts, const Sink& dx);
+void differentiate_chunks(cudaStream_t stream, const ScanSizes& s, const ScanArraysOf<Brain>& in,
+                          const ChunkArraysOf<Brain>& from, const ScanParts& parts, const SinkOf<Brain>& dx);
 
 /// Calls body(width, states, exact) with what kernels are made for as types; what is stored as bfloat16 is never exact.
 template <class T = float, class Body>

@@ -25,7 +25,9 @@ __device__ void put_step(const ScanSizes& s, const ScanSinks<T>& out, int kind, 
   if (t + 1 < s.length) out.lag.put(row + 1, h, sum);
 }
 
-// Adds the parts: a block a head for dA_log and dD first, then a thread a number of dB, dC and of the steps.
+constexpr int rows_of_block = threads / 32;
+
+// Adds the parts: a block a head for dA_log and dD first, then a warp a row of dB, dC and of the steps.
 template <int kinds, class T>
 __global__ void __launch_bounds__(threads) sum_kernel(ScanSizes s, ScanParts from, ScanSinks<T> out) {
   await_previous();
@@ -42,31 +44,29 @@ __global__ void __launch_bounds__(threads) sum_kernel(ScanSizes s, ScanParts fro
     }
     return;
   }
-  const std::size_t i = (blockIdx.x - s.heads) * std::size_t{threads} + threadIdx.x;
-  const std::size_t rows = static_cast<std::size_t>(s.batch) * s.length;
-  const int wide = s.groups * s.states, width = wide + kinds * s.heads;
-  if (i >= rows * width) return;
-  const std::size_t row = i / width;
-  const int number = static_cast<int>(i % width);
-  if (number >= wide) {
-    const int h = (number - wide) % s.heads, kind = (number - wide) / s.heads;
+  const std::size_t row = (blockIdx.x - s.heads) * std::size_t{rows_of_block} + threadIdx.x / 32;
+  if (row >= static_cast<std::size_t>(s.batch) * s.length) return;
+  const int lane = static_cast<int>(threadIdx.x) % 32;
+  for (int number = lane; number < kinds * s.heads; number += 32) {
+    const int h = number % s.heads, kind = number / s.heads;
     const float* parts = from.steps + (row * s.heads + h) * from.tiles * kinds + kind;
     float sum = 0;
     for (int tile = 0; tile < from.tiles; ++tile) sum += parts[tile * kinds];
     put_step(s, out, kind, row, h, sum);
-    return;
   }
-  const std::size_t first = row * s.groups + number / s.states;
-  const float* parts = from.shared + first * from.sharers * 2 * s.states + number % s.states;
-  float to_B = 0, to_C = 0;
+  for (int number = lane; number < s.groups * s.states; number += 32) {
+    const std::size_t first = row * s.groups + number / s.states;
+    const float* parts = from.shared + first * from.sharers * 2 * s.states + number % s.states;
+    float to_B = 0, to_C = 0;
 #pragma unroll 8
-  for (int part = 0; part < from.sharers; ++part) {
-    to_B += parts[part * 2 * s.states];
-    to_C += parts[(part * 2 + 1) * s.states];
+    for (int part = 0; part < from.sharers; ++part) {
+      to_B += parts[part * 2 * s.states];
+      to_C += parts[(part * 2 + 1) * s.states];
+    }
+    // One thread, B first: B and C may be the same numbers.
+    if (out.B.wanted()) out.B.put(row, number, to_B);
+    if (out.C.wanted()) out.C.put(row, number, to_C);
   }
-  // One thread, B first: B and C may be the same numbers.
-  if (out.B.wanted()) out.B.put(row, number, to_B);
-  if (out.C.wanted()) out.C.put(row, number, to_C);
 }
 
 }  // namespace
@@ -91,13 +91,13 @@ ScanSteps steps_of(const ScanInputs& in) {
 
 void sum_parts(cudaStream_t stream, const ScanSizes& s, const ScanInputs& in, const ScanParts& parts,
                const ScanGrads& out) {
-  const std::int64_t numbers = std::int64_t{s.batch} * s.length * (s.groups * s.states + kinds_of(in) * s.heads);
   with_stored_type(in.B, [&](auto stored) {
     using T = decltype(stored);
     const ScanSinks<T> sinks{sink_of<T>(out.B), sink_of<T>(out.C),      sink_of(out.dt), sink_of(out.A_log),
                              sink_of(out.D),    sink_of(out.log_decay), sink_of(out.lag)};
     const auto kernel = in.lag.defined() ? sum_kernel<step_kinds<true>, T> : sum_kernel<step_kinds<false>, T>;
-    launch(kernel, static_cast<unsigned>(s.heads) + blocks_for(numbers, threads), threads, 0, stream, s, parts, sinks);
+    const unsigned blocks = blocks_for(std::int64_t{s.batch} * s.length, rows_of_block);
+    launch(kernel, static_cast<unsigned>(s.heads) + blocks, threads, 0, stream, s, parts, sinks);
   });
 }
 

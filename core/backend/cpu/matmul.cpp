@@ -157,6 +157,8 @@ void CpuBackend::linear_backward(const LinearBackward& projections) { linear_bac
 std::int64_t CpuBackend::linear_row_stride(const Tensor&, const Tensor& weight) const { return weight.rows(); }
 std::int64_t CpuBackend::linear_kept(const Tensor&, std::span<const Tensor>) const { return 0; }
 DType CpuBackend::narrow_result(const Tensor& x, const Tensor&, std::int64_t) const { return x.dtype; }
+std::int64_t CpuBackend::rounded_weights(const Tensor&) const { return 0; }
+void CpuBackend::round_weights(const Tensor&, const Tensor&) {}
 std::int64_t CpuBackend::rounded_numbers(const Tensor&, bool) const { return 0; }
 
 void CpuBackend::swiglu_gate_up(const Tensor& x, const Tensor& gate, const Tensor& up, const Tensor& g, const Tensor& u,

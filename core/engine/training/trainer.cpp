@@ -142,14 +142,18 @@ void Trainer::join(Ranks& ranks) {
 
 // Everything between the pinned inputs and the pinned outputs; captured once and replayed.
 void Trainer::run_step() {
-  const Var loss = run_forward();
-  tape_.backward(loss, batch_->one.device(), worth_recycling);
+  {
+    const RoundedForStep rounded(parameters_);
+    const Var loss = run_forward();
+    tape_.backward(loss, batch_->one.device(), worth_recycling);
+  }
   tape_.zero_untouched(parameters_);
   queue_update();
 }
 
 /// A pass of one part, with a milestone where each bucket of its gradient is complete.
 void Trainer::run_part() {
+  const RoundedForStep rounded(parameters_);
   const Var loss = run_forward();
   std::size_t next = 0;
   tape_.backward(loss, batch_->one.device(), worth_recycling, [&](int first) {

@@ -1,0 +1,116 @@
+// What the gradients of the chunked scan share, of float32 (ssd_chunks_backward.cu) and of bfloat16
+// (ssd_chunks_backward_narrow.cu): the steps' gradients, from sums over the paths of each token.
+#pragma once
+#include "gpu/scan/ssd_chunks.cuh"
+
+namespace afterglow::scan {
+
+/// Of every token, for one unit: sums that the steps' gradients are made of. Paths inside the chunk are counted without
+/// the weight of the token that they begin at.
+struct TokenSums {
+  float begins[chunk];  // paths inside that begin here and end later
+  float own[chunk];     // the token's own answer
+  float leaves[chunk];  // paths that begin here and leave the chunk
+  float enters[chunk];  // paths that come into the chunk and end here
+  float skips[chunk];   // dy x
+};
+
+/// The sum over the four lanes that share a row.
+__device__ inline float sum_of_quad(float x) {
+  x += __shfl_xor_sync(device::full_warp, x, 1);
+  return x + __shfl_xor_sync(device::full_warp, x, 2);
+}
+
+/// The sum of the lanes' numbers before this one's.
+__device__ inline double sum_before(double value) {
+  const int lane = static_cast<int>(threadIdx.x) % 32;
+  double sum = value;
+  for (int offset = 1; offset < 32; offset *= 2) {
+    const double other = __shfl_up_sync(device::full_warp, sum, offset);
+    if (lane >= offset) sum += other;
+  }
+  return sum - value;
+}
+
+__device__ inline double sum_of_warp(double value) {
+  for (int offset = 16; offset > 0; offset /= 2) value += __shfl_xor_sync(device::full_warp, value, offset);
+  return value;
+}
+
+/// Whose steps: a tile of channels of a head of a chunk with so many tokens.
+struct StepsPlace {
+  int b, c, h, tile, count;
+};
+
+/// What the steps of a unit's tokens receive; one warp, two tokens a lane. `inside`: of each of them, the weighed paths
+/// inside the chunk from before it to it or later; `through`: what the lane has of the paths through the whole chunk.
+__device__ inline void put_steps(const TokenSums& sums, const float (&inside)[2], float through, const Pace* paces,
+                                 const ScanSizes& s, const ScanSteps& in, const ScanParts& out, const StepsPlace& at) {
+  const int lane = static_cast<int>(threadIdx.x) % 32;
+  const float rate = in.A_log != nullptr ? expf(in.A_log[at.h]) : 0.0f;
+  double passing[2], entered = 0, skipped = 0, of_rate = 0;
+  for (int i = 0; i < 2; ++i) {
+    const int t = 2 * lane + i;
+    passing[i] = static_cast<double>(paces[t].whole) * sums.leaves[t] - sums.enters[t];
+    entered += sums.enters[t];
+    skipped += sums.skips[t];
+  }
+  // What came into the chunk and ends here or later, what began before and leaves, what goes through.
+  double outside =
+      sum_of_warp(entered + through * decay_from_start(paces[chunk - 1])) + sum_before(passing[0] + passing[1]);
+  const std::size_t part = static_cast<std::size_t>(at.h) * out.tiles + at.tile;
+  for (int i = 0; i < 2; ++i) {
+    const int t = 2 * lane + i;
+    const double dlog = inside[i] + outside;
+    of_rate -= dlog * paces[t].dt;
+    if (t < at.count) {
+      const std::size_t row = static_cast<std::size_t>(at.b) * s.length + at.c * chunk + t;
+      float* to = out.steps + (row * s.heads * out.tiles + part) * out.kinds;
+      const float later = sums.begins[t] + sums.leaves[t];
+      to[0] = sums.own[t] + later - rate * static_cast<float>(dlog);
+      if (out.kinds > 1) {
+        to[1] = static_cast<float>(dlog);
+        to[2] = later;
+      }
+    }
+    outside += passing[i];
+  }
+  of_rate = sum_of_warp(of_rate);
+  skipped = sum_of_warp(skipped);
+  if (lane != 0) return;
+  float* to = out.scalars + (static_cast<std::size_t>(at.b) * s.chunks + at.c) * out.tiles + at.tile;
+  to[at.h * 2 * static_cast<std::size_t>(out.several)] = static_cast<float>(rate * of_rate);
+  to[(at.h * 2 + 1) * static_cast<std::size_t>(out.several)] = static_cast<float>(skipped);
+}
+
+/// Leaves what a block has of dB and dC, of the 16 rows of each warp from `row` on.
+template <int state_tiles>
+__device__ void put_shared(const float (&dB)[state_tiles][4], const float (&dC)[state_tiles][4], const ScanSizes& s,
+                           const ScanParts& out, std::size_t row, int part, int count) {
+  const Place p;
+  const std::size_t sharers = static_cast<std::size_t>(s.groups) * out.sharers;
+#pragma unroll
+  for (int r = 0; r < 2; ++r) {
+    const int t = p.row() + 8 * r;
+    if (t >= count) continue;
+    float* to = out.shared + ((row + t) * sharers + part) * 2 * s.states + p.column();
+    const int left = s.states - p.column();
+#pragma unroll
+    for (int n = 0; n < state_tiles; ++n) {
+      if (8 * n >= left) continue;
+      if (s.states % 2 == 0) {
+        *reinterpret_cast<float2*>(to + 8 * n) = make_float2(dB[n][2 * r], dB[n][2 * r + 1]);
+        *reinterpret_cast<float2*>(to + s.states + 8 * n) = make_float2(dC[n][2 * r], dC[n][2 * r + 1]);
+        continue;
+      }
+#pragma unroll
+      for (int e = 0; e < 2; ++e) {
+        if (8 * n + e >= left) continue;
+        to[8 * n + e] = dB[n][2 * r + e];
+        to[s.states + 8 * n + e] = dC[n][2 * r + e];
+      }
+    }
+  }
+}
+
+}  // namespace afterglow::scan
