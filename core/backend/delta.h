@@ -17,6 +17,7 @@ namespace afterglow {
 struct DeltaInputs {
   Tensor q, k, v, beta, g;
   double scale = 1.0;
+  Tensor kept = {};  ///< what the forward pass leaves for the backward pass, or undefined: it is found again
 };
 
 /// In the order in which they are written.

@@ -163,6 +163,9 @@ class Kernels {
   virtual void softplus_bias(const Tensor& x, const Tensor& bias, const StepRange& range, const Tensor& y) = 0;
   virtual void softplus_bias_backward(const Tensor& x, const Tensor& bias, const StepRange& range, const Tensor& dy,
                                       const Grad& dx, const Grad& dbias) = 0;
+  /// y = factor log sigmoid(x), the logarithm of a gate; and its gradient.
+  virtual void log_sigmoid(const Tensor& x, double factor, const Tensor& y) = 0;
+  virtual void log_sigmoid_backward(const Tensor& x, double factor, const Tensor& dy, const Grad& dx) = 0;
   /// The logarithm of a forgetting gate: y = -exp(A_log) softplus(x + bias); x [rows, n] strided, A_log, bias [n].
   virtual void log_decay(const Tensor& x, const Tensor& A_log, const Tensor& bias, const Tensor& y) = 0;
   virtual void log_decay_backward(const Tensor& x, const Tensor& A_log, const Tensor& bias, const Tensor& dy,
@@ -271,6 +274,8 @@ class Kernels {
   virtual void delta_scan_backward(const DeltaInputs& in, const Tensor& dy, const Tensor& workspace,
                                    const DeltaGrads& out) = 0;
   virtual std::int64_t delta_scan_workspace(const DeltaInputs& in) const = 0;
+  /// How many numbers `DeltaInputs::kept` has; 0 where nothing is kept.
+  virtual std::int64_t delta_scan_kept(const DeltaInputs& in) const = 0;
   /// Recursive least squares; y [B,T,H,P]; `state` is read when `resume`, and written where defined.
   virtual void kalman_scan(const KalmanInputs& in, const Tensor& y, const KalmanState& state, bool resume) = 0;
   virtual void kalman_scan_backward(const KalmanInputs& in, const Tensor& dy, const Tensor& workspace,

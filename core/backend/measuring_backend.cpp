@@ -148,6 +148,7 @@ std::int64_t MeasuringBackend::ssd_scan_workspace(const ScanInputs& in) const {
 std::int64_t MeasuringBackend::delta_scan_workspace(const DeltaInputs& in) const {
   return device_->delta_scan_workspace(in);
 }
+std::int64_t MeasuringBackend::delta_scan_kept(const DeltaInputs& in) const { return device_->delta_scan_kept(in); }
 std::int64_t MeasuringBackend::kalman_scan_workspace(const KalmanInputs& in) const {
   return device_->kalman_scan_workspace(in);
 }

@@ -74,6 +74,7 @@ class MeasuringBackend final : public Backend {
   bool scans_narrow(const ScanInputs& in) const override;
   std::int64_t ssd_scan_workspace(const ScanInputs& in) const override;
   std::int64_t delta_scan_workspace(const DeltaInputs& in) const override;
+  std::int64_t delta_scan_kept(const DeltaInputs& in) const override;
   std::int64_t kalman_scan_workspace(const KalmanInputs& in) const override;
   std::int64_t ridge_readout_workspace(const RidgeConfig& config, const RidgeInputs& in) const override;
   std::int64_t chebyshev_readout_workspace(const ChebyshevConfig& config, const ChebyshevInputs& in) const override;

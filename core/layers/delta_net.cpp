@@ -153,15 +153,15 @@ std::string_view DeltaNet::kind() const { return name_of(config_.rule); }
 
 /// How queries, keys or values come from the input.
 struct DeltaNet::Stream {
-  const Parameter& projection;
+  Var projected;
   const Parameter* taps;
   const char* history;
   std::int64_t heads, width;
   bool silu;
 };
 
-Var DeltaNet::projected(Tape& tape, const Var& x, const Stream& stream, const LayerState* state) const {
-  Var y = linear(tape, x, tape.parameter(stream.projection));
+Var DeltaNet::read_tokens(Tape& tape, const Stream& stream, const LayerState* state) const {
+  Var y = stream.projected;
   if (stream.taps != nullptr) {
     const Tensor history = state && config_.convolution > 1 ? state->get(stream.history) : Tensor();
     const Var taps = tape.parameter(*stream.taps);
@@ -169,7 +169,7 @@ Var DeltaNet::projected(Tape& tape, const Var& x, const Stream& stream, const La
   } else if (stream.silu) {
     y = unary(tape, Unary::silu, y);
   }
-  return tape.reshape(y, {x.shape()[0], x.shape()[1], stream.heads, stream.width});
+  return tape.reshape(y, {y.shape()[0], y.shape()[1], stream.heads, stream.width});
 }
 
 namespace {
@@ -207,8 +207,8 @@ Var at_least(Tape& tape, const Var& x, double least) {
 }  // namespace
 
 /// Queries or keys as they enter the core, one for each head of the memory.
-Var DeltaNet::read_key(Tape& tape, const Var& x, const Stream& stream, const LayerState* state) const {
-  Var y = mapped(tape, projected(tape, x, stream, state), config_.feature_map);
+Var DeltaNet::read_key(Tape& tape, const Stream& stream, const LayerState* state) const {
+  Var y = mapped(tape, read_tokens(tape, stream, state), config_.feature_map);
   if (config_.key_norm == KeyNorm::unit) y = unit_norm(tape, y, unit_eps);
   if (config_.key_norm == KeyNorm::l2) y = l2_norm(tape, y, unit_eps);
   return repeat_heads(tape, y, config_.heads / stream.heads);
@@ -237,8 +237,7 @@ Var DeltaNet::log_gate(Tape& tape, const Var& x) const {
                         {batch, tokens, config_.heads, config_.keys});
   }
   const Var gate = linear(tape, low, tape.parameter(*gates_.up), tape.parameter(*gates_.gk_bias));
-  // log sigmoid(z) = -softplus(-z)
-  Var logarithm = scale(tape, unary(tape, Unary::softplus, scale(tape, gate, -1.0)), -1.0 / gla_temperature);
+  Var logarithm = log_sigmoid(tape, gate, 1.0 / gla_temperature);
   if (config_.clamps) logarithm = at_least(tape, logarithm, config_.least_log_decay);
   const Var keys = tape.reshape(logarithm, {batch, tokens, config_.key_heads, config_.keys});
   return repeat_heads(tape, keys, config_.heads / config_.key_heads);
@@ -248,9 +247,13 @@ DeltaVars DeltaNet::core_inputs(Tape& tape, const Var& x, const LayerState* stat
   DeltaVars in;
   in.scale = config_.rule == MemoryRule::kalman ? 1.0 : 1.0 / std::sqrt(static_cast<double>(config_.keys));
   const DeltaNetConfig& c = config_;
-  in.q = read_key(tape, x, {q_proj_, q_conv_, "q_convolution", c.query_heads, c.keys, c.key_silu}, state);
-  in.k = read_key(tape, x, {k_proj_, k_conv_, "k_convolution", c.key_heads, c.keys, c.key_silu}, state);
-  const Var v = projected(tape, x, {v_proj_, v_conv_, "v_convolution", c.value_heads, c.value, c.value_silu}, state);
+  const Var weights[] = {tape.parameter(v_proj_), tape.parameter(q_proj_), tape.parameter(k_proj_)};
+  Var projected[3];
+  linear_many(tape, x, weights, projected);
+  in.q = read_key(tape, {projected[1], q_conv_, "q_convolution", c.query_heads, c.keys, c.key_silu}, state);
+  in.k = read_key(tape, {projected[2], k_conv_, "k_convolution", c.key_heads, c.keys, c.key_silu}, state);
+  const Var v =
+      read_tokens(tape, {projected[0], v_conv_, "v_convolution", c.value_heads, c.value, c.value_silu}, state);
   in.v = repeat_heads(tape, v, c.heads / c.value_heads);
   if (config_.has_beta()) {
     in.beta = beta(tape, x);

@@ -72,8 +72,8 @@ class DeltaNet final : public Layer {
   };
   static Gates add_gates(const DeltaNetConfig& config, const ParameterScope& parameters);
   struct Stream;  // of queries, keys or values
-  Var projected(Tape& tape, const Var& x, const Stream& stream, const LayerState* state) const;
-  Var read_key(Tape& tape, const Var& x, const Stream& stream, const LayerState* state) const;
+  Var read_tokens(Tape& tape, const Stream& stream, const LayerState* state) const;
+  Var read_key(Tape& tape, const Stream& stream, const LayerState* state) const;
   Var beta(Tape& tape, const Var& x) const;
   struct DeltaVars core_inputs(Tape& tape, const Var& x, const LayerState* state) const;
   Var log_gate(Tape& tape, const Var& x) const;

@@ -19,18 +19,18 @@ void check_inputs(const Check& check, const DeltaVars& in) {
   check.tensor("g", in.g.value, by_channel ? in.q.shape() : Shape{batch, tokens, heads});
 }
 
-DeltaInputs values_of(const DeltaVars& in) {
-  return {in.q.value, in.k.value, in.v.value, in.beta.value, in.g.value, in.scale};
+DeltaInputs values_of(const DeltaVars& in, const Tensor& kept) {
+  return {in.q.value, in.k.value, in.v.value, in.beta.value, in.g.value, in.scale, kept};
 }
 
-void delta_backward(Tape& tape, const DeltaVars& in, const Var& y) {
+void delta_backward(Tape& tape, const DeltaVars& in, const Var& y, const Tensor& kept) {
   DeltaGrads grads;  // asked for in the order in which the kernel writes them
   grads.v = tape.gradient(in.v);
   grads.q = tape.gradient(in.q);
   grads.k = tape.gradient(in.k);
   grads.beta = tape.gradient(in.beta);
   grads.g = tape.gradient(in.g);
-  const DeltaInputs values = values_of(in);
+  const DeltaInputs values = values_of(in, kept);
   const Tensor workspace = tape.scratch({tape.backend().delta_scan_workspace(values)}, y.value.dtype);
   tape.backend().delta_scan_backward(values, tape.upstream(y), workspace, grads);
 }
@@ -46,8 +46,10 @@ Var delta_scan(Tape& tape, const DeltaVars& in, const Tensor& state, bool resume
   check.that(!resume || !tape.recording(),
              "has no gradient through the state it resumes from; begin the tape without recording");
   const Var y = tape.result(in.v.shape(), in.v.value.dtype, {in.v, in.q, in.k, in.beta, in.g});
-  tape.backend().delta_scan(values_of(in), y.value, state, resume);
-  tape.record("delta_scan", y, [in, y](Tape& t) { delta_backward(t, in, y); });
+  const std::int64_t numbers = tape.recording() ? tape.backend().delta_scan_kept(values_of(in, {})) : 0;
+  const Tensor kept = numbers > 0 ? tape.scratch({numbers}, y.value.dtype) : Tensor();
+  tape.backend().delta_scan(values_of(in, kept), y.value, state, resume);
+  tape.record("delta_scan", y, [in, y, kept](Tape& t) { delta_backward(t, in, y, kept); });
   return y;
 }
 

@@ -4,6 +4,17 @@
 
 namespace afterglow {
 
+Var log_sigmoid(Tape& tape, const Var& x, double factor) {
+  const Check check(tape, "log_sigmoid", x.value.dtype);
+  check.rows("x", x.value, x.shape());
+  const Var y = tape.result(x.shape(), x.value.dtype, {x});
+  tape.backend().log_sigmoid(x.value, factor, y.value);
+  tape.record("log_sigmoid", y, [x, factor, y](Tape& t) {
+    t.backend().log_sigmoid_backward(x.value, factor, t.upstream(y), t.gradient(x));
+  });
+  return y;
+}
+
 Var log_decay(Tape& tape, const Var& x, const Var& A_log, const Var& bias) {
   const Check check(tape, "log_decay", x.value.dtype);
   check.rows("x", x.value, x.shape());

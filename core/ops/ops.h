@@ -26,6 +26,8 @@ Var silu_multiply(Tape& tape, const Var& a, const Var& b);
 Var softplus_bias(Tape& tape, const Var& x, const Var& bias, const StepRange& range = {});
 
 // gates.cpp
+/// factor log sigmoid(x), the logarithm of a gate; rows of x may be strided.
+Var log_sigmoid(Tape& tape, const Var& x, double factor);
 /// -exp(A_log) softplus(x + bias), A_log and bias over the last axis; rows of x may be strided.
 Var log_decay(Tape& tape, const Var& x, const Var& A_log, const Var& bias);
 /// Row i of x times factor[i] + offset; factor has one number for every row, in any shape.

@@ -254,6 +254,22 @@ void CudaBackend::unary_backward(Unary kind, const Tensor& x, const Tensor& y, c
   launched("unary_backward");
 }
 
+void CudaBackend::log_sigmoid(const Tensor& x, double factor, const Tensor& y) {
+  const auto from = rows_of(x), to = rows_of(y);
+  map(stream(), x.elements(),
+      [=, f = static_cast<float>(factor)] __device__(unsigned i) { to[i] = -f * softplus(-from[i]); });
+  launched("log_sigmoid");
+}
+
+void CudaBackend::log_sigmoid_backward(const Tensor& x, double factor, const Tensor& dy, const Grad& dx) {
+  if (!dx.wanted()) return;
+  const auto from = rows_of(x), up = rows_of(dy);
+  const Sink to = sink_of(dx);
+  map(stream(), x.elements(),
+      [=, f = static_cast<float>(factor)] __device__(unsigned i) { to.put(i, f * up[i] * sigmoid(-from[i])); });
+  launched("log_sigmoid_backward");
+}
+
 void CudaBackend::silu_multiply(const Tensor& a, const Tensor& b, const Tensor& y) {
   const auto gate = rows_of(a), value = rows_of(b), to = rows_of(y);
   map(stream(), a.elements(), [=] __device__(unsigned i) { to[i] = silu(gate[i]) * value[i]; });

@@ -39,6 +39,9 @@ void CudaBackend::gemm(bool transpose_a, bool transpose_b, double alpha, const T
   const auto rows = static_cast<int>(c.rows()), columns = static_cast<int>(c.columns());
   const auto depth = static_cast<int>(transpose_a ? a.rows() : a.columns());
   if (rows == 0 || columns == 0) return;
+  if (alpha == 1.0 && (beta == 0.0 || beta == 1.0) &&
+      products_.thin_product(transpose_a, transpose_b, a, b, {c, beta == 1.0}))
+    return;
   if (products_.small_product(transpose_a, transpose_b, alpha, a, b, beta, c) ||
       (precision_ == Precision::fp32 && products_.large_product(transpose_a, transpose_b, alpha, a, b, beta, c)))
     return;

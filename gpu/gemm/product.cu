@@ -846,6 +846,8 @@ Products ProductPlanner::none_yet() const {
 void CudaBackend::linear_forward_many(const Tensor& x, std::span<const Tensor> weights, std::span<const Tensor> biases,
                                       std::span<const Tensor> results, const KeptInput& kept) {
   if (products_.project_rounded(x, weights, results, kept)) return add_biases(biases, results);
+  if (weights.size() == 1 && products_.thin_product(false, true, x, weights[0], {results[0], false}))
+    return add_biases(biases, results);
   Products p = products_.none_yet();
   if (is_one_launch(weights.size()) && x.columns() > 0) {
     p.count = static_cast<unsigned>(weights.size());
@@ -869,7 +871,7 @@ void CudaBackend::linear_forward_many(const Tensor& x, std::span<const Tensor> w
 }
 
 void CudaBackend::gemm_sum(std::span<const Tensor> a, std::span<const Tensor> b, const Grad& c) {
-  if (!c.wanted()) return;
+  if (!c.wanted() || (a.size() == 1 && products_.thin_product(false, false, a[0], b[0], c))) return;
   Products p = products_.none_yet();
   if (is_one_launch(a.size())) {
     p.count = static_cast<unsigned>(a.size());
@@ -901,6 +903,7 @@ void CudaBackend::sum_biases(std::span<const Tensor> dresults, std::span<const G
 
 void ProductPlanner::multiply_gradients(std::span<const Tensor> dresults, const Tensor& x,
                                         std::span<const Grad> dweights) {
+  if (dresults.size() == 1 && dweights[0].wanted() && thin_product(true, false, dresults[0], x, dweights[0])) return;
   Products p = none_yet();
   if (is_one_launch(dresults.size()) && x.rows() > 0 && are_apart(dweights)) {
     for (std::size_t i = 0; i < dresults.size(); ++i) {

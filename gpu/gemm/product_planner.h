@@ -32,6 +32,8 @@ class ProductPlanner {
                      const Tensor& c);
   bool large_product(bool transpose_a, bool transpose_b, double alpha, const Tensor& a, const Tensor& b, double beta,
                      const Tensor& c);
+  /// c = op(a) op(b) where a is tall and one extent is a few numbers, in float32 arithmetic; false when it is not so.
+  bool thin_product(bool transpose_a, bool transpose_b, const Tensor& a, const Tensor& b, const Grad& c);
   /// Products of the back end's precision: exact in fp32, otherwise of operands that the tiles round to tf32 as they
   /// read them, also in bf16, where a launch of its own would round each.
   device::Products none_yet() const;

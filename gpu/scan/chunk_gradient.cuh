@@ -83,10 +83,10 @@ __device__ inline void put_steps(const TokenSums& sums, const float (&inside)[2]
   to[(at.h * 2 + 1) * static_cast<std::size_t>(out.several)] = static_cast<float>(skipped);
 }
 
-/// Leaves what a block has of dB and dC, of the 16 rows of each warp from `row` on.
+/// Leaves what a block has of dB and, `both`, of dC, of the 16 rows of each warp from `row` on.
 template <int state_tiles>
-__device__ void put_shared(const float (&dB)[state_tiles][4], const float (&dC)[state_tiles][4], const ScanSizes& s,
-                           const ScanParts& out, std::size_t row, int part, int count) {
+__device__ void put_shared(const float (&dB)[state_tiles][4], const float (&dC)[state_tiles][4], bool both,
+                           const ScanSizes& s, const ScanParts& out, std::size_t row, int part, int count) {
   const Place p;
   const std::size_t sharers = static_cast<std::size_t>(s.groups) * out.sharers;
 #pragma unroll
@@ -94,21 +94,19 @@ __device__ void put_shared(const float (&dB)[state_tiles][4], const float (&dC)[
     const int t = p.row() + 8 * r;
     if (t >= count) continue;
     float* to = out.shared + ((row + t) * sharers + part) * 2 * s.states + p.column();
-    const int left = s.states - p.column();
+    const auto put = [&](float* to_tile, const float(&sums)[4], int left) {
+      if (left > 1 && s.states % 2 == 0) {
+        *reinterpret_cast<float2*>(to_tile) = make_float2(sums[2 * r], sums[2 * r + 1]);
+      } else {
+        if (left > 0) to_tile[0] = sums[2 * r];
+        if (left > 1) to_tile[1] = sums[2 * r + 1];
+      }
+    };
 #pragma unroll
     for (int n = 0; n < state_tiles; ++n) {
-      if (8 * n >= left) continue;
-      if (s.states % 2 == 0) {
-        *reinterpret_cast<float2*>(to + 8 * n) = make_float2(dB[n][2 * r], dB[n][2 * r + 1]);
-        *reinterpret_cast<float2*>(to + s.states + 8 * n) = make_float2(dC[n][2 * r], dC[n][2 * r + 1]);
-        continue;
-      }
-#pragma unroll
-      for (int e = 0; e < 2; ++e) {
-        if (8 * n + e >= left) continue;
-        to[8 * n + e] = dB[n][2 * r + e];
-        to[s.states + 8 * n + e] = dC[n][2 * r + e];
-      }
+      const int left = s.states - p.column() - 8 * n;
+      put(to + 8 * n, dB[n], left);
+      if (both) put(to + s.states + 8 * n, dC[n], left);
     }
   }
 }

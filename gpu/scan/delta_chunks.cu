@@ -241,7 +241,7 @@ __global__ void __launch_bounds__(threads) delta_sum_kernel(ScanSizes s, float s
   if (row >= static_cast<unsigned>(s.batch * s.length * s.heads)) return;
   const float* a = answers.shared + std::size_t{row} * 2 * states + n;
   const float* e = errors.shared + std::size_t{row} * 2 * states + n;
-  const float to_q = scale * a[states], to_k = scale * a[0] - (e[0] + e[states]);
+  const float to_q = scale * a[states], to_k = scale * a[0] - e[0];
   if (dq.wanted()) dq.put(i, to_q);
   if (dk.wanted()) dk.put(i, to_k);
   if (n > 0) return;
@@ -274,6 +274,8 @@ std::int64_t value_numbers(const ScanSizes& s) {
   return (std::int64_t{s.batch} * s.length * s.heads * s.width + 3) / 4 * 4;
 }
 
+std::int64_t flow_numbers(const ScanSizes& s) { return chunk_numbers(s, true) - chunk_numbers(s, false); }
+
 /// A walk that solves, forward or back.
 template <bool back>
 void solve(cudaStream_t stream, const ScanSizes& s, const ScanArrays& in, bool exact, const ChunkArrays& paced,
@@ -289,6 +291,19 @@ void solve(cudaStream_t stream, const ScanSizes& s, const ScanArrays& in, bool e
   });
 }
 
+/// The errors and what they are found from, in memory that has room for `delta_chunk_memory`: the scan that they are
+/// the inputs of.
+struct Errors {
+  ChunkArrays kept;
+  float* inverses;
+  ScanArrays arrays;
+
+  Errors(const ScanSizes& s, const DeltaInputs& in, float* memory);
+  /// With the last state where `state` is not null, from which it starts when it resumes.
+  void find(cudaStream_t stream, const ScanSizes& s, const DeltaInputs& in, bool exact, float* state,
+            bool resume) const;
+};
+
 /// Paces and inverses.
 void prepare(cudaStream_t stream, const ScanSizes& s, const DeltaInputs& in, const ScanArrays& arrays, bool exact,
              const ChunkArrays& to, float* inverses) {
@@ -299,6 +314,21 @@ void prepare(cudaStream_t stream, const ScanSizes& s, const DeltaInputs& in, con
     launch(inverse_kernel<states(), is_exact()>, static_cast<unsigned>(chunks), block_threads, 0, stream, s, arrays,
            to.paces, inverses);
   });
+}
+
+Errors::Errors(const ScanSizes& s, const DeltaInputs& in, float* memory)
+    : kept(chunk_arrays(s, memory, false)), inverses(memory + chunk_numbers(s, false)), arrays{} {
+  const auto columns = static_cast<unsigned>(s.heads * s.width);
+  arrays.B = heads_of(in.k);
+  arrays.C = heads_of(in.q);
+  arrays.x = {inverses + inverse_numbers(s), columns, columns, true};
+}
+
+void Errors::find(cudaStream_t stream, const ScanSizes& s, const DeltaInputs& in, bool exact, float* state,
+                  bool resume) const {
+  prepare(stream, s, in, arrays, exact, kept, inverses);
+  solve<false>(stream, s, arrays, exact, kept,
+               {in.v.as<float>(), 1.0f, inverses, kept.states, arrays.x.data, {}, state, resume});
 }
 
 }  // namespace
@@ -318,23 +348,17 @@ std::int64_t delta_chunk_memory(const DeltaInputs& in) {
 std::int64_t delta_chunk_workspace(const DeltaInputs& in) {
   if (is_chunked_gla(in)) return gla_workspace(in);
   const ScanSizes s = sizes_of(in);
-  return chunk_numbers(s, true) + inverse_numbers(s) + 3 * value_numbers(s) + 2 * part_numbers(s, step_kinds<true>);
+  return (in.kept.defined() ? 0 : delta_chunk_memory(in)) + flow_numbers(s) + 2 * value_numbers(s) +
+         2 * part_numbers(s, step_kinds<true>);
 }
 
 void delta_by_chunks(cudaStream_t stream, const DeltaInputs& in, bool exact, float* memory, const Tensor& y,
                      const Tensor& state, bool resume) {
   if (is_chunked_gla(in)) return gla_by_chunks(stream, in, exact, memory, y, state, resume);
   const ScanSizes s = sizes_of(in);
-  const ChunkArrays kept = chunk_arrays(s, memory, false);
-  float* inverses = memory + chunk_numbers(s, false);
-  float* errors = inverses + inverse_numbers(s);
-  ScanArrays arrays{};
-  arrays.B = heads_of(in.k);
-  arrays.C = heads_of(in.q);
-  arrays.x = {errors, static_cast<unsigned>(s.heads * s.width), static_cast<std::size_t>(s.heads) * s.width, true};
-  prepare(stream, s, in, arrays, exact, kept, inverses);
-  solve<false>(stream, s, arrays, exact, kept,
-               {in.v.as<float>(), 1.0f, inverses, kept.states, errors, {}, state.as<float>(), resume});
+  const Errors found(s, in, memory);
+  const auto& [kept, inverses, arrays] = found;
+  found.find(stream, s, in, exact, state.as<float>(), resume);
   answer_chunks(stream, s, arrays, exact, kept, static_cast<float>(in.scale), y.as<float>());
 }
 
@@ -343,23 +367,20 @@ void delta_by_chunks_backward(cudaStream_t stream, const DeltaInputs& in, bool e
   if (is_chunked_gla(in)) return gla_by_chunks_backward(stream, in, exact, dy, workspace, out);
   const ScanSizes s = sizes_of(in);
   const auto scale = static_cast<float>(in.scale);
-  const ChunkArrays kept = chunk_arrays(s, workspace, true);
-  float* inverses = workspace + chunk_numbers(s, true);
-  float* errors = inverses + inverse_numbers(s);
-  float* received = errors + value_numbers(s);
+  Errors found(s, in, in.kept.defined() ? in.kept.as<float>() : workspace);
+  if (!in.kept.defined()) {
+    found.find(stream, s, in, exact, nullptr, false);
+    workspace += delta_chunk_memory(in);
+  }
+  auto& [kept, inverses, arrays] = found;
+  kept.flows = workspace;
+  float* received = workspace + flow_numbers(s);
   float* solved = received + value_numbers(s);
   const ScanParts of_answers = chunk_parts(s, solved + value_numbers(s), step_kinds<true>);
   const ScanParts of_errors =
       chunk_parts(s, solved + value_numbers(s) + part_numbers(s, step_kinds<true>), step_kinds<true>);
-  ScanArrays arrays{};
-  arrays.B = heads_of(in.k);
-  arrays.C = heads_of(in.q);
   const auto columns = static_cast<unsigned>(s.heads * s.width);
-  arrays.x = {errors, columns, columns, true};
   arrays.dy = dy.as<float>();
-  prepare(stream, s, in, arrays, exact, kept, inverses);
-  solve<false>(stream, s, arrays, exact, kept,
-               {in.v.as<float>(), 1.0f, inverses, kept.states, errors, {}, nullptr, false});
   walk_chunks(stream, s, arrays, exact, kept, Ways::back, nullptr, false);
   differentiate_chunks(stream, s, arrays, exact, kept, false, of_answers,
                        Sink{{received, columns, columns, true}, false});

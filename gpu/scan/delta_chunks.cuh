@@ -6,7 +6,8 @@ namespace afterglow::scan {
 
 /// Whether the rule goes by chunks, from its sizes alone.
 bool goes_by_chunks(const DeltaInputs& in);
-/// Numbers that the forward pass by chunks keeps, and the backward pass.
+/// Numbers that the forward pass by chunks leaves, for the backward pass where they are `DeltaInputs::kept`; and
+/// numbers that the backward pass needs beside.
 std::int64_t delta_chunk_memory(const DeltaInputs& in);
 std::int64_t delta_chunk_workspace(const DeltaInputs& in);
 /// `exact`: products as accurate as float32, otherwise of numbers rounded to tf32.

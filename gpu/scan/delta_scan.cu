@@ -378,7 +378,9 @@ void with_lanes(int count, const Body& body) {
 
 void CudaBackend::delta_scan(const DeltaInputs& in, const Tensor& y, const Tensor& state, bool resume) {
   if (scan::goes_by_chunks(in)) {
-    auto* memory = static_cast<float*>(operand_memory(static_cast<std::size_t>(delta_scan_operands(in))));
+    auto* memory = in.kept.defined()
+                       ? in.kept.as<float>()
+                       : static_cast<float*>(operand_memory(static_cast<std::size_t>(delta_scan_operands(in))));
     scan::delta_by_chunks(stream(), in, precision_ == Precision::fp32, memory, y, state, resume);
     launched("delta_scan");
     return;
@@ -393,7 +395,11 @@ void CudaBackend::delta_scan(const DeltaInputs& in, const Tensor& y, const Tenso
 }
 
 std::int64_t CudaBackend::delta_scan_operands(const DeltaInputs& in) const {
-  return scan::goes_by_chunks(in) ? scan::delta_chunk_memory(in) * static_cast<std::int64_t>(sizeof(float)) : 0;
+  return in.kept.defined() ? 0 : delta_scan_kept(in) * static_cast<std::int64_t>(sizeof(float));
+}
+
+std::int64_t CudaBackend::delta_scan_kept(const DeltaInputs& in) const {
+  return scan::goes_by_chunks(in) ? scan::delta_chunk_memory(in) : 0;
 }
 
 std::int64_t CudaBackend::delta_scan_workspace(const DeltaInputs& in) const {

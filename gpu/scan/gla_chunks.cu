@@ -581,21 +581,16 @@ GlaArrays gla_arrays_of(const DeltaInputs& in, const Tensor& dy) {
 int gla_size(const GlaSizes& s) { return s.keys <= 32 && s.width <= 32 ? 32 : 64; }
 std::int64_t gla_units(const GlaSizes& s) { return std::int64_t{s.batch} * s.heads * s.chunks; }
 
-/// Numbers of a unit.
-std::int64_t gla_numbers(const GlaSizes& s, bool with_gradients) {
-  const std::int64_t size = gla_size(s), tokens = chunk * size;
-  const std::int64_t forward = 3 * tokens + size + size * size;
-  return forward + (with_gradients ? size * size + 2 * tokens + chunk : 0);
-}
-
-GlaMemory gla_memory_of(const GlaSizes& s, float* memory, bool with_gradients) {
+/// `workspace`: for the gradients, or null.
+GlaMemory gla_memory_of(const GlaSizes& s, float* memory, float* workspace) {
   const auto units = static_cast<std::size_t>(gla_units(s)), size = static_cast<std::size_t>(gla_size(s));
   const auto take = [&](std::size_t numbers) { return std::exchange(memory, memory + units * numbers); };
   GlaMemory m{};
   for (float** tokens : {&m.sums, &m.queries, &m.keys}) *tokens = take(chunk * size);
   m.fades = take(size);
   m.states = take(size * size);
-  if (!with_gradients) return m;
+  if (workspace == nullptr) return m;
+  memory = workspace;
   m.flows = take(size * size);
   m.dq = take(chunk * size);
   m.dk = take(chunk * size);
@@ -621,15 +616,15 @@ void gla_prepare(cudaStream_t stream, const GlaSizes& s, const GlaArrays& in, co
   });
 }
 
-void gla_walk(cudaStream_t stream, const GlaSizes& s, const GlaArrays& in, bool exact, const GlaMemory& to,
-              bool both_ways, float* state, bool resume) {
+void gla_walk(cudaStream_t stream, const GlaSizes& s, const GlaArrays& in, bool exact, const GlaMemory& to, Ways ways,
+              float* state, bool resume) {
   with_gla_size(s, exact, [&](auto size, auto is_exact) {
     const auto kernel = gla_walk_kernel<size(), is_exact()>;
     constexpr int bytes = 2 * 4 * (chunk * (gla_walk_width + size()) + size());
     allow_shared_memory(reinterpret_cast<const void*>(kernel), bytes, "gla");
     constexpr int walkers = size() / gla_walk_width;
-    const dim3 grid(static_cast<unsigned>(s.batch * s.heads * walkers), both_ways ? 2 : 1);
-    launch(kernel, grid, block_threads, bytes, stream, s, in, to, walkers, 0, state, resume);
+    const dim3 grid(static_cast<unsigned>(s.batch * s.heads * walkers), ways == Ways::both ? 2 : 1);
+    launch(kernel, grid, block_threads, bytes, stream, s, in, to, walkers, ways == Ways::back ? 1 : 0, state, resume);
   });
 }
 
@@ -663,21 +658,23 @@ bool is_chunked_gla(const DeltaInputs& in) {
 
 std::int64_t gla_memory(const DeltaInputs& in) {
   const GlaSizes s = gla_sizes_of(in);
-  return gla_units(s) * gla_numbers(s, false);
+  const std::int64_t size = gla_size(s);
+  return gla_units(s) * (3 * chunk * size + size + size * size);
 }
 
 std::int64_t gla_workspace(const DeltaInputs& in) {
   const GlaSizes s = gla_sizes_of(in);
-  return gla_units(s) * gla_numbers(s, true);
+  const std::int64_t size = gla_size(s);
+  return (in.kept.defined() ? 0 : gla_memory(in)) + gla_units(s) * (size * size + 2 * chunk * size + chunk);
 }
 
 void gla_by_chunks(cudaStream_t stream, const DeltaInputs& in, bool exact, float* memory, const Tensor& y,
                    const Tensor& state, bool resume) {
   const GlaSizes s = gla_sizes_of(in);
   const GlaArrays arrays = gla_arrays_of(in, {});
-  const GlaMemory to = gla_memory_of(s, memory, false);
+  const GlaMemory to = gla_memory_of(s, memory, nullptr);
   gla_prepare(stream, s, arrays, to);
-  gla_walk(stream, s, arrays, exact, to, false, state.as<float>(), resume);
+  gla_walk(stream, s, arrays, exact, to, Ways::forward, state.as<float>(), resume);
   gla_mix<false>(stream, s, arrays, exact, to, sink_of({y, false}));
 }
 
@@ -685,9 +682,11 @@ void gla_by_chunks_backward(cudaStream_t stream, const DeltaInputs& in, bool exa
                             const DeltaGrads& out) {
   const GlaSizes s = gla_sizes_of(in);
   const GlaArrays arrays = gla_arrays_of(in, dy);
-  const GlaMemory to = gla_memory_of(s, workspace, true);
-  gla_prepare(stream, s, arrays, to);
-  gla_walk(stream, s, arrays, exact, to, true, nullptr, false);
+  const bool is_kept = in.kept.defined();
+  const GlaMemory to = is_kept ? gla_memory_of(s, in.kept.as<float>(), workspace)
+                               : gla_memory_of(s, workspace, workspace + gla_memory(in));
+  if (!is_kept) gla_prepare(stream, s, arrays, to);
+  gla_walk(stream, s, arrays, exact, to, is_kept ? Ways::back : Ways::both, nullptr, false);
   if (out.v.wanted()) gla_mix<true>(stream, s, arrays, exact, to, sink_of(out.v));
   if (!out.q.wanted() && !out.k.wanted() && !out.g.wanted()) return;
   gla_turn<false>(stream, s, arrays, exact, to);

@@ -6,7 +6,7 @@ namespace afterglow::scan {
 
 /// Whether the rule is gated linear attention that goes by chunks, from its sizes alone.
 bool is_chunked_gla(const DeltaInputs& in);
-/// Numbers that the forward pass keeps, and the backward pass.
+/// Numbers that the forward pass leaves, and that the backward pass needs beside (delta_chunks.cuh).
 std::int64_t gla_memory(const DeltaInputs& in);
 std::int64_t gla_workspace(const DeltaInputs& in);
 /// `exact`: products as accurate as float32, otherwise of numbers rounded to tf32.

@@ -118,7 +118,8 @@ void answer_chunks(cudaStream_t stream, const ScanSizes& s, const ScanArraysOf<T
 /// Parts of gradients in memory that has room for part_numbers.
 ScanParts chunk_parts(const ScanSizes& s, float* memory, int kinds);
 std::int64_t part_numbers(const ScanSizes& s, int kinds);
-/// From paces, states and flows. `strict`: no token has an own answer.
+/// From paces, states and flows. `strict`: no token has an own answer, and B and C are the same numbers, whose gradient
+/// is left where that of B is.
 void differentiate_chunks(cudaStream_t stream, const ScanSizes& s, const ScanArrays& in, bool exact,
                           const ChunkArrays& from, bool strict, const ScanParts& parts, const Sink& dx);
 void differentiate_chunks(cudaStream_t stream, const ScanSizes& s, const ScanArraysOf<Brain>& in,

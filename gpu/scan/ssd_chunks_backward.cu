@@ -323,7 +323,13 @@ __global__ void __launch_bounds__(block_threads, gradient_blocks)
   }
   __syncthreads();
 
-  put_shared(dB, dC, s, out, row, span.part, count);
+  if (strict) {  // B and C are the same numbers
+#pragma unroll
+    for (int n = 0; n < state_tiles; ++n)
+#pragma unroll
+      for (int i = 0; i < 4; ++i) dB[n][i] += dC[n][i];
+  }
+  put_shared(dB, dC, !strict, s, out, row, span.part, count);
   if (p.warp == 0) finish(span.end - 1);
 }
 

@@ -344,7 +344,7 @@ __global__ void __launch_bounds__(block_threads, gradient_blocks)
         dC[n + k][i] += of_C.of(k, i);
       }
   }
-  put_shared(dB, dC, s, out, row, span.part, count);
+  put_shared(dB, dC, true, s, out, row, span.part, count);
   for (int unit = max(span.begin, span.end - stages + 1); unit < span.end; ++unit) {
     if (p.warp == warps - 1) finish(unit);
   }

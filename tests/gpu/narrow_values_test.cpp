@@ -96,15 +96,96 @@ TEST_P(NarrowValues, RepeatTheirBits) {
 // Many rows and few, a width that is no whole number of vectors (2 x 256 + 2 x 64 + 4 columns), channels one by one.
 INSTANTIATE_TEST_SUITE_P(
     Layers, NarrowValues,
-    ::testing::Values(LayerCase{"koopman", "koopman_mlp", R"({"d": 128})", 2, 1024, 128},
-                      LayerCase{"koopman_gated", "koopman_mlp", R"({"d": 256, "gated": true})", 3, 1700, 256},
-                      LayerCase{"koopman_odd", "koopman_mlp", R"({"d": 200, "dk": 376})", 1, 1025, 200},
-                      LayerCase{"mamba2", "mamba2", R"({"d_model": 128, "headdim": 64, "d_state": 64})", 1, 2048, 128},
-                      LayerCase{"mamba2_long", "mamba2", R"({"d_model": 128, "headdim": 32, "d_state": 16})", 4, 2050,
-                                128},
-                      LayerCase{"mamba2_odd", "mamba2", R"({"d_model": 136, "headdim": 8, "d_state": 24, "d_conv": 5})",
-                                3, 999, 136}),
+    ::testing::Values(
+        LayerCase{"koopman", "koopman_mlp", R"({"d": 128})", 2, 1024, 128},
+        LayerCase{"koopman_gated", "koopman_mlp", R"({"d": 256, "gated": true})", 3, 1700, 256},
+        LayerCase{"koopman_odd", "koopman_mlp", R"({"d": 200, "dk": 376})", 1, 1025, 200},
+        LayerCase{"mamba2", "mamba2", R"({"d_model": 128, "headdim": 64, "d_state": 64})", 1, 2048, 128},
+        LayerCase{"mamba2_long", "mamba2", R"({"d_model": 128, "headdim": 32, "d_state": 16})", 4, 2050, 128},
+        LayerCase{"mamba2_odd", "mamba2", R"({"d_model": 136, "headdim": 8, "d_state": 24, "d_conv": 5})", 3, 999, 136},
+        LayerCase{"mamba2_wide", "mamba2", R"({"d_model": 256, "headdim": 128, "d_state": 64, "ngroups": 2})", 1, 1990,
+                  256}),
     [](const auto& instance) { return std::string(instance.param.name); });
+
+// Weights that are rounded all at once for the projections of a step.
+class WeightsOfAStep : public OnGpu<::testing::Test> {
+ protected:
+  static constexpr std::int64_t rows = 4096, inputs = 512, outputs[] = {512, 1000, 604};
+  void SetUp() override {
+    OnGpu::SetUp();
+    if (cuda_ == nullptr) return;
+    host_ = std::make_unique<HostValues>(*cuda_);
+    const std::int64_t all = (outputs[0] + outputs[1] + outputs[2] + 4) * inputs;  // 604 lacks four of whole eights
+    values_ = host_->f32({all}, normal(all, 1));
+    auto* next = values_.as<float>();
+    for (const std::int64_t count : outputs) {
+      weights_.emplace_back(next, Shape{count, inputs}, DType::f32);
+      next += count * inputs;
+    }
+    cuda_->set_precision(Precision::bf16);
+    rounded_ = zeros(1, cuda_->rounded_weights(values_));
+  }
+  void TearDown() override {
+    if (cuda_ == nullptr) return;
+    cuda_->round_weights(values_, {});
+    cuda_->set_precision(Precision::fp32);
+  }
+  Tensor zeros(std::int64_t height, std::int64_t width) {
+    return host_->f32({height, width}, std::vector<float>(static_cast<std::size_t>(height * width)));
+  }
+  /// Results of projections of one input, and its gradient.
+  std::vector<std::vector<float>> project(std::span<const Tensor> weights) {
+    const Tensor x = host_->f32({rows, inputs}, normal(rows * inputs, 2)), dx = zeros(rows, inputs);
+    std::vector<Tensor> results, dresults;
+    for (const Tensor& weight : weights) {
+      results.push_back(zeros(rows, weight.rows()));
+      dresults.push_back(host_->f32({rows, weight.rows()}, normal(rows * weight.rows(), 3)));
+    }
+    const Tensor kept = zeros(1, cuda_->linear_kept(x, weights));
+    const std::vector<Grad> none(weights.size());
+    cuda_->linear_forward_many(x, weights, {}, results, {kept});
+    cuda_->linear_backward({dresults, weights, x, kept, none, {}, {dx, false}});
+    std::vector<std::vector<float>> answer{host_->read<float>(dx)};
+    for (const Tensor& result : results) answer.push_back(host_->read<float>(result));
+    return answer;
+  }
+  /// Of two together and of the last one.
+  std::vector<std::vector<float>> answer() {
+    std::vector<std::vector<float>> answer = project(std::span(weights_).first(2));
+    for (auto& values : project(std::span(weights_).last(1))) answer.push_back(std::move(values));
+    return answer;
+  }
+
+  std::unique_ptr<HostValues> host_;
+  Tensor values_, rounded_;
+  std::vector<Tensor> weights_;
+};
+
+TEST_F(WeightsOfAStep, HaveTheBitsOfThoseThatEachProjectionRounds) {
+  const auto each = answer();
+  cuda_->round_weights(values_, rounded_);
+  EXPECT_EQ(answer(), each);
+}
+
+TEST_F(WeightsOfAStep, AreThoseOfItsBeginning) {
+  cuda_->round_weights(values_, rounded_);
+  const auto before = answer();
+  cuda_->fill(values_, 0.0);
+  EXPECT_EQ(answer(), before);
+  cuda_->round_weights(values_, {});
+  EXPECT_NE(answer(), before);
+}
+
+TEST_F(WeightsOfAStep, AreNoneInOtherPrecisions) {
+  EXPECT_GT(cuda_->rounded_weights(values_), 0);
+  for (const Precision precision : {Precision::fp32, Precision::tf32}) {
+    cuda_->set_precision(precision);
+    EXPECT_EQ(cuda_->rounded_weights(values_), 0);
+    const auto each = answer();
+    cuda_->round_weights(values_, rounded_);
+    EXPECT_EQ(answer(), each);
+  }
+}
 
 // The gradient of a residual stream, which stays float32 and is left in bfloat16 as well where it is whole.
 class NarrowGradients : public OnGpu<::testing::Test> {

@@ -32,6 +32,27 @@ OpCase decay_case(std::int64_t rows, std::int64_t before, std::int64_t heads) {
   return c;
 }
 
+OpCase sigmoid_case(std::int64_t rows, std::int64_t before, std::int64_t columns, double most) {
+  OpCase c;
+  c.name = "log_sigmoid_" + std::to_string(rows) + "x" + std::to_string(columns);
+  c.inputs = {{"wide", {1, rows, before + columns}, -most, most}};
+  c.run = [before, columns](Tape& t, std::span<const Var> in, std::span<const Tensor>) {
+    const std::int64_t widths[] = {before, columns};
+    Var parts[2];
+    t.split_columns(in[0], widths, parts);
+    return log_sigmoid(t, parts[1], 0.0625);
+  };
+  c.naive = [=](std::span<const Values> in, std::span<const Values>) {
+    Values y(static_cast<std::size_t>(rows * columns));
+    for (std::int64_t i = 0; i < rows; ++i)
+      for (std::int64_t j = 0; j < columns; ++j)
+        y[i * columns + j] = -0.0625 * std::log1p(std::exp(-in[0][i * (before + columns) + before + j]));
+    return y;
+  };
+  c.reason = "a logarithm and an exponential of each number";
+  return c;
+}
+
 OpCase rows_case(std::int64_t rows, std::int64_t columns) {
   OpCase c;
   c.name = "multiply_rows_" + std::to_string(rows) + "x" + std::to_string(columns);
@@ -54,6 +75,8 @@ void add_gate_cases(std::vector<OpCase>& cases) {
   cases.push_back(decay_case(1, 1, 37));
   cases.push_back(decay_case(101, 3, 4));
   cases.push_back(decay_case(65, 63, 1));
+  cases.push_back(sigmoid_case(1, 1, 37, 4));
+  cases.push_back(sigmoid_case(101, 3, 5, 20));
   cases.push_back(rows_case(37, 1));
   cases.push_back(rows_case(1, 63));
   cases.push_back(rows_case(65, 101));

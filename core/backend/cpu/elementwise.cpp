@@ -128,6 +128,27 @@ void CpuBackend::scale(const Tensor& a, double factor, const Grad& out) {
   });
 }
 
+void CpuBackend::log_sigmoid(const Tensor& x, double factor, const Tensor& y) {
+  with_type(y, [&](auto zero) {
+    using T = decltype(zero);
+    for_segments(pool_, {x, y}, [&](const Segment& s) {
+      const Tile<T> opposite = -part<T>(x, s);
+      part<T>(y, s) = static_cast<T>(-factor) * softplus_of<T>(opposite);
+    });
+  });
+}
+
+void CpuBackend::log_sigmoid_backward(const Tensor& x, double factor, const Tensor& dy, const Grad& dx) {
+  if (!dx.wanted()) return;
+  with_type(dy, [&](auto zero) {
+    using T = decltype(zero);
+    for_segments(pool_, {x, dy, dx.tensor}, [&](const Segment& s) {
+      const Tile<T> opposite = -part<T>(x, s);
+      put<T>(dx, s, static_cast<T>(factor) * part<T>(dy, s) * opposite.logistic());
+    });
+  });
+}
+
 void CpuBackend::multiply(const Tensor& a, const Tensor& b, const Tensor& out) {
   with_type(out, [&](auto zero) {
     using T = decltype(zero);

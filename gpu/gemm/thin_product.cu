@@ -1,0 +1,217 @@
+// Products of a tall matrix in which one extent is a few numbers: projections to gates of heads, through low ranks, and
+// their gradients. Bound by memory: each reads the tall matrices once, in float32 arithmetic whatever the precision.
+#include <type_traits>
+
+#include "gpu/cuda_backend.h"
+#include "gpu/device/columns.cuh"
+#include "gpu/device/device.cuh"
+#include "gpu/device/launch.cuh"
+#include "gpu/device/pieces.cuh"
+
+namespace afterglow {
+
+using namespace device;
+
+namespace {
+
+constexpr unsigned widest = 16;         // of the thin extent
+constexpr unsigned fewest_rows = 4096;  // of the tall one
+constexpr unsigned deepest = 1024;      // of a sum over the other one, whose matrix lies in shared memory
+constexpr unsigned together = 4;        // rows of a warp or thread at a time
+constexpr unsigned column_threads = 128, blocks_of_sum = 264;
+constexpr unsigned largest_sum = 1 << 16, most_partials = 1 << 22;  // numbers of a gradient, and of its partial sums
+
+/// The small matrix, w(n, k): n counts the thin extent.
+struct Small {
+  const float* data;
+  unsigned of_n, of_k;  // how far apart neighbours lie
+  __device__ float at(unsigned n, unsigned k) const { return data[n * of_n + k * of_k]; }
+};
+
+/// Adds 32 numbers over a warp: lane i ends with the sum of number i.
+__device__ float sum_of_own_number(float (&v)[32]) {
+#pragma unroll
+  for (unsigned half = 16; half > 0; half /= 2) {
+    const bool upper = (threadIdx.x & half) != 0;
+#pragma unroll
+    for (unsigned i = 0; i < half; ++i) {
+      const float low = v[i], high = v[i + half];
+      v[i] = (upper ? high : low) + __shfl_xor_sync(full_warp, upper ? low : high, half);
+    }
+  }
+  return v[0];
+}
+
+// y[t, n] = sum over k of x[t, k] w(n, k), and what was there before where it is added to.
+template <unsigned thin>
+__global__ void __launch_bounds__(threads)
+    thin_outputs_kernel(Rows<float> x, Small w, Sink y, unsigned rows, unsigned outputs) {
+  await_previous();
+  extern __shared__ float4 weights[];  // [thin][columns / 4]
+  const unsigned fours = x.columns / 4, lane = threadIdx.x % 32, warp = threadIdx.x / 32;
+  for (unsigned i = threadIdx.x; i < thin * fours; i += threads) {
+    const unsigned n = i / fours, k = i % fours * 4;
+    weights[i] = n < outputs ? make_float4(w.at(n, k), w.at(n, k + 1), w.at(n, k + 2), w.at(n, k + 3)) : float4{};
+  }
+  __syncthreads();
+  constexpr unsigned in_turn = 32 / together;  // outputs whose sums a warp finishes at once
+  for (unsigned row = (blockIdx.x * threads / 32 + warp) * together; row < rows;
+       row += gridDim.x * threads / 32 * together) {
+    float sums[thin][together] = {};
+    for (unsigned four = lane; four < fours; four += 32) {
+      Piece<4> values[together];
+#pragma unroll
+      for (unsigned r = 0; r < together; ++r) values[r] = Piece<4>::of(x, row + r, 4 * four, row + r < rows);
+#pragma unroll
+      for (unsigned n = 0; n < thin; ++n) {
+        const float4 weight = weights[n * fours + four];
+#pragma unroll
+        for (unsigned r = 0; r < together; ++r) {
+          const auto& v = values[r].v;
+          sums[n][r] += (v[0] * weight.x + v[1] * weight.y) + (v[2] * weight.z + v[3] * weight.w);
+        }
+      }
+    }
+#pragma unroll
+    for (unsigned first = 0; first < thin; first += in_turn) {
+      float numbers[32];
+#pragma unroll
+      for (unsigned i = 0; i < 32; ++i) numbers[i] = sums[first + i % in_turn][i / in_turn];
+      const float sum = sum_of_own_number(numbers);
+      const unsigned n = first + lane % in_turn, own = row + lane / in_turn;
+      if (n < outputs && own < rows) y.put(std::size_t{own}, n, sum);
+    }
+  }
+}
+
+/// Of four columns of a thread, the small matrix's numbers.
+template <unsigned thin>
+__device__ void load_columns(const Small& w, unsigned count, unsigned column, Piece<4> (&weights)[thin]) {
+#pragma unroll
+  for (unsigned n = 0; n < thin; ++n)
+#pragma unroll
+    for (unsigned e = 0; e < 4; ++e) weights[n].v[e] = n < count ? w.at(n, column + e) : 0.0f;
+}
+
+// y[t, k] = sum over n of x[t, n] w(n, k); a thread takes four columns.
+template <unsigned thin>
+__global__ void __launch_bounds__(column_threads)
+    thin_depth_kernel(Rows<float> x, Small w, Sink y, unsigned rows, unsigned depth) {
+  await_previous();
+  const unsigned column = (blockIdx.y * column_threads + threadIdx.x) * 4;
+  if (column >= y.rows.columns) return;
+  Piece<4> weights[thin];
+  load_columns(w, depth, column, weights);
+  for (unsigned row = blockIdx.x * together; row < rows; row += gridDim.x * together) {
+    Piece<4> sums[together] = {};
+#pragma unroll
+    for (unsigned n = 0; n < thin; ++n) {
+      if (n >= depth) break;
+#pragma unroll
+      for (unsigned r = 0; r < together; ++r) {
+        const float factor = row + r < rows ? x.at(row + r, n) : 0.0f;
+#pragma unroll
+        for (unsigned e = 0; e < 4; ++e) sums[r].v[e] += factor * weights[n].v[e];
+      }
+    }
+#pragma unroll
+    for (unsigned r = 0; r < together; ++r) {
+      if (row + r < rows) sums[r].put(y, row + r, column);
+    }
+  }
+}
+
+// Of a block's rows t, the sums of narrow[t, n] wide[t, k]: partials [blocks, n, k].
+template <unsigned thin>
+__global__ void __launch_bounds__(column_threads)
+    thin_gradient_kernel(Rows<float> narrow, Rows<float> wide, unsigned rows, unsigned count, float* partials) {
+  await_previous();
+  const unsigned column = (blockIdx.y * column_threads + threadIdx.x) * 4;
+  if (column >= wide.columns) return;
+  Piece<4> sums[thin] = {};
+  for (unsigned row = blockIdx.x * together; row < rows; row += gridDim.x * together) {
+    Piece<4> values[together];
+#pragma unroll
+    for (unsigned r = 0; r < together; ++r) values[r] = Piece<4>::of(wide, row + r, column, row + r < rows);
+#pragma unroll
+    for (unsigned n = 0; n < thin; ++n) {
+      if (n >= count) break;
+#pragma unroll
+      for (unsigned r = 0; r < together; ++r) {
+        const float factor = row + r < rows ? narrow.at(row + r, n) : 0.0f;
+#pragma unroll
+        for (unsigned e = 0; e < 4; ++e) sums[n].v[e] += factor * values[r].v[e];
+      }
+    }
+  }
+#pragma unroll
+  for (unsigned n = 0; n < thin; ++n)
+    if (n < count) sums[n].store(partials + (std::size_t{blockIdx.x} * count + n) * wide.columns + column);
+}
+
+/// Calls body with room for so many numbers of the thin extent, as a compile-time constant.
+template <class Body>
+void with_thin(std::int64_t count, const Body& body) {
+  if (count <= widest / 2) return body(std::integral_constant<unsigned, widest / 2>());
+  body(std::integral_constant<unsigned, widest>());
+}
+
+bool is_tall(const Tensor& matrix) { return matrix.rows() >= fewest_rows && matrix.dtype == DType::f32; }
+bool is_thin(std::int64_t extent) { return extent > 0 && extent <= widest; }
+/// Whether its rows can be read in fours.
+bool in_fours(const Tensor& matrix) { return matrix.columns() % 4 == 0 && in_pieces<4>(rows_of(matrix)); }
+
+Small small_matrix(const Tensor& matrix, bool thin_rows) {
+  const auto stride = static_cast<unsigned>(matrix.row_stride);
+  return {matrix.as<float>(), thin_rows ? stride : 1, thin_rows ? 1 : stride};
+}
+
+}  // namespace
+
+bool ProductPlanner::thin_product(bool transpose_a, bool transpose_b, const Tensor& a, const Tensor& b, const Grad& c) {
+  if (transpose_a && transpose_b) return false;
+  const Tensor& to = c.tensor;
+  const cudaStream_t stream = backend_.stream();
+  const auto rows = static_cast<unsigned>(a.rows());
+  if (!is_tall(a) || b.dtype != DType::f32 || to.dtype != DType::f32) return false;
+  if (!transpose_a && is_thin(to.columns()) && a.columns() <= deepest && in_fours(a)) {
+    with_thin(to.columns(), [&](auto thin) {
+      const auto kernel = thin_outputs_kernel<thin>;
+      const int bytes = static_cast<int>(thin * sizeof(float) * static_cast<unsigned>(a.columns()));
+      allow_shared_memory(reinterpret_cast<const void*>(kernel), bytes, "thin product");
+      launch(kernel, at_most(blocks_for(rows, threads / 32 * together), 2 * blocks_of_sum), threads,
+             static_cast<std::size_t>(bytes), stream, rows_of(a), small_matrix(b, transpose_b), sink_of(c), rows,
+             static_cast<unsigned>(to.columns()));
+    });
+  } else if (!transpose_a && is_thin(a.columns()) && in_fours(to)) {
+    with_thin(a.columns(), [&](auto thin) {
+      const dim3 grid(at_most(blocks_for(rows, together), 4 * blocks_of_sum),
+                      blocks_for(to.columns(), 4 * column_threads));
+      launch(thin_depth_kernel<thin>, grid, column_threads, 0, stream, rows_of(a), small_matrix(b, !transpose_b),
+             sink_of(c), rows, static_cast<unsigned>(a.columns()));
+    });
+  } else if (transpose_a && to.elements() <= largest_sum &&
+             (is_thin(to.rows()) ? in_fours(b) : is_thin(to.columns()) && in_fours(a))) {
+    const bool thin_rows = is_thin(to.rows());
+    const Tensor &narrow = thin_rows ? a : b, &wide = thin_rows ? b : a;
+    const auto count = static_cast<unsigned>(narrow.columns()), columns = static_cast<unsigned>(wide.columns());
+    const unsigned blocks = at_most(at_most(blocks_for(rows, together), blocks_of_sum), most_partials / (count * columns));
+    launch_kept_gradients();  // one of them may go where this one goes
+    float* partials = backend_.scratch(std::size_t{blocks} * count * columns);
+    with_thin(count, [&](auto thin) {
+      launch(thin_gradient_kernel<thin>, dim3(blocks, blocks_for(columns, 4 * column_threads)), column_threads, 0,
+             stream, rows_of(narrow), rows_of(wide), rows, count, partials);
+    });
+    column_sums(stream, blocks, std::int64_t{count} * columns, nullptr, nullptr, c,
+                [=] __device__(unsigned block, unsigned place) {
+                  const unsigned own = thin_rows ? place : place % count * columns + place / count;
+                  return partials[std::size_t{block} * count * columns + own];
+                });
+  } else {
+    return false;
+  }
+  backend_.launched("thin product");
+  return true;
+}
+
+}  // namespace afterglow
