@@ -26,6 +26,12 @@ struct Small {
   const float* data;
   unsigned of_n, of_k;  // how far apart neighbours lie
   __device__ float at(unsigned n, unsigned k) const { return data[n * of_n + k * of_k]; }
+  /// w(n, k) to w(n, k + 3).
+  __device__ float4 four(unsigned n, unsigned k) const {
+    const float* from = data + n * of_n + k;
+    if (of_k == 1 && reinterpret_cast<std::uintptr_t>(from) % 16 == 0) return *reinterpret_cast<const float4*>(from);
+    return make_float4(at(n, k), at(n, k + 1), at(n, k + 2), at(n, k + 3));
+  }
 };
 
 /// Adds 32 numbers over a warp: lane i ends with the sum of number i.
@@ -49,19 +55,27 @@ __global__ void __launch_bounds__(threads)
   await_previous();
   extern __shared__ float4 weights[];  // [thin][columns / 4]
   const unsigned fours = x.columns / 4, lane = threadIdx.x % 32, warp = threadIdx.x / 32;
+  const unsigned step = gridDim.x * threads / 32 * together;
+  Piece<4> values[together], next[together];
+  const auto load = [&](unsigned row, unsigned four) {
+#pragma unroll
+    for (unsigned r = 0; r < together; ++r)
+      next[r] = Piece<4>::of(x, row + r, 4 * four, row + r < rows && four < fours);
+  };
+  unsigned row = (blockIdx.x * threads / 32 + warp) * together;
+  load(row, lane);
   for (unsigned i = threadIdx.x; i < thin * fours; i += threads) {
-    const unsigned n = i / fours, k = i % fours * 4;
-    weights[i] = n < outputs ? make_float4(w.at(n, k), w.at(n, k + 1), w.at(n, k + 2), w.at(n, k + 3)) : float4{};
+    const unsigned n = i / fours;
+    weights[i] = n < outputs ? w.four(n, i % fours * 4) : float4{};
   }
   __syncthreads();
   constexpr unsigned in_turn = 32 / together;  // outputs whose sums a warp finishes at once
-  for (unsigned row = (blockIdx.x * threads / 32 + warp) * together; row < rows;
-       row += gridDim.x * threads / 32 * together) {
+  for (; row < rows; row += step) {
     float sums[thin][together] = {};
     for (unsigned four = lane; four < fours; four += 32) {
-      Piece<4> values[together];
 #pragma unroll
-      for (unsigned r = 0; r < together; ++r) values[r] = Piece<4>::of(x, row + r, 4 * four, row + r < rows);
+      for (unsigned r = 0; r < together; ++r) values[r] = next[r];
+      load(row, four + 32);
 #pragma unroll
       for (unsigned n = 0; n < thin; ++n) {
         const float4 weight = weights[n * fours + four];
@@ -72,6 +86,7 @@ __global__ void __launch_bounds__(threads)
         }
       }
     }
+    load(row + step, lane);
 #pragma unroll
     for (unsigned first = 0; first < thin; first += in_turn) {
       float numbers[32];
@@ -88,15 +103,26 @@ __global__ void __launch_bounds__(threads)
 template <unsigned thin>
 __device__ void load_columns(const Small& w, unsigned count, unsigned column, Piece<4> (&weights)[thin]) {
 #pragma unroll
-  for (unsigned n = 0; n < thin; ++n)
+  for (unsigned n = 0; n < thin; ++n) {
+    const float4 four = n < count ? w.four(n, column) : float4{};
+    weights[n] = {{four.x, four.y, four.z, four.w}};
+  }
+}
+
+/// The numbers of a row of the thin matrix, in fours where they lie so (`fours`); zeros behind them.
+template <unsigned thin>
+__device__ Piece<thin> thin_row(const Rows<float>& x, unsigned row, unsigned count, bool fours, bool inside) {
+  if (fours && count == thin) return Piece<thin>::of(x, row, 0, inside);
+  Piece<thin> numbers;
 #pragma unroll
-    for (unsigned e = 0; e < 4; ++e) weights[n].v[e] = n < count ? w.at(n, column + e) : 0.0f;
+  for (unsigned n = 0; n < thin; ++n) numbers.v[n] = inside && n < count ? x.at(row, n) : 0.0f;
+  return numbers;
 }
 
 // y[t, k] = sum over n of x[t, n] w(n, k); a thread takes four columns.
 template <unsigned thin>
 __global__ void __launch_bounds__(column_threads)
-    thin_depth_kernel(Rows<float> x, Small w, Sink y, unsigned rows, unsigned depth) {
+    thin_depth_kernel(Rows<float> x, bool fours, Small w, Sink y, unsigned rows, unsigned depth) {
   await_previous();
   const unsigned column = (blockIdx.y * column_threads + threadIdx.x) * 4;
   if (column >= y.rows.columns) return;
@@ -105,14 +131,12 @@ __global__ void __launch_bounds__(column_threads)
   for (unsigned row = blockIdx.x * together; row < rows; row += gridDim.x * together) {
     Piece<4> sums[together] = {};
 #pragma unroll
-    for (unsigned n = 0; n < thin; ++n) {
-      if (n >= depth) break;
+    for (unsigned r = 0; r < together; ++r) {
+      const auto factors = thin_row<thin>(x, row + r, depth, fours, row + r < rows);
 #pragma unroll
-      for (unsigned r = 0; r < together; ++r) {
-        const float factor = row + r < rows ? x.at(row + r, n) : 0.0f;
+      for (unsigned n = 0; n < thin; ++n)
 #pragma unroll
-        for (unsigned e = 0; e < 4; ++e) sums[r].v[e] += factor * weights[n].v[e];
-      }
+        for (unsigned e = 0; e < 4; ++e) sums[r].v[e] += factors.v[n] * weights[n].v[e];
     }
 #pragma unroll
     for (unsigned r = 0; r < together; ++r) {
@@ -121,10 +145,11 @@ __global__ void __launch_bounds__(column_threads)
   }
 }
 
-// Of a block's rows t, the sums of narrow[t, n] wide[t, k]: partials [blocks, n, k].
+// Of a block's rows t, the sums of narrow[t, n] wide[t, k]: partials [blocks, n, k] or, turned, [blocks, k, n].
 template <unsigned thin>
 __global__ void __launch_bounds__(column_threads)
-    thin_gradient_kernel(Rows<float> narrow, Rows<float> wide, unsigned rows, unsigned count, float* partials) {
+    thin_gradient_kernel(Rows<float> narrow, bool fours, Rows<float> wide, unsigned rows, unsigned count, bool turns,
+                         float* partials) {
   await_previous();
   const unsigned column = (blockIdx.y * column_threads + threadIdx.x) * 4;
   if (column >= wide.columns) return;
@@ -134,19 +159,22 @@ __global__ void __launch_bounds__(column_threads)
 #pragma unroll
     for (unsigned r = 0; r < together; ++r) values[r] = Piece<4>::of(wide, row + r, column, row + r < rows);
 #pragma unroll
-    for (unsigned n = 0; n < thin; ++n) {
-      if (n >= count) break;
+    for (unsigned r = 0; r < together; ++r) {
+      const auto factors = thin_row<thin>(narrow, row + r, count, fours, row + r < rows);
 #pragma unroll
-      for (unsigned r = 0; r < together; ++r) {
-        const float factor = row + r < rows ? narrow.at(row + r, n) : 0.0f;
+      for (unsigned n = 0; n < thin; ++n)
 #pragma unroll
-        for (unsigned e = 0; e < 4; ++e) sums[n].v[e] += factor * values[r].v[e];
-      }
+        for (unsigned e = 0; e < 4; ++e) sums[n].v[e] += factors.v[n] * values[r].v[e];
     }
   }
+  float* own = partials + std::size_t{blockIdx.x} * count * wide.columns;
 #pragma unroll
-  for (unsigned n = 0; n < thin; ++n)
-    if (n < count) sums[n].store(partials + (std::size_t{blockIdx.x} * count + n) * wide.columns + column);
+  for (unsigned n = 0; n < thin; ++n) {
+    if (n >= count) break;
+    if (!turns) sums[n].store(own + n * wide.columns + column);
+#pragma unroll
+    for (unsigned e = 0; e < 4 && turns; ++e) own[(column + e) * count + n] = sums[n].v[e];
+  }
 }
 
 /// Calls body with room for so many numbers of the thin extent, as a compile-time constant.
@@ -185,27 +213,27 @@ bool ProductPlanner::thin_product(bool transpose_a, bool transpose_b, const Tens
     });
   } else if (!transpose_a && is_thin(a.columns()) && in_fours(to)) {
     with_thin(a.columns(), [&](auto thin) {
-      const dim3 grid(at_most(blocks_for(rows, together), 4 * blocks_of_sum),
+      const dim3 grid(at_most(blocks_for(rows, together), 2 * blocks_of_sum),
                       blocks_for(to.columns(), 4 * column_threads));
-      launch(thin_depth_kernel<thin>, grid, column_threads, 0, stream, rows_of(a), small_matrix(b, !transpose_b),
-             sink_of(c), rows, static_cast<unsigned>(a.columns()));
+      launch(thin_depth_kernel<thin>, grid, column_threads, 0, stream, rows_of(a), in_fours(a),
+             small_matrix(b, !transpose_b), sink_of(c), rows, static_cast<unsigned>(a.columns()));
     });
   } else if (transpose_a && to.elements() <= largest_sum &&
              (is_thin(to.rows()) ? in_fours(b) : is_thin(to.columns()) && in_fours(a))) {
     const bool thin_rows = is_thin(to.rows());
     const Tensor &narrow = thin_rows ? a : b, &wide = thin_rows ? b : a;
     const auto count = static_cast<unsigned>(narrow.columns()), columns = static_cast<unsigned>(wide.columns());
-    const unsigned blocks = at_most(at_most(blocks_for(rows, together), blocks_of_sum), most_partials / (count * columns));
+    const unsigned blocks =
+        at_most(at_most(blocks_for(rows, together), blocks_of_sum), most_partials / (count * columns));
     launch_kept_gradients();  // one of them may go where this one goes
     float* partials = backend_.scratch(std::size_t{blocks} * count * columns);
     with_thin(count, [&](auto thin) {
       launch(thin_gradient_kernel<thin>, dim3(blocks, blocks_for(columns, 4 * column_threads)), column_threads, 0,
-             stream, rows_of(narrow), rows_of(wide), rows, count, partials);
+             stream, rows_of(narrow), in_fours(narrow), rows_of(wide), rows, count, !thin_rows, partials);
     });
     column_sums(stream, blocks, std::int64_t{count} * columns, nullptr, nullptr, c,
                 [=] __device__(unsigned block, unsigned place) {
-                  const unsigned own = thin_rows ? place : place % count * columns + place / count;
-                  return partials[std::size_t{block} * count * columns + own];
+                  return partials[std::size_t{block} * count * columns + place];
                 });
   } else {
     return false;

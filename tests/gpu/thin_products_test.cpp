@@ -43,8 +43,8 @@ class ThinProducts : public OnGpu<::testing::TestWithParam<ThinProduct>> {
     const auto& [name, rows, inner, columns, transpose_a, transpose_b] = GetParam();
     const Shape shape_of_c{transpose_a ? inner : rows, columns};
     HostValues host(*cuda_);
-    const Tensor a = host.f32({rows, inner}, numbers({rows, inner}, 1)), b = host.f32(shape_of_b(), numbers(shape_of_b(), 2)),
-                 c = host.f32(shape_of_c, numbers(shape_of_c, 3));
+    const Tensor a = host.f32({rows, inner}, numbers({rows, inner}, 1)),
+                 b = host.f32(shape_of_b(), numbers(shape_of_b(), 2)), c = host.f32(shape_of_c, numbers(shape_of_c, 3));
     cuda_->set_precision(precision);
     const Grad to{c, accumulate};
     if (!as_projection) {

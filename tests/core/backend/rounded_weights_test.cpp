@@ -1,7 +1,7 @@
 // Which weights were rounded all at once.
-#include <gtest/gtest.h>
-
 #include "core/backend/rounded_weights.h"
+
+#include <gtest/gtest.h>
 
 namespace afterglow {
 namespace {
