@@ -1,7 +1,10 @@
-// Division of every row by its length: a warp takes a row, bound by memory.
+// Division of every row by its length: a warp takes a row, or several short ones. Bound by memory.
+#include <type_traits>
+
 #include "gpu/cuda_backend.h"
 #include "gpu/device/device.cuh"
 #include "gpu/device/launch.cuh"
+#include "gpu/device/pieces.cuh"
 
 namespace afterglow {
 
@@ -9,33 +12,100 @@ using namespace device;
 
 namespace {
 
-constexpr unsigned warps = threads / 32;
+/// The sum over `lanes` neighbouring lanes, a power of two.
+template <unsigned lanes>
+__device__ float sum_of_lanes(float value) {
+#pragma unroll
+  for (unsigned offset = lanes / 2; offset > 0; offset /= 2) value += __shfl_xor_sync(full_warp, value, offset);
+  return value;
+}
 
-__global__ void __launch_bounds__(threads)
-    unit_norm_kernel(Rows<const float> x, unsigned rows, float eps, Rows<float> y, float* norms) {
-  await_previous();
-  const unsigned row = blockIdx.x * warps + threadIdx.x / 32, lane = threadIdx.x % 32;
-  if (row >= rows) return;
+/// A row of `lanes` lanes, each of which takes `width` neighbouring numbers at a time and holds the first of them.
+template <unsigned lanes, unsigned width>
+struct OwnRow {
+  using P = Piece<width>;
+  unsigned row, first;
+  bool inside, holds;
+  __device__ OwnRow(unsigned rows, unsigned columns)
+      : row((blockIdx.x * threads + threadIdx.x) / lanes),
+        first(threadIdx.x % lanes * width),
+        inside(row < rows),
+        holds(inside && first < columns) {}
+  __device__ P held(const Rows<float>& of) const { return P::of(of, row, first, holds); }
+  /// visit(column) for what is not held.
+  template <class Visit>
+  __device__ void each_other(unsigned columns, const Visit& visit) const {
+    for (unsigned column = first + lanes * width; inside && column < columns; column += lanes * width) visit(column);
+  }
+};
+
+template <unsigned width>
+__device__ float product_of(const Piece<width>& a, const Piece<width>& b) {
   float sum = 0;
-  for (unsigned column = lane; column < x.columns; column += 32) sum += x.at(row, column) * x.at(row, column);
-  const float norm = sqrtf(warp_sum(sum)), inverse = 1.0f / (norm + eps);
-  if (lane == 0) norms[row] = norm;
-  for (unsigned column = lane; column < x.columns; column += 32) y.at(row, column) = x.at(row, column) * inverse;
+#pragma unroll
+  for (unsigned e = 0; e < width; ++e) sum += a.v[e] * b.v[e];
+  return sum;
+}
+
+template <unsigned lanes, unsigned width>
+__global__ void __launch_bounds__(threads)
+    unit_norm_kernel(Rows<float> x, unsigned rows, float eps, Rows<float> y, float* norms) {
+  await_previous();
+  using P = Piece<width>;
+  const OwnRow<lanes, width> own(rows, x.columns);
+  const P held = own.held(x);
+  float sum = product_of(held, held);
+  own.each_other(x.columns, [&](unsigned column) {
+    const P other = P::of(x, own.row, column, true);
+    sum += product_of(other, other);
+  });
+  const float norm = sqrtf(sum_of_lanes<lanes>(sum)), inverse = 1.0f / (norm + eps);
+  if (own.inside && own.first == 0) norms[own.row] = norm;
+  const auto write = [&](unsigned column, P piece) {
+#pragma unroll
+    for (unsigned e = 0; e < width; ++e) piece.v[e] *= inverse;
+    piece.store(&y.at(own.row, column));
+  };
+  if (own.holds) write(own.first, held);
+  own.each_other(x.columns, [&](unsigned column) { write(column, P::of(x, own.row, column, true)); });
 }
 
 // dx = dy / (|x| + eps) - x (x . dy) / (|x| (|x| + eps)^2).
+template <unsigned lanes, unsigned width>
 __global__ void __launch_bounds__(threads)
-    unit_norm_backward_kernel(Rows<const float> x, Rows<const float> dy, unsigned rows, float eps, const float* norms,
-                              Sink dx) {
+    unit_norm_backward_kernel(Rows<float> x, Rows<float> dy, unsigned rows, float eps, const float* norms, Sink dx) {
   await_previous();
-  const unsigned row = blockIdx.x * warps + threadIdx.x / 32, lane = threadIdx.x % 32;
-  if (row >= rows) return;
-  float sum = 0;
-  for (unsigned column = lane; column < x.columns; column += 32) sum += x.at(row, column) * dy.at(row, column);
-  const float overlap = warp_sum(sum), norm = norms[row], inverse = 1.0f / (norm + eps);
-  const float pull = norm > 0.0f ? overlap * inverse * inverse / norm : 0.0f;
-  for (unsigned column = lane; column < x.columns; column += 32)
-    dx.put(row, column, dy.at(row, column) * inverse - x.at(row, column) * pull);
+  using P = Piece<width>;
+  const OwnRow<lanes, width> own(rows, x.columns);
+  const P held = own.held(x), above = own.held(dy);
+  float sum = product_of(held, above);
+  own.each_other(x.columns, [&](unsigned column) {
+    sum += product_of(P::of(x, own.row, column, true), P::of(dy, own.row, column, true));
+  });
+  const float overlap = sum_of_lanes<lanes>(sum), norm = own.inside ? norms[own.row] : 0.0f;
+  const float inverse = 1.0f / (norm + eps), pull = norm > 0.0f ? overlap * inverse * inverse / norm : 0.0f;
+  const auto write = [&](unsigned column, const P& of_x, const P& of_dy) {
+    P gradient;
+#pragma unroll
+    for (unsigned e = 0; e < width; ++e) gradient.v[e] = of_dy.v[e] * inverse - of_x.v[e] * pull;
+    gradient.put(dx, own.row, column);
+  };
+  if (own.holds) write(own.first, held, above);
+  own.each_other(x.columns, [&](unsigned column) {
+    write(column, P::of(x, own.row, column, true), P::of(dy, own.row, column, true));
+  });
+}
+
+/// Calls body with how many lanes take a row and how many numbers each at a time, as compile-time constants: few lanes
+/// for short rows that can be read in fours (`whole`).
+template <class Body>
+void with_lanes(unsigned columns, bool whole, const Body& body) {
+  constexpr std::integral_constant<unsigned, 4> four;
+  if (!whole || columns % 4 != 0)
+    return body(std::integral_constant<unsigned, 32>(), std::integral_constant<unsigned, 1>());
+  if (columns <= 32) return body(std::integral_constant<unsigned, 8>(), four);
+  if (columns <= 64) return body(std::integral_constant<unsigned, 16>(), four);
+  body(std::integral_constant<unsigned, 32>(), four);
 }
 
 }  // namespace
@@ -43,8 +113,11 @@ __global__ void __launch_bounds__(threads)
 void CudaBackend::unit_norm(const Tensor& x, double eps, const Tensor& y, const Tensor& norms) {
   const auto rows = static_cast<unsigned>(x.rows());
   if (rows == 0) return;
-  launch(unit_norm_kernel, blocks_for(rows, warps), threads, 0, stream(), rows_of<const float>(x), rows,
-         static_cast<float>(eps), rows_of(y), norms.as<float>());
+  const Rows<float> in = rows_of(x), out = rows_of(y);
+  with_lanes(in.columns, in_pieces<4>(in) && in_pieces<4>(out), [&](auto lanes, auto width) {
+    launch(unit_norm_kernel<lanes, width>, blocks_for(rows, threads / lanes), threads, 0, stream(), in, rows,
+           static_cast<float>(eps), out, norms.as<float>());
+  });
   launched("unit_norm");
 }
 
@@ -52,8 +125,12 @@ void CudaBackend::unit_norm_backward(const Tensor& x, double eps, const Tensor& 
                                      const Grad& dx) {
   const auto rows = static_cast<unsigned>(x.rows());
   if (rows == 0 || !dx.wanted()) return;
-  launch(unit_norm_backward_kernel, blocks_for(rows, warps), threads, 0, stream(), rows_of<const float>(x),
-         rows_of<const float>(dy), rows, static_cast<float>(eps), norms.as<float>(), sink_of(dx));
+  const Rows<float> in = rows_of(x), above = rows_of(dy);
+  const Sink to = sink_of(dx);
+  with_lanes(in.columns, in_pieces<4>(in) && in_pieces<4>(above) && in_pieces<4>(to.rows), [&](auto lanes, auto width) {
+    launch(unit_norm_backward_kernel<lanes, width>, blocks_for(rows, threads / lanes), threads, 0, stream(), in, above,
+           rows, static_cast<float>(eps), norms.as<float>(), to);
+  });
   launched("unit_norm_backward");
 }
 

@@ -232,21 +232,28 @@ __global__ void __launch_bounds__(block_threads, 2)
   });
 }
 
-// A thread a number of q and k; the first of a token and head also its steps.
+// A thread `width` numbers of q and k; the first of a token and head also its steps.
+template <unsigned width>
 __global__ void __launch_bounds__(threads) delta_sum_kernel(ScanSizes s, float scale, ScanParts answers,
                                                             ScanParts errors, Sink dq, Sink dk, Sink dbeta, Sink dg) {
   await_previous();
-  const unsigned states = static_cast<unsigned>(s.states), i = blockIdx.x * threads + threadIdx.x;
+  const unsigned states = static_cast<unsigned>(s.states), i = (blockIdx.x * threads + threadIdx.x) * width;
   const unsigned row = i / states, n = i % states;  // a row is a token's head
   if (row >= static_cast<unsigned>(s.batch * s.length * s.heads)) return;
+  using P = Piece<width>;
   const float* a = answers.shared + std::size_t{row} * 2 * states + n;
-  const float* e = errors.shared + std::size_t{row} * 2 * states + n;
-  const float to_q = scale * a[states], to_k = scale * a[0] - e[0];
-  if (dq.wanted()) dq.put(i, to_q);
-  if (dk.wanted()) dk.put(i, to_k);
+  P to_q = P::of(a + states, true), to_k = P::of(a, true);
+  const P of_errors = P::of(errors.shared + std::size_t{row} * 2 * states + n, true);
+#pragma unroll
+  for (unsigned e = 0; e < width; ++e) {
+    to_q.v[e] *= scale;
+    to_k.v[e] = scale * to_k.v[e] - of_errors.v[e];
+  }
+  if (dq.wanted()) to_q.put(dq, row, n);
+  if (dk.wanted()) to_k.put(dk, row, n);
   if (n > 0) return;
   a = answers.steps + std::size_t{row} * answers.kinds;
-  e = errors.steps + std::size_t{row} * errors.kinds;
+  const float* e = errors.steps + std::size_t{row} * errors.kinds;
   if (dbeta.wanted()) dbeta.put(row, scale * a[0] - e[2]);
   if (dg.wanted()) dg.put(row, scale * a[1] - e[1]);
 }
@@ -390,8 +397,16 @@ void delta_by_chunks_backward(cudaStream_t stream, const DeltaInputs& in, bool e
   arrays.dy = solved;
   differentiate_chunks(stream, s, arrays, exact, kept, true, of_errors, Sink{});
   const std::int64_t numbers = std::int64_t{s.batch} * s.length * s.heads * s.states;
-  launch(delta_sum_kernel, blocks_for(numbers, threads), threads, 0, stream, s, scale, of_answers, of_errors,
-         sink_of(out.q), sink_of(out.k), sink_of(out.beta), sink_of(out.g));
+  const Sink to_q = sink_of(out.q), to_k = sink_of(out.k);
+  const auto sum = [&](auto* kernel, std::int64_t pieces) {
+    launch(kernel, blocks_for(pieces, threads), threads, 0, stream, s, scale, of_answers, of_errors, to_q, to_k,
+           sink_of(out.beta), sink_of(out.g));
+  };
+  if (s.states % 4 == 0 && in_pieces<4>(to_q.rows) && in_pieces<4>(to_k.rows)) {
+    sum(delta_sum_kernel<4>, numbers / 4);
+  } else {
+    sum(delta_sum_kernel<1>, numbers);
+  }
 }
 
 }  // namespace afterglow::scan

@@ -345,8 +345,9 @@ std::int64_t step_numbers(const ScanSizes& s, int kinds) {
 }  // namespace
 
 std::int64_t part_numbers(const ScanSizes& s, int kinds) {
-  return shared_numbers(s) + step_numbers(s, kinds) +
-         std::int64_t{2} * s.heads * s.batch * s.chunks * shape_for(s).tiles;
+  const std::int64_t numbers =
+      shared_numbers(s) + step_numbers(s, kinds) + std::int64_t{2} * s.heads * s.batch * s.chunks * shape_for(s).tiles;
+  return (numbers + 3) / 4 * 4;  // what lies behind is read in fours
 }
 
 ScanParts chunk_parts(const ScanSizes& s, float* memory, int kinds) {

@@ -112,6 +112,7 @@ void add_delta_cases(std::vector<OpCase>& cases) {
     cases.push_back(delta(rule, {2, 257, 3, 17, 33}));
     cases.push_back(delta(rule, {1, 1000, 3, 63, 15}));
     cases.push_back(delta(rule, {1, 192, 2, 64, 64}));
+    cases.push_back(delta(rule, {1, 131, 1, 32, 24}));
   }
   cases.push_back(delta(gla, {2, 257, 3, 17, 33}));
   cases.push_back(delta(gla, {1, 515, 2, 31, 15}));
