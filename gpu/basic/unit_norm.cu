@@ -3,6 +3,7 @@
 
 #include "gpu/cuda_backend.h"
 #include "gpu/device/device.cuh"
+#include "gpu/device/lanes.cuh"
 #include "gpu/device/launch.cuh"
 #include "gpu/device/pieces.cuh"
 
@@ -11,14 +12,6 @@ namespace afterglow {
 using namespace device;
 
 namespace {
-
-/// The sum over `lanes` neighbouring lanes, a power of two.
-template <unsigned lanes>
-__device__ float sum_of_lanes(float value) {
-#pragma unroll
-  for (unsigned offset = lanes / 2; offset > 0; offset /= 2) value += __shfl_xor_sync(full_warp, value, offset);
-  return value;
-}
 
 /// A row of `lanes` lanes, each of which takes `width` neighbouring numbers at a time and holds the first of them.
 template <unsigned lanes, unsigned width>

@@ -51,8 +51,6 @@ class ProductPlanner {
 
   /// Whether projections of x and their gradients round their operands first, each once: large ones in tf32 and bf16.
   bool rounds_projections(const Tensor& x, std::span<const Tensor> weights) const;
-  /// These weights below each other, as they were rounded for all projections; without data where they were not.
-  device::Halves rounded_before(std::span<const Tensor> weights) const;
   /// Whether so many outputs are worth rounding their input.
   bool rounds_inputs(const Tensor& x, std::int64_t outputs) const;
   /// Such projections; false when they are none, or alone and not to be trained.

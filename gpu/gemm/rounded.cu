@@ -354,6 +354,17 @@ void add_gradients(Roundings& all, std::span<const Tensor> gradients, const Halv
   }
 }
 
+/// These weights below each other, as they were rounded for all projections of the step; without data where they were
+/// not.
+Halves rounded_before(const RoundedWeights& all, std::span<const Tensor> weights) {
+  if (!all.cover(weights)) return {};
+  Room room{all.rounded.as<std::byte>()};
+  room.scales();
+  const std::int64_t columns = weights[0].columns();
+  auto* const data = static_cast<__half*>(room.halves(1, all.values.elements()).data);
+  return {data + (weights[0].as<float>() - all.values.as<float>()), rows_of_all(weights), columns, columns};
+}
+
 /// What the backward pass through projections multiplies, and what has to be rounded for that.
 struct BackOperands {
   Roundings all;
@@ -365,14 +376,16 @@ struct BackOperands {
     return bytes_of_scales + bytes_of_halves(x.rows(), outputs) + bytes_of_halves(outputs, x.columns()) +
            (kept.defined() || is_narrow(x) ? 0 : bytes_of_halves(x.rows(), x.columns()));
   }
-  /// `rounded`: weights that are there; else without data.
-  BackOperands(const LinearBackward& projections, const Halves& rounded, void* memory) {
+  /// `of_step`: the weights that were rounded for all projections.
+  BackOperands(const LinearBackward& projections, const RoundedWeights& of_step, void* memory) {
     const std::int64_t outputs = rows_of_all(projections.weights), rows = projections.x.rows(),
                        columns = projections.x.columns();
     Room room{static_cast<std::byte*>(memory)};
     all.sampled = projections.x.elements() >= min_sampled;
     all.scales = room.scales();
-    weights = rounded.data != nullptr ? rounded : room.halves(outputs, columns);
+    weights = rounded_before(of_step, projections.weights);
+    const bool is_rounded = weights.data != nullptr;
+    if (!is_rounded) weights = room.halves(outputs, columns);
     if (is_narrow(projections.dresults[0])) {
       gradients = stored_halves(projections.dresults[0]);
     } else {
@@ -386,19 +399,17 @@ struct BackOperands {
         RoundedScales* const of_kept = kept.scales();
         if (all.count == 0) all.scales = of_kept;
         weights = kept.halves(outputs, columns);
-      } else if (rounded.data == nullptr) {
-        add_weights(all, projections.weights, weights);
+        return;
       }
-      return;
-    }
-    if (rounded.data == nullptr) add_weights(all, projections.weights, weights);
-    if (projections.kept.defined()) {
+    } else if (projections.kept.defined()) {
       all.kept = kept.scales();
       input = kept.halves(rows, columns);
     } else {
       input = room.halves(rows, columns);
       all.add(projections.x, Kind::input, input);
     }
+    if (!is_rounded) add_weights(all, projections.weights, weights);
+    if (all.count == 0) all.scales = of_step.rounded.as<RoundedScales>();
   }
 };
 
@@ -472,16 +483,6 @@ void CudaBackend::round_weights(const Tensor& values, const Tensor& rounded) {
   weights_of_step_ = {values, rounded};
 }
 
-Halves ProductPlanner::rounded_before(std::span<const Tensor> weights) const {
-  const RoundedWeights& all = backend_.weights_of_step();
-  if (!all.cover(weights)) return {};
-  Room room{all.rounded.as<std::byte>()};
-  room.scales();
-  const std::int64_t columns = weights[0].columns();
-  auto* const data = static_cast<__half*>(room.halves(1, all.values.elements()).data);
-  return {data + (weights[0].as<float>() - all.values.as<float>()), rows_of_all(weights), columns, columns};
-}
-
 // As many outputs as inputs are a guess; where they are fewer, what was rounded may not be read.
 std::int64_t CudaBackend::rounded_numbers(const Tensor& x, bool bounded) const {
   const bool has_scale = bounded || precision_ == Precision::bf16;
@@ -504,7 +505,7 @@ bool ProductPlanner::project_rounded(const Tensor& x, std::span<const Tensor> we
   if (is_kept && is_stored) room.next = kept.numbers.as<std::byte>();
   Roundings all;
   all.scales = room.scales();
-  const Halves rounded = rounded_before(weights),
+  const Halves rounded = rounded_before(backend_.weights_of_step(), weights),
                all_weights = rounded.data != nullptr ? rounded : room.halves(outputs, x.columns());
   if (is_kept && !is_stored) {
     room.next = kept.numbers.as<std::byte>();
@@ -537,11 +538,8 @@ void CudaBackend::linear_backward(const LinearBackward& projections) {
   if (!products_.rounds_projections(projections.x, projections.weights) || !can_round(projections.dresults))
     return linear_backward_by_parts(*this, projections);
   if (is_narrow(projections.dresults[0])) clear_padding(stream(), projections.dresults[0]);
-  const Halves rounded = products_.rounded_before(projections.weights);
-  BackOperands operands(projections, rounded,
+  BackOperands operands(projections, weights_of_step_,
                         operand_memory(BackOperands::bytes(projections.x, projections.weights, projections.kept)));
-  if (operands.all.count == 0 && rounded.data != nullptr)
-    operands.all.scales = weights_of_step_.rounded.as<RoundedScales>();
   products_.round_operands(operands.all);
   const RoundedScales& scales = *operands.all.scales;
   {

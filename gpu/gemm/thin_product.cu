@@ -5,6 +5,7 @@
 #include "gpu/cuda_backend.h"
 #include "gpu/device/columns.cuh"
 #include "gpu/device/device.cuh"
+#include "gpu/device/lanes.cuh"
 #include "gpu/device/launch.cuh"
 #include "gpu/device/pieces.cuh"
 
@@ -33,20 +34,6 @@ struct Small {
     return make_float4(at(n, k), at(n, k + 1), at(n, k + 2), at(n, k + 3));
   }
 };
-
-/// Adds 32 numbers over a warp: lane i ends with the sum of number i.
-__device__ float sum_of_own_number(float (&v)[32]) {
-#pragma unroll
-  for (unsigned half = 16; half > 0; half /= 2) {
-    const bool upper = (threadIdx.x & half) != 0;
-#pragma unroll
-    for (unsigned i = 0; i < half; ++i) {
-      const float low = v[i], high = v[i + half];
-      v[i] = (upper ? high : low) + __shfl_xor_sync(full_warp, upper ? low : high, half);
-    }
-  }
-  return v[0];
-}
 
 // y[t, n] = sum over k of x[t, k] w(n, k), and what was there before where it is added to.
 template <unsigned thin>
@@ -92,11 +79,16 @@ __global__ void __launch_bounds__(threads)
       float numbers[32];
 #pragma unroll
       for (unsigned i = 0; i < 32; ++i) numbers[i] = sums[first + i % in_turn][i / in_turn];
-      const float sum = sum_of_own_number(numbers);
+      share_sums<16, 1>(numbers);  // lane i ends with the sum of number i
       const unsigned n = first + lane % in_turn, own = row + lane / in_turn;
-      if (n < outputs && own < rows) y.put(std::size_t{own}, n, sum);
+      if (n < outputs && own < rows) y.put(std::size_t{own}, n, numbers[0]);
     }
   }
+}
+
+__device__ void add_product(Piece<4>& sum, float factor, const Piece<4>& piece) {
+#pragma unroll
+  for (unsigned e = 0; e < 4; ++e) sum.v[e] += factor * piece.v[e];
 }
 
 /// Of four columns of a thread, the small matrix's numbers.
@@ -134,9 +126,7 @@ __global__ void __launch_bounds__(column_threads)
     for (unsigned r = 0; r < together; ++r) {
       const auto factors = thin_row<thin>(x, row + r, depth, fours, row + r < rows);
 #pragma unroll
-      for (unsigned n = 0; n < thin; ++n)
-#pragma unroll
-        for (unsigned e = 0; e < 4; ++e) sums[r].v[e] += factors.v[n] * weights[n].v[e];
+      for (unsigned n = 0; n < thin; ++n) add_product(sums[r], factors.v[n], weights[n]);
     }
 #pragma unroll
     for (unsigned r = 0; r < together; ++r) {
@@ -162,9 +152,7 @@ __global__ void __launch_bounds__(column_threads)
     for (unsigned r = 0; r < together; ++r) {
       const auto factors = thin_row<thin>(narrow, row + r, count, fours, row + r < rows);
 #pragma unroll
-      for (unsigned n = 0; n < thin; ++n)
-#pragma unroll
-        for (unsigned e = 0; e < 4; ++e) sums[n].v[e] += factors.v[n] * values[r].v[e];
+      for (unsigned n = 0; n < thin; ++n) add_product(sums[n], factors.v[n], values[r]);
     }
   }
   float* own = partials + std::size_t{blockIdx.x} * count * wide.columns;

@@ -1,6 +1,7 @@
 // What the gradients of the chunked scan share, of float32 (ssd_chunks_backward.cu) and of bfloat16
 // (ssd_chunks_backward_narrow.cu): the steps' gradients, from sums over the paths of each token.
 #pragma once
+#include "gpu/device/tiles.cuh"
 #include "gpu/scan/ssd_chunks.cuh"
 
 namespace afterglow::scan {
@@ -14,12 +15,6 @@ struct TokenSums {
   float enters[chunk];  // paths that come into the chunk and end here
   float skips[chunk];   // dy x
 };
-
-/// The sum over the four lanes that share a row.
-__device__ inline float sum_of_quad(float x) {
-  x += __shfl_xor_sync(device::full_warp, x, 1);
-  return x + __shfl_xor_sync(device::full_warp, x, 2);
-}
 
 /// The sum of the lanes' numbers before this one's.
 __device__ inline double sum_before(double value) {

@@ -7,6 +7,7 @@
 #include "core/backend/delta.h"
 #include "gpu/cuda_backend.h"
 #include "gpu/device/device.cuh"
+#include "gpu/device/lanes.cuh"
 #include "gpu/scan/delta_chunks.cuh"
 
 namespace afterglow {
@@ -34,13 +35,6 @@ struct DeltaArrays {
 struct DeltaWorkspace {
   float *errors, *du, *states, *flows, *dg;
 };
-
-template <int lanes>
-__device__ float sum_of_group(float x) {
-#pragma unroll
-  for (int offset = lanes / 2; offset > 0; offset /= 2) x += __shfl_xor_sync(full_warp, x, offset);
-  return x;
-}
 
 __device__ float decay_of(const DeltaSizes& s, const DeltaArrays& in, std::size_t row, int i) {
   if (!s.fades) return 1.0f;
@@ -133,7 +127,7 @@ __global__ void __launch_bounds__(block_threads)
         x[j] *= tokens.decay[step][w.lane + lanes * j];
         read += x[j] * tokens.k[step][w.lane + lanes * j];
       }
-      const float error = tokens.value[step][w.column] - (s.corrects ? sum_of_group<lanes>(read) : 0.0f);
+      const float error = tokens.value[step][w.column] - (s.corrects ? sum_of_lanes<lanes>(read) : 0.0f);
       const float u = tokens.beta[step] * error;
       float out = 0;
 #pragma unroll
@@ -142,7 +136,7 @@ __global__ void __launch_bounds__(block_threads)
         out += x[j] * tokens.q[step][w.lane + lanes * j];
       }
       const std::size_t at = w.row(s, begin + step) * s.width + w.p;
-      if (y != nullptr) out = sum_of_group<lanes>(out);
+      if (y != nullptr) out = sum_of_lanes<lanes>(out);
       if (writes && y != nullptr) y[at] = s.scale * out;
       if (writes && keep.errors != nullptr) keep.errors[at] = error;
     }
@@ -172,7 +166,7 @@ __global__ void __launch_bounds__(block_threads)
         flow[j] += tokens.q[step][w.lane + lanes * j] * dy;
         du += flow[j] * tokens.k[step][w.lane + lanes * j];
       }
-      du = sum_of_group<lanes>(du);
+      du = sum_of_lanes<lanes>(du);
       const float dvalue = tokens.beta[step] * du, correction = s.corrects ? dvalue : 0.0f;
 #pragma unroll
       for (int j = 0; j < held; ++j) {
@@ -295,9 +289,9 @@ __global__ void __launch_bounds__(block_threads)
         of_decay += flow[j] * faded[n][j];
         flow[j] *= token.decay;
       }
-      of_query = s.scale * sum_of_group<lanes>(of_query);
-      of_key = sum_of_group<lanes>(of_key);
-      of_decay = sum_of_group<lanes>(of_decay);
+      of_query = s.scale * sum_of_lanes<lanes>(of_query);
+      of_key = sum_of_lanes<lanes>(of_key);
+      of_decay = sum_of_lanes<lanes>(of_decay);
       if (!writes) continue;
       if (dq.wanted()) dq.put(row, static_cast<unsigned>(w.i), of_query);
       if (dk.wanted()) dk.put(row, static_cast<unsigned>(w.i), of_key);

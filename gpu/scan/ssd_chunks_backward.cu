@@ -9,6 +9,7 @@
 // i counts for all t up to i, what begins at j no more for those up to j. Sums of such paths leave out what would
 // cancel.
 #include "gpu/cuda_backend.h"
+#include "gpu/device/lanes.cuh"
 #include "gpu/scan/chunk_gradient.cuh"
 
 namespace afterglow::scan {
@@ -45,24 +46,6 @@ struct GradientMemory {
   Pace paces[2][chunk];
   PathSums sums;
 };
-
-/// Adds numbers over the lanes of a warp with the same `pair`, halving how many each lane holds: of sixteen a lane ends
-/// with two of the sums, the first and second of `v`; returns the number of the first.
-template <int offset = 16, int count>
-__device__ int sum_over_quads(float (&v)[count]) {
-  const bool upper = (threadIdx.x & offset) != 0;
-  float half[count / 2];
-#pragma unroll
-  for (int i = 0; i < count / 2; ++i) {
-    const float low = v[i], high = v[i + count / 2];
-    half[i] = (upper ? high : low) + __shfl_xor_sync(full_warp, upper ? low : high, offset);
-  }
-  int first = upper ? count / 2 : 0;
-  if constexpr (offset > 4) first += sum_over_quads<offset / 2>(half);
-  v[0] = half[0];
-  v[1] = half[1];
-  return first;
-}
 
 /// The sum over those of the four lanes that are behind this one.
 __device__ float sum_behind(float x) {
@@ -256,14 +239,14 @@ __global__ void __launch_bounds__(block_threads, gradient_blocks)
     }
 #pragma unroll
     for (int r = 0; r < 2; ++r) {
-      const float begun = sum_of_quad(begins[r]), left = sum_of_quad(leaves[r]) * leaving[r],
-                  skipped = sum_of_quad(skips[r]);
+      const float begun = tiles::quad_sum(begins[r]), left = tiles::quad_sum(leaves[r]) * leaving[r],
+                  skipped = tiles::quad_sum(skips[r]);
       if (p.pair != 0) continue;
       sums.begins[p.row() + 8 * r] = begun;
       sums.leaves[p.row() + 8 * r] = left;
       sums.skips[p.row() + 8 * r] = skipped;
     }
-    const int summed = sum_over_quads(across);
+    const int summed = share_sums<16, 4>(across);
 #pragma unroll
     for (int i = 0; i < 2; ++i) {
       const int number = summed + i;
@@ -317,7 +300,7 @@ __global__ void __launch_bounds__(block_threads, gradient_blocks)
     }
 #pragma unroll
     for (int r = 0; r < 2; ++r) {
-      const float entered = sum_of_quad(enters[r]);
+      const float entered = tiles::quad_sum(enters[r]);
       if (p.pair == 0) sums.enters[p.row() + 8 * r] = entered;
     }
   }

@@ -283,7 +283,7 @@ __global__ void __launch_bounds__(block_threads, gradient_blocks)
 #pragma unroll
     for (int r = 0; r < 2; ++r) {
       const int next = p.quad + 8 * r + 1;
-      const float begun = sum_of_quad(begins[r]), crossed = sum_of_quad(across[r]);
+      const float begun = tiles::quad_sum(begins[r]), crossed = tiles::quad_sum(across[r]);
       if (p.pair != 0) continue;
       sums.begins[p.row() + 8 * r] = begun;
       sums.block[top + next % own_tokens] = next < own_tokens ? crossed : 0.0f;

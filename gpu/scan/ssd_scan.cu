@@ -8,6 +8,7 @@
 
 #include "gpu/cuda_backend.h"
 #include "gpu/device/crowding.h"
+#include "gpu/device/lanes.cuh"
 #include "gpu/device/launch.cuh"
 #include "gpu/scan/ssd_scan.cuh"
 
@@ -92,13 +93,6 @@ __device__ void fetch(ScalarTile<steps>& to, const ScanSizes& s, const ScanArray
   }
 }
 
-template <int lanes>
-__device__ float sum_of_group(float x) {
-#pragma unroll
-  for (int offset = lanes / 2; offset > 0; offset /= 2) x += __shfl_xor_sync(full_warp, x, offset);
-  return x;
-}
-
 __device__ void load_state(float (&h)[4], const float* from, int states, int first) {
 #pragma unroll
   for (int i = 0; i < 4; ++i) h[i] = first + i < states ? from[first + i] : 0.0f;
@@ -120,31 +114,6 @@ __device__ float4 four_of(const float* numbers) { return *reinterpret_cast<const
 constexpr int segments = 4;  // of a tile of tokens: they answer side by side
 constexpr int segment = 16;  // tokens of each
 constexpr int forward_tile = segments * segment;
-
-/// Adds `count` numbers over the lanes of a group. Halves change hands, so that a lane ends with count / lanes of the
-/// sums, at least one; `first` is the number of the first of them.
-template <int lanes, int count>
-__device__ int sum_over_lanes(float (&v)[count]) {
-  const int lane = static_cast<int>(threadIdx.x) % lanes;
-  int first = 0, left = count;
-#pragma unroll
-  for (int offset = lanes / 2; offset > 0; offset /= 2) {
-    if (left == 1) {
-      v[0] += __shfl_xor_sync(full_warp, v[0], offset);
-      continue;
-    }
-    left /= 2;
-    const bool upper = (lane & offset) != 0;
-#pragma unroll
-    for (int i = 0; i < count / 2; ++i) {
-      if (i >= left) break;
-      const float low = v[i], high = v[i + left];
-      v[i] = (upper ? high : low) + __shfl_xor_sync(full_warp, upper ? low : high, offset);
-    }
-    if (upper) first += left;
-  }
-  return first;
-}
 
 // Forward: the block's channels of one head, a tile of tokens after the other. The threads of a segment walk the tokens
 // before it without answering, in the order in which one walk would: the bits do not depend on where tiles begin. In a
@@ -220,7 +189,7 @@ __global__ void __launch_bounds__(thrifty ? walkers : segments* walkers)
         answers[i] = h[0] * c.x + h[1] * c.y + h[2] * c.z + h[3] * c.w;
         if (lagged) add(b, 1.0f, u * token.late);
       }
-      const int mine = first + sum_over_lanes<lanes>(answers);
+      const int mine = first + share_sums<lanes / 2, 1>(answers);
       constexpr int held = segment > lanes ? segment / lanes : 1, holders = lanes > segment ? lanes / segment : 1;
       const bool writes = w.p < s.width && w.lane % holders == 0;
 #pragma unroll
@@ -348,27 +317,6 @@ __global__ void __launch_bounds__(walkers) scan_states_kernel(ScanSizes s, ScanA
     walk_chunk<lanes>(tile.us, paces, back, p, w.state, h);
     __syncthreads();
   }
-}
-
-/// Adds eight numbers over the channels of a warp. Halves change hands, so that a lane ends with 8 / (32 / lanes) of
-/// the sums; `first` is the number of the first of them.
-template <int lanes>
-__device__ int sum_over_channels(float (&v)[8]) {
-  const int lane = static_cast<int>(threadIdx.x) % 32;
-  int first = 0, count = 8;
-#pragma unroll
-  for (int offset = 16; offset >= lanes; offset /= 2) {
-    count /= 2;
-    const bool upper = (lane & offset) != 0;
-#pragma unroll
-    for (int i = 0; i < 4; ++i) {
-      if (i >= count) break;
-      const float low = v[i], high = v[i + count];
-      v[i] = (upper ? high : low) + __shfl_xor_sync(full_warp, upper ? low : high, offset);
-    }
-    if (upper) first += count;
-  }
-  return first;
 }
 
 constexpr int max_sections = 4;  // chunks of a sequence that one block can do side by side
@@ -558,7 +506,7 @@ __global__ void __launch_bounds__(ChunkMemory<lanes, lagged, sections, thrifty>:
         flow[k] = decay * g;
         dlog += flow[k] * before[i][k];
       }
-      const int summed = sum_over_channels<lanes>(v);
+      const int summed = share_sums<16, lanes>(v);
 #pragma unroll
       for (int k = 0; k < lanes / 4; ++k) {
         const int number = summed + k;
@@ -570,7 +518,7 @@ __global__ void __launch_bounds__(ChunkMemory<lanes, lagged, sections, thrifty>:
         to_steps[i][kinds - 1] = along_late * x;
       }
       to_A_log -= rate * dt * dlog;
-      along = sum_of_group<lanes>(lagged ? dt * along + late * along_late : dt * along);
+      along = sum_of_lanes<lanes>(lagged ? dt * along + late * along_late : dt * along);
       if (w.lane == 0) {
         to_D += dy * x;
         if (inside && t < count && dx.wanted()) dx.put(row + t, w.h * s.width + w.p, along + skip * dy);
@@ -581,7 +529,7 @@ __global__ void __launch_bounds__(ChunkMemory<lanes, lagged, sections, thrifty>:
       float of_kind[chunk];
 #pragma unroll
       for (int i = 0; i < chunk; ++i) of_kind[i] = to_steps[i][kind];
-      const int summed = sum_over_lanes<32>(of_kind);
+      const int summed = share_sums<16, 1>(of_kind);
       if (threadIdx.x % 2 == 0) m.steps[place][warp][summed][kind] = of_kind[0];
     }
     to_A_log = warp_sum(to_A_log);

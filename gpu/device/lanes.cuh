@@ -1,0 +1,41 @@
+// Sums over some of a warp's lanes, in one order whatever the kernel.
+#pragma once
+#include "gpu/device/device.cuh"
+
+namespace afterglow::device {
+
+/// The sum over `lanes` neighbouring lanes, a power of two, known to each of them.
+template <int lanes>
+__device__ float sum_of_lanes(float value) {
+#pragma unroll
+  for (int offset = lanes / 2; offset > 0; offset /= 2) value += __shfl_xor_sync(full_warp, value, offset);
+  return value;
+}
+
+/// Adds `count` numbers over the lanes that differ in the bits from `most` down to `least`. Halves change hands, so that
+/// a lane ends with count / lanes of the sums, at least one, at the beginning of `v`; answers with the number of the
+/// first of them.
+template <int most, int least, int count>
+__device__ int share_sums(float (&v)[count]) {
+  const int lane = static_cast<int>(threadIdx.x) % 32;
+  int first = 0, left = count;
+#pragma unroll
+  for (int offset = most; offset >= least; offset /= 2) {
+    if (left == 1) {
+      v[0] += __shfl_xor_sync(full_warp, v[0], offset);
+      continue;
+    }
+    left /= 2;
+    const bool upper = (lane & offset) != 0;
+#pragma unroll
+    for (int i = 0; i < count / 2; ++i) {
+      if (i >= left) break;
+      const float low = v[i], high = v[i + left];
+      v[i] = (upper ? high : low) + __shfl_xor_sync(full_warp, upper ? low : high, offset);
+    }
+    if (upper) first += left;
+  }
+  return first;
+}
+
+}  // namespace afterglow::device
