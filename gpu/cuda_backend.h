@@ -91,6 +91,8 @@ class CudaBackend final : public Backend {
   void round_to_bf16(const Tensor& matrix, void* to);
   /// Adds biases, where there are any, to the results of projections.
   void add_biases(std::span<const Tensor> biases, std::span<const Tensor> results);
+  /// The backward pass through projections whose operands are split first; false when they are not.
+  bool linear_backward_split(const LinearBackward& projections);
   /// The gradients of projections' biases.
   void sum_biases(std::span<const Tensor> dresults, std::span<const Grad> dbiases);
   /// Sums of the rows of several matrices as tall as each other; no two go to the same place.

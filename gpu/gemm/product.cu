@@ -35,7 +35,6 @@ constexpr unsigned max_kept = 176;       // more would leave the chain beside th
 constexpr unsigned deepest_kept = 2048;  // rows that such a gradient is summed over
 
 constexpr double min_products = 268435456.0;  // of a product by warp groups: below, the GPU is not full
-constexpr unsigned processors = 132;          // that its blocks should fill
 constexpr unsigned min_share = 512;           // depths of a block that shares
 constexpr unsigned max_shared = 512;          // tiles with their shares: their sums must fit the scratch memory
 
@@ -845,7 +844,8 @@ Products ProductPlanner::none_yet() const {
 
 void CudaBackend::linear_forward_many(const Tensor& x, std::span<const Tensor> weights, std::span<const Tensor> biases,
                                       std::span<const Tensor> results, const KeptInput& kept) {
-  if (products_.project_rounded(x, weights, results, kept)) return add_biases(biases, results);
+  if (products_.project_rounded(x, weights, results, kept) || products_.project_split(x, weights, results))
+    return add_biases(biases, results);
   if (weights.size() == 1 && products_.thin_product(false, true, x, weights[0], {results[0], false}))
     return add_biases(biases, results);
   Products p = products_.none_yet();

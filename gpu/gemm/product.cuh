@@ -8,6 +8,7 @@
 namespace afterglow::device {
 
 constexpr unsigned max_products = 5;  // asked for at once
+constexpr unsigned processors = 132;  // of the GPU that blocks should fill
 constexpr unsigned max_terms = 8;     // of a launch: gradients of weights are kept and gathered
 
 /// A matrix whose rows lie `stride` numbers apart.

@@ -56,6 +56,12 @@ class ProductPlanner {
   /// Such projections; false when they are none, or alone and not to be trained.
   bool project_rounded(const Tensor& x, std::span<const Tensor> weights, std::span<const Tensor> results,
                        const KeptInput& kept);
+  /// Whether projections of x and their gradients split their operands first, each once: large ones in fp32 where warp
+  /// groups multiply; and how many bytes they take.
+  bool splits_projections(const Tensor& x, std::span<const Tensor> weights) const;
+  std::size_t split_operands(const Tensor& x, std::span<const Tensor> weights) const;
+  /// Such projections; false when they are none.
+  bool project_split(const Tensor& x, std::span<const Tensor> weights, std::span<const Tensor> results);
   /// Rounds matrices that large projections multiply.
   void round_operands(device::Roundings& all);
   /// c = alpha op(a) op(b) + beta c, which may be stored as bfloat16; both factors in device memory.

@@ -490,8 +490,8 @@ std::int64_t CudaBackend::rounded_numbers(const Tensor& x, bool bounded) const {
 }
 
 std::int64_t CudaBackend::linear_operands(const Tensor& x, std::span<const Tensor> weights, const Tensor& kept) const {
-  return products_.rounds_projections(x, weights) ? static_cast<std::int64_t>(BackOperands::bytes(x, weights, kept))
-                                                  : 0;
+  return static_cast<std::int64_t>(products_.rounds_projections(x, weights) ? BackOperands::bytes(x, weights, kept)
+                                                                            : products_.split_operands(x, weights));
 }
 
 bool ProductPlanner::project_rounded(const Tensor& x, std::span<const Tensor> weights, std::span<const Tensor> results,
@@ -535,8 +535,10 @@ bool ProductPlanner::project_rounded(const Tensor& x, std::span<const Tensor> we
 }
 
 void CudaBackend::linear_backward(const LinearBackward& projections) {
-  if (!products_.rounds_projections(projections.x, projections.weights) || !can_round(projections.dresults))
-    return linear_backward_by_parts(*this, projections);
+  if (!products_.rounds_projections(projections.x, projections.weights) || !can_round(projections.dresults)) {
+    if (!linear_backward_split(projections)) linear_backward_by_parts(*this, projections);
+    return;
+  }
   if (is_narrow(projections.dresults[0])) clear_padding(stream(), projections.dresults[0]);
   BackOperands operands(projections, weights_of_step_,
                         operand_memory(BackOperands::bytes(projections.x, projections.weights, projections.kept)));

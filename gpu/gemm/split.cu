@@ -1,0 +1,309 @@
+// Matrices split into squares of halves, and the projections whose operands are: large ones in fp32 where warp groups
+// multiply.
+#include <algorithm>
+#include <utility>
+
+#include "gpu/cuda_backend.h"
+#include "gpu/device/launch.cuh"
+#include "gpu/device/tiles.cuh"
+#include "gpu/gemm/split.cuh"
+
+namespace afterglow {
+
+namespace device {
+
+namespace {
+
+constexpr unsigned fours = square / 4, held = square * fours / threads;  // of a row, and of a thread
+
+// A block splits a square; sixteen threads a row.
+__global__ void __launch_bounds__(threads) split_kernel(const __grid_constant__ Splittings all) {
+  await_previous();
+  unsigned matrix = 0;
+  while (matrix + 1 < all.count && blockIdx.x >= all.of[matrix + 1].first_block) ++matrix;
+  const Splitting& own = all.of[matrix];
+  const unsigned index = blockIdx.x - own.first_block, down = index / own.across, right = index % own.across;
+  const unsigned first = threadIdx.x / fours, four = threadIdx.x % fours, column = right * square + 4 * four;
+  float4 numbers[held];
+  float peak = 0;
+#pragma unroll
+  for (unsigned i = 0; i < held; ++i) {
+    const unsigned row = down * square + first + i * (threads / fours);
+    float4& v = numbers[i];
+    v = make_float4(0, 0, 0, 0);
+    if (row < own.rows && column < own.columns) {
+      v = __ldg(reinterpret_cast<const float4*>(own.from + std::size_t{row} * own.stride + column));
+      if (column + 1 >= own.columns) v.y = 0;
+      if (column + 2 >= own.columns) v.z = 0;
+      if (column + 3 >= own.columns) v.w = 0;
+    }
+    peak = fmaxf(peak, fmaxf(fmaxf(fabsf(v.x), fabsf(v.y)), fmaxf(fabsf(v.z), fabsf(v.w))));
+  }
+  __shared__ float of_warps[threads / 32];
+  peak = warp_max(peak);
+  if (threadIdx.x % 32 == 0) of_warps[threadIdx.x / 32] = peak;
+  __syncthreads();
+#pragma unroll
+  for (const float of_warp : of_warps) peak = fmaxf(peak, of_warp);
+  const tiles::Scale scale(peak);
+  const std::size_t place = std::size_t{down} * own.to.across + right;
+  if (threadIdx.x == 0) own.to.scales[place] = scale.down;
+  unsigned char* const to = own.to.squares + place * square_bytes;
+#pragma unroll
+  for (unsigned i = 0; i < held; ++i) {
+    const unsigned row = first + i * (threads / fours);
+    const float4& v = numbers[i];
+    std::uint32_t big[2], rest[2];
+    tiles::split(v.x * scale.up, v.y * scale.up, big[0], rest[0]);
+    tiles::split(v.z * scale.up, v.w * scale.up, big[1], rest[1]);
+    unsigned char* const own_place = to + row * (2 * square) + ((8 * four) ^ (row % 8 * 16));
+    *reinterpret_cast<uint2*>(own_place) = make_uint2(big[0], big[1]);
+    *reinterpret_cast<uint2*>(own_place + plane_bytes) = make_uint2(rest[0], rest[1]);
+  }
+}
+
+/// Gradients whose shares lie one behind the other.
+struct WantedGradients {
+  Sink to[max_products];
+};
+
+__global__ void __launch_bounds__(threads)
+    add_shares_kernel(const __grid_constant__ SplitProducts p, const __grid_constant__ WantedGradients gradients) {
+  await_previous();
+  const SplitProduct& own = p.of[blockIdx.y];
+  const unsigned count = own.rows * own.stride;
+  for (unsigned i = blockIdx.x * threads + threadIdx.x; i < count; i += gridDim.x * threads) {
+    float sum = 0;
+#pragma unroll 8
+    for (unsigned share = 0; share < p.shares; ++share) sum += own.c[std::size_t{share} * count + i];
+    gradients.to[blockIdx.y].put(i, sum);
+  }
+}
+
+}  // namespace
+
+void Splittings::add(const Tensor& matrix, const SplitMatrix& to) {
+  Splitting& next = of[count++];
+  next.from = matrix.as<const float>();
+  next.to = to;
+  next.rows = static_cast<unsigned>(matrix.rows());
+  next.columns = static_cast<unsigned>(matrix.columns());
+  next.stride = static_cast<unsigned>(matrix.row_stride);
+  next.first_block = blocks;
+  next.across = static_cast<unsigned>(squares_for(matrix.columns()));
+  blocks += next.across * static_cast<unsigned>(squares_for(matrix.rows()));
+}
+
+void SplitProducts::add(const SplitMatrix& a, const SplitMatrix& b, std::int64_t rows, std::int64_t columns, float* c,
+                        std::int64_t stride, bool accumulate) {
+  SplitProduct& next = of[count++];
+  next.a = a;
+  next.b = b;
+  next.c = c;
+  next.rows = static_cast<unsigned>(rows);
+  next.columns = static_cast<unsigned>(columns);
+  next.stride = static_cast<unsigned>(stride);
+  next.accumulate = accumulate;
+  next.first_tile = tiles;
+  next.down = static_cast<unsigned>((squares_for(rows) + 1) / 2);
+  tiles += next.down * TileSquares::count_for(static_cast<unsigned>(squares_for(columns)));
+}
+
+}  // namespace device
+
+namespace {
+
+using namespace device;
+
+constexpr std::int64_t min_products = std::int64_t{1} << 31;  // fewer are split where they are multiplied
+constexpr std::int64_t full = 128;                            // tiles that fill the GPU
+constexpr unsigned most_shares = 16, least_share = 8;         // of a depth, in squares
+
+std::int64_t rows_of_all(std::span<const Tensor> weights) {
+  std::int64_t rows = 0;
+  for (const Tensor& weight : weights) rows += weight.rows();
+  return rows;
+}
+std::int64_t squares_of_all(std::span<const Tensor> weights) {
+  std::int64_t squares = 0;
+  for (const Tensor& weight : weights) squares += squares_for(weight.rows());
+  return squares;
+}
+
+/// Of so many squares and their scales; whole lines of 1024 bytes.
+std::size_t bytes_of_split(std::int64_t squares) {
+  const auto count = static_cast<std::size_t>(squares);
+  return count * square_bytes + (count * sizeof(float) + 1023) / 1024 * 1024;
+}
+
+/// Whether all their rows can be read in fours.
+bool can_split(std::span<const Tensor> matrices) {
+  return std::all_of(matrices.begin(), matrices.end(), [](const Tensor& matrix) {
+    return matrix.dtype == DType::f32 && reinterpret_cast<std::uintptr_t>(matrix.data) % 16 == 0 &&
+           matrix.row_stride % 4 == 0 && matrix.elements() < std::int64_t{1} << 32;
+  });
+}
+/// Whether results are stored two by two.
+bool can_store(const Tensor& result) {
+  return result.dtype == DType::f32 && reinterpret_cast<std::uintptr_t>(result.data) % 8 == 0 &&
+         result.row_stride % 2 == 0 && result.columns() % 2 == 0;
+}
+/// A gradient whose numbers lie side by side, as those of its shares do.
+bool can_gather(const Grad& gradient) {
+  return !gradient.wanted() || (gradient.tensor.contiguous() && can_store(gradient.tensor));
+}
+
+/// Tiles of a product of so many squares.
+std::int64_t tiles_of(std::int64_t down, std::int64_t across) {
+  return (down + 1) / 2 * TileSquares::count_for(static_cast<unsigned>(across));
+}
+
+/// How many blocks should share the depth of each of so many tiles, so that a whole number of rounds nearly fills the
+/// GPU.
+unsigned shares_of(std::int64_t tiles, std::int64_t depth) {
+  unsigned best = 1;
+  double best_use = 0;
+  for (unsigned shares = 1; shares <= most_shares && shares * least_share <= depth; ++shares) {
+    const std::int64_t blocks = tiles * shares;
+    const double use = static_cast<double>(blocks) / (std::int64_t{blocks_for(blocks, processors)} * processors);
+    if (use > best_use * 1.1) {
+      best = shares;
+      best_use = use;
+    }
+  }
+  return best;
+}
+/// Of the gradients of these weights.
+unsigned shares_of(const Tensor& x, std::span<const Tensor> weights) {
+  std::int64_t tiles = 0;
+  for (const Tensor& weight : weights) tiles += tiles_of(squares_for(weight.rows()), squares_for(x.columns()));
+  return shares_of(tiles, squares_for(x.rows()));
+}
+
+/// What projections multiply, split in memory of the back end.
+struct SplitOperands {
+  Splittings all;
+  SplitMatrix input, weights, gradients;
+  float* shares = nullptr;  ///< of the weights' gradients
+
+  /// With room for a backward pass.
+  static std::size_t bytes(const Tensor& x, std::span<const Tensor> of) {
+    const std::int64_t rows = squares_for(x.rows()), columns = squares_for(x.columns()), outputs = squares_of_all(of);
+    return bytes_of_split(rows * columns) + bytes_of_split(outputs * columns) + bytes_of_split(rows * outputs) +
+           shares_of(x, of) * sizeof(float) * static_cast<std::size_t>(rows_of_all(of) * x.columns());
+  }
+  SplitOperands(CudaBackend& backend, const Tensor& x, std::span<const Tensor> of,
+                std::span<const Tensor> dresults = {}) {
+    next_ = static_cast<unsigned char*>(backend.operand_memory(bytes(x, of)));
+    const std::int64_t rows = squares_for(x.rows()), columns = squares_for(x.columns()), outputs = squares_of_all(of);
+    input = take(rows, columns);
+    weights = take(outputs, columns);
+    gradients = take(rows, outputs);
+    shares = reinterpret_cast<float*>(next_);
+    all.add(x, input);
+    for (std::int64_t first = 0; const Tensor& weight : of) {
+      all.add(weight, weights.from(first, 0));
+      first += squares_for(weight.rows());
+    }
+    for (std::int64_t first = 0; const Tensor& gradient : dresults) {
+      all.add(gradient, gradients.from(0, first));
+      first += squares_for(gradient.columns());
+    }
+    launch(split_kernel, all.blocks, threads, 0, backend.stream(), all);
+    backend.launched("splitting");
+  }
+
+ private:
+  SplitMatrix take(std::int64_t down, std::int64_t across) {
+    const auto squares = static_cast<std::size_t>(down * across);
+    const SplitMatrix matrix{next_, reinterpret_cast<float*>(next_ + squares * square_bytes),
+                             static_cast<unsigned>(across)};
+    next_ += bytes_of_split(down * across);
+    return matrix;
+  }
+  unsigned char* next_;
+};
+
+/// dweights[i] = dresults[i]^T x.
+void multiply_gradients(CudaBackend& backend, const SplitOperands& operands, const LinearBackward& projections) {
+  SplitProducts products;
+  WantedGradients wanted;
+  products.depth = static_cast<unsigned>(squares_for(projections.x.rows()));
+  const std::int64_t inputs = projections.x.columns();
+  for (std::int64_t first = 0, i = 0; const Tensor& weight : projections.weights) {
+    const Grad& gradient = projections.dweights[static_cast<std::size_t>(i++)];
+    if (gradient.wanted()) {
+      wanted.to[products.count] = sink_of(gradient);
+      products.add(operands.gradients.from(0, first), operands.input, weight.rows(), inputs,
+                   gradient.tensor.as<float>(), inputs, gradient.accumulate);
+    }
+    first += squares_for(weight.rows());
+  }
+  if (products.count == 0) return;
+  products.shares = shares_of(projections.x, projections.weights);
+  if (products.shares > 1) {
+    float* next = operands.shares;
+    for (unsigned i = 0; i < products.count; ++i) {
+      SplitProduct& product = products.of[i];
+      product.accumulate = false;
+      product.c = std::exchange(next, next + std::size_t{products.shares} * product.rows * product.stride);
+    }
+  }
+  multiply_split(backend.stream(), products, false, false);
+  if (products.shares > 1)
+    launch(add_shares_kernel, dim3(processors, products.count), threads, 0, backend.stream(), products, wanted);
+  backend.launched("gradients of projections");
+}
+
+}  // namespace
+
+bool ProductPlanner::splits_projections(const Tensor& x, std::span<const Tensor> weights) const {
+  const std::int64_t rows = squares_for(x.rows()), columns = squares_for(x.columns()),
+                     outputs = squares_for(rows_of_all(weights));
+  return backend_.precision() == Precision::fp32 && has_warpgroups() && weights.size() <= max_products &&
+         x.elements() * rows_of_all(weights) >= min_products && tiles_of(rows, std::min(columns, outputs)) >= full &&
+         can_split({&x, 1}) && can_split(weights);
+}
+
+std::size_t ProductPlanner::split_operands(const Tensor& x, std::span<const Tensor> weights) const {
+  return splits_projections(x, weights) ? SplitOperands::bytes(x, weights) : 0;
+}
+
+bool ProductPlanner::project_split(const Tensor& x, std::span<const Tensor> weights, std::span<const Tensor> results) {
+  if (!splits_projections(x, weights) || !std::all_of(results.begin(), results.end(), can_store)) return false;
+  const SplitOperands operands(backend_, x, weights);
+  SplitProducts products;
+  products.depth = operands.input.across;
+  for (std::int64_t first = 0; const Tensor& result : results) {
+    products.add(operands.input, operands.weights.from(first, 0), x.rows(), result.columns(), result.as<float>(),
+                 result.row_stride, false);
+    first += squares_for(result.columns());
+  }
+  multiply_split(backend_.stream(), products, true, true);
+  backend_.launched("large product");
+  return true;
+}
+
+bool CudaBackend::linear_backward_split(const LinearBackward& projections) {
+  const auto& [dresults, weights, x, kept, dweights, dbiases, dx] = projections;
+  if (!products_.splits_projections(x, weights) || !can_split(dresults) || !are_apart(dweights) ||
+      !std::all_of(dweights.begin(), dweights.end(), can_gather) || (dx.wanted() && !can_store(dx.tensor)))
+    return false;
+  const SplitOperands operands(*this, x, weights, dresults);
+  {
+    const SideStream beside(*this);
+    side_reads_operands_ = true;
+    multiply_gradients(*this, operands, projections);
+    sum_biases(dresults, dbiases);
+  }
+  if (!dx.wanted()) return true;
+  SplitProducts products;
+  products.depth = operands.gradients.across;
+  products.add(operands.gradients, operands.weights, x.rows(), x.columns(), dx.tensor.as<float>(), dx.tensor.row_stride,
+               dx.accumulate);
+  multiply_split(stream(), products, true, false);
+  launched("gradient of projections");
+  return true;
+}
+
+}  // namespace afterglow

@@ -1,0 +1,279 @@
+// Large exact products of split matrices (split.cuh) by the matrix units of compute capability 9.0. One warp copies
+// squares to shared memory; two warp groups, each with 64 rows of a tile, multiply them, three products for one. A
+// block goes from tile to tile, so that the next tile's squares come while results of the last are stored.
+#include <algorithm>
+
+#include "gpu/cuda_backend.h"
+#include "gpu/device/launch.cuh"
+#include "gpu/device/warpgroup_halves.cuh"
+#include "gpu/gemm/split.cuh"
+
+namespace afterglow::device {
+
+namespace {
+
+using warpgroup::Operand;
+using Square = warpgroup::Panel<square>;
+
+constexpr unsigned groups = 2;                                 // warp groups that multiply
+constexpr unsigned block = (groups + 1) * warpgroup::threads;  // and one whose first thread copies
+// A stage has one plane of the squares at a depth: their halves, or what those left.
+constexpr unsigned stages = 5;
+constexpr unsigned left_bytes = groups * plane_bytes;  // of a square for each group
+constexpr unsigned stage_bytes = left_bytes + max_tile_squares * plane_bytes;
+constexpr unsigned shared_bytes = stages * stage_bytes + 2 * stages * sizeof(std::uint64_t) + 1024;
+
+/// A count in shared memory of those who have arrived and of bytes that have: it waits for a turn of its phase.
+struct Gate {
+  std::uint32_t address;
+  __device__ explicit Gate(const std::uint64_t* gate)
+      : address(static_cast<std::uint32_t>(__cvta_generic_to_shared(gate))) {}
+  __device__ void open(unsigned arrivals) const {
+    asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(address), "r"(arrivals) : "memory");
+  }
+  __device__ void arrive() const { asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(address) : "memory"); }
+  /// Arrives, and so many bytes have to arrive as well.
+  __device__ void expect(unsigned bytes) const {
+    asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(address), "r"(bytes) : "memory");
+  }
+  __device__ void await(unsigned phase) const {
+    asm volatile(
+        "{.reg .pred done;\n"
+        "again: mbarrier.try_wait.parity.shared::cta.b64 done, [%0], %1;\n"
+        "@!done bra again;}\n" ::"r"(address),
+        "r"(phase)
+        : "memory");
+  }
+  /// Begins to copy a plane of a square; its bytes arrive here.
+  __device__ void copy(unsigned char* to, const unsigned char* from) const {
+    asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];" ::"r"(
+                     static_cast<std::uint32_t>(__cvta_generic_to_shared(to))),
+                 "l"(from), "r"(plane_bytes), "r"(address)
+                 : "memory");
+  }
+};
+
+/// The stages of a block: which comes next, and how often it was there.
+struct Stages {
+  unsigned char* memory;
+  std::uint64_t* gates;  // full ones, then empty ones
+  unsigned stage = 0, phase = 0;
+
+  __device__ unsigned char* left() const { return memory + stage * stage_bytes; }
+  __device__ unsigned char* right() const { return left() + left_bytes; }
+  __device__ Gate full() const { return Gate(gates + stage); }
+  __device__ Gate empty() const { return Gate(gates + stages + stage); }
+  __device__ void advance() {
+    if (++stage == stages) {
+      stage = 0;
+      phase ^= 1;
+    }
+  }
+};
+
+/// What a block works at: a tile of a product and its share of the depth; counted in squares.
+struct Work {
+  unsigned product = 0, share, row, column, columns, from, end;
+  __device__ Work(const SplitProducts& p, unsigned index) {
+    const unsigned tile = index % p.tiles;
+    share = index / p.tiles;
+    while (product + 1 < p.count && p.of[product + 1].first_tile <= tile) ++product;
+    const SplitProduct& own = p.of[product];
+    const unsigned own_tile = tile - own.first_tile;
+    row = own_tile % own.down * groups;
+    const TileSquares across((own.columns + square - 1) / square, own_tile / own.down);
+    column = across.first;
+    columns = across.count;
+    const unsigned each = (p.depth + p.shares - 1) / p.shares;
+    from = share * each;
+    end = min(p.depth, from + each);
+  }
+};
+
+template <bool deep>
+__device__ std::size_t index_of(const SplitMatrix& m, unsigned line, unsigned depth) {
+  return deep ? std::size_t{line} * m.across + depth : std::size_t{depth} * m.across + line;
+}
+
+/// Copies the squares of one tile, depth by depth.
+template <bool a_deep, bool b_deep>
+__device__ void copy_squares(const SplitProduct& p, const Work& work, Stages& stages) {
+  const unsigned rows = min(groups, (p.rows + square - 1) / square - work.row);
+  for (unsigned depth = work.from; depth < work.end; ++depth) {
+#pragma unroll
+    for (unsigned plane = 0; plane < 2; ++plane) {
+      stages.empty().await(stages.phase ^ 1);
+      const Gate full = stages.full();
+      full.expect((rows + work.columns) * plane_bytes);
+      const auto copy = [&](unsigned char* to, const unsigned char* squares, std::size_t index) {
+        full.copy(to, squares + index * square_bytes + plane * plane_bytes);
+      };
+      for (unsigned i = 0; i < rows; ++i)
+        copy(stages.left() + i * plane_bytes, p.a.squares, index_of<a_deep>(p.a, work.row + i, depth));
+      for (unsigned i = 0; i < work.columns; ++i)
+        copy(stages.right() + i * plane_bytes, p.b.squares, index_of<b_deep>(p.b, work.column + i, depth));
+      stages.advance();
+    }
+  }
+}
+
+/// Sixteen depths from 16 k on of 64 rows, or of a tile's columns.
+template <bool deep>
+__device__ Operand operand_at(unsigned char* panel, int k) {
+  return deep ? Square{panel}.by_column(k) : Square{panel}.by_row(k);
+}
+
+/// Begins sums += left right, or = when not `add`, over a depth of one square.
+template <bool a_deep, bool b_deep, int parts>
+__device__ __forceinline__ void begin_square(float (&sums)[parts][4], unsigned char* left, unsigned char* right,
+                                             bool add) {
+#pragma unroll
+  for (int k = 0; k < static_cast<int>(square / 16); ++k)
+    warpgroup::multiply_halves<!a_deep, !b_deep>(sums, operand_at<a_deep>(left, k), operand_at<b_deep>(right, k),
+                                                 add || k > 0);
+}
+
+/// Leaves a thread's numbers of a tile in the result.
+template <int parts>
+__device__ __forceinline__ void store(const SplitProduct& p, const Work& work, unsigned row_square,
+                                      const float (&sums)[parts][4]) {
+  const unsigned thread = threadIdx.x % warpgroup::threads, column = work.column * square + thread % 4 * 2;
+  float* const to = p.c + std::size_t{work.share} * p.rows * p.stride;
+  const int columns = static_cast<int>(p.columns - column);  // of this thread; even
+#pragma unroll
+  for (unsigned half = 0; half < 2; ++half) {
+    const unsigned row = row_square * square + thread / 32 * 16 + thread % 32 / 4 + 8 * half;
+    if (row >= p.rows) continue;
+    float* line = to + std::size_t{row} * p.stride + column;
+#pragma unroll
+    for (int n = 0; n < parts; ++n) {
+      if (8 * n >= columns) continue;
+      auto& place = *reinterpret_cast<float2*>(line + 8 * n);
+      const float2 old = p.accumulate ? place : make_float2(0, 0);
+      place = make_float2(old.x + sums[n][2 * half], old.y + sums[n][2 * half + 1]);
+    }
+  }
+}
+
+/// A warp needs this stage no more.
+__device__ __forceinline__ void pass(Stages& stages) {
+  if (threadIdx.x % 32 == 0) stages.empty().arrive();
+  stages.advance();
+}
+
+/// Warp groups begin their products in turn: one's products run while the other adds what its own have summed.
+struct Turn {
+  static constexpr unsigned all = groups * warpgroup::threads;
+  unsigned group;
+  __device__ void await() const { asm volatile("bar.sync %0, %1;" ::"r"(1 + group), "n"(all) : "memory"); }
+  __device__ void pass() const { asm volatile("bar.arrive %0, %1;" ::"r"(2 - group), "n"(all) : "memory"); }
+};
+
+/// One warp group's rows of a tile of so many squares across.
+template <int across, bool a_deep, bool b_deep>
+__device__ __forceinline__ void multiply_tile(const SplitProduct& p, const Work& work, const Turn& turn,
+                                              Stages& stages) {
+  constexpr int of_square = 8, parts = of_square * across;
+  const unsigned row = work.row + turn.group;
+  const bool inside = row * square < p.rows;
+  float sums[parts][4] = {};
+  for (unsigned depth = work.from; depth < work.end; ++depth) {
+    Stages rest = stages;
+    rest.advance();
+    stages.full().await(stages.phase);
+    rest.full().await(rest.phase);
+    turn.await();
+    if (!inside) {
+      turn.pass();
+      pass(stages);
+      pass(stages);
+      continue;
+    }
+    unsigned char *const left = stages.left() + turn.group * plane_bytes, *const left_rest =
+                                                                              rest.left() + turn.group * plane_bytes;
+    // The matrix units cut what does not fit their sums: each square begins with zero, with what is small, and is added
+    // by float32.
+    float part[parts][4];
+    warpgroup::begin_products();
+    begin_square<a_deep, b_deep>(part, left_rest, stages.right(), false);
+    begin_square<a_deep, b_deep>(part, left, rest.right(), true);
+    begin_square<a_deep, b_deep>(part, left, stages.right(), true);
+    warpgroup::end_group();
+    turn.pass();
+    float scales[across];
+    const float of_row = __ldg(p.a.scales + index_of<a_deep>(p.a, row, depth));
+#pragma unroll
+    for (unsigned i = 0; i < across; ++i)
+      scales[i] = of_row * __ldg(p.b.scales + index_of<b_deep>(p.b, work.column + i, depth));
+    warpgroup::await_groups<0>(part);
+    pass(stages);
+    pass(stages);
+#pragma unroll
+    for (int n = 0; n < parts; ++n)
+#pragma unroll
+      for (int e = 0; e < 4; ++e) sums[n][e] = fmaf(part[n][e], scales[n / of_square], sums[n][e]);
+  }
+  if (inside) store(p, work, row, sums);
+}
+
+template <bool a_deep, bool b_deep>
+__global__ void __launch_bounds__(block, 1) split_product_kernel(const __grid_constant__ SplitProducts p) {
+  extern __shared__ unsigned char memory[];
+  unsigned char* const aligned =
+      memory + (1024 - static_cast<std::uint32_t>(__cvta_generic_to_shared(memory)) % 1024) % 1024;
+  Stages own{aligned, reinterpret_cast<std::uint64_t*>(aligned + stages * stage_bytes)};
+  if (threadIdx.x == 0) {
+    for (unsigned i = 0; i < stages; ++i) {
+      Gate(own.gates + i).open(1);
+      Gate(own.gates + stages + i).open(groups * warpgroup::threads / 32);
+    }
+    asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
+  }
+  __syncthreads();
+  await_previous();
+  const unsigned all = p.tiles * p.shares;
+  if (threadIdx.x < warpgroup::threads) {
+    asm volatile("setmaxnreg.dec.sync.aligned.u32 40;");
+    if (threadIdx.x > 0) return;
+    for (unsigned i = blockIdx.x; i < all; i += gridDim.x) {
+      const Work work(p, i);
+      copy_squares<a_deep, b_deep>(p.of[work.product], work, own);
+    }
+    return;
+  }
+  asm volatile("setmaxnreg.inc.sync.aligned.u32 232;");
+  const Turn turn{threadIdx.x / warpgroup::threads - 1};
+  if (turn.group == 1) turn.pass();
+  for (unsigned i = blockIdx.x; i < all; i += gridDim.x) {
+    const Work work(p, i);
+    const SplitProduct& product = p.of[work.product];
+    if (work.columns == 3) {
+      multiply_tile<3, a_deep, b_deep>(product, work, turn, own);
+    } else if (work.columns == 2) {
+      multiply_tile<2, a_deep, b_deep>(product, work, turn, own);
+    } else {
+      multiply_tile<1, a_deep, b_deep>(product, work, turn, own);
+    }
+  }
+}
+
+template <bool a_deep, bool b_deep>
+void launch_products(cudaStream_t stream, const SplitProducts& p) {
+  const auto kernel = split_product_kernel<a_deep, b_deep>;
+  allow_shared_memory(reinterpret_cast<const void*>(kernel), shared_bytes, "a large product");
+  launch(kernel, std::min(p.tiles * p.shares, processors), block, shared_bytes, stream, p);
+}
+
+}  // namespace
+
+void multiply_split(cudaStream_t stream, const SplitProducts& p, bool a_deep, bool b_deep) {
+  if (!a_deep) {
+    launch_products<false, false>(stream, p);
+  } else if (b_deep) {
+    launch_products<true, true>(stream, p);
+  } else {
+    launch_products<true, false>(stream, p);
+  }
+}
+
+}  // namespace afterglow::device
