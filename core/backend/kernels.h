@@ -39,6 +39,12 @@ struct StepRange {
   double least = 0, most = std::numeric_limits<double>::infinity();
 };
 
+/// Heads of so many neighbouring channels, each divided by its length + eps as by `unit_norm`; none of width 0.
+struct UnitHeads {
+  std::int64_t width = 0;
+  double eps = 0;
+};
+
 /// Lower ends of Mamba-3's rates and time steps; where one binds, no gradient flows.
 struct StepFloors {
   double rate = 0, step = 0;
@@ -243,11 +249,14 @@ class Kernels {
   /// Causal depthwise convolution, then SiLU: x, y [B,T,c] (rows of x may be strided), weight [c,1,w], bias [c] or
   /// undefined. `history` [B,w-1,c] holds the inputs before the first token (undefined: zeros) and is updated when
   /// defined. `before` [B,T,c], where defined, receives the sums before SiLU, for the gradient. Without history x
-  /// and y may be bfloat16, as dy and dx then.
+  /// and y may be bfloat16, as dy and dx then. With `heads` each is divided by its length, where `makes_unit_heads`.
   virtual void causal_conv(const Tensor& x, const Tensor& weight, const Tensor& bias, const Tensor& history,
-                           const Tensor& before, const Tensor& y) = 0;
+                           const Tensor& before, const UnitHeads& heads, const Tensor& y) = 0;
   virtual void causal_conv_backward(const Tensor& x, const Tensor& weight, const Tensor& bias, const Tensor& before,
-                                    const Tensor& dy, const Grad& dx, const Grad& dweight, const Grad& dbias) = 0;
+                                    const UnitHeads& heads, const Tensor& dy, const Grad& dx, const Grad& dweight,
+                                    const Grad& dbias) = 0;
+  /// Whether the convolution of x without history divides heads of this width by their length on its way.
+  virtual bool makes_unit_heads(const Tensor& x, const Tensor& weight, std::int64_t width) const = 0;
   /// Elements of `before`; 0 where the gradient finds the sums once more.
   virtual std::int64_t causal_conv_kept(const Tensor& x) const = 0;
   /// Softmax attention: q, y [B,Tq,H,D]; k, v [B,Tk,Hkv,D]; query i sees all keys, or if `causal` the keys

@@ -141,6 +141,9 @@ std::int64_t MeasuringBackend::rounded_numbers(const Tensor& x, bool bounded) co
   return device_->rounded_numbers(x, bounded);
 }
 std::int64_t MeasuringBackend::causal_conv_kept(const Tensor& x) const { return device_->causal_conv_kept(x); }
+bool MeasuringBackend::makes_unit_heads(const Tensor& x, const Tensor& weight, std::int64_t width) const {
+  return device_->makes_unit_heads(x, weight, width);
+}
 bool MeasuringBackend::scans_narrow(const ScanInputs& in) const { return device_->scans_narrow(in); }
 std::int64_t MeasuringBackend::ssd_scan_workspace(const ScanInputs& in) const {
   return device_->ssd_scan_workspace(in);

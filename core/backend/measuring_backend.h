@@ -71,6 +71,7 @@ class MeasuringBackend final : public Backend {
   void round_weights(const Tensor& values, const Tensor& rounded) override;
   std::int64_t rounded_numbers(const Tensor& x, bool bounded) const override;
   std::int64_t causal_conv_kept(const Tensor& x) const override;
+  bool makes_unit_heads(const Tensor& x, const Tensor& weight, std::int64_t width) const override;
   bool scans_narrow(const ScanInputs& in) const override;
   std::int64_t ssd_scan_workspace(const ScanInputs& in) const override;
   std::int64_t delta_scan_workspace(const DeltaInputs& in) const override;

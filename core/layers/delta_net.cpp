@@ -160,10 +160,14 @@ struct DeltaNet::Stream {
   bool silu;
 };
 
+Tensor DeltaNet::history_of(const Stream& stream, const LayerState* state) const {
+  return state && config_.convolution > 1 ? state->get(stream.history) : Tensor();
+}
+
 Var DeltaNet::read_tokens(Tape& tape, const Stream& stream, const LayerState* state) const {
   Var y = stream.projected;
   if (stream.taps != nullptr) {
-    const Tensor history = state && config_.convolution > 1 ? state->get(stream.history) : Tensor();
+    const Tensor history = history_of(stream, state);
     const Var taps = tape.parameter(*stream.taps);
     y = stream.silu ? causal_conv(tape, y, taps, {}, history) : plain_causal_conv(tape, y, taps, {}, history);
   } else if (stream.silu) {
@@ -208,8 +212,14 @@ Var at_least(Tape& tape, const Var& x, double least) {
 
 /// Queries or keys as they enter the core, one for each head of the memory.
 Var DeltaNet::read_key(Tape& tape, const Stream& stream, const LayerState* state) const {
+  const bool is_unit = config_.key_norm == KeyNorm::unit;
+  if (is_unit && stream.taps != nullptr && stream.silu && config_.feature_map == FeatureMap::identity) {
+    const Var y = unit_causal_conv(tape, stream.projected, tape.parameter(*stream.taps), stream.width, unit_eps,
+                                   history_of(stream, state));
+    return repeat_heads(tape, y, config_.heads / stream.heads);
+  }
   Var y = mapped(tape, read_tokens(tape, stream, state), config_.feature_map);
-  if (config_.key_norm == KeyNorm::unit) y = unit_norm(tape, y, unit_eps);
+  if (is_unit) y = unit_norm(tape, y, unit_eps);
   if (config_.key_norm == KeyNorm::l2) y = l2_norm(tape, y, unit_eps);
   return repeat_heads(tape, y, config_.heads / stream.heads);
 }

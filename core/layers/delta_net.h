@@ -72,6 +72,7 @@ class DeltaNet final : public Layer {
   };
   static Gates add_gates(const DeltaNetConfig& config, const ParameterScope& parameters);
   struct Stream;  // of queries, keys or values
+  Tensor history_of(const Stream& stream, const LayerState* state) const;
   Var read_tokens(Tape& tape, const Stream& stream, const LayerState* state) const;
   Var read_key(Tape& tape, const Stream& stream, const LayerState* state) const;
   Var beta(Tape& tape, const Var& x) const;

@@ -119,8 +119,12 @@ Var Gka::sketched(Tape& tape, const Var& x) const {
 ChebyshevVars Gka::core_inputs(Tape& tape, const Var& x, const LayerState* state) const {
   const auto history = [&](const char* name) { return state && config_.convolution > 1 ? state->get(name) : Tensor(); };
   ChebyshevVars in;
-  in.q = sketched(tape, unit_norm(tape, convolved(tape, x, q_proj_, &q_conv_, history("q_convolution")), unit_eps));
-  in.k = sketched(tape, unit_norm(tape, convolved(tape, x, k_proj_, &k_conv_, history("k_convolution")), unit_eps));
+  const auto of_unit_length = [&](const Parameter& projection, const Parameter& taps, const char* name) {
+    const Var y = linear(tape, x, tape.parameter(projection));
+    return unit_causal_conv(tape, y, tape.parameter(taps), config_.head_width, unit_eps, history(name));
+  };
+  in.q = sketched(tape, of_unit_length(q_proj_, q_conv_, "q_convolution"));
+  in.k = sketched(tape, of_unit_length(k_proj_, k_conv_, "k_convolution"));
   in.v = convolved(tape, x, v_proj_, optional_.v_conv, optional_.v_conv ? history("v_convolution") : Tensor());
   if (config_.beta_gate) {
     const Var beta = unary(tape, Unary::sigmoid,

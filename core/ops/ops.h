@@ -107,6 +107,10 @@ std::array<Var, 2> rotary_pair(Tape& tape, const Var& q, const Var& k, double ba
 Var causal_conv(Tape& tape, const Var& x, const Var& weight, const Var& bias, const Tensor& history = {});
 /// The same without SiLU.
 Var plain_causal_conv(Tape& tape, const Var& x, const Var& weight, const Var& bias, const Tensor& history = {});
+/// `causal_conv` without bias, then `unit_norm` of heads of `width` neighbouring channels: x [B,T,c] ->
+/// [B,T,c / width,width]; a back end may do both at once, with the same bits.
+Var unit_causal_conv(Tape& tape, const Var& x, const Var& weight, std::int64_t width, double eps,
+                     const Tensor& history = {});
 /// x [B,T,H,D] -> [B,T,H times,D]: head h reads head h / times of x.
 Var repeat_heads(Tape& tape, const Var& x, std::int64_t times);
 /// Softmax attention with scores scale q . k: q [B,Tq,H,D], k, v [B,Tk,Hkv,D] -> [B,Tq,H,D]. The last query is at the

@@ -42,7 +42,8 @@ namespace {
 /// and without SiLU.
 constexpr double where_silu_is_straight = 1000.0;
 
-Var convolution(Tape& tape, const Var& x, const Var& weight, const Var& bias, const Tensor& history, bool silu) {
+Var convolution(Tape& tape, const Var& x, const Var& weight, const Var& bias, const Tensor& history, bool silu,
+                const UnitHeads& heads = {}) {
   const DType dtype = widened(x.value.dtype);
   const Check check(tape, "causal_conv", dtype);
   check.rows("x", x.value, {Check::any, Check::any, Check::any}, x.value.dtype);
@@ -55,14 +56,15 @@ Var convolution(Tape& tape, const Var& x, const Var& weight, const Var& bias, co
              "no gradient is kept through a history; begin the tape without recording");
   const bool keeps = !silu || tape.backend().causal_conv_kept(x.value) > 0;
   const Tensor before = keeps ? tape.scratch(x.shape(), dtype) : Tensor{};
-  tape.backend().causal_conv(x.value, weight.value, bias.value, history, before, y.value);
+  tape.backend().causal_conv(x.value, weight.value, bias.value, history, before, heads, y.value);
   if (!silu) {
     tape.backend().copy(y.value, before);
     tape.backend().fill(before, where_silu_is_straight);
   }
-  tape.record("causal_conv", y, [x, weight, bias, before, y](Tape& t) {
+  tape.record("causal_conv", y, [x, weight, bias, before, heads, y](Tape& t) {
     const Grad dx = t.gradient(x), dweight = t.gradient_beside(weight), dbias = t.gradient_beside(bias);
-    t.backend().causal_conv_backward(x.value, weight.value, bias.value, before, t.upstream(y), dx, dweight, dbias);
+    t.backend().causal_conv_backward(x.value, weight.value, bias.value, before, heads, t.upstream(y), dx, dweight,
+                                     dbias);
   });
   return y;
 }
@@ -75,6 +77,16 @@ Var causal_conv(Tape& tape, const Var& x, const Var& weight, const Var& bias, co
 
 Var plain_causal_conv(Tape& tape, const Var& x, const Var& weight, const Var& bias, const Tensor& history) {
   return convolution(tape, x, weight, bias, history, false);
+}
+
+Var unit_causal_conv(Tape& tape, const Var& x, const Var& weight, std::int64_t width, double eps,
+                     const Tensor& history) {
+  const Check check(tape, "unit_causal_conv", x.value.dtype);
+  check.that(width > 0 && x.shape().last() % width == 0, "heads must divide the columns of x");
+  const bool at_once = !history.defined() && tape.backend().makes_unit_heads(x.value, weight.value, width);
+  const Var y = convolution(tape, x, weight, {}, history, true, at_once ? UnitHeads{width, eps} : UnitHeads{});
+  const Var heads = tape.reshape(y, {x.shape()[0], x.shape()[1], x.shape().last() / width, width});
+  return at_once ? heads : unit_norm(tape, heads, eps);
 }
 
 Var repeat_heads(Tape& tape, const Var& x, std::int64_t times) {

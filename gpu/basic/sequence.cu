@@ -6,10 +6,12 @@
 #include <initializer_list>
 #include <type_traits>
 
+#include "gpu/basic/unit_slope.cuh"
 #include "gpu/cuda_backend.h"
 #include "gpu/device/columns.cuh"
 #include "gpu/device/device.cuh"
 #include "gpu/device/fragments.cuh"
+#include "gpu/device/lanes.cuh"
 #include "gpu/device/launch.cuh"
 #include "gpu/device/pieces.cuh"
 
@@ -155,13 +157,22 @@ __device__ void load_weights(const ConvInputs<T>& in, unsigned channel, Piece<wi
 template <unsigned width, class T>
 constexpr unsigned conv_blocks = width > 1 && sizeof(T) == 2 ? 3 : 2;
 
-// Everything that the tokens of a piece meet is loaded first, so that no load waits for another.
-template <unsigned width, unsigned reach, class T>
-__global__ void __launch_bounds__(threads, conv_blocks<width, T>) conv_kernel(ConvInputs<T> in, float* before, T* y) {
+/// The length of a head whose numbers `lanes` neighbouring lanes hold. All lanes of the warp take part.
+template <unsigned lanes, unsigned width>
+__device__ float length_of_head(const Piece<width>& own) {
+  return sqrtf(sum_of_lanes<lanes>(product_of(own, own)));
+}
+
+// Everything that the tokens of a piece meet is loaded first, so that no load waits for another. `lanes`: that hold a
+// head which is divided by its length + eps; none when 0.
+template <unsigned width, unsigned reach, unsigned lanes, class T>
+__global__ void __launch_bounds__(threads, conv_blocks<width, T>)
+    conv_kernel(ConvInputs<T> in, float eps, float* before, T* y) {
   await_previous();
   using P = Piece<width>;
-  const Stretch<width> piece(in);
-  if (!piece.inside) return;
+  Stretch<width> piece(in);
+  if (!piece.inside && (lanes == 0 || piece.b >= in.batch)) return;
+  if constexpr (lanes > 0) piece.channel = min(piece.channel, in.channels - width);  // they take part in sums
   Stored<T, width> inputs[conv_steps + reach - 1];
   P weights[reach], met[reach];  // met: the inputs that a token meets
   const std::size_t row = std::size_t{piece.b} * in.length + piece.begin;
@@ -192,9 +203,14 @@ __global__ void __launch_bounds__(threads, conv_blocks<width, T>) conv_kernel(Co
       for (unsigned back = reach; back-- > 0;) sum.v[e] += weights[back].v[e] * met[reach - 1 - back].v[e];
       result.v[e] = silu<T>(sum.v[e]);
     }
+    if constexpr (lanes > 0) {
+      const float inverse = 1.0f / (length_of_head<lanes>(result) + eps);
+#pragma unroll
+      for (unsigned e = 0; e < width; ++e) result.v[e] *= inverse;
+    }
     const std::size_t place = first + i * in.channels;
     if (before != nullptr) sum.store(before + place);
-    result.store(y + place);
+    if (lanes == 0 || piece.inside) result.store(y + place);
   }
 }
 
@@ -283,6 +299,23 @@ __global__ void __launch_bounds__(narrow_block)
   }
 }
 
+/// The gradient of a token's sums before SiLU, where heads were divided by their length behind it, from what arrives at
+/// the results.
+template <unsigned lanes, unsigned width>
+__device__ Piece<width> before_unit(float eps, const Piece<width>& sums, const Piece<width>& above) {
+  Piece<width> own, slopes;
+#pragma unroll
+  for (unsigned e = 0; e < width; ++e) {
+    const Silu both = silu_with_slope<float>(sums.v[e]);
+    own.v[e] = both.value;
+    slopes.v[e] = both.slope;
+  }
+  const UnitSlope unit(length_of_head<lanes>(own), sum_of_lanes<lanes>(product_of(own, above)), eps);
+#pragma unroll
+  for (unsigned e = 0; e < width; ++e) slopes.v[e] *= unit.of(own.v[e], above.v[e]);
+  return slopes;
+}
+
 constexpr unsigned walk_step = 4, walk_stages = 3;             // tokens; steps of them
 constexpr unsigned shortest_walk = 32, resident_blocks = 264;  // tokens; blocks
 
@@ -311,10 +344,10 @@ struct WalkSteps {
 
 // All gradients of many rows: a thread walks `walk` tokens of `width` neighbouring channels, reads everything once, and
 // adds what they give to the weights and, behind those of all channels, to the bias. Sums over a block's walks go to
-// `partials` [blocks, channels (taps + 1)]. The sums before SiLU are found once more.
-template <unsigned width, unsigned reach, class T>
+// `partials` [blocks, channels (taps + 1)]. The sums before SiLU are found once more, and so are the lengths of heads.
+template <unsigned width, unsigned reach, unsigned lanes, class T>
 __global__ void __launch_bounds__(threads, 2)
-    conv_walk_kernel(ConvInputs<T> in, unsigned walk, const T* dy, float* partials, SinkOf<T> dx) {
+    conv_walk_kernel(ConvInputs<T> in, float eps, unsigned walk, const T* dy, float* partials, SinkOf<T> dx) {
   await_previous();
   using P = Piece<width>;
   constexpr unsigned behind = reach - 1;
@@ -322,7 +355,9 @@ __global__ void __launch_bounds__(threads, 2)
   __shared__ float sums[conv_groups][width * conv_lanes];
   const WalkSteps<width, T> steps{reinterpret_cast<Stored<T, width>*>(memory)};
   const unsigned lane = threadIdx.x % conv_lanes, group = threadIdx.x / conv_lanes;
-  const unsigned channel = (blockIdx.y * conv_lanes + lane) * width;
+  unsigned channel = (blockIdx.y * conv_lanes + lane) * width;
+  const bool inside = channel < in.channels;
+  if constexpr (lanes > 0) channel = min(channel, in.channels - width);  // they take part in sums
   const unsigned walks = (in.length + walk - 1) / walk;
   P weights[reach], to_weight[reach + 1] = {};  // the last one is the bias
   if (channel < in.channels) load_weights(in, channel, weights);
@@ -347,8 +382,8 @@ __global__ void __launch_bounds__(threads, 2)
     P inputs[behind + walk_step], slopes[behind + walk_step] = {};
 #pragma unroll
     for (unsigned i = 0; i < behind; ++i) {
-      const bool inside = begin + i >= behind;
-      inputs[i] = P::of(x + (inside ? (begin + i - behind) * in.x.stride : 0), inside);
+      const bool is_there = begin + i >= behind;
+      inputs[i] = P::of(x + (is_there ? (begin + i - behind) * in.x.stride : 0), is_there);
     }
     for (unsigned step = 0, t = begin; t < end + behind; ++step, t += walk_step) {
       tiles::wait<walk_stages - 2>();
@@ -366,7 +401,12 @@ __global__ void __launch_bounds__(threads, 2)
         for (unsigned e = 0; e < width; ++e) {
 #pragma unroll
           for (unsigned back = reach; back-- > 0;) sum[i].v[e] += weights[back].v[e] * inputs[behind + i - back].v[e];
-          slopes[behind + i].v[e] *= silu_slope<T>(sum[i].v[e]);
+        }
+        if constexpr (lanes > 0) {
+          slopes[behind + i] = before_unit<lanes>(eps, sum[i], slopes[behind + i]);
+        } else {
+#pragma unroll
+          for (unsigned e = 0; e < width; ++e) slopes[behind + i].v[e] *= silu_slope<T>(sum[i].v[e]);
         }
         if (t + i < end) {
 #pragma unroll
@@ -385,7 +425,7 @@ __global__ void __launch_bounds__(threads, 2)
 #pragma unroll
           for (unsigned e = 0; e < width; ++e) gradient.v[e] += weights[back].v[e] * slopes[i + back].v[e];
         }
-        gradient.put(dx, row + t + i - behind, channel);
+        if (lanes == 0 || inside) gradient.put(dx, row + t + i - behind, channel);
       }
 #pragma unroll
       for (unsigned i = 0; i < behind; ++i) {
@@ -447,6 +487,18 @@ void with_channels(const ConvInputs<T>& in, const Rows<float>& sums, std::initia
   with_reach(in, [&](auto reach) { body(std::integral_constant<unsigned, 1>(), reach); });
 }
 
+/// Calls body with how many lanes hold a head, as a compile-time constant; 0 where heads stay as they are.
+template <unsigned width, class T, class Body>
+void with_lanes(const UnitHeads& heads, const Body& body) {
+  if (heads.width == 0) return body(std::integral_constant<unsigned, 0>());
+  if constexpr (width == 4 && std::is_same_v<T, float>) {
+    if (heads.width == 32) return body(std::integral_constant<unsigned, 8>());
+    if (heads.width == 64) return body(std::integral_constant<unsigned, 16>());
+    if (heads.width == 128) return body(std::integral_constant<unsigned, 32>());
+  }
+  throw Error(ExitCode::failure, "the GPU convolution does not divide heads of width " + std::to_string(heads.width));
+}
+
 template <class T>
 dim3 stretches(const ConvInputs<T>& in, unsigned width) {
   return {blocks_for(in.batch * blocks_for(in.length, conv_steps), conv_groups),
@@ -457,8 +509,8 @@ Rows<float> rows_if(const Tensor& given) { return given.defined() ? rows_of(give
 
 /// All gradients of many rows.
 template <class T>
-void walk_back(const CudaBackend& backend, const ConvInputs<T>& in, const Tensor& dy, const SinkOf<T>& dx,
-               const Grad& dweight, const Grad& dbias) {
+void walk_back(const CudaBackend& backend, const ConvInputs<T>& in, const UnitHeads& heads, const Tensor& dy,
+               const SinkOf<T>& dx, const Grad& dweight, const Grad& dbias) {
   const unsigned weights = in.channels * in.taps, all = weights + in.channels;
   float* partials = backend.scratch(std::size_t{max_ranges} * all);
   unsigned ranges = 1;
@@ -468,10 +520,13 @@ void walk_back(const CudaBackend& backend, const ConvInputs<T>& in, const Tensor
     const auto blocks_of_walks = [&] { return blocks_for(in.batch * blocks_for(in.length, walk), conv_groups); };
     while (walk < in.length && blocks_of_walks() * tiles > resident_blocks) walk *= 2;
     ranges = at_most(blocks_of_walks(), at_most(resident_blocks / tiles + 1, max_ranges));
-    const auto kernel = conv_walk_kernel<width, reach, T>;
-    constexpr int bytes = WalkSteps<width, T>::bytes;
-    allow_shared_memory(reinterpret_cast<const void*>(kernel), bytes, "causal_conv_backward");
-    launch(kernel, dim3(ranges, tiles), threads, bytes, backend.stream(), in, walk, dy.as<T>(), partials, dx);
+    with_lanes<width, T>(heads, [&](auto lanes) {
+      const auto kernel = conv_walk_kernel<width, reach, lanes, T>;
+      constexpr int bytes = WalkSteps<width, T>::bytes;
+      allow_shared_memory(reinterpret_cast<const void*>(kernel), bytes, "causal_conv_backward");
+      launch(kernel, dim3(ranges, tiles), threads, bytes, backend.stream(), in, static_cast<float>(heads.eps), walk,
+             dy.as<T>(), partials, dx);
+    });
   });
   ColumnSums sums;
   sums.add(weights, dweight);
@@ -505,7 +560,7 @@ void CudaBackend::rotary(std::span<const Tensor> x, double base, std::int64_t fi
 }
 
 void CudaBackend::causal_conv(const Tensor& x, const Tensor& weight, const Tensor& bias, const Tensor& history,
-                              const Tensor& before, const Tensor& y) {
+                              const Tensor& before, const UnitHeads& heads, const Tensor& y) {
   if (x.elements() == 0) return;
   with_stored_type(x, [&](auto stored) {
     using T = decltype(stored);
@@ -513,8 +568,10 @@ void CudaBackend::causal_conv(const Tensor& x, const Tensor& weight, const Tenso
     const Rows<T> past = history.defined() ? rows_of<T>(history) : Rows<T>{};
     in.history = past.data;
     with_channels(in, rows_if(before), {rows_of<T>(y), past}, [&](auto width, auto reach) {
-      launch(conv_kernel<width, reach, T>, stretches(in, width), threads, 0, stream(), in, before.as<float>(),
-             y.as<T>());
+      with_lanes<width, T>(heads, [&](auto lanes) {
+        launch(conv_kernel<width, reach, lanes, T>, stretches(in, width), threads, 0, stream(), in,
+               static_cast<float>(heads.eps), before.as<float>(), y.as<T>());
+      });
     });
   });
   launched("causal_conv");
@@ -529,8 +586,15 @@ std::int64_t CudaBackend::causal_conv_kept(const Tensor& x) const {
   return x.rows() > max_narrow_rows ? 0 : x.elements();
 }
 
+// Where a thread of both passes takes four channels: what the tape makes lies in fours.
+bool CudaBackend::makes_unit_heads(const Tensor& x, const Tensor& weight, std::int64_t width) const {
+  return x.dtype == DType::f32 && x.rows() > max_narrow_rows && weight.shape[2] <= few_taps &&
+         in_pieces<4>(rows_of(x)) && (width == 32 || width == 64 || width == 128);
+}
+
 void CudaBackend::causal_conv_backward(const Tensor& x, const Tensor& weight, const Tensor& bias, const Tensor& before,
-                                       const Tensor& dy, const Grad& dx, const Grad& dweight, const Grad& dbias) {
+                                       const UnitHeads& heads, const Tensor& dy, const Grad& dx, const Grad& dweight,
+                                       const Grad& dbias) {
   if (x.elements() == 0) return;
   const bool wants_weights = dweight.wanted() || dbias.wanted(), is_long = x.rows() > max_narrow_rows;
   if (is_long && (dweight.accumulate || dbias.accumulate)) await_side_stream();  // it may be writing there
@@ -538,7 +602,7 @@ void CudaBackend::causal_conv_backward(const Tensor& x, const Tensor& weight, co
     using T = decltype(stored);
     const ConvInputs<T> in = conv_inputs<T>(x, weight, bias);
     const SinkOf<T> to_x = sink_of<T>(dx);
-    if (is_long) return walk_back(*this, in, dy, to_x, dweight, dbias);
+    if (is_long) return walk_back(*this, in, heads, dy, to_x, dweight, dbias);
     with_reach(in, [&](auto reach) {
       if (wants_weights) {
         const SideStream beside(*this);

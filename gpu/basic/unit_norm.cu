@@ -1,6 +1,7 @@
 // Division of every row by its length: a warp takes a row, or several short ones. Bound by memory.
 #include <type_traits>
 
+#include "gpu/basic/unit_slope.cuh"
 #include "gpu/cuda_backend.h"
 #include "gpu/device/device.cuh"
 #include "gpu/device/lanes.cuh"
@@ -32,14 +33,6 @@ struct OwnRow {
   }
 };
 
-template <unsigned width>
-__device__ float product_of(const Piece<width>& a, const Piece<width>& b) {
-  float sum = 0;
-#pragma unroll
-  for (unsigned e = 0; e < width; ++e) sum += a.v[e] * b.v[e];
-  return sum;
-}
-
 template <unsigned lanes, unsigned width>
 __global__ void __launch_bounds__(threads)
     unit_norm_kernel(Rows<float> x, unsigned rows, float eps, Rows<float> y, float* norms) {
@@ -63,7 +56,6 @@ __global__ void __launch_bounds__(threads)
   own.each_other(x.columns, [&](unsigned column) { write(column, P::of(x, own.row, column, true)); });
 }
 
-// dx = dy / (|x| + eps) - x (x . dy) / (|x| (|x| + eps)^2).
 template <unsigned lanes, unsigned width>
 __global__ void __launch_bounds__(threads)
     unit_norm_backward_kernel(Rows<float> x, Rows<float> dy, unsigned rows, float eps, const float* norms, Sink dx) {
@@ -75,12 +67,11 @@ __global__ void __launch_bounds__(threads)
   own.each_other(x.columns, [&](unsigned column) {
     sum += product_of(P::of(x, own.row, column, true), P::of(dy, own.row, column, true));
   });
-  const float overlap = sum_of_lanes<lanes>(sum), norm = own.inside ? norms[own.row] : 0.0f;
-  const float inverse = 1.0f / (norm + eps), pull = norm > 0.0f ? overlap * inverse * inverse / norm : 0.0f;
+  const UnitSlope slope(own.inside ? norms[own.row] : 0.0f, sum_of_lanes<lanes>(sum), eps);
   const auto write = [&](unsigned column, const P& of_x, const P& of_dy) {
     P gradient;
 #pragma unroll
-    for (unsigned e = 0; e < width; ++e) gradient.v[e] = of_dy.v[e] * inverse - of_x.v[e] * pull;
+    for (unsigned e = 0; e < width; ++e) gradient.v[e] = slope.of(of_x.v[e], of_dy.v[e]);
     gradient.put(dx, own.row, column);
   };
   if (own.holds) write(own.first, held, above);

@@ -107,6 +107,14 @@ struct Piece {
   }
 };
 
+template <unsigned width>
+__device__ float product_of(const Piece<width>& a, const Piece<width>& b) {
+  float sum = 0;
+#pragma unroll
+  for (unsigned e = 0; e < width; ++e) sum += a.v[e] * b.v[e];
+  return sum;
+}
+
 /// How many numbers are 16 bytes, as much as is read at once.
 template <class T>
 constexpr unsigned widest_piece = 16 / sizeof(T);

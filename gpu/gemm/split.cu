@@ -251,7 +251,7 @@ void multiply_gradients(CudaBackend& backend, const SplitOperands& operands, con
   }
   multiply_split(backend.stream(), products, false, false);
   if (products.shares > 1)
-    launch(add_shares_kernel, dim3(processors, products.count), threads, 0, backend.stream(), products, wanted);
+    launch(add_shares_kernel, dim3(4 * processors, products.count), threads, 0, backend.stream(), products, wanted);
   backend.launched("gradients of projections");
 }
 

@@ -94,6 +94,16 @@ __device__ void add_product(Piece<4>& sum, float factor, const Piece<4>& piece) 
 /// Of four columns of a thread, the small matrix's numbers.
 template <unsigned thin>
 __device__ void load_columns(const Small& w, unsigned count, unsigned column, Piece<4> (&weights)[thin]) {
+  const float* own = w.data + column * w.of_k;
+  if (w.of_n == 1 && count == thin && w.of_k % 4 == 0 && reinterpret_cast<std::uintptr_t>(own) % 16 == 0) {
+#pragma unroll
+    for (unsigned e = 0; e < 4; ++e) {
+      const auto column_numbers = Piece<thin>::of(own + e * w.of_k, true);
+#pragma unroll
+      for (unsigned n = 0; n < thin; ++n) weights[n].v[e] = column_numbers.v[n];
+    }
+    return;
+  }
 #pragma unroll
   for (unsigned n = 0; n < thin; ++n) {
     const float4 four = n < count ? w.four(n, column) : float4{};
@@ -135,16 +145,20 @@ __global__ void __launch_bounds__(column_threads)
   }
 }
 
-// Of a block's rows t, the sums of narrow[t, n] wide[t, k]: partials [blocks, n, k] or, turned, [blocks, k, n].
+// Of a block's rows t, the sums of narrow[t, n] wide[t, k]: partials [blocks, n, k] or, turned, [blocks, k, n]. Two
+// groups of threads take rows in turn, so that enough loads are under way.
 template <unsigned thin>
-__global__ void __launch_bounds__(column_threads)
+__global__ void __launch_bounds__(2 * column_threads)
     thin_gradient_kernel(Rows<float> narrow, bool fours, Rows<float> wide, unsigned rows, unsigned count, bool turns,
                          float* partials) {
   await_previous();
-  const unsigned column = (blockIdx.y * column_threads + threadIdx.x) * 4;
-  if (column >= wide.columns) return;
+  constexpr unsigned width = 4 * column_threads, stride = width + 4;  // so that columns of sums lie in several banks
+  __shared__ __align__(16) float sums_of_block[thin * stride];
+  const unsigned group = threadIdx.x / column_threads, own = threadIdx.x % column_threads * 4;
+  const unsigned first = blockIdx.y * width, column = first + own;
+  const bool inside = column < wide.columns;
   Piece<4> sums[thin] = {};
-  for (unsigned row = blockIdx.x * together; row < rows; row += gridDim.x * together) {
+  for (unsigned row = (2 * blockIdx.x + group) * together; row < rows && inside; row += 2 * gridDim.x * together) {
     Piece<4> values[together];
 #pragma unroll
     for (unsigned r = 0; r < together; ++r) values[r] = Piece<4>::of(wide, row + r, column, row + r < rows);
@@ -155,13 +169,23 @@ __global__ void __launch_bounds__(column_threads)
       for (unsigned n = 0; n < thin; ++n) add_product(sums[n], factors.v[n], values[r]);
     }
   }
-  float* own = partials + std::size_t{blockIdx.x} * count * wide.columns;
 #pragma unroll
-  for (unsigned n = 0; n < thin; ++n) {
-    if (n >= count) break;
-    if (!turns) sums[n].store(own + n * wide.columns + column);
+  for (unsigned turn = 0; turn < 2; ++turn) {
+    if (group == turn) {
 #pragma unroll
-    for (unsigned e = 0; e < 4 && turns; ++e) own[(column + e) * count + n] = sums[n].v[e];
+      for (unsigned n = 0; n < thin; ++n) {
+        float* const place = sums_of_block + n * stride + own;
+        if (turn > 0) add_product(sums[n], 1.0f, Piece<4>::of(place, true));
+        sums[n].store(place);
+      }
+    }
+    __syncthreads();
+  }
+  float* const to = partials + std::size_t{blockIdx.x} * count * wide.columns;
+  const unsigned columns = min(width, wide.columns - first);
+  for (unsigned i = threadIdx.x; i < count * columns; i += 2 * column_threads) {
+    const unsigned n = turns ? i % count : i / columns, k = turns ? i / count : i % columns;
+    to[turns ? (first + k) * count + n : n * wide.columns + first + k] = sums_of_block[n * stride + k];
   }
 }
 
@@ -212,11 +236,11 @@ bool ProductPlanner::thin_product(bool transpose_a, bool transpose_b, const Tens
     const Tensor &narrow = thin_rows ? a : b, &wide = thin_rows ? b : a;
     const auto count = static_cast<unsigned>(narrow.columns()), columns = static_cast<unsigned>(wide.columns());
     const unsigned blocks =
-        at_most(at_most(blocks_for(rows, together), blocks_of_sum), most_partials / (count * columns));
+        at_most(at_most(blocks_for(rows, 2 * together), blocks_of_sum), most_partials / (count * columns));
     launch_kept_gradients();  // one of them may go where this one goes
     float* partials = backend_.scratch(std::size_t{blocks} * count * columns);
     with_thin(count, [&](auto thin) {
-      launch(thin_gradient_kernel<thin>, dim3(blocks, blocks_for(columns, 4 * column_threads)), column_threads, 0,
+      launch(thin_gradient_kernel<thin>, dim3(blocks, blocks_for(columns, 4 * column_threads)), 2 * column_threads, 0,
              stream, rows_of(narrow), in_fours(narrow), rows_of(wide), rows, count, !thin_rows, partials);
     });
     column_sums(stream, blocks, std::int64_t{count} * columns, nullptr, nullptr, c,

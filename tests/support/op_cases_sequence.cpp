@@ -1,5 +1,6 @@
 // Cases of rotary position code, causal convolution and causal attention.
 #include <cmath>
+#include <numeric>
 
 #include "core/ops/ops.h"
 #include "tests/support/op_case.h"
@@ -108,6 +109,28 @@ OpCase conv_case(const ConvSizes& n, bool silu = true) {
   return c;
 }
 
+/// The same with heads of `width` channels divided by their length.
+OpCase unit_conv_case(const ConvSizes& n, std::int64_t width) {
+  constexpr double unit_eps = 1e-3;
+  OpCase c = conv_case(n);
+  c.name = "unit_" + c.name + "_heads_of_" + std::to_string(width);
+  c.run = [n, width](Tape& t, std::span<const Var> in, std::span<const Tensor>) {
+    const std::int64_t widths[] = {n.before, n.channels};
+    Var parts[2];
+    t.split_columns(in[0], widths, parts);
+    return unit_causal_conv(t, parts[1], in[1], width, unit_eps);
+  };
+  c.naive = [n, width](std::span<const Values> in, std::span<const Values>) {
+    Values y = naive_conv(n, in[0], in[1], {}, true);
+    for (auto head = y.begin(); head != y.end(); head += width) {
+      const double length = std::sqrt(std::inner_product(head, head + width, head, 0.0));
+      for (auto value = head; value != head + width; ++value) *value /= length + unit_eps;
+    }
+    return y;
+  };
+  return c;
+}
+
 OpCase repeated_heads_case(std::int64_t batch, std::int64_t length, std::int64_t heads, std::int64_t width,
                            std::int64_t times) {
   OpCase c;
@@ -203,6 +226,11 @@ void add_sequence_cases(std::vector<OpCase>& cases) {
         ConvSizes{3, 65, 1, 65, 3, true}, ConvSizes{2, 2100, 1, 3, 4, true}, ConvSizes{2, 37, 3, 65, 7, true},
         ConvSizes{2, 2100, 1, 3, 6, true}})
     cases.push_back(conv_case(n));
+  // Heads that a GPU divides on its way, also beside channels that fill no warp, and heads that it does not.
+  cases.push_back(unit_conv_case({3, 1400, 4, 192, 4, false}, 64));
+  cases.push_back(unit_conv_case({1, 4103, 8, 96, 3, false}, 32));
+  cases.push_back(unit_conv_case({5, 821, 0, 128, 4, false}, 128));
+  cases.push_back(unit_conv_case({2, 37, 3, 66, 4, false}, 22));
   cases.push_back(conv_case({2, 37, 3, 65, 4, true}, false));
   cases.push_back(conv_case({2, 5, 1, 3, 1, false}, false));
   cases.push_back(repeated_heads_case(2, 37, 3, 5, 4));

@@ -168,7 +168,7 @@ void CpuBackend::turn_pairs(const Tensor& x, double base, std::int64_t first_pos
 }
 
 void CpuBackend::causal_conv(const Tensor& x, const Tensor& weight, const Tensor& bias, const Tensor& history,
-                             const Tensor& before, const Tensor& y) {
+                             const Tensor& before, const UnitHeads& /*none*/, const Tensor& y) {
   const std::int64_t length = x.shape[1], channels = x.columns(), width = weight.shape[2];
   with_type(x, [&](auto zero) {
     using T = decltype(zero);
@@ -198,10 +198,11 @@ void CpuBackend::causal_conv(const Tensor& x, const Tensor& weight, const Tensor
 }
 
 std::int64_t CpuBackend::causal_conv_kept(const Tensor& x) const { return x.elements(); }
+bool CpuBackend::makes_unit_heads(const Tensor&, const Tensor&, std::int64_t) const { return false; }
 
 void CpuBackend::causal_conv_backward(const Tensor& x, const Tensor& weight, const Tensor& /*bias*/,
-                                      const Tensor& before, const Tensor& dy, const Grad& dx, const Grad& dweight,
-                                      const Grad& dbias) {
+                                      const Tensor& before, const UnitHeads& /*none*/, const Tensor& dy, const Grad& dx,
+                                      const Grad& dweight, const Grad& dbias) {
   const std::int64_t length = x.shape[1], channels = x.columns(), width = weight.shape[2];
   with_type(x, [&](auto zero) {
     using T = decltype(zero);
