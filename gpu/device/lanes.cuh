@@ -12,9 +12,9 @@ __device__ float sum_of_lanes(float value) {
   return value;
 }
 
-/// Adds `count` numbers over the lanes that differ in the bits from `most` down to `least`. Halves change hands, so that
-/// a lane ends with count / lanes of the sums, at least one, at the beginning of `v`; answers with the number of the
-/// first of them.
+/// Adds `count` numbers over the lanes that differ in the bits from `most` down to `least`. Halves change hands, so
+/// that a lane ends with count / lanes of the sums, at least one, at the beginning of `v`; answers with the number of
+/// the first of them.
 template <int most, int least, int count>
 __device__ int share_sums(float (&v)[count]) {
   const int lane = static_cast<int>(threadIdx.x) % 32;
