@@ -227,7 +227,7 @@ void add_sequence_cases(std::vector<OpCase>& cases) {
         ConvSizes{2, 2100, 1, 3, 6, true}})
     cases.push_back(conv_case(n));
   // Heads that a GPU divides on its way, also beside channels that fill no warp, and heads that it does not.
-  cases.push_back(unit_conv_case({3, 1400, 4, 192, 4, false}, 64));
+  cases.push_back(unit_conv_case({3, 1400, 4, 64, 4, false}, 64));
   cases.push_back(unit_conv_case({1, 4103, 8, 96, 3, false}, 32));
   cases.push_back(unit_conv_case({5, 821, 0, 128, 4, false}, 128));
   cases.push_back(unit_conv_case({2, 37, 3, 66, 4, false}, 22));
