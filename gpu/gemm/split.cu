@@ -186,20 +186,23 @@ struct SplitOperands {
   SplitMatrix input, weights, gradients;
   float* shares = nullptr;  ///< of the weights' gradients
 
-  /// With room for a backward pass.
-  static std::size_t bytes(const Tensor& x, std::span<const Tensor> of) {
+  /// `back`: also of gradients, and of the shares of those of weights.
+  static std::size_t bytes(const Tensor& x, std::span<const Tensor> of, bool back) {
     const std::int64_t rows = squares_for(x.rows()), columns = squares_for(x.columns()), outputs = squares_of_all(of);
-    return bytes_of_split(rows * columns) + bytes_of_split(outputs * columns) + bytes_of_split(rows * outputs) +
-           shares_of(x, of) * sizeof(float) * static_cast<std::size_t>(rows_of_all(of) * x.columns());
+    const std::size_t forward = bytes_of_split(rows * columns) + bytes_of_split(outputs * columns);
+    if (!back) return forward;
+    const auto weights = static_cast<std::size_t>(rows_of_all(of) * x.columns());
+    return forward + bytes_of_split(rows * outputs) + shares_of(x, of) * sizeof(float) * weights;
   }
   SplitOperands(CudaBackend& backend, const Tensor& x, std::span<const Tensor> of,
                 std::span<const Tensor> dresults = {}) {
-    next_ = static_cast<unsigned char*>(backend.operand_memory(bytes(x, of)));
-    const std::int64_t rows = squares_for(x.rows()), columns = squares_for(x.columns()), outputs = squares_of_all(of);
-    input = take(rows, columns);
-    weights = take(outputs, columns);
-    gradients = take(rows, outputs);
-    shares = reinterpret_cast<float*>(next_);
+    next_ = static_cast<unsigned char*>(backend.operand_memory(bytes(x, of, !dresults.empty())));
+    input = take(squares_for(x.rows()), squares_for(x.columns()));
+    weights = take(squares_of_all(of), squares_for(x.columns()));
+    if (!dresults.empty()) {
+      gradients = take(squares_for(x.rows()), squares_of_all(of));
+      shares = reinterpret_cast<float*>(next_);
+    }
     all.add(x, input);
     for (std::int64_t first = 0; const Tensor& weight : of) {
       all.add(weight, weights.from(first, 0));
@@ -266,7 +269,7 @@ bool ProductPlanner::splits_projections(const Tensor& x, std::span<const Tensor>
 }
 
 std::size_t ProductPlanner::split_operands(const Tensor& x, std::span<const Tensor> weights) const {
-  return splits_projections(x, weights) ? SplitOperands::bytes(x, weights) : 0;
+  return splits_projections(x, weights) ? SplitOperands::bytes(x, weights, true) : 0;
 }
 
 bool ProductPlanner::project_split(const Tensor& x, std::span<const Tensor> weights, std::span<const Tensor> results) {
