@@ -37,7 +37,7 @@ struct Small {
 
 // y[t, n] = sum over k of x[t, k] w(n, k), and what was there before where it is added to.
 template <unsigned thin>
-__global__ void __launch_bounds__(threads)
+__global__ void __launch_bounds__(threads, thin <= widest / 2 ? 4 : 2)
     thin_outputs_kernel(Rows<float> x, Small w, Sink y, unsigned rows, unsigned outputs) {
   await_previous();
   extern __shared__ float4 weights[];  // [thin][columns / 4]
@@ -225,8 +225,8 @@ bool ProductPlanner::thin_product(bool transpose_a, bool transpose_b, const Tens
     });
   } else if (!transpose_a && is_thin(a.columns()) && in_fours(to)) {
     with_thin(a.columns(), [&](auto thin) {
-      const dim3 grid(at_most(blocks_for(rows, together), 2 * blocks_of_sum),
-                      blocks_for(to.columns(), 4 * column_threads));
+      const unsigned most = (thin() <= widest / 2 ? 4 : 2) * blocks_of_sum;  // as many as fit, or nearly
+      const dim3 grid(at_most(blocks_for(rows, together), most), blocks_for(to.columns(), 4 * column_threads));
       launch(thin_depth_kernel<thin>, grid, column_threads, 0, stream, rows_of(a), in_fours(a),
              small_matrix(b, !transpose_b), sink_of(c), rows, static_cast<unsigned>(a.columns()));
     });
