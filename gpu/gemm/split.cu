@@ -62,13 +62,13 @@ __global__ void __launch_bounds__(threads) split_kernel(const __grid_constant__ 
   }
 }
 
-/// Gradients whose shares lie one behind the other.
-struct WantedGradients {
+/// Results whose shares lie one behind the other.
+struct SharedResults {
   Sink to[max_products];
 };
 
 __global__ void __launch_bounds__(threads)
-    add_shares_kernel(const __grid_constant__ SplitProducts p, const __grid_constant__ WantedGradients gradients) {
+    add_shares_kernel(const __grid_constant__ SplitProducts p, const __grid_constant__ SharedResults results) {
   await_previous();
   const SplitProduct& own = p.of[blockIdx.y];
   const unsigned count = own.rows * own.stride;
@@ -76,7 +76,7 @@ __global__ void __launch_bounds__(threads)
     float sum = 0;
 #pragma unroll 8
     for (unsigned share = 0; share < p.shares; ++share) sum += own.c[std::size_t{share} * count + i];
-    gradients.to[blockIdx.y].put(i, sum);
+    results.to[blockIdx.y].put(i, sum);
   }
 }
 
@@ -116,7 +116,7 @@ namespace {
 using namespace device;
 
 constexpr std::int64_t min_products = std::int64_t{1} << 31;  // fewer are split where they are multiplied
-constexpr std::int64_t full = 128;                            // tiles that fill the GPU
+constexpr std::int64_t full = 128;                            // tiles of results that fill the GPU
 constexpr unsigned most_shares = 16, least_share = 8;         // of a depth, in squares
 
 std::int64_t rows_of_all(std::span<const Tensor> weights) {
@@ -173,26 +173,47 @@ unsigned shares_of(std::int64_t tiles, std::int64_t depth) {
   }
   return best;
 }
-/// Of the gradients of these weights.
-unsigned shares_of(const Tensor& x, std::span<const Tensor> weights) {
+/// Of the gradients of these weights, and of that of x.
+unsigned shares_of_weights(const Tensor& x, std::span<const Tensor> weights) {
   std::int64_t tiles = 0;
   for (const Tensor& weight : weights) tiles += tiles_of(squares_for(weight.rows()), squares_for(x.columns()));
   return shares_of(tiles, squares_for(x.rows()));
+}
+unsigned shares_of_input(const Tensor& x, std::span<const Tensor> weights) {
+  return shares_of(tiles_of(squares_for(x.rows()), squares_for(x.columns())), squares_of_all(weights));
+}
+
+/// Multiplies; where the depth is shared, each share into `memory`, from where its sums go to the results.
+void multiply_shared(CudaBackend& backend, SplitProducts& products, const SharedResults& results, float* memory,
+                     bool a_deep) {
+  if (products.count == 0) return;
+  if (products.shares > 1) {
+    for (unsigned i = 0; i < products.count; ++i) {
+      SplitProduct& product = products.of[i];
+      product.accumulate = false;
+      product.stride = product.columns;
+      product.c = std::exchange(memory, memory + std::size_t{products.shares} * product.rows * product.columns);
+    }
+  }
+  multiply_split(backend.stream(), products, a_deep, false);
+  if (products.shares > 1)
+    launch(add_shares_kernel, dim3(4 * processors, products.count), threads, 0, backend.stream(), products, results);
+  backend.launched("gradients of projections");
 }
 
 /// What projections multiply, split in memory of the back end.
 struct SplitOperands {
   Splittings all;
   SplitMatrix input, weights, gradients;
-  float* shares = nullptr;  ///< of the weights' gradients
+  float *of_weights = nullptr, *of_input = nullptr;  ///< shares of gradients
 
   /// `back`: also of gradients, and of the shares of those of weights.
   static std::size_t bytes(const Tensor& x, std::span<const Tensor> of, bool back) {
     const std::int64_t rows = squares_for(x.rows()), columns = squares_for(x.columns()), outputs = squares_of_all(of);
     const std::size_t forward = bytes_of_split(rows * columns) + bytes_of_split(outputs * columns);
     if (!back) return forward;
-    const auto weights = static_cast<std::size_t>(rows_of_all(of) * x.columns());
-    return forward + bytes_of_split(rows * outputs) + shares_of(x, of) * sizeof(float) * weights;
+    return forward + bytes_of_split(rows * outputs) +
+           sizeof(float) * (numbers_of_weights(x, of) + numbers_of_input(x, of));
   }
   SplitOperands(CudaBackend& backend, const Tensor& x, std::span<const Tensor> of,
                 std::span<const Tensor> dresults = {}) {
@@ -201,7 +222,8 @@ struct SplitOperands {
     weights = take(squares_of_all(of), squares_for(x.columns()));
     if (!dresults.empty()) {
       gradients = take(squares_for(x.rows()), squares_of_all(of));
-      shares = reinterpret_cast<float*>(next_);
+      of_weights = reinterpret_cast<float*>(next_);
+      of_input = of_weights + numbers_of_weights(x, of);
     }
     all.add(x, input);
     for (std::int64_t first = 0; const Tensor& weight : of) {
@@ -217,6 +239,13 @@ struct SplitOperands {
   }
 
  private:
+  static std::size_t numbers_of_weights(const Tensor& x, std::span<const Tensor> of) {
+    return shares_of_weights(x, of) * static_cast<std::size_t>(rows_of_all(of) * x.columns());
+  }
+  static std::size_t numbers_of_input(const Tensor& x, std::span<const Tensor> of) {
+    const unsigned shares = shares_of_input(x, of);
+    return shares > 1 ? shares * static_cast<std::size_t>(x.elements()) : 0;
+  }
   SplitMatrix take(std::int64_t down, std::int64_t across) {
     const auto squares = static_cast<std::size_t>(down * across);
     const SplitMatrix matrix{next_, reinterpret_cast<float*>(next_ + squares * square_bytes),
@@ -230,42 +259,28 @@ struct SplitOperands {
 /// dweights[i] = dresults[i]^T x.
 void multiply_gradients(CudaBackend& backend, const SplitOperands& operands, const LinearBackward& projections) {
   SplitProducts products;
-  WantedGradients wanted;
+  SharedResults results;
   products.depth = static_cast<unsigned>(squares_for(projections.x.rows()));
+  products.shares = shares_of_weights(projections.x, projections.weights);
   const std::int64_t inputs = projections.x.columns();
   for (std::int64_t first = 0, i = 0; const Tensor& weight : projections.weights) {
     const Grad& gradient = projections.dweights[static_cast<std::size_t>(i++)];
     if (gradient.wanted()) {
-      wanted.to[products.count] = sink_of(gradient);
+      results.to[products.count] = sink_of(gradient);
       products.add(operands.gradients.from(0, first), operands.input, weight.rows(), inputs,
                    gradient.tensor.as<float>(), inputs, gradient.accumulate);
     }
     first += squares_for(weight.rows());
   }
-  if (products.count == 0) return;
-  products.shares = shares_of(projections.x, projections.weights);
-  if (products.shares > 1) {
-    float* next = operands.shares;
-    for (unsigned i = 0; i < products.count; ++i) {
-      SplitProduct& product = products.of[i];
-      product.accumulate = false;
-      product.c = std::exchange(next, next + std::size_t{products.shares} * product.rows * product.stride);
-    }
-  }
-  multiply_split(backend.stream(), products, false, false);
-  if (products.shares > 1)
-    launch(add_shares_kernel, dim3(4 * processors, products.count), threads, 0, backend.stream(), products, wanted);
-  backend.launched("gradients of projections");
+  multiply_shared(backend, products, results, operands.of_weights, false);
 }
 
 }  // namespace
 
 bool ProductPlanner::splits_projections(const Tensor& x, std::span<const Tensor> weights) const {
-  const std::int64_t rows = squares_for(x.rows()), columns = squares_for(x.columns()),
-                     outputs = squares_for(rows_of_all(weights));
   return backend_.precision() == Precision::fp32 && has_warpgroups() && weights.size() <= max_products &&
-         x.elements() * rows_of_all(weights) >= min_products && tiles_of(rows, std::min(columns, outputs)) >= full &&
-         can_split({&x, 1}) && can_split(weights);
+         x.elements() * rows_of_all(weights) >= min_products &&
+         tiles_of(squares_for(x.rows()), squares_of_all(weights)) >= full && can_split({&x, 1}) && can_split(weights);
 }
 
 std::size_t ProductPlanner::split_operands(const Tensor& x, std::span<const Tensor> weights) const {
@@ -301,11 +316,12 @@ bool CudaBackend::linear_backward_split(const LinearBackward& projections) {
   }
   if (!dx.wanted()) return true;
   SplitProducts products;
+  SharedResults results{{sink_of(dx)}};
   products.depth = operands.gradients.across;
+  products.shares = shares_of_input(x, weights);
   products.add(operands.gradients, operands.weights, x.rows(), x.columns(), dx.tensor.as<float>(), dx.tensor.row_stride,
                dx.accumulate);
-  multiply_split(stream(), products, true, false);
-  launched("gradient of projections");
+  multiply_shared(*this, products, results, operands.of_input, true);
   return true;
 }
 

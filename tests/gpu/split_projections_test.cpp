@@ -149,17 +149,17 @@ TEST_P(SplitProjections, AreAsAccurateAsFloat32) {
 TEST_P(SplitProjections, RepeatTheirBits) { EXPECT_EQ(answer(), answer()); }
 
 // Whole squares of 64 and others, one and several results, rows apart, and a width that no pair of stores fits.
-INSTANTIATE_TEST_SUITE_P(All, SplitProjections,
-                         ::testing::Combine(::testing::Values(ProjectionCase{"three", 16384, 448, {448, 448, 448}},
-                                                              ProjectionCase{"awkward", 16500, 388, {418, 64, 130}},
-                                                              ProjectionCase{"apart", 17001, 260, {1934}, 2},
-                                                              ProjectionCase{"narrow", 40000, 64, {1000}, 8},
-                                                              ProjectionCase{"wide", 8200, 1100, {520}},
-                                                              ProjectionCase{"odd", 16384, 448, {335}, 1}),
-                                            both_paths),
-                         [](const auto& instance) {
-                           return std::get<0>(instance.param).name + suffix_of(std::get<1>(instance.param));
-                         });
+INSTANTIATE_TEST_SUITE_P(
+    All, SplitProjections,
+    ::testing::Combine(::testing::Values(ProjectionCase{"three", 16384, 448, {448, 448, 448}},
+                                         ProjectionCase{"awkward", 16500, 388, {418, 64, 130}},
+                                         ProjectionCase{"apart", 17001, 260, {1934}, 2},
+                                         ProjectionCase{"narrow", 40000, 64, {1000}, 8},
+                                         ProjectionCase{"wide", 8200, 1100, {520}},
+                                         ProjectionCase{"head", 640, 448, {9000}},  // whose gradient has few tiles
+                                         ProjectionCase{"odd", 16384, 448, {335}, 1}),
+                       both_paths),
+    [](const auto& instance) { return std::get<0>(instance.param).name + suffix_of(std::get<1>(instance.param)); });
 
 }  // namespace
 }  // namespace afterglow::testing
