@@ -3,6 +3,7 @@
 // rest (fragments.cuh), the others take the tf32 numbers alone. Small tiles fill the GPU, groups of warps and, for the
 // gradients of weights, several blocks share the depth of a tile; their sums are added in a fixed order. Projections of
 // one input, their gradients, and gate and up projection of a SwiGLU are one launch each.
+#include <algorithm>
 #include <optional>
 #include <type_traits>
 #include <utility>
@@ -710,19 +711,10 @@ double products_of(const Products& p) {
   return sum;
 }
 
-/// How many blocks should share the depth of each tile, so that a whole number of rounds nearly fills the GPU.
+/// How many blocks should share the depth of each tile.
 unsigned shares_of_depth(const Products& p) {
   const unsigned most = p.summed ? 1 : blocks_for(p.terms[0].depth, min_share);
-  unsigned best = 1;
-  double best_use = 0;
-  for (unsigned shares = 1; shares <= most && p.tiles * shares <= max_shared; ++shares) {
-    const double use = static_cast<double>(p.tiles) * shares / (blocks_for(p.tiles * shares, processors) * processors);
-    if (use > best_use * 1.1) {
-      best = shares;
-      best_use = use;
-    }
-  }
-  return best;
+  return fullest_shares(p.tiles, std::min(most, max_shared / p.tiles));
 }
 
 template <class P, bool a_deep, bool b_deep, Extra extra, bool exact>

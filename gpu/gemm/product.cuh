@@ -2,6 +2,7 @@
 #pragma once
 #include <cstdint>
 #include <span>
+#include <type_traits>
 
 #include "gpu/device/device.cuh"
 
@@ -10,6 +11,30 @@ namespace afterglow::device {
 constexpr unsigned max_products = 5;  // asked for at once
 constexpr unsigned processors = 132;  // of the GPU that blocks should fill
 constexpr unsigned max_terms = 8;     // of a launch: gradients of weights are kept and gathered
+
+/// How many blocks, at most so many, should share each of these tiles, so that a whole number of rounds nearly fills
+/// the GPU.
+inline unsigned fullest_shares(std::int64_t tiles, std::int64_t most) {
+  unsigned best = 1;
+  double best_use = 0;
+  for (unsigned shares = 1; shares <= most; ++shares) {
+    const std::int64_t blocks = tiles * shares, rounds = (blocks + processors - 1) / processors;
+    const double use = static_cast<double>(blocks) / static_cast<double>(rounds * processors);
+    if (use > best_use * 1.1) {
+      best = shares;
+      best_use = use;
+    }
+  }
+  return best;
+}
+
+/// Calls body(a_deep, b_deep) with how two operands lie, as compile-time constants; never only those of b are deep.
+template <class Body>
+void with_operands(bool a_deep, bool b_deep, const Body& body) {
+  if (!a_deep) return body(std::false_type{}, std::false_type{});
+  if (b_deep) return body(std::true_type{}, std::true_type{});
+  body(std::true_type{}, std::false_type{});
+}
 
 /// A matrix whose rows lie `stride` numbers apart.
 struct Matrix {

@@ -322,13 +322,7 @@ void launch_products(cudaStream_t stream, const Products& p) {
 }  // namespace
 
 void multiply_on_warpgroups(cudaStream_t stream, const Products& p, bool a_deep, bool b_deep) {
-  if (!a_deep) {
-    launch_products<false, false>(stream, p);
-  } else if (b_deep) {
-    launch_products<true, true>(stream, p);
-  } else {
-    launch_products<true, false>(stream, p);
-  }
+  with_operands(a_deep, b_deep, [&](auto a, auto b) { launch_products<a(), b()>(stream, p); });
 }
 
 }  // namespace afterglow::device

@@ -6,6 +6,7 @@
 
 #include "gpu/device/launch.cuh"
 #include "gpu/device/tiles.cuh"
+#include "gpu/gemm/fours.cuh"
 #include "gpu/gemm/rounded.cuh"
 
 namespace afterglow {
@@ -25,15 +26,7 @@ __device__ const Rounding& matrix_of_block(const Roundings& all, unsigned block)
 }
 
 __device__ inline float4 read_four(const Rounding& own, unsigned row, unsigned four) {
-  const unsigned column = 4 * four;
-  if (row >= own.rows || column >= own.columns) return make_float4(0, 0, 0, 0);
-  float4 v = own.from[std::size_t{row} * own.from_stride + four];
-  if (column + 4 > own.columns) {
-    if (column + 1 >= own.columns) v.y = 0;
-    if (column + 2 >= own.columns) v.z = 0;
-    v.w = 0;
-  }
-  return v;
+  return device::read_four(own.from, own.from_stride, own.rows, own.columns, row, four);
 }
 
 /// take(row, column, numbers) for every four numbers of this thread of a block; columns counted in fours.
@@ -53,10 +46,6 @@ __device__ void each_four(const Rounding& own, unsigned block, const Take& take)
       if (i < own.count) take(i / own.across, i % own.across, fours[k]);
     }
   }
-}
-
-__device__ inline float largest(const float4& v) {
-  return fmaxf(fmaxf(fabsf(v.x), fabsf(v.y)), fmaxf(fabsf(v.z), fabsf(v.w)));
 }
 
 /// Leaves the peaks of this block, each of its warps' at the place of its kind.

@@ -6,6 +6,7 @@
 #include "gpu/cuda_backend.h"
 #include "gpu/device/launch.cuh"
 #include "gpu/device/tiles.cuh"
+#include "gpu/gemm/fours.cuh"
 #include "gpu/gemm/split.cuh"
 
 namespace afterglow {
@@ -23,21 +24,14 @@ __global__ void __launch_bounds__(threads) split_kernel(const __grid_constant__ 
   while (matrix + 1 < all.count && blockIdx.x >= all.of[matrix + 1].first_block) ++matrix;
   const Splitting& own = all.of[matrix];
   const unsigned index = blockIdx.x - own.first_block, down = index / own.across, right = index % own.across;
-  const unsigned first = threadIdx.x / fours, four = threadIdx.x % fours, column = right * square + 4 * four;
+  const unsigned first = threadIdx.x / fours, four = threadIdx.x % fours;
   float4 numbers[held];
   float peak = 0;
 #pragma unroll
   for (unsigned i = 0; i < held; ++i) {
     const unsigned row = down * square + first + i * (threads / fours);
-    float4& v = numbers[i];
-    v = make_float4(0, 0, 0, 0);
-    if (row < own.rows && column < own.columns) {
-      v = __ldg(reinterpret_cast<const float4*>(own.from + std::size_t{row} * own.stride + column));
-      if (column + 1 >= own.columns) v.y = 0;
-      if (column + 2 >= own.columns) v.z = 0;
-      if (column + 3 >= own.columns) v.w = 0;
-    }
-    peak = fmaxf(peak, fmaxf(fmaxf(fabsf(v.x), fabsf(v.y)), fmaxf(fabsf(v.z), fabsf(v.w))));
+    numbers[i] = read_four(own.from, own.stride, own.rows, own.columns, row, right * fours + four);
+    peak = fmaxf(peak, largest(numbers[i]));
   }
   __shared__ float of_warps[threads / 32];
   peak = warp_max(peak);
@@ -84,11 +78,11 @@ __global__ void __launch_bounds__(threads)
 
 void Splittings::add(const Tensor& matrix, const SplitMatrix& to) {
   Splitting& next = of[count++];
-  next.from = matrix.as<const float>();
+  next.from = matrix.as<const float4>();
   next.to = to;
   next.rows = static_cast<unsigned>(matrix.rows());
   next.columns = static_cast<unsigned>(matrix.columns());
-  next.stride = static_cast<unsigned>(matrix.row_stride);
+  next.stride = static_cast<unsigned>(matrix.row_stride / 4);
   next.first_block = blocks;
   next.across = static_cast<unsigned>(squares_for(matrix.columns()));
   blocks += next.across * static_cast<unsigned>(squares_for(matrix.rows()));
@@ -158,20 +152,9 @@ std::int64_t tiles_of(std::int64_t down, std::int64_t across) {
   return (down + 1) / 2 * TileSquares::count_for(static_cast<unsigned>(across));
 }
 
-/// How many blocks should share the depth of each of so many tiles, so that a whole number of rounds nearly fills the
-/// GPU.
+/// How many blocks should share the depth of each of so many tiles; counted in squares.
 unsigned shares_of(std::int64_t tiles, std::int64_t depth) {
-  unsigned best = 1;
-  double best_use = 0;
-  for (unsigned shares = 1; shares <= most_shares && shares * least_share <= depth; ++shares) {
-    const std::int64_t blocks = tiles * shares;
-    const double use = static_cast<double>(blocks) / (std::int64_t{blocks_for(blocks, processors)} * processors);
-    if (use > best_use * 1.1) {
-      best = shares;
-      best_use = use;
-    }
-  }
-  return best;
+  return fullest_shares(tiles, std::min<std::int64_t>(most_shares, depth / least_share));
 }
 /// Of the gradients of these weights, and of that of x.
 unsigned shares_of_weights(const Tensor& x, std::span<const Tensor> weights) {

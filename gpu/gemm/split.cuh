@@ -30,12 +30,12 @@ struct SplitMatrix {
   }
 };
 
-/// A matrix on its way to squares.
+/// A matrix on its way to squares; its rows are read in fours.
 struct Splitting {
-  const float* from = nullptr;
+  const float4* from = nullptr;
   SplitMatrix to;
-  unsigned rows = 0, columns = 0, stride = 0;
-  unsigned first_block = 0, across = 0;  // blocks of one square
+  unsigned rows = 0, columns = 0, stride = 0;  // stride: of fours
+  unsigned first_block = 0, across = 0;        // blocks of one square
 };
 
 struct Splittings {

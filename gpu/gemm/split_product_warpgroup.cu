@@ -267,13 +267,7 @@ void launch_products(cudaStream_t stream, const SplitProducts& p) {
 }  // namespace
 
 void multiply_split(cudaStream_t stream, const SplitProducts& p, bool a_deep, bool b_deep) {
-  if (!a_deep) {
-    launch_products<false, false>(stream, p);
-  } else if (b_deep) {
-    launch_products<true, true>(stream, p);
-  } else {
-    launch_products<true, false>(stream, p);
-  }
+  with_operands(a_deep, b_deep, [&](auto a, auto b) { launch_products<a(), b()>(stream, p); });
 }
 
 }  // namespace afterglow::device

@@ -1,0 +1,25 @@
+// Matrices read in fours, by the kernels that round or split them for projections.
+#pragma once
+#include "gpu/device/device.cuh"
+
+namespace afterglow::device {
+
+/// Four numbers of a row, counted in fours as `stride` is; zeros beyond the rows and columns that count.
+__device__ inline float4 read_four(const float4* from, unsigned stride, unsigned rows, unsigned columns, unsigned row,
+                                   unsigned four) {
+  const unsigned column = 4 * four;
+  if (row >= rows || column >= columns) return make_float4(0, 0, 0, 0);
+  float4 v = from[std::size_t{row} * stride + four];
+  if (column + 4 > columns) {
+    if (column + 1 >= columns) v.y = 0;
+    if (column + 2 >= columns) v.z = 0;
+    v.w = 0;
+  }
+  return v;
+}
+
+__device__ inline float largest(const float4& v) {
+  return fmaxf(fmaxf(fabsf(v.x), fabsf(v.y)), fmaxf(fabsf(v.z), fabsf(v.w)));
+}
+
+}  // namespace afterglow::device
