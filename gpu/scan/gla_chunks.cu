@@ -1,20 +1,21 @@
 // Gated linear attention by chunks of 64 tokens: a decay for every channel of the keys. With l the sum of its
 // logarithms from the chunk's first token on, S the state before the chunk and F the flow into its end from behind,
 //
-//     y_t = scale ((q_t e^l_t) . S + sum over j <= t of A_tj v_j),   A_tj = sum over channels of q_t k_j e^(l_t - l_j)
-//     S' = e^l_last S + sum_j (k_j e^(l_last - l_j)) v_j^T
-//     dv_j = scale ((k_j e^(l_last - l_j)) . F + sum over t >= j of A_tj dy_t)
-//     dq_t = scale (e^l_t (S dy_t) + sum over j <= t of w_tj k_j e^(l_t - l_j)),   w_tj = dy_t . v_j
-//     dk_j = scale (e^(l_last - l_j) (F v_j) + sum over t >= j of w_tj q_t e^(l_t - l_j))
-//     dg_t = sum over s >= t of (q_s dq_s - k_s dk_s) + rows of S' F, where what a token gives itself cancels: it is
-//     left
-//            out of both, so that little is left of much
+//     y_t = scale (Q_t . S + sum over j <= t of A_tj v_j),   Q_t = q_t e^l_t,   K_j = k_j e^(l_last - l_j)
+//     S' = e^l_last S + sum_j K_j v_j^T
+//     dv_j = scale (K_j . F + sum over t >= j of A_tj dy_t),   A_tj = sum over channels of Q_t K_j e^-l_last
+//     dq_t = scale e^l_t (X_t + w_tt e^-l_last K_t),   X_t = S dy_t + e^-l_last sum over j < t of w_tj K_j
+//     dk_j = scale e^(l_last - l_j) (Y_j + w_jj e^-l_last Q_j),   Y_j = F v_j + e^-l_last sum over t > j of w_tj Q_t
+//     dg_t = sum over s >= t of (Q_s X_s - K_s Y_s) + rows of S' F,   w_tj = dy_t . v_j
 //
-// A chunk is four sub-chunks. Tokens of different ones meet in products of queries and keys that carry their decay to a
-// border between them, so that no exponent is above zero: the middle of the chunk for those of its two halves ("far"),
-// the border inside a half for the others ("near"). Tokens of one sub-chunk meet number by number. Logarithms are to
-// base 2 and summed from the first token of a sub-chunk on, so that small differences are not those of large numbers.
+// where what a token gives itself would cancel in dg: it is left out of X and Y, so that little is left of much.
+//
+// e^-l_last is no number for a channel that forgets nearly all within a chunk. Such a channel is called steep: its
+// e^-l_last counts as zero above, and what its tokens give each other within the chunk is added behind, pair by pair,
+// in float32 (gla_steep_kernel). States and flows carry it like any other. Logarithms are to base 2.
 // tests/core/ops/gla_chunks_test.cpp is the same in plain loops.
+#include <algorithm>
+
 #include "gpu/cuda_backend.h"
 #include "gpu/scan/gla_chunks.cuh"
 #include "gpu/scan/ssd_chunks.cuh"
@@ -28,13 +29,17 @@ using device::tiles::wait;
 namespace {
 
 constexpr int sub_chunk = 16, sub_chunks = chunk / sub_chunk;  // a warp has one as rows
+constexpr int half_keys = 32;                                  // channels that the gradient takes at once
 constexpr int gla_walk_width = 32;                             // channels of the values of a block that walks
-constexpr int gla_walk_blocks = 4, gla_pair_blocks = 3;        // that a multiprocessor holds
+constexpr int gla_walk_stages = 4;                             // chunks on their way to it
+constexpr int gla_walk_blocks = 2, gla_pair_blocks = 3;        // that a multiprocessor holds
+constexpr int steep_blocks = 512;                              // at least, that look for steep channels
 constexpr int shortest_gla = 128;                              // tokens
 constexpr float least_log = -40.0f;  // of a decay, to base 2: what remains is less than float32 keeps beside a token
+constexpr float steepest = -48.0f;   // sum of logarithms over a chunk; e^-l_last times a number has to be one
 
 struct GlaSizes {
-  int batch, length, heads, keys, width, chunks;
+  int batch, length, heads, keys, width, chunks, units;
   float scale;
 };
 
@@ -45,14 +50,13 @@ struct GlaArrays {
 /// A unit is a chunk of a head; `size` is what kernels are made for, at least the width of keys and of values.
 struct GlaMemory {
   float* sums;            // [units,64,size]: logarithms of the decay, from the sub-chunk's first token on
-  float *queries, *keys;  // [units,64,size]: q e^l, k e^(l_last - l)
-  float* fades;           // [units,size]: e^l_last
+  float *queries, *keys;  // [units,64,size]: Q and K
+  float *fades, *reach;   // [units,size]: e^l_last; e^-l_last, of a steep channel zero
+  float* steep;           // [units,4]: first 1 where a channel is, otherwise 0
   float *states, *flows;  // [units,size,size]: S and F, a row for each channel of the values
-  float *dq, *dk;         // [units,64,size]: without scale and what a token gives itself
-  float* own;             // [units,64]: w_tt
 };
 
-/// Where a block's chunk lies.
+/// Where a chunk of a head lies.
 struct Unit {
   int b, h, c, count;
   std::size_t index, row;  // of the first token of [B,T]
@@ -63,8 +67,9 @@ struct Unit {
     count = min(chunk, s.length - c * chunk);
     row = static_cast<std::size_t>(b) * s.length + static_cast<std::size_t>(c) * chunk;
   }
-  /// Of a number of token t of the chunk, where a head has `width`.
-  __device__ std::size_t at(const GlaSizes& s, int t, int width) const { return ((row + t) * s.heads + h) * width; }
+  /// Row of token t of the chunk of [B,T,H,width], and where it begins.
+  __device__ std::size_t at(const GlaSizes& s, int t) const { return (row + t) * s.heads + h; }
+  __device__ std::size_t at(const GlaSizes& s, int t, int width) const { return at(s, t) * width; }
   __device__ Strip strip(const GlaSizes& s, const float* data, int width) const {
     return {data + at(s, 0, width), static_cast<std::size_t>(s.heads) * width, count, width};
   }
@@ -76,42 +81,57 @@ __device__ inline float base_two_log(float g) {
   return log < least_log ? least_log : log;
 }
 
+/// As exact for a long sum as for a short one.
+__device__ inline float power_of_two(double x) {
+  const float high = static_cast<float>(x);
+  return device::power_of_two(high) * fmaf(0.6931471805599453f, static_cast<float>(x - high), 1.0f);
+}
+
 // A thread a channel of a sub-chunk.
 template <int size>
 __global__ void __launch_bounds__(sub_chunks* size) gla_prepare_kernel(GlaSizes s, GlaArrays in, GlaMemory to) {
   await_previous();
-  __shared__ float totals[sub_chunks][size];
+  __shared__ double totals[sub_chunks][size];
   const Unit unit(s, static_cast<int>(blockIdx.x));
   const int channel = static_cast<int>(threadIdx.x) % size, part = static_cast<int>(threadIdx.x) / size;
   const int first = part * sub_chunk;
-  const auto inside = [&](int i) { return first + i < unit.count && channel < s.keys; };
-  float sums[sub_chunk];
-#pragma unroll
-  for (int i = 0; i < sub_chunk; ++i)
-    sums[i] = inside(i) ? base_two_log(in.g[unit.at(s, first + i, s.keys) + channel]) : 0.0f;
-  double sum = 0;
+  float logs[sub_chunk], q[sub_chunk], k[sub_chunk];
 #pragma unroll
   for (int i = 0; i < sub_chunk; ++i) {
-    sum += sums[i];
-    sums[i] = static_cast<float>(sum);
+    const bool inside = first + i < unit.count && channel < s.keys;
+    const std::size_t from = unit.at(s, first + i, s.keys) + channel;
+    logs[i] = inside ? base_two_log(in.g[from]) : 0.0f;
+    q[i] = inside ? in.q[from] : 0.0f;
+    k[i] = inside ? in.k[from] : 0.0f;
   }
-  totals[part][channel] = sums[sub_chunk - 1];
+  double total = 0;
+#pragma unroll
+  for (int i = 0; i < sub_chunk; ++i) total += logs[i];
+  totals[part][channel] = total;
   __syncthreads();
-  float before = 0, behind = 0;
+  double before = 0, behind = 0;
 #pragma unroll
   for (int other = 0; other < sub_chunks; ++other) {
     if (other < part) before += totals[other][channel];
     if (other > part) behind += totals[other][channel];
   }
+  double sum = 0;
 #pragma unroll
   for (int i = 0; i < sub_chunk; ++i) {
-    const std::size_t from = unit.at(s, first + i, s.keys) + channel;
+    sum += logs[i];
     const std::size_t at = (unit.index * chunk + first + i) * size + channel;
-    to.sums[at] = sums[i];
-    to.queries[at] = inside(i) ? in.q[from] * power_of_two(before + sums[i]) : 0.0f;
-    to.keys[at] = inside(i) ? in.k[from] * power_of_two(sums[sub_chunk - 1] - sums[i] + behind) : 0.0f;
+    to.sums[at] = static_cast<float>(sum);
+    to.queries[at] = q[i] * power_of_two(before + sum);
+    to.keys[at] = k[i] * power_of_two(total - sum + behind);
   }
-  if (part == 0) to.fades[unit.index * size + channel] = power_of_two(sums[sub_chunk - 1] + behind);
+  const double last = before + total + behind;
+  const bool is_steep = last < steepest;
+  if (part == 0) {
+    to.fades[unit.index * size + channel] = power_of_two(last);
+    to.reach[unit.index * size + channel] = is_steep ? 0.0f : power_of_two(-last);
+  }
+  const bool any = __syncthreads_or(is_steep);
+  if (threadIdx.x == 0) to.steep[4 * unit.index] = any ? 1.0f : 0.0f;
 }
 
 // The states before all chunks (way 0), or the flows from behind into them (1), of 32 channels of a head's values.
@@ -132,7 +152,7 @@ __global__ void __launch_bounds__(block_threads, gla_walk_blocks)
   const auto start = [&](int i) {
     if (i < s.chunks) {
       const Unit unit(s, place(i));
-      Stage& stage = stages[i % 2];
+      Stage& stage = stages[i % gla_walk_stages];
       Strip values = unit.strip(s, back ? in.dy : in.v, s.width);
       values.data += first;
       values.width = max(s.width - first, 0);
@@ -144,7 +164,7 @@ __global__ void __launch_bounds__(block_threads, gla_walk_blocks)
     }
     commit();
   };
-  start(0);
+  for (int i = 0; i + 1 < gla_walk_stages; ++i) start(i);
 
   const Place p;
   const int channel = p.warp % 2 * 16, number = p.warp / 2 * warp_states;
@@ -163,10 +183,10 @@ __global__ void __launch_bounds__(block_threads, gla_walk_blocks)
     });
   }
   for (int i = 0; i < s.chunks; ++i) {
-    wait<0>();
+    wait<gla_walk_stages - 2>();
     __syncthreads();
-    start(i + 1);
-    Stage& stage = stages[i % 2];
+    start(i + gla_walk_stages - 1);
+    Stage& stage = stages[i % gla_walk_stages];
     float* out = (back ? to.flows : to.states) + static_cast<std::size_t>(place(i)) * size * size;
 #pragma unroll
     for (int n = 0; n < tiles; ++n)
@@ -186,105 +206,81 @@ __global__ void __launch_bounds__(block_threads, gla_walk_blocks)
   });
 }
 
-template <int size>
-__device__ float total_of(const Matrix<size>& sums, int part, int channel) {
-  return sums.at(part * sub_chunk + sub_chunk - 1, channel);
+/// Two neighbours of a row, of which those before `width` count.
+__device__ inline void put_two(const Sink& to, std::size_t row, int column, int width, float2 value) {
+  float* place = &to.rows.at(row, static_cast<unsigned>(column));
+  if (column + 1 < width && reinterpret_cast<std::uintptr_t>(place) % sizeof(float2) == 0) {
+    auto& both = *reinterpret_cast<float2*>(place);
+    both = to.accumulate ? make_float2(both.x + value.x, both.y + value.y) : value;
+    return;
+  }
+  if (column < width) to.put(row, static_cast<unsigned>(column), value.x);
+  if (column + 1 < width) to.put(row, static_cast<unsigned>(column) + 1, value.y);
 }
 
-// Queries with their decay from a border, by the whole block and in place. Rows 16 to 31: from their near border, 32 to
-// 63: from the middle, 0 to 15: the last sub-chunk's from its near one.
-template <int size>
-__device__ void carry_queries(const Matrix<size>& q, const Matrix<size>& sums) {
-  for (int i = static_cast<int>(threadIdx.x); i < sub_chunk * size; i += block_threads) {
-    const int t = i / size, channel = i % size;
-    q.at(16 + t, channel) *= power_of_two(sums.at(16 + t, channel));
-    q.at(32 + t, channel) *= power_of_two(sums.at(32 + t, channel));
-    const float last = q.at(48 + t, channel), sum = sums.at(48 + t, channel);
-    q.at(t, channel) = last * power_of_two(sum);
-    q.at(48 + t, channel) = last * power_of_two(sum + total_of(sums, 2, channel));
+/// Starts the copy of rows of the kernels' own memory by the whole block, which are `stride` apart.
+template <int rows, int columns>
+__device__ void fetch_own(const Matrix<columns>& to, const float* from, int stride) {
+  constexpr int pieces = columns / 4, step = block_threads / pieces;
+  const int thread = hidden_thread(), row = thread / pieces, column = thread % pieces * 4;
+  float* place = &to.at(row, column);
+  from += row * stride + column;
+#pragma unroll
+  for (int i = 0; i < rows; i += step) device::tiles::copy_piece(place + i * columns, from + i * stride, true);
+}
+
+/// Multiplies what this thread fetched of rows of whole pieces by its columns' factors.
+template <int rows, int columns>
+__device__ void scale_fetched(const Matrix<columns>& m, const float* factors) {
+  constexpr int pieces = columns / 4, step = block_threads / pieces;
+  const int row = static_cast<int>(threadIdx.x) / pieces, column = static_cast<int>(threadIdx.x) % pieces * 4;
+  const float4 by = *reinterpret_cast<const float4*>(factors + column);
+  static_assert(rows % step == 0);
+#pragma unroll
+  for (int i = 0; i < rows; i += step) {
+    float4& four = reinterpret_cast<float4&>(m.at(row + i, column));
+    four = make_float4(four.x * by.x, four.y * by.y, four.z * by.z, four.w * by.w);
   }
 }
 
-// Keys with their decay to a border. Rows 0 to 31: to the middle, 32 to 47: to their near border, 48 to 63: the first
-// sub-chunk's to its near one.
-template <int size>
-__device__ void carry_keys(const Matrix<size>& k, const Matrix<size>& sums) {
-  for (int i = static_cast<int>(threadIdx.x); i < sub_chunk * size; i += block_threads) {
-    const int t = i / size, channel = i % size;
-    const float first = k.at(t, channel), left = total_of(sums, 0, channel) - sums.at(t, channel);
-    k.at(48 + t, channel) = first * power_of_two(left);
-    k.at(t, channel) = first * power_of_two(left + total_of(sums, 1, channel));
-    k.at(16 + t, channel) *= power_of_two(total_of(sums, 1, channel) - sums.at(16 + t, channel));
-    k.at(32 + t, channel) *= power_of_two(total_of(sums, 2, channel) - sums.at(32 + t, channel));
-  }
-}
-
-template <int size>
-__device__ float4 four_at(const Matrix<size>& m, int row, int column) {
-  return *reinterpret_cast<const float4*>(&m.at(row, column));
-}
-
-/// Sum of a b 2^(later - earlier) over four channels.
-__device__ inline float faded_product(const float4& a, const float4& b, const float4& later, const float4& earlier) {
-  return fmaf(a.x * b.x, power_of_two(later.x - earlier.x), a.y * b.y * power_of_two(later.y - earlier.y)) +
-         fmaf(a.z * b.z, power_of_two(later.z - earlier.z), a.w * b.w * power_of_two(later.w - earlier.w));
-}
-
-/// A of a warp's own sub-chunk: a row is a query (back: a key), a column what it meets. Rows as in Place.
-template <int size, bool back>
-__device__ void meet_in_sub_chunk(const Matrix<size>& rows, const Matrix<size>& others, const Matrix<size>& sums,
-                                  const Place& p, float (&met)[2][4]) {
-#pragma unroll 1
-  for (int channel = 0; channel < size; channel += 4) {
-    float4 own[2], own_sums[2];
+/// Products of a warp's rows of `left` with the rows of `right` that are not later, or back the later ones and,
+/// `diagonal`, its own.
+template <bool exact, int size, bool back, bool diagonal>
+__device__ void meet(const Matrix<size>& left, const Matrix<size>& right, const Place& p, float (&met)[chunk / 8][4]) {
 #pragma unroll
-    for (int r = 0; r < 2; ++r) {
-      own[r] = four_at(rows, p.row() + 8 * r, channel);
-      own_sums[r] = four_at(sums, p.row() + 8 * r, channel);
-    }
-#pragma unroll
-    for (int n = 0; n < 2; ++n)
-#pragma unroll
-      for (int e = 0; e < 2; ++e) {
-        const int j = sub_chunk * p.warp + 8 * n + p.column() + e;
-        const float4 other = four_at(others, j, channel), other_sums = four_at(sums, j, channel);
-#pragma unroll
-        for (int r = 0; r < 2; ++r) {
-          if (back ? n < r : n > r) continue;  // the wrong side of the diagonal
-          met[n][2 * r + e] += back ? faded_product(own[r], other, other_sums, own_sums[r])
-                                    : faded_product(own[r], other, own_sums[r], other_sums);
-        }
-      }
-  }
-#pragma unroll
-  for (int n = 0; n < 2; ++n)
-#pragma unroll
-    for (int i = 0; i < 4; ++i) {
-      const int row = p.quad + i / 2 * 8, column = 8 * n + p.column() + i % 2;
-      if (back ? column < row : column > row) met[n][i] = 0;
-    }
-}
-
-/// The products of a warp's rows with the tokens of other sub-chunks: `far` are tiles 0 to 3 (back: 4 to 7), `near`
-/// two.
-template <bool exact, int size, class Far, class Near>
-__device__ void meet_others(bool has_far, bool has_near, const LeftRows<size>& far_rows,
-                            const RightRows<size, 4>& far_others, const LeftRows<size>& near_rows,
-                            const RightRows<size, 2>& near_others, const Far& take_far, const Near& take_near) {
-  if (has_far) {
-    const auto far = multiply<exact, 4>(0, size / 8, far_rows, far_others);
+  for (int half = 0; half < 2; ++half) {
+    if (back ? half < p.warp / 2 : half > p.warp / 2) continue;  // the wrong side of the diagonal
+    const auto part =
+        multiply<exact, 4>(0, size / 8, LeftRows<size>(left, 16 * p.warp), RightRows<size, 4>(right, 32 * half));
 #pragma unroll
     for (int n = 0; n < 4; ++n)
 #pragma unroll
-      for (int i = 0; i < 4; ++i) take_far(n, i, far.of(n, i));
+      for (int i = 0; i < 4; ++i) {
+        const int beyond = 32 * half + 8 * n + p.column() + i % 2 - (p.row() + i / 2 * 8);
+        if (back ? beyond > -int{diagonal} : beyond <= 0) met[4 * half + n][i] = part.of(n, i);
+      }
   }
-  if (has_near) {
-    const auto near = multiply<exact, 2>(0, size / 8, near_rows, near_others);
+}
+
+/// A warp's rows of w before (back: behind) the diagonal, times `right`.
+template <bool exact, bool back, class Right>
+__device__ Product<exact, 4> multiply_side(const float (&w)[chunk / 8][4], const Place& p, const Right& right) {
+  Product<exact, 4> product;
 #pragma unroll
-    for (int n = 0; n < 2; ++n)
+  for (int k = 0; k < chunk / 8; ++k) {
+    if (back ? k / 2 < p.warp : k / 2 > p.warp) continue;
+    float side[1][4], left[4];
 #pragma unroll
-      for (int i = 0; i < 4; ++i) take_near(n, i, near.of(n, i));
+    for (int i = 0; i < 4; ++i) {
+      const int beyond = 8 * k + p.column() + i % 2 - (p.row() + i / 2 * 8);
+      side[0][i] = (back ? beyond > 0 : beyond < 0) ? w[k][i] : 0.0f;
+    }
+    take(side, left);
+    typename Right::Numbers numbers;
+    right.load(k, numbers);
+    product.add(left, numbers);
   }
+  return product;
 }
 
 // The answers of one chunk, or from behind the gradients of its values: rows of A times values, or of its transpose
@@ -294,283 +290,347 @@ __global__ void __launch_bounds__(block_threads, gla_pair_blocks)
     gla_mix_kernel(GlaSizes s, GlaArrays in, GlaMemory from, Sink out) {
   await_previous();
   struct Memory {
-    float q[chunk * size], k[chunk * size], sums[chunk * size], x[chunk * size];
+    float own[chunk * size], others[chunk * size], x[chunk * size], state[size * size];
   };
   extern __shared__ float4 memory[];
   Memory& m = *reinterpret_cast<Memory*>(memory);
-  const Matrix<size> q{m.q}, k{m.k}, sums{m.sums}, x{m.x};
-  const Matrix<size> carried{m.sums};  // q e^l or k e^(l_last - l), when the sums are no longer needed
-  const Matrix<size> S{m.k};           // when the tokens have met
+  const Matrix<size> own{m.own}, others{m.others}, x{m.x}, S{m.state};
   const Unit unit(s, static_cast<int>(blockIdx.x));
-  const std::size_t numbers = unit.index * chunk * size;
-  fetch<chunk>(q, unit.strip(s, in.q, s.keys));
-  fetch<chunk>(k, unit.strip(s, in.k, s.keys));
-  fetch<chunk>(sums, {from.sums + numbers, std::size_t{size}, chunk, size});
+  const std::size_t tokens = unit.index * chunk * size;
+  fetch_own<chunk>(own, (back ? from.keys : from.queries) + tokens, size);
+  fetch_own<chunk>(others, (back ? from.queries : from.keys) + tokens, size);
   commit();
   fetch<chunk>(x, unit.strip(s, back ? in.dy : in.v, s.width));
+  fetch_own<size>(S, (back ? from.flows : from.states) + unit.index * size * size, size);
   commit();
   wait<1>();
+  scale_fetched<chunk>(others, from.reach + unit.index * size);
   __syncthreads();
 
   const Place p;
-  float met[2][4] = {};
-  meet_in_sub_chunk<size, back>(back ? k : q, back ? q : k, sums, p, met);
-  float weights[chunk / 8][4] = {};
-#pragma unroll
-  for (int n = 0; n < chunk / 8; ++n)
-#pragma unroll
-    for (int i = 0; i < 4; ++i)
-      if (n / 2 == p.warp) weights[n][i] = met[n % 2][i];
-  __syncthreads();
-  carry_queries(q, sums);
-  carry_keys(k, sums);
-  __syncthreads();
-  fetch<chunk>(carried, {(back ? from.keys : from.queries) + numbers, std::size_t{size}, chunk, size});
-  commit();
-
-  const int top = 16 * p.warp;
-  if constexpr (back) {
-    const bool is_first = p.warp == 0;
-    meet_others<exact, size>(
-        p.warp < 2, p.warp % 2 == 0, LeftRows<size>(k, top), RightRows<size, 4>(q, 32),
-        LeftRows<size>(k, is_first ? 48 : 32), RightRows<size, 2>(q, is_first ? 16 : 0),
-        [&](int n, int i, float value) { weights[4 + n][i] = value; },
-        [&](int n, int i, float value) { (is_first ? weights[2 + n][i] : weights[6 + n][i]) = value; });
-  } else {
-    const bool is_second = p.warp == 1;
-    meet_others<exact, size>(
-        p.warp >= 2, p.warp % 2 == 1, LeftRows<size>(q, top), RightRows<size, 4>(k, 0),
-        LeftRows<size>(q, is_second ? 16 : 0), RightRows<size, 2>(k, is_second ? 48 : 32),
-        [&](int n, int i, float value) { weights[n][i] = value; },
-        [&](int n, int i, float value) { (is_second ? weights[n][i] : weights[4 + n][i]) = value; });
-  }
-  wait<1>();
-  __syncthreads();
-  fetch<size>(S, {(back ? from.flows : from.states) + unit.index * size * size, std::size_t{size}, size, size});
-  commit();
-
   const int begin = back ? 2 * p.warp : 0, end = back ? chunk / 8 : 2 * p.warp + 2;
+  float weights[chunk / 8][4] = {};
+  meet<exact, size, back, true>(own, others, p, weights);
+  wait<0>();
+  __syncthreads();
 #pragma unroll 1
   for (int half = 0; half < size / 32; ++half) {
     const auto inside = multiply<exact, 4>(begin, end, weights, RightColumns<size, 4, true>(x, 32 * half));
-    if (half == 0) {
-      wait<0>();
-      __syncthreads();
-    }
     const auto outside =
-        multiply<exact, 4>(0, size / 8, LeftRows<size>(carried, top), RightRows<size, 4>(S, 32 * half));
-#pragma unroll
-    for (int n = 0; n < 4; ++n)
-#pragma unroll
-      for (int i = 0; i < 4; ++i) {
-        const int t = p.row() + i / 2 * 8, column = 32 * half + 8 * n + p.column() + i % 2;
-        if (t >= unit.count || column >= s.width) continue;
-        out.put(static_cast<unsigned>(unit.at(s, t, s.width) + column), s.scale * (outside.of(n, i) + inside.of(n, i)));
-      }
-  }
-}
-
-/// What the tokens of a sub-chunk give each other, a thread a channel: sums over earlier tokens (back: later ones) of
-/// weights times keys (queries), which fade from token to token. `to`: rows of `size` numbers.
-template <int size, bool back>
-__device__ void sum_in_sub_chunk(const float (&weights)[sub_chunk][sub_chunk], const float (&decays)[sub_chunk],
-                                 const Matrix<size>& others, float* to, int first, int channel) {
-  float held[sub_chunk];
-#pragma unroll
-  for (int step = 0; step < sub_chunk; ++step) {
-    const int t = back ? sub_chunk - 1 - step : step;
-    const float decay = back ? decays[t + 1 < sub_chunk ? t + 1 : 0] : decays[t];
-    float sum = 0;
-#pragma unroll
-    for (int done = 0; done < step; ++done) {
-      const int j = back ? sub_chunk - 1 - done : done;
-      held[j] *= decay;
-      sum = fmaf(weights[t][j], held[j], sum);
-    }
-    held[t] = others.at(first + t, channel);
-    to[t * size + channel] = sum;
-  }
-}
-
-// Gradients of one chunk's queries, or back of its keys: weights w times what they met, and what the state, or the
-// flow, gives. What a token gives itself is left out.
-template <int size, bool exact, bool back>
-__global__ void __launch_bounds__(block_threads, gla_pair_blocks)
-    gla_turn_kernel(GlaSizes s, GlaArrays in, GlaMemory to) {
-  await_previous();
-  struct Memory {
-    float left[chunk * size], right[chunk * size], others[chunk * size], sums[chunk * size];
-    float weights[sub_chunks][sub_chunk][sub_chunk];
-  };
-  extern __shared__ float4 memory[];
-  Memory& m = *reinterpret_cast<Memory*>(memory);
-  const Matrix<size> left{m.left}, right{m.right}, others{m.others}, sums{m.sums};
-  const Matrix<size> S{m.right};  // when the weights are there
-  const Unit unit(s, static_cast<int>(blockIdx.x));
-  fetch<chunk>(left, unit.strip(s, back ? in.v : in.dy, s.width));
-  fetch<chunk>(right, unit.strip(s, back ? in.dy : in.v, s.width));
-  fetch<chunk>(others, unit.strip(s, back ? in.q : in.k, s.keys));
-  fetch<chunk>(sums, {to.sums + unit.index * chunk * size, std::size_t{size}, chunk, size});
-  commit();
-  wait<0>();
-  __syncthreads();
-
-  const Place p;
-  const int top = 16 * p.warp;
-  float weights[chunk / 8][4] = {};
-#pragma unroll
-  for (int half = 0; half < 2; ++half) {
-    if (back ? half < p.warp / 2 : half > p.warp / 2) continue;  // the wrong side of the diagonal
-    const auto part = multiply<exact, 4>(0, size / 8, LeftRows<size>(left, top), RightRows<size, 4>(right, 32 * half));
-#pragma unroll
-    for (int n = 0; n < 4; ++n)
-#pragma unroll
-      for (int i = 0; i < 4; ++i) {
-        const int row = p.row() + i / 2 * 8, column = 32 * half + 8 * n + p.column() + i % 2;
-        weights[4 * half + n][i] = (back ? column > row : column < row) ? part.of(n, i) : 0.0f;
-        if (!back && column == row) to.own[unit.index * chunk + row] = part.of(n, i);
-      }
-  }
-#pragma unroll
-  for (int n = 0; n < chunk / 8; ++n)
-#pragma unroll
-    for (int i = 0; i < 4; ++i)
-      if (n / 2 == p.warp) m.weights[p.warp][p.quad + i / 2 * 8][n % 2 * 8 + p.column() + i % 2] = weights[n][i];
-  __syncthreads();
-  fetch<size>(S, {(back ? to.flows : to.states) + unit.index * size * size, std::size_t{size}, size, size});
-  commit();
-  float* result = (back ? to.dk : to.dq) + unit.index * chunk * size;
-  for (int i = static_cast<int>(threadIdx.x); i < sub_chunks * size; i += block_threads) {
-    const int part = i / size, channel = i % size, first = part * sub_chunk;
-    float decays[sub_chunk];
-#pragma unroll
-    for (int t = 0; t < sub_chunk; ++t) {
-      const bool valid = first + t < unit.count && channel < s.keys;
-      decays[t] = valid ? power_of_two(base_two_log(in.g[unit.at(s, first + t, s.keys) + channel])) : 1.0f;
-    }
-    sum_in_sub_chunk<size, back>(m.weights[part], decays, others, result + first * size, first, channel);
-  }
-  __syncthreads();
-  if constexpr (back) {
-    carry_queries(others, sums);
-  } else {
-    carry_keys(others, sums);
-  }
-  wait<0>();
-  __syncthreads();
-
-  const bool has_far = back ? p.warp < 2 : p.warp >= 2, has_near = back ? p.warp % 2 == 0 : p.warp % 2 == 1;
-  // Rows of `others` that near weights meet, less the number of the first such token.
-  const int shift = back ? (p.warp == 0 ? 0 : -48) : (p.warp == 1 ? 48 : 0);
-  const int near_step = back ? (p.warp == 0 ? 2 : 6) : (p.warp == 1 ? 0 : 4), far_step = back ? 4 : 0;
-#pragma unroll 1
-  for (int half = 0; half < size / 32; ++half) {
-    float total[4][4];
-    // 2^x of what the state, far and near tokens give, where `x` of a number counts from the near border.
-    const auto add = [&](const auto& product, const auto& exponent, bool is_first) {
-#pragma unroll
-      for (int n = 0; n < 4; ++n)
-#pragma unroll
-        for (int e = 0; e < 2; ++e) {
-          const int channel = 32 * half + 8 * n + p.column() + e;
-          const float beyond = exponent(channel), own_total = total_of(sums, p.warp, channel);
-#pragma unroll
-          for (int r = 0; r < 2; ++r) {
-            const float sum = sums.at(p.row() + 8 * r, channel);
-            const float weight = power_of_two((back ? own_total - sum : sum) + beyond);
-            const float value = weight * product.of(n, 2 * r + e);
-            total[n][2 * r + e] = is_first ? value : total[n][2 * r + e] + value;
-          }
-        }
-    };
-    add(
-        multiply<exact, 4>(0, size / 8, LeftRows<size>(left, top), RightColumns<size, 4, false>(S, 32 * half)),
-        [&](int channel) {
-          float sum = 0;
-#pragma unroll
-          for (int part = 0; part < sub_chunks; ++part)
-            if (back ? part > p.warp : part < p.warp) sum += total_of(sums, part, channel);
-          return sum;
-        },
-        true);
-    if (has_far) {
-      add(
-          multiply<exact, 4>(far_step, far_step + 4, weights, RightColumns<size, 4, true>(others, 32 * half)),
-          [&](int channel) {
-            const bool is_outer = back ? p.warp == 0 : p.warp == 3;
-            return is_outer ? total_of(sums, back ? 1 : 2, channel) : 0.0f;
-          },
-          false);
-    }
-    if (has_near) {
-      const Matrix<size> shifted{m.others + shift * size};
-      add(
-          multiply<exact, 4>(near_step, near_step + 2, weights, RightColumns<size, 4, true>(shifted, 32 * half)),
-          [](int) { return 0.0f; }, false);
-    }
+        multiply<exact, 4>(0, size / 8, LeftRows<size>(own, 16 * p.warp), RightRows<size, 4>(S, 32 * half));
 #pragma unroll
     for (int n = 0; n < 4; ++n)
 #pragma unroll
       for (int r = 0; r < 2; ++r) {
-        const int column = 32 * half + 8 * n;
-        auto& place = reinterpret_cast<float2&>(result[(p.row() + 8 * r) * size + column + p.column()]);
-        place = make_float2(total[n][2 * r] + place.x, total[n][2 * r + 1] + place.y);
+        const int t = p.row() + 8 * r;
+        const auto sum = [&](int e) { return s.scale * (outside.of(n, 2 * r + e) + inside.of(n, 2 * r + e)); };
+        if (t < unit.count)
+          put_two(out, unit.at(s, t), 32 * half + 8 * n + p.column(), s.width, make_float2(sum(0), sum(1)));
       }
   }
 }
 
-// dq, dk and dg, a thread a channel of a sub-chunk.
-template <int size>
-__global__ void __launch_bounds__(sub_chunks* size)
-    gla_finish_kernel(GlaSizes s, GlaArrays in, GlaMemory from, Sink dq, Sink dk, Sink dg) {
+/// Leaves what the block has of 32 channels of a chunk's tokens, from channel `first` on.
+__device__ inline void put_rows(const Sink& to, const Matrix<half_keys>& from, const GlaSizes& s, const Unit& unit,
+                                int first) {
+  constexpr int pieces = half_keys / 4;
+  const int own = static_cast<int>(threadIdx.x) % pieces * 4, channel = first + own;
+#pragma unroll
+  for (int i = 0; i < chunk; i += block_threads / pieces) {
+    const int t = i + static_cast<int>(threadIdx.x) / pieces;
+    if (t >= unit.count) break;
+    const auto four = Piece<4>::of(&from.at(t, own), true);
+    if (channel + 4 <= s.keys && s.keys % 4 == 0) {
+      four.put(to, static_cast<unsigned>(unit.at(s, t)), static_cast<unsigned>(channel));
+      continue;
+    }
+#pragma unroll
+    for (int e = 0; e < 4; ++e)
+      if (channel + e < s.keys) to.put(unit.at(s, t), static_cast<unsigned>(channel + e), four.v[e]);
+  }
+}
+
+// The gradients of one chunk's queries, keys and decays, 32 channels at a time.
+template <int size, bool exact>
+__global__ void __launch_bounds__(block_threads, exact ? 2 : gla_pair_blocks)
+    gla_turn_kernel(GlaSizes s, GlaArrays in, GlaMemory from, Sink dq, Sink dk, Sink dg) {
   await_previous();
-  __shared__ float paths[sub_chunks][size], borders[sub_chunks][size];
+  struct Memory {
+    float dy[chunk * size], v[chunk * size];
+    float state[size * half_keys], flow[size * half_keys];
+    float queries[chunk * half_keys], keys[chunk * half_keys], sums[chunk * half_keys];
+    float totals[sub_chunks][half_keys], reach[half_keys];               // sums of sub-chunks; e^-l_last
+    float paths[sub_chunks][half_keys], borders[sub_chunks][half_keys];  // of dg
+    float own[chunk];                                                    // w_tt
+  };
+  extern __shared__ float4 memory[];
+  Memory& m = *reinterpret_cast<Memory*>(memory);
+  const Matrix<size> dy{m.dy}, v{m.v};
+  const Matrix<half_keys> Q{m.queries}, K{m.keys}, S{m.state}, F{m.flow}, sums{m.sums};
   const Unit unit(s, static_cast<int>(blockIdx.x));
-  const int channel = static_cast<int>(threadIdx.x) % size, part = static_cast<int>(threadIdx.x) / size;
-  const int first = part * sub_chunk;
-  float path[sub_chunk], all = 0, border = 0;
-#pragma unroll
-  for (int t = sub_chunk - 1; t >= 0; --t) {
-    const std::size_t token = unit.index * chunk + first + t;
-    const bool valid = first + t < unit.count && channel < s.keys;
-    const std::size_t at = unit.at(s, first + t, s.keys) + channel;
-    const float q = valid ? in.q[at] : 0.0f, k = valid ? in.k[at] : 0.0f;
-    const float to_q = from.dq[token * size + channel], to_k = from.dk[token * size + channel];
-    all += q * to_q - k * to_k;
-    path[t] = all;
-    if (!valid) continue;
-    const float own = from.own[token];
-    if (dq.wanted()) dq.put(static_cast<unsigned>(at), s.scale * fmaf(own, k, to_q));
-    if (dk.wanted()) dk.put(static_cast<unsigned>(at), s.scale * fmaf(own, q, to_k));
-  }
-  if (!dg.wanted()) return;
-  if (unit.c + 1 < s.chunks) {  // nothing flows into the last
-    constexpr int each = size / sub_chunks;
-    const float* state = from.states + ((unit.index + 1) * size + part * each) * size + channel;
-    const float* flow = from.flows + (unit.index * size + part * each) * size + channel;
-#pragma unroll
-    for (int i = 0; i < each; ++i) border = fmaf(state[i * size], flow[i * size], border);
-  }
-  paths[part][channel] = all;
-  borders[part][channel] = border;
+  const Place p;
+  const int thread = static_cast<int>(threadIdx.x), part = thread / half_keys, own_channel = thread % half_keys;
+  const std::size_t tokens = unit.index * chunk * size, states = unit.index * size * size;
+  const auto start_states = [&](int first) {
+    fetch_own<size>(S, from.states + states + first, size);
+    fetch_own<size>(F, from.flows + states + first, size);
+  };
+  const auto start_tokens = [&](int first) {
+    fetch_own<chunk>(Q, from.queries + tokens + first, size);
+    fetch_own<chunk>(K, from.keys + tokens + first, size);
+    fetch_own<chunk>(sums, from.sums + tokens + first, size);
+    const float* last = from.sums + tokens + first + (part * sub_chunk + sub_chunk - 1) * size;
+    __pipeline_memcpy_async(&m.totals[part][own_channel], last + own_channel, 4);
+    if (part == 0)
+      __pipeline_memcpy_async(&m.reach[own_channel], &from.reach[unit.index * size + first + own_channel], 4);
+    commit();
+  };
+  fetch<chunk>(dy, unit.strip(s, in.dy, s.width));
+  fetch<chunk>(v, unit.strip(s, in.v, s.width));
+  commit();
+  start_states(0);
+  start_tokens(0);
+  wait<1>();
   __syncthreads();
-  float behind = 0;
+
+  float w[chunk / 8][4];  // of pairs: a row's token is the later one before the diagonal, the earlier one behind it
+  meet<exact, size, false, true>(dy, v, p, w);
+  meet<exact, size, true, false>(v, dy, p, w);
 #pragma unroll
-  for (int other = sub_chunks - 1; other >= 0; --other) behind += borders[other][channel];
+  for (int n = 0; n < chunk / 8; ++n)
 #pragma unroll
-  for (int other = sub_chunks - 1; other >= 0; --other)
-    if (other > part) behind += paths[other][channel];
+    for (int i = 0; i < 4; ++i) {
+      const int row = p.row() + i / 2 * 8;
+      if (8 * n + p.column() + i % 2 == row) m.own[row] = w[n][i];
+    }
+
+#pragma unroll 1
+  for (int first = 0; first < size; first += half_keys) {
+    wait<0>();
+    __syncthreads();
+    const Place own(hidden_thread());
+    const int part = own.warp, own_channel = own.lane;
+    float border = 0;             // rows of S' F
+    if (unit.c + 1 < s.chunks) {  // nothing flows into the last chunk
+      constexpr int each = size / sub_chunks;
+      const float* state = from.states + states + size * size + part * each * size + first + own_channel;
 #pragma unroll
-  for (int t = 0; t < sub_chunk; ++t) {
-    if (first + t < unit.count && channel < s.keys)
-      dg.put(static_cast<unsigned>(unit.at(s, first + t, s.keys) + channel), s.scale * (path[t] + behind));
+      for (int i = 0; i < each; ++i) border = fmaf(state[i * size], F.at(part * each + i, own_channel), border);
+    }
+    m.borders[part][own_channel] = border;
+    float x[4][4], y[4][4];
+    const auto take = [&](float(&to)[4][4], const auto& inside, const auto& outside) {
+#pragma unroll
+      for (int n = 0; n < 4; ++n)
+#pragma unroll
+        for (int i = 0; i < 4; ++i)
+          to[n][i] = fmaf(m.reach[8 * n + own.column() + i % 2], inside.of(n, i), outside.of(n, i));
+    };
+    take(x, multiply_side<exact, false>(w, own, RightColumns<half_keys, 4, true>(K, 0)),
+         multiply<exact, 4>(0, size / 8, LeftRows<size>(dy, 16 * own.warp), RightColumns<half_keys, 4, false>(S, 0)));
+    take(y, multiply_side<exact, true>(w, own, RightColumns<half_keys, 4, true>(Q, 0)),
+         multiply<exact, 4>(0, size / 8, LeftRows<size>(v, 16 * own.warp), RightColumns<half_keys, 4, false>(F, 0)));
+    __syncthreads();
+    if (first + half_keys < size) start_states(first + half_keys);
+
+      // In the places of Q, K and sums: dq and dk, and what dg is summed from.
+#pragma unroll
+    for (int n = 0; n < 4; ++n) {
+      const int column = 8 * n + own.column();
+      float to_start[2] = {}, to_end[2] = {};
+#pragma unroll
+      for (int e = 0; e < 2; ++e)
+#pragma unroll
+        for (int other = 0; other < sub_chunks; ++other) {
+          const float total = m.totals[other][column + e];
+          if (other < own.warp) {
+            to_start[e] += total;
+          } else {
+            to_end[e] += total;
+          }
+        }
+#pragma unroll
+      for (int r = 0; r < 2; ++r) {
+        const int t = own.row() + 8 * r;
+        float2 &of_q = Q.two(t, column), &of_k = K.two(t, column), &of_g = sums.two(t, column);
+        const float q[2] = {of_q.x, of_q.y}, k[2] = {of_k.x, of_k.y}, sum[2] = {of_g.x, of_g.y};
+        float to[3][2];
+#pragma unroll
+        for (int e = 0; e < 2; ++e) {
+          const float to_q = x[n][2 * r + e], to_k = y[n][2 * r + e], itself = m.reach[column + e] * m.own[t];
+          to[0][e] = s.scale * device::power_of_two(to_start[e] + sum[e]) * fmaf(itself, k[e], to_q);
+          to[1][e] = s.scale * device::power_of_two(to_end[e] - sum[e]) * fmaf(itself, q[e], to_k);
+          to[2][e] = q[e] * to_q - k[e] * to_k;
+        }
+        of_q = make_float2(to[0][0], to[0][1]);
+        of_k = make_float2(to[1][0], to[1][1]);
+        of_g = make_float2(to[2][0], to[2][1]);
+      }
+    }
+    __syncthreads();
+    if (dq.wanted()) put_rows(dq, Q, s, unit, first);
+    if (dk.wanted()) put_rows(dk, K, s, unit, first);
+    float path[sub_chunk + 1] = {};
+#pragma unroll
+    for (int t = sub_chunk - 1; t >= 0; --t) path[t] = path[t + 1] + sums.at(part * sub_chunk + t, own_channel);
+    m.paths[part][own_channel] = path[0];
+    __syncthreads();
+    if (first + half_keys < size) start_tokens(first + half_keys);
+    if (!dg.wanted() || first + own_channel >= s.keys) continue;
+    float rest = 0;
+#pragma unroll
+    for (int other = 0; other < sub_chunks; ++other) rest += m.borders[other][own_channel];
+#pragma unroll
+    for (int other = sub_chunks - 1; other > 0; --other)
+      if (other > part) rest += m.paths[other][own_channel];
+#pragma unroll
+    for (int t = 0; t < sub_chunk; ++t) {
+      const int token = part * sub_chunk + t;
+      if (token < unit.count)
+        dg.put(unit.at(s, token), static_cast<unsigned>(first + own_channel), s.scale * (path[t] + rest));
+    }
+  }
+}
+
+// Steep channels: what the tokens of a chunk give each other through them is added to what the kernels above left, a
+// block a unit and a thread a token. Most models have none.
+
+struct SteepGradients {
+  Sink dq, dk, dg;
+};
+
+/// One channel of a chunk.
+struct SteepChannel {
+  float q[chunk], k[chunk], decay[chunk];  // decay: of a token to the next one before it
+  float queries[chunk], keys[chunk];       // parts of the sum that a decay receives
+
+  __device__ void read(const GlaSizes& s, const GlaArrays& in, const Unit& unit, int channel) {
+    __syncthreads();
+    for (int t = static_cast<int>(threadIdx.x); t < chunk; t += block_threads) {
+      const std::size_t from = unit.at(s, t, s.keys) + channel;
+      q[t] = t < unit.count ? in.q[from] : 0.0f;
+      k[t] = t < unit.count ? in.k[from] : 0.0f;
+      decay[t] = t < unit.count ? device::power_of_two(base_two_log(in.g[from])) : 1.0f;
+    }
+    __syncthreads();
+  }
+};
+
+/// Numbers of a token and an earlier one.
+using Pairs = float[chunk][chunk + 1];
+
+/// Adds a channel to A.
+__device__ void meet_in_channel(const SteepChannel& of, Pairs& met) {
+  const int j = static_cast<int>(threadIdx.x) % chunk, half = static_cast<int>(threadIdx.x) / chunk;
+  float held = of.k[j];
+  for (int t = j; t < chunk; ++t) {
+    if (t > j) held *= of.decay[t];
+    if (t / (chunk / 2) == half) met[t][j] = fmaf(of.q[t], held, met[t][j]);
+  }
+}
+
+/// dq, dk and dg of a channel: w of pairs times what they met.
+__device__ void turn_channel(const GlaSizes& s, const Unit& unit, int channel, SteepChannel& of, const Pairs& w,
+                             const SteepGradients& out) {
+  const int t = static_cast<int>(threadIdx.x) % chunk;
+  const bool is_query = threadIdx.x < chunk;
+  float sum = 0, decay = 1;
+  if (is_query) {
+    for (int j = t - 1; j >= 0; --j) {
+      decay *= of.decay[j + 1];
+      sum = fmaf(w[t][j], of.k[j] * decay, sum);
+    }
+  } else {
+    for (int later = t + 1; later < chunk; ++later) {
+      decay *= of.decay[later];
+      sum = fmaf(w[later][t], of.q[later] * decay, sum);
+    }
+  }
+  (is_query ? of.queries : of.keys)[t] = (is_query ? of.q : of.k)[t] * sum;
+  const std::size_t at = unit.at(s, t);
+  const Sink& to = is_query ? out.dq : out.dk;
+  // Queries before keys, whose gradients may lie in one place.
+  for (const bool queries : {true, false}) {
+    if (is_query == queries && t < unit.count && to.wanted())
+      to.put(at, static_cast<unsigned>(channel), s.scale * fmaf(w[t][t], (is_query ? of.k : of.q)[t], sum));
+    __syncthreads();
+  }
+  if (!is_query || t >= unit.count || !out.dg.wanted()) return;
+  float path = 0;
+  for (int later = chunk - 1; later >= t; --later) path += of.queries[later] - of.keys[later];
+  out.dg.put(at, static_cast<unsigned>(channel), s.scale * path);
+}
+
+template <int size>
+__device__ float product_of_rows(const Matrix<size>& a, int row_a, const Matrix<size>& b, int row_b) {
+  float sum = 0;
+  for (int i = 0; i < size; i += 4) {
+    const float4 x = reinterpret_cast<const float4&>(a.at(row_a, i)),
+                 y = reinterpret_cast<const float4&>(b.at(row_b, i));
+    sum += x.x * y.x + x.y * y.y + x.z * y.z + x.w * y.w;
+  }
+  return sum;
+}
+
+// `to`: y, or from behind dv.
+template <int size, bool back>
+__global__ void __launch_bounds__(block_threads)
+    gla_steep_kernel(GlaSizes s, GlaArrays in, GlaMemory from, Sink to, SteepGradients gradients) {
+  await_previous();
+  struct Memory {
+    float v[chunk * size], dy[chunk * size];
+    Pairs met, w;
+    SteepChannel channel;
+  };
+  extern __shared__ float4 memory[];
+  Memory& m = *reinterpret_cast<Memory*>(memory);
+  const Matrix<size> v{m.v}, dy{m.dy};
+  const int thread = static_cast<int>(threadIdx.x);
+  const auto unit_of = [&](int i) { return static_cast<int>(blockIdx.x) + i * static_cast<int>(gridDim.x); };
+  const int lane = thread % 32, looked_at = unit_of(lane);
+  unsigned found = __ballot_sync(full_warp, looked_at < s.units && from.steep[4 * looked_at] != 0);
+  for (; found != 0; found &= found - 1) {
+    const Unit unit(s, unit_of(__ffs(static_cast<int>(found)) - 1));
+    const float* reach = from.reach + unit.index * size;
+    __syncthreads();
+    fetch<chunk>(v, unit.strip(s, in.v, s.width));
+    if constexpr (back) fetch<chunk>(dy, unit.strip(s, in.dy, s.width));
+    commit();
+    wait<0>();
+    __syncthreads();
+    for (int pair = thread; pair < chunk * chunk; pair += block_threads) {
+      const int t = pair / chunk, j = pair % chunk;
+      m.met[t][j] = 0;
+      if constexpr (back) m.w[t][j] = j <= t ? product_of_rows(dy, t, v, j) : 0.0f;
+    }
+    for (int channel = 0; channel < s.keys; ++channel) {
+      if (reach[channel] != 0) continue;
+      m.channel.read(s, in, unit, channel);
+      meet_in_channel(m.channel, m.met);
+      if constexpr (back) turn_channel(s, unit, channel, m.channel, m.w, gradients);
+    }
+    __syncthreads();
+    if (!to.wanted()) continue;
+    const int column = thread % size;
+    for (int row = thread / size; row < unit.count && column < s.width; row += block_threads / size) {
+      float sum = 0;
+      for (int other = back ? row : 0; other < (back ? unit.count : row + 1); ++other)
+        sum = fmaf(back ? m.met[other][row] : m.met[row][other], (back ? dy : v).at(other, column), sum);
+      to.put(unit.at(s, row), static_cast<unsigned>(column), s.scale * sum);
+    }
   }
 }
 
 GlaSizes gla_sizes_of(const DeltaInputs& in) {
   const Shape& q = in.q.shape;
-  return {static_cast<int>(q[0]),      static_cast<int>(q[1]),          static_cast<int>(q[2]),
-          static_cast<int>(q[3]),      static_cast<int>(in.v.shape[3]), static_cast<int>((q[1] + chunk - 1) / chunk),
+  const std::int64_t chunks = (q[1] + chunk - 1) / chunk;
+  return {static_cast<int>(q[0]),
+          static_cast<int>(q[1]),
+          static_cast<int>(q[2]),
+          static_cast<int>(q[3]),
+          static_cast<int>(in.v.shape[3]),
+          static_cast<int>(chunks),
+          static_cast<int>(q[0] * q[2] * chunks),
           static_cast<float>(in.scale)};
 }
 
@@ -579,22 +639,19 @@ GlaArrays gla_arrays_of(const DeltaInputs& in, const Tensor& dy) {
 }
 
 int gla_size(const GlaSizes& s) { return s.keys <= 32 && s.width <= 32 ? 32 : 64; }
-std::int64_t gla_units(const GlaSizes& s) { return std::int64_t{s.batch} * s.heads * s.chunks; }
 
 /// `workspace`: for the gradients, or null.
 GlaMemory gla_memory_of(const GlaSizes& s, float* memory, float* workspace) {
-  const auto units = static_cast<std::size_t>(gla_units(s)), size = static_cast<std::size_t>(gla_size(s));
+  const auto units = static_cast<std::size_t>(s.units), size = static_cast<std::size_t>(gla_size(s));
   const auto take = [&](std::size_t numbers) { return std::exchange(memory, memory + units * numbers); };
   GlaMemory m{};
   for (float** tokens : {&m.sums, &m.queries, &m.keys}) *tokens = take(chunk * size);
-  m.fades = take(size);
+  for (float** channels : {&m.fades, &m.reach}) *channels = take(size);
+  m.steep = take(4);
   m.states = take(size * size);
   if (workspace == nullptr) return m;
   memory = workspace;
   m.flows = take(size * size);
-  m.dq = take(chunk * size);
-  m.dk = take(chunk * size);
-  m.own = take(chunk);
   return m;
 }
 
@@ -610,7 +667,7 @@ void with_gla_size(const GlaSizes& s, bool exact, const Body& body) {
 }
 
 void gla_prepare(cudaStream_t stream, const GlaSizes& s, const GlaArrays& in, const GlaMemory& to) {
-  const auto units = static_cast<unsigned>(gla_units(s));
+  const auto units = static_cast<unsigned>(s.units);
   with_gla_size(s, true, [&](auto size, auto) {
     launch(gla_prepare_kernel<size()>, units, sub_chunks * size(), 0, stream, s, in, to);
   });
@@ -620,7 +677,7 @@ void gla_walk(cudaStream_t stream, const GlaSizes& s, const GlaArrays& in, bool 
               float* state, bool resume) {
   with_gla_size(s, exact, [&](auto size, auto is_exact) {
     const auto kernel = gla_walk_kernel<size(), is_exact()>;
-    constexpr int bytes = 2 * 4 * (chunk * (gla_walk_width + size()) + size());
+    constexpr int bytes = gla_walk_stages * 4 * (chunk * (gla_walk_width + size()) + size());
     allow_shared_memory(reinterpret_cast<const void*>(kernel), bytes, "gla");
     constexpr int walkers = size() / gla_walk_width;
     const dim3 grid(static_cast<unsigned>(s.batch * s.heads * walkers), ways == Ways::both ? 2 : 1);
@@ -635,17 +692,36 @@ void gla_mix(cudaStream_t stream, const GlaSizes& s, const GlaArrays& in, bool e
     const auto kernel = gla_mix_kernel<size(), is_exact(), back>;
     constexpr int bytes = 4 * 4 * chunk * size();
     allow_shared_memory(reinterpret_cast<const void*>(kernel), bytes, "gla");
-    launch(kernel, static_cast<unsigned>(gla_units(s)), block_threads, bytes, stream, s, in, from, out);
+    launch(kernel, static_cast<unsigned>(s.units), block_threads, bytes, stream, s, in, from, out);
   });
 }
 
-template <bool back>
-void gla_turn(cudaStream_t stream, const GlaSizes& s, const GlaArrays& in, bool exact, const GlaMemory& to) {
+void gla_turn(cudaStream_t stream, const GlaSizes& s, const GlaArrays& in, bool exact, const GlaMemory& from,
+              const DeltaGrads& out) {
   with_gla_size(s, exact, [&](auto size, auto is_exact) {
-    const auto kernel = gla_turn_kernel<size(), is_exact(), back>;
-    constexpr int bytes = 4 * (4 * chunk * size() + chunk * sub_chunk);
+    const auto kernel = gla_turn_kernel<size(), is_exact()>;
+    constexpr int bytes = 4 * (2 * chunk * size() + 2 * size() * half_keys + 3 * chunk * half_keys +
+                               (3 * sub_chunks + 1) * half_keys + chunk);
     allow_shared_memory(reinterpret_cast<const void*>(kernel), bytes, "gla");
-    launch(kernel, static_cast<unsigned>(gla_units(s)), block_threads, bytes, stream, s, in, to);
+    launch(kernel, static_cast<unsigned>(s.units), block_threads, bytes, stream, s, in, from, sink_of(out.q),
+           sink_of(out.k), sink_of(out.g));
+  });
+}
+
+Sink adding_to(const Grad& grad) { return sink_of({grad.tensor, true}); }
+
+/// `to`: y, or with gradients dv.
+template <bool back>
+void gla_add_steep(cudaStream_t stream, const GlaSizes& s, const GlaArrays& in, const GlaMemory& from, const Grad& to,
+                   const DeltaGrads& gradients) {
+  with_gla_size(s, true, [&](auto size, auto) {
+    const auto kernel = gla_steep_kernel<size(), back>;
+    constexpr int bytes = 4 * (2 * chunk * size() + 2 * chunk * (chunk + 1) + 5 * chunk);
+    allow_shared_memory(reinterpret_cast<const void*>(kernel), bytes, "gla");
+    const auto units = static_cast<unsigned>(s.units);
+    const unsigned grid = std::max(at_most(units, steep_blocks), blocks_for(units, 32));
+    const SteepGradients adding{adding_to(gradients.q), adding_to(gradients.k), adding_to(gradients.g)};
+    launch(kernel, grid, block_threads, bytes, stream, s, in, from, adding_to(to), adding);
   });
 }
 
@@ -659,13 +735,13 @@ bool is_chunked_gla(const DeltaInputs& in) {
 std::int64_t gla_memory(const DeltaInputs& in) {
   const GlaSizes s = gla_sizes_of(in);
   const std::int64_t size = gla_size(s);
-  return gla_units(s) * (3 * chunk * size + size + size * size);
+  return std::int64_t{s.units} * (3 * chunk * size + 2 * size + 4 + size * size);
 }
 
 std::int64_t gla_workspace(const DeltaInputs& in) {
   const GlaSizes s = gla_sizes_of(in);
   const std::int64_t size = gla_size(s);
-  return (in.kept.defined() ? 0 : gla_memory(in)) + gla_units(s) * (size * size + 2 * chunk * size + chunk);
+  return (in.kept.defined() ? 0 : gla_memory(in)) + std::int64_t{s.units} * size * size;
 }
 
 void gla_by_chunks(cudaStream_t stream, const DeltaInputs& in, bool exact, float* memory, const Tensor& y,
@@ -676,6 +752,7 @@ void gla_by_chunks(cudaStream_t stream, const DeltaInputs& in, bool exact, float
   gla_prepare(stream, s, arrays, to);
   gla_walk(stream, s, arrays, exact, to, Ways::forward, state.as<float>(), resume);
   gla_mix<false>(stream, s, arrays, exact, to, sink_of({y, false}));
+  gla_add_steep<false>(stream, s, arrays, to, {y, false}, {});
 }
 
 void gla_by_chunks_backward(cudaStream_t stream, const DeltaInputs& in, bool exact, const Tensor& dy, float* workspace,
@@ -688,13 +765,8 @@ void gla_by_chunks_backward(cudaStream_t stream, const DeltaInputs& in, bool exa
   if (!is_kept) gla_prepare(stream, s, arrays, to);
   gla_walk(stream, s, arrays, exact, to, is_kept ? Ways::back : Ways::both, nullptr, false);
   if (out.v.wanted()) gla_mix<true>(stream, s, arrays, exact, to, sink_of(out.v));
-  if (!out.q.wanted() && !out.k.wanted() && !out.g.wanted()) return;
-  gla_turn<false>(stream, s, arrays, exact, to);
-  gla_turn<true>(stream, s, arrays, exact, to);
-  with_gla_size(s, exact, [&](auto size, auto) {
-    launch(gla_finish_kernel<size()>, static_cast<unsigned>(gla_units(s)), sub_chunks * size(), 0, stream, s, arrays,
-           to, sink_of(out.q), sink_of(out.k), sink_of(out.g));
-  });
+  if (out.q.wanted() || out.k.wanted() || out.g.wanted()) gla_turn(stream, s, arrays, exact, to, out);
+  gla_add_steep<true>(stream, s, arrays, to, out.v, out);
 }
 
 }  // namespace afterglow::scan

@@ -17,11 +17,8 @@ constexpr int chunk = 64;           // tokens; a warp has 16 of them as rows
 /// Where a thread's numbers of a product lie: rows row and row + 8, columns 8 n + column and the next.
 struct Place {
   int warp, lane, quad, pair;
-  __device__ Place()
-      : warp(static_cast<int>(threadIdx.x) / 32),
-        lane(static_cast<int>(threadIdx.x) % 32),
-        quad(lane / 4),
-        pair(lane % 4) {}
+  __device__ explicit Place(int thread = static_cast<int>(threadIdx.x))
+      : warp(thread / 32), lane(thread % 32), quad(lane / 4), pair(lane % 4) {}
   __device__ int row() const { return 16 * warp + quad; }
   __device__ int column() const { return 2 * pair; }
 };

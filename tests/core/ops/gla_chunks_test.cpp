@@ -14,6 +14,7 @@ namespace {
 
 using Numbers = std::vector<double>;
 constexpr int sub_chunk = 16, chunk = 64;
+constexpr double steepest = -33.0;  // sum of logarithms over a chunk; -48 to base 2
 
 /// Rows of numbers.
 struct Table {
@@ -44,12 +45,12 @@ struct GlaAnswers {
   Table y, dv, dq, dk, dg;
 };
 
-/// What a chunk of the kernels has in shared memory and in memory between them.
+/// What the kernels have of a chunk.
 struct GlaChunk {
   const GlaHead& head;
   int first;
   Table sums;  // of logarithms of the decay, from the sub-chunk's first token on
-  Table q, k;  // with their decay from or to a border
+  Table q, k;  // with their decay from the chunk's first token, and to its end
   Table S, F;  // state before the chunk, flow into its end, [K,P]
 
   GlaChunk(const GlaHead& of, int begin)
@@ -63,52 +64,36 @@ struct GlaChunk {
     for (int t = 0; t < chunk; ++t)
       for (int c = 0; c < head.keys; ++c)
         sums.at(t, c) = (t % sub_chunk > 0 ? sums.at(t - 1, c) : 0.0) + head.g.at(first + t, c);
-    carry();
+    for (int t = 0; t < chunk; ++t)
+      for (int c = 0; c < head.keys; ++c) {
+        q.at(t, c) = head.q.at(first + t, c) * std::exp(from_start(t, c));
+        k.at(t, c) = head.k.at(first + t, c) * std::exp(to_end(t, c));
+      }
   }
-  double total(int part, int c) const { return sums.at(part * sub_chunk + sub_chunk - 1, c); }
   double totals(int begin, int end, int c) const {
     double sum = 0;
-    for (int part = begin; part < end; ++part) sum += total(part, c);
+    for (int part = begin; part < end; ++part) sum += sums.at(part * sub_chunk + sub_chunk - 1, c);
     return sum;
   }
-  /// l_t, and l_last - l_t.
+  /// l_t, l_last - l_t, l_last.
   double from_start(int t, int c) const { return totals(0, t / sub_chunk, c) + sums.at(t, c); }
-  double to_end(int t, int c) const {
-    return total(t / sub_chunk, c) - sums.at(t, c) + totals(t / sub_chunk + 1, 4, c);
-  }
-  /// Queries: rows 16 to 31 from their near border, 32 to 63 from the middle, 0 to 15 the last sub-chunk's from its
-  /// near one. Keys: rows 0 to 31 to the middle, 32 to 47 to their near border, 48 to 63 the first sub-chunk's to its
-  /// near one.
-  void carry() {
-    for (int t = 0; t < sub_chunk; ++t) {
-      for (int c = 0; c < head.keys; ++c) {
-        const auto query = [&](int row) { return head.q.at(first + row, c); };
-        const auto key = [&](int row) { return head.k.at(first + row, c); };
-        q.at(16 + t, c) = query(16 + t) * std::exp(sums.at(16 + t, c));
-        q.at(32 + t, c) = query(32 + t) * std::exp(sums.at(32 + t, c));
-        q.at(48 + t, c) = query(48 + t) * std::exp(sums.at(48 + t, c) + total(2, c));
-        q.at(t, c) = query(48 + t) * std::exp(sums.at(48 + t, c));
-        k.at(48 + t, c) = key(t) * std::exp(total(0, c) - sums.at(t, c));
-        k.at(t, c) = key(t) * std::exp(total(0, c) - sums.at(t, c) + total(1, c));
-        k.at(16 + t, c) = key(16 + t) * std::exp(total(1, c) - sums.at(16 + t, c));
-        k.at(32 + t, c) = key(32 + t) * std::exp(total(2, c) - sums.at(32 + t, c));
-      }
-    }
+  double to_end(int t, int c) const { return totals(t / sub_chunk, 4, c) - sums.at(t, c); }
+  double last(int c) const { return totals(0, 4, c); }
+  bool is_steep(int c) const { return last(c) < steepest; }
+  /// e^-l_last, of a steep channel zero.
+  double reach(int c) const { return is_steep(c) ? 0.0 : std::exp(-last(c)); }
+  /// Of a steep channel, the decay from token j to t, step by step; otherwise zero.
+  double steep_decay(int c, int t, int j) const {
+    double decay = is_steep(c) ? 1.0 : 0.0;
+    for (int s = j + 1; s <= t; ++s) decay *= std::exp(head.g.at(first + s, c));
+    return decay;
   }
   /// A of a query at t and a key at j <= t.
   double met(int t, int j) const {
     double sum = 0;
-    const int query_part = t / sub_chunk, key_part = j / sub_chunk;
     for (int c = 0; c < head.keys; ++c) {
-      if (query_part == key_part) {
-        sum += head.q.at(first + t, c) * head.k.at(first + j, c) * std::exp(sums.at(t, c) - sums.at(j, c));
-      } else if (query_part >= 2 && key_part < 2) {
-        sum += q.at(t, c) * k.at(j, c);
-      } else if (query_part == 1) {
-        sum += q.at(t, c) * k.at(48 + j, c);
-      } else {
-        sum += q.at(t - 48, c) * k.at(j, c);
-      }
+      sum += q.at(t, c) * reach(c) * k.at(j, c);
+      sum += head.q.at(first + t, c) * head.k.at(first + j, c) * steep_decay(c, t, j);
     }
     return sum;
   }
@@ -117,57 +102,33 @@ struct GlaChunk {
     for (int p = 0; p < head.width; ++p) sum += head.dy.at(first + t, p) * head.v.at(first + j, p);
     return sum;
   }
-  /// dq of token t without what it gives itself.
+  /// e^l_t X_t, and e^(l_last - l_j) Y_j: dq and dk without scale and what a token gives itself.
   double turn_query(int t, int c) const {
-    const int part = t / sub_chunk;
-    double state = 0, far = 0, near = 0, inside = 0;
-    for (int p = 0; p < head.width; ++p) state += head.dy.at(first + t, p) * S.at(c, p);
+    double x = 0, steep = 0;
+    for (int p = 0; p < head.width; ++p) x += head.dy.at(first + t, p) * S.at(c, p);
     for (int j = 0; j < t; ++j) {
-      const int other = j / sub_chunk;
-      if (other == part) {
-        double faded = head.k.at(first + j, c);
-        for (int s = j + 1; s <= t; ++s) faded *= std::exp(head.g.at(first + s, c));
-        inside += weight(t, j) * faded;
-      } else if (part >= 2 && other < 2) {
-        far += weight(t, j) * k.at(j, c);
-      } else {
-        near += weight(t, j) * k.at(part == 1 ? 48 + j : j, c);
-      }
+      x += reach(c) * weight(t, j) * k.at(j, c);
+      steep += weight(t, j) * head.k.at(first + j, c) * steep_decay(c, t, j);
     }
-    const double sum = sums.at(t, c);
-    return std::exp(sum + totals(0, part, c)) * state + std::exp(sum + (part == 3 ? total(2, c) : 0.0)) * far +
-           std::exp(sum) * near + inside;
+    return std::exp(from_start(t, c)) * x + steep;
   }
   double turn_key(int j, int c) const {
-    const int part = j / sub_chunk;
-    double flow = 0, far = 0, near = 0, inside = 0;
-    for (int p = 0; p < head.width; ++p) flow += head.v.at(first + j, p) * F.at(c, p);
+    double y = 0, steep = 0;
+    for (int p = 0; p < head.width; ++p) y += head.v.at(first + j, p) * F.at(c, p);
     for (int t = j + 1; t < chunk; ++t) {
-      const int other = t / sub_chunk;
-      if (other == part) {
-        double faded = head.q.at(first + t, c);
-        for (int s = j + 1; s <= t; ++s) faded *= std::exp(head.g.at(first + s, c));
-        inside += weight(t, j) * faded;
-      } else if (part < 2 && other >= 2) {
-        far += weight(t, j) * q.at(t, c);
-      } else {
-        near += weight(t, j) * q.at(part == 0 ? t : t - 48, c);
-      }
+      y += reach(c) * weight(t, j) * q.at(t, c);
+      steep += weight(t, j) * head.q.at(first + t, c) * steep_decay(c, t, j);
     }
-    const double left = total(part, c) - sums.at(j, c);
-    return std::exp(left + totals(part + 1, 4, c)) * flow + std::exp(left + (part == 0 ? total(1, c) : 0.0)) * far +
-           std::exp(left) * near + inside;
+    return std::exp(to_end(j, c)) * y + steep;
   }
   /// S or F of the next chunk on the way.
   Table walked(bool back) const {
     Table next(head.keys, head.width);
     for (int c = 0; c < head.keys; ++c) {
       for (int p = 0; p < head.width; ++p) {
-        double sum = std::exp(totals(0, 4, c)) * (back ? F : S).at(c, p);
-        for (int t = 0; t < chunk; ++t) {
-          sum += back ? head.q.at(first + t, c) * std::exp(from_start(t, c)) * head.dy.at(first + t, p)
-                      : head.k.at(first + t, c) * std::exp(to_end(t, c)) * head.v.at(first + t, p);
-        }
+        double sum = std::exp(last(c)) * (back ? F : S).at(c, p);
+        for (int t = 0; t < chunk; ++t)
+          sum += back ? q.at(t, c) * head.dy.at(first + t, p) : k.at(t, c) * head.v.at(first + t, p);
         next.at(c, p) = sum;
       }
     }
@@ -181,8 +142,8 @@ void mix(const GlaChunk& own, GlaAnswers& to) {
     for (int p = 0; p < own.head.width; ++p) {
       double y = 0, dv = 0;
       for (int c = 0; c < own.head.keys; ++c) {
-        y += own.head.q.at(own.first + t, c) * std::exp(own.from_start(t, c)) * own.S.at(c, p);
-        dv += own.head.k.at(own.first + t, c) * std::exp(own.to_end(t, c)) * own.F.at(c, p);
+        y += own.q.at(t, c) * own.S.at(c, p);
+        dv += own.k.at(t, c) * own.F.at(c, p);
       }
       for (int j = 0; j <= t; ++j) y += own.met(t, j) * own.head.v.at(own.first + j, p);
       for (int s = t; s < chunk; ++s) dv += own.met(s, t) * own.head.dy.at(own.first + s, p);
