@@ -314,8 +314,8 @@ class Kernels {
   virtual void rotate_heads_backward(const Tensor& x, const Tensor& weight, const Tensor& theta, const Tensor& y,
                                      const Tensor& inverse, const Tensor& dy, const Tensor& sums, const Grad& dx,
                                      const Grad& dweight, const Grad& dbias, const Grad& dtheta) = 0;
-  /// y = x silu(z), or with weight [H P] RMSNorm(x) weight silu(z), the norm taken over each head: x, y [B,T,H,P]; rows
-  /// of z, dz [B,T,H P] may be strided; inverse [B T H] is saved with a weight.
+  /// y = x silu(z), or with weight RMSNorm(x) weight silu(z), the norm taken over each head: x, y [B,T,H,P], weight [H
+  /// P], or [P] for all heads; rows of z, dz [B,T,H P] may be strided; inverse [B T H] is saved with a weight.
   virtual void gated_heads(const Tensor& x, const Tensor& z, const Tensor& weight, double eps, const Tensor& y,
                            const Tensor& inverse) = 0;
   virtual void gated_heads_backward(const Tensor& x, const Tensor& z, const Tensor& weight, const Tensor& inverse,

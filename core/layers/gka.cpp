@@ -164,14 +164,16 @@ Var Gka::finish(Tape& tape, const Var& x, const Var& heads, const ChebyshevVars&
   tape.capture("xhat", saved.x);
   tape.place("readout", heads);
   tape.capture("readout", heads.value);
-  Var y = rms_norm(tape, heads, tape.parameter(o_norm_), config_.norm_eps);
-  const Shape flat{x.shape()[0], x.shape()[1], config_.inner()};
-  y = tape.reshape(y, flat);
+  const Var norm = tape.parameter(o_norm_);
+  Var y;
   if (config_.output_gate) {
     const Var gate = linear(tape, x, tape.parameter(*optional_.g_proj));
     tape.place("gate", gate);
-    y = silu_multiply(tape, gate, y);
+    y = gated_heads(tape, heads, gate, norm, config_.norm_eps);
+  } else {
+    y = rms_norm(tape, heads, norm, config_.norm_eps);
   }
+  y = tape.reshape(y, {x.shape()[0], x.shape()[1], config_.inner()});
   return linear(tape, y, tape.parameter(o_proj_));
 }
 

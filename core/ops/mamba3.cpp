@@ -1,4 +1,4 @@
-// What Mamba-3 computes around its scan: trapezoidal steps, angles, turned keys and queries, the gate of heads.
+// What Mamba-3 computes around its scan: trapezoidal steps, angles, turned keys and queries.
 #include "core/ops/check.h"
 #include "core/ops/ops.h"
 
@@ -69,22 +69,6 @@ Var pair_squares(Tape& tape, const Var& x, const PairSquares& squares) {
   tape.backend().pair_squares(x.value, squares, y.value);
   tape.record("pair_squares", y, [x, squares, y](Tape& t) {
     t.backend().pair_squares_backward(x.value, squares, t.upstream(y), t.gradient(x));
-  });
-  return y;
-}
-
-Var gated_heads(Tape& tape, const Var& x, const Var& z, const Var& weight, double eps) {
-  const Check check(tape, "gated_heads", x.value.dtype);
-  check.tensor("x", x.value, {Check::any, Check::any, Check::any, Check::any});
-  const Shape& s = x.shape();
-  check.rows("z", z.value, {s[0], s[1], s[2] * s[3]});
-  if (weight.defined()) check.tensor("weight", weight.value, {s[2] * s[3]});
-  const Var y = tape.result(s, x.value.dtype, {x, z, weight});
-  const Tensor inverse = weight.defined() ? tape.scratch({s[0] * s[1] * s[2]}, x.value.dtype) : Tensor();
-  tape.backend().gated_heads(x.value, z.value, weight.value, eps, y.value, inverse);
-  tape.record("gated_heads", y, [x, z, weight, inverse, y](Tape& t) {
-    const Grad dx = t.gradient(x), dz = t.gradient(z), dweight = t.gradient_beside(weight);
-    t.backend().gated_heads_backward(x.value, z.value, weight.value, inverse, t.upstream(y), dx, dz, dweight);
   });
   return y;
 }

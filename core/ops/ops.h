@@ -63,6 +63,8 @@ Var l2_norm(Tape& tape, const Var& x, double eps);
 Var group_rms_norm(Tape& tape, const Var& x, const Var& weight, double eps, std::int64_t groups);
 /// RMSNorm(x silu(z)) weight (Mamba-2); rows of z may be strided.
 Var gated_rms_norm(Tape& tape, const Var& x, const Var& z, const Var& weight, double eps);
+/// x [B,T,H,P] times silu(z [B,T,H P]); with weight [H P], or [P] for all heads, x is normed over each head first.
+Var gated_heads(Tape& tape, const Var& x, const Var& z, const Var& weight, double eps);
 /// LayerNorm over the last axis with the biased variance; weight, bias [n].
 Var layer_norm(Tape& tape, const Var& x, const Var& weight, const Var& bias, double eps);
 
@@ -147,8 +149,6 @@ Var rotary_angles(Tape& tape, const Var& dt, const Var& turn, const Tensor& carr
 Var rotate_heads(Tape& tape, const Var& x, const Var& weight, const Var& bias, const Var& theta, double eps);
 /// |k|^2 of every pair and, or, Re k^2, Im k^2 (Echo eq. 28, 30, 31) over the last axis.
 Var pair_squares(Tape& tape, const Var& x, const PairSquares& squares);
-/// x [B,T,H,P] times silu(z [B,T,H P]); with weight [H P] x is normed over each head first.
-Var gated_heads(Tape& tape, const Var& x, const Var& z, const Var& weight, double eps);
 
 // kalman_scan.cpp
 struct KalmanVars {

@@ -1,5 +1,6 @@
-// What Mamba-3 computes around its scan: trapezoidal steps, angles, turned keys and queries, pair squares, the gate of
-// heads. Bound by memory and by the number of launches; sums over rows are finished by the last block.
+// What Mamba-3 computes around its scan: trapezoidal steps, angles, turned keys and queries, pair squares (the gate of
+// heads: gpu/basic/gated_heads.cu). Bound by memory and by the number of launches; sums over rows are finished by the
+// last block.
 #include "gpu/cuda_backend.h"
 #include "gpu/device/columns.cuh"
 #include "gpu/device/device.cuh"
@@ -120,24 +121,6 @@ TurnedHeads turned_inputs(const Tensor& x, const Tensor& weight, const Tensor& t
           static_cast<unsigned>(y.shape[2]),
           static_cast<unsigned>(x.columns()),
           theta.defined() ? static_cast<unsigned>(theta.columns()) : 0u};
-}
-
-struct GatedHeads {
-  Rows<float> x, z;
-  const float *weight, *dy;
-  float* inverse;
-  unsigned heads, width;
-};
-
-GatedHeads gated_inputs(const Tensor& x, const Tensor& z, const Tensor& weight, const Tensor& inverse,
-                        const Tensor& dy) {
-  return {rows_of(x),
-          rows_of(z),
-          weight.as<float>(),
-          dy.as<float>(),
-          inverse.as<float>(),
-          static_cast<unsigned>(x.shape[2]),
-          static_cast<unsigned>(x.columns())};
 }
 
 }  // namespace
@@ -360,63 +343,6 @@ void CudaBackend::pair_squares_backward(const Tensor& x, const PairSquares& squa
     to.put(row, 2 * pair + 1, 2.0f * (b * (size - real) + a * imaginary));
   });
   launched("pair_squares_backward");
-}
-
-void CudaBackend::gated_heads(const Tensor& x, const Tensor& z, const Tensor& weight, double eps, const Tensor& y,
-                              const Tensor& inverse) {
-  const GatedHeads in = gated_inputs(x, z, weight, inverse, {});
-  const float least = static_cast<float>(eps);
-  const Rows<float> out = rows_of(y);
-  each_warp(stream(), x.rows(), [=] __device__(unsigned i, unsigned lane) {
-    const unsigned row = i / in.heads, first = i % in.heads * in.width;
-    float scale = 1;
-    if (in.weight != nullptr) {
-      float sum = 0;
-      for (unsigned p = lane; p < in.width; p += 32) sum += in.x.at(i, p) * in.x.at(i, p);
-      scale = 1.0f / sqrtf(warp_sum(sum) / static_cast<float>(in.width) + least);
-      if (lane == 0) in.inverse[i] = scale;
-    }
-    for (unsigned p = lane; p < in.width; p += 32) {
-      const float factor = in.weight != nullptr ? scale * in.weight[first + p] : 1.0f;
-      out.at(i, p) = in.x.at(i, p) * factor * silu(in.z.at(row, first + p));
-    }
-  });
-  launched("gated_heads");
-}
-
-void CudaBackend::gated_heads_backward(const Tensor& x, const Tensor& z, const Tensor& weight, const Tensor& inverse,
-                                       const Tensor& dy, const Grad& dx, const Grad& dz, const Grad& dweight) {
-  const GatedHeads in = gated_inputs(x, z, weight, inverse, dy);
-  const Sink to_x = sink_of(dx), to_z = sink_of(dz);
-  each_warp(stream(), x.rows(), [=] __device__(unsigned i, unsigned lane) {
-    const unsigned row = i / in.heads, first = i % in.heads * in.width;
-    const float* up = in.dy + std::size_t{i} * in.width;
-    const float scale = in.weight != nullptr ? in.inverse[i] : 1.0f;
-    float pull = 0;
-    if (in.weight != nullptr) {
-      for (unsigned p = lane; p < in.width; p += 32) {
-        pull += up[p] * silu(in.z.at(row, first + p)) * in.weight[first + p] * in.x.at(i, p);
-      }
-      pull = warp_sum(pull) * scale * scale * scale / static_cast<float>(in.width);
-    }
-    for (unsigned p = lane; p < in.width; p += 32) {
-      const float factor = in.weight != nullptr ? in.weight[first + p] * scale : 1.0f;
-      const float value = in.x.at(i, p), gate = in.z.at(row, first + p);
-      if (to_x.wanted()) to_x.put(i, p, up[p] * silu(gate) * factor - value * pull);
-      if (to_z.wanted()) to_z.put(row, first + p, up[p] * value * factor * silu_slope(gate));
-    }
-  });
-  if (dweight.wanted()) {
-    const SideStream beside(*this);
-    const unsigned columns = in.heads * in.width;
-    column_sums(stream(), z.rows(), columns, scratch(std::size_t{max_ranges} * columns), tickets_, dweight,
-                [=] __device__(unsigned row, unsigned column) {
-                  const std::size_t i = std::size_t{row} * in.heads + column / in.width;
-                  const unsigned p = column % in.width;
-                  return in.dy[i * in.width + p] * silu(in.z.at(row, column)) * in.x.at(i, p) * in.inverse[i];
-                });
-  }
-  launched("gated_heads_backward");
 }
 
 }  // namespace afterglow

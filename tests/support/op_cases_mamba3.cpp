@@ -15,7 +15,6 @@ constexpr double pi = std::numbers::pi;
 double eps_for(std::int64_t width) { return width == 1 ? 0.5 : 1e-5; }
 
 double sigmoid(double x) { return 1.0 / (1.0 + std::exp(-x)); }
-double silu(double x) { return x * sigmoid(x); }
 
 std::string sizes_text(std::initializer_list<std::int64_t> sizes) {
   std::string text;
@@ -160,37 +159,6 @@ OpCase squares(std::int64_t rows, std::int64_t pairs, const PairSquares& wanted)
   return c;
 }
 
-OpCase gated(std::int64_t rows, std::int64_t heads, std::int64_t width, bool normed, bool wider) {
-  OpCase c;
-  c.name = std::string("gated_heads") + (normed ? "_normed" : "") + sizes_text({rows, heads, width}) +
-           (wider ? "_wide" : "");
-  const std::int64_t inner = heads * width, stride = inner + (wider ? 1 : 0);
-  c.inputs = {{"x", {1, rows, heads, width}, -2, 2}, {"z", {1, rows, stride}, -3, 3}};
-  if (normed) c.inputs.push_back({"weight", {inner}, 0.5, 1.5});
-  c.run = [=](Tape& t, std::span<const Var> in, std::span<const Tensor>) {
-    const std::int64_t widths[] = {stride - inner, inner};
-    Var parts[] = {Var{}, in[1]};
-    if (wider) t.split_columns(in[1], widths, parts);
-    return gated_heads(t, in[0], parts[1], normed ? in[2] : Var{}, eps_for(width));
-  };
-  c.naive = [=](std::span<const Values> in, std::span<const Values>) {
-    const Values z = columns_of(in[1], stride, stride - inner, inner);
-    Values y(in[0].size());
-    for (std::int64_t i = 0; i < rows * heads; ++i) {
-      double sum = 0.0;
-      for (std::int64_t p = 0; p < width; ++p) sum += in[0][i * width + p] * in[0][i * width + p];
-      const double scale = normed ? 1.0 / std::sqrt(sum / static_cast<double>(width) + eps_for(width)) : 1.0;
-      for (std::int64_t p = 0; p < width; ++p)
-        y[i * width + p] =
-            in[0][i * width + p] * scale * (normed ? in[2][i % heads * width + p] : 1.0) * silu(z[i * width + p]);
-    }
-    return y;
-  };
-  c.tolerance = 3e-6;
-  c.reason = "sums over rows of either sign";
-  return c;
-}
-
 }  // namespace
 
 void add_mamba3_cases(std::vector<OpCase>& cases) {
@@ -208,11 +176,6 @@ void add_mamba3_cases(std::vector<OpCase>& cases) {
   for (const PairSquares& wanted : {PairSquares{true, false}, PairSquares{false, true}, PairSquares{true, true}}) {
     cases.push_back(squares(1, 1, wanted));
     cases.push_back(squares(37, 33, wanted));
-  }
-  for (const bool normed : {false, true}) {
-    cases.push_back(gated(1, 1, 1, normed, false));
-    cases.push_back(gated(37, 3, 5, normed, true));
-    cases.push_back(gated(65, 2, 63, normed, false));
   }
 }
 

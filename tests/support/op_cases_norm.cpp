@@ -182,6 +182,47 @@ OpCase layer_norm_case(std::int64_t rows, std::int64_t columns, double low, doub
   return c;
 }
 
+enum class HeadWeight { none, of_each, of_all };
+
+/// The gate is the columns behind the first `before` of a tensor.
+OpCase heads_case(std::int64_t rows, std::int64_t heads, std::int64_t width, HeadWeight weight, std::int64_t before) {
+  OpCase c;
+  const bool normed = weight != HeadWeight::none;
+  const std::int64_t columns = heads * width, weights = weight == HeadWeight::of_all ? width : columns;
+  // A norm of one number keeps its sign alone, unless eps has a say.
+  const double own_eps = width == 1 ? 0.5 : eps;
+  c.name = "gated_heads_" + std::to_string(rows) + "x" + std::to_string(heads) + "x" + std::to_string(width) +
+           (!normed                        ? ""
+            : weight == HeadWeight::of_all ? "_normed_alike"
+                                           : "_normed");
+  c.inputs = {{"x", {1, rows, heads, width}, -2, 2}, {"wide", {1, rows, before + columns}, -3, 3}};
+  if (normed) c.inputs.push_back({"weight", {weights}, 0.5, 1.5});
+  c.run = [=](Tape& t, std::span<const Var> in, std::span<const Tensor>) {
+    const std::int64_t widths[] = {before, columns};
+    Var parts[] = {Var{}, in[1]};
+    if (before > 0) t.split_columns(in[1], widths, parts);
+    return gated_heads(t, in[0], parts[1], normed ? in[2] : Var{}, own_eps);
+  };
+  c.naive = [=](std::span<const Values> in, std::span<const Values>) {
+    Values y(in[0].size());
+    for (std::int64_t i = 0; i < rows * heads; ++i) {
+      double squares = 0.0;
+      for (std::int64_t p = 0; p < width; ++p) squares += in[0][i * width + p] * in[0][i * width + p];
+      const double scale = normed ? 1.0 / std::sqrt(squares / static_cast<double>(width) + own_eps) : 1.0;
+      for (std::int64_t p = 0; p < width; ++p) {
+        const std::int64_t column = i % heads * width + p;
+        const double z = in[1][i / heads * (before + columns) + before + column];
+        y[i * width + p] =
+            in[0][i * width + p] * scale * (normed ? in[2][column % weights] : 1.0) * z / (1.0 + std::exp(-z));
+      }
+    }
+    return y;
+  };
+  c.tolerance = 3e-6;
+  c.reason = "sums over rows of either sign";
+  return c;
+}
+
 }  // namespace
 
 void add_norm_cases(std::vector<OpCase>& cases) {
@@ -209,6 +250,14 @@ void add_norm_cases(std::vector<OpCase>& cases) {
   cases.push_back(layer_norm_case(65, 101, 100, 101));
   cases.push_back(gated_case(1, 1, 63));
   cases.push_back(gated_case(101, 37, 65));
+  for (const HeadWeight weight : {HeadWeight::none, HeadWeight::of_each, HeadWeight::of_all}) {
+    cases.push_back(heads_case(1, 1, 1, weight, 0));
+    cases.push_back(heads_case(37, 3, 5, weight, 1));
+    cases.push_back(heads_case(65, 2, 63, weight, 0));
+    cases.push_back(heads_case(37, 7, 64, weight, 0));
+    cases.push_back(heads_case(5, 3, 128, weight, 4));
+    cases.push_back(heads_case(4101, 2, 16, weight, 0));
+  }
 }
 
 }  // namespace afterglow::testing

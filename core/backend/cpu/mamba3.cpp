@@ -1,9 +1,9 @@
-// What Mamba-3 computes around its scan, on the CPU: trapezoidal steps, angles, turned keys and queries, pair squares,
-// the gate of heads.
+// What Mamba-3 computes around its scan, on the CPU: trapezoidal steps, angles, turned keys and queries, pair squares.
 #include <cmath>
 #include <numbers>
 
 #include "core/backend/cpu/cpu_backend.h"
+#include "core/backend/cpu/scalars.h"
 #include "core/backend/cpu/segments.h"
 
 namespace afterglow {
@@ -11,20 +11,6 @@ namespace afterglow {
 namespace {
 
 constexpr double pi = std::numbers::pi;
-
-template <class T>
-T sigmoid(T x) {
-  return T{1} / (T{1} + std::exp(-x));
-}
-template <class T>
-T silu_slope(T x) {
-  const T s = sigmoid(x);
-  return s * (T{1} + x * (T{1} - s));
-}
-template <class T>
-void put(T* target, T value, bool accumulate) {
-  *target = accumulate ? *target + value : value;
-}
 
 /// Time step, rate and share of one token and head, with the slopes towards what the projection gave.
 template <class T>
@@ -260,60 +246,6 @@ void CpuBackend::pair_squares_backward(const Tensor& x, const PairSquares& squar
         }
       }
     });
-  });
-}
-
-void CpuBackend::gated_heads(const Tensor& x, const Tensor& z, const Tensor& weight, double eps, const Tensor& y,
-                             const Tensor& inverse) {
-  const std::int64_t heads = x.shape[2], width = x.columns();
-  with_type(y, [&](auto zero) {
-    using T = decltype(zero);
-    pool_.for_ranges(z.rows(), row_grain(heads * width), [&](std::int64_t begin, std::int64_t end) {
-      for (std::int64_t i = begin * heads; i < end * heads; ++i) {
-        const std::int64_t column = i % heads * width;
-        const ArrayMap<T> in = whole_row<T>(x, i), gate(row_of<T>(z, i / heads) + column, width);
-        ArrayMap<T> out = whole_row<T>(y, i);
-        out = in * gate * gate.logistic();
-        if (!weight.defined()) continue;
-        const T scale = T{1} / std::sqrt(in.square().sum() / static_cast<T>(width) + static_cast<T>(eps));
-        inverse.as<T>()[i] = scale;
-        out *= scale * constant_row(weight.as<T>() + column, width);
-      }
-    });
-  });
-}
-
-void CpuBackend::gated_heads_backward(const Tensor& x, const Tensor& z, const Tensor& weight, const Tensor& inverse,
-                                      const Tensor& dy, const Grad& dx, const Grad& dz, const Grad& dweight) {
-  const std::int64_t heads = x.shape[2], width = x.columns();
-  with_type(dy, [&](auto zero) {
-    using T = decltype(zero);
-    const auto rows = [&](std::int64_t begin, std::int64_t end, T* sums) {
-      for (std::int64_t i = begin * heads; i < end * heads; ++i) {
-        const std::int64_t row = i / heads, column = i % heads * width;
-        const T *in = row_of<T>(x, i), *gate = row_of<T>(z, row) + column, *up = row_of<T>(dy, i);
-        const T* w = weight.defined() ? weight.as<T>() + column : nullptr;
-        const T scale = w ? inverse.as<T>()[i] : T{1};
-        T pull = 0;
-        for (std::int64_t p = 0; w && p < width; ++p) {
-          const T to_normed = up[p] * gate[p] * sigmoid(gate[p]);
-          pull += to_normed * w[p] * in[p];
-          sums[column + p] += to_normed * in[p] * scale;
-        }
-        pull *= scale * scale * scale / static_cast<T>(width);
-        for (std::int64_t p = 0; p < width; ++p) {
-          const T factor = w ? w[p] * scale : T{1};
-          if (dx.wanted()) {
-            put(row_of<T>(dx.tensor, i) + p, up[p] * gate[p] * sigmoid(gate[p]) * factor - in[p] * pull, dx.accumulate);
-          }
-          if (dz.wanted()) {
-            put(row_of<T>(dz.tensor, row) + column + p, up[p] * in[p] * factor * silu_slope(gate[p]), dz.accumulate);
-          }
-        }
-      }
-    };
-    sum_over_rows<T>(pool_, z.rows(), heads * width, rows,
-                     [&](const ArrayMap<T>& total) { put_vector<T>(dweight, total); });
   });
 }
 

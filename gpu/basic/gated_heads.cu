@@ -1,0 +1,300 @@
+// The gate of heads, y = x silu(z), or RMSNorm(x) weight silu(z) over each head. Bound by memory: a block takes whole
+// rows of all heads, a few lanes a head, and sums the gradient of the weight on its way where rows are many. Heads that
+// do not suit that are taken by a warp each.
+#include "gpu/cuda_backend.h"
+#include "gpu/device/columns.cuh"
+#include "gpu/device/device.cuh"
+#include "gpu/device/lanes.cuh"
+#include "gpu/device/launch.cuh"
+#include "gpu/device/pieces.cuh"
+
+namespace afterglow {
+
+using namespace device;
+
+namespace {
+
+constexpr unsigned warps = threads / 32;
+// Rows of a block at a time where they are many, and in all where it sums a gradient of them: few, so that blocks
+// which wait for a processor until work beside them ends do not have much left to do. Threads of a block.
+constexpr unsigned many_together = 4, many_rows = 8, widest_block = 512;
+constexpr unsigned most_sums = 1024, most_partials = 1 << 22;  // blocks that sum a gradient of few rows; their numbers
+
+struct GatedHeads {
+  Rows<float> x, z, dy;  // of x and dy a row is a head
+  const float* weight;
+  float* inverse;
+  unsigned rows, heads, width;
+  bool one_weight;  // for all heads
+
+  __device__ unsigned columns() const { return heads * width; }
+  /// Of a column of all heads.
+  __device__ unsigned weight_of(unsigned column) const { return one_weight ? column % width : column; }
+};
+
+GatedHeads gated_inputs(const Tensor& x, const Tensor& z, const Tensor& weight, const Tensor& inverse,
+                        const Tensor& dy) {
+  return {rows_of(x),
+          rows_of(z),
+          rows_of(dy),
+          weight.as<float>(),
+          inverse.as<float>(),
+          static_cast<unsigned>(z.rows()),
+          static_cast<unsigned>(x.shape[2]),
+          static_cast<unsigned>(x.columns()),
+          weight.defined() && weight.elements() == x.columns()};
+}
+
+__device__ inline float inverse_root(float squares, unsigned width, float eps) {
+  return 1.0f / sqrtf(squares / static_cast<float>(width) + eps);
+}
+
+/// What reaches x and z of one number, with `pull` as in the kernels.
+struct ToGated {
+  float x, z;
+  __device__ ToGated(float x_of, const Silu& gate, float above, float factor, float pull)
+      : x(above * gate.value * factor - x_of * pull), z(above * x_of * factor * gate.slope) {}
+};
+
+/// Heads of four numbers a lane; a thread has the same columns of every row.
+template <unsigned lanes>
+struct OwnColumns {
+  using P = Piece<4>;
+  unsigned column, head;
+  bool inside;
+  P weight;
+
+  __device__ explicit OwnColumns(const GatedHeads& in) : column(4 * threadIdx.x), head(threadIdx.x / lanes) {
+    inside = column < in.columns();
+    weight = {{1, 1, 1, 1}};
+    if (in.weight != nullptr) weight = P::of(in.weight + in.weight_of(column), inside);
+  }
+  /// Of a row of all heads of a tensor whose rows are heads.
+  __device__ P of_heads(const Rows<float>& rows, const GatedHeads& in, unsigned row) const {
+    return P::of(rows.data + std::size_t{row} * in.columns() + column, inside && row < in.rows);
+  }
+  __device__ P of_gate(const GatedHeads& in, unsigned row) const {
+    return P::of(in.z, row, column, inside && row < in.rows);
+  }
+};
+
+template <unsigned lanes, unsigned together>
+__global__ void __launch_bounds__(widest_block) gated_heads_kernel(GatedHeads in, float eps, Rows<float> y) {
+  await_previous();
+  using P = Piece<4>;
+  const OwnColumns<lanes> own(in);
+  for (unsigned row = blockIdx.x * together; row < in.rows; row += gridDim.x * together) {
+    P x[together], z[together];
+#pragma unroll
+    for (unsigned r = 0; r < together; ++r) {
+      x[r] = own.of_heads(in.x, in, row + r);
+      z[r] = own.of_gate(in, row + r);
+    }
+#pragma unroll
+    for (unsigned r = 0; r < together; ++r) {
+      float scale = 1;
+      const bool inside = own.inside && row + r < in.rows;
+      if (in.weight != nullptr) {
+        scale = inverse_root(sum_of_lanes<lanes>(product_of(x[r], x[r])), in.width, eps);
+        if (inside && threadIdx.x % lanes == 0) in.inverse[(row + r) * in.heads + own.head] = scale;
+      }
+      if (!inside) continue;
+#pragma unroll
+      for (unsigned e = 0; e < 4; ++e) x[r].v[e] *= scale * own.weight.v[e] * silu(z[r].v[e]);
+      x[r].store(y.data + std::size_t{row + r} * in.columns() + own.column);
+    }
+  }
+}
+
+// With c = dy silu(z) weight: dx = inverse c - x inverse^3 mean(c x). `partials` [blocks, weights]: sums over the
+// block's rows for the gradient of the weight, or null.
+template <unsigned lanes, unsigned together>
+__global__ void __launch_bounds__(widest_block)
+    gated_heads_backward_kernel(GatedHeads in, Sink to_x, Sink to_z, float* partials) {
+  await_previous();
+  using P = Piece<4>;
+  const OwnColumns<lanes> own(in);
+  P to_weight = {};
+  for (unsigned row = blockIdx.x * together; row < in.rows; row += gridDim.x * together) {
+    P x[together], z[together], above[together];
+    float scale[together];
+#pragma unroll
+    for (unsigned r = 0; r < together; ++r) {
+      x[r] = own.of_heads(in.x, in, row + r);
+      z[r] = own.of_gate(in, row + r);
+      above[r] = own.of_heads(in.dy, in, row + r);
+      const bool has_scale = in.weight != nullptr && own.inside && row + r < in.rows;
+      scale[r] = has_scale ? in.inverse[(row + r) * in.heads + own.head] : 1.0f;
+    }
+#pragma unroll
+    for (unsigned r = 0; r < together; ++r) {
+      float pull = 0;
+      if (in.weight != nullptr) {
+#pragma unroll
+        for (unsigned e = 0; e < 4; ++e) {
+          const float product = above[r].v[e] * silu(z[r].v[e]) * x[r].v[e];
+          pull += product * own.weight.v[e];
+          to_weight.v[e] += product * scale[r];
+        }
+        pull = sum_of_lanes<lanes>(pull) * scale[r] * scale[r] * scale[r] / static_cast<float>(in.width);
+      }
+      if (!own.inside || row + r >= in.rows) continue;
+      P of_x, of_z;
+#pragma unroll
+      for (unsigned e = 0; e < 4; ++e) {
+        const ToGated to(x[r].v[e], silu_with_slope(z[r].v[e]), above[r].v[e], own.weight.v[e] * scale[r], pull);
+        of_x.v[e] = to.x;
+        of_z.v[e] = to.z;
+      }
+      if (to_x.wanted()) of_x.put(to_x, (row + r) * in.heads + own.head, own.column % in.width);
+      if (to_z.wanted()) of_z.put(to_z, row + r, own.column);
+    }
+  }
+  if (partials == nullptr) return;
+  if (!in.one_weight) {
+    if (own.inside) to_weight.store(partials + blockIdx.x * std::size_t{in.columns()} + own.column);
+    return;
+  }
+  __shared__ __align__(16) float sums[4 * widest_block];
+  to_weight.store(sums + own.column);
+  __syncthreads();
+  if (threadIdx.x >= in.width) return;
+  float sum = 0;
+  for (unsigned head = 0; head < in.heads; ++head) sum += sums[head * in.width + threadIdx.x];
+  partials[blockIdx.x * std::size_t{in.width} + threadIdx.x] = sum;
+}
+
+__global__ void __launch_bounds__(threads) any_heads_kernel(GatedHeads in, float eps, Rows<float> y) {
+  await_previous();
+  const unsigned i = blockIdx.x * warps + threadIdx.x / 32, lane = threadIdx.x % 32;
+  if (i >= in.rows * in.heads) return;
+  const unsigned row = i / in.heads, first = i % in.heads * in.width;
+  float scale = 1;
+  if (in.weight != nullptr) {
+    float squares = 0;
+    for (unsigned p = lane; p < in.width; p += 32) squares += in.x.at(i, p) * in.x.at(i, p);
+    scale = inverse_root(warp_sum(squares), in.width, eps);
+    if (lane == 0) in.inverse[i] = scale;
+  }
+  for (unsigned p = lane; p < in.width; p += 32) {
+    const float factor = in.weight != nullptr ? scale * in.weight[in.weight_of(first + p)] : 1.0f;
+    y.at(i, p) = in.x.at(i, p) * factor * silu(in.z.at(row, first + p));
+  }
+}
+
+__global__ void __launch_bounds__(threads) any_heads_backward_kernel(GatedHeads in, Sink to_x, Sink to_z) {
+  await_previous();
+  const unsigned i = blockIdx.x * warps + threadIdx.x / 32, lane = threadIdx.x % 32;
+  if (i >= in.rows * in.heads) return;
+  const unsigned row = i / in.heads, first = i % in.heads * in.width;
+  const float scale = in.weight != nullptr ? in.inverse[i] : 1.0f;
+  float pull = 0;
+  if (in.weight != nullptr) {
+    for (unsigned p = lane; p < in.width; p += 32) {
+      const float gated = in.dy.at(i, p) * silu(in.z.at(row, first + p));
+      pull += gated * in.weight[in.weight_of(first + p)] * in.x.at(i, p);
+    }
+    pull = warp_sum(pull) * scale * scale * scale / static_cast<float>(in.width);
+  }
+  for (unsigned p = lane; p < in.width; p += 32) {
+    const float factor = in.weight != nullptr ? in.weight[in.weight_of(first + p)] * scale : 1.0f;
+    const ToGated to(in.x.at(i, p), silu_with_slope(in.z.at(row, first + p)), in.dy.at(i, p), factor, pull);
+    if (to_x.wanted()) to_x.put(i, p, to.x);
+    if (to_z.wanted()) to_z.put(row, first + p, to.z);
+  }
+}
+
+bool has_many_rows(const GatedHeads& in) { return in.rows > max_narrow_rows; }
+
+/// Calls body with how many lanes a head and how many rows at a time a block takes, as compile-time constants; false
+/// where heads are not made of so many fours, or `whole` says that rows cannot be read so.
+template <class Body>
+bool with_head_lanes(const GatedHeads& in, bool whole, const Body& body) {
+  const auto is_wide = [](const Rows<float>& rows) {
+    return rows.data == nullptr || (in_pieces<4>(rows) && rows.dense);
+  };
+  if (!whole || !is_wide(in.x) || !is_wide(in.dy) || !in_pieces<4>(in.z) || in.heads * in.width > 4 * widest_block ||
+      reinterpret_cast<std::uintptr_t>(in.weight) % 16 != 0)
+    return false;
+  const auto with_rows = [&](auto lanes) {
+    if (has_many_rows(in)) {
+      body(lanes, std::integral_constant<unsigned, many_together>());
+    } else {
+      body(lanes, std::integral_constant<unsigned, 1>());
+    }
+    return true;
+  };
+  switch (in.width) {
+    case 16:
+      return with_rows(std::integral_constant<unsigned, 4>());
+    case 32:
+      return with_rows(std::integral_constant<unsigned, 8>());
+    case 64:
+      return with_rows(std::integral_constant<unsigned, 16>());
+    case 128:
+      return with_rows(std::integral_constant<unsigned, 32>());
+    default:
+      return false;
+  }
+}
+
+unsigned block_of(const GatedHeads& in) { return blocks_for(in.heads * in.width, 4 * 32) * 32; }
+/// The gradient of the weight by itself: over rows of all heads, or over heads where they share it.
+void sum_head_weight(const CudaBackend& backend, const GatedHeads& in, unsigned* tickets, const Grad& dweight) {
+  const unsigned columns = in.one_weight ? in.width : in.heads * in.width, heads_of_row = in.one_weight ? 1 : in.heads;
+  column_sums(backend.stream(), in.rows * in.heads / heads_of_row, columns,
+              backend.scratch(std::size_t{max_ranges} * columns), tickets, dweight,
+              [=] __device__(unsigned row, unsigned column) {
+                const unsigned i = row * heads_of_row + column / in.width, p = column % in.width;
+                const float gate = in.z.at(i / in.heads, i % in.heads * in.width + p);
+                return in.dy.at(i, p) * silu(gate) * in.x.at(i, p) * in.inverse[i];
+              });
+}
+
+}  // namespace
+
+void CudaBackend::gated_heads(const Tensor& x, const Tensor& z, const Tensor& weight, double eps, const Tensor& y,
+                              const Tensor& inverse) {
+  const GatedHeads in = gated_inputs(x, z, weight, inverse, {});
+  if (in.rows == 0) return;
+  const Rows<float> out = rows_of(y);
+  const auto least = static_cast<float>(eps);
+  const bool by_rows = with_head_lanes(in, in_pieces<4>(out) && out.dense, [&](auto lanes, auto together) {
+    launch(gated_heads_kernel<lanes, together>, blocks_for(in.rows, together), block_of(in), 0, stream(), in, least,
+           out);
+  });
+  if (!by_rows) launch(any_heads_kernel, blocks_for(x.rows(), warps), threads, 0, stream(), in, least, out);
+  launched("gated_heads");
+}
+
+void CudaBackend::gated_heads_backward(const Tensor& x, const Tensor& z, const Tensor& weight, const Tensor& inverse,
+                                       const Tensor& dy, const Grad& dx, const Grad& dz, const Grad& dweight) {
+  const GatedHeads in = gated_inputs(x, z, weight, inverse, dy);
+  if (in.rows == 0) return;
+  const Sink to_x = sink_of(dx), to_z = sink_of(dz);
+  // What is added to may still be computed beside, and is left to what runs there. So are few rows of many weights.
+  const bool sums_weight = dweight.wanted() && !dweight.accumulate && (has_many_rows(in) || in.one_weight);
+  const auto weights = static_cast<unsigned>(weight.defined() ? weight.elements() : 1);
+  const unsigned most = has_many_rows(in) ? blocks_for(in.rows, sums_weight ? many_rows : many_together) : in.rows;
+  const unsigned most_blocks = has_many_rows(in) ? most_partials / weights : most_sums;
+  const unsigned blocks = sums_weight ? at_most(most, most_blocks) : most;
+  float* partials = nullptr;
+  const bool by_rows =
+      with_head_lanes(in, in_pieces<4>(to_x.rows) && in_pieces<4>(to_z.rows), [&](auto lanes, auto together) {
+        if (sums_weight) partials = scratch((std::size_t{blocks} + max_ranges) * weights);
+        launch(gated_heads_backward_kernel<lanes, together>, blocks, block_of(in), 0, stream(), in, to_x, to_z,
+               partials);
+      });
+  if (!by_rows) launch(any_heads_backward_kernel, blocks_for(x.rows(), warps), threads, 0, stream(), in, to_x, to_z);
+  if (partials != nullptr) {
+    column_sums(
+        stream(), blocks, weights, partials + std::size_t{blocks} * weights, tickets_, dweight,
+        [=] __device__(unsigned row, unsigned column) { return partials[row * std::size_t{weights} + column]; });
+  } else if (dweight.wanted()) {
+    const SideStream beside(*this);
+    sum_head_weight(*this, in, tickets_, dweight);
+  }
+  launched("gated_heads_backward");
+}
+
+}  // namespace afterglow
