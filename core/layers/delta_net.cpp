@@ -2,6 +2,7 @@
 #include "core/layers/delta_net.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <nlohmann/json.hpp>
 #include <numeric>
@@ -224,29 +225,42 @@ Var DeltaNet::read_key(Tape& tape, const Stream& stream, const LayerState* state
   return repeat_heads(tape, y, config_.heads / stream.heads);
 }
 
-Var DeltaNet::beta(Tape& tape, const Var& x) const {
-  Var beta = config_.learns_beta ? unary(tape, Unary::sigmoid, linear(tape, x, tape.parameter(*gates_.b_proj)))
+/// What the gates of an input are made of; undefined where a rule has none.
+struct DeltaNet::GateInputs {
+  Var beta, decay;
+};
+
+DeltaNet::GateInputs DeltaNet::project_gates(Tape& tape, const Var& x) const {
+  const auto project = [&](const Parameter* weight) {
+    return weight != nullptr ? linear(tape, x, tape.parameter(*weight)) : Var{};
+  };
+  if (gates_.b_proj == nullptr || gates_.a_proj == nullptr)
+    return {project(gates_.b_proj), project(gates_.a_proj != nullptr ? gates_.a_proj : gates_.down)};
+  Var both[2];  // a few numbers each: the input is read once for them
+  linear_many(tape, x, std::array{tape.parameter(*gates_.b_proj), tape.parameter(*gates_.a_proj)}, both);
+  return {both[0], both[1]};
+}
+
+Var DeltaNet::beta(Tape& tape, const Var& x, const Var& projected) const {
+  Var beta = config_.learns_beta ? unary(tape, Unary::sigmoid, projected)
                                  : filled(tape, {x.shape()[0], x.shape()[1], config_.heads}, x.value.dtype, 1.0);
   const double factor = config_.beta_factor * (config_.negative_modes ? 2.0 : 1.0);
   return factor != 1.0 ? scale(tape, beta, factor) : beta;
 }
 
-Var DeltaNet::log_gate(Tape& tape, const Var& x) const {
-  if (config_.rule == MemoryRule::gated_deltanet) {
-    return log_decay(tape, linear(tape, x, tape.parameter(*gates_.a_proj)), tape.parameter(*gates_.A_log),
-                     tape.parameter(*gates_.dt_bias));
-  }
-  const Var low = linear(tape, x, tape.parameter(*gates_.down));
-  const std::int64_t batch = x.shape()[0], tokens = x.shape()[1];
+Var DeltaNet::log_gate(Tape& tape, const Var& projected) const {
+  if (config_.rule == MemoryRule::gated_deltanet)
+    return log_decay(tape, projected, tape.parameter(*gates_.A_log), tape.parameter(*gates_.dt_bias));
+  const std::int64_t batch = projected.shape()[0], tokens = projected.shape()[1];
   if (config_.rule == MemoryRule::kda) {
     // A rate for each head, the same for all of its channels.
     const Var of_heads = tape.reshape(tape.parameter(*gates_.A_log), {1, 1, config_.heads, 1});
     const Var rates = tape.reshape(repeat_heads(tape, of_heads, config_.keys), {config_.heads * config_.keys});
-    const Var step = linear(tape, low, tape.parameter(*gates_.up));
+    const Var step = linear(tape, projected, tape.parameter(*gates_.up));
     return tape.reshape(log_decay(tape, step, rates, tape.parameter(*gates_.dt_bias)),
                         {batch, tokens, config_.heads, config_.keys});
   }
-  const Var gate = linear(tape, low, tape.parameter(*gates_.up), tape.parameter(*gates_.gk_bias));
+  const Var gate = linear(tape, projected, tape.parameter(*gates_.up), tape.parameter(*gates_.gk_bias));
   Var logarithm = log_sigmoid(tape, gate, 1.0 / gla_temperature);
   if (config_.clamps) logarithm = at_least(tape, logarithm, config_.least_log_decay);
   const Var keys = tape.reshape(logarithm, {batch, tokens, config_.key_heads, config_.keys});
@@ -265,13 +279,14 @@ DeltaVars DeltaNet::core_inputs(Tape& tape, const Var& x, const LayerState* stat
   const Var v =
       read_tokens(tape, {projected[0], v_conv_, "v_convolution", c.value_heads, c.value, c.value_silu}, state);
   in.v = repeat_heads(tape, v, c.heads / c.value_heads);
+  const GateInputs gates = project_gates(tape, x);
   if (config_.has_beta()) {
-    in.beta = beta(tape, x);
+    in.beta = beta(tape, x, gates.beta);
     tape.place("beta", in.beta);
     tape.capture("beta", in.beta.value);
   }
   if (config_.fades()) {
-    in.g = log_gate(tape, x);
+    in.g = log_gate(tape, gates.decay);
     if (config_.fade != 1.0) in.g = scale(tape, in.g, config_.fade);
     tape.place("decay", in.g);
     tape.capture("log_decay", in.g.value);
@@ -293,13 +308,16 @@ Var DeltaNet::finish(Tape& tape, const Var& x, const DeltaVars& in, const Var& h
   tape.capture("values", in.v.value);
   tape.place("readout", heads);
   tape.capture("readout", heads.value);
-  Var y = rms_norm(tape, heads, tape.parameter(o_norm_), config_.norm_eps);
-  y = tape.reshape(y, {x.shape()[0], x.shape()[1], config_.value_columns()});
+  const Var norm = tape.parameter(o_norm_);
+  Var y;
   if (config_.output_gate) {
     const Var gate = linear(tape, x, tape.parameter(*gates_.g_proj));
     tape.place("gate", gate);
-    y = silu_multiply(tape, gate, y);
+    y = gated_heads(tape, heads, gate, norm, config_.norm_eps);
+  } else {
+    y = rms_norm(tape, heads, norm, config_.norm_eps);
   }
+  y = tape.reshape(y, {x.shape()[0], x.shape()[1], config_.value_columns()});
   return linear(tape, y, tape.parameter(o_proj_));
 }
 

@@ -71,13 +71,15 @@ class DeltaNet final : public Layer {
                     *up = nullptr, *gk_bias = nullptr, *g_proj = nullptr;
   };
   static Gates add_gates(const DeltaNetConfig& config, const ParameterScope& parameters);
-  struct Stream;  // of queries, keys or values
+  struct Stream;      // of queries, keys or values
+  struct GateInputs;  // projections of an input
+  GateInputs project_gates(Tape& tape, const Var& x) const;
   Tensor history_of(const Stream& stream, const LayerState* state) const;
   Var read_tokens(Tape& tape, const Stream& stream, const LayerState* state) const;
   Var read_key(Tape& tape, const Stream& stream, const LayerState* state) const;
-  Var beta(Tape& tape, const Var& x) const;
+  Var beta(Tape& tape, const Var& x, const Var& projected) const;
   struct DeltaVars core_inputs(Tape& tape, const Var& x, const LayerState* state) const;
-  Var log_gate(Tape& tape, const Var& x) const;
+  Var log_gate(Tape& tape, const Var& projected) const;
   Var read(Tape& tape, const struct DeltaVars& in, const Tensor& state, const Tensor& covariance, bool resume) const;
   Var finish(Tape& tape, const Var& x, const struct DeltaVars& in, const Var& heads) const;
 

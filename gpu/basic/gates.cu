@@ -2,6 +2,7 @@
 #include "gpu/cuda_backend.h"
 #include "gpu/device/columns.cuh"
 #include "gpu/device/device.cuh"
+#include "gpu/device/launch.cuh"
 
 namespace afterglow {
 
@@ -22,6 +23,7 @@ struct DecayInputs {
 };
 
 __global__ void __launch_bounds__(threads) log_decay_kernel(DecayInputs in, unsigned count, Rows<float> y) {
+  await_previous();
   const unsigned i = blockIdx.x * threads + threadIdx.x;
   if (i >= count) return;
   const unsigned row = i / y.columns, column = i % y.columns;
@@ -29,6 +31,7 @@ __global__ void __launch_bounds__(threads) log_decay_kernel(DecayInputs in, unsi
 }
 
 __global__ void __launch_bounds__(threads) log_decay_backward_kernel(DecayInputs in, unsigned count, Sink dx) {
+  await_previous();
   const unsigned i = blockIdx.x * threads + threadIdx.x;
   if (i >= count) return;
   const unsigned row = i / in.x.columns, column = i % in.x.columns;
@@ -61,28 +64,30 @@ __global__ void __launch_bounds__(threads)
 void CudaBackend::log_decay(const Tensor& x, const Tensor& A_log, const Tensor& bias, const Tensor& y) {
   if (x.elements() == 0) return;
   const DecayInputs in{rows_of<const float>(x), {}, A_log.as<float>(), bias.as<float>()};
-  log_decay_kernel<<<blocks_for(x.elements(), threads), threads, 0, stream()>>>(in, static_cast<unsigned>(x.elements()),
-                                                                                rows_of(y));
+  launch(log_decay_kernel, blocks_for(x.elements(), threads), threads, 0, stream(), in,
+         static_cast<unsigned>(x.elements()), rows_of(y));
   launched("log_decay");
 }
 
 void CudaBackend::log_decay_backward(const Tensor& x, const Tensor& A_log, const Tensor& bias, const Tensor& dy,
                                      const Grad& dx, const Grad& dA_log, const Grad& dbias) {
   const DecayInputs in{rows_of<const float>(x), rows_of<const float>(dy), A_log.as<float>(), bias.as<float>()};
+  {
+    const SideStream beside(*this);
+    ColumnSums sums;
+    sums.add(x.columns(), dA_log);
+    sums.add(x.columns(), dbias);
+    column_sums_each(
+        stream(), x.rows(), sums, scratch(static_cast<std::size_t>(2 * max_ranges * x.columns())), tickets_,
+        [in, of_bias = dA_log.wanted() ? 1u : 0u] __device__(unsigned which, unsigned row, unsigned column) {
+          if (which == of_bias) return in.slope(row, column);
+          const float step = softplus(in.x.at(row, column) + in.bias[column]);
+          return in.dy.at(row, column) * in.rate(column) * step;
+        });
+  }
   if (x.elements() > 0 && dx.wanted()) {
-    log_decay_backward_kernel<<<blocks_for(x.elements(), threads), threads, 0, stream()>>>(
-        in, static_cast<unsigned>(x.elements()), sink_of(dx));
-  }
-  float* partials = scratch(static_cast<std::size_t>(max_ranges * x.columns()));
-  if (dA_log.wanted()) {
-    column_sums(stream(), x.rows(), x.columns(), partials, tickets_, dA_log,
-                [in] __device__(unsigned row, unsigned column) {
-                  return in.dy.at(row, column) * in.rate(column) * softplus(in.x.at(row, column) + in.bias[column]);
-                });
-  }
-  if (dbias.wanted()) {
-    column_sums(stream(), x.rows(), x.columns(), partials, tickets_, dbias,
-                [in] __device__(unsigned row, unsigned column) { return in.slope(row, column); });
+    launch(log_decay_backward_kernel, blocks_for(x.elements(), threads), threads, 0, stream(), in,
+           static_cast<unsigned>(x.elements()), sink_of(dx));
   }
   launched("log_decay_backward");
 }

@@ -13,6 +13,7 @@
 #include "gpu/device/fragments.cuh"
 #include "gpu/device/launch.cuh"
 #include "gpu/gemm/product.cuh"
+#include "gpu/gemm/thin_product.cuh"
 
 namespace afterglow {
 
@@ -838,7 +839,8 @@ void CudaBackend::linear_forward_many(const Tensor& x, std::span<const Tensor> w
                                       std::span<const Tensor> results, const KeptInput& kept) {
   if (products_.project_rounded(x, weights, results, kept) || products_.project_split(x, weights, results))
     return add_biases(biases, results);
-  if (weights.size() == 1 && products_.thin_product(false, true, x, weights[0], {results[0], false}))
+  if (weights.size() == 1 ? products_.thin_product(false, true, x, weights[0], {results[0], false})
+                          : thin_projections(*this, x, weights, results))
     return add_biases(biases, results);
   Products p = products_.none_yet();
   if (is_one_launch(weights.size()) && x.columns() > 0) {
@@ -863,7 +865,9 @@ void CudaBackend::linear_forward_many(const Tensor& x, std::span<const Tensor> w
 }
 
 void CudaBackend::gemm_sum(std::span<const Tensor> a, std::span<const Tensor> b, const Grad& c) {
-  if (!c.wanted() || (a.size() == 1 && products_.thin_product(false, false, a[0], b[0], c))) return;
+  if (!c.wanted() ||
+      (a.size() == 1 ? products_.thin_product(false, false, a[0], b[0], c) : thin_input_gradient(*this, a, b, c)))
+    return;
   Products p = products_.none_yet();
   if (is_one_launch(a.size())) {
     p.count = static_cast<unsigned>(a.size());
@@ -896,6 +900,10 @@ void CudaBackend::sum_biases(std::span<const Tensor> dresults, std::span<const G
 void ProductPlanner::multiply_gradients(std::span<const Tensor> dresults, const Tensor& x,
                                         std::span<const Grad> dweights) {
   if (dresults.size() == 1 && dweights[0].wanted() && thin_product(true, false, dresults[0], x, dweights[0])) return;
+  if (has_thin_gradients(dresults, x, dweights)) {
+    launch_kept_gradients();  // one of them may go where one of these goes
+    return thin_weight_gradients(backend_, dresults, x, dweights);
+  }
   Products p = none_yet();
   if (is_one_launch(dresults.size()) && x.rows() > 0 && are_apart(dweights)) {
     for (std::size_t i = 0; i < dresults.size(); ++i) {

@@ -1,5 +1,7 @@
 // Products of a tall matrix in which one extent is a few numbers: projections to gates of heads, through low ranks, and
-// their gradients. Bound by memory: each reads the tall matrices once, in float32 arithmetic whatever the precision.
+// their gradients. Bound by memory: each reads the tall matrices once, in float32 arithmetic whatever the precision,
+// and so do two projections of one input together.
+#include <algorithm>
 #include <type_traits>
 
 #include "gpu/cuda_backend.h"
@@ -8,6 +10,8 @@
 #include "gpu/device/lanes.cuh"
 #include "gpu/device/launch.cuh"
 #include "gpu/device/pieces.cuh"
+#include "gpu/gemm/product.cuh"
+#include "gpu/gemm/thin_product.cuh"
 
 namespace afterglow {
 
@@ -22,23 +26,43 @@ constexpr unsigned together = 4;        // rows of a warp or thread at a time
 constexpr unsigned column_threads = 128, blocks_of_sum = 264;
 constexpr unsigned largest_sum = 1 << 16, most_partials = 1 << 22;  // numbers of a gradient, and of its partial sums
 
-/// The small matrix, w(n, k): n counts the thin extent.
+/// The small matrix, w(n, k): n counts the thin extent. From `first` on it is another one.
 struct Small {
-  const float* data;
+  const float *data, *second;
+  unsigned first;
   unsigned of_n, of_k;  // how far apart neighbours lie
-  __device__ float at(unsigned n, unsigned k) const { return data[n * of_n + k * of_k]; }
+  __device__ const float* at(unsigned n, unsigned k) const {
+    return (n < first ? data + n * of_n : second + (n - first) * of_n) + k * of_k;
+  }
   /// w(n, k) to w(n, k + 3).
   __device__ float4 four(unsigned n, unsigned k) const {
-    const float* from = data + n * of_n + k;
+    const float* from = at(n, k);
     if (of_k == 1 && reinterpret_cast<std::uintptr_t>(from) % 16 == 0) return *reinterpret_cast<const float4*>(from);
-    return make_float4(at(n, k), at(n, k + 1), at(n, k + 2), at(n, k + 3));
+    return make_float4(from[0], from[of_k], from[2 * of_k], from[3 * of_k]);
+  }
+};
+
+/// Thin matrices, tall ones that n counts the columns of: one, or two side by side.
+struct Narrow {
+  Rows<float> rows, second;
+  unsigned first, columns;  // of the first, of both
+};
+struct NarrowSinks {
+  Sink to, second;
+  unsigned first, columns;
+  __device__ void put(std::size_t row, unsigned n, float value) const {
+    if (n < first) {
+      to.put(row, n, value);
+    } else {
+      second.put(row, n - first, value);
+    }
   }
 };
 
 // y[t, n] = sum over k of x[t, k] w(n, k), and what was there before where it is added to.
 template <unsigned thin>
 __global__ void __launch_bounds__(threads, thin <= widest / 2 ? 4 : 2)
-    thin_outputs_kernel(Rows<float> x, Small w, Sink y, unsigned rows, unsigned outputs) {
+    thin_outputs_kernel(Rows<float> x, Small w, const __grid_constant__ NarrowSinks y, unsigned rows) {
   await_previous();
   extern __shared__ float4 weights[];  // [thin][columns / 4]
   const unsigned fours = x.columns / 4, lane = threadIdx.x % 32, warp = threadIdx.x / 32;
@@ -53,7 +77,7 @@ __global__ void __launch_bounds__(threads, thin <= widest / 2 ? 4 : 2)
   load(row, lane);
   for (unsigned i = threadIdx.x; i < thin * fours; i += threads) {
     const unsigned n = i / fours;
-    weights[i] = n < outputs ? w.four(n, i % fours * 4) : float4{};
+    weights[i] = n < y.columns ? w.four(n, i % fours * 4) : float4{};
   }
   __syncthreads();
   constexpr unsigned in_turn = 32 / together;  // outputs whose sums a warp finishes at once
@@ -81,7 +105,7 @@ __global__ void __launch_bounds__(threads, thin <= widest / 2 ? 4 : 2)
       for (unsigned i = 0; i < 32; ++i) numbers[i] = sums[first + i % in_turn][i / in_turn];
       share_sums<16, 1>(numbers);  // lane i ends with the sum of number i
       const unsigned n = first + lane % in_turn, own = row + lane / in_turn;
-      if (n < outputs && own < rows) y.put(std::size_t{own}, n, numbers[0]);
+      if (n < y.columns && own < rows) y.put(std::size_t{own}, n, numbers[0]);
     }
   }
 }
@@ -95,7 +119,8 @@ __device__ void add_product(Piece<4>& sum, float factor, const Piece<4>& piece) 
 template <unsigned thin>
 __device__ void load_columns(const Small& w, unsigned count, unsigned column, Piece<4> (&weights)[thin]) {
   const float* own = w.data + column * w.of_k;
-  if (w.of_n == 1 && count == thin && w.of_k % 4 == 0 && reinterpret_cast<std::uintptr_t>(own) % 16 == 0) {
+  if (w.of_n == 1 && w.first >= count && count == thin && w.of_k % 4 == 0 &&
+      reinterpret_cast<std::uintptr_t>(own) % 16 == 0) {
 #pragma unroll
     for (unsigned e = 0; e < 4; ++e) {
       const auto column_numbers = Piece<thin>::of(own + e * w.of_k, true);
@@ -111,36 +136,61 @@ __device__ void load_columns(const Small& w, unsigned count, unsigned column, Pi
   }
 }
 
-/// The numbers of a row of the thin matrix, in fours where they lie so (`fours`); zeros behind them.
-template <unsigned thin>
-__device__ Piece<thin> thin_row(const Rows<float>& x, unsigned row, unsigned count, bool fours, bool inside) {
-  if (fours && count == thin) return Piece<thin>::of(x, row, 0, inside);
-  Piece<thin> numbers;
-#pragma unroll
-  for (unsigned n = 0; n < thin; ++n) numbers.v[n] = inside && n < count ? x.at(row, n) : 0.0f;
-  return numbers;
-}
+/// Rows of thin matrices on their way through shared memory, where the whole block reads them: `set` is a set of
+/// `count` rows, zeros behind their numbers; the next set is fetched while one is read.
+template <unsigned thin, unsigned count>
+class NarrowRows {
+ public:
+  using Sets = float[2][count * thin];
+  __device__ NarrowRows(const Narrow& from, unsigned rows, Sets& sets) : from_(from), rows_(rows), sets_(sets) {}
+  /// From row `first` on.
+  __device__ void fetch(unsigned first) {
+    const unsigned row = first + threadIdx.x / thin, n = threadIdx.x % thin;
+    next_ = 0;
+    if (threadIdx.x >= count * thin || row >= rows_ || n >= from_.columns) return;
+    next_ = n < from_.first ? from_.rows.at(row, n) : from_.second.at(row, n - from_.first);
+  }
+  /// Hands out what was fetched last. By the whole block.
+  __device__ void take() {
+    turn_ ^= 1;
+    if (threadIdx.x < count * thin) sets_[turn_][threadIdx.x] = next_;
+    __syncthreads();
+  }
+  __device__ Piece<thin> row(unsigned r) const { return Piece<thin>::of(sets_[turn_] + r * thin, true); }
+
+ private:
+  const Narrow& from_;
+  const unsigned rows_;
+  Sets& sets_;
+  unsigned turn_ = 0;
+  float next_ = 0;
+};
 
 // y[t, k] = sum over n of x[t, n] w(n, k); a thread takes four columns.
 template <unsigned thin>
 __global__ void __launch_bounds__(column_threads)
-    thin_depth_kernel(Rows<float> x, bool fours, Small w, Sink y, unsigned rows, unsigned depth) {
+    thin_depth_kernel(const __grid_constant__ Narrow x, Small w, Sink y, unsigned rows) {
   await_previous();
+  __shared__ __align__(16) typename NarrowRows<thin, together>::Sets sets;
+  NarrowRows<thin, together> factors(x, rows, sets);
   const unsigned column = (blockIdx.y * column_threads + threadIdx.x) * 4;
-  if (column >= y.rows.columns) return;
-  Piece<4> weights[thin];
-  load_columns(w, depth, column, weights);
+  const bool inside = column < y.rows.columns;
+  Piece<4> weights[thin] = {};
+  factors.fetch(blockIdx.x * together);
+  if (inside) load_columns(w, x.columns, column, weights);
   for (unsigned row = blockIdx.x * together; row < rows; row += gridDim.x * together) {
+    factors.take();
+    factors.fetch(row + gridDim.x * together);
     Piece<4> sums[together] = {};
 #pragma unroll
     for (unsigned r = 0; r < together; ++r) {
-      const auto factors = thin_row<thin>(x, row + r, depth, fours, row + r < rows);
+      const Piece<thin> own = factors.row(r);
 #pragma unroll
-      for (unsigned n = 0; n < thin; ++n) add_product(sums[r], factors.v[n], weights[n]);
+      for (unsigned n = 0; n < thin; ++n) add_product(sums[r], own.v[n], weights[n]);
     }
 #pragma unroll
     for (unsigned r = 0; r < together; ++r) {
-      if (row + r < rows) sums[r].put(y, row + r, column);
+      if (inside && row + r < rows) sums[r].put(y, row + r, column);
     }
   }
 }
@@ -149,24 +199,32 @@ __global__ void __launch_bounds__(column_threads)
 // groups of threads take rows in turn, so that enough loads are under way.
 template <unsigned thin>
 __global__ void __launch_bounds__(2 * column_threads)
-    thin_gradient_kernel(Rows<float> narrow, bool fours, Rows<float> wide, unsigned rows, unsigned count, bool turns,
+    thin_gradient_kernel(const __grid_constant__ Narrow narrow, Rows<float> wide, unsigned rows, bool turns,
                          float* partials) {
   await_previous();
   constexpr unsigned width = 4 * column_threads, stride = width + 4;  // so that columns of sums lie in several banks
   __shared__ __align__(16) float sums_of_block[thin * stride];
-  const unsigned group = threadIdx.x / column_threads, own = threadIdx.x % column_threads * 4;
-  const unsigned first = blockIdx.y * width, column = first + own;
-  const bool inside = column < wide.columns;
-  Piece<4> sums[thin] = {};
-  for (unsigned row = (2 * blockIdx.x + group) * together; row < rows && inside; row += 2 * gridDim.x * together) {
-    Piece<4> values[together];
+  __shared__ __align__(16) typename NarrowRows<thin, 2 * together>::Sets sets;
+  NarrowRows<thin, 2 * together> factors(narrow, rows, sets);
+  const unsigned group = threadIdx.x / column_threads, own = threadIdx.x % column_threads * 4, count = narrow.columns;
+  const unsigned first = blockIdx.y * width, column = first + own, step = 2 * gridDim.x * together;
+  Piece<4> sums[thin] = {}, values[together];
+  const auto load = [&](unsigned row) {
 #pragma unroll
-    for (unsigned r = 0; r < together; ++r) values[r] = Piece<4>::of(wide, row + r, column, row + r < rows);
+    for (unsigned r = 0; r < together; ++r)
+      values[r] = Piece<4>::of(wide, row + group * together + r, column,
+                               column < wide.columns && row + group * together + r < rows);
+  };
+  factors.fetch(2 * blockIdx.x * together);
+  for (unsigned row = 2 * blockIdx.x * together; row < rows; row += step) {
+    load(row);
+    factors.take();
+    factors.fetch(row + step);
 #pragma unroll
     for (unsigned r = 0; r < together; ++r) {
-      const auto factors = thin_row<thin>(narrow, row + r, count, fours, row + r < rows);
+      const Piece<thin> own_factors = factors.row(group * together + r);
 #pragma unroll
-      for (unsigned n = 0; n < thin; ++n) add_product(sums[n], factors.v[n], values[r]);
+      for (unsigned n = 0; n < thin; ++n) add_product(sums[n], own_factors.v[n], values[r]);
     }
   }
 #pragma unroll
@@ -201,56 +259,140 @@ bool is_thin(std::int64_t extent) { return extent > 0 && extent <= widest; }
 /// Whether its rows can be read in fours.
 bool in_fours(const Tensor& matrix) { return matrix.columns() % 4 == 0 && in_pieces<4>(rows_of(matrix)); }
 
-Small small_matrix(const Tensor& matrix, bool thin_rows) {
-  const auto stride = static_cast<unsigned>(matrix.row_stride);
-  return {matrix.as<float>(), thin_rows ? stride : 1, thin_rows ? 1 : stride};
+/// One matrix, or two whose neighbours lie alike.
+Small small_matrix(std::span<const Tensor> parts, bool thin_rows) {
+  const auto stride = static_cast<unsigned>(parts[0].row_stride);
+  return {parts[0].as<float>(), parts.back().as<float>(),
+          static_cast<unsigned>(thin_rows ? parts[0].rows() : parts[0].columns()), thin_rows ? stride : 1,
+          thin_rows ? 1 : stride};
+}
+
+Narrow narrow_matrix(std::span<const Tensor> parts) {
+  const auto first = static_cast<unsigned>(parts[0].columns());
+  const unsigned second = parts.size() > 1 ? static_cast<unsigned>(parts[1].columns()) : 0;
+  return {rows_of(parts[0]), rows_of(parts.back()), first, first + second};
+}
+
+bool are_float(std::span<const Tensor> tensors) {
+  return std::all_of(tensors.begin(), tensors.end(), [](const Tensor& t) { return t.dtype == DType::f32; });
+}
+
+/// Whether the matrices of projections are two that can be taken as one.
+bool are_pair(std::span<const Tensor> weights) {
+  return weights.size() == 2 && weights[0].row_stride == weights[1].row_stride;
+}
+
+std::int64_t rows_of_all(std::span<const Tensor> weights) {
+  std::int64_t rows = 0;
+  for (const Tensor& weight : weights) rows += weight.rows();
+  return rows;
+}
+
+/// x w, where w has few columns.
+void multiply_outputs(const CudaBackend& backend, const Tensor& x, const Small& w, const NarrowSinks& to) {
+  const auto rows = static_cast<unsigned>(x.rows());
+  with_thin(to.columns, [&](auto thin) {
+    const auto kernel = thin_outputs_kernel<thin>;
+    const int bytes = static_cast<int>(thin * sizeof(float) * static_cast<unsigned>(x.columns()));
+    allow_shared_memory(reinterpret_cast<const void*>(kernel), bytes, "thin product");
+    launch(kernel, at_most(blocks_for(rows, threads / 32 * together), 2 * blocks_of_sum), threads,
+           static_cast<std::size_t>(bytes), backend.stream(), rows_of(x), w, to, rows);
+  });
+  backend.launched("thin product");
+}
+bool can_multiply_outputs(const Tensor& x, std::int64_t outputs) {
+  return is_tall(x) && is_thin(outputs) && x.columns() <= deepest && in_fours(x);
+}
+
+/// x w, where w has few rows.
+void multiply_depth(const CudaBackend& backend, std::span<const Tensor> x, const Small& w, const Grad& to) {
+  const auto rows = static_cast<unsigned>(x[0].rows());
+  const Narrow narrow = narrow_matrix(x);
+  with_thin(narrow.columns, [&](auto thin) {
+    const unsigned most = (thin() <= widest / 2 ? 4 : 2) * blocks_of_sum;  // as many as fit, or nearly
+    const dim3 grid(at_most(blocks_for(rows, together), most), blocks_for(to.tensor.columns(), 4 * column_threads));
+    launch(thin_depth_kernel<thin>, grid, column_threads, 0, backend.stream(), narrow, w, sink_of(to), rows);
+  });
+  backend.launched("thin product");
+}
+bool can_multiply_depth(const Tensor& x, std::int64_t depth, const Grad& to) {
+  return is_tall(x) && is_thin(depth) && to.tensor.dtype == DType::f32 && in_fours(to.tensor);
+}
+
+/// narrow^T wide, or turned: to[0] receives the rows of the first of the narrow ones.
+void sum_gradients(const CudaBackend& backend, std::span<const Tensor> parts, const Tensor& wide,
+                   std::span<const Grad> to, bool turned) {
+  const Narrow narrow = narrow_matrix(parts);
+  const auto rows = static_cast<unsigned>(wide.rows()), columns = static_cast<unsigned>(wide.columns());
+  const unsigned count = narrow.columns, numbers = count * columns, before = narrow.first * columns;
+  const unsigned blocks = at_most(at_most(blocks_for(rows, 2 * together), blocks_of_sum), most_partials / numbers);
+  float* partials = backend.scratch(std::size_t{blocks} * numbers);
+  with_thin(count, [&](auto thin) {
+    launch(thin_gradient_kernel<thin>, dim3(blocks, blocks_for(columns, 4 * column_threads)), 2 * column_threads, 0,
+           backend.stream(), narrow, rows_of(wide), rows, turned, partials);
+  });
+  ColumnSums sums;
+  for (const Grad& gradient : to) sums.add(gradient.tensor.elements(), gradient);
+  column_sums_each(backend.stream(), blocks, sums, nullptr, nullptr,
+                   [=] __device__(unsigned which, unsigned block, unsigned place) {
+                     return partials[std::size_t{block} * numbers + which * before + place];
+                   });
+  backend.launched("thin product");
+}
+bool can_sum_gradients(std::int64_t count, const Tensor& wide) {
+  return is_tall(wide) && is_thin(count) && count * wide.columns() <= largest_sum && in_fours(wide);
 }
 
 }  // namespace
 
-bool ProductPlanner::thin_product(bool transpose_a, bool transpose_b, const Tensor& a, const Tensor& b, const Grad& c) {
-  if (transpose_a && transpose_b) return false;
-  const Tensor& to = c.tensor;
-  const cudaStream_t stream = backend_.stream();
-  const auto rows = static_cast<unsigned>(a.rows());
-  if (!is_tall(a) || b.dtype != DType::f32 || to.dtype != DType::f32) return false;
-  if (!transpose_a && is_thin(to.columns()) && a.columns() <= deepest && in_fours(a)) {
-    with_thin(to.columns(), [&](auto thin) {
-      const auto kernel = thin_outputs_kernel<thin>;
-      const int bytes = static_cast<int>(thin * sizeof(float) * static_cast<unsigned>(a.columns()));
-      allow_shared_memory(reinterpret_cast<const void*>(kernel), bytes, "thin product");
-      launch(kernel, at_most(blocks_for(rows, threads / 32 * together), 2 * blocks_of_sum), threads,
-             static_cast<std::size_t>(bytes), stream, rows_of(a), small_matrix(b, transpose_b), sink_of(c), rows,
-             static_cast<unsigned>(to.columns()));
-    });
-  } else if (!transpose_a && is_thin(a.columns()) && in_fours(to)) {
-    with_thin(a.columns(), [&](auto thin) {
-      const unsigned most = (thin() <= widest / 2 ? 4 : 2) * blocks_of_sum;  // as many as fit, or nearly
-      const dim3 grid(at_most(blocks_for(rows, together), most), blocks_for(to.columns(), 4 * column_threads));
-      launch(thin_depth_kernel<thin>, grid, column_threads, 0, stream, rows_of(a), in_fours(a),
-             small_matrix(b, !transpose_b), sink_of(c), rows, static_cast<unsigned>(a.columns()));
-    });
-  } else if (transpose_a && to.elements() <= largest_sum &&
-             (is_thin(to.rows()) ? in_fours(b) : is_thin(to.columns()) && in_fours(a))) {
-    const bool thin_rows = is_thin(to.rows());
-    const Tensor &narrow = thin_rows ? a : b, &wide = thin_rows ? b : a;
-    const auto count = static_cast<unsigned>(narrow.columns()), columns = static_cast<unsigned>(wide.columns());
-    const unsigned blocks =
-        at_most(at_most(blocks_for(rows, 2 * together), blocks_of_sum), most_partials / (count * columns));
-    launch_kept_gradients();  // one of them may go where this one goes
-    float* partials = backend_.scratch(std::size_t{blocks} * count * columns);
-    with_thin(count, [&](auto thin) {
-      launch(thin_gradient_kernel<thin>, dim3(blocks, blocks_for(columns, 4 * column_threads)), 2 * column_threads, 0,
-             stream, rows_of(narrow), in_fours(narrow), rows_of(wide), rows, count, !thin_rows, partials);
-    });
-    column_sums(stream, blocks, std::int64_t{count} * columns, nullptr, nullptr, c,
-                [=] __device__(unsigned block, unsigned place) {
-                  return partials[std::size_t{block} * count * columns + place];
-                });
-  } else {
+bool thin_projections(const CudaBackend& backend, const Tensor& x, std::span<const Tensor> weights,
+                      std::span<const Tensor> results) {
+  const std::int64_t outputs = rows_of_all(weights);
+  if (!are_pair(weights) || !are_float(weights) || !are_float(results) || !can_multiply_outputs(x, outputs))
     return false;
+  multiply_outputs(backend, x, small_matrix(weights, true),
+                   {sink_of({results[0], false}), sink_of({results.back(), false}),
+                    static_cast<unsigned>(weights[0].rows()), static_cast<unsigned>(outputs)});
+  return true;
+}
+
+bool thin_input_gradient(const CudaBackend& backend, std::span<const Tensor> dresults, std::span<const Tensor> weights,
+                         const Grad& dx) {
+  const bool is_thin_sum = are_pair(weights) && are_float(weights) && are_float(dresults) &&
+                           can_multiply_depth(dresults[0], rows_of_all(weights), dx);
+  if (is_thin_sum) multiply_depth(backend, dresults, small_matrix(weights, true), dx);
+  return is_thin_sum;
+}
+
+bool has_thin_gradients(std::span<const Tensor> dresults, const Tensor& x, std::span<const Grad> dweights) {
+  std::int64_t count = 0;
+  for (const Tensor& dresult : dresults) count += dresult.columns();
+  const bool all = std::all_of(dweights.begin(), dweights.end(),
+                               [](const Grad& dw) { return dw.wanted() && dw.tensor.dtype == DType::f32; });
+  return all && dresults.size() == 2 && are_apart(dweights) && are_float(dresults) && can_sum_gradients(count, x);
+}
+
+void thin_weight_gradients(const CudaBackend& backend, std::span<const Tensor> dresults, const Tensor& x,
+                           std::span<const Grad> dweights) {
+  sum_gradients(backend, dresults, x, dweights, false);
+}
+
+bool ProductPlanner::thin_product(bool transpose_a, bool transpose_b, const Tensor& a, const Tensor& b, const Grad& c) {
+  if ((transpose_a && transpose_b) || !are_float({&b, 1}) || !are_float({&c.tensor, 1})) return false;
+  if (!transpose_a && can_multiply_outputs(a, c.tensor.columns())) {
+    const auto outputs = static_cast<unsigned>(c.tensor.columns());
+    multiply_outputs(backend_, a, small_matrix({&b, 1}, transpose_b), {sink_of(c), {}, outputs, outputs});
+    return true;
   }
-  backend_.launched("thin product");
+  if (!transpose_a && can_multiply_depth(a, a.columns(), c)) {
+    multiply_depth(backend_, {&a, 1}, small_matrix({&b, 1}, !transpose_b), c);
+    return true;
+  }
+  if (!transpose_a || !is_tall(a)) return false;
+  const bool by_rows = is_thin(c.tensor.rows());
+  if (!can_sum_gradients(by_rows ? c.tensor.rows() : c.tensor.columns(), by_rows ? b : a)) return false;
+  launch_kept_gradients();  // one of them may go where this one goes
+  sum_gradients(backend_, {by_rows ? &a : &b, 1}, by_rows ? b : a, {&c, 1}, !by_rows);
   return true;
 }
 

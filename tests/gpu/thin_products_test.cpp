@@ -90,5 +90,50 @@ INSTANTIATE_TEST_SUITE_P(All, ThinProducts,
                                            ThinProduct{"gradient_wide", 4200, 3, 4096, true, false}),
                          [](const auto& instance) { return std::string(instance.param.name); });
 
+/// Outputs of two projections of one input.
+struct ThinPair {
+  std::int64_t rows, inputs, first, second;
+};
+
+class ThinPairs : public OnGpu<::testing::TestWithParam<ThinPair>> {
+ protected:
+  /// What one call leaves for both, or one for each: both results, the gradient of the input, those of the weights.
+  std::vector<Values> numbers(Precision precision, bool together) {
+    const auto& [rows, inputs, first, second] = GetParam();
+    HostValues host(*cuda_);
+    const auto filled = [&](const Shape& shape, unsigned seed) {
+      return host.f32(shape, random_floats(shape.elements(), seed));
+    };
+    const Tensor x = filled({rows, inputs}, 1), w[] = {filled({first, inputs}, 2), filled({second, inputs}, 3)};
+    const Tensor above[] = {filled({rows, first}, 4), filled({rows, second}, 5)};
+    const Tensor y[] = {filled({rows, first}, 6), filled({rows, second}, 7)}, dx = filled({rows, inputs}, 8);
+    const Grad dw[] = {{filled({first, inputs}, 9), true}, {filled({second, inputs}, 10), false}};
+    cuda_->set_precision(precision);
+    const std::size_t step = together ? 2 : 1;
+    for (std::size_t i = 0; i < 2; i += step) {
+      cuda_->linear_forward_many(x, {w + i, step}, {}, {y + i, step}, {});
+      cuda_->gemm_sum({above + i, step}, {w + i, step}, {dx, true});
+      cuda_->linear_gradients({above + i, step}, x, {dw + i, step}, {});
+    }
+    cuda_->set_precision(Precision::fp32);
+    std::vector<Values> all;
+    for (const Tensor& tensor : {y[0], y[1], dx, dw[0].tensor, dw[1].tensor}) {
+      const std::vector<float> read = host.read<float>(tensor);
+      all.emplace_back(read.begin(), read.end());
+    }
+    return all;
+  }
+};
+
+TEST_P(ThinPairs, AreTheirProjectionsAlone) {
+  const std::vector<Values> alone = numbers(Precision::fp32, false), together = numbers(Precision::fp32, true);
+  for (std::size_t i = 0; i < alone.size(); ++i) EXPECT_LT(relative_error(together[i], alone[i]), 1e-6) << i;
+  EXPECT_EQ(numbers(Precision::tf32, true), together);
+}
+
+INSTANTIATE_TEST_SUITE_P(All, ThinPairs,
+                         ::testing::Values(ThinPair{4099, 448, 7, 7}, ThinPair{5000, 132, 3, 13},
+                                           ThinPair{4096, 64, 8, 8}, ThinPair{4101, 36, 1, 2}));
+
 }  // namespace
 }  // namespace afterglow::testing
