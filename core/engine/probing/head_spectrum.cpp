@@ -32,48 +32,59 @@ GramRange gram_range(std::span<const double> gram, double added) {
   return {gram.back() + added, gram.front() + added};
 }
 
-HeadSpectrum read_head_spectrum(Trainer& trainer, int part, int head, const HeadSettings& settings,
-                                const CaptureReader& read) {
+HeadReading read_head(Trainer& trainer, int part, int head, const HeadSettings& settings, const CaptureReader& read) {
   const ModelPart& info = trainer.parts()[static_cast<std::size_t>(part)];
-  const auto r = static_cast<int>(read.shape(info.scope + ".A_w").last());
-  const std::int64_t square = static_cast<std::int64_t>(r) * r;
-  HeadSpectrum spectrum;
-  spectrum.layer = part;
-  spectrum.head = head;
+  HeadReading reading;
+  reading.rank = static_cast<int>(read.shape(info.scope + ".A_w").last());
+  reading.numbers.layer = part;
+  reading.numbers.head = head;
+  const auto matrix = [&](const char* name) {
+    return read.tail(info.scope + "." + name, head, info.heads, std::int64_t{reading.rank} * reading.rank);
+  };
   const auto scalar = [&](const char* name, double fallback) {
     const std::vector<double> value = read.tail(info.scope + "." + name, head, info.heads, 1);
     return value.empty() ? fallback : value.front();
   };
-  const std::vector<double> A = read.tail(info.scope + ".A_w", head, info.heads, square);
-  const std::vector<double> L = read.tail(info.scope + ".L", head, info.heads, square);
-  if (A.empty() || L.empty()) return spectrum;
-
-  // The query of the last token, [1,T,H,r], divided by the key scale m and whitened.
-  const std::vector<double>& queries = read.values(info.scope + ".queries");
-  std::vector<double> w;
-  const double m = scalar("m", 1.0);
-  if (queries.size() >= static_cast<std::size_t>(info.heads * r)) {
-    const auto* last = queries.data() + queries.size() - static_cast<std::size_t>((info.heads - head) * r);
-    std::vector<double> query(last, last + r);
-    for (double& value : query) value /= m;
-    w = solve_lower(L, r, query);
+  reading.A = matrix("A_w");
+  reading.L = matrix("L");
+  if (reading.A.empty() || reading.L.empty()) return reading;
+  reading.G = matrix("G");
+  const std::vector<double>& queries = read.values(info.scope + ".queries");  // [1,T,H,r]
+  if (queries.size() >= static_cast<std::size_t>(info.heads * reading.rank)) {
+    const double m = scalar("m", 1.0);
+    const auto* last = queries.data() + queries.size() - static_cast<std::size_t>((info.heads - head) * reading.rank);
+    reading.query.assign(last, last + reading.rank);
+    for (double& value : reading.query) value /= m;
   }
-  ModeDecomposition modes = decompose_modes(A, r, w);
+  HeadSpectrum& numbers = reading.numbers;
+  numbers.sigma = scalar("sigma", 0.0);
+  numbers.jitter = static_cast<int>(scalar("jitter", 0.0));
+  const Ska& ska = ska_of(trainer, part);
+  numbers.gamma = 1.0 + 0.5 * sigmoid(read.download(ska.gamma_raw().value)[head]);
+  numbers.eta = read.download(ska.eta().value)[head];
+  numbers.scale = numbers.gamma / std::max(numbers.sigma, 1.0);
+  numbers.power = settings.power;
+  numbers.ridge = settings.ridge;
+  return reading;
+}
+
+HeadSpectrum decompose(const HeadReading& reading) {
+  HeadSpectrum spectrum = reading.numbers;
+  if (reading.A.empty() || reading.L.empty()) return spectrum;
+  const int r = reading.rank;
+  const std::vector<double> w = reading.query.empty() ? reading.query : solve_lower(reading.L, r, reading.query);
+  ModeDecomposition modes = decompose_modes(reading.A, r, w);
   spectrum.eigenvalues = std::move(modes.eigenvalues);
   spectrum.energy = std::move(modes.energy);
-  spectrum.sigma = scalar("sigma", 0.0);
-  spectrum.jitter = static_cast<int>(scalar("jitter", 0.0));
-  const Ska& ska = ska_of(trainer, part);
-  spectrum.gamma = 1.0 + 0.5 * sigmoid(read.download(ska.gamma_raw().value)[head]);
-  spectrum.eta = read.download(ska.eta().value)[head];
-  spectrum.scale = spectrum.gamma / std::max(spectrum.sigma, 1.0);
-  spectrum.power = settings.power;
-  spectrum.ridge = settings.ridge;
-  const GramRange range = gram_range(symmetric_spectrum(read.tail(info.scope + ".G", head, info.heads, square), r),
-                                     added_to_gram(spectrum.ridge, spectrum.jitter));
+  const GramRange range = gram_range(symmetric_spectrum(reading.G, r), added_to_gram(spectrum.ridge, spectrum.jitter));
   spectrum.lambda_min = range.smallest;
   spectrum.kappa = range.largest / range.smallest;
   return spectrum;
+}
+
+HeadSpectrum read_head_spectrum(Trainer& trainer, int part, int head, const HeadSettings& settings,
+                                const CaptureReader& read) {
+  return decompose(read_head(trainer, part, head, settings, read));
 }
 
 }  // namespace afterglow

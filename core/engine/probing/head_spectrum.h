@@ -1,6 +1,7 @@
 // The Koopman operator of one head, read from a probing forward pass.
 #pragma once
 #include <span>
+#include <vector>
 
 #include "core/engine/observation/observation.h"
 #include "core/engine/training/trainer.h"
@@ -15,7 +16,18 @@ struct HeadSettings {
 };
 HeadSettings head_settings(const Trainer& trainer, int part);
 
-/// After the whole sequence; identities are left to the caller. Without eigenvalues where nothing was probed.
+/// What a probing pass left of one head after the whole sequence.
+struct HeadReading {
+  HeadSpectrum numbers;  ///< all but what is decomposed
+  int rank = 0;
+  std::vector<double> A, L, G;  ///< [rank, rank]; A and L are empty where nothing was probed
+  std::vector<double> query;    ///< of the last token, divided by the key scale; or empty
+};
+HeadReading read_head(Trainer& trainer, int part, int head, const HeadSettings& settings, const CaptureReader& read);
+/// The decompositions, which ask nothing of the device; identities are left to the caller. Without eigenvalues where
+/// nothing was probed.
+HeadSpectrum decompose(const HeadReading& reading);
+/// Both.
 HeadSpectrum read_head_spectrum(Trainer& trainer, int part, int head, const HeadSettings& settings,
                                 const CaptureReader& read);
 

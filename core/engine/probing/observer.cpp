@@ -74,6 +74,7 @@ int first_part(const std::vector<ModelPart>& parts, int wanted, bool (*will_do)(
 }
 
 constexpr int max_iterations = 40;
+constexpr int most_threads = 8;  // as many heads as most layers have
 
 /// As many of a layer's tokens, at most `most`, as do `work` together when one takes width^power for each head; a look
 /// stays within some tenths of a second.
@@ -155,6 +156,11 @@ int Observer::first_ska() const {
   return -1;
 }
 
+ThreadPool& Observer::pool() const {
+  if (!pool_) pool_ = std::make_unique<ThreadPool>(std::min(processors(), most_threads));
+  return *pool_;
+}
+
 void Observer::probe_sequence() {
   Backend& backend = trainer_->backend();
   const auto length = static_cast<std::int64_t>(example_.tokens.size());
@@ -179,18 +185,22 @@ std::shared_ptr<const Spectra> Observer::spectra(const Spectra* before) {
   result->step = trainer_->finished_steps();
   const CaptureReader read(tape_, trainer_->backend());
   const auto& parts = trainer_->parts();
+  std::vector<HeadReading> readings;
   for (int part = 0; part < static_cast<int>(parts.size()); ++part) {
     if (shows(parts[part].kind, LayerTrait::koopman_modes)) add_mlp(part, *result);
     if (shows(parts[part].kind, LayerTrait::state_modes)) add_states(part, read, *result);
     if (!shows(parts[part].kind, LayerTrait::koopman_heads)) continue;
-    for (int head = 0; head < parts[part].heads; ++head) {
-      HeadSpectrum spectrum = read_head_spectrum(*trainer_, part, head, head_settings(*trainer_, part), read);
-      const HeadSpectrum* previous = before ? find_head(*before, part, head) : nullptr;
-      spectrum.identity = previous ? track_modes(previous->eigenvalues, previous->identity, spectrum.eigenvalues)
-                                   : track_modes({}, {}, spectrum.eigenvalues);
-      result->heads.push_back(std::move(spectrum));
-    }
+    for (int head = 0; head < parts[part].heads; ++head)
+      readings.push_back(read_head(*trainer_, part, head, head_settings(*trainer_, part), read));
   }
+  result->heads.resize(readings.size());
+  pool().for_each(static_cast<std::int64_t>(readings.size()), [&](std::int64_t i) {
+    HeadSpectrum& spectrum = result->heads[static_cast<std::size_t>(i)];
+    spectrum = decompose(readings[static_cast<std::size_t>(i)]);
+    const HeadSpectrum* previous = before ? find_head(*before, spectrum.layer, spectrum.head) : nullptr;
+    spectrum.identity = previous ? track_modes(previous->eigenvalues, previous->identity, spectrum.eigenvalues)
+                                 : track_modes({}, {}, spectrum.eigenvalues);
+  });
   return result;
 }
 
@@ -275,17 +285,17 @@ std::shared_ptr<const SolverView> Observer::solvers(int layer) {
 namespace {
 
 /// Numbers the modes of every head after the last token and follows them back to the first.
-void follow_modes(std::vector<TokenStep>& steps) {
+void follow_modes(std::vector<TokenStep>& steps, ThreadPool& pool) {
   if (steps.empty()) return;
-  for (std::size_t head = 0; head < steps.back().heads.size(); ++head) {
+  pool.for_each(static_cast<std::int64_t>(steps.back().heads.size()), [&](std::int64_t head) {
     HeadStep* later = nullptr;
     for (auto step = steps.rbegin(); step != steps.rend(); ++step) {
-      HeadStep& now = step->heads[head];
+      HeadStep& now = step->heads[static_cast<std::size_t>(head)];
       now.identity = later ? track_modes(later->eigenvalues, later->identity, now.eigenvalues)
                            : track_modes({}, {}, now.eigenvalues);
       later = &now;
     }
-  }
+  });
 }
 
 }  // namespace
@@ -318,7 +328,7 @@ std::shared_ptr<const Trace> Observer::trace(int part, int scale_kept_behind) {
     if (traced) result->steps.back().pictures = step_pictures(part, t, *result);
     if (static_cast<int>(t) == scale_kept_behind) state.keep_scales();
   }
-  follow_modes(result->steps);
+  follow_modes(result->steps, pool());
   if (part >= 0)
     result->state_bytes = static_cast<std::int64_t>(state.layers[static_cast<std::size_t>(parts[part].branch)].bytes());
   return result;
@@ -378,6 +388,7 @@ TokenStep Observer::token_step(int part, const Tensor& logits, const LayerState*
   };
   const std::vector<double> G = read.download(state->get("G")), M = read.download(state->get("M")),
                             C = read.download(state->get("C")), m = read.download(state->get("m"));
+  std::vector<std::vector<double>> operators;  // A_w of each head, or empty
   for (int head = 0; head < heads; ++head) {
     HeadStep own;
     own.G = slice(G, head);
@@ -390,16 +401,19 @@ TokenStep Observer::token_step(int part, const Tensor& logits, const LayerState*
     };
     own.sigma = scalar("sigma", 0);
     own.jitter = static_cast<int>(scalar("jitter", 0));
-    own.gram = symmetric_spectrum(std::vector<double>(own.G.begin(), own.G.end()), trace.rank);
     own.ridge = added_to_gram(ridge, own.jitter);
+    operators.push_back(read.tail(info.scope + ".A_w", head, heads, std::int64_t{trace.rank} * trace.rank));
+    step.heads.push_back(std::move(own));
+  }
+  pool().for_each(heads, [&](std::int64_t head) {
+    HeadStep& own = step.heads[static_cast<std::size_t>(head)];
+    own.gram = symmetric_spectrum(std::vector<double>(own.G.begin(), own.G.end()), trace.rank);
     const GramRange range = gram_range(own.gram, own.ridge);
     own.lambda_min = range.smallest;
     own.kappa = range.largest / range.smallest;
-    const std::vector<double> A =
-        read.tail(info.scope + ".A_w", head, heads, static_cast<std::int64_t>(trace.rank) * trace.rank);
+    const std::vector<double>& A = operators[static_cast<std::size_t>(head)];
     if (!A.empty()) own.eigenvalues = decompose_modes(A, trace.rank, {}).eigenvalues;
-    step.heads.push_back(std::move(own));
-  }
+  });
   return step;
 }
 

@@ -11,6 +11,8 @@ namespace afterglow {
 
 namespace {
 constexpr double share_for_analyses = 0.025;  // of the worker's time, at most, for all that are requested
+constexpr double setup_seconds = 1;           // of a first analysis, which later ones need not take
+constexpr double share_of_slow = 0.04;        // at most, of one that takes longer, from the beginning on
 constexpr double share_for_awaited = 0.8;     // for measurements until the window has what it waits for
 constexpr double share_for_edits = 0.5;       // while the user drags a mode: the figures follow
 constexpr double shortest_slice = 0.015;      // seconds of awaited pieces between two steps
@@ -26,7 +28,9 @@ void AnalysisThrottle::begin(double now) {
 
 bool AnalysisThrottle::due(double share, double now) const {
   const double age = now - begin_;
-  return waited(now) >= min_interval_ && (waited(now) >= cost_ / share || waited(now) >= age / 2);
+  const bool is_slow = cost_ > setup_seconds && waited(now) < cost_ / share_of_slow;
+  const bool is_early = waited(now) >= age / 2 && !is_slow;
+  return waited(now) >= min_interval_ && (waited(now) >= cost_ / share || is_early);
 }
 
 void AnalysisThrottle::record(double from, double until) {

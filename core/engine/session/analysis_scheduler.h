@@ -18,7 +18,8 @@ class AnalysisThrottle {
  public:
   explicit AnalysisThrottle(double min_interval) : min_interval_(min_interval) {}
   /// The window begins to request the analysis, or training begins to run: the next one is due at once, and more follow
-  /// at twice the age each, until `share` bounds them. So the first seconds show, and analyses in them are few.
+  /// at twice the age each, until `share` bounds them. So the first seconds show, and analyses in them are few. One
+  /// that takes seconds, as of a large model, keeps to a small share after the first.
   void begin(double now);
   /// Whether it may be made anew if in the long run it takes at most `share` (0 to 1) of the time.
   bool due(double share, double now) const;

@@ -112,6 +112,16 @@ TEST(AnalysisThrottle, TheFirstSecondsShowByOneAtTwiceTheAgeEach) {
   EXPECT_LE(count_made(throttle, 0.05, 0.01, 105, 115), 3);
 }
 
+TEST(AnalysisThrottle, WhatTakesSecondsStopsTheTrainingOnceAtTheBeginning) {
+  AnalysisThrottle throttle(0.25);
+  throttle.begin(0);
+  EXPECT_TRUE(throttle.due(0.01, 0));
+  throttle.record(0, 4);
+  EXPECT_FALSE(throttle.due(0.01, 60));
+  EXPECT_EQ(count_made(throttle, 4, 0.01, 60, 250), 2);  // at 100 and 200 seconds, 4 % of the time
+  EXPECT_LE(count_made(throttle, 4, 0.01, 250, 1000), 2);
+}
+
 TEST(AnalysisThrottle, WhatBeginsIsDueAtOnce) {
   AnalysisThrottle throttle(0.25);
   throttle.record(500, 501);
