@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "core/engine/session/analysed_run.h"
+#include "core/io/error.h"
 
 namespace afterglow {
 
@@ -102,12 +103,16 @@ bool AnalysisScheduler::advance_pieces(AnalysedRun& run) {
   return false;
 }
 
+void AnalysisScheduler::give_up(const AnalysisInfo& row, const std::exception& error) {
+  failed_ = failed_ | row.analysis;
+  warn_("the " + std::string(row.name) + " cannot be measured: " + error.what());
+}
+
 bool AnalysisScheduler::advance_piece(const AnalysisInfo& row, AnalysedRun& run) {
   try {
     run.advance(row.analysis);
   } catch (const std::exception& error) {
-    failed_ = failed_ | row.analysis;
-    warn_("the " + std::string(row.name) + " cannot be measured: " + error.what());
+    give_up(row, error);
   }
   return run.has_news(row.analysis);
 }
@@ -134,7 +139,7 @@ void AnalysisScheduler::advance_awaited(AnalysedRun& run) {
 
 /// While the user moves a control, the probe's first answer alone follows; while training, an edit comes out of turn.
 bool AnalysisScheduler::update_one(const AnalysisInfo& row, AnalysedRun& run, bool running) {
-  if (!has(wanted(run), row.analysis) || !run.has_work(row.analysis)) return false;
+  if (!has(wanted(run) & ~failed_, row.analysis) || !run.has_work(row.analysis)) return false;
   const bool is_interactive = row.cost == AnalysisCost::interactive;
   const bool moves = is_interactive && !running && clock_() - last_command_ < move_seconds;
   if (moves && run.is_answered(row.analysis)) return false;
@@ -142,10 +147,15 @@ bool AnalysisScheduler::update_one(const AnalysisInfo& row, AnalysedRun& run, bo
   AnalysisThrottle& throttle = is_edit ? edits_ : of(row.analysis);
   const double from = clock_();
   if (running && !throttle.due(is_edit ? share_for_edits : share_of(row.analysis, run), from)) return false;
-  if (moves) {
-    run.advance(row.analysis);
-  } else {
-    run.update(row.analysis);
+  try {
+    if (moves) {
+      run.advance(row.analysis);
+    } else {
+      run.update(row.analysis);
+    }
+  } catch (const Error& error) {
+    if (error.code() != ExitCode::bad_input) throw;  // the model's or the device's trouble, which the session tells
+    give_up(row, error);
   }
   throttle.record(from, clock_());
   if (is_edit) probe_is_edited_ = false;

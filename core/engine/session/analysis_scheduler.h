@@ -68,7 +68,8 @@ class AnalysisScheduler {
   /// Beside the training, in each turn: measurements that the window waits for, whole slices of pieces. A window that
   /// draws slowly gets them as soon as one that draws fast.
   void advance_awaited(AnalysedRun& run);
-  /// Makes what is due for the next observation. True when at rest more is to follow.
+  /// Makes what is due for the next observation. True when at rest more is to follow. What this model or sequence
+  /// cannot be asked (ExitCode::bad_input) is told once and given up, too.
   bool update_due(AnalysedRun& run, bool running);
 
  private:
@@ -78,6 +79,8 @@ class AnalysisScheduler {
   double share_of(Analysis analysis, const AnalysedRun& run) const;
   bool update_one(const AnalysisInfo& row, AnalysedRun& run, bool running);
   bool advance_piece(const AnalysisInfo& row, AnalysedRun& run);
+  /// Told once; tried again only after `retry`.
+  void give_up(const AnalysisInfo& row, const std::exception& error);
   void advance_for_a_slice(const AnalysisInfo& row, AnalysedRun& run);
 
   Clock clock_;

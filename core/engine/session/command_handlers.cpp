@@ -164,7 +164,6 @@ void choose_trace(SessionWorker& worker, const Command&, const json& value) {
 }
 
 void choose_influence(SessionWorker& worker, const Command&, const json& value) {
-  worker.scheduler().retry();
   worker.analysed().choose_influence(value.is_object() ? value : json::object());
   worker.analyse_afresh();
 }

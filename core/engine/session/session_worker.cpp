@@ -179,7 +179,6 @@ void SessionWorker::take_over(std::unique_ptr<AnalysedRun> fresh) {
   view_.clear();
   ++opened_;
   analysed_ = std::move(fresh);
-  scheduler_.retry();
   control_.rest(false);
   analyse_afresh();
   control_.restart_clock(run().step(), seconds());
@@ -187,6 +186,7 @@ void SessionWorker::take_over(std::unique_ptr<AnalysedRun> fresh) {
 
 void SessionWorker::analyse_afresh() {
   checksum_step_ = -1;
+  scheduler_.retry();
   scheduler_.begin(all_analyses);
   is_stale_ = true;
 }
