@@ -158,10 +158,11 @@ __global__ void __launch_bounds__(widest_block)
   __shared__ __align__(16) float sums[4 * widest_block];
   to_weight.store(sums + own.column);
   __syncthreads();
-  if (threadIdx.x >= in.width) return;
-  float sum = 0;
-  for (unsigned head = 0; head < in.heads; ++head) sum += sums[head * in.width + threadIdx.x];
-  partials[blockIdx.x * std::size_t{in.width} + threadIdx.x] = sum;
+  for (unsigned p = threadIdx.x; p < in.width; p += blockDim.x) {
+    float sum = 0;
+    for (unsigned head = 0; head < in.heads; ++head) sum += sums[head * in.width + p];
+    partials[blockIdx.x * std::size_t{in.width} + p] = sum;
+  }
 }
 
 __global__ void __launch_bounds__(threads) any_heads_kernel(GatedHeads in, float eps, Rows<float> y) {

@@ -72,18 +72,17 @@ void CudaBackend::log_decay(const Tensor& x, const Tensor& A_log, const Tensor& 
 void CudaBackend::log_decay_backward(const Tensor& x, const Tensor& A_log, const Tensor& bias, const Tensor& dy,
                                      const Grad& dx, const Grad& dA_log, const Grad& dbias) {
   const DecayInputs in{rows_of<const float>(x), rows_of<const float>(dy), A_log.as<float>(), bias.as<float>()};
-  {
+  const auto room = static_cast<std::size_t>(max_ranges * x.columns());
+  if (dA_log.wanted()) {
+    column_sums(stream(), x.rows(), x.columns(), scratch(room), tickets_, dA_log,
+                [in] __device__(unsigned row, unsigned column) {
+                  return in.dy.at(row, column) * in.rate(column) * softplus(in.x.at(row, column) + in.bias[column]);
+                });
+  }
+  if (dbias.wanted()) {
     const SideStream beside(*this);
-    ColumnSums sums;
-    sums.add(x.columns(), dA_log);
-    sums.add(x.columns(), dbias);
-    column_sums_each(
-        stream(), x.rows(), sums, scratch(static_cast<std::size_t>(2 * max_ranges * x.columns())), tickets_,
-        [in, of_bias = dA_log.wanted() ? 1u : 0u] __device__(unsigned which, unsigned row, unsigned column) {
-          if (which == of_bias) return in.slope(row, column);
-          const float step = softplus(in.x.at(row, column) + in.bias[column]);
-          return in.dy.at(row, column) * in.rate(column) * step;
-        });
+    column_sums(stream(), x.rows(), x.columns(), scratch(room), tickets_, dbias,
+                [in] __device__(unsigned row, unsigned column) { return in.slope(row, column); });
   }
   if (x.elements() > 0 && dx.wanted()) {
     launch(log_decay_backward_kernel, blocks_for(x.elements(), threads), threads, 0, stream(), in,
