@@ -267,13 +267,19 @@ Var DeltaNet::log_gate(Tape& tape, const Var& projected) const {
   return repeat_heads(tape, keys, config_.heads / config_.key_heads);
 }
 
-DeltaVars DeltaNet::core_inputs(Tape& tape, const Var& x, const LayerState* state) const {
-  DeltaVars in;
+struct DeltaNet::Inputs : DeltaVars {
+  Var gate;  // of the heads' answers; undefined without one
+};
+
+DeltaNet::Inputs DeltaNet::core_inputs(Tape& tape, const Var& x, const LayerState* state) const {
+  Inputs in;
   in.scale = config_.rule == MemoryRule::kalman ? 1.0 : 1.0 / std::sqrt(static_cast<double>(config_.keys));
   const DeltaNetConfig& c = config_;
-  const Var weights[] = {tape.parameter(v_proj_), tape.parameter(q_proj_), tape.parameter(k_proj_)};
-  Var projected[3];
-  linear_many(tape, x, weights, projected);
+  Var weights[] = {tape.parameter(v_proj_), tape.parameter(q_proj_), tape.parameter(k_proj_), {}}, projected[4];
+  const std::size_t count = c.output_gate ? 4 : 3;
+  if (c.output_gate) weights[3] = tape.parameter(*gates_.g_proj);
+  linear_many(tape, x, {weights, count}, {projected, count});
+  in.gate = projected[3];
   in.q = read_key(tape, {projected[1], q_conv_, "q_convolution", c.query_heads, c.keys, c.key_silu}, state);
   in.k = read_key(tape, {projected[2], k_conv_, "k_convolution", c.key_heads, c.keys, c.key_silu}, state);
   const Var v =
@@ -302,7 +308,7 @@ Var DeltaNet::read(Tape& tape, const DeltaVars& in, const Tensor& state, const T
   return kalman_scan(tape, {in.q, in.k, in.v, in.beta, config_.ridge}, {covariance, state}, resume);
 }
 
-Var DeltaNet::finish(Tape& tape, const Var& x, const DeltaVars& in, const Var& heads) const {
+Var DeltaNet::finish(Tape& tape, const Var& x, const Inputs& in, const Var& heads) const {
   tape.capture("queries", in.q.value);
   tape.capture("keys", in.k.value);
   tape.capture("values", in.v.value);
@@ -310,10 +316,9 @@ Var DeltaNet::finish(Tape& tape, const Var& x, const DeltaVars& in, const Var& h
   tape.capture("readout", heads.value);
   const Var norm = tape.parameter(o_norm_);
   Var y;
-  if (config_.output_gate) {
-    const Var gate = linear(tape, x, tape.parameter(*gates_.g_proj));
-    tape.place("gate", gate);
-    y = gated_heads(tape, heads, gate, norm, config_.norm_eps);
+  if (in.gate.defined()) {
+    tape.place("gate", in.gate);
+    y = gated_heads(tape, heads, in.gate, norm, config_.norm_eps);
   } else {
     y = rms_norm(tape, heads, norm, config_.norm_eps);
   }
@@ -322,7 +327,7 @@ Var DeltaNet::finish(Tape& tape, const Var& x, const DeltaVars& in, const Var& h
 }
 
 Var DeltaNet::forward(Tape& tape, const Var& x, const Tensor&) {
-  const DeltaVars in = core_inputs(tape, x, nullptr);
+  const Inputs in = core_inputs(tape, x, nullptr);
   if (!tape.capturing()) return finish(tape, x, in, read(tape, in, {}, {}, false));
   const std::int64_t batch = x.shape()[0];
   const Tensor state = tape.scratch({batch, config_.heads, config_.keys, config_.value}, x.value.dtype);
@@ -350,7 +355,7 @@ LayerState DeltaNet::make_state(Backend& backend, DType dtype, std::int64_t batc
 Var DeltaNet::step(Tape& tape, const Var& x, LayerState& state) {
   const bool resume = state.position > 0;
   ++state.position;
-  const DeltaVars in = core_inputs(tape, x, &state);
+  const Inputs in = core_inputs(tape, x, &state);
   const Tensor covariance = config_.rule == MemoryRule::kalman ? state.get("covariance") : Tensor();
   return finish(tape, x, in, read(tape, in, state.get("state"), covariance, resume));
 }

@@ -73,15 +73,16 @@ class DeltaNet final : public Layer {
   static Gates add_gates(const DeltaNetConfig& config, const ParameterScope& parameters);
   struct Stream;      // of queries, keys or values
   struct GateInputs;  // projections of an input
+  struct Inputs;      // of the core, and the gate of what it answers
   GateInputs project_gates(Tape& tape, const Var& x) const;
   Tensor history_of(const Stream& stream, const LayerState* state) const;
   Var read_tokens(Tape& tape, const Stream& stream, const LayerState* state) const;
   Var read_key(Tape& tape, const Stream& stream, const LayerState* state) const;
   Var beta(Tape& tape, const Var& x, const Var& projected) const;
-  struct DeltaVars core_inputs(Tape& tape, const Var& x, const LayerState* state) const;
+  Inputs core_inputs(Tape& tape, const Var& x, const LayerState* state) const;
   Var log_gate(Tape& tape, const Var& projected) const;
   Var read(Tape& tape, const struct DeltaVars& in, const Tensor& state, const Tensor& covariance, bool resume) const;
-  Var finish(Tape& tape, const Var& x, const struct DeltaVars& in, const Var& heads) const;
+  Var finish(Tape& tape, const Var& x, const Inputs& in, const Var& heads) const;
 
   DeltaNetConfig config_;
   const Parameter &q_proj_, &k_proj_, &v_proj_, *q_conv_, *k_conv_, *v_conv_;
