@@ -105,27 +105,30 @@ Gka::Optional Gka::add_optional(const GkaConfig& config, const ParameterScope& p
   return added;
 }
 
-Var Gka::convolved(Tape& tape, const Var& x, const Parameter& projection, const Parameter* taps,
-                   const Tensor& history) const {
-  Var y = linear(tape, x, tape.parameter(projection));
-  if (taps) y = causal_conv(tape, y, tape.parameter(*taps), {}, history);
-  return tape.reshape(y, {x.shape()[0], x.shape()[1], config_.heads, config_.head_width});
-}
-
 Var Gka::sketched(Tape& tape, const Var& x) const {
   return optional_.sketch ? linear(tape, x, tape.constant(optional_.sketch->value)) : x;
 }
 
-ChebyshevVars Gka::core_inputs(Tape& tape, const Var& x, const LayerState* state) const {
+struct Gka::Inputs : ChebyshevVars {
+  Var gate;  // of the heads' answers; undefined without one
+};
+
+Gka::Inputs Gka::core_inputs(Tape& tape, const Var& x, const LayerState* state) const {
   const auto history = [&](const char* name) { return state && config_.convolution > 1 ? state->get(name) : Tensor(); };
-  ChebyshevVars in;
-  const auto of_unit_length = [&](const Parameter& projection, const Parameter& taps, const char* name) {
-    const Var y = linear(tape, x, tape.parameter(projection));
+  Var weights[] = {tape.parameter(q_proj_), tape.parameter(k_proj_), tape.parameter(v_proj_), {}}, projected[4];
+  const std::size_t count = config_.output_gate ? 4 : 3;
+  if (config_.output_gate) weights[3] = tape.parameter(*optional_.g_proj);
+  linear_many(tape, x, {weights, count}, {projected, count});
+  Inputs in;
+  in.gate = projected[3];
+  const auto of_unit_length = [&](const Var& y, const Parameter& taps, const char* name) {
     return unit_causal_conv(tape, y, tape.parameter(taps), config_.head_width, unit_eps, history(name));
   };
-  in.q = sketched(tape, of_unit_length(q_proj_, q_conv_, "q_convolution"));
-  in.k = sketched(tape, of_unit_length(k_proj_, k_conv_, "k_convolution"));
-  in.v = convolved(tape, x, v_proj_, optional_.v_conv, optional_.v_conv ? history("v_convolution") : Tensor());
+  in.q = sketched(tape, of_unit_length(projected[0], q_conv_, "q_convolution"));
+  in.k = sketched(tape, of_unit_length(projected[1], k_conv_, "k_convolution"));
+  in.v = projected[2];
+  if (optional_.v_conv) in.v = causal_conv(tape, in.v, tape.parameter(*optional_.v_conv), {}, history("v_convolution"));
+  in.v = tape.reshape(in.v, {x.shape()[0], x.shape()[1], config_.heads, config_.head_width});
   if (config_.beta_gate) {
     const Var beta = unary(tape, Unary::sigmoid,
                            linear(tape, x, tape.parameter(*optional_.b_weight), tape.parameter(*optional_.b_bias)));
@@ -152,8 +155,7 @@ ChebyshevConfig Gka::core_config() const {
   return core;
 }
 
-Var Gka::finish(Tape& tape, const Var& x, const Var& heads, const ChebyshevVars& in,
-                const ChebyshevSaved& saved) const {
+Var Gka::finish(Tape& tape, const Var& x, const Var& heads, const Inputs& in, const ChebyshevSaved& saved) const {
   tape.capture("queries", in.q.value);
   tape.capture("keys", in.k.value);
   tape.capture("values", in.v.value);
@@ -166,10 +168,9 @@ Var Gka::finish(Tape& tape, const Var& x, const Var& heads, const ChebyshevVars&
   tape.capture("readout", heads.value);
   const Var norm = tape.parameter(o_norm_);
   Var y;
-  if (config_.output_gate) {
-    const Var gate = linear(tape, x, tape.parameter(*optional_.g_proj));
-    tape.place("gate", gate);
-    y = gated_heads(tape, heads, gate, norm, config_.norm_eps);
+  if (in.gate.defined()) {
+    tape.place("gate", in.gate);
+    y = gated_heads(tape, heads, in.gate, norm, config_.norm_eps);
   } else {
     y = rms_norm(tape, heads, norm, config_.norm_eps);
   }
@@ -178,7 +179,7 @@ Var Gka::finish(Tape& tape, const Var& x, const Var& heads, const ChebyshevVars&
 }
 
 Var Gka::forward(Tape& tape, const Var& x, const Tensor&) {
-  const ChebyshevVars in = core_inputs(tape, x, nullptr);
+  const Inputs in = core_inputs(tape, x, nullptr);
   ChebyshevSaved saved;
   const Var heads = chebyshev_readout(tape, core_config(), in, &saved);
   return finish(tape, x, heads, in, saved);
@@ -198,7 +199,7 @@ LayerState Gka::make_state(Backend& backend, DType dtype, std::int64_t batch) co
 
 Var Gka::step(Tape& tape, const Var& x, LayerState& state) {
   ++state.position;
-  const ChebyshevVars in = core_inputs(tape, x, &state);
+  const Inputs in = core_inputs(tape, x, &state);
   ChebyshevSaved saved;
   const Var heads = chebyshev_step(tape, core_config(), in, {state.get("H"), state.get("S")}, &saved);
   for (const char* name : {"H", "S"}) tape.capture(name, state.get(name));

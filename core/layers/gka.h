@@ -52,16 +52,15 @@ class Gka final : public Layer {
                     *alpha_bias = nullptr, *g_proj = nullptr, *sketch = nullptr;
   };
   static Optional add_optional(const GkaConfig& config, const ParameterScope& parameters);
-  Var convolved(Tape& tape, const Var& x, const Parameter& projection, const Parameter* taps,
-                const Tensor& history) const;
   /// Keys or queries in the subspace of the sketch: the system solved there is that of S^T k and S^T q, and its
   /// solution S z is that of the projected ones, so that no kernel changes (and none is faster).
   Var sketched(Tape& tape, const Var& x) const;
   /// Histories of the convolutions come from `state` when it is given.
-  ChebyshevVars core_inputs(Tape& tape, const Var& x, const LayerState* state) const;
+  struct Inputs;  // of the core, and the gate of what it answers
+  Inputs core_inputs(Tape& tape, const Var& x, const LayerState* state) const;
   /// The core's settings; alpha counts only where no input gives it.
   ChebyshevConfig core_config() const;
-  Var finish(Tape& tape, const Var& x, const Var& heads, const ChebyshevVars& in, const ChebyshevSaved& saved) const;
+  Var finish(Tape& tape, const Var& x, const Var& heads, const Inputs& in, const ChebyshevSaved& saved) const;
   std::int64_t convolutions() const { return config_.value_convolution ? 3 : 2; }
 
   GkaConfig config_;
