@@ -11,6 +11,7 @@
 #include "core/io/error.h"
 #include "core/io/json_file.h"
 #include "core/layers/layer_kind.h"
+#include "core/layers/normed_heads.h"
 #include "core/ops/ops.h"
 
 namespace afterglow {
@@ -308,33 +309,25 @@ Var DeltaNet::read(Tape& tape, const DeltaVars& in, const Tensor& state, const T
   return kalman_scan(tape, {in.q, in.k, in.v, in.beta, config_.ridge}, {covariance, state}, resume);
 }
 
-Var DeltaNet::finish(Tape& tape, const Var& x, const Inputs& in, const Var& heads) const {
+Var DeltaNet::finish(Tape& tape, const Inputs& in, const Var& heads) const {
   tape.capture("queries", in.q.value);
   tape.capture("keys", in.k.value);
   tape.capture("values", in.v.value);
   tape.place("readout", heads);
   tape.capture("readout", heads.value);
-  const Var norm = tape.parameter(o_norm_);
-  Var y;
-  if (in.gate.defined()) {
-    tape.place("gate", in.gate);
-    y = gated_heads(tape, heads, in.gate, norm, config_.norm_eps);
-  } else {
-    y = rms_norm(tape, heads, norm, config_.norm_eps);
-  }
-  y = tape.reshape(y, {x.shape()[0], x.shape()[1], config_.value_columns()});
+  const Var y = normed_heads(tape, heads, tape.parameter(o_norm_), in.gate, config_.norm_eps);
   return linear(tape, y, tape.parameter(o_proj_));
 }
 
 Var DeltaNet::forward(Tape& tape, const Var& x, const Tensor&) {
   const Inputs in = core_inputs(tape, x, nullptr);
-  if (!tape.capturing()) return finish(tape, x, in, read(tape, in, {}, {}, false));
+  if (!tape.capturing()) return finish(tape, in, read(tape, in, {}, {}, false));
   const std::int64_t batch = x.shape()[0];
   const Tensor state = tape.scratch({batch, config_.heads, config_.keys, config_.value}, x.value.dtype);
   const Tensor covariance = config_.rule == MemoryRule::kalman
                                 ? tape.scratch({batch, config_.heads, config_.keys, config_.keys}, x.value.dtype)
                                 : Tensor();
-  const Var y = finish(tape, x, in, read(tape, in, state, covariance, false));
+  const Var y = finish(tape, in, read(tape, in, state, covariance, false));
   tape.capture("final_state", state);
   return y;
 }
@@ -357,7 +350,7 @@ Var DeltaNet::step(Tape& tape, const Var& x, LayerState& state) {
   ++state.position;
   const Inputs in = core_inputs(tape, x, &state);
   const Tensor covariance = config_.rule == MemoryRule::kalman ? state.get("covariance") : Tensor();
-  return finish(tape, x, in, read(tape, in, state.get("state"), covariance, resume));
+  return finish(tape, in, read(tape, in, state.get("state"), covariance, resume));
 }
 
 std::int64_t DeltaNet::state_bytes(DType dtype, std::int64_t) const {

@@ -82,7 +82,7 @@ class DeltaNet final : public Layer {
   Inputs core_inputs(Tape& tape, const Var& x, const LayerState* state) const;
   Var log_gate(Tape& tape, const Var& projected) const;
   Var read(Tape& tape, const struct DeltaVars& in, const Tensor& state, const Tensor& covariance, bool resume) const;
-  Var finish(Tape& tape, const Var& x, const Inputs& in, const Var& heads) const;
+  Var finish(Tape& tape, const Inputs& in, const Var& heads) const;
 
   DeltaNetConfig config_;
   const Parameter &q_proj_, &k_proj_, &v_proj_, *q_conv_, *k_conv_, *v_conv_;

@@ -7,6 +7,7 @@
 
 #include "core/io/json_file.h"
 #include "core/layers/layer_kind.h"
+#include "core/layers/normed_heads.h"
 
 namespace afterglow {
 
@@ -155,7 +156,7 @@ ChebyshevConfig Gka::core_config() const {
   return core;
 }
 
-Var Gka::finish(Tape& tape, const Var& x, const Var& heads, const Inputs& in, const ChebyshevSaved& saved) const {
+Var Gka::finish(Tape& tape, const Var& heads, const Inputs& in, const ChebyshevSaved& saved) const {
   tape.capture("queries", in.q.value);
   tape.capture("keys", in.k.value);
   tape.capture("values", in.v.value);
@@ -166,15 +167,7 @@ Var Gka::finish(Tape& tape, const Var& x, const Var& heads, const Inputs& in, co
   tape.capture("xhat", saved.x);
   tape.place("readout", heads);
   tape.capture("readout", heads.value);
-  const Var norm = tape.parameter(o_norm_);
-  Var y;
-  if (in.gate.defined()) {
-    tape.place("gate", in.gate);
-    y = gated_heads(tape, heads, in.gate, norm, config_.norm_eps);
-  } else {
-    y = rms_norm(tape, heads, norm, config_.norm_eps);
-  }
-  y = tape.reshape(y, {x.shape()[0], x.shape()[1], config_.inner()});
+  const Var y = normed_heads(tape, heads, tape.parameter(o_norm_), in.gate, config_.norm_eps);
   return linear(tape, y, tape.parameter(o_proj_));
 }
 
@@ -182,7 +175,7 @@ Var Gka::forward(Tape& tape, const Var& x, const Tensor&) {
   const Inputs in = core_inputs(tape, x, nullptr);
   ChebyshevSaved saved;
   const Var heads = chebyshev_readout(tape, core_config(), in, &saved);
-  return finish(tape, x, heads, in, saved);
+  return finish(tape, heads, in, saved);
 }
 
 LayerState Gka::make_state(Backend& backend, DType dtype, std::int64_t batch) const {
@@ -203,7 +196,7 @@ Var Gka::step(Tape& tape, const Var& x, LayerState& state) {
   ChebyshevSaved saved;
   const Var heads = chebyshev_step(tape, core_config(), in, {state.get("H"), state.get("S")}, &saved);
   for (const char* name : {"H", "S"}) tape.capture(name, state.get(name));
-  return finish(tape, x, heads, in, saved);
+  return finish(tape, heads, in, saved);
 }
 
 std::int64_t Gka::state_bytes(DType dtype, std::int64_t) const {

@@ -60,7 +60,7 @@ class Gka final : public Layer {
   Inputs core_inputs(Tape& tape, const Var& x, const LayerState* state) const;
   /// The core's settings; alpha counts only where no input gives it.
   ChebyshevConfig core_config() const;
-  Var finish(Tape& tape, const Var& x, const Var& heads, const Inputs& in, const ChebyshevSaved& saved) const;
+  Var finish(Tape& tape, const Var& heads, const Inputs& in, const ChebyshevSaved& saved) const;
   std::int64_t convolutions() const { return config_.value_convolution ? 3 : 2; }
 
   GkaConfig config_;
