@@ -11,7 +11,6 @@
 #include "core/io/error.h"
 #include "core/io/json_file.h"
 #include "core/layers/layer_kind.h"
-#include "core/layers/normed_heads.h"
 #include "core/ops/ops.h"
 
 namespace afterglow {
@@ -315,7 +314,8 @@ Var DeltaNet::finish(Tape& tape, const Inputs& in, const Var& heads) const {
   tape.capture("values", in.v.value);
   tape.place("readout", heads);
   tape.capture("readout", heads.value);
-  const Var y = normed_heads(tape, heads, tape.parameter(o_norm_), in.gate, config_.norm_eps);
+  if (in.gate.defined()) tape.place("gate", in.gate);
+  const Var y = normed_heads(tape, heads, in.gate, tape.parameter(o_norm_), config_.norm_eps);
   return linear(tape, y, tape.parameter(o_proj_));
 }
 

@@ -7,7 +7,6 @@
 
 #include "core/io/json_file.h"
 #include "core/layers/layer_kind.h"
-#include "core/layers/normed_heads.h"
 
 namespace afterglow {
 
@@ -167,7 +166,8 @@ Var Gka::finish(Tape& tape, const Var& heads, const Inputs& in, const ChebyshevS
   tape.capture("xhat", saved.x);
   tape.place("readout", heads);
   tape.capture("readout", heads.value);
-  const Var y = normed_heads(tape, heads, tape.parameter(o_norm_), in.gate, config_.norm_eps);
+  if (in.gate.defined()) tape.place("gate", in.gate);
+  const Var y = normed_heads(tape, heads, in.gate, tape.parameter(o_norm_), config_.norm_eps);
   return linear(tape, y, tape.parameter(o_proj_));
 }
 

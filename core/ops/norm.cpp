@@ -152,6 +152,12 @@ Var gated_heads(Tape& tape, const Var& x, const Var& z, const Var& weight, doubl
   return y;
 }
 
+Var normed_heads(Tape& tape, const Var& x, const Var& z, const Var& weight, double eps) {
+  const Var y = z.defined() ? gated_heads(tape, x, z, weight, eps) : rms_norm(tape, x, weight, eps);
+  const Shape& s = y.shape();
+  return tape.reshape(y, {s[0], s[1], s[2] * s[3]});
+}
+
 Var layer_norm(Tape& tape, const Var& x, const Var& weight, const Var& bias, double eps) {
   const Check check(tape, "layer_norm", x.value.dtype);
   check.tensor("x", x.value, x.shape());

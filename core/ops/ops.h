@@ -65,6 +65,9 @@ Var group_rms_norm(Tape& tape, const Var& x, const Var& weight, double eps, std:
 Var gated_rms_norm(Tape& tape, const Var& x, const Var& z, const Var& weight, double eps);
 /// x [B,T,H,P] times silu(z [B,T,H P]); with weight [H P], or [P] for all heads, x is normed over each head first.
 Var gated_heads(Tape& tape, const Var& x, const Var& z, const Var& weight, double eps);
+/// Heads x [B,T,H,P] side by side, [B,T,H P], each normed with one weight [P] and, where z [B,T,H P] is defined, times
+/// silu(z).
+Var normed_heads(Tape& tape, const Var& x, const Var& z, const Var& weight, double eps);
 /// LayerNorm over the last axis with the biased variance; weight, bias [n].
 Var layer_norm(Tape& tape, const Var& x, const Var& weight, const Var& bias, double eps);
 

@@ -7,6 +7,16 @@
 
 namespace afterglow {
 
+namespace {
+
+template <class T>
+T silu_slope(T x) {
+  const T s = sigmoid(x);
+  return s * (T{1} + x * (T{1} - s));
+}
+
+}  // namespace
+
 void CpuBackend::gated_heads(const Tensor& x, const Tensor& z, const Tensor& weight, double eps, const Tensor& y,
                              const Tensor& inverse) {
   const std::int64_t heads = x.shape[2], width = x.columns();

@@ -8,6 +8,7 @@
 #include "core/backend/cpu/cpu_backend.h"
 #include "core/backend/cpu/dispatch.h"
 #include "core/backend/cpu/pack.h"
+#include "core/backend/cpu/scalars.h"
 #include "core/backend/cpu/segments.h"
 #include "core/backend/scratch.h"
 
@@ -133,11 +134,6 @@ void scan_head(const Head<T>& head, T* y, std::int64_t y_stride, T* state, bool 
   for (std::int64_t p = 0; state && p < head.width; ++p) {
     for (std::int64_t n = 0; n < head.states; ++n) state[p * head.states + n] = h[n * head.padded + p];
   }
-}
-
-template <class T>
-void put(T* target, T value, bool accumulate) {
-  *target = accumulate ? *target + value : value;
 }
 
 /// The backward pass through one head. dB and dC [T,N] are the head's own in the workspace, because heads share B and
