@@ -9,7 +9,7 @@
 #include <unsupported/Eigen/FFT>
 #include <vector>
 
-#include "core/analysis/linear_algebra/decompositions.h"
+#include "core/analysis/linear_algebra/krylov.h"
 
 namespace afterglow {
 
@@ -90,86 +90,43 @@ class ToeplitzProduct {
 
 /// The Krylov space of the even or the odd vectors, which a symmetric Toeplitz matrix leaves among themselves. A vector
 /// is given by its first half, times sqrt(2) so that its norm is that of the whole.
-class Krylov {
+class HalfSpace {
  public:
-  Krylov(Index rows, double sign, Index wanted) : rows_(rows), size_((rows + (sign > 0 ? 1 : 0)) / 2), sign_(sign) {
-    // Smooth kernels have nearly cosines for eigenvectors; all of the wanted ones have a part in the start.
-    Eigen::VectorXd start = Eigen::VectorXd::Zero(size_);
-    for (Index k = sign > 0 ? 0 : 1; k < std::min(2 * wanted, rows); k += 2) {
-      for (Index i = 0; i < size_; ++i)
-        start[i] += std::cos(std::numbers::pi * static_cast<double>(k) * (static_cast<double>(i) + 0.5) /
-                             static_cast<double>(rows));
-    }
-    if (size_ > 0) append(std::move(start));
-  }
+  HalfSpace(Index rows, double sign, Index wanted)
+      : rows_(rows), sign_(sign), krylov_(start((rows + (sign > 0 ? 1 : 0)) / 2, rows, sign, wanted)) {}
 
-  bool is_complete() const { return steps() == size_; }
-  Index steps() const { return static_cast<Index>(diagonal_.size()); }
-
-  Eigen::VectorXd newest() const { return whole(basis_.col(steps())); }
-
-  /// A step of Lanczos, given the matrix times `newest`.
-  void advance(const Eigen::VectorXd& product) {
-    Eigen::VectorXd next(size_);
-    for (Index i = 0; i < size_; ++i) {
-      const Index mirror = rows_ - 1 - i;
-      next[i] = mirror == i ? product[i] : std::numbers::sqrt2 * 0.5 * (product[i] + sign_ * product[mirror]);
-    }
-    const double scale = next.norm();
-    diagonal_.push_back(basis_.col(steps()).dot(next));
-    if (is_complete()) return;
-    orthogonalise(next);
-    const double left = next.norm();
-    // An invariant space is exhausted; the search goes on beside it.
-    const bool is_invariant = !(left > wanted_residual * scale);
-    couplings_.push_back(is_invariant ? 0.0 : left);
-    append(std::move(next), is_invariant);
-  }
-
-  struct Ritz {
-    Eigen::VectorXd values;     // rising
-    Eigen::MatrixXd vectors;    // in the basis
-    Eigen::VectorXd residuals;  // |A v - value v|
-  };
-  Ritz ritz() const {
-    const Index n = steps();
-    if (n == 0) return {};
-    const Eigen::Map<const Eigen::VectorXd> diagonal(diagonal_.data(), n), couplings(couplings_.data(), n - 1);
-    SymmetricEigenpairs pairs = tridiagonal_eigenpairs(diagonal, couplings);
-    if (pairs.values.size() == 0) return {};
-    const double coupling = is_complete() ? 0.0 : couplings_.back();
-    Eigen::VectorXd residuals = coupling * pairs.vectors.row(n - 1).transpose().cwiseAbs();
-    return {std::move(pairs.values), std::move(pairs.vectors), std::move(residuals)};
-  }
-
+  bool is_complete() const { return krylov_.is_complete(); }
+  Eigen::VectorXd newest() const { return whole(krylov_.newest()); }
+  void advance(const Eigen::VectorXd& product) { krylov_.advance(half(product)); }
+  Krylov::Ritz ritz() const { return krylov_.ritz(); }
   Eigen::VectorXd vector(const Eigen::Ref<const Eigen::VectorXd>& in_basis) const {
-    return whole(basis_.leftCols(steps()) * in_basis).normalized();
+    return whole(krylov_.vector(in_basis)).normalized();
   }
 
  private:
-  // Twice is enough.
-  void orthogonalise(Eigen::VectorXd& x) const {
-    const Index known = steps();
-    for (int pass = 0; pass < 2; ++pass) {
-      const Eigen::VectorXd shares = basis_.leftCols(known).transpose() * x;
-      x.noalias() -= basis_.leftCols(known) * shares;
+  /// Smooth kernels have nearly cosines for eigenvectors; all of the wanted ones have a part in the start.
+  static Eigen::VectorXd start(Index size, Index rows, double sign, Index wanted) {
+    Eigen::VectorXd start = Eigen::VectorXd::Zero(size);
+    for (Index k = sign > 0 ? 0 : 1; k < std::min(2 * wanted, rows); k += 2) {
+      for (Index i = 0; i < size; ++i)
+        start[i] += std::cos(std::numbers::pi * static_cast<double>(k) * (static_cast<double>(i) + 0.5) /
+                             static_cast<double>(rows));
     }
+    return start;
   }
 
-  void append(Eigen::VectorXd next, bool is_invariant = false) {
-    for (Index candidate = 0; is_invariant && candidate < size_; ++candidate) {
-      next = Eigen::VectorXd::Unit(size_, candidate);
-      orthogonalise(next);
-      is_invariant = next.norm() < 1e-3;
+  Eigen::VectorXd half(const Eigen::VectorXd& whole) const {
+    Eigen::VectorXd x((rows_ + (sign_ > 0 ? 1 : 0)) / 2);
+    for (Index i = 0; i < x.size(); ++i) {
+      const Index mirror = rows_ - 1 - i;
+      x[i] = mirror == i ? whole[i] : std::numbers::sqrt2 * 0.5 * (whole[i] + sign_ * whole[mirror]);
     }
-    const Index column = steps();
-    if (basis_.cols() <= column) basis_.conservativeResize(size_, std::min(size_, std::max<Index>(32, 2 * column)));
-    basis_.col(column) = next.normalized();
+    return x;
   }
 
   Eigen::VectorXd whole(const Eigen::Ref<const Eigen::VectorXd>& half) const {
     Eigen::VectorXd x(rows_);
-    for (Index i = 0; i < size_; ++i) {
+    for (Index i = 0; i < half.size(); ++i) {
       const Index mirror = rows_ - 1 - i;
       x[i] = mirror == i ? half[i] : half[i] / std::numbers::sqrt2;
       if (mirror != i) x[mirror] = sign_ * x[i];
@@ -178,10 +135,9 @@ class Krylov {
     return x;
   }
 
-  Index rows_, size_;
+  Index rows_;
   double sign_;
-  Eigen::MatrixXd basis_;                     // the columns behind the newest one are not yet in use
-  std::vector<double> diagonal_, couplings_;  // couplings_[i] between i and i + 1
+  Krylov krylov_;
 };
 
 /// A Ritz pair of the even (0) or odd (1) vectors.
@@ -225,7 +181,7 @@ ToeplitzPairs exponential_pairs(double rate, int n, int count) {
 ToeplitzPairs toeplitz_pairs(std::span<const double> first_column, int count) {
   const auto rows = static_cast<Index>(first_column.size());
   ToeplitzProduct product(first_column);
-  Krylov spaces[] = {{rows, 1.0, count}, {rows, -1.0, count}};
+  HalfSpace spaces[] = {{rows, 1.0, count}, {rows, -1.0, count}};
   Krylov::Ritz ritz[2];
   std::vector<Candidate> best;
   Eigen::VectorXcd both(rows);
