@@ -11,6 +11,7 @@
 #include "app/cli/bench/bench_gka.h"
 #include "app/cli/bench/bench_head.h"
 #include "app/cli/bench/bench_long.h"
+#include "app/cli/bench/bench_looks.h"
 #include "app/cli/bench/bench_publish.h"
 #include "app/cli/bench/bench_runs.h"
 #include "app/cli/bench/layer_pass.h"
@@ -41,12 +42,12 @@ struct Work {
   std::string name;
   double flops = 0, bytes = 0;  ///< of the matrix products; counted, not measured
   std::function<void()> run;
+  int warm_ups = 3;
 };
 
 json measure(const Work& work, int repeats, Backend& backend, const Output& output) {
-  constexpr int warm_ups = 3;
   std::vector<double> times;
-  for (int i = -warm_ups; i < repeats; ++i) {
+  for (int i = -work.warm_ups; i < repeats; ++i) {
     const double taken = seconds_of(work.run, backend);
     if (i >= 0) times.push_back(1e3 * taken);
     Interruption::check("in the midst of \"" + work.name + "\"");
@@ -118,9 +119,15 @@ struct StepCase {
   std::vector<std::string> changes = {};
 };
 
-void bench_step(const StepCase& of, const BenchOptions& options, Backend& backend, const Output& output, json& rows) {
-  Recipe recipe = changed_recipe(parse_recipe(find_preset(of.preset).text, of.preset), of.changes, of.preset);
+/// A preset with other sizes, in the precision that was asked for.
+Recipe recipe_of(const std::string& preset, const std::vector<std::string>& changes, const Backend& backend) {
+  Recipe recipe = changed_recipe(parse_recipe(find_preset(preset).text, preset), changes, preset);
   recipe.precision = backend.precision();
+  return recipe;
+}
+
+void bench_step(const StepCase& of, const BenchOptions& options, Backend& backend, const Output& output, json& rows) {
+  Recipe recipe = recipe_of(of.preset, of.changes, backend);
   recipe.training.evaluate_every = 0;
   Trainer trainer(recipe, backend);
   const std::size_t before = backend.held_bytes();
@@ -270,10 +277,7 @@ json bench_publish(const PublishCase& of, const BenchOptions& options, const Com
   SessionOptions session;
   session.device = common.device;
   session.threads = common.threads;
-  Recipe recipe = changed_recipe(parse_recipe(find_preset(of.preset).text, of.preset),
-                                 {of.changes.begin(), of.changes.end()}, of.preset);
-  recipe.precision = backend.precision();
-  PublishBench bench(std::move(recipe), of.analyses, session);
+  PublishBench bench(recipe_of(of.preset, of.changes, backend), of.analyses, session);
   std::vector<double> times, times_alone;
   PublishBench::Stretch watched, alone;
   const auto add = [](const PublishBench::Stretch& stretch, PublishBench::Stretch& sum, std::vector<double>& each) {
@@ -304,13 +308,25 @@ json bench_publish(const PublishCase& of, const BenchOptions& options, const Com
           {"cost_share", cost}};
 }
 
+/// One analysis of a model as the window trains it.
+void bench_look(const AnalysisInfo& row, const std::string& name, LooksBench& looks, const BenchOptions& options,
+                Backend& backend, const Output& output, json& rows) {
+  rows.push_back(
+      measure({name, 0, 0, [&] { looks.look(row.analysis); }, /*warm_ups=*/1}, options.repeats, backend, output));
+  const LooksBench::Pieces& pieces = looks.pieces();
+  rows.back()["pieces"] = pieces.count;
+  rows.back()["longest_piece_ms"] = 1e3 * pieces.longest;
+  if (pieces.count < 2) return;
+  char line[80];
+  std::snprintf(line, sizeof line, "  in %d pieces, the longest of %.0f ms", pieces.count, 1e3 * pieces.longest);
+  output.line(line);
+}
+
 /// Steps a second of so many runs side by side.
 void bench_runs(const std::string& name, const char* preset, int runs, const BenchOptions& options,
                 const CommonOptions& common, Backend& backend, const Output& output, json& rows) {
   constexpr int steps = 100;
-  Recipe recipe = parse_recipe(find_preset(preset).text, preset);
-  recipe.precision = backend.precision();
-  RunsBench bench(recipe, runs, backend.name(), common.threads);
+  RunsBench bench(recipe_of(preset, {}, backend), runs, backend.name(), common.threads);
   std::vector<double> times;
   for (int i = 0; i < options.repeats; ++i) {
     times.push_back(bench.seconds(steps));
@@ -458,6 +474,17 @@ std::vector<Case> all_cases(const BenchOptions& options, const CommonOptions& co
     const bool is_large = of.changes.size() > 0;
     cases.push_back({of.name, is_large ? Asked::whole : Asked::within,  // half a minute
                      [&] { rows.push_back(bench_publish(of, options, common, backend, output)); }});
+  }
+  const auto bench_of_looks = std::make_shared<std::unique_ptr<LooksBench>>();  // made when one is first asked for
+  for (const AnalysisInfo& row : analysis_table()) {
+    if (!has(looks, row.analysis)) continue;
+    const std::string name = "look echo-50m B8 T1024, " + std::string(row.name);
+    cases.push_back({name, Asked::beginning, [&, name, bench_of_looks] {
+                       std::unique_ptr<LooksBench>& bench = *bench_of_looks;
+                       if (!bench)
+                         bench = std::make_unique<LooksBench>(recipe_of("echo-50m", long_echo, backend), backend);
+                       bench_look(row, name, *bench, options, backend, output, rows);
+                     }});
   }
   for (const char* preset : {"tiny", "ssm-ska"}) {
     for (const int runs : {1, 2, 4, 8, 16, 32, 64}) {

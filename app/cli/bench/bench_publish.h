@@ -1,7 +1,8 @@
 // What `afterglow bench publish` measures: how much of the training's speed it costs to be watched.
 #pragma once
 #include <cstdint>
-#include <initializer_list>
+#include <string>
+#include <vector>
 
 #include "core/engine/recipe/recipe.h"
 #include "core/engine/session/session.h"
@@ -11,17 +12,17 @@ namespace afterglow {
 struct PublishCase {
   const char* name;
   const char* preset;
-  AnalysisSet analyses;                             ///< that the reader asks for
-  std::initializer_list<const char*> changes = {};  ///< of the recipe, as `--set` takes them
+  AnalysisSet analyses;                   ///< that the reader asks for
+  std::vector<std::string> changes = {};  ///< of the recipe, as `--set` takes them
 };
 
 /// What the page asks for with which the window opens: spectrum, power filter, stepper, conditioning, token weights.
 inline constexpr AnalysisSet first_page_analyses =
     Analysis::spectra | Analysis::trace | Analysis::solvers | Analysis::probe;
 
-inline constexpr std::initializer_list<const char*> long_echo = {"batch=8", "task.length=1024"};
+inline const std::vector<std::string> long_echo = {"batch=8", "task.length=1024"};
 
-inline constexpr PublishCase publish_cases[] = {
+inline const PublishCase publish_cases[] = {
     {"publish tiny, first page", "tiny", first_page_analyses},
     {"publish tiny, every page", "tiny", all_analyses},
     {"publish ssm-ska, first page", "ssm-ska", first_page_analyses},

@@ -7,6 +7,7 @@
 #include <numeric>
 
 #include "core/analysis/depth_bounds.h"
+#include "core/backend/arena.h"
 #include "core/layers/host_values.h"
 #include "core/layers/layer_kind.h"
 #include "core/ops/ops.h"
@@ -17,71 +18,91 @@ namespace {
 
 using Numbers = std::vector<double>;
 
-double norm_of(const Numbers& v) { return std::sqrt(std::inner_product(v.begin(), v.end(), v.begin(), 0.0)); }
-
-Numbers scaled(Numbers v, double factor) {
-  for (double& value : v) value *= factor;
-  return v;
-}
-
-Numbers sum_of(Numbers a, const Numbers& b, double factor) {
-  for (std::size_t i = 0; i < a.size(); ++i) a[i] += factor * b[i];
-  return a;
-}
-
-/// The model as maps of the residual stream [T*d] on the host; each call begins the tape anew.
+/// The model as maps of the residual stream [1,T,d], which stays on the device: a pass of one branch takes less time
+/// than a transfer. Each map begins the tape anew.
 class StreamMaps {
  public:
   StreamMaps(Trainer& trainer, Tape& tape, const Example& example)
-      : model_(trainer.model()), tape_(tape), dtype_(trainer.dtype()), example_(example) {}
+      : model_(trainer.model()), tape_(tape), backend_(tape.backend()), example_(example), arena_(backend_) {
+    dtype_ = trainer.dtype();
+    squares_ = make();
+    column_sums_ = arena_.allocate({model_.width()}, dtype_);
+    for (Tensor* each : {&moved_, &ahead_, &behind_}) *each = make();
+  }
 
-  Numbers embedding() {
+  /// A stream of no particular value, there as long as this object.
+  Tensor make() { return arena_.allocate({1, length(), model_.width()}, dtype_); }
+
+  double norm(const Tensor& x) {
+    constexpr double fewest_digits = 1e-24;  // squares in float32 lose theirs below
+    const Tensor squares = squares_.reshaped({length(), model_.width()});
+    backend_.multiply(x, x, squares_);
+    backend_.sum_rows(squares, {column_sums_});
+    const Numbers sums = to_host(backend_, column_sums_);
+    const double square = std::accumulate(sums.begin(), sums.end(), 0.0);
+    if (square > fewest_digits && std::isfinite(square)) return std::sqrt(square);
+    const Numbers values = to_host(backend_, x);
+    return std::sqrt(std::inner_product(values.begin(), values.end(), values.begin(), 0.0));
+  }
+  /// out = factor x, or += where it accumulates.
+  void scale(const Tensor& x, double factor, const Tensor& out, bool accumulate = false) {
+    backend_.scale(x, factor, {out, accumulate});
+  }
+
+  void embed(const Tensor& out) {
     tape_.begin(false);
-    return to_host(tape_.backend(), model_.embed(tape_, upload(DType::i32, example_.tokens.data())).value);
+    backend_.copy(out, model_.embed(tape_, upload(DType::i32, example_.tokens.data())).value);
   }
 
   /// What branch l makes of the stream, its residual included.
-  Numbers forward(std::size_t l, const Numbers& x) {
+  void forward(std::size_t l, const Tensor& x, const Tensor& out) {
     tape_.begin(false);
-    const Var in = tape_.constant(stream(x));
-    return to_host(tape_.backend(), model_.forward_branches(tape_, in, mask(), l, l + 1).value);
+    backend_.copy(out, model_.forward_branches(tape_, tape_.constant(x), mask(), l, l + 1).value);
   }
 
   /// Leaves the captures of branch l at x on the tape.
-  void capture(std::size_t l, const Numbers& x) {
+  void capture(std::size_t l, const Tensor& x) {
     tape_.begin(false);
     tape_.set_capturing(true);
-    model_.forward_branches(tape_, tape_.constant(stream(x)), mask(), l, l + 1);
+    model_.forward_branches(tape_, tape_.constant(x), mask(), l, l + 1);
     tape_.set_capturing(false);
   }
 
   /// J^T u of branch l at x without the residual.
-  Numbers pulled_back(std::size_t l, const Numbers& x, const Numbers& u) {
+  void pull_back(std::size_t l, const Tensor& x, const Tensor& u, const Tensor& out) {
     begin_recording();
-    const Var in = tape_.input(stream(x));
-    tape_.backward(model_.forward_branches(tape_, in, mask(), l, l + 1), stream(u));
-    return sum_of(to_host(tape_.backend(), tape_.gradient_of(in)), u, -1.0);
+    const Var in = tape_.input(x);
+    tape_.backward(model_.forward_branches(tape_, in, mask(), l, l + 1), u);
+    backend_.copy(out, tape_.gradient_of(in));
+    scale(u, -1.0, out, true);
   }
 
   /// J v of branch l at x without the residual, by central differences: good enough for a direction.
-  Numbers pushed_forward(std::size_t l, const Numbers& x, const Numbers& v) {
+  void push_forward(std::size_t l, const Tensor& x, const Tensor& v, const Tensor& out) {
     constexpr double relative_step = 3e-3;
-    const double h = relative_step * std::max(norm_of(x), 1e-6) / norm_of(v);
-    const Numbers ahead = forward(l, sum_of(x, v, h)), behind = forward(l, sum_of(x, v, -h));
-    return sum_of(scaled(sum_of(ahead, behind, -1.0), 0.5 / h), v, -1.0);
+    const double h = relative_step * std::max(norm(x), 1e-6) / norm(v);
+    backend_.copy(moved_, x);
+    scale(v, h, moved_, true);
+    forward(l, moved_, ahead_);
+    backend_.copy(moved_, x);
+    scale(v, -h, moved_, true);
+    forward(l, moved_, behind_);
+    scale(behind_, -1.0, ahead_, true);
+    scale(ahead_, 0.5 / h, out);
+    scale(v, -1.0, out, true);
   }
 
   /// Gradient of the loss at what the head reads.
-  Numbers gradient_at_head(const Numbers& x) {
+  void gradient_at_head(const Tensor& x, const Tensor& out) {
     begin_recording();
-    const Var in = tape_.input(stream(x));
+    const Var in = tape_.input(x);
     const Var logits = model_.forward_with(tape_, in, model_.branches().size(),
                                            [](std::size_t, const Var& branch_input) { return branch_input; });
     const Var loss = cross_entropy(tape_, logits, upload(DType::i32, example_.targets.data())).loss;
     const Tensor one = tape_.scratch(loss.shape(), loss.value.dtype);
-    tape_.backend().fill(one, 1.0);
+    backend_.fill(one, 1.0);
     tape_.backward(loss, one);
-    return to_host(tape_.backend(), tape_.gradient_of(in));
+    backend_.copy(out, tape_.gradient_of(in));
   }
 
  private:
@@ -93,32 +114,45 @@ class StreamMaps {
   }
   Tensor upload(DType dtype, const void* values) {
     const Tensor tensor = tape_.scratch({1, length()}, dtype);
-    tape_.backend().upload(tensor, values);
+    backend_.upload(tensor, values);
     return tensor;
   }
   Tensor mask() { return upload(DType::u8, example_.context.data()); }
-  Tensor stream(const Numbers& x) { return to_device(tape_, {1, length(), model_.width()}, dtype_, x); }
 
   Model& model_;
   Tape& tape_;
+  Backend& backend_;
   DType dtype_;
   const Example& example_;
+  Arena arena_;
+  Tensor squares_, column_sums_, moved_, ahead_, behind_;
 };
 
-/// |J| of branch l from below, starting at the gradient `g` that arrives above it.
-double branch_norm(StreamMaps& maps, std::size_t l, const Numbers& x, Numbers u, int iterations) {
-  double best = 0;
-  for (int i = 0; i < iterations; ++i) {
-    const double length = norm_of(u);
-    if (!(length > 0)) return best;
-    const Numbers down = maps.pulled_back(l, x, scaled(std::move(u), 1 / length));
-    const double gain = norm_of(down);
-    if (!(gain > 0)) return std::isfinite(gain) ? best : gain;
-    best = std::max(best, gain);
-    if (i + 1 < iterations) u = maps.pushed_forward(l, x, down);
+/// |J| of branch l from below, starting at the gradient that arrives above it.
+class BranchNorm {
+ public:
+  explicit BranchNorm(StreamMaps& maps) : maps_(maps), u_(maps.make()), down_(maps.make()) {}
+
+  double measure(std::size_t l, const Tensor& x, const Tensor& gradient, int iterations) {
+    maps_.scale(gradient, 1.0, u_);
+    double best = 0;
+    for (int i = 0; i < iterations; ++i) {
+      const double length = maps_.norm(u_);
+      if (!(length > 0)) return best;
+      maps_.scale(u_, 1 / length, u_);
+      maps_.pull_back(l, x, u_, down_);
+      const double gain = maps_.norm(down_);
+      if (!(gain > 0)) return std::isfinite(gain) ? best : gain;
+      best = std::max(best, gain);
+      if (i + 1 < iterations) maps_.push_forward(l, x, down_, u_);
+    }
+    return best;
   }
-  return best;
-}
+
+ private:
+  StreamMaps& maps_;
+  Tensor u_, down_;
+};
 
 /// Bound on the Jacobian of the norm in front of a branch, which acts on each token alone: that of the worst token.
 /// Without the norm's eps it is a little larger than it has to be.
@@ -130,7 +164,7 @@ double norm_in_front(const Numbers& weight, const Numbers& x) {
 }
 
 /// Bound on |J| of a Koopman MLP without gate behind its norm; NaN for any other branch.
-double closed_form_bound(Trainer& trainer, const Branch& branch, const Numbers& x) {
+double closed_form_bound(Trainer& trainer, const Branch& branch, const Tensor& x) {
   ParameterStore& store = trainer.parameters();
   const bool is_gated = store.find(branch.scope + ".gate.weight") != nullptr;
   if (branch.norm == nullptr || is_gated || !shows(branch.layer->kind(), LayerTrait::koopman_modes))
@@ -141,19 +175,21 @@ double closed_form_bound(Trainer& trainer, const Branch& branch, const Numbers& 
   for (std::size_t i = 0; i < gamma.size(); ++i)
     radius = std::max(radius, std::min(1.0, std::hypot(gamma[i], omega[i])));
   const int d = static_cast<int>(weight.size()), dk = 2 * static_cast<int>(gamma.size());
-  return norm_in_front(weight, x) * koopman_mlp_bound(values(".readout.weight"), values(".lift.weight"), d, dk, radius);
+  return norm_in_front(weight, to_host(trainer.backend(), x)) *
+         koopman_mlp_bound(values(".readout.weight"), values(".lift.weight"), d, dk, radius);
 }
 
 /// Bound on the path through the queries of branch l behind its norm; NaN where its kind has no closed form.
 double query_path(Trainer& trainer, StreamMaps& maps, const CaptureReader& read, const Example& example, std::size_t l,
-                  const Numbers& x) {
+                  const Tensor& x) {
   const Branch& branch = trainer.model().branches()[l];
   const auto bound = readers_of(branch.layer->kind()).query_bound;
   if (branch.norm == nullptr || bound == nullptr) return std::numeric_limits<double>::quiet_NaN();
   maps.capture(l, x);
   const CapturedLayer captured{*branch.layer, read, branch.scope, static_cast<int>(example.tokens.size()),
                                example.context};
-  return norm_in_front(trainer.parameters().download(branch.norm->value), x) * bound(captured);
+  const double norm = norm_in_front(trainer.parameters().download(branch.norm->value), to_host(trainer.backend(), x));
+  return norm * bound(captured);
 }
 
 /// Of each branch the closed form, of the whole or of its queries, else what was measured.
@@ -178,16 +214,23 @@ DepthView measure_depth(Trainer& trainer, Tape& tape, const Example& example, in
   if (std::all_of(example.targets.begin(), example.targets.end(), [](int target) { return target < 0; })) return view;
   StreamMaps maps(trainer, tape, example);
   const std::size_t branches = trainer.model().branches().size();
-  std::vector<Numbers> streams{maps.embedding()};
-  for (std::size_t l = 0; l < branches; ++l) streams.push_back(maps.forward(l, streams.back()));
+  std::vector<Tensor> streams{maps.make()};
+  maps.embed(streams.front());
+  for (std::size_t l = 0; l < branches; ++l) {
+    streams.push_back(maps.make());
+    maps.forward(l, streams[l], streams[l + 1]);
+  }
 
-  Numbers g = maps.gradient_at_head(streams.back());
+  const Tensor g = maps.make(), down = maps.make();
+  maps.gradient_at_head(streams.back(), g);
   Numbers gradient(branches + 1), norms(branches);
-  gradient[branches] = norm_of(g);
+  gradient[branches] = maps.norm(g);
+  BranchNorm branch_norm(maps);
   for (std::size_t l = branches; l-- > 0;) {
-    norms[l] = branch_norm(maps, l, streams[l], g, iterations);
-    g = sum_of(std::move(g), maps.pulled_back(l, streams[l], g), 1.0);
-    gradient[l] = norm_of(g);
+    norms[l] = branch_norm.measure(l, streams[l], g, iterations);
+    maps.pull_back(l, streams[l], g, down);
+    maps.scale(down, 1.0, g, true);
+    gradient[l] = maps.norm(g);
   }
   tape.set_frozen(false);
   if (!is_finite(gradient) || !is_finite(norms)) return view;

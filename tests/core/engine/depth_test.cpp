@@ -187,6 +187,21 @@ TEST_F(DepthTest, MoreRoundsNeverFindLess) {
   EXPECT_TRUE(found_more) << "the gradient is hardly ever the direction that a branch lengthens most";
 }
 
+/// Squares of such gradients vanish in float32.
+TEST_F(DepthTest, ReadsTinyGradientsInFloat32AsInFloat64) {
+  Trainer narrow(small_recipe(), *backend, DType::f32);
+  for (int i = 0; i < 5; ++i) narrow.step();
+  for (Trainer* each : {&trainer, &narrow}) {
+    const Tensor head = each->parameters().find("head.weight")->value;
+    backend->scale(head, 1e-25, {head});
+  }
+  const DepthView expected = measure_depth(trainer, tape, example), found = measure_depth(narrow, tape, example);
+  ASSERT_EQ(found.gradient.size(), expected.gradient.size());
+  EXPECT_LT(expected.gradient.back(), 1e-24);
+  for (std::size_t l = 0; l < expected.gradient.size(); ++l)
+    EXPECT_NEAR(found.gradient[l], expected.gradient[l], 1e-3 * expected.gradient[l]) << l;
+}
+
 TEST_F(DepthTest, HasNothingToSayWithoutAQuestion) {
   std::fill(example.targets.begin(), example.targets.end(), -1);
   EXPECT_TRUE(measure_depth(trainer, tape, example).gradient.empty());

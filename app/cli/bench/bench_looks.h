@@ -1,0 +1,33 @@
+// What `afterglow bench look` measures: how long each analysis takes of a model in training at rest.
+#pragma once
+#include <memory>
+#include <string>
+
+#include "core/engine/session/analysed_run.h"
+
+namespace afterglow {
+
+/// All that are made of a model itself, not of other trainings.
+inline constexpr AnalysisSet looks = all_analyses | Analysis::logit_lens | Analysis::transplant | Analysis::forces |
+                                     Analysis::patch | Analysis::ablation | Analysis::readout;
+
+/// The analyses of one new run, whose batches and sequences are as long as the window's.
+class LooksBench {
+ public:
+  /// `backend` must outlive it.
+  LooksBench(const Recipe& recipe, Backend& backend);
+  /// Makes one analysis anew; of a large model the part that the window makes without being asked for more.
+  void look(Analysis analysis);
+  /// How many pieces the last look had, between which a window that waits is answered, and seconds of the longest.
+  struct Pieces {
+    int count = 0;
+    double longest = 0;
+  };
+  const Pieces& pieces() const { return pieces_; }
+
+ private:
+  AnalysedRun run_;
+  Pieces pieces_;
+};
+
+}  // namespace afterglow
