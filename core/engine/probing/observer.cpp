@@ -5,7 +5,6 @@
 #include <cmath>
 #include <numeric>
 
-#include "core/analysis/attention/softmax.h"
 #include "core/analysis/koopman/mode_decomposition.h"
 #include "core/analysis/linear_algebra/spectrum.h"
 #include "core/engine/probing/filter_runs.h"
@@ -15,6 +14,7 @@
 #include "core/engine/probing/memory_shares.h"
 #include "core/engine/probing/solver_problems.h"
 #include "core/engine/probing/token_weights_reader.h"
+#include "core/engine/probing/trace_decomposition.h"
 #include "core/engine/training/pinned_array.h"
 #include "core/layers/capture_reader.h"
 #include "core/layers/koopman_mlp.h"
@@ -116,25 +116,6 @@ void condition_some(Trainer& trainer, const CaptureReader& read, int tokens, Sol
     own.norm.push_back(frobenius_norm(p.H));
     own.ridge.push_back(p.ridge);
   });
-}
-
-/// Norm and filled directions of `heads` matrices with `rows` rows each.
-void measure_heads(const std::vector<double>& matrices, int heads, std::int64_t rows, TokenStep& step) {
-  const std::size_t size = matrices.size() / static_cast<std::size_t>(heads), height = static_cast<std::size_t>(rows),
-                    width = size / height;
-  for (std::size_t head = 0; head < static_cast<std::size_t>(heads); ++head) {
-    const double* S = matrices.data() + head * size;
-    double square = 0, fourth = 0;  // |S|^2 and |S S^T|^2
-    for (std::size_t i = 0; i < height; ++i) {
-      for (std::size_t j = 0; j <= i; ++j) {
-        const double product = std::inner_product(S + i * width, S + (i + 1) * width, S + j * width, 0.0);
-        fourth += (i == j ? 1 : 2) * product * product;
-        if (i == j) square += product;
-      }
-    }
-    step.state_norm.push_back(std::sqrt(square));
-    step.state_rank.push_back(square > 0 ? square * square / fourth : 0);
-  }
 }
 
 }  // namespace
@@ -313,6 +294,8 @@ std::shared_ptr<const Trace> Observer::trace(int part, int scale_kept_behind) {
     result->labels.push_back(task.token_label(token));
   ModelState state = trainer_->model().make_state(backend, trainer_->dtype(), 1);
   PinnedArray token(backend, {1, 1}, DType::i32);
+  result->steps.resize(example_.tokens.size());
+  TraceDecomposition decomposition(pool());
   for (std::size_t t = 0; t < example_.tokens.size(); ++t) {
     const int id = example_.tokens[t];
     result->tokens.push_back({id, task.token_label(id), task.token_role(id), example_.targets[t]});
@@ -324,10 +307,13 @@ std::shared_ptr<const Trace> Observer::trace(int part, int scale_kept_behind) {
     tape_.set_capturing(false);
     backend.synchronize();
     const LayerState* traced = part >= 0 ? &state.layers[static_cast<std::size_t>(parts[part].branch)] : nullptr;
-    result->steps.push_back(token_step(part, logits.value, traced, *result));
-    if (traced) result->steps.back().pictures = step_pictures(part, t, *result);
+    TokenNumbers numbers;
+    read_token(part, logits.value, traced, *result, result->steps[t], numbers);
+    if (traced) result->steps[t].pictures = step_pictures(part, t, *result);
+    decomposition.add(result->steps[t], std::move(numbers));
     if (static_cast<int>(t) == scale_kept_behind) state.keep_scales();
   }
+  decomposition.finish();
   follow_modes(result->steps, pool());
   if (part >= 0)
     result->state_bytes = static_cast<std::int64_t>(state.layers[static_cast<std::size_t>(parts[part].branch)].bytes());
@@ -351,31 +337,24 @@ std::vector<std::vector<StepPicture>> Observer::step_pictures(int part, std::siz
   return pictures;
 }
 
-TokenStep Observer::token_step(int part, const Tensor& logits, const LayerState* state, Trace& trace) const {
+void Observer::read_token(int part, const Tensor& logits, const LayerState* state, Trace& trace, TokenStep& step,
+                          TokenNumbers& numbers) const {
   const CaptureReader read(tape_, trainer_->backend());
-  TokenStep step;
-  std::vector<double> scores = read.download(logits);
-  softmax_in_place(scores);
-  std::vector<int> order(scores.size());
-  std::iota(order.begin(), order.end(), 0);
-  const auto shown = std::min<std::size_t>(5, order.size());
-  std::partial_sort(order.begin(), order.begin() + static_cast<std::ptrdiff_t>(shown), order.end(),
-                    [&](int a, int b) { return scores[a] > scores[b] || (scores[a] == scores[b] && a < b); });
-  for (std::size_t i = 0; i < shown; ++i) {
-    step.top_tokens.push_back(order[i]);
-    step.top_probabilities.push_back(scores[order[i]]);
-  }
-  if (!state || state->tensors().empty()) return step;
+  numbers.scores = read.download(logits);
+  if (!state || state->tensors().empty()) return;
 
   const ModelPart& info = trainer_->parts()[part];
   if (!shows(info.kind, LayerTrait::koopman_heads)) {
     const Tensor& first = state->tensors().front().second;
-    const std::vector<double> values = read.download(first);
+    std::vector<double> values = read.download(first);
     step.state.assign(values.begin(), values.end());
     trace.state_columns = static_cast<int>(first.shape.last());
     trace.state_rows = static_cast<int>(first.shape.rows());
-    if (shows(info.kind, LayerTrait::state_modes)) measure_heads(values, info.heads, first.shape[2], step);
-    return step;
+    if (!shows(info.kind, LayerTrait::state_modes)) return;
+    numbers.heads = info.heads;
+    numbers.rows = static_cast<int>(first.shape[2]);
+    numbers.matrices = std::move(values);
+    return;
   }
   const int heads = info.heads;
   const double ridge = head_settings(*trainer_, part).ridge;
@@ -388,7 +367,6 @@ TokenStep Observer::token_step(int part, const Tensor& logits, const LayerState*
   };
   const std::vector<double> G = read.download(state->get("G")), M = read.download(state->get("M")),
                             C = read.download(state->get("C")), m = read.download(state->get("m"));
-  std::vector<std::vector<double>> operators;  // A_w of each head, or empty
   for (int head = 0; head < heads; ++head) {
     HeadStep own;
     own.G = slice(G, head);
@@ -402,19 +380,9 @@ TokenStep Observer::token_step(int part, const Tensor& logits, const LayerState*
     own.sigma = scalar("sigma", 0);
     own.jitter = static_cast<int>(scalar("jitter", 0));
     own.ridge = added_to_gram(ridge, own.jitter);
-    operators.push_back(read.tail(info.scope + ".A_w", head, heads, std::int64_t{trace.rank} * trace.rank));
+    numbers.operators.push_back(read.tail(info.scope + ".A_w", head, heads, std::int64_t{trace.rank} * trace.rank));
     step.heads.push_back(std::move(own));
   }
-  pool().for_each(heads, [&](std::int64_t head) {
-    HeadStep& own = step.heads[static_cast<std::size_t>(head)];
-    own.gram = symmetric_spectrum(std::vector<double>(own.G.begin(), own.G.end()), trace.rank);
-    const GramRange range = gram_range(own.gram, own.ridge);
-    own.lambda_min = range.smallest;
-    own.kappa = range.largest / range.smallest;
-    const std::vector<double>& A = operators[static_cast<std::size_t>(head)];
-    if (!A.empty()) own.eigenvalues = decompose_modes(A, trace.rank, {}).eigenvalues;
-  });
-  return step;
 }
 
 }  // namespace afterglow

@@ -42,7 +42,9 @@ class Observer {
   void probe_sequence();
   void add_mlp(int part, Spectra& spectra) const;
   void add_states(int part, const CaptureReader& read, Spectra& spectra) const;
-  TokenStep token_step(int part, const Tensor& logits, const LayerState* state, Trace& trace) const;
+  /// What the device has left of a token; what follows from that is filled in later (trace_decomposition.h).
+  void read_token(int part, const Tensor& logits, const LayerState* state, Trace& trace, TokenStep& step,
+                  struct TokenNumbers& numbers) const;
   /// What the heads of a part did with token `t`, as far as there is room for all tokens' pictures.
   std::vector<std::vector<StepPicture>> step_pictures(int part, std::size_t t, const Trace& trace) const;
 
