@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <numeric>
 
 #include "core/analysis/influence/smooth_routing.h"
 #include "core/analysis/linear_algebra/singular_values.h"
@@ -41,15 +42,27 @@ struct Mamba2::Host {
   std::vector<double> weights(const Parameter* parameter) const {
     return parameter == nullptr ? std::vector<double>{} : captured_.read.download(parameter->value);
   }
-  /// Columns of x, B or C before SiLU at a token, and how they follow the input of an earlier one: a row for each.
+  /// Columns of x, B or C before SiLU at a token, and how they follow the projected input of an earlier one.
   double before_silu(std::int64_t token, std::int64_t column) const;
-  ScanMatrix convolved_jacobian(std::int64_t token, int source, std::int64_t first, std::int64_t count) const;
+  ScanRow convolved_slopes(std::int64_t token, int source, std::int64_t first, std::int64_t count) const;
   /// State of one head after the token before `source`, [P,N].
   ScanMatrix state_before(int source, std::int64_t head) const;
   /// |∂h_last/∂x_source| of one head, read by any C of length 1.
   double injected(int source, std::int64_t last, std::int64_t head) const;
   /// What the gate and its norm make of an answer at a token: at most this factor.
   double gate_factor(std::int64_t token) const;
+  /// By how much at most the answer at a token is longer than the state.
+  double reading(std::int64_t token) const;
+
+  /// Products of the rows of W_in by which one head's step, x [P] and B [N] follow the input.
+  struct Rows {
+    double step = 0;         // with itself
+    ScanRow step_x, step_B;  // [P], [N]
+    ScanMatrix x, x_B;       // [P,P], [P,N]
+    ScanRow B;               // each with itself [N]
+  };
+  Rows rows_of(std::int64_t head) const;
+  std::int64_t group_of(std::int64_t head) const { return head / (config_.heads() / config_.groups); }
 
   const Mamba2& layer_;
   const CapturedLayer& captured_;
@@ -57,7 +70,8 @@ struct Mamba2::Host {
   std::int64_t T_;
   bool is_sound_ = false;
   ScanMatrix in_, x_, B_, C_, dt_, sums_, W_in_, taps_, readout_;  // in_: the projected input [T, ..]
-  std::vector<double> conv_bias_, norm_, A_;
+  std::vector<double> conv_bias_, norm_, A_, readings_;            // readings_ [T]
+  std::vector<Rows> rows_;                                         // of each head
   double out_norm_ = 0;
 };
 
@@ -79,7 +93,9 @@ Mamba2::Host::Host(const Mamba2& layer, const CapturedLayer& captured)
   readout_ = scan_matrix(captured.values("readout"), T_, config_.inner);
   norm_ = weights(layer.norm_);
   for (const double log : weights(&layer.A_log_)) A_.push_back(std::exp(log));
+  for (std::int64_t head = 0; head < config_.heads(); ++head) rows_.push_back(rows_of(head));
   out_norm_ = largest_singular_value(scan_matrix(weights(&layer.out_proj_), config_.width, config_.inner));
+  for (std::int64_t t = 0; t < T_; ++t) readings_.push_back(reading(t));
   is_sound_ = true;
 }
 
@@ -90,19 +106,26 @@ double Mamba2::Host::before_silu(std::int64_t token, std::int64_t column) const 
   return sum;
 }
 
-ScanMatrix Mamba2::Host::convolved_jacobian(std::int64_t token, int source, std::int64_t first,
-                                            std::int64_t count) const {
-  ScanMatrix J(count, config_.width);
+ScanRow Mamba2::Host::convolved_slopes(std::int64_t token, int source, std::int64_t first, std::int64_t count) const {
+  ScanRow slopes(count);
   for (std::int64_t c = 0; c < count; ++c) {
-    const std::int64_t column = first + c;
-    const double tap = taps_(column, config_.convolution - 1 - (token - source));
-    J.row(c) = silu_slope_of(before_silu(token, column)) * tap * W_in_.row(config_.inner + column);
+    const double tap = taps_(first + c, config_.convolution - 1 - (token - source));
+    slopes[c] = silu_slope_of(before_silu(token, first + c)) * tap;
   }
-  return J;
+  return slopes;
+}
+
+Mamba2::Host::Rows Mamba2::Host::rows_of(std::int64_t head) const {
+  const std::int64_t P = config_.head_width, N = config_.states;
+  const ScanRow step = W_in_.row(config_.inner + config_.convolved() + head);
+  const ScanMatrix x = W_in_.middleRows(config_.inner + head * P, P),
+                   B = W_in_.middleRows(2 * config_.inner + group_of(head) * N, N);
+  return {step.squaredNorm(), step * x.transpose(), step * B.transpose(),
+          x * x.transpose(),  x * B.transpose(),    B.rowwise().squaredNorm().transpose()};
 }
 
 ScanMatrix Mamba2::Host::state_before(int source, std::int64_t head) const {
-  const std::int64_t group = head / (config_.heads() / config_.groups);
+  const std::int64_t group = group_of(head);
   ScanMatrix h = ScanMatrix::Zero(config_.head_width, config_.states);
   for (std::int64_t s = 0; s < source; ++s) {
     const double kept = std::exp(sums_(source - 1, head) - sums_(s, head)) * dt_(s, head);
@@ -112,34 +135,31 @@ ScanMatrix Mamba2::Host::state_before(int source, std::int64_t head) const {
   return h;
 }
 
+// Column n of the state follows the input by a Jacobian G_n [P,d], and |sum_n c_n G_n| <= |[G_1 .. G_N]| for |c| = 1.
+// Row p of G_n is a sum of three rows of W_in, those of the step, of x_p and of B_n, with numbers O, X and Y [P,N]: so
+// the product of all these rows with one another needs the products of W_in's rows alone.
 double Mamba2::Host::injected(int source, std::int64_t last, std::int64_t head) const {
-  const std::int64_t P = config_.head_width, N = config_.states, d = config_.width;
-  const std::int64_t group = head / (config_.heads() / config_.groups);
-  // Rows p, columns (n, input): every column n of the state, one Jacobian beside the other.
-  ScanMatrix G = ScanMatrix::Zero(P, N * d);
+  const std::int64_t P = config_.head_width, N = config_.states, group = group_of(head);
   const auto faded = [&](std::int64_t s) { return std::exp(sums_(last, head) - sums_(s, head)); };
   const double step = dt_(source, head);
   const bool is_free = step > config_.step_floor && step < config_.step_ceiling;
-  // dt = softplus(raw): its slope is sigmoid(raw) = 1 - e^-dt.
-  const ScanRow step_slope =
-      (is_free ? -std::expm1(-step) : 0.0) * W_in_.row(config_.inner + config_.convolved() + head);
-  const ScanMatrix written = x_.row(source).segment(head * P, P).transpose() * B_.row(source).segment(group * N, N);
-  ScanMatrix of_step = faded(source) * written;
-  if (source > 0) of_step -= A_[static_cast<std::size_t>(head)] * faded(source - 1) * state_before(source, head);
-  for (std::int64_t p = 0; p < P; ++p) {
-    for (std::int64_t n = 0; n < N; ++n) G.row(p).segment(n * d, d) += of_step(p, n) * step_slope;
-  }
+  ScanMatrix O = faded(source) * x_.row(source).segment(head * P, P).transpose() * B_.row(source).segment(group * N, N);
+  if (source > 0) O -= A_[static_cast<std::size_t>(head)] * faded(source - 1) * state_before(source, head);
+  O *= is_free ? -std::expm1(-step) : 0.0;  // dt = softplus(raw): its slope is sigmoid(raw) = 1 - e^-dt
+  ScanMatrix X = ScanMatrix::Zero(P, N), Y = X;
   for (std::int64_t s = source; s <= last; ++s) {
-    const ScanMatrix Jx = convolved_jacobian(s, source, head * P, P);
-    const ScanMatrix JB = convolved_jacobian(s, source, config_.inner + group * N, N);
     const double share = faded(s) * dt_(s, head);
-    for (std::int64_t p = 0; p < P; ++p) {
-      for (std::int64_t n = 0; n < N; ++n)
-        G.row(p).segment(n * d, d) += share * (B_(s, group * N + n) * Jx.row(p) + x_(s, head * P + p) * JB.row(n));
-    }
+    const ScanRow of_x = convolved_slopes(s, source, head * P, P),
+                  of_B = convolved_slopes(s, source, config_.inner + group * N, N);
+    X += share * of_x.transpose() * B_.row(s).segment(group * N, N);
+    Y += share * x_.row(s).segment(head * P, P).transpose() * of_B;
   }
-  // |sum_n c_n G_n| <= |[G_1 .. G_N]| for |c| = 1, by its small side.
-  return std::sqrt(largest_singular_value(G * G.transpose()));
+  const Rows& rows = rows_[static_cast<std::size_t>(head)];
+  const ScanMatrix mixed = O * X.transpose() * rows.step_x.asDiagonal() +
+                           (O * rows.step_B.asDiagonal() + X.cwiseProduct(rows.x_B)) * Y.transpose();
+  const ScanMatrix own =
+      rows.step * O * O.transpose() + rows.x.cwiseProduct(X * X.transpose()) + Y * rows.B.asDiagonal() * Y.transpose();
+  return std::sqrt(largest_singular_value(own + mixed + mixed.transpose()));
 }
 
 double Mamba2::Host::gate_factor(std::int64_t token) const {
@@ -155,17 +175,19 @@ double Mamba2::Host::gate_factor(std::int64_t token) const {
   return largest * weight / std::sqrt(least + config_.norm_eps);
 }
 
+double Mamba2::Host::reading(std::int64_t token) const {
+  double longest = 0;
+  for (std::int64_t g = 0; g < config_.groups; ++g)
+    longest = std::max(longest, C_.row(token).segment(g * config_.states, config_.states).norm());
+  return gate_factor(token) * longest;
+}
+
 SourceForcing Mamba2::Host::of(int source) const {
   const std::int64_t last = std::min(source + config_.convolution - 1, T_ - 1);
   double squares = 0;
   for (std::int64_t head = 0; head < config_.heads(); ++head) squares += std::pow(injected(source, last, head), 2);
-  double reading = 0;
-  for (std::int64_t t = last + 1; t < T_; ++t) {
-    double longest = 0;
-    for (std::int64_t g = 0; g < config_.groups; ++g)
-      longest = std::max(longest, C_.row(t).segment(g * config_.states, config_.states).norm());
-    reading = std::max(reading, gate_factor(t) * longest);
-  }
+  const double reading = std::accumulate(readings_.begin() + last + 1, readings_.end(), 0.0,
+                                         [](double a, double b) { return std::max(a, b); });
   SourceForcing forcing;
   forcing.source = source;
   forcing.outlet = out_norm_;

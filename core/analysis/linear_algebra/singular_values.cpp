@@ -1,4 +1,4 @@
-// Singular values by Eigen's divide and conquer; the largest of a large matrix by Lanczos, which costs a tenth.
+// Singular values by Eigen's divide and conquer; the largest alone from A A^T, which costs a tenth.
 #include "core/analysis/linear_algebra/singular_values.h"
 
 #include <algorithm>
@@ -17,27 +17,29 @@ namespace {
 using RowMajor = Eigen::Matrix<double, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>;
 using MatrixView = Eigen::Map<const RowMajor>;
 
-constexpr int small_side = 32;             // up to it all singular values take no more than 0.3 ms
-constexpr double wanted_residual = 1e-12;  // of the largest eigenvalue of A^T A
+constexpr Eigen::Index small_side = 96;    // from there on a Krylov space takes less time than all eigenvalues
+constexpr double wanted_residual = 1e-12;  // of the largest eigenvalue
 constexpr Eigen::Index steps_between_looks = 8;
 
-/// The largest eigenvalue of A^T A or A A^T, whichever is smaller. The start is random, so that a pattern in A does not
-/// hide the vector that is looked for, and always the same.
-double largest_square(const Eigen::MatrixXd& A) {
-  const bool is_wide = A.cols() > A.rows();
+double largest_eigenvalue(const Eigen::MatrixXd& gram) {
+  const Eigen::VectorXd values = symmetric_eigenvalues(gram);
+  return values.size() > 0 ? values[values.size() - 1] : std::numeric_limits<double>::quiet_NaN();
+}
+
+/// The largest eigenvalue of A A^T. The start is random, so that a pattern in A does not hide the vector that is looked
+/// for, and always the same.
+double largest_eigenvalue_by_products(const Eigen::MatrixXd& A) {
   Random random(0, perturbation_stream);
-  Eigen::VectorXd start(std::min(A.rows(), A.cols()));
+  Eigen::VectorXd start(A.rows());
   for (double& value : start) value = random.normal();
   Krylov krylov(std::move(start));
   for (;;) {
-    const Eigen::VectorXd x = krylov.newest();
-    krylov.advance(is_wide ? Eigen::VectorXd(A * (A.transpose() * x)) : Eigen::VectorXd(A.transpose() * (A * x)));
+    krylov.advance(A * (A.transpose() * krylov.newest()));
     if (krylov.steps() % steps_between_looks != 0 && !krylov.is_complete()) continue;
     const Krylov::Ritz ritz = krylov.ritz();
     const Eigen::Index last = ritz.values.size() - 1;
     if (last < 0) return std::numeric_limits<double>::quiet_NaN();
-    if (krylov.is_complete() || ritz.residuals[last] <= wanted_residual * ritz.values[last])
-      return std::max(ritz.values[last], 0.0);
+    if (krylov.is_complete() || ritz.residuals[last] <= wanted_residual * ritz.values[last]) return ritz.values[last];
   }
 }
 
@@ -55,14 +57,16 @@ std::vector<double> singular_values(std::span<const double> A, int rows, int col
 
 double spectral_norm(std::span<const double> A, int rows, int columns) {
   if (A.empty() && (rows == 0 || columns == 0)) return 0.0;
-  if (std::min(rows, columns) <= small_side || A.size() != static_cast<std::size_t>(rows) * columns) {
-    const std::vector<double> values = singular_values(A, rows, columns);
-    return values.empty() ? std::numeric_limits<double>::quiet_NaN() : values.front();
-  }
+  const bool fits = rows > 0 && columns > 0 && A.size() == static_cast<std::size_t>(rows) * columns;
+  if (!fits || !MatrixView(A.data(), rows, columns).allFinite()) return std::numeric_limits<double>::quiet_NaN();
   const MatrixView matrix(A.data(), rows, columns);
   const double scale = matrix.cwiseAbs().maxCoeff();  // so that squares neither overflow nor vanish
-  if (!matrix.allFinite()) return std::numeric_limits<double>::quiet_NaN();
-  return scale > 0 ? scale * std::sqrt(largest_square(matrix / scale)) : 0.0;
+  if (scale == 0.0) return 0.0;
+  const Eigen::MatrixXd wide =
+      (columns >= rows ? Eigen::MatrixXd(matrix) : Eigen::MatrixXd(matrix.transpose())) / scale;
+  const double square =
+      wide.rows() <= small_side ? largest_eigenvalue(wide * wide.transpose()) : largest_eigenvalue_by_products(wide);
+  return scale * std::sqrt(std::max(square, 0.0));
 }
 
 int numerical_rank(std::span<const double> singular_values, double relative) {

@@ -21,16 +21,20 @@ TEST(SingularValues, AgreeWithPlainRotationsAtAwkwardSizes) {
 
 TEST(SpectralNorm, OfLargeMatricesIsTheFirstSingularValue) {
   Random random(3);
-  for (const auto& [rows, columns] : {std::pair{33, 33}, {56, 64}, {64, 56}, {40, 301}, {97, 35}}) {
+  for (const auto& [rows, columns] :
+       {std::pair{33, 33}, {56, 64}, {64, 56}, {40, 301}, {97, 35}, {97, 101}, {130, 97}}) {
     const PlainMatrix a = random_matrix(random, rows, columns);
     const double expected = plain_singular_values(a).front();
     EXPECT_NEAR(spectral_norm(a.values, rows, columns), expected, 1e-12 * expected) << rows << " x " << columns;
   }
 }
 
-TEST(SpectralNorm, OfLargeMatricesWithAPattern) {
-  constexpr int n = 48;
-  const std::vector<double> ones(n * n, 1.0), zeros(n * n, 0.0);
+/// By all eigenvalues, and by products.
+class SpectralNormOf : public testing::TestWithParam<int> {};
+
+TEST_P(SpectralNormOf, MatricesWithAPattern) {
+  const int n = GetParam();
+  const std::vector<double> ones(static_cast<std::size_t>(n * n), 1.0), zeros(ones.size(), 0.0);
   EXPECT_NEAR(spectral_norm(ones, n, n), n, 1e-12 * n) << "rank one";
   EXPECT_EQ(spectral_norm(zeros, n, n), 0.0);
   std::vector<double> diagonal = zeros, alternating = ones;
@@ -40,7 +44,7 @@ TEST(SpectralNorm, OfLargeMatricesWithAPattern) {
   }
   EXPECT_NEAR(spectral_norm(diagonal, n, n), 3.0, 1e-12) << "all are equal";
   EXPECT_NEAR(spectral_norm(alternating, n, n), 2.0 * n, 1e-12 * n) << "the sum of its entries is zero";
-  diagonal[n * n - 1] = 3.0 + 3e-9;
+  diagonal.back() = 3.0 + 3e-9;
   EXPECT_NEAR(spectral_norm(diagonal, n, n), 3.0 + 3e-9, 1e-11) << "one stands out by a billionth";
   for (double& value : alternating) value *= 1e-200;
   EXPECT_NEAR(spectral_norm(alternating, n, n), 2e-200 * n, 1e-210) << "squares vanish";
@@ -48,6 +52,8 @@ TEST(SpectralNorm, OfLargeMatricesWithAPattern) {
   EXPECT_TRUE(std::isnan(spectral_norm(alternating, n, n)));
   EXPECT_TRUE(std::isnan(spectral_norm(ones, n, n + 1))) << "too few numbers";
 }
+
+INSTANTIATE_TEST_SUITE_P(Sizes, SpectralNormOf, testing::Values(48, 112));
 
 TEST(SingularValues, AwkwardInput) {
   EXPECT_TRUE(singular_values({}, 0, 0).empty());
