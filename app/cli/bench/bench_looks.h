@@ -7,9 +7,10 @@
 
 namespace afterglow {
 
-/// All that are made of a model itself, not of other trainings.
+/// All that a page waits for but those that are made of other trainings.
 inline constexpr AnalysisSet looks = all_analyses | Analysis::logit_lens | Analysis::transplant | Analysis::forces |
-                                     Analysis::patch | Analysis::ablation | Analysis::readout;
+                                     Analysis::patch | Analysis::ablation | Analysis::readout | Analysis::retrieval |
+                                     Analysis::costs;
 
 /// The analyses of one new run, whose batches and sequences are as long as the window's.
 class LooksBench {

@@ -30,24 +30,36 @@ void name_depths(const Trainer& trainer, const std::vector<std::string>& places,
   }
 }
 
+/// The tokens that are looked at: all, or as many up to the asked one as there is room for.
+struct TokenRange {
+  std::int64_t first = 0, count = 0;
+};
+TokenRange looked_at(std::int64_t tokens, std::int64_t vocab, std::int64_t asked) {
+  if (vocab * tokens <= most_logits) return {0, tokens};
+  const std::int64_t most = std::max<std::int64_t>(1, most_logits / vocab),
+                     first = std::max<std::int64_t>(0, asked - most + 1);
+  return {first, asked + 1 - first};
+}
+
 /// One row of the lens: for each token the probability of the answer, and the likeliest token.
-void read_depth(Backend& backend, const Tensor& logits, int answer, LogitLensView& view) {
-  const std::int64_t vocab = logits.shape.last(), most = std::max<std::int64_t>(1, most_logits / vocab);
-  for (std::int64_t t = 0; t < logits.shape[1]; ++t) {
-    const bool is_far = t > view.pair.asked || t <= view.pair.asked - most;
-    if (is_far && vocab * logits.shape[1] > most_logits) {
-      view.answer.push_back(std::numeric_limits<double>::quiet_NaN());
-      view.best.push_back(-1);
-      view.best_probability.push_back(std::numeric_limits<double>::quiet_NaN());
-      continue;
-    }
-    std::vector<double> row = to_host(backend, tokens_at(logits, 0, t, 1));
+void read_depth(Trainer& trainer, const Tensor& logits, int answer, LogitLensView& view) {
+  const auto vocab = static_cast<std::size_t>(logits.shape.last()), before = view.best.size();
+  const TokenRange tokens = looked_at(logits.shape[1], logits.shape.last(), view.pair.asked);
+  const std::vector<double> scores = to_host(trainer.backend(), tokens_at(logits, 0, tokens.first, tokens.count));
+  const std::size_t after = before + static_cast<std::size_t>(logits.shape[1]);
+  view.answer.resize(after, std::numeric_limits<double>::quiet_NaN());
+  view.best.resize(after, -1);
+  view.best_probability.resize(after, std::numeric_limits<double>::quiet_NaN());
+  trainer.looking_threads().for_each(tokens.count, [&](std::int64_t i) {
+    const auto begin = scores.begin() + i * static_cast<std::ptrdiff_t>(vocab);
+    std::vector<double> row(begin, begin + static_cast<std::ptrdiff_t>(vocab));
     softmax_in_place(row);
     const auto best = std::ranges::max_element(row) - row.begin();
-    view.answer.push_back(row[static_cast<std::size_t>(answer)]);
-    view.best.push_back(static_cast<int>(best));
-    view.best_probability.push_back(row[static_cast<std::size_t>(best)]);
-  }
+    const std::size_t at = before + static_cast<std::size_t>(tokens.first + i);
+    view.answer[at] = row[static_cast<std::size_t>(answer)];
+    view.best[at] = static_cast<int>(best);
+    view.best_probability[at] = row[static_cast<std::size_t>(best)];
+  });
 }
 
 }  // namespace
@@ -71,7 +83,7 @@ LogitLensView measure_logit_lens(Trainer& trainer, const ProbeSetup& setup) {
     const Tensor stream = to_device(tape, {1, view.tokens, model.width()}, trainer.dtype(), place.clean);
     const Var logits = model.forward_with(tape, tape.constant(stream), model.branches().size(),
                                           [](std::size_t, const Var& in) { return in; });
-    read_depth(tape.backend(), logits.value, pair.clean_answer, view);
+    read_depth(trainer, logits.value, pair.clean_answer, view);
     const auto asked = static_cast<std::size_t>((static_cast<int>(names.size()) - 1) * view.tokens + pair.asked);
     view.best_labels.push_back(trainer.task().token_label(view.best[asked]));
   }

@@ -74,7 +74,6 @@ int first_part(const std::vector<ModelPart>& parts, int wanted, bool (*will_do)(
 }
 
 constexpr int max_iterations = 40;
-constexpr int most_threads = 8;  // as many heads as most layers have
 
 /// As many of a layer's tokens, at most `most`, as do `work` together when one takes width^power for each head; a look
 /// stays within some tenths of a second.
@@ -137,11 +136,6 @@ int Observer::first_ska() const {
   return -1;
 }
 
-ThreadPool& Observer::pool() const {
-  if (!pool_) pool_ = std::make_unique<ThreadPool>(std::min(processors(), most_threads));
-  return *pool_;
-}
-
 void Observer::probe_sequence() {
   Backend& backend = trainer_->backend();
   const auto length = static_cast<std::int64_t>(example_.tokens.size());
@@ -175,7 +169,7 @@ std::shared_ptr<const Spectra> Observer::spectra(const Spectra* before) {
       readings.push_back(read_head(*trainer_, part, head, head_settings(*trainer_, part), read));
   }
   result->heads.resize(readings.size());
-  pool().for_each(static_cast<std::int64_t>(readings.size()), [&](std::int64_t i) {
+  trainer_->looking_threads().for_each(static_cast<std::int64_t>(readings.size()), [&](std::int64_t i) {
     HeadSpectrum& spectrum = result->heads[static_cast<std::size_t>(i)];
     spectrum = decompose(readings[static_cast<std::size_t>(i)]);
     const HeadSpectrum* previous = before ? find_head(*before, spectrum.layer, spectrum.head) : nullptr;
@@ -295,7 +289,7 @@ std::shared_ptr<const Trace> Observer::trace(int part, int scale_kept_behind) {
   ModelState state = trainer_->model().make_state(backend, trainer_->dtype(), 1);
   PinnedArray token(backend, {1, 1}, DType::i32);
   result->steps.resize(example_.tokens.size());
-  TraceDecomposition decomposition(pool());
+  TraceDecomposition decomposition(trainer_->looking_threads());
   for (std::size_t t = 0; t < example_.tokens.size(); ++t) {
     const int id = example_.tokens[t];
     result->tokens.push_back({id, task.token_label(id), task.token_role(id), example_.targets[t]});
@@ -314,7 +308,7 @@ std::shared_ptr<const Trace> Observer::trace(int part, int scale_kept_behind) {
     if (static_cast<int>(t) == scale_kept_behind) state.keep_scales();
   }
   decomposition.finish();
-  follow_modes(result->steps, pool());
+  follow_modes(result->steps, trainer_->looking_threads());
   if (part >= 0)
     result->state_bytes = static_cast<std::int64_t>(state.layers[static_cast<std::size_t>(parts[part].branch)].bytes());
   return result;

@@ -3,7 +3,6 @@
 #pragma once
 #include <memory>
 
-#include "core/backend/parallel.h"
 #include "core/engine/observation/memory_view.h"
 #include "core/engine/observation/observation.h"
 #include "core/engine/observation/solver_view.h"
@@ -37,8 +36,6 @@ class Observer {
   int first_ska() const;
 
  private:
-  /// Threads that decompose what heads left, one head each, made when they are first asked for.
-  ThreadPool& pool() const;
   void probe_sequence();
   void add_mlp(int part, Spectra& spectra) const;
   void add_states(int part, const CaptureReader& read, Spectra& spectra) const;
@@ -52,7 +49,6 @@ class Observer {
   Tape& tape_;
   Example example_;
   std::unique_ptr<class PinnedArray> tokens_, context_;  // [1, T] of the probe
-  mutable std::unique_ptr<ThreadPool> pool_;
 };
 
 }  // namespace afterglow

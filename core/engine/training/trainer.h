@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "core/backend/parallel.h"
 #include "core/engine/training/objective.h"
 #include "core/engine/training/ranks/ranks.h"
 
@@ -114,6 +115,8 @@ class Trainer {
   Tape& looking_tape() { return *evaluation_tape_; }
   /// Gives back the memory of that tape, between two looks.
   void release_looking_memory() { evaluation_arena_->release(); }
+  /// The processor's threads for what they decompose, at most eight, made when they are first asked for.
+  ThreadPool& looking_threads();
   ParameterStore& parameters() { return parameters_; }
   const ParameterStore& parameters() const { return parameters_; }
   const Task& task() const { return objective_->task(); }
@@ -166,6 +169,7 @@ class Trainer {
   std::vector<ModelPart> parts_;
   std::unique_ptr<Arena> evaluation_arena_;
   std::unique_ptr<Tape> evaluation_tape_;
+  std::unique_ptr<ThreadPool> looking_threads_;
 };
 
 }  // namespace afterglow
