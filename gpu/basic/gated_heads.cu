@@ -128,11 +128,14 @@ __global__ void __launch_bounds__(widest_block)
     }
 #pragma unroll
     for (unsigned r = 0; r < together; ++r) {
+      Silu gate[4];
+#pragma unroll
+      for (unsigned e = 0; e < 4; ++e) gate[e] = silu_with_slope(z[r].v[e]);
       float pull = 0;
       if (in.weight != nullptr) {
 #pragma unroll
         for (unsigned e = 0; e < 4; ++e) {
-          const float product = above[r].v[e] * silu(z[r].v[e]) * x[r].v[e];
+          const float product = above[r].v[e] * gate[e].value * x[r].v[e];
           pull += product * own.weight.v[e];
           to_weight.v[e] += product * scale[r];
         }
@@ -142,7 +145,7 @@ __global__ void __launch_bounds__(widest_block)
       P of_x, of_z;
 #pragma unroll
       for (unsigned e = 0; e < 4; ++e) {
-        const ToGated to(x[r].v[e], silu_with_slope(z[r].v[e]), above[r].v[e], own.weight.v[e] * scale[r], pull);
+        const ToGated to(x[r].v[e], gate[e], above[r].v[e], own.weight.v[e] * scale[r], pull);
         of_x.v[e] = to.x;
         of_z.v[e] = to.z;
       }
@@ -240,6 +243,14 @@ bool with_head_lanes(const GatedHeads& in, bool whole, const Body& body) {
 }
 
 unsigned block_of(const GatedHeads& in) { return blocks_for(in.heads * in.width, 4 * 32) * 32; }
+
+/// How many blocks take the gradient; where they sum that of so many weights, as many as partial sums have room for.
+unsigned gradient_blocks(const GatedHeads& in, bool sums_weight, unsigned weights) {
+  if (!has_many_rows(in)) return sums_weight ? at_most(in.rows, most_sums) : in.rows;
+  if (!sums_weight) return blocks_for(in.rows, many_together);
+  return at_most(blocks_for(in.rows, many_rows), most_partials / weights);
+}
+
 /// The gradient of the weight by itself: over rows of all heads, or over heads where they share it.
 void sum_head_weight(const CudaBackend& backend, const GatedHeads& in, unsigned* tickets, const Grad& dweight) {
   const unsigned columns = in.one_weight ? in.width : in.heads * in.width, heads_of_row = in.one_weight ? 1 : in.heads;
@@ -276,9 +287,7 @@ void CudaBackend::gated_heads_backward(const Tensor& x, const Tensor& z, const T
   // What is added to may still be computed beside, and is left to what runs there. So are few rows of many weights.
   const bool sums_weight = dweight.wanted() && !dweight.accumulate && (has_many_rows(in) || in.one_weight);
   const auto weights = static_cast<unsigned>(weight.defined() ? weight.elements() : 1);
-  const unsigned most = has_many_rows(in) ? blocks_for(in.rows, sums_weight ? many_rows : many_together) : in.rows;
-  const unsigned most_blocks = has_many_rows(in) ? most_partials / weights : most_sums;
-  const unsigned blocks = sums_weight ? at_most(most, most_blocks) : most;
+  const unsigned blocks = gradient_blocks(in, sums_weight, weights);
   float* partials = nullptr;
   const bool by_rows =
       with_head_lanes(in, in_pieces<4>(to_x.rows) && in_pieces<4>(to_z.rows), [&](auto lanes, auto together) {
