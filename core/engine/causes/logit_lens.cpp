@@ -42,10 +42,10 @@ TokenRange looked_at(std::int64_t tokens, std::int64_t vocab, std::int64_t asked
 }
 
 /// One row of the lens: for each token the probability of the answer, and the likeliest token.
-void read_depth(Trainer& trainer, const Tensor& logits, int answer, LogitLensView& view) {
+void read_depth(Trainer& trainer, const Tensor& logits, int answer, HostReader& reader, LogitLensView& view) {
   const auto vocab = static_cast<std::size_t>(logits.shape.last()), before = view.best.size();
   const TokenRange tokens = looked_at(logits.shape[1], logits.shape.last(), view.pair.asked);
-  const std::vector<double> scores = to_host(trainer.backend(), tokens_at(logits, 0, tokens.first, tokens.count));
+  const std::vector<double>& scores = reader.read(trainer.backend(), tokens_at(logits, 0, tokens.first, tokens.count));
   const std::size_t after = before + static_cast<std::size_t>(logits.shape[1]);
   view.answer.resize(after, std::numeric_limits<double>::quiet_NaN());
   view.best.resize(after, -1);
@@ -76,6 +76,7 @@ LogitLensView measure_logit_lens(Trainer& trainer, const ProbeSetup& setup) {
   view.pair = view_of(pair, passes.clean_logits(), passes.corrupted_logits(), trainer.task());
   view.tokens = static_cast<int>(pair.clean.tokens.size());
   std::vector<std::string> names;
+  HostReader reader;
   for (const PlaceValues& place : passes.places()) {
     if (!place.name.ends_with(".stream")) continue;
     names.push_back(place.name);
@@ -83,7 +84,7 @@ LogitLensView measure_logit_lens(Trainer& trainer, const ProbeSetup& setup) {
     const Tensor stream = to_device(tape, {1, view.tokens, model.width()}, trainer.dtype(), place.clean);
     const Var logits = model.forward_with(tape, tape.constant(stream), model.branches().size(),
                                           [](std::size_t, const Var& in) { return in; });
-    read_depth(trainer, logits.value, pair.clean_answer, view);
+    read_depth(trainer, logits.value, pair.clean_answer, reader, view);
     const auto asked = static_cast<std::size_t>((static_cast<int>(names.size()) - 1) * view.tokens + pair.asked);
     view.best_labels.push_back(trainer.task().token_label(view.best[asked]));
   }

@@ -141,7 +141,6 @@ std::vector<double> PlacePasses::run_whole(const Example& example, int asked, bo
 }
 
 void PlacePasses::read(SequencePair& pair) {
-  const auto vocab = static_cast<std::size_t>(model_->vocab());
   clean_logits_ = run_whole(pair.clean, pair.asked, true);
   corrupted_logits_ = run_whole(pair.corrupted, pair.asked, false);
   take_answers(pair, clean_logits_, corrupted_logits_);
@@ -156,10 +155,11 @@ void PlacePasses::read(SequencePair& pair) {
     const Var embedded =
         model_->embed(*tape_, upload(*tape_, DType::i32, pair.corrupted, pair.corrupted.tokens.data()));
     const Var logits = forward(pair.corrupted, tape_->input(embedded.value), 0, 1);
-    std::vector<double> slope(static_cast<std::size_t>(logits.value.elements()), 0.0);
-    const std::vector<double> asked = measure_gradient(pair, corrupted_logits_);
-    std::ranges::copy(asked, slope.begin() + static_cast<std::ptrdiff_t>(static_cast<std::size_t>(pair.asked) * vocab));
-    tape_->backward(logits, to_device(*tape_, logits.shape(), dtype_, slope));
+    const Tensor slope = tape_->scratch(logits.shape(), dtype_);
+    tape_->backend().fill(slope, 0.0);
+    tape_->backend().copy(tokens_at(slope, 0, pair.asked, 1),
+                          to_device(*tape_, {1, model_->vocab()}, dtype_, measure_gradient(pair, corrupted_logits_)));
+    tape_->backward(logits, slope);
   }
   for (std::size_t i = 0; i < seen.size(); ++i) places_[i].gradient = numbers_at(*tape_, tape_->gradient_of(seen[i]));
   tape_->set_frozen(false);

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
 #include <limits>
 #include <numeric>
 
@@ -163,20 +164,23 @@ double norm_in_front(const Numbers& weight, const Numbers& x) {
   return largest;
 }
 
-/// Bound on |J| of a Koopman MLP without gate behind its norm; NaN for any other branch.
-double closed_form_bound(Trainer& trainer, const Branch& branch, const Tensor& x) {
+using Bound = std::function<double()>;
+
+/// How to find the bound on |J| of a Koopman MLP without gate behind its norm, by any thread; NaN for any other branch.
+Bound closed_form_bound(Trainer& trainer, const Branch& branch, const Tensor& x) {
   ParameterStore& store = trainer.parameters();
   const bool is_gated = store.find(branch.scope + ".gate.weight") != nullptr;
   if (branch.norm == nullptr || is_gated || !shows(branch.layer->kind(), LayerTrait::koopman_modes))
-    return std::numeric_limits<double>::quiet_NaN();
+    return [] { return std::numeric_limits<double>::quiet_NaN(); };
   const auto values = [&](const char* name) { return store.download(store.find(branch.scope + name)->value); };
-  const Numbers weight = store.download(branch.norm->value), gamma = values(".gamma"), omega = values(".omega");
-  double radius = 0;
-  for (std::size_t i = 0; i < gamma.size(); ++i)
-    radius = std::max(radius, std::min(1.0, std::hypot(gamma[i], omega[i])));
-  const int d = static_cast<int>(weight.size()), dk = 2 * static_cast<int>(gamma.size());
-  return norm_in_front(weight, to_host(trainer.backend(), x)) *
-         koopman_mlp_bound(values(".readout.weight"), values(".lift.weight"), d, dk, radius);
+  return [stream = to_host(trainer.backend(), x), weight = store.download(branch.norm->value), gamma = values(".gamma"),
+          omega = values(".omega"), lift = values(".lift.weight"), readout = values(".readout.weight")] {
+    double radius = 0;
+    for (std::size_t i = 0; i < gamma.size(); ++i)
+      radius = std::max(radius, std::min(1.0, std::hypot(gamma[i], omega[i])));
+    const int d = static_cast<int>(weight.size()), dk = 2 * static_cast<int>(gamma.size());
+    return norm_in_front(weight, stream) * koopman_mlp_bound(readout, lift, d, dk, radius);
+  };
 }
 
 /// Bound on the path through the queries of branch l behind its norm; NaN where its kind has no closed form.
@@ -237,11 +241,16 @@ DepthView measure_depth(Trainer& trainer, Tape& tape, const Example& example, in
   for (std::size_t part = 0; part < trainer.parts().size(); ++part) {
     if (trainer.parts()[part].branch >= 0) view.layers.push_back(static_cast<int>(part));
   }
+  std::vector<Bound> closed_forms;
   for (std::size_t l = 0; l < branches; ++l) {
-    view.branch_bounds.push_back(closed_form_bound(trainer, trainer.model().branches()[l], streams[l]));
+    closed_forms.push_back(closed_form_bound(trainer, trainer.model().branches()[l], streams[l]));
     view.query_bounds.push_back(
         query_path(trainer, maps, CaptureReader(tape, trainer.backend()), example, l, streams[l]));
   }
+  view.branch_bounds.resize(branches);
+  trainer.looking_threads().for_each(static_cast<std::int64_t>(branches), [&](std::int64_t l) {
+    view.branch_bounds[static_cast<std::size_t>(l)] = closed_forms[static_cast<std::size_t>(l)]();
+  });
   const DepthBounds bounds = depth_bounds(norms, gradient[branches]);
   view.gradient = std::move(gradient);
   view.branch_norms = std::move(norms);
