@@ -28,6 +28,10 @@ struct CudaSystem {
 /// What this machine offers; never throws.
 CudaSystem cuda_devices();
 
+/// Said before the first back end is made: more runs than eight may share a GPU. They reach it without waiting in one
+/// another's queues, where the user has set no CUDA_DEVICE_MAX_CONNECTIONS; one large run alone takes 1 % longer then.
+void cuda_expect_many_runs();
+
 /// A back end on GPU `device`, or null with the reason in `why_not` (no driver, no plugin, no such GPU).
 std::unique_ptr<Backend> make_cuda_backend(int device, std::string* why_not);
 

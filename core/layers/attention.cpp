@@ -130,14 +130,21 @@ std::vector<SourceForcing> Attention::forcing(const CapturedLayer& captured, std
   return all;
 }
 
-double Attention::query_bound(const CapturedLayer& captured) const {
-  const int width = static_cast<int>(config_.head_width()), groups = static_cast<int>(config_.key_heads);
-  std::vector<double> heads;
+ReadBound Attention::query_bound(const CapturedLayer& captured) const {
+  struct Pairs {
+    std::vector<double> keys, values;
+  };
+  const int groups = static_cast<int>(config_.key_heads);
+  std::vector<Pairs> pairs;
   for (int head = 0; head < captured.heads(); head += captured.heads() / groups)
-    heads.push_back(attention_query_bound(captured.of_group("keys", head, groups),
-                                          captured.of_group("values", head, groups), captured.tokens, width, scale()));
-  return query_path_bound(captured.read.download(o_proj_.value), captured.read.download(q_proj_.value),
-                          static_cast<int>(config_.width), heads);
+    pairs.push_back({captured.of_group("keys", head, groups), captured.of_group("values", head, groups)});
+  return [pairs, tokens = captured.tokens, width = static_cast<int>(config_.head_width()), scale = scale(),
+          output = captured.read.download(o_proj_.value), query = captured.read.download(q_proj_.value),
+          d = static_cast<int>(config_.width)] {
+    std::vector<double> heads;
+    for (const Pairs& of : pairs) heads.push_back(attention_query_bound(of.keys, of.values, tokens, width, scale));
+    return query_path_bound(output, query, d, heads);
+  };
 }
 
 namespace {

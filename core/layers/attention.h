@@ -2,6 +2,7 @@
 // token, against which the others are measured.
 #pragma once
 #include <array>
+#include <functional>
 
 #include "core/layers/layer.h"
 
@@ -36,7 +37,7 @@ class Attention final : public Layer {
   /// The constant of Sessa's proposition 10 (i) for each source, from the weights and one captured sequence.
   std::vector<SourceForcing> forcing(const CapturedLayer& captured, std::span<const int> sources) const;
   /// LayerReaders::query_bound. The rotary code turns queries without changing their length, so it adds no factor.
-  double query_bound(const CapturedLayer& captured) const;
+  std::function<double()> query_bound(const CapturedLayer& captured) const;
 
  private:
   /// x W^T as heads [B,T,heads,head width].

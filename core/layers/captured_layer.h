@@ -51,6 +51,9 @@ struct CapturedLayer {
 
 using SeeSystem = std::function<void(int head, int token, RidgeProblem problem)>;
 
+/// A bound whose numbers have been read: found by whoever calls it, on any thread.
+using ReadBound = std::function<double()>;
+
 /// What a kind of layer lets be read of its captures; null where there is no such thing.
 struct LayerReaders {
   /// Weights of one head (core/analysis/attention/token_weights.h); what stands in the future of a layer that does not
@@ -76,7 +79,7 @@ struct LayerReaders {
   std::vector<SourceForcing> (*forcing)(const CapturedLayer& layer, std::span<const int> sources) = nullptr;
   /// By how much at most the layer lengthens a gradient that passes it through its queries alone, its keys, values and
   /// statistics held fixed: Echo's propositions J.2 and J.4 between the projections. NaN where the captures do not fit.
-  double (*query_bound)(const CapturedLayer& layer) = nullptr;
+  ReadBound (*query_bound)(const CapturedLayer& layer) = nullptr;
   /// How far the block's answers went and can go at most (Sessa, proposition 25); empty where the captures do not fit.
   BlockReach (*reach)(const CapturedLayer& layer) = nullptr;
 };

@@ -1,6 +1,7 @@
 // What the captures of Spectral Koopman Attention say: with what weights it reads, which systems it solved.
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 #include "core/analysis/attention/query_jacobian.h"
 #include "core/analysis/depth_bounds.h"
@@ -113,41 +114,49 @@ SkaHead learned_head(const CapturedLayer& layer, int head) {
   return of;
 }
 
+/// One head with the statistics of all its groups.
+struct ReadHead {
+  SkaHead learned;
+  std::vector<double> G, M, C, m, sigma, jitter;
+};
+
 /// Proposition J.4 by the projected query, which the layer divides by m: the largest of all groups that answer.
-double head_query_bound(const CapturedLayer& layer, int head) {
-  const RidgeConfig& core = layer.as<Ska>().config().core;
-  SkaHead of = learned_head(layer, head);
+double head_query_bound(const ReadHead& head, const RidgeConfig& core) {
+  SkaHead of = head.learned;
   const auto rank = static_cast<std::size_t>(of.rank), square = rank * rank,
              values = rank * static_cast<std::size_t>(of.value_width);
-  const std::vector<double> G = layer.block("G", head), M = layer.block("M", head), C = layer.block("Cv", head),
-                            m = layer.block("m", head), sigma = layer.block("sigma", head),
-                            jitter = layer.block("jitter", head);
-  const std::size_t groups = m.size();
-  if (groups == 0 || G.size() != groups * square || M.size() != G.size() || C.size() != groups * values ||
-      sigma.size() != groups || jitter.size() != groups)
+  const std::size_t groups = head.m.size();
+  if (groups == 0 || head.G.size() != groups * square || head.M.size() != head.G.size() ||
+      head.C.size() != groups * values || head.sigma.size() != groups || head.jitter.size() != groups)
     return std::nan("");
   double largest = 0;
   for (std::size_t group = core.mode == Mode::chunk ? 1 : 0; group < groups; ++group) {  // the first chunk is silent
-    of.G = std::span(G).subspan(group * square, square);
-    of.M = std::span(M).subspan(group * square, square);
-    of.C = std::span(C).subspan(group * values, values);
-    of.ridge = core.ridge + ska_jitter_step * jitter[group];
-    of.sigma = sigma[group];
-    const double bound = ska_query_bound(of) / m[group];
+    of.G = std::span(head.G).subspan(group * square, square);
+    of.M = std::span(head.M).subspan(group * square, square);
+    of.C = std::span(head.C).subspan(group * values, values);
+    of.ridge = core.ridge + ska_jitter_step * head.jitter[group];
+    of.sigma = head.sigma[group];
+    const double bound = ska_query_bound(of) / head.m[group];
     if (std::isnan(bound)) return bound;
     largest = std::max(largest, bound);
   }
   return largest;
 }
 
-double query_bound(const CapturedLayer& layer) {
+ReadBound query_bound(const CapturedLayer& layer) {
   const Ska& ska = layer.as<Ska>();
   // A query that is divided by its own length follows its projection in another way than J.4 knows.
-  if (ska.config().norms_tokens) return std::nan("");
-  std::vector<double> heads;
-  for (int head = 0; head < layer.heads(); ++head) heads.push_back(head_query_bound(layer, head));
-  return query_path_bound(layer.read.download(ska.o_proj().value), layer.read.download(ska.q_proj().value),
-                          static_cast<int>(ska.config().width), heads);
+  if (ska.config().norms_tokens) return [] { return std::nan(""); };
+  std::vector<ReadHead> heads;
+  for (int head = 0; head < layer.heads(); ++head)
+    heads.push_back({learned_head(layer, head), layer.block("G", head), layer.block("M", head), layer.block("Cv", head),
+                     layer.block("m", head), layer.block("sigma", head), layer.block("jitter", head)});
+  return [heads = std::move(heads), core = ska.config().core, output = layer.read.download(ska.o_proj().value),
+          query = layer.read.download(ska.q_proj().value), d = static_cast<int>(ska.config().width)] {
+    std::vector<double> bounds;
+    for (const ReadHead& head : heads) bounds.push_back(head_query_bound(head, core));
+    return query_path_bound(output, query, d, bounds);
+  };
 }
 
 /// From the key to the answer (Echo eqs. 4 to 7), in float64 from the layer's own statistics.

@@ -1,4 +1,6 @@
 // The functions of cuda.h as the program has them: the plugin's, or "none" with the reason.
+#include <cstdlib>
+
 #include "gpu/cuda.h"
 #include "gpu/plugin/build.h"
 #include "gpu/plugin/places.h"
@@ -20,6 +22,8 @@ CudaSystem cuda_devices() {
   system.why_none = plugin().why_none;
   return system;
 }
+
+void cuda_expect_many_runs() { ::setenv("CUDA_DEVICE_MAX_CONNECTIONS", "32", /*overwrite=*/0); }
 
 std::unique_ptr<Backend> make_cuda_backend(int device, std::string* why_not) {
   if (plugin().functions != nullptr) return plugin().functions->make_backend(device, why_not);

@@ -524,6 +524,7 @@ json bench(const BenchOptions& options, const CommonOptions& common, Output& out
   const Interruption noticed;
   std::optional<EarlierBench> earlier;
   if (!options.against.empty()) earlier.emplace(options.against);
+  if (options.name.starts_with("runs")) cuda_expect_many_runs();  // as `table` and `sweep` do
   const std::unique_ptr<Backend> backend = make_backend(common.device, common.threads);
   if (!common.precision.empty() && !backend->set_precision(parse_precision(common.precision))) {
     throw Error(ExitCode::usage, backend->description() + " computes in fp32 only; --precision needs --device cuda");

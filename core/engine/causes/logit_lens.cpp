@@ -72,7 +72,7 @@ LogitLensView measure_logit_lens(Trainer& trainer, const ProbeSetup& setup) {
   SequencePair pair =
       pair_of(setup, probe_example(setup, trainer.task(), trainer.seed(), model.vocab()), trainer.task());
   PlacePasses passes(model, tape, trainer.dtype());
-  passes.read(pair);
+  passes.read_clean(pair);
   view.pair = view_of(pair, passes.clean_logits(), passes.corrupted_logits(), trainer.task());
   view.tokens = static_cast<int>(pair.clean.tokens.size());
   std::vector<std::string> names;

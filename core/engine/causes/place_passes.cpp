@@ -123,26 +123,31 @@ void PlacePasses::choose_places(std::span<const std::pair<std::string, Tensor>> 
   }
 }
 
-/// Logits at the asked token of one run; notes the numbers of all places.
-std::vector<double> PlacePasses::run_whole(const Example& example, int asked, bool is_clean) {
+std::vector<double> PlacePasses::run_whole(const Example& example, int asked, std::vector<double> PlaceValues::*noted) {
   tape_->begin(false);
   std::vector<std::pair<std::string, Tensor>> seen;
   const Visit visit(*tape_, [&](const std::string& name, const Var& value) { seen.emplace_back(name, value.value); });
   const Var x = model_->embed(*tape_, upload(*tape_, DType::i32, example, example.tokens.data()));
   const Var logits = forward(example, x, 0, 1);
-  if (is_clean) choose_places(seen);
+  if (noted == &PlaceValues::clean) choose_places(seen);
   std::size_t next = 0;
   for (const auto& [name, value] : seen) {
-    if (next == places_.size() || places_[next].name != name) continue;
-    (is_clean ? places_[next].clean : places_[next].corrupted) = numbers_at(*tape_, value);
+    if (noted == nullptr || next == places_.size() || places_[next].name != name) continue;
+    places_[next].*noted = numbers_at(*tape_, value);
     ++next;
   }
   return rows_of_logits(*tape_, logits.value, asked).front();
 }
 
+void PlacePasses::read_clean(SequencePair& pair) {
+  clean_logits_ = run_whole(pair.clean, pair.asked, &PlaceValues::clean);
+  corrupted_logits_ = run_whole(pair.corrupted, pair.asked, nullptr);
+  take_answers(pair, clean_logits_, corrupted_logits_);
+}
+
 void PlacePasses::read(SequencePair& pair) {
-  clean_logits_ = run_whole(pair.clean, pair.asked, true);
-  corrupted_logits_ = run_whole(pair.corrupted, pair.asked, false);
+  clean_logits_ = run_whole(pair.clean, pair.asked, &PlaceValues::clean);
+  corrupted_logits_ = run_whole(pair.corrupted, pair.asked, &PlaceValues::corrupted);
   take_answers(pair, clean_logits_, corrupted_logits_);
 
   tape_->begin(true);

@@ -46,6 +46,8 @@ class PlacePasses {
 
   /// Runs both sequences and the reverse pass of the measure; fills in the pair's answers.
   void read(SequencePair& pair);
+  /// Without the reverse pass and the corrupted numbers.
+  void read_clean(SequencePair& pair);
   const std::vector<PlaceValues>& places() const { return places_; }
   /// Logits at the asked token.
   const std::vector<double>& clean_logits() const { return clean_logits_; }
@@ -76,7 +78,8 @@ class PlacePasses {
   Tensor repeated_context(const Example& example, std::size_t rows);
   Var forward(const Example& example, Var x, std::size_t branch, std::size_t rows);
   void choose_places(std::span<const std::pair<std::string, Tensor>> seen);
-  std::vector<double> run_whole(const Example& example, int asked, bool is_clean);
+  /// Logits at the asked token of one run; `noted`: where the numbers of all places go, or nowhere.
+  std::vector<double> run_whole(const Example& example, int asked, std::vector<double> PlaceValues::*noted);
 
   Model* model_;
   Tape* tape_;

@@ -164,14 +164,15 @@ double norm_in_front(const Numbers& weight, const Numbers& x) {
   return largest;
 }
 
-using Bound = std::function<double()>;
+ReadBound no_bound() {
+  return [] { return std::numeric_limits<double>::quiet_NaN(); };
+}
 
-/// How to find the bound on |J| of a Koopman MLP without gate behind its norm, by any thread; NaN for any other branch.
-Bound closed_form_bound(Trainer& trainer, const Branch& branch, const Tensor& x) {
+/// Bound on |J| of a Koopman MLP without gate behind its norm; NaN for any other branch.
+ReadBound closed_form_bound(Trainer& trainer, const Branch& branch, const Tensor& x) {
   ParameterStore& store = trainer.parameters();
   const bool is_gated = store.find(branch.scope + ".gate.weight") != nullptr;
-  if (branch.norm == nullptr || is_gated || !shows(branch.layer->kind(), LayerTrait::koopman_modes))
-    return [] { return std::numeric_limits<double>::quiet_NaN(); };
+  if (branch.norm == nullptr || is_gated || !shows(branch.layer->kind(), LayerTrait::koopman_modes)) return no_bound();
   const auto values = [&](const char* name) { return store.download(store.find(branch.scope + name)->value); };
   return [stream = to_host(trainer.backend(), x), weight = store.download(branch.norm->value), gamma = values(".gamma"),
           omega = values(".omega"), lift = values(".lift.weight"), readout = values(".readout.weight")] {
@@ -184,16 +185,25 @@ Bound closed_form_bound(Trainer& trainer, const Branch& branch, const Tensor& x)
 }
 
 /// Bound on the path through the queries of branch l behind its norm; NaN where its kind has no closed form.
-double query_path(Trainer& trainer, StreamMaps& maps, const CaptureReader& read, const Example& example, std::size_t l,
-                  const Tensor& x) {
+ReadBound query_path(Trainer& trainer, StreamMaps& maps, const CaptureReader& read, const Example& example,
+                     std::size_t l, const Tensor& x) {
   const Branch& branch = trainer.model().branches()[l];
   const auto bound = readers_of(branch.layer->kind()).query_bound;
-  if (branch.norm == nullptr || bound == nullptr) return std::numeric_limits<double>::quiet_NaN();
+  if (branch.norm == nullptr || bound == nullptr) return no_bound();
   maps.capture(l, x);
   const CapturedLayer captured{*branch.layer, read, branch.scope, static_cast<int>(example.tokens.size()),
                                example.context};
-  const double norm = norm_in_front(trainer.parameters().download(branch.norm->value), to_host(trainer.backend(), x));
-  return norm * bound(captured);
+  return [behind_norm = bound(captured), weight = trainer.parameters().download(branch.norm->value),
+          stream = to_host(trainer.backend(), x)] { return norm_in_front(weight, stream) * behind_norm(); };
+}
+
+/// All of them at once.
+Numbers found(ThreadPool& threads, std::span<const ReadBound> bounds) {
+  Numbers values(bounds.size());
+  threads.for_each(static_cast<std::int64_t>(bounds.size()), [&](std::int64_t i) {
+    values[static_cast<std::size_t>(i)] = bounds[static_cast<std::size_t>(i)]();
+  });
+  return values;
 }
 
 /// Of each branch the closed form, of the whole or of its queries, else what was measured.
@@ -241,16 +251,13 @@ DepthView measure_depth(Trainer& trainer, Tape& tape, const Example& example, in
   for (std::size_t part = 0; part < trainer.parts().size(); ++part) {
     if (trainer.parts()[part].branch >= 0) view.layers.push_back(static_cast<int>(part));
   }
-  std::vector<Bound> closed_forms;
+  std::vector<ReadBound> closed_forms, query_paths;
   for (std::size_t l = 0; l < branches; ++l) {
     closed_forms.push_back(closed_form_bound(trainer, trainer.model().branches()[l], streams[l]));
-    view.query_bounds.push_back(
-        query_path(trainer, maps, CaptureReader(tape, trainer.backend()), example, l, streams[l]));
+    query_paths.push_back(query_path(trainer, maps, CaptureReader(tape, trainer.backend()), example, l, streams[l]));
   }
-  view.branch_bounds.resize(branches);
-  trainer.looking_threads().for_each(static_cast<std::int64_t>(branches), [&](std::int64_t l) {
-    view.branch_bounds[static_cast<std::size_t>(l)] = closed_forms[static_cast<std::size_t>(l)]();
-  });
+  view.branch_bounds = found(trainer.looking_threads(), closed_forms);
+  view.query_bounds = found(trainer.looking_threads(), query_paths);
   const DepthBounds bounds = depth_bounds(norms, gradient[branches]);
   view.gradient = std::move(gradient);
   view.branch_norms = std::move(norms);

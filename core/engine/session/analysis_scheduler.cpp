@@ -13,7 +13,7 @@ namespace afterglow {
 namespace {
 constexpr double share_for_analyses = 0.025;  // of the worker's time, at most, for all that are requested
 constexpr double setup_seconds = 1;           // of a first analysis, which later ones need not take
-constexpr double share_of_slow = 0.04;        // at most, of one that takes longer, from the beginning on
+constexpr double share_for_slow = 0.03;       // of all together that take longer, from their first on
 constexpr double share_for_awaited = 0.8;     // for measurements until the window has what it waits for
 constexpr double share_for_edits = 0.5;       // while the user drags a mode: the figures follow
 constexpr double shortest_slice = 0.015;      // seconds of awaited pieces between two steps
@@ -28,11 +28,11 @@ void AnalysisThrottle::begin(double now) {
 }
 
 bool AnalysisThrottle::due(double share, double now) const {
-  const double age = now - begin_;
-  const bool is_slow = cost_ > setup_seconds && waited(now) < cost_ / share_of_slow;
-  const bool is_early = waited(now) >= age / 2 && !is_slow;
+  const bool is_early = waited(now) >= (now - begin_) / 2 && (!is_slow() || last_ < begin_);
   return waited(now) >= min_interval_ && (waited(now) >= cost_ / share || is_early);
 }
+
+bool AnalysisThrottle::is_slow() const { return cost_ > setup_seconds; }
 
 void AnalysisThrottle::record(double from, double until) {
   last_ = from;
@@ -80,7 +80,13 @@ double AnalysisScheduler::share_of(Analysis analysis, const AnalysedRun& run) co
   };
   if (is_awaited(info_of(analysis)))
     return share_for_awaited / static_cast<double>(std::ranges::count_if(analysis_table(), is_awaited));
-  return share_for_analyses * part_of(analysis, wanted(run));
+  if (!is_slow(info_of(analysis), run)) return share_for_analyses * part_of(analysis, wanted(run));
+  const auto slow = std::ranges::count_if(analysis_table(), [&](const AnalysisInfo& row) { return is_slow(row, run); });
+  return share_for_slow / static_cast<double>(slow);
+}
+
+bool AnalysisScheduler::is_slow(const AnalysisInfo& row, const AnalysedRun& run) const {
+  return has(wanted(run), row.analysis) && throttles_[index_of(row.analysis)].is_slow();
 }
 
 bool AnalysisScheduler::is_to_be_measured(const AnalysisInfo& row, const AnalysedRun& run) const {

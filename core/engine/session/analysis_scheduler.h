@@ -19,10 +19,12 @@ class AnalysisThrottle {
   explicit AnalysisThrottle(double min_interval) : min_interval_(min_interval) {}
   /// The window begins to request the analysis, or training begins to run: the next one is due at once, and more follow
   /// at twice the age each, until `share` bounds them. So the first seconds show, and analyses in them are few. One
-  /// that takes seconds, as of a large model, keeps to a small share after the first.
+  /// that takes seconds, as of a large model, keeps to its share after the first.
   void begin(double now);
   /// Whether it may be made anew if in the long run it takes at most `share` (0 to 1) of the time.
   bool due(double share, double now) const;
+  /// Whether the last one took so long that several together would be felt.
+  bool is_slow() const;
   /// Seconds since the last one began.
   double waited(double now) const { return now - last_; }
   /// Notes that one has been made.
@@ -76,6 +78,7 @@ class AnalysisScheduler {
   AnalysisThrottle& of(Analysis analysis);
   AnalysisSet wanted(const AnalysedRun& run) const;
   bool is_to_be_measured(const AnalysisInfo& row, const AnalysedRun& run) const;
+  bool is_slow(const AnalysisInfo& row, const AnalysedRun& run) const;
   double share_of(Analysis analysis, const AnalysedRun& run) const;
   bool update_one(const AnalysisInfo& row, AnalysedRun& run, bool running);
   bool advance_piece(const AnalysisInfo& row, AnalysedRun& run);

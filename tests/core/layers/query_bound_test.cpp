@@ -36,7 +36,7 @@ TEST(QueryBound, OfAttentionIsPropositionJ2BetweenItsProjections) {
   };
   const std::vector<double> x = small.captured().values("input"), W_q = parameter("q"), W_o = parameter("o"),
                             keys = mapped(parameter("k"), x), values = mapped(parameter("v"), x), all = mapped(W_q, x);
-  const double bound = find_layer_kind("attention")->readers.query_bound(small.captured());
+  const double bound = find_layer_kind("attention")->readers.query_bound(small.captured())();
   const double of_head = 0.5 / 2 * spectral_norm(values, tokens, D) * spectral_norm(keys, tokens, D);
   EXPECT_NEAR(bound, spectral_norm(W_o, d, d) * of_head * spectral_norm(W_q, d, d), 1e-9 * bound)
       << "both heads share their keys and values";
@@ -61,7 +61,7 @@ double ska_bound_with(nlohmann::json config) {
   config.update({{"d", d}, {"H", 2}, {"r", 3}, {"P", 4}});
   CapturedSmallLayer small("ska", config, tokens, d);
   small.backend->fill(small.store.find("layer.o_proj.weight")->value, 0.5);
-  return find_layer_kind("ska")->readers.query_bound(small.captured());
+  return find_layer_kind("ska")->readers.query_bound(small.captured())();
 }
 
 TEST(QueryBound, OfSkaIsThatOfTheGroupsThatAnswer) {
