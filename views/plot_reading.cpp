@@ -12,7 +12,7 @@ namespace afterglow {
 
 namespace {
 
-constexpr std::size_t max_fitted_points = 4096, max_measured_lines = 8, max_joined_lines = 20;
+constexpr std::size_t max_fitted_points = 4096, max_measured_lines = 8, max_joined_lines = 20, max_read_lines = 16;
 
 /// What one counts along an axis: "tokens", or of an axis "step" the steps.
 std::string unit_of(const Axis& axis) { return axis.unit.empty() ? axis.label + "s" : axis.unit; }
@@ -102,6 +102,27 @@ bool is_beyond_its_line(const Figure& figure, const NearestPoint& point, double 
   return (point.index == 0 && x < point.x) || (point.index + 1 == CurveView(line->curve).size() && x > point.x);
 }
 
+/// Leaves as many points as a box has room for, in their order: those nearest to `y` on the axis as shown, or the first
+/// ones. Returns how many are gone.
+std::size_t keep_nearest(std::vector<NearestPoint>& points, Scale scale, std::optional<double> y) {
+  if (points.size() <= max_read_lines) return 0;
+  const auto distance = [&](const NearestPoint& point) {
+    const double apart = y ? std::abs(on_scale(point.y, scale) - on_scale(*y, scale)) : 0.0;
+    return std::isfinite(apart) ? apart : INFINITY;
+  };
+  std::vector<double> distances;
+  for (const NearestPoint& point : points) distances.push_back(distance(point));
+  const auto last = distances.begin() + max_read_lines - 1;
+  std::nth_element(distances.begin(), last, distances.end());
+  const double farthest = *last;
+  auto room = static_cast<std::ptrdiff_t>(max_read_lines) -
+              std::ranges::count_if(points, [&](const NearestPoint& p) { return distance(p) < farthest; });
+  return std::erase_if(points, [&](const NearestPoint& point) {
+    const double apart = distance(point);
+    return apart > farthest || (apart == farthest && room-- <= 0);
+  });
+}
+
 /// How much a box over this part of the plot would hide: names, dots, and curves along their whole length.
 double hidden_by(const Figure& figure, const FigureGeometry& geometry, const Rect& box) {
   constexpr double name_weight = 20;
@@ -130,13 +151,14 @@ double hidden_by(const Figure& figure, const FigureGeometry& geometry, const Rec
 
 }  // namespace
 
-std::vector<ReadingLine> values_at(const Figure& figure, const FigureView& view, double x) {
+std::vector<ReadingLine> values_at(const Figure& figure, const FigureView& view, double x, std::optional<double> y) {
   std::vector<NearestPoint> points = nearest_points(figure, view, x);
   std::erase_if(points, [&](const NearestPoint& point) { return !speaks_for_itself(figure.series[point.series]); });
   if (points.empty()) return {};
   const int digits = figure.x.integer_ticks ? 12 : 4;
   const bool share_a_place = std::ranges::all_of(points, [&](const NearestPoint& p) { return p.x == points[0].x; });
   const double place = share_a_place ? points[0].x : figure.x.integer_ticks ? std::round(x) : x;
+  const std::size_t left_out = keep_nearest(points, figure.y.scale, y);
   std::vector<ReadingLine> lines{{figure.x.label, place_text(figure.x, place, digits), Role::dim, true}};
   for (const NearestPoint& point : points) {
     const bool is_elsewhere = !share_a_place && is_beyond_its_line(figure, point, x);
@@ -144,6 +166,7 @@ std::vector<ReadingLine> values_at(const Figure& figure, const FigureView& view,
                      number_text(point.y, 4) + (is_elsewhere ? " at " + place_text(figure.x, point.x, digits) : ""),
                      point.ink, false});
   }
+  if (left_out > 0) lines.push_back({std::to_string(left_out) + " more", "", Role::dim, false});
   return lines;
 }
 

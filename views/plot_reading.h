@@ -1,5 +1,6 @@
 // What the pointer and the two measuring cursors read off a figure, as text: the numbers are those of the data.
 #pragma once
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -15,8 +16,10 @@ struct ReadingLine {
   bool is_heading = false;
 };
 
-/// The abscissa, then the value of every visible curve next to it. Empty when there is no curve.
-std::vector<ReadingLine> values_at(const Figure& figure, const FigureView& view, double x);
+/// The abscissa, then the value of every visible curve next to it, at most sixteen: those nearest to `y` where one is
+/// pointed at, else the first. Empty when there is no curve.
+std::vector<ReadingLine> values_at(const Figure& figure, const FigureView& view, double x,
+                                   std::optional<double> y = std::nullopt);
 
 /// The cell of the first heat map under a place in data units, with the names of its row and column; empty beside it.
 std::vector<ReadingLine> cell_at(const Figure& figure, double x, double y);

@@ -185,7 +185,8 @@ void note_readings(Frame& frame, const Figure& figure, const FigureView& view, c
   const Point top{geometry.x.to_canvas(*view.cursor_x), geometry.plot.y};
   if (!geometry.plot.contains(top)) return;
   const bool is_first = hovered || (frame.state.key_crosshair.plot == figure.id);
-  frame.state.readings.push_back({figure.title, values_at(figure, view, *view.cursor_x), is_first,
+  const auto pointed_at = inside ? std::optional(geometry.y.to_data(mouse.y)) : std::nullopt;
+  frame.state.readings.push_back({figure.title, values_at(figure, view, *view.cursor_x, pointed_at), is_first,
                                   inside ? mouse : Point{top.x, top.y - frame.px(8)}});
 }
 

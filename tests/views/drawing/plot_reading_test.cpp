@@ -140,6 +140,25 @@ TEST(PlotReading, CellsOfHeatMapsHaveTheNamesOfTheirRowAndColumn) {
   EXPECT_TRUE(cell_at(figure, 1, 0).empty()) << "nothing is there";
 }
 
+TEST(PlotReading, OfManyCurvesThoseNextToThePointerAreRead) {
+  Figure figure;
+  for (int i = 0; i < 40; ++i) {
+    Line line;
+    line.name = "curve " + std::to_string(i);
+    line.curve.x = std::vector<double>{0, 1};
+    line.curve.y = std::vector<double>{1.0 * i, 1.0 * i};
+    figure.series.emplace_back(line);
+  }
+  const auto near = values_at(figure, {}, 0, 30);
+  ASSERT_EQ(near.size(), 18u) << "the place, sixteen curves, and how many are left out";
+  EXPECT_EQ(near[1].name, "curve 22") << "as near as curve 38, and before it";
+  EXPECT_EQ(near[16].name, "curve 37");
+  EXPECT_EQ(near[17].name, "24 more");
+  const auto first = values_at(figure, {}, 0);
+  EXPECT_EQ(first[1].name, "curve 0");
+  EXPECT_EQ(first[16].name, "curve 15");
+}
+
 TEST(PlotReading, PlacesWithATickAreCalledByItsName) {
   Figure figure = law_figure(Scale::linear, Scale::linear, [](double x) { return 2 * x; });
   figure.x.label = "layer input";
