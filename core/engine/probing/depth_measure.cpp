@@ -35,13 +35,13 @@ class StreamMaps {
   Tensor make() { return arena_.allocate({1, length(), model_.width()}, dtype_); }
 
   double norm(const Tensor& x) {
-    constexpr double fewest_digits = 1e-24;  // squares in float32 lose theirs below
+    constexpr double least_sound = 1e-24;  // squares in float32 lose their digits below
     const Tensor squares = squares_.reshaped({length(), model_.width()});
     backend_.multiply(x, x, squares_);
     backend_.sum_rows(squares, {column_sums_});
     const Numbers sums = to_host(backend_, column_sums_);
     const double square = std::accumulate(sums.begin(), sums.end(), 0.0);
-    if (square > fewest_digits && std::isfinite(square)) return std::sqrt(square);
+    if (square > least_sound && std::isfinite(square)) return std::sqrt(square);
     const Numbers values = to_host(backend_, x);
     return std::sqrt(std::inner_product(values.begin(), values.end(), values.begin(), 0.0));
   }

@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <numeric>
 
 #include "core/analysis/koopman/mode_decomposition.h"
 #include "core/analysis/linear_algebra/spectrum.h"
