@@ -102,25 +102,19 @@ bool is_beyond_its_line(const Figure& figure, const NearestPoint& point, double 
   return (point.index == 0 && x < point.x) || (point.index + 1 == CurveView(line->curve).size() && x > point.x);
 }
 
-/// Leaves as many points as a box has room for, in their order: those nearest to `y` on the axis as shown, or the first
-/// ones. Returns how many are gone.
+/// Leaves as many points as a box has room for, in the order of their series: those nearest to `y` on the axis as
+/// shown, or the first ones. Returns how many are gone.
 std::size_t keep_nearest(std::vector<NearestPoint>& points, Scale scale, std::optional<double> y) {
   if (points.size() <= max_read_lines) return 0;
   const auto distance = [&](const NearestPoint& point) {
     const double apart = y ? std::abs(on_scale(point.y, scale) - on_scale(*y, scale)) : 0.0;
     return std::isfinite(apart) ? apart : INFINITY;
   };
-  std::vector<double> distances;
-  for (const NearestPoint& point : points) distances.push_back(distance(point));
-  const auto last = distances.begin() + max_read_lines - 1;
-  std::nth_element(distances.begin(), last, distances.end());
-  const double farthest = *last;
-  auto room = static_cast<std::ptrdiff_t>(max_read_lines) -
-              std::ranges::count_if(points, [&](const NearestPoint& p) { return distance(p) < farthest; });
-  return std::erase_if(points, [&](const NearestPoint& point) {
-    const double apart = distance(point);
-    return apart > farthest || (apart == farthest && room-- <= 0);
-  });
+  std::ranges::stable_sort(points, {}, distance);
+  const std::size_t left_out = points.size() - max_read_lines;
+  points.erase(points.begin() + max_read_lines, points.end());
+  std::ranges::sort(points, {}, &NearestPoint::series);
+  return left_out;
 }
 
 /// How much a box over this part of the plot would hide: names, dots, and curves along their whole length.

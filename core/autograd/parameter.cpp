@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "core/backend/host_numbers.h"
 #include "core/io/error.h"
 #include "core/random/random.h"
 
@@ -110,16 +111,6 @@ void ParameterStore::upload(const Parameter& parameter, std::span<const double> 
   backend_->upload(parameter.value, narrow.data());
 }
 
-std::vector<double> ParameterStore::download(const Tensor& tensor) const {
-  std::vector<double> values(static_cast<std::size_t>(tensor.elements()));
-  if (tensor.dtype == DType::f64) {
-    backend_->download(values.data(), tensor);
-  } else {
-    std::vector<float> narrow(values.size());
-    backend_->download(narrow.data(), tensor);
-    std::copy(narrow.begin(), narrow.end(), values.begin());
-  }
-  return values;
-}
+std::vector<double> ParameterStore::download(const Tensor& tensor) const { return to_host(*backend_, tensor); }
 
 }  // namespace afterglow

@@ -51,7 +51,7 @@ struct CapturedLayer {
 
 using SeeSystem = std::function<void(int head, int token, RidgeProblem problem)>;
 
-/// A bound whose numbers have been read: found by whoever calls it, on any thread.
+/// A bound whose numbers a reader has fetched from the device: any of the host's threads may call it for the value.
 using ReadBound = std::function<double()>;
 
 /// What a kind of layer lets be read of its captures; null where there is no such thing.

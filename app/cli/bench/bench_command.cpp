@@ -477,7 +477,7 @@ std::vector<Case> all_cases(const BenchOptions& options, const CommonOptions& co
   }
   const auto bench_of_looks = std::make_shared<std::unique_ptr<LooksBench>>();  // made when one is first asked for
   for (const AnalysisInfo& row : analysis_table()) {
-    if (!has(looks, row.analysis)) continue;
+    if (!has(look_analyses, row.analysis)) continue;
     const std::string name = "look echo-50m B8 T1024, " + std::string(row.name);
     cases.push_back({name, Asked::beginning, [&, name, bench_of_looks] {
                        std::unique_ptr<LooksBench>& bench = *bench_of_looks;

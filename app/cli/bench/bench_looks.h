@@ -1,16 +1,13 @@
 // What `afterglow bench look` measures: how long each analysis takes of a model in training at rest.
 #pragma once
-#include <memory>
-#include <string>
-
 #include "core/engine/session/analysed_run.h"
 
 namespace afterglow {
 
 /// All that a page waits for but those that are made of other trainings.
-inline constexpr AnalysisSet looks = all_analyses | Analysis::logit_lens | Analysis::transplant | Analysis::forces |
-                                     Analysis::patch | Analysis::ablation | Analysis::readout | Analysis::retrieval |
-                                     Analysis::costs;
+inline constexpr AnalysisSet look_analyses = all_analyses | Analysis::logit_lens | Analysis::transplant |
+                                             Analysis::forces | Analysis::patch | Analysis::ablation |
+                                             Analysis::readout | Analysis::retrieval | Analysis::costs;
 
 /// The analyses of one new run, whose batches and sequences are as long as the window's.
 class LooksBench {

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <span>
 
 #include "core/analysis/attention/softmax.h"
 #include "core/engine/causes/pair_view.h"
@@ -45,14 +46,15 @@ TokenRange looked_at(std::int64_t tokens, std::int64_t vocab, std::int64_t asked
 void read_depth(Trainer& trainer, const Tensor& logits, int answer, HostReader& reader, LogitLensView& view) {
   const auto vocab = static_cast<std::size_t>(logits.shape.last()), before = view.best.size();
   const TokenRange tokens = looked_at(logits.shape[1], logits.shape.last(), view.pair.asked);
-  const std::vector<double>& scores = reader.read(trainer.backend(), tokens_at(logits, 0, tokens.first, tokens.count));
+  const std::span<const double> scores =
+      reader.read(trainer.backend(), tokens_at(logits, 0, tokens.first, tokens.count));
   const std::size_t after = before + static_cast<std::size_t>(logits.shape[1]);
   view.answer.resize(after, std::numeric_limits<double>::quiet_NaN());
   view.best.resize(after, -1);
   view.best_probability.resize(after, std::numeric_limits<double>::quiet_NaN());
   trainer.looking_threads().for_each(tokens.count, [&](std::int64_t i) {
-    const auto begin = scores.begin() + i * static_cast<std::ptrdiff_t>(vocab);
-    std::vector<double> row(begin, begin + static_cast<std::ptrdiff_t>(vocab));
+    const std::span<const double> logits_of_token = scores.subspan(static_cast<std::size_t>(i) * vocab, vocab);
+    std::vector<double> row(logits_of_token.begin(), logits_of_token.end());
     softmax_in_place(row);
     const auto best = std::ranges::max_element(row) - row.begin();
     const std::size_t at = before + static_cast<std::size_t>(tokens.first + i);

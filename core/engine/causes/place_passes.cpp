@@ -139,17 +139,14 @@ std::vector<double> PlacePasses::run_whole(const Example& example, int asked, st
   return rows_of_logits(*tape_, logits.value, asked).front();
 }
 
-void PlacePasses::read_clean(SequencePair& pair) {
+void PlacePasses::run_both(SequencePair& pair, std::vector<double> PlaceValues::*corrupted) {
   clean_logits_ = run_whole(pair.clean, pair.asked, &PlaceValues::clean);
-  corrupted_logits_ = run_whole(pair.corrupted, pair.asked, nullptr);
+  corrupted_logits_ = run_whole(pair.corrupted, pair.asked, corrupted);
   take_answers(pair, clean_logits_, corrupted_logits_);
 }
 
 void PlacePasses::read(SequencePair& pair) {
-  clean_logits_ = run_whole(pair.clean, pair.asked, &PlaceValues::clean);
-  corrupted_logits_ = run_whole(pair.corrupted, pair.asked, &PlaceValues::corrupted);
-  take_answers(pair, clean_logits_, corrupted_logits_);
-
+  run_both(pair, &PlaceValues::corrupted);
   tape_->begin(true);
   tape_->set_frozen(true);
   std::vector<Var> seen;

@@ -47,7 +47,7 @@ class PlacePasses {
   /// Runs both sequences and the reverse pass of the measure; fills in the pair's answers.
   void read(SequencePair& pair);
   /// Without the reverse pass and the corrupted numbers.
-  void read_clean(SequencePair& pair);
+  void read_clean(SequencePair& pair) { run_both(pair, nullptr); }
   const std::vector<PlaceValues>& places() const { return places_; }
   /// Logits at the asked token.
   const std::vector<double>& clean_logits() const { return clean_logits_; }
@@ -78,6 +78,7 @@ class PlacePasses {
   Tensor repeated_context(const Example& example, std::size_t rows);
   Var forward(const Example& example, Var x, std::size_t branch, std::size_t rows);
   void choose_places(std::span<const std::pair<std::string, Tensor>> seen);
+  void run_both(SequencePair& pair, std::vector<double> PlaceValues::*corrupted);
   /// Logits at the asked token of one run; `noted`: where the numbers of all places go, or nowhere.
   std::vector<double> run_whole(const Example& example, int asked, std::vector<double> PlaceValues::*noted);
 

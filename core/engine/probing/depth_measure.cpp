@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <functional>
 #include <limits>
 #include <numeric>
 
@@ -24,8 +23,12 @@ using Numbers = std::vector<double>;
 class StreamMaps {
  public:
   StreamMaps(Trainer& trainer, Tape& tape, const Example& example)
-      : model_(trainer.model()), tape_(tape), backend_(tape.backend()), example_(example), arena_(backend_) {
-    dtype_ = trainer.dtype();
+      : model_(trainer.model()),
+        tape_(tape),
+        backend_(tape.backend()),
+        dtype_(trainer.dtype()),
+        example_(example),
+        arena_(backend_) {
     squares_ = make();
     column_sums_ = arena_.allocate({model_.width()}, dtype_);
     for (Tensor* each : {&moved_, &ahead_, &behind_}) *each = make();
@@ -197,13 +200,14 @@ ReadBound query_path(Trainer& trainer, StreamMaps& maps, const CaptureReader& re
           stream = to_host(trainer.backend(), x)] { return norm_in_front(weight, stream) * behind_norm(); };
 }
 
-/// All of them at once.
-Numbers found(ThreadPool& threads, std::span<const ReadBound> bounds) {
-  Numbers values(bounds.size());
+/// Adds the values of all these bounds, each found by one of the threads, and forgets what they had read.
+void add_found(ThreadPool& threads, std::vector<ReadBound>& bounds, Numbers& values) {
+  const std::size_t before = values.size();
+  values.resize(before + bounds.size());
   threads.for_each(static_cast<std::int64_t>(bounds.size()), [&](std::int64_t i) {
-    values[static_cast<std::size_t>(i)] = bounds[static_cast<std::size_t>(i)]();
+    values[before + static_cast<std::size_t>(i)] = bounds[static_cast<std::size_t>(i)]();
   });
-  return values;
+  bounds.clear();
 }
 
 /// Of each branch the closed form, of the whole or of its queries, else what was measured.
@@ -251,13 +255,15 @@ DepthView measure_depth(Trainer& trainer, Tape& tape, const Example& example, in
   for (std::size_t part = 0; part < trainer.parts().size(); ++part) {
     if (trainer.parts()[part].branch >= 0) view.layers.push_back(static_cast<int>(part));
   }
+  constexpr std::size_t together = 16;  // branches whose weights are held on the host
   std::vector<ReadBound> closed_forms, query_paths;
   for (std::size_t l = 0; l < branches; ++l) {
     closed_forms.push_back(closed_form_bound(trainer, trainer.model().branches()[l], streams[l]));
     query_paths.push_back(query_path(trainer, maps, CaptureReader(tape, trainer.backend()), example, l, streams[l]));
+    if (closed_forms.size() == together) add_found(trainer.looking_threads(), closed_forms, view.branch_bounds);
   }
-  view.branch_bounds = found(trainer.looking_threads(), closed_forms);
-  view.query_bounds = found(trainer.looking_threads(), query_paths);
+  add_found(trainer.looking_threads(), closed_forms, view.branch_bounds);
+  add_found(trainer.looking_threads(), query_paths, view.query_bounds);
   const DepthBounds bounds = depth_bounds(norms, gradient[branches]);
   view.gradient = std::move(gradient);
   view.branch_norms = std::move(norms);

@@ -351,7 +351,7 @@ void Observer::read_token(int part, const Tensor& logits, const LayerState* stat
   }
   const int heads = info.heads;
   const double ridge = head_settings(*trainer_, part).ridge;
-  trace.rank = static_cast<int>(state->get("G").shape.last());
+  trace.rank = numbers.rank = static_cast<int>(state->get("G").shape.last());
   trace.value_width = static_cast<int>(state->get("C").shape[2]);
   const auto slice = [&](const std::vector<double>& all, int head) {
     const std::size_t size = all.size() / static_cast<std::size_t>(heads);

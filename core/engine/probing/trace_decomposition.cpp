@@ -49,10 +49,8 @@ void measure_matrices(const TokenNumbers& numbers, TokenStep& step) {
   }
 }
 
-void decompose_head(const std::vector<double>& A_w, HeadStep& head) {
-  const std::vector<double> G(head.G.begin(), head.G.end());
-  const auto rank = static_cast<int>(std::lround(std::sqrt(static_cast<double>(G.size()))));
-  head.gram = symmetric_spectrum(G, rank);
+void decompose_head(const std::vector<double>& A_w, int rank, HeadStep& head) {
+  head.gram = symmetric_spectrum(std::vector<double>(head.G.begin(), head.G.end()), rank);
   const GramRange range = gram_range(head.gram, head.ridge);
   head.lambda_min = range.smallest;
   head.kappa = range.largest / range.smallest;
@@ -78,7 +76,7 @@ void TraceDecomposition::begin() {
       const auto [token, head] = pieces[static_cast<std::size_t>(i)];
       TokenStep& step = *tokens[token].step;
       TokenNumbers& numbers = tokens[token].numbers;
-      if (head < step.heads.size()) return decompose_head(numbers.operators[head], step.heads[head]);
+      if (head < step.heads.size()) return decompose_head(numbers.operators[head], numbers.rank, step.heads[head]);
       add_answers(std::move(numbers.scores), step);
       measure_matrices(numbers, step);
     });

@@ -12,6 +12,7 @@ namespace afterglow {
 struct TokenNumbers {
   std::vector<double> scores;                  ///< a logit for each token that may come next
   std::vector<std::vector<double>> operators;  ///< A_w [r*r] of each head of `ska`; empty where it was not captured
+  int rank = 0;                                ///< r
   std::vector<double> matrices;                ///< state of all heads, where it is a matrix for each of them
   int heads = 0, rows = 0;                     ///< of `matrices`
 };
