@@ -160,7 +160,7 @@ std::vector<ReadingLine> values_at(const Figure& figure, const FigureView& view,
                      number_text(point.y, 4) + (is_elsewhere ? " at " + place_text(figure.x, point.x, digits) : ""),
                      point.ink, false});
   }
-  if (left_out > 0) lines.push_back({std::to_string(left_out) + " more", "", Role::dim, false});
+  if (left_out > 0) lines.push_back({std::to_string(left_out) + " more", "", Role::faint, false});
   return lines;
 }
 
