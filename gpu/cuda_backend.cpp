@@ -3,6 +3,7 @@
 
 #include <cublas_v2.h>
 
+#include <thread>
 #include <utility>
 
 #include "core/io/error.h"
@@ -273,7 +274,13 @@ bool CudaBackend::give_back_operands() {
   return any;
 }
 
-void CudaBackend::expect_side_by_side(std::size_t back_ends) { device::set_crowded(back_ends >= crowd); }
+// Threads that wait turn round and round, which is quickest, but each takes a processor: many sleep instead.
+void CudaBackend::expect_side_by_side(std::size_t back_ends) {
+  device::set_crowded(back_ends >= crowd);
+  stream();
+  const bool are_many = 2 * back_ends > std::thread::hardware_concurrency();
+  cudaSetDeviceFlags(are_many ? cudaDeviceScheduleBlockingSync : cudaDeviceScheduleAuto);
+}
 
 std::string CudaBackend::name() const { return "cuda"; }
 std::string CudaBackend::description() const { return description_; }
@@ -367,20 +374,13 @@ void CudaBackend::release_host(void* address) {
   if (found.empty() || !host_spare_.keep(address, found.mapped())) cudaFreeHost(address);
 }
 
-void CudaBackend::queue_upload(const Tensor& destination, const void* source) {
-  check_cuda(cudaMemcpyAsync(destination.data, source, destination.bytes(), cudaMemcpyHostToDevice, stream()),
-             "copying to the GPU");
-}
-void CudaBackend::queue_download(void* destination, const Tensor& source) {
-  check_cuda(cudaMemcpyAsync(destination, source.data, source.bytes(), cudaMemcpyDeviceToHost, stream()),
-             "copying from the GPU");
-}
 void CudaBackend::upload(const Tensor& destination, const void* source) {
   queue_upload(destination, source);
   synchronize();
 }
 void CudaBackend::download(void* destination, const Tensor& source) {
-  queue_download(destination, source);
+  const Transfer array = brought_from(source, destination);
+  queue_downloads({&array, 1});
   synchronize();
 }
 void CudaBackend::synchronize() {

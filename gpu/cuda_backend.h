@@ -50,8 +50,8 @@ class CudaBackend final : public Backend {
   void release_host(void* address) override;
   void upload(const Tensor& destination, const void* source) override;
   void download(void* destination, const Tensor& source) override;
-  void queue_upload(const Tensor& destination, const void* source) override;
-  void queue_download(void* destination, const Tensor& source) override;
+  void queue_uploads(std::span<const Transfer> arrays) override { queue_transfers(arrays); }
+  void queue_downloads(std::span<const Transfer> arrays) override { queue_transfers(arrays); }
   void synchronize() override;
   void begin_side_stream() override;
   void end_side_stream() override;
@@ -85,6 +85,8 @@ class CudaBackend final : public Backend {
   bool is_beside() const { return lane_ == &side_; }
 
  private:
+  /// Either way; which side is the GPU's, the addresses tell.
+  void queue_transfers(std::span<const Transfer> arrays);
   /// What is queued from here on comes after what was queued beside.
   void await_side_stream();
   /// A matrix rounded to bfloat16, rows side by side.
@@ -142,7 +144,8 @@ class CudaBackend final : public Backend {
   bool side_reads_operands_ = false;  // what runs beside may still read the operand memory of the main lane
   unsigned* tickets_ = nullptr;    // of the lane; zero between kernels: a reduction's last block finds itself by them
   std::int64_t* found_ = nullptr;  // answer of first_non_finite
-  std::unordered_map<void*, std::size_t> sizes_, host_sizes_;
+  std::unordered_map<void*, std::size_t> sizes_;
+  std::unordered_map<const void*, std::size_t> host_sizes_;
   SpareMemory spare_, host_spare_{std::size_t{64} << 20};
   std::size_t held_ = 0;
   Precision precision_ = Precision::fp32;

@@ -3,6 +3,7 @@
 #include <cstddef>
 #include <functional>
 #include <memory>
+#include <span>
 #include <string>
 
 #include "core/tensor/tensor.h"
@@ -33,6 +34,19 @@ class Milestone {
   virtual void wait() {}
 };
 
+/// A contiguous array on its way between the two sides.
+struct Transfer {
+  void* to = nullptr;
+  const void* from = nullptr;
+  std::size_t bytes = 0;
+};
+inline Transfer brought_to(const Tensor& destination, const void* source) {
+  return {destination.data, source, destination.bytes()};
+}
+inline Transfer brought_from(const Tensor& source, void* destination) {
+  return {destination, source.data, source.bytes()};
+}
+
 class Device {
  public:
   virtual ~Device() = default;
@@ -61,8 +75,13 @@ class Device {
   virtual void upload(const Tensor& destination, const void* source) = 0;
   virtual void download(void* destination, const Tensor& source) = 0;
   /// As `upload` and `download` but only queued in the stream, for captured steps: the host side must be pinned memory.
-  virtual void queue_upload(const Tensor& destination, const void* source) = 0;
-  virtual void queue_download(void* destination, const Tensor& source) = 0;
+  /// Small arrays of one call may go together.
+  virtual void queue_uploads(std::span<const Transfer> arrays) = 0;
+  virtual void queue_downloads(std::span<const Transfer> arrays) = 0;
+  void queue_upload(const Tensor& destination, const void* source) {
+    const Transfer array = brought_to(destination, source);
+    queue_uploads({&array, 1});
+  }
   virtual void synchronize() = 0;
   /// What is queued between these two may run beside all that is queued later, until `join_side_stream` or
   /// `synchronize`: for results that nothing waits for, such as the gradients of parameters. It sees all that was

@@ -33,8 +33,8 @@ class MeasuringBackend final : public Backend {
   void upload(const Tensor& destination, const void* source) override;
   /// Zeros.
   void download(void* destination, const Tensor& source) override;
-  void queue_upload(const Tensor& destination, const void* source) override;
-  void queue_download(void* destination, const Tensor& source) override;
+  void queue_uploads(std::span<const Transfer> arrays) override;
+  void queue_downloads(std::span<const Transfer> arrays) override;
   void synchronize() override {}
   void begin_side_stream() override { lane_ = 1; }
   void end_side_stream() override { lane_ = 0; }

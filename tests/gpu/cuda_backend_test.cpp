@@ -607,13 +607,48 @@ TEST_F(CudaPrograms, CopyToAndFromPinnedMemory) {
   const std::unique_ptr<Program> program = cuda_->capture([&] {
     cuda_->queue_upload(number, pinned);
     cuda_->scale(number, 2.0, {number, false});
-    cuda_->queue_download(pinned + 1, number);
+    const Transfer answer = brought_from(number, pinned + 1);
+    cuda_->queue_downloads({&answer, 1});
   });
   pinned[0] = 5;
   program->run();
   cuda_->synchronize();
   EXPECT_EQ(pinned[1], 10.0f);
   cuda_->release_host(pinned);
+}
+
+/// Arrays of all lengths, so many that they do not go together, and some that begin between words; behind each, bytes
+/// stay what they are.
+TEST_F(CudaBackendTest, CopiesArraysOfAllLengths) {
+  const std::size_t lengths[] = {0, 1, 2, 3, 4, 5, 7, 8, 1023, 1024, 65535, 65536, 65537, 200001};
+  constexpr std::size_t guard = 8;
+  std::vector<Tensor> arrays;
+  std::vector<char*> sent, received;
+  std::vector<Transfer> up, down;
+  for (const std::size_t length : lengths) {
+    const auto size = static_cast<std::int64_t>(length + guard);
+    const std::size_t from = length % 2;  // what is odd begins behind its memory's beginning
+    arrays.emplace_back(cuda_->allocate(length + guard), Shape{size}, DType::u8);
+    cuda_->upload(arrays.back(), std::vector<char>(length + guard).data());
+    for (auto* side : {&sent, &received})
+      side->push_back(static_cast<char*>(cuda_->allocate_host(length + guard + from)) + from);
+    for (std::size_t i = 0; i < length + guard; ++i) sent.back()[i] = static_cast<char>(7 * i + length);
+    std::memset(received.back(), 1, length + guard);
+    up.push_back({arrays.back().data, sent.back(), length});
+    down.push_back({received.back(), arrays.back().data, length + guard / 2});
+  }
+  cuda_->queue_uploads(up);
+  cuda_->queue_downloads(down);
+  cuda_->synchronize();
+  for (std::size_t a = 0; a < std::size(lengths); ++a) {
+    const std::size_t length = lengths[a];
+    for (std::size_t i = 0; i < length + guard; ++i) {
+      const char want = i < length ? sent[a][i] : i < length + guard / 2 ? 0 : 1;
+      ASSERT_EQ(received[a][i], want) << length << " bytes, byte " << i;
+    }
+    cuda_->release(arrays[a].data);
+    for (char* host : {sent[a], received[a]}) cuda_->release_host(host - length % 2);
+  }
 }
 
 /// Who waits for a milestone reads what this run of the program has computed until there, not what the last one left,

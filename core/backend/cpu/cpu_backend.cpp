@@ -96,8 +96,10 @@ void CpuBackend::upload(const Tensor& destination, const void* source) {
 void CpuBackend::download(void* destination, const Tensor& source) {
   std::memcpy(destination, source.data, source.bytes());
 }
-void CpuBackend::queue_upload(const Tensor& destination, const void* source) { upload(destination, source); }
-void CpuBackend::queue_download(void* destination, const Tensor& source) { download(destination, source); }
+void CpuBackend::queue_uploads(std::span<const Transfer> arrays) {
+  for (const Transfer& array : arrays) std::memcpy(array.to, array.from, array.bytes);
+}
+void CpuBackend::queue_downloads(std::span<const Transfer> arrays) { queue_uploads(arrays); }
 void CpuBackend::synchronize() {}
 
 std::unique_ptr<Program> CpuBackend::capture(std::function<void()> work) {

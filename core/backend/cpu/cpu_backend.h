@@ -24,8 +24,8 @@ class CpuBackend : public Backend {
   void release_host(void* address) override;
   void upload(const Tensor& destination, const void* source) override;
   void download(void* destination, const Tensor& source) override;
-  void queue_upload(const Tensor& destination, const void* source) override;
-  void queue_download(void* destination, const Tensor& source) override;
+  void queue_uploads(std::span<const Transfer> arrays) override;
+  void queue_downloads(std::span<const Transfer> arrays) override;
   void synchronize() override;
   std::unique_ptr<Program> capture(std::function<void()> work) override;
 

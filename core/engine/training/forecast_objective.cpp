@@ -84,8 +84,9 @@ bool ForecastObjective::load(std::int64_t step) {
   return keeper_.take_change();
 }
 
-void ForecastObjective::queue_uploads() {
-  for (PinnedArray* input : {&batch_->input, &batch_->truth, &batch_->counter}) input->queue_upload();
+void ForecastObjective::add_inputs(std::vector<Transfer>& transfers) {
+  for (const PinnedArray* input : {&batch_->input, &batch_->truth, &batch_->counter})
+    transfers.push_back(input->to_device());
 }
 
 Var ForecastObjective::loss(Tape& tape) {
@@ -96,9 +97,9 @@ Var ForecastObjective::loss(Tape& tape) {
   return last_.loss;
 }
 
-void ForecastObjective::queue_results(Backend& backend) {
-  backend.queue_download(batch_->summary.host<void>(), pass_.summary);
-  backend.queue_download(batch_->loss.host<void>(), last_.loss.value);
+void ForecastObjective::add_results(Backend&, std::vector<Transfer>& transfers) {
+  transfers.push_back(batch_->summary.to_host(pass_.summary));
+  transfers.push_back(batch_->loss.to_host(last_.loss.value));
 }
 
 double ForecastObjective::quality() const {

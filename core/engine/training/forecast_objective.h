@@ -41,9 +41,9 @@ class ForecastObjective final : public Objective {
   void make_batch(Backend& backend, std::int64_t batch, DType dtype) override;
   void draw(std::uint64_t seed, std::int64_t first) override;
   bool load(std::int64_t step) override;
-  void queue_uploads() override;
+  void add_inputs(std::vector<Transfer>& transfers) override;
   Var loss(Tape& tape) override;
-  void queue_results(Backend& backend) override;
+  void add_results(Backend& backend, std::vector<Transfer>& transfers) override;
   double quality() const override;
   void read_summary(std::span<double> summary) const override;
   void keep() override;

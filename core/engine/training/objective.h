@@ -71,10 +71,11 @@ class Objective {
   /// Moves the drawn examples into transfer buffers. True when the step has another form than the last one, so that a
   /// captured one no longer serves.
   virtual bool load(std::int64_t step) = 0;
-  virtual void queue_uploads() = 0;
+  /// Appends what brings the loaded examples to the back end.
+  virtual void add_inputs(std::vector<Transfer>& transfers) = 0;
   virtual Var loss(Tape& tape) = 0;
-  /// Queues what the step reports beside its loss.
-  virtual void queue_results(Backend& backend) = 0;
+  /// Appends what brings to the host what the step reports beside its loss; what has to be computed for that is queued.
+  virtual void add_results(Backend& backend, std::vector<Transfer>& transfers) = 0;
   /// After the step: how good the answers were (accuracy, or the explained share of the variance).
   virtual double quality() const = 0;
   /// The mean of what the model made of the batch, over all positions or those that are answered, [d].

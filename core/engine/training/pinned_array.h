@@ -35,8 +35,15 @@ class PinnedArray {
       std::copy(numbers.begin(), numbers.end(), host<float>());
     }
   }
+  Transfer to_device() const { return brought_to(device_, host_); }
+  Transfer to_host() const { return to_host(device_); }
+  /// Another tensor of this size, brought to this array's host memory.
+  Transfer to_host(const Tensor& source) const { return brought_from(source, host_); }
   void queue_upload() { backend_->queue_upload(device_, host_); }
-  void queue_download() { backend_->queue_download(host_, device_); }
+  void queue_download() {
+    const Transfer array = to_host();
+    backend_->queue_downloads({&array, 1});
+  }
 
  private:
   Backend* backend_;

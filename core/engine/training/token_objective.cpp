@@ -6,6 +6,7 @@
 #include "core/engine/training/training_memory_state.h"
 #include "core/io/error.h"
 #include "core/layers/host_values.h"
+#include "core/models/step_program.h"
 #include "core/ops/ops.h"
 #include "core/tasks/prefixed_task.h"
 
@@ -133,9 +134,9 @@ class TokenObjective final : public Objective {
     return keeper_.take_change();
   }
 
-  void queue_uploads() override {
-    batch_->inputs.queue_upload();
-    if (model_.memory() != nullptr) batch_->counter.queue_upload();
+  void add_inputs(std::vector<Transfer>& transfers) override {
+    transfers.push_back(batch_->inputs.to_device());
+    transfers.push_back(batch_->counter.to_device());
   }
 
   Var loss(Tape& tape) override {
@@ -147,16 +148,15 @@ class TokenObjective final : public Objective {
     return last_.loss;
   }
 
-  void queue_results(Backend& backend) override {
-    backend.queue_download(batch_->correct.host<void>(), last_.correct);
-    backend.queue_download(batch_->counted.host<void>(), last_.counted);
-    if (model_.memory() != nullptr) {
-      backend.queue_download(batch_->summary.host<void>(), pooled_);
-      return;
+  void add_results(Backend& backend, std::vector<Transfer>& transfers) override {
+    if (model_.memory() == nullptr) {
+      pooled_ = batch_->summary.device();
+      const Tensor& hidden = model_.last_hidden();
+      backend.sum_rows(hidden.reshaped({hidden.rows(), hidden.columns()}), {pooled_, false});
     }
-    const Tensor& hidden = model_.last_hidden();
-    backend.sum_rows(hidden.reshaped({hidden.rows(), hidden.columns()}), {batch_->summary.device(), false});
-    batch_->summary.queue_download();
+    transfers.push_back(batch_->correct.to_host(last_.correct));
+    transfers.push_back(batch_->counted.to_host(last_.counted));
+    transfers.push_back(batch_->summary.to_host(pooled_));
   }
 
   double quality() const override {
@@ -226,8 +226,11 @@ class TokenObjective final : public Objective {
 template <class Answer>
 void TokenObjective::draw_held_out(Backend& backend, std::uint64_t seed, std::int64_t examples, const Task& source,
                                    const Answer& answer) {
-  constexpr std::int64_t most_tokens = 4096, most_logits = std::int64_t{1} << 27;
-  const std::int64_t at_once = std::min(most_tokens, most_logits / model_.vocab());
+  // Narrow models take more at once, or launching would be most of what an evaluation costs on a GPU.
+  constexpr std::int64_t fewest = 4096, many = 16384, most_numbers = std::int64_t{1} << 20;
+  constexpr std::int64_t most_logits = std::int64_t{1} << 27;
+  const std::int64_t tokens_at_once = std::clamp(most_numbers / model_.width(), fewest, many);
+  const std::int64_t at_once = std::min(tokens_at_once, most_logits / model_.vocab());
   const std::int64_t most = std::min<std::int64_t>(examples, std::max<std::int64_t>(1, at_once / source.length()));
   PinnedArray tokens(backend, {most, source.length()}, DType::i32),
       targets(backend, {most, source.length()}, DType::i32), context(backend, {most, source.length()}, DType::u8);
@@ -339,17 +342,21 @@ double TokenObjective::evaluate_recurrent(Tape& tape, std::uint64_t seed, std::i
       backend.synchronize();
     }
     if (form.keeps_scale) state.keep_scales();
+    CrossEntropy result;
+    StepProgram step(tape, state, [&] {
+      const Transfer inputs[] = {token.to_device(), target.to_device()};
+      backend.queue_uploads(inputs);
+      tape.begin(false);
+      result = cross_entropy(tape, model_.step(tape, token.device(), state), target.device());
+    });
     for (std::int64_t t = prompt; t < source.length(); ++t) {
       take_column(batch.tokens, t, token);
       take_column(batch.targets, t, target);
-      token.queue_upload();
-      target.queue_upload();
-      tape.begin(false);
-      const Var logits = model_.step(tape, token.device(), state);
+      step.run();
       const std::span<const std::int32_t> wanted(target.host<std::int32_t>(), static_cast<std::size_t>(sequences));
       const bool is_asked = std::ranges::any_of(wanted, [](std::int32_t one) { return one >= 0; });
-      if (is_asked) count.add(backend, cross_entropy(tape, logits, target.device()));
-      backend.synchronize();
+      if (is_asked) count.add(backend, result);
+      backend.synchronize();  // before the next token takes this one's place
     }
   });
   return count.share();

@@ -82,7 +82,7 @@ Trainer::~Trainer() = default;
 void Trainer::make_batch() {
   is_known_to_fit_ = false;
   program_.reset();
-  plain_steps_ = 0;
+  has_reserved_ = false;
   drawn_for_ = -1;
   check_shards(recipe_.shards, recipe_.training.batch);
   objective_->make_batch(*backend_, recipe_.training.batch / recipe_.shards, dtype_);
@@ -119,7 +119,7 @@ void Trainer::set(std::string_view key, double value) {
   check_setting(settings(), key, value);
   if (objective_->set(key, value)) {
     program_.reset();  // the captured step holds the old value
-    plain_steps_ = 0;
+    has_reserved_ = false;
     return;
   }
   if (key == "batch") check_shards(recipe_.shards, static_cast<std::int64_t>(value));
@@ -166,18 +166,19 @@ void Trainer::run_part() {
 
 Var Trainer::run_forward() {
   Batch& batch = *batch_;
-  objective_->queue_uploads();
-  {
-    const SideStream beside(*backend_);  // needed at the end only
-    batch.hyperparameters.queue_upload();
-    batch.step.queue_upload();
-  }
+  transfers_.clear();
+  objective_->add_inputs(transfers_);
+  transfers_.push_back(batch.hyperparameters.to_device());
+  transfers_.push_back(batch.step.to_device());
+  backend_->queue_uploads(transfers_);
   tape_.begin(true);
   const Var loss = objective_->loss(tape_);
   {
     const SideStream beside(*backend_);  // beside the backward pass
-    backend_->queue_download(batch.loss.host<void>(), loss.value);
-    objective_->queue_results(*backend_);
+    transfers_.clear();
+    objective_->add_results(*backend_, transfers_);
+    transfers_.push_back(batch.loss.to_host(loss.value));
+    backend_->queue_downloads(transfers_);
   }
   return loss;
 }
@@ -213,9 +214,9 @@ bool Trainer::change_token(std::int64_t at, std::int32_t to) {
 void Trainer::run_program(void (Trainer::*work)()) {
   if (program_) {
     program_->run();
-  } else if (plain_steps_ < 2) {
+  } else if (!has_reserved_) {
     (this->*work)();
-    ++plain_steps_;
+    has_reserved_ = true;
   } else {
     program_ = backend_->capture([this, work] { (this->*work)(); });
   }
@@ -250,8 +251,8 @@ void Trainer::run_shards() {
   loss_ = sum[1] / sum[0];
   accuracy_ = sum[2] / sum[0];
   for (std::size_t i = 0; i < summary_.size(); ++i) summary_[i] = sum[i + 3] / recipe_.shards;
-  batch_->hyperparameters.queue_upload();
-  batch_->step.queue_upload();
+  const Transfer inputs[] = {batch_->hyperparameters.to_device(), batch_->step.to_device()};
+  backend_->queue_uploads(inputs);
   queue_update();
 }
 
@@ -302,7 +303,7 @@ void Trainer::begin_step() {
   } else {
     if (objective_->load(step_)) {
       program_.reset();
-      plain_steps_ = 0;
+      has_reserved_ = false;
     }
     run_program(&Trainer::run_step);
   }
@@ -373,7 +374,9 @@ std::string Trainer::diagnose() {
       objective_->draw(recipe_.seed,
                        step_ * recipe_.training.batch + shard * (recipe_.training.batch / recipe_.shards));
       objective_->load(step_ * recipe_.shards + shard);
-      objective_->queue_uploads();
+      transfers_.clear();
+      objective_->add_inputs(transfers_);
+      backend_->queue_uploads(transfers_);
     }
     where = diagnose_pass();
   }
