@@ -30,7 +30,7 @@ void Tape::begin(bool recording) {
   closure_block_ = closure_offset_ = 0;
   scope_.clear();
   captures_.clear();
-  found_ = false;
+  found_ = has_host_work_ = false;
 }
 
 int Tape::new_slot(const Tensor& value, bool wanted) {
@@ -325,7 +325,7 @@ Tape::Scope::Scope(Tape& tape, std::string_view name) : tape_(&tape), length_(ta
 Tape::Scope::~Scope() { tape_->scope_.resize(length_); }
 
 void Tape::capture(std::string_view name, const Tensor& value) {
-  if (!capturing_) return;
+  if (!capturing()) return;
   captures_.push_back({scope_.empty() ? std::string(name) : scope_ + "." + std::string(name), value});
 }
 

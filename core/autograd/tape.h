@@ -153,9 +153,22 @@ class Tape {
     std::size_t length_;
   };
   const std::string& scope() const { return scope_; }
-  void set_capturing(bool capturing) { capturing_ = capturing; }
-  bool capturing() const { return capturing_; }
+  /// Whether the values that layers capture are kept until the tape begins anew.
+  void set_capturing(bool capturing) {
+    capturing_ = capturing;
+    captured_scope_.clear();
+  }
+  /// The same for what lies within a scope, "layers.1.ska", alone.
+  void capture_within(std::string_view scope) {
+    capturing_ = true;
+    captured_scope_ = scope;
+  }
+  bool capturing() const { return capturing_ && scope_.starts_with(captured_scope_); }
   void capture(std::string_view name, const Tensor& value);
+  /// What is computed now takes part on the host, as some captures do, so that no recorded program could repeat it.
+  void note_host_work() { has_host_work_ = true; }
+  /// Since the tape began.
+  bool has_host_work() const { return has_host_work_; }
   /// A named place that every forward pass goes through, with the value that is there. Nothing happens without a
   /// visitor.
   void place(std::string_view name, const Var& value) {
@@ -233,13 +246,14 @@ class Tape {
   Backend* backend_;
   Arena* arena_;
   bool recording_ = false, passing_ = false, frozen_ = false, capturing_ = false, checking_ = false, found_ = false;
+  bool has_host_work_ = false;
   std::vector<Slot> slots_;
   std::vector<Node> nodes_;
   std::vector<int> parameter_slots_;
   std::vector<std::size_t> parameter_begins_;  // how many nodes there were when it came; none of them uses it
   std::vector<std::unique_ptr<std::byte[]>> closure_blocks_;
   std::size_t closure_block_ = 0, closure_offset_ = 0;
-  std::string scope_;
+  std::string scope_, captured_scope_;
   std::vector<Capture> captures_;
   Visitor visitor_;
   Watcher watcher_;

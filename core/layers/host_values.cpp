@@ -10,6 +10,7 @@ Tensor gathered(Tape& tape, const Tensor& columns) {
 }
 
 Tensor to_device(Tape& tape, const Shape& shape, DType dtype, std::span<const double> values) {
+  tape.note_host_work();
   const Tensor tensor = tape.scratch(shape, dtype);
   if (dtype == DType::f64) {
     tape.backend().upload(tensor, values.data());

@@ -21,6 +21,7 @@ Tensor head_of(const Tensor& heads, std::int64_t batch, std::int64_t head) {
 }  // namespace
 
 void make_room(LayerState& state, std::initializer_list<const char*> names) {
+  state.has_cache = true;
   for (const char* name : names) {
     const Shape shape = state.get(name).shape;
     if (state.position > shape[1]) state.grow(name, {shape[0], 2 * shape[1], shape[2], shape[3]});

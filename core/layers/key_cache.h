@@ -8,7 +8,8 @@ namespace afterglow {
 
 inline constexpr std::int64_t first_cache_capacity = 64;
 
-/// Doubles the caches [B, capacity, heads, width] when the token at `state.position` - 1 has no place in them.
+/// For a state that has caches: doubles the caches [B, capacity, heads, width] when the token at `state.position` - 1
+/// has no place in them.
 void make_room(LayerState& state, std::initializer_list<const char*> names);
 /// Puts the newest token's rows [B, 1, heads, width] into a cache and answers the cache's first `length` tokens,
 /// contiguous.

@@ -32,6 +32,8 @@ class LayerState {
   /// The scale that a layer divides by stays what it is, also where a later token would change it (`ska`'s m, which
   /// Echo 3.2.1 freezes after the prompt). Of layers without one nothing changes.
   bool keeps_scale = false;
+  /// It holds a cache, which is read up to its newest token: no two steps are alike.
+  bool has_cache = false;
 
  private:
   void release_all();

@@ -44,6 +44,11 @@ void ModelState::keep_scales() {
   for (LayerState& layer : layers) layer.keeps_scale = true;
 }
 
+bool ModelState::steps_are_alike() const {
+  return position >= std::max<std::int64_t>(places, 1) &&
+         std::ranges::none_of(layers, [](const LayerState& layer) { return layer.has_cache || layer.keeps_scale; });
+}
+
 Model::Model(const json& config, ParameterStore& store) : store_(&store) {
   const std::string where = "model";
   refuse_unknown_keys(config, {"d_model", "vocab", "tie_embedding", "norm_eps", "blocks", "retrieval", "memory"},
@@ -305,12 +310,13 @@ ModelState Model::make_state(Backend& backend, DType dtype, std::int64_t batch) 
 
 ModelState Model::make_state(Backend& backend, DType dtype, std::int64_t batch, std::size_t count) const {
   ModelState state;
+  state.places = places();
   for (std::size_t i = 0; i < count; ++i) state.layers.push_back(branches_[i].layer->make_state(backend, dtype, batch));
   return state;
 }
 
 Model::Stream Model::step_branches(Tape& tape, const Tensor& tokens, ModelState& state) {
-  const bool is_place = state.position < places();
+  const bool is_place = state.position < state.places;
   const Var x = is_place ? place(tape, state.position, tokens.shape[0]) : look_up(tape, tokens);
   ++state.position;
   return run_branches(tape, {x, {}}, 0, state.layers.size(), [&](std::size_t i, const Var& in) {

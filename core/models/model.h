@@ -33,9 +33,13 @@ struct Branch {
 struct ModelState {
   std::vector<LayerState> layers;
   std::int64_t position = 0;  ///< tokens seen, places of memory tokens among them
+  std::int64_t places = 0;    ///< of these the first, where memory tokens stand
   std::size_t bytes() const;
   /// From here on no layer's scale changes, see LayerState::keeps_scale.
   void keep_scales();
+  /// Whether the steps from here on differ in their tokens only, so that one of them, recorded, serves for all. Known
+  /// after the first.
+  bool steps_are_alike() const;
 };
 
 class Model {

@@ -3,10 +3,15 @@
 #include <gtest/gtest.h>
 
 #include <chrono>
+#include <set>
 #include <thread>
 
+#include "core/backend/host_numbers.h"
+#include "core/engine/probing/observer.h"
 #include "core/engine/session/analysed_run.h"
 #include "core/engine/session/session.h"
+#include "core/engine/training/pinned_array.h"
+#include "core/models/step_program.h"
 #include "core/ops/ops.h"
 #include "gpu/cuda.h"
 #include "tests/core/engine/small_recipe.h"
@@ -167,6 +172,67 @@ TEST_F(GpuTraining, SpectraAndTraceAreThoseOfTheCpu) {
   }
   ASSERT_EQ(got.trace->steps.size(), want.trace->steps.size());
   EXPECT_NEAR(got.trace->steps.back().top_probabilities[0], want.trace->steps.back().top_probabilities[0], 1e-4);
+}
+
+/// Logits of some tokens in the recurrent form. `position`: how many of them the state has counted.
+std::vector<std::vector<double>> logits_of_tokens(Trainer& trainer, bool as_program, std::int64_t& position) {
+  Backend& backend = trainer.backend();
+  Tape& tape = trainer.looking_tape();
+  ModelState state = trainer.model().make_state(backend, trainer.dtype(), 1);
+  PinnedArray token(backend, {1, 1}, DType::i32);
+  Var answer;
+  const auto step = [&] {
+    token.queue_upload();
+    tape.begin(false);
+    answer = trainer.model().step(tape, token.device(), state);
+  };
+  StepProgram program(tape, state, step);
+  std::vector<std::vector<double>> all;
+  for (int t = 0; t < 12; ++t) {
+    token.host<std::int32_t>()[0] = t % 7;
+    as_program ? program.run() : step();
+    all.push_back(to_host(backend, answer.value));
+  }
+  position = state.position;
+  return all;
+}
+
+TEST_F(GpuTraining, RecordedTokensHaveTheBitsOfPlainOnes) {
+  std::set<std::string> recorded;
+  for (const Preset& preset : presets()) {
+    const Recipe recipe = parse_recipe(preset.text, preset.name);
+    if (recipe.model.value("d_model", 1024) > 256) continue;  // a forecaster, or a model too large for a test
+    Trainer trainer(recipe, *cuda_);
+    if (trainer.forecast() != nullptr) continue;
+    std::int64_t counted = 0;
+    const auto plain = logits_of_tokens(trainer, false, counted);
+    EXPECT_EQ(counted, 12) << preset.name;
+    EXPECT_EQ(logits_of_tokens(trainer, true, counted), plain) << preset.name;
+    if (counted < 12) recorded.insert(preset.name);  // a recorded token counts once
+  }
+  for (const char* name : {"tiny", "ssm", "ssm3", "ssm-ska", "mqar-gka", "mqar-gated-deltanet"})
+    EXPECT_TRUE(recorded.contains(name)) << name;
+  EXPECT_FALSE(recorded.contains("ssm-attn"));  // its caches grow
+}
+
+/// Also where a part's captures are computed on the host, which no program could hold.
+TEST_F(GpuTraining, EveryPartCanBeTraced) {
+  const auto cpu = make_cpu_backend(2);
+  for (const char* preset : {"tiny-echo", "ssm3-ska", "ssm-attn", "mqar-gka", "mqar-gated-deltanet"}) {
+    const Recipe recipe = parse_recipe(find_preset(preset).text, preset);
+    Trainer here(recipe, *cpu), there(recipe, *cuda_);
+    Observer at_home(here), on_gpu(there);
+    for (int part = 0; part < static_cast<int>(here.parts().size()); ++part) {
+      const auto want = at_home.trace(part), got = on_gpu.trace(part);
+      const TokenStep &a = want->steps.back(), &b = got->steps.back();
+      EXPECT_NEAR(b.top_probabilities[0], a.top_probabilities[0], 1e-3) << preset << ", part " << part;
+      ASSERT_EQ(b.state.size(), a.state.size()) << preset << ", part " << part;
+      for (std::size_t i = 0; i < a.state.size(); ++i)
+        ASSERT_NEAR(b.state[i], a.state[i], 1e-3 + 1e-3 * std::abs(a.state[i])) << preset << ", part " << part;
+      ASSERT_EQ(b.heads.size(), a.heads.size()) << preset << ", part " << part;
+      for (std::size_t h = 0; h < a.heads.size(); ++h) EXPECT_NEAR(b.heads[h].m, a.heads[h].m, 1e-3 * a.heads[h].m);
+    }
+  }
 }
 
 TEST_F(GpuTraining, TheSessionSwitchesDeviceAndKeepsTheWeights) {

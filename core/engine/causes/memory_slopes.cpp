@@ -9,6 +9,7 @@
 #include "core/engine/causes/place_passes.h"
 #include "core/engine/training/pinned_array.h"
 #include "core/layers/host_values.h"
+#include "core/models/step_program.h"
 
 namespace afterglow {
 
@@ -86,7 +87,6 @@ std::int64_t MemorySlopes::lay_out(const ModelState& state) {
 /// Steps both sequences side by side and multiplies what their states differ in with the slopes. A token is a recorded
 /// program that ends with all its states on the host.
 void MemorySlopes::step_both(const SequencePair& pair) {
-  constexpr int steps_until_all_is_reserved = 2;
   Backend& backend = tape_->backend();
   ModelState state = model_->make_state(backend, dtype_, 2);
   const std::int64_t columns = lay_out(state);
@@ -95,9 +95,9 @@ void MemorySlopes::step_both(const SequencePair& pair) {
   const auto take_token = [&](int token) {
     tokens.host<std::int32_t>()[0] = pair.clean.tokens[static_cast<std::size_t>(token)];
     tokens.host<std::int32_t>()[1] = pair.corrupted.tokens[static_cast<std::size_t>(token)];
-    tokens.queue_upload();
   };
-  const auto step = [&] {
+  StepProgram step(*tape_, state, [&] {
+    tokens.queue_upload();
     tape_->begin(false);
     model_->advance(*tape_, tokens.device(), state);
     std::int64_t column = 0;
@@ -107,26 +107,16 @@ void MemorySlopes::step_both(const SequencePair& pair) {
                    tensor.reshaped({1, count}));
     });
     row.queue_download();
-  };
-  // A cache grows and is read up to a place that a program would not know.
-  const bool is_the_same_for_every_token = std::ranges::equal(
-      state.layers, branches_,
-      [](const LayerState& layer, const HeldTensors& known) { return layer.tensors().size() == known.size(); });
-  std::unique_ptr<Program> program;
+  });
   for (int t = 0; t < pair.asked; ++t) {
     take_token(t);
-    if (program) {
-      program->run();
-    } else if (t < steps_until_all_is_reserved || !is_the_same_for_every_token) {
-      step();
-    } else {
-      program = backend.capture(step);
-    }
+    step.run();
     backend.synchronize();
     to_doubles(row, states);
     carry(state, states, static_cast<std::size_t>(t));
   }
   take_token(pair.asked);
+  tokens.queue_upload();
   tape_->begin(false);
   const auto logits = rows_of_logits(*tape_, model_->step(*tape_, tokens.device(), state).value, 0);
   reach_ = measured(pair, logits[0]) - measured(pair, logits[1]);

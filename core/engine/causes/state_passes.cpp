@@ -4,7 +4,9 @@
 #include <algorithm>
 
 #include "core/engine/causes/place_passes.h"
+#include "core/engine/training/pinned_array.h"
 #include "core/layers/host_values.h"
+#include "core/models/step_program.h"
 
 namespace afterglow {
 
@@ -61,14 +63,6 @@ int layer_with_memory(const Trainer& trainer, int wanted) {
   return -1;
 }
 
-Tensor StatePasses::tokens(const SequencePair& pair, std::size_t rows, int token) const {
-  std::vector<std::int32_t> all(rows, pair.corrupted.tokens[static_cast<std::size_t>(token)]);
-  all.front() = pair.clean.tokens[static_cast<std::size_t>(token)];
-  const Tensor tensor = tape_->scratch({static_cast<std::int64_t>(rows), 1}, DType::i32);
-  tape_->backend().upload(tensor, all.data());
-  return tensor;
-}
-
 /// The numbers of `from` with a share of the way to those of `to`.
 Tensor StatePasses::between(const Tensor& from, const Tensor& to, double share) const {
   std::vector<double> numbers = to_host(tape_->backend(), gathered(*tape_, from));
@@ -91,13 +85,25 @@ std::vector<std::vector<double>> StatePasses::run(const SequencePair& pair, std:
                                                   HeldHead* seen) const {
   const std::size_t rows = cells.size() + 2;
   ModelState state = model_->make_state(tape_->backend(), dtype_, static_cast<std::int64_t>(rows));
+  Backend& backend = tape_->backend();
+  PinnedArray tokens(backend, {static_cast<std::int64_t>(rows), 1}, DType::i32);
+  StepProgram step(*tape_, state, [&] {
+    tokens.queue_upload();
+    tape_->begin(false);
+    model_->advance(*tape_, tokens.device(), state);
+  });
   std::vector<std::vector<double>> logits;
   for (int t = 0; t <= pair.asked; ++t) {
-    tape_->begin(false);
+    auto* all = tokens.host<std::int32_t>();
+    std::fill_n(all, rows, pair.corrupted.tokens[static_cast<std::size_t>(t)]);
+    *all = pair.clean.tokens[static_cast<std::size_t>(t)];
     if (t == pair.asked) {
-      logits = rows_of_logits(*tape_, model_->step(*tape_, tokens(pair, rows, t), state).value, 0);
+      tokens.queue_upload();
+      tape_->begin(false);
+      logits = rows_of_logits(*tape_, model_->step(*tape_, tokens.device(), state).value, 0);
     } else {
-      model_->advance(*tape_, tokens(pair, rows, t), state);
+      step.run();
+      backend.synchronize();  // the next token takes this one's place
     }
     if (seen && seen->token == t) look(state, *seen);
     for (std::size_t i = 0; i < cells.size(); ++i) {

@@ -70,7 +70,6 @@ class StatePasses {
   std::vector<std::vector<double>> run(const SequencePair& pair, std::span<const StateCell> cells,
                                        HeldHead* seen) const;
   void look(const ModelState& state, HeldHead& seen) const;
-  Tensor tokens(const SequencePair& pair, std::size_t rows, int token) const;
   Tensor between(const Tensor& from, const Tensor& to, double share) const;
   void put(ModelState& state, const StateCell& cell, std::int64_t row) const;
 

@@ -9,6 +9,7 @@
 #include "core/engine/training/pinned_array.h"
 #include "core/io/error.h"
 #include "core/layers/host_values.h"
+#include "core/models/step_program.h"
 #include "core/random/random.h"
 
 namespace afterglow {
@@ -67,13 +68,16 @@ void generate(Trainer& trainer, std::span<const int> beginning, const Generation
   ModelState state = model.make_state(backend, trainer.dtype(), 1);
   PinnedArray input(backend, {1, 1}, DType::i32);
   Random random(options.seed, generation_stream);
-  const auto read = [&](int token) {
-    input.host<std::int32_t>()[0] = token;
+  Var answer;
+  StepProgram step(tape, state, [&] {
     input.queue_upload();
     tape.begin(false);
-    std::vector<double> logits = to_host(backend, model.step(tape, input.device(), state).value);
-    backend.synchronize();
-    return logits;
+    answer = model.step(tape, input.device(), state);
+  });
+  const auto read = [&](int token) {
+    input.host<std::int32_t>()[0] = token;
+    step.run();
+    return to_host(backend, answer.value);
   };
   std::vector<int> whole(static_cast<std::size_t>(model.places()), 0);  // memory tokens stand there
   whole.insert(whole.end(), beginning.begin(), beginning.end());

@@ -18,6 +18,7 @@
 #include "core/layers/capture_reader.h"
 #include "core/layers/koopman_mlp.h"
 #include "core/layers/layer_kind.h"
+#include "core/models/step_program.h"
 
 namespace afterglow {
 
@@ -289,15 +290,19 @@ std::shared_ptr<const Trace> Observer::trace(int part, int scale_kept_behind) {
   PinnedArray token(backend, {1, 1}, DType::i32);
   result->steps.resize(example_.tokens.size());
   TraceDecomposition decomposition(trainer_->looking_threads());
+  Var logits;
+  StepProgram step(tape_, state, [&] {
+    token.queue_upload();
+    tape_.begin(false);
+    if (part >= 0) tape_.capture_within(parts[part].scope);
+    logits = trainer_->model().step(tape_, token.device(), state);
+    tape_.set_capturing(false);
+  });
   for (std::size_t t = 0; t < example_.tokens.size(); ++t) {
     const int id = example_.tokens[t];
     result->tokens.push_back({id, task.token_label(id), task.token_role(id), example_.targets[t]});
     token.host<std::int32_t>()[0] = id;
-    token.queue_upload();
-    tape_.begin(false);
-    tape_.set_capturing(part >= 0);
-    const Var logits = trainer_->model().step(tape_, token.device(), state);
-    tape_.set_capturing(false);
+    step.run();
     backend.synchronize();
     const LayerState* traced = part >= 0 ? &state.layers[static_cast<std::size_t>(parts[part].branch)] : nullptr;
     TokenNumbers numbers;
