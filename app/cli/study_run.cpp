@@ -30,7 +30,7 @@ namespace fs = std::filesystem;
 /// no more steps a second. Runs that differ in their model, task or batch may need more or less of it; the largest
 /// counts.
 int jobs_on_gpu(const std::vector<PlannedRun>& runs, Backend& backend) {
-  constexpr std::size_t most = 12;
+  constexpr std::size_t most = 24;
   constexpr std::size_t of_a_back_end = std::size_t{192} << 20;  // its scratch memory and workspaces
   std::set<std::string> known;
   std::size_t largest = 0;
