@@ -200,6 +200,27 @@ TEST(InfluenceFigures, OfAFixedRoutingTheFeedbackAloneHasItsLaw) {
   EXPECT_FALSE(line_that_starts(figure, "1 sessa if uniform: γ = 0.6, lag^−0.4, decaying"));
 }
 
+TEST(InfluenceFigures, LayersOfAModelThatCostAlikeHaveOneName) {
+  Observation o = samples::mid_training();
+  auto race = std::make_shared<RaceView>(*o.race);
+  RaceEntry trained = race->entries[1];
+  trained.weights = "trained";
+  for (const char* label : {"3 mamba2", "5 mamba2", "7 mamba2"}) {
+    trained.tail.label = label;
+    trained.step_ms *= 1.1;
+    race->entries.push_back(trained);
+  }
+  o.race = race;
+  const Figure cost = figures_of(race_figures, o)[2];
+  std::vector<std::string> labels, names;
+  for (const ScatterPoint& point : std::get<Scatter>(cost.series[0]).points) {
+    labels.push_back(point.label);
+    names.push_back(point.id);
+  }
+  EXPECT_THAT(labels, ::testing::ElementsAre("sessa", "mamba2", "3 × mamba2", "", ""));
+  EXPECT_THAT(names, ::testing::Contains("5 mamba2 trained")) << "the pointer still tells them apart";
+}
+
 TEST(InfluenceFigures, RaceStartsEveryTailAtOneAndHasAColumnForEach) {
   const Observation o = samples::mid_training();
   const std::vector<Figure> figures = figures_of(race_figures, o);

@@ -471,6 +471,19 @@ std::optional<Range> room_about(const std::vector<ScatterPoint>& points, double 
   return Range{least.*place / times, most.*place * times};
 }
 
+bool is_shown_in_cost(const RaceEntry& entry) { return entry.step_ms > 0 && entry.state_bytes > 0; }
+
+/// The text beside a layer's dot. Layers of a model that are alike lie side by side and have one, at the first of them.
+std::string cost_label(const RaceView& race, const RaceEntry& entry) {
+  const auto is_alike = [&](const RaceEntry& other) {
+    return is_shown_in_cost(other) && other.tail.kind == entry.tail.kind && other.weights == entry.weights &&
+           other.state_bytes == entry.state_bytes;
+  };
+  if (&*std::ranges::find_if(race.entries, is_alike) != &entry) return "";
+  const auto count = std::ranges::count_if(race.entries, is_alike);
+  return count == 1 ? entry.tail.label : std::to_string(count) + " × " + entry.tail.kind;
+}
+
 Figure race_cost(const RaceView& race) {
   Figure figure;
   figure.id = "race_cost";
@@ -486,11 +499,11 @@ Figure race_cost(const RaceView& race) {
   scatter.name = "layers";
   scatter.marker = Marker::circle;
   for (const RaceEntry& entry : race.entries) {
-    if (!(entry.step_ms > 0) || entry.state_bytes <= 0) continue;
+    if (!is_shown_in_cost(entry)) continue;
     const double reach = std::isfinite(entry.tail.one_percent_lag) ? entry.tail.one_percent_lag : race.tokens;
     scatter.points.push_back({entry.step_ms, static_cast<double>(entry.state_bytes),
                               3 + 1.2 * std::log2(std::max(1.0, reach)), layer_ink(entry.tail.kind), false,
-                              entry.tail.label + " " + entry.weights, entry.tail.label});
+                              entry.tail.label + " " + entry.weights, cost_label(race, entry)});
   }
   figure.x.range = room_about(scatter.points, &ScatterPoint::x, 1.7);
   figure.y.range = room_about(scatter.points, &ScatterPoint::y, 3);  // the plot is flat
