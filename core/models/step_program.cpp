@@ -1,9 +1,14 @@
-// Records a step once one has reserved what it needs.
+// Records a step once nothing that it reserves is new any more, so that the recorded step finds its numbers where the
+// one before it had them.
 #include "core/models/step_program.h"
 
 #include <utility>
 
 namespace afterglow {
+
+namespace {
+constexpr int steps_until_all_is_reserved = 2;
+}
 
 StepProgram::StepProgram(Tape& tape, const ModelState& state, std::function<void()> step)
     : tape_(&tape), state_(&state), step_(std::move(step)) {}
@@ -14,9 +19,9 @@ void StepProgram::run() {
     step_();
   } else if (program_) {
     program_->run();
-  } else if (!has_reserved_) {
+  } else if (plain_steps_ < steps_until_all_is_reserved) {
     step_();
-    has_reserved_ = true;
+    ++plain_steps_;
   } else {
     program_ = tape_->backend().capture(step_);
   }

@@ -21,7 +21,7 @@ class StepProgram {
   const ModelState* state_;
   std::function<void()> step_;
   std::unique_ptr<Program> program_;
-  bool has_reserved_ = false;  // a step that was like those to come
+  int plain_steps_ = 0;  // that were like those to come
 };
 
 }  // namespace afterglow

@@ -7,7 +7,7 @@
 namespace afterglow {
 
 TrainingMemoryNeed training_memory_need(const Recipe& recipe, Backend& device) {
-  constexpr int steps_until_all_is_reserved = 2;  // the second is recorded
+  constexpr int steps_until_all_is_reserved = 3;  // the third is recorded
   MeasuringBackend counter(device);
   Trainer trainer(recipe, counter, DType::f32, [](const ParameterStore&) {});
   const std::size_t reserved = counter.held_bytes();

@@ -82,7 +82,7 @@ Trainer::~Trainer() = default;
 void Trainer::make_batch() {
   is_known_to_fit_ = false;
   program_.reset();
-  has_reserved_ = false;
+  plain_steps_ = 0;
   drawn_for_ = -1;
   check_shards(recipe_.shards, recipe_.training.batch);
   objective_->make_batch(*backend_, recipe_.training.batch / recipe_.shards, dtype_);
@@ -119,7 +119,7 @@ void Trainer::set(std::string_view key, double value) {
   check_setting(settings(), key, value);
   if (objective_->set(key, value)) {
     program_.reset();  // the captured step holds the old value
-    has_reserved_ = false;
+    plain_steps_ = 0;
     return;
   }
   if (key == "batch") check_shards(recipe_.shards, static_cast<std::int64_t>(value));
@@ -214,9 +214,9 @@ bool Trainer::change_token(std::int64_t at, std::int32_t to) {
 void Trainer::run_program(void (Trainer::*work)()) {
   if (program_) {
     program_->run();
-  } else if (!has_reserved_) {
+  } else if (plain_steps_ < 2) {
     (this->*work)();
-    has_reserved_ = true;
+    ++plain_steps_;
   } else {
     program_ = backend_->capture([this, work] { (this->*work)(); });
   }
@@ -303,7 +303,7 @@ void Trainer::begin_step() {
   } else {
     if (objective_->load(step_)) {
       program_.reset();
-      has_reserved_ = false;
+      plain_steps_ = 0;
     }
     run_program(&Trainer::run_step);
   }

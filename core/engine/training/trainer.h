@@ -69,7 +69,7 @@ class Trainer {
   /// From now on these processes, which must outlive the trainer, share each step: all make the same steps in the same
   /// order, and have the same state after each. Throws Error(usage) for a recipe whose batch is not cut into parts.
   void join(Ranks& ranks);
-  /// Its two halves: queues the work, and waits for it. They allocate nothing after the second step.
+  /// Its two halves: queues the work, and waits for it. They allocate nothing after the third step.
   void begin_step();
   StepResult end_step();
   std::int64_t finished_steps() const { return step_; }
@@ -163,7 +163,7 @@ class Trainer {
   std::unique_ptr<ShardSum> shared_;        // where a batch is cut into parts
   double loss_ = 0, accuracy_ = 0;          // of the last step in parts
   std::vector<Transfer> transfers_;         // what goes together, while it is gathered
-  bool has_reserved_ = false;               // a pass with the current shapes has run, so that the next can be captured
+  int plain_steps_ = 0;                     // passes run with the current shapes before capturing
   std::int64_t step_ = 0;
   bool has_moments_ = false;      // false: they are still zero
   bool is_known_to_fit_ = false;  // with the present batch
