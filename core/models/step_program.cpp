@@ -16,6 +16,8 @@ StepProgram::StepProgram(Tape& tape, const ModelState& state, std::function<void
 void StepProgram::run() {
   const bool is_repeatable = state_->steps_are_alike() && !tape_->has_host_work();
   if (!is_repeatable) {
+    program_.reset();  // what begins the tape anew may move what a recorded step works on
+    plain_steps_ = 0;
     step_();
   } else if (program_) {
     program_->run();

@@ -7,7 +7,9 @@
 #include <thread>
 
 #include "core/backend/host_numbers.h"
+#include "core/engine/causes/state_passes.h"
 #include "core/engine/probing/observer.h"
+#include "core/engine/probing/sequence_pair.h"
 #include "core/engine/session/analysed_run.h"
 #include "core/engine/session/session.h"
 #include "core/engine/training/pinned_array.h"
@@ -233,6 +235,33 @@ TEST_F(GpuTraining, EveryPartCanBeTraced) {
       for (std::size_t h = 0; h < a.heads.size(); ++h) EXPECT_NEAR(b.heads[h].m, a.heads[h].m, 1e-3 * a.heads[h].m);
     }
   }
+}
+
+/// Memories are put into the states between the tokens, parts of the way by numbers from the host: what is recorded of
+/// the tokens before serves no longer.
+TEST_F(GpuTraining, MemoriesPutBetweenTokensAnswerAsOnTheCpu) {
+  const auto cpu = make_cpu_backend(2);
+  const Recipe recipe = parse_recipe(find_preset("ssm-ska").text, "ssm-ska");
+  Trainer here(recipe, *cpu), there(recipe, *cuda_);
+  const Example clean = here.task().example(recipe.seed, 0, Split::held_out);
+  const SequencePair pair = pair_of({}, clean, here.task());
+  std::vector<StateCell> cells;
+  for (std::size_t branch = 0; branch < here.model().branches().size(); ++branch) {
+    for (const StateParts& part : state_parts(*here.model().branches()[branch].layer, *cpu, here.dtype())) {
+      const int token = pair.asked - 1 - static_cast<int>(cells.size()) % 7;
+      cells.push_back({branch, part.tensors, token, -1, false, 1});
+      cells.push_back({branch, part.tensors, token - 8, -1, false, 0.5});
+    }
+  }
+  ASSERT_GT(cells.size(), 8u);
+  const auto run = [&](Trainer& trainer) {
+    return StatePasses(trainer.model(), trainer.looking_tape(), trainer.dtype()).run(pair, cells);
+  };
+  const auto want = run(here), got = run(there);
+  ASSERT_EQ(got.size(), want.size());
+  for (std::size_t row = 0; row < want.size(); ++row)
+    EXPECT_THAT(got[row], ::testing::Pointwise(::testing::DoubleNear(2e-3), want[row])) << row;
+  EXPECT_EQ(run(there), got);
 }
 
 TEST_F(GpuTraining, TheSessionSwitchesDeviceAndKeepsTheWeights) {
