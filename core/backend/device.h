@@ -57,8 +57,8 @@ class Device {
   /// False when the back end offers only exact products. Programs captured before keep theirs.
   virtual bool set_precision(Precision wanted) { return wanted == Precision::fp32; }
   /// How many back ends of this process will compute on the device at the same time: among several, a kernel should
-  /// take little of it rather than end early. For all of them, and what is queued from now on; programs captured before
-  /// keep their kernels. The bits are the same.
+  /// take little of it rather than end early, and among many a thread that waits should sleep. For all of them, and
+  /// what is queued from now on; programs captured before keep their kernels. The bits are the same.
   virtual void expect_side_by_side(std::size_t /*back_ends*/) {}
   /// Bytes that this back end holds in its memory; 0 when it does not count them.
   virtual std::size_t held_bytes() const { return 0; }
