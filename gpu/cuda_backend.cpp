@@ -279,7 +279,8 @@ void CudaBackend::expect_side_by_side(std::size_t back_ends) {
   device::set_crowded(back_ends >= crowd);
   stream();
   const bool are_many = 2 * back_ends > std::thread::hardware_concurrency();
-  cudaSetDeviceFlags(are_many ? cudaDeviceScheduleBlockingSync : cudaDeviceScheduleAuto);
+  if (cudaSetDeviceFlags(are_many ? cudaDeviceScheduleBlockingSync : cudaDeviceScheduleAuto) != cudaSuccess)
+    cudaGetLastError();  // they wait as before
 }
 
 std::string CudaBackend::name() const { return "cuda"; }

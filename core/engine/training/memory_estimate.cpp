@@ -7,11 +7,10 @@
 namespace afterglow {
 
 TrainingMemoryNeed training_memory_need(const Recipe& recipe, Backend& device) {
-  constexpr int steps_until_all_is_reserved = 3;  // the third is recorded
   MeasuringBackend counter(device);
   Trainer trainer(recipe, counter, DType::f32, [](const ParameterStore&) {});
   const std::size_t reserved = counter.held_bytes();
-  for (int i = 0; i < steps_until_all_is_reserved; ++i) trainer.step();
+  for (int i = 0; i < RecordedWork::runs_until_recorded; ++i) trainer.step();
   return {reserved, counter.peak_bytes()};
 }
 

@@ -81,8 +81,7 @@ Trainer::~Trainer() = default;
 
 void Trainer::make_batch() {
   is_known_to_fit_ = false;
-  program_.reset();
-  plain_steps_ = 0;
+  recorded_.forget();
   drawn_for_ = -1;
   check_shards(recipe_.shards, recipe_.training.batch);
   objective_->make_batch(*backend_, recipe_.training.batch / recipe_.shards, dtype_);
@@ -118,8 +117,7 @@ double Trainer::get(std::string_view key) const {
 void Trainer::set(std::string_view key, double value) {
   check_setting(settings(), key, value);
   if (objective_->set(key, value)) {
-    program_.reset();  // the captured step holds the old value
-    plain_steps_ = 0;
+    recorded_.forget();  // the captured step holds the old value
     return;
   }
   if (key == "batch") check_shards(recipe_.shards, static_cast<std::int64_t>(value));
@@ -210,16 +208,8 @@ bool Trainer::change_token(std::int64_t at, std::int32_t to) {
   return objective_->change_token(0, at, to);
 }
 
-/// The arena reaches its final shape in the first two passes; from then on every address repeats.
 void Trainer::run_program(void (Trainer::*work)()) {
-  if (program_) {
-    program_->run();
-  } else if (plain_steps_ < 2) {
-    (this->*work)();
-    ++plain_steps_;
-  } else {
-    program_ = backend_->capture([this, work] { (this->*work)(); });
-  }
+  recorded_.run(*backend_, [this, work] { (this->*work)(); });
 }
 
 /// Part after part, each a pass of its own; loss and gradient of a part are weighted with its answers.
@@ -301,10 +291,7 @@ void Trainer::begin_step() {
   if (recipe_.shards > 1) {
     run_shards();
   } else {
-    if (objective_->load(step_)) {
-      program_.reset();
-      plain_steps_ = 0;
-    }
+    if (objective_->load(step_)) recorded_.forget();
     run_program(&Trainer::run_step);
   }
   ++step_;

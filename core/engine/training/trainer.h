@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "core/backend/parallel.h"
+#include "core/backend/recorded_work.h"
 #include "core/engine/training/objective.h"
 #include "core/engine/training/ranks/ranks.h"
 
@@ -157,13 +158,12 @@ class Trainer {
   std::unique_ptr<Batch> batch_;
   std::int64_t drawn_for_ = -1;          // finished steps when the drawn examples are used; -1: nothing drawn
   std::vector<GradientBucket> buckets_;  // of a part of a batch; programs set their milestones
-  std::unique_ptr<Program> program_;
+  RecordedWork recorded_;
   std::vector<double> summary_;
   mutable std::vector<std::byte> checked_;  // weights on their way to a checksum, piece by piece
   std::unique_ptr<ShardSum> shared_;        // where a batch is cut into parts
   double loss_ = 0, accuracy_ = 0;          // of the last step in parts
   std::vector<Transfer> transfers_;         // what goes together, while it is gathered
-  int plain_steps_ = 0;                     // passes run with the current shapes before capturing
   std::int64_t step_ = 0;
   bool has_moments_ = false;      // false: they are still zero
   bool is_known_to_fit_ = false;  // with the present batch
