@@ -3,6 +3,8 @@
 
 #include <cublas_v2.h>
 
+#include <atomic>
+#include <bit>
 #include <thread>
 #include <utility>
 
@@ -20,6 +22,8 @@ constexpr std::size_t blas_workspace_bytes = std::size_t{32} << 20;
 constexpr int ticket_count = 4096;
 constexpr std::size_t crowd = 3;  // back ends; two have room enough beside each other
 
+std::atomic<unsigned> living = 0;  // back ends of this process, on all GPUs
+
 std::string version_text(int version) {
   return std::to_string(version / 1000) + "." + std::to_string(version % 1000 / 10);
 }
@@ -28,6 +32,15 @@ bool is_missing(cudaError_t status) {
   return status == cudaErrorNoDevice || status == cudaErrorInsufficientDriver || status == cudaErrorInvalidDevice ||
          status == cudaErrorSystemDriverMismatch || status == cudaErrorNoKernelImageForDevice ||
          status == cudaErrorUnsupportedPtxVersion || status == cudaErrorDevicesUnavailable;
+}
+
+/// Each thread says for itself to which GPU its calls go.
+cudaError_t make_current(int device) {
+  thread_local int current = -1;
+  if (current == device) return cudaSuccess;
+  const cudaError_t status = cudaSetDevice(device);
+  if (status == cudaSuccess) current = device;
+  return status;
 }
 
 /// A captured CUDA graph, ready to launch.
@@ -92,20 +105,23 @@ bool is_recorded(cudaStream_t stream) {
 }  // namespace
 
 CudaBackend::CudaBackend(int device) : device_(device) {
-  cudaDeviceProp properties{};
-  check_cuda(cudaSetDevice(device_), "choosing the GPU");
-  check_cuda(cudaGetDeviceProperties(&properties, device_), "reading the GPU's properties");
-  description_ = properties.name;
-  spare_ = SpareMemory(properties.totalGlobalMem / spare_share);
+  check_cuda(make_current(device_), "choosing the GPU");
+  for (const CudaDevice& known : cuda_devices().devices) {
+    if (known.index != device_) continue;
+    description_ = known.name;
+    spare_ = SpareMemory(known.memory / spare_share);
+  }
   found_ = static_cast<std::int64_t*>(allocate(sizeof(std::int64_t)));
   open(main_);
   open(side_);
   enter(main_);
   synchronize();
+  ++living;
 }
 
 CudaBackend::~CudaBackend() {
-  cudaSetDevice(device_);
+  --living;
+  make_current(device_);
   for (Lane* lane : {&main_, &side_, &transfers_}) close(*lane);
   for (const auto& [address, bytes] : sizes_) cudaFree(address);
   give_back_spare();
@@ -226,12 +242,34 @@ void CudaBackend::unpin_host(void* address) {
   if (cudaHostUnregister(address) != cudaSuccess) cudaGetLastError();
 }
 
-cudaStream_t CudaBackend::stream() const {
-  thread_local int current = -1;
-  if (current != device_) {
-    check_cuda(cudaSetDevice(device_), "choosing the GPU");
-    current = device_;
+// Where the system or the GPUs do not allow it, the error is no one's: there are other ways.
+MemoryKey CudaBackend::key_to(void* address) {
+  stream();
+  cudaIpcMemHandle_t handle{};
+  static_assert(sizeof(handle) == sizeof(MemoryKey));
+  if (cudaIpcGetMemHandle(&handle, address) != cudaSuccess) {
+    cudaGetLastError();
+    return {};
   }
+  return std::bit_cast<MemoryKey>(handle);
+}
+
+void* CudaBackend::open_memory(const MemoryKey& key) {
+  stream();
+  void* address = nullptr;
+  const auto handle = std::bit_cast<cudaIpcMemHandle_t>(key);
+  if (cudaIpcOpenMemHandle(&address, handle, cudaIpcMemLazyEnablePeerAccess) == cudaSuccess) return address;
+  cudaGetLastError();
+  return nullptr;
+}
+
+void CudaBackend::close_memory(void* address) {
+  stream();
+  if (cudaIpcCloseMemHandle(address) != cudaSuccess) cudaGetLastError();
+}
+
+cudaStream_t CudaBackend::stream() const {
+  check_cuda(make_current(device_), "choosing the GPU");
   return lane_->stream;
 }
 
@@ -278,7 +316,7 @@ bool CudaBackend::give_back_operands() {
 void CudaBackend::expect_side_by_side(std::size_t back_ends) {
   device::set_crowded(back_ends >= crowd);
   stream();
-  const bool are_many = 2 * back_ends > std::thread::hardware_concurrency();
+  const bool are_many = back_ends > 1 && 2 * living > std::thread::hardware_concurrency();
   if (cudaSetDeviceFlags(are_many ? cudaDeviceScheduleBlockingSync : cudaDeviceScheduleAuto) != cudaSuccess)
     cudaGetLastError();  // they wait as before
 }
@@ -380,8 +418,7 @@ void CudaBackend::upload(const Tensor& destination, const void* source) {
   synchronize();
 }
 void CudaBackend::download(void* destination, const Tensor& source) {
-  const Transfer array = brought_from(source, destination);
-  queue_downloads({&array, 1});
+  queue_download(destination, source);
   synchronize();
 }
 void CudaBackend::synchronize() {
@@ -390,7 +427,6 @@ void CudaBackend::synchronize() {
 }
 
 std::unique_ptr<Program> CudaBackend::capture(std::function<void()> work) {
-  work();
   synchronize();
   // Relaxed: an arena that settles into one block during the recorded pass may allocate; nothing of that is recorded.
   check_cuda(cudaStreamBeginCapture(stream(), cudaStreamCaptureModeRelaxed), "beginning to record a program");
@@ -408,10 +444,14 @@ std::unique_ptr<Program> CudaBackend::capture(std::function<void()> work) {
     throw;
   }
   check_cuda(cudaStreamEndCapture(main_.stream, &graph), "recording a program");
-  return std::make_unique<GraphProgram>(graph, main_.stream);
+  auto program = std::make_unique<GraphProgram>(graph, main_.stream);
+  program->run();
+  return program;
 }
 
-CudaSystem cuda_devices() {
+namespace {
+
+CudaSystem ask_for_devices() {
   CudaSystem system;
   int version = 0;
   if (cudaRuntimeGetVersion(&version) == cudaSuccess) system.toolkit = version_text(version);
@@ -432,6 +472,14 @@ CudaSystem cuda_devices() {
     system.devices.push_back({index, properties.name, properties.totalGlobalMem, properties.major, properties.minor,
                               properties.multiProcessorCount});
   }
+  return system;
+}
+
+}  // namespace
+
+// The driver takes some milliseconds for each GPU, and the answer stays the same.
+CudaSystem cuda_devices() {
+  static const CudaSystem system = ask_for_devices();
   return system;
 }
 
@@ -456,7 +504,7 @@ std::unique_ptr<Backend> make_cuda_backend(int device, std::string* why_not) {
 
 CudaMemory cuda_device_memory(int device) {
   CudaMemory memory;
-  if (cudaSetDevice(device) != cudaSuccess || cudaMemGetInfo(&memory.free, &memory.total) != cudaSuccess) {
+  if (make_current(device) != cudaSuccess || cudaMemGetInfo(&memory.free, &memory.total) != cudaSuccess) {
     cudaGetLastError();
     return {};
   }

@@ -63,7 +63,10 @@ class CudaBackend final : public Backend {
   void end_transfers() override;
   void pin_host(void* address, std::size_t bytes) override;
   void unpin_host(void* address) override;
-  /// Runs `work` eagerly, then records the same calls into a CUDA graph. `work` must not wait for the GPU.
+  MemoryKey key_to(void* address) override;
+  void* open_memory(const MemoryKey& key) override;
+  void close_memory(void* address) override;
+  /// Records what `work` queues into a CUDA graph and launches it. `work` must not wait for the GPU.
   std::unique_ptr<Program> capture(std::function<void()> work) override;
 
 #include "core/backend/kernel_overrides.inc"

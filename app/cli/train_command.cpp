@@ -46,7 +46,7 @@ bool is_first(const Ranks* ranks) { return ranks == nullptr || ranks->rank() == 
 
 /// Whether to end after this step: all processes do when one of them is asked to.
 bool ends_here(Ranks* ranks) {
-  const bool is_wanted = any_of_them(ranks, Interruption::wanted());
+  const bool is_wanted = ranks != nullptr ? ranks->any(Interruption::wanted()) : Interruption::wanted();
   if (is_wanted && !Interruption::wanted()) std::raise(SIGTERM);
   return is_wanted;
 }

@@ -1,5 +1,6 @@
 // Where kernels run: memory, transfers, the order of what is queued, and captured work.
 #pragma once
+#include <array>
 #include <cstddef>
 #include <functional>
 #include <memory>
@@ -47,6 +48,9 @@ inline Transfer brought_from(const Tensor& source, void* destination) {
   return {destination, source.data, source.bytes()};
 }
 
+/// What another process of this machine opens a device's memory by; zeros where the system has no such way.
+using MemoryKey = std::array<std::byte, 64>;
+
 class Device {
  public:
   virtual ~Device() = default;
@@ -82,6 +86,10 @@ class Device {
     const Transfer array = brought_to(destination, source);
     queue_uploads({&array, 1});
   }
+  void queue_download(void* destination, const Tensor& source) {
+    const Transfer array = brought_from(source, destination);
+    queue_downloads({&array, 1});
+  }
   virtual void synchronize() = 0;
   /// What is queued between these two may run beside all that is queued later, until `join_side_stream` or
   /// `synchronize`: for results that nothing waits for, such as the gradients of parameters. It sees all that was
@@ -99,7 +107,13 @@ class Device {
   /// `unpin_host`.
   virtual void pin_host(void* /*address*/, std::size_t /*bytes*/) {}
   virtual void unpin_host(void* /*address*/) {}
-  /// Runs `work` once and returns a program that repeats it with the same addresses.
+  /// The key to what `allocate` gave as a whole. It must not be released while another process has it open.
+  virtual MemoryKey key_to(void* /*address*/) { return {}; }
+  /// The memory that the key of another process belongs to, for transfers as host memory is; null where this device
+  /// cannot reach it. Until `close_memory`.
+  virtual void* open_memory(const MemoryKey& /*key*/) { return nullptr; }
+  virtual void close_memory(void* /*address*/) {}
+  /// A program that repeats `work` with the same addresses, and has run once. `work` is called once.
   virtual std::unique_ptr<Program> capture(std::function<void()> work) = 0;
 };
 

@@ -607,8 +607,7 @@ TEST_F(CudaPrograms, CopyToAndFromPinnedMemory) {
   const std::unique_ptr<Program> program = cuda_->capture([&] {
     cuda_->queue_upload(number, pinned);
     cuda_->scale(number, 2.0, {number, false});
-    const Transfer answer = brought_from(number, pinned + 1);
-    cuda_->queue_downloads({&answer, 1});
+    cuda_->queue_download(pinned + 1, number);
   });
   pinned[0] = 5;
   program->run();

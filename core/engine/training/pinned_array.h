@@ -40,10 +40,7 @@ class PinnedArray {
   /// Another tensor of this size, brought to this array's host memory.
   Transfer to_host(const Tensor& source) const { return brought_from(source, host_); }
   void queue_upload() { backend_->queue_upload(device_, host_); }
-  void queue_download() {
-    const Transfer array = to_host();
-    backend_->queue_downloads({&array, 1});
-  }
+  void queue_download() { backend_->queue_download(host_, device_); }
 
  private:
   Backend* backend_;

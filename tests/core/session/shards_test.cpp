@@ -11,8 +11,10 @@
 #include <map>
 #include <mutex>
 #include <nlohmann/json.hpp>
+#include <set>
 #include <thread>
 
+#include "core/backend/cpu/cpu_backend.h"
 #include "core/engine/training/ranks/gradient_buckets.h"
 #include "core/engine/training/ranks/shard_sum.h"
 #include "core/engine/training/training_run.h"
@@ -110,11 +112,53 @@ void in_each(int size, Place place, const std::function<void(Ranks& ranks)>& wor
   for (std::thread& thread : threads) thread.join();
 }
 
+std::unique_ptr<Backend> on_the_cpu(const Ranks&) { return make_cpu_backend(1); }
+
+/// A device whose memory others may open, and which says what was brought from there.
+class OpenDevice final : public CpuBackend {
+ public:
+  /// `opens` false: it reaches no other's.
+  explicit OpenDevice(bool opens) : CpuBackend(1), opens_(opens) {}
+  ~OpenDevice() override { EXPECT_TRUE(opened_.empty()); }
+  MemoryKey key_to(void* address) override {
+    MemoryKey key{};
+    std::memcpy(key.data(), &address, sizeof(address));
+    return key;
+  }
+  void* open_memory(const MemoryKey& key) override {
+    void* address = nullptr;
+    std::memcpy(&address, key.data(), sizeof(address));
+    if (!opens_) return nullptr;
+    opened_.insert(address);
+    return address;
+  }
+  void close_memory(void* address) override { EXPECT_EQ(opened_.erase(address), 1u); }
+  void queue_uploads(std::span<const Transfer> arrays) override {
+    const auto lies_there = [](const void* opened, const void* source) {
+      return source >= opened && source < static_cast<const std::byte*>(opened) + reach;
+    };
+    for (const Transfer& array : arrays) {
+      for (const void* opened : opened_) brought_ += lies_there(opened, array.from) ? 1 : 0;
+    }
+    CpuBackend::queue_uploads(arrays);
+  }
+  int brought() const { return brought_; }
+
+ private:
+  static constexpr std::ptrdiff_t reach = std::ptrdiff_t{16} << 20;  // the two places for one other
+  bool opens_;
+  std::set<void*> opened_;
+  int brought_ = 0;
+};
+
 /// Checksums of all ranks after some steps.
-std::vector<std::string> train_in(int size, const Recipe& recipe, Place place = Place::one_machine) {
+std::vector<std::string> train_in(
+    int size, const Recipe& recipe, Place place = Place::one_machine,
+    const std::function<std::unique_ptr<Backend>(const Ranks&)>& make_backend = on_the_cpu,
+    const std::function<void(Backend&)>& look = [](Backend&) {}) {
   std::vector<std::string> checksums(static_cast<std::size_t>(size));
   in_each(size, place, [&](Ranks& ranks) {
-    const auto backend = make_cpu_backend(1);
+    const auto backend = make_backend(ranks);
     TrainingRun run(recipe, *backend);
     run.trainer().join(ranks);
     for (int i = 0; i < 4; ++i) run.train_step();
@@ -122,6 +166,7 @@ std::vector<std::string> train_in(int size, const Recipe& recipe, Place place = 
     checksums[static_cast<std::size_t>(ranks.rank())] = run.trainer().checksum() + std::to_string(curves.loss.back()) +
                                                         std::to_string(curves.gradient_norm.back()) +
                                                         std::to_string(curves.accuracy.back());
+    look(*backend);
   });
   return checksums;
 }
@@ -131,6 +176,19 @@ TEST(Shards, OneTwoFourAndEightProcessesHaveTheSameBits) {
   const std::string alone = train_in(1, recipe).front();
   for (const Place place : {Place::one_machine, Place::two_machines, Place::machine_each}) {
     for (const int size : {2, 4, 8}) EXPECT_THAT(train_in(size, recipe, place), testing::Each(alone)) << size;
+  }
+}
+
+/// From device to device where all reach each other, and nobody where one does not.
+TEST(Shards, PiecesGoStraightFromDeviceToDevice) {
+  const std::string alone = train_in(1, cut_recipe()).front();
+  for (const int blind : {-1, 1}) {
+    const auto make_backend = [&](const Ranks& ranks) { return std::make_unique<OpenDevice>(ranks.rank() != blind); };
+    const auto look = [&](Backend& backend) {
+      const int brought = dynamic_cast<OpenDevice&>(backend).brought();
+      EXPECT_EQ(brought > 0, blind < 0);
+    };
+    EXPECT_THAT(train_in(4, cut_recipe(), Place::machine_each, make_backend, look), testing::Each(alone));
   }
 }
 

@@ -1,34 +1,22 @@
-// Where memory is shared, a process reads what the other wrote there as soon as both have said that it is written.
+// Where both see the other's places, a process reads what the other wrote there as soon as both have said so.
 #include "core/engine/training/ranks/piece_exchange.h"
 
 #include <algorithm>
-#include <bit>
 
 namespace afterglow {
 
-namespace {
-
-int others_of(const Ranks& ranks) { return std::countr_zero(static_cast<unsigned>(ranks.size())); }
-
-}  // namespace
-
 PieceExchange::PieceExchange(Backend& backend, Ranks& ranks, std::size_t most)
-    : backend_(&backend),
-      ranks_(&ranks),
-      most_(most),
-      shared_(ranks.share(static_cast<std::size_t>(others_of(ranks)) * 2 * most)) {
-  for (const std::span<std::byte> memory : shared_) {
-    if (!memory.empty()) backend.pin_host(memory.data(), memory.size());
-  }
-  bool is_all_shared = true;
-  for (int i = 0; i < others_of(ranks); ++i) is_all_shared = is_all_shared && is_shared_with(ranks.rank() ^ (1 << i));
-  if (is_all_shared) return;
+    : backend_(&backend), ranks_(&ranks), most_(most) {
+  for (int mask = 1; mask < ranks.size(); mask *= 2) others_.push_back({ranks.rank() ^ mask});
+  if (!share_device_memory()) share_host_memory();
+  if (has_places()) return;
   sent_ = static_cast<std::byte*>(backend.allocate_host(most));
   received_ = static_cast<std::byte*>(backend.allocate_host(most));
 }
 
 PieceExchange::~PieceExchange() {
-  for (const std::span<std::byte> memory : shared_) {
+  if (on_device_ != nullptr) close_device_memory();
+  for (const std::span<std::byte> memory : on_host_) {
     if (!memory.empty()) backend_->unpin_host(memory.data());
   }
   for (std::byte* memory : {sent_, received_}) {
@@ -36,26 +24,67 @@ PieceExchange::~PieceExchange() {
   }
 }
 
-bool PieceExchange::is_shared_with(int rank) const {
-  const auto other = static_cast<std::size_t>(rank), own = static_cast<std::size_t>(ranks_->rank());
-  return other < shared_.size() && !shared_[other].empty() && !shared_[own].empty();
+bool PieceExchange::has_places() const {
+  return std::all_of(others_.begin(), others_.end(), [](const Other& other) { return other.theirs != nullptr; });
 }
 
-/// Two places for each other process take turns: it writes its next piece after it has read the one before, so that
-/// its word about that one says that the place before is free.
+/// Whether all processes go this way. The places for the others lie behind each other; both sides count them alike.
+bool PieceExchange::share_device_memory() {
+  on_device_ = static_cast<std::byte*>(backend_->allocate(others_.size() * 2 * most_));
+  const MemoryKey key = backend_->key_to(on_device_);
+  for (std::size_t i = 0; i < others_.size(); ++i) {
+    MemoryKey others_key{};
+    ranks_->exchange(others_[i].rank, key, others_key);
+    auto* memory = others_key == MemoryKey{} ? nullptr : static_cast<std::byte*>(backend_->open_memory(others_key));
+    if (memory == nullptr) continue;
+    others_[i].own = on_device_ + i * 2 * most_;
+    others_[i].theirs = memory + i * 2 * most_;
+  }
+  if (!ranks_->any(!has_places())) return true;
+  close_device_memory();
+  return false;
+}
+
+/// Nobody reads it any more: after each step the processes wait for each other's numbers.
+void PieceExchange::close_device_memory() {
+  for (std::size_t i = 0; i < others_.size(); ++i) {
+    if (others_[i].theirs != nullptr) backend_->close_memory(others_[i].theirs - i * 2 * most_);
+    others_[i] = {others_[i].rank};
+  }
+  backend_->release(on_device_);
+  on_device_ = nullptr;
+}
+
+void PieceExchange::share_host_memory() {
+  on_host_ = ranks_->share(others_.size() * 2 * most_);
+  for (const std::span<std::byte> memory : on_host_) {
+    if (!memory.empty()) backend_->pin_host(memory.data(), memory.size());
+  }
+  const std::span<std::byte> own = on_host_[static_cast<std::size_t>(ranks_->rank())];
+  for (std::size_t i = 0; i < others_.size(); ++i) {
+    const std::span<std::byte> theirs = on_host_[static_cast<std::size_t>(others_[i].rank)];
+    if (own.empty() || theirs.empty()) continue;
+    others_[i].own = own.data() + i * 2 * most_;
+    others_[i].theirs = theirs.data() + i * 2 * most_;
+  }
+}
+
+/// A process writes its next piece after it has read the one before, so that its word about that one says that the
+/// place before is free.
 void PieceExchange::swap(int with, const Tensor& own, const Tensor& theirs) {
-  if (!is_shared_with(with)) {
+  const auto other =
+      std::find_if(others_.begin(), others_.end(), [with](const Other& one) { return one.rank == with; });
+  if (other->theirs == nullptr) {
     backend_->download(sent_, own);
     ranks_->exchange(with, {sent_, own.bytes()}, {received_, own.bytes()});
     return backend_->queue_upload(theirs, received_);
   }
-  const auto other = static_cast<std::size_t>(std::countr_zero(static_cast<unsigned>(ranks_->rank() ^ with)));
-  const std::size_t place = (other * 2 + turns_[other]++ % 2) * most_;
-  backend_->download(shared_[static_cast<std::size_t>(ranks_->rank())].data() + place, own);
+  const std::size_t place = other->turn++ % 2 * most_;
+  backend_->download(other->own + place, own);
   const std::byte written{1};
   std::byte answered{};
   ranks_->exchange(with, {&written, 1}, {&answered, 1});
-  backend_->queue_upload(theirs, shared_[static_cast<std::size_t>(with)].data() + place);
+  backend_->queue_upload(theirs, other->theirs + place);
 }
 
 }  // namespace afterglow

@@ -1,6 +1,5 @@
 // The way of a tensor's pieces to another process, and of that process's pieces to this one.
 #pragma once
-#include <array>
 #include <vector>
 
 #include "core/backend/backend.h"
@@ -8,8 +7,8 @@
 
 namespace afterglow {
 
-/// Between processes of one machine a piece lies in memory that both see, and only its going there and coming from
-/// there takes time; between machines it is sent from pinned memory.
+/// The shortest way that the machine has: from one device's memory to the other's where every process reaches those of
+/// the others; else through host memory that both see; between machines MPI sends a piece from pinned memory.
 class PieceExchange {
  public:
   /// Of pieces of at most so many bytes; all processes make theirs together.
@@ -24,14 +23,25 @@ class PieceExchange {
   void swap(int with, const Tensor& own, const Tensor& theirs);
 
  private:
-  bool is_shared_with(int rank) const;
+  /// A process with which this one exchanges. Each has two places for the other, which take turns; null where neither
+  /// sees the other's.
+  struct Other {
+    int rank = 0;
+    std::byte *own = nullptr, *theirs = nullptr;
+    unsigned turn = 0;
+  };
+  bool share_device_memory();
+  void close_device_memory();
+  void share_host_memory();
+  bool has_places() const;
 
   Backend* backend_;
   Ranks* ranks_;
   std::size_t most_;
-  std::vector<std::span<std::byte>> shared_;
-  std::array<unsigned, 3> turns_{};                  // of each other process: one for each bit of this one's number
-  std::byte *sent_ = nullptr, *received_ = nullptr;  // pinned; where memory is not shared
+  std::vector<Other> others_;                        // one for each bit of this one's number
+  std::byte* on_device_ = nullptr;                   // places that the others read
+  std::vector<std::span<std::byte>> on_host_;        // places of each process of this machine
+  std::byte *sent_ = nullptr, *received_ = nullptr;  // pinned; where there are no places
 };
 
 }  // namespace afterglow
