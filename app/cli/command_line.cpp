@@ -184,8 +184,8 @@ void add_study(CLI::App& command, StudyOptions& options) {
   command
       .add_option(
           "--jobs", options.jobs,
-          "Runs trained side by side [one a processor; on a GPU as many as it has room for, up to 24, where small ones "
-          "make 2.4 to 3.3 times the steps of one, and more hardly more]")
+          "Runs trained side by side [one a processor; on each GPU as many as it has room for, up to 24, where small "
+          "ones make 2.4 to 3.3 times the steps of one, and more hardly more]")
       ->check(CLI::Range(1, 1024));
   command.add_option("--shard", options.shard, "i/n: only every n-th run from the i-th on; the folder is shared");
   add_saves(command, options.saves);

@@ -26,11 +26,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// How many trainings a GPU takes side by side: as many as it has room for, half of what is free, up to where more make
-/// no more steps a second. Runs that differ in their model, task or batch may need more or less of it; the largest
-/// counts.
-int jobs_on_gpu(const std::vector<PlannedRun>& runs, Backend& backend) {
-  constexpr std::size_t most = 24;
+/// The most memory that one of the runs takes with its back end. They may differ in their model, task or batch.
+std::size_t largest_need(const std::vector<PlannedRun>& runs, Backend& backend) {
   constexpr std::size_t of_a_back_end = std::size_t{192} << 20;  // its scratch memory and workspaces
   std::set<std::string> known;
   std::size_t largest = 0;
@@ -39,24 +36,60 @@ int jobs_on_gpu(const std::vector<PlannedRun>& runs, Backend& backend) {
     const std::string sizes = recipe.model.dump() + recipe.task.dump() + std::to_string(recipe.training.batch);
     if (known.insert(sizes).second) largest = std::max(largest, training_memory_need(recipe, backend).peak);
   }
-  return static_cast<int>(
-      std::clamp<std::size_t>(cuda_device_memory(own_gpu()).free / 2 / (largest + of_a_back_end), 1, most));
+  return largest + of_a_back_end;
 }
 
-/// On the CPU each run has a processor of its own, unless --jobs or --threads say otherwise.
-std::vector<std::unique_ptr<Backend>> make_backends(const CommonOptions& common, int jobs,
-                                                    const std::vector<PlannedRun>& runs) {
-  std::vector<std::unique_ptr<Backend>> all;
-  cuda_expect_many_runs();
-  all.push_back(make_backend(common.device, common.threads));
-  const bool is_cpu = all.front()->name() == "cpu";
-  if (jobs == 0)
-    jobs = is_cpu ? std::max(1, processors() / std::max(1, common.threads)) : jobs_on_gpu(runs, *all.front());
-  jobs = std::min(jobs, static_cast<int>(runs.size()));
-  const int threads = is_cpu && common.threads == 0 ? std::max(1, processors() / std::max(1, jobs)) : common.threads;
-  if (is_cpu) all.front() = make_backend("cpu", threads);
-  while (static_cast<int>(all.size()) < jobs) all.push_back(make_backend(all.front()->name(), threads));
+/// The GPU of each run side by side, in turns. 0 jobs: each GPU takes as many as it has room for, half of what is free,
+/// up to where more make no more steps a second.
+std::vector<int> gpu_of_each_job(int jobs, const std::vector<PlannedRun>& runs, Backend& backend) {
+  constexpr std::size_t most = 24;
+  const std::vector<int> gpus = own_gpus();
+  std::vector<int> all;
+  for (int i = 0; i < jobs; ++i) all.push_back(gpus[static_cast<std::size_t>(i) % gpus.size()]);
+  if (jobs > 0) return all;
+  const std::size_t need = largest_need(runs, backend);
+  std::vector<std::size_t> rooms;
+  for (const int gpu : gpus) rooms.push_back(std::clamp<std::size_t>(cuda_device_memory(gpu).free / 2 / need, 1, most));
+  for (std::size_t round = 0; round < most; ++round) {
+    for (std::size_t i = 0; i < gpus.size(); ++i) {
+      if (round < rooms[i]) all.push_back(gpus[i]);
+    }
+  }
   return all;
+}
+
+std::unique_ptr<Backend> make_gpu_backend(int gpu) {
+  std::string why_not;
+  if (std::unique_ptr<Backend> backend = make_cuda_backend(gpu, &why_not)) return backend;
+  throw Error(ExitCode::no_gpu, "GPU " + std::to_string(gpu) + ": " + why_not +
+                                    "; leave it out with CUDA_VISIBLE_DEVICES, or use --device cpu");
+}
+
+/// What computes the runs side by side, and how many devices that is.
+struct StudyBackends {
+  std::vector<std::unique_ptr<Backend>> all;
+  std::size_t devices = 1;
+};
+
+/// On the CPU each run has a processor of its own, unless --jobs or --threads say otherwise.
+StudyBackends make_backends(const CommonOptions& common, int jobs, const std::vector<PlannedRun>& runs) {
+  const std::size_t most = std::max<std::size_t>(1, runs.size());  // a shard may have none
+  cuda_expect_many_runs();
+  StudyBackends made;
+  made.all.push_back(make_backend(common.device, common.threads));
+  if (made.all.front()->name() == "cuda") {
+    std::vector<int> gpus = gpu_of_each_job(jobs, runs, *made.all.front());
+    gpus.resize(std::min(gpus.size(), most));
+    made.devices = std::set<int>(gpus.begin(), gpus.end()).size();
+    for (std::size_t i = 1; i < gpus.size(); ++i) made.all.push_back(make_gpu_backend(gpus[i]));
+    return made;
+  }
+  if (jobs == 0) jobs = std::max(1, processors() / std::max(1, common.threads));
+  jobs = std::min(jobs, static_cast<int>(most));
+  const int threads = common.threads == 0 ? std::max(1, processors() / std::max(1, jobs)) : common.threads;
+  made.all.clear();
+  while (static_cast<int>(made.all.size()) < jobs) made.all.push_back(make_backend("cpu", threads));
+  return made;
 }
 
 /// As a word of a shell.
@@ -132,7 +165,7 @@ void StudyRun::train(const fs::path& folder) {
   const std::vector<PlannedRun> mine = shard();
   if (!common_.force) require_own_folder();
   if (common_.force) std::ranges::for_each(mine, [&](const PlannedRun& run) { folder_->forget(run); });
-  const auto backends = make_backends(common_, options_.jobs, mine);
+  const auto [backends, devices] = make_backends(common_, options_.jobs, mine);
   device_ = backends.front()->name();
   const Interruption interruption;
   RecipeRunner runner(
@@ -141,8 +174,9 @@ void StudyRun::train(const fs::path& folder) {
        [&](double share, const std::string& run) { output_.progress(name_, share, [&] { return run; }); },
        [&](const std::string& text) { output_.message(text); }});
   output_.message(std::to_string(mine.size()) + " runs, " + std::to_string(runner.missing()) + " to train · " +
-                  std::to_string(backends.size()) + " side by side · " + backends.front()->description());
-  runner.train(backends);
+                  std::to_string(backends.size()) + " side by side · " +
+                  (devices > 1 ? std::to_string(devices) + " × " : "") + backends.front()->description());
+  runner.train(backends, devices);
   output_.end_progress();
 }
 

@@ -84,14 +84,14 @@ int own_gpu() {
   return gpus > 0 ? number % static_cast<int>(gpus) : 0;
 }
 
-bool any_of_them(Ranks* ranks, bool here) {
-  if (ranks == nullptr) return here;
-  std::byte one{here}, other{};
-  for (int mask = 1; mask < ranks->size(); mask *= 2) {
-    ranks->exchange(ranks->rank() ^ mask, {&one, 1}, {&other, 1});
-    one |= other;
+std::vector<int> own_gpus() {
+  if (started_processes() > 1) return {own_gpu()};
+  const CudaSystem system = cuda_devices();
+  std::vector<int> alike;
+  for (const CudaDevice& device : system.devices) {
+    if (device.name == system.devices.front().name) alike.push_back(device.index);
   }
-  return one != std::byte{0};
+  return alike;
 }
 
 nlohmann::json among_ranks(Ranks* ranks, const Output& output, const std::function<nlohmann::json()>& work) {

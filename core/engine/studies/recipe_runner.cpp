@@ -27,9 +27,9 @@ RecipeRunner::RecipeRunner(const Inquiry& inquiry, std::vector<PlannedRun> runs,
   steps_left_ = total_steps_;
 }
 
-void RecipeRunner::train(std::span<const std::unique_ptr<Backend>> backends) {
+void RecipeRunner::train(std::span<const std::unique_ptr<Backend>> backends, std::size_t devices) {
   const std::size_t side_by_side = std::min(backends.size(), missing_.size());
-  backends.front()->expect_side_by_side(side_by_side);
+  for (std::size_t i = 0; i < devices; ++i) backends[i]->expect_side_by_side((side_by_side + devices - 1) / devices);
   std::vector<std::jthread> threads;
   try {
     for (std::size_t i = 1; i < side_by_side; ++i)
@@ -39,7 +39,7 @@ void RecipeRunner::train(std::span<const std::unique_ptr<Backend>> backends) {
   }
   work(*backends.front());
   threads.clear();  // joined
-  backends.front()->expect_side_by_side(1);
+  for (std::size_t i = 0; i < devices; ++i) backends[i]->expect_side_by_side(1);
   if (failure_) std::rethrow_exception(failure_);
   if (!missing_.empty())
     throw Error(ExitCode::interrupted, "interrupted, " + std::to_string(missing_.size()) + " of " +

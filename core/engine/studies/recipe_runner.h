@@ -29,10 +29,11 @@ class RecipeRunner {
 
   /// How many runs have no result yet.
   std::size_t missing() const { return missing_.size(); }
-  /// Trains what has no result yet, one thread for each back end, and waits for runs that other processes have claimed.
-  /// Each run has the bits that it has alone. Throws what the first run that failed threw. Asked to stop, it keeps a
-  /// snapshot of each run that is on its way, from which the next start goes on, and throws Error(interrupted).
-  void train(std::span<const std::unique_ptr<Backend>> backends);
+  /// Trains what has no result yet, one thread for each back end, which lie on so many devices in turns, and waits for
+  /// runs that other processes have claimed. Each run has the bits that it has alone. Throws what the first run that
+  /// failed threw. Asked to stop, it keeps a snapshot of each run that is on its way, from which the next start goes
+  /// on, and throws Error(interrupted).
+  void train(std::span<const std::unique_ptr<Backend>> backends, std::size_t devices = 1);
 
  private:
   struct Job {
