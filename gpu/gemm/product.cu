@@ -62,7 +62,7 @@ using Shared = Plan<1, 1, 4, 16, 4>;  // gradients of weights: small enough to r
 /// depth: each goes through what a group of the other plan would, then through the next group's. `brief`: a group has
 /// no more than the matrix units add alone.
 template <class Other, bool brief_>
-struct Thrifty : Plan<2, 2, 1, 16, 4, brief_ ? 4 : 3> {
+struct Thrifty : Plan<2, 2, 1, 16, 3, brief_ ? 4 : 3> {
   using Order = Other;
   static constexpr bool brief = brief_;
   static_assert(Other::depth % 16 == 0);
@@ -576,8 +576,12 @@ __device__ void sum_groups(Groups<P, a_deep, b_deep>& groups, float* stage, unsi
   }
 }
 
+/// Numbers that are not split leave room for another thrifty block.
+template <class P, bool exact>
+constexpr unsigned neighbours = P::neighbours + (is_thrifty<P> && !exact ? 1 : 0);
+
 template <class P, bool a_deep, bool b_deep, Extra extra, bool exact>
-__global__ void __launch_bounds__(P::block, P::neighbours) product_kernel(const __grid_constant__ Products p) {
+__global__ void __launch_bounds__(P::block, neighbours<P, exact>) product_kernel(const __grid_constant__ Products p) {
   extern __shared__ __align__(16) float memory[];
   const unsigned tile = blockIdx.x, split = blockIdx.y;
   const Place place = place_of<P>(p, tile);
@@ -721,12 +725,7 @@ unsigned shares_of_depth(const Products& p) {
 template <class P, bool a_deep, bool b_deep, Extra extra, bool exact>
 void launch_kernel(cudaStream_t stream, const Products& p) {
   constexpr auto kernel = product_kernel<P, a_deep, b_deep, extra, exact>;
-  static const bool allowed = [] {
-    allow_shared_memory(reinterpret_cast<const void*>(kernel), product_bytes<P, a_deep, b_deep>(P::stages),
-                        "a product");
-    return true;
-  }();
-  (void)allowed;
+  allow_shared_memory(reinterpret_cast<const void*>(kernel), product_bytes<P, a_deep, b_deep>(P::stages), "a product");
   if (p.tiles == 0) return;
   const unsigned slabs = blocks_for(max_slabs<P>(p), p.splits) * (P::Order::slab / P::slab);
   launch(kernel, dim3(p.tiles, p.splits), P::block, product_bytes<P, a_deep, b_deep>(slabs), stream, p);
