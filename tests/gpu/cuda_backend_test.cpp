@@ -650,6 +650,19 @@ TEST_F(CudaBackendTest, CopiesArraysOfAllLengths) {
   }
 }
 
+/// Then pieces of gradients go another way, and the back end works on.
+TEST_F(CudaBackendTest, MemoryThatCannotBeOpenedLeavesNoError) {
+  MemoryKey made_up;
+  made_up.fill(std::byte{7});
+  EXPECT_EQ(cuda_->open_memory(made_up), nullptr);
+  std::array<std::byte, 256> of_the_host{};
+  EXPECT_EQ(cuda_->key_to(of_the_host.data()), MemoryKey{});
+  HostValues host(*cuda_);
+  const Tensor x = host.f32({2}, {1, 2});
+  cuda_->scale(x, 3.0, {x, false});
+  EXPECT_EQ(host.read<float>(x), (std::vector<float>{3, 6}));
+}
+
 /// Who waits for a milestone reads what this run of the program has computed until there, not what the last one left,
 /// while the rest of it is still under way.
 TEST_F(CudaPrograms, MoveMilestonesWithEachRun) {
