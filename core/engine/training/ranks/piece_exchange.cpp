@@ -2,8 +2,31 @@
 #include "core/engine/training/ranks/piece_exchange.h"
 
 #include <algorithm>
+#include <array>
+#include <fstream>
 
 namespace afterglow {
+
+namespace {
+
+using MachineId = std::array<char, 36>;
+
+/// What Linux calls itself since it started, in every container alike; zeros where it does not say.
+MachineId machine_id() {
+  MachineId id{};
+  std::ifstream file("/proc/sys/kernel/random/boot_id");
+  return file.read(id.data(), id.size()) ? id : MachineId{};
+}
+
+/// Whether process `with`, which asks the same, runs on this machine: a key of another one could fit here by chance.
+bool is_on_this_machine(Ranks& ranks, int with) {
+  const MachineId own = machine_id();
+  MachineId theirs{};
+  ranks.exchange(with, std::as_bytes(std::span(own)), std::as_writable_bytes(std::span(theirs)));
+  return own == theirs && own != MachineId{};
+}
+
+}  // namespace
 
 PieceExchange::PieceExchange(Backend& backend, Ranks& ranks, std::size_t most)
     : backend_(&backend), ranks_(&ranks), most_(most) {
@@ -35,7 +58,8 @@ bool PieceExchange::share_device_memory() {
   for (std::size_t i = 0; i < others_.size(); ++i) {
     MemoryKey others_key{};
     ranks_->exchange(others_[i].rank, key, others_key);
-    auto* memory = others_key == MemoryKey{} ? nullptr : static_cast<std::byte*>(backend_->open_memory(others_key));
+    const bool can_be_opened = is_on_this_machine(*ranks_, others_[i].rank) && others_key != MemoryKey{};
+    auto* memory = can_be_opened ? static_cast<std::byte*>(backend_->open_memory(others_key)) : nullptr;
     if (memory == nullptr) continue;
     others_[i].own = on_device_ + i * 2 * most_;
     others_[i].theirs = memory + i * 2 * most_;
