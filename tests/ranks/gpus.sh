@@ -7,11 +7,9 @@ gpus=$(nvidia-smi -L 2>/dev/null | grep -c '^GPU' || true)
 command -v mpirun >/dev/null || { echo "there is no mpirun here"; exit 77; }
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
-export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 OMPI_MCA_rmaps_base_oversubscribe=1
-export OMPI_MCA_btl_vader_single_copy_mechanism=none  # containers forbid reading other processes' memory
+. "$(dirname "$0")/open_mpi.sh"
 export OMPI_MCA_hwloc_base_binding_policy=none        # each process has a thread that draws and one that waits
 timeout 60 mpirun -n 2 true || { echo "mpirun starts nothing on this machine"; exit 77; }
-fail() { echo "gpus.sh: $*"; exit 1; }
 # run COUNT PROGRAM OPTIONS: a training in so many processes.
 run() {
   rm -rf "$folder/out"
@@ -19,7 +17,7 @@ run() {
   [ "$1" = 1 ] || start=(mpirun -n "$1")
   "${start[@]}" "$2" train --device cuda --no-figures --out "$folder/out" --set shards=8 "${@:3}"
 }
-checksum() { run "$@" --json | sed -n 's/.*"checksum": *"\([^"]*\)".*/\1/p'; }
+checksum() { run "$@" --json | checksum_in; }
 
 for options in "tiny --until 30" "ssm-ska --until 20 --set batch=16" "echo-50m --until 6 --set batch=16"; do
   alone=$(checksum 1 "$1" --preset $options)

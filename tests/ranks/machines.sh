@@ -4,6 +4,7 @@
 # asked to end. Then a sweep that both share. Needs root, ip and mpirun. machines.sh PROGRAM
 set -euo pipefail
 program=$(realpath "$1")
+. "$(dirname "$0")/open_mpi.sh"
 for tool in mpirun ip unshare; do command -v "$tool" >/dev/null || { echo "there is no $tool here"; exit 77; }; done
 folder=$(mktemp -d)
 a=afterglow-$$-a b=afterglow-$$-b net=10.213.77
@@ -21,7 +22,6 @@ for machine in "$a $net.1" "$b $net.2"; do
   ip -n "$name" addr add "$address/24" dev away
   ip -n "$name" link set away up
 done
-fail() { echo "machines.sh: $*"; exit 1; }
 
 # on MACHINE COMMAND: under its name, in its network.
 on() { ip netns exec "$1" unshare --uts bash -c 'hostname "$1"; shift; exec "$@"' - "$@"; }
@@ -33,9 +33,8 @@ shift
 exec ip netns exec \$name unshare --uts bash -c "hostname \$name; \$*"
 RSH
 chmod +x "$folder/rsh"
-export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 OMPI_MCA_plm_rsh_agent="$folder/rsh"
+export OMPI_MCA_plm_rsh_agent="$folder/rsh" OMPI_MCA_mpi_yield_when_idle=1
 export OMPI_MCA_oob_tcp_if_include=$net.0/24 OMPI_MCA_btl_tcp_if_include=$net.0/24 OMPI_MCA_btl=tcp,vader,self
-export OMPI_MCA_btl_vader_single_copy_mechanism=none OMPI_MCA_mpi_yield_when_idle=1
 # start EACH COMMAND: so many processes on each machine.
 start() { on "$a" timeout 120 mpirun --host "$net.1:$1,$net.2:$1" -n $((2 * $1)) "${@:2}"; }
 names=$(start 1 hostname | sort | tr '\n' ' ')
@@ -44,7 +43,7 @@ names=$(start 1 hostname | sort | tr '\n' ' ')
 train=("$program" train --device cpu --threads 1 --no-figures --set shards=8 --json)
 sent() { ip netns exec "$a" cat /sys/class/net/away/statistics/tx_bytes; }
 for options in "tiny --until 20" "ssm-ska --until 3 --set batch=16"; do
-  alone=$("${train[@]}" --preset $options --out "$folder/alone" --force | sed -n 's/.*"checksum": *"\([^"]*\)".*/\1/p')
+  alone=$("${train[@]}" --preset $options --out "$folder/alone" --force | checksum_in)
   for each in 1 2 4; do
     before=$(sent)
     start "$each" "${train[@]}" --preset $options --out "$folder/shared" --force >"$folder/out" 2>"$folder/err" ||

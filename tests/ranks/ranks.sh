@@ -6,10 +6,8 @@ program=$1
 command -v mpirun >/dev/null || { echo "there is no mpirun here"; exit 77; }
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
-export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 OMPI_MCA_rmaps_base_oversubscribe=1
-export OMPI_MCA_btl_vader_single_copy_mechanism=none  # containers forbid reading other processes' memory
+. "$(dirname "$0")/open_mpi.sh"
 timeout 60 mpirun -n 2 true || { echo "mpirun starts nothing on this machine"; exit 77; }
-fail() { echo "ranks.sh: $*"; exit 1; }
 run() { mpirun --mca mpi_yield_when_idle 1 -n "$1" "$program" train --preset tiny --device cpu --threads 1 "${@:2}"; }
 
 "$program" train --preset tiny --device cpu --threads 1 --set shards=8 --until 12 --no-figures --out "$folder/1" --json >"$folder/alone"

@@ -18,13 +18,14 @@ MachineId machine_id() {
   return file.read(id.data(), id.size()) ? id : MachineId{};
 }
 
-/// Whether process `with`, which asks the same, runs on this machine: a key of another one could fit here by chance.
-bool is_on_this_machine(Ranks& ranks, int with) {
-  const MachineId own = machine_id();
-  MachineId theirs{};
-  ranks.exchange(with, std::as_bytes(std::span(own)), std::as_writable_bytes(std::span(theirs)));
-  return own == theirs && own != MachineId{};
-}
+/// What a process tells the others of its places.
+struct Offer {
+  MemoryKey key{};
+  MachineId machine{};
+
+  /// Whether the one that tells `own` may try the key: one of another machine could fit there by chance.
+  bool is_for(const Offer& own) const { return key != MemoryKey{} && machine != MachineId{} && machine == own.machine; }
+};
 
 }  // namespace
 
@@ -54,12 +55,11 @@ bool PieceExchange::has_places() const {
 /// Whether all processes go this way. The places for the others lie behind each other; both sides count them alike.
 bool PieceExchange::share_device_memory() {
   on_device_ = static_cast<std::byte*>(backend_->allocate(others_.size() * 2 * most_));
-  const MemoryKey key = backend_->key_to(on_device_);
+  const Offer own{backend_->key_to(on_device_), machine_id()};
   for (std::size_t i = 0; i < others_.size(); ++i) {
-    MemoryKey others_key{};
-    ranks_->exchange(others_[i].rank, key, others_key);
-    const bool can_be_opened = is_on_this_machine(*ranks_, others_[i].rank) && others_key != MemoryKey{};
-    auto* memory = can_be_opened ? static_cast<std::byte*>(backend_->open_memory(others_key)) : nullptr;
+    Offer theirs;
+    ranks_->exchange(others_[i].rank, std::as_bytes(std::span(&own, 1)), std::as_writable_bytes(std::span(&theirs, 1)));
+    auto* memory = theirs.is_for(own) ? static_cast<std::byte*>(backend_->open_memory(theirs.key)) : nullptr;
     if (memory == nullptr) continue;
     others_[i].own = on_device_ + i * 2 * most_;
     others_[i].theirs = memory + i * 2 * most_;
@@ -69,7 +69,7 @@ bool PieceExchange::share_device_memory() {
   return false;
 }
 
-/// Nobody reads it any more: after each step the processes wait for each other's numbers.
+/// No other process reads these places any more: after each step the processes wait for each other's numbers.
 void PieceExchange::close_device_memory() {
   for (std::size_t i = 0; i < others_.size(); ++i) {
     if (others_[i].theirs != nullptr) backend_->close_memory(others_[i].theirs - i * 2 * most_);
