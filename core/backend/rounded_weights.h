@@ -1,4 +1,4 @@
-// Weights that are rounded to bfloat16 all at once for the projections of a step, where each would round its own.
+// Weights that are rounded to 16 bits all at once for the projections of a step, where each would round its own.
 #pragma once
 #include <cstddef>
 #include <span>

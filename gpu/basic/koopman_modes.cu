@@ -212,7 +212,7 @@ void CudaBackend::koopman_modes(const Tensor& lifted, const Tensor& gamma, const
     const Rows<T> to = rows_of<T>(z);
     with_pairs<widest_piece<T> / 2>(in, {to}, [&](auto pairs) {
       const dim3 grid(blocks_for(in.rows, row_groups * together), blocks_for(in.pairs, lanes * pairs));
-      launch(modes_kernel<pairs, T>, grid, threads, 0, stream(), in, to, rounded_result(rounded, precision_));
+      launch(modes_kernel<pairs, T>, grid, threads, 0, stream(), in, to, rounded_result(*this, rounded));
     });
   });
   launched("koopman_modes");

@@ -468,7 +468,7 @@ void CudaBackend::rms_norm(const Tensor& x, const Tensor& weight, double eps, co
                            const Tensor& rounded) {
   with_stored_type(y, [&](auto stored) {
     const auto in = norm_inputs<float, decltype(stored)>(x, weight, inverse);
-    norm<Normed::plain>(stream(), in, eps, y, rounded_result(rounded, precision_));
+    norm<Normed::plain>(stream(), in, eps, y, rounded_result(*this, rounded));
   });
   launched("rms_norm");
 }
@@ -479,7 +479,7 @@ void CudaBackend::add_rms_norm(const Tensor& a, const Tensor& b, const Tensor& w
     auto in = norm_inputs<float, decltype(stored)>(a, weight, inverse);
     in.z = rows_of(b);
     in.sum = rows_of(sum);
-    norm<Normed::sum>(stream(), in, eps, y, rounded_result(rounded, precision_));
+    norm<Normed::sum>(stream(), in, eps, y, rounded_result(*this, rounded));
   });
   launched("add_rms_norm");
 }
@@ -490,7 +490,7 @@ void CudaBackend::gated_rms_norm(const Tensor& x, const Tensor& z, const Tensor&
     using T = decltype(stored);
     auto in = norm_inputs<T, T>(x, weight, inverse);
     in.z = rows_of<T>(z);
-    norm<Normed::gated>(stream(), in, eps, y, rounded_result(rounded, precision_));
+    norm<Normed::gated>(stream(), in, eps, y, rounded_result(*this, rounded));
   });
   launched("gated_rms_norm");
 }

@@ -1,8 +1,22 @@
 // Matrices read in fours, by the kernels that round or split them for projections.
 #pragma once
+#include <cstdint>
+
 #include "gpu/device/device.cuh"
 
 namespace afterglow::device {
+
+/// Division of numbers below 2^30 by one that the host knows, in three instructions.
+struct Division {
+  unsigned divisor = 1, factor = 1, shift = 0;
+  Division() = default;
+  explicit Division(unsigned by) : divisor(by) {
+    while ((std::uint64_t{1} << shift) < by) ++shift;
+    shift += 30;
+    factor = static_cast<unsigned>(((std::uint64_t{1} << shift) + by - 1) / by);
+  }
+  __device__ unsigned quotient(unsigned of) const { return static_cast<unsigned>(std::uint64_t{of} * factor >> shift); }
+};
 
 /// Four numbers of a row, counted in fours as `stride` is; zeros beyond the rows and columns that count.
 __device__ inline float4 read_four(const float4* from, unsigned stride, unsigned rows, unsigned columns, unsigned row,

@@ -1,6 +1,5 @@
-// Matrices rounded to halves: the largest number of each kind, then all of them times its scale. Large ones are read
-// once: some of their numbers tell a scale with room above, and should a number not fit, all are rounded anew. To
-// bfloat16 at once.
+// Matrices rounded to halves, read once: some of their numbers tell a scale with room above, and should a number not
+// fit, all of its kind are rounded anew. To bfloat16 at once.
 #include <algorithm>
 #include <utility>
 
@@ -15,8 +14,10 @@ namespace device {
 
 namespace {
 
-constexpr unsigned ahead = 4;         // loads in flight
-constexpr unsigned max_blocks = 528;  // of a matrix
+constexpr unsigned ahead = 4;           // loads in flight
+constexpr unsigned max_blocks = 1056;   // of a matrix
+constexpr unsigned max_checking = 132;  // blocks, one a multiprocessor
+constexpr unsigned max_handing_out = 528;
 
 /// The matrix that a block works at.
 __device__ const Rounding& matrix_of_block(const Roundings& all, unsigned block) {
@@ -29,71 +30,78 @@ __device__ inline float4 read_four(const Rounding& own, unsigned row, unsigned f
   return device::read_four(own.from, own.from_stride, own.rows, own.columns, row, four);
 }
 
-/// take(row, column, numbers) for every four numbers of this thread of a block; columns counted in fours.
-template <class Take>
-__device__ void each_four(const Rounding& own, unsigned block, const Take& take) {
-  const unsigned step = own.blocks * threads;
-  for (unsigned begin = (block - own.first_block) * threads + threadIdx.x; begin < own.count; begin += ahead * step) {
-    float4 fours[ahead];
+/// take(row, column, numbers) for every four numbers of this thread of a block, columns counted in fours; meanwhile()
+/// is called once, while the first of them come.
+template <class Meanwhile, class Take>
+__device__ void each_four(const Rounding& own, unsigned block, const Meanwhile& meanwhile, const Take& take) {
+  const unsigned step = own.blocks * threads, first = (block - own.first_block) * threads + threadIdx.x;
+  float4 fours[ahead];
+  unsigned rows[ahead], columns[ahead];
+  const auto read = [&](unsigned begin) {
 #pragma unroll
     for (unsigned k = 0; k < ahead; ++k) {
       const unsigned i = begin + k * step;
-      if (i < own.count) fours[k] = read_four(own, i / own.across, i % own.across);
+      rows[k] = own.across.quotient(i);
+      columns[k] = i - rows[k] * own.across.divisor;
+      if (i < own.count) fours[k] = read_four(own, rows[k], columns[k]);
     }
+  };
+  read(first);
+  meanwhile();
+  for (unsigned begin = first; begin < own.count; begin += ahead * step) {
+    if (begin != first) read(begin);
 #pragma unroll
-    for (unsigned k = 0; k < ahead; ++k) {
-      const unsigned i = begin + k * step;
-      if (i < own.count) take(i / own.across, i % own.across, fours[k]);
-    }
+    for (unsigned k = 0; k < ahead; ++k)
+      if (begin + k * step < own.count) take(rows[k], columns[k], fours[k]);
   }
 }
 
-/// Leaves the peaks of this block, each of its warps' at the place of its kind.
-__device__ void leave_peaks(float4* peaks, Kind kind, float peak) {
-  __shared__ float of_warps[kinds][threads / 32];
-  const unsigned warp = threadIdx.x / 32, lane = threadIdx.x % 32;
-  peak = warp_max(peak);
-  if (lane < kinds) of_warps[lane][warp] = lane == static_cast<unsigned>(kind) ? peak : 0.0f;
-  __syncthreads();
-  if (warp > 0) return;
-  float of[kinds];
+/// Some of the numbers of a kind, spread evenly over its matrices; the same in every block.
+template <unsigned each>
+struct Sample {
+  float4 fours[each] = {};  // of a thread
+  /// Begins to read them.
+  __device__ Sample(const Roundings& all, unsigned kind) {
+    const unsigned width = (all.fours[kind] + each * threads - 1) / (each * threads);
 #pragma unroll
-  for (unsigned own = 0; own < kinds; ++own) of[own] = warp_max(lane < threads / 32 ? of_warps[own][lane] : 0.0f);
-  if (lane == 0) peaks[blockIdx.x] = make_float4(of[0], of[1], of[2], 0);
-}
-
-/// The peak of each kind, from those that the blocks of a kernel before left; known to the whole block.
-struct KindPeaks {
-  float of[kinds] = {};
-  __device__ KindPeaks(const float4* peaks, unsigned blocks) {
-    __shared__ float of_warps[kinds][threads / 32];
-#pragma unroll 4
-    for (unsigned block = threadIdx.x; block < blocks; block += threads) {
-      const float4 peak = peaks[block];
-      of[0] = fmaxf(of[0], peak.x);
-      of[1] = fmaxf(of[1], peak.y);
-      of[2] = fmaxf(of[2], peak.z);
+    for (unsigned k = 0; k < each; ++k) {
+      const unsigned share = k * threads + threadIdx.x;
+      unsigned place = share * width + __umulhi(share * 2654435761u, width);
+      for (unsigned i = 0; i < all.count; ++i) {
+        const Rounding& own = all.of[i];
+        if (static_cast<unsigned>(own.kind) != kind) continue;
+        if (place < own.count) {
+          const unsigned row = own.across.quotient(place);
+          fours[k] = read_four(own, row, place - row * own.across.divisor);
+          break;
+        }
+        place -= own.count;
+      }
     }
-    __syncthreads();  // what was found before has been read
+  }
+  /// The number that the kind's scale is tried for, with room above the largest of them. Known to the whole block.
+  __device__ float bound(float room_above) const {
+    __shared__ float of_warps[threads / 32];
+    float peak = 0;
 #pragma unroll
-    for (unsigned kind = 0; kind < kinds; ++kind) {
-      of[kind] = warp_max(of[kind]);
-      if (threadIdx.x % 32 == 0) of_warps[kind][threadIdx.x / 32] = of[kind];
-    }
+    for (const float4& four : fours) peak = fmaxf(peak, largest(four));
+    peak = warp_max(peak);
+    __syncthreads();  // the peaks of another kind have been read
+    if (threadIdx.x % 32 == 0) of_warps[threadIdx.x / 32] = peak;
     __syncthreads();
 #pragma unroll
-    for (unsigned kind = 0; kind < kinds; ++kind)
-      for (const float peak : of_warps[kind]) of[kind] = fmaxf(of[kind], peak);
+    for (const float of_warp : of_warps) peak = fmaxf(peak, of_warp);
+    return room_above * peak;
   }
 };
 
 /// Notes the scales for what comes after, from the number of each kind that they are made for; one thread.
-__device__ void note_scales(const Roundings& all, const float (&peaks)[kinds]) {
+__device__ void note_scales(const Roundings& all, const float (&bounds)[kinds]) {
   float downs[kinds];
 #pragma unroll
   for (unsigned kind = 0; kind < kinds; ++kind) {
-    const bool is_kept = all.kept != nullptr && kind == static_cast<unsigned>(Kind::input);
-    all.scales->down[kind] = downs[kind] = is_kept ? all.kept->down[kind] : tiles::Scale(peaks[kind]).down;
+    const RoundedScales* const before = all.before[kind];
+    all.scales->down[kind] = downs[kind] = before != nullptr ? before->down[kind] : tiles::Scale(bounds[kind]).down;
   }
 #pragma unroll
   for (unsigned kind = 0; kind < kinds; ++kind)
@@ -102,95 +110,66 @@ __device__ void note_scales(const Roundings& all, const float (&peaks)[kinds]) {
   all.scales->one = 1;
 }
 
-__device__ float of_kind(const float (&numbers)[kinds], Kind wanted) {
-  float number = numbers[0];
-#pragma unroll
-  for (unsigned kind = 1; kind < kinds; ++kind)
-    if (static_cast<unsigned>(wanted) == kind) number = numbers[kind];
-  return number;
+template <unsigned each>
+__device__ void note_tried_scales(const Roundings& all) {
+  float bounds[kinds];
+  for (unsigned kind = 0; kind < kinds; ++kind)
+    bounds[kind] = all.fours[kind] > 0 ? Sample<each>(all, kind).bound(all.room_above) : 0.0f;
+  if (threadIdx.x == 0) note_scales(all, bounds);
 }
 
 __device__ void put_halves(const Rounding& own, float up, unsigned row, unsigned column, const float4& v) {
   own.to[std::size_t{row} * own.to_stride + column] =
       make_uint2(tiles::halves_of(v.x * up, v.y * up), tiles::halves_of(v.z * up, v.w * up));
 }
-__device__ void put_all_halves(const Rounding& own, unsigned block, float up) {
-  each_four(own, block, [&](unsigned row, unsigned column, const float4& v) { put_halves(own, up, row, column, v); });
-}
 
-__global__ void __launch_bounds__(threads) peak_kernel(Roundings all) {
-  await_previous();
-  const Rounding& own = matrix_of_block(all, blockIdx.x);
-  float peak = 0;
-  each_four(own, blockIdx.x, [&](unsigned, unsigned, const float4& v) { peak = fmaxf(peak, largest(v)); });
-  leave_peaks(all.peaks, own.kind, peak);
-}
+constexpr float largest_half = 65504;
 
-__global__ void __launch_bounds__(threads) round_to_halves_kernel(Roundings all) {
-  await_previous();
-  const KindPeaks peaks(all.peaks, all.blocks);
-  if (blockIdx.x == 0 && threadIdx.x == 0) note_scales(all, peaks.of);
-  const Rounding& own = matrix_of_block(all, blockIdx.x);
-  put_all_halves(own, blockIdx.x, tiles::Scale(of_kind(peaks.of, own.kind)).up);
-}
-
-constexpr float largest_half = 65504, room_above = 32;  // for numbers that are larger than those that were looked at
-constexpr unsigned sampled_blocks = threads / 32;       // whose numbers a block looks at
-constexpr unsigned max_checking = 132;                  // blocks, one a multiprocessor
-
-__host__ __device__ unsigned blocks_that_sample(const Roundings& all) {
-  return (all.blocks + sampled_blocks - 1) / sampled_blocks;
-}
-
-// A warp looks for a block of the kernels behind it, and each of its threads at one four, somewhere in its share of
-// what that block rounds: so few peaks are left that reading them costs those kernels next to nothing.
-__global__ void __launch_bounds__(threads) sample_kernel(Roundings all) {
-  await_previous();
-  const unsigned block = min(blockIdx.x * sampled_blocks + threadIdx.x / 32, all.blocks - 1);
-  const Rounding& own = matrix_of_block(all, block);
-  const unsigned shares = own.blocks * 32, share = (block - own.first_block) * 32 + threadIdx.x % 32;
-  const unsigned width = (own.count + shares - 1) / shares, four = share * width + (share * 2654435761u >> 16) % width;
-  const float peak = four < own.count ? largest(read_four(own, four / own.across, four % own.across)) : 0.0f;
-  leave_peaks(all.samples, own.kind, peak);
-}
-
-// With the scale of the sample; the peaks are found meanwhile.
+// With the scale of a sample, `each` fours a thread. Numbers that do not fit are noted.
+template <unsigned each>
 __global__ void __launch_bounds__(threads) try_halves_kernel(Roundings all) {
   await_previous();
-  const KindPeaks samples(all.samples, blocks_that_sample(all));
   const Rounding& own = matrix_of_block(all, blockIdx.x);
-  const float up = tiles::Scale(room_above * of_kind(samples.of, own.kind)).up;
-  float peak = 0;
-  each_four(own, blockIdx.x, [&](unsigned row, unsigned column, const float4& v) {
-    put_halves(own, up, row, column, v);
-    peak = fmaxf(peak, largest(v));
-  });
-  leave_peaks(all.peaks, own.kind, peak);
+  const auto kind = static_cast<unsigned>(own.kind);
+  const Sample<each> sample(all, kind);
+  float up = 0, peak = 0;
+  each_four(
+      own, blockIdx.x, [&] { up = tiles::Scale(sample.bound(all.room_above)).up; },
+      [&](unsigned row, unsigned column, const float4& v) {
+        put_halves(own, up, row, column, v);
+        peak = fmaxf(peak, largest(v));
+      });
+  peak = warp_max(peak);
+  if (threadIdx.x % 32 == 0 && !(peak * up <= largest_half))
+    atomicMax(&all.board->too_large[kind], __float_as_uint(peak));
+  if (blockIdx.x == 0) note_tried_scales<each>(all);
 }
 
-// What did not fit is rounded once more. As a rule there is nothing to be done, and each block has to read all peaks to
-// know that; so they are few, and would do the work of all.
+// Kinds with numbers that did not fit are rounded once more. As a rule there is nothing to be done.
+template <unsigned each>
 __global__ void __launch_bounds__(threads) check_halves_kernel(Roundings all) {
   await_previous();
-  const KindPeaks samples(all.samples, blocks_that_sample(all)), peaks(all.peaks, all.blocks);
-  float made_for[kinds];
-  bool fits[kinds];
+  float peaks[kinds];
 #pragma unroll
-  for (unsigned kind = 0; kind < kinds; ++kind) {
-    const float tried = room_above * samples.of[kind];
-    fits[kind] = peaks.of[kind] * tiles::Scale(tried).up <= largest_half;
-    made_for[kind] = fits[kind] ? tried : peaks.of[kind];
-  }
-  if (blockIdx.x == 0 && threadIdx.x == 0) note_scales(all, made_for);
-  if (fits[0] && fits[1] && fits[2]) return;
+  for (unsigned kind = 0; kind < kinds; ++kind) peaks[kind] = __uint_as_float(__ldcg(&all.board->too_large[kind]));
+  if (peaks[0] == 0 && peaks[1] == 0 && peaks[2] == 0) return;
+  float bounds[kinds];
+  for (unsigned kind = 0; kind < kinds; ++kind)
+    bounds[kind] =
+        peaks[kind] > 0 || all.fours[kind] == 0 ? peaks[kind] : Sample<each>(all, kind).bound(all.room_above);
+  if (blockIdx.x == 0 && threadIdx.x == 0) note_scales(all, bounds);
   for (unsigned block = blockIdx.x; block < all.blocks; block += gridDim.x) {
     const Rounding& own = matrix_of_block(all, block);
-    const auto kind = static_cast<unsigned>(own.kind);
-    bool again = false;
 #pragma unroll
-    for (unsigned other = 0; other < kinds; ++other) again = again || (other == kind && !fits[other]);
-    if (again) put_all_halves(own, block, tiles::Scale(of_kind(made_for, own.kind)).up);
+    for (unsigned kind = 0; kind < kinds; ++kind) {
+      if (peaks[kind] == 0 || static_cast<unsigned>(own.kind) != kind) continue;
+      const float up = tiles::Scale(peaks[kind]).up;
+      each_four(
+          own, block, [] {},
+          [&](unsigned row, unsigned column, const float4& v) { put_halves(own, up, row, column, v); });
+    }
   }
+  if (is_last_block(&all.board->ticket, gridDim.x) && threadIdx.x == 0) *all.board = {};
 }
 
 __global__ void __launch_bounds__(threads) round_to_bfloat16_kernel(Roundings all) {
@@ -201,9 +180,11 @@ __global__ void __launch_bounds__(threads) round_to_bfloat16_kernel(Roundings al
     all.scales->one = 1;
   }
   const Rounding& own = matrix_of_block(all, blockIdx.x);
-  each_four(own, blockIdx.x, [&](unsigned row, unsigned column, const float4& v) {
-    own.to[std::size_t{row} * own.to_stride + column] = make_uint2(brain_pair(v.x, v.y), brain_pair(v.z, v.w));
-  });
+  each_four(
+      own, blockIdx.x, [] {},
+      [&](unsigned row, unsigned column, const float4& v) {
+        own.to[std::size_t{row} * own.to_stride + column] = make_uint2(brain_pair(v.x, v.y), brain_pair(v.z, v.w));
+      });
 }
 
 __global__ void __launch_bounds__(threads)
@@ -235,15 +216,16 @@ void Roundings::add(const Tensor& matrix, Kind kind, const Halves& to) {
   next.from = matrix.as<const float4>();
   next.to = static_cast<uint2*>(to.data);
   next.count = static_cast<unsigned>(to.rows * to.columns / 4);
-  next.across = static_cast<unsigned>(to.columns / 4);
+  next.across = Division(static_cast<unsigned>(to.columns / 4));
   next.rows = static_cast<unsigned>(matrix.rows());
   next.columns = static_cast<unsigned>(matrix.columns());
   next.from_stride = static_cast<unsigned>(matrix.row_stride / 4);
   next.to_stride = static_cast<unsigned>(to.stride / 4);
   next.first_block = blocks;
-  next.blocks = at_most(blocks_for(next.count, ahead * threads), max_blocks);
+  next.blocks = at_most(blocks_for(next.count, 2 * threads), max_blocks);
   next.kind = kind;
   blocks += next.blocks;
+  fours[static_cast<unsigned>(kind)] += next.count;
 }
 
 }  // namespace device
@@ -257,8 +239,10 @@ constexpr std::int64_t max_handed_out = std::int64_t{1} << 22;  // gradients tha
 constexpr std::int64_t min_products = std::int64_t{1} << 29, min_depth = 384;
 // In bf16 all products round theirs that tiles of our own do not take.
 constexpr std::int64_t min_bf16_products = std::int64_t{1} << 26, min_bf16_depth = 64;
-constexpr std::int64_t min_rounded_weights = std::int64_t{1} << 20;  // of all: fewer are multiplied by our own tiles
-constexpr std::int64_t min_sampled = 1 << 21;  // numbers of an input: reading all twice takes longer than a launch
+// Of all weights: fewer are multiplied by our own tiles, in tf32 many more than in bf16.
+constexpr std::int64_t min_rounded_weights = std::int64_t{1} << 23, min_bf16_weights = std::int64_t{1} << 20;
+constexpr float room_above_weights = 1024;                  // some are far larger than most: those of norms, decays
+constexpr unsigned min_looked_at_well = 1 << 21;            // fours of all matrices
 constexpr std::int64_t min_padded = std::int64_t{1} << 20;  // numbers of a result whose rows are lengthened
 
 /// Whole vectors of 16 bits.
@@ -370,11 +354,14 @@ struct BackOperands {
     const std::int64_t outputs = rows_of_all(projections.weights), rows = projections.x.rows(),
                        columns = projections.x.columns();
     Room room{static_cast<std::byte*>(memory)};
-    all.sampled = projections.x.elements() >= min_sampled;
     all.scales = room.scales();
     weights = rounded_before(of_step, projections.weights);
     const bool is_rounded = weights.data != nullptr;
-    if (!is_rounded) weights = room.halves(outputs, columns);
+    if (is_rounded) {
+      all.before[static_cast<unsigned>(Kind::weight)] = of_step.rounded.as<RoundedScales>();
+    } else {
+      weights = room.halves(outputs, columns);
+    }
     if (is_narrow(projections.dresults[0])) {
       gradients = stored_halves(projections.dresults[0]);
     } else {
@@ -391,7 +378,7 @@ struct BackOperands {
         return;
       }
     } else if (projections.kept.defined()) {
-      all.kept = kept.scales();
+      all.before[static_cast<unsigned>(Kind::input)] = kept.scales();
       input = kept.halves(rows, columns);
     } else {
       input = room.halves(rows, columns);
@@ -406,20 +393,20 @@ struct BackOperands {
 
 void ProductPlanner::round_operands(Roundings& all) {
   if (all.count == 0) return;
-  all.peaks = reinterpret_cast<float4*>(backend_.scratch(8 * Roundings::most * max_blocks));
-  all.samples = all.peaks + Roundings::most * max_blocks;
   if (backend_.precision() == Precision::bf16) {
     launch(round_to_bfloat16_kernel, all.blocks, threads, 0, backend_.stream(), all);
     return backend_.launched("rounding to bfloat16");
   }
-  const auto run = [&](auto* kernel, unsigned blocks) { launch(kernel, blocks, threads, 0, backend_.stream(), all); };
-  if (all.sampled) {
-    run(sample_kernel, blocks_that_sample(all));
-    run(try_halves_kernel, all.blocks);
-    run(check_halves_kernel, std::min(all.blocks, max_checking));
+  all.board = reinterpret_cast<RoundingBoard*>(backend_.tickets());
+  const auto run = [&]<unsigned each>(std::integral_constant<unsigned, each>) {
+    launch(try_halves_kernel<each>, all.blocks, threads, 0, backend_.stream(), all);
+    launch(check_halves_kernel<each>, std::min(all.blocks, max_checking), threads, 0, backend_.stream(), all);
+  };
+  // Small matrices have as many blocks, which would look at more numbers than they round.
+  if (all.fours[0] + all.fours[1] + all.fours[2] < min_looked_at_well) {
+    run(std::integral_constant<unsigned, 1>());
   } else {
-    run(peak_kernel, all.blocks);
-    run(round_to_halves_kernel, all.blocks);
+    run(std::integral_constant<unsigned, 4>());
   }
   backend_.launched("rounding to halves");
 }
@@ -456,17 +443,17 @@ std::int64_t CudaBackend::linear_kept(const Tensor& x, std::span<const Tensor> w
 }
 
 std::int64_t CudaBackend::rounded_weights(const Tensor& values) const {
-  return precision_ == Precision::bf16 && values.elements() >= min_rounded_weights
-             ? numbers_of_rounded(1, values.elements())
-             : 0;
+  const std::int64_t fewest = precision_ == Precision::bf16 ? min_bf16_weights : min_rounded_weights;
+  return precision_ != Precision::fp32 && values.elements() >= fewest ? numbers_of_rounded(1, values.elements()) : 0;
 }
 
 void CudaBackend::round_weights(const Tensor& values, const Tensor& rounded) {
   weights_of_step_ = {};
-  if (!rounded.defined() || precision_ != Precision::bf16) return;
+  if (!rounded.defined() || precision_ == Precision::fp32) return;
   Room room{rounded.as<std::byte>()};
   Roundings all;
   all.scales = room.scales();
+  all.room_above = room_above_weights;
   all.add(values, Kind::weight, room.halves(1, values.elements()));
   products_.round_operands(all);
   weights_of_step_ = {values, rounded};
@@ -496,22 +483,19 @@ bool ProductPlanner::project_rounded(const Tensor& x, std::span<const Tensor> we
   all.scales = room.scales();
   const Halves rounded = rounded_before(backend_.weights_of_step(), weights),
                all_weights = rounded.data != nullptr ? rounded : room.halves(outputs, x.columns());
+  RoundedScales* const of_step = backend_.weights_of_step().rounded.as<RoundedScales>();
+  if (rounded.data != nullptr) all.before[static_cast<unsigned>(Kind::weight)] = of_step;
   if (is_kept && !is_stored) {
     room.next = kept.numbers.as<std::byte>();
     RoundedScales* const of_kept = room.scales();
-    if (kept.is_filled) {
-      all.kept = of_kept;
-    } else {
-      all.scales = of_kept;
-    }
+    if (kept.is_filled) all.before[static_cast<unsigned>(Kind::input)] = of_kept;
+    if (!kept.is_filled || rounded.data != nullptr) all.scales = of_kept;
+  } else if (rounded.data != nullptr && is_stored) {
+    all.scales = of_step;
   }
   const Halves input = is_stored ? stored_halves(x) : room.halves(x.rows(), x.columns());
-  if (!kept.is_filled && !is_stored) {
-    all.sampled = x.elements() >= min_sampled;
-    all.add(x, Kind::input, input);
-  }
+  if (!kept.is_filled && !is_stored) all.add(x, Kind::input, input);
   if (rounded.data == nullptr) add_weights(all, weights, all_weights);
-  if (all.count == 0) all.scales = backend_.weights_of_step().rounded.as<RoundedScales>();
   round_operands(all);
   std::int64_t row = 0;
   for (std::size_t i = 0; i < weights.size(); ++i) {
@@ -563,8 +547,8 @@ void ProductPlanner::multiply_rounded_gradients(const Halves& gradients, const H
       parts.to[i] = sink_of(dweights[i]);
       parts.first[i + 1] = parts.first[i] + static_cast<unsigned>(dweights[i].tensor.elements());
     }
-    launch(hand_out_kernel, dim3(max_blocks, static_cast<unsigned>(dweights.size())), threads, 0, backend_.stream(),
-           parts);
+    launch(hand_out_kernel, dim3(max_handing_out, static_cast<unsigned>(dweights.size())), threads, 0,
+           backend_.stream(), parts);
     return backend_.launched("gradients of projections");
   }
   std::int64_t column = 0;

@@ -6,6 +6,7 @@
 #include "gpu/cuda_backend.h"
 #include "gpu/device/pieces.cuh"
 #include "gpu/device/tiles.cuh"
+#include "gpu/gemm/fours.cuh"
 #include "gpu/gemm/product.cuh"
 
 namespace afterglow::device {
@@ -29,13 +30,22 @@ struct RoundedScales {
 /// Where a kernel leaves its result for projections as well (`KeptInput`): scales, then the rounded numbers.
 struct RoundedResult {
   RoundedScales* scales = nullptr;
+  const RoundedScales* weights = nullptr;  ///< of all that a step multiplies; null where each projection rounds its own
   bool is_brain = false;
   __device__ bool wanted() const { return scales != nullptr; }
   /// The factor for results up to `bound`, which one thread of the kernel notes.
   __device__ float factor(float bound, bool notes) const {
     const tiles::Scale scale(bound);
-    if (notes) scales->down[static_cast<unsigned>(Kind::input)] = is_brain ? 1.0f : scale.down;
-    return is_brain ? 1.0f : scale.up;
+    const float up = is_brain ? 1.0f : scale.up, down = is_brain ? 1.0f : scale.down;
+    if (notes) note(down);
+    return up;
+  }
+  __device__ void note(float down) const {
+    scales->zero = 0;
+    scales->one = 1;
+    scales->down[static_cast<unsigned>(Kind::input)] = down;
+    if (weights == nullptr) return;
+    scales->product[static_cast<unsigned>(Kind::result)] = down * weights->down[static_cast<unsigned>(Kind::weight)];
   }
   /// `place`: of the piece's first number in the matrix.
   template <unsigned width>
@@ -57,8 +67,9 @@ struct RoundedResult {
   }
 };
 
-inline RoundedResult rounded_result(const Tensor& memory, Precision precision) {
-  return {memory.as<RoundedScales>(), precision == Precision::bf16};
+inline RoundedResult rounded_result(const CudaBackend& backend, const Tensor& memory) {
+  return {memory.as<RoundedScales>(), backend.weights_of_step().rounded.as<RoundedScales>(),
+          backend.precision() == Precision::bf16};
 }
 
 /// A matrix to be rounded; counted in fours, as its rows are read. What lies beyond its own rows and columns becomes
@@ -66,20 +77,29 @@ inline RoundedResult rounded_result(const Tensor& memory, Precision precision) {
 struct Rounding {
   const float4* from = nullptr;
   uint2* to = nullptr;
-  unsigned count = 0, across = 0, from_stride = 0, to_stride = 0;
+  unsigned count = 0, from_stride = 0, to_stride = 0;
+  Division across;
   unsigned rows = 0, columns = 0;  ///< of numbers
   unsigned first_block = 0, blocks = 0;
   Kind kind = Kind::input;
+};
+
+/// What did not fit its scale; zero between kernels.
+struct RoundingBoard {
+  unsigned ticket;
+  unsigned too_large[kinds];  ///< bits of the largest such number of each kind
 };
 
 struct Roundings {
   static constexpr unsigned most = 2 * max_products + 1;
   Rounding of[most];
   unsigned count = 0, blocks = 0;
-  bool sampled = false;                         ///< whether some of the numbers tell the scales
-  float4 *peaks = nullptr, *samples = nullptr;  ///< of all numbers and of some, by kind, one a block
-  RoundedScales* scales = nullptr;              ///< they are left here
-  const RoundedScales* kept = nullptr;          ///< of an input that was rounded before; null when it is among these
+  unsigned fours[kinds] = {};       ///< of each kind
+  RoundingBoard* board = nullptr;   ///< in the lane's tickets
+  RoundedScales* scales = nullptr;  ///< they are left here
+  /// Where the scale of a kind stands that was rounded before; null when it is among these.
+  const RoundedScales* before[kinds] = {};
+  float room_above = 32;  ///< for numbers that are larger than those that were looked at
 
   /// The rows of `matrix` reach as far as those of `to`.
   void add(const Tensor& matrix, Kind kind, const Halves& to);
