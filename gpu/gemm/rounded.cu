@@ -15,7 +15,8 @@ namespace device {
 namespace {
 
 constexpr unsigned ahead = 4;           // loads in flight
-constexpr unsigned max_blocks = 1056;   // of a matrix
+constexpr unsigned together = 6;        // blocks that a multiprocessor has registers for
+constexpr unsigned max_blocks = 792;    // of a matrix: those that run at once
 constexpr unsigned max_checking = 132;  // blocks, one a multiprocessor
 constexpr unsigned max_handing_out = 528;
 
@@ -127,7 +128,7 @@ constexpr float largest_half = 65504;
 
 // With the scale of a sample, `each` fours a thread. Numbers that do not fit are noted.
 template <unsigned each>
-__global__ void __launch_bounds__(threads) try_halves_kernel(Roundings all) {
+__global__ void __launch_bounds__(threads, together) try_halves_kernel(Roundings all) {
   await_previous();
   const Rounding& own = matrix_of_block(all, blockIdx.x);
   const auto kind = static_cast<unsigned>(own.kind);
@@ -236,7 +237,7 @@ using namespace device;
 
 constexpr std::int64_t max_handed_out = std::int64_t{1} << 22;  // gradients that are one product and then parted
 // What is worth rounding its operands to halves: narrower inputs are bound by memory however fast they are multiplied.
-constexpr std::int64_t min_products = std::int64_t{1} << 29, min_depth = 384;
+constexpr std::int64_t min_products = std::int64_t{1} << 27, min_depth = 384;
 // In bf16 all products round theirs that tiles of our own do not take.
 constexpr std::int64_t min_bf16_products = std::int64_t{1} << 26, min_bf16_depth = 64;
 // Of all weights: fewer are multiplied by our own tiles, in tf32 many more than in bf16.
@@ -406,7 +407,7 @@ void ProductPlanner::round_operands(Roundings& all) {
   if (all.fours[0] + all.fours[1] + all.fours[2] < min_looked_at_well) {
     run(std::integral_constant<unsigned, 1>());
   } else {
-    run(std::integral_constant<unsigned, 4>());
+    run(std::integral_constant<unsigned, 2>());
   }
   backend_.launched("rounding to halves");
 }

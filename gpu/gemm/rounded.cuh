@@ -99,7 +99,7 @@ struct Roundings {
   RoundedScales* scales = nullptr;  ///< they are left here
   /// Where the scale of a kind stands that was rounded before; null when it is among these.
   const RoundedScales* before[kinds] = {};
-  float room_above = 32;  ///< for numbers that are larger than those that were looked at
+  float room_above = 64;  ///< for numbers that are larger than those that were looked at
 
   /// The rows of `matrix` reach as far as those of `to`.
   void add(const Tensor& matrix, Kind kind, const Halves& to);
