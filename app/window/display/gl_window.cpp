@@ -117,9 +117,9 @@ GlWindow::GlWindow(const std::string& title, int width, int height) {
   glfwSetCursorEnterCallback(window_, Callbacks::enter);
   glfwMakeContextCurrent(window_);
   const auto* renderer = reinterpret_cast<const char*>(gl_function<decltype(glGetString)>("glGetString")(GL_RENDERER));
-  const std::string_view name = renderer ? renderer : "";
-  is_software_ =
-      name.find("llvmpipe") != name.npos || name.find("softpipe") != name.npos || name.find("SwiftShader") != name.npos;
+  renderer_ = renderer ? renderer : "";
+  const auto names = [&](const char* part) { return renderer_.find(part) != renderer_.npos; };
+  is_software_ = names("llvmpipe") || names("softpipe") || names("SwiftShader");
   // A processor that draws must not also wait for a screen; everything else is kept to the screen's rate.
   glfwSwapInterval(is_software_ ? 0 : 1);
   IMGUI_CHECKVERSION();

@@ -4,6 +4,7 @@
 #include <memory>
 #include <set>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "app/window/keys.h"
@@ -49,6 +50,8 @@ class GlWindow {
   GLFWwindow* handle() const { return window_; }
   /// True when the processor draws: then frames are dear.
   bool is_software() const { return is_software_; }
+  /// Whether the GPU of this name draws it.
+  bool draws_on(std::string_view gpu) const { return !gpu.empty() && renderer_.starts_with(gpu); }
 
  private:
   struct Callbacks;
@@ -56,6 +59,7 @@ class GlWindow {
     int code, scancode, mods;
   };
   GLFWwindow* window_ = nullptr;
+  std::string renderer_;
   bool is_software_ = false, had_input_ = true;
   std::set<int> pressed_;               ///< since the last frame
   std::vector<Release> late_releases_;  ///< of those, to be told after the frame
