@@ -18,7 +18,7 @@ constexpr unsigned kinds = 3;
 constexpr std::size_t bytes_of_scales = 256;
 
 /// What rounded matrices are to be multiplied by, in device memory: powers of two. A number keeps its 11 bits down to
-/// 2^-29 of the largest of its kind, of large matrices to 2^-24.
+/// 2^-23 of the largest that was looked at of its kind, of the weights of a step to 2^-19.
 struct RoundedScales {
   float zero, one;
   float down[kinds];     ///< of a kind, after it was rounded
