@@ -181,20 +181,33 @@ void StudyRun::train(const fs::path& folder) {
 }
 
 std::vector<RunResult> StudyRun::results() const {
+  std::vector<std::optional<RunResult>> found(runs_.size());
+  ThreadPool(0).for_each(static_cast<std::int64_t>(runs_.size()), [&](std::int64_t i) {
+    const auto at = static_cast<std::size_t>(i);
+    found[at] = folder_->read(runs_[at]);
+  });
   std::vector<RunResult> all;
-  for (const PlannedRun& run : runs_) {
-    if (const std::optional<RunResult> result = folder_->read(run)) all.push_back(*result);
+  for (std::optional<RunResult>& result : found) {
+    if (result) all.push_back(std::move(*result));
   }
   return all;
+}
+
+/// How many runs have a result there, which other processes may write meanwhile.
+std::ptrdiff_t StudyRun::written_results() const {
+  return std::ranges::count_if(runs_, [&](const PlannedRun& run) { return fs::exists(folder_->result_file(run)); });
 }
 
 nlohmann::json StudyRun::write_files(
     const std::function<std::vector<fs::path>(const std::vector<RunResult>&)>& write) const {
   std::vector<fs::path> files;
   std::size_t written = 0;
-  for (std::vector<RunResult> all = results(); all.size() != written; all = results()) {
+  std::ptrdiff_t seen = 0;  // that were there before the last reading
+  for (std::ptrdiff_t there = written_results(); there != seen; there = written_results()) {
+    const std::vector<RunResult> all = results();
     files = write(all);
     written = all.size();
+    seen = there;
   }
   nlohmann::json names = nlohmann::json::array();
   for (const fs::path& file : files) {

@@ -33,6 +33,7 @@ class StudyRun {
 
  private:
   void require_own_folder() const;
+  std::ptrdiff_t written_results() const;
   std::vector<PlannedRun> shard() const;
   std::string name_;
   Inquiry inquiry_;
