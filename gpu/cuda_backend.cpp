@@ -273,7 +273,18 @@ cudaStream_t CudaBackend::stream() const {
   return lane_->stream;
 }
 
-void CudaBackend::launched(const char* kernel) const { check_cuda(cudaGetLastError(), kernel); }
+void CudaBackend::launched(const char* kernel) const {
+  check_cuda(cudaGetLastError(), kernel);
+  ++lane_->launches;
+}
+
+// The kernel in front may still write what was queued before the weights were held; the one before that has ended.
+bool CudaBackend::is_settled(const float* number) const {
+  const Tensor& held = weights_of_step_.values;
+  if (!held.defined() || lane_->launches == lane_->launches_before_hold) return false;
+  const auto* first = held.as<float>();
+  return number >= first && number < first + held.elements();
+}
 
 float* CudaBackend::scratch(std::size_t elements) const {
   if (elements * sizeof(float) > scratch_bytes) {

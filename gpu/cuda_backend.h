@@ -31,7 +31,7 @@ class CudaBackend final : public Backend {
   CudaBackend& operator=(const CudaBackend&) = delete;
 
   Precision precision() const override { return precision_; }
-  /// What `round_weights` left.
+  /// What `hold_weights` left.
   const RoundedWeights& weights_of_step() const { return weights_of_step_; }
   bool set_precision(Precision wanted) override {
     precision_ = wanted;
@@ -84,6 +84,9 @@ class CudaBackend final : public Backend {
   /// Memory for rounded operands of products and for what a forward pass keeps while it runs, at least this large. It
   /// grows and never moves under a captured program.
   void* operand_memory(std::size_t bytes);
+  /// Whether a kernel queued now may read this number before what is queued in front of it has ended: a weight that
+  /// nobody has written since a kernel or more of the lane.
+  bool is_settled(const float* number) const;
   /// Whether what is queued now runs beside the main lane.
   bool is_beside() const { return lane_ == &side_; }
 
@@ -123,6 +126,8 @@ class CudaBackend final : public Backend {
     void* operands = nullptr;
     std::size_t operand_bytes = 0;
     bool operands_recorded = false;  // a captured program uses them
+    // How often kernels were launched: in all, before weights were held, and when the gradients' norm was found.
+    std::uint64_t launches = 0, launches_before_hold = 0, launches_at_norm = ~std::uint64_t{0};
   };
   /// Releases operand memory that no captured program uses, when something else needs the room; whether there was any.
   bool give_back_operands();

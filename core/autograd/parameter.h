@@ -55,7 +55,7 @@ class ParameterStore {
   Tensor first_moments() const { return first_moments_; }
   Tensor second_moments() const { return second_moments_; }
   Tensor decay_mask() const { return decay_mask_; }
-  Tensor rounded() const { return rounded_; }  ///< memory for `RoundedForStep`
+  Tensor rounded() const { return rounded_; }  ///< memory for `HeldWeights`
 
   /// Writes host values (any precision) into one parameter and reads them back.
   void upload(const Parameter& parameter, std::span<const double> values);
@@ -68,16 +68,16 @@ class ParameterStore {
   Tensor values_, gradients_, first_moments_, second_moments_, decay_mask_, rounded_;
 };
 
-/// While it lives, projections multiply the store's weights as they were at its beginning, rounded all at once where
-/// the back end rounds them at all.
-class RoundedForStep {
+/// While it lives, nobody writes to the store's weights: kernels may read them early, and projections multiply them
+/// rounded all at once where the back end rounds them at all.
+class HeldWeights {
  public:
-  explicit RoundedForStep(const ParameterStore& store) : store_(&store) {
-    store.backend().round_weights(store.values(), store.rounded());
+  explicit HeldWeights(const ParameterStore& store) : store_(&store) {
+    store.backend().hold_weights(store.values(), store.rounded());
   }
-  ~RoundedForStep() { store_->backend().round_weights(store_->values(), {}); }
-  RoundedForStep(const RoundedForStep&) = delete;
-  RoundedForStep& operator=(const RoundedForStep&) = delete;
+  ~HeldWeights() { store_->backend().release_weights(); }
+  HeldWeights(const HeldWeights&) = delete;
+  HeldWeights& operator=(const HeldWeights&) = delete;
 
  private:
   const ParameterStore* store_;

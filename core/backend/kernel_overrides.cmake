@@ -15,7 +15,7 @@ string(REPLACE " override;" " override {}" stubs "\n  ${kernels}")
 string(REGEX REPLACE "\n *(std::int64_t|DType|bool) [^{}]+{}" "" stubs "${stubs}")  # those that answer a question
 set(written_out gemm gemm_sum linear_forward_many linear_gradients linear_backward swiglu_gate_up swiglu_gate_up_backward
     attention ssd_scan delta_scan feedback_solve  # which hold memory of their own
-    round_weights)                                # which later questions depend on
+    hold_weights release_weights)                 # which later questions depend on
 list(JOIN written_out "|" written_out)
 string(REGEX REPLACE "\n *void (${written_out})\\([^{}]+{}" "" stubs "${stubs}")
 file(CONFIGURE OUTPUT ${CMAKE_BINARY_DIR}/generated/core/backend/kernel_stubs.inc

@@ -113,17 +113,19 @@ class Kernels {
   /// gradient. `row_stride`: how far apart its rows lie.
   virtual DType narrow_result(const Tensor& x, const Tensor& weight, std::int64_t row_stride) const = 0;
   /// How many float32 numbers a `KeptInput` has; 0 where nothing is worth keeping. Of x in bfloat16 it is the weights
-  /// that are kept rounded, unless all are (`round_weights`).
+  /// that are kept rounded, unless all are (`hold_weights`).
   virtual std::int64_t linear_kept(const Tensor& x, std::span<const Tensor> weights) const = 0;
   /// The same for the operation that makes x, which does not know of its projections; `bounded`: whether it knows how
   /// large its numbers can be.
   virtual std::int64_t rounded_numbers(const Tensor& x, bool bounded) const = 0;
-  /// How many float32 numbers hold these weights, [count], as projections multiply them (`round_weights`); 0 where each
+  /// How many float32 numbers hold these weights, [count], as projections multiply them (`hold_weights`); 0 where each
   /// projection rounds its own, or none does.
   virtual std::int64_t rounded_weights(const Tensor& values) const = 0;
-  /// From now on projections take weights that lie in `values` from `rounded`, where they are left; until the next
-  /// call. With an undefined `rounded` each rounds its own again.
-  virtual void round_weights(const Tensor& values, const Tensor& rounded) = 0;
+  /// Until `release_weights` nobody writes to `values`, so that kernels may read weights that lie there before what was
+  /// queued in front of them has ended, and projections take them from `rounded`, where they are left; with an
+  /// undefined `rounded` each rounds its own.
+  virtual void hold_weights(const Tensor& values, const Tensor& rounded) = 0;
+  virtual void release_weights() = 0;
   /// The gradient of their input: c = sum over i of a[i] b[i], in the order of i.
   virtual void gemm_sum(std::span<const Tensor> a, std::span<const Tensor> b, const Grad& c) = 0;
   /// The gradients of their weights, dweights[i] = dresults[i]^T x, and biases, dbiases[i] = the sum of the rows of
@@ -273,6 +275,7 @@ class Kernels {
   /// The selective scan; y [B,T,H,P]; `state` [B,H,P,N] is read when `resume`, and written with the last state when
   /// defined.
   virtual void ssd_scan(const ScanInputs& in, const Tensor& y, const Tensor& state, bool resume) = 0;
+  /// After `ssd_scan` of the same inputs.
   virtual void ssd_scan_backward(const ScanInputs& in, const Tensor& dy, const Tensor& workspace,
                                  const ScanGrads& out) = 0;
   /// Elements of workspace that ssd_scan_backward needs.

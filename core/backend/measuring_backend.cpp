@@ -136,9 +136,10 @@ std::int64_t MeasuringBackend::linear_kept(const Tensor& x, std::span<const Tens
   return x.dtype == DType::bf16 && weights_of_step_.cover(weights) ? 0 : device_->linear_kept(x, weights);
 }
 std::int64_t MeasuringBackend::rounded_weights(const Tensor& values) const { return device_->rounded_weights(values); }
-void MeasuringBackend::round_weights(const Tensor& values, const Tensor& rounded) {
+void MeasuringBackend::hold_weights(const Tensor& values, const Tensor& rounded) {
   weights_of_step_ = {values, rounded};
 }
+void MeasuringBackend::release_weights() { weights_of_step_ = {}; }
 std::int64_t MeasuringBackend::rounded_numbers(const Tensor& x, bool bounded) const {
   return device_->rounded_numbers(x, bounded);
 }

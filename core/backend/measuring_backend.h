@@ -68,7 +68,8 @@ class MeasuringBackend final : public Backend {
   DType narrow_result(const Tensor& x, const Tensor& weight, std::int64_t row_stride) const override;
   std::int64_t linear_kept(const Tensor& x, std::span<const Tensor> weights) const override;
   std::int64_t rounded_weights(const Tensor& values) const override;
-  void round_weights(const Tensor& values, const Tensor& rounded) override;
+  void hold_weights(const Tensor& values, const Tensor& rounded) override;
+  void release_weights() override;
   std::int64_t rounded_numbers(const Tensor& x, bool bounded) const override;
   std::int64_t causal_conv_kept(const Tensor& x) const override;
   bool makes_unit_heads(const Tensor& x, const Tensor& weight, std::int64_t width) const override;

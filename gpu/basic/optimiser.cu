@@ -71,6 +71,7 @@ struct AdamwArrays {
   int* step;
   const float* norm;
   unsigned count;
+  bool are_settled;  // all but the norm may be read before the kernel in front has ended
 };
 
 /// What one step needs of the hyperparameters; found once per block, in float64.
@@ -87,12 +88,11 @@ __device__ double power(double base, int exponent) {
   return result;
 }
 
-/// By the first warp; its first two lanes find a power each.
-__device__ AdamwFactors adamw_factors(const double* h, int step, float norm) {
-  const double clip = h[5] > 0 ? fmin(1.0, h[5] / (static_cast<double>(norm) + 1e-6)) : 1.0;
+/// All but `clip`, by the first warp; its first two lanes find a power each.
+__device__ AdamwFactors adamw_factors(const double* h, int step) {
   const double rest = 1.0 - power(h[1 + threadIdx.x % 2], step);
   const double own = threadIdx.x % 2 == 0 ? h[0] / rest : 1.0 / sqrt(rest);
-  return {static_cast<float>(clip),
+  return {1.0f,
           static_cast<float>(h[1]),
           static_cast<float>(h[2]),
           static_cast<float>(1.0 - h[1]),
@@ -101,6 +101,10 @@ __device__ AdamwFactors adamw_factors(const double* h, int step, float norm) {
           static_cast<float>(__shfl_sync(full_warp, own, 0)),
           static_cast<float>(__shfl_sync(full_warp, own, 1)),
           static_cast<float>(1.0 - h[0] * h[4])};
+}
+
+__device__ float clip_factor(double limit, float norm) {
+  return static_cast<float>(limit > 0 ? fmin(1.0, limit / (static_cast<double>(norm) + 1e-6)) : 1.0);
 }
 
 /// Four neighbouring parameters' numbers, as many as there are.
@@ -130,35 +134,31 @@ struct Four {
 
 constexpr unsigned adamw_fours = 2;  // of a thread at a time
 constexpr unsigned adamw_block = 4 * adamw_fours * threads;
+constexpr unsigned adamw_neighbours = 4;  // so that those of a small model all run at once
 
-// A thread loads its first numbers before the block's first warp has found the factors.
-__global__ void __launch_bounds__(threads) adamw_kernel(AdamwArrays in, unsigned* ticket) {
-  await_previous();
-  __shared__ AdamwFactors f;
-  const float norm = *in.norm;
-  const std::size_t start = std::size_t{blockIdx.x} * adamw_block;
-  for (std::size_t begin = start; isfinite(norm) && begin < in.count; begin += std::size_t{gridDim.x} * adamw_block) {
-    Four gradient[adamw_fours], first[adamw_fours], second[adamw_fours], weight[adamw_fours];
+/// What a thread updates at a time.
+struct AdamwNumbers {
+  Four gradient[adamw_fours], first[adamw_fours], second[adamw_fours], weight[adamw_fours];
+  bool decays[adamw_fours];
+
+  __device__ static std::size_t place(std::size_t begin, unsigned k) { return begin + 4 * (k * threads + threadIdx.x); }
+  __device__ void load(const AdamwArrays& in, std::size_t begin) {
 #pragma unroll
     for (unsigned k = 0; k < adamw_fours; ++k) {
-      const std::size_t i = begin + 4 * (k * threads + threadIdx.x);
+      const std::size_t i = place(begin, k);
       gradient[k] = Four::of(in.gradients, i, in.count);
       first[k] = Four::of(in.first, i, in.count);
       second[k] = Four::of(in.second, i, in.count);
       weight[k] = Four::of(in.weights, i, in.count);
+      decays[k] = i < in.count && in.decays[i / parameter_block] != 0;
     }
-    if (begin == start) {
-      if (threadIdx.x < 32) {
-        const AdamwFactors found = adamw_factors(in.hyperparameters, *in.step + 1, norm);
-        if (threadIdx.x == 0) f = found;
-      }
-      __syncthreads();
-    }
+  }
+  __device__ void update(const AdamwArrays& in, std::size_t begin, const AdamwFactors& f) {
 #pragma unroll
     for (unsigned k = 0; k < adamw_fours; ++k) {
-      const std::size_t i = begin + 4 * (k * threads + threadIdx.x);
+      const std::size_t i = place(begin, k);
       if (i >= in.count) break;
-      const float kept = in.decays[i / parameter_block] != 0 ? f.shrink : 1.0f;
+      const float kept = decays[k] ? f.shrink : 1.0f;
 #pragma unroll
       for (unsigned e = 0; e < 4; ++e) {
         const float g = gradient[k].v[e] * f.clip;
@@ -172,6 +172,28 @@ __global__ void __launch_bounds__(threads) adamw_kernel(AdamwArrays in, unsigned
       second[k].store(in.second, i, in.count);
       weight[k].store(in.weights, i, in.count);
     }
+  }
+};
+
+// All that does not hang on the norm happens while it is still being found.
+__global__ void __launch_bounds__(threads, adamw_neighbours) adamw_kernel(AdamwArrays in, unsigned* ticket) {
+  if (!in.are_settled) await_previous();
+  __shared__ AdamwFactors f;
+  const std::size_t start = std::size_t{blockIdx.x} * adamw_block, step = std::size_t{gridDim.x} * adamw_block;
+  AdamwNumbers numbers;
+  numbers.load(in, start);
+  AdamwFactors found;
+  if (threadIdx.x < 32) found = adamw_factors(in.hyperparameters, *in.step + 1);
+  await_previous();
+  const float norm = *in.norm;
+  if (threadIdx.x == 0) {
+    found.clip = clip_factor(in.hyperparameters[5], norm);
+    f = found;
+  }
+  __syncthreads();
+  for (std::size_t begin = start; isfinite(norm) && begin < in.count; begin += step) {
+    if (begin != start) numbers.load(in, begin);
+    numbers.update(in, begin, f);
   }
   // Every block reads the counter, so only the last one may move it on.
   if (is_last_block(ticket, gridDim.x) && threadIdx.x == 0 && isfinite(norm)) *in.step += 1;
@@ -201,6 +223,7 @@ void CudaBackend::gradient_norms(const Tensor& gradients, const Tensor& offsets,
   launch(norms_kernel, dim3(slice_parts, slices), threads, 0, stream(), gradients.as<float>(), offsets.as<double>(),
          parts, norms.as<float>(), total.as<float>(), tickets_);
   launched("gradient_norms");
+  lane_->launches_at_norm = lane_->launches;
 }
 
 void CudaBackend::adamw(const AdamwTensors& tensors) {
@@ -212,7 +235,8 @@ void CudaBackend::adamw(const AdamwTensors& tensors) {
                        tensors.hyperparameters.as<double>(),
                        tensors.step.as<int>(),
                        tensors.gradient_norm.as<float>(),
-                       static_cast<unsigned>(tensors.weights.elements())};
+                       static_cast<unsigned>(tensors.weights.elements()),
+                       lane_->launches == lane_->launches_at_norm};
   const unsigned blocks = in.count > 0 ? at_most(blocks_for(in.count, adamw_block), 1024) : 1;
   launch(adamw_kernel, blocks, threads, 0, stream(), in, tickets_);
   launched("adamw");

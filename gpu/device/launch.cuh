@@ -7,7 +7,8 @@
 
 namespace afterglow::device {
 
-/// First statement of every kernel that `launch` starts: waits until all that was queued before has ended.
+/// In every kernel that `launch` starts, before it writes or reads what may still be written: waits until all that was
+/// queued before has ended.
 __device__ inline void await_previous() {
   NV_IF_TARGET(NV_PROVIDES_SM_90, (cudaGridDependencySynchronize(); cudaTriggerProgrammaticLaunchCompletion();))
 }

@@ -387,6 +387,11 @@ struct Supply {
   }
   /// Begins to copy the term's depths from `from` on, where the last ones ended.
   __device__ void copy(unsigned from) {
+    copy_left(from);
+    copy_right(from, to);
+    to = stage_behind(to);
+  }
+  __device__ void copy_left(unsigned from) {
     const Term& t = p.terms[term];
     const Result& r = p.results[place.result];
     const unsigned left = from < t.depth ? t.depth - from : 0;
@@ -399,16 +404,20 @@ struct Supply {
         A::template load<P::block>(t.a, part_to, place.row + part * k, r.rows, from, t.depth);
       }
     }
+  }
+  __device__ void copy_right(unsigned from, float* stage) {
+    const Term& t = p.terms[term];
+    const Result& r = p.results[place.result];
+    const unsigned left = from < t.depth ? t.depth - from : 0;
 #pragma unroll
     for (unsigned k = 0; k < P::across; ++k) {
-      float* part_to = to + P::down * A::elements + k * B::elements;
+      float* part_to = stage + P::down * A::elements + k * B::elements;
       if (right(k).vector) {
         b[k].bring(part_to, right(k).stride, left);
       } else {
         B::template load<P::block>(right(k), part_to, right_column(k), r.columns, from, t.depth);
       }
     }
-    to = stage_behind(to);
   }
   /// The stages take turns.
   __device__ float* stage_behind(float* stage) const {
@@ -428,6 +437,30 @@ struct Slabs : Supply<P, a_deep, b_deep> {
     this->start(from);
   }
   __device__ unsigned steps() const { return end - next; }
+  /// The slabs that are brought before the first step, if they are of one term.
+  __device__ unsigned first_slabs() const {
+    const unsigned some = min(P::stages - 1, end - next), left = this->p.terms[this->term].depth - from;
+    return (some - 1) * P::slab < left ? some : 0;
+  }
+  /// Begins to copy their second operands, or else their first ones.
+  __device__ void bring_right(unsigned slabs) {
+    float* stage = this->to;
+    for (unsigned i = 0; i < slabs; ++i) {
+      this->copy_right(from + i * P::slab, stage);
+      stage = this->stage_behind(stage);
+    }
+  }
+  __device__ void bring_left(unsigned slabs) {
+    for (unsigned i = 0; i + 1 < P::stages; ++i) {
+      if (i < slabs) {
+        this->copy_left(from);
+        this->to = this->stage_behind(this->to);
+        from += P::slab;
+        ++next;
+      }
+      tiles::commit();
+    }
+  }
   /// Begins to copy the next slab, if there is one.
   __device__ void bring() {
     if (next < end) {
@@ -590,8 +623,16 @@ __global__ void __launch_bounds__(P::block, neighbours<P, exact>) product_kernel
   std::conditional_t<is_thrifty<P>, Groups<P, a_deep, b_deep>, Slabs<P, a_deep, b_deep>> supply(p, place, memory, begin,
                                                                                                 end);
   const unsigned warp = threadIdx.x / 32, steps = supply.steps();
+  unsigned early = 0;  // slabs
+  if constexpr (a_deep && !is_thrifty<P>) {
+    if (p.is_right_settled && steps > 0) early = supply.first_slabs();
+    supply.bring_right(early);
+  }
   await_previous();  // places were found meanwhile
-  for (unsigned i = 0; i + 1 < P::stages; ++i) supply.bring();
+  if constexpr (a_deep && !is_thrifty<P>) {
+    if (early > 0) supply.bring_left(early);
+  }
+  for (unsigned i = 0; early == 0 && i + 1 < P::stages; ++i) supply.bring();
   GateUp<P> gate_up;
   if constexpr (extra == Extra::gate_up && !is_thrifty<P>) gate_up.load(p, place);
   Square sum = {};
@@ -771,8 +812,14 @@ bool ProductPlanner::multiply_tiles(Products& p) {
   return true;
 }
 
+bool ProductPlanner::is_right_settled(const Products& p) const {
+  const unsigned terms = p.finish == Finish::gate_up ? 2 : p.count;
+  return std::all_of(p.terms, p.terms + terms, [&](const Term& term) { return backend_.is_settled(term.b.data); });
+}
+
 template <bool a_deep, bool b_deep>
 void ProductPlanner::run_tiles(Products& p) {
+  p.is_right_settled = is_right_settled(p);
   const auto run_plan = [&](auto plan) {
     using P = decltype(plan);
     count_tiles<P>(p);

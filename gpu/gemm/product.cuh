@@ -84,8 +84,9 @@ struct Products {
   // What every product needs comes first, in few lines of the constant memory that holds it.
   unsigned count = 0;  ///< terms
   bool summed = false;
-  bool exact = true;    ///< as accurate as float32; otherwise operands are rounded to tf32
-  bool biased = false;  ///< whether there are any biases
+  bool exact = true;              ///< as accurate as float32; otherwise operands are rounded to tf32
+  bool biased = false;            ///< whether there are any biases
+  bool is_right_settled = false;  ///< second operands may be read before the kernel in front has ended
   Finish finish = Finish::plain;
   float alpha = 1;
   unsigned tiles = 0;

@@ -75,6 +75,7 @@ class ProductPlanner {
   /// By those tiles, whatever the size.
   template <bool a_deep, bool b_deep>
   void run_tiles(device::Products& products);
+  bool is_right_settled(const device::Products& products) const;
   /// Keeps gradients of weights that run beside until they are worth a launch, at the latest until the side stream is
   /// joined; false where they are too large to wait.
   bool keep_gradients(const device::Products& products);

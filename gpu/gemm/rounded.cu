@@ -448,8 +448,9 @@ std::int64_t CudaBackend::rounded_weights(const Tensor& values) const {
   return precision_ != Precision::fp32 && values.elements() >= fewest ? numbers_of_rounded(1, values.elements()) : 0;
 }
 
-void CudaBackend::round_weights(const Tensor& values, const Tensor& rounded) {
-  weights_of_step_ = {};
+void CudaBackend::hold_weights(const Tensor& values, const Tensor& rounded) {
+  weights_of_step_ = {values, {}};
+  for (Lane* lane : {&main_, &side_}) lane->launches_before_hold = lane->launches;
   if (!rounded.defined() || precision_ == Precision::fp32) return;
   Room room{rounded.as<std::byte>()};
   Roundings all;
@@ -457,8 +458,10 @@ void CudaBackend::round_weights(const Tensor& values, const Tensor& rounded) {
   all.room_above = room_above_weights;
   all.add(values, Kind::weight, room.halves(1, values.elements()));
   products_.round_operands(all);
-  weights_of_step_ = {values, rounded};
+  weights_of_step_.rounded = rounded;
 }
+
+void CudaBackend::release_weights() { weights_of_step_ = {}; }
 
 // As many outputs as inputs are a guess; where they are fewer, what was rounded may not be read.
 std::int64_t CudaBackend::rounded_numbers(const Tensor& x, bool bounded) const {

@@ -30,14 +30,14 @@ template <>
 constexpr int answer_blocks<float> = 3;
 
 // A warp a chunk of a head, two tokens a lane.
-__global__ void __launch_bounds__(threads) pace_kernel(ScanSizes s, ScanSteps in, ChunkPaces to) {
-  await_previous();
+__global__ void __launch_bounds__(threads) pace_kernel(ScanSizes s, ScanSteps in, ChunkPaces to, bool are_settled) {
+  if (!are_settled) await_previous();
   const int lane = static_cast<int>(threadIdx.x) % 32;
   std::size_t rest = (static_cast<std::size_t>(blockIdx.x) * threads + threadIdx.x) / 32;
   const int h = static_cast<int>(rest % s.heads);
   rest /= s.heads;
   const int c = static_cast<int>(rest % s.chunks), b = static_cast<int>(rest / s.chunks);
-  if (b >= s.batch) return;
+  if (b >= s.batch) return await_previous();
   const bool lagged = in.lag.data != nullptr;
   const double rate = in.A_log != nullptr ? exp(static_cast<double>(in.A_log[h])) : 0.0;
   double sums[2];
@@ -348,9 +348,9 @@ template void walk_chunks(cudaStream_t, const ScanSizes&, const ScanArraysOf<Bra
                           Ways, float*, bool);
 template void answer_chunks(cudaStream_t, const ScanSizes&, const ScanArrays&, bool, const ChunkArrays&, float, float*);
 
-void find_paces(cudaStream_t stream, const ScanSizes& s, const ScanSteps& in, const ChunkPaces& to) {
+void find_paces(cudaStream_t stream, const ScanSizes& s, const ScanSteps& in, const ChunkPaces& to, bool are_settled) {
   const std::int64_t warps = std::int64_t{s.batch} * s.heads * s.chunks;
-  launch(pace_kernel, blocks_for(warps, threads / 32), threads, 0, stream, s, in, to);
+  launch(pace_kernel, blocks_for(warps, threads / 32), threads, 0, stream, s, in, to, are_settled);
 }
 
 bool goes_by_chunks(const ScanInputs& in) {
@@ -378,7 +378,7 @@ void scan_by_chunks(cudaStream_t stream, const ScanInputs& in, bool exact, float
     using T = decltype(stored);
     const auto to = chunk_arrays<T>(s, memory, false);
     const auto arrays = arrays_of<T>(in);
-    find_paces(stream, s, arrays, to);
+    find_paces(stream, s, arrays, to, false);
     walk_chunks(stream, s, arrays, exact, to, Ways::forward, state.as<float>(), resume);
     answer_chunks(stream, s, arrays, exact, to, 1.0f, y.as<T>());
   });

@@ -62,9 +62,12 @@ __device__ inline void put_paces(Pace (&own)[2], const double (&log_decay)[2], c
   }
   const Pace last{__shfl_sync(device::full_warp, own[1].high, 31), __shfl_sync(device::full_warp, own[1].low, 31), 0,
                   0};
+  const Edges edges[2] = {{decay_from_start(own[0]), decay_between(last, own[0]) * own[0].whole},
+                          {decay_from_start(own[1]), decay_between(last, own[1]) * own[1].whole}};
+  device::await_previous();  // all was found meanwhile
   for (int i = 0; i < 2; ++i) {
     to.paces[at + i] = own[i];
-    to.edges[at + i] = {decay_from_start(own[i]), decay_between(last, own[i]) * own[i].whole};
+    to.edges[at + i] = edges[i];
   }
 }
 
@@ -103,7 +106,8 @@ struct Span {
 /// Ranges of units: enough for `blocks` blocks in all, where there are as many.
 int ranges_for(const ScanSizes& s, int blocks);
 
-void find_paces(cudaStream_t stream, const ScanSizes& s, const ScanSteps& in, const ChunkPaces& to);
+/// `are_settled`: the inputs may be read before the kernel in front has ended.
+void find_paces(cudaStream_t stream, const ScanSizes& s, const ScanSteps& in, const ChunkPaces& to, bool are_settled);
 
 /// Which ways a walk goes: forward and leaves states, back and leaves flows.
 enum class Ways { forward, back, both };

@@ -366,7 +366,7 @@ void scan_by_chunks_backward(cudaStream_t stream, const ScanInputs& in, bool exa
     const ScanParts parts = chunk_parts(s, workspace + chunk_numbers<T>(s, true), kinds_of(in));
     auto arrays = arrays_of<T>(in);
     arrays.dy = rows_of<T>(dy).data;
-    find_paces(stream, s, arrays, kept);
+    find_paces(stream, s, arrays, kept, true);  // the way there has read them all
     walk_chunks(stream, s, arrays, exact, kept, Ways::both, nullptr, false);
     if constexpr (std::is_same_v<T, float>) {
       differentiate_chunks(stream, s, arrays, exact, kept, false, parts, sink_of(out.x));

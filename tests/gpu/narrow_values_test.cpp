@@ -127,7 +127,7 @@ class WeightsOfAStep : public OnGpu<::testing::Test> {
   }
   void TearDown() override {
     if (cuda_ == nullptr) return;
-    cuda_->round_weights(values_, {});
+    cuda_->release_weights();
     cuda_->set_precision(Precision::fp32);
   }
   Tensor zeros(std::int64_t height, std::int64_t width) {
@@ -163,16 +163,16 @@ class WeightsOfAStep : public OnGpu<::testing::Test> {
 
 TEST_F(WeightsOfAStep, HaveTheBitsOfThoseThatEachProjectionRounds) {
   const auto each = answer();
-  cuda_->round_weights(values_, rounded_);
+  cuda_->hold_weights(values_, rounded_);
   EXPECT_EQ(answer(), each);
 }
 
 TEST_F(WeightsOfAStep, AreThoseOfItsBeginning) {
-  cuda_->round_weights(values_, rounded_);
+  cuda_->hold_weights(values_, rounded_);
   const auto before = answer();
   cuda_->fill(values_, 0.0);
   EXPECT_EQ(answer(), before);
-  cuda_->round_weights(values_, {});
+  cuda_->release_weights();
   EXPECT_NE(answer(), before);
 }
 
@@ -181,7 +181,7 @@ TEST_F(WeightsOfAStep, InTf32ServeAsWellAsThoseThatEachProjectionRounds) {
   cuda_->set_precision(Precision::tf32);
   EXPECT_EQ(cuda_->rounded_weights(values_), 0);  // so few are not worth it
   const auto each = answer();
-  cuda_->round_weights(values_, rounded_);
+  cuda_->hold_weights(values_, rounded_);
   const auto together = answer();
   ASSERT_EQ(together.size(), each.size());
   for (std::size_t i = 0; i < each.size(); ++i) EXPECT_LT(relative(together[i], each[i]), 1e-6) << i;
@@ -194,7 +194,7 @@ TEST_F(WeightsOfAStep, AreNoneInFp32) {
   cuda_->set_precision(Precision::fp32);
   EXPECT_EQ(cuda_->rounded_weights(values_), 0);
   const auto each = answer();
-  cuda_->round_weights(values_, rounded_);
+  cuda_->hold_weights(values_, rounded_);
   EXPECT_EQ(answer(), each);
 }
 

@@ -230,9 +230,12 @@ void add_norm_cases(std::vector<OpCase>& cases) {
   cases.push_back(norm_case(1, 37));
   cases.push_back(norm_case(101, 63));
   cases.push_back(norm_case(65, 101));
+  cases.push_back(norm_case(101, 64));
+  cases.push_back(norm_case(37, 132));
   cases.push_back(normed_sum_case(1, 37));
   cases.push_back(normed_sum_case(101, 63));
   cases.push_back(normed_sum_case(5, 200));
+  cases.push_back(normed_sum_case(33, 48));
   cases.push_back(unit_case(37, 1, 0.3));
   cases.push_back(unit_case(1, 37, 1e-6));
   cases.push_back(unit_case(101, 63, 1e-6));
@@ -250,6 +253,7 @@ void add_norm_cases(std::vector<OpCase>& cases) {
   cases.push_back(layer_norm_case(65, 101, 100, 101));
   cases.push_back(gated_case(1, 1, 63));
   cases.push_back(gated_case(101, 37, 65));
+  cases.push_back(gated_case(101, 4, 64));
   for (const HeadWeight weight : {HeadWeight::none, HeadWeight::of_each, HeadWeight::of_all}) {
     cases.push_back(heads_case(1, 1, 1, weight, 0));
     cases.push_back(heads_case(37, 3, 5, weight, 1));

@@ -158,7 +158,8 @@ std::int64_t CpuBackend::linear_row_stride(const Tensor&, const Tensor& weight) 
 std::int64_t CpuBackend::linear_kept(const Tensor&, std::span<const Tensor>) const { return 0; }
 DType CpuBackend::narrow_result(const Tensor& x, const Tensor&, std::int64_t) const { return x.dtype; }
 std::int64_t CpuBackend::rounded_weights(const Tensor&) const { return 0; }
-void CpuBackend::round_weights(const Tensor&, const Tensor&) {}
+void CpuBackend::hold_weights(const Tensor&, const Tensor&) {}
+void CpuBackend::release_weights() {}
 std::int64_t CpuBackend::rounded_numbers(const Tensor&, bool) const { return 0; }
 
 void CpuBackend::swiglu_gate_up(const Tensor& x, const Tensor& gate, const Tensor& up, const Tensor& g, const Tensor& u,

@@ -141,7 +141,7 @@ void Trainer::join(Ranks& ranks) {
 // Everything between the pinned inputs and the pinned outputs; captured once and replayed.
 void Trainer::run_step() {
   {
-    const RoundedForStep rounded(parameters_);
+    const HeldWeights held(parameters_);
     const Var loss = run_forward();
     tape_.backward(loss, batch_->one.device(), worth_recycling);
   }
@@ -151,7 +151,7 @@ void Trainer::run_step() {
 
 /// A pass of one part, with a milestone where each bucket of its gradient is complete.
 void Trainer::run_part() {
-  const RoundedForStep rounded(parameters_);
+  const HeldWeights held(parameters_);
   const Var loss = run_forward();
   std::size_t next = 0;
   tape_.backward(loss, batch_->one.device(), worth_recycling, [&](int first) {
