@@ -1,13 +1,15 @@
-// Norms over the last axis: RMS, plain and gated (Mamba-2), and LayerNorm. Bound by memory: a warp takes a row. The
-// gradient of the weights runs along the other axis: of few rows it is a launch of its own, beside the others; of many,
-// where reading everything again would count, the blocks that take the rows sum it.
+// Norms over the last axis: RMS, plain and gated (Mamba-2), and LayerNorm. Bound by memory: a warp takes a row, or two
+// short ones. The gradient of the weights runs along the other axis: of few rows it is a launch of its own, beside the
+// others; of many, where reading everything again would count, the blocks that take the rows sum it.
 #include <algorithm>
 #include <optional>
 #include <type_traits>
 
 #include "gpu/cuda_backend.h"
 #include "gpu/device/columns.cuh"
+#include "gpu/device/crowding.h"
 #include "gpu/device/device.cuh"
+#include "gpu/device/lanes.cuh"
 #include "gpu/device/launch.cuh"
 #include "gpu/device/pieces.cuh"
 #include "gpu/gemm/rounded.cuh"
@@ -48,14 +50,14 @@ __device__ float normalised(float x, float z) {
   return kind == Normed::plain ? x : kind == Normed::sum ? x + z : x * silu<T>(z);
 }
 
-// A lane holds up to `held` pieces of its row, so that a row is read once and all of it at the same time; only what is
-// longer is read again.
-template <Normed kind, unsigned width, unsigned held, class X, class Y>
+// So many `lanes` take a row. One holds up to `held` pieces of it, so that a row is read once and all of it at the same
+// time; only what is longer is read again.
+template <Normed kind, unsigned width, unsigned held, unsigned lanes, class X, class Y>
 __global__ void __launch_bounds__(threads)
     norm_kernel(NormInputs<X, Y> in, float eps, Rows<Y> y, RoundedResult rounded) {
   await_previous();
   using P = Piece<width>;
-  const unsigned row = blockIdx.x * warps + threadIdx.x / 32, lane = threadIdx.x % 32;
+  const unsigned row = blockIdx.x * (threads / lanes) + threadIdx.x / lanes, lane = threadIdx.x % lanes;
   if (row >= in.rows) return;
   const auto normalise = [&](P& value, const P& other) {
     float squares = 0;
@@ -69,7 +71,7 @@ __global__ void __launch_bounds__(threads)
   P values[held], others[held], weights[held];
 #pragma unroll
   for (unsigned k = 0; k < held; ++k) {
-    const unsigned column = (lane + 32 * k) * width;
+    const unsigned column = (lane + lanes * k) * width;
     const bool inside = column < in.columns;
     values[k] = P::of(in.x, row, column, inside);
     others[k] = P::of(in.z, row, column, inside && kind != Normed::plain);
@@ -82,16 +84,16 @@ __global__ void __launch_bounds__(threads)
   float squares = 0;
 #pragma unroll
   for (unsigned k = 0; k < held; ++k) {
-    const unsigned column = (lane + 32 * k) * width;
+    const unsigned column = (lane + lanes * k) * width;
     squares += normalise(values[k], others[k]);
     if (kind == Normed::sum && column < in.columns) values[k].store(&in.sum.at(row, column));
   }
-  for (unsigned column = (lane + 32 * held) * width; column < in.columns; column += 32 * width) {
+  for (unsigned column = (lane + lanes * held) * width; column < in.columns; column += lanes * width) {
     P value;
     squares += again(column, value);
     if (kind == Normed::sum) value.store(&in.sum.at(row, column));
   }
-  const float inverse = 1.0f / sqrtf(warp_sum(squares) / static_cast<float>(in.columns) + eps);
+  const float inverse = 1.0f / sqrtf(sum_of_lanes<lanes>(squares) / static_cast<float>(in.columns) + eps);
   if (lane == 0) in.inverse[row] = inverse;
   // No number is larger than the largest weight times the root of how many there are.
   float factor = 1;
@@ -103,9 +105,10 @@ __global__ void __launch_bounds__(threads)
     };
 #pragma unroll
     for (unsigned k = 0; k < held; ++k) look_at(weights[k]);
-    for (unsigned column = (lane + 32 * held) * width; column < in.columns; column += 32 * width)
+    for (unsigned column = (lane + lanes * held) * width; column < in.columns; column += lanes * width)
       look_at(P::of(in.weight + column, true));
-    factor = rounded.factor(warp_max(largest) * sqrtf(static_cast<float>(in.columns)), row == 0 && lane == 0);
+    factor =
+        rounded.factor(largest_of_lanes<lanes>(largest) * sqrtf(static_cast<float>(in.columns)), row == 0 && lane == 0);
   }
   const auto write = [&](unsigned column, P value, const P& weight) {
 #pragma unroll
@@ -115,10 +118,10 @@ __global__ void __launch_bounds__(threads)
   };
 #pragma unroll
   for (unsigned k = 0; k < held; ++k) {
-    const unsigned column = (lane + 32 * k) * width;
+    const unsigned column = (lane + lanes * k) * width;
     if (column < in.columns) write(column, values[k], weights[k]);
   }
-  for (unsigned column = (lane + 32 * held) * width; column < in.columns; column += 32 * width) {
+  for (unsigned column = (lane + lanes * held) * width; column < in.columns; column += lanes * width) {
     P value;
     again(column, value);
     write(column, value, P::of(in.weight + column, true));
@@ -173,18 +176,18 @@ struct NormColumns {
 };
 
 // y = u inverse w: du = inverse (w dy - u inverse^2 mean(w dy u)), dw = sum over rows of dy u inverse.
-template <bool gated, unsigned width, unsigned held, class X, class Y>
+template <bool gated, unsigned width, unsigned held, unsigned lanes, class X, class Y>
 __global__ void __launch_bounds__(threads) norm_backward_kernel(NormInputs<X, Y> in, NormSinks<X> to) {
   await_previous();
   using P = Piece<width>;
   using Columns = NormColumns<gated, width, X, Y>;
-  const unsigned row = blockIdx.x * warps + threadIdx.x / 32, lane = threadIdx.x % 32;
+  const unsigned row = blockIdx.x * (threads / lanes) + threadIdx.x / lanes, lane = threadIdx.x % lanes;
   if (row >= in.rows) return;
   Columns columns[held];
   P weights[held];
 #pragma unroll
   for (unsigned k = 0; k < held; ++k) {
-    const unsigned column = (lane + 32 * k) * width;
+    const unsigned column = (lane + lanes * k) * width;
     columns[k] = Columns::of(in, row, column, column < in.columns);
     weights[k] = P::of(in.weight + column, column < in.columns);
   }
@@ -193,15 +196,15 @@ __global__ void __launch_bounds__(threads) norm_backward_kernel(NormInputs<X, Y>
   P unused = {};
 #pragma unroll
   for (unsigned k = 0; k < held; ++k) sum += columns[k].weigh(weights[k], inverse, unused);
-  for (unsigned column = (lane + 32 * held) * width; column < in.columns; column += 32 * width)
+  for (unsigned column = (lane + lanes * held) * width; column < in.columns; column += lanes * width)
     sum += Columns::of(in, row, column, true).weigh(P::of(in.weight + column, true), inverse, unused);
-  const float mean = warp_sum(sum) / static_cast<float>(in.columns) * inverse * inverse;
+  const float mean = sum_of_lanes<lanes>(sum) / static_cast<float>(in.columns) * inverse * inverse;
 #pragma unroll
   for (unsigned k = 0; k < held; ++k) {
-    const unsigned column = (lane + 32 * k) * width;
+    const unsigned column = (lane + lanes * k) * width;
     if (column < in.columns) columns[k].put(row, column, in.columns, weights[k], inverse, mean, to);
   }
-  for (unsigned column = (lane + 32 * held) * width; column < in.columns; column += 32 * width) {
+  for (unsigned column = (lane + lanes * held) * width; column < in.columns; column += lanes * width) {
     const P weight = P::of(in.weight + column, true);
     Columns::of(in, row, column, true).put(row, column, in.columns, weight, inverse, mean, to);
   }
@@ -258,18 +261,20 @@ bool in_wide_pieces(const NormInputs<X, Y>& in) {
          in_pieces<width>(in.z) && in_pieces<width>(in.dy);
 }
 
-/// Calls body with how many numbers a lane reads at once and how many such pieces it holds, as compile-time constants;
-/// `whole` says whether what `in` does not name can be read in such pieces.
+/// Calls body with how many numbers a lane reads at once, how many such pieces it holds and how many lanes take a row,
+/// as compile-time constants; `whole` says whether what `in` does not name can be read in such pieces.
 template <class X, class Y, class Body>
 void with_pieces(const NormInputs<X, Y>& in, bool whole, const Body& body) {
   constexpr std::integral_constant<unsigned, widest_piece<X>> width;
-  if (!whole || !in_wide_pieces(in)) {
-    return body(std::integral_constant<unsigned, 1>(), std::integral_constant<unsigned, 8>());
-  }
-  if (in.columns <= 32 * width()) return body(width, std::integral_constant<unsigned, 1>());
-  if (in.columns <= 64 * width()) return body(width, std::integral_constant<unsigned, 2>());
-  if (in.columns <= 128 * width()) return body(width, std::integral_constant<unsigned, 4>());
-  body(width, std::integral_constant<unsigned, 8>());
+  constexpr std::integral_constant<unsigned, 16> half_warp;
+  constexpr std::integral_constant<unsigned, 32> warp;
+  if (!whole || !in_wide_pieces(in))
+    return body(std::integral_constant<unsigned, 1>(), std::integral_constant<unsigned, 8>(), warp);
+  if (in.columns <= half_warp * width()) return body(width, std::integral_constant<unsigned, 1>(), half_warp);
+  if (in.columns <= 32 * width()) return body(width, std::integral_constant<unsigned, 1>(), warp);
+  if (in.columns <= 64 * width()) return body(width, std::integral_constant<unsigned, 2>(), warp);
+  if (in.columns <= 128 * width()) return body(width, std::integral_constant<unsigned, 4>(), warp);
+  body(width, std::integral_constant<unsigned, 8>(), warp);
 }
 
 template <Normed kind, class X, class Y>
@@ -277,8 +282,8 @@ void norm(cudaStream_t stream, const NormInputs<X, Y>& in, double eps, const Ten
   if (in.rows == 0) return;
   const Rows<Y> to = rows_of<Y>(y);
   constexpr unsigned widest = widest_piece<X>;
-  with_pieces(in, in_pieces<widest>(to) && in_pieces<widest>(in.sum), [&](auto width, auto held) {
-    launch(norm_kernel<kind, width, held, X, Y>, blocks_for(in.rows, warps), threads, 0, stream, in,
+  with_pieces(in, in_pieces<widest>(to) && in_pieces<widest>(in.sum), [&](auto width, auto held, auto lanes) {
+    launch(norm_kernel<kind, width, held, lanes, X, Y>, blocks_for(in.rows, threads / lanes), threads, 0, stream, in,
            static_cast<float>(eps), to, rounded);
   });
 }
@@ -311,8 +316,9 @@ void norm_backward(cudaStream_t stream, const NormInputs<X, Y>& in, const NormSi
   if (in.rows == 0 || !(to.x.wanted() || to.z.wanted())) return;
   constexpr unsigned widest = widest_piece<X>;
   const bool whole = in_pieces<widest>(in.base) && in_pieces<widest>(to.x.rows) && in_pieces<widest>(to.z.rows);
-  with_pieces(in, whole, [&](auto width, auto held) {
-    launch(norm_backward_kernel<gated, width, held, X, Y>, blocks_for(in.rows, warps), threads, 0, stream, in, to);
+  with_pieces(in, whole, [&](auto width, auto held, auto lanes) {
+    launch(norm_backward_kernel<gated, width, held, lanes, X, Y>, blocks_for(in.rows, threads / lanes), threads, 0,
+           stream, in, to);
   });
 }
 
@@ -324,38 +330,55 @@ struct NormWeights {
   Sink to[max_weights];
 };
 
-/// The share of a thread in the sum over rows of dy u inverse; what it reads is loaded before anything is computed.
-template <Normed kind, class X, class Y>
-__device__ float weight_share(const NormInputs<X, Y>& in, unsigned column) {
-  constexpr unsigned step = narrow_block / narrow_columns, together = 4;
-  float sum = 0;
-  for (unsigned row = threadIdx.x / narrow_columns; row < in.rows; row += together * step) {
-    float x[together], z[together], factor[together];
+/// The share of a thread, or of what takes its place, in the sums over rows of dy u inverse; what it reads is loaded
+/// before anything is computed.
+template <Normed kind, unsigned width, class X, class Y>
+__device__ void add_weight_shares(const NormInputs<X, Y>& in, unsigned thread, unsigned column, float (&sums)[width]) {
+  using P = Piece<width>;
+  constexpr unsigned step = narrow_block / narrow_columns, together = kind == Normed::gated && width > 1 ? 2 : 4;
+  for (unsigned row = thread / narrow_columns; row < in.rows; row += together * step) {
+    Stored<X, width> x[together], z[together];
+    Stored<Y, width> dy[together];
+    float inverse[together];
 #pragma unroll
     for (unsigned k = 0; k < together; ++k) {
       const unsigned r = row + k * step;
       const bool inside = r < in.rows;
-      x[k] = inside ? static_cast<float>(in.x.at(r, column)) : 0.0f;
-      z[k] = inside && kind == Normed::gated ? static_cast<float>(in.z.at(r, column)) : 0.0f;
-      factor[k] = inside ? static_cast<float>(in.dy.at(r, column)) * in.inverse[r] : 0.0f;
+      x[k] = Stored<X, width>::of(in.x, r, column, inside);
+      z[k] = Stored<X, width>::of(in.z, r, column, inside && kind == Normed::gated);
+      dy[k] = Stored<Y, width>::of(in.dy, r, column, inside);
+      inverse[k] = inside ? in.inverse[r] : 0.0f;
     }
 #pragma unroll
-    for (unsigned k = 0; k < together; ++k) sum += factor[k] * normalised<kind, X>(x[k], z[k]);
+    for (unsigned k = 0; k < together; ++k) {
+      const P own_x = P::of(x[k]), own_z = P::of(z[k]), own_dy = P::of(dy[k]);
+#pragma unroll
+      for (unsigned e = 0; e < width; ++e)
+        sums[e] += own_dy.v[e] * inverse[k] * normalised<kind, X>(own_x.v[e], own_z.v[e]);
+    }
   }
-  return sum;
 }
 
-template <class X, class Y>
-__global__ void __launch_bounds__(narrow_block) norm_weights_kernel(const __grid_constant__ NormWeights<X, Y> weights) {
+template <unsigned turns, unsigned width, class X, class Y>
+__global__ void __launch_bounds__(narrow_block / turns)
+    norm_weights_kernel(const __grid_constant__ NormWeights<X, Y> weights) {
   await_previous();
   const NormInputs<X, Y>& in = weights.in[blockIdx.y];
   const Sink& to = weights.to[blockIdx.y];
-  const unsigned column = blockIdx.x * narrow_columns + threadIdx.x % narrow_columns;
-  float sum = 0;
-  if (column < in.columns) {
-    sum = in.z.data != nullptr ? weight_share<Normed::gated>(in, column) : weight_share<Normed::plain>(in, column);
+  if (blockIdx.x * narrow_columns * width >= in.columns) return;
+  const unsigned column = (blockIdx.x * narrow_columns + threadIdx.x % narrow_columns) * width;
+  float sums[turns][width] = {};
+#pragma unroll
+  for (unsigned turn = 0; turn < turns; ++turn) {
+    if (column >= in.columns) break;
+    const unsigned thread = turn * narrow_block / turns + threadIdx.x;
+    if (in.z.data != nullptr) {
+      add_weight_shares<Normed::gated>(in, thread, column, sums[turn]);
+    } else {
+      add_weight_shares<Normed::plain>(in, thread, column, sums[turn]);
+    }
   }
-  finish_narrow_sums(sum, in.columns, [&](unsigned c, float total) { to.put(c, total); });
+  finish_narrow_sums(sums, in.columns, [&](unsigned c, float total) { to.put(c, total); });
 }
 
 template <class X = float, class Y = float>
@@ -387,10 +410,12 @@ bool is_stored_as(const Tensor& tensor) {
 }
 
 /// The gradients of those weights whose norms store X and Y.
-template <class X, class Y, class Weights>
+template <unsigned turns, class X, class Y, class Weights>
 void sum_weights(const CudaBackend& backend, const Weights& all, unsigned* tickets) {
   NormWeights<X, Y> weights{};
-  unsigned count = 0, columns = 1;
+  constexpr unsigned fours = 4, many_columns = 512;  // of all norms: fewer would leave most of the GPU idle in fours
+  unsigned count = 0, columns = 1, all_columns = 0;
+  bool in_fours = true;
   for (const auto& from : all) {
     if (!is_stored_as<X>(from.x) || !is_stored_as<Y>(from.dy)) continue;
     NormInputs<X, Y> in = norm_inputs<X, Y>(from.x, {}, from.inverse);
@@ -404,10 +429,27 @@ void sum_weights(const CudaBackend& backend, const Weights& all, unsigned* ticke
     weights.in[count] = in;
     weights.to[count++] = sink_of(from.dweight);
     columns = std::max(columns, in.columns);
+    all_columns += in.columns;
+    in_fours = in_fours && in.columns % fours == 0 && in_pieces<fours>(in.x) && in_pieces<fours>(in.z) &&
+               in_pieces<fours>(in.dy);
   }
   if (count == 0) return;
-  launch(norm_weights_kernel<X, Y>, dim3(blocks_for(columns, narrow_columns), count), narrow_block, 0, backend.stream(),
-         weights);
+  const auto run = [&](auto kernel, unsigned width) {
+    launch(kernel, dim3(blocks_for(columns, narrow_columns * width), count), narrow_block / turns, 0, backend.stream(),
+           weights);
+  };
+  if (in_fours && (all_columns >= many_columns || is_crowded())) {
+    run(norm_weights_kernel<turns, fours, X, Y>, fours);
+  } else {
+    run(norm_weights_kernel<turns, 1, X, Y>, 1);
+  }
+}
+
+template <unsigned turns, class Weights>
+void sum_all_weights(const CudaBackend& backend, const Weights& all, unsigned* tickets) {
+  sum_weights<turns, float, float>(backend, all, tickets);
+  sum_weights<turns, float, Brain>(backend, all, tickets);
+  sum_weights<turns, Brain, Brain>(backend, all, tickets);
 }
 
 struct LayerNormInputs {
@@ -544,9 +586,11 @@ void CudaBackend::sum_norm_weights(bool is_last) {
                                 [](const NormWeight& weight) { return weight.dweight.accumulate; });
   std::optional<SideStream> beside;
   if (!is_last || adds) beside.emplace(*this);  // what is added to may still be computed there
-  sum_weights<float, float>(*this, norm_weights_, tickets_);
-  sum_weights<float, Brain>(*this, norm_weights_, tickets_);
-  sum_weights<Brain, Brain>(*this, norm_weights_, tickets_);
+  if (is_crowded()) {
+    sum_all_weights<crowded_turns>(*this, norm_weights_, tickets_);
+  } else {
+    sum_all_weights<1>(*this, norm_weights_, tickets_);
+  }
   norm_weights_.clear();
   launched("norm weights");
 }

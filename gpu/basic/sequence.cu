@@ -9,6 +9,7 @@
 #include "gpu/basic/unit_slope.cuh"
 #include "gpu/cuda_backend.h"
 #include "gpu/device/columns.cuh"
+#include "gpu/device/crowding.h"
 #include "gpu/device/device.cuh"
 #include "gpu/device/fragments.cuh"
 #include "gpu/device/lanes.cuh"
@@ -54,10 +55,9 @@ constexpr std::int64_t many_turns = 1 << 17;
 __global__ void __launch_bounds__(turn_threads)
     rotary_kernel(TurnedPair in, unsigned batch, unsigned length, unsigned width, double log2_base,
                   long long first_position, bool inverse) {
-  await_previous();
   const unsigned pairs = (width + 1) / 2;
   const unsigned i = blockIdx.x * turn_threads + threadIdx.x;
-  if (i >= batch * length * pairs) return;
+  if (i >= batch * length * pairs) return await_previous();
   const unsigned pair = i % pairs, position = i / pairs;
   float sine = 0, cosine = 1;
   const bool whole = 2 * pair + 1 < width;
@@ -67,6 +67,7 @@ __global__ void __launch_bounds__(turn_threads)
     sincospif(static_cast<float>(2.0 * (turns - rint(turns))), &sine, &cosine);
     if (inverse) sine = -sine;
   }
+  await_previous();  // angles were found meanwhile
   for (unsigned which = blockIdx.y; which < in.count; which += gridDim.y) {
     const Turned& turned = in.of[which];
     if (!turned.y.wanted()) continue;
@@ -273,23 +274,29 @@ __device__ void add_piece(const ConvInputs<T>& in, const float* before, const T*
 }
 
 // The weights of few rows: a block takes eight channels and all pieces.
-template <unsigned reach, class T>
-__global__ void __launch_bounds__(narrow_block)
+template <unsigned turns, unsigned reach, class T>
+__global__ void __launch_bounds__(narrow_block / turns)
     narrow_weight_kernel(ConvInputs<T> in, const float* before, const T* dy, Sink dweight, Sink dbias) {
   await_previous();
   const unsigned channel = blockIdx.x * narrow_columns + threadIdx.x % narrow_columns;
   const unsigned pieces = (in.length + conv_steps - 1) / conv_steps;
-  float to_weight[reach + 1] = {};  // the last one is the bias
-  for (unsigned piece = threadIdx.x / narrow_columns; piece < in.batch * pieces;
-       piece += narrow_block / narrow_columns) {
-    if (channel >= in.channels) break;
-    add_piece<reach>(in, before, dy, piece / pieces, piece % pieces * conv_steps, channel, to_weight);
+  float to_weight[turns][reach + 1] = {};  // the last one is the bias
+#pragma unroll
+  for (unsigned turn = 0; turn < turns; ++turn) {
+    const unsigned thread = turn * narrow_block / turns + threadIdx.x;
+    for (unsigned piece = thread / narrow_columns; piece < in.batch * pieces; piece += narrow_block / narrow_columns) {
+      if (channel >= in.channels) break;
+      add_piece<reach>(in, before, dy, piece / pieces, piece % pieces * conv_steps, channel, to_weight[turn]);
+    }
   }
 #pragma unroll
   for (unsigned back = 0; back <= reach; ++back) {
     if (back >= in.taps && back < reach) continue;
+    float sums[turns][1];
+#pragma unroll
+    for (unsigned turn = 0; turn < turns; ++turn) sums[turn][0] = to_weight[turn][back];
     __syncthreads();
-    finish_narrow_sums(to_weight[back], in.channels, [&](unsigned c, float sum) {
+    finish_narrow_sums(sums, in.channels, [&](unsigned c, float sum) {
       if (back == reach) {
         if (dbias.wanted()) dbias.put(c, sum);
       } else if (dweight.wanted()) {
@@ -606,8 +613,15 @@ void CudaBackend::causal_conv_backward(const Tensor& x, const Tensor& weight, co
     with_reach(in, [&](auto reach) {
       if (wants_weights) {
         const SideStream beside(*this);
-        launch(narrow_weight_kernel<reach, T>, blocks_for(in.channels, narrow_columns), narrow_block, 0, stream(), in,
-               before.as<float>(), dy.as<T>(), sink_of(dweight), sink_of(dbias));
+        const auto sum = [&](auto turns) {
+          launch(narrow_weight_kernel<turns, reach, T>, blocks_for(in.channels, narrow_columns), narrow_block / turns,
+                 0, stream(), in, before.as<float>(), dy.as<T>(), sink_of(dweight), sink_of(dbias));
+        };
+        if (is_crowded()) {
+          sum(std::integral_constant<unsigned, crowded_turns>());
+        } else {
+          sum(std::integral_constant<unsigned, 1>());
+        }
       }
       if (to_x.wanted()) {
         launch(conv_backward_kernel<reach, T>, stretches(in, 1), threads, 0, stream(), in, before.as<float>(),

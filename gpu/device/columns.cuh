@@ -52,18 +52,31 @@ __global__ void __launch_bounds__(threads) column_sum_kernel(unsigned rows, Colu
 }
 
 constexpr unsigned narrow_block = 1024, narrow_columns = 8, max_narrow_rows = 4096;
+constexpr unsigned crowded_turns = 4;  // of a block where several runs share the GPU: it takes a quarter of the room
 
-/// Hands the block's sums of eight columns, column after column with the thread, to finish(column, sum).
-template <class Finish>
-__device__ void finish_narrow_sums(float sum, unsigned columns, const Finish& finish) {
-  __shared__ float sums[32][narrow_columns];
-  for (unsigned offset = 16; offset >= narrow_columns; offset /= 2) sum += __shfl_xor_sync(full_warp, sum, offset);
-  if (threadIdx.x % 32 < narrow_columns) sums[threadIdx.x / 32][threadIdx.x % 32] = sum;
+/// Hands the sums of eight columns, or of eight times `width` neighbouring ones, over a block of narrow_block threads,
+/// column after column with the thread, to finish(column, sum). A smaller block does the work of a whole one in turns,
+/// number for number: `sums` are those of the threads whose places it takes.
+template <unsigned turns, unsigned width, class Finish>
+__device__ void finish_narrow_sums(const float (&sums)[turns][width], unsigned columns, const Finish& finish) {
+  constexpr unsigned block = narrow_block / turns, columns_of_block = narrow_columns * width;
+  __shared__ float of_warps[32][columns_of_block + 1];
+#pragma unroll
+  for (unsigned turn = 0; turn < turns; ++turn) {
+#pragma unroll
+    for (unsigned e = 0; e < width; ++e) {
+      float sum = sums[turn][e];
+      for (unsigned offset = 16; offset >= narrow_columns; offset /= 2) sum += __shfl_xor_sync(full_warp, sum, offset);
+      if (threadIdx.x % 32 < narrow_columns)
+        of_warps[(turn * block + threadIdx.x) / 32][threadIdx.x % 32 * width + e] = sum;
+    }
+  }
   __syncthreads();
-  if (threadIdx.x >= 32 * narrow_columns) return;
-  const float total = warp_sum(sums[threadIdx.x % 32][threadIdx.x / 32]);
-  const unsigned own = blockIdx.x * narrow_columns + threadIdx.x / 32;
-  if (threadIdx.x % 32 == 0 && own < columns) finish(own, total);
+  for (unsigned column = threadIdx.x / 32; column < columns_of_block; column += block / 32) {
+    const float total = warp_sum(of_warps[threadIdx.x % 32][column]);
+    const unsigned own = blockIdx.x * columns_of_block + column;
+    if (threadIdx.x % 32 == 0 && own < columns) finish(own, total);
+  }
 }
 
 /// The same for few rows, without partial sums: a block takes eight columns and all rows.
@@ -79,7 +92,7 @@ __global__ void __launch_bounds__(narrow_block) narrow_sum_kernel(unsigned rows,
 #pragma unroll 8
     for (unsigned row = threadIdx.x / narrow_columns; row < rows; row += step) sum += value(which, row, column);
   }
-  finish_narrow_sums(sum, columns, [&](unsigned c, float total) { sums_of.out[which].put(c, total); });
+  finish_narrow_sums<1, 1>({{sum}}, columns, [&](unsigned c, float total) { sums_of.out[which].put(c, total); });
 }
 
 /// `partials` holds max_ranges numbers for each column of each kind as wide as the widest.

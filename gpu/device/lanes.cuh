@@ -12,6 +12,14 @@ __device__ float sum_of_lanes(float value) {
   return value;
 }
 
+/// The largest number of them.
+template <int lanes>
+__device__ float largest_of_lanes(float value) {
+#pragma unroll
+  for (int offset = lanes / 2; offset > 0; offset /= 2) value = fmaxf(value, __shfl_xor_sync(full_warp, value, offset));
+  return value;
+}
+
 /// Adds `count` numbers over the lanes that differ in the bits from `most` down to `least`. Halves change hands, so
 /// that a lane ends with count / lanes of the sums, at least one, at the beginning of `v`; answers with the number of
 /// the first of them.
