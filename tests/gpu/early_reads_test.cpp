@@ -138,8 +138,7 @@ TEST_F(EarlyReads, OfScansSeeTheirSteps) {
     ParameterStore store;
     std::vector<std::unique_ptr<Layer>> layers;
     for (const char* name : {"first", "second"}) {
-      layers.push_back(make_layer("mamba2",
-                                  nlohmann::json::parse(R"({"d_model": 256, "headdim": 64, "d_state": 16})"),
+      layers.push_back(make_layer("mamba2", nlohmann::json::parse(R"({"d_model": 256, "headdim": 64, "d_state": 16})"),
                                   ParameterScope(store, name)));
     }
     store.allocate(backend, dtype);
