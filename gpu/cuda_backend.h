@@ -84,8 +84,8 @@ class CudaBackend final : public Backend {
   /// Memory for rounded operands of products and for what a forward pass keeps while it runs, at least this large. It
   /// grows and never moves under a captured program.
   void* operand_memory(std::size_t bytes);
-  /// Whether a kernel queued now may read this number before what is queued in front of it has ended: a weight that
-  /// nobody has written since a kernel or more of the lane.
+  /// Whether a kernel queued now may read this number before the kernel in front of it has ended: a held weight, and at
+  /// least one kernel of the lane was launched since it is held.
   bool is_settled(const float* number) const;
   /// Whether what is queued now runs beside the main lane.
   bool is_beside() const { return lane_ == &side_; }

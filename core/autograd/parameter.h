@@ -68,8 +68,8 @@ class ParameterStore {
   Tensor values_, gradients_, first_moments_, second_moments_, decay_mask_, rounded_;
 };
 
-/// While it lives, nobody writes to the store's weights: kernels may read them early, and projections multiply them
-/// rounded all at once where the back end rounds them at all.
+/// While it lives, its owner queues no kernel and no transfer that writes the store's weights: kernels may read them
+/// early, and projections multiply them rounded all at once where the back end rounds them at all.
 class HeldWeights {
  public:
   explicit HeldWeights(const ParameterStore& store) : store_(&store) {

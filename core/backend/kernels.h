@@ -121,9 +121,9 @@ class Kernels {
   /// How many float32 numbers hold these weights, [count], as projections multiply them (`hold_weights`); 0 where each
   /// projection rounds its own, or none does.
   virtual std::int64_t rounded_weights(const Tensor& values) const = 0;
-  /// Until `release_weights` nobody writes to `values`, so that kernels may read weights that lie there before what was
-  /// queued in front of them has ended, and projections take them from `rounded`, where they are left; with an
-  /// undefined `rounded` each rounds its own.
+  /// Until `release_weights` the caller queues nothing that writes `values`, so that a kernel may read weights that lie
+  /// there before the kernel in front of it has ended, and projections take them from `rounded`, where they are left;
+  /// with an undefined `rounded` each rounds its own.
   virtual void hold_weights(const Tensor& values, const Tensor& rounded) = 0;
   virtual void release_weights() = 0;
   /// The gradient of their input: c = sum over i of a[i] b[i], in the order of i.

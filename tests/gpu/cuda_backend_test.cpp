@@ -10,7 +10,6 @@
 #include "core/backend/arena.h"
 #include "core/io/error.h"
 #include "core/ops/ops.h"
-#include "core/random/random.h"
 #include "tests/gpu/gpu_test.h"
 #include "tests/support/host_values.h"
 #include "tests/support/op_case.h"
@@ -19,13 +18,6 @@ namespace afterglow::testing {
 namespace {
 
 using ::testing::HasSubstr;
-
-std::vector<float> random_floats(std::int64_t count, std::uint64_t seed) {
-  Random random(seed);
-  std::vector<float> values(static_cast<std::size_t>(count));
-  for (float& value : values) value = static_cast<float>(random.normal());
-  return values;
-}
 
 double relative(const std::vector<float>& got, const std::vector<float>& want) {
   return relative_error(Values(got.begin(), got.end()), Values(want.begin(), want.end()));

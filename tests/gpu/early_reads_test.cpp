@@ -6,20 +6,12 @@
 
 #include "core/layers/layer_kind.h"
 #include "core/ops/ops.h"
-#include "core/random/random.h"
 #include "tests/gpu/gpu_test.h"
 #include "tests/support/host_values.h"
 #include "tests/support/op_case.h"
 
 namespace afterglow::testing {
 namespace {
-
-std::vector<float> random_numbers(std::int64_t count, std::uint64_t seed) {
-  Random random(seed);
-  std::vector<float> values(static_cast<std::size_t>(count));
-  for (float& value : values) value = static_cast<float>(random.normal());
-  return values;
-}
 
 struct ProductSizes {
   std::int64_t rows, inputs, outputs;
@@ -33,8 +25,8 @@ class HeldWeightsOnGpu : public OnGpu<::testing::TestWithParam<ProductSizes>> {
     if (cuda_ == nullptr) return;
     host_ = std::make_unique<HostValues>(*cuda_);
     const auto& [rows, inputs, outputs] = GetParam();
-    x_ = host_->f32({rows, inputs}, random_numbers(rows * inputs, 1));
-    written_ = host_->f32({2 * outputs, inputs}, random_numbers(2 * outputs * inputs, 3));
+    x_ = host_->f32({rows, inputs}, random_floats(rows * inputs, 1));
+    written_ = host_->f32({2 * outputs, inputs}, random_floats(2 * outputs * inputs, 3));
     weights_ = zeros(2 * outputs, inputs);
     gate_ = Tensor(weights_.as<float>(), {outputs, inputs}, DType::f32);
     up_ = Tensor(weights_.as<float>() + outputs * inputs, {outputs, inputs}, DType::f32);
@@ -104,8 +96,8 @@ class EarlyReads : public GpuTest {
 // AdamW right behind the norm, which then reads its numbers early, and with another kernel between.
 TEST_F(EarlyReads, OfTheOptimiserSeeEveryGradient) {
   const std::int64_t count = 64 * 9000;
-  const std::vector<float> zeros(count), start = random_numbers(count, 4);
-  const Tensor gradients = host_->f32({count}, random_numbers(count, 5)), norms = host_->f32({1}, {0}),
+  const std::vector<float> zeros(count), start = random_floats(count, 4);
+  const Tensor gradients = host_->f32({count}, random_floats(count, 5)), norms = host_->f32({1}, {0}),
                offsets = host_->f64({2}, {0, static_cast<double>(count)}), other = host_->f32({1}, {0});
   AdamwTensors t;
   t.gradients = host_->f32({count}, zeros);
@@ -148,7 +140,7 @@ TEST_F(EarlyReads, OfScansSeeTheirSteps) {
     HostValues host(backend);
     const Shape shape{2, 300, 256};
     const auto input = [&](std::uint64_t seed) {
-      const std::vector<float> numbers = random_numbers(shape.elements(), seed);
+      const std::vector<float> numbers = random_floats(shape.elements(), seed);
       return dtype == DType::f32 ? host.f32(shape, numbers)
                                  : host.f64(shape, std::vector<double>(numbers.begin(), numbers.end()));
     };

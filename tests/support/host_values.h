@@ -4,8 +4,17 @@
 #include <vector>
 
 #include "core/backend/backend.h"
+#include "core/random/random.h"
 
 namespace afterglow::testing {
+
+/// Of a normal distribution.
+inline std::vector<float> random_floats(std::int64_t count, std::uint64_t seed) {
+  Random random(seed);
+  std::vector<float> values(static_cast<std::size_t>(count));
+  for (float& value : values) value = static_cast<float>(random.normal());
+  return values;
+}
 
 /// Owns the memory of tensors that a test makes from host values.
 class HostValues {
