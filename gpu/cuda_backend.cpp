@@ -3,6 +3,7 @@
 
 #include <cublas_v2.h>
 
+#include <algorithm>
 #include <atomic>
 #include <bit>
 #include <thread>
@@ -327,7 +328,8 @@ bool CudaBackend::give_back_operands() {
 void CudaBackend::expect_side_by_side(std::size_t back_ends) {
   device::set_crowded(back_ends >= crowd);
   stream();
-  const bool are_many = back_ends > 1 && 2 * living > std::thread::hardware_concurrency();
+  const std::size_t expected = std::max<std::size_t>(back_ends, living);
+  const bool are_many = back_ends > 1 && 2 * expected > std::thread::hardware_concurrency();
   if (cudaSetDeviceFlags(are_many ? cudaDeviceScheduleBlockingSync : cudaDeviceScheduleAuto) != cudaSuccess)
     cudaGetLastError();  // they wait as before
 }

@@ -65,9 +65,10 @@ std::unique_ptr<Backend> make_gpu_backend(int gpu) {
                                     "; leave it out with CUDA_VISIBLE_DEVICES, or use --device cpu");
 }
 
-/// What computes the runs side by side, and how many devices that is.
+/// What computes the runs side by side: the first is open already. They lie on so many devices in turns.
 struct StudyBackends {
-  std::vector<std::unique_ptr<Backend>> all;
+  std::unique_ptr<Backend> first;
+  std::vector<BackendOpener> others;
   std::size_t devices = 1;
 };
 
@@ -76,19 +77,21 @@ StudyBackends make_backends(const CommonOptions& common, int jobs, const std::ve
   const std::size_t most = std::max<std::size_t>(1, runs.size());  // a shard may have none
   cuda_expect_many_runs();
   StudyBackends made;
-  made.all.push_back(make_backend(common.device, common.threads));
-  if (made.all.front()->name() == "cuda") {
-    std::vector<int> gpus = gpu_of_each_job(jobs, runs, *made.all.front());
+  made.first = make_backend(common.device, common.threads);
+  if (made.first->name() == "cuda") {
+    std::vector<int> gpus = gpu_of_each_job(jobs, runs, *made.first);
     gpus.resize(std::min(gpus.size(), most));
     made.devices = std::set<int>(gpus.begin(), gpus.end()).size();
-    for (std::size_t i = 1; i < gpus.size(); ++i) made.all.push_back(make_gpu_backend(gpus[i]));
+    for (std::size_t i = 1; i < gpus.size(); ++i)
+      made.others.emplace_back([gpu = gpus[i]] { return make_gpu_backend(gpu); });
     return made;
   }
   if (jobs == 0) jobs = std::max(1, processors() / std::max(1, common.threads));
   jobs = std::min(jobs, static_cast<int>(most));
   const int threads = common.threads == 0 ? std::max(1, processors() / std::max(1, jobs)) : common.threads;
-  made.all.clear();
-  while (static_cast<int>(made.all.size()) < jobs) made.all.push_back(make_backend("cpu", threads));
+  const BackendOpener open = [threads] { return make_backend("cpu", threads); };
+  made.first = open();
+  made.others.assign(static_cast<std::size_t>(jobs - 1), open);
   return made;
 }
 
@@ -165,8 +168,8 @@ void StudyRun::train(const fs::path& folder) {
   const std::vector<PlannedRun> mine = shard();
   if (!common_.force) require_own_folder();
   if (common_.force) std::ranges::for_each(mine, [&](const PlannedRun& run) { folder_->forget(run); });
-  const auto [backends, devices] = make_backends(common_, options_.jobs, mine);
-  device_ = backends.front()->name();
+  const auto [first, others, devices] = make_backends(common_, options_.jobs, mine);
+  device_ = first->name();
   const Interruption interruption;
   RecipeRunner runner(
       inquiry_, mine, *folder_, options_.saves,
@@ -174,9 +177,9 @@ void StudyRun::train(const fs::path& folder) {
        [&](double share, const std::string& run) { output_.progress(name_, share, [&] { return run; }); },
        [&](const std::string& text) { output_.message(text); }});
   output_.message(std::to_string(mine.size()) + " runs, " + std::to_string(runner.missing()) + " to train · " +
-                  std::to_string(backends.size()) + " side by side · " +
-                  (devices > 1 ? std::to_string(devices) + " × " : "") + backends.front()->description());
-  runner.train(backends, devices);
+                  std::to_string(others.size() + 1) + " side by side · " +
+                  (devices > 1 ? std::to_string(devices) + " × " : "") + first->description());
+  runner.train(*first, others, devices);
   output_.end_progress();
 }
 

@@ -21,7 +21,7 @@ using namespace device;
 namespace {
 
 template <int W>
-constexpr int backward_bytes = 4 * Grid<W>::size * 4;
+constexpr int backward_bytes = 5 * Grid<W>::size * 4;
 
 /// One number, or four neighbours, of a gradient, counted flat.
 __device__ inline void put_numbers(const Sink& sink, std::size_t i, float value) {
@@ -44,7 +44,7 @@ __device__ inline float inner(const float4& a, const float4& b) {
   return a.x * b.x + a.y * b.y + a.z * b.z + a.w * b.w;
 }
 
-/// One group in the backward pass. Its matrices in shared memory: L^-1, A_w and two that change.
+/// One group in the backward pass. Its matrices in shared memory: L^-1, A_w, F and two that change.
 template <int W, bool exact>
 struct GroupReverse {
   RidgeShape s;
@@ -52,7 +52,7 @@ struct GroupReverse {
   RidgeWorkspace out;
   std::size_t entry;
   int pair, first, end, depth;
-  float *inverse, *A, *left, *right;
+  float *inverse, *A, *F, *left, *right;
   float m, scale, gain;
   float overlap = 0, slope = 0, trace = 0, readout = 0;  // this thread's shares of sums over matrices
 
@@ -61,13 +61,14 @@ struct GroupReverse {
     load_positions<W>(to, s, dy, s.width, pair, begin, end);
   }
 
-  /// L^-1 and dE.
+  /// L^-1, A_w, F and dE.
   __device__ Product<W> gather(const float* dy) {
     Product<W> dE;
     load_matrix<W>(inverse, in.inverse + entry * s.square(), s.rank, s.rank);
     load_matrix<W>(A, in.A_w + entry * s.square(), s.rank, s.rank);
     load_queries(left, first);
     load_upstream(right, dy, first);
+    load_matrix<W>(F, in.F + entry * s.tall(), s.width, s.rank);
     settle();
     multiply<exact>(dE, ByColumns{right}, ByColumns{left}, min(Grid<W>::width, padded(end - first)));
     for (int begin = first + Grid<W>::width; begin < end; begin += Grid<W>::width) {
@@ -81,19 +82,20 @@ struct GroupReverse {
     return dE;
   }
 
-  /// F_k = F (s A_w)^k into `left`, which nothing reads any more.
-  __device__ void filter(int k) {
-    load_matrix<W>(left, in.F + entry * s.tall(), s.width, s.rank);
-    settle();
+  /// F_k = F (s A_w)^k: F itself, or in `left`, which nothing reads any more.
+  __device__ const float* filter(int k) {
+    const float* from = F;
     for (int i = 0; i < k; ++i) {
       Product<W> next;
-      multiply<exact>(next, ByRows{left}, ByColumns{A}, depth);
+      multiply<exact>(next, ByRows{from}, ByColumns{A}, depth);
       next.replace(left, scale);
+      from = left;
     }
+    return from;
   }
 
-  /// dq = (eta / m) dy F_K L^-1. `left` holds F_K, `right` dy when that is one tile; it is overwritten.
-  __device__ void answer_queries(const float* dy, const Sink& dq) {
+  /// dq = (eta / m) dy F_K L^-1. `right` holds dy when that is one tile; it is overwritten.
+  __device__ void answer_queries(const float* dy, const float* F_K, const Sink& dq) {
     for (int begin = first; begin < end; begin += Grid<W>::width) {
       if (end - first > Grid<W>::width) {
         __syncthreads();
@@ -101,7 +103,7 @@ struct GroupReverse {
         settle();
       }
       Product<W> gradient;
-      multiply<exact>(gradient, ByRows{right}, ByColumns{left}, padded(s.width));
+      multiply<exact>(gradient, ByRows{right}, ByColumns{F_K}, padded(s.width));
       gradient.replace(right);
       multiply<true>(gradient, ByRows{right}, ByColumns{inverse}, depth);
       gradient.replace(right, gain);
@@ -111,23 +113,23 @@ struct GroupReverse {
     }
   }
 
-  /// From dE to dF_0 in `right`, F_0 in `left`, dA; the readout's part of N is added to it.
-  __device__ void through_filter(const Product<W>& dE, Product<W>& N, Product<W>& dA) {
+  /// From dE to dF_0 in `right` and dA; the readout's part of N is added to it.
+  __device__ void through_filter(const Product<W>& dE, const float* F_K, Product<W>& N, Product<W>& dA) {
     dE.replace(right);
     Product<W> dF;
     multiply<true>(dF, ByRows{right}, ByRows{inverse}, depth);
-    overlap = dF.dot(left) / m;  // not by way of the gain, so that eta may be zero
+    overlap = dF.dot(F_K) / m;  // not by way of the gain, so that eta may be zero
     dF.replace(right, gain);
-    multiply<exact>(N, ByColumns{left}, ByColumns{right}, padded(s.width));
+    multiply<exact>(N, ByColumns{F_K}, ByColumns{right}, padded(s.width));
     dA.clear();
     for (int k = s.power; k > 0; --k) {
       __syncthreads();
-      filter(k - 1);
-      accumulate<exact>(dA, ByColumns{left}, ByColumns{right}, padded(s.width));
+      const float* from = filter(k - 1);
+      accumulate<exact>(dA, ByColumns{from}, ByColumns{right}, padded(s.width));
       multiply<exact>(dF, ByRows{right}, ByRows{A}, depth);
       dF.replace(right, scale);
     }
-    multiply<exact>(dF, ByColumns{right}, ByColumns{left}, padded(s.width));
+    multiply<exact>(dF, ByColumns{right}, ByColumns{F}, padded(s.width));
     N.add(dF);
     dF.each([&](int row, int column, float value) { readout += row == column ? value : 0.0f; });  // <dF_0, F_0>
   }
@@ -195,14 +197,15 @@ __global__ void __launch_bounds__(ridge_threads<W>, ridge_blocks<W>(3))
                                  shared + size,
                                  shared + 2 * size,
                                  shared + 3 * size,
+                                 shared + 4 * size,
                                  m,
                                  (1.0f + 0.5f * sigmoid(raw)) / divisor,
                                  in.eta[head] / m};
   const Product<W> dE = reverse.gather(dy);
-  reverse.filter(s.power);
-  if (out.q.wanted()) reverse.answer_queries(dy, out.q);
+  const float* F_K = reverse.filter(s.power);
+  if (out.q.wanted()) reverse.answer_queries(dy, F_K, out.q);
   Product<W> N, dA;
-  reverse.through_filter(dE, N, dA);
+  reverse.through_filter(dE, F_K, N, dA);
   reverse.to_statistics(N, dA);
   // E scales with eta / m, G and M with 1 / m^2, C with 1 / m; <dM, M> = <dA_w, A_w> and <dC, C> = <dF_0, F_0>.
   const float overlap = block_sum(reverse.overlap, sums), slope = block_sum(reverse.slope, sums);
@@ -241,7 +244,7 @@ __global__ void __launch_bounds__(owner_threads) suffix_kernel(RidgeShape s, Rid
 }
 
 template <int W>
-constexpr int token_bytes = (3 * Grid<W>::size + 2 * Grid<W>::width) * 4;
+constexpr int token_bytes = (4 * Grid<W>::size + 2 * Grid<W>::width) * 4;
 
 // A tile of tokens of one piece: dz_t = 2 dG z_t + dM^T z_{t+1} + dM z_{t-1} + dC^T v_t, dv_t = dC z_t. A transition
 // belongs to the piece of its later token, so the last token of a piece takes dM from the next piece.
@@ -254,7 +257,8 @@ __global__ void __launch_bounds__(ridge_threads<W>, ridge_blocks<W>(3))
   constexpr int shares = ridge_threads<W> / width;
   __shared__ float extra[width], along[width], share[shares][width];
   float* keys = reinterpret_cast<float*>(memory);  // positions first - 1 .. first + width
-  float *values = keys + size + 2 * width, *matrix = values + size;
+  float *values = keys + size + 2 * width, *dG = values + size, *dM = dG + size;
+  float* const dC = dG;  // which makes room for it
   const int tiles = (s.piece + width - 1) / width;
   const int piece = static_cast<int>(blockIdx.x) / tiles, pair = static_cast<int>(blockIdx.y);
   const int first = s.first(piece) + static_cast<int>(blockIdx.x) % tiles * width;
@@ -262,7 +266,8 @@ __global__ void __launch_bounds__(ridge_threads<W>, ridge_blocks<W>(3))
   if (count <= 0) return;
   const std::size_t base = static_cast<std::size_t>(pair) * s.groups, entry = base + piece;
   load_keys<W>(keys, s, in, pair, first, first + count);
-  load_matrix<W>(matrix, work.G + entry * s.square(), s.rank, s.rank);
+  load_matrix<W>(dG, work.G + entry * s.square(), s.rank, s.rank);
+  load_matrix<W>(dM, work.M + entry * s.square(), s.rank, s.rank);
   load_positions<W>(values, s, in.v, s.width, pair, first, first + count);
   const bool piece_ends = first + count == piece_end;
   const float* after = key_at(s, in, pair, first + count);
@@ -272,26 +277,25 @@ __global__ void __launch_bounds__(ridge_threads<W>, ridge_blocks<W>(3))
   settle();
   const int depth = padded(s.rank);
   Product<W> dz;
-  multiply<exact>(dz, ByRows{keys, 1}, ByRows{matrix}, depth);  // dG is symmetric
+  multiply<exact>(dz, ByRows{keys, 1}, ByRows{dG}, depth);  // dG is symmetric
   dz.add(dz);
   __syncthreads();
-  load_matrix<W>(matrix, work.M + entry * s.square(), s.rank, s.rank);
+  load_matrix<W>(dC, work.C + entry * s.tall(), s.width, s.rank);
   // The row behind the tile: the next token when it belongs to this piece; otherwise `extra` adds its share.
   if (threadIdx.x < width)
     keys[Grid<W>::place(count + 1, static_cast<int>(threadIdx.x))] = piece_ends ? 0.0f : along[threadIdx.x];
   const int own_column = static_cast<int>(threadIdx.x) % width, own_share = static_cast<int>(threadIdx.x) / width;
   float sum = 0;
   if (piece_ends && piece + 1 < s.groups && own_column < s.rank) {
-    const float* dM = work.M + (entry + 1) * s.square();
+    const float* behind = work.M + (entry + 1) * s.square();
 #pragma unroll 8
-    for (int k = own_share; k < s.rank; k += shares) sum += along[k] * dM[k * s.rank + own_column];
+    for (int k = own_share; k < s.rank; k += shares) sum += along[k] * behind[k * s.rank + own_column];
   }
   share[own_share][own_column] = sum;
-  settle();
-  accumulate<exact>(dz, ByRows{keys, 2}, ByColumns{matrix}, depth);
-  accumulate<exact>(dz, ByRows{keys}, ByRows{matrix}, depth);
   __syncthreads();
-  load_matrix<W>(matrix, work.C + entry * s.tall(), s.width, s.rank);
+  accumulate<exact>(dz, ByRows{keys, 2}, ByColumns{dM}, depth);
+  accumulate<exact>(dz, ByRows{keys}, ByRows{dM}, depth);
+  __syncthreads();
   if (threadIdx.x < (width < 32 ? 32 : width)) {
     const int row = static_cast<int>(threadIdx.x);
     const float sent = scale_gradient(s, in, work, base, first + row, first, first + count);
@@ -304,17 +308,17 @@ __global__ void __launch_bounds__(ridge_threads<W>, ridge_blocks<W>(3))
   }
   settle();
   Product<W> dv;
-  multiply<exact>(dv, ByRows{keys, 1}, ByRows{matrix}, depth);
-  accumulate<exact>(dz, ByRows{values}, ByColumns{matrix}, padded(s.width));
+  multiply<exact>(dv, ByRows{keys, 1}, ByRows{dC}, depth);
+  accumulate<exact>(dz, ByRows{values}, ByColumns{dC}, padded(s.width));
   dz.each([&](int row, int column, float& value) {
     if (row == count - 1) value += extra[column];
     value += along[row] * keys[Grid<W>::place(row + 1, column)];
   });
-  dv.replace(matrix);
+  dv.replace(dC);
   dz.store(values);
   __syncthreads();
   if (out.v.wanted()) {
-    each_row<W>(matrix, s.width, [&](int row, int column, auto numbers) {
+    each_row<W>(dC, s.width, [&](int row, int column, auto numbers) {
       if (row < count) put_numbers(out.v, s.token(pair, first + row) * s.width + column, numbers);
     });
   }

@@ -87,6 +87,7 @@ __device__ bool factorise_diagonal(float* matrix, float* inverse, int first, int
   bool positive = true;
 #pragma unroll
   for (int k = 0; k < 16; ++k) {
+    if (first + k >= rank) break;  // rows of the identity change nothing
     const float pivot = __shfl_sync(full_warp, v[k], k);
     positive = positive && pivot > 0.0f;
     const float scale = inverse_root(pivot);
@@ -198,11 +199,11 @@ __device__ bool factorise_loaded(float added, int rank, float* L, float* inverse
   return fine;
 }
 
-/// One attempt at G + added I = L L^T in `L`, and L^-1. Both are buffers of shared memory.
+/// One attempt at G + added I = L L^T in `L`, where G may be already, and L^-1. Both are buffers of shared memory.
 template <int W>
-__device__ bool factorise(const float* G, float added, int rank, float* L, float* inverse) {
+__device__ bool factorise(const float* G, bool is_loaded, float added, int rank, float* L, float* inverse) {
   __syncthreads();
-  load_matrix<W>(L, G, rank, rank);
+  if (!is_loaded) load_matrix<W>(L, G, rank, rank);
   clear_matrix<W>(inverse);
   settle();
   return factorise_loaded<W, ridge_warps<W>>(added, rank, L, inverse);
@@ -211,11 +212,14 @@ __device__ bool factorise(const float* G, float added, int rank, float* L, float
 constexpr int max_tries = 60;  // to factorise, with more and more on the diagonal
 
 /// L and L^-1 of G + eps I, adding to the diagonal until it succeeds; returns how often. L is also stored in global
-/// memory [rank, rank].
+/// memory [rank, rank]. `is_loaded`: `L` holds G already.
 template <int W>
-__device__ int whiten(const float* G, float ridge, int rank, float* L, float* inverse, float* stored) {
+__device__ int whiten(const float* G, bool is_loaded, float ridge, int rank, float* L, float* inverse, float* stored) {
+  const auto succeeds = [&](int tries) {
+    return factorise<W>(G, is_loaded && tries == 0, added_to_diagonal(ridge, tries), rank, L, inverse);
+  };
   int tries = 0;
-  while (tries < max_tries && !factorise<W>(G, added_to_diagonal(ridge, tries), rank, L, inverse)) ++tries;
+  while (tries < max_tries && !succeeds(tries)) ++tries;
   for (int i = static_cast<int>(threadIdx.x); i < rank * rank; i += ridge_threads<W>) {
     const int row = i / rank, column = i % rank;
     stored[i] = row >= column ? L[Grid<W>::place(row, column)] : 0.0f;
@@ -224,61 +228,60 @@ __device__ int whiten(const float* G, float ridge, int rank, float* L, float* in
   return tries;
 }
 
-/// |A v| after some normalised steps v <- A^T A v from ones / sqrt(r).
-template <int W, int block = ridge_threads<W>>
+/// |A v| after some normalised steps v <- A^T A v from ones / sqrt(r). By the first warp: each step waits for the one
+/// before, and no warp for another.
+template <int W>
 __device__ float max_singular_value(const float* A, int rank, int iterations) {
-  constexpr int width = Grid<W>::width, lanes = block / width;
-  __shared__ __align__(16) float v[width];
-  __shared__ float u[width], parts[lanes][width];
-  const int row = static_cast<int>(threadIdx.x) / lanes, lane = static_cast<int>(threadIdx.x) % lanes;
-  const int column = static_cast<int>(threadIdx.x) % width, part = static_cast<int>(threadIdx.x) / width;
-  constexpr int each = (width + 31) / 32;  // numbers of a vector for each lane of a warp
-  const int own = ridge_lane();
-  const bool counts = own < width;
-  if (threadIdx.x < width) v[threadIdx.x] = static_cast<int>(threadIdx.x) < rank ? rsqrtf(static_cast<float>(rank)) : 0;
-  __syncthreads();
-  for (int i = 0;; ++i) {
-    float sum = 0;
+  constexpr int width = Grid<W>::width, each = (width + 31) / 32;  // numbers of a vector for a lane
+  __shared__ __align__(16) float v[width], u[width];
+  __shared__ float found;
+  if (ridge_warp() == 0) {
+    const auto own = [](int j) { return ridge_lane() + 32 * j; };
+    const auto norm_squared = [&](const float(&numbers)[each]) {
+      float square = 0;
 #pragma unroll
-    for (int k = 4 * lane; k < width; k += 4 * lanes) {
-      const float4 a = *reinterpret_cast<const float4*>(A + Grid<W>::place(row, k));
-      const float4 x = *reinterpret_cast<const float4*>(v + k);
-      sum += a.x * x.x + a.y * x.y + a.z * x.z + a.w * x.w;
-    }
-#pragma unroll
-    for (int offset = lanes / 2; offset > 0; offset /= 2) sum += __shfl_xor_sync(full_warp, sum, offset);
-    if (lane == 0) u[row] = sum;
-    __syncthreads();
-    if (i == iterations) break;
-    float sums[4] = {};
-#pragma unroll
-    for (int k = 0; k < width / lanes; ++k) {
-      const int other = part * (width / lanes) + k;
-      sums[k % 4] += A[Grid<W>::place(other, column)] * u[other];
-    }
-    parts[part][column] = (sums[0] + sums[1]) + (sums[2] + sums[3]);
-    __syncthreads();
-    float next[each], square = 0;
+      for (int j = 0; j < each; ++j) square += numbers[j] * numbers[j];
+      return warp_sum(square);
+    };
+    float numbers[each];
 #pragma unroll
     for (int j = 0; j < each; ++j) {
-      next[j] = 0;
-      if (!counts) continue;
-#pragma unroll
-      for (int k = 0; k < lanes; ++k) next[j] += parts[k][own + 32 * j];
-      square += next[j] * next[j];
+      if (own(j) < width) v[own(j)] = own(j) < rank ? rsqrtf(static_cast<float>(rank)) : 0.0f;
     }
-    square = warp_sum(square);
-    const float inverse = square > 0 ? 1.0f / sqrtf(square) : 0.0f;
-    if (threadIdx.x < 32 && counts) {
+    for (int i = 0;; ++i) {
+      __syncwarp();
 #pragma unroll
-      for (int j = 0; j < each; ++j) v[own + 32 * j] = next[j] * inverse;
+      for (int j = 0; j < each; ++j) {
+        float sums[4] = {};
+#pragma unroll
+        for (int k = 0; own(j) < width && k < width; k += 4) {
+          const float4 a = *reinterpret_cast<const float4*>(A + Grid<W>::place(own(j), k));
+          const float4 x = *reinterpret_cast<const float4*>(v + k);
+          sums[k / 4 % 4] += (a.x * x.x + a.y * x.y) + (a.z * x.z + a.w * x.w);
+        }
+        numbers[j] = (sums[0] + sums[1]) + (sums[2] + sums[3]);
+        if (own(j) < width) u[own(j)] = numbers[j];
+      }
+      if (i == iterations) break;
+      __syncwarp();
+#pragma unroll
+      for (int j = 0; j < each; ++j) {
+        float sums[4] = {};
+#pragma unroll
+        for (int k = 0; own(j) < width && k < width; ++k) sums[k % 4] += A[Grid<W>::place(k, own(j))] * u[k];
+        numbers[j] = (sums[0] + sums[1]) + (sums[2] + sums[3]);
+      }
+      const float square = norm_squared(numbers), inverse = square > 0 ? inverse_root(square) : 0.0f;
+#pragma unroll
+      for (int j = 0; j < each; ++j) {
+        if (own(j) < width) v[own(j)] = numbers[j] * inverse;
+      }
     }
-    __syncthreads();
+    const float square = norm_squared(numbers);
+    if (ridge_lane() == 0) found = sqrtf(square);
   }
-  float square = 0;
-#pragma unroll
-  for (int j = 0; j < each; ++j) square += counts ? u[own + 32 * j] * u[own + 32 * j] : 0.0f;
-  return sqrtf(warp_sum(square));
+  __syncthreads();
+  return found;
 }
 
 }  // namespace afterglow::device

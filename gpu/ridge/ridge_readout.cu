@@ -19,8 +19,9 @@ struct PieceSums {
   LargestKey key;
 };
 
+/// Keys with the row before them, and values, of one tile.
 template <int W>
-constexpr int gather_bytes = (2 * Grid<W>::size + Grid<W>::width) * 4;
+constexpr int tile_numbers = 2 * Grid<W>::size + Grid<W>::width;
 
 /// The largest key of the tile in `keys` (whose row 0 is the position before `first`).
 template <int W>
@@ -48,36 +49,69 @@ __device__ void see_keys(LargestKey& largest, const float* keys, int first, int 
   }
 }
 
+/// The sums over the tokens of a tile, in one go: what they share is fetched once, and none waits for another.
 template <int W>
-__device__ void gather(PieceSums<W>& sums, const RidgeShape& s, const RidgePointers& in, int pair, int begin, int end,
-                       float* keys, float* values) {
-  constexpr int width = Grid<W>::width;
+__device__ void sum_tile(PieceSums<W>& sums, const float* keys, const float* values, int depth) {
+  using P = Product<W>;
   sums.G.clear();
   sums.M.clear();
   sums.C.clear();
-  for (int first = begin; first < end; first += width) {
-    __syncthreads();
-    load_keys<W>(keys, s, in, pair, first, end);
-    load_positions<W>(values, s, in.v, s.width, pair, first, end);
-    settle();
-    see_keys<W>(sums.key, keys, first, end);
-    const int depth = min(width, padded(end - first));
-    accumulate<true>(sums.G, ByColumns{keys, 1}, ByColumns{keys, 1}, depth);
-    accumulate<true>(sums.M, ByColumns{keys, 1}, ByColumns{keys}, depth);
-    accumulate<true>(sums.C, ByColumns{values}, ByColumns{keys, 1}, depth);
+#pragma unroll 1
+  for (int k = 0; k < depth; k += 8) {
+    tiles::Fragment<true, 4> key[P::row_tiles], value[P::row_tiles];
+    tiles::Fragment<true, 2> right[P::column_tiles], before[P::column_tiles];
+#pragma unroll
+    for (int i = 0; i < P::row_tiles; ++i) {
+      fetch<W>(key[i], ByColumns{keys, 1}, P::first_row() + 16 * i, k);
+      fetch<W>(value[i], ByColumns{values}, P::first_row() + 16 * i, k);
+    }
+    fetch<W>(right, ByColumns{keys, 1}, P::first_column(), k);
+    fetch<W>(before, ByColumns{keys}, P::first_column(), k);
+    tiles::multiply_fragments<true>(sums.G.v, key, right);
+    tiles::multiply_fragments<true>(sums.M.v, key, before);
+    tiles::multiply_fragments<true>(sums.C.v, value, right);
   }
 }
 
-/// Where a group's statistics go, and what they are multiplied with. `through` is a matrix that nothing reads.
+/// `tiles`: room for two of them, of which one comes while the other is added.
+template <int W>
+__device__ void gather(PieceSums<W>& sums, const RidgeShape& s, const RidgePointers& in, int pair, int begin, int end,
+                       float* tiles) {
+  constexpr int width = Grid<W>::width, values_behind = Grid<W>::size + width;
+  sums.G.clear();
+  sums.M.clear();
+  sums.C.clear();
+  const auto bring = [&](int first, float* keys) {
+    load_keys<W>(keys, s, in, pair, first, end);
+    load_positions<W>(keys + values_behind, s, in.v, s.width, pair, first, end);
+  };
+  bring(begin, tiles);
+  float* keys = tiles;
+  for (int first = begin; first < end; first += width) {
+    settle();
+    float* const next = keys == tiles ? tiles + tile_numbers<W> : tiles;
+    if (first + width < end) bring(first + width, next);
+    const float* values = keys + values_behind;
+    see_keys<W>(sums.key, keys, first, end);
+    PieceSums<W> own;
+    sum_tile(own, keys, values, min(width, padded(end - first)));
+    sums.G.add(own.G);
+    sums.M.add(own.M);
+    sums.C.add(own.C);
+    keys = next;
+  }
+}
+
+/// Where a group's statistics go. `through` is a matrix that nothing reads.
 template <int W>
 __device__ void store_sums(const PieceSums<W>& sums, const RidgeShape& s, const RidgePointers& out, std::size_t entry,
-                           float inverse, float* through) {
+                           float* through) {
   sums.G.replace(through);
-  store_matrix<W>(out.G + entry * s.square(), through, s.rank, s.rank, inverse * inverse);
+  store_matrix<W>(out.G + entry * s.square(), through, s.rank, s.rank);
   sums.M.replace(through);
-  store_matrix<W>(out.M + entry * s.square(), through, s.rank, s.rank, inverse * inverse);
+  store_matrix<W>(out.M + entry * s.square(), through, s.rank, s.rank);
   sums.C.replace(through);
-  store_matrix<W>(out.C + entry * s.tall(), through, s.width, s.rank, inverse);
+  store_matrix<W>(out.C + entry * s.tall(), through, s.width, s.rank);
 }
 
 /// The sums of a piece that fits a tile.
@@ -92,22 +126,18 @@ __device__ LargestKey gather_tile(const RidgeShape& s, const RidgePointers& in, 
   see_keys<W>(key, keys, first, first + count);
   if (group >= s.groups) return key;
   const std::size_t entry = static_cast<std::size_t>(pair) * s.groups + group;
-  const int depth = padded(count);
   PieceSums<W> sums;
-  multiply<true>(sums.C, ByColumns{values}, ByColumns{keys, 1}, depth);
-  multiply<true>(sums.M, ByColumns{keys, 1}, ByColumns{keys}, depth);
-  multiply<true>(sums.G, ByColumns{keys, 1}, ByColumns{keys, 1}, depth);
-  store_sums<W>(sums, s, in, entry, 1.0f, values);
+  sum_tile(sums, keys, values, padded(count));
+  store_sums<W>(sums, s, in, entry, values);
   return key;
 }
 
 template <int W>
-__device__ LargestKey gather_tiles(const RidgeShape& s, const RidgePointers& in, int pair, int piece, float* keys,
-                                   float* values) {
+__device__ LargestKey gather_tiles(const RidgeShape& s, const RidgePointers& in, int pair, int piece, float* tiles) {
   const int begin = s.first(piece), group = s.exclusive ? piece + 1 : piece;
   PieceSums<W> sums;
-  gather<W>(sums, s, in, pair, begin, begin + s.count(piece), keys, values);
-  if (group < s.groups) store_sums<W>(sums, s, in, static_cast<std::size_t>(pair) * s.groups + group, 1.0f, values);
+  gather<W>(sums, s, in, pair, begin, begin + s.count(piece), tiles);
+  if (group < s.groups) store_sums<W>(sums, s, in, static_cast<std::size_t>(pair) * s.groups + group, tiles);
   return sums.key;
 }
 
@@ -118,10 +148,9 @@ __global__ void __launch_bounds__(ridge_threads<W>, ridge_blocks<W>(one_tile ? 3
   await_previous();
   extern __shared__ float4 memory[];
   float* keys = reinterpret_cast<float*>(memory);
-  float* values = keys + Grid<W>::size + Grid<W>::width;
   const int piece = static_cast<int>(blockIdx.x), pair = static_cast<int>(blockIdx.y);
-  const LargestKey key =
-      one_tile ? gather_tile<W>(s, in, pair, piece, keys, values) : gather_tiles<W>(s, in, pair, piece, keys, values);
+  const LargestKey key = one_tile ? gather_tile<W>(s, in, pair, piece, keys, keys + Grid<W>::size + Grid<W>::width)
+                                  : gather_tiles<W>(s, in, pair, piece, keys);
   if (threadIdx.x != 0) return;
   found.norms[static_cast<std::size_t>(pair) * s.groups + piece] = key.norm;
   found.indices[static_cast<std::size_t>(pair) * s.groups + piece] = key.index;
@@ -164,22 +193,32 @@ __global__ void __launch_bounds__(owner_threads) prefix_kernel(RidgeShape s, Rid
   }
 }
 
-template <int W>
-constexpr int group_bytes = (3 * Grid<W>::size + Grid<W>::width) * 4;
+template <int W, bool single>
+constexpr int group_bytes = (single ? 2 * tile_numbers<W> : 3 * Grid<W>::size) * 4;
 
-/// Statistics of the only group, gathered in this block.
+/// Statistics of the only group, gathered in this block: M goes to `A` as well, G to `L`, and C is returned.
 template <int W>
-__device__ void gather_single(const RidgeShape& s, const RidgePointers& in, int pair, std::size_t entry, float* keys,
-                              float* values) {
+__device__ Product<W> gather_single(const RidgeShape& s, const RidgePointers& in, int pair, std::size_t entry,
+                                    float* tiles, float* A, float* L, float& m) {
   PieceSums<W> sums;
-  gather<W>(sums, s, in, pair, 0, s.length, keys, values);
-  const float m = fmaxf(sums.key.norm, smallest_scale);
-  store_sums<W>(sums, s, in, entry, 1.0f / m, values);
+  gather<W>(sums, s, in, pair, 0, s.length, tiles);
+  m = fmaxf(sums.key.norm, smallest_scale);
+  const float inverse = 1.0f / m;
   if (threadIdx.x == 0) {
     in.m[entry] = m;
     in.m_index[entry] = sums.key.norm >= smallest_scale ? sums.key.index : -1;
   }
-  __syncthreads();
+  const auto keep = [&](const Product<W>& sum, float factor, float* to, float* memory, int rows) {
+    sum.replace(to, factor);
+    store_matrix<W>(memory, to, rows, s.rank);
+  };
+  Product<W> C;
+  C.clear();
+  C.add(sums.C, inverse);
+  keep(C, 1.0f, L, in.C + entry * s.tall(), s.width);
+  keep(sums.M, inverse * inverse, A, in.M + entry * s.square(), s.rank);
+  keep(sums.G, inverse * inverse, L, in.G + entry * s.square(), s.rank);
+  return C;
 }
 
 // One group: whitening, A_w, sigma, F, and the answers to its queries. With `single` the statistics are gathered here.
@@ -194,11 +233,23 @@ __global__ void __launch_bounds__(ridge_threads<W>, ridge_blocks<W>(single ? 2 :
   float *A = inverse + size, *F = A + size;
   const int g = static_cast<int>(blockIdx.x), pair = static_cast<int>(blockIdx.y), head = pair % s.heads;
   const std::size_t entry = static_cast<std::size_t>(pair) * s.groups + g;
-  if (single) gather_single<W>(s, in, pair, entry, inverse, inverse + size + width);
-  load_matrix<W>(A, in.M + entry * s.square(), s.rank, s.rank);
-  const int tries = whiten<W>(in.G + entry * s.square(), s.ridge, s.rank, F, inverse, in.L + entry * s.square());
+  const float eta = in.eta[head], gamma = 1.0f + 0.5f * sigmoid(in.gamma_raw[head]);
+  float m;
+  [[maybe_unused]] Product<W> C;
+  if constexpr (single) {
+    C = gather_single<W>(s, in, pair, entry, inverse, A, F, m);
+  } else {
+    m = in.m[entry];
+    load_matrix<W>(A, in.M + entry * s.square(), s.rank, s.rank);
+  }
+  const int tries =
+      whiten<W>(in.G + entry * s.square(), single, s.ridge, s.rank, F, inverse, in.L + entry * s.square());
   if (in.inverse != nullptr) store_matrix<W>(in.inverse + entry * s.square(), inverse, s.rank, s.rank);
-  load_matrix<W>(F, in.C + entry * s.tall(), s.width, s.rank);
+  if constexpr (single) {
+    C.store(F);
+  } else {
+    load_matrix<W>(F, in.C + entry * s.tall(), s.width, s.rank);
+  }
   const int depth = padded(s.rank);
   Product<W> result;
   multiply<true>(result, ByRows{inverse}, ByColumns{A}, depth);
@@ -215,8 +266,7 @@ __global__ void __launch_bounds__(ridge_threads<W>, ridge_blocks<W>(single ? 2 :
     in.sigma[entry] = sigma;
     in.jitter[entry] = static_cast<float>(tries);
   }
-  const float scale = (1.0f + 0.5f * sigmoid(in.gamma_raw[head])) / fmaxf(sigma, 1.0f);
-  const float gain = in.eta[head] / in.m[entry];
+  const float scale = gamma / fmaxf(sigma, 1.0f), gain = eta / m;
   for (int k = 0; k < s.power; ++k) {
     multiply<exact>(result, ByRows{F}, ByColumns{A}, depth);
     result.replace(F, scale);
@@ -243,17 +293,20 @@ void launch_groups(cudaStream_t stream, const RidgeShape& s, const RidgePointers
   if (W == 4 && !single && fits_warpgroups(s)) return groups_on_warpgroups(stream, s, in, y, exact);
   const dim3 grid(static_cast<unsigned>(s.groups), static_cast<unsigned>(s.batch * s.heads));
   const auto kernel = exact ? group_kernel<W, single, true> : group_kernel<W, single, false>;
-  allow_shared_memory(reinterpret_cast<const void*>(kernel), group_bytes<W>, "ridge_readout");
-  launch(kernel, grid, ridge_threads<W>, group_bytes<W>, stream, s, in, y);
+  constexpr int bytes = group_bytes<W, single>;
+  allow_shared_memory(reinterpret_cast<const void*>(kernel), bytes, "ridge_readout");
+  launch(kernel, grid, ridge_threads<W>, bytes, stream, s, in, y);
 }
 
 template <int W>
 void launch_gather(cudaStream_t stream, const RidgeShape& s, const RidgePointers& in, const PieceKeys& found) {
   if (W == 4 && fits_warpgroups(s)) return gather_on_warpgroups(stream, s, in, found);
   const dim3 grid(static_cast<unsigned>(s.groups), static_cast<unsigned>(s.batch * s.heads));
-  const auto kernel = s.piece <= Grid<W>::width ? gather_kernel<W, true> : gather_kernel<W, false>;
-  allow_shared_memory(reinterpret_cast<const void*>(kernel), gather_bytes<W>, "ridge_readout statistics");
-  launch(kernel, grid, ridge_threads<W>, gather_bytes<W>, stream, s, in, found);
+  const bool one_tile = s.piece <= Grid<W>::width;
+  const auto kernel = one_tile ? gather_kernel<W, true> : gather_kernel<W, false>;
+  const int bytes = (one_tile ? 1 : 2) * tile_numbers<W> * 4;
+  allow_shared_memory(reinterpret_cast<const void*>(kernel), bytes, "ridge_readout statistics");
+  launch(kernel, grid, ridge_threads<W>, bytes, stream, s, in, found);
 }
 
 struct StatePointers {

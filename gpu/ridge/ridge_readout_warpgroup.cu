@@ -87,7 +87,7 @@ struct GroupForward {
       *reinterpret_cast<float2*>(full + Grid<4>::place(row, column)) = make_float2(one, two);
     });
     __syncthreads();
-    const float sigma = max_singular_value<4, threads>(full, s.rank, s.iterations);
+    const float sigma = max_singular_value<4>(full, s.rank, s.iterations);
     if (threadIdx.x == 0) in.sigma[entry] = sigma;
     return sigma;
   }

@@ -39,8 +39,10 @@ struct StepsPlace {
 
 /// What the steps of a unit's tokens receive; one warp, two tokens a lane. `inside`: of each of them, the weighed paths
 /// inside the chunk from before it to it or later; `through`: what the lane has of the paths through the whole chunk.
-__device__ inline void put_steps(const TokenSums& sums, const float (&inside)[2], float through, const Pace* paces,
-                                 const ScanSizes& s, const ScanSteps& in, const ScanParts& out, const StepsPlace& at) {
+/// Alone no path comes from outside or leaves.
+template <bool alone>
+__device__ void put_steps(const TokenSums& sums, const float (&inside)[2], float through, const Pace* paces,
+                          const ScanSizes& s, const ScanSteps& in, const ScanParts& out, const StepsPlace& at) {
   const int lane = static_cast<int>(threadIdx.x) % 32;
   const float rate = in.A_log != nullptr ? expf(in.A_log[at.h]) : 0.0f;
   double passing[2], entered = 0, skipped = 0, of_rate = 0;
@@ -52,7 +54,8 @@ __device__ inline void put_steps(const TokenSums& sums, const float (&inside)[2]
   }
   // What came into the chunk and ends here or later, what began before and leaves, what goes through.
   double outside =
-      sum_of_warp(entered + through * decay_from_start(paces[chunk - 1])) + sum_before(passing[0] + passing[1]);
+      alone ? 0
+            : sum_of_warp(entered + through * decay_from_start(paces[chunk - 1])) + sum_before(passing[0] + passing[1]);
   const std::size_t part = static_cast<std::size_t>(at.h) * out.tiles + at.tile;
   for (int i = 0; i < 2; ++i) {
     const int t = 2 * lane + i;
@@ -68,7 +71,7 @@ __device__ inline void put_steps(const TokenSums& sums, const float (&inside)[2]
         to[2] = later;
       }
     }
-    outside += passing[i];
+    if (!alone) outside += passing[i];
   }
   of_rate = sum_of_warp(of_rate);
   skipped = sum_of_warp(skipped);

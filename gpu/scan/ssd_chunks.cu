@@ -23,6 +23,8 @@ constexpr int walk_stages<float> = 2;
 constexpr int shortest_by_chunks = 256;
 constexpr std::int64_t fewest_updates = std::int64_t{1} << 24;
 
+constexpr int half_of_blocks = 100;  // with fewer of the wide tiles, twice as many narrow ones still all run at once
+
 constexpr int walk_blocks = 4;  // that a multiprocessor holds
 template <class T>
 constexpr int answer_blocks = 4;
@@ -38,20 +40,10 @@ __global__ void __launch_bounds__(threads) pace_kernel(ScanSizes s, ScanSteps in
   rest /= s.heads;
   const int c = static_cast<int>(rest % s.chunks), b = static_cast<int>(rest / s.chunks);
   if (b >= s.batch) return await_previous();
-  const bool lagged = in.lag.data != nullptr;
-  const double rate = in.A_log != nullptr ? exp(static_cast<double>(in.A_log[h])) : 0.0;
-  double sums[2];
   Pace own[2];
-  for (int i = 0; i < 2; ++i) {
-    const int t = c * chunk + 2 * lane + i;
-    const std::size_t row = static_cast<std::size_t>(b) * s.length + t;
-    const bool inside = t < s.length;
-    own[i].dt = !inside ? 0.0f : in.dt.data != nullptr ? in.dt.at(row, h) : 1.0f;
-    own[i].whole = own[i].dt + (lagged && t + 1 < s.length ? in.lag.at(row + 1, h) : 0.0f);
-    const double log_decay = !lagged ? -rate * own[i].dt : inside ? in.log_decay.at(row, h) : 0.0f;
-    sums[i] = log_decay;
-  }
-  put_paces(own, sums, to, chunk_index(s, b, h, c) * chunk + 2 * lane);
+  double log_decay[2];
+  load_steps(s, in, b, h, c, own, log_decay);
+  put_paces(own, log_decay, to, chunk_index(s, b, h, c) * chunk + 2 * lane);
 }
 
 /// The left operand of a walk: channels of x times f, or of dy times e.
@@ -169,20 +161,20 @@ __global__ void __launch_bounds__(block_threads, walk_blocks)
   });
 }
 
-template <int width, int states, class T>
+template <int width, int states, bool alone, class T>
 struct AnswerMemory {
-  T C[chunk * states], S[width * states], x[chunk * (states > width ? states : width)];
+  T C[chunk * states], S_or_B[(alone ? chunk : width) * states], x[chunk * (states > width ? states : width)];
   Pace paces[chunk];
 };
 
 // The answers of one chunk for a range of units that share B and C.
-template <int width, int states, bool exact, class T>
+template <int width, int states, bool exact, bool alone, class T>
 __global__ void __launch_bounds__(block_threads, answer_blocks<T>)
     answer_kernel(ScanSizes s, ScanArraysOf<T> in, ChunkArraysOf<T> from, int tiles, int ranges, float scale, T* y) {
   await_previous();
   extern __shared__ float4 memory[];
-  auto& m = *reinterpret_cast<AnswerMemory<width, states, T>*>(memory);
-  const Matrix<states, T> C{m.C}, S{m.S}, B{m.x};  // B makes room for x
+  auto& m = *reinterpret_cast<AnswerMemory<width, states, alone, T>*>(memory);
+  const Matrix<states, T> C{m.C}, S{m.S_or_B}, B{alone ? m.S_or_B : m.x};  // B makes room for x
   const Matrix<width, T> x{m.x};
   const Span span(s, tiles, ranges);
   const Place p;
@@ -191,31 +183,43 @@ __global__ void __launch_bounds__(block_threads, answer_blocks<T>)
   const unsigned shared = static_cast<unsigned>(span.group * s.states);
   fetch<chunk>(C, {&in.C.at(row, shared), in.C.stride, count, s.states});
   fetch<chunk>(B, {&in.B.at(row, shared), in.B.stride, count, s.states});
-  commit();
-  wait<0>();
-  __syncthreads();
-  float gram[chunk / 8][4];
-#pragma unroll
-  for (int half = 0; half < chunk / 32; ++half) {
-    const auto part =
-        multiply<exact, 4>(0, states / 8, LeftRows<states, T>(C, 16 * p.warp), RightRows<states, 4, T>(B, 32 * half));
-#pragma unroll
-    for (int n = 0; n < 4; ++n)
-#pragma unroll
-      for (int i = 0; i < 4; ++i) gram[4 * half + n][i] = part.of(n, i);
-  }
-  __syncthreads();
-
-  for (int unit = span.begin; unit < span.end; ++unit) {
-    const int h = span.group * s.group + unit / tiles, tile = unit % tiles, first = tile * width;
-    const std::size_t index = chunk_index(s, span.b, h, span.c);
-    fetch<width>(S, {from.states + (index * tiles + tile) * width * states, std::size_t{states}, width, states});
-    if (threadIdx.x < chunk)
-      __pipeline_memcpy_async(&m.paces[threadIdx.x], &from.paces[index * chunk + threadIdx.x], 16);
-    fetch<chunk>(x, {&in.x.at(row, static_cast<unsigned>(h * s.width + first)), in.x.stride, count, s.width - first});
+  if constexpr (!alone) {  // else all comes together
     commit();
     wait<0>();
     __syncthreads();
+  }
+  float gram[chunk / 8][4];
+  const auto meet = [&] {
+#pragma unroll
+    for (int half = 0; half < chunk / 32; ++half) {
+      const auto part =
+          multiply<exact, 4>(0, states / 8, LeftRows<states, T>(C, 16 * p.warp), RightRows<states, 4, T>(B, 32 * half));
+#pragma unroll
+      for (int n = 0; n < 4; ++n)
+#pragma unroll
+        for (int i = 0; i < 4; ++i) gram[4 * half + n][i] = part.of(n, i);
+    }
+  };
+  if constexpr (!alone) {
+    meet();
+    __syncthreads();
+  }
+
+  for (int unit = span.begin; unit < span.end; ++unit) {
+    const int h = span.group * s.group + unit / tiles, first = unit % tiles * width;
+    const std::size_t index = chunk_index(s, span.b, h, span.c);
+    if constexpr (!alone) {
+      const std::size_t at = (index * tiles + unit % tiles) * width * states;
+      fetch<width>(S, {from.states + at, std::size_t{states}, width, states});
+      if (threadIdx.x < chunk)
+        __pipeline_memcpy_async(&m.paces[threadIdx.x], &from.paces[index * chunk + threadIdx.x], 16);
+    }
+    fetch<chunk>(x, {&in.x.at(row, static_cast<unsigned>(h * s.width + first)), in.x.stride, count, s.width - first});
+    commit();
+    if (alone && p.warp == 0) find_own_paces(s, in, span.b, h, m.paces);
+    wait<0>();
+    __syncthreads();
+    if (alone && unit == span.begin) meet();
 
     const Pace own[2] = {m.paces[p.row()], m.paces[p.row() + 8]};
     Part<T> weights[chunk / 8];
@@ -241,8 +245,8 @@ __global__ void __launch_bounds__(block_threads, answer_blocks<T>)
     T* out = y + ((row + p.row()) * s.heads + h) * s.width + first;
 #pragma unroll 1
     for (int half = 0; half < width / 32; ++half) {
-      const auto before =
-          multiply<exact, 4>(0, states / 8, LeftRows<states, T>(C, 16 * p.warp), RightRows<states, 4, T>(S, 32 * half));
+      const auto before = multiply<exact, 4>(0, alone ? 0 : states / 8, LeftRows<states, T>(C, 16 * p.warp),
+                                             RightRows<states, 4, T>(S, 32 * half));
       const auto inside = multiply<exact, 4>(0, last, weights, RightColumns<width, 4, true, T>(x, 32 * half));
       const auto two = [&](int n, int r) {
         const float2 input = inputs[r].at(4 * half + n);
@@ -280,10 +284,24 @@ __global__ void __launch_bounds__(block_threads, answer_blocks<T>)
   }
 }
 
+template <bool alone, class T>
+void launch_answers(cudaStream_t stream, const ScanSizes& s, const ScanArraysOf<T>& in, bool exact,
+                    const ChunkArraysOf<T>& from, float scale, T* y) {
+  const int tiles = shape_for(s).tiles, ranges = ranges_for(s, answer_blocks<T> * 256);
+  with_shape<T>(s, exact, [&](auto width, auto states, auto is_exact) {
+    const auto kernel = answer_kernel<width(), states(), is_exact(), alone, T>;
+    constexpr int bytes = sizeof(AnswerMemory<width(), states(), alone, T>);
+    allow_shared_memory(reinterpret_cast<const void*>(kernel), bytes, "ssd_scan");
+    const unsigned blocks = static_cast<unsigned>(s.batch * s.chunks * s.groups * ranges);
+    launch(kernel, blocks, block_threads, bytes, stream, s, in, from, tiles, ranges, scale, y);
+  });
+}
+
 }  // namespace
 
 ChunkShape shape_for(const ScanSizes& s) {
-  const int width = s.width <= 32 ? 32 : 64;
+  const bool are_few = s.chunks == 1 && s.batch * s.heads * ((s.width + 63) / 64) < half_of_blocks;
+  const int width = s.width <= 32 || are_few ? 32 : 64;
   return {width, s.states <= 16 ? 16 : s.states <= 32 ? 32 : 64, (s.width + width - 1) / width};
 }
 
@@ -328,14 +346,7 @@ void walk_chunks(cudaStream_t stream, const ScanSizes& s, const ScanArraysOf<T>&
 template <class T>
 void answer_chunks(cudaStream_t stream, const ScanSizes& s, const ScanArraysOf<T>& in, bool exact,
                    const ChunkArraysOf<T>& from, float scale, T* y) {
-  const int tiles = shape_for(s).tiles, ranges = ranges_for(s, answer_blocks<T> * 256);
-  with_shape<T>(s, exact, [&](auto width, auto states, auto is_exact) {
-    const auto kernel = answer_kernel<width(), states(), is_exact(), T>;
-    constexpr int bytes = sizeof(AnswerMemory<width(), states(), T>);
-    allow_shared_memory(reinterpret_cast<const void*>(kernel), bytes, "ssd_scan");
-    const unsigned blocks = static_cast<unsigned>(s.batch * s.chunks * s.groups * ranges);
-    launch(kernel, blocks, block_threads, bytes, stream, s, in, from, tiles, ranges, scale, y);
-  });
+  launch_answers<false>(stream, s, in, exact, from, scale, y);
 }
 
 template std::int64_t chunk_numbers<float>(const ScanSizes&, bool);
@@ -367,6 +378,16 @@ bool stores_narrow(const ScanInputs& in) {
 std::int64_t stored_chunk_numbers(const ScanInputs& in, bool with_flows) {
   const ScanSizes s = sizes_of(in, chunk);
   return in.x.dtype == DType::bf16 ? chunk_numbers<Brain>(s, with_flows) : chunk_numbers(s, with_flows);
+}
+
+// At up to 16 tokens the recurrence is as quick.
+bool is_one_chunk(const ScanInputs& in) {
+  const ScanSizes s = sizes_of(in, chunk);
+  return s.states <= 64 && s.length > 16 && s.length <= chunk && !goes_by_chunks(in);
+}
+
+void scan_alone(cudaStream_t stream, const ScanInputs& in, bool exact, const Tensor& y) {
+  launch_answers<true>(stream, sizes_of(in, chunk), arrays_of(in), exact, {}, 1.0f, y.as<float>());
 }
 
 std::int64_t chunk_memory(const ScanInputs& in) { return stored_chunk_numbers(in, false); }

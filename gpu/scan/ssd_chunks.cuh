@@ -4,7 +4,8 @@
 //     m_ij = exp(l_i - l_j) w_ij,     e_i = exp l_i,     f_j = exp(l_last - l_j) w_j
 //
 // where S is the state before the chunk, l the sum of the logarithms of the decay from its first token on, w_j the
-// whole weight of a token (dt and what enters late) and w_jj = dt_j.
+// whole weight of a token (dt and what enters late) and w_jj = dt_j. A sequence of at most one chunk, which begins with
+// no state, needs neither walk nor memory for paces and states: its kernels are `alone`.
 #pragma once
 #include "core/io/error.h"
 #include "gpu/device/launch.cuh"
@@ -44,9 +45,24 @@ __device__ inline std::size_t chunk_index(const ScanSizes& s, int b, int h, int 
   return (static_cast<std::size_t>(b) * s.heads + h) * s.chunks + c;
 }
 
-/// By a warp for one chunk, two tokens a lane: sums logarithms of the decay and leaves paces, whose weights are there,
-/// and edges, from `at` on.
-__device__ inline void put_paces(Pace (&own)[2], const double (&log_decay)[2], const ChunkPaces& to, std::size_t at) {
+/// By a warp for one chunk of a head, two tokens a lane: their weights, and the logarithms of their decays.
+__device__ inline void load_steps(const ScanSizes& s, const ScanSteps& in, int b, int h, int c, Pace (&own)[2],
+                                  double (&log_decay)[2]) {
+  const int lane = static_cast<int>(threadIdx.x) % 32;
+  const bool lagged = in.lag.data != nullptr;
+  const double rate = in.A_log != nullptr ? exp(static_cast<double>(in.A_log[h])) : 0.0;
+  for (int i = 0; i < 2; ++i) {
+    const int t = c * chunk + 2 * lane + i;
+    const std::size_t row = static_cast<std::size_t>(b) * s.length + t;
+    const bool inside = t < s.length;
+    own[i].dt = !inside ? 0.0f : in.dt.data != nullptr ? in.dt.at(row, h) : 1.0f;
+    own[i].whole = own[i].dt + (lagged && t + 1 < s.length ? in.lag.at(row + 1, h) : 0.0f);
+    log_decay[i] = !lagged ? -rate * own[i].dt : inside ? in.log_decay.at(row, h) : 0.0f;
+  }
+}
+
+/// By a warp for one chunk, two tokens a lane: sums the logarithms of the decay.
+__device__ inline void sum_decays(const double (&log_decay)[2], Pace (&own)[2]) {
   constexpr double to_base_two = 1.4426950408889634;
   const int lane = static_cast<int>(threadIdx.x) % 32;
   double sum = log_decay[0] + log_decay[1];
@@ -60,6 +76,11 @@ __device__ inline void put_paces(Pace (&own)[2], const double (&log_decay)[2], c
     own[i].high = static_cast<float>(sums[i]);
     own[i].low = static_cast<float>(sums[i] - own[i].high);
   }
+}
+
+/// By a warp for one chunk, two tokens a lane: leaves paces, whose weights are there, and edges, from `at` on.
+__device__ inline void put_paces(Pace (&own)[2], const double (&log_decay)[2], const ChunkPaces& to, std::size_t at) {
+  sum_decays(log_decay, own);
   const Pace last{__shfl_sync(device::full_warp, own[1].high, 31), __shfl_sync(device::full_warp, own[1].low, 31), 0,
                   0};
   const Edges edges[2] = {{decay_from_start(own[0]), decay_between(last, own[0]) * own[0].whole},
@@ -69,6 +90,16 @@ __device__ inline void put_paces(Pace (&own)[2], const double (&log_decay)[2], c
     to.paces[at + i] = own[i];
     to.edges[at + i] = edges[i];
   }
+}
+
+/// By a warp: the paces of a head of a sequence that is one chunk.
+__device__ inline void find_own_paces(const ScanSizes& s, const ScanSteps& in, int b, int h, Pace (&to)[chunk]) {
+  const int lane = static_cast<int>(threadIdx.x) % 32;
+  Pace own[2];
+  double log_decay[2];
+  load_steps(s, in, b, h, 0, own, log_decay);
+  sum_decays(log_decay, own);
+  for (int i = 0; i < 2; ++i) to[2 * lane + i] = own[i];
 }
 
 /// With room for the flows or without; and how many floats that takes.

@@ -24,6 +24,7 @@ struct PathSums : TokenSums {
   float across[4][chunk];  // weighed paths inside from before to here or later, by the warp of the tokens they begin at
   float through[4];        // paths through the whole chunk, by warp
 
+  template <bool alone>
   __device__ void put(const Pace* paces, const ScanSizes& s, const ScanSteps& in, const ScanParts& out,
                       const StepsPlace& at) const {
     const int lane = static_cast<int>(threadIdx.x) % 32;
@@ -32,17 +33,18 @@ struct PathSums : TokenSums {
       const int t = 2 * lane + i;
       inside[i] = (across[0][t] + across[1][t]) + (across[2][t] + across[3][t]);
     }
-    put_steps(*this, inside, lane < 4 ? through[lane] : 0.0f, paces, s, in, out, at);
+    put_steps<alone>(*this, inside, lane < 4 ? through[lane] : 0.0f, paces, s, in, out, at);
   }
 };
 
-/// x makes room for its own gradient, and F for the weighed products of gradients and inputs.
-template <int width, int states>
+/// x makes room for its own gradient, and F for the weighed products of gradients and inputs. Alone there are neither
+/// S nor F.
+template <int width, int states, bool alone>
 struct GradientMemory {
   static constexpr int more = chunk * chunk - width * states;
   float B[chunk * states], C[chunk * states];
   float x[chunk * width], dy[chunk * width];
-  float S[width * states], F[width * states], behind_F[more > 0 ? more : 4];
+  float S[alone ? 4 : width * states], F[width * states], behind_F[more > 0 ? more : 4];
   Pace paces[2][chunk];
   PathSums sums;
 };
@@ -86,13 +88,13 @@ __device__ void put_rows(const Matrix<width>& from, int top, int count, int left
 
 constexpr int gradient_blocks = 2;  // that a multiprocessor holds
 
-template <int width, int states, bool exact>
+template <int width, int states, bool exact, bool alone>
 __global__ void __launch_bounds__(block_threads, gradient_blocks)
     gradient_kernel(ScanSizes s, ScanArrays in, ChunkArrays from, ScanParts out, bool strict, Sink dx) {
   await_previous();
   constexpr int state_tiles = states / 8, together = state_tiles < 4 ? state_tiles : 4, steps = chunk / 8;
   extern __shared__ float4 memory[];
-  auto& m = *reinterpret_cast<GradientMemory<width, states>*>(memory);
+  auto& m = *reinterpret_cast<GradientMemory<width, states, alone>*>(memory);
   const Matrix<states> B{m.B}, C{m.C}, S{m.S}, F{m.F};
   const Matrix<width> x{m.x}, dy{m.dy}, &made = x;  // x makes room
   const Matrix<chunk> weighed{m.F};                 // and F
@@ -104,8 +106,8 @@ __global__ void __launch_bounds__(block_threads, gradient_blocks)
   const unsigned shared = static_cast<unsigned>(span.group * s.states);
   const auto finish = [&](int unit) {
     if (unit < span.begin) return;
-    m.sums.put(m.paces[unit % 2], s, in, out,
-               {span.b, span.c, span.group * s.group + unit / tiles, unit % tiles, count});
+    m.sums.template put<alone>(m.paces[unit % 2], s, in, out,
+                               {span.b, span.c, span.group * s.group + unit / tiles, unit % tiles, count});
   };
   // Brings a unit. One warp meanwhile ends the one before.
   const auto start = [&](int unit) {
@@ -113,22 +115,29 @@ __global__ void __launch_bounds__(block_threads, gradient_blocks)
     const std::size_t index = chunk_index(s, span.b, h, span.c), at = (index * tiles + unit % tiles) * width * states;
     const std::size_t dense = static_cast<std::size_t>(s.heads) * s.width;
     const unsigned column = static_cast<unsigned>(h * s.width + first);
-    fetch<width>(F, {from.flows + at, std::size_t{states}, width, states});
-    fetch<width>(S, {from.states + at, std::size_t{states}, width, states});
+    if constexpr (!alone) {
+      fetch<width>(F, {from.flows + at, std::size_t{states}, width, states});
+      fetch<width>(S, {from.states + at, std::size_t{states}, width, states});
+    }
     fetch<chunk>(x, {&in.x.at(row, column), in.x.stride, count, s.width - first});
     fetch<chunk>(dy, {in.dy + row * dense + column, dense, count, s.width - first});
     if (p.warp == unit % 4) {
       finish(unit - 1);
-      for (int t = p.lane; t < chunk; t += 32)
-        __pipeline_memcpy_async(&m.paces[unit % 2][t], &from.paces[index * chunk + t], 16);
+      if constexpr (!alone) {
+        for (int t = p.lane; t < chunk; t += 32)
+          __pipeline_memcpy_async(&m.paces[unit % 2][t], &from.paces[index * chunk + t], 16);
+      }
     }
     commit();
+    if (alone && p.warp == 0) find_own_paces(s, in, span.b, h, m.paces[unit % 2]);
   };
   fetch<chunk>(B, {&in.B.at(row, shared), in.B.stride, count, s.states});
   fetch<chunk>(C, {&in.C.at(row, shared), in.C.stride, count, s.states});
-  commit();
-  wait<0>();
-  __syncthreads();
+  if constexpr (!alone) {  // else all comes together
+    commit();
+    wait<0>();
+    __syncthreads();
+  }
 
   // Of the tokens j of the warp as rows, of all tokens i as columns; those before j do not count.
   const auto meet = [&](auto numbers, int half, const auto& rows, const auto& columns, float(&met)[steps][4]) {
@@ -140,8 +149,11 @@ __global__ void __launch_bounds__(block_threads, gradient_blocks)
       for (int i = 0; i < 4; ++i) met[4 * half + n][i] = part.of(n, i);
   };
   float gram[steps][4];
+  const auto meet_all = [&] {
 #pragma unroll
-  for (int half = 0; half < 2; ++half) meet(std::integral_constant<int, states>{}, half, B, C, gram);
+    for (int half = 0; half < 2; ++half) meet(std::integral_constant<int, states>{}, half, B, C, gram);
+  };
+  if (!alone) meet_all();
   float dB[state_tiles][4] = {}, dC[state_tiles][4] = {};
   const float answers_itself = strict ? 0.0f : 1.0f;
 
@@ -152,6 +164,7 @@ __global__ void __launch_bounds__(block_threads, gradient_blocks)
     start(unit);
     wait<0>();
     __syncthreads();
+    if (alone && unit == span.begin) meet_all();
     const Pace* paces = m.paces[unit % 2];
     PathSums& sums = m.sums;
 
@@ -165,7 +178,7 @@ __global__ void __launch_bounds__(block_threads, gradient_blocks)
       meet(std::integral_constant<int, width>{}, half, x, dy, met);
     }
 #pragma unroll
-    for (int n = 0; n < state_tiles; n += together) {
+    for (int n = 0; n < (alone ? 0 : state_tiles); n += together) {
       const auto part = multiply<exact, together>(0, width / 8, LeftRows<width>(x, top),
                                                   RightColumns<states, together, false>(F, 8 * n));
 #pragma unroll
@@ -175,7 +188,7 @@ __global__ void __launch_bounds__(block_threads, gradient_blocks)
     }
     float through = 0;
 #pragma unroll 2
-    for (int i = static_cast<int>(threadIdx.x) * 4; i < width * states; i += block_threads * 4) {
+    for (int i = static_cast<int>(threadIdx.x) * 4; i < (alone ? 0 : width * states); i += block_threads * 4) {
       const Piece<4> a = Piece<4>::of(&S.data[i], true), b = Piece<4>::of(&F.data[i], true);
       through += (a.v[0] * b.v[0] + a.v[1] * b.v[1]) + (a.v[2] * b.v[2] + a.v[3] * b.v[3]);
     }
@@ -188,7 +201,8 @@ __global__ void __launch_bounds__(block_threads, gradient_blocks)
     // First the part of the gradient that no other token's weight is in; x may make room for it.
 #pragma unroll 1
     for (int half = 0; half < width / 32; ++half) {
-      const auto part = multiply<exact, 4>(0, states / 8, LeftRows<states>(B, top), RightRows<states, 4>(F, 32 * half));
+      const auto part =
+          multiply<exact, 4>(0, alone ? 0 : states / 8, LeftRows<states>(B, top), RightRows<states, 4>(F, 32 * half));
 #pragma unroll
       for (int n = 0; n < 4; ++n)
 #pragma unroll
@@ -285,6 +299,7 @@ __global__ void __launch_bounds__(block_threads, gradient_blocks)
       for (int k = 0; k < together; ++k)
 #pragma unroll
         for (int i = 0; i < 4; ++i) dC[n + k][i] += of_C.of(k, i);
+      if (alone) continue;
       const auto of_S = multiply<exact, together>(0, width / 8, LeftRows<width>(dy, top),
                                                   RightColumns<states, together, false>(S, 8 * n));
 #pragma unroll
@@ -341,15 +356,37 @@ ScanParts chunk_parts(const ScanSizes& s, float* memory, int kinds) {
       kinds};
 }
 
-void differentiate_chunks(cudaStream_t stream, const ScanSizes& s, const ScanArrays& in, bool exact,
-                          const ChunkArrays& from, bool strict, const ScanParts& parts, const Sink& dx) {
+namespace {
+
+template <bool alone>
+void launch_gradient(cudaStream_t stream, const ScanSizes& s, const ScanArrays& in, bool exact, const ChunkArrays& from,
+                     bool strict, const ScanParts& parts, const Sink& dx) {
   with_shape(s, exact, [&](auto width, auto states, auto is_exact) {
-    const auto kernel = gradient_kernel<width(), states(), is_exact()>;
-    constexpr int bytes = sizeof(GradientMemory<width(), states()>);
+    const auto kernel = gradient_kernel<width(), states(), is_exact(), alone>;
+    constexpr int bytes = sizeof(GradientMemory<width(), states(), alone>);
     allow_shared_memory(reinterpret_cast<const void*>(kernel), bytes, "ssd_scan_backward");
     const unsigned blocks = static_cast<unsigned>(s.batch * s.chunks * s.groups * parts.sharers);
     launch(kernel, blocks, block_threads, bytes, stream, s, in, from, parts, strict, dx);
   });
+}
+
+}  // namespace
+
+void differentiate_chunks(cudaStream_t stream, const ScanSizes& s, const ScanArrays& in, bool exact,
+                          const ChunkArrays& from, bool strict, const ScanParts& parts, const Sink& dx) {
+  launch_gradient<false>(stream, s, in, exact, from, strict, parts, dx);
+}
+
+std::int64_t alone_workspace(const ScanInputs& in) { return part_numbers(sizes_of(in, chunk), kinds_of(in)); }
+
+void scan_alone_backward(cudaStream_t stream, const ScanInputs& in, bool exact, const Tensor& dy, float* workspace,
+                         const ScanGrads& out) {
+  const ScanSizes s = sizes_of(in, chunk);
+  const ScanParts parts = chunk_parts(s, workspace, kinds_of(in));
+  ScanArrays arrays = arrays_of(in);
+  arrays.dy = dy.as<float>();
+  launch_gradient<true>(stream, s, arrays, exact, {}, false, parts, sink_of(out.x));
+  sum_parts(stream, s, in, parts, out);
 }
 
 std::int64_t chunk_workspace(const ScanInputs& in) {

@@ -44,7 +44,7 @@ struct PathSums : TokenSums {
       }
     }
     const float passes = lane < width / 2 ? through[2 * lane] + through[2 * lane + 1] : 0.0f;
-    put_steps(*this, inside, passes, paces, s, in, out, at);
+    put_steps<false>(*this, inside, passes, paces, s, in, out, at);
   }
 };
 

@@ -1,9 +1,9 @@
-// The selective scan: a long one by chunks (ssd_chunks.cu), a short one here, by its recurrence. A thread keeps four
-// numbers of the state in registers, the threads of a group share a row of it. The gradient cuts the sequence into
-// chunks: one launch walks it in both directions and leaves the states between chunks, one launch does all chunks side
-// by side, one adds what heads share. By the trapezoidal rule a token enters once more, late: the state that is handed
-// on holds it with both weights, its own answer with the first. Bound by latency: the steps of a sequence depend on
-// each other, and each is a few instructions.
+// The selective scan: a long one and one of 17 to 64 tokens by chunks (ssd_chunks.cu), others, and what goes on from a
+// state, here, by the recurrence. A thread keeps four numbers of the state in registers, the threads of a group share a
+// row of it. The gradient cuts the sequence into chunks: one launch walks it in both directions and leaves the states
+// between chunks, one launch does all chunks side by side, one adds what heads share. By the trapezoidal rule a token
+// enters once more, late: the state that is handed on holds it with both weights, its own answer with the first. Bound
+// by latency: the steps of a sequence depend on each other, and each is a few instructions.
 #include <cuda_pipeline.h>
 
 #include "gpu/cuda_backend.h"
@@ -319,27 +319,18 @@ __global__ void __launch_bounds__(walkers) scan_states_kernel(ScanSizes s, ScanA
   }
 }
 
-constexpr int max_sections = 4;  // chunks of a sequence that one block can do side by side
+template <int lanes>
+constexpr int chunk_block = lanes >= 16 ? 128 : 256;
 
-/// Threads for one chunk, when a block does `sections` of them.
-template <int lanes, int sections>
-constexpr int chunk_block = lanes >= 16 || sections > 1 ? 128 : 256;
-
-/// `thrifty`: the sections take turns in the block, as where several runs share the GPU: a block then takes a quarter
-/// of what it would, and waits no longer.
-template <int lanes, bool lagged, int sections, bool thrifty>
+template <int lanes, bool lagged>
 struct ChunkMemory {
-  static constexpr int block = chunk_block<lanes, sections>, tokens = sections * chunk;
-  static constexpr int threads = thrifty ? block : sections * block, at_once = thrifty ? 1 : sections;
-  static constexpr int channels = block / lanes, states = 4 * lanes, warps = block / 32;
-  float x[tokens][channels], dy[tokens][channels];
-  float B[tokens][states], C[tokens][states];
-  Token token[tokens];
-  float4 ends[sections][block], flows[sections][block];  // where walks from zero end
-  float fades[sections];
-  float shared[at_once][warps][chunk][2 * states];
-  float steps[at_once][warps][chunk][step_kinds<lagged>];
-  float to_A_log[sections * warps], to_D[sections * warps];
+  static constexpr int block = chunk_block<lanes>, channels = block / lanes, states = 4 * lanes, warps = block / 32;
+  float x[chunk][channels], dy[chunk][channels];
+  float B[chunk][states], C[chunk][states];
+  Token token[chunk];
+  float shared[warps][chunk][2 * states];
+  float steps[warps][chunk][step_kinds<lagged>];
+  float to_A_log[warps], to_D[warps];
 };
 
 template <bool lagged, class Memory>
@@ -352,7 +343,7 @@ __device__ void load_chunk(Memory& m, const ScanSizes& s, const ScanArrays& in, 
   fetch(m.B, {&in.B.at(row, group * s.states), in.B.stride, s.states}, begin, s.length);
   fetch(m.C, {&in.C.at(row, group * s.states), in.C.stride, s.states}, begin, s.length);
   __pipeline_commit();
-  if (threadIdx.x < Memory::tokens) {
+  if (threadIdx.x < chunk) {
     const int own = static_cast<int>(threadIdx.x), t = begin + own;
     const bool inside = t < s.length;
     const float dt = !inside ? 0.0f : in.dt.data != nullptr ? in.dt.at(row + t, h) : 1.0f;
@@ -364,200 +355,127 @@ __device__ void load_chunk(Memory& m, const ScanSizes& s, const ScanArrays& in, 
   __syncthreads();
 }
 
-__device__ void fade_and_add(float (&h)[4], float fade, const float4& end) {
-  h[0] = fade * h[0] + end.x;
-  h[1] = fade * h[1] + end.y;
-  h[2] = fade * h[2] + end.z;
-  h[3] = fade * h[3] + end.w;
-}
-
-/// Walks through a section both ways from zero, when the block holds the whole sequence: what the others are handed.
-template <int lanes, class Memory>
-__device__ void walk_section(Memory& m, int section, int own, const Walk& w) {
-  const int p = own / lanes, first = section * chunk;
-  float end[4] = {}, back[4] = {}, fade = 1;
-#pragma unroll
-  for (int t = first; t < first + chunk; ++t) {
-    const Token token = m.token[t];
-    const float input = m.x[t][p] * token.whole;
-    const float4 B = four_of(&m.B[t][w.state]);
-    end[0] = token.decay * end[0] + input * B.x;
-    end[1] = token.decay * end[1] + input * B.y;
-    end[2] = token.decay * end[2] + input * B.z;
-    end[3] = token.decay * end[3] + input * B.w;
-    fade *= token.decay;
-  }
-#pragma unroll
-  for (int t = first + chunk - 1; t >= first; --t) {
-    const float dy = m.dy[t][p], decay = m.token[t].decay;
-    const float4 C = four_of(&m.C[t][w.state]);
-    back[0] = decay * (back[0] + dy * C.x);
-    back[1] = decay * (back[1] + dy * C.y);
-    back[2] = decay * (back[2] + dy * C.z);
-    back[3] = decay * (back[3] + dy * C.w);
-  }
-  m.ends[section][own] = make_float4(end[0], end[1], end[2], end[3]);
-  m.flows[section][own] = make_float4(back[0], back[1], back[2], back[3]);
-  if (own == 0) m.fades[section] = fade;
-}
-
-// Chunks of one head's channels, one or all of a short sequence: the states again, kept in registers, then back through
-// them.
-template <int lanes, bool lagged, int sections, bool thrifty>
-__global__ void __launch_bounds__(ChunkMemory<lanes, lagged, sections, thrifty>::threads)
+// One chunk of one head's channels: the states again, kept in registers, then back through them.
+template <int lanes, bool lagged>
+__global__ void __launch_bounds__(chunk_block<lanes>)
     scan_chunk_kernel(ScanSizes s, ScanArrays in, ScanWorkspace work, Sink dx) {
   await_previous();
-  using Memory = ChunkMemory<lanes, lagged, sections, thrifty>;
+  using Memory = ChunkMemory<lanes, lagged>;
   extern __shared__ float4 memory[];
   Memory& m = *reinterpret_cast<Memory*>(memory);
-  const int own = static_cast<int>(threadIdx.x) % Memory::block;
+  const int own = static_cast<int>(threadIdx.x);
   const Walk w = walk_of<lanes>(s, static_cast<int>(blockIdx.x), Memory::channels, own);
   const int tiles = (s.width + Memory::channels - 1) / Memory::channels;
-  const int tile = static_cast<int>(blockIdx.x) % tiles, begin = static_cast<int>(blockIdx.y) * Memory::tokens;
+  const int tile = static_cast<int>(blockIdx.x) % tiles, begin = static_cast<int>(blockIdx.y) * chunk;
   const int p = own / lanes, warp = own / 32;
-  const int count = min(Memory::tokens, s.length - begin);
+  const int count = min(chunk, s.length - begin);
   const std::size_t row = static_cast<std::size_t>(w.b) * s.length + begin;
   const bool inside = w.p < s.width;
   const float rate = rate_of(in, w.h), skip = in.D != nullptr ? in.D[w.h] : 0.0f;
   constexpr int kinds = step_kinds<lagged>;
   const int parts = s.heads * tiles, part = w.h * tiles + tile;
-  // The section of this thread, or in a thrifty block one after the other.
-  const auto each_section = [&](const auto& body) {
-    if constexpr (thrifty) {
-#pragma unroll 1
-      for (int section = 0; section < sections; ++section) body(section);
-    } else {
-      body(static_cast<int>(threadIdx.x) / Memory::block);
-    }
-  };
-  // Sums over warps of what tokens [first, end) send to B, C and the steps.
-  const auto add_warps = [&](int first, int end) {
-    const auto place = [&](int t) { return thrifty ? 0 : t / chunk; };
-    for (int i = first * 2 * Memory::states + static_cast<int>(threadIdx.x); i < end * 2 * Memory::states;
-         i += Memory::threads) {
-      const int t = i / (2 * Memory::states), number = i % (2 * Memory::states), n = number % Memory::states;
-      float sum = 0;
-#pragma unroll
-      for (int other = 0; other < Memory::warps; ++other) sum += m.shared[place(t)][other][t % chunk][number];
-      if (n < s.states) {
-        work.parts.shared[((row + t) * parts + part) * 2 * s.states + number / Memory::states * s.states + n] = sum;
-      }
-    }
-    for (int i = first * kinds + static_cast<int>(threadIdx.x); i < end * kinds; i += Memory::threads) {
-      const int t = i / kinds, kind = i % kinds;
-      float sum = 0;
-#pragma unroll
-      for (int other = 0; other < Memory::warps; ++other) sum += m.steps[place(t)][other][t % chunk][kind];
-      work.parts.steps[((row + t) * parts + part) * kinds + kind] = sum;
-    }
-  };
-
   load_chunk<lagged>(m, s, in, w.b, w.h, tile * Memory::channels, begin);
-  if (sections > 1) {
-    each_section([&](int section) { walk_section<lanes>(m, section, own, w); });
-    __syncthreads();
+  float h[4] = {}, flow[4] = {};
+  if (inside) {
+    const std::size_t at = ((static_cast<std::size_t>(w.b) * s.heads + w.h) * s.chunks + blockIdx.y) * s.width + w.p;
+    load_state(h, work.states + at * s.states, s.states, w.state);
+    load_state(flow, work.flows + at * s.states, s.states, w.state);
   }
-  each_section([&](int section) {
-    const int first = section * chunk, place = thrifty ? 0 : section;
-    float h[4] = {}, flow[4] = {};
-    if (sections == 1 && inside) {
-      const std::size_t at = ((static_cast<std::size_t>(w.b) * s.heads + w.h) * s.chunks + blockIdx.y) * s.width + w.p;
-      load_state(h, work.states + at * s.states, s.states, w.state);
-      load_state(flow, work.flows + at * s.states, s.states, w.state);
+  float before[chunk][4];
+#pragma unroll
+  for (int t = 0; t < chunk; ++t) {
+    const Token token = m.token[t];
+    const float input = m.x[t][p] * token.whole;
+    const float4 four = four_of(&m.B[t][w.state]);
+    const float B[4] = {four.x, four.y, four.z, four.w};
+#pragma unroll
+    for (int k = 0; k < 4; ++k) {
+      before[t][k] = h[k];
+      h[k] = token.decay * h[k] + input * B[k];
     }
-    for (int before = 0; before < section; ++before) fade_and_add(h, m.fades[before], m.ends[before][own]);
-    for (int behind = sections - 1; behind > section; --behind)
-      fade_and_add(flow, m.fades[behind], m.flows[behind][own]);
-
-    float before[chunk][4];
+  }
+  float to_steps[chunk][kinds], to_A_log = 0, to_D = 0;
 #pragma unroll
-    for (int i = 0; i < chunk; ++i) {
-      const int t = first + i;
-      const Token token = m.token[t];
-      const float input = m.x[t][p] * token.whole;
-      const float4 four = four_of(&m.B[t][w.state]);
-      const float B[4] = {four.x, four.y, four.z, four.w};
+  for (int t = chunk - 1; t >= 0; --t) {
+    const auto [dt, late, decay, whole] = m.token[t];
+    const float x = m.x[t][p], dy = m.dy[t][p];
+    const float4 fours[2] = {four_of(&m.B[t][w.state]), four_of(&m.C[t][w.state])};
+    const float Bs[4] = {fours[0].x, fours[0].y, fours[0].z, fours[0].w};
+    const float Cs[4] = {fours[1].x, fours[1].y, fours[1].z, fours[1].w};
+    float v[8], along = 0, along_late = 0, dlog = 0;
 #pragma unroll
-      for (int k = 0; k < 4; ++k) {
-        before[i][k] = h[k];
-        h[k] = token.decay * h[k] + input * B[k];
-      }
-    }
-    float to_steps[chunk][kinds], to_A_log = 0, to_D = 0;
-#pragma unroll
-    for (int i = chunk - 1; i >= 0; --i) {
-      const int t = first + i;
-      const auto [dt, late, decay, whole] = m.token[t];
-      const float x = m.x[t][p], dy = m.dy[t][p];
-      const float4 fours[2] = {four_of(&m.B[t][w.state]), four_of(&m.C[t][w.state])};
-      const float Bs[4] = {fours[0].x, fours[0].y, fours[0].z, fours[0].w};
-      const float Cs[4] = {fours[1].x, fours[1].y, fours[1].z, fours[1].w};
-      float v[8], along = 0, along_late = 0, dlog = 0;
-#pragma unroll
-      for (int k = 0; k < 4; ++k) {
-        const float B = Bs[k], g = flow[k] + dy * Cs[k];
-        v[k] = g * (x * dt);
-        v[4 + k] = dy * (decay * before[i][k] + x * dt * B);
-        along += g * B;
-        if (lagged) {
-          v[k] += flow[k] * (x * late);
-          along_late += flow[k] * B;
-        }
-        flow[k] = decay * g;
-        dlog += flow[k] * before[i][k];
-      }
-      const int summed = share_sums<16, lanes>(v);
-#pragma unroll
-      for (int k = 0; k < lanes / 4; ++k) {
-        const int number = summed + k;
-        m.shared[place][warp][i][number / 4 * Memory::states + w.state + number % 4] = v[k];
-      }
-      to_steps[i][0] = along * x - rate * dlog;
+    for (int k = 0; k < 4; ++k) {
+      const float B = Bs[k], g = flow[k] + dy * Cs[k];
+      v[k] = g * (x * dt);
+      v[4 + k] = dy * (decay * before[t][k] + x * dt * B);
+      along += g * B;
       if (lagged) {
-        to_steps[i][kinds / 2] = dlog;
-        to_steps[i][kinds - 1] = along_late * x;
+        v[k] += flow[k] * (x * late);
+        along_late += flow[k] * B;
       }
-      to_A_log -= rate * dt * dlog;
-      along = sum_of_lanes<lanes>(lagged ? dt * along + late * along_late : dt * along);
-      if (w.lane == 0) {
-        to_D += dy * x;
-        if (inside && t < count && dx.wanted()) dx.put(row + t, w.h * s.width + w.p, along + skip * dy);
-      }
+      flow[k] = decay * g;
+      dlog += flow[k] * before[t][k];
     }
+    const int summed = share_sums<16, lanes>(v);
 #pragma unroll
-    for (int kind = 0; kind < kinds; ++kind) {
-      float of_kind[chunk];
-#pragma unroll
-      for (int i = 0; i < chunk; ++i) of_kind[i] = to_steps[i][kind];
-      const int summed = share_sums<16, 1>(of_kind);
-      if (threadIdx.x % 2 == 0) m.steps[place][warp][summed][kind] = of_kind[0];
+    for (int k = 0; k < lanes / 4; ++k) {
+      const int number = summed + k;
+      m.shared[warp][t][number / 4 * Memory::states + w.state + number % 4] = v[k];
     }
-    to_A_log = warp_sum(to_A_log);
-    to_D = warp_sum(to_D);
-    if (threadIdx.x % 32 == 0) {
-      m.to_A_log[section * Memory::warps + warp] = to_A_log;
-      m.to_D[section * Memory::warps + warp] = to_D;
+    to_steps[t][0] = along * x - rate * dlog;
+    if (lagged) {
+      to_steps[t][kinds / 2] = dlog;
+      to_steps[t][kinds - 1] = along_late * x;
     }
-    if constexpr (thrifty) {
-      __syncthreads();
-      add_warps(min(first, count), min(first + chunk, count));
-      __syncthreads();
+    to_A_log -= rate * dt * dlog;
+    along = sum_of_lanes<lanes>(lagged ? dt * along + late * along_late : dt * along);
+    if (w.lane == 0) {
+      to_D += dy * x;
+      if (inside && t < count && dx.wanted()) dx.put(row + t, w.h * s.width + w.p, along + skip * dy);
     }
-  });
-  if constexpr (!thrifty) {
-    __syncthreads();
-    add_warps(0, count);
   }
-  if (threadIdx.x == 0) {
+#pragma unroll
+  for (int kind = 0; kind < kinds; ++kind) {
+    float of_kind[chunk];
+#pragma unroll
+    for (int t = 0; t < chunk; ++t) of_kind[t] = to_steps[t][kind];
+    const int summed = share_sums<16, 1>(of_kind);
+    if (threadIdx.x % 2 == 0) m.steps[warp][summed][kind] = of_kind[0];
+  }
+  to_A_log = warp_sum(to_A_log);
+  to_D = warp_sum(to_D);
+  if (threadIdx.x % 32 == 0) {
+    m.to_A_log[warp] = to_A_log;
+    m.to_D[warp] = to_D;
+  }
+  __syncthreads();
+  // Sums over warps of what tokens send to B, C and the steps.
+  for (int i = own; i < count * 2 * Memory::states; i += Memory::block) {
+    const int t = i / (2 * Memory::states), number = i % (2 * Memory::states), n = number % Memory::states;
+    float sum = 0;
+#pragma unroll
+    for (int other = 0; other < Memory::warps; ++other) sum += m.shared[other][t][number];
+    if (n < s.states) {
+      work.parts.shared[((row + t) * parts + part) * 2 * s.states + number / Memory::states * s.states + n] = sum;
+    }
+  }
+  for (int i = own; i < count * kinds; i += Memory::block) {
+    const int t = i / kinds, kind = i % kinds;
+    float sum = 0;
+#pragma unroll
+    for (int other = 0; other < Memory::warps; ++other) sum += m.steps[other][t][kind];
+    work.parts.steps[((row + t) * parts + part) * kinds + kind] = sum;
+  }
+  if (own == 0) {
     const std::size_t several = static_cast<std::size_t>(s.batch) * gridDim.y * tiles;
     const std::size_t at = (static_cast<std::size_t>(w.b) * gridDim.y + blockIdx.y) * tiles + tile;
-    float to_A_log = 0, to_D = 0;
-    for (int i = 0; i < sections * Memory::warps; ++i) {
-      to_A_log += m.to_A_log[i];
-      to_D += m.to_D[i];
+    float sum_A_log = 0, sum_D = 0;
+    for (int i = 0; i < Memory::warps; ++i) {
+      sum_A_log += m.to_A_log[i];
+      sum_D += m.to_D[i];
     }
-    work.parts.scalars[w.h * 2 * several + at] = to_A_log;
-    work.parts.scalars[(w.h * 2 + 1) * several + at] = to_D;
+    work.parts.scalars[w.h * 2 * several + at] = sum_A_log;
+    work.parts.scalars[(w.h * 2 + 1) * several + at] = sum_D;
   }
 }
 
@@ -569,14 +487,9 @@ int lanes_for(int states) {
   return states <= 16 ? 4 : states <= 32 ? 8 : states <= 64 ? 16 : 32;
 }
 
-/// How many chunks a block does side by side in the backward pass: all of a short sequence, where they fit.
-int sections_for(const ScanSizes& s) {
-  return s.chunks > 1 && s.chunks <= max_sections && lanes_for(s.states) <= 8 ? max_sections : 1;
-}
-
 int tiles_for(const ScanSizes& s) {
   const int lanes = lanes_for(s.states);
-  const int channels = (sections_for(s) > 1 || lanes >= 16 ? 128 : 256) / lanes;
+  const int channels = (lanes >= 16 ? chunk_block<16> : chunk_block<4>) / lanes;
   return (s.width + channels - 1) / channels;
 }
 
@@ -596,31 +509,18 @@ void launch_scan(cudaStream_t stream, const ScanSizes& s, const ScanArrays& in, 
          s, in, y, state, resume);
 }
 
-template <int lanes, bool lagged, int sections, bool thrifty = false>
-void launch_chunks(cudaStream_t stream, const ScanSizes& s, const ScanArrays& in, const ScanWorkspace& work,
-                   const Sink& dx) {
-  using Memory = ChunkMemory<lanes, lagged, sections, thrifty>;
-  const auto kernel = scan_chunk_kernel<lanes, lagged, sections, thrifty>;
-  allow_shared_memory(reinterpret_cast<const void*>(kernel), sizeof(Memory), "ssd_scan_backward");
-  const dim3 grid(static_cast<unsigned>(s.batch * s.heads * tiles_for(s)), blocks_for(s.chunks, sections));
-  launch(kernel, grid, Memory::threads, sizeof(Memory), stream, s, in, work, dx);
-}
-
 template <int lanes, bool lagged>
 void launch_backward(cudaStream_t stream, const ScanSizes& s, const ScanArrays& in, const ScanWorkspace& work,
                      const Sink& dx) {
-  if constexpr (lanes <= 8) {
-    if (sections_for(s) > 1) {
-      const auto run =
-          is_crowded() ? launch_chunks<lanes, lagged, max_sections, true> : launch_chunks<lanes, lagged, max_sections>;
-      return run(stream, s, in, work, dx);
-    }
-  }
-  const dim3 grid(static_cast<unsigned>(s.batch * s.heads) * blocks_for(s.width, walkers / lanes), 2);
+  const dim3 walks(static_cast<unsigned>(s.batch * s.heads) * blocks_for(s.width, walkers / lanes), 2);
   // Not early: the whole gradient takes a fifth longer then, probably because these few blocks gather where there is
   // room beside the kernel before.
-  scan_states_kernel<lanes, lagged><<<grid, walkers, 0, stream>>>(s, in, work);
-  launch_chunks<lanes, lagged, 1>(stream, s, in, work, dx);
+  scan_states_kernel<lanes, lagged><<<walks, walkers, 0, stream>>>(s, in, work);
+  using Memory = ChunkMemory<lanes, lagged>;
+  const auto kernel = scan_chunk_kernel<lanes, lagged>;
+  allow_shared_memory(reinterpret_cast<const void*>(kernel), sizeof(Memory), "ssd_scan_backward");
+  const dim3 grid(static_cast<unsigned>(s.batch * s.heads * tiles_for(s)), static_cast<unsigned>(s.chunks));
+  launch(kernel, grid, Memory::block, sizeof(Memory), stream, s, in, work, dx);
 }
 
 /// Calls body with the lanes a channel takes, and whether there is a lag, as types.
@@ -649,6 +549,8 @@ void CudaBackend::ssd_scan(const ScanInputs& in, const Tensor& y, const Tensor& 
   if (goes_by_chunks(in)) {
     auto* memory = static_cast<float*>(operand_memory(static_cast<std::size_t>(ssd_scan_operands(in))));
     scan_by_chunks(stream(), in, precision_ == Precision::fp32, memory, y, state, resume);
+  } else if (is_one_chunk(in) && !state.defined()) {
+    scan_alone(stream(), in, precision_ == Precision::fp32, y);
   } else {
     const ScanSizes s = sizes_of(in, chunk);
     const ScanArrays arrays = arrays_of(in);
@@ -671,6 +573,7 @@ std::int64_t CudaBackend::ssd_scan_operands(const ScanInputs& in) const {
 std::int64_t CudaBackend::ssd_scan_workspace(const ScanInputs& in) const {
   if (in.x.elements() == 0) return 1;
   if (goes_by_chunks(in)) return chunk_workspace(in);
+  if (is_one_chunk(in)) return alone_workspace(in);
   const ScanSizes s = sizes_of(in, chunk);
   return 2 * state_elements(s) + part_rows(s) * (2 * s.states + kinds_of(in)) +
          std::int64_t{2} * s.heads * s.batch * s.chunks * tiles_for(s);
@@ -681,6 +584,11 @@ void CudaBackend::ssd_scan_backward(const ScanInputs& in, const Tensor& dy, cons
   if (in.x.elements() == 0) return;
   if (goes_by_chunks(in)) {
     scan_by_chunks_backward(stream(), in, precision_ == Precision::fp32, dy, workspace.as<float>(), out);
+    launched("ssd_scan_backward");
+    return;
+  }
+  if (is_one_chunk(in)) {
+    scan_alone_backward(stream(), in, precision_ == Precision::fp32, dy, workspace.as<float>(), out);
     launched("ssd_scan_backward");
     return;
   }
@@ -697,7 +605,7 @@ void CudaBackend::ssd_scan_backward(const ScanInputs& in, const Tensor& dy, cons
   work.parts.sharers = s.group * tiles;
   work.parts.tiles = tiles;
   work.parts.kinds = kinds_of(in);
-  work.parts.several = s.batch * static_cast<int>(blocks_for(s.chunks, sections_for(s))) * tiles;
+  work.parts.several = s.batch * s.chunks * tiles;
   with_kind(in, s, [&](auto lanes, auto lagged) {
     launch_backward<lanes(), lagged()>(stream(), s, arrays, work, sink_of(out.x));
   });

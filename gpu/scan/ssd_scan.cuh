@@ -57,6 +57,14 @@ void sum_parts(cudaStream_t stream, const ScanSizes& s, const ScanInputs& in, co
 bool goes_by_chunks(const ScanInputs& in);
 /// Whether its inputs and answers may be bfloat16, where products are not exact.
 bool stores_narrow(const ScanInputs& in);
+/// Whether the whole sequence is one chunk, which then needs no walk, from its sizes alone; where it goes on from a
+/// state or leaves one, it goes by its recurrence, token after token as pieces of it do.
+bool is_one_chunk(const ScanInputs& in);
+/// Numbers that its backward pass keeps.
+std::int64_t alone_workspace(const ScanInputs& in);
+void scan_alone(cudaStream_t stream, const ScanInputs& in, bool exact, const Tensor& y);
+void scan_alone_backward(cudaStream_t stream, const ScanInputs& in, bool exact, const Tensor& dy, float* workspace,
+                         const ScanGrads& out);
 /// Numbers that the forward pass by chunks keeps, and the backward pass.
 std::int64_t chunk_memory(const ScanInputs& in);
 std::int64_t chunk_workspace(const ScanInputs& in);

@@ -27,19 +27,30 @@ RecipeRunner::RecipeRunner(const Inquiry& inquiry, std::vector<PlannedRun> runs,
   steps_left_ = total_steps_;
 }
 
-void RecipeRunner::train(std::span<const std::unique_ptr<Backend>> backends, std::size_t devices) {
-  const std::size_t side_by_side = std::min(backends.size(), missing_.size());
-  for (std::size_t i = 0; i < devices; ++i) backends[i]->expect_side_by_side((side_by_side + devices - 1) / devices);
+void RecipeRunner::train(Backend& first, std::span<const BackendOpener> others, std::size_t devices) {
+  const std::size_t side_by_side = std::min(others.size() + 1, missing_.size());
+  const std::size_t on_a_device = (side_by_side + devices - 1) / devices;
+  std::vector<std::unique_ptr<Backend>> opened(others.size());
+  const auto open_and_work = [&](std::size_t i) {
+    if (must_stop()) return;
+    opened[i] = others[i]();
+    opened[i]->expect_side_by_side(on_a_device);
+    work(*opened[i]);
+  };
+  first.expect_side_by_side(on_a_device);
   std::vector<std::jthread> threads;
   try {
-    for (std::size_t i = 1; i < side_by_side; ++i)
-      threads.emplace_back([this, &backend = *backends[i]] { work(backend); });
+    for (std::size_t i = 0; i + 1 < side_by_side; ++i)
+      threads.emplace_back([&, i] { stop_all_where_it_fails([&] { open_and_work(i); }); });
   } catch (const std::exception&) {
     // The system grants no more threads, or no memory for them; those there are share the runs.
   }
-  work(*backends.front());
+  stop_all_where_it_fails([&] { work(first); });
   threads.clear();  // joined
-  for (std::size_t i = 0; i < devices; ++i) backends[i]->expect_side_by_side(1);
+  for (const std::unique_ptr<Backend>& backend : opened) {
+    if (backend) backend->expect_side_by_side(1);
+  }
+  first.expect_side_by_side(1);
   if (failure_) std::rethrow_exception(failure_);
   if (!missing_.empty())
     throw Error(ExitCode::interrupted, "interrupted, " + std::to_string(missing_.size()) + " of " +
@@ -47,26 +58,30 @@ void RecipeRunner::train(std::span<const std::unique_ptr<Backend>> backends, std
                                            " runs are missing; run the same command again, it goes on where it was");
 }
 
-void RecipeRunner::work(Backend& backend) {
+void RecipeRunner::stop_all_where_it_fails(const std::function<void()>& part) {
   try {
-    while (!must_stop()) {
-      bool others_work = false;
-      const std::optional<Job> job = next_job(others_work);
-      if (job) {
-        const bool is_finished = train_run(runs_[job->index], backend);
-        const std::lock_guard lock(mutex_);
-        taken_.erase(job->index);
-        if (is_finished) missing_.erase(job->index);
-      } else if (others_work) {
-        std::this_thread::sleep_for(look_interval);
-      } else {
-        return;
-      }
-    }
+    part();
   } catch (...) {
     const std::lock_guard lock(mutex_);
     if (!failure_) failure_ = std::current_exception();
     is_over_ = true;
+  }
+}
+
+void RecipeRunner::work(Backend& backend) {
+  while (!must_stop()) {
+    bool others_work = false;
+    const std::optional<Job> job = next_job(others_work);
+    if (job) {
+      const bool is_finished = train_run(runs_[job->index], backend);
+      const std::lock_guard lock(mutex_);
+      taken_.erase(job->index);
+      if (is_finished) missing_.erase(job->index);
+    } else if (others_work) {
+      std::this_thread::sleep_for(look_interval);
+    } else {
+      return;
+    }
   }
 }
 

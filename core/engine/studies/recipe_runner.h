@@ -21,6 +21,9 @@ struct RunnerHooks {
   std::function<void(const std::string& text)> message;
 };
 
+/// Opens a back end of its own at each call, from any thread.
+using BackendOpener = std::function<std::unique_ptr<Backend>()>;
+
 class RecipeRunner {
  public:
   /// `saves`: how much of a run a killed process may cost.
@@ -29,11 +32,12 @@ class RecipeRunner {
 
   /// How many runs have no result yet.
   std::size_t missing() const { return missing_.size(); }
-  /// Trains what has no result yet, one thread for each back end, which lie on so many devices in turns, and waits for
-  /// runs that other processes have claimed. Each run has the bits that it has alone. Throws what the first run that
-  /// failed threw. Asked to stop, it keeps a snapshot of each run that is on its way, from which the next start goes
-  /// on, and throws Error(interrupted).
-  void train(std::span<const std::unique_ptr<Backend>> backends, std::size_t devices = 1);
+  /// Trains what has no result yet: one thread with the back end `first`, and one for each of `others`, whose back end
+  /// it opens itself while the first runs go on already. Together they lie on so many devices in turns. Waits for runs
+  /// that other processes have claimed. Each run has the bits that it has alone. Throws what the first run that failed
+  /// threw. Asked to stop, it keeps a snapshot of each run that is on its way, from which the next start goes on, and
+  /// throws Error(interrupted).
+  void train(Backend& first, std::span<const BackendOpener> others, std::size_t devices = 1);
 
  private:
   struct Job {
@@ -41,6 +45,7 @@ class RecipeRunner {
     Claim claim;
   };
   void work(Backend& backend);
+  void stop_all_where_it_fails(const std::function<void()>& part);
   std::optional<Job> next_job(bool& others_work);
   bool train_run(const PlannedRun& planned, Backend& backend);
   void keep(const PlannedRun& planned, const Snapshot& snapshot);

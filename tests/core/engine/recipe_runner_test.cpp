@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include <atomic>
+#include <chrono>
 #include <cmath>
 #include <csignal>
 #include <thread>
@@ -49,8 +50,8 @@ class Runner : public TemporaryFolder {
  protected:
   /// Trains what is missing with so many threads; how many steps were shown.
   int train(const std::vector<PlannedRun>& runs, int jobs, int stop_after = 1 << 30, SaveInterval saves = {}) {
-    std::vector<std::unique_ptr<Backend>> backends;
-    for (int i = 0; i < jobs; ++i) backends.push_back(make_cpu_backend(1));
+    const std::unique_ptr<Backend> first = make_cpu_backend(1);
+    const std::vector<BackendOpener> others(static_cast<std::size_t>(jobs - 1), open_another_);
     std::atomic<int> steps = 0;
     RecipeRunner runner(inquiry_, runs, results_, saves,
                         {[&] { return steps >= stop_after; },
@@ -60,12 +61,13 @@ class Runner : public TemporaryFolder {
                            if (++steps == kill_at_) ::raise(SIGKILL);
                          },
                          [&](const std::string& text) { messages_.push_back(text); }});
-    runner.train(backends);
+    runner.train(*first, others);
     return steps;
   }
   const Inquiry inquiry_ = last_loss();
   const ResultFolder results_{folder_, inquiry_};
   std::vector<std::string> messages_;
+  BackendOpener open_another_ = [] { return make_cpu_backend(1); };
   int kill_at_ = 0;  ///< steps after which the process that trains is killed; 0: never
 };
 
@@ -73,6 +75,28 @@ TEST_F(Runner, EveryRunHasTheBitsThatItHasAlone) {
   const std::vector<PlannedRun> runs = small_runs(3);
   train(runs, 3);
   for (const PlannedRun& run : runs) EXPECT_EQ(results_.read(run)->checksum, checksum_alone(run.recipe)) << run.name;
+}
+
+TEST_F(Runner, FirstRunsWaitForNoOtherBackEnd) {
+  const std::vector<PlannedRun> runs = small_runs(2);
+  const auto until_the_first_run_is_done = [&] {
+    const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(60);
+    while (!results_.read(runs[0]) && std::chrono::steady_clock::now() < end)
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    EXPECT_TRUE(results_.read(runs[0]));
+    return make_cpu_backend(1);
+  };
+  open_another_ = until_the_first_run_is_done;
+  train(runs, 2);
+  EXPECT_TRUE(results_.read(runs[1]));
+}
+
+TEST_F(Runner, ABackEndThatCannotBeOpenedStopsTheRunsWithItsReason) {
+  open_another_ = []() -> std::unique_ptr<Backend> { throw Error(ExitCode::no_gpu, "GPU 7 is gone"); };
+  EXPECT_THAT(message_of(ExitCode::no_gpu, [&] { train(small_runs(20), 2); }), HasSubstr("GPU 7 is gone"));
+  open_another_ = [] { return make_cpu_backend(1); };
+  train(small_runs(2), 2);  // what was on its way goes on
+  EXPECT_EQ(results_.read(small_runs(2)[0])->checksum, checksum_alone(small_runs(2)[0].recipe));
 }
 
 TEST_F(Runner, WhatIsFinishedIsNotTrainedAgain) {
