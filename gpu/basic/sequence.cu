@@ -289,21 +289,14 @@ __global__ void __launch_bounds__(narrow_block / turns)
       add_piece<reach>(in, before, dy, piece / pieces, piece % pieces * conv_steps, channel, to_weight[turn]);
     }
   }
-#pragma unroll
-  for (unsigned back = 0; back <= reach; ++back) {
-    if (back >= in.taps && back < reach) continue;
-    float sums[turns][1];
-#pragma unroll
-    for (unsigned turn = 0; turn < turns; ++turn) sums[turn][0] = to_weight[turn][back];
-    __syncthreads();
-    finish_narrow_sums(sums, in.channels, [&](unsigned c, float sum) {
-      if (back == reach) {
-        if (dbias.wanted()) dbias.put(c, sum);
-      } else if (dweight.wanted()) {
-        dweight.put(c * in.taps + in.taps - 1 - back, sum);
-      }
-    });
-  }
+  finish_narrow_sums(to_weight, in.channels * (reach + 1), [&](unsigned number, float sum) {
+    const unsigned c = number / (reach + 1), back = number % (reach + 1);
+    if (back == reach) {
+      if (dbias.wanted()) dbias.put(c, sum);
+    } else if (back < in.taps && dweight.wanted()) {
+      dweight.put(c * in.taps + in.taps - 1 - back, sum);
+    }
+  });
 }
 
 /// The gradient of a token's sums before SiLU, where heads were divided by their length behind it, from what arrives at

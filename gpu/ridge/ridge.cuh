@@ -268,6 +268,36 @@ __device__ void multiply(Product<W>& out, const Left& a, const Right& b, int dep
   }
 }
 
+/// Two operands, left and right.
+template <class Left, class Right>
+struct Factors {
+  Left left;
+  Right right;
+};
+template <class Left, class Right>
+Factors(Left, Right) -> Factors<Left, Right>;
+
+/// Two products at once, so that each uses the time in which the other waits.
+template <bool exact, int W, class One, class Other>
+__device__ void multiply_two(Product<W>& out, const One& of, Product<W>& out_too, const Other& of_too, int depth) {
+  out.clear();
+  out_too.clear();
+#pragma unroll 1
+  for (int k = 0; k < depth; k += 8) {
+    const auto add = [&](Product<W>& to, const auto& factors) {
+      tiles::Fragment<exact, 4> left[Product<W>::row_tiles];
+      tiles::Fragment<exact, 2> right[Product<W>::column_tiles];
+#pragma unroll
+      for (int i = 0; i < Product<W>::row_tiles; ++i)
+        fetch<W>(left[i], factors.left, Product<W>::first_row() + 16 * i, k);
+      fetch<W>(right, factors.right, Product<W>::first_column(), k);
+      tiles::multiply_fragments<exact>(to.v, left, right);
+    };
+    add(out, of);
+    add(out_too, of_too);
+  }
+}
+
 /// out += factor a b. The matrix units cut what does not fit their sums, so every product starts from zero.
 template <bool exact, int W, class Left, class Right>
 __device__ void accumulate(Product<W>& out, const Left& a, const Right& b, int depth, float factor = 1.0f) {

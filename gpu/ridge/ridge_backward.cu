@@ -142,20 +142,25 @@ struct GroupReverse {
     store_matrix<W>(out.C + entry * s.tall(), right, s.width, s.rank, 1.0f / m);
     slope = dA.dot(A);
     dA.replace(left, scale);
-    accumulate<exact>(N, ByColumns{left}, ByColumns{A}, depth);
-    accumulate<exact>(N, ByRows{left}, ByRows{A}, depth);
+    Product<W> also;
+    multiply_two<exact>(result, Factors{ByColumns{left}, ByColumns{A}}, also, Factors{ByRows{left}, ByRows{A}}, depth);
+    N.add(result);
+    N.add(also);
     N.each([&](int row, int column, float value) {  // the lower half, mirrored
       if (row < column) return;
       right[Grid<W>::place(row, column)] = value;
       right[Grid<W>::place(column, row)] = value;
     });
-#pragma unroll 1
-    for (int i = 0; i < 2; ++i) {
-      float* matrix = i == 0 ? left : right;
-      unwhiten(matrix);
-      store_matrix<W>((i == 0 ? out.M : out.G) + entry * s.square(), matrix, s.rank, s.rank,
-                      (i == 0 ? 1.0f : -0.5f) / (m * m));
-    }
+    __syncthreads();
+    // L^-T matrix L^-1 of both, in place.
+    multiply_two<true>(result, Factors{ByRows{left}, ByColumns{inverse}}, also,
+                       Factors{ByRows{right}, ByColumns{inverse}}, depth);
+    replace_both(result, also);
+    multiply_two<true>(result, Factors{ByColumns{inverse}, ByColumns{left}}, also,
+                       Factors{ByColumns{inverse}, ByColumns{right}}, depth);
+    replace_both(result, also);
+    store_matrix<W>(out.M + entry * s.square(), left, s.rank, s.rank, 1.0f / (m * m));
+    store_matrix<W>(out.G + entry * s.square(), right, s.rank, s.rank, -0.5f / (m * m));
     const float* G = in.G + entry * s.square();
     each_row<W>(right, s.rank, [&](int row, int column, auto numbers) {
       if (row < s.rank)
@@ -163,13 +168,10 @@ struct GroupReverse {
     });
   }
 
-  /// L^-T matrix L^-1 in place.
-  __device__ void unwhiten(float* matrix) {
-    Product<W> result;
-    multiply<true>(result, ByRows{matrix}, ByColumns{inverse}, depth);
-    result.replace(matrix);
-    multiply<true>(result, ByColumns{inverse}, ByColumns{matrix}, depth);
-    result.replace(matrix);
+  __device__ void replace_both(const Product<W>& of_left, const Product<W>& of_right) {
+    of_left.replace(left);
+    of_right.store(right);
+    __syncthreads();
   }
 };
 
@@ -293,9 +295,11 @@ __global__ void __launch_bounds__(ridge_threads<W>, ridge_blocks<W>(3))
   }
   share[own_share][own_column] = sum;
   __syncthreads();
-  accumulate<exact>(dz, ByRows{keys, 2}, ByColumns{dM}, depth);
-  accumulate<exact>(dz, ByRows{keys}, ByRows{dM}, depth);
-  __syncthreads();
+  Product<W> to_before, to_behind;
+  multiply_two<exact>(to_behind, Factors{ByRows{keys, 2}, ByColumns{dM}}, to_before, Factors{ByRows{keys}, ByRows{dM}},
+                      depth);
+  dz.add(to_behind);
+  dz.add(to_before);
   if (threadIdx.x < (width < 32 ? 32 : width)) {
     const int row = static_cast<int>(threadIdx.x);
     const float sent = scale_gradient(s, in, work, base, first + row, first, first + count);
@@ -307,9 +311,10 @@ __global__ void __launch_bounds__(ridge_threads<W>, ridge_blocks<W>(3))
     }
   }
   settle();
-  Product<W> dv;
-  multiply<exact>(dv, ByRows{keys, 1}, ByRows{dC}, depth);
-  accumulate<exact>(dz, ByRows{values}, ByColumns{dC}, padded(s.width));
+  Product<W> dv, of_values;
+  multiply_two<exact>(dv, Factors{ByRows{keys, 1}, ByRows{dC}}, of_values, Factors{ByRows{values}, ByColumns{dC}},
+                      max(depth, padded(s.width)));
+  dz.add(of_values);
   dz.each([&](int row, int column, float& value) {
     if (row == count - 1) value += extra[column];
     value += along[row] * keys[Grid<W>::place(row + 1, column)];

@@ -254,12 +254,13 @@ __global__ void __launch_bounds__(ridge_threads<W>, ridge_blocks<W>(single ? 2 :
   Product<W> result;
   multiply<true>(result, ByRows{inverse}, ByColumns{A}, depth);
   result.replace(A);
-  multiply<true>(result, ByRows{A}, ByRows{inverse}, depth);
-  result.replace(A);
-  store_matrix<W>(in.A_w + entry * s.square(), A, s.rank, s.rank);
   settle();
-  multiply<true>(result, ByRows{F}, ByRows{inverse}, depth);
-  result.replace(F);
+  Product<W> filtered;
+  multiply_two<true>(result, Factors{ByRows{A}, ByRows{inverse}}, filtered, Factors{ByRows{F}, ByRows{inverse}}, depth);
+  result.replace(A);
+  filtered.store(F);
+  __syncthreads();
+  store_matrix<W>(in.A_w + entry * s.square(), A, s.rank, s.rank);
   store_matrix<W>(in.F + entry * s.tall(), F, s.width, s.rank);
   const float sigma = max_singular_value<W>(A, s.rank, s.iterations);
   if (threadIdx.x == 0) {
