@@ -899,6 +899,31 @@ TEST_F(CudaBackendTest, ConvolvesManyTokens) {
   }
 }
 
+// More convolutions than one launch sums, of different widths and taps, some with the same weights again.
+TEST_F(CudaBackendTest, SumsWeightsOfSeveralConvolutions) {
+  const std::unique_ptr<Backend> cpu = make_cpu_backend(2);
+  constexpr std::int64_t rows = 70, taps[] = {1, 4, 2, 7, 3}, tokens[] = {70, 10, 35, 14, 5};
+  OpCase c;
+  c.name = "several_convolutions";
+  c.inputs = {{"x", {2, rows, 3}}};
+  for (int i = 0; i < 5; ++i) {
+    const std::int64_t channels = 3 * rows / tokens[i];
+    c.inputs.push_back({"weight " + std::to_string(i), {channels, 1, taps[i]}});
+    c.inputs.push_back({"bias " + std::to_string(i), {channels}});
+  }
+  c.run = [&](Tape& tape, std::span<const Var> in, std::span<const Tensor>) {
+    Var y = in[0];
+    for (const int i : {0, 1, 2, 2, 3, 4, 1, 0, 3, 4, 4, 2}) {
+      const std::int64_t own[] = {2, tokens[i], 3 * rows / tokens[i]};
+      const bool biased = i != 2;
+      y = causal_conv(tape, tape.reshape(y, {own[0], own[1], own[2]}), in[1 + 2 * i], biased ? in[2 + 2 * i] : Var{});
+    }
+    return tape.reshape(y, {2, rows, 3});
+  };
+  for (const Difference& difference : compare_backends(c, *cpu, *cuda_))
+    EXPECT_LE(difference.error, 1e-5) << difference.what;
+}
+
 TEST_F(CudaBackendTest, TurnsModesOfManyRows) {
   const std::unique_ptr<Backend> cpu = make_cpu_backend(2);
   for (const std::int64_t pairs : {1, 33, 64, 90}) {
