@@ -39,6 +39,23 @@ struct StepRange {
   double least = 0, most = std::numeric_limits<double>::infinity();
 };
 
+/// Step sizes, softplus(x + bias) within `range`, as by `softplus_bias`.
+struct StepSizes {
+  Tensor x, bias;
+  StepRange range;
+};
+struct StepSizesGrads {
+  Grad x, bias;
+};
+
+/// A convolution without history, as by `causal_conv`.
+struct Convolution {
+  Tensor x, weight, bias, before;
+};
+struct ConvolutionGrads {
+  Grad x, weight, bias;
+};
+
 /// Heads of so many neighbouring channels, each divided by its length + eps as by `unit_norm`; none of width 0.
 struct UnitHeads {
   std::int64_t width = 0;
@@ -257,6 +274,12 @@ class Kernels {
   virtual void causal_conv_backward(const Tensor& x, const Tensor& weight, const Tensor& bias, const Tensor& before,
                                     const UnitHeads& heads, const Tensor& dy, const Grad& dx, const Grad& dweight,
                                     const Grad& dbias) = 0;
+  /// A convolution and step sizes that wait for nothing else, y and `sizes` as by the two kernels for each: other
+  /// columns of the same rows, so that a GPU may find both in one launch, with the same bits.
+  virtual void conv_with_steps(const Convolution& conv, const Tensor& y, const StepSizes& steps,
+                               const Tensor& sizes) = 0;
+  virtual void conv_with_steps_backward(const Convolution& conv, const Tensor& dy, const ConvolutionGrads& dconv,
+                                        const StepSizes& steps, const Tensor& dsizes, const StepSizesGrads& dsteps) = 0;
   /// Whether the convolution of x without history divides heads of this width by their length on its way.
   virtual bool makes_unit_heads(const Tensor& x, const Tensor& weight, std::int64_t width) const = 0;
   /// Elements of `before`; 0 where the gradient finds the sums once more.

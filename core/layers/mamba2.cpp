@@ -108,8 +108,9 @@ Var Mamba2::run(Tape& tape, const Var& x, const Tensor& history, const Tensor& s
   Var parts[3];  // z, then x, B and C before the convolution, then dt
   linear_columns(tape, x, tape.parameter(in_proj_), optional_parameter(tape, in_bias_), widths, parts,
                  noted == nullptr && !history.defined() ? storage(tape.backend(), x.shape()) : Storage::wide);
-  const Var convolved =
-      causal_conv(tape, parts[1], tape.parameter(conv_weight_), optional_parameter(tape, conv_bias_), history);
+  const auto [convolved, dt] =
+      conv_with_steps(tape, parts[1], tape.parameter(conv_weight_), optional_parameter(tape, conv_bias_), history,
+                      parts[2], tape.parameter(dt_bias_), {config_.step_floor, config_.step_ceiling});
   const std::int64_t roles[] = {config_.inner, config_.shared(), config_.shared()};
   Var xBC[3];
   tape.split_columns(convolved, roles, xBC);
@@ -117,7 +118,7 @@ Var Mamba2::run(Tape& tape, const Var& x, const Tensor& history, const Tensor& s
   scan.x = xBC[0];
   scan.B = xBC[1];
   scan.C = xBC[2];
-  scan.dt = softplus_bias(tape, parts[2], tape.parameter(dt_bias_), {config_.step_floor, config_.step_ceiling});
+  scan.dt = dt;
   scan.A_log = tape.parameter(A_log_);
   scan.D = tape.parameter(D_);
   scan.heads = config_.heads();

@@ -1,4 +1,4 @@
-// Operations along the sequence: rotary position code, causal convolution, attention.
+// Operations along the sequence: rotary position code, causal convolution, step sizes of scans, attention.
 #include "core/ops/check.h"
 #include "core/ops/ops.h"
 
@@ -42,20 +42,27 @@ namespace {
 /// and without SiLU.
 constexpr double where_silu_is_straight = 1000.0;
 
+/// Where a convolution's results go.
+Var convolved_like(Tape& tape, const Check& check, const Var& x, const Var& weight, const Var& bias) {
+  check.rows("x", x.value, {Check::any, Check::any, Check::any}, x.value.dtype);
+  check.tensor("weight", weight.value, {x.shape().last(), 1, Check::any});
+  if (bias.defined()) check.tensor("bias", bias.value, {x.shape().last()});
+  return tape.result(x.shape(), x.value.dtype, {x, weight, bias});
+}
+
+/// Memory for the sums before SiLU, where the gradient reads them.
+Tensor sums_of(Tape& tape, const Var& x, bool keeps) {
+  return keeps ? tape.scratch(x.shape(), widened(x.value.dtype)) : Tensor{};
+}
+
 Var convolution(Tape& tape, const Var& x, const Var& weight, const Var& bias, const Tensor& history, bool silu,
                 const UnitHeads& heads = {}) {
-  const DType dtype = widened(x.value.dtype);
-  const Check check(tape, "causal_conv", dtype);
-  check.rows("x", x.value, {Check::any, Check::any, Check::any}, x.value.dtype);
-  const std::int64_t channels = x.shape().last();
-  check.tensor("weight", weight.value, {channels, 1, Check::any});
-  if (bias.defined()) check.tensor("bias", bias.value, {channels});
-  if (history.defined()) check.tensor("history", history, {x.shape()[0], weight.shape()[2] - 1, channels});
-  const Var y = tape.result(x.shape(), x.value.dtype, {x, weight, bias});
+  const Check check(tape, "causal_conv", widened(x.value.dtype));
+  const Var y = convolved_like(tape, check, x, weight, bias);
+  if (history.defined()) check.tensor("history", history, {x.shape()[0], weight.shape()[2] - 1, x.shape().last()});
   check.that(!history.defined() || !tape.wants_gradient(y),
              "no gradient is kept through a history; begin the tape without recording");
-  const bool keeps = !silu || tape.backend().causal_conv_kept(x.value) > 0;
-  const Tensor before = keeps ? tape.scratch(x.shape(), dtype) : Tensor{};
+  const Tensor before = sums_of(tape, x, !silu || tape.backend().causal_conv_kept(x.value) > 0);
   tape.backend().causal_conv(x.value, weight.value, bias.value, history, before, heads, y.value);
   if (!silu) {
     tape.backend().copy(y.value, before);
@@ -67,6 +74,13 @@ Var convolution(Tape& tape, const Var& x, const Var& weight, const Var& bias, co
                                      dbias);
   });
   return y;
+}
+
+/// Where step sizes go.
+Var sizes_like(Tape& tape, const Check& check, const Var& x, const Var& bias) {
+  check.rows("x", x.value, x.shape(), x.value.dtype);
+  check.tensor("bias", bias.value, {x.shape().last()});
+  return tape.result(x.shape(), widened(x.value.dtype), {x, bias});
 }
 
 }  // namespace
@@ -87,6 +101,36 @@ Var unit_causal_conv(Tape& tape, const Var& x, const Var& weight, std::int64_t w
   const Var y = convolution(tape, x, weight, {}, history, true, at_once ? UnitHeads{width, eps} : UnitHeads{});
   const Var heads = tape.reshape(y, {x.shape()[0], x.shape()[1], x.shape().last() / width, width});
   return at_once ? heads : unit_norm(tape, heads, eps);
+}
+
+Var softplus_bias(Tape& tape, const Var& x, const Var& bias, const StepRange& range) {
+  const Var y = sizes_like(tape, {tape, "softplus_bias", widened(x.value.dtype)}, x, bias);
+  tape.backend().softplus_bias(x.value, bias.value, range, y.value);
+  tape.record("softplus_bias", y, [x, bias, range, y](Tape& t) {
+    const Grad dx = t.gradient(x), dbias = t.gradient_beside(bias);
+    t.backend().softplus_bias_backward(x.value, bias.value, range, t.upstream(y), dx, dbias);
+  });
+  return y;
+}
+
+std::array<Var, 2> conv_with_steps(Tape& tape, const Var& x, const Var& weight, const Var& bias, const Tensor& history,
+                                   const Var& steps, const Var& steps_bias, const StepRange& range) {
+  if (history.defined())
+    return {causal_conv(tape, x, weight, bias, history), softplus_bias(tape, steps, steps_bias, range)};
+  const Check check(tape, "conv_with_steps", widened(x.value.dtype));
+  check.rows("steps", steps.value, x.shape().with_last(steps.shape().last()), x.value.dtype);
+  const std::array<Var, 2> y{convolved_like(tape, check, x, weight, bias), sizes_like(tape, check, steps, steps_bias)};
+  const Tensor before = sums_of(tape, x, tape.backend().causal_conv_kept(x.value) > 0);
+  tape.backend().conv_with_steps({x.value, weight.value, bias.value, before}, y[0].value,
+                                 {steps.value, steps_bias.value, range}, y[1].value);
+  tape.record(
+      "conv_with_steps", std::span<const Var>(y), [x, weight, bias, before, steps, steps_bias, range, y](Tape& t) {
+        const StepSizesGrads dsteps{t.gradient(steps), t.gradient_beside(steps_bias)};
+        const ConvolutionGrads dconv{t.gradient(x), t.gradient_beside(weight), t.gradient_beside(bias)};
+        t.backend().conv_with_steps_backward({x.value, weight.value, bias.value, before}, t.upstream(y[0]), dconv,
+                                             {steps.value, steps_bias.value, range}, t.upstream(y[1]), dsteps);
+      });
+  return y;
 }
 
 Var repeat_heads(Tape& tape, const Var& x, std::int64_t times) {

@@ -3,9 +3,9 @@
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
 
 #include "core/backend/element_type.h"
+#include "gpu/basic/step_sizes.cuh"
 #include "gpu/cuda_backend.h"
 #include "gpu/device/columns.cuh"
 #include "gpu/device/device.cuh"
@@ -18,8 +18,7 @@ using namespace device;
 
 namespace {
 
-constexpr double most_of_expm1 = 40.0;  // softplus is the identity beyond, and e^x may be no number
-constexpr unsigned max_blocks = 4096;   // a few waves on the largest GPU; beyond that threads take several elements
+constexpr unsigned max_blocks = 4096;  // a few waves on the largest GPU; beyond that threads take several elements
 
 template <class Body>
 __global__ void __launch_bounds__(threads) map_kernel(unsigned count, Body body) {
@@ -123,41 +122,14 @@ struct Matrices {
 };
 
 template <class T>
-void step_sizes(cudaStream_t stream, const Rows<T>& x, const float* bias, const StepRange& range, const Tensor& y) {
+void put_sizes(cudaStream_t stream, const StepSize<T>& size, const Tensor& y) {
   const auto to = rows_of(y);
-  const auto least = static_cast<float>(range.least), most = static_cast<float>(range.most);
-  map(stream, y.elements(), [=] __device__(unsigned i) {
-    to[i] = fminf(fmaxf(softplus(static_cast<float>(x[i]) + bias[i % x.columns]), least), most);
-  });
+  map(stream, y.elements(), [=] __device__(unsigned i) { to[i] = size(i); });
 }
 
-/// The gradient of softplus(x + bias) within a range.
 template <class T>
-struct SoftplusSlope {
-  Rows<T> x;
-  Rows<float> dy;
-  const float* bias;
-  float least, most;  // the sums between which no end binds: softplus grows with them
-
-  SoftplusSlope(const Rows<T>& inputs, const Rows<float>& upstream, const float* offsets, const StepRange& range)
-      : x(inputs), dy(upstream), bias(offsets) {
-    constexpr double infinity = std::numeric_limits<double>::infinity();
-    const auto sum_of = [](double step) { return step > most_of_expm1 ? step : std::log(std::expm1(step)); };
-    least = static_cast<float>(range.least > 0.0 ? sum_of(range.least) : -infinity);
-    most = static_cast<float>(sum_of(range.most));
-  }
-  __device__ float operator()(unsigned row, unsigned column) const {
-    const float sum = static_cast<float>(x.at(row, column)) + bias[column];
-    const float gradient = dy.at(row, column) * sigmoid(sum);
-    return sum < least || sum > most ? 0.0f : gradient;
-  }
-};
-
-template <class T>
-void put_slopes(cudaStream_t stream, std::int64_t count, const SoftplusSlope<T>& slope, const SinkOf<T>& to) {
-  map(stream, count, [=, columns = slope.x.columns] __device__(unsigned i) {
-    to.put(i / columns, i % columns, slope(i / columns, i % columns));
-  });
+void put_slopes(cudaStream_t stream, std::int64_t count, const StepSlope<T>& slope, const SinkOf<T>& to) {
+  map(stream, count, [=] __device__(unsigned i) { slope.put(i, to); });
 }
 
 template <class T>
@@ -289,8 +261,7 @@ void CudaBackend::silu_multiply_backward(const Tensor& a, const Tensor& b, const
 }
 
 void CudaBackend::softplus_bias(const Tensor& x, const Tensor& bias, const StepRange& range, const Tensor& y) {
-  with_stored_type(
-      x, [&](auto stored) { step_sizes(stream(), rows_of<decltype(stored)>(x), bias.as<float>(), range, y); });
+  with_stored_type(x, [&](auto stored) { put_sizes(stream(), StepSize<decltype(stored)>({x, bias, range}), y); });
   launched("softplus_bias");
 }
 
@@ -298,13 +269,12 @@ void CudaBackend::softplus_bias_backward(const Tensor& x, const Tensor& bias, co
                                          const Grad& dx, const Grad& dbias) {
   with_stored_type(x, [&](auto stored) {
     using T = decltype(stored);
-    const SoftplusSlope<T> slope(rows_of<T>(x), rows_of(dy), bias.as<float>(), range);
-    const SinkOf<T> to = sink_of<T>(dx);
+    const StepSlope<T> slope({x, bias, range}, dy);
     if (dbias.wanted()) {
       const SideStream beside(*this);
       column_sums(stream(), x.rows(), x.columns(), scratch(max_ranges * x.columns()), tickets_, dbias, slope);
     }
-    if (to.wanted()) put_slopes(stream(), x.elements(), slope, to);
+    if (dx.wanted()) put_slopes(stream(), x.elements(), slope, sink_of<T>(dx));
   });
   launched("softplus_bias_backward");
 }

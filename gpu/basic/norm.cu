@@ -586,11 +586,7 @@ void CudaBackend::sum_norm_weights(bool is_last) {
                                 [](const NormWeight& weight) { return weight.dweight.accumulate; });
   std::optional<SideStream> beside;
   if (!is_last || adds) beside.emplace(*this);  // what is added to may still be computed there
-  if (is_crowded()) {
-    sum_all_weights<crowded_turns>(*this, norm_weights_, tickets_);
-  } else {
-    sum_all_weights<1>(*this, norm_weights_, tickets_);
-  }
+  with_turns([&](auto turns) { sum_all_weights<turns>(*this, norm_weights_, tickets_); });
   norm_weights_.clear();
   launched("norm weights");
 }

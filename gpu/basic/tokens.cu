@@ -140,6 +140,8 @@ __global__ void __launch_bounds__(threads)
       const unsigned column = lane + 32 * k;
       held[k] = column < in.columns ? logits.at(row, column) : 0.0f;
     }
+    const int target = in.targets[row];
+    const float of_target = target >= 0 ? logits.at(row, target) : 0.0f;
     const auto each = [&](const auto& visit) {
 #pragma unroll
       for (unsigned k = 0; k < held_logits; ++k) {
@@ -171,8 +173,7 @@ __global__ void __launch_bounds__(threads)
     const float inverse = 1.0f / sum;
     each([&](unsigned column, float value) { probabilities.at(row, column) = expf(value - largest) * inverse; });
     if (lane == 0) {
-      const int target = in.targets[row];
-      losses[row] = target >= 0 ? logf(sum) + largest - logits.at(row, target) : 0.0f;
+      losses[row] = target >= 0 ? logf(sum) + largest - of_target : 0.0f;
       hits[row] = target < 0 ? 0 : (static_cast<int>(place) == target ? 3 : 1);  // bit 0: counts, bit 1: right
     }
   }

@@ -1,6 +1,9 @@
 // Sums over rows, for every column: the gradients of biases and weights that all rows share.
 #pragma once
+#include <type_traits>
+
 #include "core/tensor/tensor.h"
+#include "gpu/device/crowding.h"
 #include "gpu/device/device.cuh"
 #include "gpu/device/launch.cuh"
 
@@ -53,6 +56,13 @@ __global__ void __launch_bounds__(threads) column_sum_kernel(unsigned rows, Colu
 
 constexpr unsigned narrow_block = 1024, narrow_columns = 8, max_narrow_rows = 4096;
 constexpr unsigned crowded_turns = 4;  // of a block where several runs share the GPU: it takes a quarter of the room
+
+/// Calls body with how many turns blocks take now, as a compile-time constant.
+template <class Body>
+void with_turns(const Body& body) {
+  if (is_crowded()) return body(std::integral_constant<unsigned, crowded_turns>());
+  body(std::integral_constant<unsigned, 1>());
+}
 
 /// Hands the sums of eight columns, or of eight times `width` neighbouring ones, over a block of narrow_block threads,
 /// column after column with the thread, to finish(column, sum). A smaller block does the work of a whole one in turns,

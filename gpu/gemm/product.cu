@@ -25,7 +25,7 @@ constexpr unsigned part = 32;                // rows and columns of a warp's sha
 constexpr unsigned max_tiles = 2048;         // of 32 x 64: beyond that the GPU is full and cuBLAS is as good
 constexpr unsigned max_depth = 4096;         // of a product with a transposed first operand
 constexpr double max_deep = 134217728.0;     // multiplications of a deeper one: the gradients of narrow gates
-constexpr double max_rounded = 67108864.0;   // multiplications of a launch that is not exact: beyond, cuBLAS is quicker
+constexpr double max_rounded = 67108864.0;   // multiplications of one that is not exact: beyond, cuBLAS is quicker
 constexpr unsigned max_rounded_tiles = 448;  // of 32 x 64: long narrow ones are cuBLAS' as well
 constexpr unsigned deepest = 16384;          // of the others: beyond, warp groups that share the depth come first
 constexpr unsigned wide_tiles = 180;         // from this many tiles of 32 x 64 on they win
@@ -803,10 +803,10 @@ template <bool a_deep, bool b_deep>
 bool ProductPlanner::multiply_tiles(Products& p) {
   const unsigned wide = count_tiles<Wide>(p);
   if (a_deep && p.terms[0].depth > deepest && multiply_large(p, a_deep, b_deep)) return true;
-  const double wanted = products_of(p);
+  const double wanted = products_of(p), each = wanted / (p.summed ? p.count : 1);
   const bool deep = !a_deep && p.terms[0].depth > max_depth;
   const bool suits = p.exact ? wide <= max_tiles && !(deep && wanted > max_deep)
-                             : wide <= max_rounded_tiles && !deep && wanted <= max_rounded;
+                             : wide <= max_rounded_tiles && !deep && each <= max_rounded;
   if (!suits) return multiply_large(p, a_deep, b_deep);
   run_tiles<a_deep, b_deep>(p);
   return true;

@@ -1,6 +1,6 @@
 // What the two ways through the selective scan share: its sizes and inputs, where gradients go, and the sums of the
-// parts that blocks leave. A short scan walks its recurrence (ssd_scan.cu); a long one is cut into chunks whose tokens
-// meet in products (ssd_chunks.cu, ssd_chunks_backward.cu).
+// parts that blocks leave. A very short scan walks its recurrence (ssd_scan.cu); others are one chunk or many, whose
+// tokens meet in products (ssd_chunks.cu, ssd_chunks_backward.cu).
 #pragma once
 #include "core/backend/scan.h"
 #include "gpu/device/device.cuh"

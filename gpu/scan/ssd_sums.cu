@@ -25,34 +25,43 @@ __device__ void put_step(const ScanSizes& s, const ScanSinks<T>& out, int kind, 
   if (t + 1 < s.length) out.lag.put(row + 1, h, sum);
 }
 
-constexpr int rows_of_block = threads / 32;
+constexpr int rows_of_block = threads / 64;  // a warp a row of dB and dC, another one of the steps
+constexpr int parts_in_flight = 4;
 
-// Adds the parts: a block a head for dA_log and dD first, then a warp a row of dB, dC and of the steps.
+// Adds the parts: of each head's dA_log and dD by a block first, then those of the rows. A chain waits for all of them,
+// so that none should come behind another.
 template <int kinds, class T>
 __global__ void __launch_bounds__(threads) sum_kernel(ScanSizes s, ScanParts from, ScanSinks<T> out) {
   await_previous();
   __shared__ float sums[32];
-  if (static_cast<int>(blockIdx.x) < s.heads) {
-    const int h = static_cast<int>(blockIdx.x);
-    for (int which = 0; which < 2; ++which) {
-      const float* parts = from.scalars + (h * 2 + which) * static_cast<std::size_t>(from.several);
-      float sum = 0;
-      for (int i = static_cast<int>(threadIdx.x); i < from.several; i += threads) sum += parts[i];
-      sum = block_sum(sum, sums);
-      const Sink& to = which == 0 ? out.A_log : out.D;
-      if (threadIdx.x == 0 && to.wanted()) to.put(static_cast<unsigned>(h), sum);
-    }
+  const int scalars = 2 * s.heads, block = static_cast<int>(blockIdx.x);
+  if (block < scalars) {
+    const float* parts = from.scalars + block * static_cast<std::size_t>(from.several);
+    float sum = 0;
+    for (int i = static_cast<int>(threadIdx.x); i < from.several; i += threads) sum += parts[i];
+    sum = block_sum(sum, sums);
+    const Sink& to = block % 2 == 0 ? out.A_log : out.D;
+    if (threadIdx.x == 0 && to.wanted()) to.put(static_cast<unsigned>(block / 2), sum);
     return;
   }
-  const std::size_t row = (blockIdx.x - s.heads) * std::size_t{rows_of_block} + threadIdx.x / 32;
+  const std::size_t row = (block - scalars) * std::size_t{rows_of_block} + threadIdx.x / 64;
   if (row >= static_cast<std::size_t>(s.batch) * s.length) return;
   const int lane = static_cast<int>(threadIdx.x) % 32;
-  for (int number = lane; number < kinds * s.heads; number += 32) {
-    const int h = number % s.heads, kind = number / s.heads;
-    const float* parts = from.steps + (row * s.heads + h) * from.tiles * kinds + kind;
-    float sum = 0;
-    for (int tile = 0; tile < from.tiles; ++tile) sum += parts[tile * kinds];
-    put_step(s, out, kind, row, h, sum);
+  if (threadIdx.x / 32 % 2 == 1) {
+    for (int number = lane; number < kinds * s.heads; number += 32) {
+      const int h = number % s.heads, kind = number / s.heads;
+      const float* parts = from.steps + (row * s.heads + h) * from.tiles * kinds + kind;
+      float sum = 0;
+      for (int tile = 0; tile < from.tiles; tile += parts_in_flight) {
+        float some[parts_in_flight];
+#pragma unroll
+        for (int k = 0; k < parts_in_flight; ++k) some[k] = tile + k < from.tiles ? parts[(tile + k) * kinds] : 0.0f;
+#pragma unroll
+        for (int k = 0; k < parts_in_flight; ++k) sum += some[k];
+      }
+      put_step(s, out, kind, row, h, sum);
+    }
+    return;
   }
   for (int number = lane; number < s.groups * s.states; number += 32) {
     const std::size_t first = row * s.groups + number / s.states;
@@ -97,7 +106,7 @@ void sum_parts(cudaStream_t stream, const ScanSizes& s, const ScanInputs& in, co
                              sink_of(out.D),    sink_of(out.log_decay), sink_of(out.lag)};
     const auto kernel = in.lag.defined() ? sum_kernel<step_kinds<true>, T> : sum_kernel<step_kinds<false>, T>;
     const unsigned blocks = blocks_for(std::int64_t{s.batch} * s.length, rows_of_block);
-    launch(kernel, static_cast<unsigned>(s.heads) + blocks, threads, 0, stream, s, parts, sinks);
+    launch(kernel, 2 * static_cast<unsigned>(s.heads) + blocks, threads, 0, stream, s, parts, sinks);
   });
 }
 

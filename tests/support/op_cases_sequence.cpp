@@ -131,6 +131,39 @@ OpCase unit_conv_case(const ConvSizes& n, std::int64_t width) {
   return c;
 }
 
+/// The same beside the step sizes of `heads` columns, the last of those before; each channel is then multiplied by a
+/// sum of them.
+OpCase conv_with_steps_case(const ConvSizes& n, std::int64_t heads, const StepRange& range) {
+  OpCase c = conv_case(n);
+  c.name = std::to_string(heads) + "_steps_with_" + c.name;
+  c.inputs.push_back({"steps bias", {heads}, -3, 3});
+  c.inputs.push_back({"sum", {n.channels, heads}});
+  const std::size_t next = n.bias ? 3 : 2;
+  c.run = [=](Tape& t, std::span<const Var> in, std::span<const Tensor>) {
+    const std::int64_t widths[] = {n.before - heads, heads, n.channels};
+    Var parts[3];
+    t.split_columns(in[0], widths, parts);
+    const auto [y, sizes] = conv_with_steps(t, parts[2], in[1], n.bias ? in[2] : Var{}, {}, parts[1], in[next], range);
+    return multiply(t, linear(t, sizes, in[next + 1]), y);
+  };
+  c.naive = [=](std::span<const Values> in, std::span<const Values>) {
+    Values y = naive_conv(n, in[0], in[1], n.bias ? in[2] : Values{}, true);
+    for (std::size_t i = 0; i < y.size(); ++i) {
+      const std::int64_t row = static_cast<std::int64_t>(i) / n.channels,
+                         channel = static_cast<std::int64_t>(i) % n.channels;
+      double sum = 0.0;
+      for (std::int64_t h = 0; h < heads; ++h) {
+        const double size =
+            std::log1p(std::exp(in[0][row * (n.before + n.channels) + n.before - heads + h] + in[next][h]));
+        sum += in[next + 1][channel * heads + h] * std::clamp(size, range.least, range.most);
+      }
+      y[i] *= sum;
+    }
+    return y;
+  };
+  return c;
+}
+
 OpCase repeated_heads_case(std::int64_t batch, std::int64_t length, std::int64_t heads, std::int64_t width,
                            std::int64_t times) {
   OpCase c;
@@ -233,6 +266,10 @@ void add_sequence_cases(std::vector<OpCase>& cases) {
   cases.push_back(unit_conv_case({2, 37, 3, 66, 4, false}, 22));
   cases.push_back(conv_case({2, 37, 3, 65, 4, true}, false));
   cases.push_back(conv_case({2, 5, 1, 3, 1, false}, false));
+  cases.push_back(conv_with_steps_case({1, 1, 1, 1, 1, true}, 1, {}));
+  cases.push_back(conv_with_steps_case({2, 37, 7, 65, 4, true}, 4, {.least = 0.3, .most = 1.7}));
+  cases.push_back(conv_with_steps_case({3, 21, 33, 3, 7, false}, 33, {.least = 0.8}));
+  cases.push_back(conv_with_steps_case({2, 2100, 4, 3, 4, true}, 2, {}));
   cases.push_back(repeated_heads_case(2, 37, 3, 5, 4));
   cases.push_back(repeated_heads_case(1, 1, 1, 65, 2));
   for (const AttentionSizes& n :

@@ -197,6 +197,18 @@ void CpuBackend::causal_conv(const Tensor& x, const Tensor& weight, const Tensor
   });
 }
 
+void CpuBackend::conv_with_steps(const Convolution& conv, const Tensor& y, const StepSizes& steps,
+                                 const Tensor& sizes) {
+  causal_conv(conv.x, conv.weight, conv.bias, {}, conv.before, {}, y);
+  softplus_bias(steps.x, steps.bias, steps.range, sizes);
+}
+
+void CpuBackend::conv_with_steps_backward(const Convolution& conv, const Tensor& dy, const ConvolutionGrads& dconv,
+                                          const StepSizes& steps, const Tensor& dsizes, const StepSizesGrads& dsteps) {
+  softplus_bias_backward(steps.x, steps.bias, steps.range, dsizes, dsteps.x, dsteps.bias);
+  causal_conv_backward(conv.x, conv.weight, conv.bias, conv.before, {}, dy, dconv.x, dconv.weight, dconv.bias);
+}
+
 std::int64_t CpuBackend::causal_conv_kept(const Tensor& x) const { return x.elements(); }
 bool CpuBackend::makes_unit_heads(const Tensor&, const Tensor&, std::int64_t) const { return false; }
 
