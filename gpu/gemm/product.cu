@@ -803,6 +803,7 @@ template <bool a_deep, bool b_deep>
 bool ProductPlanner::multiply_tiles(Products& p) {
   const unsigned wide = count_tiles<Wide>(p);
   if (a_deep && p.terms[0].depth > deepest && multiply_large(p, a_deep, b_deep)) return true;
+  // Summed products that are refused become a launch each, so that each is measured by the limit.
   const double wanted = products_of(p), each = wanted / (p.summed ? p.count : 1);
   const bool deep = !a_deep && p.terms[0].depth > max_depth;
   const bool suits = p.exact ? wide <= max_tiles && !(deep && wanted > max_deep)
