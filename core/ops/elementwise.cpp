@@ -62,4 +62,18 @@ Var silu_multiply(Tape& tape, const Var& a, const Var& b) {
   return y;
 }
 
+Var softplus_bias(Tape& tape, const Var& x, const Var& bias, const StepRange& range) {
+  const DType dtype = widened(x.value.dtype);
+  const Check check(tape, "softplus_bias", dtype);
+  check.rows("x", x.value, x.shape(), x.value.dtype);
+  check.tensor("bias", bias.value, {x.shape().last()});
+  const Var y = tape.result(x.shape(), dtype, {x, bias});
+  tape.backend().softplus_bias(x.value, bias.value, range, y.value);
+  tape.record("softplus_bias", y, [x, bias, range, y](Tape& t) {
+    const Grad dx = t.gradient(x), dbias = t.gradient_beside(bias);
+    t.backend().softplus_bias_backward(x.value, bias.value, range, t.upstream(y), dx, dbias);
+  });
+  return y;
+}
+
 }  // namespace afterglow

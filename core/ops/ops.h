@@ -22,6 +22,8 @@ Var scale(Tape& tape, const Var& x, double factor);
 Var unary(Tape& tape, Unary kind, const Var& x);
 /// silu(a) b (SwiGLU).
 Var silu_multiply(Tape& tape, const Var& a, const Var& b);
+/// softplus(x + bias) within `range`, bias over the last axis.
+Var softplus_bias(Tape& tape, const Var& x, const Var& bias, const StepRange& range = {});
 
 // gates.cpp
 /// factor log sigmoid(x), the logarithm of a gate; rows of x may be strided.
@@ -114,9 +116,7 @@ Var plain_causal_conv(Tape& tape, const Var& x, const Var& weight, const Var& bi
 /// [B,T,c / width,width]; a back end may do both at once, with the same bits.
 Var unit_causal_conv(Tape& tape, const Var& x, const Var& weight, std::int64_t width, double eps,
                      const Tensor& history = {});
-/// softplus(x + bias) within `range`, bias over the last axis: the step sizes of a scan.
-Var softplus_bias(Tape& tape, const Var& x, const Var& bias, const StepRange& range = {});
-/// `causal_conv` of x and `softplus_bias` of `steps` [B,T,n], side by side: neither waits for the other.
+/// `causal_conv` of x, and `softplus_bias` of `steps` [B,T,n], the step sizes of a scan: neither waits for the other.
 std::array<Var, 2> conv_with_steps(Tape& tape, const Var& x, const Var& weight, const Var& bias, const Tensor& history,
                                    const Var& steps, const Var& steps_bias, const StepRange& range);
 /// x [B,T,H,D] -> [B,T,H times,D]: head h reads head h / times of x.

@@ -1,4 +1,4 @@
-// Operations along the sequence: rotary position code, causal convolution, step sizes of scans, attention.
+// Operations along the sequence: rotary position code, causal convolution, also with step sizes of scans, attention.
 #include "core/ops/check.h"
 #include "core/ops/ops.h"
 
@@ -76,13 +76,6 @@ Var convolution(Tape& tape, const Var& x, const Var& weight, const Var& bias, co
   return y;
 }
 
-/// Where step sizes go.
-Var sizes_like(Tape& tape, const Check& check, const Var& x, const Var& bias) {
-  check.rows("x", x.value, x.shape(), x.value.dtype);
-  check.tensor("bias", bias.value, {x.shape().last()});
-  return tape.result(x.shape(), widened(x.value.dtype), {x, bias});
-}
-
 }  // namespace
 
 Var causal_conv(Tape& tape, const Var& x, const Var& weight, const Var& bias, const Tensor& history) {
@@ -103,33 +96,26 @@ Var unit_causal_conv(Tape& tape, const Var& x, const Var& weight, std::int64_t w
   return at_once ? heads : unit_norm(tape, heads, eps);
 }
 
-Var softplus_bias(Tape& tape, const Var& x, const Var& bias, const StepRange& range) {
-  const Var y = sizes_like(tape, {tape, "softplus_bias", widened(x.value.dtype)}, x, bias);
-  tape.backend().softplus_bias(x.value, bias.value, range, y.value);
-  tape.record("softplus_bias", y, [x, bias, range, y](Tape& t) {
-    const Grad dx = t.gradient(x), dbias = t.gradient_beside(bias);
-    t.backend().softplus_bias_backward(x.value, bias.value, range, t.upstream(y), dx, dbias);
-  });
-  return y;
-}
-
 std::array<Var, 2> conv_with_steps(Tape& tape, const Var& x, const Var& weight, const Var& bias, const Tensor& history,
                                    const Var& steps, const Var& steps_bias, const StepRange& range) {
   if (history.defined())
     return {causal_conv(tape, x, weight, bias, history), softplus_bias(tape, steps, steps_bias, range)};
-  const Check check(tape, "conv_with_steps", widened(x.value.dtype));
+  const DType dtype = widened(x.value.dtype);
+  const Check check(tape, "conv_with_steps", dtype);
   check.rows("steps", steps.value, x.shape().with_last(steps.shape().last()), x.value.dtype);
-  const std::array<Var, 2> y{convolved_like(tape, check, x, weight, bias), sizes_like(tape, check, steps, steps_bias)};
-  const Tensor before = sums_of(tape, x, tape.backend().causal_conv_kept(x.value) > 0);
-  tape.backend().conv_with_steps({x.value, weight.value, bias.value, before}, y[0].value,
-                                 {steps.value, steps_bias.value, range}, y[1].value);
-  tape.record(
-      "conv_with_steps", std::span<const Var>(y), [x, weight, bias, before, steps, steps_bias, range, y](Tape& t) {
-        const StepSizesGrads dsteps{t.gradient(steps), t.gradient_beside(steps_bias)};
-        const ConvolutionGrads dconv{t.gradient(x), t.gradient_beside(weight), t.gradient_beside(bias)};
-        t.backend().conv_with_steps_backward({x.value, weight.value, bias.value, before}, t.upstream(y[0]), dconv,
-                                             {steps.value, steps_bias.value, range}, t.upstream(y[1]), dsteps);
-      });
+  check.tensor("steps_bias", steps_bias.value, {steps.shape().last()});
+  const std::array<Var, 2> y{convolved_like(tape, check, x, weight, bias),
+                             tape.result(steps.shape(), dtype, {steps, steps_bias})};
+  const Convolution conv{x.value, weight.value, bias.value,
+                         sums_of(tape, x, tape.backend().causal_conv_kept(x.value) > 0)};
+  const StepSizes sizes{steps.value, steps_bias.value, range};
+  tape.backend().conv_with_steps(conv, y[0].value, sizes, y[1].value);
+  tape.record("conv_with_steps", std::span<const Var>(y),
+              [x, weight, bias, steps, steps_bias, conv, sizes, y](Tape& t) {
+                const StepSizesGrads dsteps{t.gradient(steps), t.gradient_beside(steps_bias)};
+                const ConvolutionGrads dconv{t.gradient(x), t.gradient_beside(weight), t.gradient_beside(bias)};
+                t.backend().conv_with_steps_backward(conv, t.upstream(y[0]), dconv, sizes, t.upstream(y[1]), dsteps);
+              });
   return y;
 }
 

@@ -38,6 +38,11 @@ TEST_F(Messages, NameShapes) {
                 causal_conv(tape_, x, zeros({64, 1, 4}), {});
               }),
               HasSubstr("weight must be [128, 1, any]"));
+  const auto with_steps = [&](const Var& steps, const Var& steps_bias) {
+    return message_of([&] { conv_with_steps(tape_, x, zeros({128, 1, 4}), {}, {}, steps, steps_bias, {}); });
+  };
+  EXPECT_EQ(with_steps(zeros({2, 4, 5}), zeros({5})), "conv_with_steps: steps must be [2, 3, 5], got [2, 4, 5]");
+  EXPECT_EQ(with_steps(zeros({2, 3, 5}), zeros({4})), "conv_with_steps: steps_bias must be [5], got [4]");
 }
 
 TEST_F(Messages, NameThePlaceInTheModel) {
