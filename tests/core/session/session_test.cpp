@@ -9,6 +9,7 @@
 #include <chrono>
 #include <filesystem>
 #include <functional>
+#include <future>
 #include <nlohmann/json.hpp>
 #include <thread>
 
@@ -150,8 +151,16 @@ TEST(Session, ProbesWithOverridesAndTakesThemBack) {
 }
 
 TEST(Session, MakesOnlyTheAnalysesThatAreRequested) {
-  Session session(small_recipe_json().dump(), resting());
+  // The worker, which makes all until it is asked for some, begins when it has been asked.
+  std::promise<void> asked;
+  SessionOptions options = resting();
+  options.make_backend = [&asked](const std::string& device, int threads) {
+    asked.get_future().wait();
+    return make_backend(device, threads);
+  };
+  Session session(small_recipe_json().dump(), options);
   session.request_analyses(set_of(Analysis::spectra));
+  asked.set_value();
   session.send({"step", R"({"count": 12})"});
   const auto is_seen = [](const auto& view) { return view && view->step == 12; };
   const Seen first = wait_for(
