@@ -105,8 +105,11 @@ bool is_recorded(cudaStream_t stream) {
 
 }  // namespace
 
-CudaBackend::CudaBackend(int device) : device_(device) {
+CudaBackend::CudaBackend(int device, Rank rank) : device_(device) {
   check_cuda(make_current(device_), "choosing the GPU");
+  int lowest = 0, highest = 0;
+  check_cuda(cudaDeviceGetStreamPriorityRange(&lowest, &highest), "asking for priorities");
+  priority_ = rank == Rank::first ? highest : lowest;
   for (const CudaDevice& known : cuda_devices().devices) {
     if (known.index != device_) continue;
     description_ = known.name;
@@ -129,7 +132,7 @@ CudaBackend::~CudaBackend() {
 }
 
 void CudaBackend::open_stream(Lane& lane) {
-  check_cuda(cudaStreamCreateWithFlags(&lane.stream, cudaStreamNonBlocking), "making a stream");
+  check_cuda(cudaStreamCreateWithPriority(&lane.stream, cudaStreamNonBlocking, priority_), "making a stream");
   check_cuda(cudaEventCreateWithFlags(&lane.reached, cudaEventDisableTiming), "making an event");
 }
 
@@ -436,7 +439,15 @@ void CudaBackend::download(void* destination, const Tensor& source) {
 }
 void CudaBackend::synchronize() {
   if (lane_ != &transfers_) join_side_stream();
+  while (meanwhile_ && !is_idle()) meanwhile_();
   check_cuda(cudaStreamSynchronize(stream()), "waiting for the GPU");
+}
+
+// A failure counts as done: who waits next is told.
+bool CudaBackend::is_idle() {
+  if (cudaStreamQuery(stream()) != cudaErrorNotReady) return true;
+  if (cudaPeekAtLastError() == cudaErrorNotReady) cudaGetLastError();  // else the next launch counted as refused
+  return false;
 }
 
 std::unique_ptr<Program> CudaBackend::capture(std::function<void()> work) {

@@ -3,6 +3,7 @@
 #pragma once
 #include <cuda_runtime_api.h>
 
+#include <functional>
 #include <memory>
 #include <unordered_map>
 #include <vector>
@@ -25,7 +26,9 @@ void allow_shared_memory(const void* kernel, int bytes, const char* what);
 
 class CudaBackend final : public Backend {
  public:
-  explicit CudaBackend(int device);
+  /// Where `rank` is `behind`, its kernels begin only where those of other back ends leave room.
+  enum class Rank { first, behind };
+  explicit CudaBackend(int device, Rank rank = Rank::first);
   ~CudaBackend() override;
   CudaBackend(const CudaBackend&) = delete;
   CudaBackend& operator=(const CudaBackend&) = delete;
@@ -53,6 +56,9 @@ class CudaBackend final : public Backend {
   void queue_uploads(std::span<const Transfer> arrays) override { queue_transfers(arrays); }
   void queue_downloads(std::span<const Transfer> arrays) override { queue_transfers(arrays); }
   void synchronize() override;
+  bool is_idle() override;
+  void set_meanwhile(std::function<void()> work) override { meanwhile_ = std::move(work); }
+  std::unique_ptr<Backend> beside() override { return std::make_unique<CudaBackend>(device_, Rank::behind); }
   void begin_side_stream() override;
   void end_side_stream() override;
   void join_side_stream() override;
@@ -144,7 +150,9 @@ class CudaBackend final : public Backend {
   void enter(Lane& lane);
 
   int device_;
+  int priority_ = 0;  // of its streams
   std::string description_;
+  std::function<void()> meanwhile_;  // called while the host waits; empty: nothing
   Lane main_, side_;
   Lane transfers_;  // a stream alone, from its first use on
   Lane* lane_ = &main_;

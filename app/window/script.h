@@ -28,6 +28,8 @@ class Script {
   /// The commands that are due now, in order.
   std::vector<Command> due(std::int64_t frame, double time, std::int64_t step);
   bool is_done() const { return next_ == lines_.size(); }
+  /// Whether the next command waits for frames to be drawn.
+  bool counts_frames(std::int64_t frame) const { return !is_done() && frame < lines_[next_].frame; }
   /// Whether the next command waits for training to come further.
   bool awaits_training(std::int64_t step) const { return !is_done() && step < lines_[next_].step; }
 

@@ -182,8 +182,9 @@ void WindowLoop::wait_for_reason() {
     }
     const bool is_touched = now - last_input_ < touched_time;
     const double fastest = window_.is_software() ? 0.5 * software_interval : 0.0;
-    const bool is_counted = options_.exit_after_frames > 0 || !script_.is_done();
+    const bool is_counted = options_.exit_after_frames > 0 || script_.counts_frames(frames_);
     double due = 1e300;
+    if (!script_.is_done()) due = last_frame_ + (window_.is_software() ? fastest : shortest_frame());
     if (frames_owed_ > 0 || is_counted || !commands_.waiting().empty() || written_film_.valid())
       due = last_frame_ + fastest;
     if (source_.revision() != revision_) due = std::min(due, last_frame_ + (is_touched ? fastest : shortest_frame()));

@@ -7,6 +7,9 @@ namespace afterglow {
 
 class Backend : public Device, public Kernels {
  public:
+  /// Another back end on the same device: its work goes on beside this one's and takes what that leaves of the device,
+  /// and each reaches the other's memory. Null where the device cannot work beside itself.
+  virtual std::unique_ptr<Backend> beside() { return nullptr; }
   /// `count` zeros, to be released by their address. Where the system gives empty pages, none is touched before it is
   /// written to: buffers that only training needs cost nothing until it begins.
   virtual Tensor allocate_zeros(std::int64_t count, DType dtype) {

@@ -145,6 +145,18 @@ void Model::add_branch(const json& config, const std::string& where, int block, 
   if (known->mixes_tokens) mixing_ = branches_.size();
 }
 
+void Model::follow(const Model& other, Backend& backend, DType dtype) {
+  if (const SpectralMemory* memory = other.memory()) {
+    memory_->assign(memory->history().values(), memory->history().appended());
+    for (const LayerSetting& setting : memory->settings()) memory_->set(setting.key, setting.value);
+    memory_->refresh(backend, dtype);
+  }
+  for (std::size_t i = 0; i < branches_.size(); ++i) {
+    for (const LayerSetting& setting : other.branches_[i].layer->settings())
+      branches_[i].layer->set(setting.key, setting.value);
+  }
+}
+
 Var Model::Stream::settle(Tape& tape) const { return answer.defined() ? add(tape, x, answer) : x; }
 
 NormedSum Model::Stream::normed(Tape& tape, const Parameter& norm, double eps, Storage stored) const {

@@ -59,6 +59,8 @@ class Model {
 
   /// The memory of training; null without one.
   SpectralMemory* memory() const { return memory_.get(); }
+  /// Takes the memory of training and the live settings of a model of the same configuration; weights are the store's.
+  void follow(const Model& other, Backend& backend, DType dtype);
   /// Places in front of every sequence, M; 0 without memory.
   std::int64_t places() const { return memory_ ? memory_->config().tokens : 0; }
   double memory_dropout() const { return memory_dropout_; }

@@ -92,9 +92,10 @@ AnalysedRun::AnalysedRun(const SavedRun& saved, Backend& backend, std::size_t hi
     : run_(make_run(saved, backend, history_limit)) {
   Trainer& trainer = run_->trainer();
   subject_.run = run_.get();
+  subject_.looked_at = &trainer;
   if (run_->oldest_step() == 0) is_ill_conditioned_ = false;
   if (!forecasts()) {
-    subject_.observer = std::make_unique<Observer>(trainer);
+    subject_.observer = subject_.recorder = std::make_shared<Observer>(trainer);
     subject_.prober = std::make_unique<InterventionRunner>(trainer);
   }
   take_choices(saved.recipe);
@@ -111,7 +112,24 @@ void AnalysedRun::take_choices(const Recipe& recipe) {
   subject_.theory_head = 0;
   subject_.made_problem.reset();
   subject_.probe = std::make_unique<ProbeEditor>(recipe.probe, trainer.task(), subject_.prober.get());
-  if (subject_.observer) subject_.observer->choose(subject_.prober->sequence_of(subject_.probe->now()));
+  choose_sequence();
+}
+
+void AnalysedRun::choose_sequence() {
+  if (!subject_.observer) return;
+  const Example sequence = subject_.prober->sequence_of(subject_.probe->now());
+  subject_.recorder->choose(sequence);
+  if (subject_.observer != subject_.recorder) subject_.observer->choose(sequence);
+}
+
+// Before anything has been looked at, so that no analysis knows the run's own.
+void AnalysedRun::look_beside(Backend& backend, Meanwhile meanwhile) {
+  beside_ = std::make_unique<Trainer>(run_->trainer(), backend);
+  meanwhile_ = std::move(meanwhile);
+  subject_.looked_at = beside_.get();
+  subject_.observer = std::make_shared<Observer>(*beside_);
+  subject_.prober = std::make_unique<InterventionRunner>(*beside_);
+  take_choices(run_->recipe());
 }
 
 void AnalysedRun::take_commands(const Recipe& recipe) {
@@ -146,6 +164,8 @@ void AnalysedRun::choose_as(const Recipe& recipe) {
   for (const AnalysisInfo& row : analysis_table()) ask_again(row.analysis);
   forget_results(run_->step());
 }
+
+bool AnalysedRun::begin_step() { return !stop_.is_given() && run_->begin_step(); }
 
 bool AnalysedRun::train_step() {
   const bool finite = run_->train_step();
@@ -226,10 +246,11 @@ void AnalysedRun::release(AnalysisSet unseen) {
     if (found && has(unseen, row.analysis)) found->release();
   }
   run_->trainer().release_looking_memory();
+  subject_.looked_at->release_looking_memory();
 }
 
 void AnalysedRun::estimate_work() {
-  if (!pace_ && subject_.observer && run_->trainer().is_large()) pace_ = measure_pace(run_->trainer());
+  if (!pace_ && subject_.observer && run_->trainer().is_large()) pace_ = measure_pace(*subject_.looked_at);
 }
 
 void AnalysedRun::limit_work() {
@@ -281,12 +302,39 @@ void AnalysedRun::choose_part(const nlohmann::json& value) {
   note_parts();
 }
 
-void AnalysedRun::update(Analysis analysis) {
-  if (RunAnalysis* found = find(analysis)) found->update(results());
+namespace {
+
+/// Lets other work go on while a back end waits, and ends that.
+class WorkMeanwhile {
+ public:
+  WorkMeanwhile(Backend& backend, const Meanwhile& meanwhile) : backend_(&backend), meanwhile_(&meanwhile) {
+    backend_->set_meanwhile(meanwhile.work);
+  }
+  ~WorkMeanwhile() {
+    backend_->set_meanwhile({});
+    meanwhile_->end();
+  }
+  WorkMeanwhile(const WorkMeanwhile&) = delete;
+  WorkMeanwhile& operator=(const WorkMeanwhile&) = delete;
+
+ private:
+  Backend* backend_;
+  const Meanwhile* meanwhile_;
+};
+
+}  // namespace
+
+void AnalysedRun::make(Analysis analysis, void (RunAnalysis::*how)(const AnalysisResults&), bool may_train) {
+  RunAnalysis* found = find(analysis);
+  if (!found) return;
+  std::optional<WorkMeanwhile> work;
+  if (beside_) beside_->follow(run_->trainer());
+  if (beside_ && may_train) work.emplace(beside_->backend(), meanwhile_);
+  (found->*how)(results());
 }
-void AnalysedRun::advance(Analysis analysis) {
-  if (RunAnalysis* found = find(analysis)) found->advance(results());
-}
+
+void AnalysedRun::update(Analysis analysis) { make(analysis, &RunAnalysis::update, true); }
+void AnalysedRun::advance(Analysis analysis) { make(analysis, &RunAnalysis::advance, true); }
 void AnalysedRun::ask_again(Analysis analysis) {
   if (RunAnalysis* found = find(analysis)) found->ask_again();
 }
@@ -296,7 +344,7 @@ void AnalysedRun::bring_up_to_date(AnalysisSet analyses, const std::function<voi
     if (!has(analyses, row.analysis)) continue;
     const bool has_pieces = row.cost == AnalysisCost::piecewise;
     for (bool is_left = has_work(row.analysis); is_left; is_left = has_pieces && has_work(row.analysis)) {
-      has_pieces ? advance(row.analysis) : update(row.analysis);
+      make(row.analysis, has_pieces ? &RunAnalysis::advance : &RunAnalysis::update, false);
       if (after_piece) after_piece();
     }
   }
@@ -342,7 +390,7 @@ void AnalysedRun::ask(const Command& command) {
 void AnalysedRun::take_probe(const ProbeSetup& before) {
   const ProbeSetup& now = subject_.probe->now();
   if (now.index != before.index || now.tokens != before.tokens || now.task != before.task) {
-    if (subject_.observer) subject_.observer->choose(subject_.prober->sequence_of(now));
+    choose_sequence();
     forget_results();
   }
   for (const Analysis analysis : {Analysis::probe, Analysis::over_training}) ask_again(analysis);
@@ -554,6 +602,7 @@ AnalysisResults AnalysedRun::results() const {
 
 Observation AnalysedRun::describe() const {
   Observation now{status_of(*run_), results(), summary_of(run_->trainer(), run_->recipe().name)};
+  if (beside_) now.device_bytes += static_cast<std::int64_t>(beside_->backend().held_bytes());
   for (const AnalysisInfo& row : analysis_table()) {
     if (is_current(row.analysis)) now.current = now.current | row.analysis;
   }

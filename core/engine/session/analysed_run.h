@@ -13,6 +13,12 @@
 
 namespace afterglow {
 
+/// What goes on while a look waits for its device.
+struct Meanwhile {
+  std::function<void()> work;  ///< called again and again, and never waits long
+  std::function<void()> end;   ///< behind the look
+};
+
 class AnalysedRun {
  public:
   /// `history_limit`: bytes of states to go back to.
@@ -20,11 +26,18 @@ class AnalysedRun {
   AnalysedRun(const AnalysedRun&) = delete;  // its analyses know where their subject lies
   AnalysedRun& operator=(const AnalysedRun&) = delete;
 
+  /// From now on looks at the model are made of one that follows it on `backend`, which is beside the run's own and
+  /// must outlive it, and meanwhile `update` and `advance` let training go on. Not of a run that forecasts.
+  void look_beside(Backend& backend, Meanwhile meanwhile);
+  bool looks_beside() const { return beside_ != nullptr; }
+
   TrainingRun& run() { return *run_; }
   const TrainingRun& run() const { return *run_; }
 
   /// As TrainingRun's; analyses that keep a history record it at steps that the recipe alone fixes.
   bool train_step();
+  /// As TrainingRun's; false as well where something has to be looked at behind every step.
+  bool begin_step();
   void go_to(std::int64_t step);
   void jump_towards(std::int64_t step);
   void forget_ahead();
@@ -51,11 +64,12 @@ class AnalysedRun {
   bool has_parts(Analysis analysis) const;
   /// What the command `measure` asks for, from now on; written into the recipe. Throws Error(bad_input).
   void choose_part(const nlohmann::json& value);
-  /// Makes one analysis anew, whole, or one part of it. What it reads of another is that one's last result.
+  /// Makes one analysis anew, whole, or one part of it. What it reads of another is that one's last result. With
+  /// `look_beside` the run may have gone on meanwhile.
   void update(Analysis analysis);
   void advance(Analysis analysis);
-  /// Makes those that are not current, in the table's order. `after_piece` is called after every piece of work, and may
-  /// end it by an exception.
+  /// Makes those that are not current, in the table's order, and nothing meanwhile. `after_piece` is called after every
+  /// piece of work, and may end it by an exception.
   void bring_up_to_date(AnalysisSet analyses, const std::function<void()>& after_piece = {});
 
   /// Another held-out example as the probe sequence, {"index": 3}, and of another task {"task": {..}} (null: the run's
@@ -129,6 +143,8 @@ class AnalysedRun {
   static const std::array<Asked, 4> asked_by_name;
   /// Null where the run has nothing of the kind.
   RunAnalysis* find(Analysis analysis) const { return analyses_[index_of(analysis)].get(); }
+  void make(Analysis analysis, void (RunAnalysis::*how)(const AnalysisResults&), bool may_train);
+  void choose_sequence();
   void ask_again(Analysis analysis);
   void take_choices(const Recipe& recipe);
   void take_commands(const Recipe& recipe);
@@ -143,6 +159,8 @@ class AnalysedRun {
   bool forecasts() const { return run_->trainer().forecast() != nullptr; }
 
   std::unique_ptr<TrainingRun> run_;
+  std::unique_ptr<Trainer> beside_;  // what is looked at in the place of the run's own; null: that itself
+  Meanwhile meanwhile_;
   AnalysisSubject subject_;
   StopCondition stop_;
   std::optional<bool> is_ill_conditioned_;              // at the last spectra; unknown before those of a snapshot's run

@@ -34,7 +34,7 @@ class SpectraAnalysis final : public RunAnalysis {
   std::int64_t made_at() const override { return spectra_ ? spectra_->step : -1; }
   void update(const AnalysisResults&) override {
     const auto end = past_end();
-    spectra_ = of_->observer->spectra(end == history_.begin() ? nullptr : std::prev(end)->get());
+    spectra_ = of_->recorder->spectra(end == history_.begin() ? nullptr : std::prev(end)->get());
   }
   void publish(AnalysisResults& results) const override {
     results.spectra = spectra_;

@@ -43,8 +43,10 @@ constexpr std::array<double, analysis_count> whole_parts() {
 /// What the analyses of a run work on, and what the user has chosen to see of it.
 struct AnalysisSubject {
   TrainingRun* run = nullptr;
-  std::unique_ptr<Observer> observer;          ///< null in a run that forecasts
-  std::unique_ptr<InterventionRunner> prober;  ///< the same
+  Trainer* looked_at = nullptr;                ///< the run's own, or one that follows it beside
+  std::shared_ptr<Observer> recorder;          ///< of the run's own, between two steps; null in a run that forecasts
+  std::shared_ptr<Observer> observer;          ///< of what is looked at; the same where that is the run's own
+  std::unique_ptr<InterventionRunner> prober;  ///< the same; null in a run that forecasts
   std::unique_ptr<ProbeEditor> probe;          ///< the probe sequence and the interventions in force
   int traced_part = -1;                        ///< index into Trainer::parts(), -1: none
   int theory_part = -1, theory_head = 0;       ///< any other part than an `ska`: the first one

@@ -11,6 +11,9 @@
 
 namespace afterglow {
 
+template <>
+inline constexpr bool rehearses_steps<ForcesMeasurement> = true;
+
 namespace {
 
 void begin_forces(ForcesMeasurement& measurement, const AnalysisSubject& subject) {
@@ -33,7 +36,7 @@ class PairAnalysis final : public RunAnalysis {
   std::int64_t made_at() const override { return view_ ? view_->step : -1; }
   void update(const AnalysisResults&) override {
     is_stale_ = false;
-    view_ = std::make_shared<const View>(look(of_->run->trainer(), of_->probe->now()));
+    view_ = std::make_shared<const View>(look(*of_->looked_at, of_->probe->now()));
   }
   void publish(AnalysisResults& results) const override { results.*result = view_; }
   void forget(std::int64_t) override { is_stale_ = true; }

@@ -7,6 +7,10 @@
 
 namespace afterglow {
 
+/// Whether a measurement takes steps of the run's own trainer, so that none may be under way.
+template <class Measurement>
+inline constexpr bool rehearses_steps = false;
+
 /// While training goes on a measurement is finished before the next begins; one of other settings is dropped. `begin`
 /// starts it anew, `result` is what it fills. Where a part of it is wanted, it rests when that is there.
 template <class Measurement, Analysis analysis, void (*begin)(Measurement&, const AnalysisSubject&), auto result>
@@ -22,7 +26,8 @@ class MeasuredAnalysis : public PiecewiseAnalysis {
     return found ? found->step : -1;
   }
   void advance(const AnalysisResults&) override {
-    if (!measurement_) measurement_ = std::make_unique<Measurement>(of_->run->recipe().model, of_->run->trainer());
+    Trainer& trainer = rehearses_steps<Measurement> ? of_->run->trainer() : *of_->looked_at;
+    if (!measurement_) measurement_ = std::make_unique<Measurement>(of_->run->recipe().model, trainer);
     if (!is_stale_ && measurement_->working() && goes_on()) {
       if (!measurement_->advance() || has_its_part()) is_awaited_ = false;
       return;

@@ -21,6 +21,9 @@ struct SessionOptions {
   /// Makes the back end of a name (`make_backend`); tests give their own.
   std::function<std::unique_ptr<Backend>(const std::string& device, int threads)> make_backend =
       afterglow::make_backend;
+  /// From so many weights on, and where the back end can, looks are made beside the training, which goes on meanwhile;
+  /// those at smaller models are over before that would pay.
+  std::int64_t looks_beside_from = 8'000'000;
   std::filesystem::path open_file{};    ///< opened at the start in the place of the recipe; empty: none
   std::filesystem::path save_folder{};  ///< where `save` writes without a path; empty: the working folder
 };

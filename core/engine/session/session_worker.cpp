@@ -70,8 +70,7 @@ bool SessionWorker::turn() {
   // While training rests, a measurement gets all the time there is, a piece at a time.
   if (has_pieces() && !scheduler_.is_steered(control_.running()))
     is_stale_ = scheduler_.advance_pieces(*analysed_) || is_stale_;
-  if (is_stale_ && (mailbox_->is_taken() || (is_new && !control_.running())) &&
-      seconds() - last_publication_ >= 1.0 / options_.publish_hz)
+  if (is_stale_ && (mailbox_->is_taken() || (is_new && !control_.running())) && is_due_to_publish())
     guarded([&] { analyse_and_publish(); });
   return true;
 }
@@ -153,7 +152,7 @@ void SessionWorker::open(const SavedRun& saved) {
 
 /// Weights of another library's model are shown by part as they arrive.
 std::unique_ptr<AnalysedRun> SessionWorker::load(const SavedRun& saved) {
-  if (saved.snapshot || saved.recipe.checkpoint.is_null()) return std::make_unique<AnalysedRun>(saved, *backend_);
+  if (saved.snapshot || saved.recipe.checkpoint.is_null()) return analyse(saved, *backend_, beside_);
   ArrivingModel arriving(saved.recipe);
   const LoadingWatch watch([&](const Parameter& parameter) {
     if (!arriving.note(parameter)) return;
@@ -165,7 +164,22 @@ std::unique_ptr<AnalysedRun> SessionWorker::load(const SavedRun& saved) {
     now->opened = opened_;
     mailbox_->publish(now, taken_);
   });
-  return std::make_unique<AnalysedRun>(saved, *backend_);
+  return analyse(saved, *backend_, beside_);
+}
+
+/// Where the device has no room for a second back end, looks are made between steps, as those at small models are.
+std::unique_ptr<AnalysedRun> SessionWorker::analyse(const SavedRun& saved, Backend& backend,
+                                                    std::unique_ptr<Backend>& beside) {
+  auto analysed = std::make_unique<AnalysedRun>(saved, backend);
+  const Trainer& trainer = analysed->run().trainer();
+  if (trainer.forecast() || trainer.parameters().count() < options_.looks_beside_from) return analysed;
+  try {
+    if (!beside) beside = backend.beside();
+    if (beside) analysed->look_beside(*beside, {[this] { train_meanwhile(); }, [this] { end_meanwhile(); }});
+  } catch (const Error& error) {
+    if (error.code() != ExitCode::out_of_memory) throw;
+  }
+  return analysed;
 }
 
 /// The present run stays as an earlier one.
@@ -192,15 +206,25 @@ void SessionWorker::analyse_afresh() {
 }
 
 void SessionWorker::train() {
-  const auto is_over = [&] { return control_.is_over(run().step(), run().finished()); };
   is_stale_ = true;
   if (is_over()) {
     control_.pause();
     if (run().finished()) train_next_compared();
     return;
   }
+  begin_step();
+  end_step();
+}
+
+bool SessionWorker::is_over() const { return control_.is_over(analysed_->run().step(), analysed_->run().finished()); }
+
+void SessionWorker::begin_step() {
   mailbox_->count_step();
   control_.begin_step(seconds());
+}
+
+void SessionWorker::end_step() {
+  is_stale_ = true;
   if (!analysed_->train_step()) {
     control_.rest(true);
     report(Severity::failure, run().failure());
@@ -212,6 +236,27 @@ void SessionWorker::train() {
   }
   if (archive_.wants_checksum(run().step())) take_checksum();
   if (run().finished() || control_.stopped_non_finite()) train_next_compared();
+}
+
+/// A look waits for its device: the step that is under way is ended once it is done, shown, and the next one begins.
+/// Where another run comes next, this one must outlive the look.
+void SessionWorker::train_meanwhile() {
+  if (run().is_under_way()) {
+    if (!run().is_step_done()) return;
+    end_meanwhile();
+    if (mailbox_->is_taken() && is_due_to_publish()) {
+      last_publication_ = seconds();
+      publish();
+    }
+  }
+  if (!control_.running() || !control_.compared().empty() || !control_.is_due(seconds()) || is_over()) return;
+  guarded([&] {
+    if (analysed_->begin_step()) begin_step();
+  });
+}
+
+void SessionWorker::end_meanwhile() {
+  if (run().is_under_way()) guarded([&] { end_step(); });
 }
 
 void SessionWorker::stop_where_asked() {
@@ -325,7 +370,7 @@ void SessionWorker::go_over_to(const Recipe& recipe) {
     control_.restart_clock(run().step(), seconds());
     analyse_afresh();
   } else {
-    take_over(std::make_unique<AnalysedRun>(SavedRun{recipe, std::nullopt}, *backend_));
+    take_over(analyse({recipe, std::nullopt}, *backend_, beside_));
   }
   control_.open(recipe.shown_step > 0 ? std::optional(recipe.shown_step) : std::nullopt);
 }
@@ -409,9 +454,11 @@ void SessionWorker::move_to(std::unique_ptr<Backend> target, Precision precision
   const bool was_running = control_.running();
   Snapshot snapshot = present_snapshot();
   snapshot.recipe.precision = precision;
-  auto moved = std::make_unique<AnalysedRun>(SavedRun{snapshot.recipe, snapshot}, *target);
+  std::unique_ptr<Backend> beside;
+  auto moved = analyse({snapshot.recipe, snapshot}, *target, beside);
   put_aside();
   take_over(std::move(moved));
+  beside_ = std::move(beside);
   backend_ = std::move(target);
   device_is_lost_ = false;
   control_.resume(was_running);
@@ -447,11 +494,17 @@ void SessionWorker::analyse_and_publish() {
       has_failed = false;
     });
   }
-  if (analysed_ && control_.running()) control_.measure_speed(run().step(), seconds());
-  mailbox_->publish(observation(), taken_);  // what failed is told, too
+  publish();  // what failed is told, too
   // And tried once more; where it fails again, not before something changes.
   const bool is_repeated = events_.size() > 1 && events_.back().text == events_[events_.size() - 2].text;
   if (has_failed && is_repeated) is_stale_ = false;
+}
+
+bool SessionWorker::is_due_to_publish() const { return seconds() - last_publication_ >= 1.0 / options_.publish_hz; }
+
+void SessionWorker::publish() {
+  if (analysed_ && control_.running()) control_.measure_speed(run().step(), seconds());
+  mailbox_->publish(observation(), taken_);
 }
 
 std::shared_ptr<const Observation> SessionWorker::look(AnalysisSet analyses) {

@@ -91,6 +91,12 @@ class SessionWorker {
   Mailbox::Wait wait() const;
   double seconds() const;
   void train();
+  bool is_over() const;
+  void begin_step();
+  void end_step();
+  void train_meanwhile();
+  void end_meanwhile();
+  std::unique_ptr<AnalysedRun> analyse(const SavedRun& saved, Backend& backend, std::unique_ptr<Backend>& beside);
   void train_next_compared();
   void stop_where_asked();
   void report_best_step();
@@ -105,6 +111,8 @@ class SessionWorker {
   void take_checksum();
   bool has_pieces() const;
   void analyse_and_publish();
+  bool is_due_to_publish() const;
+  void publish();
   std::shared_ptr<const Observation> observation() const;
 
   SessionOptions options_;
@@ -112,6 +120,7 @@ class SessionWorker {
   Mailbox* mailbox_;
   const std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
   std::unique_ptr<Backend> backend_;
+  std::unique_ptr<Backend> beside_;  // of looks, where they are made beside; made when the first large model is opened
   std::unique_ptr<AnalysedRun> analysed_;
   RunArchive archive_;
   RunControl control_;

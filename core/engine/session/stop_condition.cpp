@@ -61,7 +61,7 @@ Verdict StopCondition::judge_now(const Observation& now) const {
 }
 
 std::optional<std::string> StopCondition::reached(std::int64_t step, const Look& look) {
-  if (config_.condition.empty() || step % config_.every != 0) return std::nullopt;
+  if (!is_given() || step % config_.every != 0) return std::nullopt;
   const bool holds = judge_now(look(analyses_)).holds;
   const bool begins = holds && !did_hold_;
   did_hold_ = holds;

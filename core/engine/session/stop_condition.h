@@ -27,6 +27,8 @@ class StopCondition {
   using Look = std::function<Observation(AnalysisSet)>;
 
   StopCondition() = default;
+  /// Whether there is a condition to judge.
+  bool is_given() const { return !config_.condition.empty(); }
   /// Throws Error(bad_input) for a name that stands for no number of the run.
   StopCondition(const StopConfig& config, const Look& look);
 

@@ -48,8 +48,7 @@ struct Trainer::Batch {
   PinnedArray norms;  // of each part, then of all
 };
 
-Trainer::Trainer(const Recipe& recipe, Backend& backend, DType dtype,
-                 const std::function<void(const ParameterStore&)>& check)
+Trainer::Trainer(const Recipe& recipe, Backend& backend, DType dtype, Bare)
     : backend_(&backend),
       dtype_(dtype),
       recipe_(recipe),
@@ -59,6 +58,11 @@ Trainer::Trainer(const Recipe& recipe, Backend& backend, DType dtype,
       evaluation_arena_(std::make_unique<Arena>(backend)),
       evaluation_tape_(std::make_unique<Tape>(backend, *evaluation_arena_)) {
   backend.set_precision(recipe.precision);
+}
+
+Trainer::Trainer(const Recipe& recipe, Backend& backend, DType dtype,
+                 const std::function<void(const ParameterStore&)>& check)
+    : Trainer(recipe, backend, dtype, Bare{}) {
   std::optional<Checkpoint> origin;
   if (check) {
     check(parameters_);
@@ -72,6 +76,13 @@ Trainer::Trainer(const Recipe& recipe, Backend& backend, DType dtype,
   } else if (!check) {
     parameters_.initialise(recipe_.seed);
   }
+  parts_ = objective_->parts(parameters_);
+  make_batch();
+  initial_settings_ = settings();
+}
+
+Trainer::Trainer(const Trainer& other, Backend& backend) : Trainer(other.recipe_, backend, other.dtype_, Bare{}) {
+  parameters_.allocate_values(backend, dtype_);
   parts_ = objective_->parts(parameters_);
   make_batch();
   initial_settings_ = settings();
@@ -403,6 +414,14 @@ Model& Trainer::model() const {
   if (Model* model = objective_->model()) return *model;
   throw Error(ExitCode::bad_input,
               "a forecast has no model of tokens, and this asks for one; choose a preset of tokens");
+}
+
+// What follows on the other's back end may write what is read here, so the copy is waited for.
+void Trainer::follow(const Trainer& other) {
+  step_ = other.step_;
+  backend_->copy(parameters_.values(), other.parameters_.values());
+  model().follow(other.model(), *backend_, dtype_);
+  backend_->synchronize();
 }
 
 TrainerState Trainer::save(TrainerState into) const {

@@ -56,6 +56,9 @@ class Trainer {
   /// are zero until a state is restored.
   Trainer(const Recipe& recipe, Backend& backend, DType dtype = DType::f32,
           const std::function<void(const ParameterStore&)>& check = {});
+  /// One that is looked at in the place of `other`, beside it: `backend` is `other.backend().beside()`. It has room for
+  /// weights alone, which are zero until `follow`, and cannot train.
+  Trainer(const Trainer& other, Backend& backend);
   ~Trainer();
   Trainer(const Trainer&) = delete;
   Trainer& operator=(const Trainer&) = delete;
@@ -99,6 +102,9 @@ class Trainer {
 
   /// The present state, in the memory of `into`, which is one that is no longer needed.
   TrainerState save(TrainerState into = {}) const;
+  /// Takes the weights, memories, settings of layers and the step of the trainer that this one is looked at for, which
+  /// must have no step under way.
+  void follow(const Trainer& other);
   TrainingMemory memory() const { return objective_->memory(); }
   void restore(const TrainerState& state);
   /// 16 hex digits over all weights, and the memory of training where there is one.
@@ -133,7 +139,9 @@ class Trainer {
   bool is_large() const { return parameters_.count() > many_parameters; }
 
  private:
-  struct Batch;  // what every step transfers, whatever it trains
+  struct Batch;    // what every step transfers, whatever it trains
+  struct Bare {};  // without weights and batch
+  Trainer(const Recipe& recipe, Backend& backend, DType dtype, Bare bare);
   void make_batch();
   void require_memory();
   void run_step();

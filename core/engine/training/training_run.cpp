@@ -6,6 +6,7 @@
 #include <iterator>
 #include <limits>
 #include <map>
+#include <utility>
 
 #include "core/engine/training/setting_check.h"
 #include "core/engine/training/surgery.h"
@@ -174,7 +175,16 @@ StepResult TrainingRun::step_with_frozen_parts() {
   return result;
 }
 
+bool TrainingRun::begin_step() {
+  if (!frozen_.empty() || next_of("surgery") != nullptr || next_of("skip") != nullptr) return false;
+  trainer_->begin_step();
+  trainer_->prepare_batch();  // while the device computes
+  is_under_way_ = true;
+  return true;
+}
+
 StepResult TrainingRun::make_step() {
+  if (std::exchange(is_under_way_, false)) return trainer_->end_step();
   const Command* surgery = next_of("surgery");
   if (surgery == nullptr && next_of("skip") == nullptr)
     return frozen_.empty() ? trainer_->step() : step_with_frozen_parts();

@@ -44,6 +44,13 @@ class TrainingRun {
   /// the same whether training, a rewind or a snapshot led there. After a non-finite step nothing has changed and
   /// `failure` says what happened.
   bool train_step();
+  /// Queues the next step, which `train_step` then ends: nothing else may be asked of the run before, but `step` (its
+  /// number) and the two below. False where a command makes more of the step than its work on the device: nothing has
+  /// begun.
+  bool begin_step();
+  bool is_under_way() const { return is_under_way_; }
+  /// Whether the device has done its part of it.
+  bool is_step_done() const { return trainer_->backend().is_idle(); }
   /// Why training stopped: step, layer, head, tensor and index of the first non-finite number; empty while all is well.
   const std::string& failure() const { return failure_; }
 
@@ -145,6 +152,7 @@ class TrainingRun {
   void undo_surgery(const Change& change);
   std::vector<Change> done_, undone_;
   bool is_live_ = false;          // the last change has not settled
+  bool is_under_way_ = false;     // a step has begun that was not ended
   std::set<std::size_t> frozen_;  // parts that do not learn, by their places in Trainer::parts
 };
 

@@ -3,8 +3,6 @@
 
 #include <nlohmann/json.hpp>
 
-#include "core/layers/spectral_memory.h"
-
 namespace afterglow {
 
 ModelCopy::ModelCopy(const nlohmann::json& model, Trainer& trainer)
@@ -32,15 +30,7 @@ void ModelCopy::take_weights() {
 void ModelCopy::take() {
   step_ = trainer_->finished_steps();
   take_weights();
-  if (const SpectralMemory* memory = trainer_->model().memory()) {
-    model_->memory()->assign(memory->history().values(), memory->history().appended());
-    for (const LayerSetting& setting : memory->settings()) model_->memory()->set(setting.key, setting.value);
-    model_->memory()->refresh(store_.backend(), store_.dtype());
-  }
-  for (std::size_t i = 0; i < model_->branches().size(); ++i) {
-    for (const LayerSetting& setting : trainer_->model().branches()[i].layer->settings())
-      model_->branches()[i].layer->set(setting.key, setting.value);
-  }
+  model_->follow(trainer_->model(), store_.backend(), store_.dtype());
 }
 
 }  // namespace afterglow

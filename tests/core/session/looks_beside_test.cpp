@@ -1,0 +1,186 @@
+// Looks at a model that are made beside its training: the same numbers, the same weights, and steps meanwhile.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <nlohmann/json.hpp>
+
+#include "core/backend/cpu/cpu_backend.h"
+#include "core/engine/observation/run_numbers.h"
+#include "core/engine/session/mailbox.h"
+#include "core/engine/session/session_worker.h"
+#include "core/io/error.h"
+#include "tests/core/engine/small_recipe.h"
+
+namespace afterglow {
+namespace {
+
+/// The host has time whenever it reads a result.
+class PatientBackend final : public CpuBackend {
+ public:
+  PatientBackend() : CpuBackend(1) {}
+  void download(void* destination, const Tensor& source) override {
+    if (meanwhile_) meanwhile_();
+    CpuBackend::download(destination, source);
+  }
+  void set_meanwhile(std::function<void()> work) override { meanwhile_ = std::move(work); }
+
+ private:
+  std::function<void()> meanwhile_;
+};
+
+class TwofoldBackend final : public CpuBackend {
+ public:
+  explicit TwofoldBackend(bool has_room) : CpuBackend(1), has_room_(has_room) {}
+  std::unique_ptr<Backend> beside() override {
+    if (!has_room_) throw Error(ExitCode::out_of_memory, "no room for a second back end");
+    return std::make_unique<PatientBackend>();
+  }
+
+ private:
+  bool has_room_;
+};
+
+SessionOptions twofold(bool has_room = true) {
+  SessionOptions options{"cpu", 1, false, 1e9};
+  options.make_backend = [has_room](const std::string&, int) { return std::make_unique<TwofoldBackend>(has_room); };
+  options.looks_beside_from = 0;
+  return options;
+}
+
+struct WatchedWorker {
+  explicit WatchedWorker(SessionOptions options, nlohmann::json recipe = small_recipe_json())
+      : worker(recipe.dump(), std::move(options), box) {
+    worker.begin();
+    carry_out({"pause", "{}"});
+  }
+  void carry_out(const Command& command) {
+    box.send(command);
+    do {
+      box.take();
+      worker.turn();
+    } while (worker.control().running());
+  }
+  std::shared_ptr<const Observation> after(const Command& command) {
+    carry_out(command);
+    return worker.look(set_of(Analysis::trace));
+  }
+  Mailbox box;
+  SessionWorker worker;
+};
+
+std::string checksum_alone(std::int64_t step) {
+  const auto backend = make_cpu_backend(1);
+  TrainingRun run(small_recipe(), *backend);
+  run.go_to(step);
+  return run.trainer().checksum();
+}
+
+TEST(LooksBeside, TrainingGoesOnWhileALookWaits) {
+  WatchedWorker test(twofold());
+  test.box.request(set_of(Analysis::trace) | Analysis::probe);
+  test.box.send({"run", "{}"});
+  std::int64_t most = 0;
+  for (std::int64_t before = 0; test.worker.control().running() || before == 0;) {
+    test.worker.turn();
+    test.box.take();
+    const std::int64_t now = test.box.trained_steps();
+    most = std::max(most, now - before);
+    before = std::max<std::int64_t>(now, 1);
+  }
+  EXPECT_GT(most, 5) << "a trace reads a result for each of 24 tokens";
+  EXPECT_EQ(test.box.trained_steps(), 40);
+  EXPECT_FALSE(test.worker.run().is_under_way());
+}
+
+TEST(LooksBeside, TheRunKeepsItsBits) {
+  WatchedWorker test(twofold());
+  const auto end = test.after({"run", "{}"});
+  EXPECT_EQ(end->step, 40);
+  EXPECT_EQ(end->checksum, checksum_alone(40));
+  EXPECT_EQ(end->runs.back().loss.size(), 40U);
+  EXPECT_EQ(test.after({"rewind", R"({"step": 17})"})->checksum, checksum_alone(17));
+  for (const Event& event : end->events) EXPECT_NE(event.severity, Severity::failure) << event.text;
+}
+
+TEST(LooksBeside, AtRestAllNumbersAreThoseOfLooksAtTheRunItself) {
+  AnalysisSet looks = 0;
+  for (const Analysis analysis :
+       {Analysis::spectra, Analysis::trace, Analysis::probe, Analysis::transplant, Analysis::solvers, Analysis::theory,
+        Analysis::logit_lens, Analysis::influence, Analysis::forces, Analysis::patch, Analysis::ablation,
+        Analysis::readout})
+    looks = looks | analysis;
+  WatchedWorker beside(twofold(), quickly_measured_recipe_json()),
+      alone({"cpu", 1, false, 1e9}, quickly_measured_recipe_json());
+  for (WatchedWorker* test : {&beside, &alone}) test->box.request(0);
+  for (const Command& command : {Command{"step", R"({"count": 9})"}, Command{"probe", R"({"index": 3})"},
+                                 Command{"set", R"({"key": "layers.1.ska.ridge", "to": 0.01})"},
+                                 Command{"step", R"({"count": 2})"}, Command{"rewind", R"({"step": 9})"}}) {
+    for (WatchedWorker* test : {&beside, &alone}) test->carry_out(command);
+    const auto seen = beside.worker.look(looks), expected = alone.worker.look(looks);
+    EXPECT_EQ(seen->checksum, expected->checksum);
+    EXPECT_EQ(seen->current & looks, looks);
+    const std::vector<NamedNumber> numbers = numbers_of(*seen), others = numbers_of(*expected);
+    ASSERT_EQ(numbers.size(), others.size());
+    EXPECT_GT(numbers.size(), 500U);
+    for (std::size_t i = 0; i < numbers.size(); ++i) {
+      const Quantity value = numbers[i].value, other = others[i].value;
+      EXPECT_EQ(numbers[i].name, others[i].name);
+      EXPECT_EQ(value.word, other.word) << numbers[i].name;
+      EXPECT_TRUE(value.number == other.number || (std::isnan(value.number) && std::isnan(other.number)))
+          << command.name << ": " << numbers[i].name << " is " << value.number << " and " << other.number;
+    }
+  }
+}
+
+TEST(LooksBeside, WhereThereIsNoRoomLooksAreMadeBetweenSteps) {
+  WatchedWorker test(twofold(false));
+  const auto end = test.after({"step", R"({"count": 5})"});
+  EXPECT_EQ(end->checksum, checksum_alone(5));
+  EXPECT_TRUE(has(end->current, Analysis::trace));
+}
+
+TEST(LooksBeside, AConditionIsJudgedBehindEveryStep) {
+  std::int64_t stopped_at[2];
+  for (const bool is_beside : {false, true}) {
+    WatchedWorker test(is_beside ? twofold() : SessionOptions{"cpu", 1, false, 1e9});
+    test.after({"stop_when", R"({"condition": "loss < 4.8"})"});
+    const auto stopped = test.after({"run", "{}"});
+    stopped_at[is_beside] = stopped->step;
+    EXPECT_FALSE(stopped->finished);
+  }
+  EXPECT_GT(stopped_at[0], 1);
+  EXPECT_EQ(stopped_at[1], stopped_at[0]);
+}
+
+TEST(LooksBeside, EverythingElseMayBeAskedForInBetween) {
+  WatchedWorker test(twofold());
+  const char* commands[][2] = {{"toggle_run", "{}"},
+                               {"step", R"({"count": 3})"},
+                               {"rewind", R"({"step": 1})"},
+                               {"set", R"({"key": "clip", "to": 0.5})"},
+                               {"undo", "{}"},
+                               {"probe", R"({"index": 3})"},
+                               {"trace", R"({"layer": 1})"},
+                               {"freeze", R"({"part": "1 ska"})"},
+                               {"skip", R"({"step": 1})"},
+                               {"branch", "{}"},
+                               {"device", R"({"name": "cpu"})"},
+                               {"reseed", R"({"seed": 5})"},
+                               {"compare", R"({"seeds": 2})"}};
+  constexpr int count = sizeof commands / sizeof commands[0];
+  for (int i = 0; i < 3 * count; ++i) {
+    test.box.send({commands[i * 5 % count][0], commands[i * 5 % count][1]});
+    for (int turn = 0; turn < 6; ++turn) {
+      test.worker.turn();
+      test.box.take();
+      EXPECT_FALSE(test.worker.run().is_under_way());
+    }
+  }
+  const auto end = test.after({"pause", "{}"});
+  EXPECT_EQ(end->runs.back().loss.size(), static_cast<std::size_t>(end->latest_step));
+  for (const Event& event : end->events) EXPECT_NE(event.severity, Severity::failure) << event.text;
+}
+
+}  // namespace
+}  // namespace afterglow
