@@ -31,11 +31,15 @@ struct ThreadPool::State {
   const void* context = nullptr;
   std::int64_t count = 0;
   std::atomic<std::int64_t> next{0};
-  std::exception_ptr failure;  // of the first body that threw
+  std::exception_ptr failure;       // of the first body that threw
+  std::function<void()> meanwhile;  // of the calling thread
 
-  void work() {
+  void work(const std::function<void()>& between) {
     try {
-      for (std::int64_t i = next.fetch_add(1); i < count; i = next.fetch_add(1)) body(context, i);
+      for (std::int64_t i = next.fetch_add(1); i < count; i = next.fetch_add(1)) {
+        body(context, i);
+        if (between) between();
+      }
     } catch (...) {
       next = count;
       const std::lock_guard lock(mutex);
@@ -55,7 +59,7 @@ struct ThreadPool::State {
       if (!open) continue;
       ++taking_part;
       lock.unlock();
-      work();
+      work({});
       lock.lock();
       if (--taking_part == 0) finished.notify_one();
     }
@@ -83,15 +87,20 @@ ThreadPool::~ThreadPool() {
   for (std::thread& worker : state_->workers) worker.join();
 }
 
+void ThreadPool::set_meanwhile(std::function<void()> work) { state_->meanwhile = std::move(work); }
+
 int ThreadPool::threads() const { return static_cast<int>(state_->workers.size()) + 1; }
 
 void ThreadPool::run(std::int64_t count, void (*body)(const void*, std::int64_t), const void* context) {
   if (count <= 0) return;
-  if (count == 1 || state_->workers.empty()) {
-    for (std::int64_t i = 0; i < count; ++i) body(context, i);
+  State& state = *state_;
+  if (count == 1 || state.workers.empty()) {
+    for (std::int64_t i = 0; i < count; ++i) {
+      body(context, i);
+      if (state.meanwhile) state.meanwhile();
+    }
     return;
   }
-  State& state = *state_;
   {
     const std::lock_guard lock(state.mutex);
     state.body = body;
@@ -102,7 +111,7 @@ void ThreadPool::run(std::int64_t count, void (*body)(const void*, std::int64_t)
     ++state.generation;
   }
   state.wake.notify_all();
-  state.work();
+  state.work(state.meanwhile);
   // A worker that has not begun by now finds nothing to do: only those inside are waited for.
   std::unique_lock lock(state.mutex);
   state.open = false;

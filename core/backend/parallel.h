@@ -2,6 +2,7 @@
 // on it. No allocation per call.
 #pragma once
 #include <cstdint>
+#include <functional>
 #include <memory>
 
 namespace afterglow {
@@ -15,6 +16,9 @@ class ThreadPool {
   explicit ThreadPool(int threads);
   ~ThreadPool();
   int threads() const;
+
+  /// Between two pieces the calling thread calls `work`, which must not use this pool; an empty one ends it.
+  void set_meanwhile(std::function<void()> work);
 
   /// Calls body(i) for each i in [0, count), in any order, and waits. `body` must not start another loop of the same
   /// pool; one thread at a time may call. When a body throws, the threads leave out the pieces that none of them has

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
+#include <thread>
 #include <utility>
 
 #include "core/engine/observation/run_numbers.h"
@@ -304,21 +305,28 @@ void AnalysedRun::choose_part(const nlohmann::json& value) {
 
 namespace {
 
-/// Lets other work go on while a back end waits, and ends that.
+/// Lets other work go on while a look waits for its device, and between what it decomposes, and ends that.
 class WorkMeanwhile {
  public:
-  WorkMeanwhile(Backend& backend, const Meanwhile& meanwhile) : backend_(&backend), meanwhile_(&meanwhile) {
-    backend_->set_meanwhile(meanwhile.work);
+  WorkMeanwhile(Trainer& looked_at, const Meanwhile& meanwhile) : looked_at_(&looked_at), meanwhile_(&meanwhile) {
+    // A look may decompose in a thread of its own; what goes on belongs to this one.
+    set([&work = meanwhile.work, here = std::this_thread::get_id()] {
+      if (std::this_thread::get_id() == here) work();
+    });
   }
   ~WorkMeanwhile() {
-    backend_->set_meanwhile({});
+    set({});
     meanwhile_->end();
   }
   WorkMeanwhile(const WorkMeanwhile&) = delete;
   WorkMeanwhile& operator=(const WorkMeanwhile&) = delete;
 
  private:
-  Backend* backend_;
+  void set(const std::function<void()>& work) {
+    looked_at_->backend().set_meanwhile(work);
+    looked_at_->looking_threads().set_meanwhile(work);
+  }
+  Trainer* looked_at_;
   const Meanwhile* meanwhile_;
 };
 
@@ -329,7 +337,7 @@ void AnalysedRun::make(Analysis analysis, void (RunAnalysis::*how)(const Analysi
   if (!found) return;
   std::optional<WorkMeanwhile> work;
   if (beside_) beside_->follow(run_->trainer());
-  if (beside_ && may_train) work.emplace(beside_->backend(), meanwhile_);
+  if (beside_ && may_train) work.emplace(*beside_, meanwhile_);
   (found->*how)(results());
 }
 

@@ -2,15 +2,11 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <cmath>
 #include <nlohmann/json.hpp>
 
 #include "core/backend/cpu/cpu_backend.h"
-#include "core/engine/observation/run_numbers.h"
-#include "core/engine/session/mailbox.h"
-#include "core/engine/session/session_worker.h"
 #include "core/io/error.h"
-#include "tests/core/engine/small_recipe.h"
+#include "tests/core/session/watched_worker.h"
 
 namespace afterglow {
 namespace {
@@ -48,27 +44,6 @@ SessionOptions twofold(bool has_room = true) {
   return options;
 }
 
-struct WatchedWorker {
-  explicit WatchedWorker(SessionOptions options, nlohmann::json recipe = small_recipe_json())
-      : worker(recipe.dump(), std::move(options), box) {
-    worker.begin();
-    carry_out({"pause", "{}"});
-  }
-  void carry_out(const Command& command) {
-    box.send(command);
-    do {
-      box.take();
-      worker.turn();
-    } while (worker.control().running());
-  }
-  std::shared_ptr<const Observation> after(const Command& command) {
-    carry_out(command);
-    return worker.look(set_of(Analysis::trace));
-  }
-  Mailbox box;
-  SessionWorker worker;
-};
-
 std::string checksum_alone(std::int64_t step) {
   const auto backend = make_cpu_backend(1);
   TrainingRun run(small_recipe(), *backend);
@@ -104,12 +79,7 @@ TEST(LooksBeside, TheRunKeepsItsBits) {
 }
 
 TEST(LooksBeside, AtRestAllNumbersAreThoseOfLooksAtTheRunItself) {
-  AnalysisSet looks = 0;
-  for (const Analysis analysis :
-       {Analysis::spectra, Analysis::trace, Analysis::probe, Analysis::transplant, Analysis::solvers, Analysis::theory,
-        Analysis::logit_lens, Analysis::influence, Analysis::forces, Analysis::patch, Analysis::ablation,
-        Analysis::readout})
-    looks = looks | analysis;
+  const AnalysisSet looks = looks_at_the_model();
   WatchedWorker beside(twofold(), quickly_measured_recipe_json()),
       alone({"cpu", 1, false, 1e9}, quickly_measured_recipe_json());
   for (WatchedWorker* test : {&beside, &alone}) test->box.request(0);
@@ -120,16 +90,7 @@ TEST(LooksBeside, AtRestAllNumbersAreThoseOfLooksAtTheRunItself) {
     const auto seen = beside.worker.look(looks), expected = alone.worker.look(looks);
     EXPECT_EQ(seen->checksum, expected->checksum);
     EXPECT_EQ(seen->current & looks, looks);
-    const std::vector<NamedNumber> numbers = numbers_of(*seen), others = numbers_of(*expected);
-    ASSERT_EQ(numbers.size(), others.size());
-    EXPECT_GT(numbers.size(), 500U);
-    for (std::size_t i = 0; i < numbers.size(); ++i) {
-      const Quantity value = numbers[i].value, other = others[i].value;
-      EXPECT_EQ(numbers[i].name, others[i].name);
-      EXPECT_EQ(value.word, other.word) << numbers[i].name;
-      EXPECT_TRUE(value.number == other.number || (std::isnan(value.number) && std::isnan(other.number)))
-          << command.name << ": " << numbers[i].name << " is " << value.number << " and " << other.number;
-    }
+    expect_same_numbers(*seen, *expected);
   }
 }
 
