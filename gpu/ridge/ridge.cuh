@@ -306,6 +306,13 @@ __device__ void accumulate(Product<W>& out, const Left& a, const Right& b, int d
   out.add(part, factor);
 }
 
+/// Memory of two tiles changes places: one comes while the other is worked at.
+__device__ inline void swap(float*& one, float*& other) {
+  float* const before = one;
+  one = other;
+  other = before;
+}
+
 /// Waits for what `load_rows` brings, in the whole block.
 __device__ inline void settle() {
   asm volatile("cp.async.wait_all;" ::: "memory");

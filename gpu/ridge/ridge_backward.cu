@@ -21,7 +21,7 @@ using namespace device;
 namespace {
 
 template <int W>
-constexpr int backward_bytes = 5 * Grid<W>::size * 4;
+constexpr int backward_bytes = 7 * Grid<W>::size * 4;
 
 /// One number, or four neighbours, of a gradient, counted flat.
 __device__ inline void put_numbers(const Sink& sink, std::size_t i, float value) {
@@ -44,7 +44,8 @@ __device__ inline float inner(const float4& a, const float4& b) {
   return a.x * b.x + a.y * b.y + a.z * b.z + a.w * b.w;
 }
 
-/// One group in the backward pass. Its matrices in shared memory: L^-1, A_w, F and two that change.
+/// One group in the backward pass. Its matrices in shared memory: L^-1, A_w, F, two that change, and two for tiles that
+/// come while those before are worked at.
 template <int W, bool exact>
 struct GroupReverse {
   RidgeShape s;
@@ -52,7 +53,7 @@ struct GroupReverse {
   RidgeWorkspace out;
   std::size_t entry;
   int pair, first, end, depth;
-  float *inverse, *A, *F, *left, *right;
+  float *inverse, *A, *F, *left, *right, *next_left, *next_right;
   float m, scale, gain;
   float overlap = 0, slope = 0, trace = 0, readout = 0;  // this thread's shares of sums over matrices
 
@@ -69,14 +70,18 @@ struct GroupReverse {
     load_queries(left, first);
     load_upstream(right, dy, first);
     load_matrix<W>(F, in.F + entry * s.tall(), s.width, s.rank);
-    settle();
-    multiply<exact>(dE, ByColumns{right}, ByColumns{left}, min(Grid<W>::width, padded(end - first)));
-    for (int begin = first + Grid<W>::width; begin < end; begin += Grid<W>::width) {
-      __syncthreads();
-      load_queries(left, begin);
-      load_upstream(right, dy, begin);
+    dE.clear();
+    for (int begin = first; begin < end; begin += Grid<W>::width) {
       settle();
+      const int next = begin + Grid<W>::width;
+      if (next < end) {
+        load_queries(next_left, next);
+        load_upstream(next_right, dy, next);
+      }
       accumulate<exact>(dE, ByColumns{right}, ByColumns{left}, min(Grid<W>::width, padded(end - begin)));
+      if (next >= end) break;
+      swap(left, next_left);
+      swap(right, next_right);
     }
     __syncthreads();
     return dE;
@@ -94,14 +99,12 @@ struct GroupReverse {
     return from;
   }
 
-  /// dq = (eta / m) dy F_K L^-1. `right` holds dy when that is one tile; it is overwritten.
+  /// dq = (eta / m) dy F_K L^-1, from the last tile on, whose dy `right` holds; it is overwritten.
   __device__ void answer_queries(const float* dy, const float* F_K, const Sink& dq) {
-    for (int begin = first; begin < end; begin += Grid<W>::width) {
-      if (end - first > Grid<W>::width) {
-        __syncthreads();
-        load_upstream(right, dy, begin);
-        settle();
-      }
+    const int last = first + (end - 1 - first) / Grid<W>::width * Grid<W>::width;
+    for (int begin = last; begin >= first; begin -= Grid<W>::width) {
+      if (begin < last) settle();
+      if (begin > first) load_upstream(next_right, dy, begin - Grid<W>::width);
       Product<W> gradient;
       multiply<exact>(gradient, ByRows{right}, ByColumns{F_K}, padded(s.width));
       gradient.replace(right);
@@ -110,6 +113,7 @@ struct GroupReverse {
       each_row<W>(right, s.rank, [&](int row, int column, auto numbers) {
         if (begin + row < end) put_numbers(dq, s.token(pair, begin + row) * s.rank + column, numbers);
       });
+      if (begin > first) swap(right, next_right);
     }
   }
 
@@ -200,6 +204,8 @@ __global__ void __launch_bounds__(ridge_threads<W>, ridge_blocks<W>(3))
                                  shared + 2 * size,
                                  shared + 3 * size,
                                  shared + 4 * size,
+                                 shared + 5 * size,
+                                 shared + 6 * size,
                                  m,
                                  (1.0f + 0.5f * sigmoid(raw)) / divisor,
                                  in.eta[head] / m};

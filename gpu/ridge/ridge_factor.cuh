@@ -73,44 +73,52 @@ __device__ void load_sixteen(float (&to)[16], const float* from, int row, int co
   }
 }
 
+template <int W>
+__device__ void store_sixteen(float* to, const float (&from)[16], int row, int column) {
+#pragma unroll
+  for (int j = 0; j < 16; j += 4) {
+    *reinterpret_cast<float4*>(to + Grid<W>::place(row, column + j)) =
+        make_float4(from[j], from[j + 1], from[j + 2], from[j + 3]);
+  }
+}
+
 /// A block on the diagonal becomes L, its inverse goes beside, by one warp: lanes below 16 hold the rows of the matrix,
 /// the others those of the identity, and the same row operations turn one into L^T and the other into L^-1. Rows from
 /// `rank` on are those of the identity and their inverse counts as zero. False when a pivot is not positive.
+/// Not unrolled: a block goes through each instruction once or a few times, and fetching them is most of the time. The
+/// row of a pivot goes to all by the inverse's place; since what is left of the matrix is symmetric, a row finds its
+/// own number in the pivot's column there as well.
 template <int W>
 __device__ bool factorise_diagonal(float* matrix, float* inverse, int first, int rank) {
-  const int lane = ridge_lane(), row = lane % 16;
-  const bool upper = lane < 16;
+  const int lane = ridge_lane(), row = lane % 16, half = lane / 16, count = min(16, rank - first);
   float v[16], root = 0;
   load_sixteen<W>(v, matrix, first + row, first);
 #pragma unroll
-  for (int j = 0; j < 16; ++j) v[j] = upper ? v[j] : j == row ? 1.0f : 0.0f;
+  for (int j = 0; j < 16; ++j) v[j] = half == 0 ? v[j] : j == row ? 1.0f : 0.0f;
   bool positive = true;
-#pragma unroll
-  for (int k = 0; k < 16; ++k) {
-    if (first + k >= rank) break;  // rows of the identity change nothing
-    const float pivot = __shfl_sync(full_warp, v[k], k);
+  __syncwarp();  // both halves of the warp have read the matrix that one of them replaces
+#pragma unroll 1
+  for (int k = 0; k < count; ++k) {
+    const int sent = first + 2 * (k % 2);  // the pivot's rows, by turns: of the matrix, and of the identity behind it
+    if (row == k) store_sixteen<W>(inverse, v, sent + half, first);
+    __syncwarp();
+    const float pivot = inverse[Grid<W>::place(sent, first + k)], own = inverse[Grid<W>::place(sent, first + row)];
     positive = positive && pivot > 0.0f;
     const float scale = inverse_root(pivot);
     if (row == k) root = scale;
-    const float own = __shfl_sync(full_warp, v[k], row);
+    if (half == 0) matrix[Grid<W>::place(first + row, first + k)] = row >= k ? own * scale : 0.0f;
+    // Columns up to k of L are finished and no longer looked at; those of the inverse behind k are zero.
     const float factor = row > k ? own * __fdividef(1.0f, pivot) : 0.0f;
-    // Columns up to k of L are finished; those of the inverse have begun.
-    const float open = upper ? factor : 0.0f, begun = upper ? 0.0f : factor;
+    float pivots[16];
+    load_sixteen<W>(pivots, inverse, sent + half, first);
 #pragma unroll
-    for (int j = 0; j < 16; ++j) v[j] -= (j > k ? open : begun) * __shfl_sync(full_warp, v[j], lane / 16 * 16 + k);
-    if (upper) v[k] *= scale;
+    for (int j = 0; j < 16; ++j) v[j] -= factor * pivots[j];
   }
-  __syncwarp();  // both halves of the warp have read the matrix that one of them replaces
-  float* to = upper ? matrix : inverse;
+  __syncwarp();
+  if (half == 1) {
 #pragma unroll
-  for (int j = 0; j < 16; ++j) {
-    if (!upper) v[j] *= root;
-    if (j > row || (!upper && first + row >= rank)) v[j] = 0.0f;
-  }
-#pragma unroll
-  for (int j = 0; j < 16; j += 4) {
-    *reinterpret_cast<float4*>(to + Grid<W>::place(first + row, first + j)) =
-        make_float4(v[j], v[j + 1], v[j + 2], v[j + 3]);
+    for (int j = 0; j < 16; ++j) v[j] = j > row || first + row >= rank ? 0.0f : root * v[j];
+    store_sixteen<W>(inverse, v, first + row, first);
   }
   return positive;
 }
@@ -228,56 +236,95 @@ __device__ int whiten(const float* G, bool is_loaded, float ridge, int rank, flo
   return tries;
 }
 
-/// |A v| after some normalised steps v <- A^T A v from ones / sqrt(r). By the first warp: each step waits for the one
-/// before, and no warp for another.
+/// The rows and columns of a matrix in shared memory that are a lane's; of small matrices in registers.
 template <int W>
-__device__ float max_singular_value(const float* A, int rank, int iterations) {
-  constexpr int width = Grid<W>::width, each = (width + 31) / 32;  // numbers of a vector for a lane
-  __shared__ __align__(16) float v[width], u[width];
-  __shared__ float found;
-  if (ridge_warp() == 0) {
-    const auto own = [](int j) { return ridge_lane() + 32 * j; };
-    const auto norm_squared = [&](const float(&numbers)[each]) {
-      float square = 0;
+struct OwnLines {
+  static constexpr int width = Grid<W>::width, each = (width + 31) / 32;  // numbers of a vector for a lane
+  static constexpr bool is_small = W <= 2;
+  const float* matrix;
+  float4 row[is_small ? width / 4 : 1], column[is_small ? width / 4 : 1];
+
+  __device__ static int own(int j) { return (ridge_lane() + 32 * j) % width; }
+  __device__ static bool is_owner(int j) { return ridge_lane() + 32 * j < width; }
+  __device__ explicit OwnLines(const float* from) : matrix(from) {
+    if constexpr (is_small) {
 #pragma unroll
-      for (int j = 0; j < each; ++j) square += numbers[j] * numbers[j];
-      return warp_sum(square);
-    };
-    float numbers[each];
+      for (int k = 0; k < width; k += 4) {
+        row[k / 4] = read<true>(0, k);
+        column[k / 4] = read<false>(0, k);
+      }
+    }
+  }
+  template <bool by_rows>
+  __device__ float4 read(int j, int k) const {
+    if constexpr (by_rows) return *reinterpret_cast<const float4*>(matrix + Grid<W>::place(own(j), k));
+    return make_float4(matrix[Grid<W>::place(k, own(j))], matrix[Grid<W>::place(k + 1, own(j))],
+                       matrix[Grid<W>::place(k + 2, own(j))], matrix[Grid<W>::place(k + 3, own(j))]);
+  }
+  template <bool by_rows>
+  __device__ float4 line(int j, int k) const {
+    if constexpr (!is_small) return read<by_rows>(j, k);
+    return by_rows ? row[k / 4] : column[k / 4];
+  }
+  /// The lane's numbers of the matrix, or by columns of its transpose, times a vector in shared memory.
+  template <bool by_rows>
+  __device__ void multiply(const float* vector, float (&result)[each]) const {
 #pragma unroll
     for (int j = 0; j < each; ++j) {
-      if (own(j) < width) v[own(j)] = own(j) < rank ? rsqrtf(static_cast<float>(rank)) : 0.0f;
+      float4 sums = make_float4(0, 0, 0, 0);
+#pragma unroll
+      for (int k = 0; k < width; k += 4) {
+        const float4 x = *reinterpret_cast<const float4*>(vector + k), a = line<by_rows>(j, k);
+        sums.x += a.x * x.x;
+        sums.y += a.y * x.y;
+        sums.z += a.z * x.z;
+        sums.w += a.w * x.w;
+      }
+      result[j] = (sums.x + sums.y) + (sums.z + sums.w);
     }
+  }
+  __device__ static void put(float* vector, const float (&numbers)[each]) {
+#pragma unroll
+    for (int j = 0; j < each; ++j) {
+      if (is_owner(j)) vector[own(j)] = numbers[j];
+    }
+    __syncwarp();
+  }
+  __device__ static float norm_squared(const float (&numbers)[each]) {
+    float square = 0;
+#pragma unroll
+    for (int j = 0; j < each; ++j) square += is_owner(j) ? numbers[j] * numbers[j] : 0.0f;
+    return warp_sum(square);
+  }
+};
+
+/// |A v| after some normalised steps v <- A^T A v from ones / sqrt(r). By the first warp: each step waits for the one
+/// before, and no warp for another. What a vector is divided by is found while A is multiplied with it.
+template <int W>
+__device__ float max_singular_value(const float* A, int rank, int iterations) {
+  using Lines = OwnLines<W>;
+  __shared__ __align__(16) float v[Lines::width], u[Lines::width];
+  __shared__ float found;
+  if (ridge_warp() == 0) {
+    const Lines lines(A);
+    float numbers[Lines::each], inverse = rsqrtf(static_cast<float>(rank));
+#pragma unroll
+    for (int j = 0; j < Lines::each; ++j) numbers[j] = Lines::own(j) < rank ? 1.0f : 0.0f;
+#pragma unroll 1
     for (int i = 0;; ++i) {
-      __syncwarp();
-#pragma unroll
-      for (int j = 0; j < each; ++j) {
-        float sums[4] = {};
-#pragma unroll
-        for (int k = 0; own(j) < width && k < width; k += 4) {
-          const float4 a = *reinterpret_cast<const float4*>(A + Grid<W>::place(own(j), k));
-          const float4 x = *reinterpret_cast<const float4*>(v + k);
-          sums[k / 4 % 4] += (a.x * x.x + a.y * x.y) + (a.z * x.z + a.w * x.w);
-        }
-        numbers[j] = (sums[0] + sums[1]) + (sums[2] + sums[3]);
-        if (own(j) < width) u[own(j)] = numbers[j];
+      Lines::put(v, numbers);
+      if (i > 0) {
+        const float square = Lines::norm_squared(numbers);
+        inverse = square > 0 ? inverse_root(square) : 0.0f;
       }
+      lines.template multiply<true>(v, numbers);
+#pragma unroll
+      for (int j = 0; j < Lines::each; ++j) numbers[j] *= inverse;
       if (i == iterations) break;
-      __syncwarp();
-#pragma unroll
-      for (int j = 0; j < each; ++j) {
-        float sums[4] = {};
-#pragma unroll
-        for (int k = 0; own(j) < width && k < width; ++k) sums[k % 4] += A[Grid<W>::place(k, own(j))] * u[k];
-        numbers[j] = (sums[0] + sums[1]) + (sums[2] + sums[3]);
-      }
-      const float square = norm_squared(numbers), inverse = square > 0 ? inverse_root(square) : 0.0f;
-#pragma unroll
-      for (int j = 0; j < each; ++j) {
-        if (own(j) < width) v[own(j)] = numbers[j] * inverse;
-      }
+      Lines::put(u, numbers);
+      lines.template multiply<false>(u, numbers);
     }
-    const float square = norm_squared(numbers);
+    const float square = Lines::norm_squared(numbers);
     if (ridge_lane() == 0) found = sqrtf(square);
   }
   __syncthreads();

@@ -17,6 +17,13 @@ struct LargestKey {
   }
 };
 
+/// The largest of a warp's, known to all its lanes; of equal ones the first.
+__device__ inline LargestKey largest_of_warp(const LargestKey& own) {
+  const unsigned bits = __float_as_uint(own.norm), norm = __reduce_max_sync(full_warp, bits);
+  const unsigned place = bits == norm ? static_cast<unsigned>(own.index) : ~0u;
+  return {__uint_as_float(norm), static_cast<int>(__reduce_min_sync(full_warp, place))};
+}
+
 /// Largest keys of the pieces, between two launches.
 struct PieceKeys {
   float* norms;

@@ -23,7 +23,7 @@ struct PieceSums {
 template <int W>
 constexpr int tile_numbers = 2 * Grid<W>::size + Grid<W>::width;
 
-/// The largest key of the tile in `keys` (whose row 0 is the position before `first`).
+/// The keys of the tile in `keys` (whose row 0 is the position before `first`): each lane of a warp sees some of them.
 template <int W>
 __device__ void see_keys(LargestKey& largest, const float* keys, int first, int end) {
   constexpr int width = Grid<W>::width, lanes = ridge_threads<W> / width;
@@ -41,11 +41,6 @@ __device__ void see_keys(LargestKey& largest, const float* keys, int first, int 
   __syncthreads();
   for (int i = ridge_lane(); i < width && first + i < end; i += 32) {
     if (norms[i] > 0) largest.see(norms[i], first + i);
-  }
-  for (int offset = 16; offset > 0; offset /= 2) {
-    const float norm = __shfl_xor_sync(full_warp, largest.norm, offset);
-    const int index = __shfl_xor_sync(full_warp, largest.index, offset);
-    largest.see(norm, index);
   }
 }
 
@@ -100,6 +95,7 @@ __device__ void gather(PieceSums<W>& sums, const RidgeShape& s, const RidgePoint
     sums.C.add(own.C);
     keys = next;
   }
+  sums.key = largest_of_warp(sums.key);
 }
 
 /// Where a group's statistics go. `through` is a matrix that nothing reads.
@@ -124,6 +120,7 @@ __device__ LargestKey gather_tile(const RidgeShape& s, const RidgePointers& in, 
   load_positions<W>(values, s, in.v, s.width, pair, first, first + count);
   settle();
   see_keys<W>(key, keys, first, first + count);
+  key = largest_of_warp(key);
   if (group >= s.groups) return key;
   const std::size_t entry = static_cast<std::size_t>(pair) * s.groups + group;
   PieceSums<W> sums;
@@ -276,16 +273,17 @@ __global__ void __launch_bounds__(ridge_threads<W>, ridge_blocks<W>(single ? 2 :
   load_positions<W>(A, s, in.q, s.rank, pair, s.first(g), end);
   multiply<true>(result, ByRows{F}, ByColumns{inverse}, depth);
   result.replace(F, gain);
+  float *queries = A, *next = inverse;  // which nothing reads any more
   for (int first = s.first(g); first < end; first += width) {
-    if (first > s.first(g)) load_positions<W>(A, s, in.q, s.rank, pair, first, end);
     settle();
-    multiply<exact>(result, ByRows{A}, ByRows{F}, depth);
-    result.replace(A);
-    each_row<W>(A, s.width, [&](int row, int column, auto numbers) {
+    if (first + width < end) load_positions<W>(next, s, in.q, s.rank, pair, first + width, end);
+    multiply<exact>(result, ByRows{queries}, ByRows{F}, depth);
+    result.replace(queries);
+    each_row<W>(queries, s.width, [&](int row, int column, auto numbers) {
       if (first + row >= end) return;
       *reinterpret_cast<decltype(numbers)*>(y + s.token(pair, first + row) * s.width + column) = numbers;
     });
-    __syncthreads();
+    swap(queries, next);
   }
 }
 

@@ -294,6 +294,7 @@ TEST_F(GpuTraining, LooksBesideTheTrainingLeaveItsBitsAndSeeTheSame) {
   WatchedWorker alone(options, quickly_measured_recipe_json());
   EXPECT_TRUE(beside.worker.analysed().looks_beside());
   EXPECT_FALSE(alone.worker.analysed().looks_beside());
+  for (WatchedWorker* test : {&beside, &alone}) test->box.request(looks_at_the_model());
   for (const Command& command : {Command{"run", "{}"}, Command{"rewind", R"({"step": 17})"}}) {
     std::int64_t most = 0, before = beside.box.trained_steps();
     beside.box.send(command);
