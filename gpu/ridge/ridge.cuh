@@ -319,19 +319,19 @@ __device__ inline void settle() {
   __syncthreads();
 }
 
-/// Begins to fill a padded matrix from rows in global memory: row i, at from(i) or null for zeros, goes to row
-/// `first` + i. `settle` before it is read.
+/// Begins to fill a padded matrix of `rows` from rows in global memory: from(i), or null for zeros. `settle` before it is
+/// read.
 template <int W, class From>
-__device__ void load_rows(float* to, int columns, const From& from, int first = 0) {
+__device__ void load_rows(float* to, int columns, const From& from, int rows = Grid<W>::width) {
   constexpr int width = Grid<W>::width;
   const bool fours = columns % 4 == 0;
   const int step = fours ? 4 : 1;
 #pragma unroll 1
-  for (int i = static_cast<int>(threadIdx.x) * step; i < width * width; i += ridge_threads<W> * step) {
+  for (int i = static_cast<int>(threadIdx.x) * step; i < rows * width; i += ridge_threads<W> * step) {
     const int row = i / width, column = i % width;
     const float* source = from(row);
     const bool inside = source != nullptr && column < columns;
-    float* place = to + Grid<W>::place(first + row, column);
+    float* place = to + Grid<W>::place(row, column);
     if (!fours) {
       *place = inside ? source[column] : 0.0f;
     } else if (inside) {
@@ -403,12 +403,8 @@ __device__ void load_positions(float* to, const RidgeShape& s, const float* from
 /// them everything they would contribute. The matrix has a row more than others.
 template <int W>
 __device__ void load_keys(float* to, const RidgeShape& s, const RidgePointers& in, int pair, int first, int end) {
-  load_rows<W>(
-      to, s.rank, [&](int row) { return first + row < end ? key_at(s, in, pair, first + row) : nullptr; }, 1);
-  const float* before = key_at(s, in, pair, first - 1);
-  for (int i = static_cast<int>(threadIdx.x); i < Grid<W>::width; i += ridge_threads<W>) {
-    to[Grid<W>::place(0, i)] = before != nullptr && i < s.rank ? before[i] : 0.0f;
-  }
+  const auto at = [&](int row) { return first - 1 + row < end ? key_at(s, in, pair, first - 1 + row) : nullptr; };
+  load_rows<W>(to, s.rank, at, Grid<W>::width + 1);
 }
 
 /// One number, or four neighbours, of G, M or C: a thread that sums over groups owns it in all of them.

@@ -44,6 +44,17 @@ __device__ inline float inner(const float4& a, const float4& b) {
   return a.x * b.x + a.y * b.y + a.z * b.z + a.w * b.w;
 }
 
+/// Four sums over the block, known to thread 0.
+template <int W>
+__device__ float4 sum_of_block(const float4& share, float4 (&memory)[ridge_warps<W>]) {
+  const float4 of_warp = make_float4(warp_sum(share.x), warp_sum(share.y), warp_sum(share.z), warp_sum(share.w));
+  if (ridge_lane() == 0) memory[ridge_warp()] = of_warp;
+  __syncthreads();
+  float4 sum = memory[0];
+  for (int w = 1; w < ridge_warps<W>; ++w) add_to(sum, memory[w]);
+  return sum;
+}
+
 /// One group in the backward pass. Its matrices in shared memory: L^-1, A_w, F, two that change, and two for tiles that
 /// come while those before are worked at.
 template <int W, bool exact>
@@ -55,7 +66,7 @@ struct GroupReverse {
   int pair, first, end, depth;
   float *inverse, *A, *F, *left, *right, *next_left, *next_right;
   float m, scale, gain;
-  float overlap = 0, slope = 0, trace = 0, readout = 0;  // this thread's shares of sums over matrices
+  float4 shares = {0, 0, 0, 0};  // this thread's, of sums over matrices: overlap, slope, trace, readout
 
   __device__ void load_queries(float* to, int begin) const { load_positions<W>(to, s, in.q, s.rank, pair, begin, end); }
   __device__ void load_upstream(float* to, const float* dy, int begin) const {
@@ -122,7 +133,7 @@ struct GroupReverse {
     dE.replace(right);
     Product<W> dF;
     multiply<true>(dF, ByRows{right}, ByRows{inverse}, depth);
-    overlap = dF.dot(F_K) / m;  // not by way of the gain, so that eta may be zero
+    shares.x = dF.dot(F_K) / m;  // not by way of the gain, so that eta may be zero
     dF.replace(right, gain);
     multiply<exact>(N, ByColumns{F_K}, ByColumns{right}, padded(s.width));
     dA.clear();
@@ -135,7 +146,7 @@ struct GroupReverse {
     }
     multiply<exact>(dF, ByColumns{right}, ByColumns{F}, padded(s.width));
     N.add(dF);
-    dF.each([&](int row, int column, float value) { readout += row == column ? value : 0.0f; });  // <dF_0, F_0>
+    dF.each([&](int row, int column, float value) { shares.w += row == column ? value : 0.0f; });  // <dF_0, F_0>
   }
 
   /// dC, dM, dG. `right` holds dF_0, `left` may be overwritten.
@@ -144,7 +155,7 @@ struct GroupReverse {
     multiply<true>(result, ByRows{right}, ByColumns{inverse}, depth);
     result.replace(right);
     store_matrix<W>(out.C + entry * s.tall(), right, s.width, s.rank, 1.0f / m);
-    slope = dA.dot(A);
+    shares.y = dA.dot(A);
     dA.replace(left, scale);
     Product<W> also;
     multiply_two<exact>(result, Factors{ByColumns{left}, ByColumns{A}}, also, Factors{ByRows{left}, ByRows{A}}, depth);
@@ -168,7 +179,7 @@ struct GroupReverse {
     const float* G = in.G + entry * s.square();
     each_row<W>(right, s.rank, [&](int row, int column, auto numbers) {
       if (row < s.rank)
-        trace -= 0.5f * inner(numbers, *reinterpret_cast<const decltype(numbers)*>(G + row * s.rank + column));
+        shares.z -= 0.5f * inner(numbers, *reinterpret_cast<const decltype(numbers)*>(G + row * s.rank + column));
     });
   }
 
@@ -186,7 +197,7 @@ __global__ void __launch_bounds__(ridge_threads<W>, ridge_blocks<W>(3))
   await_previous();
   constexpr int size = Grid<W>::size;
   extern __shared__ float4 memory[];
-  __shared__ float sums[32];
+  __shared__ float4 sums[ridge_warps<W>];
   float* shared = reinterpret_cast<float*>(memory);
   const int g = static_cast<int>(blockIdx.x), pair = static_cast<int>(blockIdx.y), head = pair % s.heads;
   const std::size_t entry = static_cast<std::size_t>(pair) * s.groups + g;
@@ -216,8 +227,8 @@ __global__ void __launch_bounds__(ridge_threads<W>, ridge_blocks<W>(3))
   reverse.through_filter(dE, F_K, N, dA);
   reverse.to_statistics(N, dA);
   // E scales with eta / m, G and M with 1 / m^2, C with 1 / m; <dM, M> = <dA_w, A_w> and <dC, C> = <dF_0, F_0>.
-  const float overlap = block_sum(reverse.overlap, sums), slope = block_sum(reverse.slope, sums);
-  const float trace = block_sum(reverse.trace, sums), readout = block_sum(reverse.readout, sums);
+  const float4 sum = sum_of_block<W>(reverse.shares, sums);
+  const float overlap = sum.x, slope = sum.y, trace = sum.z, readout = sum.w;
   if (threadIdx.x == 0) {
     work.eta[entry] = overlap;
     work.gamma_raw[entry] = slope / divisor * gamma_slope(raw);

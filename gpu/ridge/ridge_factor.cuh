@@ -73,52 +73,58 @@ __device__ void load_sixteen(float (&to)[16], const float* from, int row, int co
   }
 }
 
-template <int W>
-__device__ void store_sixteen(float* to, const float (&from)[16], int row, int column) {
+__device__ inline void store_numbers(float* to, const float (&from)[16]) {
 #pragma unroll
-  for (int j = 0; j < 16; j += 4) {
-    *reinterpret_cast<float4*>(to + Grid<W>::place(row, column + j)) =
-        make_float4(from[j], from[j + 1], from[j + 2], from[j + 3]);
-  }
+  for (int j = 0; j < 16; j += 4)
+    *reinterpret_cast<float4*>(to + j) = make_float4(from[j], from[j + 1], from[j + 2], from[j + 3]);
 }
 
 /// A block on the diagonal becomes L, its inverse goes beside, by one warp: lanes below 16 hold the rows of the matrix,
 /// the others those of the identity, and the same row operations turn one into L^T and the other into L^-1. Rows from
 /// `rank` on are those of the identity and their inverse counts as zero. False when a pivot is not positive.
 /// Not unrolled: a block goes through each instruction once or a few times, and fetching them is most of the time. The
-/// row of a pivot goes to all by the inverse's place; since what is left of the matrix is symmetric, a row finds its
-/// own number in the pivot's column there as well.
+/// row of a pivot goes to all by two rows of the inverse's place that lie as they are counted (`Grid::turn`); since what
+/// is left of the matrix is symmetric, a row finds its own number in the pivot's column there as well.
 template <int W>
 __device__ bool factorise_diagonal(float* matrix, float* inverse, int first, int rank) {
+  constexpr int width = Grid<W>::width;
   const int lane = ridge_lane(), row = lane % 16, half = lane / 16, count = min(16, rank - first);
   float v[16], root = 0;
   load_sixteen<W>(v, matrix, first + row, first);
 #pragma unroll
   for (int j = 0; j < 16; ++j) v[j] = half == 0 ? v[j] : j == row ? 1.0f : 0.0f;
   bool positive = true;
-  __syncwarp();  // both halves of the warp have read the matrix that one of them replaces
+  const float* const pivots = inverse + first * width + first;  // of the matrix; those of the identity 8 rows below
+  float* const sent = inverse + (first + 8 * half) * width + first;
+  float* const finished = matrix + (first + row) * width;
 #pragma unroll 1
   for (int k = 0; k < count; ++k) {
-    const int sent = first + 2 * (k % 2);  // the pivot's rows, by turns: of the matrix, and of the identity behind it
-    if (row == k) store_sixteen<W>(inverse, v, sent + half, first);
+    __syncwarp();  // the row before has been read, and at first the matrix, by all
+    if (row == k) store_numbers(sent, v);
     __syncwarp();
-    const float pivot = inverse[Grid<W>::place(sent, first + k)], own = inverse[Grid<W>::place(sent, first + row)];
+    const float pivot = pivots[k], own = pivots[row], scale = inverse_root(pivot);
     positive = positive && pivot > 0.0f;
-    const float scale = inverse_root(pivot);
     if (row == k) root = scale;
-    if (half == 0) matrix[Grid<W>::place(first + row, first + k)] = row >= k ? own * scale : 0.0f;
+    if (half == 0) finished[(first + k) ^ Grid<W>::turn(first + row)] = row >= k ? own * scale : 0.0f;
     // Columns up to k of L are finished and no longer looked at; those of the inverse behind k are zero.
-    const float factor = row > k ? own * __fdividef(1.0f, pivot) : 0.0f;
-    float pivots[16];
-    load_sixteen<W>(pivots, inverse, sent + half, first);
+    const float factor = row > k ? __fdividef(own, pivot) : 0.0f;
 #pragma unroll
-    for (int j = 0; j < 16; ++j) v[j] -= factor * pivots[j];
+    for (int j = 0; j < 16; j += 4) {
+      const float4 four = *reinterpret_cast<const float4*>(sent + j);
+      v[j] -= factor * four.x;
+      v[j + 1] -= factor * four.y;
+      v[j + 2] -= factor * four.z;
+      v[j + 3] -= factor * four.w;
+    }
   }
   __syncwarp();
   if (half == 1) {
 #pragma unroll
     for (int j = 0; j < 16; ++j) v[j] = j > row || first + row >= rank ? 0.0f : root * v[j];
-    store_sixteen<W>(inverse, v, first + row, first);
+#pragma unroll
+    for (int j = 0; j < 16; j += 4)
+      *reinterpret_cast<float4*>(inverse + Grid<W>::place(first + row, first + j)) =
+          make_float4(v[j], v[j + 1], v[j + 2], v[j + 3]);
   }
   return positive;
 }
