@@ -89,7 +89,7 @@ template <int W>
 __device__ bool factorise_diagonal(float* matrix, float* inverse, int first, int rank) {
   constexpr int width = Grid<W>::width;
   const int lane = ridge_lane(), row = lane % 16, half = lane / 16, count = min(16, rank - first);
-  float v[16], root = 0;
+  float v[16], own_pivot = 1;
   load_sixteen<W>(v, matrix, first + row, first);
 #pragma unroll
   for (int j = 0; j < 16; ++j) v[j] = half == 0 ? v[j] : j == row ? 1.0f : 0.0f;
@@ -102,10 +102,10 @@ __device__ bool factorise_diagonal(float* matrix, float* inverse, int first, int
     __syncwarp();  // the row before has been read, and at first the matrix, by all
     if (row == k) store_numbers(sent, v);
     __syncwarp();
-    const float pivot = pivots[k], own = pivots[row], scale = inverse_root(pivot);
+    const float pivot = pivots[k], own = pivots[row];
     positive = positive && pivot > 0.0f;
-    if (row == k) root = scale;
-    if (half == 0) finished[(first + k) ^ Grid<W>::turn(first + row)] = row >= k ? own * scale : 0.0f;
+    if (row == k) own_pivot = pivot;
+    if (half == 0) finished[(first + k) ^ Grid<W>::turn(first + row)] = row >= k ? own : 0.0f;
     // Columns up to k of L are finished and no longer looked at; those of the inverse behind k are zero.
     const float factor = row > k ? __fdividef(own, pivot) : 0.0f;
 #pragma unroll
@@ -118,14 +118,19 @@ __device__ bool factorise_diagonal(float* matrix, float* inverse, int first, int
     }
   }
   __syncwarp();
-  if (half == 1) {
+  // All roots at once, out of the way from pivot to pivot: of columns of L, and of rows of the inverse.
+  const float root = inverse_root(own_pivot);
+  if (half == 0) load_sixteen<W>(v, matrix, first + row, first);
 #pragma unroll
-    for (int j = 0; j < 16; ++j) v[j] = j > row || first + row >= rank ? 0.0f : root * v[j];
-#pragma unroll
-    for (int j = 0; j < 16; j += 4)
-      *reinterpret_cast<float4*>(inverse + Grid<W>::place(first + row, first + j)) =
-          make_float4(v[j], v[j + 1], v[j + 2], v[j + 3]);
+  for (int j = 0; j < 16; ++j) {
+    const float of_column = __shfl_sync(full_warp, root, j);
+    v[j] = j > row || (half == 1 && first + row >= rank) ? 0.0f : v[j] * (half == 0 ? of_column : root);
   }
+  float* const to = half == 0 ? matrix : inverse;
+#pragma unroll
+  for (int j = 0; j < 16; j += 4)
+    *reinterpret_cast<float4*>(to + Grid<W>::place(first + row, first + j)) =
+        make_float4(v[j], v[j + 1], v[j + 2], v[j + 3]);
   return positive;
 }
 
@@ -272,9 +277,11 @@ struct OwnLines {
     if constexpr (!is_small) return read<by_rows>(j, k);
     return by_rows ? row[k / 4] : column[k / 4];
   }
-  /// The lane's numbers of the matrix, or by columns of its transpose, times a vector in shared memory.
+  /// The lane's numbers of the matrix, or by columns of its transpose, times a vector in shared memory, of which
+  /// `square` is the sum of squares; each lane finds it for itself, which is quicker than together.
   template <bool by_rows>
-  __device__ void multiply(const float* vector, float (&result)[each]) const {
+  __device__ void multiply(const float* vector, float (&result)[each], float& square) const {
+    float4 squares = make_float4(0, 0, 0, 0);
 #pragma unroll
     for (int j = 0; j < each; ++j) {
       float4 sums = make_float4(0, 0, 0, 0);
@@ -285,9 +292,15 @@ struct OwnLines {
         sums.y += a.y * x.y;
         sums.z += a.z * x.z;
         sums.w += a.w * x.w;
+        if (j > 0) continue;
+        squares.x += x.x * x.x;
+        squares.y += x.y * x.y;
+        squares.z += x.z * x.z;
+        squares.w += x.w * x.w;
       }
       result[j] = (sums.x + sums.y) + (sums.z + sums.w);
     }
+    square = (squares.x + squares.y) + (squares.z + squares.w);
   }
   __device__ static void put(float* vector, const float (&numbers)[each]) {
 #pragma unroll
@@ -295,12 +308,6 @@ struct OwnLines {
       if (is_owner(j)) vector[own(j)] = numbers[j];
     }
     __syncwarp();
-  }
-  __device__ static float norm_squared(const float (&numbers)[each]) {
-    float square = 0;
-#pragma unroll
-    for (int j = 0; j < each; ++j) square += is_owner(j) ? numbers[j] * numbers[j] : 0.0f;
-    return warp_sum(square);
   }
 };
 
@@ -313,25 +320,25 @@ __device__ float max_singular_value(const float* A, int rank, int iterations) {
   __shared__ float found;
   if (ridge_warp() == 0) {
     const Lines lines(A);
-    float numbers[Lines::each], inverse = rsqrtf(static_cast<float>(rank));
+    float numbers[Lines::each], square = 0;
 #pragma unroll
     for (int j = 0; j < Lines::each; ++j) numbers[j] = Lines::own(j) < rank ? 1.0f : 0.0f;
 #pragma unroll 1
     for (int i = 0;; ++i) {
       Lines::put(v, numbers);
-      if (i > 0) {
-        const float square = Lines::norm_squared(numbers);
-        inverse = square > 0 ? inverse_root(square) : 0.0f;
-      }
-      lines.template multiply<true>(v, numbers);
+      lines.template multiply<true>(v, numbers, square);
+      const float inverse = square > 0 ? inverse_root(square) : 0.0f;
 #pragma unroll
       for (int j = 0; j < Lines::each; ++j) numbers[j] *= inverse;
       if (i == iterations) break;
       Lines::put(u, numbers);
-      lines.template multiply<false>(u, numbers);
+      lines.template multiply<false>(u, numbers, square);
     }
-    const float square = Lines::norm_squared(numbers);
-    if (ridge_lane() == 0) found = sqrtf(square);
+    float share = 0;
+#pragma unroll
+    for (int j = 0; j < Lines::each; ++j) share += Lines::is_owner(j) ? numbers[j] * numbers[j] : 0.0f;
+    const float length = sqrtf(warp_sum(share));
+    if (ridge_lane() == 0) found = length;
   }
   __syncthreads();
   return found;
