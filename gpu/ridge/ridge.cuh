@@ -319,8 +319,8 @@ __device__ inline void settle() {
   __syncthreads();
 }
 
-/// Begins to fill a padded matrix of `rows` from rows in global memory: from(i), or null for zeros. `settle` before it is
-/// read.
+/// Begins to fill a padded matrix of `rows` from rows in global memory: from(i), or null for zeros. `settle` before it
+/// is read.
 template <int W, class From>
 __device__ void load_rows(float* to, int columns, const From& from, int rows = Grid<W>::width) {
   constexpr int width = Grid<W>::width;

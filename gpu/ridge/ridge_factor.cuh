@@ -83,8 +83,8 @@ __device__ inline void store_numbers(float* to, const float (&from)[16]) {
 /// the others those of the identity, and the same row operations turn one into L^T and the other into L^-1. Rows from
 /// `rank` on are those of the identity and their inverse counts as zero. False when a pivot is not positive.
 /// Not unrolled: a block goes through each instruction once or a few times, and fetching them is most of the time. The
-/// row of a pivot goes to all by two rows of the inverse's place that lie as they are counted (`Grid::turn`); since what
-/// is left of the matrix is symmetric, a row finds its own number in the pivot's column there as well.
+/// row of a pivot goes to all by two rows of the inverse's place that lie as they are counted (`Grid::turn`); since
+/// what is left of the matrix is symmetric, a row finds its own number in the pivot's column there as well.
 template <int W>
 __device__ bool factorise_diagonal(float* matrix, float* inverse, int first, int rank) {
   constexpr int width = Grid<W>::width;
