@@ -86,6 +86,17 @@ TEST_F(ScriptTest, APictureShowsItsFrameAndNothingOfWhatComesBehindIt) {
   EXPECT_EQ(next[0].name, "restore");
 }
 
+TEST_F(ScriptTest, CountsFramesOnlyWhileItsNextCommandNamesOneToCome) {
+  Script script = read(R"([{"name": "run", "frame": 2}, {"name": "pause", "time": 3}])");
+  EXPECT_TRUE(script.counts_frames(0));
+  EXPECT_FALSE(script.counts_frames(2));
+  script.due(2, 0, 0);
+  EXPECT_FALSE(script.counts_frames(0)) << "a time is waited for without drawing";
+  script.due(2, 3, 0);
+  EXPECT_TRUE(script.is_done());
+  EXPECT_FALSE(script.counts_frames(0));
+}
+
 TEST_F(ScriptTest, AwaitsTrainingOnlyWhileItsNextCommandNamesAStepToCome) {
   Script script = read(R"([{"name": "run", "frame": 2}, {"name": "pause", "step": 3}])");
   EXPECT_FALSE(script.awaits_training(0)) << "the first command waits for a frame";

@@ -123,13 +123,15 @@ void AnalysedRun::choose_sequence() {
   if (subject_.observer != subject_.recorder) subject_.observer->choose(sequence);
 }
 
-// Before anything has been looked at, so that no analysis knows the run's own.
+// Before anything has been looked at, so that no analysis knows the run's own. Without room nothing has changed.
 void AnalysedRun::look_beside(Backend& backend, Meanwhile meanwhile) {
-  beside_ = std::make_unique<Trainer>(run_->trainer(), backend);
+  auto beside = std::make_unique<Trainer>(run_->trainer(), backend);
+  auto observer = std::make_shared<Observer>(*beside);
+  subject_.prober = std::make_unique<InterventionRunner>(*beside);
+  subject_.observer = std::move(observer);
+  subject_.looked_at = beside.get();
+  beside_ = std::move(beside);
   meanwhile_ = std::move(meanwhile);
-  subject_.looked_at = beside_.get();
-  subject_.observer = std::make_shared<Observer>(*beside_);
-  subject_.prober = std::make_unique<InterventionRunner>(*beside_);
   take_choices(run_->recipe());
 }
 
