@@ -21,7 +21,9 @@ using namespace device;
 namespace {
 
 template <int W>
-constexpr int backward_bytes = 7 * Grid<W>::size * 4;
+constexpr bool comes_ahead = W <= 2;  // the next tile, while one is worked at; the largest would not fit every GPU
+template <int W>
+constexpr int backward_bytes = (comes_ahead<W> ? 7 : 5) * Grid<W>::size * 4;
 
 /// One number, or four neighbours, of a gradient, counted flat.
 __device__ inline void put_numbers(const Sink& sink, std::size_t i, float value) {
@@ -55,8 +57,8 @@ __device__ float4 sum_of_block(const float4& share, float4 (&memory)[ridge_warps
   return sum;
 }
 
-/// One group in the backward pass. Its matrices in shared memory: L^-1, A_w, F, two that change, and two for tiles that
-/// come while those before are worked at.
+/// One group in the backward pass. Its matrices in shared memory: L^-1, A_w, F, two that change, and two, where there
+/// is room, for tiles that come while those before are worked at.
 template <int W, bool exact>
 struct GroupReverse {
   RidgeShape s;
@@ -85,14 +87,20 @@ struct GroupReverse {
     for (int begin = first; begin < end; begin += Grid<W>::width) {
       settle();
       const int next = begin + Grid<W>::width;
-      if (next < end) {
-        load_queries(next_left, next);
-        load_upstream(next_right, dy, next);
-      }
+      const auto bring = [&](float* queries, float* upstream) {
+        load_queries(queries, next);
+        load_upstream(upstream, dy, next);
+      };
+      if (comes_ahead<W> && next < end) bring(next_left, next_right);
       accumulate<exact>(dE, ByColumns{right}, ByColumns{left}, min(Grid<W>::width, padded(end - begin)));
       if (next >= end) break;
-      swap(left, next_left);
-      swap(right, next_right);
+      if constexpr (comes_ahead<W>) {
+        swap(left, next_left);
+        swap(right, next_right);
+      } else {
+        __syncthreads();
+        bring(left, right);
+      }
     }
     __syncthreads();
     return dE;
@@ -115,7 +123,7 @@ struct GroupReverse {
     const int last = first + (end - 1 - first) / Grid<W>::width * Grid<W>::width;
     for (int begin = last; begin >= first; begin -= Grid<W>::width) {
       if (begin < last) settle();
-      if (begin > first) load_upstream(next_right, dy, begin - Grid<W>::width);
+      if (comes_ahead<W> && begin > first) load_upstream(next_right, dy, begin - Grid<W>::width);
       Product<W> gradient;
       multiply<exact>(gradient, ByRows{right}, ByColumns{F_K}, padded(s.width));
       gradient.replace(right);
@@ -124,7 +132,13 @@ struct GroupReverse {
       each_row<W>(right, s.rank, [&](int row, int column, auto numbers) {
         if (begin + row < end) put_numbers(dq, s.token(pair, begin + row) * s.rank + column, numbers);
       });
-      if (begin > first) swap(right, next_right);
+      if (begin == first) break;
+      if constexpr (comes_ahead<W>) {
+        swap(right, next_right);
+      } else {
+        __syncthreads();
+        load_upstream(right, dy, begin - Grid<W>::width);
+      }
     }
   }
 
