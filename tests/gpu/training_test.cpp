@@ -16,7 +16,7 @@
 #include "core/models/step_program.h"
 #include "core/ops/ops.h"
 #include "gpu/cuda.h"
-#include "tests/core/session/watched_worker.h"
+#include "tests/core/session/turned_worker.h"
 #include "tests/gpu/gpu_test.h"
 
 namespace afterglow {
@@ -289,12 +289,12 @@ TEST_F(GpuTraining, LooksBesideTheTrainingLeaveItsBitsAndSeeTheSame) {
   SessionOptions options{"cuda", 0, false, 1e9};
   options.make_backend = [](const std::string&, int) { return make_cuda_backend(0, nullptr); };
   options.looks_beside_from = 0;
-  WatchedWorker beside(options, quickly_measured_recipe_json());
+  TurnedWorker beside(quickly_measured_recipe_json(), options);
   options.looks_beside_from = 1 << 30;
-  WatchedWorker alone(options, quickly_measured_recipe_json());
+  TurnedWorker alone(quickly_measured_recipe_json(), options);
   EXPECT_TRUE(beside.worker.analysed().looks_beside());
   EXPECT_FALSE(alone.worker.analysed().looks_beside());
-  for (WatchedWorker* test : {&beside, &alone}) test->box.request(looks_at_the_model());
+  for (TurnedWorker* test : {&beside, &alone}) test->box.request(looks_at_the_model());
   for (const Command& command : {Command{"run", "{}"}, Command{"rewind", R"({"step": 17})"}}) {
     std::int64_t most = 0, before = beside.box.trained_steps();
     beside.box.send(command);
@@ -307,7 +307,7 @@ TEST_F(GpuTraining, LooksBesideTheTrainingLeaveItsBitsAndSeeTheSame) {
     if (command.name == "run") {
       EXPECT_GT(most, 2) << "steps in one turn, in which a look was made";
     }
-    alone.carry_out(command);
+    alone.after(command);
     const auto seen = beside.worker.look(looks_at_the_model()), expected = alone.worker.look(looks_at_the_model());
     EXPECT_EQ(seen->checksum, expected->checksum);
     expect_same_numbers(*seen, *expected);

@@ -6,7 +6,7 @@
 
 #include "core/backend/cpu/cpu_backend.h"
 #include "core/io/error.h"
-#include "tests/core/session/watched_worker.h"
+#include "tests/core/session/turned_worker.h"
 
 namespace afterglow {
 namespace {
@@ -44,15 +44,8 @@ SessionOptions twofold(bool has_room = true) {
   return options;
 }
 
-std::string checksum_alone(std::int64_t step) {
-  const auto backend = make_cpu_backend(1);
-  TrainingRun run(small_recipe(), *backend);
-  run.go_to(step);
-  return run.trainer().checksum();
-}
-
 TEST(LooksBeside, TrainingGoesOnWhileALookWaits) {
-  WatchedWorker test(twofold());
+  TurnedWorker test(small_recipe_json(), twofold());
   test.box.request(set_of(Analysis::trace) | Analysis::probe);
   test.box.send({"run", "{}"});
   std::int64_t most = 0;
@@ -69,24 +62,23 @@ TEST(LooksBeside, TrainingGoesOnWhileALookWaits) {
 }
 
 TEST(LooksBeside, TheRunKeepsItsBits) {
-  WatchedWorker test(twofold());
+  TurnedWorker test(small_recipe_json(), twofold());
   const auto end = test.after({"run", "{}"});
   EXPECT_EQ(end->step, 40);
-  EXPECT_EQ(end->checksum, checksum_alone(40));
+  EXPECT_EQ(end->checksum, checksum_without_session(40));
   EXPECT_EQ(end->runs.back().loss.size(), 40U);
-  EXPECT_EQ(test.after({"rewind", R"({"step": 17})"})->checksum, checksum_alone(17));
+  EXPECT_EQ(test.after({"rewind", R"({"step": 17})"})->checksum, checksum_without_session(17));
   for (const Event& event : end->events) EXPECT_NE(event.severity, Severity::failure) << event.text;
 }
 
 TEST(LooksBeside, AtRestAllNumbersAreThoseOfLooksAtTheRunItself) {
   const AnalysisSet looks = looks_at_the_model();
-  WatchedWorker beside(twofold(), quickly_measured_recipe_json()),
-      alone({"cpu", 1, false, 1e9}, quickly_measured_recipe_json());
-  for (WatchedWorker* test : {&beside, &alone}) test->box.request(0);
+  TurnedWorker beside(quickly_measured_recipe_json(), twofold()), alone(quickly_measured_recipe_json());
+  for (TurnedWorker* test : {&beside, &alone}) test->box.request(0);
   for (const Command& command : {Command{"step", R"({"count": 9})"}, Command{"probe", R"({"index": 3})"},
                                  Command{"set", R"({"key": "layers.1.ska.ridge", "to": 0.01})"},
                                  Command{"step", R"({"count": 2})"}, Command{"rewind", R"({"step": 9})"}}) {
-    for (WatchedWorker* test : {&beside, &alone}) test->carry_out(command);
+    for (TurnedWorker* test : {&beside, &alone}) test->after(command);
     const auto seen = beside.worker.look(looks), expected = alone.worker.look(looks);
     EXPECT_EQ(seen->checksum, expected->checksum);
     EXPECT_EQ(seen->current & looks, looks);
@@ -95,16 +87,18 @@ TEST(LooksBeside, AtRestAllNumbersAreThoseOfLooksAtTheRunItself) {
 }
 
 TEST(LooksBeside, WhereThereIsNoRoomLooksAreMadeBetweenSteps) {
-  WatchedWorker test(twofold(false));
+  TurnedWorker test(small_recipe_json(), twofold(false));
   const auto end = test.after({"step", R"({"count": 5})"});
-  EXPECT_EQ(end->checksum, checksum_alone(5));
+  EXPECT_EQ(end->checksum, checksum_without_session(5));
   EXPECT_TRUE(has(end->current, Analysis::trace));
 }
 
 TEST(LooksBeside, AConditionIsJudgedBehindEveryStep) {
   std::int64_t stopped_at[2];
   for (const bool is_beside : {false, true}) {
-    WatchedWorker test(is_beside ? twofold() : SessionOptions{"cpu", 1, false, 1e9});
+    SessionOptions options = twofold();
+    if (!is_beside) options.looks_beside_from = 1 << 30;
+    TurnedWorker test(small_recipe_json(), options);
     test.after({"stop_when", R"({"condition": "loss < 4.8"})"});
     const auto stopped = test.after({"run", "{}"});
     stopped_at[is_beside] = stopped->step;
@@ -115,7 +109,7 @@ TEST(LooksBeside, AConditionIsJudgedBehindEveryStep) {
 }
 
 TEST(LooksBeside, EverythingElseMayBeAskedForInBetween) {
-  WatchedWorker test(twofold());
+  TurnedWorker test(small_recipe_json(), twofold());
   const char* commands[][2] = {{"toggle_run", "{}"},
                                {"step", R"({"count": 3})"},
                                {"rewind", R"({"step": 1})"},

@@ -10,13 +10,11 @@
 #include "core/engine/observation/trajectory_view.h"
 #include "core/engine/probing/probe_editor.h"
 #include "core/engine/session/command_handlers.h"
-#include "core/engine/session/mailbox.h"
 #include "core/engine/session/run_archive.h"
 #include "core/engine/session/run_control.h"
-#include "core/engine/session/session_worker.h"
 #include "core/figure/files/figure_files.h"
 #include "core/io/error.h"
-#include "tests/core/engine/small_recipe.h"
+#include "tests/core/session/turned_worker.h"
 
 namespace afterglow {
 namespace {
@@ -225,31 +223,8 @@ TEST(CommandHandlers, EveryCommandOfTheEngineHasOneAndNoOtherHas) {
   EXPECT_EQ(find_handler("no_such_command"), nullptr);
 }
 
-/// A worker that works when the test says so.
-struct Turned {
-  explicit Turned(const std::string& recipe = small_recipe_json().dump())
-      : worker(recipe, {"cpu", 1, false, 1e9}, box) {
-    worker.begin();
-  }
-  /// Turns until the training rests, and once more to publish.
-  std::shared_ptr<const Observation> after(const Command& command) {
-    box.send(command);
-    return at_rest();
-  }
-  std::shared_ptr<const Observation> at_rest() {
-    do {
-      box.take();
-      worker.turn();
-    } while (worker.control().running());
-    worker.turn();
-    return box.take();
-  }
-  Mailbox box;
-  SessionWorker worker;
-};
-
 TEST(SessionWorker, TrainsAnalysesAndPublishesInTurns) {
-  Turned test;
+  TurnedWorker test;
   const auto seen = test.after({"step", R"({"count": 7})"});
   EXPECT_EQ(seen->step, 7);
   EXPECT_EQ(seen->checksum_step, 7);
@@ -260,7 +235,7 @@ TEST(SessionWorker, TrainsAnalysesAndPublishesInTurns) {
 }
 
 TEST(SessionWorker, ComparesSeedsOfOneRecipe) {
-  Turned test;
+  TurnedWorker test;
   const auto seen = test.after({"compare", R"({"seeds": 3})"});
   ASSERT_GE(seen->runs.size(), 3U);
   const std::size_t first = seen->runs.size() - 3;
@@ -304,7 +279,7 @@ TEST(SessionWorker, AModelAtRestIsSeenBeforeItIsAnalysed) {
 
 TEST(SessionWorker, AResumedRunGoesBackToItsSnapshotAndNoFurther) {
   const auto path = std::filesystem::temp_directory_path() / "afterglow_oldest_step_test.safetensors";
-  Turned test;
+  TurnedWorker test;
   EXPECT_EQ(test.after({"step", R"({"count": 7})"})->oldest_step, 0);
   test.after({"save", nlohmann::json{{"path", path.string()}}.dump()});
   const auto loaded = test.after({"load", nlohmann::json{{"path", path.string()}}.dump()});
@@ -319,7 +294,7 @@ TEST(SessionWorker, AResumedRunGoesBackToItsSnapshotAndNoFurther) {
 }
 
 TEST(SessionWorker, TimeGoesBothWays) {
-  Turned test;
+  TurnedWorker test;
   std::map<std::int64_t, std::string> checksums;
   for (std::int64_t step = 1; step <= 15; ++step) checksums[step] = test.after({"step", "{}"})->checksum;
   const auto whole = test.at_rest();
@@ -341,7 +316,7 @@ TEST(SessionWorker, TimeGoesBothWays) {
 }
 
 TEST(SessionWorker, OnlyAChangeBeginsAnotherFuture) {
-  Turned test;
+  TurnedWorker test;
   test.after({"step", R"({"count": 15})"});
   test.after({"rewind", R"({"step": 8})"});
   EXPECT_TRUE(test.after({"probe", R"({"index": 3})"})->ahead) << "looking changes nothing";
@@ -360,7 +335,7 @@ TEST(SessionWorker, OnlyAChangeBeginsAnotherFuture) {
 TEST(SessionWorker, SpectraAheadStayAndTheModesKeepTheirIdentities) {
   nlohmann::json recipe = small_recipe_json();
   recipe["training"]["steps"] = 80;
-  Turned straight(recipe.dump()), wandering(recipe.dump());
+  TurnedWorker straight(recipe), wandering(recipe);
   const auto expected = straight.after({"step", R"({"count": 60})"});
   wandering.after({"step", R"({"count": 60})"});
   for (const char* move : {R"({"step": 5})", R"({"step": 47})", R"({"step": 23})"}) wandering.after({"rewind", move});
@@ -375,7 +350,7 @@ TEST(SessionWorker, SpectraAheadStayAndTheModesKeepTheirIdentities) {
 }
 
 TEST(SessionWorker, ABranchLeavesTheOldRunWholeAndHasNoFutureYet) {
-  Turned test;
+  TurnedWorker test;
   test.after({"step", R"({"count": 12})"});
   test.after({"rewind", R"({"step": 5})"});
   const auto branched = test.after({"branch", "{}"});
@@ -385,7 +360,7 @@ TEST(SessionWorker, ABranchLeavesTheOldRunWholeAndHasNoFutureYet) {
 }
 
 TEST(SessionWorker, RunsAreThrownAway) {
-  Turned test;
+  TurnedWorker test;
   const auto twelve = test.after({"step", R"({"count": 12})"});
   test.after({"rewind", R"({"step": 5})"});
   test.after({"set", R"({"key": "learning_rate", "to": 0.02})"});
@@ -406,7 +381,7 @@ TEST(SessionWorker, RunsAreThrownAway) {
 }
 
 TEST(SessionWorker, WhatIsThrownAwayCostsOnlyTheStepsSinceTheLastStateInCommon) {
-  Turned test;
+  TurnedWorker test;
   const auto whole = test.after({"step", R"({"count": 34})"});
   test.after({"rewind", R"({"step": 25})"});
   const auto changed = test.after({"set", R"({"key": "learning_rate", "to": 0.02})"});
@@ -425,7 +400,7 @@ TEST(SessionWorker, WhatIsThrownAwayCostsOnlyTheStepsSinceTheLastStateInCommon) 
 }
 
 TEST(SessionWorker, AnotherBeginningHasNoPartingAndIsMadeAgainFromItsStart) {
-  Turned test;
+  TurnedWorker test;
   const auto first = test.after({"step", R"({"count": 12})"});
   test.after({"reseed", "{}"});
   const auto other = test.after({"step", R"({"count": 12})"});
@@ -435,7 +410,7 @@ TEST(SessionWorker, AnotherBeginningHasNoPartingAndIsMadeAgainFromItsStart) {
 }
 
 TEST(SessionWorker, TheEndSaysWhatToDo) {
-  Turned test;
+  TurnedWorker test;
   const auto end = test.after({"run", "{}"});
   ASSERT_TRUE(end->finished);
   const std::size_t events = end->events.size();
@@ -499,12 +474,12 @@ TEST(SessionWorker, SavesWithoutAPathIntoItsFolder) {
 
 TEST(SessionWorker, AResumedRunShowsItsPast) {
   const auto path = std::filesystem::temp_directory_path() / "afterglow_past_test.safetensors";
-  Turned test;
+  TurnedWorker test;
   test.after({"step", R"({"count": 5})"});
   test.after({"set", R"({"key": "clip", "to": 0.5})"});
   const auto saved = test.after({"step", R"({"count": 17})"});
   test.after({"save", nlohmann::json{{"path", path.string()}}.dump()});
-  Turned other;
+  TurnedWorker other;
   const auto loaded = other.after({"load", nlohmann::json{{"path", path.string()}}.dump()});
   const RunCurves &then = saved->runs.back(), &now = loaded->runs.back();
   EXPECT_EQ(now.first_step, 1);

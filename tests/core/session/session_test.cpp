@@ -17,10 +17,9 @@
 #include "core/engine/observation/influence_view.h"
 #include "core/engine/observation/probe_view.h"
 #include "core/engine/observation/solver_view.h"
-#include "core/engine/training/training_run.h"
 #include "core/io/error.h"
 #include "tests/core/engine/fading_backend.h"
-#include "tests/core/engine/small_recipe.h"
+#include "tests/core/session/turned_worker.h"
 
 namespace afterglow {
 namespace {
@@ -40,13 +39,6 @@ Seen wait_for(const Session& session, const std::function<bool(const Observation
 }
 
 SessionOptions resting() { return {"cpu", 2, false, 200.0}; }
-
-std::string checksum_without_session(std::int64_t step) {
-  const auto backend = make_cpu_backend(1);
-  TrainingRun run(small_recipe(), *backend);
-  run.go_to(step);
-  return run.trainer().checksum();
-}
 
 TEST(Session, TrainsToTheEndWithTheChecksumOfTheHeadlessRun) {
   SessionOptions options = resting();

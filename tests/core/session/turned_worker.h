@@ -1,10 +1,11 @@
-// A session's worker that works when the test says so, watched as a window does.
+// A session's worker without its thread, and what its run and its looks are compared with.
 #pragma once
 #include <gtest/gtest.h>
 
 #include <cmath>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -15,26 +16,37 @@
 
 namespace afterglow {
 
-struct WatchedWorker {
-  explicit WatchedWorker(SessionOptions options, nlohmann::json recipe = small_recipe_json())
+/// A worker that works when the test says so.
+struct TurnedWorker {
+  explicit TurnedWorker(const nlohmann::json& recipe = small_recipe_json(),
+                        SessionOptions options = {"cpu", 1, false, 1e9})
       : worker(recipe.dump(), std::move(options), box) {
     worker.begin();
-    carry_out({"pause", "{}"});
   }
-  void carry_out(const Command& command) {
+  /// Turns until the training rests, and once more to publish.
+  std::shared_ptr<const Observation> after(const Command& command) {
     box.send(command);
+    return at_rest();
+  }
+  std::shared_ptr<const Observation> at_rest() {
     do {
       box.take();
       worker.turn();
     } while (worker.control().running());
-  }
-  std::shared_ptr<const Observation> after(const Command& command) {
-    carry_out(command);
-    return worker.look(set_of(Analysis::trace));
+    box.take();
+    worker.turn();
+    return box.take();
   }
   Mailbox box;
   SessionWorker worker;
 };
+
+inline std::string checksum_without_session(std::int64_t step) {
+  const auto backend = make_cpu_backend(1);
+  TrainingRun run(small_recipe(), *backend);
+  run.go_to(step);
+  return run.trainer().checksum();
+}
 
 /// All that reads the model and is soon made.
 inline AnalysisSet looks_at_the_model() {
