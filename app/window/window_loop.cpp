@@ -32,6 +32,8 @@ namespace {
 
 constexpr double display_interval = 1.0 / 60;
 constexpr double shared_interval = 1.0 / 15;  ///< of a GPU that trains, too: a frame takes 2.5 ms of it
+constexpr double slowest_shared = 1.0 / 6;    ///< the same, where steps are long
+constexpr double shared_steps = 8;            ///< that a frame shows there, until they make it so slow
 constexpr double software_interval = 1.0 / 20;
 constexpr double software_share = 0.02;       ///< of all processors, at most, for drawing new data
 constexpr double slowest_software = 1.0 / 3;  ///< however dear a frame is
@@ -166,7 +168,10 @@ void WindowLoop::refresh_look() {
 /// Seconds between two frames that show new data.
 double WindowLoop::shortest_frame() const {
   const std::string_view device = observation_ ? observation_->device : std::string_view();
-  if (window_.draws_on(device.substr(0, device.find(", ")))) return shared_interval;
+  if (window_.draws_on(device.substr(0, device.find(", ")))) {
+    const double speed = observation_->running ? observation_->steps_per_second : 0;
+    return speed > 0 ? std::clamp(shared_steps / speed, shared_interval, slowest_shared) : shared_interval;
+  }
   if (!window_.is_software()) return display_interval;
   return std::clamp(frame_cost_ / (software_share * processors()), software_interval, slowest_software);
 }

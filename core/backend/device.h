@@ -94,7 +94,7 @@ class Device {
   /// Whether all that was queued in order has been done; asks and does not wait.
   virtual bool is_idle() { return true; }
   /// Whenever the host waits for the device, it calls `work` again and again meanwhile, which must not use this back
-  /// end nor wait long. An empty one ends it. A device that has done everything when a call returns never calls it.
+  /// end nor wait long. An empty one ends it. A device that works in its calls may do so between pieces of one.
   virtual void set_meanwhile(std::function<void()> /*work*/) {}
   /// What is queued between these two may run beside all that is queued later, until `join_side_stream` or
   /// `synchronize`: for results that nothing waits for, such as the gradients of parameters. It sees all that was

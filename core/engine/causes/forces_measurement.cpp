@@ -33,10 +33,18 @@ double norm_of(const std::vector<double>& values) {
   return std::sqrt(std::inner_product(values.begin(), values.end(), values.begin(), 0.0));
 }
 
-/// a + factor * d.
-std::vector<double> moved(std::vector<double> a, double factor, const std::vector<double>& d) {
-  for (std::size_t i = 0; i < a.size(); ++i) a[i] += factor * d[i];
-  return a;
+constexpr std::size_t piece = std::size_t{1} << 20;  // numbers that are moved at once
+
+/// a + factor * d. `meanwhile`, where given, is called behind each piece.
+std::vector<double> moved(const std::vector<double>& a, double factor, const std::vector<double>& d,
+                          const std::function<void()>& meanwhile = {}) {
+  std::vector<double> result;
+  result.reserve(a.size());
+  for (std::size_t i = 0; i < a.size(); ++i) {
+    result.push_back(a[i] + factor * d[i]);
+    if (i % piece == 0 && meanwhile) meanwhile();
+  }
+  return result;
 }
 
 /// (ahead - behind) / 2h.
@@ -126,13 +134,13 @@ void ForcesMeasurement::begin(TrainingRun& run, const Example& probe) {
 std::vector<double> ForcesMeasurement::weights_of(Place place) const {
   switch (place) {
     case Place::down_ahead:
-      return moved(next_.weights, scale_, down_);
+      return moved(next_.weights, scale_, down_, meanwhile_);
     case Place::down_behind:
-      return moved(next_.weights, -scale_, down_);
+      return moved(next_.weights, -scale_, down_, meanwhile_);
     case Place::step_ahead:
-      return moved(next_.weights, scale_, ahead_);
+      return moved(next_.weights, scale_, ahead_, meanwhile_);
     case Place::step_behind:
-      return moved(next_.weights, -scale_, ahead_);
+      return moved(next_.weights, -scale_, ahead_, meanwhile_);
     case Place::after:
       return next_.after;
     default:
@@ -140,8 +148,16 @@ std::vector<double> ForcesMeasurement::weights_of(Place place) const {
   }
 }
 
-bool ForcesMeasurement::advance() {
+void ForcesMeasurement::set_meanwhile(const std::function<void()>& work) {
+  meanwhile_ = work;
+  backend_->set_meanwhile(work);
+}
+
+bool ForcesMeasurement::advance(const std::function<void()>& meanwhile) {
   if (!working_) return false;
+  set_meanwhile(meanwhile);
+  const std::unique_ptr<ForcesMeasurement, void (*)(ForcesMeasurement*)> end(
+      this, [](ForcesMeasurement* self) { self->set_meanwhile({}); });
   operators_.push_back(operators_at(weights_of(static_cast<Place>(operators_.size()))));
   working_ = operators_.size() < static_cast<std::size_t>(Place::count);
   if (!working_) fill();
@@ -149,7 +165,7 @@ bool ForcesMeasurement::advance() {
 }
 
 std::vector<HeadOperator> ForcesMeasurement::operators_at(const std::vector<double>& weights) {
-  copy_.put(weights);
+  copy_.put(weights, meanwhile_);
   const auto length = static_cast<std::int64_t>(probe_.tokens.size());
   tape_.begin(false);
   const Tensor tokens = tape_.scratch({1, length}, DType::i32), context = tape_.scratch({1, length}, DType::u8);
@@ -188,6 +204,7 @@ void ForcesMeasurement::fill() {
                               step = central_difference(at(Place::step_ahead)[i], at(Place::step_behind)[i], scale_);
     view.heads.push_back(forces_on(at(Place::here)[i], down, step, at(Place::after)[i]));
     view.heads.back().operated = operated_of(surgery_, view.heads.back().layer, view.heads.back().head);
+    if (meanwhile_) meanwhile_();
   }
   view_ = std::make_shared<const ForcesView>(std::move(view));
 }

@@ -3,6 +3,7 @@
 //   dA = (A(w + h d) - A(w - h d)) / 2h,  and an eigenvalue by  delta lambda = u^H dA v / (u^H v).
 // A is evaluated in float64 on the processor, whatever the run computes on.
 #pragma once
+#include <functional>
 #include <memory>
 #include <nlohmann/json_fwd.hpp>
 #include <vector>
@@ -28,8 +29,9 @@ class ForcesMeasurement {
 
   /// Rehearses the next step of the run, whose trainer this is. Throws Error(non_finite) where the step cannot be made.
   void begin(TrainingRun& run, const Example& probe);
-  /// Evaluates the operators once more. False when none is left to be evaluated.
-  bool advance();
+  /// Evaluates the operators once more. False when none is left to be evaluated. `meanwhile`, where given, is called
+  /// between pieces of that, which need nothing of the run, and must not wait long.
+  bool advance(const std::function<void()>& meanwhile = {});
   /// How much of the work is done, 0 to 1.
   double share_done() const { return working_ ? 0 : 1; }
   bool working() const { return working_; }
@@ -44,6 +46,7 @@ class ForcesMeasurement {
   enum class Place { here, down_ahead, down_behind, step_ahead, step_behind, after, count };
   std::vector<double> weights_of(Place place) const;
   void fill();
+  void set_meanwhile(const std::function<void()>& work);
 
   std::unique_ptr<Backend> backend_;
   Arena arena_;
@@ -55,6 +58,7 @@ class ForcesMeasurement {
   std::vector<double> down_, ahead_;                  // directions in the weights, equally long
   double scale_ = 1;                                  // h
   std::vector<std::vector<HeadOperator>> operators_;  // by Place
+  std::function<void()> meanwhile_;                   // while it advances
   bool working_ = false;
   std::shared_ptr<const ForcesView> view_;
 };

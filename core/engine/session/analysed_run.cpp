@@ -310,7 +310,7 @@ namespace {
 /// Lets other work go on while a look waits for its device, and between what it decomposes, and ends that.
 class WorkMeanwhile {
  public:
-  WorkMeanwhile(Trainer& looked_at, const Meanwhile& meanwhile) : looked_at_(&looked_at), meanwhile_(&meanwhile) {
+  WorkMeanwhile(AnalysisSubject& subject, const Meanwhile& meanwhile) : subject_(&subject), meanwhile_(&meanwhile) {
     // A look may decompose in a thread of its own; what goes on belongs to this one.
     set([&work = meanwhile.work, here = std::this_thread::get_id()] {
       if (std::this_thread::get_id() == here) work();
@@ -325,10 +325,11 @@ class WorkMeanwhile {
 
  private:
   void set(const std::function<void()>& work) {
-    looked_at_->backend().set_meanwhile(work);
-    looked_at_->looking_threads().set_meanwhile(work);
+    subject_->meanwhile = work;
+    subject_->looked_at->backend().set_meanwhile(work);
+    subject_->looked_at->looking_threads().set_meanwhile(work);
   }
-  Trainer* looked_at_;
+  AnalysisSubject* subject_;
   const Meanwhile* meanwhile_;
 };
 
@@ -339,7 +340,7 @@ void AnalysedRun::make(Analysis analysis, void (RunAnalysis::*how)(const Analysi
   if (!found) return;
   std::optional<WorkMeanwhile> work;
   if (beside_) beside_->follow(run_->trainer());
-  if (beside_ && may_train) work.emplace(*beside_, meanwhile_);
+  if (beside_ && may_train) work.emplace(subject_, meanwhile_);
   (found->*how)(results());
 }
 

@@ -11,16 +11,15 @@
 namespace afterglow {
 
 namespace {
-constexpr double share_for_analyses = 0.025;   // of the worker's time, at most, for all that are requested
-constexpr double setup_seconds = 1;            // of a first analysis, which later ones need not take
-constexpr double share_for_slow = 0.03;        // of all together that take longer, from their first on
-constexpr double share_for_slow_beside = 0.1;  // the same, where training goes on meanwhile
-constexpr double share_for_awaited = 0.8;      // for measurements until the window has what it waits for
-constexpr double share_for_edits = 0.5;        // while the user drags a mode: the figures follow
-constexpr double shortest_slice = 0.015;       // seconds of awaited pieces between two steps
-constexpr double longest_slice = 0.2;          // the same, where a step takes long
-constexpr double move_seconds = 0.1;           // after a command, while a control may still move: only quick answers
-constexpr double steering_seconds = 0.5;       // after a command in which the next one may come
+constexpr double share_for_analyses = 0.025;  // of the worker's time, at most, for all that are requested
+constexpr double setup_seconds = 1;           // of a first analysis, which later ones need not take
+constexpr double share_for_slow = 0.03;       // of all together that take longer, from their first on
+constexpr double share_for_awaited = 0.8;     // for measurements until the window has what it waits for
+constexpr double share_for_edits = 0.5;       // while the user drags a mode: the figures follow
+constexpr double shortest_slice = 0.015;      // seconds of awaited pieces between two steps
+constexpr double longest_slice = 0.2;         // the same, where a step takes long
+constexpr double move_seconds = 0.1;          // after a command, while a control may still move: only quick answers
+constexpr double steering_seconds = 0.5;      // after a command in which the next one may come
 }  // namespace
 
 void AnalysisThrottle::begin(double now) {
@@ -83,7 +82,7 @@ double AnalysisScheduler::share_of(Analysis analysis, const AnalysedRun& run) co
     return share_for_awaited / static_cast<double>(std::ranges::count_if(analysis_table(), is_awaited));
   if (!is_slow(info_of(analysis), run)) return share_for_analyses * part_of(analysis, wanted(run));
   const auto slow = std::ranges::count_if(analysis_table(), [&](const AnalysisInfo& row) { return is_slow(row, run); });
-  return (run.looks_beside() ? share_for_slow_beside : share_for_slow) / static_cast<double>(slow);
+  return share_for_slow / static_cast<double>(slow);
 }
 
 bool AnalysisScheduler::is_slow(const AnalysisInfo& row, const AnalysedRun& run) const {

@@ -47,10 +47,12 @@ struct AnalysisSubject {
   std::shared_ptr<Observer> recorder;          ///< of the run's own, between two steps; null in a run that forecasts
   std::shared_ptr<Observer> observer;          ///< of what is looked at; the same where that is the run's own
   std::unique_ptr<InterventionRunner> prober;  ///< the same; null in a run that forecasts
-  std::unique_ptr<ProbeEditor> probe;          ///< the probe sequence and the interventions in force
-  int traced_part = -1;                        ///< index into Trainer::parts(), -1: none
-  int theory_part = -1, theory_head = 0;       ///< any other part than an `ska`: the first one
-  std::optional<MadeProblem> made_problem;     ///< which the solvers race beside the layer's systems
+  /// During a look: lets training go on, between pieces of work that need nothing of the run. Empty: nothing does.
+  std::function<void()> meanwhile;
+  std::unique_ptr<ProbeEditor> probe;       ///< the probe sequence and the interventions in force
+  int traced_part = -1;                     ///< index into Trainer::parts(), -1: none
+  int theory_part = -1, theory_head = 0;    ///< any other part than an `ska`: the first one
+  std::optional<MadeProblem> made_problem;  ///< which the solvers race beside the layer's systems
   InfluenceConfig influence;
   AccuracyConfig accuracy;
   ForecastEnsemble ensemble;  ///< runs laid over a forecast

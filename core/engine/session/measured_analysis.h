@@ -7,7 +7,8 @@
 
 namespace afterglow {
 
-/// Whether a measurement takes steps of the run's own trainer, so that none may be under way.
+/// Whether a measurement takes steps of the run's own trainer where it begins, so that none may be under way, and from
+/// there on needs nothing of it.
 template <class Measurement>
 inline constexpr bool rehearses_steps = false;
 
@@ -29,7 +30,7 @@ class MeasuredAnalysis : public PiecewiseAnalysis {
     Trainer& trainer = rehearses_steps<Measurement> ? of_->run->trainer() : *of_->looked_at;
     if (!measurement_) measurement_ = std::make_unique<Measurement>(of_->run->recipe().model, trainer);
     if (!is_stale_ && measurement_->working() && goes_on()) {
-      if (!measurement_->advance() || has_its_part()) is_awaited_ = false;
+      if (!advance_measurement() || has_its_part()) is_awaited_ = false;
       return;
     }
     is_stale_ = false;
@@ -57,6 +58,10 @@ class MeasuredAnalysis : public PiecewiseAnalysis {
   virtual bool goes_on() const { return true; }
 
  private:
+  bool advance_measurement() {
+    if constexpr (rehearses_steps<Measurement>) return measurement_->advance(of_->meanwhile);
+    return measurement_->advance();
+  }
   bool has_its_part() const {
     return of_->part_of(analysis) < 1 && measurement_->share_done() >= of_->part_of(analysis);
   }

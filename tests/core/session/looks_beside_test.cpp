@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "core/backend/cpu/cpu_backend.h"
+#include "core/engine/observation/forces_view.h"
 #include "core/io/error.h"
 #include "tests/core/session/turned_worker.h"
 
@@ -59,6 +60,39 @@ TEST(LooksBeside, TrainingGoesOnWhileALookWaits) {
   EXPECT_GT(most, 5) << "a trace reads a result for each of 24 tokens";
   EXPECT_EQ(test.box.trained_steps(), 40);
   EXPECT_FALSE(test.worker.run().is_under_way());
+}
+
+// They are found in float64 on the processor, from a step that the run itself rehearses.
+TEST(LooksBeside, TrainingGoesOnWhileEigenvalueForcesAreFound) {
+  nlohmann::json recipe = small_recipe_json();
+  recipe["training"]["steps"] = 100000;  // until they are found
+  TurnedWorker test(recipe, twofold());
+  test.box.request(set_of(Analysis::forces));
+  test.box.send({"run", "{}"});
+  std::int64_t most = 0;
+  std::shared_ptr<const ForcesView> found;
+  for (std::int64_t before = 0; !found && before < 100000;) {
+    test.worker.turn();
+    const auto seen = test.box.take();
+    if (seen) found = seen->forces;
+    const std::int64_t now = test.box.trained_steps();
+    most = std::max(most, now - before);
+    before = std::max<std::int64_t>(now, 1);
+  }
+  EXPECT_GT(most, 5) << "of the pieces of a pass one after the other";
+  ASSERT_TRUE(found);
+  TurnedWorker alone(recipe);
+  alone.after({"step", nlohmann::json{{"count", found->step}}.dump()});
+  const auto expected = alone.worker.look(set_of(Analysis::forces))->forces;
+  ASSERT_EQ(found->heads.size(), expected->heads.size());
+  EXPECT_EQ(found->gradient_norm, expected->gradient_norm);
+  for (std::size_t i = 0; i < expected->heads.size(); ++i) {
+    ASSERT_EQ(found->heads[i].modes.size(), expected->heads[i].modes.size());
+    for (std::size_t k = 0; k < expected->heads[i].modes.size(); ++k) {
+      EXPECT_EQ(found->heads[i].modes[k].by_loss, expected->heads[i].modes[k].by_loss);
+      EXPECT_EQ(found->heads[i].modes[k].by_optimiser, expected->heads[i].modes[k].by_optimiser);
+    }
+  }
 }
 
 TEST(LooksBeside, TheRunKeepsItsBits) {

@@ -13,10 +13,11 @@ ModelCopy::ModelCopy(const nlohmann::json& model, Trainer& trainer, Backend& bac
   store_.allocate_values(backend, dtype);
 }
 
-void ModelCopy::put(std::span<const double> weights) {
+void ModelCopy::put(std::span<const double> weights, const std::function<void()>& meanwhile) {
   for (const Parameter& parameter : store_.all()) {
     const auto begin = static_cast<std::size_t>(parameter.offset);
     store_.upload(parameter, weights.subspan(begin, static_cast<std::size_t>(parameter.shape.elements())));
+    if (meanwhile) meanwhile();
   }
 }
 

@@ -1,6 +1,7 @@
 // The weights and settings of a trainer's model at one step, in a model of their own, so that they can be measured
 // piece by piece while training goes on.
 #pragma once
+#include <functional>
 #include <memory>
 #include <nlohmann/json_fwd.hpp>
 #include <span>
@@ -19,8 +20,9 @@ class ModelCopy {
 
   /// Takes the weights, memories and settings of now.
   void take();
-  /// Takes other weights, as they lie in the flat buffer, in the place of the trainer's.
-  void put(std::span<const double> weights);
+  /// Takes other weights, as they lie in the flat buffer, in the place of the trainer's. `meanwhile`, where given, is
+  /// called behind each parameter.
+  void put(std::span<const double> weights, const std::function<void()>& meanwhile = {});
   /// Step of the weights; -1 before the first `take`.
   std::int64_t step() const { return step_; }
   Model& model() { return *model_; }
