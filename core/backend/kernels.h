@@ -119,16 +119,16 @@ class Kernels {
   virtual void gemm(bool transpose_a, bool transpose_b, double alpha, const Tensor& a, const Tensor& b, double beta,
                     const Tensor& c) = 0;
   /// Several projections of one input: results[i] = x weights[i]^T + biases[i]; an undefined bias is none, and there
-  /// may be no biases at all. x may be bfloat16, the result of a single one without bias, too.
+  /// may be no biases at all. x may be bfloat16, and without biases results, which then lie side by side in common rows.
   virtual void linear_forward_many(const Tensor& x, std::span<const Tensor> weights, std::span<const Tensor> biases,
                                    std::span<const Tensor> results, const KeptInput& kept) = 0;
   /// How far apart the rows of a projection's result should lie where they may: the number of columns, or a little more
   /// where vectors of them are read faster. What lies behind each row of a result may be overwritten.
   virtual std::int64_t linear_row_stride(const Tensor& x, const Tensor& weight) const = 0;
-  /// The type in which a projection's result is kept where all that read it take bfloat16, too (each says so here):
-  /// that of x, or bfloat16 where the back end computes in that precision and the projection is large enough. So is its
-  /// gradient. `row_stride`: how far apart its rows lie.
-  virtual DType narrow_result(const Tensor& x, const Tensor& weight, std::int64_t row_stride) const = 0;
+  /// The type in which results of projections are kept where all that read them take bfloat16, too (each says so here):
+  /// that of x, or bfloat16 where the back end computes in that precision and the projections are large enough. So are
+  /// their gradients. `row_stride`: how far apart the rows lie in which results are side by side.
+  virtual DType narrow_result(const Tensor& x, std::span<const Tensor> weights, std::int64_t row_stride) const = 0;
   /// How many float32 numbers a `KeptInput` has; 0 where nothing is worth keeping. Of x in bfloat16 it is the weights
   /// that are kept rounded, unless all are (`hold_weights`).
   virtual std::int64_t linear_kept(const Tensor& x, std::span<const Tensor> weights) const = 0;
@@ -304,13 +304,16 @@ class Kernels {
   /// Elements of workspace that ssd_scan_backward needs.
   virtual std::int64_t ssd_scan_workspace(const ScanInputs& in) const = 0;
   /// The gated delta rule family; y [B,T,H,P]; `state` [B,H,K,P] is read when `resume`, and written with the last state
-  /// when defined.
+  /// when defined. `kept`, workspace and state are float32 where `scans_narrow`.
   virtual void delta_scan(const DeltaInputs& in, const Tensor& y, const Tensor& state, bool resume) = 0;
   virtual void delta_scan_backward(const DeltaInputs& in, const Tensor& dy, const Tensor& workspace,
                                    const DeltaGrads& out) = 0;
   virtual std::int64_t delta_scan_workspace(const DeltaInputs& in) const = 0;
   /// How many numbers `DeltaInputs::kept` has; 0 where nothing is kept.
   virtual std::int64_t delta_scan_kept(const DeltaInputs& in) const = 0;
+  /// Whether q, k and v of a rule with beta may be bfloat16, as y and their gradients then; asks for the shapes of q, v
+  /// and g alone.
+  virtual bool scans_narrow(const DeltaInputs& in) const = 0;
   /// Recursive least squares; y [B,T,H,P]; `state` is read when `resume`, and written where defined.
   virtual void kalman_scan(const KalmanInputs& in, const Tensor& y, const KalmanState& state, bool resume) = 0;
   virtual void kalman_scan_backward(const KalmanInputs& in, const Tensor& dy, const Tensor& workspace,
@@ -341,7 +344,8 @@ class Kernels {
                                      const Tensor& inverse, const Tensor& dy, const Tensor& sums, const Grad& dx,
                                      const Grad& dweight, const Grad& dbias, const Grad& dtheta) = 0;
   /// y = x silu(z), or with weight RMSNorm(x) weight silu(z), the norm taken over each head: x, y [B,T,H,P], weight [H
-  /// P], or [P] for all heads; rows of z, dz [B,T,H P] may be strided; inverse [B T H] is saved with a weight.
+  /// P], or [P] for all heads; rows of z, dz [B,T,H P] may be strided; inverse [B T H] is saved with a weight. x, z and
+  /// y may be bfloat16, as their gradients then.
   virtual void gated_heads(const Tensor& x, const Tensor& z, const Tensor& weight, double eps, const Tensor& y,
                            const Tensor& inverse) = 0;
   virtual void gated_heads_backward(const Tensor& x, const Tensor& z, const Tensor& weight, const Tensor& inverse,
@@ -353,6 +357,9 @@ class Kernels {
                              const Tensor& y) = 0;
   virtual void ridge_readout_backward(const RidgeConfig& config, const RidgeInputs& in, const RidgeSaved& saved,
                                       const Tensor& dy, const Tensor& workspace, const RidgeGrads& out) = 0;
+  /// Whether z, q and v may be bfloat16 and strided, [B,T,H r] and [B,T,H P], as their gradients then, and y bfloat16;
+  /// asks for the shapes [B,T,H,r] and [B,T,H,P] of z and v alone.
+  virtual bool reads_out_narrow(const RidgeConfig& config, const RidgeInputs& in) const = 0;
   /// Elements of workspace that ridge_readout_backward needs.
   virtual std::int64_t ridge_readout_workspace(const RidgeConfig& config, const RidgeInputs& in) const = 0;
   /// One token: z, q [B,1,H,r], v, y [B,1,H,P]; updates the state; saved holds one group.

@@ -129,8 +129,8 @@ std::int64_t MeasuringBackend::feedback_solve_operands(const FeedbackInputs& in)
 std::int64_t MeasuringBackend::linear_row_stride(const Tensor& x, const Tensor& weight) const {
   return device_->linear_row_stride(x, weight);
 }
-DType MeasuringBackend::narrow_result(const Tensor& x, const Tensor& weight, std::int64_t row_stride) const {
-  return device_->narrow_result(x, weight, row_stride);
+DType MeasuringBackend::narrow_result(const Tensor& x, std::span<const Tensor> weights, std::int64_t row_stride) const {
+  return device_->narrow_result(x, weights, row_stride);
 }
 std::int64_t MeasuringBackend::linear_kept(const Tensor& x, std::span<const Tensor> weights) const {
   return x.dtype == DType::bf16 && weights_of_step_.cover(weights) ? 0 : device_->linear_kept(x, weights);
@@ -155,6 +155,10 @@ std::int64_t MeasuringBackend::delta_scan_workspace(const DeltaInputs& in) const
   return device_->delta_scan_workspace(in);
 }
 std::int64_t MeasuringBackend::delta_scan_kept(const DeltaInputs& in) const { return device_->delta_scan_kept(in); }
+bool MeasuringBackend::scans_narrow(const DeltaInputs& in) const { return device_->scans_narrow(in); }
+bool MeasuringBackend::reads_out_narrow(const RidgeConfig& config, const RidgeInputs& in) const {
+  return device_->reads_out_narrow(config, in);
+}
 std::int64_t MeasuringBackend::kalman_scan_workspace(const KalmanInputs& in) const {
   return device_->kalman_scan_workspace(in);
 }

@@ -65,7 +65,7 @@ class MeasuringBackend final : public Backend {
   std::int64_t delta_scan_operands(const DeltaInputs& in) const override;
   std::int64_t feedback_solve_operands(const FeedbackInputs& in) const override;
   std::int64_t linear_row_stride(const Tensor& x, const Tensor& weight) const override;
-  DType narrow_result(const Tensor& x, const Tensor& weight, std::int64_t row_stride) const override;
+  DType narrow_result(const Tensor& x, std::span<const Tensor> weights, std::int64_t row_stride) const override;
   std::int64_t linear_kept(const Tensor& x, std::span<const Tensor> weights) const override;
   std::int64_t rounded_weights(const Tensor& values) const override;
   void hold_weights(const Tensor& values, const Tensor& rounded) override;
@@ -77,6 +77,8 @@ class MeasuringBackend final : public Backend {
   std::int64_t ssd_scan_workspace(const ScanInputs& in) const override;
   std::int64_t delta_scan_workspace(const DeltaInputs& in) const override;
   std::int64_t delta_scan_kept(const DeltaInputs& in) const override;
+  bool scans_narrow(const DeltaInputs& in) const override;
+  bool reads_out_narrow(const RidgeConfig& config, const RidgeInputs& in) const override;
   std::int64_t kalman_scan_workspace(const KalmanInputs& in) const override;
   std::int64_t ridge_readout_workspace(const RidgeConfig& config, const RidgeInputs& in) const override;
   std::int64_t chebyshev_readout_workspace(const ChebyshevConfig& config, const ChebyshevInputs& in) const override;

@@ -14,4 +14,11 @@ std::int64_t RidgeConfig::groups(std::int64_t length) const {
   }
 }
 
+RidgeSizes RidgeInputs::sizes() const {
+  const Shape &keys = z.shape, &values = v.shape;
+  if (keys.rank() == 4) return {keys[0], keys[1], keys[2], keys[3], values[3]};
+  const std::int64_t heads = eta.elements();
+  return {keys[0], keys[1], heads, keys[2] / heads, values[2] / heads};
+}
+
 }  // namespace afterglow

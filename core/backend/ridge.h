@@ -20,9 +20,15 @@ struct RidgeConfig {
   std::int64_t groups(std::int64_t length) const;
 };
 
-/// Inputs of the SKA core; z, q [B,T,H,r], v [B,T,H,P], eta, gamma_raw [H], mask [B,T] u8 or undefined.
+struct RidgeSizes {
+  std::int64_t batch, tokens, heads, rank, width;
+};
+
+/// Inputs of the SKA core; z, q [B,T,H,r], v [B,T,H,P], or where `Kernels::reads_out_narrow` [B,T,H r] and [B,T,H P]
+/// with rows that may be strided; eta, gamma_raw [H], mask [B,T] u8 or undefined.
 struct RidgeInputs {
   Tensor z, q, v, eta, gamma_raw, mask;
+  RidgeSizes sizes() const;
 };
 
 /// What the forward pass keeps, one entry for each (batch, head, group); the diagnostics read it too.

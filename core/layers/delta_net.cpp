@@ -8,6 +8,7 @@
 #include <numeric>
 
 #include "core/analysis/linear_algebra/spectrum.h"
+#include "core/backend/delta.h"
 #include "core/io/error.h"
 #include "core/io/json_file.h"
 #include "core/layers/layer_kind.h"
@@ -271,6 +272,24 @@ struct DeltaNet::Inputs : DeltaVars {
   Var gate;  // of the heads' answers; undefined without one
 };
 
+// Convolutions read queries, keys and values, and the norm of heads reads the gate; from there the scan decides.
+Storage DeltaNet::storage(const Backend& backend, const Shape& input) const {
+  const DeltaNetConfig& c = config_;
+  const bool are_own = c.query_heads == c.heads && c.key_heads == c.heads && c.value_heads == c.heads;
+  const bool are_convolved = c.convolves && c.key_silu && c.value_silu && c.feature_map == FeatureMap::identity;
+  const bool is_delta_rule = c.rule == MemoryRule::deltanet || c.rule == MemoryRule::gated_deltanet;
+  if (!is_delta_rule || !are_own || !are_convolved || !c.output_gate || c.key_norm != KeyNorm::unit)
+    return Storage::wide;
+  Tensor columns;
+  columns.shape = input.with_last(c.key_columns());
+  columns.row_stride = c.key_columns();
+  DeltaInputs sizes;
+  sizes.q.shape = {input[0], input[1], c.heads, c.keys};
+  sizes.v.shape = {input[0], input[1], c.heads, c.value};
+  const bool is_taken = backend.makes_unit_heads(columns, k_conv_->value, c.keys) && backend.scans_narrow(sizes);
+  return is_taken ? Storage::narrow : Storage::wide;
+}
+
 DeltaNet::Inputs DeltaNet::core_inputs(Tape& tape, const Var& x, const LayerState* state) const {
   Inputs in;
   in.scale = config_.rule == MemoryRule::kalman ? 1.0 : 1.0 / std::sqrt(static_cast<double>(config_.keys));
@@ -278,7 +297,8 @@ DeltaNet::Inputs DeltaNet::core_inputs(Tape& tape, const Var& x, const LayerStat
   Var weights[] = {tape.parameter(v_proj_), tape.parameter(q_proj_), tape.parameter(k_proj_), {}}, projected[4];
   const std::size_t count = c.output_gate ? 4 : 3;
   if (c.output_gate) weights[3] = tape.parameter(*gates_.g_proj);
-  linear_many(tape, x, {weights, count}, {projected, count});
+  const Storage stored = state == nullptr ? storage(tape.backend(), x.shape()) : Storage::wide;
+  linear_many(tape, x, {weights, count}, {projected, count}, {}, stored);
   in.gate = projected[3];
   in.q = read_key(tape, {projected[1], q_conv_, "q_convolution", c.query_heads, c.keys, c.key_silu}, state);
   in.k = read_key(tape, {projected[2], k_conv_, "k_convolution", c.key_heads, c.keys, c.key_silu}, state);

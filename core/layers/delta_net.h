@@ -79,6 +79,8 @@ class DeltaNet final : public Layer {
   Var read_tokens(Tape& tape, const Stream& stream, const LayerState* state) const;
   Var read_key(Tape& tape, const Stream& stream, const LayerState* state) const;
   Var beta(Tape& tape, const Var& x, const Var& projected) const;
+  /// How queries, keys, values and the gate of such an input may be stored.
+  Storage storage(const Backend& backend, const Shape& input) const;
   Inputs core_inputs(Tape& tape, const Var& x, const LayerState* state) const;
   Var log_gate(Tape& tape, const Var& projected) const;
   Var read(Tape& tape, const struct DeltaVars& in, const Tensor& state, const Tensor& covariance, bool resume) const;

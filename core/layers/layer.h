@@ -78,8 +78,8 @@ class Layer {
   virtual std::string_view kind() const = 0;
   /// 0 for a layer that has none.
   virtual std::int64_t heads() const { return 0; }
-  /// Whether `forward` reads its input in one projection and nowhere else, `linear` to a multiple of eight columns or
-  /// `linear_columns`, so that it may be `Storage::narrow`.
+  /// Whether `forward` reads its input in one projection and nowhere else, `linear` or `linear_many` to multiples of
+  /// eight columns or `linear_columns`, so that it may be `Storage::narrow`.
   virtual bool projects_once() const { return false; }
   /// Whether outputs depend on their own and earlier tokens alone.
   virtual bool is_causal() const { return true; }

@@ -83,11 +83,20 @@ Ska::Ska(const SkaConfig& config, const ParameterScope& parameters)
   if (config.is_gated) gate_proj_ = &parameters.add("gate_proj.weight", {config.heads, config.width}, fan_in_uniform());
 }
 
-RidgeVars Ska::project(Tape& tape, const Var& x) const {
+Storage Ska::storage(const Backend& backend, const Shape& input) const {
+  if (config_.norms_tokens || config_.is_gated) return Storage::wide;
+  RidgeInputs sizes;
+  sizes.z.shape = {input[0], input[1], config_.heads, config_.rank};
+  sizes.v.shape = {input[0], input[1], config_.heads, config_.value_width};
+  return backend.reads_out_narrow(config_.core, sizes) ? Storage::narrow : Storage::wide;
+}
+
+RidgeVars Ska::project(Tape& tape, const Var& x, Storage stored) const {
   const Var weights[] = {tape.parameter(k_proj_), tape.parameter(q_proj_), tape.parameter(v_proj_)};
   Var flat[3];
-  linear_many(tape, x, weights, flat);
+  linear_many(tape, x, weights, flat, {}, stored);
   const auto heads = [&](const Var& map, std::int64_t width) {
+    if (map.value.dtype == DType::bf16) return map;  // which the core reads as it lies
     return tape.reshape(map, {x.shape()[0], x.shape()[1], config_.heads, width});
   };
   RidgeVars vars;
@@ -130,7 +139,7 @@ Var Ska::join_heads(Tape& tape, const Var& heads, const Var& x) const {
 }
 
 Var Ska::forward(Tape& tape, const Var& x, const Tensor& mask) {
-  RidgeVars vars = project(tape, x);
+  RidgeVars vars = project(tape, x, storage(tape.backend(), x.shape()));
   if (config_.core.mode == RidgeConfig::Mode::masked) vars.mask = mask;
   RidgeSaved saved;
   const Var heads = ridge_readout(tape, config_.core, vars, &saved);

@@ -45,6 +45,9 @@ class Ska final : public Layer {
   std::int64_t heads() const override { return config_.heads; }
   bool is_causal() const override;
   bool reads_later_tokens() const override;
+  bool projects_once() const override {
+    return !config_.is_gated && config_.heads * config_.rank % 8 == 0 && config_.heads * config_.value_width % 8 == 0;
+  }
   const Parameter& q_proj() const { return q_proj_; }        ///< [H r, d]
   const Parameter& o_proj() const { return o_proj_; }        ///< [d, H P]
   const Parameter& eta() const { return eta_; }              ///< [H]
@@ -72,7 +75,9 @@ class Ska final : public Layer {
 
  private:
   struct LongKeys;
-  RidgeVars project(Tape& tape, const Var& x) const;
+  /// How keys, queries and values of such an input may be stored.
+  Storage storage(const Backend& backend, const Shape& input) const;
+  RidgeVars project(Tape& tape, const Var& x, Storage stored = Storage::wide) const;
   Var answer_edited(Tape& tape, const RidgeConfig& core, const RidgeVars& vars, const RidgeSaved& saved,
                     const Var& answers, const SkaEdit& edit) const;
   /// The heads' answers to `x`, gated where that is asked for, as one residual.

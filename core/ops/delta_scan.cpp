@@ -8,10 +8,11 @@ namespace afterglow {
 namespace {
 
 void check_inputs(const Check& check, const DeltaVars& in) {
-  check.tensor("q", in.q.value, {Check::any, Check::any, Check::any, Check::any});
+  const DType stored = in.q.value.dtype;
+  check.tensor("q", in.q.value, {Check::any, Check::any, Check::any, Check::any}, stored);
   const std::int64_t batch = in.q.shape()[0], tokens = in.q.shape()[1], heads = in.q.shape()[2];
-  check.tensor("k", in.k.value, in.q.shape());
-  check.tensor("v", in.v.value, {batch, tokens, heads, Check::any});
+  check.tensor("k", in.k.value, in.q.shape(), stored);
+  check.tensor("v", in.v.value, {batch, tokens, heads, Check::any}, stored);
   check.that(in.q.value.elements() > 0 && in.v.value.elements() > 0, "has nothing to do: an extent is zero");
   if (in.beta.defined()) check.tensor("beta", in.beta.value, {batch, tokens, heads});
   if (!in.g.defined()) return;
@@ -31,14 +32,14 @@ void delta_backward(Tape& tape, const DeltaVars& in, const Var& y, const Tensor&
   grads.beta = tape.gradient(in.beta);
   grads.g = tape.gradient(in.g);
   const DeltaInputs values = values_of(in, kept);
-  const Tensor workspace = tape.scratch({tape.backend().delta_scan_workspace(values)}, y.value.dtype);
+  const Tensor workspace = tape.scratch({tape.backend().delta_scan_workspace(values)}, widened(y.value.dtype));
   tape.backend().delta_scan_backward(values, tape.upstream(y), workspace, grads);
 }
 
 }  // namespace
 
 Var delta_scan(Tape& tape, const DeltaVars& in, const Tensor& state, bool resume) {
-  const Check check(tape, "delta_scan", in.q.value.dtype);
+  const Check check(tape, "delta_scan", widened(in.q.value.dtype));
   check_inputs(check, in);
   const Shape& q = in.q.shape();
   if (state.defined()) check.tensor("state", state, {q[0], q[2], q[3], in.v.shape()[3]});
@@ -47,7 +48,7 @@ Var delta_scan(Tape& tape, const DeltaVars& in, const Tensor& state, bool resume
              "has no gradient through the state it resumes from; begin the tape without recording");
   const Var y = tape.result(in.v.shape(), in.v.value.dtype, {in.v, in.q, in.k, in.beta, in.g});
   const std::int64_t numbers = tape.recording() ? tape.backend().delta_scan_kept(values_of(in, {})) : 0;
-  const Tensor kept = numbers > 0 ? tape.scratch({numbers}, y.value.dtype) : Tensor();
+  const Tensor kept = numbers > 0 ? tape.scratch({numbers}, widened(y.value.dtype)) : Tensor();
   tape.backend().delta_scan(values_of(in, kept), y.value, state, resume);
   tape.record("delta_scan", y, [in, y, kept](Tape& t) { delta_backward(t, in, y, kept); });
   return y;

@@ -14,24 +14,37 @@ KeptInput keep(Tape& tape, const Var& x, std::span<const Tensor> weights) {
   return {tape.scratch({count}, widened(x.value.dtype))};
 }
 
-/// The backward pass through projections of one input. In the order in which single projections would be run back: the
-/// first, then the others from the last on.
+/// Columns of a matrix that belong to one of several projections side by side.
+Tensor columns_of(const Tensor& whole, std::span<const Var> weights, std::size_t which) {
+  std::int64_t first = 0;
+  for (std::size_t i = 0; i < which; ++i) first += weights[i].shape()[0];
+  return as_matrix(whole).column_range(first, weights[which].shape()[0]);
+}
+
+/// The backward pass through projections of one input.
 struct Projections {
   Var x, weights[max_projections], biases[max_projections], results[max_projections];
   std::size_t count;
   Tensor kept;
+  Var together = {};  ///< in which the results lie side by side; undefined where each has memory of its own
+
+  /// In the order in which single projections would be run back: the first, then the others from the last on. What lies
+  /// side by side stays so.
+  std::size_t place(std::size_t k) const { return k == 0 || together.defined() ? k : count - k; }
 
   void backward(Tape& t) const {
     Tensor dy[max_projections], w[max_projections];
     Grad dw[max_projections], dbias[max_projections];
     for (std::size_t k = 0; k < count; ++k) {
-      const std::size_t i = k == 0 ? 0 : count - k;
-      dy[k] = as_matrix(t.upstream(results[i]));
+      const std::size_t i = place(k);
+      dy[k] = together.defined() ? columns_of(t.upstream(together), {weights, count}, i)
+                                 : as_matrix(t.upstream(results[i]));
       w[k] = weights[i].value;
       dw[k] = t.gradient_beside(weights[i]);
     }
-    for (std::size_t k = 0; k < count; ++k) dbias[k] = t.gradient_beside(biases[k == 0 ? 0 : count - k]);
-    const Tensor in = as_matrix(x.value), narrow = t.narrow_upstream(results[0]);
+    for (std::size_t k = 0; k < count; ++k) dbias[k] = t.gradient_beside(biases[place(k)]);
+    const Tensor in = as_matrix(x.value);
+    const Tensor narrow = together.defined() ? Tensor() : t.narrow_upstream(results[0]);
     if (narrow.defined() && count == 1 && !biases[0].defined() && t.backend().linear_operands(in, {w, 1}, kept) > 0)
       dy[0] = as_matrix(narrow);  // as it would be rounded
     t.backend().linear_backward(
@@ -47,8 +60,9 @@ Var project(Tape& tape, const Var& x, const Var& weight, const Var& bias, std::i
   if (bias.defined()) check.tensor("bias", bias.value, {outputs});
   const Tensor in = as_matrix(x.value);
   const bool is_narrow = tape.may_store_narrow(stored) && !bias.defined();
-  const DType dtype = is_narrow ? tape.backend().narrow_result(in, weight.value, row_stride > 0 ? row_stride : outputs)
-                                : widened(x.value.dtype);
+  const DType dtype = is_narrow
+                          ? tape.backend().narrow_result(in, {&weight.value, 1}, row_stride > 0 ? row_stride : outputs)
+                          : widened(x.value.dtype);
   const Var y = tape.result(x.shape().with_last(outputs), dtype, {x, weight, bias}, row_stride);
   const Tensor result = as_matrix(y.value);
   const KeptInput kept = keep(tape, x, {&weight.value, 1});
@@ -71,30 +85,55 @@ void linear_columns(Tape& tape, const Var& x, const Var& weight, const Var& bias
   tape.split_columns(project(tape, x, weight, bias, own, stored), widths, parts);
 }
 
-void linear_many(Tape& tape, const Var& x, std::span<const Var> weights, std::span<Var> results,
-                 std::span<const Var> biases) {
-  const Check check(tape, "linear_many", x.value.dtype);
+namespace {
+
+Projections checked_projections(const Tape& tape, const Var& x, std::span<const Var> weights,
+                                std::span<const Var> biases) {
+  const Check check(tape, "linear_many", widened(x.value.dtype));
   check.that(!weights.empty() && weights.size() <= max_projections, "from one to five projections of an input at once");
-  check.rows("x", x.value, x.shape());
+  check.rows("x", x.value, x.shape(), x.value.dtype);
   Projections projections{x, {}, {}, {}, weights.size(), {}};
-  Tensor w[max_projections], b[max_projections], y[max_projections];
   for (std::size_t i = 0; i < weights.size(); ++i) {
     check.tensor("weight", weights[i].value, {Check::any, x.shape().last()});
+    projections.weights[i] = weights[i];
     if (i < biases.size()) projections.biases[i] = biases[i];
     const Var& bias = projections.biases[i];
     if (bias.defined()) check.tensor("bias", bias.value, {weights[i].shape()[0]});
-    results[i] = tape.result(x.shape().with_last(weights[i].shape()[0]), x.value.dtype, {x, weights[i], bias});
-    projections.weights[i] = weights[i];
-    projections.results[i] = results[i];
+  }
+  return projections;
+}
+
+}  // namespace
+
+void linear_many(Tape& tape, const Var& x, std::span<const Var> weights, std::span<Var> results,
+                 std::span<const Var> biases, Storage stored) {
+  Projections projections = checked_projections(tape, x, weights, biases);
+  const std::size_t count = weights.size();
+  Tensor w[max_projections], b[max_projections], y[max_projections];
+  std::int64_t widths[max_projections], all = 0;
+  for (std::size_t i = 0; i < count; ++i) {
     w[i] = weights[i].value;
-    b[i] = bias.value;
-    y[i] = as_matrix(results[i].value);
+    b[i] = projections.biases[i].value;
+    widths[i] = weights[i].shape()[0];
+    all += widths[i];
   }
   const Tensor in = as_matrix(x.value);
-  const KeptInput kept = keep(tape, x, {w, weights.size()});
+  const bool is_narrow = tape.may_store_narrow(stored) && biases.empty() &&
+                         tape.backend().narrow_result(in, {w, count}, all) == DType::bf16;
+  if (is_narrow) projections.together = tape.result(x.shape().with_last(all), DType::bf16, {x, weights.front()});
+  for (std::size_t i = 0; i < count && !is_narrow; ++i) {
+    const Var& bias = projections.biases[i];
+    results[i] = tape.result(x.shape().with_last(widths[i]), widened(x.value.dtype), {x, weights[i], bias});
+    projections.results[i] = results[i];
+  }
+  for (std::size_t i = 0; i < count; ++i)
+    y[i] = is_narrow ? columns_of(projections.together.value, weights, i) : as_matrix(results[i].value);
+  const KeptInput kept = keep(tape, x, {w, count});
   projections.kept = kept.numbers;
-  tape.backend().linear_forward_many(in, {w, weights.size()}, {b, weights.size()}, {y, weights.size()}, kept);
-  tape.record("linear_many", std::span<const Var>(results), [projections](Tape& t) { projections.backward(t); });
+  tape.backend().linear_forward_many(in, {w, count}, {b, count}, {y, count}, kept);
+  const std::span<const Var> outputs = is_narrow ? std::span<const Var>(&projections.together, 1) : results;
+  tape.record("linear_many", outputs, [projections](Tape& t) { projections.backward(t); });
+  if (is_narrow) tape.split_columns(projections.together, {widths, count}, results);
 }
 
 namespace {

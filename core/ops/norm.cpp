@@ -137,13 +137,14 @@ Var gated_rms_norm(Tape& tape, const Var& x, const Var& z, const Var& weight, do
 }
 
 Var gated_heads(Tape& tape, const Var& x, const Var& z, const Var& weight, double eps) {
-  const Check check(tape, "gated_heads", x.value.dtype);
-  check.tensor("x", x.value, {Check::any, Check::any, Check::any, Check::any});
+  const DType stored = x.value.dtype;
+  const Check check(tape, "gated_heads", widened(stored));
+  check.tensor("x", x.value, {Check::any, Check::any, Check::any, Check::any}, stored);
   const Shape& s = x.shape();
-  check.rows("z", z.value, {s[0], s[1], s[2] * s[3]});
+  check.rows("z", z.value, {s[0], s[1], s[2] * s[3]}, stored);
   if (weight.defined() && weight.shape() != Shape{s[3]}) check.tensor("weight", weight.value, {s[2] * s[3]});
-  const Var y = tape.result(s, x.value.dtype, {x, z, weight});
-  const Tensor inverse = weight.defined() ? tape.scratch({s[0] * s[1] * s[2]}, x.value.dtype) : Tensor();
+  const Var y = tape.result(s, stored, {x, z, weight});
+  const Tensor inverse = weight.defined() ? tape.scratch({s[0] * s[1] * s[2]}, widened(stored)) : Tensor();
   tape.backend().gated_heads(x.value, z.value, weight.value, eps, y.value, inverse);
   tape.record("gated_heads", y, [x, z, weight, inverse, y](Tape& t) {
     const Grad dx = t.gradient(x), dz = t.gradient(z), dweight = t.gradient_beside(weight);

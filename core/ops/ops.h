@@ -40,9 +40,10 @@ Var linear(Tape& tape, const Var& x, const Var& weight, const Var& bias = {}, St
 void linear_columns(Tape& tape, const Var& x, const Var& weight, const Var& bias, std::span<const std::int64_t> widths,
                     std::span<Var> parts, Storage stored = Storage::wide);
 inline constexpr std::size_t max_projections = 5;  ///< of linear_many
-/// Several projections of one input at once: results[i] = x weights[i]^T (+ biases[i], where there is one).
+/// Several projections of one input at once: results[i] = x weights[i]^T (+ biases[i], where there is one). Where they
+/// are stored narrow, which they are without biases alone, they lie side by side: their rows are strided.
 void linear_many(Tape& tape, const Var& x, std::span<const Var> weights, std::span<Var> results,
-                 std::span<const Var> biases = {});
+                 std::span<const Var> biases = {}, Storage stored = Storage::wide);
 /// The gated MLP y = (silu(x gate^T) * (x up^T)) down^T: x [..., d], gate, up [m, d], down [out, m].
 Var gated_mlp(Tape& tape, const Var& x, const Var& gate, const Var& up, const Var& down);
 
@@ -169,9 +170,9 @@ struct RidgeVars {
   Var z, q, v, eta, gamma_raw;
   Tensor mask;
 };
-/// The SKA core (Echo 3.2, eq. 4 to 9): z, q [B,T,H,r], v [B,T,H,P], eta, gamma_raw [H], mask u8 [B,T] in masked mode
-/// -> [B,T,H,P]. `saved`, when given, receives the statistics that the forward pass kept (valid until the tape begins
-/// anew).
+/// The SKA core (Echo 3.2, eq. 4 to 9): z, q [B,T,H,r], v [B,T,H,P], or stored narrow as `linear_many` leaves them,
+/// eta, gamma_raw [H], mask u8 [B,T] in masked mode -> [B,T,H,P]. `saved`, when given, receives the statistics that the
+/// forward pass kept (valid until the tape begins anew).
 Var ridge_readout(Tape& tape, const RidgeConfig& config, const RidgeVars& in, RidgeSaved* saved = nullptr);
 /// One token of the recurrent mode, T = 1; `state` goes on.
 Var ridge_step(Tape& tape, const RidgeConfig& config, const RidgeVars& in, const RidgeState& state,

@@ -6,14 +6,28 @@ namespace afterglow {
 
 namespace {
 
-void check_inputs(const Tape& tape, const char* operation, const RidgeConfig& config, const RidgeVars& in) {
-  const Check check(tape, operation, in.z.value.dtype);
-  check.tensor("z", in.z.value, {Check::any, Check::any, Check::any, Check::any});
+/// Keys, queries and values: heads of their own, or stored as bfloat16 columns of one row for all heads.
+void check_tokens(const Check& check, const RidgeVars& in) {
   const Shape& z = in.z.shape();
-  check.tensor("q", in.q.value, z);
-  check.tensor("v", in.v.value, {z[0], z[1], z[2], Check::any});
-  check.tensor("eta", in.eta.value, {z[2]});
-  check.tensor("gamma_raw", in.gamma_raw.value, {z[2]});
+  if (in.z.value.dtype != DType::bf16) {
+    check.tensor("z", in.z.value, {Check::any, Check::any, Check::any, Check::any});
+    check.tensor("q", in.q.value, z);
+    check.tensor("v", in.v.value, {z[0], z[1], z[2], Check::any});
+    return check.tensor("eta", in.eta.value, {z[2]});
+  }
+  check.rows("z", in.z.value, {Check::any, Check::any, Check::any}, DType::bf16);
+  check.rows("q", in.q.value, z, DType::bf16);
+  check.rows("v", in.v.value, {z[0], z[1], Check::any}, DType::bf16);
+  check.tensor("eta", in.eta.value, {Check::any});
+  const std::int64_t heads = in.eta.shape()[0];
+  check.that(heads > 0 && z[2] % heads == 0 && in.v.shape()[2] % heads == 0, "heads must divide the columns");
+}
+
+void check_inputs(const Tape& tape, const char* operation, const RidgeConfig& config, const RidgeVars& in) {
+  const Check check(tape, operation, widened(in.z.value.dtype));
+  check_tokens(check, in);
+  const Shape& z = in.z.shape();
+  check.tensor("gamma_raw", in.gamma_raw.value, in.eta.shape());
   check.that(z.elements() > 0 && in.v.shape().last() > 0, "the sequence, its heads and their widths must not be empty");
   check.that(config.chunk > 0, "the chunk length must be positive");
   check.that(config.power >= 0 && config.power_iterations >= 0, "the power and the iterations must not be negative");
@@ -28,9 +42,8 @@ RidgeInputs values_of(const RidgeVars& in) {
 }
 
 RidgeSaved reserve_saved(Tape& tape, const RidgeVars& in, std::int64_t groups) {
-  const Shape& z = in.z.shape();
-  const std::int64_t batch = z[0], heads = z[2], r = z[3], width = in.v.shape()[3];
-  const DType dtype = in.z.value.dtype;
+  const auto [batch, tokens, heads, r, width] = values_of(in).sizes();
+  const DType dtype = widened(in.z.value.dtype);
   const auto entry = [&](std::int64_t rows, std::int64_t columns) {
     return tape.scratch({batch, heads, groups, rows, columns}, dtype);
   };
@@ -59,7 +72,8 @@ void readout_backward(Tape& tape, const RidgeConfig& config, const RidgeVars& in
   grads.eta = tape.gradient(in.eta);
   grads.gamma_raw = tape.gradient(in.gamma_raw);
   const RidgeInputs values = values_of(in);
-  const Tensor workspace = tape.scratch({tape.backend().ridge_readout_workspace(config, values)}, y.value.dtype);
+  const std::int64_t numbers = tape.backend().ridge_readout_workspace(config, values);
+  const Tensor workspace = tape.scratch({numbers}, widened(y.value.dtype));
   tape.backend().ridge_readout_backward(config, values, saved, tape.upstream(y), workspace, grads);
 }
 
@@ -68,7 +82,8 @@ void readout_backward(Tape& tape, const RidgeConfig& config, const RidgeVars& in
 Var ridge_readout(Tape& tape, const RidgeConfig& config, const RidgeVars& in, RidgeSaved* saved) {
   check_inputs(tape, "ridge_readout", config, in);
   const RidgeSaved kept = reserve_saved(tape, in, config.groups(in.z.shape()[1]));
-  const Var y = tape.result(in.v.shape(), in.v.value.dtype, {in.z, in.q, in.v, in.eta, in.gamma_raw});
+  const auto [batch, tokens, heads, rank, width] = values_of(in).sizes();
+  const Var y = tape.result({batch, tokens, heads, width}, in.v.value.dtype, {in.z, in.q, in.v, in.eta, in.gamma_raw});
   tape.backend().ridge_readout(config, values_of(in), kept, y.value);
   if (saved) *saved = kept;
   tape.record("ridge_readout", y, [config, in, kept, y](Tape& t) { readout_backward(t, config, in, kept, y); });

@@ -88,7 +88,7 @@ Var plain_causal_conv(Tape& tape, const Var& x, const Var& weight, const Var& bi
 
 Var unit_causal_conv(Tape& tape, const Var& x, const Var& weight, std::int64_t width, double eps,
                      const Tensor& history) {
-  const Check check(tape, "unit_causal_conv", x.value.dtype);
+  const Check check(tape, "unit_causal_conv", widened(x.value.dtype));
   check.that(width > 0 && x.shape().last() % width == 0, "heads must divide the columns of x");
   const bool at_once = !history.defined() && tape.backend().makes_unit_heads(x.value, weight.value, width);
   const Var y = convolution(tape, x, weight, {}, history, true, at_once ? UnitHeads{width, eps} : UnitHeads{});

@@ -20,23 +20,32 @@ constexpr unsigned warps = threads / 32;
 constexpr unsigned many_together = 4, many_rows = 8, widest_block = 512;
 constexpr unsigned most_sums = 1024, most_partials = 1 << 22;  // blocks that sum a gradient of few rows; their numbers
 
+/// T: as what x, z and y are stored.
+template <class T>
 struct GatedHeads {
-  Rows<float> x, z, dy;  // of x and dy a row is a head
+  Rows<T> x, z, dy;  // of x and dy a row is a head
   const float* weight;
   float* inverse;
   unsigned rows, heads, width;
   bool one_weight;  // for all heads
 
   __device__ unsigned columns() const { return heads * width; }
+  /// Number p of head i of all rows: of x, of what arrives at y, and of z.
+  __device__ float x_of(unsigned i, unsigned p) const { return static_cast<float>(x.at(i, p)); }
+  __device__ float dy_of(unsigned i, unsigned p) const { return static_cast<float>(dy.at(i, p)); }
+  __device__ float z_of(unsigned i, unsigned p) const {
+    return static_cast<float>(z.at(i / heads, i % heads * width + p));
+  }
   /// Of a column of all heads.
   __device__ unsigned weight_of(unsigned column) const { return one_weight ? column % width : column; }
 };
 
-GatedHeads gated_inputs(const Tensor& x, const Tensor& z, const Tensor& weight, const Tensor& inverse,
-                        const Tensor& dy) {
-  return {rows_of(x),
-          rows_of(z),
-          rows_of(dy),
+template <class T>
+GatedHeads<T> gated_inputs(const Tensor& x, const Tensor& z, const Tensor& weight, const Tensor& inverse,
+                           const Tensor& dy) {
+  return {rows_of<T>(x),
+          rows_of<T>(z),
+          rows_of<T>(dy),
           weight.as<float>(),
           inverse.as<float>(),
           static_cast<unsigned>(z.rows()),
@@ -64,22 +73,25 @@ struct OwnColumns {
   bool inside;
   P weight;
 
-  __device__ explicit OwnColumns(const GatedHeads& in) : column(4 * threadIdx.x), head(threadIdx.x / lanes) {
+  template <class T>
+  __device__ explicit OwnColumns(const GatedHeads<T>& in) : column(4 * threadIdx.x), head(threadIdx.x / lanes) {
     inside = column < in.columns();
     weight = {{1, 1, 1, 1}};
     if (in.weight != nullptr) weight = P::of(in.weight + in.weight_of(column), inside);
   }
   /// Of a row of all heads of a tensor whose rows are heads.
-  __device__ P of_heads(const Rows<float>& rows, const GatedHeads& in, unsigned row) const {
+  template <class T>
+  __device__ P of_heads(const Rows<T>& rows, const GatedHeads<T>& in, unsigned row) const {
     return P::of(rows.data + std::size_t{row} * in.columns() + column, inside && row < in.rows);
   }
-  __device__ P of_gate(const GatedHeads& in, unsigned row) const {
+  template <class T>
+  __device__ P of_gate(const GatedHeads<T>& in, unsigned row) const {
     return P::of(in.z, row, column, inside && row < in.rows);
   }
 };
 
-template <unsigned lanes, unsigned together>
-__global__ void __launch_bounds__(widest_block) gated_heads_kernel(GatedHeads in, float eps, Rows<float> y) {
+template <unsigned lanes, unsigned together, class T>
+__global__ void __launch_bounds__(widest_block) gated_heads_kernel(GatedHeads<T> in, float eps, Rows<T> y) {
   await_previous();
   using P = Piece<4>;
   const OwnColumns<lanes> own(in);
@@ -100,7 +112,7 @@ __global__ void __launch_bounds__(widest_block) gated_heads_kernel(GatedHeads in
       }
       if (!inside) continue;
 #pragma unroll
-      for (unsigned e = 0; e < 4; ++e) x[r].v[e] *= scale * own.weight.v[e] * silu(z[r].v[e]);
+      for (unsigned e = 0; e < 4; ++e) x[r].v[e] *= scale * own.weight.v[e] * silu<T>(z[r].v[e]);
       x[r].store(y.data + std::size_t{row + r} * in.columns() + own.column);
     }
   }
@@ -108,9 +120,9 @@ __global__ void __launch_bounds__(widest_block) gated_heads_kernel(GatedHeads in
 
 // With c = dy silu(z) weight: dx = inverse c - x inverse^3 mean(c x). `partials` [blocks, weights]: sums over the
 // block's rows for the gradient of the weight, or null.
-template <unsigned lanes, unsigned together>
+template <unsigned lanes, unsigned together, class T>
 __global__ void __launch_bounds__(widest_block)
-    gated_heads_backward_kernel(GatedHeads in, Sink to_x, Sink to_z, float* partials) {
+    gated_heads_backward_kernel(GatedHeads<T> in, SinkOf<T> to_x, SinkOf<T> to_z, float* partials) {
   await_previous();
   using P = Piece<4>;
   const OwnColumns<lanes> own(in);
@@ -130,7 +142,7 @@ __global__ void __launch_bounds__(widest_block)
     for (unsigned r = 0; r < together; ++r) {
       Silu gate[4];
 #pragma unroll
-      for (unsigned e = 0; e < 4; ++e) gate[e] = silu_with_slope(z[r].v[e]);
+      for (unsigned e = 0; e < 4; ++e) gate[e] = silu_with_slope<T>(z[r].v[e]);
       float pull = 0;
       if (in.weight != nullptr) {
 #pragma unroll
@@ -168,25 +180,27 @@ __global__ void __launch_bounds__(widest_block)
   }
 }
 
-__global__ void __launch_bounds__(threads) any_heads_kernel(GatedHeads in, float eps, Rows<float> y) {
+template <class T>
+__global__ void __launch_bounds__(threads) any_heads_kernel(GatedHeads<T> in, float eps, Rows<T> y) {
   await_previous();
   const unsigned i = blockIdx.x * warps + threadIdx.x / 32, lane = threadIdx.x % 32;
   if (i >= in.rows * in.heads) return;
-  const unsigned row = i / in.heads, first = i % in.heads * in.width;
+  const unsigned first = i % in.heads * in.width;
   float scale = 1;
   if (in.weight != nullptr) {
     float squares = 0;
-    for (unsigned p = lane; p < in.width; p += 32) squares += in.x.at(i, p) * in.x.at(i, p);
+    for (unsigned p = lane; p < in.width; p += 32) squares += in.x_of(i, p) * in.x_of(i, p);
     scale = inverse_root(warp_sum(squares), in.width, eps);
     if (lane == 0) in.inverse[i] = scale;
   }
   for (unsigned p = lane; p < in.width; p += 32) {
     const float factor = in.weight != nullptr ? scale * in.weight[in.weight_of(first + p)] : 1.0f;
-    y.at(i, p) = in.x.at(i, p) * factor * silu(in.z.at(row, first + p));
+    y.at(i, p) = static_cast<T>(in.x_of(i, p) * factor * silu<T>(in.z_of(i, p)));
   }
 }
 
-__global__ void __launch_bounds__(threads) any_heads_backward_kernel(GatedHeads in, Sink to_x, Sink to_z) {
+template <class T>
+__global__ void __launch_bounds__(threads) any_heads_backward_kernel(GatedHeads<T> in, SinkOf<T> to_x, SinkOf<T> to_z) {
   await_previous();
   const unsigned i = blockIdx.x * warps + threadIdx.x / 32, lane = threadIdx.x % 32;
   if (i >= in.rows * in.heads) return;
@@ -195,28 +209,29 @@ __global__ void __launch_bounds__(threads) any_heads_backward_kernel(GatedHeads 
   float pull = 0;
   if (in.weight != nullptr) {
     for (unsigned p = lane; p < in.width; p += 32) {
-      const float gated = in.dy.at(i, p) * silu(in.z.at(row, first + p));
-      pull += gated * in.weight[in.weight_of(first + p)] * in.x.at(i, p);
+      const float gated = in.dy_of(i, p) * silu<T>(in.z_of(i, p));
+      pull += gated * in.weight[in.weight_of(first + p)] * in.x_of(i, p);
     }
     pull = warp_sum(pull) * scale * scale * scale / static_cast<float>(in.width);
   }
   for (unsigned p = lane; p < in.width; p += 32) {
     const float factor = in.weight != nullptr ? in.weight[in.weight_of(first + p)] * scale : 1.0f;
-    const ToGated to(in.x.at(i, p), silu_with_slope(in.z.at(row, first + p)), in.dy.at(i, p), factor, pull);
+    const ToGated to(in.x_of(i, p), silu_with_slope<T>(in.z_of(i, p)), in.dy_of(i, p), factor, pull);
     if (to_x.wanted()) to_x.put(i, p, to.x);
     if (to_z.wanted()) to_z.put(row, first + p, to.z);
   }
 }
 
-bool has_many_rows(const GatedHeads& in) { return in.rows > max_narrow_rows; }
+template <class T>
+bool has_many_rows(const GatedHeads<T>& in) {
+  return in.rows > max_narrow_rows;
+}
 
 /// Calls body with how many lanes a head and how many rows at a time a block takes, as compile-time constants; false
 /// where heads are not made of so many fours, or `whole` says that rows cannot be read so.
-template <class Body>
-bool with_head_lanes(const GatedHeads& in, bool whole, const Body& body) {
-  const auto is_wide = [](const Rows<float>& rows) {
-    return rows.data == nullptr || (in_pieces<4>(rows) && rows.dense);
-  };
+template <class T, class Body>
+bool with_head_lanes(const GatedHeads<T>& in, bool whole, const Body& body) {
+  const auto is_wide = [](const Rows<T>& rows) { return rows.data == nullptr || (in_pieces<4>(rows) && rows.dense); };
   if (!whole || !is_wide(in.x) || !is_wide(in.dy) || !in_pieces<4>(in.z) || in.heads * in.width > 4 * widest_block ||
       reinterpret_cast<std::uintptr_t>(in.weight) % 16 != 0)
     return false;
@@ -242,68 +257,90 @@ bool with_head_lanes(const GatedHeads& in, bool whole, const Body& body) {
   }
 }
 
-unsigned block_of(const GatedHeads& in) { return blocks_for(in.heads * in.width, 4 * 32) * 32; }
+template <class T>
+unsigned block_of(const GatedHeads<T>& in) {
+  return blocks_for(in.heads * in.width, 4 * 32) * 32;
+}
 
 /// How many blocks take the gradient; where they sum that of so many weights, as many as partial sums have room for.
-unsigned gradient_blocks(const GatedHeads& in, bool sums_weight, unsigned weights) {
+template <class T>
+unsigned gradient_blocks(const GatedHeads<T>& in, bool sums_weight, unsigned weights) {
   if (!has_many_rows(in)) return sums_weight ? at_most(in.rows, most_sums) : in.rows;
   if (!sums_weight) return blocks_for(in.rows, many_together);
   return at_most(blocks_for(in.rows, many_rows), most_partials / weights);
 }
 
 /// The gradient of the weight by itself: over rows of all heads, or over heads where they share it.
-void sum_head_weight(const CudaBackend& backend, const GatedHeads& in, unsigned* tickets, const Grad& dweight) {
+template <class T>
+void sum_head_weight(const CudaBackend& backend, const GatedHeads<T>& in, unsigned* tickets, const Grad& dweight) {
   const unsigned columns = in.one_weight ? in.width : in.heads * in.width, heads_of_row = in.one_weight ? 1 : in.heads;
   column_sums(backend.stream(), in.rows * in.heads / heads_of_row, columns,
               backend.scratch(std::size_t{max_ranges} * columns), tickets, dweight,
               [=] __device__(unsigned row, unsigned column) {
                 const unsigned i = row * heads_of_row + column / in.width, p = column % in.width;
-                const float gate = in.z.at(i / in.heads, i % in.heads * in.width + p);
-                return in.dy.at(i, p) * silu(gate) * in.x.at(i, p) * in.inverse[i];
+                return in.dy_of(i, p) * silu<T>(in.z_of(i, p)) * in.x_of(i, p) * in.inverse[i];
               });
+}
+
+/// y = x silu(z), each head of x normed first where there is a weight.
+template <class T>
+void gate_heads(const CudaBackend& backend, const GatedHeads<T>& in, float eps, const Rows<T>& y) {
+  if (in.rows == 0) return;
+  const bool by_rows = with_head_lanes(in, in_pieces<4>(y) && y.dense, [&](auto lanes, auto together) {
+    launch(gated_heads_kernel<lanes, together, T>, blocks_for(in.rows, together), block_of(in), 0, backend.stream(), in,
+           eps, y);
+  });
+  if (!by_rows)
+    launch(any_heads_kernel<T>, blocks_for(std::int64_t{in.rows} * in.heads, warps), threads, 0, backend.stream(), in,
+           eps, y);
+}
+
+/// Their gradients; `weights`: how many numbers the weight has, where there is one.
+template <class T>
+void gate_heads_back(CudaBackend& backend, const GatedHeads<T>& in, const SinkOf<T>& to_x, const SinkOf<T>& to_z,
+                     const Grad& dweight, unsigned weights) {
+  if (in.rows == 0) return;
+  // What is added to may still be computed beside, and is left to what runs there. So are few rows of many weights.
+  const bool sums_weight = dweight.wanted() && !dweight.accumulate && (has_many_rows(in) || in.one_weight);
+  const unsigned blocks = gradient_blocks(in, sums_weight, weights);
+  float* partials = nullptr;
+  const bool by_rows =
+      with_head_lanes(in, in_pieces<4>(to_x.rows) && in_pieces<4>(to_z.rows), [&](auto lanes, auto together) {
+        if (sums_weight) partials = backend.scratch((std::size_t{blocks} + max_ranges) * weights);
+        launch(gated_heads_backward_kernel<lanes, together, T>, blocks, block_of(in), 0, backend.stream(), in, to_x,
+               to_z, partials);
+      });
+  if (!by_rows)
+    launch(any_heads_backward_kernel<T>, blocks_for(std::int64_t{in.rows} * in.heads, warps), threads, 0,
+           backend.stream(), in, to_x, to_z);
+  if (partials != nullptr) {
+    column_sums(
+        backend.stream(), blocks, weights, partials + std::size_t{blocks} * weights, backend.tickets(), dweight,
+        [=] __device__(unsigned row, unsigned column) { return partials[row * std::size_t{weights} + column]; });
+  } else if (dweight.wanted()) {
+    const SideStream beside(backend);
+    sum_head_weight(backend, in, backend.tickets(), dweight);
+  }
 }
 
 }  // namespace
 
 void CudaBackend::gated_heads(const Tensor& x, const Tensor& z, const Tensor& weight, double eps, const Tensor& y,
                               const Tensor& inverse) {
-  const GatedHeads in = gated_inputs(x, z, weight, inverse, {});
-  if (in.rows == 0) return;
-  const Rows<float> out = rows_of(y);
-  const auto least = static_cast<float>(eps);
-  const bool by_rows = with_head_lanes(in, in_pieces<4>(out) && out.dense, [&](auto lanes, auto together) {
-    launch(gated_heads_kernel<lanes, together>, blocks_for(in.rows, together), block_of(in), 0, stream(), in, least,
-           out);
+  with_stored_type(x, [&](auto stored) {
+    using T = decltype(stored);
+    gate_heads(*this, gated_inputs<T>(x, z, weight, inverse, {}), static_cast<float>(eps), rows_of<T>(y));
   });
-  if (!by_rows) launch(any_heads_kernel, blocks_for(x.rows(), warps), threads, 0, stream(), in, least, out);
   launched("gated_heads");
 }
 
 void CudaBackend::gated_heads_backward(const Tensor& x, const Tensor& z, const Tensor& weight, const Tensor& inverse,
                                        const Tensor& dy, const Grad& dx, const Grad& dz, const Grad& dweight) {
-  const GatedHeads in = gated_inputs(x, z, weight, inverse, dy);
-  if (in.rows == 0) return;
-  const Sink to_x = sink_of(dx), to_z = sink_of(dz);
-  // What is added to may still be computed beside, and is left to what runs there. So are few rows of many weights.
-  const bool sums_weight = dweight.wanted() && !dweight.accumulate && (has_many_rows(in) || in.one_weight);
-  const auto weights = static_cast<unsigned>(weight.defined() ? weight.elements() : 1);
-  const unsigned blocks = gradient_blocks(in, sums_weight, weights);
-  float* partials = nullptr;
-  const bool by_rows =
-      with_head_lanes(in, in_pieces<4>(to_x.rows) && in_pieces<4>(to_z.rows), [&](auto lanes, auto together) {
-        if (sums_weight) partials = scratch((std::size_t{blocks} + max_ranges) * weights);
-        launch(gated_heads_backward_kernel<lanes, together>, blocks, block_of(in), 0, stream(), in, to_x, to_z,
-               partials);
-      });
-  if (!by_rows) launch(any_heads_backward_kernel, blocks_for(x.rows(), warps), threads, 0, stream(), in, to_x, to_z);
-  if (partials != nullptr) {
-    column_sums(
-        stream(), blocks, weights, partials + std::size_t{blocks} * weights, tickets_, dweight,
-        [=] __device__(unsigned row, unsigned column) { return partials[row * std::size_t{weights} + column]; });
-  } else if (dweight.wanted()) {
-    const SideStream beside(*this);
-    sum_head_weight(*this, in, tickets_, dweight);
-  }
+  with_stored_type(x, [&](auto stored) {
+    using T = decltype(stored);
+    gate_heads_back(*this, gated_inputs<T>(x, z, weight, inverse, dy), sink_of<T>(dx), sink_of<T>(dz), dweight,
+                    static_cast<unsigned>(weight.defined() ? weight.elements() : 1));
+  });
   launched("gated_heads_backward");
 }
 

@@ -341,12 +341,12 @@ __global__ void __launch_bounds__(narrow_block / turns)
 
 /// The gradient of a token's sums before SiLU, where heads were divided by their length behind it, from what arrives at
 /// the results.
-template <unsigned lanes, unsigned width>
+template <unsigned lanes, class T, unsigned width>
 __device__ Piece<width> before_unit(float eps, const Piece<width>& sums, const Piece<width>& above) {
   Piece<width> own, slopes;
 #pragma unroll
   for (unsigned e = 0; e < width; ++e) {
-    const Silu both = silu_with_slope<float>(sums.v[e]);
+    const Silu both = silu_with_slope<T>(sums.v[e]);
     own.v[e] = both.value;
     slopes.v[e] = both.slope;
   }
@@ -443,7 +443,7 @@ __global__ void __launch_bounds__(threads, 2)
           for (unsigned back = reach; back-- > 0;) sum[i].v[e] += weights[back].v[e] * inputs[behind + i - back].v[e];
         }
         if constexpr (lanes > 0) {
-          slopes[behind + i] = before_unit<lanes>(eps, sum[i], slopes[behind + i]);
+          slopes[behind + i] = before_unit<lanes, T>(eps, sum[i], slopes[behind + i]);
         } else {
 #pragma unroll
           for (unsigned e = 0; e < width; ++e) slopes[behind + i].v[e] *= silu_slope<T>(sum[i].v[e]);
@@ -528,10 +528,10 @@ void with_channels(const ConvInputs<T>& in, const Rows<float>& sums, std::initia
 }
 
 /// Calls body with how many lanes hold a head, as a compile-time constant; 0 where heads stay as they are.
-template <unsigned width, class T, class Body>
+template <unsigned width, class Body>
 void with_lanes(const UnitHeads& heads, const Body& body) {
   if (heads.width == 0) return body(std::integral_constant<unsigned, 0>());
-  if constexpr (width == 4 && std::is_same_v<T, float>) {
+  if constexpr (width == 4) {
     if (heads.width == 32) return body(std::integral_constant<unsigned, 8>());
     if (heads.width == 64) return body(std::integral_constant<unsigned, 16>());
     if (heads.width == 128) return body(std::integral_constant<unsigned, 32>());
@@ -575,7 +575,7 @@ void walk_back(const CudaBackend& backend, const ConvInputs<T>& in, const UnitHe
     const auto blocks_of_walks = [&] { return blocks_for(in.batch * blocks_for(in.length, walk), conv_groups); };
     while (walk < in.length && blocks_of_walks() * tiles > resident_blocks) walk *= 2;
     ranges = at_most(blocks_of_walks(), at_most(resident_blocks / tiles + 1, max_ranges));
-    with_lanes<width, T>(heads, [&](auto lanes) {
+    with_lanes<width>(heads, [&](auto lanes) {
       const auto kernel = conv_walk_kernel<width, reach, lanes, T>;
       constexpr int bytes = WalkSteps<width, T>::bytes;
       allow_shared_memory(reinterpret_cast<const void*>(kernel), bytes, "causal_conv_backward");
@@ -623,7 +623,7 @@ void CudaBackend::causal_conv(const Tensor& x, const Tensor& weight, const Tenso
     const Rows<T> past = history.defined() ? rows_of<T>(history) : Rows<T>{};
     in.history = past.data;
     with_channels(in, rows_if(before), {rows_of<T>(y), past}, [&](auto width, auto reach) {
-      with_lanes<width, T>(heads, [&](auto lanes) {
+      with_lanes<width>(heads, [&](auto lanes) {
         launch(conv_kernel<width, reach, lanes, T>, stretches(in, width), threads, 0, stream(), in,
                static_cast<float>(heads.eps), before.as<float>(), y.as<T>());
       });
@@ -643,8 +643,9 @@ std::int64_t CudaBackend::causal_conv_kept(const Tensor& x) const {
 
 // Where a thread of both passes takes four channels: what the tape makes lies in fours.
 bool CudaBackend::makes_unit_heads(const Tensor& x, const Tensor& weight, std::int64_t width) const {
-  return x.dtype == DType::f32 && x.rows() > max_narrow_rows && weight.shape[2] <= few_taps &&
-         in_pieces<4>(rows_of(x)) && (width == 32 || width == 64 || width == 128);
+  const bool is_whole = x.dtype == DType::bf16 ? in_pieces<4>(rows_of<Brain>(x)) : in_pieces<4>(rows_of(x));
+  return is_whole && x.rows() > max_narrow_rows && weight.shape[2] <= few_taps &&
+         (width == 32 || width == 64 || width == 128);
 }
 
 void CudaBackend::causal_conv_backward(const Tensor& x, const Tensor& weight, const Tensor& bias, const Tensor& before,

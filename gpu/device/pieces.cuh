@@ -12,6 +12,28 @@ __device__ inline float2 floats_of(unsigned pair) {
   return __bfloat1622float2(reinterpret_cast<__nv_bfloat162&>(pair));
 }
 
+/// Two or four neighbouring numbers of memory that nothing writes meanwhile.
+__device__ inline float2 two_of(const float* from) { return __ldg(reinterpret_cast<const float2*>(from)); }
+__device__ inline float2 two_of(const Brain* from) { return floats_of(__ldg(reinterpret_cast<const unsigned*>(from))); }
+__device__ inline float4 four_of(const float* from) { return __ldg(reinterpret_cast<const float4*>(from)); }
+__device__ inline float4 four_of(const Brain* from) {
+  const uint2 pairs = __ldg(reinterpret_cast<const uint2*>(from));
+  const float2 first = floats_of(pairs.x), second = floats_of(pairs.y);
+  return make_float4(first.x, first.y, second.x, second.y);
+}
+
+/// Two neighbours, assigned or added.
+__device__ inline void store_two(float* to, bool accumulate, float first, float second) {
+  float2& place = *reinterpret_cast<float2*>(to);
+  const float2 old = accumulate ? place : make_float2(0, 0);
+  place = make_float2(old.x + first, old.y + second);
+}
+__device__ inline void store_two(Brain* to, bool accumulate, float first, float second) {
+  unsigned& place = *reinterpret_cast<unsigned*>(to);
+  const float2 old = accumulate ? floats_of(place) : make_float2(0, 0);
+  place = brain_pair(old.x + first, old.y + second);
+}
+
 /// Neighbouring numbers as they are stored; whole fours are read in vectors of up to 16 bytes.
 template <class T, unsigned width>
 struct Stored {

@@ -3,6 +3,7 @@
 #pragma once
 #include <utility>
 
+#include "gpu/device/pieces.cuh"
 #include "gpu/device/tiles.cuh"
 #include "gpu/device/warpgroup.cuh"
 
@@ -172,16 +173,16 @@ struct RowNumbers {
   float2 numbers[2][8];
 
   /// Rows of `columns` numbers, an even number of them; null for zeros.
-  __device__ __forceinline__ void load(const float* above, const float* below, unsigned columns) {
-    const float* const rows[2] = {above, below};
+  template <class T>
+  __device__ __forceinline__ void load(const T* above, const T* below, unsigned columns) {
+    const T* const rows[2] = {above, below};
 #pragma unroll
     for (unsigned r = 0; r < 2; ++r)
 #pragma unroll
       for (unsigned n = 0; n < 8; ++n) {
         const unsigned column = 8 * n + threadIdx.x % 4 * 2;
         numbers[r][n] = make_float2(0, 0);
-        if (rows[r] != nullptr && column < columns)
-          numbers[r][n] = __ldg(reinterpret_cast<const float2*>(rows[r] + column));
+        if (rows[r] != nullptr && column < columns) numbers[r][n] = two_of(rows[r] + column);
       }
   }
 };

@@ -255,6 +255,15 @@ Halves stored_halves(const Tensor& matrix) {
   return {matrix.data, matrix.rows(), padded(matrix.columns()), matrix.row_stride};
 }
 
+/// Gradients that are stored rounded, side by side in common rows.
+Tensor side_by_side(std::span<const Tensor> parts) {
+  Tensor all = parts.front();
+  std::int64_t columns = 0;
+  for (const Tensor& part : parts) columns += part.columns();
+  all.shape = {all.rows(), columns};
+  return all;
+}
+
 /// Zeros between the rows of a gradient that is multiplied as it is stored.
 void clear_padding(cudaStream_t stream, const Tensor& gradient) {
   const auto rows = static_cast<unsigned>(gradient.rows()), columns = static_cast<unsigned>(gradient.columns()),
@@ -364,7 +373,7 @@ struct BackOperands {
       weights = room.halves(outputs, columns);
     }
     if (is_narrow(projections.dresults[0])) {
-      gradients = stored_halves(projections.dresults[0]);
+      gradients = stored_halves(side_by_side(projections.dresults));
     } else {
       gradients = room.halves(rows, outputs);
       add_gradients(all, projections.dresults, gradients);
@@ -431,10 +440,10 @@ std::int64_t CudaBackend::linear_row_stride(const Tensor& x, const Tensor& weigh
   return x.rows() * weight.rows() < min_padded && !is_narrow(x) ? weight.rows() : padded(weight.rows());
 }
 
-DType CudaBackend::narrow_result(const Tensor& x, const Tensor& weight, std::int64_t row_stride) const {
-  const bool is_whole = row_stride == padded(weight.rows());  // vectors from row to row
-  return precision_ == Precision::bf16 && is_whole && products_.rounds_projections(x, {&weight, 1}) ? DType::bf16
-                                                                                                    : DType::f32;
+DType CudaBackend::narrow_result(const Tensor& x, std::span<const Tensor> weights, std::int64_t row_stride) const {
+  const bool is_whole = row_stride == rows_of_all(weights);  // vectors from row to row
+  return precision_ == Precision::bf16 && is_whole && products_.rounds_projections(x, weights) ? DType::bf16
+                                                                                               : DType::f32;
 }
 
 std::int64_t CudaBackend::linear_kept(const Tensor& x, std::span<const Tensor> weights) const {
@@ -516,7 +525,7 @@ void CudaBackend::linear_backward(const LinearBackward& projections) {
     if (!linear_backward_split(projections)) linear_backward_by_parts(*this, projections);
     return;
   }
-  if (is_narrow(projections.dresults[0])) clear_padding(stream(), projections.dresults[0]);
+  if (is_narrow(projections.dresults[0])) clear_padding(stream(), side_by_side(projections.dresults));
   BackOperands operands(projections, weights_of_step_,
                         operand_memory(BackOperands::bytes(projections.x, projections.weights, projections.kept)));
   products_.round_operands(operands.all);

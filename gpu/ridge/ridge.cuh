@@ -31,7 +31,8 @@ struct RidgeShape {
 };
 
 struct RidgePointers {
-  const float *z, *q, *v, *eta, *gamma_raw;
+  const float *z, *q, *v;  ///< null where they are stored as bfloat16, which warp groups alone read
+  const float *eta, *gamma_raw;
   const std::uint8_t* mask;  ///< null unless the mode is masked
   float *G, *M, *L, *A_w, *C, *F, *m, *sigma, *jitter;
   int* m_index;
@@ -39,12 +40,13 @@ struct RidgePointers {
 };
 
 inline RidgeShape ridge_shape(const RidgeConfig& config, const RidgeInputs& in) {
+  const RidgeSizes sizes = in.sizes();
   RidgeShape s{};
-  s.batch = static_cast<int>(in.z.shape[0]);
-  s.length = static_cast<int>(in.z.shape[1]);
-  s.heads = static_cast<int>(in.z.shape[2]);
-  s.rank = static_cast<int>(in.z.shape[3]);
-  s.width = static_cast<int>(in.v.shape[3]);
+  s.batch = static_cast<int>(sizes.batch);
+  s.length = static_cast<int>(sizes.tokens);
+  s.heads = static_cast<int>(sizes.heads);
+  s.rank = static_cast<int>(sizes.rank);
+  s.width = static_cast<int>(sizes.width);
   s.exclusive = config.mode == RidgeConfig::Mode::chunk;
   s.piece = s.exclusive ? config.chunk : config.mode == RidgeConfig::Mode::recurrent ? 1 : s.length;
   s.groups = static_cast<int>(config.groups(s.length));
@@ -61,14 +63,23 @@ inline RidgeShape ridge_shape(const RidgeConfig& config, const RidgeInputs& in) 
 }
 
 inline RidgePointers ridge_pointers(const RidgeConfig& config, const RidgeInputs& in, const RidgeSaved& saved) {
-  return {in.z.as<float>(),         in.q.as<float>(),
-          in.v.as<float>(),         in.eta.as<float>(),
-          in.gamma_raw.as<float>(), config.mode == RidgeConfig::Mode::masked ? in.mask.as<std::uint8_t>() : nullptr,
-          saved.G.as<float>(),      saved.M.as<float>(),
-          saved.L.as<float>(),      saved.A_w.as<float>(),
-          saved.C.as<float>(),      saved.F.as<float>(),
-          saved.m.as<float>(),      saved.sigma.as<float>(),
-          saved.jitter.as<float>(), saved.m_index.as<int>(),
+  const bool is_narrow = in.z.dtype == DType::bf16;
+  return {is_narrow ? nullptr : in.z.as<float>(),
+          is_narrow ? nullptr : in.q.as<float>(),
+          is_narrow ? nullptr : in.v.as<float>(),
+          in.eta.as<float>(),
+          in.gamma_raw.as<float>(),
+          config.mode == RidgeConfig::Mode::masked ? in.mask.as<std::uint8_t>() : nullptr,
+          saved.G.as<float>(),
+          saved.M.as<float>(),
+          saved.L.as<float>(),
+          saved.A_w.as<float>(),
+          saved.C.as<float>(),
+          saved.F.as<float>(),
+          saved.m.as<float>(),
+          saved.sigma.as<float>(),
+          saved.jitter.as<float>(),
+          saved.m_index.as<int>(),
           saved.inverse.as<float>()};
 }
 

@@ -370,24 +370,30 @@ __global__ void __launch_bounds__(ridge_threads<W>, ridge_blocks<W>(3))
 std::int64_t padded_elements(std::int64_t count) { return (count + 63) / 64 * 64; }
 
 template <int W, bool exact>
-void launch_backward(cudaStream_t stream, const RidgeShape& s, const RidgePointers& in, const float* dy,
-                     const RidgeWorkspace& work, const RidgeSinks& out, unsigned* ticket) {
+void launch_backward(cudaStream_t stream, const RidgeShape& s, const RidgeInputs& of_tokens, const RidgePointers& in,
+                     const Tensor& dy, const RidgeWorkspace& work, const RidgeGrads& grads, unsigned* ticket) {
   const auto pairs = static_cast<unsigned>(s.batch * s.heads);
-  if (W == 4 && fits_warpgroups(s) && takes_pairs(out.q)) {
-    groups_back_on_warpgroups(stream, s, in, dy, work, out, ticket, exact);
+  const bool on_warpgroups = W == 4 && fits_warpgroups(s);
+  const auto sinks = [&] {
+    return RidgeSinks{sink_of(grads.z), sink_of(grads.q), sink_of(grads.v), sink_of(grads.eta),
+                      sink_of(grads.gamma_raw)};
+  };
+  if (on_warpgroups && takes_pairs(grads.q)) {
+    groups_back_on_warpgroups(stream, s, of_tokens, in, dy, work, grads, ticket, exact);
   } else {
     const auto group = group_backward_kernel<W, exact>;
     allow_shared_memory(reinterpret_cast<const void*>(group), backward_bytes<W>, "ridge_readout_backward");
-    launch(group, dim3(static_cast<unsigned>(s.groups), pairs), ridge_threads<W>, backward_bytes<W>, stream, s, in, dy,
-           work, out, ticket);
+    launch(group, dim3(static_cast<unsigned>(s.groups), pairs), ridge_threads<W>, backward_bytes<W>, stream, s, in,
+           rows_of(dy).data, work, sinks(), ticket);
   }
-  if (!out.z.wanted() && !out.v.wanted()) return;
+  if (!grads.z.wanted() && !grads.v.wanted()) return;
   if (s.groups > 1 || s.exclusive) {
     launch_owners(suffix_kernel<float4>, suffix_kernel<float>, stream, s, work);
   }
-  if (W == 4 && fits_warpgroups(s) && takes_pairs(out.z) && takes_pairs(out.v) && out.z.rows.data != out.v.rows.data) {
-    return tokens_on_warpgroups(stream, s, in, work, out, exact);
-  }
+  const bool are_apart = grads.z.tensor.data != grads.v.tensor.data;
+  if (on_warpgroups && takes_pairs(grads.z) && takes_pairs(grads.v) && are_apart)
+    return tokens_on_warpgroups(stream, s, of_tokens, in, work, grads, exact);
+  const RidgeSinks out = sinks();
   const auto tokens = token_kernel<W, exact>;
   allow_shared_memory(reinterpret_cast<const void*>(tokens), token_bytes<W>, "ridge_readout_backward tokens");
   const dim3 grid(static_cast<unsigned>(s.groups) * blocks_for(s.piece, Grid<W>::width), pairs);
@@ -421,11 +427,8 @@ void CudaBackend::ridge_readout_backward(const RidgeConfig& config, const RidgeI
   work.m = work.C + padded_elements(entries * s.tall());
   work.eta = work.m + padded_elements(entries);
   work.gamma_raw = work.eta + padded_elements(entries);
-  const RidgeSinks sinks{sink_of(out.z), sink_of(out.q), sink_of(out.v), sink_of(out.eta), sink_of(out.gamma_raw)};
   const auto run = [&](auto exact) {
-    with_grid(s, [&](auto W) {
-      launch_backward<W(), exact()>(stream(), s, pointers, dy.as<float>(), work, sinks, tickets_);
-    });
+    with_grid(s, [&](auto W) { launch_backward<W(), exact()>(stream(), s, in, pointers, dy, work, out, tickets_); });
   };
   if (precision_ == Precision::fp32) {
     run(std::true_type{});

@@ -10,7 +10,7 @@ namespace warpgroup {
 namespace {
 
 /// One group. Its matrices in shared memory: L^-1, A_w and two that change.
-template <bool exact>
+template <bool exact, class T>
 struct GroupReverse {
   RidgeShape s;
   RidgePointers in;
@@ -42,16 +42,16 @@ struct GroupReverse {
     to.down = warpgroup::multiply_into<fully, a_by_columns, b_by_columns>(to.at, a, b, factor, peaks);
   }
   /// From global memory; `always`: for products that are exact whatever the precision.
-  template <bool always = false>
-  __device__ __forceinline__ void load(Scaled& to, const float* from, int rows, int columns, int stride) {
+  template <bool always = false, class Number>
+  __device__ __forceinline__ void load(Scaled& to, const Number* from, int rows, int columns, int stride) {
     constexpr bool fully = exact || always;
     to.down = load_into<fully>(to.at, from, rows, columns, stride, peaks);
   }
-  __device__ __forceinline__ void gather(const float* dy, Product& dE) {
+  __device__ __forceinline__ void gather(const TokenArray<T>& queries, const TokenArray<T>& dy, Product& dE) {
     load<true>(inverse, in.inverse + entry * s.square(), s.rank, s.rank, s.rank);
     load(A, in.A_w + entry * s.square(), s.rank, s.rank, s.rank);
-    load(left, in.q + s.token(pair, first) * s.rank, count, s.rank, s.heads * s.rank);
-    load(right, dy + s.token(pair, first) * s.width, count, s.width, s.heads * s.width);
+    load(left, queries.at(s, pair, first), count, s.rank, queries.stride);
+    load(right, dy.at(s, pair, first), count, s.width, dy.stride);
     multiply<false, true, true>(dE, right, left);
   }
 
@@ -62,14 +62,13 @@ struct GroupReverse {
   }
 
   /// dq = (eta / m) dy F_K L^-1. `left` holds F_K, `right` dy; it is overwritten.
-  __device__ __forceinline__ void answer_queries(const Sink& dq) {
+  __device__ __forceinline__ void answer_queries(const TokenArray<T>& dq) {
     multiply_into<false, false, true>(right, right, left);
     Product gradient;
     multiply<true, false, true>(gradient, right, inverse, gain);
-    const std::size_t first_number = s.token(pair, first) * s.rank;
-    const int stride = s.heads * s.rank;
+    T* const to = dq.at(s, pair, first);
     each_pair(gradient, [&](int row, int column, float one, float two) {
-      if (row < count && column < s.rank) put_pair(dq, first_number + row * stride + column, one, two);
+      if (row < count && column < s.rank) store_two(to + row * dq.stride + column, dq.accumulate, one, two);
     });
   }
 
@@ -131,10 +130,10 @@ struct ReverseNotes {
 };
 constexpr int reverse_bytes = 4 * HalfMatrix::bytes + static_cast<int>(sizeof(ReverseNotes));
 
-template <bool exact>
+template <bool exact, class T>
 __global__ void __launch_bounds__(threads, 3)
-    group_backward_kernel(RidgeShape s, RidgePointers in, const float* dy, RidgeWorkspace work, RidgeSinks out,
-                          unsigned* ticket) {
+    group_backward_kernel(RidgeShape s, RidgePointers in, TokenArray<T> queries, TokenArray<T> dy, TokenArray<T> dq,
+                          RidgeWorkspace work, RidgeSinks out, unsigned* ticket) {
   await_previous();
   extern __shared__ __align__(1024) unsigned char memory[];
   auto& notes = *reinterpret_cast<ReverseNotes*>(memory + 4 * HalfMatrix::bytes);
@@ -142,25 +141,25 @@ __global__ void __launch_bounds__(threads, 3)
   const std::size_t entry = static_cast<std::size_t>(pair) * s.groups + g;
   const float m = in.m[entry], raw = in.gamma_raw[head], gamma = 1.0f + 0.5f * sigmoid(raw);
   const auto matrix = [&](int i) { return Scaled{{memory + i * HalfMatrix::bytes}, 1.0f}; };
-  GroupReverse<exact> reverse{s,
-                              in,
-                              work,
-                              entry,
-                              pair,
-                              s.first(g),
-                              s.count(g),
-                              notes.peaks,
-                              matrix(0),
-                              matrix(1),
-                              matrix(2),
-                              matrix(3),
-                              m,
-                              gamma / fmaxf(in.sigma[entry], 1.0f),
-                              in.eta[head] / m};
+  GroupReverse<exact, T> reverse{s,
+                                 in,
+                                 work,
+                                 entry,
+                                 pair,
+                                 s.first(g),
+                                 s.count(g),
+                                 notes.peaks,
+                                 matrix(0),
+                                 matrix(1),
+                                 matrix(2),
+                                 matrix(3),
+                                 m,
+                                 gamma / fmaxf(in.sigma[entry], 1.0f),
+                                 in.eta[head] / m};
   Product dE, S, dA;
-  reverse.gather(dy, dE);
+  reverse.gather(queries, dy, dE);
   reverse.filter(s.power);
-  if (out.q.wanted()) reverse.answer_queries(out.q);
+  if (dq.wanted()) reverse.answer_queries(dq);
   reverse.through_filter(dE, S, dA);
   reverse.to_statistics(S, dA);
   // E scales with eta / m, G and M with 1 / m^2, C with 1 / m; <dM, M> = <dA_w, A_w>, which is the sum of <dF_k, F_k>
@@ -179,12 +178,20 @@ __global__ void __launch_bounds__(threads, 3)
 
 }  // namespace warpgroup
 
-void groups_back_on_warpgroups(cudaStream_t stream, const RidgeShape& s, const RidgePointers& in, const float* dy,
-                               const RidgeWorkspace& work, const RidgeSinks& out, unsigned* ticket, bool exact) {
-  const auto kernel = exact ? warpgroup::group_backward_kernel<true> : warpgroup::group_backward_kernel<false>;
-  allow_shared_memory(reinterpret_cast<const void*>(kernel), warpgroup::reverse_bytes, "ridge_readout_backward");
-  launch(kernel, dim3(static_cast<unsigned>(s.groups), static_cast<unsigned>(s.batch * s.heads)), warpgroup::threads,
-         warpgroup::reverse_bytes, stream, s, in, dy, work, out, ticket);
+void groups_back_on_warpgroups(cudaStream_t stream, const RidgeShape& s, const RidgeInputs& in,
+                               const RidgePointers& kept, const Tensor& dy, const RidgeWorkspace& work,
+                               const RidgeGrads& out, unsigned* ticket, bool exact) {
+  const dim3 grid(static_cast<unsigned>(s.groups), static_cast<unsigned>(s.batch * s.heads));
+  const RidgeSinks of_heads{{}, {}, {}, sink_of(out.eta), sink_of(out.gamma_raw)};
+  const auto run = [&]<bool is_exact, class T>() {
+    const auto kernel = warpgroup::group_backward_kernel<is_exact, T>;
+    allow_shared_memory(reinterpret_cast<const void*>(kernel), warpgroup::reverse_bytes, "ridge_readout_backward");
+    launch(kernel, grid, warpgroup::threads, warpgroup::reverse_bytes, stream, s, kept,
+           warpgroup::tokens_of<T>(s, in.q, s.rank), warpgroup::tokens_of<T>(s, dy, s.width),
+           warpgroup::gradient_of<T>(s, out.q, s.rank), work, of_heads, ticket);
+  };
+  if (in.z.dtype == DType::bf16) return run.operator()<false, Brain>();
+  exact ? run.operator()<true, float>() : run.operator()<false, float>();
 }
 
 }  // namespace afterglow::device

@@ -86,19 +86,23 @@ inline bool fits_warpgroups(const RidgeShape& s) {
   return s.piece <= 64 && s.rank % 4 == 0 && s.width % 4 == 0 && has_warpgroups();
 }
 /// Whether a gradient takes two neighbours at a time.
-inline bool takes_pairs(const Sink& sink) {
-  return !sink.wanted() || (sink.rows.dense && reinterpret_cast<std::uintptr_t>(sink.rows.data) % 8 == 0);
+inline bool takes_pairs(const Grad& grad) {
+  return !grad.wanted() || grad.tensor.dtype == DType::bf16 ||
+         (grad.tensor.contiguous() && reinterpret_cast<std::uintptr_t>(grad.tensor.data) % 8 == 0);
 }
 
 /// Raw sums of every piece and its largest key, as gather_kernel leaves them; always exact.
-void gather_on_warpgroups(cudaStream_t stream, const RidgeShape& s, const RidgePointers& in, const PieceKeys& found);
+void gather_on_warpgroups(cudaStream_t stream, const RidgeShape& s, const RidgeInputs& in, const RidgePointers& to,
+                          const PieceKeys& found);
 /// Every group in the forward pass, as group_kernel does it where statistics were gathered before.
-void groups_on_warpgroups(cudaStream_t stream, const RidgeShape& s, const RidgePointers& in, float* y, bool exact);
+void groups_on_warpgroups(cudaStream_t stream, const RidgeShape& s, const RidgeInputs& in, const RidgePointers& kept,
+                          const Tensor& y, bool exact);
 /// Every group on its own in the backward pass, as group_backward_kernel does it.
-void groups_back_on_warpgroups(cudaStream_t stream, const RidgeShape& s, const RidgePointers& in, const float* dy,
-                               const RidgeWorkspace& work, const RidgeSinks& out, unsigned* ticket, bool exact);
+void groups_back_on_warpgroups(cudaStream_t stream, const RidgeShape& s, const RidgeInputs& in,
+                               const RidgePointers& kept, const Tensor& dy, const RidgeWorkspace& work,
+                               const RidgeGrads& out, unsigned* ticket, bool exact);
 /// Gradients of keys and values from those of the pieces' sums, as token_kernel leaves them; they are two tensors.
-void tokens_on_warpgroups(cudaStream_t stream, const RidgeShape& s, const RidgePointers& in, const RidgeWorkspace& work,
-                          const RidgeSinks& out, bool exact);
+void tokens_on_warpgroups(cudaStream_t stream, const RidgeShape& s, const RidgeInputs& in, const RidgePointers& kept,
+                          const RidgeWorkspace& work, const RidgeGrads& out, bool exact);
 
 }  // namespace afterglow::device

@@ -288,18 +288,20 @@ __global__ void __launch_bounds__(ridge_threads<W>, ridge_blocks<W>(single ? 2 :
 }
 
 template <int W, bool single>
-void launch_groups(cudaStream_t stream, const RidgeShape& s, const RidgePointers& in, float* y, bool exact) {
-  if (W == 4 && !single && fits_warpgroups(s)) return groups_on_warpgroups(stream, s, in, y, exact);
+void launch_groups(cudaStream_t stream, const RidgeShape& s, const RidgeInputs& of_tokens, const RidgePointers& in,
+                   const Tensor& y, bool exact) {
+  if (W == 4 && !single && fits_warpgroups(s)) return groups_on_warpgroups(stream, s, of_tokens, in, y, exact);
   const dim3 grid(static_cast<unsigned>(s.groups), static_cast<unsigned>(s.batch * s.heads));
   const auto kernel = exact ? group_kernel<W, single, true> : group_kernel<W, single, false>;
   constexpr int bytes = group_bytes<W, single>;
   allow_shared_memory(reinterpret_cast<const void*>(kernel), bytes, "ridge_readout");
-  launch(kernel, grid, ridge_threads<W>, bytes, stream, s, in, y);
+  launch(kernel, grid, ridge_threads<W>, bytes, stream, s, in, rows_of(y).data);
 }
 
 template <int W>
-void launch_gather(cudaStream_t stream, const RidgeShape& s, const RidgePointers& in, const PieceKeys& found) {
-  if (W == 4 && fits_warpgroups(s)) return gather_on_warpgroups(stream, s, in, found);
+void launch_gather(cudaStream_t stream, const RidgeShape& s, const RidgeInputs& of_tokens, const RidgePointers& in,
+                   const PieceKeys& found) {
+  if (W == 4 && fits_warpgroups(s)) return gather_on_warpgroups(stream, s, of_tokens, in, found);
   const dim3 grid(static_cast<unsigned>(s.groups), static_cast<unsigned>(s.batch * s.heads));
   const bool one_tile = s.piece <= Grid<W>::width;
   const auto kernel = one_tile ? gather_kernel<W, true> : gather_kernel<W, false>;
@@ -356,7 +358,7 @@ void CudaBackend::ridge_readout(const RidgeConfig& config, const RidgeInputs& in
     const std::size_t pieces = static_cast<std::size_t>(s.batch) * s.heads * s.groups;
     float* norms = scratch(2 * pieces);
     const PieceKeys found{norms, reinterpret_cast<int*>(norms + pieces)};
-    with_grid(s, [&](auto W) { launch_gather<W()>(stream(), s, pointers, found); });
+    with_grid(s, [&](auto W) { launch_gather<W()>(stream(), s, in, pointers, found); });
     launched("ridge_readout statistics");
     launch_owners(prefix_kernel<float4>, prefix_kernel<float>, stream(), s, pointers, found);
     launched("ridge_readout prefix sums");
@@ -364,12 +366,18 @@ void CudaBackend::ridge_readout(const RidgeConfig& config, const RidgeInputs& in
   const bool exact = precision_ == Precision::fp32;
   with_grid(s, [&](auto W) {
     if (single) {
-      launch_groups<W(), true>(stream(), s, pointers, y.as<float>(), exact);
+      launch_groups<W(), true>(stream(), s, in, pointers, y, exact);
     } else {
-      launch_groups<W(), false>(stream(), s, pointers, y.as<float>(), exact);
+      launch_groups<W(), false>(stream(), s, in, pointers, y, exact);
     }
   });
   launched("ridge_readout");
+}
+
+bool CudaBackend::reads_out_narrow(const RidgeConfig& config, const RidgeInputs& in) const {
+  const RidgeShape s = ridge_shape(config, in);
+  const bool is_largest = std::max(s.rank, s.width) > 32, is_gathered = s.groups > 1 || s.exclusive;
+  return precision_ == Precision::bf16 && is_largest && is_gathered && fits_warpgroups(s);
 }
 
 void CudaBackend::ridge_step(const RidgeConfig& config, const RidgeInputs& in, const RidgeState& state,
@@ -384,7 +392,7 @@ void CudaBackend::ridge_step(const RidgeConfig& config, const RidgeInputs& in, c
                        state.m.as<float>()});
   launched("ridge_step");
   const bool exact = precision_ == Precision::fp32;
-  with_grid(s, [&](auto W) { launch_groups<W(), false>(stream(), s, pointers, y.as<float>(), exact); });
+  with_grid(s, [&](auto W) { launch_groups<W(), false>(stream(), s, in, pointers, y, exact); });
   launched("ridge_step readout");
 }
 

@@ -71,7 +71,8 @@ struct GroupForward {
                       row > column + 1 ? numbers.z : 0.0f, row > column + 2 ? numbers.w : 0.0f);
     }
   }
-  __device__ __forceinline__ void load(Scaled& to, const float* from, int rows, int columns, int stride) {
+  template <class T>
+  __device__ __forceinline__ void load(Scaled& to, const T* from, int rows, int columns, int stride) {
     to.down = load_into(to.at, from, rows, columns, stride, peaks);
   }
   /// A_w = L^-1 M L^-T, and sigma. F's memory takes A_w in float32.
@@ -102,21 +103,22 @@ struct GroupForward {
     F.down = multiply_into<true, false, true>(F.at, F, inverse, gain, peaks);
   }
   /// y = q E^T for the queries of the group.
-  __device__ __forceinline__ void answer(float* y, int pair, int first, int count) {
-    load(A, in.q + s.token(pair, first) * s.rank, count, s.rank, s.heads * s.rank);
+  template <class T>
+  __device__ __forceinline__ void answer(const TokenArray<T>& queries, const TokenArray<T>& y, int pair, int first,
+                                         int count) {
+    load(A, queries.at(s, pair, first), count, s.rank, queries.stride);
     Product product;
     multiply<exact, false, false>(product, A, F);
-    float* to = y + s.token(pair, first) * s.width;
-    const int stride = s.heads * s.width;
+    T* const to = y.at(s, pair, first);
     each_pair(product, [&](int row, int column, float one, float two) {
-      if (row < count && column < s.width)
-        *reinterpret_cast<float2*>(to + row * stride + column) = make_float2(one, two);
+      if (row < count && column < s.width) store_two(to + row * y.stride + column, false, one, two);
     });
   }
 };
 
-template <bool exact>
-__global__ void __launch_bounds__(threads, 4) group_kernel(RidgeShape s, RidgePointers in, float* y) {
+template <bool exact, class T>
+__global__ void __launch_bounds__(threads, 4)
+    group_kernel(RidgeShape s, RidgePointers in, TokenArray<T> queries, TokenArray<T> y) {
   await_previous();
   extern __shared__ __align__(1024) unsigned char memory[];
   auto& peaks = *reinterpret_cast<Peaks<1>*>(memory + 3 * HalfMatrix::bytes);
@@ -128,18 +130,24 @@ __global__ void __launch_bounds__(threads, 4) group_kernel(RidgeShape s, RidgePo
   group.whiten();
   const float sigma = group.whiten_transitions();
   group.filter((1.0f + 0.5f * sigmoid(in.gamma_raw[head])) / fmaxf(sigma, 1.0f), in.eta[head] / in.m[entry]);
-  group.answer(y, pair, first, count);
+  group.answer(queries, y, pair, first, count);
 }
 
 }  // namespace
 
 }  // namespace warpgroup
 
-void groups_on_warpgroups(cudaStream_t stream, const RidgeShape& s, const RidgePointers& in, float* y, bool exact) {
-  const auto kernel = exact ? warpgroup::group_kernel<true> : warpgroup::group_kernel<false>;
-  allow_shared_memory(reinterpret_cast<const void*>(kernel), warpgroup::group_bytes, "ridge_readout");
-  launch(kernel, dim3(static_cast<unsigned>(s.groups), static_cast<unsigned>(s.batch * s.heads)), warpgroup::threads,
-         warpgroup::group_bytes, stream, s, in, y);
+void groups_on_warpgroups(cudaStream_t stream, const RidgeShape& s, const RidgeInputs& in, const RidgePointers& kept,
+                          const Tensor& y, bool exact) {
+  const dim3 grid(static_cast<unsigned>(s.groups), static_cast<unsigned>(s.batch * s.heads));
+  const auto run = [&]<bool is_exact, class T>() {
+    const auto kernel = warpgroup::group_kernel<is_exact, T>;
+    allow_shared_memory(reinterpret_cast<const void*>(kernel), warpgroup::group_bytes, "ridge_readout");
+    launch(kernel, grid, warpgroup::threads, warpgroup::group_bytes, stream, s, kept,
+           warpgroup::tokens_of<T>(s, in.q, s.rank), warpgroup::tokens_of<T>(s, y, s.width));
+  };
+  if (in.z.dtype == DType::bf16) return run.operator()<false, Brain>();
+  exact ? run.operator()<true, float>() : run.operator()<false, float>();
 }
 
 }  // namespace afterglow::device

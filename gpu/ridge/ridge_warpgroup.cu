@@ -38,22 +38,24 @@ __device__ void find_largest(const HeldRows& keys, int first, GatherNotes& notes
 }
 
 // Raw sums of a piece: G = sum z z^T, M = sum z_t z_{t-1}^T, C = sum v z^T, and its largest key.
-__global__ void __launch_bounds__(threads, 4) gather_kernel(RidgeShape s, RidgePointers in, PieceKeys found) {
+template <class T>
+__global__ void __launch_bounds__(threads, 4)
+    gather_kernel(RidgeShape s, RidgePointers in, TokenArray<T> all_keys, TokenArray<T> all_values, PieceKeys found) {
   await_previous();
   extern __shared__ __align__(1024) unsigned char memory[];
   const HalfMatrix keys{memory}, before{memory + HalfMatrix::bytes}, values{memory + 2 * HalfMatrix::bytes};
   auto& notes = *reinterpret_cast<GatherNotes*>(memory + 3 * HalfMatrix::bytes);
   const int piece = static_cast<int>(blockIdx.x), pair = static_cast<int>(blockIdx.y);
   const int first = s.first(piece), count = s.count(piece), group = s.exclusive ? piece + 1 : piece;
-  const TokenRows key_rows(s, in.z, s.rank, pair, in.mask), value_rows(s, in.v, s.width, pair);
+  const TokenRows key_rows(s, all_keys, pair, in.mask), value_rows(s, all_values, pair);
   HeldRows z, v;
   z.load(s.rank, [&](int row) { return row < count ? key_rows.at(first + row) : nullptr; });
   v.load(s.width, [&](int row) { return row < count ? value_rows.at(first + row) : nullptr; });
   float4 last = make_float4(0, 0, 0, 0);  // the key before the piece
   if (threadIdx.x < 16) {
-    const float* key = key_rows.at(first - 1);
+    const T* key = key_rows.at(first - 1);
     const unsigned column = HeldRows::column();
-    if (key != nullptr && static_cast<int>(column) < s.rank) last = *reinterpret_cast<const float4*>(key + column);
+    if (key != nullptr && static_cast<int>(column) < s.rank) last = four_of(key + column);
   }
   find_largest(z, first, notes);
   notes.peaks.put(0, fmaxf(z.peak(), max_of(last)));
@@ -102,15 +104,17 @@ struct TokenNotes {
 constexpr int token_bytes = 3 * HalfMatrix::bytes + static_cast<int>(sizeof(TokenNotes));
 
 /// What the last token of a piece takes from the next one's dM: a transition belongs to the piece of its later token.
-__device__ void take_from_next(const RidgeShape& s, const RidgePointers& in, const RidgeWorkspace& work, int pair,
+template <class T>
+__device__ void take_from_next(const RidgeShape& s, const TokenRows<T>& keys, const RidgeWorkspace& work, int pair,
                                int piece, TokenNotes& notes) {
   const int column = static_cast<int>(threadIdx.x % 64), share = static_cast<int>(threadIdx.x / 64);
-  const float* after = key_at(s, in, pair, s.first(piece) + s.count(piece));
+  const T* after = keys.at(s.first(piece) + s.count(piece));
   float sum = 0;
   if (piece + 1 < s.groups && after != nullptr && column < s.rank) {
     const float* dM = work.M + (static_cast<std::size_t>(pair) * s.groups + piece + 1) * s.square();
 #pragma unroll 8
-    for (int k = share; k < s.rank; k += static_cast<int>(warps / 2)) sum += after[k] * dM[k * s.rank + column];
+    for (int k = share; k < s.rank; k += static_cast<int>(warps / 2))
+      sum += static_cast<float>(after[k]) * dM[k * s.rank + column];
   }
   notes.extra[share][column] = sum;
 }
@@ -130,9 +134,10 @@ __device__ __forceinline__ void await_products(Product& sums) {
 }
 
 // The tokens of a piece: dz_t = 2 dG z_t + dM^T z_{t+1} + dM z_{t-1} + dC^T v_t, dv_t = dC z_t.
-template <bool exact>
+template <bool exact, class T>
 __global__ void __launch_bounds__(threads, 3)
-    token_kernel(RidgeShape s, RidgePointers in, RidgeWorkspace work, RidgeSinks out) {
+    token_kernel(RidgeShape s, RidgePointers in, TokenArray<T> all_keys, TokenArray<T> all_values, RidgeWorkspace work,
+                 TokenArray<T> to_keys, TokenArray<T> to_values) {
   await_previous();
   extern __shared__ __align__(1024) unsigned char memory[];
   const HalfMatrix G{memory}, M{memory + HalfMatrix::bytes}, C{memory + 2 * HalfMatrix::bytes};
@@ -140,18 +145,18 @@ __global__ void __launch_bounds__(threads, 3)
   const int piece = static_cast<int>(blockIdx.x), pair = static_cast<int>(blockIdx.y);
   const int first = s.first(piece), end = first + s.count(piece);
   const std::size_t base = static_cast<std::size_t>(pair) * s.groups, entry = base + piece;
-  const TokenRows key_rows(s, in.z, s.rank, pair, in.mask), value_rows(s, in.v, s.width, pair);
+  const TokenRows key_rows(s, all_keys, pair, in.mask), value_rows(s, all_values, pair);
   HeldRows dG, dM, dC;
   dG.load_matrix(work.G + entry * s.square(), s.rank, s.rank);
   dM.load_matrix(work.M + entry * s.square(), s.rank, s.rank);
   dC.load_matrix(work.C + entry * s.tall(), s.width, s.rank);
-  take_from_next(s, in, work, pair, piece, notes);
+  take_from_next(s, key_rows, work, pair, piece, notes);
   if (threadIdx.x < 64)
     notes.along[threadIdx.x] = scale_gradient(s, in, work, base, first + static_cast<int>(threadIdx.x), first, end);
   const int own = first + static_cast<int>(threadIdx.x / 32 * 16 + threadIdx.x % 32 / 4);
   RowNumbers numbers;  // of the product after the one that is under way
   const auto load_keys = [&](int shift) {
-    const auto key = [&](int t) { return t < end && t + shift < end ? key_rows.at(t + shift) : nullptr; };
+    const auto key = [&](int t) -> const T* { return t < end && t + shift < end ? key_rows.at(t + shift) : nullptr; };
     numbers.load(key(own), key(own + 8), static_cast<unsigned>(s.rank));
   };
   load_keys(0);
@@ -164,7 +169,6 @@ __global__ void __launch_bounds__(threads, 3)
   dM.store(M, of_M.up);
   dC.store(C, of_C.up);
   publish();
-  const std::size_t first_token = s.token(pair, first);
   Product dz, part, dv;
   each_constant<32>([&](auto i) { dz[i() / 4][i() % 4] = 0; });
   HalfRows rows;
@@ -174,12 +178,13 @@ __global__ void __launch_bounds__(threads, 3)
   begin_multiply<exact, false>(part, rows, G);  // symmetric
   load_keys(1);
   await_products<1>(dv);
-  if (out.v.wanted()) {
+  if (to_values.wanted()) {
+    T* const place = to_values.at(s, pair, first);
     const float above = rows.down[0] * of_C.down, below = rows.down[1] * of_C.down;
     each_pair(dv, [&](int row, int column, float one, float two) {
       const float scale = row % 16 < 8 ? above : below;
       if (first + row < end && column < s.width)
-        put_pair(out.v, first_token * s.width + row * value_rows.stride + column, scale * one, scale * two);
+        store_two(place + row * to_values.stride + column, to_values.accumulate, scale * one, scale * two);
     });
   }
   await_products<0>(part);
@@ -193,7 +198,7 @@ __global__ void __launch_bounds__(threads, 3)
   rows.take(numbers);
   begin_products();
   begin_multiply<exact, false>(part, rows, M);
-  const auto value = [&](int t) { return t < end ? value_rows.at(t) : nullptr; };
+  const auto value = [&](int t) -> const T* { return t < end ? value_rows.at(t) : nullptr; };
   numbers.load(value(own), value(own + 8), static_cast<unsigned>(s.width));
   await_products<0>(part);
   add_scaled(dz, part, rows, of_M.down);
@@ -202,21 +207,23 @@ __global__ void __launch_bounds__(threads, 3)
   begin_multiply<exact, true>(part, rows, C);
   await_products<0>(part);
   add_scaled(dz, part, rows, of_C.down);
-  if (!out.z.wanted()) return;
+  if (!to_keys.wanted()) return;
+  T* const place = to_keys.at(s, pair, first);
   each_pair(dz, [&](int row, int column, float one, float two) {
     if (first + row >= end || column >= s.rank) return;
-    const float* key = key_rows.at(first + row);
+    const T* key = key_rows.at(first + row);
     if (key == nullptr) {
       one = two = 0;
     } else {
-      one += notes.along[row] * key[column];
-      two += notes.along[row] * key[column + 1];
+      const float2 own_key = two_of(key + column);
+      one += notes.along[row] * own_key.x;
+      two += notes.along[row] * own_key.y;
       if (first + row == end - 1) {
         one += notes.extra[0][column] + notes.extra[1][column];
         two += notes.extra[0][column + 1] + notes.extra[1][column + 1];
       }
     }
-    put_pair(out.z, first_token * s.rank + row * key_rows.stride + column, one, two);
+    store_two(place + row * to_keys.stride + column, to_keys.accumulate, one, two);
   });
 }
 
@@ -224,19 +231,30 @@ __global__ void __launch_bounds__(threads, 3)
 
 }  // namespace warpgroup
 
-void gather_on_warpgroups(cudaStream_t stream, const RidgeShape& s, const RidgePointers& in, const PieceKeys& found) {
+void gather_on_warpgroups(cudaStream_t stream, const RidgeShape& s, const RidgeInputs& in, const RidgePointers& to,
+                          const PieceKeys& found) {
   const dim3 grid(static_cast<unsigned>(s.groups), static_cast<unsigned>(s.batch * s.heads));
-  allow_shared_memory(reinterpret_cast<const void*>(warpgroup::gather_kernel), warpgroup::gather_bytes,
-                      "ridge_readout statistics");
-  launch(warpgroup::gather_kernel, grid, warpgroup::threads, warpgroup::gather_bytes, stream, s, in, found);
+  with_stored_type(in.z, [&](auto stored) {
+    using T = decltype(stored);
+    const auto kernel = warpgroup::gather_kernel<T>;
+    allow_shared_memory(reinterpret_cast<const void*>(kernel), warpgroup::gather_bytes, "ridge_readout statistics");
+    launch(kernel, grid, warpgroup::threads, warpgroup::gather_bytes, stream, s, to,
+           warpgroup::tokens_of<T>(s, in.z, s.rank), warpgroup::tokens_of<T>(s, in.v, s.width), found);
+  });
 }
 
-void tokens_on_warpgroups(cudaStream_t stream, const RidgeShape& s, const RidgePointers& in, const RidgeWorkspace& work,
-                          const RidgeSinks& out, bool exact) {
+void tokens_on_warpgroups(cudaStream_t stream, const RidgeShape& s, const RidgeInputs& in, const RidgePointers& kept,
+                          const RidgeWorkspace& work, const RidgeGrads& out, bool exact) {
   const dim3 grid(static_cast<unsigned>(s.groups), static_cast<unsigned>(s.batch * s.heads));
-  const auto kernel = exact ? warpgroup::token_kernel<true> : warpgroup::token_kernel<false>;
-  allow_shared_memory(reinterpret_cast<const void*>(kernel), warpgroup::token_bytes, "ridge_readout_backward tokens");
-  launch(kernel, grid, warpgroup::threads, warpgroup::token_bytes, stream, s, in, work, out);
+  const auto run = [&]<bool is_exact, class T>() {
+    const auto kernel = warpgroup::token_kernel<is_exact, T>;
+    allow_shared_memory(reinterpret_cast<const void*>(kernel), warpgroup::token_bytes, "ridge_readout_backward tokens");
+    launch(kernel, grid, warpgroup::threads, warpgroup::token_bytes, stream, s, kept,
+           warpgroup::tokens_of<T>(s, in.z, s.rank), warpgroup::tokens_of<T>(s, in.v, s.width), work,
+           warpgroup::gradient_of<T>(s, out.z, s.rank), warpgroup::gradient_of<T>(s, out.v, s.width));
+  };
+  if (in.z.dtype == DType::bf16) return run.operator()<false, Brain>();
+  exact ? run.operator()<true, float>() : run.operator()<false, float>();
 }
 
 }  // namespace afterglow::device

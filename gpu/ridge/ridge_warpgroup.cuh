@@ -18,10 +18,9 @@ struct HeldRows {
   __device__ void load(int columns, const From& from) {
 #pragma unroll
     for (unsigned i = 0; i < held; ++i) {
-      const float* source = from(static_cast<int>(row(i)));
-      numbers[i] = source != nullptr && static_cast<int>(column()) < columns
-                       ? __ldg(reinterpret_cast<const float4*>(source + column()))
-                       : make_float4(0, 0, 0, 0);
+      const auto* source = from(static_cast<int>(row(i)));
+      const bool inside = source != nullptr && static_cast<int>(column()) < columns;
+      numbers[i] = inside ? four_of(source + column()) : make_float4(0, 0, 0, 0);
     }
   }
   __device__ void load_matrix(const float* from, int rows, int columns) {
@@ -47,20 +46,42 @@ struct HeldRows {
   }
 };
 
-/// Rows [B,T,H,columns] of one pair of a sequence and a head, found without dividing.
+/// What tokens [B,T] have for all heads side by side, `columns` for each; T as it is stored.
+template <class T>
+struct TokenArray {
+  T* data = nullptr;
+  int columns = 0, stride = 0;  ///< from token to token
+  bool accumulate = false;      ///< of a gradient
+  __host__ __device__ bool wanted() const { return data != nullptr; }
+  __device__ T* at(const RidgeShape& s, int pair, int t) const {
+    return data + (static_cast<std::size_t>(pair / s.heads) * s.length + t) * stride + pair % s.heads * columns;
+  }
+};
+/// Heads [B,T,H,columns], or [B,T,H columns] with rows that may be strided.
+template <class T>
+TokenArray<T> tokens_of(const RidgeShape& s, const Tensor& tensor, int columns, bool accumulate = false) {
+  const std::int64_t stride = tensor.shape.rank() == 4 ? std::int64_t{s.heads} * columns : tensor.row_stride;
+  return {rows_of<T>(tensor).data, columns, static_cast<int>(stride), accumulate};
+}
+template <class T>
+TokenArray<T> gradient_of(const RidgeShape& s, const Grad& grad, int columns) {
+  return grad.wanted() ? tokens_of<T>(s, grad.tensor, columns, grad.accumulate) : TokenArray<T>{};
+}
+
+/// Rows of one pair of a sequence and a head, found without dividing.
+template <class T>
 struct TokenRows {
-  const float* first;
+  const T* first;
   const std::uint8_t* mask;
   int stride, length;
 
-  __device__ TokenRows(const RidgeShape& s, const float* all, int columns, int pair,
-                       const std::uint8_t* masks = nullptr)
-      : first(all + s.token(pair, 0) * columns),
+  __device__ TokenRows(const RidgeShape& s, const TokenArray<T>& all, int pair, const std::uint8_t* masks = nullptr)
+      : first(all.at(s, pair, 0)),
         mask(masks == nullptr ? nullptr : masks + pair / s.heads * s.length),
-        stride(s.heads * columns),
+        stride(all.stride),
         length(s.length) {}
   /// Null outside of the sequence, and for what the mask leaves out.
-  __device__ const float* at(int t) const {
+  __device__ const T* at(int t) const {
     if (t < 0 || t >= length || (mask != nullptr && mask[t] == 0)) return nullptr;
     return first + static_cast<std::ptrdiff_t>(t) * stride;
   }
@@ -85,13 +106,6 @@ __device__ __forceinline__ void store_sums(float* to, const float (&sums)[8][4],
     if (row < rows && column < columns)
       *reinterpret_cast<float2*>(to + row * columns + column) = make_float2(factor * first, factor * second);
   });
-}
-
-/// Two neighbours of a gradient.
-__device__ inline void put_pair(const Sink& sink, std::size_t i, float first, float second) {
-  auto& place = *reinterpret_cast<float2*>(sink.rows.data + i);
-  const float2 old = sink.accumulate ? place : make_float2(0, 0);
-  place = make_float2(old.x + first, old.y + second);
 }
 
 using Product = float[8][4];
@@ -211,8 +225,8 @@ static __device__ __noinline__ float dot(Scaled a, Scaled b) {
 }
 /// Fills a matrix with `rows` rows of `columns` numbers, `stride` apart; answers their scale. Has barriers before and
 /// after it is written. Not `exact`: for products of first halves.
-template <bool exact = true>
-static __device__ __noinline__ float load_into(HalfMatrix to, const float* from, int rows, int columns, int stride,
+template <bool exact = true, class T>
+static __device__ __noinline__ float load_into(HalfMatrix to, const T* from, int rows, int columns, int stride,
                                                Peaks<1>& peaks) {
   assume_shared(to.memory);
   assume_shared(&peaks);

@@ -7,6 +7,9 @@
 // whose inverses X are found for all chunks side by side; a walk then takes three products a chunk. Of the gradient,
 // what the errors receive, h = dx - beta L'^T h, solves the transposed system by a walk from behind, with which -h is
 // the gradient of a second scan, of the keys as queries, in which no token answers itself.
+//
+// Where queries, keys and values are stored as bfloat16 (T), so are errors, inverses and states, as what products take;
+// sums, and what a walk carries, are float32.
 #include "gpu/cuda_backend.h"
 #include "gpu/scan/delta_chunks.cuh"
 #include "gpu/scan/gla_chunks.cuh"
@@ -25,7 +28,7 @@ constexpr int shortest_delta = 128;  // tokens
 
 // A warp a chunk of a head, two tokens a lane.
 __global__ void __launch_bounds__(threads)
-    delta_pace_kernel(ScanSizes s, const float* beta, const float* g, ChunkArrays to) {
+    delta_pace_kernel(ScanSizes s, const float* beta, const float* g, ChunkPaces to) {
   await_previous();
   const int lane = static_cast<int>(threadIdx.x) % 32;
   std::size_t rest = (static_cast<std::size_t>(blockIdx.x) * threads + threadIdx.x) / 32;
@@ -45,17 +48,17 @@ __global__ void __launch_bounds__(threads)
 }
 
 // The inverse X of one chunk of a head: a product, then a thread a column.
-template <int states, bool exact>
+template <int states, bool exact, class T>
 __global__ void __launch_bounds__(block_threads)
-    inverse_kernel(ScanSizes s, ScanArrays in, const Pace* paces, float* inverses) {
+    inverse_kernel(ScanSizes s, ScanArraysOf<T> in, const Pace* paces, T* inverses) {
   await_previous();
-  __shared__ __align__(16) float keys[chunk * states];
+  __shared__ __align__(16) T keys[chunk * states];
   __shared__ __align__(16) float lower[chunk][chunk];
   __shared__ Pace own_paces[chunk];
   const int c = static_cast<int>(blockIdx.x) % s.chunks, pair = static_cast<int>(blockIdx.x) / s.chunks;
   const int b = pair / s.heads, h = pair % s.heads, count = min(chunk, s.length - c * chunk);
   const std::size_t row = static_cast<std::size_t>(b) * s.length + static_cast<std::size_t>(c) * chunk;
-  const Matrix<states> K{keys};
+  const Matrix<states, T> K{keys};
   fetch<chunk>(K, {&in.B.at(row, static_cast<unsigned>(h * s.states)), in.B.stride, count, s.states});
   if (threadIdx.x < chunk)
     __pipeline_memcpy_async(&own_paces[threadIdx.x], &paces[std::size_t{blockIdx.x} * chunk + threadIdx.x], 16);
@@ -66,7 +69,7 @@ __global__ void __launch_bounds__(block_threads)
 #pragma unroll 1
   for (int half = 0; half < chunk / 32; ++half) {
     const auto gram =
-        multiply<exact, 4>(0, states / 8, LeftRows<states>(K, 16 * p.warp), RightRows<states, 4>(K, 32 * half));
+        multiply<exact, 4>(0, states / 8, LeftRows<states, T>(K, 16 * p.warp), RightRows<states, 4, T>(K, 32 * half));
 #pragma unroll
     for (int n = 0; n < 4; ++n)
 #pragma unroll
@@ -85,38 +88,41 @@ __global__ void __launch_bounds__(block_threads)
 #pragma unroll
     for (int j = 0; j < i; ++j) sums[j % 4] = fmaf(lower[i][j], x[j], sums[j % 4]);
     x[i] = (i == column ? 1.0f : 0.0f) - ((sums[0] + sums[1]) + (sums[2] + sums[3]));
-    inverses[(std::size_t{blockIdx.x} * chunk + i) * chunk + column] = x[i];
+    inverses[(std::size_t{blockIdx.x} * chunk + i) * chunk + column] = static_cast<T>(x[i]);
   }
 }
 
 /// What a walk that solves reads and leaves.
+template <class T>
 struct Solving {
-  const float* given;     // v, or what the errors receive from the answers, [B,T,H,P]
-  float scale;            // of `given`
-  const float* inverses;  // [B,H,chunks,64,64]
-  float* kept;            // states before chunks or flows into them
-  float* solved;          // [B,T,H,P]
-  Sink dv;
+  const T* given;     // v, or what the errors receive from the answers, [B,T,H,P]
+  float scale;        // of `given`
+  const T* inverses;  // [B,H,chunks,64,64]
+  T* kept;            // states before chunks or flows into them
+  T* solved;          // [B,T,H,P]
+  SinkOf<T> dv;
   float* state;  // [B,H,K,P]
   bool resume;
 };
 
-// The errors, chunk after chunk, or from behind what they receive, of 16 columns of a head's state.
-template <int states, bool exact, bool back>
-__global__ void __launch_bounds__(block_threads, 2)
-    solve_kernel(ScanSizes s, ScanArrays in, ChunkArrays paced, int tiles, int width, Solving to) {
-  await_previous();
-  constexpr int own_states = states < 32 ? 8 : states / 4, state_tiles = own_states / 8;
+template <int states, class T>
+struct SolveMemory {
   struct Stage {
-    float K[chunk * states], X[chunk * chunk], given[chunk * column_tile];
+    T K[chunk * states], X[chunk * chunk], given[chunk * column_tile];
     Edges edges[chunk];
   };
-  struct Memory {
-    Stage stages[2];
-    float S[column_tile * states], rest[chunk * column_tile], weighed[chunk * column_tile];
-  };
+  Stage stages[2];
+  T S[column_tile * states], rest[chunk * column_tile], weighed[chunk * column_tile];
+};
+
+// The errors, chunk after chunk, or from behind what they receive, of 16 columns of a head's state.
+template <int states, bool exact, bool back, class T>
+__global__ void __launch_bounds__(block_threads, 2)
+    solve_kernel(ScanSizes s, ScanArraysOf<T> in, ChunkArraysOf<T> paced, int tiles, int width, Solving<T> to) {
+  await_previous();
+  constexpr int own_states = states < 32 ? 8 : states / 4, state_tiles = own_states / 8;
   extern __shared__ float4 memory[];
-  Memory& m = *reinterpret_cast<Memory*>(memory);
+  auto& m = *reinterpret_cast<SolveMemory<states, T>*>(memory);
   const int pair = static_cast<int>(blockIdx.x) / tiles, first = static_cast<int>(blockIdx.x) % tiles * column_tile;
   const int b = pair / s.heads, h = pair % s.heads;
   const std::size_t begin = static_cast<std::size_t>(b) * s.length,
@@ -124,13 +130,13 @@ __global__ void __launch_bounds__(block_threads, 2)
   const auto place = [&](int i) { return back ? s.chunks - 1 - i : i; };
   const auto start = [&](int i) {
     if (i < s.chunks) {
-      Stage& stage = m.stages[i % 2];
+      auto& stage = m.stages[i % 2];
       const int c = place(i), count = min(chunk, s.length - c * chunk);
       const std::size_t row = begin + static_cast<std::size_t>(c) * chunk, index = chunk_index(s, b, h, c);
-      fetch<chunk>(Matrix<states>{stage.K},
+      fetch<chunk>(Matrix<states, T>{stage.K},
                    {&in.B.at(row, static_cast<unsigned>(h * s.states)), in.B.stride, count, s.states});
-      fetch<chunk>(Matrix<chunk>{stage.X}, {to.inverses + index * chunk * chunk, std::size_t{chunk}, chunk, chunk});
-      fetch<chunk>(Matrix<column_tile>{stage.given},
+      fetch<chunk>(Matrix<chunk, T>{stage.X}, {to.inverses + index * chunk * chunk, std::size_t{chunk}, chunk, chunk});
+      fetch<chunk>(Matrix<column_tile, T>{stage.given},
                    {to.given + row * stride + h * s.width + first, stride, count, s.width - first});
       if (threadIdx.x < chunk)
         __pipeline_memcpy_async(&stage.edges[threadIdx.x], &paced.edges[index * chunk + threadIdx.x], 8);
@@ -141,8 +147,8 @@ __global__ void __launch_bounds__(block_threads, 2)
   const Place p;
   const int number = own_states * p.warp, top = 16 * p.warp;
   const bool holds = number < states;
-  const Matrix<states> S{m.S};
-  const Matrix<column_tile> rest{m.rest}, weighed{m.weighed};
+  const Matrix<states, T> S{m.S};
+  const Matrix<column_tile, T> rest{m.rest}, weighed{m.weighed};
   float* const state = to.state + (static_cast<std::size_t>(b) * s.heads + h) * s.states * s.width;
   float now[state_tiles][4] = {};
   const auto each = [&](const auto& visit) {
@@ -162,66 +168,66 @@ __global__ void __launch_bounds__(block_threads, 2)
     const int c = place(i), count = min(chunk, s.length - c * chunk);
     const std::size_t row = begin + static_cast<std::size_t>(c) * chunk;
     if (holds) {
-      float* kept = to.kept + (chunk_index(s, b, h, c) * width + first) * states + number + p.column();
+      T* kept = to.kept + (chunk_index(s, b, h, c) * width + first) * states + number + p.column();
 #pragma unroll
       for (int n = 0; n < state_tiles; ++n)
 #pragma unroll
         for (int r = 0; r < 2; ++r) {
           const float2 two = make_float2(now[n][2 * r], now[n][2 * r + 1]);
-          S.two(p.quad + 8 * r, number + 8 * n + p.column()) = two;
-          *reinterpret_cast<float2*>(kept + (p.quad + 8 * r) * states + 8 * n) = two;
+          store_two(&S.at(p.quad + 8 * r, number + 8 * n + p.column()), false, two.x, two.y);
+          store_two(kept + (p.quad + 8 * r) * states + 8 * n, false, two.x, two.y);
         }
     }
     wait<0>();
     __syncthreads();
     start(i + 1);
-    Stage& stage = m.stages[i % 2];
-    const Matrix<states> K{stage.K};
-    const Matrix<chunk> X{stage.X};
+    auto& stage = m.stages[i % 2];
+    const Matrix<states, T> K{stage.K};
+    const Matrix<chunk, T> X{stage.X};
     const Edges edges[2] = {stage.edges[p.row()], stage.edges[p.row() + 8]};
     {
-      const Matrix<column_tile> given{stage.given};
-      const auto known = multiply<exact, 2>(0, states / 8, LeftRows<states>(K, top), RightRows<states, 2>(S, 0));
+      const Matrix<column_tile, T> given{stage.given};
+      const auto known = multiply<exact, 2>(0, states / 8, LeftRows<states, T>(K, top), RightRows<states, 2, T>(S, 0));
 #pragma unroll
       for (int n = 0; n < 2; ++n)
 #pragma unroll
         for (int r = 0; r < 2; ++r) {
           const float2 own = given.two(p.row() + 8 * r, 8 * n + p.column());
           const float weight = back ? edges[r].leave : edges[r].start;
-          rest.two(p.row() + 8 * r, 8 * n + p.column()) = make_float2(
-              to.scale * own.x - weight * known.of(n, 2 * r), to.scale * own.y - weight * known.of(n, 2 * r + 1));
+          store_two(&rest.at(p.row() + 8 * r, 8 * n + p.column()), false,
+                    to.scale * own.x - weight * known.of(n, 2 * r), to.scale * own.y - weight * known.of(n, 2 * r + 1));
         }
     }
     __syncthreads();
     {
-      const RightColumns<column_tile, 2, false> right(rest, 0);
+      const RightColumns<column_tile, 2, false, T> right(rest, 0);
       Product<exact, 2> solved;
       if constexpr (back) {
-        solved = multiply<exact, 2>(2 * p.warp, chunk / 8, LeftColumns<chunk>(X, top), right);
+        solved = multiply<exact, 2>(2 * p.warp, chunk / 8, LeftColumns<chunk, T>(X, top), right);
       } else {
-        solved = multiply<exact, 2>(0, 2 * p.warp + 2, LeftRows<chunk>(X, top), right);
+        solved = multiply<exact, 2>(0, 2 * p.warp + 2, LeftRows<chunk, T>(X, top), right);
       }
 #pragma unroll
       for (int n = 0; n < 2; ++n)
 #pragma unroll
         for (int r = 0; r < 2; ++r) {
           const float weight = back ? edges[r].start : edges[r].leave;
-          weighed.two(p.row() + 8 * r, 8 * n + p.column()) =
-              make_float2(weight * solved.of(n, 2 * r), weight * solved.of(n, 2 * r + 1));
+          store_two(&weighed.at(p.row() + 8 * r, 8 * n + p.column()), false, weight * solved.of(n, 2 * r),
+                    weight * solved.of(n, 2 * r + 1));
 #pragma unroll
           for (int e = 0; e < 2; ++e) {
             const int t = p.row() + 8 * r, column = first + 8 * n + p.column() + e;
             if (t >= count || column >= s.width) continue;
             const std::size_t at = (row + t) * stride + h * s.width + column;
-            to.solved[at] = solved.of(n, 2 * r + e);
+            to.solved[at] = static_cast<T>(solved.of(n, 2 * r + e));
             if (back && to.dv.wanted()) to.dv.put(static_cast<unsigned>(at), solved.of(n, 2 * r + e));
           }
         }
     }
     __syncthreads();
     if (holds) {
-      const auto added = multiply<exact, state_tiles>(0, chunk / 8, LeftColumns<column_tile>(weighed, 0),
-                                                      RightColumns<states, state_tiles, false>(K, number));
+      const auto added = multiply<exact, state_tiles>(0, chunk / 8, LeftColumns<column_tile, T>(weighed, 0),
+                                                      RightColumns<states, state_tiles, false, T>(K, number));
       const float fade = stage.edges[chunk - 1].start;
       each([&](int n, int k, int, int, bool) { now[n][k] = fmaf(fade, now[n][k], added.of(n, k)); });
     }
@@ -233,9 +239,10 @@ __global__ void __launch_bounds__(block_threads, 2)
 }
 
 // A thread `width` numbers of q and k; the first of a token and head also its steps.
-template <unsigned width>
-__global__ void __launch_bounds__(threads) delta_sum_kernel(ScanSizes s, float scale, ScanParts answers,
-                                                            ScanParts errors, Sink dq, Sink dk, Sink dbeta, Sink dg) {
+template <unsigned width, class T>
+__global__ void __launch_bounds__(threads)
+    delta_sum_kernel(ScanSizes s, float scale, ScanParts answers, ScanParts errors, SinkOf<T> dq, SinkOf<T> dk,
+                     Sink dbeta, Sink dg) {
   await_previous();
   const unsigned states = static_cast<unsigned>(s.states), i = (blockIdx.x * threads + threadIdx.x) * width;
   const unsigned row = i / states, n = i % states;  // a row is a token's head
@@ -270,27 +277,37 @@ ScanSizes sizes_of(const DeltaInputs& in) {
   return s;
 }
 
-Rows<float> heads_of(const Tensor& tensor) {
+template <class T>
+Rows<T> heads_of(const Tensor& tensor) {
   const auto columns = static_cast<unsigned>(tensor.shape[2] * tensor.shape[3]);
-  return {tensor.as<float>(), columns, columns, true};
+  return {rows_of<T>(tensor).data, columns, columns, true};
 }
 
-std::int64_t inverse_numbers(const ScanSizes& s) { return std::int64_t{s.batch} * s.heads * s.chunks * chunk * chunk; }
-/// Rounded up, so that what lies behind is aligned.
+/// How many floats so many numbers take, rounded up to whole vectors, so that what lies behind is aligned.
+template <class T>
+std::int64_t floats_for(std::int64_t numbers) {
+  return (numbers + widest_piece<T> - 1) / widest_piece<T> * 4;
+}
+template <class T>
+std::int64_t inverse_numbers(const ScanSizes& s) {
+  return floats_for<T>(std::int64_t{s.batch} * s.heads * s.chunks * chunk * chunk);
+}
+template <class T>
 std::int64_t value_numbers(const ScanSizes& s) {
-  return (std::int64_t{s.batch} * s.length * s.heads * s.width + 3) / 4 * 4;
+  return floats_for<T>(std::int64_t{s.batch} * s.length * s.heads * s.width);
 }
-
-std::int64_t flow_numbers(const ScanSizes& s) { return chunk_numbers(s, true) - chunk_numbers(s, false); }
+template <class T>
+std::int64_t flow_numbers(const ScanSizes& s) {
+  return chunk_numbers<T>(s, true) - chunk_numbers<T>(s, false);
+}
 
 /// A walk that solves, forward or back.
-template <bool back>
-void solve(cudaStream_t stream, const ScanSizes& s, const ScanArrays& in, bool exact, const ChunkArrays& paced,
-           const Solving& to) {
-  with_shape(s, exact, [&](auto width, auto states, auto is_exact) {
-    const auto kernel = solve_kernel<states(), is_exact(), back>;
-    constexpr int bytes =
-        4 * (2 * (chunk * (states() + chunk + column_tile + 2)) + column_tile * (states() + 2 * chunk));
+template <bool back, class T>
+void solve(cudaStream_t stream, const ScanSizes& s, const ScanArraysOf<T>& in, bool exact,
+           const ChunkArraysOf<T>& paced, const Solving<T>& to) {
+  with_shape<T>(s, exact, [&](auto width, auto states, auto is_exact) {
+    const auto kernel = solve_kernel<states(), is_exact(), back, T>;
+    constexpr int bytes = sizeof(SolveMemory<states(), T>);
     allow_shared_memory(reinterpret_cast<const void*>(kernel), bytes, "delta_scan");
     const int tiles = width() / column_tile;
     const auto blocks = static_cast<unsigned>(s.batch * s.heads * tiles);
@@ -300,10 +317,11 @@ void solve(cudaStream_t stream, const ScanSizes& s, const ScanArrays& in, bool e
 
 /// The errors and what they are found from, in memory that has room for `delta_chunk_memory`: the scan that they are
 /// the inputs of.
+template <class T>
 struct Errors {
-  ChunkArrays kept;
-  float* inverses;
-  ScanArrays arrays;
+  ChunkArraysOf<T> kept;
+  T* inverses;
+  ScanArraysOf<T> arrays;
 
   Errors(const ScanSizes& s, const DeltaInputs& in, float* memory);
   /// With the last state where `state` is not null, from which it starts when it resumes.
@@ -312,101 +330,131 @@ struct Errors {
 };
 
 /// Paces and inverses.
-void prepare(cudaStream_t stream, const ScanSizes& s, const DeltaInputs& in, const ScanArrays& arrays, bool exact,
-             const ChunkArrays& to, float* inverses) {
+template <class T>
+void prepare(cudaStream_t stream, const ScanSizes& s, const DeltaInputs& in, const ScanArraysOf<T>& arrays, bool exact,
+             const ChunkPaces& to, T* inverses) {
   const std::int64_t chunks = std::int64_t{s.batch} * s.heads * s.chunks;
   launch(delta_pace_kernel, blocks_for(chunks, threads / 32), threads, 0, stream, s, in.beta.as<float>(),
          in.g.defined() ? in.g.as<float>() : nullptr, to);
-  with_shape(s, exact, [&](auto, auto states, auto is_exact) {
-    launch(inverse_kernel<states(), is_exact()>, static_cast<unsigned>(chunks), block_threads, 0, stream, s, arrays,
+  with_shape<T>(s, exact, [&](auto, auto states, auto is_exact) {
+    launch(inverse_kernel<states(), is_exact(), T>, static_cast<unsigned>(chunks), block_threads, 0, stream, s, arrays,
            to.paces, inverses);
   });
 }
 
-Errors::Errors(const ScanSizes& s, const DeltaInputs& in, float* memory)
-    : kept(chunk_arrays(s, memory, false)), inverses(memory + chunk_numbers(s, false)), arrays{} {
+template <class T>
+Errors<T>::Errors(const ScanSizes& s, const DeltaInputs& in, float* memory)
+    : kept(chunk_arrays<T>(s, memory, false)),
+      inverses(reinterpret_cast<T*>(memory + chunk_numbers<T>(s, false))),
+      arrays{} {
   const auto columns = static_cast<unsigned>(s.heads * s.width);
-  arrays.B = heads_of(in.k);
-  arrays.C = heads_of(in.q);
-  arrays.x = {inverses + inverse_numbers(s), columns, columns, true};
+  float* const errors = memory + chunk_numbers<T>(s, false) + inverse_numbers<T>(s);
+  arrays.B = heads_of<T>(in.k);
+  arrays.C = heads_of<T>(in.q);
+  arrays.x = {reinterpret_cast<T*>(errors), columns, columns, true};
 }
 
-void Errors::find(cudaStream_t stream, const ScanSizes& s, const DeltaInputs& in, bool exact, float* state,
-                  bool resume) const {
+template <class T>
+void Errors<T>::find(cudaStream_t stream, const ScanSizes& s, const DeltaInputs& in, bool exact, float* state,
+                     bool resume) const {
   prepare(stream, s, in, arrays, exact, kept, inverses);
-  solve<false>(stream, s, arrays, exact, kept,
-               {in.v.as<float>(), 1.0f, inverses, kept.states, arrays.x.data, {}, state, resume});
+  solve<false, T>(stream, s, arrays, exact, kept,
+                  {rows_of<T>(in.v).data, 1.0f, inverses, kept.states, arrays.x.data, {}, state, resume});
+}
+
+/// Numbers of `DeltaInputs::kept`, and of the workspace.
+template <class T>
+std::int64_t memory_for(const ScanSizes& s) {
+  return chunk_numbers<T>(s, false) + inverse_numbers<T>(s) + value_numbers<T>(s);
+}
+template <class T>
+std::int64_t workspace_for(const ScanSizes& s, bool is_kept) {
+  return (is_kept ? 0 : memory_for<T>(s)) + flow_numbers<T>(s) + 2 * value_numbers<T>(s) +
+         2 * part_numbers(s, step_kinds<true>);
+}
+
+template <class T>
+void differentiate(cudaStream_t stream, const DeltaInputs& in, bool exact, const Tensor& dy, float* workspace,
+                   const DeltaGrads& out) {
+  const ScanSizes s = sizes_of(in);
+  const auto scale = static_cast<float>(in.scale);
+  Errors<T> found(s, in, in.kept.defined() ? in.kept.as<float>() : workspace);
+  if (!in.kept.defined()) {
+    found.find(stream, s, in, exact, nullptr, false);
+    workspace += memory_for<T>(s);
+  }
+  auto& [kept, inverses, arrays] = found;
+  float* const values = workspace + flow_numbers<T>(s);
+  float* const parts = values + 2 * value_numbers<T>(s);
+  T *const received = reinterpret_cast<T*>(values), *const solved = reinterpret_cast<T*>(values + value_numbers<T>(s));
+  kept.flows = reinterpret_cast<T*>(workspace);
+  const ScanParts of_answers = chunk_parts(s, parts, step_kinds<true>);
+  const ScanParts of_errors = chunk_parts(s, parts + part_numbers(s, step_kinds<true>), step_kinds<true>);
+  const auto columns = static_cast<unsigned>(s.heads * s.width);
+  arrays.dy = rows_of<T>(dy).data;
+  walk_chunks(stream, s, arrays, exact, kept, Ways::back, nullptr, false);
+  differentiate_chunks(stream, s, arrays, exact, kept, false, of_answers,
+                       SinkOf<T>{{received, columns, columns, true}, false});
+  solve<true, T>(stream, s, arrays, exact, kept,
+                 {received, scale, inverses, kept.flows, solved, sink_of<T>(out.v), nullptr, false});
+  arrays.C = arrays.B;
+  arrays.dy = solved;
+  differentiate_chunks(stream, s, arrays, exact, kept, true, of_errors, SinkOf<T>{});
+  const std::int64_t numbers = std::int64_t{s.batch} * s.length * s.heads * s.states;
+  const SinkOf<T> to_q = sink_of<T>(out.q), to_k = sink_of<T>(out.k);
+  const auto sum = [&](auto* kernel, std::int64_t pieces) {
+    launch(kernel, blocks_for(pieces, threads), threads, 0, stream, s, scale, of_answers, of_errors, to_q, to_k,
+           sink_of(out.beta), sink_of(out.g));
+  };
+  if (s.states % 4 == 0 && in_pieces<4>(to_q.rows) && in_pieces<4>(to_k.rows)) {
+    sum(delta_sum_kernel<4, T>, numbers / 4);
+  } else {
+    sum(delta_sum_kernel<1, T>, numbers);
+  }
+}
+
+/// Whether the sizes suit, of a rule with beta.
+bool fits_chunks(const DeltaInputs& in) {
+  return in.g.shape.rank() != 4 && in.q.shape[1] >= shortest_delta && in.q.shape[3] <= 64 && in.v.shape[3] <= 64;
 }
 
 }  // namespace
 
-bool goes_by_chunks(const DeltaInputs& in) {
-  if (is_chunked_gla(in)) return true;
-  const bool of_head = in.beta.defined() && !(in.g.defined() && in.g.shape.rank() == 4);
-  return of_head && in.q.shape[1] >= shortest_delta && in.q.shape[3] <= 64 && in.v.shape[3] <= 64;
+bool goes_by_chunks(const DeltaInputs& in) { return is_chunked_gla(in) || (in.beta.defined() && fits_chunks(in)); }
+
+bool stores_narrow(const DeltaInputs& in) {
+  return fits_chunks(in) && in.q.shape[3] % 8 == 0 && in.v.shape[3] % 8 == 0;
 }
 
 std::int64_t delta_chunk_memory(const DeltaInputs& in) {
   if (is_chunked_gla(in)) return gla_memory(in);
   const ScanSizes s = sizes_of(in);
-  return chunk_numbers(s, false) + inverse_numbers(s) + value_numbers(s);
+  return in.q.dtype == DType::bf16 ? memory_for<Brain>(s) : memory_for<float>(s);
 }
 
 std::int64_t delta_chunk_workspace(const DeltaInputs& in) {
   if (is_chunked_gla(in)) return gla_workspace(in);
   const ScanSizes s = sizes_of(in);
-  return (in.kept.defined() ? 0 : delta_chunk_memory(in)) + flow_numbers(s) + 2 * value_numbers(s) +
-         2 * part_numbers(s, step_kinds<true>);
+  const bool is_kept = in.kept.defined();
+  return in.q.dtype == DType::bf16 ? workspace_for<Brain>(s, is_kept) : workspace_for<float>(s, is_kept);
 }
 
 void delta_by_chunks(cudaStream_t stream, const DeltaInputs& in, bool exact, float* memory, const Tensor& y,
                      const Tensor& state, bool resume) {
   if (is_chunked_gla(in)) return gla_by_chunks(stream, in, exact, memory, y, state, resume);
   const ScanSizes s = sizes_of(in);
-  const Errors found(s, in, memory);
-  const auto& [kept, inverses, arrays] = found;
-  found.find(stream, s, in, exact, state.as<float>(), resume);
-  answer_chunks(stream, s, arrays, exact, kept, static_cast<float>(in.scale), y.as<float>());
+  with_stored_type(in.q, [&](auto stored) {
+    using T = decltype(stored);
+    const Errors<T> found(s, in, memory);
+    found.find(stream, s, in, exact, state.as<float>(), resume);
+    answer_chunks(stream, s, found.arrays, exact, found.kept, static_cast<float>(in.scale), rows_of<T>(y).data);
+  });
 }
 
 void delta_by_chunks_backward(cudaStream_t stream, const DeltaInputs& in, bool exact, const Tensor& dy,
                               float* workspace, const DeltaGrads& out) {
   if (is_chunked_gla(in)) return gla_by_chunks_backward(stream, in, exact, dy, workspace, out);
-  const ScanSizes s = sizes_of(in);
-  const auto scale = static_cast<float>(in.scale);
-  Errors found(s, in, in.kept.defined() ? in.kept.as<float>() : workspace);
-  if (!in.kept.defined()) {
-    found.find(stream, s, in, exact, nullptr, false);
-    workspace += delta_chunk_memory(in);
-  }
-  auto& [kept, inverses, arrays] = found;
-  kept.flows = workspace;
-  float* received = workspace + flow_numbers(s);
-  float* solved = received + value_numbers(s);
-  const ScanParts of_answers = chunk_parts(s, solved + value_numbers(s), step_kinds<true>);
-  const ScanParts of_errors =
-      chunk_parts(s, solved + value_numbers(s) + part_numbers(s, step_kinds<true>), step_kinds<true>);
-  const auto columns = static_cast<unsigned>(s.heads * s.width);
-  arrays.dy = dy.as<float>();
-  walk_chunks(stream, s, arrays, exact, kept, Ways::back, nullptr, false);
-  differentiate_chunks(stream, s, arrays, exact, kept, false, of_answers,
-                       Sink{{received, columns, columns, true}, false});
-  solve<true>(stream, s, arrays, exact, kept,
-              {received, scale, inverses, kept.flows, solved, sink_of(out.v), nullptr, false});
-  arrays.C = arrays.B;
-  arrays.dy = solved;
-  differentiate_chunks(stream, s, arrays, exact, kept, true, of_errors, Sink{});
-  const std::int64_t numbers = std::int64_t{s.batch} * s.length * s.heads * s.states;
-  const Sink to_q = sink_of(out.q), to_k = sink_of(out.k);
-  const auto sum = [&](auto* kernel, std::int64_t pieces) {
-    launch(kernel, blocks_for(pieces, threads), threads, 0, stream, s, scale, of_answers, of_errors, to_q, to_k,
-           sink_of(out.beta), sink_of(out.g));
-  };
-  if (s.states % 4 == 0 && in_pieces<4>(to_q.rows) && in_pieces<4>(to_k.rows)) {
-    sum(delta_sum_kernel<4>, numbers / 4);
-  } else {
-    sum(delta_sum_kernel<1>, numbers);
-  }
+  with_stored_type(in.q, [&](auto stored) { differentiate<decltype(stored)>(stream, in, exact, dy, workspace, out); });
 }
 
 }  // namespace afterglow::scan

@@ -6,6 +6,8 @@ namespace afterglow::scan {
 
 /// Whether the rule goes by chunks, from its sizes alone.
 bool goes_by_chunks(const DeltaInputs& in);
+/// Whether queries, keys and values of a rule with beta may be bfloat16, where products are not exact.
+bool stores_narrow(const DeltaInputs& in);
 /// Numbers that the forward pass by chunks leaves, for the backward pass where they are `DeltaInputs::kept`; and
 /// numbers that the backward pass needs beside.
 std::int64_t delta_chunk_memory(const DeltaInputs& in);

@@ -396,6 +396,10 @@ std::int64_t CudaBackend::delta_scan_kept(const DeltaInputs& in) const {
   return scan::goes_by_chunks(in) ? scan::delta_chunk_memory(in) : 0;
 }
 
+bool CudaBackend::scans_narrow(const DeltaInputs& in) const {
+  return precision_ == Precision::bf16 && scan::stores_narrow(in);
+}
+
 std::int64_t CudaBackend::delta_scan_workspace(const DeltaInputs& in) const {
   if (scan::goes_by_chunks(in)) return scan::delta_chunk_workspace(in);
   const DeltaSizes s = sizes_of(in);

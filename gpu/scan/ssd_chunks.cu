@@ -358,6 +358,8 @@ template void walk_chunks(cudaStream_t, const ScanSizes&, const ScanArrays&, boo
 template void walk_chunks(cudaStream_t, const ScanSizes&, const ScanArraysOf<Brain>&, bool, const ChunkArraysOf<Brain>&,
                           Ways, float*, bool);
 template void answer_chunks(cudaStream_t, const ScanSizes&, const ScanArrays&, bool, const ChunkArrays&, float, float*);
+template void answer_chunks(cudaStream_t, const ScanSizes&, const ScanArraysOf<Brain>&, bool,
+                            const ChunkArraysOf<Brain>&, float, Brain*);
 
 void find_paces(cudaStream_t stream, const ScanSizes& s, const ScanSteps& in, const ChunkPaces& to, bool are_settled) {
   const std::int64_t warps = std::int64_t{s.batch} * s.heads * s.chunks;

@@ -405,11 +405,7 @@ void scan_by_chunks_backward(cudaStream_t stream, const ScanInputs& in, bool exa
     arrays.dy = rows_of<T>(dy).data;
     find_paces(stream, s, arrays, kept, true);  // the way there has read them all
     walk_chunks(stream, s, arrays, exact, kept, Ways::both, nullptr, false);
-    if constexpr (std::is_same_v<T, float>) {
-      differentiate_chunks(stream, s, arrays, exact, kept, false, parts, sink_of(out.x));
-    } else {
-      differentiate_chunks(stream, s, arrays, kept, parts, sink_of<T>(out.x));
-    }
+    differentiate_chunks(stream, s, arrays, exact, kept, false, parts, sink_of<T>(out.x));
     sum_parts(stream, s, in, parts, out);
   });
 }

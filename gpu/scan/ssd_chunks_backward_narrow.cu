@@ -85,7 +85,8 @@ __device__ Product<false, tiles> multiply_narrow(int begin, int end, const Left&
   return multiply<false, tiles, 2, 2>(begin, end, left, right);
 }
 
-template <int width, int states>
+// `strict` as for differentiate_chunks.
+template <int width, int states, bool strict>
 __global__ void __launch_bounds__(block_threads, gradient_blocks)
     narrow_gradient_kernel(ScanSizes s, ScanArraysOf<Brain> in, ChunkArraysOf<Brain> from, ScanParts out,
                            SinkOf<Brain> dx) {
@@ -250,8 +251,8 @@ __global__ void __launch_bounds__(block_threads, gradient_blocks)
             if (is_own() && i + e == j) {
               sums.own[j] = grams[number] * product;
               sums.skips[j] = product;
-              weight[e] = fmaf(own[r].dt, grams[number], skip);
-              products[number] = own[r].dt * product;
+              weight[e] = strict ? 0.0f : fmaf(own[r].dt, grams[number], skip);
+              products[number] = strict ? 0.0f : own[r].dt * product;
             }
           }
           put_two(weights[n], r, weight[0], weight[1]);
@@ -342,9 +343,10 @@ __global__ void __launch_bounds__(block_threads, gradient_blocks)
       for (int i = 0; i < 4; ++i) {
         dB[n + k][i] += of_B.of(k, i);
         dC[n + k][i] += of_C.of(k, i);
+        if (strict) dB[n + k][i] += dC[n + k][i];
       }
   }
-  put_shared(dB, dC, true, s, out, row, span.part, count);
+  put_shared(dB, dC, !strict, s, out, row, span.part, count);
   for (int unit = max(span.begin, span.end - stages + 1); unit < span.end; ++unit) {
     if (p.warp == warps - 1) finish(unit);
   }
@@ -352,10 +354,12 @@ __global__ void __launch_bounds__(block_threads, gradient_blocks)
 
 }  // namespace
 
-void differentiate_chunks(cudaStream_t stream, const ScanSizes& s, const ScanArraysOf<Brain>& in,
-                          const ChunkArraysOf<Brain>& from, const ScanParts& parts, const SinkOf<Brain>& dx) {
+void differentiate_chunks(cudaStream_t stream, const ScanSizes& s, const ScanArraysOf<Brain>& in, bool,
+                          const ChunkArraysOf<Brain>& from, bool strict, const ScanParts& parts,
+                          const SinkOf<Brain>& dx) {
   with_shape<Brain>(s, false, [&](auto width, auto states, auto) {
-    const auto kernel = narrow_gradient_kernel<width(), states()>;
+    const auto kernel =
+        strict ? narrow_gradient_kernel<width(), states(), true> : narrow_gradient_kernel<width(), states(), false>;
     constexpr int bytes = sizeof(GradientMemory<width(), states()>);
     allow_shared_memory(reinterpret_cast<const void*>(kernel), bytes, "ssd_scan_backward");
     const unsigned blocks = static_cast<unsigned>(s.batch * s.chunks * s.groups * parts.sharers);

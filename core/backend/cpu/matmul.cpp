@@ -156,7 +156,7 @@ void CpuBackend::linear_gradients(std::span<const Tensor> dresults, const Tensor
 void CpuBackend::linear_backward(const LinearBackward& projections) { linear_backward_by_parts(*this, projections); }
 std::int64_t CpuBackend::linear_row_stride(const Tensor&, const Tensor& weight) const { return weight.rows(); }
 std::int64_t CpuBackend::linear_kept(const Tensor&, std::span<const Tensor>) const { return 0; }
-DType CpuBackend::narrow_result(const Tensor& x, const Tensor&, std::int64_t) const { return x.dtype; }
+DType CpuBackend::narrow_result(const Tensor& x, std::span<const Tensor>, std::int64_t) const { return x.dtype; }
 std::int64_t CpuBackend::rounded_weights(const Tensor&) const { return 0; }
 void CpuBackend::hold_weights(const Tensor&, const Tensor&) {}
 void CpuBackend::release_weights() {}
