@@ -119,7 +119,8 @@ class Kernels {
   virtual void gemm(bool transpose_a, bool transpose_b, double alpha, const Tensor& a, const Tensor& b, double beta,
                     const Tensor& c) = 0;
   /// Several projections of one input: results[i] = x weights[i]^T + biases[i]; an undefined bias is none, and there
-  /// may be no biases at all. x may be bfloat16, and without biases results, which then lie side by side in common rows.
+  /// may be no biases at all. x may be bfloat16, and without biases so may be the results, which then lie side by side
+  /// in common rows.
   virtual void linear_forward_many(const Tensor& x, std::span<const Tensor> weights, std::span<const Tensor> biases,
                                    std::span<const Tensor> results, const KeptInput& kept) = 0;
   /// How far apart the rows of a projection's result should lie where they may: the number of columns, or a little more
@@ -311,8 +312,7 @@ class Kernels {
   virtual std::int64_t delta_scan_workspace(const DeltaInputs& in) const = 0;
   /// How many numbers `DeltaInputs::kept` has; 0 where nothing is kept.
   virtual std::int64_t delta_scan_kept(const DeltaInputs& in) const = 0;
-  /// Whether q, k and v of a rule with beta may be bfloat16, as y and their gradients then; asks for the shapes of q, v
-  /// and g alone.
+  /// Whether q, k and v of the rule may be bfloat16, as y and their gradients then; asks for shapes alone.
   virtual bool scans_narrow(const DeltaInputs& in) const = 0;
   /// Recursive least squares; y [B,T,H,P]; `state` is read when `resume`, and written where defined.
   virtual void kalman_scan(const KalmanInputs& in, const Tensor& y, const KalmanState& state, bool resume) = 0;

@@ -277,17 +277,18 @@ Storage DeltaNet::storage(const Backend& backend, const Shape& input) const {
   const DeltaNetConfig& c = config_;
   const bool are_own = c.query_heads == c.heads && c.key_heads == c.heads && c.value_heads == c.heads;
   const bool are_convolved = c.convolves && c.key_silu && c.value_silu && c.feature_map == FeatureMap::identity;
-  const bool is_delta_rule = c.rule == MemoryRule::deltanet || c.rule == MemoryRule::gated_deltanet;
-  if (!is_delta_rule || !are_own || !are_convolved || !c.output_gate || c.key_norm != KeyNorm::unit)
-    return Storage::wide;
+  if (c.rule == MemoryRule::kalman || !are_own || !are_convolved || !c.output_gate) return Storage::wide;
+  if (c.key_norm == KeyNorm::l2) return Storage::wide;
   Tensor columns;
   columns.shape = input.with_last(c.key_columns());
   columns.row_stride = c.key_columns();
+  if (c.key_norm == KeyNorm::unit && !backend.makes_unit_heads(columns, k_conv_->value, c.keys)) return Storage::wide;
   DeltaInputs sizes;
-  sizes.q.shape = {input[0], input[1], c.heads, c.keys};
+  sizes.q.shape = sizes.k.shape = {input[0], input[1], c.heads, c.keys};
   sizes.v.shape = {input[0], input[1], c.heads, c.value};
-  const bool is_taken = backend.makes_unit_heads(columns, k_conv_->value, c.keys) && backend.scans_narrow(sizes);
-  return is_taken ? Storage::narrow : Storage::wide;
+  if (c.has_beta()) sizes.beta.shape = {input[0], input[1], c.heads};
+  if (c.fades()) sizes.g.shape = c.fades_by_channel() ? sizes.k.shape : Shape{input[0], input[1], c.heads};
+  return backend.scans_narrow(sizes) ? Storage::narrow : Storage::wide;
 }
 
 DeltaNet::Inputs DeltaNet::core_inputs(Tape& tape, const Var& x, const LayerState* state) const {

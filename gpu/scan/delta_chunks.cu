@@ -423,7 +423,8 @@ bool fits_chunks(const DeltaInputs& in) {
 bool goes_by_chunks(const DeltaInputs& in) { return is_chunked_gla(in) || (in.beta.defined() && fits_chunks(in)); }
 
 bool stores_narrow(const DeltaInputs& in) {
-  return fits_chunks(in) && in.q.shape[3] % 8 == 0 && in.v.shape[3] % 8 == 0;
+  const bool fits = in.beta.shape.rank() == 3 ? fits_chunks(in) : fits_gla(in);
+  return fits && in.q.shape[3] % 8 == 0 && in.v.shape[3] % 8 == 0;
 }
 
 std::int64_t delta_chunk_memory(const DeltaInputs& in) {

@@ -6,7 +6,7 @@ namespace afterglow::scan {
 
 /// Whether the rule goes by chunks, from its sizes alone.
 bool goes_by_chunks(const DeltaInputs& in);
-/// Whether queries, keys and values of a rule with beta may be bfloat16, where products are not exact.
+/// Whether queries, keys and values may be bfloat16, where products are not exact, from shapes alone.
 bool stores_narrow(const DeltaInputs& in);
 /// Numbers that the forward pass by chunks leaves, for the backward pass where they are `DeltaInputs::kept`; and
 /// numbers that the backward pass needs beside.

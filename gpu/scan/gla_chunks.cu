@@ -13,6 +13,8 @@
 // e^-l_last is no number for a channel that forgets nearly all within a chunk. Such a channel is called steep: its
 // e^-l_last counts as zero above, and what its tokens give each other within the chunk is added behind, pair by pair,
 // in float32 (gla_steep_kernel). States and flows carry it like any other. Logarithms are to base 2.
+//
+// Queries, keys, values and their gradients may be stored as bfloat16 (T); products and sums are as they are without.
 // tests/core/ops/gla_chunks_test.cpp is the same in plain loops.
 #include <algorithm>
 
@@ -43,8 +45,11 @@ struct GlaSizes {
   float scale;
 };
 
+/// T: as what tokens have is stored.
+template <class T>
 struct GlaArrays {
-  const float *q, *k, *v, *g, *dy;
+  const T *q, *k, *v, *dy;
+  const float* g;
 };
 
 /// A unit is a chunk of a head; `size` is what kernels are made for, at least the width of keys and of values.
@@ -70,10 +75,42 @@ struct Unit {
   /// Row of token t of the chunk of [B,T,H,width], and where it begins.
   __device__ std::size_t at(const GlaSizes& s, int t) const { return (row + t) * s.heads + h; }
   __device__ std::size_t at(const GlaSizes& s, int t, int width) const { return at(s, t) * width; }
-  __device__ Strip strip(const GlaSizes& s, const float* data, int width) const {
+  template <class T>
+  __device__ StripOf<T> strip(const GlaSizes& s, const T* data, int width) const {
     return {data + at(s, 0, width), static_cast<std::size_t>(s.heads) * width, count, width};
   }
 };
+
+/// Starts the copy of what tokens have. bfloat16 comes to the second half of its place, from where `widen` takes it.
+template <int rows, int columns, class T>
+__device__ void fetch_tokens(const Matrix<columns>& to, const StripOf<T>& from) {
+  if constexpr (std::is_same_v<T, float>) {
+    fetch<rows>(to, from);
+  } else {
+    fetch<rows>(Matrix<columns, Brain>{reinterpret_cast<Brain*>(to.data) + rows * columns}, from);
+  }
+}
+
+/// Makes floats of what has come so. Each thread takes what it fetched, and behind a barrier all is there.
+template <class T, int rows, int columns>
+__device__ void widen(const Matrix<columns>& m) {
+  if constexpr (std::is_same_v<T, Brain>) {
+    constexpr int pieces = columns / 8, step = block_threads / pieces, turns = rows / step;
+    const Matrix<columns, Brain> stored{reinterpret_cast<Brain*>(m.data) + rows * columns};
+    const int row = static_cast<int>(threadIdx.x) / pieces, column = static_cast<int>(threadIdx.x) % pieces * 8;
+    Piece<8> own[turns];
+#pragma unroll
+    for (int i = 0; i < turns; ++i) own[i] = Piece<8>::of(&stored.at(row + i * step, column), true);
+    __syncthreads();
+#pragma unroll
+    for (int i = 0; i < turns; ++i)
+#pragma unroll
+      for (int half = 0; half < 8; half += 4)
+        reinterpret_cast<float4&>(m.at(row + i * step, column + half)) =
+            make_float4(own[i].v[half], own[i].v[half + 1], own[i].v[half + 2], own[i].v[half + 3]);
+    __syncthreads();
+  }
+}
 
 /// What is no number stays none.
 __device__ inline float base_two_log(float g) {
@@ -88,8 +125,8 @@ __device__ inline float power_of_two(double x) {
 }
 
 // A thread a channel of a sub-chunk.
-template <int size>
-__global__ void __launch_bounds__(sub_chunks* size) gla_prepare_kernel(GlaSizes s, GlaArrays in, GlaMemory to) {
+template <int size, class T>
+__global__ void __launch_bounds__(sub_chunks* size) gla_prepare_kernel(GlaSizes s, GlaArrays<T> in, GlaMemory to) {
   await_previous();
   __shared__ double totals[sub_chunks][size];
   const Unit unit(s, static_cast<int>(blockIdx.x));
@@ -101,8 +138,8 @@ __global__ void __launch_bounds__(sub_chunks* size) gla_prepare_kernel(GlaSizes 
     const bool inside = first + i < unit.count && channel < s.keys;
     const std::size_t from = unit.at(s, first + i, s.keys) + channel;
     logs[i] = inside ? base_two_log(in.g[from]) : 0.0f;
-    q[i] = inside ? in.q[from] : 0.0f;
-    k[i] = inside ? in.k[from] : 0.0f;
+    q[i] = inside ? static_cast<float>(in.q[from]) : 0.0f;
+    k[i] = inside ? static_cast<float>(in.k[from]) : 0.0f;
   }
   double total = 0;
 #pragma unroll
@@ -135,9 +172,9 @@ __global__ void __launch_bounds__(sub_chunks* size) gla_prepare_kernel(GlaSizes 
 }
 
 // The states before all chunks (way 0), or the flows from behind into them (1), of 32 channels of a head's values.
-template <int size, bool exact>
+template <int size, bool exact, class T>
 __global__ void __launch_bounds__(block_threads, gla_walk_blocks)
-    gla_walk_kernel(GlaSizes s, GlaArrays in, GlaMemory to, int walkers, int way, float* state, bool resume) {
+    gla_walk_kernel(GlaSizes s, GlaArrays<T> in, GlaMemory to, int walkers, int way, float* state, bool resume) {
   await_previous();
   constexpr int warp_states = size / 2, tiles = warp_states / 8;
   struct Stage {
@@ -153,10 +190,10 @@ __global__ void __launch_bounds__(block_threads, gla_walk_blocks)
     if (i < s.chunks) {
       const Unit unit(s, place(i));
       Stage& stage = stages[i % gla_walk_stages];
-      Strip values = unit.strip(s, back ? in.dy : in.v, s.width);
+      StripOf<T> values = unit.strip(s, back ? in.dy : in.v, s.width);
       values.data += first;
       values.width = max(s.width - first, 0);
-      fetch<chunk>(Matrix<gla_walk_width>{stage.u}, values);
+      fetch_tokens<chunk>(Matrix<gla_walk_width>{stage.u}, values);
       fetch<chunk>(Matrix<size>{stage.v},
                    {(back ? to.queries : to.keys) + unit.index * chunk * size, std::size_t{size}, chunk, size});
       if (threadIdx.x < size)
@@ -187,6 +224,7 @@ __global__ void __launch_bounds__(block_threads, gla_walk_blocks)
     __syncthreads();
     start(i + gla_walk_stages - 1);
     Stage& stage = stages[i % gla_walk_stages];
+    widen<T, chunk>(Matrix<gla_walk_width>{stage.u});
     float* out = (back ? to.flows : to.states) + static_cast<std::size_t>(place(i)) * size * size;
 #pragma unroll
     for (int n = 0; n < tiles; ++n)
@@ -207,13 +245,11 @@ __global__ void __launch_bounds__(block_threads, gla_walk_blocks)
 }
 
 /// Two neighbours of a row, of which those before `width` count.
-__device__ inline void put_two(const Sink& to, std::size_t row, int column, int width, float2 value) {
-  float* place = &to.rows.at(row, static_cast<unsigned>(column));
-  if (column + 1 < width && reinterpret_cast<std::uintptr_t>(place) % sizeof(float2) == 0) {
-    auto& both = *reinterpret_cast<float2*>(place);
-    both = to.accumulate ? make_float2(both.x + value.x, both.y + value.y) : value;
-    return;
-  }
+template <class T>
+__device__ void put_two(const SinkOf<T>& to, std::size_t row, int column, int width, float2 value) {
+  T* place = &to.rows.at(row, static_cast<unsigned>(column));
+  if (column + 1 < width && reinterpret_cast<std::uintptr_t>(place) % (2 * sizeof(T)) == 0)
+    return store_two(place, to.accumulate, value.x, value.y);
   if (column < width) to.put(row, static_cast<unsigned>(column), value.x);
   if (column + 1 < width) to.put(row, static_cast<unsigned>(column) + 1, value.y);
 }
@@ -285,9 +321,9 @@ __device__ Product<exact, 4> multiply_side(const float (&w)[chunk / 8][4], const
 
 // The answers of one chunk, or from behind the gradients of its values: rows of A times values, or of its transpose
 // times dy, and what the state, or the flow, gives.
-template <int size, bool exact, bool back>
+template <int size, bool exact, bool back, class T>
 __global__ void __launch_bounds__(block_threads, gla_pair_blocks)
-    gla_mix_kernel(GlaSizes s, GlaArrays in, GlaMemory from, Sink out) {
+    gla_mix_kernel(GlaSizes s, GlaArrays<T> in, GlaMemory from, SinkOf<T> out) {
   await_previous();
   struct Memory {
     float own[chunk * size], others[chunk * size], x[chunk * size], state[size * size];
@@ -300,7 +336,7 @@ __global__ void __launch_bounds__(block_threads, gla_pair_blocks)
   fetch_own<chunk>(own, (back ? from.keys : from.queries) + tokens, size);
   fetch_own<chunk>(others, (back ? from.queries : from.keys) + tokens, size);
   commit();
-  fetch<chunk>(x, unit.strip(s, back ? in.dy : in.v, s.width));
+  fetch_tokens<chunk>(x, unit.strip(s, back ? in.dy : in.v, s.width));
   fetch_own<size>(S, (back ? from.flows : from.states) + unit.index * size * size, size);
   commit();
   wait<1>();
@@ -313,6 +349,7 @@ __global__ void __launch_bounds__(block_threads, gla_pair_blocks)
   meet<exact, size, back, true>(own, others, p, weights);
   wait<0>();
   __syncthreads();
+  widen<T, chunk>(x);
 #pragma unroll 1
   for (int half = 0; half < size / 32; ++half) {
     const auto inside = multiply<exact, 4>(begin, end, weights, RightColumns<size, 4, true>(x, 32 * half));
@@ -331,8 +368,9 @@ __global__ void __launch_bounds__(block_threads, gla_pair_blocks)
 }
 
 /// Leaves what the block has of 32 channels of a chunk's tokens, from channel `first` on.
-__device__ inline void put_rows(const Sink& to, const Matrix<half_keys>& from, const GlaSizes& s, const Unit& unit,
-                                int first) {
+template <class T>
+__device__ void put_rows(const SinkOf<T>& to, const Matrix<half_keys>& from, const GlaSizes& s, const Unit& unit,
+                         int first) {
   constexpr int pieces = half_keys / 4;
   const int own = static_cast<int>(threadIdx.x) % pieces * 4, channel = first + own;
 #pragma unroll
@@ -351,9 +389,9 @@ __device__ inline void put_rows(const Sink& to, const Matrix<half_keys>& from, c
 }
 
 // The gradients of one chunk's queries, keys and decays, 32 channels at a time.
-template <int size, bool exact>
+template <int size, bool exact, class T>
 __global__ void __launch_bounds__(block_threads, exact ? 2 : gla_pair_blocks)
-    gla_turn_kernel(GlaSizes s, GlaArrays in, GlaMemory from, Sink dq, Sink dk, Sink dg) {
+    gla_turn_kernel(GlaSizes s, GlaArrays<T> in, GlaMemory from, SinkOf<T> dq, SinkOf<T> dk, Sink dg) {
   await_previous();
   struct Memory {
     float dy[chunk * size], v[chunk * size];
@@ -385,13 +423,15 @@ __global__ void __launch_bounds__(block_threads, exact ? 2 : gla_pair_blocks)
       __pipeline_memcpy_async(&m.reach[own_channel], &from.reach[unit.index * size + first + own_channel], 4);
     commit();
   };
-  fetch<chunk>(dy, unit.strip(s, in.dy, s.width));
-  fetch<chunk>(v, unit.strip(s, in.v, s.width));
+  fetch_tokens<chunk>(dy, unit.strip(s, in.dy, s.width));
+  fetch_tokens<chunk>(v, unit.strip(s, in.v, s.width));
   commit();
   start_states(0);
   start_tokens(0);
   wait<1>();
   __syncthreads();
+  widen<T, chunk>(dy);
+  widen<T, chunk>(v);
 
   float w[chunk / 8][4];  // of pairs: a row's token is the later one before the diagonal, the earlier one behind it
   meet<exact, size, false, true>(dy, v, p, w);
@@ -495,8 +535,10 @@ __global__ void __launch_bounds__(block_threads, exact ? 2 : gla_pair_blocks)
 // Steep channels: what the tokens of a chunk give each other through them is added to what the kernels above left, a
 // block a unit and a thread a token. Most models have none.
 
+template <class T>
 struct SteepGradients {
-  Sink dq, dk, dg;
+  SinkOf<T> dq, dk;
+  Sink dg;
 };
 
 /// One channel of a chunk.
@@ -504,12 +546,13 @@ struct SteepChannel {
   float q[chunk], k[chunk], decay[chunk];  // decay: of a token to the next one before it
   float queries[chunk], keys[chunk];       // parts of the sum that a decay receives
 
-  __device__ void read(const GlaSizes& s, const GlaArrays& in, const Unit& unit, int channel) {
+  template <class T>
+  __device__ void read(const GlaSizes& s, const GlaArrays<T>& in, const Unit& unit, int channel) {
     __syncthreads();
     for (int t = static_cast<int>(threadIdx.x); t < chunk; t += block_threads) {
       const std::size_t from = unit.at(s, t, s.keys) + channel;
-      q[t] = t < unit.count ? in.q[from] : 0.0f;
-      k[t] = t < unit.count ? in.k[from] : 0.0f;
+      q[t] = t < unit.count ? static_cast<float>(in.q[from]) : 0.0f;
+      k[t] = t < unit.count ? static_cast<float>(in.k[from]) : 0.0f;
       decay[t] = t < unit.count ? device::power_of_two(base_two_log(in.g[from])) : 1.0f;
     }
     __syncthreads();
@@ -530,8 +573,9 @@ __device__ void meet_in_channel(const SteepChannel& of, Pairs& met) {
 }
 
 /// dq, dk and dg of a channel: w of pairs times what they met.
+template <class T>
 __device__ void turn_channel(const GlaSizes& s, const Unit& unit, int channel, SteepChannel& of, const Pairs& w,
-                             const SteepGradients& out) {
+                             const SteepGradients<T>& out) {
   const int t = static_cast<int>(threadIdx.x) % chunk;
   const bool is_query = threadIdx.x < chunk;
   float sum = 0, decay = 1;
@@ -548,7 +592,7 @@ __device__ void turn_channel(const GlaSizes& s, const Unit& unit, int channel, S
   }
   (is_query ? of.queries : of.keys)[t] = (is_query ? of.q : of.k)[t] * sum;
   const std::size_t at = unit.at(s, t);
-  const Sink& to = is_query ? out.dq : out.dk;
+  const SinkOf<T>& to = is_query ? out.dq : out.dk;
   // Queries before keys, whose gradients may lie in one place.
   for (const bool queries : {true, false}) {
     if (is_query == queries && t < unit.count && to.wanted())
@@ -573,9 +617,9 @@ __device__ float product_of_rows(const Matrix<size>& a, int row_a, const Matrix<
 }
 
 // `to`: y, or from behind dv.
-template <int size, bool back>
+template <int size, bool back, class T>
 __global__ void __launch_bounds__(block_threads)
-    gla_steep_kernel(GlaSizes s, GlaArrays in, GlaMemory from, Sink to, SteepGradients gradients) {
+    gla_steep_kernel(GlaSizes s, GlaArrays<T> in, GlaMemory from, SinkOf<T> to, SteepGradients<T> gradients) {
   await_previous();
   struct Memory {
     float v[chunk * size], dy[chunk * size];
@@ -593,11 +637,13 @@ __global__ void __launch_bounds__(block_threads)
     const Unit unit(s, unit_of(__ffs(static_cast<int>(found)) - 1));
     const float* reach = from.reach + unit.index * size;
     __syncthreads();
-    fetch<chunk>(v, unit.strip(s, in.v, s.width));
-    if constexpr (back) fetch<chunk>(dy, unit.strip(s, in.dy, s.width));
+    fetch_tokens<chunk>(v, unit.strip(s, in.v, s.width));
+    if constexpr (back) fetch_tokens<chunk>(dy, unit.strip(s, in.dy, s.width));
     commit();
     wait<0>();
     __syncthreads();
+    widen<T, chunk>(v);
+    if constexpr (back) widen<T, chunk>(dy);
     for (int pair = thread; pair < chunk * chunk; pair += block_threads) {
       const int t = pair / chunk, j = pair % chunk;
       m.met[t][j] = 0;
@@ -634,8 +680,10 @@ GlaSizes gla_sizes_of(const DeltaInputs& in) {
           static_cast<float>(in.scale)};
 }
 
-GlaArrays gla_arrays_of(const DeltaInputs& in, const Tensor& dy) {
-  return {in.q.as<float>(), in.k.as<float>(), in.v.as<float>(), in.g.as<float>(), dy.as<float>()};
+template <class T>
+GlaArrays<T> gla_arrays_of(const DeltaInputs& in, const Tensor& dy) {
+  return {rows_of<T>(in.q).data, rows_of<T>(in.k).data, rows_of<T>(in.v).data,
+          dy.defined() ? rows_of<T>(dy).data : nullptr, in.g.as<float>()};
 }
 
 int gla_size(const GlaSizes& s) { return s.keys <= 32 && s.width <= 32 ? 32 : 64; }
@@ -655,28 +703,32 @@ GlaMemory gla_memory_of(const GlaSizes& s, float* memory, float* workspace) {
   return m;
 }
 
-/// Calls body(size, exact) with what kernels are made for as types.
-template <class Body>
+/// Calls body(size, exact) with what kernels are made for as types; what is stored as bfloat16 is never exact.
+template <class T, class Body>
 void with_gla_size(const GlaSizes& s, bool exact, const Body& body) {
   const auto with_size = [&](auto size) {
-    if (exact) return body(size, std::true_type{});
+    if constexpr (std::is_same_v<T, float>) {
+      if (exact) return body(size, std::true_type{});
+    }
     body(size, std::false_type{});
   };
   if (gla_size(s) == 32) return with_size(std::integral_constant<int, 32>{});
   with_size(std::integral_constant<int, 64>{});
 }
 
-void gla_prepare(cudaStream_t stream, const GlaSizes& s, const GlaArrays& in, const GlaMemory& to) {
+template <class T>
+void gla_prepare(cudaStream_t stream, const GlaSizes& s, const GlaArrays<T>& in, const GlaMemory& to) {
   const auto units = static_cast<unsigned>(s.units);
-  with_gla_size(s, true, [&](auto size, auto) {
-    launch(gla_prepare_kernel<size()>, units, sub_chunks * size(), 0, stream, s, in, to);
+  with_gla_size<T>(s, false, [&](auto size, auto) {
+    launch(gla_prepare_kernel<size(), T>, units, sub_chunks * size(), 0, stream, s, in, to);
   });
 }
 
-void gla_walk(cudaStream_t stream, const GlaSizes& s, const GlaArrays& in, bool exact, const GlaMemory& to, Ways ways,
-              float* state, bool resume) {
-  with_gla_size(s, exact, [&](auto size, auto is_exact) {
-    const auto kernel = gla_walk_kernel<size(), is_exact()>;
+template <class T>
+void gla_walk(cudaStream_t stream, const GlaSizes& s, const GlaArrays<T>& in, bool exact, const GlaMemory& to,
+              Ways ways, float* state, bool resume) {
+  with_gla_size<T>(s, exact, [&](auto size, auto is_exact) {
+    const auto kernel = gla_walk_kernel<size(), is_exact(), T>;
     constexpr int bytes = gla_walk_stages * 4 * (chunk * (gla_walk_width + size()) + size());
     allow_shared_memory(reinterpret_cast<const void*>(kernel), bytes, "gla");
     constexpr int walkers = size() / gla_walk_width;
@@ -685,52 +737,72 @@ void gla_walk(cudaStream_t stream, const GlaSizes& s, const GlaArrays& in, bool 
   });
 }
 
-template <bool back>
-void gla_mix(cudaStream_t stream, const GlaSizes& s, const GlaArrays& in, bool exact, const GlaMemory& from,
-             const Sink& out) {
-  with_gla_size(s, exact, [&](auto size, auto is_exact) {
-    const auto kernel = gla_mix_kernel<size(), is_exact(), back>;
+template <bool back, class T>
+void gla_mix(cudaStream_t stream, const GlaSizes& s, const GlaArrays<T>& in, bool exact, const GlaMemory& from,
+             const SinkOf<T>& out) {
+  with_gla_size<T>(s, exact, [&](auto size, auto is_exact) {
+    const auto kernel = gla_mix_kernel<size(), is_exact(), back, T>;
     constexpr int bytes = 4 * 4 * chunk * size();
     allow_shared_memory(reinterpret_cast<const void*>(kernel), bytes, "gla");
     launch(kernel, static_cast<unsigned>(s.units), block_threads, bytes, stream, s, in, from, out);
   });
 }
 
-void gla_turn(cudaStream_t stream, const GlaSizes& s, const GlaArrays& in, bool exact, const GlaMemory& from,
+template <class T>
+void gla_turn(cudaStream_t stream, const GlaSizes& s, const GlaArrays<T>& in, bool exact, const GlaMemory& from,
               const DeltaGrads& out) {
-  with_gla_size(s, exact, [&](auto size, auto is_exact) {
-    const auto kernel = gla_turn_kernel<size(), is_exact()>;
+  with_gla_size<T>(s, exact, [&](auto size, auto is_exact) {
+    const auto kernel = gla_turn_kernel<size(), is_exact(), T>;
     constexpr int bytes = 4 * (2 * chunk * size() + 2 * size() * half_keys + 3 * chunk * half_keys +
                                (3 * sub_chunks + 1) * half_keys + chunk);
     allow_shared_memory(reinterpret_cast<const void*>(kernel), bytes, "gla");
-    launch(kernel, static_cast<unsigned>(s.units), block_threads, bytes, stream, s, in, from, sink_of(out.q),
-           sink_of(out.k), sink_of(out.g));
+    launch(kernel, static_cast<unsigned>(s.units), block_threads, bytes, stream, s, in, from, sink_of<T>(out.q),
+           sink_of<T>(out.k), sink_of(out.g));
   });
 }
 
-Sink adding_to(const Grad& grad) { return sink_of({grad.tensor, true}); }
+template <class T>
+SinkOf<T> adding_to(const Grad& grad) {
+  return sink_of<T>({grad.tensor, true});
+}
 
 /// `to`: y, or with gradients dv.
-template <bool back>
-void gla_add_steep(cudaStream_t stream, const GlaSizes& s, const GlaArrays& in, const GlaMemory& from, const Grad& to,
-                   const DeltaGrads& gradients) {
-  with_gla_size(s, true, [&](auto size, auto) {
-    const auto kernel = gla_steep_kernel<size(), back>;
+template <bool back, class T>
+void gla_add_steep(cudaStream_t stream, const GlaSizes& s, const GlaArrays<T>& in, const GlaMemory& from,
+                   const Grad& to, const DeltaGrads& gradients) {
+  with_gla_size<T>(s, false, [&](auto size, auto) {
+    const auto kernel = gla_steep_kernel<size(), back, T>;
     constexpr int bytes = 4 * (2 * chunk * size() + 2 * chunk * (chunk + 1) + 5 * chunk);
     allow_shared_memory(reinterpret_cast<const void*>(kernel), bytes, "gla");
     const auto units = static_cast<unsigned>(s.units);
     const unsigned grid = std::max(at_most(units, steep_blocks), blocks_for(units, 32));
-    const SteepGradients adding{adding_to(gradients.q), adding_to(gradients.k), adding_to(gradients.g)};
-    launch(kernel, grid, block_threads, bytes, stream, s, in, from, adding_to(to), adding);
+    const SteepGradients<T> adding{adding_to<T>(gradients.q), adding_to<T>(gradients.k), adding_to<float>(gradients.g)};
+    launch(kernel, grid, block_threads, bytes, stream, s, in, from, adding_to<T>(to), adding);
   });
+}
+
+template <class T>
+void differentiate_gla(cudaStream_t stream, const DeltaInputs& in, bool exact, const Tensor& dy, float* workspace,
+                       const DeltaGrads& out) {
+  const GlaSizes s = gla_sizes_of(in);
+  const auto arrays = gla_arrays_of<T>(in, dy);
+  const bool is_kept = in.kept.defined();
+  const GlaMemory to = is_kept ? gla_memory_of(s, in.kept.as<float>(), workspace)
+                               : gla_memory_of(s, workspace, workspace + gla_memory(in));
+  if (!is_kept) gla_prepare(stream, s, arrays, to);
+  gla_walk(stream, s, arrays, exact, to, is_kept ? Ways::back : Ways::both, nullptr, false);
+  if (out.v.wanted()) gla_mix<true>(stream, s, arrays, exact, to, sink_of<T>(out.v));
+  if (out.q.wanted() || out.k.wanted() || out.g.wanted()) gla_turn(stream, s, arrays, exact, to, out);
+  gla_add_steep<true>(stream, s, arrays, to, out.v, out);
 }
 
 }  // namespace
 
-bool is_chunked_gla(const DeltaInputs& in) {
-  return !in.beta.defined() && in.g.defined() && in.g.shape.rank() == 4 && in.q.shape[1] >= shortest_gla &&
-         in.q.shape[3] <= 64 && in.v.shape[3] <= 64;
+bool fits_gla(const DeltaInputs& in) {
+  return in.g.shape.rank() == 4 && in.q.shape[1] >= shortest_gla && in.q.shape[3] <= 64 && in.v.shape[3] <= 64;
 }
+
+bool is_chunked_gla(const DeltaInputs& in) { return !in.beta.defined() && in.g.defined() && fits_gla(in); }
 
 std::int64_t gla_memory(const DeltaInputs& in) {
   const GlaSizes s = gla_sizes_of(in);
@@ -747,26 +819,21 @@ std::int64_t gla_workspace(const DeltaInputs& in) {
 void gla_by_chunks(cudaStream_t stream, const DeltaInputs& in, bool exact, float* memory, const Tensor& y,
                    const Tensor& state, bool resume) {
   const GlaSizes s = gla_sizes_of(in);
-  const GlaArrays arrays = gla_arrays_of(in, {});
   const GlaMemory to = gla_memory_of(s, memory, nullptr);
-  gla_prepare(stream, s, arrays, to);
-  gla_walk(stream, s, arrays, exact, to, Ways::forward, state.as<float>(), resume);
-  gla_mix<false>(stream, s, arrays, exact, to, sink_of({y, false}));
-  gla_add_steep<false>(stream, s, arrays, to, {y, false}, {});
+  with_stored_type(in.q, [&](auto stored) {
+    using T = decltype(stored);
+    const auto arrays = gla_arrays_of<T>(in, {});
+    gla_prepare(stream, s, arrays, to);
+    gla_walk(stream, s, arrays, exact, to, Ways::forward, state.as<float>(), resume);
+    gla_mix<false>(stream, s, arrays, exact, to, sink_of<T>({y, false}));
+    gla_add_steep<false>(stream, s, arrays, to, {y, false}, {});
+  });
 }
 
 void gla_by_chunks_backward(cudaStream_t stream, const DeltaInputs& in, bool exact, const Tensor& dy, float* workspace,
                             const DeltaGrads& out) {
-  const GlaSizes s = gla_sizes_of(in);
-  const GlaArrays arrays = gla_arrays_of(in, dy);
-  const bool is_kept = in.kept.defined();
-  const GlaMemory to = is_kept ? gla_memory_of(s, in.kept.as<float>(), workspace)
-                               : gla_memory_of(s, workspace, workspace + gla_memory(in));
-  if (!is_kept) gla_prepare(stream, s, arrays, to);
-  gla_walk(stream, s, arrays, exact, to, is_kept ? Ways::back : Ways::both, nullptr, false);
-  if (out.v.wanted()) gla_mix<true>(stream, s, arrays, exact, to, sink_of(out.v));
-  if (out.q.wanted() || out.k.wanted() || out.g.wanted()) gla_turn(stream, s, arrays, exact, to, out);
-  gla_add_steep<true>(stream, s, arrays, to, out.v, out);
+  with_stored_type(in.q,
+                   [&](auto stored) { differentiate_gla<decltype(stored)>(stream, in, exact, dy, workspace, out); });
 }
 
 }  // namespace afterglow::scan

@@ -4,7 +4,9 @@
 
 namespace afterglow::scan {
 
-/// Whether the rule is gated linear attention that goes by chunks, from its sizes alone.
+/// Whether the sizes of gated linear attention suit chunks.
+bool fits_gla(const DeltaInputs& in);
+/// Whether the rule is gated linear attention that goes by chunks.
 bool is_chunked_gla(const DeltaInputs& in);
 /// Numbers that the forward pass leaves, and that the backward pass needs beside (delta_chunks.cuh).
 std::int64_t gla_memory(const DeltaInputs& in);

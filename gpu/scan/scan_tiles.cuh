@@ -250,7 +250,6 @@ struct StripOf {
   std::size_t stride;
   int rows, width;
 };
-using Strip = StripOf<float>;
 
 /// Starts the copy of `rows` rows by the whole block; what does not count becomes zero. Rows of bfloat16 are whole
 /// pieces of 16 bytes.

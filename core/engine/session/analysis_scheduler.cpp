@@ -13,6 +13,7 @@ namespace afterglow {
 namespace {
 constexpr double share_for_analyses = 0.025;  // of the worker's time, at most, for all that are requested
 constexpr double setup_seconds = 1;           // of a first analysis, which later ones need not take
+constexpr double felt_beside = 0.1;           // seconds that a look may take of a GPU that trains meanwhile
 constexpr double share_for_slow = 0.03;       // of all together that take longer, from their first on
 constexpr double share_for_awaited = 0.8;     // for measurements until the window has what it waits for
 constexpr double share_for_edits = 0.5;       // while the user drags a mode: the figures follow
@@ -25,10 +26,12 @@ constexpr double steering_seconds = 0.5;      // after a command in which the ne
 void AnalysisThrottle::begin(double now) {
   begin_ = now;
   last_ = -1e9;
+  made_ = 0;
 }
 
-bool AnalysisThrottle::due(double share, double now) const {
-  const bool is_early = waited(now) >= (now - begin_) / 2 && (!is_slow() || last_ < begin_);
+bool AnalysisThrottle::due(double share, double now, double felt) const {
+  const bool is_cheap = !is_slow() && (cost_ <= felt || made_ < 2);
+  const bool is_early = waited(now) >= (now - begin_) / 2 && (is_cheap || made_ == 0);
   return waited(now) >= min_interval_ && (waited(now) >= cost_ / share || is_early);
 }
 
@@ -37,6 +40,7 @@ bool AnalysisThrottle::is_slow() const { return cost_ > setup_seconds; }
 void AnalysisThrottle::record(double from, double until) {
   last_ = from;
   cost_ = until - from;
+  ++made_;
 }
 
 AnalysisScheduler::AnalysisScheduler(Clock clock, Warn warn, Interrupt has_mail)
@@ -83,6 +87,12 @@ double AnalysisScheduler::share_of(Analysis analysis, const AnalysedRun& run) co
   if (!is_slow(info_of(analysis), run)) return share_for_analyses * part_of(analysis, wanted(run));
   const auto slow = std::ranges::count_if(analysis_table(), [&](const AnalysisInfo& row) { return is_slow(row, run); });
   return share_for_slow / static_cast<double>(slow);
+}
+
+bool AnalysisScheduler::is_due(Analysis analysis, const AnalysedRun& run, double now) const {
+  const AnalysisThrottle& throttle = throttles_[index_of(analysis)];
+  const double share = share_of(analysis, run);
+  return run.looks_beside() ? throttle.due(share, now, felt_beside) : throttle.due(share, now);
 }
 
 bool AnalysisScheduler::is_slow(const AnalysisInfo& row, const AnalysedRun& run) const {
@@ -136,10 +146,8 @@ void AnalysisScheduler::advance_for_a_slice(const AnalysisInfo& row, AnalysedRun
 
 void AnalysisScheduler::advance_awaited(AnalysedRun& run) {
   for (const AnalysisInfo& row : analysis_table()) {
-    if (is_to_be_measured(row, run) && run.is_awaited(row.analysis) &&
-        of(row.analysis).due(share_of(row.analysis, run), clock_())) {
+    if (is_to_be_measured(row, run) && run.is_awaited(row.analysis) && is_due(row.analysis, run, clock_()))
       advance_for_a_slice(row, run);
-    }
   }
 }
 
@@ -152,7 +160,7 @@ bool AnalysisScheduler::update_one(const AnalysisInfo& row, AnalysedRun& run, bo
   const bool is_edit = is_interactive && !moves && probe_is_edited_;
   AnalysisThrottle& throttle = is_edit ? edits_ : of(row.analysis);
   const double from = clock_();
-  if (running && !throttle.due(is_edit ? share_for_edits : share_of(row.analysis, run), from)) return false;
+  if (running && !(is_edit ? throttle.due(share_for_edits, from) : is_due(row.analysis, run, from))) return false;
   try {
     if (moves) {
       run.advance(row.analysis);
@@ -177,7 +185,7 @@ bool AnalysisScheduler::update_due(AnalysedRun& run, bool running) {
     if (row.cost != AnalysisCost::piecewise) {
       recorded = update_one(row, run, running) || recorded;
     } else if (running && is_to_be_measured(row, run) && !run.is_awaited(row.analysis) &&
-               of(row.analysis).due(share_of(row.analysis, run), clock_())) {
+               is_due(row.analysis, run, clock_())) {
       const double from = clock_();
       advance_piece(row, run);
       of(row.analysis).record(from, clock_());

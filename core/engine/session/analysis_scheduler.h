@@ -21,8 +21,9 @@ class AnalysisThrottle {
   /// at twice the age each, until `share` bounds them. So the first seconds show, and analyses in them are few. One
   /// that takes seconds, as of a large model, keeps to its share after the first.
   void begin(double now);
-  /// Whether it may be made anew if in the long run it takes at most `share` (0 to 1) of the time.
-  bool due(double share, double now) const;
+  /// Whether it may be made anew if in the long run it takes at most `share` (0 to 1) of the time. One that takes
+  /// longer than `felt` seconds keeps to that from the second on, the first that need not set up anything.
+  bool due(double share, double now, double felt = 1e9) const;
   /// Whether the last one took so long that several together would be felt.
   bool is_slow() const;
   /// Seconds since the last one began.
@@ -32,6 +33,7 @@ class AnalysisThrottle {
 
  private:
   double min_interval_, cost_ = 0, begin_ = 0, last_ = -1e9;
+  int made_ = 0;  // since it began
 };
 
 /// Makes the requested analyses of a run, each at its time. Needs no thread: the worker calls it between steps.
@@ -80,6 +82,8 @@ class AnalysisScheduler {
   bool is_to_be_measured(const AnalysisInfo& row, const AnalysedRun& run) const;
   bool is_slow(const AnalysisInfo& row, const AnalysedRun& run) const;
   double share_of(Analysis analysis, const AnalysedRun& run) const;
+  /// Whether its share of the time allows another one.
+  bool is_due(Analysis analysis, const AnalysedRun& run, double now) const;
   bool update_one(const AnalysisInfo& row, AnalysedRun& run, bool running);
   bool advance_piece(const AnalysisInfo& row, AnalysedRun& run);
   /// Told once; tried again only after `retry`.

@@ -112,6 +112,19 @@ TEST(AnalysisThrottle, TheFirstSecondsShowByOneAtTwiceTheAgeEach) {
   EXPECT_LE(count_made(throttle, 0.05, 0.01, 105, 115), 3);
 }
 
+TEST(AnalysisThrottle, WhatIsFeltKeepsToItsShareFromTheSecondOn) {
+  for (const bool is_felt : {false, true}) {
+    AnalysisThrottle throttle(0.25);
+    throttle.begin(0);
+    throttle.record(0, 0.5);
+    EXPECT_TRUE(throttle.due(0.01, 0.25, 0.1)) << "the first one may have set something up";
+    throttle.record(0.25, is_felt ? 0.45 : 0.3);
+    EXPECT_EQ(throttle.due(0.01, 1, 0.1), !is_felt);
+    EXPECT_TRUE(throttle.due(0.01, 20.25, 0.1));
+    EXPECT_TRUE(throttle.due(0.01, 1)) << "where no training is meanwhile";
+  }
+}
+
 TEST(AnalysisThrottle, WhatTakesSecondsStopsTheTrainingOnceAtTheBeginning) {
   AnalysisThrottle throttle(0.25);
   throttle.begin(0);
