@@ -89,6 +89,10 @@ ThreadPool::~ThreadPool() {
 
 void ThreadPool::set_meanwhile(std::function<void()> work) { state_->meanwhile = std::move(work); }
 
+void ThreadPool::call_meanwhile() {
+  if (state_->meanwhile) state_->meanwhile();
+}
+
 int ThreadPool::threads() const { return static_cast<int>(state_->workers.size()) + 1; }
 
 void ThreadPool::run(std::int64_t count, void (*body)(const void*, std::int64_t), const void* context) {
@@ -97,7 +101,7 @@ void ThreadPool::run(std::int64_t count, void (*body)(const void*, std::int64_t)
   if (count == 1 || state.workers.empty()) {
     for (std::int64_t i = 0; i < count; ++i) {
       body(context, i);
-      if (state.meanwhile) state.meanwhile();
+      call_meanwhile();
     }
     return;
   }

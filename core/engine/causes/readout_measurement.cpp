@@ -66,6 +66,9 @@ void ReadoutMeasurement::draw_sequences(const Example& clean) {
   const Task& task = copy_.trainer().task();
   Random random(copy_.trainer().seed(), readout_stream, 0);
   const std::size_t keys = now_.keys.size();
+  std::vector<std::vector<int>> choices_of_key;
+  for (const int place : now_.places)
+    choices_of_key.push_back(choices_of(task, task.token_role(clean.tokens[static_cast<std::size_t>(place)])));
   labels_.assign(2 * keys, {});
   sequences_.clear();
   now_.examples = copy_.trainer().is_large() ? sequences_of_a_large_model : most_sequences;
@@ -73,7 +76,7 @@ void ReadoutMeasurement::draw_sequences(const Example& clean) {
     std::vector<std::int32_t> tokens = clean.tokens;
     for (std::size_t key = 0; key < keys; ++key) {
       const auto place = static_cast<std::size_t>(now_.places[key]);
-      const std::vector<int> choices = choices_of(task, task.token_role(clean.tokens[place]));
+      const std::vector<int>& choices = choices_of_key[key];
       const int label = below(random, choices.size());
       now_.choices = std::max(now_.choices, static_cast<int>(choices.size()));
       labels_[key].push_back(label);
@@ -170,8 +173,10 @@ bool ReadoutMeasurement::advance() {
   const Tensor input = tape_.scratch({now_.examples, 1}, DType::i32);
   tape_.backend().upload(input, tokens.data());
   copy_.model().advance(tape_, input, *state_);
+  const std::vector<double> features = memory();
+  copy_.trainer().looking_threads().call_meanwhile();
   const std::vector<double> found =
-      readout_accuracies(memory(), now_.examples, fitted(), labels_, now_.choices, read_ridge);
+      readout_accuracies(features, now_.examples, fitted(), labels_, now_.choices, read_ridge);
   const std::size_t keys = now_.keys.size();
   double shuffled = 0;
   for (std::size_t key = 0; key < keys && found.size() == 2 * keys; ++key) {

@@ -3,6 +3,7 @@
 #include <pthread.h>
 
 #include <atomic>
+#include <chrono>
 #include <new>
 #include <numeric>
 #include <thread>
@@ -110,6 +111,28 @@ TEST(ThreadPool, GoesOnWithTheThreadsThatCouldBeMade) {
   int calls = 0;
   pool.for_each(5, [&](std::int64_t) { ++calls; });
   EXPECT_EQ(calls, 5);
+}
+
+TEST(ThreadPool, CallsWhatIsToGoOnMeanwhileInTheCallingThreadAlone) {
+  for (const int threads : {1, 3}) {
+    ThreadPool pool(threads);
+    int calls = 0;
+    const auto here = std::this_thread::get_id();
+    pool.set_meanwhile([&] {
+      EXPECT_EQ(std::this_thread::get_id(), here);
+      ++calls;
+    });
+    pool.for_each(20, [](std::int64_t) { std::this_thread::sleep_for(std::chrono::milliseconds(1)); });
+    EXPECT_GT(calls, 0);
+    EXPECT_LE(calls, 20);
+    const int before = calls;
+    pool.call_meanwhile();
+    EXPECT_EQ(calls, before + 1);
+    pool.set_meanwhile({});
+    pool.for_each(3, [](std::int64_t) {});
+    pool.call_meanwhile();
+    EXPECT_EQ(calls, before + 1);
+  }
 }
 
 TEST(ThreadPool, TakesTheNumberOfCoresByDefault) { EXPECT_GE(ThreadPool(0).threads(), 1); }
