@@ -95,11 +95,21 @@ Var Mamba3::key_of(Tape& tape, const Var& x, const Parameter& norm, const Parame
   return config_.lifted() ? pair_squares(tape, key, config_.squares) : key;
 }
 
-Mamba3::Projected Mamba3::project(Tape& tape, const Var& x, const Tensor& carried_angle) const {
+// The scan decides: gate, steps, angles and turned keys take narrow numbers whatever their sizes, pair squares none.
+Storage Mamba3::storage(const Backend& backend, const Shape& input) const {
+  if (config_.lifted() || config_.inner % 8 != 0) return Storage::wide;
+  ScanInputs sizes;
+  sizes.heads = sizes.groups = static_cast<int>(config_.heads());
+  sizes.x.shape = input.with_last(config_.inner);
+  sizes.B.shape = sizes.C.shape = input.with_last(config_.heads() * config_.states);
+  return backend.scans_narrow(sizes) ? Storage::narrow : Storage::wide;
+}
+
+Mamba3::Projected Mamba3::project(Tape& tape, const Var& x, const Tensor& carried_angle, Storage stored) const {
   const std::int64_t inner = config_.inner, states = config_.states, heads = config_.heads();
   const std::int64_t widths[] = {inner, inner, states, states, 3 * heads, config_.turned};
   Var parts[6];  // z, x, B, C, then dt, A and trap together, then what turns
-  linear_columns(tape, x, tape.parameter(in_proj_), {}, widths, parts);
+  linear_columns(tape, x, tape.parameter(in_proj_), {}, widths, parts, stored);
   const std::int64_t of_heads[] = {heads, heads, heads, heads};
   Var steps[4];  // dt, log decay, the weights of the token itself and of the one before
   tape.split_columns(trapezoid_steps(tape, parts[4], tape.parameter(dt_bias_), config_.floors), of_heads, steps);
@@ -135,7 +145,7 @@ Var Mamba3::finish(Tape& tape, const Projected& in, const Var& heads) const {
 }
 
 Var Mamba3::forward(Tape& tape, const Var& x, const Tensor&) {
-  const Projected in = project(tape, x, {});
+  const Projected in = project(tape, x, {}, storage(tape.backend(), x.shape()));
   if (!tape.capturing()) return finish(tape, in, ssd_scan(tape, in.scan));
   const Tensor state =
       tape.scratch({x.shape()[0], config_.heads(), config_.head_width, config_.key_width()}, x.value.dtype);

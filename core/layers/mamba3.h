@@ -30,6 +30,7 @@ class Mamba3 final : public Layer {
   Mamba3(const Mamba3Config& config, const ParameterScope& parameters);
   std::string_view kind() const override { return "mamba3"; }
   std::int64_t heads() const override { return config_.heads(); }
+  bool projects_once() const override { return true; }
   Var forward(Tape& tape, const Var& x, const Tensor& mask) override;
   Var forward_as_stepped(Tape& tape, const Var& x, NotedVars& noted) override;
   std::vector<StateSlope> state_slopes(Tape& tape, const NotedVars& noted) const override;
@@ -43,7 +44,9 @@ class Mamba3 final : public Layer {
 
  private:
   struct Projected;
-  Projected project(Tape& tape, const Var& x, const Tensor& carried_angle) const;
+  /// How projections of such an input may be stored.
+  Storage storage(const Backend& backend, const Shape& input) const;
+  Projected project(Tape& tape, const Var& x, const Tensor& carried_angle, Storage stored = Storage::wide) const;
   Var key_of(Tape& tape, const Var& x, const Parameter& norm, const Parameter& bias, const Var& theta) const;
   Var finish(Tape& tape, const Projected& in, const Var& heads) const;
   void capture_inputs(Tape& tape, const Projected& in) const;

@@ -5,11 +5,12 @@
 namespace afterglow {
 
 Var trapezoid_steps(Tape& tape, const Var& x, const Var& bias, const StepFloors& floors) {
-  const Check check(tape, "trapezoid_steps", x.value.dtype);
+  const DType dtype = widened(x.value.dtype);
+  const Check check(tape, "trapezoid_steps", dtype);
   const std::int64_t heads = bias.shape().last();
   check.tensor("bias", bias.value, {Check::any});
-  check.rows("x", x.value, {Check::any, Check::any, 3 * heads});
-  const Var y = tape.result(x.shape().with_last(4 * heads), x.value.dtype, {x, bias});
+  check.rows("x", x.value, {Check::any, Check::any, 3 * heads}, x.value.dtype);
+  const Var y = tape.result(x.shape().with_last(4 * heads), dtype, {x, bias});
   tape.backend().trapezoid_steps(x.value, bias.value, floors, y.value);
   tape.record("trapezoid_steps", y, [x, bias, floors, y](Tape& t) {
     const Grad dx = t.gradient(x), dbias = t.gradient_beside(bias);
@@ -22,7 +23,8 @@ Var rotary_angles(Tape& tape, const Var& dt, const Var& turn, const Tensor& carr
   const Check check(tape, "rotary_angles", dt.value.dtype);
   check.rows("dt", dt.value, {Check::any, Check::any, Check::any});
   const std::int64_t batch = dt.shape()[0], tokens = dt.shape()[1], heads = dt.shape()[2];
-  check.rows("turn", turn.value, {batch, tokens, Check::any});
+  check.rows("turn", turn.value, {batch, tokens, Check::any}, turn.value.dtype);
+  check.that(widened(turn.value.dtype) == dt.value.dtype, "turn must be of the type of dt, or bfloat16 beside float32");
   const std::int64_t pairs = turn.shape().last();
   if (carry.defined()) check.tensor("carry", carry, {batch, heads, pairs});
   const Var theta = tape.result({batch, tokens, heads, pairs}, dt.value.dtype, {dt, turn});
@@ -38,8 +40,9 @@ Var rotary_angles(Tape& tape, const Var& dt, const Var& turn, const Tensor& carr
 }
 
 Var rotate_heads(Tape& tape, const Var& x, const Var& weight, const Var& bias, const Var& theta, double eps) {
-  const Check check(tape, "rotate_heads", x.value.dtype);
-  check.rows("x", x.value, {Check::any, Check::any, Check::any});
+  const DType dtype = widened(x.value.dtype);
+  const Check check(tape, "rotate_heads", dtype);
+  check.rows("x", x.value, {Check::any, Check::any, Check::any}, x.value.dtype);
   const std::int64_t batch = x.shape()[0], tokens = x.shape()[1], states = x.shape()[2], heads = bias.shape()[0];
   check.tensor("weight", weight.value, {states});
   check.tensor("bias", bias.value, {heads, 1, states});
@@ -48,12 +51,12 @@ Var rotate_heads(Tape& tape, const Var& x, const Var& weight, const Var& bias, c
     check.that(2 * theta.shape().last() <= states, "more pairs are turned than there are");
   }
   const Var y = tape.result({batch, tokens, heads, states}, x.value.dtype, {x, weight, bias, theta});
-  const Tensor inverse = tape.scratch({batch * tokens}, x.value.dtype);
+  const Tensor inverse = tape.scratch({batch * tokens}, dtype);
   tape.backend().rotate_heads(x.value, weight.value, bias.value, theta.value, eps, y.value, inverse);
   tape.record("rotate_heads", y, [x, weight, bias, theta, inverse, y](Tape& t) {
     const Grad dx = t.gradient(x), dtheta = t.gradient(theta);
     const Grad dweight = t.gradient_beside(weight), dbias = t.gradient_beside(bias);
-    const Tensor sums = t.scratch(x.shape(), x.value.dtype);
+    const Tensor sums = t.scratch(x.shape(), widened(x.value.dtype));
     t.backend().rotate_heads_backward(x.value, weight.value, theta.value, y.value, inverse, t.upstream(y), sums, dx,
                                       dweight, dbias, dtheta);
   });

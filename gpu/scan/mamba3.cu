@@ -1,6 +1,6 @@
 // What Mamba-3 computes around its scan: trapezoidal steps, angles, turned keys and queries, pair squares (the gate of
 // heads: gpu/basic/gated_heads.cu). Bound by memory and by the number of launches; sums over rows are finished by the
-// last block.
+// last block. T: as what a projection gave, and keys and queries, are stored; steps and angles are float32.
 #include "gpu/cuda_backend.h"
 #include "gpu/device/columns.cuh"
 #include "gpu/device/device.cuh"
@@ -53,18 +53,21 @@ __device__ Step step_of(float raw, float A, float trap, float min_rate, float mi
                                   : below * below};
 }
 
+template <class T>
 struct StepInputs {
-  Rows<float> x;
+  Rows<T> x;
   const float* bias;
   unsigned heads;
   float min_rate, min_step;
   __device__ Step at(std::size_t row, unsigned h) const {
-    return step_of(x.at(row, h) + bias[h], x.at(row, heads + h), x.at(row, 2 * heads + h), min_rate, min_step);
+    const auto number = [&](unsigned kind) { return static_cast<float>(x.at(row, kind * heads + h)); };
+    return step_of(number(0) + bias[h], number(1), number(2), min_rate, min_step);
   }
 };
 
-StepInputs step_inputs(const Tensor& x, const Tensor& bias, const StepFloors& floors) {
-  return {rows_of(x), bias.as<float>(), static_cast<unsigned>(bias.columns()), static_cast<float>(floors.rate),
+template <class T>
+StepInputs<T> step_inputs(const Tensor& x, const Tensor& bias, const StepFloors& floors) {
+  return {rows_of<T>(x), bias.as<float>(), static_cast<unsigned>(bias.columns()), static_cast<float>(floors.rate),
           static_cast<float>(floors.step)};
 }
 
@@ -93,13 +96,16 @@ __device__ float2 turned_back(float2 pair, float angle) {
 }
 
 /// Keys or queries of all heads; `pairs` of them turn. A last state without a partner counts as a pair with 0.
+template <class T>
 struct TurnedHeads {
-  Rows<float> x;
-  const float *weight, *theta, *y, *dy;
+  Rows<T> x;
+  const float *weight, *theta;
+  const T *y, *dy;
   unsigned heads, states, pairs;
-  __device__ float2 load(const float* from, std::size_t row, unsigned h, unsigned pair) const {
+  __device__ float x_at(std::size_t row, unsigned n) const { return static_cast<float>(x.at(row, n)); }
+  __device__ float2 load(const T* from, std::size_t row, unsigned h, unsigned pair) const {
     const std::size_t at = (row * heads + h) * states + 2 * pair;
-    return {from[at], 2 * pair + 1 < states ? from[at + 1] : 0.0f};
+    return {static_cast<float>(from[at]), 2 * pair + 1 < states ? static_cast<float>(from[at + 1]) : 0.0f};
   }
   __device__ std::size_t angle_at(std::size_t row, unsigned h, unsigned pair) const {
     return (row * heads + h) * pairs + pair;
@@ -111,24 +117,22 @@ struct TurnedHeads {
   }
 };
 
-TurnedHeads turned_inputs(const Tensor& x, const Tensor& weight, const Tensor& theta, const Tensor& y,
-                          const Tensor& dy) {
-  return {rows_of(x),
+template <class T>
+TurnedHeads<T> turned_inputs(const Tensor& x, const Tensor& weight, const Tensor& theta, const Tensor& y,
+                             const Tensor& dy) {
+  return {rows_of<T>(x),
           weight.as<float>(),
           theta.as<float>(),
-          y.as<float>(),
-          dy.as<float>(),
+          rows_of<T>(y).data,
+          dy.defined() ? rows_of<T>(dy).data : nullptr,
           static_cast<unsigned>(y.shape[2]),
           static_cast<unsigned>(x.columns()),
           theta.defined() ? static_cast<unsigned>(theta.columns()) : 0u};
 }
 
-}  // namespace
-
-void CudaBackend::trapezoid_steps(const Tensor& x, const Tensor& bias, const StepFloors& floors, const Tensor& y) {
-  const StepInputs in = step_inputs(x, bias, floors);
-  const Rows<float> out = rows_of(y);
-  each(stream(), x.rows() * in.heads, [=] __device__(unsigned i) {
+template <class T>
+void take_steps(cudaStream_t stream, const StepInputs<T>& in, std::int64_t rows, const Rows<float>& out) {
+  each(stream, rows * in.heads, [=] __device__(unsigned i) {
     const unsigned row = i / in.heads, h = i % in.heads;
     const Step step = in.at(row, h);
     out.at(row, h) = step.dt;
@@ -136,14 +140,11 @@ void CudaBackend::trapezoid_steps(const Tensor& x, const Tensor& bias, const Ste
     out.at(row, 2 * in.heads + h) = step.share * step.dt;
     out.at(row, 3 * in.heads + h) = (1.0f - step.share) * step.dt;
   });
-  launched("trapezoid_steps");
 }
 
-void CudaBackend::trapezoid_steps_backward(const Tensor& x, const Tensor& bias, const StepFloors& floors,
-                                           const Tensor& dy, const Grad& dx, const Grad& dbias) {
-  const StepInputs in = step_inputs(x, bias, floors);
-  const Rows<float> up = rows_of(dy);
-  const Sink to = sink_of(dx);
+template <class T>
+void take_steps_back(CudaBackend& backend, const StepInputs<T>& in, std::int64_t rows, const Rows<float>& up,
+                     const SinkOf<T>& to, const Grad& dbias) {
   const auto to_dt = [=] __device__(unsigned row, unsigned h) {
     const Step step = in.at(row, h);
     return step.dt_slope *
@@ -151,36 +152,39 @@ void CudaBackend::trapezoid_steps_backward(const Tensor& x, const Tensor& bias, 
             (1.0f - step.share) * up.at(row, 3 * in.heads + h));
   };
   if (dbias.wanted()) {
-    const SideStream beside(*this);
-    column_sums(stream(), x.rows(), in.heads, scratch(std::size_t{max_ranges} * in.heads), tickets_, dbias, to_dt);
+    const SideStream beside(backend);
+    column_sums(backend.stream(), rows, in.heads, backend.scratch(std::size_t{max_ranges} * in.heads),
+                backend.tickets(), dbias, to_dt);
   }
-  if (to.wanted()) {
-    each(stream(), x.rows() * in.heads, [=] __device__(unsigned i) {
-      const unsigned row = i / in.heads, h = i % in.heads;
-      const Step step = in.at(row, h);
-      const float to_now = up.at(row, 2 * in.heads + h), to_lag = up.at(row, 3 * in.heads + h);
-      to.put(row, h, to_dt(row, h));
-      to.put(row, in.heads + h, -step.dt * up.at(row, in.heads + h) * step.rate_slope);
-      to.put(row, 2 * in.heads + h, (to_now - to_lag) * step.dt * step.share * (1.0f - step.share));
-    });
-  }
-  launched("trapezoid_steps_backward");
+  if (!to.wanted()) return;
+  each(backend.stream(), rows * in.heads, [=] __device__(unsigned i) {
+    const unsigned row = i / in.heads, h = i % in.heads;
+    const Step step = in.at(row, h);
+    const float to_now = up.at(row, 2 * in.heads + h), to_lag = up.at(row, 3 * in.heads + h);
+    to.put(row, h, to_dt(row, h));
+    to.put(row, in.heads + h, -step.dt * up.at(row, in.heads + h) * step.rate_slope);
+    to.put(row, 2 * in.heads + h, (to_now - to_lag) * step.dt * step.share * (1.0f - step.share));
+  });
+}
+
+AngleSizes angle_sizes(const Tensor& dt, const Tensor& turn) {
+  return {static_cast<unsigned>(dt.shape[1]), static_cast<unsigned>(dt.columns()),
+          static_cast<unsigned>(turn.columns())};
 }
 
 // A warp sums one pair of one head along the sequence, 32 tokens at a time.
-void CudaBackend::rotary_angles(const Tensor& dt, const Tensor& turn, const Tensor& carry, const Tensor& theta) {
-  const AngleSizes s{static_cast<unsigned>(dt.shape[1]), static_cast<unsigned>(dt.columns()),
-                     static_cast<unsigned>(turn.columns())};
-  const Rows<float> steps = rows_of(dt), raw = rows_of(turn);
-  float *out = theta.as<float>(), *kept = carry.as<float>();
-  each_warp(stream(), dt.shape[0] * s.heads * s.pairs, [=] __device__(unsigned i, unsigned lane) {
+template <class T>
+void sum_angles(cudaStream_t stream, const AngleSizes& s, std::int64_t batch, const Rows<float>& steps,
+                const Rows<T>& raw, float* kept, float* out) {
+  each_warp(stream, batch * s.heads * s.pairs, [=] __device__(unsigned i, unsigned lane) {
     const unsigned pair = i % s.pairs, h = i / s.pairs % s.heads, b = i / s.pairs / s.heads;
     double sum = kept != nullptr ? static_cast<double>(kept[i]) : 0.0;
     float last = 0;
     for (unsigned begin = 0; begin < s.length; begin += 32) {
       const unsigned t = begin + lane;
       const std::size_t row = std::size_t{b} * s.length + t;
-      const double part = t < s.length ? static_cast<double>(steps.at(row, h)) * turn_of(raw.at(row, pair)) : 0.0;
+      const double part =
+          t < s.length ? static_cast<double>(steps.at(row, h)) * turn_of(static_cast<float>(raw.at(row, pair))) : 0.0;
       const double angle = sum + sums_along<false>(part, lane);
       last = static_cast<float>(angle - 2.0 * pi * rint(angle / (2.0 * pi)));
       if (t < s.length) out[(row * s.heads + h) * s.pairs + pair] = last;
@@ -188,17 +192,11 @@ void CudaBackend::rotary_angles(const Tensor& dt, const Tensor& turn, const Tens
     }
     if (kept != nullptr && lane == 31) kept[i] = last;
   });
-  launched("rotary_angles");
 }
 
-void CudaBackend::rotary_angles_backward(const Tensor& dt, const Tensor& turn, const Tensor& dtheta, const Tensor& sums,
-                                         const Grad& ddt, const Grad& dturn) {
-  const AngleSizes s{static_cast<unsigned>(dt.shape[1]), static_cast<unsigned>(dt.columns()),
-                     static_cast<unsigned>(turn.columns())};
-  const Rows<float> steps = rows_of(dt), raw = rows_of(turn);
-  const float* up = dtheta.as<float>();
-  float* later = sums.as<float>();
-  each_warp(stream(), dt.shape[0] * s.heads * s.pairs, [=] __device__(unsigned i, unsigned lane) {
+/// What an angle receives from its token on.
+void sum_from_behind(cudaStream_t stream, const AngleSizes& s, std::int64_t batch, const float* up, float* later) {
+  each_warp(stream, batch * s.heads * s.pairs, [=] __device__(unsigned i, unsigned lane) {
     const unsigned pair = i % s.pairs, h = i / s.pairs % s.heads, b = i / s.pairs / s.heads;
     double sum = 0;
     for (unsigned begin = (s.length - 1) / 32 * 32;; begin -= 32) {
@@ -210,15 +208,18 @@ void CudaBackend::rotary_angles_backward(const Tensor& dt, const Tensor& turn, c
       if (begin == 0) break;
     }
   });
-  launched("rotary_angles_backward");
-  const Sink to_dt = sink_of(ddt), to_turn = sink_of(dturn);
-  each(stream(), dt.rows() * (s.heads + s.pairs), [=] __device__(unsigned i) {
+}
+
+template <class T>
+void share_angles(cudaStream_t stream, const AngleSizes& s, std::int64_t rows, const Rows<float>& steps,
+                  const Rows<T>& raw, const float* later, const Sink& to_dt, const SinkOf<T>& to_turn) {
+  each(stream, rows * (s.heads + s.pairs), [=] __device__(unsigned i) {
     const unsigned row = i / (s.heads + s.pairs), number = i % (s.heads + s.pairs);
     const float* from = later + std::size_t{row} * s.heads * s.pairs;
     double sum = 0;
     if (number < s.heads) {
       for (unsigned pair = 0; pair < s.pairs; ++pair) {
-        sum += static_cast<double>(from[number * s.pairs + pair]) * turn_of(raw.at(row, pair));
+        sum += static_cast<double>(from[number * s.pairs + pair]) * turn_of(static_cast<float>(raw.at(row, pair)));
       }
       if (to_dt.wanted()) to_dt.put(row, number, static_cast<float>(sum));
       return;
@@ -227,20 +228,17 @@ void CudaBackend::rotary_angles_backward(const Tensor& dt, const Tensor& turn, c
     for (unsigned h = 0; h < s.heads; ++h) {
       sum += static_cast<double>(from[h * s.pairs + pair]) * static_cast<double>(steps.at(row, h));
     }
-    const double y = static_cast<double>(tanhf(raw.at(row, pair)));
+    const double y = static_cast<double>(tanhf(static_cast<float>(raw.at(row, pair))));
     if (to_turn.wanted()) to_turn.put(row, pair, static_cast<float>(sum * pi * (1.0 - y * y)));
   });
-  launched("rotary_angles_backward sums");
 }
 
-void CudaBackend::rotate_heads(const Tensor& x, const Tensor& weight, const Tensor& bias, const Tensor& theta,
-                               double eps, const Tensor& y, const Tensor& inverse) {
-  const TurnedHeads in = turned_inputs(x, weight, theta, y, {});
-  const float *offset = bias.as<float>(), least = static_cast<float>(eps);
-  float *out = y.as<float>(), *scales = inverse.as<float>();
-  each_warp(stream(), x.rows(), [=] __device__(unsigned row, unsigned lane) {
+template <class T>
+void turn_heads(cudaStream_t stream, const TurnedHeads<T>& in, std::int64_t rows, const float* offset, float least,
+                T* out, float* scales) {
+  each_warp(stream, rows, [=] __device__(unsigned row, unsigned lane) {
     float sum = 0;
-    for (unsigned n = lane; n < in.states; n += 32) sum += in.x.at(row, n) * in.x.at(row, n);
+    for (unsigned n = lane; n < in.states; n += 32) sum += in.x_at(row, n) * in.x_at(row, n);
     const float scale = 1.0f / sqrtf(warp_sum(sum) / static_cast<float>(in.states) + least);
     if (lane == 0) scales[row] = scale;
     const unsigned pairs = (in.states + 1) / 2;
@@ -248,27 +246,23 @@ void CudaBackend::rotate_heads(const Tensor& x, const Tensor& weight, const Tens
       const unsigned h = i / pairs, pair = i % pairs, n = 2 * pair;
       const std::size_t at = (std::size_t{row} * in.heads + h) * in.states + n;
       const bool whole = n + 1 < in.states;
-      const float a = in.x.at(row, n) * scale * in.weight[n] + offset[h * in.states + n];
-      const float b = whole ? in.x.at(row, n + 1) * scale * in.weight[n + 1] + offset[h * in.states + n + 1] : 0.0f;
+      const float a = in.x_at(row, n) * scale * in.weight[n] + offset[h * in.states + n];
+      const float b = whole ? in.x_at(row, n + 1) * scale * in.weight[n + 1] + offset[h * in.states + n + 1] : 0.0f;
       float sine = 0, cosine = 1;
       if (pair < in.pairs) sincosf(in.theta[in.angle_at(row, h, pair)], &sine, &cosine);
-      out[at] = a * cosine - b * sine;
-      if (whole) out[at + 1] = a * sine + b * cosine;
+      out[at] = static_cast<T>(a * cosine - b * sine);
+      if (whole) out[at + 1] = static_cast<T>(a * sine + b * cosine);
     }
   });
-  launched("rotate_heads");
 }
 
 // A warp takes a row: the heads' gradients, turned back, are added; then the norm's gradient. The weights' sums over
 // rows are launches of their own.
-void CudaBackend::rotate_heads_backward(const Tensor& x, const Tensor& weight, const Tensor& theta, const Tensor& y,
-                                        const Tensor& inverse, const Tensor& dy, const Tensor& sums, const Grad& dx,
-                                        const Grad& dweight, const Grad& dbias, const Grad& dtheta) {
-  const TurnedHeads in = turned_inputs(x, weight, theta, y, dy);
-  const float* scales = inverse.as<float>();
-  float* of_heads = sums.as<float>();
-  const Sink to_x = sink_of(dx), to_theta = sink_of(dtheta);
-  each_warp(stream(), x.rows(), [=] __device__(unsigned row, unsigned lane) {
+template <class T>
+void turn_heads_back(CudaBackend& backend, const TurnedHeads<T>& in, std::int64_t rows, const float* scales,
+                     float* of_heads, const SinkOf<T>& to_x, const Sink& to_theta, const Grad& dweight,
+                     const Grad& dbias) {
+  each_warp(backend.stream(), rows, [=] __device__(unsigned row, unsigned lane) {
     float projection = 0;
     float* mine = of_heads + std::size_t{row} * in.states;
     for (unsigned pair = lane; 2 * pair < in.states; pair += 32) {
@@ -283,34 +277,94 @@ void CudaBackend::rotate_heads_backward(const Tensor& x, const Tensor& weight, c
       }
       const unsigned n = 2 * pair;
       mine[n] = sum.x;
-      projection += sum.x * in.weight[n] * in.x.at(row, n);
+      projection += sum.x * in.weight[n] * in.x_at(row, n);
       if (n + 1 == in.states) continue;
       mine[n + 1] = sum.y;
-      projection += sum.y * in.weight[n + 1] * in.x.at(row, n + 1);
+      projection += sum.y * in.weight[n + 1] * in.x_at(row, n + 1);
     }
     const float scale = scales[row];
     const float pull = warp_sum(projection) * scale * scale * scale / static_cast<float>(in.states);
     __syncwarp();
     for (unsigned n = lane; to_x.wanted() && n < in.states; n += 32) {
-      to_x.put(row, n, mine[n] * in.weight[n] * scale - in.x.at(row, n) * pull);
+      to_x.put(row, n, mine[n] * in.weight[n] * scale - in.x_at(row, n) * pull);
     }
   });
-  launched("rotate_heads_backward");
-  const SideStream beside(*this);
-  float* partials = scratch(std::size_t{max_ranges} * in.heads * in.states);
+  backend.launched("rotate_heads_backward");
+  const SideStream beside(backend);
+  float* partials = backend.scratch(std::size_t{max_ranges} * in.heads * in.states);
   if (dweight.wanted()) {
-    column_sums(stream(), x.rows(), in.states, partials, tickets_, dweight, [=] __device__(unsigned row, unsigned n) {
-      return of_heads[std::size_t{row} * in.states + n] * in.x.at(row, n) * scales[row];
-    });
+    column_sums(backend.stream(), rows, in.states, partials, backend.tickets(), dweight,
+                [=] __device__(unsigned row, unsigned n) {
+                  return of_heads[std::size_t{row} * in.states + n] * in.x_at(row, n) * scales[row];
+                });
   }
   if (dbias.wanted()) {
-    column_sums(stream(), x.rows(), in.heads * in.states, partials, tickets_, dbias,
+    column_sums(backend.stream(), rows, in.heads * in.states, partials, backend.tickets(), dbias,
                 [=] __device__(unsigned row, unsigned column) {
                   const unsigned n = column % in.states;
                   const float2 pair = in.straight(row, column / in.states, n / 2);
                   return n % 2 == 0 ? pair.x : pair.y;
                 });
   }
+}
+
+}  // namespace
+
+void CudaBackend::trapezoid_steps(const Tensor& x, const Tensor& bias, const StepFloors& floors, const Tensor& y) {
+  with_stored_type(x, [&](auto stored) {
+    take_steps(stream(), step_inputs<decltype(stored)>(x, bias, floors), x.rows(), rows_of(y));
+  });
+  launched("trapezoid_steps");
+}
+
+void CudaBackend::trapezoid_steps_backward(const Tensor& x, const Tensor& bias, const StepFloors& floors,
+                                           const Tensor& dy, const Grad& dx, const Grad& dbias) {
+  with_stored_type(x, [&](auto stored) {
+    using T = decltype(stored);
+    take_steps_back(*this, step_inputs<T>(x, bias, floors), x.rows(), rows_of(dy), sink_of<T>(dx), dbias);
+  });
+  launched("trapezoid_steps_backward");
+}
+
+void CudaBackend::rotary_angles(const Tensor& dt, const Tensor& turn, const Tensor& carry, const Tensor& theta) {
+  with_stored_type(turn, [&](auto stored) {
+    sum_angles(stream(), angle_sizes(dt, turn), dt.shape[0], rows_of(dt), rows_of<decltype(stored)>(turn),
+               carry.as<float>(), theta.as<float>());
+  });
+  launched("rotary_angles");
+}
+
+void CudaBackend::rotary_angles_backward(const Tensor& dt, const Tensor& turn, const Tensor& dtheta, const Tensor& sums,
+                                         const Grad& ddt, const Grad& dturn) {
+  const AngleSizes s = angle_sizes(dt, turn);
+  sum_from_behind(stream(), s, dt.shape[0], dtheta.as<float>(), sums.as<float>());
+  launched("rotary_angles_backward");
+  with_stored_type(turn, [&](auto stored) {
+    using T = decltype(stored);
+    share_angles(stream(), s, dt.rows(), rows_of(dt), rows_of<T>(turn), sums.as<float>(), sink_of(ddt),
+                 sink_of<T>(dturn));
+  });
+  launched("rotary_angles_backward sums");
+}
+
+void CudaBackend::rotate_heads(const Tensor& x, const Tensor& weight, const Tensor& bias, const Tensor& theta,
+                               double eps, const Tensor& y, const Tensor& inverse) {
+  with_stored_type(x, [&](auto stored) {
+    using T = decltype(stored);
+    turn_heads(stream(), turned_inputs<T>(x, weight, theta, y, {}), x.rows(), bias.as<float>(), static_cast<float>(eps),
+               y.as<T>(), inverse.as<float>());
+  });
+  launched("rotate_heads");
+}
+
+void CudaBackend::rotate_heads_backward(const Tensor& x, const Tensor& weight, const Tensor& theta, const Tensor& y,
+                                        const Tensor& inverse, const Tensor& dy, const Tensor& sums, const Grad& dx,
+                                        const Grad& dweight, const Grad& dbias, const Grad& dtheta) {
+  with_stored_type(x, [&](auto stored) {
+    using T = decltype(stored);
+    turn_heads_back(*this, turned_inputs<T>(x, weight, theta, y, dy), x.rows(), inverse.as<float>(), sums.as<float>(),
+                    sink_of<T>(dx), sink_of(dtheta), dweight, dbias);
+  });
   launched("rotate_heads_backward sums");
 }
 
