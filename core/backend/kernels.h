@@ -320,7 +320,8 @@ class Kernels {
                                     const KalmanGrads& out) = 0;
   virtual std::int64_t kalman_scan_workspace(const KalmanInputs& in) const = 0;
 
-  // Mamba-3, around its scan.
+  // Mamba-3, around its scan. What a projection gave (x and turn) and turned heads (y) may be bfloat16, as their
+  // gradients then; steps and angles are float32 there.
   /// x [B,T,3H]: time step, A, trap, each [B,T,H]; bias [H] of the time step. y [B,T,4H]: dt = softplus(x_dt + bias),
   /// log_decay = -rate(A) dt, what the token itself and the token before enter with: r dt and (1 - r) dt, where
   /// r = sigmoid(trap) and rate(A) = 1 + A, below zero 1 / (1 - A). Rows of x and dx may be strided.

@@ -87,6 +87,37 @@ __device__ double sums_along(double value, unsigned lane) {
 struct AngleSizes {
   unsigned length, heads, pairs;
 };
+constexpr unsigned long_angles = 256;  // tokens, from which on a whole block sums one angle
+
+/// The same of the tokens of `together` warps, of which a block has one group where they are several; and of all.
+template <bool back, unsigned together>
+__device__ double sums_of_group(double value, double& total) {
+  const unsigned lane = threadIdx.x % 32, warp = threadIdx.x / 32;
+  const double own = sums_along<back>(value, lane);
+  if constexpr (together == 1) {
+    total = __shfl_sync(full_warp, own, back ? 0 : 31);
+    return own;
+  }
+  __shared__ double of_warps[warps];
+  if (lane == (back ? 0 : 31)) of_warps[warp] = own;
+  __syncthreads();
+  double others = 0;
+  total = 0;
+  for (unsigned w = 0; w < warps; ++w) {
+    total += of_warps[w];
+    if (back ? w > warp : w < warp) others += of_warps[w];
+  }
+  __syncthreads();
+  return own + others;
+}
+
+/// Calls body with how many warps sum the angles of one pair of one head, as a compile-time constant.
+template <class Body>
+void with_warps_together(const AngleSizes& s, const Body& body) {
+  static_assert(warps == 8);
+  if (s.length < long_angles) return body(std::integral_constant<unsigned, 1>());
+  body(std::integral_constant<unsigned, warps>());
+}
 
 /// One pair turned back by its angle.
 __device__ float2 turned_back(float2 pair, float angle) {
@@ -172,42 +203,50 @@ AngleSizes angle_sizes(const Tensor& dt, const Tensor& turn) {
           static_cast<unsigned>(turn.columns())};
 }
 
-// A warp sums one pair of one head along the sequence, 32 tokens at a time.
-template <class T>
-void sum_angles(cudaStream_t stream, const AngleSizes& s, std::int64_t batch, const Rows<float>& steps,
-                const Rows<T>& raw, float* kept, float* out) {
-  each_warp(stream, batch * s.heads * s.pairs, [=] __device__(unsigned i, unsigned lane) {
-    const unsigned pair = i % s.pairs, h = i / s.pairs % s.heads, b = i / s.pairs / s.heads;
-    double sum = kept != nullptr ? static_cast<double>(kept[i]) : 0.0;
-    float last = 0;
-    for (unsigned begin = 0; begin < s.length; begin += 32) {
-      const unsigned t = begin + lane;
-      const std::size_t row = std::size_t{b} * s.length + t;
-      const double part =
-          t < s.length ? static_cast<double>(steps.at(row, h)) * turn_of(static_cast<float>(raw.at(row, pair))) : 0.0;
-      const double angle = sum + sums_along<false>(part, lane);
-      last = static_cast<float>(angle - 2.0 * pi * rint(angle / (2.0 * pi)));
-      if (t < s.length) out[(row * s.heads + h) * s.pairs + pair] = last;
-      sum = __shfl_sync(full_warp, angle, 31);
-    }
-    if (kept != nullptr && lane == 31) kept[i] = last;
-  });
+// One pair of one head along the sequence, a token a thread.
+template <unsigned together, class T>
+__global__ void __launch_bounds__(threads)
+    angles_kernel(AngleSizes s, unsigned count, Rows<float> steps, Rows<T> raw, float* kept, float* out) {
+  await_previous();
+  constexpr unsigned at_once = 32 * together;
+  const unsigned i = blockIdx.x * (threads / at_once) + threadIdx.x / at_once, own = threadIdx.x % at_once;
+  if (i >= count) return;
+  const unsigned pair = i % s.pairs, h = i / s.pairs % s.heads, b = i / s.pairs / s.heads;
+  double sum = kept != nullptr ? static_cast<double>(kept[i]) : 0.0;
+  float last = 0;
+  for (unsigned begin = 0; begin < s.length; begin += at_once) {
+    const unsigned t = begin + own;
+    const std::size_t row = std::size_t{b} * s.length + t;
+    double part = 0, total;
+    if (t < s.length) part = static_cast<double>(steps.at(row, h)) * turn_of(static_cast<float>(raw.at(row, pair)));
+    const double angle = sum + sums_of_group<false, together>(part, total);
+    last = static_cast<float>(angle - 2.0 * pi * rint(angle / (2.0 * pi)));
+    if (t < s.length) out[(row * s.heads + h) * s.pairs + pair] = last;
+    sum += total;
+  }
+  if (kept != nullptr && own == at_once - 1) kept[i] = last;
 }
 
-/// What an angle receives from its token on.
-void sum_from_behind(cudaStream_t stream, const AngleSizes& s, std::int64_t batch, const float* up, float* later) {
-  each_warp(stream, batch * s.heads * s.pairs, [=] __device__(unsigned i, unsigned lane) {
-    const unsigned pair = i % s.pairs, h = i / s.pairs % s.heads, b = i / s.pairs / s.heads;
-    double sum = 0;
-    for (unsigned begin = (s.length - 1) / 32 * 32;; begin -= 32) {
-      const unsigned t = begin + lane;
-      const std::size_t at = ((std::size_t{b} * s.length + t) * s.heads + h) * s.pairs + pair;
-      const double from_here = sum + sums_along<true>(t < s.length ? static_cast<double>(up[at]) : 0.0, lane);
-      if (t < s.length) later[at] = static_cast<float>(from_here);
-      sum = __shfl_sync(full_warp, from_here, 0);
-      if (begin == 0) break;
-    }
-  });
+// What an angle receives from its token on.
+template <unsigned together>
+__global__ void __launch_bounds__(threads)
+    angles_backward_kernel(AngleSizes s, unsigned count, const float* up, float* later) {
+  await_previous();
+  constexpr unsigned at_once = 32 * together;
+  const unsigned i = blockIdx.x * (threads / at_once) + threadIdx.x / at_once, own = threadIdx.x % at_once;
+  if (i >= count) return;
+  const unsigned pair = i % s.pairs, h = i / s.pairs % s.heads, b = i / s.pairs / s.heads;
+  double sum = 0;
+  for (unsigned begin = (s.length - 1) / at_once * at_once;; begin -= at_once) {
+    const unsigned t = begin + own;
+    const std::size_t at = ((std::size_t{b} * s.length + t) * s.heads + h) * s.pairs + pair;
+    double total;
+    const double from_here =
+        sum + sums_of_group<true, together>(t < s.length ? static_cast<double>(up[at]) : 0.0, total);
+    if (t < s.length) later[at] = static_cast<float>(from_here);
+    sum += total;
+    if (begin == 0) break;
+  }
 }
 
 template <class T>
@@ -327,9 +366,15 @@ void CudaBackend::trapezoid_steps_backward(const Tensor& x, const Tensor& bias, 
 }
 
 void CudaBackend::rotary_angles(const Tensor& dt, const Tensor& turn, const Tensor& carry, const Tensor& theta) {
+  const AngleSizes s = angle_sizes(dt, turn);
+  const auto count = static_cast<unsigned>(dt.shape[0]) * s.heads * s.pairs;
+  if (count == 0 || s.length == 0) return;
   with_stored_type(turn, [&](auto stored) {
-    sum_angles(stream(), angle_sizes(dt, turn), dt.shape[0], rows_of(dt), rows_of<decltype(stored)>(turn),
-               carry.as<float>(), theta.as<float>());
+    using T = decltype(stored);
+    with_warps_together(s, [&](auto together) {
+      launch(angles_kernel<together, T>, blocks_for(count, warps / together), threads, 0, stream(), s, count,
+             rows_of(dt), rows_of<T>(turn), carry.as<float>(), theta.as<float>());
+    });
   });
   launched("rotary_angles");
 }
@@ -337,7 +382,12 @@ void CudaBackend::rotary_angles(const Tensor& dt, const Tensor& turn, const Tens
 void CudaBackend::rotary_angles_backward(const Tensor& dt, const Tensor& turn, const Tensor& dtheta, const Tensor& sums,
                                          const Grad& ddt, const Grad& dturn) {
   const AngleSizes s = angle_sizes(dt, turn);
-  sum_from_behind(stream(), s, dt.shape[0], dtheta.as<float>(), sums.as<float>());
+  const auto count = static_cast<unsigned>(dt.shape[0]) * s.heads * s.pairs;
+  if (count == 0 || s.length == 0) return;
+  with_warps_together(s, [&](auto together) {
+    launch(angles_backward_kernel<together>, blocks_for(count, warps / together), threads, 0, stream(), s, count,
+           dtheta.as<float>(), sums.as<float>());
+  });
   launched("rotary_angles_backward");
   with_stored_type(turn, [&](auto stored) {
     using T = decltype(stored);

@@ -169,6 +169,8 @@ void add_mamba3_cases(std::vector<OpCase>& cases) {
   cases.push_back(angles(2, 37, 3, 5, false));
   cases.push_back(angles(1, 101, 2, 37, true));
   cases.push_back(angles(2, 65, 4, 1, true));
+  cases.push_back(angles(2, 256, 3, 2, true));
+  cases.push_back(angles(1, 601, 2, 3, false));
   cases.push_back(turned(1, 1, 1, 1, 0, false));
   cases.push_back(turned(2, 37, 3, 7, 3, true));
   cases.push_back(turned(1, 63, 2, 65, 16, false));
