@@ -279,9 +279,7 @@ Storage DeltaNet::storage(const Backend& backend, const Shape& input) const {
   const bool are_convolved = c.convolves && c.key_silu && c.value_silu && c.feature_map == FeatureMap::identity;
   if (c.rule == MemoryRule::kalman || !are_own || !are_convolved || !c.output_gate) return Storage::wide;
   if (c.key_norm == KeyNorm::l2) return Storage::wide;
-  Tensor columns;
-  columns.shape = input.with_last(c.key_columns());
-  columns.row_stride = c.key_columns();
+  const Tensor columns(nullptr, input.with_last(c.key_columns()), DType::f32);
   if (c.key_norm == KeyNorm::unit && !backend.makes_unit_heads(columns, k_conv_->value, c.keys)) return Storage::wide;
   DeltaInputs sizes;
   sizes.q.shape = sizes.k.shape = {input[0], input[1], c.heads, c.keys};

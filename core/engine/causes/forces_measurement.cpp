@@ -42,7 +42,7 @@ std::vector<double> moved(const std::vector<double>& a, double factor, const std
   result.reserve(a.size());
   for (std::size_t i = 0; i < a.size(); ++i) {
     result.push_back(a[i] + factor * d[i]);
-    if (i % piece == 0 && meanwhile) meanwhile();
+    if ((i + 1) % piece == 0 && meanwhile) meanwhile();
   }
   return result;
 }
