@@ -1,4 +1,5 @@
-// The delta rule by chunks, for one decay a head or none (gated linear attention: gla_chunks.cu). With the errors e = v
+// The delta rule by chunks, for one decay a head or none (a decay for every channel: kda_chunks.cu, gla_chunks.cu).
+// With the errors e = v
 // - S'^T k known it is the scan of ssd_chunks.cuh: x = e, dt = beta, B = k, C = q. Inside a chunk the errors solve a
 // triangular system,
 //
@@ -11,6 +12,7 @@
 // Where queries, keys and values are stored as bfloat16 (T), so are errors, inverses and states, as what products take;
 // sums, and what a walk carries, are float32.
 #include "gpu/cuda_backend.h"
+#include "gpu/scan/chunk_inverse.cuh"
 #include "gpu/scan/delta_chunks.cuh"
 #include "gpu/scan/gla_chunks.cuh"
 #include "gpu/scan/ssd_chunks.cuh"
@@ -80,16 +82,7 @@ __global__ void __launch_bounds__(block_threads)
   }
   __syncthreads();
   if (threadIdx.x >= chunk) return;
-  const int column = static_cast<int>(threadIdx.x);
-  float x[chunk];
-#pragma unroll
-  for (int i = 0; i < chunk; ++i) {
-    float sums[4] = {};
-#pragma unroll
-    for (int j = 0; j < i; ++j) sums[j % 4] = fmaf(lower[i][j], x[j], sums[j % 4]);
-    x[i] = (i == column ? 1.0f : 0.0f) - ((sums[0] + sums[1]) + (sums[2] + sums[3]));
-    inverses[(std::size_t{blockIdx.x} * chunk + i) * chunk + column] = static_cast<T>(x[i]);
-  }
+  put_inverse_column(lower, static_cast<int>(threadIdx.x), inverses + std::size_t{blockIdx.x} * chunk * chunk);
 }
 
 /// What a walk that solves reads and leaves.
@@ -413,28 +406,29 @@ void differentiate(cudaStream_t stream, const DeltaInputs& in, bool exact, const
   }
 }
 
-/// Whether the sizes suit, of a rule with beta.
+bool has_beta(const DeltaInputs& in) { return in.beta.shape.rank() == 3; }
+/// Whether the sizes suit, of a rule with beta and at most one decay a head.
 bool fits_chunks(const DeltaInputs& in) {
-  return in.g.shape.rank() != 4 && in.q.shape[1] >= shortest_delta && in.q.shape[3] <= 64 && in.v.shape[3] <= 64;
+  return has_beta(in) && in.g.shape.rank() != 4 && in.q.shape[1] >= shortest_delta && in.q.shape[3] <= 64 &&
+         in.v.shape[3] <= 64;
 }
 
 }  // namespace
 
-bool goes_by_chunks(const DeltaInputs& in) { return is_chunked_gla(in) || (in.beta.defined() && fits_chunks(in)); }
+bool goes_by_chunks(const DeltaInputs& in) { return fits_gla(in) || fits_chunks(in); }
 
 bool stores_narrow(const DeltaInputs& in) {
-  const bool fits = in.beta.shape.rank() == 3 ? fits_chunks(in) : fits_gla(in);
-  return fits && in.q.shape[3] % 8 == 0 && in.v.shape[3] % 8 == 0;
+  return goes_by_chunks(in) && in.q.shape[3] % 8 == 0 && in.v.shape[3] % 8 == 0;
 }
 
 std::int64_t delta_chunk_memory(const DeltaInputs& in) {
-  if (is_chunked_gla(in)) return gla_memory(in);
+  if (fits_gla(in)) return has_beta(in) ? kda_memory(in) : gla_memory(in);
   const ScanSizes s = sizes_of(in);
   return in.q.dtype == DType::bf16 ? memory_for<Brain>(s) : memory_for<float>(s);
 }
 
 std::int64_t delta_chunk_workspace(const DeltaInputs& in) {
-  if (is_chunked_gla(in)) return gla_workspace(in);
+  if (fits_gla(in)) return has_beta(in) ? kda_workspace(in) : gla_workspace(in);
   const ScanSizes s = sizes_of(in);
   const bool is_kept = in.kept.defined();
   return in.q.dtype == DType::bf16 ? workspace_for<Brain>(s, is_kept) : workspace_for<float>(s, is_kept);
@@ -442,7 +436,7 @@ std::int64_t delta_chunk_workspace(const DeltaInputs& in) {
 
 void delta_by_chunks(cudaStream_t stream, const DeltaInputs& in, bool exact, float* memory, const Tensor& y,
                      const Tensor& state, bool resume) {
-  if (is_chunked_gla(in)) return gla_by_chunks(stream, in, exact, memory, y, state, resume);
+  if (fits_gla(in)) return (has_beta(in) ? kda_by_chunks : gla_by_chunks)(stream, in, exact, memory, y, state, resume);
   const ScanSizes s = sizes_of(in);
   with_stored_type(in.q, [&](auto stored) {
     using T = decltype(stored);
@@ -454,7 +448,8 @@ void delta_by_chunks(cudaStream_t stream, const DeltaInputs& in, bool exact, flo
 
 void delta_by_chunks_backward(cudaStream_t stream, const DeltaInputs& in, bool exact, const Tensor& dy,
                               float* workspace, const DeltaGrads& out) {
-  if (is_chunked_gla(in)) return gla_by_chunks_backward(stream, in, exact, dy, workspace, out);
+  if (fits_gla(in))
+    return (has_beta(in) ? kda_by_chunks_backward : gla_by_chunks_backward)(stream, in, exact, dy, workspace, out);
   with_stored_type(in.q, [&](auto stored) { differentiate<decltype(stored)>(stream, in, exact, dy, workspace, out); });
 }
 

@@ -1,17 +1,20 @@
-// Gated linear attention by chunks of 64 tokens: a decay for every channel of the keys. With l the sum of its
-// logarithms from the chunk's first token on, S the state before the chunk and F the flow into its end from behind,
+// Gated linear attention by chunks of 64 tokens, four sub-chunks of 16: a decay for every channel of the keys. With l
+// the sum of its logarithms from the sub-chunk's first token on and f = e^l of its last one, S the state before the
+// chunk and F the flow into its end from behind,
 //
-//     y_t = scale (Q_t . S + sum over j <= t of A_tj v_j),   Q_t = q_t e^l_t,   K_j = k_j e^(l_last - l_j)
-//     S' = e^l_last S + sum_j K_j v_j^T
-//     dv_j = scale (K_j . F + sum over t >= j of A_tj dy_t),   A_tj = sum over channels of Q_t K_j e^-l_last
-//     dq_t = scale e^l_t (X_t + w_tt e^-l_last K_t),   X_t = S dy_t + e^-l_last sum over j < t of w_tj K_j
-//     dk_j = scale e^(l_last - l_j) (Y_j + w_jj e^-l_last Q_j),   Y_j = F v_j + e^-l_last sum over t > j of w_tj Q_t
+//     Q_t = q_t e^l_t,   K_j = k_j f e^-l_j
+//     A_tj = sum over channels of Q_t K_j and of f of each sub-chunk between those of j and t; in the same one of 1 / f
+//     y_t = scale (Q_t . enter S + sum over j <= t of A_tj v_j),   S' = enter f leave S + sum_j leave K_j v_j^T
+//     dv_j = scale (K_j . leave F + sum over t >= j of A_tj dy_t)
+//     dq_t = scale e^l_t (X_t + w_tt K_t / f),   dk_j = scale f e^-l_j (Y_j + w_jj Q_j / f)
+//     X_t = enter S dy_t + sum over j < t of w_tj K_j,   Y_j = leave F v_j + sum over t > j of w_tj Q_t
 //     dg_t = sum over s >= t of (Q_s X_s - K_s Y_s) + rows of S' F,   w_tj = dy_t . v_j
 //
-// where what a token gives itself would cancel in dg: it is left out of X and Y, so that little is left of much.
+// where enter and leave are the products of f before a sub-chunk and behind it, and pairs in X and Y fade as in A. What
+// a token gives itself would cancel in dg: it is left out of X and Y, so that little is left of much.
 //
-// e^-l_last is no number for a channel that forgets nearly all within a chunk. Such a channel is called steep: its
-// e^-l_last counts as zero above, and what its tokens give each other within the chunk is added behind, pair by pair,
+// 1 / f is no number for a channel that forgets nearly all within a sub-chunk. Such a channel is called steep there:
+// its 1 / f counts as zero above, and what the tokens of the sub-chunk give each other is added behind, pair by pair,
 // in float32 (gla_steep_kernel). States and flows carry it like any other. Logarithms are to base 2.
 //
 // Queries, keys, values and their gradients may be stored as bfloat16 (T); products and sums are as they are without.
@@ -20,7 +23,7 @@
 
 #include "gpu/cuda_backend.h"
 #include "gpu/scan/gla_chunks.cuh"
-#include "gpu/scan/ssd_chunks.cuh"
+#include "gpu/scan/gla_passes.cuh"
 
 namespace afterglow::scan {
 
@@ -30,93 +33,13 @@ using device::tiles::wait;
 
 namespace {
 
-constexpr int sub_chunk = 16, sub_chunks = chunk / sub_chunk;  // a warp has one as rows
-constexpr int half_keys = 32;                                  // channels that the gradient takes at once
-constexpr int gla_walk_width = 32;                             // channels of the values of a block that walks
-constexpr int gla_walk_stages = 4;                             // chunks on their way to it
-constexpr int gla_walk_blocks = 2, gla_pair_blocks = 3;        // that a multiprocessor holds
-constexpr int steep_blocks = 512;                              // at least, that look for steep channels
-constexpr int shortest_gla = 128;                              // tokens
-constexpr float least_log = -40.0f;  // of a decay, to base 2: what remains is less than float32 keeps beside a token
-constexpr float steepest = -48.0f;   // sum of logarithms over a chunk; e^-l_last times a number has to be one
-
-struct GlaSizes {
-  int batch, length, heads, keys, width, chunks, units;
-  float scale;
-};
-
-/// T: as what tokens have is stored.
-template <class T>
-struct GlaArrays {
-  const T *q, *k, *v, *dy;
-  const float* g;
-};
-
-/// A unit is a chunk of a head; `size` is what kernels are made for, at least the width of keys and of values.
-struct GlaMemory {
-  float* sums;            // [units,64,size]: logarithms of the decay, from the sub-chunk's first token on
-  float *queries, *keys;  // [units,64,size]: Q and K
-  float *fades, *reach;   // [units,size]: e^l_last; e^-l_last, of a steep channel zero
-  float* steep;           // [units,4]: first 1 where a channel is, otherwise 0
-  float *states, *flows;  // [units,size,size]: S and F, a row for each channel of the values
-};
-
-/// Where a chunk of a head lies.
-struct Unit {
-  int b, h, c, count;
-  std::size_t index, row;  // of the first token of [B,T]
-  __device__ Unit(const GlaSizes& s, int unit) : c(unit % s.chunks), index(static_cast<std::size_t>(unit)) {
-    const int pair = unit / s.chunks;
-    b = pair / s.heads;
-    h = pair % s.heads;
-    count = min(chunk, s.length - c * chunk);
-    row = static_cast<std::size_t>(b) * s.length + static_cast<std::size_t>(c) * chunk;
-  }
-  /// Row of token t of the chunk of [B,T,H,width], and where it begins.
-  __device__ std::size_t at(const GlaSizes& s, int t) const { return (row + t) * s.heads + h; }
-  __device__ std::size_t at(const GlaSizes& s, int t, int width) const { return at(s, t) * width; }
-  template <class T>
-  __device__ StripOf<T> strip(const GlaSizes& s, const T* data, int width) const {
-    return {data + at(s, 0, width), static_cast<std::size_t>(s.heads) * width, count, width};
-  }
-};
-
-/// Starts the copy of what tokens have. bfloat16 comes to the second half of its place, from where `widen` takes it.
-template <int rows, int columns, class T>
-__device__ void fetch_tokens(const Matrix<columns>& to, const StripOf<T>& from) {
-  if constexpr (std::is_same_v<T, float>) {
-    fetch<rows>(to, from);
-  } else {
-    fetch<rows>(Matrix<columns, Brain>{reinterpret_cast<Brain*>(to.data) + rows * columns}, from);
-  }
-}
-
-/// Makes floats of what has come so. Each thread takes what it fetched, and behind a barrier all is there.
-template <class T, int rows, int columns>
-__device__ void widen(const Matrix<columns>& m) {
-  if constexpr (std::is_same_v<T, Brain>) {
-    constexpr int pieces = columns / 8, step = block_threads / pieces, turns = rows / step;
-    const Matrix<columns, Brain> stored{reinterpret_cast<Brain*>(m.data) + rows * columns};
-    const int row = static_cast<int>(threadIdx.x) / pieces, column = static_cast<int>(threadIdx.x) % pieces * 8;
-    Piece<8> own[turns];
-#pragma unroll
-    for (int i = 0; i < turns; ++i) own[i] = Piece<8>::of(&stored.at(row + i * step, column), true);
-    __syncthreads();
-#pragma unroll
-    for (int i = 0; i < turns; ++i)
-#pragma unroll
-      for (int half = 0; half < 8; half += 4)
-        reinterpret_cast<float4&>(m.at(row + i * step, column + half)) =
-            make_float4(own[i].v[half], own[i].v[half + 1], own[i].v[half + 2], own[i].v[half + 3]);
-    __syncthreads();
-  }
-}
-
-/// What is no number stays none.
-__device__ inline float base_two_log(float g) {
-  const float log = 1.4426950408889634f * g;
-  return log < least_log ? least_log : log;
-}
+constexpr int half_keys = 32;       // channels that the gradient takes at once
+constexpr int gla_walk_width = 32;  // channels of the values of a block that walks
+constexpr int gla_walk_stages = 4;  // chunks on their way to it
+constexpr int gla_walk_blocks = 2;  // that a multiprocessor holds
+constexpr int steep_blocks = 512;   // at least, that look for steep channels
+constexpr int shortest_gla = 128;   // tokens
+constexpr float steepest = -48.0f;  // sum of logarithms over a sub-chunk; 1 / f times a number has to be one
 
 /// As exact for a long sum as for a short one.
 __device__ inline float power_of_two(double x) {
@@ -124,15 +47,15 @@ __device__ inline float power_of_two(double x) {
   return device::power_of_two(high) * fmaf(0.6931471805599453f, static_cast<float>(x - high), 1.0f);
 }
 
-// A thread a channel of a sub-chunk.
-template <int size, class T>
+// A thread a channel of a sub-chunk. `corrects`: with beta, and keys as queries.
+template <int size, bool corrects, class T>
 __global__ void __launch_bounds__(sub_chunks* size) gla_prepare_kernel(GlaSizes s, GlaArrays<T> in, GlaMemory to) {
   await_previous();
   __shared__ double totals[sub_chunks][size];
   const Unit unit(s, static_cast<int>(blockIdx.x));
   const int channel = static_cast<int>(threadIdx.x) % size, part = static_cast<int>(threadIdx.x) / size;
   const int first = part * sub_chunk;
-  float logs[sub_chunk], q[sub_chunk], k[sub_chunk];
+  float logs[sub_chunk], q[sub_chunk], k[sub_chunk], weights[corrects ? sub_chunk : 1];
 #pragma unroll
   for (int i = 0; i < sub_chunk; ++i) {
     const bool inside = first + i < unit.count && channel < s.keys;
@@ -140,6 +63,7 @@ __global__ void __launch_bounds__(sub_chunks* size) gla_prepare_kernel(GlaSizes 
     logs[i] = inside ? base_two_log(in.g[from]) : 0.0f;
     q[i] = inside ? static_cast<float>(in.q[from]) : 0.0f;
     k[i] = inside ? static_cast<float>(in.k[from]) : 0.0f;
+    if constexpr (corrects) weights[i] = inside ? in.beta[unit.at(s, first + i)] : 0.0f;
   }
   double total = 0;
 #pragma unroll
@@ -158,15 +82,20 @@ __global__ void __launch_bounds__(sub_chunks* size) gla_prepare_kernel(GlaSizes 
     sum += logs[i];
     const std::size_t at = (unit.index * chunk + first + i) * size + channel;
     to.sums[at] = static_cast<float>(sum);
-    to.queries[at] = q[i] * power_of_two(before + sum);
-    to.keys[at] = k[i] * power_of_two(total - sum + behind);
+    const float entered = power_of_two(sum);
+    to.queries[at] = q[i] * entered;
+    if constexpr (corrects) {
+      to.recalls[at] = k[i] * entered;
+      k[i] *= weights[i];
+    }
+    to.keys[at] = k[i] * power_of_two(total - sum);
   }
-  const double last = before + total + behind;
-  const bool is_steep = last < steepest;
-  if (part == 0) {
-    to.fades[unit.index * size + channel] = power_of_two(last);
-    to.reach[unit.index * size + channel] = is_steep ? 0.0f : power_of_two(-last);
-  }
+  const bool is_steep = total < steepest;
+  const std::size_t at = (unit.index * sub_chunks + part) * size + channel;
+  to.fades[at] = power_of_two(total);
+  to.reach[at] = is_steep ? 0.0f : power_of_two(-total);
+  to.enters[at] = power_of_two(before);
+  to.leaves[at] = power_of_two(behind);
   const bool any = __syncthreads_or(is_steep);
   if (threadIdx.x == 0) to.steep[4 * unit.index] = any ? 1.0f : 0.0f;
 }
@@ -178,7 +107,7 @@ __global__ void __launch_bounds__(block_threads, gla_walk_blocks)
   await_previous();
   constexpr int warp_states = size / 2, tiles = warp_states / 8;
   struct Stage {
-    float u[chunk * gla_walk_width], v[chunk * size], fades[size];
+    float u[chunk * gla_walk_width], v[chunk * size], fades[sub_chunks * size];
   };
   extern __shared__ float4 memory[];
   Stage* stages = reinterpret_cast<Stage*>(memory);
@@ -197,7 +126,8 @@ __global__ void __launch_bounds__(block_threads, gla_walk_blocks)
       fetch<chunk>(Matrix<size>{stage.v},
                    {(back ? to.queries : to.keys) + unit.index * chunk * size, std::size_t{size}, chunk, size});
       if (threadIdx.x < size)
-        __pipeline_memcpy_async(&stage.fades[threadIdx.x], &to.fades[unit.index * size + threadIdx.x], 4);
+        device::tiles::copy_piece(&stage.fades[4 * threadIdx.x], to.fades + 4 * (unit.index * size + threadIdx.x),
+                                  true);
     }
     commit();
   };
@@ -232,51 +162,21 @@ __global__ void __launch_bounds__(block_threads, gla_walk_blocks)
       for (int r = 0; r < 2; ++r)
         reinterpret_cast<float2&>(out[(own_channel + 8 * r) * size + own_state + 8 * n]) =
             make_float2(now[n][2 * r], now[n][2 * r + 1]);
-    const auto product =
-        multiply<exact, tiles, 4>(0, chunk / 8, LeftColumns<gla_walk_width>(Matrix<gla_walk_width>{stage.u}, channel),
-                                  RightColumns<size, tiles, false>(Matrix<size>{stage.v}, number));
-    each(
-        [&](int n, int k, int, int state_of) { now[n][k] = fmaf(stage.fades[state_of], now[n][k], product.of(n, k)); });
+    const LeftColumns<gla_walk_width> left(Matrix<gla_walk_width>{stage.u}, channel);
+    const RightColumns<size, tiles, false> right(Matrix<size>{stage.v}, number);
+#pragma unroll 1
+    for (int step = 0; step < sub_chunks; ++step) {
+      const int part = back ? sub_chunks - 1 - step : step;
+      const auto product = multiply<exact, tiles>(2 * part, 2 * part + 2, left, right);
+      each([&](int n, int k, int, int state_of) {
+        now[n][k] = fmaf(stage.fades[part * size + state_of], now[n][k], product.of(n, k));
+      });
+    }
   }
   if (state == nullptr || back) return;
   each([&](int n, int i, int channel_of, int state_of) {
     if (channel_of < s.width && state_of < s.keys) kept[state_of * s.width + channel_of] = now[n][i];
   });
-}
-
-/// Two neighbours of a row, of which those before `width` count.
-template <class T>
-__device__ void put_two(const SinkOf<T>& to, std::size_t row, int column, int width, float2 value) {
-  T* place = &to.rows.at(row, static_cast<unsigned>(column));
-  if (column + 1 < width && reinterpret_cast<std::uintptr_t>(place) % (2 * sizeof(T)) == 0)
-    return store_two(place, to.accumulate, value.x, value.y);
-  if (column < width) to.put(row, static_cast<unsigned>(column), value.x);
-  if (column + 1 < width) to.put(row, static_cast<unsigned>(column) + 1, value.y);
-}
-
-/// Starts the copy of rows of the kernels' own memory by the whole block, which are `stride` apart.
-template <int rows, int columns>
-__device__ void fetch_own(const Matrix<columns>& to, const float* from, int stride) {
-  constexpr int pieces = columns / 4, step = block_threads / pieces;
-  const int thread = hidden_thread(), row = thread / pieces, column = thread % pieces * 4;
-  float* place = &to.at(row, column);
-  from += row * stride + column;
-#pragma unroll
-  for (int i = 0; i < rows; i += step) device::tiles::copy_piece(place + i * columns, from + i * stride, true);
-}
-
-/// Multiplies what this thread fetched of rows of whole pieces by its columns' factors.
-template <int rows, int columns>
-__device__ void scale_fetched(const Matrix<columns>& m, const float* factors) {
-  constexpr int pieces = columns / 4, step = block_threads / pieces;
-  const int row = static_cast<int>(threadIdx.x) / pieces, column = static_cast<int>(threadIdx.x) % pieces * 4;
-  const float4 by = *reinterpret_cast<const float4*>(factors + column);
-  static_assert(rows % step == 0);
-#pragma unroll
-  for (int i = 0; i < rows; i += step) {
-    float4& four = reinterpret_cast<float4&>(m.at(row + i, column));
-    four = make_float4(four.x * by.x, four.y * by.y, four.z * by.z, four.w * by.w);
-  }
 }
 
 /// Products of a warp's rows of `left` with the rows of `right` that are not later, or back the later ones and,
@@ -298,25 +198,40 @@ __device__ void meet(const Matrix<size>& left, const Matrix<size>& right, const 
   }
 }
 
-/// A warp's rows of w before (back: behind) the diagonal, times `right`.
-template <bool exact, bool back, class Right>
-__device__ Product<exact, 4> multiply_side(const float (&w)[chunk / 8][4], const Place& p, const Right& right) {
-  Product<exact, 4> product;
+/// Adds to what reaches a warp's rows from outside the chunk, before its decays inside, what w of the pairs before
+/// (back: behind) the diagonal takes from the rows of `right`.
+template <bool exact, bool back>
+__device__ void gather(const float (&w)[chunk / 8][4], const Place& p, const Matrix<half_keys>& right,
+                       const float* fades, const float* reach, float (&sum)[4][4]) {
+  const RightColumns<half_keys, 4, true> columns(right, 0);
 #pragma unroll
-  for (int k = 0; k < chunk / 8; ++k) {
-    if (back ? k / 2 < p.warp : k / 2 > p.warp) continue;
-    float side[1][4], left[4];
+  for (int step = 0; step < sub_chunks; ++step) {
+    const int part = back ? sub_chunks - 1 - step : step;
+    if (back ? part < p.warp : part > p.warp) continue;
+    Product<exact, 4> product;
 #pragma unroll
-    for (int i = 0; i < 4; ++i) {
-      const int beyond = 8 * k + p.column() + i % 2 - (p.row() + i / 2 * 8);
-      side[0][i] = (back ? beyond > 0 : beyond < 0) ? w[k][i] : 0.0f;
+    for (int k = 2 * part; k < 2 * part + 2; ++k) {
+      float side[1][4], left[4];
+#pragma unroll
+      for (int i = 0; i < 4; ++i) {
+        const int beyond = 8 * k + p.column() + i % 2 - (p.row() + i / 2 * 8);
+        side[0][i] = (back ? beyond > 0 : beyond < 0) ? w[k][i] : 0.0f;
+      }
+      take(side, left);
+      float numbers[4][2];
+      columns.load(k, numbers);
+      product.add(left, numbers);
     }
-    take(side, left);
-    typename Right::Numbers numbers;
-    right.load(k, numbers);
-    product.add(left, numbers);
+    const bool is_own = part == p.warp;
+    const float* factors = (is_own ? reach : fades) + part * half_keys + p.column();
+#pragma unroll
+    for (int n = 0; n < 4; ++n)
+#pragma unroll
+      for (int i = 0; i < 4; ++i) {
+        const float factor = factors[8 * n + i % 2];
+        sum[n][i] = is_own ? fmaf(factor, product.of(n, i), sum[n][i]) : fmaf(factor, sum[n][i], product.of(n, i));
+      }
   }
-  return product;
 }
 
 // The answers of one chunk, or from behind the gradients of its values: rows of A times values, or of its transpose
@@ -327,6 +242,7 @@ __global__ void __launch_bounds__(block_threads, gla_pair_blocks)
   await_previous();
   struct Memory {
     float own[chunk * size], others[chunk * size], x[chunk * size], state[size * size];
+    Decays<size> decays;
   };
   extern __shared__ float4 memory[];
   Memory& m = *reinterpret_cast<Memory*>(memory);
@@ -335,26 +251,27 @@ __global__ void __launch_bounds__(block_threads, gla_pair_blocks)
   const std::size_t tokens = unit.index * chunk * size;
   fetch_own<chunk>(own, (back ? from.keys : from.queries) + tokens, size);
   fetch_own<chunk>(others, (back ? from.queries : from.keys) + tokens, size);
+  m.decays.start(from, unit.index, back);
   commit();
   fetch_tokens<chunk>(x, unit.strip(s, back ? in.dy : in.v, s.width));
   fetch_own<size>(S, (back ? from.flows : from.states) + unit.index * size * size, size);
   commit();
   wait<1>();
-  scale_fetched<chunk>(others, from.reach + unit.index * size);
   __syncthreads();
 
   const Place p;
   const int begin = back ? 2 * p.warp : 0, end = back ? chunk / 8 : 2 * p.warp + 2;
   float weights[chunk / 8][4] = {};
-  meet<exact, size, back, true>(own, others, p, weights);
+  meet_faded<exact, back>(own, others, p, m.decays, weights);
   wait<0>();
   __syncthreads();
   widen<T, chunk>(x);
 #pragma unroll 1
   for (int half = 0; half < size / 32; ++half) {
     const auto inside = multiply<exact, 4>(begin, end, weights, RightColumns<size, 4, true>(x, 32 * half));
-    const auto outside =
-        multiply<exact, 4>(0, size / 8, LeftRows<size>(own, 16 * p.warp), RightRows<size, 4>(S, 32 * half));
+    const auto outside = multiply<exact, 4>(
+        0, size / 8, FadedRows<size>(own, 16 * p.warp, m.decays.edges + p.warp * size, m.decays.ones(back)),
+        RightRows<size, 4>(S, 32 * half));
 #pragma unroll
     for (int n = 0; n < 4; ++n)
 #pragma unroll
@@ -397,7 +314,8 @@ __global__ void __launch_bounds__(block_threads, exact ? 2 : gla_pair_blocks)
     float dy[chunk * size], v[chunk * size];
     float state[size * half_keys], flow[size * half_keys];
     float queries[chunk * half_keys], keys[chunk * half_keys], sums[chunk * half_keys];
-    float totals[sub_chunks][half_keys], reach[half_keys];               // sums of sub-chunks; e^-l_last
+    float totals[sub_chunks][half_keys];  // of sums
+    float fades[sub_chunks][half_keys], reach[sub_chunks][half_keys];
     float paths[sub_chunks][half_keys], borders[sub_chunks][half_keys];  // of dg
     float own[chunk];                                                    // w_tt
   };
@@ -419,8 +337,9 @@ __global__ void __launch_bounds__(block_threads, exact ? 2 : gla_pair_blocks)
     fetch_own<chunk>(sums, from.sums + tokens + first, size);
     const float* last = from.sums + tokens + first + (part * sub_chunk + sub_chunk - 1) * size;
     __pipeline_memcpy_async(&m.totals[part][own_channel], last + own_channel, 4);
-    if (part == 0)
-      __pipeline_memcpy_async(&m.reach[own_channel], &from.reach[unit.index * size + first + own_channel], 4);
+    const std::size_t decay = (unit.index * sub_chunks + part) * size + first + own_channel;
+    __pipeline_memcpy_async(&m.fades[part][own_channel], from.fades + decay, 4);
+    __pipeline_memcpy_async(&m.reach[part][own_channel], from.reach + decay, 4);
     commit();
   };
   fetch_tokens<chunk>(dy, unit.strip(s, in.dy, s.width));
@@ -441,7 +360,7 @@ __global__ void __launch_bounds__(block_threads, exact ? 2 : gla_pair_blocks)
 #pragma unroll
     for (int i = 0; i < 4; ++i) {
       const int row = p.row() + i / 2 * 8;
-      if (8 * n + p.column() + i % 2 == row) m.own[row] = w[n][i];
+      if (8 * n + p.column() + i % 2 == row) m.own[row] = s.strict ? 0.0f : w[n][i];
     }
 
 #pragma unroll 1
@@ -459,17 +378,18 @@ __global__ void __launch_bounds__(block_threads, exact ? 2 : gla_pair_blocks)
     }
     m.borders[part][own_channel] = border;
     float x[4][4], y[4][4];
-    const auto take = [&](float(&to)[4][4], const auto& inside, const auto& outside) {
+    const auto take = [&](float(&to)[4][4], const Matrix<size>& left, const Matrix<half_keys>& right) {
+      const auto outside = multiply<exact, 4>(0, size / 8, LeftRows<size>(left, 16 * own.warp),
+                                              RightColumns<half_keys, 4, false>(right, 0));
 #pragma unroll
       for (int n = 0; n < 4; ++n)
 #pragma unroll
-        for (int i = 0; i < 4; ++i)
-          to[n][i] = fmaf(m.reach[8 * n + own.column() + i % 2], inside.of(n, i), outside.of(n, i));
+        for (int i = 0; i < 4; ++i) to[n][i] = outside.of(n, i);
     };
-    take(x, multiply_side<exact, false>(w, own, RightColumns<half_keys, 4, true>(K, 0)),
-         multiply<exact, 4>(0, size / 8, LeftRows<size>(dy, 16 * own.warp), RightColumns<half_keys, 4, false>(S, 0)));
-    take(y, multiply_side<exact, true>(w, own, RightColumns<half_keys, 4, true>(Q, 0)),
-         multiply<exact, 4>(0, size / 8, LeftRows<size>(v, 16 * own.warp), RightColumns<half_keys, 4, false>(F, 0)));
+    take(x, dy, S);
+    gather<exact, false>(w, own, K, m.fades[0], m.reach[0], x);
+    take(y, v, F);
+    gather<exact, true>(w, own, Q, m.fades[0], m.reach[0], y);
     __syncthreads();
     if (first + half_keys < size) start_states(first + half_keys);
 
@@ -477,18 +397,6 @@ __global__ void __launch_bounds__(block_threads, exact ? 2 : gla_pair_blocks)
 #pragma unroll
     for (int n = 0; n < 4; ++n) {
       const int column = 8 * n + own.column();
-      float to_start[2] = {}, to_end[2] = {};
-#pragma unroll
-      for (int e = 0; e < 2; ++e)
-#pragma unroll
-        for (int other = 0; other < sub_chunks; ++other) {
-          const float total = m.totals[other][column + e];
-          if (other < own.warp) {
-            to_start[e] += total;
-          } else {
-            to_end[e] += total;
-          }
-        }
 #pragma unroll
       for (int r = 0; r < 2; ++r) {
         const int t = own.row() + 8 * r;
@@ -497,9 +405,9 @@ __global__ void __launch_bounds__(block_threads, exact ? 2 : gla_pair_blocks)
         float to[3][2];
 #pragma unroll
         for (int e = 0; e < 2; ++e) {
-          const float to_q = x[n][2 * r + e], to_k = y[n][2 * r + e], itself = m.reach[column + e] * m.own[t];
-          to[0][e] = s.scale * device::power_of_two(to_start[e] + sum[e]) * fmaf(itself, k[e], to_q);
-          to[1][e] = s.scale * device::power_of_two(to_end[e] - sum[e]) * fmaf(itself, q[e], to_k);
+          const float to_q = x[n][2 * r + e], to_k = y[n][2 * r + e], itself = m.reach[own.warp][column + e] * m.own[t];
+          to[0][e] = s.scale * device::power_of_two(sum[e]) * fmaf(itself, k[e], to_q);
+          to[1][e] = s.scale * device::power_of_two(m.totals[own.warp][column + e] - sum[e]) * fmaf(itself, q[e], to_k);
           to[2][e] = q[e] * to_q - k[e] * to_k;
         }
         of_q = make_float2(to[0][0], to[0][1]);
@@ -541,37 +449,6 @@ struct SteepGradients {
   Sink dg;
 };
 
-/// One channel of a chunk.
-struct SteepChannel {
-  float q[chunk], k[chunk], decay[chunk];  // decay: of a token to the next one before it
-  float queries[chunk], keys[chunk];       // parts of the sum that a decay receives
-
-  template <class T>
-  __device__ void read(const GlaSizes& s, const GlaArrays<T>& in, const Unit& unit, int channel) {
-    __syncthreads();
-    for (int t = static_cast<int>(threadIdx.x); t < chunk; t += block_threads) {
-      const std::size_t from = unit.at(s, t, s.keys) + channel;
-      q[t] = t < unit.count ? static_cast<float>(in.q[from]) : 0.0f;
-      k[t] = t < unit.count ? static_cast<float>(in.k[from]) : 0.0f;
-      decay[t] = t < unit.count ? device::power_of_two(base_two_log(in.g[from])) : 1.0f;
-    }
-    __syncthreads();
-  }
-};
-
-/// Numbers of a token and an earlier one.
-using Pairs = float[chunk][chunk + 1];
-
-/// Adds a channel to A.
-__device__ void meet_in_channel(const SteepChannel& of, Pairs& met) {
-  const int j = static_cast<int>(threadIdx.x) % chunk, half = static_cast<int>(threadIdx.x) / chunk;
-  float held = of.k[j];
-  for (int t = j; t < chunk; ++t) {
-    if (t > j) held *= of.decay[t];
-    if (t / (chunk / 2) == half) met[t][j] = fmaf(of.q[t], held, met[t][j]);
-  }
-}
-
 /// dq, dk and dg of a channel: w of pairs times what they met.
 template <class T>
 __device__ void turn_channel(const GlaSizes& s, const Unit& unit, int channel, SteepChannel& of, const Pairs& w,
@@ -580,12 +457,12 @@ __device__ void turn_channel(const GlaSizes& s, const Unit& unit, int channel, S
   const bool is_query = threadIdx.x < chunk;
   float sum = 0, decay = 1;
   if (is_query) {
-    for (int j = t - 1; j >= 0; --j) {
+    for (int j = t - 1; j >= end_of_sub_chunk(t) - sub_chunk; --j) {
       decay *= of.decay[j + 1];
       sum = fmaf(w[t][j], of.k[j] * decay, sum);
     }
   } else {
-    for (int later = t + 1; later < chunk; ++later) {
+    for (int later = t + 1; later < end_of_sub_chunk(t); ++later) {
       decay *= of.decay[later];
       sum = fmaf(w[later][t], of.q[later] * decay, sum);
     }
@@ -601,7 +478,7 @@ __device__ void turn_channel(const GlaSizes& s, const Unit& unit, int channel, S
   }
   if (!is_query || t >= unit.count || !out.dg.wanted()) return;
   float path = 0;
-  for (int later = chunk - 1; later >= t; --later) path += of.queries[later] - of.keys[later];
+  for (int later = end_of_sub_chunk(t) - 1; later >= t; --later) path += of.queries[later] - of.keys[later];
   out.dg.put(at, static_cast<unsigned>(channel), s.scale * path);
 }
 
@@ -635,7 +512,7 @@ __global__ void __launch_bounds__(block_threads)
   unsigned found = __ballot_sync(full_warp, looked_at < s.units && from.steep[4 * looked_at] != 0);
   for (; found != 0; found &= found - 1) {
     const Unit unit(s, unit_of(__ffs(static_cast<int>(found)) - 1));
-    const float* reach = from.reach + unit.index * size;
+    const float* reach = from.reach + unit.index * sub_chunks * size;
     __syncthreads();
     fetch_tokens<chunk>(v, unit.strip(s, in.v, s.width));
     if constexpr (back) fetch_tokens<chunk>(dy, unit.strip(s, in.dy, s.width));
@@ -647,11 +524,11 @@ __global__ void __launch_bounds__(block_threads)
     for (int pair = thread; pair < chunk * chunk; pair += block_threads) {
       const int t = pair / chunk, j = pair % chunk;
       m.met[t][j] = 0;
-      if constexpr (back) m.w[t][j] = j <= t ? product_of_rows(dy, t, v, j) : 0.0f;
+      if constexpr (back) m.w[t][j] = j < t || (j == t && !s.strict) ? product_of_rows(dy, t, v, j) : 0.0f;
     }
     for (int channel = 0; channel < s.keys; ++channel) {
-      if (reach[channel] != 0) continue;
-      m.channel.read(s, in, unit, channel);
+      if (!is_steep(reach, size, channel)) continue;
+      m.channel.read(s, in, unit, reach, size, channel);
       meet_in_channel(m.channel, m.met);
       if constexpr (back) turn_channel(s, unit, channel, m.channel, m.w, gradients);
     }
@@ -667,6 +544,95 @@ __global__ void __launch_bounds__(block_threads)
   }
 }
 
+template <class T>
+SinkOf<T> adding_to(const SinkOf<T>& sink) {
+  return {sink.rows, true};
+}
+
+/// `to`: y, or with gradients dv.
+template <bool back, class T>
+void add_steep_pairs(const GlaPasses<T>& passes, const SinkOf<T>& to, const SteepGradients<T>& gradients) {
+  with_gla_size<T>(passes.s, false, [&](auto size, auto) {
+    const auto kernel = gla_steep_kernel<size(), back, T>;
+    constexpr int bytes = 4 * (2 * chunk * size() + 2 * chunk * (chunk + 1) + 5 * chunk);
+    allow_shared_memory(reinterpret_cast<const void*>(kernel), bytes, "gla");
+    const auto units = static_cast<unsigned>(passes.s.units);
+    const unsigned grid = std::max(at_most(units, steep_blocks), blocks_for(units, 32));
+    launch(kernel, grid, block_threads, bytes, passes.stream, passes.s, passes.in, passes.to, adding_to(to), gradients);
+  });
+}
+
+template <bool back, class T>
+void mix(const GlaPasses<T>& passes, const SinkOf<T>& out) {
+  with_gla_size<T>(passes.s, passes.exact, [&](auto size, auto is_exact) {
+    const auto kernel = gla_mix_kernel<size(), is_exact(), back, T>;
+    constexpr int bytes = 4 * (4 * chunk * size() + 3 * sub_chunks * size());
+    allow_shared_memory(reinterpret_cast<const void*>(kernel), bytes, "gla");
+    launch(kernel, static_cast<unsigned>(passes.s.units), block_threads, bytes, passes.stream, passes.s, passes.in,
+           passes.to, out);
+  });
+}
+
+std::int64_t flow_numbers(const GlaSizes& s) { return std::int64_t{s.units} * gla_size(s) * gla_size(s); }
+
+}  // namespace
+
+template <class T>
+void GlaPasses<T>::prepare() const {
+  with_gla_size<T>(s, false, [&](auto size, auto) {
+    const auto kernel = in.beta != nullptr ? gla_prepare_kernel<size(), true, T> : gla_prepare_kernel<size(), false, T>;
+    launch(kernel, static_cast<unsigned>(s.units), sub_chunks * size(), 0, stream, s, in, to);
+  });
+}
+
+template <class T>
+void GlaPasses<T>::walk(Ways ways, float* state, bool resume) const {
+  with_gla_size<T>(s, exact, [&](auto size, auto is_exact) {
+    const auto kernel = gla_walk_kernel<size(), is_exact(), T>;
+    constexpr int bytes = gla_walk_stages * 4 * (chunk * (gla_walk_width + size()) + sub_chunks * size());
+    allow_shared_memory(reinterpret_cast<const void*>(kernel), bytes, "gla");
+    constexpr int walkers = size() / gla_walk_width;
+    const dim3 grid(static_cast<unsigned>(s.batch * s.heads * walkers), ways == Ways::both ? 2 : 1);
+    launch(kernel, grid, block_threads, bytes, stream, s, in, to, walkers, ways == Ways::back ? 1 : 0, state, resume);
+  });
+}
+
+template <class T>
+void GlaPasses<T>::answer(const Tensor& y) const {
+  mix<false>(*this, sink_of<T>({y, false}));
+}
+
+template <class T>
+void GlaPasses<T>::values_back(const SinkOf<T>& dv) const {
+  mix<true>(*this, dv);
+}
+
+template <class T>
+void GlaPasses<T>::turn_back(const DeltaGrads& out) const {
+  with_gla_size<T>(s, exact, [&](auto size, auto is_exact) {
+    const auto kernel = gla_turn_kernel<size(), is_exact(), T>;
+    constexpr int bytes =
+        4 * (2 * chunk * size() + 2 * size() * half_keys + 3 * chunk * half_keys + 5 * sub_chunks * half_keys + chunk);
+    allow_shared_memory(reinterpret_cast<const void*>(kernel), bytes, "gla");
+    launch(kernel, static_cast<unsigned>(s.units), block_threads, bytes, stream, s, in, to, sink_of<T>(out.q),
+           sink_of<T>(out.k), sink_of(out.g));
+  });
+}
+
+template <class T>
+void GlaPasses<T>::add_steep(const Tensor& y) const {
+  add_steep_pairs<false>(*this, sink_of<T>({y, false}), {});
+}
+
+template <class T>
+void GlaPasses<T>::add_steep_back(const SinkOf<T>& dv, const DeltaGrads& out) const {
+  add_steep_pairs<true>(*this, dv,
+                        {adding_to(sink_of<T>(out.q)), adding_to(sink_of<T>(out.k)), adding_to(sink_of(out.g))});
+}
+
+template struct GlaPasses<float>;
+template struct GlaPasses<Brain>;
+
 GlaSizes gla_sizes_of(const DeltaInputs& in) {
   const Shape& q = in.q.shape;
   const std::int64_t chunks = (q[1] + chunk - 1) / chunk;
@@ -677,163 +643,63 @@ GlaSizes gla_sizes_of(const DeltaInputs& in) {
           static_cast<int>(in.v.shape[3]),
           static_cast<int>(chunks),
           static_cast<int>(q[0] * q[2] * chunks),
-          static_cast<float>(in.scale)};
+          static_cast<float>(in.scale),
+          false};
 }
 
-template <class T>
-GlaArrays<T> gla_arrays_of(const DeltaInputs& in, const Tensor& dy) {
-  return {rows_of<T>(in.q).data, rows_of<T>(in.k).data, rows_of<T>(in.v).data,
-          dy.defined() ? rows_of<T>(dy).data : nullptr, in.g.as<float>()};
-}
-
-int gla_size(const GlaSizes& s) { return s.keys <= 32 && s.width <= 32 ? 32 : 64; }
-
-/// `workspace`: for the gradients, or null.
-GlaMemory gla_memory_of(const GlaSizes& s, float* memory, float* workspace) {
+GlaMemory gla_memory_of(const GlaSizes& s, float* memory) {
   const auto units = static_cast<std::size_t>(s.units), size = static_cast<std::size_t>(gla_size(s));
   const auto take = [&](std::size_t numbers) { return std::exchange(memory, memory + units * numbers); };
   GlaMemory m{};
   for (float** tokens : {&m.sums, &m.queries, &m.keys}) *tokens = take(chunk * size);
-  for (float** channels : {&m.fades, &m.reach}) *channels = take(size);
+  for (float** decays : {&m.fades, &m.reach, &m.enters, &m.leaves}) *decays = take(sub_chunks * size);
   m.steep = take(4);
   m.states = take(size * size);
-  if (workspace == nullptr) return m;
-  memory = workspace;
-  m.flows = take(size * size);
   return m;
 }
-
-/// Calls body(size, exact) with what kernels are made for as types; what is stored as bfloat16 is never exact.
-template <class T, class Body>
-void with_gla_size(const GlaSizes& s, bool exact, const Body& body) {
-  const auto with_size = [&](auto size) {
-    if constexpr (std::is_same_v<T, float>) {
-      if (exact) return body(size, std::true_type{});
-    }
-    body(size, std::false_type{});
-  };
-  if (gla_size(s) == 32) return with_size(std::integral_constant<int, 32>{});
-  with_size(std::integral_constant<int, 64>{});
-}
-
-template <class T>
-void gla_prepare(cudaStream_t stream, const GlaSizes& s, const GlaArrays<T>& in, const GlaMemory& to) {
-  const auto units = static_cast<unsigned>(s.units);
-  with_gla_size<T>(s, false, [&](auto size, auto) {
-    launch(gla_prepare_kernel<size(), T>, units, sub_chunks * size(), 0, stream, s, in, to);
-  });
-}
-
-template <class T>
-void gla_walk(cudaStream_t stream, const GlaSizes& s, const GlaArrays<T>& in, bool exact, const GlaMemory& to,
-              Ways ways, float* state, bool resume) {
-  with_gla_size<T>(s, exact, [&](auto size, auto is_exact) {
-    const auto kernel = gla_walk_kernel<size(), is_exact(), T>;
-    constexpr int bytes = gla_walk_stages * 4 * (chunk * (gla_walk_width + size()) + size());
-    allow_shared_memory(reinterpret_cast<const void*>(kernel), bytes, "gla");
-    constexpr int walkers = size() / gla_walk_width;
-    const dim3 grid(static_cast<unsigned>(s.batch * s.heads * walkers), ways == Ways::both ? 2 : 1);
-    launch(kernel, grid, block_threads, bytes, stream, s, in, to, walkers, ways == Ways::back ? 1 : 0, state, resume);
-  });
-}
-
-template <bool back, class T>
-void gla_mix(cudaStream_t stream, const GlaSizes& s, const GlaArrays<T>& in, bool exact, const GlaMemory& from,
-             const SinkOf<T>& out) {
-  with_gla_size<T>(s, exact, [&](auto size, auto is_exact) {
-    const auto kernel = gla_mix_kernel<size(), is_exact(), back, T>;
-    constexpr int bytes = 4 * 4 * chunk * size();
-    allow_shared_memory(reinterpret_cast<const void*>(kernel), bytes, "gla");
-    launch(kernel, static_cast<unsigned>(s.units), block_threads, bytes, stream, s, in, from, out);
-  });
-}
-
-template <class T>
-void gla_turn(cudaStream_t stream, const GlaSizes& s, const GlaArrays<T>& in, bool exact, const GlaMemory& from,
-              const DeltaGrads& out) {
-  with_gla_size<T>(s, exact, [&](auto size, auto is_exact) {
-    const auto kernel = gla_turn_kernel<size(), is_exact(), T>;
-    constexpr int bytes = 4 * (2 * chunk * size() + 2 * size() * half_keys + 3 * chunk * half_keys +
-                               (3 * sub_chunks + 1) * half_keys + chunk);
-    allow_shared_memory(reinterpret_cast<const void*>(kernel), bytes, "gla");
-    launch(kernel, static_cast<unsigned>(s.units), block_threads, bytes, stream, s, in, from, sink_of<T>(out.q),
-           sink_of<T>(out.k), sink_of(out.g));
-  });
-}
-
-template <class T>
-SinkOf<T> adding_to(const Grad& grad) {
-  return sink_of<T>({grad.tensor, true});
-}
-
-/// `to`: y, or with gradients dv.
-template <bool back, class T>
-void gla_add_steep(cudaStream_t stream, const GlaSizes& s, const GlaArrays<T>& in, const GlaMemory& from,
-                   const Grad& to, const DeltaGrads& gradients) {
-  with_gla_size<T>(s, false, [&](auto size, auto) {
-    const auto kernel = gla_steep_kernel<size(), back, T>;
-    constexpr int bytes = 4 * (2 * chunk * size() + 2 * chunk * (chunk + 1) + 5 * chunk);
-    allow_shared_memory(reinterpret_cast<const void*>(kernel), bytes, "gla");
-    const auto units = static_cast<unsigned>(s.units);
-    const unsigned grid = std::max(at_most(units, steep_blocks), blocks_for(units, 32));
-    const SteepGradients<T> adding{adding_to<T>(gradients.q), adding_to<T>(gradients.k), adding_to<float>(gradients.g)};
-    launch(kernel, grid, block_threads, bytes, stream, s, in, from, adding_to<T>(to), adding);
-  });
-}
-
-template <class T>
-void differentiate_gla(cudaStream_t stream, const DeltaInputs& in, bool exact, const Tensor& dy, float* workspace,
-                       const DeltaGrads& out) {
-  const GlaSizes s = gla_sizes_of(in);
-  const auto arrays = gla_arrays_of<T>(in, dy);
-  const bool is_kept = in.kept.defined();
-  const GlaMemory to = is_kept ? gla_memory_of(s, in.kept.as<float>(), workspace)
-                               : gla_memory_of(s, workspace, workspace + gla_memory(in));
-  if (!is_kept) gla_prepare(stream, s, arrays, to);
-  gla_walk(stream, s, arrays, exact, to, is_kept ? Ways::back : Ways::both, nullptr, false);
-  if (out.v.wanted()) gla_mix<true>(stream, s, arrays, exact, to, sink_of<T>(out.v));
-  if (out.q.wanted() || out.k.wanted() || out.g.wanted()) gla_turn(stream, s, arrays, exact, to, out);
-  gla_add_steep<true>(stream, s, arrays, to, out.v, out);
-}
-
-}  // namespace
 
 bool fits_gla(const DeltaInputs& in) {
   return in.g.shape.rank() == 4 && in.q.shape[1] >= shortest_gla && in.q.shape[3] <= 64 && in.v.shape[3] <= 64;
 }
 
-bool is_chunked_gla(const DeltaInputs& in) { return !in.beta.defined() && in.g.defined() && fits_gla(in); }
-
 std::int64_t gla_memory(const DeltaInputs& in) {
   const GlaSizes s = gla_sizes_of(in);
   const std::int64_t size = gla_size(s);
-  return std::int64_t{s.units} * (3 * chunk * size + 2 * size + 4 + size * size);
+  return std::int64_t{s.units} * (3 * chunk * size + 4 * sub_chunks * size + 4 + size * size);
 }
 
 std::int64_t gla_workspace(const DeltaInputs& in) {
-  const GlaSizes s = gla_sizes_of(in);
-  const std::int64_t size = gla_size(s);
-  return (in.kept.defined() ? 0 : gla_memory(in)) + std::int64_t{s.units} * size * size;
+  return (in.kept.defined() ? 0 : gla_memory(in)) + flow_numbers(gla_sizes_of(in));
 }
 
 void gla_by_chunks(cudaStream_t stream, const DeltaInputs& in, bool exact, float* memory, const Tensor& y,
                    const Tensor& state, bool resume) {
   const GlaSizes s = gla_sizes_of(in);
-  const GlaMemory to = gla_memory_of(s, memory, nullptr);
   with_stored_type(in.q, [&](auto stored) {
     using T = decltype(stored);
-    const auto arrays = gla_arrays_of<T>(in, {});
-    gla_prepare(stream, s, arrays, to);
-    gla_walk(stream, s, arrays, exact, to, Ways::forward, state.as<float>(), resume);
-    gla_mix<false>(stream, s, arrays, exact, to, sink_of<T>({y, false}));
-    gla_add_steep<false>(stream, s, arrays, to, {y, false}, {});
+    const GlaPasses<T> passes{stream, s, exact, gla_arrays_of<T>(in, {}), gla_memory_of(s, memory)};
+    passes.prepare();
+    passes.walk(Ways::forward, state.as<float>(), resume);
+    passes.answer(y);
+    passes.add_steep(y);
   });
 }
 
 void gla_by_chunks_backward(cudaStream_t stream, const DeltaInputs& in, bool exact, const Tensor& dy, float* workspace,
                             const DeltaGrads& out) {
-  with_stored_type(in.q,
-                   [&](auto stored) { differentiate_gla<decltype(stored)>(stream, in, exact, dy, workspace, out); });
+  const GlaSizes s = gla_sizes_of(in);
+  const bool is_kept = in.kept.defined();
+  with_stored_type(in.q, [&](auto stored) {
+    using T = decltype(stored);
+    GlaPasses<T> passes{stream, s, exact, gla_arrays_of<T>(in, dy),
+                        gla_memory_of(s, is_kept ? in.kept.as<float>() : workspace)};
+    passes.to.flows = is_kept ? workspace : workspace + gla_memory(in);
+    if (!is_kept) passes.prepare();
+    passes.walk(is_kept ? Ways::back : Ways::both, nullptr, false);
+    if (out.v.wanted()) passes.values_back(sink_of<T>(out.v));
+    if (out.q.wanted() || out.k.wanted() || out.g.wanted()) passes.turn_back(out);
+    passes.add_steep_back(sink_of<T>(out.v), out);
+  });
 }
 
 }  // namespace afterglow::scan

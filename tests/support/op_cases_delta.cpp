@@ -1,4 +1,6 @@
 // Cases of the delta-rule family.
+#include <algorithm>
+#include <array>
 #include <cmath>
 
 #include "core/ops/ops.h"
@@ -51,47 +53,55 @@ Values naive_delta(const Sizes& n, double scale, Decay decay, const Values& q, c
   return y;
 }
 
-OpCase delta(const Rule& rule, const Sizes& n) {
-  const double scale = 1.0 / std::sqrt(static_cast<double>(n.keys));
-  const double reach = 1.0 / std::sqrt(static_cast<double>(n.keys));  // keys shorter than 1 keep the rule stable
-  OpCase c;
-  c.name = std::string(rule.name) + "_" + std::to_string(n.batch) + "x" + std::to_string(n.tokens) + "x" +
-           std::to_string(n.heads) + "x" + std::to_string(n.keys) + "x" + std::to_string(n.width);
-  c.inputs = {{"q", {n.batch, n.tokens, n.heads, n.keys}},
-              {"k", {n.batch, n.tokens, n.heads, n.keys}, -reach, reach},
-              {"v", {n.batch, n.tokens, n.heads, n.width}}};
+/// beta and g, where the rule has them.
+void add_gates(OpCase& c, const Rule& rule, const Sizes& n) {
   if (rule.corrects) c.inputs.push_back({"beta", {n.batch, n.tokens, n.heads}, 0.05, 1.0});
   if (rule.decay == Decay::of_head) c.inputs.push_back({"g", {n.batch, n.tokens, n.heads}, rule.least, -0.01});
   if (rule.decay == Decay::of_channel)
     c.inputs.push_back({"g", {n.batch, n.tokens, n.heads, n.keys}, rule.least, -0.01});
-  c.run = [rule, scale](Tape& t, std::span<const Var> in, std::span<const Tensor>) {
-    DeltaVars vars{in[0], in[1], in[2], {}, {}, scale};
-    if (rule.corrects) vars.beta = in[3];
+}
+
+/// With queries, keys and values at these places among the inputs, before the gates.
+void set_runs(OpCase& c, const Rule& rule, const Sizes& n, std::array<std::size_t, 3> tokens, double scale) {
+  const std::size_t gates = *std::max_element(tokens.begin(), tokens.end()) + 1;
+  c.run = [=](Tape& t, std::span<const Var> in, std::span<const Tensor>) {
+    DeltaVars vars{in[tokens[0]], in[tokens[1]], in[tokens[2]], {}, {}, scale};
+    if (rule.corrects) vars.beta = in[gates];
     if (rule.decay != Decay::none) vars.g = in.back();
     return delta_scan(t, vars);
   };
-  c.naive = [rule, n, scale](std::span<const Values> in, std::span<const Values>) {
-    return naive_delta(n, scale, rule.decay, in[0], in[1], in[2], rule.corrects ? in[3] : Values{},
-                       rule.decay == Decay::none ? Values{} : in.back());
+  c.naive = [=](std::span<const Values> in, std::span<const Values>) {
+    return naive_delta(n, scale, rule.decay, in[tokens[0]], in[tokens[1]], in[tokens[2]],
+                       rule.corrects ? in[gates] : Values{}, rule.decay == Decay::none ? Values{} : in.back());
   };
   c.tolerance = 5e-6;
   c.reason = "recurrent sums over the memory of the state";
+}
+
+std::string name_of(const char* rule, const Sizes& n) {
+  return std::string(rule) + "_" + std::to_string(n.batch) + "x" + std::to_string(n.tokens) + "x" +
+         std::to_string(n.heads) + "x" + std::to_string(n.keys) + "x" + std::to_string(n.width);
+}
+
+OpCase delta(const Rule& rule, const Sizes& n) {
+  const double reach = 1.0 / std::sqrt(static_cast<double>(n.keys));  // keys shorter than 1 keep the rule stable
+  OpCase c;
+  c.name = name_of(rule.name, n);
+  c.inputs = {{"q", {n.batch, n.tokens, n.heads, n.keys}},
+              {"k", {n.batch, n.tokens, n.heads, n.keys}, -reach, reach},
+              {"v", {n.batch, n.tokens, n.heads, n.width}}};
+  add_gates(c, rule, n);
+  set_runs(c, rule, n, {0, 1, 2}, 1.0 / std::sqrt(static_cast<double>(n.keys)));
   return c;
 }
 
 /// One value as key, query and value: three gradients end in one place.
-OpCase of_itself(const Sizes& n) {
+OpCase of_itself(const Rule& rule, const Sizes& n) {
   OpCase c;
-  c.name = "delta_rule_of_itself";
+  c.name = name_of(rule.name, n) + "_of_itself";
   c.inputs = {{"x", {n.batch, n.tokens, n.heads, n.keys}, -0.3, 0.3}};
-  c.run = [](Tape& t, std::span<const Var> in, std::span<const Tensor>) {
-    return delta_scan(t, {in[0], in[0], in[0], {}, {}, 1.0});
-  };
-  c.naive = [n](std::span<const Values> in, std::span<const Values>) {
-    return naive_delta(n, 1.0, Decay::none, in[0], in[0], in[0], {}, {});
-  };
-  c.tolerance = 5e-6;
-  c.reason = "recurrent sums over the memory of the state";
+  add_gates(c, rule, n);
+  set_runs(c, rule, n, {0, 0, 0}, 1.0);
   return c;
 }
 
@@ -100,8 +110,8 @@ OpCase of_itself(const Sizes& n) {
 void add_delta_cases(std::vector<OpCase>& cases) {
   constexpr Rule deltanet{"deltanet", true, Decay::none}, gated{"gated_deltanet", true, Decay::of_head},
       gla{"gla", false, Decay::of_channel}, forgetful{"gla_forgetful", false, Decay::of_channel, -30.0},
-      by_channel{"delta_by_channel", true, Decay::of_channel}, linear{"delta_without_correction", false, Decay::none},
-      retention{"delta_retention", false, Decay::of_head};
+      kda{"kda", true, Decay::of_channel}, forgetful_kda{"kda_forgetful", true, Decay::of_channel, -30.0},
+      linear{"delta_without_correction", false, Decay::none}, retention{"delta_retention", false, Decay::of_head};
   for (const Rule& rule : {deltanet, gated, gla}) {
     cases.push_back(delta(rule, {1, 1, 1, 1, 1}));
     cases.push_back(delta(rule, {2, 37, 3, 5, 7}));
@@ -114,15 +124,18 @@ void add_delta_cases(std::vector<OpCase>& cases) {
     cases.push_back(delta(rule, {1, 192, 2, 64, 64}));
     cases.push_back(delta(rule, {1, 131, 1, 32, 24}));
   }
-  cases.push_back(delta(gla, {2, 257, 3, 17, 33}));
-  cases.push_back(delta(gla, {1, 515, 2, 31, 15}));
-  cases.push_back(delta(gla, {1, 192, 2, 64, 64}));
-  cases.push_back(delta(gla, {1, 130, 1, 5, 48}));
-  cases.push_back(delta(forgetful, {1, 150, 2, 33, 20}));
-  cases.push_back(delta(by_channel, {1, 63, 2, 9, 33}));
+  for (const Rule& rule : {gla, kda}) {
+    cases.push_back(delta(rule, {2, 257, 3, 17, 33}));
+    cases.push_back(delta(rule, {1, 515, 2, 31, 15}));
+    cases.push_back(delta(rule, {1, 192, 2, 64, 64}));
+    cases.push_back(delta(rule, {1, 130, 1, 5, 48}));
+  }
+  for (const Rule& rule : {forgetful, forgetful_kda}) cases.push_back(delta(rule, {1, 150, 2, 33, 20}));
+  cases.push_back(delta(kda, {1, 63, 2, 9, 33}));
   cases.push_back(delta(linear, {1, 37, 2, 7, 5}));
   cases.push_back(delta(retention, {1, 37, 2, 65, 5}));
-  cases.push_back(of_itself({1, 37, 2, 6, 6}));
+  cases.push_back(of_itself(linear, {1, 37, 2, 6, 6}));
+  for (const Rule& rule : {linear, gated, gla, kda}) cases.push_back(of_itself(rule, {1, 140, 2, 6, 6}));
 }
 
 }  // namespace afterglow::testing

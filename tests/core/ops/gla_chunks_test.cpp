@@ -14,7 +14,7 @@ namespace {
 
 using Numbers = std::vector<double>;
 constexpr int sub_chunk = 16, chunk = 64;
-constexpr double steepest = -33.0;  // sum of logarithms over a chunk; -48 to base 2
+constexpr double steepest = -33.0;  // sum of logarithms over a sub-chunk; -48 to base 2
 
 /// Rows of numbers.
 struct Table {
@@ -50,7 +50,7 @@ struct GlaChunk {
   const GlaHead& head;
   int first;
   Table sums;  // of logarithms of the decay, from the sub-chunk's first token on
-  Table q, k;  // with their decay from the chunk's first token, and to its end
+  Table q, k;  // with their decay from the sub-chunk's first token, and to its end
   Table S, F;  // state before the chunk, flow into its end, [K,P]
 
   GlaChunk(const GlaHead& of, int begin)
@@ -66,25 +66,32 @@ struct GlaChunk {
         sums.at(t, c) = (t % sub_chunk > 0 ? sums.at(t - 1, c) : 0.0) + head.g.at(first + t, c);
     for (int t = 0; t < chunk; ++t)
       for (int c = 0; c < head.keys; ++c) {
-        q.at(t, c) = head.q.at(first + t, c) * std::exp(from_start(t, c));
-        k.at(t, c) = head.k.at(first + t, c) * std::exp(to_end(t, c));
+        q.at(t, c) = head.q.at(first + t, c) * from_start(t, c);
+        k.at(t, c) = head.k.at(first + t, c) * to_end(t, c);
       }
   }
-  double totals(int begin, int end, int c) const {
-    double sum = 0;
-    for (int part = begin; part < end; ++part) sum += sums.at(part * sub_chunk + sub_chunk - 1, c);
-    return sum;
+  double total(int part, int c) const { return sums.at(part * sub_chunk + sub_chunk - 1, c); }
+  /// Of the decays of sub-chunks [begin, end).
+  double faded(int begin, int end, int c) const {
+    double product = 1;
+    for (int part = begin; part < end; ++part) product *= std::exp(total(part, c));
+    return product;
   }
-  /// l_t, l_last - l_t, l_last.
-  double from_start(int t, int c) const { return totals(0, t / sub_chunk, c) + sums.at(t, c); }
-  double to_end(int t, int c) const { return totals(t / sub_chunk, 4, c) - sums.at(t, c); }
-  double last(int c) const { return totals(0, 4, c); }
-  bool is_steep(int c) const { return last(c) < steepest; }
-  /// e^-l_last, of a steep channel zero.
-  double reach(int c) const { return is_steep(c) ? 0.0 : std::exp(-last(c)); }
-  /// Of a steep channel, the decay from token j to t, step by step; otherwise zero.
+  double enter(int t, int c) const { return faded(0, t / sub_chunk, c); }
+  double leave(int t, int c) const { return faded(t / sub_chunk + 1, 4, c); }
+  /// e^l_t, and f e^-l_t.
+  double from_start(int t, int c) const { return std::exp(sums.at(t, c)); }
+  double to_end(int t, int c) const { return std::exp(total(t / sub_chunk, c) - sums.at(t, c)); }
+  bool is_steep(int part, int c) const { return total(part, c) < steepest; }
+  /// What Q_t K_j is multiplied with; in a steep sub-chunk zero.
+  double between(int t, int j, int c) const {
+    const int later = t / sub_chunk, earlier = j / sub_chunk;
+    if (later > earlier) return faded(earlier + 1, later, c);
+    return is_steep(later, c) ? 0.0 : std::exp(-total(later, c));
+  }
+  /// Of a steep sub-chunk, the decay from token j to t, step by step; otherwise zero.
   double steep_decay(int c, int t, int j) const {
-    double decay = is_steep(c) ? 1.0 : 0.0;
+    double decay = t / sub_chunk == j / sub_chunk && is_steep(t / sub_chunk, c) ? 1.0 : 0.0;
     for (int s = j + 1; s <= t; ++s) decay *= std::exp(head.g.at(first + s, c));
     return decay;
   }
@@ -92,7 +99,7 @@ struct GlaChunk {
   double met(int t, int j) const {
     double sum = 0;
     for (int c = 0; c < head.keys; ++c) {
-      sum += q.at(t, c) * reach(c) * k.at(j, c);
+      sum += q.at(t, c) * between(t, j, c) * k.at(j, c);
       sum += head.q.at(first + t, c) * head.k.at(first + j, c) * steep_decay(c, t, j);
     }
     return sum;
@@ -102,33 +109,34 @@ struct GlaChunk {
     for (int p = 0; p < head.width; ++p) sum += head.dy.at(first + t, p) * head.v.at(first + j, p);
     return sum;
   }
-  /// e^l_t X_t, and e^(l_last - l_j) Y_j: dq and dk without scale and what a token gives itself.
+  /// e^l_t X_t, and f e^-l_j Y_j: dq and dk without scale and what a token gives itself.
   double turn_query(int t, int c) const {
     double x = 0, steep = 0;
-    for (int p = 0; p < head.width; ++p) x += head.dy.at(first + t, p) * S.at(c, p);
+    for (int p = 0; p < head.width; ++p) x += head.dy.at(first + t, p) * enter(t, c) * S.at(c, p);
     for (int j = 0; j < t; ++j) {
-      x += reach(c) * weight(t, j) * k.at(j, c);
+      x += between(t, j, c) * weight(t, j) * k.at(j, c);
       steep += weight(t, j) * head.k.at(first + j, c) * steep_decay(c, t, j);
     }
-    return std::exp(from_start(t, c)) * x + steep;
+    return from_start(t, c) * x + steep;
   }
   double turn_key(int j, int c) const {
     double y = 0, steep = 0;
-    for (int p = 0; p < head.width; ++p) y += head.v.at(first + j, p) * F.at(c, p);
+    for (int p = 0; p < head.width; ++p) y += head.v.at(first + j, p) * leave(j, c) * F.at(c, p);
     for (int t = j + 1; t < chunk; ++t) {
-      y += reach(c) * weight(t, j) * q.at(t, c);
+      y += between(t, j, c) * weight(t, j) * q.at(t, c);
       steep += weight(t, j) * head.q.at(first + t, c) * steep_decay(c, t, j);
     }
-    return std::exp(to_end(j, c)) * y + steep;
+    return to_end(j, c) * y + steep;
   }
   /// S or F of the next chunk on the way.
   Table walked(bool back) const {
     Table next(head.keys, head.width);
     for (int c = 0; c < head.keys; ++c) {
       for (int p = 0; p < head.width; ++p) {
-        double sum = std::exp(last(c)) * (back ? F : S).at(c, p);
+        double sum = faded(0, 4, c) * (back ? F : S).at(c, p);
         for (int t = 0; t < chunk; ++t)
-          sum += back ? q.at(t, c) * head.dy.at(first + t, p) : k.at(t, c) * head.v.at(first + t, p);
+          sum += back ? enter(t, c) * q.at(t, c) * head.dy.at(first + t, p)
+                      : leave(t, c) * k.at(t, c) * head.v.at(first + t, p);
         next.at(c, p) = sum;
       }
     }
@@ -142,8 +150,8 @@ void mix(const GlaChunk& own, GlaAnswers& to) {
     for (int p = 0; p < own.head.width; ++p) {
       double y = 0, dv = 0;
       for (int c = 0; c < own.head.keys; ++c) {
-        y += own.q.at(t, c) * own.S.at(c, p);
-        dv += own.k.at(t, c) * own.F.at(c, p);
+        y += own.q.at(t, c) * own.enter(t, c) * own.S.at(c, p);
+        dv += own.k.at(t, c) * own.leave(t, c) * own.F.at(c, p);
       }
       for (int j = 0; j <= t; ++j) y += own.met(t, j) * own.head.v.at(own.first + j, p);
       for (int s = t; s < chunk; ++s) dv += own.met(s, t) * own.head.dy.at(own.first + s, p);

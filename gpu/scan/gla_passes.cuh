@@ -1,0 +1,268 @@
+// What gated linear attention by chunks (gla_chunks.cu, where the mathematics stands) shares with the delta rule that
+// has a decay for every channel (kda_chunks.cu): its passes, and how they see memory.
+#pragma once
+#include "core/backend/delta.h"
+#include "gpu/scan/ssd_chunks.cuh"
+
+namespace afterglow::scan {
+
+constexpr int sub_chunk = 16, sub_chunks = chunk / sub_chunk;  // a warp has one as rows
+constexpr int gla_pair_blocks = 3;                             // that a multiprocessor holds
+
+struct GlaSizes {
+  int batch, length, heads, keys, width, chunks, units;
+  float scale;
+  bool strict;  // no token answers itself
+};
+
+/// T: as what tokens have is stored.
+template <class T>
+struct GlaArrays {
+  const T *q, *k, *v, *dy;
+  const float *g, *beta;  // beta or null
+  /// What the key of a row of [B,T,H] writes with.
+  __device__ float weight(std::size_t row) const { return beta != nullptr ? beta[row] : 1.0f; }
+};
+
+/// A unit is a chunk of a head; `size` is what kernels are made for, at least the width of keys and of values.
+struct GlaMemory {
+  float* sums;             // [units,64,size]: l, logarithms of the decay from the sub-chunk's first token on
+  float *queries, *keys;   // [units,64,size]: Q and K
+  float* recalls;          // [units,64,size], or null: R, the keys as queries
+  float *fades, *reach;    // [units,4,size]: f of each sub-chunk; 1 / f, where it is steep zero
+  float *enters, *leaves;  // [units,4,size]: products of f before it in the chunk, and behind it
+  float* steep;            // [units,4]: first 1 where any is steep, otherwise 0
+  float *states, *flows;   // [units,size,size]: S and F, a row for each channel of the values
+};
+
+/// Where a chunk of a head lies.
+struct Unit {
+  int b, h, c, count;
+  std::size_t index, row;  // of the first token of [B,T]
+  __device__ Unit(const GlaSizes& s, int unit) : c(unit % s.chunks), index(static_cast<std::size_t>(unit)) {
+    const int pair = unit / s.chunks;
+    b = pair / s.heads;
+    h = pair % s.heads;
+    count = min(chunk, s.length - c * chunk);
+    row = static_cast<std::size_t>(b) * s.length + static_cast<std::size_t>(c) * chunk;
+  }
+  /// Row of token t of the chunk of [B,T,H,width], and where it begins.
+  __device__ std::size_t at(const GlaSizes& s, int t) const { return (row + t) * s.heads + h; }
+  __device__ std::size_t at(const GlaSizes& s, int t, int width) const { return at(s, t) * width; }
+  template <class T>
+  __device__ StripOf<T> strip(const GlaSizes& s, const T* data, int width) const {
+    return {data + at(s, 0, width), static_cast<std::size_t>(s.heads) * width, count, width};
+  }
+};
+
+/// Starts the copy of what tokens have. bfloat16 comes to the second half of its place, from where `widen` takes it.
+template <int rows, int columns, class T>
+__device__ void fetch_tokens(const Matrix<columns>& to, const StripOf<T>& from) {
+  if constexpr (std::is_same_v<T, float>) {
+    fetch<rows>(to, from);
+  } else {
+    fetch<rows>(Matrix<columns, Brain>{reinterpret_cast<Brain*>(to.data) + rows * columns}, from);
+  }
+}
+
+/// Makes floats of what has come so. Each thread takes what it fetched, and behind a barrier all is there.
+template <class T, int rows, int columns>
+__device__ void widen(const Matrix<columns>& m) {
+  if constexpr (std::is_same_v<T, Brain>) {
+    constexpr int pieces = columns / 8, step = block_threads / pieces, turns = rows / step;
+    const Matrix<columns, Brain> stored{reinterpret_cast<Brain*>(m.data) + rows * columns};
+    const int row = static_cast<int>(threadIdx.x) / pieces, column = static_cast<int>(threadIdx.x) % pieces * 8;
+    device::Piece<8> own[turns];
+#pragma unroll
+    for (int i = 0; i < turns; ++i) own[i] = device::Piece<8>::of(&stored.at(row + i * step, column), true);
+    __syncthreads();
+#pragma unroll
+    for (int i = 0; i < turns; ++i)
+#pragma unroll
+      for (int half = 0; half < 8; half += 4)
+        reinterpret_cast<float4&>(m.at(row + i * step, column + half)) =
+            make_float4(own[i].v[half], own[i].v[half + 1], own[i].v[half + 2], own[i].v[half + 3]);
+    __syncthreads();
+  }
+}
+
+/// Starts the copy of rows of the kernels' own memory by the whole block, which are `stride` apart.
+template <int rows, int columns>
+__device__ void fetch_own(const Matrix<columns>& to, const float* from, int stride) {
+  constexpr int pieces = columns / 4, step = block_threads / pieces;
+  const int thread = hidden_thread(), row = thread / pieces, column = thread % pieces * 4;
+  float* place = &to.at(row, column);
+  from += row * stride + column;
+#pragma unroll
+  for (int i = 0; i < rows; i += step) device::tiles::copy_piece(place + i * columns, from + i * stride, true);
+}
+
+/// What a kernel has of the decays of a chunk's sub-chunks, a row each.
+template <int size>
+struct Decays {
+  float fades[sub_chunks * size], reach[sub_chunks * size], edges[sub_chunks * size];  // edges: enters, or back leaves
+
+  /// Starts their copy by the whole block.
+  __device__ void start(const GlaMemory& from, std::size_t unit, bool back) {
+    constexpr int pieces = sub_chunks * size / 4;
+    const std::size_t at = unit * sub_chunks * size + 4 * threadIdx.x;
+    if (threadIdx.x >= pieces) return;
+    device::tiles::copy_piece(fades + 4 * threadIdx.x, from.fades + at, true);
+    device::tiles::copy_piece(reach + 4 * threadIdx.x, from.reach + at, true);
+    device::tiles::copy_piece(edges + 4 * threadIdx.x, (back ? from.leaves : from.enters) + at, true);
+  }
+  /// A row of ones: nothing is before the first sub-chunk, or behind the last.
+  __device__ const float* ones(bool back) const { return edges + (back ? sub_chunks - 1 : 0) * size; }
+};
+
+/// Left operand: 16 rows from `first` on, their columns times two factors, summed along them.
+template <int columns>
+struct FadedRows {
+  using Numbers = float[4];
+  static constexpr int eights = 1;
+  LeftRows<columns> rows;
+  const float *one, *other;
+  __device__ FadedRows(const Matrix<columns>& m, int first, const float* factors, const float* others)
+      : rows(m, first), one(factors + hidden_thread() % 4), other(others + hidden_thread() % 4) {}
+  __device__ void load(int k, float (&value)[4]) const {
+    rows.load(k, value);
+#pragma unroll
+    for (int i = 0; i < 4; ++i) value[i] *= one[8 * k + i / 2 * 4] * other[8 * k + i / 2 * 4];
+  }
+};
+
+/// A of a warp's rows: of its queries `own` and the keys before them, or back of its keys and the queries behind them.
+template <bool exact, bool back, int size>
+__device__ void meet_faded(const Matrix<size>& own, const Matrix<size>& others, const Place& p,
+                           const Decays<size>& decays, float (&met)[chunk / 8][4]) {
+  const float* ones = decays.ones(back);
+#pragma unroll
+  for (int part = 0; part < sub_chunks; ++part) {
+    const int apart = back ? part - p.warp : p.warp - part;
+    if (apart < 0) continue;
+    const auto faded_by = [&](int away) { return decays.fades + (back ? p.warp + away : p.warp - away) * size; };
+    const float* one = apart == 0 ? decays.reach + p.warp * size : apart == 1 ? ones : faded_by(1);
+    const auto product =
+        multiply<exact, 2>(0, size / 8, FadedRows<size>(own, 16 * p.warp, one, apart == 3 ? faded_by(2) : ones),
+                           RightRows<size, 2>(others, 16 * part));
+#pragma unroll
+    for (int n = 0; n < 2; ++n)
+#pragma unroll
+      for (int i = 0; i < 4; ++i) {
+        const int beyond = 16 * part + 8 * n + p.column() + i % 2 - (p.row() + i / 2 * 8);
+        if (back ? beyond >= 0 : beyond <= 0) met[2 * part + n][i] = product.of(n, i);
+      }
+  }
+}
+
+constexpr float least_log = -40.0f;  // of a decay, to base 2: what remains is less than float32 keeps beside a token
+
+/// What is no number stays none.
+__device__ inline float base_two_log(float g) {
+  const float log = 1.4426950408889634f * g;
+  return log < least_log ? least_log : log;
+}
+
+/// Whether a channel is steep in any sub-chunk of a unit; `reach` is the unit's.
+__device__ inline bool is_steep(const float* reach, int size, int channel) {
+  bool any = false;
+  for (int part = 0; part < sub_chunks; ++part) any |= reach[part * size + channel] == 0;
+  return any;
+}
+
+/// One channel of a chunk; tokens of sub-chunks where it is not steep count as zero.
+struct SteepChannel {
+  float q[chunk], k[chunk], decay[chunk];  // decay: of a token to the next one before it
+  float queries[chunk], keys[chunk];       // parts of the sum that a decay receives
+
+  template <class T>
+  __device__ void read(const GlaSizes& s, const GlaArrays<T>& in, const Unit& unit, const float* reach, int size,
+                       int channel) {
+    __syncthreads();
+    for (int t = static_cast<int>(threadIdx.x); t < chunk; t += block_threads) {
+      const std::size_t from = unit.at(s, t, s.keys) + channel;
+      const bool counts = t < unit.count && reach[t / sub_chunk * size + channel] == 0;
+      q[t] = counts ? static_cast<float>(in.q[from]) : 0.0f;
+      k[t] = counts ? in.weight(unit.at(s, t)) * static_cast<float>(in.k[from]) : 0.0f;
+      decay[t] = counts ? device::power_of_two(base_two_log(in.g[from])) : 1.0f;
+    }
+    __syncthreads();
+  }
+};
+/// Where the sub-chunk of a token ends.
+__device__ inline int end_of_sub_chunk(int t) { return (t / sub_chunk + 1) * sub_chunk; }
+
+/// Numbers of a token and an earlier one.
+using Pairs = float[chunk][chunk + 1];
+
+/// Adds a channel to A.
+__device__ inline void meet_in_channel(const SteepChannel& of, Pairs& met) {
+  const int j = static_cast<int>(threadIdx.x);
+  if (j >= chunk) return;
+  float held = of.k[j];
+  for (int t = j; t < end_of_sub_chunk(j); ++t) {
+    if (t > j) held *= of.decay[t];
+    met[t][j] = fmaf(of.q[t], held, met[t][j]);
+  }
+}
+
+/// Two neighbours of a row, of which those before `width` count.
+template <class T>
+__device__ void put_two(const SinkOf<T>& to, std::size_t row, int column, int width, float2 value) {
+  T* place = &to.rows.at(row, static_cast<unsigned>(column));
+  if (column + 1 < width && reinterpret_cast<std::uintptr_t>(place) % (2 * sizeof(T)) == 0)
+    return device::store_two(place, to.accumulate, value.x, value.y);
+  if (column < width) to.put(row, static_cast<unsigned>(column), value.x);
+  if (column + 1 < width) to.put(row, static_cast<unsigned>(column) + 1, value.y);
+}
+
+GlaSizes gla_sizes_of(const DeltaInputs& in);
+inline int gla_size(const GlaSizes& s) { return s.keys <= 32 && s.width <= 32 ? 32 : 64; }
+template <class T>
+GlaArrays<T> gla_arrays_of(const DeltaInputs& in, const Tensor& dy) {
+  return {device::rows_of<T>(in.q).data,
+          device::rows_of<T>(in.k).data,
+          device::rows_of<T>(in.v).data,
+          dy.defined() ? device::rows_of<T>(dy).data : nullptr,
+          in.g.as<float>(),
+          in.beta.defined() ? in.beta.as<float>() : nullptr};
+}
+/// In memory that has room for `gla_memory`, without flows and recalls.
+GlaMemory gla_memory_of(const GlaSizes& s, float* memory);
+
+/// Calls body(size, exact) with what kernels are made for as types; what is stored as bfloat16 is never exact.
+template <class T, class Body>
+void with_gla_size(const GlaSizes& s, bool exact, const Body& body) {
+  const auto with_size = [&](auto size) {
+    if constexpr (std::is_same_v<T, float>) {
+      if (exact) return body(size, std::true_type{});
+    }
+    body(size, std::false_type{});
+  };
+  if (gla_size(s) == 32) return with_size(std::integral_constant<int, 32>{});
+  with_size(std::integral_constant<int, 64>{});
+}
+
+/// The passes, each of which reads what those before it left.
+template <class T>
+struct GlaPasses {
+  cudaStream_t stream;
+  GlaSizes s;
+  bool exact;
+  GlaArrays<T> in;
+  GlaMemory to;
+
+  /// Decays, and queries and keys with them.
+  void prepare() const;
+  /// States, flows or both; the last state where `state` is not null, from which it starts when it resumes.
+  void walk(Ways ways, float* state, bool resume) const;
+  void answer(const Tensor& y) const;
+  void values_back(const SinkOf<T>& dv) const;
+  /// dq, dk and dg.
+  void turn_back(const DeltaGrads& out) const;
+  /// What steep channels add to answers, or to gradients.
+  void add_steep(const Tensor& y) const;
+  void add_steep_back(const SinkOf<T>& dv, const DeltaGrads& out) const;
+};
+
+}  // namespace afterglow::scan

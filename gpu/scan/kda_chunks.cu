@@ -1,0 +1,373 @@
+// Kimi delta attention by chunks of 64 tokens: the delta rule with a decay for every channel of the keys. With the
+// errors e = v - S'^T k known it is gated linear attention (gla_chunks.cu) of the values e, whose keys write beta times
+// themselves. With R_t = k_t e^l_t, the keys as queries, the errors of a chunk solve
+//
+//     (I + L) e = v - R . enter S,     L_tj for j < t as A_tj, of R instead of Q,
+//
+// by the inverses X of all chunks, found side by side, and a walk of three products a chunk: e = X (v - R . enter S).
+// Of the gradient, with r what the values e receive from the answers, h = X^T (r - K . leave F) is what the errors
+// receive in all, where F has the flow of h from behind alone: it goes on as S does, with R_t h_t^T for K_j e_j^T. -h
+// is the gradient of a second scan, of the keys as queries, in which no token answers itself.
+//
+// Steep channels (gla_chunks.cu) take part in L pair by pair, too. Queries, keys, values, errors and their gradients
+// may be stored as bfloat16 (T).
+#include "gpu/cuda_backend.h"
+#include "gpu/scan/chunk_inverse.cuh"
+#include "gpu/scan/gla_chunks.cuh"
+#include "gpu/scan/gla_passes.cuh"
+
+namespace afterglow::scan {
+
+using namespace device;
+using device::tiles::commit;
+using device::tiles::wait;
+
+namespace {
+
+constexpr int column_tile = 16;  // channels of the values that a block walks with
+
+template <int size>
+struct InverseMemory {
+  float recalls[chunk * size], keys[chunk * size];
+  Decays<size> decays;
+  Pairs lower;
+  SteepChannel channel;
+};
+
+// The inverse X of one chunk of a head. The queries of `in` are the keys.
+template <int size, bool exact, class T>
+__global__ void __launch_bounds__(block_threads)
+    kda_inverse_kernel(GlaSizes s, GlaArrays<T> in, GlaMemory from, float* inverses) {
+  await_previous();
+  extern __shared__ float4 memory[];
+  auto& m = *reinterpret_cast<InverseMemory<size>*>(memory);
+  const Matrix<size> R{m.recalls}, K{m.keys};
+  const Unit unit(s, static_cast<int>(blockIdx.x));
+  fetch_own<chunk>(R, from.recalls + unit.index * chunk * size, size);
+  fetch_own<chunk>(K, from.keys + unit.index * chunk * size, size);
+  m.decays.start(from, unit.index, false);
+  commit();
+  wait<0>();
+  __syncthreads();
+  const Place p;
+  float met[chunk / 8][4] = {};
+  meet_faded<exact, false>(R, K, p, m.decays, met);
+#pragma unroll
+  for (int n = 0; n < chunk / 8; ++n)
+#pragma unroll
+    for (int i = 0; i < 4; ++i) m.lower[p.row() + i / 2 * 8][8 * n + p.column() + i % 2] = met[n][i];
+  for (int channel = 0; from.steep[4 * unit.index] != 0 && channel < s.keys; ++channel) {
+    if (!is_steep(m.decays.reach, size, channel)) continue;
+    m.channel.read(s, in, unit, m.decays.reach, size, channel);
+    meet_in_channel(m.channel, m.lower);
+  }
+  __syncthreads();
+  if (threadIdx.x < chunk)
+    put_inverse_column(m.lower, static_cast<int>(threadIdx.x), inverses + unit.index * chunk * chunk);
+}
+
+/// What a walk that solves reads and leaves.
+template <class T>
+struct Solving {
+  const T* given;         // v, or from behind r, [B,T,H,P]
+  const float* inverses;  // [units,64,64]
+  float* kept;            // states before chunks or flows into them, [units,size,size]
+  SinkOf<T> solved, dv;   // e, or h twice
+  float* state;           // [B,H,K,P] or null
+  bool resume;
+};
+
+/// Two neighbours of a row of `width` numbers; what does not count is zero.
+template <class T>
+__device__ float2 two_before(const T* row, int column, int width) {
+  const T* from = row + column;
+  if (column + 1 < width && reinterpret_cast<std::uintptr_t>(from) % (2 * sizeof(T)) == 0) return two_of(from);
+  return make_float2(column < width ? static_cast<float>(from[0]) : 0.0f,
+                     column + 1 < width ? static_cast<float>(from[1]) : 0.0f);
+}
+
+template <int size>
+struct SolveMemory {
+  struct Stage {
+    float asks[chunk * size], tells[chunk * size];  // R and K, from behind K and R
+    float X[chunk * chunk], fades[sub_chunks * size], edges[sub_chunks * size];
+  };
+  Stage stages[2];
+  float S[column_tile * size], rest[chunk * column_tile], solved[chunk * column_tile];
+};
+
+// The errors, chunk after chunk, or from behind what they receive, of 16 channels of a head's values.
+template <int size, bool exact, bool back, class T>
+__global__ void __launch_bounds__(block_threads, 2) kda_solve_kernel(GlaSizes s, GlaMemory from, Solving<T> to) {
+  await_previous();
+  constexpr int own_states = size / 4, state_tiles = own_states / 8, tiles = size / column_tile;
+  extern __shared__ float4 memory[];
+  auto& m = *reinterpret_cast<SolveMemory<size>*>(memory);
+  const int pair = static_cast<int>(blockIdx.x) / tiles, first = static_cast<int>(blockIdx.x) % tiles * column_tile;
+  const auto unit_of = [&](int i) { return Unit(s, pair * s.chunks + (back ? s.chunks - 1 - i : i)); };
+  const auto start = [&](int i) {
+    if (i < s.chunks) {
+      const Unit unit = unit_of(i);
+      auto& stage = m.stages[i % 2];
+      const std::size_t tokens = unit.index * chunk * size;
+      fetch_own<chunk>(Matrix<size>{stage.asks}, (back ? from.keys : from.recalls) + tokens, size);
+      fetch_own<chunk>(Matrix<size>{stage.tells}, (back ? from.recalls : from.keys) + tokens, size);
+      fetch_own<chunk>(Matrix<chunk>{stage.X}, to.inverses + unit.index * chunk * chunk, chunk);
+      if (threadIdx.x < size) {
+        const std::size_t at = 4 * (unit.index * size + threadIdx.x);
+        device::tiles::copy_piece(&stage.fades[4 * threadIdx.x], from.fades + at, true);
+        device::tiles::copy_piece(&stage.edges[4 * threadIdx.x], (back ? from.leaves : from.enters) + at, true);
+      }
+    }
+    commit();
+  };
+  start(0);
+  const Place p;
+  const int number = own_states * p.warp, top = 16 * p.warp;
+  const Matrix<size> S{m.S};
+  const Matrix<column_tile> rest{m.rest}, solved{m.solved};
+  float* const state = to.state + static_cast<std::size_t>(pair) * s.keys * s.width;
+  float now[state_tiles][4] = {};
+  const auto each = [&](const auto& visit) {
+#pragma unroll
+    for (int n = 0; n < state_tiles; ++n)
+#pragma unroll
+      for (int i = 0; i < 4; ++i) {
+        const int channel = first + p.quad + i / 2 * 8, key = number + 8 * n + p.column() + i % 2;
+        visit(now[n][i], n, i, key, static_cast<std::size_t>(key) * s.width + channel,
+              channel < s.width && key < s.keys);
+      }
+  };
+  if (!back && to.resume)
+    each([&](float& own, int, int, int, std::size_t at, bool is_inside) {
+      if (is_inside) own = state[at];
+    });
+  float2 given[2][2];
+  const auto read_given = [&](int i) {
+    if (i >= s.chunks) return;
+    const Unit unit = unit_of(i);
+#pragma unroll
+    for (int n = 0; n < 2; ++n)
+#pragma unroll
+      for (int r = 0; r < 2; ++r) {
+        const int t = p.row() + 8 * r;
+        given[n][r] = make_float2(0, 0);
+        if (t < unit.count)
+          given[n][r] = two_before(to.given + unit.at(s, t, s.width), first + 8 * n + p.column(), s.width);
+      }
+  };
+  read_given(0);
+  for (int i = 0; i < s.chunks; ++i) {
+    const Unit unit = unit_of(i);
+    float* const kept = to.kept + (unit.index * size + first) * size + number + p.column();
+#pragma unroll
+    for (int n = 0; n < state_tiles; ++n)
+#pragma unroll
+      for (int r = 0; r < 2; ++r) {
+        const float2 two = make_float2(now[n][2 * r], now[n][2 * r + 1]);
+        S.two(p.quad + 8 * r, number + 8 * n + p.column()) = two;
+        reinterpret_cast<float2&>(kept[(p.quad + 8 * r) * size + 8 * n]) = two;
+      }
+    wait<0>();
+    __syncthreads();
+    start(i + 1);
+    auto& stage = m.stages[i % 2];
+    const Matrix<chunk> X{stage.X};
+    {
+      const float* ones = stage.edges + (back ? sub_chunks - 1 : 0) * size;
+      const auto known = multiply<exact, 2>(
+          0, size / 8, FadedRows<size>(Matrix<size>{stage.asks}, top, stage.edges + p.warp * size, ones),
+          RightRows<size, 2>(S, 0));
+#pragma unroll
+      for (int n = 0; n < 2; ++n)
+#pragma unroll
+        for (int r = 0; r < 2; ++r) {
+          const int t = p.row() + 8 * r, column = 8 * n + p.column();
+          const float2 own = given[n][r];
+          rest.two(t, column) = make_float2(own.x - known.of(n, 2 * r), own.y - known.of(n, 2 * r + 1));
+        }
+    }
+    read_given(i + 1);
+    __syncthreads();
+    {
+      const RightColumns<column_tile, 2, false> right(rest, 0);
+      Product<exact, 2> product;
+      if constexpr (back) {
+        product = multiply<exact, 2>(2 * p.warp, chunk / 8, LeftColumns<chunk>(X, top), right);
+      } else {
+        product = multiply<exact, 2>(0, 2 * p.warp + 2, LeftRows<chunk>(X, top), right);
+      }
+#pragma unroll
+      for (int n = 0; n < 2; ++n)
+#pragma unroll
+        for (int r = 0; r < 2; ++r) {
+          const int t = p.row() + 8 * r, column = 8 * n + p.column();
+          const float2 two = make_float2(product.of(n, 2 * r), product.of(n, 2 * r + 1));
+          solved.two(t, column) = two;
+          if (t >= unit.count) continue;
+          put_two(to.solved, unit.at(s, t), first + column, s.width, two);
+          if (back && to.dv.wanted()) put_two(to.dv, unit.at(s, t), first + column, s.width, two);
+        }
+    }
+    __syncthreads();
+    const LeftColumns<column_tile> left(solved, 0);
+    const RightColumns<size, state_tiles, false> right(Matrix<size>{stage.tells}, number);
+#pragma unroll 1
+    for (int step = 0; step < sub_chunks; ++step) {
+      const int part = back ? sub_chunks - 1 - step : step;
+      const auto told = multiply<exact, state_tiles>(2 * part, 2 * part + 2, left, right);
+      each([&](float& own, int n, int k, int key, std::size_t, bool) {
+        own = fmaf(stage.fades[part * size + key], own, told.of(n, k));
+      });
+    }
+  }
+  if (back || to.state == nullptr) return;
+  each([&](float& own, int, int, int, std::size_t at, bool is_inside) {
+    if (is_inside) state[at] = own;
+  });
+}
+
+// A warp takes a row of keys: what they receive as writers, `written`, also reaches beta.
+template <class T>
+__global__ void __launch_bounds__(threads)
+    kda_keys_kernel(GlaSizes s, GlaArrays<T> in, const T* written, SinkOf<T> dk, Sink dbeta) {
+  await_previous();
+  const int rows = s.batch * s.length * s.heads, lane = static_cast<int>(threadIdx.x) % 32;
+  const int row = static_cast<int>(blockIdx.x * (threads / 32) + threadIdx.x / 32);
+  if (row >= rows) return;
+  float sum = 0;
+  for (int channel = lane; channel < s.keys; channel += 32) {
+    const std::size_t at = static_cast<std::size_t>(row) * s.keys + channel;
+    const float own = static_cast<float>(written[at]);
+    sum = fmaf(static_cast<float>(in.k[at]), own, sum);
+    if (dk.wanted()) dk.put(row, static_cast<unsigned>(channel), in.beta[row] * own);
+  }
+  sum = warp_sum(sum);
+  if (lane == 0 && dbeta.wanted()) dbeta.put(row, sum);
+}
+
+std::int64_t inverse_numbers(const GlaSizes& s) { return std::int64_t{s.units} * chunk * chunk; }
+std::int64_t recall_numbers(const GlaSizes& s) { return std::int64_t{s.units} * chunk * gla_size(s); }
+std::int64_t flow_numbers(const GlaSizes& s) { return std::int64_t{s.units} * gla_size(s) * gla_size(s); }
+/// Floats that hold as many numbers as tokens have of `width`, in whole vectors.
+std::int64_t token_floats(const DeltaInputs& in, std::int64_t width) {
+  const std::int64_t numbers = in.q.shape[0] * in.q.shape[1] * in.q.shape[2] * width;
+  return in.q.dtype == DType::bf16 ? (numbers + 7) / 8 * 4 : (numbers + 3) / 4 * 4;
+}
+
+/// Errors and what they are found from: the scan that they are the values of.
+template <class T>
+struct KdaErrors {
+  GlaPasses<T> of_answers, of_errors;
+  float* inverses;
+  Tensor errors;
+
+  /// `memory` has room for `kda_memory`.
+  KdaErrors(cudaStream_t stream, const DeltaInputs& in, bool exact, const Tensor& dy, float* memory);
+  template <bool back>
+  void solve(const Solving<T>& to) const;
+  /// With the last state where `state` is not null, from which it starts when it resumes.
+  void find(const Tensor& v, float* state, bool resume) const;
+};
+
+template <class T>
+KdaErrors<T>::KdaErrors(cudaStream_t stream, const DeltaInputs& in, bool exact, const Tensor& dy, float* memory)
+    : of_answers{stream, gla_sizes_of(in), exact, gla_arrays_of<T>(in, dy), {}}, of_errors{} {
+  of_answers.to = gla_memory_of(of_answers.s, memory);
+  memory += gla_memory(in);
+  of_answers.to.recalls = std::exchange(memory, memory + recall_numbers(of_answers.s));
+  inverses = std::exchange(memory, memory + inverse_numbers(of_answers.s));
+  errors = Tensor(memory, in.v.shape, in.v.dtype);
+  of_answers.in.v = errors.as<T>();
+  of_errors = of_answers;
+  of_errors.s.scale = -1.0f;
+  of_errors.s.strict = true;
+  of_errors.in.q = of_answers.in.k;
+  of_errors.to.queries = of_answers.to.recalls;
+}
+
+template <class T>
+template <bool back>
+void KdaErrors<T>::solve(const Solving<T>& to) const {
+  const auto& [stream, s, exact, in, memory] = of_answers;
+  with_gla_size<T>(s, exact, [&](auto size, auto is_exact) {
+    const auto kernel = kda_solve_kernel<size(), is_exact(), back, T>;
+    constexpr int bytes = sizeof(SolveMemory<size()>);
+    allow_shared_memory(reinterpret_cast<const void*>(kernel), bytes, "kda");
+    launch(kernel, static_cast<unsigned>(s.batch * s.heads * (size() / column_tile)), block_threads, bytes, stream, s,
+           memory, to);
+  });
+}
+
+template <class T>
+void KdaErrors<T>::find(const Tensor& v, float* state, bool resume) const {
+  of_answers.prepare();
+  const auto& [stream, s, exact, in, memory] = of_errors;
+  with_gla_size<T>(s, exact, [&](auto size, auto is_exact) {
+    const auto kernel = kda_inverse_kernel<size(), is_exact(), T>;
+    constexpr int bytes = sizeof(InverseMemory<size()>);
+    allow_shared_memory(reinterpret_cast<const void*>(kernel), bytes, "kda");
+    launch(kernel, static_cast<unsigned>(s.units), block_threads, bytes, stream, s, in, memory, inverses);
+  });
+  solve<false>({v.as<T>(), inverses, memory.states, sink_of<T>({errors, false}), {}, state, resume});
+}
+
+template <class T>
+void differentiate(cudaStream_t stream, const DeltaInputs& in, bool exact, const Tensor& dy, float* workspace,
+                   const DeltaGrads& out) {
+  const auto take = [&](std::int64_t numbers) { return std::exchange(workspace, workspace + numbers); };
+  KdaErrors<T> found(stream, in, exact, dy, in.kept.defined() ? in.kept.as<float>() : take(kda_memory(in)));
+  if (!in.kept.defined()) found.find(in.v, nullptr, false);
+  auto& [of_answers, of_errors, inverses, errors] = found;
+  of_answers.to.flows = take(flow_numbers(of_answers.s));
+  of_errors.to.flows = take(flow_numbers(of_answers.s));
+  const Tensor received(take(token_floats(in, in.v.shape[3])), in.v.shape, in.v.dtype);
+  const Tensor solved(take(token_floats(in, in.v.shape[3])), in.v.shape, in.v.dtype);
+  const Tensor written(take(token_floats(in, in.k.shape[3])), in.k.shape, in.k.dtype);
+
+  of_answers.walk(Ways::back, nullptr, false);
+  of_answers.values_back(sink_of<T>({received, false}));
+  of_answers.add_steep_back(sink_of<T>({received, false}), {});
+  found.template solve<true>(
+      {received.as<T>(), inverses, of_errors.to.flows, sink_of<T>({solved, false}), sink_of<T>(out.v), nullptr, false});
+  const auto turn_back = [](const GlaPasses<T>& passes, const Grad& dq, const Grad& dk, const Grad& dg) {
+    const DeltaGrads grads{.v = {}, .q = dq, .k = dk, .beta = {}, .g = dg};
+    passes.turn_back(grads);
+    passes.add_steep_back({}, grads);
+  };
+  of_errors.in.dy = solved.as<T>();
+  turn_back(of_answers, out.q, {written, false}, out.g);
+  turn_back(of_errors, out.k, {written, true}, {out.g.tensor, true});
+  const std::int64_t rows = in.k.rows();
+  launch(kda_keys_kernel<T>, blocks_for(rows, threads / 32), threads, 0, stream, of_answers.s, of_answers.in,
+         written.as<T>(), sink_of<T>({out.k.tensor, true}), sink_of(out.beta));
+}
+
+}  // namespace
+
+std::int64_t kda_memory(const DeltaInputs& in) {
+  const GlaSizes s = gla_sizes_of(in);
+  return gla_memory(in) + recall_numbers(s) + inverse_numbers(s) + token_floats(in, in.v.shape[3]);
+}
+
+std::int64_t kda_workspace(const DeltaInputs& in) {
+  return (in.kept.defined() ? 0 : kda_memory(in)) + 2 * flow_numbers(gla_sizes_of(in)) +
+         2 * token_floats(in, in.v.shape[3]) + token_floats(in, in.k.shape[3]);
+}
+
+void kda_by_chunks(cudaStream_t stream, const DeltaInputs& in, bool exact, float* memory, const Tensor& y,
+                   const Tensor& state, bool resume) {
+  with_stored_type(in.q, [&](auto stored) {
+    const KdaErrors<decltype(stored)> found(stream, in, exact, {}, memory);
+    found.find(in.v, state.as<float>(), resume);
+    found.of_answers.answer(y);
+    found.of_answers.add_steep(y);
+  });
+}
+
+void kda_by_chunks_backward(cudaStream_t stream, const DeltaInputs& in, bool exact, const Tensor& dy, float* workspace,
+                            const DeltaGrads& out) {
+  with_stored_type(in.q, [&](auto stored) { differentiate<decltype(stored)>(stream, in, exact, dy, workspace, out); });
+}
+
+}  // namespace afterglow::scan
