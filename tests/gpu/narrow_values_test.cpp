@@ -133,6 +133,7 @@ INSTANTIATE_TEST_SUITE_P(
                   999, 136},
         LayerCase{"mamba3_normed", "mamba3",
                   R"({"d_model": 256, "headdim": 64, "d_state": 32, "is_outproj_norm": true})", 2, 1500, 256},
+        LayerCase{"mamba3_long", "mamba3", R"({"d_model": 128, "headdim": 32, "d_state": 32})", 3, 1500, 128},
         LayerCase{"ska", "ska", R"({"d": 448, "H": 7, "r": 56, "P": 64, "mode": "chunk", "chunk": 64})", 1, 2048, 448,
                   true},
         LayerCase{"ska_prefix_norm", "ska",

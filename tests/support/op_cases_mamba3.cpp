@@ -134,6 +134,27 @@ OpCase turned(std::int64_t batch, std::int64_t tokens, std::int64_t heads, std::
   return c;
 }
 
+/// Heads turned by the angles of long sequences, which whole turns leave as they are.
+OpCase turned_by_steps(std::int64_t batch, std::int64_t tokens, std::int64_t heads, std::int64_t states,
+                       std::int64_t pairs) {
+  const OpCase by_steps = angles(batch, tokens, heads, pairs, false);
+  OpCase c = turned(batch, tokens, heads, states, pairs, false);
+  c.name = "rotate_heads_by_steps" + sizes_text({batch, tokens, heads, states, pairs});
+  c.inputs.pop_back();
+  c.inputs.push_back({"dt", {batch, tokens, heads}, 0.0, 0.05});
+  c.inputs.push_back({"turn", {batch, tokens, pairs}, -1.0, 2.0});
+  c.run = [](Tape& t, std::span<const Var> in, std::span<const Tensor>) {
+    return rotate_heads(t, in[0], in[1], in[2], rotary_angles(t, in[3], in[4]), 1e-5);
+  };
+  c.naive = [turn = c.naive, sum = by_steps.naive](std::span<const Values> in, std::span<const Values> data) {
+    const Values with_angles[] = {in[0], in[1], in[2], sum(in.subspan(3), data)};
+    return turn(with_angles, data);
+  };
+  c.tolerance = 1e-5;
+  c.reason = "angles are sums of many terms of which each is rounded";
+  return c;
+}
+
 OpCase squares(std::int64_t rows, std::int64_t pairs, const PairSquares& wanted) {
   OpCase c;
   c.name = "pair_squares" + sizes_text({rows, pairs}) + (wanted.invariant ? "_invariant" : "") +
@@ -175,6 +196,19 @@ void add_mamba3_cases(std::vector<OpCase>& cases) {
   cases.push_back(turned(2, 37, 3, 7, 3, true));
   cases.push_back(turned(1, 63, 2, 65, 16, false));
   cases.push_back(turned(1, 101, 4, 16, 8, true));
+  // Two pairs a thread, one head and many, all pairs turned and none; then the same of many rows.
+  cases.push_back(turned(3, 21, 14, 64, 16, false));
+  cases.push_back(turned(1, 33, 5, 128, 37, false));
+  cases.push_back(turned(2, 37, 1, 32, 0, false));
+  cases.push_back(turned(1, 65, 3, 16, 8, false));
+  cases.push_back(turned(1, 4101, 3, 64, 11, false));
+  cases.push_back(turned(3, 1367, 2, 32, 16, false));
+  cases.push_back(turned(1, 4099, 5, 16, 4, false));
+  cases.push_back(turned(1, 4098, 1, 128, 0, false));
+  cases.push_back(turned(1, 4097, 2, 15, 3, false));
+  cases.push_back(turned_by_steps(2, 1031, 4, 32, 16));
+  cases.push_back(turned_by_steps(2, 1033, 6, 22, 11));
+  cases.push_back(turned_by_steps(16, 520, 4, 16, 4));
   for (const PairSquares& wanted : {PairSquares{true, false}, PairSquares{false, true}, PairSquares{true, true}}) {
     cases.push_back(squares(1, 1, wanted));
     cases.push_back(squares(37, 33, wanted));

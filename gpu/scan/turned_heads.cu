@@ -1,0 +1,564 @@
+// Keys and queries of Mamba-3: a vector is normed and becomes one a head, biased and turned by the head's angles. Bound
+// by memory: a block takes whole rows of all heads, two pairs of a head a thread, and sums the gradients of weight and
+// bias on its way where rows are many. Sizes that do not suit that are taken by a warp a row. T: as vectors are stored.
+#include "gpu/cuda_backend.h"
+#include "gpu/device/columns.cuh"
+#include "gpu/device/device.cuh"
+#include "gpu/device/lanes.cuh"
+#include "gpu/device/launch.cuh"
+#include "gpu/device/pieces.cuh"
+
+namespace afterglow {
+
+using namespace device;
+
+namespace {
+
+constexpr unsigned usual_block = 256, widest_block = 1024;
+// Rows of a block where they are many: there, and back, where it leaves its part of the weights' sums; numbers of all
+// these parts.
+constexpr unsigned many_there = 4, many_back = 16, most_partials = 1 << 22;
+// Rows that a thread takes at once, where so many of its pairs may turn: as many as registers hold.
+template <unsigned turning>
+constexpr unsigned rows_there = turning == 1 ? 4 : 1;
+template <unsigned turning>
+constexpr unsigned rows_back = turning == 1 ? 2 : 1;
+constexpr std::size_t usual_shared_bytes = 48 << 10;
+
+/// One pair turned by its angle, and back.
+__device__ float2 turned_on(float2 pair, float angle) {
+  float sine, cosine;
+  sincosf(angle, &sine, &cosine);
+  return {pair.x * cosine - pair.y * sine, pair.x * sine + pair.y * cosine};
+}
+__device__ float2 turned_back(float2 pair, float angle) {
+  float sine, cosine;
+  sincosf(angle, &sine, &cosine);
+  return {pair.x * cosine + pair.y * sine, pair.y * cosine - pair.x * sine};
+}
+
+/// What an angle receives.
+__device__ float slope_of_turn(float2 up, float2 out) { return up.y * out.x - up.x * out.y; }
+
+/// Keys or queries of all heads; `pairs` of them turn. A last state without a partner counts as a pair with 0.
+template <class T>
+struct TurnedHeads {
+  Rows<T> x;
+  const float *weight, *theta;
+  const T *y, *dy;
+  unsigned rows, heads, states, pairs;
+  __device__ float x_at(std::size_t row, unsigned n) const { return static_cast<float>(x.at(row, n)); }
+  __device__ float2 load(const T* from, std::size_t row, unsigned h, unsigned pair) const {
+    const std::size_t at = (row * heads + h) * states + 2 * pair;
+    return {static_cast<float>(from[at]), 2 * pair + 1 < states ? static_cast<float>(from[at + 1]) : 0.0f};
+  }
+  __device__ std::size_t angle_at(std::size_t row, unsigned h, unsigned pair) const {
+    return (row * heads + h) * pairs + pair;
+  }
+  /// d loss / d (normed vector + bias) of a head.
+  __device__ float2 straight(std::size_t row, unsigned h, unsigned pair) const {
+    const float2 up = load(dy, row, h, pair);
+    return pair < pairs ? turned_back(up, theta[angle_at(row, h, pair)]) : up;
+  }
+};
+
+template <class T>
+TurnedHeads<T> turned_inputs(const Tensor& x, const Tensor& weight, const Tensor& theta, const Tensor& y,
+                             const Tensor& dy) {
+  return {rows_of<T>(x),
+          weight.as<float>(),
+          theta.as<float>(),
+          rows_of<T>(y).data,
+          dy.defined() ? rows_of<T>(dy).data : nullptr,
+          static_cast<unsigned>(x.rows()),
+          static_cast<unsigned>(y.shape[2]),
+          static_cast<unsigned>(x.columns()),
+          theta.defined() ? static_cast<unsigned>(theta.columns()) : 0u};
+}
+
+/// How a block takes rows: `side_by_side`, each by so many warps.
+struct RowBlock {
+  unsigned warps_of_row, side_by_side;
+  unsigned threads() const { return 32 * warps_of_row * side_by_side; }
+};
+
+/// Two pairs of a vector of four states a lane.
+struct TwoPairs {
+  float2 pair[2];
+  __device__ void add(unsigned e, float x, float y) {
+    pair[e].x += x;
+    pair[e].y += y;
+  }
+};
+
+/// A thread has pairs `lane` and `lane + lanes` of one head: where half of all pairs turn, each thread turns one. Also
+/// of a vector that all heads share.
+template <unsigned lanes>
+struct OwnPairs {
+  unsigned row, head, lane;  // row: of those side by side
+  bool inside;
+
+  __device__ OwnPairs(unsigned heads, const RowBlock& block)
+      : row(threadIdx.x / (32 * block.warps_of_row)),
+        head(threadIdx.x % (32 * block.warps_of_row) / lanes),
+        lane(threadIdx.x % lanes),
+        inside(head < heads) {}
+  __device__ unsigned pair(unsigned e) const { return lane + e * lanes; }
+  /// Of a vector in global memory that nothing writes meanwhile.
+  template <class N>
+  __device__ TwoPairs of(const N* vector, bool wanted) const {
+    TwoPairs both{};
+#pragma unroll
+    for (unsigned e = 0; e < 2; ++e)
+      if (wanted) both.pair[e] = two_of(vector + 2 * pair(e));
+    return both;
+  }
+  template <class N>
+  __device__ void put(const TwoPairs& both, N* vector, bool accumulate = false) const {
+#pragma unroll
+    for (unsigned e = 0; e < 2; ++e) store_two(vector + 2 * pair(e), accumulate, both.pair[e].x, both.pair[e].y);
+  }
+};
+
+template <unsigned lanes, unsigned turning, class T>
+__global__ void __launch_bounds__(widest_block)
+    turned_heads_kernel(TurnedHeads<T> in, RowBlock block, const float* bias, float least, T* out, float* scales) {
+  await_previous();
+  constexpr unsigned states = 4 * lanes, together = rows_there<turning>;
+  const OwnPairs<lanes> own(in.heads, block);
+  const TwoPairs weight = own.of(in.weight, own.inside), offset = own.of(bias + own.head * states, own.inside);
+  const unsigned step = together * block.side_by_side;
+  for (unsigned first = blockIdx.x * step + own.row; first < in.rows; first += gridDim.x * step) {
+    TwoPairs x[together];
+    float angle[together][turning];
+#pragma unroll
+    for (unsigned r = 0; r < together; ++r) {
+      const unsigned row = first + r * block.side_by_side;
+      const bool inside = own.inside && row < in.rows;
+      x[r] = own.of(in.x.data + row * in.x.stride, inside);
+#pragma unroll
+      for (unsigned e = 0; e < turning; ++e)
+        angle[r][e] = inside && own.pair(e) < in.pairs ? in.theta[in.angle_at(row, own.head, own.pair(e))] : 0.0f;
+    }
+#pragma unroll
+    for (unsigned r = 0; r < together; ++r) {
+      const unsigned row = first + r * block.side_by_side;
+      float squares = 0;
+#pragma unroll
+      for (unsigned e = 0; e < 2; ++e) squares += x[r].pair[e].x * x[r].pair[e].x + x[r].pair[e].y * x[r].pair[e].y;
+      const float scale = 1.0f / sqrtf(sum_of_lanes<lanes>(squares) / static_cast<float>(states) + least);
+      if (!own.inside || row >= in.rows) continue;
+      if (own.head == 0 && own.lane == 0) scales[row] = scale;
+      TwoPairs y;
+#pragma unroll
+      for (unsigned e = 0; e < 2; ++e) {
+        y.pair[e] = {x[r].pair[e].x * scale * weight.pair[e].x + offset.pair[e].x,
+                     x[r].pair[e].y * scale * weight.pair[e].y + offset.pair[e].y};
+        if (e < turning && own.pair(e) < in.pairs) y.pair[e] = turned_on(y.pair[e], angle[r][e]);
+      }
+      own.put(y, out + (std::size_t{row} * in.heads + own.head) * states);
+    }
+  }
+}
+
+/// What a thread reads of a row on the way back.
+template <unsigned turning>
+struct RowBack {
+  TwoPairs up;
+  float2 out[turning];
+  float angle[turning], before[turning];  // before: what an angle has received so far
+
+  template <unsigned lanes, class T>
+  __device__ static RowBack of(const TurnedHeads<T>& in, const OwnPairs<lanes>& own, const Sink& to_theta,
+                               unsigned row) {
+    RowBack back;
+    const bool inside = own.inside && row < in.rows;
+    const std::size_t begin = (std::size_t{row} * in.heads + own.head) * in.states;
+    back.up = own.of(in.dy + begin, inside);
+#pragma unroll
+    for (unsigned e = 0; e < turning; ++e) {
+      const bool turns = inside && own.pair(e) < in.pairs;
+      const std::size_t at = in.angle_at(row, own.head, own.pair(e));
+      back.angle[e] = turns ? in.theta[at] : 0.0f;
+      back.out[e] = turns && to_theta.wanted() ? two_of(in.y + begin + 2 * own.pair(e)) : float2{0, 0};
+      back.before[e] = turns && to_theta.accumulate ? to_theta.rows.data[at] : 0.0f;
+    }
+    return back;
+  }
+  /// What the vector receives before it is turned, zero outside; leaves what its angles receive.
+  template <unsigned lanes, class T>
+  __device__ TwoPairs turn(const TurnedHeads<T>& in, const OwnPairs<lanes>& own, const Sink& to_theta,
+                           unsigned row) const {
+    TwoPairs straight = up;
+    if (!own.inside || row >= in.rows) return straight;
+#pragma unroll
+    for (unsigned e = 0; e < turning; ++e) {
+      if (own.pair(e) >= in.pairs) continue;
+      straight.pair[e] = turned_back(up.pair[e], angle[e]);
+      if (to_theta.wanted())
+        to_theta.rows.data[in.angle_at(row, own.head, own.pair(e))] = before[e] + slope_of_turn(up.pair[e], out[e]);
+    }
+    return straight;
+  }
+};
+
+/// Adds the heads of a warp: one vector in shared memory.
+template <unsigned lanes>
+__device__ void leave_sums_of_warp(const TwoPairs& of, float* to) {
+  float v[] = {of.pair[0].x, of.pair[0].y, of.pair[1].x, of.pair[1].y};
+  const unsigned first = share_sums<16, static_cast<int>(lanes)>(v), lane = threadIdx.x % lanes;
+  if (lanes < 8 && threadIdx.x % (2 * lanes) >= lanes) return;  // two lanes have each sum
+  constexpr unsigned left = lanes < 8 ? 1 : lanes / 8;
+#pragma unroll
+  for (unsigned i = 0; i < left; ++i) to[2 * (lane + (first + i) / 2 * lanes) + (first + i) % 2] = v[i];
+}
+
+/// The norm on the way back.
+template <class T>
+struct NormBack {
+  const float* scales;
+  float* of_heads;  // [rows, states]: the sums over heads, where they are wanted
+  SinkOf<T> to_x;
+};
+
+/// The row of a round whose norm a thread takes: the first threads of a block have two pairs of one each.
+template <unsigned lanes>
+struct NormedRow {
+  unsigned which, row;
+  bool inside;
+  TwoPairs x;
+  float scale;
+
+  template <class T>
+  __device__ NormedRow(const TurnedHeads<T>& in, const OwnPairs<lanes>& own, const float* scales, unsigned first,
+                       unsigned rows)
+      : which(threadIdx.x / lanes), row(first + which), inside(which < rows && row < in.rows) {
+    x = own.of(in.x.data + row * in.x.stride, inside);
+    scale = inside ? scales[row] : 0.0f;
+  }
+  /// Adds the sums of warps, `sums` [rows of the round, warps of a row, states], and leaves what x receives; adds the
+  /// thread's part of what the weight does. All lanes of a warp come here.
+  template <class T>
+  __device__ void turn_back(const NormBack<T>& to, const OwnPairs<lanes>& own, const TwoPairs& weight,
+                            const float* sums, unsigned warps_of_row, TwoPairs& to_weight) const {
+    constexpr unsigned states = 4 * lanes;
+    TwoPairs sum{};
+    for (unsigned warp = 0; inside && warp < warps_of_row; ++warp) {
+#pragma unroll
+      for (unsigned e = 0; e < 2; ++e) {
+        const float* from = sums + (which * warps_of_row + warp) * states + 2 * own.pair(e);
+        const auto part = *reinterpret_cast<const float2*>(from);
+        sum.add(e, part.x, part.y);
+      }
+    }
+    float projection = 0;
+#pragma unroll
+    for (unsigned e = 0; e < 2; ++e) {
+      const float2 product{sum.pair[e].x * x.pair[e].x, sum.pair[e].y * x.pair[e].y};
+      projection += product.x * weight.pair[e].x + product.y * weight.pair[e].y;
+      to_weight.add(e, product.x * scale, product.y * scale);
+    }
+    const float pull = sum_of_lanes<lanes>(projection) * scale * scale * scale / static_cast<float>(states);
+    if (!inside) return;
+    if (to.of_heads != nullptr) own.put(sum, to.of_heads + std::size_t{row} * states);
+    if (!to.to_x.wanted()) return;
+    TwoPairs dx;
+#pragma unroll
+    for (unsigned e = 0; e < 2; ++e)
+      dx.pair[e] = {sum.pair[e].x * weight.pair[e].x * scale - x.pair[e].x * pull,
+                    sum.pair[e].y * weight.pair[e].y * scale - x.pair[e].y * pull};
+    own.put(dx, to.to_x.rows.data + row * to.to_x.rows.stride, to.to_x.accumulate);
+  }
+};
+
+/// Adds `count` vectors that lie `distance` apart in shared memory.
+__device__ inline void add_vectors(const float* vectors, unsigned count, unsigned distance, unsigned columns,
+                                   float* to) {
+  for (unsigned column = threadIdx.x; column < columns; column += blockDim.x) {
+    float sum = 0;
+    for (unsigned i = 0; i < count; ++i) sum += vectors[i * distance + column];
+    to[column] = sum;
+  }
+}
+
+/// The block's sums over its rows, of the bias of all heads, then of the weight, of which the first `parts` groups of
+/// lanes have each a part. `shared` holds four numbers a thread.
+template <unsigned lanes>
+__device__ void leave_partials(const OwnPairs<lanes>& own, const RowBlock& block, unsigned heads, unsigned parts,
+                               const TwoPairs& to_bias, const TwoPairs& to_weight, float* shared, float* partials) {
+  constexpr unsigned states = 4 * lanes;
+  const unsigned of_row = 4 * 32 * block.warps_of_row, columns = heads * states;
+  __syncthreads();
+  own.put(to_bias, shared + own.row * of_row + own.head * states);
+  __syncthreads();
+  add_vectors(shared, block.side_by_side, of_row, columns, partials);
+  __syncthreads();
+  own.put(to_weight, shared + threadIdx.x / lanes * states);
+  __syncthreads();
+  add_vectors(shared, parts, states, states, partials + columns);
+}
+
+// Sums over heads go through shared memory, in two places by turns, so that one barrier a round is enough. `partials`
+// [blocks, heads + 1, states]: sums over the block's rows for the gradients of bias and weight, or null.
+template <unsigned lanes, unsigned turning, class T>
+__global__ void __launch_bounds__(widest_block)
+    turned_heads_backward_kernel(TurnedHeads<T> in, RowBlock block, NormBack<T> to, Sink to_theta, float* partials) {
+  await_previous();
+  extern __shared__ __align__(16) float shared[];
+  constexpr unsigned states = 4 * lanes, together = rows_back<turning>;
+  const OwnPairs<lanes> own(in.heads, block);
+  const TwoPairs weight = own.of(in.weight, true);
+  const unsigned step = together * block.side_by_side, warp = threadIdx.x / 32 % block.warps_of_row;
+  const bool norms = threadIdx.x / 32 * 32 < step * lanes;  // the whole warp
+  float *sums = shared, *next = shared + step * block.warps_of_row * states;
+  TwoPairs to_bias{}, to_weight{};
+  for (unsigned first = blockIdx.x * step; first < in.rows; first += gridDim.x * step) {
+    RowBack<turning> rows[together];
+#pragma unroll
+    for (unsigned r = 0; r < together; ++r)
+      rows[r] = RowBack<turning>::of(in, own, to_theta, first + r * block.side_by_side + own.row);
+    const NormedRow<lanes> normed(in, own, to.scales, first, step);
+#pragma unroll
+    for (unsigned r = 0; r < together; ++r) {
+      const unsigned which = r * block.side_by_side + own.row;
+      const TwoPairs straight = rows[r].turn(in, own, to_theta, first + which);
+#pragma unroll
+      for (unsigned e = 0; e < 2; ++e) to_bias.add(e, straight.pair[e].x, straight.pair[e].y);
+      leave_sums_of_warp<lanes>(straight, sums + (which * block.warps_of_row + warp) * states);
+    }
+    __syncthreads();
+    if (norms) normed.turn_back(to, own, weight, sums, block.warps_of_row, to_weight);
+    float* const used = sums;
+    sums = next;
+    next = used;
+  }
+  if (partials == nullptr) return;
+  leave_partials(own, block, in.heads, step, to_bias, to_weight, shared,
+                 partials + blockIdx.x * std::size_t{in.heads + 1} * states);
+}
+
+/// Sizes as they come: a warp a row.
+template <class T>
+__global__ void __launch_bounds__(threads)
+    any_heads_kernel(TurnedHeads<T> in, const float* bias, float least, T* out, float* scales) {
+  await_previous();
+  const unsigned row = blockIdx.x * (threads / 32) + threadIdx.x / 32, lane = threadIdx.x % 32;
+  if (row >= in.rows) return;
+  float sum = 0;
+  for (unsigned n = lane; n < in.states; n += 32) sum += in.x_at(row, n) * in.x_at(row, n);
+  const float scale = 1.0f / sqrtf(warp_sum(sum) / static_cast<float>(in.states) + least);
+  if (lane == 0) scales[row] = scale;
+  const unsigned pairs = (in.states + 1) / 2;
+  for (unsigned i = lane; i < in.heads * pairs; i += 32) {
+    const unsigned h = i / pairs, pair = i % pairs, n = 2 * pair;
+    const std::size_t at = (std::size_t{row} * in.heads + h) * in.states + n;
+    const bool whole = n + 1 < in.states;
+    const auto biased = [&](unsigned m) { return in.x_at(row, m) * scale * in.weight[m] + bias[h * in.states + m]; };
+    float2 y{biased(n), whole ? biased(n + 1) : 0.0f};
+    if (pair < in.pairs) y = turned_on(y, in.theta[in.angle_at(row, h, pair)]);
+    out[at] = static_cast<T>(y.x);
+    if (whole) out[at + 1] = static_cast<T>(y.y);
+  }
+}
+
+// The heads' gradients, turned back, are added; then the norm's gradient.
+template <class T>
+__global__ void __launch_bounds__(threads) any_heads_backward_kernel(TurnedHeads<T> in, NormBack<T> to, Sink to_theta) {
+  await_previous();
+  const unsigned row = blockIdx.x * (threads / 32) + threadIdx.x / 32, lane = threadIdx.x % 32;
+  if (row >= in.rows) return;
+  float projection = 0;
+  float* mine = to.of_heads + std::size_t{row} * in.states;
+  for (unsigned pair = lane; 2 * pair < in.states; pair += 32) {
+    float2 sum{0, 0};
+    for (unsigned h = 0; h < in.heads; ++h) {
+      const float2 part = in.straight(row, h, pair);
+      sum.x += part.x;
+      sum.y += part.y;
+      if (pair >= in.pairs || !to_theta.wanted()) continue;
+      to_theta.put(static_cast<unsigned>(in.angle_at(row, h, pair)),
+                   slope_of_turn(in.load(in.dy, row, h, pair), in.load(in.y, row, h, pair)));
+    }
+    const unsigned n = 2 * pair;
+    mine[n] = sum.x;
+    projection += sum.x * in.weight[n] * in.x_at(row, n);
+    if (n + 1 == in.states) continue;
+    mine[n + 1] = sum.y;
+    projection += sum.y * in.weight[n + 1] * in.x_at(row, n + 1);
+  }
+  const float scale = to.scales[row];
+  const float pull = warp_sum(projection) * scale * scale * scale / static_cast<float>(in.states);
+  __syncwarp();
+  for (unsigned n = lane; to.to_x.wanted() && n < in.states; n += 32)
+    to.to_x.put(row, n, mine[n] * in.weight[n] * scale - in.x_at(row, n) * pull);
+}
+
+template <class T>
+bool has_many_rows(const TurnedHeads<T>& in) {
+  return in.rows > max_narrow_rows;
+}
+
+/// Whether pairs of vectors that lie `stride` apart, where there are any, can be read as one.
+template <class N>
+bool in_pairs(const N* data, std::size_t stride = 2) {
+  return data == nullptr || (reinterpret_cast<std::uintptr_t>(data) % (2 * sizeof(N)) == 0 && stride % 2 == 0);
+}
+
+/// So many warps a row that they have room for all heads, and for the norms of so many rows.
+template <unsigned lanes>
+RowBlock row_block(unsigned heads, unsigned normed_rows = 0) {
+  const unsigned own = blocks_for(heads * lanes, 32), norms = blocks_for(normed_rows * lanes, 32);
+  const unsigned warps_of_row = own < norms ? norms : own, side_by_side = usual_block / 32 / warps_of_row;
+  return {warps_of_row, side_by_side == 0 ? 1 : side_by_side};
+}
+
+/// Calls body with how many lanes a head takes and how many pairs of each may turn, as compile-time constants; false
+/// where states are not made of so many fours, or `whole` says that pairs cannot be read as one. Few rows are taken one
+/// by one.
+template <class T, class Body>
+bool with_lanes(const TurnedHeads<T>& in, bool whole, const Body& body) {
+  if (!whole || !in_pairs(in.x.data, in.x.stride) || !in_pairs(in.weight) || !in_pairs(in.y) || !in_pairs(in.dy) ||
+      in.heads * in.states > 4 * widest_block)
+    return false;
+  const auto with = [&](auto lanes) {
+    if (has_many_rows(in) && in.pairs <= lanes) {
+      body(lanes, std::integral_constant<unsigned, 1>());
+    } else {
+      body(lanes, std::integral_constant<unsigned, 2>());
+    }
+    return true;
+  };
+  switch (in.states) {
+    case 16:
+      return with(std::integral_constant<unsigned, 4>());
+    case 32:
+      return with(std::integral_constant<unsigned, 8>());
+    case 64:
+      return with(std::integral_constant<unsigned, 16>());
+    case 128:
+      return with(std::integral_constant<unsigned, 32>());
+    default:
+      return false;
+  }
+}
+
+/// Blocks that take so many rows each where there are many; otherwise, and at least, those that they take at once.
+template <class T>
+unsigned blocks_of(const TurnedHeads<T>& in, unsigned many, unsigned at_once) {
+  return blocks_for(in.rows, has_many_rows(in) && many > at_once ? many : at_once);
+}
+
+template <class T>
+void turn_heads(cudaStream_t stream, const TurnedHeads<T>& in, const float* bias, float least, T* out, float* scales) {
+  if (in.rows == 0) return;
+  const bool by_rows = with_lanes(in, in_pairs(bias), [&](auto lanes, auto turning) {
+    const RowBlock block = row_block<lanes>(in.heads);
+    launch(turned_heads_kernel<lanes, turning, T>, blocks_of(in, many_there, rows_there<turning> * block.side_by_side),
+           block.threads(), 0, stream, in, block, bias, least, out, scales);
+  });
+  if (!by_rows)
+    launch(any_heads_kernel<T>, blocks_for(in.rows, threads / 32), threads, 0, stream, in, bias, least, out, scales);
+}
+
+/// The gradients of weight and bias by themselves.
+template <class T>
+void sum_weights(const CudaBackend& backend, const TurnedHeads<T>& in, const NormBack<T>& to, const Grad& dweight,
+                 const Grad& dbias) {
+  float* partials = backend.scratch(std::size_t{max_ranges} * in.heads * in.states);
+  if (dweight.wanted()) {
+    column_sums(backend.stream(), in.rows, in.states, partials, backend.tickets(), dweight,
+                [=] __device__(unsigned row, unsigned n) {
+                  return to.of_heads[std::size_t{row} * in.states + n] * in.x_at(row, n) * to.scales[row];
+                });
+  }
+  if (dbias.wanted()) {
+    column_sums(backend.stream(), in.rows, in.heads * in.states, partials, backend.tickets(), dbias,
+                [=] __device__(unsigned row, unsigned column) {
+                  const unsigned n = column % in.states;
+                  const float2 pair = in.straight(row, column / in.states, n / 2);
+                  return n % 2 == 0 ? pair.x : pair.y;
+                });
+  }
+}
+
+/// The same from what blocks left, in `partials` with room behind it.
+void add_partials(const CudaBackend& backend, float* partials, unsigned blocks, unsigned of_bias, unsigned of_weight,
+                  const Grad& dweight, const Grad& dbias) {
+  const unsigned width = of_bias + of_weight, skipped = dbias.wanted() ? 0 : of_bias;
+  ColumnSums sums;
+  sums.add(of_bias, dbias);
+  sums.add(of_weight, dweight);
+  column_sums_each(backend.stream(), blocks, sums, partials + std::size_t{blocks} * width, backend.tickets(),
+                   [=] __device__(unsigned which, unsigned row, unsigned column) {
+                     return partials[row * std::size_t{width} + skipped + which * of_bias + column];
+                   });
+}
+
+/// Shared memory of a block on the way back: the sums of a round's warps, twice, or all threads' sums over rows.
+template <unsigned lanes>
+std::size_t shared_bytes(const RowBlock& block, unsigned together) {
+  const unsigned sums = 2 * together * block.side_by_side * block.warps_of_row * 4 * lanes, own = 4 * block.threads();
+  return (sums < own ? own : sums) * sizeof(float);
+}
+
+template <class T>
+void turn_heads_back(CudaBackend& backend, const TurnedHeads<T>& in, NormBack<T> to, const Sink& to_theta,
+                     const Grad& dweight, const Grad& dbias) {
+  if (in.rows == 0) return;
+  // What is added to may still be computed beside, and is left to what runs there.
+  const bool wanted = dweight.wanted() || dbias.wanted();
+  const bool sums_weights = wanted && has_many_rows(in) && !dweight.accumulate && !dbias.accumulate;
+  const bool whole = in_pairs(to.to_x.rows.data, to.to_x.rows.stride) && in_pairs(to.of_heads) && to_theta.rows.dense;
+  const unsigned weights = (in.heads + 1) * in.states;
+  float* partials = nullptr;
+  unsigned blocks = 0;
+  const bool by_rows = with_lanes(in, whole, [&](auto lanes, auto turning) {
+    constexpr unsigned together = rows_back<turning>;
+    const RowBlock block = row_block<lanes>(in.heads, together);
+    const std::size_t bytes = shared_bytes<lanes>(block, together);
+    const auto kernel = turned_heads_backward_kernel<lanes, turning, T>;
+    if (bytes > usual_shared_bytes)
+      allow_shared_memory(reinterpret_cast<const void*>(kernel), static_cast<int>(bytes), "Mamba-3");
+    blocks = at_most(blocks_of(in, many_back, together * block.side_by_side), most_partials / weights);
+    NormBack<T> own = to;
+    if (sums_weights) {
+      partials = backend.scratch((std::size_t{blocks} + 2 * max_ranges) * weights);
+      own.of_heads = nullptr;
+    }
+    launch(kernel, blocks, block.threads(), bytes, backend.stream(), in, block, own, to_theta, partials);
+  });
+  if (!by_rows)
+    launch(any_heads_backward_kernel<T>, blocks_for(in.rows, threads / 32), threads, 0, backend.stream(), in, to,
+           to_theta);
+  backend.launched("rotate_heads_backward");
+  if (partials != nullptr)
+    return add_partials(backend, partials, blocks, in.heads * in.states, in.states, dweight, dbias);
+  const SideStream beside(backend);
+  sum_weights(backend, in, to, dweight, dbias);
+}
+
+}  // namespace
+
+void CudaBackend::rotate_heads(const Tensor& x, const Tensor& weight, const Tensor& bias, const Tensor& theta,
+                               double eps, const Tensor& y, const Tensor& inverse) {
+  with_stored_type(x, [&](auto stored) {
+    using T = decltype(stored);
+    turn_heads(stream(), turned_inputs<T>(x, weight, theta, y, {}), bias.as<float>(), static_cast<float>(eps),
+               y.as<T>(), inverse.as<float>());
+  });
+  launched("rotate_heads");
+}
+
+void CudaBackend::rotate_heads_backward(const Tensor& x, const Tensor& weight, const Tensor& theta, const Tensor& y,
+                                        const Tensor& inverse, const Tensor& dy, const Tensor& sums, const Grad& dx,
+                                        const Grad& dweight, const Grad& dbias, const Grad& dtheta) {
+  with_stored_type(x, [&](auto stored) {
+    using T = decltype(stored);
+    turn_heads_back(*this, turned_inputs<T>(x, weight, theta, y, dy),
+                    NormBack<T>{inverse.as<float>(), sums.as<float>(), sink_of<T>(dx)}, sink_of(dtheta), dweight,
+                    dbias);
+  });
+  launched("rotate_heads_backward sums");
+}
+
+}  // namespace afterglow
