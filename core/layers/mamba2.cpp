@@ -249,6 +249,7 @@ LayerKind mamba2_kind() {
                   .forcing = [](const CapturedLayer& layer,
                                 std::span<const int> sources) { return layer.as<Mamba2>().forcing(layer, sources); }},
       .benchmarks = {{R"({"d_model":128,"d_state":16,"expand":2,"headdim":64})", 16, 64},
+                     {R"({"d_model":448,"d_state":64,"expand":2,"headdim":64})", 8, 2048},
                      {R"({"d_model":1024,"d_state":128,"expand":1,"headdim":128})", 4, 8192, "8 heads x 128"}}};
 }
 

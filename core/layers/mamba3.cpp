@@ -281,7 +281,8 @@ LayerKind mamba3_kind() {
       .width_field = "d_model",
       .ink = 2,
       .readers = {.token_weights = token_weights, .gates = gates_of_running_sum, .state_modes = modes_of_running_sum},
-      .benchmarks = {{R"({"d_model":128,"d_state":16,"expand":2,"headdim":64})", 16, 64}}};
+      .benchmarks = {{R"({"d_model":128,"d_state":16,"expand":2,"headdim":64})", 16, 64},
+                     {R"({"d_model":448,"d_state":64,"expand":2,"headdim":64})", 8, 2048}}};
 }
 
 }  // namespace afterglow

@@ -81,6 +81,27 @@ __device__ void put_steps(const TokenSums& sums, const float (&inside)[2], float
   to[(at.h * 2 + 1) * static_cast<std::size_t>(out.several)] = static_cast<float>(skipped);
 }
 
+/// Leaves what a block has of dB or dC in rows of the gradient, of the 16 rows of each warp from `row` on.
+template <int state_tiles, class T>
+__device__ void put_straight(const float (&sums)[state_tiles][4], const Rows<T>& to, const ScanSizes& s,
+                             std::size_t row, int group, int count) {
+  if (to.data == nullptr) return;
+  const Place p;
+#pragma unroll
+  for (int r = 0; r < 2; ++r) {
+    const int t = p.row() + 8 * r, left = t < count ? s.states : 0;
+    const auto two = [&](int n) { return make_float2(sums[n][2 * r], sums[n][2 * r + 1]); };
+    T* own = &to.at(row + t, static_cast<unsigned>(group * s.states));
+    if constexpr (std::is_same_v<T, Brain>) {
+      store_row<state_tiles>(own, left, two);
+    } else {
+#pragma unroll
+      for (int n = 0; n < state_tiles; ++n)
+        if (8 * n < left) reinterpret_cast<float2&>(own[8 * n + p.column()]) = two(n);
+    }
+  }
+}
+
 /// Leaves what a block has of dB and, `both`, of dC, of the 16 rows of each warp from `row` on.
 template <int state_tiles>
 __device__ void put_shared(const float (&dB)[state_tiles][4], const float (&dC)[state_tiles][4], bool both,

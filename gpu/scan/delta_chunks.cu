@@ -386,13 +386,13 @@ void differentiate(cudaStream_t stream, const DeltaInputs& in, bool exact, const
   const auto columns = static_cast<unsigned>(s.heads * s.width);
   arrays.dy = rows_of<T>(dy).data;
   walk_chunks(stream, s, arrays, exact, kept, Ways::back, nullptr, false);
-  differentiate_chunks(stream, s, arrays, exact, kept, false, of_answers,
+  differentiate_chunks(stream, s, arrays, exact, kept, false, of_answers, {},
                        SinkOf<T>{{received, columns, columns, true}, false});
   solve<true, T>(stream, s, arrays, exact, kept,
                  {received, scale, inverses, kept.flows, solved, sink_of<T>(out.v), nullptr, false});
   arrays.C = arrays.B;
   arrays.dy = solved;
-  differentiate_chunks(stream, s, arrays, exact, kept, true, of_errors, SinkOf<T>{});
+  differentiate_chunks(stream, s, arrays, exact, kept, true, of_errors, {}, SinkOf<T>{});
   const std::int64_t numbers = std::int64_t{s.batch} * s.length * s.heads * s.states;
   const SinkOf<T> to_q = sink_of<T>(out.q), to_k = sink_of<T>(out.k);
   const auto sum = [&](auto* kernel, std::int64_t pieces) {

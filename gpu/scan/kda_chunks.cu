@@ -212,7 +212,7 @@ __global__ void __launch_bounds__(block_threads, 2) kda_solve_kernel(GlaSizes s,
     __syncthreads();
     const LeftColumns<column_tile> left(solved, 0);
     const RightColumns<size, state_tiles, false> right(Matrix<size>{stage.tells}, number);
-#pragma unroll 1
+#pragma unroll
     for (int step = 0; step < sub_chunks; ++step) {
       const int part = back ? sub_chunks - 1 - step : step;
       const auto told = multiply<exact, state_tiles>(2 * part, 2 * part + 2, left, right);

@@ -153,13 +153,20 @@ void answer_chunks(cudaStream_t stream, const ScanSizes& s, const ScanArraysOf<T
 /// Parts of gradients in memory that has room for part_numbers.
 ScanParts chunk_parts(const ScanSizes& s, float* memory, int kinds);
 std::int64_t part_numbers(const ScanSizes& s, int kinds);
+/// Where blocks that share dB and dC with no others leave them; without places they go to the parts.
+template <class T>
+struct StraightRows {
+  Rows<T> B, C;
+  __host__ __device__ bool any() const { return B.data != nullptr || C.data != nullptr; }
+};
 /// From paces, states and flows. `strict`: no token has an own answer, and B and C are the same numbers, whose gradient
 /// is left where that of B is. Of bfloat16 nothing is exact.
 void differentiate_chunks(cudaStream_t stream, const ScanSizes& s, const ScanArrays& in, bool exact,
-                          const ChunkArrays& from, bool strict, const ScanParts& parts, const Sink& dx);
+                          const ChunkArrays& from, bool strict, const ScanParts& parts, const StraightRows<float>& rows,
+                          const Sink& dx);
 void differentiate_chunks(cudaStream_t stream, const ScanSizes& s, const ScanArraysOf<Brain>& in, bool exact,
                           const ChunkArraysOf<Brain>& from, bool strict, const ScanParts& parts,
-                          const SinkOf<Brain>& dx);
+                          const StraightRows<Brain>& rows, const SinkOf<Brain>& dx);
 
 /// Calls body(width, states, exact) with what kernels are made for as types; what is stored as bfloat16 is never exact.
 template <class T = float, class Body>

@@ -90,7 +90,8 @@ constexpr int gradient_blocks = 2;  // that a multiprocessor holds
 
 template <int width, int states, bool exact, bool alone>
 __global__ void __launch_bounds__(block_threads, gradient_blocks)
-    gradient_kernel(ScanSizes s, ScanArrays in, ChunkArrays from, ScanParts out, bool strict, Sink dx) {
+    gradient_kernel(ScanSizes s, ScanArrays in, ChunkArrays from, ScanParts out, StraightRows<float> straight,
+                    bool strict, Sink dx) {
   await_previous();
   constexpr int state_tiles = states / 8, together = state_tiles < 4 ? state_tiles : 4, steps = chunk / 8;
   extern __shared__ float4 memory[];
@@ -327,7 +328,12 @@ __global__ void __launch_bounds__(block_threads, gradient_blocks)
 #pragma unroll
       for (int i = 0; i < 4; ++i) dB[n][i] += dC[n][i];
   }
-  put_shared(dB, dC, !strict, s, out, row, span.part, count);
+  if (straight.any()) {
+    put_straight(dB, straight.B, s, row, span.group, count);
+    put_straight(dC, straight.C, s, row, span.group, count);
+  } else {
+    put_shared(dB, dC, !strict, s, out, row, span.part, count);
+  }
   if (p.warp == 0) finish(span.end - 1);
 }
 
@@ -360,32 +366,49 @@ namespace {
 
 template <bool alone>
 void launch_gradient(cudaStream_t stream, const ScanSizes& s, const ScanArrays& in, bool exact, const ChunkArrays& from,
-                     bool strict, const ScanParts& parts, const Sink& dx) {
+                     bool strict, const ScanParts& parts, const StraightRows<float>& rows, const Sink& dx) {
   with_shape(s, exact, [&](auto width, auto states, auto is_exact) {
     const auto kernel = gradient_kernel<width(), states(), is_exact(), alone>;
     constexpr int bytes = sizeof(GradientMemory<width(), states(), alone>);
     allow_shared_memory(reinterpret_cast<const void*>(kernel), bytes, "ssd_scan_backward");
     const unsigned blocks = static_cast<unsigned>(s.batch * s.chunks * s.groups * parts.sharers);
-    launch(kernel, blocks, block_threads, bytes, stream, s, in, from, parts, strict, dx);
+    launch(kernel, blocks, block_threads, bytes, stream, s, in, from, parts, rows, strict, dx);
   });
 }
 
 }  // namespace
 
 void differentiate_chunks(cudaStream_t stream, const ScanSizes& s, const ScanArrays& in, bool exact,
-                          const ChunkArrays& from, bool strict, const ScanParts& parts, const Sink& dx) {
-  launch_gradient<false>(stream, s, in, exact, from, strict, parts, dx);
+                          const ChunkArrays& from, bool strict, const ScanParts& parts, const StraightRows<float>& rows,
+                          const Sink& dx) {
+  launch_gradient<false>(stream, s, in, exact, from, strict, parts, rows, dx);
 }
+
+namespace {
+
+/// Where dB and dC go straight: where a block has all of a group, nothing is there yet, and rows are whole vectors. The
+/// parts have none of them then.
+template <class T>
+StraightRows<T> straight_rows(const ScanSizes& s, const ScanGrads& out, ScanParts& parts) {
+  const StraightRows<T> rows{sink_of<T>(out.B).rows, sink_of<T>(out.C).rows};
+  const bool are_whole = s.states % 8 == 0 && in_pieces<8>(rows.B) && in_pieces<8>(rows.C);
+  if (parts.sharers > 1 || out.B.accumulate || out.C.accumulate || !are_whole || !rows.any()) return {};
+  parts.shared = nullptr;
+  return rows;
+}
+
+}  // namespace
 
 std::int64_t alone_workspace(const ScanInputs& in) { return part_numbers(sizes_of(in, chunk), kinds_of(in)); }
 
 void scan_alone_backward(cudaStream_t stream, const ScanInputs& in, bool exact, const Tensor& dy, float* workspace,
                          const ScanGrads& out) {
   const ScanSizes s = sizes_of(in, chunk);
-  const ScanParts parts = chunk_parts(s, workspace, kinds_of(in));
+  ScanParts parts = chunk_parts(s, workspace, kinds_of(in));
+  const auto straight = straight_rows<float>(s, out, parts);
   ScanArrays arrays = arrays_of(in);
   arrays.dy = dy.as<float>();
-  launch_gradient<true>(stream, s, arrays, exact, {}, false, parts, sink_of(out.x));
+  launch_gradient<true>(stream, s, arrays, exact, {}, false, parts, straight, sink_of(out.x));
   sum_parts(stream, s, in, parts, out);
 }
 
@@ -400,12 +423,13 @@ void scan_by_chunks_backward(cudaStream_t stream, const ScanInputs& in, bool exa
   with_stored_type(in.x, [&](auto stored) {
     using T = decltype(stored);
     const auto kept = chunk_arrays<T>(s, workspace, true);
-    const ScanParts parts = chunk_parts(s, workspace + chunk_numbers<T>(s, true), kinds_of(in));
+    ScanParts parts = chunk_parts(s, workspace + chunk_numbers<T>(s, true), kinds_of(in));
+    const auto straight = straight_rows<T>(s, out, parts);
     auto arrays = arrays_of<T>(in);
     arrays.dy = rows_of<T>(dy).data;
     find_paces(stream, s, arrays, kept, true);  // the way there has read them all
     walk_chunks(stream, s, arrays, exact, kept, Ways::both, nullptr, false);
-    differentiate_chunks(stream, s, arrays, exact, kept, false, parts, sink_of<T>(out.x));
+    differentiate_chunks(stream, s, arrays, exact, kept, false, parts, straight, sink_of<T>(out.x));
     sum_parts(stream, s, in, parts, out);
   });
 }

@@ -89,7 +89,7 @@ __device__ Product<false, tiles> multiply_narrow(int begin, int end, const Left&
 template <int width, int states, bool strict>
 __global__ void __launch_bounds__(block_threads, gradient_blocks)
     narrow_gradient_kernel(ScanSizes s, ScanArraysOf<Brain> in, ChunkArraysOf<Brain> from, ScanParts out,
-                           SinkOf<Brain> dx) {
+                           StraightRows<Brain> straight, SinkOf<Brain> dx) {
   await_previous();
   constexpr int state_tiles = states / 8, together = state_tiles < 4 ? state_tiles : 4;
   extern __shared__ float4 memory[];
@@ -346,7 +346,12 @@ __global__ void __launch_bounds__(block_threads, gradient_blocks)
         if (strict) dB[n + k][i] += dC[n + k][i];
       }
   }
-  put_shared(dB, dC, !strict, s, out, row, span.part, count);
+  if (straight.any()) {
+    put_straight(dB, straight.B, s, row, span.group, count);
+    put_straight(dC, straight.C, s, row, span.group, count);
+  } else {
+    put_shared(dB, dC, !strict, s, out, row, span.part, count);
+  }
   for (int unit = max(span.begin, span.end - stages + 1); unit < span.end; ++unit) {
     if (p.warp == warps - 1) finish(unit);
   }
@@ -356,14 +361,14 @@ __global__ void __launch_bounds__(block_threads, gradient_blocks)
 
 void differentiate_chunks(cudaStream_t stream, const ScanSizes& s, const ScanArraysOf<Brain>& in, bool,
                           const ChunkArraysOf<Brain>& from, bool strict, const ScanParts& parts,
-                          const SinkOf<Brain>& dx) {
+                          const StraightRows<Brain>& rows, const SinkOf<Brain>& dx) {
   with_shape<Brain>(s, false, [&](auto width, auto states, auto) {
     const auto kernel =
         strict ? narrow_gradient_kernel<width(), states(), true> : narrow_gradient_kernel<width(), states(), false>;
     constexpr int bytes = sizeof(GradientMemory<width(), states()>);
     allow_shared_memory(reinterpret_cast<const void*>(kernel), bytes, "ssd_scan_backward");
     const unsigned blocks = static_cast<unsigned>(s.batch * s.chunks * s.groups * parts.sharers);
-    launch(kernel, blocks, block_threads, bytes, stream, s, in, from, parts, dx);
+    launch(kernel, blocks, block_threads, bytes, stream, s, in, from, parts, rows, dx);
   });
 }
 

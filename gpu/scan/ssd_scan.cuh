@@ -44,7 +44,7 @@ inline int kinds_of(const ScanInputs& in) { return in.lag.defined() ? step_kinds
 
 /// What blocks leave of gradients that they share with others.
 struct ScanParts {
-  float* shared;   // [B,T,groups,sharers,2N]: of dB and dC
+  float* shared;   // [B,T,groups,sharers,2N]: of dB and dC; null where they went straight to their places
   float* steps;    // [B,T,H,tiles,kinds]
   float* scalars;  // [H,2,several]: of dA_log and dD
   int sharers, tiles, several, kinds;

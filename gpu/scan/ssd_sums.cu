@@ -63,7 +63,7 @@ __global__ void __launch_bounds__(threads) sum_kernel(ScanSizes s, ScanParts fro
     }
     return;
   }
-  for (int number = lane; number < s.groups * s.states; number += 32) {
+  for (int number = lane; from.shared != nullptr && number < s.groups * s.states; number += 32) {
     const std::size_t first = row * s.groups + number / s.states;
     const float* parts = from.shared + first * from.sharers * 2 * s.states + number % s.states;
     float to_B = 0, to_C = 0;
