@@ -13,6 +13,7 @@ class Swiglu final : public Layer {
  public:
   Swiglu(const SwigluConfig& config, const ParameterScope& parameters);
   std::string_view kind() const override { return "swiglu"; }
+  bool projects_once() const override { return gate_.shape[0] % 8 == 0; }
   Var forward(Tape& tape, const Var& x, const Tensor& mask) override;
   Var step(Tape& tape, const Var& x, LayerState& state) override;
 

@@ -51,8 +51,8 @@ Var unary(Tape& tape, Unary kind, const Var& x) {
 
 Var silu_multiply(Tape& tape, const Var& a, const Var& b) {
   const Check check(tape, "silu_multiply", a.value.dtype);
-  check.tensor("a", a.value, a.shape());
-  check.tensor("b", b.value, a.shape());
+  check.rows("a", a.value, a.shape());
+  check.rows("b", b.value, a.shape());
   const Var y = tape.result(a.shape(), a.value.dtype, {a, b});
   tape.backend().silu_multiply(a.value, b.value, y.value);
   tape.record("silu_multiply", y, [a, b, y](Tape& t) {

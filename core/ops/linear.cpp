@@ -162,9 +162,24 @@ struct GatedMlp {
   }
 };
 
+/// Whether what lies between the products of a gated MLP is stored as bfloat16: the gate's alone must be large enough,
+/// since smaller ones are one launch with what follows.
+bool is_narrow_inside(const Tape& tape, const Var& x, const Var& gate) {
+  return tape.may_store_narrow(Storage::narrow) &&
+         tape.backend().narrow_result(as_matrix(x.value), {&gate.value, 1}, gate.shape()[0]) == DType::bf16;
+}
+
+Var narrow_gated_mlp(Tape& tape, const Var& x, const Var& gate, const Var& up, const Var& down) {
+  const Var weights[] = {gate, up};
+  Var lifted[2];
+  linear_many(tape, x, weights, lifted, {}, Storage::narrow);
+  return linear(tape, silu_multiply(tape, lifted[0], lifted[1]), down);
+}
+
 }  // namespace
 
 Var gated_mlp(Tape& tape, const Var& x, const Var& gate, const Var& up, const Var& down) {
+  if (is_narrow_inside(tape, x, gate)) return narrow_gated_mlp(tape, x, gate, up, down);
   const Check check(tape, "gated_mlp", x.value.dtype);
   check.rows("x", x.value, x.shape());
   check.tensor("gate", gate.value, {Check::any, x.shape().last()});

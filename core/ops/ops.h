@@ -20,7 +20,7 @@ Var multiply(Tape& tape, const Var& a, const Var& b);
 Var scale(Tape& tape, const Var& x, double factor);
 /// One function of every element; rows of x may be strided.
 Var unary(Tape& tape, Unary kind, const Var& x);
-/// silu(a) b (SwiGLU).
+/// silu(a) b (SwiGLU); rows may be strided.
 Var silu_multiply(Tape& tape, const Var& a, const Var& b);
 /// softplus(x + bias) within `range`, bias over the last axis.
 Var softplus_bias(Tape& tape, const Var& x, const Var& bias, const StepRange& range = {});
@@ -44,7 +44,8 @@ inline constexpr std::size_t max_projections = 5;  ///< of linear_many
 /// are stored narrow, which they are without biases alone, they lie side by side: their rows are strided.
 void linear_many(Tape& tape, const Var& x, std::span<const Var> weights, std::span<Var> results,
                  std::span<const Var> biases = {}, Storage stored = Storage::wide);
-/// The gated MLP y = (silu(x gate^T) * (x up^T)) down^T: x [..., d], gate, up [m, d], down [out, m].
+/// The gated MLP y = (silu(x gate^T) * (x up^T)) down^T: x [..., d], gate, up [m, d], down [out, m]. x may be narrow
+/// where m is a multiple of eight.
 Var gated_mlp(Tape& tape, const Var& x, const Var& gate, const Var& up, const Var& down);
 
 // norm.cpp

@@ -3,6 +3,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <initializer_list>
+#include <type_traits>
 
 #include "core/backend/element_type.h"
 #include "gpu/basic/step_sizes.cuh"
@@ -10,6 +12,7 @@
 #include "gpu/device/columns.cuh"
 #include "gpu/device/device.cuh"
 #include "gpu/device/launch.cuh"
+#include "gpu/device/pieces.cuh"
 #include "gpu/gemm/product.cuh"
 
 namespace afterglow {
@@ -120,6 +123,51 @@ struct Matrices {
   Rows<float> of[max_column_sums];
   __device__ float operator()(unsigned which, unsigned row, unsigned column) const { return of[which].at(row, column); }
 };
+
+/// Calls body with how many neighbours of a row a thread takes, as a compile-time constant: 16 bytes where all rows can
+/// be read so.
+template <class T, class Body>
+void with_neighbours(std::initializer_list<Rows<T>> matrices, const Body& body) {
+  constexpr unsigned width = widest_piece<T>;
+  const bool whole = std::all_of(matrices.begin(), matrices.end(), [](const Rows<T>& rows) {
+    return rows.data == nullptr || (rows.columns % width == 0 && in_pieces<width>(rows));
+  });
+  if (whole) return body(std::integral_constant<unsigned, width>());
+  body(std::integral_constant<unsigned, 1>());
+}
+
+/// y = silu(gate) value. T: as what they are stored.
+template <unsigned width, class T>
+void put_gated(cudaStream_t stream, std::int64_t count, const Rows<T>& gate, const Rows<T>& value, const Rows<T>& y) {
+  using P = Piece<width>;
+  map(stream, count / width, [=, across = gate.columns / width] __device__(unsigned i) {
+    const unsigned row = i / across, column = i % across * width;
+    const P g = P::of(gate, row, column, true), v = P::of(value, row, column, true);
+    P result;
+#pragma unroll
+    for (unsigned e = 0; e < width; ++e) result.v[e] = silu<T>(g.v[e]) * v.v[e];
+    result.store(&y.at(row, column));
+  });
+}
+
+template <unsigned width, class T>
+void put_gated_slopes(cudaStream_t stream, std::int64_t count, const Rows<T>& gate, const Rows<T>& value,
+                      const Rows<T>& dy, const SinkOf<T>& to_gate, const SinkOf<T>& to_value) {
+  using P = Piece<width>;
+  map(stream, count / width, [=, across = gate.columns / width] __device__(unsigned i) {
+    const unsigned row = i / across, column = i % across * width;
+    const P g = P::of(gate, row, column, true), v = P::of(value, row, column, true), up = P::of(dy, row, column, true);
+    P dgate, dvalue;
+#pragma unroll
+    for (unsigned e = 0; e < width; ++e) {
+      const Silu gated = silu_with_slope<T>(g.v[e]);
+      dgate.v[e] = up.v[e] * v.v[e] * gated.slope;
+      dvalue.v[e] = up.v[e] * gated.value;
+    }
+    if (to_gate.wanted()) dgate.put(to_gate, row, column);
+    if (to_value.wanted()) dvalue.put(to_value, row, column);
+  });
+}
 
 template <class T>
 void put_sizes(cudaStream_t stream, const StepSize<T>& size, const Tensor& y) {
@@ -243,19 +291,24 @@ void CudaBackend::log_sigmoid_backward(const Tensor& x, double factor, const Ten
 }
 
 void CudaBackend::silu_multiply(const Tensor& a, const Tensor& b, const Tensor& y) {
-  const auto gate = rows_of(a), value = rows_of(b), to = rows_of(y);
-  map(stream(), a.elements(), [=] __device__(unsigned i) { to[i] = silu(gate[i]) * value[i]; });
+  with_stored_type(a, [&](auto stored) {
+    using T = decltype(stored);
+    const auto gate = rows_of<T>(a), value = rows_of<T>(b), to = rows_of<T>(y);
+    with_neighbours<T>({gate, value, to},
+                       [&](auto width) { put_gated<width()>(stream(), a.elements(), gate, value, to); });
+  });
   launched("silu_multiply");
 }
 
-void CudaBackend::silu_multiply_backward(const Tensor& a, const Tensor& b, const Tensor& dy, const Grad& da,
+void CudaBackend::silu_multiply_backward(const Tensor& a, const Tensor& b, const Tensor& dout, const Grad& da,
                                          const Grad& db) {
-  const auto gate = rows_of(a), value = rows_of(b), up = rows_of(dy);
-  const Sink to_a = sink_of(da), to_b = sink_of(db);
-  map(stream(), a.elements(), [=] __device__(unsigned i) {
-    const float g = gate[i], v = value[i], u = up[i];
-    if (to_a.wanted()) to_a.put(i, u * v * silu_slope(g));
-    if (to_b.wanted()) to_b.put(i, u * silu(g));
+  with_stored_type(a, [&](auto stored) {
+    using T = decltype(stored);
+    const auto gate = rows_of<T>(a), value = rows_of<T>(b), dy = rows_of<T>(dout);
+    const auto to_gate = sink_of<T>(da), to_value = sink_of<T>(db);
+    with_neighbours<T>({gate, value, dy, to_gate.rows, to_value.rows}, [&](auto width) {
+      put_gated_slopes<width()>(stream(), a.elements(), gate, value, dy, to_gate, to_value);
+    });
   });
   launched("silu_multiply_backward");
 }

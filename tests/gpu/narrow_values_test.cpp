@@ -123,6 +123,8 @@ INSTANTIATE_TEST_SUITE_P(
         LayerCase{"koopman", "koopman_mlp", R"({"d": 128})", 2, 1024, 128},
         LayerCase{"koopman_gated", "koopman_mlp", R"({"d": 256, "gated": true})", 3, 1700, 256},
         LayerCase{"koopman_odd", "koopman_mlp", R"({"d": 200, "dk": 376})", 1, 1025, 200},
+        LayerCase{"swiglu", "swiglu", R"({"d": 256, "d_ff": 768})", 3, 1700, 256},
+        LayerCase{"swiglu_odd", "swiglu", R"({"d": 200, "d_ff": 376})", 2, 1025, 200},
         LayerCase{"mamba2", "mamba2", R"({"d_model": 128, "headdim": 64, "d_state": 64})", 1, 2048, 128},
         LayerCase{"mamba2_long", "mamba2", R"({"d_model": 128, "headdim": 32, "d_state": 16})", 4, 2050, 128},
         LayerCase{"mamba2_odd", "mamba2", R"({"d_model": 136, "headdim": 8, "d_state": 24, "d_conv": 5})", 3, 999, 136},
@@ -161,7 +163,7 @@ class NarrowModels : public OnPath<::testing::TestWithParam<Path>> {
   std::vector<StepResult> steps(Precision precision) {
     Recipe recipe = parse_recipe(nlohmann::json::parse(R"({"name": "narrow", "seed": 3,
         "model": {"d_model": 256, "vocab": 128, "blocks": [
-          {"mixer": {"kind": "mamba2", "d_state": 64, "headdim": 64}, "mlp": {"kind": "koopman_mlp"}},
+          {"mixer": {"kind": "mamba2", "d_state": 64, "headdim": 64}, "mlp": {"kind": "swiglu", "d_ff": 640}},
           {"mixer": {"kind": "ska", "H": 4, "r": 40, "P": 64, "K": 2, "mode": "chunk", "chunk": 64},
            "mlp": {"kind": "koopman_mlp"}},
           {"mixer": {"kind": "gated_deltanet", "H": 4}, "mlp": {"kind": "koopman_mlp"}}]},

@@ -117,6 +117,30 @@ void add_softplus_bias(std::vector<OpCase>& cases, std::int64_t rows, std::int64
   cases.push_back(c);
 }
 
+/// Both halves of the columns of one tensor, as where gate and values are one projection.
+void add_gated_halves(std::vector<OpCase>& cases, std::int64_t rows, std::int64_t width) {
+  OpCase c;
+  c.name = "silu_multiply_halves_" + std::to_string(rows) + "x" + std::to_string(width);
+  c.inputs = {{"wide", {rows, 2 * width}, -3, 3}};
+  c.run = [width](Tape& t, std::span<const Var> in, std::span<const Tensor>) {
+    const std::int64_t widths[] = {width, width};
+    Var parts[2];
+    t.split_columns(in[0], widths, parts);
+    return silu_multiply(t, parts[0], parts[1]);
+  };
+  c.naive = [rows, width](std::span<const Values> in, std::span<const Values>) {
+    Values y;
+    for (std::int64_t i = 0; i < rows; ++i) {
+      const double* gate = in[0].data() + i * 2 * width;
+      for (std::int64_t j = 0; j < width; ++j) y.push_back(gate[j] * sigmoid(gate[j]) * gate[width + j]);
+    }
+    return y;
+  };
+  c.tolerance = 1e-6;
+  c.reason = "a few roundings an element";
+  cases.push_back(c);
+}
+
 }  // namespace
 
 void add_elementwise_cases(std::vector<OpCase>& cases) {
@@ -134,6 +158,8 @@ void add_elementwise_cases(std::vector<OpCase>& cases) {
   add_binary(
       cases, "scaled_sum", [](Tape& t, const Var& a, const Var& b) { return add(t, scale(t, a, -1.7), b); },
       [](double a, double b) { return -1.7 * a + b; });
+  add_gated_halves(cases, 37, 44);
+  add_gated_halves(cases, 5, 63);
   add_softplus_bias(cases, 1, 3, 1);
   add_softplus_bias(cases, 101, 63, 5);
   add_softplus_bias(cases, 37, 1, 65);
