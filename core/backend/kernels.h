@@ -109,6 +109,7 @@ class Kernels {
   virtual std::int64_t gemm_operands(const Tensor& a, const Tensor& b) const = 0;
   /// 0 where each of them is a product of its own.
   virtual std::int64_t linear_operands(const Tensor& x, std::span<const Tensor> weights, const Tensor& kept) const = 0;
+  /// Of queries [B,Tq,H,D] and keys as `attention` takes them; asks for shapes alone.
   virtual std::int64_t attention_operands(const Tensor& q, const Tensor& k) const = 0;
   virtual std::int64_t ssd_scan_operands(const ScanInputs& in) const = 0;
   virtual std::int64_t delta_scan_operands(const DeltaInputs& in) const = 0;
@@ -181,7 +182,7 @@ class Kernels {
   virtual void unary(Unary kind, const Tensor& x, const Tensor& y) = 0;
   /// dx = dy f'(x); y is there for kinds whose slope follows from it.
   virtual void unary_backward(Unary kind, const Tensor& x, const Tensor& y, const Tensor& dy, const Grad& dx) = 0;
-  /// y = silu(a) * b (SwiGLU).
+  /// y = silu(a) * b (SwiGLU); rows may be strided, and all may be bfloat16, as their gradients then.
   virtual void silu_multiply(const Tensor& a, const Tensor& b, const Tensor& y) = 0;
   virtual void silu_multiply_backward(const Tensor& a, const Tensor& b, const Tensor& dy, const Grad& da,
                                       const Grad& db) = 0;
@@ -263,7 +264,8 @@ class Kernels {
 
   // Position code, convolution and softmax attention along a sequence.
   /// Rotary position code on pairs (2i, 2i+1) of one or two tensors: x[i], y[i] [B,T,H_i,D]; angle
-  /// (first_position + t) base^(-2i/D); inverse turns back.
+  /// (first_position + t) base^(-2i/D); inverse turns back. All may be bfloat16; x, or with inverse y, then also
+  /// [B,T,H_i D] with strided rows.
   virtual void rotary(std::span<const Tensor> x, double base, std::int64_t first_position, bool inverse,
                       std::span<const Grad> y) = 0;
   /// Causal depthwise convolution, then SiLU: x, y [B,T,c] (rows of x may be strided), weight [c,1,w], bias [c] or
@@ -286,7 +288,8 @@ class Kernels {
   /// Elements of `before`; 0 where the gradient finds the sums once more.
   virtual std::int64_t causal_conv_kept(const Tensor& x) const = 0;
   /// Softmax attention: q, y [B,Tq,H,D]; k, v [B,Tk,Hkv,D]; query i sees all keys, or if `causal` the keys
-  /// j <= i + Tk - Tq. log_sum [B,H,Tq] saved.
+  /// j <= i + Tk - Tq. log_sum [B,H,Tq] saved. Where `attention_operands` are some, all may be bfloat16, as their
+  /// gradients then; q, k and v, and their gradients, then also [B,T,H D] and [B,T,Hkv D] with strided rows.
   virtual void attention(const Tensor& q, const Tensor& k, const Tensor& v, double scale, bool causal, const Tensor& y,
                          const Tensor& log_sum) = 0;
   virtual void attention_backward(const Tensor& q, const Tensor& k, const Tensor& v, double scale, bool causal,

@@ -95,9 +95,9 @@ void MeasuringBackend::swiglu_gate_up_backward(const Tensor& dy, const Tensor& d
                                                const Tensor&, const Tensor&) {
   hold_operands(gemm_operands(dy, down));
 }
-void MeasuringBackend::attention(const Tensor& q, const Tensor& k, const Tensor&, double, bool, const Tensor&,
+void MeasuringBackend::attention(const Tensor&, const Tensor& k, const Tensor&, double, bool, const Tensor& y,
                                  const Tensor&) {
-  hold_operands(attention_operands(q, k));
+  hold_operands(attention_operands(y, k));
 }
 void MeasuringBackend::ssd_scan(const ScanInputs& in, const Tensor&, const Tensor&, bool) {
   hold_operands(ssd_scan_operands(in));

@@ -38,12 +38,23 @@ Attention::Attention(const AttentionConfig& config, const ParameterScope& parame
 
 double Attention::scale() const { return 1.0 / std::sqrt(static_cast<double>(config_.head_width())); }
 
+// Position code and o_proj take what attention by tiles takes.
+Storage Attention::storage(const Backend& backend, const Shape& input) const {
+  const auto sizes = [&](std::int64_t heads) {
+    return Tensor(nullptr, {input[0], input[1], heads, config_.head_width()}, DType::f32);
+  };
+  return backend.attention_operands(sizes(config_.heads), sizes(config_.key_heads)) > 0 ? Storage::narrow
+                                                                                        : Storage::wide;
+}
+
 std::array<Var, 3> Attention::project(Tape& tape, const Var& x) const {
   const Var weights[] = {tape.parameter(q_proj_), tape.parameter(k_proj_), tape.parameter(v_proj_)};
   std::array<Var, 3> maps, biases;
   for (std::size_t i = 0; i < biases.size() && config_.biases; ++i) biases[i] = tape.parameter(*biases_[i]);
-  linear_many(tape, x, weights, maps, config_.biases ? std::span<const Var>(biases) : std::span<const Var>());
+  linear_many(tape, x, weights, maps, config_.biases ? std::span<const Var>(biases) : std::span<const Var>(),
+              storage(tape.backend(), x.shape()));
   for (Var& map : maps) {
+    if (map.value.dtype == DType::bf16) continue;  // read as it lies
     const std::int64_t heads = map.shape().last() / config_.head_width();
     map = tape.reshape(map, {x.shape()[0], x.shape()[1], heads, config_.head_width()});
   }
@@ -52,11 +63,11 @@ std::array<Var, 3> Attention::project(Tape& tape, const Var& x) const {
 
 std::array<Var, 2> Attention::turned(Tape& tape, const Var& queries, const Var& keys, std::int64_t position) const {
   if (!config_.rotary) return {queries, keys};
-  return rotary_pair(tape, queries, keys, config_.rotary_base, position);
+  return rotary_pair(tape, queries, keys, config_.rotary_base, position, config_.head_width());
 }
 
 Var Attention::read(Tape& tape, const Var& q, const Var& k, const Var& v) const {
-  const Var heads = causal_attention(tape, q, k, v, scale());
+  const Var heads = causal_attention(tape, q, k, v, scale(), config_.head_width());
   tape.place("readout", heads);
   tape.capture("readout", heads.value);
   const Var joined = tape.reshape(heads, {q.shape()[0], q.shape()[1], config_.width});

@@ -29,6 +29,7 @@ class Attention final : public Layer {
   Attention(const AttentionConfig& config, const ParameterScope& parameters);
   std::string_view kind() const override { return "attention"; }
   std::int64_t heads() const override { return config_.heads; }
+  bool projects_once() const override { return q_proj_.shape[0] % 8 == 0 && k_proj_.shape[0] % 8 == 0; }
   Var forward(Tape& tape, const Var& x, const Tensor& mask) override;
   /// `keys` (rotated) and `values` [B, capacity, n_kv_heads, head width]; the capacity doubles when it is used up.
   LayerState make_state(Backend& backend, DType dtype, std::int64_t batch) const override;
@@ -40,8 +41,10 @@ class Attention final : public Layer {
   std::function<double()> query_bound(const CapturedLayer& captured) const;
 
  private:
-  /// x W^T as heads [B,T,heads,head width].
-  std::array<Var, 3> project(Tape& tape, const Var& x) const;  ///< q, k, v [B,T,heads,D]
+  /// How queries, keys, values and what is read out of them may be stored for such an input.
+  Storage storage(const Backend& backend, const Shape& input) const;
+  /// x W^T as heads: q, k, v [B,T,heads,D], stored narrow [B,T,heads D].
+  std::array<Var, 3> project(Tape& tape, const Var& x) const;
   std::array<Var, 2> turned(Tape& tape, const Var& queries, const Var& keys, std::int64_t position) const;
   Var read(Tape& tape, const Var& q, const Var& k, const Var& v) const;
   double scale() const;

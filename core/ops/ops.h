@@ -107,8 +107,10 @@ Var gather_rows(Tape& tape, const Var& x, const Var& y, const AnsweredRows& rows
 // sequence.cpp
 /// Pairs (2i, 2i+1) of x [B,T,H,D] turned by the angle (first_position + t) base^(-2i/D).
 Var rotary(Tape& tape, const Var& x, double base, std::int64_t first_position);
-/// The same for queries [B,T,H,D] and keys [B,T,Hkv,D] at once.
-std::array<Var, 2> rotary_pair(Tape& tape, const Var& q, const Var& k, double base, std::int64_t first_position);
+/// The same for queries [B,T,H,D] and keys [B,T,Hkv,D] at once, or stored narrow as `linear_many` leaves them, with D =
+/// `width`: [B,T,H D] and [B,T,Hkv D], from which [B,T,H,D] and [B,T,Hkv,D] come.
+std::array<Var, 2> rotary_pair(Tape& tape, const Var& q, const Var& k, double base, std::int64_t first_position,
+                               std::int64_t width = 0);
 /// Causal depthwise convolution, then SiLU: x [B,T,c], weight [c,1,w], bias [c] or absent; `history` [B,w-1,c] is read
 /// and advanced when defined.
 Var causal_conv(Tape& tape, const Var& x, const Var& weight, const Var& bias, const Tensor& history = {});
@@ -124,8 +126,9 @@ std::array<Var, 2> conv_with_steps(Tape& tape, const Var& x, const Var& weight, 
 /// x [B,T,H,D] -> [B,T,H times,D]: head h reads head h / times of x.
 Var repeat_heads(Tape& tape, const Var& x, std::int64_t times);
 /// Softmax attention with scores scale q . k: q [B,Tq,H,D], k, v [B,Tk,Hkv,D] -> [B,Tq,H,D]. The last query is at the
-/// last key, and none sees what follows it. Query head h reads key head h / (H / Hkv).
-Var causal_attention(Tape& tape, const Var& q, const Var& k, const Var& v, double scale);
+/// last key, and none sees what follows it. Query head h reads key head h / (H / Hkv). Where the back end makes
+/// operands of them (`Kernels::attention_operands`), all may be stored narrow, and each as in `rotary_pair`.
+Var causal_attention(Tape& tape, const Var& q, const Var& k, const Var& v, double scale, std::int64_t width = 0);
 /// The same with every key in sight of every query.
 Var full_attention(Tape& tape, const Var& q, const Var& k, const Var& v, double scale);
 

@@ -19,12 +19,31 @@ Var rotary(Tape& tape, const Var& x, double base, std::int64_t first_position) {
   return y;
 }
 
-std::array<Var, 2> rotary_pair(Tape& tape, const Var& q, const Var& k, double base, std::int64_t first_position) {
+namespace {
+
+/// The shape [B,T,H,D] of heads that must have this one; narrow ones may lie side by side in strided rows, [B,T,H D].
+Shape checked_heads(const Check& check, const char* name, const Tensor& heads, const Shape& expected) {
+  if (heads.dtype != DType::bf16 || heads.shape.rank() == 4) {
+    check.tensor(name, heads, expected);
+    return heads.shape;
+  }
+  const std::int64_t width = expected[3], columns = heads.shape.last();
+  check.that(width > 0 && columns % width == 0, "heads side by side need a width that divides their columns");
+  check.rows(name, heads, {expected[0], expected[1], expected[2] == Check::any ? columns : expected[2] * width});
+  return {heads.shape[0], heads.shape[1], columns / width, width};
+}
+
+std::int64_t width_or_any(std::int64_t width) { return width > 0 ? width : Check::any; }
+
+}  // namespace
+
+std::array<Var, 2> rotary_pair(Tape& tape, const Var& q, const Var& k, double base, std::int64_t first_position,
+                               std::int64_t width) {
   const Check check(tape, "rotary_pair", q.value.dtype);
-  check.tensor("q", q.value, {Check::any, Check::any, Check::any, Check::any});
-  check.tensor("k", k.value, {q.shape()[0], q.shape()[1], Check::any, q.shape()[3]});
+  const Shape queries = checked_heads(check, "q", q.value, {Check::any, Check::any, Check::any, width_or_any(width)});
+  const Shape keys = checked_heads(check, "k", k.value, {queries[0], queries[1], Check::any, queries[3]});
   check.that(base > 0.0, "base must be positive");
-  const std::array<Var, 2> y{tape.result(q.shape(), q.value.dtype, {q}), tape.result(k.shape(), k.value.dtype, {k})};
+  const std::array<Var, 2> y{tape.result(queries, q.value.dtype, {q}), tape.result(keys, k.value.dtype, {k})};
   const Tensor from[] = {q.value, k.value};
   const Grad to[] = {{y[0].value, false}, {y[1].value, false}};
   tape.backend().rotary(from, base, first_position, false, to);
@@ -139,15 +158,16 @@ Var repeat_heads(Tape& tape, const Var& x, std::int64_t times) {
 
 namespace {
 
-Var attention(Tape& tape, const char* name, const Var& q, const Var& k, const Var& v, double scale, bool causal) {
+Var attention(Tape& tape, const char* name, const Var& q, const Var& k, const Var& v, double scale, bool causal,
+              std::int64_t width = 0) {
   const Check check(tape, name, q.value.dtype);
-  check.tensor("q", q.value, {Check::any, Check::any, Check::any, Check::any});
-  check.tensor("k", k.value, {q.shape()[0], Check::any, Check::any, q.shape()[3]});
-  check.tensor("v", v.value, k.shape());
-  check.that(!causal || k.shape()[1] >= q.shape()[1], "there must be at least as many keys as queries");
-  check.that(q.shape()[2] % k.shape()[2] == 0, "the number of key heads must divide the number of query heads");
-  const Var y = tape.result(q.shape(), q.value.dtype, {q, k, v});
-  const Tensor log_sum = tape.scratch({q.shape()[0], q.shape()[2], q.shape()[1]}, q.value.dtype);
+  const Shape queries = checked_heads(check, "q", q.value, {Check::any, Check::any, Check::any, width_or_any(width)});
+  const Shape keys = checked_heads(check, "k", k.value, {queries[0], Check::any, Check::any, queries[3]});
+  checked_heads(check, "v", v.value, keys);
+  check.that(!causal || keys[1] >= queries[1], "there must be at least as many keys as queries");
+  check.that(queries[2] % keys[2] == 0, "the number of key heads must divide the number of query heads");
+  const Var y = tape.result(queries, q.value.dtype, {q, k, v});
+  const Tensor log_sum = tape.scratch({queries[0], queries[2], queries[1]}, widened(q.value.dtype));
   tape.backend().attention(q.value, k.value, v.value, scale, causal, y.value, log_sum);
   tape.record(name, y, [q, k, v, scale, causal, log_sum, y](Tape& t) {
     const Grad dq = t.gradient(q), dk = t.gradient(k), dv = t.gradient(v);
@@ -159,8 +179,8 @@ Var attention(Tape& tape, const char* name, const Var& q, const Var& k, const Va
 
 }  // namespace
 
-Var causal_attention(Tape& tape, const Var& q, const Var& k, const Var& v, double scale) {
-  return attention(tape, "causal_attention", q, k, v, scale, true);
+Var causal_attention(Tape& tape, const Var& q, const Var& k, const Var& v, double scale, std::int64_t width) {
+  return attention(tape, "causal_attention", q, k, v, scale, true, width);
 }
 
 Var full_attention(Tape& tape, const Var& q, const Var& k, const Var& v, double scale) {

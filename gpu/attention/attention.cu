@@ -1,5 +1,7 @@
 // Softmax attention: 64 queries a block, 64 keys at a time past them; scores never leave the warp. The gradient
 // computes them again. Products run on the tensor cores, see tiles.cuh.
+#include <type_traits>
+
 #include "gpu/attention/decoding.cuh"
 #include "gpu/attention/pairs.cuh"
 #include "gpu/cuda_backend.h"
@@ -67,9 +69,9 @@ __device__ void join_softmax(const Lane& lane, Softmax& softmax, Share<columns>&
   join_groups(lane, sum, memory);
 }
 
-template <int columns, bool exact>
+template <int columns, bool exact, class T>
 __global__ void __launch_bounds__(threads_of<columns>, blocks_of<columns>)
-    attention_kernel(Pairs in, Target to, float* log_sum) {
+    attention_kernel(Pairs in, TargetOf<T> to, float* log_sum) {
   await_previous();
   constexpr int width = rows / groups_of<columns>;
   extern __shared__ float4 memory[];
@@ -129,24 +131,23 @@ __global__ void __launch_bounds__(threads_of<columns>, blocks_of<columns>)
   to.put(lane, sum, static_cast<std::size_t>(b) * in.queries + first, h, count);
 }
 
-/// Heads [B,T,H,D] as rows of all heads.
-Tensor joined(const Tensor& heads) {
-  return heads.reshaped({heads.shape[0], heads.shape[1], heads.shape[2] * heads.shape[3]});
+template <class T>
+OperandOf<T> heads_operand(const Tensor& heads, int width) {
+  return operand_of<T>(heads, joined_heads(heads).row_stride, width);
 }
-Operand heads_operand(const Tensor& heads) {
-  return operand_of(heads, heads.shape[2] * heads.shape[3], static_cast<int>(heads.shape[3]));
-}
-Target target_of(const Grad& grad, int width) {
-  return {grad.wanted() ? sink_of({joined(grad.tensor), grad.accumulate}) : Sink{}, width};
+template <class T>
+TargetOf<T> target_of(const Grad& grad, int width) {
+  return {grad.wanted() ? sink_of<T>({joined_heads(grad.tensor), grad.accumulate}) : SinkOf<T>{}, width};
 }
 
-Pairs attention_pairs(const Tensor& q, const Tensor& k, double scale, bool causal) {
+/// Sizes, of which the answer [B,Tq,H,D] has most.
+Pairs attention_pairs(const Tensor& y, const Tensor& k, double scale, bool causal) {
   Pairs in{};
-  in.batch = static_cast<int>(q.shape[0]);
-  in.queries = static_cast<int>(q.shape[1]);
+  in.batch = static_cast<int>(y.shape[0]);
+  in.queries = static_cast<int>(y.shape[1]);
   in.keys = static_cast<int>(k.shape[1]);
-  in.heads = static_cast<int>(q.shape[2]);
-  in.key_heads = static_cast<int>(k.shape[2]);
+  in.heads = static_cast<int>(y.shape[2]);
+  in.key_heads = static_cast<int>(joined_heads(k).columns() / y.shape[3]);
   in.offset = causal ? in.keys - in.queries + 1 : in.keys;
   in.scale = static_cast<float>(scale);
   return in;
@@ -155,8 +156,9 @@ Pairs attention_pairs(const Tensor& q, const Tensor& k, double scale, bool causa
 /// The same sizes for a few queries, whose keys and values are read as they lie.
 Decoding decoding_of(const Pairs& in, const Tensor& q, const Tensor& k, const Tensor& v, const Target& to,
                      float* log_sum) {
-  return {heads_operand(q), heads_operand(k), heads_operand(v), to.sink.rows, log_sum,   in.batch,
-          in.queries,       in.keys,          in.heads,         in.key_heads, in.offset, in.scale};
+  const auto heads = [&](const Tensor& of) { return heads_operand<float>(of, to.width); };
+  return {heads(q),   heads(k), heads(v), to.sink.rows, log_sum,   in.batch,
+          in.queries, in.keys,  in.heads, in.key_heads, in.offset, in.scale};
 }
 
 /// Rows of tiles for queries (`of_queries` operands) and for keys (two).
@@ -164,29 +166,33 @@ std::size_t rows_for(const Pairs& in, int of_queries) {
   return of_queries * padded_rows(in.batch, in.heads, in.queries) + 2 * padded_rows(in.batch, in.key_heads, in.keys);
 }
 
-template <int columns, bool exact>
-void launch_forward(cudaStream_t stream, const Pairs& in, const Target& to, float* log_sum) {
+template <int columns, bool exact, class T>
+void launch_forward(cudaStream_t stream, const Pairs& in, const TargetOf<T>& to, float* log_sum) {
   constexpr int bytes = forward_bytes<columns, exact>;
-  const auto kernel = attention_kernel<columns, exact>;
+  const auto kernel = attention_kernel<columns, exact, T>;
   allow_shared_memory(reinterpret_cast<const void*>(kernel), bytes, "attention");
   const unsigned tiles = blocks_for(in.queries, rows) * static_cast<unsigned>(in.batch * in.heads);
   launch(kernel, tiles, threads_of<columns>, bytes, stream, in, to, log_sum);
 }
 
-template <int columns, bool exact>
-void launch_backward(cudaStream_t stream, const Pairs& in, const GradientTargets& to) {
+template <int columns, bool exact, class T>
+void launch_backward(cudaStream_t stream, const Pairs& in, const GradientTargets<T>& to) {
   constexpr const char* what = "attention_backward";
   if constexpr (columns <= 128) {
-    launch_gradients<columns, exact, Sums::both>(stream, in, to, what);
+    launch_gradients<columns, exact, Sums::both, T>(stream, in, to, what);
   } else {  // too many sums for the registers of one pass
-    launch_gradients<columns, exact, Sums::slopes>(stream, in, {to.q, to.k, {}}, what);
-    launch_gradients<columns, exact, Sums::weights>(stream, in, {{}, {}, to.v}, what);
+    launch_gradients<columns, exact, Sums::slopes, T>(stream, in, {to.q, to.k, {}}, what);
+    launch_gradients<columns, exact, Sums::weights, T>(stream, in, {{}, {}, to.v}, what);
   }
 }
 
-template <class Launch>
+/// T: as what queries are stored; bfloat16 has no exact products.
+template <class T, class Launch>
 void with_head_width(int width, bool exact, const Launch& launch) {
-  if (!with_columns<32, 64, 128, 256>(width, exact, launch))
+  const auto launch_stored = [&](auto columns, auto is_exact) {
+    if constexpr (!is_exact() || std::is_same_v<T, float>) launch(columns, is_exact);
+  };
+  if (!with_columns<32, 64, 128, 256>(width, exact, launch_stored))
     throw Error(ExitCode::failure, "the GPU's attention takes heads up to 256 wide, and these have " +
                                        std::to_string(width) + "; use more heads or --device cpu");
 }
@@ -196,21 +202,25 @@ void with_head_width(int width, bool exact, const Launch& launch) {
 void CudaBackend::attention(const Tensor& q, const Tensor& k, const Tensor& v, double scale, bool causal,
                             const Tensor& y, const Tensor& log_sum) {
   if (q.elements() == 0) return;
-  Pairs in = attention_pairs(q, k, scale, causal);
-  const Target to = target_of({y, false}, static_cast<int>(q.shape[3]));
-  if (in.queries <= few_queries && to.width <= widest_few) {
-    const Decoding few = decoding_of(in, q, k, v, to, log_sum.as<float>());
+  Pairs in = attention_pairs(y, k, scale, causal);
+  const int width = static_cast<int>(y.shape[3]);
+  if (in.queries <= few_queries && width <= widest_few) {
+    const Decoding few = decoding_of(in, q, k, v, target_of<float>({y, false}, width), log_sum.as<float>());
     decode(stream(), few, scratch(decoding_elements(few)));
     return launched("attention of a few queries");
   }
-  with_head_width(to.width, precision_ == Precision::fp32, [&](auto columns, auto exact) {
-    constexpr int row = row_bytes<columns(), exact()>;
-    Makings makings(in.batch, operand_memory(rows_for(in, 1) * row));
-    in.q = makings.add(heads_operand(q), in.heads, in.queries, row).to;
-    in.k = makings.add(heads_operand(k), in.key_heads, in.keys, row).to;
-    in.v = makings.add(heads_operand(v), in.key_heads, in.keys, row).to;
-    make<columns(), exact()>(stream(), makings);
-    launch_forward<columns(), exact()>(stream(), in, to, log_sum.as<float>());
+  with_stored_type(q, [&](auto stored) {
+    using T = decltype(stored);
+    const TargetOf<T> to = target_of<T>({y, false}, width);
+    with_head_width<T>(width, precision_ == Precision::fp32, [&](auto columns, auto exact) {
+      constexpr int row = row_bytes<columns(), exact()>;
+      MakingsOf<T> makings(in.batch, operand_memory(rows_for(in, 1) * row));
+      in.q = makings.add(heads_operand<T>(q, width), in.heads, in.queries, row).to;
+      in.k = makings.add(heads_operand<T>(k, width), in.key_heads, in.keys, row).to;
+      in.v = makings.add(heads_operand<T>(v, width), in.key_heads, in.keys, row).to;
+      make<columns(), exact()>(stream(), makings);
+      launch_forward<columns(), exact()>(stream(), in, to, log_sum.as<float>());
+    });
   });
   launched("attention");
 }
@@ -219,22 +229,25 @@ void CudaBackend::attention_backward(const Tensor& q, const Tensor& k, const Ten
                                      const Tensor& y, const Tensor& log_sum, const Tensor& dy, const Grad& dq,
                                      const Grad& dk, const Grad& dv) {
   if (q.elements() == 0) return;
-  Pairs in = attention_pairs(q, k, scale, causal);
-  const int width = static_cast<int>(q.shape[3]);
-  const GradientTargets out{target_of(dq, width), target_of(dk, width), target_of(dv, width)};
-  with_head_width(width, precision_ == Precision::fp32, [&](auto columns, auto exact) {
-    constexpr int row = row_bytes<columns(), exact()>;
-    Makings makings(in.batch, operand_memory(rows_for(in, 2) * row));
-    Making& queries = makings.add(heads_operand(q), in.heads, in.queries, row);
-    queries.log_sum = log_sum.as<float>();
-    in.q = queries.to;
-    Making& upstream = makings.add(heads_operand(dy), in.heads, in.queries, row);
-    upstream.output = heads_operand(y);
-    in.dy = upstream.to;
-    in.k = makings.add(heads_operand(k), in.key_heads, in.keys, row).to;
-    in.v = makings.add(heads_operand(v), in.key_heads, in.keys, row).to;
-    make<columns(), exact()>(stream(), makings);
-    launch_backward<columns(), exact()>(stream(), in, out);
+  Pairs in = attention_pairs(y, k, scale, causal);
+  const int width = static_cast<int>(y.shape[3]);
+  with_stored_type(q, [&](auto stored) {
+    using T = decltype(stored);
+    const GradientTargets<T> out{target_of<T>(dq, width), target_of<T>(dk, width), target_of<T>(dv, width)};
+    with_head_width<T>(width, precision_ == Precision::fp32, [&](auto columns, auto exact) {
+      constexpr int row = row_bytes<columns(), exact()>;
+      MakingsOf<T> makings(in.batch, operand_memory(rows_for(in, 2) * row));
+      MakingOf<T>& queries = makings.add(heads_operand<T>(q, width), in.heads, in.queries, row);
+      queries.log_sum = log_sum.as<float>();
+      in.q = queries.to;
+      MakingOf<T>& upstream = makings.add(heads_operand<T>(dy, width), in.heads, in.queries, row);
+      upstream.output = heads_operand<T>(y, width);
+      in.dy = upstream.to;
+      in.k = makings.add(heads_operand<T>(k, width), in.key_heads, in.keys, row).to;
+      in.v = makings.add(heads_operand<T>(v, width), in.key_heads, in.keys, row).to;
+      make<columns(), exact()>(stream(), makings);
+      launch_backward<columns(), exact()>(stream(), in, out);
+    });
   });
   launched("attention_backward");
 }
@@ -244,7 +257,7 @@ std::int64_t CudaBackend::attention_operands(const Tensor& q, const Tensor& k) c
   const int width = static_cast<int>(q.shape[3]);
   if (in.queries <= few_queries && width <= widest_few) return 0;
   std::size_t bytes = 0;
-  with_head_width(width, precision_ == Precision::fp32, [&](auto columns, auto exact) {
+  with_head_width<float>(width, precision_ == Precision::fp32, [&](auto columns, auto exact) {
     bytes = rows_for(in, 2) * static_cast<std::size_t>(row_bytes<columns(), exact()>);
   });
   return static_cast<std::int64_t>(bytes);

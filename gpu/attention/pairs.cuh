@@ -22,8 +22,9 @@ struct Pairs {
 };
 
 /// Where a tile's sums go: rows of one head, as Operand.
-struct Target {
-  Sink sink;
+template <class T>
+struct TargetOf {
+  SinkOf<T> sink;
   int width = 0;
   __host__ __device__ bool wanted() const { return sink.wanted(); }
   template <int columns>
@@ -35,6 +36,8 @@ struct Target {
     });
   }
 };
+
+using Target = TargetOf<float>;
 
 /// Groups of warps in a block: wide rows leave room for one block only, whose warps then share the streamed rows.
 template <int columns>
@@ -171,14 +174,16 @@ struct GradientPass {
   }
 
   /// Joins the groups' sums and writes them.
-  __device__ __forceinline__ void put(Share<columns>& sum, const Target& to) const {
+  template <class T>
+  __device__ __forceinline__ void put(Share<columns>& sum, const TargetOf<T>& to) const {
     if constexpr (groups_of<columns> == 2) join_groups(lane, sum, own);
     if (lane.group == 0 && to.wanted()) to.put(lane, sum, at.own_row, at.head, at.count);
     __syncthreads();
   }
 
   /// Gradients behind the scores go to `to`, those behind the weights to `to_values`.
-  __device__ __forceinline__ void run(const Target& to, const Target& to_values) const {
+  template <class T>
+  __device__ __forceinline__ void run(const TargetOf<T>& to, const TargetOf<T>& to_values) const {
     begin_own();
     begin_partner(0);
     begin_streamed(0);
@@ -193,14 +198,15 @@ struct GradientPass {
   }
 };
 
+template <class T>
 struct GradientTargets {
-  Target q, k, v;
+  TargetOf<T> q, k, v;
 };
 
 /// Keys by the first `key_tiles` blocks, queries by the others.
-template <int columns, bool exact, Sums of_keys>
+template <int columns, bool exact, Sums of_keys, class T>
 static __global__ void __launch_bounds__(threads_of<columns>, blocks_of<columns>)
-    gradient_kernel(Pairs in, GradientTargets to, int key_tiles) {
+    gradient_kernel(Pairs in, GradientTargets<T> to, int key_tiles) {
   extern __shared__ float4 memory[];
   await_previous();
   auto* const tiles = reinterpret_cast<std::byte*>(memory);
@@ -213,9 +219,10 @@ static __global__ void __launch_bounds__(threads_of<columns>, blocks_of<columns>
 }
 
 /// Whether rows of two gradients have places in common; columns of one tensor have one stride.
-inline bool overlap(const Sink& a, std::size_t rows_of_a, const Sink& b, std::size_t rows_of_b) {
+template <class T>
+bool overlap(const SinkOf<T>& a, std::size_t rows_of_a, const SinkOf<T>& b, std::size_t rows_of_b) {
   if (!a.wanted() || !b.wanted()) return false;
-  const Rows<float>&lower = a.rows.data < b.rows.data ? a.rows : b.rows, &upper = &lower == &a.rows ? b.rows : a.rows;
+  const Rows<T>&lower = a.rows.data < b.rows.data ? a.rows : b.rows, &upper = &lower == &a.rows ? b.rows : a.rows;
   const std::size_t apart = static_cast<std::size_t>(upper.data - lower.data);
   const std::size_t lower_rows = &lower == &a.rows ? rows_of_a : rows_of_b;
   if (apart >= lower_rows * lower.stride) return false;
@@ -225,16 +232,16 @@ inline bool overlap(const Sink& a, std::size_t rows_of_a, const Sink& b, std::si
 
 /// What is wanted of dq, and of dk or dv as `of_keys` says, in one launch, or one after the other where they are added
 /// to the same memory.
-template <int columns, bool exact, Sums of_keys>
-void launch_gradients(cudaStream_t stream, const Pairs& in, const GradientTargets& to, const char* what) {
+template <int columns, bool exact, Sums of_keys, class T = float>
+void launch_gradients(cudaStream_t stream, const Pairs& in, const GradientTargets<T>& to, const char* what) {
   constexpr int bytes = std::max(pass_bytes<columns, exact, of_keys>, pass_bytes<columns, exact, Sums::slopes>);
-  const auto kernel = gradient_kernel<columns, exact, of_keys>;
+  const auto kernel = gradient_kernel<columns, exact, of_keys, T>;
   allow_shared_memory(reinterpret_cast<const void*>(kernel), bytes, what);
   const std::size_t query_rows = static_cast<std::size_t>(in.batch) * in.queries;
   const std::size_t key_rows = static_cast<std::size_t>(in.batch) * in.keys;
   if (overlap(to.q.sink, query_rows, to.k.sink, key_rows) || overlap(to.q.sink, query_rows, to.v.sink, key_rows)) {
-    launch_gradients<columns, exact, of_keys>(stream, in, {to.q, {}, {}}, what);
-    launch_gradients<columns, exact, of_keys>(stream, in, {{}, to.k, to.v}, what);
+    launch_gradients<columns, exact, of_keys, T>(stream, in, {to.q, {}, {}}, what);
+    launch_gradients<columns, exact, of_keys, T>(stream, in, {{}, to.k, to.v}, what);
     return;
   }
   const bool keys = to.k.wanted() || to.v.wanted();

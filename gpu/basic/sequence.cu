@@ -27,33 +27,36 @@ constexpr unsigned turn_threads = 128;
 // A thread turns one pair of every head at one position, of queries or keys or, where there are many, of both. Angles
 // are found in float64: positions reach thousands, and a float32 angle would lose the digits that the sine needs. What
 // is left of one after whole turns may be rounded.
+/// T: as what heads are stored.
+template <class T>
 struct Turned {
-  const float* x;
-  Sink y;
+  Rows<T> x;  // of all heads
+  SinkOf<T> y;
   unsigned heads;
   bool twos;  // a pair at a time
 
-  __device__ void turn(std::size_t place, bool whole, float sine, float cosine) const {
+  __device__ void turn(std::size_t row, unsigned column, bool whole, float sine, float cosine) const {
+    const T* from = &x.at(row, column);
     if (twos) {
-      const float2 pair = *reinterpret_cast<const float2*>(x + place);
-      float2& to = *reinterpret_cast<float2*>(y.rows.data + place);
-      const float2 before = y.accumulate ? to : make_float2(0, 0);
-      to = make_float2(before.x + (pair.x * cosine - pair.y * sine), before.y + (pair.x * sine + pair.y * cosine));
-      return;
+      const float2 pair = two_of(from);
+      return store_two(&y.rows.at(row, column), y.accumulate, pair.x * cosine - pair.y * sine,
+                       pair.x * sine + pair.y * cosine);
     }
-    const float a = x[place], b = whole ? x[place + 1] : 0.0f;
-    y.put(static_cast<unsigned>(place), a * cosine - b * sine);
-    if (whole) y.put(static_cast<unsigned>(place + 1), a * sine + b * cosine);
+    const auto a = static_cast<float>(from[0]), b = whole ? static_cast<float>(from[1]) : 0.0f;
+    y.put(row, column, a * cosine - b * sine);
+    if (whole) y.put(row, column + 1, a * sine + b * cosine);
   }
 };
+template <class T>
 struct TurnedPair {
-  Turned of[2];
+  Turned<T> of[2];
   unsigned count;
 };
 constexpr std::int64_t many_turns = 1 << 17;
 
+template <class T>
 __global__ void __launch_bounds__(turn_threads)
-    rotary_kernel(TurnedPair in, unsigned batch, unsigned length, unsigned width, double log2_base,
+    rotary_kernel(TurnedPair<T> in, unsigned batch, unsigned length, unsigned width, double log2_base,
                   long long first_position, bool inverse) {
   const unsigned pairs = (width + 1) / 2;
   const unsigned i = blockIdx.x * turn_threads + threadIdx.x;
@@ -69,13 +72,22 @@ __global__ void __launch_bounds__(turn_threads)
   }
   await_previous();  // angles were found meanwhile
   for (unsigned which = blockIdx.y; which < in.count; which += gridDim.y) {
-    const Turned& turned = in.of[which];
+    const Turned<T>& turned = in.of[which];
     if (!turned.y.wanted()) continue;
-    const std::size_t begin = std::size_t{position} * turned.heads * width + 2 * pair;
 #pragma unroll 4
     for (unsigned head = 0; head < turned.heads; ++head)
-      turned.turn(begin + std::size_t{head} * width, whole, sine, cosine);
+      turned.turn(position, head * width + 2 * pair, whole, sine, cosine);
   }
+}
+
+template <class T>
+Turned<T> turned_heads(const Tensor& x, const Grad& y, std::int64_t width) {
+  const Rows<T> from = rows_of<T>(joined_heads(x));
+  const SinkOf<T> to = y.wanted() ? sink_of<T>({joined_heads(y.tensor), y.accumulate}) : SinkOf<T>{};
+  const auto in_twos = [](const Rows<T>& rows) {
+    return reinterpret_cast<std::uintptr_t>(rows.data) % (2 * sizeof(T)) == 0 && rows.stride % 2 == 0;
+  };
+  return {from, to, from.columns / static_cast<unsigned>(width), width % 2 == 0 && in_twos(from) && in_twos(to.rows)};
 }
 
 constexpr unsigned widest = 8;  // taps; `reach` below: as many as a kernel has room for
@@ -597,20 +609,17 @@ void walk_back(const CudaBackend& backend, const ConvInputs<T>& in, const UnitHe
 
 void CudaBackend::rotary(std::span<const Tensor> x, double base, std::int64_t first_position, bool inverse,
                          std::span<const Grad> y) {
-  const auto turned = [&](std::size_t i) {
-    const auto* from = x[i].as<float>();
-    const Sink to = sink_of(y[i]);
-    const auto aligned = [](const float* data) { return reinterpret_cast<std::uintptr_t>(data) % sizeof(float2) == 0; };
-    const bool twos = x[i].shape[3] % 2 == 0 && to.rows.dense && aligned(from) && aligned(to.rows.data);
-    return Turned{from, to, static_cast<unsigned>(x[i].shape[2]), twos};
-  };
-  const Shape& s = x.front().shape;
+  const Shape& s = x.front().shape.rank() == 4 ? x.front().shape : y.front().tensor.shape;
   const std::int64_t turns = s[0] * s[1] * ((s[3] + 1) / 2);
   if (turns == 0) return;
-  const TurnedPair pair{{turned(0), turned(x.size() - 1)}, static_cast<unsigned>(x.size())};
-  const dim3 grid(blocks_for(turns, turn_threads), turns < many_turns ? pair.count : 1);
-  launch(rotary_kernel, grid, turn_threads, 0, stream(), pair, static_cast<unsigned>(s[0]), static_cast<unsigned>(s[1]),
-         static_cast<unsigned>(s[3]), std::log2(base), first_position, inverse);
+  with_stored_type(x.front(), [&](auto stored) {
+    using T = decltype(stored);
+    const TurnedPair<T> pair{{turned_heads<T>(x.front(), y.front(), s[3]), turned_heads<T>(x.back(), y.back(), s[3])},
+                             static_cast<unsigned>(x.size())};
+    const dim3 grid(blocks_for(turns, turn_threads), turns < many_turns ? pair.count : 1);
+    launch(rotary_kernel<T>, grid, turn_threads, 0, stream(), pair, static_cast<unsigned>(s[0]),
+           static_cast<unsigned>(s[1]), static_cast<unsigned>(s[3]), std::log2(base), first_position, inverse);
+  });
   launched("rotary");
 }
 

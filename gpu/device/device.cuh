@@ -60,6 +60,11 @@ template <class T = float>
 SinkOf<T> sink_of(const Grad& grad) {
   return grad.wanted() ? SinkOf<T>{rows_of<T>(grad.tensor), grad.accumulate} : SinkOf<T>{};
 }
+/// Heads [B,T,H,D] as rows of all heads, which they are where they come as [B,T,H D].
+inline Tensor joined_heads(const Tensor& heads) {
+  const Shape& s = heads.shape;
+  return s.rank() == 3 ? heads : heads.reshaped({s[0], s[1], s[2] * s[3]});
+}
 /// body(T{}) with the type in which numbers are stored that may be bfloat16.
 template <class Body>
 void with_stored_type(const Tensor& tensor, const Body& body) {

@@ -2,24 +2,27 @@
 // tiles, split or rounded, together with what is known of them.
 #pragma once
 #include "gpu/device/launch.cuh"
+#include "gpu/device/pieces.cuh"
 #include "gpu/device/tiles.cuh"
 
 namespace afterglow::device::tiles {
 
-/// Rows of `width` numbers in global memory; several heads lie side by side in a row.
-struct Operand {
-  const float* data = nullptr;
+/// Rows of `width` numbers in global memory, stored as T; several heads lie side by side in a row.
+template <class T>
+struct OperandOf {
+  const T* data = nullptr;
   std::size_t stride = 0;
   int width = 0;
   bool aligned = false;  // four numbers at a time
-  __device__ const float* at(std::size_t row, int head) const {
-    return data + row * stride + std::size_t(head) * width;
-  }
+  __device__ const T* at(std::size_t row, int head) const { return data + row * stride + std::size_t(head) * width; }
 };
+using Operand = OperandOf<float>;
 
-inline Operand operand_of(const Tensor& tensor, std::int64_t row_stride, int width) {
-  const auto* data = tensor.as<float>();
-  const bool aligned = reinterpret_cast<std::uintptr_t>(data) % 16 == 0 && row_stride % 4 == 0 && width % 4 == 0;
+template <class T = float>
+OperandOf<T> operand_of(const Tensor& tensor, std::int64_t row_stride, int width) {
+  const T* data = rows_of<T>(tensor).data;
+  const bool aligned =
+      reinterpret_cast<std::uintptr_t>(data) % (4 * sizeof(T)) == 0 && row_stride % 4 == 0 && width % 4 == 0;
   return {data, static_cast<std::size_t>(row_stride), width, aligned};
 }
 
@@ -38,28 +41,30 @@ inline std::size_t padded_rows(std::int64_t batch, std::int64_t heads, std::int6
 }
 
 /// One operand to be made.
-struct Making {
-  Operand from;
+template <class T>
+struct MakingOf {
+  OperandOf<T> from;
   int tokens = 0;
   Tiles to;
-  Operand output;                  ///< of an upstream gradient: what it is multiplied with for the mean
+  OperandOf<T> output;             ///< of an upstream gradient: what it is multiplied with for the mean
   const float* log_sum = nullptr;  ///< of queries: [B,heads,T], natural
   const float* gain = nullptr;     ///< of queries: [B,T]; without it 1
 };
 
 /// Operands that one launch makes, side by side in `memory`, and words that it clears.
-struct Makings {
+template <class T>
+struct MakingsOf {
   static constexpr int most = 4;
-  Making of[most];
+  MakingOf<T> of[most];
   int count = 0, batch = 0;
   std::size_t max_rows = 0;
   std::byte* memory = nullptr;
   unsigned* words = nullptr;
   unsigned word_count = 0;
 
-  Makings(int sequences, void* all) : batch(sequences), memory(static_cast<std::byte*>(all)) {}
-  Making& add(const Operand& from, int heads, int tokens, int bytes_a_row) {
-    Making& making = of[count++];
+  MakingsOf(int sequences, void* all) : batch(sequences), memory(static_cast<std::byte*>(all)) {}
+  MakingOf<T>& add(const OperandOf<T>& from, int heads, int tokens, int bytes_a_row) {
+    MakingOf<T>& making = of[count++];
     const std::size_t all_rows = padded_rows(batch, heads, tokens);
     making.from = from;
     making.tokens = tokens;
@@ -70,22 +75,22 @@ struct Makings {
   }
 };
 
+using Making = MakingOf<float>;
+using Makings = MakingsOf<float>;
+
 /// Columns [first, first + per) of a row; zeros beyond its width.
-template <int per>
-__device__ void read_part(const Operand& from, const float* row, int first, bool valid, float (&x)[per]) {
+template <int per, class T>
+__device__ void read_part(const OperandOf<T>& from, const T* row, int first, bool valid, float (&x)[per]) {
   if (per >= 4 && from.aligned) {
 #pragma unroll
     for (int i = 0; i < per; i += 4) {
-      const float4 four =
-          valid && first + i < from.width ? *reinterpret_cast<const float4*>(row + first + i) : make_float4(0, 0, 0, 0);
-      x[i] = four.x;
-      x[i + 1] = four.y;
-      x[i + 2] = four.z;
-      x[i + 3] = four.w;
+      const auto four = Piece<4>::of(row + first + i, valid && first + i < from.width);
+#pragma unroll
+      for (int e = 0; e < 4; ++e) x[i + e] = four.v[e];
     }
   } else {
 #pragma unroll
-    for (int i = 0; i < per; ++i) x[i] = valid && first + i < from.width ? row[first + i] : 0.0f;
+    for (int i = 0; i < per; ++i) x[i] = valid && first + i < from.width ? static_cast<float>(row[first + i]) : 0.0f;
   }
 }
 
@@ -114,15 +119,15 @@ __device__ void write_part(std::byte* row, int first, const float (&x)[per], con
 }
 
 /// A tile by a block, a row by neighbouring lanes.
-template <int columns, bool exact>
-static __global__ void __launch_bounds__(threads) make_kernel(Makings in) {
+template <int columns, bool exact, class T>
+static __global__ void __launch_bounds__(threads) make_kernel(MakingsOf<T> in) {
   await_previous();
   if (blockIdx.y == 0) {
     const unsigned word = blockIdx.x * threads + threadIdx.x;
     if (word < in.word_count) in.words[word] = 0;
   }
   constexpr int per = columns < 128 ? 4 : 8, lanes = columns / per;
-  const Making& making = in.of[blockIdx.y];
+  const MakingOf<T>& making = in.of[blockIdx.y];
   const Tiles& to = making.to;
   const int tiles = to.padded / rows, sequence = static_cast<int>(blockIdx.x) / tiles, b = sequence / to.heads;
   if (b >= in.batch) return;
@@ -163,10 +168,10 @@ static __global__ void __launch_bounds__(threads) make_kernel(Makings in) {
   }
 }
 
-template <int columns, bool exact>
-void make(cudaStream_t stream, const Makings& makings) {
+template <int columns, bool exact, class T>
+void make(cudaStream_t stream, const MakingsOf<T>& makings) {
   const dim3 grid(static_cast<unsigned>(makings.max_rows / rows), static_cast<unsigned>(makings.count));
-  launch(make_kernel<columns, exact>, grid, threads, 0, stream, makings);
+  launch(make_kernel<columns, exact, T>, grid, threads, 0, stream, makings);
 }
 
 /// Calls launch(columns, exact) with constants: the first of `widths` that is wide enough. False when none is.
