@@ -193,7 +193,8 @@ class Kernels {
   /// y = factor log sigmoid(x), the logarithm of a gate; and its gradient.
   virtual void log_sigmoid(const Tensor& x, double factor, const Tensor& y) = 0;
   virtual void log_sigmoid_backward(const Tensor& x, double factor, const Tensor& dy, const Grad& dx) = 0;
-  /// The logarithm of a forgetting gate: y = -exp(A_log) softplus(x + bias); x [rows, n] strided, A_log, bias [n].
+  /// The logarithm of a forgetting gate: y = -exp(A_log) softplus(x + bias); x [rows, n] strided, bias [n]; A_log [h],
+  /// h dividing n, one for n / h neighbouring columns.
   virtual void log_decay(const Tensor& x, const Tensor& A_log, const Tensor& bias, const Tensor& y) = 0;
   virtual void log_decay_backward(const Tensor& x, const Tensor& A_log, const Tensor& bias, const Tensor& dy,
                                   const Grad& dx, const Grad& dA_log, const Grad& dbias) = 0;

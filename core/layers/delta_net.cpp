@@ -254,11 +254,8 @@ Var DeltaNet::log_gate(Tape& tape, const Var& projected) const {
     return log_decay(tape, projected, tape.parameter(*gates_.A_log), tape.parameter(*gates_.dt_bias));
   const std::int64_t batch = projected.shape()[0], tokens = projected.shape()[1];
   if (config_.rule == MemoryRule::kda) {
-    // A rate for each head, the same for all of its channels.
-    const Var of_heads = tape.reshape(tape.parameter(*gates_.A_log), {1, 1, config_.heads, 1});
-    const Var rates = tape.reshape(repeat_heads(tape, of_heads, config_.keys), {config_.heads * config_.keys});
     const Var step = linear(tape, projected, tape.parameter(*gates_.up));
-    return tape.reshape(log_decay(tape, step, rates, tape.parameter(*gates_.dt_bias)),
+    return tape.reshape(log_decay(tape, step, tape.parameter(*gates_.A_log), tape.parameter(*gates_.dt_bias)),
                         {batch, tokens, config_.heads, config_.keys});
   }
   const Var gate = linear(tape, projected, tape.parameter(*gates_.up), tape.parameter(*gates_.gk_bias));

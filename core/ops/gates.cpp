@@ -18,14 +18,14 @@ Var log_sigmoid(Tape& tape, const Var& x, double factor) {
 Var log_decay(Tape& tape, const Var& x, const Var& A_log, const Var& bias) {
   const Check check(tape, "log_decay", x.value.dtype);
   check.rows("x", x.value, x.shape());
-  check.tensor("A_log", A_log.value, {x.shape().last()});
+  check.tensor("A_log", A_log.value, {Check::any});
+  check.that(x.shape().last() % A_log.value.elements() == 0,
+             "A_log must have as many numbers as divide the columns of x");
   check.tensor("bias", bias.value, {x.shape().last()});
   const Var y = tape.result(x.shape(), x.value.dtype, {x, A_log, bias});
   tape.backend().log_decay(x.value, A_log.value, bias.value, y.value);
   tape.record("log_decay", y, [x, A_log, bias, y](Tape& t) {
-    // A_log may be what heads share, spread over their channels: the operation that sums it up again should not wait
-    // for all that is computed beside.
-    const Grad dx = t.gradient(x), dA_log = t.gradient(A_log), dbias = t.gradient_beside(bias);
+    const Grad dx = t.gradient(x), dA_log = t.gradient_beside(A_log), dbias = t.gradient_beside(bias);
     t.backend().log_decay_backward(x.value, A_log.value, bias.value, t.upstream(y), dx, dA_log, dbias);
   });
   return y;

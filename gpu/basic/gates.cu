@@ -16,7 +16,8 @@ constexpr unsigned warps = threads / 32;
 struct DecayInputs {
   Rows<const float> x, dy;
   const float *A_log, *bias;
-  __device__ float rate(unsigned column) const { return -expf(A_log[column]); }
+  unsigned sharing;  // columns of a rate
+  __device__ float rate(unsigned column) const { return -expf(A_log[column / sharing]); }
   __device__ float slope(std::size_t row, unsigned column) const {
     return dy.at(row, column) * rate(column) * sigmoid(x.at(row, column) + bias[column]);
   }
@@ -36,6 +37,38 @@ __global__ void __launch_bounds__(threads) log_decay_backward_kernel(DecayInputs
   if (i >= count) return;
   const unsigned row = i / in.x.columns, column = i % in.x.columns;
   dx.put(row, column, in.slope(row, column));
+}
+
+// What neighbouring columns share, a warp each.
+__global__ void __launch_bounds__(threads)
+    share_sums_kernel(const float* sums, unsigned sharing, unsigned count, Sink to) {
+  await_previous();
+  const unsigned i = blockIdx.x * warps + threadIdx.x / 32;
+  if (i >= count) return;
+  float sum = 0;
+  for (unsigned k = threadIdx.x % 32; k < sharing; k += 32) sum += sums[i * sharing + k];
+  sum = warp_sum(sum);
+  if (threadIdx.x % 32 == 0) to.put(i, sum);
+}
+
+DecayInputs decay_inputs(const Tensor& x, const Tensor& A_log, const Tensor& bias, const Tensor& dy) {
+  return {rows_of<const float>(x), dy.defined() ? rows_of<const float>(dy) : Rows<const float>{}, A_log.as<float>(),
+          bias.as<float>(), static_cast<unsigned>(x.columns() / A_log.elements())};
+}
+
+/// The gradient of A_log.
+void sum_rates(const CudaBackend& backend, const DecayInputs& in, std::int64_t rows, const Grad& dA_log) {
+  const std::int64_t columns = in.x.columns, count = dA_log.tensor.elements();
+  float* const partials = backend.scratch(static_cast<std::size_t>((max_ranges + 1) * columns));
+  float* const of_columns = partials + max_ranges * columns;
+  const Grad to = in.sharing == 1 ? dA_log : Grad{Tensor(of_columns, {columns}, DType::f32), false};
+  column_sums(backend.stream(), rows, columns, partials, backend.tickets(), to,
+              [in] __device__(unsigned row, unsigned column) {
+                return in.dy.at(row, column) * in.rate(column) * softplus(in.x.at(row, column) + in.bias[column]);
+              });
+  if (in.sharing > 1)
+    launch(share_sums_kernel, blocks_for(count, warps), threads, 0, backend.stream(), of_columns, in.sharing,
+           static_cast<unsigned>(count), sink_of(dA_log));
 }
 
 __global__ void __launch_bounds__(threads)
@@ -63,7 +96,7 @@ __global__ void __launch_bounds__(threads)
 
 void CudaBackend::log_decay(const Tensor& x, const Tensor& A_log, const Tensor& bias, const Tensor& y) {
   if (x.elements() == 0) return;
-  const DecayInputs in{rows_of<const float>(x), {}, A_log.as<float>(), bias.as<float>()};
+  const DecayInputs in = decay_inputs(x, A_log, bias, {});
   launch(log_decay_kernel, blocks_for(x.elements(), threads), threads, 0, stream(), in,
          static_cast<unsigned>(x.elements()), rows_of(y));
   launched("log_decay");
@@ -71,18 +104,12 @@ void CudaBackend::log_decay(const Tensor& x, const Tensor& A_log, const Tensor& 
 
 void CudaBackend::log_decay_backward(const Tensor& x, const Tensor& A_log, const Tensor& bias, const Tensor& dy,
                                      const Grad& dx, const Grad& dA_log, const Grad& dbias) {
-  const DecayInputs in{rows_of<const float>(x), rows_of<const float>(dy), A_log.as<float>(), bias.as<float>()};
-  const auto room = static_cast<std::size_t>(max_ranges * x.columns());
-  if (dA_log.wanted()) {
-    column_sums(stream(), x.rows(), x.columns(), scratch(room), tickets_, dA_log,
-                [in] __device__(unsigned row, unsigned column) {
-                  return in.dy.at(row, column) * in.rate(column) * softplus(in.x.at(row, column) + in.bias[column]);
-                });
-  }
-  if (dbias.wanted()) {
+  const DecayInputs in = decay_inputs(x, A_log, bias, dy);
+  if (dA_log.wanted() || dbias.wanted()) {
     const SideStream beside(*this);
-    column_sums(stream(), x.rows(), x.columns(), scratch(room), tickets_, dbias,
-                [in] __device__(unsigned row, unsigned column) { return in.slope(row, column); });
+    if (dA_log.wanted()) sum_rates(*this, in, x.rows(), dA_log);
+    column_sums(stream(), x.rows(), x.columns(), scratch(static_cast<std::size_t>(max_ranges * x.columns())), tickets(),
+                dbias, [in] __device__(unsigned row, unsigned column) { return in.slope(row, column); });
   }
   if (x.elements() > 0 && dx.wanted()) {
     launch(log_decay_backward_kernel, blocks_for(x.elements(), threads), threads, 0, stream(), in,

@@ -8,11 +8,12 @@ namespace afterglow::testing {
 
 namespace {
 
-/// The numbers before the gate are a range of columns of a wider tensor.
-OpCase decay_case(std::int64_t rows, std::int64_t before, std::int64_t heads) {
+/// The numbers before the gate are a range of columns of a wider tensor; `sharing` neighbours have one rate.
+OpCase decay_case(std::int64_t rows, std::int64_t before, std::int64_t heads, std::int64_t sharing = 1) {
   OpCase c;
-  c.name = "log_decay_" + std::to_string(rows) + "x" + std::to_string(heads);
-  c.inputs = {{"wide", {1, rows, before + heads}, -4, 4}, {"A_log", {heads}, -1, 2}, {"bias", {heads}, -2, 1}};
+  c.name = "log_decay_" + std::to_string(rows) + "x" + std::to_string(heads) + "_by_" + std::to_string(sharing);
+  c.inputs = {
+      {"wide", {1, rows, before + heads}, -4, 4}, {"A_log", {heads / sharing}, -1, 2}, {"bias", {heads}, -2, 1}};
   c.run = [before, heads](Tape& t, std::span<const Var> in, std::span<const Tensor>) {
     const std::int64_t widths[] = {before, heads};
     Var parts[2];
@@ -23,8 +24,8 @@ OpCase decay_case(std::int64_t rows, std::int64_t before, std::int64_t heads) {
     Values y(static_cast<std::size_t>(rows * heads));
     for (std::int64_t i = 0; i < rows; ++i)
       for (std::int64_t h = 0; h < heads; ++h)
-        y[i * heads + h] =
-            -std::exp(in[1][h]) * std::log(1.0 + std::exp(in[0][i * (before + heads) + before + h] + in[2][h]));
+        y[i * heads + h] = -std::exp(in[1][h / sharing]) *
+                           std::log(1.0 + std::exp(in[0][i * (before + heads) + before + h] + in[2][h]));
     return y;
   };
   c.tolerance = 4e-6;
@@ -75,6 +76,8 @@ void add_gate_cases(std::vector<OpCase>& cases) {
   cases.push_back(decay_case(1, 1, 37));
   cases.push_back(decay_case(101, 3, 4));
   cases.push_back(decay_case(65, 63, 1));
+  cases.push_back(decay_case(101, 3, 36, 12));
+  cases.push_back(decay_case(67, 2, 130, 65));
   cases.push_back(sigmoid_case(1, 1, 37, 4));
   cases.push_back(sigmoid_case(101, 3, 5, 20));
   cases.push_back(rows_case(37, 1));

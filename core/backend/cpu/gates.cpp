@@ -16,7 +16,7 @@ T softplus_of(T x) {
 }  // namespace
 
 void CpuBackend::log_decay(const Tensor& x, const Tensor& A_log, const Tensor& bias, const Tensor& y) {
-  const std::int64_t n = x.columns();
+  const std::int64_t n = x.columns(), sharing = n / A_log.elements();
   with_type(y, [&](auto zero) {
     using T = decltype(zero);
     pool_.for_ranges(x.rows(), row_grain(n), [&](std::int64_t begin, std::int64_t end) {
@@ -24,7 +24,7 @@ void CpuBackend::log_decay(const Tensor& x, const Tensor& A_log, const Tensor& b
         const T* in = row_of<T>(x, row);
         T* out = row_of<T>(y, row);
         for (std::int64_t j = 0; j < n; ++j)
-          out[j] = -std::exp(A_log.as<T>()[j]) * softplus_of(in[j] + bias.as<T>()[j]);
+          out[j] = -std::exp(A_log.as<T>()[j / sharing]) * softplus_of(in[j] + bias.as<T>()[j]);
       }
     });
   });
@@ -32,24 +32,24 @@ void CpuBackend::log_decay(const Tensor& x, const Tensor& A_log, const Tensor& b
 
 void CpuBackend::log_decay_backward(const Tensor& x, const Tensor& A_log, const Tensor& bias, const Tensor& dy,
                                     const Grad& dx, const Grad& dA_log, const Grad& dbias) {
-  const std::int64_t n = x.columns();
+  const std::int64_t n = x.columns(), rates = A_log.elements(), sharing = n / rates;
   with_type(dy, [&](auto zero) {
     using T = decltype(zero);
-    const auto rows = [&](std::int64_t begin, std::int64_t end, T* sums) {
+    const auto add_rows = [&](std::int64_t begin, std::int64_t end, T* sums) {
       for (std::int64_t row = begin; row < end; ++row) {
         const T *in = row_of<T>(x, row), *upstream = row_of<T>(dy, row);
         T* out = dx.wanted() ? row_of<T>(dx.tensor, row) : nullptr;
         for (std::int64_t j = 0; j < n; ++j) {
-          const T sum = in[j] + bias.as<T>()[j], rate = -std::exp(A_log.as<T>()[j]);
+          const T sum = in[j] + bias.as<T>()[j], rate = -std::exp(A_log.as<T>()[j / sharing]);
           const T slope = upstream[j] * rate / (T{1} + std::exp(-sum));
-          sums[j] += upstream[j] * rate * softplus_of(sum);
-          sums[n + j] += slope;
+          sums[j / sharing] += upstream[j] * rate * softplus_of(sum);
+          sums[rates + j] += slope;
           if (out) out[j] = dx.accumulate ? out[j] + slope : slope;
         }
       }
     };
-    sum_over_rows<T>(pool_, x.rows(), 2 * n, rows, [&](const ArrayMap<T>& total) {
-      put_vector<T>(dA_log, total.head(n));
+    sum_over_rows<T>(pool_, x.rows(), rates + n, add_rows, [&](const ArrayMap<T>& total) {
+      put_vector<T>(dA_log, total.head(rates));
       put_vector<T>(dbias, total.tail(n));
     });
   });
