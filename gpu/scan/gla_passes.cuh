@@ -87,9 +87,9 @@ __device__ void widen(const Matrix<columns>& m) {
 }
 
 /// Starts the copy of rows of the kernels' own memory by the whole block, which are `stride` apart.
-template <int rows, int columns>
+template <int rows, int block = block_threads, int columns>
 __device__ void fetch_own(const Matrix<columns>& to, const float* from, int stride) {
-  constexpr int pieces = columns / 4, step = block_threads / pieces;
+  constexpr int pieces = columns / 4, step = block / pieces;
   const int thread = hidden_thread(), row = thread / pieces, column = thread % pieces * 4;
   float* place = &to.at(row, column);
   from += row * stride + column;

@@ -24,7 +24,9 @@ using device::tiles::wait;
 
 namespace {
 
-constexpr int column_tile = 16;  // channels of the values that a block walks with
+constexpr int column_tile = 16;  // channels of the values that four warps walk with
+constexpr int walkers = 2;       // such fours of a block: they share what a chunk has beside
+constexpr int walk_threads = walkers * block_threads;
 
 template <int size>
 struct InverseMemory {
@@ -92,27 +94,32 @@ struct SolveMemory {
     float asks[chunk * size], tells[chunk * size];  // R and K, from behind K and R
     float X[chunk * chunk], fades[sub_chunks * size], edges[sub_chunks * size];
   };
+  struct Walker {
+    float S[column_tile * size], rest[chunk * column_tile], solved[chunk * column_tile];
+  };
   Stage stages[2];
-  float S[column_tile * size], rest[chunk * column_tile], solved[chunk * column_tile];
+  Walker of[walkers];
 };
 
-// The errors, chunk after chunk, or from behind what they receive, of 16 channels of a head's values.
+// The errors, chunk after chunk, or from behind what they receive, of 32 channels of a head's values.
 template <int size, bool exact, bool back, class T>
-__global__ void __launch_bounds__(block_threads, 2) kda_solve_kernel(GlaSizes s, GlaMemory from, Solving<T> to) {
+__global__ void __launch_bounds__(walk_threads) kda_solve_kernel(GlaSizes s, GlaMemory from, Solving<T> to) {
   await_previous();
-  constexpr int own_states = size / 4, state_tiles = own_states / 8, tiles = size / column_tile;
+  constexpr int own_states = size / 4, state_tiles = own_states / 8, tiles = size / (walkers * column_tile);
   extern __shared__ float4 memory[];
   auto& m = *reinterpret_cast<SolveMemory<size>*>(memory);
-  const int pair = static_cast<int>(blockIdx.x) / tiles, first = static_cast<int>(blockIdx.x) % tiles * column_tile;
+  const int walker = static_cast<int>(threadIdx.x) / block_threads, pair = static_cast<int>(blockIdx.x) / tiles;
+  const int first = (static_cast<int>(blockIdx.x) % tiles * walkers + walker) * column_tile;
+  auto& own = m.of[walker];
   const auto unit_of = [&](int i) { return Unit(s, pair * s.chunks + (back ? s.chunks - 1 - i : i)); };
   const auto start = [&](int i) {
     if (i < s.chunks) {
       const Unit unit = unit_of(i);
       auto& stage = m.stages[i % 2];
       const std::size_t tokens = unit.index * chunk * size;
-      fetch_own<chunk>(Matrix<size>{stage.asks}, (back ? from.keys : from.recalls) + tokens, size);
-      fetch_own<chunk>(Matrix<size>{stage.tells}, (back ? from.recalls : from.keys) + tokens, size);
-      fetch_own<chunk>(Matrix<chunk>{stage.X}, to.inverses + unit.index * chunk * chunk, chunk);
+      fetch_own<chunk, walk_threads>(Matrix<size>{stage.asks}, (back ? from.keys : from.recalls) + tokens, size);
+      fetch_own<chunk, walk_threads>(Matrix<size>{stage.tells}, (back ? from.recalls : from.keys) + tokens, size);
+      fetch_own<chunk, walk_threads>(Matrix<chunk>{stage.X}, to.inverses + unit.index * chunk * chunk, chunk);
       if (threadIdx.x < size) {
         const std::size_t at = 4 * (unit.index * size + threadIdx.x);
         device::tiles::copy_piece(&stage.fades[4 * threadIdx.x], from.fades + at, true);
@@ -122,10 +129,10 @@ __global__ void __launch_bounds__(block_threads, 2) kda_solve_kernel(GlaSizes s,
     commit();
   };
   start(0);
-  const Place p;
+  const Place p(static_cast<int>(threadIdx.x) % block_threads);
   const int number = own_states * p.warp, top = 16 * p.warp;
-  const Matrix<size> S{m.S};
-  const Matrix<column_tile> rest{m.rest}, solved{m.solved};
+  const Matrix<size> S{own.S};
+  const Matrix<column_tile> rest{own.rest}, solved{own.solved};
   float* const state = to.state + static_cast<std::size_t>(pair) * s.keys * s.width;
   float now[state_tiles][4] = {};
   const auto each = [&](const auto& visit) {
@@ -139,8 +146,8 @@ __global__ void __launch_bounds__(block_threads, 2) kda_solve_kernel(GlaSizes s,
       }
   };
   if (!back && to.resume)
-    each([&](float& own, int, int, int, std::size_t at, bool is_inside) {
-      if (is_inside) own = state[at];
+    each([&](float& held, int, int, int, std::size_t at, bool is_inside) {
+      if (is_inside) held = state[at];
     });
   float2 given[2][2];
   const auto read_given = [&](int i) {
@@ -183,8 +190,8 @@ __global__ void __launch_bounds__(block_threads, 2) kda_solve_kernel(GlaSizes s,
 #pragma unroll
         for (int r = 0; r < 2; ++r) {
           const int t = p.row() + 8 * r, column = 8 * n + p.column();
-          const float2 own = given[n][r];
-          rest.two(t, column) = make_float2(own.x - known.of(n, 2 * r), own.y - known.of(n, 2 * r + 1));
+          const float2 from = given[n][r];
+          rest.two(t, column) = make_float2(from.x - known.of(n, 2 * r), from.y - known.of(n, 2 * r + 1));
         }
     }
     read_given(i + 1);
@@ -216,34 +223,30 @@ __global__ void __launch_bounds__(block_threads, 2) kda_solve_kernel(GlaSizes s,
     for (int step = 0; step < sub_chunks; ++step) {
       const int part = back ? sub_chunks - 1 - step : step;
       const auto told = multiply<exact, state_tiles>(2 * part, 2 * part + 2, left, right);
-      each([&](float& own, int n, int k, int key, std::size_t, bool) {
-        own = fmaf(stage.fades[part * size + key], own, told.of(n, k));
+      each([&](float& held, int n, int k, int key, std::size_t, bool) {
+        held = fmaf(stage.fades[part * size + key], held, told.of(n, k));
       });
     }
   }
   if (back || to.state == nullptr) return;
-  each([&](float& own, int, int, int, std::size_t at, bool is_inside) {
-    if (is_inside) state[at] = own;
+  each([&](float last, int, int, int, std::size_t at, bool is_inside) {
+    if (is_inside) state[at] = last;
   });
 }
 
-// A warp takes a row of keys: what they receive as writers, `written`, also reaches beta.
+// A warp takes a row of keys, two neighbours a lane: what they receive as writers, `written`, also reaches beta.
 template <class T>
 __global__ void __launch_bounds__(threads)
     kda_keys_kernel(GlaSizes s, GlaArrays<T> in, const T* written, SinkOf<T> dk, Sink dbeta) {
   await_previous();
-  const int rows = s.batch * s.length * s.heads, lane = static_cast<int>(threadIdx.x) % 32;
+  const int rows = s.batch * s.length * s.heads, channel = static_cast<int>(threadIdx.x) % 32 * 2;
   const int row = static_cast<int>(blockIdx.x * (threads / 32) + threadIdx.x / 32);
   if (row >= rows) return;
-  float sum = 0;
-  for (int channel = lane; channel < s.keys; channel += 32) {
-    const std::size_t at = static_cast<std::size_t>(row) * s.keys + channel;
-    const float own = static_cast<float>(written[at]);
-    sum = fmaf(static_cast<float>(in.k[at]), own, sum);
-    if (dk.wanted()) dk.put(row, static_cast<unsigned>(channel), in.beta[row] * own);
-  }
-  sum = warp_sum(sum);
-  if (lane == 0 && dbeta.wanted()) dbeta.put(row, sum);
+  const std::size_t begin = static_cast<std::size_t>(row) * s.keys;
+  const float2 own = two_before(in.k + begin, channel, s.keys), got = two_before(written + begin, channel, s.keys);
+  const float beta = in.beta[row], sum = warp_sum(own.x * got.x + own.y * got.y);
+  if (dk.wanted()) put_two(dk, row, channel, s.keys, make_float2(beta * got.x, beta * got.y));
+  if (channel == 0 && dbeta.wanted()) dbeta.put(row, sum);
 }
 
 std::int64_t inverse_numbers(const GlaSizes& s) { return std::int64_t{s.units} * chunk * chunk; }
@@ -294,8 +297,8 @@ void KdaErrors<T>::solve(const Solving<T>& to) const {
     const auto kernel = kda_solve_kernel<size(), is_exact(), back, T>;
     constexpr int bytes = sizeof(SolveMemory<size()>);
     allow_shared_memory(reinterpret_cast<const void*>(kernel), bytes, "kda");
-    launch(kernel, static_cast<unsigned>(s.batch * s.heads * (size() / column_tile)), block_threads, bytes, stream, s,
-           memory, to);
+    launch(kernel, static_cast<unsigned>(s.batch * s.heads * (size() / (walkers * column_tile))), walk_threads, bytes,
+           stream, s, memory, to);
   });
 }
 
