@@ -3,6 +3,7 @@
 #include "gpu/device/columns.cuh"
 #include "gpu/device/device.cuh"
 #include "gpu/device/launch.cuh"
+#include "gpu/device/pieces.cuh"
 
 namespace afterglow {
 
@@ -14,7 +15,7 @@ constexpr unsigned warps = threads / 32;
 
 /// y = -exp(A_log) softplus(x + bias).
 struct DecayInputs {
-  Rows<const float> x, dy;
+  Rows<float> x, dy;
   const float *A_log, *bias;
   unsigned sharing;  // columns of a rate
   __device__ float rate(unsigned column) const { return -expf(A_log[column / sharing]); }
@@ -23,20 +24,42 @@ struct DecayInputs {
   }
 };
 
+// A thread `width` neighbours, which share a rate where they are several.
+template <unsigned width>
 __global__ void __launch_bounds__(threads) log_decay_kernel(DecayInputs in, unsigned count, Rows<float> y) {
   await_previous();
-  const unsigned i = blockIdx.x * threads + threadIdx.x;
+  const unsigned i = (blockIdx.x * threads + threadIdx.x) * width;
   if (i >= count) return;
   const unsigned row = i / y.columns, column = i % y.columns;
-  y.at(row, column) = in.rate(column) * softplus(in.x.at(row, column) + in.bias[column]);
+  const auto bias = Piece<width>::of(in.bias + column, true);
+  const float rate = in.rate(column);
+  auto x = Piece<width>::of(in.x, row, column, true);
+#pragma unroll
+  for (unsigned e = 0; e < width; ++e) x.v[e] = rate * softplus(x.v[e] + bias.v[e]);
+  x.store(&y.at(row, column));
 }
 
+template <unsigned width>
 __global__ void __launch_bounds__(threads) log_decay_backward_kernel(DecayInputs in, unsigned count, Sink dx) {
   await_previous();
-  const unsigned i = blockIdx.x * threads + threadIdx.x;
+  const unsigned i = (blockIdx.x * threads + threadIdx.x) * width;
   if (i >= count) return;
   const unsigned row = i / in.x.columns, column = i % in.x.columns;
-  dx.put(row, column, in.slope(row, column));
+  const auto bias = Piece<width>::of(in.bias + column, true), x = Piece<width>::of(in.x, row, column, true);
+  const float rate = in.rate(column);
+  auto slope = Piece<width>::of(in.dy, row, column, true);
+#pragma unroll
+  for (unsigned e = 0; e < width; ++e) slope.v[e] = slope.v[e] * rate * sigmoid(x.v[e] + bias.v[e]);
+  slope.put(dx, row, column);
+}
+
+/// Calls body with how many neighbours a thread takes, as a compile-time constant.
+template <class Body>
+void with_neighbours(const DecayInputs& in, const Rows<float>& out, const Body& body) {
+  const bool are_aligned = in_pieces<4>(in.x) && in_pieces<4>(in.dy) && in_pieces<4>(out) &&
+                           reinterpret_cast<std::uintptr_t>(in.bias) % 16 == 0;
+  if (in.sharing % 4 == 0 && are_aligned) return body(std::integral_constant<unsigned, 4>());
+  body(std::integral_constant<unsigned, 1>());
 }
 
 // What neighbouring columns share, a warp each.
@@ -52,8 +75,8 @@ __global__ void __launch_bounds__(threads)
 }
 
 DecayInputs decay_inputs(const Tensor& x, const Tensor& A_log, const Tensor& bias, const Tensor& dy) {
-  return {rows_of<const float>(x), dy.defined() ? rows_of<const float>(dy) : Rows<const float>{}, A_log.as<float>(),
-          bias.as<float>(), static_cast<unsigned>(x.columns() / A_log.elements())};
+  return {rows_of(x), dy.defined() ? rows_of(dy) : Rows<float>{}, A_log.as<float>(), bias.as<float>(),
+          static_cast<unsigned>(x.columns() / A_log.elements())};
 }
 
 /// The gradient of A_log.
@@ -97,8 +120,10 @@ __global__ void __launch_bounds__(threads)
 void CudaBackend::log_decay(const Tensor& x, const Tensor& A_log, const Tensor& bias, const Tensor& y) {
   if (x.elements() == 0) return;
   const DecayInputs in = decay_inputs(x, A_log, bias, {});
-  launch(log_decay_kernel, blocks_for(x.elements(), threads), threads, 0, stream(), in,
-         static_cast<unsigned>(x.elements()), rows_of(y));
+  with_neighbours(in, rows_of(y), [&](auto width) {
+    launch(log_decay_kernel<width>, blocks_for(x.elements(), threads * width), threads, 0, stream(), in,
+           static_cast<unsigned>(x.elements()), rows_of(y));
+  });
   launched("log_decay");
 }
 
@@ -112,8 +137,10 @@ void CudaBackend::log_decay_backward(const Tensor& x, const Tensor& A_log, const
                 dbias, [in] __device__(unsigned row, unsigned column) { return in.slope(row, column); });
   }
   if (x.elements() > 0 && dx.wanted()) {
-    launch(log_decay_backward_kernel, blocks_for(x.elements(), threads), threads, 0, stream(), in,
-           static_cast<unsigned>(x.elements()), sink_of(dx));
+    with_neighbours(in, sink_of(dx).rows, [&](auto width) {
+      launch(log_decay_backward_kernel<width>, blocks_for(x.elements(), threads * width), threads, 0, stream(), in,
+             static_cast<unsigned>(x.elements()), sink_of(dx));
+    });
   }
   launched("log_decay_backward");
 }

@@ -27,6 +27,7 @@ namespace {
 constexpr int column_tile = 16;  // channels of the values that four warps walk with
 constexpr int walkers = 2;       // such fours of a block: they share what a chunk has beside
 constexpr int walk_threads = walkers * block_threads;
+constexpr int walk_stages = 3;  // chunks on their way to shared memory, the one at work included
 
 template <int size>
 struct InverseMemory {
@@ -97,9 +98,19 @@ struct SolveMemory {
   struct Walker {
     float S[column_tile * size], rest[chunk * column_tile], solved[chunk * column_tile];
   };
-  Stage stages[2];
+  Stage stages[walk_stages];
   Walker of[walkers];
 };
+
+/// Starts the copy of a lower triangular matrix: what lies in its diagonal blocks of 16 x 16 and below.
+__device__ inline void fetch_lower(const Matrix<chunk>& to, const float* from) {
+  constexpr int pieces = chunk / 4, step = walk_threads / pieces;
+  static_assert(step == 16);
+  const int thread = hidden_thread(), row = thread / pieces, column = thread % pieces * 4;
+#pragma unroll
+  for (int i = 0; i < chunk; i += step)
+    if (column < i + step) device::tiles::copy_piece(&to.at(i + row, column), from + (i + row) * chunk + column, true);
+}
 
 // The errors, chunk after chunk, or from behind what they receive, of 32 channels of a head's values.
 template <int size, bool exact, bool back, class T>
@@ -115,11 +126,11 @@ __global__ void __launch_bounds__(walk_threads) kda_solve_kernel(GlaSizes s, Gla
   const auto start = [&](int i) {
     if (i < s.chunks) {
       const Unit unit = unit_of(i);
-      auto& stage = m.stages[i % 2];
+      auto& stage = m.stages[i % walk_stages];
       const std::size_t tokens = unit.index * chunk * size;
       fetch_own<chunk, walk_threads>(Matrix<size>{stage.asks}, (back ? from.keys : from.recalls) + tokens, size);
       fetch_own<chunk, walk_threads>(Matrix<size>{stage.tells}, (back ? from.recalls : from.keys) + tokens, size);
-      fetch_own<chunk, walk_threads>(Matrix<chunk>{stage.X}, to.inverses + unit.index * chunk * chunk, chunk);
+      fetch_lower(Matrix<chunk>{stage.X}, to.inverses + unit.index * chunk * chunk);
       if (threadIdx.x < size) {
         const std::size_t at = 4 * (unit.index * size + threadIdx.x);
         device::tiles::copy_piece(&stage.fades[4 * threadIdx.x], from.fades + at, true);
@@ -128,7 +139,7 @@ __global__ void __launch_bounds__(walk_threads) kda_solve_kernel(GlaSizes s, Gla
     }
     commit();
   };
-  start(0);
+  for (int i = 0; i + 1 < walk_stages; ++i) start(i);
   const Place p(static_cast<int>(threadIdx.x) % block_threads);
   const int number = own_states * p.warp, top = 16 * p.warp;
   const Matrix<size> S{own.S};
@@ -175,10 +186,10 @@ __global__ void __launch_bounds__(walk_threads) kda_solve_kernel(GlaSizes s, Gla
         S.two(p.quad + 8 * r, number + 8 * n + p.column()) = two;
         reinterpret_cast<float2&>(kept[(p.quad + 8 * r) * size + 8 * n]) = two;
       }
-    wait<0>();
+    wait<walk_stages - 2>();
     __syncthreads();
-    start(i + 1);
-    auto& stage = m.stages[i % 2];
+    start(i + walk_stages - 1);
+    auto& stage = m.stages[i % walk_stages];
     const Matrix<chunk> X{stage.X};
     {
       const float* ones = stage.edges + (back ? sub_chunks - 1 : 0) * size;
