@@ -43,7 +43,7 @@ struct NonFinite {
 
 /// How a value is kept while it waits for its gradient. `narrow`: all that reads it takes bfloat16, too (`linear`,
 /// `causal_conv`, `trapezoid_steps`, `rotary_angles`, `rotate_heads`, `ssd_scan`, `delta_scan`, `ridge_readout`,
-/// `gated_rms_norm`, `gated_heads`, `softplus_bias`, `koopman_modes`, `silu_multiply`, `rotary_pair`,
+/// `gated_rms_norm`, `gated_heads`, `softplus_bias`, `koopman_modes`, `silu_multiply`, `scale`, `rotary_pair`,
 /// `causal_attention`), each number once: a GPU that computes in that precision may keep it so
 /// (`Tape::may_store_narrow`).
 enum class Storage { wide, narrow };

@@ -171,7 +171,7 @@ class Kernels {
   virtual void accumulate(const Tensor& source, const Grad& destination) = 0;
   /// out = a + b.
   virtual void add(const Tensor& a, const Tensor& b, const Tensor& out) = 0;
-  /// out = factor a; its own gradient.
+  /// out = factor a; its own gradient. Rows may be strided, and both may be bfloat16.
   virtual void scale(const Tensor& a, double factor, const Grad& out) = 0;
   /// out = a b.
   virtual void multiply(const Tensor& a, const Tensor& b, const Tensor& out) = 0;

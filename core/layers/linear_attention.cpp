@@ -19,12 +19,22 @@ LinearAttention::LinearAttention(const LinearAttentionConfig& config, const Para
       v_proj_(parameters.add("v_proj.weight", {config.width, config.width}, fan_in_uniform())),
       o_proj_(parameters.add("o_proj.weight", {config.width, config.width}, fan_in_uniform())) {}
 
+// Scaling, the scan and o_proj take narrow values; the scan where it goes by chunks.
+Storage LinearAttention::storage(const Backend& backend, const Shape& input) const {
+  ScanInputs sizes;
+  sizes.heads = sizes.groups = static_cast<int>(config_.heads);
+  sizes.x.shape = sizes.B.shape = sizes.C.shape = input;
+  return backend.scans_narrow(sizes) ? Storage::narrow : Storage::wide;
+}
+
 Var LinearAttention::run(Tape& tape, const Var& x, const Tensor& state, bool resume, NotedVars* noted) const {
+  const Var weights[] = {tape.parameter(q_proj_), tape.parameter(v_proj_), tape.parameter(k_proj_)};
+  Var maps[3];
+  linear_many(tape, x, weights, maps, {}, noted == nullptr ? storage(tape.backend(), x.shape()) : Storage::wide);
   ScanVars scan;
-  scan.x = linear(tape, x, tape.parameter(v_proj_));
-  scan.B = linear(tape, x, tape.parameter(k_proj_));
-  scan.C =
-      scale(tape, linear(tape, x, tape.parameter(q_proj_)), 1.0 / std::sqrt(static_cast<double>(config_.head_width())));
+  scan.x = maps[1];
+  scan.B = maps[2];
+  scan.C = scale(tape, maps[0], 1.0 / std::sqrt(static_cast<double>(config_.head_width())));
   scan.heads = scan.groups = config_.heads;
   tape.place("queries", scan.C);
   tape.place("keys", scan.B);

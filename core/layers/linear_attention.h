@@ -18,6 +18,7 @@ class LinearAttention final : public Layer {
   LinearAttention(const LinearAttentionConfig& config, const ParameterScope& parameters);
   std::string_view kind() const override { return "linear_attention"; }
   std::int64_t heads() const override { return config_.heads; }
+  bool projects_once() const override { return config_.width % 8 == 0; }
   Var forward(Tape& tape, const Var& x, const Tensor& mask) override;
   Var forward_as_stepped(Tape& tape, const Var& x, NotedVars& noted) override;
   std::vector<StateSlope> state_slopes(Tape& tape, const NotedVars& noted) const override;
@@ -28,6 +29,8 @@ class LinearAttention final : public Layer {
   std::int64_t state_bytes(DType dtype, std::int64_t tokens) const override;
 
  private:
+  /// How queries, keys, values and what is read out of them may be stored for such an input.
+  Storage storage(const Backend& backend, const Shape& input) const;
   Var run(Tape& tape, const Var& x, const Tensor& state, bool resume, NotedVars* noted = nullptr) const;
   Shape state_shape(std::int64_t batch) const;
 

@@ -32,7 +32,7 @@ Var multiply(Tape& tape, const Var& a, const Var& b) {
 }
 
 Var scale(Tape& tape, const Var& x, double factor) {
-  Check(tape, "scale", x.value.dtype).tensor("x", x.value, x.shape());
+  Check(tape, "scale", x.value.dtype).rows("x", x.value, x.shape());
   const Var y = tape.result(x.shape(), x.value.dtype, {x});
   tape.backend().scale(x.value, factor, {y.value, false});
   tape.record("scale", y, [x, y, factor](Tape& t) { t.backend().scale(t.upstream(y), factor, t.gradient(x)); });

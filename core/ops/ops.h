@@ -16,7 +16,7 @@ namespace afterglow {
 Var add(Tape& tape, const Var& a, const Var& b);
 /// a b, element by element; rows of b may be strided.
 Var multiply(Tape& tape, const Var& a, const Var& b);
-/// factor x.
+/// factor x; rows of x may be strided.
 Var scale(Tape& tape, const Var& x, double factor);
 /// One function of every element; rows of x may be strided.
 Var unary(Tape& tape, Unary kind, const Var& x);

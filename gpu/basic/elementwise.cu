@@ -170,6 +170,13 @@ void put_gated_slopes(cudaStream_t stream, std::int64_t count, const Rows<T>& ga
 }
 
 template <class T>
+void put_scaled(cudaStream_t stream, const Tensor& a, float factor, const Grad& out) {
+  const auto x = rows_of<T>(a);
+  const SinkOf<T> to = sink_of<T>(out);
+  map(stream, a.elements(), [=] __device__(unsigned i) { to.put(i, factor * static_cast<float>(x[i])); });
+}
+
+template <class T>
 void put_sizes(cudaStream_t stream, const StepSize<T>& size, const Tensor& y) {
   const auto to = rows_of(y);
   map(stream, y.elements(), [=] __device__(unsigned i) { to[i] = size(i); });
@@ -236,9 +243,7 @@ void CudaBackend::add(const Tensor& a, const Tensor& b, const Tensor& out) {
 
 void CudaBackend::scale(const Tensor& a, double factor, const Grad& out) {
   if (!out.wanted()) return;
-  const auto x = rows_of(a);
-  const Sink to = sink_of(out);
-  map(stream(), a.elements(), [=, f = static_cast<float>(factor)] __device__(unsigned i) { to.put(i, f * x[i]); });
+  with_stored_type(a, [&](auto stored) { put_scaled<decltype(stored)>(stream(), a, static_cast<float>(factor), out); });
   launched("scale");
 }
 

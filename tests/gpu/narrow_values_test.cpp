@@ -129,6 +129,8 @@ INSTANTIATE_TEST_SUITE_P(
         LayerCase{"attention_short", "attention", R"({"d": 216, "n_heads": 12, "n_kv_heads": 4})", 70, 40, 216},
         LayerCase{"attention_plain", "attention", R"({"d": 256, "n_heads": 2, "use_rope": false})", 2, 1030, 256},
         LayerCase{"attention_wide", "attention", R"({"d": 512, "n_heads": 2})", 1, 1100, 512},
+        LayerCase{"linear_attention", "linear_attention", R"({"d": 256, "n_heads": 4})", 2, 1024, 256, true},
+        LayerCase{"linear_attention_odd", "linear_attention", R"({"d": 200, "n_heads": 5})", 3, 999, 200, true},
         LayerCase{"swiglu", "swiglu", R"({"d": 256, "d_ff": 768})", 3, 1700, 256},
         LayerCase{"swiglu_odd", "swiglu", R"({"d": 200, "d_ff": 376})", 2, 1025, 200},
         LayerCase{"mamba2", "mamba2", R"({"d_model": 128, "headdim": 64, "d_state": 64})", 1, 2048, 128},
