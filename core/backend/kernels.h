@@ -120,8 +120,7 @@ class Kernels {
   virtual void gemm(bool transpose_a, bool transpose_b, double alpha, const Tensor& a, const Tensor& b, double beta,
                     const Tensor& c) = 0;
   /// Several projections of one input: results[i] = x weights[i]^T + biases[i]; an undefined bias is none, and there
-  /// may be no biases at all. x may be bfloat16, and without biases so may be the results, which then lie side by side
-  /// in common rows.
+  /// may be no biases at all. x may be bfloat16, and so may be the results, which then lie side by side in common rows.
   virtual void linear_forward_many(const Tensor& x, std::span<const Tensor> weights, std::span<const Tensor> biases,
                                    std::span<const Tensor> results, const KeptInput& kept) = 0;
   /// How far apart the rows of a projection's result should lie where they may: the number of columns, or a little more
@@ -167,18 +166,18 @@ class Kernels {
   virtual void fill(const Tensor& x, double value) = 0;
   /// destination = source.
   virtual void copy(const Tensor& destination, const Tensor& source) = 0;
-  /// destination = source, or += where it accumulates: a gradient that is passed on as it is.
+  /// destination = source, or += where it accumulates: a gradient that is passed on as it is. Both may be bfloat16.
   virtual void accumulate(const Tensor& source, const Grad& destination) = 0;
   /// out = a + b.
   virtual void add(const Tensor& a, const Tensor& b, const Tensor& out) = 0;
   /// out = factor a; its own gradient. Rows may be strided, and both may be bfloat16.
   virtual void scale(const Tensor& a, double factor, const Grad& out) = 0;
-  /// out = a b.
+  /// out = a b. All may be bfloat16, as their gradients then.
   virtual void multiply(const Tensor& a, const Tensor& b, const Tensor& out) = 0;
   /// da = dout b, db = dout a.
   virtual void multiply_backward(const Tensor& a, const Tensor& b, const Tensor& dout, const Grad& da,
                                  const Grad& db) = 0;
-  /// y = f(x), f being `kind`.
+  /// y = f(x), f being `kind`. x may be bfloat16, as dx then.
   virtual void unary(Unary kind, const Tensor& x, const Tensor& y) = 0;
   /// dx = dy f'(x); y is there for kinds whose slope follows from it.
   virtual void unary_backward(Unary kind, const Tensor& x, const Tensor& y, const Tensor& dy, const Grad& dx) = 0;
@@ -398,7 +397,8 @@ class Kernels {
                               const ChebyshevSaved& saved, const Tensor& y) = 0;
 
   // Sessa, see feedback.h.
-  /// s [B,T,F] of (I - B_fb) s = f, with the feedback softmax on the fly.
+  /// s [B,T,F] of (I - B_fb) s = f, with the feedback softmax on the fly. q, k, f and s may be bfloat16, as ds, u and
+  /// the gradients of q and k then.
   virtual void feedback_solve(const FeedbackInputs& in, const Tensor& s, const FeedbackSaved& saved) = 0;
   /// `u` [B,T,F] receives the solution of the transposed system (I - B_fb)^T u = ds, which is the gradient of f.
   virtual void feedback_solve_backward(const FeedbackInputs& in, const Tensor& s, const FeedbackSaved& saved,

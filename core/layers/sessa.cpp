@@ -50,8 +50,8 @@ Sessa::Map::Map(const ParameterScope& parameters, const std::string& name, std::
     : weight(parameters.add(name + ".weight", {outputs, inputs}, fan_in_uniform())),
       bias(parameters.add(name + ".bias", {outputs}, bias_of(inputs))) {}
 
-Var Sessa::Map::operator()(Tape& tape, const Var& x) const {
-  return linear(tape, x, tape.parameter(weight), tape.parameter(bias));
+Var Sessa::Map::operator()(Tape& tape, const Var& x, Storage stored) const {
+  return linear(tape, x, tape.parameter(weight), tape.parameter(bias), stored);
 }
 
 // The gain starts at gamma_max tanh(gamma_ctx u), around zero: feedback is found by training, in either sign.
@@ -79,17 +79,30 @@ double Sessa::feedback_scale() const {
   return 1.0 / (config_.feedback_temperature * std::sqrt(static_cast<double>(config_.width)));
 }
 
-Sessa::Branches Sessa::enter(Tape& tape, const Var& x) const {
+// The forward read, the solve and the gate meet one another, so all are narrow or none: where attention goes by tiles
+// and the least projection, of f, is large enough.
+Storage Sessa::storage(const Backend& backend, const Shape& input) const {
+  const auto sizes = [&](std::int64_t heads) {
+    return Tensor(nullptr, {input[0], input[1], heads, config_.head_width()}, DType::f32);
+  };
+  const bool goes_by_tiles = backend.attention_operands(sizes(config_.heads), sizes(config_.key_heads)) > 0;
+  if (!goes_by_tiles || k_proj_.weight.shape[0] % 8 != 0) return Storage::wide;
+  const Tensor rows(nullptr, {input[0] * input[1], config_.width}, DType::f32);
+  return backend.narrow_result(rows, {&q_proj_.weight.value, 1}, config_.width) == DType::bf16 ? Storage::narrow
+                                                                                               : Storage::wide;
+}
+
+Sessa::Branches Sessa::enter(Tape& tape, const Var& x, Storage stored) const {
   const Var normed =
       config_.norm ? layer_norm(tape, x, tape.parameter(*norm_weight_), tape.parameter(*norm_bias_), config_.norm_eps)
                    : x;
   const std::int64_t widths[] = {config_.width, config_.width};
   Var parts[2];  // a, then g
-  tape.split_columns(in_(tape, normed), widths, parts);
+  tape.split_columns(in_(tape, normed, stored), widths, parts);
   return {unary(tape, Unary::gelu, parts[0]), parts[1]};
 }
 
-Sessa::Projections Sessa::project(Tape& tape, const Var& u, std::int64_t position) const {
+Sessa::Projections Sessa::project(Tape& tape, const Var& u, std::int64_t position, Storage stored) const {
   Var weights[max_projections], biases[max_projections], maps[max_projections];
   std::size_t count = 0;
   const auto add_map = [&](const Parameter& weight, const Var& bias) {
@@ -97,18 +110,26 @@ Sessa::Projections Sessa::project(Tape& tape, const Var& u, std::int64_t positio
     biases[count++] = bias;
   };
   for (const Map* map : {&q_proj_, &k_proj_, &v_proj_}) add_map(map->weight, tape.parameter(map->bias));
+  const bool is_narrow = tape.may_store_narrow(stored);
+  Var& gain = maps[max_projections - 1];
   if (config_.feedback) {
     add_map(feedback_->weight, tape.parameter(feedback_->bias));
-    add_map(*gamma_ctx_, tape.reshape(tape.parameter(*gamma_bias_), {1}));
+    const Var bias = tape.reshape(tape.parameter(*gamma_bias_), {1});
+    if (is_narrow) {  // where rows of vectors lie side by side there is no place for one number
+      gain = linear(tape, u, tape.parameter(*gamma_ctx_), bias);
+    } else {
+      add_map(*gamma_ctx_, bias);
+    }
   }
-  linear_many(tape, u, {weights, count}, {maps, count}, {biases, count});
+  linear_many(tape, u, {weights, count}, {maps, count}, {biases, count}, stored);
   const auto heads = [&](const Var& map, std::int64_t heads_of_map) {
+    if (is_narrow) return map;  // read as it lies
     return tape.reshape(map, {u.shape()[0], u.shape()[1], heads_of_map, config_.head_width()});
   };
   Projections all{{heads(maps[0], config_.heads), heads(maps[1], config_.key_heads), heads(maps[2], config_.key_heads)},
                   {}};
   if (config_.rotary) {
-    const auto [q, k] = rotary_pair(tape, all.heads.q, all.heads.k, 10000.0, position);
+    const auto [q, k] = rotary_pair(tape, all.heads.q, all.heads.k, 10000.0, position, config_.head_width());
     all.heads.q = q;
     all.heads.k = k;
   }
@@ -116,15 +137,15 @@ Sessa::Projections Sessa::project(Tape& tape, const Var& u, std::int64_t positio
   const std::int64_t widths[] = {config_.width, config_.width};
   Var parts[2];
   tape.split_columns(maps[3], widths, parts);
-  all.feedback = {parts[0], parts[1], afterglow::scale(tape, unary(tape, Unary::tanh, maps[4]), config_.gamma_max)};
+  all.feedback = {parts[0], parts[1], afterglow::scale(tape, unary(tape, Unary::tanh, gain), config_.gamma_max)};
   return all;
 }
 
-Var Sessa::read(Tape& tape, const Heads& heads) const {
+Var Sessa::read(Tape& tape, const Heads& heads, Storage stored) const {
   const Shape& shape = heads.q.shape();
-  const Var joined =
-      tape.reshape(causal_attention(tape, heads.q, heads.k, heads.v, scale()), {shape[0], shape[1], config_.width});
-  return out_proj_ != nullptr ? linear(tape, joined, tape.parameter(*out_proj_)) : joined;
+  const Var answer = causal_attention(tape, heads.q, heads.k, heads.v, scale(), config_.head_width());
+  const Var joined = tape.reshape(answer, {shape[0], shape[1], config_.width});
+  return out_proj_ != nullptr ? linear(tape, joined, tape.parameter(*out_proj_), {}, stored) : joined;
 }
 
 Var Sessa::leave(Tape& tape, const Var& x, const Var& s, const Var& gate) const {
@@ -141,15 +162,16 @@ Var Sessa::solve(Tape& tape, const Feedback& feedback, const Var& f) const {
 
 Var Sessa::forward(Tape& tape, const Var& x, const Tensor&) {
   tape.capture("input", x.value);
-  const Branches branches = enter(tape, x);
-  const auto [heads, feedback] = project(tape, branches.u, 0);
+  const Storage stored = storage(tape.backend(), x.shape());
+  const Branches branches = enter(tape, x, stored);
+  const auto [heads, feedback] = project(tape, branches.u, 0, stored);
   tape.place("queries", heads.q);
   tape.place("keys", heads.k);
   tape.place("values", heads.v);
   tape.place("gate", branches.gate);
   if (tape.capturing()) tape.capture("attn", attention_weights(tape, heads.q.value, heads.k.value, scale()));
   tape.capture("values", heads.v.value);
-  const Var f = read(tape, heads);
+  const Var f = read(tape, heads, stored);
   tape.capture("f", f.value);
   const Var s = config_.feedback ? solve(tape, feedback, f) : f;
   tape.place("readout", s);
@@ -170,11 +192,11 @@ LayerState Sessa::make_state(Backend& backend, DType dtype, std::int64_t batch) 
 Var Sessa::step(Tape& tape, const Var& x, LayerState& state) {
   const std::int64_t position = state.position++;
   make_room(state, {"keys", "values"});
-  const Branches branches = enter(tape, x);
-  auto [heads, feedback] = project(tape, branches.u, position);
+  const Branches branches = enter(tape, x, Storage::wide);
+  auto [heads, feedback] = project(tape, branches.u, position, Storage::wide);
   heads.k = tape.constant(append_token(tape, state.get("keys"), heads.k.value, position + 1));
   heads.v = tape.constant(append_token(tape, state.get("values"), heads.v.value, position + 1));
-  const Var f = read(tape, heads);
+  const Var f = read(tape, heads, Storage::wide);
   if (tape.capturing()) tape.capture("attn", newest_weights(tape, heads.q.value, heads.k.value, scale()));
   const Var s = config_.feedback ? step_solution(tape, feedback, f, state) : f;
   tape.capture("f", f.value);

@@ -65,9 +65,11 @@ class Sessa final : public Layer {
     Heads heads;
     Feedback feedback;  ///< with feedback only
   };
-  Branches enter(Tape& tape, const Var& x) const;
-  Projections project(Tape& tape, const Var& u, std::int64_t position) const;
-  Var read(Tape& tape, const Heads& heads) const;
+  /// How all that lies between W_in and W_out may be stored for such an input, but u and what the solve keeps.
+  Storage storage(const Backend& backend, const Shape& input) const;
+  Branches enter(Tape& tape, const Var& x, Storage stored) const;
+  Projections project(Tape& tape, const Var& u, std::int64_t position, Storage stored) const;
+  Var read(Tape& tape, const Heads& heads, Storage stored) const;
   Var leave(Tape& tape, const Var& x, const Var& s, const Var& gate) const;
   Var solve(Tape& tape, const Feedback& feedback, const Var& f) const;
   Var step_solution(Tape& tape, const Feedback& feedback, const Var& f, LayerState& state) const;
@@ -77,7 +79,7 @@ class Sessa final : public Layer {
   /// A linear map with its bias.
   struct Map {
     Map(const ParameterScope& parameters, const std::string& name, std::int64_t outputs, std::int64_t inputs);
-    Var operator()(Tape& tape, const Var& x) const;
+    Var operator()(Tape& tape, const Var& x, Storage stored = Storage::wide) const;
     const Parameter &weight, &bias;
   };
   SessaConfig config_;

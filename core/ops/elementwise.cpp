@@ -41,7 +41,7 @@ Var scale(Tape& tape, const Var& x, double factor) {
 
 Var unary(Tape& tape, Unary kind, const Var& x) {
   Check(tape, "unary", x.value.dtype).rows("x", x.value, x.shape());
-  const Var y = tape.result(x.shape(), x.value.dtype, {x});
+  const Var y = tape.result(x.shape(), widened(x.value.dtype), {x});
   tape.backend().unary(kind, x.value, y.value);
   tape.record("unary", y, [kind, x, y](Tape& t) {
     t.backend().unary_backward(kind, x.value, y.value, t.upstream(y), t.gradient(x));

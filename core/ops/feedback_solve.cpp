@@ -24,18 +24,19 @@ void solve_backward(Tape& tape, const FeedbackVars& in, double scale, const Var&
 }  // namespace
 
 Var feedback_solve(Tape& tape, const FeedbackVars& in, double scale) {
-  const Check check(tape, "feedback_solve", in.f.value.dtype);
-  check.tensor("f", in.f.value, {Check::any, Check::any, Check::any});
+  const DType stored = in.f.value.dtype, wide = widened(stored);
+  const Check check(tape, "feedback_solve", wide);
+  check.tensor("f", in.f.value, {Check::any, Check::any, Check::any}, stored);
   const std::int64_t batch = in.f.shape()[0], tokens = in.f.shape()[1];
-  check.rows("q", in.q.value, {batch, tokens, Check::any});
-  check.rows("k", in.k.value, in.q.shape());
+  check.rows("q", in.q.value, {batch, tokens, Check::any}, stored);
+  check.rows("k", in.k.value, in.q.shape(), stored);
   check.tensor("gamma", in.gamma.value, {batch, tokens});
-  const Var s = tape.result(in.f.shape(), in.f.value.dtype, {in.q, in.k, in.gamma, in.f});
+  const Var s = tape.result(in.f.shape(), stored, {in.q, in.k, in.gamma, in.f});
   FeedbackSaved saved;
-  saved.routed = tape.scratch(s.shape(), s.value.dtype);
-  saved.log_sum = tape.scratch({batch, tokens}, s.value.dtype);
+  saved.routed = tape.scratch(s.shape(), wide);
+  saved.log_sum = tape.scratch({batch, tokens}, wide);
   const std::int64_t workspace = tape.backend().feedback_solve_workspace(values_of(in, scale));
-  if (workspace > 0) saved.workspace = tape.scratch({workspace}, s.value.dtype);
+  if (workspace > 0) saved.workspace = tape.scratch({workspace}, wide);
   tape.backend().feedback_solve(values_of(in, scale), s.value, saved);
   tape.record("feedback_solve", s, [in, scale, s, saved](Tape& t) { solve_backward(t, in, scale, s, saved); });
   return s;

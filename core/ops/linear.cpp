@@ -59,8 +59,7 @@ Var project(Tape& tape, const Var& x, const Var& weight, const Var& bias, std::i
   const std::int64_t outputs = weight.shape()[0];
   if (bias.defined()) check.tensor("bias", bias.value, {outputs});
   const Tensor in = as_matrix(x.value);
-  const bool is_narrow = tape.may_store_narrow(stored) && !bias.defined();
-  const DType dtype = is_narrow
+  const DType dtype = tape.may_store_narrow(stored)
                           ? tape.backend().narrow_result(in, {&weight.value, 1}, row_stride > 0 ? row_stride : outputs)
                           : widened(x.value.dtype);
   const Var y = tape.result(x.shape().with_last(outputs), dtype, {x, weight, bias}, row_stride);
@@ -118,8 +117,8 @@ void linear_many(Tape& tape, const Var& x, std::span<const Var> weights, std::sp
     all += widths[i];
   }
   const Tensor in = as_matrix(x.value);
-  const bool is_narrow = tape.may_store_narrow(stored) && biases.empty() &&
-                         tape.backend().narrow_result(in, {w, count}, all) == DType::bf16;
+  const bool is_narrow =
+      tape.may_store_narrow(stored) && tape.backend().narrow_result(in, {w, count}, all) == DType::bf16;
   if (is_narrow) projections.together = tape.result(x.shape().with_last(all), DType::bf16, {x, weights.front()});
   for (std::size_t i = 0; i < count && !is_narrow; ++i) {
     const Var& bias = projections.biases[i];

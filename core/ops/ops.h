@@ -14,11 +14,11 @@ namespace afterglow {
 // elementwise.cpp
 /// a + b, of one shape.
 Var add(Tape& tape, const Var& a, const Var& b);
-/// a b, element by element; rows of b may be strided.
+/// a b, element by element; rows of b may be strided. Both may be stored narrow.
 Var multiply(Tape& tape, const Var& a, const Var& b);
 /// factor x; rows of x may be strided.
 Var scale(Tape& tape, const Var& x, double factor);
-/// One function of every element; rows of x may be strided.
+/// One function of every element; rows of x may be strided and stored narrow, the result is wide.
 Var unary(Tape& tape, Unary kind, const Var& x);
 /// silu(a) b (SwiGLU); rows may be strided.
 Var silu_multiply(Tape& tape, const Var& a, const Var& b);
@@ -34,14 +34,14 @@ Var log_decay(Tape& tape, const Var& x, const Var& A_log, const Var& bias);
 Var multiply_rows(Tape& tape, const Var& x, const Var& factor, double offset);
 
 // linear.cpp
-/// y = x W^T (+ bias): x [..., in], weight [out, in], bias [out] or absent. With a bias nothing is stored narrow.
+/// y = x W^T (+ bias): x [..., in], weight [out, in], bias [out] or absent.
 Var linear(Tape& tape, const Var& x, const Var& weight, const Var& bias = {}, Storage stored = Storage::wide);
 /// The same and its columns as `parts` of these widths, which cover it: rows may lie as the back end likes them best.
 void linear_columns(Tape& tape, const Var& x, const Var& weight, const Var& bias, std::span<const std::int64_t> widths,
                     std::span<Var> parts, Storage stored = Storage::wide);
 inline constexpr std::size_t max_projections = 5;  ///< of linear_many
 /// Several projections of one input at once: results[i] = x weights[i]^T (+ biases[i], where there is one). Where they
-/// are stored narrow, which they are without biases alone, they lie side by side: their rows are strided.
+/// are stored narrow they lie side by side: their rows are strided.
 void linear_many(Tape& tape, const Var& x, std::span<const Var> weights, std::span<Var> results,
                  std::span<const Var> biases = {}, Storage stored = Storage::wide);
 /// The gated MLP y = (silu(x gate^T) * (x up^T)) down^T: x [..., d], gate, up [m, d], down [out, m]. x may be narrow
@@ -186,7 +186,7 @@ Var ridge_step(Tape& tape, const RidgeConfig& config, const RidgeVars& in, const
 struct FeedbackVars {
   Var q, k, gamma, f;
 };
-/// s [B,T,F] of (I - B_fb) s = f, see core/backend/feedback.h.
+/// s [B,T,F] of (I - B_fb) s = f, see core/backend/feedback.h. Stored as f, and so must q and k be.
 Var feedback_solve(Tape& tape, const FeedbackVars& in, double scale);
 
 // chebyshev_readout.cpp

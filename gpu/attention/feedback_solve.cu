@@ -7,6 +7,7 @@
 // else is done meanwhile. The gradient solves the transposed system the same way from the last token to the first,
 // u = (1 + K' gamma) ds + the sum of (1 + K' gamma) W' u, then passes over all pairs as attention does.
 #include <algorithm>
+#include <type_traits>
 
 #include "core/backend/feedback.h"
 #include "gpu/attention/pairs.cuh"
@@ -200,12 +201,14 @@ __global__ void __launch_bounds__(block, exact ? 1 : 2)
   write_inverse(inverse, workspace.inverse(b, tile));
 }
 
+/// T: as what right-hand sides and solutions are stored.
+template <class T>
 struct Solve {
-  Operand from;   ///< right-hand side: f, or ds
-  Tiles tiles;    ///< s, or u, for the blocks that wait for it
-  float* to;      ///< the same as rows [B,T,F]
-  float* routed;  ///< forward: written; transposed: read
-  float* means;   ///< transposed only: u . routed
+  OperandOf<T> from;  ///< right-hand side: f, or ds
+  Tiles tiles;        ///< s, or u, for the blocks that wait for it
+  T* to;              ///< the same as rows [B,T,F]
+  float* routed;      ///< forward: written; transposed: read
+  float* means;       ///< transposed only: u . routed
   const float* gain;
   const float* log_sum;
 };
@@ -303,8 +306,8 @@ __device__ void copy_rows(const Lane& lane, const std::byte* from, int first, fl
 }
 
 /// Reads columns of the warp's rows from `first` on; zeros beyond `count` rows and the rows' width.
-template <int width>
-__device__ void read_rows(const Lane& lane, const Operand& from, std::size_t row0, int count, int first,
+template <int width, class T>
+__device__ void read_rows(const Lane& lane, const OperandOf<T>& from, std::size_t row0, int count, int first,
                           Share<width>& to) {
   const bool whole = from.aligned && count == rows && first + width <= from.width;  // then all are read at once
 #pragma unroll
@@ -312,13 +315,13 @@ __device__ void read_rows(const Lane& lane, const Operand& from, std::size_t row
 #pragma unroll
     for (int r = 0; r < 2; ++r) {
       const int row = lane.row_of(r), column = first + lane.column_of(n, 0);
-      const float* place = from.at(row0 + row, 0) + column;
+      const T* place = from.at(row0 + row, 0) + column;
       float2 pair = make_float2(0, 0);
       if (whole) {
-        pair = *reinterpret_cast<const float2*>(place);
+        pair = two_of(place);
       } else if (row < count) {
-        if (column < from.width) pair.x = place[0];
-        if (column + 1 < from.width) pair.y = place[1];
+        if (column < from.width) pair.x = static_cast<float>(place[0]);
+        if (column + 1 < from.width) pair.y = static_cast<float>(place[1]);
       }
       to.at(n, r, 0) = pair.x;
       to.at(n, r, 1) = pair.y;
@@ -344,7 +347,7 @@ constexpr int corrected_steps = 8;  // the last tiles, whose weights are correct
 /// One tile's way through the solve. Forward: own tokens are queries, streamed tiles keys with their s, from the first
 /// to the one before. Transposed: own tokens are keys, streamed tiles queries with their u, from the last to the one
 /// behind. For scores the four groups of warps share the streamed rows, for the products with s or u the columns.
-template <int columns, bool exact, bool transposed>
+template <int columns, bool exact, bool transposed, class T>
 class TileSolve {
  public:
   /// Forward: behind the last streamed tile right-hand sides take its place, as they are.
@@ -360,7 +363,7 @@ class TileSolve {
     unsigned ticket, count;
   };
 
-  __device__ TileSolve(const Pairs& pairs, const Solve& given, const Workspace& space, Board& told)
+  __device__ TileSolve(const Pairs& pairs, const Solve<T>& given, const Workspace& space, Board& told)
       : in(pairs),
         solve(given),
         workspace(space),
@@ -426,15 +429,18 @@ class TileSolve {
   }
   /// Behind the last streamed tile, rows of f in its place.
   __device__ void begin_given() {
-    const Operand& from = solve.from;
+    const OperandOf<T>& from = solve.from;
     for (int i = thread * 4; i < rows * columns; i += solve_block * 4) {
       const int row = i / columns, column = i % columns;
       const bool inside = row < count && column < from.width;
-      const float* given = inside ? from.at(row0 + row, 0) + column : from.data;
-      if (from.aligned) {
-        copy_piece(given_row(row) + column, given, inside);
+      const T* given = inside ? from.at(row0 + row, 0) + column : from.data;
+      float* to = given_row(row) + column;
+      if (!from.aligned) {
+        for (int e = 0; e < 4; ++e) to[e] = inside && column + e < from.width ? static_cast<float>(given[e]) : 0.0f;
+      } else if constexpr (std::is_same_v<T, float>) {
+        copy_piece(to, given, inside);
       } else {
-        for (int e = 0; e < 4; ++e) given_row(row)[column + e] = inside && column + e < from.width ? given[e] : 0.0f;
+        Piece<4>::of(given, inside).store(to);
       }
     }
   }
@@ -581,7 +587,7 @@ class TileSolve {
           const int row = lane.row_of(r), column = part + lane.column_of(n, e);
           if (row >= count || column >= width) continue;
           const std::size_t place = (row0 + row) * width + column;
-          solve.to[place] = all.at(n, r, e);
+          solve.to[place] = static_cast<T>(all.at(n, r, e));
           if (transposed) {
             mean[r] += all.at(n, r, e) * solve.routed[place];
           } else {
@@ -605,7 +611,7 @@ class TileSolve {
   }
 
   const Pairs& in;
-  const Solve& solve;
+  const Solve<T>& solve;
   const Workspace& workspace;
   Board& board;
   const Lane lane;
@@ -616,10 +622,10 @@ class TileSolve {
   Share<part_columns> sum;
 };
 
-template <int columns, bool exact, bool transposed>
-__global__ void __launch_bounds__(solve_block) solve_kernel(Pairs in, Solve solve, Workspace workspace) {
+template <int columns, bool exact, bool transposed, class T>
+__global__ void __launch_bounds__(solve_block) solve_kernel(Pairs in, Solve<T> solve, Workspace workspace) {
   await_previous();
-  using Tile = TileSolve<columns, exact, transposed>;
+  using Tile = TileSolve<columns, exact, transposed, T>;
   __shared__ typename Tile::Board board;
   // Tiles are taken in the order in which they can be solved: those that a block waits for belong to running blocks.
   if (threadIdx.x == 0) board.ticket = atomicAdd(workspace.counts, 1u);
@@ -636,24 +642,29 @@ void launch_prepare(cudaStream_t stream, const Pairs& in, const float* gain, flo
   launch(kernel, static_cast<unsigned>(in.batch * workspace.tiles), block, bytes, stream, in, gain, log_sum, workspace);
 }
 
-template <int columns, bool exact, bool transposed>
-void launch_solve(cudaStream_t stream, const Pairs& in, const Solve& solve, const Workspace& workspace) {
-  constexpr int bytes = TileSolve<columns, exact, transposed>::bytes;
-  const auto kernel = solve_kernel<columns, exact, transposed>;
+template <int columns, bool exact, bool transposed, class T>
+void launch_solve(cudaStream_t stream, const Pairs& in, const Solve<T>& solve, const Workspace& workspace) {
+  constexpr int bytes = TileSolve<columns, exact, transposed, T>::bytes;
+  const auto kernel = solve_kernel<columns, exact, transposed, T>;
   allow_shared_memory(reinterpret_cast<const void*>(kernel), bytes, "feedback_solve");
   launch(kernel, static_cast<unsigned>(in.batch * workspace.tiles), solve_block, bytes, stream, in, solve, workspace);
 }
 
-template <class Launch>
+/// T: as what the inputs are stored; bfloat16 has no exact products.
+template <class T, class Launch>
 void with_model_width(const FeedbackInputs& in, bool exact, const Launch& launch) {
   const std::int64_t width = std::max(in.q.shape[2], in.f.shape[2]);
-  if (!with_columns<64, 128, 256>(width, exact, launch))
+  const auto launch_stored = [&](auto columns, auto is_exact) {
+    if constexpr (!is_exact() || std::is_same_v<T, float>) launch(columns, is_exact);
+  };
+  if (!with_columns<64, 128, 256>(width, exact, launch_stored))
     throw Error(ExitCode::failure, "the GPU's feedback solve takes models up to 256 wide, and this one has " +
                                        std::to_string(width) + "; take a narrower one or --device cpu");
 }
 
-Operand rows_operand(const Tensor& tensor) {
-  return operand_of(tensor, tensor.row_stride, static_cast<int>(tensor.columns()));
+template <class T>
+OperandOf<T> rows_operand(const Tensor& tensor) {
+  return operand_of<T>(tensor, tensor.row_stride, static_cast<int>(tensor.columns()));
 }
 
 Pairs feedback_pairs(const FeedbackInputs& in) {
@@ -675,11 +686,15 @@ Workspace workspace_of(const FeedbackInputs& in, const FeedbackSaved& saved) {
           static_cast<int>(tiles)};
 }
 
-Target rows_target(const Grad& grad, const Tensor& like) { return {sink_of(grad), static_cast<int>(like.columns())}; }
+template <class T>
+TargetOf<T> rows_target(const Grad& grad, const Tensor& like) {
+  return {sink_of<T>(grad), static_cast<int>(like.columns())};
+}
 
 /// Makings of a solve, which also clear its counts.
-Makings makings_of(const Pairs& pairs, const Workspace& workspace, void* memory) {
-  Makings makings(pairs.batch, memory);
+template <class T>
+MakingsOf<T> makings_of(const Pairs& pairs, const Workspace& workspace, void* memory) {
+  MakingsOf<T> makings(pairs.batch, memory);
   makings.words = workspace.counts;
   makings.word_count = Workspace::count_of(pairs.batch);
   return makings;
@@ -695,7 +710,7 @@ std::int64_t CudaBackend::feedback_solve_workspace(const FeedbackInputs& in) con
 std::int64_t CudaBackend::feedback_solve_operands(const FeedbackInputs& in) const {
   const Pairs pairs = feedback_pairs(in);
   std::size_t bytes = 0;
-  with_model_width(in, precision_ == Precision::fp32, [&](auto columns, auto exact) {
+  with_model_width<float>(in, precision_ == Precision::fp32, [&](auto columns, auto exact) {
     bytes = backward_operands * padded_rows(pairs.batch, 1, pairs.queries) * row_bytes<columns(), exact()>;
   });
   return static_cast<std::int64_t>(bytes);
@@ -705,19 +720,22 @@ void CudaBackend::feedback_solve(const FeedbackInputs& in, const Tensor& s, cons
   if (in.f.elements() == 0) return;
   Pairs pairs = feedback_pairs(in);
   const Workspace workspace = workspace_of(in, saved);
-  with_model_width(in, precision_ == Precision::fp32, [&](auto columns, auto exact) {
-    constexpr int row = row_bytes<columns(), exact()>;
-    Makings makings = makings_of(pairs, workspace,
-                                 operand_memory(forward_operands * padded_rows(pairs.batch, 1, pairs.queries) * row));
-    pairs.q = makings.add(rows_operand(in.q), 1, pairs.queries, row).to;
-    pairs.k = makings.add(rows_operand(in.k), 1, pairs.keys, row).to;
-    make<columns(), exact()>(stream(), makings);
-    const Tiles solution{makings.memory, 1, pairs.q.padded};
-    launch_prepare<columns(), exact()>(stream(), pairs, in.gamma.as<float>(), saved.log_sum.as<float>(), workspace);
-    launch_solve<columns(), exact(), false>(stream(), pairs,
-                                            {rows_operand(in.f), solution, s.as<float>(), saved.routed.as<float>(),
-                                             nullptr, in.gamma.as<float>(), saved.log_sum.as<float>()},
-                                            workspace);
+  with_stored_type(in.f, [&](auto stored) {
+    using T = decltype(stored);
+    with_model_width<T>(in, precision_ == Precision::fp32, [&](auto columns, auto exact) {
+      constexpr int row = row_bytes<columns(), exact()>;
+      auto makings = makings_of<T>(pairs, workspace,
+                                   operand_memory(forward_operands * padded_rows(pairs.batch, 1, pairs.queries) * row));
+      pairs.q = makings.add(rows_operand<T>(in.q), 1, pairs.queries, row).to;
+      pairs.k = makings.add(rows_operand<T>(in.k), 1, pairs.keys, row).to;
+      make<columns(), exact()>(stream(), makings);
+      const Tiles solution{makings.memory, 1, pairs.q.padded};
+      launch_prepare<columns(), exact()>(stream(), pairs, in.gamma.as<float>(), saved.log_sum.as<float>(), workspace);
+      const Solve<T> solve{rows_operand<T>(in.f),    solution, rows_of<T>(s).data,
+                           saved.routed.as<float>(), nullptr,  in.gamma.as<float>(),
+                           saved.log_sum.as<float>()};
+      launch_solve<columns(), exact(), false>(stream(), pairs, solve, workspace);
+    });
   });
   launched("feedback_solve");
 }
@@ -728,24 +746,27 @@ void CudaBackend::feedback_solve_backward(const FeedbackInputs& in, const Tensor
   Pairs pairs = feedback_pairs(in);
   const Workspace workspace = workspace_of(in, saved);
   float* means = scratch(static_cast<std::size_t>(pairs.batch) * pairs.queries);
-  with_model_width(in, precision_ == Precision::fp32, [&](auto columns, auto exact) {
-    constexpr int row = row_bytes<columns(), exact()>;
-    Makings makings = makings_of(pairs, workspace,
-                                 operand_memory(backward_operands * padded_rows(pairs.batch, 1, pairs.queries) * row));
-    Making& queries = makings.add(rows_operand(in.q), 1, pairs.queries, row);
-    queries.log_sum = saved.log_sum.as<float>();
-    queries.gain = in.gamma.as<float>();
-    pairs.q = queries.to;
-    pairs.k = makings.add(rows_operand(in.k), 1, pairs.keys, row).to;
-    pairs.v = makings.add(rows_operand(s), 1, pairs.keys, row).to;
-    make<columns(), exact()>(stream(), makings);
-    pairs.dy = {makings.memory, 1, pairs.q.padded};
-    launch_solve<columns(), exact(), true>(stream(), pairs,
-                                           {rows_operand(ds), pairs.dy, u.as<float>(), saved.routed.as<float>(), means,
-                                            in.gamma.as<float>(), saved.log_sum.as<float>()},
-                                           workspace);
-    launch_gradients<columns(), exact(), Sums::slopes>(
-        stream(), pairs, {rows_target(out.q, in.q), rows_target(out.k, in.k), {}}, "feedback_solve_backward");
+  with_stored_type(in.f, [&](auto stored) {
+    using T = decltype(stored);
+    const GradientTargets<T> targets{rows_target<T>(out.q, in.q), rows_target<T>(out.k, in.k), {}};
+    with_model_width<T>(in, precision_ == Precision::fp32, [&](auto columns, auto exact) {
+      constexpr int row = row_bytes<columns(), exact()>;
+      auto makings = makings_of<T>(
+          pairs, workspace, operand_memory(backward_operands * padded_rows(pairs.batch, 1, pairs.queries) * row));
+      MakingOf<T>& queries = makings.add(rows_operand<T>(in.q), 1, pairs.queries, row);
+      queries.log_sum = saved.log_sum.as<float>();
+      queries.gain = in.gamma.as<float>();
+      pairs.q = queries.to;
+      pairs.k = makings.add(rows_operand<T>(in.k), 1, pairs.keys, row).to;
+      pairs.v = makings.add(rows_operand<T>(s), 1, pairs.keys, row).to;
+      make<columns(), exact()>(stream(), makings);
+      pairs.dy = {makings.memory, 1, pairs.q.padded};
+      const Solve<T> solve{rows_operand<T>(ds),      pairs.dy, rows_of<T>(u).data,
+                           saved.routed.as<float>(), means,    in.gamma.as<float>(),
+                           saved.log_sum.as<float>()};
+      launch_solve<columns(), exact(), true>(stream(), pairs, solve, workspace);
+      launch_gradients<columns(), exact(), Sums::slopes, T>(stream(), pairs, targets, "feedback_solve_backward");
+    });
   });
   launched("feedback_solve_backward");
   accumulate(Tensor(means, in.gamma.shape, DType::f32), out.gamma);  // u . routed is the gradient of gamma

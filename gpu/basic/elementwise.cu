@@ -89,39 +89,72 @@ __device__ float slope(Unary kind, float x, float y) {
   return 1.0f;
 }
 
-/// Results of several projections with their biases.
+/// The result of a projection with its bias, stored as T.
+template <class T>
 struct Biased {
-  Matrix y;
+  Rows<T> y;
   const float* bias;
-  unsigned rows, columns;
+  unsigned rows;
+  bool whole;  // rows of whole pieces
+
+  template <unsigned width>
+  __device__ void add(unsigned row, unsigned column) const {
+    T* place = &y.at(row, column);
+    auto piece = Piece<width>::of(place, true);
+#pragma unroll
+    for (unsigned e = 0; e < width; ++e) piece.v[e] += bias[column + e];
+    piece.store(place);
+  }
 };
+/// Of several projections.
+template <class T>
 struct BiasedProjections {
-  Biased of[max_products];
+  Biased<T> of[max_products];
 };
 
-__global__ void __launch_bounds__(threads) add_biases_kernel(BiasedProjections projections) {
+template <class T>
+__global__ void __launch_bounds__(threads) add_biases_kernel(BiasedProjections<T> projections) {
   await_previous();
-  const Biased& own = projections.of[blockIdx.y];
-  const bool fours = own.y.vector && own.columns % 4 == 0;
-  const unsigned across = fours ? own.columns / 4 : own.columns, step = gridDim.x * threads;
+  constexpr unsigned width = widest_piece<T>;
+  const Biased<T>& own = projections.of[blockIdx.y];
+  const unsigned across = own.whole ? own.y.columns / width : own.y.columns, step = gridDim.x * threads;
   const std::size_t count = std::size_t{own.rows} * across;
   for (std::size_t i = blockIdx.x * threads + threadIdx.x; i < count; i += step) {
     const unsigned row = static_cast<unsigned>(i / across), place = static_cast<unsigned>(i % across);
-    float* y = own.y.data + std::size_t{row} * own.y.stride;
-    if (fours) {
-      float4& four = reinterpret_cast<float4*>(y)[place];
-      const float* bias = own.bias + 4 * place;
-      four = make_float4(four.x + bias[0], four.y + bias[1], four.z + bias[2], four.w + bias[3]);
+    if (own.whole) {
+      own.template add<width>(row, place * width);
     } else {
-      y[place] += own.bias[place];
+      own.template add<1>(row, place);
     }
   }
 }
 
+template <class T>
+void add_stored_biases(cudaStream_t stream, std::span<const Tensor> biases, std::span<const Tensor> results) {
+  BiasedProjections<T> projections{};
+  unsigned count = 0;
+  std::int64_t most = 0;
+  for (std::size_t i = 0; i < biases.size(); ++i) {
+    const Tensor& y = results[i];
+    if (!biases[i].defined() || y.elements() == 0) continue;
+    const auto rows = rows_of<T>(y);
+    constexpr unsigned width = widest_piece<T>;
+    projections.of[count++] = {rows, biases[i].as<float>(), static_cast<unsigned>(y.rows()),
+                               rows.columns % width == 0 && in_pieces<width>(rows)};
+    most = std::max(most, y.elements());
+  }
+  if (count == 0) return;
+  launch(add_biases_kernel<T>, dim3(at_most(blocks_for(most, 4 * threads), max_blocks), count), threads, 0, stream,
+         projections);
+}
+
 /// Numbers of several matrices.
+template <class T>
 struct Matrices {
-  Rows<float> of[max_column_sums];
-  __device__ float operator()(unsigned which, unsigned row, unsigned column) const { return of[which].at(row, column); }
+  Rows<T> of[max_column_sums];
+  __device__ float operator()(unsigned which, unsigned row, unsigned column) const {
+    return static_cast<float>(of[which].at(row, column));
+  }
 };
 
 /// Calls body with how many neighbours of a row a thread takes, as a compile-time constant: 16 bytes where all rows can
@@ -177,6 +210,42 @@ void put_scaled(cudaStream_t stream, const Tensor& a, float factor, const Grad& 
 }
 
 template <class T>
+void put_products(cudaStream_t stream, const Tensor& a, const Tensor& b, const Tensor& out) {
+  const auto x = rows_of<T>(a), y = rows_of<T>(b), to = rows_of<T>(out);
+  map(stream, a.elements(),
+      [=] __device__(unsigned i) { to[i] = static_cast<T>(static_cast<float>(x[i]) * static_cast<float>(y[i])); });
+}
+
+template <class T>
+void put_product_slopes(cudaStream_t stream, const Tensor& a, const Tensor& b, const Tensor& dout, const Grad& da,
+                        const Grad& db) {
+  const auto x = rows_of<T>(a), y = rows_of<T>(b), dy = rows_of<T>(dout);
+  const SinkOf<T> to_a = sink_of<T>(da), to_b = sink_of<T>(db);
+  map(stream, a.elements(), [=] __device__(unsigned i) {
+    const auto up = static_cast<float>(dy[i]), left = static_cast<float>(x[i]), right = static_cast<float>(y[i]);
+    if (to_a.wanted()) to_a.put(i, up * right);
+    if (to_b.wanted()) to_b.put(i, up * left);
+  });
+}
+
+template <class T>
+void put_unary(cudaStream_t stream, Unary kind, const Tensor& x, const Tensor& y) {
+  const auto from = rows_of<T>(x);
+  const auto to = rows_of(y);
+  map(stream, x.elements(), [=] __device__(unsigned i) { to[i] = apply(kind, static_cast<float>(from[i])); });
+}
+
+template <class T>
+void put_unary_slopes(cudaStream_t stream, Unary kind, const Tensor& x, const Tensor& y, const Tensor& dy,
+                      const Grad& dx) {
+  const auto in = rows_of<T>(x);
+  const auto result = rows_of(y), up = rows_of(dy);
+  const SinkOf<T> to = sink_of<T>(dx);
+  map(stream, x.elements(),
+      [=] __device__(unsigned i) { to.put(i, up[i] * slope(kind, static_cast<float>(in[i]), result[i])); });
+}
+
+template <class T>
 void put_sizes(cudaStream_t stream, const StepSize<T>& size, const Tensor& y) {
   const auto to = rows_of(y);
   map(stream, y.elements(), [=] __device__(unsigned i) { to[i] = size(i); });
@@ -229,9 +298,7 @@ void CudaBackend::copy(const Tensor& destination, const Tensor& source) {
 
 void CudaBackend::accumulate(const Tensor& source, const Grad& destination) {
   if (!destination.wanted()) return;
-  const auto from = rows_of(source);
-  const Sink to = sink_of(destination);
-  map(stream(), source.elements(), [=] __device__(unsigned i) { to.put(i, from[i]); });
+  with_stored_type(source, [&](auto stored) { put_scaled<decltype(stored)>(stream(), source, 1.0f, destination); });
   launched("accumulate");
 }
 
@@ -248,34 +315,24 @@ void CudaBackend::scale(const Tensor& a, double factor, const Grad& out) {
 }
 
 void CudaBackend::multiply(const Tensor& a, const Tensor& b, const Tensor& out) {
-  const auto x = rows_of(a), y = rows_of(b), to = rows_of(out);
-  map(stream(), a.elements(), [=] __device__(unsigned i) { to[i] = x[i] * y[i]; });
+  with_stored_type(a, [&](auto stored) { put_products<decltype(stored)>(stream(), a, b, out); });
   launched("multiply");
 }
 
 void CudaBackend::multiply_backward(const Tensor& a, const Tensor& b, const Tensor& dout, const Grad& da,
                                     const Grad& db) {
-  const auto x = rows_of(a), y = rows_of(b), dy = rows_of(dout);
-  const Sink to_a = sink_of(da), to_b = sink_of(db);
-  map(stream(), a.elements(), [=] __device__(unsigned i) {
-    const float up = dy[i], left = x[i], right = y[i];
-    if (to_a.wanted()) to_a.put(i, up * right);
-    if (to_b.wanted()) to_b.put(i, up * left);
-  });
+  with_stored_type(a, [&](auto stored) { put_product_slopes<decltype(stored)>(stream(), a, b, dout, da, db); });
   launched("multiply_backward");
 }
 
 void CudaBackend::unary(Unary kind, const Tensor& x, const Tensor& y) {
-  const auto from = rows_of(x), to = rows_of(y);
-  map(stream(), x.elements(), [=] __device__(unsigned i) { to[i] = apply(kind, from[i]); });
+  with_stored_type(x, [&](auto stored) { put_unary<decltype(stored)>(stream(), kind, x, y); });
   launched("unary");
 }
 
 void CudaBackend::unary_backward(Unary kind, const Tensor& x, const Tensor& y, const Tensor& dy, const Grad& dx) {
   if (!dx.wanted()) return;
-  const auto in = rows_of(x), result = rows_of(y), up = rows_of(dy);
-  const Sink to = sink_of(dx);
-  map(stream(), x.elements(), [=] __device__(unsigned i) { to.put(i, up[i] * slope(kind, in[i], result[i])); });
+  with_stored_type(x, [&](auto stored) { put_unary_slopes<decltype(stored)>(stream(), kind, x, y, dy, dx); });
   launched("unary_backward");
 }
 
@@ -345,34 +402,26 @@ void CudaBackend::add_bias(const Tensor& x, const Tensor& bias, const Tensor& y)
 }
 
 void CudaBackend::add_biases(std::span<const Tensor> biases, std::span<const Tensor> results) {
-  BiasedProjections projections{};
-  unsigned count = 0;
-  std::int64_t most = 0;
-  for (std::size_t i = 0; i < biases.size(); ++i) {
-    const Tensor& y = results[i];
-    if (!biases[i].defined() || y.elements() == 0) continue;
-    projections.of[count++] = {matrix_of(y), biases[i].as<float>(), static_cast<unsigned>(y.rows()),
-                               static_cast<unsigned>(y.columns())};
-    most = std::max(most, y.elements());
-  }
-  if (count == 0) return;
-  launch(add_biases_kernel, dim3(at_most(blocks_for(most, 4 * threads), max_blocks), count), threads, 0, stream(),
-         projections);
+  with_stored_type(results.front(),
+                   [&](auto stored) { add_stored_biases<decltype(stored)>(stream(), biases, results); });
   launched("add_biases");
 }
 
 void CudaBackend::sum_rows(const Tensor& x, const Grad& out) { sum_rows_each({&x, 1}, {&out, 1}); }
 
 void CudaBackend::sum_rows_each(std::span<const Tensor> x, std::span<const Grad> out) {
-  ColumnSums sums;
-  Matrices from;
-  for (std::size_t i = 0; i < out.size(); ++i) {
-    if (out[i].wanted()) from.of[sums.count] = rows_of(x[i]);
-    sums.add(x[i].columns(), out[i]);
-  }
-  if (sums.count == 0) return;
-  column_sums_each(stream(), x.front().rows(), sums, scratch(std::size_t{max_ranges} * sums.count * sums.widest),
-                   tickets_, from);
+  if (x.empty()) return;
+  with_stored_type(x.front(), [&](auto stored) {
+    ColumnSums sums;
+    Matrices<decltype(stored)> from;
+    for (std::size_t i = 0; i < out.size(); ++i) {
+      if (out[i].wanted()) from.of[sums.count] = rows_of<decltype(stored)>(x[i]);
+      sums.add(x[i].columns(), out[i]);
+    }
+    if (sums.count == 0) return;
+    column_sums_each(stream(), x.front().rows(), sums, scratch(std::size_t{max_ranges} * sums.count * sums.widest),
+                     tickets_, from);
+  });
   launched("sum_rows");
 }
 

