@@ -44,8 +44,8 @@ struct NonFinite {
 /// How a value is kept while it waits for its gradient. `narrow`: all that reads it takes bfloat16, too (`linear`,
 /// `causal_conv`, `trapezoid_steps`, `rotary_angles`, `rotate_heads`, `ssd_scan`, `delta_scan`, `ridge_readout`,
 /// `gated_rms_norm`, `gated_heads`, `softplus_bias`, `koopman_modes`, `silu_multiply`, `scale`, `multiply`, `unary`,
-/// `rotary_pair`, `causal_attention`, `feedback_solve`), each number once: a GPU that computes in that precision may
-/// keep it so (`Tape::may_store_narrow`).
+/// `multiply_rows`, `rotary_pair`, `causal_attention`, `feedback_solve`, `chebyshev_readout`), each number once: a GPU
+/// that computes in that precision may keep it so (`Tape::may_store_narrow`).
 enum class Storage { wide, narrow };
 
 /// Where a gradient goes together with numbers to be added to it that lie elsewhere (undefined: none), and where it may

@@ -197,7 +197,8 @@ class Kernels {
   virtual void log_decay(const Tensor& x, const Tensor& A_log, const Tensor& bias, const Tensor& y) = 0;
   virtual void log_decay_backward(const Tensor& x, const Tensor& A_log, const Tensor& bias, const Tensor& dy,
                                   const Grad& dx, const Grad& dA_log, const Grad& dbias) = 0;
-  /// y = x (factor + offset), one factor for every row: factor [rows].
+  /// y = x (factor + offset), one factor for every row: factor [rows]. x and y may be bfloat16, as their gradients
+  /// then.
   virtual void multiply_rows(const Tensor& x, const Tensor& factor, double offset, const Tensor& y) = 0;
   virtual void multiply_rows_backward(const Tensor& x, const Tensor& factor, double offset, const Tensor& dy,
                                       const Grad& dx, const Grad& dfactor) = 0;
@@ -385,6 +386,9 @@ class Kernels {
 
   // Gated KalmaNet: the Chebyshev solve of (H_t + lambda_t I) x = q_t and the readout from it, token by token, see
   // chebyshev.h.
+  /// Whether q, k and v may be bfloat16, as y, their gradients and the saved states then; asks for the shape of q
+  /// alone.
+  virtual bool reads_out_narrow(const ChebyshevConfig& config, const ChebyshevInputs& in) const = 0;
   virtual void chebyshev_readout(const ChebyshevConfig& config, const ChebyshevInputs& in, const ChebyshevSaved& saved,
                                  const Tensor& y) = 0;
   virtual void chebyshev_readout_backward(const ChebyshevConfig& config, const ChebyshevInputs& in,

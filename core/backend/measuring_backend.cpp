@@ -159,6 +159,9 @@ bool MeasuringBackend::scans_narrow(const DeltaInputs& in) const { return device
 bool MeasuringBackend::reads_out_narrow(const RidgeConfig& config, const RidgeInputs& in) const {
   return device_->reads_out_narrow(config, in);
 }
+bool MeasuringBackend::reads_out_narrow(const ChebyshevConfig& config, const ChebyshevInputs& in) const {
+  return device_->reads_out_narrow(config, in);
+}
 std::int64_t MeasuringBackend::kalman_scan_workspace(const KalmanInputs& in) const {
   return device_->kalman_scan_workspace(in);
 }

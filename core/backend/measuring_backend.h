@@ -79,6 +79,7 @@ class MeasuringBackend final : public Backend {
   std::int64_t delta_scan_kept(const DeltaInputs& in) const override;
   bool scans_narrow(const DeltaInputs& in) const override;
   bool reads_out_narrow(const RidgeConfig& config, const RidgeInputs& in) const override;
+  bool reads_out_narrow(const ChebyshevConfig& config, const ChebyshevInputs& in) const override;
   std::int64_t kalman_scan_workspace(const KalmanInputs& in) const override;
   std::int64_t ridge_readout_workspace(const RidgeConfig& config, const RidgeInputs& in) const override;
   std::int64_t chebyshev_readout_workspace(const ChebyshevConfig& config, const ChebyshevInputs& in) const override;

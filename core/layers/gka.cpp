@@ -113,12 +113,24 @@ struct Gka::Inputs : ChebyshevVars {
   Var gate;  // of the heads' answers; undefined without one
 };
 
+// Convolutions read queries, keys and values, and the norm of heads reads the gate; from there the core decides.
+Storage Gka::storage(const Backend& backend, const Shape& input) const {
+  const GkaConfig& c = config_;
+  if (!c.output_gate || !c.value_convolution || optional_.sketch) return Storage::wide;
+  const Tensor columns(nullptr, input.with_last(c.inner()), DType::f32);
+  if (!backend.makes_unit_heads(columns, k_conv_.value, c.head_width)) return Storage::wide;
+  ChebyshevInputs sizes;
+  sizes.q.shape = {input[0], input[1], c.heads, c.head_width};
+  return backend.reads_out_narrow(core_config(), sizes) ? Storage::narrow : Storage::wide;
+}
+
 Gka::Inputs Gka::core_inputs(Tape& tape, const Var& x, const LayerState* state) const {
   const auto history = [&](const char* name) { return state && config_.convolution > 1 ? state->get(name) : Tensor(); };
   Var weights[] = {tape.parameter(q_proj_), tape.parameter(k_proj_), tape.parameter(v_proj_), {}}, projected[4];
   const std::size_t count = config_.output_gate ? 4 : 3;
   if (config_.output_gate) weights[3] = tape.parameter(*optional_.g_proj);
-  linear_many(tape, x, {weights, count}, {projected, count});
+  const Storage stored = state == nullptr ? storage(tape.backend(), x.shape()) : Storage::wide;
+  linear_many(tape, x, {weights, count}, {projected, count}, {}, stored);
   Inputs in;
   in.gate = projected[3];
   const auto of_unit_length = [&](const Var& y, const Parameter& taps, const char* name) {

@@ -55,6 +55,8 @@ class Gka final : public Layer {
   /// Keys or queries in the subspace of the sketch: the system solved there is that of S^T k and S^T q, and its
   /// solution S z is that of the projected ones, so that no kernel changes (and none is faster).
   Var sketched(Tape& tape, const Var& x) const;
+  /// How queries, keys, values, the gate and what is read out may be stored for such an input.
+  Storage storage(const Backend& backend, const Shape& input) const;
   /// Histories of the convolutions come from `state` when it is given.
   struct Inputs;  // of the core, and the gate of what it answers
   Inputs core_inputs(Tape& tape, const Var& x, const LayerState* state) const;

@@ -8,11 +8,12 @@ namespace afterglow {
 namespace {
 
 void check_inputs(const Tape& tape, const char* operation, const ChebyshevConfig& config, const ChebyshevVars& in) {
-  const Check check(tape, operation, in.q.value.dtype);
-  check.tensor("q", in.q.value, {Check::any, Check::any, Check::any, Check::any});
+  const DType stored = in.q.value.dtype;
+  const Check check(tape, operation, widened(stored));
+  check.tensor("q", in.q.value, {Check::any, Check::any, Check::any, Check::any}, stored);
   const Shape& q = in.q.shape();
-  check.tensor("k", in.k.value, q);
-  check.tensor("v", in.v.value, q);
+  check.tensor("k", in.k.value, q, stored);
+  check.tensor("v", in.v.value, q, stored);
   if (in.g.defined()) check.tensor("g", in.g.value, {q[0], q[1], q[2]});
   if (in.alpha.defined()) check.tensor("alpha", in.alpha.value, {q[0], q[1], q[2]});
   check.that(q.elements() > 0, "the sequence, its heads and their width must not be empty");
@@ -28,7 +29,7 @@ ChebyshevInputs values_of(const ChebyshevVars& in) {
 
 ChebyshevSaved reserve_saved(Tape& tape, const ChebyshevVars& in) {
   const Shape& q = in.q.shape();
-  const DType dtype = in.q.value.dtype;
+  const DType dtype = widened(in.q.value.dtype);
   ChebyshevSaved saved;
   saved.lambda = tape.scratch({q[0], q[1], q[2]}, dtype);
   saved.fro = tape.scratch({q[0], q[1], q[2]}, dtype);
@@ -45,7 +46,8 @@ void readout_backward(Tape& tape, const ChebyshevConfig& config, const Chebyshev
   grads.v = tape.gradient(in.v);
   grads.g = tape.gradient(in.g);
   const ChebyshevInputs values = values_of(in);
-  const Tensor workspace = tape.scratch({tape.backend().chebyshev_readout_workspace(config, values)}, y.value.dtype);
+  const std::int64_t count = tape.backend().chebyshev_readout_workspace(config, values);
+  const Tensor workspace = tape.scratch({count}, widened(y.value.dtype));
   tape.backend().chebyshev_readout_backward(config, values, saved, tape.upstream(y), workspace, grads);
 }
 
@@ -57,7 +59,7 @@ Var chebyshev_readout(Tape& tape, const ChebyshevConfig& config, const Chebyshev
   const Var y = tape.result(q, in.q.value.dtype, {in.q, in.k, in.v, in.g, in.alpha});
   ChebyshevSaved kept = reserve_saved(tape, in);
   const Shape states{q[0], q[2], config.chunks(q[1]), q[3], q[3]};
-  kept.H = tape.scratch(states, in.q.value.dtype);
+  kept.H = tape.scratch(states, in.q.value.dtype);  // a back end that takes narrow values keeps narrow states
   kept.S = tape.scratch(states, in.q.value.dtype);
   tape.backend().chebyshev_readout(config, values_of(in), kept, y.value);
   if (saved) *saved = kept;

@@ -32,11 +32,12 @@ Var log_decay(Tape& tape, const Var& x, const Var& A_log, const Var& bias) {
 }
 
 Var multiply_rows(Tape& tape, const Var& x, const Var& factor, double offset) {
-  const Check check(tape, "multiply_rows", x.value.dtype);
-  check.tensor("x", x.value, x.shape());
+  const DType stored = x.value.dtype;
+  const Check check(tape, "multiply_rows", widened(stored));
+  check.tensor("x", x.value, x.shape(), stored);
   check.tensor("factor", factor.value, factor.shape());
   check.that(factor.value.elements() == x.value.rows(), "there must be one factor for every row of x");
-  const Var y = tape.result(x.shape(), x.value.dtype, {x, factor});
+  const Var y = tape.result(x.shape(), stored, {x, factor});
   tape.backend().multiply_rows(x.value, factor.value, offset, y.value);
   tape.record("multiply_rows", y, [x, factor, offset, y](Tape& t) {
     const Grad dx = t.gradient(x), dfactor = t.gradient(factor);

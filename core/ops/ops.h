@@ -30,7 +30,7 @@ Var softplus_bias(Tape& tape, const Var& x, const Var& bias, const StepRange& ra
 Var log_sigmoid(Tape& tape, const Var& x, double factor);
 /// -exp(A_log) softplus(x + bias), A_log and bias over the last axis; rows of x may be strided.
 Var log_decay(Tape& tape, const Var& x, const Var& A_log, const Var& bias);
-/// Row i of x times factor[i] + offset; factor has one number for every row, in any shape.
+/// Row i of x, maybe stored narrow, times factor[i] + offset; factor has one number for every row, in any shape.
 Var multiply_rows(Tape& tape, const Var& x, const Var& factor, double offset);
 
 // linear.cpp
@@ -193,9 +193,9 @@ Var feedback_solve(Tape& tape, const FeedbackVars& in, double scale);
 struct ChebyshevVars {
   Var q, k, v, g, alpha;  ///< g and alpha may be absent
 };
-/// The core of Gated KalmaNet (core/backend/chebyshev.h): y [B,T,H,D]. `saved`, when given, receives lambda, |H|_F and
-/// the solutions (valid until the tape begins anew). The gradient is that of the exact solution (implicit
-/// differentiation).
+/// The core of Gated KalmaNet (core/backend/chebyshev.h): y [B,T,H,D], stored as q, k and v. `saved`, when given,
+/// receives lambda, |H|_F and the solutions (valid until the tape begins anew). The gradient is that of the exact
+/// solution (implicit differentiation).
 Var chebyshev_readout(Tape& tape, const ChebyshevConfig& config, const ChebyshevVars& in,
                       ChebyshevSaved* saved = nullptr);
 /// One token, T = 1; `state` goes on.

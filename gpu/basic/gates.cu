@@ -94,21 +94,23 @@ void sum_rates(const CudaBackend& backend, const DecayInputs& in, std::int64_t r
            static_cast<unsigned>(count), sink_of(dA_log));
 }
 
+template <class T>
 __global__ void __launch_bounds__(threads)
-    multiply_rows_kernel(Rows<const float> x, const float* factor, float offset, unsigned count, Rows<float> y) {
+    multiply_rows_kernel(Rows<const T> x, const float* factor, float offset, unsigned count, Rows<T> y) {
   const unsigned i = blockIdx.x * threads + threadIdx.x;
-  if (i < count) y[i] = x[i] * (factor[i / x.columns] + offset);
+  if (i < count) y[i] = static_cast<T>(static_cast<float>(x[i]) * (factor[i / x.columns] + offset));
 }
 
+template <class T>
 __global__ void __launch_bounds__(threads)
-    multiply_rows_backward_kernel(Rows<const float> x, const float* factor, float offset, Rows<const float> dy,
-                                  unsigned rows, Sink dx, Sink dfactor) {
+    multiply_rows_backward_kernel(Rows<const T> x, const float* factor, float offset, Rows<const T> dy, unsigned rows,
+                                  SinkOf<T> dx, Sink dfactor) {
   const unsigned row = blockIdx.x * warps + threadIdx.x / 32, lane = threadIdx.x % 32;
   if (row >= rows) return;
   float sum = 0;
   for (unsigned column = lane; column < x.columns; column += 32) {
-    const float upstream = dy.at(row, column);
-    sum += upstream * x.at(row, column);
+    const auto upstream = static_cast<float>(dy.at(row, column));
+    sum += upstream * static_cast<float>(x.at(row, column));
     if (dx.wanted()) dx.put(row, column, upstream * (factor[row] + offset));
   }
   sum = warp_sum(sum);
@@ -147,9 +149,12 @@ void CudaBackend::log_decay_backward(const Tensor& x, const Tensor& A_log, const
 
 void CudaBackend::multiply_rows(const Tensor& x, const Tensor& factor, double offset, const Tensor& y) {
   if (x.elements() == 0) return;
-  multiply_rows_kernel<<<blocks_for(x.elements(), threads), threads, 0, stream()>>>(
-      rows_of<const float>(x), factor.as<float>(), static_cast<float>(offset), static_cast<unsigned>(x.elements()),
-      rows_of(y));
+  with_stored_type(x, [&](auto stored) {
+    using T = decltype(stored);
+    multiply_rows_kernel<T><<<blocks_for(x.elements(), threads), threads, 0, stream()>>>(
+        rows_of<const T>(x), factor.as<float>(), static_cast<float>(offset), static_cast<unsigned>(x.elements()),
+        rows_of<T>(y));
+  });
   launched("multiply_rows");
 }
 
@@ -157,9 +162,12 @@ void CudaBackend::multiply_rows_backward(const Tensor& x, const Tensor& factor, 
                                          const Grad& dx, const Grad& dfactor) {
   const auto rows = static_cast<unsigned>(x.rows());
   if (rows == 0) return;
-  multiply_rows_backward_kernel<<<blocks_for(rows, warps), threads, 0, stream()>>>(
-      rows_of<const float>(x), factor.as<float>(), static_cast<float>(offset), rows_of<const float>(dy), rows,
-      sink_of(dx), sink_of(dfactor));
+  with_stored_type(x, [&](auto stored) {
+    using T = decltype(stored);
+    multiply_rows_backward_kernel<T><<<blocks_for(rows, warps), threads, 0, stream()>>>(
+        rows_of<const T>(x), factor.as<float>(), static_cast<float>(offset), rows_of<const T>(dy), rows, sink_of<T>(dx),
+        sink_of(dfactor));
+  });
   launched("multiply_rows_backward");
 }
 

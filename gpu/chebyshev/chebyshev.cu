@@ -148,12 +148,16 @@ __global__ void __launch_bounds__(threads) advance_kernel(ChebyshevShape s, Cheb
 void CudaBackend::chebyshev_readout(const ChebyshevConfig& config, const ChebyshevInputs& in,
                                     const ChebyshevSaved& saved, const Tensor& y) {
   const ChebyshevShape s = chebyshev_shape(config, in);
-  const ChebyshevPointers io = chebyshev_pointers(in, saved);
   if (on_matrix_units(s, precision_)) {
-    states_on_matrix_units(stream(), s, io, scratch(2 * static_cast<std::size_t>(s.pieces())));
-    launched("chebyshev_readout states");
-    solve_on_matrix_units(stream(), s, io, y.as<float>());
+    with_stored_type(in.q, [&](auto stored) {
+      using T = decltype(stored);
+      const auto io = chebyshev_pointers<T>(in, saved);
+      states_on_matrix_units(stream(), s, io, scratch(2 * static_cast<std::size_t>(s.pieces())));
+      launched("chebyshev_readout states");
+      solve_on_matrix_units(stream(), s, io, y.as<T>());
+    });
   } else {
+    const ChebyshevPointers io = chebyshev_pointers(in, saved);
     with_tiles(s.width, [&](auto tile) { launch_states<decltype(tile)::width / 16>(stream(), s, io); });
     launched("chebyshev_readout states");
     with_tiles(s.width, [&](auto tile) {
@@ -161,6 +165,11 @@ void CudaBackend::chebyshev_readout(const ChebyshevConfig& config, const Chebysh
     });
   }
   launched("chebyshev_readout");
+}
+
+bool CudaBackend::reads_out_narrow(const ChebyshevConfig& config, const ChebyshevInputs& in) const {
+  const ChebyshevShape s = chebyshev_shape(config, in);
+  return on_matrix_units(s, precision_) && on_warpgroups(s);
 }
 
 void CudaBackend::chebyshev_step(const ChebyshevConfig& config, const ChebyshevInputs& in, const ChebyshevState& state,

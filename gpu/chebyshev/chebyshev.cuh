@@ -26,10 +26,14 @@ struct ChebyshevShape {
   }
 };
 
-struct ChebyshevPointers {
-  const float *q, *k, *v, *g, *alpha;  ///< g and alpha may be null
+/// T: as what queries, keys and values are stored.
+template <class T>
+struct ChebyshevPointersOf {
+  const T *q, *k, *v;
+  const float *g, *alpha;  ///< may be null
   float *lambda, *fro, *x, *H, *S;
 };
+using ChebyshevPointers = ChebyshevPointersOf<float>;
 
 inline ChebyshevShape chebyshev_shape(const ChebyshevConfig& config, const ChebyshevInputs& in) {
   ChebyshevShape s{};
@@ -53,10 +57,14 @@ inline ChebyshevShape chebyshev_shape(const ChebyshevConfig& config, const Cheby
   return s;
 }
 
-inline ChebyshevPointers chebyshev_pointers(const ChebyshevInputs& in, const ChebyshevSaved& saved) {
+template <class T = float>
+ChebyshevPointersOf<T> chebyshev_pointers(const ChebyshevInputs& in, const ChebyshevSaved& saved) {
   const auto optional = [](const Tensor& t) { return t.defined() ? t.as<float>() : nullptr; };
-  return {in.q.as<float>(),         in.k.as<float>(),      in.v.as<float>(),    optional(in.g),    optional(in.alpha),
-          saved.lambda.as<float>(), saved.fro.as<float>(), saved.x.as<float>(), optional(saved.H), optional(saved.S)};
+  const auto stored = [](const Tensor& t) { return rows_of<T>(t).data; };
+  return {stored(in.q),          stored(in.k),        stored(in.v),
+          optional(in.g),        optional(in.alpha),  saved.lambda.as<float>(),
+          saved.fro.as<float>(), saved.x.as<float>(), optional(saved.H),
+          optional(saved.S)};
 }
 
 /// Sums of log gates from the chunk's first token on, one for each token; tokens behind the end repeat the last one.

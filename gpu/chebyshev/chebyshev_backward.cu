@@ -9,12 +9,17 @@ using namespace device;
 
 namespace {
 
-std::int64_t dual_elements(const ChebyshevShape& s) {
-  const std::int64_t rows = static_cast<std::int64_t>(s.batch) * s.tokens * s.heads;
-  return rows * (s.width + 4) + 2 * s.pieces() * static_cast<std::int64_t>(s.square());
+/// Of all chunks, counted as float32; on matrix units they are kept as bfloat16.
+std::int64_t state_elements(const ChebyshevShape& s, Precision precision) {
+  return s.pieces() * static_cast<std::int64_t>(s.square()) / (on_matrix_units(s, precision) ? 2 : 1);
 }
 
-Dual dual_of(const Tensor& workspace, const ChebyshevShape& s) {
+std::int64_t dual_elements(const ChebyshevShape& s, Precision precision) {
+  const std::int64_t rows = static_cast<std::int64_t>(s.batch) * s.tokens * s.heads;
+  return rows * (s.width + 4) + 2 * state_elements(s, precision);
+}
+
+Dual dual_of(const Tensor& workspace, const ChebyshevShape& s, Precision precision) {
   const std::int64_t rows = static_cast<std::int64_t>(s.batch) * s.tokens * s.heads;
   Dual dual{};
   dual.z = workspace.as<float>();
@@ -22,14 +27,20 @@ Dual dual_of(const Tensor& workspace, const ChebyshevShape& s) {
   dual.key_share = dual.later + rows;
   dual.value_share = dual.key_share + rows;
   dual.dH = dual.z + rows * (s.width + 4);  // at a multiple of 16 bytes for widths of 4 and more
-  dual.dS = dual.dH + s.pieces() * s.square();
+  dual.dS = dual.dH + state_elements(s, precision);
   return dual;
 }
 
 /// Whether two neighbouring numbers of a row can be written together.
-bool takes_pairs(const Sink& sink) {
+template <class T>
+bool takes_pairs(const SinkOf<T>& sink) {
   return !sink.wanted() ||
-         (reinterpret_cast<std::uintptr_t>(sink.rows.data) % sizeof(float2) == 0 && sink.rows.stride % 2 == 0);
+         (reinterpret_cast<std::uintptr_t>(sink.rows.data) % (2 * sizeof(T)) == 0 && sink.rows.stride % 2 == 0);
+}
+
+template <class T>
+SinksOf<T> sinks_of(const ChebyshevGrads& to) {
+  return {sink_of<T>(to.q), sink_of<T>(to.k), sink_of<T>(to.v), sink_of(to.g), sink_of(to.alpha)};
 }
 
 /// z, dq, dalpha, and what the other two kernels need of every token.
@@ -287,35 +298,42 @@ void launch_backward(cudaStream_t stream, const ChebyshevShape& s, const Chebysh
 }  // namespace
 
 std::int64_t CudaBackend::chebyshev_readout_workspace(const ChebyshevConfig& config, const ChebyshevInputs& in) const {
-  return dual_elements(chebyshev_shape(config, in));
+  return dual_elements(chebyshev_shape(config, in), precision_);
 }
 
 void CudaBackend::chebyshev_readout_backward(const ChebyshevConfig& config, const ChebyshevInputs& in,
                                              const ChebyshevSaved& saved, const Tensor& dy, const Tensor& workspace,
                                              const ChebyshevGrads& out) {
   const ChebyshevShape s = chebyshev_shape(config, in);
-  const ChebyshevPointers io = chebyshev_pointers(in, saved);
-  const Sinks sinks{sink_of(out.q), sink_of(out.k), sink_of(out.v), sink_of(out.g), sink_of(out.alpha)};
-  const Dual dual = dual_of(workspace, s);
-  const auto* upstream = dy.as<float>();
+  const Dual dual = dual_of(workspace, s, precision_);
   if (on_matrix_units(s, precision_)) {
-    float* faded = scratch(2 * static_cast<std::size_t>(s.pieces()));
-    const bool warpgroups = on_warpgroups(s) && takes_pairs(sinks.q) && takes_pairs(sinks.k) && takes_pairs(sinks.v);
-    if (warpgroups) {
-      dual_on_warpgroups(stream(), s, io, upstream, dual, sinks, faded);
-    } else {
-      dual_on_matrix_units(stream(), s, io, upstream, dual, sinks);
-      asked_on_matrix_units(stream(), s, io, upstream, dual, faded);
-    }
-    launched("chebyshev_readout_backward solve");
-    sum_asked_on_matrix_units(stream(), s, dual, faded);
-    launched("chebyshev_readout_backward states");
-    if (warpgroups) {
-      add_later_on_warpgroups(stream(), s, io, dual, sinks);
-    } else {
-      finish_on_matrix_units(stream(), s, io, upstream, dual, sinks);
-    }
+    with_stored_type(in.q, [&](auto stored) {
+      using T = decltype(stored);
+      const auto io = chebyshev_pointers<T>(in, saved);
+      const SinksOf<T> sinks = sinks_of<T>(out);
+      const T* upstream = dy.as<T>();
+      float* faded = scratch(2 * static_cast<std::size_t>(s.pieces()));
+      const bool by_pairs = takes_pairs(sinks.q) && takes_pairs(sinks.k) && takes_pairs(sinks.v);
+      const bool warpgroups = std::is_same_v<T, Brain> || (on_warpgroups(s) && by_pairs);
+      if (warpgroups) {
+        dual_on_warpgroups(stream(), s, io, upstream, dual, sinks, faded);
+      } else if constexpr (std::is_same_v<T, float>) {
+        dual_on_matrix_units(stream(), s, io, upstream, dual, sinks);
+        asked_on_matrix_units(stream(), s, io, upstream, dual, faded);
+      }
+      launched("chebyshev_readout_backward solve");
+      sum_asked_on_matrix_units(stream(), s, dual, faded);
+      launched("chebyshev_readout_backward states");
+      if (warpgroups) {
+        add_later_on_warpgroups(stream(), s, io, dual, sinks);
+      } else if constexpr (std::is_same_v<T, float>) {
+        finish_on_matrix_units(stream(), s, io, upstream, dual, sinks);
+      }
+    });
   } else {
+    const ChebyshevPointers io = chebyshev_pointers(in, saved);
+    const Sinks sinks = sinks_of<float>(out);
+    const auto* upstream = dy.as<float>();
     with_tiles(s.width,
                [&](auto tile) { launch_backward<decltype(tile)::width / 16>(stream(), s, io, upstream, dual, sinks); });
   }

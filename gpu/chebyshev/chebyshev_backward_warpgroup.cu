@@ -15,10 +15,10 @@ struct DualRows {
 };
 
 /// z, dq and dalpha.
-template <int W>
-__device__ __forceinline__ void solve_dual(const ChebyshevShape& s, const ChebyshevPointers& io, const ChunkRows& at,
-                                           const Gates& gates, const Memory<W>& shared, const float* dy,
-                                           const Sinks& out, const Norms& norms, DualRows<W>& to) {
+template <int W, class T>
+__device__ __forceinline__ void solve_dual(const ChebyshevShape& s, const ChebyshevPointersOf<T>& io,
+                                           const ChunkRows& at, const Gates& gates, const Memory<W>& shared,
+                                           const T* dy, const SinksOf<T>& out, const Norms& norms, DualRows<W>& to) {
   Rows<W>& z = to.z;
   Rows<W> residual;
   Left<W> left;
@@ -37,7 +37,7 @@ __device__ __forceinline__ void solve_dual(const ChebyshevShape& s, const Chebys
     alphas[half] = io.alpha && token_of(half) < at.count ? io.alpha[at.row(token_of(half))] : s.alpha;
   each_pair<W>(at, [&](std::size_t, std::size_t place, int n, int half) {
     const float alpha = alphas[half];
-    const float2 q = two_of(io.q, place), x = two_of(io.x, place);
+    const float2 q = two_of(io.q + place), x = two_of(io.x + place);
     const auto share = [&](float& cell, float& past, float from, float change) {
       to.value[half] += cell * rounded(from + alpha * change);
       alpha_share[half] += cell * change;
@@ -70,10 +70,10 @@ struct Shares {
 
 /// A chunk on its backward pass, with its dual solve behind it. The panels lie where the states were: x and z where S
 /// was, p and dy, once H is done with, where H was.
-template <int W>
+template <int W, class T>
 struct ChunkReverse {
   const ChebyshevShape& s;
-  const ChebyshevPointers& io;
+  const ChebyshevPointersOf<T>& io;
   const ChunkRows& at;
   const Gates& gates;
   const float* later;
@@ -129,7 +129,7 @@ struct ChunkReverse {
   }
 
   /// Adds the rest of dk, then dv; writes both.
-  __device__ __forceinline__ void through_values(const Sinks& out, Rows<W>& gradient, Shares& shares) const {
+  __device__ __forceinline__ void through_values(const SinksOf<T>& out, Rows<W>& gradient, Shares& shares) const {
     const auto behind = [&](int c, int j) {
       return s.scale * fast_exp(j >= c ? gates.value[j] - gates.value[c] : -INFINITY);
     };
@@ -173,9 +173,9 @@ struct ChunkReverse {
 
 /// The dual solve; then of keys, values and gates the gradients from the chunk's own tokens, and what they ask of the
 /// states before the chunk.
-template <int W>
+template <int W, class T>
 __global__ void __launch_bounds__(threads, 2)
-    dual_kernel(ChebyshevShape s, ChebyshevPointers io, const float* dy, Dual dual, Sinks out, float* faded) {
+    dual_kernel(ChebyshevShape s, ChebyshevPointersOf<T> io, const T* dy, Dual dual, SinksOf<T> out, float* faded) {
   extern __shared__ __align__(1024) unsigned char memory[];
   __shared__ Gates gates;
   __shared__ float w[chunk_tokens], later[chunk_tokens];
@@ -189,7 +189,7 @@ __global__ void __launch_bounds__(threads, 2)
   fill_weights(gates.value, shared.weights);
   await_copies<1>();
   publish();
-  const ChunkReverse<W> chunk{s, io, at, gates, later, shared};
+  const ChunkReverse<W, T> chunk{s, io, at, gates, later, shared};
   Rows<W> gradient;
   Shares shares;
   {
@@ -241,10 +241,10 @@ __device__ float overlap_of(Panel<W> a, const Number* b) {
 
 /// The gates' gradients: sums over later tokens of <own gradient, state>, from what later chunks ask of the states
 /// after this one. `overlap`: of this lane's rows what the gradients behind later chunks have in keys and in values.
-template <int W>
-__device__ __forceinline__ void put_gates(const ChebyshevShape& s, const ChebyshevPointers& io, const ChunkRows& at,
-                                          const Dual& dual, Panel<W> dH, Panel<W> dS, const Shares& overlap,
-                                          const Sink& to) {
+template <int W, class T>
+__device__ __forceinline__ void put_gates(const ChebyshevShape& s, const ChebyshevPointersOf<T>& io,
+                                          const ChunkRows& at, const Dual& dual, Panel<W> dH, Panel<W> dS,
+                                          const Shares& overlap, const Sink& to) {
   __shared__ float shares[chunk_tokens], ones[chunk_tokens], after[chunk_tokens], sums[32];
 #pragma unroll
   for (int half = 0; half < 2; ++half) {
@@ -271,9 +271,9 @@ __device__ __forceinline__ void put_gates(const ChebyshevShape& s, const Chebysh
 }
 
 /// What later chunks add to the gradients of keys and values, and the gates' gradients.
-template <int W>
+template <int W, class T>
 __global__ void __launch_bounds__(threads, 3)
-    later_kernel(ChebyshevShape s, ChebyshevPointers io, Dual dual, Sinks out) {
+    later_kernel(ChebyshevShape s, ChebyshevPointersOf<T> io, Dual dual, SinksOf<T> out) {
   extern __shared__ __align__(1024) unsigned char memory[];
   __shared__ Gates gates;
   const Panel<W> dH{memory}, dS{memory + Panel<W>::bytes(W)};
@@ -287,7 +287,7 @@ __global__ void __launch_bounds__(threads, 3)
     of_keys[half] = expf(gates.key[chunk_tokens - 1] - gates.key[token_of(half)]);
     of_values[half] = expf(gates.value[chunk_tokens - 1] - gates.value[token_of(half)]);
   }
-  const auto load_left = [&](const float* from, const float(&factor)[2], Left<W>& left) {
+  const auto load_left = [&](const T* from, const float(&factor)[2], Left<W>& left) {
     Rows<W> rows;
     load_rows(at, from, factor, rows);
     left.round(rows);
@@ -314,24 +314,35 @@ __global__ void __launch_bounds__(threads, 3)
 }  // namespace
 }  // namespace warpgroup
 
-void dual_on_warpgroups(cudaStream_t stream, const ChebyshevShape& s, const ChebyshevPointers& io, const float* dy,
-                        const Dual& dual, const Sinks& out, float* faded) {
+template <class T>
+void dual_on_warpgroups(cudaStream_t stream, const ChebyshevShape& s, const ChebyshevPointersOf<T>& io, const T* dy,
+                        const Dual& dual, const SinksOf<T>& out, float* faded) {
   warpgroup::with_width(s.width, [&](auto width) {
     constexpr int W = width.value, bytes = warpgroup::Memory<W>::bytes;
-    allow_shared_memory(reinterpret_cast<const void*>(warpgroup::dual_kernel<W>), bytes, "Gated KalmaNet");
-    warpgroup::dual_kernel<W>
-        <<<static_cast<unsigned>(s.pieces()), warpgroup::threads, bytes, stream>>>(s, io, dy, dual, out, faded);
+    const auto kernel = warpgroup::dual_kernel<W, T>;
+    allow_shared_memory(reinterpret_cast<const void*>(kernel), bytes, "Gated KalmaNet");
+    kernel<<<static_cast<unsigned>(s.pieces()), warpgroup::threads, bytes, stream>>>(s, io, dy, dual, out, faded);
   });
 }
 
-void add_later_on_warpgroups(cudaStream_t stream, const ChebyshevShape& s, const ChebyshevPointers& io,
-                             const Dual& dual, const Sinks& out) {
+template <class T>
+void add_later_on_warpgroups(cudaStream_t stream, const ChebyshevShape& s, const ChebyshevPointersOf<T>& io,
+                             const Dual& dual, const SinksOf<T>& out) {
   warpgroup::with_width(s.width, [&](auto width) {
     constexpr int W = width.value, bytes = 2 * warpgroup::Panel<W>::bytes(W);
-    allow_shared_memory(reinterpret_cast<const void*>(warpgroup::later_kernel<W>), bytes, "Gated KalmaNet");
-    warpgroup::later_kernel<W>
-        <<<static_cast<unsigned>(s.pieces()), warpgroup::threads, bytes, stream>>>(s, io, dual, out);
+    const auto kernel = warpgroup::later_kernel<W, T>;
+    allow_shared_memory(reinterpret_cast<const void*>(kernel), bytes, "Gated KalmaNet");
+    kernel<<<static_cast<unsigned>(s.pieces()), warpgroup::threads, bytes, stream>>>(s, io, dual, out);
   });
 }
+
+template void dual_on_warpgroups(cudaStream_t, const ChebyshevShape&, const ChebyshevPointers&, const float*,
+                                 const Dual&, const Sinks&, float*);
+template void dual_on_warpgroups(cudaStream_t, const ChebyshevShape&, const ChebyshevPointersOf<Brain>&, const Brain*,
+                                 const Dual&, const SinksOf<Brain>&, float*);
+template void add_later_on_warpgroups(cudaStream_t, const ChebyshevShape&, const ChebyshevPointers&, const Dual&,
+                                      const Sinks&);
+template void add_later_on_warpgroups(cudaStream_t, const ChebyshevShape&, const ChebyshevPointersOf<Brain>&,
+                                      const Dual&, const SinksOf<Brain>&);
 
 }  // namespace afterglow::device

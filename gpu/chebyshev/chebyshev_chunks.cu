@@ -299,15 +299,19 @@ void sum_states(cudaStream_t stream, const ChebyshevShape& s, float* first, floa
 
 }  // namespace
 
-void device::states_on_matrix_units(cudaStream_t stream, const ChebyshevShape& s, const ChebyshevPointers& io,
+template <class T>
+void device::states_on_matrix_units(cudaStream_t stream, const ChebyshevShape& s, const ChebyshevPointersOf<T>& io,
                                     float* faded) {
   if (on_warpgroups(s)) {
     added_on_warpgroups(stream, s, io, faded);
-  } else {
+  } else if constexpr (std::is_same_v<T, float>) {
     launch_added(stream, s, io, faded);
   }
   sum_states<false>(stream, s, io.H, io.S, faded);
 }
+template void device::states_on_matrix_units(cudaStream_t, const ChebyshevShape&, const ChebyshevPointers&, float*);
+template void device::states_on_matrix_units(cudaStream_t, const ChebyshevShape&, const ChebyshevPointersOf<Brain>&,
+                                             float*);
 
 void device::asked_on_matrix_units(cudaStream_t stream, const ChebyshevShape& s, const ChebyshevPointers& io,
                                    const float* dy, const Dual& dual, float* faded) {

@@ -13,9 +13,13 @@ struct Dual {
   float *z, *later, *key_share, *value_share, *dH, *dS;
 };
 
-struct Sinks {
-  Sink q, k, v, g, alpha;
+/// T: as what queries, keys and values are stored.
+template <class T>
+struct SinksOf {
+  SinkOf<T> q, k, v;
+  Sink g, alpha;
 };
+using Sinks = SinksOf<float>;
 
 /// Of one token: x . z, z . H x, p . dp, dp . (x - q).
 struct TokenShares {
@@ -55,14 +59,17 @@ __device__ inline void put_weights(const ChebyshevShape& s, const ChunkPlace& at
 }
 
 // The same on matrix units, with bfloat16 operands, float32 sums and states kept as bfloat16, for heads of width 32, 64
-// and 128. `faded` holds 2 numbers a chunk.
+// and 128. `faded` holds 2 numbers a chunk. What is stored as bfloat16 goes to warp groups alone (`on_warpgroups`).
 inline bool on_matrix_units(const ChebyshevShape& s, Precision precision) {
   return precision == Precision::bf16 && (s.width == 32 || s.width == 64 || s.width == 128);
 }
 /// The states before every chunk.
-void states_on_matrix_units(cudaStream_t stream, const ChebyshevShape& s, const ChebyshevPointers& io, float* faded);
+template <class T>
+void states_on_matrix_units(cudaStream_t stream, const ChebyshevShape& s, const ChebyshevPointersOf<T>& io,
+                            float* faded);
 /// Norms, Chebyshev iteration and readout of every chunk.
-void solve_on_matrix_units(cudaStream_t stream, const ChebyshevShape& s, const ChebyshevPointers& io, float* y);
+template <class T>
+void solve_on_matrix_units(cudaStream_t stream, const ChebyshevShape& s, const ChebyshevPointersOf<T>& io, T* y);
 /// z, dq, dalpha and the tokens' shares.
 void dual_on_matrix_units(cudaStream_t stream, const ChebyshevShape& s, const ChebyshevPointers& io, const float* dy,
                           const Dual& dual, const Sinks& out);
@@ -78,14 +85,18 @@ void finish_on_matrix_units(cudaStream_t stream, const ChebyshevShape& s, const 
 // The same on the matrix units of compute capability 9.0, for heads of width 64 and 128.
 inline bool on_warpgroups(const ChebyshevShape& s) { return s.width >= 64 && has_warpgroups(); }
 /// What every chunk adds to the states, in the places of those before it.
-void added_on_warpgroups(cudaStream_t stream, const ChebyshevShape& s, const ChebyshevPointers& io, float* faded);
-void solve_on_warpgroups(cudaStream_t stream, const ChebyshevShape& s, const ChebyshevPointers& io, float* y);
+template <class T>
+void added_on_warpgroups(cudaStream_t stream, const ChebyshevShape& s, const ChebyshevPointersOf<T>& io, float* faded);
+template <class T>
+void solve_on_warpgroups(cudaStream_t stream, const ChebyshevShape& s, const ChebyshevPointersOf<T>& io, T* y);
 /// dq, dalpha, all of dk and dv that needs nothing of later chunks, the tokens' shares less that part's, and what every
 /// chunk asks of the states before it. z and `later` stay unwritten.
-void dual_on_warpgroups(cudaStream_t stream, const ChebyshevShape& s, const ChebyshevPointers& io, const float* dy,
-                        const Dual& dual, const Sinks& out, float* faded);
+template <class T>
+void dual_on_warpgroups(cudaStream_t stream, const ChebyshevShape& s, const ChebyshevPointersOf<T>& io, const T* dy,
+                        const Dual& dual, const SinksOf<T>& out, float* faded);
 /// The rest of dk and dv, added; dg.
-void add_later_on_warpgroups(cudaStream_t stream, const ChebyshevShape& s, const ChebyshevPointers& io,
-                             const Dual& dual, const Sinks& out);
+template <class T>
+void add_later_on_warpgroups(cudaStream_t stream, const ChebyshevShape& s, const ChebyshevPointersOf<T>& io,
+                             const Dual& dual, const SinksOf<T>& out);
 
 }  // namespace afterglow::device

@@ -8,8 +8,8 @@ namespace warpgroup {
 namespace {
 
 /// sum_c e^{G - G_c} k_c r_c^T of every chunk, r the keys (to io.H) and the values (to io.S), and both e^G.
-template <int W>
-__global__ void __launch_bounds__(threads, 4) added_kernel(ChebyshevShape s, ChebyshevPointers io, float* faded) {
+template <int W, class T>
+__global__ void __launch_bounds__(threads, 4) added_kernel(ChebyshevShape s, ChebyshevPointersOf<T> io, float* faded) {
   extern __shared__ __align__(1024) unsigned char memory[];
   __shared__ Gates gates;
   constexpr int bytes = Panel<chunk_tokens>::bytes(W);
@@ -49,13 +49,13 @@ __device__ float squares_of(Panel<W> state) {
 }
 
 /// |H_c|_F and lambda_c from products H_c k_c; `square` is this thread's part of |H|_F^2 before the chunk.
-template <int W>
-__device__ __forceinline__ void measure(const ChebyshevShape& s, const ChebyshevPointers& io, const ChunkRows& at,
+template <int W, class T>
+__device__ __forceinline__ void measure(const ChebyshevShape& s, const ChebyshevPointersOf<T>& io, const ChunkRows& at,
                                         const Gates& gates, float square, const Rows<W>& product) {
   __shared__ float terms[chunk_tokens], faded[chunk_tokens], squares[chunk_tokens], sums[32];
   float overlap[2] = {}, own[2] = {};
   each_pair<W>(at, [&](std::size_t, std::size_t place, int n, int half) {
-    const float2 k = two_of(io.k, place);
+    const float2 k = two_of(io.k + place);
     overlap[half] += product.cell[n][2 * half] * k.x + product.cell[n][2 * half + 1] * k.y;
     own[half] += k.x * k.x + k.y * k.y;
   });
@@ -79,8 +79,8 @@ __device__ __forceinline__ void measure(const ChebyshevShape& s, const Chebyshev
   __syncthreads();
 }
 
-template <int W>
-__global__ void __launch_bounds__(threads, 2) solve_kernel(ChebyshevShape s, ChebyshevPointers io, float* y) {
+template <int W, class T>
+__global__ void __launch_bounds__(threads, 2) solve_kernel(ChebyshevShape s, ChebyshevPointersOf<T> io, T* y) {
   extern __shared__ __align__(1024) unsigned char memory[];
   __shared__ Gates gates;
   const Memory<W> shared(memory);
@@ -107,9 +107,9 @@ __global__ void __launch_bounds__(threads, 2) solve_kernel(ChebyshevShape s, Che
   }
   each_pair<W>(at, [&](std::size_t row, std::size_t place, int n, int half) {
     float &first = x.cell[n][2 * half], &second = x.cell[n][2 * half + 1];
-    put_two(io.x, place, first, second);
+    store_two(io.x + place, false, first, second);
     const float alpha = io.alpha ? io.alpha[row] : s.alpha;
-    const float2 q = two_of(io.q, place);
+    const float2 q = two_of(io.q + place);
     first = q.x + alpha * (first - q.x);
     second = q.y + alpha * (second - q.y);
   });
@@ -122,27 +122,36 @@ __global__ void __launch_bounds__(threads, 2) solve_kernel(ChebyshevShape s, Che
   publish();
   read<W, true>(left, shared.S, shared.keys, shared.values, shared.weights, x);
   each_pair<W>(at, [&](std::size_t, std::size_t place, int n, int half) {
-    put_two(y, place, s.scale * x.cell[n][2 * half], s.scale * x.cell[n][2 * half + 1]);
+    store_two(y + place, false, s.scale * x.cell[n][2 * half], s.scale * x.cell[n][2 * half + 1]);
   });
 }
 
 }  // namespace
 }  // namespace warpgroup
 
-void added_on_warpgroups(cudaStream_t stream, const ChebyshevShape& s, const ChebyshevPointers& io, float* faded) {
+template <class T>
+void added_on_warpgroups(cudaStream_t stream, const ChebyshevShape& s, const ChebyshevPointersOf<T>& io, float* faded) {
   warpgroup::with_width(s.width, [&](auto width) {
     constexpr int W = width.value, bytes = 3 * warpgroup::Panel<chunk_tokens>::bytes(W);
-    allow_shared_memory(reinterpret_cast<const void*>(warpgroup::added_kernel<W>), bytes, "Gated KalmaNet");
-    warpgroup::added_kernel<W><<<static_cast<unsigned>(s.pieces()), warpgroup::threads, bytes, stream>>>(s, io, faded);
+    const auto kernel = warpgroup::added_kernel<W, T>;
+    allow_shared_memory(reinterpret_cast<const void*>(kernel), bytes, "Gated KalmaNet");
+    kernel<<<static_cast<unsigned>(s.pieces()), warpgroup::threads, bytes, stream>>>(s, io, faded);
   });
 }
 
-void solve_on_warpgroups(cudaStream_t stream, const ChebyshevShape& s, const ChebyshevPointers& io, float* y) {
+template <class T>
+void solve_on_warpgroups(cudaStream_t stream, const ChebyshevShape& s, const ChebyshevPointersOf<T>& io, T* y) {
   warpgroup::with_width(s.width, [&](auto width) {
     constexpr int W = width.value, bytes = warpgroup::Memory<W>::bytes;
-    allow_shared_memory(reinterpret_cast<const void*>(warpgroup::solve_kernel<W>), bytes, "Gated KalmaNet");
-    warpgroup::solve_kernel<W><<<static_cast<unsigned>(s.pieces()), warpgroup::threads, bytes, stream>>>(s, io, y);
+    const auto kernel = warpgroup::solve_kernel<W, T>;
+    allow_shared_memory(reinterpret_cast<const void*>(kernel), bytes, "Gated KalmaNet");
+    kernel<<<static_cast<unsigned>(s.pieces()), warpgroup::threads, bytes, stream>>>(s, io, y);
   });
 }
+
+template void added_on_warpgroups(cudaStream_t, const ChebyshevShape&, const ChebyshevPointers&, float*);
+template void added_on_warpgroups(cudaStream_t, const ChebyshevShape&, const ChebyshevPointersOf<Brain>&, float*);
+template void solve_on_warpgroups(cudaStream_t, const ChebyshevShape&, const ChebyshevPointers&, float*);
+template void solve_on_warpgroups(cudaStream_t, const ChebyshevShape&, const ChebyshevPointersOf<Brain>&, Brain*);
 
 }  // namespace afterglow::device

@@ -224,11 +224,16 @@ void launch_dual(cudaStream_t stream, const ChebyshevShape& s, const ChebyshevPo
 
 }  // namespace
 
-void device::solve_on_matrix_units(cudaStream_t stream, const ChebyshevShape& s, const ChebyshevPointers& io,
-                                   float* y) {
+template <class T>
+void device::solve_on_matrix_units(cudaStream_t stream, const ChebyshevShape& s, const ChebyshevPointersOf<T>& io,
+                                   T* y) {
   if (on_warpgroups(s)) return solve_on_warpgroups(stream, s, io, y);
-  matrix_units::with_width(s.width, [&](auto width) { launch_solve<width.value>(stream, s, io, y); });
+  if constexpr (std::is_same_v<T, float>)
+    matrix_units::with_width(s.width, [&](auto width) { launch_solve<width.value>(stream, s, io, y); });
 }
+template void device::solve_on_matrix_units(cudaStream_t, const ChebyshevShape&, const ChebyshevPointers&, float*);
+template void device::solve_on_matrix_units(cudaStream_t, const ChebyshevShape&, const ChebyshevPointersOf<Brain>&,
+                                            Brain*);
 
 void device::dual_on_matrix_units(cudaStream_t stream, const ChebyshevShape& s, const ChebyshevPointers& io,
                                   const float* dy, const Dual& dual, const Sinks& out) {

@@ -11,6 +11,7 @@
 #include "gpu/chebyshev/chebyshev_dual.cuh"
 #include "gpu/chebyshev/chebyshev_mma.cuh"
 #include "gpu/cuda_backend.h"
+#include "gpu/device/pieces.cuh"
 #include "gpu/device/warpgroup.cuh"
 
 namespace afterglow::device::warpgroup {
@@ -64,21 +65,14 @@ __device__ __forceinline__ void each_pair(const ChunkRows& at, const Body& body)
     for (int n = 0; n < W / 8; ++n) body(row, place + 8 * n, n, half);
   }
 }
-/// Of what no thread of the kernel writes; such reads need not wait for stores.
-__device__ __forceinline__ float2 two_of(const float* from, std::size_t place) {
-  return __ldg(reinterpret_cast<const float2*>(from + place));
-}
-__device__ __forceinline__ void put_two(float* to, std::size_t place, float first, float second) {
-  *reinterpret_cast<float2*>(to + place) = {first, second};
-}
+// What no thread of the kernel writes is read by two_of and four_of, which need not wait for stores.
 
 /// Rows of a tensor [B,T,H,D] times factor[half]; zero behind the end.
-template <int W>
-__device__ __forceinline__ void load_rows(const ChunkRows& at, const float* from, const float (&factor)[2],
-                                          Rows<W>& rows) {
+template <int W, class T>
+__device__ __forceinline__ void load_rows(const ChunkRows& at, const T* from, const float (&factor)[2], Rows<W>& rows) {
   rows.clear();
   each_pair<W>(at, [&](std::size_t, std::size_t place, int n, int half) {
-    const float2 two = two_of(from, place);
+    const float2 two = two_of(from + place);
     rows.cell[n][2 * half] = factor[half] * two.x;
     rows.cell[n][2 * half + 1] = factor[half] * two.y;
   });
@@ -88,23 +82,30 @@ __device__ __forceinline__ void scale_rows(const float (&factor)[2], Rows<W>& ro
   rows.each([&](float& cell, int half, int) { cell *= factor[half]; });
 }
 
+/// Two neighbours, as they are stored, with what is added to them.
+__device__ __forceinline__ float2 sum_of(const float2& there, float first, float second) {
+  return {there.x + first, there.y + second};
+}
+__device__ __forceinline__ std::uint32_t sum_of(std::uint32_t there, float first, float second) {
+  return packed(low_of(there) + first, high_of(there) + second);
+}
 /// Assigns rows of a tensor, or adds to them; of a token all numbers are read before the first is written.
-template <int W>
-__device__ __forceinline__ void put_rows(const ChunkRows& at, const device::Rows<float>& to, bool accumulate,
+template <int W, class T>
+__device__ __forceinline__ void put_rows(const ChunkRows& at, const device::Rows<T>& to, bool accumulate,
                                          const Rows<W>& rows) {
+  using Two = std::conditional_t<std::is_same_v<T, float>, float2, std::uint32_t>;
 #pragma unroll
   for (int half = 0; half < 2; ++half) {
     const int c = token_of(half);
     if (c >= at.count) continue;
-    auto* place = reinterpret_cast<float2*>(&to.at(at.row(c), static_cast<unsigned>(column_of())));
-    float2 there[W / 8] = {};
+    auto* place = reinterpret_cast<Two*>(&to.at(at.row(c), static_cast<unsigned>(column_of())));
+    Two there[W / 8] = {};
     if (accumulate) {
 #pragma unroll
       for (int n = 0; n < W / 8; ++n) there[n] = place[4 * n];
     }
 #pragma unroll
-    for (int n = 0; n < W / 8; ++n)
-      place[4 * n] = {there[n].x + rows.cell[n][2 * half], there[n].y + rows.cell[n][2 * half + 1]};
+    for (int n = 0; n < W / 8; ++n) place[4 * n] = sum_of(there[n], rows.cell[n][2 * half], rows.cell[n][2 * half + 1]);
   }
 }
 
@@ -123,28 +124,26 @@ __device__ void fill_panel(const ChunkRows& at, Panel<chunk_tokens> to, const Va
     *reinterpret_cast<uint2*>(to.memory + to.place(c, column)) = {packed(four.x, four.y), packed(four.z, four.w)};
   }
 }
-__device__ __forceinline__ float4 four_of(const float* from, std::size_t place) {
-  return __ldg(reinterpret_cast<const float4*>(from + place));
-}
 __device__ __forceinline__ float4 scaled(float factor, const float4& four) {
   return {factor * four.x, factor * four.y, factor * four.z, factor * four.w};
 }
 /// Rows of a tensor.
-template <int W>
-__device__ void load_panel(const ChunkRows& at, const float* from, Panel<chunk_tokens> to) {
-  fill_panel<W>(at, to, [&](std::size_t place, int, std::size_t) { return four_of(from, place); });
+template <int W, class T>
+__device__ void load_panel(const ChunkRows& at, const T* from, Panel<chunk_tokens> to) {
+  fill_panel<W>(at, to, [&](std::size_t place, int, std::size_t) { return four_of(from + place); });
 }
-template <int W, class Factor>
-__device__ void load_panel(const ChunkRows& at, const float* from, Panel<chunk_tokens> to, const Factor& factor) {
-  fill_panel<W>(at, to, [&](std::size_t place, int c, std::size_t) { return scaled(factor(c), four_of(from, place)); });
+template <int W, class T, class Factor>
+__device__ void load_panel(const ChunkRows& at, const T* from, Panel<chunk_tokens> to, const Factor& factor) {
+  fill_panel<W>(at, to,
+                [&](std::size_t place, int c, std::size_t) { return scaled(factor(c), four_of(from + place)); });
 }
 /// factor p, p = q + alpha (x - q).
-template <int W, class Factor>
-__device__ void load_mixed(const ChebyshevShape& s, const ChebyshevPointers& io, const ChunkRows& at,
+template <int W, class T, class Factor>
+__device__ void load_mixed(const ChebyshevShape& s, const ChebyshevPointersOf<T>& io, const ChunkRows& at,
                            Panel<chunk_tokens> to, const Factor& factor) {
   fill_panel<W>(at, to, [&](std::size_t place, int c, std::size_t row) {
     const float alpha = io.alpha ? __ldg(io.alpha + row) : s.alpha;
-    const float4 q = four_of(io.q, place), x = four_of(io.x, place);
+    const float4 q = four_of(io.q + place), x = four_of(io.x + place);
     return scaled(factor(c), {q.x + alpha * (x.x - q.x), q.y + alpha * (x.y - q.y), q.z + alpha * (x.z - q.z),
                               q.w + alpha * (x.w - q.w)});
   });
@@ -368,7 +367,8 @@ struct Faded {
 /// |H_c|_F and lambda_c of this lane's rows.
 struct Norms {
   float fro[2], lambda[2];
-  __device__ Norms(const ChebyshevPointers& io, const ChunkRows& at) {
+  template <class T>
+  __device__ Norms(const ChebyshevPointersOf<T>& io, const ChunkRows& at) {
 #pragma unroll
     for (int half = 0; half < 2; ++half) {
       const int c = token_of(half);
@@ -437,12 +437,11 @@ struct Memory {
 };
 
 /// Sums over columns of rows times the same rows of a tensor, for this lane's rows.
-template <int W>
-__device__ __forceinline__ void overlaps(const ChunkRows& at, const Rows<W>& rows, const float* other,
-                                         float (&sums)[2]) {
+template <int W, class T>
+__device__ __forceinline__ void overlaps(const ChunkRows& at, const Rows<W>& rows, const T* other, float (&sums)[2]) {
   sums[0] = sums[1] = 0.0f;
   each_pair<W>(at, [&](std::size_t, std::size_t place, int n, int half) {
-    const float2 two = two_of(other, place);
+    const float2 two = two_of(other + place);
     sums[half] += rows.cell[n][2 * half] * two.x + rows.cell[n][2 * half + 1] * two.y;
   });
 #pragma unroll
