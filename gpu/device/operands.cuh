@@ -1,5 +1,5 @@
-// Operands of the products in tiles.cuh, made once for all blocks that read them: rows of tokens become rows of
-// tiles, split or rounded, together with what is known of them.
+// Operands of the products in tiles.cuh: rows of tokens become rows of tiles, split or rounded, together with what is
+// known of them; once for all blocks that read them, or by a block for itself in shared memory.
 #pragma once
 #include "gpu/device/launch.cuh"
 #include "gpu/device/pieces.cuh"
@@ -40,15 +40,22 @@ inline std::size_t padded_rows(std::int64_t batch, std::int64_t heads, std::int6
   return static_cast<std::size_t>(batch * heads * blocks_for(tokens, rows) * rows);
 }
 
-/// One operand to be made.
+/// Rows [B,tokens] of heads that become rows of tiles, and what their notes take.
 template <class T>
-struct MakingOf {
+struct SourceOf {
   OperandOf<T> from;
-  int tokens = 0;
-  Tiles to;
+  int tokens = 0, heads = 1;
   OperandOf<T> output;             ///< of an upstream gradient: what it is multiplied with for the mean
   const float* log_sum = nullptr;  ///< of queries: [B,heads,T], natural
   const float* gain = nullptr;     ///< of queries: [B,T]; without it 1
+
+  __device__ bool aligned() const { return from.aligned && (output.data == nullptr || output.aligned); }
+};
+
+/// One operand to be made.
+template <class T>
+struct MakingOf : SourceOf<T> {
+  Tiles to;
 };
 
 /// Operands that one launch makes, side by side in `memory`, and words that it clears.
@@ -68,6 +75,7 @@ struct MakingsOf {
     const std::size_t all_rows = padded_rows(batch, heads, tokens);
     making.from = from;
     making.tokens = tokens;
+    making.heads = heads;
     making.to = {memory, heads, static_cast<int>(blocks_for(tokens, rows)) * rows};
     memory += all_rows * static_cast<std::size_t>(bytes_a_row);
     max_rows = std::max(max_rows, all_rows);
@@ -92,6 +100,17 @@ __device__ void read_part(const OperandOf<T>& from, const T* row, int first, boo
 #pragma unroll
     for (int i = 0; i < per; ++i) x[i] = valid && first + i < from.width ? static_cast<float>(row[first + i]) : 0.0f;
   }
+}
+/// Four numbers as they are stored, which need not have come before the next ones are asked for; zeros beyond the first
+/// `left`. `aligned`: at once, all four or none.
+template <bool aligned, class T>
+__device__ Stored<T, 4> read_four(const T* from, int left) {
+  if constexpr (aligned) return Stored<T, 4>::of(from, left > 0);
+  Stored<T, 4> four;
+  auto* const numbers = reinterpret_cast<T*>(&four);
+#pragma unroll
+  for (int e = 0; e < 4; ++e) numbers[e] = e < left ? from[e] : T(0.0f);
+  return four;
 }
 
 /// Stores words at once as far as possible; `to` is as aligned as they are large.
@@ -118,35 +137,38 @@ __device__ void write_part(std::byte* row, int first, const float (&x)[per], con
   if constexpr (exact) store_words(row + columns * 2 + first * 2, rest);
 }
 
-/// A tile by a block, a row by neighbouring lanes.
-template <int columns, bool exact, class T>
-static __global__ void __launch_bounds__(threads) make_kernel(MakingsOf<T> in) {
-  await_previous();
-  if (blockIdx.y == 0) {
-    const unsigned word = blockIdx.x * threads + threadIdx.x;
-    if (word < in.word_count) in.words[word] = 0;
+/// A thread's numbers of a row on their way into a tile, which neighbouring lanes write together: first read, then
+/// written, so that others can be read in between.
+template <int columns, class T>
+struct RowPart {
+  static constexpr int per = columns < 128 ? 4 : 8, lanes = columns / per;
+  Stored<T, 4> x[per / 4], output[per / 4];
+  float log_sum = -INFINITY, gain = 1.0f;
+
+  __device__ static int lane() { return static_cast<int>(threadIdx.x) % lanes; }
+  /// Of the token that comes `further` tokens behind another, whose address is found once for several; tokens beyond
+  /// the last have zeros.
+  template <bool aligned>
+  __device__ void read(const SourceOf<T>& source, int b, int head, int token, int further) {
+    const bool valid = token + further < source.tokens;
+    const std::size_t row = static_cast<std::size_t>(b) * source.tokens + token;
+    read_row<aligned>(source.from, row, head, further, valid, x);
+    if (source.output.data != nullptr) read_row<aligned>(source.output, row, head, further, valid, output);
+    if (source.log_sum != nullptr && valid)
+      log_sum = source.log_sum[(static_cast<std::size_t>(b) * source.heads + head) * source.tokens + token + further];
+    if (source.gain != nullptr) gain = valid ? source.gain[row + further] : 0.0f;
   }
-  constexpr int per = columns < 128 ? 4 : 8, lanes = columns / per;
-  const MakingOf<T>& making = in.of[blockIdx.y];
-  const Tiles& to = making.to;
-  const int tiles = to.padded / rows, sequence = static_cast<int>(blockIdx.x) / tiles, b = sequence / to.heads;
-  if (b >= in.batch) return;
-  const int head = sequence % to.heads, begin = static_cast<int>(blockIdx.x) % tiles * rows;
-  const int lane = static_cast<int>(threadIdx.x) % lanes, first = lane * per;
-  for (int row = static_cast<int>(threadIdx.x) / lanes; row < rows; row += threads / lanes) {
-    const int token = begin + row;
-    const bool valid = token < making.tokens;
-    const std::size_t from_row = static_cast<std::size_t>(b) * making.tokens + token;
-    float x[per];
-    read_part(making.from, making.from.at(from_row, head), first, valid, x);
+  template <bool exact>
+  __device__ void write(const SourceOf<T>& source, std::byte* to_row) const {
+    float numbers[per];
     float peak = 0, mean = 0;
 #pragma unroll
-    for (int i = 0; i < per; ++i) peak = fmaxf(peak, fabsf(x[i]));
-    if (making.output.data != nullptr) {
-      float y[per];
-      read_part(making.output, making.output.at(from_row, head), first, valid, y);
+    for (int i = 0; i < per; ++i) numbers[i] = Piece<4>::of(x[i / 4]).v[i % 4];
 #pragma unroll
-      for (int i = 0; i < per; ++i) mean += x[i] * y[i];
+    for (int i = 0; i < per; ++i) peak = fmaxf(peak, fabsf(numbers[i]));
+    if (source.output.data != nullptr) {
+#pragma unroll
+      for (int i = 0; i < per; ++i) mean += numbers[i] * Piece<4>::of(output[i / 4]).v[i % 4];
     }
 #pragma unroll
     for (int offset = lanes / 2; offset > 0; offset /= 2) {
@@ -154,18 +176,88 @@ static __global__ void __launch_bounds__(threads) make_kernel(MakingsOf<T> in) {
       mean += __shfl_xor_sync(full_warp, mean, offset);
     }
     const Scale scale(peak);
-    std::byte* to_row = to.at<columns, exact>(b, head, token);
-    write_part<columns, exact>(to_row, first, x, scale);
-    if (lane != 0) continue;
+    write_part<columns, exact>(to_row, lane() * per, numbers, scale);
+    if (lane() != 0) return;
     // Beyond the end, and where nothing is seen, every weight becomes zero.
-    float log_sum = INFINITY, gain = 1.0f;
-    if (making.log_sum != nullptr && valid) {
-      const float given = making.log_sum[static_cast<std::size_t>(sequence) * making.tokens + token];
-      if (given != -INFINITY) log_sum = given * 1.44269504f;
-    }
-    if (making.gain != nullptr) gain = valid ? making.gain[from_row] : 0.0f;
-    *reinterpret_cast<Notes*>(to_row + row_bytes<columns, exact> - sizeof(Notes)) = {scale.down, log_sum, mean, gain};
+    const float power = log_sum == -INFINITY ? INFINITY : log_sum * 1.44269504f;
+    *reinterpret_cast<Notes*>(to_row + row_bytes<columns, exact> - sizeof(Notes)) = {scale.down, power, mean, gain};
   }
+
+ private:
+  template <bool aligned>
+  __device__ static void read_row(const OperandOf<T>& from, std::size_t row, int head, int further, bool valid,
+                                  Stored<T, 4> (&to)[per / 4]) {
+    const T* numbers = from.at(row, head) + lane() * per + further * from.stride;
+#pragma unroll
+    for (int i = 0; i < per; i += 4)
+      to[i / 4] = read_four<aligned>(numbers + i, valid ? from.width - lane() * per - i : 0);
+  }
+};
+
+/// A tile by a block; five of them keep memory busy.
+template <int columns, bool exact, class T>
+static __global__ void __launch_bounds__(threads, 5) make_kernel(MakingsOf<T> in) {
+  await_previous();
+  if (blockIdx.y == 0) {
+    const unsigned word = blockIdx.x * threads + threadIdx.x;
+    if (word < in.word_count) in.words[word] = 0;
+  }
+  using Part = RowPart<columns, T>;
+  const MakingOf<T>& making = in.of[blockIdx.y];
+  const Tiles& to = making.to;
+  const int tiles = to.padded / rows, sequence = static_cast<int>(blockIdx.x) / tiles, b = sequence / to.heads;
+  if (b >= in.batch) return;
+  const int head = sequence % to.heads, begin = static_cast<int>(blockIdx.x) % tiles * rows;
+  for (int row = static_cast<int>(threadIdx.x) / Part::lanes; row < rows; row += threads / Part::lanes) {
+    Part part;
+    if (making.aligned()) {
+      part.template read<true>(making, b, head, begin + row, 0);
+    } else {
+      part.template read<false>(making, b, head, begin + row, 0);
+    }
+    part.template write<exact>(making, to.at<columns, exact>(b, head, begin + row));
+  }
+}
+
+/// A tile that a block makes for itself of the first rows of a head.
+template <class T>
+struct OwnTile {
+  SourceOf<T> source;
+  int head;
+  std::byte* to;
+};
+
+/// Makes tiles of sequence b by all `block` threads of a block. All that they are made of is on its way before the
+/// first waits; then nobody reads any longer what was in their places before.
+template <int columns, bool exact, int block, class T, int count>
+__device__ __forceinline__ void make_tiles(int b, const OwnTile<T> (&tiles)[count]) {
+  using Part = RowPart<columns, T>;
+  constexpr int step = block / Part::lanes;
+  const int row = static_cast<int>(threadIdx.x) / Part::lanes;
+  Part parts[count][rows / step];
+  const auto each = [&](const auto& visit) {
+#pragma unroll
+    for (int i = 0; i < count; ++i)
+#pragma unroll
+      for (int n = 0; n < rows / step; ++n) visit(tiles[i], parts[i][n], n * step);
+  };
+  bool aligned = true;
+#pragma unroll
+  for (int i = 0; i < count; ++i) aligned = aligned && tiles[i].source.aligned();
+  if (aligned) {
+    each([&](const auto& tile, Part& part, int further) {
+      part.template read<true>(tile.source, b, tile.head, row, further);
+    });
+  } else {
+    each([&](const auto& tile, Part& part, int further) {
+      part.template read<false>(tile.source, b, tile.head, row, further);
+    });
+  }
+  __syncthreads();
+  each([&](const auto& tile, const Part& part, int further) {
+    part.template write<exact>(tile.source, tile.to + (row + further) * row_bytes<columns, exact>);
+  });
+  __syncthreads();
 }
 
 template <int columns, bool exact, class T>
