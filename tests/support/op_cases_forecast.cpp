@@ -231,6 +231,8 @@ void add_forecast_cases(std::vector<OpCase>& cases) {
   cases.push_back(full_attention_case(2, 37, 37, 3, 5));
   cases.push_back(full_attention_case(1, 65, 101, 1, 63));
   cases.push_back(full_attention_case(1, 101, 63, 2, 16));
+  cases.push_back(full_attention_case(2, 64, 21, 2, 33));
+  cases.push_back(full_attention_case(1, 11, 64, 3, 32));
 }
 
 }  // namespace afterglow::testing

@@ -231,11 +231,11 @@ OpCase attention_case(const AttentionSizes& n) {
 }
 
 /// Queries, keys and values are one tensor: three gradients in the same memory.
-OpCase attention_of_itself() {
-  const AttentionSizes n{2, 65, 65, 3, 3, 7};
+OpCase attention_of_itself(std::int64_t length) {
+  const AttentionSizes n{2, length, length, 3, 3, 7};
   OpCase c;
-  c.name = "causal_attention_of_itself";
-  c.inputs = {{"x", {2, 65, 3, 7}, -1, 1}};
+  c.name = "causal_attention_of_itself_" + std::to_string(length);
+  c.inputs = {{"x", {2, length, 3, 7}, -1, 1}};
   c.run = [](Tape& t, std::span<const Var> in, std::span<const Tensor>) {
     return causal_attention(t, in[0], in[0], in[0], 0.5);
   };
@@ -276,9 +276,12 @@ void add_sequence_cases(std::vector<OpCase>& cases) {
        {AttentionSizes{1, 1, 1, 1, 1, 1}, AttentionSizes{2, 37, 37, 2, 2, 65}, AttentionSizes{1, 101, 101, 4, 2, 9},
         AttentionSizes{1, 63, 101, 3, 1, 16}, AttentionSizes{3, 1, 65, 2, 1, 32}, AttentionSizes{1, 130, 131, 1, 1, 37},
         AttentionSizes{1, 70, 133, 2, 1, 200}, AttentionSizes{2, 1, 700, 4, 2, 65},
-        AttentionSizes{1, 3, 530, 2, 2, 256}})
+        AttentionSizes{1, 3, 530, 2, 2, 256}, AttentionSizes{2, 64, 64, 4, 4, 32}, AttentionSizes{1, 33, 64, 4, 2, 15},
+        AttentionSizes{3, 5, 61, 6, 2, 18}, AttentionSizes{2, 47, 47, 6, 3, 33}, AttentionSizes{1, 64, 64, 3, 1, 64},
+        AttentionSizes{2, 2, 9, 4, 1, 64}})
     cases.push_back(attention_case(n));
-  cases.push_back(attention_of_itself());
+  cases.push_back(attention_of_itself(65));
+  cases.push_back(attention_of_itself(64));
 }
 
 }  // namespace afterglow::testing
