@@ -1,6 +1,6 @@
 // Softmax attention: 64 queries a block, 64 keys at a time past them; scores never leave the warp. The gradient
 // computes them again. Products run on the tensor cores, see tiles.cuh. Tiles are made once for all blocks by a launch
-// of its own; those of sequences that are one tile by the blocks themselves.
+// of its own; on the way there those of sequences that are one tile by the blocks themselves (back that took longer).
 #include <type_traits>
 
 #include "gpu/attention/decoding.cuh"
@@ -72,7 +72,7 @@ __device__ void join_softmax(const Lane& lane, Softmax& softmax, Share<columns>&
 
 /// Takes from scores those of keys from `key` on that their queries, from `first` on, do not see.
 template <int width>
-__device__ void hide_unseen(const PairSizes& in, const Lane& lane, int first, int key, Share<width>& score) {
+__device__ void hide_unseen(const Pairs& in, const Lane& lane, int first, int key, Share<width>& score) {
   score.each([&](int n, int r, int e, float value) {
     return key + lane.column_of(n, e) < in.seen(first + lane.row_of(r)) ? value : -INFINITY;
   });
@@ -80,7 +80,7 @@ __device__ void hide_unseen(const PairSizes& in, const Lane& lane, int first, in
 
 /// Writes the answers of `count` queries of one head from `first` on; softmax has the whole row's total.
 template <int columns, class T>
-__device__ void put_answers(const PairSizes& in, const Lane& lane, int b, int h, int first, int count,
+__device__ void put_answers(const Pairs& in, const Lane& lane, int b, int h, int first, int count,
                             const Softmax& softmax, Share<columns>& sum, const TargetOf<T>& to, float* log_sum) {
 #pragma unroll
   for (int r = 0; r < 2; ++r) {
@@ -142,10 +142,20 @@ __global__ void __launch_bounds__(threads_of<columns>, blocks_of<columns>)
   if (lane.group == 0) put_answers(in, lane, b, h, first, count, softmax, sum, to, log_sum);
 }
 
+/// Whether a sequence's queries are one tile, and its keys; of wider heads three do not fit a block's registers.
+constexpr int widest_lone = 64;
+bool are_lone(const Pairs& in) { return in.queries <= rows && in.keys <= rows; }
+
+/// Queries, keys and values as they lie.
+template <class T>
+struct LoneOperands {
+  OperandOf<T> q, k, v;
+};
+
 /// The same of one head of a sequence that is one tile.
 template <int columns, bool exact, class T>
 __global__ void __launch_bounds__(threads_of<columns>, blocks_of<columns>)
-    lone_attention_kernel(PairOperands<T> in, TargetOf<T> to, float* log_sum) {
+    lone_attention_kernel(Pairs in, LoneOperands<T> from, TargetOf<T> to, float* log_sum) {
   await_previous();
   extern __shared__ float4 memory[];
   std::byte* const q = reinterpret_cast<std::byte*>(memory);
@@ -155,8 +165,8 @@ __global__ void __launch_bounds__(threads_of<columns>, blocks_of<columns>)
   const int b = static_cast<int>(blockIdx.x), h = static_cast<int>(blockIdx.y);
   const int key_head = h / (in.heads / in.key_heads);
   make_tiles<columns, exact, threads_of<columns>>(
-      b, {OwnTile<T>{in.of_queries(in.q), h, q}, OwnTile<T>{in.of_keys(in.k), key_head, k},
-          OwnTile<T>{in.of_keys(in.v), key_head, v}});
+      b, {OwnTile<T>{{from.q, in.queries, in.heads}, h, q}, OwnTile<T>{{from.k, in.keys, in.key_heads}, key_head, k},
+          OwnTile<T>{{from.v, in.keys, in.key_heads}, key_head, v}});
   Share<rows> score;
   dot<exact, columns>(lane, q, k, in.power_scale(), score);
   if (rows > in.seen(0)) hide_unseen(in, lane, 0, 0, score);
@@ -180,8 +190,8 @@ TargetOf<T> target_of(const Grad& grad, int width) {
 }
 
 /// Sizes, of which the answer [B,Tq,H,D] has most.
-PairSizes attention_sizes(const Tensor& y, const Tensor& k, double scale, bool causal) {
-  PairSizes in{};
+Pairs attention_pairs(const Tensor& y, const Tensor& k, double scale, bool causal) {
+  Pairs in{};
   in.batch = static_cast<int>(y.shape[0]);
   in.queries = static_cast<int>(y.shape[1]);
   in.keys = static_cast<int>(k.shape[1]);
@@ -193,7 +203,7 @@ PairSizes attention_sizes(const Tensor& y, const Tensor& k, double scale, bool c
 }
 
 /// The same sizes for a few queries, whose keys and values are read as they lie.
-Decoding decoding_of(const PairSizes& in, const Tensor& q, const Tensor& k, const Tensor& v, const Target& to,
+Decoding decoding_of(const Pairs& in, const Tensor& q, const Tensor& k, const Tensor& v, const Target& to,
                      float* log_sum) {
   const auto heads = [&](const Tensor& of) { return heads_operand<float>(of, to.width); };
   return {heads(q),   heads(k), heads(v), to.sink.rows, log_sum,   in.batch,
@@ -201,7 +211,7 @@ Decoding decoding_of(const PairSizes& in, const Tensor& q, const Tensor& k, cons
 }
 
 /// Rows of tiles for queries (`of_queries` operands) and for keys (two).
-std::size_t rows_for(const PairSizes& in, int of_queries) {
+std::size_t rows_for(const Pairs& in, int of_queries) {
   return of_queries * padded_rows(in.batch, in.heads, in.queries) + 2 * padded_rows(in.batch, in.key_heads, in.keys);
 }
 
@@ -215,23 +225,23 @@ void launch_forward(cudaStream_t stream, const Pairs& in, const TargetOf<T>& to,
 }
 
 template <int columns, bool exact, class T>
-void launch_lone_forward(cudaStream_t stream, const PairOperands<T>& in, const TargetOf<T>& to, float* log_sum) {
+void launch_lone_forward(cudaStream_t stream, const Pairs& in, const LoneOperands<T>& from, const TargetOf<T>& to,
+                         float* log_sum) {
   constexpr int bytes = forward_bytes<columns, exact>;
   const auto kernel = lone_attention_kernel<columns, exact, T>;
   allow_shared_memory(reinterpret_cast<const void*>(kernel), bytes, "attention");
   const dim3 grid(static_cast<unsigned>(in.batch), static_cast<unsigned>(in.heads));
-  launch(kernel, grid, threads_of<columns>, bytes, stream, in, to, log_sum);
+  launch(kernel, grid, threads_of<columns>, bytes, stream, in, from, to, log_sum);
 }
-
-constexpr const char* backward_name = "attention_backward";
 
 template <int columns, bool exact, class T>
 void launch_backward(cudaStream_t stream, const Pairs& in, const GradientTargets<T>& to) {
+  constexpr const char* what = "attention_backward";
   if constexpr (columns <= 128) {
-    launch_gradients<columns, exact, Sums::both, T>(stream, in, to, backward_name);
+    launch_gradients<columns, exact, Sums::both, T>(stream, in, to, what);
   } else {  // too many sums for the registers of one pass
-    launch_gradients<columns, exact, Sums::slopes, T>(stream, in, {to.q, to.k, {}}, backward_name);
-    launch_gradients<columns, exact, Sums::weights, T>(stream, in, {{}, {}, to.v}, backward_name);
+    launch_gradients<columns, exact, Sums::slopes, T>(stream, in, {to.q, to.k, {}}, what);
+    launch_gradients<columns, exact, Sums::weights, T>(stream, in, {{}, {}, to.v}, what);
   }
 }
 
@@ -251,28 +261,26 @@ void with_head_width(int width, bool exact, const Launch& launch) {
 void CudaBackend::attention(const Tensor& q, const Tensor& k, const Tensor& v, double scale, bool causal,
                             const Tensor& y, const Tensor& log_sum) {
   if (q.elements() == 0) return;
-  const PairSizes sizes = attention_sizes(y, k, scale, causal);
+  Pairs in = attention_pairs(y, k, scale, causal);
   const int width = static_cast<int>(y.shape[3]);
-  if (sizes.queries <= few_queries && width <= widest_few) {
-    const Decoding few = decoding_of(sizes, q, k, v, target_of<float>({y, false}, width), log_sum.as<float>());
+  if (in.queries <= few_queries && width <= widest_few) {
+    const Decoding few = decoding_of(in, q, k, v, target_of<float>({y, false}, width), log_sum.as<float>());
     decode(stream(), few, scratch(decoding_elements(few)));
     return launched("attention of a few queries");
   }
   with_stored_type(q, [&](auto stored) {
     using T = decltype(stored);
     const TargetOf<T> to = target_of<T>({y, false}, width);
-    const PairOperands<T> given{sizes, heads_operand<T>(q, width), heads_operand<T>(k, width),
-                                heads_operand<T>(v, width)};
+    const LoneOperands<T> from{heads_operand<T>(q, width), heads_operand<T>(k, width), heads_operand<T>(v, width)};
     with_head_width<T>(width, precision_ == Precision::fp32, [&](auto columns, auto exact) {
       if constexpr (columns() <= widest_lone) {
-        if (are_lone(sizes)) return launch_lone_forward<columns(), exact()>(stream(), given, to, log_sum.as<float>());
+        if (are_lone(in)) return launch_lone_forward<columns(), exact()>(stream(), in, from, to, log_sum.as<float>());
       }
       constexpr int row = row_bytes<columns(), exact()>;
-      Pairs in{sizes};
       MakingsOf<T> makings(in.batch, operand_memory(rows_for(in, 1) * row));
-      in.q = makings.add(given.q, in.heads, in.queries, row).to;
-      in.k = makings.add(given.k, in.key_heads, in.keys, row).to;
-      in.v = makings.add(given.v, in.key_heads, in.keys, row).to;
+      in.q = makings.add(from.q, in.heads, in.queries, row).to;
+      in.k = makings.add(from.k, in.key_heads, in.keys, row).to;
+      in.v = makings.add(from.v, in.key_heads, in.keys, row).to;
       make<columns(), exact()>(stream(), makings);
       launch_forward<columns(), exact()>(stream(), in, to, log_sum.as<float>());
     });
@@ -284,34 +292,22 @@ void CudaBackend::attention_backward(const Tensor& q, const Tensor& k, const Ten
                                      const Tensor& y, const Tensor& log_sum, const Tensor& dy, const Grad& dq,
                                      const Grad& dk, const Grad& dv) {
   if (q.elements() == 0) return;
-  const PairSizes sizes = attention_sizes(y, k, scale, causal);
+  Pairs in = attention_pairs(y, k, scale, causal);
   const int width = static_cast<int>(y.shape[3]);
   with_stored_type(q, [&](auto stored) {
     using T = decltype(stored);
     const GradientTargets<T> out{target_of<T>(dq, width), target_of<T>(dk, width), target_of<T>(dv, width)};
-    const PairOperands<T> given{sizes,
-                                heads_operand<T>(q, width),
-                                heads_operand<T>(k, width),
-                                heads_operand<T>(v, width),
-                                heads_operand<T>(dy, width),
-                                heads_operand<T>(y, width),
-                                log_sum.as<float>()};
     with_head_width<T>(width, precision_ == Precision::fp32, [&](auto columns, auto exact) {
-      if constexpr (columns() <= widest_lone) {
-        if (are_lone(sizes))
-          return launch_gradients<columns(), exact(), Sums::both, T>(stream(), given, out, backward_name);
-      }
       constexpr int row = row_bytes<columns(), exact()>;
-      Pairs in{sizes};
       MakingsOf<T> makings(in.batch, operand_memory(rows_for(in, 2) * row));
-      MakingOf<T>& queries = makings.add(given.q, in.heads, in.queries, row);
-      queries.log_sum = given.log_sum;
+      MakingOf<T>& queries = makings.add(heads_operand<T>(q, width), in.heads, in.queries, row);
+      queries.log_sum = log_sum.as<float>();
       in.q = queries.to;
-      MakingOf<T>& upstream = makings.add(given.dy, in.heads, in.queries, row);
-      upstream.output = given.output;
+      MakingOf<T>& upstream = makings.add(heads_operand<T>(dy, width), in.heads, in.queries, row);
+      upstream.output = heads_operand<T>(y, width);
       in.dy = upstream.to;
-      in.k = makings.add(given.k, in.key_heads, in.keys, row).to;
-      in.v = makings.add(given.v, in.key_heads, in.keys, row).to;
+      in.k = makings.add(heads_operand<T>(k, width), in.key_heads, in.keys, row).to;
+      in.v = makings.add(heads_operand<T>(v, width), in.key_heads, in.keys, row).to;
       make<columns(), exact()>(stream(), makings);
       launch_backward<columns(), exact()>(stream(), in, out);
     });
@@ -320,11 +316,9 @@ void CudaBackend::attention_backward(const Tensor& q, const Tensor& k, const Ten
 }
 
 std::int64_t CudaBackend::attention_operands(const Tensor& q, const Tensor& k) const {
-  const PairSizes in = attention_sizes(q, k, 1, false);
+  const Pairs in = attention_pairs(q, k, 1, false);
   const int width = static_cast<int>(q.shape[3]);
   if (in.queries <= few_queries && width <= widest_few) return 0;
-  // Nothing is held for lone tiles; but they, too, may be made of bfloat16.
-  if (are_lone(in) && width <= widest_lone) return 1;
   std::size_t bytes = 0;
   with_head_width<float>(width, precision_ == Precision::fp32, [&](auto columns, auto exact) {
     bytes = rows_for(in, 2) * static_cast<std::size_t>(row_bytes<columns(), exact()>);

@@ -1,7 +1,6 @@
 // Gradients through softmax weights of pairs of tokens, shared by causal attention and Sessa's feedback. A block owns
 // 64 queries or 64 keys and streams the tokens of the other kind past them; scores are computed again from the saved
-// logarithms and never leave the warp. Tiles are copied as they were made before (operands.cuh); those of sequences
-// that are one tile the block makes itself.
+// logarithms and never leave the warp.
 #pragma once
 #include <algorithm>
 
@@ -11,8 +10,9 @@
 namespace afterglow::device::tiles {
 
 /// weight[t,j] = exp(scale q_t . k_j - log_sum_t) for j < t + offset; y_t = sum over j of weight v_j. Tokens of one
-/// sequence follow one another.
-struct PairSizes {
+/// sequence follow one another. `dy`: the upstream gradient; for the feedback u.
+struct Pairs {
+  Tiles q, k, v, dy;
   int batch, queries, keys, heads, key_heads, offset;
   float scale;
 
@@ -20,29 +20,6 @@ struct PairSizes {
   /// Scores are powers of two: the exponential in base 2 is the one that the hardware has.
   __device__ float power_scale() const { return scale * 1.44269504f; }
 };
-
-/// `dy`: the upstream gradient; for the feedback u.
-struct Pairs : PairSizes {
-  Tiles q, k, v, dy;
-};
-
-/// Operands as they lie, of which tiles are made; `dy`, `output` and log_sum [B,heads,queries] on the way back only.
-/// Where a sequence's queries are one tile, and its keys, kernels take these and their blocks make the tiles that they
-/// need themselves: a launch that makes them for all would take as long as the rest.
-template <class T>
-struct PairOperands : PairSizes {
-  OperandOf<T> q, k, v, dy, output;
-  const float* log_sum;
-
-  __device__ SourceOf<T> of_queries(const OperandOf<T>& from) const { return {from, queries, heads}; }
-  __device__ SourceOf<T> of_keys(const OperandOf<T>& from) const { return {from, keys, key_heads}; }
-  __device__ SourceOf<T> noted_queries() const { return {q, queries, heads, {}, log_sum}; }
-  __device__ SourceOf<T> upstream() const { return {dy, queries, heads, output}; }
-};
-
-/// Whether all that a block needs is in one tile of each kind; of wider heads it does not fit a block's registers.
-constexpr int widest_lone = 64;
-inline bool are_lone(const PairSizes& in) { return in.queries <= rows && in.keys <= rows; }
 
 /// Where a tile's sums go: rows of one head, as Operand.
 template <class T>
@@ -69,9 +46,6 @@ template <int columns>
 constexpr int threads_of = groups_of<columns>* group_threads;
 template <int columns>
 constexpr int blocks_of = columns > 64 ? 1 : 3;
-/// Of lone tiles a thread has all its numbers in registers before it makes them.
-template <int columns, class In>
-constexpr int gradient_blocks_of = std::is_same_v<In, Pairs> || columns <= 32 ? blocks_of<columns> : 2;
 
 /// What one pass adds up: gradients behind the scores (dq or dk), behind the weights (dv), or both.
 enum class Sums { slopes, weights, both };
@@ -79,8 +53,6 @@ enum class Sums { slopes, weights, both };
 template <int columns, bool exact, Sums sums>
 constexpr int streamed_rows = (exact && columns > 128) || (columns <= 64 && sums == Sums::both) ? 32 : 64;
 
-template <int columns, bool exact>
-constexpr int lone_bytes = 4 * tile_bytes<columns, exact>;
 template <int columns, bool exact, Sums sums>
 constexpr int pass_bytes = (sums == Sums::weights ? 1 : 2) * tile_bytes<columns, exact> +
                            2 * streamed_rows<columns, exact, sums>* row_bytes<columns, exact>;
@@ -94,7 +66,7 @@ struct PassPlace {
   int group;                      ///< queries' heads a head of keys
   int begin, tiles_a_head, steps;
 
-  __device__ __forceinline__ PassPlace(const PairSizes& in, int place) {
+  __device__ __forceinline__ PassPlace(const Pairs& in, int place) {
     const int own_heads = of_keys ? in.key_heads : in.heads, own_length = of_keys ? in.keys : in.queries;
     const int sequences = in.batch * own_heads, sequence = place % sequences, tile = place / sequences;
     batch = sequence / own_heads;
@@ -116,48 +88,28 @@ struct PassPlace {
 };
 
 /// One pass: dq of 64 queries (`of_keys` false), or dk and dv of 64 keys. Its tiles in shared memory: own = queries or
-/// keys, its partner = dy or v of the same tokens; streamed and its partner are the other kind's. In: Pairs, or
-/// PairOperands of lone tiles, where streamed tiles have all rows of a head.
-template <int columns, bool exact, bool of_keys, Sums sums, class In>
+/// keys, its partner = dy or v of the same tokens; streamed and its partner are the other kind's.
+template <int columns, bool exact, bool of_keys, Sums sums>
 struct GradientPass {
-  static constexpr bool is_lone = !std::is_same_v<In, Pairs>;
   static constexpr int S = streamed_rows<columns, exact, sums>, width = S / groups_of<columns>;
   static constexpr bool slopes = sums != Sums::weights, values = sums != Sums::slopes;
   using Pair = Share<width>;  ///< numbers of pairs: own rows, and the streamed rows of this lane's group of warps
 
-  const In& in;
+  const Pairs& in;
   const PassPlace<of_keys, S> at;
   const Lane lane;
   std::byte *own, *own_partner, *streamed, *streamed_partner;
+  const std::byte *share, *partner_share;  ///< this group's part of the streamed tiles
 
-  __device__ __forceinline__ GradientPass(const In& pairs, int place, std::byte* memory)
+  __device__ __forceinline__ GradientPass(const Pairs& pairs, int place, std::byte* memory)
       : in(pairs),
         at(pairs, place),
         own(memory),
         own_partner(own + tile_bytes<columns, exact>),
         streamed(own + (slopes ? 2 : 1) * tile_bytes<columns, exact>),
-        streamed_partner(streamed + (is_lone ? rows : S) * row_bytes<columns, exact>) {}
-
-  /// This group's part of a step's rows in a streamed tile.
-  __device__ __forceinline__ const std::byte* share_of(const std::byte* tile, int step) const {
-    return tile + (lane.group * width + (is_lone ? at.token_at(step) : 0)) * row_bytes<columns, exact>;
-  }
-
-  /// Of lone tiles: all of them, with the first head's queries.
-  template <class T>
-  __device__ __forceinline__ void make_all(const PairOperands<T>& from) const {
-    const int head = of_keys ? at.head * at.group : at.head, key_head = of_keys ? at.head : at.head / at.group;
-    make_tiles<columns, exact, threads_of<columns>>(
-        at.batch, {OwnTile<T>{from.of_keys(from.k), key_head, of_keys ? own : streamed},
-                   OwnTile<T>{from.of_keys(from.v), key_head, of_keys ? own_partner : streamed_partner},
-                   OwnTile<T>{from.noted_queries(), head, of_keys ? streamed : own},
-                   OwnTile<T>{from.upstream(), head, of_keys ? streamed_partner : own_partner}});
-  }
-  template <class T>
-  __device__ __forceinline__ void make_queries(const PairOperands<T>& from, int head) const {
-    make_tiles<columns, exact, threads_of<columns>>(at.batch, {OwnTile<T>{from.noted_queries(), head, streamed},
-                                                               OwnTile<T>{from.upstream(), head, streamed_partner}});
-  }
+        streamed_partner(streamed + S * row_bytes<columns, exact>),
+        share(streamed + lane.group * width * row_bytes<columns, exact>),
+        partner_share(streamed_partner + lane.group * width * row_bytes<columns, exact>) {}
 
   __device__ __forceinline__ void begin_own() const {
     const Tiles &from = of_keys ? in.k : in.q, &partner_from = of_keys ? in.v : in.dy;
@@ -165,32 +117,18 @@ struct GradientPass {
     if (slopes)
       copy<tile_bytes<columns, exact>>(own_partner, partner_from.at<columns, exact>(at.batch, at.head, at.first));
   }
-  __device__ __forceinline__ void begin_streamed(int step) const {
-    if constexpr (!is_lone) begin_copy(streamed, of_keys ? in.q : in.k, step);
-  }
+  __device__ __forceinline__ void begin_streamed(int step) const { begin_copy(streamed, of_keys ? in.q : in.k, step); }
   __device__ __forceinline__ void begin_partner(int step) const {
-    if constexpr (!is_lone) begin_copy(streamed_partner, of_keys ? in.dy : in.v, step);
+    begin_copy(streamed_partner, of_keys ? in.dy : in.v, step);
   }
   __device__ __forceinline__ void begin_copy(std::byte* to, const Tiles& from, int step) const {
     if (step < at.steps)
       copy<S * row_bytes<columns, exact>>(to, from.at<columns, exact>(at.batch, at.head_at(step), at.token_at(step)));
     commit();
   }
-  /// Waits for all copies but the last `later`.
-  template <int later>
-  __device__ __forceinline__ void await_copies() const {
-    if constexpr (!is_lone) {
-      wait<later>();
-      __syncthreads();
-    }
-  }
-  /// Waits until no warp reads the streamed tiles any longer, where others are to be copied there.
-  __device__ __forceinline__ void await_readers() const {
-    if constexpr (!is_lone) __syncthreads();
-  }
 
   /// slope_tj = dy_t . v_j - dy_t . y_t.
-  __device__ __forceinline__ void find_slopes(const std::byte* partner_share, Pair& slope) const {
+  __device__ __forceinline__ void find_slopes(Pair& slope) const {
     dot<exact, columns>(lane, own_partner, partner_share, 1.0f, slope);
     slope.each([&](int n, int r, int e, float value) {
       return value - (of_keys ? notes_of<columns, exact>(partner_share, lane.column_of(n, e))
@@ -200,8 +138,8 @@ struct GradientPass {
   }
 
   /// From scores to weights, and to the scores' gradients weight_tj gain_t slope_tj scale; both 0 for unseen keys.
-  /// `token` is the first of the group's streamed rows, which lie in `share`.
-  __device__ __forceinline__ void weigh(const std::byte* share, int token, Pair& weight, Pair& slope) const {
+  /// `token` is the first of the group's streamed rows.
+  __device__ __forceinline__ void weigh(int token, Pair& weight, Pair& slope) const {
     const bool straddles = of_keys ? token + in.offset <= at.first + rows - 1 : token + width > in.seen(at.first);
     weight.each([&](int n, int r, int e, float value) {
       const int row = lane.row_of(r), column = lane.column_of(n, e);
@@ -216,21 +154,22 @@ struct GradientPass {
 
   /// One tile of the other kind; the copies of the next begin as soon as no warp reads the places they go to.
   __device__ __forceinline__ void add_step(int step, Share<columns>& sum, Share<columns>& value_sum) const {
-    const std::byte *share = share_of(streamed, step), *partner_share = share_of(streamed_partner, step);
-    await_copies<1>();
+    wait<1>();
+    __syncthreads();
     Pair slope, weight;
-    if constexpr (slopes) find_slopes(partner_share, slope);
-    await_copies<0>();
+    if constexpr (slopes) find_slopes(slope);
+    wait<0>();
+    __syncthreads();
     if (!values) begin_partner(step + 1);
     dot<exact, columns>(lane, own, share, in.power_scale(), weight);
-    weigh(share, at.token_at(step) + lane.group * width, weight, slope);
+    weigh(at.token_at(step) + lane.group * width, weight, slope);
     if constexpr (values) {
       spread<exact, columns>(lane, weight, partner_share, 0, value_sum);
-      await_readers();
+      __syncthreads();
       begin_partner(step + 1);
     }
     if constexpr (slopes) spread<exact, columns>(lane, slope, share, 0, sum);
-    await_readers();
+    __syncthreads();
     begin_streamed(step + 1);
   }
 
@@ -245,22 +184,13 @@ struct GradientPass {
   /// Gradients behind the scores go to `to`, those behind the weights to `to_values`.
   template <class T>
   __device__ __forceinline__ void run(const TargetOf<T>& to, const TargetOf<T>& to_values) const {
-    if constexpr (is_lone) {
-      make_all(in);
-    } else {
-      begin_own();
-      begin_partner(0);
-      begin_streamed(0);
-    }
+    begin_own();
+    begin_partner(0);
+    begin_streamed(0);
     Share<columns> sum, value_sum;
     sum.clear();
     value_sum.clear();
-    for (int step = 0; step < at.steps; ++step) {
-      if constexpr (is_lone && of_keys) {
-        if (step > 0 && step % at.tiles_a_head == 0) make_queries(in, at.head_at(step));
-      }
-      add_step(step, sum, value_sum);
-    }
+    for (int step = 0; step < at.steps; ++step) add_step(step, sum, value_sum);
     wait<0>();
     __syncthreads();
     if constexpr (slopes) put(sum, to);
@@ -274,17 +204,17 @@ struct GradientTargets {
 };
 
 /// Keys by the first `key_tiles` blocks, queries by the others.
-template <int columns, bool exact, Sums of_keys, class T, class In>
-static __global__ void __launch_bounds__(threads_of<columns>, gradient_blocks_of<columns, In>)
-    gradient_kernel(In in, GradientTargets<T> to, int key_tiles) {
+template <int columns, bool exact, Sums of_keys, class T>
+static __global__ void __launch_bounds__(threads_of<columns>, blocks_of<columns>)
+    gradient_kernel(Pairs in, GradientTargets<T> to, int key_tiles) {
   extern __shared__ float4 memory[];
   await_previous();
   auto* const tiles = reinterpret_cast<std::byte*>(memory);
   const int place = static_cast<int>(blockIdx.x);
   if (place < key_tiles) {
-    GradientPass<columns, exact, true, of_keys, In>(in, place, tiles).run(to.k, to.v);
+    GradientPass<columns, exact, true, of_keys>(in, place, tiles).run(to.k, to.v);
   } else {
-    GradientPass<columns, exact, false, Sums::slopes, In>(in, place - key_tiles, tiles).run(to.q, {});
+    GradientPass<columns, exact, false, Sums::slopes>(in, place - key_tiles, tiles).run(to.q, {});
   }
 }
 
@@ -302,12 +232,10 @@ bool overlap(const SinkOf<T>& a, std::size_t rows_of_a, const SinkOf<T>& b, std:
 
 /// What is wanted of dq, and of dk or dv as `of_keys` says, in one launch, or one after the other where they are added
 /// to the same memory.
-template <int columns, bool exact, Sums of_keys, class T = float, class In>
-void launch_gradients(cudaStream_t stream, const In& in, const GradientTargets<T>& to, const char* what) {
-  constexpr int bytes = std::is_same_v<In, Pairs>
-                            ? std::max(pass_bytes<columns, exact, of_keys>, pass_bytes<columns, exact, Sums::slopes>)
-                            : lone_bytes<columns, exact>;
-  const auto kernel = gradient_kernel<columns, exact, of_keys, T, In>;
+template <int columns, bool exact, Sums of_keys, class T = float>
+void launch_gradients(cudaStream_t stream, const Pairs& in, const GradientTargets<T>& to, const char* what) {
+  constexpr int bytes = std::max(pass_bytes<columns, exact, of_keys>, pass_bytes<columns, exact, Sums::slopes>);
+  const auto kernel = gradient_kernel<columns, exact, of_keys, T>;
   allow_shared_memory(reinterpret_cast<const void*>(kernel), bytes, what);
   const std::size_t query_rows = static_cast<std::size_t>(in.batch) * in.queries;
   const std::size_t key_rows = static_cast<std::size_t>(in.batch) * in.keys;

@@ -101,6 +101,7 @@ __device__ void read_part(const OperandOf<T>& from, const T* row, int first, boo
     for (int i = 0; i < per; ++i) x[i] = valid && first + i < from.width ? static_cast<float>(row[first + i]) : 0.0f;
   }
 }
+
 /// Four numbers as they are stored, which need not have come before the next ones are asked for; zeros beyond the first
 /// `left`. `aligned`: at once, all four or none.
 template <bool aligned, class T>

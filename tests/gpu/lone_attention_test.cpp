@@ -8,15 +8,15 @@
 namespace afterglow::testing {
 namespace {
 
-struct Sizes {
+struct AttentionSizes {
   std::int64_t batch, queries, keys, heads, key_heads, width;
 };
 
-void PrintTo(const Sizes& n, std::ostream* out) {
+void PrintTo(const AttentionSizes& n, std::ostream* out) {
   *out << n.queries << " of " << n.keys << ", " << n.heads << " over " << n.key_heads << " heads of " << n.width;
 }
 
-class LoneAttention : public OnGpu<::testing::TestWithParam<Sizes>> {
+class LoneAttention : public OnGpu<::testing::TestWithParam<AttentionSizes>> {
  protected:
   void TearDown() override {
     if (cuda_ != nullptr) cuda_->set_precision(Precision::fp32);
@@ -89,11 +89,11 @@ TEST_P(LoneAttention, HasTheBitsOfTilesThatAreMadeBefore) {
 }
 
 // Whole tiles and few rows, fewer queries than keys, heads that share keys, rows in fours of numbers and one by one.
-INSTANTIATE_TEST_SUITE_P(Sizes, LoneAttention,
-                         ::testing::Values(Sizes{2, 64, 64, 4, 4, 32}, Sizes{3, 64, 64, 2, 1, 64},
-                                           Sizes{2, 37, 37, 6, 2, 18}, Sizes{1, 5, 5, 1, 1, 8},
-                                           Sizes{2, 21, 60, 4, 2, 33}, Sizes{1, 33, 64, 3, 3, 15},
-                                           Sizes{2, 48, 63, 3, 1, 20}));
+INSTANTIATE_TEST_SUITE_P(AttentionSizes, LoneAttention,
+                         ::testing::Values(AttentionSizes{2, 64, 64, 4, 4, 32}, AttentionSizes{3, 64, 64, 2, 1, 64},
+                                           AttentionSizes{2, 37, 37, 6, 2, 18}, AttentionSizes{1, 5, 5, 1, 1, 8},
+                                           AttentionSizes{2, 21, 60, 4, 2, 33}, AttentionSizes{1, 33, 64, 3, 3, 15},
+                                           AttentionSizes{2, 48, 63, 3, 1, 20}));
 
 }  // namespace
 }  // namespace afterglow::testing

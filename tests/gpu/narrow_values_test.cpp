@@ -1,6 +1,7 @@
 // What a GPU in bf16 stores as bfloat16: results of large projections whose readers take that, and their gradients.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <bit>
 #include <cmath>
 #include <nlohmann/json.hpp>
@@ -86,7 +87,8 @@ class NarrowValues : public OnGpu<::testing::TestWithParam<LayerCase>> {
     for (std::size_t i = 0; i < want.gradients.size(); ++i) {
       const auto& [name, exact] = want.gradients[i];
       double most = (cancels(name) ? 4 : 2) * relative_error(wide.gradients[i].second, exact);
-      if (exact.size() == 1) most = 16 * unit_roundoff_of_bf16;  // the wide one's error may be small by chance
+      // A number, or a few sums that nearly cancel: the wide one's error may be small by chance.
+      if (exact.size() == 1 || cancels(name)) most = std::max(most, 16 * unit_roundoff_of_bf16);
       EXPECT_LE(relative_error(got.gradients[i].second, exact), most) << name;  // 0 of a bias behind all that is stored
     }
   }
@@ -107,8 +109,12 @@ TEST_P(NarrowValues, AreAsCloseAsTheirRoundoffAllows) {
 
 TEST_P(NarrowValues, TakeLessMemoryAndAreWideWhereSomebodyLooks) {
   const Answer narrow = answer(Precision::bf16, false), wide = answer(Precision::bf16, true);
+  double most = 2 * unit_roundoff_of_bf16;
+  // One is as far from float32 as a rounding becomes, the other at most twice as far.
+  if (GetParam().amplifies)
+    most = std::max(4 * unit_roundoff_of_bf16, 3 * error(wide.y, answer(Precision::fp32, false).y));
   EXPECT_LT(static_cast<double>(narrow.used), GetParam().most_bytes * static_cast<double>(wide.used));
-  EXPECT_LT(error(narrow.y, wide.y), (GetParam().amplifies ? 4 : 2) * unit_roundoff_of_bf16);
+  EXPECT_LT(error(narrow.y, wide.y), most);
   EXPECT_NE(narrow.y, wide.y);
 }
 
