@@ -24,9 +24,6 @@ namespace {
 
 constexpr unsigned turn_threads = 128;
 
-// A thread turns one pair of every head at one position, of queries or keys or, where there are many, of both. Angles
-// are found in float64: positions reach thousands, and a float32 angle would lose the digits that the sine needs. What
-// is left of one after whole turns may be rounded.
 /// T: as what heads are stored.
 template <class T>
 struct Turned {
@@ -53,7 +50,11 @@ struct TurnedPair {
   unsigned count;
 };
 constexpr std::int64_t many_turns = 1 << 17;
+constexpr unsigned most_apart = 8;  // heads of few turns that have threads of their own
 
+// A thread turns one pair at one position: of one head of queries or keys or, where there are many pairs, of all heads
+// of both. Angles are found in float64: positions reach thousands, and a float32 angle would lose the digits that the
+// sine needs. What is left of one after whole turns may be rounded.
 template <class T>
 __global__ void __launch_bounds__(turn_threads)
     rotary_kernel(TurnedPair<T> in, unsigned batch, unsigned length, unsigned width, double log2_base,
@@ -75,7 +76,7 @@ __global__ void __launch_bounds__(turn_threads)
     const Turned<T>& turned = in.of[which];
     if (!turned.y.wanted()) continue;
 #pragma unroll 4
-    for (unsigned head = 0; head < turned.heads; ++head)
+    for (unsigned head = blockIdx.z; head < turned.heads; head += gridDim.z)
       turned.turn(position, head * width + 2 * pair, whole, sine, cosine);
   }
 }
@@ -616,7 +617,10 @@ void CudaBackend::rotary(std::span<const Tensor> x, double base, std::int64_t fi
     using T = decltype(stored);
     const TurnedPair<T> pair{{turned_heads<T>(x.front(), y.front(), s[3]), turned_heads<T>(x.back(), y.back(), s[3])},
                              static_cast<unsigned>(x.size())};
-    const dim3 grid(blocks_for(turns, turn_threads), turns < many_turns ? pair.count : 1);
+    const unsigned heads = std::max(pair.of[0].heads, pair.of[1].heads);
+    const bool are_few = turns < many_turns;
+    const dim3 grid(blocks_for(turns, turn_threads), are_few ? pair.count : 1,
+                    are_few ? at_most(heads, most_apart) : 1);
     launch(rotary_kernel<T>, grid, turn_threads, 0, stream(), pair, static_cast<unsigned>(s[0]),
            static_cast<unsigned>(s[1]), static_cast<unsigned>(s[3]), std::log2(base), first_position, inverse);
   });

@@ -328,9 +328,9 @@ __global__ void __launch_bounds__(block_threads, gradient_blocks)
 #pragma unroll
       for (int i = 0; i < 4; ++i) dB[n][i] += dC[n][i];
   }
-  if (straight.any()) {
-    put_straight(dB, straight.B, s, row, span.group, count);
-    put_straight(dC, straight.C, s, row, span.group, count);
+  if (straight.any()) {  // a part is a group
+    put_straight(dB, straight.B, s, row, span.part, count);
+    put_straight(dC, straight.C, s, row, span.part, count);
   } else {
     put_shared(dB, dC, !strict, s, out, row, span.part, count);
   }
