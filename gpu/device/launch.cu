@@ -39,6 +39,16 @@ bool begins_early() {
   return possible && !crowded;
 }
 
+int most_shared_memory() {
+  static const int bytes = [] {
+    int device = 0, most = 0;
+    const bool is_known = cudaGetDevice(&device) == cudaSuccess &&
+                          cudaDeviceGetAttribute(&most, cudaDevAttrMaxSharedMemoryPerBlockOptin, device) == cudaSuccess;
+    return is_known ? most : 0;
+  }();
+  return bytes;
+}
+
 void set_crowded(bool is) { crowded = is; }
 bool is_crowded() { return crowded; }
 

@@ -19,6 +19,9 @@ bool begins_early();
 /// Whether kernels may multiply by warp groups: compute capability 9.0, and not switched off (cuda_use_warpgroups).
 bool has_warpgroups();
 
+/// Bytes of shared memory that a block may ask for on this GPU.
+int most_shared_memory();
+
 template <class... Parameters, class... Arguments>
 void launch(void (*kernel)(Parameters...), dim3 grid, dim3 block, std::size_t shared_bytes, cudaStream_t stream,
             const Arguments&... arguments) {

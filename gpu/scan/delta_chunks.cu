@@ -415,7 +415,7 @@ bool fits_chunks(const DeltaInputs& in) {
 
 }  // namespace
 
-bool goes_by_chunks(const DeltaInputs& in) { return fits_gla(in) || fits_chunks(in); }
+bool goes_by_chunks(const DeltaInputs& in) { return has_beta(in) ? fits_chunks(in) || fits_kda(in) : fits_gla(in); }
 
 bool stores_narrow(const DeltaInputs& in) {
   return goes_by_chunks(in) && in.q.shape[3] % 8 == 0 && in.v.shape[3] % 8 == 0;

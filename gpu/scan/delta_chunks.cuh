@@ -4,7 +4,7 @@
 
 namespace afterglow::scan {
 
-/// Whether the rule goes by chunks, from its sizes alone.
+/// Whether the rule goes by chunks, from its sizes and the memory that a block of this GPU has.
 bool goes_by_chunks(const DeltaInputs& in);
 /// Whether queries, keys and values may be bfloat16, where products are not exact, from shapes alone.
 bool stores_narrow(const DeltaInputs& in);

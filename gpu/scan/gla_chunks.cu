@@ -35,7 +35,7 @@ namespace {
 
 constexpr int half_keys = 32;       // channels that the gradient takes at once
 constexpr int gla_walk_width = 32;  // channels of the values of a block that walks
-constexpr int gla_walk_stages = 4;  // chunks on their way to it
+constexpr int gla_walk_stages = 4;  // chunks on their way to it, one less where a block has less room
 constexpr int gla_walk_blocks = 2;  // that a multiprocessor holds
 constexpr int steep_blocks = 512;   // at least, that look for steep channels
 constexpr int shortest_gla = 128;   // tokens
@@ -101,7 +101,7 @@ __global__ void __launch_bounds__(sub_chunks* size) gla_prepare_kernel(GlaSizes 
 }
 
 // The states before all chunks (way 0), or the flows from behind into them (1), of 32 channels of a head's values.
-template <int size, bool exact, class T>
+template <int size, bool exact, int walk_stages, class T>
 __global__ void __launch_bounds__(block_threads, gla_walk_blocks)
     gla_walk_kernel(GlaSizes s, GlaArrays<T> in, GlaMemory to, int walkers, int way, float* state, bool resume) {
   await_previous();
@@ -118,7 +118,7 @@ __global__ void __launch_bounds__(block_threads, gla_walk_blocks)
   const auto start = [&](int i) {
     if (i < s.chunks) {
       const Unit unit(s, place(i));
-      Stage& stage = stages[i % gla_walk_stages];
+      Stage& stage = stages[i % walk_stages];
       StripOf<T> values = unit.strip(s, back ? in.dy : in.v, s.width);
       values.data += first;
       values.width = max(s.width - first, 0);
@@ -131,7 +131,7 @@ __global__ void __launch_bounds__(block_threads, gla_walk_blocks)
     }
     commit();
   };
-  for (int i = 0; i + 1 < gla_walk_stages; ++i) start(i);
+  for (int i = 0; i + 1 < walk_stages; ++i) start(i);
 
   const Place p;
   const int channel = p.warp % 2 * 16, number = p.warp / 2 * warp_states;
@@ -150,10 +150,10 @@ __global__ void __launch_bounds__(block_threads, gla_walk_blocks)
     });
   }
   for (int i = 0; i < s.chunks; ++i) {
-    wait<gla_walk_stages - 2>();
+    wait<walk_stages - 2>();
     __syncthreads();
-    start(i + gla_walk_stages - 1);
-    Stage& stage = stages[i % gla_walk_stages];
+    start(i + walk_stages - 1);
+    Stage& stage = stages[i % walk_stages];
     widen<T, chunk>(Matrix<gla_walk_width>{stage.u});
     float* out = (back ? to.flows : to.states) + static_cast<std::size_t>(place(i)) * size * size;
 #pragma unroll
@@ -588,12 +588,18 @@ void GlaPasses<T>::prepare() const {
 template <class T>
 void GlaPasses<T>::walk(Ways ways, float* state, bool resume) const {
   with_gla_size<T>(s, exact, [&](auto size, auto is_exact) {
-    const auto kernel = gla_walk_kernel<size(), is_exact(), T>;
-    constexpr int bytes = gla_walk_stages * 4 * (chunk * (gla_walk_width + size()) + sub_chunks * size());
-    allow_shared_memory(reinterpret_cast<const void*>(kernel), bytes, "gla");
-    constexpr int walkers = size() / gla_walk_width;
-    const dim3 grid(static_cast<unsigned>(s.batch * s.heads * walkers), ways == Ways::both ? 2 : 1);
-    launch(kernel, grid, block_threads, bytes, stream, s, in, to, walkers, ways == Ways::back ? 1 : 0, state, resume);
+    constexpr int stage_bytes = 4 * (chunk * (gla_walk_width + size()) + sub_chunks * size());
+    const auto walk_with = [&](auto stages) {
+      const auto kernel = gla_walk_kernel<size(), is_exact(), stages(), T>;
+      constexpr int bytes = stages() * stage_bytes;
+      allow_shared_memory(reinterpret_cast<const void*>(kernel), bytes, "gla");
+      constexpr int walkers = size() / gla_walk_width;
+      const dim3 grid(static_cast<unsigned>(s.batch * s.heads * walkers), ways == Ways::both ? 2 : 1);
+      launch(kernel, grid, block_threads, bytes, stream, s, in, to, walkers, ways == Ways::back ? 1 : 0, state, resume);
+    };
+    if (most_shared_memory() >= gla_walk_stages * stage_bytes)
+      return walk_with(std::integral_constant<int, gla_walk_stages>());
+    walk_with(std::integral_constant<int, gla_walk_stages - 1>());
   });
 }
 

@@ -7,6 +7,8 @@ namespace afterglow::scan {
 
 /// Whether the rule has such decays and its sizes suit chunks, from shapes alone.
 bool fits_gla(const DeltaInputs& in);
+/// Whether, with beta, this GPU has room for that as well; without it the recurrence has to do.
+bool fits_kda(const DeltaInputs& in);
 /// Numbers that the forward pass leaves, and that the backward pass needs beside (delta_chunks.cuh).
 std::int64_t gla_memory(const DeltaInputs& in);
 std::int64_t gla_workspace(const DeltaInputs& in);

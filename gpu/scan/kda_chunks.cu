@@ -350,6 +350,7 @@ void differentiate(cudaStream_t stream, const DeltaInputs& in, bool exact, const
     passes.add_steep_back({}, grads);
   };
   of_errors.in.dy = solved.as<T>();
+  // dg is written before dk and dbeta, unlike DeltaGrads says: no layer has decays that are its keys.
   turn_back(of_answers, out.q, {written, false}, out.g);
   turn_back(of_errors, out.k, {written, true}, {out.g.tensor, true});
   const std::int64_t rows = in.k.rows();
@@ -358,6 +359,12 @@ void differentiate(cudaStream_t stream, const DeltaInputs& in, bool exact, const
 }
 
 }  // namespace
+
+bool fits_kda(const DeltaInputs& in) {
+  if (!fits_gla(in)) return false;
+  const std::size_t needed = gla_size(gla_sizes_of(in)) == 32 ? sizeof(SolveMemory<32>) : sizeof(SolveMemory<64>);
+  return static_cast<std::size_t>(most_shared_memory()) >= needed;
+}
 
 std::int64_t kda_memory(const DeltaInputs& in) {
   const GlaSizes s = gla_sizes_of(in);
