@@ -19,7 +19,7 @@ Var log_decay(Tape& tape, const Var& x, const Var& A_log, const Var& bias) {
   const Check check(tape, "log_decay", x.value.dtype);
   check.rows("x", x.value, x.shape());
   check.tensor("A_log", A_log.value, {Check::any});
-  check.that(x.shape().last() % A_log.value.elements() == 0,
+  check.that(A_log.value.elements() > 0 && x.shape().last() % A_log.value.elements() == 0,
              "A_log must have as many numbers as divide the columns of x");
   check.tensor("bias", bias.value, {x.shape().last()});
   const Var y = tape.result(x.shape(), x.value.dtype, {x, A_log, bias});

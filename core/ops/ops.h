@@ -28,7 +28,8 @@ Var softplus_bias(Tape& tape, const Var& x, const Var& bias, const StepRange& ra
 // gates.cpp
 /// factor log sigmoid(x), the logarithm of a gate; rows of x may be strided.
 Var log_sigmoid(Tape& tape, const Var& x, double factor);
-/// -exp(A_log) softplus(x + bias), A_log and bias over the last axis; rows of x may be strided.
+/// -exp(A_log) softplus(x + bias), bias [n] over the last axis, A_log [h], h dividing n: one for n / h neighbouring
+/// columns; rows of x may be strided.
 Var log_decay(Tape& tape, const Var& x, const Var& A_log, const Var& bias);
 /// Row i of x, maybe stored narrow, times factor[i] + offset; factor has one number for every row, in any shape.
 Var multiply_rows(Tape& tape, const Var& x, const Var& factor, double offset);
