@@ -573,8 +573,6 @@ void mix(const GlaPasses<T>& passes, const SinkOf<T>& out) {
   });
 }
 
-std::int64_t flow_numbers(const GlaSizes& s) { return std::int64_t{s.units} * gla_size(s) * gla_size(s); }
-
 }  // namespace
 
 template <class T>

@@ -218,6 +218,8 @@ __device__ void put_two(const SinkOf<T>& to, std::size_t row, int column, int wi
 
 GlaSizes gla_sizes_of(const DeltaInputs& in);
 inline int gla_size(const GlaSizes& s) { return s.keys <= 32 && s.width <= 32 ? 32 : 64; }
+/// Of states or flows.
+inline std::int64_t flow_numbers(const GlaSizes& s) { return std::int64_t{s.units} * gla_size(s) * gla_size(s); }
 template <class T>
 GlaArrays<T> gla_arrays_of(const DeltaInputs& in, const Tensor& dy) {
   return {device::rows_of<T>(in.q).data,

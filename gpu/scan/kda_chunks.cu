@@ -262,7 +262,6 @@ __global__ void __launch_bounds__(threads)
 
 std::int64_t inverse_numbers(const GlaSizes& s) { return std::int64_t{s.units} * chunk * chunk; }
 std::int64_t recall_numbers(const GlaSizes& s) { return std::int64_t{s.units} * chunk * gla_size(s); }
-std::int64_t flow_numbers(const GlaSizes& s) { return std::int64_t{s.units} * gla_size(s) * gla_size(s); }
 /// Floats that hold as many numbers as tokens have of `width`, in whole vectors.
 std::int64_t token_floats(const DeltaInputs& in, std::int64_t width) {
   const std::int64_t numbers = in.q.shape[0] * in.q.shape[1] * in.q.shape[2] * width;
