@@ -40,11 +40,7 @@ double Attention::scale() const { return 1.0 / std::sqrt(static_cast<double>(con
 
 // Position code and o_proj take what attention by tiles takes.
 Storage Attention::storage(const Backend& backend, const Shape& input) const {
-  const auto sizes = [&](std::int64_t heads) {
-    return Tensor(nullptr, {input[0], input[1], heads, config_.head_width()}, DType::f32);
-  };
-  return backend.attention_operands(sizes(config_.heads), sizes(config_.key_heads)) > 0 ? Storage::narrow
-                                                                                        : Storage::wide;
+  return heads_storage(backend, input, config_.heads, config_.key_heads, config_.head_width());
 }
 
 std::array<Var, 3> Attention::project(Tape& tape, const Var& x) const {
@@ -53,11 +49,7 @@ std::array<Var, 3> Attention::project(Tape& tape, const Var& x) const {
   for (std::size_t i = 0; i < biases.size() && config_.biases; ++i) biases[i] = tape.parameter(*biases_[i]);
   linear_many(tape, x, weights, maps, config_.biases ? std::span<const Var>(biases) : std::span<const Var>(),
               storage(tape.backend(), x.shape()));
-  for (Var& map : maps) {
-    if (map.value.dtype == DType::bf16) continue;  // read as it lies
-    const std::int64_t heads = map.shape().last() / config_.head_width();
-    map = tape.reshape(map, {x.shape()[0], x.shape()[1], heads, config_.head_width()});
-  }
+  for (Var& map : maps) map = as_heads(tape, map, config_.head_width());
   return maps;
 }
 

@@ -1,4 +1,4 @@
-// Caches of keys and values, and attention weights for captures.
+// What softmax attention shares: how heads are stored, caches of keys and values, and attention weights for captures.
 #include "core/layers/key_cache.h"
 
 #include <limits>
@@ -19,6 +19,20 @@ Tensor head_of(const Tensor& heads, std::int64_t batch, std::int64_t head) {
 }
 
 }  // namespace
+
+Storage heads_storage(const Backend& backend, const Shape& input, std::int64_t heads, std::int64_t key_heads,
+                      std::int64_t width) {
+  const auto sizes = [&](std::int64_t count) {
+    return Tensor(nullptr, {input[0], input[1], count, width}, DType::f32);
+  };
+  return backend.attention_operands(sizes(heads), sizes(key_heads)) > 0 ? Storage::narrow : Storage::wide;
+}
+
+Var as_heads(Tape& tape, const Var& projected, std::int64_t width) {
+  if (projected.value.dtype == DType::bf16) return projected;
+  const Shape& s = projected.shape();
+  return tape.reshape(projected, {s[0], s[1], s[2] / width, width});
+}
 
 void make_room(LayerState& state, std::initializer_list<const char*> names) {
   state.has_cache = true;

@@ -1,4 +1,5 @@
-// What layers with softmax attention share: caches that grow with every token, and the weights as a capture.
+// What layers with softmax attention share: how heads are stored, caches that grow with every token, and the weights as
+// a capture.
 #pragma once
 #include <initializer_list>
 
@@ -8,6 +9,11 @@ namespace afterglow {
 
 inline constexpr std::int64_t first_cache_capacity = 64;
 
+/// How heads that are projected from inputs [B, T, d] may be stored: narrow where the back end reads them by tiles.
+Storage heads_storage(const Backend& backend, const Shape& input, std::int64_t heads, std::int64_t key_heads,
+                      std::int64_t width);
+/// What was projected, as heads [B, T, heads, width]; narrow ones are read as they lie, [B, T, heads width].
+Var as_heads(Tape& tape, const Var& projected, std::int64_t width);
 /// For a state that has caches: doubles the caches [B, capacity, heads, width] when the token at `state.position` - 1
 /// has no place in them.
 void make_room(LayerState& state, std::initializer_list<const char*> names);

@@ -82,11 +82,8 @@ double Sessa::feedback_scale() const {
 // The forward read, the solve and the gate meet one another, so all are narrow or none: where attention goes by tiles
 // and the least projection, of f, is large enough.
 Storage Sessa::storage(const Backend& backend, const Shape& input) const {
-  const auto sizes = [&](std::int64_t heads) {
-    return Tensor(nullptr, {input[0], input[1], heads, config_.head_width()}, DType::f32);
-  };
-  const bool goes_by_tiles = backend.attention_operands(sizes(config_.heads), sizes(config_.key_heads)) > 0;
-  if (!goes_by_tiles || k_proj_.weight.shape[0] % 8 != 0) return Storage::wide;
+  const Storage of_heads = heads_storage(backend, input, config_.heads, config_.key_heads, config_.head_width());
+  if (of_heads == Storage::wide || k_proj_.weight.shape[0] % 8 != 0) return Storage::wide;
   const Tensor rows(nullptr, {input[0] * input[1], config_.width}, DType::f32);
   return backend.narrow_result(rows, {&q_proj_.weight.value, 1}, config_.width) == DType::bf16 ? Storage::narrow
                                                                                                : Storage::wide;
@@ -110,24 +107,19 @@ Sessa::Projections Sessa::project(Tape& tape, const Var& u, std::int64_t positio
     biases[count++] = bias;
   };
   for (const Map* map : {&q_proj_, &k_proj_, &v_proj_}) add_map(map->weight, tape.parameter(map->bias));
-  const bool is_narrow = tape.may_store_narrow(stored);
   Var& gain = maps[max_projections - 1];
   if (config_.feedback) {
     add_map(feedback_->weight, tape.parameter(feedback_->bias));
     const Var bias = tape.reshape(tape.parameter(*gamma_bias_), {1});
-    if (is_narrow) {  // where rows of vectors lie side by side there is no place for one number
+    if (tape.may_store_narrow(stored)) {  // where rows of vectors lie side by side there is no place for one number
       gain = linear(tape, u, tape.parameter(*gamma_ctx_), bias);
     } else {
       add_map(*gamma_ctx_, bias);
     }
   }
   linear_many(tape, u, {weights, count}, {maps, count}, {biases, count}, stored);
-  const auto heads = [&](const Var& map, std::int64_t heads_of_map) {
-    if (is_narrow) return map;  // read as it lies
-    return tape.reshape(map, {u.shape()[0], u.shape()[1], heads_of_map, config_.head_width()});
-  };
-  Projections all{{heads(maps[0], config_.heads), heads(maps[1], config_.key_heads), heads(maps[2], config_.key_heads)},
-                  {}};
+  const auto heads = [&](const Var& map) { return as_heads(tape, map, config_.head_width()); };
+  Projections all{{heads(maps[0]), heads(maps[1]), heads(maps[2])}, {}};
   if (config_.rotary) {
     const auto [q, k] = rotary_pair(tape, all.heads.q, all.heads.k, 10000.0, position, config_.head_width());
     all.heads.q = q;

@@ -228,8 +228,8 @@ struct OwnTile {
   std::byte* to;
 };
 
-/// Makes tiles of sequence b by all `block` threads of a block. All that they are made of is on its way before the
-/// first waits; then nobody reads any longer what was in their places before.
+/// Makes tiles of sequence b by all `block` threads of a block. Each thread asks for all its numbers before it waits
+/// for the first; behind the barrier no thread reads any longer what was in the tiles' places before.
 template <int columns, bool exact, int block, class T, int count>
 __device__ __forceinline__ void make_tiles(int b, const OwnTile<T> (&tiles)[count]) {
   using Part = RowPart<columns, T>;
