@@ -235,26 +235,14 @@ bool with_head_lanes(const GatedHeads<T>& in, bool whole, const Body& body) {
   if (!whole || !is_wide(in.x) || !is_wide(in.dy) || !in_pieces<4>(in.z) || in.heads * in.width > 4 * widest_block ||
       reinterpret_cast<std::uintptr_t>(in.weight) % 16 != 0)
     return false;
-  const auto with_rows = [&](auto lanes) {
+  return with_lanes_of_fours(in.width, [&](auto lanes) {
     if (has_many_rows(in)) {
       body(lanes, std::integral_constant<unsigned, many_together>());
     } else {
       body(lanes, std::integral_constant<unsigned, 1>());
     }
     return true;
-  };
-  switch (in.width) {
-    case 16:
-      return with_rows(std::integral_constant<unsigned, 4>());
-    case 32:
-      return with_rows(std::integral_constant<unsigned, 8>());
-    case 64:
-      return with_rows(std::integral_constant<unsigned, 16>());
-    case 128:
-      return with_rows(std::integral_constant<unsigned, 32>());
-    default:
-      return false;
-  }
+  });
 }
 
 template <class T>

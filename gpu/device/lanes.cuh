@@ -1,5 +1,7 @@
-// Sums over some of a warp's lanes, in one order whatever the kernel.
+// Sums over some of a warp's lanes, in one order whatever the kernel, and how many lanes take a row.
 #pragma once
+#include <type_traits>
+
 #include "gpu/device/device.cuh"
 
 namespace afterglow::device {
@@ -44,6 +46,24 @@ __device__ int share_sums(float (&v)[count]) {
     if (upper) first += left;
   }
   return first;
+}
+
+/// Calls body with how many lanes of four numbers take `width` of them, as a compile-time constant, and tells what it
+/// says; false where they are not 16, 32, 64 or 128.
+template <class Body>
+bool with_lanes_of_fours(unsigned width, const Body& body) {
+  switch (width) {
+    case 16:
+      return body(std::integral_constant<unsigned, 4>());
+    case 32:
+      return body(std::integral_constant<unsigned, 8>());
+    case 64:
+      return body(std::integral_constant<unsigned, 16>());
+    case 128:
+      return body(std::integral_constant<unsigned, 32>());
+    default:
+      return false;
+  }
 }
 
 }  // namespace afterglow::device

@@ -19,7 +19,10 @@ bool begins_early();
 /// Whether kernels may multiply by warp groups: compute capability 9.0, and not switched off (cuda_use_warpgroups).
 bool has_warpgroups();
 
-/// Bytes of shared memory that a block may ask for on this GPU.
+/// Threads that a block may have.
+constexpr unsigned most_threads = 1024;
+/// Bytes of shared memory that a block has without asking; and that it may ask for on this GPU.
+constexpr int usual_shared_memory = 48 << 10;
 int most_shared_memory();
 
 template <class... Parameters, class... Arguments>

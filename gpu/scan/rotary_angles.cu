@@ -157,10 +157,8 @@ __global__ void __launch_bounds__(threads)
 }
 
 constexpr unsigned chunk_tokens = 32, fewest_tokens = 8, most_chunks = 32;  // of a chunk, of a block
-constexpr unsigned usual_block = 256, widest_block = 1024;
-constexpr std::size_t usual_shared_bytes = 48 << 10;
-constexpr std::int64_t many_angles = 1 << 17;  // of all tokens
-constexpr std::size_t most_places = 1 << 22;   // that scratch memory has room for
+constexpr std::int64_t many_angles = 1 << 17;                               // of all tokens
+constexpr std::size_t most_places = 1 << 22;                                // that scratch memory has room for
 
 /// Many angles of long sequences by chunks of tokens. A block takes all angles of some neighbouring chunks, a thread
 /// one angle of one chunk: `places` [sequences, chunks, heads, pairs] have first the sums of other chunks, then what a
@@ -175,10 +173,10 @@ struct AngleChunks {
 
 /// Nothing where sizes do not suit; `bytes_of_token`: of shared memory.
 std::optional<AngleChunks> angle_chunks(const AngleSizes& s, std::int64_t sequences, std::size_t bytes_of_token) {
-  if (s.length < long_angles || s.angles() > widest_block || sequences * s.length * s.angles() < many_angles) return {};
-  const unsigned fitting = usual_block / s.angles();
+  if (s.length < long_angles || s.angles() > most_threads || sequences * s.length * s.angles() < many_angles) return {};
+  const unsigned fitting = unsigned{threads} / s.angles();
   AngleChunks c{s, chunk_tokens, 0, fitting == 0 ? 1 : at_most(fitting, most_chunks)};
-  const auto fits = [&] { return c.tokens_of_block() * bytes_of_token <= usual_shared_bytes; };
+  const auto fits = [&] { return c.tokens_of_block() * bytes_of_token <= usual_shared_memory; };
   while (!fits() && c.tokens > fewest_tokens) c.tokens /= 2;
   if (!fits()) return {};
   c.chunks = blocks_for(s.length, c.tokens);
@@ -232,7 +230,7 @@ struct BlockTurns {
 
 // What each chunk adds, left where the next one begins; the first begins with what is kept.
 template <class T>
-__global__ void __launch_bounds__(widest_block)
+__global__ void __launch_bounds__(most_threads)
     chunk_turns_kernel(AngleChunks c, AngleInputs<T> in, const float* kept, double* places) {
   await_previous();
   extern __shared__ double shared[];
@@ -250,7 +248,7 @@ __global__ void __launch_bounds__(widest_block)
 }
 
 template <class T>
-__global__ void __launch_bounds__(widest_block)
+__global__ void __launch_bounds__(most_threads)
     chunk_angles_kernel(AngleChunks c, AngleInputs<T> in, const double* places, float* kept, float* out) {
   await_previous();
   extern __shared__ double shared[];
@@ -287,7 +285,7 @@ struct LastTokens {
 };
 
 // What the angles of each chunk receive, left where the one before ends.
-__global__ void __launch_bounds__(widest_block) chunk_slopes_kernel(AngleChunks c, const float* up, double* places) {
+__global__ void __launch_bounds__(most_threads) chunk_slopes_kernel(AngleChunks c, const float* up, double* places) {
   await_previous();
   const OwnAngle own(c);
   if (!own.inside) return;
@@ -305,7 +303,7 @@ __global__ void __launch_bounds__(widest_block) chunk_slopes_kernel(AngleChunks 
 
 // Each angle's gradient from its token on, `later` [tokens, heads, pairs + 1], is what dt and turn share.
 template <class T>
-__global__ void __launch_bounds__(widest_block)
+__global__ void __launch_bounds__(most_threads)
     share_chunks_kernel(AngleChunks c, AngleInputs<T> in, const float* up, const double* places, Sink to_dt,
                         SinkOf<T> to_turn) {
   await_previous();

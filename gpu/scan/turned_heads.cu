@@ -14,7 +14,6 @@ using namespace device;
 
 namespace {
 
-constexpr unsigned usual_block = 256, widest_block = 1024;
 // Rows of a block where they are many: there, and back, where it leaves its part of the weights' sums; numbers of all
 // these parts.
 constexpr unsigned many_there = 4, many_back = 16, most_partials = 1 << 22;
@@ -23,7 +22,6 @@ template <unsigned turning>
 constexpr unsigned rows_there = turning == 1 ? 4 : 1;
 template <unsigned turning>
 constexpr unsigned rows_back = turning == 1 ? 2 : 1;
-constexpr std::size_t usual_shared_bytes = 48 << 10;
 
 /// One pair turned by its angle, and back.
 __device__ float2 turned_on(float2 pair, float angle) {
@@ -121,7 +119,7 @@ struct OwnPairs {
 };
 
 template <unsigned lanes, unsigned turning, class T>
-__global__ void __launch_bounds__(widest_block)
+__global__ void __launch_bounds__(most_threads)
     turned_heads_kernel(TurnedHeads<T> in, RowBlock block, const float* bias, float least, T* out, float* scales) {
   await_previous();
   constexpr unsigned states = 4 * lanes, together = rows_there<turning>;
@@ -301,7 +299,7 @@ __device__ void leave_partials(const OwnPairs<lanes>& own, const RowBlock& block
 // Sums over heads go through shared memory, in two places by turns, so that one barrier a round is enough. `partials`
 // [blocks, heads + 1, states]: sums over the block's rows for the gradients of bias and weight, or null.
 template <unsigned lanes, unsigned turning, class T>
-__global__ void __launch_bounds__(widest_block)
+__global__ void __launch_bounds__(most_threads)
     turned_heads_backward_kernel(TurnedHeads<T> in, RowBlock block, NormBack<T> to, Sink to_theta, float* partials) {
   await_previous();
   extern __shared__ __align__(16) float shared[];
@@ -408,7 +406,7 @@ bool in_pairs(const N* data, std::size_t stride = 2) {
 template <unsigned lanes>
 RowBlock row_block(unsigned heads, unsigned normed_rows = 0) {
   const unsigned own = blocks_for(heads * lanes, 32), norms = blocks_for(normed_rows * lanes, 32);
-  const unsigned warps_of_row = own < norms ? norms : own, side_by_side = usual_block / 32 / warps_of_row;
+  const unsigned warps_of_row = own < norms ? norms : own, side_by_side = unsigned{threads} / 32 / warps_of_row;
   return {warps_of_row, side_by_side == 0 ? 1 : side_by_side};
 }
 
@@ -418,28 +416,16 @@ RowBlock row_block(unsigned heads, unsigned normed_rows = 0) {
 template <class T, class Body>
 bool with_lanes(const TurnedHeads<T>& in, bool whole, const Body& body) {
   if (!whole || !in_pairs(in.x.data, in.x.stride) || !in_pairs(in.weight) || !in_pairs(in.y) || !in_pairs(in.dy) ||
-      in.heads * in.states > 4 * widest_block)
+      in.heads * in.states > 4 * most_threads)
     return false;
-  const auto with = [&](auto lanes) {
+  return with_lanes_of_fours(in.states, [&](auto lanes) {
     if (has_many_rows(in) && in.pairs <= lanes) {
       body(lanes, std::integral_constant<unsigned, 1>());
     } else {
       body(lanes, std::integral_constant<unsigned, 2>());
     }
     return true;
-  };
-  switch (in.states) {
-    case 16:
-      return with(std::integral_constant<unsigned, 4>());
-    case 32:
-      return with(std::integral_constant<unsigned, 8>());
-    case 64:
-      return with(std::integral_constant<unsigned, 16>());
-    case 128:
-      return with(std::integral_constant<unsigned, 32>());
-    default:
-      return false;
-  }
+  });
 }
 
 /// Blocks that take so many rows each where there are many; otherwise, and at least, those that they take at once.
@@ -517,7 +503,7 @@ void turn_heads_back(CudaBackend& backend, const TurnedHeads<T>& in, NormBack<T>
     const RowBlock block = row_block<lanes>(in.heads, together);
     const std::size_t bytes = shared_bytes<lanes>(block, together);
     const auto kernel = turned_heads_backward_kernel<lanes, turning, T>;
-    if (bytes > usual_shared_bytes)
+    if (bytes > usual_shared_memory)
       allow_shared_memory(reinterpret_cast<const void*>(kernel), static_cast<int>(bytes), "Mamba-3");
     blocks = at_most(blocks_of(in, many_back, together * block.side_by_side), most_partials / weights);
     NormBack<T> own = to;
