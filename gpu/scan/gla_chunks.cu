@@ -39,6 +39,7 @@ constexpr int gla_walk_stages = 4;  // chunks on their way to it, one less where
 constexpr int gla_walk_blocks = 2;  // that a multiprocessor holds
 constexpr int steep_blocks = 512;   // at least, that look for steep channels
 constexpr int shortest_gla = 128;   // tokens
+constexpr int most_pieces = 4;      // of a head
 constexpr float steepest = -48.0f;  // sum of logarithms over a sub-chunk; 1 / f times a number has to be one
 
 /// As exact for a long sum as for a short one.
@@ -63,7 +64,7 @@ __global__ void __launch_bounds__(sub_chunks* size) gla_prepare_kernel(GlaSizes 
     logs[i] = inside ? base_two_log(in.g[from]) : 0.0f;
     q[i] = inside ? static_cast<float>(in.q[from]) : 0.0f;
     k[i] = inside ? static_cast<float>(in.k[from]) : 0.0f;
-    if constexpr (corrects) weights[i] = inside ? in.beta[unit.at(s, first + i)] : 0.0f;
+    if constexpr (corrects) weights[i] = inside ? in.beta[unit.at_whole(s, first + i)] : 0.0f;
   }
   double total = 0;
 #pragma unroll
@@ -100,7 +101,8 @@ __global__ void __launch_bounds__(sub_chunks* size) gla_prepare_kernel(GlaSizes 
   if (threadIdx.x == 0) to.steep[4 * unit.index] = any ? 1.0f : 0.0f;
 }
 
-// The states before all chunks (way 0), or the flows from behind into them (1), of 32 channels of a head's values.
+// The states before all chunks (way 0), or the flows from behind into them (1), of 32 channels of the values that a
+// head meets in a round.
 template <int size, bool exact, int walk_stages, class T>
 __global__ void __launch_bounds__(block_threads, gla_walk_blocks)
     gla_walk_kernel(GlaSizes s, GlaArrays<T> in, GlaMemory to, int walkers, int way, float* state, bool resume) {
@@ -112,6 +114,7 @@ __global__ void __launch_bounds__(block_threads, gla_walk_blocks)
   extern __shared__ float4 memory[];
   Stage* stages = reinterpret_cast<Stage*>(memory);
   const bool back = way + static_cast<int>(blockIdx.y) == 1;
+  const int round = static_cast<int>(blockIdx.z);
   const int pair = static_cast<int>(blockIdx.x) / walkers;
   const int first = static_cast<int>(blockIdx.x) % walkers * gla_walk_width;
   const auto place = [&](int i) { return pair * s.chunks + (back ? s.chunks - 1 - i : i); };
@@ -119,7 +122,7 @@ __global__ void __launch_bounds__(block_threads, gla_walk_blocks)
     if (i < s.chunks) {
       const Unit unit(s, place(i));
       Stage& stage = stages[i % walk_stages];
-      StripOf<T> values = unit.strip(s, back ? in.dy : in.v, s.width);
+      StripOf<T> values = unit.met_in(s, round).strip(s, back ? in.dy : in.v, s.width);
       values.data += first;
       values.width = max(s.width - first, 0);
       fetch_tokens<chunk>(Matrix<gla_walk_width>{stage.u}, values);
@@ -142,11 +145,12 @@ __global__ void __launch_bounds__(block_threads, gla_walk_blocks)
 #pragma unroll
       for (int i = 0; i < 4; ++i) visit(n, i, own_channel + i / 2 * 8, own_state + 8 * n + i % 2);
   };
-  float* kept = state + static_cast<std::size_t>(pair) * s.keys * s.width;
+  const int row = s.width << s.halvings;
+  float* kept = state + static_cast<std::size_t>(pair) * s.keys * row + ((pair ^ round) % s.pieces()) * s.width;
   float now[tiles][4] = {};
   if (resume && !back) {
     each([&](int n, int i, int channel_of, int state_of) {
-      if (channel_of < s.width && state_of < s.keys) now[n][i] = kept[state_of * s.width + channel_of];
+      if (channel_of < s.width && state_of < s.keys) now[n][i] = kept[state_of * row + channel_of];
     });
   }
   for (int i = 0; i < s.chunks; ++i) {
@@ -155,7 +159,7 @@ __global__ void __launch_bounds__(block_threads, gla_walk_blocks)
     start(i + walk_stages - 1);
     Stage& stage = stages[i % walk_stages];
     widen<T, chunk>(Matrix<gla_walk_width>{stage.u});
-    float* out = (back ? to.flows : to.states) + static_cast<std::size_t>(place(i)) * size * size;
+    float* out = (back ? to.flows : to.states) + met_at<size>(s, round, place(i));
 #pragma unroll
     for (int n = 0; n < tiles; ++n)
 #pragma unroll
@@ -175,7 +179,7 @@ __global__ void __launch_bounds__(block_threads, gla_walk_blocks)
   }
   if (state == nullptr || back) return;
   each([&](int n, int i, int channel_of, int state_of) {
-    if (channel_of < s.width && state_of < s.keys) kept[state_of * s.width + channel_of] = now[n][i];
+    if (channel_of < s.width && state_of < s.keys) kept[state_of * row + channel_of] = now[n][i];
   });
 }
 
@@ -235,9 +239,10 @@ __device__ void gather(const float (&w)[chunk / 8][4], const Place& p, const Mat
 }
 
 // The answers of one chunk, or from behind the gradients of its values: rows of A times values, or of its transpose
-// times dy, and what the state, or the flow, gives.
-template <int size, bool exact, bool back, class T>
-__global__ void __launch_bounds__(block_threads, gla_pair_blocks)
+// times dy, and what the state, or the flow, gives. `whole`: heads are one piece; otherwise A, and what states give,
+// are summed over the pieces of the keys.
+template <int size, bool exact, bool back, bool whole, class T>
+__global__ void __launch_bounds__(block_threads, exact && !whole ? 2 : gla_pair_blocks)
     gla_mix_kernel(GlaSizes s, GlaArrays<T> in, GlaMemory from, SinkOf<T> out) {
   await_previous();
   struct Memory {
@@ -248,30 +253,34 @@ __global__ void __launch_bounds__(block_threads, gla_pair_blocks)
   Memory& m = *reinterpret_cast<Memory*>(memory);
   const Matrix<size> own{m.own}, others{m.others}, x{m.x}, S{m.state};
   const Unit unit(s, static_cast<int>(blockIdx.x));
-  const std::size_t tokens = unit.index * chunk * size;
-  fetch_own<chunk>(own, (back ? from.keys : from.queries) + tokens, size);
-  fetch_own<chunk>(others, (back ? from.queries : from.keys) + tokens, size);
-  m.decays.start(from, unit.index, back);
-  commit();
-  fetch_tokens<chunk>(x, unit.strip(s, back ? in.dy : in.v, s.width));
-  fetch_own<size>(S, (back ? from.flows : from.states) + unit.index * size * size, size);
-  commit();
-  wait<1>();
-  __syncthreads();
-
+  const auto start = [&](int round) {
+    const std::size_t keys = unit.met_in(s, round).index, tokens = keys * chunk * size;
+    fetch_own<chunk>(own, (back ? from.keys : from.queries) + tokens, size);
+    fetch_own<chunk>(others, (back ? from.queries : from.keys) + tokens, size);
+    m.decays.start(from, keys, back);
+    commit();
+    if (round == 0) fetch_tokens<chunk>(x, unit.strip(s, back ? in.dy : in.v, s.width));
+    fetch_own<size>(S, (back ? from.flows : from.states) + met_at<size>(s, round, keys), size);
+    commit();
+  };
   const Place p;
-  const int begin = back ? 2 * p.warp : 0, end = back ? chunk / 8 : 2 * p.warp + 2;
   float weights[chunk / 8][4] = {};
-  meet_faded<exact, back>(own, others, p, m.decays, weights);
-  wait<0>();
-  __syncthreads();
-  widen<T, chunk>(x);
-#pragma unroll 1
-  for (int half = 0; half < size / 32; ++half) {
+  const auto meet_keys = [&] {
+    wait<1>();
+    __syncthreads();
+    meet_faded<exact, back>(own, others, p, m.decays, weights);
+    wait<0>();
+    __syncthreads();
+  };
+  const auto of_state = [&](int half) {
+    return multiply<exact, 4>(0, size / 8,
+                              FadedRows<size>(own, 16 * p.warp, m.decays.edges + p.warp * size, m.decays.ones(back)),
+                              RightRows<size, 4>(S, 32 * half));
+  };
+  const auto put = [&](int half, const auto& find_outside) {
+    const int begin = back ? 2 * p.warp : 0, end = back ? chunk / 8 : 2 * p.warp + 2;
     const auto inside = multiply<exact, 4>(begin, end, weights, RightColumns<size, 4, true>(x, 32 * half));
-    const auto outside = multiply<exact, 4>(
-        0, size / 8, FadedRows<size>(own, 16 * p.warp, m.decays.edges + p.warp * size, m.decays.ones(back)),
-        RightRows<size, 4>(S, 32 * half));
+    const auto outside = find_outside(half);
 #pragma unroll
     for (int n = 0; n < 4; ++n)
 #pragma unroll
@@ -281,6 +290,32 @@ __global__ void __launch_bounds__(block_threads, gla_pair_blocks)
         if (t < unit.count)
           put_two(out, unit.at(s, t), 32 * half + 8 * n + p.column(), s.width, make_float2(sum(0), sum(1)));
       }
+  };
+  if constexpr (whole) {
+    start(0);
+    meet_keys();
+    widen<T, chunk>(x);
+#pragma unroll 1
+    for (int half = 0; half < size / 32; ++half) put(half, of_state);
+  } else {
+    Product<false, 4> outside[size / 32];
+#pragma unroll 1
+    for (int round = 0; round < s.pieces(); ++round) {
+      start(round);
+      meet_keys();
+#pragma unroll
+      for (int half = 0; half < size / 32; ++half) {
+        const auto more = of_state(half);
+#pragma unroll
+        for (int n = 0; n < 4; ++n)
+#pragma unroll
+          for (int i = 0; i < 4; ++i) outside[half].sum[n][i] += more.of(n, i);
+      }
+      __syncthreads();
+    }
+    widen<T, chunk>(x);
+#pragma unroll
+    for (int half = 0; half < size / 32; ++half) put(half, [&](int of) { return outside[of]; });
   }
 }
 
@@ -305,10 +340,10 @@ __device__ void put_rows(const SinkOf<T>& to, const Matrix<half_keys>& from, con
   }
 }
 
-// The gradients of one chunk's queries, keys and decays, 32 channels at a time.
+// The gradients of one chunk's queries, keys and decays from the values of a round, 32 channels at a time.
 template <int size, bool exact, class T>
 __global__ void __launch_bounds__(block_threads, exact ? 2 : gla_pair_blocks)
-    gla_turn_kernel(GlaSizes s, GlaArrays<T> in, GlaMemory from, SinkOf<T> dq, SinkOf<T> dk, Sink dg) {
+    gla_turn_kernel(GlaSizes s, GlaArrays<T> in, GlaMemory from, int round, SinkOf<T> dq, SinkOf<T> dk, Sink dg) {
   await_previous();
   struct Memory {
     float dy[chunk * size], v[chunk * size];
@@ -326,7 +361,7 @@ __global__ void __launch_bounds__(block_threads, exact ? 2 : gla_pair_blocks)
   const Unit unit(s, static_cast<int>(blockIdx.x));
   const Place p;
   const int thread = static_cast<int>(threadIdx.x), part = thread / half_keys, own_channel = thread % half_keys;
-  const std::size_t tokens = unit.index * chunk * size, states = unit.index * size * size;
+  const std::size_t tokens = unit.index * chunk * size, states = met_at<size>(s, round, unit.index);
   const auto start_states = [&](int first) {
     fetch_own<size>(S, from.states + states + first, size);
     fetch_own<size>(F, from.flows + states + first, size);
@@ -342,8 +377,9 @@ __global__ void __launch_bounds__(block_threads, exact ? 2 : gla_pair_blocks)
     __pipeline_memcpy_async(&m.reach[part][own_channel], from.reach + decay, 4);
     commit();
   };
-  fetch_tokens<chunk>(dy, unit.strip(s, in.dy, s.width));
-  fetch_tokens<chunk>(v, unit.strip(s, in.v, s.width));
+  const Unit values = unit.met_in(s, round);
+  fetch_tokens<chunk>(dy, values.strip(s, in.dy, s.width));
+  fetch_tokens<chunk>(v, values.strip(s, in.v, s.width));
   commit();
   start_states(0);
   start_tokens(0);
@@ -441,7 +477,7 @@ __global__ void __launch_bounds__(block_threads, exact ? 2 : gla_pair_blocks)
 }
 
 // Steep channels: what the tokens of a chunk give each other through them is added to what the kernels above left, a
-// block a unit and a thread a token. Most models have none.
+// block a chunk of a whole head and a thread a token. Most models have none.
 
 template <class T>
 struct SteepGradients {
@@ -493,53 +529,74 @@ __device__ float product_of_rows(const Matrix<size>& a, int row_a, const Matrix<
   return sum;
 }
 
-// `to`: y, or from behind dv.
+template <int size>
+struct SteepMemory {
+  float v[chunk * size], dy[chunk * size];
+  Pairs met, w;
+  SteepChannel channel;
+};
+
+/// Of a unit's keys and the values that they meet in a round. `to`: y, or from behind dv.
+template <int size, bool back, class T>
+__device__ void add_steep_pairs_of(const GlaSizes& s, const GlaArrays<T>& in, const GlaMemory& from, const Unit& unit,
+                                   int round, SteepMemory<size>& m, const SinkOf<T>& to,
+                                   const SteepGradients<T>& gradients) {
+  const Matrix<size> v{m.v}, dy{m.dy};
+  const int thread = static_cast<int>(threadIdx.x);
+  const Unit values = unit.met_in(s, round);
+  const float* reach = from.reach + unit.index * sub_chunks * size;
+  __syncthreads();
+  fetch_tokens<chunk>(v, values.strip(s, in.v, s.width));
+  if constexpr (back) fetch_tokens<chunk>(dy, values.strip(s, in.dy, s.width));
+  commit();
+  wait<0>();
+  __syncthreads();
+  widen<T, chunk>(v);
+  if constexpr (back) widen<T, chunk>(dy);
+  for (int pair = thread; pair < chunk * chunk; pair += block_threads) {
+    const int t = pair / chunk, j = pair % chunk;
+    m.met[t][j] = 0;
+    if constexpr (back) m.w[t][j] = j < t || (j == t && !s.strict) ? product_of_rows(dy, t, v, j) : 0.0f;
+  }
+  for (int channel = 0; channel < s.keys; ++channel) {
+    if (!is_steep(reach, size, channel)) continue;
+    m.channel.read(s, in, unit, reach, size, channel);
+    meet_in_channel(m.channel, m.met);
+    if constexpr (back) turn_channel(s, unit, channel, m.channel, m.w, gradients);
+  }
+  __syncthreads();
+  if (!to.wanted()) return;
+  const int column = thread % size;
+  for (int row = thread / size; row < unit.count && column < s.width; row += block_threads / size) {
+    float sum = 0;
+    for (int other = back ? row : 0; other < (back ? unit.count : row + 1); ++other)
+      sum = fmaf(back ? m.met[other][row] : m.met[row][other], (back ? dy : v).at(other, column), sum);
+    to.put(values.at(s, row), static_cast<unsigned>(column), s.scale * sum);
+  }
+}
+
 template <int size, bool back, class T>
 __global__ void __launch_bounds__(block_threads)
     gla_steep_kernel(GlaSizes s, GlaArrays<T> in, GlaMemory from, SinkOf<T> to, SteepGradients<T> gradients) {
   await_previous();
-  struct Memory {
-    float v[chunk * size], dy[chunk * size];
-    Pairs met, w;
-    SteepChannel channel;
-  };
   extern __shared__ float4 memory[];
-  Memory& m = *reinterpret_cast<Memory*>(memory);
-  const Matrix<size> v{m.v}, dy{m.dy};
-  const int thread = static_cast<int>(threadIdx.x);
-  const auto unit_of = [&](int i) { return static_cast<int>(blockIdx.x) + i * static_cast<int>(gridDim.x); };
-  const int lane = thread % 32, looked_at = unit_of(lane);
-  unsigned found = __ballot_sync(full_warp, looked_at < s.units && from.steep[4 * looked_at] != 0);
+  auto& m = *reinterpret_cast<SteepMemory<size>*>(memory);
+  const auto whole_of = [&](int i) { return static_cast<int>(blockIdx.x) + i * static_cast<int>(gridDim.x); };
+  const auto is_any_steep = [&](int first) {
+    bool any = false;
+    for (int piece = 0; piece < s.pieces(); ++piece) any |= from.steep[4 * (first + piece * s.chunks)] != 0;
+    return any;
+  };
+  const int looked_at = whole_of(static_cast<int>(threadIdx.x) % 32);
+  unsigned found =
+      __ballot_sync(full_warp, looked_at < s.units >> s.halvings && is_any_steep(first_piece(s, looked_at)));
   for (; found != 0; found &= found - 1) {
-    const Unit unit(s, unit_of(__ffs(static_cast<int>(found)) - 1));
-    const float* reach = from.reach + unit.index * sub_chunks * size;
-    __syncthreads();
-    fetch_tokens<chunk>(v, unit.strip(s, in.v, s.width));
-    if constexpr (back) fetch_tokens<chunk>(dy, unit.strip(s, in.dy, s.width));
-    commit();
-    wait<0>();
-    __syncthreads();
-    widen<T, chunk>(v);
-    if constexpr (back) widen<T, chunk>(dy);
-    for (int pair = thread; pair < chunk * chunk; pair += block_threads) {
-      const int t = pair / chunk, j = pair % chunk;
-      m.met[t][j] = 0;
-      if constexpr (back) m.w[t][j] = j < t || (j == t && !s.strict) ? product_of_rows(dy, t, v, j) : 0.0f;
-    }
-    for (int channel = 0; channel < s.keys; ++channel) {
-      if (!is_steep(reach, size, channel)) continue;
-      m.channel.read(s, in, unit, reach, size, channel);
-      meet_in_channel(m.channel, m.met);
-      if constexpr (back) turn_channel(s, unit, channel, m.channel, m.w, gradients);
-    }
-    __syncthreads();
-    if (!to.wanted()) continue;
-    const int column = thread % size;
-    for (int row = thread / size; row < unit.count && column < s.width; row += block_threads / size) {
-      float sum = 0;
-      for (int other = back ? row : 0; other < (back ? unit.count : row + 1); ++other)
-        sum = fmaf(back ? m.met[other][row] : m.met[row][other], (back ? dy : v).at(other, column), sum);
-      to.put(unit.at(s, row), static_cast<unsigned>(column), s.scale * sum);
+    const int first = first_piece(s, whole_of(__ffs(static_cast<int>(found)) - 1));
+    for (int piece = 0; piece < s.pieces(); ++piece) {
+      const Unit unit(s, first + piece * s.chunks);
+      if (from.steep[4 * unit.index] == 0) continue;
+      for (int round = 0; round < s.pieces(); ++round)
+        add_steep_pairs_of<size, back>(s, in, from, unit, round, m, to, gradients);
     }
   }
 }
@@ -554,22 +611,28 @@ template <bool back, class T>
 void add_steep_pairs(const GlaPasses<T>& passes, const SinkOf<T>& to, const SteepGradients<T>& gradients) {
   with_gla_size<T>(passes.s, false, [&](auto size, auto) {
     const auto kernel = gla_steep_kernel<size(), back, T>;
-    constexpr int bytes = 4 * (2 * chunk * size() + 2 * chunk * (chunk + 1) + 5 * chunk);
+    constexpr int bytes = sizeof(SteepMemory<size()>);
     allow_shared_memory(reinterpret_cast<const void*>(kernel), bytes, "gla");
-    const auto units = static_cast<unsigned>(passes.s.units);
+    const auto units = static_cast<unsigned>(passes.s.units >> passes.s.halvings);
     const unsigned grid = std::max(at_most(units, steep_blocks), blocks_for(units, 32));
-    launch(kernel, grid, block_threads, bytes, passes.stream, passes.s, passes.in, passes.to, adding_to(to), gradients);
+    launch(kernel, grid, block_threads, bytes, passes.stream, passes.s, passes.in, passes.to,
+           by_pieces(passes.s, adding_to(to)), gradients);
   });
 }
 
 template <bool back, class T>
 void mix(const GlaPasses<T>& passes, const SinkOf<T>& out) {
   with_gla_size<T>(passes.s, passes.exact, [&](auto size, auto is_exact) {
-    const auto kernel = gla_mix_kernel<size(), is_exact(), back, T>;
-    constexpr int bytes = 4 * (4 * chunk * size() + 3 * sub_chunks * size());
-    allow_shared_memory(reinterpret_cast<const void*>(kernel), bytes, "gla");
-    launch(kernel, static_cast<unsigned>(passes.s.units), block_threads, bytes, passes.stream, passes.s, passes.in,
-           passes.to, out);
+    const auto mix_with = [&](auto kernel) {
+      constexpr int bytes = 4 * (4 * chunk * size() + 3 * sub_chunks * size());
+      allow_shared_memory(reinterpret_cast<const void*>(kernel), bytes, "gla");
+      launch(kernel, static_cast<unsigned>(passes.s.units), block_threads, bytes, passes.stream, passes.s, passes.in,
+             passes.to, by_pieces(passes.s, out));
+    };
+    if constexpr (size() == largest_piece) {
+      if (passes.s.halvings > 0) return mix_with(gla_mix_kernel<size(), is_exact(), back, false, T>);
+    }
+    mix_with(gla_mix_kernel<size(), is_exact(), back, true, T>);
   });
 }
 
@@ -592,7 +655,8 @@ void GlaPasses<T>::walk(Ways ways, float* state, bool resume) const {
       constexpr int bytes = stages() * stage_bytes;
       allow_shared_memory(reinterpret_cast<const void*>(kernel), bytes, "gla");
       constexpr int walkers = size() / gla_walk_width;
-      const dim3 grid(static_cast<unsigned>(s.batch * s.heads * walkers), ways == Ways::both ? 2 : 1);
+      const dim3 grid(static_cast<unsigned>(s.batch * s.heads * walkers), ways == Ways::both ? 2 : 1,
+                      static_cast<unsigned>(s.pieces()));
       launch(kernel, grid, block_threads, bytes, stream, s, in, to, walkers, ways == Ways::back ? 1 : 0, state, resume);
     };
     if (most_shared_memory() >= gla_walk_stages * stage_bytes)
@@ -618,8 +682,14 @@ void GlaPasses<T>::turn_back(const DeltaGrads& out) const {
     constexpr int bytes =
         4 * (2 * chunk * size() + 2 * size() * half_keys + 3 * chunk * half_keys + 5 * sub_chunks * half_keys + chunk);
     allow_shared_memory(reinterpret_cast<const void*>(kernel), bytes, "gla");
-    launch(kernel, static_cast<unsigned>(s.units), block_threads, bytes, stream, s, in, to, sink_of<T>(out.q),
-           sink_of<T>(out.k), sink_of(out.g));
+    for (int round = 0; round < s.pieces(); ++round) {
+      const auto sink = [&](const auto& whole) {
+        const auto pieces = by_pieces(s, whole);
+        return round == 0 ? pieces : adding_to(pieces);
+      };
+      launch(kernel, static_cast<unsigned>(s.units), block_threads, bytes, stream, s, in, to, round,
+             sink(sink_of<T>(out.q)), sink(sink_of<T>(out.k)), sink(sink_of(out.g)));
+    }
   });
 }
 
@@ -630,8 +700,8 @@ void GlaPasses<T>::add_steep(const Tensor& y) const {
 
 template <class T>
 void GlaPasses<T>::add_steep_back(const SinkOf<T>& dv, const DeltaGrads& out) const {
-  add_steep_pairs<true>(*this, dv,
-                        {adding_to(sink_of<T>(out.q)), adding_to(sink_of<T>(out.k)), adding_to(sink_of(out.g))});
+  const auto sink = [&](const auto& whole) { return by_pieces(s, adding_to(whole)); };
+  add_steep_pairs<true>(*this, dv, {sink(sink_of<T>(out.q)), sink(sink_of<T>(out.k)), sink(sink_of(out.g))});
 }
 
 template struct GlaPasses<float>;
@@ -639,14 +709,18 @@ template struct GlaPasses<Brain>;
 
 GlaSizes gla_sizes_of(const DeltaInputs& in) {
   const Shape& q = in.q.shape;
-  const std::int64_t chunks = (q[1] + chunk - 1) / chunk;
+  const std::int64_t chunks = (q[1] + chunk - 1) / chunk, width = in.v.shape[3];
+  int halvings = 0;
+  while (std::max(q[3], width) > std::int64_t{largest_piece} << halvings) ++halvings;
+  const std::int64_t heads = q[2] << halvings;
   return {static_cast<int>(q[0]),
           static_cast<int>(q[1]),
-          static_cast<int>(q[2]),
-          static_cast<int>(q[3]),
-          static_cast<int>(in.v.shape[3]),
+          static_cast<int>(heads),
+          static_cast<int>(q[3] >> halvings),
+          static_cast<int>(width >> halvings),
           static_cast<int>(chunks),
-          static_cast<int>(q[0] * q[2] * chunks),
+          static_cast<int>(q[0] * heads * chunks),
+          halvings,
           static_cast<float>(in.scale),
           false};
 }
@@ -658,18 +732,24 @@ GlaMemory gla_memory_of(const GlaSizes& s, float* memory) {
   for (float** tokens : {&m.sums, &m.queries, &m.keys}) *tokens = take(chunk * size);
   for (float** decays : {&m.fades, &m.reach, &m.enters, &m.leaves}) *decays = take(sub_chunks * size);
   m.steep = take(4);
-  m.states = take(size * size);
+  m.states = take(size * size * static_cast<std::size_t>(s.pieces()));
   return m;
 }
 
 bool fits_gla(const DeltaInputs& in) {
-  return in.g.shape.rank() == 4 && in.q.shape[1] >= shortest_gla && in.q.shape[3] <= 64 && in.v.shape[3] <= 64;
+  const std::int64_t keys = in.q.shape[3], width = in.v.shape[3];
+  if (in.g.shape.rank() != 4 || in.q.shape[1] < shortest_gla || std::max(keys, width) > most_pieces * largest_piece)
+    return false;
+  const GlaSizes s = gla_sizes_of(in);
+  if (s.halvings == 0) return true;
+  // Values of bfloat16 are read in whole vectors.
+  return keys % s.pieces() == 0 && width % s.pieces() == 0 && s.width % static_cast<int>(widest_piece<Brain>) == 0;
 }
 
 std::int64_t gla_memory(const DeltaInputs& in) {
   const GlaSizes s = gla_sizes_of(in);
   const std::int64_t size = gla_size(s);
-  return std::int64_t{s.units} * (3 * chunk * size + 4 * sub_chunks * size + 4 + size * size);
+  return std::int64_t{s.units} * (3 * chunk * size + 4 * sub_chunks * size + 4) + flow_numbers(s);
 }
 
 std::int64_t gla_workspace(const DeltaInputs& in) {

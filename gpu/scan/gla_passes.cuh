@@ -8,19 +8,25 @@ namespace afterglow::scan {
 
 constexpr int sub_chunk = 16, sub_chunks = chunk / sub_chunk;  // a warp has one as rows
 constexpr int gla_pair_blocks = 3;                             // that a multiprocessor holds
+constexpr int largest_piece = 64;                              // keys, or channels of the values
 
+// Wide heads are halved until their pieces have 64 keys and values at most, which the passes see as heads: [B,T,H,K] is
+// [B,T,heads,keys]. All is linear in the pieces of keys and independent of each other in those of the values. Keys of
+// a piece h meet the values of all pieces of their head: in round r those of h ^ r, so that each comes once a round.
 struct GlaSizes {
   int batch, length, heads, keys, width, chunks, units;
+  int halvings;
   float scale;
   bool strict;  // no token answers itself
+  __host__ __device__ int pieces() const { return 1 << halvings; }
 };
 
 /// T: as what tokens have is stored.
 template <class T>
 struct GlaArrays {
   const T *q, *k, *v, *dy;
-  const float *g, *beta;  // beta or null
-  /// What the key of a row of [B,T,H] writes with.
+  const float *g, *beta;  // beta [B,T,H] or null
+  /// What the key of a row of [B,T,H], a whole head's, writes with.
   __device__ float weight(std::size_t row) const { return beta != nullptr ? beta[row] : 1.0f; }
 };
 
@@ -32,8 +38,14 @@ struct GlaMemory {
   float *fades, *reach;    // [units,4,size]: f of each sub-chunk; 1 / f, where it is steep zero
   float *enters, *leaves;  // [units,4,size]: products of f before it in the chunk, and behind it
   float* steep;            // [units,4]: first 1 where any is steep, otherwise 0
-  float *states, *flows;   // [units,size,size]: S and F, a row for each channel of the values
+  float *states, *flows;   // [pieces,units,size,size]: S and F, a row for each channel of the values
 };
+
+/// Where the state, or the flow, begins in which the keys of a unit meet the values of a round.
+template <int size>
+__device__ std::size_t met_at(const GlaSizes& s, int round, std::size_t unit) {
+  return (static_cast<std::size_t>(round) * s.units + unit) * size * size;
+}
 
 /// Where a chunk of a head lies.
 struct Unit {
@@ -46,14 +58,28 @@ struct Unit {
     count = min(chunk, s.length - c * chunk);
     row = static_cast<std::size_t>(b) * s.length + static_cast<std::size_t>(c) * chunk;
   }
-  /// Row of token t of the chunk of [B,T,H,width], and where it begins.
+  /// The same chunk of the head that this one meets in a round.
+  __device__ Unit met_in(const GlaSizes& s, int round) const {
+    Unit other = *this;
+    other.h = h ^ round;
+    other.index = index - h * s.chunks + other.h * s.chunks;
+    return other;
+  }
+  /// Row of token t of the chunk of [B,T,heads,width], and where it begins; and its row of [B,T,H].
   __device__ std::size_t at(const GlaSizes& s, int t) const { return (row + t) * s.heads + h; }
   __device__ std::size_t at(const GlaSizes& s, int t, int width) const { return at(s, t) * width; }
+  __device__ std::size_t at_whole(const GlaSizes& s, int t) const { return at(s, t) >> s.halvings; }
   template <class T>
   __device__ StripOf<T> strip(const GlaSizes& s, const T* data, int width) const {
     return {data + at(s, 0, width), static_cast<std::size_t>(s.heads) * width, count, width};
   }
 };
+
+/// The unit of a whole head's first piece, from the number of that chunk among those of all whole heads. The units of
+/// its other pieces follow `chunks` apart.
+__device__ inline int first_piece(const GlaSizes& s, int whole) {
+  return whole / s.chunks * (s.chunks << s.halvings) + whole % s.chunks;
+}
 
 /// Starts the copy of what tokens have. bfloat16 comes to the second half of its place, from where `widen` takes it.
 template <int rows, int columns, class T>
@@ -86,12 +112,13 @@ __device__ void widen(const Matrix<columns>& m) {
   }
 }
 
-/// Starts the copy of rows of the kernels' own memory by the whole block, which are `stride` apart.
-template <int rows, int block = block_threads, int columns>
-__device__ void fetch_own(const Matrix<columns>& to, const float* from, int stride) {
-  constexpr int pieces = columns / 4, step = block / pieces;
+/// Starts the copy of rows of the kernels' own memory by the whole block, which are `stride` apart; or of `part`
+/// numbers each to columns from `first` on.
+template <int rows, int block = block_threads, int part = 0, int columns>
+__device__ void fetch_own(const Matrix<columns>& to, const float* from, int stride, int first = 0) {
+  constexpr int pieces = (part > 0 ? part : columns) / 4, step = block / pieces;
   const int thread = hidden_thread(), row = thread / pieces, column = thread % pieces * 4;
-  float* place = &to.at(row, column);
+  float* place = &to.at(row, first + column);
   from += row * stride + column;
 #pragma unroll
   for (int i = 0; i < rows; i += step) device::tiles::copy_piece(place + i * columns, from + i * stride, true);
@@ -131,7 +158,8 @@ struct FadedRows {
   }
 };
 
-/// A of a warp's rows: of its queries `own` and the keys before them, or back of its keys and the queries behind them.
+/// Adds A of a warp's rows to `met`: of its queries `own` and the keys before them, or back of its keys and the queries
+/// behind them.
 template <bool exact, bool back, int size>
 __device__ void meet_faded(const Matrix<size>& own, const Matrix<size>& others, const Place& p,
                            const Decays<size>& decays, float (&met)[chunk / 8][4]) {
@@ -150,7 +178,7 @@ __device__ void meet_faded(const Matrix<size>& own, const Matrix<size>& others, 
 #pragma unroll
       for (int i = 0; i < 4; ++i) {
         const int beyond = 16 * part + 8 * n + p.column() + i % 2 - (p.row() + i / 2 * 8);
-        if (back ? beyond >= 0 : beyond <= 0) met[2 * part + n][i] = product.of(n, i);
+        if (back ? beyond >= 0 : beyond <= 0) met[2 * part + n][i] += product.of(n, i);
       }
   }
 }
@@ -183,7 +211,7 @@ struct SteepChannel {
       const std::size_t from = unit.at(s, t, s.keys) + channel;
       const bool counts = t < unit.count && reach[t / sub_chunk * size + channel] == 0;
       q[t] = counts ? static_cast<float>(in.q[from]) : 0.0f;
-      k[t] = counts ? in.weight(unit.at(s, t)) * static_cast<float>(in.k[from]) : 0.0f;
+      k[t] = counts ? in.weight(unit.at_whole(s, t)) * static_cast<float>(in.k[from]) : 0.0f;
       decay[t] = counts ? device::power_of_two(base_two_log(in.g[from])) : 1.0f;
     }
     __syncthreads();
@@ -219,7 +247,16 @@ __device__ void put_two(const SinkOf<T>& to, std::size_t row, int column, int wi
 GlaSizes gla_sizes_of(const DeltaInputs& in);
 inline int gla_size(const GlaSizes& s) { return s.keys <= 32 && s.width <= 32 ? 32 : 64; }
 /// Of states or flows.
-inline std::int64_t flow_numbers(const GlaSizes& s) { return std::int64_t{s.units} * gla_size(s) * gla_size(s); }
+inline std::int64_t flow_numbers(const GlaSizes& s) {
+  return std::int64_t{s.units} * s.pieces() * gla_size(s) * gla_size(s);
+}
+/// Rows of whole heads as those of their pieces.
+template <class T>
+SinkOf<T> by_pieces(const GlaSizes& s, SinkOf<T> sink) {
+  sink.rows.columns >>= s.halvings;
+  sink.rows.stride >>= s.halvings;
+  return sink;
+}
 template <class T>
 GlaArrays<T> gla_arrays_of(const DeltaInputs& in, const Tensor& dy) {
   return {device::rows_of<T>(in.q).data,
@@ -256,7 +293,8 @@ struct GlaPasses {
 
   /// Decays, and queries and keys with them.
   void prepare() const;
-  /// States, flows or both; the last state where `state` is not null, from which it starts when it resumes.
+  /// States, flows or both, of all rounds; the last state where `state` is not null, from which it starts when it
+  /// resumes. What is written, here and below, lies by whole heads.
   void walk(Ways ways, float* state, bool resume) const;
   void answer(const Tensor& y) const;
   void values_back(const SinkOf<T>& dv) const;

@@ -9,6 +9,9 @@
 // receive in all, where F has the flow of h from behind alone: it goes on as S does, with R_t h_t^T for K_j e_j^T. -h
 // is the gradient of a second scan, of the keys as queries, in which no token answers itself.
 //
+// Wide heads come in pieces (gla_passes.cuh), but errors need the keys of all: L is summed over them, one inverse a
+// chunk of a whole head, and who walks carries them all. What it leaves lies as the scans' rounds read it.
+//
 // Steep channels (gla_chunks.cu) take part in L pair by pair, too. Queries, keys, values, errors and their gradients
 // may be stored as bfloat16 (T).
 #include "gpu/cuda_backend.h"
@@ -27,7 +30,10 @@ namespace {
 constexpr int column_tile = 16;  // channels of the values that four warps walk with
 constexpr int walkers = 2;       // such fours of a block: they share what a chunk has beside
 constexpr int walk_threads = walkers * block_threads;
-constexpr int walk_stages = 3;  // chunks on their way to shared memory, the one at work included
+constexpr int most_pieces = 2;  // of a head
+
+/// Chunks on their way to shared memory, the one at work included.
+constexpr int walk_stages(int pieces) { return pieces == 1 ? 3 : 2; }
 
 template <int size>
 struct InverseMemory {
@@ -37,7 +43,7 @@ struct InverseMemory {
   SteepChannel channel;
 };
 
-// The inverse X of one chunk of a head. The queries of `in` are the keys.
+// The inverse X of one chunk of a whole head. The queries of `in` are the keys.
 template <int size, bool exact, class T>
 __global__ void __launch_bounds__(block_threads)
     kda_inverse_kernel(GlaSizes s, GlaArrays<T> in, GlaMemory from, float* inverses) {
@@ -45,37 +51,46 @@ __global__ void __launch_bounds__(block_threads)
   extern __shared__ float4 memory[];
   auto& m = *reinterpret_cast<InverseMemory<size>*>(memory);
   const Matrix<size> R{m.recalls}, K{m.keys};
-  const Unit unit(s, static_cast<int>(blockIdx.x));
-  fetch_own<chunk>(R, from.recalls + unit.index * chunk * size, size);
-  fetch_own<chunk>(K, from.keys + unit.index * chunk * size, size);
-  m.decays.start(from, unit.index, false);
-  commit();
-  wait<0>();
-  __syncthreads();
-  const Place p;
-  float met[chunk / 8][4] = {};
-  meet_faded<exact, false>(R, K, p, m.decays, met);
+  const int whole = static_cast<int>(blockIdx.x), first = first_piece(s, whole);
+#pragma unroll 1
+  for (int piece = 0; piece < s.pieces(); ++piece) {
+    const Unit unit(s, first + piece * s.chunks);
+    if (piece > 0) __syncthreads();
+    fetch_own<chunk>(R, from.recalls + unit.index * chunk * size, size);
+    fetch_own<chunk>(K, from.keys + unit.index * chunk * size, size);
+    m.decays.start(from, unit.index, false);
+    commit();
+    wait<0>();
+    __syncthreads();
+    const Place p;
+    float met[chunk / 8][4] = {};
+    meet_faded<exact, false>(R, K, p, m.decays, met);
 #pragma unroll
-  for (int n = 0; n < chunk / 8; ++n)
+    for (int n = 0; n < chunk / 8; ++n)
 #pragma unroll
-    for (int i = 0; i < 4; ++i) m.lower[p.row() + i / 2 * 8][8 * n + p.column() + i % 2] = met[n][i];
-  for (int channel = 0; from.steep[4 * unit.index] != 0 && channel < s.keys; ++channel) {
-    if (!is_steep(m.decays.reach, size, channel)) continue;
-    m.channel.read(s, in, unit, m.decays.reach, size, channel);
-    meet_in_channel(m.channel, m.lower);
+      for (int i = 0; i < 4; ++i) {
+        float& lower = m.lower[p.row() + i / 2 * 8][8 * n + p.column() + i % 2];
+        lower = piece == 0 ? met[n][i] : lower + met[n][i];
+      }
+    for (int channel = 0; from.steep[4 * unit.index] != 0 && channel < s.keys; ++channel) {
+      if (!is_steep(m.decays.reach, size, channel)) continue;
+      m.channel.read(s, in, unit, m.decays.reach, size, channel);
+      meet_in_channel(m.channel, m.lower);
+    }
   }
   __syncthreads();
   if (threadIdx.x < chunk)
-    put_inverse_column(m.lower, static_cast<int>(threadIdx.x), inverses + unit.index * chunk * chunk);
+    put_inverse_column(m.lower, static_cast<int>(threadIdx.x),
+                       inverses + static_cast<std::size_t>(whole) * chunk * chunk);
 }
 
 /// What a walk that solves reads and leaves.
 template <class T>
 struct Solving {
   const T* given;         // v, or from behind r, [B,T,H,P]
-  const float* inverses;  // [units,64,64]
-  float* kept;            // states before chunks or flows into them, [units,size,size]
-  SinkOf<T> solved, dv;   // e, or h twice
+  const float* inverses;  // [units of whole heads,64,64]
+  float* kept;            // states before chunks or flows into them, [pieces,units,size,size]
+  SinkOf<T> solved, dv;   // e, or h twice, by pieces
   float* state;           // [B,H,K,P] or null
   bool resume;
 };
@@ -89,16 +104,17 @@ __device__ float2 two_before(const T* row, int column, int width) {
                      column + 1 < width ? static_cast<float>(from[1]) : 0.0f);
 }
 
-template <int size>
+template <int size, int pieces>
 struct SolveMemory {
+  static constexpr int keys = pieces * size;
   struct Stage {
-    float asks[chunk * size], tells[chunk * size];  // R and K, from behind K and R
-    float X[chunk * chunk], fades[sub_chunks * size], edges[sub_chunks * size];
+    float asks[chunk * keys], tells[chunk * keys];  // R and K, from behind K and R
+    float X[chunk * chunk], fades[sub_chunks * keys], edges[sub_chunks * keys];
   };
   struct Walker {
-    float S[column_tile * size], rest[chunk * column_tile], solved[chunk * column_tile];
+    float S[column_tile * keys], rest[chunk * column_tile], solved[chunk * column_tile];
   };
-  Stage stages[walk_stages];
+  Stage stages[walk_stages(pieces)];
   Walker of[walkers];
 };
 
@@ -113,47 +129,63 @@ __device__ inline void fetch_lower(const Matrix<chunk>& to, const float* from) {
 }
 
 // The errors, chunk after chunk, or from behind what they receive, of 32 channels of a head's values.
-template <int size, bool exact, bool back, class T>
+template <int size, int pieces, bool exact, bool back, class T>
 __global__ void __launch_bounds__(walk_threads) kda_solve_kernel(GlaSizes s, GlaMemory from, Solving<T> to) {
   await_previous();
-  constexpr int own_states = size / 4, state_tiles = own_states / 8, tiles = size / (walkers * column_tile);
+  using Memory = SolveMemory<size, pieces>;
+  constexpr int keys = Memory::keys, own_states = keys / 4, state_tiles = own_states / 8, stages = walk_stages(pieces);
+  constexpr int tiles = size / (walkers * column_tile);
   extern __shared__ float4 memory[];
-  auto& m = *reinterpret_cast<SolveMemory<size>*>(memory);
+  auto& m = *reinterpret_cast<Memory*>(memory);
   const int walker = static_cast<int>(threadIdx.x) / block_threads, pair = static_cast<int>(blockIdx.x) / tiles;
+  const int whole = pair / pieces, own_piece = pair % pieces;  // pair: a piece of a head's values
   const int first = (static_cast<int>(blockIdx.x) % tiles * walkers + walker) * column_tile;
   auto& own = m.of[walker];
-  const auto unit_of = [&](int i) { return Unit(s, pair * s.chunks + (back ? s.chunks - 1 - i : i)); };
+  const auto chunk_of = [&](int i) { return back ? s.chunks - 1 - i : i; };
+  const auto unit_of = [&](int i) { return Unit(s, pair * s.chunks + chunk_of(i)); };
+  const auto key_unit = [&](int i, int piece) {
+    return static_cast<std::size_t>((whole * pieces + piece) * s.chunks + chunk_of(i));
+  };
   const auto start = [&](int i) {
     if (i < s.chunks) {
-      const Unit unit = unit_of(i);
-      auto& stage = m.stages[i % walk_stages];
-      const std::size_t tokens = unit.index * chunk * size;
-      fetch_own<chunk, walk_threads>(Matrix<size>{stage.asks}, (back ? from.keys : from.recalls) + tokens, size);
-      fetch_own<chunk, walk_threads>(Matrix<size>{stage.tells}, (back ? from.recalls : from.keys) + tokens, size);
-      fetch_lower(Matrix<chunk>{stage.X}, to.inverses + unit.index * chunk * chunk);
-      if (threadIdx.x < size) {
-        const std::size_t at = 4 * (unit.index * size + threadIdx.x);
-        device::tiles::copy_piece(&stage.fades[4 * threadIdx.x], from.fades + at, true);
-        device::tiles::copy_piece(&stage.edges[4 * threadIdx.x], (back ? from.leaves : from.enters) + at, true);
+      auto& stage = m.stages[i % stages];
+#pragma unroll
+      for (int piece = 0; piece < pieces; ++piece) {
+        const std::size_t unit = key_unit(i, piece), tokens = unit * chunk * size;
+        const Matrix<keys> asks{stage.asks}, tells{stage.tells};
+        fetch_own<chunk, walk_threads, size>(asks, (back ? from.keys : from.recalls) + tokens, size, piece * size);
+        fetch_own<chunk, walk_threads, size>(tells, (back ? from.recalls : from.keys) + tokens, size, piece * size);
+        if (threadIdx.x < size) {  // four numbers each of [4,size]
+          const std::size_t at = 4 * (unit * size + threadIdx.x);
+          const int place = 4 * static_cast<int>(threadIdx.x), row = place / size;
+          const int column = piece * size + place % size;
+          device::tiles::copy_piece(&stage.fades[row * keys + column], from.fades + at, true);
+          device::tiles::copy_piece(&stage.edges[row * keys + column], (back ? from.leaves : from.enters) + at, true);
+        }
       }
+      const auto inverse = static_cast<std::size_t>(whole * s.chunks + chunk_of(i));
+      fetch_lower(Matrix<chunk>{stage.X}, to.inverses + inverse * chunk * chunk);
     }
     commit();
   };
-  for (int i = 0; i + 1 < walk_stages; ++i) start(i);
+  for (int i = 0; i + 1 < stages; ++i) start(i);
   const Place p(static_cast<int>(threadIdx.x) % block_threads);
   const int number = own_states * p.warp, top = 16 * p.warp;
-  const Matrix<size> S{own.S};
+  const int key_piece = pieces == 1 ? 0 : number / size;  // of this warp's states
+  const int first_key = number - key_piece * size;
+  const Matrix<keys> S{own.S};
   const Matrix<column_tile> rest{own.rest}, solved{own.solved};
-  float* const state = to.state + static_cast<std::size_t>(pair) * s.keys * s.width;
+  const int row = s.width * pieces;
+  float* const state =
+      to.state + (static_cast<std::size_t>(whole * pieces + key_piece) * s.keys * row) + own_piece * s.width;
   float now[state_tiles][4] = {};
   const auto each = [&](const auto& visit) {
 #pragma unroll
     for (int n = 0; n < state_tiles; ++n)
 #pragma unroll
       for (int i = 0; i < 4; ++i) {
-        const int channel = first + p.quad + i / 2 * 8, key = number + 8 * n + p.column() + i % 2;
-        visit(now[n][i], n, i, key, static_cast<std::size_t>(key) * s.width + channel,
-              channel < s.width && key < s.keys);
+        const int channel = first + p.quad + i / 2 * 8, key = first_key + 8 * n + p.column() + i % 2;
+        visit(now[n][i], n, i, key, static_cast<std::size_t>(key) * row + channel, channel < s.width && key < s.keys);
       }
   };
   if (!back && to.resume)
@@ -177,7 +209,8 @@ __global__ void __launch_bounds__(walk_threads) kda_solve_kernel(GlaSizes s, Gla
   read_given(0);
   for (int i = 0; i < s.chunks; ++i) {
     const Unit unit = unit_of(i);
-    float* const kept = to.kept + (unit.index * size + first) * size + number + p.column();
+    const std::size_t met = met_at<size>(s, key_piece ^ own_piece, key_unit(i, key_piece));
+    float* const kept = to.kept + met + first * size + first_key + p.column();
 #pragma unroll
     for (int n = 0; n < state_tiles; ++n)
 #pragma unroll
@@ -186,16 +219,16 @@ __global__ void __launch_bounds__(walk_threads) kda_solve_kernel(GlaSizes s, Gla
         S.two(p.quad + 8 * r, number + 8 * n + p.column()) = two;
         reinterpret_cast<float2&>(kept[(p.quad + 8 * r) * size + 8 * n]) = two;
       }
-    wait<walk_stages - 2>();
+    wait<stages - 2>();
     __syncthreads();
-    start(i + walk_stages - 1);
-    auto& stage = m.stages[i % walk_stages];
+    start(i + stages - 1);
+    auto& stage = m.stages[i % stages];
     const Matrix<chunk> X{stage.X};
     {
-      const float* ones = stage.edges + (back ? sub_chunks - 1 : 0) * size;
+      const float* ones = stage.edges + (back ? sub_chunks - 1 : 0) * keys;
       const auto known = multiply<exact, 2>(
-          0, size / 8, FadedRows<size>(Matrix<size>{stage.asks}, top, stage.edges + p.warp * size, ones),
-          RightRows<size, 2>(S, 0));
+          0, keys / 8, FadedRows<keys>(Matrix<keys>{stage.asks}, top, stage.edges + p.warp * keys, ones),
+          RightRows<keys, 2>(S, 0));
 #pragma unroll
       for (int n = 0; n < 2; ++n)
 #pragma unroll
@@ -229,13 +262,13 @@ __global__ void __launch_bounds__(walk_threads) kda_solve_kernel(GlaSizes s, Gla
     }
     __syncthreads();
     const LeftColumns<column_tile> left(solved, 0);
-    const RightColumns<size, state_tiles, false> right(Matrix<size>{stage.tells}, number);
+    const RightColumns<keys, state_tiles, false> right(Matrix<keys>{stage.tells}, number);
 #pragma unroll
     for (int step = 0; step < sub_chunks; ++step) {
       const int part = back ? sub_chunks - 1 - step : step;
       const auto told = multiply<exact, state_tiles>(2 * part, 2 * part + 2, left, right);
       each([&](float& held, int n, int k, int key, std::size_t, bool) {
-        held = fmaf(stage.fades[part * size + key], held, told.of(n, k));
+        held = fmaf(stage.fades[part * keys + key_piece * size + key], held, told.of(n, k));
       });
     }
   }
@@ -245,22 +278,30 @@ __global__ void __launch_bounds__(walk_threads) kda_solve_kernel(GlaSizes s, Gla
   });
 }
 
-// A warp takes a row of keys, two neighbours a lane: what they receive as writers, `written`, also reaches beta.
+// A warp takes a row of keys of a whole head, two neighbours a lane at once: what they receive as writers, `written`,
+// also reaches beta.
 template <class T>
 __global__ void __launch_bounds__(threads)
     kda_keys_kernel(GlaSizes s, GlaArrays<T> in, const T* written, SinkOf<T> dk, Sink dbeta) {
   await_previous();
-  const int rows = s.batch * s.length * s.heads, channel = static_cast<int>(threadIdx.x) % 32 * 2;
+  const int rows = s.batch * s.length * (s.heads >> s.halvings), keys = s.keys << s.halvings;
   const int row = static_cast<int>(blockIdx.x * (threads / 32) + threadIdx.x / 32);
   if (row >= rows) return;
-  const std::size_t begin = static_cast<std::size_t>(row) * s.keys;
-  const float2 own = two_before(in.k + begin, channel, s.keys), got = two_before(written + begin, channel, s.keys);
-  const float beta = in.beta[row], sum = warp_sum(own.x * got.x + own.y * got.y);
-  if (dk.wanted()) put_two(dk, row, channel, s.keys, make_float2(beta * got.x, beta * got.y));
-  if (channel == 0 && dbeta.wanted()) dbeta.put(row, sum);
+  const std::size_t begin = static_cast<std::size_t>(row) * keys;
+  const float beta = in.beta[row];
+  const int lane = static_cast<int>(threadIdx.x) % 32;
+  float sum = 0;
+  for (int channel = 2 * lane; channel < keys; channel += 64) {
+    const float2 own = two_before(in.k + begin, channel, keys), got = two_before(written + begin, channel, keys);
+    sum += own.x * got.x + own.y * got.y;
+    if (dk.wanted()) put_two(dk, row, channel, keys, make_float2(beta * got.x, beta * got.y));
+  }
+  sum = warp_sum(sum);
+  if (lane == 0 && dbeta.wanted()) dbeta.put(row, sum);
 }
 
-std::int64_t inverse_numbers(const GlaSizes& s) { return std::int64_t{s.units} * chunk * chunk; }
+int whole_units(const GlaSizes& s) { return s.units >> s.halvings; }
+std::int64_t inverse_numbers(const GlaSizes& s) { return std::int64_t{whole_units(s)} * chunk * chunk; }
 std::int64_t recall_numbers(const GlaSizes& s) { return std::int64_t{s.units} * chunk * gla_size(s); }
 /// Floats that hold as many numbers as tokens have of `width`, in whole vectors.
 std::int64_t token_floats(const DeltaInputs& in, std::int64_t width) {
@@ -304,11 +345,17 @@ template <bool back>
 void KdaErrors<T>::solve(const Solving<T>& to) const {
   const auto& [stream, s, exact, in, memory] = of_answers;
   with_gla_size<T>(s, exact, [&](auto size, auto is_exact) {
-    const auto kernel = kda_solve_kernel<size(), is_exact(), back, T>;
-    constexpr int bytes = sizeof(SolveMemory<size()>);
-    allow_shared_memory(reinterpret_cast<const void*>(kernel), bytes, "kda");
-    launch(kernel, static_cast<unsigned>(s.batch * s.heads * (size() / (walkers * column_tile))), walk_threads, bytes,
-           stream, s, memory, to);
+    const auto solve_with = [&](auto pieces) {
+      const auto kernel = kda_solve_kernel<size(), pieces(), is_exact(), back, T>;
+      constexpr int bytes = sizeof(SolveMemory<size(), pieces()>);
+      allow_shared_memory(reinterpret_cast<const void*>(kernel), bytes, "kda");
+      launch(kernel, static_cast<unsigned>(s.batch * s.heads * (size() / (walkers * column_tile))), walk_threads, bytes,
+             stream, s, memory, to);
+    };
+    if constexpr (size() == largest_piece) {
+      if (s.halvings > 0) return solve_with(std::integral_constant<int, most_pieces>());
+    }
+    solve_with(std::integral_constant<int, 1>());
   });
 }
 
@@ -320,9 +367,9 @@ void KdaErrors<T>::find(const Tensor& v, float* state, bool resume) const {
     const auto kernel = kda_inverse_kernel<size(), is_exact(), T>;
     constexpr int bytes = sizeof(InverseMemory<size()>);
     allow_shared_memory(reinterpret_cast<const void*>(kernel), bytes, "kda");
-    launch(kernel, static_cast<unsigned>(s.units), block_threads, bytes, stream, s, in, memory, inverses);
+    launch(kernel, static_cast<unsigned>(whole_units(s)), block_threads, bytes, stream, s, in, memory, inverses);
   });
-  solve<false>({v.as<T>(), inverses, memory.states, sink_of<T>({errors, false}), {}, state, resume});
+  solve<false>({v.as<T>(), inverses, memory.states, by_pieces(s, sink_of<T>({errors, false})), {}, state, resume});
 }
 
 template <class T>
@@ -341,8 +388,9 @@ void differentiate(cudaStream_t stream, const DeltaInputs& in, bool exact, const
   of_answers.walk(Ways::back, nullptr, false);
   of_answers.values_back(sink_of<T>({received, false}));
   of_answers.add_steep_back(sink_of<T>({received, false}), {});
+  const auto sink = [&](const Grad& whole) { return by_pieces(of_answers.s, sink_of<T>(whole)); };
   found.template solve<true>(
-      {received.as<T>(), inverses, of_errors.to.flows, sink_of<T>({solved, false}), sink_of<T>(out.v), nullptr, false});
+      {received.as<T>(), inverses, of_errors.to.flows, sink({solved, false}), sink(out.v), nullptr, false});
   const auto turn_back = [](const GlaPasses<T>& passes, const Grad& dq, const Grad& dk, const Grad& dg) {
     const DeltaGrads grads{.v = {}, .q = dq, .k = dk, .beta = {}, .g = dg};
     passes.turn_back(grads);
@@ -361,7 +409,11 @@ void differentiate(cudaStream_t stream, const DeltaInputs& in, bool exact, const
 
 bool fits_kda(const DeltaInputs& in) {
   if (!fits_gla(in)) return false;
-  const std::size_t needed = gla_size(gla_sizes_of(in)) == 32 ? sizeof(SolveMemory<32>) : sizeof(SolveMemory<64>);
+  const GlaSizes s = gla_sizes_of(in);
+  if (s.pieces() > most_pieces) return false;
+  const std::size_t needed = s.halvings > 0      ? sizeof(SolveMemory<largest_piece, most_pieces>)
+                             : gla_size(s) == 32 ? sizeof(SolveMemory<32, 1>)
+                                                 : sizeof(SolveMemory<largest_piece, 1>);
   return static_cast<std::size_t>(most_shared_memory()) >= needed;
 }
 

@@ -810,6 +810,64 @@ TEST_F(CudaBackendTest, ScansPieceByPiece) {
   EXPECT_EQ(pieces, whole);
 }
 
+/// GLA, or with beta KDA: answers of all tokens at once, and piece by piece, of which each but the first resumes.
+class DeltaPieces {
+ public:
+  DeltaPieces(Backend& backend, std::int64_t keys, std::int64_t width, bool corrects)
+      : host_(backend), arena_(backend), tape_(backend, arena_), keys_(keys), width_(width), corrects_(corrects) {
+    tape_.begin(false);
+  }
+  std::vector<float> whole() { return scan(0, length, {}, false); }
+  std::vector<float> in_pieces() {
+    const Tensor state = host_.f32({1, heads, keys_, width_}, std::vector<float>(heads * keys_ * width_, 9.0f));
+    std::vector<float> pieces = scan(0, 192, state, false);
+    for (const auto& [begin, count] : {std::pair{192, 150}, std::pair{342, 20}}) {
+      const std::vector<float> y = scan(begin, count, state, true);
+      pieces.insert(pieces.end(), y.begin(), y.end());
+    }
+    return pieces;
+  }
+
+ private:
+  static constexpr std::int64_t length = 362, heads = 2;
+
+  std::vector<float> scan(std::int64_t begin, std::int64_t count, const Tensor& state, bool resume) {
+    const auto part = [&](const Shape& shape, std::uint64_t seed, double scale, double shift) {
+      const std::int64_t row = shape.elements() / count;
+      const std::vector<float> all = random_floats(length * row, seed);
+      std::vector<float> values(all.begin() + begin * row, all.begin() + (begin + count) * row);
+      for (float& value : values) value = static_cast<float>(scale * value + shift);
+      return tape_.constant(host_.f32(shape, values));
+    };
+    const Shape of_keys{1, count, heads, keys_}, of_values{1, count, heads, width_}, of_heads{1, count, heads};
+    DeltaVars in;
+    in.q = part(of_keys, 1, 1.0, 0.0);
+    in.k = part(of_keys, 2, 1.0 / std::sqrt(static_cast<double>(keys_)), 0.0);  // about one long: the rule is stable
+    in.v = part(of_values, 3, 1.0, 0.0);
+    in.g = part(of_keys, 4, 0.1, -0.3);
+    if (corrects_) in.beta = part(of_heads, 5, 0.1, 0.5);
+    return host_.read<float>(delta_scan(tape_, in, state, resume).value);
+  }
+
+  HostValues host_;
+  Arena arena_;
+  Tape tape_;
+  std::int64_t keys_, width_;
+  bool corrects_;
+};
+
+// By chunks where there are tokens enough, otherwise by the recurrence, with heads that the chunks' kernels take whole
+// and ones that they take in two pieces or four.
+TEST_F(CudaBackendTest, DeltaRulesWithDecaysOfChannelsScanPieceByPiece) {
+  for (const bool corrects : {false, true}) {
+    for (const auto& [keys, width] : {std::pair{40, 24}, std::pair{96, 80}, std::pair{128, 256}}) {
+      DeltaPieces scan(*cuda_, keys, width, corrects);
+      EXPECT_LE(relative(scan.in_pieces(), scan.whole()), 5e-6)
+          << keys << " keys, " << width << " values, " << (corrects ? "with" : "without") << " beta";
+    }
+  }
+}
+
 // The kernels for wide heads and states, which the table's small sizes do not reach.
 TEST_F(CudaBackendTest, TakesWideStates) {
   const std::unique_ptr<Backend> cpu = make_cpu_backend(2);

@@ -178,7 +178,10 @@ INSTANTIATE_TEST_SUITE_P(
                   7, 599, 200, true},
         LayerCase{"gla", "gla", R"({"d": 256, "H": 4})", 2, 1024, 256, true},
         LayerCase{"gla_odd", "gla", R"({"d": 160, "H": 4, "Dk": 24, "Dv": 16, "conv_size": 5})", 3, 999, 160, true},
+        LayerCase{"gla_wide", "gla", R"({"d": 256, "H": 2})", 2, 1024, 256, true},
+        LayerCase{"gla_widest", "gla", R"({"d": 256, "H": 2, "Dv": 256})", 2, 999, 256, true},
         LayerCase{"kda", "kda", R"({"d": 256, "H": 4})", 5, 1000, 256, true},
+        LayerCase{"kda_wide", "kda", R"({"d": 256, "H": 2})", 5, 1000, 256, true},
         LayerCase{"kda_odd", "kda", R"({"d": 160, "H": 5, "Dk": 32, "Dv": 24})", 5, 999, 160, true},
         LayerCase{"gated_deltanet_wide", "gated_deltanet", R"({"d": 448, "H": 7})", 3, 2048, 448, true}),
     [](const auto& instance) { return std::string(instance.param.name); });

@@ -97,9 +97,10 @@ OpCase delta(const Rule& rule, const Sizes& n) {
 
 /// One value as key, query and value: three gradients end in one place.
 OpCase of_itself(const Rule& rule, const Sizes& n) {
+  const double reach = std::min(0.3, 1.0 / std::sqrt(static_cast<double>(n.keys)));
   OpCase c;
   c.name = name_of(rule.name, n) + "_of_itself";
-  c.inputs = {{"x", {n.batch, n.tokens, n.heads, n.keys}, -0.3, 0.3}};
+  c.inputs = {{"x", {n.batch, n.tokens, n.heads, n.keys}, -reach, reach}};
   add_gates(c, rule, n);
   set_runs(c, rule, n, {0, 0, 0}, 1.0);
   return c;
@@ -110,7 +111,9 @@ OpCase of_itself(const Rule& rule, const Sizes& n) {
 void add_delta_cases(std::vector<OpCase>& cases) {
   constexpr Rule deltanet{"deltanet", true, Decay::none}, gated{"gated_deltanet", true, Decay::of_head},
       gla{"gla", false, Decay::of_channel}, forgetful{"gla_forgetful", false, Decay::of_channel, -30.0},
+      partly{"gla_partly_forgetful", false, Decay::of_channel, -4.0},  // in a part of all channels and 16 tokens
       kda{"kda", true, Decay::of_channel}, forgetful_kda{"kda_forgetful", true, Decay::of_channel, -30.0},
+      partly_kda{"kda_partly_forgetful", true, Decay::of_channel, -4.0},
       linear{"delta_without_correction", false, Decay::none}, retention{"delta_retention", false, Decay::of_head};
   for (const Rule& rule : {deltanet, gated, gla}) {
     cases.push_back(delta(rule, {1, 1, 1, 1, 1}));
@@ -130,7 +133,19 @@ void add_delta_cases(std::vector<OpCase>& cases) {
     cases.push_back(delta(rule, {1, 192, 2, 64, 64}));
     cases.push_back(delta(rule, {1, 130, 1, 5, 48}));
   }
+  // Heads in two pieces, and in four.
+  for (const Rule& rule : {gla, kda}) {
+    cases.push_back(delta(rule, {1, 130, 2, 128, 128}));
+    cases.push_back(delta(rule, {2, 257, 1, 96, 80}));
+    cases.push_back(delta(rule, {1, 1000, 1, 72, 128}));
+    cases.push_back(of_itself(rule, {1, 140, 2, 80, 80}));
+  }
+  cases.push_back(delta(gla, {1, 130, 1, 132, 256}));
   for (const Rule& rule : {forgetful, forgetful_kda}) cases.push_back(delta(rule, {1, 150, 2, 33, 20}));
+  for (const Rule& rule : {forgetful, partly, forgetful_kda, partly_kda}) {
+    cases.push_back(delta(rule, {1, 150, 2, 66, 80}));
+    cases.push_back(of_itself(rule, {1, 140, 2, 80, 80}));
+  }
   cases.push_back(delta(kda, {1, 63, 2, 9, 33}));
   cases.push_back(delta(linear, {1, 37, 2, 7, 5}));
   cases.push_back(delta(retention, {1, 37, 2, 65, 5}));
