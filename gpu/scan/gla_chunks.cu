@@ -17,6 +17,9 @@
 // its 1 / f counts as zero above, and what the tokens of the sub-chunk give each other is added behind, pair by pair,
 // in float32 (gla_steep_kernel). States and flows carry it like any other. Logarithms are to base 2.
 //
+// Wide heads come in pieces (gla_passes.cuh): answers and gradients of values are summed over pieces of keys by one
+// block, gradients of queries and keys over those of values by one launch after another.
+//
 // Queries, keys, values and their gradients may be stored as bfloat16 (T); products and sums are as they are without.
 // tests/core/ops/gla_chunks_test.cpp is the same in plain loops.
 #include <algorithm>
