@@ -150,4 +150,18 @@ __device__ void store_row(Brain* row, int left, const Two& two) {
   }
 }
 
+/// The same, assigned or added.
+template <int tiles, class Two>
+__device__ void put_row(Brain* row, int left, bool accumulate, const Two& two) {
+  const auto* const old = reinterpret_cast<const unsigned*>(row) + static_cast<int>(threadIdx.x) % 4;
+  store_row<tiles>(row, left, [&](int n) {
+    float2 both = two(n);
+    if (accumulate && 8 * n < left) {
+      const float2 before = device::floats_of(old[4 * n]);
+      both = make_float2(before.x + both.x, before.y + both.y);
+    }
+    return both;
+  });
+}
+
 }  // namespace afterglow::scan

@@ -91,7 +91,7 @@ __device__ void put_straight(const float (&sums)[state_tiles][4], const Rows<T>&
   for (int r = 0; r < 2; ++r) {
     const int t = p.row() + 8 * r, left = t < count ? s.states : 0;
     const auto two = [&](int n) { return make_float2(sums[n][2 * r], sums[n][2 * r + 1]); };
-    T* own = &to.at(row + t, static_cast<unsigned>(group * s.states));
+    T* own = &to.at(row + t, static_cast<unsigned>(group * s.group_states));
     if constexpr (std::is_same_v<T, Brain>) {
       store_row<state_tiles>(own, left, two);
     } else {

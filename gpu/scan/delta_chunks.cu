@@ -11,6 +11,9 @@
 //
 // Where queries, keys and values are stored as bfloat16 (T), so are errors, inverses and states, as what products take;
 // sums, and what a walk carries, are float32.
+//
+// The scans go by passes of up to 64 keys (ssd_chunks.cuh), but an error needs all keys at once: a walk that solves has
+// those of all passes side by side.
 #include "gpu/cuda_backend.h"
 #include "gpu/scan/chunk_inverse.cuh"
 #include "gpu/scan/delta_chunks.cuh"
@@ -27,6 +30,8 @@ namespace {
 
 constexpr int column_tile = 16;      // columns of the state that a block walks with
 constexpr int shortest_delta = 128;  // tokens
+constexpr int widest_values = 256;   // as by the recurrence
+constexpr int most_passes = most_states / pass_states;
 
 // A warp a chunk of a head, two tokens a lane.
 __global__ void __launch_bounds__(threads)
@@ -49,7 +54,7 @@ __global__ void __launch_bounds__(threads)
   put_paces(own, log_decay, to, chunk_index(s, b, h, c) * chunk + 2 * lane);
 }
 
-// The inverse X of one chunk of a head: a product, then a thread a column.
+// The inverse X of one chunk of a head: a product for each pass, then a thread a column.
 template <int states, bool exact, class T>
 __global__ void __launch_bounds__(block_threads)
     inverse_kernel(ScanSizes s, ScanArraysOf<T> in, const Pace* paces, T* inverses) {
@@ -61,26 +66,32 @@ __global__ void __launch_bounds__(block_threads)
   const int b = pair / s.heads, h = pair % s.heads, count = min(chunk, s.length - c * chunk);
   const std::size_t row = static_cast<std::size_t>(b) * s.length + static_cast<std::size_t>(c) * chunk;
   const Matrix<states, T> K{keys};
-  fetch<chunk>(K, {&in.B.at(row, static_cast<unsigned>(h * s.states)), in.B.stride, count, s.states});
   if (threadIdx.x < chunk)
     __pipeline_memcpy_async(&own_paces[threadIdx.x], &paces[std::size_t{blockIdx.x} * chunk + threadIdx.x], 16);
-  commit();
-  wait<0>();
-  __syncthreads();
   const Place p;
 #pragma unroll 1
-  for (int half = 0; half < chunk / 32; ++half) {
-    const auto gram =
-        multiply<exact, 4>(0, states / 8, LeftRows<states, T>(K, 16 * p.warp), RightRows<states, 4, T>(K, 32 * half));
+  for (int pass = 0; pass < s.passes; ++pass) {
+    const unsigned column = static_cast<unsigned>(h * s.group_states + pass * s.states);
+    fetch<chunk>(K, {&in.B.at(row, column), in.B.stride, count, s.states});
+    commit();
+    wait<0>();
+    __syncthreads();
+#pragma unroll 1
+    for (int half = 0; half < chunk / 32; ++half) {
+      const auto gram =
+          multiply<exact, 4>(0, states / 8, LeftRows<states, T>(K, 16 * p.warp), RightRows<states, 4, T>(K, 32 * half));
 #pragma unroll
-    for (int n = 0; n < 4; ++n)
+      for (int n = 0; n < 4; ++n)
 #pragma unroll
-      for (int i = 0; i < 4; ++i) {
-        const int t = p.row() + i / 2 * 8, j = 32 * half + 8 * n + p.column() + i % 2;
-        lower[t][j] = j < t ? decay_between(own_paces[t], own_paces[j]) * own_paces[j].dt * gram.of(n, i) : 0.0f;
-      }
+        for (int i = 0; i < 4; ++i) {
+          const int t = p.row() + i / 2 * 8, j = 32 * half + 8 * n + p.column() + i % 2;
+          const float weight = j < t ? decay_between(own_paces[t], own_paces[j]) * own_paces[j].dt : 0.0f;
+          const float before = pass > 0 ? lower[t][j] : 0.0f;
+          lower[t][j] = j < t ? fmaf(weight, gram.of(n, i), before) : 0.0f;
+        }
+    }
+    __syncthreads();
   }
-  __syncthreads();
   if (threadIdx.x >= chunk) return;
   put_inverse_column(lower, static_cast<int>(threadIdx.x), inverses + std::size_t{blockIdx.x} * chunk * chunk);
 }
@@ -91,44 +102,57 @@ struct Solving {
   const T* given;     // v, or what the errors receive from the answers, [B,T,H,P]
   float scale;        // of `given`
   const T* inverses;  // [B,H,chunks,64,64]
-  T* kept;            // states before chunks or flows into them
+  T* kept;            // states before chunks or flows into them, of all passes
   T* solved;          // [B,T,H,P]
   SinkOf<T> dv;
   float* state;  // [B,H,K,P]
   bool resume;
 };
 
-template <int states, class T>
+template <int states, int passes, class T>
 struct SolveMemory {
+  /// Inverses on their way, the one at work included. With two of them beside many keys in float32 a multiprocessor
+  /// would have room for one block only; with one, the next comes as soon as the one at work is no longer read.
+  static constexpr int inverses = passes > 1 && sizeof(T) == 4 ? 1 : 2;
   struct Stage {
-    T K[chunk * states], X[chunk * chunk], given[chunk * column_tile];
+    T K[passes][chunk * states], given[chunk * column_tile];
     Edges edges[chunk];
   };
   Stage stages[2];
-  T S[column_tile * states], rest[chunk * column_tile], weighed[chunk * column_tile];
+  T X[inverses][chunk * chunk];
+  T S[passes][column_tile * states], rest[chunk * column_tile], weighed[chunk * column_tile];
 };
 
 // The errors, chunk after chunk, or from behind what they receive, of 16 columns of a head's state.
-template <int states, bool exact, bool back, class T>
+template <int states, int passes, bool exact, bool back, class T>
 __global__ void __launch_bounds__(block_threads, 2)
     solve_kernel(ScanSizes s, ScanArraysOf<T> in, ChunkArraysOf<T> paced, int tiles, int width, Solving<T> to) {
   await_previous();
-  constexpr int own_states = states < 32 ? 8 : states / 4, state_tiles = own_states / 8;
+  constexpr int all_states = passes * states, own_states = all_states < 32 ? 8 : all_states / 4,
+                state_tiles = own_states / 8;
+  using Memory = SolveMemory<states, passes, T>;
   extern __shared__ float4 memory[];
-  auto& m = *reinterpret_cast<SolveMemory<states, T>*>(memory);
+  auto& m = *reinterpret_cast<Memory*>(memory);
   const int pair = static_cast<int>(blockIdx.x) / tiles, first = static_cast<int>(blockIdx.x) % tiles * column_tile;
   const int b = pair / s.heads, h = pair % s.heads;
   const std::size_t begin = static_cast<std::size_t>(b) * s.length,
                     stride = static_cast<std::size_t>(s.heads) * s.width;
   const auto place = [&](int i) { return back ? s.chunks - 1 - i : i; };
+  const auto bring_inverse = [&](int i) {
+    fetch<chunk>(Matrix<chunk, T>{m.X[i % Memory::inverses]},
+                 {to.inverses + chunk_index(s, b, h, place(i)) * chunk * chunk, std::size_t{chunk}, chunk, chunk});
+  };
   const auto start = [&](int i) {
     if (i < s.chunks) {
       auto& stage = m.stages[i % 2];
       const int c = place(i), count = min(chunk, s.length - c * chunk);
       const std::size_t row = begin + static_cast<std::size_t>(c) * chunk, index = chunk_index(s, b, h, c);
-      fetch<chunk>(Matrix<states, T>{stage.K},
-                   {&in.B.at(row, static_cast<unsigned>(h * s.states)), in.B.stride, count, s.states});
-      fetch<chunk>(Matrix<chunk, T>{stage.X}, {to.inverses + index * chunk * chunk, std::size_t{chunk}, chunk, chunk});
+#pragma unroll
+      for (int pass = 0; pass < passes; ++pass) {
+        const unsigned column = static_cast<unsigned>(h * s.group_states + pass * s.states);
+        fetch<chunk>(Matrix<states, T>{stage.K[pass]}, {&in.B.at(row, column), in.B.stride, count, s.states});
+      }
+      if (Memory::inverses > 1) bring_inverse(i);
       fetch<chunk>(Matrix<column_tile, T>{stage.given},
                    {to.given + row * stride + h * s.width + first, stride, count, s.width - first});
       if (threadIdx.x < chunk)
@@ -136,21 +160,29 @@ __global__ void __launch_bounds__(block_threads, 2)
     }
     commit();
   };
+  // Where there is one inverse, its copy is a group of its own behind that of its chunk.
+  const auto start_inverse = [&](int i) {
+    if (Memory::inverses > 1) return;
+    if (i < s.chunks) bring_inverse(i);
+    commit();
+  };
   start(0);
+  start_inverse(0);
   const Place p;
-  const int number = own_states * p.warp, top = 16 * p.warp;
-  const bool holds = number < states;
-  const Matrix<states, T> S{m.S};
+  const int top = 16 * p.warp;
+  const bool holds = own_states * p.warp < all_states;
+  const int own_pass = passes > 1 ? own_states * p.warp / states : 0, number = own_states * p.warp - own_pass * states;
+  const Matrix<states, T> own_S{m.S[own_pass]};
   const Matrix<column_tile, T> rest{m.rest}, weighed{m.weighed};
-  float* const state = to.state + (static_cast<std::size_t>(b) * s.heads + h) * s.states * s.width;
+  float* const state = to.state + (static_cast<std::size_t>(b) * s.heads + h) * s.group_states * s.width;
   float now[state_tiles][4] = {};
   const auto each = [&](const auto& visit) {
 #pragma unroll
     for (int n = 0; n < state_tiles; ++n)
 #pragma unroll
       for (int i = 0; i < 4; ++i) {
-        const int column = first + p.quad + i / 2 * 8, key = number + 8 * n + p.column() + i % 2;
-        visit(n, i, column, key, column < s.width && key < s.states);
+        const int column = first + p.quad + i / 2 * 8, own_key = number + 8 * n + p.column() + i % 2;
+        visit(n, i, column, own_pass * s.states + own_key, column < s.width && own_key < s.states);
       }
   };
   if (!back && to.resume)
@@ -161,36 +193,46 @@ __global__ void __launch_bounds__(block_threads, 2)
     const int c = place(i), count = min(chunk, s.length - c * chunk);
     const std::size_t row = begin + static_cast<std::size_t>(c) * chunk;
     if (holds) {
-      T* kept = to.kept + (chunk_index(s, b, h, c) * width + first) * states + number + p.column();
+      T* kept = to.kept + (chunk_index(s, own_pass, b, h, c) * width + first) * states + number + p.column();
 #pragma unroll
       for (int n = 0; n < state_tiles; ++n)
 #pragma unroll
         for (int r = 0; r < 2; ++r) {
           const float2 two = make_float2(now[n][2 * r], now[n][2 * r + 1]);
-          store_two(&S.at(p.quad + 8 * r, number + 8 * n + p.column()), false, two.x, two.y);
+          store_two(&own_S.at(p.quad + 8 * r, number + 8 * n + p.column()), false, two.x, two.y);
           store_two(kept + (p.quad + 8 * r) * states + 8 * n, false, two.x, two.y);
         }
     }
-    wait<0>();
+    wait<Memory::inverses == 1>();
     __syncthreads();
     start(i + 1);
     auto& stage = m.stages[i % 2];
-    const Matrix<states, T> K{stage.K};
-    const Matrix<chunk, T> X{stage.X};
+    const Matrix<chunk, T> X{m.X[i % Memory::inverses]};
     const Edges edges[2] = {stage.edges[p.row()], stage.edges[p.row() + 8]};
     {
       const Matrix<column_tile, T> given{stage.given};
-      const auto known = multiply<exact, 2>(0, states / 8, LeftRows<states, T>(K, top), RightRows<states, 2, T>(S, 0));
+      Product<exact, 2> parts[passes];
+#pragma unroll
+      for (int pass = 0; pass < passes; ++pass)
+        parts[pass] = multiply<exact, 2>(0, states / 8, LeftRows<states, T>({stage.K[pass]}, top),
+                                         RightRows<states, 2, T>({m.S[pass]}, 0));
+      const auto known = [&](int n, int k) {
+        float sum = parts[0].of(n, k);
+#pragma unroll
+        for (int pass = 1; pass < passes; ++pass) sum += parts[pass].of(n, k);
+        return sum;
+      };
 #pragma unroll
       for (int n = 0; n < 2; ++n)
 #pragma unroll
         for (int r = 0; r < 2; ++r) {
           const float2 own = given.two(p.row() + 8 * r, 8 * n + p.column());
           const float weight = back ? edges[r].leave : edges[r].start;
-          store_two(&rest.at(p.row() + 8 * r, 8 * n + p.column()), false,
-                    to.scale * own.x - weight * known.of(n, 2 * r), to.scale * own.y - weight * known.of(n, 2 * r + 1));
+          store_two(&rest.at(p.row() + 8 * r, 8 * n + p.column()), false, to.scale * own.x - weight * known(n, 2 * r),
+                    to.scale * own.y - weight * known(n, 2 * r + 1));
         }
     }
+    if (Memory::inverses == 1) wait<1>();
     __syncthreads();
     {
       const RightColumns<column_tile, 2, false, T> right(rest, 0);
@@ -218,9 +260,11 @@ __global__ void __launch_bounds__(block_threads, 2)
         }
     }
     __syncthreads();
+    start_inverse(i + 1);
     if (holds) {
+      const Matrix<states, T> own_K{stage.K[own_pass]};
       const auto added = multiply<exact, state_tiles>(0, chunk / 8, LeftColumns<column_tile, T>(weighed, 0),
-                                                      RightColumns<states, state_tiles, false, T>(K, number));
+                                                      RightColumns<states, state_tiles, false, T>(own_K, number));
       const float fade = stage.edges[chunk - 1].start;
       each([&](int n, int k, int, int, bool) { now[n][k] = fmaf(fade, now[n][k], added.of(n, k)); });
     }
@@ -231,31 +275,73 @@ __global__ void __launch_bounds__(block_threads, 2)
   });
 }
 
+/// The parts of gradients that each pass leaves: those of the first, and how many numbers further on the next one's
+/// are. A row is a token's head.
+struct PassParts {
+  ScanParts first;
+  std::int64_t apart;
+
+  ScanParts of(int pass) const {
+    ScanParts parts = first;
+    parts.shared += pass * apart;
+    parts.steps += pass * apart;
+    parts.scalars += pass * apart;
+    return parts;
+  }
+  /// What a row's keys receive, of the first sharer; what its queries receive comes behind, then the other sharers.
+  __device__ const float* shared(const ScanSizes& s, unsigned row, int pass) const {
+    return first.shared + pass * apart + std::size_t{row} * first.sharers * 2 * s.states;
+  }
+  /// What a row's step receives, of the first tile.
+  __device__ const float* steps(unsigned row, int pass) const {
+    return first.steps + pass * apart + std::size_t{row} * first.tiles * step_kinds<true>;
+  }
+};
+
 // A thread `width` numbers of q and k; the first of a token and head also its steps.
 template <unsigned width, class T>
 __global__ void __launch_bounds__(threads)
-    delta_sum_kernel(ScanSizes s, float scale, ScanParts answers, ScanParts errors, SinkOf<T> dq, SinkOf<T> dk,
+    delta_sum_kernel(ScanSizes s, float scale, PassParts answers, PassParts errors, SinkOf<T> dq, SinkOf<T> dk,
                      Sink dbeta, Sink dg) {
   await_previous();
-  const unsigned states = static_cast<unsigned>(s.states), i = (blockIdx.x * threads + threadIdx.x) * width;
-  const unsigned row = i / states, n = i % states;  // a row is a token's head
+  const unsigned keys = static_cast<unsigned>(s.group_states), i = (blockIdx.x * threads + threadIdx.x) * width;
+  const unsigned row = i / keys, n = i % keys;
   if (row >= static_cast<unsigned>(s.batch * s.length * s.heads)) return;
   using P = Piece<width>;
-  const float* a = answers.shared + std::size_t{row} * 2 * states + n;
-  P to_q = P::of(a + states, true), to_k = P::of(a, true);
-  const P of_errors = P::of(errors.shared + std::size_t{row} * 2 * states + n, true);
+  const auto add = [](P& sum, const float* from) {
+    const P part = P::of(from, true);
 #pragma unroll
-  for (unsigned e = 0; e < width; ++e) {
-    to_q.v[e] *= scale;
-    to_k.v[e] = scale * to_k.v[e] - of_errors.v[e];
+    for (unsigned e = 0; e < width; ++e) sum.v[e] += part.v[e];
+  };
+  const int pass = static_cast<int>(n) / s.states, column = static_cast<int>(n) % s.states;
+  const float *a = answers.shared(s, row, pass) + column, *e = errors.shared(s, row, pass) + column;
+  P to_q{}, to_k{}, of_errors{};
+  for (int part = 0; part < answers.first.sharers; ++part) {
+    add(to_k, a + part * 2 * s.states);
+    add(to_q, a + (part * 2 + 1) * s.states);
+    add(of_errors, e + part * 2 * s.states);
+  }
+#pragma unroll
+  for (unsigned k = 0; k < width; ++k) {
+    to_q.v[k] *= scale;
+    to_k.v[k] = scale * to_k.v[k] - of_errors.v[k];
   }
   if (dq.wanted()) to_q.put(dq, row, n);
   if (dk.wanted()) to_k.put(dk, row, n);
   if (n > 0) return;
-  a = answers.steps + std::size_t{row} * answers.kinds;
-  const float* e = errors.steps + std::size_t{row} * errors.kinds;
-  if (dbeta.wanted()) dbeta.put(row, scale * a[0] - e[2]);
-  if (dg.wanted()) dg.put(row, scale * a[1] - e[1]);
+  float to_beta[2] = {}, to_g[2] = {};  // from answers and from errors
+  for (int each = 0; each < s.passes; ++each) {
+    a = answers.steps(row, each);
+    e = errors.steps(row, each);
+    for (int tile = 0; tile < answers.first.tiles; ++tile) {
+      to_beta[0] += a[tile * step_kinds<true>];
+      to_g[0] += a[tile * step_kinds<true> + 1];
+      to_g[1] += e[tile * step_kinds<true> + 1];
+      to_beta[1] += e[tile * step_kinds<true> + 2];
+    }
+  }
+  if (dbeta.wanted()) dbeta.put(row, scale * to_beta[0] - to_beta[1]);
+  if (dg.wanted()) dg.put(row, scale * to_g[0] - to_g[1]);
 }
 
 ScanSizes sizes_of(const DeltaInputs& in) {
@@ -263,11 +349,11 @@ ScanSizes sizes_of(const DeltaInputs& in) {
   s.batch = static_cast<int>(in.q.shape[0]);
   s.length = static_cast<int>(in.q.shape[1]);
   s.heads = s.groups = static_cast<int>(in.q.shape[2]);
-  s.states = static_cast<int>(in.q.shape[3]);
+  s.group_states = static_cast<int>(in.q.shape[3]);
   s.width = static_cast<int>(in.v.shape[3]);
   s.chunks = (s.length + chunk - 1) / chunk;
   s.group = 1;
-  return s;
+  return in_passes(s);
 }
 
 template <class T>
@@ -298,13 +384,20 @@ std::int64_t flow_numbers(const ScanSizes& s) {
 template <bool back, class T>
 void solve(cudaStream_t stream, const ScanSizes& s, const ScanArraysOf<T>& in, bool exact,
            const ChunkArraysOf<T>& paced, const Solving<T>& to) {
-  with_shape<T>(s, exact, [&](auto width, auto states, auto is_exact) {
-    const auto kernel = solve_kernel<states(), is_exact(), back, T>;
-    constexpr int bytes = sizeof(SolveMemory<states(), T>);
+  const ChunkShape shape = shape_for(s);
+  const auto run = [&](auto states, auto passes, auto is_exact) {
+    const auto kernel = solve_kernel<states(), passes(), is_exact(), back, T>;
+    constexpr int bytes = sizeof(SolveMemory<states(), passes(), T>);
     allow_shared_memory(reinterpret_cast<const void*>(kernel), bytes, "delta_scan");
-    const int tiles = width() / column_tile;
+    const int width = shape.tiles * shape.width, tiles = width / column_tile;
     const auto blocks = static_cast<unsigned>(s.batch * s.heads * tiles);
-    launch(kernel, blocks, block_threads, bytes, stream, s, in, paced, tiles, width(), to);
+    launch(kernel, blocks, block_threads, bytes, stream, s, in, paced, tiles, width, to);
+  };
+  with_shape<T>(s, exact, [&](auto, auto states, auto is_exact) {
+    if constexpr (states() == pass_states) {
+      if (s.passes > 1) return run(states, std::integral_constant<int, most_passes>{}, is_exact);
+    }
+    run(states, std::integral_constant<int, 1>{}, is_exact);
   });
 }
 
@@ -363,7 +456,7 @@ std::int64_t memory_for(const ScanSizes& s) {
 template <class T>
 std::int64_t workspace_for(const ScanSizes& s, bool is_kept) {
   return (is_kept ? 0 : memory_for<T>(s)) + flow_numbers<T>(s) + 2 * value_numbers<T>(s) +
-         2 * part_numbers(s, step_kinds<true>);
+         2 * s.passes * part_numbers(s, step_kinds<true>);
 }
 
 template <class T>
@@ -381,19 +474,23 @@ void differentiate(cudaStream_t stream, const DeltaInputs& in, bool exact, const
   float* const parts = values + 2 * value_numbers<T>(s);
   T *const received = reinterpret_cast<T*>(values), *const solved = reinterpret_cast<T*>(values + value_numbers<T>(s));
   kept.flows = reinterpret_cast<T*>(workspace);
-  const ScanParts of_answers = chunk_parts(s, parts, step_kinds<true>);
-  const ScanParts of_errors = chunk_parts(s, parts + part_numbers(s, step_kinds<true>), step_kinds<true>);
+  const std::int64_t apart = part_numbers(s, step_kinds<true>);
+  const PassParts of_answers{chunk_parts(s, parts, step_kinds<true>), apart};
+  const PassParts of_errors{chunk_parts(s, parts + s.passes * apart, step_kinds<true>), apart};
   const auto columns = static_cast<unsigned>(s.heads * s.width);
   arrays.dy = rows_of<T>(dy).data;
   walk_chunks(stream, s, arrays, exact, kept, Ways::back, nullptr, false);
-  differentiate_chunks(stream, s, arrays, exact, kept, false, of_answers, {},
-                       SinkOf<T>{{received, columns, columns, true}, false});
+  for (int pass = 0; pass < s.passes; ++pass)
+    differentiate_chunks(stream, s, of_pass(s, pass, arrays), exact, of_pass(s, pass, kept), false, of_answers.of(pass),
+                         {}, of_pass(pass, SinkOf<T>{{received, columns, columns, true}, false}));
   solve<true, T>(stream, s, arrays, exact, kept,
                  {received, scale, inverses, kept.flows, solved, sink_of<T>(out.v), nullptr, false});
   arrays.C = arrays.B;
   arrays.dy = solved;
-  differentiate_chunks(stream, s, arrays, exact, kept, true, of_errors, {}, SinkOf<T>{});
-  const std::int64_t numbers = std::int64_t{s.batch} * s.length * s.heads * s.states;
+  for (int pass = 0; pass < s.passes; ++pass)
+    differentiate_chunks(stream, s, of_pass(s, pass, arrays), exact, of_pass(s, pass, kept), true, of_errors.of(pass),
+                         {}, SinkOf<T>{});
+  const std::int64_t numbers = std::int64_t{s.batch} * s.length * s.heads * s.group_states;
   const SinkOf<T> to_q = sink_of<T>(out.q), to_k = sink_of<T>(out.k);
   const auto sum = [&](auto* kernel, std::int64_t pieces) {
     launch(kernel, blocks_for(pieces, threads), threads, 0, stream, s, scale, of_answers, of_errors, to_q, to_k,
@@ -409,8 +506,8 @@ void differentiate(cudaStream_t stream, const DeltaInputs& in, bool exact, const
 bool has_beta(const DeltaInputs& in) { return in.beta.shape.rank() == 3; }
 /// Whether the sizes suit, of a rule with beta and at most one decay a head.
 bool fits_chunks(const DeltaInputs& in) {
-  return has_beta(in) && in.g.shape.rank() != 4 && in.q.shape[1] >= shortest_delta && in.q.shape[3] <= 64 &&
-         in.v.shape[3] <= 64;
+  return has_beta(in) && in.g.shape.rank() != 4 && in.q.shape[1] >= shortest_delta && fits_passes(in.q.shape[3]) &&
+         in.v.shape[3] <= widest_values;
 }
 
 }  // namespace
@@ -418,7 +515,8 @@ bool fits_chunks(const DeltaInputs& in) {
 bool goes_by_chunks(const DeltaInputs& in) { return has_beta(in) ? fits_chunks(in) || fits_kda(in) : fits_gla(in); }
 
 bool stores_narrow(const DeltaInputs& in) {
-  return goes_by_chunks(in) && in.q.shape[3] % 8 == 0 && in.v.shape[3] % 8 == 0;
+  const std::int64_t keys = fits_chunks(in) ? sizes_of(in).states : in.q.shape[3];  // that are read together
+  return goes_by_chunks(in) && keys % 8 == 0 && in.v.shape[3] % 8 == 0;
 }
 
 std::int64_t delta_chunk_memory(const DeltaInputs& in) {

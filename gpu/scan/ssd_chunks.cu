@@ -85,7 +85,15 @@ struct WalkStage {
   }
 };
 
-// The states before all chunks (way 0), or the flows from behind into them (1), of 32 channels of a head.
+/// The pass that a block walks, in a way that the compiler does not see through: what hangs on it is found again for
+/// each chunk, because kept it would fill the registers.
+__device__ int hidden_pass() {
+  int pass = static_cast<int>(blockIdx.z);
+  asm volatile("" : "+r"(pass));
+  return pass;
+}
+
+// The states before all chunks (way 0), or the flows from behind into them (1), of 32 channels of a head and a pass.
 template <int states, bool exact, class T>
 __global__ void __launch_bounds__(block_threads, walk_blocks)
     walk_kernel(ScanSizes s, ScanArraysOf<T> in, ChunkArraysOf<T> to, int walkers, int way, float* state, bool resume) {
@@ -104,7 +112,7 @@ __global__ void __launch_bounds__(block_threads, walk_blocks)
       const std::size_t begin = row + static_cast<std::size_t>(c) * chunk;
       const std::size_t stride = static_cast<std::size_t>(s.heads) * s.width;
       const unsigned column = static_cast<unsigned>(h * s.width + first);
-      const unsigned shared = static_cast<unsigned>(h / s.group * s.states);
+      const unsigned shared = static_cast<unsigned>(h / s.group * s.group_states + hidden_pass() * s.states);
       stage_of[i % stages].fetch(
           {back ? in.dy + begin * stride + column : &in.x.at(begin, column), back ? stride : in.x.stride, count, width},
           {back ? &in.C.at(begin, shared) : &in.B.at(begin, shared), back ? in.C.stride : in.B.stride, count, s.states},
@@ -123,11 +131,12 @@ __global__ void __launch_bounds__(block_threads, walk_blocks)
 #pragma unroll
       for (int i = 0; i < 4; ++i) visit(n, i, own_channel + i / 2 * 8, own_state + 8 * n + i % 2);
   };
-  float* kept = state + (static_cast<std::size_t>(b) * s.heads + h) * s.width * s.states;
+  float* kept =
+      state + (static_cast<std::size_t>(b) * s.heads + h) * s.width * s.group_states + hidden_pass() * s.states;
   float now[tiles][4] = {};
   if (resume && !back) {
     each([&](int n, int i, int channel_of, int state_of) {
-      if (channel_of < s.width && state_of < s.states) now[n][i] = kept[channel_of * s.states + state_of];
+      if (channel_of < s.width && state_of < s.states) now[n][i] = kept[channel_of * s.group_states + state_of];
     });
   }
   for (int i = 0; i < s.chunks; ++i) {
@@ -135,7 +144,8 @@ __global__ void __launch_bounds__(block_threads, walk_blocks)
     __syncthreads();
     start(i + stages - 1);
     WalkStage<states, T>& stage = stage_of[i % stages];
-    T* out = (back ? to.flows : to.states) + chunk_index(s, b, h, place(i)) * walkers * walk_width * states;
+    T* out =
+        (back ? to.flows : to.states) + chunk_index(s, hidden_pass(), b, h, place(i)) * walkers * walk_width * states;
     const auto two = [&](int n, int r) { return make_float2(now[n][2 * r], now[n][2 * r + 1]); };
     if constexpr (std::is_same_v<T, Brain>) {
 #pragma unroll
@@ -157,7 +167,7 @@ __global__ void __launch_bounds__(block_threads, walk_blocks)
   }
   if (state == nullptr || back) return;
   each([&](int n, int i, int channel_of, int state_of) {
-    if (channel_of < s.width && state_of < s.states) kept[channel_of * s.states + state_of] = now[n][i];
+    if (channel_of < s.width && state_of < s.states) kept[channel_of * s.group_states + state_of] = now[n][i];
   });
 }
 
@@ -167,8 +177,8 @@ struct AnswerMemory {
   Pace paces[chunk];
 };
 
-// The answers of one chunk for a range of units that share B and C.
-template <int width, int states, bool exact, bool alone, class T>
+// The answers of one chunk for a range of units that share B and C. `adds`: to those of earlier passes.
+template <int width, int states, bool exact, bool alone, bool adds, class T>
 __global__ void __launch_bounds__(block_threads, answer_blocks<T>)
     answer_kernel(ScanSizes s, ScanArraysOf<T> in, ChunkArraysOf<T> from, int tiles, int ranges, float scale, T* y) {
   await_previous();
@@ -180,7 +190,7 @@ __global__ void __launch_bounds__(block_threads, answer_blocks<T>)
   const Place p;
   const int count = min(chunk, s.length - span.c * chunk), last = 2 * p.warp + 2;
   const std::size_t row = static_cast<std::size_t>(span.b) * s.length + static_cast<std::size_t>(span.c) * chunk;
-  const unsigned shared = static_cast<unsigned>(span.group * s.states);
+  const unsigned shared = static_cast<unsigned>(span.group * s.group_states);
   fetch<chunk>(C, {&in.C.at(row, shared), in.C.stride, count, s.states});
   fetch<chunk>(B, {&in.B.at(row, shared), in.B.stride, count, s.states});
   if constexpr (!alone) {  // else all comes together
@@ -260,7 +270,7 @@ __global__ void __launch_bounds__(block_threads, answer_blocks<T>)
         for (int r = 0; r < 2; ++r) {
           const int left = p.row() + 8 * r < count ? s.width - first - 32 * half : 0;
           T* const to = out + static_cast<std::size_t>(8 * r) * s.heads * s.width + 32 * half;
-          store_row<4>(to, left, [&](int n) { return two(n, r); });
+          put_row<4>(to, left, adds, [&](int n) { return two(n, r); });
         }
       } else {
 #pragma unroll
@@ -272,10 +282,10 @@ __global__ void __launch_bounds__(block_threads, answer_blocks<T>)
             if (p.row() + 8 * r >= count || left <= 0) continue;
             T* to = out + p.column() + static_cast<std::size_t>(8 * r) * s.heads * s.width + column;
             if (s.width % 2 == 0) {
-              *reinterpret_cast<float2*>(to) = both;
+              store_two(to, adds, both.x, both.y);
             } else {
-              to[0] = both.x;
-              if (left > 1) to[1] = both.y;
+              to[0] = adds ? to[0] + both.x : both.x;
+              if (left > 1) to[1] = adds ? to[1] + both.y : both.y;
             }
           }
       }
@@ -284,12 +294,13 @@ __global__ void __launch_bounds__(block_threads, answer_blocks<T>)
   }
 }
 
-template <bool alone, class T>
+template <bool alone, bool adds, class T>
 void launch_answers(cudaStream_t stream, const ScanSizes& s, const ScanArraysOf<T>& in, bool exact,
                     const ChunkArraysOf<T>& from, float scale, T* y) {
   const int tiles = shape_for(s).tiles, ranges = ranges_for(s, answer_blocks<T> * 256);
   with_shape<T>(s, exact, [&](auto width, auto states, auto is_exact) {
-    const auto kernel = answer_kernel<width(), states(), is_exact(), alone, T>;
+    // A later pass has more than half of the states that one may have.
+    const auto kernel = answer_kernel < width(), states(), is_exact(), alone, adds && states() == pass_states, T > ;
     constexpr int bytes = sizeof(AnswerMemory<width(), states(), alone, T>);
     allow_shared_memory(reinterpret_cast<const void*>(kernel), bytes, "ssd_scan");
     const unsigned blocks = static_cast<unsigned>(s.batch * s.chunks * s.groups * ranges);
@@ -305,24 +316,49 @@ ChunkShape shape_for(const ScanSizes& s) {
   return {width, s.states <= 16 ? 16 : s.states <= 32 ? 32 : 64, (s.width + width - 1) / width};
 }
 
+bool fits_passes(std::int64_t states) {
+  return states <= most_states && states % ((states + pass_states - 1) / pass_states) == 0;
+}
+
+ScanSizes in_passes(ScanSizes s) {
+  s.passes = (s.group_states + pass_states - 1) / pass_states;
+  s.states = s.group_states / s.passes;
+  return s;
+}
+
+namespace {
+
+std::int64_t chunks_of(const ScanSizes& s) { return std::int64_t{s.batch} * s.heads * s.chunks; }
+
+/// Of the states of a pass.
+std::int64_t state_numbers(const ScanSizes& s) {
+  const ChunkShape shape = shape_for(s);
+  return chunks_of(s) * shape.tiles * shape.width * shape.states;
+}
+
+}  // namespace
+
 template <class T>
 std::int64_t chunk_numbers(const ScanSizes& s, bool with_flows) {
-  const ChunkShape shape = shape_for(s);
-  const std::int64_t states = std::int64_t{shape.tiles} * shape.width * shape.states;
-  const std::int64_t each = 6 * chunk + (with_flows ? 2 : 1) * states * std::int64_t{sizeof(T)} / 4;
-  return std::int64_t{s.batch} * s.heads * s.chunks * each;
+  const std::int64_t sets = (with_flows ? 2 : 1) * s.passes;
+  return chunks_of(s) * 6 * chunk + sets * state_numbers(s) * std::int64_t{sizeof(T)} / 4;
 }
 
 template <class T>
 ChunkArraysOf<T> chunk_arrays(const ScanSizes& s, float* memory, bool with_flows) {
-  const ChunkShape shape = shape_for(s);
-  const std::size_t chunks = static_cast<std::size_t>(s.batch) * s.heads * s.chunks;
   ChunkArraysOf<T> arrays;
   arrays.paces = reinterpret_cast<Pace*>(memory);
-  arrays.edges = reinterpret_cast<Edges*>(arrays.paces + chunks * chunk);
-  arrays.states = reinterpret_cast<T*>(memory + chunks * chunk * 6);
-  if (with_flows) arrays.flows = arrays.states + chunks * shape.tiles * shape.width * shape.states;
+  arrays.edges = reinterpret_cast<Edges*>(arrays.paces + chunks_of(s) * chunk);
+  arrays.states = reinterpret_cast<T*>(memory + chunks_of(s) * chunk * 6);
+  if (with_flows) arrays.flows = arrays.states + s.passes * state_numbers(s);
   return arrays;
+}
+
+template <class T>
+ChunkArraysOf<T> of_pass(const ScanSizes& s, int pass, ChunkArraysOf<T> all) {
+  all.states += pass * state_numbers(s);
+  if (all.flows != nullptr) all.flows += pass * state_numbers(s);
+  return all;
 }
 
 int ranges_for(const ScanSizes& s, int blocks) {
@@ -338,7 +374,8 @@ void walk_chunks(cudaStream_t stream, const ScanSizes& s, const ScanArraysOf<T>&
     constexpr int bytes = walk_stages<T> * sizeof(WalkStage<states(), T>);
     allow_shared_memory(reinterpret_cast<const void*>(kernel), bytes, "ssd_scan");
     const int walkers = shape_for(s).tiles * (width() / walk_width);
-    const dim3 grid(static_cast<unsigned>(s.batch * s.heads * walkers), ways == Ways::both ? 2 : 1);
+    const dim3 grid(static_cast<unsigned>(s.batch * s.heads * walkers), ways == Ways::both ? 2 : 1,
+                    static_cast<unsigned>(s.passes));
     launch(kernel, grid, block_threads, bytes, stream, s, in, to, walkers, ways == Ways::back ? 1 : 0, state, resume);
   });
 }
@@ -346,13 +383,17 @@ void walk_chunks(cudaStream_t stream, const ScanSizes& s, const ScanArraysOf<T>&
 template <class T>
 void answer_chunks(cudaStream_t stream, const ScanSizes& s, const ScanArraysOf<T>& in, bool exact,
                    const ChunkArraysOf<T>& from, float scale, T* y) {
-  launch_answers<false>(stream, s, in, exact, from, scale, y);
+  launch_answers<false, false>(stream, s, in, exact, from, scale, y);
+  for (int pass = 1; pass < s.passes; ++pass)
+    launch_answers<false, true>(stream, s, of_pass(s, pass, in), exact, of_pass(s, pass, from), scale, y);
 }
 
 template std::int64_t chunk_numbers<float>(const ScanSizes&, bool);
 template std::int64_t chunk_numbers<Brain>(const ScanSizes&, bool);
 template ChunkArrays chunk_arrays(const ScanSizes&, float*, bool);
 template ChunkArraysOf<Brain> chunk_arrays(const ScanSizes&, float*, bool);
+template ChunkArrays of_pass(const ScanSizes&, int, ChunkArrays);
+template ChunkArraysOf<Brain> of_pass(const ScanSizes&, int, ChunkArraysOf<Brain>);
 template void walk_chunks(cudaStream_t, const ScanSizes&, const ScanArrays&, bool, const ChunkArrays&, Ways, float*,
                           bool);
 template void walk_chunks(cudaStream_t, const ScanSizes&, const ScanArraysOf<Brain>&, bool, const ChunkArraysOf<Brain>&,
@@ -369,34 +410,34 @@ void find_paces(cudaStream_t stream, const ScanSizes& s, const ScanSteps& in, co
 bool goes_by_chunks(const ScanInputs& in) {
   const ScanSizes s = sizes_of(in, chunk);
   const std::int64_t updates = std::int64_t{s.batch} * s.length * s.heads * s.width * s.states;
-  return s.states <= 64 && (s.length >= shortest_by_chunks || (s.length >= chunk && updates >= fewest_updates));
+  return fits_passes(s.states) && (s.length >= shortest_by_chunks || (s.length >= chunk && updates >= fewest_updates));
 }
 
 bool stores_narrow(const ScanInputs& in) {
-  const ScanSizes s = sizes_of(in, chunk);
+  const ScanSizes s = in_passes(sizes_of(in, chunk));
   return goes_by_chunks(in) && s.width % 8 == 0 && s.states % 8 == 0;
 }
 
 std::int64_t stored_chunk_numbers(const ScanInputs& in, bool with_flows) {
-  const ScanSizes s = sizes_of(in, chunk);
+  const ScanSizes s = in_passes(sizes_of(in, chunk));
   return in.x.dtype == DType::bf16 ? chunk_numbers<Brain>(s, with_flows) : chunk_numbers(s, with_flows);
 }
 
 // At up to 16 tokens the recurrence is as quick.
 bool is_one_chunk(const ScanInputs& in) {
   const ScanSizes s = sizes_of(in, chunk);
-  return s.states <= 64 && s.length > 16 && s.length <= chunk && !goes_by_chunks(in);
+  return s.states <= pass_states && s.length > 16 && s.length <= chunk && !goes_by_chunks(in);
 }
 
 void scan_alone(cudaStream_t stream, const ScanInputs& in, bool exact, const Tensor& y) {
-  launch_answers<true>(stream, sizes_of(in, chunk), arrays_of(in), exact, {}, 1.0f, y.as<float>());
+  launch_answers<true, false>(stream, sizes_of(in, chunk), arrays_of(in), exact, {}, 1.0f, y.as<float>());
 }
 
 std::int64_t chunk_memory(const ScanInputs& in) { return stored_chunk_numbers(in, false); }
 
 void scan_by_chunks(cudaStream_t stream, const ScanInputs& in, bool exact, float* memory, const Tensor& y,
                     const Tensor& state, bool resume) {
-  const ScanSizes s = sizes_of(in, chunk);
+  const ScanSizes s = in_passes(sizes_of(in, chunk));
   with_stored_type(in.x, [&](auto stored) {
     using T = decltype(stored);
     const auto to = chunk_arrays<T>(s, memory, false);

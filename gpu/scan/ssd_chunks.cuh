@@ -6,6 +6,9 @@
 // where S is the state before the chunk, l the sum of the logarithms of the decay from its first token on, w_j the
 // whole weight of a token (dt and what enters late) and w_jj = dt_j. A sequence of at most one chunk, which begins with
 // no state, needs neither walk nor memory for paces and states: its kernels are `alone`.
+//
+// All this is linear in the states, the columns of B and C, so kernels are made for 64 of them: a scan with more goes
+// by passes, whose answers and gradients are added in order. Walks of all passes go side by side.
 #pragma once
 #include "core/io/error.h"
 #include "gpu/device/launch.cuh"
@@ -28,9 +31,16 @@ struct Edges {
   float start, leave;
 };
 
+constexpr int pass_states = 64;   // at most, of a pass
+constexpr int most_states = 128;  // of all passes
+/// Whether so many states go by equal passes.
+bool fits_passes(std::int64_t states);
+/// Sizes of passes, from those with all states.
+ScanSizes in_passes(ScanSizes s);
+
 /// What lies in memory: paces and edges [B,H,chunks,64], then states before chunks and, for the gradient, flows into
-/// them from behind, each [B,H,chunks,width,N] with width and N rounded up to what kernels are made for. They are
-/// stored as what they are multiplied with.
+/// them from behind, each [passes,B,H,chunks,width,N] with width and N rounded up to what kernels are made for. They
+/// are stored as what they are multiplied with.
 struct ChunkPaces {
   Pace* paces = nullptr;
   Edges* edges = nullptr;
@@ -43,6 +53,10 @@ using ChunkArrays = ChunkArraysOf<float>;
 
 __device__ inline std::size_t chunk_index(const ScanSizes& s, int b, int h, int c) {
   return (static_cast<std::size_t>(b) * s.heads + h) * s.chunks + c;
+}
+/// Of what all passes have.
+__device__ inline std::size_t chunk_index(const ScanSizes& s, int pass, int b, int h, int c) {
+  return chunk_index(s, pass * s.batch + b, h, c);
 }
 
 /// By a warp for one chunk of a head, two tokens a lane: their weights, and the logarithms of their decays.
@@ -140,12 +154,23 @@ int ranges_for(const ScanSizes& s, int blocks);
 /// `are_settled`: the inputs may be read before the kernel in front has ended.
 void find_paces(cudaStream_t stream, const ScanSizes& s, const ScanSteps& in, const ChunkPaces& to, bool are_settled);
 
-/// Which ways a walk goes: forward and leaves states, back and leaves flows.
+/// What one pass has of inputs, of what lies in memory and of rows: D is no matter of states and goes with the first.
+template <class T>
+ScanArraysOf<T> of_pass(const ScanSizes& s, int pass, ScanArraysOf<T> all) {
+  all.B = from_column(all.B, pass * s.states);
+  all.C = from_column(all.C, pass * s.states);
+  if (pass > 0) all.D = nullptr;
+  return all;
+}
+template <class T>
+ChunkArraysOf<T> of_pass(const ScanSizes& s, int pass, ChunkArraysOf<T> all);
+
+/// Which ways a walk goes, of all passes: forward and leaves states, back and leaves flows.
 enum class Ways { forward, back, both };
 template <class T>
 void walk_chunks(cudaStream_t stream, const ScanSizes& s, const ScanArraysOf<T>& in, bool exact,
                  const ChunkArraysOf<T>& to, Ways ways, float* state, bool resume);
-/// The answers, times `scale`, from paces and states.
+/// The answers of all passes, times `scale`, from paces and states.
 template <class T>
 void answer_chunks(cudaStream_t stream, const ScanSizes& s, const ScanArraysOf<T>& in, bool exact,
                    const ChunkArraysOf<T>& from, float scale, T* y);
@@ -159,8 +184,18 @@ struct StraightRows {
   Rows<T> B, C;
   __host__ __device__ bool any() const { return B.data != nullptr || C.data != nullptr; }
 };
-/// From paces, states and flows. `strict`: no token has an own answer, and B and C are the same numbers, whose gradient
-/// is left where that of B is. Of bfloat16 nothing is exact.
+template <class T>
+StraightRows<T> of_pass(const ScanSizes& s, int pass, const StraightRows<T>& all) {
+  return {from_column(all.B, pass * s.states), from_column(all.C, pass * s.states)};
+}
+/// Where the gradient of x goes, to which all passes add.
+template <class T>
+SinkOf<T> of_pass(int pass, SinkOf<T> all) {
+  all.accumulate |= pass > 0;
+  return all;
+}
+/// Of one pass, from its paces, states and flows. `strict`: no token has an own answer, and B and C are the same
+/// numbers, whose gradient is left where that of B is. Of bfloat16 nothing is exact.
 void differentiate_chunks(cudaStream_t stream, const ScanSizes& s, const ScanArrays& in, bool exact,
                           const ChunkArrays& from, bool strict, const ScanParts& parts, const StraightRows<float>& rows,
                           const Sink& dx);

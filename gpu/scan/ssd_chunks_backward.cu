@@ -104,7 +104,7 @@ __global__ void __launch_bounds__(block_threads, gradient_blocks)
   const Place p;
   const int top = 16 * p.warp, begin = 2 * p.warp, count = min(chunk, s.length - span.c * chunk);
   const std::size_t row = static_cast<std::size_t>(span.b) * s.length + static_cast<std::size_t>(span.c) * chunk;
-  const unsigned shared = static_cast<unsigned>(span.group * s.states);
+  const unsigned shared = static_cast<unsigned>(span.group * s.group_states);
   const auto finish = [&](int unit) {
     if (unit < span.begin) return;
     m.sums.template put<alone>(m.paces[unit % 2], s, in, out,
@@ -409,17 +409,17 @@ void scan_alone_backward(cudaStream_t stream, const ScanInputs& in, bool exact, 
   ScanArrays arrays = arrays_of(in);
   arrays.dy = dy.as<float>();
   launch_gradient<true>(stream, s, arrays, exact, {}, false, parts, straight, sink_of(out.x));
-  sum_parts(stream, s, in, parts, out);
+  sum_parts(stream, s, in, parts, 0, out);
 }
 
 std::int64_t chunk_workspace(const ScanInputs& in) {
-  const ScanSizes s = sizes_of(in, chunk);
+  const ScanSizes s = in_passes(sizes_of(in, chunk));
   return stored_chunk_numbers(in, true) + part_numbers(s, kinds_of(in));
 }
 
 void scan_by_chunks_backward(cudaStream_t stream, const ScanInputs& in, bool exact, const Tensor& dy, float* workspace,
                              const ScanGrads& out) {
-  const ScanSizes s = sizes_of(in, chunk);
+  const ScanSizes s = in_passes(sizes_of(in, chunk));
   with_stored_type(in.x, [&](auto stored) {
     using T = decltype(stored);
     const auto kept = chunk_arrays<T>(s, workspace, true);
@@ -429,8 +429,11 @@ void scan_by_chunks_backward(cudaStream_t stream, const ScanInputs& in, bool exa
     arrays.dy = rows_of<T>(dy).data;
     find_paces(stream, s, arrays, kept, true);  // the way there has read them all
     walk_chunks(stream, s, arrays, exact, kept, Ways::both, nullptr, false);
-    differentiate_chunks(stream, s, arrays, exact, kept, false, parts, straight, sink_of<T>(out.x));
-    sum_parts(stream, s, in, parts, out);
+    for (int pass = 0; pass < s.passes; ++pass) {
+      differentiate_chunks(stream, s, of_pass(s, pass, arrays), exact, of_pass(s, pass, kept), false, parts,
+                           of_pass(s, pass, straight), of_pass(pass, sink_of<T>(out.x)));
+      sum_parts(stream, s, in, parts, pass, out);
+    }
   });
 }
 

@@ -102,7 +102,7 @@ __global__ void __launch_bounds__(block_threads, gradient_blocks)
   const Place p;
   const int top = own_tokens * p.warp, count = min(chunk, s.length - span.c * chunk);
   const std::size_t row = static_cast<std::size_t>(span.b) * s.length + static_cast<std::size_t>(span.c) * chunk;
-  const unsigned shared = static_cast<unsigned>(span.group * s.states);
+  const unsigned shared = static_cast<unsigned>(span.group * s.group_states);
   const auto head_of = [&](int unit) { return span.group * s.group + unit / tiles; };
   const auto finish = [&](int unit) {
     if (unit < span.begin) return;
@@ -291,8 +291,8 @@ __global__ void __launch_bounds__(block_threads, gradient_blocks)
     }
     if (dx.wanted()) {
       const unsigned column = static_cast<unsigned>(h * s.width + first);
-      const bool in_vectors = !dx.accumulate && dx.rows.stride % 8 == 0 &&
-                              reinterpret_cast<std::uintptr_t>(&dx.rows.at(row, column)) % 16 == 0;
+      const bool in_vectors =
+          dx.rows.stride % 8 == 0 && reinterpret_cast<std::uintptr_t>(&dx.rows.at(row, column)) % 16 == 0;
 #pragma unroll
       for (int r = 0; r < 2; ++r) {
         const int t = p.row() + 8 * r, left = t < count ? s.width - first : 0;
@@ -301,7 +301,7 @@ __global__ void __launch_bounds__(block_threads, gradient_blocks)
           return make_float2(sum[2 * r], sum[2 * r + 1]);
         };
         if (in_vectors) {
-          store_row<width / 8>(&dx.rows.at(row + t, column), left, two);
+          put_row<width / 8>(&dx.rows.at(row + t, column), left, dx.accumulate, two);
           continue;
         }
 #pragma unroll

@@ -610,7 +610,7 @@ void CudaBackend::ssd_scan_backward(const ScanInputs& in, const Tensor& dy, cons
     launch_backward<lanes(), lagged()>(stream(), s, arrays, work, sink_of(out.x));
   });
   launched("ssd_scan_backward");
-  sum_parts(stream(), s, in, work.parts, out);
+  sum_parts(stream(), s, in, work.parts, 0, out);
   launched("ssd_scan_backward sums");
 }
 

@@ -14,7 +14,8 @@ using device::SinkOf;
 
 struct ScanSizes {
   int batch, length, heads, groups, width, states;
-  int chunks, group;  // chunks of a sequence; heads that share B and C
+  int chunks, group;         // chunks of a sequence; heads that share B and C
+  int passes, group_states;  // `states` are those of one of so many passes; all states, which lie side by side
 };
 /// With chunks of so many tokens.
 ScanSizes sizes_of(const ScanInputs& in, int chunk);
@@ -49,9 +50,16 @@ struct ScanParts {
   float* scalars;  // [H,2,several]: of dA_log and dD
   int sharers, tiles, several, kinds;
 };
-/// Adds the parts, in order, and hands out every gradient but that of x.
-void sum_parts(cudaStream_t stream, const ScanSizes& s, const ScanInputs& in, const ScanParts& parts,
+/// Adds the parts, in order, and hands out every gradient but that of x: those of B and C in the columns of a pass,
+/// those of steps added to what earlier passes gave, that of D, which is no matter of states, by the first one.
+void sum_parts(cudaStream_t stream, const ScanSizes& s, const ScanInputs& in, const ScanParts& parts, int pass,
                const ScanGrads& out);
+/// The same rows from a column on, where there are any.
+template <class T>
+Rows<T> from_column(Rows<T> rows, int column) {
+  if (rows.data != nullptr) rows.data += column;
+  return rows;
+}
 
 /// Whether the scan goes by chunks, from its sizes alone.
 bool goes_by_chunks(const ScanInputs& in);

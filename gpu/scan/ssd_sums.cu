@@ -64,8 +64,8 @@ __global__ void __launch_bounds__(threads) sum_kernel(ScanSizes s, ScanParts fro
     return;
   }
   for (int number = lane; from.shared != nullptr && number < s.groups * s.states; number += 32) {
-    const std::size_t first = row * s.groups + number / s.states;
-    const float* parts = from.shared + first * from.sharers * 2 * s.states + number % s.states;
+    const int group = number / s.states, own = number % s.states;
+    const float* parts = from.shared + (row * s.groups + group) * from.sharers * 2 * s.states + own;
     float to_B = 0, to_C = 0;
 #pragma unroll 8
     for (int part = 0; part < from.sharers; ++part) {
@@ -73,8 +73,9 @@ __global__ void __launch_bounds__(threads) sum_kernel(ScanSizes s, ScanParts fro
       to_C += parts[(part * 2 + 1) * s.states];
     }
     // One thread, B first: B and C may be the same numbers.
-    if (out.B.wanted()) out.B.put(row, number, to_B);
-    if (out.C.wanted()) out.C.put(row, number, to_C);
+    const unsigned column = static_cast<unsigned>(group * s.group_states + own);
+    if (out.B.wanted()) out.B.put(row, column, to_B);
+    if (out.C.wanted()) out.C.put(row, column, to_C);
   }
 }
 
@@ -87,7 +88,8 @@ ScanSizes sizes_of(const ScanInputs& in, int chunk) {
   s.heads = in.heads;
   s.groups = in.groups;
   s.width = static_cast<int>(in.x.elements() / (std::int64_t{s.batch} * s.length * s.heads));
-  s.states = static_cast<int>(in.B.elements() / (std::int64_t{s.batch} * s.length * s.groups));
+  s.states = s.group_states = static_cast<int>(in.B.elements() / (std::int64_t{s.batch} * s.length * s.groups));
+  s.passes = 1;
   s.chunks = (s.length + chunk - 1) / chunk;
   s.group = s.heads / s.groups;
   return s;
@@ -98,12 +100,20 @@ ScanSteps steps_of(const ScanInputs& in) {
           in.lag.defined() ? rows_of(in.lag) : Rows<float>{}, in.A_log.as<float>(), in.D.as<float>()};
 }
 
-void sum_parts(cudaStream_t stream, const ScanSizes& s, const ScanInputs& in, const ScanParts& parts,
+void sum_parts(cudaStream_t stream, const ScanSizes& s, const ScanInputs& in, const ScanParts& parts, int pass,
                const ScanGrads& out) {
+  const auto summed = [&](const Grad& grad) {
+    Sink sink = sink_of(grad);
+    sink.accumulate |= pass > 0;
+    return sink;
+  };
   with_stored_type(in.B, [&](auto stored) {
     using T = decltype(stored);
-    const ScanSinks<T> sinks{sink_of<T>(out.B), sink_of<T>(out.C),      sink_of(out.dt), sink_of(out.A_log),
-                             sink_of(out.D),    sink_of(out.log_decay), sink_of(out.lag)};
+    ScanSinks<T> sinks{sink_of<T>(out.B),     sink_of<T>(out.C), summed(out.dt), summed(out.A_log), Sink{},
+                       summed(out.log_decay), summed(out.lag)};
+    sinks.B.rows = from_column(sinks.B.rows, pass * s.states);
+    sinks.C.rows = from_column(sinks.C.rows, pass * s.states);
+    if (pass == 0) sinks.D = sink_of(out.D);
     const auto kernel = in.lag.defined() ? sum_kernel<step_kinds<true>, T> : sum_kernel<step_kinds<false>, T>;
     const unsigned blocks = blocks_for(std::int64_t{s.batch} * s.length, rows_of_block);
     launch(kernel, 2 * static_cast<unsigned>(s.heads) + blocks, threads, 0, stream, s, parts, sinks);
