@@ -810,60 +810,83 @@ TEST_F(CudaBackendTest, ScansPieceByPiece) {
   EXPECT_EQ(pieces, whole);
 }
 
-/// GLA, or with beta KDA: answers of all tokens at once, and piece by piece, of which each but the first resumes.
-class DeltaPieces {
- public:
-  DeltaPieces(Backend& backend, std::int64_t keys, std::int64_t width, bool corrects)
-      : host_(backend), arena_(backend), tape_(backend, arena_), keys_(keys), width_(width), corrects_(corrects) {
-    tape_.begin(false);
-  }
-  std::vector<float> whole() { return scan(0, length, {}, false); }
-  std::vector<float> in_pieces() {
-    const Tensor state = host_.f32({1, heads, keys_, width_}, std::vector<float>(heads * keys_ * width_, 9.0f));
-    std::vector<float> pieces = scan(0, 192, state, false);
-    for (const auto& [begin, count] : {std::pair{192, 150}, std::pair{342, 20}}) {
-      const std::vector<float> y = scan(begin, count, state, true);
-      pieces.insert(pieces.end(), y.begin(), y.end());
-    }
-    return pieces;
-  }
+// By chunks twice, the second time from a state, and by the recurrence from the state that this leaves.
+constexpr std::int64_t scanned = 700, first_piece = 300, second_piece = 350;
 
- private:
-  static constexpr std::int64_t length = 362, heads = 2;
+template <class Scan>
+void expect_pieces_of_the_whole(const Scan& scan, const Tensor& state, const std::string& what) {
+  const std::vector<float> whole = scan(0, scanned, Tensor(), false);
+  std::vector<float> pieces = scan(0, first_piece, state, false);
+  const std::vector<float> second = scan(first_piece, second_piece, state, true);
+  const std::int64_t last = first_piece + second_piece;
+  const std::vector<float> rest = scan(last, scanned - last, state, true);
+  pieces.insert(pieces.end(), second.begin(), second.end());
+  pieces.insert(pieces.end(), rest.begin(), rest.end());
+  EXPECT_LE(relative(pieces, whole), 1e-5) << what;
+}
 
-  std::vector<float> scan(std::int64_t begin, std::int64_t count, const Tensor& state, bool resume) {
-    const auto part = [&](const Shape& shape, std::uint64_t seed, double scale, double shift) {
-      const std::int64_t row = shape.elements() / count;
-      const std::vector<float> all = random_floats(length * row, seed);
-      std::vector<float> values(all.begin() + begin * row, all.begin() + (begin + count) * row);
-      for (float& value : values) value = static_cast<float>(scale * value + shift);
-      return tape_.constant(host_.f32(shape, values));
+/// Tokens [begin, begin + count) of `all`, whose shape is [1,T,...].
+Var tokens_of(Tape& tape, HostValues& host, const std::vector<float>& all, const Shape& shape, std::int64_t begin,
+              std::int64_t count) {
+  const std::int64_t columns = shape.elements() / shape[1];
+  const Shape part = shape.rank() == 3 ? Shape{1, count, shape[2]} : Shape{1, count, shape[2], shape[3]};
+  return tape.constant(host.f32(part, {all.begin() + begin * columns, all.begin() + (begin + count) * columns}));
+}
+
+TEST_F(CudaBackendTest, ScansByChunksGoOnFromTheirState) {
+  const std::int64_t heads = 3, width = 40;
+  for (const std::int64_t states : {64, 96, 128}) {
+    Arena arena(*cuda_);
+    Tape tape(*cuda_, arena);
+    HostValues host(*cuda_);
+    const Shape of_x{1, scanned, heads * width}, of_B{1, scanned, states};
+    const std::vector<float> x = random_floats(of_x.elements(), 31), B = random_floats(of_B.elements(), 32),
+                             C = random_floats(of_B.elements(), 33);
+    const auto scan = [&](std::int64_t begin, std::int64_t count, const Tensor& state, bool resume) {
+      ScanVars in;
+      in.x = tokens_of(tape, host, x, of_x, begin, count);
+      in.B = tokens_of(tape, host, B, of_B, begin, count);
+      in.C = tokens_of(tape, host, C, of_B, begin, count);
+      in.A_log = tape.constant(host.f32({heads}, {-3.0f, -1.0f, -4.0f}));
+      in.heads = heads;
+      return host.read<float>(ssd_scan(tape, in, state, resume).value);
     };
-    const Shape of_keys{1, count, heads, keys_}, of_values{1, count, heads, width_}, of_heads{1, count, heads};
-    DeltaVars in;
-    in.q = part(of_keys, 1, 1.0, 0.0);
-    in.k = part(of_keys, 2, 1.0 / std::sqrt(static_cast<double>(keys_)), 0.0);  // about one long: the rule is stable
-    in.v = part(of_values, 3, 1.0, 0.0);
-    in.g = part(of_keys, 4, 0.1, -0.3);
-    if (corrects_) in.beta = part(of_heads, 5, 0.1, 0.5);
-    return host_.read<float>(delta_scan(tape_, in, state, resume).value);
+    tape.begin(false);
+    const Tensor state = host.f32({1, heads, width, states}, random_floats(heads * width * states, 34));
+    expect_pieces_of_the_whole(scan, state, std::to_string(states) + " states");
   }
+}
 
-  HostValues host_;
-  Arena arena_;
-  Tape tape_;
-  std::int64_t keys_, width_;
-  bool corrects_;
-};
-
-// By chunks where there are tokens enough, otherwise by the recurrence, with heads that the chunks' kernels take whole
-// and ones that they take in two pieces or four.
-TEST_F(CudaBackendTest, DeltaRulesWithDecaysOfChannelsScanPieceByPiece) {
-  for (const bool corrects : {false, true}) {
-    for (const auto& [keys, width] : {std::pair{40, 24}, std::pair{96, 80}, std::pair{128, 256}}) {
-      DeltaPieces scan(*cuda_, keys, width, corrects);
-      EXPECT_LE(relative(scan.in_pieces(), scan.whole()), 5e-6)
-          << keys << " keys, " << width << " values, " << (corrects ? "with" : "without") << " beta";
+// With a decay for each head or channel, heads that the chunks' kernels take whole and ones that come in pieces.
+TEST_F(CudaBackendTest, DeltaRulesByChunksGoOnFromTheirState) {
+  struct Rule {
+    const char* name;
+    bool corrects, has_channels;
+  };
+  const std::int64_t heads = 2;
+  for (const Rule& rule : {Rule{"gated_deltanet", true, false}, Rule{"gla", false, true}, Rule{"kda", true, true}}) {
+    for (const auto& [keys, width] : {std::pair{40, 24}, std::pair{64, 80}, std::pair{96, 80}, std::pair{128, 128}}) {
+      Arena arena(*cuda_);
+      Tape tape(*cuda_, arena);
+      HostValues host(*cuda_);
+      const Shape of_k{1, scanned, heads, keys}, of_v{1, scanned, heads, width}, of_head{1, scanned, heads},
+          of_g = rule.has_channels ? of_k : of_head;
+      const std::vector<float> q = random_floats(of_k.elements(), 41), v = random_floats(of_v.elements(), 42),
+                               beta(static_cast<std::size_t>(of_head.elements()), 0.7f);
+      std::vector<float> k = random_floats(of_k.elements(), 43), g = random_floats(of_g.elements(), 45);
+      for (float& number : k) number /= std::sqrt(static_cast<float>(keys));  // about one long: the rule is stable
+      for (float& number : g) number = 0.1f * number - 0.2f;
+      const auto scan = [&](std::int64_t begin, std::int64_t count, const Tensor& state, bool resume) {
+        const auto part = [&](const std::vector<float>& all, const Shape& shape) {
+          return tokens_of(tape, host, all, shape, begin, count);
+        };
+        DeltaVars in{part(q, of_k), part(k, of_k), part(v, of_v), {}, part(g, of_g), 0.1};
+        if (rule.corrects) in.beta = part(beta, of_head);
+        return host.read<float>(delta_scan(tape, in, state, resume).value);
+      };
+      tape.begin(false);
+      const Tensor state = host.f32({1, heads, keys, width}, random_floats(heads * keys * width, 44));
+      expect_pieces_of_the_whole(scan, state, rule.name + (" " + std::to_string(keys)) + " x " + std::to_string(width));
     }
   }
 }

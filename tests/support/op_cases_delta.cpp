@@ -126,7 +126,12 @@ void add_delta_cases(std::vector<OpCase>& cases) {
     cases.push_back(delta(rule, {1, 1000, 3, 63, 15}));
     cases.push_back(delta(rule, {1, 192, 2, 64, 64}));
     cases.push_back(delta(rule, {1, 131, 1, 32, 24}));
+    cases.push_back(delta(rule, {1, 130, 1, 128, 128}));
   }
+  cases.push_back(delta(deltanet, {1, 1000, 1, 66, 10}));
+  cases.push_back(delta(deltanet, {1, 129, 1, 40, 200}));
+  cases.push_back(delta(gated, {1, 200, 2, 96, 80}));
+  cases.push_back(delta(gated, {1, 129, 29, 1, 193}));
   for (const Rule& rule : {gla, kda}) {
     cases.push_back(delta(rule, {2, 257, 3, 17, 33}));
     cases.push_back(delta(rule, {1, 515, 2, 31, 15}));
@@ -151,6 +156,7 @@ void add_delta_cases(std::vector<OpCase>& cases) {
   cases.push_back(delta(retention, {1, 37, 2, 65, 5}));
   cases.push_back(of_itself(linear, {1, 37, 2, 6, 6}));
   for (const Rule& rule : {linear, gated, gla, kda}) cases.push_back(of_itself(rule, {1, 140, 2, 6, 6}));
+  cases.push_back(of_itself(gated, {1, 150, 2, 72, 72}));
 }
 
 }  // namespace afterglow::testing

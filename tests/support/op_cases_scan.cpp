@@ -184,22 +184,24 @@ OpCase linear_attention(const Sizes& n, bool same_keys_and_queries) {
 }  // namespace
 
 void add_scan_cases(std::vector<OpCase>& cases) {
-  for (const Sizes& n :
-       {Sizes{1, 1, 1, 1, 1, 1}, Sizes{2, 37, 4, 5, 2, 7}, Sizes{1, 101, 2, 17, 1, 16}, Sizes{2, 65, 2, 32, 1, 3},
-        Sizes{3, 32, 2, 63, 2, 1}, Sizes{2, 257, 6, 17, 2, 33}, Sizes{1, 1000, 3, 65, 1, 37},
-        Sizes{1, 2048, 3, 63, 1, 15}, Sizes{400, 17, 4, 3, 1, 2}, Sizes{60, 33, 2, 64, 1, 16}})
+  for (const Sizes& n : {Sizes{1, 1, 1, 1, 1, 1}, Sizes{2, 37, 4, 5, 2, 7}, Sizes{1, 101, 2, 17, 1, 16},
+                         Sizes{2, 65, 2, 32, 1, 3}, Sizes{3, 32, 2, 63, 2, 1}, Sizes{2, 257, 6, 17, 2, 33},
+                         Sizes{1, 1000, 3, 65, 1, 37}, Sizes{1, 2048, 3, 63, 1, 15}, Sizes{400, 17, 4, 3, 1, 2},
+                         Sizes{60, 33, 2, 64, 1, 16}, Sizes{1, 257, 4, 33, 2, 128}, Sizes{2, 260, 2, 8, 1, 66}})
     cases.push_back(selective(n));
   cases.push_back(strided({2, 37, 4, 3, 2, 5}));
   cases.push_back(strided({1, 257, 4, 33, 2, 5}));
   cases.push_back(strided({1, 257, 4, 64, 1, 16}));
+  cases.push_back(strided({1, 300, 4, 16, 2, 96}));
   for (const Sizes& n : {Sizes{1, 1, 1, 1, 1, 1}, Sizes{2, 37, 4, 5, 4, 7}, Sizes{1, 101, 2, 17, 1, 33},
                          Sizes{2, 65, 2, 33, 2, 65}, Sizes{3, 16, 2, 63, 2, 1}, Sizes{1, 257, 3, 33, 3, 64},
-                         Sizes{1, 1000, 5, 7, 1, 31}, Sizes{2, 64, 3, 100, 3, 40}})
+                         Sizes{1, 1000, 5, 7, 1, 31}, Sizes{2, 64, 3, 100, 3, 40}, Sizes{1, 300, 3, 20, 3, 128}})
     cases.push_back(trapezoid(n));
   cases.push_back(linear_attention({2, 63, 3, 37, 3, 17}, false));
   cases.push_back(linear_attention({1, 101, 1, 5, 1, 37}, true));
   cases.push_back(linear_attention({1, 257, 3, 37, 3, 17}, false));
   cases.push_back(linear_attention({1, 257, 3, 33, 3, 63}, true));
+  cases.push_back(linear_attention({1, 257, 2, 20, 2, 128}, true));
 }
 
 }  // namespace afterglow::testing
