@@ -1,5 +1,5 @@
-// The core of Gated KalmaNet, forward, in exact float32: the states before each chunk, then one block a chunk for
-// norms, Chebyshev iteration and readout; and one token of the recurrent form.
+// The core of Gated KalmaNet, forward, as exact as float32: the states before each chunk, then one block a chunk for
+// norms, Chebyshev iteration and readout, with exact products on the tensor cores; and one token of the recurrent form.
 #include "gpu/chebyshev/chebyshev_dual.cuh"
 #include "gpu/cuda_backend.h"
 
@@ -40,46 +40,35 @@ __global__ void __launch_bounds__(threads) states_kernel(ChebyshevShape s, Cheby
   }
 }
 
-/// |H_c|_F and lambda_c of every token; `keys` and `state` are filled, `product` holds H_c k_c.
+/// |H_c|_F and lambda_c of every token; `keys` and `state` are filled, `product` holds H_c k_c. Barriers inside.
 template <int J>
 __device__ void measure(const ChebyshevShape& s, const ChebyshevPointers& io, const ChunkPlace& at, const Gates& gates,
                         const float* state, const float* keys, Tile<J>& product) {
-  __shared__ float overlap[chunk_tokens], own[chunk_tokens], sums[32];
-  float overlaps[4], owns[4];
-  product.row_sums(overlaps, [&](float cell, int c, int column) { return cell * keys[c * Tile<J>::stride + column]; });
-  product.row_sums(owns, [&](float, int c, int column) {
+  __shared__ TokenParts overlap, own;
+  __shared__ SquareSteps steps;
+  product.sum_rows([&](float cell, int c, int column) { return cell * keys[c * Tile<J>::stride + column]; },
+                   [&](int c, float sum) { overlap.own(c) = sum; });
+  const auto square_of = [&](float, int c, int column) {
     const float k = keys[c * Tile<J>::stride + column];
     return k * k;
-  });
-  if (threadIdx.x % 16 == 0) {
-    for (int i = 0; i < 4; ++i) {
-      overlap[Tile<J>::row(i)] = overlaps[i];
-      own[Tile<J>::row(i)] = owns[i];
-    }
-  }
+  };
+  product.sum_rows(square_of, [&](int c, float sum) { own.own(c) = sum; });
   float square = 0;
   for (int i = threadIdx.x; i < Tile<J>::state; i += threads) {
     if (i % Tile<J>::stride < Tile<J>::width) square += state[i] * state[i];
   }
-  square = block_sum(square, sums);
   __syncthreads();
-  if (threadIdx.x != 0) return;
-  for (int c = 0; c < at.count; ++c) {
-    const float gate = expf(gates.key[c] - (c > 0 ? gates.key[c - 1] : 0.0f)), k4 = own[c] * own[c];
-    square = gate * gate * square + 2.0f * fmaxf(overlap[c] - k4, 0.0f) + k4;
-    const std::size_t row = s.row(at.pair, at.first + c);
-    io.fro[row] = sqrtf(square);
-    io.lambda[row] = s.fixed_lambda > 0.0f ? s.fixed_lambda : s.ridge * sqrtf(square);
-  }
+  const int c = static_cast<int>(threadIdx.x);
+  if (c < chunk_tokens) steps.set(c, gates, overlap.of(c), own.of(c));
+  put_norms(s, io, at, steps, square);
 }
 
 /// `H` and `S` are the states before the chunks, one after the other.
 template <int J>
-__global__ void __launch_bounds__(threads)
+__global__ void __launch_bounds__(threads, J < 8 ? 2 : 1)
     solve_kernel(ChebyshevShape s, ChebyshevPointers io, const float* H, const float* S, float* y) {
   extern __shared__ float4 aligned[];
   __shared__ Gates gates;
-  constexpr int stride = Tile<J>::stride;
   float *state = reinterpret_cast<float*>(aligned), *keys = state + Tile<J>::state, *iterate = keys + Tile<J>::panel;
   float* scores = iterate + Tile<J>::panel;
   const ChunkPlace at(s, static_cast<int>(blockIdx.x));
@@ -88,12 +77,11 @@ __global__ void __launch_bounds__(threads)
   load_panel<J>(s, at, io.k, keys);
   __syncthreads();
   Tile<J> x, right;
-  read_state<J, false>(keys, state, keys, gates.key, 1.0f, scores, x);
-  x.template add_product<false, false>(scores, Scores::stride, keys, stride, chunk_tokens);
+  read_state<J, true>(keys, state, keys, gates.key, 1.0f, scores, x);
+  add_past(scores, keys, x);
   measure(s, io, at, gates, state, keys, x);
-  __syncthreads();
-  float fro[4], lambda[4];
-  load_norms(s, io, at, fro, lambda);
+  TokenNumbers fro, lambda;
+  load_tile_norms(s, io, at, fro, lambda);
   right.each([&](float& cell, int c, int column) {
     const bool inside = c < at.count && column < s.width;
     cell = inside ? io.q[s.row(at.pair, at.first + c) * s.width + column] : 0.0f;
@@ -109,7 +97,7 @@ __global__ void __launch_bounds__(threads)
   read_state<J, false>(iterate, state, keys, gates.value, s.scale, scores, x);
   load_panel<J>(s, at, io.v, keys);
   __syncthreads();
-  x.template add_product<false, false>(scores, Scores::stride, keys, stride, chunk_tokens);
+  add_past(scores, keys, x);
   x.each([&](float& cell, int c, int column) {
     if (c < at.count && column < s.width) y[s.row(at.pair, at.first + c) * s.width + column] = cell;
   });

@@ -1,18 +1,17 @@
 // What the kernels of Gated KalmaNet's core share: sizes, the chunk that a block works on, and exact products of
-// matrices in shared memory. Formulas as in core/backend/cpu/chebyshev.h and cpu/chebyshev_backward.cpp.
-//
-// A block has 16 x 16 threads. A result of 64 rows and 16 J columns lies in its registers: thread (y, x) holds rows
-// 4 y .. 4 y + 3 and columns x, x + 16, .. . In shared memory panels [64,D] and states [D,D] are padded with zeros to
-// W = 16 J columns (J = 1, 2, 4, 8, so D is at most 128) and rows that start 4 banks apart.
+// matrices in shared memory (chebyshev_tile.cuh). Formulas as in core/backend/cpu/chebyshev.h and
+// cpu/chebyshev_backward.cpp. Panels [64,D] and states [D,D] are padded with zeros to W = 16 J columns (J = 1, 2, 4, 8,
+// so D is at most 128).
 #pragma once
 #include <cmath>
 
 #include "core/backend/chebyshev.h"
+#include "gpu/chebyshev/chebyshev_tile.cuh"
 #include "gpu/device/device.cuh"
 
 namespace afterglow::device {
 
-constexpr int chunk_tokens = ChebyshevConfig::max_chunk;
+static_assert(chunk_tokens == ChebyshevConfig::max_chunk);
 
 struct ChebyshevShape {
   int batch, tokens, heads, width, chunks, iterations;
@@ -159,97 +158,11 @@ __device__ inline void put_norms(const ChebyshevShape& s, const ChebyshevPointer
   __syncthreads();
 }
 
-template <int J>
-struct Tile {
-  static constexpr int width = 16 * J;
-  static constexpr int stride = width + 4;
-  static constexpr int panel = chunk_tokens * stride;
-  static constexpr int state = width * stride;
-  static constexpr int rows = 4;
-
-  float cell[rows][J];
-
-  static __device__ int row(int i) { return static_cast<int>(threadIdx.x / 16) * rows + i; }
-  static __device__ int column(int j) { return static_cast<int>(threadIdx.x % 16) + 16 * j; }
-
-  /// body(cell, row, column) for every number of this thread.
-  template <class Body>
-  __device__ void each(const Body& body) {
-#pragma unroll
-    for (int i = 0; i < rows; ++i) {
-#pragma unroll
-      for (int j = 0; j < J; ++j) body(cell[i][j], row(i), column(j));
-    }
-  }
-  __device__ void clear() {
-    each([](float& c, int, int) { c = 0.0f; });
-  }
-  /// Sums over the columns of every row of body(cell, row, column): known to the 16 threads of the row.
-  template <class Body>
-  __device__ void row_sums(float (&sums)[rows], const Body& body) {
-#pragma unroll
-    for (int i = 0; i < rows; ++i) {
-      float sum = 0;
-#pragma unroll
-      for (int j = 0; j < J; ++j) sum += body(cell[i][j], row(i), column(j));
-      for (int offset = 8; offset > 0; offset /= 2) sum += __shfl_xor_sync(full_warp, sum, offset);
-      sums[i] = sum;
-    }
-  }
-  __device__ void store(float* memory, int memory_stride) {
-    each([&](float& c, int r, int column) { memory[r * memory_stride + column] = c; });
-  }
-
-  /// += op(A) op(B) over `depth` (a multiple of 4) inner numbers. A [64,depth], or [depth,64] when transposed;
-  /// B [depth,W], or [W,depth] when transposed.
-  template <bool transpose_A, bool transpose_B>
-  __device__ void add_product(const float* A, int A_stride, const float* B, int B_stride, int depth) {
-    // A transposed A may have fewer than 64 columns: rows of the result that do not exist repeat its last ones.
-    const int row0 = transpose_A ? min(row(0), A_stride - 8) : row(0), column0 = column(0);
-#pragma unroll 2
-    for (int k = 0; k < depth; k += 4) {
-      float a[rows][4], b[4][J];
-#pragma unroll
-      for (int i = 0; i < 4; ++i) {
-        const float4 four = *reinterpret_cast<const float4*>(transpose_A ? A + (k + i) * A_stride + row0
-                                                                         : A + (row0 + i) * A_stride + k);
-        (transpose_A ? a[0][i] : a[i][0]) = four.x;
-        (transpose_A ? a[1][i] : a[i][1]) = four.y;
-        (transpose_A ? a[2][i] : a[i][2]) = four.z;
-        (transpose_A ? a[3][i] : a[i][3]) = four.w;
-      }
-#pragma unroll
-      for (int j = 0; j < J; ++j) {
-        if (transpose_B) {
-          const float4 four = *reinterpret_cast<const float4*>(B + (column0 + 16 * j) * B_stride + k);
-          b[0][j] = four.x;
-          b[1][j] = four.y;
-          b[2][j] = four.z;
-          b[3][j] = four.w;
-        } else {
-#pragma unroll
-          for (int kk = 0; kk < 4; ++kk) b[kk][j] = B[(k + kk) * B_stride + column0 + 16 * j];
-        }
-      }
-#pragma unroll
-      for (int kk = 0; kk < 4; ++kk) {
-#pragma unroll
-        for (int i = 0; i < rows; ++i) {
-#pragma unroll
-          for (int j = 0; j < J; ++j) cell[i][j] += a[i][kk] * b[kk][j];
-        }
-      }
-    }
-  }
-};
-
-/// Scores of tokens with tokens.
-using Scores = Tile<4>;
-
 /// Fills a panel with value(row, column), zero behind the chunk's end and the head's width.
 template <int J, class Value>
 __device__ void fill_panel(float* panel, int count, int width, const Value& value) {
-  for (int i = threadIdx.x; i < chunk_tokens * Tile<J>::width; i += blockDim.x) {
+#pragma unroll 16
+  for (int i = threadIdx.x; i < chunk_tokens * Tile<J>::width; i += threads) {
     const int row = i / Tile<J>::width, column = i % Tile<J>::width;
     panel[row * Tile<J>::stride + column] = row < count && column < width ? value(row, column) : 0.0f;
   }
@@ -271,7 +184,8 @@ __device__ void load_mixed(const ChebyshevShape& s, const ChebyshevPointers& io,
 }
 template <int J>
 __device__ void load_state(int width, const float* from, float* state) {
-  for (int i = threadIdx.x; i < Tile<J>::width * Tile<J>::width; i += blockDim.x) {
+#pragma unroll 16
+  for (int i = threadIdx.x; i < Tile<J>::width * Tile<J>::width; i += threads) {
     const int row = i / Tile<J>::width, column = i % Tile<J>::width;
     state[row * Tile<J>::stride + column] = row < width && column < width ? from[row * width + column] : 0.0f;
   }
@@ -282,12 +196,25 @@ template <int J>
 __device__ void masked_scores(const float* left, const float* right, const float* gate, float factor, float* memory) {
   Scores scores;
   scores.clear();
-  scores.add_product<false, true>(left, Tile<J>::stride, right, Tile<J>::stride, Tile<J>::width);
+  scores.add_to_diagonal(left, Tile<J>::stride, right, Tile<J>::stride, Tile<J>::width);
   __syncthreads();
-  scores.each([&](float& cell, int c, int i) {
-    memory[c * Scores::stride + i] = i <= c ? factor * expf(gate[c] - gate[i]) * cell : 0.0f;
-  });
+  scores.each([&](float& cell, int c, int i) { cell = i <= c ? factor * expf(gate[c] - gate[i]) * cell : 0.0f; });
+  scores.store(memory, Scores::stride);
   __syncthreads();
+}
+
+/// += masked scores times the panel: row c gets what tokens up to c have.
+template <int J>
+__device__ void add_past(const float* scores, const float* panel, Tile<J>& result) {
+  result.template add_product<false, false>(scores, Scores::stride, panel, Tile<J>::stride,
+                                            Tile<J>::first_row() + Tile<J>::warp_rows);
+}
+/// += masked scores, transposed, times the panel: row i gets what tokens from i on have.
+template <int J>
+__device__ void add_future(const float* scores, const float* panel, Tile<J>& result) {
+  const int first = Tile<J>::first_row();
+  result.template add_product<true, false>(scores + first * Scores::stride, Scores::stride,
+                                           panel + first * Tile<J>::stride, Tile<J>::stride, chunk_tokens - first);
 }
 
 /// result = factor (e^{gate_c} in op(state) + masked scores of in and left times right); `scores` is scratch.
@@ -316,21 +243,22 @@ constexpr int chebyshev_bytes(int panels, int states, int squares) {
 }
 
 /// Row c of the tile becomes the Chebyshev answer for (H_c + lambda_c I) x = right_c. `keys` [64,W] and `state` (H
-/// before the chunk) are filled; `iterate` [64,W] and `scores` are scratch. `right` and `x` are tiles.
+/// before the chunk, which is symmetric) are filled; `iterate` [64,W] and `scores` are scratch.
 template <int J>
-__device__ void solve_chunk(const ChebyshevShape& s, const float (&fro)[4], const float (&lambda)[4],
+__device__ void solve_chunk(const ChebyshevShape& s, const TokenNumbers& fro, const TokenNumbers& lambda,
                             const Gates& gates, const float* state, const float* keys, float* iterate, float* scores,
-                            Tile<J>& right, Tile<J>& x) {
-  float step[4], omega[4], rho[4];
+                            const Tile<J>& right, Tile<J>& x) {
+  constexpr int rows = Tile<J>::rows;
+  float step[rows], omega[rows], rho[rows];
   Tile<J> before, product;
 #pragma unroll
-  for (int i = 0; i < 4; ++i) {
+  for (int i = 0; i < rows; ++i) {
     const float bound = fro[i] + 2.0f * lambda[i];
     step[i] = bound > 0.0f ? 2.0f / bound : 0.0f;
     rho[i] = bound > 0.0f ? fro[i] / bound : 0.0f;
     omega[i] = 2.0f;
 #pragma unroll
-    for (int j = 0; j < J; ++j) {
+    for (int j = 0; j < Tile<J>::columns; ++j) {
       x.cell[i][j] = step[i] * right.cell[i][j];
       before.cell[i][j] = 0.0f;
     }
@@ -339,13 +267,14 @@ __device__ void solve_chunk(const ChebyshevShape& s, const float (&fro)[4], cons
     __syncthreads();
     x.store(iterate, Tile<J>::stride);
     __syncthreads();
-    read_state<J, false>(iterate, state, keys, gates.key, 1.0f, scores, product);
-    product.template add_product<false, false>(scores, Scores::stride, keys, Tile<J>::stride, chunk_tokens);
+    read_state<J, true>(iterate, state, keys, gates.key, 1.0f, scores, product);
+    add_past(scores, keys, product);
+    x.load(iterate, Tile<J>::stride);  // not kept, so that the products have the registers
 #pragma unroll
-    for (int i = 0; i < 4; ++i) {
+    for (int i = 0; i < rows; ++i) {
       omega[i] = 4.0f / (4.0f - rho[i] * rho[i] * omega[i]);
 #pragma unroll
-      for (int j = 0; j < J; ++j) {
+      for (int j = 0; j < Tile<J>::columns; ++j) {
         const float now = x.cell[i][j];
         const float residual = product.cell[i][j] + lambda[i] * now - right.cell[i][j];
         x.cell[i][j] = now - omega[i] * step[i] * residual + (omega[i] - 1.0f) * (now - before.cell[i][j]);
@@ -357,10 +286,10 @@ __device__ void solve_chunk(const ChebyshevShape& s, const float (&fro)[4], cons
 }
 
 /// fro and lambda of this thread's rows; zero behind the end.
-__device__ inline void load_norms(const ChebyshevShape& s, const ChebyshevPointers& io, const ChunkPlace& at,
-                                  float (&fro)[4], float (&lambda)[4]) {
+__device__ inline void load_tile_norms(const ChebyshevShape& s, const ChebyshevPointers& io, const ChunkPlace& at,
+                                       TokenNumbers& fro, TokenNumbers& lambda) {
 #pragma unroll
-  for (int i = 0; i < 4; ++i) {
+  for (int i = 0; i < Scores::rows; ++i) {
     const int c = Scores::row(i);
     fro[i] = c < at.count ? io.fro[s.row(at.pair, at.first + c)] : 0.0f;
     lambda[i] = c < at.count ? io.lambda[s.row(at.pair, at.first + c)] : 0.0f;

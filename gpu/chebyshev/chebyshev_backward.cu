@@ -1,4 +1,4 @@
-// The core of Gated KalmaNet, backward, in exact float32: one block a chunk for the dual solve, the gradients of the
+// The core of Gated KalmaNet, backward, as exact as float32: one block a chunk for the dual solve, the gradients of the
 // states summed from the last chunk to the first, and one block a chunk for keys, values and gates.
 #include "gpu/chebyshev/chebyshev_dual.cuh"
 #include "gpu/cuda_backend.h"
@@ -45,11 +45,12 @@ SinksOf<T> sinks_of(const ChebyshevGrads& to) {
 
 /// z, dq, dalpha, and what the other two kernels need of every token.
 template <int J>
-__global__ void __launch_bounds__(threads)
+__global__ void __launch_bounds__(threads, J < 8 ? 2 : 1)
     dual_kernel(ChebyshevShape s, ChebyshevPointers io, const float* dy, Dual dual, Sinks out) {
   extern __shared__ float4 aligned[];
   __shared__ Gates gates;
   __shared__ float w[chunk_tokens];
+  __shared__ TokenShares shares[2][chunk_tokens];  // of a row's two warps
   constexpr int stride = Tile<J>::stride;
   float *state = reinterpret_cast<float*>(aligned), *keys = state + Tile<J>::state, *iterate = keys + Tile<J>::panel;
   float* scores = iterate + Tile<J>::panel;
@@ -59,50 +60,50 @@ __global__ void __launch_bounds__(threads)
   load_panel<J>(s, at, dy, iterate);
   load_panel<J>(s, at, io.v, keys);
   __syncthreads();
-  Tile<J> dp, right, z;
+  Tile<J> dp, z;
   read_state<J, true>(iterate, state, keys, gates.value, s.scale, scores, dp);
   load_state<J>(s.width, io.H + blockIdx.x * s.square(), state);
   load_panel<J>(s, at, io.k, keys);
   __syncthreads();
-  dp.template add_product<false, false>(scores, Scores::stride, keys, stride, chunk_tokens);
-  float fro[4], lambda[4], alpha[4];
-  load_norms(s, io, at, fro, lambda);
-#pragma unroll
-  for (int i = 0; i < 4; ++i) {
-    const int c = Tile<J>::row(i);
-    alpha[i] = io.alpha && c < at.count ? io.alpha[s.row(at.pair, at.first + c)] : s.alpha;
-#pragma unroll
-    for (int j = 0; j < J; ++j) right.cell[i][j] = alpha[i] * dp.cell[i][j];
-  }
-  solve_chunk(s, fro, lambda, gates, state, keys, iterate, scores, right, z);
+  add_past(scores, keys, dp);
+  TokenNumbers fro, lambda;
+  load_tile_norms(s, io, at, fro, lambda);
+  solve_chunk(s, fro, lambda, gates, state, keys, iterate, scores, dp, z);  // z / alpha
   load_panel<J>(s, at, io.x, iterate);
   __syncthreads();
-  Tile<J>& product = right;
-  read_state<J, false>(iterate, state, keys, gates.key, 1.0f, scores, product);
-  product.template add_product<false, false>(scores, Scores::stride, keys, stride, chunk_tokens);
+  Tile<J> image;
+  read_state<J, true>(iterate, state, keys, gates.key, 1.0f, scores, image);
+  add_past(scores, keys, image);
 #pragma unroll
-  for (int i = 0; i < 4; ++i) {
+  for (int i = 0; i < Tile<J>::rows; ++i) {
     const int c = Tile<J>::row(i);
     const bool inside = c < at.count;
     const std::size_t row = s.row(at.pair, at.first + (inside ? c : 0));
-    float overlap = 0, image = 0, value_share = 0, dalpha = 0;
+    const float alpha = io.alpha ? io.alpha[row] : s.alpha;
+    TokenShares part{};
 #pragma unroll
-    for (int j = 0; j < J; ++j) {
+    for (int j = 0; j < Tile<J>::columns; ++j) {
       const int column = Tile<J>::column(j);
       if (!inside || column >= s.width) continue;
       const float x = iterate[c * stride + column], q = io.q[row * s.width + column], d = dp.cell[i][j];
-      overlap += x * z.cell[i][j];
-      image += product.cell[i][j] * z.cell[i][j];
-      value_share += d * (q + alpha[i] * (x - q));
-      dalpha += d * (x - q);
-      dual.z[row * s.width + column] = z.cell[i][j];
-      if (out.q.wanted()) out.q.put(row, column, z.cell[i][j] + (1.0f - alpha[i]) * d);
+      const float answer = alpha * z.cell[i][j];
+      part.overlap += x * answer;
+      part.image += image.cell[i][j] * answer;
+      part.value += d * (q + alpha * (x - q));
+      part.alpha += d * (x - q);
+      dual.z[row * s.width + column] = answer;
+      if (out.q.wanted()) out.q.put(row, column, answer + (1.0f - alpha) * d);
     }
-    TokenShares shares{overlap, image, value_share, dalpha};
-    for (float* share : {&shares.overlap, &shares.image, &shares.value, &shares.alpha}) {
-      for (int offset = 8; offset > 0; offset /= 2) *share += __shfl_xor_sync(full_warp, *share, offset);
-    }
-    if (threadIdx.x % 16 == 0) w[c] = inside ? put_shares(s, dual, out, row, fro[i], shares) : 0.0f;
+    for (float* share : {&part.overlap, &part.image, &part.value, &part.alpha}) *share = sum_of_lanes<4>(*share);
+    if (threadIdx.x % 4 == 0) shares[Tile<J>::half()][c] = part;
+  }
+  __syncthreads();
+  const int c = static_cast<int>(threadIdx.x);
+  if (c < chunk_tokens) {
+    const TokenShares &a = shares[0][c], &b = shares[1][c];
+    const TokenShares whole{a.overlap + b.overlap, a.image + b.image, a.value + b.value, a.alpha + b.alpha};
+    const std::size_t row = s.row(at.pair, at.first + c);
+    w[c] = c < at.count ? put_shares(s, dual, out, row, io.fro[row], whole) : 0.0f;
   }
   put_weights(s, at, gates.key, w, dual);
 }
@@ -160,12 +161,9 @@ __global__ void __launch_bounds__(threads)
 }
 
 template <int J>
-__device__ void subtract_overlap(Tile<J>& gradient, const float* other, int other_stride, float factor, float* shares) {
-  float sums[4];
-  gradient.row_sums(sums, [&](float cell, int c, int column) { return cell * other[c * other_stride + column]; });
-  if (threadIdx.x % 16 == 0) {
-    for (int i = 0; i < 4; ++i) shares[Tile<J>::row(i)] -= factor * sums[i];
-  }
+__device__ void subtract_overlap(Tile<J>& gradient, const float* other, float factor, TokenParts& shares) {
+  gradient.sum_rows([&](float cell, int c, int column) { return cell * other[c * Tile<J>::stride + column]; },
+                    [&](int c, float sum) { shares.own(c) -= factor * sum; });
 }
 
 template <int J>
@@ -182,7 +180,8 @@ __global__ void __launch_bounds__(threads)
     finish_kernel(ChebyshevShape s, ChebyshevPointers io, const float* dy, Dual dual, Sinks out) {
   extern __shared__ float4 aligned[];
   __shared__ Gates gates;
-  __shared__ float later[chunk_tokens], shares[chunk_tokens], sums[32];
+  __shared__ float later[chunk_tokens], sums[32];
+  __shared__ TokenParts shares;
   constexpr int stride = Tile<J>::stride;
   float *state = reinterpret_cast<float*>(aligned), *keys = state + Tile<J>::state, *panel = keys + Tile<J>::panel;
   float *upstream = panel + Tile<J>::panel, *scores = upstream + Tile<J>::panel;
@@ -194,7 +193,8 @@ __global__ void __launch_bounds__(threads)
     const int c = static_cast<int>(threadIdx.x);
     const std::size_t row = s.row(at.pair, at.first + c);
     later[c] = c < at.count ? dual.later[row] : 0.0f;
-    shares[c] = c < at.count ? dual.value_share[row] + (s.decay_keys ? dual.key_share[row] : 0.0f) : 0.0f;
+    shares.part[0][c] = c < at.count ? dual.value_share[row] + (s.decay_keys ? dual.key_share[row] : 0.0f) : 0.0f;
+    shares.part[1][c] = 0.0f;
   }
   load_state<J>(s.width, dual.dH + place, state);
   load_panel<J>(s, at, io.k, keys);
@@ -203,27 +203,27 @@ __global__ void __launch_bounds__(threads)
   __syncthreads();
   Tile<J> dk, other;
   dk.clear();
-  dk.template add_product<false, false>(keys, stride, state, stride, Tile<J>::width);
+  dk.template add_product<false, true>(keys, stride, state, stride, Tile<J>::width);  // dH and H are symmetric
   dk.each([&](float& cell, int c, int) { cell *= expf(key_end - gates.key[c]); });
   masked_scores<J>(panel, keys, gates.key, -1.0f, scores);
   load_state<J>(s.width, io.H + place, state);
   load_panel<J>(s, at, dual.z, panel);
   __syncthreads();
   other.clear();
-  other.template add_product<false, false>(keys, stride, state, stride, Tile<J>::width);
+  other.template add_product<false, true>(keys, stride, state, stride, Tile<J>::width);
 #pragma unroll
-  for (int i = 0; i < 4; ++i) {
+  for (int i = 0; i < Tile<J>::rows; ++i) {
 #pragma unroll
-    for (int j = 0; j < J; ++j) {
+    for (int j = 0; j < Tile<J>::columns; ++j) {
       const int c = Tile<J>::row(i);
       dk.cell[i][j] -= expf(gates.key[c]) * later[c] * other.cell[i][j];
     }
   }
-  dk.template add_product<true, false>(scores, Scores::stride, panel, stride, chunk_tokens);
+  add_future(scores, panel, dk);
   masked_scores<J>(panel, keys, gates.key, -1.0f, scores);
   load_panel<J>(s, at, io.x, panel);
   __syncthreads();
-  dk.template add_product<true, false>(scores, Scores::stride, panel, stride, chunk_tokens);
+  add_future(scores, panel, dk);
   __syncthreads();
   load_state<J>(s.width, dual.dS + place, state);
   load_panel<J>(s, at, io.v, panel);
@@ -234,18 +234,19 @@ __global__ void __launch_bounds__(threads)
   gram.add_product<false, true>(keys, stride, keys, stride, Tile<J>::width);
   gram.each([&](float& cell, int i, int j) {
     const int m = max(i, j);
-    scores[i * Scores::stride + j] = -later[m] * expf(gates.key[m] - gates.key[min(i, j)]) * cell;
+    cell *= -later[m] * expf(gates.key[m] - gates.key[min(i, j)]);
   });
+  gram.store(scores, Scores::stride);
   __syncthreads();
   dk.template add_product<false, false>(scores, Scores::stride, keys, stride, chunk_tokens);
-  if (s.decay_keys) subtract_overlap(dk, keys, stride, 0.5f, shares);
+  if (s.decay_keys) subtract_overlap(dk, keys, 0.5f, shares);
   other.clear();
   other.template add_product<false, true>(panel, stride, state, stride, Tile<J>::width);
   other.each([&](float& cell, int c, int) { cell *= expf(value_end - gates.value[c]); });
 #pragma unroll
-  for (int i = 0; i < 4; ++i) {
+  for (int i = 0; i < Tile<J>::rows; ++i) {
 #pragma unroll
-    for (int j = 0; j < J; ++j) dk.cell[i][j] += other.cell[i][j];
+    for (int j = 0; j < Tile<J>::columns; ++j) dk.cell[i][j] += other.cell[i][j];
   }
   masked_scores<J>(upstream, panel, gates.value, s.scale, scores);
   Tile<J>& dv = other;
@@ -254,14 +255,14 @@ __global__ void __launch_bounds__(threads)
   dv.each([&](float& cell, int c, int) { cell *= expf(value_end - gates.value[c]); });
   load_mixed<J>(s, io, at, panel);
   __syncthreads();
-  dk.template add_product<true, false>(scores, Scores::stride, panel, stride, chunk_tokens);
+  add_future(scores, panel, dk);
   put_tile(s, at, out.k, dk);
   masked_scores<J>(panel, keys, gates.value, s.scale, scores);
   load_panel<J>(s, at, io.v, panel);
   __syncthreads();
-  dv.template add_product<true, false>(scores, Scores::stride, upstream, stride, chunk_tokens);
+  add_future(scores, upstream, dv);
   put_tile(s, at, out.v, dv);
-  subtract_overlap(dv, panel, stride, 1.0f, shares);
+  subtract_overlap(dv, panel, 1.0f, shares);
   if (!out.g.wanted()) return;
   float carry = 0;
   if (at.index + 1 < s.chunks) {
@@ -271,13 +272,11 @@ __global__ void __launch_bounds__(threads)
     }
   }
   carry = block_sum(carry, sums);
-  if (threadIdx.x != 0) return;
-  for (int c = at.count - 1; c >= 0; --c) {
-    const std::size_t row = s.row(at.pair, at.first + c);
-    carry += shares[c];
-    const bool acts = at.first + c > 0 && io.g[row] >= s.log_floor;
-    out.g.put(static_cast<unsigned>(row), acts ? carry : 0.0f);
-  }
+  const int c = static_cast<int>(threadIdx.x);
+  if (c >= at.count) return;
+  for (int i = at.count - 1; i >= c; --i) carry += shares.of(i);
+  const std::size_t row = s.row(at.pair, at.first + c);
+  out.g.put(static_cast<unsigned>(row), at.first + c > 0 && io.g[row] >= s.log_floor ? carry : 0.0f);
 }
 
 template <int J>

@@ -1,0 +1,237 @@
+// Exact products of float32 matrices in shared memory on the tensor cores, as Gated KalmaNet's core takes them: results
+// of 64 tokens in the registers of a block of 256 threads. Operands are split into tf32 and what that leaves, which
+// takes three products of tf32 (scan_tiles.cuh).
+//
+// Of a result's 16 J columns a warp has 16 rows and every other 8 columns. Each row has two warps, neighbours, and
+// warps w and w + 4, which share their tensor cores, have together as much to do under the diagonal as the other pairs.
+//
+// Rows of operands start 4 banks apart. Rows are then read by matrices without a bank hit twice, and columns where a
+// lane has neighbours of the inner numbers, 2 t and 2 t + 1 instead of t and t + 4.
+#pragma once
+#include "gpu/device/device.cuh"
+#include "gpu/device/fragments.cuh"
+#include "gpu/device/lanes.cuh"
+#include "gpu/scan/scan_tiles.cuh"
+
+namespace afterglow::device {
+
+constexpr int chunk_tokens = 64;
+
+namespace operand {
+
+// What a lane has of eight inner numbers, from matrices with rows `stride` apart; offered as scan::multiply asks.
+
+/// Left: 16 rows, summed along them. `paired`: a lane's numbers are neighbours.
+template <bool paired>
+struct LeftRows {
+  using Numbers = float[4];
+  static constexpr int eights = 1;
+  const float* row;
+  int stride;
+  __device__ LeftRows(const float* matrix, int matrix_stride) : stride(matrix_stride) {
+    const int lane = scan::hidden_thread() % 32;
+    row = matrix + (paired ? lane / 4 * stride + lane % 4 * 2 : lane % 16 * stride + lane / 16 * 4);
+  }
+  __device__ void load(int k, float (&value)[4]) const {
+    if constexpr (paired) {
+#pragma unroll
+      for (int r = 0; r < 2; ++r) {
+        const float2 two = *reinterpret_cast<const float2*>(row + 8 * r * stride + 8 * k);
+        value[r] = two.x;
+        value[2 + r] = two.y;
+      }
+    } else {
+      tiles::load_four(row + 8 * k, value);
+    }
+  }
+};
+
+/// Left: 16 columns, summed down them; a lane's numbers are neighbours.
+struct LeftColumns {
+  using Numbers = float[4];
+  static constexpr int eights = 1;
+  const float* column;
+  int stride;
+  __device__ LeftColumns(const float* matrix, int matrix_stride) : stride(matrix_stride) {
+    const int lane = scan::hidden_thread() % 32;
+    column = matrix + lane % 4 * 2 * stride + lane / 4;
+  }
+  __device__ void load(int k, float (&value)[4]) const {
+#pragma unroll
+    for (int i = 0; i < 4; ++i) value[i] = column[(8 * k + i / 2) * stride + i % 2 * 8];
+  }
+};
+
+/// Right: of `tiles` times 16 rows the first eight, summed along them.
+template <int tiles>
+struct RightRows {
+  using Numbers = float[tiles][2];
+  static constexpr int eights = 1;
+  const float* row;
+  int stride;
+  __device__ RightRows(const float* matrix, int matrix_stride) : stride(matrix_stride) {
+    const int lane = scan::hidden_thread() % 32, further = tiles > 1 ? lane / 16 * 16 : 0;
+    row = matrix + (lane % 8 + further) * stride + lane / 8 % 2 * 4;
+  }
+  __device__ void load(int k, float (&value)[tiles][2]) const {
+    if constexpr (tiles == 1) {
+      device::tiles::load_two(row + 8 * k, value[0]);
+    } else {
+#pragma unroll
+      for (int n = 0; n < tiles; n += 2) {
+        float four[4];
+        device::tiles::load_four(row + 16 * n * stride + 8 * k, four);
+#pragma unroll
+        for (int i = 0; i < 4; ++i) value[n + i / 2][i % 2] = four[i];
+      }
+    }
+  }
+};
+
+/// Right: of `tiles` times 16 columns the first eight, summed down them; a lane's numbers are neighbours.
+template <int tiles>
+struct RightColumns {
+  using Numbers = float[tiles][2];
+  static constexpr int eights = 1;
+  const float* column;
+  int stride;
+  __device__ RightColumns(const float* matrix, int matrix_stride) : stride(matrix_stride) {
+    const int lane = scan::hidden_thread() % 32;
+    column = matrix + lane % 4 * 2 * stride + lane / 4;
+  }
+  __device__ void load(int k, float (&value)[tiles][2]) const {
+#pragma unroll
+    for (int n = 0; n < tiles; ++n)
+#pragma unroll
+      for (int i = 0; i < 2; ++i) value[n][i] = column[(8 * k + i) * stride + 16 * n];
+  }
+};
+
+}  // namespace operand
+
+/// This thread's share of a result of 64 rows and W = 16 J columns: two rows, and two neighbours of every 16 columns.
+template <int J>
+struct Tile {
+  static constexpr int width = 16 * J;
+  static constexpr int stride = width + 4;
+  static constexpr int panel = chunk_tokens * stride;
+  static constexpr int state = width * stride;
+  static constexpr int rows = 2, columns = 2 * J;
+  static constexpr int warp_rows = 16;
+
+  float cell[rows][columns];
+
+  /// Which of a row's two warps this is.
+  static __device__ int half() { return static_cast<int>(threadIdx.x / 32 % 2); }
+  /// Of the warp's 16.
+  static __device__ int first_row() {
+    const int warp = static_cast<int>(threadIdx.x / 32);
+    return (warp < 4 ? warp / 2 : (11 - warp) / 2) * warp_rows;
+  }
+  static __device__ int row(int i) { return first_row() + static_cast<int>(threadIdx.x % 32 / 4) + 8 * i; }
+  static __device__ int column(int j) {
+    return 8 * half() + static_cast<int>(threadIdx.x % 4) * 2 + 16 * (j / 2) + j % 2;
+  }
+
+  /// body(cell, row, column) for every number of this thread.
+  template <class Body>
+  __device__ void each(const Body& body) {
+#pragma unroll
+    for (int i = 0; i < rows; ++i) {
+#pragma unroll
+      for (int j = 0; j < columns; ++j) body(cell[i][j], row(i), column(j));
+    }
+  }
+  __device__ void clear() {
+    each([](float& c, int, int) { c = 0.0f; });
+  }
+  /// take(row, sum) with the sum of body(cell, row, column) over a warp's half of the columns, by one thread for each
+  /// row and half. Whole warps.
+  template <class Body, class Take>
+  __device__ void sum_rows(const Body& body, const Take& take) {
+#pragma unroll
+    for (int i = 0; i < rows; ++i) {
+      float sum = 0;
+#pragma unroll
+      for (int j = 0; j < columns; ++j) sum += body(cell[i][j], row(i), column(j));
+      sum = sum_of_lanes<4>(sum);
+      if (threadIdx.x % 4 == 0) take(row(i), sum);
+    }
+  }
+  __device__ void store(float* memory, int memory_stride) {
+#pragma unroll
+    for (int i = 0; i < rows; ++i) {
+#pragma unroll
+      for (int j = 0; j < columns; j += 2)
+        *reinterpret_cast<float2*>(memory + row(i) * memory_stride + column(j)) = {cell[i][j], cell[i][j + 1]};
+    }
+  }
+  __device__ void load(const float* memory, int memory_stride) {
+#pragma unroll
+    for (int i = 0; i < rows; ++i) {
+#pragma unroll
+      for (int j = 0; j < columns; j += 2) {
+        const float2 two = *reinterpret_cast<const float2*>(memory + row(i) * memory_stride + column(j));
+        cell[i][j] = two.x;
+        cell[i][j + 1] = two.y;
+      }
+    }
+  }
+
+  /// += op(A) op(B) over `depth` (a multiple of 16) inner numbers, the same for a warp. A [64,depth], or
+  /// [depth,A_stride - 4] when transposed: rows of the result that it does not have are left alone. B [depth,W], or
+  /// [W,depth] when transposed. Strides are multiples of 4.
+  template <bool transpose_A, bool transpose_B>
+  __device__ void add_product(const float* A, int A_stride, const float* B, int B_stride, int depth) {
+    static_assert(!(transpose_A && transpose_B), "columns give neighbours, rows of the right operand do not");
+    if (transpose_A && first_row() >= A_stride - 4) return;
+    A += first_row() * (transpose_A ? 1 : A_stride);
+    B += 8 * half() * (transpose_B ? B_stride : 1);
+    using Left = std::conditional_t<transpose_A, operand::LeftColumns, operand::LeftRows<!transpose_B>>;
+    using Right = std::conditional_t<transpose_B, operand::RightRows<sweep>, operand::RightColumns<sweep>>;
+#pragma unroll
+    for (int n = 0; n < J; n += sweep)
+      add_tiles<sweep>(n, Left(A, A_stride), Right(B + 16 * n * (transpose_B ? B_stride : 1), B_stride), depth);
+  }
+  /// += A B^T up to the diagonal; what lies above it may stay as it was. A [64,depth], B [W,depth].
+  __device__ void add_to_diagonal(const float* A, int A_stride, const float* B, int B_stride, int depth) {
+    const operand::LeftRows<false> left(A + first_row() * A_stride, A_stride);
+    B += 8 * half() * B_stride;
+    if (first_row() < width / 2) {
+      add_tiles<J / 2>(0, left, operand::RightRows<J / 2>(B, B_stride), depth);
+    } else {
+      add_tiles<J>(0, left, operand::RightRows<J>(B, B_stride), depth);
+    }
+  }
+
+ private:
+  static constexpr int sweep = J < 8 ? J : 8;  ///< tiles of 8 columns whose sums a warp has at a time
+
+  /// += of tiles from `first` on, in sums of at most 64 products.
+  template <int tiles, class Left, class Right>
+  __device__ void add_tiles(int first, const Left& left, const Right& right, int depth) {
+#pragma unroll 1
+    for (int begin = 0; begin < depth / 8; begin += 8) {
+      const auto product = scan::multiply<true, tiles>(begin, min(begin + 8, depth / 8), left, right);
+#pragma unroll
+      for (int n = 0; n < tiles; ++n)
+#pragma unroll
+        for (int i = 0; i < 4; ++i) cell[i / 2][2 * (first + n) + i % 2] += product.of(n, i);
+    }
+  }
+};
+
+/// Scores of tokens with tokens.
+using Scores = Tile<4>;
+
+/// A number for each of this thread's rows.
+using TokenNumbers = float[Scores::rows];
+
+/// Numbers of tokens that add up from two parts, those of a row's two warps.
+struct TokenParts {
+  float part[2][chunk_tokens];
+  __device__ float& own(int c) { return part[Scores::half()][c]; }
+  __device__ float of(int c) const { return part[0][c] + part[1][c]; }
+};
+
+}  // namespace afterglow::device
