@@ -26,13 +26,12 @@ __global__ void __launch_bounds__(threads) states_kernel(ChebyshevShape s, Cheby
       if (row0 + row < s.width && column < s.width) states[(row0 + row) * s.width + column] = cell;
     });
     if (n + 1 == s.chunks) return;
-    const ChunkPlace at(s, pair * s.chunks + n);
+    const ChunkRows at(s, pair * s.chunks + n);
     load_gates(s, io.g, at, gates);
     const float* gate = keys ? gates.key : gates.value;
     const float last = gate[chunk_tokens - 1];
-    fill_panel<J>(left, at.count, s.width, [&](int row, int column) {
-      return expf(last - gate[row]) * io.k[s.row(pair, at.first + row) * s.width + column];
-    });
+    fill_panel<J>(left, at.count, s.width,
+                  [&](int row, int column) { return expf(last - gate[row]) * io.k[at.row(row) * s.width + column]; });
     load_panel<J>(s, at, keys ? io.k : io.v, right);
     __syncthreads();
     sum.each([&](float& cell, int, int) { cell *= expf(last); });
@@ -42,7 +41,7 @@ __global__ void __launch_bounds__(threads) states_kernel(ChebyshevShape s, Cheby
 
 /// |H_c|_F and lambda_c of every token; `keys` and `state` are filled, `product` holds H_c k_c. Barriers inside.
 template <int J>
-__device__ void measure(const ChebyshevShape& s, const ChebyshevPointers& io, const ChunkPlace& at, const Gates& gates,
+__device__ void measure(const ChebyshevShape& s, const ChebyshevPointers& io, const ChunkRows& at, const Gates& gates,
                         const float* state, const float* keys, Tile<J>& product) {
   __shared__ TokenParts overlap, own;
   __shared__ SquareSteps steps;
@@ -54,8 +53,9 @@ __device__ void measure(const ChebyshevShape& s, const ChebyshevPointers& io, co
   };
   product.sum_rows(square_of, [&](int c, float sum) { own.own(c) = sum; });
   float square = 0;
-  for (int i = threadIdx.x; i < Tile<J>::state; i += threads) {
-    if (i % Tile<J>::stride < Tile<J>::width) square += state[i] * state[i];
+  for (int i = threadIdx.x; i < Tile<J>::width * Tile<J>::width; i += threads) {
+    const float number = state[i / Tile<J>::width * Tile<J>::stride + i % Tile<J>::width];
+    square += number * number;
   }
   __syncthreads();
   const int c = static_cast<int>(threadIdx.x);
@@ -70,8 +70,8 @@ __global__ void __launch_bounds__(threads, J < 8 ? 2 : 1)
   extern __shared__ float4 aligned[];
   __shared__ Gates gates;
   float *state = reinterpret_cast<float*>(aligned), *keys = state + Tile<J>::state, *iterate = keys + Tile<J>::panel;
-  float* scores = iterate + Tile<J>::panel;
-  const ChunkPlace at(s, static_cast<int>(blockIdx.x));
+  float *scores = iterate + Tile<J>::panel, *weights = scores + Scores::panel;
+  const ChunkRows at(s, static_cast<int>(blockIdx.x));
   load_gates(s, io.g, at, gates);
   load_state<J>(s.width, H + blockIdx.x * s.square(), state);
   load_panel<J>(s, at, io.k, keys);
@@ -82,13 +82,10 @@ __global__ void __launch_bounds__(threads, J < 8 ? 2 : 1)
   measure(s, io, at, gates, state, keys, x);
   TokenNumbers fro, lambda;
   load_tile_norms(s, io, at, fro, lambda);
-  right.each([&](float& cell, int c, int column) {
-    const bool inside = c < at.count && column < s.width;
-    cell = inside ? io.q[s.row(at.pair, at.first + c) * s.width + column] : 0.0f;
-  });
-  solve_chunk(s, fro, lambda, gates, state, keys, iterate, scores, right, x);
+  load_tile(s, at, io.q, right);
+  solve_chunk(s, fro, lambda, gates, state, keys, iterate, scores, weights, right, x);
   x.each([&](float& cell, int c, int column) {
-    if (c < at.count && column < s.width) io.x[s.row(at.pair, at.first + c) * s.width + column] = cell;
+    if (c < at.count && column < s.width) io.x[at.row(c) * s.width + column] = cell;
   });
   load_state<J>(s.width, S + blockIdx.x * s.square(), state);
   __syncthreads();
@@ -99,14 +96,14 @@ __global__ void __launch_bounds__(threads, J < 8 ? 2 : 1)
   __syncthreads();
   add_past(scores, keys, x);
   x.each([&](float& cell, int c, int column) {
-    if (c < at.count && column < s.width) y[s.row(at.pair, at.first + c) * s.width + column] = cell;
+    if (c < at.count && column < s.width) y[at.row(c) * s.width + column] = cell;
   });
 }
 
 template <int J>
 void launch_solve(cudaStream_t stream, const ChebyshevShape& s, const ChebyshevPointers& io, const float* H,
                   const float* S, float* y) {
-  constexpr int bytes = chebyshev_bytes<J>(2, 1, 1);
+  constexpr int bytes = chebyshev_bytes<J>(2, 1, 2);
   allow_shared_memory(reinterpret_cast<const void*>(solve_kernel<J>), bytes, "Gated KalmaNet");
   solve_kernel<J><<<static_cast<unsigned>(s.pieces()), threads, bytes, stream>>>(s, io, H, S, y);
 }

@@ -81,6 +81,15 @@ struct ChunkPlace {
         count(min(chunk_tokens, s.tokens - first)) {}
 };
 
+/// The chunk that a block works on, and the rows of its tokens in [B,T,H,.].
+struct ChunkRows : ChunkPlace {
+  std::size_t first_row;
+  int heads;
+  __device__ ChunkRows(const ChebyshevShape& s, int piece)
+      : ChunkPlace(s, piece), first_row(s.row(pair, first)), heads(s.heads) {}
+  __device__ std::size_t row(int c) const { return first_row + static_cast<std::size_t>(c * heads); }
+};
+
 /// The first warp turns 64 pairs in shared memory into what the recurrence s <- factor s + term, beginning with
 /// `before`, leaves behind each of them: sums[i] for i = 0, 1, .. , or from the last to the first when `backwards`.
 template <bool backwards>
@@ -158,19 +167,22 @@ __device__ inline void put_norms(const ChebyshevShape& s, const ChebyshevPointer
   __syncthreads();
 }
 
-/// Fills a panel with value(row, column), zero behind the chunk's end and the head's width.
+/// Fills a panel with value(row, column), zero behind the chunk's end and the head's width. There value(0, 0) is asked
+/// for all the same: loads without branches around them wait for the memory together.
 template <int J, class Value>
 __device__ void fill_panel(float* panel, int count, int width, const Value& value) {
+  const int thread = scan::hidden_thread();
 #pragma unroll 16
-  for (int i = threadIdx.x; i < chunk_tokens * Tile<J>::width; i += threads) {
-    const int row = i / Tile<J>::width, column = i % Tile<J>::width;
-    panel[row * Tile<J>::stride + column] = row < count && column < width ? value(row, column) : 0.0f;
+  for (int step = 0; step < chunk_tokens * Tile<J>::width / threads; ++step) {
+    const int i = step * threads + thread, row = i / Tile<J>::width, column = i % Tile<J>::width;
+    const bool inside = row < count && column < width;
+    const float number = value(inside ? row : 0, inside ? column : 0);
+    panel[row * Tile<J>::stride + column] = inside ? number : 0.0f;
   }
 }
 template <int J>
-__device__ void load_panel(const ChebyshevShape& s, const ChunkPlace& at, const float* from, float* panel) {
-  fill_panel<J>(panel, at.count, s.width,
-                [&](int row, int column) { return from[s.row(at.pair, at.first + row) * s.width + column]; });
+__device__ void load_panel(const ChebyshevShape& s, const ChunkRows& at, const float* from, float* panel) {
+  fill_panel<J>(panel, at.count, s.width, [&](int row, int column) { return from[at.row(row) * s.width + column]; });
 }
 /// p = q + alpha (x - q).
 __device__ inline float mixed(const ChebyshevShape& s, const ChebyshevPointers& io, std::size_t row, int column) {
@@ -178,29 +190,49 @@ __device__ inline float mixed(const ChebyshevShape& s, const ChebyshevPointers& 
   return q + alpha * (io.x[row * s.width + column] - q);
 }
 template <int J>
-__device__ void load_mixed(const ChebyshevShape& s, const ChebyshevPointers& io, const ChunkPlace& at, float* panel) {
-  fill_panel<J>(panel, at.count, s.width,
-                [&](int row, int column) { return mixed(s, io, s.row(at.pair, at.first + row), column); });
+__device__ void load_mixed(const ChebyshevShape& s, const ChebyshevPointers& io, const ChunkRows& at, float* panel) {
+  fill_panel<J>(panel, at.count, s.width, [&](int row, int column) { return mixed(s, io, at.row(row), column); });
+}
+/// Rows of [B,T,H,D] as a result of products has them.
+template <int J>
+__device__ void load_tile(const ChebyshevShape& s, const ChunkRows& at, const float* from, Tile<J>& tile) {
+  tile.each([&](float& cell, int c, int column) {
+    const bool inside = c < at.count && column < s.width;
+    const float number = from[inside ? at.row(c) * s.width + column : 0];
+    cell = inside ? number : 0.0f;
+  });
 }
 template <int J>
 __device__ void load_state(int width, const float* from, float* state) {
+  const int thread = scan::hidden_thread();
 #pragma unroll 16
-  for (int i = threadIdx.x; i < Tile<J>::width * Tile<J>::width; i += threads) {
-    const int row = i / Tile<J>::width, column = i % Tile<J>::width;
-    state[row * Tile<J>::stride + column] = row < width && column < width ? from[row * width + column] : 0.0f;
+  for (int step = 0; step < Tile<J>::width * Tile<J>::width / threads; ++step) {
+    const int i = step * threads + thread, row = i / Tile<J>::width, column = i % Tile<J>::width;
+    const bool inside = row < width && column < width;
+    const float number = from[inside ? row * width + column : 0];
+    state[row * Tile<J>::stride + column] = inside ? number : 0.0f;
   }
 }
 
-/// memory[c][i] = e^{gate_c - gate_i} factor (left_c . right_i) for i <= c, zero above; barriers on both sides.
-template <int J>
-__device__ void masked_scores(const float* left, const float* right, const float* gate, float factor, float* memory) {
+/// memory[c][i] = left_c . right_i for i <= c after weigh(scores), which must make it zero above; barriers on both
+/// sides.
+template <int J, class Weigh>
+__device__ void put_scores(const float* left, const float* right, const Weigh& weigh, float* memory) {
   Scores scores;
   scores.clear();
   scores.add_to_diagonal(left, Tile<J>::stride, right, Tile<J>::stride, Tile<J>::width);
   __syncthreads();
-  scores.each([&](float& cell, int c, int i) { cell = i <= c ? factor * expf(gate[c] - gate[i]) * cell : 0.0f; });
+  weigh(scores);
   scores.store(memory, Scores::stride);
   __syncthreads();
+}
+/// memory[c][i] = e^{gate_c - gate_i} factor (left_c . right_i) for i <= c, zero above; barriers on both sides.
+template <int J>
+__device__ void masked_scores(const float* left, const float* right, const float* gate, float factor, float* memory) {
+  const auto weigh = [&](Scores& scores) {
+    scores.each([&](float& cell, int c, int i) { cell = i <= c ? factor * expf(gate[c] - gate[i]) * cell : 0.0f; });
+  };
+  put_scores<J>(left, right, weigh, memory);
 }
 
 /// += masked scores times the panel: row c gets what tokens up to c have.
@@ -217,13 +249,18 @@ __device__ void add_future(const float* scores, const float* panel, Tile<J>& res
                                            panel + first * Tile<J>::stride, Tile<J>::stride, chunk_tokens - first);
 }
 
-/// result = factor (e^{gate_c} in op(state) + masked scores of in and left times right); `scores` is scratch.
+/// result = factor e^{gate_c} in op(state).
 template <int J, bool transpose_state>
-__device__ void read_state(const float* in, const float* state, const float* left, const float* gate, float factor,
-                           float* scores, Tile<J>& result) {
+__device__ void read_before(const float* in, const float* state, const float* gate, float factor, Tile<J>& result) {
   result.clear();
   result.template add_product<false, transpose_state>(in, Tile<J>::stride, state, Tile<J>::stride, Tile<J>::width);
   result.each([&](float& cell, int c, int) { cell *= factor * expf(gate[c]); });
+}
+/// The same, and the masked scores of in and left, for `add_past`.
+template <int J, bool transpose_state>
+__device__ void read_state(const float* in, const float* state, const float* left, const float* gate, float factor,
+                           float* scores, Tile<J>& result) {
+  read_before<J, transpose_state>(in, state, gate, factor, result);
   masked_scores<J>(in, left, gate, factor, scores);
 }
 
@@ -243,11 +280,11 @@ constexpr int chebyshev_bytes(int panels, int states, int squares) {
 }
 
 /// Row c of the tile becomes the Chebyshev answer for (H_c + lambda_c I) x = right_c. `keys` [64,W] and `state` (H
-/// before the chunk, which is symmetric) are filled; `iterate` [64,W] and `scores` are scratch.
+/// before the chunk, which is symmetric) are filled; `iterate` [64,W], `scores` and `weights` are scratch.
 template <int J>
 __device__ void solve_chunk(const ChebyshevShape& s, const TokenNumbers& fro, const TokenNumbers& lambda,
                             const Gates& gates, const float* state, const float* keys, float* iterate, float* scores,
-                            const Tile<J>& right, Tile<J>& x) {
+                            float* weights, const Tile<J>& right, Tile<J>& x) {
   constexpr int rows = Tile<J>::rows;
   float step[rows], omega[rows], rho[rows];
   Tile<J> before, product;
@@ -263,11 +300,24 @@ __device__ void solve_chunk(const ChebyshevShape& s, const TokenNumbers& fro, co
       before.cell[i][j] = 0.0f;
     }
   }
+  Scores own;
+  own.each([&](float& cell, int c, int i) { cell = i <= c ? expf(gates.key[c] - gates.key[i]) : 0.0f; });
+  own.store(weights, Scores::stride);  // for this thread alone
+  const auto weigh = [&](Scores& scores_of_iterate) {
+    Scores by;
+    by.load(weights, Scores::stride);
+#pragma unroll
+    for (int i = 0; i < Scores::rows; ++i) {
+#pragma unroll
+      for (int j = 0; j < Scores::columns; ++j) scores_of_iterate.cell[i][j] *= by.cell[i][j];
+    }
+  };
   for (int iteration = 0; iteration < s.iterations; ++iteration) {
     __syncthreads();
     x.store(iterate, Tile<J>::stride);
     __syncthreads();
-    read_state<J, true>(iterate, state, keys, gates.key, 1.0f, scores, product);
+    read_before<J, true>(iterate, state, gates.key, 1.0f, product);
+    put_scores<J>(iterate, keys, weigh, scores);
     add_past(scores, keys, product);
     x.load(iterate, Tile<J>::stride);  // not kept, so that the products have the registers
 #pragma unroll
@@ -286,13 +336,13 @@ __device__ void solve_chunk(const ChebyshevShape& s, const TokenNumbers& fro, co
 }
 
 /// fro and lambda of this thread's rows; zero behind the end.
-__device__ inline void load_tile_norms(const ChebyshevShape& s, const ChebyshevPointers& io, const ChunkPlace& at,
+__device__ inline void load_tile_norms(const ChebyshevShape& s, const ChebyshevPointers& io, const ChunkRows& at,
                                        TokenNumbers& fro, TokenNumbers& lambda) {
 #pragma unroll
   for (int i = 0; i < Scores::rows; ++i) {
     const int c = Scores::row(i);
-    fro[i] = c < at.count ? io.fro[s.row(at.pair, at.first + c)] : 0.0f;
-    lambda[i] = c < at.count ? io.lambda[s.row(at.pair, at.first + c)] : 0.0f;
+    fro[i] = c < at.count ? io.fro[at.row(c)] : 0.0f;
+    lambda[i] = c < at.count ? io.lambda[at.row(c)] : 0.0f;
   }
 }
 

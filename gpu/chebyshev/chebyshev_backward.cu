@@ -53,8 +53,8 @@ __global__ void __launch_bounds__(threads, J < 8 ? 2 : 1)
   __shared__ TokenShares shares[2][chunk_tokens];  // of a row's two warps
   constexpr int stride = Tile<J>::stride;
   float *state = reinterpret_cast<float*>(aligned), *keys = state + Tile<J>::state, *iterate = keys + Tile<J>::panel;
-  float* scores = iterate + Tile<J>::panel;
-  const ChunkPlace at(s, static_cast<int>(blockIdx.x));
+  float *scores = iterate + Tile<J>::panel, *weights = scores + Scores::panel;
+  const ChunkRows at(s, static_cast<int>(blockIdx.x));
   load_gates(s, io.g, at, gates);
   load_state<J>(s.width, io.S + blockIdx.x * s.square(), state);
   load_panel<J>(s, at, dy, iterate);
@@ -68,29 +68,30 @@ __global__ void __launch_bounds__(threads, J < 8 ? 2 : 1)
   add_past(scores, keys, dp);
   TokenNumbers fro, lambda;
   load_tile_norms(s, io, at, fro, lambda);
-  solve_chunk(s, fro, lambda, gates, state, keys, iterate, scores, dp, z);  // z / alpha
+  solve_chunk(s, fro, lambda, gates, state, keys, iterate, scores, weights, dp, z);  // z / alpha
   load_panel<J>(s, at, io.x, iterate);
   __syncthreads();
-  Tile<J> image;
+  Tile<J> image, q;
   read_state<J, true>(iterate, state, keys, gates.key, 1.0f, scores, image);
   add_past(scores, keys, image);
+  load_tile(s, at, io.q, q);
 #pragma unroll
   for (int i = 0; i < Tile<J>::rows; ++i) {
     const int c = Tile<J>::row(i);
     const bool inside = c < at.count;
-    const std::size_t row = s.row(at.pair, at.first + (inside ? c : 0));
+    const std::size_t row = at.row(inside ? c : 0);
     const float alpha = io.alpha ? io.alpha[row] : s.alpha;
     TokenShares part{};
 #pragma unroll
     for (int j = 0; j < Tile<J>::columns; ++j) {
       const int column = Tile<J>::column(j);
       if (!inside || column >= s.width) continue;
-      const float x = iterate[c * stride + column], q = io.q[row * s.width + column], d = dp.cell[i][j];
-      const float answer = alpha * z.cell[i][j];
+      const float answer = alpha * z.cell[i][j], d = dp.cell[i][j], x = iterate[c * stride + column];
+      const float change = x - q.cell[i][j];
       part.overlap += x * answer;
       part.image += image.cell[i][j] * answer;
-      part.value += d * (q + alpha * (x - q));
-      part.alpha += d * (x - q);
+      part.value += d * (q.cell[i][j] + alpha * change);
+      part.alpha += d * change;
       dual.z[row * s.width + column] = answer;
       if (out.q.wanted()) out.q.put(row, column, answer + (1.0f - alpha) * d);
     }
@@ -102,7 +103,7 @@ __global__ void __launch_bounds__(threads, J < 8 ? 2 : 1)
   if (c < chunk_tokens) {
     const TokenShares &a = shares[0][c], &b = shares[1][c];
     const TokenShares whole{a.overlap + b.overlap, a.image + b.image, a.value + b.value, a.alpha + b.alpha};
-    const std::size_t row = s.row(at.pair, at.first + c);
+    const std::size_t row = at.row(c);
     w[c] = c < at.count ? put_shares(s, dual, out, row, io.fro[row], whole) : 0.0f;
   }
   put_weights(s, at, gates.key, w, dual);
@@ -127,14 +128,13 @@ __global__ void __launch_bounds__(threads)
       if (row0 + row < s.width && column < s.width) asked[(row0 + row) * s.width + column] = cell;
     });
     if (n == 0) return;
-    const ChunkPlace at(s, pair * s.chunks + n);
+    const ChunkRows at(s, pair * s.chunks + n);
     load_gates(s, io.g, at, gates);
     const float* gate = keys ? gates.key : gates.value;
-    const auto row_of_token = [&](int c) { return s.row(pair, at.first + c); };
     sum.each([&](float& cell, int, int) { cell *= expf(gate[chunk_tokens - 1]); });
     if (!keys) {
       fill_panel<J>(left, at.count, s.width,
-                    [&](int c, int column) { return s.scale * expf(gate[c]) * mixed(s, io, row_of_token(c), column); });
+                    [&](int c, int column) { return s.scale * expf(gate[c]) * mixed(s, io, at.row(c), column); });
       load_panel<J>(s, at, dy, right);
       __syncthreads();
       sum.template add_product<true, false>(left + row0, stride, right, stride, chunk_tokens);
@@ -142,18 +142,18 @@ __global__ void __launch_bounds__(threads)
     }
     load_panel<J>(s, at, io.x, left);
     fill_panel<J>(right, at.count, s.width,
-                  [&](int c, int column) { return -expf(gate[c]) * dual.z[row_of_token(c) * s.width + column]; });
+                  [&](int c, int column) { return -expf(gate[c]) * dual.z[at.row(c) * s.width + column]; });
     __syncthreads();
     sum.template add_product<true, false>(left + row0, stride, right, stride, chunk_tokens);
     sum.template add_product<true, false>(right + row0, stride, left, stride, chunk_tokens);
     __syncthreads();
     fill_panel<J>(left, at.count, s.width, [&](int c, int column) {
-      return -expf(gate[c]) * dual.later[row_of_token(c)] * io.k[row_of_token(c) * s.width + column];
+      return -expf(gate[c]) * dual.later[at.row(c)] * io.k[at.row(c) * s.width + column];
     });
     load_panel<J>(s, at, io.k, right);
     __syncthreads();
     sum.template add_product<true, false>(left + row0, stride, right, stride, chunk_tokens);
-    const float weight = dual.later[row_of_token(0)] * expf(2.0f * gate[0]);
+    const float weight = dual.later[at.row(0)] * expf(2.0f * gate[0]);
     sum.each([&](float& cell, int row, int column) {
       if (row0 + row < s.width && column < s.width) cell -= weight * io.H[place + (row0 + row) * s.width + column];
     });
@@ -167,16 +167,16 @@ __device__ void subtract_overlap(Tile<J>& gradient, const float* other, float fa
 }
 
 template <int J>
-__device__ void put_tile(const ChebyshevShape& s, const ChunkPlace& at, const Sink& out, Tile<J>& tile) {
+__device__ void put_tile(const ChebyshevShape& s, const ChunkRows& at, const Sink& out, Tile<J>& tile) {
   if (!out.wanted()) return;
   tile.each([&](float& cell, int c, int column) {
-    if (c < at.count && column < s.width) out.put(s.row(at.pair, at.first + c), static_cast<unsigned>(column), cell);
+    if (c < at.count && column < s.width) out.put(at.row(c), static_cast<unsigned>(column), cell);
   });
 }
 
 /// dk, dv, dg.
 template <int J>
-__global__ void __launch_bounds__(threads)
+__global__ void __launch_bounds__(threads, J < 8 ? 2 : 1)
     finish_kernel(ChebyshevShape s, ChebyshevPointers io, const float* dy, Dual dual, Sinks out) {
   extern __shared__ float4 aligned[];
   __shared__ Gates gates;
@@ -185,13 +185,13 @@ __global__ void __launch_bounds__(threads)
   constexpr int stride = Tile<J>::stride;
   float *state = reinterpret_cast<float*>(aligned), *keys = state + Tile<J>::state, *panel = keys + Tile<J>::panel;
   float *upstream = panel + Tile<J>::panel, *scores = upstream + Tile<J>::panel;
-  const ChunkPlace at(s, static_cast<int>(blockIdx.x));
+  const ChunkRows at(s, static_cast<int>(blockIdx.x));
   const std::size_t place = blockIdx.x * s.square();
   load_gates(s, io.g, at, gates);
   const float key_end = gates.key[chunk_tokens - 1], value_end = gates.value[chunk_tokens - 1];
   if (threadIdx.x < chunk_tokens) {
     const int c = static_cast<int>(threadIdx.x);
-    const std::size_t row = s.row(at.pair, at.first + c);
+    const std::size_t row = at.row(c);
     later[c] = c < at.count ? dual.later[row] : 0.0f;
     shares.part[0][c] = c < at.count ? dual.value_share[row] + (s.decay_keys ? dual.key_share[row] : 0.0f) : 0.0f;
     shares.part[1][c] = 0.0f;
@@ -266,6 +266,7 @@ __global__ void __launch_bounds__(threads)
   if (!out.g.wanted()) return;
   float carry = 0;
   if (at.index + 1 < s.chunks) {
+#pragma unroll 8
     for (std::size_t i = threadIdx.x; i < s.square(); i += threads) {
       carry += dual.dS[place + i] * io.S[place + s.square() + i];
       if (s.decay_keys) carry += 0.5f * dual.dH[place + i] * io.H[place + s.square() + i];
@@ -275,14 +276,14 @@ __global__ void __launch_bounds__(threads)
   const int c = static_cast<int>(threadIdx.x);
   if (c >= at.count) return;
   for (int i = at.count - 1; i >= c; --i) carry += shares.of(i);
-  const std::size_t row = s.row(at.pair, at.first + c);
+  const std::size_t row = at.row(c);
   out.g.put(static_cast<unsigned>(row), at.first + c > 0 && io.g[row] >= s.log_floor ? carry : 0.0f);
 }
 
 template <int J>
 void launch_backward(cudaStream_t stream, const ChebyshevShape& s, const ChebyshevPointers& io, const float* dy,
                      const Dual& dual, const Sinks& out) {
-  constexpr int dual_bytes = chebyshev_bytes<J>(2, 1, 1), reverse_bytes = chebyshev_bytes<J>(2, 0, 0),
+  constexpr int dual_bytes = chebyshev_bytes<J>(2, 1, 2), reverse_bytes = chebyshev_bytes<J>(2, 0, 0),
                 finish_bytes = chebyshev_bytes<J>(3, 1, 1);
   allow_shared_memory(reinterpret_cast<const void*>(dual_kernel<J>), dual_bytes, "Gated KalmaNet");
   allow_shared_memory(reinterpret_cast<const void*>(reverse_kernel<J>), reverse_bytes, "Gated KalmaNet");

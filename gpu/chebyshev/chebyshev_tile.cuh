@@ -2,8 +2,9 @@
 // of 64 tokens in the registers of a block of 256 threads. Operands are split into tf32 and what that leaves, which
 // takes three products of tf32 (scan_tiles.cuh).
 //
-// Of a result's 16 J columns a warp has 16 rows and every other 8 columns. Each row has two warps, neighbours, and
-// warps w and w + 4, which share their tensor cores, have together as much to do under the diagonal as the other pairs.
+// Of a result's 64 rows and 16 J columns a warp has 16 rows and every other 8 columns. Each row has two warps,
+// neighbours; warps w and w + 4, which share their tensor cores, have together as much to do under the diagonal as
+// other such pairs.
 //
 // Rows of operands start 4 banks apart. Rows are then read by matrices without a bank hit twice, and columns where a
 // lane has neighbours of the inner numbers, 2 t and 2 t + 1 instead of t and t + 4.
@@ -188,35 +189,31 @@ struct Tile {
     A += first_row() * (transpose_A ? 1 : A_stride);
     B += 8 * half() * (transpose_B ? B_stride : 1);
     using Left = std::conditional_t<transpose_A, operand::LeftColumns, operand::LeftRows<!transpose_B>>;
-    using Right = std::conditional_t<transpose_B, operand::RightRows<sweep>, operand::RightColumns<sweep>>;
-#pragma unroll
-    for (int n = 0; n < J; n += sweep)
-      add_tiles<sweep>(n, Left(A, A_stride), Right(B + 16 * n * (transpose_B ? B_stride : 1), B_stride), depth);
+    using Right = std::conditional_t<transpose_B, operand::RightRows<J>, operand::RightColumns<J>>;
+    add_tiles<J>(Left(A, A_stride), Right(B, B_stride), depth);
   }
   /// += A B^T up to the diagonal; what lies above it may stay as it was. A [64,depth], B [W,depth].
   __device__ void add_to_diagonal(const float* A, int A_stride, const float* B, int B_stride, int depth) {
     const operand::LeftRows<false> left(A + first_row() * A_stride, A_stride);
     B += 8 * half() * B_stride;
     if (first_row() < width / 2) {
-      add_tiles<J / 2>(0, left, operand::RightRows<J / 2>(B, B_stride), depth);
+      add_tiles<J / 2>(left, operand::RightRows<J / 2>(B, B_stride), depth);
     } else {
-      add_tiles<J>(0, left, operand::RightRows<J>(B, B_stride), depth);
+      add_tiles<J>(left, operand::RightRows<J>(B, B_stride), depth);
     }
   }
 
  private:
-  static constexpr int sweep = J < 8 ? J : 8;  ///< tiles of 8 columns whose sums a warp has at a time
-
-  /// += of tiles from `first` on, in sums of at most 64 products.
+  /// += of the first tiles of 8 columns, in sums of at most 64 products.
   template <int tiles, class Left, class Right>
-  __device__ void add_tiles(int first, const Left& left, const Right& right, int depth) {
+  __device__ void add_tiles(const Left& left, const Right& right, int depth) {
 #pragma unroll 1
     for (int begin = 0; begin < depth / 8; begin += 8) {
       const auto product = scan::multiply<true, tiles>(begin, min(begin + 8, depth / 8), left, right);
 #pragma unroll
       for (int n = 0; n < tiles; ++n)
 #pragma unroll
-        for (int i = 0; i < 4; ++i) cell[i / 2][2 * (first + n) + i % 2] += product.of(n, i);
+        for (int i = 0; i < 4; ++i) cell[i / 2][2 * n + i % 2] += product.of(n, i);
     }
   }
 };

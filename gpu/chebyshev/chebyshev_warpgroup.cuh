@@ -34,14 +34,6 @@ __device__ inline int token_of(int half) {
 }
 __device__ inline int column_of() { return static_cast<int>(threadIdx.x % 4 * 2); }
 
-/// The chunk that a block works on, and the rows of its tokens in [B,T,H,.].
-struct ChunkRows : ChunkPlace {
-  std::size_t first_row;
-  int heads;
-  __device__ ChunkRows(const ChebyshevShape& s, int piece)
-      : ChunkPlace(s, piece), first_row(s.row(pair, first)), heads(s.heads) {}
-  __device__ std::size_t row(int c) const { return first_row + static_cast<std::size_t>(c * heads); }
-};
 /// Exact enough for what is rounded to bfloat16; zero for what is below the normal numbers.
 __device__ inline float fast_exp(float x) {
   float result;
