@@ -97,9 +97,14 @@ TEST_F(CudaBackendTest, ReleasedMemoryIsGivenBackBeforeMemoryIsShort) {
     return blocks.size();
   };
   constexpr std::size_t gibibyte = std::size_t{1} << 30;
-  const std::size_t whole = blocks_that_fit(gibibyte);
-  EXPECT_GT(whole, 0u);
-  EXPECT_GE(blocks_that_fit(gibibyte - (std::size_t{1} << 21)), whole);
+  // Another process may take memory between the two counts; then both are taken again.
+  bool is_given_back = false;
+  for (int attempt = 0; attempt < 5 && !is_given_back; ++attempt) {
+    const std::size_t whole = blocks_that_fit(gibibyte);
+    EXPECT_GT(whole, 0u);
+    is_given_back = blocks_that_fit(gibibyte - (std::size_t{1} << 21)) >= whole;
+  }
+  EXPECT_TRUE(is_given_back);
 }
 
 TEST_F(CudaBackendTest, SaysWhenMemoryIsShort) {
