@@ -299,8 +299,8 @@ void launch_answers(cudaStream_t stream, const ScanSizes& s, const ScanArraysOf<
                     const ChunkArraysOf<T>& from, float scale, T* y) {
   const int tiles = shape_for(s).tiles, ranges = ranges_for(s, answer_blocks<T> * 256);
   with_shape<T>(s, exact, [&](auto width, auto states, auto is_exact) {
-    // A later pass has more than half of the states that one may have.
-    const auto kernel = answer_kernel < width(), states(), is_exact(), alone, adds && states() == pass_states, T > ;
+    constexpr bool adds_here = adds && states() == pass_states;  // a later pass has more than 32 states
+    const auto kernel = answer_kernel<width(), states(), is_exact(), alone, adds_here, T>;
     constexpr int bytes = sizeof(AnswerMemory<width(), states(), alone, T>);
     allow_shared_memory(reinterpret_cast<const void*>(kernel), bytes, "ssd_scan");
     const unsigned blocks = static_cast<unsigned>(s.batch * s.chunks * s.groups * ranges);
