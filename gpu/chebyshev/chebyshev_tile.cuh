@@ -47,16 +47,21 @@ struct LeftRows {
   }
 };
 
-/// Left: 16 columns, summed down them; a lane's numbers are neighbours.
-struct LeftColumns {
-  using Numbers = float[4];
+/// Where a lane's numbers begin that are neighbours down the columns.
+struct Columns {
   static constexpr int eights = 1;
   const float* column;
   int stride;
-  __device__ LeftColumns(const float* matrix, int matrix_stride) : stride(matrix_stride) {
+  __device__ Columns(const float* matrix, int matrix_stride) : stride(matrix_stride) {
     const int lane = scan::hidden_thread() % 32;
     column = matrix + lane % 4 * 2 * stride + lane / 4;
   }
+};
+
+/// Left: 16 columns, summed down them; a lane's numbers are neighbours.
+struct LeftColumns : Columns {
+  using Numbers = float[4];
+  using Columns::Columns;
   __device__ void load(int k, float (&value)[4]) const {
 #pragma unroll
     for (int i = 0; i < 4; ++i) value[i] = column[(8 * k + i / 2) * stride + i % 2 * 8];
@@ -91,15 +96,9 @@ struct RightRows {
 
 /// Right: of `tiles` times 16 columns the first eight, summed down them; a lane's numbers are neighbours.
 template <int tiles>
-struct RightColumns {
+struct RightColumns : Columns {
   using Numbers = float[tiles][2];
-  static constexpr int eights = 1;
-  const float* column;
-  int stride;
-  __device__ RightColumns(const float* matrix, int matrix_stride) : stride(matrix_stride) {
-    const int lane = scan::hidden_thread() % 32;
-    column = matrix + lane % 4 * 2 * stride + lane / 4;
-  }
+  using Columns::Columns;
   __device__ void load(int k, float (&value)[tiles][2]) const {
 #pragma unroll
     for (int n = 0; n < tiles; ++n)
