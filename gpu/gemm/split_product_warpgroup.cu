@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "gpu/cuda_backend.h"
+#include "gpu/device/gates.cuh"
 #include "gpu/device/launch.cuh"
 #include "gpu/device/warpgroup_halves.cuh"
 #include "gpu/gemm/split.cuh"
@@ -21,54 +22,14 @@ constexpr unsigned block = (groups + 1) * warpgroup::threads;  // and one whose 
 constexpr unsigned stages = 5;
 constexpr unsigned left_bytes = groups * plane_bytes;  // of a square for each group
 constexpr unsigned stage_bytes = left_bytes + max_tile_squares * plane_bytes;
-constexpr unsigned shared_bytes = stages * stage_bytes + 2 * stages * sizeof(std::uint64_t) + 1024;
+constexpr unsigned shared_bytes = stages * stage_bytes + Ring<stages>::gate_count * sizeof(std::uint64_t) + 1024;
 
-/// A count in shared memory of those who have arrived and of bytes that have: it waits for a turn of its phase.
-struct Gate {
-  std::uint32_t address;
-  __device__ explicit Gate(const std::uint64_t* gate)
-      : address(static_cast<std::uint32_t>(__cvta_generic_to_shared(gate))) {}
-  __device__ void open(unsigned arrivals) const {
-    asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(address), "r"(arrivals) : "memory");
-  }
-  __device__ void arrive() const { asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(address) : "memory"); }
-  /// Arrives, and so many bytes have to arrive as well.
-  __device__ void expect(unsigned bytes) const {
-    asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(address), "r"(bytes) : "memory");
-  }
-  __device__ void await(unsigned phase) const {
-    asm volatile(
-        "{.reg .pred done;\n"
-        "again: mbarrier.try_wait.parity.shared::cta.b64 done, [%0], %1;\n"
-        "@!done bra again;}\n" ::"r"(address),
-        "r"(phase)
-        : "memory");
-  }
-  /// Begins to copy a plane of a square; its bytes arrive here.
-  __device__ void copy(unsigned char* to, const unsigned char* from) const {
-    asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];" ::"r"(
-                     static_cast<std::uint32_t>(__cvta_generic_to_shared(to))),
-                 "l"(from), "r"(plane_bytes), "r"(address)
-                 : "memory");
-  }
-};
-
-/// The stages of a block: which comes next, and how often it was there.
-struct Stages {
+/// The stages of a block.
+struct Stages : Ring<stages> {
   unsigned char* memory;
-  std::uint64_t* gates;  // full ones, then empty ones
-  unsigned stage = 0, phase = 0;
 
   __device__ unsigned char* left() const { return memory + stage * stage_bytes; }
   __device__ unsigned char* right() const { return left() + left_bytes; }
-  __device__ Gate full() const { return Gate(gates + stage); }
-  __device__ Gate empty() const { return Gate(gates + stages + stage); }
-  __device__ void advance() {
-    if (++stage == stages) {
-      stage = 0;
-      phase ^= 1;
-    }
-  }
 };
 
 /// What a block works at: a tile of a product and its share of the depth; counted in squares.
@@ -106,7 +67,7 @@ __device__ void copy_squares(const SplitProduct& p, const Work& work, Stages& st
       const Gate full = stages.full();
       full.expect((rows + work.columns) * plane_bytes);
       const auto copy = [&](unsigned char* to, const unsigned char* squares, std::size_t index) {
-        full.copy(to, squares + index * square_bytes + plane * plane_bytes);
+        full.copy(to, squares + index * square_bytes + plane * plane_bytes, plane_bytes);
       };
       for (unsigned i = 0; i < rows; ++i)
         copy(stages.left() + i * plane_bytes, p.a.squares, index_of<a_deep>(p.a, work.row + i, depth));
@@ -221,13 +182,10 @@ __global__ void __launch_bounds__(block, 1) split_product_kernel(const __grid_co
   extern __shared__ unsigned char memory[];
   unsigned char* const aligned =
       memory + (1024 - static_cast<std::uint32_t>(__cvta_generic_to_shared(memory)) % 1024) % 1024;
-  Stages own{aligned, reinterpret_cast<std::uint64_t*>(aligned + stages * stage_bytes)};
+  Stages own{{reinterpret_cast<std::uint64_t*>(aligned + stages * stage_bytes)}, aligned};
   if (threadIdx.x == 0) {
-    for (unsigned i = 0; i < stages; ++i) {
-      Gate(own.gates + i).open(1);
-      Gate(own.gates + stages + i).open(groups * warpgroup::threads / 32);
-    }
-    asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
+    own.open(groups * warpgroup::threads / 32);
+    announce_gates();
   }
   __syncthreads();
   await_previous();
