@@ -138,6 +138,25 @@ __device__ void write_part(std::byte* row, int first, const float (&x)[per], con
   if constexpr (exact) store_words(row + columns * 2 + first * 2, rest);
 }
 
+/// A row of a tile, its notes behind its numbers.
+template <int width, bool exact>
+struct TileRow {
+  static constexpr int columns = width;
+  std::byte* to;
+
+  __device__ explicit TileRow(std::byte* row) : to(row) {}
+  /// One of the rows of a tile that begins with token `begin`.
+  __device__ TileRow(const Tiles& tiles, int b, int head, int begin, int row)
+      : to(tiles.at<columns, exact>(b, head, begin + row)) {}
+  template <int per>
+  __device__ void put(int first, const float (&x)[per], const Scale& scale) const {
+    write_part<columns, exact>(to, first, x, scale);
+  }
+  __device__ void note(const Notes& notes) const {
+    *reinterpret_cast<Notes*>(to + row_bytes<columns, exact> - sizeof(Notes)) = notes;
+  }
+};
+
 /// A thread's numbers of a row on their way into a tile, which neighbouring lanes write together: first read, then
 /// written, so that others can be read in between.
 template <int columns, class T>
@@ -159,8 +178,8 @@ struct RowPart {
       log_sum = source.log_sum[(static_cast<std::size_t>(b) * source.heads + head) * source.tokens + token + further];
     if (source.gain != nullptr) gain = valid ? source.gain[row + further] : 0.0f;
   }
-  template <bool exact>
-  __device__ void write(const SourceOf<T>& source, std::byte* to_row) const {
+  template <class Row>
+  __device__ void write(const SourceOf<T>& source, const Row& to) const {
     float numbers[per];
     float peak = 0, mean = 0;
 #pragma unroll
@@ -177,11 +196,11 @@ struct RowPart {
       mean += __shfl_xor_sync(full_warp, mean, offset);
     }
     const Scale scale(peak);
-    write_part<columns, exact>(to_row, lane() * per, numbers, scale);
+    to.put(lane() * per, numbers, scale);
     if (lane() != 0) return;
     // Beyond the end, and where nothing is seen, every weight becomes zero.
     const float power = log_sum == -INFINITY ? INFINITY : log_sum * 1.44269504f;
-    *reinterpret_cast<Notes*>(to_row + row_bytes<columns, exact> - sizeof(Notes)) = {scale.down, power, mean, gain};
+    to.note({scale.down, power, mean, gain});
   }
 
  private:
@@ -195,15 +214,15 @@ struct RowPart {
   }
 };
 
-/// A tile by a block; five of them keep memory busy.
-template <int columns, bool exact, class T>
+/// A tile by a block; five of them keep memory busy. Row: how a row lies in a tile.
+template <class Row, class T>
 static __global__ void __launch_bounds__(threads, 5) make_kernel(MakingsOf<T> in) {
   await_previous();
   if (blockIdx.y == 0) {
     const unsigned word = blockIdx.x * threads + threadIdx.x;
     if (word < in.word_count) in.words[word] = 0;
   }
-  using Part = RowPart<columns, T>;
+  using Part = RowPart<Row::columns, T>;
   const MakingOf<T>& making = in.of[blockIdx.y];
   const Tiles& to = making.to;
   const int tiles = to.padded / rows, sequence = static_cast<int>(blockIdx.x) / tiles, b = sequence / to.heads;
@@ -216,7 +235,7 @@ static __global__ void __launch_bounds__(threads, 5) make_kernel(MakingsOf<T> in
     } else {
       part.template read<false>(making, b, head, begin + row, 0);
     }
-    part.template write<exact>(making, to.at<columns, exact>(b, head, begin + row));
+    part.write(making, Row(to, b, head, begin, row));
   }
 }
 
@@ -256,15 +275,19 @@ __device__ __forceinline__ void make_tiles(int b, const OwnTile<T> (&tiles)[coun
   }
   __syncthreads();
   each([&](const auto& tile, const Part& part, int further) {
-    part.template write<exact>(tile.source, tile.to + (row + further) * row_bytes<columns, exact>);
+    part.write(tile.source, TileRow<columns, exact>(tile.to + (row + further) * row_bytes<columns, exact>));
   });
   __syncthreads();
 }
 
+template <class Row, class T>
+void make_rows(cudaStream_t stream, const MakingsOf<T>& makings) {
+  const dim3 grid(static_cast<unsigned>(makings.max_rows / rows), static_cast<unsigned>(makings.count));
+  launch(make_kernel<Row, T>, grid, threads, 0, stream, makings);
+}
 template <int columns, bool exact, class T>
 void make(cudaStream_t stream, const MakingsOf<T>& makings) {
-  const dim3 grid(static_cast<unsigned>(makings.max_rows / rows), static_cast<unsigned>(makings.count));
-  launch(make_kernel<columns, exact, T>, grid, threads, 0, stream, makings);
+  make_rows<TileRow<columns, exact>>(stream, makings);
 }
 
 /// Calls launch(columns, exact) with constants: the first of `widths` that is wide enough. False when none is.
