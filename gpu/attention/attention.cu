@@ -4,7 +4,8 @@
 #include <type_traits>
 
 #include "gpu/attention/decoding.cuh"
-#include "gpu/attention/pairs.cuh"
+#include "gpu/attention/long_attention.cuh"
+#include "gpu/attention/softmax.cuh"
 #include "gpu/cuda_backend.h"
 
 namespace afterglow {
@@ -16,13 +17,6 @@ namespace {
 
 template <int columns, bool exact>
 constexpr int forward_bytes = 3 * tile_bytes<columns, exact>;
-
-/// Largest score (a power of two) and sum of weights of a thread's two rows.
-struct Softmax {
-  float largest[2] = {-INFINITY, -INFINITY}, total[2] = {0, 0};
-  /// What a weight is relative to; no key seen yet: anything finite.
-  __device__ float base(int r) const { return largest[r] == -INFINITY ? 0.0f : largest[r]; }
-};
 
 /// Turns scores into weights and shrinks what was summed so far to the new largest score.
 template <int width, int columns>
@@ -68,29 +62,6 @@ __device__ void join_softmax(const Lane& lane, Softmax& softmax, Share<columns>&
   }
   sum.each([&](int, int r, int, float value) { return value * shrink[r]; });
   join_groups(lane, sum, memory);
-}
-
-/// Takes from scores those of keys from `key` on that their queries, from `first` on, do not see.
-template <int width>
-__device__ void hide_unseen(const Pairs& in, const Lane& lane, int first, int key, Share<width>& score) {
-  score.each([&](int n, int r, int e, float value) {
-    return key + lane.column_of(n, e) < in.seen(first + lane.row_of(r)) ? value : -INFINITY;
-  });
-}
-
-/// Writes the answers of `count` queries of one head from `first` on; softmax has the whole row's total.
-template <int columns, class T>
-__device__ void put_answers(const Pairs& in, const Lane& lane, int b, int h, int first, int count,
-                            const Softmax& softmax, Share<columns>& sum, const TargetOf<T>& to, float* log_sum) {
-#pragma unroll
-  for (int r = 0; r < 2; ++r) {
-    const int row = lane.row_of(r);
-    if (row < count && lane.part == 0)
-      log_sum[(static_cast<std::size_t>(b) * in.heads + h) * in.queries + first + row] =
-          (softmax.largest[r] + log2f(softmax.total[r])) * 0.693147181f;
-  }
-  sum.each([&](int, int r, int, float value) { return softmax.total[r] > 0 ? value / softmax.total[r] : 0.0f; });
-  to.put(lane, sum, static_cast<std::size_t>(b) * in.queries + first, h, count);
 }
 
 template <int columns, bool exact, class T>
@@ -148,14 +119,14 @@ bool are_lone(const Pairs& in) { return in.queries <= rows && in.keys <= rows; }
 
 /// Queries, keys and values as they lie.
 template <class T>
-struct LoneOperands {
+struct HeadsOf {
   OperandOf<T> q, k, v;
 };
 
 /// The same of one head of a sequence that is one tile.
 template <int columns, bool exact, class T>
 __global__ void __launch_bounds__(threads_of<columns>, blocks_of<columns>)
-    lone_attention_kernel(Pairs in, LoneOperands<T> from, TargetOf<T> to, float* log_sum) {
+    lone_attention_kernel(Pairs in, HeadsOf<T> from, TargetOf<T> to, float* log_sum) {
   await_previous();
   extern __shared__ float4 memory[];
   std::byte* const q = reinterpret_cast<std::byte*>(memory);
@@ -225,7 +196,7 @@ void launch_forward(cudaStream_t stream, const Pairs& in, const TargetOf<T>& to,
 }
 
 template <int columns, bool exact, class T>
-void launch_lone_forward(cudaStream_t stream, const Pairs& in, const LoneOperands<T>& from, const TargetOf<T>& to,
+void launch_lone_forward(cudaStream_t stream, const Pairs& in, const HeadsOf<T>& from, const TargetOf<T>& to,
                          float* log_sum) {
   constexpr int bytes = forward_bytes<columns, exact>;
   const auto kernel = lone_attention_kernel<columns, exact, T>;
@@ -243,6 +214,31 @@ void launch_backward(cudaStream_t stream, const Pairs& in, const GradientTargets
     launch_gradients<columns, exact, Sums::slopes, T>(stream, in, {to.q, to.k, {}}, what);
     launch_gradients<columns, exact, Sums::weights, T>(stream, in, {{}, {}, to.v}, what);
   }
+}
+
+/// Operands of the way there in `memory`, whose tiles `in` then names.
+template <class T>
+MakingsOf<T> forward_makings(Pairs& in, const HeadsOf<T>& from, void* memory, int bytes_a_row) {
+  MakingsOf<T> makings(in.batch, memory);
+  in.q = makings.add(from.q, in.heads, in.queries, bytes_a_row).to;
+  in.k = makings.add(from.k, in.key_heads, in.keys, bytes_a_row).to;
+  in.v = makings.add(from.v, in.key_heads, in.keys, bytes_a_row).to;
+  return makings;
+}
+/// The same of the way back, which also reads answers and their gradient.
+template <class T>
+MakingsOf<T> gradient_makings(Pairs& in, const HeadsOf<T>& from, const OperandOf<T>& y, const OperandOf<T>& dy,
+                              const float* log_sum, void* memory, int bytes_a_row) {
+  MakingsOf<T> makings(in.batch, memory);
+  MakingOf<T>& queries = makings.add(from.q, in.heads, in.queries, bytes_a_row);
+  queries.log_sum = log_sum;
+  in.q = queries.to;
+  MakingOf<T>& upstream = makings.add(dy, in.heads, in.queries, bytes_a_row);
+  upstream.output = y;
+  in.dy = upstream.to;
+  in.k = makings.add(from.k, in.key_heads, in.keys, bytes_a_row).to;
+  in.v = makings.add(from.v, in.key_heads, in.keys, bytes_a_row).to;
+  return makings;
 }
 
 /// T: as what queries are stored; bfloat16 has no exact products.
@@ -271,17 +267,18 @@ void CudaBackend::attention(const Tensor& q, const Tensor& k, const Tensor& v, d
   with_stored_type(q, [&](auto stored) {
     using T = decltype(stored);
     const TargetOf<T> to = target_of<T>({y, false}, width);
-    const LoneOperands<T> from{heads_operand<T>(q, width), heads_operand<T>(k, width), heads_operand<T>(v, width)};
+    const HeadsOf<T> from{heads_operand<T>(q, width), heads_operand<T>(k, width), heads_operand<T>(v, width)};
+    if (precision_ != Precision::fp32 && goes_by_warpgroups(in, width)) {
+      const int row = warpgroup_row_bytes(width);
+      const auto makings = forward_makings(in, from, operand_memory(rows_for(in, 1) * row), row);
+      return attend_on_warpgroups(stream(), in, makings, to, log_sum.as<float>());
+    }
     with_head_width<T>(width, precision_ == Precision::fp32, [&](auto columns, auto exact) {
       if constexpr (columns() <= widest_lone) {
         if (are_lone(in)) return launch_lone_forward<columns(), exact()>(stream(), in, from, to, log_sum.as<float>());
       }
       constexpr int row = row_bytes<columns(), exact()>;
-      MakingsOf<T> makings(in.batch, operand_memory(rows_for(in, 1) * row));
-      in.q = makings.add(from.q, in.heads, in.queries, row).to;
-      in.k = makings.add(from.k, in.key_heads, in.keys, row).to;
-      in.v = makings.add(from.v, in.key_heads, in.keys, row).to;
-      make<columns(), exact()>(stream(), makings);
+      make<columns(), exact()>(stream(), forward_makings(in, from, operand_memory(rows_for(in, 1) * row), row));
       launch_forward<columns(), exact()>(stream(), in, to, log_sum.as<float>());
     });
   });
@@ -297,18 +294,14 @@ void CudaBackend::attention_backward(const Tensor& q, const Tensor& k, const Ten
   with_stored_type(q, [&](auto stored) {
     using T = decltype(stored);
     const GradientTargets<T> out{target_of<T>(dq, width), target_of<T>(dk, width), target_of<T>(dv, width)};
+    const auto makings = [&](int row) {
+      const HeadsOf<T> from{heads_operand<T>(q, width), heads_operand<T>(k, width), heads_operand<T>(v, width)};
+      return gradient_makings(in, from, heads_operand<T>(y, width), heads_operand<T>(dy, width), log_sum.as<float>(),
+                              operand_memory(rows_for(in, 2) * row), row);
+    };
     with_head_width<T>(width, precision_ == Precision::fp32, [&](auto columns, auto exact) {
       constexpr int row = row_bytes<columns(), exact()>;
-      MakingsOf<T> makings(in.batch, operand_memory(rows_for(in, 2) * row));
-      MakingOf<T>& queries = makings.add(heads_operand<T>(q, width), in.heads, in.queries, row);
-      queries.log_sum = log_sum.as<float>();
-      in.q = queries.to;
-      MakingOf<T>& upstream = makings.add(heads_operand<T>(dy, width), in.heads, in.queries, row);
-      upstream.output = heads_operand<T>(y, width);
-      in.dy = upstream.to;
-      in.k = makings.add(heads_operand<T>(k, width), in.key_heads, in.keys, row).to;
-      in.v = makings.add(heads_operand<T>(v, width), in.key_heads, in.keys, row).to;
-      make<columns(), exact()>(stream(), makings);
+      make<columns(), exact()>(stream(), makings(row));
       launch_backward<columns(), exact()>(stream(), in, out);
     });
   });
@@ -319,6 +312,8 @@ std::int64_t CudaBackend::attention_operands(const Tensor& q, const Tensor& k) c
   const Pairs in = attention_pairs(q, k, 1, false);
   const int width = static_cast<int>(q.shape[3]);
   if (in.queries <= few_queries && width <= widest_few) return 0;
+  if (precision_ != Precision::fp32 && goes_by_warpgroups(in, width))
+    return static_cast<std::int64_t>(rows_for(in, 2)) * warpgroup_row_bytes(width);
   std::size_t bytes = 0;
   with_head_width<float>(width, precision_ == Precision::fp32, [&](auto columns, auto exact) {
     bytes = rows_for(in, 2) * static_cast<std::size_t>(row_bytes<columns(), exact()>);

@@ -57,9 +57,9 @@ template <int columns, bool exact, Sums sums>
 constexpr int pass_bytes = (sums == Sums::weights ? 1 : 2) * tile_bytes<columns, exact> +
                            2 * streamed_rows<columns, exact, sums>* row_bytes<columns, exact>;
 
-/// What one pass owns, a tile of one head (`place` counts them), and which tokens of the other kind stream past it in
-/// tiles of `streamed` rows: those that have anything to do with it.
-template <bool of_keys, int streamed>
+/// What one pass owns, `own` rows of one head (`place` counts them), and which tokens of the other kind stream past it
+/// in tiles of `streamed` rows: those that have anything to do with it.
+template <bool of_keys, int streamed, int own = rows>
 struct PassPlace {
   int batch, head, first, count;  ///< own rows
   std::size_t own_row;            ///< of a tensor [B,T]
@@ -73,8 +73,8 @@ struct PassPlace {
     head = sequence % own_heads;
     group = in.heads / in.key_heads;
     // Late queries see the most keys and early keys are seen most often: they start first.
-    first = (of_keys ? tile : (own_length - 1) / rows - tile) * rows;
-    count = min(rows, own_length - first);
+    first = (of_keys ? tile : (own_length - 1) / own - tile) * own;
+    count = min(own, own_length - first);
     own_row = static_cast<std::size_t>(batch) * own_length + first;
     // Queries from `begin` on, or keys up to `end`.
     begin = of_keys ? max(0, first - in.offset + 1) / streamed * streamed : 0;
@@ -230,6 +230,31 @@ bool overlap(const SinkOf<T>& a, std::size_t rows_of_a, const SinkOf<T>& b, std:
   return lower.stride != upper.stride || column < lower.columns || column + upper.columns > lower.stride;
 }
 
+/// Calls launch(targets) with all that is wanted, or with dq first where it is added to the memory of dk or dv.
+template <class T, class Launch>
+void with_targets_apart(const Pairs& in, const GradientTargets<T>& to, const Launch& launch) {
+  const std::size_t query_rows = static_cast<std::size_t>(in.batch) * in.queries;
+  const std::size_t key_rows = static_cast<std::size_t>(in.batch) * in.keys;
+  if (overlap(to.q.sink, query_rows, to.k.sink, key_rows) || overlap(to.q.sink, query_rows, to.v.sink, key_rows)) {
+    launch(GradientTargets<T>{to.q, {}, {}});
+    launch(GradientTargets<T>{{}, to.k, to.v});
+  } else {
+    launch(to);
+  }
+}
+
+/// How many blocks of a launch own keys, and how many queries: `own` each.
+struct PassBlocks {
+  unsigned of_keys, of_queries;
+  template <class T>
+  PassBlocks(const Pairs& in, const GradientTargets<T>& to, int own) {
+    const bool keys = to.k.wanted() || to.v.wanted();
+    of_keys = keys ? blocks_for(in.keys, own) * static_cast<unsigned>(in.batch * in.key_heads) : 0;
+    of_queries = to.q.wanted() ? blocks_for(in.queries, own) * static_cast<unsigned>(in.batch * in.heads) : 0;
+  }
+  unsigned all() const { return of_keys + of_queries; }
+};
+
 /// What is wanted of dq, and of dk or dv as `of_keys` says, in one launch, or one after the other where they are added
 /// to the same memory.
 template <int columns, bool exact, Sums of_keys, class T = float>
@@ -237,19 +262,11 @@ void launch_gradients(cudaStream_t stream, const Pairs& in, const GradientTarget
   constexpr int bytes = std::max(pass_bytes<columns, exact, of_keys>, pass_bytes<columns, exact, Sums::slopes>);
   const auto kernel = gradient_kernel<columns, exact, of_keys, T>;
   allow_shared_memory(reinterpret_cast<const void*>(kernel), bytes, what);
-  const std::size_t query_rows = static_cast<std::size_t>(in.batch) * in.queries;
-  const std::size_t key_rows = static_cast<std::size_t>(in.batch) * in.keys;
-  if (overlap(to.q.sink, query_rows, to.k.sink, key_rows) || overlap(to.q.sink, query_rows, to.v.sink, key_rows)) {
-    launch_gradients<columns, exact, of_keys, T>(stream, in, {to.q, {}, {}}, what);
-    launch_gradients<columns, exact, of_keys, T>(stream, in, {{}, to.k, to.v}, what);
-    return;
-  }
-  const bool keys = to.k.wanted() || to.v.wanted();
-  const unsigned key_tiles = keys ? blocks_for(in.keys, rows) * static_cast<unsigned>(in.batch * in.key_heads) : 0;
-  const unsigned query_tiles =
-      to.q.wanted() ? blocks_for(in.queries, rows) * static_cast<unsigned>(in.batch * in.heads) : 0;
-  if (key_tiles + query_tiles > 0)
-    launch(kernel, key_tiles + query_tiles, threads_of<columns>, bytes, stream, in, to, static_cast<int>(key_tiles));
+  with_targets_apart(in, to, [&](const GradientTargets<T>& apart) {
+    const PassBlocks blocks(in, apart, rows);
+    if (blocks.all() > 0)
+      launch(kernel, blocks.all(), threads_of<columns>, bytes, stream, in, apart, static_cast<int>(blocks.of_keys));
+  });
 }
 
 }  // namespace afterglow::device::tiles

@@ -1,0 +1,37 @@
+// What ways to softmax attention share: which keys a query sees, and how answers are written.
+#pragma once
+#include "gpu/attention/pairs.cuh"
+
+namespace afterglow::device::tiles {
+
+/// Largest score (a power of two) and sum of weights of a thread's two rows.
+struct Softmax {
+  float largest[2] = {-INFINITY, -INFINITY}, total[2] = {0, 0};
+  /// What a weight is relative to; no key seen yet: anything finite.
+  __device__ float base(int r) const { return largest[r] == -INFINITY ? 0.0f : largest[r]; }
+};
+
+/// Takes from scores those of keys from `key` on that their queries, from `first` on, do not see.
+template <int width>
+__device__ void hide_unseen(const Pairs& in, const Lane& lane, int first, int key, Share<width>& score) {
+  score.each([&](int n, int r, int e, float value) {
+    return key + lane.column_of(n, e) < in.seen(first + lane.row_of(r)) ? value : -INFINITY;
+  });
+}
+
+/// Writes the answers of `count` queries of one head from `first` on; softmax has the whole row's total.
+template <int columns, class T>
+__device__ void put_answers(const Pairs& in, const Lane& lane, int b, int h, int first, int count,
+                            const Softmax& softmax, Share<columns>& sum, const TargetOf<T>& to, float* log_sum) {
+#pragma unroll
+  for (int r = 0; r < 2; ++r) {
+    const int row = lane.row_of(r);
+    if (row < count && lane.part == 0)
+      log_sum[(static_cast<std::size_t>(b) * in.heads + h) * in.queries + first + row] =
+          (softmax.largest[r] + log2f(softmax.total[r])) * 0.693147181f;
+  }
+  sum.each([&](int, int r, int, float value) { return softmax.total[r] > 0 ? value / softmax.total[r] : 0.0f; });
+  to.put(lane, sum, static_cast<std::size_t>(b) * in.queries + first, h, count);
+}
+
+}  // namespace afterglow::device::tiles
