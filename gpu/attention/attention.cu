@@ -1,6 +1,7 @@
 // Softmax attention: 64 queries a block, 64 keys at a time past them; scores never leave the warp. The gradient
 // computes them again. Products run on the tensor cores, see tiles.cuh. Tiles are made once for all blocks by a launch
 // of its own; on the way there those of sequences that are one tile by the blocks themselves (back that took longer).
+// Long sequences go by warp groups where they can (long_attention.cuh).
 #include <type_traits>
 
 #include "gpu/attention/decoding.cuh"
@@ -299,6 +300,10 @@ void CudaBackend::attention_backward(const Tensor& q, const Tensor& k, const Ten
       return gradient_makings(in, from, heads_operand<T>(y, width), heads_operand<T>(dy, width), log_sum.as<float>(),
                               operand_memory(rows_for(in, 2) * row), row);
     };
+    if (precision_ != Precision::fp32 && goes_by_warpgroups(in, width)) {
+      const auto made = makings(warpgroup_row_bytes(width));
+      return gradients_on_warpgroups(stream(), in, made, width, out);
+    }
     with_head_width<T>(width, precision_ == Precision::fp32, [&](auto columns, auto exact) {
       constexpr int row = row_bytes<columns(), exact()>;
       make<columns(), exact()>(stream(), makings(row));

@@ -179,20 +179,13 @@ struct Weigher {
 
  private:
   /// Values may be smaller; nothing relative to it leaves the range of float.
-  static constexpr float least_unit = 0x1p-100f;
+  static constexpr float least_unit = 0x1p-60f;
 
   __device__ static float exponent_of(float power) {
     return static_cast<float>(static_cast<int>(__float_as_uint(power) >> 23) - 127);
   }
   __device__ __forceinline__ void multiply_columns(const float* by, Share<step_keys>& score) const {
-#pragma unroll
-    for (int n = 0; n < step_keys / 8; ++n) {
-      const float2 both = columns_of(by, lane, n);
-#pragma unroll
-      for (int r = 0; r < 2; ++r)
-#pragma unroll
-        for (int e = 0; e < 2; ++e) score.at(n, r, e) *= part_of(both, e);
-    }
+    score.each([&](int n, int, int e, float value) { return value * part_of(columns_of(by, lane, n), e); });
   }
   __device__ __forceinline__ void find_units(const float* value_units) {
     const float4 four = reinterpret_cast<const float4*>(value_units)[threadIdx.x % 32];
@@ -245,7 +238,7 @@ __device__ __forceinline__ void attend(const Pairs& in, const ForwardPlace& at, 
   };
   const auto begin_answers = [&] {
     memory.value_stages.full().await(memory.value_stages.phase);
-    warpgroup::begin_products();
+    prepare_spread(weights, sum);
     begin_spread<columns>(weights, memory.values(), sum);
   };
   const auto end_answers = [&] {

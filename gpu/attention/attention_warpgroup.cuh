@@ -109,8 +109,8 @@ __device__ __forceinline__ void take_halves(const Share<width>& weights, const f
       halves[n / 2][n % 2 * 2 + r] = halves_of(weights.at(n, r, 0) * up[r], weights.at(n, r, 1) * up[r]);
 }
 
-/// The units read left operands from registers while they work: to be called behind what waits for them, so that
-/// nothing else comes to lie there before.
+/// The units read left operands from registers while they work: to be called before they begin, when all of it is
+/// there, and behind what waits for them, so that nothing else comes to lie there before.
 template <int steps>
 __device__ __forceinline__ void hold(std::uint32_t (&left)[steps][4]) {
 #pragma unroll
@@ -130,6 +130,17 @@ __device__ __forceinline__ void begin_dot(HalvesPanel left, Panel<width> right, 
   warpgroup::end_group();
 }
 
+/// The same with the 64 rows in registers.
+template <int columns, int width>
+__device__ __forceinline__ void begin_dot(const std::uint32_t (&left)[columns / 16][4], Panel<width> right,
+                                          Share<width>& score) {
+  asm volatile("" : "+l"(right.memory));
+#pragma unroll
+  for (int k = 0; k < columns / 16; ++k)
+    warpgroup::multiply_halves<false>(score.value, left[k], right.by_column(k), k > 0);
+  warpgroup::end_group();
+}
+
 /// Begins sum_i += sum over j of weight_ij b_j without units; a group of its own.
 template <int columns, int width>
 __device__ __forceinline__ void begin_spread(const std::uint32_t (&weights)[width / 16][4], Panel<width> right,
@@ -138,6 +149,14 @@ __device__ __forceinline__ void begin_spread(const std::uint32_t (&weights)[widt
 #pragma unroll
   for (int k = 0; k < width / 16; ++k) warpgroup::multiply_halves<true>(sum.value, weights[k], right.by_row(k), true);
   warpgroup::end_group();
+}
+
+/// Before begin_spread, and before what else begins together with it.
+template <int columns, int steps>
+__device__ __forceinline__ void prepare_spread(std::uint32_t (&weights)[steps][4], Share<columns>& sum) {
+  hold(weights);
+  warpgroup::settle(sum.value);
+  warpgroup::begin_products();
 }
 
 /// The order in which blocks take their places: all tiles of a few heads before those of others, so that what streams

@@ -47,6 +47,8 @@ struct Ring {
 
   __device__ Gate full() const { return Gate(gates + stage); }
   __device__ Gate empty() const { return Gate(gates + count + stage); }
+  /// Of the stage before.
+  __device__ Gate empty_before() const { return Gate(gates + count + (stage == 0 ? count : stage) - 1); }
   /// One thread fills stages; so many arrive when they need one no more.
   __device__ void open(unsigned readers) const {
     for (unsigned i = 0; i < count; ++i) {

@@ -44,13 +44,18 @@ struct Panel {
 __device__ __forceinline__ void begin_products() { asm volatile("wgmma.fence.sync.aligned;" ::: "memory"); }
 /// Ends a group of products.
 __device__ __forceinline__ void end_group() { asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory"); }
+/// Sums that have been waited for may be read behind this.
+template <int N>
+__device__ __forceinline__ void settle(float (&sums)[N][4]) {
+#pragma unroll
+  for (int n = 0; n < N; ++n)
+    asm volatile("" : "+f"(sums[n][0]), "+f"(sums[n][1]), "+f"(sums[n][2]), "+f"(sums[n][3])::"memory");
+}
 /// Waits until at most `pending` groups are under way, then `sums` may be read.
 template <int pending, int N>
 __device__ __forceinline__ void await_groups(float (&sums)[N][4]) {
   asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(pending) : "memory");
-#pragma unroll
-  for (int n = 0; n < N; ++n)
-    asm volatile("" : "+f"(sums[n][0]), "+f"(sums[n][1]), "+f"(sums[n][2]), "+f"(sums[n][3])::"memory");
+  settle(sums);
 }
 
 /// What was written to shared memory before may be read by products of the whole block; a barrier.
