@@ -120,9 +120,11 @@ void attention(benchmark::State& state, std::int64_t batch, std::int64_t length,
                std::int64_t width) {
   if (missing(state)) return;
   Bench bench;
+  gpu()->set_precision(state.range(1) == 0 ? Precision::fp32 : Precision::tf32);
   const Shape shape{batch, length, heads, width};
   bench.run(state, {bench.tensor(shape), bench.tensor(shape), bench.tensor(shape)}, state.range(0) != 0,
             [&](Tape& tape, const std::vector<Var>& in) { return causal_attention(tape, in[0], in[1], in[2], 0.1); });
+  gpu()->set_precision(Precision::fp32);
 }
 
 void product(benchmark::State& state, std::int64_t rows, std::int64_t in, std::int64_t out) {
@@ -163,8 +165,9 @@ BENCHMARK_CAPTURE(scan, mamba2_8x2048x14_N64, 8, 2048, 14, 64)->Apply(both_preci
 BENCHMARK_CAPTURE(scan, mamba2_8x2048x14_N16, 8, 2048, 14, 16)->Apply(both_precisions);
 BENCHMARK_CAPTURE(scan, mamba2_16x64x4_N16, 16, 64, 4, 16)->Apply(both_precisions);
 BENCHMARK_CAPTURE(delta_rule, gated_8x2048x7_K64, 8, 2048, 7, 64)->Apply(both_precisions);
-BENCHMARK_CAPTURE(attention, reference_8x2048x7_D64, 8, 2048, 7, 64)->Apply(both);
-BENCHMARK_CAPTURE(attention, reference_16x64x4_D32, 16, 64, 4, 32)->Apply(both);
+BENCHMARK_CAPTURE(attention, reference_8x2048x7_D64, 8, 2048, 7, 64)->Apply(both_precisions);
+BENCHMARK_CAPTURE(attention, reference_16x64x4_D32, 16, 64, 4, 32)->Apply(both_precisions);
+BENCHMARK_CAPTURE(attention, long_4x8192x8_D128, 4, 8192, 8, 128)->Apply(both_precisions);
 BENCHMARK_CAPTURE(norm, gated_16384x896, 16384, 896)->Apply(both);
 BENCHMARK_CAPTURE(norm, gated_1024x256, 1024, 256)->Apply(both);
 BENCHMARK_CAPTURE(convolution, mamba2_8x2048x928, 8, 2048, 928)->Apply(both);
