@@ -1,5 +1,7 @@
 // Attention of long sequences by warp groups (attention_warpgroup.cu, attention_gradient_warpgroup.cu).
 #pragma once
+#include <algorithm>
+
 #include "gpu/attention/pairs.cuh"
 
 namespace afterglow::device::tiles {
@@ -11,10 +13,14 @@ inline int warpgroup_row_bytes(int width) {
 }
 
 /// Whether attention whose products need not be exact goes by warp groups; the same for its gradient. In shorter
-/// sequences their blocks are too few and their tiles too empty.
+/// sequences their blocks are too few and their tiles too empty; of narrow heads the weights cost more than the
+/// products, which tells unless sequences are long or blocks of one tile would not fill the GPU.
 inline bool goes_by_warpgroups(const Pairs& in, int width) {
-  constexpr int least = 256, widest = 128;
-  return width <= widest && in.queries >= least && in.keys >= least && in.scale > 0 && has_warpgroups();
+  constexpr int least = 256, least_of_narrow = 1024, narrowest = 33, narrow = 64, widest = 128, few_tiles = 448;
+  const int shorter = std::min(in.queries, in.keys);
+  if (width < narrowest || width > widest || shorter < least || in.scale <= 0 || !has_warpgroups()) return false;
+  return width > narrow || shorter >= least_of_narrow ||
+         in.batch * in.heads * static_cast<int>(blocks_for(in.queries, rows)) <= few_tiles;
 }
 
 /// Makes the operands, whose rows take warpgroup_row_bytes, and answers. Only where goes_by_warpgroups.

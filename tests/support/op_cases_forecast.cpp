@@ -233,7 +233,7 @@ void add_forecast_cases(std::vector<OpCase>& cases) {
   cases.push_back(full_attention_case(1, 101, 63, 2, 16));
   cases.push_back(full_attention_case(2, 64, 21, 2, 33));
   cases.push_back(full_attention_case(1, 11, 64, 3, 32));
-  cases.push_back(full_attention_case(1, 300, 257, 2, 24));
+  cases.push_back(full_attention_case(1, 300, 257, 2, 40));
   cases.push_back(full_attention_case(1, 256, 321, 1, 65));
   cases.push_back(full_attention_case(1, 390, 256, 1, 128));
 }

@@ -281,9 +281,9 @@ void add_sequence_cases(std::vector<OpCase>& cases) {
         AttentionSizes{2, 2, 9, 4, 1, 64}})
     cases.push_back(attention_case(n));
   // Long enough for warp groups: odd lengths, groups of queries' heads, keys that came before the first query.
-  for (const AttentionSizes& n : {AttentionSizes{1, 300, 300, 4, 2, 24}, AttentionSizes{2, 257, 390, 1, 1, 64},
+  for (const AttentionSizes& n : {AttentionSizes{1, 300, 300, 4, 2, 40}, AttentionSizes{2, 257, 390, 1, 1, 64},
                                   AttentionSizes{1, 321, 333, 2, 1, 80}, AttentionSizes{1, 256, 400, 1, 1, 128},
-                                  AttentionSizes{1, 1000, 1000, 1, 1, 16}})
+                                  AttentionSizes{1, 1000, 1000, 1, 1, 48}})
     cases.push_back(attention_case(n));
   cases.push_back(attention_of_itself(300));
   cases.push_back(attention_of_itself(65));
