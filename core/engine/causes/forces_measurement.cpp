@@ -1,10 +1,9 @@
-// A rehearsed step gives both directions; six evaluations of the operators give the forces.
+// A rehearsed step gives both directions, six evaluations of the operators give the forces.
 #include "core/engine/causes/forces_measurement.h"
 
 #include <algorithm>
 #include <cmath>
 #include <nlohmann/json.hpp>
-#include <numeric>
 
 #include "core/analysis/koopman/mode_sensitivity.h"
 #include "core/engine/training/surgery.h"
@@ -29,21 +28,28 @@ Trainer& small_enough(Trainer& trainer) {
   return trainer;
 }
 
-double norm_of(const std::vector<double>& values) {
-  return std::sqrt(std::inner_product(values.begin(), values.end(), values.begin(), 0.0));
+/// work(i) for every number of many. `meanwhile`, where given, is called behind each piece of them.
+template <class Work>
+void for_each_number(std::size_t count, const std::function<void()>& meanwhile, const Work& work) {
+  constexpr std::size_t piece = std::size_t{1} << 20;
+  for (std::size_t begin = 0; begin < count; begin += piece) {
+    for (std::size_t i = begin; i < std::min(begin + piece, count); ++i) work(i);
+    if (meanwhile) meanwhile();
+  }
 }
 
-constexpr std::size_t piece = std::size_t{1} << 20;  // numbers that are moved at once
+double norm_of(const std::vector<double>& values, const std::function<void()>& meanwhile = {}) {
+  double sum = 0;
+  for_each_number(values.size(), meanwhile, [&](std::size_t i) { sum += values[i] * values[i]; });
+  return std::sqrt(sum);
+}
 
-/// a + factor * d. `meanwhile`, where given, is called behind each piece.
+/// a + factor * d.
 std::vector<double> moved(const std::vector<double>& a, double factor, const std::vector<double>& d,
                           const std::function<void()>& meanwhile = {}) {
   std::vector<double> result;
   result.reserve(a.size());
-  for (std::size_t i = 0; i < a.size(); ++i) {
-    result.push_back(a[i] + factor * d[i]);
-    if ((i + 1) % piece == 0 && meanwhile) meanwhile();
-  }
+  for_each_number(a.size(), meanwhile, [&](std::size_t i) { result.push_back(a[i] + factor * d[i]); });
   return result;
 }
 
@@ -116,19 +122,25 @@ ForcesMeasurement::ForcesMeasurement(const nlohmann::json& model, Trainer& train
       copy_(model, small_enough(trainer), *backend_, DType::f64) {}
 
 void ForcesMeasurement::begin(TrainingRun& run, const Example& probe) {
-  copy_.take();
+  copy_.follow();
   probe_ = probe;
   next_ = run.rehearse();
   surgery_ = last_surgery(run);
   if (!next_.is_finite)
     throw Error(ExitCode::non_finite, "eigenvalue forces: a number of the next step is not finite, so nothing moves");
-  ahead_ = moved(next_.after, -1, next_.weights);
-  const double reach = norm_of(ahead_), slope = norm_of(next_.gradient);
-  down_ = next_.gradient;
-  for (double& value : down_) value *= slope > 0 ? -reach / slope : 0.0;
-  scale_ = reach > 0 ? relative_reach * norm_of(next_.weights) / reach : 1;
+  ahead_.clear();
   operators_.clear();
   working_ = true;
+}
+
+void ForcesMeasurement::find_directions() {
+  ahead_ = moved(next_.after, -1, next_.weights, meanwhile_);
+  weight_change_ = norm_of(ahead_, meanwhile_);
+  gradient_norm_ = norm_of(next_.gradient, meanwhile_);
+  down_ = std::move(next_.gradient);
+  const double factor = gradient_norm_ > 0 ? -weight_change_ / gradient_norm_ : 0.0;
+  for_each_number(down_.size(), meanwhile_, [&](std::size_t i) { down_[i] *= factor; });
+  scale_ = weight_change_ > 0 ? relative_reach * norm_of(next_.weights, meanwhile_) / weight_change_ : 1;
 }
 
 std::vector<double> ForcesMeasurement::weights_of(Place place) const {
@@ -158,6 +170,10 @@ bool ForcesMeasurement::advance(const std::function<void()>& meanwhile) {
   set_meanwhile(meanwhile);
   const std::unique_ptr<ForcesMeasurement, void (*)(ForcesMeasurement*)> end(
       this, [](ForcesMeasurement* self) { self->set_meanwhile({}); });
+  if (ahead_.empty()) {
+    find_directions();
+    return true;
+  }
   operators_.push_back(operators_at(weights_of(static_cast<Place>(operators_.size()))));
   working_ = operators_.size() < static_cast<std::size_t>(Place::count);
   if (!working_) fill();
@@ -196,8 +212,8 @@ void ForcesMeasurement::fill() {
   ForcesView view;
   view.step = step();
   view.loss = next_.loss;
-  view.gradient_norm = norm_of(next_.gradient);
-  view.weight_change = norm_of(ahead_);
+  view.gradient_norm = gradient_norm_;
+  view.weight_change = weight_change_;
   view.is_left_out = next_.is_left_out;
   for (std::size_t i = 0; i < at(Place::here).size(); ++i) {
     const std::vector<double> down = central_difference(at(Place::down_ahead)[i], at(Place::down_behind)[i], scale_),

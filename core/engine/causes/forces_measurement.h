@@ -29,8 +29,8 @@ class ForcesMeasurement {
 
   /// Rehearses the next step of the run, whose trainer this is. Throws Error(non_finite) where the step cannot be made.
   void begin(TrainingRun& run, const Example& probe);
-  /// Evaluates the operators once more. False when none is left to be evaluated. `meanwhile`, where given, is called
-  /// between pieces of that, which need nothing of the run, and must not wait long.
+  /// Finds the directions, or evaluates the operators once more. False when none is left to be evaluated. `meanwhile`,
+  /// where given, is called between pieces of that, which need nothing of the run, and must not wait long.
   bool advance(const std::function<void()>& meanwhile = {});
   /// How much of the work is done, 0 to 1.
   double share_done() const { return working_ ? 0 : 1; }
@@ -44,6 +44,7 @@ class ForcesMeasurement {
  private:
   /// What the operators are evaluated at, in this order.
   enum class Place { here, down_ahead, down_behind, step_ahead, step_behind, after, count };
+  void find_directions();
   std::vector<double> weights_of(Place place) const;
   void fill();
   void set_meanwhile(const std::function<void()>& work);
@@ -54,8 +55,9 @@ class ForcesMeasurement {
   ModelCopy copy_;
   Example probe_;
   RehearsedStep next_;
-  ProbeSetup surgery_;                                // the last one before now
-  std::vector<double> down_, ahead_;                  // directions in the weights, equally long
+  ProbeSetup surgery_;                // the last one before now
+  std::vector<double> down_, ahead_;  // directions in the weights, equally long; empty: to be found
+  double gradient_norm_ = 0, weight_change_ = 0;
   double scale_ = 1;                                  // h
   std::vector<std::vector<HeadOperator>> operators_;  // by Place
   std::function<void()> meanwhile_;                   // while it advances

@@ -54,6 +54,7 @@ class MeasuredAnalysis : public PiecewiseAnalysis {
   bool is_stale() const { return is_stale_; }
   bool is_of_now() const { return (measurement_ ? measurement_->step() : kept_step_) == of_->step(); }
   const Measurement& measurement() const { return *measurement_; }
+  auto newest() const { return measurement_ ? measurement_->newest() : kept_; }
   /// Whether a measurement on its way is finished, though it may be of a step that has gone by.
   virtual bool goes_on() const { return true; }
 
@@ -65,7 +66,6 @@ class MeasuredAnalysis : public PiecewiseAnalysis {
   bool has_its_part() const {
     return of_->part_of(analysis) < 1 && measurement_->share_done() >= of_->part_of(analysis);
   }
-  auto newest() const { return measurement_ ? measurement_->newest() : kept_; }
 
   AnalysisSubject* of_;
   std::unique_ptr<Measurement> measurement_;                // made when the first one begins
@@ -76,7 +76,7 @@ class MeasuredAnalysis : public PiecewiseAnalysis {
 };
 
 /// A measurement that is shown as it comes. Its first piece is soon made and says much; nothing but that one is waited
-/// for.
+/// for, or all of the first where nothing is shown before its end.
 template <class Measurement, Analysis analysis, void (*begin)(Measurement&, const AnalysisSubject&), auto result>
 class SpareTimeAnalysis : public MeasuredAnalysis<Measurement, analysis, begin, result> {
  public:
@@ -84,7 +84,7 @@ class SpareTimeAnalysis : public MeasuredAnalysis<Measurement, analysis, begin, 
   SpareTimeAnalysis(AnalysisSubject& of, bool follows)
       : MeasuredAnalysis<Measurement, analysis, begin, result>(of), follows_(follows) {}
   bool is_answered() const override { return this->is_of_now() && !this->is_stale(); }
-  bool is_awaited() const override { return this->is_stale(); }
+  bool is_awaited() const override { return this->is_stale() || !this->newest(); }
   bool has_news() const override { return true; }
   void await() override {
     if (!is_answered()) this->ask_again();

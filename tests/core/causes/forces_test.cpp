@@ -137,6 +137,20 @@ TEST(Forces, LeaveTheTrainingAsItIs) {
   EXPECT_EQ(plain.run().trainer().checksum(), watched.run().trainer().checksum());
 }
 
+// Where a piece takes seconds, the first look would otherwise come after minutes.
+TEST(Forces, AreWaitedForUntilTheFirstAreThere) {
+  const std::unique_ptr<Backend> backend = make_cpu_backend(1);
+  AnalysedRun analysed({small_recipe(), std::nullopt}, *backend);
+  while (analysed.has_work(Analysis::forces)) {
+    EXPECT_TRUE(analysed.is_awaited(Analysis::forces));
+    analysed.advance(Analysis::forces);
+  }
+  EXPECT_FALSE(analysed.is_awaited(Analysis::forces));
+  analysed.go_to(5);
+  EXPECT_TRUE(analysed.has_work(Analysis::forces));
+  EXPECT_FALSE(analysed.is_awaited(Analysis::forces)) << "those of a later step have time";
+}
+
 TEST(Forces, AreMissingWithoutAKoopmanOperator) {
   nlohmann::json json = small_recipe_json();
   json["model"]["blocks"].erase(1);

@@ -29,8 +29,12 @@ void ModelCopy::take_weights() {
 }
 
 void ModelCopy::take() {
-  step_ = trainer_->finished_steps();
+  follow();
   take_weights();
+}
+
+void ModelCopy::follow() {
+  step_ = trainer_->finished_steps();
   model_->follow(trainer_->model(), store_.backend(), store_.dtype());
 }
 

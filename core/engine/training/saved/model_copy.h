@@ -20,6 +20,8 @@ class ModelCopy {
 
   /// Takes the weights, memories and settings of now.
   void take();
+  /// The same without the weights, for which others are put.
+  void follow();
   /// Takes other weights, as they lie in the flat buffer, in the place of the trainer's. `meanwhile`, where given, is
   /// called behind each parameter.
   void put(std::span<const double> weights, const std::function<void()>& meanwhile = {});
