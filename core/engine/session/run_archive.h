@@ -1,6 +1,7 @@
 // What a session keeps of the runs before the present one: their curves, to be compared, the recipes that make them
 // again, and checksums by which two runs recognise that they are the same.
 #pragma once
+#include <algorithm>
 #include <cstdint>
 #include <map>
 #include <optional>
@@ -39,8 +40,12 @@ class RunArchive {
   /// Takes the newest earlier run out, to be the present one again.
   std::optional<EarlierRun> take_newest();
 
-  /// Whether runs are compared at this step; the interval doubles when too many checksums have been kept.
-  bool wants_checksum(std::int64_t step) const { return step % checksum_interval_ == 0; }
+  /// Whether runs of a model with so many weights are compared at this step. The interval is longer where a checksum
+  /// takes as long as some steps do, and doubles when too many have been kept.
+  bool wants_checksum(std::int64_t step, std::int64_t weights) const {
+    constexpr std::int64_t quickly_summed = 2'000'000;
+    return step % (checksum_interval_ * std::max<std::int64_t>(1, weights / quickly_summed)) == 0;
+  }
   /// "run 1" when that one, earlier than the present, had the same checksum; empty otherwise. Remembers it.
   std::string recognise(const std::string& checksum, std::int64_t step);
 

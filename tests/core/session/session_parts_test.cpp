@@ -100,10 +100,12 @@ TEST(RunArchive, RecognisesTheSameChecksumOfAnEarlierRun) {
   archive.branch(run_of(100), 60);
   EXPECT_EQ(archive.recognise("a", 100), "run 1");
   EXPECT_EQ(archive.recognise("b", 200), "");
-  EXPECT_TRUE(archive.wants_checksum(300));
+  EXPECT_TRUE(archive.wants_checksum(300, 1000));
+  EXPECT_FALSE(archive.wants_checksum(300, 50'000'000)) << "of 200 MB";
+  EXPECT_TRUE(archive.wants_checksum(2500, 50'000'000));
   for (int i = 0; i < 5000; ++i) archive.recognise("c" + std::to_string(i), 100 + 200 * i);
-  EXPECT_FALSE(archive.wants_checksum(300)) << "more would not fit";
-  EXPECT_TRUE(archive.wants_checksum(800));
+  EXPECT_FALSE(archive.wants_checksum(300, 1000)) << "more would not fit";
+  EXPECT_TRUE(archive.wants_checksum(800, 1000));
 }
 
 TEST(RunControl, AddsUpStepsThatComeFasterThanTheyAreTrained) {
