@@ -170,8 +170,10 @@ InterventionRunner::Answers InterventionRunner::answers(const Edits& edits) {
   last.data = static_cast<std::byte*>(all.data) + static_cast<std::size_t>(result.first * vocab) * size_of(all.dtype);
   last.shape = {tokens - result.first, vocab};
   result.probabilities = to_host(trainer_->backend(), last);
-  for (std::int64_t t = 0; t < tokens - result.first; ++t)
+  for (std::int64_t t = 0; t < tokens - result.first; ++t) {
     softmax_in_place(std::span(result.probabilities.data() + t * vocab, static_cast<std::size_t>(vocab)));
+    trainer_->looking_threads().call_meanwhile();
+  }
   return result;
 }
 
@@ -253,6 +255,7 @@ std::shared_ptr<const ProbeView> InterventionRunner::look(const ProbeSetup& setu
     view->answers.push_back(t < edited.first ? ProbeAnswer{}
                                              : answer_of(plain_->probabilities.data() + row,
                                                          edited.probabilities.data() + row, vocab, example.targets[i]));
+    if (t >= edited.first) trainer_->looking_threads().call_meanwhile();
   }
   if (!edits.empty()) {
     read_heads(setup, edits, unedited, *view);
