@@ -31,9 +31,9 @@ namespace afterglow {
 namespace {
 
 constexpr double display_interval = 1.0 / 60;
-constexpr double shared_interval = 1.0 / 15;  ///< of a GPU that trains, too: a frame takes 2.5 ms of it
+constexpr double shared_interval = 1.0 / 15;  ///< of a GPU that trains, too: a frame takes 2.5 to 3.5 ms of it
 constexpr double slowest_shared = 1.0 / 6;    ///< the same, where steps are long
-constexpr double shared_steps = 8;            ///< that a frame shows there, until they make it so slow
+constexpr double shared_steps = 12;           ///< that a frame shows there, until they make it so slow
 constexpr double software_interval = 1.0 / 20;
 constexpr double software_share = 0.02;       ///< of all processors, at most, for drawing new data
 constexpr double slowest_software = 1.0 / 3;  ///< however dear a frame is
