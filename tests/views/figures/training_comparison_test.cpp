@@ -77,6 +77,21 @@ TEST(TrainingFigures, SeedsOfOneRecipeAreTheirMeanAndSpread) {
   EXPECT_THAT(training_subtitle(observation, selection), testing::HasSubstr("no other seed yet"));
 }
 
+TEST(TrainingFigures, AnAccuracyThatNoAxisShowsIsNone) {
+  Observation observation;
+  Selection selection;
+  selection.smoothing = 0;
+  const auto ends = [&](double last) {
+    observation.runs = {run_of("run 1", {0.5, last}, {1, 1})};
+    CurveStore curves;
+    const std::vector<Figure> figures = training_figures(observation, selection, curves);
+    const auto end_of = [&](std::size_t i) { return std::get<Line>(figures[i].series[0]).end_value; };
+    return std::vector{end_of(0), end_of(1)};
+  };
+  EXPECT_THAT(ends(5e-8), testing::ElementsAre("0", number_text(5e-8, 3))) << "a loss may be as small";
+  EXPECT_THAT(ends(0.132), testing::ElementsAre("0.132", "0.132"));
+}
+
 TEST(TrainingFigures, GradientNormsOfEarlierRunsLieBehind) {
   Observation observation;
   observation.runs = {run_of("constant", {3, 3}, {8, 9}), run_of("adaptive", {3, 2}, {0.5, 0.4})};

@@ -79,8 +79,10 @@ Figure sources_figure(const Observation& observation, const Selection& selection
   if (token >= shown->tokens) {
     figure.x.range = figure.y.range = Range{0, 1};
     figure.x.ticks = figure.y.ticks = {{0, ""}};
-    figure.text_labels.push_back(
-        {0.5, 0.5, "weights reach to token " + std::to_string(shown->tokens - 1), Role::dim, Anchor::middle});
+    const std::string chosen = "the token that is asked about is " + std::to_string(token),
+                      known = "weights are read for tokens 0 to " + std::to_string(shown->tokens - 1);
+    figure.text_labels.push_back({0.5, 0.55, chosen, Role::dim, Anchor::middle});
+    figure.text_labels.push_back({0.5, 0.45, known, Role::dim, Anchor::middle});
     return figure;
   }
   const bool has_ghosts = probe.is_edited() && trained && trained->layer == shown->layer;

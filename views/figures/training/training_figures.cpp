@@ -157,6 +157,12 @@ void dress_run(Line& line, const Observation& observation, const Selection& sele
   line.width = age == 0 ? 2.2 : 1.5;
 }
 
+/// "0.132"; "0" for what a fixed axis cannot tell from none, such as the 10⁻⁷ that smoothing leaves of a right answer.
+std::string last_value_text(const Axis& y, double value) {
+  constexpr double least = 5e-4;
+  return number_text(y.range && std::abs(value) < least * y.range->high ? 0 : value, 3);
+}
+
 /// One smoothed line per run with its raw values behind, the current run strongest.
 void add_runs(Figure& figure, const Observation& observation, const Selection& selection, CurveStore& curves,
               Values RunCurves::*member, const char* alone) {
@@ -175,7 +181,7 @@ void add_runs(Figure& figure, const Observation& observation, const Selection& s
     if (is_smoothed(selection) && (is_current || selection.earlier == EarlierRuns::coloured))
       line.raw = curves.raw(key, source);
     if (is_current && line.curve.pyramid->size())
-      line.end_value = number_text(line.curve.pyramid->y(line.curve.pyramid->size() - 1), 3);
+      line.end_value = last_value_text(figure.y, line.curve.pyramid->y(line.curve.pyramid->size() - 1));
     figure.series.emplace_back(std::move(line));
   }
 }
