@@ -710,6 +710,28 @@ TEST(ProbeFigures, ATokenBeyondTheWeightsIsToldSo) {
   EXPECT_EQ(beyond.text_labels[1].text, "weights are read for tokens 0 to 3");
 }
 
+TEST(ProbeFigures, ATokenInFrontOfTheAnswersIsToldSo) {
+  Observation o = samples::mid_training();
+  auto probe = std::make_shared<ProbeView>(*o.probe);
+  for (std::size_t i = 0; i < 3; ++i) probe->answers[i] = {};
+  o.probe = probe;
+  CurveStore curves;
+  const auto answer = [&](int token) {
+    Selection selection;
+    selection.token = token;
+    for (Figure& figure : find_plot_kind("probe")->prepare(o, selection, curves)) {
+      if (figure.id == "probe_answer") return std::move(figure);
+    }
+    return Figure{};
+  };
+  EXPECT_TRUE(answer(3).text_labels.empty());
+  const Figure before = answer(2);
+  ASSERT_EQ(before.text_labels.size(), 2u);
+  EXPECT_EQ(before.text_labels[0].text, "the token that is asked about is 2");
+  EXPECT_EQ(before.text_labels[1].text,
+            "answers are read for tokens 3 to " + std::to_string(probe->answers.size() - 1));
+}
+
 TEST(ProbeFigures, SmallProbabilitiesAreSeen) {
   const auto limit = [](double largest) {
     return probability_limit({"", {{0, largest}, {1, largest / 2, std::numeric_limits<double>::quiet_NaN()}}});
