@@ -22,7 +22,7 @@ namespace afterglow {
 namespace {
 
 constexpr std::int64_t batch_tokens = 4096, max_examples = 64;
-constexpr std::int64_t max_probabilities = 1 << 20;  // fetched for the answers; earlier tokens stay without
+constexpr std::int64_t max_probabilities = 1 << 20;  // fetched for the answers; other tokens stay without
 constexpr std::size_t shown_answers = 6;
 constexpr int max_labels = 4096;
 
@@ -46,6 +46,36 @@ ProbeAnswer answer_of(const double* before, const double* after, std::size_t voc
     answer.target_after = after[target];
   }
   return answer;
+}
+
+/// Tokens whose answers are read: all, or as many as fit, the last one, then those that are asked and then the others,
+/// late ones first. Ascending.
+std::vector<std::int64_t> answered_tokens(const Example& example, std::int64_t most) {
+  const auto last = static_cast<std::int64_t>(example.targets.size()) - 1;
+  std::vector<std::int64_t> chosen{last};
+  for (const bool asked : {true, false}) {
+    for (std::int64_t t = last - 1; t >= 0 && static_cast<std::int64_t>(chosen.size()) < most; --t) {
+      if ((example.targets[static_cast<std::size_t>(t)] >= 0) == asked) chosen.push_back(t);
+    }
+  }
+  std::ranges::sort(chosen);
+  return chosen;
+}
+
+/// Rows of a matrix on the host, neighbours at once.
+std::vector<double> rows_to_host(Backend& backend, const Tensor& matrix, const std::vector<std::int64_t>& rows) {
+  std::vector<double> numbers;
+  const std::int64_t width = matrix.shape.last();
+  for (std::size_t begin = 0, end = 0; begin < rows.size(); begin = end) {
+    for (end = begin + 1; end < rows.size() && rows[end] == rows[end - 1] + 1;) ++end;
+    Tensor part = matrix;
+    part.data =
+        static_cast<std::byte*>(matrix.data) + static_cast<std::size_t>(rows[begin] * width) * size_of(matrix.dtype);
+    part.shape = {static_cast<std::int64_t>(end - begin), width};
+    const std::vector<double> read = to_host(backend, part);
+    numbers.insert(numbers.end(), read.begin(), read.end());
+  }
+  return numbers;
 }
 
 SkaEdit edit_of(const LayerIntervention& layer, int heads) {
@@ -160,18 +190,14 @@ Var InterventionRunner::stream_before(const Sequences& input, std::size_t branch
   return x;
 }
 
-InterventionRunner::Answers InterventionRunner::answers(const Edits& edits) {
+InterventionRunner::Answers InterventionRunner::answers(const Edits& edits, const Example& example) {
   const Var logits = forward(*sequence_, edits, !edits.empty());
-  const std::int64_t tokens = sequence_->length(), vocab = logits.shape().last();
+  const auto vocab = static_cast<std::size_t>(logits.shape().last());
   Answers result;
-  result.first = std::max<std::int64_t>(0, tokens - std::max<std::int64_t>(1, max_probabilities / vocab));
-  const Tensor all = logits.value.at(0);
-  Tensor last = all;
-  last.data = static_cast<std::byte*>(all.data) + static_cast<std::size_t>(result.first * vocab) * size_of(all.dtype);
-  last.shape = {tokens - result.first, vocab};
-  result.probabilities = to_host(trainer_->backend(), last);
-  for (std::int64_t t = 0; t < tokens - result.first; ++t) {
-    softmax_in_place(std::span(result.probabilities.data() + t * vocab, static_cast<std::size_t>(vocab)));
+  result.tokens = answered_tokens(example, std::max<std::int64_t>(1, max_probabilities / logits.shape().last()));
+  result.probabilities = rows_to_host(trainer_->backend(), logits.value.at(0), result.tokens);
+  for (std::size_t row = 0; row < result.tokens.size(); ++row) {
+    softmax_in_place(std::span(result.probabilities).subspan(row * vocab, vocab));
     trainer_->looking_threads().call_meanwhile();
   }
   return result;
@@ -230,10 +256,9 @@ std::shared_ptr<const ProbeView> InterventionRunner::look(const ProbeSetup& setu
                                                           std::optional<double> accuracy_after) {
   const Task& task = trainer_->task();
   const Example example = sequence_of(setup);
-  const auto length = static_cast<std::int64_t>(example.tokens.size());
   load(setup);
   if (!plain_accuracy_) plain_accuracy_ = accuracy({});
-  if (!plain_) plain_ = answers({});
+  if (!plain_) plain_ = answers({}, example);
 
   const Edits edits = edits_of(setup.interventions);
   auto view = std::make_shared<ProbeView>();
@@ -245,17 +270,18 @@ std::shared_ptr<const ProbeView> InterventionRunner::look(const ProbeSetup& setu
   view->accuracy_before = *plain_accuracy_;
   view->accuracy_after = edits.empty() ? *plain_accuracy_ : accuracy_after ? *accuracy_after : accuracy(edits);
   // The sequence comes last, as its probes are read from the tape.
-  const Answers edited = edits.empty() ? *plain_ : answers(edits);
+  const Answers edited = edits.empty() ? *plain_ : answers(edits, example);
   const auto vocab = static_cast<std::size_t>(trainer_->model().vocab());
-  for (std::int64_t t = 0; t < length; ++t) {
-    const auto i = static_cast<std::size_t>(t);
+  for (std::size_t i = 0; i < example.tokens.size(); ++i) {
     const int token = example.tokens[i];
     view->tokens.push_back({token, task.token_label(token), task.token_role(token), example.targets[i]});
-    const auto row = static_cast<std::size_t>(std::max<std::int64_t>(0, t - edited.first)) * vocab;
-    view->answers.push_back(t < edited.first ? ProbeAnswer{}
-                                             : answer_of(plain_->probabilities.data() + row,
-                                                         edited.probabilities.data() + row, vocab, example.targets[i]));
-    if (t >= edited.first) trainer_->looking_threads().call_meanwhile();
+  }
+  view->answers.resize(example.tokens.size());
+  for (std::size_t row = 0; row < edited.tokens.size(); ++row) {
+    const auto t = static_cast<std::size_t>(edited.tokens[row]);
+    view->answers[t] = answer_of(plain_->probabilities.data() + row * vocab, edited.probabilities.data() + row * vocab,
+                                 vocab, example.targets[t]);
+    trainer_->looking_threads().call_meanwhile();
   }
   if (!edits.empty()) {
     read_heads(setup, edits, unedited, *view);

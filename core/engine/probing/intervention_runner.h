@@ -45,14 +45,14 @@ class InterventionRunner {
   using Edits = std::map<std::size_t, std::variant<SkaEdit, std::vector<ModeEdit>>>;  // by branch; the latter of an MLP
   struct Sequences;
   struct Answers {
-    std::int64_t first = 0;  // token of the first row
-    std::vector<double> probabilities;
+    std::vector<std::int64_t> tokens;   // whose answers were read, ascending
+    std::vector<double> probabilities;  // [tokens, vocab]
   };
   void load(const ProbeSetup& setup);
   Edits edits_of(const Interventions& interventions) const;
   Var forward(const Sequences& input, const Edits& edits, bool probing);
   Var stream_before(const Sequences& input, std::size_t branch);
-  Answers answers(const Edits& edits);
+  Answers answers(const Edits& edits, const Example& example);
   double accuracy(const Edits& edits);
   void read_heads(const ProbeSetup& setup, const Edits& edits, const Spectra* unedited, ProbeView& view);
 

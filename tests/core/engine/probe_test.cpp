@@ -6,6 +6,7 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
+#include "core/backend/host_numbers.h"
 #include "core/engine/observation/probe_view.h"
 #include "core/engine/probing/intervention_runner.h"
 #include "core/engine/session/analysed_run.h"
@@ -110,6 +111,42 @@ TEST(Capture, ShowsTheAnswersOfTheSequence) {
 }
 
 class ProbeInMode : public testing::TestWithParam<const char*> {};
+
+// Of 32,000 words a million numbers are 32 answers.
+TEST(Capture, ReadsWhatIsAskedWhereNotAllAnswersFit) {
+  json recipe = small_recipe_json();
+  recipe["model"]["vocab"] = 32'000;
+  recipe["task"] = json{{"kind", "mqar"}, {"length", 64}, {"bindings", 8}};
+  const std::unique_ptr<Backend> backend = make_cpu_backend(2);
+  AnalysedRun analysed({parse_recipe(recipe, "test"), std::nullopt}, *backend);
+  const ProbeView view = *analysed.observe(set_of(Analysis::probe)).probe;
+
+  Trainer& trainer = analysed.run().trainer();
+  Example example = trainer.task().example(trainer.seed(), 0, Split::held_out);
+  Tape& tape = trainer.looking_tape();
+  tape.begin(false);
+  const Tensor tokens = tape.scratch({1, 64}, DType::i32), context = tape.scratch({1, 64}, DType::u8);
+  backend->upload(tokens, example.tokens.data());
+  backend->upload(context, example.context.data());
+  const std::vector<double> logits = to_host(*backend, trainer.model().forward(tape, tokens, context).value);
+
+  ASSERT_EQ(view.answers.size(), 64U);
+  int read = 0, asked = 0;
+  for (std::size_t t = 0; t < view.answers.size(); ++t) {
+    const ProbeAnswer& answer = view.answers[t];
+    read += !answer.tokens.empty();
+    if (example.targets[t] < 0) continue;
+    ++asked;
+    const std::span<const double> row = std::span(logits).subspan(t * 32'000, 32'000);
+    double sum = 0;
+    for (const double logit : row) sum += std::exp(logit);
+    EXPECT_NEAR(answer.target_after * sum, std::exp(row[static_cast<std::size_t>(example.targets[t])]), 1e-6) << t;
+  }
+  EXPECT_EQ(read, 32);
+  EXPECT_GE(asked, 8);
+  EXPECT_LT(asked, 32);
+  EXPECT_FALSE(view.answers.back().tokens.empty());
+}
 
 TEST_P(ProbeInMode, OverridingKAndRidgeIsSettingThem) {
   Probed probed(GetParam()), set(GetParam());

@@ -706,11 +706,11 @@ TEST(ProbeFigures, ATokenBeyondTheWeightsIsToldSo) {
   EXPECT_TRUE(contributions(3).text_labels.empty());
   const Figure beyond = contributions(4);
   ASSERT_EQ(beyond.text_labels.size(), 2u);
-  EXPECT_EQ(beyond.text_labels[0].text, "the token that is asked about is 4");
-  EXPECT_EQ(beyond.text_labels[1].text, "weights are read for tokens 0 to 3");
+  EXPECT_EQ(beyond.text_labels[0].text, "no weights are read for token 4");
+  EXPECT_EQ(beyond.text_labels[1].text, "tokens 0 to 3 have them");
 }
 
-TEST(ProbeFigures, ATokenInFrontOfTheAnswersIsToldSo) {
+TEST(ProbeFigures, ATokenWithoutAnAnswerIsToldSo) {
   Observation o = samples::mid_training();
   auto probe = std::make_shared<ProbeView>(*o.probe);
   for (std::size_t i = 0; i < 3; ++i) probe->answers[i] = {};
@@ -727,9 +727,9 @@ TEST(ProbeFigures, ATokenInFrontOfTheAnswersIsToldSo) {
   EXPECT_TRUE(answer(3).text_labels.empty());
   const Figure before = answer(2);
   ASSERT_EQ(before.text_labels.size(), 2u);
-  EXPECT_EQ(before.text_labels[0].text, "the token that is asked about is 2");
+  EXPECT_EQ(before.text_labels[0].text, "no answer is read for token 2");
   EXPECT_EQ(before.text_labels[1].text,
-            "answers are read for tokens 3 to " + std::to_string(probe->answers.size() - 1));
+            std::to_string(probe->answers.size() - 3) + " tokens have one: those that are asked, then the last");
 }
 
 TEST(ProbeFigures, SmallProbabilitiesAreSeen) {

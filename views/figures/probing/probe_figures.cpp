@@ -22,15 +22,12 @@ std::string place_text(const ProbeView& probe, int token) {
   return text;
 }
 
-/// In the place of what is not read for this token, of a long sequence or a large vocabulary: "weights are read for
-/// tokens 0 to 255".
-void say_what_is_read(Figure& figure, int token, const std::string& what, std::size_t first, std::size_t last) {
+/// In the place of what is not read for a token, of a long sequence or a large vocabulary.
+void say_what_is_read(Figure& figure, const std::string& missing, const std::string& read) {
   figure.x.range = figure.y.range = Range{0, 1};
   figure.x.ticks = figure.y.ticks = {{0, ""}};
-  const std::string chosen = "the token that is asked about is " + std::to_string(token),
-                    known = what + " are read for tokens " + std::to_string(first) + " to " + std::to_string(last);
-  figure.text_labels.push_back({0.5, 0.55, chosen, Role::dim, Anchor::middle});
-  figure.text_labels.push_back({0.5, 0.45, known, Role::dim, Anchor::middle});
+  figure.text_labels.push_back({0.5, 0.55, missing, Role::dim, Anchor::middle});
+  figure.text_labels.push_back({0.5, 0.45, read, Role::dim, Anchor::middle});
 }
 
 Figure answer_figure(const ProbeView& probe, int token) {
@@ -43,10 +40,10 @@ Figure answer_figure(const ProbeView& probe, int token) {
   figure.labels = LabelPlacement::none;
   figure.x.label = "next token";
   figure.y.label = "probability";
-  const auto known = std::ranges::find_if(probe.answers, [](const ProbeAnswer& one) { return !one.tokens.empty(); });
-  if (answer.tokens.empty() && known != probe.answers.end()) {
-    const auto first = static_cast<std::size_t>(known - probe.answers.begin());
-    say_what_is_read(figure, token, "answers", first, probe.answers.size() - 1);
+  const auto read = std::ranges::count_if(probe.answers, [](const ProbeAnswer& one) { return !one.tokens.empty(); });
+  if (answer.tokens.empty() && read > 0) {
+    say_what_is_read(figure, "no answer is read for token " + std::to_string(token),
+                     std::to_string(read) + " tokens have one: those that are asked, then the last");
     return figure;
   }
   Bars bars;
@@ -94,7 +91,8 @@ Figure sources_figure(const Observation& observation, const Selection& selection
   figure.subtitle = layer_name(observation, shown->layer) + " · head " + std::to_string(head);
   const std::vector<float> after = weight_row(*shown, head, token);
   if (token >= shown->tokens) {
-    say_what_is_read(figure, token, "weights", 0, static_cast<std::size_t>(shown->tokens - 1));
+    say_what_is_read(figure, "no weights are read for token " + std::to_string(token),
+                     "tokens 0 to " + std::to_string(shown->tokens - 1) + " have them");
     return figure;
   }
   const bool has_ghosts = probe.is_edited() && trained && trained->layer == shown->layer;
