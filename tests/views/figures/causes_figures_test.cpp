@@ -104,6 +104,27 @@ TEST(LogitLensFigures, BarsAreThoseOfTheAskedToken) {
                                        static_cast<std::size_t>(lens.pair.asked)]);
 }
 
+// Over a large vocabulary no bar would be seen.
+TEST(CausesFigures, SmallProbabilitiesReachAcrossTheirAxes) {
+  Observation o = samples::mid_training();
+  auto lens = std::make_shared<LogitLensView>(*o.logit_lens);
+  for (auto& answer : lens->answer) answer *= 0.01f;
+  auto transplant = std::make_shared<TransplantView>(*o.transplant);
+  for (std::vector<double>* answers : {&transplant->transplanted, &transplant->corrupted})
+    for (double& answer : *answers) answer *= 1e-3;
+  CurveStore curves;
+  const auto reach = [&](const Figure* figure) {
+    return figure->id == "logit_lens_answer" ? figure->x.range->high : figure->y.range->high;
+  };
+  for (const bool is_small : {false, true}) {
+    if (is_small) o.logit_lens = lens;
+    if (is_small) o.transplant = transplant;
+    const std::vector<Figure> lenses = logit_lens_figures(o, {}, curves), moved = transplant_figures(o, {}, curves);
+    EXPECT_DOUBLE_EQ(reach(named(lenses, "logit_lens_answer")), is_small ? 0.013 : 1.3);
+    EXPECT_DOUBLE_EQ(reach(named(moved, "transplant_answer")), is_small ? 1.04e-3 : 1.04);
+  }
+}
+
 TEST(TransplantFigures, TheAnswerComesWithItsGhostAndBothStates) {
   const Observation o = samples::mid_training();
   CurveStore curves;

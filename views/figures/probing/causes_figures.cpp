@@ -6,6 +6,7 @@
 #include <limits>
 
 #include "core/figure/axis.h"
+#include "views/figures/probing/probe_figures.h"
 #include "views/figures/semantic_colours.h"
 
 namespace afterglow {
@@ -75,8 +76,14 @@ Figure lens_bars(const LogitLensView& view) {
   figure.labels = LabelPlacement::none;
   figure.x.label = "probability of " + view.pair.clean_label;
   figure.y.label = "depth";
-  figure.x.range = Range{0, 1.3};
-  figure.x.ticks = {{0, "0"}, {0.5, "0.5"}, {1, "1"}};
+  const auto cell_of = [&](std::size_t depth) {
+    return depth * static_cast<std::size_t>(view.tokens) + static_cast<std::size_t>(view.pair.asked);
+  };
+  double largest = 0;
+  for (std::size_t d = 0; d < view.depths.size(); ++d) largest = std::fmax(largest, view.answer[cell_of(d)]);
+  const double limit = probability_limit(largest);
+  figure.x.range = Range{0, 1.3 * limit};
+  for (const double at : {0.0, limit / 2, limit}) figure.x.ticks.push_back({at, number_text(at, 2)});
   Scatter ends;
   ends.name = "answer";
   const auto depths = static_cast<double>(view.depths.size());
@@ -84,13 +91,13 @@ Figure lens_bars(const LogitLensView& view) {
   const std::size_t every = (view.depths.size() + most_texts - 1) / most_texts;
   figure.y.range = Range{-depths + 0.4, 0.6};
   for (std::size_t d = 0; d < view.depths.size(); ++d) {
-    const std::size_t cell = d * static_cast<std::size_t>(view.tokens) + static_cast<std::size_t>(view.pair.asked);
+    const std::size_t cell = cell_of(d);
     const double row = -static_cast<double>(d);
     const bool is_right = view.best[cell] == view.pair.clean_answer;
     add_bar(figure, ends, row, view.answer[cell], view.depths[d], is_right ? Ink(0) : Ink(2));
     figure.y.ticks.push_back({row, view.depths[d]});
     if (d % every != 0 && d + 1 != view.depths.size()) continue;
-    figure.text_labels.push_back({view.answer[cell] + 0.03, row - 0.13,
+    figure.text_labels.push_back({view.answer[cell] + 0.03 * limit, row - 0.13,
                                   view.best_labels[d] + " " + number_text(view.best_probability[cell], 2),
                                   is_right ? Role::text : Role::dim, Anchor::start});
   }
@@ -212,7 +219,7 @@ Figure transplant_answers(const TransplantView& view) {
     figure.x.ticks.push_back({x, view.labels[i]});
   }
   if (!bars.bars.empty()) figure.x.range = Range{-0.6, static_cast<double>(bars.bars.size()) - 0.4};
-  figure.y.range = Range{0, 1.04};
+  figure.y.range = Range{0, 1.04 * probability_limit(bars)};
   figure.series.emplace_back(std::move(bars));
   figure.table = {{"token", view.labels},
                   {"clean", view.clean},

@@ -116,6 +116,10 @@ Figure sources_figure(const Observation& observation, const Selection& selection
 double probability_limit(const Bars& bars) {
   double largest = 0;
   for (const Bar& bar : bars.bars) largest = std::fmax(largest, std::fmax(bar.value, bar.before));
+  return probability_limit(largest);
+}
+
+double probability_limit(double largest) {
   return largest > 0 && largest < 0.1 ? std::pow(10, std::ceil(std::log10(largest))) : 1;
 }
 

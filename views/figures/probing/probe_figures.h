@@ -37,6 +37,7 @@ std::optional<MeantMode> meant_mode(const Observation& observation, const Select
 /// Upper end of an axis of probabilities: 1, or the power of ten above the largest where all are below 0.1, as they are
 /// over a large vocabulary.
 double probability_limit(const Bars& bars);
+double probability_limit(double largest);
 /// Place of the token that is asked: the selected one, else the last with a target, else the last; -1 without a probe.
 int asked_token(const Observation& observation, const Selection& selection);
 /// "v3", or "#7" for a token without a label.
