@@ -49,6 +49,10 @@ class Task {
   virtual std::string describe() const = 0;
   /// A label of one to five characters, in UTF-8, e.g. "k3", "v9", "→"; "?!" for a number outside the vocabulary.
   virtual std::string token_label(int token) const = 0;
+  /// The same of what a model answers, whose vocabulary may be larger than the task's: "#29088" for such a number.
+  std::string answer_label(int token) const {
+    return token < vocab_ ? token_label(token) : "#" + std::to_string(token);
+  }
   virtual TokenRole token_role(int token) const = 0;
   /// What the token adds to a text that a model writes; of tasks whose tokens are no letters their label and a space.
   virtual std::string token_text(int token) const { return token_label(token) + " "; }

@@ -88,7 +88,7 @@ LogitLensView measure_logit_lens(Trainer& trainer, const ProbeSetup& setup) {
                                           [](std::size_t, const Var& in) { return in; });
     read_depth(trainer, logits.value, pair.clean_answer, reader, view);
     const auto asked = static_cast<std::size_t>((static_cast<int>(names.size()) - 1) * view.tokens + pair.asked);
-    view.best_labels.push_back(trainer.task().token_label(view.best[asked]));
+    view.best_labels.push_back(trainer.task().answer_label(view.best[asked]));
   }
   name_depths(trainer, names, view);
   return view;

@@ -28,7 +28,7 @@ void read_answers(const std::vector<std::vector<double>>& logits, const Task& ta
   for (const int token : order) {
     const auto i = static_cast<std::size_t>(token);
     view.answers.push_back(token);
-    view.labels.push_back(task.token_label(token));
+    view.labels.push_back(task.answer_label(token));
     view.clean.push_back(p[0][i]);
     view.corrupted.push_back(p[1][i]);
     view.transplanted.push_back(p[2][i]);

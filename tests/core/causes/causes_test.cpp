@@ -351,6 +351,18 @@ TEST(CausesCommands, PairAndTransplantAreUndoneAndCarriedByTheRecipe) {
   EXPECT_EQ(pair(run.observe(asked)), pair(second));
 }
 
+TEST(CausesCommands, WordsThatTheTaskDoesNotKnowAreShownAsNumbers) {
+  nlohmann::json recipe = small_recipe_json();
+  recipe["model"]["vocab"] = 5000;  // the task has 128
+  const std::unique_ptr<Backend> backend = make_cpu_backend(2);
+  AnalysedRun analysed({parse_recipe(recipe, "test"), std::nullopt}, *backend);
+  const Observation seen = analysed.observe(set_of(Analysis::transplant) | Analysis::logit_lens);
+  std::vector<std::string> labels = seen.transplant->labels;
+  labels.insert(labels.end(), seen.logit_lens->best_labels.begin(), seen.logit_lens->best_labels.end());
+  EXPECT_THAT(labels, testing::Not(testing::Contains("?!")));
+  EXPECT_THAT(labels, testing::Contains(testing::StartsWith("#")));
+}
+
 TEST(CausesCommands, APairComesFromAFileAndStaysInTheRecipe) {
   const auto backend = make_cpu_backend(1);
   AnalysedRun run({small_recipe(), std::nullopt}, *backend);
