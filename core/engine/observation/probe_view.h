@@ -33,9 +33,11 @@ struct ProbedMlp {
 struct ProbeView {
   std::int64_t step = 0;  ///< training step of the weights
   ProbeSetup setup;
-  std::string task;                  ///< what a sequence of another task than the run's asks; empty: of its own
-  std::vector<TokenView> tokens;     ///< `target` is that of the example, also where tokens were edited
-  std::vector<ProbeAnswer> answers;  ///< one for each token; empty ones where a long sequence was cut
+  std::string task;               ///< what a sequence of another task than the run's asks; empty: of its own
+  std::vector<TokenView> tokens;  ///< `target` is that of the example, also where tokens were edited
+  /// One for each token. Of long sequences over large vocabularies all are empty but as many as fit: the last token's,
+  /// those that are asked, and then of late tokens.
+  std::vector<ProbeAnswer> answers;
   std::shared_ptr<const std::vector<std::string>> labels;  ///< text of every token id
   std::int64_t examples = 0;                               ///< sequences of the probe batch
   double accuracy_before = 0, accuracy_after = 0;          ///< share of right answers on them
