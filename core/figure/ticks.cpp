@@ -111,7 +111,7 @@ std::vector<Tick> ticks_within_decade(Range range, int max_labels) {
       const double at = factor * std::pow(10.0, decade);
       if (at < range.low * (1 - 1e-9) || at > range.high * (1 + 1e-9)) continue;
       const bool labelled = factor == 1 || factor == 2 || factor == 5;
-      ticks.push_back({at, labelled ? number_text(at, 3) : "", !labelled});
+      ticks.push_back({at, labelled ? tick_text(at, at, range.high) : "", !labelled});
     }
   }
   const auto labelled = std::count_if(ticks.begin(), ticks.end(), [](const Tick& t) { return !t.is_minor; });

@@ -142,6 +142,9 @@ TEST(Ticks, ShowDecades) {
   EXPECT_THAT(labels(axis, {1, 1e4}, 6), ElementsAre("1", "10", "100", "1k", "10k"));
   EXPECT_THAT(labels(axis, {0.01, 1}, 6), ElementsAre("0.01", "0.1", "1"));
   EXPECT_THAT(labels(axis, {2, 9}, 6), ElementsAre("2", "5"));
+  EXPECT_THAT(labels(axis, {2e5, 2e6}, 6), ElementsAre("0.2M", "0.5M", "1M", "2M")) << "all in one unit";
+  EXPECT_THAT(labels(axis, {2e3, 2e4}, 6), ElementsAre("2k", "5k", "10k", "20k"));
+  EXPECT_THAT(labels(axis, {0.005, 0.05}, 6), ElementsAre("0.005", "0.01", "0.02", "0.05"));
   EXPECT_THAT(labels({.scale = Scale::symlog}, {-100, 100}, 9), testing::Contains("0"));
 }
 
