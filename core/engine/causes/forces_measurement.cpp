@@ -1,4 +1,4 @@
-// A rehearsed step gives both directions, six evaluations of the operators give the forces.
+// A rehearsed step gives both directions; six evaluations of the operators give the forces.
 #include "core/engine/causes/forces_measurement.h"
 
 #include <algorithm>

@@ -72,8 +72,12 @@ std::vector<double> rows_to_host(Backend& backend, const Tensor& matrix, const s
     part.data =
         static_cast<std::byte*>(matrix.data) + static_cast<std::size_t>(rows[begin] * width) * size_of(matrix.dtype);
     part.shape = {static_cast<std::int64_t>(end - begin), width};
-    const std::vector<double> read = to_host(backend, part);
-    numbers.insert(numbers.end(), read.begin(), read.end());
+    std::vector<double> read = to_host(backend, part);
+    if (begin == 0) {
+      numbers = std::move(read);  // most often all of it
+    } else {
+      numbers.insert(numbers.end(), read.begin(), read.end());
+    }
   }
   return numbers;
 }

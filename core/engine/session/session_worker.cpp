@@ -234,7 +234,7 @@ void SessionWorker::end_step() {
   } else if (control_.rebuilds_to() < 0) {
     stop_where_asked();
   }
-  if (archive_.wants_checksum(run().step(), run().trainer().parameters().count())) take_checksum();
+  if (archive_.wants_checksum(run().step(), run().trainer().parameters().values().elements())) take_checksum();
   if (run().finished() || control_.stopped_non_finite()) train_next_compared();
 }
 

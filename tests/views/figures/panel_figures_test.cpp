@@ -688,21 +688,24 @@ TEST(EmptyPanels, SayWhyAndWhatToDo) {
   }
 }
 
+/// One of the figures of the probe, for a chosen token.
+Figure probe_figure(const Observation& o, std::string_view id, int token) {
+  CurveStore curves;
+  Selection selection;
+  selection.token = token;
+  for (Figure& figure : find_plot_kind("probe")->prepare(o, selection, curves)) {
+    if (figure.id == id) return std::move(figure);
+  }
+  return Figure{};
+}
+
 TEST(ProbeFigures, ATokenBeyondTheWeightsIsToldSo) {
   Observation o = samples::mid_training();
   auto weights = std::make_shared<TokenWeights>(*o.token_weights);
   weights->tokens = 4;
   for (std::vector<float>& head : weights->weights) head.resize(16);
   o.token_weights = weights;
-  CurveStore curves;
-  const auto contributions = [&](int token) {
-    Selection selection;
-    selection.token = token;
-    for (Figure& figure : find_plot_kind("probe")->prepare(o, selection, curves)) {
-      if (figure.id == "probe_sources") return std::move(figure);
-    }
-    return Figure{};
-  };
+  const auto contributions = [&](int token) { return probe_figure(o, "probe_sources", token); };
   EXPECT_TRUE(contributions(3).text_labels.empty());
   const Figure beyond = contributions(4);
   ASSERT_EQ(beyond.text_labels.size(), 2u);
@@ -715,15 +718,7 @@ TEST(ProbeFigures, ATokenWithoutAnAnswerIsToldSo) {
   auto probe = std::make_shared<ProbeView>(*o.probe);
   for (std::size_t i = 0; i < 3; ++i) probe->answers[i] = {};
   o.probe = probe;
-  CurveStore curves;
-  const auto answer = [&](int token) {
-    Selection selection;
-    selection.token = token;
-    for (Figure& figure : find_plot_kind("probe")->prepare(o, selection, curves)) {
-      if (figure.id == "probe_answer") return std::move(figure);
-    }
-    return Figure{};
-  };
+  const auto answer = [&](int token) { return probe_figure(o, "probe_answer", token); };
   EXPECT_TRUE(answer(3).text_labels.empty());
   const Figure before = answer(2);
   ASSERT_EQ(before.text_labels.size(), 2u);

@@ -218,9 +218,7 @@ Figure transplant_answers(const TransplantView& view) {
     bars.bars.push_back({x, view.transplanted[i], view.corrupted[i], is_clean ? Ink(0) : Ink(2)});
     figure.x.ticks.push_back({x, view.labels[i]});
   }
-  if (!bars.bars.empty()) figure.x.range = Range{-0.6, static_cast<double>(bars.bars.size()) - 0.4};
-  figure.y.range = Range{0, 1.04 * probability_limit(bars)};
-  figure.series.emplace_back(std::move(bars));
+  add_answers(figure, std::move(bars));
   figure.table = {{"token", view.labels},
                   {"clean", view.clean},
                   {"corrupted", view.corrupted},

@@ -55,9 +55,7 @@ Figure answer_figure(const ProbeView& probe, int token) {
                          answer.tokens[i] == target ? Ink(0) : Ink(2)});
     figure.x.ticks.push_back({x, probe_label(probe, answer.tokens[i])});
   }
-  if (!bars.bars.empty()) figure.x.range = Range{-0.6, static_cast<double>(bars.bars.size()) - 0.4};
-  figure.y.range = Range{0, 1.04 * probability_limit(bars)};
-  figure.series.emplace_back(std::move(bars));
+  add_answers(figure, std::move(bars));
   return figure;
 }
 
@@ -112,6 +110,12 @@ Figure sources_figure(const Observation& observation, const Selection& selection
 }
 
 }  // namespace
+
+void add_answers(Figure& figure, Bars bars) {
+  if (!bars.bars.empty()) figure.x.range = Range{-0.6, static_cast<double>(bars.bars.size()) - 0.4};
+  figure.y.range = Range{0, 1.04 * probability_limit(bars)};
+  figure.series.emplace_back(std::move(bars));
+}
 
 double probability_limit(const Bars& bars) {
   double largest = 0;

@@ -38,6 +38,8 @@ std::optional<MeantMode> meant_mode(const Observation& observation, const Select
 /// over a large vocabulary.
 double probability_limit(const Bars& bars);
 double probability_limit(double largest);
+/// Bars of probabilities at 0, 1, 2 ..., with room around them and above.
+void add_answers(Figure& figure, Bars bars);
 /// Place of the token that is asked: the selected one, else the last with a target, else the last; -1 without a probe.
 int asked_token(const Observation& observation, const Selection& selection);
 /// "v3", or "#7" for a token without a label.
