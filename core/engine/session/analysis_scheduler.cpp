@@ -16,6 +16,8 @@ constexpr double setup_seconds = 1;           // of a first analysis, which late
 constexpr double felt_beside = 0.1;           // seconds that a look may take of a GPU that trains meanwhile
 constexpr double share_for_slow = 0.03;       // of all together that take longer, from their first on
 constexpr double share_for_awaited = 0.8;     // for measurements until the window has what it waits for
+constexpr double awaited_seconds = 15;        // from its opening, in which the training gives way to them
+constexpr double share_for_long = 0.2;        // for what is awaited after that: it goes on to be filled
 constexpr double share_for_edits = 0.5;       // while the user drags a mode: the figures follow
 constexpr double shortest_slice = 0.015;      // seconds of awaited pieces between two steps
 constexpr double longest_slice = 0.2;         // the same, where a step takes long
@@ -78,12 +80,15 @@ bool AnalysisScheduler::is_steered(bool running) const {
   return !running && clock_() - last_command_ < steering_seconds;
 }
 
-double AnalysisScheduler::share_of(Analysis analysis, const AnalysedRun& run) const {
+double AnalysisScheduler::share_of(Analysis analysis, const AnalysedRun& run, double now) const {
   const auto is_awaited = [&](const AnalysisInfo& row) {
     return is_to_be_measured(row, run) && run.is_awaited(row.analysis);
   };
-  if (is_awaited(info_of(analysis)))
-    return share_for_awaited / static_cast<double>(std::ranges::count_if(analysis_table(), is_awaited));
+  if (is_awaited(info_of(analysis))) {
+    const bool is_long = throttles_[index_of(analysis)].since_begin(now) > awaited_seconds;
+    return (is_long ? share_for_long : share_for_awaited) /
+           static_cast<double>(std::ranges::count_if(analysis_table(), is_awaited));
+  }
   if (!is_slow(info_of(analysis), run)) return share_for_analyses * part_of(analysis, wanted(run));
   const auto slow = std::ranges::count_if(analysis_table(), [&](const AnalysisInfo& row) { return is_slow(row, run); });
   return share_for_slow / static_cast<double>(slow);
@@ -91,7 +96,7 @@ double AnalysisScheduler::share_of(Analysis analysis, const AnalysedRun& run) co
 
 bool AnalysisScheduler::is_due(Analysis analysis, const AnalysedRun& run, double now) const {
   const AnalysisThrottle& throttle = throttles_[index_of(analysis)];
-  const double share = share_of(analysis, run);
+  const double share = share_of(analysis, run, now);
   return run.looks_beside() ? throttle.due(share, now, felt_beside) : throttle.due(share, now);
 }
 
@@ -136,7 +141,7 @@ bool AnalysisScheduler::advance_piece(const AnalysisInfo& row, AnalysedRun& run)
 /// Some steps of a training take longer than all the pieces that a short slice holds. A command ends it.
 void AnalysisScheduler::advance_for_a_slice(const AnalysisInfo& row, AnalysedRun& run) {
   AnalysisThrottle& throttle = of(row.analysis);
-  const double from = clock_(), share = share_of(row.analysis, run);
+  const double from = clock_(), share = share_of(row.analysis, run, from);
   const double slice = std::clamp(share * throttle.waited(from), shortest_slice, longest_slice);
   do {
     advance_piece(row, run);

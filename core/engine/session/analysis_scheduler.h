@@ -28,6 +28,8 @@ class AnalysisThrottle {
   bool is_slow() const;
   /// Seconds since the last one began.
   double waited(double now) const { return now - last_; }
+  /// Seconds since it was requested anew.
+  double since_begin(double now) const { return now - begin_; }
   /// Notes that one has been made.
   void record(double from, double until);
 
@@ -70,7 +72,8 @@ class AnalysisScheduler {
   /// new to show. A measurement that fails is told once and given up; it never stops the training.
   bool advance_pieces(AnalysedRun& run);
   /// Beside the training, in each turn: measurements that the window waits for, whole slices of pieces. A window that
-  /// draws slowly gets them as soon as one that draws fast.
+  /// draws slowly gets them as soon as one that draws fast. What is not there in its first seconds goes on to be filled
+  /// while the training comes first again.
   void advance_awaited(AnalysedRun& run);
   /// Makes what is due for the next observation. True when at rest more is to follow. What this model or sequence
   /// cannot be asked (ExitCode::bad_input) is told once and given up, too.
@@ -81,7 +84,7 @@ class AnalysisScheduler {
   AnalysisSet wanted(const AnalysedRun& run) const;
   bool is_to_be_measured(const AnalysisInfo& row, const AnalysedRun& run) const;
   bool is_slow(const AnalysisInfo& row, const AnalysedRun& run) const;
-  double share_of(Analysis analysis, const AnalysedRun& run) const;
+  double share_of(Analysis analysis, const AnalysedRun& run, double now) const;
   /// Whether its share of the time allows another one.
   bool is_due(Analysis analysis, const AnalysedRun& run, double now) const;
   bool update_one(const AnalysisInfo& row, AnalysedRun& run, bool running);
