@@ -27,7 +27,12 @@ struct CapturedLayer {
   int tokens = 0;     ///< T, the first tokens of the captured sequence that count
   /// [T], 1 where a token bears a fact; only `ska` in masked mode reads it, for its token weights.
   std::span<const std::uint8_t> context{};
+  /// What readers that take long call between two pieces of their work, in the thread that reads; may be empty.
+  std::function<void()> meanwhile{};
 
+  void call_meanwhile() const {
+    if (meanwhile) meanwhile();
+  }
   int heads() const { return static_cast<int>(layer.heads()); }
   /// The layer as what its kind says it is.
   template <class Kind>

@@ -42,6 +42,7 @@ struct Mamba2::Host {
   std::vector<double> weights(const Parameter* parameter) const {
     return parameter == nullptr ? std::vector<double>{} : captured_.read.download(parameter->value);
   }
+  void project(const ScanMatrix& inputs);
   /// Columns of x, B or C before SiLU at a token, and how they follow the projected input of an earlier one.
   double before_silu(std::int64_t token, std::int64_t column) const;
   ScanRow convolved_slopes(std::int64_t token, int source, std::int64_t first, std::int64_t count) const;
@@ -81,7 +82,8 @@ Mamba2::Host::Host(const Mamba2& layer, const CapturedLayer& captured)
   if (inputs.size() != static_cast<std::size_t>(T_ * config_.width)) return;
   const std::int64_t all = config_.inner + config_.convolved() + config_.heads();
   W_in_ = scan_matrix(weights(&layer.in_proj_), all, config_.width);
-  in_ = scan_matrix(inputs, T_, config_.width) * W_in_.transpose();
+  captured.call_meanwhile();
+  project(scan_matrix(inputs, T_, config_.width));
   if (layer.in_bias_ != nullptr) in_.rowwise() += ScanRow(scan_matrix(weights(layer.in_bias_), 1, all));
   taps_ = scan_matrix(weights(&layer.conv_weight_), config_.convolved(), config_.convolution);
   conv_bias_ = weights(layer.conv_bias_);
@@ -93,10 +95,24 @@ Mamba2::Host::Host(const Mamba2& layer, const CapturedLayer& captured)
   readout_ = scan_matrix(captured.values("readout"), T_, config_.inner);
   norm_ = weights(layer.norm_);
   for (const double log : weights(&layer.A_log_)) A_.push_back(std::exp(log));
-  for (std::int64_t head = 0; head < config_.heads(); ++head) rows_.push_back(rows_of(head));
+  for (std::int64_t head = 0; head < config_.heads(); ++head) {
+    rows_.push_back(rows_of(head));
+    captured_.call_meanwhile();
+  }
   out_norm_ = largest_singular_value(scan_matrix(weights(&layer.out_proj_), config_.width, config_.inner));
+  captured.call_meanwhile();
   for (std::int64_t t = 0; t < T_; ++t) readings_.push_back(reading(t));
   is_sound_ = true;
+}
+
+void Mamba2::Host::project(const ScanMatrix& inputs) {
+  constexpr std::int64_t together = 32;  // tokens
+  in_.resize(T_, W_in_.rows());
+  for (std::int64_t t = 0; t < T_; t += together) {
+    const std::int64_t count = std::min(together, T_ - t);
+    in_.middleRows(t, count).noalias() = inputs.middleRows(t, count) * W_in_.transpose();
+    captured_.call_meanwhile();
+  }
 }
 
 double Mamba2::Host::before_silu(std::int64_t token, std::int64_t column) const {
@@ -185,7 +201,10 @@ double Mamba2::Host::reading(std::int64_t token) const {
 SourceForcing Mamba2::Host::of(int source) const {
   const std::int64_t last = std::min(source + config_.convolution - 1, T_ - 1);
   double squares = 0;
-  for (std::int64_t head = 0; head < config_.heads(); ++head) squares += std::pow(injected(source, last, head), 2);
+  for (std::int64_t head = 0; head < config_.heads(); ++head) {
+    squares += std::pow(injected(source, last, head), 2);
+    captured_.call_meanwhile();
+  }
   const double reading = std::accumulate(readings_.begin() + last + 1, readings_.end(), 0.0,
                                          [](double a, double b) { return std::max(a, b); });
   SourceForcing forcing;

@@ -151,7 +151,6 @@ void InfluenceMeasurement::read_routing(const Sequence& sequence) {
     if (const auto reach = readers_of(parts[part].kind).reach)
       routing.reach = reach(captured_layer(*trainer_, part, read, config.tokens));
     view_->routing.push_back(std::move(routing));
-    trainer_->looking_threads().call_meanwhile();
   }
 }
 

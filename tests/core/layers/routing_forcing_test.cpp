@@ -174,6 +174,21 @@ TEST(RoutingForcing, OfMambaTwoBoundsItsJacobianBehindTheConvolution) {
   }
 }
 
+// Where a model is large, training goes on between them.
+TEST(RoutingForcing, OfMambaTwoComesInPieces) {
+  CapturedSmallLayer small("mamba2", {{"d_model", forced_width}, {"d_state", 4}, {"headdim", 4}}, forced_tokens,
+                           forced_width);
+  CapturedLayer layer = small.captured();
+  int pieces = 0;
+  layer.meanwhile = [&] { ++pieces; };
+  const std::vector<int> sources{0, 3, 6};
+  const auto forcing = find_layer_kind("mamba2")->readers.forcing(layer, sources);
+  ASSERT_EQ(forcing.size(), 3u);
+  EXPECT_GT(pieces, 3 * layer.heads());
+  const auto at_once = find_layer_kind("mamba2")->readers.forcing(small.captured(), sources);
+  for (std::size_t i = 0; i < forcing.size(); ++i) EXPECT_EQ(forcing[i].forward, at_once[i].forward);
+}
+
 TEST(RoutingForcing, NeedsItsCaptures) {
   CapturedSmallLayer small("sessa", {{"D", forced_width}, {"n_heads", 1}}, forced_tokens, forced_width);
   small.tape.begin(false);
