@@ -14,10 +14,6 @@ using device::tiles::wait;
 namespace {
 
 constexpr int walk_width = 32;  // channels of a block that walks
-template <class T>
-constexpr int walk_stages = 4;  // chunks on their way to shared memory, the one at work included
-template <>
-constexpr int walk_stages<float> = 2;
 // Sequences from so many tokens on go by chunks; shorter ones, of at least one chunk, when all of the batch together
 // change so many numbers of states: by the recurrence they take as long, and by chunks as long as a few launches.
 constexpr int shortest_by_chunks = 256;
@@ -25,7 +21,8 @@ constexpr std::int64_t fewest_updates = std::int64_t{1} << 24;
 
 constexpr int half_of_blocks = 100;  // with fewer of the wide tiles, twice as many narrow ones still all run at once
 
-constexpr int walk_blocks = 4;  // that a multiprocessor holds
+constexpr int walk_blocks = 4;                // that a multiprocessor holds
+constexpr std::size_t walk_room = 55 * 1024;  // bytes of shared memory that each of them may have
 template <class T>
 constexpr int answer_blocks = 4;
 template <>
@@ -85,6 +82,10 @@ struct WalkStage {
   }
 };
 
+/// Chunks on their way to shared memory, the one at work included.
+template <int states, class T>
+constexpr int walk_stages = static_cast<int>(std::min(std::size_t{4}, walk_room / sizeof(WalkStage<states, T>)));
+
 /// The pass that a block walks, in a way that the compiler does not see through: what hangs on it is found again for
 /// each chunk, because kept it would fill the registers.
 __device__ int hidden_pass() {
@@ -98,7 +99,7 @@ template <int states, bool exact, class T>
 __global__ void __launch_bounds__(block_threads, walk_blocks)
     walk_kernel(ScanSizes s, ScanArraysOf<T> in, ChunkArraysOf<T> to, int walkers, int way, float* state, bool resume) {
   await_previous();
-  constexpr int warp_states = states / 2, tiles = warp_states / 8, stages = walk_stages<T>;
+  constexpr int warp_states = states / 2, tiles = warp_states / 8, stages = walk_stages<states, T>;
   extern __shared__ float4 memory[];
   auto* const stage_of = reinterpret_cast<WalkStage<states, T>*>(memory);
   const bool back = way + static_cast<int>(blockIdx.y) == 1;
@@ -371,7 +372,7 @@ void walk_chunks(cudaStream_t stream, const ScanSizes& s, const ScanArraysOf<T>&
                  const ChunkArraysOf<T>& to, Ways ways, float* state, bool resume) {
   with_shape<T>(s, exact, [&](auto width, auto states, auto is_exact) {
     const auto kernel = walk_kernel<states(), is_exact(), T>;
-    constexpr int bytes = walk_stages<T> * sizeof(WalkStage<states(), T>);
+    constexpr int bytes = walk_stages<states(), T> * sizeof(WalkStage<states(), T>);
     allow_shared_memory(reinterpret_cast<const void*>(kernel), bytes, "ssd_scan");
     const int walkers = shape_for(s).tiles * (width() / walk_width);
     const dim3 grid(static_cast<unsigned>(s.batch * s.heads * walkers), ways == Ways::both ? 2 : 1,
