@@ -269,7 +269,7 @@ void CudaBackend::attention(const Tensor& q, const Tensor& k, const Tensor& v, d
     using T = decltype(stored);
     const TargetOf<T> to = target_of<T>({y, false}, width);
     const HeadsOf<T> from{heads_operand<T>(q, width), heads_operand<T>(k, width), heads_operand<T>(v, width)};
-    if (precision_ != Precision::fp32 && goes_by_warpgroups(in, width)) {
+    if (goes_by_warpgroups(in, width, precision_)) {
       const int row = warpgroup_row_bytes(width);
       const auto makings = forward_makings(in, from, operand_memory(rows_for(in, 1) * row), row);
       return attend_on_warpgroups(stream(), in, makings, to, log_sum.as<float>());
@@ -300,7 +300,7 @@ void CudaBackend::attention_backward(const Tensor& q, const Tensor& k, const Ten
       return gradient_makings(in, from, heads_operand<T>(y, width), heads_operand<T>(dy, width), log_sum.as<float>(),
                               operand_memory(rows_for(in, 2) * row), row);
     };
-    if (precision_ != Precision::fp32 && goes_by_warpgroups(in, width)) {
+    if (goes_by_warpgroups(in, width, precision_)) {
       const auto made = makings(warpgroup_row_bytes(width));
       return gradients_on_warpgroups(stream(), in, made, width, out);
     }
@@ -317,7 +317,7 @@ std::int64_t CudaBackend::attention_operands(const Tensor& q, const Tensor& k) c
   const Pairs in = attention_pairs(q, k, 1, false);
   const int width = static_cast<int>(q.shape[3]);
   if (in.queries <= few_queries && width <= widest_few) return 0;
-  if (precision_ != Precision::fp32 && goes_by_warpgroups(in, width))
+  if (goes_by_warpgroups(in, width, precision_))
     return static_cast<std::int64_t>(rows_for(in, 2)) * warpgroup_row_bytes(width);
   std::size_t bytes = 0;
   with_head_width<float>(width, precision_ == Precision::fp32, [&](auto columns, auto exact) {

@@ -12,13 +12,14 @@ inline int warpgroup_row_bytes(int width) {
   return warpgroup_columns(width) == 64 ? row_bytes<64, false> : row_bytes<128, false>;
 }
 
-/// Whether attention whose products need not be exact goes by warp groups; the same for its gradient. In shorter
+/// Whether attention goes by warp groups, whose products are not exact; the same for its gradient. In shorter
 /// sequences their blocks are too few and their tiles too empty; of narrow heads the weights cost more than the
 /// products, which tells unless sequences are long or blocks of one tile would not fill the GPU.
-inline bool goes_by_warpgroups(const Pairs& in, int width) {
+inline bool goes_by_warpgroups(const Pairs& in, int width, Precision precision) {
   constexpr int least = 256, least_of_narrow = 1024, narrowest = 33, narrow = 64, widest = 128, few_tiles = 448;
   const int shorter = std::min(in.queries, in.keys);
-  if (width < narrowest || width > widest || shorter < least || in.scale <= 0 || !has_warpgroups()) return false;
+  if (precision == Precision::fp32 || in.scale <= 0 || !has_warpgroups()) return false;
+  if (width < narrowest || width > widest || shorter < least) return false;
   return width > narrow || shorter >= least_of_narrow ||
          in.batch * in.heads * static_cast<int>(blocks_for(in.queries, rows)) <= few_tiles;
 }
