@@ -227,6 +227,7 @@ void InfluenceMeasurement::add_job(InfluenceTail tail, std::vector<double> x, co
   plan.directions = config.directions;
   plan.seed = trainer_->seed();
   plan.tokens_at_once = tokens_in_a_pass(trainer_->backend());
+  plan.branches = static_cast<int>(last - first);
   for (std::size_t i = first; i < last; ++i)
     plan.causal = plan.causal && copy_.model().branches()[i].layer->is_causal();
   Job job{std::move(tail), plan.blocks, nullptr};

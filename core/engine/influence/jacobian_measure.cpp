@@ -12,7 +12,7 @@ namespace afterglow {
 namespace {
 
 constexpr std::int64_t memory_of_a_pass = std::int64_t{256} << 20;  // bytes; laptops have a GPU, too
-constexpr int first_pass_tokens = 1024;
+constexpr int first_pass_tokens = 1024;                             // of one branch
 
 /// Tokens [first, first + count) of sequence b of a contiguous [B,T,d].
 Tensor tokens_of(const Tensor& sequences, std::int64_t b, std::int64_t first, std::int64_t count) {
@@ -27,7 +27,7 @@ Tensor tokens_of(const Tensor& sequences, std::int64_t b, std::int64_t first, st
 int tokens_in_a_pass(const Backend& backend) { return backend.name() == "cpu" ? 512 : 32768; }
 
 int PassSize::tokens() const {
-  if (bytes_of_a_token_ == 0) return std::min(max_tokens_, first_pass_tokens);
+  if (bytes_of_a_token_ == 0) return std::min(max_tokens_, first_pass_tokens / branches_);
   return static_cast<int>(std::min<std::int64_t>(max_tokens_, memory_of_a_pass / bytes_of_a_token_));
 }
 
@@ -47,7 +47,7 @@ JacobianMeasure::JacobianMeasure(Tape& tape, DType dtype, std::vector<double> x,
       directions_(std::min(plan_.directions, width_)),
       complete_(plan_.directions >= width_),
       order_(plan_.blocks.size()),
-      size_(plan_.tokens_at_once),
+      size_(plan_.tokens_at_once, plan_.branches),
       found_(plan_.blocks.size() * static_cast<std::size_t>(directions_ * width_)) {
   std::iota(order_.begin(), order_.end(), std::size_t{0});
   std::stable_sort(order_.begin(), order_.end(),

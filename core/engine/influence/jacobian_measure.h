@@ -22,22 +22,24 @@ struct JacobianPlan {
   bool causal = true;  ///< no output depends on later tokens, so that a pass may end at its last query
   std::uint64_t seed = 0;
   int tokens_at_once = 4096;  ///< of one pass, all rows together
+  int branches = 1;           ///< that the map goes through, which all take memory
 };
 
 /// How many tokens of one pass keep this device busy without holding up other programs that share it.
 int tokens_in_a_pass(const Backend& backend);
 
 /// How many tokens the next pass may have: no more than keep the device busy, nor than its memory bears. What a token
-/// takes is seen from the pass before, so that the first one is a small one.
+/// takes is seen from the pass before, so that the first one is a small one: the smaller, the more branches it goes
+/// through.
 class PassSize {
  public:
-  explicit PassSize(int max_tokens) : max_tokens_(max_tokens) {}
+  explicit PassSize(int max_tokens, int branches = 1) : max_tokens_(max_tokens), branches_(branches) {}
   int tokens() const;
   /// A pass of so many tokens has taken so many bytes of its arena.
   void note(std::int64_t tokens, std::size_t bytes);
 
  private:
-  int max_tokens_;
+  int max_tokens_, branches_;
   std::int64_t bytes_of_a_token_ = 0;  // in the last pass; 0 before the first
 };
 

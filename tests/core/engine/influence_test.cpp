@@ -457,6 +457,7 @@ TEST(LayerRace, APassTakesNoMoreMemoryThanItMay) {
   size.note(1000, std::size_t{1000} << 20);
   EXPECT_EQ(size.tokens(), 256) << "256 MiB, a MiB each";
   EXPECT_EQ(PassSize(512).tokens(), 512);
+  EXPECT_EQ(PassSize(32768, 32).tokens(), 32) << "a whole stack takes as much memory as all its branches";
 }
 
 TEST(RaceMeasurement, OtherLayersAreShownAsTheyArriveAndTheSameOnesWhenAllHave) {
