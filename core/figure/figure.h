@@ -172,6 +172,7 @@ struct TextLabel {
   std::string text{};
   Ink ink = Role::dim;
   Anchor anchor = Anchor::start;
+  bool is_centred = false;  ///< y is the middle of its height, otherwise its baseline
 };
 
 /// Something that happened at x: "rate 3e−4 → 1e−3".

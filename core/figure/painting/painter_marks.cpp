@@ -218,7 +218,8 @@ void draw_text_labels(const Painter& p, Occupancy& ink) {
     if (!p.layout.plot.contains(at)) continue;
     const double width = p.width(label.text, p.m.small);
     const double shift = shift_of(label.anchor, width);
-    const Rect rect = kept_inside(text_rect({at.x - shift, at.y}, width, p.m.small), p.layout.area);
+    const double drop = label.is_centred ? (ascent_of_font - descent_of_font) * p.m.small / 2 : 0.0;
+    const Rect rect = kept_inside(text_rect({at.x - shift, at.y + drop}, width, p.m.small), p.layout.area);
     backed_text(p, rect, label.text, ink_color(p.theme, label.ink), FontFace::regular, false);
     ink.add_rect(rect);
   }

@@ -186,6 +186,19 @@ TEST(RenderFigure, PutsCurvesWhereTheTransformsSay) {
   EXPECT_NEAR(g.y.to_data(g.plot.y), 1, 1e-12);
 }
 
+TEST(RenderFigure, ACentredTextStandsAtItsPlaceHoweverTallThePlot) {
+  Figure figure;
+  figure.x.range = figure.y.range = Range{0, 1};
+  figure.text_labels.push_back({0.5, 0.5, "12", Role::dim, Anchor::middle, true});
+  for (const double height : {120.0, 900.0}) {
+    RecordingCanvas canvas;
+    const FigureGeometry g = render_figure(figure, light_theme(), {}, {0, 0, 400, height}, canvas);
+    const auto text = std::ranges::find(canvas.texts, "12", &RecordingCanvas::Text::text);
+    ASSERT_NE(text, canvas.texts.end());
+    EXPECT_NEAR(text->box.y + text->box.height / 2, g.to_canvas(0.5, 0.5).y, 0.2 * text->box.height);
+  }
+}
+
 TEST(RenderFigure, LabelsCurvesAtTheirEndsWithTheirColour) {
   RecordingCanvas canvas;
   const FigureGeometry g = render_figure(training_figure(), light_theme(), {}, {0, 0, 500, 400}, canvas);

@@ -97,9 +97,9 @@ Figure lens_bars(const LogitLensView& view) {
     add_bar(figure, ends, row, view.answer[cell], view.depths[d], is_right ? Ink(0) : Ink(2));
     figure.y.ticks.push_back({row, view.depths[d]});
     if (d % every != 0 && d + 1 != view.depths.size()) continue;
-    figure.text_labels.push_back({view.answer[cell] + 0.03 * limit, row - 0.13,
+    figure.text_labels.push_back({view.answer[cell] + 0.03 * limit, row,
                                   view.best_labels[d] + " " + number_text(view.best_probability[cell], 2),
-                                  is_right ? Role::text : Role::dim, Anchor::start});
+                                  is_right ? Role::text : Role::dim, Anchor::start, true});
   }
   figure.series.emplace_back(std::move(ends));
   return figure;
@@ -287,7 +287,7 @@ Figure ablation_bars(const AblationView& view, const std::string& subtitle, std:
     add_bar(figure, ends, row, lost, part.name, Ink(1));
     figure.y.ticks.push_back({row, name_beside_bar(part)});
     figure.text_labels.push_back(
-        {std::max(lost, 0.0) + 0.03 * most, row - 0.15, number_text(lost, 3), Role::dim, Anchor::start});
+        {std::max(lost, 0.0) + 0.03 * most, row, number_text(lost, 3), Role::dim, Anchor::start, true});
   }
   figure.series.emplace_back(std::move(ends));
   figure.table = table_of(view);
