@@ -2,6 +2,7 @@
 #include "core/backend/host_numbers.h"
 
 #include <algorithm>
+#include <cstring>
 
 namespace afterglow {
 
@@ -29,6 +30,33 @@ void download(Backend& backend, const Tensor& tensor, std::vector<double>& value
 std::span<const double> HostReader::read(Backend& backend, const Tensor& tensor) {
   download(backend, tensor, values_, floats_);
   return values_;
+}
+
+StoredNumbers stored_numbers(Backend& backend, const Tensor& tensor) {
+  StoredNumbers numbers{tensor.dtype, std::vector<std::byte>(tensor.bytes())};
+  backend.download(numbers.bytes.data(), tensor);
+  return numbers;
+}
+
+std::vector<double> to_doubles(const StoredNumbers& numbers, const std::function<void()>& meanwhile) {
+  constexpr std::size_t piece = std::size_t{1} << 20;
+  const std::size_t size = size_of(numbers.dtype), count = numbers.bytes.size() / size;
+  std::vector<double> values;
+  values.reserve(count);
+  for (std::size_t i = 0; i < count; ++i) {
+    const std::byte* const from = numbers.bytes.data() + i * size;
+    float narrow = 0;
+    double value = 0;
+    if (numbers.dtype == DType::f32) {
+      std::memcpy(&narrow, from, size);
+      value = narrow;
+    } else {
+      std::memcpy(&value, from, size);
+    }
+    values.push_back(value);
+    if ((i + 1) % piece == 0 && meanwhile) meanwhile();
+  }
+  return values;
 }
 
 std::vector<double> to_host(Backend& backend, const Tensor& tensor) {

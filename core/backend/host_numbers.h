@@ -1,5 +1,7 @@
 // Numbers of a device's tensors on the host, in float64 whatever their type.
 #pragma once
+#include <cstddef>
+#include <functional>
 #include <span>
 #include <vector>
 
@@ -19,5 +21,15 @@ class HostReader {
   std::vector<double> values_;
   std::vector<float> floats_;
 };
+
+/// Numbers as a tensor held them: half the time and half the memory of float64, until there is time to widen them.
+struct StoredNumbers {
+  DType dtype = DType::f32;  ///< f32 or f64
+  std::vector<std::byte> bytes;
+};
+/// The numbers of a contiguous float32 or float64 tensor.
+StoredNumbers stored_numbers(Backend& backend, const Tensor& tensor);
+/// `meanwhile`, where given, is called behind each piece of them.
+std::vector<double> to_doubles(const StoredNumbers& numbers, const std::function<void()>& meanwhile = {});
 
 }  // namespace afterglow

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 #include <nlohmann/json.hpp>
+#include <utility>
 
 #include "core/analysis/koopman/mode_sensitivity.h"
 #include "core/engine/training/surgery.h"
@@ -134,29 +135,32 @@ void ForcesMeasurement::begin(TrainingRun& run, const Example& probe) {
 }
 
 void ForcesMeasurement::find_directions() {
-  ahead_ = moved(next_.after, -1, next_.weights, meanwhile_);
+  const auto take = [&](StoredNumbers& from) { return to_doubles(std::exchange(from, {}), meanwhile_); };
+  weights_ = take(next_.weights);
+  after_ = take(next_.after);
+  down_ = take(next_.gradient);
+  ahead_ = moved(after_, -1, weights_, meanwhile_);
   weight_change_ = norm_of(ahead_, meanwhile_);
-  gradient_norm_ = norm_of(next_.gradient, meanwhile_);
-  down_ = std::move(next_.gradient);
+  gradient_norm_ = norm_of(down_, meanwhile_);
   const double factor = gradient_norm_ > 0 ? -weight_change_ / gradient_norm_ : 0.0;
   for_each_number(down_.size(), meanwhile_, [&](std::size_t i) { down_[i] *= factor; });
-  scale_ = weight_change_ > 0 ? relative_reach * norm_of(next_.weights, meanwhile_) / weight_change_ : 1;
+  scale_ = weight_change_ > 0 ? relative_reach * norm_of(weights_, meanwhile_) / weight_change_ : 1;
 }
 
 std::vector<double> ForcesMeasurement::weights_of(Place place) const {
   switch (place) {
     case Place::down_ahead:
-      return moved(next_.weights, scale_, down_, meanwhile_);
+      return moved(weights_, scale_, down_, meanwhile_);
     case Place::down_behind:
-      return moved(next_.weights, -scale_, down_, meanwhile_);
+      return moved(weights_, -scale_, down_, meanwhile_);
     case Place::step_ahead:
-      return moved(next_.weights, scale_, ahead_, meanwhile_);
+      return moved(weights_, scale_, ahead_, meanwhile_);
     case Place::step_behind:
-      return moved(next_.weights, -scale_, ahead_, meanwhile_);
+      return moved(weights_, -scale_, ahead_, meanwhile_);
     case Place::after:
-      return next_.after;
+      return after_;
     default:
-      return next_.weights;
+      return weights_;
   }
 }
 

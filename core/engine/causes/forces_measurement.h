@@ -54,7 +54,8 @@ class ForcesMeasurement {
   Tape tape_;
   ModelCopy copy_;
   Example probe_;
-  RehearsedStep next_;
+  RehearsedStep next_;  // its numbers until they are widened
+  std::vector<double> weights_, after_;
   ProbeSetup surgery_;                // the last one before now
   std::vector<double> down_, ahead_;  // directions in the weights, equally long; empty: to be found
   double gradient_norm_ = 0, weight_change_ = 0;

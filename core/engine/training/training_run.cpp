@@ -195,17 +195,17 @@ StepResult TrainingRun::make_step() {
 }
 
 RehearsedStep TrainingRun::rehearse() {
-  const TrainerState state = trainer_->save();
+  TrainerState state = trainer_->save();
   const ParameterStore& store = trainer_->parameters();
   RehearsedStep rehearsed;
-  rehearsed.weights = store.download(store.values());
   rehearsed.is_left_out = next_of("skip") != nullptr;
   const StepResult result = make_step();
   rehearsed.loss = result.loss;
   rehearsed.is_finite = result.finite;
-  rehearsed.gradient = store.download(store.gradients());
-  rehearsed.after = store.download(store.values());
+  rehearsed.gradient = stored_numbers(trainer_->backend(), store.gradients());
+  rehearsed.after = stored_numbers(trainer_->backend(), store.values());
   trainer_->restore(state);
+  rehearsed.weights = {store.dtype(), std::move(state.weights)};
   return rehearsed;
 }
 

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "core/backend/host_numbers.h"
 #include "core/engine/observation/observation.h"
 #include "core/engine/training/saved/history.h"
 #include "core/engine/training/saved/run_record.h"
@@ -17,8 +18,8 @@ namespace afterglow {
 
 /// What the next training step would do, without doing it. Weights lie as in the flat buffer.
 struct RehearsedStep {
-  std::vector<double> weights, after;  ///< now, and after the step
-  std::vector<double> gradient;        ///< of the batch's loss with respect to the weights, before clipping
+  StoredNumbers weights, after;  ///< now, and after the step
+  StoredNumbers gradient;        ///< of the batch's loss with respect to the weights, before clipping
   double loss = 0;
   bool is_finite = true;     ///< false: the step would change nothing and end the training
   bool is_left_out = false;  ///< a command leaves the batch out

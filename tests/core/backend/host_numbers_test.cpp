@@ -26,5 +26,19 @@ TEST(HostNumbers, AreThoseOfTheTensorHoweverManyItHas) {
   }
 }
 
+TEST(HostNumbers, AreWidenedPieceByPieceFromWhatWasStored) {
+  const std::unique_ptr<Backend> backend = make_cpu_backend(1);
+  std::vector<float> narrow(3 << 20);
+  for (std::size_t i = 0; i < narrow.size(); ++i) narrow[i] = 0.1f * static_cast<float>(i);
+  int pieces = 0;
+  const Tensor floats(narrow.data(), {static_cast<std::int64_t>(narrow.size())}, DType::f32);
+  EXPECT_EQ(to_doubles(stored_numbers(*backend, floats), [&] { ++pieces; }),
+            std::vector<double>(narrow.begin(), narrow.end()));
+  EXPECT_EQ(pieces, 3);
+  std::vector<double> wide{0.1, -1e300, 3};
+  EXPECT_EQ(to_doubles(stored_numbers(*backend, Tensor(wide.data(), {3}, DType::f64))), wide);
+  EXPECT_TRUE(to_doubles(StoredNumbers{}).empty());
+}
+
 }  // namespace
 }  // namespace afterglow

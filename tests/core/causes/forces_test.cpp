@@ -47,7 +47,7 @@ TEST(RehearsedStep, IsTheStepThatFollowsAndLeavesNoTrace) {
     ASSERT_TRUE(plain.train_step() && watched.train_step());
     EXPECT_EQ(watched.trainer().checksum(), plain.trainer().checksum());
     const ParameterStore& store = watched.trainer().parameters();
-    EXPECT_EQ(rehearsed.after, store.download(store.values()));
+    EXPECT_EQ(to_doubles(rehearsed.after), store.download(store.values()));
     EXPECT_EQ(rehearsed.loss, plain.curves().loss.back());
   }
 }
@@ -64,9 +64,9 @@ TEST(Forces, AreTheDerivativesOfTheEigenvalues) {
   ASSERT_EQ(view.heads.size(), 2u);
   const RehearsedStep next = run.rehearse();
   constexpr double h = 1e-4;  // of the step
-  const auto ahead = forces.operators_at(between(next.weights, next.after, h)),
-             behind = forces.operators_at(between(next.weights, next.after, -h)),
-             after = forces.operators_at(next.after);
+  const std::vector<double> here = to_doubles(next.weights), then = to_doubles(next.after);
+  const auto ahead = forces.operators_at(between(here, then, h)), behind = forces.operators_at(between(here, then, -h)),
+             after = forces.operators_at(then);
   int compared = 0;
   for (std::size_t i = 0; i < view.heads.size(); ++i) {
     for (const ModeForce& mode : view.heads[i].modes) {
@@ -93,13 +93,14 @@ TEST(Forces, OfTheLossGoDownItsGradient) {
   forces.begin(run, probe_of(run));
   finish(forces);
   const RehearsedStep next = run.rehearse();
+  const std::vector<double> gradient = to_doubles(next.gradient);
   double slope = 0;
-  for (const double value : next.gradient) slope += value * value;
+  for (const double value : gradient) slope += value * value;
   EXPECT_NEAR(forces.newest()->gradient_norm, std::sqrt(slope), 1e-12);
   constexpr double h = 1e-3;
-  std::vector<double> downhill = next.weights, uphill = next.weights;
+  std::vector<double> downhill = to_doubles(next.weights), uphill = downhill;
   for (std::size_t i = 0; i < downhill.size(); ++i) {
-    const double by = h * forces.newest()->weight_change * next.gradient[i] / std::sqrt(slope);
+    const double by = h * forces.newest()->weight_change * gradient[i] / std::sqrt(slope);
     downhill[i] -= by;
     uphill[i] += by;
   }
