@@ -91,6 +91,17 @@ TEST(AblationFigures, PiecesOfTheListAreAllOfItInOrder) {
   EXPECT_EQ(names, wanted);
 }
 
+TEST(AblationFigures, APartThatIsInTheWayHasItsWholeBar) {
+  AblationView view = *samples::mid_training().ablation;
+  view.parts.front().accuracy = view.accuracy + 0.5;
+  view.parts.back().accuracy = view.accuracy - 0.01;
+  const Figure figure = ablation_bars(view, "", 0, view.parts.size());
+  for (const ScatterPoint& end : std::get<Scatter>(figure.series.back()).points) {
+    EXPECT_GT(end.x, figure.x.range->low) << end.id;
+    EXPECT_LT(end.x, figure.x.range->high) << end.id;
+  }
+}
+
 TEST(LogitLensFigures, BarsAreThoseOfTheAskedToken) {
   const Observation o = samples::mid_training();
   CurveStore curves;

@@ -277,9 +277,12 @@ Figure ablation_bars(const AblationView& view, const std::string& subtitle, std:
   figure.y.label = "part";
   Scatter ends;
   ends.name = "accuracy lost";
-  double most = 0.01;
-  for (const AblatedPart& part : view.parts) most = std::max(most, std::abs(view.accuracy - part.accuracy));
-  figure.x.range = Range{-0.05 * most, 1.25 * most};
+  double most = 0.01, gained = 0;  // a part that is in the way has a bar to the left
+  for (const AblatedPart& part : view.parts) {
+    most = std::max(most, view.accuracy - part.accuracy);
+    gained = std::max(gained, part.accuracy - view.accuracy);
+  }
+  figure.x.range = Range{-0.05 * most - 1.05 * gained, 1.25 * most};
   figure.y.range = Range{-static_cast<double>(count) + 0.4, 0.6};
   for (std::size_t i = first; i < std::min(first + count, view.parts.size()); ++i) {
     const AblatedPart& part = view.parts[i];
