@@ -233,6 +233,10 @@ bool AnalysedRun::is_awaited(Analysis analysis) const {
   const RunAnalysis* found = find(analysis);
   return found != nullptr && found->is_awaited();
 }
+bool AnalysedRun::can_be_shown(Analysis analysis) const {
+  const RunAnalysis* found = find(analysis);
+  return found != nullptr && found->made_at() >= 0;
+}
 void AnalysedRun::await(AnalysisSet analyses) {
   for (const AnalysisInfo& row : analysis_table()) {
     RunAnalysis* found = find(row.analysis);

@@ -51,6 +51,8 @@ class AnalysedRun {
   /// As RunAnalysis: something of this step can be shown; the window waits for the result.
   bool is_answered(Analysis analysis) const;
   bool is_awaited(Analysis analysis) const;
+  /// Something of this step or of an earlier one can be shown, a part of what is measured, too.
+  bool can_be_shown(Analysis analysis) const;
   /// The window begins to look at these.
   void await(AnalysisSet analyses);
   bool has_news(Analysis analysis) const;

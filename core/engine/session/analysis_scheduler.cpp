@@ -17,7 +17,7 @@ constexpr double felt_beside = 0.1;           // seconds that a look may take of
 constexpr double share_for_slow = 0.03;       // of all together that take longer, from their first on
 constexpr double share_for_awaited = 0.8;     // for measurements until the window has what it waits for
 constexpr double awaited_seconds = 15;        // from its opening, in which the training gives way to them
-constexpr double share_for_long = 0.125;      // for what is awaited after that: it goes on to be filled
+constexpr double share_for_seen = 0.125;      // after that, where a part of it is seen: it goes on to be filled
 constexpr double share_for_edits = 0.5;       // while the user drags a mode: the figures follow
 constexpr double shortest_slice = 0.015;      // seconds of awaited pieces between two steps
 constexpr double longest_slice = 0.2;         // the same, where a step takes long
@@ -85,8 +85,9 @@ double AnalysisScheduler::share_of(Analysis analysis, const AnalysedRun& run, do
     return is_to_be_measured(row, run) && run.is_awaited(row.analysis);
   };
   if (is_awaited(info_of(analysis))) {
-    const bool is_long = throttles_[index_of(analysis)].since_begin(now) > awaited_seconds;
-    return (is_long ? share_for_long : share_for_awaited) /
+    const bool is_seen =
+        run.can_be_shown(analysis) && throttles_[index_of(analysis)].since_begin(now) > awaited_seconds;
+    return (is_seen ? share_for_seen : share_for_awaited) /
            static_cast<double>(std::ranges::count_if(analysis_table(), is_awaited));
   }
   if (!is_slow(info_of(analysis), run)) return share_for_analyses * part_of(analysis, wanted(run));

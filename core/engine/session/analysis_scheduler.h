@@ -72,8 +72,8 @@ class AnalysisScheduler {
   /// new to show. A measurement that fails is told once and given up; it never stops the training.
   bool advance_pieces(AnalysedRun& run);
   /// Beside the training, in each turn: measurements that the window waits for, whole slices of pieces. A window that
-  /// draws slowly gets them as soon as one that draws fast. What is not there in its first seconds goes on to be filled
-  /// while the training comes first again.
+  /// draws slowly gets them as soon as one that draws fast. What is seen in part after the first seconds goes on to be
+  /// filled while the training comes first again.
   void advance_awaited(AnalysedRun& run);
   /// Makes what is due for the next observation. True when at rest more is to follow. What this model or sequence
   /// cannot be asked (ExitCode::bad_input) is told once and given up, too.

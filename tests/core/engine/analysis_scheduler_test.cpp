@@ -224,34 +224,38 @@ TEST(AnalysisScheduler, WhileTrainingEachWaitsForItsTurn) {
   EXPECT_TRUE(test.analysed.is_current(Analysis::theory)) << "what the window opens comes at once";
 }
 
-/// The share of the time that a race takes between steps of a training, `since_opening` seconds after the window asked
-/// for it: its first slice, of that and the pause before its second.
-double share_of_a_race(double since_opening) {
+/// The share of the time that a measurement takes between steps of a training, `since_opening` seconds after the window
+/// asked for it: a slice, of that and the pause before the next one.
+double share_of(Analysis analysis, double since_opening, double tick) {
   Scheduled test;
-  test.scheduler.request(set_of(Analysis::race));
-  test.scheduler.begin(set_of(Analysis::race));
+  test.scheduler.request(set_of(analysis));
+  test.scheduler.begin(set_of(analysis));
+  test.analysed.advance(analysis);  // it has begun
   test.now += since_opening;
   const double start = test.now;
-  test.tick = 4e-3;
+  test.tick = tick;  // a piece takes some of them
   test.scheduler.advance_awaited(test.analysed);
   const double slice = test.now - start;
-  EXPECT_GT(slice, 0.1);
-  EXPECT_TRUE(test.analysed.is_awaited(Analysis::race)) << "one slice does not hold it";
+  EXPECT_GT(slice, 0.05);
+  EXPECT_TRUE(test.analysed.is_awaited(analysis)) << "one slice does not hold it";
   test.tick = 0;  // so the second one holds the rest
-  for (int step = 0; step < 1000 && test.analysed.is_awaited(Analysis::race); ++step) {
-    test.now += 0.01;  // a step of the training
+  for (int step = 0; step < 1000 && test.analysed.is_awaited(analysis); ++step) {
+    test.now += 0.005;  // a step of the training
     test.scheduler.advance_awaited(test.analysed);
   }
-  EXPECT_TRUE(test.analysed.is_current(Analysis::race));
+  EXPECT_FALSE(test.analysed.is_awaited(analysis));
   EXPECT_EQ(test.warning, "");
   return slice / (test.now - start);
 }
 
 TEST(AnalysisScheduler, WhatTheWindowWaitsForGetsItsShareBetweenTwoObservations) {
-  EXPECT_NEAR(share_of_a_race(5), 0.8, 0.05);
+  EXPECT_NEAR(share_of(Analysis::race, 5, 0.02), 0.8, 0.08);
 }
 
-TEST(AnalysisScheduler, WhatIsStillAwaitedLaterGivesWayToTheTraining) { EXPECT_NEAR(share_of_a_race(20), 0.125, 0.01); }
+TEST(AnalysisScheduler, WhatIsSeenInPartGivesWayToTheTrainingLater) {
+  EXPECT_NEAR(share_of(Analysis::race, 20, 0.02), 0.125, 0.03);
+  EXPECT_NEAR(share_of(Analysis::forces, 20, 0.1), 0.8, 0.08) << "nothing is seen before its end";
+}
 
 TEST(AnalysisScheduler, ACommandEndsASlice) {
   Scheduled test;
