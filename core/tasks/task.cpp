@@ -77,7 +77,7 @@ std::vector<int> Task::tokens_of(const std::string& text) const {
   std::unordered_map<std::string, int> token_of;
   for (int token = 0; token < vocab(); ++token) {
     token_of.emplace(token_label(token), token);
-    token_of.emplace("#" + std::to_string(token), token);
+    token_of.emplace(token_number(token), token);
   }
   std::vector<int> tokens;
   std::istringstream words(text);

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "core/tasks/token_labels.h"
 #include "core/tasks/token_role.h"
 
 namespace afterglow {
@@ -50,9 +51,7 @@ class Task {
   /// A label of one to five characters, in UTF-8, e.g. "k3", "v9", "→"; "?!" for a number outside the vocabulary.
   virtual std::string token_label(int token) const = 0;
   /// The same of what a model answers, whose vocabulary may be larger than the task's: "#29088" for such a number.
-  std::string answer_label(int token) const {
-    return token < vocab_ ? token_label(token) : "#" + std::to_string(token);
-  }
+  std::string answer_label(int token) const { return token < vocab_ ? token_label(token) : token_number(token); }
   virtual TokenRole token_role(int token) const = 0;
   /// What the token adds to a text that a model writes; of tasks whose tokens are no letters their label and a space.
   virtual std::string token_text(int token) const { return token_label(token) + " "; }

@@ -88,4 +88,12 @@ std::vector<std::string> read_token_labels(const std::filesystem::path& path, st
   return labels.take();
 }
 
+std::string token_number(int token) { return "#" + std::to_string(token); }
+
+std::string label_among(std::span<const std::string> labels, int token) {
+  const bool is_there = token >= 0 && static_cast<std::size_t>(token) < labels.size();
+  const std::string& label = is_there ? labels[static_cast<std::size_t>(token)] : std::string();
+  return label.empty() ? token_number(token) : label;
+}
+
 }  // namespace afterglow

@@ -42,18 +42,13 @@ TokenRow token_row(const Frame& frame, int tokens, int selected, double room, do
   return row;
 }
 
-std::string label_of(const Trace& trace, int id) {
-  return id >= 0 && id < static_cast<int>(trace.labels.size()) ? trace.labels[static_cast<std::size_t>(id)]
-                                                               : "#" + std::to_string(id);
-}
-
 /// "→ v2" and "0.991": what the model answers after a token.
 struct AnswerTexts {
   std::string token, probability;
 };
 AnswerTexts answer_texts(const TokenStep& step, const Trace& trace) {
   if (step.top_tokens.empty() || step.top_probabilities.empty()) return {};
-  return {"→ " + label_of(trace, step.top_tokens.front()), number_text(step.top_probabilities.front(), 3)};
+  return {"→ " + label_among(trace.labels, step.top_tokens.front()), number_text(step.top_probabilities.front(), 3)};
 }
 
 /// Room for every answer of the sequence, so that the chips stay where they are when another token is selected.

@@ -187,9 +187,7 @@ int asked_token(const Observation& observation, const Selection& selection) {
 }
 
 std::string probe_label(const ProbeView& probe, int token) {
-  return probe.labels && token >= 0 && static_cast<std::size_t>(token) < probe.labels->size()
-             ? (*probe.labels)[static_cast<std::size_t>(token)]
-             : "#" + std::to_string(token);
+  return label_among(probe.labels ? std::span(*probe.labels) : std::span<const std::string>(), token);
 }
 
 std::string accuracy_change(const Observation& observation) {

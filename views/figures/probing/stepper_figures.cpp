@@ -86,13 +86,6 @@ void add_generic_state(std::vector<Figure>& figures, const Observation& observat
                                   now, before, reach));
 }
 
-std::string token_text(const Trace& trace, int id) {
-  if (id >= 0 && id < static_cast<int>(trace.labels.size()) && !trace.labels[static_cast<std::size_t>(id)].empty()) {
-    return trace.labels[static_cast<std::size_t>(id)];
-  }
-  return "#" + std::to_string(id);
-}
-
 Figure answer_figure(const Trace& trace, std::size_t token) {
   Figure figure;
   figure.id = "stepper_answer";
@@ -111,7 +104,7 @@ Figure answer_figure(const Trace& trace, std::size_t token) {
     const Ink ink = step.top_tokens[i] == target ? Ink(0) : Ink(Role::dim);
     bars.bars.push_back(
         {static_cast<double>(i), step.top_probabilities[i], std::numeric_limits<double>::quiet_NaN(), ink});
-    figure.x.ticks.push_back({static_cast<double>(i), token_text(trace, step.top_tokens[i])});
+    figure.x.ticks.push_back({static_cast<double>(i), label_among(trace.labels, step.top_tokens[i])});
   }
   figure.x.range = Range{-0.6, std::max(1.0, static_cast<double>(shown)) - 0.4};
   figure.y.range = Range{0, probability_limit(bars)};
