@@ -282,7 +282,8 @@ Figure ablation_bars(const AblationView& view, const std::string& subtitle, std:
     most = std::max(most, view.accuracy - part.accuracy);
     gained = std::max(gained, part.accuracy - view.accuracy);
   }
-  figure.x.range = Range{-0.05 * most - 1.05 * gained, 1.25 * most};
+  const double width = most + gained;
+  figure.x.range = Range{-gained - 0.05 * width, most + 0.25 * width};  // numbers stand behind the bars
   figure.y.range = Range{-static_cast<double>(count) + 0.4, 0.6};
   for (std::size_t i = first; i < std::min(first + count, view.parts.size()); ++i) {
     const AblatedPart& part = view.parts[i];
@@ -290,7 +291,7 @@ Figure ablation_bars(const AblationView& view, const std::string& subtitle, std:
     add_bar(figure, ends, row, lost, part.name, Ink(1));
     figure.y.ticks.push_back({row, name_beside_bar(part)});
     figure.text_labels.push_back(
-        {std::max(lost, 0.0) + 0.03 * most, row, number_text(lost, 3), Role::dim, Anchor::start, true});
+        {std::max(lost, 0.0) + 0.03 * width, row, number_text(lost, 3), Role::dim, Anchor::start, true});
   }
   figure.series.emplace_back(std::move(ends));
   figure.table = table_of(view);
