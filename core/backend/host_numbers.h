@@ -22,7 +22,7 @@ class HostReader {
   std::vector<float> floats_;
 };
 
-/// Numbers as a tensor held them: half the time and half the memory of float64, until there is time to widen them.
+/// Numbers as a tensor held them, of float32 half the memory of float64, until there is time to widen them.
 struct StoredNumbers {
   DType dtype = DType::f32;  ///< f32 or f64
   std::vector<std::byte> bytes;

@@ -91,9 +91,8 @@ std::vector<std::string> read_token_labels(const std::filesystem::path& path, st
 std::string token_number(int token) { return "#" + std::to_string(token); }
 
 std::string label_among(std::span<const std::string> labels, int token) {
-  const bool is_there = token >= 0 && static_cast<std::size_t>(token) < labels.size();
-  const std::string& label = is_there ? labels[static_cast<std::size_t>(token)] : std::string();
-  return label.empty() ? token_number(token) : label;
+  const auto place = static_cast<std::size_t>(token);  // of one below 0 beyond all labels
+  return place < labels.size() && !labels[place].empty() ? labels[place] : token_number(token);
 }
 
 }  // namespace afterglow

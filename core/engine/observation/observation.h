@@ -12,7 +12,6 @@
 #include "core/engine/observation/curve.h"
 #include "core/layers/layer_traits.h"
 #include "core/layers/step_picture.h"
-#include "core/tasks/token_labels.h"
 #include "core/tasks/token_role.h"
 
 namespace afterglow {

@@ -4,8 +4,10 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <span>
 
 #include "core/figure/axis.h"
+#include "core/tasks/token_labels.h"
 #include "views/figures/semantic_colours.h"
 
 namespace afterglow {
