@@ -1,4 +1,4 @@
-// Numbers to text and back by <charconv>, which knows no locale; sizes and CSV fields.
+// Numbers to text and back by <charconv>, which knows no locale; sizes, tokens and CSV fields.
 #include "core/io/number_text.h"
 
 #include <array>
@@ -63,6 +63,13 @@ std::string rough_duration_text(double seconds) {
   if (seconds < 2 * hour) return rounded(seconds / minute) + " min";
   if (seconds < 2 * day) return rounded(seconds / hour) + " h";
   return rounded(seconds / day) + " days";
+}
+
+std::string token_number(int token) { return "#" + std::to_string(token); }
+
+std::string label_among(std::span<const std::string> labels, int token) {
+  const auto place = static_cast<std::size_t>(token);  // of one below 0 beyond all labels
+  return place < labels.size() && !labels[place].empty() ? labels[place] : token_number(token);
 }
 
 std::string csv_field(std::string_view text) {

@@ -1,7 +1,8 @@
-// Numbers, sizes and CSV fields as text, written in one way everywhere and independent of the locale.
+// Numbers, sizes, tokens and CSV fields as text, written in one way everywhere and independent of the locale.
 #pragma once
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 
@@ -23,6 +24,11 @@ std::string bytes_text(std::int64_t bytes);
 std::string duration_text(double seconds);
 /// For an estimate: "12 s", "3 min", "2 h", "4 days".
 std::string rough_duration_text(double seconds);
+
+/// "#17": a token without a label of its own, as texts may write it, too.
+std::string token_number(int token);
+/// Of labels by token; its number where there is none: a model's vocabulary may be larger than its task's.
+std::string label_among(std::span<const std::string> labels, int token);
 
 /// A field of a CSV file (RFC 4180): in quotes, with its own quotes doubled, where it holds a comma, a quote or a line
 /// end, or begins with a byte order mark; else as it is. Spaces belong to a field and need no quotes.

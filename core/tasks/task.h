@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "core/tasks/token_labels.h"
+#include "core/io/number_text.h"
 #include "core/tasks/token_role.h"
 
 namespace afterglow {

@@ -88,11 +88,4 @@ std::vector<std::string> read_token_labels(const std::filesystem::path& path, st
   return labels.take();
 }
 
-std::string token_number(int token) { return "#" + std::to_string(token); }
-
-std::string label_among(std::span<const std::string> labels, int token) {
-  const auto place = static_cast<std::size_t>(token);  // of one below 0 beyond all labels
-  return place < labels.size() && !labels[place].empty() ? labels[place] : token_number(token);
-}
-
 }  // namespace afterglow

@@ -3,7 +3,7 @@
 #include <cmath>
 
 #include "core/figure/axis.h"
-#include "core/tasks/token_labels.h"
+#include "core/io/number_text.h"
 #include "views/figures/semantic_colours.h"
 #include "views/figures/training/training_figures.h"
 #include "views/figures/training/trajectory_figures.h"

@@ -72,5 +72,13 @@ TEST(NumberText, CsvFieldsAreQuotedOnlyWhereTheyMustBe) {
   EXPECT_EQ(csv_field("say \"a\""), "\"say \"\"a\"\"\"");
 }
 
+TEST(TokenLabels, WhereThereIsNoneTheNumberStands) {
+  const std::vector<std::string> labels{"k0", "", "v1"};
+  EXPECT_EQ(label_among(labels, 0), "k0");
+  EXPECT_EQ(label_among(labels, 1), "#1");
+  EXPECT_EQ(label_among(labels, 3), "#3") << "a vocabulary larger than the task's";
+  EXPECT_EQ(label_among({}, 29088), "#29088");
+}
+
 }  // namespace
 }  // namespace afterglow

@@ -98,13 +98,5 @@ TEST_F(IdsFiles, WithoutAFileRepeatWhatIsDrawn) {
   for (std::size_t t = 0; t < 20; ++t) EXPECT_EQ(example.targets[t], t < 10 || t == 19 ? -1 : example.tokens[t + 1]);
 }
 
-TEST(TokenLabels, WhereThereIsNoneTheNumberStands) {
-  const std::vector<std::string> labels{"k0", "", "v1"};
-  EXPECT_EQ(label_among(labels, 0), "k0");
-  EXPECT_EQ(label_among(labels, 1), "#1");
-  EXPECT_EQ(label_among(labels, 3), "#3") << "a vocabulary larger than the task's";
-  EXPECT_EQ(label_among({}, 29088), "#29088");
-}
-
 }  // namespace
 }  // namespace afterglow

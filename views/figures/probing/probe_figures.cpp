@@ -7,7 +7,7 @@
 #include <span>
 
 #include "core/figure/axis.h"
-#include "core/tasks/token_labels.h"
+#include "core/io/number_text.h"
 #include "views/figures/semantic_colours.h"
 
 namespace afterglow {

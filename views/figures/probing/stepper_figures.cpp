@@ -6,7 +6,6 @@
 
 #include "core/figure/axis.h"
 #include "core/io/number_text.h"
-#include "core/tasks/token_labels.h"
 #include "views/figures/probing/probe_figures.h"
 #include "views/figures/semantic_colours.h"
 
