@@ -10,6 +10,7 @@
 #include "core/engine/observation/theory_view.h"
 #include "core/io/error.h"
 #include "core/io/wording.h"
+#include "views/figures/semantic_colours.h"
 
 namespace afterglow {
 
@@ -92,6 +93,19 @@ int layer_of_name(const std::string& name, const ModelSummary& model) {
   throw Error(ExitCode::usage, "--layer " + name + (meant.empty() ? ": there is no such layer" : " is not one layer") +
                                    " in " + model.name + "; there are " +
                                    list_of(model, meant.empty() ? all_layers(model) : meant));
+}
+
+void require_fit(const PlotKind& kind, const Observation& observation) {
+  if (fits(kind, observation.model)) return;
+  throw Error(ExitCode::bad_input, "plot " + std::string(kind.id) + " has nothing to show of " + observation.preset +
+                                       ": " + what_it_needs(kind.needs));
+}
+
+std::string layers_that_fit(const PlotKind& kind, const ModelSummary& model) {
+  std::vector<int> layers = all_layers(model);
+  std::erase_if(layers,
+                [&](int layer) { return !shows(model.layers[static_cast<std::size_t>(layer)].kind, kind.needs); });
+  return layers.empty() ? "" : "; --layer takes " + list_of(model, layers);
 }
 
 void require_shown(const PlotKind& kind, const Observation& observation, int layer, int head, int token) {

@@ -214,7 +214,8 @@ const Figure& chosen_figure(const PlotKind& kind, const std::vector<Figure>& fig
                             const PlotOptions& options, int layer) {
   if (figures.empty())
     throw Error(ExitCode::bad_input, "plot " + options.kind + " has nothing to show of " + observation.preset + ": " +
-                                         kind.subtitle(observation, selection_of(options, layer)));
+                                         kind.subtitle(observation, selection_of(options, layer)) +
+                                         layers_that_fit(kind, observation.model));
   const auto number = static_cast<std::size_t>(std::max(0, options.number));
   if (number >= figures.size())
     throw Error(ExitCode::usage, "plot " + options.kind + " has no figure " + std::to_string(number) + "; there are " +
@@ -323,7 +324,9 @@ nlohmann::json plot(const PlotOptions& options, const CommonOptions& common, Out
   const SavedRun saved = starting_run(start, common, "tiny");
   const std::unique_ptr<Backend> backend = make_backend(common.device, common.threads);
   AnalysedRun analysed(saved, *backend);
-  const int layer = layer_of_name(options.layer, analysed.describe().model);
+  const Observation untrained = analysed.describe();
+  require_fit(kind, untrained);
+  const int layer = layer_of_name(options.layer, untrained.model);
   if (!saved.snapshot) train_to_shown_step(analysed, saved.recipe, options.until, output);
   const Observation observation = observe(analysed, options, layer, output);
   Interruption::check("before the plot was written");

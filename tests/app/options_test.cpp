@@ -68,7 +68,12 @@ TEST_F(Options, LayersHeadsAndFiguresThatAreNotThereAreRefusedWithWhatThereIs) {
 TEST_F(Options, APlotThatHasNothingToShowSaysWhy) {
   const ProgramResult none = run("plot spectrum --preset forecast --steps 1 --device cpu --svg no.svg");
   EXPECT_EQ(none.code, 3) << none.err;
-  EXPECT_THAT(none.err, HasSubstr("spectrum"));
+  EXPECT_THAT(none.err, HasSubstr("plot spectrum has nothing to show of forecast: needs an SKA layer"));
+  EXPECT_THAT(none.err, HasSubstr("the preset few-modes has one"));
+  const ProgramResult other = run("plot state_growth --recipe small.json --steps 1 --device cpu --svg no.svg");
+  EXPECT_EQ(other.code, 3) << other.err;
+  EXPECT_THAT(other.err, HasSubstr("--layer takes 1 (0.mamba2)"))
+      << "the layer that is traced unasked has no such state";
   EXPECT_FALSE(std::filesystem::exists(folder_ / "no.svg"));
   const ProgramResult empty = run("plot training --recipe small.json --steps 0 --device cpu --svg no.svg");
   EXPECT_EQ(empty.code, 3) << empty.err;

@@ -38,13 +38,17 @@ Ink token_ink(TokenRole role) {
   return Role::faint;
 }
 
+std::string what_it_needs(LayerTraits any) {
+  const Preset* preset = first_preset_that_shows(any);
+  return "needs " + words_for(any) + (preset ? "; the preset " + preset->name + " has one" : "");
+}
+
 std::string why_no_layer(const Observation& observation, LayerTrait trait) {
   for (const LayerSummary& layer : observation.model.layers) {
     if (shows(layer.kind, trait)) return "the first look comes within seconds";
   }
   if (observation.model.layers.empty()) return why_no_model(observation);
-  const Preset* preset = first_preset_that_shows(trait);
-  return "needs " + words_for(trait) + (preset ? "; the preset " + preset->name + " has one" : "");
+  return what_it_needs(trait);
 }
 
 std::string why_not_yet(const Observation& observation, std::string_view soon) {

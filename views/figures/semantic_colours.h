@@ -34,6 +34,8 @@ class LinesOfColour {
   std::vector<Ink> inks_;
 };
 
+/// "needs an SKA layer; the preset few-modes has one".
+std::string what_it_needs(LayerTraits any);
 /// Why there is nothing to see of layers with a trait: the model has none, or they have not been looked at.
 std::string why_no_layer(const Observation& observation, LayerTrait trait);
 /// What a panel says before its first analysis: `soon`, or of a forecaster, which has no tokens to analyse, that.
