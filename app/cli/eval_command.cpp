@@ -51,6 +51,15 @@ std::string form_of(const EvalOptions& options) {
   return options.is_recurrent ? "recurrent" : "whole";
 }
 
+/// Cells of the grid that no sequence of the task can be.
+void say_left_out(const nlohmann::json& cells, const Output& output) {
+  if (cells.empty()) return;
+  const nlohmann::json& first = cells.front();
+  output.message("left out, as they do not fit: " + std::to_string(cells.size()) +
+                 " of the grid, the first with bindings " + first["bindings"].dump() + " and length " +
+                 first["length"].dump() + ": " + first["why"].get<std::string>());
+}
+
 }  // namespace
 
 nlohmann::json evaluate(const EvalOptions& options, const CommonOptions& common, Output& output) {
@@ -59,7 +68,7 @@ nlohmann::json evaluate(const EvalOptions& options, const CommonOptions& common,
   const std::unique_ptr<Backend> backend = make_backend(common.device, common.threads);
   const std::unique_ptr<TrainingRun> run = make_run(moment, *backend);
   const nlohmann::json config = task_of(options, run->recipe());
-  nlohmann::json cells = nlohmann::json::array();
+  nlohmann::json cells = nlohmann::json::array(), left_out = nlohmann::json::array();
   const bool goes_by_token = options.is_recurrent || options.decoded >= 0;
   std::vector<double> bindings, lengths, accuracies, at_once, perplexities, among_five;
   run->trainer().set_evaluation_check(
@@ -110,8 +119,13 @@ nlohmann::json evaluate(const EvalOptions& options, const CommonOptions& common,
     const std::vector<int> counts = options.bindings.empty() ? std::vector<int>{1, 2, 4, 8} : options.bindings;
     const std::vector<int> spans = options.lengths.empty() ? std::vector<int>{64, 128, 256, 512} : options.lengths;
     for (const EvalCell& cell : evaluation_grid(config, counts, spans)) {
-      if (cell.fits) measure(evaluation_config(config, cell), cell.bindings, cell.length, false);
+      if (cell.fits()) {
+        measure(evaluation_config(config, cell), cell.bindings, cell.length, false);
+      } else {
+        left_out.push_back({{"bindings", cell.bindings}, {"length", cell.length}, {"why", cell.problem}});
+      }
     }
+    say_left_out(left_out, output);
   }
   if (!options.csv.empty()) {
     std::vector<CsvColumn> columns{{"bindings", bindings}, {"length [tokens]", lengths}, {"accuracy", accuracies}};
@@ -124,7 +138,8 @@ nlohmann::json evaluate(const EvalOptions& options, const CommonOptions& common,
     output.line("written  " + path.string());
   }
   return {{"snapshot", options.snapshot}, {"step", run->step()},       {"examples", options.examples},
-          {"form", form_of(options)},     {"device", backend->name()}, {"cells", cells}};
+          {"form", form_of(options)},     {"device", backend->name()}, {"cells", cells},
+          {"left_out", left_out}};
 }
 
 }  // namespace afterglow

@@ -185,6 +185,9 @@ nlohmann::json train_here(const TrainOptions& options, const CommonOptions& comm
                  (ranks ? " · " + std::to_string(ranks->size()) + " processes" : ""));
 
   const std::int64_t until = options.until >= 0 ? options.until : std::numeric_limits<std::int64_t>::max();
+  if (run.step() > 0 && run.step() >= std::min(until, run.trainer().config().steps))
+    output.message("nothing is left to train: this is step " + std::to_string(run.step()) +
+                   " already; a larger --steps goes on");
   if (!options.stop_when.empty()) analysed.choose_stop({{"condition", options.stop_when}});
   SavesOnTheWay saves(options, run.step(), output);
   const Ending ending = train_and_show(analysed, until, ranks, saves, options, common, output);

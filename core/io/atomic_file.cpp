@@ -142,8 +142,7 @@ class PreparedFile {
 
 Descriptor open_for_reading(const fs::path& path, struct stat& info) {
   Descriptor file(::open(path.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC));  // a pipe would wait for its writer
-  if (!file.valid() && (errno == ENOENT || errno == ENOTDIR))
-    refuse_file(path, "there is no such file; check the name and the folder");
+  if (!file.valid() && (errno == ENOENT || errno == ENOTDIR)) refuse_missing_file(path);
   if (!file.valid()) refuse_file(path, system_text(errno) + "; check its permissions");
   if (::fstat(file.get(), &info) != 0) refuse_file(path, system_text(errno) + "; check the disk");
   if (S_ISDIR(info.st_mode)) refuse_file(path, "it is a folder; give the name of a file");
@@ -238,6 +237,10 @@ fs::path write_file_atomically(const fs::path& path, std::string_view bytes, Exi
 
 void refuse_file(const fs::path& path, const std::string& what) {
   throw Error(ExitCode::bad_input, "cannot read " + path.string() + ": " + what);
+}
+
+void refuse_missing_file(const fs::path& path) {
+  refuse_file(path, "there is no such file; check the name and the folder");
 }
 
 std::string read_file(const fs::path& path, std::size_t max_bytes) {

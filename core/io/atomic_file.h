@@ -38,6 +38,8 @@ std::string read_file(const std::filesystem::path& path, std::size_t max_bytes);
 
 /// Throws Error(bad_input) "cannot read FILE: what".
 [[noreturn]] void refuse_file(const std::filesystem::path& path, const std::string& what);
+/// The same for one that is not there.
+[[noreturn]] void refuse_missing_file(const std::filesystem::path& path);
 
 /// Throws Error(bad_input) for a path that holds a NUL: the system would cut it there and write another file.
 void refuse_nul(const std::filesystem::path& path);

@@ -17,8 +17,7 @@ namespace fs = std::filesystem;
 namespace {
 
 [[noreturn]] void refuse(const fs::path& path, const std::string& what) {
-  throw Error(ExitCode::bad_input,
-              "cannot read " + path.string() + ": " + what + "; the file is damaged, get or write it again");
+  refuse_file(path, what + "; the file is damaged, get or write it again");
 }
 
 void read_exactly(std::ifstream& stream, void* target, std::uint64_t bytes, const fs::path& path) {
@@ -29,13 +28,9 @@ void read_exactly(std::ifstream& stream, void* target, std::uint64_t bytes, cons
 std::uint64_t size_for_reading(const fs::path& path) {
   std::error_code error;
   const fs::file_status status = fs::status(path, error);
-  const std::string head = "cannot read " + path.string() + ": ";
-  if (!fs::exists(status)) {
-    throw Error(ExitCode::bad_input, head + "there is no such file; check the name and the folder");
-  }
-  if (!fs::is_regular_file(status)) {
-    throw Error(ExitCode::bad_input, head + "it is a folder or a device; give the name of a safetensors file");
-  }
+  if (!fs::exists(status)) refuse_missing_file(path);
+  if (!fs::is_regular_file(status))
+    refuse_file(path, "it is a folder or a device; give the name of a safetensors file");
   return fs::file_size(path, error);
 }
 

@@ -160,8 +160,7 @@ std::vector<EvalCell> evaluation_grid(const nlohmann::json& config, const std::v
         make_task(evaluation_config(config, cell));
         any = true;
       } catch (const Error& error) {
-        cell.fits = false;
-        problem = error.what();
+        cell.problem = problem = error.what();
       }
       cells.push_back(cell);
     }

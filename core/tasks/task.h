@@ -117,7 +117,8 @@ void fill_batch(const Task& task, std::uint64_t seed, std::uint64_t first_index,
 struct EvalCell {
   int bindings = 1;
   int length = 64;
-  bool fits = true;  ///< false where so many bindings do not fit into the length: a hole in the grid
+  std::string problem = {};  ///< why so many bindings do not fit into the length: a hole in the grid; empty: they do
+  bool fits() const { return problem.empty(); }
 };
 
 /// The cells bindings x lengths, bindings outermost. Throws what make_task throws if the configuration itself is wrong

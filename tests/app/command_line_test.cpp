@@ -207,6 +207,9 @@ TEST_F(CommandLine, ThreadsAndResumingGiveTheSameChecksum) {
       run("train --json --device cpu --no-figures --out out --resume '" + half["snapshot"].get<std::string>() + "'"));
   EXPECT_EQ(rest["steps"], 40);
   EXPECT_EQ(rest["checksum"], whole);
+  const ProgramResult done = run("train --device cpu --no-figures --out out --steps 30 --resume '" +
+                                 rest["snapshot"].get<std::string>() + "'");
+  EXPECT_THAT(done.err, HasSubstr("nothing is left to train: this is step 40 already"));
   EXPECT_NE(train("--seed 5")["checksum"], whole);
   EXPECT_NE(train("--set learning_rate=1e-4")["checksum"], whole);
 }
@@ -303,6 +306,10 @@ TEST_F(CommandLine, EvalMakesAGrid) {
       run("eval '" + snapshot + "' --json --device cpu --examples 16 --bindings 1,2 --lengths 16,32 --csv grid.csv"));
   EXPECT_EQ(result["cells"].size(), 4u);
   EXPECT_EQ(read_csv(folder_ / "grid.csv").rows(), 4u);
+  EXPECT_TRUE(result["left_out"].empty());
+  const ProgramResult holes = run("eval '" + snapshot + "' --device cpu --examples 4 --bindings 1,99 --lengths 16,32");
+  EXPECT_EQ(holes.code, 0) << holes.err;
+  EXPECT_THAT(holes.err, HasSubstr("2 of the grid, the first with bindings 99 and length 16: Task"));
   EXPECT_EQ(parsed(run("eval '" + snapshot + "' --json --device cpu --task niah --examples 4"))["cells"].size(), 1u);
   EXPECT_EQ(run("eval small.json --device cpu").code, 3);
   const json told = parsed(run("eval '" + snapshot + "' --perplexity --json --device cpu --examples 16"))["cells"][0];
@@ -421,6 +428,7 @@ TEST_F(CommandLine, BadFilesAreThreeAndNameFileAndRemedy) {
     return result.code;
   };
   EXPECT_EQ(run("train --resume missing.safetensors").code, 3);
+  EXPECT_THAT(run("info missing").err, HasSubstr("there is no such file"));
   EXPECT_EQ(code_of("empty.safetensors", ""), 3);
   for (const std::size_t size : {std::size_t{7}, std::size_t{8}, std::size_t{100}, good.size() / 2, good.size() - 1}) {
     EXPECT_EQ(code_of("cut.safetensors", good.substr(0, size)), 3) << size;

@@ -31,7 +31,7 @@ std::vector<AccuracyCell> cells_of(const nlohmann::json& task, const std::vector
   std::vector<AccuracyCell> cells;
   try {
     for (const EvalCell& cell : evaluation_grid(task, all_bindings, lengths))
-      cells.push_back({cell.bindings, cell.length, cell.fits});
+      cells.push_back({cell.bindings, cell.length, cell.fits()});
   } catch (const Error&) {
     cells.clear();
   }

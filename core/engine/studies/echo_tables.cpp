@@ -76,7 +76,7 @@ std::vector<double> answers(TrainingRun& run, const Extent& extent) {
     double sum = 0, count = 0;
     for (const EvalCell& cell : evaluation_grid(config, extent.bindings, extent.lengths)) {
       double accuracy = unknown;
-      if (cell.fits) {
+      if (cell.fits()) {
         accuracy = run.trainer().evaluate(extent.examples, make_task(evaluation_config(config, cell)).get());
         sum += accuracy;
         ++count;

@@ -1,5 +1,5 @@
 // Mixtures: exact proportions, interleaving, cycling of each part's bindings; and evaluation grids.
-#include <gtest/gtest.h>
+#include <gmock/gmock.h>
 
 #include <algorithm>
 #include <set>
@@ -73,8 +73,8 @@ TEST(EvaluationGrid, MarksCellsThatDoNotFit) {
   ASSERT_EQ(cells.size(), 4u);
   EXPECT_EQ(cells[2].bindings, 8);
   EXPECT_EQ(cells[2].length, 16);
-  EXPECT_TRUE(cells[0].fits && cells[1].fits && cells[3].fits);
-  EXPECT_FALSE(cells[2].fits);
+  EXPECT_TRUE(cells[0].fits() && cells[1].fits() && cells[3].fits());
+  EXPECT_THAT(cells[2].problem, testing::HasSubstr("bindings"));
   const auto task = make_task(evaluation_config(config, cells[1]));
   EXPECT_EQ(task->length(), 64);
   EXPECT_EQ(answer_places(task->example(1, 0)), std::vector<int>{63});

@@ -57,6 +57,7 @@ SavedRun open_saved_run(const std::filesystem::path& path) {
     const std::string where = path.string() + ": recipe";
     return read_run(parse_json(*recipe, where), where);
   }
+  if (!std::filesystem::exists(path)) refuse_missing_file(path);
   throw Error(ExitCode::bad_input,
               path.string() +
                   ": unknown kind of file; give a snapshot (.safetensors), a recipe (.json), an exported "
