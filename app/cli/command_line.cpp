@@ -5,9 +5,13 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <charconv>
+#include <cmath>
 #include <cstdio>
 #include <functional>
+#include <limits>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <stdexcept>
 #include <string_view>
 #include <system_error>
@@ -24,6 +28,7 @@
 #include "core/figure/files/page_writer.h"
 #include "core/io/error.h"
 #include "core/io/folders.h"
+#include "core/io/number_text.h"
 #include "core/io/wording.h"
 
 namespace afterglow {
@@ -33,6 +38,34 @@ namespace {
 using nlohmann::json;
 constexpr const char* window_options[] = {"--preset",     "--recipe", "--set",   "--data",  "--seed", "--script",
                                           "--screenshot", "--frames", "--theme", "--scale", "--size", "--portable"};
+
+/// The number that the whole text is; a whole one exactly, also beyond those that a double tells apart.
+template <class Number>
+std::optional<Number> number_of(const std::string& text) {
+  if constexpr (std::is_floating_point_v<Number>) {
+    return parse_number(text);
+  } else {
+    Number number = 0;
+    const char* const end = text.data() + text.size();
+    const auto [read, error] = std::from_chars(text.data(), end, number);
+    return error == std::errc() && read == end ? std::optional(number) : std::nullopt;
+  }
+}
+
+/// A number of these bounds.
+template <class Number>
+CLI::Validator number_from(Number least, Number most = std::numeric_limits<Number>::max()) {
+  const auto text_of = [](Number number) { return shortest(static_cast<double>(number)); };
+  const bool is_open = most == std::numeric_limits<Number>::max();
+  const std::string range = "from " + text_of(least) + (is_open ? " on" : " to " + text_of(most));
+  const auto problem = [=](const std::string& text) -> std::string {
+    const std::optional<Number> number = number_of<Number>(text);
+    if (number && *number >= least && *number <= most) return "";
+    return std::string("expected a ") + (std::is_integral_v<Number> ? "whole " : "") + "number " + range + ", got " +
+           in_quotes(text);
+  };
+  return {problem, "(" + range + ")"};
+}
 
 CLI::App* add_command(CLI::App& app, const char* name, const char* meaning, const char* its_examples) {
   CLI::App* command = app.add_subcommand(name, meaning);
@@ -46,14 +79,14 @@ void add_start(CLI::App& command, StartOptions& start) {
   command.add_option("--set", start.assignments, "Change the recipe: learning_rate=1e-3, task.bindings=8, ...")
       ->take_all();
   command.add_option("--data", start.data, "The task's own data: a text, or a CSV file in the ETT form");
-  command.add_option("--seed", start.seed, "Another seed")->check(CLI::Range(std::int64_t{0}, largest_seed));
+  command.add_option("--seed", start.seed, "Another seed")->check(number_from(std::int64_t{0}, largest_seed));
 }
 
 void add_saves(CLI::App& command, SaveInterval& saves) {
   command.add_option("--save-minutes", saves.minutes, "Minutes of training that a kill may cost, 0: all [10]")
-      ->check(CLI::NonNegativeNumber);
+      ->check(number_from(0.0));
   command.add_option("--save-steps", saves.steps, "Steps of training that a kill may cost, 0: all [0]")
-      ->check(CLI::NonNegativeNumber);
+      ->check(number_from(std::int64_t{0}));
 }
 
 void add_train(CLI::App& app, TrainOptions& options) {
@@ -61,9 +94,9 @@ void add_train(CLI::App& app, TrainOptions& options) {
   add_start(*command, options.start);
   command->add_option("--resume", options.start.snapshot, "Go on from a snapshot, or from the weights of a folder");
   command->add_option("--steps", options.start.steps, "Last step of the training and its schedule")
-      ->check(CLI::PositiveNumber);
+      ->check(number_from(std::int64_t{1}));
   command->add_option("--until", options.until, "Stop after this step; the schedule stays")
-      ->check(CLI::NonNegativeNumber);
+      ->check(number_from(std::int64_t{0}));
   command->add_option("--out", options.out, "Folder for the results [out]");
   add_saves(*command, options.saves);
   command->add_flag("!--no-figures", options.figures, "Write no figures");
@@ -86,7 +119,8 @@ void add_eval(CLI::App& app, EvalOptions& options) {
         options.lengths = {64, 128, 256, 512};
       },
       "Grid of 1 to 8 bindings and lengths 64 to 512");
-  command->add_option("--examples", options.examples, "Sequences for each number [256]")->check(CLI::Range(1, 1 << 20));
+  command->add_option("--examples", options.examples, "Sequences for each number [256]")
+      ->check(number_from(1, 1 << 20));
   CLI::Option* recurrent =
       command->add_flag("--recurrent", options.is_recurrent,
                         "Read token by token, with the states that decoding carries on; all at once beside it");
@@ -94,7 +128,7 @@ void add_eval(CLI::App& app, EvalOptions& options) {
       command
           ->add_option("--decode", options.decoded,
                        "Read all but the last so many tokens at once, as a prompt, and these one by one")
-          ->check(CLI::Range(0, 1 << 20))
+          ->check(number_from(0, 1 << 20))
           ->excludes(recurrent);
   command
       ->add_flag("--freeze-scale", options.keeps_scale,
@@ -115,7 +149,7 @@ void add_plot(CLI::App& app, PlotOptions& options) {
   command->add_option("--snapshot", options.snapshots,
                       "The moment of a snapshot; again: other seeds, which a forecast shows beside it");
   command->add_option("--steps", options.until, "The moment after so many steps of the recipe")
-      ->check(CLI::NonNegativeNumber);
+      ->check(number_from(std::int64_t{0}));
   command->add_option("--svg", options.svg, "File to write");
   command->add_option("--pdf", options.pdf, "File to write");
   command->add_option("--png", options.png, "File to write");
@@ -124,10 +158,10 @@ void add_plot(CLI::App& app, PlotOptions& options) {
   command->add_flag("!--no-title", options.titles, "No title above the plot, for pages with captions");
   command
       ->add_option("--figure", options.number, "Which figure of the panel, from 0; of a paper's figure all without it")
-      ->check(CLI::NonNegativeNumber);
+      ->check(number_from(0));
   command->add_option("--layer", options.layer, "Selected layer, by its number in the window or its name: 1.ska");
-  command->add_option("--head", options.head, "Selected head")->check(CLI::NonNegativeNumber);
-  command->add_option("--token", options.token, "Selected token")->check(CLI::NonNegativeNumber);
+  command->add_option("--head", options.head, "Selected head")->check(number_from(0));
+  command->add_option("--token", options.token, "Selected token")->check(number_from(0));
   command->add_option("--power", options.power, "K of the power filter");
   command->add_option("--influence", options.influence,
                       "What influence and race measure: {\"tokens\": 1024, \"source\": 8, \"directions\": 64}");
@@ -140,7 +174,7 @@ void add_plot(CLI::App& app, PlotOptions& options) {
   command
       ->add_option("--part", options.part,
                    "Share of an analysis that takes long of a large model, 0 to 1; how long is said before it begins")
-      ->check(CLI::Range(0.0, 1.0));
+      ->check(number_from(0.0, 1.0));
   command->add_option("--problem", options.problem,
                       "Spectrum for the solvers: {\"shape\": \"geometric\", \"kappa\": 51}");
   command->add_option("--arithmetic", options.arithmetic, "Arithmetic of the solvers: bf16, tf32, fp32 or fp64");
@@ -157,17 +191,17 @@ void add_info(CLI::App& app, InfoOptions& options) {
 void add_bench(CLI::App& app, BenchOptions& options) {
   CLI::App* command = add_command(app, "bench", "Measure training steps and layers on this machine", bench_examples);
   command->add_option("name", options.name, "Only benchmarks whose names begin with this, or else have it in them");
-  command->add_option("--repeats", options.repeats, "Repeats, the median counts [15]")->check(CLI::Range(1, 10000));
+  command->add_option("--repeats", options.repeats, "Repeats, the median counts [15]")->check(number_from(1, 10000));
   command->add_option("--against", options.against, "An earlier result of --json, to be compared with");
   command->add_option("--seconds", options.seconds, "Of bench long: how long a pass may take [0.5]")
-      ->check(CLI::Range(1e-6, 3600.0));
+      ->check(number_from(1e-6, 3600.0));
   command->add_option("--svg", options.svg, "Of bench long: time against the length; FILE_memory.svg memory");
 }
 
 void add_soak(CLI::App& app, SoakOptions& options) {
   CLI::App* command = add_command(app, "soak", "Train and look for minutes; fails when memory grows", soak_examples);
   add_start(*command, options.start);
-  command->add_option("--seconds", options.seconds, "How long [600]")->check(CLI::Range(1.0, 1e6));
+  command->add_option("--seconds", options.seconds, "How long [600]")->check(number_from(1.0, 1e6));
 }
 
 void add_layer(CLI::App& app, LayerOptions& options) {
@@ -180,13 +214,13 @@ void add_layer(CLI::App& app, LayerOptions& options) {
 
 void add_study(CLI::App& command, StudyOptions& options) {
   command.add_option("--seeds", options.seeds, "Runs of each recipe, with one seed after another")
-      ->check(CLI::Range(1, 1000));
+      ->check(number_from(1, 1000));
   command
       .add_option(
           "--jobs", options.jobs,
           "Runs trained side by side [one a processor; on each GPU as many as it has room for, up to 24, where small "
           "ones make 2.4 to 3.3 times the steps of one, and more hardly more]")
-      ->check(CLI::Range(1, 1024));
+      ->check(number_from(1, 1024));
   command.add_option("--shard", options.shard, "i/n: only every n-th run from the i-th on; the folder is shared");
   add_saves(command, options.saves);
   command.add_flag("--list", options.list, "Print one command for each run instead of training");
@@ -207,11 +241,11 @@ void add_generate(CLI::App& app, GenerateOptions& options) {
                                             "How it begins: text, or tokens by their labels; else a held-out sequence");
   command->add_option("--tokens", options.tokens, "How it begins, as token numbers: .npy, .safetensors or text")
       ->excludes(prompt);
-  command->add_option("--count", options.count, "Tokens to write [256]")->check(CLI::Range(1, 1 << 24));
+  command->add_option("--count", options.count, "Tokens to write [256]")->check(number_from(1, 1 << 24));
   command->add_option("--temperature", options.temperature, "Divides the logits [1]; 0 takes the most probable token")
-      ->check(CLI::Range(0.0, 1e3));
+      ->check(number_from(0.0, 1e3));
   command->add_option("--top", options.top, "Draws from the so many most probable tokens alone [all]")
-      ->check(CLI::Range(1, 1 << 24));
+      ->check(number_from(1, 1 << 24));
   command->add_flag("--prefill", options.prefills, "Read the beginning at once, as a prompt, and not token by token");
   command->add_flag("--freeze-scale", options.keeps_scale,
                     "SKA's scale m stays as the beginning left it (Echo 3.2.1), else it runs on");
@@ -247,7 +281,7 @@ void add_sweep(CLI::App& app, SweepOptions& options) {
   command->add_option("--axis", options.axes, "A field of the recipe and its values; once for each axis")->take_all();
   command->add_option("--figure", options.figures, "Number that is drawn, once for each [accuracy]")->take_all();
   command->add_option("--enough", options.enough, "Held-out accuracy at which a run ends early")
-      ->check(CLI::Range(0.0, 1.0));
+      ->check(number_from(0.0, 1.0));
   add_study(*command, options);
 }
 
@@ -283,7 +317,7 @@ void add_common(CLI::App& app, CommonOptions& common, Output& output) {
       app.add_option("--device", common.device, "auto, cpu or cuda")->check(CLI::IsMember({"auto", "cpu", "cuda"})),
       app.add_option("--precision", common.precision, "Products in fp32, tf32 or bf16 (GPU)")
           ->check(CLI::IsMember({"fp32", "tf32", "bf16"})),
-      app.add_option("--threads", common.threads, "CPU threads, 0: all")->check(CLI::Range(0, 1024)),
+      app.add_option("--threads", common.threads, "CPU threads, 0: all")->check(number_from(0, 1024)),
       app.add_flag("--force", common.force, "Overwrite files")};
   for (CLI::Option* option : options) option->group("Options of every command");
 }

@@ -16,6 +16,7 @@
 #include "core/io/error.h"
 #include "core/io/json_file.h"
 #include "core/io/number_text.h"
+#include "core/io/wording.h"
 #include "views/plots/plot_kinds.h"
 #include "views/plots/plot_numbers.h"
 
@@ -249,10 +250,10 @@ nlohmann::json write_plot(const PlotKind& kind, const Observation& observation, 
 
 const PlotKind& kind_of_name(const std::string& name) {
   if (const PlotKind* kind = find_plot_kind(name)) return *kind;
-  std::string names;
-  for (const PaperPlot& known : paper_plots()) names += std::string(known.id) + ", ";
-  for (const PlotKind& known : plot_kinds()) names += std::string(known.id) + ", ";
-  throw Error(ExitCode::usage, "there is no plot \"" + name + "\"; there are " + names.substr(0, names.size() - 2));
+  std::vector<std::string> names;
+  for (const PaperPlot& known : paper_plots()) names.emplace_back(known.id);
+  for (const PlotKind& known : plot_kinds()) names.emplace_back(known.id);
+  throw Error(ExitCode::usage, "there is no plot \"" + name + "\"" + which_there_are(name, names));
 }
 
 /// Trains to the step that is asked for: so many steps, the step that the recipe shows, or its end.

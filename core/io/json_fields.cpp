@@ -7,6 +7,7 @@
 #include "core/io/error.h"
 #include "core/io/json_file.h"
 #include "core/io/number_text.h"
+#include "core/io/wording.h"
 
 namespace afterglow {
 namespace {
@@ -163,10 +164,8 @@ void refuse_unknown_keys(const Json& object, const std::vector<std::string>& kno
   if (!object.is_object()) throw Error(ExitCode::bad_input, where + ": expected an object with fields in braces");
   for (const auto& item : object.items()) {
     if (std::find(known.begin(), known.end(), item.key()) != known.end()) continue;
-    std::string names;
-    for (const std::string& name : known) names += (names.empty() ? "" : ", ") + name;
-    throw Error(ExitCode::bad_input, where + ": there is no field " + in_quotes(item.key()) +
-                                         did_you_mean(item.key(), known) + "; there are " + names);
+    throw Error(ExitCode::bad_input,
+                where + ": there is no field " + in_quotes(item.key()) + which_there_are(item.key(), known));
   }
 }
 

@@ -67,4 +67,10 @@ std::string did_you_mean(std::string_view word, std::span<const std::string> can
   return near.empty() ? "" : "; did you mean '" + near + "'?";
 }
 
+std::string which_there_are(std::string_view word, std::span<const std::string> candidates) {
+  std::string list;
+  for (const std::string& candidate : candidates) list += (list.empty() ? "; there are " : ", ") + candidate;
+  return did_you_mean(word, candidates) + list;
+}
+
 }  // namespace afterglow

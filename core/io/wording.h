@@ -20,5 +20,7 @@ std::string nearest(std::string_view word, std::span<const std::string> candidat
 
 /// "; did you mean 'x'?" for the nearest candidate, or "" if there is none near.
 std::string did_you_mean(std::string_view word, std::span<const std::string> candidates);
+/// The same and all of them: "; did you mean 'x'?; there are w, x, y".
+std::string which_there_are(std::string_view word, std::span<const std::string> candidates);
 
 }  // namespace afterglow

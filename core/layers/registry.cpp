@@ -119,10 +119,7 @@ std::unique_ptr<Layer> make_layer(std::string_view kind, const nlohmann::json& c
   if (const LayerKind* found = find_layer_kind(kind)) return found->make(config, parameters);
   std::vector<std::string> names;
   for (const LayerKind& known : layer_kinds()) names.push_back(known.name);
-  std::string list;
-  for (const std::string& name : names) list += (list.empty() ? "" : ", ") + name;
-  throw Error(ExitCode::bad_input,
-              "there is no layer kind " + in_quotes(kind) + did_you_mean(kind, names) + "; there are " + list);
+  throw Error(ExitCode::bad_input, "there is no layer kind " + in_quotes(kind) + which_there_are(kind, names));
 }
 
 }  // namespace afterglow

@@ -65,6 +65,23 @@ TEST_F(Options, LayersHeadsAndFiguresThatAreNotThereAreRefusedWithWhatThereIs) {
   refusal("spectrum --figure -1");
 }
 
+TEST_F(Options, AWrongNumberOrNameSaysWhatWouldDo) {
+  const auto said = [&](const std::string& arguments, int code) {
+    const ProgramResult result = run("train " + arguments + " --device cpu --out none");
+    EXPECT_EQ(result.code, code) << arguments << ": " << result.err;
+    EXPECT_FALSE(std::filesystem::exists(folder_ / "none")) << arguments;
+    return result.err;
+  };
+  EXPECT_THAT(said("--steps -4", 2), HasSubstr("--steps: expected a whole number from 1 on, got '-4'"));
+  EXPECT_THAT(said("--steps 1.5", 2), HasSubstr("expected a whole number"));
+  EXPECT_THAT(said("--save-minutes nan", 2), HasSubstr("--save-minutes: expected a number from 0 on, got 'nan'"));
+  EXPECT_THAT(said("--seed -1", 2), HasSubstr("from 0 to 9007199254740992"));
+  EXPECT_THAT(said("--preset tinny", 2), HasSubstr("did you mean 'tiny'?"));
+  EXPECT_THAT(said("--recipe small.json --set learning_rte=1", 3), HasSubstr("did you mean 'learning_rate'?"));
+  EXPECT_THAT(said("--recipe small.json --set lengh=8", 3), HasSubstr("did you mean 'length'?"));
+  EXPECT_THAT(said("--recipe small.json --set q=8", 3), HasSubstr("; there are learning_rate, batch"));
+}
+
 TEST_F(Options, APlotThatHasNothingToShowSaysWhy) {
   const ProgramResult none = run("plot spectrum --preset forecast --steps 1 --device cpu --svg no.svg");
   EXPECT_EQ(none.code, 3) << none.err;

@@ -130,10 +130,8 @@ class LessonReader {
     if (found == words.end()) {
       std::vector<std::string> known;
       for (const WordInfo& word : words) known.emplace_back(word.name);
-      std::string list;
-      for (const std::string& one : known) list += (list.empty() ? "" : ", ") + one;
-      refuse("no line begins with " + in_quotes(std::string(name) + ":") + did_you_mean(name, known) + "; there are " +
-             list + ". A line that goes on with the text above is indented");
+      refuse("no line begins with " + in_quotes(std::string(name) + ":") + which_there_are(name, known) +
+             ". A line that goes on with the text above is indented");
     }
     if (lesson_.title.empty()) refuse("the lesson's title comes first, as `# Forgetting is a circle`");
     if (found->is_of_head != lesson_.steps.empty()) {
@@ -236,12 +234,9 @@ Lesson open_lesson(const std::string& name_or_path) {
   }
   const std::filesystem::path path = name_or_path;
   std::error_code unknown;
-  if (!std::filesystem::exists(path, unknown)) {
-    std::string list;
-    for (const std::string& name : names) list += (list.empty() ? "; there are " : ", ") + name;
-    throw Error(ExitCode::bad_input, "there is no lesson, and no file, " + in_quotes(name_or_path) +
-                                         did_you_mean(name_or_path, names) + list);
-  }
+  if (!std::filesystem::exists(path, unknown))
+    throw Error(ExitCode::bad_input,
+                "there is no lesson, and no file, " + in_quotes(name_or_path) + which_there_are(name_or_path, names));
   return parse_lesson(read_file(path, most_bytes), path.filename().string());
 }
 

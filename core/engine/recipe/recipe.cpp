@@ -11,6 +11,7 @@
 #include "core/io/error.h"
 #include "core/io/json_file.h"
 #include "core/io/terminal_text.h"
+#include "core/io/wording.h"
 #include "core/layers/forecaster.h"
 #include "core/models/model.h"
 
@@ -57,11 +58,20 @@ int parse_shards(const json& source, const std::string& where) {
   return static_cast<int>(shards);
 }
 
+std::vector<std::string> recipe_fields() {
+  return {"version",  "name",       "title",     "about", "seed", "model",      "task",   "training",
+          "commands", "shown_step", "precision", "probe", "view", "checkpoint", "shards", "recompute"};
+}
+
+std::vector<std::string> names_of_settings() {
+  std::vector<std::string> names;
+  for (const SettingSpec& spec : training_settings()) names.emplace_back(spec.key);
+  return names;
+}
+
 TrainingConfig parse_training(const json& config, const std::string& where) {
   TrainingConfig training;
-  std::vector<std::string> known;
-  for (const SettingSpec& spec : training_settings()) known.emplace_back(spec.key);
-  refuse_unknown_keys(config, known, where);
+  refuse_unknown_keys(config, names_of_settings(), where);
   for (const auto& [key, value] : config.items()) {
     if (!value.is_number())
       throw Error(ExitCode::bad_input, where + "." + key + ": expected a number, got " + value.dump());
@@ -160,9 +170,8 @@ void change_setting(TrainingConfig& config, std::string_view key, double value) 
     if (std::int64_t* count = count_of(config, key)) *count = static_cast<std::int64_t>(value);
     return;
   }
-  std::string names;
-  for (const SettingSpec& spec : training_settings()) names += (names.empty() ? "" : ", ") + std::string(spec.key);
-  throw Error(ExitCode::bad_input, std::string(key) + ": there is no such hyperparameter; there are " + names);
+  throw Error(ExitCode::bad_input,
+              std::string(key) + ": there is no such hyperparameter" + which_there_are(key, names_of_settings()));
 }
 
 Precision parse_precision(const std::string& name) {
@@ -175,10 +184,7 @@ Precision parse_precision(const std::string& name) {
 Recipe parse_recipe(const json& source, const std::string& where) {
   if (!source.is_object())
     throw Error(ExitCode::bad_input, where + ": a recipe is a JSON object with model, task and training");
-  refuse_unknown_keys(source,
-                      {"version", "name", "title", "about", "seed", "model", "task", "training", "commands",
-                       "shown_step", "precision", "probe", "view", "checkpoint", "shards", "recompute"},
-                      where);
+  refuse_unknown_keys(source, recipe_fields(), where);
   if (source.contains("view") && !source["view"].is_object())
     throw Error(ExitCode::bad_input, where + ".view: expected an object, as an exported figure carries it");
   const std::int64_t version = get_integer(source, "version", 1, 1, 1000, where);
@@ -282,6 +288,19 @@ void add_layer_setting(json& recipe, const std::string& key, const json& value) 
   commands.insert(later, json{{"step", 0}, {"name", "set"}, {"value", {{"key", key}, {"to", value}}}});
 }
 
+/// `key`, which names nothing inside of a part, is a field of the recipe, or may be written as one of these.
+void require_field(const json& recipe, const std::string& key) {
+  std::vector<std::string> known = recipe_fields();
+  if (key.find('.') != std::string::npos || std::ranges::find(known, key) != known.end()) return;
+  const std::vector<std::string> settings = names_of_settings();
+  known.insert(known.begin(), settings.begin(), settings.end());
+  if (const json task = recipe.value("task", json()); task.is_object()) {
+    for (const auto& [field, value] : task.items()) known.push_back(field);
+  }
+  throw Error(ExitCode::bad_input,
+              "--set " + key + ": the recipe has no field " + in_quotes(key) + which_there_are(key, known));
+}
+
 }  // namespace
 
 void apply_assignment(json& recipe, const std::string& assignment) {
@@ -300,6 +319,7 @@ void apply_assignment(json& recipe, const std::string& assignment) {
   }
   const bool of_task = recipe.contains("task") && recipe["task"].is_object() && recipe["task"].contains(key);
   if (of_task && key != "kind") key = "task." + key;
+  require_field(recipe, key);
   json* place = &recipe;
   std::size_t begin = 0;
   for (std::size_t dot = key.find('.'); dot != std::string::npos; begin = dot + 1, dot = key.find('.', begin)) {
@@ -328,12 +348,12 @@ Recipe changed_recipe(const Recipe& recipe, const std::vector<std::string>& assi
 }
 
 const Preset& find_preset(const std::string& name) {
-  std::string names;
+  std::vector<std::string> names;
   for (const Preset& preset : presets()) {
     if (preset.name == name) return preset;
-    names += (names.empty() ? "" : ", ") + preset.name;
+    names.push_back(preset.name);
   }
-  throw Error(ExitCode::usage, "there is no preset \"" + name + "\"; there are " + names);
+  throw Error(ExitCode::usage, "there is no preset \"" + name + "\"" + which_there_are(name, names));
 }
 
 namespace {

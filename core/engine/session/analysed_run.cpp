@@ -11,6 +11,7 @@
 #include "core/engine/session/analysis_work.h"
 #include "core/io/error.h"
 #include "core/io/json_file.h"
+#include "core/io/wording.h"
 
 namespace afterglow {
 
@@ -293,9 +294,9 @@ void AnalysedRun::choose_part(const nlohmann::json& value) {
   const auto choose = [&](const std::string& name, double part) {
     const auto row = std::ranges::find(analysis_table(), std::string_view(name), &AnalysisInfo::name);
     if (row == analysis_table().end()) {
-      std::string names;
-      for (const AnalysisInfo& known : analysis_table()) names += (names.empty() ? "" : ", ") + std::string(known.name);
-      throw Error(ExitCode::bad_input, "measure: there is no analysis \"" + name + "\"; there are " + names);
+      std::vector<std::string> names;
+      for (const AnalysisInfo& known : analysis_table()) names.emplace_back(known.name);
+      throw Error(ExitCode::bad_input, "measure: there is no analysis \"" + name + "\"" + which_there_are(name, names));
     }
     subject_.parts[place_of(row->analysis)] = part;
   };

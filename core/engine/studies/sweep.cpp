@@ -111,11 +111,7 @@ void check_axis(const Recipe& recipe, const SweepAxis& axis, const std::vector<S
       if (!is_training_setting(axis.field)) check_recipe(changed);
     } catch (const Error& error) {
       if (is_known) throw Error(error.code(), where + ", value " + in_quotes(value) + ": " + error.what());
-      std::string list;
-      for (const std::string& field : fields) list += (list.empty() ? "" : ", ") + field;
-      const std::string near = did_you_mean(axis.field, fields);
-      throw Error(ExitCode::usage,
-                  where + ": the recipe has no such field" + (near.empty() ? "; there are " + list : near));
+      throw Error(ExitCode::usage, where + ": the recipe has no such field" + which_there_are(axis.field, fields));
     }
   }
 }
@@ -185,14 +181,11 @@ std::vector<PlannedRun> runs_of(const Recipe& recipe, const std::vector<SweepAxi
 
 std::size_t find_metric(const std::vector<RunMetric>& metrics, const std::string& name) {
   std::vector<std::string> names;
-  std::string list;
   for (std::size_t i = 0; i < metrics.size(); ++i) {
     if (!name.empty() && metrics[i].name.starts_with(name)) return i;
     names.push_back(metrics[i].name);
-    list += (list.empty() ? "" : ", ") + metrics[i].name;
   }
-  throw Error(ExitCode::usage,
-              "no number " + in_quotes(name) + " is measured" + did_you_mean(name, names) + "; there are " + list);
+  throw Error(ExitCode::usage, "no number " + in_quotes(name) + " is measured" + which_there_are(name, names));
 }
 
 void write_sweep_csv(const std::filesystem::path& path, const SweepView& sweep, const std::vector<PlannedRun>& runs) {

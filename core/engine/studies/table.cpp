@@ -107,10 +107,7 @@ const Table& find_table(const std::string& name) {
     if (table.name == name) return table;
     names.push_back(table.name);
   }
-  std::string list;
-  for (const std::string& known : names) list += (list.empty() ? "" : ", ") + known;
-  throw Error(ExitCode::usage,
-              "there is no table " + in_quotes(name) + did_you_mean(name, names) + "; there are " + list);
+  throw Error(ExitCode::usage, "there is no table " + in_quotes(name) + which_there_are(name, names));
 }
 
 nlohmann::json recipe_of(const TableRow& row, const std::vector<std::string>& changes) {

@@ -12,6 +12,7 @@
 #include "core/engine/training/surgery.h"
 #include "core/io/error.h"
 #include "core/io/json_file.h"
+#include "core/io/wording.h"
 
 namespace afterglow {
 
@@ -44,12 +45,12 @@ std::pair<std::size_t, bool> frozen_part(const Command& command, const Trainer& 
   refuse_unknown_keys(value, {"part", "on"}, "freeze");
   const std::string label = get_string(value, "part", std::nullopt, "freeze");
   const bool on = get_bool(value, "on", true, "freeze");
-  std::string known;
+  std::vector<std::string> known;
   for (std::size_t i = 0; i < trainer.parts().size(); ++i) {
     if (trainer.parts()[i].label == label) return {i, on};
-    known += (known.empty() ? "" : ", ") + trainer.parts()[i].label;
+    known.push_back(trainer.parts()[i].label);
   }
-  throw Error(ExitCode::bad_input, "freeze: this model has no part \"" + label + "\"; there are " + known);
+  throw Error(ExitCode::bad_input, "freeze: this model has no part \"" + label + "\"" + which_there_are(label, known));
 }
 
 Command freeze_command(const std::string& part, bool on) {
