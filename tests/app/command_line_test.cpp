@@ -11,6 +11,7 @@
 #include "core/engine/training/saved/snapshot.h"
 #include "core/io/csv.h"
 #include "core/io/safetensors.h"
+#include "core/layers/layer_kind.h"
 #include "tests/app/run_program.h"
 #include "tests/core/engine/small_recipe.h"
 #include "tests/support/folders.h"
@@ -582,6 +583,19 @@ TEST_F(CommandLine, BenchLongStopsWhereItsBoundSaysAndDrawsWhatItMeasured) {
   ASSERT_EQ(result["files"].size(), 2u);
   for (const json& file : result["files"]) EXPECT_TRUE(std::filesystem::exists(file.get<std::string>())) << file;
   EXPECT_EQ(run("bench 'layer swiglu' --repeats 1 --device cpu --svg " + (folder_ / "none.svg").string()).code, 2);
+}
+
+TEST_F(CommandLine, BenchLongMeasuresTheMixersAndOnACpuNoWholeModel) {
+  const json result = parsed(run("bench long --repeats 1 --seconds 1e-6 --json --device cpu --threads 1"));
+  std::set<std::string> mixers, wanted;
+  for (const json& row : result["rows"]) {
+    const std::string name = row["name"];
+    mixers.insert(name.substr(0, name.find(" T")));
+  }
+  for (const LayerKind& kind : layer_kinds()) {
+    if (kind.mixes_tokens) wanted.insert("long " + kind.name);
+  }
+  EXPECT_EQ(mixers, wanted) << "a step of Echo-50M over 2048 tokens takes minutes";
 }
 
 }  // namespace

@@ -54,9 +54,10 @@ json measure(const Work& work, int repeats, Backend& backend, const Output& outp
   }
   std::sort(times.begin(), times.end());
   const double median = times[times.size() / 2];
-  char line[160];
-  std::snprintf(line, sizeof line, "%-34s %-5s %10.3f ms  (%.3f to %.3f, %d repeats)  %.2f GFLOP/s", work.name.c_str(),
-                backend.name().c_str(), median, times.front(), times.back(), repeats, work.flops / median * 1e-6);
+  char line[160], rate[40] = "";
+  if (work.flops > 0) std::snprintf(rate, sizeof rate, "  %.2f GFLOP/s", work.flops / median * 1e-6);
+  std::snprintf(line, sizeof line, "%-34s %-5s %10.3f ms  (%.3f to %.3f, %d repeats)%s", work.name.c_str(),
+                backend.name().c_str(), median, times.front(), times.back(), repeats, rate);
   output.line(line);
   return {{"name", work.name},      {"device", backend.name()}, {"median_ms", median}, {"min_ms", times.front()},
           {"max_ms", times.back()}, {"repeats", repeats},       {"flops", work.flops}, {"bytes", work.bytes}};
@@ -417,11 +418,13 @@ std::vector<Case> all_cases(const BenchOptions& options, const CommonOptions& co
                        bench_step({"step " + preset.name, preset.name}, options, backend, output, rows);
                      }});
   }
+  // Minutes on a CPU, where `bench long` is meant for the mixers alone.
   const std::string long_step = "long step echo-50m, B8 T2048";
   for (const StepCase& of :
        {StepCase{long_step, "echo-50m", {"batch=8", "task.length=2048"}},
         StepCase{long_step + ", blocks twice", "echo-50m", {"batch=8", "task.length=2048", "recompute=16"}}})
-    cases.push_back({of.name, Asked::beginning, [&, of] { bench_step(of, options, backend, output, rows); }});
+    cases.push_back({of.name, on_cpu ? Asked::whole : Asked::beginning,
+                     [&, of] { bench_step(of, options, backend, output, rows); }});
   for (const char* preset : {"ssm", "ssm-attn"}) {
     cases.push_back({std::string("influence ") + preset, on_cpu ? Asked::within : Asked::nothing,  // seconds on a CPU
                      [&, preset] { bench_influence(preset, options, backend, output, rows); }});
