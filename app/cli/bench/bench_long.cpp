@@ -170,7 +170,7 @@ Figure long_figure(const json& rows, LongQuantity quantity) {
   figure.subtitle = "one layer there and back, one sequence, " + std::to_string(width) + " channels";
   figure.x = {.label = "tokens", .scale = Scale::log};
   figure.y = is_time ? Axis{.label = "time", .unit = "ms", .scale = Scale::log}
-                     : Axis{.label = "memory", .unit = "MiB", .scale = Scale::log};
+                     : Axis{.label = "memory", .unit = "MB", .scale = Scale::log};
   std::vector<std::string> kinds;
   std::int64_t longest = first_length;
   for (const json& row : rows) {
@@ -187,7 +187,7 @@ Figure long_figure(const json& rows, LongQuantity quantity) {
     for (const json& row : rows) {
       if (row.value("kind", "") != kinds[i] || row.contains("stopped")) continue;
       x.push_back(row["tokens"].get<double>());
-      y.push_back(is_time ? row["median_ms"].get<double>() : row["held_bytes"].get<double>() / (1 << 20));
+      y.push_back(is_time ? row["median_ms"].get<double>() : 1e-6 * row["held_bytes"].get<double>());
     }
     Line line;
     line.name = kinds[i];
