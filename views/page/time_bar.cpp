@@ -8,6 +8,7 @@
 #include "views/figures/training/training_figures.h"
 #include "views/figures/training/trajectory_figures.h"
 #include "views/page/page.h"
+#include "views/plots/plot_kinds.h"
 #include "views/token_chip.h"
 #include "views/widgets.h"
 
@@ -77,6 +78,14 @@ void draw_answer(const Frame& frame, const AnswerTexts& texts, const Rect& area)
            {small_size, FontFace::mono, theme.series[0], Anchor::start});
 }
 
+/// Whether the answers are those of the step that is shown, or will be: a page whose panels do not follow the sequence
+/// leaves them as they were at an earlier step.
+bool has_present_answers(const Frame& frame) {
+  return frame.seen().trace->step == frame.seen().step ||
+         std::ranges::any_of(frame.state.shown_panels,
+                             [](const ShownPanel& shown) { return has(analyses_for(shown.panel), Analysis::trace); });
+}
+
 void draw_tokens(Frame& frame, const Rect& area) {
   const auto& trace = frame.seen().trace;
   FigureCanvas canvas = frame.look.canvas();
@@ -114,6 +123,7 @@ void draw_tokens(Frame& frame, const Rect& area) {
   }
   if (press.held && under >= 0 && under != selected) frame.commands.send("token", {{"to", std::int64_t{under}}});
   if (press.started) frame.state.time_focus = TimeFocus::tokens;
+  if (!has_present_answers(frame)) return;
   draw_answer(frame, answer_texts(trace->steps[static_cast<std::size_t>(selected)], *trace),
               {strip.right() + frame.px(10), area.y, area.right() - strip.right() - frame.px(10), area.height});
 }

@@ -68,6 +68,19 @@ TEST_F(TimeBar, StepsAheadAreDrawn) {
   EXPECT_GT(with, window.vertices_in(ahead) + 40) << "a hatch over them";
 }
 
+TEST_F(TimeBar, AnAnswerOfAnEarlierStepIsNotTakenForThisStepsWhereNothingFollowsIt) {
+  const auto vertices_beside_the_tokens = [&](const char* workspace, std::int64_t steps_behind) {
+    window.state.workspace = workspace;
+    Observation o = samples::mid_training();
+    o.step = o.trace->step + steps_behind;
+    show(o);
+    return window.vertices_in({1480, 885, 120, 45});
+  };
+  const int with = vertices_beside_the_tokens("phase_map", 0), without = vertices_beside_the_tokens("phase_map", 1);
+  EXPECT_GT(with, without);
+  EXPECT_EQ(vertices_beside_the_tokens("stepper", 1), vertices_beside_the_tokens("stepper", 0)) << "it is on its way";
+}
+
 TEST_F(TimeBar, WhereAnotherRunPartedIsDrawn) {
   Observation o = samples::rewound();
   o.runs.insert(o.runs.begin(), o.runs.back());
