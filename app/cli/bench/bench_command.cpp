@@ -64,14 +64,18 @@ json measure(const Work& work, int repeats, Backend& backend, const Output& outp
 }
 
 // The matrix products of one training step: for each weight matrix the output, the input's gradient and the weight's.
+// None of a forecaster: over how many rows its maps go, over time or over channels, each of them knows alone; and not
+// those of a memory of training, which are made once a step.
 class MatrixProducts {
  public:
   MatrixProducts(Trainer& trainer) : backend_(&trainer.backend()) {
+    if (trainer.forecast() != nullptr) return;
     const std::int64_t batch = trainer.config().batch, rows = batch * trainer.task().length();
-    const Parameter* answering = trainer.forecast() != nullptr ? nullptr : trainer.model().first_answering();
+    const Parameter* answering = trainer.model().first_answering();
     std::int64_t widest = 1;
     for (const Parameter& parameter : trainer.parameters().all()) {
-      if (parameter.shape.rank() != 2 || parameter.name == "embedding.weight") continue;
+      const bool reads_tokens = parameter.name != "embedding.weight" && !parameter.name.starts_with("memory.");
+      if (parameter.shape.rank() != 2 || !reads_tokens) continue;
       const bool answers_only = answering != nullptr && parameter.offset >= answering->offset;
       weights_.push_back(
           {parameter.value, parameter.gradient, answers_only ? batch * trainer.task().most_answers() : rows});
@@ -140,6 +144,7 @@ void bench_step(const StepCase& of, const BenchOptions& options, Backend& backen
   row["held_bytes"] = held;
   output.line("  holds " + bytes_text(held));
   rows.push_back(std::move(row));
+  if (products.flops() == 0) return;
   // Recorded like the step itself, so that launching costs both the same.
   const std::unique_ptr<Program> recorded = backend.capture([&] { products.run(); });
   const Work alone{of.name + ", products alone", products.flops(), products.bytes(), [&] { recorded->run(); }};
