@@ -55,6 +55,19 @@ TEST(TrainingFigures, TheLearningRateIsShownFromZeroOn) {
   EXPECT_LE(figure_ranges(figures[3], {}).y.low, 0);
 }
 
+TEST(TrainingFigures, BeforeTheFirstStepTheyTellHowToBegin) {
+  CurveStore curves;
+  Observation o = run_of({});
+  o.running = false;
+  ASSERT_EQ(training_figures(o, {}, curves).front().text_labels.size(), 1u);
+  EXPECT_THAT(training_figures(o, {}, curves).front().text_labels.front().text, testing::HasSubstr("Space trains"));
+  o.running = true;
+  EXPECT_TRUE(training_figures(o, {}, curves).front().text_labels.empty()) << "the first step is on its way";
+  Observation trained = run_of({4, 3});
+  trained.running = false;
+  EXPECT_TRUE(training_figures(trained, {}, curves).front().text_labels.empty());
+}
+
 TEST(TrainingFigures, RawCurveHoldsTheVeryValuesAtTheirSteps) {
   CurveStore curves;
   const auto figures = training_figures(run_of({4, 3, 2}), {}, curves);

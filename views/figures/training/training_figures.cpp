@@ -206,6 +206,15 @@ std::string with_capital(std::string text) {
   return text;
 }
 
+/// In the midst of axes that nothing has been drawn on yet.
+void say_how_to_begin(Figure& figure, const Observation& observation) {
+  const bool is_empty = std::ranges::all_of(observation.runs, [](const RunCurves& run) { return run.loss.empty(); });
+  if (!is_empty || observation.ahead || observation.running) return;
+  figure.text_labels.push_back({figure.x.range->high / 2, figure.y.range->high / 2,
+                                "Nothing is trained yet: Space trains.", Role::dim, Anchor::middle,
+                                /*is_centred=*/true});
+}
+
 Figure accuracy_figure(const Observation& observation, const Selection& selection, CurveStore& curves) {
   const std::string& quality = observation.measures.quality;
   Figure figure = step_figure(observation, "accuracy", with_capital(quality));
@@ -214,6 +223,7 @@ Figure accuracy_figure(const Observation& observation, const Selection& selectio
   add_runs(figure, observation, selection, curves, &RunCurves::accuracy, "training");
   add_held_out(figure, observation, curves);
   add_marks(figure, observation);
+  say_how_to_begin(figure, observation);
   return figure;
 }
 
