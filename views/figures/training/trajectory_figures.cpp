@@ -179,6 +179,11 @@ Figure modes_figure(const TrajectoryView& view, const TrajectoryModes& modes, co
   return figure;
 }
 
+/// Of a path that has no direction yet.
+std::string from_the_second_row(const std::string& what) {
+  return what + ", from the second recorded step on; of a training at most 256 steps are recorded";
+}
+
 }  // namespace
 
 std::int64_t step_of_point(const std::string& id) {
@@ -198,7 +203,7 @@ double loss_at(const Observation& observation, std::int64_t step) {
 
 std::string trajectory_subtitle(const Observation& observation, const Selection&) {
   const TrajectoryView* view = recorded(observation);
-  if (!view) return "the path of training in its first three modes, from the second recorded step on";
+  if (!view) return from_the_second_row("the path of training in its first three modes");
   return view->summary + " · pale is early · click: go back" + reach_text(observation, *view);
 }
 
@@ -212,7 +217,7 @@ std::vector<Figure> trajectory_figures(const Observation& observation, const Sel
 
 std::string kl_spectrum_subtitle(const Observation& observation, const Selection&) {
   const TrajectoryView* view = recorded(observation);
-  if (!view) return "eigenvalues of the path of training, from the second recorded step on";
+  if (!view) return from_the_second_row("eigenvalues of the path of training");
   const std::string needed = needed_text(*view);
   return (needed.empty() ? "" : needed + " · ") + "A: covariance, B: kernel · " + std::to_string(view->steps.size()) +
          " rows of " + std::to_string(view->width) + reach_text(observation, *view);
@@ -226,7 +231,7 @@ std::vector<Figure> kl_spectrum_figures(const Observation& observation, const Se
 
 std::string temporal_modes_subtitle(const Observation& observation, const Selection&) {
   const TrajectoryView* view = recorded(observation);
-  if (!view) return "the first modes over the training steps, from the second recorded step on";
+  if (!view) return from_the_second_row("the first modes over the training steps");
   return "unit norm over " + std::to_string(view->steps.size()) + " recorded steps" + reach_text(observation, *view);
 }
 
