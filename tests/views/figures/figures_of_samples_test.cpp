@@ -83,9 +83,18 @@ TEST_P(FiguresOfSamples, CanAlwaysBePreparedAndHaveNamesAndAxes) {
   }
 }
 
-TEST_P(FiguresOfSamples, DependOnObservationAndSelectionAlone) {
+/// Without those that run the same code, more slowly.
+std::vector<Case> quick_cases() {
+  std::vector<Case> cases = all_cases();
+  std::erase_if(cases,
+                [](const Case& one) { return one.sample.name == "million points" || one.sample.name == "many heads"; });
+  return cases;
+}
+
+class FiguresOfQuickSamples : public testing::TestWithParam<Case> {};
+
+TEST_P(FiguresOfQuickSamples, DependOnObservationAndSelectionAlone) {
   const auto& [kind, sample] = GetParam();
-  if (sample.name == "million points" || sample.name == "many heads") GTEST_SKIP() << "the same code, more slowly";
   CurveStore kept;
   for (int round = 0; round < 2; ++round) {
     for (const Selection& selection : selections()) {
@@ -114,13 +123,16 @@ TEST(PlotsOfSamples, EachShowsSomethingOfOne) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(All, FiguresOfSamples, testing::ValuesIn(all_cases()), [](const auto& test) {
+std::string name_of_case(const testing::TestParamInfo<Case>& test) {
   std::string name = std::string(test.param.kind->id) + "_" + test.param.sample.name;
   for (char& c : name) {
     if (!std::isalnum(static_cast<unsigned char>(c))) c = '_';
   }
   return name;
-});
+}
+
+INSTANTIATE_TEST_SUITE_P(All, FiguresOfSamples, testing::ValuesIn(all_cases()), name_of_case);
+INSTANTIATE_TEST_SUITE_P(All, FiguresOfQuickSamples, testing::ValuesIn(quick_cases()), name_of_case);
 
 }  // namespace
 }  // namespace afterglow
