@@ -55,7 +55,10 @@ std::optional<Number> number_of(const std::string& text) {
 /// A number of these bounds.
 template <class Number>
 CLI::Validator number_from(Number least, Number most = std::numeric_limits<Number>::max()) {
-  const auto text_of = [](Number number) { return shortest(static_cast<double>(number)); };
+  const auto text_of = [](Number number) {
+    if constexpr (std::is_integral_v<Number>) return std::to_string(number);
+    return shortest(static_cast<double>(number));
+  };
   const bool is_open = most == std::numeric_limits<Number>::max();
   const std::string range = "from " + text_of(least) + (is_open ? " on" : " to " + text_of(most));
   const auto problem = [=](const std::string& text) -> std::string {

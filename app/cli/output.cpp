@@ -25,7 +25,9 @@ double now() { return std::chrono::duration<double>(std::chrono::steady_clock::n
 }  // namespace
 
 void Output::line(const std::string& text) const {
-  if (!json) std::printf("%s\n", terminal_text(text).c_str());
+  if (json) return;
+  std::printf("%s\n", terminal_text(text).c_str());
+  std::fflush(stdout);  // a pipe would hold back pages of lines, each of which took seconds to measure
 }
 
 void Output::message(const std::string& text) const {
