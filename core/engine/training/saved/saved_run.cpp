@@ -2,6 +2,7 @@
 #include "core/engine/training/saved/saved_run.h"
 
 #include <algorithm>
+#include <system_error>
 
 #include "core/engine/training/saved/checkpoint_recipe.h"
 #include "core/figure/files/figure_files.h"
@@ -57,7 +58,8 @@ SavedRun open_saved_run(const std::filesystem::path& path) {
     const std::string where = path.string() + ": recipe";
     return read_run(parse_json(*recipe, where), where);
   }
-  if (!std::filesystem::exists(path)) refuse_missing_file(path);
+  std::error_code unknown;
+  if (!std::filesystem::exists(path, unknown)) refuse_missing_file(path);
   throw Error(ExitCode::bad_input,
               path.string() +
                   ": unknown kind of file; give a snapshot (.safetensors), a recipe (.json), an exported "
