@@ -202,6 +202,7 @@ struct PageState {
   double column_scrolled_at = -1;           ///< when the wheel scrolled the side column last; seconds
   Crosshair key_crosshair;                  ///< moved by keys; the pointer over a plot ends it
   bool shows_interventions = false;         ///< in the last frame: the side column tells what a probe answers
+  AnalysisSet asked = 0;                    ///< what the window has measured for the last frame and its lesson
   std::vector<ShownPanel> shown_panels;     ///< of the last frame, in reading order; so the next two
   std::vector<ShownPlot> shown_plots;
   std::vector<ShownRow> shown_rows;

@@ -5,16 +5,14 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
-#include <charconv>
-#include <cmath>
 #include <cstdio>
 #include <functional>
 #include <limits>
 #include <nlohmann/json.hpp>
-#include <optional>
 #include <stdexcept>
 #include <string_view>
 #include <system_error>
+#include <type_traits>
 
 #include "app/cli/examples.h"
 #include "app/cli/start.h"
@@ -39,19 +37,6 @@ using nlohmann::json;
 constexpr const char* window_options[] = {"--preset",     "--recipe", "--set",   "--data",  "--seed", "--script",
                                           "--screenshot", "--frames", "--theme", "--scale", "--size", "--portable"};
 
-/// The number that the whole text is; a whole one exactly, also beyond those that a double tells apart.
-template <class Number>
-std::optional<Number> number_of(const std::string& text) {
-  if constexpr (std::is_floating_point_v<Number>) {
-    return parse_number(text);
-  } else {
-    Number number = 0;
-    const char* const end = text.data() + text.size();
-    const auto [read, error] = std::from_chars(text.data(), end, number);
-    return error == std::errc() && read == end ? std::optional(number) : std::nullopt;
-  }
-}
-
 /// A number of these bounds.
 template <class Number>
 CLI::Validator number_from(Number least, Number most = std::numeric_limits<Number>::max()) {
@@ -62,7 +47,12 @@ CLI::Validator number_from(Number least, Number most = std::numeric_limits<Numbe
   const bool is_open = most == std::numeric_limits<Number>::max();
   const std::string range = "from " + text_of(least) + (is_open ? " on" : " to " + text_of(most));
   const auto problem = [=](const std::string& text) -> std::string {
-    const std::optional<Number> number = number_of<Number>(text);
+    const auto number = [&] {
+      if constexpr (std::is_integral_v<Number>)
+        return parse_whole_number(text);
+      else
+        return parse_number(text);
+    }();
     if (number && *number >= least && *number <= most) return "";
     return std::string("expected a ") + (std::is_integral_v<Number> ? "whole " : "") + "number " + range + ", got " +
            in_quotes(text);

@@ -2,13 +2,13 @@
 #include "app/cli/layer_choice.h"
 
 #include <algorithm>
-#include <charconv>
 #include <vector>
 
 #include "core/engine/observation/influence_view.h"
 #include "core/engine/observation/solver_view.h"
 #include "core/engine/observation/theory_view.h"
 #include "core/io/error.h"
+#include "core/io/number_text.h"
 #include "core/io/wording.h"
 #include "views/figures/semantic_colours.h"
 
@@ -40,9 +40,7 @@ std::vector<int> all_layers(const ModelSummary& model) {
 }
 
 bool is_meant(const std::string& name, const LayerSummary& layer, int index) {
-  int number = -1;
-  const auto [end, error] = std::from_chars(name.data(), name.data() + name.size(), number);
-  if (error == std::errc() && end == name.data() + name.size()) return number == index;
+  if (const std::optional<std::int64_t> number = parse_whole_number(name)) return *number == index;
   return name == layer.label || name == typed_name(layer) || name == layer.scope || name == layer.kind;
 }
 

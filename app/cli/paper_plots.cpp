@@ -2,12 +2,12 @@
 #include "app/cli/paper_plots.h"
 
 #include <array>
-#include <charconv>
 
 #include "core/engine/recipe/recipe_text.h"
 #include "core/engine/studies/layer_costs.h"
 #include "core/figure/axis.h"
 #include "core/io/error.h"
+#include "core/io/number_text.h"
 #include "views/figures/studies/paper_figures.h"
 
 namespace afterglow {
@@ -142,8 +142,9 @@ PaperSettings parse_paper_settings(std::span<const std::string> assignments) {
       is_known = true;
     }
     if (key == "seed") {
-      const auto [end, error] = std::from_chars(value.data(), value.data() + value.size(), settings.seed);
-      is_known = error == std::errc() && end == value.data() + value.size() && settings.seed <= largest_seed;
+      const std::optional<std::int64_t> seed = parse_whole_number(value);
+      is_known = seed && *seed >= 0 && *seed <= largest_seed;
+      if (is_known) settings.seed = static_cast<std::uint64_t>(*seed);
     }
     if (!is_known) {
       throw Error(ExitCode::bad_input, "--set " + assignment +

@@ -32,6 +32,13 @@ std::optional<double> parse_number(std::string_view text) {
   return value;
 }
 
+std::optional<std::int64_t> parse_whole_number(std::string_view text) {
+  std::int64_t value = 0;
+  const auto result = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (result.ec != std::errc() || result.ptr != text.data() + text.size()) return std::nullopt;
+  return value;
+}
+
 std::string bytes_text(std::int64_t bytes) {
   static constexpr std::array units{"B", "KB", "MB", "GB", "TB"};
   double size = static_cast<double>(bytes);

@@ -17,6 +17,10 @@ std::string shortest(float value);
 /// empty text, anything else around the number, or a number beyond double's range.
 std::optional<double> parse_number(std::string_view text);
 
+/// The whole number that the whole text is: digits, a minus at most before them. Exact, also where a double is not.
+/// Nothing for anything else, or a number beyond 64 bits.
+std::optional<std::int64_t> parse_whole_number(std::string_view text);
+
 /// A size in decimal units of bytes: "17 B", "4.2 KB", "412 MB", "-1.0 GB".
 std::string bytes_text(std::int64_t bytes);
 

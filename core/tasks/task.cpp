@@ -151,21 +151,21 @@ std::vector<EvalCell> evaluation_grid(const nlohmann::json& config, const std::v
                                       const std::vector<int>& lengths) {
   make_task(config);  // a mistake in the configuration must not look like a grid of holes
   std::vector<EvalCell> cells;
-  std::string problem = "An evaluation grid needs at least one number of bindings and one length.";
-  bool any = false;
   for (const int count : bindings)
     for (const int length : lengths) {
       EvalCell cell{count, length};
       try {
         make_task(evaluation_config(config, cell));
-        any = true;
       } catch (const Error& error) {
-        cell.problem = problem = error.what();
+        cell.problem = error.what();
       }
       cells.push_back(cell);
     }
-  if (!any) throw Error(ExitCode::bad_input, "No cell of the evaluation grid is possible. " + problem);
-  return cells;
+  if (std::ranges::any_of(cells, &EvalCell::fits)) return cells;
+  throw Error(ExitCode::bad_input,
+              "No cell of the evaluation grid is possible. " +
+                  (cells.empty() ? "An evaluation grid needs at least one number of bindings and one length."
+                                 : cells.back().problem));
 }
 
 std::vector<nlohmann::json> askable_tasks(const nlohmann::json& config) {

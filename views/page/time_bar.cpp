@@ -8,7 +8,6 @@
 #include "views/figures/training/training_figures.h"
 #include "views/figures/training/trajectory_figures.h"
 #include "views/page/page.h"
-#include "views/plots/plot_kinds.h"
 #include "views/token_chip.h"
 #include "views/widgets.h"
 
@@ -78,12 +77,10 @@ void draw_answer(const Frame& frame, const AnswerTexts& texts, const Rect& area)
            {small_size, FontFace::mono, theme.series[0], Anchor::start});
 }
 
-/// Whether the answers are those of the step that is shown, or will be: a page whose panels do not follow the sequence
-/// leaves them as they were at an earlier step.
+/// Whether the answers are those of the step that is shown, or will be: where nothing follows the sequence, they stay
+/// as they were at an earlier step.
 bool has_present_answers(const Frame& frame) {
-  return frame.seen().trace->step == frame.seen().step ||
-         std::ranges::any_of(frame.state.shown_panels,
-                             [](const ShownPanel& shown) { return has(analyses_for(shown.panel), Analysis::trace); });
+  return frame.seen().trace->step == frame.seen().step || has(frame.state.asked, Analysis::trace);
 }
 
 void draw_tokens(Frame& frame, const Rect& area) {

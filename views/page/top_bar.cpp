@@ -1,10 +1,10 @@
 // Wordmark, workspaces, and the actions that are always at hand.
 #include <algorithm>
-#include <charconv>
 #include <span>
 #include <string>
 
 #include "core/figure/axis.h"
+#include "core/io/number_text.h"
 #include "views/page/page.h"
 #include "views/text_field.h"
 #include "views/widgets.h"
@@ -98,10 +98,7 @@ double draw_speed(Frame& frame, double right, const Rect& row) {
 
 /// How many steps stand in the field; 1 where that is no number.
 std::int64_t step_count(const std::string& text) {
-  std::int64_t count = 0;
-  const auto read = std::from_chars(text.data(), text.data() + text.size(), count);
-  const bool is_whole = read.ec == std::errc() && read.ptr == text.data() + text.size();
-  return is_whole ? std::clamp<std::int64_t>(count, 1, 1'000'000'000) : 1;
+  return std::clamp<std::int64_t>(parse_whole_number(text).value_or(1), 1, 1'000'000'000);
 }
 
 /// How many steps the button trains. Returns whether Enter was pressed.

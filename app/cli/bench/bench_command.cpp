@@ -74,8 +74,8 @@ class MatrixProducts {
     const Parameter* answering = trainer.model().first_answering();
     std::int64_t widest = 1;
     for (const Parameter& parameter : trainer.parameters().all()) {
-      const bool reads_tokens = parameter.name != "embedding.weight" && !parameter.name.starts_with("memory.");
-      if (parameter.shape.rank() != 2 || !reads_tokens) continue;
+      const bool is_of_tokens = parameter.name != "embedding.weight" && !parameter.name.starts_with("memory.");
+      if (parameter.shape.rank() != 2 || !is_of_tokens) continue;
       const bool answers_only = answering != nullptr && parameter.offset >= answering->offset;
       weights_.push_back(
           {parameter.value, parameter.gradient, answers_only ? batch * trainer.task().most_answers() : rows});

@@ -4,6 +4,7 @@
 #include "app/window/commands/window_commands.h"
 #include "core/io/error.h"
 #include "core/io/json_file.h"
+#include "core/io/wording.h"
 #include "views/page/page.h"
 
 namespace afterglow {
@@ -40,9 +41,9 @@ void save_layout(CommandContext& context, const std::string& name) {
 const Layout& known_layout(const PageState& page, const std::string& name) {
   const auto found = page.layouts.find(name);
   if (found != page.layouts.end()) return found->second;
-  std::string names;
-  for (const auto& [known, layout] : page.layouts) names += (names.empty() ? "; there are " : ", ") + known;
-  throw Error(ExitCode::bad_input, "there is no layout \"" + name + "\"" + names);
+  std::vector<std::string> names;
+  for (const auto& [known, layout] : page.layouts) names.push_back(known);
+  throw Error(ExitCode::bad_input, "there is no layout \"" + name + "\"" + which_there_are(name, names));
 }
 
 }  // namespace

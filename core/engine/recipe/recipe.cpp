@@ -2,7 +2,6 @@
 #include "core/engine/recipe/recipe.h"
 
 #include <algorithm>
-#include <charconv>
 #include <cmath>
 #include <limits>
 #include <numbers>
@@ -10,6 +9,7 @@
 #include "core/engine/recipe/recipe_text.h"
 #include "core/io/error.h"
 #include "core/io/json_file.h"
+#include "core/io/number_text.h"
 #include "core/io/terminal_text.h"
 #include "core/io/wording.h"
 #include "core/layers/forecaster.h"
@@ -325,12 +325,10 @@ void apply_assignment(json& recipe, const std::string& assignment) {
   for (std::size_t dot = key.find('.'); dot != std::string::npos; begin = dot + 1, dot = key.find('.', begin)) {
     const std::string part = key.substr(begin, dot - begin);
     if (place->is_array()) {
-      std::size_t index = 0;
-      const auto [end, error] = std::from_chars(part.data(), part.data() + part.size(), index);
-      const bool is_number = error == std::errc() && end == part.data() + part.size();
-      if (!is_number || index >= place->size())
+      const std::optional<std::int64_t> index = parse_whole_number(part);
+      if (!index || *index < 0 || static_cast<std::size_t>(*index) >= place->size())
         throw Error(ExitCode::usage, "--set " + key + ": there is no element " + part);
-      place = &(*place)[index];
+      place = &(*place)[static_cast<std::size_t>(*index)];
     } else {
       if (!place->is_object() || !place->contains(part))
         throw Error(ExitCode::usage, "--set " + key + ": the recipe has no \"" + part + "\"");

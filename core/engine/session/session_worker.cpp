@@ -10,6 +10,7 @@
 #include "core/engine/session/command_handlers.h"
 #include "core/io/error.h"
 #include "core/io/safetensors_writer.h"
+#include "core/io/wording.h"
 #include "core/models/checkpoints/loading_watch.h"
 
 namespace afterglow {
@@ -348,10 +349,9 @@ void SessionWorker::branch() {
 void SessionWorker::discard(const std::string& name) {
   if (name.empty() || name == run().name) return discard_present();
   if (archive_.discard(name)) return report(Severity::info, name + " is thrown away");
-  std::string names;
-  for (const EarlierRun& earlier : archive_.runs()) names += (names.empty() ? "" : ", ") + earlier.curves.run;
-  throw Error(ExitCode::bad_input,
-              "there is no earlier run \"" + name + "\"" + (names.empty() ? "" : "; there are " + names));
+  std::vector<std::string> names;
+  for (const EarlierRun& earlier : archive_.runs()) names.push_back(earlier.curves.run);
+  throw Error(ExitCode::bad_input, "there is no earlier run \"" + name + "\"" + which_there_are(name, names));
 }
 
 void SessionWorker::discard_present() {

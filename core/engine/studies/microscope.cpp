@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <bit>
-#include <charconv>
 #include <cstring>
 #include <limits>
 
@@ -12,6 +11,7 @@
 #include "core/engine/training/saved/saved_run.h"
 #include "core/io/error.h"
 #include "core/io/json_file.h"
+#include "core/io/number_text.h"
 #include "core/layers/host_values.h"
 
 namespace afterglow {
@@ -38,11 +38,9 @@ std::optional<std::string> value_of(const std::string& change, const std::string
 }
 
 std::int64_t whole_number(const std::string& text, const std::string& change) {
-  std::int64_t number = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-  if (error != std::errc() || end != text.data() + text.size() || number < 0)
-    refuse_change("\"" + change + "\": \"" + text + "\" is no whole number");
-  return number;
+  const std::optional<std::int64_t> number = parse_whole_number(text);
+  if (!number || *number < 0) refuse_change("\"" + change + "\": \"" + text + "\" is no whole number");
+  return *number;
 }
 
 /// Both numbers of "AT=TO"; 1 = 0 for nothing.

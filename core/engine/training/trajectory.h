@@ -18,7 +18,7 @@ struct TrajectoryRows {
 
 class Trajectory {
  public:
-  static constexpr std::int64_t max_rows = 256;
+  static constexpr std::int64_t max_rows = TrajectoryView::most_steps;
 
   /// `planned` steps of the recipe decide how far apart rows lie.
   explicit Trajectory(std::int64_t planned);

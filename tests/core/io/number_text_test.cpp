@@ -72,6 +72,14 @@ TEST(NumberText, CsvFieldsAreQuotedOnlyWhereTheyMustBe) {
   EXPECT_EQ(csv_field("say \"a\""), "\"say \"\"a\"\"\"");
 }
 
+TEST(NumberText, AWholeNumberIsReadExactlyOrNotAtAll) {
+  EXPECT_EQ(parse_whole_number("0"), 0);
+  EXPECT_EQ(parse_whole_number("-17"), -17);
+  EXPECT_EQ(parse_whole_number("9007199254740993"), 9007199254740993) << "no double";
+  for (const char* text : {"", "-", "1.0", "1e3", " 1", "1 ", "+1", "0x10", "9223372036854775808"})
+    EXPECT_EQ(parse_whole_number(text), std::nullopt) << text;
+}
+
 TEST(TokenLabels, WhereThereIsNoneTheNumberStands) {
   const std::vector<std::string> labels{"k0", "", "v1"};
   EXPECT_EQ(label_among(labels, 0), "k0");

@@ -74,6 +74,7 @@ TEST(EvaluationGrid, MarksCellsThatDoNotFit) {
   EXPECT_EQ(cells[2].bindings, 8);
   EXPECT_EQ(cells[2].length, 16);
   EXPECT_TRUE(cells[0].fits() && cells[1].fits() && cells[3].fits());
+  EXPECT_FALSE(cells[2].fits());
   EXPECT_THAT(cells[2].problem, testing::HasSubstr("bindings"));
   const auto task = make_task(evaluation_config(config, cells[1]));
   EXPECT_EQ(task->length(), 64);

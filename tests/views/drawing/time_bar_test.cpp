@@ -69,16 +69,17 @@ TEST_F(TimeBar, StepsAheadAreDrawn) {
 }
 
 TEST_F(TimeBar, AnAnswerOfAnEarlierStepIsNotTakenForThisStepsWhereNothingFollowsIt) {
-  const auto vertices_beside_the_tokens = [&](const char* workspace, std::int64_t steps_behind) {
-    window.state.workspace = workspace;
+  const auto vertices_beside_the_tokens = [&](AnalysisSet asked, std::int64_t steps_behind) {
+    window.state.asked = asked;
     Observation o = samples::mid_training();
     o.step = o.trace->step + steps_behind;
     show(o);
     return window.vertices_in({1480, 885, 120, 45});
   };
-  const int with = vertices_beside_the_tokens("phase_map", 0), without = vertices_beside_the_tokens("phase_map", 1);
+  const AnalysisSet nothing = 0, trace = set_of(Analysis::trace);
+  const int with = vertices_beside_the_tokens(nothing, 0), without = vertices_beside_the_tokens(nothing, 1);
   EXPECT_GT(with, without);
-  EXPECT_EQ(vertices_beside_the_tokens("stepper", 1), vertices_beside_the_tokens("stepper", 0)) << "it is on its way";
+  EXPECT_EQ(vertices_beside_the_tokens(trace, 1), vertices_beside_the_tokens(trace, 0)) << "it is on its way";
 }
 
 TEST_F(TimeBar, WhereAnotherRunPartedIsDrawn) {

@@ -2,12 +2,12 @@
 #include "views/figures/studies/phase_map_figures.h"
 
 #include <algorithm>
-#include <charconv>
 #include <cmath>
 #include <complex>
 #include <iterator>
 
 #include "core/figure/axis.h"
+#include "core/io/number_text.h"
 #include "views/figures/koopman/spectrum_figures.h"
 #include "views/figures/semantic_colours.h"
 #include "views/figures/studies/sweep_figures.h"
@@ -91,10 +91,8 @@ std::string numbers_of(const PhaseMapView& map, const RunResult& result) {
 }  // namespace
 
 std::int64_t run_of_point(const std::string& id) {
-  std::int64_t row = -1;
   if (!id.starts_with(run_prefix)) return -1;
-  const auto [end, error] = std::from_chars(id.data() + run_prefix.size(), id.data() + id.size(), row);
-  return error == std::errc() && end == id.data() + id.size() ? row : -1;
+  return parse_whole_number(std::string_view(id).substr(run_prefix.size())).value_or(-1);
 }
 
 std::optional<std::size_t> run_at(const PhaseMapView& map, double x, double y) {

@@ -2,10 +2,10 @@
 #include "views/figures/training/blame_figures.h"
 
 #include <algorithm>
-#include <charconv>
 #include <cmath>
 
 #include "core/figure/axis.h"
+#include "core/io/number_text.h"
 #include "views/figures/semantic_colours.h"
 
 namespace afterglow {
@@ -120,10 +120,8 @@ Figure batch_loss_figure(const BlameView& view) {
 }  // namespace
 
 std::int64_t batch_of_point(const std::string& id) {
-  std::int64_t step = -1;
   if (!id.starts_with(batch_prefix)) return -1;
-  const auto [end, error] = std::from_chars(id.data() + batch_prefix.size(), id.data() + id.size(), step);
-  return error == std::errc() && end == id.data() + id.size() ? step : -1;
+  return parse_whole_number(std::string_view(id).substr(batch_prefix.size())).value_or(-1);
 }
 
 std::string batch_text(const BlameView& view, std::int64_t step) {

@@ -2,10 +2,10 @@
 #include "views/figures/training/trajectory_figures.h"
 
 #include <algorithm>
-#include <charconv>
 #include <cmath>
 
 #include "core/figure/axis.h"
+#include "core/io/number_text.h"
 #include "views/figures/semantic_colours.h"
 
 namespace afterglow {
@@ -181,16 +181,15 @@ Figure modes_figure(const TrajectoryView& view, const TrajectoryModes& modes, co
 
 /// Of a path that has no direction yet.
 std::string from_the_second_row(const std::string& what) {
-  return what + ", from the second recorded step on; of a training at most 256 steps are recorded";
+  return what + ", from the second recorded step on; of a training at most " +
+         std::to_string(TrajectoryView::most_steps) + " steps are recorded";
 }
 
 }  // namespace
 
 std::int64_t step_of_point(const std::string& id) {
   if (!id.starts_with(step_prefix)) return -1;
-  std::int64_t step = -1;
-  const auto read = std::from_chars(id.data() + step_prefix.size(), id.data() + id.size(), step);
-  return read.ec == std::errc() && read.ptr == id.data() + id.size() ? step : -1;
+  return parse_whole_number(std::string_view(id).substr(step_prefix.size())).value_or(-1);
 }
 
 double loss_at(const Observation& observation, std::int64_t step) {
