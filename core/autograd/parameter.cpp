@@ -4,12 +4,16 @@
 #include <algorithm>
 
 #include "core/backend/host_numbers.h"
+#include "core/backend/parallel.h"
 #include "core/io/error.h"
 #include "core/random/random.h"
 
 namespace afterglow {
 
 namespace {
+
+constexpr std::int64_t weights_for_threads = 1'000'000;  // fewer are drawn before threads have begun
+constexpr int most_threads = 8;                          // of each a parameter's numbers are held meanwhile
 
 /// FNV-1a: a parameter's random numbers depend on its name alone, so that adding one never changes another.
 std::uint64_t hash_of(const std::string& name) {
@@ -25,6 +29,12 @@ std::int64_t padded(std::int64_t elements) {
 Tensor slice(const Tensor& flat, const Parameter& parameter) {
   auto* address = flat.as<std::byte>() + parameter.offset * static_cast<std::int64_t>(size_of(flat.dtype));
   return Tensor(address, parameter.shape, flat.dtype);
+}
+
+void draw_start(const Parameter& parameter, std::uint64_t seed, std::vector<double>& values) {
+  values.assign(static_cast<std::size_t>(parameter.shape.elements()), 0.0);
+  Random random(seed, weights_stream, hash_of(parameter.name));
+  if (parameter.initialise) parameter.initialise(random, parameter.shape, values);
 }
 
 }  // namespace
@@ -80,12 +90,16 @@ void ParameterStore::allocate(Backend& backend, DType dtype) {
 }
 
 void ParameterStore::initialise(std::uint64_t seed) {
-  std::vector<double> values;
-  for (const Parameter& parameter : parameters_) {
-    values.assign(static_cast<std::size_t>(parameter.shape.elements()), 0.0);
-    Random random(seed, weights_stream, hash_of(parameter.name));
-    if (parameter.initialise) parameter.initialise(random, parameter.shape, values);
-    upload(parameter, values);
+  // What a parameter draws is its own, so as many threads as there are find the same numbers.
+  ThreadPool pool(count() < weights_for_threads ? 1 : std::min(processors(), most_threads));
+  std::vector<std::vector<double>> drawn(static_cast<std::size_t>(pool.threads()));
+  for (std::size_t first = 0; first < parameters_.size(); first += drawn.size()) {
+    const std::size_t here = std::min(drawn.size(), parameters_.size() - first);
+    pool.for_each(static_cast<std::int64_t>(here), [&](std::int64_t i) {
+      const auto at = static_cast<std::size_t>(i);
+      draw_start(parameters_[first + at], seed, drawn[at]);
+    });
+    for (std::size_t i = 0; i < here; ++i) upload(parameters_[first + i], drawn[i]);
   }
 }
 

@@ -41,8 +41,7 @@ std::string usual_x(const Recipe& recipe) { return around("learning_rate", recip
 
 /// The first strength of a layer, such as a ridge; of a model without one the decay of the weights.
 std::string usual_y(const Recipe& recipe) {
-  const std::unique_ptr<Backend> backend = make_cpu_backend(1);
-  for (const Setting& setting : Trainer(recipe, *backend).settings()) {
+  for (const Setting& setting : settings_of(recipe)) {
     const bool is_of_layer = setting.key.starts_with("layers.");  // a memory's τ may act on nothing
     const bool is_strength = is_of_layer && setting.logarithmic && !setting.integer;
     if (is_strength && setting.value > 0) return around(setting.key, setting.value, setting.minimum, setting.maximum);

@@ -163,8 +163,7 @@ std::vector<PlannedRun> runs_of(const Recipe& recipe, const std::vector<SweepAxi
       throw Error(ExitCode::usage,
                   "the axes ask for more than " + std::to_string(most_runs) + " runs; take fewer values");
   }
-  const std::unique_ptr<Backend> backend = make_cpu_backend(1);
-  const std::vector<Setting> settings = Trainer(recipe, *backend).settings();
+  const std::vector<Setting> settings = settings_of(recipe);
   for (const SweepAxis& axis : axes) check_axis(recipe, axis, settings);
   const bool builds_models = !std::ranges::all_of(
       fields, [](const std::string& field) { return is_training_setting(field) || is_layer_setting(field); });

@@ -31,7 +31,27 @@ void check_shards(int shards, std::int64_t batch) {
                                        std::to_string(shards));
 }
 
+std::vector<Setting> settings_in(const Recipe& recipe, const Objective& objective) {
+  std::vector<Setting> all;
+  for (const SettingSpec& spec : training_settings()) {
+    all.push_back({spec.key, spec.label, "", spec.meaning, get_setting(recipe.training, spec.key), spec.minimum,
+                   spec.maximum, 0, spec.logarithmic, spec.integer});
+  }
+  const std::vector<Setting> own = objective.settings();
+  all.insert(all.end(), own.begin(), own.end());
+  for (Setting& setting : all) setting.initial = setting.value;
+  return all;
+}
+
 }  // namespace
+
+std::vector<Setting> settings_of(const Recipe& recipe) {
+  ParameterStore declared;
+  const std::unique_ptr<Objective> objective = make_objective(recipe, declared);
+  if (!recipe.checkpoint.is_null()) open_origin(recipe.checkpoint).check(declared);
+  check_shards(recipe.shards, recipe.training.batch);
+  return settings_in(recipe, *objective);
+}
 
 // What every step transfers beside its examples, in the back end's memory and in pinned host memory.
 struct Trainer::Batch {
@@ -105,15 +125,8 @@ void Trainer::make_batch() {
 }
 
 std::vector<Setting> Trainer::settings() const {
-  std::vector<Setting> all;
-  for (const SettingSpec& spec : training_settings()) {
-    all.push_back({spec.key, spec.label, "", spec.meaning, get_setting(recipe_.training, spec.key), spec.minimum,
-                   spec.maximum, 0, spec.logarithmic, spec.integer});
-  }
-  const std::vector<Setting> own = objective_->settings();
-  all.insert(all.end(), own.begin(), own.end());
-  for (std::size_t i = 0; i < all.size(); ++i)
-    all[i].initial = i < initial_settings_.size() ? initial_settings_[i].value : all[i].value;
+  std::vector<Setting> all = settings_in(recipe_, *objective_);
+  for (std::size_t i = 0; i < initial_settings_.size(); ++i) all[i].initial = initial_settings_[i].value;
   return all;
 }
 

@@ -39,6 +39,10 @@ struct TrainerState {
   }
 };
 
+/// What a trainer of the recipe lets change, found by sizes alone: no weight is allocated or drawn. Throws Error for
+/// what the trainer would refuse, memory apart.
+std::vector<Setting> settings_of(const Recipe& recipe);
+
 /// 16 hex digits over all weights, and the memory of training where there is one.
 std::string checksum_of(const TrainerState& state);
 

@@ -88,6 +88,24 @@ TEST_F(ParameterStoreTest, StartValuesDependOnSeedAndNameOnly) {
   EXPECT_NE(store.download(store.all()[0].value), store.download(store.all()[1].value));
 }
 
+TEST_F(ParameterStoreTest, ManyWeightsAreDrawnByThreadsAsFewAreByOne) {
+  const auto add_square = [](ParameterStore& store, int i) -> const Parameter& {
+    return store.add("square" + std::to_string(i), {64, 64}, i % 2 == 0 ? orthogonal() : normal(i));
+  };
+  ParameterStore many;
+  for (int i = 0; i < 11; ++i) add_square(many, i);
+  many.add("large", {1000, 1000}, uniform(-1, 1));  // so that threads draw
+  many.allocate(*backend_, DType::f64);
+  many.initialise(5);
+  for (int i = 0; i < 11; ++i) {
+    ParameterStore one;
+    const Parameter& alone = add_square(one, i);
+    one.allocate(*backend_, DType::f64);
+    one.initialise(5);
+    EXPECT_EQ(many.download(many.find(alone.name)->value), one.download(alone.value)) << alone.name;
+  }
+}
+
 TEST_F(ParameterStoreTest, SmallTypesHoldTheRoundedStartValues) {
   ParameterStore store;
   store.add("p", {101}, normal(1.0));

@@ -6,6 +6,7 @@
 #include "core/random/random.h"
 #include "tests/core/engine/small_recipe.h"
 #include "tests/core/engine/train_to.h"
+#include "tests/core/io/temporary_folder.h"
 
 namespace afterglow {
 namespace {
@@ -121,6 +122,30 @@ TEST(TrainingRun, RefusesUnknownAndImpossibleSettings) {
   EXPECT_THROW(run.set("learning_rate", std::nan("")), Error);
   EXPECT_THROW(run.set("layers.1.ska.K", -1), Error);
   EXPECT_TRUE(run.recipe().commands.empty());
+}
+
+TEST(Settings, AreToldWithoutATrainerAsTheTrainerTellsThem) {
+  const auto backend = make_cpu_backend(1);
+  for (const char* name : {"few-modes", "tiny-echo", "tiny-memory", "forecast"}) {
+    const Recipe recipe = parse_recipe(find_preset(name).text, name);
+    const std::vector<Setting> told = settings_of(recipe), held = Trainer(recipe, *backend).settings();
+    ASSERT_EQ(told.size(), held.size()) << name;
+    for (std::size_t i = 0; i < told.size(); ++i) {
+      EXPECT_EQ(told[i].key, held[i].key) << name;
+      EXPECT_EQ(told[i].value, held[i].value) << name << ", " << told[i].key;
+      EXPECT_EQ(told[i].initial, held[i].initial) << name << ", " << told[i].key;
+      EXPECT_EQ(told[i].maximum, held[i].maximum) << name << ", " << told[i].key;
+    }
+  }
+}
+
+TEST(Settings, OfAModelThatNoTrainerCouldTakeAreRefusedAsByIt) {
+  Recipe uncut = small_recipe();
+  uncut.shards = 8;
+  EXPECT_THAT(message_of(ExitCode::bad_input, [&] { settings_of(uncut); }), testing::HasSubstr("cannot be cut"));
+  Recipe of_nothing = small_recipe();
+  of_nothing.checkpoint = {{"path", "/no/such/folder"}};
+  EXPECT_THAT(message_of(ExitCode::bad_input, [&] { settings_of(of_nothing); }), testing::HasSubstr("/no/such"));
 }
 
 TEST(TrainingRun, StopsAtTheFirstNonFiniteNumberAndNamesIt) {
