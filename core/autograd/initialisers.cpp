@@ -10,12 +10,15 @@ namespace afterglow {
 
 namespace {
 
+constexpr int words_of_uniform = 2, words_of_normal = 4;
+
 /// Draws every value independently.
 template <class Draw>
-Initialiser each(Draw draw) {
-  return [draw](Random& random, const Shape&, std::span<double> values) {
-    for (double& value : values) value = draw(random);
-  };
+Initialiser each(Draw draw, int words = words_of_uniform) {
+  return {[draw](Random& random, const Shape&, std::span<double> values) {
+            for (double& value : values) value = draw(random);
+          },
+          words};
 }
 
 double between(Random& random, double low, double high) { return low + (high - low) * random.uniform(); }
@@ -25,23 +28,25 @@ double between(Random& random, double low, double high) { return low + (high - l
 Initialiser zeros() { return constant(0.0); }
 
 Initialiser constant(double value) {
-  return [value](Random&, const Shape&, std::span<double> values) { std::fill(values.begin(), values.end(), value); };
+  return {[value](Random&, const Shape&, std::span<double> values) { std::ranges::fill(values, value); }};
 }
 
 Initialiser fan_in_uniform() {
-  return [](Random& random, const Shape& shape, std::span<double> values) {
-    const std::int64_t fan_in = shape.rank() > 0 && shape[0] > 0 ? shape.elements() / shape[0] : 1;
-    const double bound = 1.0 / std::sqrt(static_cast<double>(std::max<std::int64_t>(1, fan_in)));
-    for (double& value : values) value = between(random, -bound, bound);
-  };
+  return {[](Random& random, const Shape& shape, std::span<double> values) {
+            const std::int64_t fan_in = shape.rank() > 0 && shape[0] > 0 ? shape.elements() / shape[0] : 1;
+            const double bound = 1.0 / std::sqrt(static_cast<double>(std::max<std::int64_t>(1, fan_in)));
+            for (double& value : values) value = between(random, -bound, bound);
+          },
+          words_of_uniform};
 }
 
 Initialiser normal(double standard_deviation) {
-  return each([standard_deviation](Random& random) { return standard_deviation * random.normal(); });
+  return each([standard_deviation](Random& random) { return standard_deviation * random.normal(); },
+              words_of_normal);
 }
 
 Initialiser orthogonal() {
-  return [](Random& random, const Shape& shape, std::span<double> values) {
+  return {[](Random& random, const Shape& shape, std::span<double> values) {
     const std::int64_t rows = shape.rank() > 0 ? shape[0] : 1,
                        columns = shape.elements() / std::max<std::int64_t>(1, rows);
     const std::int64_t longer = std::max(rows, columns), shorter = std::min(rows, columns);
@@ -60,7 +65,7 @@ Initialiser orthogonal() {
     } else {
       out = q.transpose();
     }
-  };
+  }};
 }
 
 Initialiser uniform(double low, double high) {

@@ -13,7 +13,8 @@ namespace afterglow {
 namespace {
 
 constexpr std::int64_t weights_for_threads = 1'000'000;  // fewer are drawn before threads have begun
-constexpr int most_threads = 8;                          // of each a parameter's numbers are held meanwhile
+constexpr int most_threads = 8;
+constexpr std::int64_t drawn_at_once = 1 << 16;  // numbers of a parameter, by one thread
 
 /// FNV-1a: a parameter's random numbers depend on its name alone, so that adding one never changes another.
 std::uint64_t hash_of(const std::string& name) {
@@ -31,10 +32,16 @@ Tensor slice(const Tensor& flat, const Parameter& parameter) {
   return Tensor(address, parameter.shape, flat.dtype);
 }
 
-void draw_start(const Parameter& parameter, std::uint64_t seed, std::vector<double>& values) {
-  values.assign(static_cast<std::size_t>(parameter.shape.elements()), 0.0);
-  Random random(seed, weights_stream, hash_of(parameter.name));
-  if (parameter.initialise) parameter.initialise(random, parameter.shape, values);
+/// The same numbers whatever the number of threads.
+void draw_start(const Parameter& parameter, std::uint64_t seed, ThreadPool& pool, std::span<double> values) {
+  const Initialiser& start = parameter.initialise;
+  const auto count = static_cast<std::int64_t>(values.size());
+  pool.for_ranges(count, start.words_each > 0 ? drawn_at_once : count, [&](std::int64_t begin, std::int64_t end) {
+    Random random(seed, weights_stream, hash_of(parameter.name));
+    random.skip(static_cast<std::uint64_t>(begin * start.words_each));
+    start.fill(random, parameter.shape,
+               values.subspan(static_cast<std::size_t>(begin), static_cast<std::size_t>(end - begin)));
+  });
 }
 
 }  // namespace
@@ -90,16 +97,12 @@ void ParameterStore::allocate(Backend& backend, DType dtype) {
 }
 
 void ParameterStore::initialise(std::uint64_t seed) {
-  // What a parameter draws is its own, so as many threads as there are find the same numbers.
   ThreadPool pool(count() < weights_for_threads ? 1 : std::min(processors(), most_threads));
-  std::vector<std::vector<double>> drawn(static_cast<std::size_t>(pool.threads()));
-  for (std::size_t first = 0; first < parameters_.size(); first += drawn.size()) {
-    const std::size_t here = std::min(drawn.size(), parameters_.size() - first);
-    pool.for_each(static_cast<std::int64_t>(here), [&](std::int64_t i) {
-      const auto at = static_cast<std::size_t>(i);
-      draw_start(parameters_[first + at], seed, drawn[at]);
-    });
-    for (std::size_t i = 0; i < here; ++i) upload(parameters_[first + i], drawn[i]);
+  std::vector<double> values;
+  for (const Parameter& parameter : parameters_) {
+    values.assign(static_cast<std::size_t>(parameter.shape.elements()), 0.0);
+    if (parameter.initialise.fill && !values.empty()) draw_start(parameter, seed, pool, values);
+    upload(parameter, values);
   }
 }
 

@@ -14,8 +14,14 @@ namespace afterglow {
 
 class Random;
 
-/// Fills a parameter with start values; shape as given to `add`.
-using Initialiser = std::function<void(Random& random, const Shape& shape, std::span<double> values)>;
+/// Start values of a parameter.
+struct Initialiser {
+  /// Shape as given to `add`.
+  std::function<void(Random& random, const Shape& shape, std::span<double> values)> fill;
+  /// 32-bit words of the sequence that each value takes, where it depends on nothing else: a stretch of the values may
+  /// then be filled from its own place in the sequence on. 0: all values together.
+  int words_each = 0;
+};
 
 struct Parameter {
   std::string name;  ///< as in PyTorch: "layers.1.ska.k_proj.weight"

@@ -48,17 +48,17 @@ GkaConfig read_config(const nlohmann::json& config) {
 
 /// P = S S^T of a random S [D,d] with orthonormal columns.
 Initialiser projection_onto(std::int64_t dimensions) {
-  return [dimensions](Random& random, const Shape& shape, std::span<double> values) {
+  return {[dimensions](Random& random, const Shape& shape, std::span<double> values) {
     const std::int64_t width = shape[0];
     std::vector<double> S(static_cast<std::size_t>(width * dimensions));
-    orthogonal()(random, {width, dimensions}, S);
+    orthogonal().fill(random, {width, dimensions}, S);
     const double* rows = S.data();
     for (std::int64_t i = 0; i < width; ++i) {
       for (std::int64_t j = 0; j < width; ++j)
         values[static_cast<std::size_t>(i * width + j)] =
             std::inner_product(rows + i * dimensions, rows + (i + 1) * dimensions, rows + j * dimensions, 0.0);
     }
-  };
+  }};
 }
 
 }  // namespace

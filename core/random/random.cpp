@@ -6,6 +6,13 @@
 
 namespace afterglow {
 
+void Random::skip(std::uint64_t words) {
+  const std::uint64_t at = std::uint64_t{4} * position_ + used_ - 4 + words;  // the next word
+  position_ = static_cast<std::uint32_t>(at / 4);
+  used_ = 4;
+  for (std::uint64_t i = 0; i < at % 4; ++i) next_u32();
+}
+
 std::uint32_t Random::next_u32() {
   if (used_ == 4) {
     block_ = philox_at(seed_, stream_, index_, position_++);

@@ -31,6 +31,8 @@ class Random {
   explicit Random(std::uint64_t seed, std::uint32_t stream = 0, std::uint64_t index = 0)
       : seed_(seed), index_(index), stream_(stream) {}
 
+  /// Goes on as if so many words had been drawn.
+  void skip(std::uint64_t words);
   /// 32 uniform bits.
   std::uint32_t next_u32();
   /// 64 uniform bits: two words, the first one lower.

@@ -72,7 +72,7 @@ std::string draw_silent_matrices(ParameterStore& store, std::uint64_t seed) {
     std::vector<double> values = store.download(parameter.value);
     if (std::any_of(values.begin(), values.end(), [](double v) { return v != 0; })) continue;
     Random random(seed, weights_stream, static_cast<std::uint64_t>(parameter.index));
-    fan_in_uniform()(random, parameter.shape, values);
+    fan_in_uniform().fill(random, parameter.shape, values);
     store.upload(parameter, values);
     drawn += (drawn.empty() ? "" : ", ") + parameter.name;
   }

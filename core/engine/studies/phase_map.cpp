@@ -137,13 +137,19 @@ void PhaseMap::show(const std::string& result) {
 bool PhaseMap::advance(Backend& backend) {
   if (is_complete()) return false;
   if (!now_) now_ = std::make_unique<RecipeRun>(inquiry_, runs_[next_], backend);
-  if (now_->train_step()) return true;
+  const bool goes_on = now_->train_step();
+  if (goes_on && !view_->sweep.results.empty()) return true;
   auto view = std::make_shared<PhaseMapView>(*view_);
-  view->sweep.results.push_back(now_->result());
-  now_.reset();
-  next_ = next_place(view->sweep, view->shown);
+  view->first_run_at = now_->step();
+  if (!goes_on) take_result(*view);
   view_ = std::move(view);
   return !is_complete();
+}
+
+void PhaseMap::take_result(PhaseMapView& view) {
+  view.sweep.results.push_back(now_->result());
+  now_.reset();
+  next_ = next_place(view.sweep, view.shown);
 }
 
 Recipe PhaseMap::finished_run(std::int64_t place) const {

@@ -48,6 +48,7 @@ class PhaseMap {
   bool holds(const Recipe& recipe) const;
 
  private:
+  void take_result(PhaseMapView& view);
   PhaseMapConfig config_;
   Inquiry inquiry_;
   std::vector<PlannedRun> runs_;

@@ -17,9 +17,9 @@ void write_weights(ParameterStore& store, const std::string& prefix, const Writt
                                            std::to_string(weights.size()) +
                                            " weights for it, and the layer has no parameter of that name and size");
     }
-    parameter->initialise = [weights = weights](Random&, const Shape&, std::span<double> values) {
+    parameter->initialise = {[weights = weights](Random&, const Shape&, std::span<double> values) {
       std::ranges::copy(weights, values.begin());
-    };
+    }};
   }
 }
 

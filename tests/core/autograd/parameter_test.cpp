@@ -3,10 +3,12 @@
 
 #include <gmock/gmock.h>
 
+#include <algorithm>
 #include <cmath>
 #include <numeric>
 
 #include "core/io/error.h"
+#include "core/random/random.h"
 
 namespace afterglow {
 namespace {
@@ -88,22 +90,29 @@ TEST_F(ParameterStoreTest, StartValuesDependOnSeedAndNameOnly) {
   EXPECT_NE(store.download(store.all()[0].value), store.download(store.all()[1].value));
 }
 
-TEST_F(ParameterStoreTest, ManyWeightsAreDrawnByThreadsAsFewAreByOne) {
-  const auto add_square = [](ParameterStore& store, int i) -> const Parameter& {
-    return store.add("square" + std::to_string(i), {64, 64}, i % 2 == 0 ? orthogonal() : normal(i));
-  };
-  ParameterStore many;
-  for (int i = 0; i < 11; ++i) add_square(many, i);
-  many.add("large", {1000, 1000}, uniform(-1, 1));  // so that threads draw
-  many.allocate(*backend_, DType::f64);
-  many.initialise(5);
-  for (int i = 0; i < 11; ++i) {
-    ParameterStore one;
-    const Parameter& alone = add_square(one, i);
-    one.allocate(*backend_, DType::f64);
-    one.initialise(5);
-    EXPECT_EQ(many.download(many.find(alone.name)->value), one.download(alone.value)) << alone.name;
+TEST_F(ParameterStoreTest, AStretchOfValuesIsFilledFromItsOwnPlaceOn) {
+  const Shape shape{10, 37};
+  const std::vector<Initialiser> independent{fan_in_uniform(), normal(0.5), uniform(-1, 2), log_of_uniform(1, 16),
+                                             time_step_bias(0.001, 0.1)};
+  for (std::size_t kind = 0; kind < independent.size(); ++kind) {
+    const Initialiser& start = independent[kind];
+    ASSERT_GT(start.words_each, 0) << kind;
+    std::vector<double> whole(370), behind(300);
+    Random from_first(5, weights_stream, 9), from_later(5, weights_stream, 9);
+    start.fill(from_first, shape, whole);
+    from_later.skip(static_cast<std::uint64_t>(70 * start.words_each));
+    start.fill(from_later, shape, behind);
+    EXPECT_EQ(std::vector<double>(whole.begin() + 70, whole.end()), behind) << kind;
   }
+  EXPECT_EQ(orthogonal().words_each, 0) << "its rows depend on each other";
+}
+
+TEST_F(ParameterStoreTest, ManyWeightsAreThoseThatFillThemAllAtOnce) {
+  const std::vector<double> few = drawn({70001}, normal(1.0)), many = drawn({1'100'003}, normal(1.0));  // by threads
+  EXPECT_TRUE(std::equal(few.begin(), few.end(), many.begin()));
+  Initialiser together = normal(1.0);
+  together.words_each = 0;
+  EXPECT_EQ(drawn({1'100'003}, together), many);
 }
 
 TEST_F(ParameterStoreTest, SmallTypesHoldTheRoundedStartValues) {

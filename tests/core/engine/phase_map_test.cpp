@@ -71,6 +71,22 @@ TEST(PhaseMap, ItsRunsAreThoseOfTheSweep) {
   }
 }
 
+TEST(PhaseMap, SaysHowFarItsFirstRunIs) {
+  const std::unique_ptr<Backend> backend = make_cpu_backend(1);
+  PhaseMap map(small_recipe(), small_map());
+  for (int step = 1; step <= 12; ++step) {
+    ASSERT_TRUE(map.advance(*backend));
+    EXPECT_EQ(map.view()->first_run_at, step);
+  }
+  map.drop_present();
+  map.advance(*backend);
+  EXPECT_EQ(map.view()->first_run_at, 1) << "it has begun anew";
+  while (map.view()->sweep.results.empty()) map.advance(*backend);
+  const std::shared_ptr<const PhaseMapView> finished = map.view();
+  map.advance(*backend);
+  EXPECT_EQ(map.view(), finished) << "news are results from now on";
+}
+
 TEST(PhaseMap, OpensAFinishedRunAtItsEnd) {
   const std::unique_ptr<Backend> backend = make_cpu_backend(1);
   PhaseMap map(small_recipe(), small_map());

@@ -38,6 +38,18 @@ TEST(Random, ReadsTheBlocksInOrder) {
   }
 }
 
+TEST(Random, SkippedWordsAreThoseThatWouldHaveBeenDrawn) {
+  for (int before = 0; before < 6; ++before) {
+    for (int skipped = 0; skipped < 11; ++skipped) {
+      Random drawn(7, 3, 9), jumped(7, 3, 9);
+      for (int i = 0; i < before; ++i) EXPECT_EQ(drawn.next_u32(), jumped.next_u32());
+      for (int i = 0; i < skipped; ++i) drawn.next_u32();
+      jumped.skip(static_cast<std::uint64_t>(skipped));
+      for (int i = 0; i < 5; ++i) EXPECT_EQ(drawn.next_u32(), jumped.next_u32()) << before << ", " << skipped;
+    }
+  }
+}
+
 TEST(Random, SamePlaceSameNumbersOtherPlaceOthers) {
   const auto draw = [](std::uint64_t seed, std::uint32_t stream, std::uint64_t index) {
     Random random(seed, stream, index);

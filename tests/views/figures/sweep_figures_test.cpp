@@ -144,12 +144,13 @@ TEST(PhaseMapFigures, BeforeTheFirstRunTheMapSaysWhatItWaitsFor) {
   Observation o = samples::mid_training();
   PhaseMapView map = *o.phase_map;
   map.sweep.results.clear();
+  map.first_run_at = 37;
   o.phase_map = std::make_shared<const PhaseMapView>(map);
   CurveStore curves;
   const std::vector<Figure> figures = phase_map_figures(o, {}, curves);
   ASSERT_THAT(figures, SizeIs(1));
   ASSERT_THAT(figures[0].text_labels, SizeIs(1));
-  EXPECT_THAT(figures[0].text_labels[0].text, testing::HasSubstr(std::to_string(map.steps) + " steps"));
+  EXPECT_THAT(figures[0].text_labels[0].text, testing::HasSubstr("step 37 of " + std::to_string(map.steps)));
 }
 
 TEST(TableFigures, ShowTheTrainingOfEachSeriesAtEachPlace) {

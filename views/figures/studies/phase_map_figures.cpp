@@ -30,8 +30,10 @@ Point cell_of(const PhaseMapView& map, const RunResult& result) {
 TextLabel first_run_note(const PhaseMapView& map) {
   const std::vector<SweepAxis>& axes = map.sweep.axes;
   const auto middle = [&](std::size_t axis) { return (static_cast<double>(axes[axis].values.size()) - 1) / 2; };
-  return {middle(0), middle(1), "each run: " + grouped_number(map.steps) + " steps, in spare time", Role::dim,
-          Anchor::middle};
+  return {
+      middle(0), middle(1),
+      "first run: step " + grouped_number(map.first_run_at) + " of " + grouped_number(map.steps) + ", in spare time",
+      Role::dim, Anchor::middle};
 }
 
 /// Dots at the centres of cells: where one is missing, the colour is that of a neighbour.
