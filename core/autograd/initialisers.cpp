@@ -41,8 +41,7 @@ Initialiser fan_in_uniform() {
 }
 
 Initialiser normal(double standard_deviation) {
-  return each([standard_deviation](Random& random) { return standard_deviation * random.normal(); },
-              words_of_normal);
+  return each([standard_deviation](Random& random) { return standard_deviation * random.normal(); }, words_of_normal);
 }
 
 Initialiser orthogonal() {
