@@ -7,7 +7,6 @@
 #include "core/engine/recipe/recipe_text.h"
 #include "core/engine/studies/sweep.h"
 #include "core/engine/training/objective.h"
-#include "core/engine/training/trainer.h"
 #include "core/io/error.h"
 #include "core/io/json_file.h"
 #include "core/io/number_text.h"
@@ -40,8 +39,8 @@ std::string around(const std::string& key, double value, double minimum, double 
 std::string usual_x(const Recipe& recipe) { return around("learning_rate", recipe.training.learning_rate, 1e-7, 1); }
 
 /// The first strength of a layer, such as a ridge; of a model without one the decay of the weights.
-std::string usual_y(const Recipe& recipe) {
-  for (const Setting& setting : settings_of(recipe)) {
+std::string usual_y(const Recipe& recipe, const Objective& objective) {
+  for (const Setting& setting : objective.settings()) {
     const bool is_of_layer = setting.key.starts_with("layers.");  // a memory's τ may act on nothing
     const bool is_strength = is_of_layer && setting.logarithmic && !setting.integer;
     if (is_strength && setting.value > 0) return around(setting.key, setting.value, setting.minimum, setting.maximum);
@@ -105,10 +104,11 @@ std::size_t next_place(const SweepView& sweep, std::size_t metric) {
 PhaseMap::PhaseMap(const Recipe& recipe, PhaseMapConfig config) : config_(std::move(config)) {
   Recipe base = beginning_of(recipe);
   base.training.steps = config_.steps;
-  if (config_.x.empty()) config_.x = usual_x(base);
-  if (config_.y.empty()) config_.y = usual_y(base);
   ParameterStore declared;
-  inquiry_ = sweep_inquiry(make_objective(base, declared)->measures(), std::numeric_limits<double>::infinity());
+  const std::unique_ptr<Objective> objective = make_objective(base, declared);
+  if (config_.x.empty()) config_.x = usual_x(base);
+  if (config_.y.empty()) config_.y = usual_y(base, *objective);
+  inquiry_ = sweep_inquiry(objective->measures(), std::numeric_limits<double>::infinity());
   if (config_.result.empty()) config_.result = inquiry_.metrics[usual_metric].name;
   auto view = std::make_shared<PhaseMapView>();
   view->steps = config_.steps;
@@ -140,8 +140,10 @@ bool PhaseMap::advance(Backend& backend) {
   const bool goes_on = now_->train_step();
   if (goes_on && !view_->sweep.results.empty()) return true;
   auto view = std::make_shared<PhaseMapView>(*view_);
-  view->first_run_at = now_->step();
-  if (!goes_on) take_result(*view);
+  if (goes_on)
+    view->first_run_at = now_->step();
+  else
+    take_result(*view);
   view_ = std::move(view);
   return !is_complete();
 }
