@@ -48,14 +48,8 @@ TEST_P(GpuOpTable, AgreesWithTheCpu) {
 TEST_P(GpuOpTable, RepeatsItsBits) { expect_same_bits(op_case(), *cuda_); }
 
 TEST_P(GpuOpTable, GradientsAccumulate) {
-  const OpInputs inputs = inputs_of(op_case());
-  OpRunner runner(op_case(), *cuda_, DType::f32);
-  const OpResult once = runner.result(inputs), thrice = runner.result(inputs, 3);
-  for (std::size_t input = 0; input < op_case().inputs.size(); ++input) {
-    Values want = once.gradients[input];
-    for (double& value : want) value *= 3.0;
-    EXPECT_LE(relative_error(thrice.gradients[input], want), 1e-6) << op_case().inputs[input].name;
-  }
+  for (const Difference& difference : accumulation_errors(op_case(), *cuda_, DType::f32))
+    EXPECT_LE(difference.error, 1e-6) << difference.what;
 }
 
 /// Fused operations whose products have operands of 11 bits in tf32: those over pairs of tokens, the SKA core, and

@@ -1,7 +1,9 @@
 // Running a case of the operation table.
 #include "tests/support/op_case.h"
 
+#include <algorithm>
 #include <cmath>
+#include <functional>
 #include <limits>
 
 #include "core/backend/element_type.h"
@@ -116,16 +118,47 @@ OpResult OpRunner::result(const OpInputs& inputs, int uses) {
   return result;
 }
 
-double relative_error(const Values& got, const Values& want) {
-  if (got.size() != want.size()) return std::numeric_limits<double>::infinity();
-  double difference = 0.0, norm = 0.0;
-  for (std::size_t i = 0; i < want.size(); ++i) {
-    difference += (got[i] - want[i]) * (got[i] - want[i]);
-    norm += want[i] * want[i];
-  }
-  if (!std::isfinite(difference)) return std::numeric_limits<double>::infinity();
-  return norm > 1e-60 ? std::sqrt(difference / norm) : std::sqrt(difference);
+namespace {
+
+double norm_of(const Values& values) {
+  double squares = 0.0;
+  for (const double value : values) squares += value * value;
+  return std::sqrt(squares);
 }
+
+/// |got - want|; infinity where a value is not finite or the sizes differ.
+double distance(const Values& got, const Values& want) {
+  if (got.size() != want.size()) return std::numeric_limits<double>::infinity();
+  Values difference(want.size());
+  std::ranges::transform(got, want, difference.begin(), std::minus{});
+  const double length = norm_of(difference);
+  return std::isfinite(length) ? length : std::numeric_limits<double>::infinity();
+}
+
+}  // namespace
+
+double relative_error(const Values& got, const Values& want) {
+  const double norm = norm_of(want);
+  return distance(got, want) / (norm > 1e-30 ? norm : 1.0);
+}
+
+double gradient_error(const OpResult& got, const OpResult& want, std::size_t input) {
+  double largest = 0.0;
+  for (const Values& gradient : want.gradients) largest = std::max(largest, norm_of(gradient));
+  if (norm_of(want.gradients[input]) > 1e-12 * largest)
+    return relative_error(got.gradients[input], want.gradients[input]);
+  return distance(got.gradients[input], want.gradients[input]) / (largest > 1e-30 ? largest : 1.0);
+}
+
+namespace {
+
+void add_gradient_errors(std::vector<Difference>& differences, const OpCase& op_case, const OpResult& got,
+                         const OpResult& want) {
+  for (std::size_t i = 0; i < op_case.inputs.size(); ++i)
+    differences.push_back({"gradient of " + op_case.inputs[i].name, gradient_error(got, want, i)});
+}
+
+}  // namespace
 
 std::vector<Difference> compare_backends(const OpCase& op_case, Backend& truth, Backend& other) {
   const OpInputs inputs = inputs_of(op_case);
@@ -133,10 +166,18 @@ std::vector<Difference> compare_backends(const OpCase& op_case, Backend& truth, 
   const OpResult want = OpRunner(op_case, truth, exact).result(inputs);
   const OpResult got = OpRunner(op_case, other, DType::f32).result(inputs);
   std::vector<Difference> differences{{"output", relative_error(got.output, want.output)}};
-  for (std::size_t i = 0; i < op_case.inputs.size(); ++i) {
-    differences.push_back(
-        {"gradient of " + op_case.inputs[i].name, relative_error(got.gradients[i], want.gradients[i])});
-  }
+  add_gradient_errors(differences, op_case, got, want);
+  return differences;
+}
+
+std::vector<Difference> accumulation_errors(const OpCase& op_case, Backend& backend, DType dtype) {
+  const OpInputs inputs = inputs_of(op_case);
+  OpRunner runner(op_case, backend, dtype);
+  OpResult want = runner.result(inputs);
+  for (Values& gradient : want.gradients)
+    for (double& value : gradient) value *= 3.0;
+  std::vector<Difference> differences;
+  add_gradient_errors(differences, op_case, runner.result(inputs, 3), want);
   return differences;
 }
 

@@ -62,6 +62,11 @@ struct OpResult {
   std::vector<Values> gradients;  ///< of sum(output * projection), one for each input
 };
 
+/// |got - want| / |want| of the gradient of one input. Where the exact gradient is zero because its terms cancel,
+/// `want` holds rounding noise (less than 1e-12 of the largest gradient); the error is then relative to that largest
+/// gradient.
+double gradient_error(const OpResult& got, const OpResult& want, std::size_t input);
+
 /// Runs one case on one back end in one type; memory is poisoned so that unwritten elements show as NaN.
 class OpRunner {
  public:
@@ -103,5 +108,7 @@ struct Difference {
 /// Runs a case on both back ends: `truth` in float64 if it can, `other` in float32. Each error should be at most
 /// op_case.tolerance.
 std::vector<Difference> compare_backends(const OpCase& op_case, Backend& truth, Backend& other);
+/// Gradients of a case that is run three times on the same inputs, against three times those of one run.
+std::vector<Difference> accumulation_errors(const OpCase& op_case, Backend& backend, DType dtype);
 
 }  // namespace afterglow::testing

@@ -1,8 +1,12 @@
 // What the table of cases cannot say of the feedback solve: closed form, hops, limits.
 #include <gmock/gmock.h>
 
+#include <algorithm>
+#include <utility>
+
 #include "core/random/random.h"
 #include "tests/support/counted_allocations.h"
+#include "tests/support/op_case.h"
 #include "tests/support/uniform_feedback.h"
 
 namespace afterglow::testing {
@@ -60,6 +64,19 @@ TEST_F(FeedbackSolve, IsTheSumOverHops) {
     for (std::size_t i = 0; i < hop.size(); ++i) want[i] += hop[i];
   }
   EXPECT_LE(relative_error(host_.read<double>(s.value), want), 1e-13);
+}
+
+// The second token has one predecessor, which it reads with weight 1 whatever the score: queries and keys of two tokens
+// have no gradient, and what is computed for them is rounding alone.
+TEST_F(FeedbackSolve, TwoTokensGiveScoresNoGradient) {
+  const std::vector<OpCase> cases = op_cases();
+  const auto two_tokens = std::ranges::find(cases, "feedback_solve_3x2x5over3", &OpCase::name);
+  ASSERT_NE(two_tokens, cases.end());
+  for (const auto& [dtype, rounding] : {std::pair{DType::f64, 1e-15}, std::pair{DType::f32, 1e-6}}) {
+    const OpResult result = OpRunner(*two_tokens, *backend_, dtype).result(inputs_of(*two_tokens));
+    EXPECT_THAT(result.gradients[0], ::testing::Each(::testing::DoubleNear(0.0, rounding)));
+    EXPECT_GT(std::ranges::max(result.gradients[2]), 0.1) << "the right-hand sides have one";
+  }
 }
 
 /// A second thread makes its scratch memory whenever it first takes part.
