@@ -571,6 +571,7 @@ void run_arguments(int argc, char** argv, Output& asked) {
   asked.json = arguments.output.json;
   if (!asked.json || !result.is_object()) return;
   result["ok"] = true;
+  if (!arguments.output.notes.empty()) result["notes"] = arguments.output.notes;
   // Names of files are bytes, and JSON holds text.
   std::printf("%s\n", result.dump(-1, ' ', false, json::error_handler_t::replace).c_str());
 }

@@ -52,12 +52,12 @@ std::string form_of(const EvalOptions& options) {
 }
 
 /// Cells of the grid that no sequence of the task can be.
-void say_left_out(const nlohmann::json& cells, const Output& output) {
+void say_left_out(const nlohmann::json& cells, Output& output) {
   if (cells.empty()) return;
   const nlohmann::json& first = cells.front();
-  output.message("left out, as they do not fit: " + std::to_string(cells.size()) +
-                 " of the grid, the first with bindings " + first["bindings"].dump() + " and length " +
-                 first["length"].dump() + ": " + first["why"].get<std::string>());
+  output.note("left out, as they do not fit: " + std::to_string(cells.size()) +
+              " of the grid, the first with bindings " + first["bindings"].dump() + " and length " +
+              first["length"].dump() + ": " + first["why"].get<std::string>());
 }
 
 }  // namespace

@@ -30,7 +30,7 @@ void note_settings(const Recipe& recipe, Output& output) {
   const bool is_changed = std::ranges::any_of(recipe.commands, [](const TimedCommand& timed) {
     return timed.command.name == "set" && timed.command.value.find("\"layers.") != std::string::npos;
   });
-  if (is_changed) output.message("numbers of layers that were changed by `set` are not written: the weights alone are");
+  if (is_changed) output.note("numbers of layers that were changed by `set` are not written: the weights alone are");
 }
 
 /// The parameters under Afterglow's names, and the recipe that says what they are of.
@@ -56,7 +56,7 @@ std::vector<std::string> write_folder(const TrainingRun& run, const CheckpointLi
   const Recipe recipe = run.recipe();
   const WrittenModel written = write_model(library, recipe.model, recipe.task, recipe.checkpoint,
                                            run.trainer().parameters(), weights_of(run.trainer()));
-  for (const std::string& note : written.notes) output.message(note);
+  for (const std::string& note : written.notes) output.note(note);
   const std::filesystem::path weights = options.out / "model.safetensors", config = options.out / "config.json";
   require_free_name(weights, common);
   require_free_name(config, common);

@@ -77,7 +77,7 @@ void say_parameters(const Recipe& recipe, const Output& output) {
   for (const Parameter& parameter : store.all()) output.line(parameter.name + "  " + parameter.shape.text());
 }
 
-json file_info(const InfoOptions& options, const Output& output) {
+json file_info(const InfoOptions& options, Output& output) {
   const bool is_folder = std::filesystem::is_directory(options.file);
   if (!is_folder && std::filesystem::path(options.file).extension() == ".safetensors")
     return tensors_info(options, output);

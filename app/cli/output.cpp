@@ -34,6 +34,11 @@ void Output::message(const std::string& text) const {
   if (!quiet) std::fprintf(stderr, "%s\n", terminal_text(text).c_str());
 }
 
+void Output::note(const std::string& text) {
+  message(text);
+  notes.push_back(text);
+}
+
 void Output::progress(const std::string& name, double share, const std::function<std::string()>& text) {
   static const bool terminal = isatty(STDERR_FILENO) != 0;
   if (!has_begun_) {

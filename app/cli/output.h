@@ -2,6 +2,7 @@
 #pragma once
 #include <functional>
 #include <string>
+#include <vector>
 
 #include "core/io/error.h"
 
@@ -10,11 +11,14 @@ namespace afterglow {
 class Output {
  public:
   bool json = false, quiet = false;
+  std::vector<std::string> notes;  ///< what was said with note(), which --json repeats
 
   /// A line of data for people; silent with --json. What a terminal would obey is written out.
   void line(const std::string& text) const;
   /// A message beside the data.
   void message(const std::string& text) const;
+  /// A message that belongs to the result, such as what was guessed or left out.
+  void note(const std::string& text);
   /// A progress bar with the time that is left, redrawn in place; only on a terminal, and not with --quiet. `text()` is
   /// asked for what stands behind the bar, and only when the bar is drawn.
   void progress(const std::string& name, double share, const std::function<std::string()>& text);

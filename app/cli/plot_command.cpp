@@ -323,6 +323,7 @@ nlohmann::json plot(const PlotOptions& options, const CommonOptions& common, Out
   StartOptions start = options.start;
   if (!options.snapshots.empty()) start.snapshot = options.snapshots.front();
   const SavedRun saved = starting_run(start, common, "tiny");
+  say_notes(saved, output);
   const std::unique_ptr<Backend> backend = make_backend(common.device, common.threads);
   AnalysedRun analysed(saved, *backend);
   const Observation untrained = analysed.describe();

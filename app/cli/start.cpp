@@ -103,11 +103,11 @@ void require_free_name(const std::filesystem::path& file, const CommonOptions& c
     throw Error(ExitCode::bad_input, file.string() + ": there is such a file already; --force replaces it");
 }
 
-void say_notes(const SavedRun& saved, const Output& output) {
-  for (const std::string& note : saved.notes) output.message(note);
+void say_notes(const SavedRun& saved, Output& output) {
+  for (const std::string& note : saved.notes) output.note(note);
 }
 
-SavedRun open_with_weights(const std::string& path, const std::string& need, const Output& output) {
+SavedRun open_with_weights(const std::string& path, const std::string& need, Output& output) {
   SavedRun saved = open_saved_run(path);
   if (!saved.has_weights())
     throw Error(ExitCode::bad_input, path + ": " + need + "; give a snapshot (.safetensors) or the folder of a model");

@@ -26,11 +26,11 @@ Existing existing_files(const CommonOptions& common);
 void require_free_name(const std::filesystem::path& file, const CommonOptions& common);
 
 /// What a person should know of a file that was opened.
-void say_notes(const SavedRun& saved, const Output& output);
+void say_notes(const SavedRun& saved, Output& output);
 
 /// Opens a snapshot or the folder of a model, and says its notes. Throws Error(bad_input) with `need`, such as "eval
 /// needs trained weights", for a file without any.
-SavedRun open_with_weights(const std::string& path, const std::string& need, const Output& output);
+SavedRun open_with_weights(const std::string& path, const std::string& need, Output& output);
 
 /// Makes a folder for results, if it is not there, and sees that it can be written to, before any work is done.
 void make_folder(const std::filesystem::path& folder);

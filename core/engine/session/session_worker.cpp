@@ -147,6 +147,7 @@ void SessionWorker::open(const SavedRun& saved) {
   put_aside();
   take_over(std::move(fresh));
   view_ = saved.view;
+  for (const std::string& note : saved.notes) report(Severity::info, note);
   const bool is_rebuilt = !saved.snapshot && saved.recipe.shown_step > 0;
   control_.open(is_rebuilt ? std::optional(saved.recipe.shown_step) : std::nullopt);
 }
