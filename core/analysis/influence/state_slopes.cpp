@@ -163,7 +163,7 @@ double estimated_sigma(const SlopeMatrix& A, int iterations) {
 
 /// What the answer y = (eta / m) F (s A_w)^K L^-1 q to token t says of the statistics that it is read from, where A_w =
 /// L^-1 M L^-T and F = C L^-T. With w_k = (s A_w)^k L^-1 q and d_k the gradient with respect to it, all of it is a sum
-/// of K + 1 outer products: core/layers/README.md, "The gradient of SKA in short".
+/// of K + 1 outer products: core/layers/gradients.md, "SKA".
 RidgeAdjoint readout_adjoint(const RidgeRun& run, const RidgeMemory& now, Eigen::Index t) {
   const SlopeVector query = rows_of(run.queries, run.rank).row(t),
                     dy = rows_of(run.readout_slope, run.value_width).row(t);

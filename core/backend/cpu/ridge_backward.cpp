@@ -1,6 +1,6 @@
 // The SKA core on the CPU, backward. First every group on its own: from d y to the gradients of its raw statistics,
 // its queries and its scale m. Then every head: suffix sums over the groups that a position contributes to, and from
-// them the gradients of keys and values. core/layers/README.md derives the formulas.
+// them the gradients of keys and values. core/layers/gradients.md derives the formulas.
 #include <algorithm>
 #include <cmath>
 
