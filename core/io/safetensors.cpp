@@ -84,11 +84,11 @@ const HostTensor* TensorFile::find(std::string_view name) const {
   return found == tensors.end() ? nullptr : &*found;
 }
 
-const HostTensor& require_tensor(const TensorFile& file, std::string_view name, const std::string& where) {
+const HostTensor& require_tensor(const TensorFile& file, std::string_view name, std::string_view where) {
   if (const HostTensor* tensor = file.find(name)) return *tensor;
   std::vector<std::string> names;
   for (const HostTensor& tensor : file.tensors) names.push_back(tensor.name);
-  throw Error(ExitCode::bad_input, where + " holds no tensor '" + std::string(name) + "' among its " +
+  throw Error(ExitCode::bad_input, std::string(where) + " holds no tensor '" + std::string(name) + "' among its " +
                                        std::to_string(names.size()) + did_you_mean(name, names));
 }
 

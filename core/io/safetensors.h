@@ -19,7 +19,7 @@ struct TensorFile {
 };
 
 /// The tensor `name` of a file; else Error(bad_input) that names `where` (the file) and the nearest name there is.
-const HostTensor& require_tensor(const TensorFile& file, std::string_view name, const std::string& where);
+const HostTensor& require_tensor(const TensorFile& file, std::string_view name, std::string_view where);
 
 /// Reads and checks a whole file: sizes are compared with the file's real size before anything is allocated, so a
 /// damaged file costs about its own size (at worst, when its header lists nothing but empty tensors, four times).

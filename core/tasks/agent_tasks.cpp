@@ -19,11 +19,11 @@ class ToolCall final : public AgentTask {
 
   int most_answers() const override { return 1; }
 
-  static int tokens_of(int calls) { return 6 + 5 * calls; }
+  static int smallest_length(int calls) { return 6 + 5 * calls; }
 
   void generate(Random& random, std::uint64_t turn, Split, Example& out) const override {
     const int count = entry_at(calls_, turn);
-    ExampleWriter tape(out, length() - tokens_of(count));
+    ExampleWriter tape(out, length() - smallest_length(count));
     tape.put(suite::start);
     const int first = tape.at();
     std::vector<int> pairs;
@@ -69,7 +69,7 @@ class Economy final : public AgentTask {
 
   int most_answers() const override { return 1; }
 
-  static std::int64_t tokens_of(int steps, int gap) { return 6 + 5 * std::int64_t{steps} + gap; }
+  static std::int64_t smallest_length(int steps, int gap) { return 6 + 5 * std::int64_t{steps} + gap; }
 
   void generate(Random& random, std::uint64_t turn, Split, Example& out) const override {
     const int count = entry_at(steps_, turn);
@@ -179,7 +179,7 @@ TaskKind toolcall_kind() {
             const bool hard = fields.choice("difficulty") == "hard";
             std::vector<int> calls = fields.integers_or("bindings", hard ? span_of(60, 120) : span_of(10, 30));
             const int most = largest(calls);
-            const int length = fields.length_or(ToolCall::tokens_of(most), std::to_string(most) + " calls");
+            const int length = fields.length_or(ToolCall::smallest_length(most), std::to_string(most) + " calls");
             return std::make_unique<ToolCall>(length, std::move(calls));
           }};
 }
@@ -202,7 +202,7 @@ TaskKind economy_kind() {
             std::vector<int> steps = fields.integers_or("bindings", hard ? span_of(40, 100) : span_of(5, 15));
             std::vector<int> gaps = fields.integers_or("gap", hard ? span_of(200, 400) : span_of(0, 0));
             const int agent_count = fields.given("agents") ? fields.integer("agents") : hard ? 6 : 3;
-            const std::int64_t smallest = Economy::tokens_of(largest(steps), largest(gaps));
+            const std::int64_t smallest = Economy::smallest_length(largest(steps), largest(gaps));
             const int length = fields.length_or(
                 smallest, std::to_string(largest(steps)) + " steps and a gap of " + std::to_string(largest(gaps)));
             return std::make_unique<Economy>(length, agent_count, std::move(steps), std::move(gaps));

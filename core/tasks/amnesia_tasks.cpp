@@ -25,7 +25,7 @@ class Amnesia final : public SuiteTask {
 
   int most_answers() const override { return 1; }
 
-  static std::int64_t tokens_of(int bindings, int gap) { return 4 + 2 * std::int64_t{bindings} + gap; }
+  static std::int64_t smallest_length(int bindings, int gap) { return 4 + 2 * std::int64_t{bindings} + gap; }
 
   void generate(Random& random, std::uint64_t turn, Split, Example& out) const override {
     const int count = entry_at(bindings_, turn);
@@ -33,7 +33,7 @@ class Amnesia final : public SuiteTask {
     const std::vector<int> keys =
         draw_distinct(random, suite::keys, suite::first_key, suite::keys);  // the rest distract
     const int asked = draw_from(random, 0, count);
-    ExampleWriter tape(out, length() - static_cast<int>(tokens_of(count, gap)));
+    ExampleWriter tape(out, length() - static_cast<int>(smallest_length(count, gap)));
     tape.put(suite::start);
     const int place = tape.at() + 2 * asked;
     for (int i = 0; i < count; ++i) {
@@ -80,7 +80,7 @@ std::unique_ptr<Task> make_amnesia(const Fields& fields, Noise noise, std::vecto
   std::vector<int> gaps = fields.integers_or("gap", hard ? std::move(hard_gap) : span_of(10, 30));
   const std::string reason =
       std::to_string(largest(bindings)) + " bindings and a gap of " + std::to_string(largest(gaps));
-  const int length = fields.length_or(Amnesia::tokens_of(largest(bindings), largest(gaps)), reason);
+  const int length = fields.length_or(Amnesia::smallest_length(largest(bindings), largest(gaps)), reason);
   return std::make_unique<Amnesia>(noise, length, std::move(bindings), std::move(gaps));
 }
 

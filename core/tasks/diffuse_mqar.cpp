@@ -26,7 +26,7 @@ class DiffuseMqar final : public SuiteTask {
            " tokens.";
   }
 
-  static std::int64_t tokens_of(int bindings, int key_length, int lag) {
+  static std::int64_t smallest_length(int bindings, int key_length, int lag) {
     return 2 + 2 * std::int64_t{bindings} * (key_length + 1) + lag;
   }
 
@@ -92,7 +92,7 @@ std::unique_ptr<Task> make_diffuse_mqar(const Fields& fields) {
   std::vector<int> lags = fields.integers_or("lag", {});
   const int lag = lags.empty() ? 0 : largest(lags);
   const int length = fields.integer("length");
-  fields.require_length(length, DiffuseMqar::tokens_of(largest(bindings), key_length, lag),
+  fields.require_length(length, DiffuseMqar::smallest_length(largest(bindings), key_length, lag),
                         std::to_string(largest(bindings)) + " bindings with keys of " + std::to_string(key_length) +
                             " tokens and a lag of " + std::to_string(lag));
   return std::make_unique<DiffuseMqar>(length, std::move(bindings), key_length, std::move(lags));
