@@ -1,12 +1,12 @@
-// READMEs lead newcomers to files, and files move: every path that a README names in backquotes has to be there.
+// READMEs lead newcomers to files, and files move: every path that a README names in backquotes has to be there,
+// written from the root, from the README's own folder, or by its last parts with its ending.
 #include <gmock/gmock.h>
 
 #include <algorithm>
 #include <filesystem>
-#include <fstream>
-#include <iterator>
 #include <regex>
 
+#include "tests/core/architecture/wording.h"
 #include "tests/support/folders.h"
 
 namespace afterglow {
@@ -35,13 +35,26 @@ bool is_path(const std::string& word) {
   return std::regex_match(word, written_from_root) || std::regex_match(word, with_ending);
 }
 
-/// What stands in backquotes and is a path.
-Texts named_paths(const std::string& text) {
+/// Whether the first part of the word is a folder next to the README: `window/keys` in app/README.md.
+bool is_relative_path(const std::string& word, const std::string& folder, const Texts& files) {
+  static const std::regex parts(R"([\w.-]+/[\w./{},*<>-]*)");
+  if (folder.empty() || !std::regex_match(word, parts)) return false;
+  const std::string first = folder + word.substr(0, word.find('/') + 1);
+  return std::any_of(files.begin(), files.end(), [&](const std::string& file) { return file.starts_with(first); });
+}
+
+/// What is in backquotes and is a path. One from the README's own folder (with a slash at its end, empty for the root)
+/// is completed to the root.
+Texts named_paths(const std::string& text, const std::string& folder = "", const Texts& files = {}) {
   static const std::regex quoted("`([^`\n]+)`");
   Texts paths;
   for (std::sregex_iterator found(text.begin(), text.end(), quoted); found != std::sregex_iterator(); ++found) {
     const std::string word = (*found)[1];
-    if (is_path(word)) paths.push_back(word);
+    if (is_relative_path(word, folder, files)) {
+      paths.push_back(folder + word);
+    } else if (is_path(word)) {
+      paths.push_back(word);
+    }
   }
   return paths;
 }
@@ -59,9 +72,9 @@ std::regex pattern_of(std::string path) {
   return std::regex("(.*/)?" + path + R"((/.*|\.(h|cpp|cu|cuh))?)");
 }
 
-Texts missing_paths(const std::string& text, const Texts& files) {
+Texts missing_paths(const std::string& text, const Texts& files, const std::string& folder = "") {
   Texts missing;
-  for (const std::string& path : named_paths(text)) {
+  for (const std::string& path : named_paths(text, folder, files)) {
     const std::regex pattern = pattern_of(path);
     const bool there = std::any_of(files.begin(), files.end(),
                                    [&](const std::string& file) { return std::regex_match(file, pattern); });
@@ -70,19 +83,12 @@ Texts missing_paths(const std::string& text, const Texts& files) {
   return missing;
 }
 
-std::string text_of(const fs::path& path) {
-  std::ifstream stream(path, std::ios::binary);
-  return {std::istreambuf_iterator<char>(stream), std::istreambuf_iterator<char>()};
-}
-
 TEST(ReadmePaths, AreThere) {
   const Texts files = all_files();
-  Texts readmes{"README.md"};
-  std::copy_if(files.begin(), files.end(), std::back_inserter(readmes),
-               [](const std::string& file) { return file.ends_with("/README.md"); });
-  EXPECT_GT(readmes.size(), 10);
-  for (const std::string& readme : readmes)
-    EXPECT_THAT(missing_paths(text_of(source_folder() / readme), files), IsEmpty()) << readme;
+  for (const Source& page : all_pages()) {
+    const std::string folder = page.path.substr(0, page.path.rfind('/') + 1);
+    EXPECT_THAT(missing_paths(page.text, files, folder), IsEmpty()) << page.path;
+  }
 }
 
 TEST(ReadmePaths, AreSeenAmongOtherWords) {
@@ -97,6 +103,13 @@ TEST(ReadmePaths, AreFoundInEveryWayOfWritingThem) {
     EXPECT_THAT(missing_paths(text, files), IsEmpty()) << text;
   EXPECT_THAT(missing_paths("`core/layers`, `op.h`, `cuda_backend.{cu,cuh}`, `op_cases_*.h`", files),
               ElementsAre("core/layers", "op.h", "cuda_backend.{cu,cuh}", "op_cases_*.h"));
+}
+
+TEST(ReadmePaths, FromTheFolderOfTheReadmeAreFollowed) {
+  const Texts files{"app/window/keys.cpp", "app/window/display/gl_window.cpp", "views/keys.h"};
+  EXPECT_THAT(missing_paths("`window/keys`, `window/display/`, `window/*/gl_window`, `A/B`", files, "app/"), IsEmpty());
+  EXPECT_THAT(missing_paths("`window/gl_window` and `window/script`", files, "app/"),
+              ElementsAre("app/window/gl_window", "app/window/script"));
 }
 
 }  // namespace

@@ -231,6 +231,18 @@ Texts named_kinds(const Source& source, const Texts& kinds) {
   return result;
 }
 
+std::string prose_of_source(const Source& source) {
+  std::string prose = source.text;
+  std::ranges::replace_if(
+      prose, [](char c) { return c != '\n'; }, ' ');
+  for_each_piece(source.text, [&](Piece piece, std::size_t begin, std::size_t end) {
+    if (piece == Piece::comment) begin = std::min(source.text.find_first_not_of("/*<", begin), end);
+    if (piece == Piece::literal && end > begin + 1) ++begin, --end;  // a sentence goes on in the next literal
+    if (piece != Piece::character) prose.replace(begin, end - begin, source.text, begin, end - begin);
+  });
+  return prose;
+}
+
 Texts owning_pointers(const Source& source) {
   Texts result;
   if (folder_of(source.path).empty()) return result;

@@ -19,6 +19,10 @@ std::string folder_of(const std::string& path);
 /// #pragma once, a file that does not begin with a comment. Of tests and build files only the last two are asked.
 std::vector<std::string> broken_rules(const Source& source);
 
+/// What people read of C++: comments without their slashes and string literals; all else is blank, and lines stay
+/// lines.
+std::string prose_of_source(const Source& source);
+
 /// "path:line: names .." for every string literal of product code outside core/layers that is the name of a kind of
 /// layer: what there is to see of a layer its descriptor says. Texts for people, in which a name stands inside a
 /// sentence, and JSON are free; so is the table of comparisons, whose rows are recipes.
