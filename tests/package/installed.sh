@@ -11,7 +11,7 @@ mv "$folder/first" "$folder/moved"
 root=$folder/moved
 for file in share/man/man1/afterglow.1 share/bash-completion/completions/afterglow share/zsh/vendor-completions/_afterglow \
   share/fish/vendor_completions.d/afterglow.fish share/applications/afterglow.desktop share/mime/packages/afterglow.xml \
-  share/icons/hicolor/scalable/apps/afterglow.svg share/afterglow/presets/tiny.json share/doc/afterglow/copyright; do
+  share/icons/hicolor/scalable/apps/afterglow.svg share/afterglow/presets/tiny.json share/afterglow/tables/mqar.json share/doc/afterglow/copyright; do
   [ -s "$root/$file" ] || fail "$file is missing or empty"
 done
 # Every font and everything that is compiled in has its licence beside it.

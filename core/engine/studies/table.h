@@ -1,9 +1,9 @@
 // Comparisons as tables: recipes in the rows, what is measured of the trained runs in the columns, several seeds each.
 //
-// Adding one: a function `Table <name>_table()` in table_list.cpp and its name in the list there. A row names a preset
-// and what differs from it; one function measures all metrics of the trained run. `afterglow table <name>` trains what
-// is missing, prints the table and writes CSV and figures. Metrics with a group are one figure, and what is published
-// stands beside; those of a group whose places are NaN stand in the CSV alone.
+// assets/tables/README.md says how to add one. A row names a preset and what differs from it; one function measures all
+// metrics of the trained run. `afterglow table <name>` trains what is missing, prints the table and writes CSV and
+// figures. Metrics with a group are one figure, together with what is published; those of a group whose places are NaN
+// are in the CSV alone.
 #pragma once
 #include <filesystem>
 #include <functional>
@@ -16,10 +16,6 @@
 
 namespace afterglow {
 
-/// The small one shows within two minutes on two cores that all of a table works; the large one is nearer to the
-/// paper's sizes, hours on a GPU.
-enum class TableSize { small, usual, large };
-
 struct Table : TableView {
   /// Of a run that has been trained to its end, one number for each metric; NaN where there is no answer ("never").
   std::function<std::vector<double>(TrainingRun& run)> measure;
@@ -28,8 +24,9 @@ struct Table : TableView {
       {};  ///< of each row as many runs more, one with each change: "learning_rate=1e-3"
   std::vector<std::string> with_data = {};  ///< further changes of every recipe where --data gives a file to learn from
   Enough enough = {};                       ///< where its runs end early
-  Table (*small)() = nullptr;               ///< for --set size=small
-  Table (*large)() = nullptr;               ///< for --set size=large
+  /// For --set size=small, within two minutes on two cores, and size=large, nearer to the paper's sizes, hours on a
+  /// GPU; empty where the table has no such size.
+  std::function<Table()> small = {}, large = {};
 };
 
 /// Every table there is.

@@ -8,9 +8,11 @@
 #include <map>
 #include <set>
 
+#include "core/engine/studies/table_file.h"
 #include "core/engine/training/forecast_objective.h"
 #include "core/engine/training/objective.h"
 #include "core/engine/training/training_run.h"
+#include "core/io/checksum.h"
 #include "core/io/csv.h"
 #include "core/io/json_file.h"
 #include "core/layers/host_values.h"
@@ -94,7 +96,7 @@ TEST_F(Tables, VariantsAreMoreRunsOfARow) {
 
 TEST_F(Tables, OtherSizesBuild) {
   for (const Table& table : tables()) {
-    for (const auto make : {table.small, table.large}) {
+    for (const auto& make : {table.small, table.large}) {
       if (!make) continue;
       const Table sized = make();
       EXPECT_NE(sized.name, table.name);
@@ -415,6 +417,46 @@ TEST(Table, Etth1FollowsThePaper) {
       EXPECT_EQ(training.learning_rate, 1e-4);
     }
   }
+}
+
+/// The names of a table's runs, the hashes of their recipes and what is published, as one checksum.
+std::string checksum_of(const Table& table) {
+  std::string text;
+  for (const PlannedRun& run : runs_of(table, table.seeds, {}))
+    text += run.name + " " + hash_of(run.recipe, inquiry_of(table)) + "\n";
+  for (const RunMetric& metric : table.metrics) text += heading_of(metric) + "\n";
+  for (const PublishedSeries& published : table.published)
+    text += published.series + " " + nlohmann::json(published.values).dump() + "\n";
+  return hex16(checksum(std::as_bytes(std::span(text))));
+}
+
+// Results of hours are found by the names and recipes of their runs.
+TEST(Table, RunsAndColumnsOfEverySizeStayTheSame) {
+  const std::map<std::string, std::string> expected{};
+  std::map<std::string, std::string> found;
+  for (const Table& table : tables()) {
+    found[table.name] = checksum_of(table);
+    for (const auto& make : {table.small, table.large})
+      if (make) found[make().name] = checksum_of(make());
+  }
+  EXPECT_EQ(found, expected);
+}
+
+// A mistake in a table's file is told with the table and the word.
+TEST(Table, MistakesInAFileAreNamed) {
+  nlohmann::json file = nlohmann::json::parse(R"({"title": "t", "about": "a", "x": {"label": "x"},
+    "rows": [{"series": "one", "x": 1, "preset": "tiny", "set": {"steps": "{steps}"}}],
+    "metrics": [{"name": "m", "measure": "accuracy"}], "words": {"steps": 3, "examples": 8}})");
+  EXPECT_EQ(read_table("own", file).rows[0].changes, std::vector<std::string>{"steps=3"});
+  const auto message = [&](const char* pointer, const nlohmann::json& value) {
+    nlohmann::json changed = file;
+    changed[nlohmann::json::json_pointer(pointer)] = value;
+    return message_of(ExitCode::bad_input, [&] { read_table("own", changed); });
+  };
+  EXPECT_THAT(message("/rows/0/set/steps", "{stepz}"), testing::AllOf(HasSubstr("table own"), HasSubstr("stepz")));
+  EXPECT_THAT(message("/metrics/0/measure", "acuracy"), testing::AllOf(HasSubstr("own"), HasSubstr("did you mean")));
+  EXPECT_THAT(message("/metrics/0/shares", true), HasSubstr("shares"));
+  EXPECT_THAT(message("/published", {{{"series", "one"}, {"values", {{"n", 1}}}}}), HasSubstr("\"n\""));
 }
 
 }  // namespace

@@ -1,0 +1,12 @@
+// Texts of assets/ that are compiled in; `afterglow_embed` in CMakeLists.txt makes the function that lists a folder.
+#pragma once
+#include <span>
+
+namespace afterglow {
+
+/// The file NAME.json of a folder of assets.
+struct EmbeddedText {
+  const char *name, *json;
+};
+
+}  // namespace afterglow
