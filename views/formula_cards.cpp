@@ -24,7 +24,7 @@ Rect draw_card(const Frame& frame, const FormulaCard& card, const Rect& area, bo
     double height;
   };
   const double width = frame.px(336), padding = frame.px(14), inside = width - 2 * padding;
-  std::vector<Text> lines{{std::string(card.name), title_size, FontFace::semibold, theme.text, 22}};
+  std::vector<Text> lines{{card.name, title_size, FontFace::semibold, theme.text, 22}};
   const auto add = [&](std::string_view text, double size, FontFace face, Color color, double height) {
     for (const std::string& line : wrapped_math(canvas, text, inside, frame.px(size), face)) {
       const MathText set = set_math(line, size, face, canvas);  // a fraction is taller than its line
@@ -35,9 +35,8 @@ Rect draw_card(const Frame& frame, const FormulaCard& card, const Rect& area, bo
   add(card.numbers ? card.numbers(frame.seen(), frame.state.selection) : "", small_size, FontFace::mono, theme.text,
       21);
   add(card.meaning, small_size, FontFace::regular, theme.dim, 17);
-  if (!card.unit.empty())
-    lines.push_back({"in " + std::string(card.unit), small_size, FontFace::regular, theme.dim, 17});
-  lines.push_back({std::string(card.source), tiny_size, FontFace::regular, theme.faint, 20});
+  if (!card.unit.empty()) lines.push_back({"in " + card.unit, small_size, FontFace::regular, theme.dim, 17});
+  lines.push_back({card.source, tiny_size, FontFace::regular, theme.faint, 20});
   double height = frame.px(is_pinned ? 46 : 20);
   for (const Text& line : lines) height += frame.px(line.height);
   const Rect bounds = window_bounds();

@@ -1,16 +1,23 @@
-// The families of plots with their formula cards, one file each; plot_kinds.cpp collects the rows, formula_card.cpp the
-// cards.
+// The families of plots, one file each; plot_kinds.cpp collects the rows. The texts of their formula cards are in
+// assets/cards, which says how to add one; formula_card.cpp joins them with the numbers.
 #pragma once
 #include <array>
 
+#include "core/io/embedded_text.h"
 #include "views/plots/formula_card.h"
 #include "views/plots/plot_kinds.h"
 
 namespace afterglow {
 
+/// What a card says of the present numbers.
+struct CardNumbers {
+  std::string_view card;  ///< its id
+  NumbersText numbers;
+};
+
 struct PlotFamily {
   std::span<const PlotKind> plots;
-  std::span<const FormulaCard> cards;
+  std::span<const CardNumbers> numbers;  ///< of the cards that have numbers
 };
 
 PlotFamily training_plots();
@@ -21,11 +28,12 @@ PlotFamily solver_plots();
 PlotFamily influence_plots();
 PlotFamily theory_plots();
 PlotFamily spectral_memory_plots();
-PlotFamily setting_plots();
 
-/// In the order in which plots are offered; the first card that explains a label is shown.
-inline constexpr std::array plot_families{training_plots, spectrum_plots,        sequence_plots,
-                                          causes_plots,   solver_plots,          influence_plots,
-                                          theory_plots,   spectral_memory_plots, setting_plots};
+/// In the order in which plots are offered.
+inline constexpr std::array plot_families{training_plots, spectrum_plots,  sequence_plots, causes_plots,
+                                          solver_plots,   influence_plots, theory_plots,   spectral_memory_plots};
+
+/// The files of assets/cards.
+std::span<const EmbeddedText> card_texts();
 
 }  // namespace afterglow

@@ -2,17 +2,49 @@
 #include "views/plots/formula_card.h"
 
 #include <algorithm>
+#include <array>
 #include <cctype>
+#include <nlohmann/json.hpp>
 
 #include "core/figure/math/math_text.h"
+#include "core/io/json_file.h"
 #include "views/plots/families.h"
 
 namespace afterglow {
 
+namespace {
+
+FormulaCard read_card(const nlohmann::json& card, const std::string& where) {
+  refuse_unknown_keys(card, {"id", "name", "formula", "meaning", "source", "unit", "axes"}, where);
+  return {card.at("id"),
+          card.at("name"),
+          card.at("formula"),
+          card.at("meaning"),
+          card.at("source"),
+          card.value("unit", ""),
+          card.value("axes", std::vector<std::string>())};
+}
+
+NumbersText numbers_of_card(const std::string& card) {
+  for (const auto family : plot_families) {
+    for (const CardNumbers& own : family().numbers)
+      if (own.card == card) return own.numbers;
+  }
+  return nullptr;
+}
+
+}  // namespace
+
 const std::vector<FormulaCard>& formula_cards() {
   static const std::vector<FormulaCard> cards = [] {
     std::vector<FormulaCard> all;
-    for (const auto family : plot_families) all.insert(all.end(), family().cards.begin(), family().cards.end());
+    for (const EmbeddedText& text : card_texts()) {
+      const std::string where = std::string("cards of ") + text.name;
+      for (const nlohmann::json& card : parse_json(text.json, where)) {
+        all.push_back(read_card(card, where));
+        all.back().numbers = numbers_of_card(all.back().id);
+      }
+    }
     return all;
   }();
   return cards;

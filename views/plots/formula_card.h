@@ -1,7 +1,5 @@
 // "What is this number?": name, formula, the same with the present numbers, and where it is defined.
 #pragma once
-#include <array>
-#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -11,20 +9,18 @@
 
 namespace afterglow {
 
+/// A formula with the numbers of now; an empty text where there are none.
+using NumbersText = std::string (*)(const Observation&, const Selection&);
+
+/// assets/cards/README.md describes the texts.
 struct FormulaCard {
-  std::string_view id;  ///< of the quantity, the figure or the plot
-  std::string_view name;
-  std::string_view formula;
-  std::string_view meaning;
-  std::string_view source;  ///< paper and equation
-  /// The formula with the numbers of now; nullptr or an empty text where there are none.
-  std::string (*numbers)(const Observation&, const Selection&);
-  /// Labels of axes and colour bars, and names of series, that it explains in any figure.
-  std::array<std::string_view, 6> axes = {};
-  std::string_view unit = {};  ///< of the quantity; empty: a plain number
+  std::string id, name, formula, meaning, source;
+  std::string unit;               ///< of the quantity; empty: a plain number
+  std::vector<std::string> axes;  ///< labels and names of series that it explains in any figure
+  NumbersText numbers = nullptr;  ///< nullptr where there are none
 };
 
-/// Every card, family by family.
+/// Every card, file by file; the first one that explains a label is shown.
 const std::vector<FormulaCard>& formula_cards();
 /// nullptr when there is no such card.
 const FormulaCard* find_card(std::string_view id);

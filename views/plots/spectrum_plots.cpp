@@ -112,93 +112,15 @@ constexpr std::array spectrum_rows{
              .moves_tokens = true},
 };
 
-constexpr std::array spectrum_cards{
-    FormulaCard{"spectrum", "Koopman spectrum", "A_w = L⁻¹ M L⁻ᵀ,  G + εI = L Lᵀ",
-                "Each dot is one mode of the layer's memory: nearer the circle, longer it lasts. Only γ amplifies "
-                "modes: for keys of one sequence σ(A_w) < 1, so dividing by max(σ, 1) has no effect.",
-                "Echo, section 3.2.3 and proposition A.3", gamma_numbers},
-    FormulaCard{
-        "forces",
-        "Eigenvalue forces",
-        "Δλ = u* ΔA v / (u* v)",
-        "A small step in the weights changes A_w of the probe sequence by ΔA, and λ by Δλ, to first order. Dashed: "
-        "straight down the gradient of the next batch's loss. Solid: AdamW's step, with moments, clipping, rate "
-        "and decay; both are equally long in the weights. Diamond: where that step truly takes λ. Ring: how far "
-        "a change of A_w by 1 % of its norm may take it, 1/|u* v|. One batch is one opinion; where two "
-        "eigenvalues come together the first order says nothing, and there is no arrow.",
-        "first-order perturbation; Wilkinson 1965",
-        forces_numbers,
-        {"where the loss pulls it", "where AdamW moves it", "after the step", "where surgery put it"}},
-    FormulaCard{
-        "mode", "Mode", "A_w v = λ v",
-        "A direction of the memory that keeps its shape from token to token. Conjugate pairs are one rotating mode.",
-        "Echo, section 3.2.3", modulus_numbers},
-    FormulaCard{"eigenvalue",
-                "Eigenvalue",
-                "λ = Re λ + i Im λ",
-                "The complex plane: modulus is how long, angle how fast.",
-                "Echo, section 3.2.3",
-                modulus_numbers,
-                {"Re λ", "Im λ"}},
-    FormulaCard{"modulus",
-                "Modulus",
-                "|λ| = √(Re² λ + Im² λ)",
-                "What is left of the mode after one token.",
-                "Echo, section 3.2.3",
-                modulus_numbers,
-                {"modulus |λ| of A = γ A_w"}},
-    FormulaCard{"angle", "Angle", "φ = |arg λ|", "How far the mode turns with each token, in radians.",
-                "Echo, section 3.2.3", nullptr},
-    FormulaCard{"half_life",
-                "Half-life",
-                "ln ½ / ln |λ|",
-                "Tokens until half of the mode is gone.",
-                "Echo, section 3.2.3",
-                half_life_numbers,
-                {"half-life"},
-                "tokens"},
-    FormulaCard{"period", "Period", "2π / φ", "Tokens for one full turn of the mode.", "Echo, section 3.2.3",
-                period_numbers},
-    FormulaCard{"energy", "Query energy", "e_i = |⟨w_i, L⁻¹ q⟩|² / Σ", "Share of the query that lies in this mode.",
-                "Echo, appendix D", nullptr},
-    FormulaCard{"gain",
-                "Gain of the filter",
-                "|γ λ|^K",
-                "What the power filter leaves of the mode's amplitude (the numbers of Echo's appendix D); of its "
-                "energy it leaves the square.",
-                "Echo, appendix D.1",
-                gain_numbers,
-                {"gain |λ|^K"}},
-    FormulaCard{"gamma", "Gain γ (eigenvalue scale)", "γ = 1 + ½ sigmoid(γ_raw)",
-                "Learned factor between 1 and 1.5 on all eigenvalues. Only it amplifies modes.", "Echo, section 3.2.3",
-                gamma_numbers},
-    FormulaCard{"sigma",
-                "Largest singular value",
-                "σ(A_w), six power iterations",
-                "Below 1 whenever G and M come from the same keys (Cauchy-Schwarz).",
-                "Echo, section 3.2.3",
-                gamma_numbers,
-                {"σ(A_w)"}},
-    FormulaCard{"power_filter", "Power filter", "y = B_v L A^K L⁻¹ q",
-                "Raising the operator to the power K silences small modes and keeps those near the circle. Bars: the "
-                "query's energy before (grey) and after.",
-                "Echo, appendix D.1", gain_numbers},
-    FormulaCard{
-        "power_filter_table", "Suppression table", "|λ|^K,  K = 1, 2, 4",
-        "Echo's table D.1 for this operator: a row for each mode of A = γ A_w, a column for each power. From one "
-        "column to the next modes near 1 hardly change, small ones vanish: that separates lasting modes from "
-        "passing ones. Factors of the amplitude; of the energy the square is left.",
-        "Echo, proposition D.1 and its tables", gain_numbers},
-    FormulaCard{"power",
-                "Power K",
-                "A^K",
-                "How often the operator acts on a query.",
-                "Echo, eq. 7",
-                gain_numbers,
-                {"power K"}}};
+constexpr CardNumbers spectrum_numbers[] = {
+    {"spectrum", gamma_numbers},     {"forces", forces_numbers},     {"mode", modulus_numbers},
+    {"eigenvalue", modulus_numbers}, {"modulus", modulus_numbers},   {"half_life", half_life_numbers},
+    {"period", period_numbers},      {"gain", gain_numbers},         {"gamma", gamma_numbers},
+    {"sigma", gamma_numbers},        {"power_filter", gain_numbers}, {"power_filter_table", gain_numbers},
+    {"power", gain_numbers}};
 
 }  // namespace
 
-PlotFamily spectrum_plots() { return {spectrum_rows, spectrum_cards}; }
+PlotFamily spectrum_plots() { return {spectrum_rows, spectrum_numbers}; }
 
 }  // namespace afterglow

@@ -103,93 +103,14 @@ constexpr std::array theory_rows{
              .former_id = "memory"},
 };
 
-constexpr std::array theory_cards{
-    FormulaCard{"perturbation", "Perturbation", "|Â − A| ≤ |E_M|/σ + |A| κ |E_G|/σ",
-                "Noise is added to G and M; solid is the worst of three draws, dashed what the theorems allow.",
-                "Echo, theorems C.1 and C.3", vector_numbers},
-    FormulaCard{
-        "perturbation_operator", "Change of the operator", "|Â − A|,  A = M (G+εI)⁻¹",
-        "σ is the smallest singular value of the noisy G + εI. The proof of C.1 loses a factor κ; without it the "
-        "dotted line holds.",
-        "Echo, theorem C.1", nullptr},
-    FormulaCard{
-        "perturbation_eigenvalues", "Change of the eigenvalues", "|λ′ − λ| ≤ κ(V) |Â − A|",
-        "How far the farthest eigenvalue moves. κ(V) is the condition number of the eigenvectors: 1 for a normal "
-        "operator.",
-        "Echo, theorem C.3 and corollary C.4", vector_numbers},
-    FormulaCard{"noise",
-                "Relative noise",
-                "|E_G|/|G| = |E_M|/|M|",
-                "Seeded Gaussian directions, scaled.",
-                "Echo, appendix C",
-                nullptr,
-                {"relative noise in G and M"}},
-    FormulaCard{
-        "filter_theory", "Filter, in theory", "|A^K| ≤ γ^K",
-        "The normalised operator never grows a vector; only γ amplifies. The filter pays with ridge loss and helps "
-        "where transient modes spoil the answer.",
-        "Echo, propositions D.2, D.3, I.10 and theorem I.11", gamma_numbers},
-    FormulaCard{"filter_norms", "Norm of the powers", "|A^K| = γ^K |Â^K|", "The largest factor on any whitened query.",
-                "Echo, propositions D.2 and D.3", gamma_numbers},
-    FormulaCard{
-        "filter_excess_risk", "Excess risk", "|B* (Φ_K − I) (G+εI)^½|² = |F (A^K − I)|²",
-        "How much the loss of ridge regression grows when its answer is filtered. At the dashed line the filter has "
-        "undone the regression.",
-        "Echo, proposition I.10", nullptr},
-    FormulaCard{
-        "filter_helps", "When K > 0 helps", "|y/η − F q_pers|",
-        "Distance of the answer from what the modes near 1 alone would say; below the value at K = 0 the filter "
-        "helps.",
-        "Echo, theorem I.11 and corollary I.12", nullptr},
-    FormulaCard{"linear_gap", "Linear attention's gap", "min_a |C q − a C (G+εI)⁻¹ q| ≤ |C| (κ − 1)/(κ + 1) |q|",
-                "How far linear attention is from ridge retrieval, up to one positive factor. Its map C is B_1, what "
-                "one gradient step of size ½ makes of B = 0 on the ridge loss Σ |v − B z|² + ε |B|²: |C q − B_1 q| is "
-                "0 up to rounding. Ridge retrieval is where such steps end.",
-                "Echo, proposition I.5 and theorem I.6", gap_numbers},
-    FormulaCard{"query_jacobian", "Query Jacobian", "∂y/∂q = η B_v L A^K L⁻¹",
-                "The statistics are held fixed, so the map is linear: the same for every query.",
-                "Echo, propositions J.4 to J.6", nullptr},
-    FormulaCard{"query_jacobian_softmax", "Softmax saturates", "|Vᵀ (Diag(w) − w wᵀ) K| / √r ≤ 2 (1 − m) |V| |K| / √r",
-                "Softmax attention with the keys, values and queries of this head: the more weight one token has, the "
-                "less the answer follows the query. J.2 has ½ in place of 2 (1 − m). Off linear: the most that the "
-                "answer half-way between two successive queries differs from the mean of their answers, as a share of "
-                "it. SKA's is rounding alone, softmax attention's is not: no fixed SKA head can replace it.",
-                "Echo, propositions I.13, J.2 and corollary J.3", linearity_numbers},
-    FormulaCard{"singular_value",
-                "Singular values",
-                "σ_1 ≥ σ_2 ≥ ..",
-                "Directions of the query by how much they count.",
-                "Echo, appendix J",
-                nullptr,
-                {"singular value"}},
-    FormulaCard{"gradient_depth", "Gradient norm by depth",
-                "g_l = g_{l+1} + J_lᵀ g_{l+1},  |g_l| ≤ |g_m| Π (1 + |J_j|)",
-                "How the gradient of the probe sequence's loss grows or fades on its way down. Theorem J.9 follows the "
-                "branches alone; a residual model passes its gradient beside them, too, so its bound has 1 + |J|. "
-                "Dotted: the product of the measured norms of the branches. Dash-dotted: the theorem in closed form, "
-                "with J.8 for a Koopman MLP, J.4 for SKA and J.2 for softmax attention, and the measured norm for "
-                "any other branch. J.4 and J.2 hold keys, values and statistics fixed: it bounds what passes every "
-                "branch, and those two through their queries alone, not the whole gradient.",
-                "Echo, propositions J.2, J.4, J.7, J.8 and theorem J.9", depth_numbers},
-    FormulaCard{
-        "branch_norms", "Branch norms", "|J_l| = max |J_lᵀ u|,  |u| = 1",
-        "The most that a branch, without its residual, can lengthen a gradient; found by a power iteration that "
-        "starts at the gradient itself, and so from below: the bounds made of it hold for this gradient, not for every "
-        "one as theorem J.9 says. Marks are closed forms, with the norm in front: J.8 of the whole branch, J.2 and "
-        "J.4, between the projections, of the path through the queries alone, which a branch's own norm may exceed.",
-        "Echo, propositions J.2, J.4, J.8 and theorem J.9", nullptr},
-    FormulaCard{
-        "state_size",
-        "State size",
-        "2 r² + P r + r + 1 numbers a head, against (r + P) T",
-        "The state stays as it is however long the sequence gets; a cache keeps a key and a value of each token.",
-        "Echo, section 3.5 and proposition I.14",
-        state_size_numbers,
-        {},
-        "bytes"}};
+constexpr CardNumbers theory_numbers[] = {
+    {"perturbation", vector_numbers},  {"perturbation_eigenvalues", vector_numbers},
+    {"filter_theory", gamma_numbers},  {"filter_norms", gamma_numbers},
+    {"linear_gap", gap_numbers},       {"query_jacobian_softmax", linearity_numbers},
+    {"gradient_depth", depth_numbers}, {"state_size", state_size_numbers}};
 
 }  // namespace
 
-PlotFamily theory_plots() { return {theory_rows, theory_cards}; }
+PlotFamily theory_plots() { return {theory_rows, theory_numbers}; }
 
 }  // namespace afterglow
