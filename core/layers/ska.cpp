@@ -179,7 +179,7 @@ std::vector<StateSlope> Ska::state_slopes(Tape& tape, const NotedVars& noted) co
     run.power_iterations = config_.core.power_iterations;
     run.ridge = config_.core.ridge;
     run.jitter = ska_jitter_step;
-    run.gamma = 1.0 + 0.5 / (1.0 + std::exp(-gamma_raw[h]));
+    run.gamma = ska_gamma(gamma_raw[h]);
     run.eta = eta[h];
     run.keys = part_of_rows(keys, tokens, h, heads);
     run.queries = part_of_rows(queries, tokens, h, heads);
@@ -220,7 +220,7 @@ struct EditedHeads {
     return std::span(all).subspan(i * size, size);
   }
   std::vector<double> power_of(std::size_t i, std::int64_t head, int power, const SkaHeadEdit& edit) const {
-    const double gamma = edit.gamma.value_or(1.0 + 0.5 / (1.0 + std::exp(-gamma_raw[static_cast<std::size_t>(head)])));
+    const double gamma = edit.gamma.value_or(ska_gamma(gamma_raw[static_cast<std::size_t>(head)]));
     return edited_power(entry(A_w, i, square()), static_cast<int>(config.rank), gamma / std::max(sigma[i], 1.0), power,
                         edit.modes);
   }

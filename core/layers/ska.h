@@ -1,6 +1,7 @@
 // Spectral Koopman Attention: a linear operator is fitted to the keys of the context by ridge regression, and a query
 // reads the values through its K-th power (Echo 3.2).
 #pragma once
+#include <cmath>
 #include <optional>
 #include <vector>
 
@@ -9,6 +10,9 @@
 #include "core/ops/ops.h"
 
 namespace afterglow {
+
+/// The gain of a head's eigenvalues: 1 + sigmoid(gamma_raw) / 2, between 1 and 1.5.
+inline double ska_gamma(double gamma_raw) { return 1.0 + 0.5 / (1.0 + std::exp(-gamma_raw)); }
 
 struct SkaConfig {
   std::int64_t width = 0;        ///< d

@@ -17,7 +17,7 @@ using Mode = RidgeConfig::Mode;
 
 double gain_of(const CapturedLayer& layer, const Ska& ska, int head) {
   const std::vector<double> gamma_raw = layer.read.download(ska.gamma_raw().value);
-  return 1.0 + 0.5 / (1.0 + std::exp(-gamma_raw[static_cast<std::size_t>(head)]));
+  return ska_gamma(gamma_raw[static_cast<std::size_t>(head)]);
 }
 
 WeightMatrix token_weights(const CapturedLayer& layer, int head) {

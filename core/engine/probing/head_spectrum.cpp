@@ -16,8 +16,6 @@ const Ska& ska_of(const Trainer& trainer, int part) {
   return static_cast<const Ska&>(trainer.layer_of(trainer.parts()[static_cast<std::size_t>(part)]));
 }
 
-double sigmoid(double x) { return 1.0 / (1.0 + std::exp(-x)); }
-
 }  // namespace
 
 HeadSettings head_settings(const Trainer& trainer, int part) {
@@ -60,7 +58,7 @@ HeadReading read_head(Trainer& trainer, int part, int head, const HeadSettings& 
   numbers.sigma = scalar("sigma", 0.0);
   numbers.jitter = static_cast<int>(scalar("jitter", 0.0));
   const Ska& ska = ska_of(trainer, part);
-  numbers.gamma = 1.0 + 0.5 * sigmoid(read.download(ska.gamma_raw().value)[head]);
+  numbers.gamma = ska_gamma(read.download(ska.gamma_raw().value)[head]);
   numbers.eta = read.download(ska.eta().value)[head];
   numbers.scale = numbers.gamma / std::max(numbers.sigma, 1.0);
   numbers.power = settings.power;
