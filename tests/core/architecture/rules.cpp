@@ -217,8 +217,7 @@ constexpr const char* free_folders[] = {"core/layers/", "core/models/checkpoints
 
 Texts named_kinds(const Source& source, const Texts& kinds) {
   Texts result;
-  const bool is_free = source.path == "core/engine/studies/table_list.cpp" ||
-                       std::any_of(std::begin(free_folders), std::end(free_folders),
+  const bool is_free = std::any_of(std::begin(free_folders), std::end(free_folders),
                                    [&](const char* folder) { return source.path.starts_with(folder); });
   if (is_free) return result;
   for_each_piece(source.text, [&](Piece piece, std::size_t begin, std::size_t end) {
