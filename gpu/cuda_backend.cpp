@@ -1,4 +1,4 @@
-// Device choice, memory, transfers and captured programs of the CUDA back end.
+// Device choice, memory, transfers and captured graphs of the CUDA back end.
 #include "gpu/cuda_backend.h"
 
 #include <cublas_v2.h>
@@ -11,17 +11,17 @@
 
 #include "core/io/error.h"
 #include "core/io/number_text.h"
-#include "gpu/device/crowding.h"
+#include "gpu/device/occupancy.h"
 
 namespace afterglow {
 
 namespace {
 
 constexpr std::size_t scratch_bytes = std::size_t{32} << 20;
-constexpr std::size_t spare_share = 32;  // of the GPU's memory, one part may wait to be asked for again
+constexpr std::size_t spare_share = 32;  // the cache of released memory may hold this part of the GPU's memory
 constexpr std::size_t blas_workspace_bytes = std::size_t{32} << 20;
 constexpr int ticket_count = 4096;
-constexpr std::size_t crowd = 3;  // back ends; two have room enough beside each other
+constexpr std::size_t min_sharing_backends = 3;  // back ends that count as sharing the GPU; two have room enough
 
 std::atomic<unsigned> living = 0;  // back ends of this process, on all GPUs
 
@@ -35,7 +35,7 @@ bool is_missing(cudaError_t status) {
          status == cudaErrorUnsupportedPtxVersion || status == cudaErrorDevicesUnavailable;
 }
 
-/// Each thread says for itself to which GPU its calls go.
+/// Makes the device current for the calling thread.
 cudaError_t make_current(int device) {
   thread_local int current = -1;
   if (current == device) return cudaSuccess;
@@ -45,19 +45,19 @@ cudaError_t make_current(int device) {
 }
 
 /// A captured CUDA graph, ready to launch.
-class GraphProgram final : public Program {
+class CudaGraph final : public DeviceGraph {
  public:
-  GraphProgram(cudaGraph_t graph, cudaStream_t stream) : stream_(stream) {
+  CudaGraph(cudaGraph_t graph, cudaStream_t stream) : stream_(stream) {
     const cudaError_t status = cudaGraphInstantiate(&executable_, graph, 0);
     cudaGraphDestroy(graph);
-    check_cuda(status, "preparing a captured program");
+    check_cuda(status, "preparing a captured graph");
   }
-  ~GraphProgram() override {
+  ~CudaGraph() override {
     if (executable_ != nullptr) cudaGraphExecDestroy(executable_);
   }
-  GraphProgram(const GraphProgram&) = delete;
-  GraphProgram& operator=(const GraphProgram&) = delete;
-  void run() override { check_cuda(cudaGraphLaunch(executable_, stream_), "launching a captured program"); }
+  CudaGraph(const CudaGraph&) = delete;
+  CudaGraph& operator=(const CudaGraph&) = delete;
+  void run() override { check_cuda(cudaGraphLaunch(executable_, stream_), "launching a captured graph"); }
 
  private:
   cudaGraphExec_t executable_ = nullptr;
@@ -96,10 +96,10 @@ void allow_shared_memory(const void* kernel, int bytes, const char* what) {
 
 namespace {
 
-/// Whether what is queued there becomes part of a program.
+/// Whether the stream is being captured into a graph.
 bool is_recorded(cudaStream_t stream) {
   cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;
-  check_cuda(cudaStreamIsCapturing(stream, &status), "asking whether a program is recorded");
+  check_cuda(cudaStreamIsCapturing(stream, &status), "asking whether a graph is captured");
   return status != cudaStreamCaptureStatusNone;
 }
 
@@ -126,46 +126,46 @@ CudaBackend::CudaBackend(int device, Rank rank) : device_(device) {
 CudaBackend::~CudaBackend() {
   --living;
   make_current(device_);
-  for (Lane* lane : {&main_, &side_, &transfers_}) close(*lane);
+  for (StreamContext* context : {&main_, &side_, &transfers_}) close(*context);
   for (const auto& [address, bytes] : sizes_) cudaFree(address);
   give_back_spare();
 }
 
-void CudaBackend::open_stream(Lane& lane) {
-  check_cuda(cudaStreamCreateWithPriority(&lane.stream, cudaStreamNonBlocking, priority_), "making a stream");
-  check_cuda(cudaEventCreateWithFlags(&lane.reached, cudaEventDisableTiming), "making an event");
+void CudaBackend::open_stream(StreamContext& context) {
+  check_cuda(cudaStreamCreateWithPriority(&context.stream, cudaStreamNonBlocking, priority_), "making a stream");
+  check_cuda(cudaEventCreateWithFlags(&context.reached, cudaEventDisableTiming), "making an event");
 }
 
-void CudaBackend::open(Lane& lane) {
-  open_stream(lane);
-  lane.scratch = static_cast<float*>(allocate(scratch_bytes));
-  lane.tickets = static_cast<unsigned*>(allocate(ticket_count * sizeof(unsigned)));
-  check_cuda(cudaMemset(lane.tickets, 0, ticket_count * sizeof(unsigned)), "clearing the tickets");
-  // A workspace of our own: cuBLAS then allocates nothing while a program is being captured, and gives the same bits.
+void CudaBackend::open(StreamContext& context) {
+  open_stream(context);
+  context.scratch = static_cast<float*>(allocate(scratch_bytes));
+  context.tickets = static_cast<unsigned*>(allocate(ticket_count * sizeof(unsigned)));
+  check_cuda(cudaMemset(context.tickets, 0, ticket_count * sizeof(unsigned)), "clearing the tickets");
+  // With its own workspace cuBLAS allocates nothing during a capture and gives the same bits.
   void* workspace = allocate(blas_workspace_bytes);
-  if (cublasCreate(&lane.blas) != CUBLAS_STATUS_SUCCESS ||
-      cublasSetStream(lane.blas, lane.stream) != CUBLAS_STATUS_SUCCESS ||
-      cublasSetWorkspace(lane.blas, workspace, blas_workspace_bytes) != CUBLAS_STATUS_SUCCESS ||
-      cublasSetAtomicsMode(lane.blas, CUBLAS_ATOMICS_NOT_ALLOWED) != CUBLAS_STATUS_SUCCESS) {
+  if (cublasCreate(&context.blas) != CUBLAS_STATUS_SUCCESS ||
+      cublasSetStream(context.blas, context.stream) != CUBLAS_STATUS_SUCCESS ||
+      cublasSetWorkspace(context.blas, workspace, blas_workspace_bytes) != CUBLAS_STATUS_SUCCESS ||
+      cublasSetAtomicsMode(context.blas, CUBLAS_ATOMICS_NOT_ALLOWED) != CUBLAS_STATUS_SUCCESS) {
     throw Error(ExitCode::no_gpu, "cuBLAS could not be started on " + description_ +
                                       "; check the CUDA installation, or use --device cpu");
   }
 }
 
-void CudaBackend::close(Lane& lane) {
-  if (lane.stream == nullptr) return;
-  cudaStreamSynchronize(lane.stream);
-  if (lane.blas != nullptr) cublasDestroy(lane.blas);
-  cudaEventDestroy(lane.reached);
-  cudaStreamDestroy(lane.stream);
+void CudaBackend::close(StreamContext& context) {
+  if (context.stream == nullptr) return;
+  cudaStreamSynchronize(context.stream);
+  if (context.blas != nullptr) cublasDestroy(context.blas);
+  cudaEventDestroy(context.reached);
+  cudaStreamDestroy(context.stream);
 }
 
-void CudaBackend::enter(Lane& lane) {
-  lane_ = &lane;
-  tickets_ = lane.tickets;
+void CudaBackend::enter(StreamContext& context) {
+  context_ = &context;
+  tickets_ = context.tickets;
 }
 
-// Events order the two streams; in a recorded program they become edges of the graph.
+// Events order the two streams; in a captured graph they become edges.
 void CudaBackend::begin_side_stream() {
   check_cuda(cudaEventRecord(main_.reached, stream()), "marking the order");
   check_cuda(cudaStreamWaitEvent(side_.stream, main_.reached), "starting beside");
@@ -178,10 +178,10 @@ void CudaBackend::end_side_stream() { enter(main_); }
 void CudaBackend::join_side_stream() {
   products_.launch_kept_gradients();
   sum_norm_weights(true);
-  await_side_stream();
+  wait_for_side_stream();
 }
 
-void CudaBackend::await_side_stream() {
+void CudaBackend::wait_for_side_stream() {
   side_reads_operands_ = false;
   if (joined_) return;
   check_cuda(cudaEventRecord(side_.reached, side_.stream), "marking the end beside");
@@ -191,17 +191,17 @@ void CudaBackend::await_side_stream() {
 
 namespace {
 
-/// In a recorded program the event becomes a node of the graph, which each launch records anew for who waits outside.
-class CudaMilestone final : public Milestone {
+/// In a captured graph the event is a node that each launch records again for external waiters.
+class CudaEvent final : public DeviceEvent {
  public:
-  explicit CudaMilestone(CudaBackend& backend) : backend_(&backend) {
-    check_cuda(cudaEventCreateWithFlags(&event_, cudaEventDisableTiming), "making a milestone");
+  explicit CudaEvent(CudaBackend& backend) : backend_(&backend) {
+    check_cuda(cudaEventCreateWithFlags(&event_, cudaEventDisableTiming), "making an event");
   }
-  ~CudaMilestone() override { cudaEventDestroy(event_); }
-  CudaMilestone(const CudaMilestone&) = delete;
-  CudaMilestone& operator=(const CudaMilestone&) = delete;
+  ~CudaEvent() override { cudaEventDestroy(event_); }
+  CudaEvent(const CudaEvent&) = delete;
+  CudaEvent& operator=(const CudaEvent&) = delete;
   void set() override { backend_->set(event_); }
-  void wait() override { check_cuda(cudaEventSynchronize(event_), "waiting for a milestone"); }
+  void wait() override { check_cuda(cudaEventSynchronize(event_), "waiting for an event"); }
 
  private:
   CudaBackend* backend_;
@@ -210,17 +210,17 @@ class CudaMilestone final : public Milestone {
 
 }  // namespace
 
-std::unique_ptr<Milestone> CudaBackend::make_milestone() {
+std::unique_ptr<DeviceEvent> CudaBackend::make_event() {
   stream();
-  return std::make_unique<CudaMilestone>(*this);
+  return std::make_unique<CudaEvent>(*this);
 }
 
-void CudaBackend::set(cudaEvent_t milestone) {
+void CudaBackend::set(cudaEvent_t event) {
   products_.launch_kept_gradients();
   sum_norm_weights(false);
   const SideStream beside(*this);
   const unsigned flags = is_recorded(side_.stream) ? cudaEventRecordExternal : cudaEventRecordDefault;
-  check_cuda(cudaEventRecordWithFlags(milestone, side_.stream, flags), "setting a milestone");
+  check_cuda(cudaEventRecordWithFlags(event, side_.stream, flags), "recording an event");
 }
 
 void CudaBackend::begin_transfers() {
@@ -229,7 +229,7 @@ void CudaBackend::begin_transfers() {
   enter(transfers_);
 }
 
-// It ends also where something failed: a lost device is reported by the next call that can report it.
+// Also runs while an error unwinds: the next call that can report a lost device does so.
 void CudaBackend::end_transfers() {
   enter(main_);
   cudaEventRecord(transfers_.reached, transfers_.stream);
@@ -246,7 +246,7 @@ void CudaBackend::unpin_host(void* address) {
   if (cudaHostUnregister(address) != cudaSuccess) cudaGetLastError();
 }
 
-// Where the system or the GPUs do not allow it, the error is no one's: there are other ways.
+// Where the system or the GPUs do not allow sharing, the error is ignored and the caller copies through the host.
 MemoryKey CudaBackend::key_to(void* address) {
   stream();
   cudaIpcMemHandle_t handle{};
@@ -274,18 +274,19 @@ void CudaBackend::close_memory(void* address) {
 
 cudaStream_t CudaBackend::stream() const {
   check_cuda(make_current(device_), "choosing the GPU");
-  return lane_->stream;
+  return context_->stream;
 }
 
 void CudaBackend::launched(const char* kernel) const {
   check_cuda(cudaGetLastError(), kernel);
-  ++lane_->launches;
+  ++context_->launches;
 }
 
-// The kernel in front may still write what was queued before the weights were held; the one before that has ended.
-bool CudaBackend::is_settled(const float* number) const {
+// The previous kernel may still write what was queued before the weights were held; the kernel before that one has
+// ended.
+bool CudaBackend::is_pinned(const float* number) const {
   const Tensor& held = weights_of_step_.values;
-  if (!held.defined() || lane_->launches == lane_->launches_before_hold) return false;
+  if (!held.defined() || context_->launches == context_->launches_before_hold) return false;
   const auto* first = held.as<float>();
   return number >= first && number < first + held.elements();
 }
@@ -296,40 +297,40 @@ float* CudaBackend::scratch(std::size_t elements) const {
                                              " of scratch memory and there are " + bytes_text(scratch_bytes) +
                                              "; take a smaller batch or sequence");
   }
-  return lane_->scratch;
+  return context_->scratch;
 }
 
 void* CudaBackend::operand_memory(std::size_t bytes) {
-  if (lane_ == &main_ && side_reads_operands_) await_side_stream();
-  if (bytes > lane_->operand_bytes) {
-    // A smaller one that captured programs use stays until the end; so that few such pile up, the next has room to
-    // spare.
-    const std::size_t room = lane_->operands_recorded ? bytes + bytes / 2 : bytes;
-    if (lane_->operands != nullptr && !lane_->operands_recorded) free_memory(lane_->operands);
-    lane_->operands = nullptr;
-    lane_->operand_bytes = 0;
-    lane_->operands = allocate(room);
-    lane_->operand_bytes = room;
-    lane_->operands_recorded = false;
+  if (context_ == &main_ && side_reads_operands_) wait_for_side_stream();
+  if (bytes > context_->operand_bytes) {
+    // Memory that captured graphs use stays until the end. The new block is larger than needed, so that few such blocks
+    // pile up.
+    const std::size_t room = context_->operands_recorded ? bytes + bytes / 2 : bytes;
+    if (context_->operands != nullptr && !context_->operands_recorded) free_memory(context_->operands);
+    context_->operands = nullptr;
+    context_->operand_bytes = 0;
+    context_->operands = allocate(room);
+    context_->operand_bytes = room;
+    context_->operands_recorded = false;
   }
-  if (is_recorded(lane_->stream)) lane_->operands_recorded = true;
-  return lane_->operands;
+  if (is_recorded(context_->stream)) context_->operands_recorded = true;
+  return context_->operands;
 }
 
 bool CudaBackend::give_back_operands() {
   bool any = false;
-  for (Lane* lane : {&main_, &side_}) {
-    if (lane->operands == nullptr || lane->operands_recorded) continue;
-    free_memory(std::exchange(lane->operands, nullptr));
-    lane->operand_bytes = 0;
+  for (StreamContext* context : {&main_, &side_}) {
+    if (context->operands == nullptr || context->operands_recorded) continue;
+    free_memory(std::exchange(context->operands, nullptr));
+    context->operand_bytes = 0;
     any = true;
   }
   return any;
 }
 
-// Threads that wait turn round and round, which is quickest, but each takes a processor: many sleep instead.
+// Threads that wait by spinning are quickest but occupy a processor each, so many back ends sleep instead.
 void CudaBackend::expect_side_by_side(std::size_t back_ends) {
-  device::set_crowded(back_ends >= crowd);
+  device::set_gpu_shared(back_ends >= min_sharing_backends);
   stream();
   const std::size_t expected = std::max<std::size_t>(back_ends, living);
   const bool are_many = back_ends > 1 && 2 * expected > std::thread::hardware_concurrency();
@@ -381,7 +382,7 @@ void* CudaBackend::allocate(std::size_t bytes) {
 
 void CudaBackend::release(void* address) {
   if (!sizes_.contains(address)) return;
-  // Memory goes while sums wait only where a backward pass was broken off.
+  // Memory is released while sums are pending only when a backward pass was broken off.
   norm_weights_.clear();
   products_.drop_kept_gradients();
   stream();
@@ -391,12 +392,13 @@ void CudaBackend::release(void* address) {
 void CudaBackend::free_memory(void* address) {
   const std::size_t bytes = sizes_.extract(address).mapped();
   held_ -= bytes;
-  if (!spare_.keep(address, bytes)) cudaFree(address);  // a lost device is reported by the next call that can report it
+  if (!spare_.keep(address, bytes)) cudaFree(address);  // the next call that can report a lost device does so
 }
 
 bool CudaBackend::may_reuse() {
   if (is_recorded(main_.stream)) return false;
-  for (const Lane* lane : {&main_, &side_}) check_cuda(cudaStreamSynchronize(lane->stream), "waiting for the GPU");
+  for (const StreamContext* context : {&main_, &side_})
+    check_cuda(cudaStreamSynchronize(context->stream), "waiting for the GPU");
   return true;
 }
 
@@ -438,22 +440,23 @@ void CudaBackend::download(void* destination, const Tensor& source) {
   synchronize();
 }
 void CudaBackend::synchronize() {
-  if (lane_ != &transfers_) join_side_stream();
+  if (context_ != &transfers_) join_side_stream();
   while (meanwhile_ && !is_idle()) meanwhile_();
   check_cuda(cudaStreamSynchronize(stream()), "waiting for the GPU");
 }
 
-// A failure counts as done: who waits next is told.
+// A failure counts as idle; the next wait reports it.
 bool CudaBackend::is_idle() {
   if (cudaStreamQuery(stream()) != cudaErrorNotReady) return true;
-  if (cudaPeekAtLastError() == cudaErrorNotReady) cudaGetLastError();  // else the next launch counted as refused
+  if (cudaPeekAtLastError() == cudaErrorNotReady)
+    cudaGetLastError();  // otherwise the next launch would count as refused
   return false;
 }
 
-std::unique_ptr<Program> CudaBackend::capture(std::function<void()> work) {
+std::unique_ptr<DeviceGraph> CudaBackend::capture(std::function<void()> work) {
   synchronize();
-  // Relaxed: an arena that settles into one block during the recorded pass may allocate; nothing of that is recorded.
-  check_cuda(cudaStreamBeginCapture(stream(), cudaStreamCaptureModeRelaxed), "beginning to record a program");
+  // Relaxed mode lets an arena allocate during the captured pass; allocations are not part of the graph.
+  check_cuda(cudaStreamBeginCapture(stream(), cudaStreamCaptureModeRelaxed), "beginning to capture a graph");
   cudaGraph_t graph = nullptr;
   try {
     work();
@@ -467,10 +470,10 @@ std::unique_ptr<Program> CudaBackend::capture(std::function<void()> work) {
     cudaGetLastError();
     throw;
   }
-  check_cuda(cudaStreamEndCapture(main_.stream, &graph), "recording a program");
-  auto program = std::make_unique<GraphProgram>(graph, main_.stream);
-  program->run();
-  return program;
+  check_cuda(cudaStreamEndCapture(main_.stream, &graph), "capturing a graph");
+  auto captured = std::make_unique<CudaGraph>(graph, main_.stream);
+  captured->run();
+  return captured;
 }
 
 namespace {
@@ -501,7 +504,7 @@ CudaSystem ask_for_devices() {
 
 }  // namespace
 
-// The driver takes some milliseconds for each GPU, and the answer stays the same.
+// The driver takes milliseconds for each GPU and the answer does not change, so it is asked once.
 CudaSystem cuda_devices() {
   static const CudaSystem system = ask_for_devices();
   return system;

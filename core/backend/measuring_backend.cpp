@@ -13,7 +13,7 @@ namespace {
 
 constexpr std::size_t address_step = 256;
 
-struct NoProgram final : Program {
+struct NoGraph final : DeviceGraph {
   void run() override {}
 };
 
@@ -54,9 +54,9 @@ void MeasuringBackend::queue_downloads(std::span<const Transfer> arrays) {
   for (const Transfer& array : arrays) std::memset(array.to, 0, array.bytes);
 }
 
-std::unique_ptr<Program> MeasuringBackend::capture(std::function<void()> work) {
+std::unique_ptr<DeviceGraph> MeasuringBackend::capture(std::function<void()> work) {
   work();
-  return std::make_unique<NoProgram>();
+  return std::make_unique<NoGraph>();
 }
 
 void MeasuringBackend::hold_operands(std::int64_t bytes) {

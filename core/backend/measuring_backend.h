@@ -38,7 +38,7 @@ class MeasuringBackend final : public Backend {
   void synchronize() override {}
   void begin_side_stream() override { lane_ = 1; }
   void end_side_stream() override { lane_ = 0; }
-  std::unique_ptr<Program> capture(std::function<void()> work) override;
+  std::unique_ptr<DeviceGraph> capture(std::function<void()> work) override;
 
   void gemm(bool transpose_a, bool transpose_b, double alpha, const Tensor& a, const Tensor& b, double beta,
             const Tensor& c) override;

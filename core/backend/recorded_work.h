@@ -14,23 +14,23 @@ class RecordedWork {
   /// Queues `work`, which is the same each time until `forget`.
   template <class Work>
   void run(Device& device, const Work& work) {
-    if (program_) {
-      program_->run();
+    if (graph_) {
+      graph_->run();
     } else if (runs_ + 1 < runs_until_recorded) {
       work();
       ++runs_;
     } else {
-      program_ = device.capture(work);
+      graph_ = device.capture(work);
     }
   }
   /// The work is another one from here on, or finds its memory elsewhere.
   void forget() {
-    program_.reset();
+    graph_.reset();
     runs_ = 0;
   }
 
  private:
-  std::unique_ptr<Program> program_;
+  std::unique_ptr<DeviceGraph> graph_;
   int runs_ = 0;  // as it is
 };
 

@@ -1,7 +1,8 @@
-// Softmax attention: 64 queries a block, 64 keys at a time past them; scores never leave the warp. The gradient
-// computes them again. Products run on the tensor cores, see tiles.cuh. Tiles are made once for all blocks by a launch
-// of its own; on the way there those of sequences that are one tile by the blocks themselves (back that took longer).
-// Long sequences go by warp groups where they can (long_attention.cuh).
+// Softmax attention, y_t = sum over j of softmax_j(scale q_t . k_j) v_j, in one pass over the keys (flash attention): a
+// block owns 64 queries of a head and streams tiles of 64 keys; scores stay in registers, and the gradient recomputes
+// them. Grid: one block for each tile of queries of each head. Products run on tensor cores (tiles.cuh). A separate
+// launch makes the tiles for all blocks; in the forward pass of sequences of one tile the blocks make their own. Long
+// sequences use warp groups where possible (long_attention.cuh).
 #include <type_traits>
 
 #include "gpu/attention/decoding.cuh"
@@ -19,7 +20,7 @@ namespace {
 template <int columns, bool exact>
 constexpr int forward_bytes = 3 * tile_bytes<columns, exact>;
 
-/// Turns scores into weights and shrinks what was summed so far to the new largest score.
+/// Turns scores into weights, and rescales the sums so far to the new maximum (online softmax).
 template <int width, int columns>
 __device__ void take_scores(Share<width>& score, Softmax& softmax, Share<columns>& sum) {
   float shrink[2];
@@ -41,9 +42,9 @@ __device__ void take_scores(Share<width>& score, Softmax& softmax, Share<columns
   sum.each([&](int, int r, int, float value) { return value * shrink[r]; });
 }
 
-/// Brings both groups' sums to one largest score and adds them; the first group then has the whole.
+/// Rescales both groups' sums to their common maximum and adds them; the first group ends with the total.
 template <int columns>
-__device__ void join_softmax(const Lane& lane, Softmax& softmax, Share<columns>& sum, std::byte* memory) {
+__device__ void join_softmax(const LanePosition& lane, Softmax& softmax, Share<columns>& sum, std::byte* memory) {
   __shared__ float largest[2][rows], totals[2][rows];
 #pragma unroll
   for (int r = 0; r < 2; ++r) {
@@ -68,17 +69,17 @@ __device__ void join_softmax(const Lane& lane, Softmax& softmax, Share<columns>&
 template <int columns, bool exact, class T>
 __global__ void __launch_bounds__(threads_of<columns>, blocks_of<columns>)
     attention_kernel(Pairs in, TargetOf<T> to, float* log_sum) {
-  await_previous();
+  wait_for_previous_kernel();
   constexpr int width = rows / groups_of<columns>;
   extern __shared__ float4 memory[];
   std::byte* const q = reinterpret_cast<std::byte*>(memory);
   std::byte* const k = q + tile_bytes<columns, exact>;
   std::byte* const v = k + tile_bytes<columns, exact>;
-  const Lane lane;
-  const int share = lane.group * width;  // of the streamed rows
+  const LanePosition lane;
+  const int share = lane.group * width;  // first streamed row of this group
   const int sequences = in.batch * in.heads, place = static_cast<int>(blockIdx.x), sequence = place % sequences;
   const int b = sequence / in.heads, h = sequence % in.heads, key_head = h / (in.heads / in.key_heads);
-  // Late queries see the most keys: they start first.
+  // Late queries see the most keys, so their blocks start first.
   const int first = ((in.queries - 1) / rows - place / sequences) * rows;
   const int count = min(rows, in.queries - first), limit = in.seen(first + count - 1);
   const auto begin_copy = [&](std::byte* tile, const Tiles& from, int key) {
@@ -114,26 +115,26 @@ __global__ void __launch_bounds__(threads_of<columns>, blocks_of<columns>)
   if (lane.group == 0) put_answers(in, lane, b, h, first, count, softmax, sum, to, log_sum);
 }
 
-/// Whether a sequence's queries are one tile, and its keys; of wider heads three do not fit a block's registers.
-constexpr int widest_lone = 64;
-bool are_lone(const Pairs& in) { return in.queries <= rows && in.keys <= rows; }
+/// Sequences with one tile of queries and one of keys. Wider heads would not fit a block's registers.
+constexpr int max_single_tile_width = 64;
+bool is_single_tile(const Pairs& in) { return in.queries <= rows && in.keys <= rows; }
 
-/// Queries, keys and values as they lie.
+/// Queries, keys and values in global memory.
 template <class T>
 struct HeadsOf {
   OperandOf<T> q, k, v;
 };
 
-/// The same of one head of a sequence that is one tile.
+/// Attention of one head of a single-tile sequence. Grid: (sequences, heads).
 template <int columns, bool exact, class T>
 __global__ void __launch_bounds__(threads_of<columns>, blocks_of<columns>)
-    lone_attention_kernel(Pairs in, HeadsOf<T> from, TargetOf<T> to, float* log_sum) {
-  await_previous();
+    single_tile_attention_kernel(Pairs in, HeadsOf<T> from, TargetOf<T> to, float* log_sum) {
+  wait_for_previous_kernel();
   extern __shared__ float4 memory[];
   std::byte* const q = reinterpret_cast<std::byte*>(memory);
   std::byte* const k = q + tile_bytes<columns, exact>;
   std::byte* const v = k + tile_bytes<columns, exact>;
-  const Lane lane;
+  const LanePosition lane;
   const int b = static_cast<int>(blockIdx.x), h = static_cast<int>(blockIdx.y);
   const int key_head = h / (in.heads / in.key_heads);
   make_tiles<columns, exact, threads_of<columns>>(
@@ -161,7 +162,7 @@ TargetOf<T> target_of(const Grad& grad, int width) {
   return {grad.wanted() ? sink_of<T>({joined_heads(grad.tensor), grad.accumulate}) : SinkOf<T>{}, width};
 }
 
-/// Sizes, of which the answer [B,Tq,H,D] has most.
+/// Sizes; the result y is [B,Tq,H,D].
 Pairs attention_pairs(const Tensor& y, const Tensor& k, double scale, bool causal) {
   Pairs in{};
   in.batch = static_cast<int>(y.shape[0]);
@@ -174,7 +175,7 @@ Pairs attention_pairs(const Tensor& y, const Tensor& k, double scale, bool causa
   return in;
 }
 
-/// The same sizes for a few queries, whose keys and values are read as they lie.
+/// The sizes for few queries, whose keys and values are read without making tiles.
 Decoding decoding_of(const Pairs& in, const Tensor& q, const Tensor& k, const Tensor& v, const Target& to,
                      float* log_sum) {
   const auto heads = [&](const Tensor& of) { return heads_operand<float>(of, to.width); };
@@ -197,10 +198,10 @@ void launch_forward(cudaStream_t stream, const Pairs& in, const TargetOf<T>& to,
 }
 
 template <int columns, bool exact, class T>
-void launch_lone_forward(cudaStream_t stream, const Pairs& in, const HeadsOf<T>& from, const TargetOf<T>& to,
-                         float* log_sum) {
+void launch_single_tile_forward(cudaStream_t stream, const Pairs& in, const HeadsOf<T>& from, const TargetOf<T>& to,
+                                float* log_sum) {
   constexpr int bytes = forward_bytes<columns, exact>;
-  const auto kernel = lone_attention_kernel<columns, exact, T>;
+  const auto kernel = single_tile_attention_kernel<columns, exact, T>;
   allow_shared_memory(reinterpret_cast<const void*>(kernel), bytes, "attention");
   const dim3 grid(static_cast<unsigned>(in.batch), static_cast<unsigned>(in.heads));
   launch(kernel, grid, threads_of<columns>, bytes, stream, in, from, to, log_sum);
@@ -211,13 +212,13 @@ void launch_backward(cudaStream_t stream, const Pairs& in, const GradientTargets
   constexpr const char* what = "attention_backward";
   if constexpr (columns <= 128) {
     launch_gradients<columns, exact, Sums::both, T>(stream, in, to, what);
-  } else {  // too many sums for the registers of one pass
+  } else {  // a single pass would need too many registers
     launch_gradients<columns, exact, Sums::slopes, T>(stream, in, {to.q, to.k, {}}, what);
     launch_gradients<columns, exact, Sums::weights, T>(stream, in, {{}, {}, to.v}, what);
   }
 }
 
-/// Operands of the way there in `memory`, whose tiles `in` then names.
+/// Lists the forward pass's operands in `memory`, and points `in` to their tiles.
 template <class T>
 MakingsOf<T> forward_makings(Pairs& in, const HeadsOf<T>& from, void* memory, int bytes_a_row) {
   MakingsOf<T> makings(in.batch, memory);
@@ -226,7 +227,7 @@ MakingsOf<T> forward_makings(Pairs& in, const HeadsOf<T>& from, void* memory, in
   in.v = makings.add(from.v, in.key_heads, in.keys, bytes_a_row).to;
   return makings;
 }
-/// The same of the way back, which also reads answers and their gradient.
+/// The same for the backward pass, which also reads y and dy.
 template <class T>
 MakingsOf<T> gradient_makings(Pairs& in, const HeadsOf<T>& from, const OperandOf<T>& y, const OperandOf<T>& dy,
                               const float* log_sum, void* memory, int bytes_a_row) {
@@ -242,7 +243,7 @@ MakingsOf<T> gradient_makings(Pairs& in, const HeadsOf<T>& from, const OperandOf
   return makings;
 }
 
-/// T: as what queries are stored; bfloat16 has no exact products.
+/// T is the stored type of queries; bfloat16 has no exact products.
 template <class T, class Launch>
 void with_head_width(int width, bool exact, const Launch& launch) {
   const auto launch_stored = [&](auto columns, auto is_exact) {
@@ -260,7 +261,7 @@ void CudaBackend::attention(const Tensor& q, const Tensor& k, const Tensor& v, d
   if (q.elements() == 0) return;
   Pairs in = attention_pairs(y, k, scale, causal);
   const int width = static_cast<int>(y.shape[3]);
-  if (in.queries <= few_queries && width <= widest_few) {
+  if (in.queries <= few_queries && width <= max_few_width) {
     const Decoding few = decoding_of(in, q, k, v, target_of<float>({y, false}, width), log_sum.as<float>());
     decode(stream(), few, scratch(decoding_elements(few)));
     return launched("attention of a few queries");
@@ -269,14 +270,15 @@ void CudaBackend::attention(const Tensor& q, const Tensor& k, const Tensor& v, d
     using T = decltype(stored);
     const TargetOf<T> to = target_of<T>({y, false}, width);
     const HeadsOf<T> from{heads_operand<T>(q, width), heads_operand<T>(k, width), heads_operand<T>(v, width)};
-    if (goes_by_warpgroups(in, width, precision_)) {
+    if (uses_warpgroups(in, width, precision_)) {
       const int row = warpgroup_row_bytes(width);
       const auto makings = forward_makings(in, from, operand_memory(rows_for(in, 1) * row), row);
       return attend_on_warpgroups(stream(), in, makings, to, log_sum.as<float>());
     }
     with_head_width<T>(width, precision_ == Precision::fp32, [&](auto columns, auto exact) {
-      if constexpr (columns() <= widest_lone) {
-        if (are_lone(in)) return launch_lone_forward<columns(), exact()>(stream(), in, from, to, log_sum.as<float>());
+      if constexpr (columns() <= max_single_tile_width) {
+        if (is_single_tile(in))
+          return launch_single_tile_forward<columns(), exact()>(stream(), in, from, to, log_sum.as<float>());
       }
       constexpr int row = row_bytes<columns(), exact()>;
       make<columns(), exact()>(stream(), forward_makings(in, from, operand_memory(rows_for(in, 1) * row), row));
@@ -300,7 +302,7 @@ void CudaBackend::attention_backward(const Tensor& q, const Tensor& k, const Ten
       return gradient_makings(in, from, heads_operand<T>(y, width), heads_operand<T>(dy, width), log_sum.as<float>(),
                               operand_memory(rows_for(in, 2) * row), row);
     };
-    if (goes_by_warpgroups(in, width, precision_)) {
+    if (uses_warpgroups(in, width, precision_)) {
       const auto made = makings(warpgroup_row_bytes(width));
       return gradients_on_warpgroups(stream(), in, made, width, out);
     }
@@ -316,8 +318,8 @@ void CudaBackend::attention_backward(const Tensor& q, const Tensor& k, const Ten
 std::int64_t CudaBackend::attention_operands(const Tensor& q, const Tensor& k) const {
   const Pairs in = attention_pairs(q, k, 1, false);
   const int width = static_cast<int>(q.shape[3]);
-  if (in.queries <= few_queries && width <= widest_few) return 0;
-  if (goes_by_warpgroups(in, width, precision_))
+  if (in.queries <= few_queries && width <= max_few_width) return 0;
+  if (uses_warpgroups(in, width, precision_))
     return static_cast<std::int64_t>(rows_for(in, 2)) * warpgroup_row_bytes(width);
   std::size_t bytes = 0;
   with_head_width<float>(width, precision_ == Precision::fp32, [&](auto columns, auto exact) {

@@ -1,5 +1,5 @@
-// Gradients of attention of long sequences by warp groups. Each group owns 64 keys or 64 queries of a head, past which
-// one thread streams tokens of the other kind, 64 at a time: as GradientPass in pairs.cuh, whose equations these are.
+// Gradients of attention of long sequences on warp groups; the equations are in pairs.cuh. Each of two warp groups owns
+// 64 keys or 64 queries of a head, and a copying thread streams tokens of the other kind, 64 at a time.
 #include "gpu/attention/attention_warpgroup.cuh"
 
 namespace afterglow::device::tiles {
@@ -7,29 +7,29 @@ namespace afterglow::device::tiles {
 namespace {
 
 template <bool of_keys>
-using Place = PassPlace<of_keys, rows, Crew::own_rows>;
+using Position = PassPosition<of_keys, rows, Crew::own_rows>;
 
-/// Where things lie in a block's shared memory: own queries or keys, their partners, which are gradients of answers or
-/// values, and stages of the other kind and its partners.
+/// Layout of a block's shared memory: own queries or keys, their partners (dy or v), and stages of the other kind with
+/// its partners.
 template <int columns>
 struct GradientMemory {
   using Tile = PanelTile<columns>;
   static constexpr unsigned stages = 3;
-  static constexpr int tiles = 2 * (Crew::groups + static_cast<int>(stages)), gates_at = tiles * Tile::bytes;
-  static constexpr int gate_count = 1 + static_cast<int>(Ring<stages>::gate_count);
-  static constexpr int bytes = gates_at + gate_count * static_cast<int>(sizeof(std::uint64_t)) + 1024;
+  static constexpr int tiles = 2 * (Crew::groups + static_cast<int>(stages)), mbarriers_at = tiles * Tile::bytes;
+  static constexpr int mbarrier_count = 1 + static_cast<int>(Ring<stages>::mbarrier_count);
+  static constexpr int bytes = mbarriers_at + mbarrier_count * static_cast<int>(sizeof(std::uint64_t)) + 1024;
   static_assert(Tile::bytes % 1024 == 0);
 
   unsigned char* memory;
   Ring<stages> ring;
 
-  __device__ explicit GradientMemory(unsigned char* begin) : memory(begin), ring{gates() + 1} {}
-  __device__ void open_gates() const {
-    own_full().open(1);
-    ring.open(Crew::warps);
-    announce_gates();
+  __device__ explicit GradientMemory(unsigned char* begin) : memory(begin), ring{mbarriers() + 1} {}
+  __device__ void init_mbarriers() const {
+    own_full().init(1);
+    ring.init(Crew::warps);
+    fence_mbarrier_init();
   }
-  __device__ Gate own_full() const { return Gate(gates()); }
+  __device__ Mbarrier own_full() const { return Mbarrier(mbarriers()); }
   __device__ Tile own(int group) const { return tile(group); }
   __device__ Tile own_partner(int group) const { return tile(Crew::groups + group); }
   __device__ Tile streamed() const { return tile(2 * (Crew::groups + static_cast<int>(ring.stage))); }
@@ -37,18 +37,18 @@ struct GradientMemory {
 
  private:
   __device__ Tile tile(int i) const { return {memory + i * Tile::bytes}; }
-  __device__ std::uint64_t* gates() const { return reinterpret_cast<std::uint64_t*>(memory + gates_at); }
+  __device__ std::uint64_t* mbarriers() const { return reinterpret_cast<std::uint64_t*>(memory + mbarriers_at); }
 };
 
-/// Copies all that a block reads; one thread. Where there is no tile any more, the last one comes again and its sums
-/// are dropped.
+/// Copies everything that a block reads; one thread runs it. Beyond the last tile it copies that one again, and its
+/// sums are dropped.
 template <int columns, bool of_keys>
-__device__ void copy_all(const Pairs& in, const Place<of_keys>& at, GradientMemory<columns>& memory) {
+__device__ void copy_all(const Pairs& in, const Position<of_keys>& at, GradientMemory<columns>& memory) {
   constexpr unsigned tile = PanelTile<columns>::bytes;
   const Tiles &own = of_keys ? in.k : in.q, &own_partner = of_keys ? in.v : in.dy;
   const Tiles &other = of_keys ? in.q : in.k, &other_partner = of_keys ? in.dy : in.v;
-  const Gate own_full = memory.own_full();
-  own_full.expect(2 * Crew::groups * tile);
+  const Mbarrier own_full = memory.own_full();
+  own_full.arrive_expect_tx(2 * Crew::groups * tile);
   for (int group = 0; group < Crew::groups; ++group) {
     const int first = min(at.first + group * rows, own.padded - rows);
     own_full.copy(memory.own(group).memory, own.at<columns, false>(at.batch, at.head, first), tile);
@@ -57,15 +57,15 @@ __device__ void copy_all(const Pairs& in, const Place<of_keys>& at, GradientMemo
   auto& ring = memory.ring;
   for (int step = 0; step < at.steps; ++step) {
     const int head = at.head_at(step), token = at.token_at(step);
-    ring.empty().await(ring.phase ^ 1);
-    ring.full().expect(2 * tile);
+    ring.empty().wait(ring.phase ^ 1);
+    ring.full().arrive_expect_tx(2 * tile);
     ring.full().copy(memory.streamed().memory, other.at<columns, false>(at.batch, head, token), tile);
     ring.full().copy(memory.streamed_partner().memory, other_partner.at<columns, false>(at.batch, head, token), tile);
     ring.advance();
   }
 }
 
-/// Powers of two that bring a row's weights below 2^15 in all steps so far: what was summed with larger ones shrinks.
+/// Powers of two that keep a row's weights below 2^15 in all steps so far; larger weights rescale the earlier sums.
 struct RowScales {
   float up[2];
   __device__ RowScales() { up[0] = up[1] = Scale(0).up; }
@@ -83,11 +83,11 @@ struct RowScales {
     if (__any_sync(full_warp, shrink[0] != 1.0f || shrink[1] != 1.0f))
       sum.each([&](int, int r, int, float value) { return value * shrink[r]; });
   }
-  /// What sums are to be multiplied by.
+  /// The factor of the sums.
   __device__ float down(int r) const { return inverse_power(up[r]); }
 };
 
-/// Weights on their way to sums: halves with the rows' scales.
+/// Converts weights to halves with the rows' scales.
 template <int columns>
 __device__ __forceinline__ void take_weights(const Share<rows>& weights, RowScales& scales, Share<columns>& sum,
                                              std::uint32_t (&halves)[rows / 16][4]) {
@@ -100,35 +100,36 @@ __device__ __forceinline__ void take_weights(const Share<rows>& weights, RowScal
   take_halves(weights, scales.up, halves);
 }
 
-/// What a warp group does for its rows, which are keys (dk and dv) or queries (dq); columns are tokens of the other
+/// The pass of a warp group over its rows, which are keys (dk and dv) or queries (dq); columns are tokens of the other
 /// kind.
 template <int columns, bool of_keys>
 struct LongPass {
   using Tile = PanelTile<columns>;
   const Pairs& in;
-  const Place<of_keys>& at;
+  const Position<of_keys>& at;
   GradientMemory<columns>& memory;
-  const Lane lane;
+  const LanePosition lane;
   const int first;
   const Tile own, own_partner;
   float factor[2];                   ///< of a row's scores
   float log_sum[2];                  ///< of queries
   float value_unit[2];               ///< of keys
   float mean[2];                     ///< of queries
-  LeftHalves<columns> rows_held[2];  ///< queries and gradients of their answers
+  LeftHalves<columns> rows_held[2];  ///< queries and dy
   Share<rows> weight, slope;
   LeftHalves<rows> halves, value_halves;
   RowScales scales, value_scales;
   Share<columns> sum, value_sum;
 
-  __device__ __forceinline__ LongPass(const Pairs& pairs, const Place<of_keys>& place, GradientMemory<columns>& shared)
+  __device__ __forceinline__ LongPass(const Pairs& pairs, const Position<of_keys>& place,
+                                      GradientMemory<columns>& shared)
       : in(pairs),
         at(place),
         memory(shared),
         first(at.first + lane.group * rows),
         own(memory.own(lane.group)),
         own_partner(memory.own_partner(lane.group)) {
-    memory.own_full().await(0);
+    memory.own_full().wait(0);
     sum.clear();
     if constexpr (of_keys) value_sum.clear();
 #pragma unroll
@@ -148,16 +149,17 @@ struct LongPass {
     }
   }
 
-  /// Each turn begins and ends with nothing under way: products that go on into the next turn would be serialized.
+  /// Each iteration begins and ends with no products in flight; the compiler would serialise products that cross
+  /// iterations.
   __device__ __forceinline__ void add_all() {
     if (at.steps == 0) return;
     auto& ring = memory.ring;
-    ring.full().await(ring.phase);
+    ring.full().wait(ring.phase);
     warpgroup::begin_products();
     begin_dots();
-    warpgroup::await_groups<1>(weight.value);
+    warpgroup::wait_for_groups<1>(weight.value);
     weigh(0);
-    warpgroup::await_groups<0>(slope.value);
+    warpgroup::wait_for_groups<0>(slope.value);
     for (int step = 1;; ++step) {
       add_values_and_find_slopes();
       take_weights(slope, scales, sum, halves);
@@ -165,26 +167,26 @@ struct LongPass {
       if (step == at.steps) {
         prepare_spread(halves, sum);
         begin_spread<columns>(halves, streamed, sum);
-        warpgroup::await_groups<0>(sum.value);
+        warpgroup::wait_for_groups<0>(sum.value);
         hold(halves);
         return;
       }
-      const Gate empty = ring.empty();
+      const Mbarrier empty = ring.empty();
       ring.advance();
-      ring.full().await(ring.phase);
+      ring.full().wait(ring.phase);
       prepare_spread(halves, sum);
       begin_spread<columns>(halves, streamed, sum);
       begin_dots();
-      warpgroup::await_groups<1>(weight.value);
+      warpgroup::wait_for_groups<1>(weight.value);
       hold(halves);
       leave(empty);
       weigh(step);
-      warpgroup::await_groups<0>(slope.value);
-      warpgroup::settle(sum.value);
+      warpgroup::wait_for_groups<0>(slope.value);
+      warpgroup::fence_accumulators(sum.value);
     }
   }
 
-  /// Gradients behind the scores go to `to`, those behind the weights to `to_values`.
+  /// Gradients through the scores go to `to`, those through the weights to `to_values`.
   template <class T>
   __device__ __forceinline__ void put(const TargetOf<T>& to, const TargetOf<T>& to_values) {
     const int count = at.count - lane.group * rows;
@@ -223,7 +225,7 @@ struct LongPass {
       begin_dot<columns>(rows_held[1], partner, slope);
     }
   }
-  /// From scores to weights; those of keys times the units of the gradients of answers.
+  /// Turns scores into weights; those of keys are times the units of dy.
   __device__ __forceinline__ void weigh(int step) {
     const Tile streamed = memory.streamed(), partner = memory.streamed_partner();
     weight.each([&](int n, int r, int e, float score) {
@@ -244,8 +246,8 @@ struct LongPass {
       return (of_keys ? row < column + in.offset : column < in.seen(row)) ? value : 0.0f;
     });
   }
-  /// The scores' gradients without the scale, times the units of the streamed rows; means are in the units of the
-  /// gradients of answers, which weights of keys have already and sums of queries get at the end.
+  /// Turns slopes into the scores' gradients without the scale, times the units of the streamed rows. Means are in the
+  /// units of dy, which weights of keys already include and sums of queries get at the end.
   __device__ __forceinline__ void add_values_and_find_slopes() {
     const Tile streamed = memory.streamed(), partner = memory.streamed_partner();
     if constexpr (of_keys) {
@@ -260,7 +262,7 @@ struct LongPass {
       return apart * weight.at(n, r, e) * unit;
     });
     if constexpr (of_keys) {
-      warpgroup::await_groups<0>(value_sum.value);
+      warpgroup::wait_for_groups<0>(value_sum.value);
       hold(value_halves);
     }
   }
@@ -269,13 +271,13 @@ struct LongPass {
 template <int columns, bool of_keys, class T>
 __device__ __forceinline__ void run_pass(const Pairs& in, int place, GradientMemory<columns>& memory,
                                          const TargetOf<T>& to, const TargetOf<T>& to_values) {
-  const Place<of_keys> at(in, place);
+  const Position<of_keys> at(in, place);
   LongPass<columns, of_keys> pass(in, at, memory);
   pass.add_all();
   pass.put(to, to_values);
 }
 
-/// In which order blocks of either kind take their places; the first `key_blocks` own keys.
+/// The order of both kinds of blocks; the first `key_blocks` own keys.
 struct Orders {
   Order keys, queries;
   int key_blocks;
@@ -287,9 +289,9 @@ __global__ void __launch_bounds__(Crew::threads, 1)
                          const __grid_constant__ Orders orders) {
   extern __shared__ unsigned char shared[];
   GradientMemory<columns> memory(aligned_memory(shared));
-  if (threadIdx.x == 0) memory.open_gates();
+  if (threadIdx.x == 0) memory.init_mbarriers();
   __syncthreads();
-  await_previous();
+  wait_for_previous_kernel();
   const int block = static_cast<int>(blockIdx.x);
   const bool of_keys = block < orders.key_blocks;
   const int place = of_keys ? orders.keys.place(block) : orders.queries.place(block - orders.key_blocks);
@@ -297,9 +299,9 @@ __global__ void __launch_bounds__(Crew::threads, 1)
     Crew::give_registers();
     if (!Crew::is_copier()) return;
     if (of_keys) {
-      copy_all<columns, true>(in, Place<true>(in, place), memory);
+      copy_all<columns, true>(in, Position<true>(in, place), memory);
     } else {
-      copy_all<columns, false>(in, Place<false>(in, place), memory);
+      copy_all<columns, false>(in, Position<false>(in, place), memory);
     }
   } else {
     Crew::take_registers();
@@ -342,7 +344,7 @@ void gradients_on_warpgroups(cudaStream_t stream, const Pairs& in, const Makings
 
 template void gradients_on_warpgroups(cudaStream_t, const Pairs&, const MakingsOf<float>&, int,
                                       const GradientTargets<float>&);
-template void gradients_on_warpgroups(cudaStream_t, const Pairs&, const MakingsOf<Brain>&, int,
-                                      const GradientTargets<Brain>&);
+template void gradients_on_warpgroups(cudaStream_t, const Pairs&, const MakingsOf<Bf16>&, int,
+                                      const GradientTargets<Bf16>&);
 
 }  // namespace afterglow::device::tiles

@@ -1,5 +1,7 @@
-// Softmax attention of long sequences by warp groups: each has 64 queries of a head, past which one thread streams keys
-// and values, 128 at a time. While the units add up the answers of some keys, the next keys' scores become weights.
+// Softmax attention of long sequences on warp groups, y_t = sum over j of softmax_j(scale q_t . k_j) v_j. A block has
+// 128 queries of a head, 64 for each of two warp groups; a copying thread streams keys and values through shared
+// memory, 128 at a time. While the products of weights and values of one step run, the next step's scores become
+// weights.
 #include "gpu/attention/attention_warpgroup.cuh"
 
 namespace afterglow::device::tiles {
@@ -9,7 +11,7 @@ namespace {
 constexpr int step_keys = 128, tiles_a_step = step_keys / rows;
 using KeysPanel = Panel<step_keys>;
 
-/// Where things lie in a block's shared memory.
+/// Layout of a block's shared memory.
 template <int columns>
 struct ForwardMemory {
   static constexpr unsigned stages = 2;
@@ -19,23 +21,23 @@ struct ForwardMemory {
   static constexpr int key_bytes = panel_bytes + 2 * unit_bytes;  // with the units of keys and of values
   static constexpr int value_bytes = panel_bytes;
   static constexpr int values_at = query_bytes + static_cast<int>(stages) * key_bytes;
-  static constexpr int gates_at = values_at + static_cast<int>(stages) * value_bytes;
-  static constexpr int gate_count = 1 + 2 * static_cast<int>(Ring<stages>::gate_count);
-  static constexpr int bytes = gates_at + gate_count * static_cast<int>(sizeof(std::uint64_t)) + 1024;
+  static constexpr int mbarriers_at = values_at + static_cast<int>(stages) * value_bytes;
+  static constexpr int mbarrier_count = 1 + 2 * static_cast<int>(Ring<stages>::mbarrier_count);
+  static constexpr int bytes = mbarriers_at + mbarrier_count * static_cast<int>(sizeof(std::uint64_t)) + 1024;
   static_assert(key_bytes % 1024 == 0 && query_bytes % 1024 == 0);
 
   unsigned char* memory;
   Ring<stages> key_stages, value_stages;
 
   __device__ explicit ForwardMemory(unsigned char* begin)
-      : memory(begin), key_stages{gates() + 1}, value_stages{gates() + 1 + Ring<stages>::gate_count} {}
-  __device__ void open_gates() const {
-    queries_full().open(1);
-    key_stages.open(Crew::warps);
-    value_stages.open(Crew::warps);
-    announce_gates();
+      : memory(begin), key_stages{mbarriers() + 1}, value_stages{mbarriers() + 1 + Ring<stages>::mbarrier_count} {}
+  __device__ void init_mbarriers() const {
+    queries_full().init(1);
+    key_stages.init(Crew::warps);
+    value_stages.init(Crew::warps);
+    fence_mbarrier_init();
   }
-  __device__ Gate queries_full() const { return Gate(gates()); }
+  __device__ Mbarrier queries_full() const { return Mbarrier(mbarriers()); }
   __device__ PanelTile<columns> queries(int group) const { return {memory + group * PanelTile<columns>::bytes}; }
   __device__ KeysPanel keys() const { return {key_memory()}; }
   __device__ float* key_units() const { return reinterpret_cast<float*>(key_memory() + panel_bytes); }
@@ -43,34 +45,34 @@ struct ForwardMemory {
   __device__ KeysPanel values() const { return {memory + values_at + value_stages.stage * value_bytes}; }
 
  private:
-  __device__ std::uint64_t* gates() const { return reinterpret_cast<std::uint64_t*>(memory + gates_at); }
+  __device__ std::uint64_t* mbarriers() const { return reinterpret_cast<std::uint64_t*>(memory + mbarriers_at); }
   __device__ unsigned char* key_memory() const { return memory + query_bytes + key_stages.stage * key_bytes; }
 };
 
-/// What a block works at.
-struct ForwardPlace {
+/// A block's queries.
+struct ForwardPosition {
   int batch, head, key_head, first, count, steps;
 
-  __device__ ForwardPlace(const Pairs& in, int place) {
+  __device__ ForwardPosition(const Pairs& in, int place) {
     const int sequences = in.batch * in.heads, sequence = place % sequences;
     batch = sequence / in.heads;
     head = sequence % in.heads;
     key_head = head / (in.heads / in.key_heads);
-    // Late queries see the most keys: they start first.
+    // Late queries see the most keys, so their blocks start first.
     first = ((in.queries - 1) / Crew::own_rows - place / sequences) * Crew::own_rows;
     count = min(Crew::own_rows, in.queries - first);
     steps = max(0, in.seen(first + count - 1) + step_keys - 1) / step_keys;
   }
 };
 
-/// Copies all that a block reads; one thread. Where there is no tile any more, the last one comes again and counts for
-/// nothing.
+/// Copies everything that a block reads; one thread runs it. Beyond the last tile it copies that one again; its entries
+/// are masked.
 template <int columns>
 struct ForwardCopier {
   using Tile = PanelTile<columns>;
   using Memory = ForwardMemory<columns>;
   const Pairs& in;
-  const ForwardPlace& at;
+  const ForwardPosition& at;
   Memory& memory;
 
   __device__ void copy_all() const {
@@ -84,17 +86,17 @@ struct ForwardCopier {
 
  private:
   __device__ void copy_queries() const {
-    const Gate full = memory.queries_full();
-    full.expect(Crew::groups * Tile::bytes);
+    const Mbarrier full = memory.queries_full();
+    full.arrive_expect_tx(Crew::groups * Tile::bytes);
     for (int group = 0; group < Crew::groups; ++group) {
       const int first = min(at.first + group * rows, in.q.padded - rows);
       full.copy(memory.queries(group).memory, in.q.at<columns, false>(at.batch, at.head, first), Tile::bytes);
     }
   }
   __device__ void copy_keys(int step) const {
-    memory.key_stages.empty().await(memory.key_stages.phase ^ 1);
-    const Gate full = memory.key_stages.full();
-    full.expect(Memory::key_bytes);
+    memory.key_stages.empty().wait(memory.key_stages.phase ^ 1);
+    const Mbarrier full = memory.key_stages.full();
+    full.arrive_expect_tx(Memory::key_bytes);
     for (int i = 0; i < tiles_a_step; ++i) {
       const std::byte *keys = tile_of(in.k, step, i), *values = tile_of(in.v, step, i);
       copy_panel(full, memory.keys(), keys, i);
@@ -104,17 +106,17 @@ struct ForwardCopier {
     memory.key_stages.advance();
   }
   __device__ void copy_values(int step) const {
-    memory.value_stages.empty().await(memory.value_stages.phase ^ 1);
-    const Gate full = memory.value_stages.full();
-    full.expect(Memory::value_bytes);
+    memory.value_stages.empty().wait(memory.value_stages.phase ^ 1);
+    const Mbarrier full = memory.value_stages.full();
+    full.arrive_expect_tx(Memory::value_bytes);
     for (int i = 0; i < tiles_a_step; ++i) copy_panel(full, memory.values(), tile_of(in.v, step, i), i);
     memory.value_stages.advance();
   }
   __device__ const std::byte* tile_of(const Tiles& from, int step, int i) const {
     return from.at<columns, false>(at.batch, at.key_head, min(step * step_keys + i * rows, from.padded - rows));
   }
-  /// A tile's rows as rows of a larger panel.
-  __device__ static void copy_panel(const Gate& full, const KeysPanel& to, const std::byte* tile, int i) {
+  /// Copies a tile's rows as rows of a larger panel.
+  __device__ static void copy_panel(const Mbarrier& full, const KeysPanel& to, const std::byte* tile, int i) {
 #pragma unroll
     for (int block = 0; block < columns / 64; ++block)
       full.copy(to.memory + block * KeysPanel::block_bytes + i * HalvesPanel::block_bytes,
@@ -122,27 +124,27 @@ struct ForwardCopier {
   }
 };
 
-/// Turns scores of a warp group's queries into weights. What a row's weights are relative to leaves them below 2^14
-/// over the largest unit of the values that the row has seen, and they are multiplied by these units next: so they are
-/// halves without a scale of their own, and what was summed before only shrinks where weights would shrink.
+/// Turns scores of a warp group's queries into weights times the units of the values. The reference of a row's weights
+/// keeps weight times unit below 2^14, so that they are halves without a scale of their own, and earlier sums only
+/// shrink as in any online softmax.
 template <int columns>
 struct Weigher {
   const Pairs& in;
-  const Lane& lane;
+  const LanePosition& lane;
   int first;                                  ///< of the group's queries
   float factor[2];                            ///< of a row's scores
   float largest[2] = {-INFINITY, -INFINITY};  ///< score without that factor
-  float unit[2] = {least_unit, least_unit};   ///< the largest of values
-  float shrink[2];                            ///< of what was summed before
+  float unit[2] = {min_unit, min_unit};       ///< the largest of values
+  float shrink[2];                            ///< of the sums so far
   Softmax softmax;
 
-  __device__ Weigher(const Pairs& pairs, const Lane& place, int first_query, const PanelTile<columns>& queries)
+  __device__ Weigher(const Pairs& pairs, const LanePosition& place, int first_query, const PanelTile<columns>& queries)
       : in(pairs), lane(place), first(first_query) {
 #pragma unroll
     for (int r = 0; r < 2; ++r) factor[r] = fmaxf(queries.units()[lane.row_of(r)] * in.power_scale(), 0x1p-126f);
   }
 
-  /// Scores of keys from `key` on become weights times the units of their values.
+  /// Turns scores of keys from `key` on into weights times the units of their values.
   __device__ __forceinline__ void weigh(int key, const float* key_units, const float* value_units,
                                         Share<step_keys>& score) {
     multiply_columns(key_units, score);
@@ -178,8 +180,8 @@ struct Weigher {
   }
 
  private:
-  /// Values may be smaller; nothing relative to it leaves the range of float.
-  static constexpr float least_unit = 0x1p-60f;
+  /// Lower bound that keeps the result in the range of float; values may be smaller.
+  static constexpr float min_unit = 0x1p-60f;
 
   __device__ static float exponent_of(float power) {
     return static_cast<float>(static_cast<int>(__float_as_uint(power) >> 23) - 127);
@@ -189,12 +191,12 @@ struct Weigher {
   }
   __device__ __forceinline__ void find_units(const float* value_units) {
     const float4 four = reinterpret_cast<const float4*>(value_units)[threadIdx.x % 32];
-    const float most = warpgroup::max_in_warp(warpgroup::max_of(four));
+    const float top = warpgroup::max_in_warp(warpgroup::max_of(four));
 #pragma unroll
-    for (int r = 0; r < 2; ++r) unit[r] = fmaxf(unit[r], most);
+    for (int r = 0; r < 2; ++r) unit[r] = fmaxf(unit[r], top);
   }
   __device__ __forceinline__ void find_seen_units(int key, const float* value_units) {
-    float most[2] = {0, 0};
+    float top[2] = {0, 0};
 #pragma unroll
     for (int n = 0; n < step_keys / 8; ++n) {
       const float2 both = columns_of(value_units, lane, n);
@@ -202,28 +204,28 @@ struct Weigher {
       for (int r = 0; r < 2; ++r)
 #pragma unroll
         for (int e = 0; e < 2; ++e)
-          if (key + lane.column_of(n, e) < in.seen(first + lane.row_of(r))) most[r] = fmaxf(most[r], part_of(both, e));
+          if (key + lane.column_of(n, e) < in.seen(first + lane.row_of(r))) top[r] = fmaxf(top[r], part_of(both, e));
     }
 #pragma unroll
-    for (int r = 0; r < 2; ++r) unit[r] = fmaxf(unit[r], quad_max(most[r]));
+    for (int r = 0; r < 2; ++r) unit[r] = fmaxf(unit[r], quad_max(top[r]));
   }
 };
 
-/// What a warp group does.
+/// The work of a warp group.
 template <int columns, class T>
-__device__ __forceinline__ void attend(const Pairs& in, const ForwardPlace& at, ForwardMemory<columns>& memory,
+__device__ __forceinline__ void attend(const Pairs& in, const ForwardPosition& at, ForwardMemory<columns>& memory,
                                        const TargetOf<T>& to, float* log_sum) {
-  const Lane lane;
+  const LanePosition lane;
   const int first = at.first + lane.group * rows;
   const PanelTile<columns> queries = memory.queries(lane.group);
-  memory.queries_full().await(0);
+  memory.queries_full().wait(0);
   Weigher<columns> weigher(in, lane, first, queries);
   Share<columns> sum;
   Share<step_keys> score;
   LeftHalves<step_keys> weights;
   sum.clear();
   const auto begin_scores = [&] {
-    memory.key_stages.full().await(memory.key_stages.phase);
+    memory.key_stages.full().wait(memory.key_stages.phase);
     warpgroup::begin_products();
     begin_dot<columns>(queries.panel(), memory.keys(), score);
   };
@@ -237,25 +239,25 @@ __device__ __forceinline__ void attend(const Pairs& in, const ForwardPlace& at, 
     take_halves(score, as_they_are, weights);
   };
   const auto begin_answers = [&] {
-    memory.value_stages.full().await(memory.value_stages.phase);
+    memory.value_stages.full().wait(memory.value_stages.phase);
     prepare_spread(weights, sum);
     begin_spread<columns>(weights, memory.values(), sum);
   };
   const auto end_answers = [&] {
-    warpgroup::await_groups<0>(sum.value);
+    warpgroup::wait_for_groups<0>(sum.value);
     hold(weights);
     leave(memory.value_stages.empty());
     memory.value_stages.advance();
   };
   if (at.steps > 0) {
     begin_scores();
-    warpgroup::await_groups<0>(score.value);
+    warpgroup::wait_for_groups<0>(score.value);
     weigh(0);
     take_weights();
     for (int step = 1; step < at.steps; ++step) {
       begin_scores();
       begin_answers();
-      warpgroup::await_groups<1>(score.value);
+      warpgroup::wait_for_groups<1>(score.value);
       weigh(step);
       end_answers();
       weigher.shrink_sum(sum);
@@ -276,10 +278,10 @@ __global__ void __launch_bounds__(Crew::threads, 1)
                           const __grid_constant__ Order order) {
   extern __shared__ unsigned char shared[];
   ForwardMemory<columns> memory(aligned_memory(shared));
-  if (threadIdx.x == 0) memory.open_gates();
+  if (threadIdx.x == 0) memory.init_mbarriers();
   __syncthreads();
-  await_previous();
-  const ForwardPlace at(in, order.place(static_cast<int>(blockIdx.x)));
+  wait_for_previous_kernel();
+  const ForwardPosition at(in, order.place(static_cast<int>(blockIdx.x)));
   if (Crew::copies()) {
     Crew::give_registers();
     if (Crew::is_copier()) ForwardCopier<columns>{in, at, memory}.copy_all();
@@ -313,6 +315,6 @@ void attend_on_warpgroups(cudaStream_t stream, const Pairs& in, const MakingsOf<
 }
 
 template void attend_on_warpgroups(cudaStream_t, const Pairs&, const MakingsOf<float>&, const TargetOf<float>&, float*);
-template void attend_on_warpgroups(cudaStream_t, const Pairs&, const MakingsOf<Brain>&, const TargetOf<Brain>&, float*);
+template void attend_on_warpgroups(cudaStream_t, const Pairs&, const MakingsOf<Bf16>&, const TargetOf<Bf16>&, float*);
 
 }  // namespace afterglow::device::tiles

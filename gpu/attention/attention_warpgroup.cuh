@@ -1,11 +1,11 @@
-// What attention by warp groups and its gradient share: how operands lie, who copies them, and products of whole tiles.
-// Only for files that are compiled for 90a (gpu/CMakeLists.txt).
+// Shared by attention on warp groups and its gradient: layout of operands, roles of threads, and products of whole
+// tiles. Only for files that are compiled for 90a (gpu/CMakeLists.txt).
 #pragma once
 #include <algorithm>
 
 #include "gpu/attention/long_attention.cuh"
 #include "gpu/attention/softmax.cuh"
-#include "gpu/device/gates.cuh"
+#include "gpu/device/mbarrier.cuh"
 #include "gpu/device/warpgroup_halves.cuh"
 
 namespace afterglow::device::tiles {
@@ -13,11 +13,10 @@ namespace afterglow::device::tiles {
 using warpgroup::Panel;
 using HalvesPanel = Panel<rows>;
 
-/// 1 / x of a power of two, as Scale has them.
+/// 1 / x of a power of two, as in Scale.
 __device__ inline float inverse_power(float x) { return __uint_as_float((254u << 23) - __float_as_uint(x)); }
 
-/// A tile as the matrix units read it: a panel of halves, and behind it what is known of the rows, one array for each
-/// member of Notes.
+/// A tile in the layout of wgmma: a panel of halves, then one array for each member of Notes.
 template <int columns>
 struct PanelTile {
   static constexpr int panel_bytes = HalvesPanel::bytes(columns), bytes = tile_bytes<columns, false>;
@@ -29,7 +28,7 @@ struct PanelTile {
   __device__ HalvesPanel panel() const { return {memory}; }
   __device__ const float* units() const { return notes(0); }
   __device__ const float* log_sums() const { return notes(1); }
-  /// Of an upstream gradient its product with the output, in its row's units as the halves are.
+  /// Of an upstream gradient: its product with the output, in the units of its row.
   __device__ const float* means() const { return notes(2); }
 
  private:
@@ -38,7 +37,7 @@ struct PanelTile {
   }
 };
 
-/// A row of it on its way there, as TileRow.
+/// A row of a PanelTile that is being written, as TileRow.
 template <int width>
 struct PanelRow {
   static constexpr int columns = width;
@@ -64,15 +63,15 @@ struct PanelRow {
   }
 };
 
-/// The first of a pair of numbers, or the second.
+/// The first or the second of a pair.
 __device__ inline float part_of(const float2& two, int e) { return e == 0 ? two.x : two.y; }
-/// What an array says of this lane's columns from 8 n on.
-__device__ inline float2 columns_of(const float* array, const Lane& lane, int n) {
+/// The entries of an array for this lane's columns from 8 n on.
+__device__ inline float2 columns_of(const float* array, const LanePosition& lane, int n) {
   return *reinterpret_cast<const float2*>(array + lane.column_of(n, 0));
 }
 
-/// Threads of a block: two warp groups that compute, with 64 rows each, then one whose first thread copies and which
-/// leaves its registers to the others.
+/// Threads of a block: two warp groups that compute 64 rows each, and one whose first thread copies and which gives its
+/// registers to the others.
 struct Crew {
   static constexpr int groups = 2, own_rows = groups * rows, threads = (groups + 1) * group_threads;
   static constexpr unsigned warps = groups * group_threads / 32;  // that compute
@@ -83,13 +82,13 @@ struct Crew {
   __device__ static void take_registers() { asm volatile("setmaxnreg.inc.sync.aligned.u32 240;"); }
 };
 
-/// A warp needs a stage no more.
-__device__ inline void leave(const Gate& empty) {
+/// The warp releases a stage.
+__device__ inline void leave(const Mbarrier& empty) {
   __syncwarp();
   if (threadIdx.x % 32 == 0) empty.arrive();
 }
 
-/// Memory of a block from its first multiple of 1024 bytes on.
+/// A block's shared memory from its first multiple of 1024 bytes on.
 __device__ inline unsigned char* aligned_memory(unsigned char* memory) {
   return memory + (1024 - static_cast<std::uint32_t>(__cvta_generic_to_shared(memory)) % 1024) % 1024;
 }
@@ -98,7 +97,7 @@ __device__ inline unsigned char* aligned_memory(unsigned char* memory) {
 template <int width>
 using LeftHalves = std::uint32_t[width / 16][4];
 
-/// Halves of weights times `up` of their rows.
+/// Converts weights, times `up` of their rows, to halves.
 template <int width>
 __device__ __forceinline__ void take_halves(const Share<width>& weights, const float (&up)[2],
                                             std::uint32_t (&halves)[width / 16][4]) {
@@ -109,8 +108,8 @@ __device__ __forceinline__ void take_halves(const Share<width>& weights, const f
       halves[n / 2][n % 2 * 2 + r] = halves_of(weights.at(n, r, 0) * up[r], weights.at(n, r, 1) * up[r]);
 }
 
-/// The units read left operands from registers while they work: to be called before they begin, when all of it is
-/// there, and behind what waits for them, so that nothing else comes to lie there before.
+/// Compiler fence: wgmma reads left operands from registers asynchronously. Call it before the products begin and after
+/// the wait for them, so that the registers are complete and not reused.
 template <int steps>
 __device__ __forceinline__ void hold(std::uint32_t (&left)[steps][4]) {
 #pragma unroll
@@ -118,15 +117,15 @@ __device__ __forceinline__ void hold(std::uint32_t (&left)[steps][4]) {
     asm volatile("" : "+r"(left[k][0]), "+r"(left[k][1]), "+r"(left[k][2]), "+r"(left[k][3])::"memory");
 }
 
-/// Begins score_ij = a_i . b_j without units, of 64 rows in shared memory and `width` streamed ones; a group of its
-/// own.
+/// Begins score_ij = a_i . b_j without units, for 64 rows in shared memory and `width` streamed ones, as one group.
 template <int columns, int width>
 __device__ __forceinline__ void begin_dot(HalvesPanel left, Panel<width> right, Share<width>& score) {
-  // Operands are found again each time: kept from product to product they would fill the registers.
+  // The asm makes the compiler recompute descriptors for each product; kept, they would fill the registers.
   asm volatile("" : "+l"(left.memory), "+l"(right.memory));
 #pragma unroll
   for (int k = 0; k < columns / 16; ++k)
-    warpgroup::multiply_halves<false, false>(score.value, left.by_column(k), right.by_column(k), k > 0);
+    warpgroup::multiply_shared<false, false, warpgroup::HalfOperands>(score.value, left.by_column(k),
+                                                                      right.by_column(k), k > 0);
   warpgroup::end_group();
 }
 
@@ -137,30 +136,31 @@ __device__ __forceinline__ void begin_dot(const std::uint32_t (&left)[columns / 
   asm volatile("" : "+l"(right.memory));
 #pragma unroll
   for (int k = 0; k < columns / 16; ++k)
-    warpgroup::multiply_halves<false>(score.value, left[k], right.by_column(k), k > 0);
+    warpgroup::multiply<false, warpgroup::HalfOperands>(score.value, left[k], right.by_column(k), k > 0);
   warpgroup::end_group();
 }
 
-/// Begins sum_i += sum over j of weight_ij b_j without units; a group of its own.
+/// Begins sum_i += sum over j of weight_ij b_j without units, as one group.
 template <int columns, int width>
 __device__ __forceinline__ void begin_spread(const std::uint32_t (&weights)[width / 16][4], Panel<width> right,
                                              Share<columns>& sum) {
   asm volatile("" : "+l"(right.memory));
 #pragma unroll
-  for (int k = 0; k < width / 16; ++k) warpgroup::multiply_halves<true>(sum.value, weights[k], right.by_row(k), true);
+  for (int k = 0; k < width / 16; ++k)
+    warpgroup::multiply<true, warpgroup::HalfOperands>(sum.value, weights[k], right.by_row(k), true);
   warpgroup::end_group();
 }
 
-/// Before begin_spread, and before what else begins together with it.
+/// Call before begin_spread and the products that begin with it.
 template <int columns, int steps>
 __device__ __forceinline__ void prepare_spread(std::uint32_t (&weights)[steps][4], Share<columns>& sum) {
   hold(weights);
-  warpgroup::settle(sum.value);
+  warpgroup::fence_accumulators(sum.value);
   warpgroup::begin_products();
 }
 
-/// The order in which blocks take their places: all tiles of a few heads before those of others, so that what streams
-/// past them is found in the second cache. Places count the first tile of all `sequences`, then the second, and so on.
+/// Order of the blocks' work: all tiles of a few heads before those of the next, so that the tokens they stream stay in
+/// the L2 cache. Places count the first tile of all `sequences`, then the second, and so on.
 struct Order {
   int sequences, tiles, together;
 

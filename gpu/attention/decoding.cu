@@ -1,5 +1,5 @@
-// Softmax attention of a few queries in float32: eight lanes a key, 16 keys a block at a time. Long caches are cut into
-// pieces, whose sums are added in their order.
+// Softmax attention of a few queries in float32. Eight lanes process a key, a block 16 keys at a time. Long caches are
+// split into pieces; a second kernel adds their sums in order. Grid: (queries of all heads and sequences, pieces).
 #include <algorithm>
 
 #include "gpu/attention/decoding.cuh"
@@ -10,23 +10,23 @@ namespace {
 
 constexpr int block = 128, lanes = 8, groups = block / lanes;
 constexpr int min_keys = 256;     // of a piece
-constexpr int max_blocks = 1024;  // more pieces than fill a GPU are of no use
+constexpr int max_blocks = 1024;  // more pieces than that do not make the GPU busier
 
 /// One query of one head of one sequence.
-struct Place {
+struct DecodingPosition {
   int query, h, b;
-  __device__ explicit Place(const Decoding& in)
+  __device__ explicit DecodingPosition(const Decoding& in)
       : query(static_cast<int>(blockIdx.x) % in.queries),
         h(static_cast<int>(blockIdx.x) / in.queries % in.heads),
         b(static_cast<int>(blockIdx.x) / in.queries / in.heads) {}
   __device__ std::size_t row(const Decoding& in) const { return static_cast<std::size_t>(b) * in.queries + query; }
 };
 
-/// What a largest score is taken for where no key was seen: anything finite.
+/// The reference of weights; 0 when no key was seen.
 __device__ float finite(float largest) { return largest == -INFINITY ? 0.0f : largest; }
 
-/// Of some keys: the largest score (a power of two), the sum of weights 2^{score - largest}, and this lane's columns of
-/// the sum of weights times values.
+/// Partial softmax over some keys: the maximum score (in base 2), the sum of weights 2^{score - largest}, and this
+/// lane's columns of the sum of weights times values.
 template <int columns>
 struct Sum {
   static constexpr int fours = columns / (4 * lanes);
@@ -41,7 +41,7 @@ struct Sum {
 #pragma unroll
     for (int i = 0; i < fours; ++i) tiles::read_part(from, numbers, column(i), valid, to[i]);
   }
-  /// Adds one key of every group of lanes that has one.
+  /// Adds one key for every group of lanes with a `valid` one.
   __device__ void add(const Decoding& in, const Part& q, std::size_t row, int head, bool valid) {
     Part k, v;
     read(in.k, row, head, valid, k);
@@ -67,7 +67,7 @@ struct Sum {
   }
 };
 
-/// Largest score and sum of weights of `count` sums together; of(i) has those of one.
+/// Joint maximum and sum of weights of `count` partial sums; of(i) returns those of one.
 struct Joined {
   float largest = -INFINITY, total = 0;
   template <class Of>
@@ -78,10 +78,10 @@ struct Joined {
   __device__ float weight(float other) const { return exp2f(other - finite(largest)); }
 };
 
-/// y and log_sum from sums of all keys; value(c) is that of column c.
+/// Writes y and log_sum from the sums of all keys; value(c) is that of column c.
 template <class Value>
 __device__ void put_answer(const Decoding& in, const Joined& all, const Value& value) {
-  const Place at(in);
+  const DecodingPosition at(in);
   for (int c = static_cast<int>(threadIdx.x); c < in.v.width; c += block)
     in.y.at(at.row(in), at.h * in.v.width + c) = all.total > 0 ? value(c) / all.total : 0.0f;
   if (threadIdx.x == 0)
@@ -89,10 +89,10 @@ __device__ void put_answer(const Decoding& in, const Joined& all, const Value& v
         (all.largest + log2f(all.total)) * 0.693147181f;
 }
 
-/// This block's piece of the keys, every group of lanes for itself.
+/// The sums of this block's piece of the keys, one for each group of lanes.
 template <int columns>
 __device__ Sum<columns> sum_piece(const Decoding& in) {
-  const Place at(in);
+  const DecodingPosition at(in);
   const int pieces = static_cast<int>(gridDim.y), share = (in.keys + pieces - 1) / pieces;
   const int begin = static_cast<int>(blockIdx.y) * share;
   const int end = min(min(in.keys, at.query + in.offset), begin + share);
@@ -108,11 +108,11 @@ __device__ Sum<columns> sum_piece(const Decoding& in) {
   return sum;
 }
 
-/// blockIdx.x counts places, blockIdx.y pieces. With more than one piece each leaves its sums in `partials`
+/// blockIdx.x counts queries, blockIdx.y pieces. With several pieces each writes its sums to `partials`
 /// [places,pieces,2 + D].
 template <int columns>
 __global__ void __launch_bounds__(block) decode_kernel(Decoding in, float* partials) {
-  await_previous();
+  wait_for_previous_kernel();
   __shared__ float2 scores[groups];
   __shared__ alignas(16) float values[groups][columns];
   const Sum<columns> sum = sum_piece<columns>(in);
@@ -137,9 +137,9 @@ __global__ void __launch_bounds__(block) decode_kernel(Decoding in, float* parti
   partial[1] = all.total;
 }
 
-/// One place from the sums of its pieces.
+/// Adds the sums of the pieces of one query.
 __global__ void __launch_bounds__(block) join_kernel(Decoding in, const float* partials, int pieces) {
-  await_previous();
+  wait_for_previous_kernel();
   const int stride = in.v.width + 2;
   partials += static_cast<std::size_t>(blockIdx.x) * pieces * stride;
   const Joined all(pieces, [&](int i) { return float2{partials[i * stride], partials[i * stride + 1]}; });

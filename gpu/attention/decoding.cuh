@@ -1,15 +1,14 @@
-// Softmax attention of a few queries, as when a model answers token by token: keys and values are read as they lie,
-// once a query, in float32. Operands for the tensor cores (operands.cuh) would be made of the whole cache every
-// time.
+// Softmax attention of a few queries, as in token-by-token decoding, in float32: each query reads keys and values once,
+// without the tiles of operands.cuh, which would be made of the whole cache for every token.
 #pragma once
 #include "gpu/device/operands.cuh"
 
 namespace afterglow::device {
 
-/// How many are few, and how wide their heads may be.
-constexpr int few_queries = 4, widest_few = 256;
+/// Maximum number of queries, and maximum width of their heads.
+constexpr int few_queries = 4, max_few_width = 256;
 
-/// Sizes and masks as in Pairs (pairs.cuh); y is written as rows of all heads, log_sum [B,heads,queries].
+/// Sizes and masks as in Pairs (pairs.cuh); y is written as rows of all heads, log_sum is [B,heads,queries].
 struct Decoding {
   tiles::Operand q, k, v;
   Rows<float> y;
@@ -20,7 +19,7 @@ struct Decoding {
   __host__ __device__ int places() const { return batch * heads * queries; }
 };
 
-/// Numbers that `partials` of decode takes.
+/// Number of floats that decode needs in `partials`.
 std::size_t decoding_elements(const Decoding& in);
 void decode(cudaStream_t stream, const Decoding& in, float* partials);
 

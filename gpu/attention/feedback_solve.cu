@@ -1,11 +1,13 @@
-// Sessa's feedback solve. With alpha_d the block of alpha on the diagonal, K = alpha_d (1 - gamma alpha_d)^-1 and W the
-// weights of an earlier tile, a tile of 64 tokens is routed = K f + the sum over earlier tiles of (1 + K gamma) W s,
-// and s = f + gamma routed. A first kernel takes the logarithms of the softmax and computes every K, all at once. Then
-// every block of the grid owns a tile and adds up these products, waiting for each tile of s only when it needs it.
-// Tiles that are long known are summed as R = W s and corrected together, routed = K (f + gamma R) + R; for the last
-// few the weights are corrected, so that the way from one tile of s to the next is one product long and everything
-// else is done meanwhile. The gradient solves the transposed system the same way from the last token to the first,
-// u = (1 + K' gamma) ds + the sum of (1 + K' gamma) W' u, then passes over all pairs as attention does.
+// Sessa's feedback solve, s = f + gamma (alpha s), where alpha are softmax weights of the strict past. For a tile of 64
+// tokens let alpha_d be its diagonal block, K = alpha_d (1 - gamma alpha_d)^-1, and W the weights of an earlier tile:
+//   routed = K f + sum over earlier tiles of (1 + K gamma) W s, s = f + gamma routed.
+// prepare_kernel computes the softmax's logarithms and K of all tiles in parallel. In solve_kernel every block owns a
+// tile and waits for each earlier tile of s only when it needs it. Distant tiles are summed as R = W s and corrected
+// together, routed = K (f + gamma R) + R; for the last few tiles the weights are corrected instead, so that only one
+// product lies on the critical path from one tile of s to the next. The gradient solves the transposed system from the
+// last token to the first,
+//   u = (1 + K' gamma) ds + sum of (1 + K' gamma) W' u,
+// then passes over all pairs as in attention (pairs.cuh). Grid of both kernels: tiles of all sequences.
 #include <algorithm>
 #include <type_traits>
 
@@ -20,18 +22,18 @@ using namespace device::tiles;
 
 namespace {
 
-constexpr int block = 2 * group_threads;        // threads of the first kernel
-constexpr int solve_block = 4 * group_threads;  // threads of the solve
+constexpr int block = 2 * group_threads;        // threads of prepare_kernel
+constexpr int solve_block = 4 * group_threads;  // threads of solve_kernel
 constexpr int square = rows * rows;
 constexpr std::size_t forward_operands = 3, backward_operands = 4;  // matrices of a row a token: q, k, s and ds
-constexpr int half = rows / 2;  // streamed rows of a group of warps in the first kernel
+constexpr int half = rows / 2;  // streamed rows of a group of warps in prepare_kernel
 
 /// Workspace: K for every tile of every sequence, then counts.
 struct Workspace {
-  /// K and behind it K', as a warp takes them for a first operand, exactly: [B][tiles][2][16 rows][16 columns][numbers,
-  /// then their rests][32 lanes].
+  /// K and then K' in the fragment layout of a left operand, exactly: [B][tiles][2][16 rows][16 columns][numbers, then
+  /// remainders][32 lanes].
   uint4* diagonal;
-  unsigned* counts;  // a ticket, then how many tiles of each sequence are solved
+  unsigned* counts;  // a ticket, then the number of solved tiles of each sequence
   int tiles;
   static constexpr int pieces = 2 * square / 4;  // of 16 bytes for a tile
   __device__ uint4* inverse(int b, int tile) const {
@@ -41,7 +43,7 @@ struct Workspace {
   static unsigned count_of(int batch) { return 1 + static_cast<unsigned>(batch); }
 };
 
-/// A square of numbers in shared memory.
+/// A 64 x 64 matrix in shared memory.
 struct Square {
   static constexpr int stride = rows + 8;
   float* data;
@@ -51,7 +53,7 @@ struct Square {
 template <int columns, bool exact>
 constexpr int prepare_bytes = std::max(3 * tile_bytes<columns, exact>, 3 * rows * Square::stride * 4);
 
-/// Sum of powers of two, kept as its largest exponent and the sum relative to it.
+/// A sum of powers of two, kept as its largest exponent and the sum relative to it.
 struct PowerSum {
   float largest = -INFINITY, total = 0;
   __device__ void join(float other_largest, float other_total) {
@@ -76,14 +78,14 @@ __device__ inline float4 add_product(const float* row, const float* gains, const
   return sum;
 }
 
-/// K = alpha + alpha gains K: blocks of 16 rows on the diagonal row by row, all at once, then twice the corners below
-/// two neighbours a and b: (1 + K_b gains) alpha_ba (1 + gains K_a).
+/// Solves K = alpha + alpha gains K: blocks of 16 rows on the diagonal in parallel, row by row; then twice the corner
+/// below two neighbours a and b, (1 + K_b gains) alpha_ba (1 + gains K_a).
 __device__ inline void invert(const Square& alpha, const float* gains, const Square& inverse, const Square& scratch) {
   constexpr int small = 16;
   const int thread = static_cast<int>(threadIdx.x), column = thread / 4, part = thread % 4;
   for (int i = thread; i < rows * Square::stride; i += block) inverse.data[i] = 0.0f;
   __syncthreads();
-  const int base = column / small * small;  // four threads share a column, a warp has whole columns of one block
+  const int base = column / small * small;  // four threads share a column; a warp has whole columns of one block
   for (int row = base + 1; row < base + small; ++row) {
     float sum = 0;
     for (int j = base + part; j < row; j += 4) sum += alpha.row(row)[j] * gains[j] * inverse.row(j)[column];
@@ -111,7 +113,7 @@ __device__ inline void invert(const Square& alpha, const float* gains, const Squ
   }
 }
 
-// Weights and K: none of their numbers is larger than 1, so they are scaled alike.
+// Weights and K are at most 1, so they share one scale.
 constexpr float max_weight = 16384.0f;
 
 __device__ inline void write_inverse(const Square& inverse, uint4* to) {
@@ -135,12 +137,12 @@ __device__ inline void write_inverse(const Square& inverse, uint4* to) {
 template <int columns, bool exact>
 __global__ void __launch_bounds__(block, exact ? 1 : 2)
     prepare_kernel(Pairs in, const float* gain, float* log_sum, Workspace workspace) {
-  await_previous();
+  wait_for_previous_kernel();
   extern __shared__ float4 memory[];
   __shared__ float largest[2][rows], totals[2][rows], logs[rows], gains[rows];
   std::byte* const q = reinterpret_cast<std::byte*>(memory);
   const auto k = [&](int key) { return q + (1 + key / rows % 2) * tile_bytes<columns, exact>; };
-  const Lane lane;
+  const LanePosition lane;
   const int thread = static_cast<int>(threadIdx.x), share = lane.group * half;
   const int tile = workspace.tiles - 1 - static_cast<int>(blockIdx.x) / in.batch, b = blockIdx.x % in.batch;
   const int first = tile * rows, count = min(rows, in.queries - first);
@@ -201,7 +203,7 @@ __global__ void __launch_bounds__(block, exact ? 1 : 2)
   write_inverse(inverse, workspace.inverse(b, tile));
 }
 
-/// T: as what right-hand sides and solutions are stored.
+/// T is the stored type of right-hand sides and solutions.
 template <class T>
 struct Solve {
   OperandOf<T> from;  ///< right-hand side: f, or ds
@@ -218,18 +220,18 @@ __device__ inline unsigned read_count(const unsigned* count) {
   asm volatile("ld.acquire.gpu.global.u32 %0, [%1];" : "=r"(value) : "l"(count) : "memory");
   return value;
 }
-/// What the whole block wrote before its last barrier is seen by every block that reads this count.
+/// Releases a count: a block that acquires it sees everything this block wrote before its last barrier.
 __device__ inline void write_count(unsigned* count, unsigned value) {
   asm volatile("st.release.gpu.global.u32 [%0], %1;" ::"l"(count), "r"(value) : "memory");
 }
 
-// Squares of weights [own row][other row] in shared memory: rows of 64 numbers in either form, as in tiles.
+// Matrices of weights [own row][other row] in shared memory: 64 numbers a row in either form, as in tiles.
 template <bool exact>
 constexpr int square_bytes = tile_bytes<rows, exact>;
 
-/// Columns of a square from `first` on.
+/// Stores columns of weights from `first` on.
 template <bool exact, int width>
-__device__ void store_square(const Lane& lane, const Share<width>& weights, int first, std::byte* to) {
+__device__ void store_square(const LanePosition& lane, const Share<width>& weights, int first, std::byte* to) {
 #pragma unroll
   for (int n = 0; n < width / 8; ++n)
 #pragma unroll
@@ -245,9 +247,9 @@ __device__ void store_square(const Lane& lane, const Share<width>& weights, int 
     }
 }
 
-/// The warp's rows of a square.
+/// Loads the warp's rows of a matrix of weights.
 template <bool exact>
-__device__ void load_square(const Lane& lane, const std::byte* from, Weights<exact, rows>& to) {
+__device__ void load_square(const LanePosition& lane, const std::byte* from, Weights<exact, rows>& to) {
   const int place = static_cast<int>(threadIdx.x % 32);
   const unsigned address =
       shared_address(from + (lane.warp_row + place % 16) * row_bytes<rows, exact> + place / 16 * 16);
@@ -258,8 +260,8 @@ __device__ void load_square(const Lane& lane, const std::byte* from, Weights<exa
   }
 }
 
-/// The warp's rows of K (or K').
-__device__ inline void load_inverse(const Lane& lane, const uint4* inverse, Weights<true, rows>& to) {
+/// Loads the warp's rows of K (or K').
+__device__ inline void load_inverse(const LanePosition& lane, const uint4* inverse, Weights<true, rows>& to) {
   const uint4* from = inverse + lane.warp_row * 16 + threadIdx.x % 32;
   const auto take = [&](Left& left, int piece) {
     const uint4 four = from[piece * 32];
@@ -275,9 +277,10 @@ __device__ inline void load_inverse(const Lane& lane, const uint4* inverse, Weig
   }
 }
 
-/// Writes columns of the warp's rows as rows of a tile, all scaled alike.
+/// Writes columns of the warp's rows into a tile, with one scale.
 template <int columns, bool exact, int width>
-__device__ void write_rows(const Lane& lane, const Share<width>& from, int first, const Scale& scale, std::byte* tile) {
+__device__ void write_rows(const LanePosition& lane, const Share<width>& from, int first, const Scale& scale,
+                           std::byte* tile) {
 #pragma unroll
   for (int r = 0; r < 2; ++r) {
     std::byte* row = tile + lane.row_of(r) * row_bytes<columns, exact>;
@@ -291,7 +294,7 @@ __device__ void write_rows(const Lane& lane, const Share<width>& from, int first
 
 /// Copies `width` columns of the warp's rows from shared memory to a tile in global memory, with the rows' unit.
 template <int columns, bool exact, int width>
-__device__ void copy_rows(const Lane& lane, const std::byte* from, int first, float unit, std::byte* to) {
+__device__ void copy_rows(const LanePosition& lane, const std::byte* from, int first, float unit, std::byte* to) {
   constexpr int pieces = width * 2 / 16, row_size = row_bytes<columns, exact>;
   const int place = static_cast<int>(threadIdx.x % 32), piece = place % pieces * 16 + first * 2;
 #pragma unroll
@@ -307,9 +310,9 @@ __device__ void copy_rows(const Lane& lane, const std::byte* from, int first, fl
 
 /// Reads columns of the warp's rows from `first` on; zeros beyond `count` rows and the rows' width.
 template <int width, class T>
-__device__ void read_rows(const Lane& lane, const OperandOf<T>& from, std::size_t row0, int count, int first,
+__device__ void read_rows(const LanePosition& lane, const OperandOf<T>& from, std::size_t row0, int count, int first,
                           Share<width>& to) {
-  const bool whole = from.aligned && count == rows && first + width <= from.width;  // then all are read at once
+  const bool whole = from.aligned && count == rows && first + width <= from.width;  // then no bounds are checked
 #pragma unroll
   for (int n = 0; n < width / 8; ++n)
 #pragma unroll
@@ -328,7 +331,7 @@ __device__ void read_rows(const Lane& lane, const OperandOf<T>& from, std::size_
     }
 }
 
-/// The largest number that any thread of the solve has; `shared` holds one for each warp.
+/// The maximum over all threads of the solve; `shared` holds one number for each warp.
 template <int width>
 __device__ float max_of(const Share<width>& from, float* shared) {
   float peak = 0;
@@ -342,32 +345,32 @@ __device__ float max_of(const Share<width>& from, float* shared) {
   return peak;
 }
 
-constexpr int corrected_steps = 8;  // the last tiles, whose weights are corrected; with 4, or with all, it is slower
+constexpr int corrected_steps = 8;  // the last tiles, whose weights are corrected; 8 was the fastest number
 
-/// One tile's way through the solve. Forward: own tokens are queries, streamed tiles keys with their s, from the first
-/// to the one before. Transposed: own tokens are keys, streamed tiles queries with their u, from the last to the one
-/// behind. For scores the four groups of warps share the streamed rows, for the products with s or u the columns.
+/// The solve of one tile. Forward: own tokens are queries, and keys with their s are streamed from the first tile to
+/// the previous one. Transposed: own tokens are keys, and queries with their u are streamed from the last tile to the
+/// next one. For scores the four groups of warps share the streamed rows, for the products with s or u the columns.
 template <int columns, bool exact, bool transposed, class T>
 class TileSolve {
  public:
-  /// Forward: behind the last streamed tile right-hand sides take its place, as they are.
+  /// Forward: after the last streamed tile its memory receives the right-hand sides.
   static constexpr bool keeps_given = !transposed, streams_wide = keeps_given || exact;
   static constexpr int own_bytes = tile_bytes<columns, exact>, solved_bytes = tile_bytes<columns, true>,
                        streamed_bytes = std::max(tile_bytes<columns, streams_wide>, square_bytes<true>),
                        inverse_at = own_bytes + solved_bytes + streamed_bytes + square_bytes<exact>,
                        inverse_bytes = Workspace::pieces / 2 * 16, bytes = inverse_at + (exact ? 0 : inverse_bytes);
 
-  /// What warps tell one another.
+  /// Shared by the warps of a block.
   struct Board {
     float gains[rows], exchanged[4][rows], peaks[2][solve_block / 32];
     unsigned ticket, count;
   };
 
-  __device__ TileSolve(const Pairs& pairs, const Solve<T>& given, const Workspace& space, Board& told)
+  __device__ TileSolve(const Pairs& pairs, const Solve<T>& given, const Workspace& space, Board& shared_board)
       : in(pairs),
         solve(given),
         workspace(space),
-        board(told),
+        board(shared_board),
         thread(static_cast<int>(threadIdx.x)),
         share(lane.group * part_rows),
         part(lane.group * part_columns),
@@ -407,7 +410,7 @@ class TileSolve {
   __device__ static std::byte* streamed() { return shared_at<own_bytes + solved_bytes>(); }
   __device__ static std::byte* weights() { return shared_at<own_bytes + solved_bytes + streamed_bytes>(); }
 
-  /// K (transposed: K'), in shared memory where there is room.
+  /// K (transposed: K'), in shared memory if there is room.
   __device__ const uint4* inverse() const {
     return exact ? saved_inverse() : reinterpret_cast<const uint4*>(shared_at<inverse_at>());
   }
@@ -427,7 +430,7 @@ class TileSolve {
     }
     commit();
   }
-  /// Behind the last streamed tile, rows of f in its place.
+  /// Copies rows of f over the last streamed tile.
   __device__ void begin_given() {
     const OperandOf<T>& from = solve.from;
     for (int i = thread * 4; i < rows * columns; i += solve_block * 4) {
@@ -451,7 +454,7 @@ class TileSolve {
     copy<tile_bytes<columns, exact>>(solved(), solve.tiles.template at<columns, exact>(b, 0, tile_at(step) * rows));
     commit();
   }
-  __device__ void await_solved(int step) {
+  __device__ void wait_for_solved(int step) {
     if (thread == 0) {
       unsigned value;
       do value = read_count(workspace.solved(b));
@@ -462,7 +465,7 @@ class TileSolve {
     known = static_cast<int>(board.count);
   }
 
-  /// Weights of the streamed tile, as a square; `corrected`: W + K gains W. Then the next tile takes its place.
+  /// Stores the weights of the streamed tile; `corrected`: W + K gains W. Then the next tile replaces it.
   template <bool corrected>
   __device__ void weigh(int step) {
     const std::byte* from = streamed() + share * row_bytes<columns, exact>;
@@ -474,7 +477,7 @@ class TileSolve {
       return exp2f(value - query.log_sum) * query.gain;
     });
     Weights<true, rows> factor;
-    if constexpr (corrected && exact) load_inverse(lane, inverse(), factor);  // on its way meanwhile
+    if constexpr (corrected && exact) load_inverse(lane, inverse(), factor);  // loaded while the block waits
     __syncthreads();
     if constexpr (corrected) {
       Share<part_rows> gained = weight;
@@ -482,7 +485,7 @@ class TileSolve {
       store_square<true>(lane, gained, share, streamed());
       __syncthreads();
       if constexpr (!exact) load_inverse(lane, inverse(), factor);
-      factor.back[0] = factor.back[1] = 1.0f / (max_weight * max_weight);
+      factor.rescale[0] = factor.rescale[1] = 1.0f / (max_weight * max_weight);
       add_weighted<true, rows>(lane, factor, streamed(), share, weight);
       __syncthreads();
     }
@@ -490,7 +493,7 @@ class TileSolve {
     begin_streamed(step + 1);
   }
 
-  /// Adds weights times s (u) for steps [begin, end). The weights of a step are known before its s is there.
+  /// Adds weights times s (u) for steps [begin, end). The weights of a step are computed before its s is awaited.
   template <bool corrected>
   __device__ void add_tiles(int begin, int end) {
     if (begin == end) return;
@@ -507,7 +510,7 @@ class TileSolve {
       if (early) begin_solved(step);
       if (step + 1 < end) weigh<corrected>(step + 1);
       if (!early) {
-        await_solved(step);
+        wait_for_solved(step);
         begin_solved(step);
       }
       if (early && step + 1 < end) {
@@ -516,14 +519,14 @@ class TileSolve {
         wait<0>();
       }
       __syncthreads();
-      left.back[0] = left.back[1] = notes_of<columns, exact>(solved(), 0).unit / max_weight;
+      left.rescale[0] = left.rescale[1] = notes_of<columns, exact>(solved(), 0).unit / max_weight;
       add_weighted<exact, columns>(lane, left, solved(), part, sum);
       load_square<exact>(lane, weights(), left);
     }
     __syncthreads();
   }
 
-  /// What the tile's own right-hand side and the sums W s (u) so far give, exactly.
+  /// Adds the terms of the tile's own right-hand side and of the sums W s (u) so far, exactly.
   __device__ void add_own() {
     Share<part_columns> given;
     read_rows(lane, solve.from, row0, count, part, given);
@@ -537,11 +540,11 @@ class TileSolve {
     __syncthreads();
     Weights<true, rows> factor;
     load_inverse(lane, inverse(), factor);
-    factor.back[0] = factor.back[1] = scale.down / max_weight;
+    factor.rescale[0] = factor.rescale[1] = scale.down / max_weight;
     add_weighted<true, columns>(lane, factor, solved(), part, sum);
   }
 
-  /// s (u), once all is added up.
+  /// s (u) from the complete sums.
   __device__ Share<part_columns> answer() const {
     Share<part_columns> all = sum;
     if constexpr (keeps_given) {
@@ -558,7 +561,7 @@ class TileSolve {
     return all;
   }
 
-  /// Gives s (u) to the blocks that wait for it, then writes what remains.
+  /// Publishes s (u) to the waiting blocks, then writes the other results.
   __device__ void finish() {
     std::byte* const solution = solve.tiles.template at<columns, exact>(b, 0, tile * rows);
     {
@@ -574,7 +577,7 @@ class TileSolve {
     if constexpr (transposed) finish_means(solution);
   }
 
-  /// Rows of s and routed; transposed of u, with its product with routed.
+  /// Writes rows of s and routed; transposed: rows of u and its product with routed.
   __device__ void write(const Share<part_columns>& all) {
     const int width = solve.from.width;
     float mean[2] = {0, 0};
@@ -614,20 +617,20 @@ class TileSolve {
   const Solve<T>& solve;
   const Workspace& workspace;
   Board& board;
-  const Lane lane;
+  const LanePosition lane;
   const int thread, share, part, b, steps, tile, count;
   const std::size_t row0;
-  int known = 0;  // tiles that are solved for certain
+  int known = 0;  // tiles known to be solved
   float logs[2];
   Share<part_columns> sum;
 };
 
 template <int columns, bool exact, bool transposed, class T>
 __global__ void __launch_bounds__(solve_block) solve_kernel(Pairs in, Solve<T> solve, Workspace workspace) {
-  await_previous();
+  wait_for_previous_kernel();
   using Tile = TileSolve<columns, exact, transposed, T>;
   __shared__ typename Tile::Board board;
-  // Tiles are taken in the order in which they can be solved: those that a block waits for belong to running blocks.
+  // Blocks draw tiles in the order of the solve, so a block waits only for tiles of blocks that already run.
   if (threadIdx.x == 0) board.ticket = atomicAdd(workspace.counts, 1u);
   __syncthreads();
   Tile(in, solve, workspace, board).run();
@@ -650,7 +653,7 @@ void launch_solve(cudaStream_t stream, const Pairs& in, const Solve<T>& solve, c
   launch(kernel, static_cast<unsigned>(in.batch * workspace.tiles), solve_block, bytes, stream, in, solve, workspace);
 }
 
-/// T: as what the inputs are stored; bfloat16 has no exact products.
+/// T is the stored type of the inputs; bfloat16 has no exact products.
 template <class T, class Launch>
 void with_model_width(const FeedbackInputs& in, bool exact, const Launch& launch) {
   const std::int64_t width = std::max(in.q.shape[2], in.f.shape[2]);
@@ -691,7 +694,7 @@ TargetOf<T> rows_target(const Grad& grad, const Tensor& like) {
   return {sink_of<T>(grad), static_cast<int>(like.columns())};
 }
 
-/// Makings of a solve, which also clear its counts.
+/// The operands of a solve; the launch that makes them also clears the counts.
 template <class T>
 MakingsOf<T> makings_of(const Pairs& pairs, const Workspace& workspace, void* memory) {
   MakingsOf<T> makings(pairs.batch, memory);

@@ -1,6 +1,7 @@
-// Gradients through softmax weights of pairs of tokens, shared by causal attention and Sessa's feedback. A block owns
-// 64 queries or 64 keys and streams the tokens of the other kind past them; scores are computed again from the saved
-// logarithms and never leave the warp.
+// Gradients through softmax weights of pairs of tokens, for attention and Sessa's feedback. A block owns 64 queries or
+// 64 keys and streams tiles of the other kind; it recomputes scores from the saved logarithms in registers:
+//   weight_tj = exp(scale q_t . k_j - log_sum_t), slope_tj = dy_t . v_j - dy_t . y_t,
+//   dv_j = sum_t weight_tj dy_t, dq_t = scale sum_j weight_tj slope_tj k_j, dk_j = scale sum_t weight_tj slope_tj q_t.
 #pragma once
 #include <algorithm>
 
@@ -9,26 +10,26 @@
 
 namespace afterglow::device::tiles {
 
-/// weight[t,j] = exp(scale q_t . k_j - log_sum_t) for j < t + offset; y_t = sum over j of weight v_j. Tokens of one
-/// sequence follow one another. `dy`: the upstream gradient; for the feedback u.
+/// weight[t,j] = exp(scale q_t . k_j - log_sum_t) for j < t + offset; y_t = sum over j of weight v_j. The tokens of a
+/// sequence are contiguous. `dy` is the upstream gradient; for the feedback it is u.
 struct Pairs {
   Tiles q, k, v, dy;
   int batch, queries, keys, heads, key_heads, offset;
   float scale;
 
   __device__ int seen(int query) const { return min(keys, query + offset); }
-  /// Scores are powers of two: the exponential in base 2 is the one that the hardware has.
+  /// Scores are in base 2, because the hardware's exponential is 2^x.
   __device__ float power_scale() const { return scale * 1.44269504f; }
 };
 
-/// Where a tile's sums go: rows of one head, as Operand.
+/// Destination of a tile's sums: rows of one head, as in Operand.
 template <class T>
 struct TargetOf {
   SinkOf<T> sink;
   int width = 0;
   __host__ __device__ bool wanted() const { return sink.wanted(); }
   template <int columns>
-  __device__ void put(const Lane& lane, Share<columns>& sum, std::size_t first, int head, int count) const {
+  __device__ void put(const LanePosition& lane, Share<columns>& sum, std::size_t first, int head, int count) const {
     sum.each([&](int n, int r, int e, float value) {
       const int row = lane.row_of(r), column = lane.column_of(n, e);
       if (row < count && column < width) sink.put(first + row, static_cast<unsigned>(head * width + column), value);
@@ -39,7 +40,7 @@ struct TargetOf {
 
 using Target = TargetOf<float>;
 
-/// Groups of warps in a block: wide rows leave room for one block only, whose warps then share the streamed rows.
+/// Groups of warps in a block: wide rows leave room for one block, whose groups then share the streamed rows.
 template <int columns>
 constexpr int groups_of = columns > 64 ? 2 : 1;
 template <int columns>
@@ -47,7 +48,7 @@ constexpr int threads_of = groups_of<columns>* group_threads;
 template <int columns>
 constexpr int blocks_of = columns > 64 ? 1 : 3;
 
-/// What one pass adds up: gradients behind the scores (dq or dk), behind the weights (dv), or both.
+/// The sums of a pass: gradients through the scores (dq or dk), through the weights (dv), or both.
 enum class Sums { slopes, weights, both };
 
 template <int columns, bool exact, Sums sums>
@@ -57,22 +58,22 @@ template <int columns, bool exact, Sums sums>
 constexpr int pass_bytes = (sums == Sums::weights ? 1 : 2) * tile_bytes<columns, exact> +
                            2 * streamed_rows<columns, exact, sums>* row_bytes<columns, exact>;
 
-/// What one pass owns, `own` rows of one head (`place` counts them), and which tokens of the other kind stream past it
-/// in tiles of `streamed` rows: those that have anything to do with it.
+/// The work of a pass: `own` rows of one head, the `place`-th part of all, and the range of the other kind's tokens
+/// that interact with them, in tiles of `streamed` rows.
 template <bool of_keys, int streamed, int own = rows>
-struct PassPlace {
+struct PassPosition {
   int batch, head, first, count;  ///< own rows
   std::size_t own_row;            ///< of a tensor [B,T]
-  int group;                      ///< queries' heads a head of keys
+  int group;                      ///< query heads of a key head
   int begin, tiles_a_head, steps;
 
-  __device__ __forceinline__ PassPlace(const Pairs& in, int place) {
+  __device__ __forceinline__ PassPosition(const Pairs& in, int place) {
     const int own_heads = of_keys ? in.key_heads : in.heads, own_length = of_keys ? in.keys : in.queries;
     const int sequences = in.batch * own_heads, sequence = place % sequences, tile = place / sequences;
     batch = sequence / own_heads;
     head = sequence % own_heads;
     group = in.heads / in.key_heads;
-    // Late queries see the most keys and early keys are seen most often: they start first.
+    // Late queries see the most keys, and early keys are seen by the most queries; their blocks start first.
     first = (of_keys ? tile : (own_length - 1) / own - tile) * own;
     count = min(own, own_length - first);
     own_row = static_cast<std::size_t>(batch) * own_length + first;
@@ -82,22 +83,22 @@ struct PassPlace {
     tiles_a_head = max(0, (end - begin + streamed - 1) / streamed);
     steps = tiles_a_head * (of_keys ? group : 1);
   }
-  /// Of the other kind: its head and first token in a step.
+  /// Head and first token of the other kind in a step.
   __device__ int head_at(int step) const { return of_keys ? head * group + step / tiles_a_head : head / group; }
   __device__ int token_at(int step) const { return begin + step % tiles_a_head * streamed; }
 };
 
-/// One pass: dq of 64 queries (`of_keys` false), or dk and dv of 64 keys. Its tiles in shared memory: own = queries or
-/// keys, its partner = dy or v of the same tokens; streamed and its partner are the other kind's.
+/// One pass: dq of 64 queries (`of_keys` false), or dk and dv of 64 keys. Tiles in shared memory: `own` are queries or
+/// keys, `own_partner` dy or v of the same tokens; `streamed` and `streamed_partner` are those of the other kind.
 template <int columns, bool exact, bool of_keys, Sums sums>
 struct GradientPass {
   static constexpr int S = streamed_rows<columns, exact, sums>, width = S / groups_of<columns>;
   static constexpr bool slopes = sums != Sums::weights, values = sums != Sums::slopes;
-  using Pair = Share<width>;  ///< numbers of pairs: own rows, and the streamed rows of this lane's group of warps
+  using Pair = Share<width>;  ///< numbers of pairs: own rows by the streamed rows of this lane's group of warps
 
   const Pairs& in;
-  const PassPlace<of_keys, S> at;
-  const Lane lane;
+  const PassPosition<of_keys, S> at;
+  const LanePosition lane;
   std::byte *own, *own_partner, *streamed, *streamed_partner;
   const std::byte *share, *partner_share;  ///< this group's part of the streamed tiles
 
@@ -137,8 +138,8 @@ struct GradientPass {
     });
   }
 
-  /// From scores to weights, and to the scores' gradients weight_tj gain_t slope_tj scale; both 0 for unseen keys.
-  /// `token` is the first of the group's streamed rows.
+  /// Turns scores into weights, and slopes into the scores' gradients weight_tj gain_t slope_tj scale; both are 0 for
+  /// unseen keys. `token` is the first of the group's streamed rows.
   __device__ __forceinline__ void weigh(int token, Pair& weight, Pair& slope) const {
     const bool straddles = of_keys ? token + in.offset <= at.first + rows - 1 : token + width > in.seen(at.first);
     weight.each([&](int n, int r, int e, float value) {
@@ -152,7 +153,7 @@ struct GradientPass {
     });
   }
 
-  /// One tile of the other kind; the copies of the next begin as soon as no warp reads the places they go to.
+  /// Adds one streamed tile; copies of the next begin as soon as no warp reads the tile that they overwrite.
   __device__ __forceinline__ void add_step(int step, Share<columns>& sum, Share<columns>& value_sum) const {
     wait<1>();
     __syncthreads();
@@ -173,7 +174,7 @@ struct GradientPass {
     begin_streamed(step + 1);
   }
 
-  /// Joins the groups' sums and writes them.
+  /// Adds the groups' sums and writes them.
   template <class T>
   __device__ __forceinline__ void put(Share<columns>& sum, const TargetOf<T>& to) const {
     if constexpr (groups_of<columns> == 2) join_groups(lane, sum, own);
@@ -181,7 +182,7 @@ struct GradientPass {
     __syncthreads();
   }
 
-  /// Gradients behind the scores go to `to`, those behind the weights to `to_values`.
+  /// Gradients through the scores go to `to`, those through the weights to `to_values`.
   template <class T>
   __device__ __forceinline__ void run(const TargetOf<T>& to, const TargetOf<T>& to_values) const {
     begin_own();
@@ -203,12 +204,12 @@ struct GradientTargets {
   TargetOf<T> q, k, v;
 };
 
-/// Keys by the first `key_tiles` blocks, queries by the others.
+/// The first `key_tiles` blocks own keys, the others queries.
 template <int columns, bool exact, Sums of_keys, class T>
 static __global__ void __launch_bounds__(threads_of<columns>, blocks_of<columns>)
     gradient_kernel(Pairs in, GradientTargets<T> to, int key_tiles) {
   extern __shared__ float4 memory[];
-  await_previous();
+  wait_for_previous_kernel();
   auto* const tiles = reinterpret_cast<std::byte*>(memory);
   const int place = static_cast<int>(blockIdx.x);
   if (place < key_tiles) {
@@ -218,7 +219,7 @@ static __global__ void __launch_bounds__(threads_of<columns>, blocks_of<columns>
   }
 }
 
-/// Whether rows of two gradients have places in common; columns of one tensor have one stride.
+/// Whether the memory of two gradients overlaps; columns of one tensor have equal strides.
 template <class T>
 bool overlap(const SinkOf<T>& a, std::size_t rows_of_a, const SinkOf<T>& b, std::size_t rows_of_b) {
   if (!a.wanted() || !b.wanted()) return false;
@@ -230,7 +231,7 @@ bool overlap(const SinkOf<T>& a, std::size_t rows_of_a, const SinkOf<T>& b, std:
   return lower.stride != upper.stride || column < lower.columns || column + upper.columns > lower.stride;
 }
 
-/// Calls launch(targets) with all that is wanted, or with dq first where it is added to the memory of dk or dv.
+/// Calls launch(targets) with all wanted gradients, or with dq first when it shares memory with dk or dv.
 template <class T, class Launch>
 void with_targets_apart(const Pairs& in, const GradientTargets<T>& to, const Launch& launch) {
   const std::size_t query_rows = static_cast<std::size_t>(in.batch) * in.queries;
@@ -243,7 +244,7 @@ void with_targets_apart(const Pairs& in, const GradientTargets<T>& to, const Lau
   }
 }
 
-/// How many blocks of a launch own keys, and how many queries: `own` each.
+/// The number of blocks that own keys and of those that own queries, `own` rows each.
 struct PassBlocks {
   unsigned of_keys, of_queries;
   template <class T>
@@ -255,8 +256,7 @@ struct PassBlocks {
   unsigned all() const { return of_keys + of_queries; }
 };
 
-/// What is wanted of dq, and of dk or dv as `of_keys` says, in one launch, or one after the other where they are added
-/// to the same memory.
+/// Computes the wanted gradients, dk and dv as `of_keys` says: in one launch, or in two when they share memory.
 template <int columns, bool exact, Sums of_keys, class T = float>
 void launch_gradients(cudaStream_t stream, const Pairs& in, const GradientTargets<T>& to, const char* what) {
   constexpr int bytes = std::max(pass_bytes<columns, exact, of_keys>, pass_bytes<columns, exact, Sums::slopes>);

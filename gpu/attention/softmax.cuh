@@ -1,27 +1,27 @@
-// What ways to softmax attention share: which keys a query sees, and how answers are written.
+// Shared by the kernels of softmax attention: the mask, and writing the results.
 #pragma once
 #include "gpu/attention/pairs.cuh"
 
 namespace afterglow::device::tiles {
 
-/// Largest score (a power of two) and sum of weights of a thread's two rows.
+/// Maximum score (in base 2) and sum of weights of a thread's two rows.
 struct Softmax {
   float largest[2] = {-INFINITY, -INFINITY}, total[2] = {0, 0};
-  /// What a weight is relative to; no key seen yet: anything finite.
+  /// The reference of weights; 0 when no key was seen yet.
   __device__ float base(int r) const { return largest[r] == -INFINITY ? 0.0f : largest[r]; }
 };
 
-/// Takes from scores those of keys from `key` on that their queries, from `first` on, do not see.
+/// Masks scores of keys from `key` on that queries from `first` on do not see.
 template <int width>
-__device__ void hide_unseen(const Pairs& in, const Lane& lane, int first, int key, Share<width>& score) {
+__device__ void hide_unseen(const Pairs& in, const LanePosition& lane, int first, int key, Share<width>& score) {
   score.each([&](int n, int r, int e, float value) {
     return key + lane.column_of(n, e) < in.seen(first + lane.row_of(r)) ? value : -INFINITY;
   });
 }
 
-/// Writes the answers of `count` queries of one head from `first` on; softmax has the whole row's total.
+/// Writes the results of `count` queries of one head from `first` on; softmax.total is that of the whole row.
 template <int columns, class T>
-__device__ void put_answers(const Pairs& in, const Lane& lane, int b, int h, int first, int count,
+__device__ void put_answers(const Pairs& in, const LanePosition& lane, int b, int h, int first, int count,
                             const Softmax& softmax, Share<columns>& sum, const TargetOf<T>& to, float* log_sum) {
 #pragma unroll
   for (int r = 0; r < 2; ++r) {

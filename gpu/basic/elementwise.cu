@@ -1,4 +1,4 @@
-// Elementwise kernels, biases and sums over rows. Bound by memory: each element is read and written once.
+// Elementwise kernels, biases and sums over rows. Memory-bound: each element is read and written once.
 #include <cuda_bf16.h>
 
 #include <algorithm>
@@ -21,11 +21,11 @@ using namespace device;
 
 namespace {
 
-constexpr unsigned max_blocks = 4096;  // a few waves on the largest GPU; beyond that threads take several elements
+constexpr unsigned max_blocks = 4096;  // a few waves on the largest GPU; with more elements a thread takes several
 
 template <class Body>
 __global__ void __launch_bounds__(threads) map_kernel(unsigned count, Body body) {
-  await_previous();
+  wait_for_previous_kernel();
   const unsigned step = gridDim.x * threads;
   for (std::size_t i = blockIdx.x * threads + threadIdx.x; i < count; i += step) body(static_cast<unsigned>(i));
 }
@@ -38,7 +38,7 @@ void map(cudaStream_t stream, std::int64_t count, const Body& body) {
 }
 
 __global__ void __launch_bounds__(threads) round_kernel(unsigned count, Rows<float> from, __nv_bfloat16* to) {
-  await_previous();
+  wait_for_previous_kernel();
   const unsigned step = gridDim.x * threads;
   for (std::size_t i = blockIdx.x * threads + threadIdx.x; i < count; i += step) {
     to[i] = __float2bfloat16_rn(from[static_cast<unsigned>(i)]);
@@ -95,7 +95,7 @@ struct Biased {
   Rows<T> y;
   const float* bias;
   unsigned rows;
-  bool whole;  // rows of whole pieces
+  bool whole;  // rows of whole vectors
 
   template <unsigned width>
   __device__ void add(unsigned row, unsigned column) const {
@@ -106,7 +106,7 @@ struct Biased {
     piece.store(place);
   }
 };
-/// Of several projections.
+/// The results of several projections.
 template <class T>
 struct BiasedProjections {
   Biased<T> of[max_products];
@@ -114,8 +114,8 @@ struct BiasedProjections {
 
 template <class T>
 __global__ void __launch_bounds__(threads) add_biases_kernel(BiasedProjections<T> projections) {
-  await_previous();
-  constexpr unsigned width = widest_piece<T>;
+  wait_for_previous_kernel();
+  constexpr unsigned width = max_piece<T>;
   const Biased<T>& own = projections.of[blockIdx.y];
   const unsigned across = own.whole ? own.y.columns / width : own.y.columns, step = gridDim.x * threads;
   const std::size_t count = std::size_t{own.rows} * across;
@@ -133,22 +133,22 @@ template <class T>
 void add_stored_biases(cudaStream_t stream, std::span<const Tensor> biases, std::span<const Tensor> results) {
   BiasedProjections<T> projections{};
   unsigned count = 0;
-  std::int64_t most = 0;
+  std::int64_t max_elements = 0;
   for (std::size_t i = 0; i < biases.size(); ++i) {
     const Tensor& y = results[i];
     if (!biases[i].defined() || y.elements() == 0) continue;
     const auto rows = rows_of<T>(y);
-    constexpr unsigned width = widest_piece<T>;
+    constexpr unsigned width = max_piece<T>;
     projections.of[count++] = {rows, biases[i].as<float>(), static_cast<unsigned>(y.rows()),
                                rows.columns % width == 0 && in_pieces<width>(rows)};
-    most = std::max(most, y.elements());
+    max_elements = std::max(max_elements, y.elements());
   }
   if (count == 0) return;
-  launch(add_biases_kernel<T>, dim3(at_most(blocks_for(most, 4 * threads), max_blocks), count), threads, 0, stream,
-         projections);
+  launch(add_biases_kernel<T>, dim3(at_most(blocks_for(max_elements, 4 * threads), max_blocks), count), threads, 0,
+         stream, projections);
 }
 
-/// Numbers of several matrices.
+/// Elements of several matrices.
 template <class T>
 struct Matrices {
   Rows<T> of[max_column_sums];
@@ -157,11 +157,11 @@ struct Matrices {
   }
 };
 
-/// Calls body with how many neighbours of a row a thread takes, as a compile-time constant: 16 bytes where all rows can
-/// be read so.
+/// Calls body with the number of neighbours of a row that a thread takes, as a compile-time constant: 16 bytes if all
+/// rows can be read so.
 template <class T, class Body>
 void with_neighbours(std::initializer_list<Rows<T>> matrices, const Body& body) {
-  constexpr unsigned width = widest_piece<T>;
+  constexpr unsigned width = max_piece<T>;
   const bool whole = std::all_of(matrices.begin(), matrices.end(), [](const Rows<T>& rows) {
     return rows.data == nullptr || (rows.columns % width == 0 && in_pieces<width>(rows));
   });
@@ -169,7 +169,7 @@ void with_neighbours(std::initializer_list<Rows<T>> matrices, const Body& body) 
   body(std::integral_constant<unsigned, 1>());
 }
 
-/// y = silu(gate) value. T: as what they are stored.
+/// y = silu(gate) value; T is the stored type.
 template <unsigned width, class T>
 void put_gated(cudaStream_t stream, std::int64_t count, const Rows<T>& gate, const Rows<T>& value, const Rows<T>& y) {
   using P = Piece<width>;
@@ -266,7 +266,7 @@ void fill_with(cudaStream_t stream, const Tensor& x, double value) {
 
 void CudaBackend::fill(const Tensor& x, double value) {
   if (x.dtype == DType::bf16) {
-    fill_with<Brain>(stream(), x, value);
+    fill_with<Bf16>(stream(), x, value);
   } else {
     with_element_type(x.dtype, [&](auto zero) { fill_with<decltype(zero)>(stream(), x, value); });
   }
@@ -419,7 +419,7 @@ void CudaBackend::sum_rows_each(std::span<const Tensor> x, std::span<const Grad>
       sums.add(x[i].columns(), out[i]);
     }
     if (sums.count == 0) return;
-    column_sums_each(stream(), x.front().rows(), sums, scratch(std::size_t{max_ranges} * sums.count * sums.widest),
+    column_sums_each(stream(), x.front().rows(), sums, scratch(std::size_t{max_ranges} * sums.count * sums.max_columns),
                      tickets_, from);
   });
   launched("sum_rows");

@@ -1,4 +1,4 @@
-// Series, squared error and dropout. Bound by memory; a warp takes a series.
+// Normalisation of series, squared error and dropout. Memory-bound; a warp takes a series.
 #include "core/backend/dropout_mask.h"
 #include "gpu/cuda_backend.h"
 #include "gpu/device/device.cuh"
@@ -12,7 +12,7 @@ namespace {
 constexpr unsigned warps = threads / 32;
 constexpr unsigned error_blocks = 256;
 
-/// Windows [B,L,C] and the rows [B*C,L] that their channels become.
+/// Windows [B,L,C] and the rows [B*C,L] of their channels.
 struct Windows {
   unsigned length, channels, series;
   __device__ std::size_t at(unsigned i, unsigned t) const {
@@ -29,7 +29,7 @@ Windows windows_of(const Tensor& rows, const Tensor& deviation) {
           static_cast<unsigned>(rows.shape[0])};
 }
 
-/// Calls body(series, lane) with a warp for every series.
+/// Calls body(series, lane) with one warp for every series.
 template <class Body>
 __global__ void __launch_bounds__(threads) series_kernel(unsigned series, Body body) {
   const unsigned i = blockIdx.x * warps + threadIdx.x / 32;
@@ -92,7 +92,7 @@ __global__ void __launch_bounds__(threads)
 void CudaBackend::series_moments(const Tensor& x, double eps, const Tensor& mean, const Tensor& deviation) {
   const Windows windows = windows_of(x);
   for_each_series(stream(), windows.series,
-                  [windows, from = x.as<float>(), least = static_cast<float>(eps), middle = mean.as<float>(),
+                  [windows, from = x.as<float>(), epsilon = static_cast<float>(eps), middle = mean.as<float>(),
                    spread = deviation.as<float>()] __device__(unsigned i, unsigned lane) {
                     float sum = 0;
                     for (unsigned t = lane; t < windows.length; t += 32) sum += from[windows.at(i, t)];
@@ -105,7 +105,7 @@ void CudaBackend::series_moments(const Tensor& x, double eps, const Tensor& mean
                     squares = warp_sum(squares) / static_cast<float>(windows.length);
                     if (lane > 0) return;
                     middle[i] = average;
-                    spread[i] = sqrtf(squares + least);
+                    spread[i] = sqrtf(squares + epsilon);
                   });
   launched("series_moments");
 }

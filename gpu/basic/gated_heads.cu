@@ -1,6 +1,6 @@
-// The gate of heads, y = x silu(z), or RMSNorm(x) weight silu(z) over each head. Bound by memory: a block takes whole
-// rows of all heads, a few lanes a head, and sums the gradient of the weight on its way where rows are many. Heads that
-// do not suit that are taken by a warp each.
+// The gate of heads, y = x silu(z), or y = RMSNorm(x) weight silu(z) over each head. Memory-bound: a block takes whole
+// rows of all heads, a few lanes a head, and with many rows also sums the gradient of the weight. Heads of other sizes
+// run one warp each.
 #include "gpu/cuda_backend.h"
 #include "gpu/device/columns.cuh"
 #include "gpu/device/device.cuh"
@@ -15,12 +15,13 @@ using namespace device;
 namespace {
 
 constexpr unsigned warps = threads / 32;
-// Rows of a block at a time where they are many, and in all where it sums a gradient of them: few, so that blocks
-// which wait for a processor until work beside them ends do not have much left to do. Threads of a block.
-constexpr unsigned many_together = 4, many_rows = 8, widest_block = 512;
-constexpr unsigned most_sums = 1024, most_partials = 1 << 22;  // blocks that sum a gradient of few rows; their numbers
+// With many rows: rows of a block at a time, and in all when it sums their gradient (few, so that blocks that start
+// late, after work of other streams, have little left to do); threads of a block.
+constexpr unsigned many_together = 4, many_rows = 8, max_block = 512;
+constexpr unsigned max_sums = 1024,
+                   max_partials = 1 << 22;  // blocks that sum a gradient of few rows; size of all partial sums
 
-/// T: as what x, z and y are stored.
+/// T is the stored type of x, z and y.
 template <class T>
 struct GatedHeads {
   Rows<T> x, z, dy;  // of x and dy a row is a head
@@ -30,13 +31,13 @@ struct GatedHeads {
   bool one_weight;  // for all heads
 
   __device__ unsigned columns() const { return heads * width; }
-  /// Number p of head i of all rows: of x, of what arrives at y, and of z.
+  /// Number p of head i, counted over all rows: of x, dy and z.
   __device__ float x_of(unsigned i, unsigned p) const { return static_cast<float>(x.at(i, p)); }
   __device__ float dy_of(unsigned i, unsigned p) const { return static_cast<float>(dy.at(i, p)); }
   __device__ float z_of(unsigned i, unsigned p) const {
     return static_cast<float>(z.at(i / heads, i % heads * width + p));
   }
-  /// Of a column of all heads.
+  /// The weight's index for a column of all heads.
   __device__ unsigned weight_of(unsigned column) const { return one_weight ? column % width : column; }
 };
 
@@ -58,7 +59,7 @@ __device__ inline float inverse_root(float squares, unsigned width, float eps) {
   return 1.0f / sqrtf(squares / static_cast<float>(width) + eps);
 }
 
-/// What reaches x and z of one number, with `pull` as in the kernels.
+/// Gradients of x and z for one number, with `pull` as in the kernels.
 struct ToGated {
   float x, z;
   __device__ ToGated(float x_of, const Silu& gate, float above, float factor, float pull)
@@ -79,7 +80,7 @@ struct OwnColumns {
     weight = {{1, 1, 1, 1}};
     if (in.weight != nullptr) weight = P::of(in.weight + in.weight_of(column), inside);
   }
-  /// Of a row of all heads of a tensor whose rows are heads.
+  /// A thread's numbers of a row of all heads, in a tensor whose rows are heads.
   template <class T>
   __device__ P of_heads(const Rows<T>& rows, const GatedHeads<T>& in, unsigned row) const {
     return P::of(rows.data + std::size_t{row} * in.columns() + column, inside && row < in.rows);
@@ -91,8 +92,8 @@ struct OwnColumns {
 };
 
 template <unsigned lanes, unsigned together, class T>
-__global__ void __launch_bounds__(widest_block) gated_heads_kernel(GatedHeads<T> in, float eps, Rows<T> y) {
-  await_previous();
+__global__ void __launch_bounds__(max_block) gated_heads_kernel(GatedHeads<T> in, float eps, Rows<T> y) {
+  wait_for_previous_kernel();
   using P = Piece<4>;
   const OwnColumns<lanes> own(in);
   for (unsigned row = blockIdx.x * together; row < in.rows; row += gridDim.x * together) {
@@ -121,9 +122,9 @@ __global__ void __launch_bounds__(widest_block) gated_heads_kernel(GatedHeads<T>
 // With c = dy silu(z) weight: dx = inverse c - x inverse^3 mean(c x). `partials` [blocks, weights]: sums over the
 // block's rows for the gradient of the weight, or null.
 template <unsigned lanes, unsigned together, class T>
-__global__ void __launch_bounds__(widest_block)
+__global__ void __launch_bounds__(max_block)
     gated_heads_backward_kernel(GatedHeads<T> in, SinkOf<T> to_x, SinkOf<T> to_z, float* partials) {
-  await_previous();
+  wait_for_previous_kernel();
   using P = Piece<4>;
   const OwnColumns<lanes> own(in);
   P to_weight = {};
@@ -170,7 +171,7 @@ __global__ void __launch_bounds__(widest_block)
     if (own.inside) to_weight.store(partials + blockIdx.x * std::size_t{in.columns()} + own.column);
     return;
   }
-  __shared__ __align__(16) float sums[4 * widest_block];
+  __shared__ __align__(16) float sums[4 * max_block];
   to_weight.store(sums + own.column);
   __syncthreads();
   for (unsigned p = threadIdx.x; p < in.width; p += blockDim.x) {
@@ -182,7 +183,7 @@ __global__ void __launch_bounds__(widest_block)
 
 template <class T>
 __global__ void __launch_bounds__(threads) any_heads_kernel(GatedHeads<T> in, float eps, Rows<T> y) {
-  await_previous();
+  wait_for_previous_kernel();
   const unsigned i = blockIdx.x * warps + threadIdx.x / 32, lane = threadIdx.x % 32;
   if (i >= in.rows * in.heads) return;
   const unsigned first = i % in.heads * in.width;
@@ -201,7 +202,7 @@ __global__ void __launch_bounds__(threads) any_heads_kernel(GatedHeads<T> in, fl
 
 template <class T>
 __global__ void __launch_bounds__(threads) any_heads_backward_kernel(GatedHeads<T> in, SinkOf<T> to_x, SinkOf<T> to_z) {
-  await_previous();
+  wait_for_previous_kernel();
   const unsigned i = blockIdx.x * warps + threadIdx.x / 32, lane = threadIdx.x % 32;
   if (i >= in.rows * in.heads) return;
   const unsigned row = i / in.heads, first = i % in.heads * in.width;
@@ -227,12 +228,12 @@ bool has_many_rows(const GatedHeads<T>& in) {
   return in.rows > max_narrow_rows;
 }
 
-/// Calls body with how many lanes a head and how many rows at a time a block takes, as compile-time constants; false
-/// where heads are not made of so many fours, or `whole` says that rows cannot be read so.
+/// Calls body with the lanes of a head and the rows of a block at a time, as compile-time constants; false when heads
+/// are not a supported number of fours, or `whole` says that rows cannot be read so.
 template <class T, class Body>
 bool with_head_lanes(const GatedHeads<T>& in, bool whole, const Body& body) {
   const auto is_wide = [](const Rows<T>& rows) { return rows.data == nullptr || (in_pieces<4>(rows) && rows.dense); };
-  if (!whole || !is_wide(in.x) || !is_wide(in.dy) || !in_pieces<4>(in.z) || in.heads * in.width > 4 * widest_block ||
+  if (!whole || !is_wide(in.x) || !is_wide(in.dy) || !in_pieces<4>(in.z) || in.heads * in.width > 4 * max_block ||
       reinterpret_cast<std::uintptr_t>(in.weight) % 16 != 0)
     return false;
   return with_lanes_of_fours(in.width, [&](auto lanes) {
@@ -250,15 +251,15 @@ unsigned block_of(const GatedHeads<T>& in) {
   return blocks_for(in.heads * in.width, 4 * 32) * 32;
 }
 
-/// How many blocks take the gradient; where they sum that of so many weights, as many as partial sums have room for.
+/// The number of gradient blocks; if they sum the weight's gradient, at most as many as partial sums have room for.
 template <class T>
 unsigned gradient_blocks(const GatedHeads<T>& in, bool sums_weight, unsigned weights) {
-  if (!has_many_rows(in)) return sums_weight ? at_most(in.rows, most_sums) : in.rows;
+  if (!has_many_rows(in)) return sums_weight ? at_most(in.rows, max_sums) : in.rows;
   if (!sums_weight) return blocks_for(in.rows, many_together);
-  return at_most(blocks_for(in.rows, many_rows), most_partials / weights);
+  return at_most(blocks_for(in.rows, many_rows), max_partials / weights);
 }
 
-/// The gradient of the weight by itself: over rows of all heads, or over heads where they share it.
+/// The gradient of the weight in a launch of its own: over rows of all heads, or over heads if they share it.
 template <class T>
 void sum_head_weight(const CudaBackend& backend, const GatedHeads<T>& in, unsigned* tickets, const Grad& dweight) {
   const unsigned columns = in.one_weight ? in.width : in.heads * in.width, heads_of_row = in.one_weight ? 1 : in.heads;
@@ -270,7 +271,7 @@ void sum_head_weight(const CudaBackend& backend, const GatedHeads<T>& in, unsign
               });
 }
 
-/// y = x silu(z), each head of x normed first where there is a weight.
+/// y = x silu(z), each head of x normalised first if there is a weight.
 template <class T>
 void gate_heads(const CudaBackend& backend, const GatedHeads<T>& in, float eps, const Rows<T>& y) {
   if (in.rows == 0) return;
@@ -283,12 +284,13 @@ void gate_heads(const CudaBackend& backend, const GatedHeads<T>& in, float eps, 
            eps, y);
 }
 
-/// Their gradients; `weights`: how many numbers the weight has, where there is one.
+/// Their gradients; `weights`: size of the weight, if there is one.
 template <class T>
-void gate_heads_back(CudaBackend& backend, const GatedHeads<T>& in, const SinkOf<T>& to_x, const SinkOf<T>& to_z,
-                     const Grad& dweight, unsigned weights) {
+void gate_heads_backward(CudaBackend& backend, const GatedHeads<T>& in, const SinkOf<T>& to_x, const SinkOf<T>& to_z,
+                         const Grad& dweight, unsigned weights) {
   if (in.rows == 0) return;
-  // What is added to may still be computed beside, and is left to what runs there. So are few rows of many weights.
+  // A gradient to be accumulated may still be computed on the side stream, so its sum runs there. So does that of few
+  // rows and many weights.
   const bool sums_weight = dweight.wanted() && !dweight.accumulate && (has_many_rows(in) || in.one_weight);
   const unsigned blocks = gradient_blocks(in, sums_weight, weights);
   float* partials = nullptr;
@@ -326,8 +328,8 @@ void CudaBackend::gated_heads_backward(const Tensor& x, const Tensor& z, const T
                                        const Tensor& dy, const Grad& dx, const Grad& dz, const Grad& dweight) {
   with_stored_type(x, [&](auto stored) {
     using T = decltype(stored);
-    gate_heads_back(*this, gated_inputs<T>(x, z, weight, inverse, dy), sink_of<T>(dx), sink_of<T>(dz), dweight,
-                    static_cast<unsigned>(weight.defined() ? weight.elements() : 1));
+    gate_heads_backward(*this, gated_inputs<T>(x, z, weight, inverse, dy), sink_of<T>(dx), sink_of<T>(dz), dweight,
+                        static_cast<unsigned>(weight.defined() ? weight.elements() : 1));
   });
   launched("gated_heads_backward");
 }

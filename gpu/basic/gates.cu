@@ -1,4 +1,5 @@
-// Gates of recurrent layers: the logarithm of a forgetting gate, and one factor for every row. Bound by memory.
+// Gates of recurrent layers: the log decay y = -exp(A_log) softplus(x + bias), and rows times one factor each.
+// Memory-bound.
 #include "gpu/cuda_backend.h"
 #include "gpu/device/columns.cuh"
 #include "gpu/device/device.cuh"
@@ -24,10 +25,10 @@ struct DecayInputs {
   }
 };
 
-// A thread `width` neighbours, which share a rate where they are several.
+// One thread for `width` neighbours, which share a rate if they are several.
 template <unsigned width>
 __global__ void __launch_bounds__(threads) log_decay_kernel(DecayInputs in, unsigned count, Rows<float> y) {
-  await_previous();
+  wait_for_previous_kernel();
   const unsigned i = (blockIdx.x * threads + threadIdx.x) * width;
   if (i >= count) return;
   const unsigned row = i / y.columns, column = i % y.columns;
@@ -41,7 +42,7 @@ __global__ void __launch_bounds__(threads) log_decay_kernel(DecayInputs in, unsi
 
 template <unsigned width>
 __global__ void __launch_bounds__(threads) log_decay_backward_kernel(DecayInputs in, unsigned count, Sink dx) {
-  await_previous();
+  wait_for_previous_kernel();
   const unsigned i = (blockIdx.x * threads + threadIdx.x) * width;
   if (i >= count) return;
   const unsigned row = i / in.x.columns, column = i % in.x.columns;
@@ -53,7 +54,7 @@ __global__ void __launch_bounds__(threads) log_decay_backward_kernel(DecayInputs
   slope.put(dx, row, column);
 }
 
-/// Calls body with how many neighbours a thread takes, as a compile-time constant.
+/// Calls body with the number of neighbours of a thread, as a compile-time constant.
 template <class Body>
 void with_neighbours(const DecayInputs& in, const Rows<float>& out, const Body& body) {
   const bool are_aligned = in_pieces<4>(in.x) && in_pieces<4>(in.dy) && in_pieces<4>(out) &&
@@ -62,10 +63,10 @@ void with_neighbours(const DecayInputs& in, const Rows<float>& out, const Body& 
   body(std::integral_constant<unsigned, 1>());
 }
 
-// What neighbouring columns share, a warp each.
+// Sums of neighbouring columns that share a rate, one warp each.
 __global__ void __launch_bounds__(threads)
     share_sums_kernel(const float* sums, unsigned sharing, unsigned count, Sink to) {
-  await_previous();
+  wait_for_previous_kernel();
   const unsigned i = blockIdx.x * warps + threadIdx.x / 32;
   if (i >= count) return;
   float sum = 0;

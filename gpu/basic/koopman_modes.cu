@@ -1,4 +1,4 @@
-// The Koopman MLP's core: SiLU, damped rotations of pairs, optional gate. Bound by memory.
+// The Koopman MLP's core: SiLU, damped rotations of pairs, optional gate. Memory-bound.
 #include <algorithm>
 #include <initializer_list>
 #include <type_traits>
@@ -15,11 +15,11 @@ using namespace device;
 
 namespace {
 
-// A lane takes `pairs` neighbouring pairs, several where rows can be read so, of several rows at a time.
+// A lane takes `pairs` neighbouring pairs (several if rows can be read so) of several rows at a time.
 constexpr unsigned lanes = 32, row_groups = threads / lanes, together = 4, max_ranges = 64;
 constexpr unsigned resident_blocks = 384;
 
-/// T: as what the numbers of modes are stored.
+/// T is the stored type of the modes' numbers.
 template <class T>
 struct ModeInputs {
   Rows<T> lifted, gate, dz;
@@ -27,7 +27,7 @@ struct ModeInputs {
   unsigned rows, pairs;
 };
 
-/// A mode's multiplier, pulled back onto the unit circle when it lies outside.
+/// A mode's multiplier, projected onto the unit circle when it lies outside.
 struct Mode {
   float gamma = 0, omega = 0, shrink = 1;
   __device__ Mode() {}
@@ -40,7 +40,7 @@ struct Mode {
   }
 };
 
-/// What a lane reads of one row; `lifted` and `dz` of as many numbers.
+/// A lane's numbers of one row; `lifted` and `dz` have equally many.
 template <unsigned pairs, class T>
 struct ModePieces {
   using P = Stored<T, 2 * pairs>;
@@ -53,7 +53,7 @@ struct ModePieces {
 
 template <unsigned pairs, class T>
 __global__ void __launch_bounds__(threads) modes_kernel(ModeInputs<T> in, Rows<T> z, RoundedResult rounded) {
-  await_previous();
+  wait_for_previous_kernel();
   const unsigned pair = (blockIdx.y * lanes + threadIdx.x % lanes) * pairs;
   const unsigned first = (blockIdx.x * row_groups + threadIdx.x / lanes) * together;
   if (pair >= in.pairs) return;
@@ -93,8 +93,8 @@ struct ModeSinks {
   Sink gamma, omega;
 };
 
-// One row of one pair; adds to the gradients of the (shrunk) multiplier. The gradients of the pair's own numbers take
-// the place of `lifted` and `gate`.
+// One row of one pair: adds to the gradients of the (projected) multiplier; the gradients of the pair's own numbers
+// overwrite `lifted` and `gate`.
 template <class T>
 __device__ void mode_backward(const Mode& mode, bool gated, float* lifted, float* gate, const float* dz, float& dgamma,
                               float& domega) {
@@ -117,7 +117,7 @@ __device__ void mode_backward(const Mode& mode, bool gated, float* lifted, float
 template <unsigned pairs, class T>
 __global__ void __launch_bounds__(threads)
     modes_backward_kernel(ModeInputs<T> in, float* partials, unsigned* tickets, ModeSinks<T> out) {
-  await_previous();
+  wait_for_previous_kernel();
   constexpr unsigned tile = lanes * pairs;  // pairs of a block: sums for gamma, then for omega
   __shared__ float sums[2 * pairs][threads], totals[2 * tile];
   const unsigned lane = threadIdx.x % lanes, group = threadIdx.x / lanes;
@@ -191,13 +191,13 @@ ModeInputs<T> mode_inputs(const Tensor& lifted, const Tensor& gamma, const Tenso
           static_cast<unsigned>(lifted.columns() / 2)};
 }
 
-/// Calls body with how many pairs a lane takes, `most` where rows can be read so, as a compile-time constant.
-template <unsigned most, class T, class Body>
+/// Calls body with the pairs of a lane, `max_pairs` if rows can be read so, as a compile-time constant.
+template <unsigned max_pairs, class T, class Body>
 void with_pairs(const ModeInputs<T>& in, std::initializer_list<Rows<T>> results, const Body& body) {
-  constexpr unsigned width = 2 * most;
-  const bool whole = in.pairs % most == 0 && in_pieces<width>(in.lifted) && in_pieces<width>(in.gate) &&
+  constexpr unsigned width = 2 * max_pairs;
+  const bool whole = in.pairs % max_pairs == 0 && in_pieces<width>(in.lifted) && in_pieces<width>(in.gate) &&
                      in_pieces<width>(in.dz) && std::all_of(results.begin(), results.end(), in_pieces<width, T>);
-  if (whole) return body(std::integral_constant<unsigned, most>());
+  if (whole) return body(std::integral_constant<unsigned, max_pairs>());
   body(std::integral_constant<unsigned, 1>());
 }
 
@@ -210,7 +210,7 @@ void CudaBackend::koopman_modes(const Tensor& lifted, const Tensor& gamma, const
     using T = decltype(stored);
     const ModeInputs<T> in = mode_inputs<T>(lifted, gamma, omega, gate);
     const Rows<T> to = rows_of<T>(z);
-    with_pairs<widest_piece<T> / 2>(in, {to}, [&](auto pairs) {
+    with_pairs<max_piece<T> / 2>(in, {to}, [&](auto pairs) {
       const dim3 grid(blocks_for(in.rows, row_groups * together), blocks_for(in.pairs, lanes * pairs));
       launch(modes_kernel<pairs, T>, grid, threads, 0, stream(), in, to, rounded_result(*this, rounded));
     });
@@ -227,11 +227,11 @@ void CudaBackend::koopman_modes_backward(const Tensor& lifted, const Tensor& gam
     ModeInputs<T> in = mode_inputs<T>(lifted, gamma, omega, gate);
     in.dz = rows_of<T>(dz);
     const ModeSinks<T> out{sink_of<T>(dlifted), sink_of<T>(dgate), sink_of(dgamma), sink_of(domega)};
-    // Sums of more pairs would leave room for fewer lanes.
+    // Sums of more pairs would leave registers for fewer lanes.
     with_pairs<2>(in, {out.lifted.rows, out.gate.rows}, [&](auto pairs) {
       const unsigned tiles = blocks_for(in.pairs, lanes * pairs),
-                     most = at_most(resident_blocks / tiles + 1, max_ranges);
-      const dim3 grid(tiles, at_most(blocks_for(in.rows, row_groups * together), most));
+                     max_blocks_of_tile = at_most(resident_blocks / tiles + 1, max_ranges);
+      const dim3 grid(tiles, at_most(blocks_for(in.rows, row_groups * together), max_blocks_of_tile));
       float* partials = scratch(std::size_t{grid.x} * grid.y * 2 * lanes * pairs);
       launch(modes_backward_kernel<pairs, T>, grid, threads, 0, stream(), in, partials, tickets_, out);
     });

@@ -1,16 +1,16 @@
-// Norms over the last axis: RMS, plain and gated (Mamba-2), and LayerNorm. Bound by memory: a warp takes a row, or two
-// short ones. The gradient of the weights runs along the other axis: of few rows it is a launch of its own, beside the
-// others; of many, where reading everything again would count, the blocks that take the rows sum it.
+// Norms over the last axis: RMS, plain and gated (Mamba-2), and LayerNorm. Memory-bound: one warp takes a row, or two
+// short ones. The gradient of the weights sums over rows: with few rows in a launch of its own on the side stream, with
+// many rows in the kernel of the other gradients, so that nothing is read twice.
 #include <algorithm>
 #include <optional>
 #include <type_traits>
 
 #include "gpu/cuda_backend.h"
 #include "gpu/device/columns.cuh"
-#include "gpu/device/crowding.h"
 #include "gpu/device/device.cuh"
 #include "gpu/device/lanes.cuh"
 #include "gpu/device/launch.cuh"
+#include "gpu/device/occupancy.h"
 #include "gpu/device/pieces.cuh"
 #include "gpu/gemm/rounded.cuh"
 
@@ -22,40 +22,40 @@ namespace {
 
 constexpr unsigned warps = threads / 32;
 
-/// What is normalised: x, x + z, or x silu(z).
+/// The normalised vector: x, x + z, or x silu(z).
 enum class Normed { plain, sum, gated };
 
-/// X, Y: as what x and z, and y, are stored, and their gradients.
+/// X is the stored type of x and z, Y that of y, and of their gradients.
 template <class X, class Y>
 struct NormInputs {
   Rows<X> x, z;
   Rows<Y> dy;
-  Rows<float> sum;   // where x + z goes
-  Rows<float> base;  // added to dx where there is one
+  Rows<float> sum;   // receives x + z
+  Rows<float> base;  // added to dx, or null
   const float* weight;
   float* inverse;
   unsigned rows, columns;
 };
 
-/// Where the gradients of x and z go, and that of x in bfloat16 once more, rows side by side.
+/// Destinations of the gradients of x and z, and of a contiguous bfloat16 copy of that of x.
 template <class X>
 struct NormSinks {
   SinkOf<X> x, z;
-  Brain* narrow = nullptr;
+  Bf16* narrow = nullptr;
 };
 
-/// T: as what x and z are stored.
+/// T is the stored type of x and z.
 template <Normed kind, class T>
 __device__ float normalised(float x, float z) {
   return kind == Normed::plain ? x : kind == Normed::sum ? x + z : x * silu<T>(z);
 }
 
-// So many `lanes` take a row. One holds up to `held` pieces of it, so that a row is read once and all of it at the same
-// time; only what is longer is read again.
+// `lanes` lanes take a row. A lane holds up to `held` vectors, so that a row is read once with all loads in flight;
+// only longer rows are read again.
 template <Normed kind, unsigned width, unsigned held, unsigned lanes, class X, class Y>
 __global__ void __launch_bounds__(threads)
     norm_kernel(NormInputs<X, Y> in, float eps, Rows<Y> y, RoundedResult rounded) {
-  await_previous();
+  wait_for_previous_kernel();
   using P = Piece<width>;
   const unsigned row = blockIdx.x * (threads / lanes) + threadIdx.x / lanes, lane = threadIdx.x % lanes;
   if (row >= in.rows) return;
@@ -95,7 +95,7 @@ __global__ void __launch_bounds__(threads)
   }
   const float inverse = 1.0f / sqrtf(sum_of_lanes<lanes>(squares) / static_cast<float>(in.columns) + eps);
   if (lane == 0) in.inverse[row] = inverse;
-  // No number is larger than the largest weight times the root of how many there are.
+  // No result exceeds the largest weight times the square root of the number of columns.
   float factor = 1;
   if (rounded.wanted()) {
     float largest = 0;
@@ -108,7 +108,7 @@ __global__ void __launch_bounds__(threads)
     for (unsigned column = (lane + lanes * held) * width; column < in.columns; column += lanes * width)
       look_at(P::of(in.weight + column, true));
     factor =
-        rounded.factor(largest_of_lanes<lanes>(largest) * sqrtf(static_cast<float>(in.columns)), row == 0 && lane == 0);
+        rounded.factor(max_of_lanes<lanes>(largest) * sqrtf(static_cast<float>(in.columns)), row == 0 && lane == 0);
   }
   const auto write = [&](unsigned column, P value, const P& weight) {
 #pragma unroll
@@ -128,7 +128,7 @@ __global__ void __launch_bounds__(threads)
   }
 }
 
-/// What the gradient needs of neighbouring columns, as it is stored until it is needed.
+/// The gradient's operands for neighbouring columns, kept as stored.
 template <bool gated, unsigned width, class X, class Y>
 struct NormColumns {
   using P = Piece<width>;
@@ -141,7 +141,7 @@ struct NormColumns {
             Stored<Y, width>::of(in.dy, row, column, inside),
             Stored<float, width>::of(in.base, row, column, inside && !gated && in.base.data != nullptr)};
   }
-  /// The sum of dy weight u; `to_weight` receives what the row adds to the gradient of the weight.
+  /// The sum of dy weight u; adds the row's part of the weight's gradient to `to_weight`.
   __device__ float weigh(const P& weight, float inverse, P& to_weight) const {
     const P x = P::of(stored_x), z = P::of(stored_z), dy = P::of(stored_dy);
     float sum = 0;
@@ -168,7 +168,7 @@ struct NormColumns {
     if (gated && to.z.wanted()) to_z.put(to.z, row, column);
     if (!gated && to.narrow != nullptr) to_x.store(to.narrow + row * std::size_t{width_of_row} + column);
   }
-  /// As if it had been read once more (`Stored::again`), where floats would take twice the registers.
+  /// As if read once more (`Stored::again`): kept floats would take twice the registers.
   __device__ NormColumns again() const {
     if constexpr (std::is_same_v<X, float>) return *this;
     return {stored_x.again(), stored_z.again(), stored_dy.again(), stored_base};
@@ -178,7 +178,7 @@ struct NormColumns {
 // y = u inverse w: du = inverse (w dy - u inverse^2 mean(w dy u)), dw = sum over rows of dy u inverse.
 template <bool gated, unsigned width, unsigned held, unsigned lanes, class X, class Y>
 __global__ void __launch_bounds__(threads) norm_backward_kernel(NormInputs<X, Y> in, NormSinks<X> to) {
-  await_previous();
+  wait_for_previous_kernel();
   using P = Piece<width>;
   using Columns = NormColumns<gated, width, X, Y>;
   const unsigned row = blockIdx.x * (threads / lanes) + threadIdx.x / lanes, lane = threadIdx.x % lanes;
@@ -210,24 +210,24 @@ __global__ void __launch_bounds__(threads) norm_backward_kernel(NormInputs<X, Y>
   }
 }
 
-constexpr unsigned together = 4, widest_block = 512, processors = 132;  // rows; threads of a processor
+constexpr unsigned together = 4, max_block = 512, processors = 132;  // rows; threads of a multiprocessor
 
-// The same for many rows, with the gradient of the weight: a block takes whole rows, several at a time, and a thread
-// 16 bytes of them, the sums of whose columns over the block's rows it leaves in `partials` [blocks, columns].
+// The same for many rows, including the gradient of the weight: a block takes several whole rows at a time, a thread 16
+// bytes of each, and writes the column sums over the block's rows to `partials` [blocks, columns].
 template <bool gated, class X, class Y>
-__global__ void __launch_bounds__(widest_block)
+__global__ void __launch_bounds__(max_block)
     norm_all_backward_kernel(NormInputs<X, Y> in, NormSinks<X> to, float* partials) {
-  await_previous();
-  constexpr unsigned width = widest_piece<X>;
+  wait_for_previous_kernel();
+  constexpr unsigned width = max_piece<X>;
   using P = Piece<width>;
   using Columns = NormColumns<gated, width, X, Y>;
-  __shared__ float sums[2][together][widest_block / 32];
+  __shared__ float sums[2][together][max_block / 32];
   const unsigned column = width * threadIdx.x;
   const bool inside = column < in.columns;
   const P weight = P::of(in.weight + column, inside);
   P to_weight = {};
-  unsigned turn = 0;
-  for (unsigned row = blockIdx.x * together; row < in.rows; row += gridDim.x * together, turn ^= 1) {
+  unsigned buffer = 0;
+  for (unsigned row = blockIdx.x * together; row < in.rows; row += gridDim.x * together, buffer ^= 1) {
     Columns columns[together];
     float inverse[together];
 #pragma unroll
@@ -238,13 +238,13 @@ __global__ void __launch_bounds__(widest_block)
 #pragma unroll
     for (unsigned k = 0; k < together; ++k) {
       const float sum = warp_sum(columns[k].weigh(weight, inverse[k], to_weight));
-      if (threadIdx.x % 32 == 0) sums[turn][k][threadIdx.x / 32] = sum;
+      if (threadIdx.x % 32 == 0) sums[buffer][k][threadIdx.x / 32] = sum;
     }
     __syncthreads();
 #pragma unroll
     for (unsigned k = 0; k < together; ++k) {
       float sum = 0;
-      for (unsigned warp = 0; warp < blockDim.x / 32; ++warp) sum += sums[turn][k][warp];
+      for (unsigned warp = 0; warp < blockDim.x / 32; ++warp) sum += sums[buffer][k][warp];
       const float mean = sum / static_cast<float>(in.columns) * inverse[k] * inverse[k];
       if (inside && row + k < in.rows)
         columns[k].again().put(row + k, column, in.columns, weight, inverse[k], mean, to);
@@ -253,19 +253,19 @@ __global__ void __launch_bounds__(widest_block)
   if (inside) to_weight.store(partials + blockIdx.x * std::size_t{in.columns} + column);
 }
 
-/// Whether rows and weights can be read in pieces of 16 bytes of x.
+/// Whether rows and weights can be read in vectors of 16 bytes of x.
 template <class X, class Y>
 bool in_wide_pieces(const NormInputs<X, Y>& in) {
-  constexpr unsigned width = widest_piece<X>;
+  constexpr unsigned width = max_piece<X>;
   return reinterpret_cast<std::uintptr_t>(in.weight) % 16 == 0 && in.columns % width == 0 && in_pieces<width>(in.x) &&
          in_pieces<width>(in.z) && in_pieces<width>(in.dy);
 }
 
-/// Calls body with how many numbers a lane reads at once, how many such pieces it holds and how many lanes take a row,
-/// as compile-time constants; `whole` says whether what `in` does not name can be read in such pieces.
+/// Calls body with the numbers of a vector, the vectors that a lane holds and the lanes of a row, as compile-time
+/// constants; `whole` says whether tensors outside `in` can be read in such vectors.
 template <class X, class Y, class Body>
 void with_pieces(const NormInputs<X, Y>& in, bool whole, const Body& body) {
-  constexpr std::integral_constant<unsigned, widest_piece<X>> width;
+  constexpr std::integral_constant<unsigned, max_piece<X>> width;
   constexpr std::integral_constant<unsigned, 16> half_warp;
   constexpr std::integral_constant<unsigned, 32> warp;
   if (!whole || !in_wide_pieces(in))
@@ -281,26 +281,25 @@ template <Normed kind, class X, class Y>
 void norm(cudaStream_t stream, const NormInputs<X, Y>& in, double eps, const Tensor& y, const RoundedResult& rounded) {
   if (in.rows == 0) return;
   const Rows<Y> to = rows_of<Y>(y);
-  constexpr unsigned widest = widest_piece<X>;
-  with_pieces(in, in_pieces<widest>(to) && in_pieces<widest>(in.sum), [&](auto width, auto held, auto lanes) {
+  constexpr unsigned piece_width = max_piece<X>;
+  with_pieces(in, in_pieces<piece_width>(to) && in_pieces<piece_width>(in.sum), [&](auto width, auto held, auto lanes) {
     launch(norm_kernel<kind, width, held, lanes, X, Y>, blocks_for(in.rows, threads / lanes), threads, 0, stream, in,
            static_cast<float>(eps), to, rounded);
   });
 }
 
-/// All gradients of a norm at once; false where its rows are few, or do not suit that. What is added to may still be
-/// computed beside, and is left to what runs there.
+/// All gradients of a norm at once; false when its rows are few or their size is not supported. A gradient to be
+/// accumulated may still be computed on the side stream, so its sum runs there.
 template <bool gated, class X, class Y>
 bool norm_all_backward(const CudaBackend& backend, const NormInputs<X, Y>& in, const NormSinks<X>& to,
                        const Grad& dweight) {
-  constexpr unsigned width = widest_piece<X>;
+  constexpr unsigned width = max_piece<X>;
   const bool whole =
       in_wide_pieces(in) && in_pieces<width>(in.base) && in_pieces<width>(to.x.rows) && in_pieces<width>(to.z.rows);
-  if (in.rows <= max_narrow_rows || in.columns > width * widest_block || !whole || !dweight.wanted() ||
-      dweight.accumulate)
+  if (in.rows <= max_narrow_rows || in.columns > width * max_block || !whole || !dweight.wanted() || dweight.accumulate)
     return false;
   const unsigned block = blocks_for(in.columns, 32 * width) * 32, columns = in.columns;
-  const unsigned blocks = at_most(blocks_for(in.rows, together), processors * (widest_block / block));
+  const unsigned blocks = at_most(blocks_for(in.rows, together), processors * (max_block / block));
   float* partials = backend.scratch(blocks * std::size_t{columns});
   launch(norm_all_backward_kernel<gated, X, Y>, blocks, block, 0, backend.stream(), in, to, partials);
   column_sums(backend.stream(), blocks, columns, nullptr, nullptr, dweight,
@@ -314,8 +313,9 @@ bool norm_all_backward(const CudaBackend& backend, const NormInputs<X, Y>& in, c
 template <bool gated, class X, class Y>
 void norm_backward(cudaStream_t stream, const NormInputs<X, Y>& in, const NormSinks<X>& to) {
   if (in.rows == 0 || !(to.x.wanted() || to.z.wanted())) return;
-  constexpr unsigned widest = widest_piece<X>;
-  const bool whole = in_pieces<widest>(in.base) && in_pieces<widest>(to.x.rows) && in_pieces<widest>(to.z.rows);
+  constexpr unsigned piece_width = max_piece<X>;
+  const bool whole =
+      in_pieces<piece_width>(in.base) && in_pieces<piece_width>(to.x.rows) && in_pieces<piece_width>(to.z.rows);
   with_pieces(in, whole, [&](auto width, auto held, auto lanes) {
     launch(norm_backward_kernel<gated, width, held, lanes, X, Y>, blocks_for(in.rows, threads / lanes), threads, 0,
            stream, in, to);
@@ -330,8 +330,7 @@ struct NormWeights {
   Sink to[max_weights];
 };
 
-/// The share of a thread, or of what takes its place, in the sums over rows of dy u inverse; what it reads is loaded
-/// before anything is computed.
+/// A thread's part of the sums over rows of dy u inverse; all loads precede the arithmetic.
 template <Normed kind, unsigned width, class X, class Y>
 __device__ void add_weight_shares(const NormInputs<X, Y>& in, unsigned thread, unsigned column, float (&sums)[width]) {
   using P = Piece<width>;
@@ -359,23 +358,23 @@ __device__ void add_weight_shares(const NormInputs<X, Y>& in, unsigned thread, u
   }
 }
 
-template <unsigned turns, unsigned width, class X, class Y>
-__global__ void __launch_bounds__(narrow_block / turns)
+template <unsigned rounds, unsigned width, class X, class Y>
+__global__ void __launch_bounds__(narrow_block / rounds)
     norm_weights_kernel(const __grid_constant__ NormWeights<X, Y> weights) {
-  await_previous();
+  wait_for_previous_kernel();
   const NormInputs<X, Y>& in = weights.in[blockIdx.y];
   const Sink& to = weights.to[blockIdx.y];
   if (blockIdx.x * narrow_columns * width >= in.columns) return;
   const unsigned column = (blockIdx.x * narrow_columns + threadIdx.x % narrow_columns) * width;
-  float sums[turns][width] = {};
+  float sums[rounds][width] = {};
 #pragma unroll
-  for (unsigned turn = 0; turn < turns; ++turn) {
+  for (unsigned round = 0; round < rounds; ++round) {
     if (column >= in.columns) break;
-    const unsigned thread = turn * narrow_block / turns + threadIdx.x;
+    const unsigned thread = round * narrow_block / rounds + threadIdx.x;
     if (in.z.data != nullptr) {
-      add_weight_shares<Normed::gated>(in, thread, column, sums[turn]);
+      add_weight_shares<Normed::gated>(in, thread, column, sums[round]);
     } else {
-      add_weight_shares<Normed::plain>(in, thread, column, sums[turn]);
+      add_weight_shares<Normed::plain>(in, thread, column, sums[round]);
     }
   }
   finish_narrow_sums(sums, in.columns, [&](unsigned c, float total) { to.put(c, total); });
@@ -392,7 +391,7 @@ NormInputs<X, Y> norm_inputs(const Tensor& x, const Tensor& weight, const Tensor
   return in;
 }
 
-/// The gradient of a weight over more rows than a block should take.
+/// The gradient of a weight over more rows than one block should take.
 template <class X, class Y>
 void sum_long_weight(cudaStream_t stream, const NormInputs<X, Y>& in, float* partials, unsigned* tickets,
                      const Grad& dweight) {
@@ -406,14 +405,16 @@ void sum_long_weight(cudaStream_t stream, const NormInputs<X, Y>& in, float* par
 
 template <class T>
 bool is_stored_as(const Tensor& tensor) {
-  return (tensor.dtype == DType::bf16) == std::is_same_v<T, Brain>;
+  return (tensor.dtype == DType::bf16) == std::is_same_v<T, Bf16>;
 }
 
-/// The gradients of those weights whose norms store X and Y.
-template <unsigned turns, class X, class Y, class Weights>
+/// The gradients of the weights whose norms store X and Y.
+template <unsigned rounds, class X, class Y, class Weights>
 void sum_weights(const CudaBackend& backend, const Weights& all, unsigned* tickets) {
   NormWeights<X, Y> weights{};
-  constexpr unsigned fours = 4, many_columns = 512;  // of all norms: fewer would leave most of the GPU idle in fours
+  constexpr unsigned fours = 4,
+                     many_columns =
+                         512;  // of all norms: with fewer, threads of four columns would leave most of the GPU idle
   unsigned count = 0, columns = 1, all_columns = 0;
   bool in_fours = true;
   for (const auto& from : all) {
@@ -435,21 +436,21 @@ void sum_weights(const CudaBackend& backend, const Weights& all, unsigned* ticke
   }
   if (count == 0) return;
   const auto run = [&](auto kernel, unsigned width) {
-    launch(kernel, dim3(blocks_for(columns, narrow_columns * width), count), narrow_block / turns, 0, backend.stream(),
+    launch(kernel, dim3(blocks_for(columns, narrow_columns * width), count), narrow_block / rounds, 0, backend.stream(),
            weights);
   };
-  if (in_fours && (all_columns >= many_columns || is_crowded())) {
-    run(norm_weights_kernel<turns, fours, X, Y>, fours);
+  if (in_fours && (all_columns >= many_columns || is_gpu_shared())) {
+    run(norm_weights_kernel<rounds, fours, X, Y>, fours);
   } else {
-    run(norm_weights_kernel<turns, 1, X, Y>, 1);
+    run(norm_weights_kernel<rounds, 1, X, Y>, 1);
   }
 }
 
-template <unsigned turns, class Weights>
+template <unsigned rounds, class Weights>
 void sum_all_weights(const CudaBackend& backend, const Weights& all, unsigned* tickets) {
-  sum_weights<turns, float, float>(backend, all, tickets);
-  sum_weights<turns, float, Brain>(backend, all, tickets);
-  sum_weights<turns, Brain, Brain>(backend, all, tickets);
+  sum_weights<rounds, float, float>(backend, all, tickets);
+  sum_weights<rounds, float, Bf16>(backend, all, tickets);
+  sum_weights<rounds, Bf16, Bf16>(backend, all, tickets);
 }
 
 struct LayerNormInputs {
@@ -464,7 +465,7 @@ struct LayerNormInputs {
 };
 
 __global__ void __launch_bounds__(threads) layer_norm_kernel(LayerNormInputs in, float eps, Rows<float> y) {
-  await_previous();
+  wait_for_previous_kernel();
   const unsigned row = blockIdx.x * warps + threadIdx.x / 32, lane = threadIdx.x % 32;
   if (row >= in.rows) return;
   const auto n = static_cast<float>(in.columns);
@@ -487,7 +488,7 @@ __global__ void __launch_bounds__(threads) layer_norm_kernel(LayerNormInputs in,
 
 // With u the normalised row and g = dy * weight: dx = (g - mean(g) - u mean(g u)) inverse.
 __global__ void __launch_bounds__(threads) layer_norm_backward_kernel(LayerNormInputs in, Sink dx) {
-  await_previous();
+  wait_for_previous_kernel();
   const unsigned row = blockIdx.x * warps + threadIdx.x / 32, lane = threadIdx.x % 32;
   if (row >= in.rows) return;
   const auto n = static_cast<float>(in.columns);
@@ -544,7 +545,7 @@ void CudaBackend::rms_norm_backward(const Tensor& x, const Tensor& weight, const
     auto in = norm_inputs<float, T>(x, weight, inverse);
     in.dy = rows_of<T>(dy);
     if (base.defined()) in.base = rows_of(base);
-    const NormSinks<float> to{sink_of(dx), {}, narrow.as<Brain>()};
+    const NormSinks<float> to{sink_of(dx), {}, narrow.as<Bf16>()};
     if (norm_all_backward<false>(*this, in, to, dweight)) return;
     norm_backward<false>(stream(), in, to);
     launched("rms_norm_backward");
@@ -567,7 +568,7 @@ void CudaBackend::gated_rms_norm_backward(const Tensor& x, const Tensor& z, cons
   });
 }
 
-// Nothing that a gradient was found from changes before the backward pass ends, so these sums can wait.
+// The operands of gradients do not change before the backward pass ends, so these sums can wait.
 void CudaBackend::queue_norm_weight(const NormWeight& weight) {
   if (!weight.dweight.wanted()) return;
   const void* to = weight.dweight.tensor.data;
@@ -585,8 +586,8 @@ void CudaBackend::sum_norm_weights(bool is_last) {
   const bool adds = std::any_of(norm_weights_.begin(), norm_weights_.end(),
                                 [](const NormWeight& weight) { return weight.dweight.accumulate; });
   std::optional<SideStream> beside;
-  if (!is_last || adds) beside.emplace(*this);  // what is added to may still be computed there
-  with_turns([&](auto turns) { sum_all_weights<turns>(*this, norm_weights_, tickets_); });
+  if (!is_last || adds) beside.emplace(*this);  // accumulated gradients may still be computed there
+  with_rounds([&](auto rounds) { sum_all_weights<rounds>(*this, norm_weights_, tickets_); });
   norm_weights_.clear();
   launched("norm weights");
 }

@@ -1,5 +1,5 @@
-// Gradient norms, one AdamW step over all parameters, and the search for numbers that are not finite. Bound by memory:
-// AdamW reads four arrays and writes three.
+// Gradient norms, one AdamW step over all parameters, and the search for non-finite numbers. Memory-bound: AdamW reads
+// four arrays and writes three.
 #include "gpu/cuda_backend.h"
 #include "gpu/device/device.cuh"
 #include "gpu/device/launch.cuh"
@@ -10,13 +10,13 @@ using namespace device;
 
 namespace {
 
-// Blocks that share a slice; of many gradients some slices are long.
+// Blocks of a slice; with many gradients some slices are long.
 constexpr unsigned few_parts = 32, many_parts = 256;
 constexpr std::int64_t many_gradients = std::int64_t{1} << 22;
 
-constexpr unsigned norm_loads = 4;  // of 16 bytes that a thread has in flight
+constexpr unsigned norm_loads = 4;  // 16-byte loads that a thread has in flight
 
-/// Sums over a warp, the same for every lane.
+/// The sum over a warp, returned to every lane.
 __device__ double sum_of_warp(double value) {
   for (int offset = 16; offset > 0; offset /= 2) value += __shfl_xor_sync(full_warp, value, offset);
   return value;
@@ -24,14 +24,15 @@ __device__ double sum_of_warp(double value) {
 
 __device__ double square(float x) { return static_cast<double>(x) * x; }
 
-// Squares are added in float64: first by blocks, each a part of a slice, then by the last block, a slice a warp.
+// Squares are added in float64: each block sums a part of a slice, then the last block adds the parts, one warp a
+// slice.
 __global__ void __launch_bounds__(threads) norms_kernel(const float* gradients, const double* offsets, double* parts,
                                                         float* norms, float* total, unsigned* ticket) {
-  await_previous();
+  wait_for_previous_kernel();
   __shared__ double sums[32];
   const auto begin = static_cast<std::size_t>(offsets[blockIdx.y]);
   const auto end = static_cast<std::size_t>(offsets[blockIdx.y + 1]);
-  // What can be read in fours, and up to three numbers before and behind.
+  // The part that can be read by fours, and up to three numbers before and behind it.
   const std::size_t first = min(end, (begin + 3) / 4 * 4), last = max(first, end / 4 * 4);
   double sum = 0;
   if (blockIdx.x == 0 && begin + threadIdx.x < first) sum += square(gradients[begin + threadIdx.x]);
@@ -71,15 +72,15 @@ struct AdamwArrays {
   int* step;
   const float* norm;
   unsigned count;
-  bool are_settled;  // all but the norm may be read before the kernel in front has ended
+  bool may_read_early;  // everything but the norm may be read before the previous kernel has ended
 };
 
-/// What one step needs of the hyperparameters; found once per block, in float64.
+/// A step's factors from the hyperparameters, computed once per block in float64.
 struct AdamwFactors {
   float clip, beta1, beta2, rest1, rest2, epsilon, rate, root, shrink;
 };
 
-/// base^exponent by squaring: a tenth of what `pow` takes, and the block waits for it.
+/// base^exponent by squaring: much faster than `pow`, and the block waits for it.
 __device__ double power(double base, int exponent) {
   double result = 1.0;
   for (; exponent > 0; exponent /= 2, base *= base) {
@@ -88,7 +89,7 @@ __device__ double power(double base, int exponent) {
   return result;
 }
 
-/// All but `clip`, by the first warp; its first two lanes find a power each.
+/// Everything but `clip`, computed by the first warp, whose first two lanes compute one power each.
 __device__ AdamwFactors adamw_factors(const double* h, int step) {
   const double rest = 1.0 - power(h[1 + threadIdx.x % 2], step);
   const double own = threadIdx.x % 2 == 0 ? h[0] / rest : 1.0 / sqrt(rest);
@@ -107,7 +108,7 @@ __device__ float clip_factor(double limit, float norm) {
   return static_cast<float>(limit > 0 ? fmin(1.0, limit / (static_cast<double>(norm) + 1e-6)) : 1.0);
 }
 
-/// Four neighbouring parameters' numbers, as many as there are.
+/// Four neighbouring parameters' numbers, or fewer at the end.
 struct Four {
   float v[4];
   __device__ static Four of(const float* from, std::size_t i, std::size_t count) {
@@ -134,9 +135,9 @@ struct Four {
 
 constexpr unsigned adamw_fours = 2;  // of a thread at a time
 constexpr unsigned adamw_block = 4 * adamw_fours * threads;
-constexpr unsigned adamw_neighbours = 4;  // so that those of a small model all run at once
+constexpr unsigned adamw_neighbours = 4;  // so that the blocks of a small model all run at once
 
-/// What a thread updates at a time.
+/// The numbers that a thread updates at a time.
 struct AdamwNumbers {
   Four gradient[adamw_fours], first[adamw_fours], second[adamw_fours], weight[adamw_fours];
   bool decays[adamw_fours];
@@ -175,16 +176,16 @@ struct AdamwNumbers {
   }
 };
 
-// All that does not hang on the norm happens while it is still being found.
+// Everything that does not depend on the norm happens before the previous kernel, which computes it, has ended.
 __global__ void __launch_bounds__(threads, adamw_neighbours) adamw_kernel(AdamwArrays in, unsigned* ticket) {
-  if (!in.are_settled) await_previous();
+  if (!in.may_read_early) wait_for_previous_kernel();
   __shared__ AdamwFactors f;
   const std::size_t start = std::size_t{blockIdx.x} * adamw_block, step = std::size_t{gridDim.x} * adamw_block;
   AdamwNumbers numbers;
   numbers.load(in, start);
   AdamwFactors found;
   if (threadIdx.x < 32) found = adamw_factors(in.hyperparameters, *in.step + 1);
-  await_previous();
+  wait_for_previous_kernel();
   const float norm = *in.norm;
   if (threadIdx.x == 0) {
     found.clip = clip_factor(in.hyperparameters[5], norm);
@@ -195,12 +196,12 @@ __global__ void __launch_bounds__(threads, adamw_neighbours) adamw_kernel(AdamwA
     if (begin != start) numbers.load(in, begin);
     numbers.update(in, begin, f);
   }
-  // Every block reads the counter, so only the last one may move it on.
+  // Every block reads the counter, so only the last one increments it.
   if (is_last_block(ticket, gridDim.x) && threadIdx.x == 0 && isfinite(norm)) *in.step += 1;
 }
 
 __global__ void __launch_bounds__(threads) non_finite_kernel(Rows<float> x, unsigned count, unsigned long long* found) {
-  await_previous();
+  wait_for_previous_kernel();
   for (std::size_t i = blockIdx.x * threads + threadIdx.x; i < count; i += gridDim.x * threads) {
     if (!isfinite(x[static_cast<unsigned>(i)])) {
       atomicMin(found, static_cast<unsigned long long>(i));
@@ -223,7 +224,7 @@ void CudaBackend::gradient_norms(const Tensor& gradients, const Tensor& offsets,
   launch(norms_kernel, dim3(slice_parts, slices), threads, 0, stream(), gradients.as<float>(), offsets.as<double>(),
          parts, norms.as<float>(), total.as<float>(), tickets_);
   launched("gradient_norms");
-  lane_->launches_at_norm = lane_->launches;
+  context_->launches_at_norm = context_->launches;
 }
 
 void CudaBackend::adamw(const AdamwTensors& tensors) {
@@ -236,7 +237,7 @@ void CudaBackend::adamw(const AdamwTensors& tensors) {
                        tensors.step.as<int>(),
                        tensors.gradient_norm.as<float>(),
                        static_cast<unsigned>(tensors.weights.elements()),
-                       lane_->launches == lane_->launches_at_norm};
+                       context_->launches == context_->launches_at_norm};
   const unsigned blocks = in.count > 0 ? at_most(blocks_for(in.count, adamw_block), 1024) : 1;
   launch(adamw_kernel, blocks, threads, 0, stream(), in, tickets_);
   launched("adamw");

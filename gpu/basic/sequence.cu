@@ -1,4 +1,5 @@
-// Rotary position code and the causal depthwise convolution. Bound by memory.
+// Rotary position embedding (RoPE) and the causal depthwise convolution y_t = silu(bias + sum over taps of w_i
+// x_{t-i}). Memory-bound.
 #include <cuda_pipeline.h>
 
 #include <algorithm>
@@ -22,17 +23,17 @@ using namespace device;
 
 namespace {
 
-constexpr unsigned turn_threads = 128;
+constexpr unsigned rope_threads = 128;
 
-/// T: as what heads are stored.
+/// T is the stored type of heads.
 template <class T>
-struct Turned {
+struct RopeTensor {
   Rows<T> x;  // of all heads
   SinkOf<T> y;
   unsigned heads;
-  bool twos;  // a pair at a time
+  bool twos;  // pairs can be read at once
 
-  __device__ void turn(std::size_t row, unsigned column, bool whole, float sine, float cosine) const {
+  __device__ void rotate(std::size_t row, unsigned column, bool whole, float sine, float cosine) const {
     const T* from = &x.at(row, column);
     if (twos) {
       const float2 pair = two_of(from);
@@ -45,44 +46,44 @@ struct Turned {
   }
 };
 template <class T>
-struct TurnedPair {
-  Turned<T> of[2];
+struct RopePair {
+  RopeTensor<T> of[2];
   unsigned count;
 };
-constexpr std::int64_t many_turns = 1 << 17;
-constexpr unsigned most_apart = 8;  // heads of few turns that have threads of their own
+constexpr std::int64_t many_rotations = 1 << 17;
+constexpr unsigned max_apart = 8;  // heads with threads of their own, when there are few rotations
 
-// A thread turns one pair at one position: of one head of queries or keys or, where there are many pairs, of all heads
-// of both. Angles are found in float64: positions reach thousands, and a float32 angle would lose the digits that the
-// sine needs. What is left of one after whole turns may be rounded.
+// A thread rotates one pair at one position: of one head of queries or keys or, with many pairs, of all heads of both.
+// Angles are computed in float64, because positions reach thousands and a float32 angle would lose the digits that the
+// sine needs; the remainder after whole revolutions may be rounded.
 template <class T>
-__global__ void __launch_bounds__(turn_threads)
-    rotary_kernel(TurnedPair<T> in, unsigned batch, unsigned length, unsigned width, double log2_base,
+__global__ void __launch_bounds__(rope_threads)
+    rotary_kernel(RopePair<T> in, unsigned batch, unsigned length, unsigned width, double log2_base,
                   long long first_position, bool inverse) {
   const unsigned pairs = (width + 1) / 2;
-  const unsigned i = blockIdx.x * turn_threads + threadIdx.x;
-  if (i >= batch * length * pairs) return await_previous();
+  const unsigned i = blockIdx.x * rope_threads + threadIdx.x;
+  if (i >= batch * length * pairs) return wait_for_previous_kernel();
   const unsigned pair = i % pairs, position = i / pairs;
   float sine = 0, cosine = 1;
   const bool whole = 2 * pair + 1 < width;
   if (whole) {
-    const double turns = static_cast<double>(first_position + position % length) * 0.15915494309189535 *
-                         exp2(-2.0 * static_cast<double>(pair) / static_cast<double>(width) * log2_base);
-    sincospif(static_cast<float>(2.0 * (turns - rint(turns))), &sine, &cosine);
+    const double revolutions = static_cast<double>(first_position + position % length) * 0.15915494309189535 *
+                               exp2(-2.0 * static_cast<double>(pair) / static_cast<double>(width) * log2_base);
+    sincospif(static_cast<float>(2.0 * (revolutions - rint(revolutions))), &sine, &cosine);
     if (inverse) sine = -sine;
   }
-  await_previous();  // angles were found meanwhile
+  wait_for_previous_kernel();  // the angles were computed before
   for (unsigned which = blockIdx.y; which < in.count; which += gridDim.y) {
-    const Turned<T>& turned = in.of[which];
-    if (!turned.y.wanted()) continue;
+    const RopeTensor<T>& tensor = in.of[which];
+    if (!tensor.y.wanted()) continue;
 #pragma unroll 4
-    for (unsigned head = blockIdx.z; head < turned.heads; head += gridDim.z)
-      turned.turn(position, head * width + 2 * pair, whole, sine, cosine);
+    for (unsigned head = blockIdx.z; head < tensor.heads; head += gridDim.z)
+      tensor.rotate(position, head * width + 2 * pair, whole, sine, cosine);
   }
 }
 
 template <class T>
-Turned<T> turned_heads(const Tensor& x, const Grad& y, std::int64_t width) {
+RopeTensor<T> rope_tensor(const Tensor& x, const Grad& y, std::int64_t width) {
   const Rows<T> from = rows_of<T>(joined_heads(x));
   const SinkOf<T> to = y.wanted() ? sink_of<T>({joined_heads(y.tensor), y.accumulate}) : SinkOf<T>{};
   const auto in_twos = [](const Rows<T>& rows) {
@@ -91,10 +92,10 @@ Turned<T> turned_heads(const Tensor& x, const Grad& y, std::int64_t width) {
   return {from, to, from.columns / static_cast<unsigned>(width), width % 2 == 0 && in_twos(from) && in_twos(to.rows)};
 }
 
-constexpr unsigned widest = 8;  // taps; `reach` below: as many as a kernel has room for
+constexpr unsigned max_taps = 8;  // maximum taps; `reach` below: the capacity of a kernel
 constexpr unsigned few_taps = 4;
 
-/// T: as what x is stored.
+/// T is the stored type of x.
 template <class T>
 struct ConvInputs {
   Rows<T> x;  // [B T, c]
@@ -102,7 +103,7 @@ struct ConvInputs {
   const T* history;
   unsigned batch, length, channels, taps;
 
-  /// Where the input of token t is, which may lie in the history; null before the first one without that.
+  /// Address of the input of token t, which may lie in the history; null before the first token without history.
   __device__ const T* at(unsigned b, int t, unsigned channel) const {
     if (t >= 0) return &x.at(std::size_t{b} * length + static_cast<unsigned>(t), channel);
     if (history == nullptr) return nullptr;
@@ -110,10 +111,10 @@ struct ConvInputs {
   }
 };
 
-// The last taps - 1 inputs become the history; entries move towards the beginning, so this order overwrites nothing
-// that is still to be read.
+// The last taps - 1 inputs become the history. Entries move towards the beginning, so this order overwrites no unread
+// entry.
 __global__ void __launch_bounds__(threads) conv_history_kernel(ConvInputs<float> in, float* history) {
-  await_previous();
+  wait_for_previous_kernel();
   const unsigned i = blockIdx.x * threads + threadIdx.x;
   if (i >= in.batch * in.channels) return;
   const unsigned channel = i % in.channels, b = i / in.channels, kept = in.taps - 1;
@@ -127,7 +128,7 @@ __global__ void __launch_bounds__(threads) conv_history_kernel(ConvInputs<float>
 
 constexpr unsigned conv_lanes = 32, conv_groups = threads / conv_lanes, conv_steps = 8;
 
-/// The share of a thread: `conv_steps` tokens of `width` neighbouring channels.
+/// A thread's work: `conv_steps` tokens of `width` neighbouring channels.
 template <unsigned width>
 struct Stretch {
   unsigned b, begin, channel;
@@ -143,13 +144,13 @@ struct Stretch {
   }
 };
 
-/// The weight of the input `back` tokens before.
+/// The weight of the input `lag` tokens earlier.
 template <class T>
-__device__ float weight_of(const ConvInputs<T>& in, unsigned channel, unsigned back) {
-  return back < in.taps ? in.weight[channel * in.taps + in.taps - 1 - back] : 0.0f;
+__device__ float weight_of(const ConvInputs<T>& in, unsigned channel, unsigned lag) {
+  return lag < in.taps ? in.weight[channel * in.taps + in.taps - 1 - lag] : 0.0f;
 }
 
-/// The weights of `width` channels, by how far back their inputs lie.
+/// The weights of `width` channels by lag.
 template <unsigned width, unsigned reach, class T>
 __device__ void load_weights(const ConvInputs<T>& in, unsigned channel, Piece<width> (&weights)[reach]) {
   const float* own = in.weight + channel * in.taps;
@@ -159,26 +160,26 @@ __device__ void load_weights(const ConvInputs<T>& in, unsigned channel, Piece<wi
     if (fours) {
       const auto taps = Piece<reach>::of(own + e * reach, true);
 #pragma unroll
-      for (unsigned back = 0; back < reach; ++back) weights[back].v[e] = taps.v[reach - 1 - back];
+      for (unsigned lag = 0; lag < reach; ++lag) weights[lag].v[e] = taps.v[reach - 1 - lag];
     } else {
 #pragma unroll
-      for (unsigned back = 0; back < reach; ++back) weights[back].v[e] = weight_of(in, channel + e, back);
+      for (unsigned lag = 0; lag < reach; ++lag) weights[lag].v[e] = weight_of(in, channel + e, lag);
     }
   }
 }
 
-/// Blocks that a multiprocessor should hold: numbers of two bytes take little of it while they wait.
+/// Minimum blocks of a multiprocessor: two-byte numbers need few registers while they are in flight.
 template <unsigned width, class T>
 constexpr unsigned conv_blocks = width > 1 && sizeof(T) == 2 ? 3 : 2;
 
-/// The length of a head whose numbers `lanes` neighbouring lanes hold. All lanes of the warp take part.
+/// The length of a head whose numbers `lanes` neighbouring lanes hold. All lanes of the warp call.
 template <unsigned lanes, unsigned width>
 __device__ float length_of_head(const Piece<width>& own) {
   return sqrtf(sum_of_lanes<lanes>(product_of(own, own)));
 }
 
-// Everything that the tokens of a piece meet is loaded first, so that no load waits for another. `lanes`: that hold a
-// head which is divided by its length + eps; none when 0.
+// All inputs of a thread's tokens are loaded first, so that the loads overlap. `lanes`: lanes of a head that is divided
+// by its length + eps; 0: none.
 template <unsigned width, unsigned reach, unsigned lanes, class T>
 __device__ void convolve(const ConvInputs<T>& in, float eps, float* before, T* y) {
   using P = Piece<width>;
@@ -186,15 +187,15 @@ __device__ void convolve(const ConvInputs<T>& in, float eps, float* before, T* y
   if (!piece.inside && (lanes == 0 || piece.b >= in.batch)) return;
   if constexpr (lanes > 0) piece.channel = min(piece.channel, in.channels - width);  // they take part in sums
   Stored<T, width> inputs[conv_steps + reach - 1];
-  P weights[reach], met[reach];  // met: the inputs that a token meets
+  P weights[reach], met[reach];  // met: the inputs of a token
   const std::size_t row = std::size_t{piece.b} * in.length + piece.begin;
   const T* own = &in.x.at(row, piece.channel);
 #pragma unroll
   for (unsigned i = 0; i < conv_steps + reach - 1; ++i) {
-    const int back = static_cast<int>(reach - 1) - static_cast<int>(i);  // only a first piece's may lie in the history
-    const T* from = back <= 0 || piece.begin > 0 ? own - back * static_cast<std::ptrdiff_t>(in.x.stride)
-                                                 : in.at(piece.b, -back, piece.channel);
-    const bool used = i + in.taps >= reach && (back >= 0 || piece.begin - back < in.length);
+    const int lag = static_cast<int>(reach - 1) - static_cast<int>(i);  // only a first piece reads the history
+    const T* from = lag <= 0 || piece.begin > 0 ? own - lag * static_cast<std::ptrdiff_t>(in.x.stride)
+                                                : in.at(piece.b, -lag, piece.channel);
+    const bool used = i + in.taps >= reach && (lag >= 0 || piece.begin - lag < in.length);
     inputs[i] = Stored<T, width>::of(from, used && from != nullptr);
   }
   load_weights(in, piece.channel, weights);
@@ -212,7 +213,7 @@ __device__ void convolve(const ConvInputs<T>& in, float eps, float* before, T* y
 #pragma unroll
     for (unsigned e = 0; e < width; ++e) {
 #pragma unroll
-      for (unsigned back = reach; back-- > 0;) sum.v[e] += weights[back].v[e] * met[reach - 1 - back].v[e];
+      for (unsigned lag = reach; lag-- > 0;) sum.v[e] += weights[lag].v[e] * met[reach - 1 - lag].v[e];
       result.v[e] = silu<T>(sum.v[e]);
     }
     if constexpr (lanes > 0) {
@@ -229,11 +230,11 @@ __device__ void convolve(const ConvInputs<T>& in, float eps, float* before, T* y
 template <unsigned width, unsigned reach, unsigned lanes, class T>
 __global__ void __launch_bounds__(threads, conv_blocks<width, T>)
     conv_kernel(ConvInputs<T> in, float eps, float* before, T* y) {
-  await_previous();
+  wait_for_previous_kernel();
   convolve<width, reach, lanes>(in, eps, before, y);
 }
 
-// Of a grid with one row of blocks more than the convolution needs: whether this block is in that row.
+// Whether this block is in the last row of a grid that has one row more than the convolution needs.
 __device__ bool is_beside_convolution() { return blockIdx.y + 1 == gridDim.y; }
 
 /// Calls body(i) for `count` numbers, in the blocks of one row.
@@ -242,22 +243,22 @@ __device__ void each_of_row(unsigned count, const Body& body) {
   for (unsigned i = blockIdx.x * threads + threadIdx.x; i < count; i += gridDim.x * threads) body(i);
 }
 
-// Step sizes are found by a row of blocks of their own.
+// A row of blocks of its own computes the step sizes.
 template <unsigned reach, class T>
 __global__ void __launch_bounds__(threads, conv_blocks<1, T>)
     conv_with_steps_kernel(ConvInputs<T> in, float* before, T* y, StepSize<T> size, Rows<float> sizes, unsigned count) {
-  await_previous();
+  wait_for_previous_kernel();
   if (!is_beside_convolution()) return convolve<1, reach, 0>(in, 0.0f, before, y);
   each_of_row(count, [&](unsigned i) { sizes[i] = size(i); });
 }
 
-// A thread walks `conv_steps` tokens of one channel.
+// A thread computes the gradient of `conv_steps` tokens of one channel.
 template <unsigned reach, class T>
-__device__ void convolve_back(const ConvInputs<T>& in, const float* before, const T* dy, const SinkOf<T>& dx) {
+__device__ void convolve_backward(const ConvInputs<T>& in, const float* before, const T* dy, const SinkOf<T>& dx) {
   const Stretch<1> piece(in);
   if (!piece.inside) return;
   const auto& [b, begin, channel, inside] = piece;
-  // Everything that the tokens of this piece meet is loaded first, so that no load waits for another.
+  // All numbers of this piece's tokens are loaded first, so that the loads overlap.
   float slopes[conv_steps + reach - 1], sums[conv_steps + reach - 1];
 #pragma unroll
   for (unsigned i = 0; i < conv_steps + reach - 1; ++i) {
@@ -271,12 +272,12 @@ __device__ void convolve_back(const ConvInputs<T>& in, const float* before, cons
   for (unsigned i = 0; i < conv_steps + reach - 1; ++i) slopes[i] *= silu_slope<T>(sums[i]);
   float weights[reach];
 #pragma unroll
-  for (unsigned back = 0; back < reach; ++back) weights[back] = weight_of(in, channel, back);
+  for (unsigned lag = 0; lag < reach; ++lag) weights[lag] = weight_of(in, channel, lag);
 #pragma unroll
   for (unsigned i = 0; i < conv_steps; ++i) {
     float gradient = 0;
 #pragma unroll
-    for (unsigned back = 0; back < reach; ++back) gradient += weights[back] * slopes[i + back];
+    for (unsigned lag = 0; lag < reach; ++lag) gradient += weights[lag] * slopes[i + lag];
     if (begin + i < in.length) dx.put(std::size_t{b} * in.length + begin + i, channel, gradient);
   }
 }
@@ -284,23 +285,23 @@ __device__ void convolve_back(const ConvInputs<T>& in, const float* before, cons
 template <unsigned reach, class T>
 __global__ void __launch_bounds__(threads)
     conv_backward_kernel(ConvInputs<T> in, const float* before, const T* dy, SinkOf<T> dx) {
-  await_previous();
-  convolve_back<reach>(in, before, dy, dx);
+  wait_for_previous_kernel();
+  convolve_backward<reach>(in, before, dy, dx);
 }
 
 template <unsigned reach, class T>
 __global__ void __launch_bounds__(threads)
     conv_with_steps_backward_kernel(ConvInputs<T> in, const float* before, const T* dy, SinkOf<T> dx,
                                     StepSlope<T> slope, SinkOf<T> dsteps, unsigned count) {
-  await_previous();
+  wait_for_previous_kernel();
   if (!is_beside_convolution()) {
-    if (dx.wanted()) convolve_back<reach>(in, before, dy, dx);
+    if (dx.wanted()) convolve_backward<reach>(in, before, dy, dx);
   } else if (dsteps.wanted()) {
     each_of_row(count, [&](unsigned i) { slope.put(i, dsteps); });
   }
 }
 
-/// Adds what one piece of one channel contributes to the gradients of its weights, [taps back], and of its bias.
+/// Adds the part of one piece of one channel to the gradients of its weights, by lag, and of its bias.
 template <unsigned reach, class T>
 __device__ void add_piece(const ConvInputs<T>& in, const float* before, const T* dy, unsigned b, unsigned begin,
                           unsigned channel, float (&to_weight)[reach + 1]) {
@@ -321,39 +322,39 @@ __device__ void add_piece(const ConvInputs<T>& in, const float* before, const T*
   for (unsigned i = 0; i < conv_steps; ++i) {
     slopes[i] *= silu_slope<T>(befores[i]);
 #pragma unroll
-    for (unsigned back = 0; back < reach; ++back) to_weight[back] += slopes[i] * inputs[i + reach - 1 - back];
+    for (unsigned lag = 0; lag < reach; ++lag) to_weight[lag] += slopes[i] * inputs[i + reach - 1 - lag];
     to_weight[reach] += slopes[i];
   }
 }
 
-// The weights of few rows: a block takes eight channels and all pieces.
-template <unsigned turns, unsigned reach, class T>
-__global__ void __launch_bounds__(narrow_block / turns)
+// The weights' gradients with few rows: a block takes eight channels and all pieces.
+template <unsigned rounds, unsigned reach, class T>
+__global__ void __launch_bounds__(narrow_block / rounds)
     narrow_weight_kernel(ConvInputs<T> in, const float* before, const T* dy, Sink dweight, Sink dbias) {
-  await_previous();
+  wait_for_previous_kernel();
   const unsigned channel = blockIdx.x * narrow_columns + threadIdx.x % narrow_columns;
   const unsigned pieces = (in.length + conv_steps - 1) / conv_steps;
-  float to_weight[turns][reach + 1] = {};  // the last one is the bias
+  float to_weight[rounds][reach + 1] = {};  // the last one is the bias
 #pragma unroll
-  for (unsigned turn = 0; turn < turns; ++turn) {
-    const unsigned thread = turn * narrow_block / turns + threadIdx.x;
+  for (unsigned round = 0; round < rounds; ++round) {
+    const unsigned thread = round * narrow_block / rounds + threadIdx.x;
     for (unsigned piece = thread / narrow_columns; piece < in.batch * pieces; piece += narrow_block / narrow_columns) {
       if (channel >= in.channels) break;
-      add_piece<reach>(in, before, dy, piece / pieces, piece % pieces * conv_steps, channel, to_weight[turn]);
+      add_piece<reach>(in, before, dy, piece / pieces, piece % pieces * conv_steps, channel, to_weight[round]);
     }
   }
   finish_narrow_sums(to_weight, in.channels * (reach + 1), [&](unsigned number, float sum) {
-    const unsigned c = number / (reach + 1), back = number % (reach + 1);
-    if (back == reach) {
+    const unsigned c = number / (reach + 1), lag = number % (reach + 1);
+    if (lag == reach) {
       if (dbias.wanted()) dbias.put(c, sum);
-    } else if (back < in.taps && dweight.wanted()) {
-      dweight.put(c * in.taps + in.taps - 1 - back, sum);
+    } else if (lag < in.taps && dweight.wanted()) {
+      dweight.put(c * in.taps + in.taps - 1 - lag, sum);
     }
   });
 }
 
-/// The gradient of a token's sums before SiLU, where heads were divided by their length behind it, from what arrives at
-/// the results.
+/// The gradient of a token's sums before SiLU from that of the results, when heads were divided by their length
+/// afterwards.
 template <unsigned lanes, class T, unsigned width>
 __device__ Piece<width> before_unit(float eps, const Piece<width>& sums, const Piece<width>& above) {
   Piece<width> own, slopes;
@@ -369,22 +370,22 @@ __device__ Piece<width> before_unit(float eps, const Piece<width>& sums, const P
   return slopes;
 }
 
-constexpr unsigned walk_step = 4, walk_stages = 3;             // tokens; steps of them
-constexpr unsigned shortest_walk = 32, resident_blocks = 264;  // tokens; blocks
+constexpr unsigned step_tokens = 4, stretch_stages = 3;      // tokens; steps in the pipeline
+constexpr unsigned min_stretch = 32, resident_blocks = 264;  // tokens; blocks
 
-/// What a thread reads of one channel or of several neighbouring ones, step by step. Several are on their way to shared
-/// memory, in pieces of each thread's own, while it works at those before.
+/// A thread's inputs of one channel or of several neighbouring ones, step by step. With several, later steps are copied
+/// to the thread's own shared memory while it works on earlier ones.
 template <unsigned width, class T>
-struct WalkSteps {
+struct StretchSteps {
   using Stored = device::Stored<T, width>;
   static constexpr bool is_ahead = sizeof(Stored) >= 4;
-  static constexpr unsigned bytes = is_ahead ? walk_stages * walk_step * 2 * threads * sizeof(Stored) : 0;
+  static constexpr unsigned bytes = is_ahead ? stretch_stages * step_tokens * 2 * threads * sizeof(Stored) : 0;
   Stored* memory;
 
   __device__ Stored& place(unsigned step, unsigned i, unsigned which) const {
-    return memory[((step % walk_stages * walk_step + i) * 2 + which) * threads + threadIdx.x];
+    return memory[((step % stretch_stages * step_tokens + i) * 2 + which) * threads + threadIdx.x];
   }
-  /// Of token i of a step: its input, or what arrives at its result.
+  /// Of token i of a step: its input, or the gradient of its result.
   __device__ void start(unsigned step, unsigned i, unsigned which, const T* from, bool inside) const {
     if constexpr (is_ahead)
       __pipeline_memcpy_async(&place(step, i, which), from, sizeof(Stored), inside ? 0 : sizeof(Stored));
@@ -395,65 +396,66 @@ struct WalkSteps {
   }
 };
 
-// All gradients of many rows: a thread walks `walk` tokens of `width` neighbouring channels, reads everything once, and
-// adds what they give to the weights and, behind those of all channels, to the bias. Sums over a block's walks go to
-// `partials` [blocks, channels (taps + 1)]. The sums before SiLU are found once more, and so are the lengths of heads.
+// All gradients with many rows: a thread takes `stretch` tokens of `width` neighbouring channels, reads everything
+// once, and adds the weights' gradients and, behind those of all channels, the bias's. Sums over a block's stretches go
+// to `partials` [blocks, channels (taps + 1)]. The sums before SiLU and the lengths of heads are recomputed.
 template <unsigned width, unsigned reach, unsigned lanes, class T>
-__global__ void __launch_bounds__(threads, 2)
-    conv_walk_kernel(ConvInputs<T> in, float eps, unsigned walk, const T* dy, float* partials, SinkOf<T> dx) {
-  await_previous();
+__global__ void __launch_bounds__(threads, 2) conv_backward_long_kernel(ConvInputs<T> in, float eps, unsigned stretch,
+                                                                        const T* dy, float* partials, SinkOf<T> dx) {
+  wait_for_previous_kernel();
   using P = Piece<width>;
   constexpr unsigned behind = reach - 1;
   extern __shared__ float4 memory[];
   __shared__ float sums[conv_groups][width * conv_lanes];
-  const WalkSteps<width, T> steps{reinterpret_cast<Stored<T, width>*>(memory)};
+  const StretchSteps<width, T> steps{reinterpret_cast<Stored<T, width>*>(memory)};
   const unsigned lane = threadIdx.x % conv_lanes, group = threadIdx.x / conv_lanes;
   unsigned channel = (blockIdx.y * conv_lanes + lane) * width;
   const bool inside = channel < in.channels;
   if constexpr (lanes > 0) channel = min(channel, in.channels - width);  // they take part in sums
-  const unsigned walks = (in.length + walk - 1) / walk;
+  const unsigned stretches = (in.length + stretch - 1) / stretch;
   P weights[reach], to_weight[reach + 1] = {};  // the last one is the bias
   if (channel < in.channels) load_weights(in, channel, weights);
   const P bias = P::of(in.bias + channel, in.bias != nullptr && channel < in.channels);
-  for (unsigned own = blockIdx.x * conv_groups + group; own < in.batch * walks; own += gridDim.x * conv_groups) {
+  for (unsigned own = blockIdx.x * conv_groups + group; own < in.batch * stretches; own += gridDim.x * conv_groups) {
     if (channel >= in.channels) break;
-    const unsigned begin = own % walks * walk, end = min(begin + walk, in.length), there = min(end + behind, in.length);
-    const std::size_t row = std::size_t{own / walks} * in.length;
+    const unsigned begin = own % stretches * stretch, end = min(begin + stretch, in.length),
+                   last_input = min(end + behind, in.length);
+    const std::size_t row = std::size_t{own / stretches} * in.length;
     const T *x = &in.x.at(row, channel), *upstream = dy + row * in.channels + channel;
     const auto start = [&](unsigned step) {
 #pragma unroll
-      for (unsigned i = 0; i < walk_step; ++i) {
-        const unsigned t = begin + step * walk_step + i;
-        steps.start(step, i, 0, x + (t < there ? t * in.x.stride : 0), t < there);
-        steps.start(step, i, 1, upstream + (t < there ? t * std::size_t{in.channels} : 0), t < there);
+      for (unsigned i = 0; i < step_tokens; ++i) {
+        const unsigned t = begin + step * step_tokens + i;
+        steps.start(step, i, 0, x + (t < last_input ? t * in.x.stride : 0), t < last_input);
+        steps.start(step, i, 1, upstream + (t < last_input ? t * std::size_t{in.channels} : 0), t < last_input);
       }
       tiles::commit();
     };
 #pragma unroll
-    for (unsigned step = 0; step + 1 < walk_stages; ++step) start(step);
-    // Of the tokens of this step, and of those before that it still meets.
-    P inputs[behind + walk_step], slopes[behind + walk_step] = {};
+    for (unsigned step = 0; step + 1 < stretch_stages; ++step) start(step);
+    // Of the tokens of this step, and of earlier ones that it still needs.
+    P inputs[behind + step_tokens], slopes[behind + step_tokens] = {};
 #pragma unroll
     for (unsigned i = 0; i < behind; ++i) {
-      const bool is_there = begin + i >= behind;
-      inputs[i] = P::of(x + (is_there ? (begin + i - behind) * in.x.stride : 0), is_there);
+      const bool is_inside = begin + i >= behind;
+      inputs[i] = P::of(x + (is_inside ? (begin + i - behind) * in.x.stride : 0), is_inside);
     }
-    for (unsigned step = 0, t = begin; t < end + behind; ++step, t += walk_step) {
-      tiles::wait<walk_stages - 2>();
-      P sum[walk_step];
+    for (unsigned step = 0, t = begin; t < end + behind; ++step, t += step_tokens) {
+      tiles::wait<stretch_stages - 2>();
+      P sum[step_tokens];
 #pragma unroll
-      for (unsigned i = 0; i < walk_step; ++i) {
-        inputs[behind + i] = steps.take(step, i, 0, x + (t + i) * in.x.stride, t + i < there);
-        slopes[behind + i] = steps.take(step, i, 1, upstream + (t + i) * std::size_t{in.channels}, t + i < there);
+      for (unsigned i = 0; i < step_tokens; ++i) {
+        inputs[behind + i] = steps.take(step, i, 0, x + (t + i) * in.x.stride, t + i < last_input);
+        slopes[behind + i] = steps.take(step, i, 1, upstream + (t + i) * std::size_t{in.channels}, t + i < last_input);
         sum[i] = bias;
       }
-      start(step + walk_stages - 1);
+      start(step + stretch_stages - 1);
 #pragma unroll
-      for (unsigned i = 0; i < walk_step; ++i) {
+      for (unsigned i = 0; i < step_tokens; ++i) {
 #pragma unroll
         for (unsigned e = 0; e < width; ++e) {
 #pragma unroll
-          for (unsigned back = reach; back-- > 0;) sum[i].v[e] += weights[back].v[e] * inputs[behind + i - back].v[e];
+          for (unsigned lag = reach; lag-- > 0;) sum[i].v[e] += weights[lag].v[e] * inputs[behind + i - lag].v[e];
         }
         if constexpr (lanes > 0) {
           slopes[behind + i] = before_unit<lanes, T>(eps, sum[i], slopes[behind + i]);
@@ -466,49 +468,48 @@ __global__ void __launch_bounds__(threads, 2)
           for (unsigned e = 0; e < width; ++e) {
             const float slope = slopes[behind + i].v[e];
 #pragma unroll
-            for (unsigned back = 0; back < reach; ++back)
-              to_weight[back].v[e] += slope * inputs[behind + i - back].v[e];
+            for (unsigned lag = 0; lag < reach; ++lag) to_weight[lag].v[e] += slope * inputs[behind + i - lag].v[e];
             to_weight[reach].v[e] += slope;
           }
         }
         if (!dx.wanted() || t + i < begin + behind || t + i >= end + behind) continue;
         P gradient = {};
 #pragma unroll
-        for (unsigned back = 0; back < reach; ++back) {
+        for (unsigned lag = 0; lag < reach; ++lag) {
 #pragma unroll
-          for (unsigned e = 0; e < width; ++e) gradient.v[e] += weights[back].v[e] * slopes[i + back].v[e];
+          for (unsigned e = 0; e < width; ++e) gradient.v[e] += weights[lag].v[e] * slopes[i + lag].v[e];
         }
         if (lanes == 0 || inside) gradient.put(dx, row + t + i - behind, channel);
       }
 #pragma unroll
       for (unsigned i = 0; i < behind; ++i) {
-        inputs[i] = inputs[walk_step + i];
-        slopes[i] = slopes[walk_step + i];
+        inputs[i] = inputs[step_tokens + i];
+        slopes[i] = slopes[step_tokens + i];
       }
     }
     tiles::wait<0>();
   }
   float* own = partials + blockIdx.x * std::size_t{in.channels} * (in.taps + 1);
 #pragma unroll
-  for (unsigned back = 0; back <= reach; ++back) {
-    if (back >= in.taps && back < reach) continue;
+  for (unsigned lag = 0; lag <= reach; ++lag) {
+    if (lag >= in.taps && lag < reach) continue;
     __syncthreads();
-    to_weight[back].store(&sums[group][lane * width]);
+    to_weight[lag].store(&sums[group][lane * width]);
     __syncthreads();
     const unsigned c = blockIdx.y * conv_lanes * width + threadIdx.x;
     if (threadIdx.x >= conv_lanes * width || c >= in.channels) continue;
     float sum = 0;
 #pragma unroll
     for (unsigned other = 0; other < conv_groups; ++other) sum += sums[other][threadIdx.x];
-    own[back < reach ? c * in.taps + in.taps - 1 - back : in.channels * in.taps + c] = sum;
+    own[lag < reach ? c * in.taps + in.taps - 1 - lag : in.channels * in.taps + c] = sum;
   }
 }
 
 template <class T>
 ConvInputs<T> conv_inputs(const Tensor& x, const Tensor& weight, const Tensor& bias) {
   const auto taps = static_cast<unsigned>(weight.shape[2]);
-  if (taps > widest) {
-    throw Error(ExitCode::failure, "the GPU convolution has at most " + std::to_string(widest) + " taps, and " +
+  if (taps > max_taps) {
+    throw Error(ExitCode::failure, "the GPU convolution has at most " + std::to_string(max_taps) + " taps, and " +
                                        std::to_string(taps) + " were asked for; use --device cpu");
   }
   return {rows_of<T>(x),
@@ -521,15 +522,15 @@ ConvInputs<T> conv_inputs(const Tensor& x, const Tensor& weight, const Tensor& b
           taps};
 }
 
-/// Calls body with room for so many taps, as a compile-time constant.
+/// Calls body with a capacity of taps, as a compile-time constant.
 template <class T, class Body>
 void with_reach(const ConvInputs<T>& in, const Body& body) {
   if (in.taps <= few_taps) return body(std::integral_constant<unsigned, few_taps>());
-  body(std::integral_constant<unsigned, widest>());
+  body(std::integral_constant<unsigned, max_taps>());
 }
 
-/// The same, and with how many channels a thread takes: four where tokens are many enough, channels lie in fours, and
-/// registers suffice for that. `sums` and the bias are dense; `others` are, or have the rows of `in.x`.
+/// The same, and with the channels of a thread: four if there are enough tokens, channels can be read by fours, and
+/// registers suffice. `sums` and the bias are dense; `others` are dense or have the rows of `in.x`.
 template <class T, class Body>
 void with_channels(const ConvInputs<T>& in, const Rows<float>& sums, std::initializer_list<Rows<T>> others,
                    const Body& body) {
@@ -540,7 +541,7 @@ void with_channels(const ConvInputs<T>& in, const Rows<float>& sums, std::initia
   with_reach(in, [&](auto reach) { body(std::integral_constant<unsigned, 1>(), reach); });
 }
 
-/// Calls body with how many lanes hold a head, as a compile-time constant; 0 where heads stay as they are.
+/// Calls body with the lanes of a head, as a compile-time constant; 0 if heads are not divided.
 template <unsigned width, class Body>
 void with_lanes(const UnitHeads& heads, const Body& body) {
   if (heads.width == 0) return body(std::integral_constant<unsigned, 0>());
@@ -558,12 +559,12 @@ dim3 stretches(const ConvInputs<T>& in, unsigned width) {
           blocks_for(in.channels, conv_lanes * width), 1};
 }
 
-/// The gradients of weights and bias of few rows.
+/// The gradients of weights and bias with few rows.
 template <unsigned reach, class T>
 void sum_taps(const CudaBackend& backend, const ConvInputs<T>& in, const float* before, const Tensor& dy,
               const ConvolutionGrads& to) {
-  with_turns([&](auto turns) {
-    launch(narrow_weight_kernel<turns, reach, T>, blocks_for(in.channels, narrow_columns), narrow_block / turns, 0,
+  with_rounds([&](auto rounds) {
+    launch(narrow_weight_kernel<rounds, reach, T>, blocks_for(in.channels, narrow_columns), narrow_block / rounds, 0,
            backend.stream(), in, before, dy.as<T>(), sink_of(to.weight), sink_of(to.bias));
   });
 }
@@ -575,24 +576,24 @@ dim3 with_a_row_beside(dim3 grid) {
 
 Rows<float> rows_if(const Tensor& given) { return given.defined() ? rows_of(given) : Rows<float>{}; }
 
-/// All gradients of many rows.
+/// All gradients with many rows.
 template <class T>
-void walk_back(const CudaBackend& backend, const ConvInputs<T>& in, const UnitHeads& heads, const Tensor& dy,
-               const SinkOf<T>& dx, const Grad& dweight, const Grad& dbias) {
+void launch_backward_long(const CudaBackend& backend, const ConvInputs<T>& in, const UnitHeads& heads, const Tensor& dy,
+                          const SinkOf<T>& dx, const Grad& dweight, const Grad& dbias) {
   const unsigned weights = in.channels * in.taps, all = weights + in.channels;
   float* partials = backend.scratch(std::size_t{max_ranges} * all);
   unsigned ranges = 1;
   with_channels(in, {}, {rows_of<T>(dy), dx.rows}, [&](auto width, auto reach) {
     const unsigned tiles = blocks_for(in.channels, conv_lanes * width);
-    unsigned walk = shortest_walk;
-    const auto blocks_of_walks = [&] { return blocks_for(in.batch * blocks_for(in.length, walk), conv_groups); };
-    while (walk < in.length && blocks_of_walks() * tiles > resident_blocks) walk *= 2;
-    ranges = at_most(blocks_of_walks(), at_most(resident_blocks / tiles + 1, max_ranges));
+    unsigned stretch = min_stretch;
+    const auto blocks_of_stretches = [&] { return blocks_for(in.batch * blocks_for(in.length, stretch), conv_groups); };
+    while (stretch < in.length && blocks_of_stretches() * tiles > resident_blocks) stretch *= 2;
+    ranges = at_most(blocks_of_stretches(), at_most(resident_blocks / tiles + 1, max_ranges));
     with_lanes<width>(heads, [&](auto lanes) {
-      const auto kernel = conv_walk_kernel<width, reach, lanes, T>;
-      constexpr int bytes = WalkSteps<width, T>::bytes;
+      const auto kernel = conv_backward_long_kernel<width, reach, lanes, T>;
+      constexpr int bytes = StretchSteps<width, T>::bytes;
       allow_shared_memory(reinterpret_cast<const void*>(kernel), bytes, "causal_conv_backward");
-      launch(kernel, dim3(ranges, tiles), threads, bytes, backend.stream(), in, static_cast<float>(heads.eps), walk,
+      launch(kernel, dim3(ranges, tiles), threads, bytes, backend.stream(), in, static_cast<float>(heads.eps), stretch,
              dy.as<T>(), partials, dx);
     });
   });
@@ -611,17 +612,17 @@ void walk_back(const CudaBackend& backend, const ConvInputs<T>& in, const UnitHe
 void CudaBackend::rotary(std::span<const Tensor> x, double base, std::int64_t first_position, bool inverse,
                          std::span<const Grad> y) {
   const Shape& s = x.front().shape.rank() == 4 ? x.front().shape : y.front().tensor.shape;
-  const std::int64_t turns = s[0] * s[1] * ((s[3] + 1) / 2);
-  if (turns == 0) return;
+  const std::int64_t rotations = s[0] * s[1] * ((s[3] + 1) / 2);
+  if (rotations == 0) return;
   with_stored_type(x.front(), [&](auto stored) {
     using T = decltype(stored);
-    const TurnedPair<T> pair{{turned_heads<T>(x.front(), y.front(), s[3]), turned_heads<T>(x.back(), y.back(), s[3])},
-                             static_cast<unsigned>(x.size())};
+    const RopePair<T> pair{{rope_tensor<T>(x.front(), y.front(), s[3]), rope_tensor<T>(x.back(), y.back(), s[3])},
+                           static_cast<unsigned>(x.size())};
     const unsigned heads = std::max(pair.of[0].heads, pair.of[1].heads);
-    const bool are_few = turns < many_turns;
-    const dim3 grid(blocks_for(turns, turn_threads), are_few ? pair.count : 1,
-                    are_few ? at_most(heads, most_apart) : 1);
-    launch(rotary_kernel<T>, grid, turn_threads, 0, stream(), pair, static_cast<unsigned>(s[0]),
+    const bool are_few = rotations < many_rotations;
+    const dim3 grid(blocks_for(rotations, rope_threads), are_few ? pair.count : 1,
+                    are_few ? at_most(heads, max_apart) : 1);
+    launch(rotary_kernel<T>, grid, rope_threads, 0, stream(), pair, static_cast<unsigned>(s[0]),
            static_cast<unsigned>(s[1]), static_cast<unsigned>(s[3]), std::log2(base), first_position, inverse);
   });
   launched("rotary");
@@ -654,9 +655,9 @@ std::int64_t CudaBackend::causal_conv_kept(const Tensor& x) const {
   return x.rows() > max_narrow_rows ? 0 : x.elements();
 }
 
-// Where a thread of both passes takes four channels: what the tape makes lies in fours.
+// Whether a thread takes four channels in both passes: tensors of the tape can be read by fours.
 bool CudaBackend::makes_unit_heads(const Tensor& x, const Tensor& weight, std::int64_t width) const {
-  const bool is_whole = x.dtype == DType::bf16 ? in_pieces<4>(rows_of<Brain>(x)) : in_pieces<4>(rows_of(x));
+  const bool is_whole = x.dtype == DType::bf16 ? in_pieces<4>(rows_of<Bf16>(x)) : in_pieces<4>(rows_of(x));
   return is_whole && x.rows() > max_narrow_rows && weight.shape[2] <= few_taps &&
          (width == 32 || width == 64 || width == 128);
 }
@@ -666,12 +667,12 @@ void CudaBackend::causal_conv_backward(const Tensor& x, const Tensor& weight, co
                                        const Grad& dbias) {
   if (x.elements() == 0) return;
   const bool wants_weights = dweight.wanted() || dbias.wanted(), is_long = x.rows() > max_narrow_rows;
-  if (is_long && (dweight.accumulate || dbias.accumulate)) await_side_stream();  // it may be writing there
+  if (is_long && (dweight.accumulate || dbias.accumulate)) wait_for_side_stream();  // it may be writing there
   with_stored_type(x, [&](auto stored) {
     using T = decltype(stored);
     const ConvInputs<T> in = conv_inputs<T>(x, weight, bias);
     const SinkOf<T> to_x = sink_of<T>(dx);
-    if (is_long) return walk_back(*this, in, heads, dy, to_x, dweight, dbias);
+    if (is_long) return launch_backward_long(*this, in, heads, dy, to_x, dweight, dbias);
     with_reach(in, [&](auto reach) {
       if (wants_weights) {
         const SideStream beside(*this);
@@ -686,8 +687,8 @@ void CudaBackend::causal_conv_backward(const Tensor& x, const Tensor& weight, co
   launched("causal_conv_backward");
 }
 
-// Of many tokens each takes a launch of its own, which fills the GPU. Sums beside stay apart everywhere: one launch for
-// both begins sooner, in the way of the product behind, and steps take 1 to 3 % longer.
+// With many tokens convolution and step sizes are a launch each, which fills the GPU. In the backward pass the sums
+// stay separate launches: a joint one would start sooner and delay the product behind it.
 void CudaBackend::conv_with_steps(const Convolution& conv, const Tensor& y, const StepSizes& steps,
                                   const Tensor& sizes) {
   if (conv.x.rows() > max_narrow_rows || conv.x.rows() == 0) {

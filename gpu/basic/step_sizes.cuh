@@ -1,5 +1,4 @@
-// Step sizes of scans, softplus(x + bias) within a range, and their gradient: for the kernels that find nothing else
-// and for those that find them beside a convolution.
+// Step sizes of scans, softplus(x + bias) within a range, and their gradient; used alone and beside a convolution.
 #pragma once
 #include <cmath>
 #include <limits>
@@ -9,43 +8,43 @@
 
 namespace afterglow::device {
 
-/// T: as what x is stored.
+/// T is the stored type of x.
 template <class T>
 struct StepSize {
   Rows<T> x;
   const float* bias;
-  float least, most;
+  float min_step, max_step;
 
   explicit StepSize(const StepSizes& steps)
       : x(rows_of<T>(steps.x)),
         bias(steps.bias.as<float>()),
-        least(static_cast<float>(steps.range.least)),
-        most(static_cast<float>(steps.range.most)) {}
+        min_step(static_cast<float>(steps.range.least)),
+        max_step(static_cast<float>(steps.range.most)) {}
   __device__ float operator()(unsigned i) const {
-    return fminf(fmaxf(softplus(static_cast<float>(x[i]) + bias[i % x.columns]), least), most);
+    return fminf(fmaxf(softplus(static_cast<float>(x[i]) + bias[i % x.columns]), min_step), max_step);
   }
 };
 
-/// The gradient at x + bias from that at the step size.
+/// The gradient at x + bias from that of the step size.
 template <class T>
 struct StepSlope {
   Rows<T> x;
   Rows<float> dy;
   const float* bias;
-  float least, most;  // the sums between which no end binds: softplus grows with them
+  float min_sum, max_sum;  // range of x + bias in which the step size is not clamped: softplus is increasing
 
   StepSlope(const StepSizes& steps, const Tensor& upstream)
       : x(rows_of<T>(steps.x)), dy(rows_of(upstream)), bias(steps.bias.as<float>()) {
     constexpr double infinity = std::numeric_limits<double>::infinity();
-    constexpr double most_of_expm1 = 40.0;  // softplus is the identity beyond, and e^x may be no number
-    const auto sum_of = [](double step) { return step > most_of_expm1 ? step : std::log(std::expm1(step)); };
-    least = static_cast<float>(steps.range.least > 0.0 ? sum_of(steps.range.least) : -infinity);
-    most = static_cast<float>(sum_of(steps.range.most));
+    constexpr double max_of_expm1 = 40.0;  // beyond, softplus is the identity and e^x may overflow
+    const auto sum_of = [](double step) { return step > max_of_expm1 ? step : std::log(std::expm1(step)); };
+    min_sum = static_cast<float>(steps.range.least > 0.0 ? sum_of(steps.range.least) : -infinity);
+    max_sum = static_cast<float>(sum_of(steps.range.most));
   }
   __device__ float operator()(unsigned row, unsigned column) const {
     const float sum = static_cast<float>(x.at(row, column)) + bias[column];
     const float gradient = dy.at(row, column) * sigmoid(sum);
-    return sum < least || sum > most ? 0.0f : gradient;
+    return sum < min_sum || sum > max_sum ? 0.0f : gradient;
   }
   __device__ void put(unsigned i, const SinkOf<T>& to) const {
     const unsigned row = i / x.columns, column = i % x.columns;

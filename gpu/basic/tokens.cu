@@ -15,7 +15,7 @@ constexpr unsigned gathered = 4;  // columns of a lane, a warp's width apart
 
 __global__ void __launch_bounds__(threads)
     gather_rows_kernel(const int* places, Rows<float> a, Rows<float> b, Rows<float> y, unsigned count) {
-  await_previous();
+  wait_for_previous_kernel();
   const unsigned row = blockIdx.x * warps + threadIdx.x / 32;
   if (row >= count) return;
   const int place = places[row];
@@ -29,23 +29,23 @@ __global__ void __launch_bounds__(threads)
   }
 }
 
-constexpr unsigned scanned = 128;       // tokens that a warp looks through at a time
+constexpr unsigned scanned = 128;       // tokens that a warp compares at a time
 constexpr unsigned max_hits = 16;       // rows whose loads are in flight
-constexpr unsigned large_table = 4096;  // words: most of them do not occur
+constexpr unsigned large_table = 4096;  // words: most of them do not occur in a batch
 
 __global__ void __launch_bounds__(threads) note_tokens_kernel(const int* tokens, unsigned count, unsigned* occurring) {
-  await_previous();
+  wait_for_previous_kernel();
   const unsigned i = blockIdx.x * threads + threadIdx.x;
   if (i < count) atomicOr(occurring + tokens[i] / 32, 1u << (tokens[i] % 32));
 }
 
-// A block owns one row of the table. Each warp looks through every eighth piece of the tokens, lists the places of its
+// A block owns one row of the table. Each warp compares every eighth piece of the tokens, lists the positions of its
 // token in order and adds their gradients in that order; the sums of the warps are added in order. `together`: columns
 // of a lane, a warp's width apart. `occurring`: a bit for each word, or null.
 template <unsigned together>
 __global__ void __launch_bounds__(threads) embedding_backward_kernel(const int* tokens, Rows<float> dy, unsigned count,
                                                                      const unsigned* occurring, Sink dtable) {
-  await_previous();
+  wait_for_previous_kernel();
   __shared__ unsigned places[warps][scanned];
   __shared__ float sums[warps][32 * together];
   const int token = static_cast<int>(blockIdx.x);
@@ -102,7 +102,7 @@ struct EntropyTargets {
   unsigned rows, columns;
 };
 
-/// The sums of all rows, by one block.
+/// One block sums all rows.
 __device__ void mean_of_rows(const float* losses, const int* hits, unsigned rows, float* loss, int* correct,
                              int* counted) {
   __shared__ float sums[32];
@@ -126,14 +126,14 @@ __device__ void mean_of_rows(const float* losses, const int* hits, unsigned rows
 
 constexpr unsigned held_logits = 4;
 
-// A warp takes a row: softmax, the loss of its target, and whether the largest logit (the first of equals) is it.
+// One warp a row: softmax, the loss of its target, and whether the largest logit (the first of equals) is the target's.
 __global__ void __launch_bounds__(threads)
     cross_entropy_kernel(Rows<float> logits, EntropyTargets in, Rows<float> probabilities, float* losses, int* hits,
                          unsigned* ticket, float* loss, int* correct, int* counted) {
-  await_previous();
+  wait_for_previous_kernel();
   const unsigned row = blockIdx.x * warps + threadIdx.x / 32, lane = threadIdx.x % 32;
   if (row < in.rows) {
-    // A lane holds its first logits, all loaded at once; only what is longer is read again.
+    // A lane holds its first logits, all loaded at once; only longer rows are read again.
     float held[held_logits];
 #pragma unroll
     for (unsigned k = 0; k < held_logits; ++k) {
@@ -183,7 +183,7 @@ __global__ void __launch_bounds__(threads)
 __global__ void __launch_bounds__(threads)
     cross_entropy_backward_kernel(Rows<float> probabilities, EntropyTargets in, const int* counted, const float* dloss,
                                   Sink dlogits) {
-  await_previous();
+  wait_for_previous_kernel();
   const unsigned row = blockIdx.x * warps + threadIdx.x / 32;
   if (row >= in.rows) return;
   const int target = in.targets[row], used = *counted;
@@ -196,10 +196,10 @@ __global__ void __launch_bounds__(threads)
 
 constexpr unsigned answering_threads = 1024;
 
-// One block; a thread a row, so that a warp's votes say where each goes.
+// One block; a thread a row, so that a warp's votes give each row's rank.
 __global__ void __launch_bounds__(answering_threads)
     answered_rows_kernel(const int* targets, unsigned rows, int* places, int* own, unsigned room, int* ranks) {
-  await_previous();
+  wait_for_previous_kernel();
   __shared__ unsigned counts[answering_threads / 32];
   const unsigned lane = threadIdx.x % 32, warp = threadIdx.x / 32;
   unsigned found = 0;
@@ -228,10 +228,10 @@ __global__ void __launch_bounds__(answering_threads)
   }
 }
 
-constexpr unsigned row_threads = 1024;  // a block of them takes a row of a wide vocabulary
+constexpr unsigned row_threads = 1024;  // of a block, for a row of a wide vocabulary
 constexpr unsigned ahead = 8;           // loads in flight
 
-/// The largest number of a block's threads, the first of equals, known to every thread.
+/// The maximum over a block's threads, the first of equals, returned to every thread.
 __device__ void find_largest(float& largest, unsigned& place) {
   __shared__ float numbers[row_threads / 32];
   __shared__ unsigned places[row_threads / 32];
@@ -254,12 +254,11 @@ __device__ void find_largest(float& largest, unsigned& place) {
   for (unsigned warp = 0; warp < row_threads / 32; ++warp) take(numbers[warp], places[warp]);
 }
 
-// A block takes a row, which stays in shared memory where it fits (`is_held`), so that it is read once and written
-// once.
+// One block a row, which stays in shared memory if it fits (`is_held`), so that it is read once and written once.
 __global__ void __launch_bounds__(row_threads)
     cross_entropy_rows_kernel(Rows<float> logits, EntropyTargets in, bool to_gradients, bool is_held, float* losses,
                               int* hits) {
-  await_previous();
+  wait_for_previous_kernel();
   extern __shared__ float held[];
   __shared__ float sums[32];
   float* row = &logits.at(blockIdx.x, 0);
@@ -314,7 +313,7 @@ __global__ void __launch_bounds__(row_threads)
 __global__ void __launch_bounds__(threads)
     cross_entropy_mean_kernel(const float* losses, const int* hits, unsigned rows, float* loss, int* correct,
                               int* counted) {
-  await_previous();
+  wait_for_previous_kernel();
   mean_of_rows(losses, hits, rows, loss, correct, counted);
 }
 
@@ -322,7 +321,7 @@ __global__ void __launch_bounds__(threads)
 template <unsigned width>
 __global__ void __launch_bounds__(threads)
     cross_entropy_scale_kernel(Rows<float> sums, unsigned pieces, const float* dloss, const int* counted, Sink out) {
-  await_previous();
+  wait_for_previous_kernel();
   const unsigned i = blockIdx.x * threads + threadIdx.x;
   if (i >= pieces) return;
   const unsigned across = sums.columns / width, row = i / across, column = i % across * width;
@@ -347,7 +346,7 @@ void CudaBackend::gather_rows(const Tensor& places, const Tensor& a, const Tenso
 
 void CudaBackend::embedding_backward(const Tensor& tokens, const Tensor& dy, const Grad& dtable) {
   if (!dtable.wanted()) return;
-  products_.launch_kept_gradients();  // that of a head that shares the table comes first, and the others are the last
+  products_.launch_kept_gradients();  // a collected gradient of a head that shares the table comes first
   const auto words = static_cast<unsigned>(dtable.tensor.rows()), count = static_cast<unsigned>(tokens.elements());
   unsigned* occurring = nullptr;
   if (words >= large_table && count > 0) {
@@ -394,11 +393,11 @@ void CudaBackend::cross_entropy_rows(const Tensor& logits, const Tensor& targets
   if (logits.elements() == 0) return;
   const EntropyTargets in{targets.as<int>(), static_cast<unsigned>(logits.rows()),
                           static_cast<unsigned>(logits.columns())};
-  constexpr int of_block = 1024;  // what the kernel holds beside a row
-  int most = 0;
-  check_cuda(cudaDeviceGetAttribute(&most, cudaDevAttrMaxSharedMemoryPerBlockOptin, device_), "asking for memory");
+  constexpr int of_block = 1024;  // the kernel's other shared memory
+  int max_bytes = 0;
+  check_cuda(cudaDeviceGetAttribute(&max_bytes, cudaDevAttrMaxSharedMemoryPerBlockOptin, device_), "asking for memory");
   const std::int64_t row_bytes = logits.columns() * static_cast<std::int64_t>(sizeof(float));
-  const bool is_held = row_bytes <= most - of_block;
+  const bool is_held = row_bytes <= max_bytes - of_block;
   const int bytes = is_held ? static_cast<int>(row_bytes) : 0;
   allow_shared_memory(reinterpret_cast<const void*>(cross_entropy_rows_kernel), bytes, "cross_entropy_rows");
   launch(cross_entropy_rows_kernel, in.rows, row_threads, static_cast<std::size_t>(bytes), stream(), rows_of(logits),

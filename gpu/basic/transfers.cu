@@ -1,5 +1,5 @@
-// Transfers. Small arrays in pinned memory are copied by a kernel, several at once: the copy engines would have the
-// kernels around wait some microseconds for each, and steps of several back ends for one another.
+// Transfers. A kernel copies small arrays in pinned memory, several at once: a copy engine would delay the kernels
+// around each copy by some microseconds, and synchronise the steps of several back ends.
 #include <algorithm>
 
 #include "gpu/cuda_backend.h"
@@ -12,12 +12,12 @@ using namespace device;
 
 namespace {
 
-constexpr std::size_t small = std::size_t{64} << 10;  // bytes; the engines are as fast for more
-constexpr unsigned most_arrays = 8;
+constexpr std::size_t small = std::size_t{64} << 10;  // bytes; for larger arrays the copy engines are as fast
+constexpr unsigned max_arrays = 8;
 constexpr unsigned width = sizeof(unsigned);
 
 struct SmallArrays {
-  Transfer arrays[most_arrays];
+  Transfer arrays[max_arrays];
   unsigned count;
 };
 
@@ -25,9 +25,9 @@ bool is_aligned(const Transfer& array) {
   return (reinterpret_cast<std::uintptr_t>(array.to) | reinterpret_cast<std::uintptr_t>(array.from)) % width == 0;
 }
 
-// A column of blocks for each array, a word or the bytes of the last one for each thread.
+// One row of blocks for each array; a thread copies a word, or the last bytes.
 __global__ void __launch_bounds__(threads) copy_small_kernel(SmallArrays small) {
-  await_previous();
+  wait_for_previous_kernel();
   const Transfer array = small.arrays[blockIdx.y];
   const std::size_t word = blockIdx.x * threads + threadIdx.x, begin = word * width;
   if (begin + width <= array.bytes) {
@@ -39,9 +39,9 @@ __global__ void __launch_bounds__(threads) copy_small_kernel(SmallArrays small) 
 }
 
 void copy_small(const SmallArrays& small, cudaStream_t stream) {
-  std::size_t longest = 0;
-  for (unsigned i = 0; i < small.count; ++i) longest = std::max(longest, small.arrays[i].bytes);
-  const unsigned blocks = blocks_for(static_cast<std::int64_t>(longest), std::int64_t{threads} * width);
+  std::size_t max_bytes = 0;
+  for (unsigned i = 0; i < small.count; ++i) max_bytes = std::max(max_bytes, small.arrays[i].bytes);
+  const unsigned blocks = blocks_for(static_cast<std::int64_t>(max_bytes), std::int64_t{threads} * width);
   launch(copy_small_kernel, dim3(blocks, small.count), threads, 0, stream, small);
 }
 
@@ -64,7 +64,7 @@ void CudaBackend::queue_transfers(std::span<const Transfer> arrays) {
       continue;
     }
     together.arrays[together.count++] = array;
-    if (together.count == most_arrays) copy_together();
+    if (together.count == max_arrays) copy_together();
   }
   copy_together();
 }

@@ -1,4 +1,4 @@
-// Division of every row by its length: a warp takes a row, or several short ones. Bound by memory.
+// Division of every row by its length, y = x / (|x| + eps): one warp takes a row, or several short ones. Memory-bound.
 #include <type_traits>
 
 #include "gpu/basic/unit_slope.cuh"
@@ -26,7 +26,7 @@ struct OwnRow {
         inside(row < rows),
         holds(inside && first < columns) {}
   __device__ P held(const Rows<float>& of) const { return P::of(of, row, first, holds); }
-  /// visit(column) for what is not held.
+  /// Calls visit(column) for the columns that are not held.
   template <class Visit>
   __device__ void each_other(unsigned columns, const Visit& visit) const {
     for (unsigned column = first + lanes * width; inside && column < columns; column += lanes * width) visit(column);
@@ -36,7 +36,7 @@ struct OwnRow {
 template <unsigned lanes, unsigned width>
 __global__ void __launch_bounds__(threads)
     unit_norm_kernel(Rows<float> x, unsigned rows, float eps, Rows<float> y, float* norms) {
-  await_previous();
+  wait_for_previous_kernel();
   using P = Piece<width>;
   const OwnRow<lanes, width> own(rows, x.columns);
   const P held = own.held(x);
@@ -59,7 +59,7 @@ __global__ void __launch_bounds__(threads)
 template <unsigned lanes, unsigned width>
 __global__ void __launch_bounds__(threads)
     unit_norm_backward_kernel(Rows<float> x, Rows<float> dy, unsigned rows, float eps, const float* norms, Sink dx) {
-  await_previous();
+  wait_for_previous_kernel();
   using P = Piece<width>;
   const OwnRow<lanes, width> own(rows, x.columns);
   const P held = own.held(x), above = own.held(dy);
@@ -80,8 +80,8 @@ __global__ void __launch_bounds__(threads)
   });
 }
 
-/// Calls body with how many lanes take a row and how many numbers each at a time, as compile-time constants: few lanes
-/// for short rows that can be read in fours (`whole`).
+/// Calls body with the lanes of a row and the numbers of a lane at a time, as compile-time constants: few lanes for
+/// short rows that can be read by fours (`whole`).
 template <class Body>
 void with_lanes(unsigned columns, bool whole, const Body& body) {
   constexpr std::integral_constant<unsigned, 4> four;

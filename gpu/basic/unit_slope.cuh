@@ -1,5 +1,4 @@
-// The slope of a division by a row's length, for the kernels that divide rows and for those that divide heads on their
-// way.
+// The gradient of a division by a row's length, for kernels that divide rows or heads.
 #pragma once
 #include "gpu/device/device.cuh"
 

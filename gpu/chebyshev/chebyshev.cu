@@ -1,5 +1,8 @@
-// The core of Gated KalmaNet, forward, as exact as float32: the states before each chunk, then one block a chunk for
-// norms, Chebyshev iteration and readout, with exact products on the tensor cores; and one token of the recurrent form.
+// Gated KalmaNet's core, forward pass, as exact as float32:
+//   H_t = e^g H_{t-1} + k_t k_t^T, S_t = e^g S_{t-1} + k_t v_t^T, (H_t + lambda_t I) x_t = q_t, y_t = scale p_t S_t, p
+// = q + alpha (x - q).
+// states_kernel computes the states before each chunk of 64 tokens; solve_kernel, one block a chunk, computes norms,
+// Chebyshev iteration and readout with exact products on tensor cores. Also one token of the recurrent form.
 #include "gpu/chebyshev/chebyshev_dual.cuh"
 #include "gpu/cuda_backend.h"
 
@@ -9,8 +12,8 @@ using namespace device;
 
 namespace {
 
-/// Before every chunk the state sum_i e^{G - G_i} k_i r_i^T, r the keys (blockIdx.z 0) or the values (1). A block keeps
-/// 64 rows of it in registers and walks along the chunks.
+/// The state before every chunk, sum_i e^{G - G_i} k_i r_i^T, with r the keys (blockIdx.z 0) or the values (1). A block
+/// keeps 64 rows of it in registers and loops over the chunks (inter-chunk state passing).
 template <int J>
 __global__ void __launch_bounds__(threads) states_kernel(ChebyshevShape s, ChebyshevPointers io) {
   extern __shared__ float4 aligned[];
@@ -39,7 +42,8 @@ __global__ void __launch_bounds__(threads) states_kernel(ChebyshevShape s, Cheby
   }
 }
 
-/// |H_c|_F and lambda_c of every token; `keys` and `state` are filled, `product` holds H_c k_c. Barriers inside.
+/// Computes |H_c|_F and lambda_c of every token; `keys` and `state` are filled, `product` holds H_c k_c. Includes
+/// barriers.
 template <int J>
 __device__ void measure(const ChebyshevShape& s, const ChebyshevPointers& io, const ChunkRows& at, const Gates& gates,
                         const float* state, const float* keys, Tile<J>& product) {
@@ -63,7 +67,7 @@ __device__ void measure(const ChebyshevShape& s, const ChebyshevPointers& io, co
   put_norms(s, io, at, steps, square);
 }
 
-/// `H` and `S` are the states before the chunks, one after the other.
+/// `H` and `S` are the states before the chunks, one behind the other.
 template <int J>
 __global__ void __launch_bounds__(threads, J < 8 ? 2 : 1)
     solve_kernel(ChebyshevShape s, ChebyshevPointers io, const float* H, const float* S, float* y) {

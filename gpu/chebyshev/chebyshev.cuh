@@ -1,7 +1,6 @@
-// What the kernels of Gated KalmaNet's core share: sizes, the chunk that a block works on, and exact products of
-// matrices in shared memory (chebyshev_tile.cuh). Formulas as in core/backend/cpu/chebyshev.h and
-// cpu/chebyshev_backward.cpp. Panels [64,D] and states [D,D] are padded with zeros to W = 16 J columns (J = 1, 2, 4, 8,
-// so D is at most 128).
+// Shared by the kernels of Gated KalmaNet's core: sizes, a block's chunk, and exact products of matrices in shared
+// memory (chebyshev_tile.cuh). The equations are in core/backend/cpu/chebyshev.h and cpu/chebyshev_backward.cpp. Panels
+// [64,D] and states [D,D] are zero-padded to W = 16 J columns (J = 1, 2, 4, 8, so D is at most 128).
 #pragma once
 #include <cmath>
 
@@ -25,7 +24,7 @@ struct ChebyshevShape {
   }
 };
 
-/// T: as what queries, keys and values are stored.
+/// T is the stored type of queries, keys and values.
 template <class T>
 struct ChebyshevPointersOf {
   const T *q, *k, *v;
@@ -66,38 +65,38 @@ ChebyshevPointersOf<T> chebyshev_pointers(const ChebyshevInputs& in, const Cheby
           optional(saved.S)};
 }
 
-/// Sums of log gates from the chunk's first token on, one for each token; tokens behind the end repeat the last one.
+/// Cumulative sums of log gates from the chunk's first token on; tokens beyond the end repeat the last sum.
 struct Gates {
   float key[chunk_tokens], value[chunk_tokens];
 };
 
-/// The chunk that a block works on.
-struct ChunkPlace {
+/// The chunk of a block.
+struct ChunkPosition {
   int pair, index, first, count;
-  __device__ ChunkPlace(const ChebyshevShape& s, int piece)
+  __device__ ChunkPosition(const ChebyshevShape& s, int piece)
       : pair(piece / s.chunks),
         index(piece % s.chunks),
         first(index * chunk_tokens),
         count(min(chunk_tokens, s.tokens - first)) {}
 };
 
-/// The chunk that a block works on, and the rows of its tokens in [B,T,H,.].
-struct ChunkRows : ChunkPlace {
+/// The chunk of a block, and the rows of its tokens in [B,T,H,.].
+struct ChunkRows : ChunkPosition {
   std::size_t first_row;
   int heads;
   __device__ ChunkRows(const ChebyshevShape& s, int piece)
-      : ChunkPlace(s, piece), first_row(s.row(pair, first)), heads(s.heads) {}
+      : ChunkPosition(s, piece), first_row(s.row(pair, first)), heads(s.heads) {}
   __device__ std::size_t row(int c) const { return first_row + static_cast<std::size_t>(c * heads); }
 };
 
-/// The first warp turns 64 pairs in shared memory into what the recurrence s <- factor s + term, beginning with
-/// `before`, leaves behind each of them: sums[i] for i = 0, 1, .. , or from the last to the first when `backwards`.
+/// The first warp scans the recurrence s <- factor s + term over 64 pairs in shared memory, starting from `before`:
+/// sums[i] is s after step i, in order or, when `backwards`, from the last to the first.
 template <bool backwards>
 __device__ inline void recur_over_chunk(const float* factors, const float* terms, float before, float* sums) {
   if (threadIdx.x >= 32) return;
   const int lane = static_cast<int>(threadIdx.x), first = backwards ? chunk_tokens - 1 - 2 * lane : 2 * lane,
             second = backwards ? first - 1 : first + 1;
-  // Of both tokens, then of all up to these: s becomes factor s + term.
+  // Composes the steps of both tokens, then of all up to these.
   float factor = factors[first] * factors[second], term = factors[second] * terms[first] + terms[second];
 #pragma unroll
   for (int offset = 1; offset < 32; offset *= 2) {
@@ -113,8 +112,8 @@ __device__ inline void recur_over_chunk(const float* factors, const float* terms
   sums[second] = last;
 }
 
-/// At least 64 threads; `gates` is complete after the barriers inside.
-__device__ inline void load_gates(const ChebyshevShape& s, const float* g, const ChunkPlace& at, Gates& gates) {
+/// Requires at least 64 threads; `gates` is complete after the barriers inside.
+__device__ inline void load_gates(const ChebyshevShape& s, const float* g, const ChunkPosition& at, Gates& gates) {
   __syncthreads();
   const int c = static_cast<int>(threadIdx.x), lane = c % 32;
   float sum = 0;
@@ -138,7 +137,7 @@ __device__ inline void load_gates(const ChebyshevShape& s, const float* g, const
   __syncthreads();
 }
 
-/// Of |H_c|_F^2 = faded_c |H_{c-1}|_F^2 + term_c for the tokens of a chunk, in shared memory.
+/// The steps |H_c|_F^2 = faded_c |H_{c-1}|_F^2 + term_c of a chunk, in shared memory.
 struct SquareSteps {
   float faded[chunk_tokens], terms[chunk_tokens];
 
@@ -149,8 +148,8 @@ struct SquareSteps {
   }
 };
 
-/// Writes |H_c|_F and lambda_c of a chunk; `square` is this thread's part of |H|_F^2 before it. Barriers inside.
-__device__ inline void put_norms(const ChebyshevShape& s, const ChebyshevPointers& io, const ChunkPlace& at,
+/// Writes |H_c|_F and lambda_c of a chunk; `square` is this thread's part of |H|_F^2 before it. Includes barriers.
+__device__ inline void put_norms(const ChebyshevShape& s, const ChebyshevPointers& io, const ChunkPosition& at,
                                  const SquareSteps& steps, float square) {
   __shared__ float squares[chunk_tokens], sums[32];
   square = block_sum(square, sums);
@@ -167,8 +166,8 @@ __device__ inline void put_norms(const ChebyshevShape& s, const ChebyshevPointer
   __syncthreads();
 }
 
-/// Fills a panel with value(row, column), zero behind the chunk's end and the head's width. There value(0, 0) is asked
-/// for all the same: loads without branches around them wait for the memory together.
+/// Fills a panel with value(row, column), and with zeros beyond the chunk's end and the head's width. There it still
+/// evaluates value(0, 0): without branches the loads overlap.
 template <int J, class Value>
 __device__ void fill_panel(float* panel, int count, int width, const Value& value) {
   const int thread = scan::hidden_thread();
@@ -193,7 +192,7 @@ template <int J>
 __device__ void load_mixed(const ChebyshevShape& s, const ChebyshevPointers& io, const ChunkRows& at, float* panel) {
   fill_panel<J>(panel, at.count, s.width, [&](int row, int column) { return mixed(s, io, at.row(row), column); });
 }
-/// Rows of [B,T,H,D] as a result of products has them.
+/// Loads rows of [B,T,H,D] in the layout of a product.
 template <int J>
 __device__ void load_tile(const ChebyshevShape& s, const ChunkRows& at, const float* from, Tile<J>& tile) {
   tile.each([&](float& cell, int c, int column) {
@@ -214,8 +213,8 @@ __device__ void load_state(int width, const float* from, float* state) {
   }
 }
 
-/// memory[c][i] = left_c . right_i for i <= c after weigh(scores), which must make it zero above; barriers on both
-/// sides.
+/// memory[c][i] = left_c . right_i for i <= c after weigh(scores), which must zero the rest. Includes barriers before
+/// and after.
 template <int J, class Weigh>
 __device__ void put_scores(const float* left, const float* right, const Weigh& weigh, float* memory) {
   Scores scores;
@@ -226,7 +225,8 @@ __device__ void put_scores(const float* left, const float* right, const Weigh& w
   scores.store(memory, Scores::stride);
   __syncthreads();
 }
-/// memory[c][i] = e^{gate_c - gate_i} factor (left_c . right_i) for i <= c, zero above; barriers on both sides.
+/// memory[c][i] = e^{gate_c - gate_i} factor (left_c . right_i) for i <= c, zero above. Includes barriers before and
+/// after.
 template <int J>
 __device__ void masked_scores(const float* left, const float* right, const float* gate, float factor, float* memory) {
   const auto weigh = [&](Scores& scores) {
@@ -235,13 +235,13 @@ __device__ void masked_scores(const float* left, const float* right, const float
   put_scores<J>(left, right, weigh, memory);
 }
 
-/// += masked scores times the panel: row c gets what tokens up to c have.
+/// += masked scores times the panel: row c sums over tokens up to c.
 template <int J>
 __device__ void add_past(const float* scores, const float* panel, Tile<J>& result) {
   result.template add_product<false, false>(scores, Scores::stride, panel, Tile<J>::stride,
                                             Tile<J>::first_row() + Tile<J>::warp_rows);
 }
-/// += masked scores, transposed, times the panel: row i gets what tokens from i on have.
+/// += masked scores, transposed, times the panel: row i sums over tokens from i on.
 template <int J>
 __device__ void add_future(const float* scores, const float* panel, Tile<J>& result) {
   const int first = Tile<J>::first_row();
@@ -256,7 +256,7 @@ __device__ void read_before(const float* in, const float* state, const float* ga
   result.template add_product<false, transpose_state>(in, Tile<J>::stride, state, Tile<J>::stride, Tile<J>::width);
   result.each([&](float& cell, int c, int) { cell *= factor * expf(gate[c]); });
 }
-/// The same, and the masked scores of in and left, for `add_past`.
+/// The same, and the masked scores of `in` and `left` for `add_past`.
 template <int J, bool transpose_state>
 __device__ void read_state(const float* in, const float* state, const float* left, const float* gate, float factor,
                            float* scores, Tile<J>& result) {
@@ -264,7 +264,7 @@ __device__ void read_state(const float* in, const float* state, const float* lef
   masked_scores<J>(in, left, gate, factor, scores);
 }
 
-/// Calls body with the smallest J whose tiles hold the head.
+/// Calls body with the smallest J that holds the head.
 template <class Body>
 void with_tiles(int width, const Body& body) {
   if (width <= 16) return body(Tile<1>{});
@@ -273,14 +273,14 @@ void with_tiles(int width, const Body& body) {
   body(Tile<8>{});
 }
 
-/// Shared memory of a block with `panels` and `states` matrices and `squares` of scores, in bytes.
+/// Bytes of shared memory for `panels` and `states` matrices and `squares` of scores.
 template <int J>
 constexpr int chebyshev_bytes(int panels, int states, int squares) {
   return 4 * (panels * Tile<J>::panel + states * Tile<J>::state + squares * Scores::panel);
 }
 
-/// Row c of the tile becomes the Chebyshev answer for (H_c + lambda_c I) x = right_c. `keys` [64,W] and `state` (H
-/// before the chunk, which is symmetric) are filled; `iterate` [64,W], `scores` and `weights` are scratch.
+/// Chebyshev iteration: row c of `x` solves (H_c + lambda_c I) x = right_c. `keys` [64,W] and `state` (the symmetric H
+/// before the chunk) are filled; `iterate` [64,W], `scores` and `weights` are scratch.
 template <int J>
 __device__ void solve_chunk(const ChebyshevShape& s, const TokenNumbers& fro, const TokenNumbers& lambda,
                             const Gates& gates, const float* state, const float* keys, float* iterate, float* scores,
@@ -302,7 +302,7 @@ __device__ void solve_chunk(const ChebyshevShape& s, const TokenNumbers& fro, co
   }
   Scores own;
   own.each([&](float& cell, int c, int i) { cell = i <= c ? expf(gates.key[c] - gates.key[i]) : 0.0f; });
-  own.store(weights, Scores::stride);  // for this thread alone
+  own.store(weights, Scores::stride);  // read by this thread alone
   const auto weigh = [&](Scores& scores_of_iterate) {
     Scores by;
     by.load(weights, Scores::stride);
@@ -319,7 +319,7 @@ __device__ void solve_chunk(const ChebyshevShape& s, const TokenNumbers& fro, co
     read_before<J, true>(iterate, state, gates.key, 1.0f, product);
     put_scores<J>(iterate, keys, weigh, scores);
     add_past(scores, keys, product);
-    x.load(iterate, Tile<J>::stride);  // not kept, so that the products have the registers
+    x.load(iterate, Tile<J>::stride);  // reloaded, so that the products have the registers
 #pragma unroll
     for (int i = 0; i < rows; ++i) {
       omega[i] = 4.0f / (4.0f - rho[i] * rho[i] * omega[i]);
@@ -335,7 +335,7 @@ __device__ void solve_chunk(const ChebyshevShape& s, const TokenNumbers& fro, co
   __syncthreads();
 }
 
-/// fro and lambda of this thread's rows; zero behind the end.
+/// fro and lambda of this thread's rows; zero beyond the end.
 __device__ inline void load_tile_norms(const ChebyshevShape& s, const ChebyshevPointers& io, const ChunkRows& at,
                                        TokenNumbers& fro, TokenNumbers& lambda) {
 #pragma unroll

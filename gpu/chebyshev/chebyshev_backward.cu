@@ -1,5 +1,7 @@
-// The core of Gated KalmaNet, backward, as exact as float32: one block a chunk for the dual solve, the gradients of the
-// states summed from the last chunk to the first, and one block a chunk for keys, values and gates.
+// Gated KalmaNet's core, backward pass, as exact as float32. dual_kernel, one block a chunk: the dual solve (H + lambda
+// I) z = alpha dp with dp = scale S dy, then dq and dalpha. reverse_kernel: the states' gradients, summed from the last
+// chunk to the first. finish_kernel, one block a chunk: dk, dv and dg. The equations are in
+// core/backend/cpu/chebyshev_backward.cpp.
 #include "gpu/chebyshev/chebyshev_dual.cuh"
 #include "gpu/cuda_backend.h"
 
@@ -9,7 +11,7 @@ using namespace device;
 
 namespace {
 
-/// Of all chunks, counted as float32; on matrix units they are kept as bfloat16.
+/// Size of all states, counted in float32; the tensor-core kernels store them as bfloat16.
 std::int64_t state_elements(const ChebyshevShape& s, Precision precision) {
   return s.pieces() * static_cast<std::int64_t>(s.square()) / (on_matrix_units(s, precision) ? 2 : 1);
 }
@@ -26,7 +28,7 @@ Dual dual_of(const Tensor& workspace, const ChebyshevShape& s, Precision precisi
   dual.later = dual.z + rows * s.width;
   dual.key_share = dual.later + rows;
   dual.value_share = dual.key_share + rows;
-  dual.dH = dual.z + rows * (s.width + 4);  // at a multiple of 16 bytes for widths of 4 and more
+  dual.dH = dual.z + rows * (s.width + 4);  // a multiple of 16 bytes for widths of 4 and more
   dual.dS = dual.dH + state_elements(s, precision);
   return dual;
 }
@@ -109,7 +111,7 @@ __global__ void __launch_bounds__(threads, J < 8 ? 2 : 1)
   put_weights(s, at, gates.key, w, dual);
 }
 
-/// From the last chunk to the first, 64 rows of dH (blockIdx.z 0) or dS (1) in a block's registers.
+/// From the last chunk to the first, with 64 rows of dH (blockIdx.z 0) or dS (1) in a block's registers.
 template <int J>
 __global__ void __launch_bounds__(threads)
     reverse_kernel(ChebyshevShape s, ChebyshevPointers io, const float* dy, Dual dual) {
@@ -123,9 +125,9 @@ __global__ void __launch_bounds__(threads)
   sum.clear();
   for (int n = s.chunks - 1; n >= 0; --n) {
     const std::size_t place = (static_cast<std::size_t>(pair) * s.chunks + n) * s.square();
-    float* asked = (keys ? dual.dH : dual.dS) + place;
+    float* gradients = (keys ? dual.dH : dual.dS) + place;
     sum.each([&](float& cell, int row, int column) {
-      if (row0 + row < s.width && column < s.width) asked[(row0 + row) * s.width + column] = cell;
+      if (row0 + row < s.width && column < s.width) gradients[(row0 + row) * s.width + column] = cell;
     });
     if (n == 0) return;
     const ChunkRows at(s, pair * s.chunks + n);
@@ -228,7 +230,7 @@ __global__ void __launch_bounds__(threads, J < 8 ? 2 : 1)
   load_state<J>(s.width, dual.dS + place, state);
   load_panel<J>(s, at, io.v, panel);
   __syncthreads();
-  // M diag(w) M^T has e^{G_m - G_n} later_m, m the later of the two tokens.
+  // M diag(w) M^T has e^{G_m - G_n} later_m, with m the later of the two tokens.
   Scores gram;
   gram.clear();
   gram.add_product<false, true>(keys, stride, keys, stride, Tile<J>::width);
@@ -289,9 +291,9 @@ void launch_backward(cudaStream_t stream, const ChebyshevShape& s, const Chebysh
   allow_shared_memory(reinterpret_cast<const void*>(reverse_kernel<J>), reverse_bytes, "Gated KalmaNet");
   allow_shared_memory(reinterpret_cast<const void*>(finish_kernel<J>), finish_bytes, "Gated KalmaNet");
   const auto pieces = static_cast<unsigned>(s.pieces());
-  const dim3 walks(static_cast<unsigned>(s.batch * s.heads), blocks_for(s.width, chunk_tokens), 2);
+  const dim3 grid(static_cast<unsigned>(s.batch * s.heads), blocks_for(s.width, chunk_tokens), 2);
   dual_kernel<J><<<pieces, threads, dual_bytes, stream>>>(s, io, dy, dual, out);
-  reverse_kernel<J><<<walks, threads, reverse_bytes, stream>>>(s, io, dy, dual);
+  reverse_kernel<J><<<grid, threads, reverse_bytes, stream>>>(s, io, dy, dual);
   finish_kernel<J><<<pieces, threads, finish_bytes, stream>>>(s, io, dy, dual, out);
 }
 
@@ -314,15 +316,15 @@ void CudaBackend::chebyshev_readout_backward(const ChebyshevConfig& config, cons
       const T* upstream = dy.as<T>();
       float* faded = scratch(2 * static_cast<std::size_t>(s.pieces()));
       const bool by_pairs = takes_pairs(sinks.q) && takes_pairs(sinks.k) && takes_pairs(sinks.v);
-      const bool warpgroups = std::is_same_v<T, Brain> || (on_warpgroups(s) && by_pairs);
+      const bool warpgroups = std::is_same_v<T, Bf16> || (on_warpgroups(s) && by_pairs);
       if (warpgroups) {
         dual_on_warpgroups(stream(), s, io, upstream, dual, sinks, faded);
       } else if constexpr (std::is_same_v<T, float>) {
         dual_on_matrix_units(stream(), s, io, upstream, dual, sinks);
-        asked_on_matrix_units(stream(), s, io, upstream, dual, faded);
+        state_gradients_on_matrix_units(stream(), s, io, upstream, dual, faded);
       }
       launched("chebyshev_readout_backward solve");
-      sum_asked_on_matrix_units(stream(), s, dual, faded);
+      sum_state_gradients_on_matrix_units(stream(), s, dual, faded);
       launched("chebyshev_readout_backward states");
       if (warpgroups) {
         add_later_on_warpgroups(stream(), s, io, dual, sinks);

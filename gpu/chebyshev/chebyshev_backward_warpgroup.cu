@@ -1,5 +1,5 @@
-// Gated KalmaNet's core by warp groups, backward: the dual solve with all gradients that need nothing of later chunks,
-// then what the later chunks add to them.
+// Gated KalmaNet's core on warp groups, backward pass: the dual solve with all gradients that do not depend on later
+// chunks, then the parts from later chunks. The equations are in chebyshev_backward.cu. Grid: one block a chunk.
 #include "gpu/chebyshev/chebyshev_warpgroup.cuh"
 
 namespace afterglow::device {
@@ -7,7 +7,7 @@ namespace afterglow::device {
 namespace warpgroup {
 namespace {
 
-/// What the dual solve leaves: z and, of this lane's rows, p . dp.
+/// Results of the dual solve: z and, for this lane's rows, p . dp.
 template <int W>
 struct DualRows {
   Rows<W> z;
@@ -17,7 +17,7 @@ struct DualRows {
 /// z, dq and dalpha.
 template <int W, class T>
 __device__ __forceinline__ void solve_dual(const ChebyshevShape& s, const ChebyshevPointersOf<T>& io,
-                                           const ChunkRows& at, const Gates& gates, const Memory<W>& shared,
+                                           const ChunkRows& at, const Gates& gates, const RecursionMemory<W>& shared,
                                            const T* dy, const SinksOf<T>& out, const Norms& norms, DualRows<W>& to) {
   Rows<W>& z = to.z;
   Rows<W> residual;
@@ -56,20 +56,20 @@ __device__ __forceinline__ void solve_dual(const ChebyshevShape& s, const Chebys
   }
   if (out.q.wanted()) put_rows(at, out.q.rows, out.q.accumulate, z);
   if (!s.decay_keys) fill_weights(gates.key, shared.weights);
-  await_copies<0>();
-  publish();
+  wait_for_copies<0>();
+  fence_async_proxy();
   const Faded faded(gates.key);
   solve_rows(s.iterations, norms, faded, shared.H, shared.keys, shared.weights, residual, z);
   if (out.q.wanted()) put_rows(at, out.q.rows, true, z);
 }
 
-/// Of this lane's rows what keys, and what values, have in <gradient, state>; the gates' gradients are sums of it.
+/// Inner products <gradient, state> of this lane's rows by keys and by values; the gates' gradients are sums of them.
 struct Shares {
   float key[2], value[2];
 };
 
-/// A chunk on its backward pass, with its dual solve behind it. The panels lie where the states were: x and z where S
-/// was, p and dy, once H is done with, where H was.
+/// The backward pass of a chunk after its dual solve. The panels reuse the memory of the states: x and z that of S, p
+/// and dy that of H once it is not needed.
 template <int W, class T>
 struct ChunkReverse {
   const ChebyshevShape& s;
@@ -77,12 +77,12 @@ struct ChunkReverse {
   const ChunkRows& at;
   const Gates& gates;
   const float* later;
-  const Memory<W>& shared;
-  Panel<chunk_tokens> x{shared.S.memory}, z{shared.S.memory + Memory<W>::panel_bytes}, p{shared.H.memory},
-      dy{shared.H.memory + Memory<W>::panel_bytes};
+  const RecursionMemory<W>& shared;
+  Panel<chunk_tokens> x{shared.S.memory}, z{shared.S.memory + RecursionMemory<W>::panel_bytes}, p{shared.H.memory},
+      dy{shared.H.memory + RecursionMemory<W>::panel_bytes};
 
-  /// Shares of the dual solve's answers, and w of every token in shared memory. What the chunk's own keys have in z . H
-  /// x goes again in through_keys, so both must be products of the same rounded numbers.
+  /// The parts of the dual solve's results, and w of every token in shared memory. through_keys subtracts the chunk's
+  /// own keys' part of z . H x again, so both must be products of the same rounded numbers.
   __device__ __forceinline__ void share_out(const Norms& norms, const DualRows<W>& rows, float* w,
                                             Shares& shares) const {
     Left<W> solution;
@@ -106,7 +106,7 @@ struct ChunkReverse {
     }
   }
 
-  /// dk of H_c = e^{G_c} H_0 + ..: the coefficients of H_0, then the tokens behind with their solutions, then w_c H_c.
+  /// dk through H_c = e^{G_c} H_0 + ..: the coefficients of H_0, then later tokens with their solutions, then w_c H_c.
   __device__ __forceinline__ void through_keys(Rows<W>& gradient, Shares& shares) const {
     Left<W> own;
     take_rows(shared.keys, own);
@@ -128,7 +128,7 @@ struct ChunkReverse {
     for (int half = 0; half < 2; ++half) shares.key[half] -= 0.5f * overlap[half];
   }
 
-  /// Adds the rest of dk, then dv; writes both.
+  /// Adds the rest of dk, then computes dv; writes both.
   __device__ __forceinline__ void through_values(const SinksOf<T>& out, Rows<W>& gradient, Shares& shares) const {
     const auto behind = [&](int c, int j) {
       return s.scale * fast_exp(j >= c ? gates.value[j] - gates.value[c] : -INFINITY);
@@ -148,12 +148,12 @@ struct ChunkReverse {
     for (int half = 0; half < 2; ++half) shares.value[half] -= overlap[half];
   }
 
-  /// What the chunk asks of the states before it; x, p and the values make room for weighted rows.
-  __device__ __forceinline__ void ask(const Dual& dual, Rows<W>& sums) const {
+  /// The gradients of the states before the chunk; weighted rows overwrite x, p and the values.
+  __device__ __forceinline__ void put_state_gradients(const Dual& dual, Rows<W>& sums) const {
     load_panel<W>(at, io.x, x, [&](int c) { return -fast_exp(gates.key[c]); });
     load_panel<W>(at, io.k, shared.values, [&](int c) { return -fast_exp(gates.key[c]) * later[c]; });
     load_mixed<W>(s, io, at, p, [&](int c) { return s.scale * fast_exp(gates.value[c]); });
-    publish();
+    fence_async_proxy();
     const float weight = later[0] * expf(2.0f * gates.key[0]);
 #pragma unroll 1
     for (int block = 0; block < W / 64; ++block) {
@@ -162,7 +162,7 @@ struct ChunkReverse {
       begin_outer(z, block, x, true, sums);
       begin_outer(shared.keys, block, shared.values, true, sums);
       end_group();
-      await_groups<0>(sums.cell);
+      wait_for_groups<0>(sums.cell);
       subtract_state(state_of<W>(io.H, blockIdx.x), block, weight, sums);
       store_state(sums, block, state_to<W>(dual.dH, blockIdx.x));
       multiply_outer(p, block, dy, sums);
@@ -171,15 +171,15 @@ struct ChunkReverse {
   }
 };
 
-/// The dual solve; then of keys, values and gates the gradients from the chunk's own tokens, and what they ask of the
-/// states before the chunk.
+/// The dual solve; then the gradients of keys, values and gates from the chunk's own tokens, and those of the states
+/// before the chunk.
 template <int W, class T>
 __global__ void __launch_bounds__(threads, 2)
     dual_kernel(ChebyshevShape s, ChebyshevPointersOf<T> io, const T* dy, Dual dual, SinksOf<T> out, float* faded) {
   extern __shared__ __align__(1024) unsigned char memory[];
   __shared__ Gates gates;
   __shared__ float w[chunk_tokens], later[chunk_tokens];
-  const Memory<W> shared(memory);
+  const RecursionMemory<W> shared(memory);
   const ChunkRows at(s, static_cast<int>(blockIdx.x));
   begin_state<W>(state_of<W>(io.S, blockIdx.x), shared.S);
   begin_state<W>(state_of<W>(io.H, blockIdx.x), shared.H);
@@ -187,8 +187,8 @@ __global__ void __launch_bounds__(threads, 2)
   load_panel<W>(at, io.v, shared.values);
   load_gates(s, io.g, at, gates);
   fill_weights(gates.value, shared.weights);
-  await_copies<1>();
-  publish();
+  wait_for_copies<1>();
+  fence_async_proxy();
   const ChunkReverse<W, T> chunk{s, io, at, gates, later, shared};
   Rows<W> gradient;
   Shares shares;
@@ -198,7 +198,7 @@ __global__ void __launch_bounds__(threads, 2)
     solve_dual(s, io, at, gates, shared, dy, out, norms, rows);
     load_panel<W>(at, io.x, chunk.x);
     store_rows(rows.z, chunk.z);
-    publish();
+    fence_async_proxy();
     chunk.share_out(norms, rows, w, shares);
   }
   sum_weights(gates.key, w, later);
@@ -206,7 +206,7 @@ __global__ void __launch_bounds__(threads, 2)
   __syncthreads();
   load_mixed<W>(s, io, at, chunk.p, [](int) { return 1.0f; });
   load_panel<W>(at, dy, chunk.dy);
-  publish();
+  fence_async_proxy();
   chunk.through_values(out, gradient, shares);
 #pragma unroll
   for (int half = 0; half < 2; ++half) {
@@ -220,10 +220,10 @@ __global__ void __launch_bounds__(threads, 2)
     faded[s.pieces() + blockIdx.x] = expf(gates.value[chunk_tokens - 1]);
   }
   __syncthreads();
-  chunk.ask(dual, gradient);
+  chunk.put_state_gradients(dual, gradient);
 }
 
-/// This thread's part of the sum of products of a state in shared and one in global memory.
+/// This thread's part of the inner product of a state in shared memory and one in global memory.
 template <int W>
 __device__ float overlap_of(Panel<W> a, const Number* b) {
   float sum = 0;
@@ -239,8 +239,9 @@ __device__ float overlap_of(Panel<W> a, const Number* b) {
   return sum;
 }
 
-/// The gates' gradients: sums over later tokens of <own gradient, state>, from what later chunks ask of the states
-/// after this one. `overlap`: of this lane's rows what the gradients behind later chunks have in keys and in values.
+/// The gates' gradients: sums over later tokens of <own gradient, state>, starting from the gradients of the states
+/// after this chunk. `overlap`: for this lane's rows the inner products of keys and values with later chunks'
+/// gradients.
 template <int W, class T>
 __device__ __forceinline__ void put_gates(const ChebyshevShape& s, const ChebyshevPointersOf<T>& io,
                                           const ChunkRows& at, const Dual& dual, Panel<W> dH, Panel<W> dS,
@@ -270,7 +271,7 @@ __device__ __forceinline__ void put_gates(const ChebyshevShape& s, const Chebysh
   to.put(static_cast<unsigned>(row), at.first + c > 0 && io.g[row] >= s.log_floor ? after[c] : 0.0f);
 }
 
-/// What later chunks add to the gradients of keys and values, and the gates' gradients.
+/// Adds the parts of later chunks to the gradients of keys and values; computes the gates' gradients.
 template <int W, class T>
 __global__ void __launch_bounds__(threads, 3)
     later_kernel(ChebyshevShape s, ChebyshevPointersOf<T> io, Dual dual, SinksOf<T> out) {
@@ -294,8 +295,8 @@ __global__ void __launch_bounds__(threads, 3)
   };
   Left<W> own;
   load_left(io.k, of_keys, own);
-  await_copies<0>();
-  publish();
+  wait_for_copies<0>();
+  fence_async_proxy();
   Rows<W> gradient;
   Shares overlap;
   multiply_state<W, false>(own, dH, false, gradient);
@@ -318,7 +319,7 @@ template <class T>
 void dual_on_warpgroups(cudaStream_t stream, const ChebyshevShape& s, const ChebyshevPointersOf<T>& io, const T* dy,
                         const Dual& dual, const SinksOf<T>& out, float* faded) {
   warpgroup::with_width(s.width, [&](auto width) {
-    constexpr int W = width.value, bytes = warpgroup::Memory<W>::bytes;
+    constexpr int W = width.value, bytes = warpgroup::RecursionMemory<W>::bytes;
     const auto kernel = warpgroup::dual_kernel<W, T>;
     allow_shared_memory(reinterpret_cast<const void*>(kernel), bytes, "Gated KalmaNet");
     kernel<<<static_cast<unsigned>(s.pieces()), warpgroup::threads, bytes, stream>>>(s, io, dy, dual, out, faded);
@@ -338,11 +339,11 @@ void add_later_on_warpgroups(cudaStream_t stream, const ChebyshevShape& s, const
 
 template void dual_on_warpgroups(cudaStream_t, const ChebyshevShape&, const ChebyshevPointers&, const float*,
                                  const Dual&, const Sinks&, float*);
-template void dual_on_warpgroups(cudaStream_t, const ChebyshevShape&, const ChebyshevPointersOf<Brain>&, const Brain*,
-                                 const Dual&, const SinksOf<Brain>&, float*);
+template void dual_on_warpgroups(cudaStream_t, const ChebyshevShape&, const ChebyshevPointersOf<Bf16>&, const Bf16*,
+                                 const Dual&, const SinksOf<Bf16>&, float*);
 template void add_later_on_warpgroups(cudaStream_t, const ChebyshevShape&, const ChebyshevPointers&, const Dual&,
                                       const Sinks&);
-template void add_later_on_warpgroups(cudaStream_t, const ChebyshevShape&, const ChebyshevPointersOf<Brain>&,
-                                      const Dual&, const SinksOf<Brain>&);
+template void add_later_on_warpgroups(cudaStream_t, const ChebyshevShape&, const ChebyshevPointersOf<Bf16>&,
+                                      const Dual&, const SinksOf<Bf16>&);
 
 }  // namespace afterglow::device

@@ -1,5 +1,5 @@
-// Gated KalmaNet's core on matrix units, around the solves: what every chunk adds to the states, sums of that along the
-// chunks in both directions, and the gradients of keys, values and gates.
+// Gated KalmaNet's core on tensor cores, around the solves: every chunk's addition to the states, the sums of those
+// over the chunks in both directions (inter-chunk state passing), and the gradients of keys, values and gates.
 #include "gpu/chebyshev/chebyshev_dual.cuh"
 #include "gpu/chebyshev/chebyshev_mma.cuh"
 #include "gpu/cuda_backend.h"
@@ -38,8 +38,8 @@ __device__ __forceinline__ void add_outer(const Number* left, const Number* righ
     for (int n = 0; n < W / 16; ++n) {
       std::uint32_t numbers[4];
       matrix_units::load_right<true>(numbers, right, W + 8, 16 * k, 16 * n);
-      tiles::multiply_brains(sum.cell[2 * n], rows, numbers[0], numbers[1]);
-      tiles::multiply_brains(sum.cell[2 * n + 1], rows, numbers[2], numbers[3]);
+      tiles::mma_bf16(sum.cell[2 * n], rows, numbers[0], numbers[1]);
+      tiles::mma_bf16(sum.cell[2 * n + 1], rows, numbers[2], numbers[3]);
     }
   }
 }
@@ -57,14 +57,14 @@ __device__ __forceinline__ void store_state(const matrix_units::Rows<W>& sum, fl
   }
 }
 
-/// sum_c e^{G - G_c} k_c r_c^T of every chunk, r the keys (blockIdx.y 0) or the values (1), and e^G.
+/// sum_c e^{G - G_c} k_c r_c^T of every chunk, with r the keys (blockIdx.y 0) or the values (1), and e^G.
 template <int W>
 __global__ void __launch_bounds__(2 * W) added_kernel(ChebyshevShape s, ChebyshevPointers io, float* faded) {
   extern __shared__ float4 aligned[];
   __shared__ Gates gates;
   auto* left = reinterpret_cast<Number*>(aligned);
   Number* right = left + chunk_tokens * (W + 8);
-  const ChunkPlace at(s, static_cast<int>(blockIdx.x));
+  const ChunkPosition at(s, static_cast<int>(blockIdx.x));
   const bool keys = blockIdx.y == 0;
   load_gates(s, io.g, at, gates);
   const float *gate = keys ? gates.key : gates.value, last = gate[chunk_tokens - 1];
@@ -78,16 +78,16 @@ __global__ void __launch_bounds__(2 * W) added_kernel(ChebyshevShape s, Chebyshe
   store_state(sum, keys ? io.H : io.S, blockIdx.x);
 }
 
-/// What every chunk asks of the states before it: the gradients of its own tokens' H (doubled) and S.
+/// Gradients of the state before every chunk from the chunk's own tokens: of H (doubled) and S.
 template <int W>
 __global__ void __launch_bounds__(2 * W)
-    asked_kernel(ChebyshevShape s, ChebyshevPointers io, const float* dy, Dual dual, float* faded) {
+    state_gradient_kernel(ChebyshevShape s, ChebyshevPointers io, const float* dy, Dual dual, float* faded) {
   extern __shared__ float4 aligned[];
   __shared__ Gates gates;
   auto* left = reinterpret_cast<Number*>(aligned);
   Number *right = left + chunk_tokens * (W + 8), *keys = right + chunk_tokens * (W + 8);
   Number* weighted = keys + chunk_tokens * (W + 8);
-  const ChunkPlace at(s, static_cast<int>(blockIdx.x));
+  const ChunkPosition at(s, static_cast<int>(blockIdx.x));
   load_gates(s, io.g, at, gates);
   const bool of_keys = blockIdx.y == 0;
   const float* gate = of_keys ? gates.key : gates.value;
@@ -118,8 +118,8 @@ __global__ void __launch_bounds__(2 * W)
   store_state(sum, dual.dH, blockIdx.x);
 }
 
-/// From what the chunks add to the sum before each of them (behind each of them when `backwards`), in place; every
-/// thread has 8 numbers of one state. blockIdx.z picks the array.
+/// Turns every chunk's addition into the sum before that chunk (after it when `backwards`), in place; a thread has 8
+/// numbers of one state. blockIdx.z selects the array.
 template <bool backwards>
 __global__ void __launch_bounds__(threads, 4)
     sum_kernel(int chunks, std::size_t size, uint4* first, uint4* second, const float* faded) {
@@ -141,7 +141,7 @@ __global__ void __launch_bounds__(threads, 4)
     uint4 added[batch];
 #pragma unroll
     for (int i = 0; i < batch; ++i) added[i] = next[i];
-    load(begin + batch);  // before the stores below, which would keep it waiting
+    load(begin + batch);  // before the stores below, which would delay the loads
 #pragma unroll
     for (int i = 0; i < batch; ++i) {
       if (begin + i >= chunks) break;
@@ -158,7 +158,7 @@ __global__ void __launch_bounds__(threads, 4)
   }
 }
 
-/// sum of products of two states, this thread's part.
+/// This thread's part of the inner product of two states.
 template <int W>
 __device__ float overlap_of(const float* a, const float* b, std::size_t piece_a, std::size_t piece_b) {
   const auto* first = reinterpret_cast<const std::uint32_t*>(state_of<W>(a, piece_a));
@@ -172,9 +172,9 @@ __device__ float overlap_of(const float* a, const float* b, std::size_t piece_a,
   return sum;
 }
 
-/// Writes the rows as a gradient and takes their products with `own`, times `factor`, from the tokens' shares.
+/// Subtracts the inner products of the gradient's rows and `own`, times `factor`, from the tokens' sums.
 template <int W>
-__device__ __forceinline__ void take_overlap(const ChebyshevShape& s, const ChunkPlace& at, const float* own,
+__device__ __forceinline__ void take_overlap(const ChebyshevShape& s, const ChunkPosition& at, const float* own,
                                              float factor, matrix_units::Rows<W>& gradient, float* shares) {
   float overlap[2] = {};
   each_inside(s, at, gradient, [&](float cell, std::size_t row, int column, int half) {
@@ -187,7 +187,7 @@ __device__ __forceinline__ void take_overlap(const ChebyshevShape& s, const Chun
   }
 }
 template <int W>
-__device__ __forceinline__ void put_rows(const ChebyshevShape& s, const ChunkPlace& at, const Sink& out,
+__device__ __forceinline__ void put_rows(const ChebyshevShape& s, const ChunkPosition& at, const Sink& out,
                                          matrix_units::Rows<W>& gradient) {
   if (!out.wanted()) return;
   each_inside(s, at, gradient, [&](float cell, std::size_t row, int column, int) { out.put(row, column, cell); });
@@ -202,7 +202,7 @@ __global__ void __launch_bounds__(matrix_units::threads, 2)
   auto* state = reinterpret_cast<Number*>(aligned);
   Number *keys = state + W * (W + 8), *left = keys + chunk_tokens * (W + 8), *right = left + chunk_tokens * (W + 8);
   auto* weights = reinterpret_cast<uint4*>(right + chunk_tokens * (W + 8));
-  const ChunkPlace at(s, static_cast<int>(blockIdx.x));
+  const ChunkPosition at(s, static_cast<int>(blockIdx.x));
   const int group = matrix_units::token_group(), last_group = chunk_tokens / matrix_units::warp_tokens - 1;
   load_gates(s, io.g, at, gates);
   if (threadIdx.x < chunk_tokens) {
@@ -221,14 +221,14 @@ __global__ void __launch_bounds__(matrix_units::threads, 2)
   load_rows(s, at, io.k, 1.0f, gradient);
   own_keys.round(gradient);
   gradient.clear();
-  float asked[2], before[2];
+  float decay_to_end[2], before[2];
 #pragma unroll
   for (int half = 0; half < 2; ++half) {
     const int c = token_of(half);
-    asked[half] = expf(gates.key[chunk_tokens - 1] - gates.key[c]);
+    decay_to_end[half] = expf(gates.key[chunk_tokens - 1] - gates.key[c]);
     before[half] = -expf(gates.key[c]) * later[c];
   }
-  add_state<W, false>(own_keys, state, asked, gradient);
+  add_state<W, false>(own_keys, state, decay_to_end, gradient);
   weigh_future(weights, gates.key, -1.0f);
   add_tokens(own_keys, left, right, weights, group, last_group, gradient);
   add_tokens(own_keys, right, left, weights, group, last_group, gradient);
@@ -246,19 +246,20 @@ __global__ void __launch_bounds__(matrix_units::threads, 2)
   load_state<W>(state_of<W>(dual.dS, blockIdx.x), state);
   __syncthreads();
 #pragma unroll
-  for (int half = 0; half < 2; ++half) asked[half] = expf(gates.value[chunk_tokens - 1] - gates.value[token_of(half)]);
+  for (int half = 0; half < 2; ++half)
+    decay_to_end[half] = expf(gates.value[chunk_tokens - 1] - gates.value[token_of(half)]);
   weigh_future(weights, gates.value, s.scale);
   {
     matrix_units::Rows<W> rows;
     Left<W> own_values;
     load_rows(s, at, io.v, 1.0f, rows);
     own_values.round(rows);
-    add_state<W, false>(own_values, state, asked, gradient);
+    add_state<W, false>(own_values, state, decay_to_end, gradient);
     add_tokens(own_values, right, left, weights, group, last_group, gradient);
   }
   put_rows(s, at, out.k, gradient);
   gradient.clear();
-  add_state<W, true>(own_keys, state, asked, gradient);
+  add_state<W, true>(own_keys, state, decay_to_end, gradient);
   add_tokens(own_keys, left, right, weights, group, last_group, gradient);
   put_rows(s, at, out.v, gradient);
   take_overlap(s, at, io.v, 1.0f, gradient, shares);
@@ -288,7 +289,7 @@ void launch_added(cudaStream_t stream, const ChebyshevShape& s, const ChebyshevP
   });
 }
 
-/// Sums two arrays of states along the chunks.
+/// Sums two arrays of states over the chunks.
 template <bool backwards>
 void sum_states(cudaStream_t stream, const ChebyshevShape& s, float* first, float* second, const float* faded) {
   const std::size_t size = s.square() / 8;
@@ -310,20 +311,21 @@ void device::states_on_matrix_units(cudaStream_t stream, const ChebyshevShape& s
   sum_states<false>(stream, s, io.H, io.S, faded);
 }
 template void device::states_on_matrix_units(cudaStream_t, const ChebyshevShape&, const ChebyshevPointers&, float*);
-template void device::states_on_matrix_units(cudaStream_t, const ChebyshevShape&, const ChebyshevPointersOf<Brain>&,
+template void device::states_on_matrix_units(cudaStream_t, const ChebyshevShape&, const ChebyshevPointersOf<Bf16>&,
                                              float*);
 
-void device::asked_on_matrix_units(cudaStream_t stream, const ChebyshevShape& s, const ChebyshevPointers& io,
-                                   const float* dy, const Dual& dual, float* faded) {
+void device::state_gradients_on_matrix_units(cudaStream_t stream, const ChebyshevShape& s, const ChebyshevPointers& io,
+                                             const float* dy, const Dual& dual, float* faded) {
   matrix_units::with_width(s.width, [&](auto width) {
     constexpr int W = width.value, bytes = panels_bytes(W, 4);
-    allow_shared_memory(reinterpret_cast<const void*>(asked_kernel<W>), bytes, "Gated KalmaNet");
-    asked_kernel<W><<<dim3(static_cast<unsigned>(s.pieces()), 2), 2 * W, bytes, stream>>>(s, io, dy, dual, faded);
+    allow_shared_memory(reinterpret_cast<const void*>(state_gradient_kernel<W>), bytes, "Gated KalmaNet");
+    state_gradient_kernel<W>
+        <<<dim3(static_cast<unsigned>(s.pieces()), 2), 2 * W, bytes, stream>>>(s, io, dy, dual, faded);
   });
 }
 
-void device::sum_asked_on_matrix_units(cudaStream_t stream, const ChebyshevShape& s, const Dual& dual,
-                                       const float* faded) {
+void device::sum_state_gradients_on_matrix_units(cudaStream_t stream, const ChebyshevShape& s, const Dual& dual,
+                                                 const float* faded) {
   sum_states<true>(stream, s, dual.dH, dual.dS, faded);
 }
 

@@ -1,4 +1,4 @@
-// What the backward kernels of Gated KalmaNet's core pass to one another, and the doors to the kernels on matrix units.
+// The workspace of Gated KalmaNet's backward kernels, and the interfaces of the tensor-core kernels.
 #pragma once
 #include "core/backend/backend.h"
 #include "gpu/chebyshev/chebyshev.cuh"
@@ -6,14 +6,14 @@
 
 namespace afterglow::device {
 
-/// The workspace: z [B,T,H,D]; later_i = sum_{c>=i} w_c e^{2 (G_c - G_i)} over the rest of a token's chunk and the
-/// tokens' shares of the gates [B,T,H]; and what the chunks behind ask of the states after each chunk [B,H,N,D,D], that
-/// of H doubled (dH + dH^T).
+/// The workspace: z [B,T,H,D]; later_i = sum_{c>=i} w_c e^{2 (G_c - G_i)} over the rest of a token's chunk, and the
+/// tokens' parts of the gates' gradients, [B,T,H]; and the gradients of the states after each chunk from later chunks
+/// [B,H,N,D,D], that of H doubled (dH + dH^T).
 struct Dual {
   float *z, *later, *key_share, *value_share, *dH, *dS;
 };
 
-/// T: as what queries, keys and values are stored.
+/// T is the stored type of queries, keys and values.
 template <class T>
 struct SinksOf {
   SinkOf<T> q, k, v;
@@ -26,12 +26,12 @@ struct TokenShares {
   float overlap, image, value, alpha;
 };
 
-/// w, from x . z.
+/// w from x . z.
 __device__ inline float weight_of(const ChebyshevShape& s, float fro, float overlap) {
   const bool through_lambda = s.lambda_grad && s.fixed_lambda <= 0.0f && fro > 0.0f;
   return through_lambda ? 2.0f * s.ridge * overlap / fro : 0.0f;
 }
-/// Writes what the other kernels need of a token; answers w.
+/// Writes what the other kernels need of a token; returns w.
 __device__ inline float put_shares(const ChebyshevShape& s, const Dual& dual, const Sinks& out, std::size_t row,
                                    float fro, const TokenShares& shares) {
   const float w = weight_of(s, fro, shares.overlap);
@@ -41,7 +41,7 @@ __device__ inline float put_shares(const ChebyshevShape& s, const Dual& dual, co
   return w;
 }
 
-/// `later` from w, both [64] in shared memory; barriers inside.
+/// `later` from w, both [64] in shared memory. Includes barriers.
 __device__ inline void sum_weights(const float* gate, const float* w, float* later) {
   __shared__ float factors[chunk_tokens];
   const int c = static_cast<int>(threadIdx.x);
@@ -50,7 +50,7 @@ __device__ inline void sum_weights(const float* gate, const float* w, float* lat
   recur_over_chunk<true>(factors, w, 0.0f, later);
   __syncthreads();
 }
-__device__ inline void put_weights(const ChebyshevShape& s, const ChunkPlace& at, const float* gate, const float* w,
+__device__ inline void put_weights(const ChebyshevShape& s, const ChunkPosition& at, const float* gate, const float* w,
                                    const Dual& dual) {
   __shared__ float later[chunk_tokens];
   sum_weights(gate, w, later);
@@ -58,8 +58,8 @@ __device__ inline void put_weights(const ChebyshevShape& s, const ChunkPlace& at
   if (c < at.count) dual.later[s.row(at.pair, at.first + c)] = later[c];
 }
 
-// The same on matrix units, with bfloat16 operands, float32 sums and states kept as bfloat16, for heads of width 32, 64
-// and 128. `faded` holds 2 numbers a chunk. What is stored as bfloat16 goes to warp groups alone (`on_warpgroups`).
+// Tensor-core kernels with bfloat16 operands, float32 sums and states stored as bfloat16, for heads of width 32, 64 and
+// 128. `faded` holds 2 numbers a chunk. Tensors stored as bfloat16 require warp groups (`on_warpgroups`).
 inline bool on_matrix_units(const ChebyshevShape& s, Precision precision) {
   return precision == Precision::bf16 && (s.width == 32 || s.width == 64 || s.width == 128);
 }
@@ -70,31 +70,32 @@ void states_on_matrix_units(cudaStream_t stream, const ChebyshevShape& s, const 
 /// Norms, Chebyshev iteration and readout of every chunk.
 template <class T>
 void solve_on_matrix_units(cudaStream_t stream, const ChebyshevShape& s, const ChebyshevPointersOf<T>& io, T* y);
-/// z, dq, dalpha and the tokens' shares.
+/// z, dq, dalpha and the tokens' parts.
 void dual_on_matrix_units(cudaStream_t stream, const ChebyshevShape& s, const ChebyshevPointers& io, const float* dy,
                           const Dual& dual, const Sinks& out);
-/// What every chunk asks of the states before it, in the places of those after it.
-void asked_on_matrix_units(cudaStream_t stream, const ChebyshevShape& s, const ChebyshevPointers& io, const float* dy,
-                           const Dual& dual, float* faded);
-/// From that what the later chunks ask of the states after every chunk, in place.
-void sum_asked_on_matrix_units(cudaStream_t stream, const ChebyshevShape& s, const Dual& dual, const float* faded);
+/// The gradients of the state before each chunk from its own tokens, stored in the array for the states after it.
+void state_gradients_on_matrix_units(cudaStream_t stream, const ChebyshevShape& s, const ChebyshevPointers& io,
+                                     const float* dy, const Dual& dual, float* faded);
+/// From those, in place, the gradients of the state after every chunk from all later chunks.
+void sum_state_gradients_on_matrix_units(cudaStream_t stream, const ChebyshevShape& s, const Dual& dual,
+                                         const float* faded);
 /// dk, dv, dg.
 void finish_on_matrix_units(cudaStream_t stream, const ChebyshevShape& s, const ChebyshevPointers& io, const float* dy,
                             const Dual& dual, const Sinks& out);
 
-// The same on the matrix units of compute capability 9.0, for heads of width 64 and 128.
+// The same on warp groups, for heads of width 64 and 128.
 inline bool on_warpgroups(const ChebyshevShape& s) { return s.width >= 64 && has_warpgroups(); }
-/// What every chunk adds to the states, in the places of those before it.
+/// Every chunk's addition to the states, stored in the arrays for the states before it.
 template <class T>
 void added_on_warpgroups(cudaStream_t stream, const ChebyshevShape& s, const ChebyshevPointersOf<T>& io, float* faded);
 template <class T>
 void solve_on_warpgroups(cudaStream_t stream, const ChebyshevShape& s, const ChebyshevPointersOf<T>& io, T* y);
-/// dq, dalpha, all of dk and dv that needs nothing of later chunks, the tokens' shares less that part's, and what every
-/// chunk asks of the states before it. z and `later` stay unwritten.
+/// dq, dalpha, the parts of dk and dv that do not depend on later chunks, the tokens' parts of the gates' gradients
+/// without those, and the gradients of the state before every chunk. z and `later` are not written.
 template <class T>
 void dual_on_warpgroups(cudaStream_t stream, const ChebyshevShape& s, const ChebyshevPointersOf<T>& io, const T* dy,
                         const Dual& dual, const SinksOf<T>& out, float* faded);
-/// The rest of dk and dv, added; dg.
+/// Adds the rest of dk and dv; dg.
 template <class T>
 void add_later_on_warpgroups(cudaStream_t stream, const ChebyshevShape& s, const ChebyshevPointersOf<T>& io,
                              const Dual& dual, const SinksOf<T>& out);

@@ -1,5 +1,5 @@
-// Gated KalmaNet's core by warp groups, forward: what every chunk adds to the states, then norms, Chebyshev iteration
-// and readout of every chunk.
+// Gated KalmaNet's core on warp groups, forward pass: every chunk's addition to the states, then norms, Chebyshev
+// iteration and readout of every chunk. The equations are in chebyshev.cu. Grid: one block a chunk.
 #include "gpu/chebyshev/chebyshev_warpgroup.cuh"
 
 namespace afterglow::device {
@@ -7,7 +7,7 @@ namespace afterglow::device {
 namespace warpgroup {
 namespace {
 
-/// sum_c e^{G - G_c} k_c r_c^T of every chunk, r the keys (to io.H) and the values (to io.S), and both e^G.
+/// sum_c e^{G - G_c} k_c r_c^T of every chunk, with r the keys (to io.H) and the values (to io.S), and both e^G.
 template <int W, class T>
 __global__ void __launch_bounds__(threads, 4) added_kernel(ChebyshevShape s, ChebyshevPointersOf<T> io, float* faded) {
   extern __shared__ __align__(1024) unsigned char memory[];
@@ -24,7 +24,7 @@ __global__ void __launch_bounds__(threads, 4) added_kernel(ChebyshevShape s, Che
     faded[blockIdx.x] = expf(gates.key[chunk_tokens - 1]);
     faded[s.pieces() + blockIdx.x] = expf(last);
   }
-  publish();
+  fence_async_proxy();
   Rows<W> sums;
 #pragma unroll 1
   for (int block = 0; block < W / 64; ++block) {
@@ -48,7 +48,7 @@ __device__ float squares_of(Panel<W> state) {
   return sum;
 }
 
-/// |H_c|_F and lambda_c from products H_c k_c; `square` is this thread's part of |H|_F^2 before the chunk.
+/// Computes |H_c|_F and lambda_c from the products H_c k_c; `square` is this thread's part of |H|_F^2 before the chunk.
 template <int W, class T>
 __device__ __forceinline__ void measure(const ChebyshevShape& s, const ChebyshevPointersOf<T>& io, const ChunkRows& at,
                                         const Gates& gates, float square, const Rows<W>& product) {
@@ -83,7 +83,7 @@ template <int W, class T>
 __global__ void __launch_bounds__(threads, 2) solve_kernel(ChebyshevShape s, ChebyshevPointersOf<T> io, T* y) {
   extern __shared__ __align__(1024) unsigned char memory[];
   __shared__ Gates gates;
-  const Memory<W> shared(memory);
+  const RecursionMemory<W> shared(memory);
   const ChunkRows at(s, static_cast<int>(blockIdx.x));
   begin_state<W>(state_of<W>(io.H, blockIdx.x), shared.H);
   begin_state<W>(state_of<W>(io.S, blockIdx.x), shared.S);
@@ -91,8 +91,8 @@ __global__ void __launch_bounds__(threads, 2) solve_kernel(ChebyshevShape s, Che
   load_panel<W>(at, io.v, shared.values);
   load_gates(s, io.g, at, gates);
   fill_weights(gates.key, shared.weights);
-  await_copies<1>();
-  publish();
+  wait_for_copies<1>();
+  fence_async_proxy();
   Rows<W> x, residual;
   Left<W> left;
   {
@@ -118,8 +118,8 @@ __global__ void __launch_bounds__(threads, 2) solve_kernel(ChebyshevShape s, Che
   left.round(x);
   x.clear();
   if (!s.decay_keys) fill_weights(gates.value, shared.weights);
-  await_copies<0>();
-  publish();
+  wait_for_copies<0>();
+  fence_async_proxy();
   read<W, true>(left, shared.S, shared.keys, shared.values, shared.weights, x);
   each_pair<W>(at, [&](std::size_t, std::size_t place, int n, int half) {
     store_two(y + place, false, s.scale * x.cell[n][2 * half], s.scale * x.cell[n][2 * half + 1]);
@@ -142,7 +142,7 @@ void added_on_warpgroups(cudaStream_t stream, const ChebyshevShape& s, const Che
 template <class T>
 void solve_on_warpgroups(cudaStream_t stream, const ChebyshevShape& s, const ChebyshevPointersOf<T>& io, T* y) {
   warpgroup::with_width(s.width, [&](auto width) {
-    constexpr int W = width.value, bytes = warpgroup::Memory<W>::bytes;
+    constexpr int W = width.value, bytes = warpgroup::RecursionMemory<W>::bytes;
     const auto kernel = warpgroup::solve_kernel<W, T>;
     allow_shared_memory(reinterpret_cast<const void*>(kernel), bytes, "Gated KalmaNet");
     kernel<<<static_cast<unsigned>(s.pieces()), warpgroup::threads, bytes, stream>>>(s, io, y);
@@ -150,8 +150,8 @@ void solve_on_warpgroups(cudaStream_t stream, const ChebyshevShape& s, const Che
 }
 
 template void added_on_warpgroups(cudaStream_t, const ChebyshevShape&, const ChebyshevPointers&, float*);
-template void added_on_warpgroups(cudaStream_t, const ChebyshevShape&, const ChebyshevPointersOf<Brain>&, float*);
+template void added_on_warpgroups(cudaStream_t, const ChebyshevShape&, const ChebyshevPointersOf<Bf16>&, float*);
 template void solve_on_warpgroups(cudaStream_t, const ChebyshevShape&, const ChebyshevPointers&, float*);
-template void solve_on_warpgroups(cudaStream_t, const ChebyshevShape&, const ChebyshevPointersOf<Brain>&, Brain*);
+template void solve_on_warpgroups(cudaStream_t, const ChebyshevShape&, const ChebyshevPointersOf<Bf16>&, Bf16*);
 
 }  // namespace afterglow::device

@@ -1,8 +1,8 @@
-// Gated KalmaNet's core on matrix units: bfloat16 operands, float32 sums. A warp has 16 tokens of a chunk and all W
-// columns of their rows in registers, in the layout of the results of mma.m16n8k16: lane 4 g + t holds rows g and g + 8
-// and of every 8 columns those at 2 t and 2 t + 1. Two neighbouring results, rounded, are the left operand of the next
-// product, so an iteration needs no exchange between lanes or warps; states and panels are right operands in shared
-// memory, their rows 8 numbers longer than W so that no two of a load fall into one bank.
+// Gated KalmaNet's core on tensor cores: bfloat16 operands, float32 sums. A warp holds 16 tokens of a chunk and all W
+// columns of their rows in registers, in the accumulator layout of mma.m16n8k16: lane 4 g + t holds rows g and g + 8,
+// and of every 8 columns 2 t and 2 t + 1. Two neighbouring accumulators, rounded, are the left operand of the next
+// product, so an iteration needs no exchange between lanes or warps. States and panels are right operands in shared
+// memory; their rows are 8 numbers longer than W to avoid bank conflicts.
 #pragma once
 #include <cuda_bf16.h>
 
@@ -19,8 +19,8 @@ constexpr int threads = 128;
 constexpr int warp_tokens = 16;
 using Number = __nv_bfloat16;
 
-/// Which 16 tokens of the chunk this warp has. Later tokens see more of the chunk, so half of the blocks turn the order
-/// round: then the four schedulers of a multiprocessor have equally much to do.
+/// The 16 tokens of this warp. Later tokens see more of the chunk, so half of the blocks reverse the order; then the
+/// four schedulers of a multiprocessor have equal work.
 __device__ inline int token_group() {
   const int warp = static_cast<int>(threadIdx.x) / 32;
   return blockIdx.x * 0x9e3779b9u >> 31 ? 3 - warp : warp;
@@ -37,15 +37,15 @@ __device__ inline std::uint32_t packed(float low, float high) {
 __device__ inline float low_of(std::uint32_t pair) { return __uint_as_float(pair << 16); }
 __device__ inline float high_of(std::uint32_t pair) { return __uint_as_float(pair & 0xffff0000u); }
 
-/// Two right operands [16,8] from shared memory: inner numbers inner .. inner + 15, columns column .. column + 15. The
-/// matrix lies there as [column][inner], or as [inner][column] when `by_inner`.
+/// Loads two right operands [16,8] from shared memory: inner numbers inner .. inner + 15, columns column .. column +
+/// 15. The matrix is stored as [column][inner], or as [inner][column] when `by_inner`.
 template <bool by_inner>
 __device__ __forceinline__ void load_right(std::uint32_t (&right)[4], const Number* matrix, int stride, int inner,
                                            int column) {
   const int lane = static_cast<int>(threadIdx.x) % 32, part = lane / 8, row = lane % 8;
   const int place = by_inner ? (inner + part % 2 * 8 + row) * stride + column + part / 2 * 8
                              : (column + part / 2 * 8 + row) * stride + inner + part % 2 * 8;
-  // The lane's own share of the address is the same in every call; the rest are constants.
+  // The lane's part of the address is the same in every call; the rest is constant.
   const auto shared = static_cast<std::uint32_t>(__cvta_generic_to_shared(matrix)) +
                       static_cast<std::uint32_t>(place * static_cast<int>(sizeof(Number)));
   if (by_inner) {
@@ -59,7 +59,8 @@ __device__ __forceinline__ void load_right(std::uint32_t (&right)[4], const Numb
   }
 }
 
-/// A left operand [16,16] from a matrix that lies as [inner][row]: rows row .. row + 15, inner numbers inner .. + 15.
+/// Loads a left operand [16,16] from a matrix stored as [inner][row]: rows row .. row + 15, inner numbers inner ..
+/// inner + 15.
 __device__ inline void load_left_transposed(std::uint32_t (&left)[4], const Number* matrix, int stride, int row,
                                             int inner) {
   const int lane = static_cast<int>(threadIdx.x) % 32, part = lane / 8;
@@ -69,12 +70,12 @@ __device__ inline void load_left_transposed(std::uint32_t (&left)[4], const Numb
                : "r"(static_cast<std::uint32_t>(__cvta_generic_to_shared(address))));
 }
 
-/// Rows of 16 tokens: the results of products.
+/// Rows of 16 tokens in accumulator layout.
 template <int W>
 struct Rows {
   float cell[W / 8][4];
 
-  /// body(cell, 0 for row g or 1 for row g + 8, column).
+  /// Calls body(cell, 0 for row g or 1 for row g + 8, column).
   template <class Body>
   __device__ __forceinline__ void each(const Body& body) {
     const int t = static_cast<int>(threadIdx.x) % 4;
@@ -94,7 +95,8 @@ template <int W>
 struct Left {
   std::uint32_t pair[W / 16][4];
 
-  /// make(old value, result cell, 0 or 1 for the row) for every number; what was rounded goes to see(value, n, e).
+  /// Replaces every number by make(old value, n, e, 0 or 1 for the row), and passes the rounded value to see(value, n,
+  /// e).
   template <class Make, class See>
   __device__ __forceinline__ void update(const Make& make, const See& see) {
 #pragma unroll
@@ -118,7 +120,7 @@ struct Left {
   }
 };
 
-/// Weights of pairs of tokens, rounded, in shared memory [4][threads]; every thread reads only what it wrote.
+/// Rounded weights of pairs of tokens in shared memory [4][threads]; every thread reads only what it wrote.
 template <class Weight>
 __device__ void fill_weights(uint4* weights, const Weight& weight) {
   const int column = static_cast<int>(threadIdx.x) % 4 * 2;
@@ -131,16 +133,17 @@ __device__ void fill_weights(uint4* weights, const Weight& weight) {
     weights[block * threads + threadIdx.x] = {two(0, 0), two(1, 0), two(0, 1), two(1, 1)};
   }
 }
-/// e^{G_c - G_j} for j <= c: what token c sees of the past.
+/// e^{G_c - G_j} for j <= c: weights of past tokens j for token c.
 __device__ inline void weigh_past(uint4* weights, const float* gate) {
   fill_weights(weights, [&](int c, int j) { return j <= c ? expf(gate[c] - gate[j]) : 0.0f; });
 }
-/// factor e^{G_j - G_c} for j >= c: what the future has seen of token c.
+/// factor e^{G_j - G_c} for j >= c: weights of token c for future tokens j.
 __device__ inline void weigh_future(uint4* weights, const float* gate, float factor) {
   fill_weights(weights, [&](int c, int j) { return j >= c ? factor * expf(gate[j] - gate[c]) : 0.0f; });
 }
 
-/// result_c += factor_c (in_c op(state)). `state` [W,W] lies as [column][inner], or [inner][column] when `by_inner`.
+/// result_c += factor_c (in_c op(state)). `state` [W,W] is stored as [column][inner], or [inner][column] when
+/// `by_inner`.
 template <int W, bool by_inner>
 __device__ __forceinline__ void add_state(const Left<W>& in, const Number* state, const float (&factor)[2],
                                           Rows<W>& result) {
@@ -154,8 +157,8 @@ __device__ __forceinline__ void add_state(const Left<W>& in, const Number* state
       for (int two = 0; two < columns / 16; ++two) {
         std::uint32_t numbers[4];
         load_right<by_inner>(numbers, state, W + 8, 16 * k, first + 16 * two);
-        tiles::multiply_brains(sums[2 * two], in.pair[k], numbers[0], numbers[1]);
-        tiles::multiply_brains(sums[2 * two + 1], in.pair[k], numbers[2], numbers[3]);
+        tiles::mma_bf16(sums[2 * two], in.pair[k], numbers[0], numbers[1]);
+        tiles::mma_bf16(sums[2 * two + 1], in.pair[k], numbers[2], numbers[3]);
       }
     }
 #pragma unroll
@@ -172,16 +175,16 @@ __device__ __forceinline__ void add_tokens(const Left<W>& in, const Number* left
                                            const uint4* weights, int first, int last, Rows<W>& result) {
 #pragma unroll 1
   for (int block = first; block <= last; ++block) {
-    float sums[2][4] = {}, more[2][4] = {};  // of every other inner step: four sums in flight
+    float sums[2][4] = {}, more[2][4] = {};  // of alternate inner steps: four sums in flight
 #pragma unroll
     for (int k = 0; k < W / 16; k += 2) {
       std::uint32_t numbers[4], others[4];
       load_right<false>(numbers, left, W + 8, 16 * k, 16 * block);
       load_right<false>(others, left, W + 8, 16 * k + 16, 16 * block);
-      tiles::multiply_brains(sums[0], in.pair[k], numbers[0], numbers[1]);
-      tiles::multiply_brains(sums[1], in.pair[k], numbers[2], numbers[3]);
-      tiles::multiply_brains(more[0], in.pair[k + 1], others[0], others[1]);
-      tiles::multiply_brains(more[1], in.pair[k + 1], others[2], others[3]);
+      tiles::mma_bf16(sums[0], in.pair[k], numbers[0], numbers[1]);
+      tiles::mma_bf16(sums[1], in.pair[k], numbers[2], numbers[3]);
+      tiles::mma_bf16(more[0], in.pair[k + 1], others[0], others[1]);
+      tiles::mma_bf16(more[1], in.pair[k + 1], others[2], others[3]);
     }
 #pragma unroll
     for (int side = 0; side < 2; ++side) {
@@ -197,16 +200,16 @@ __device__ __forceinline__ void add_tokens(const Left<W>& in, const Number* left
     for (int n = 0; n < W / 16; ++n) {
       std::uint32_t numbers[4];
       load_right<true>(numbers, right, W + 8, 16 * block, 16 * n);
-      tiles::multiply_brains(result.cell[2 * n], scores, numbers[0], numbers[1]);
-      tiles::multiply_brains(result.cell[2 * n + 1], scores, numbers[2], numbers[3]);
+      tiles::mma_bf16(result.cell[2 * n], scores, numbers[0], numbers[1]);
+      tiles::mma_bf16(result.cell[2 * n + 1], scores, numbers[2], numbers[3]);
     }
   }
 }
 
-/// What a chunk's tokens see: the state before it and the tokens up to them.
+/// What a chunk's tokens read: the state before it and the tokens up to them.
 struct Past {
   const uint4* weights;
-  float faded[2];  ///< e^{G_c}, what is left of the state before the chunk
+  float faded[2];  ///< e^{G_c}, the decay of the state before the chunk
 
   __device__ Past(uint4* memory, const float* gate) : weights(memory) {
     weigh_past(memory, gate);
@@ -222,9 +225,9 @@ struct Past {
   }
 };
 
-/// `x` becomes the Chebyshev answer for (H_c + lambda_c I) x = right_c, `residual` holds -right_c before and is used
-/// up. The same iteration as of single iterates, written for their differences d: x and the residual follow the rounded
-/// d, so that rounding it costs nothing but a slightly different path.
+/// Chebyshev iteration: `x` solves (H_c + lambda_c I) x = right_c; `residual` is -right_c on entry and is overwritten.
+/// The iteration is written for the differences d of the iterates: x and the residual follow the rounded d, so rounding
+/// it only changes the path slightly.
 template <int W>
 __device__ __forceinline__ void solve_rows(int iterations, const float (&fro)[2], const float (&lambda)[2],
                                            const Number* state, const Number* keys, const Past& past, Rows<W>& residual,
@@ -242,26 +245,26 @@ __device__ __forceinline__ void solve_rows(int iterations, const float (&fro)[2]
 #pragma unroll 1
   for (int i = 0; i < iterations; ++i) {
     past.read<W, false>(d, state, keys, keys, residual);
-    float keep[2], turn[2];
+    float keep[2], scaled_step[2];
 #pragma unroll
     for (int half = 0; half < 2; ++half) {
       omega[half] = 4.0f / (4.0f - rho[half] * rho[half] * omega[half]);
       keep[half] = omega[half] - 1.0f;
-      turn[half] = -omega[half] * step[half];
+      scaled_step[half] = -omega[half] * step[half];
     }
     d.update(
         [&](float old, int n, int e, int half) {
           residual.cell[n][e] += lambda[half] * old;
-          return keep[half] * old + turn[half] * residual.cell[n][e];
+          return keep[half] * old + scaled_step[half] * residual.cell[n][e];
         },
         [&](float value, int n, int e) { x.cell[n][e] += value; });
   }
 }
 
-/// What no thread of the kernel writes is read as constant, so that reads need not wait for stores to shared memory.
-/// A panel to shared memory, rounded; value(four numbers, token) may change them. Zero behind the end.
+/// Loads a panel, rounded; value(four numbers, token, ..) may change them. Zero beyond the end. Reads use __ldg: the
+/// kernel does not write these arrays, so loads need not wait for stores to shared memory.
 template <int W, class Value>
-__device__ void load_panel(const ChebyshevShape& s, const ChunkPlace& at, const float* from, Number* panel,
+__device__ void load_panel(const ChebyshevShape& s, const ChunkPosition& at, const float* from, Number* panel,
                            const Value& value) {
 #pragma unroll 4
   for (int i = threadIdx.x; i < chunk_tokens * W / 4; i += blockDim.x) {
@@ -275,7 +278,7 @@ __device__ void load_panel(const ChebyshevShape& s, const ChunkPlace& at, const 
   }
 }
 template <int W>
-__device__ void load_panel(const ChebyshevShape& s, const ChunkPlace& at, const float* from, Number* panel) {
+__device__ void load_panel(const ChebyshevShape& s, const ChunkPosition& at, const float* from, Number* panel) {
   load_panel<W>(s, at, from, panel, [](const float4& four, int, std::size_t, int) { return four; });
 }
 __device__ inline float4 operator*(float factor, const float4& four) {
@@ -283,7 +286,7 @@ __device__ inline float4 operator*(float factor, const float4& four) {
 }
 /// factor p, p = q + alpha (x - q).
 template <int W, class Factor>
-__device__ void load_mixed(const ChebyshevShape& s, const ChebyshevPointers& io, const ChunkPlace& at, Number* panel,
+__device__ void load_mixed(const ChebyshevShape& s, const ChebyshevPointers& io, const ChunkPosition& at, Number* panel,
                            const Factor& factor) {
   load_panel<W>(s, at, io.x, panel, [&](const float4& x, int c, std::size_t row, int column) {
     const float alpha = io.alpha ? io.alpha[row] : s.alpha, f = factor(c);
@@ -293,7 +296,7 @@ __device__ void load_mixed(const ChebyshevShape& s, const ChebyshevPointers& io,
   });
 }
 
-/// States lie in memory as rounded numbers [W,W]; number `piece` of an array of them.
+/// States are stored as rounded numbers [W,W]; returns the address of state `piece`.
 template <int W>
 __device__ const Number* state_of(const float* states, std::size_t piece) {
   return reinterpret_cast<const Number*>(states) + piece * W * W;
@@ -307,24 +310,24 @@ __device__ void load_state(const Number* from, Number* state) {
   }
 }
 
-/// Sums over the four lanes that share a row.
+/// The sum over the four lanes that share a row.
 __device__ inline float row_sum(float value) {
   value += __shfl_xor_sync(full_warp, value, 1);
   return value + __shfl_xor_sync(full_warp, value, 2);
 }
 
-/// body(number, row of its token in [B,T,H,.], column, half) for the numbers of tokens before the chunk's end.
+/// Calls body(number, row of its token in [B,T,H,.], column, half) for tokens before the chunk's end.
 template <int W, class Body>
-__device__ __forceinline__ void each_inside(const ChebyshevShape& s, const ChunkPlace& at, Rows<W>& rows,
+__device__ __forceinline__ void each_inside(const ChebyshevShape& s, const ChunkPosition& at, Rows<W>& rows,
                                             const Body& body) {
   rows.each([&](float& cell, int half, int column) {
     const int c = token_of(half);
     if (c < at.count) body(cell, s.row(at.pair, at.first + c), column, half);
   });
 }
-/// Rows of a tensor [B,T,H,D] times a factor; zero behind the end.
+/// Rows of a tensor [B,T,H,D] times a factor; zero beyond the end.
 template <int W>
-__device__ __forceinline__ void load_rows(const ChebyshevShape& s, const ChunkPlace& at, const float* from,
+__device__ __forceinline__ void load_rows(const ChebyshevShape& s, const ChunkPosition& at, const float* from,
                                           float factor, Rows<W>& rows) {
   rows.clear();
   each_inside(s, at, rows,
@@ -343,12 +346,12 @@ void with_width(int width, const Body& body) {
   body(Width<128>{});
 }
 
-/// Numbers of shared memory for a state and `panels` panels.
+/// Bytes of shared memory for a state and `panels` panels.
 template <int W>
 constexpr int bytes(int panels) {
   return (W + chunk_tokens * panels) * (W + 8) * static_cast<int>(sizeof(Number));
 }
-/// For the weights of pairs of tokens.
+/// Bytes for the weights of pairs of tokens.
 constexpr int weight_bytes = 4 * threads * static_cast<int>(sizeof(uint4));
 
 }  // namespace matrix_units

@@ -1,5 +1,6 @@
-// The Chebyshev solves of Gated KalmaNet on matrix units, there (with norms and readout) and back (the dual solve).
-// Four warps take a chunk; its state and panels are shared, everything else stays in the registers of a warp.
+// The Chebyshev solves of Gated KalmaNet on tensor cores, forward (with norms and readout) and backward (the dual
+// solve). One block of four warps a chunk; the chunk's state and panels are in shared memory, everything else in
+// registers.
 #include "gpu/chebyshev/chebyshev_dual.cuh"
 #include "gpu/chebyshev/chebyshev_mma.cuh"
 #include "gpu/cuda_backend.h"
@@ -33,9 +34,9 @@ __device__ float squares_of(const Number* state) {
   return sum;
 }
 
-/// |H_c|_F and lambda_c from products H_c k_c; `square` is this thread's part of |H|_F^2 before the chunk.
+/// Computes |H_c|_F and lambda_c from the products H_c k_c; `square` is this thread's part of |H|_F^2 before the chunk.
 template <int W>
-__device__ __forceinline__ void measure(const ChebyshevShape& s, const ChebyshevPointers& io, const ChunkPlace& at,
+__device__ __forceinline__ void measure(const ChebyshevShape& s, const ChebyshevPointers& io, const ChunkPosition& at,
                                         const Gates& gates, float square, matrix_units::Rows<W>& product) {
   __shared__ SquareSteps steps;
   float overlap[2] = {}, own[2] = {};
@@ -52,8 +53,8 @@ __device__ __forceinline__ void measure(const ChebyshevShape& s, const Chebyshev
   put_norms(s, io, at, steps, square);
 }
 
-__device__ void load_norms(const ChebyshevShape& s, const ChebyshevPointers& io, const ChunkPlace& at, float (&fro)[2],
-                           float (&lambda)[2]) {
+__device__ void load_norms(const ChebyshevShape& s, const ChebyshevPointers& io, const ChunkPosition& at,
+                           float (&fro)[2], float (&lambda)[2]) {
 #pragma unroll
   for (int half = 0; half < 2; ++half) {
     const int c = token_of(half);
@@ -64,16 +65,16 @@ __device__ void load_norms(const ChebyshevShape& s, const ChebyshevPointers& io,
 
 /// Shared memory of a block: a state, the chunk's keys and values, weights of pairs of tokens.
 template <int W>
-struct Memory {
+struct SolveMemory {
   Number *state, *keys, *values;
   uint4* weights;
-  explicit __device__ Memory(float4* memory)
+  explicit __device__ SolveMemory(float4* memory)
       : state(reinterpret_cast<Number*>(memory)),
         keys(state + W * (W + 8)),
         values(keys + chunk_tokens * (W + 8)),
         weights(reinterpret_cast<uint4*>(values + chunk_tokens * (W + 8))) {}
 
-  __device__ __forceinline__ void load(const ChebyshevShape& s, const ChebyshevPointers& io, const ChunkPlace& at,
+  __device__ __forceinline__ void load(const ChebyshevShape& s, const ChebyshevPointers& io, const ChunkPosition& at,
                                        const float* states) const {
     load_state<W>(state_of<W>(states, blockIdx.x), state);
     load_panel<W>(s, at, io.k, keys);
@@ -89,8 +90,9 @@ struct Memory {
 
 /// The chunk's norms, and x of its tokens.
 template <int W>
-__device__ __forceinline__ void solve_chunk(const ChebyshevShape& s, const ChebyshevPointers& io, const ChunkPlace& at,
-                                            const Gates& gates, const Memory<W>& shared, matrix_units::Rows<W>& x) {
+__device__ __forceinline__ void solve_chunk(const ChebyshevShape& s, const ChebyshevPointers& io,
+                                            const ChunkPosition& at, const Gates& gates, const SolveMemory<W>& shared,
+                                            matrix_units::Rows<W>& x) {
   matrix_units::Rows<W> residual;
   Left<W> left;
   const Past past(shared.weights, gates.key);
@@ -108,7 +110,7 @@ __device__ __forceinline__ void solve_chunk(const ChebyshevShape& s, const Cheby
 /// Writes x; rows become p = q + alpha (x - q).
 template <int W>
 __device__ __forceinline__ void put_solutions(const ChebyshevShape& s, const ChebyshevPointers& io,
-                                              const ChunkPlace& at, matrix_units::Rows<W>& rows) {
+                                              const ChunkPosition& at, matrix_units::Rows<W>& rows) {
   each_inside(s, at, rows, [&](float& cell, std::size_t row, int column, int) {
     io.x[row * W + column] = cell;
     const float alpha = io.alpha ? io.alpha[row] : s.alpha, q = io.q[row * W + column];
@@ -121,8 +123,8 @@ __global__ void __launch_bounds__(matrix_units::threads, 2)
     solve_kernel(ChebyshevShape s, ChebyshevPointers io, float* y) {
   extern __shared__ float4 aligned[];
   __shared__ Gates gates;
-  const Memory<W> shared(aligned);
-  const ChunkPlace at(s, static_cast<int>(blockIdx.x));
+  const SolveMemory<W> shared(aligned);
+  const ChunkPosition at(s, static_cast<int>(blockIdx.x));
   load_gates(s, io.g, at, gates);
   shared.load(s, io, at, io.H);
   matrix_units::Rows<W> rows;
@@ -136,9 +138,9 @@ __global__ void __launch_bounds__(matrix_units::threads, 2)
   each_inside(s, at, rows, [&](float cell, std::size_t row, int column, int) { y[row * W + column] = s.scale * cell; });
 }
 
-/// Adds this lane's numbers to the shares of its tokens; dp becomes -alpha dp, and dq what it gets without z.
+/// Adds this lane's numbers to the sums of its tokens; dp becomes -alpha dp, and dq receives its part without z.
 template <int W>
-__device__ __forceinline__ void share_out(const ChebyshevShape& s, const ChebyshevPointers& io, const ChunkPlace& at,
+__device__ __forceinline__ void share_out(const ChebyshevShape& s, const ChebyshevPointers& io, const ChunkPosition& at,
                                           const Sinks& out, matrix_units::Rows<W>& dp, TokenShares (&shares)[2]) {
   each_inside(s, at, dp, [&](float& cell, std::size_t row, int column, int half) {
     const float alpha = io.alpha ? io.alpha[row] : s.alpha, q = io.q[row * W + column];
@@ -150,12 +152,12 @@ __device__ __forceinline__ void share_out(const ChebyshevShape& s, const Chebysh
   });
 }
 
-/// Writes z, the rest of dq and the tokens' shares, and w of every token to shared memory. `image` is H x.
+/// Writes z, the rest of dq and the tokens' sums, and w of every token to shared memory. `image` is H x.
 template <int W>
-__device__ __forceinline__ void put_answers(const ChebyshevShape& s, const ChebyshevPointers& io, const ChunkPlace& at,
-                                            const float (&fro)[2], const Dual& dual, const Sinks& out,
-                                            const matrix_units::Rows<W>& image, matrix_units::Rows<W>& z,
-                                            TokenShares (&shares)[2], float* w) {
+__device__ __forceinline__ void put_answers(const ChebyshevShape& s, const ChebyshevPointers& io,
+                                            const ChunkPosition& at, const float (&fro)[2], const Dual& dual,
+                                            const Sinks& out, const matrix_units::Rows<W>& image,
+                                            matrix_units::Rows<W>& z, TokenShares (&shares)[2], float* w) {
 #pragma unroll
   for (int n = 0; n < W / 8; ++n) {
 #pragma unroll
@@ -182,8 +184,8 @@ __global__ void __launch_bounds__(matrix_units::threads, 2)
   extern __shared__ float4 aligned[];
   __shared__ Gates gates;
   __shared__ float w[chunk_tokens];
-  const Memory<W> shared(aligned);
-  const ChunkPlace at(s, static_cast<int>(blockIdx.x));
+  const SolveMemory<W> shared(aligned);
+  const ChunkPosition at(s, static_cast<int>(blockIdx.x));
   load_gates(s, io.g, at, gates);
   shared.load(s, io, at, io.S);
   matrix_units::Rows<W> z, residual;
@@ -232,8 +234,8 @@ void device::solve_on_matrix_units(cudaStream_t stream, const ChebyshevShape& s,
     matrix_units::with_width(s.width, [&](auto width) { launch_solve<width.value>(stream, s, io, y); });
 }
 template void device::solve_on_matrix_units(cudaStream_t, const ChebyshevShape&, const ChebyshevPointers&, float*);
-template void device::solve_on_matrix_units(cudaStream_t, const ChebyshevShape&, const ChebyshevPointersOf<Brain>&,
-                                            Brain*);
+template void device::solve_on_matrix_units(cudaStream_t, const ChebyshevShape&, const ChebyshevPointersOf<Bf16>&,
+                                            Bf16*);
 
 void device::dual_on_matrix_units(cudaStream_t stream, const ChebyshevShape& s, const ChebyshevPointers& io,
                                   const float* dy, const Dual& dual, const Sinks& out) {

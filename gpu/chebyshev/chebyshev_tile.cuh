@@ -1,13 +1,11 @@
-// Exact products of float32 matrices in shared memory on the tensor cores, as Gated KalmaNet's core takes them: results
-// of 64 tokens in the registers of a block of 256 threads. Operands are split into tf32 and what that leaves, which
-// takes three products of tf32 (scan_tiles.cuh).
-//
-// Of a result's 64 rows and 16 J columns a warp has 16 rows and every other 8 columns. Each row has two warps,
-// neighbours; warps w and w + 4, which share their tensor cores, have together as much to do under the diagonal as
-// other such pairs.
-//
-// Rows of operands start 4 banks apart. Rows are then read by matrices without a bank hit twice, and columns where a
-// lane has neighbours of the inner numbers, 2 t and 2 t + 1 instead of t and t + 4.
+// Exact products of float32 matrices in shared memory on tensor cores, for Gated KalmaNet's core: results of 64 tokens
+// in the registers of a block of 256 threads. Operands are split into tf32 and remainder, and three tf32 products are
+// added (scan_tiles.cuh).
+// Of a result's 64 rows and 16 J columns a warp has 16 rows and every other 8 columns, so two neighbouring warps share
+// each row. Warps w and w + 4, which share a tensor core, together have as much work under the diagonal as any other
+// such pair.
+// Rows of operands start 4 banks apart. Then rows are read by ldmatrix without conflicts, and columns too when a lane
+// takes inner numbers 2 t and 2 t + 1 instead of t and t + 4.
 #pragma once
 #include "gpu/device/device.cuh"
 #include "gpu/device/fragments.cuh"
@@ -20,16 +18,16 @@ constexpr int chunk_tokens = 64;
 
 namespace operand {
 
-// What a lane has of eight inner numbers, from matrices with rows `stride` apart; offered as scan::multiply asks.
+// A lane's eight inner numbers of matrices with rows `stride` apart, in the interface of scan::multiply.
 
 /// Left: 16 rows, summed along them. `paired`: a lane's numbers are neighbours.
 template <bool paired>
-struct LeftRows {
+struct RowOperand {
   using Numbers = float[4];
   static constexpr int eights = 1;
   const float* row;
   int stride;
-  __device__ LeftRows(const float* matrix, int matrix_stride) : stride(matrix_stride) {
+  __device__ RowOperand(const float* matrix, int matrix_stride) : stride(matrix_stride) {
     const int lane = scan::hidden_thread() % 32;
     row = matrix + (paired ? lane / 4 * stride + lane % 4 * 2 : lane % 16 * stride + lane / 16 * 4);
   }
@@ -47,7 +45,7 @@ struct LeftRows {
   }
 };
 
-/// Where a lane's numbers begin that are neighbours down the columns.
+/// Address of a lane's numbers, which are neighbours down the columns.
 struct Columns {
   static constexpr int eights = 1;
   const float* column;
@@ -68,7 +66,7 @@ struct LeftColumns : Columns {
   }
 };
 
-/// Right: of `tiles` times 16 rows the first eight, summed along them.
+/// Right: the first eight of each of `tiles` groups of 16 rows, summed along them.
 template <int tiles>
 struct RightRows {
   using Numbers = float[tiles][2];
@@ -94,7 +92,7 @@ struct RightRows {
   }
 };
 
-/// Right: of `tiles` times 16 columns the first eight, summed down them; a lane's numbers are neighbours.
+/// Right: the first eight of each of `tiles` groups of 16 columns, summed down them; a lane's numbers are neighbours.
 template <int tiles>
 struct RightColumns : Columns {
   using Numbers = float[tiles][2];
@@ -109,7 +107,7 @@ struct RightColumns : Columns {
 
 }  // namespace operand
 
-/// This thread's share of a result of 64 rows and W = 16 J columns: two rows, and two neighbours of every 16 columns.
+/// This thread's part of a result of 64 rows and W = 16 J columns: two rows, and two neighbours of every 16 columns.
 template <int J>
 struct Tile {
   static constexpr int width = 16 * J;
@@ -123,7 +121,7 @@ struct Tile {
 
   /// Which of a row's two warps this is.
   static __device__ int half() { return static_cast<int>(threadIdx.x / 32 % 2); }
-  /// Of the warp's 16.
+  /// The first of the warp's 16 rows.
   static __device__ int first_row() {
     const int warp = static_cast<int>(threadIdx.x / 32);
     return (warp < 4 ? warp / 2 : (11 - warp) / 2) * warp_rows;
@@ -133,7 +131,7 @@ struct Tile {
     return 8 * half() + static_cast<int>(threadIdx.x % 4) * 2 + 16 * (j / 2) + j % 2;
   }
 
-  /// body(cell, row, column) for every number of this thread.
+  /// Calls body(cell, row, column) for every number of this thread.
   template <class Body>
   __device__ void each(const Body& body) {
 #pragma unroll
@@ -145,8 +143,8 @@ struct Tile {
   __device__ void clear() {
     each([](float& c, int, int) { c = 0.0f; });
   }
-  /// take(row, sum) with the sum of body(cell, row, column) over a warp's half of the columns, by one thread for each
-  /// row and half. Whole warps.
+  /// Calls take(row, sum) with the sum of body(cell, row, column) over a warp's half of the columns, in one thread for
+  /// each row and half. Whole warps call.
   template <class Body, class Take>
   __device__ void sum_rows(const Body& body, const Take& take) {
 #pragma unroll
@@ -178,22 +176,22 @@ struct Tile {
     }
   }
 
-  /// += op(A) op(B) over `depth` (a multiple of 16) inner numbers, the same for a warp. A [64,depth], or
-  /// [depth,A_stride - 4] when transposed: rows of the result that it does not have are left alone. B [depth,W], or
-  /// [W,depth] when transposed. Strides are multiples of 4.
+  /// += op(A) op(B) over `depth` (a multiple of 16) inner numbers, the same for a warp. A is [64,depth], or
+  /// [depth,A_stride - 4] when transposed; rows of the result beyond A are left unchanged. B is [depth,W], or [W,depth]
+  /// when transposed. Strides are multiples of 4.
   template <bool transpose_A, bool transpose_B>
   __device__ void add_product(const float* A, int A_stride, const float* B, int B_stride, int depth) {
     static_assert(!(transpose_A && transpose_B), "columns give neighbours, rows of the right operand do not");
     if (transpose_A && first_row() >= A_stride - 4) return;
     A += first_row() * (transpose_A ? 1 : A_stride);
     B += 8 * half() * (transpose_B ? B_stride : 1);
-    using Left = std::conditional_t<transpose_A, operand::LeftColumns, operand::LeftRows<!transpose_B>>;
+    using Left = std::conditional_t<transpose_A, operand::LeftColumns, operand::RowOperand<!transpose_B>>;
     using Right = std::conditional_t<transpose_B, operand::RightRows<J>, operand::RightColumns<J>>;
     add_tiles<J>(Left(A, A_stride), Right(B, B_stride), depth);
   }
-  /// += A B^T up to the diagonal; what lies above it may stay as it was. A [64,depth], B [W,depth].
+  /// += A B^T up to the diagonal; entries above it are undefined. A [64,depth], B [W,depth].
   __device__ void add_to_diagonal(const float* A, int A_stride, const float* B, int B_stride, int depth) {
-    const operand::LeftRows<false> left(A + first_row() * A_stride, A_stride);
+    const operand::RowOperand<false> left(A + first_row() * A_stride, A_stride);
     B += 8 * half() * B_stride;
     if (first_row() < width / 2) {
       add_tiles<J / 2>(left, operand::RightRows<J / 2>(B, B_stride), depth);
@@ -203,7 +201,7 @@ struct Tile {
   }
 
  private:
-  /// += of the first tiles of 8 columns, in sums of at most 64 products.
+  /// += over the first tiles of 8 columns, in sums of at most 64 products.
   template <int tiles, class Left, class Right>
   __device__ void add_tiles(const Left& left, const Right& right, int depth) {
 #pragma unroll 1
@@ -223,7 +221,7 @@ using Scores = Tile<4>;
 /// A number for each of this thread's rows.
 using TokenNumbers = float[Scores::rows];
 
-/// Numbers of tokens that add up from two parts, those of a row's two warps.
+/// A number for each token, in two parts from a row's two warps.
 struct TokenParts {
   float part[2][chunk_tokens];
   __device__ float& own(int c) { return part[Scores::half()][c]; }

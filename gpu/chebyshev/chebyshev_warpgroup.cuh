@@ -1,10 +1,9 @@
-// What the kernels of Gated KalmaNet's core on the matrix units of compute capability 9.0 share: a block of four warps
-// takes a chunk and multiplies its 64 rows together. Iterates and residuals stay in registers, where the units add to
-// them; states and panels of the chunk's tokens are read from shared memory by the units themselves.
-//
-// Row c of what is multiplied is kept times f_c = e^{G_c}, at least e^-60. Then the product with the state before the
-// chunk needs no factor of its own, and pairs of tokens weigh e^{G_c - G_j} / f_c. A state that faded further than
-// e^-60 within its chunk is taken as e^-60 of it.
+// Shared by the kernels of Gated KalmaNet's core on warp groups: a block of four warps multiplies the 64 rows of a
+// chunk together. Iterates and residuals are accumulators in registers; wgmma reads states and panels of the chunk's
+// tokens from shared memory.
+// Row c of a left operand is stored times f_c = e^{G_c}, at least e^-60. Then the product with the state before the
+// chunk needs no factor, and pairs of tokens have weights e^{G_c - G_j} / f_c. A state that decays by more than e^-60
+// within its chunk is taken as decayed by e^-60.
 #pragma once
 #include <algorithm>
 
@@ -28,13 +27,13 @@ using Rows = matrix_units::Rows<W>;
 template <int W>
 using Left = matrix_units::Left<W>;
 
-/// The token of this lane's row g (half 0) or g + 8 (half 1), and the first of the two columns it has of every 8.
+/// The token of this lane's row g (half 0) or g + 8 (half 1); column_of: the first of its two columns of every 8.
 __device__ inline int token_of(int half) {
   return static_cast<int>(threadIdx.x / 32 * matrix_units::warp_tokens + threadIdx.x % 32 / 4) + 8 * half;
 }
 __device__ inline int column_of() { return static_cast<int>(threadIdx.x % 4 * 2); }
 
-/// Exact enough for what is rounded to bfloat16; zero for what is below the normal numbers.
+/// Exact enough for results rounded to bfloat16; subnormal results become zero.
 __device__ inline float fast_exp(float x) {
   float result;
   asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(result) : "f"(1.4426950408889634f * x));
@@ -44,8 +43,8 @@ __device__ inline float rounded(float x) { return __bfloat162float(__float2bfloa
 /// log f_c.
 __device__ inline float kept(float gate) { return fmaxf(gate, -60.0f); }
 
-/// body(row of the token in [B,T,H,.], place in [B,T,H,D], n, half) for every pair of neighbouring numbers
-/// cell[n][2 half], cell[n][2 half + 1] of tokens before the chunk's end.
+/// Calls body(row of the token in [B,T,H,.], index in [B,T,H,D], n, half) for every pair of neighbours cell[n][2 half],
+/// cell[n][2 half + 1] of tokens before the chunk's end.
 template <int W, class Body>
 __device__ __forceinline__ void each_pair(const ChunkRows& at, const Body& body) {
 #pragma unroll
@@ -57,9 +56,9 @@ __device__ __forceinline__ void each_pair(const ChunkRows& at, const Body& body)
     for (int n = 0; n < W / 8; ++n) body(row, place + 8 * n, n, half);
   }
 }
-// What no thread of the kernel writes is read by two_of and four_of, which need not wait for stores.
+// Arrays that the kernel does not write are read by two_of and four_of, which need not wait for stores.
 
-/// Rows of a tensor [B,T,H,D] times factor[half]; zero behind the end.
+/// Rows of a tensor [B,T,H,D] times factor[half]; zero beyond the end.
 template <int W, class T>
 __device__ __forceinline__ void load_rows(const ChunkRows& at, const T* from, const float (&factor)[2], Rows<W>& rows) {
   rows.clear();
@@ -74,14 +73,14 @@ __device__ __forceinline__ void scale_rows(const float (&factor)[2], Rows<W>& ro
   rows.each([&](float& cell, int half, int) { cell *= factor[half]; });
 }
 
-/// Two neighbours, as they are stored, with what is added to them.
-__device__ __forceinline__ float2 sum_of(const float2& there, float first, float second) {
-  return {there.x + first, there.y + second};
+/// Two stored neighbours plus the numbers added to them.
+__device__ __forceinline__ float2 sum_of(const float2& old, float first, float second) {
+  return {old.x + first, old.y + second};
 }
-__device__ __forceinline__ std::uint32_t sum_of(std::uint32_t there, float first, float second) {
-  return packed(low_of(there) + first, high_of(there) + second);
+__device__ __forceinline__ std::uint32_t sum_of(std::uint32_t old, float first, float second) {
+  return packed(low_of(old) + first, high_of(old) + second);
 }
-/// Assigns rows of a tensor, or adds to them; of a token all numbers are read before the first is written.
+/// Assigns rows of a tensor, or adds to them; all numbers of a token are read before the first is written.
 template <int W, class T>
 __device__ __forceinline__ void put_rows(const ChunkRows& at, const device::Rows<T>& to, bool accumulate,
                                          const Rows<W>& rows) {
@@ -91,17 +90,17 @@ __device__ __forceinline__ void put_rows(const ChunkRows& at, const device::Rows
     const int c = token_of(half);
     if (c >= at.count) continue;
     auto* place = reinterpret_cast<Two*>(&to.at(at.row(c), static_cast<unsigned>(column_of())));
-    Two there[W / 8] = {};
+    Two old[W / 8] = {};
     if (accumulate) {
 #pragma unroll
-      for (int n = 0; n < W / 8; ++n) there[n] = place[4 * n];
+      for (int n = 0; n < W / 8; ++n) old[n] = place[4 * n];
     }
 #pragma unroll
-    for (int n = 0; n < W / 8; ++n) place[4 * n] = sum_of(there[n], rows.cell[n][2 * half], rows.cell[n][2 * half + 1]);
+    for (int n = 0; n < W / 8; ++n) place[4 * n] = sum_of(old[n], rows.cell[n][2 * half], rows.cell[n][2 * half + 1]);
   }
 }
 
-/// A panel of the chunk's rows, value(four numbers' place, token, row), rounded; zero behind the end.
+/// Fills a panel with value(index of four numbers, token, row), rounded; zero beyond the end.
 template <int W, class Value>
 __device__ void fill_panel(const ChunkRows& at, Panel<chunk_tokens> to, const Value& value) {
   constexpr int steps = chunk_tokens * W / 4 / threads, rows = chunk_tokens / steps;  // a thread keeps its columns
@@ -119,7 +118,7 @@ __device__ void fill_panel(const ChunkRows& at, Panel<chunk_tokens> to, const Va
 __device__ __forceinline__ float4 scaled(float factor, const float4& four) {
   return {factor * four.x, factor * four.y, factor * four.z, factor * four.w};
 }
-/// Rows of a tensor.
+/// Loads rows of a tensor into a panel.
 template <int W, class T>
 __device__ void load_panel(const ChunkRows& at, const T* from, Panel<chunk_tokens> to) {
   fill_panel<W>(at, to, [&](std::size_t place, int, std::size_t) { return four_of(from + place); });
@@ -140,7 +139,7 @@ __device__ void load_mixed(const ChebyshevShape& s, const ChebyshevPointersOf<T>
                               q.w + alpha * (x.w - q.w)});
   });
 }
-/// Rounded rows to a panel, and back as a left operand.
+/// Stores rounded rows in a panel; take_rows loads them as a left operand.
 template <int W>
 __device__ __forceinline__ void store_rows(const Rows<W>& rows, Panel<chunk_tokens> to) {
   const int column = column_of();
@@ -171,7 +170,7 @@ __device__ void begin_state(const Number* from, Panel<W> to) {
   end_copies();
 }
 
-/// e^{G_c - G_j} / f_c for j <= c, in the order of the scores' left operands; every thread reads only what it wrote.
+/// e^{G_c - G_j} / f_c for j <= c in the layout of the scores' left operands; every thread reads only what it wrote.
 __device__ inline void fill_weights(const float* gate, uint4* weights) {
   const int column = column_of();
   const auto weight = [&](int c, int j) { return fast_exp(j <= c ? gate[c] - kept(gate[c]) - gate[j] : -INFINITY); };
@@ -185,14 +184,14 @@ __device__ inline void fill_weights(const float* gate, uint4* weights) {
   }
 }
 
-/// scores_cj = in_c . row_j of a panel, without waiting.
+/// Begins scores_cj = in_c . row_j of a panel.
 template <int W>
 __device__ __forceinline__ void begin_scores(const Left<W>& in, Panel<chunk_tokens> of, Rows<chunk_tokens>& scores) {
 #pragma unroll
   for (int k = 0; k < W / 16; ++k) multiply<false>(scores.cell, in.pair[k], of.by_column(k), k > 0);
 }
 
-/// result = in op(state), or += when `add`, without waiting.
+/// Begins result = in op(state), or += when `add`.
 template <int W, bool state_by_row>
 __device__ __forceinline__ void begin_state_product(const Left<W>& in, Panel<W> state, bool add, Rows<W>& result) {
 #pragma unroll
@@ -209,10 +208,10 @@ __device__ __forceinline__ void add_weighted(const Left<chunk_tokens>& weighted,
 #pragma unroll
   for (int k = 0; k < chunk_tokens / 16; ++k) multiply<true>(result.cell, weighted.pair[k], right.by_row(k), true);
   end_group();
-  await_groups<0>(result.cell);
+  wait_for_groups<0>(result.cell);
 }
 
-/// Scores times what fill_weights left, rounded.
+/// Scores times the weights of fill_weights, rounded.
 __device__ __forceinline__ void weigh(const Rows<chunk_tokens>& scores, const uint4* weights,
                                       Left<chunk_tokens>& weighted) {
 #pragma unroll
@@ -238,7 +237,7 @@ __device__ __forceinline__ void read(const Left<W>& in, Panel<W> state, Panel<ch
   end_group();
   begin_state_product<W, state_by_row>(in, state, true, result);
   end_group();
-  await_groups<1>(scores.cell);
+  wait_for_groups<1>(scores.cell);
   weigh(scores, weights, weighted);
   add_weighted(weighted, right, result);
 }
@@ -249,7 +248,7 @@ __device__ __forceinline__ void multiply_state(const Left<W>& in, Panel<W> state
   begin_products();
   begin_state_product<W, state_by_row>(in, state, add, result);
   end_group();
-  await_groups<0>(result.cell);
+  wait_for_groups<0>(result.cell);
 }
 
 /// result_c += sum_j weight(c, j) (in_c . left_j) right_j.
@@ -261,19 +260,19 @@ __device__ __forceinline__ void add_pairs(const Left<W>& in, Panel<chunk_tokens>
   begin_products();
   begin_scores(in, left, scores);
   end_group();
-  await_groups<0>(scores.cell);
+  wait_for_groups<0>(scores.cell);
   scores.each([&](float& cell, int half, int j) { cell *= weight(token_of(half), j); });
   weighted.round(scores);
   add_weighted(weighted, right, result);
 }
 
-/// sums (+)= rows 64 block to 64 block + 63 of left^T right, without waiting.
+/// Begins sums (+)= rows 64 block to 64 block + 63 of left^T right.
 template <int W>
 __device__ __forceinline__ void begin_outer(Panel<chunk_tokens> left, int block, Panel<chunk_tokens> right, bool add,
                                             Rows<W>& sums) {
 #pragma unroll
   for (int k = 0; k < chunk_tokens / 16; ++k)
-    multiply_rows(sums.cell, left.by_row(k, block), right.by_row(k), add || k > 0);
+    multiply_shared<true, true, Bf16Operands>(sums.cell, left.by_row(k, block), right.by_row(k), add || k > 0);
 }
 
 /// sums = rows 64 block to 64 block + 63 of left^T right.
@@ -283,10 +282,10 @@ __device__ __forceinline__ void multiply_outer(Panel<chunk_tokens> left, int blo
   begin_products();
   begin_outer(left, block, right, false, sums);
   end_group();
-  await_groups<0>(sums.cell);
+  wait_for_groups<0>(sums.cell);
 }
 
-/// Word i of lane t of four neighbouring lanes goes to lane i, as its word t.
+/// Transposes 4 x 4 words over four neighbouring lanes: word i of lane t goes to lane i, as its word t.
 __device__ __forceinline__ void exchange(std::uint32_t (&words)[4]) {
   const int t = static_cast<int>(threadIdx.x) % 4;
   const auto swap = [&](std::uint32_t& low, std::uint32_t& high, int distance) {
@@ -300,12 +299,13 @@ __device__ __forceinline__ void exchange(std::uint32_t (&words)[4]) {
   swap(words[1], words[3], 2);
 }
 
-/// The first of the 8 numbers, of every 32 of a row, that a lane reads or writes of a state: `block` counts 64 rows.
+/// Index of the first of the 8 numbers, of every 32 of a row, that a lane reads or writes of a state; `block` counts 64
+/// rows.
 template <int W>
 __device__ inline int place_in_state(int block, int half) {
   return (64 * block + token_of(half)) * W + static_cast<int>(threadIdx.x % 4 * 8);
 }
-/// Takes weight times rows 64 block to 64 block + 63 of a state from sums.
+/// Subtracts weight times rows 64 block to 64 block + 63 of a state from sums.
 template <int W>
 __device__ __forceinline__ void subtract_state(const Number* from, int block, float weight, Rows<W>& sums) {
 #pragma unroll
@@ -323,7 +323,7 @@ __device__ __forceinline__ void subtract_state(const Number* from, int block, fl
     }
   }
 }
-/// Rows 64 block to 64 block + 63 of a state, rounded.
+/// Stores rows 64 block to 64 block + 63 of a state, rounded.
 template <int W>
 __device__ __forceinline__ void store_state(const Rows<W>& sums, int block, Number* to) {
 #pragma unroll
@@ -343,7 +343,7 @@ __device__ Number* state_to(float* states, std::size_t piece) {
   return reinterpret_cast<Number*>(states) + piece * W * W;
 }
 
-/// f_c and its inverse of this lane's rows.
+/// f_c and its inverse for this lane's rows.
 struct Faded {
   float factor[2], inverse[2];
   explicit __device__ Faded(const float* gate) {
@@ -356,7 +356,7 @@ struct Faded {
   }
 };
 
-/// |H_c|_F and lambda_c of this lane's rows.
+/// |H_c|_F and lambda_c for this lane's rows.
 struct Norms {
   float fro[2], lambda[2];
   template <class T>
@@ -370,9 +370,9 @@ struct Norms {
   }
 };
 
-/// Row c of x becomes the Chebyshev answer for (H_c + lambda_c I) x = right_c; `residual` holds -right_c before and is
-/// used up. The iteration is written for the differences d of the iterates, as in chebyshev_mma.cuh: x and
-/// residual = H x - right follow the rounded d. d and x are times f_c until the end.
+/// Chebyshev iteration: row c of x solves (H_c + lambda_c I) x = right_c; `residual` is -right_c on entry and is
+/// overwritten. The iteration is written for the differences d of the iterates, as in chebyshev_mma.cuh: x and residual
+/// = H x - right follow the rounded d. d and x are times f_c until the end.
 template <int W>
 __device__ __forceinline__ void solve_rows(int iterations, const Norms& norms, const Faded& faded, Panel<W> state,
                                            Panel<chunk_tokens> keys, const uint4* weights, Rows<W>& residual,
@@ -391,26 +391,26 @@ __device__ __forceinline__ void solve_rows(int iterations, const Norms& norms, c
 #pragma unroll 1
   for (int i = 0; i < iterations; ++i) {
     read<W, false>(d, state, keys, keys, weights, residual);
-    float keep[2], turn[2];
+    float keep[2], scaled_step[2];
 #pragma unroll
     for (int half = 0; half < 2; ++half) {
       omega[half] = 4.0f / (4.0f - rho[half] * rho[half] * omega[half]);
       keep[half] = omega[half] - 1.0f;
-      turn[half] = omega[half] * step[half];
+      scaled_step[half] = omega[half] * step[half];
     }
     d.update(
         [&](float old, int n, int e, int half) {
-          return keep[half] * old + turn[half] * (residual.cell[n][e] + lambda[half] * x.cell[n][e]);
+          return keep[half] * old + scaled_step[half] * (residual.cell[n][e] + lambda[half] * x.cell[n][e]);
         },
         [&](float value, int n, int e) { x.cell[n][e] += value; });
   }
   scale_rows(faded.inverse, x);
 }
 
-/// Shared memory of a block: both states before the chunk (each with place for two panels), its keys and values,
-/// weights of pairs of tokens.
+/// Shared memory of a block: both states before the chunk (each with room for two panels), its keys and values, weights
+/// of pairs of tokens.
 template <int W>
-struct Memory {
+struct RecursionMemory {
   static constexpr int panel_bytes = Panel<chunk_tokens>::bytes(W),
                        state_bytes = std::max(Panel<W>::bytes(W), 2 * panel_bytes);
   static constexpr int weight_bytes = chunk_tokens / 16 * threads * static_cast<int>(sizeof(uint4));
@@ -420,7 +420,7 @@ struct Memory {
   Panel<chunk_tokens> keys, values;
   uint4* weights;
 
-  explicit __device__ Memory(unsigned char* memory)
+  explicit __device__ RecursionMemory(unsigned char* memory)
       : H{memory},
         S{memory + state_bytes},
         keys{memory + 2 * state_bytes},
@@ -428,7 +428,7 @@ struct Memory {
         weights(reinterpret_cast<uint4*>(memory + 2 * state_bytes + 2 * panel_bytes)) {}
 };
 
-/// Sums over columns of rows times the same rows of a tensor, for this lane's rows.
+/// Inner products of this lane's rows with the same rows of a tensor.
 template <int W, class T>
 __device__ __forceinline__ void overlaps(const ChunkRows& at, const Rows<W>& rows, const T* other, float (&sums)[2]) {
   sums[0] = sums[1] = 0.0f;

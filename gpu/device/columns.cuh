@@ -1,36 +1,38 @@
-// Sums over rows, for every column: the gradients of biases and weights that all rows share.
+// Column sums: out[c] = sum over rows of value(row, c), the gradients of biases and of weights that all rows share.
+// With many rows each block sums a range of rows into a partial sum a column and the last block of a tile adds the
+// partial sums in order. With few rows one block sums all rows of eight columns.
 #pragma once
 #include <type_traits>
 
 #include "core/tensor/tensor.h"
-#include "gpu/device/crowding.h"
 #include "gpu/device/device.cuh"
 #include "gpu/device/launch.cuh"
+#include "gpu/device/occupancy.h"
 
 namespace afterglow::device {
 
-constexpr unsigned max_ranges = 64;  // ranges of rows; each leaves one partial sum a column
+constexpr unsigned max_ranges = 64;  // ranges of rows; each range gives one partial sum a column
 constexpr unsigned max_column_sums = 5;
 
-/// Sums of several kinds over the same rows.
+/// Several column sums over the same rows.
 struct ColumnSums {
-  unsigned count = 0, widest = 0;
+  unsigned count = 0, max_columns = 0;
   unsigned columns[max_column_sums];
   Sink out[max_column_sums];
   void add(std::int64_t width, const Grad& to) {
     if (!to.wanted()) return;
     columns[count] = static_cast<unsigned>(width);
     out[count++] = sink_of(to);
-    widest = columns[count - 1] > widest ? columns[count - 1] : widest;
+    max_columns = columns[count - 1] > max_columns ? columns[count - 1] : max_columns;
   }
 };
 
-/// Sums value(which, row, column) over rows. A block takes a tile of columns and every so many rows; the last block of
-/// a tile adds the partial sums.
+/// Sums value(which, row, column) over rows. Grid: (tiles of columns, ranges of rows, sums). The last block of a tile
+/// adds the partial sums.
 template <class Value>
 __global__ void __launch_bounds__(threads) column_sum_kernel(unsigned rows, ColumnSums sums_of, unsigned width,
                                                              float* partials, unsigned* tickets, Value value) {
-  await_previous();
+  wait_for_previous_kernel();
   __shared__ float sums[threads];
   const unsigned which = blockIdx.z, columns = sums_of.columns[which], first = blockIdx.x * width;
   if (first >= columns) return;
@@ -42,7 +44,7 @@ __global__ void __launch_bounds__(threads) column_sum_kernel(unsigned rows, Colu
 #pragma unroll 4
     for (unsigned row = blockIdx.y * groups + group; row < rows; row += step) sum += value(which, row, column);
   }
-  partials += std::size_t{which} * max_ranges * sums_of.widest;
+  partials += std::size_t{which} * max_ranges * sums_of.max_columns;
   sums[threadIdx.x] = sum;
   for (unsigned half = groups / 2; half > 0; half /= 2) {
     __syncthreads();
@@ -55,30 +57,31 @@ __global__ void __launch_bounds__(threads) column_sum_kernel(unsigned rows, Colu
 }
 
 constexpr unsigned narrow_block = 1024, narrow_columns = 8, max_narrow_rows = 4096;
-constexpr unsigned crowded_turns = 4;  // of a block where several runs share the GPU: it takes a quarter of the room
+constexpr unsigned shared_gpu_rounds =
+    4;  // a block works in this many rounds, with a quarter of the threads, when several back ends share the GPU
 
-/// Calls body with how many turns blocks take now, as a compile-time constant.
+/// Calls body with the number of rounds a block works in, as a compile-time constant.
 template <class Body>
-void with_turns(const Body& body) {
-  if (is_crowded()) return body(std::integral_constant<unsigned, crowded_turns>());
+void with_rounds(const Body& body) {
+  if (is_gpu_shared()) return body(std::integral_constant<unsigned, shared_gpu_rounds>());
   body(std::integral_constant<unsigned, 1>());
 }
 
-/// Hands the sums of eight columns, or of eight times `width` neighbouring ones, over a block of narrow_block threads,
-/// column after column with the thread, to finish(column, sum). A smaller block does the work of a whole one in turns,
-/// number for number: `sums` are those of the threads whose places it takes.
-template <unsigned turns, unsigned width, class Finish>
-__device__ void finish_narrow_sums(const float (&sums)[turns][width], unsigned columns, const Finish& finish) {
-  constexpr unsigned block = narrow_block / turns, columns_of_block = narrow_columns * width;
+/// Adds, over a block of narrow_block threads, the sums of eight columns, or of eight times `width` neighbouring ones,
+/// and calls finish(column, sum). Neighbouring threads hold neighbouring columns. A smaller block works in `rounds`,
+/// with the same bits: sums[r] belongs to the thread that a full block would have at threadIdx.x + r * block.
+template <unsigned rounds, unsigned width, class Finish>
+__device__ void finish_narrow_sums(const float (&sums)[rounds][width], unsigned columns, const Finish& finish) {
+  constexpr unsigned block = narrow_block / rounds, columns_of_block = narrow_columns * width;
   __shared__ float of_warps[32][columns_of_block + 1];
 #pragma unroll
-  for (unsigned turn = 0; turn < turns; ++turn) {
+  for (unsigned round = 0; round < rounds; ++round) {
 #pragma unroll
     for (unsigned e = 0; e < width; ++e) {
-      float sum = sums[turn][e];
+      float sum = sums[round][e];
       for (unsigned offset = 16; offset >= narrow_columns; offset /= 2) sum += __shfl_xor_sync(full_warp, sum, offset);
       if (threadIdx.x % 32 < narrow_columns)
-        of_warps[(turn * block + threadIdx.x) / 32][threadIdx.x % 32 * width + e] = sum;
+        of_warps[(round * block + threadIdx.x) / 32][threadIdx.x % 32 * width + e] = sum;
     }
   }
   __syncthreads();
@@ -89,10 +92,10 @@ __device__ void finish_narrow_sums(const float (&sums)[turns][width], unsigned c
   }
 }
 
-/// The same for few rows, without partial sums: a block takes eight columns and all rows.
+/// The same for few rows, without partial sums: a block sums all rows of eight columns.
 template <class Value>
 __global__ void __launch_bounds__(narrow_block) narrow_sum_kernel(unsigned rows, ColumnSums sums_of, Value value) {
-  await_previous();
+  wait_for_previous_kernel();
   constexpr unsigned step = narrow_block / narrow_columns;
   const unsigned which = blockIdx.y, columns = sums_of.columns[which];
   if (blockIdx.x * narrow_columns >= columns) return;
@@ -105,20 +108,20 @@ __global__ void __launch_bounds__(narrow_block) narrow_sum_kernel(unsigned rows,
   finish_narrow_sums<1, 1>({{sum}}, columns, [&](unsigned c, float total) { sums_of.out[which].put(c, total); });
 }
 
-/// `partials` holds max_ranges numbers for each column of each kind as wide as the widest.
+/// `partials` holds max_ranges numbers for each column of each sum, every sum counted as wide as the widest.
 template <class Value>
 void column_sums_each(cudaStream_t stream, std::int64_t rows, const ColumnSums& sums, float* partials,
                       unsigned* tickets, const Value& value) {
-  if (sums.widest == 0) return;
+  if (sums.max_columns == 0) return;
   if (rows <= max_narrow_rows) {
-    launch(narrow_sum_kernel<Value>, dim3(blocks_for(sums.widest, narrow_columns), sums.count), narrow_block, 0, stream,
-           static_cast<unsigned>(rows), sums, value);
+    launch(narrow_sum_kernel<Value>, dim3(blocks_for(sums.max_columns, narrow_columns), sums.count), narrow_block, 0,
+           stream, static_cast<unsigned>(rows), sums, value);
     return;
   }
   unsigned width = 4;
-  while (width < sums.widest && width < 32) width *= 2;
+  while (width < sums.max_columns && width < 32) width *= 2;
   const unsigned ranges = at_most(blocks_for(rows, threads / width * 4), max_ranges);
-  launch(column_sum_kernel<Value>, dim3(blocks_for(sums.widest, width), ranges, sums.count), threads, 0, stream,
+  launch(column_sum_kernel<Value>, dim3(blocks_for(sums.max_columns, width), ranges, sums.count), threads, 0, stream,
          static_cast<unsigned>(rows), sums, width, partials, tickets, value);
 }
 

@@ -1,5 +1,5 @@
-// What every kernel family shares: views with strided rows, sums over warps and blocks, and sums over rows that are
-// finished by the last block to arrive. The order of every sum is fixed, so the same input gives the same bits.
+// Helpers of every kernel family: views with strided rows, gradient sinks, activations, sums over warps and blocks, and
+// partial sums that the last block to arrive adds. Every sum has a fixed order, so the same input gives the same bits.
 #pragma once
 #include <cuda_bf16.h>
 
@@ -14,7 +14,7 @@ namespace afterglow::device {
 constexpr int threads = 256;
 constexpr unsigned full_warp = 0xffffffffu;
 
-/// Elements of a tensor counted flat, whatever the distance of its rows.
+/// A tensor whose elements are counted flat, with any row stride.
 template <class T>
 struct Rows {
   T* data = nullptr;
@@ -26,10 +26,10 @@ struct Rows {
   __device__ T& at(std::size_t row, unsigned column) const { return data[row * stride + column]; }
 };
 
-/// bfloat16, as some values and their gradients are stored in that precision; computed with as float.
-using Brain = __nv_bfloat16;
+/// Storage type of activations and gradients in bf16 mode; kernels compute in float.
+using Bf16 = __nv_bfloat16;
 
-/// Where a gradient goes: assigned, added, or dropped where it is not wanted.
+/// Destination of a gradient: assigned, accumulated, or dropped when it is not wanted.
 template <class T>
 struct SinkOf {
   Rows<T> rows;
@@ -47,7 +47,7 @@ using Sink = SinkOf<float>;
 
 template <class T = float>
 Rows<T> rows_of(const Tensor& tensor) {
-  if (tensor.defined() && (tensor.dtype == DType::bf16) != std::is_same_v<std::remove_const_t<T>, Brain>)
+  if (tensor.defined() && (tensor.dtype == DType::bf16) != std::is_same_v<std::remove_const_t<T>, Bf16>)
     throw Error(ExitCode::failure, std::string("a kernel cannot take numbers of type ") + name_of(tensor.dtype));
   if (tensor.elements() >= (std::int64_t{1} << 32)) {
     throw Error(ExitCode::out_of_memory, "a tensor of shape " + tensor.shape.text() +
@@ -60,15 +60,15 @@ template <class T = float>
 SinkOf<T> sink_of(const Grad& grad) {
   return grad.wanted() ? SinkOf<T>{rows_of<T>(grad.tensor), grad.accumulate} : SinkOf<T>{};
 }
-/// Heads [B,T,H,D] as rows of all heads, which they are where they come as [B,T,H D].
+/// Heads [B,T,H,D] as rows [B,T,H D].
 inline Tensor joined_heads(const Tensor& heads) {
   const Shape& s = heads.shape;
   return s.rank() == 3 ? heads : heads.reshaped({s[0], s[1], s[2] * s[3]});
 }
-/// body(T{}) with the type in which numbers are stored that may be bfloat16.
+/// Calls body(T{}) with the stored type of the tensor, Bf16 or float.
 template <class Body>
 void with_stored_type(const Tensor& tensor, const Body& body) {
-  if (tensor.dtype == DType::bf16) return body(Brain{});
+  if (tensor.dtype == DType::bf16) return body(Bf16{});
   body(float{});
 }
 inline unsigned blocks_for(std::int64_t count, std::int64_t block) {
@@ -76,32 +76,32 @@ inline unsigned blocks_for(std::int64_t count, std::int64_t block) {
 }
 inline unsigned at_most(unsigned blocks, unsigned limit) { return blocks < limit ? blocks : limit; }
 
-/// 2^x; what float32 holds with fewer digits only becomes zero.
+/// 2^x; subnormal results become zero.
 __device__ inline float power_of_two(float x) {
   float y;
   asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
   return y;
 }
-/// 1 / x, to the last digit but one.
+/// 1 / x within one unit in the last place.
 __device__ inline float reciprocal(float x) {
   float y;
   asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
   return y;
 }
 
-// T: as what the result is stored. For bfloat16 the units' own approximation is exact enough (2^-20) and much shorter.
-// Divided without the branch for tiny quotients, so that loads behind a sigmoid need not wait for it.
+// T is the type in which the result is stored. For bfloat16 the hardware's approximation (2^-20) is exact enough and
+// shorter. The division has no branch for tiny quotients, so loads behind a sigmoid need not wait for it.
 template <class T = float>
 __device__ float sigmoid(float x) {
   constexpr float to_base_two = 1.4426950408889634f;
-  if constexpr (std::is_same_v<T, Brain>) return reciprocal(1.0f + power_of_two(-to_base_two * x));
+  if constexpr (std::is_same_v<T, Bf16>) return reciprocal(1.0f + power_of_two(-to_base_two * x));
   return __fdividef(1.0f, 1.0f + expf(-x));
 }
 template <class T = float>
 __device__ float silu(float x) {
   return x * sigmoid<T>(x);
 }
-/// silu(x) and its slope, from one exponential.
+/// silu(x) and its derivative, from one exponential.
 struct Silu {
   float value, slope;
 };
@@ -125,7 +125,7 @@ __device__ inline float warp_max(float value) {
   return value;
 }
 
-/// Sum over the block, known to every thread; `shared` holds 32 values. Any block of whole warps.
+/// The sum over the block, returned to every thread. `shared` holds 32 values; the block consists of whole warps.
 template <class T>
 __device__ T block_sum(T value, T* shared) {
   for (int offset = 16; offset > 0; offset /= 2) value += __shfl_xor_sync(full_warp, value, offset);
@@ -137,8 +137,8 @@ __device__ T block_sum(T value, T* shared) {
   return sum;
 }
 
-/// True in exactly one block, the last of `blocks` to come here, which then sees what the others wrote to global
-/// memory. Leaves the ticket at zero for the next kernel.
+/// True in exactly one block, the last of `blocks` to call it, which then sees what the other blocks wrote to global
+/// memory. Resets the ticket to zero for the next kernel.
 __device__ inline bool is_last_block(unsigned* ticket, unsigned blocks) {
   __shared__ bool last;
   __threadfence();
@@ -152,8 +152,8 @@ __device__ inline bool is_last_block(unsigned* ticket, unsigned blocks) {
   return last;
 }
 
-/// Sums `count` rows of partials [count, stride] over columns [first, first + columns) and hands each to
-/// finish(column, sum). The whole block works: narrow sums split the rows between groups of threads.
+/// Sums `count` rows of partials [count, stride] over columns [first, first + columns) and calls finish(column, sum).
+/// The whole block calls; for narrow sums groups of threads split the rows.
 template <class Finish>
 __device__ void sum_partials(const float* partials, unsigned count, std::size_t stride, unsigned first,
                              unsigned columns, const Finish& finish) {

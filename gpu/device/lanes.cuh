@@ -1,4 +1,4 @@
-// Sums over some of a warp's lanes, in one order whatever the kernel, and how many lanes take a row.
+// Sums over groups of lanes of a warp, always in the same order.
 #pragma once
 #include <type_traits>
 
@@ -6,7 +6,7 @@
 
 namespace afterglow::device {
 
-/// The sum over `lanes` neighbouring lanes, a power of two, known to each of them.
+/// The sum over `lanes` neighbouring lanes, a power of two, returned to each of them.
 template <int lanes>
 __device__ float sum_of_lanes(float value) {
 #pragma unroll
@@ -14,23 +14,23 @@ __device__ float sum_of_lanes(float value) {
   return value;
 }
 
-/// The largest number of them.
+/// The maximum over `lanes` neighbouring lanes.
 template <int lanes>
-__device__ float largest_of_lanes(float value) {
+__device__ float max_of_lanes(float value) {
 #pragma unroll
   for (int offset = lanes / 2; offset > 0; offset /= 2) value = fmaxf(value, __shfl_xor_sync(full_warp, value, offset));
   return value;
 }
 
-/// Adds `count` numbers over the lanes that differ in the bits from `most` down to `least`. Halves change hands, so
-/// that a lane ends with count / lanes of the sums, at least one, at the beginning of `v`; answers with the number of
+/// Adds `count` numbers over the lanes that differ in the bits from `first_bit` down to `last_bit`. Lanes exchange
+/// halves, so a lane ends with count / lanes of the sums, at least one, at the beginning of `v`; returns the index of
 /// the first of them.
-template <int most, int least, int count>
+template <int first_bit, int last_bit, int count>
 __device__ int share_sums(float (&v)[count]) {
   const int lane = static_cast<int>(threadIdx.x) % 32;
   int first = 0, left = count;
 #pragma unroll
-  for (int offset = most; offset >= least; offset /= 2) {
+  for (int offset = first_bit; offset >= last_bit; offset /= 2) {
     if (left == 1) {
       v[0] += __shfl_xor_sync(full_warp, v[0], offset);
       continue;
@@ -48,8 +48,8 @@ __device__ int share_sums(float (&v)[count]) {
   return first;
 }
 
-/// Calls body with how many lanes of four numbers take `width` of them, as a compile-time constant, and tells what it
-/// says; false where they are not 16, 32, 64 or 128.
+/// Calls body with the number of lanes that hold `width` numbers by fours, as a compile-time constant, and returns its
+/// result; false when `width` is not 16, 32, 64 or 128.
 template <class Body>
 bool with_lanes_of_fours(unsigned width, const Body& body) {
   switch (width) {

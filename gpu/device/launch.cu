@@ -1,8 +1,8 @@
-// What this GPU and the code built for it can do.
+// Properties of this GPU and of the code built for it.
 #include <atomic>
 
-#include "gpu/device/crowding.h"
 #include "gpu/device/launch.cuh"
+#include "gpu/device/occupancy.h"
 #include "gpu/device/warpgroup_switch.h"
 
 namespace afterglow::device {
@@ -11,7 +11,7 @@ namespace {
 
 __global__ void sample_kernel() {}
 
-std::atomic<bool> warpgroups_wanted = true, crowded = false;
+std::atomic<bool> warpgroups_wanted = true, gpu_shared = false;
 
 bool gpu_has_warpgroups() {
   static const bool result = [] {
@@ -26,8 +26,8 @@ bool gpu_has_warpgroups() {
 
 }  // namespace
 
-// Code built for an older architecture does not wait by itself, so both the GPU and the code must be of Hopper or
-// later. Blocks that wait for the kernel before them take room from the kernels of other back ends.
+// Code built for an older architecture does not wait for the previous kernel, so both GPU and code must be Hopper or
+// later. Waiting blocks would take room from the kernels of other back ends.
 bool begins_early() {
   static const bool possible = [] {
     int device = 0, major = 0;
@@ -36,21 +36,21 @@ bool begins_early() {
            cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device) == cudaSuccess &&
            cudaFuncGetAttributes(&code, sample_kernel) == cudaSuccess && major >= 9 && code.ptxVersion >= 90;
   }();
-  return possible && !crowded;
+  return possible && !gpu_shared;
 }
 
-int most_shared_memory() {
+int max_shared_memory() {
   static const int bytes = [] {
-    int device = 0, most = 0;
+    int device = 0, bytes_of_block = 0;
     const bool is_known = cudaGetDevice(&device) == cudaSuccess &&
-                          cudaDeviceGetAttribute(&most, cudaDevAttrMaxSharedMemoryPerBlockOptin, device) == cudaSuccess;
-    return is_known ? most : 0;
+                          cudaDeviceGetAttribute(&bytes_of_block, cudaDevAttrMaxSharedMemoryPerBlockOptin, device) == cudaSuccess;
+    return is_known ? bytes_of_block : 0;
   }();
   return bytes;
 }
 
-void set_crowded(bool is) { crowded = is; }
-bool is_crowded() { return crowded; }
+void set_gpu_shared(bool is) { gpu_shared = is; }
+bool is_gpu_shared() { return gpu_shared; }
 
 bool has_warpgroups() { return warpgroups_wanted && gpu_has_warpgroups(); }
 

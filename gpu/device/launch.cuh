@@ -1,5 +1,4 @@
-// Launches whose kernels may begin while the one before still runs: its last blocks and the next one's start overlap,
-// which saves about a microsecond for each of the many short kernels of a training step.
+// Programmatic dependent launch: a kernel may start while the last blocks of the kernel before it still run.
 #pragma once
 #include <nv/target>
 
@@ -7,23 +6,23 @@
 
 namespace afterglow::device {
 
-/// In every kernel that `launch` starts, before it writes or reads what may still be written: waits until all that was
-/// queued before has ended.
-__device__ inline void await_previous() {
+/// Every kernel that `launch` starts calls this before it writes, or reads what the previous kernel may still write
+/// (griddepcontrol.wait). It returns when everything queued before has ended.
+__device__ inline void wait_for_previous_kernel() {
   NV_IF_TARGET(NV_PROVIDES_SM_90, (cudaGridDependencySynchronize(); cudaTriggerProgrammaticLaunchCompletion();))
 }
 
-/// Whether kernels should begin early, and this GPU, with the code built for it, can do that.
+/// Whether kernels start early: the GPU and the code built for it support that, and no other back end shares the GPU.
 bool begins_early();
 
-/// Whether kernels may multiply by warp groups: compute capability 9.0, and not switched off (cuda_use_warpgroups).
+/// Whether kernels may use warp-group products: compute capability 9.0, and not switched off (cuda_use_warpgroups).
 bool has_warpgroups();
 
-/// Threads that a block may have.
-constexpr unsigned most_threads = 1024;
-/// Bytes of shared memory that a block has without asking; and that it may ask for on this GPU.
-constexpr int usual_shared_memory = 48 << 10;
-int most_shared_memory();
+/// Maximum threads of a block.
+constexpr unsigned max_threads = 1024;
+/// Bytes of shared memory that a block has by default, and the maximum on this GPU.
+constexpr int default_shared_memory = 48 << 10;
+int max_shared_memory();
 
 template <class... Parameters, class... Arguments>
 void launch(void (*kernel)(Parameters...), dim3 grid, dim3 block, std::size_t shared_bytes, cudaStream_t stream,
@@ -38,7 +37,7 @@ void launch(void (*kernel)(Parameters...), dim3 grid, dim3 block, std::size_t sh
   config.stream = stream;
   config.attrs = &early;
   config.numAttrs = begins_early() ? 1 : 0;
-  // A refused launch stays in cudaGetLastError, where `launched` finds it.
+  // `launched` reports a refused launch from cudaGetLastError.
   (void)cudaLaunchKernelEx(&config, kernel, Parameters(arguments)...);
 }
 

@@ -1,5 +1,5 @@
-// Operands of the products in tiles.cuh: rows of tokens become rows of tiles, split or rounded, together with what is
-// known of them; once for all blocks that read them, or by a block for itself in shared memory.
+// Makes the operands of the products in tiles.cuh: rows of tokens become rows of tiles, split or rounded to halves,
+// with Notes behind each row. One launch makes them for all blocks, or a block makes its own in shared memory.
 #pragma once
 #include "gpu/device/launch.cuh"
 #include "gpu/device/pieces.cuh"
@@ -7,13 +7,13 @@
 
 namespace afterglow::device::tiles {
 
-/// Rows of `width` numbers in global memory, stored as T; several heads lie side by side in a row.
+/// Rows of `width` numbers in global memory, stored as T; a row holds several heads side by side.
 template <class T>
 struct OperandOf {
   const T* data = nullptr;
   std::size_t stride = 0;
   int width = 0;
-  bool aligned = false;  // four numbers at a time
+  bool aligned = false;  // readable by fours
   __device__ const T* at(std::size_t row, int head) const { return data + row * stride + std::size_t(head) * width; }
 };
 using Operand = OperandOf<float>;
@@ -26,7 +26,7 @@ OperandOf<T> operand_of(const Tensor& tensor, std::int64_t row_stride, int width
   return {data, static_cast<std::size_t>(row_stride), width, aligned};
 }
 
-/// Rows of tiles [B][heads][tokens, rounded up to whole tiles]; rows beyond the last token are zero.
+/// Rows of tiles [B][heads][tokens, padded to whole tiles]; rows beyond the last token are zero.
 struct Tiles {
   std::byte* data = nullptr;
   int heads = 1, padded = 0;
@@ -40,29 +40,29 @@ inline std::size_t padded_rows(std::int64_t batch, std::int64_t heads, std::int6
   return static_cast<std::size_t>(batch * heads * blocks_for(tokens, rows) * rows);
 }
 
-/// Rows [B,tokens] of heads that become rows of tiles, and what their notes take.
+/// Rows [B,tokens] of heads that become rows of tiles, and the inputs of their Notes.
 template <class T>
 struct SourceOf {
   OperandOf<T> from;
   int tokens = 0, heads = 1;
-  OperandOf<T> output;             ///< of an upstream gradient: what it is multiplied with for the mean
-  const float* log_sum = nullptr;  ///< of queries: [B,heads,T], natural
-  const float* gain = nullptr;     ///< of queries: [B,T]; without it 1
+  OperandOf<T> output;             ///< of an upstream gradient: its product with the output gives the mean
+  const float* log_sum = nullptr;  ///< of queries: [B,heads,T], natural logarithm
+  const float* gain = nullptr;     ///< of queries: [B,T]; null means 1
 
   __device__ bool aligned() const { return from.aligned && (output.data == nullptr || output.aligned); }
 };
 
-/// One operand to be made.
+/// One operand to make.
 template <class T>
 struct MakingOf : SourceOf<T> {
   Tiles to;
 };
 
-/// Operands that one launch makes, side by side in `memory`, and words that it clears.
+/// Operands that one launch makes, one behind the other in `memory`, and words that it clears.
 template <class T>
 struct MakingsOf {
-  static constexpr int most = 4;
-  MakingOf<T> of[most];
+  static constexpr int max_operands = 4;
+  MakingOf<T> of[max_operands];
   int count = 0, batch = 0;
   std::size_t max_rows = 0;
   std::byte* memory = nullptr;
@@ -86,7 +86,7 @@ struct MakingsOf {
 using Making = MakingOf<float>;
 using Makings = MakingsOf<float>;
 
-/// Columns [first, first + per) of a row; zeros beyond its width.
+/// Reads columns [first, first + per) of a row; zeros beyond its width.
 template <int per, class T>
 __device__ void read_part(const OperandOf<T>& from, const T* row, int first, bool valid, float (&x)[per]) {
   if (per >= 4 && from.aligned) {
@@ -102,8 +102,8 @@ __device__ void read_part(const OperandOf<T>& from, const T* row, int first, boo
   }
 }
 
-/// Four numbers as they are stored, which need not have come before the next ones are asked for; zeros beyond the first
-/// `left`. `aligned`: at once, all four or none.
+/// Four numbers as stored; conversion is left to the caller, so that loads overlap. Zeros beyond the first `left`.
+/// `aligned`: one load of all four or none.
 template <bool aligned, class T>
 __device__ Stored<T, 4> read_four(const T* from, int left) {
   if constexpr (aligned) return Stored<T, 4>::of(from, left > 0);
@@ -114,7 +114,7 @@ __device__ Stored<T, 4> read_four(const T* from, int left) {
   return four;
 }
 
-/// Stores words at once as far as possible; `to` is as aligned as they are large.
+/// Stores words with the widest possible instructions; `to` is aligned to all of them.
 template <int count>
 __device__ void store_words(std::byte* to, const std::uint32_t (&words)[count]) {
   if constexpr (count % 4 == 0) {
@@ -128,7 +128,7 @@ __device__ void store_words(std::byte* to, const std::uint32_t (&words)[count]) 
   }
 }
 
-/// Writes numbers [first, first + per) of a row in the form that the products take; `scale` of the whole row.
+/// Writes numbers [first, first + per) of a row as halves; `scale` is that of the whole row.
 template <int columns, bool exact, int per>
 __device__ void write_part(std::byte* row, int first, const float (&x)[per], const Scale& scale) {
   std::uint32_t big[per / 2], rest[per / 2];
@@ -138,14 +138,14 @@ __device__ void write_part(std::byte* row, int first, const float (&x)[per], con
   if constexpr (exact) store_words(row + columns * 2 + first * 2, rest);
 }
 
-/// A row of a tile, its notes behind its numbers.
+/// A row of a tile: its numbers, then its Notes.
 template <int width, bool exact>
 struct TileRow {
   static constexpr int columns = width;
   std::byte* to;
 
   __device__ explicit TileRow(std::byte* row) : to(row) {}
-  /// One of the rows of a tile that begins with token `begin`.
+  /// Row `row` of the tile that begins with token `begin`.
   __device__ TileRow(const Tiles& tiles, int b, int head, int begin, int row)
       : to(tiles.at<columns, exact>(b, head, begin + row)) {}
   template <int per>
@@ -157,8 +157,8 @@ struct TileRow {
   }
 };
 
-/// A thread's numbers of a row on their way into a tile, which neighbouring lanes write together: first read, then
-/// written, so that others can be read in between.
+/// A thread's numbers of a row that neighbouring lanes write into a tile together. Reading and writing are separate, so
+/// that several rows can be read first.
 template <int columns, class T>
 struct RowPart {
   static constexpr int per = columns < 128 ? 4 : 8, lanes = columns / per;
@@ -166,8 +166,8 @@ struct RowPart {
   float log_sum = -INFINITY, gain = 1.0f;
 
   __device__ static int lane() { return static_cast<int>(threadIdx.x) % lanes; }
-  /// Of the token that comes `further` tokens behind another, whose address is found once for several; tokens beyond
-  /// the last have zeros.
+  /// Reads token `token + further`; the address of `token` is shared by several reads. Tokens beyond the last give
+  /// zeros.
   template <bool aligned>
   __device__ void read(const SourceOf<T>& source, int b, int head, int token, int further) {
     const bool valid = token + further < source.tokens;
@@ -198,7 +198,7 @@ struct RowPart {
     const Scale scale(peak);
     to.put(lane() * per, numbers, scale);
     if (lane() != 0) return;
-    // Beyond the end, and where nothing is seen, every weight becomes zero.
+    // Rows beyond the end, and queries that see nothing, get weights of zero.
     const float power = log_sum == -INFINITY ? INFINITY : log_sum * 1.44269504f;
     to.note({scale.down, power, mean, gain});
   }
@@ -214,10 +214,10 @@ struct RowPart {
   }
 };
 
-/// A tile by a block; five of them keep memory busy. Row: how a row lies in a tile.
+/// Makes one tile a block. Grid: (tiles of all sequences and heads, operands). Row: layout of a row in a tile.
 template <class Row, class T>
 static __global__ void __launch_bounds__(threads, 5) make_kernel(MakingsOf<T> in) {
-  await_previous();
+  wait_for_previous_kernel();
   if (blockIdx.y == 0) {
     const unsigned word = blockIdx.x * threads + threadIdx.x;
     if (word < in.word_count) in.words[word] = 0;
@@ -239,7 +239,7 @@ static __global__ void __launch_bounds__(threads, 5) make_kernel(MakingsOf<T> in
   }
 }
 
-/// A tile that a block makes for itself of the first rows of a head.
+/// A tile of the first rows of a head, which a block makes for itself.
 template <class T>
 struct OwnTile {
   SourceOf<T> source;
@@ -247,8 +247,8 @@ struct OwnTile {
   std::byte* to;
 };
 
-/// Makes tiles of sequence b by all `block` threads of a block. Each thread asks for all its numbers before it waits
-/// for the first; behind the barrier no thread reads any longer what was in the tiles' places before.
+/// Makes tiles of sequence b with all `block` threads. Each thread reads all its numbers first; behind the barrier the
+/// block overwrites what the tiles' memory held before.
 template <int columns, bool exact, int block, class T, int count>
 __device__ __forceinline__ void make_tiles(int b, const OwnTile<T> (&tiles)[count]) {
   using Part = RowPart<columns, T>;
@@ -290,7 +290,8 @@ void make(cudaStream_t stream, const MakingsOf<T>& makings) {
   make_rows<TileRow<columns, exact>>(stream, makings);
 }
 
-/// Calls launch(columns, exact) with constants: the first of `widths` that is wide enough. False when none is.
+/// Calls launch(columns, exact) with compile-time constants: the smallest of `widths` that holds `width`. False when
+/// none does.
 template <int... widths, class Launch>
 bool with_columns(std::int64_t width, bool exact, const Launch& launch) {
   const auto attempt = [&](auto columns) {

@@ -1,10 +1,10 @@
-// Several neighbouring numbers of a row at once: fewer and wider loads.
+// Vectorised access: several neighbouring numbers of a row in one load or store.
 #pragma once
 #include "gpu/device/device.cuh"
 
 namespace afterglow::device {
 
-__device__ inline unsigned brain_pair(float a, float b) {
+__device__ inline unsigned bf16_pair(float a, float b) {
   const __nv_bfloat162 pair = __floats2bfloat162_rn(a, b);
   return reinterpret_cast<const unsigned&>(pair);
 }
@@ -12,29 +12,29 @@ __device__ inline float2 floats_of(unsigned pair) {
   return __bfloat1622float2(reinterpret_cast<__nv_bfloat162&>(pair));
 }
 
-/// Two or four neighbouring numbers of memory that nothing writes meanwhile.
+/// Two or four neighbouring numbers of memory that no kernel writes meanwhile.
 __device__ inline float2 two_of(const float* from) { return __ldg(reinterpret_cast<const float2*>(from)); }
-__device__ inline float2 two_of(const Brain* from) { return floats_of(__ldg(reinterpret_cast<const unsigned*>(from))); }
+__device__ inline float2 two_of(const Bf16* from) { return floats_of(__ldg(reinterpret_cast<const unsigned*>(from))); }
 __device__ inline float4 four_of(const float* from) { return __ldg(reinterpret_cast<const float4*>(from)); }
-__device__ inline float4 four_of(const Brain* from) {
+__device__ inline float4 four_of(const Bf16* from) {
   const uint2 pairs = __ldg(reinterpret_cast<const uint2*>(from));
   const float2 first = floats_of(pairs.x), second = floats_of(pairs.y);
   return make_float4(first.x, first.y, second.x, second.y);
 }
 
-/// Two neighbours, assigned or added.
+/// Assigns or adds two neighbours.
 __device__ inline void store_two(float* to, bool accumulate, float first, float second) {
   float2& place = *reinterpret_cast<float2*>(to);
   const float2 old = accumulate ? place : make_float2(0, 0);
   place = make_float2(old.x + first, old.y + second);
 }
-__device__ inline void store_two(Brain* to, bool accumulate, float first, float second) {
+__device__ inline void store_two(Bf16* to, bool accumulate, float first, float second) {
   unsigned& place = *reinterpret_cast<unsigned*>(to);
   const float2 old = accumulate ? floats_of(place) : make_float2(0, 0);
-  place = brain_pair(old.x + first, old.y + second);
+  place = bf16_pair(old.x + first, old.y + second);
 }
 
-/// Neighbouring numbers as they are stored; whole fours are read in vectors of up to 16 bytes.
+/// Neighbouring numbers as stored; multiples of four are read in vectors of up to 16 bytes.
 template <class T, unsigned width>
 struct Stored {
   static constexpr unsigned bytes = width * sizeof(T);
@@ -55,8 +55,7 @@ struct Stored {
 #pragma unroll
     for (unsigned i = 0; i < bytes / sizeof(Bits); ++i) reinterpret_cast<Bits*>(to)[i] = bits[i];
   }
-  /// The same, in a way that the compiler does not see through: what was computed of it is found again rather than
-  /// kept.
+  /// The same bits, opaque to the compiler: it recomputes what depends on them instead of keeping it in registers.
   __device__ Stored again() const {
     Stored other = *this;
     if constexpr (bytes % 4 == 0) {
@@ -83,7 +82,7 @@ struct Piece {
   template <class T>
   __device__ static Piece of(const Stored<T, width>& stored) {
     Piece piece;
-    if constexpr (std::is_same_v<T, Brain> && width % 2 == 0) {
+    if constexpr (std::is_same_v<T, Bf16> && width % 2 == 0) {
       const auto* pairs = reinterpret_cast<const unsigned*>(&stored);
 #pragma unroll
       for (unsigned e = 0; e < width; e += 2) {
@@ -101,10 +100,10 @@ struct Piece {
   template <class T>
   __device__ Stored<T, width> as() const {
     Stored<T, width> stored;
-    if constexpr (std::is_same_v<T, Brain> && width % 2 == 0) {
+    if constexpr (std::is_same_v<T, Bf16> && width % 2 == 0) {
       auto* pairs = reinterpret_cast<unsigned*>(&stored);
 #pragma unroll
-      for (unsigned e = 0; e < width; e += 2) pairs[e / 2] = brain_pair(v[e], v[e + 1]);
+      for (unsigned e = 0; e < width; e += 2) pairs[e / 2] = bf16_pair(v[e], v[e + 1]);
     } else {
       auto* numbers = reinterpret_cast<T*>(&stored);
 #pragma unroll
@@ -137,11 +136,11 @@ __device__ float product_of(const Piece<width>& a, const Piece<width>& b) {
   return sum;
 }
 
-/// How many numbers are 16 bytes, as much as is read at once.
+/// How many numbers of type T one 16-byte load holds.
 template <class T>
-constexpr unsigned widest_piece = 16 / sizeof(T);
+constexpr unsigned max_piece = 16 / sizeof(T);
 
-/// Whether rows, where there are any, can be read in pieces of `width`, four or more.
+/// Whether rows are absent, or can be read in vectors of `width` numbers, four or more.
 template <unsigned width, class T>
 bool in_pieces(const Rows<T>& rows) {
   constexpr std::size_t bytes = width * sizeof(T) < 16 ? width * sizeof(T) : 16;

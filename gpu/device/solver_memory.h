@@ -1,4 +1,4 @@
-// Device memory of one call of cuSOLVER.
+// Device memory of one cuSOLVER call.
 #pragma once
 #include <cuda_runtime_api.h>
 
@@ -14,7 +14,7 @@ class SolverMemory {
   ~SolverMemory() { cudaFree(address_); }
   SolverMemory(const SolverMemory&) = delete;
   SolverMemory& operator=(const SolverMemory&) = delete;
-  bool there() const { return address_ != nullptr; }
+  bool is_allocated() const { return address_ != nullptr; }
   template <class T>
   T* as() const {
     return static_cast<T*>(address_);

@@ -1,17 +1,16 @@
-// Blocks of memory that were released and wait to be asked for again. The runs of a sweep ask for the same blocks one
-// after the other, and the CUDA runtime takes memory back only when the whole GPU, all other runs included, has ended
-// its work.
+// Cache of released memory blocks. The runs of a sweep allocate the same sizes again and again, and cudaFree waits
+// until the whole GPU is idle.
 #pragma once
 #include <cstddef>
 #include <map>
 
 namespace afterglow {
 
-/// Addresses by their size. The back end that keeps them here allocated them, and frees them with `clear`.
+/// Blocks by size. The owning back end allocated them and frees them with `clear`.
 class SpareMemory {
  public:
-  /// At most so many bytes are kept.
-  explicit SpareMemory(std::size_t most = 0) : most_(most) {}
+  /// The cache holds at most `max_bytes`.
+  explicit SpareMemory(std::size_t max_bytes = 0) : max_bytes_(max_bytes) {}
 
   std::size_t bytes() const { return bytes_; }
   bool holds(std::size_t bytes) const { return blocks_.contains(bytes); }
@@ -24,14 +23,14 @@ class SpareMemory {
     bytes_ -= bytes;
     return address;
   }
-  /// False where it would be too much.
+  /// False when the cache would exceed its limit; then the caller frees the block.
   bool keep(void* address, std::size_t bytes) {
-    if (bytes > most_ - bytes_) return false;
+    if (bytes > max_bytes_ - bytes_) return false;
     blocks_.emplace(bytes, address);
     bytes_ += bytes;
     return true;
   }
-  /// Hands every block to `give(address)`; whether there was any.
+  /// Passes every block to `give(address)`; returns whether there was any.
   template <class Give>
   bool clear(const Give& give) {
     const bool any = !blocks_.empty();
@@ -42,7 +41,7 @@ class SpareMemory {
   }
 
  private:
-  std::size_t most_, bytes_ = 0;
+  std::size_t max_bytes_, bytes_ = 0;
   std::multimap<std::size_t, void*> blocks_;
 };
 

@@ -1,10 +1,9 @@
-// Products of tiles on the tensor cores, for kernels that work through pairs of tokens (attention, Sessa's feedback).
-// A block owns 64 rows, a warp 16 of them; groups of four warps share the streamed rows between them. Weights stay in
-// the registers of the warp that computed them, so warps wait for one another only when a tile changes.
-// Operands are made once (operands.cuh) and come in two forms. After its row was scaled by a power of two a number
-// is rounded to a half, which has the 11 bits of tf32, and there is one product. `exact`: with it goes a half of what
-// the first one left; three products are as accurate as float32 arithmetic. The matrix units cut what does not fit
-// their sums, always towards zero, so exact sums are kept short (64 numbers) and added by ordinary float32.
+// Tile products on the tensor cores for kernels over pairs of tokens (attention, Sessa's feedback). A block owns 64
+// rows, a warp 16 of them; groups of four warps share the streamed rows. Weights stay in the registers of the warp that
+// computed them, so warps synchronise only when a tile changes.
+// Each row is scaled by a power of two and rounded to halves, which have the 11 bits of tf32; then one product
+// suffices. With `exact` a second half holds the remainder, and three products are as accurate as float32. Tensor cores
+// truncate their sums towards zero, so exact sums are kept short (64 numbers) and added in float32.
 #pragma once
 #include <cuda_fp16.h>
 
@@ -17,16 +16,17 @@
 namespace afterglow::device::tiles {
 
 constexpr int rows = 64;            // tokens of a tile
-constexpr int group_threads = 128;  // four warps: the rows of a tile
+constexpr int group_threads = 128;  // four warps, the rows of a tile
 
-/// A row of a tile: `columns` numbers of either form, then its Notes. An odd number of 16 bytes: no conflicts.
+/// A row of a tile: `columns` numbers in either form, then its Notes. An odd multiple of 16 bytes avoids bank
+/// conflicts.
 template <int columns, bool exact>
 constexpr int row_bytes = columns*(exact ? 4 : 2) + 16;
 template <int columns, bool exact>
 constexpr int tile_bytes = rows* row_bytes<columns, exact>;
 
-/// What is known of a row: its numbers are to be multiplied by `unit`; of a query the logarithm (base 2) of the
-/// softmax's denominator and its gain; of an upstream gradient its product with the output.
+/// Data of a row: `unit` is the factor of its numbers; of a query the base-2 logarithm of the softmax denominator and
+/// its gain; of an upstream gradient its product with the output.
 struct Notes {
   float unit, log_sum, mean, gain;
 };
@@ -35,10 +35,10 @@ __device__ const Notes& notes_of(const std::byte* tile, int row) {
   return *reinterpret_cast<const Notes*>(tile + (row + 1) * row_bytes<columns, exact> - sizeof(Notes));
 }
 
-/// Where a thread's numbers lie: rows `row` and `row` + 8, pairs of columns from 2 `part`.
-struct Lane {
+/// A thread's position in the accumulator fragment: rows `row` and `row` + 8, pairs of columns from 2 `part`.
+struct LanePosition {
   int group, warp_row, row, part;
-  __device__ Lane()
+  __device__ LanePosition()
       : group(static_cast<int>(threadIdx.x / group_threads)),
         warp_row(static_cast<int>(threadIdx.x / 32 % 4 * 16)),
         row(warp_row + static_cast<int>(threadIdx.x % 32 / 4)),
@@ -47,7 +47,7 @@ struct Lane {
   __device__ int column_of(int n, int e) const { return 8 * n + 2 * part + e; }
 };
 
-/// A thread's share of its warp's 16 rows by `width` columns: entry (n, r, e) is row lane.row_of(r), column
+/// A thread's part of its warp's 16 rows by `width` columns: entry (n, r, e) is row lane.row_of(r), column
 /// lane.column_of(n, e).
 template <int width>
 struct Share {
@@ -55,7 +55,7 @@ struct Share {
 
   __device__ float& at(int n, int r, int e) { return value[n][2 * r + e]; }
   __device__ float at(int n, int r, int e) const { return value[n][2 * r + e]; }
-  /// change(n, r, e, number) -> number for every entry.
+  /// Replaces every entry by change(n, r, e, number).
   template <class Change>
   __device__ void each(const Change& change) {
 #pragma unroll
@@ -70,7 +70,7 @@ struct Share {
   }
 };
 
-/// The largest, or the sum, of a row's numbers in the four lanes that share it.
+/// The maximum, or the sum, over the four lanes that share a row.
 __device__ inline float quad_max(float x) {
   x = fmaxf(x, __shfl_xor_sync(full_warp, x, 1));
   return fmaxf(x, __shfl_xor_sync(full_warp, x, 2));
@@ -80,14 +80,14 @@ __device__ inline float quad_sum(float x) {
   return x + __shfl_xor_sync(full_warp, x, 2);
 }
 
-/// Begins to copy; reads past the first cache: another block may have written just now.
+/// Begins to copy, bypassing L1: another block may just have written the source.
 template <int bytes>
 __device__ void copy(std::byte* to, const std::byte* from) {
   for (int i = static_cast<int>(threadIdx.x) * 16; i < bytes; i += static_cast<int>(blockDim.x) * 16)
     asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(shared_address(to + i)), "l"(from + i) : "memory");
 }
-/// The power of two that brings numbers up to `peak` just below 2^15, where a half has 11 bits above 2^-14 and its rest
-/// reaches down to 2^-24; and its inverse.
+/// The power of two that brings numbers up to `peak` just below 2^15, and its inverse. A half then has 11 bits above
+/// 2^-14 and its remainder reaches down to 2^-24.
 struct Scale {
   float up, down;
   __device__ explicit Scale(float peak) {
@@ -97,12 +97,12 @@ struct Scale {
   }
 };
 
-/// Two scaled numbers as halves.
+/// Packs two scaled numbers as halves.
 __device__ inline std::uint32_t halves_of(float x, float y) {
   const __half2 both = __floats2half2_rn(x, y);
   return reinterpret_cast<const std::uint32_t&>(both);
 }
-/// Two scaled numbers as halves and the halves of what those left.
+/// Splits two scaled numbers into halves and the halves of their remainders.
 __device__ inline void split(float x, float y, std::uint32_t& big, std::uint32_t& rest) {
   const __half2 first = __floats2half2_rn(x, y);
   const float2 taken = __half22float2(first);
@@ -123,8 +123,8 @@ __device__ inline void multiply(float (&sum)[4], const Left& a, std::uint32_t b0
       : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
 }
 
-/// sum + small += 64 (not exact: all) numbers of a_i . b_j, without the rows' units; `small` takes the products with
-/// rests and may be `sum`. The addresses are the lane's own.
+/// sum + small += 64 (not exact: all) numbers of a_i . b_j, without the rows' units. `small` takes the products with
+/// remainders and may be `sum`. The addresses are those of the lane.
 template <bool exact, int columns, int width>
 __device__ void dot_piece(unsigned left, unsigned right, Share<width>& sum, Share<width>& small) {
   constexpr int numbers = exact && columns > 64 ? 64 : columns, step = 32;  // bytes: 16 halves
@@ -143,7 +143,7 @@ __device__ void dot_piece(unsigned left, unsigned right, Share<width>& sum, Shar
         load_matrices(from, b[i]);
         if (exact) load_matrices(from + second, b_rest[i]);
       }
-      // Products that add to the same sum are kept apart: each waits for the one before.
+      // Products that add to the same sum are spaced apart, because each waits for the one before.
       const auto each = [&](Share<width>& to, const Left& l, const auto& r) {
 #pragma unroll
         for (int i = 0; i < 2 * together; ++i)
@@ -160,7 +160,7 @@ __device__ void dot_piece(unsigned left, unsigned right, Share<width>& sum, Shar
 
 /// score_ij = factor_i (a_i . b_j) for the warp's 16 rows of `own` and `width` rows from `streamed` on.
 template <bool exact, int columns, int width>
-__device__ void dot(const Lane& lane, const std::byte* own, const std::byte* streamed, float factor,
+__device__ void dot(const LanePosition& lane, const std::byte* own, const std::byte* streamed, float factor,
                     Share<width>& score) {
   constexpr int row = row_bytes<columns, exact>, piece = 64 * 2;
   const int place = static_cast<int>(threadIdx.x % 32);
@@ -170,8 +170,8 @@ __device__ void dot(const Lane& lane, const std::byte* own, const std::byte* str
   if constexpr (columns <= 64 || !exact) {
     dot_piece<exact, columns>(left, right, score, score);
   } else {
-    // The small products have sums of their own: fewer wait for one another, and a score is the same number whichever
-    // kernel computes it and whichever operand comes first.
+    // The products with remainders have a sum of their own, so that fewer wait for one another and a score has the same
+    // bits in every kernel and for either order of operands.
     Share<width> small;
     small.clear();
 #pragma unroll 1
@@ -191,16 +191,16 @@ __device__ void dot(const Lane& lane, const std::byte* own, const std::byte* str
   });
 }
 
-/// The first operand of products with `width` streamed rows, from weights in registers.
+/// The left operand of products with `width` streamed rows, made from weights in registers.
 template <bool exact, int width>
 struct Weights {
   static constexpr int steps = width / 16;
   Left big[steps], rest[exact ? steps : 1];
-  float back[2];  ///< what a row's products are to be multiplied by
+  float rescale[2];  ///< factor of a row's products
 
   /// `streamed`: the rows that the weights belong to; their units become part of the weights.
   template <int columns>
-  __device__ void take(const Lane& lane, Share<width> weights, const std::byte* streamed) {
+  __device__ void take(const LanePosition& lane, Share<width> weights, const std::byte* streamed) {
     float peak[2] = {0, 0};
     weights.each([&](int n, int r, int e, float value) {
       value *= notes_of<columns, exact>(streamed, lane.column_of(n, e)).unit;
@@ -210,7 +210,7 @@ struct Weights {
 #pragma unroll
     for (int r = 0; r < 2; ++r) {
       const Scale scale(quad_max(peak[r]));
-      back[r] = scale.down;
+      rescale[r] = scale.down;
 #pragma unroll
       for (int n = 0; n < width / 8; ++n) {
         const float x = weights.at(n, r, 0) * scale.up, y = weights.at(n, r, 1) * scale.up;
@@ -225,7 +225,7 @@ struct Weights {
   }
 };
 
-/// 16 or 32 columns of the products: part += weights times rows, from the lane's own address.
+/// part += weights times rows, for 16 or 32 columns; `from` is the lane's address.
 template <int row, bool exact, int width, int count>
 __device__ void add_products(const Weights<exact, width>& weights, unsigned from, int second, Share<count>& part) {
 #pragma unroll
@@ -250,7 +250,7 @@ __device__ void add_products(const Weights<exact, width>& weights, unsigned from
 
 /// sum_i += sum over j of weight_ij x_j, for `width` rows x from `streamed` on and `count` columns from `first` on.
 template <bool exact, int columns, int width, int count>
-__device__ void add_weighted(const Lane& lane, const Weights<exact, width>& weights, const std::byte* streamed,
+__device__ void add_weighted(const LanePosition& lane, const Weights<exact, width>& weights, const std::byte* streamed,
                              int first, Share<count>& sum) {
   constexpr int row = row_bytes<columns, exact>, together = count < 32 ? count : 32;
   const int place = static_cast<int>(threadIdx.x % 32);
@@ -262,24 +262,25 @@ __device__ void add_weighted(const Lane& lane, const Weights<exact, width>& weig
     add_products<row>(weights, from, columns * 2, part);
     part.each([&](int n, int r, int e, float value) {
       float& to = sum.at(c / 8 + n, r, e);
-      to = fmaf(value, weights.back[r], to);
+      to = fmaf(value, weights.rescale[r], to);
       return value;
     });
   }
 }
 
-/// The same from weights as they were computed.
+/// add_weighted for weights in float32.
 template <bool exact, int columns, int width, int count>
-__device__ void spread(const Lane& lane, const Share<width>& weights, const std::byte* streamed, int first,
+__device__ void spread(const LanePosition& lane, const Share<width>& weights, const std::byte* streamed, int first,
                        Share<count>& sum) {
   Weights<exact, width> left;
   left.template take<columns>(lane, weights, streamed);
   add_weighted<exact, columns>(lane, left, streamed, first, sum);
 }
 
-/// Adds what the second group of warps has to what the first has. `memory`: 256 bytes a column; the whole block calls.
+/// Adds the sums of the second group of warps to those of the first. `memory`: 256 bytes a column; the whole block
+/// calls.
 template <int count>
-__device__ void join_groups(const Lane& lane, Share<count>& sum, std::byte* memory) {
+__device__ void join_groups(const LanePosition& lane, Share<count>& sum, std::byte* memory) {
   float* numbers = reinterpret_cast<float*>(memory) + threadIdx.x % group_threads;
   if (lane.group == 1) {
 #pragma unroll

@@ -14,13 +14,14 @@ bool solve(cusolverDnHandle_t solver, int n, double* matrix, double* values) {
   constexpr cublasFillMode_t lower = CUBLAS_FILL_MODE_LOWER;
   const std::size_t square = static_cast<std::size_t>(n) * n * sizeof(double), line = n * sizeof(double);
   const SolverMemory A(square), w(line), status(sizeof(int));
-  if (!A.there() || !w.there() || !status.there()) return false;
+  if (!A.is_allocated() || !w.is_allocated() || !status.is_allocated()) return false;
   int elements = 0;
   if (cusolverDnDsyevd_bufferSize(solver, with_vectors, lower, n, A.as<double>(), n, w.as<double>(), &elements) !=
       CUSOLVER_STATUS_SUCCESS)
     return false;
   const SolverMemory work(static_cast<std::size_t>(elements) * sizeof(double));
-  if (!work.there() || cudaMemcpy(A.as<double>(), matrix, square, cudaMemcpyHostToDevice) != cudaSuccess) return false;
+  if (!work.is_allocated() || cudaMemcpy(A.as<double>(), matrix, square, cudaMemcpyHostToDevice) != cudaSuccess)
+    return false;
   if (cusolverDnDsyevd(solver, with_vectors, lower, n, A.as<double>(), n, w.as<double>(), work.as<double>(), elements,
                        status.as<int>()) != CUSOLVER_STATUS_SUCCESS)
     return false;

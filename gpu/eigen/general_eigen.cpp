@@ -18,7 +18,7 @@ bool solve(cusolverDnHandle_t solver, cusolverDnParams_t params, int n, const do
            std::complex<double>* values) {
   const std::size_t square = static_cast<std::size_t>(n) * n * sizeof(double), line = 2 * n * sizeof(double);
   const SolverMemory A(square), w(line), status(sizeof(int));
-  if (!A.there() || !w.there() || !status.there()) return false;
+  if (!A.is_allocated() || !w.is_allocated() || !status.is_allocated()) return false;
   std::size_t on_device = 0, on_host = 0;
   if (cusolverDnXgeev_bufferSize(solver, params, no_vectors, no_vectors, n, CUDA_R_64F, A.as<double>(), n, CUDA_R_64F,
                                  w.as<double>(), CUDA_R_64F, nullptr, n, CUDA_R_64F, nullptr, n, CUDA_R_64F, &on_device,
@@ -26,7 +26,8 @@ bool solve(cusolverDnHandle_t solver, cusolverDnParams_t params, int n, const do
     return false;
   const SolverMemory work(on_device);
   std::vector<std::byte> host_work(on_host);
-  if (!work.there() || cudaMemcpy(A.as<double>(), matrix, square, cudaMemcpyHostToDevice) != cudaSuccess) return false;
+  if (!work.is_allocated() || cudaMemcpy(A.as<double>(), matrix, square, cudaMemcpyHostToDevice) != cudaSuccess)
+    return false;
   if (cusolverDnXgeev(solver, params, no_vectors, no_vectors, n, CUDA_R_64F, A.as<double>(), n, CUDA_R_64F,
                       w.as<double>(), CUDA_R_64F, nullptr, n, CUDA_R_64F, nullptr, n, CUDA_R_64F, work.as<void>(),
                       on_device, host_work.data(), on_host, status.as<int>()) != CUSOLVER_STATUS_SUCCESS)

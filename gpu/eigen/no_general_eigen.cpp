@@ -1,4 +1,4 @@
-// Stands in where cuSOLVER has no solver for general matrices.
+// Fallback for a cuSOLVER without a solver for general matrices.
 #include "gpu/cuda.h"
 
 namespace afterglow {

@@ -1,4 +1,4 @@
-// Matrices read in fours, by the kernels that round or split them for projections.
+// Reads matrices by float4, for the kernels that round or split them for projections.
 #pragma once
 #include <cstdint>
 
@@ -6,7 +6,7 @@
 
 namespace afterglow::device {
 
-/// Division of numbers below 2^30 by one that the host knows, in three instructions.
+/// Division of numbers below 2^30 by a divisor known on the host, in three instructions.
 struct Division {
   unsigned divisor = 1, factor = 1, shift = 0;
   Division() = default;
@@ -18,7 +18,7 @@ struct Division {
   __device__ unsigned quotient(unsigned of) const { return static_cast<unsigned>(std::uint64_t{of} * factor >> shift); }
 };
 
-/// Four numbers of a row, counted in fours as `stride` is; zeros beyond the rows and columns that count.
+/// Four numbers of a row; `stride` and `four` count float4. Zeros beyond `rows` and `columns`.
 __device__ inline float4 read_four(const float4* from, unsigned stride, unsigned rows, unsigned columns, unsigned row,
                                    unsigned four) {
   const unsigned column = 4 * four;

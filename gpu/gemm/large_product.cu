@@ -1,5 +1,6 @@
-// Large exact products on the tensor cores by splitting operands into tf32 numbers and the rest: three products
-// (tiles.cuh), which is faster than float32 arithmetic and as accurate.
+// Large exact products on tensor cores of any architecture: operands are split into tf32 numbers and remainders, and
+// three products (tiles.cuh) are faster than float32 arithmetic and as accurate. Grid: (columns, rows, shares of the
+// depth), one 128 x 112 tile a block.
 #include <algorithm>
 
 #include "gpu/cuda_backend.h"
@@ -16,16 +17,16 @@ namespace {
 constexpr int tile_rows = 128, tile_columns = 112;            // of a block: 4 x 2 warps
 constexpr int row_parts = 2, column_parts = 7;                // fragments of 16 rows and of 8 columns a warp
 constexpr int slab = 32, stages = 4;                          // depths of a stage, and stages in flight
-constexpr std::int64_t min_products = std::int64_t{1} << 28;  // below, the GPU is not full
-constexpr std::int64_t full = 128;  // blocks that fill the GPU: fewer tiles than that share their depth out
+constexpr std::int64_t min_products = std::int64_t{1} << 28;  // fewer multiplications do not fill the GPU
+constexpr std::int64_t full = 128;  // blocks that fill the GPU; with fewer tiles blocks share the depth
 
-struct Matrix {
+struct LargeOperand {
   const float* data;
   unsigned stride;
 };
 
 struct LargeProduct {
-  Matrix a, b;
+  LargeOperand a, b;
   unsigned rows, columns, depth, share;  ///< depths of each block of a tile
   float alpha, beta;
   float* c;
@@ -33,15 +34,15 @@ struct LargeProduct {
   float* partials;  ///< [blocks of a tile, rows, columns], or null when there is one
 };
 
-/// One stage of an operand in shared memory: a row for every line where lines run along the depth in memory (`deep`),
-/// otherwise a row for every depth. Both are read without bank conflicts.
+/// One stage of an operand in shared memory: a row for every line of a `deep` operand, otherwise a row for every depth.
+/// The strides avoid bank conflicts.
 template <bool deep, int lines>
 struct Slab {
   static constexpr int stride = deep ? slab + 4 : lines + 8;
   static constexpr int elements = (deep ? lines : slab) * stride;
 
-  /// Begins to bring lines [first, first + lines) at depths [from, from + slab); what lies outside becomes zero.
-  __device__ static void load(const Matrix& m, float* to, unsigned first, unsigned count, unsigned from,
+  /// Begins to copy lines [first, first + lines) at depths [from, from + slab); zeros outside.
+  __device__ static void load(const LargeOperand& m, float* to, unsigned first, unsigned count, unsigned from,
                               unsigned depth) {
     constexpr unsigned fours = (deep ? slab : lines) / 4, all = (deep ? lines : slab) * fours;
     const unsigned outer_first = deep ? first : from, outer_end = deep ? count : depth;
@@ -107,7 +108,7 @@ __device__ void fetch_columns(tiles::Fragment<true, 2> (&to)[column_parts], cons
   for (int e = 0; e < 2; ++e) to[column_parts - 1].set(e, value[e]);
 }
 
-/// Leaves a thread's numbers in c, or among the partial sums.
+/// Stores a thread's numbers in c, or in the partial sums.
 __device__ void store_tile(const LargeProduct& p, const float (&sum)[row_parts][column_parts][4], unsigned row,
                            unsigned column) {
   float* to = p.partials != nullptr ? p.partials + std::size_t{blockIdx.z} * p.rows * p.columns : p.c;
@@ -119,7 +120,7 @@ __device__ void store_tile(const LargeProduct& p, const float (&sum)[row_parts][
     for (int half = 0; half < 2; ++half) {
       const unsigned r = row + 16 * i + 8 * half;
       float* line = to + std::size_t{r} * stride;
-      float2 old[column_parts] = {};  // all at once: each read waits for memory
+      float2 old[column_parts] = {};  // loaded together, so that the latencies overlap
 #pragma unroll
       for (int j = 0; j < column_parts; ++j) {
         const unsigned c = column + 8 * j;
@@ -141,7 +142,7 @@ constexpr int large_product_bytes = stages*(Slab<a_deep, tile_rows>::elements + 
 
 template <bool a_deep, bool b_deep>
 __global__ void __launch_bounds__(threads, 1) large_product_kernel(LargeProduct p) {
-  await_previous();
+  wait_for_previous_kernel();
   using A = Slab<a_deep, tile_rows>;
   using B = Slab<b_deep, tile_columns>;
   extern __shared__ __align__(16) float memory[];
@@ -163,7 +164,7 @@ __global__ void __launch_bounds__(threads, 1) large_product_kernel(LargeProduct 
     tiles::wait<stages - 2>();
     __syncthreads();
     bring(i + stages - 1);
-    // The matrix units cut what does not fit their sums: each stage begins with zero and is added by float32.
+    // The tensor cores truncate their sums: each stage starts from zero, and float32 adds it.
     float part[row_parts][column_parts][4] = {};
 #pragma unroll
     for (int k = 0; k < slab; k += 8) {
@@ -184,9 +185,9 @@ __global__ void __launch_bounds__(threads, 1) large_product_kernel(LargeProduct 
              column + static_cast<unsigned>(own_column + lane % 4 * 2));
 }
 
-// Adds the partial sums of all blocks of a tile, in order; four numbers a thread.
+// Adds the partial sums of all blocks of a tile in order; a thread adds four numbers.
 __global__ void __launch_bounds__(threads) add_partials_kernel(LargeProduct p, unsigned shares) {
-  await_previous();
+  wait_for_previous_kernel();
   const unsigned fours = p.columns / 4, i = blockIdx.x * threads + threadIdx.x;
   if (i >= p.rows * fours) return;
   const unsigned row = i / fours, column = i % fours * 4;
@@ -212,7 +213,7 @@ void launch_large_product(cudaStream_t stream, const LargeProduct& p, unsigned s
          stream, p);
 }
 
-/// Rows of four numbers each, as the kernels read and write them.
+/// Whether the kernels can read and write its rows by fours.
 bool is_aligned(const Tensor& tensor) {
   return reinterpret_cast<std::uintptr_t>(tensor.data) % 16 == 0 && tensor.row_stride % 4 == 0 &&
          tensor.columns() % 4 == 0;

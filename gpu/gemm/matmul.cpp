@@ -1,5 +1,6 @@
-// Matrix products: small ones (product.cu) and large exact ones (large_product.cu) by our own tiles, the others by
-// cuBLAS, large projections in tf32 and bf16 from operands rounded before (rounded.cu).
+// c = alpha op(a) op(b) + beta c. Small products (product.cu), thin ones (thin_product.cu) and large exact ones
+// (large_product.cu) use own kernels, the others cuBLAS; large projections in tf32 and bf16 use operands rounded before
+// (rounded.cu).
 #include <cublas_v2.h>
 
 #include "core/io/error.h"
@@ -9,7 +10,7 @@ namespace afterglow {
 
 namespace {
 
-/// An operand as cuBLAS sees it.
+/// An operand in the form that cuBLAS takes.
 struct Operand {
   const void* data;
   int stride;
@@ -33,7 +34,7 @@ std::int64_t CudaBackend::gemm_operands(const Tensor& a, const Tensor& b) const 
   return static_cast<std::int64_t>(aligned_bf16_bytes(a) + aligned_bf16_bytes(b));
 }
 
-// cuBLAS counts columns first: a row-major c = op(a) op(b) is its c^T = op(b)^T op(a)^T.
+// cuBLAS is column-major: a row-major c = op(a) op(b) is its c^T = op(b)^T op(a)^T.
 void CudaBackend::gemm(bool transpose_a, bool transpose_b, double alpha, const Tensor& a, const Tensor& b, double beta,
                        const Tensor& c) {
   const auto rows = static_cast<int>(c.rows()), columns = static_cast<int>(c.columns());
@@ -61,9 +62,10 @@ void CudaBackend::gemm(bool transpose_a, bool transpose_b, double alpha, const T
   const cublasComputeType_t compute = rounded                         ? CUBLAS_COMPUTE_32F
                                       : precision_ == Precision::tf32 ? CUBLAS_COMPUTE_32F_FAST_TF32
                                                                       : CUBLAS_COMPUTE_32F_PEDANTIC;
-  check_blas(cublasGemmEx(lane_->blas, transpose_b ? CUBLAS_OP_T : CUBLAS_OP_N, transpose_a ? CUBLAS_OP_T : CUBLAS_OP_N,
-                          columns, rows, depth, &alpha32, right.data, type, right.stride, left.data, type, left.stride,
-                          &beta32, c.data, CUDA_R_32F, static_cast<int>(c.row_stride), compute, CUBLAS_GEMM_DEFAULT));
+  check_blas(cublasGemmEx(context_->blas, transpose_b ? CUBLAS_OP_T : CUBLAS_OP_N,
+                          transpose_a ? CUBLAS_OP_T : CUBLAS_OP_N, columns, rows, depth, &alpha32, right.data, type,
+                          right.stride, left.data, type, left.stride, &beta32, c.data, CUDA_R_32F,
+                          static_cast<int>(c.row_stride), compute, CUBLAS_GEMM_DEFAULT));
 }
 
 void ProductPlanner::multiply_halves(bool transpose_a, bool transpose_b, const float* alpha, const device::Halves& a,

@@ -1,17 +1,18 @@
-// Products of moderate size on the tensor cores, where cuBLAS leaves most of the GPU idle: the matrices of a training
-// step have about a thousand rows and a few hundred columns. Exact ones split every operand into a tf32 number and the
-// rest (fragments.cuh), the others take the tf32 numbers alone. Small tiles fill the GPU, groups of warps and, for the
-// gradients of weights, several blocks share the depth of a tile; their sums are added in a fixed order. Projections of
-// one input, their gradients, and gate and up projection of a SwiGLU are one launch each.
+// Products of moderate size, c = alpha op(a) op(b) + beta c, where cuBLAS leaves most of the GPU idle: about a thousand
+// rows and a few hundred columns. Grid: (tiles of all results, blocks that share the depth). Exact products split each
+// operand into a tf32 number and its remainder (fragments.cuh) and add three products; the others use the tf32 number
+// alone. Groups of warps share a slab of the depth, and for gradients of weights several blocks share a tile; partial
+// sums are added in a fixed order. Projections of one input, their gradients, and the gate and up projections of a
+// SwiGLU are one launch each.
 #include <algorithm>
 #include <optional>
 #include <type_traits>
 #include <utility>
 
 #include "gpu/cuda_backend.h"
-#include "gpu/device/crowding.h"
 #include "gpu/device/fragments.cuh"
 #include "gpu/device/launch.cuh"
+#include "gpu/device/occupancy.h"
 #include "gpu/gemm/product.cuh"
 #include "gpu/gemm/thin_product.cuh"
 
@@ -21,28 +22,28 @@ using namespace device;
 
 namespace {
 
-constexpr unsigned part = 32;                // rows and columns of a warp's share of a tile
-constexpr unsigned max_tiles = 2048;         // of 32 x 64: beyond that the GPU is full and cuBLAS is as good
+constexpr unsigned part = 32;                // rows and columns of a warp's part of a tile
+constexpr unsigned max_tiles = 2048;         // of 32 x 64; with more the GPU is full and cuBLAS is as fast
 constexpr unsigned max_depth = 4096;         // of a product with a transposed first operand
 constexpr double max_deep = 134217728.0;     // multiplications of a deeper one: the gradients of narrow gates
-constexpr double max_rounded = 67108864.0;   // multiplications of one that is not exact: beyond, cuBLAS is quicker
-constexpr unsigned max_rounded_tiles = 448;  // of 32 x 64: long narrow ones are cuBLAS' as well
-constexpr unsigned deepest = 16384;          // of the others: beyond, warp groups that share the depth come first
-constexpr unsigned wide_tiles = 180;         // from this many tiles of 32 x 64 on they win
-constexpr unsigned split_blocks = 200;       // as many blocks should share the products that have few tiles
+constexpr double max_rounded = 67108864.0;   // multiplications of one that is not exact; with more cuBLAS is faster
+constexpr unsigned max_rounded_tiles = 448;  // of 32 x 64; long narrow products beyond go to cuBLAS
+constexpr unsigned max_tile_depth = 16384;          // of the others; deeper ones go to warp groups that share the depth
+constexpr unsigned wide_tiles = 180;         // from this many tiles of 32 x 64 on Wide is faster
+constexpr unsigned split_blocks = 200;       // number of blocks that share the depth of products with few tiles
 constexpr unsigned min_depth = 128;          // of a block that shares
 
-constexpr unsigned enough_tiles = 128;   // of gradients that were kept: they fill the GPU once
-constexpr unsigned max_kept = 176;       // more would leave the chain beside them too little room
-constexpr unsigned deepest_kept = 2048;  // rows that such a gradient is summed over
+constexpr unsigned enough_tiles = 128;   // of collected gradients: they fill the GPU once
+constexpr unsigned max_kept = 176;       // more would take room from the main stream
+constexpr unsigned max_kept_depth = 2048;  // rows that such a gradient is summed over
 
-constexpr double min_products = 268435456.0;  // of a product by warp groups: below, the GPU is not full
-constexpr unsigned min_share = 512;           // depths of a block that shares
-constexpr unsigned max_shared = 512;          // tiles with their shares: their sums must fit the scratch memory
+constexpr double min_products = 268435456.0;  // multiplications of a product on warp groups; fewer do not fill the GPU
+constexpr unsigned min_share = 512;           // depth of a block that shares
+constexpr unsigned max_shared = 512;          // tiles times shares: their sums must fit the scratch memory
 
-/// How a block works: `down` by `across` shares of 32 x 32, `groups` of warps that share a slab of the depth, each
-/// taking `depth` of it (at most 64: sums are kept short, see tiles.cuh), up to `stages` slabs in flight. A
-/// multiprocessor has to hold `neighbours` blocks at once; 0: as many as fit.
+/// Shape of a block: `down` by `across` parts of 32 x 32; `groups` of warps that share a slab, each with `depth` of it
+/// (at most 64: sums are kept short, see tiles.cuh); up to `stages` slabs in flight. A multiprocessor must hold
+/// `neighbours` blocks at once; 0: as many as fit.
 template <unsigned down_, unsigned across_, unsigned groups_, unsigned depth_, unsigned stages_,
           unsigned neighbours_ = 0>
 struct Plan {
@@ -53,35 +54,34 @@ struct Plan {
   static constexpr unsigned elements = rows * columns;
   using Order = Plan;
 };
-using Narrow = Plan<1, 1, 8, 16, 3>;  // few tiles, all of a deep slab at once
-using Wide = Plan<1, 2, 2, 32, 3>;    // many tiles, small blocks
-using Shared = Plan<1, 1, 4, 16, 4>;  // gradients of weights: small enough to run beside others
+using Narrow = Plan<1, 1, 8, 16, 3>;  // for few tiles; loads a whole deep slab at once
+using Wide = Plan<1, 2, 2, 32, 3>;    // for many tiles; small blocks
+using Shared = Plan<1, 1, 4, 16, 4>;  // for gradients of weights; leaves room for the main stream
 
-/// The sums of another plan, number for number, where several runs share the GPU: what counts then is not how soon a
-/// block ends but what it takes. Tiles are larger, so that less is copied and split for a result, and no warps share a
-/// depth: each goes through what a group of the other plan would, then through the next group's. `brief`: a group has
-/// no more than the matrix units add alone.
+/// Plan with the same sums as `Other`, bit for bit, when several runs share the GPU and throughput counts instead of
+/// latency. Tiles are larger, so that a result needs fewer copies and splits. The depth is not shared between warps:
+/// each computes what the first group of the other plan would, then the next group's part. `brief`: a group's part fits
+/// one short sum.
 template <class Other, bool brief_>
-struct Thrifty : Plan<2, 2, 1, 16, 3, brief_ ? 4 : 3> {
+struct HighOccupancy : Plan<2, 2, 1, 16, 3, brief_ ? 4 : 3> {
   using Order = Other;
   static constexpr bool brief = brief_;
   static_assert(Other::depth % 16 == 0);
 };
 template <class P>
-constexpr bool is_thrifty =
+constexpr bool high_occupancy =
     !std::is_same_v<typename P::Order, Plan<P::down, P::across, P::groups, P::depth, P::stages>>;
 
-/// One slab of 32 lines of an operand in shared memory. Where lines run along the depth in memory (`deep`) they do
-/// here, else there is a row for each depth. The strides keep the matrix units' reads free of bank conflicts.
+/// A slab of 32 lines of an operand in shared memory. A `deep` operand has a row for each line, otherwise a row for
+/// each depth, as in global memory. The strides avoid bank conflicts of the fragment loads.
 template <bool deep, unsigned slab>
 struct Lines {
   static constexpr unsigned inner = deep ? slab : part, outer = deep ? part : slab;
   static constexpr unsigned stride = inner + (deep ? 4 : 8), elements = outer * stride;
 
-  /// Begins to copy lines [first, first + 32) for depths [from, from + slab), one number at a time; what lies outside
-  /// becomes zero.
+  /// Begins to copy lines [first, first + 32) for depths [from, from + slab), one number at a time; zeros outside.
   template <unsigned block>
-  __device__ static void load(const Matrix& m, float* to, unsigned first, unsigned lines, unsigned from,
+  __device__ static void load(const ProductOperand& m, float* to, unsigned first, unsigned lines, unsigned from,
                               unsigned depth) {
     const unsigned inner_first = deep ? from : first, outer_first = deep ? first : from;
     const unsigned inner_end = deep ? depth : lines, outer_end = deep ? lines : depth;
@@ -137,14 +137,14 @@ struct Lines {
   }
 };
 
-constexpr unsigned sum_stride = part + 8;  // pairs of neighbouring columns are written without conflicts
+constexpr unsigned sum_stride = part + 8;  // conflict-free stores of pairs of columns
 
 /// Numbers of one slab of both operands.
 template <class P, bool a_deep, bool b_deep>
 constexpr unsigned stage_elements =
     P::down* Lines<a_deep, P::slab>::elements + P::across* Lines<b_deep, P::slab>::elements;
 
-/// Shared memory for a depth of so many slabs.
+/// Shared memory for a depth of this many slabs.
 template <class P, bool a_deep, bool b_deep>
 constexpr unsigned product_bytes(unsigned slabs) {
   const unsigned stages = (slabs < P::stages ? slabs : P::stages) * stage_elements<P, a_deep, b_deep>;
@@ -152,13 +152,13 @@ constexpr unsigned product_bytes(unsigned slabs) {
   return (stages > sums ? stages : sums) * sizeof(float);
 }
 
-/// The tile of a block: which result, and where in it.
-struct Place {
+/// The tile of a block: its result and its position there.
+struct OutputTile {
   unsigned result, row, column;
 };
 
 template <class P>
-__device__ Place place_of(const Products& p, unsigned tile) {
+__device__ OutputTile output_tile_of(const Products& p, unsigned tile) {
   unsigned result = 0;
   if (!p.summed && p.finish == Finish::plain) {
     while (result + 1 < p.count && p.results[result + 1].first_tile <= tile) ++result;
@@ -168,7 +168,7 @@ __device__ Place place_of(const Products& p, unsigned tile) {
   return {result, own / across * P::rows, own % across * width};
 }
 
-/// Four neighbouring numbers of a row, as many as there are columns.
+/// Writes up to four neighbouring numbers of a row.
 __device__ inline void put_four(const Result& r, unsigned row, unsigned column, float alpha, const float (&sum)[4]) {
   if (row >= r.rows || column >= r.columns) return;
   float* to = r.c.data + std::size_t{row} * r.c.stride + column;
@@ -191,7 +191,7 @@ __device__ inline void put_four(const Result& r, unsigned row, unsigned column, 
   }
 }
 
-/// The sums of a tile, from what groups of warps left in shared memory, and for shared depths in `partials`.
+/// The sums of a tile, from the parts of the groups of warps in shared memory, or from `partials` with shared depths.
 template <class P>
 struct Sums {
   const float* memory;
@@ -226,7 +226,7 @@ struct Sums {
 
 /// g, u and h = silu(g) u: a tile has 32 columns of g on its left and the same columns of u on its right.
 template <class P>
-__device__ void finish_gate_up(const Products& p, const Sums<P>& sums, const Place& place) {
+__device__ void finish_gate_up(const Products& p, const Sums<P>& sums, const OutputTile& place) {
   for (unsigned i = threadIdx.x; i < P::elements / 8; i += P::block) {
     const unsigned row = i / (P::quads / 2), column = i % (P::quads / 2) * 4;
     float g[4], u[4], h[4];
@@ -240,13 +240,13 @@ __device__ void finish_gate_up(const Products& p, const Sums<P>& sums, const Pla
   }
 }
 
-/// What a thread needs of g and u to come back from h; read while the product is computed.
+/// A thread's numbers of g and u for the gradient of h, loaded while the product is computed.
 template <class P>
 struct GateUp {
   static constexpr unsigned each = P::elements / 4 / P::block;
   float g[each][4], u[each][4];
 
-  __device__ void load(const Products& p, const Place& place) {
+  __device__ void load(const Products& p, const OutputTile& place) {
 #pragma unroll
     for (unsigned k = 0; k < each; ++k) {
       const unsigned i = threadIdx.x + k * P::block;
@@ -255,8 +255,9 @@ struct GateUp {
       read_four(p.kept[1], p.results[0], row, column, u[k]);
     }
   }
-  /// Four neighbouring numbers of a row, zeros where the result `r` ends.
-  __device__ static void read_four(const Matrix& m, const Result& r, unsigned row, unsigned column, float (&to)[4]) {
+  /// Four neighbouring numbers of a row, zeros beyond the result `r`.
+  __device__ static void read_four(const ProductOperand& m, const Result& r, unsigned row, unsigned column,
+                                   float (&to)[4]) {
     const float* from = m.data + std::size_t{row} * m.stride + column;
     if (m.vector && row < r.rows && column + 4 <= r.columns) {
       const float4 four = *reinterpret_cast<const float4*>(from);
@@ -272,7 +273,7 @@ struct GateUp {
 };
 
 template <class P>
-__device__ void finish_gate_up_backward(const Products& p, const Sums<P>& sums, const Place& place,
+__device__ void finish_gate_up_backward(const Products& p, const Sums<P>& sums, const OutputTile& place,
                                         const GateUp<P>& gate_up) {
 #pragma unroll
   for (unsigned k = 0; k < GateUp<P>::each; ++k) {
@@ -291,7 +292,7 @@ __device__ void finish_gate_up_backward(const Products& p, const Sums<P>& sums, 
 }
 
 template <class P>
-__device__ void finish_plain(const Products& p, const Sums<P>& sums, const Place& place) {
+__device__ void finish_plain(const Products& p, const Sums<P>& sums, const OutputTile& place) {
   for (unsigned i = threadIdx.x; i < P::elements / 4; i += P::block) {
     const unsigned row = i / P::quads, column = i % P::quads * 4;
     float sum[4];
@@ -301,7 +302,7 @@ __device__ void finish_plain(const Products& p, const Sums<P>& sums, const Place
 }
 
 template <class P>
-__device__ void finish_biased(const Products& p, const Sums<P>& sums, const Place& place) {
+__device__ void finish_biased(const Products& p, const Sums<P>& sums, const OutputTile& place) {
   const Result& result = p.results[place.result];
   const float* bias = p.biases[place.result];
   for (unsigned i = threadIdx.x; i < P::elements / 4; i += P::block) {
@@ -317,23 +318,23 @@ __device__ void finish_biased(const Products& p, const Sums<P>& sums, const Plac
   }
 }
 
-/// Copies 32 lines of an operand slab by slab, 16 bytes at a time. A thread keeps its place, so that little is computed
-/// for a slab.
+/// Copies 32 lines of an operand slab by slab, 16 bytes at a time. A thread's position is fixed, so that a slab needs
+/// little address arithmetic.
 template <bool deep, unsigned slab, unsigned block>
-struct Feed {
+struct OperandFeed {
   using L = Lines<deep, slab>;
   static constexpr unsigned pieces = L::inner / 4, step = block / pieces, count = L::outer / step;
   static_assert(block % pieces == 0 && L::outer % step == 0);
   const float* source;
-  int lines;  // from this thread's first one to the end
+  int lines;  // from this thread's first line to the end
 
-  __device__ void start(const Matrix& m, unsigned first, unsigned end, unsigned from) {
+  __device__ void start(const ProductOperand& m, unsigned first, unsigned end, unsigned from) {
     const unsigned o = threadIdx.x / pieces, n = threadIdx.x % pieces * 4;
     const unsigned line = first + (deep ? o : n), depth = from + (deep ? n : o);
     source = m.data + std::size_t{deep ? line : depth} * m.stride + (deep ? depth : line);
     lines = static_cast<int>(end) - static_cast<int>(line);
   }
-  /// The next slab, of which `left` depths count.
+  /// Begins to copy the next slab, of which `left` depths count.
   __device__ void bring(float* to, unsigned stride, unsigned left) {
     const unsigned o = threadIdx.x / pieces, n = threadIdx.x % pieces * 4;
     const int along = deep ? static_cast<int>(left) - static_cast<int>(n) : lines;
@@ -349,35 +350,35 @@ struct Feed {
   }
 };
 
-/// Copies a block's operands in the order in which it needs them, so much of the depth at a time as a plan's slab has.
+/// Copies a block's operands in the order of use, one slab of the plan at a time.
 template <class P, bool a_deep, bool b_deep>
 struct Supply {
   using A = Lines<a_deep, P::slab>;
   using B = Lines<b_deep, P::slab>;
   const Products& p;
-  const Place& place;
+  const OutputTile& place;
   float* memory;
-  unsigned term;  // whose operands come next
-  Feed<a_deep, P::slab, P::block> a[P::down];
-  Feed<b_deep, P::slab, P::block> b[P::across];
+  unsigned term;  // the term copied next
+  OperandFeed<a_deep, P::slab, P::block> a[P::down];
+  OperandFeed<b_deep, P::slab, P::block> b[P::across];
   float* to;  // stage of the next slab
 
-  __device__ Supply(const Products& products, const Place& at, float* shared)
+  __device__ Supply(const Products& products, const OutputTile& at, float* shared)
       : p(products), place(at), memory(shared), term(p.summed ? 0 : at.result), to(shared) {}
   __device__ static unsigned slabs_of(const Term& term) { return (term.depth + P::Order::slab - 1) / P::Order::slab; }
-  /// Slab `index` of all terms': goes to its term and answers which of that it is.
+  /// Selects the term of slab `index`, counted over all terms; returns the slab's index within it.
   __device__ unsigned enter(unsigned index) {
     term = p.summed ? 0 : place.result;
     while (p.summed && term + 1 < p.count && index >= slabs_of(p.terms[term])) index -= slabs_of(p.terms[term++]);
     return index;
   }
-  __device__ const Matrix& right(unsigned k) const {
+  __device__ const ProductOperand& right(unsigned k) const {
     return p.finish == Finish::gate_up ? p.terms[k].b : p.terms[term].b;
   }
   __device__ unsigned right_column(unsigned k) const {
     return place.column + (p.finish == Finish::gate_up ? 0 : part * k);
   }
-  /// What is copied next begins at this depth of the term.
+  /// Starts copies at this depth of the term.
   __device__ void start(unsigned from) {
     const Result& r = p.results[place.result];
 #pragma unroll
@@ -385,7 +386,7 @@ struct Supply {
 #pragma unroll
     for (unsigned k = 0; k < P::across; ++k) b[k].start(right(k), right_column(k), r.columns, from);
   }
-  /// Begins to copy the term's depths from `from` on, where the last ones ended.
+  /// Begins to copy the term's depths from `from` on, behind the previous ones.
   __device__ void copy(unsigned from) {
     copy_left(from);
     copy_right(from, to);
@@ -419,30 +420,30 @@ struct Supply {
       }
     }
   }
-  /// The stages take turns.
+  /// The stages form a ring.
   __device__ float* stage_behind(float* stage) const {
     constexpr unsigned size = stage_elements<P, a_deep, b_deep>;
     return stage == memory + (P::stages - 1) * size ? memory : stage + size;
   }
 };
 
-/// The slabs that a block works through: those of all terms one after another.
+/// The slabs of a block, over all its terms.
 template <class P, bool a_deep, bool b_deep>
 struct Slabs : Supply<P, a_deep, b_deep> {
-  unsigned next, end, from;  // slab that is brought next, where they end, where it begins in its term
+  unsigned next, end, from;  // next slab to copy, end, and where the next one begins in its term
 
-  __device__ Slabs(const Products& products, const Place& at, float* shared, unsigned begin, unsigned last)
+  __device__ Slabs(const Products& products, const OutputTile& at, float* shared, unsigned begin, unsigned last)
       : Supply<P, a_deep, b_deep>(products, at, shared), next(begin), end(last) {
     from = this->enter(begin) * P::slab;
     this->start(from);
   }
   __device__ unsigned steps() const { return end - next; }
-  /// The slabs that are brought before the first step, if they are of one term.
+  /// The number of slabs to copy before the first step, if they belong to one term; otherwise 0.
   __device__ unsigned first_slabs() const {
     const unsigned some = min(P::stages - 1, end - next), left = this->p.terms[this->term].depth - from;
     return (some - 1) * P::slab < left ? some : 0;
   }
-  /// Begins to copy their second operands, or else their first ones.
+  /// Begins to copy the second operands of the first slabs, then (bring_left) the first operands.
   __device__ void bring_right(unsigned slabs) {
     float* stage = this->to;
     for (unsigned i = 0; i < slabs; ++i) {
@@ -477,17 +478,17 @@ struct Slabs : Supply<P, a_deep, b_deep> {
   }
 };
 
-/// The same depths as a thrifty block goes through them: what the first group of warps would take of all slabs, then
-/// what the second would.
+/// The same depths in the order of a HighOccupancy block: the part of the first group of warps in all slabs, then that
+/// of the second.
 template <class P, bool a_deep, bool b_deep>
 struct Groups : Supply<P, a_deep, b_deep> {
   using Order = typename P::Order;
-  static constexpr unsigned pieces = Order::depth / P::slab;  // of a group's share of a slab
+  static constexpr unsigned pieces = Order::depth / P::slab;  // of a group's part of a slab
   const unsigned begin, end;
-  unsigned groups = Order::groups;            // of which any has numbers
-  unsigned group = 0, slab, from, piece = 0;  // what is brought next; `from`: where its slab begins in its term
+  unsigned groups = Order::groups;            // that have any depth
+  unsigned group = 0, slab, from, piece = 0;  // copied next; `from`: where its slab begins in its term
 
-  __device__ Groups(const Products& products, const Place& at, float* shared, unsigned first, unsigned last)
+  __device__ Groups(const Products& products, const OutputTile& at, float* shared, unsigned first, unsigned last)
       : Supply<P, a_deep, b_deep>(products, at, shared), begin(first), end(last), slab(first) {
     from = this->enter(begin) * Order::slab;
     const unsigned left = this->p.terms[this->term].depth - from;
@@ -528,8 +529,8 @@ __device__ unsigned slabs_in(const Products& p, unsigned result) {
   return count;
 }
 
-/// Adds a short sum of the matrix units, which cut towards zero, by ordinary float32, and begins it anew.
-__device__ void settle(float (&sum)[2][4][4], float (&some)[2][4][4]) {
+/// Adds a short sum of the tensor cores, which truncate towards zero, in float32, and clears it.
+__device__ void add_short_sum(float (&sum)[2][4][4], float (&some)[2][4][4]) {
 #pragma unroll
   for (int i = 0; i < 2; ++i)
 #pragma unroll
@@ -541,17 +542,17 @@ __device__ void settle(float (&sum)[2][4][4], float (&some)[2][4][4]) {
       }
 }
 
-/// What the kernel does beside a plain product. Kernels of their own, because the others become slower by that.
+/// Variants of the kernel with more work than a plain product; separate kernels, because they need more registers.
 enum class Extra {
   none,
-  biases,  ///< plain results get them
-  gate_up  ///< Finish::gate_up_backward gets g and u
+  biases,  ///< for plain results
+  gate_up  ///< Finish::gate_up_backward reads g and u
 };
 
-/// A warp's numbers of 32 x 32 results.
+/// A warp's numbers of a 32 x 32 part.
 using Square = float[2][4][4];
 
-/// What the warp's share of a slab adds for `depth` of it.
+/// Adds the product over the warp's `depth` of a slab.
 template <class P, bool a_deep, bool b_deep, bool exact>
 __device__ void multiply_slab(Square& some, const float* stage, unsigned share, unsigned first) {
   using A = Lines<a_deep, P::slab>;
@@ -568,7 +569,7 @@ __device__ void multiply_slab(Square& some, const float* stage, unsigned share, 
   }
 }
 
-constexpr unsigned short_sum = 64;  // numbers that are added by the matrix units alone
+constexpr unsigned short_sum = 64;  // numbers that the tensor cores add
 
 /// The sums of a group of warps, which shares every slab with the others.
 template <bool exact, class P, bool a_deep, bool b_deep>
@@ -580,9 +581,9 @@ __device__ void sum_slabs(Slabs<P, a_deep, b_deep>& slabs, float* stage, unsigne
     slabs.bring();
     multiply_slab<P, a_deep, b_deep, exact>(some, stage, warp % P::shares, warp / P::shares * P::depth);
     stage = slabs.stage_behind(stage);
-    if (step % (short_sum / P::depth) == short_sum / P::depth - 1) settle(sum, some);
+    if (step % (short_sum / P::depth) == short_sum / P::depth - 1) add_short_sum(sum, some);
   }
-  settle(sum, some);
+  add_short_sum(sum, some);
 }
 
 /// The sums of all groups, added in their order.
@@ -600,43 +601,43 @@ __device__ void sum_groups(Groups<P, a_deep, b_deep>& groups, float* stage, unsi
     stage = groups.stage_behind(stage);
     const bool is_last = ++step == groups.steps_of_group();
     if constexpr (P::brief) {
-      if (is_last) settle(sum, some);
+      if (is_last) add_short_sum(sum, some);
     } else {
-      if (step % (short_sum / P::depth) == 0 || is_last) settle(of_group, some);
-      if (is_last) settle(sum, of_group);
+      if (step % (short_sum / P::depth) == 0 || is_last) add_short_sum(of_group, some);
+      if (is_last) add_short_sum(sum, of_group);
     }
     if (is_last) step = 0;
   }
 }
 
-/// Numbers that are not split leave room for another thrifty block.
+/// Operands that are not split leave registers for one more HighOccupancy block.
 template <class P, bool exact>
-constexpr unsigned neighbours = P::neighbours + (is_thrifty<P> && !exact ? 1 : 0);
+constexpr unsigned neighbours = P::neighbours + (high_occupancy<P> && !exact ? 1 : 0);
 
 template <class P, bool a_deep, bool b_deep, Extra extra, bool exact>
 __global__ void __launch_bounds__(P::block, neighbours<P, exact>) product_kernel(const __grid_constant__ Products p) {
   extern __shared__ __align__(16) float memory[];
   const unsigned tile = blockIdx.x, split = blockIdx.y;
-  const Place place = place_of<P>(p, tile);
+  const OutputTile place = output_tile_of<P>(p, tile);
   const unsigned count = slabs_in<P>(p, place.result), each = (count + p.splits - 1) / p.splits;
   const unsigned begin = min(count, split * each), end = min(count, begin + each);
-  std::conditional_t<is_thrifty<P>, Groups<P, a_deep, b_deep>, Slabs<P, a_deep, b_deep>> supply(p, place, memory, begin,
-                                                                                                end);
+  std::conditional_t<high_occupancy<P>, Groups<P, a_deep, b_deep>, Slabs<P, a_deep, b_deep>> supply(p, place, memory,
+                                                                                                    begin, end);
   const unsigned warp = threadIdx.x / 32, steps = supply.steps();
-  unsigned early = 0;  // slabs
-  if constexpr (a_deep && !is_thrifty<P>) {
-    if (p.is_right_settled && steps > 0) early = supply.first_slabs();
+  unsigned early = 0;  // slabs copied before the previous kernel has ended
+  if constexpr (a_deep && !high_occupancy<P>) {
+    if (p.is_right_pinned && steps > 0) early = supply.first_slabs();
     supply.bring_right(early);
   }
-  await_previous();  // places were found meanwhile
-  if constexpr (a_deep && !is_thrifty<P>) {
+  wait_for_previous_kernel();  // the addresses were computed before
+  if constexpr (a_deep && !high_occupancy<P>) {
     if (early > 0) supply.bring_left(early);
   }
   for (unsigned i = 0; early == 0 && i + 1 < P::stages; ++i) supply.bring();
   GateUp<P> gate_up;
-  if constexpr (extra == Extra::gate_up && !is_thrifty<P>) gate_up.load(p, place);
+  if constexpr (extra == Extra::gate_up && !high_occupancy<P>) gate_up.load(p, place);
   Square sum = {};
-  if constexpr (is_thrifty<P>) {
+  if constexpr (high_occupancy<P>) {
     sum_groups<exact>(supply, memory, steps, warp, sum);
   } else {
     sum_slabs<exact>(supply, memory, steps, warp, sum);
@@ -668,7 +669,7 @@ __global__ void __launch_bounds__(P::block, neighbours<P, exact>) product_kernel
     if (p.finish == Finish::gate_up) return finish_gate_up<P>(p, sums, place);
   }
   if constexpr (extra == Extra::gate_up) {
-    if constexpr (is_thrifty<P>) gate_up.load(p, place);
+    if constexpr (high_occupancy<P>) gate_up.load(p, place);
     finish_gate_up_backward<P>(p, sums, place, gate_up);
   } else if constexpr (extra == Extra::biases) {
     finish_biased<P>(p, sums, place);
@@ -677,7 +678,7 @@ __global__ void __launch_bounds__(P::block, neighbours<P, exact>) product_kernel
   }
 }
 
-/// Whether so many products may be one launch.
+/// Whether this many products fit one launch.
 bool is_one_launch(std::size_t count) { return count > 0 && count <= max_products; }
 
 Result result_of(const Tensor& tensor, double beta) {
@@ -689,7 +690,7 @@ Result result_of(const Tensor& tensor, double beta) {
   return r;
 }
 
-/// Counts the tiles of all results that have some of their own.
+/// Counts the tiles of all results.
 template <class P>
 unsigned count_tiles(Products& p) {
   const unsigned width = p.finish == Finish::gate_up ? P::columns / 2 : P::columns;
@@ -704,7 +705,7 @@ unsigned count_tiles(Products& p) {
   return p.tiles;
 }
 
-/// Whether a result of one goes where a result of the other goes.
+/// Whether the two have a result in common.
 bool writes_to_one_of(const Products& p, const Products& others) {
   for (unsigned i = 0; i < p.count; ++i) {
     for (unsigned k = 0; k < others.count; ++k) {
@@ -714,28 +715,28 @@ bool writes_to_one_of(const Products& p, const Products& others) {
   return false;
 }
 
-/// Depth of the longest result, in slabs.
+/// Depth of the deepest result, in slabs.
 template <class P>
 unsigned max_slabs(const Products& p) {
-  unsigned sum = 0, most = 0;
+  unsigned sum = 0, deepest = 0;
   for (unsigned i = 0; i < p.count; ++i) {
     const unsigned slabs = blocks_for(p.terms[i].depth, P::Order::slab);
     sum += slabs;
-    most = slabs > most ? slabs : most;
+    deepest = slabs > deepest ? slabs : deepest;
   }
-  return p.summed ? sum : most;
+  return p.summed ? sum : deepest;
 }
 
-/// Where few tiles are deep, several blocks share each.
+/// With few deep tiles several blocks share each.
 template <class P>
 void share_depth(Products& p) {
-  const unsigned slabs = max_slabs<P>(p), least = min_depth / P::slab;
+  const unsigned slabs = max_slabs<P>(p), min_slabs = min_depth / P::slab;
   const unsigned wanted = p.tiles > 0 && split_blocks > p.tiles ? split_blocks / p.tiles : 1;
-  const unsigned each = slabs / wanted > least ? blocks_for(slabs, wanted) : least;
+  const unsigned each = slabs / wanted > min_slabs ? blocks_for(slabs, wanted) : min_slabs;
   p.splits = slabs > each ? blocks_for(slabs, each) : 1;
 }
 
-/// Whether all that is read and written lies as multiply_on_warpgroups wants it.
+/// Whether all operands and results meet the alignment of multiply_on_warpgroups.
 bool are_vectors(const Products& p, bool a_deep, bool b_deep) {
   bool fine = true;
   for (unsigned i = 0; i < p.count; ++i) {
@@ -759,8 +760,8 @@ double products_of(const Products& p) {
 
 /// How many blocks should share the depth of each tile.
 unsigned shares_of_depth(const Products& p) {
-  const unsigned most = p.summed ? 1 : blocks_for(p.terms[0].depth, min_share);
-  return fullest_shares(p.tiles, std::min(most, max_shared / p.tiles));
+  const unsigned max_shares = p.summed ? 1 : blocks_for(p.terms[0].depth, min_share);
+  return fullest_shares(p.tiles, std::min(max_shares, max_shared / p.tiles));
 }
 
 template <class P, bool a_deep, bool b_deep, Extra extra, bool exact>
@@ -802,8 +803,8 @@ bool ProductPlanner::multiply_large(Products& p, bool a_deep, bool b_deep) {
 template <bool a_deep, bool b_deep>
 bool ProductPlanner::multiply_tiles(Products& p) {
   const unsigned wide = count_tiles<Wide>(p);
-  if (a_deep && p.terms[0].depth > deepest && multiply_large(p, a_deep, b_deep)) return true;
-  // Summed products that are refused become a launch each, so that each is measured by the limit.
+  if (a_deep && p.terms[0].depth > max_tile_depth && multiply_large(p, a_deep, b_deep)) return true;
+  // When refused, summed products become a launch each, so each is compared with the limit alone.
   const double wanted = products_of(p), each = wanted / (p.summed ? p.count : 1);
   const bool deep = !a_deep && p.terms[0].depth > max_depth;
   const bool suits = p.exact ? wide <= max_tiles && !(deep && wanted > max_deep)
@@ -813,14 +814,14 @@ bool ProductPlanner::multiply_tiles(Products& p) {
   return true;
 }
 
-bool ProductPlanner::is_right_settled(const Products& p) const {
+bool ProductPlanner::is_right_pinned(const Products& p) const {
   const unsigned terms = p.finish == Finish::gate_up ? 2 : p.count;
-  return std::all_of(p.terms, p.terms + terms, [&](const Term& term) { return backend_.is_settled(term.b.data); });
+  return std::all_of(p.terms, p.terms + terms, [&](const Term& term) { return backend_.is_pinned(term.b.data); });
 }
 
 template <bool a_deep, bool b_deep>
 void ProductPlanner::run_tiles(Products& p) {
-  p.is_right_settled = is_right_settled(p);
+  p.is_right_pinned = is_right_pinned(p);
   const auto run_plan = [&](auto plan) {
     using P = decltype(plan);
     count_tiles<P>(p);
@@ -841,12 +842,12 @@ void ProductPlanner::run_tiles(Products& p) {
     using P = decltype(plan);
     count_tiles<P>(p);
     share_depth<P>(p);
-    if (is_crowded()) {
+    if (is_gpu_shared()) {
       const unsigned depth_of_group = blocks_for(max_slabs<P>(p), p.splits) * P::depth;
       if (depth_of_group <= short_sum) {
-        run_plan(Thrifty<P, true>());
+        run_plan(HighOccupancy<P, true>());
       } else {
-        run_plan(Thrifty<P, false>());
+        run_plan(HighOccupancy<P, false>());
       }
     } else {
       run_plan(plan);
@@ -948,7 +949,7 @@ void ProductPlanner::multiply_gradients(std::span<const Tensor> dresults, const 
                                         std::span<const Grad> dweights) {
   if (dresults.size() == 1 && dweights[0].wanted() && thin_product(true, false, dresults[0], x, dweights[0])) return;
   if (has_thin_gradients(dresults, x, dweights)) {
-    launch_kept_gradients();  // one of them may go where one of these goes
+    launch_kept_gradients();  // a collected gradient may have the same destination
     return thin_weight_gradients(backend_, dresults, x, dweights);
   }
   Products p = none_yet();
@@ -960,22 +961,21 @@ void ProductPlanner::multiply_gradients(std::span<const Tensor> dresults, const 
     }
     if (p.count == 0 || (backend_.is_beside() && keep_gradients(p)) || multiply_tiles<false, false>(p)) return;
   }
-  launch_kept_gradients();  // one of them may go where one of these goes
+  launch_kept_gradients();  // a collected gradient may have the same destination
   for (std::size_t i = 0; i < dresults.size(); ++i) {
     if (dweights[i].wanted())
       backend_.gemm(true, false, 1.0, dresults[i], x, dweights[i].accumulate ? 1.0 : 0.0, dweights[i].tensor);
   }
 }
 
-// Nothing that a gradient is found from changes before the backward pass ends, so these products can wait. Launched one
-// by one they take longer than the chain that they run beside: few tiles each, whose depth several blocks have to
-// share.
+// The operands of gradients do not change before the backward pass ends, so these products can wait. One by one they
+// have few tiles each and would take longer than the main stream's work beside them.
 bool ProductPlanner::keep_gradients(const Products& products) {
   Products p = products;
   const unsigned tiles = count_tiles<Shared>(p);
   if (kept_gradients_ != nullptr && (kept_gradients_->exact != p.exact || writes_to_one_of(p, *kept_gradients_)))
     launch_kept_gradients();
-  if (tiles > max_kept || p.terms[0].depth > deepest_kept) return false;
+  if (tiles > max_kept || p.terms[0].depth > max_kept_depth) return false;
   if (kept_gradients_ != nullptr &&
       (kept_gradients_->count + p.count > max_terms || kept_gradients_->tiles + tiles > max_kept))
     launch_kept_gradients();
@@ -1001,7 +1001,7 @@ void CudaBackend::swiglu_gate_up(const Tensor& x, const Tensor& gate, const Tens
                                  const Tensor& u, const Tensor& h) {
   Products p = products_.none_yet();
   p.finish = Finish::gate_up;
-  p.count = 1;  // one depth: both products run through it side by side
+  p.count = 1;  // both products run through one depth together
   p.terms[0] = {matrix_of(x), matrix_of(gate), static_cast<unsigned>(x.columns())};
   p.terms[1] = {matrix_of(x), matrix_of(up), static_cast<unsigned>(x.columns())};
   p.results[0] = result_of(g, 0);

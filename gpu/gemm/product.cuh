@@ -1,4 +1,4 @@
-// What the products of product.cu are told: one launch does several of them.
+// Descriptors of the products of product.cu and product_warpgroup.cu; one launch computes several of them.
 #pragma once
 #include <cstdint>
 #include <span>
@@ -8,16 +8,16 @@
 
 namespace afterglow::device {
 
-constexpr unsigned max_products = 5;  // asked for at once
-constexpr unsigned processors = 132;  // of the GPU that blocks should fill
-constexpr unsigned max_terms = 8;     // of a launch: gradients of weights are kept and gathered
+constexpr unsigned max_products = 5;  // in one call
+constexpr unsigned processors = 132;  // multiprocessors of the GPU that blocks should fill
+constexpr unsigned max_terms = 8;     // of a launch, which may combine the gradients of several calls
 
-/// How many blocks, at most so many, should share each of these tiles, so that a whole number of rounds nearly fills
-/// the GPU.
-inline unsigned fullest_shares(std::int64_t tiles, std::int64_t most) {
+/// The number of blocks, up to `most`, that should share each of `tiles` tiles, so that a whole number of waves nearly
+/// fills the GPU.
+inline unsigned fullest_shares(std::int64_t tiles, std::int64_t max_shares) {
   unsigned best = 1;
   double best_use = 0;
-  for (unsigned shares = 1; shares <= most; ++shares) {
+  for (unsigned shares = 1; shares <= max_shares; ++shares) {
     const std::int64_t blocks = tiles * shares, rounds = (blocks + processors - 1) / processors;
     const double use = static_cast<double>(blocks) / static_cast<double>(rounds * processors);
     if (use > best_use * 1.1) {
@@ -28,7 +28,7 @@ inline unsigned fullest_shares(std::int64_t tiles, std::int64_t most) {
   return best;
 }
 
-/// Calls body(a_deep, b_deep) with how two operands lie, as compile-time constants; never only those of b are deep.
+/// Calls body(a_deep, b_deep) with the layout of two operands as compile-time constants; b is deep only if a is.
 template <class Body>
 void with_operands(bool a_deep, bool b_deep, const Body& body) {
   if (!a_deep) return body(std::false_type{}, std::false_type{});
@@ -36,20 +36,20 @@ void with_operands(bool a_deep, bool b_deep, const Body& body) {
   body(std::true_type{}, std::false_type{});
 }
 
-/// A matrix whose rows lie `stride` numbers apart.
-struct Matrix {
+/// A matrix whose rows are `stride` numbers apart.
+struct ProductOperand {
   float* data = nullptr;
   unsigned stride = 0;
-  bool vector = false;  // 16 bytes at a time
+  bool vector = false;  // readable by 16 bytes
 };
 
-inline Matrix matrix_of(const Tensor& tensor) {
+inline ProductOperand matrix_of(const Tensor& tensor) {
   if (tensor.dtype == DType::bf16) throw Error(ExitCode::failure, "tiles multiply no numbers of type bfloat16");
   const bool aligned = reinterpret_cast<std::uintptr_t>(tensor.data) % 16 == 0 && tensor.row_stride % 4 == 0;
   return {tensor.as<float>(), static_cast<unsigned>(tensor.row_stride), aligned};
 }
 
-/// Whether no two gradients are the same: those would be written one after the other.
+/// Whether all gradients have different destinations; equal ones must be written one after the other.
 inline bool are_apart(std::span<const Grad> gradients) {
   for (std::size_t i = 1; i < gradients.size(); ++i) {
     for (std::size_t k = 0; k < i; ++k) {
@@ -61,19 +61,19 @@ inline bool are_apart(std::span<const Grad> gradients) {
 
 /// op(a) op(b) over `depth` terms.
 struct Term {
-  Matrix a, b;
+  ProductOperand a, b;
   unsigned depth = 0;
 };
 
-/// Where a result goes: c = alpha sum + beta c.
+/// Destination of a result: c = alpha sum + beta c.
 struct Result {
-  Matrix c;
+  ProductOperand c;
   unsigned rows = 0, columns = 0;
   float beta = 0;
-  unsigned first_tile = 0, across = 0;  // tiles are counted over all results; those of one lie row by row
+  unsigned first_tile = 0, across = 0;  // tiles are numbered over all results; those of one result row by row
 };
 
-/// What becomes of the sums.
+/// Epilogue of a product.
 enum class Finish {
   plain,            ///< each term has its own result, or all terms are added into the first
   gate_up,          ///< terms 0 and 1 give g and u (results 0 and 1) and h = silu(g) u (result 2)
@@ -81,12 +81,12 @@ enum class Finish {
 };
 
 struct Products {
-  // What every product needs comes first, in few lines of the constant memory that holds it.
+  // The fields that every product reads come first, in few lines of constant memory.
   unsigned count = 0;  ///< terms
   bool summed = false;
-  bool exact = true;              ///< as accurate as float32; otherwise operands are rounded to tf32
-  bool biased = false;            ///< whether there are any biases
-  bool is_right_settled = false;  ///< second operands may be read before the kernel in front has ended
+  bool exact = true;             ///< as accurate as float32; otherwise operands are rounded to tf32
+  bool biased = false;           ///< whether any result has a bias
+  bool is_right_pinned = false;  ///< second operands may be read before the previous kernel has ended
   Finish finish = Finish::plain;
   float alpha = 1;
   unsigned tiles = 0;
@@ -95,19 +95,19 @@ struct Products {
   unsigned* tickets = nullptr;  ///< one a tile
   Term terms[max_terms];
   Result results[max_terms];
-  Matrix kept[2];
-  const float* biases[max_products] = {};  ///< added to plain results, a number a column; null where there is none
+  ProductOperand kept[2];
+  const float* biases[max_products] = {};  ///< added to plain results, a number a column, or null
 };
 
-/// A block's share of a large product by warp groups: its tile, and the depths of a stage, of which there are two. Each
-/// of four groups takes 64 rows and half of the columns.
+/// Shape of a block's tile in a large product by warp groups, and the depth of one of its two stages. Each of four
+/// groups computes 64 rows by half of the columns.
 struct WarpgroupTile {
   static constexpr unsigned rows = 128, columns = 112, slab = 64;
 };
 
-/// Plain or summed products whose tiles are counted by WarpgroupTile, all operands and results `vector`, rows in memory
-/// multiples of four. `a_deep`, `b_deep`: lines of the operand run along the depth in memory; never only those of b.
-/// As accurate as float32. Only where has_warpgroups() (product_warpgroup.cu).
+/// Plain or summed products on warp groups. Tiles are counted by WarpgroupTile; all operands and results are `vector`,
+/// and rows in memory multiples of four. `a_deep`, `b_deep`: rows of the operand run along the depth in memory; b is
+/// deep only if a is. As accurate as float32. Requires has_warpgroups() (product_warpgroup.cu).
 void multiply_on_warpgroups(cudaStream_t stream, const Products& p, bool a_deep, bool b_deep);
 
 }  // namespace afterglow::device

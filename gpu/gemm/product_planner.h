@@ -1,5 +1,5 @@
-// Which way a product goes: tiles of our own on the tensor cores, warp groups, operands rounded to halves, or, where
-// these answer false, cuBLAS. Also keeps gradients of weights until they are worth a launch.
+// Chooses the kernel of a product: own tensor-core tiles, warp groups, operands rounded to halves, or cuBLAS when these
+// return false. Also collects gradients of weights until they fill a launch.
 #pragma once
 #include <memory>
 #include <span>
@@ -14,70 +14,70 @@ namespace device {
 struct Products;
 struct Roundings;
 struct RoundedScales;
-/// A matrix of halves, or of bfloat16 in that precision, `stride` of them from row to row.
+/// A matrix of halves, or of bfloat16 in that precision, with `stride` numbers from row to row.
 struct Halves {
   void* data = nullptr;
   std::int64_t rows = 0, columns = 0, stride = 0;
 };
 }  // namespace device
 
-/// The products of one back end, which owns it; matrices and gradients as the kernels of the list describe them.
+/// The products of one back end, which owns the planner; core/backend/kernels.h describes matrices and gradients.
 class ProductPlanner {
  public:
   explicit ProductPlanner(CudaBackend& backend) : backend_(backend) {}
 
-  /// One product by tiles of our own, small (product.cu) or exact and large (large_product.cu); false when cuBLAS suits
-  /// its size better.
+  /// One product with own tiles: small (product.cu), or exact and large (large_product.cu). False when cuBLAS is
+  /// faster.
   bool small_product(bool transpose_a, bool transpose_b, double alpha, const Tensor& a, const Tensor& b, double beta,
                      const Tensor& c);
   bool large_product(bool transpose_a, bool transpose_b, double alpha, const Tensor& a, const Tensor& b, double beta,
                      const Tensor& c);
-  /// c = op(a) op(b) where a is tall and one extent is a few numbers, in float32 arithmetic; false when it is not so.
+  /// c = op(a) op(b) where a is tall and one extent is a few numbers, in float32 arithmetic; false otherwise.
   bool thin_product(bool transpose_a, bool transpose_b, const Tensor& a, const Tensor& b, const Grad& c);
-  /// Products of the back end's precision: exact in fp32, otherwise of operands that the tiles round to tf32 as they
-  /// read them, also in bf16, where a launch of its own would round each.
+  /// Empty products of the back end's precision: exact in fp32, otherwise the kernel rounds operands to tf32 as it
+  /// reads them. That holds in bf16 too, where rounding would need launches of its own.
   device::Products none_yet() const;
-  /// Several by tiles of our own; false when cuBLAS suits their size better.
+  /// Several products with own tiles; false when cuBLAS is faster.
   template <bool a_deep, bool b_deep>
   bool multiply_tiles(device::Products& products);
-  /// Those of them that are large and have no biases, by warp groups; false also where the GPU has none.
+  /// Large products without biases on warp groups; false for all others, and without warp groups.
   bool multiply_large(device::Products& products, bool a_deep, bool b_deep);
 
   /// dweights[i] = dresults[i]^T x.
   void multiply_gradients(std::span<const Tensor> dresults, const Tensor& x, std::span<const Grad> dweights);
   void launch_kept_gradients();
-  /// Where a backward pass was broken off.
+  /// After a backward pass that was broken off.
   void drop_kept_gradients() { kept_gradients_.reset(); }
 
-  /// Whether projections of x and their gradients round their operands first, each once: large ones in tf32 and bf16.
+  /// Whether projections of x and their gradients round their operands first, once each: large ones in tf32 and bf16.
   bool rounds_projections(const Tensor& x, std::span<const Tensor> weights) const;
-  /// Whether so many outputs are worth rounding their input.
+  /// Whether rounding the input pays for this number of outputs.
   bool rounds_inputs(const Tensor& x, std::int64_t outputs) const;
-  /// Such projections; false when they are none, or alone and not to be trained.
+  /// Projections with rounded operands; false when they are not rounded, or when there is one that is not trained.
   bool project_rounded(const Tensor& x, std::span<const Tensor> weights, std::span<const Tensor> results,
                        const KeptInput& kept);
-  /// Whether projections of x and their gradients split their operands first, each once: large ones in fp32 where warp
-  /// groups multiply; and how many bytes they take.
+  /// Whether projections of x and their gradients split their operands first, once each: large ones in fp32 on warp
+  /// groups; and the bytes that the split operands take.
   bool splits_projections(const Tensor& x, std::span<const Tensor> weights) const;
   std::size_t split_operands(const Tensor& x, std::span<const Tensor> weights) const;
-  /// Such projections; false when they are none.
+  /// Projections with split operands; false when they are not split.
   bool project_split(const Tensor& x, std::span<const Tensor> weights, std::span<const Tensor> results);
-  /// Rounds matrices that large projections multiply.
+  /// Rounds the operands of large projections.
   void round_operands(device::Roundings& all);
-  /// c = alpha op(a) op(b) + beta c, which may be stored as bfloat16; both factors in device memory.
+  /// c = alpha op(a) op(b) + beta c; c may be bfloat16, and both factors are in device memory.
   void multiply_halves(bool transpose_a, bool transpose_b, const float* alpha, const device::Halves& a,
                        const device::Halves& b, const float* beta, const Tensor& c);
-  /// The gradients of projections' weights, from those of their results side by side and their input.
+  /// The gradients of projections' weights, from the gradients of their results in common rows and their input.
   void multiply_rounded_gradients(const device::Halves& gradients, const device::Halves& input,
                                   const device::RoundedScales& scales, const LinearBackward& projections);
 
  private:
-  /// By those tiles, whatever the size.
+  /// Products with own tiles of any size.
   template <bool a_deep, bool b_deep>
   void run_tiles(device::Products& products);
-  bool is_right_settled(const device::Products& products) const;
-  /// Keeps gradients of weights that run beside until they are worth a launch, at the latest until the side stream is
-  /// joined; false where they are too large to wait.
+  bool is_right_pinned(const device::Products& products) const;
+  /// Collects gradients of weights on the side stream until they fill a launch, at the latest until the side stream is
+  /// joined; false when they are too large to wait.
   bool keep_gradients(const device::Products& products);
 
   CudaBackend& backend_;

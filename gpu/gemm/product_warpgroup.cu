@@ -1,7 +1,6 @@
-// Large exact products by the matrix units of compute capability 9.0. Operands become halves on their way to shared
-// memory: a number and what it left, so that three products are as accurate as float32 arithmetic (tiles.cuh).
-// Eight lines of an operand at the depths of a slab are scaled together by a power of two, and float32 takes the scales
-// out again when it adds what the units summed.
+// Large exact products by wgmma. While copying operands to shared memory the block splits each number into a half and
+// the half of its remainder, so that three products are as accurate as float32 (tiles.cuh). Eight lines of an operand
+// share a power-of-two scale within a slab; float32 applies the scales when it adds the products.
 #include "gpu/cuda_backend.h"
 #include "gpu/device/launch.cuh"
 #include "gpu/device/warpgroup_halves.cuh"
@@ -20,33 +19,33 @@ constexpr unsigned quarter = tile_columns / 4;          // float4 a row of a til
 constexpr unsigned panel_bytes = tile_rows * slab * 2;  // one operand of a stage as halves, at most
 constexpr unsigned line_group = 8, groups = tile_rows / line_group;
 
-constexpr unsigned stage_bytes = 4 * panel_bytes;  // both operands, and what their halves left
+constexpr unsigned stage_bytes = 4 * panel_bytes;  // halves and remainders of both operands
 
 /// Scales of the two operands of a stage, by groups of lines.
 struct Scales {
   float rows[groups], columns[groups];
 };
-/// Largest numbers that each warp has seen, by groups of lines.
-struct Peaks {
+/// Maxima that each warp has found, by groups of lines.
+struct RowPeaks {
   float rows[warps][groups], columns[warps][groups];
 };
-constexpr unsigned shared_bytes = 2 * (stage_bytes + sizeof(Scales)) + sizeof(Peaks);
+constexpr unsigned shared_bytes = 2 * (stage_bytes + sizeof(Scales)) + sizeof(RowPeaks);
 
-/// Sixteen depths of 64 rows, or of a tile's columns, from step k on. A deep operand has a row of 128 bytes for each
-/// line, another one for each depth, with 64 lines in it and the next 64 behind all depths.
+/// Operand of 16 depths from step k on, of 64 rows or of a tile's columns. A deep operand has a 128-byte row for each
+/// line; another one has a row for each depth, with 64 lines in it and the next 64 lines behind all depths.
 template <bool deep>
 __device__ Operand operand_at(unsigned char* panel, unsigned k) {
   const warpgroup::Panel<slab> whole{panel};
   return deep ? whole.by_column(static_cast<int>(k)) : whole.by_row(static_cast<int>(k));
 }
 
-/// One operand on its way from memory to the panels of a stage: a slab waits in registers while the one before is
-/// multiplied. Deep operands: a warp takes whole groups of lines; others: the depths that are its own modulo sixteen.
+/// Moves one operand from global memory to the panels of a stage: a slab waits in registers while the previous one is
+/// multiplied. Of deep operands a warp loads whole groups of lines, of others every sixteenth depth.
 template <unsigned lines, bool deep>
-struct Feed {
+struct SlabFeed {
   static constexpr unsigned held = 4, half = lines / 2;
   float4 raw[held];
-  const float* next;     // of raw[0], in the slab that comes next
+  const float* next;     // of raw[0], in the next slab
   unsigned apart, step;  // numbers from raw[i] to raw[i + 1], and from slab to slab
   unsigned inside;       // a bit for each raw[i] whose line counts
 
@@ -58,8 +57,8 @@ struct Feed {
   }
   __device__ static unsigned depth_of(unsigned i) { return deep ? 4 * (lane() % 16) : warp() + warps * i; }
 
-  /// Lines from `first` on, counted up to `end`, and slabs from depth `from` on.
-  __device__ void start(const Matrix& m, unsigned first, unsigned end, unsigned from) {
+  /// Starts at line `first`, with lines counted up to `end` and slabs from depth `from` on.
+  __device__ void start(const ProductOperand& m, unsigned first, unsigned end, unsigned from) {
     const unsigned line = first + line_of(0), depth = from + depth_of(0);
     next = m.data + (deep ? std::size_t{line} * m.stride + depth : std::size_t{depth} * m.stride + line);
     apart = (deep ? 2 : warps) * m.stride;
@@ -68,7 +67,7 @@ struct Feed {
 #pragma unroll
     for (unsigned i = 0; i < held; ++i) inside |= (line_of(i) < lines && first + line_of(i) < end ? 1u : 0u) << i;
   }
-  /// Begins to load the next slab, of which `left` depths count; what lies outside is zero.
+  /// Begins to load the next slab, of which `left` depths count; zeros outside.
   __device__ void load(unsigned left) {
     const auto at = [&](unsigned i) { return __ldg(reinterpret_cast<const float4*>(next + std::size_t{i} * apart)); };
     if (inside == (1u << held) - 1 && left >= slab) {
@@ -81,7 +80,7 @@ struct Feed {
     }
     next += step;
   }
-  /// Where groups of lines are spread over the warps: tells the others what this one has. A barrier before `store`.
+  /// When groups of lines span all warps, each warp publishes its maxima; the block synchronises before `store`.
   __device__ void announce(float (&peaks)[warps][groups]) const {
     if constexpr (!deep) {
       float peak = 0;
@@ -116,8 +115,8 @@ struct Feed {
  private:
   __device__ void put(unsigned char* panel, unsigned i, float up) const {
     using Block = warpgroup::Panel<slab>;
-    // Of the first place only pieces of 16 bytes change with a deep operand's lines, and nothing with the other's
-    // depths.
+    // The address of raw[0] is computed once: with a deep operand only the 16-byte vector changes with i, with others
+    // nothing does.
     const unsigned line = line_of(0), of_half = line % half;
     const unsigned first = deep ? of_half * 128 : Block::place(depth_of(0), of_half);
     const unsigned piece = deep ? ((8 * (lane() % 16)) ^ (line % 8 * 16)) ^ (32 * i) : 0;
@@ -131,10 +130,10 @@ struct Feed {
   }
 };
 
-/// Which result a block works at, where its tile begins there, and whose share of the depth it takes.
-struct Place {
+/// A block's result and tile.
+struct OutputTile {
   unsigned result = 0, row, column;
-  __device__ explicit Place(const Products& p) {
+  __device__ explicit OutputTile(const Products& p) {
     const unsigned tile = blockIdx.x;
     if (!p.summed) {
       while (result + 1 < p.count && p.results[result + 1].first_tile <= tile) ++result;
@@ -145,7 +144,7 @@ struct Place {
   }
 };
 
-/// The slabs of a block: those of one term, or of all terms one after another.
+/// The slabs of a block: those of one term, or of all terms in turn.
 struct Slabs {
   unsigned term, last_term, from, end;
 
@@ -156,7 +155,7 @@ struct Slabs {
     end = p.splits > 1 ? min(depth, from + share) : depth;
   }
   __device__ bool is_over() const { return from >= end; }
-  /// True when another term begins.
+  /// Returns true when another term begins.
   __device__ bool advance(const Products& p) {
     from += slab;
     if (from < end || term == last_term) return false;
@@ -166,13 +165,13 @@ struct Slabs {
   }
 };
 
-/// Where the numbers of this thread begin in a tile.
+/// Position of this thread's first numbers in a tile.
 __device__ inline unsigned own_row() {
   return threadIdx.x / 256 * 64 + threadIdx.x / 32 % 4 * 16 + threadIdx.x % 32 / 4;
 }
 __device__ inline unsigned own_column() { return threadIdx.x / 128 % 2 * (tile_columns / 2) + threadIdx.x % 4 * 2; }
 
-/// sums += what the units summed, with the scales of their operands.
+/// sum += part, scaled by the operands' scales.
 __device__ __forceinline__ void add_scaled(float (&sum)[column_parts][4], const float (&part)[column_parts][4],
                                            const float (&rows)[groups], const float (&columns)[groups]) {
   const float above = rows[own_row() / line_group], below = rows[own_row() / line_group + 1];
@@ -184,7 +183,7 @@ __device__ __forceinline__ void add_scaled(float (&sum)[column_parts][4], const 
   }
 }
 
-/// Leaves a thread's numbers of a tile in a result.
+/// Stores a thread's numbers of a tile in a result.
 __device__ __forceinline__ void store_result(const Products& p, unsigned result, unsigned tile_row,
                                              unsigned tile_column, const float (&sum)[column_parts][4]) {
   const Result& r = p.results[result];
@@ -194,7 +193,7 @@ __device__ __forceinline__ void store_result(const Products& p, unsigned result,
     if (row >= r.rows) continue;
     float* line = r.c.data + std::size_t{row} * r.c.stride + column;
     const int columns = static_cast<int>(r.columns - column);  // of this thread; even
-    float2 old[column_parts] = {};                             // all at once: each read waits for memory
+    float2 old[column_parts] = {};                             // loaded together, so that the latencies overlap
     if (r.beta != 0.0f) {
 #pragma unroll
       for (int n = 0; n < static_cast<int>(column_parts); ++n)
@@ -209,8 +208,9 @@ __device__ __forceinline__ void store_result(const Products& p, unsigned result,
   }
 }
 
-/// The same, or among the partial sums where blocks share the depth.
-__device__ __forceinline__ void store_tile(const Products& p, const Place& place, const float (&sum)[column_parts][4]) {
+/// The same, or into the partial sums when blocks share the depth.
+__device__ __forceinline__ void store_tile(const Products& p, const OutputTile& place,
+                                           const float (&sum)[column_parts][4]) {
   if (p.splits == 1) return store_result(p, place.result, place.row, place.column, sum);
   float* to = p.partials + (std::size_t{blockIdx.y} * p.tiles + blockIdx.x) * tile_rows * tile_columns +
               own_row() * tile_columns + own_column();
@@ -226,12 +226,12 @@ template <bool a_deep, bool b_deep>
 __global__ void __launch_bounds__(block, 1) warpgroup_product_kernel(const __grid_constant__ Products p) {
   extern __shared__ __align__(1024) unsigned char memory[];
   auto* scales = reinterpret_cast<Scales*>(memory + 2 * stage_bytes);
-  auto& peaks = *reinterpret_cast<Peaks*>(scales + 2);
-  const Place place(p);
+  auto& peaks = *reinterpret_cast<RowPeaks*>(scales + 2);
+  const OutputTile place(p);
   Slabs slabs(p, place.result);
-  Feed<tile_rows, a_deep> a;
-  Feed<tile_columns, b_deep> b;
-  await_previous();
+  SlabFeed<tile_rows, a_deep> a;
+  SlabFeed<tile_columns, b_deep> b;
+  wait_for_previous_kernel();
   const auto start = [&] {
     const Term& term = p.terms[slabs.term];
     a.start(term.a, place.row, p.results[place.result].rows, slabs.from);
@@ -259,9 +259,9 @@ __global__ void __launch_bounds__(block, 1) warpgroup_product_kernel(const __gri
     if (slabs.advance(p)) start();
     if (!slabs.is_over()) load();
   }
-  warpgroup::publish();
+  warpgroup::fence_async_proxy();
   for (unsigned stage = 0; more; stage ^= 1) {
-    // The matrix units cut what does not fit their sums: each slab begins with zero and is added by float32.
+    // The tensor cores truncate their sums: each slab starts from zero, and float32 adds it.
     float part[column_parts][4];
     unsigned char* left = memory + stage * stage_bytes + down * warpgroup::Panel<slab>::block_bytes;
     unsigned char* right =
@@ -270,9 +270,11 @@ __global__ void __launch_bounds__(block, 1) warpgroup_product_kernel(const __gri
 #pragma unroll
     for (unsigned k = 0; k < slab / 16; ++k) {
       const Operand a_big = operand_at<a_deep>(left, k), b_big = operand_at<b_deep>(right, k);
-      warpgroup::multiply_halves<!a_deep, !b_deep>(part, operand_at<a_deep>(left + panel_bytes, k), b_big, k > 0);
-      warpgroup::multiply_halves<!a_deep, !b_deep>(part, a_big, operand_at<b_deep>(right + panel_bytes, k), true);
-      warpgroup::multiply_halves<!a_deep, !b_deep>(part, a_big, b_big, true);
+      warpgroup::multiply_shared<!a_deep, !b_deep, warpgroup::HalfOperands>(
+          part, operand_at<a_deep>(left + panel_bytes, k), b_big, k > 0);
+      warpgroup::multiply_shared<!a_deep, !b_deep, warpgroup::HalfOperands>(
+          part, a_big, operand_at<b_deep>(right + panel_bytes, k), true);
+      warpgroup::multiply_shared<!a_deep, !b_deep, warpgroup::HalfOperands>(part, a_big, b_big, true);
     }
     warpgroup::end_group();
     more = !slabs.is_over();
@@ -281,17 +283,17 @@ __global__ void __launch_bounds__(block, 1) warpgroup_product_kernel(const __gri
       if (slabs.advance(p)) start();
       if (!slabs.is_over()) load();
     }
-    warpgroup::await_groups<0>(part);
+    warpgroup::wait_for_groups<0>(part);
     add_scaled(sum, part, scales[stage].rows, scales[stage].columns);
-    warpgroup::publish();
+    warpgroup::fence_async_proxy();
   }
   store_tile(p, place, sum);
 }
 
-// Adds the partial sums of all blocks of a tile, in order; four numbers a thread.
+// Adds the partial sums of all blocks of a tile in order; a thread adds four numbers.
 __global__ void __launch_bounds__(block) add_shares_kernel(const __grid_constant__ Products p) {
-  await_previous();
-  const Place place(p);
+  wait_for_previous_kernel();
+  const OutputTile place(p);
   const Result& r = p.results[place.result];
   const unsigned i = blockIdx.y * block + threadIdx.x, row = place.row + i / quarter,
                  column = place.column + i % quarter * 4;

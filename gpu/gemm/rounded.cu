@@ -1,5 +1,5 @@
-// Matrices rounded to halves, read once: some of their numbers tell a scale with room above, and should a number not
-// fit, all of its kind are rounded anew. To bfloat16 at once.
+// Rounds matrices to halves in one pass: a sample of the numbers gives a scale with headroom; when a number overflows
+// it, a second kernel rounds its kind again. Rounding to bfloat16 needs no scale.
 #include <algorithm>
 #include <utility>
 
@@ -15,12 +15,12 @@ namespace device {
 namespace {
 
 constexpr unsigned ahead = 4;           // loads in flight
-constexpr unsigned together = 6;        // blocks that a multiprocessor has registers for
+constexpr unsigned together = 6;        // blocks of a multiprocessor
 constexpr unsigned max_blocks = 792;    // of a matrix: those that run at once
 constexpr unsigned max_checking = 132;  // blocks, one a multiprocessor
 constexpr unsigned max_handing_out = 528;
 
-/// The matrix that a block works at.
+/// The matrix of a block.
 __device__ const Rounding& matrix_of_block(const Roundings& all, unsigned block) {
   unsigned i = 0;
   while (i + 1 < all.count && block >= all.of[i + 1].first_block) ++i;
@@ -31,8 +31,8 @@ __device__ inline float4 read_four(const Rounding& own, unsigned row, unsigned f
   return device::read_four(own.from, own.from_stride, own.rows, own.columns, row, four);
 }
 
-/// take(row, column, numbers) for every four numbers of this thread of a block, columns counted in fours; meanwhile()
-/// is called once, while the first of them come.
+/// Calls take(row, column, numbers) for every four numbers of this thread, columns counted in fours; calls meanwhile()
+/// once while the first loads are in flight.
 template <class Meanwhile, class Take>
 __device__ void each_four(const Rounding& own, unsigned block, const Meanwhile& meanwhile, const Take& take) {
   const unsigned step = own.blocks * threads, first = (block - own.first_block) * threads + threadIdx.x;
@@ -57,11 +57,11 @@ __device__ void each_four(const Rounding& own, unsigned block, const Meanwhile& 
   }
 }
 
-/// Some of the numbers of a kind, spread evenly over its matrices; the same in every block.
+/// A sample of the numbers of a kind, spread evenly over its matrices; the same in every block.
 template <unsigned each>
 struct Sample {
   float4 fours[each] = {};  // of a thread
-  /// Begins to read them.
+  /// Begins to load the sample.
   __device__ Sample(const Roundings& all, unsigned kind) {
     const unsigned width = (all.fours[kind] + each * threads - 1) / (each * threads);
 #pragma unroll
@@ -80,14 +80,15 @@ struct Sample {
       }
     }
   }
-  /// The number that the kind's scale is tried for, with room above the largest of them. Known to the whole block.
+  /// The number that the kind's scale is made for: the largest of the sample times the headroom. Returned to the whole
+  /// block.
   __device__ float bound(float room_above) const {
     __shared__ float of_warps[threads / 32];
     float peak = 0;
 #pragma unroll
     for (const float4& four : fours) peak = fmaxf(peak, largest(four));
     peak = warp_max(peak);
-    __syncthreads();  // the peaks of another kind have been read
+    __syncthreads();  // the maxima of the previous kind have been read
     if (threadIdx.x % 32 == 0) of_warps[threadIdx.x / 32] = peak;
     __syncthreads();
 #pragma unroll
@@ -96,7 +97,7 @@ struct Sample {
   }
 };
 
-/// Notes the scales for what comes after, from the number of each kind that they are made for; one thread.
+/// Stores the scales made for the given number of each kind; one thread calls.
 __device__ void note_scales(const Roundings& all, const float (&bounds)[kinds]) {
   float downs[kinds];
 #pragma unroll
@@ -124,12 +125,12 @@ __device__ void put_halves(const Rounding& own, float up, unsigned row, unsigned
       make_uint2(tiles::halves_of(v.x * up, v.y * up), tiles::halves_of(v.z * up, v.w * up));
 }
 
-constexpr float largest_half = 65504;
+constexpr float max_half = 65504;
 
-// With the scale of a sample, `each` fours a thread. Numbers that do not fit are noted.
+// Rounds with the scale of a sample, `each` fours a thread, and reports numbers that overflow.
 template <unsigned each>
 __global__ void __launch_bounds__(threads, together) try_halves_kernel(Roundings all) {
-  await_previous();
+  wait_for_previous_kernel();
   const Rounding& own = matrix_of_block(all, blockIdx.x);
   const auto kind = static_cast<unsigned>(own.kind);
   const Sample<each> sample(all, kind);
@@ -141,15 +142,15 @@ __global__ void __launch_bounds__(threads, together) try_halves_kernel(Roundings
         peak = fmaxf(peak, largest(v));
       });
   peak = warp_max(peak);
-  if (threadIdx.x % 32 == 0 && !(peak * up <= largest_half))
+  if (threadIdx.x % 32 == 0 && !(peak * up <= max_half))
     atomicMax(&all.board->too_large[kind], __float_as_uint(peak));
   if (blockIdx.x == 0) note_tried_scales<each>(all);
 }
 
-// Kinds with numbers that did not fit are rounded once more. As a rule there is nothing to be done.
+// Rounds kinds with overflows again; usually there are none.
 template <unsigned each>
 __global__ void __launch_bounds__(threads) check_halves_kernel(Roundings all) {
-  await_previous();
+  wait_for_previous_kernel();
   float peaks[kinds];
 #pragma unroll
   for (unsigned kind = 0; kind < kinds; ++kind) peaks[kind] = __uint_as_float(__ldcg(&all.board->too_large[kind]));
@@ -174,7 +175,7 @@ __global__ void __launch_bounds__(threads) check_halves_kernel(Roundings all) {
 }
 
 __global__ void __launch_bounds__(threads) round_to_bfloat16_kernel(Roundings all) {
-  await_previous();
+  wait_for_previous_kernel();
   if (blockIdx.x == 0 && threadIdx.x < kinds) {
     all.scales->down[threadIdx.x] = all.scales->product[threadIdx.x] = 1;
     all.scales->zero = 0;
@@ -184,19 +185,19 @@ __global__ void __launch_bounds__(threads) round_to_bfloat16_kernel(Roundings al
   each_four(
       own, blockIdx.x, [] {},
       [&](unsigned row, unsigned column, const float4& v) {
-        own.to[std::size_t{row} * own.to_stride + column] = make_uint2(brain_pair(v.x, v.y), brain_pair(v.z, v.w));
+        own.to[std::size_t{row} * own.to_stride + column] = make_uint2(bf16_pair(v.x, v.y), bf16_pair(v.z, v.w));
       });
 }
 
 __global__ void __launch_bounds__(threads)
-    clear_padding_kernel(Brain* matrix, unsigned rows, unsigned columns, unsigned stride) {
-  await_previous();
+    clear_padding_kernel(Bf16* matrix, unsigned rows, unsigned columns, unsigned stride) {
+  wait_for_previous_kernel();
   const unsigned row = blockIdx.x * threads + threadIdx.x;
   if (row >= rows) return;
-  for (unsigned column = columns; column < stride; ++column) matrix[row * std::size_t{stride} + column] = Brain(0.0f);
+  for (unsigned column = columns; column < stride; ++column) matrix[row * std::size_t{stride} + column] = Bf16(0.0f);
 }
 
-/// Parts of a matrix, below each other, on their way to gradients.
+/// Parts of a matrix, one below the other, that are copied to gradients.
 struct Parts {
   const float* from = nullptr;
   unsigned first[max_products + 1] = {};  ///< numbers before each
@@ -204,7 +205,7 @@ struct Parts {
 };
 
 __global__ void __launch_bounds__(threads) hand_out_kernel(Parts parts) {
-  await_previous();
+  wait_for_previous_kernel();
   const unsigned first = parts.first[blockIdx.y], count = parts.first[blockIdx.y + 1] - first;
   for (unsigned i = blockIdx.x * threads + threadIdx.x; i < count; i += gridDim.x * threads)
     parts.to[blockIdx.y].put(i, parts.from[first + i]);
@@ -235,27 +236,28 @@ namespace {
 
 using namespace device;
 
-constexpr std::int64_t max_handed_out = std::int64_t{1} << 22;  // gradients that are one product and then parted
-// What is worth rounding its operands to halves: narrower inputs are bound by memory however fast they are multiplied.
+constexpr std::int64_t max_handed_out = std::int64_t{1}
+                                        << 22;  // gradients that are computed as one product and then copied
+// Smaller products do not repay rounding to halves: narrow inputs are memory-bound.
 constexpr std::int64_t min_products = std::int64_t{1} << 27, min_depth = 384;
-// In bf16 all products round theirs that tiles of our own do not take.
+// In bf16 all products that own tiles refuse round their operands.
 constexpr std::int64_t min_bf16_products = std::int64_t{1} << 26, min_bf16_depth = 64;
-// Of all weights: fewer are multiplied by our own tiles, in tf32 many more than in bf16.
+// Of all weights; fewer go to own tiles, in tf32 many more than in bf16.
 constexpr std::int64_t min_rounded_weights = std::int64_t{1} << 23, min_bf16_weights = std::int64_t{1} << 20;
-constexpr float room_above_weights = 1024;                  // some are far larger than most: those of norms, decays
-constexpr unsigned min_looked_at_well = 1 << 21;            // fours of all matrices
-constexpr std::int64_t min_padded = std::int64_t{1} << 20;  // numbers of a result whose rows are lengthened
+constexpr float room_above_weights = 1024;                  // weights of norms and decays are far larger than most
+constexpr unsigned min_looked_at_well = 1 << 21;            // fours of all matrices; with fewer a thread samples one
+constexpr std::int64_t min_padded = std::int64_t{1} << 20;  // numbers of a result whose rows are padded
 
-/// Whole vectors of 16 bits.
+/// Rounds up to whole vectors of 16-bit numbers.
 std::int64_t padded(std::int64_t columns) { return (columns + 7) / 8 * 8; }
 
 bool is_narrow(const Tensor& matrix) { return matrix.dtype == DType::bf16; }
-/// One that is stored rounded, as far as its rows reach.
+/// A matrix stored rounded, with its padding.
 Halves stored_halves(const Tensor& matrix) {
   return {matrix.data, matrix.rows(), padded(matrix.columns()), matrix.row_stride};
 }
 
-/// Gradients that are stored rounded, side by side in common rows.
+/// Gradients stored rounded in common rows, as one matrix.
 Tensor side_by_side(std::span<const Tensor> parts) {
   Tensor all = parts.front();
   std::int64_t columns = 0;
@@ -264,16 +266,16 @@ Tensor side_by_side(std::span<const Tensor> parts) {
   return all;
 }
 
-/// Zeros between the rows of a gradient that is multiplied as it is stored.
+/// Clears the padding of a gradient that is multiplied as stored.
 void clear_padding(cudaStream_t stream, const Tensor& gradient) {
   const auto rows = static_cast<unsigned>(gradient.rows()), columns = static_cast<unsigned>(gradient.columns()),
              stride = static_cast<unsigned>(gradient.row_stride);
   if (stride == columns) return;
-  launch(clear_padding_kernel, blocks_for(rows, threads), threads, 0, stream, gradient.as<Brain>(), rows, columns,
+  launch(clear_padding_kernel, blocks_for(rows, threads), threads, 0, stream, gradient.as<Bf16>(), rows, columns,
          stride);
 }
 
-/// Whether its rows can be read in fours, or, of a stored one, multiplied.
+/// Whether rows can be read by fours, or, of a stored matrix, multiplied.
 bool can_round(const Tensor& matrix) {
   return reinterpret_cast<std::uintptr_t>(matrix.data) % 16 == 0 &&
          matrix.row_stride % (is_narrow(matrix) ? 8 : 4) == 0 && matrix.elements() < std::int64_t{1} << 32;
@@ -292,19 +294,20 @@ std::size_t bytes_of_halves(std::int64_t rows, std::int64_t columns) {
   return (static_cast<std::size_t>(rows * columns) * sizeof(__half) + 255) / 256 * 256;
 }
 
-/// Of a rounded matrix with its scales.
+/// Size in floats of a rounded matrix with its scales.
 std::int64_t numbers_of_rounded(std::int64_t rows, std::int64_t columns) {
   return static_cast<std::int64_t>((bytes_of_scales + bytes_of_halves(rows, columns)) / sizeof(float));
 }
 
-/// A result with the padding that `linear_row_stride` gave its rows, which may be written: whole vectors are faster.
+/// The result with the padding that `linear_row_stride` gave its rows; products may write it, since whole vectors are
+/// faster.
 Tensor with_padding(const Tensor& result) {
   const std::int64_t whole = padded(result.columns());
   if (result.row_stride != whole || whole == result.columns()) return result;
   return {result.data, {result.rows(), whole}, result.dtype};
 }
 
-/// Memory that is handed out from its beginning on.
+/// Allocates from the beginning of a block of memory.
 struct Room {
   std::byte* next;
   RoundedScales* scales() { return reinterpret_cast<RoundedScales*>(std::exchange(next, next + bytes_of_scales)); }
@@ -320,7 +323,7 @@ Halves some_columns(const Halves& of, std::int64_t first, std::int64_t count) {
   return {static_cast<__half*>(of.data) + first, of.rows, count, of.stride};
 }
 
-/// Weights below each other.
+/// Adds weights one below the other.
 void add_weights(Roundings& all, std::span<const Tensor> weights, const Halves& to) {
   std::int64_t row = 0;
   for (const Tensor& weight : weights) {
@@ -328,7 +331,7 @@ void add_weights(Roundings& all, std::span<const Tensor> weights, const Halves& 
     row += weight.rows();
   }
 }
-/// Gradients of the projections' results side by side.
+/// Adds the gradients of the projections' results side by side.
 void add_gradients(Roundings& all, std::span<const Tensor> gradients, const Halves& to) {
   std::int64_t column = 0;
   for (const Tensor& gradient : gradients) {
@@ -337,8 +340,7 @@ void add_gradients(Roundings& all, std::span<const Tensor> gradients, const Halv
   }
 }
 
-/// These weights below each other, as they were rounded for all projections of the step; without data where they were
-/// not.
+/// These weights one below the other, as rounded for the step; without data when they were not rounded.
 Halves rounded_before(const RoundedWeights& all, std::span<const Tensor> weights) {
   if (!all.cover(weights)) return {};
   Room room{all.rounded.as<std::byte>()};
@@ -348,19 +350,19 @@ Halves rounded_before(const RoundedWeights& all, std::span<const Tensor> weights
   return {data + (weights[0].as<float>() - all.values.as<float>()), rows_of_all(weights), columns, columns};
 }
 
-/// What the backward pass through projections multiplies, and what has to be rounded for that.
-struct BackOperands {
+/// The operands of projections' backward pass, and the matrices to be rounded for it.
+struct BackwardOperands {
   Roundings all;
   Halves gradients, weights, input;
 
-  /// Also room for what needs none, since it is stored rounded.
+  /// Includes room for operands that are stored rounded and need none.
   static std::size_t bytes(const Tensor& x, std::span<const Tensor> weights, const Tensor& kept) {
     const std::int64_t outputs = rows_of_all(weights);
     return bytes_of_scales + bytes_of_halves(x.rows(), outputs) + bytes_of_halves(outputs, x.columns()) +
            (kept.defined() || is_narrow(x) ? 0 : bytes_of_halves(x.rows(), x.columns()));
   }
-  /// `of_step`: the weights that were rounded for all projections.
-  BackOperands(const LinearBackward& projections, const RoundedWeights& of_step, void* memory) {
+  /// `of_step`: the weights rounded once for the step.
+  BackwardOperands(const LinearBackward& projections, const RoundedWeights& of_step, void* memory) {
     const std::int64_t outputs = rows_of_all(projections.weights), rows = projections.x.rows(),
                        columns = projections.x.columns();
     Room room{static_cast<std::byte*>(memory)};
@@ -412,7 +414,7 @@ void ProductPlanner::round_operands(Roundings& all) {
     launch(try_halves_kernel<each>, all.blocks, threads, 0, backend_.stream(), all);
     launch(check_halves_kernel<each>, std::min(all.blocks, max_checking), threads, 0, backend_.stream(), all);
   };
-  // Small matrices have as many blocks, which would look at more numbers than they round.
+  // Small matrices have as many blocks, which would sample more numbers than they round.
   if (all.fours[0] + all.fours[1] + all.fours[2] < min_looked_at_well) {
     run(std::integral_constant<unsigned, 1>());
   } else {
@@ -435,13 +437,13 @@ bool ProductPlanner::rounds_inputs(const Tensor& x, std::int64_t outputs) const 
          x.elements() * outputs >= (is_bf16 ? min_bf16_products : min_products);
 }
 
-// Where rows begin at whole vectors, norms, convolutions and products read and write them in fours.
+// With rows aligned to whole vectors norms, convolutions and products read and write by fours.
 std::int64_t CudaBackend::linear_row_stride(const Tensor& x, const Tensor& weight) const {
   return x.rows() * weight.rows() < min_padded && !is_narrow(x) ? weight.rows() : padded(weight.rows());
 }
 
 DType CudaBackend::narrow_result(const Tensor& x, std::span<const Tensor> weights, std::int64_t row_stride) const {
-  const bool is_whole = row_stride == rows_of_all(weights);  // vectors from row to row
+  const bool is_whole = row_stride == rows_of_all(weights);  // whole vectors from row to row
   return precision_ == Precision::bf16 && is_whole && products_.rounds_projections(x, weights) ? DType::bf16
                                                                                                : DType::f32;
 }
@@ -453,13 +455,13 @@ std::int64_t CudaBackend::linear_kept(const Tensor& x, std::span<const Tensor> w
 }
 
 std::int64_t CudaBackend::rounded_weights(const Tensor& values) const {
-  const std::int64_t fewest = precision_ == Precision::bf16 ? min_bf16_weights : min_rounded_weights;
-  return precision_ != Precision::fp32 && values.elements() >= fewest ? numbers_of_rounded(1, values.elements()) : 0;
+  const std::int64_t min_weights = precision_ == Precision::bf16 ? min_bf16_weights : min_rounded_weights;
+  return precision_ != Precision::fp32 && values.elements() >= min_weights ? numbers_of_rounded(1, values.elements()) : 0;
 }
 
 void CudaBackend::hold_weights(const Tensor& values, const Tensor& rounded) {
   weights_of_step_ = {values, {}};
-  for (Lane* lane : {&main_, &side_}) lane->launches_before_hold = lane->launches;
+  for (StreamContext* context : {&main_, &side_}) context->launches_before_hold = context->launches;
   if (!rounded.defined() || precision_ == Precision::fp32) return;
   Room room{rounded.as<std::byte>()};
   Roundings all;
@@ -472,14 +474,15 @@ void CudaBackend::hold_weights(const Tensor& values, const Tensor& rounded) {
 
 void CudaBackend::release_weights() { weights_of_step_ = {}; }
 
-// As many outputs as inputs are a guess; where they are fewer, what was rounded may not be read.
+// The number of outputs is unknown, so it is taken to equal that of inputs; with fewer outputs the rounded copy may
+// stay unused.
 std::int64_t CudaBackend::rounded_numbers(const Tensor& x, bool bounded) const {
   const bool has_scale = bounded || precision_ == Precision::bf16;
   return has_scale && products_.rounds_inputs(x, x.columns()) ? numbers_of_rounded(x.rows(), x.columns()) : 0;
 }
 
 std::int64_t CudaBackend::linear_operands(const Tensor& x, std::span<const Tensor> weights, const Tensor& kept) const {
-  return static_cast<std::int64_t>(products_.rounds_projections(x, weights) ? BackOperands::bytes(x, weights, kept)
+  return static_cast<std::int64_t>(products_.rounds_projections(x, weights) ? BackwardOperands::bytes(x, weights, kept)
                                                                             : products_.split_operands(x, weights));
 }
 
@@ -526,12 +529,13 @@ void CudaBackend::linear_backward(const LinearBackward& projections) {
     return;
   }
   if (is_narrow(projections.dresults[0])) clear_padding(stream(), side_by_side(projections.dresults));
-  BackOperands operands(projections, weights_of_step_,
-                        operand_memory(BackOperands::bytes(projections.x, projections.weights, projections.kept)));
+  BackwardOperands operands(
+      projections, weights_of_step_,
+      operand_memory(BackwardOperands::bytes(projections.x, projections.weights, projections.kept)));
   products_.round_operands(operands.all);
   const RoundedScales& scales = *operands.all.scales;
   {
-    // Before dx, so that they are over, or nearly, when a core's few blocks look for room after it.
+    // Queued before dx, so that these gradients have nearly ended when the next kernel with few blocks needs room.
     const SideStream beside(*this);
     side_reads_operands_ = true;
     products_.multiply_rounded_gradients(operands.gradients, operands.input, scales, projections);
@@ -548,7 +552,7 @@ void ProductPlanner::multiply_rounded_gradients(const Halves& gradients, const H
   const std::span<const Grad> dweights = projections.dweights;
   const bool all_wanted = std::all_of(dweights.begin(), dweights.end(), [](const Grad& dw) { return dw.wanted(); });
   const float* alpha = scales.of_products(Kind::weight);
-  // Also where a single one has a width that only kernels for any alignment would take.
+  // Also a single gradient whose width only kernels for any alignment would take.
   if ((dweights.size() > 1 || gradients.columns != projections.weights[0].rows()) && all_wanted &&
       are_apart(dweights) && gradients.columns * input.columns <= max_handed_out) {
     const Shape shape{gradients.columns, input.columns};

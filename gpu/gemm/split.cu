@@ -1,5 +1,5 @@
-// Matrices split into squares of halves, and the projections whose operands are: large ones in fp32 where warp groups
-// multiply.
+// Splits matrices into squares of halves (split.cuh), and computes large fp32 projections with such operands on warp
+// groups.
 #include <algorithm>
 #include <utility>
 
@@ -17,9 +17,9 @@ namespace {
 
 constexpr unsigned fours = square / 4, held = square * fours / threads;  // of a row, and of a thread
 
-// A block splits a square; sixteen threads a row.
+// One block splits one square; sixteen threads a row.
 __global__ void __launch_bounds__(threads) split_kernel(const __grid_constant__ Splittings all) {
-  await_previous();
+  wait_for_previous_kernel();
   unsigned matrix = 0;
   while (matrix + 1 < all.count && blockIdx.x >= all.of[matrix + 1].first_block) ++matrix;
   const Splitting& own = all.of[matrix];
@@ -56,14 +56,14 @@ __global__ void __launch_bounds__(threads) split_kernel(const __grid_constant__ 
   }
 }
 
-/// Results whose shares lie one behind the other.
+/// Results whose partial sums lie one behind the other.
 struct SharedResults {
   Sink to[max_products];
 };
 
 __global__ void __launch_bounds__(threads)
     add_shares_kernel(const __grid_constant__ SplitProducts p, const __grid_constant__ SharedResults results) {
-  await_previous();
+  wait_for_previous_kernel();
   const SplitProduct& own = p.of[blockIdx.y];
   const unsigned count = own.rows * own.stride;
   for (unsigned i = blockIdx.x * threads + threadIdx.x; i < count; i += gridDim.x * threads) {
@@ -109,9 +109,10 @@ namespace {
 
 using namespace device;
 
-constexpr std::int64_t min_products = std::int64_t{1} << 31;  // fewer are split where they are multiplied
-constexpr std::int64_t full = 128;                            // tiles of results that fill the GPU
-constexpr unsigned most_shares = 16, least_share = 8;         // of a depth, in squares
+constexpr std::int64_t min_products = std::int64_t{1}
+                                      << 31;        // smaller products split their operands in the product kernel
+constexpr std::int64_t full = 128;                  // tiles of results that fill the GPU
+constexpr unsigned max_shares = 16, min_share = 8;  // of a depth, in squares
 
 std::int64_t rows_of_all(std::span<const Tensor> weights) {
   std::int64_t rows = 0;
@@ -124,39 +125,39 @@ std::int64_t squares_of_all(std::span<const Tensor> weights) {
   return squares;
 }
 
-/// Of so many squares and their scales; whole lines of 1024 bytes.
+/// Bytes of squares and their scales, in multiples of 1024.
 std::size_t bytes_of_split(std::int64_t squares) {
   const auto count = static_cast<std::size_t>(squares);
   return count * square_bytes + (count * sizeof(float) + 1023) / 1024 * 1024;
 }
 
-/// Whether all their rows can be read in fours.
+/// Whether all rows can be read by fours.
 bool can_split(std::span<const Tensor> matrices) {
   return std::all_of(matrices.begin(), matrices.end(), [](const Tensor& matrix) {
     return matrix.dtype == DType::f32 && reinterpret_cast<std::uintptr_t>(matrix.data) % 16 == 0 &&
            matrix.row_stride % 4 == 0 && matrix.elements() < std::int64_t{1} << 32;
   });
 }
-/// Whether results are stored two by two.
+/// Whether pairs of results can be stored.
 bool can_store(const Tensor& result) {
   return result.dtype == DType::f32 && reinterpret_cast<std::uintptr_t>(result.data) % 8 == 0 &&
          result.row_stride % 2 == 0 && result.columns() % 2 == 0;
 }
-/// A gradient whose numbers lie side by side, as those of its shares do.
+/// Whether the gradient is contiguous, as its partial sums are.
 bool can_gather(const Grad& gradient) {
   return !gradient.wanted() || (gradient.tensor.contiguous() && can_store(gradient.tensor));
 }
 
-/// Tiles of a product of so many squares.
+/// Tiles of a product of this many squares.
 std::int64_t tiles_of(std::int64_t down, std::int64_t across) {
   return (down + 1) / 2 * TileSquares::count_for(static_cast<unsigned>(across));
 }
 
-/// How many blocks should share the depth of each of so many tiles; counted in squares.
+/// How many blocks should share the depth of each tile, in squares.
 unsigned shares_of(std::int64_t tiles, std::int64_t depth) {
-  return fullest_shares(tiles, std::min<std::int64_t>(most_shares, depth / least_share));
+  return fullest_shares(tiles, std::min<std::int64_t>(max_shares, depth / min_share));
 }
-/// Of the gradients of these weights, and of that of x.
+/// For the gradients of these weights, and for that of x.
 unsigned shares_of_weights(const Tensor& x, std::span<const Tensor> weights) {
   std::int64_t tiles = 0;
   for (const Tensor& weight : weights) tiles += tiles_of(squares_for(weight.rows()), squares_for(x.columns()));
@@ -166,7 +167,7 @@ unsigned shares_of_input(const Tensor& x, std::span<const Tensor> weights) {
   return shares_of(tiles_of(squares_for(x.rows()), squares_for(x.columns())), squares_of_all(weights));
 }
 
-/// Multiplies; where the depth is shared, each share into `memory`, from where its sums go to the results.
+/// Multiplies; with a shared depth each share goes to `memory`, and a second kernel adds the shares to the results.
 void multiply_shared(CudaBackend& backend, SplitProducts& products, const SharedResults& results, float* memory,
                      bool a_deep) {
   if (products.count == 0) return;
@@ -184,17 +185,17 @@ void multiply_shared(CudaBackend& backend, SplitProducts& products, const Shared
   backend.launched("gradients of projections");
 }
 
-/// What projections multiply, split in memory of the back end.
+/// The split operands of projections, in memory of the back end.
 struct SplitOperands {
   Splittings all;
   SplitMatrix input, weights, gradients;
   float *of_weights = nullptr, *of_input = nullptr;  ///< shares of gradients
 
-  /// `back`: also of gradients, and of the shares of those of weights.
-  static std::size_t bytes(const Tensor& x, std::span<const Tensor> of, bool back) {
+  /// `backward`: includes the gradients' operands and the shares of the weights' gradients.
+  static std::size_t bytes(const Tensor& x, std::span<const Tensor> of, bool backward) {
     const std::int64_t rows = squares_for(x.rows()), columns = squares_for(x.columns()), outputs = squares_of_all(of);
     const std::size_t forward = bytes_of_split(rows * columns) + bytes_of_split(outputs * columns);
-    if (!back) return forward;
+    if (!backward) return forward;
     return forward + bytes_of_split(rows * outputs) +
            sizeof(float) * (numbers_of_weights(x, of) + numbers_of_input(x, of));
   }

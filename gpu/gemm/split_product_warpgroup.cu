@@ -1,11 +1,11 @@
-// Large exact products of split matrices (split.cuh) by the matrix units of compute capability 9.0. One warp copies
-// squares to shared memory; two warp groups, each with 64 rows of a tile, multiply them, three products for one. A
-// block goes from tile to tile, so that the next tile's squares come while results of the last are stored.
+// Large exact products of split matrices (split.cuh) by wgmma. A persistent block loops over tiles: one warp copies
+// squares to shared memory, and two warp groups, each with 64 rows of a tile, multiply them with three products for
+// one. The copies of the next tile overlap with storing the last one's results.
 #include <algorithm>
 
 #include "gpu/cuda_backend.h"
-#include "gpu/device/gates.cuh"
 #include "gpu/device/launch.cuh"
+#include "gpu/device/mbarrier.cuh"
 #include "gpu/device/warpgroup_halves.cuh"
 #include "gpu/gemm/split.cuh"
 
@@ -17,14 +17,14 @@ using warpgroup::Operand;
 using Square = warpgroup::Panel<square>;
 
 constexpr unsigned groups = 2;                                 // warp groups that multiply
-constexpr unsigned block = (groups + 1) * warpgroup::threads;  // and one whose first thread copies
-// A stage has one plane of the squares at a depth: their halves, or what those left.
+constexpr unsigned block = (groups + 1) * warpgroup::threads;  // one more group, whose first thread copies
+// A stage holds one plane of the squares at a depth: halves or remainders.
 constexpr unsigned stages = 5;
-constexpr unsigned left_bytes = groups * plane_bytes;  // of a square for each group
+constexpr unsigned left_bytes = groups * plane_bytes;  // one square for each group
 constexpr unsigned stage_bytes = left_bytes + max_tile_squares * plane_bytes;
-constexpr unsigned shared_bytes = stages * stage_bytes + Ring<stages>::gate_count * sizeof(std::uint64_t) + 1024;
+constexpr unsigned shared_bytes = stages * stage_bytes + Ring<stages>::mbarrier_count * sizeof(std::uint64_t) + 1024;
 
-/// The stages of a block.
+/// The ring of stages of a block.
 struct Stages : Ring<stages> {
   unsigned char* memory;
 
@@ -32,7 +32,7 @@ struct Stages : Ring<stages> {
   __device__ unsigned char* right() const { return left() + left_bytes; }
 };
 
-/// What a block works at: a tile of a product and its share of the depth; counted in squares.
+/// A block's work item: a tile of a product and a share of the depth, in squares.
 struct Work {
   unsigned product = 0, share, row, column, columns, from, end;
   __device__ Work(const SplitProducts& p, unsigned index) {
@@ -63,9 +63,9 @@ __device__ void copy_squares(const SplitProduct& p, const Work& work, Stages& st
   for (unsigned depth = work.from; depth < work.end; ++depth) {
 #pragma unroll
     for (unsigned plane = 0; plane < 2; ++plane) {
-      stages.empty().await(stages.phase ^ 1);
-      const Gate full = stages.full();
-      full.expect((rows + work.columns) * plane_bytes);
+      stages.empty().wait(stages.phase ^ 1);
+      const Mbarrier full = stages.full();
+      full.arrive_expect_tx((rows + work.columns) * plane_bytes);
       const auto copy = [&](unsigned char* to, const unsigned char* squares, std::size_t index) {
         full.copy(to, squares + index * square_bytes + plane * plane_bytes, plane_bytes);
       };
@@ -78,7 +78,7 @@ __device__ void copy_squares(const SplitProduct& p, const Work& work, Stages& st
   }
 }
 
-/// Sixteen depths from 16 k on of 64 rows, or of a tile's columns.
+/// Operand of 16 depths from 16 k on, of 64 rows or of a tile's columns.
 template <bool deep>
 __device__ Operand operand_at(unsigned char* panel, int k) {
   return deep ? Square{panel}.by_column(k) : Square{panel}.by_row(k);
@@ -90,11 +90,11 @@ __device__ __forceinline__ void begin_square(float (&sums)[parts][4], unsigned c
                                              bool add) {
 #pragma unroll
   for (int k = 0; k < static_cast<int>(square / 16); ++k)
-    warpgroup::multiply_halves<!a_deep, !b_deep>(sums, operand_at<a_deep>(left, k), operand_at<b_deep>(right, k),
-                                                 add || k > 0);
+    warpgroup::multiply_shared<!a_deep, !b_deep, warpgroup::HalfOperands>(sums, operand_at<a_deep>(left, k),
+                                                                          operand_at<b_deep>(right, k), add || k > 0);
 }
 
-/// Leaves a thread's numbers of a tile in the result.
+/// Stores a thread's numbers of a tile.
 template <int parts>
 __device__ __forceinline__ void store(const SplitProduct& p, const Work& work, unsigned row_square,
                                       const float (&sums)[parts][4]) {
@@ -116,21 +116,21 @@ __device__ __forceinline__ void store(const SplitProduct& p, const Work& work, u
   }
 }
 
-/// A warp needs this stage no more.
+/// The warp releases this stage.
 __device__ __forceinline__ void pass(Stages& stages) {
   if (threadIdx.x % 32 == 0) stages.empty().arrive();
   stages.advance();
 }
 
-/// Warp groups begin their products in turn: one's products run while the other adds what its own have summed.
+/// Alternates the two warp groups: the products of one run while the other adds its sums.
 struct Turn {
   static constexpr unsigned all = groups * warpgroup::threads;
   unsigned group;
-  __device__ void await() const { asm volatile("bar.sync %0, %1;" ::"r"(1 + group), "n"(all) : "memory"); }
+  __device__ void wait() const { asm volatile("bar.sync %0, %1;" ::"r"(1 + group), "n"(all) : "memory"); }
   __device__ void pass() const { asm volatile("bar.arrive %0, %1;" ::"r"(2 - group), "n"(all) : "memory"); }
 };
 
-/// One warp group's rows of a tile of so many squares across.
+/// One warp group's rows of a tile that is `across` squares wide.
 template <int across, bool a_deep, bool b_deep>
 __device__ __forceinline__ void multiply_tile(const SplitProduct& p, const Work& work, const Turn& turn,
                                               Stages& stages) {
@@ -141,9 +141,9 @@ __device__ __forceinline__ void multiply_tile(const SplitProduct& p, const Work&
   for (unsigned depth = work.from; depth < work.end; ++depth) {
     Stages rest = stages;
     rest.advance();
-    stages.full().await(stages.phase);
-    rest.full().await(rest.phase);
-    turn.await();
+    stages.full().wait(stages.phase);
+    rest.full().wait(rest.phase);
+    turn.wait();
     if (!inside) {
       turn.pass();
       pass(stages);
@@ -152,8 +152,7 @@ __device__ __forceinline__ void multiply_tile(const SplitProduct& p, const Work&
     }
     unsigned char *const left = stages.left() + turn.group * plane_bytes, *const left_rest =
                                                                               rest.left() + turn.group * plane_bytes;
-    // The matrix units cut what does not fit their sums: each square begins with zero, with what is small, and is added
-    // by float32.
+    // The tensor cores truncate their sums: each square starts from zero with the small products, and float32 adds it.
     float part[parts][4];
     warpgroup::begin_products();
     begin_square<a_deep, b_deep>(part, left_rest, stages.right(), false);
@@ -166,7 +165,7 @@ __device__ __forceinline__ void multiply_tile(const SplitProduct& p, const Work&
 #pragma unroll
     for (unsigned i = 0; i < across; ++i)
       scales[i] = of_row * __ldg(p.b.scales + index_of<b_deep>(p.b, work.column + i, depth));
-    warpgroup::await_groups<0>(part);
+    warpgroup::wait_for_groups<0>(part);
     pass(stages);
     pass(stages);
 #pragma unroll
@@ -184,11 +183,11 @@ __global__ void __launch_bounds__(block, 1) split_product_kernel(const __grid_co
       memory + (1024 - static_cast<std::uint32_t>(__cvta_generic_to_shared(memory)) % 1024) % 1024;
   Stages own{{reinterpret_cast<std::uint64_t*>(aligned + stages * stage_bytes)}, aligned};
   if (threadIdx.x == 0) {
-    own.open(groups * warpgroup::threads / 32);
-    announce_gates();
+    own.init(groups * warpgroup::threads / 32);
+    fence_mbarrier_init();
   }
   __syncthreads();
-  await_previous();
+  wait_for_previous_kernel();
   const unsigned all = p.tiles * p.shares;
   if (threadIdx.x < warpgroup::threads) {
     asm volatile("setmaxnreg.dec.sync.aligned.u32 40;");

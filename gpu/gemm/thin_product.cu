@@ -1,6 +1,6 @@
-// Products of a tall matrix in which one extent is a few numbers: projections to gates of heads, through low ranks, and
-// their gradients. Bound by memory: each reads the tall matrices once, in float32 arithmetic whatever the precision,
-// and so do two projections of one input together.
+// Products of a tall matrix in which one extent is a few numbers: projections to gates of heads or through low ranks,
+// and their gradients. They are memory-bound: each kernel reads the tall matrices once, in float32 arithmetic in every
+// precision, and two projections of one input share that read.
 #include <algorithm>
 #include <type_traits>
 
@@ -19,18 +19,18 @@ using namespace device;
 
 namespace {
 
-constexpr unsigned widest = 16;         // of the thin extent
-constexpr unsigned fewest_rows = 4096;  // of the tall one
-constexpr unsigned deepest = 1024;      // of a sum over the other one, whose matrix lies in shared memory
-constexpr unsigned together = 4;        // rows of a warp or thread at a time
+constexpr unsigned max_thin = 16;     // of the thin extent
+constexpr unsigned min_rows = 4096;   // of the tall extent
+constexpr unsigned max_depth = 1024;  // of a sum over the other extent, whose matrix lies in shared memory
+constexpr unsigned together = 4;      // rows of a warp or thread at a time
 constexpr unsigned column_threads = 128, blocks_of_sum = 264;
-constexpr unsigned largest_sum = 1 << 16, most_partials = 1 << 22;  // numbers of a gradient, and of its partial sums
+constexpr unsigned max_sum = 1 << 16, max_partials = 1 << 22;  // numbers of a gradient, and of its partial sums
 
-/// The small matrix, w(n, k): n counts the thin extent. From `first` on it is another one.
+/// The small matrix w(n, k), or two of them from n = `first` on; n counts the thin extent.
 struct Small {
   const float *data, *second;
   unsigned first;
-  unsigned of_n, of_k;  // how far apart neighbours lie
+  unsigned of_n, of_k;  // distance of neighbours
   __device__ const float* at(unsigned n, unsigned k) const {
     return (n < first ? data + n * of_n : second + (n - first) * of_n) + k * of_k;
   }
@@ -42,7 +42,7 @@ struct Small {
   }
 };
 
-/// Thin matrices, tall ones that n counts the columns of: one, or two side by side.
+/// Tall thin matrices with columns n: one, or two side by side.
 struct Narrow {
   Rows<float> rows, second;
   unsigned first, columns;  // of the first, of both
@@ -59,11 +59,11 @@ struct NarrowSinks {
   }
 };
 
-// y[t, n] = sum over k of x[t, k] w(n, k), and what was there before where it is added to.
+// y[t, n] = sum over k of x[t, k] w(n, k), assigned or added. A warp computes `together` rows at a time.
 template <unsigned thin>
-__global__ void __launch_bounds__(threads, thin <= widest / 2 ? 4 : 2)
+__global__ void __launch_bounds__(threads, thin <= max_thin / 2 ? 4 : 2)
     thin_outputs_kernel(Rows<float> x, Small w, const __grid_constant__ NarrowSinks y, unsigned rows) {
-  await_previous();
+  wait_for_previous_kernel();
   extern __shared__ float4 weights[];  // [thin][columns / 4]
   const unsigned fours = x.columns / 4, lane = threadIdx.x % 32, warp = threadIdx.x / 32;
   const unsigned step = gridDim.x * threads / 32 * together;
@@ -115,7 +115,7 @@ __device__ void add_product(Piece<4>& sum, float factor, const Piece<4>& piece) 
   for (unsigned e = 0; e < 4; ++e) sum.v[e] += factor * piece.v[e];
 }
 
-/// Of four columns of a thread, the small matrix's numbers.
+/// The small matrix's numbers for a thread's four columns.
 template <unsigned thin>
 __device__ void load_columns(const Small& w, unsigned count, unsigned column, Piece<4> (&weights)[thin]) {
   const float* own = w.data + column * w.of_k;
@@ -136,41 +136,41 @@ __device__ void load_columns(const Small& w, unsigned count, unsigned column, Pi
   }
 }
 
-/// Rows of thin matrices on their way through shared memory, where the whole block reads them: `set` is a set of
-/// `count` rows, zeros behind their numbers; the next set is fetched while one is read.
+/// Rows of thin matrices in shared memory, where the whole block reads them: sets of `count` rows padded with zeros;
+/// the block fetches the next set while it reads one.
 template <unsigned thin, unsigned count>
 class NarrowRows {
  public:
   using Sets = float[2][count * thin];
   __device__ NarrowRows(const Narrow& from, unsigned rows, Sets& sets) : from_(from), rows_(rows), sets_(sets) {}
-  /// From row `first` on.
+  /// Loads rows from `first` on into registers.
   __device__ void fetch(unsigned first) {
     const unsigned row = first + threadIdx.x / thin, n = threadIdx.x % thin;
     next_ = 0;
     if (threadIdx.x >= count * thin || row >= rows_ || n >= from_.columns) return;
     next_ = n < from_.first ? from_.rows.at(row, n) : from_.second.at(row, n - from_.first);
   }
-  /// Hands out what was fetched last. By the whole block.
+  /// Publishes the fetched set; the whole block calls.
   __device__ void take() {
-    turn_ ^= 1;
-    if (threadIdx.x < count * thin) sets_[turn_][threadIdx.x] = next_;
+    buffer_ ^= 1;
+    if (threadIdx.x < count * thin) sets_[buffer_][threadIdx.x] = next_;
     __syncthreads();
   }
-  __device__ Piece<thin> row(unsigned r) const { return Piece<thin>::of(sets_[turn_] + r * thin, true); }
+  __device__ Piece<thin> row(unsigned r) const { return Piece<thin>::of(sets_[buffer_] + r * thin, true); }
 
  private:
   const Narrow& from_;
   const unsigned rows_;
   Sets& sets_;
-  unsigned turn_ = 0;
+  unsigned buffer_ = 0;
   float next_ = 0;
 };
 
-// y[t, k] = sum over n of x[t, n] w(n, k); a thread takes four columns.
+// y[t, k] = sum over n of x[t, n] w(n, k); a thread computes four columns.
 template <unsigned thin>
 __global__ void __launch_bounds__(column_threads)
     thin_depth_kernel(const __grid_constant__ Narrow x, Small w, Sink y, unsigned rows) {
-  await_previous();
+  wait_for_previous_kernel();
   __shared__ __align__(16) typename NarrowRows<thin, together>::Sets sets;
   NarrowRows<thin, together> factors(x, rows, sets);
   const unsigned column = (blockIdx.y * column_threads + threadIdx.x) * 4;
@@ -195,14 +195,14 @@ __global__ void __launch_bounds__(column_threads)
   }
 }
 
-// Of a block's rows t, the sums of narrow[t, n] wide[t, k]: partials [blocks, n, k] or, turned, [blocks, k, n]. Two
-// groups of threads take rows in turn, so that enough loads are under way.
+// partials [blocks, n, k] (or [blocks, k, n] with `transposes`) = sum over the block's rows t of narrow[t, n] wide[t,
+// k]. Two groups of threads alternate over the rows, so that enough loads are in flight.
 template <unsigned thin>
 __global__ void __launch_bounds__(2 * column_threads)
-    thin_gradient_kernel(const __grid_constant__ Narrow narrow, Rows<float> wide, unsigned rows, bool turns,
+    thin_gradient_kernel(const __grid_constant__ Narrow narrow, Rows<float> wide, unsigned rows, bool transposes,
                          float* partials) {
-  await_previous();
-  constexpr unsigned width = 4 * column_threads, stride = width + 4;  // so that columns of sums lie in several banks
+  wait_for_previous_kernel();
+  constexpr unsigned width = 4 * column_threads, stride = width + 4;  // spreads the columns of sums over the banks
   __shared__ __align__(16) float sums_of_block[thin * stride];
   __shared__ __align__(16) typename NarrowRows<thin, 2 * together>::Sets sets;
   NarrowRows<thin, 2 * together> factors(narrow, rows, sets);
@@ -228,12 +228,12 @@ __global__ void __launch_bounds__(2 * column_threads)
     }
   }
 #pragma unroll
-  for (unsigned turn = 0; turn < 2; ++turn) {
-    if (group == turn) {
+  for (unsigned round = 0; round < 2; ++round) {
+    if (group == round) {
 #pragma unroll
       for (unsigned n = 0; n < thin; ++n) {
         float* const place = sums_of_block + n * stride + own;
-        if (turn > 0) add_product(sums[n], 1.0f, Piece<4>::of(place, true));
+        if (round > 0) add_product(sums[n], 1.0f, Piece<4>::of(place, true));
         sums[n].store(place);
       }
     }
@@ -242,24 +242,24 @@ __global__ void __launch_bounds__(2 * column_threads)
   float* const to = partials + std::size_t{blockIdx.x} * count * wide.columns;
   const unsigned columns = min(width, wide.columns - first);
   for (unsigned i = threadIdx.x; i < count * columns; i += 2 * column_threads) {
-    const unsigned n = turns ? i % count : i / columns, k = turns ? i / count : i % columns;
-    to[turns ? (first + k) * count + n : n * wide.columns + first + k] = sums_of_block[n * stride + k];
+    const unsigned n = transposes ? i % count : i / columns, k = transposes ? i / count : i % columns;
+    to[transposes ? (first + k) * count + n : n * wide.columns + first + k] = sums_of_block[n * stride + k];
   }
 }
 
-/// Calls body with room for so many numbers of the thin extent, as a compile-time constant.
+/// Calls body with a capacity for `count` numbers of the thin extent, as a compile-time constant.
 template <class Body>
 void with_thin(std::int64_t count, const Body& body) {
-  if (count <= widest / 2) return body(std::integral_constant<unsigned, widest / 2>());
-  body(std::integral_constant<unsigned, widest>());
+  if (count <= max_thin / 2) return body(std::integral_constant<unsigned, max_thin / 2>());
+  body(std::integral_constant<unsigned, max_thin>());
 }
 
-bool is_tall(const Tensor& matrix) { return matrix.rows() >= fewest_rows && matrix.dtype == DType::f32; }
-bool is_thin(std::int64_t extent) { return extent > 0 && extent <= widest; }
-/// Whether its rows can be read in fours.
+bool is_tall(const Tensor& matrix) { return matrix.rows() >= min_rows && matrix.dtype == DType::f32; }
+bool is_thin(std::int64_t extent) { return extent > 0 && extent <= max_thin; }
+/// Whether rows can be read by fours.
 bool in_fours(const Tensor& matrix) { return matrix.columns() % 4 == 0 && in_pieces<4>(rows_of(matrix)); }
 
-/// One matrix, or two whose neighbours lie alike.
+/// One matrix, or two with the same strides.
 Small small_matrix(std::span<const Tensor> parts, bool thin_rows) {
   const auto stride = static_cast<unsigned>(parts[0].row_stride);
   return {parts[0].as<float>(), parts.back().as<float>(),
@@ -277,7 +277,7 @@ bool are_float(std::span<const Tensor> tensors) {
   return std::all_of(tensors.begin(), tensors.end(), [](const Tensor& t) { return t.dtype == DType::f32; });
 }
 
-/// Whether the matrices of projections are two that can be taken as one.
+/// Whether the weights are two matrices that form one.
 bool are_pair(std::span<const Tensor> weights) {
   return weights.size() == 2 && weights[0].row_stride == weights[1].row_stride;
 }
@@ -301,7 +301,7 @@ void multiply_outputs(const CudaBackend& backend, const Tensor& x, const Small& 
   backend.launched("thin product");
 }
 bool can_multiply_outputs(const Tensor& x, std::int64_t outputs) {
-  return is_tall(x) && is_thin(outputs) && x.columns() <= deepest && in_fours(x);
+  return is_tall(x) && is_thin(outputs) && x.columns() <= max_depth && in_fours(x);
 }
 
 /// x w, where w has few rows.
@@ -309,8 +309,8 @@ void multiply_depth(const CudaBackend& backend, std::span<const Tensor> x, const
   const auto rows = static_cast<unsigned>(x[0].rows());
   const Narrow narrow = narrow_matrix(x);
   with_thin(narrow.columns, [&](auto thin) {
-    const unsigned most = (thin() <= widest / 2 ? 4 : 2) * blocks_of_sum;  // as many as fit, or nearly
-    const dim3 grid(at_most(blocks_for(rows, together), most), blocks_for(to.tensor.columns(), 4 * column_threads));
+    const unsigned max_blocks = (thin() <= max_thin / 2 ? 4 : 2) * blocks_of_sum;  // about as many as fit
+    const dim3 grid(at_most(blocks_for(rows, together), max_blocks), blocks_for(to.tensor.columns(), 4 * column_threads));
     launch(thin_depth_kernel<thin>, grid, column_threads, 0, backend.stream(), narrow, w, sink_of(to), rows);
   });
   backend.launched("thin product");
@@ -319,17 +319,17 @@ bool can_multiply_depth(const Tensor& x, std::int64_t depth, const Grad& to) {
   return is_tall(x) && is_thin(depth) && to.tensor.dtype == DType::f32 && in_fours(to.tensor);
 }
 
-/// narrow^T wide, or turned: to[0] receives the rows of the first of the narrow ones.
+/// narrow^T wide, or its transpose: to[0] receives the rows of the first narrow matrix.
 void sum_gradients(const CudaBackend& backend, std::span<const Tensor> parts, const Tensor& wide,
-                   std::span<const Grad> to, bool turned) {
+                   std::span<const Grad> to, bool transposed) {
   const Narrow narrow = narrow_matrix(parts);
   const auto rows = static_cast<unsigned>(wide.rows()), columns = static_cast<unsigned>(wide.columns());
   const unsigned count = narrow.columns, numbers = count * columns, before = narrow.first * columns;
-  const unsigned blocks = at_most(at_most(blocks_for(rows, 2 * together), blocks_of_sum), most_partials / numbers);
+  const unsigned blocks = at_most(at_most(blocks_for(rows, 2 * together), blocks_of_sum), max_partials / numbers);
   float* partials = backend.scratch(std::size_t{blocks} * numbers);
   with_thin(count, [&](auto thin) {
     launch(thin_gradient_kernel<thin>, dim3(blocks, blocks_for(columns, 4 * column_threads)), 2 * column_threads, 0,
-           backend.stream(), narrow, rows_of(wide), rows, turned, partials);
+           backend.stream(), narrow, rows_of(wide), rows, transposed, partials);
   });
   ColumnSums sums;
   for (const Grad& gradient : to) sums.add(gradient.tensor.elements(), gradient);
@@ -340,7 +340,7 @@ void sum_gradients(const CudaBackend& backend, std::span<const Tensor> parts, co
   backend.launched("thin product");
 }
 bool can_sum_gradients(std::int64_t count, const Tensor& wide) {
-  return is_tall(wide) && is_thin(count) && count * wide.columns() <= largest_sum && in_fours(wide);
+  return is_tall(wide) && is_thin(count) && count * wide.columns() <= max_sum && in_fours(wide);
 }
 
 }  // namespace
@@ -391,7 +391,7 @@ bool ProductPlanner::thin_product(bool transpose_a, bool transpose_b, const Tens
   if (!transpose_a || !is_tall(a)) return false;
   const bool by_rows = is_thin(c.tensor.rows());
   if (!can_sum_gradients(by_rows ? c.tensor.rows() : c.tensor.columns(), by_rows ? b : a)) return false;
-  launch_kept_gradients();  // one of them may go where this one goes
+  launch_kept_gradients();  // a collected gradient may have the same destination
   sum_gradients(backend_, {by_rows ? &a : &b, 1}, by_rows ? b : a, {&c, 1}, !by_rows);
   return true;
 }

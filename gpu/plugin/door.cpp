@@ -1,4 +1,4 @@
-// The functions of cuda.h as the program has them: the plugin's, or "none" with the reason.
+// The program's functions of cuda.h: they call the plugin, or report that there is none and why.
 #include <cstdlib>
 
 #include "gpu/cuda.h"
@@ -8,7 +8,7 @@
 namespace afterglow {
 namespace {
 
-/// Looked for when a GPU is first asked for, and once in a process.
+/// Loaded once in a process, when a GPU is first asked for.
 const FoundPlugin& plugin() {
   static const FoundPlugin found = load_plugin(plugin_places(), plugin_build);
   return found;

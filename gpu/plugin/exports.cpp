@@ -1,4 +1,4 @@
-// What the plugin shows to the program: which build it is of, and the functions of cuda.h.
+// The plugin's exports: its build, and the functions of cuda.h.
 #include "gpu/plugin/build.h"
 #include "gpu/plugin/plugin.h"
 

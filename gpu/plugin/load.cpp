@@ -7,14 +7,13 @@ namespace afterglow {
 namespace fs = std::filesystem;
 namespace {
 
-/// Why the last of the loader's functions failed.
+/// The reason why the last call of the loader failed.
 std::string loader_message() {
   const char* message = ::dlerror();
   return message != nullptr ? message : "no reason given";
 }
 
-/// "libcublas.so.13: cannot open shared object file: ..." names a library that was not found; anything else is another
-/// failure, and names none.
+/// The name of the missing library in "libcublas.so.13: cannot open shared object file: ..."; other failures name none.
 std::string missing_library(const std::string& message) {
   const std::string name = message.substr(0, message.find(": "));
   const bool is_library = name.size() < message.size() && name.find(".so") != std::string::npos;
@@ -29,8 +28,8 @@ fs::path find_library(const std::string& name, const std::vector<fs::path>& fold
   return {};
 }
 
-/// Opens a library by its full path. What it lacks is looked for in `folders` and opened first, however deep: the
-/// loader takes a library that is open already for the one of that name. Null with the reason otherwise.
+/// Opens a library by its full path. Its missing dependencies are opened first from `folders`, recursively, since the
+/// loader uses an open library for one of the same name. Null with the reason on failure.
 void* open_with_libraries(const fs::path& file, const std::vector<fs::path>& folders, std::string& why_not) {
   std::string last;
   for (;;) {

@@ -1,4 +1,4 @@
-// Folders of this machine and of its Python environments, nearest first; only those that exist are asked for a library.
+// Folders of this machine and of its Python environments, nearest first; only existing ones are searched.
 #include "gpu/plugin/places.h"
 
 #include <algorithm>
@@ -18,7 +18,7 @@ std::vector<fs::path> folders_in(const std::optional<std::string>& value) {
   return folders;
 }
 
-/// What lies in a folder, by name; nothing where there is none.
+/// The entries of a folder by name; empty when there is no folder.
 std::vector<fs::path> entries_of(const fs::path& folder) {
   std::vector<fs::path> entries;
   std::error_code error;
@@ -28,7 +28,7 @@ std::vector<fs::path> entries_of(const fs::path& folder) {
   return entries;
 }
 
-/// The folders of libraries in what pip installs as `nvidia-*`: nvidia/cu13/lib, nvidia/cublas/lib and so on.
+/// The library folders of pip's `nvidia-*` packages: nvidia/cu13/lib, nvidia/cublas/lib and so on.
 void add_packages(const fs::path& site, std::vector<fs::path>& folders) {
   for (const fs::path& package : entries_of(site / "nvidia")) folders.push_back(package / "lib");
 }

@@ -1,5 +1,5 @@
-// What the CUDA plugin (libafterglow-cuda.so) and the program agree on. Both are made from the same sources: objects of
-// C++ pass between them, so a plugin of another build is refused before anything else is asked of it.
+// Interface between the program and the CUDA plugin (libafterglow-cuda.so). Both are built from the same sources and
+// exchange C++ objects, so the program refuses a plugin of another build.
 #pragma once
 #include <filesystem>
 #include <string>
@@ -9,7 +9,7 @@
 
 namespace afterglow {
 
-/// The functions of gpu/cuda.h, as the plugin has them.
+/// The functions of gpu/cuda.h in the plugin.
 struct CudaPlugin {
   decltype(&cuda_devices) devices;
   decltype(&make_cuda_backend) make_backend;
@@ -20,25 +20,24 @@ struct CudaPlugin {
 
 inline constexpr const char* plugin_file = "libafterglow-cuda.so";
 
-/// Two C functions are all that a plugin exports: `const char* afterglow_plugin_build()`, which keeps this form in
-/// every version to come, and where that answers what the program was built with, `const CudaPlugin*
-/// afterglow_plugin()`.
+/// A plugin exports two C functions: `const char* afterglow_plugin_build()`, which keeps this form in every version,
+/// and, valid only if that returns the program's own build, `const CudaPlugin* afterglow_plugin()`.
 inline constexpr const char* plugin_build_function = "afterglow_plugin_build";
 inline constexpr const char* plugin_function = "afterglow_plugin";
 
-/// Where the plugin and what it needs may lie.
+/// Where the plugin and its libraries may be.
 struct PluginPlaces {
-  std::vector<std::filesystem::path> plugin;     ///< folders, of which the first that holds the plugin counts
-  std::vector<std::filesystem::path> libraries;  ///< folders for what the system's loader does not find
-  std::string driver = "libcuda.so.1";           ///< without which nothing of NVIDIA's is touched
+  std::vector<std::filesystem::path> plugin;     ///< folders; the first that contains the plugin counts
+  std::vector<std::filesystem::path> libraries;  ///< folders for libraries that the system's loader does not find
+  std::string driver = "libcuda.so.1";           ///< without the driver no NVIDIA library is loaded
 };
 
 struct FoundPlugin {
-  const CudaPlugin* functions = nullptr;  ///< for as long as the process runs
+  const CudaPlugin* functions = nullptr;  ///< valid as long as the process runs
   std::string why_none;                   ///< a sentence when there are none
 };
 
-/// Loads the plugin; `build` is what it must answer. Never throws.
+/// Loads the plugin; `build` is the build it must report. Never throws.
 FoundPlugin load_plugin(const PluginPlaces& places, const std::string& build);
 
 }  // namespace afterglow

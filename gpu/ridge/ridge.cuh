@@ -1,8 +1,7 @@
-// What the forward and the backward pass through the SKA core share: sizes, tiles of tokens and products of small
-// matrices in shared memory.
-//
-// A matrix in shared memory is zero-padded to 16 W x 16 W: W is 1 for sizes up to 16, 2 up to 32, 4 up to 64. Products
-// run on the tensor cores by the fragments of tiles.cuh: `exact` ones split their operands and are as accurate as
+// Shared by the forward and backward passes of the SKA core: sizes, tiles of tokens, and products of small matrices in
+// shared memory.
+// A matrix in shared memory is zero-padded to 16 W x 16 W, with W = 1 for sizes up to 16, 2 up to 32 and 4 up to 64.
+// Products use the tensor-core fragments of tiles.cuh; `exact` ones split their operands and are as accurate as
 // float32.
 #pragma once
 #include <type_traits>
@@ -17,7 +16,7 @@ namespace afterglow::device {
 struct RidgeShape {
   int batch, length, heads, rank, width;
   int piece, groups;        ///< statistics are sums over pieces; the queries of group g are the positions of piece g
-  bool exclusive, running;  ///< without piece g itself; m over the contributing pieces only
+  bool exclusive, running;  ///< exclusive: without piece g itself; running: m over the contributing pieces only
   int power, iterations;
   float ridge;
 
@@ -31,12 +30,12 @@ struct RidgeShape {
 };
 
 struct RidgePointers {
-  const float *z, *q, *v;  ///< null where they are stored as bfloat16, which warp groups alone read
+  const float *z, *q, *v;  ///< null when stored as bfloat16, which only warp-group kernels read
   const float *eta, *gamma_raw;
   const std::uint8_t* mask;  ///< null unless the mode is masked
   float *G, *M, *L, *A_w, *C, *F, *m, *sigma, *jitter;
   int* m_index;
-  float* inverse;  ///< null where no backward pass follows
+  float* inverse;  ///< null when no backward pass follows
 };
 
 inline RidgeShape ridge_shape(const RidgeConfig& config, const RidgeInputs& in) {
@@ -83,36 +82,39 @@ inline RidgePointers ridge_pointers(const RidgeConfig& config, const RidgeInputs
           saved.inverse.as<float>()};
 }
 
-constexpr float smallest_scale = 1e-6f;  // m is at least this
+constexpr float min_scale = 1e-6f;  // lower bound of m
 
-/// Of every block that multiplies. Two warps suffice for the smallest matrices, and many such blocks fit side by side.
+/// Threads of a block that multiplies. Two warps suffice for the smallest matrices, and many such blocks fit a
+/// multiprocessor.
 template <int W>
 constexpr int ridge_threads = W == 1 ? 64 : 256;
 template <int W>
 constexpr int ridge_warps = ridge_threads<W> / 32;
-/// A kernel's blocks that share a multiprocessor, at least: `large` of those of 256 threads.
+/// Minimum number of a kernel's blocks on a multiprocessor; `large` for blocks of 256 threads.
 template <int W>
 constexpr int ridge_blocks(int large) {
   return W == 1 ? 8 : large;
 }
 
-/// Where the numbers of a padded matrix lie: rows are turned by fours, so that a warp reads eight rows of four numbers
-/// as well as four rows of eight without conflicts. Of the smallest matrices two rows share the banks anyway.
+/// Layout of a padded matrix. Columns are swizzled by row, so that a warp reads eight rows of four numbers, or four
+/// rows of eight, without bank conflicts; in the smallest matrices two rows share the banks anyway.
 template <int W>
 struct Grid {
   static constexpr int width = 16 * W;
   static constexpr int size = width * width;
-  __device__ static int turn(int row) { return (W == 1 ? (row & 2) << 2 : (row & 3) << 3) | (row & 4); }
-  __device__ static int place(int row, int column) { return row * width + (column ^ turn(row)); }
-  /// Of row `block` + row, for a multiple of eight: what is the same for many blocks is computed once.
-  __device__ static int place(int block, int row, int column) { return (block + row) * width + (column ^ turn(row)); }
+  __device__ static int swizzle(int row) { return (W == 1 ? (row & 2) << 2 : (row & 3) << 3) | (row & 4); }
+  __device__ static int place(int row, int column) { return row * width + (column ^ swizzle(row)); }
+  /// Of row `block` + row, for a multiple of eight; the compiler shares the swizzle between blocks.
+  __device__ static int place(int block, int row, int column) {
+    return (block + row) * width + (column ^ swizzle(row));
+  }
 };
 
 __device__ inline int ridge_warp() { return static_cast<int>(threadIdx.x) / 32; }
 __device__ inline int ridge_lane() { return static_cast<int>(threadIdx.x) % 32; }
 
-/// A result: each warp holds half of the rows (with the smallest matrices all) and a part of the columns, each thread
-/// pairs of neighbours.
+/// A product in registers: each warp holds half of the rows (of the smallest matrices all) and some of the columns,
+/// each thread pairs of neighbours.
 template <int W>
 struct Product {
   static constexpr int down = W == 1 ? 1 : 2, across = ridge_warps<W> / down;  // warps
@@ -137,7 +139,7 @@ struct Product {
 #pragma unroll
         for (int e = 0; e < 4; ++e) v[i][j][e] += factor * other.v[i][j][e];
   }
-  /// body(row, column, number at column, number at column + 1); columns are even.
+  /// Calls body(row, column, number at column, number at column + 1); columns are even.
   template <class Body>
   __device__ void pairs(const Body& body) {
     each_pair(*this, body);
@@ -146,7 +148,7 @@ struct Product {
   __device__ void pairs(const Body& body) const {
     each_pair(*this, body);
   }
-  /// body(row, column, number)
+  /// Calls body(row, column, number).
   template <class Body>
   __device__ void each(const Body& body) {
     pairs([&](int row, int column, float& first, float& second) {
@@ -154,19 +156,19 @@ struct Product {
       body(row, column + 1, second);
     });
   }
-  /// Into shared memory that nothing reads any more; the caller has a barrier before and after.
+  /// Stores to shared memory that no thread reads; the caller synchronises before and after.
   __device__ void store(float* to, float factor = 1.0f) const {
     pairs([&](int row, int column, float first, float second) {
       *reinterpret_cast<float2*>(to + Grid<W>::place(row, column)) = make_float2(factor * first, factor * second);
     });
   }
-  /// The same with the barriers: for a result that replaces one of its operands.
+  /// The same with the barriers, for a result that replaces one of its operands.
   __device__ void replace(float* to, float factor = 1.0f) const {
     __syncthreads();
     store(to, factor);
     __syncthreads();
   }
-  /// Sum of products with a matrix in shared memory; this thread's share.
+  /// This thread's part of the sum of elementwise products with a matrix in shared memory.
   __device__ float dot(const float* with) const {
     float sum = 0;
     pairs([&](int row, int column, float first, float second) {
@@ -213,7 +215,7 @@ struct ByColumns {
   int first = 0;
 };
 
-/// Sixteen lines of a left operand at eight depths; both are multiples of eight.
+/// Loads 16 lines of a left operand at eight depths; both offsets are multiples of eight.
 template <int W, bool exact>
 __device__ void fetch(tiles::Fragment<exact, 4>& to, const ByRows& from, int line, int depth) {
   const int lane = ridge_lane(), column = depth + lane / 16 * 4;
@@ -231,7 +233,7 @@ __device__ void fetch(tiles::Fragment<exact, 4>& to, const ByColumns& from, int 
     to.set(e, from.data[Grid<W>::place(depth, row, column)]);
   }
 }
-/// Eight lines for each fragment of a right operand at eight depths.
+/// Loads eight lines for each fragment of a right operand at eight depths.
 template <int W, bool exact, int count>
 __device__ void fetch(tiles::Fragment<exact, 2> (&to)[count], const ByRows& from, int line, int depth) {
   const int lane = ridge_lane(), row = from.first + lane % 8, column = depth + lane / 8 % 2 * 4;
@@ -267,7 +269,7 @@ __device__ void fetch(tiles::Fragment<exact, 2> (&to)[count], const ByColumns& f
 template <bool exact, int W, class Left, class Right>
 __device__ void multiply(Product<W>& out, const Left& a, const Right& b, int depth) {
   out.clear();
-  // Not unrolled: a kernel goes through some twenty products once, and its instructions have to be fetched.
+  // Not unrolled: a kernel runs some twenty products once each, and fetching instructions would dominate.
 #pragma unroll 1
   for (int k = 0; k < depth; k += 8) {
     tiles::Fragment<exact, 4> left[Product<W>::row_tiles];
@@ -279,7 +281,7 @@ __device__ void multiply(Product<W>& out, const Left& a, const Right& b, int dep
   }
 }
 
-/// Two operands, left and right.
+/// Left and right operand.
 template <class Left, class Right>
 struct Factors {
   Left left;
@@ -288,7 +290,7 @@ struct Factors {
 template <class Left, class Right>
 Factors(Left, Right) -> Factors<Left, Right>;
 
-/// Two products at once, so that each uses the time in which the other waits.
+/// Two products at once, so that each hides the latencies of the other.
 template <bool exact, int W, class One, class Other>
 __device__ void multiply_two(Product<W>& out, const One& of, Product<W>& out_too, const Other& of_too, int depth) {
   out.clear();
@@ -309,7 +311,7 @@ __device__ void multiply_two(Product<W>& out, const One& of, Product<W>& out_too
   }
 }
 
-/// out += factor a b. The matrix units cut what does not fit their sums, so every product starts from zero.
+/// out += factor a b. Tensor cores truncate their sums, so every product starts from zero.
 template <bool exact, int W, class Left, class Right>
 __device__ void accumulate(Product<W>& out, const Left& a, const Right& b, int depth, float factor = 1.0f) {
   Product<W> part;
@@ -317,21 +319,21 @@ __device__ void accumulate(Product<W>& out, const Left& a, const Right& b, int d
   out.add(part, factor);
 }
 
-/// Memory of two tiles changes places: one comes while the other is worked at.
+/// Swaps two tiles: the block copies into one while it works on the other.
 __device__ inline void swap(float*& one, float*& other) {
   float* const before = one;
   one = other;
   other = before;
 }
 
-/// Waits for what `load_rows` brings, in the whole block.
-__device__ inline void settle() {
+/// Waits, in the whole block, for the copies of `load_rows`.
+__device__ inline void wait_for_copies() {
   asm volatile("cp.async.wait_all;" ::: "memory");
   __syncthreads();
 }
 
-/// Begins to fill a padded matrix of `rows` from rows in global memory: from(i), or null for zeros. `settle` before it
-/// is read.
+/// Begins to fill a padded matrix of `rows` from rows in global memory: from(i), or zeros when that is null. Call
+/// `wait_for_copies` before reading it.
 template <int W, class From>
 __device__ void load_rows(float* to, int columns, const From& from, int rows = Grid<W>::width) {
   constexpr int width = Grid<W>::width;
@@ -358,8 +360,8 @@ __device__ void load_matrix(float* to, const float* from, int rows, int columns)
   load_rows<W>(to, columns, [&](int row) { return row < rows ? from + row * columns : nullptr; });
 }
 
-/// Hands the first `columns` numbers of every row of a matrix to body(row, column, numbers): float4, or float where
-/// rows are no multiple of four.
+/// Calls body(row, column, numbers) for the first `columns` numbers of every row: float4, or float when columns is no
+/// multiple of four.
 template <int W, class Body>
 __device__ void each_row(const float* from, int columns, const Body& body) {
   constexpr int width = Grid<W>::width;
@@ -378,7 +380,7 @@ __device__ void each_row(const float* from, int columns, const Body& body) {
   }
 }
 
-/// A matrix [rows, columns] in global memory, times a factor.
+/// Stores a matrix [rows, columns], times a factor, to global memory.
 template <int W>
 __device__ void store_matrix(float* to, const float* from, int rows, int columns, float factor = 1.0f) {
   each_row<W>(from, columns, [&](int row, int column, auto number) {
@@ -395,14 +397,14 @@ __device__ void clear_matrix(float* to) {
 
 __device__ inline int padded(int depth) { return (depth + 7) / 8 * 8; }
 
-/// The key of a position, or null: outside of the sequence, or left out by the mask.
+/// The key of a position; null outside the sequence or when masked.
 __device__ inline const float* key_at(const RidgeShape& s, const RidgePointers& in, int pair, int t) {
   if (t < 0 || t >= s.length) return nullptr;
   if (in.mask != nullptr && in.mask[pair / s.heads * s.length + t] == 0) return nullptr;
   return in.z + s.token(pair, t) * s.rank;
 }
 
-/// Rows of z, q, v, dy or y for positions [first, end) of a pair; [B,T,H,columns].
+/// Loads rows of z, q, v, dy or y for positions [first, end) of a pair; [B,T,H,columns].
 template <int W>
 __device__ void load_positions(float* to, const RidgeShape& s, const float* from, int columns, int pair, int first,
                                int end) {
@@ -410,15 +412,15 @@ __device__ void load_positions(float* to, const RidgeShape& s, const float* from
                [&](int row) { return first + row < end ? from + s.token(pair, first + row) * columns : nullptr; });
 }
 
-/// Keys of positions first - 1 .. end - 1: row 0 is the one before. Those that the mask leaves out are zero, and with
-/// them everything they would contribute. The matrix has a row more than others.
+/// Loads the keys of positions first - 1 .. end - 1, so row 0 is the previous one. Masked keys are zero, and so are
+/// their contributions. The matrix has one row more than others.
 template <int W>
 __device__ void load_keys(float* to, const RidgeShape& s, const RidgePointers& in, int pair, int first, int end) {
   const auto at = [&](int row) { return first - 1 + row < end ? key_at(s, in, pair, first - 1 + row) : nullptr; };
   load_rows<W>(to, s.rank, at, Grid<W>::width + 1);
 }
 
-/// One number, or four neighbours, of G, M or C: a thread that sums over groups owns it in all of them.
+/// One number, or four neighbours, of G, M or C, which one thread owns in all groups when it sums over groups.
 template <class Number>
 struct Owned {
   Number* place = nullptr;  ///< in the first group; null beyond the last number
@@ -442,7 +444,7 @@ struct Owned {
 constexpr int owner_threads = 128;  // of a block that sums over groups
 constexpr int groups_ahead = 8;     // loads in flight
 
-/// Launches a kernel over owners: of four numbers where matrices allow it.
+/// Launches a kernel with one owner for each number, or for four numbers where the sizes allow it.
 template <class Four, class One, class... Arguments>
 void launch_owners(Four* four, One* one, cudaStream_t stream, const RidgeShape& s, const Arguments&... arguments) {
   const bool fours = s.square() % 4 == 0 && s.tall() % 4 == 0;
@@ -451,7 +453,7 @@ void launch_owners(Four* four, One* one, cudaStream_t stream, const RidgeShape& 
   launch(fours ? four : one, grid, owner_threads, 0, stream, s, arguments...);
 }
 
-/// Calls body with the least W whose matrices hold ranks and widths, as a type.
+/// Calls body with the smallest W that holds ranks and widths, as a type.
 template <class Body>
 void with_grid(const RidgeShape& s, const Body& body) {
   const int size = s.rank > s.width ? s.rank : s.width;

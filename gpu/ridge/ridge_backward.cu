@@ -1,14 +1,12 @@
-// The SKA core, backward. Every group on its own first: from dy to the gradients of its queries, its raw statistics,
-// its scale m, eta and gamma. Then suffix sums over the groups that a piece contributes to, and from them keys and
-// values.
-//
+// The SKA core, backward pass. First each group on its own: from dy to the gradients of its queries, raw statistics,
+// scale m, eta and gamma. Then suffix sums over the groups that a piece contributes to, and from them the gradients of
+// keys and values.
 // With E = (eta / m) F A^K L^-1, A = s A_w, s = gamma / max(sigma, 1), y = E q:
 //   dE = sum dy q^T, dq = E^T dy; with F_k = F A^k: dF_K = (eta / m) dE L^-T, dA = sum F_{k-1}^T dF_k,
-//   dF_{k-1} = dF_k A^T; dA_w = s dA.
-//   dM = L^-T dA_w L^-1, dC = dF_0 L^-1.
-//   Everything that reaches G goes through L. Its lower half is Phi(L^T dL) = -Phi(N) with
+//   dF_{k-1} = dF_k A^T; dA_w = s dA; dM = L^-T dA_w L^-1, dC = dF_0 L^-1.
+//   The gradient of G passes through L. Its lower half is Phi(L^T dL) = -Phi(N) with
 //   N = F_K^T dF_K + dF_0^T F_0 + dA_w A_w^T + dA_w^T A_w, and dG = -1/2 L^-T sym(N) L^-1, where sym mirrors the lower
-//   half of N. So dL itself is never formed.
+// half of N. So dL itself is never formed.
 #include "gpu/cuda_backend.h"
 #include "gpu/device/launch.cuh"
 #include "gpu/ridge/ridge_factor.cuh"
@@ -21,11 +19,12 @@ using namespace device;
 namespace {
 
 template <int W>
-constexpr bool comes_ahead = W <= 2;  // the next tile, while one is worked at; the largest would not fit every GPU
+constexpr bool comes_ahead =
+    W <= 2;  // copies the next tile while it works on one; for the largest matrices not every GPU has room
 template <int W>
 constexpr int backward_bytes = (comes_ahead<W> ? 7 : 5) * Grid<W>::size * 4;
 
-/// One number, or four neighbours, of a gradient, counted flat.
+/// Writes one number, or four neighbours, of a gradient counted flat.
 __device__ inline void put_numbers(const Sink& sink, std::size_t i, float value) {
   sink.put(static_cast<unsigned>(i), value);
 }
@@ -46,7 +45,7 @@ __device__ inline float inner(const float4& a, const float4& b) {
   return a.x * b.x + a.y * b.y + a.z * b.z + a.w * b.w;
 }
 
-/// Four sums over the block, known to thread 0.
+/// Four sums over the block, returned to thread 0.
 template <int W>
 __device__ float4 sum_of_block(const float4& share, float4 (&memory)[ridge_warps<W>]) {
   const float4 of_warp = make_float4(warp_sum(share.x), warp_sum(share.y), warp_sum(share.z), warp_sum(share.w));
@@ -57,8 +56,8 @@ __device__ float4 sum_of_block(const float4& share, float4 (&memory)[ridge_warps
   return sum;
 }
 
-/// One group in the backward pass. Its matrices in shared memory: L^-1, A_w, F, two that change, and two, where there
-/// is room, for tiles that come while those before are worked at.
+/// The backward pass of one group. Matrices in shared memory: L^-1, A_w, F, two temporaries, and where there is room
+/// two for the next tiles.
 template <int W, bool exact>
 struct GroupReverse {
   RidgeShape s;
@@ -68,14 +67,14 @@ struct GroupReverse {
   int pair, first, end, depth;
   float *inverse, *A, *F, *left, *right, *next_left, *next_right;
   float m, scale, gain;
-  float4 shares = {0, 0, 0, 0};  // this thread's, of sums over matrices: overlap, slope, trace, readout
+  float4 shares = {0, 0, 0, 0};  // this thread's parts of sums over matrices: overlap, slope, trace, readout
 
   __device__ void load_queries(float* to, int begin) const { load_positions<W>(to, s, in.q, s.rank, pair, begin, end); }
   __device__ void load_upstream(float* to, const float* dy, int begin) const {
     load_positions<W>(to, s, dy, s.width, pair, begin, end);
   }
 
-  /// L^-1, A_w, F and dE.
+  /// Loads L^-1, A_w and F, and computes dE.
   __device__ Product<W> gather(const float* dy) {
     Product<W> dE;
     load_matrix<W>(inverse, in.inverse + entry * s.square(), s.rank, s.rank);
@@ -85,7 +84,7 @@ struct GroupReverse {
     load_matrix<W>(F, in.F + entry * s.tall(), s.width, s.rank);
     dE.clear();
     for (int begin = first; begin < end; begin += Grid<W>::width) {
-      settle();
+      wait_for_copies();
       const int next = begin + Grid<W>::width;
       const auto bring = [&](float* queries, float* upstream) {
         load_queries(queries, next);
@@ -106,7 +105,7 @@ struct GroupReverse {
     return dE;
   }
 
-  /// F_k = F (s A_w)^k: F itself, or in `left`, which nothing reads any more.
+  /// F_k = F (s A_w)^k: F itself, or computed in `left`, which no thread reads any more.
   __device__ const float* filter(int k) {
     const float* from = F;
     for (int i = 0; i < k; ++i) {
@@ -118,11 +117,11 @@ struct GroupReverse {
     return from;
   }
 
-  /// dq = (eta / m) dy F_K L^-1, from the last tile on, whose dy `right` holds; it is overwritten.
+  /// dq = (eta / m) dy F_K L^-1, from the last tile to the first; `right` holds dy of the last tile and is overwritten.
   __device__ void answer_queries(const float* dy, const float* F_K, const Sink& dq) {
     const int last = first + (end - 1 - first) / Grid<W>::width * Grid<W>::width;
     for (int begin = last; begin >= first; begin -= Grid<W>::width) {
-      if (begin < last) settle();
+      if (begin < last) wait_for_copies();
       if (comes_ahead<W> && begin > first) load_upstream(next_right, dy, begin - Grid<W>::width);
       Product<W> gradient;
       multiply<exact>(gradient, ByRows{right}, ByColumns{F_K}, padded(s.width));
@@ -142,12 +141,12 @@ struct GroupReverse {
     }
   }
 
-  /// From dE to dF_0 in `right` and dA; the readout's part of N is added to it.
+  /// Computes dF_0 in `right` and dA from dE, and the readout's part of N.
   __device__ void through_filter(const Product<W>& dE, const float* F_K, Product<W>& N, Product<W>& dA) {
     dE.replace(right);
     Product<W> dF;
     multiply<true>(dF, ByRows{right}, ByRows{inverse}, depth);
-    shares.x = dF.dot(F_K) / m;  // not by way of the gain, so that eta may be zero
+    shares.x = dF.dot(F_K) / m;  // not from the gain, so that eta may be zero
     dF.replace(right, gain);
     multiply<exact>(N, ByColumns{F_K}, ByColumns{right}, padded(s.width));
     dA.clear();
@@ -163,7 +162,7 @@ struct GroupReverse {
     dF.each([&](int row, int column, float value) { shares.w += row == column ? value : 0.0f; });  // <dF_0, F_0>
   }
 
-  /// dC, dM, dG. `right` holds dF_0, `left` may be overwritten.
+  /// dC, dM, dG. `right` holds dF_0; `left` may be overwritten.
   __device__ void to_statistics(Product<W>& N, const Product<W>& dA) {
     Product<W> result;
     multiply<true>(result, ByRows{right}, ByColumns{inverse}, depth);
@@ -208,7 +207,7 @@ template <int W, bool exact>
 __global__ void __launch_bounds__(ridge_threads<W>, ridge_blocks<W>(3))
     group_backward_kernel(RidgeShape s, RidgePointers in, const float* dy, RidgeWorkspace work, RidgeSinks out,
                           unsigned* ticket) {
-  await_previous();
+  wait_for_previous_kernel();
   constexpr int size = Grid<W>::size;
   extern __shared__ float4 memory[];
   __shared__ float4 sums[ridge_warps<W>];
@@ -251,10 +250,10 @@ __global__ void __launch_bounds__(ridge_threads<W>, ridge_blocks<W>(3))
   if (is_last_block(ticket, gridDim.x * gridDim.y)) sum_heads(s, work, out);
 }
 
-// From gradients by group to gradients by piece: sums over the groups that a piece contributes to.
+// Turns gradients by group into gradients by piece: sums over the groups that a piece contributes to.
 template <class Number>
 __global__ void __launch_bounds__(owner_threads) suffix_kernel(RidgeShape s, RidgeWorkspace work) {
-  await_previous();
+  wait_for_previous_kernel();
   const Owned<Number> owned(s, work.G, work.M, work.C, static_cast<std::size_t>(blockIdx.y) * s.groups);
   if (owned.place == nullptr) return;
   Number sum{};
@@ -279,19 +278,19 @@ __global__ void __launch_bounds__(owner_threads) suffix_kernel(RidgeShape s, Rid
 template <int W>
 constexpr int token_bytes = (4 * Grid<W>::size + 2 * Grid<W>::width) * 4;
 
-// A tile of tokens of one piece: dz_t = 2 dG z_t + dM^T z_{t+1} + dM z_{t-1} + dC^T v_t, dv_t = dC z_t. A transition
+// One tile of tokens of a piece: dz_t = 2 dG z_t + dM^T z_{t+1} + dM z_{t-1} + dC^T v_t, dv_t = dC z_t. A transition
 // belongs to the piece of its later token, so the last token of a piece takes dM from the next piece.
 template <int W, bool exact>
 __global__ void __launch_bounds__(ridge_threads<W>, ridge_blocks<W>(3))
     token_kernel(RidgeShape s, RidgePointers in, RidgeWorkspace work, RidgeSinks out) {
-  await_previous();
+  wait_for_previous_kernel();
   constexpr int width = Grid<W>::width, size = Grid<W>::size;
   extern __shared__ float4 memory[];
   constexpr int shares = ridge_threads<W> / width;
   __shared__ float extra[width], along[width], share[shares][width];
   float* keys = reinterpret_cast<float*>(memory);  // positions first - 1 .. first + width
   float *values = keys + size + 2 * width, *dG = values + size, *dM = dG + size;
-  float* const dC = dG;  // which makes room for it
+  float* const dC = dG;  // dC overwrites dG
   const int tiles = (s.piece + width - 1) / width;
   const int piece = static_cast<int>(blockIdx.x) / tiles, pair = static_cast<int>(blockIdx.y);
   const int first = s.first(piece) + static_cast<int>(blockIdx.x) % tiles * width;
@@ -307,14 +306,14 @@ __global__ void __launch_bounds__(ridge_threads<W>, ridge_blocks<W>(3))
   for (int i = static_cast<int>(threadIdx.x); i < width; i += ridge_threads<W>) {
     along[i] = after != nullptr && i < s.rank ? after[i] : 0.0f;
   }
-  settle();
+  wait_for_copies();
   const int depth = padded(s.rank);
   Product<W> dz;
   multiply<exact>(dz, ByRows{keys, 1}, ByRows{dG}, depth);  // dG is symmetric
   dz.add(dz);
   __syncthreads();
   load_matrix<W>(dC, work.C + entry * s.tall(), s.width, s.rank);
-  // The row behind the tile: the next token when it belongs to this piece; otherwise `extra` adds its share.
+  // The row behind the tile: the next token if it belongs to this piece; otherwise `extra` adds its part.
   if (threadIdx.x < width)
     keys[Grid<W>::place(count + 1, static_cast<int>(threadIdx.x))] = piece_ends ? 0.0f : along[threadIdx.x];
   const int own_column = static_cast<int>(threadIdx.x) % width, own_share = static_cast<int>(threadIdx.x) / width;
@@ -341,7 +340,7 @@ __global__ void __launch_bounds__(ridge_threads<W>, ridge_blocks<W>(3))
       extra[row] = total;
     }
   }
-  settle();
+  wait_for_copies();
   Product<W> dv, of_values;
   multiply_two<exact>(dv, Factors{ByRows{keys, 1}, ByRows{dC}}, of_values, Factors{ByRows{values}, ByColumns{dC}},
                       max(depth, padded(s.width)));
@@ -379,7 +378,7 @@ void launch_backward(cudaStream_t stream, const RidgeShape& s, const RidgeInputs
                       sink_of(grads.gamma_raw)};
   };
   if (on_warpgroups && takes_pairs(grads.q)) {
-    groups_back_on_warpgroups(stream, s, of_tokens, in, dy, work, grads, ticket, exact);
+    groups_backward_on_warpgroups(stream, s, of_tokens, in, dy, work, grads, ticket, exact);
   } else {
     const auto group = group_backward_kernel<W, exact>;
     allow_shared_memory(reinterpret_cast<const void*>(group), backward_bytes<W>, "ridge_readout_backward");
@@ -398,7 +397,7 @@ void launch_backward(cudaStream_t stream, const RidgeShape& s, const RidgeInputs
   allow_shared_memory(reinterpret_cast<const void*>(tokens), token_bytes<W>, "ridge_readout_backward tokens");
   const dim3 grid(static_cast<unsigned>(s.groups) * blocks_for(s.piece, Grid<W>::width), pairs);
   if (out.v.wanted() && out.v.rows.data == out.z.rows.data) {
-    // Values that are keys too: dv is written first and dz is added.
+    // Values that are also keys: dv is written first and dz is added.
     launch(tokens, grid, ridge_threads<W>, token_bytes<W>, stream, s, in, work, RidgeSinks{{}, {}, out.v, {}, {}});
     launch(tokens, grid, ridge_threads<W>, token_bytes<W>, stream, s, in, work, RidgeSinks{out.z, {}, {}, {}, {}});
     return;

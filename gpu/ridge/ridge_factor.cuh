@@ -1,12 +1,12 @@
-// G + eps I = L L^T and L^-1 for matrices in shared memory, by blocks of 16 x 16: a warp works through a block on the
-// diagonal by registers, everything else is products of blocks.
+// Cholesky factorisation G + eps I = L L^T and L^-1 in shared memory, by blocks of 16 x 16: one warp factorises a
+// diagonal block in registers, everything else is products of blocks.
 #pragma once
 #include "gpu/ridge/ridge.cuh"
 
 namespace afterglow::device {
 
-/// What was added to the diagonal after `tries` failures: eps, then 1e-4 more each time, and from the tenth time on
-/// twice as much each time, so that it ends.
+/// The number added to the diagonal after `tries` failures: eps, then 1e-4 more each time; from the tenth failure on
+/// the step doubles, so that the loop ends.
 __device__ inline float added_to_diagonal(float ridge, int tries) {
   float added = ridge, step = 1e-4f;
   for (int i = 0; i < tries; ++i) {
@@ -16,13 +16,13 @@ __device__ inline float added_to_diagonal(float ridge, int tries) {
   return added;
 }
 
-/// 1 / sqrt(x) to the last digit or two: the fast instruction and a Newton step.
+/// 1 / sqrt(x) to the last digit or two: the fast instruction and one Newton step.
 __device__ inline float inverse_root(float x) {
   const float y = rsqrtf(x);
   return y * (1.5f - 0.5f * x * y * y);
 }
 
-/// A 16 x 16 block of a product by one warp.
+/// A 16 x 16 block of a product, computed by one warp.
 struct BlockSum {
   float v[1][2][4] = {};
 
@@ -38,7 +38,7 @@ struct BlockSum {
       tiles::multiply_fragments<true>(v, left, right);
     }
   }
-  /// change(place of two neighbours, the two sums)
+  /// Calls change(position of two neighbours, the two sums).
   template <int W, class Change>
   __device__ void pairs(float* to, int row, int column, const Change& change) const {
     row += ridge_lane() / 4;
@@ -51,7 +51,7 @@ struct BlockSum {
         change(place, v[0][j][2 * half], v[0][j][2 * half + 1]);
       }
   }
-  /// In place of what this warp alone has read.
+  /// Overwrites a block that only this warp has read.
   template <int W>
   __device__ void store(float* to, int row, int column, float factor = 1.0f) const {
     __syncwarp();
@@ -60,7 +60,7 @@ struct BlockSum {
   }
 };
 
-/// Sixteen numbers of a row in shared memory.
+/// Loads 16 numbers of a row in shared memory.
 template <int W>
 __device__ void load_sixteen(float (&to)[16], const float* from, int row, int column) {
 #pragma unroll
@@ -79,12 +79,12 @@ __device__ inline void store_numbers(float* to, const float (&from)[16]) {
     *reinterpret_cast<float4*>(to + j) = make_float4(from[j], from[j + 1], from[j + 2], from[j + 3]);
 }
 
-/// A block on the diagonal becomes L, its inverse goes beside, by one warp: lanes below 16 hold the rows of the matrix,
-/// the others those of the identity, and the same row operations turn one into L^T and the other into L^-1. Rows from
-/// `rank` on are those of the identity and their inverse counts as zero. False when a pivot is not positive.
-/// Not unrolled: a block goes through each instruction once or a few times, and fetching them is most of the time. The
-/// row of a pivot goes to all by two rows of the inverse's place that lie as they are counted (`Grid::turn`); since
-/// what is left of the matrix is symmetric, a row finds its own number in the pivot's column there as well.
+/// One warp turns a diagonal block into L and writes its inverse: lanes 0 to 15 hold the rows of the matrix, the others
+/// those of the identity, and the same row operations turn one into L^T and the other into L^-1. Rows from `rank` on
+/// are those of the identity, and their inverse counts as zero. False when a pivot is not positive.
+/// Not unrolled: a block runs each instruction a few times at most, and fetching instructions would dominate. The
+/// pivot's row is broadcast through two rows of the inverse whose swizzle is the identity (`Grid::swizzle`). The
+/// remaining matrix is symmetric, so a row also finds its own number of the pivot's column there.
 template <int W>
 __device__ bool factorise_diagonal(float* matrix, float* inverse, int first, int rank) {
   constexpr int width = Grid<W>::width;
@@ -99,14 +99,14 @@ __device__ bool factorise_diagonal(float* matrix, float* inverse, int first, int
   float* const finished = matrix + (first + row) * width;
 #pragma unroll 1
   for (int k = 0; k < count; ++k) {
-    __syncwarp();  // the row before has been read, and at first the matrix, by all
+    __syncwarp();  // all lanes have read the row before, and at first the matrix
     if (row == k) store_numbers(sent, v);
     __syncwarp();
     const float pivot = pivots[k], own = pivots[row];
     positive = positive && pivot > 0.0f;
     if (row == k) own_pivot = pivot;
-    if (half == 0) finished[(first + k) ^ Grid<W>::turn(first + row)] = row >= k ? own : 0.0f;
-    // Columns up to k of L are finished and no longer looked at; those of the inverse behind k are zero.
+    if (half == 0) finished[(first + k) ^ Grid<W>::swizzle(first + row)] = row >= k ? own : 0.0f;
+    // Columns up to k of L are finished and no longer used; those of the inverse behind k are zero.
     const float factor = row > k ? __fdividef(own, pivot) : 0.0f;
 #pragma unroll
     for (int j = 0; j < 16; j += 4) {
@@ -118,7 +118,7 @@ __device__ bool factorise_diagonal(float* matrix, float* inverse, int first, int
     }
   }
   __syncwarp();
-  // All roots at once, out of the way from pivot to pivot: of columns of L, and of rows of the inverse.
+  // All roots at once, off the critical path between pivots: of columns of L, and of rows of the inverse.
   const float root = inverse_root(own_pivot);
   if (half == 0) load_sixteen<W>(v, matrix, first + row, first);
 #pragma unroll
@@ -134,8 +134,8 @@ __device__ bool factorise_diagonal(float* matrix, float* inverse, int first, int
   return positive;
 }
 
-/// From L and the inverses of its blocks on the diagonal to the whole inverse, which is zero elsewhere. Uses the upper
-/// right quarter of `L`.
+/// Completes the inverse from L and the inverses of its diagonal blocks; the rest of `inverse` is zero. Uses the upper
+/// right quarter of `L` as scratch.
 template <int W>
 __device__ void complete_inverse(float* L, float* inverse) {
   if (ridge_warp() < W / 2) {
@@ -165,8 +165,8 @@ __device__ void complete_inverse(float* L, float* inverse) {
   }
 }
 
-/// What follows from block b on the diagonal: the blocks below it, and what they take from the ones to their right. The
-/// next block on the diagonal is warp 0's.
+/// The updates after diagonal block b: the blocks below it, and then the rest of the matrix. Warp 0 updates the next
+/// diagonal block.
 template <int W, int warps>
 __device__ void update_behind(int b, int blocks, float* L, const float* inverse) {
   const int warp = ridge_warp();
@@ -176,10 +176,10 @@ __device__ void update_behind(int b, int blocks, float* L, const float* inverse)
     panel.store<W>(L, 16 * i, 16 * b);
   }
   __syncthreads();
-  int turn = 0;
+  int next = 0;
   for (int i = b + 1; i < blocks; ++i) {
     for (int j = b + 1; j <= i; ++j) {
-      const int owner = i == b + 1 ? 0 : 1 + turn++ % (warps - 1);
+      const int owner = i == b + 1 ? 0 : 1 + next++ % (warps - 1);
       if (owner != warp) continue;
       BlockSum update;
       update.add<W>(ByRows{L}, 16 * i, ByRows{L}, 16 * j, 16 * b);
@@ -191,8 +191,8 @@ __device__ void update_behind(int b, int blocks, float* L, const float* inverse)
   __syncwarp();
 }
 
-/// G + added I = L L^T in place of `L`, of which rows and columns from `rank` on are zero, and the inverses of the
-/// blocks on the diagonal in `inverse`. The upper triangle of L stays undefined outside of those blocks. False when a
+/// Factorises G + added I = L L^T in place of `L`, whose rows and columns from `rank` on are zero; `inverse` receives
+/// the inverses of the diagonal blocks. The upper triangle of L outside those blocks stays undefined. False when a
 /// pivot is not positive. `warps`: of the block.
 template <int W, int warps>
 __device__ bool factorise_loaded(float added, int rank, float* L, float* inverse) {
@@ -205,7 +205,7 @@ __device__ bool factorise_loaded(float added, int rank, float* L, float* inverse
   const int warp = ridge_warp(), blocks = (rank + 15) / 16;
   for (int b = 0; b < blocks; ++b) {
     if (b > 0) update_behind<W, warps>(b - 1, blocks, L, inverse);
-    // Meanwhile the other warps still update the rest.
+    // The other warps still update the rest.
     if (warp == 0) {
       const bool fine = factorise_diagonal<W>(L, inverse, 16 * b, rank);
       if (threadIdx.x == 0) positive = fine;
@@ -218,20 +218,21 @@ __device__ bool factorise_loaded(float added, int rank, float* L, float* inverse
   return fine;
 }
 
-/// One attempt at G + added I = L L^T in `L`, where G may be already, and L^-1. Both are buffers of shared memory.
+/// One attempt at G + added I = L L^T, with G loaded into `L` first unless it is there. Both buffers are in shared
+/// memory.
 template <int W>
 __device__ bool factorise(const float* G, bool is_loaded, float added, int rank, float* L, float* inverse) {
   __syncthreads();
   if (!is_loaded) load_matrix<W>(L, G, rank, rank);
   clear_matrix<W>(inverse);
-  settle();
+  wait_for_copies();
   return factorise_loaded<W, ridge_warps<W>>(added, rank, L, inverse);
 }
 
 constexpr int max_tries = 60;  // to factorise, with more and more on the diagonal
 
-/// L and L^-1 of G + eps I, adding to the diagonal until it succeeds; returns how often. L is also stored in global
-/// memory [rank, rank]. `is_loaded`: `L` holds G already.
+/// L and L^-1 of G + eps I; adds to the diagonal until the factorisation succeeds and returns the number of failures.
+/// Also stores L in global memory [rank, rank]. `is_loaded`: `L` holds G already.
 template <int W>
 __device__ int whiten(const float* G, bool is_loaded, float ridge, int rank, float* L, float* inverse, float* stored) {
   const auto succeeds = [&](int tries) {
@@ -247,10 +248,10 @@ __device__ int whiten(const float* G, bool is_loaded, float ridge, int rank, flo
   return tries;
 }
 
-/// The rows and columns of a matrix in shared memory that are a lane's; of small matrices in registers.
+/// The rows and columns of a matrix in shared memory that a lane owns; of small matrices in registers.
 template <int W>
 struct OwnLines {
-  static constexpr int width = Grid<W>::width, each = (width + 31) / 32;  // numbers of a vector for a lane
+  static constexpr int width = Grid<W>::width, each = (width + 31) / 32;  // numbers of a vector a lane
   static constexpr bool is_small = W <= 2;
   const float* matrix;
   float4 row[is_small ? width / 4 : 1], column[is_small ? width / 4 : 1];
@@ -277,8 +278,8 @@ struct OwnLines {
     if constexpr (!is_small) return read<by_rows>(j, k);
     return by_rows ? row[k / 4] : column[k / 4];
   }
-  /// The lane's numbers of the matrix, or by columns of its transpose, times a vector in shared memory, of which
-  /// `square` is the sum of squares; each lane finds it for itself, which is quicker than together.
+  /// The lane's numbers of the matrix (or by columns of its transpose) times a vector in shared memory; `square` is the
+  /// vector's squared norm, which each lane computes itself, faster than a reduction.
   template <bool by_rows>
   __device__ void multiply(const float* vector, float (&result)[each], float& square) const {
     float4 squares = make_float4(0, 0, 0, 0);
@@ -311,8 +312,8 @@ struct OwnLines {
   }
 };
 
-/// |A v| after some normalised steps v <- A^T A v from ones / sqrt(r). By the first warp: each step waits for the one
-/// before, and no warp for another. What a vector is divided by is found while A is multiplied with it.
+/// |A v| after `iterations` normalised steps v <- A^T A v from ones / sqrt(r), computed by the first warp, since each
+/// step depends on the previous one. The norm is computed along with the product.
 template <int W>
 __device__ float max_singular_value(const float* A, int rank, int iterations) {
   using Lines = OwnLines<W>;

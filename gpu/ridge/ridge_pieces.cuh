@@ -1,11 +1,11 @@
-// What the kernels over pieces of the sequence share, with and without warp groups: the largest key, gradients between
-// two launches and what m sends back.
+// Shared by the kernels over pieces of the sequence, with and without warp groups: the largest key, gradients between
+// two launches, and the gradient through m.
 #pragma once
 #include "gpu/ridge/ridge.cuh"
 
 namespace afterglow::device {
 
-/// The largest key norm of a piece and where it is (-1: no key).
+/// The largest key norm of a piece and its position (-1: no key).
 struct LargestKey {
   float norm = 0;
   int index = -1;
@@ -17,7 +17,7 @@ struct LargestKey {
   }
 };
 
-/// The largest of a warp's, known to all its lanes; of equal ones the first.
+/// The largest of a warp's keys, returned to all lanes; of equal ones the first.
 __device__ inline LargestKey largest_of_warp(const LargestKey& own) {
   const unsigned bits = __float_as_uint(own.norm), norm = __reduce_max_sync(full_warp, bits);
   const unsigned place = bits == norm ? static_cast<unsigned>(own.index) : ~0u;
@@ -39,8 +39,8 @@ struct RidgeSinks {
   Sink z, q, v, eta, gamma_raw;
 };
 
-/// What m sends to the key of position t that attains it: sum of dm / m over the groups whose m it is, in order. A
-/// whole warp asks, each lane for a position in [first, end).
+/// The gradient through m for the key of position t, if it attains m: sum of dm / m over the groups whose m it is, in
+/// order. The whole warp calls, each lane with a position in [first, end).
 __device__ inline float scale_gradient(const RidgeShape& s, const RidgePointers& in, const RidgeWorkspace& work,
                                        std::size_t base, int t, int first, int end) {
   float sum = 0;
@@ -64,7 +64,7 @@ __device__ inline float gamma_slope(float raw) {
   return 0.5f * x * (1.0f - x);
 }
 
-/// Sums over sequences and groups, in order: a warp takes a head.
+/// Sums over sequences and groups in order; a warp takes one head.
 __device__ inline void sum_heads(const RidgeShape& s, const RidgeWorkspace& work, const RidgeSinks& out) {
   const int lane = static_cast<int>(threadIdx.x) % 32;
   for (int head = ridge_warp(); head < s.heads; head += static_cast<int>(blockDim.x / 32)) {
@@ -81,27 +81,28 @@ __device__ inline void sum_heads(const RidgeShape& s, const RidgeWorkspace& work
   }
 }
 
-/// Whether warp groups can take this size: a piece is a tile, and rows are read by fours. For ranks or widths above 32.
+/// Whether the warp-group kernels support this size: a piece is a tile, and rows are read by fours. For ranks or widths
+/// above 32.
 inline bool fits_warpgroups(const RidgeShape& s) {
   return s.piece <= 64 && s.rank % 4 == 0 && s.width % 4 == 0 && has_warpgroups();
 }
-/// Whether a gradient takes two neighbours at a time.
+/// Whether a gradient can be stored by pairs of neighbours.
 inline bool takes_pairs(const Grad& grad) {
   return !grad.wanted() || grad.tensor.dtype == DType::bf16 ||
          (grad.tensor.contiguous() && reinterpret_cast<std::uintptr_t>(grad.tensor.data) % 8 == 0);
 }
 
-/// Raw sums of every piece and its largest key, as gather_kernel leaves them; always exact.
+/// Raw sums of every piece and its largest key, the result of gather_kernel; always exact.
 void gather_on_warpgroups(cudaStream_t stream, const RidgeShape& s, const RidgeInputs& in, const RidgePointers& to,
                           const PieceKeys& found);
-/// Every group in the forward pass, as group_kernel does it where statistics were gathered before.
+/// The forward pass of every group, as group_kernel with statistics gathered before.
 void groups_on_warpgroups(cudaStream_t stream, const RidgeShape& s, const RidgeInputs& in, const RidgePointers& kept,
                           const Tensor& y, bool exact);
-/// Every group on its own in the backward pass, as group_backward_kernel does it.
-void groups_back_on_warpgroups(cudaStream_t stream, const RidgeShape& s, const RidgeInputs& in,
-                               const RidgePointers& kept, const Tensor& dy, const RidgeWorkspace& work,
-                               const RidgeGrads& out, unsigned* ticket, bool exact);
-/// Gradients of keys and values from those of the pieces' sums, as token_kernel leaves them; they are two tensors.
+/// The backward pass of every group, as group_backward_kernel.
+void groups_backward_on_warpgroups(cudaStream_t stream, const RidgeShape& s, const RidgeInputs& in,
+                                   const RidgePointers& kept, const Tensor& dy, const RidgeWorkspace& work,
+                                   const RidgeGrads& out, unsigned* ticket, bool exact);
+/// Gradients of keys and values from those of the pieces' sums, as token_kernel; the two are different tensors.
 void tokens_on_warpgroups(cudaStream_t stream, const RidgeShape& s, const RidgeInputs& in, const RidgePointers& kept,
                           const RidgeWorkspace& work, const RidgeGrads& out, bool exact);
 

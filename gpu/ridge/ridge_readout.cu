@@ -1,6 +1,7 @@
-// The SKA core, forward: sums over pieces of the sequence, prefix sums over groups, then for every group the whitening,
-// A_w, sigma, F and the readout y = E q with E = (eta / m) F A^K L^-1. All matrices of a group live in shared memory.
-// With one group everything is one launch.
+// The SKA core, forward pass: statistics G = sum z z^T, M = sum z_t z_{t-1}^T, C = sum v z^T of each piece of the
+// sequence, prefix sums over groups, then for each group G + eps I = L L^T, A_w = L^-1 M L^-T, F = C L^-T, sigma =
+// |A_w|, and the readout y = E q with E = (eta / m) F (gamma / max(sigma, 1) A_w)^K L^-1. Grid: (pieces or groups,
+// pairs of sequence and head). All matrices of a group live in shared memory. With one group everything is one launch.
 #include "gpu/cuda_backend.h"
 #include "gpu/device/launch.cuh"
 #include "gpu/ridge/ridge_factor.cuh"
@@ -19,11 +20,12 @@ struct PieceSums {
   LargestKey key;
 };
 
-/// Keys with the row before them, and values, of one tile.
+/// Keys of a tile with the row before them, and values.
 template <int W>
 constexpr int tile_numbers = 2 * Grid<W>::size + Grid<W>::width;
 
-/// The keys of the tile in `keys` (whose row 0 is the position before `first`): each lane of a warp sees some of them.
+/// Updates the largest key with the tile in `keys` (row 0 is the position before `first`); each lane of a warp looks at
+/// some keys.
 template <int W>
 __device__ void see_keys(LargestKey& largest, const float* keys, int first, int end) {
   constexpr int width = Grid<W>::width, lanes = ridge_threads<W> / width;
@@ -44,7 +46,7 @@ __device__ void see_keys(LargestKey& largest, const float* keys, int first, int 
   }
 }
 
-/// The sums over the tokens of a tile, in one go: what they share is fetched once, and none waits for another.
+/// The sums over the tokens of a tile at once: they share operands and hide each other's latencies.
 template <int W>
 __device__ void sum_tile(PieceSums<W>& sums, const float* keys, const float* values, int depth) {
   using P = Product<W>;
@@ -68,7 +70,7 @@ __device__ void sum_tile(PieceSums<W>& sums, const float* keys, const float* val
   }
 }
 
-/// `tiles`: room for two of them, of which one comes while the other is added.
+/// `tiles`: room for two, one being copied while the other is added.
 template <int W>
 __device__ void gather(PieceSums<W>& sums, const RidgeShape& s, const RidgePointers& in, int pair, int begin, int end,
                        float* tiles) {
@@ -83,7 +85,7 @@ __device__ void gather(PieceSums<W>& sums, const RidgeShape& s, const RidgePoint
   bring(begin, tiles);
   float* keys = tiles;
   for (int first = begin; first < end; first += width) {
-    settle();
+    wait_for_copies();
     float* const next = keys == tiles ? tiles + tile_numbers<W> : tiles;
     if (first + width < end) bring(first + width, next);
     const float* values = keys + values_behind;
@@ -98,7 +100,7 @@ __device__ void gather(PieceSums<W>& sums, const RidgeShape& s, const RidgePoint
   sums.key = largest_of_warp(sums.key);
 }
 
-/// Where a group's statistics go. `through` is a matrix that nothing reads.
+/// Stores a group's statistics; `through` is a matrix in shared memory that no thread reads.
 template <int W>
 __device__ void store_sums(const PieceSums<W>& sums, const RidgeShape& s, const RidgePointers& out, std::size_t entry,
                            float* through) {
@@ -110,7 +112,7 @@ __device__ void store_sums(const PieceSums<W>& sums, const RidgeShape& s, const 
   store_matrix<W>(out.C + entry * s.tall(), through, s.width, s.rank);
 }
 
-/// The sums of a piece that fits a tile.
+/// The sums of a piece that fits one tile.
 template <int W>
 __device__ LargestKey gather_tile(const RidgeShape& s, const RidgePointers& in, int pair, int piece, float* keys,
                                   float* values) {
@@ -118,7 +120,7 @@ __device__ LargestKey gather_tile(const RidgeShape& s, const RidgePointers& in, 
   LargestKey key;
   load_keys<W>(keys, s, in, pair, first, first + count);
   load_positions<W>(values, s, in.v, s.width, pair, first, first + count);
-  settle();
+  wait_for_copies();
   see_keys<W>(key, keys, first, first + count);
   key = largest_of_warp(key);
   if (group >= s.groups) return key;
@@ -138,11 +140,11 @@ __device__ LargestKey gather_tiles(const RidgeShape& s, const RidgePointers& in,
   return sums.key;
 }
 
-// Raw sums of every piece, stored where the group that they first contribute to has its statistics.
+// Raw sums of every piece, stored at the first group that they contribute to.
 template <int W, bool one_tile>
 __global__ void __launch_bounds__(ridge_threads<W>, ridge_blocks<W>(one_tile ? 3 : 2))
     gather_kernel(RidgeShape s, RidgePointers in, PieceKeys found) {
-  await_previous();
+  wait_for_previous_kernel();
   extern __shared__ float4 memory[];
   float* keys = reinterpret_cast<float*>(memory);
   const int piece = static_cast<int>(blockIdx.x), pair = static_cast<int>(blockIdx.y);
@@ -153,10 +155,10 @@ __global__ void __launch_bounds__(ridge_threads<W>, ridge_blocks<W>(one_tile ? 3
   found.indices[static_cast<std::size_t>(pair) * s.groups + piece] = key.index;
 }
 
-// Running sums over groups, divided by the group's m.
+// Prefix sums over groups, divided by powers of the group's m.
 template <class Number>
 __global__ void __launch_bounds__(owner_threads) prefix_kernel(RidgeShape s, RidgePointers out, PieceKeys found) {
-  await_previous();
+  wait_for_previous_kernel();
   const std::size_t base = static_cast<std::size_t>(blockIdx.y) * s.groups;
   const Owned<Number> owned(s, out.G, out.M, out.C, base);
   if (owned.place == nullptr) return;
@@ -179,12 +181,12 @@ __global__ void __launch_bounds__(owner_threads) prefix_kernel(RidgeShape s, Rid
       if (g >= s.groups) break;
       const int newest = s.exclusive ? g - 1 : g;
       if (s.running && newest >= 0) key.see(found.norms[base + newest], found.indices[base + newest]);
-      const float m = fmaxf(key.norm, smallest_scale), inverse = 1.0f / m;
+      const float m = fmaxf(key.norm, min_scale), inverse = 1.0f / m;
       add_to(sum, raw[i]);
       owned.place[g * owned.stride] = scaled(sum, owned.is_tall ? inverse : inverse * inverse);
       if (owned.is_first) {
         out.m[base + g] = m;
-        out.m_index[base + g] = key.norm >= smallest_scale ? key.index : -1;
+        out.m_index[base + g] = key.norm >= min_scale ? key.index : -1;
       }
     }
   }
@@ -193,17 +195,17 @@ __global__ void __launch_bounds__(owner_threads) prefix_kernel(RidgeShape s, Rid
 template <int W, bool single>
 constexpr int group_bytes = (single ? 2 * tile_numbers<W> : 3 * Grid<W>::size) * 4;
 
-/// Statistics of the only group, gathered in this block: M goes to `A` as well, G to `L`, and C is returned.
+/// Gathers the statistics of the only group in this block: M also goes to `A`, G to `L`, and C is returned.
 template <int W>
 __device__ Product<W> gather_single(const RidgeShape& s, const RidgePointers& in, int pair, std::size_t entry,
                                     float* tiles, float* A, float* L, float& m) {
   PieceSums<W> sums;
   gather<W>(sums, s, in, pair, 0, s.length, tiles);
-  m = fmaxf(sums.key.norm, smallest_scale);
+  m = fmaxf(sums.key.norm, min_scale);
   const float inverse = 1.0f / m;
   if (threadIdx.x == 0) {
     in.m[entry] = m;
-    in.m_index[entry] = sums.key.norm >= smallest_scale ? sums.key.index : -1;
+    in.m_index[entry] = sums.key.norm >= min_scale ? sums.key.index : -1;
   }
   const auto keep = [&](const Product<W>& sum, float factor, float* to, float* memory, int rows) {
     sum.replace(to, factor);
@@ -218,12 +220,12 @@ __device__ Product<W> gather_single(const RidgeShape& s, const RidgePointers& in
   return C;
 }
 
-// One group: whitening, A_w, sigma, F, and the answers to its queries. With `single` the statistics are gathered here.
-// Statistics and whitening are exact, the filter and the answers where `exact` asks for it.
+// One group: whitening, A_w, sigma, F, and y of its queries. With `single` the block gathers the statistics first.
+// Statistics and whitening are always exact; filter and readout only if `exact`.
 template <int W, bool single, bool exact>
 __global__ void __launch_bounds__(ridge_threads<W>, ridge_blocks<W>(single ? 2 : 3))
     group_kernel(RidgeShape s, RidgePointers in, float* y) {
-  await_previous();
+  wait_for_previous_kernel();
   constexpr int width = Grid<W>::width, size = Grid<W>::size;
   extern __shared__ float4 memory[];
   float* inverse = reinterpret_cast<float*>(memory);
@@ -251,7 +253,7 @@ __global__ void __launch_bounds__(ridge_threads<W>, ridge_blocks<W>(single ? 2 :
   Product<W> result;
   multiply<true>(result, ByRows{inverse}, ByColumns{A}, depth);
   result.replace(A);
-  settle();
+  wait_for_copies();
   Product<W> filtered;
   multiply_two<true>(result, Factors{ByRows{A}, ByRows{inverse}}, filtered, Factors{ByRows{F}, ByRows{inverse}}, depth);
   result.replace(A);
@@ -273,9 +275,9 @@ __global__ void __launch_bounds__(ridge_threads<W>, ridge_blocks<W>(single ? 2 :
   load_positions<W>(A, s, in.q, s.rank, pair, s.first(g), end);
   multiply<true>(result, ByRows{F}, ByColumns{inverse}, depth);
   result.replace(F, gain);
-  float *queries = A, *next = inverse;  // which nothing reads any more
+  float *queries = A, *next = inverse;  // which no thread reads any more
   for (int first = s.first(g); first < end; first += width) {
-    settle();
+    wait_for_copies();
     if (first + width < end) load_positions<W>(next, s, in.q, s.rank, pair, first + width, end);
     multiply<exact>(result, ByRows{queries}, ByRows{F}, depth);
     result.replace(queries);
@@ -314,9 +316,9 @@ struct StatePointers {
   float *G, *M, *C, *previous, *m;
 };
 
-// One token: the older statistics shrink when the scale m grows.
+// One token of the recurrent form: earlier statistics shrink when the scale m grows.
 __global__ void __launch_bounds__(threads) state_kernel(RidgeShape s, RidgePointers io, StatePointers state) {
-  await_previous();
+  wait_for_previous_kernel();
   __shared__ float sums[32];
   const std::size_t pair = blockIdx.x;
   const float *key = io.z + pair * s.rank, *value = io.v + pair * s.width;
@@ -325,7 +327,7 @@ __global__ void __launch_bounds__(threads) state_kernel(RidgeShape s, RidgePoint
   float square = 0;
   for (int i = static_cast<int>(threadIdx.x); i < s.rank; i += threads) square += key[i] * key[i];
   const float old_scale = state.m[pair], length = sqrtf(block_sum(square, sums));
-  const float m = fmaxf(fmaxf(old_scale, length), smallest_scale), shrink = old_scale / m, inverse = 1.0f / m;
+  const float m = fmaxf(fmaxf(old_scale, length), min_scale), shrink = old_scale / m, inverse = 1.0f / m;
   for (int i = static_cast<int>(threadIdx.x); i < s.square(); i += threads) {
     const float now = key[i / s.rank] * inverse;
     G[i] = shrink * shrink * G[i] + now * (key[i % s.rank] * inverse);

@@ -1,4 +1,4 @@
-// Every group of the SKA core in the forward pass, on warp groups: what ridge_readout.cu does, with its symbols.
+// The forward pass of every group of the SKA core on warp groups, with the equations and symbols of ridge_readout.cu.
 // Matrices are split into halves once, when they are made, and not by every warp that reads them.
 #include "gpu/cuda_backend.h"
 #include "gpu/ridge/ridge_factor.cuh"
@@ -12,8 +12,8 @@ namespace {
 
 constexpr int group_bytes = 3 * HalfMatrix::bytes + static_cast<int>(sizeof(Peaks<1>));
 
-/// One group. Its matrices in shared memory: L^-1, A_w and F; while it is whitened L and its inverse in float32 stand
-/// where A_w and F will be.
+/// One group. Matrices in shared memory: L^-1, A_w and F; during the whitening the memory of A_w and F holds L and its
+/// inverse in float32.
 template <bool exact>
 struct GroupForward {
   RidgeShape s;
@@ -29,7 +29,7 @@ struct GroupForward {
         matrix + Grid<4>::place(static_cast<int>(HeldRows::row(i)), static_cast<int>(HeldRows::column())));
   }
 
-  /// L and L^-1; what had to be added to the diagonal counts as jitter.
+  /// Computes L and L^-1; the number of additions to the diagonal counts as jitter.
   __device__ __forceinline__ void whiten() {
     float *L = floats(A), *full = floats(F);
     HeldRows rows;
@@ -56,9 +56,9 @@ struct GroupForward {
     const tiles::Scale own = peaks.scale(0);
     rows.store(inverse.at, own.up);
     inverse.down = own.down;
-    __syncthreads();  // all have read the largest numbers before the next ones take their place
+    __syncthreads();  // all threads have read the maxima before the next ones replace them
   }
-  /// The lower triangle, to global memory.
+  /// Stores the lower triangle in global memory.
   __device__ __forceinline__ void store_factor(float* L) const {
     const int column = static_cast<int>(HeldRows::column());
 #pragma unroll
@@ -75,11 +75,11 @@ struct GroupForward {
   __device__ __forceinline__ void load(Scaled& to, const T* from, int rows, int columns, int stride) {
     to.down = load_into(to.at, from, rows, columns, stride, peaks);
   }
-  /// A_w = L^-1 M L^-T, and sigma. F's memory takes A_w in float32.
+  /// A_w = L^-1 M L^-T, and sigma. The memory of F receives A_w in float32.
   __device__ __forceinline__ float whiten_transitions() {
     load(A, in.M + entry * s.square(), s.rank, s.rank, s.rank);
     A.down = multiply_into<true, false, true>(A.at, inverse, A, 1.0f, peaks);
-    Product product;
+    Accumulators product;
     multiply<true, false, false>(product, A, inverse);
     replace(peaks, A, product);
     store_sums(in.A_w + entry * s.square(), product, s.rank, s.rank, 1.0f);
@@ -95,7 +95,7 @@ struct GroupForward {
   /// F = C L^-T, then E = gain F (scale A_w)^K L^-1 in its place.
   __device__ __forceinline__ void filter(float scale, float gain) {
     load(F, in.C + entry * s.tall(), s.width, s.rank, s.rank);
-    Product product;
+    Accumulators product;
     multiply<true, false, false>(product, F, inverse);
     replace(peaks, F, product);
     store_sums(in.F + entry * s.tall(), product, s.width, s.rank, 1.0f);
@@ -107,7 +107,7 @@ struct GroupForward {
   __device__ __forceinline__ void answer(const TokenArray<T>& queries, const TokenArray<T>& y, int pair, int first,
                                          int count) {
     load(A, queries.at(s, pair, first), count, s.rank, queries.stride);
-    Product product;
+    Accumulators product;
     multiply<exact, false, false>(product, A, F);
     T* const to = y.at(s, pair, first);
     each_pair(product, [&](int row, int column, float one, float two) {
@@ -119,7 +119,7 @@ struct GroupForward {
 template <bool exact, class T>
 __global__ void __launch_bounds__(threads, 4)
     group_kernel(RidgeShape s, RidgePointers in, TokenArray<T> queries, TokenArray<T> y) {
-  await_previous();
+  wait_for_previous_kernel();
   extern __shared__ __align__(1024) unsigned char memory[];
   auto& peaks = *reinterpret_cast<Peaks<1>*>(memory + 3 * HalfMatrix::bytes);
   const int g = static_cast<int>(blockIdx.x), pair = static_cast<int>(blockIdx.y), head = pair % s.heads;
@@ -146,7 +146,7 @@ void groups_on_warpgroups(cudaStream_t stream, const RidgeShape& s, const RidgeI
     launch(kernel, grid, warpgroup::threads, warpgroup::group_bytes, stream, s, kept,
            warpgroup::tokens_of<T>(s, in.q, s.rank), warpgroup::tokens_of<T>(s, y, s.width));
   };
-  if (in.z.dtype == DType::bf16) return run.operator()<false, Brain>();
+  if (in.z.dtype == DType::bf16) return run.operator()<false, Bf16>();
   exact ? run.operator()<true, float>() : run.operator()<false, float>();
 }
 

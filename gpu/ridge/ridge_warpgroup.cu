@@ -1,5 +1,5 @@
 // The SKA core's kernels over pieces of up to 64 tokens on warp groups: a block of four warps multiplies halves in
-// shared memory (warpgroup_halves.cuh). So little is left to compute that they move at the speed of memory.
+// shared memory (warpgroup_halves.cuh). Both kernels are memory-bound. Grid: (pieces, pairs of sequence and head).
 #include "gpu/cuda_backend.h"
 #include "gpu/ridge/ridge_warpgroup.cuh"
 
@@ -9,7 +9,7 @@ namespace warpgroup {
 
 namespace {
 
-/// What a block that gathers keeps besides its matrices.
+/// Shared memory of gather_kernel besides its matrices.
 struct GatherNotes {
   Peaks<2> peaks;
   float norms[warps];
@@ -17,7 +17,7 @@ struct GatherNotes {
 };
 constexpr int gather_bytes = 3 * HalfMatrix::bytes + static_cast<int>(sizeof(GatherNotes));
 
-/// The largest key of the block's rows, known to thread 0 behind a barrier.
+/// The largest key of the block's rows; thread 0 reads it after a barrier.
 __device__ void find_largest(const HeldRows& keys, int first, GatherNotes& notes) {
   LargestKey largest;
 #pragma unroll
@@ -41,7 +41,7 @@ __device__ void find_largest(const HeldRows& keys, int first, GatherNotes& notes
 template <class T>
 __global__ void __launch_bounds__(threads, 4)
     gather_kernel(RidgeShape s, RidgePointers in, TokenArray<T> all_keys, TokenArray<T> all_values, PieceKeys found) {
-  await_previous();
+  wait_for_previous_kernel();
   extern __shared__ __align__(1024) unsigned char memory[];
   const HalfMatrix keys{memory}, before{memory + HalfMatrix::bytes}, values{memory + 2 * HalfMatrix::bytes};
   auto& notes = *reinterpret_cast<GatherNotes*>(memory + 3 * HalfMatrix::bytes);
@@ -81,29 +81,29 @@ __global__ void __launch_bounds__(threads, 4)
     }
   }
   if (threadIdx.x < 16) before.put(0, HeldRows::column(), last, of_keys.up);
-  publish();
+  fence_async_proxy();
   float G[8][4], M[8][4], C[8][4];
   begin_products();
   begin_multiply<true, true, true>(C, values, keys);
   begin_multiply<true, true, true>(M, keys, before);
   begin_multiply<true, true, true>(G, keys, keys);
   const std::size_t entry = static_cast<std::size_t>(pair) * s.groups + group;
-  await_groups<2>(C);
+  wait_for_groups<2>(C);
   store_sums(in.C + entry * s.tall(), C, s.width, s.rank, of_values.down * of_keys.down);
-  await_groups<1>(M);
+  wait_for_groups<1>(M);
   store_sums(in.M + entry * s.square(), M, s.rank, s.rank, of_keys.down * of_keys.down);
-  await_groups<0>(G);
+  wait_for_groups<0>(G);
   store_sums(in.G + entry * s.square(), G, s.rank, s.rank, of_keys.down * of_keys.down);
 }
 
-/// What a block that answers tokens keeps besides its matrices.
+/// Shared memory of token_kernel besides its matrices.
 struct TokenNotes {
   Peaks<3> peaks;
   float along[64], extra[warps / 2][64];
 };
 constexpr int token_bytes = 3 * HalfMatrix::bytes + static_cast<int>(sizeof(TokenNotes));
 
-/// What the last token of a piece takes from the next one's dM: a transition belongs to the piece of its later token.
+/// The part of the next piece's dM in the last token of a piece: a transition belongs to the piece of its later token.
 template <class T>
 __device__ void take_from_next(const RidgeShape& s, const TokenRows<T>& keys, const RidgeWorkspace& work, int pair,
                                int piece, TokenNotes& notes) {
@@ -119,26 +119,20 @@ __device__ void take_from_next(const RidgeShape& s, const TokenRows<T>& keys, co
   notes.extra[share][column] = sum;
 }
 
-/// sums = a product, times the scales of its rows and of its matrix, and more.
-__device__ __forceinline__ void add_scaled(Product& sums, const Product& part, const HalfRows& rows, float down) {
+/// sums += part, times the scales of its rows and `down` of its matrix.
+__device__ __forceinline__ void add_scaled(Accumulators& sums, const Accumulators& part, const HalfRows& rows,
+                                           float down) {
   each_constant<32>([&](auto i) {
     constexpr int n = i() / 4, e = i() % 4;
     sums[n][e] = fmaf(part[n][e], rows.down[e / 2] * down, sums[n][e]);
   });
 }
-/// Waits until at most `pending` products are under way.
-template <int pending>
-__device__ __forceinline__ void await_products(Product& sums) {
-  asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(pending) : "memory");
-  each_constant<32>([&](auto i) { asm volatile("" : "+f"(sums[i() / 4][i() % 4])::"memory"); });
-}
-
 // The tokens of a piece: dz_t = 2 dG z_t + dM^T z_{t+1} + dM z_{t-1} + dC^T v_t, dv_t = dC z_t.
 template <bool exact, class T>
 __global__ void __launch_bounds__(threads, 3)
     token_kernel(RidgeShape s, RidgePointers in, TokenArray<T> all_keys, TokenArray<T> all_values, RidgeWorkspace work,
                  TokenArray<T> to_keys, TokenArray<T> to_values) {
-  await_previous();
+  wait_for_previous_kernel();
   extern __shared__ __align__(1024) unsigned char memory[];
   const HalfMatrix G{memory}, M{memory + HalfMatrix::bytes}, C{memory + 2 * HalfMatrix::bytes};
   auto& notes = *reinterpret_cast<TokenNotes*>(memory + 3 * HalfMatrix::bytes);
@@ -154,7 +148,7 @@ __global__ void __launch_bounds__(threads, 3)
   if (threadIdx.x < 64)
     notes.along[threadIdx.x] = scale_gradient(s, in, work, base, first + static_cast<int>(threadIdx.x), first, end);
   const int own = first + static_cast<int>(threadIdx.x / 32 * 16 + threadIdx.x % 32 / 4);
-  RowNumbers numbers;  // of the product after the one that is under way
+  RowNumbers numbers;  // of the next product
   const auto load_keys = [&](int shift) {
     const auto key = [&](int t) -> const T* { return t < end && t + shift < end ? key_rows.at(t + shift) : nullptr; };
     numbers.load(key(own), key(own + 8), static_cast<unsigned>(s.rank));
@@ -168,8 +162,8 @@ __global__ void __launch_bounds__(threads, 3)
   dG.store(G, of_G.up);
   dM.store(M, of_M.up);
   dC.store(C, of_C.up);
-  publish();
-  Product dz, part, dv;
+  fence_async_proxy();
+  Accumulators dz, part, dv;
   each_constant<32>([&](auto i) { dz[i() / 4][i() % 4] = 0; });
   HalfRows rows;
   rows.take(numbers);
@@ -177,7 +171,7 @@ __global__ void __launch_bounds__(threads, 3)
   begin_multiply<exact, false>(dv, rows, C);
   begin_multiply<exact, false>(part, rows, G);  // symmetric
   load_keys(1);
-  await_products<1>(dv);
+  wait_for_products<1>(dv);
   if (to_values.wanted()) {
     T* const place = to_values.at(s, pair, first);
     const float above = rows.down[0] * of_C.down, below = rows.down[1] * of_C.down;
@@ -187,25 +181,25 @@ __global__ void __launch_bounds__(threads, 3)
         store_two(place + row * to_values.stride + column, to_values.accumulate, scale * one, scale * two);
     });
   }
-  await_products<0>(part);
+  wait_for_products<0>(part);
   add_scaled(dz, part, rows, 2.0f * of_G.down);
   rows.take(numbers);
   begin_products();
   begin_multiply<exact, true>(part, rows, M);
   load_keys(-1);
-  await_products<0>(part);
+  wait_for_products<0>(part);
   add_scaled(dz, part, rows, of_M.down);
   rows.take(numbers);
   begin_products();
   begin_multiply<exact, false>(part, rows, M);
   const auto value = [&](int t) -> const T* { return t < end ? value_rows.at(t) : nullptr; };
   numbers.load(value(own), value(own + 8), static_cast<unsigned>(s.width));
-  await_products<0>(part);
+  wait_for_products<0>(part);
   add_scaled(dz, part, rows, of_M.down);
   rows.take(numbers);
   begin_products();
   begin_multiply<exact, true>(part, rows, C);
-  await_products<0>(part);
+  wait_for_products<0>(part);
   add_scaled(dz, part, rows, of_C.down);
   if (!to_keys.wanted()) return;
   T* const place = to_keys.at(s, pair, first);
@@ -253,7 +247,7 @@ void tokens_on_warpgroups(cudaStream_t stream, const RidgeShape& s, const RidgeI
            warpgroup::tokens_of<T>(s, in.z, s.rank), warpgroup::tokens_of<T>(s, in.v, s.width), work,
            warpgroup::gradient_of<T>(s, out.z, s.rank), warpgroup::gradient_of<T>(s, out.v, s.width));
   };
-  if (in.z.dtype == DType::bf16) return run.operator()<false, Brain>();
+  if (in.z.dtype == DType::bf16) return run.operator()<false, Bf16>();
   exact ? run.operator()<true, float>() : run.operator()<false, float>();
 }
 

@@ -13,7 +13,7 @@ struct HeldRows {
 
   __device__ static unsigned column() { return threadIdx.x % 16 * 4; }
   __device__ static unsigned row(unsigned i) { return threadIdx.x / 16 + 8 * i; }
-  /// from(row): where a row begins, or null for zeros.
+  /// from(row): the address of a row, or null for zeros.
   template <class From>
   __device__ void load(int columns, const From& from) {
 #pragma unroll
@@ -46,7 +46,7 @@ struct HeldRows {
   }
 };
 
-/// What tokens [B,T] have for all heads side by side, `columns` for each; T as it is stored.
+/// Rows for tokens [B,T] that hold all heads side by side, `columns` each; T is the stored type.
 template <class T>
 struct TokenArray {
   T* data = nullptr;
@@ -68,7 +68,7 @@ TokenArray<T> gradient_of(const RidgeShape& s, const Grad& grad, int columns) {
   return grad.wanted() ? tokens_of<T>(s, grad.tensor, columns, grad.accumulate) : TokenArray<T>{};
 }
 
-/// Rows of one pair of a sequence and a head, found without dividing.
+/// Rows of one pair of sequence and head, addressed without divisions.
 template <class T>
 struct TokenRows {
   const T* first;
@@ -80,14 +80,14 @@ struct TokenRows {
         mask(masks == nullptr ? nullptr : masks + pair / s.heads * s.length),
         stride(all.stride),
         length(s.length) {}
-  /// Null outside of the sequence, and for what the mask leaves out.
+  /// Null outside the sequence and for masked tokens.
   __device__ const T* at(int t) const {
     if (t < 0 || t >= length || (mask != nullptr && mask[t] == 0)) return nullptr;
     return first + static_cast<std::ptrdiff_t>(t) * stride;
   }
 };
 
-/// Largest numbers over the block: every warp leaves its own, and behind a barrier all know them.
+/// Maxima over the block: every warp stores its own, and after a barrier all threads read them.
 template <int count>
 struct Peaks {
   float of[count][warps];
@@ -100,7 +100,7 @@ struct Peaks {
   }
 };
 
-/// A matrix [rows, columns] in global memory, times a factor.
+/// Stores a matrix [rows, columns], times a factor, to global memory.
 __device__ __forceinline__ void store_sums(float* to, const float (&sums)[8][4], int rows, int columns, float factor) {
   each_pair(sums, [&](int row, int column, float first, float second) {
     if (row < rows && column < columns)
@@ -108,21 +108,21 @@ __device__ __forceinline__ void store_sums(float* to, const float (&sums)[8][4],
   });
 }
 
-using Product = float[8][4];
+using Accumulators = float[8][4];
 
-/// A matrix, and what its numbers are to be multiplied by.
+/// A matrix and the factor of its numbers.
 struct Scaled {
   HalfMatrix at;
   float down;
 
-  /// Two neighbours in a row, as halves.
+  /// Stores two neighbours in a row, as halves.
   __device__ __forceinline__ void put(int row, int column, std::uint32_t big, std::uint32_t rest) const {
     unsigned char* place =
         at.memory + HalfMatrix::Block::place(static_cast<unsigned>(row), static_cast<unsigned>(column));
     *reinterpret_cast<std::uint32_t*>(place) = big;
     *reinterpret_cast<std::uint32_t*>(place + HalfMatrix::rest) = rest;
   }
-  /// Two neighbours.
+  /// Loads two neighbours.
   template <bool exact>
   __device__ __forceinline__ float2 pair(int row, int column) const {
     const unsigned char* from =
@@ -134,39 +134,43 @@ struct Scaled {
   }
 };
 
-__device__ __forceinline__ void scale_product(Product& product, float factor) {
+__device__ __forceinline__ void scale_product(Accumulators& product, float factor) {
   each_constant<32>([&](auto i) { product[i() / 4][i() % 4] *= factor; });
 }
-__device__ __forceinline__ void add_product(Product& to, const Product& more, float factor) {
+__device__ __forceinline__ void add_product(Accumulators& to, const Accumulators& more, float factor) {
   each_constant<32>([&](auto i) { to[i() / 4][i() % 4] = fmaf(factor, more[i() / 4][i() % 4], to[i() / 4][i() % 4]); });
 }
-__device__ __forceinline__ float max_of(const Product& product) {
+__device__ __forceinline__ float max_of(const Accumulators& product) {
   float peak = 0;
   each_constant<32>([&](auto i) { peak = fmaxf(peak, fabsf(product[i() / 4][i() % 4])); });
   return peak;
 }
 
-__device__ __forceinline__ void await_product(Product& sums) {
-  asm volatile("wgmma.wait_group.sync.aligned 0;" ::: "memory");
+/// Waits until at most `pending` groups of products are in flight.
+template <int pending>
+__device__ __forceinline__ void wait_for_products(Accumulators& sums) {
+  asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(pending) : "memory");
   each_constant<32>([&](auto i) { asm volatile("" : "+f"(sums[i() / 4][i() % 4])::"memory"); });
 }
-/// sums = a b without the operands' scales, which it answers.
+/// sums = a b without the operands' scales; returns the product of the scales.
 template <bool exact, bool a_by_columns, bool b_by_columns>
-__device__ __forceinline__ float multiply_halves_of(Product& sums, const Scaled& a, const Scaled& b) {
+__device__ __forceinline__ float multiply_halves_of(Accumulators& sums, const Scaled& a, const Scaled& b) {
   begin_products();
   begin_multiply<exact, a_by_columns, b_by_columns>(sums, a.at, b.at);
-  await_product(sums);
+  wait_for_products<0>(sums);
   return a.down * b.down;
 }
 /// sums = factor a b
 template <bool exact, bool a_by_columns, bool b_by_columns>
-__device__ __forceinline__ void multiply(Product& sums, const Scaled& a, const Scaled& b, float factor = 1.0f) {
+__device__ __forceinline__ void multiply(Accumulators& sums, const Scaled& a, const Scaled& b, float factor = 1.0f) {
   scale_product(sums, factor * multiply_halves_of<exact, a_by_columns, b_by_columns>(sums, a, b));
 }
 
-/// A product times a factor in place of a matrix that the products before have read. Has barriers; `peaks`: one place.
+/// Replaces a matrix, which the previous products have read, by a product times a factor. Includes barriers; `peaks`:
+/// one entry.
 template <int count>
-__device__ __forceinline__ void replace(Peaks<count>& peaks, Scaled& to, const Product& product, float factor = 1.0f) {
+__device__ __forceinline__ void replace(Peaks<count>& peaks, Scaled& to, const Accumulators& product,
+                                        float factor = 1.0f) {
   peaks.put(0, max_of(product) * fabsf(factor));
   __syncthreads();
   const tiles::Scale own = peaks.scale(0);
@@ -177,28 +181,28 @@ __device__ __forceinline__ void replace(Peaks<count>& peaks, Scaled& to, const P
     tiles::split(one * up, two * up, big, rest);
     to.put(row, column, big, rest);
   });
-  publish();
+  fence_async_proxy();
 }
-/// What the compiler cannot see through a call.
+/// Tells the compiler what it cannot see through a call.
 __device__ __forceinline__ void assume_shared(const void* address) { __builtin_assume(__isShared(address)); }
 
-/// `to` = factor a b, of which it may be one. Not inlined, as the next one: a kernel goes through many products once,
-/// and its instructions have to be fetched.
+/// `to` = factor a b; it may be one of them. Not inlined, like the next one: a kernel runs many products once each, and
+/// fetching instructions would dominate.
 template <bool exact, bool a_by_columns, bool b_by_columns>
 static __device__ __noinline__ float multiply_into(HalfMatrix to, Scaled a, Scaled b, float factor, Peaks<1>& peaks) {
   assume_shared(to.memory);
   assume_shared(&peaks);
-  Product sums;
+  Accumulators sums;
   Scaled result{to, 1.0f};
   const float scales = multiply_halves_of<exact, a_by_columns, b_by_columns>(sums, a, b);
   replace(peaks, result, sums, factor * scales);
   return result.down;
 }
-/// `to` [rank, rank] in global memory = factor scale a^T b; answers this thread's share of the sum of products of
-/// factor a^T b and another such matrix.
+/// `to` [rank, rank] in global memory = factor scale a^T b; returns this thread's part of the inner product of factor
+/// a^T b and the matrix `with`.
 static __device__ __noinline__ float multiply_to(float* to, Scaled a, Scaled b, float factor, int rank, float scale,
                                                  const float* with) {
-  Product product;
+  Accumulators product;
   multiply<true, true, true>(product, a, b, factor);
   float sum = 0;
   each_pair(product, [&](int row, int column, float one, float two) {
@@ -209,7 +213,7 @@ static __device__ __noinline__ float multiply_to(float* to, Scaled a, Scaled b, 
   });
   return sum;
 }
-/// This thread's share of the sum of products of two matrices; not `exact`: of the first halves.
+/// This thread's part of the inner product of two matrices; not `exact`: of the first halves.
 template <bool exact>
 static __device__ __noinline__ float dot(Scaled a, Scaled b) {
   assume_shared(a.at.memory);
@@ -223,8 +227,8 @@ static __device__ __noinline__ float dot(Scaled a, Scaled b) {
   }
   return sum;
 }
-/// Fills a matrix with `rows` rows of `columns` numbers, `stride` apart; answers their scale. Has barriers before and
-/// after it is written. Not `exact`: for products of first halves.
+/// Fills a matrix with `rows` rows of `columns` numbers, `stride` apart; returns their scale. Includes barriers before
+/// and after the write. Not `exact`: first halves only.
 template <bool exact = true, class T>
 static __device__ __noinline__ float load_into(HalfMatrix to, const T* from, int rows, int columns, int stride,
                                                Peaks<1>& peaks) {
@@ -236,7 +240,7 @@ static __device__ __noinline__ float load_into(HalfMatrix to, const T* from, int
   __syncthreads();
   const tiles::Scale own = peaks.scale(0);
   held_rows.store<exact>(to, own.up);
-  publish();
+  fence_async_proxy();
   return own.down;
 }
 

@@ -1,4 +1,4 @@
-// What the gradients of the chunked scan share, of float32 (ssd_chunks_backward.cu) and of bfloat16
+// Shared by the gradients of the chunked scan for float32 (ssd_chunks_backward.cu) and bfloat16
 // (ssd_chunks_backward_narrow.cu): the steps' gradients, from sums over the paths of each token.
 #pragma once
 #include "gpu/device/tiles.cuh"
@@ -6,13 +6,13 @@
 
 namespace afterglow::scan {
 
-/// Of every token, for one unit: sums that the steps' gradients are made of. Paths inside the chunk are counted without
-/// the weight of the token that they begin at.
+/// Sums for every token of one unit, from which the steps' gradients are made. Paths inside the chunk are counted
+/// without the weight of the token at which they begin.
 struct TokenSums {
   float begins[chunk];  // paths inside that begin here and end later
-  float own[chunk];     // the token's own answer
+  float own[chunk];     // the token's own output
   float leaves[chunk];  // paths that begin here and leave the chunk
-  float enters[chunk];  // paths that come into the chunk and end here
+  float enters[chunk];  // paths that enter the chunk and end here
   float skips[chunk];   // dy x
 };
 
@@ -32,17 +32,17 @@ __device__ inline double sum_of_warp(double value) {
   return value;
 }
 
-/// Whose steps: a tile of channels of a head of a chunk with so many tokens.
-struct StepsPlace {
+/// The unit: a tile of channels of a head, in a chunk with `count` tokens.
+struct StepsPosition {
   int b, c, h, tile, count;
 };
 
-/// What the steps of a unit's tokens receive; one warp, two tokens a lane. `inside`: of each of them, the weighed paths
-/// inside the chunk from before it to it or later; `through`: what the lane has of the paths through the whole chunk.
-/// Alone no path comes from outside or leaves.
+/// Writes the gradients of the steps of a unit's tokens; one warp calls, with two tokens a lane. `inside`: for each
+/// token the weighted paths inside the chunk from before it to it or later; `through`: this lane's part of the paths
+/// through the whole chunk. With `alone` no path enters or leaves.
 template <bool alone>
 __device__ void put_steps(const TokenSums& sums, const float (&inside)[2], float through, const Pace* paces,
-                          const ScanSizes& s, const ScanSteps& in, const ScanParts& out, const StepsPlace& at) {
+                          const ScanSizes& s, const ScanSteps& in, const ScanParts& out, const StepsPosition& at) {
   const int lane = static_cast<int>(threadIdx.x) % 32;
   const float rate = in.A_log != nullptr ? expf(in.A_log[at.h]) : 0.0f;
   double passing[2], entered = 0, skipped = 0, of_rate = 0;
@@ -52,7 +52,7 @@ __device__ void put_steps(const TokenSums& sums, const float (&inside)[2], float
     entered += sums.enters[t];
     skipped += sums.skips[t];
   }
-  // What came into the chunk and ends here or later, what began before and leaves, what goes through.
+  // Paths that entered the chunk and end here or later, that began before and leave, and that pass through.
   double outside =
       alone ? 0
             : sum_of_warp(entered + through * decay_from_start(paces[chunk - 1])) + sum_before(passing[0] + passing[1]);
@@ -81,18 +81,18 @@ __device__ void put_steps(const TokenSums& sums, const float (&inside)[2], float
   to[(at.h * 2 + 1) * static_cast<std::size_t>(out.several)] = static_cast<float>(skipped);
 }
 
-/// Leaves what a block has of dB or dC in rows of the gradient, of the 16 rows of each warp from `row` on.
+/// Stores a block's dB or dC in the rows of the gradient, for the 16 rows of each warp from `row` on.
 template <int state_tiles, class T>
 __device__ void put_straight(const float (&sums)[state_tiles][4], const Rows<T>& to, const ScanSizes& s,
                              std::size_t row, int group, int count) {
   if (to.data == nullptr) return;
-  const Place p;
+  const ThreadPosition p;
 #pragma unroll
   for (int r = 0; r < 2; ++r) {
     const int t = p.row() + 8 * r, left = t < count ? s.states : 0;
     const auto two = [&](int n) { return make_float2(sums[n][2 * r], sums[n][2 * r + 1]); };
     T* own = &to.at(row + t, static_cast<unsigned>(group * s.group_states));
-    if constexpr (std::is_same_v<T, Brain>) {
+    if constexpr (std::is_same_v<T, Bf16>) {
       store_row<state_tiles>(own, left, two);
     } else {
 #pragma unroll
@@ -102,11 +102,11 @@ __device__ void put_straight(const float (&sums)[state_tiles][4], const Rows<T>&
   }
 }
 
-/// Leaves what a block has of dB and, `both`, of dC, of the 16 rows of each warp from `row` on.
+/// Stores a block's dB and, with `both`, dC in the parts, for the 16 rows of each warp from `row` on.
 template <int state_tiles>
 __device__ void put_shared(const float (&dB)[state_tiles][4], const float (&dC)[state_tiles][4], bool both,
                            const ScanSizes& s, const ScanParts& out, std::size_t row, int part, int count) {
-  const Place p;
+  const ThreadPosition p;
   const std::size_t sharers = static_cast<std::size_t>(s.groups) * out.sharers;
 #pragma unroll
   for (int r = 0; r < 2; ++r) {

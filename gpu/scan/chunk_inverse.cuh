@@ -1,10 +1,10 @@
-// The inverse of the triangular system that the errors of a chunk of the delta rule solve.
+// The inverse of the triangular system of a chunk's errors in the delta rule.
 #pragma once
 #include "gpu/scan/scan_tiles.cuh"
 
 namespace afterglow::scan {
 
-/// By a thread: one column of (I + L)^-1, from lower[i][j], L's numbers for j < i, which lie in shared memory.
+/// One thread computes one column of (I + L)^-1 from lower[i][j], the numbers of L for j < i in shared memory.
 template <class Lower, class T>
 __device__ void put_inverse_column(const Lower& lower, int column, T* to) {
   float x[chunk];

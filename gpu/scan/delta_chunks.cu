@@ -1,19 +1,14 @@
 // The delta rule by chunks, for one decay a head or none (a decay for every channel: kda_chunks.cu, gla_chunks.cu).
-// With the errors e = v
-// - S'^T k known it is the scan of ssd_chunks.cuh: x = e, dt = beta, B = k, C = q. Inside a chunk the errors solve a
-// triangular system,
-//
+// Given the errors e = v - S'^T k it is the scan of ssd_chunks.cuh with x = e, dt = beta, B = k, C = q. Inside a chunk
+// the errors solve a triangular system,
 //     (I + L) e = v - e_i S k,     L_ij = exp(l_i - l_j) beta_j (k_i . k_j) for j < i,
-//
-// whose inverses X are found for all chunks side by side; a walk then takes three products a chunk. Of the gradient,
-// what the errors receive, h = dx - beta L'^T h, solves the transposed system by a walk from behind, with which -h is
-// the gradient of a second scan, of the keys as queries, in which no token answers itself.
-//
-// Where queries, keys and values are stored as bfloat16 (T), so are errors, inverses and states, as what products take;
-// sums, and what a walk carries, are float32.
-//
-// The scans go by passes of up to 64 keys (ssd_chunks.cuh), but an error needs all keys at once: a walk that solves has
-// those of all passes side by side.
+// whose inverses X are computed for all chunks in parallel; the state passing then needs three products a chunk. In the
+// gradient, h = dx - beta L'^T h, the whole gradient of the errors, solves the transposed system by backward state
+// passing; -h is the gradient of a second scan, of the keys as queries, in which no token contributes to its own
+// output.
+// If queries, keys and values are stored as bfloat16 (T), so are errors, inverses and states, the operands of products;
+// sums and the carried state are float32. The scans run in passes of up to 64 keys (ssd_chunks.cuh), but an error needs
+// all keys at once, so the state passing that solves holds those of all passes.
 #include "gpu/cuda_backend.h"
 #include "gpu/scan/chunk_inverse.cuh"
 #include "gpu/scan/delta_chunks.cuh"
@@ -28,15 +23,15 @@ using device::tiles::wait;
 
 namespace {
 
-constexpr int column_tile = 16;      // columns of the state that a block walks with
-constexpr int shortest_delta = 128;  // tokens
-constexpr int widest_values = 256;   // as by the recurrence
-constexpr int most_passes = most_states / pass_states;
+constexpr int column_tile = 16;        // columns of the state of a block
+constexpr int min_delta_tokens = 128;  // tokens
+constexpr int max_values = 256;        // as in the recurrence
+constexpr int max_passes = max_states / pass_states;
 
-// A warp a chunk of a head, two tokens a lane.
+// One warp for each chunk of a head, two tokens a lane.
 __global__ void __launch_bounds__(threads)
     delta_pace_kernel(ScanSizes s, const float* beta, const float* g, ChunkPaces to) {
-  await_previous();
+  wait_for_previous_kernel();
   const int lane = static_cast<int>(threadIdx.x) % 32;
   std::size_t rest = (static_cast<std::size_t>(blockIdx.x) * threads + threadIdx.x) / 32;
   const int h = static_cast<int>(rest % s.heads);
@@ -54,21 +49,21 @@ __global__ void __launch_bounds__(threads)
   put_paces(own, log_decay, to, chunk_index(s, b, h, c) * chunk + 2 * lane);
 }
 
-// The inverse X of one chunk of a head: a product for each pass, then a thread a column.
+// The inverse X of one chunk of a head: a product for each pass, then a thread for each column.
 template <int states, bool exact, class T>
 __global__ void __launch_bounds__(block_threads)
     inverse_kernel(ScanSizes s, ScanArraysOf<T> in, const Pace* paces, T* inverses) {
-  await_previous();
+  wait_for_previous_kernel();
   __shared__ __align__(16) T keys[chunk * states];
   __shared__ __align__(16) float lower[chunk][chunk];
   __shared__ Pace own_paces[chunk];
   const int c = static_cast<int>(blockIdx.x) % s.chunks, pair = static_cast<int>(blockIdx.x) / s.chunks;
   const int b = pair / s.heads, h = pair % s.heads, count = min(chunk, s.length - c * chunk);
   const std::size_t row = static_cast<std::size_t>(b) * s.length + static_cast<std::size_t>(c) * chunk;
-  const Matrix<states, T> K{keys};
+  const SharedMatrix<states, T> K{keys};
   if (threadIdx.x < chunk)
     __pipeline_memcpy_async(&own_paces[threadIdx.x], &paces[std::size_t{blockIdx.x} * chunk + threadIdx.x], 16);
-  const Place p;
+  const ThreadPosition p;
 #pragma unroll 1
   for (int pass = 0; pass < s.passes; ++pass) {
     const unsigned column = static_cast<unsigned>(h * s.group_states + pass * s.states);
@@ -96,10 +91,10 @@ __global__ void __launch_bounds__(block_threads)
   put_inverse_column(lower, static_cast<int>(threadIdx.x), inverses + std::size_t{blockIdx.x} * chunk * chunk);
 }
 
-/// What a walk that solves reads and leaves.
+/// Inputs and outputs of the state passing that solves for errors.
 template <class T>
 struct Solving {
-  const T* given;     // v, or what the errors receive from the answers, [B,T,H,P]
+  const T* given;     // v, or the errors' gradients from the outputs, [B,T,H,P]
   float scale;        // of `given`
   const T* inverses;  // [B,H,chunks,64,64]
   T* kept;            // states before chunks or flows into them, of all passes
@@ -111,8 +106,8 @@ struct Solving {
 
 template <int states, int passes, class T>
 struct SolveMemory {
-  /// Inverses on their way, the one at work included. With two of them beside many keys in float32 a multiprocessor
-  /// would have room for one block only; with one, the next comes as soon as the one at work is no longer read.
+  /// Buffered inverses, the current one included. With many keys in float32 two would leave a multiprocessor room for
+  /// one block only; with one, the next is copied as soon as the current one is no longer read.
   static constexpr int inverses = passes > 1 && sizeof(T) == 4 ? 1 : 2;
   struct Stage {
     T K[passes][chunk * states], given[chunk * column_tile];
@@ -123,11 +118,11 @@ struct SolveMemory {
   T S[passes][column_tile * states], rest[chunk * column_tile], weighed[chunk * column_tile];
 };
 
-// The errors, chunk after chunk, or from behind what they receive, of 16 columns of a head's state.
-template <int states, int passes, bool exact, bool back, class T>
+// The errors, chunk after chunk, or when backward their gradients, of 16 columns of a head's state.
+template <int states, int passes, bool exact, bool backward, class T>
 __global__ void __launch_bounds__(block_threads, 2)
     solve_kernel(ScanSizes s, ScanArraysOf<T> in, ChunkArraysOf<T> paced, int tiles, int width, Solving<T> to) {
-  await_previous();
+  wait_for_previous_kernel();
   constexpr int all_states = passes * states, own_states = all_states < 32 ? 8 : all_states / 4,
                 state_tiles = own_states / 8;
   using Memory = SolveMemory<states, passes, T>;
@@ -137,9 +132,9 @@ __global__ void __launch_bounds__(block_threads, 2)
   const int b = pair / s.heads, h = pair % s.heads;
   const std::size_t begin = static_cast<std::size_t>(b) * s.length,
                     stride = static_cast<std::size_t>(s.heads) * s.width;
-  const auto place = [&](int i) { return back ? s.chunks - 1 - i : i; };
+  const auto place = [&](int i) { return backward ? s.chunks - 1 - i : i; };
   const auto bring_inverse = [&](int i) {
-    fetch<chunk>(Matrix<chunk, T>{m.X[i % Memory::inverses]},
+    fetch<chunk>(SharedMatrix<chunk, T>{m.X[i % Memory::inverses]},
                  {to.inverses + chunk_index(s, b, h, place(i)) * chunk * chunk, std::size_t{chunk}, chunk, chunk});
   };
   const auto start = [&](int i) {
@@ -150,17 +145,17 @@ __global__ void __launch_bounds__(block_threads, 2)
 #pragma unroll
       for (int pass = 0; pass < passes; ++pass) {
         const unsigned column = static_cast<unsigned>(h * s.group_states + pass * s.states);
-        fetch<chunk>(Matrix<states, T>{stage.K[pass]}, {&in.B.at(row, column), in.B.stride, count, s.states});
+        fetch<chunk>(SharedMatrix<states, T>{stage.K[pass]}, {&in.B.at(row, column), in.B.stride, count, s.states});
       }
       if (Memory::inverses > 1) bring_inverse(i);
-      fetch<chunk>(Matrix<column_tile, T>{stage.given},
+      fetch<chunk>(SharedMatrix<column_tile, T>{stage.given},
                    {to.given + row * stride + h * s.width + first, stride, count, s.width - first});
       if (threadIdx.x < chunk)
         __pipeline_memcpy_async(&stage.edges[threadIdx.x], &paced.edges[index * chunk + threadIdx.x], 8);
     }
     commit();
   };
-  // Where there is one inverse, its copy is a group of its own behind that of its chunk.
+  // With one inverse its copy is a group of its own, behind that of its chunk.
   const auto start_inverse = [&](int i) {
     if (Memory::inverses > 1) return;
     if (i < s.chunks) bring_inverse(i);
@@ -168,12 +163,12 @@ __global__ void __launch_bounds__(block_threads, 2)
   };
   start(0);
   start_inverse(0);
-  const Place p;
+  const ThreadPosition p;
   const int top = 16 * p.warp;
   const bool holds = own_states * p.warp < all_states;
   const int own_pass = passes > 1 ? own_states * p.warp / states : 0, number = own_states * p.warp - own_pass * states;
-  const Matrix<states, T> own_S{m.S[own_pass]};
-  const Matrix<column_tile, T> rest{m.rest}, weighed{m.weighed};
+  const SharedMatrix<states, T> own_S{m.S[own_pass]};
+  const SharedMatrix<column_tile, T> rest{m.rest}, weighed{m.weighed};
   float* const state = to.state + (static_cast<std::size_t>(b) * s.heads + h) * s.group_states * s.width;
   float now[state_tiles][4] = {};
   const auto each = [&](const auto& visit) {
@@ -185,7 +180,7 @@ __global__ void __launch_bounds__(block_threads, 2)
         visit(n, i, column, own_pass * s.states + own_key, column < s.width && own_key < s.states);
       }
   };
-  if (!back && to.resume)
+  if (!backward && to.resume)
     each([&](int n, int i, int column, int key, bool valid) {
       if (valid) now[n][i] = state[static_cast<std::size_t>(key) * s.width + column];
     });
@@ -207,11 +202,11 @@ __global__ void __launch_bounds__(block_threads, 2)
     __syncthreads();
     start(i + 1);
     auto& stage = m.stages[i % 2];
-    const Matrix<chunk, T> X{m.X[i % Memory::inverses]};
+    const SharedMatrix<chunk, T> X{m.X[i % Memory::inverses]};
     const Edges edges[2] = {stage.edges[p.row()], stage.edges[p.row() + 8]};
     {
-      const Matrix<column_tile, T> given{stage.given};
-      Product<exact, 2> parts[passes];
+      const SharedMatrix<column_tile, T> given{stage.given};
+      ProductTile<exact, 2> parts[passes];
 #pragma unroll
       for (int pass = 0; pass < passes; ++pass)
         parts[pass] = multiply<exact, 2>(0, states / 8, LeftRows<states, T>({stage.K[pass]}, top),
@@ -227,7 +222,7 @@ __global__ void __launch_bounds__(block_threads, 2)
 #pragma unroll
         for (int r = 0; r < 2; ++r) {
           const float2 own = given.two(p.row() + 8 * r, 8 * n + p.column());
-          const float weight = back ? edges[r].leave : edges[r].start;
+          const float weight = backward ? edges[r].leave : edges[r].start;
           store_two(&rest.at(p.row() + 8 * r, 8 * n + p.column()), false, to.scale * own.x - weight * known(n, 2 * r),
                     to.scale * own.y - weight * known(n, 2 * r + 1));
         }
@@ -236,8 +231,8 @@ __global__ void __launch_bounds__(block_threads, 2)
     __syncthreads();
     {
       const RightColumns<column_tile, 2, false, T> right(rest, 0);
-      Product<exact, 2> solved;
-      if constexpr (back) {
+      ProductTile<exact, 2> solved;
+      if constexpr (backward) {
         solved = multiply<exact, 2>(2 * p.warp, chunk / 8, LeftColumns<chunk, T>(X, top), right);
       } else {
         solved = multiply<exact, 2>(0, 2 * p.warp + 2, LeftRows<chunk, T>(X, top), right);
@@ -246,7 +241,7 @@ __global__ void __launch_bounds__(block_threads, 2)
       for (int n = 0; n < 2; ++n)
 #pragma unroll
         for (int r = 0; r < 2; ++r) {
-          const float weight = back ? edges[r].start : edges[r].leave;
+          const float weight = backward ? edges[r].start : edges[r].leave;
           store_two(&weighed.at(p.row() + 8 * r, 8 * n + p.column()), false, weight * solved.of(n, 2 * r),
                     weight * solved.of(n, 2 * r + 1));
 #pragma unroll
@@ -255,28 +250,27 @@ __global__ void __launch_bounds__(block_threads, 2)
             if (t >= count || column >= s.width) continue;
             const std::size_t at = (row + t) * stride + h * s.width + column;
             to.solved[at] = static_cast<T>(solved.of(n, 2 * r + e));
-            if (back && to.dv.wanted()) to.dv.put(static_cast<unsigned>(at), solved.of(n, 2 * r + e));
+            if (backward && to.dv.wanted()) to.dv.put(static_cast<unsigned>(at), solved.of(n, 2 * r + e));
           }
         }
     }
     __syncthreads();
     start_inverse(i + 1);
     if (holds) {
-      const Matrix<states, T> own_K{stage.K[own_pass]};
+      const SharedMatrix<states, T> own_K{stage.K[own_pass]};
       const auto added = multiply<exact, state_tiles>(0, chunk / 8, LeftColumns<column_tile, T>(weighed, 0),
                                                       RightColumns<states, state_tiles, false, T>(own_K, number));
       const float fade = stage.edges[chunk - 1].start;
       each([&](int n, int k, int, int, bool) { now[n][k] = fmaf(fade, now[n][k], added.of(n, k)); });
     }
   }
-  if (back || to.state == nullptr) return;
+  if (backward || to.state == nullptr) return;
   each([&](int n, int i, int column, int key, bool valid) {
     if (valid && holds) state[static_cast<std::size_t>(key) * s.width + column] = now[n][i];
   });
 }
 
-/// The parts of gradients that each pass leaves: those of the first, and how many numbers further on the next one's
-/// are. A row is a token's head.
+/// The parts of gradients of each pass: those of the first, and the distance to the next. A row is a token's head.
 struct PassParts {
   ScanParts first;
   std::int64_t apart;
@@ -288,22 +282,22 @@ struct PassParts {
     parts.scalars += pass * apart;
     return parts;
   }
-  /// What a row's keys receive, of the first sharer; what its queries receive comes behind, then the other sharers.
+  /// The keys' gradient of a row, from the first sharer; the queries' follows, then the other sharers.
   __device__ const float* shared(const ScanSizes& s, unsigned row, int pass) const {
     return first.shared + pass * apart + std::size_t{row} * first.sharers * 2 * s.states;
   }
-  /// What a row's step receives, of the first tile.
+  /// The steps' gradient of a row, from the first tile.
   __device__ const float* steps(unsigned row, int pass) const {
     return first.steps + pass * apart + std::size_t{row} * first.tiles * step_kinds<true>;
   }
 };
 
-// A thread `width` numbers of q and k; the first of a token and head also its steps.
+// One thread for `width` numbers of q and k; the first one of a token and head also handles its steps.
 template <unsigned width, class T>
 __global__ void __launch_bounds__(threads)
     delta_sum_kernel(ScanSizes s, float scale, PassParts answers, PassParts errors, SinkOf<T> dq, SinkOf<T> dk,
                      Sink dbeta, Sink dg) {
-  await_previous();
+  wait_for_previous_kernel();
   const unsigned keys = static_cast<unsigned>(s.group_states), i = (blockIdx.x * threads + threadIdx.x) * width;
   const unsigned row = i / keys, n = i % keys;
   if (row >= static_cast<unsigned>(s.batch * s.length * s.heads)) return;
@@ -329,7 +323,7 @@ __global__ void __launch_bounds__(threads)
   if (dq.wanted()) to_q.put(dq, row, n);
   if (dk.wanted()) to_k.put(dk, row, n);
   if (n > 0) return;
-  float to_beta[2] = {}, to_g[2] = {};  // from answers and from errors
+  float to_beta[2] = {}, to_g[2] = {};  // from outputs and from errors
   for (int each = 0; each < s.passes; ++each) {
     a = answers.steps(row, each);
     e = errors.steps(row, each);
@@ -362,10 +356,10 @@ Rows<T> heads_of(const Tensor& tensor) {
   return {rows_of<T>(tensor).data, columns, columns, true};
 }
 
-/// How many floats so many numbers take, rounded up to whole vectors, so that what lies behind is aligned.
+/// Number of floats for `numbers`, rounded up to whole vectors, so that the next array is aligned.
 template <class T>
 std::int64_t floats_for(std::int64_t numbers) {
-  return (numbers + widest_piece<T> - 1) / widest_piece<T> * 4;
+  return (numbers + max_piece<T> - 1) / max_piece<T> * 4;
 }
 template <class T>
 std::int64_t inverse_numbers(const ScanSizes& s) {
@@ -380,13 +374,13 @@ std::int64_t flow_numbers(const ScanSizes& s) {
   return chunk_numbers<T>(s, true) - chunk_numbers<T>(s, false);
 }
 
-/// A walk that solves, forward or back.
-template <bool back, class T>
+/// State passing that solves for errors, forward or backward.
+template <bool backward, class T>
 void solve(cudaStream_t stream, const ScanSizes& s, const ScanArraysOf<T>& in, bool exact,
            const ChunkArraysOf<T>& paced, const Solving<T>& to) {
   const ChunkShape shape = shape_for(s);
   const auto run = [&](auto states, auto passes, auto is_exact) {
-    const auto kernel = solve_kernel<states(), passes(), is_exact(), back, T>;
+    const auto kernel = solve_kernel<states(), passes(), is_exact(), backward, T>;
     constexpr int bytes = sizeof(SolveMemory<states(), passes(), T>);
     allow_shared_memory(reinterpret_cast<const void*>(kernel), bytes, "delta_scan");
     const int width = shape.tiles * shape.width, tiles = width / column_tile;
@@ -395,14 +389,13 @@ void solve(cudaStream_t stream, const ScanSizes& s, const ScanArraysOf<T>& in, b
   };
   with_shape<T>(s, exact, [&](auto, auto states, auto is_exact) {
     if constexpr (states() == pass_states) {
-      if (s.passes > 1) return run(states, std::integral_constant<int, most_passes>{}, is_exact);
+      if (s.passes > 1) return run(states, std::integral_constant<int, max_passes>{}, is_exact);
     }
     run(states, std::integral_constant<int, 1>{}, is_exact);
   });
 }
 
-/// The errors and what they are found from, in memory that has room for `delta_chunk_memory`: the scan that they are
-/// the inputs of.
+/// The errors and the scan that computes them, in memory with room for `delta_chunk_memory`.
 template <class T>
 struct Errors {
   ChunkArraysOf<T> kept;
@@ -410,7 +403,7 @@ struct Errors {
   ScanArraysOf<T> arrays;
 
   Errors(const ScanSizes& s, const DeltaInputs& in, float* memory);
-  /// With the last state where `state` is not null, from which it starts when it resumes.
+  /// If `state` is not null it receives the last state, and is the first one with `resume`.
   void find(cudaStream_t stream, const ScanSizes& s, const DeltaInputs& in, bool exact, float* state,
             bool resume) const;
 };
@@ -448,7 +441,7 @@ void Errors<T>::find(cudaStream_t stream, const ScanSizes& s, const DeltaInputs&
                   {rows_of<T>(in.v).data, 1.0f, inverses, kept.states, arrays.x.data, {}, state, resume});
 }
 
-/// Numbers of `DeltaInputs::kept`, and of the workspace.
+/// Sizes of `DeltaInputs::kept` and of the workspace.
 template <class T>
 std::int64_t memory_for(const ScanSizes& s) {
   return chunk_numbers<T>(s, false) + inverse_numbers<T>(s) + value_numbers<T>(s);
@@ -479,7 +472,7 @@ void differentiate(cudaStream_t stream, const DeltaInputs& in, bool exact, const
   const PassParts of_errors{chunk_parts(s, parts + s.passes * apart, step_kinds<true>), apart};
   const auto columns = static_cast<unsigned>(s.heads * s.width);
   arrays.dy = rows_of<T>(dy).data;
-  walk_chunks(stream, s, arrays, exact, kept, Ways::back, nullptr, false);
+  run_state_pass(stream, s, arrays, exact, kept, Directions::backward, nullptr, false);
   for (int pass = 0; pass < s.passes; ++pass)
     differentiate_chunks(stream, s, of_pass(s, pass, arrays), exact, of_pass(s, pass, kept), false, of_answers.of(pass),
                          {}, of_pass(pass, SinkOf<T>{{received, columns, columns, true}, false}));
@@ -504,10 +497,10 @@ void differentiate(cudaStream_t stream, const DeltaInputs& in, bool exact, const
 }
 
 bool has_beta(const DeltaInputs& in) { return in.beta.shape.rank() == 3; }
-/// Whether the sizes suit, of a rule with beta and at most one decay a head.
+/// Whether the sizes suit a rule with beta and at most one decay a head.
 bool fits_chunks(const DeltaInputs& in) {
-  return has_beta(in) && in.g.shape.rank() != 4 && in.q.shape[1] >= shortest_delta && fits_passes(in.q.shape[3]) &&
-         in.v.shape[3] <= widest_values;
+  return has_beta(in) && in.g.shape.rank() != 4 && in.q.shape[1] >= min_delta_tokens && fits_passes(in.q.shape[3]) &&
+         in.v.shape[3] <= max_values;
 }
 
 }  // namespace
@@ -515,21 +508,21 @@ bool fits_chunks(const DeltaInputs& in) {
 bool goes_by_chunks(const DeltaInputs& in) { return has_beta(in) ? fits_chunks(in) || fits_kda(in) : fits_gla(in); }
 
 bool stores_narrow(const DeltaInputs& in) {
-  const std::int64_t keys = fits_chunks(in) ? sizes_of(in).states : in.q.shape[3];  // that are read together
+  const std::int64_t keys = fits_chunks(in) ? sizes_of(in).states : in.q.shape[3];  // of a row that is read at once
   return goes_by_chunks(in) && keys % 8 == 0 && in.v.shape[3] % 8 == 0;
 }
 
 std::int64_t delta_chunk_memory(const DeltaInputs& in) {
   if (fits_gla(in)) return has_beta(in) ? kda_memory(in) : gla_memory(in);
   const ScanSizes s = sizes_of(in);
-  return in.q.dtype == DType::bf16 ? memory_for<Brain>(s) : memory_for<float>(s);
+  return in.q.dtype == DType::bf16 ? memory_for<Bf16>(s) : memory_for<float>(s);
 }
 
 std::int64_t delta_chunk_workspace(const DeltaInputs& in) {
   if (fits_gla(in)) return has_beta(in) ? kda_workspace(in) : gla_workspace(in);
   const ScanSizes s = sizes_of(in);
   const bool is_kept = in.kept.defined();
-  return in.q.dtype == DType::bf16 ? workspace_for<Brain>(s, is_kept) : workspace_for<float>(s, is_kept);
+  return in.q.dtype == DType::bf16 ? workspace_for<Bf16>(s, is_kept) : workspace_for<float>(s, is_kept);
 }
 
 void delta_by_chunks(cudaStream_t stream, const DeltaInputs& in, bool exact, float* memory, const Tensor& y,

@@ -1,15 +1,15 @@
-// The door to the delta rule by chunks.
+// Interface of the chunked delta rule.
 #pragma once
 #include "core/backend/delta.h"
 
 namespace afterglow::scan {
 
-/// Whether the rule goes by chunks, from its sizes and the memory that a block of this GPU has.
+/// Whether the rule runs by chunks, from its sizes and this GPU's shared memory.
 bool goes_by_chunks(const DeltaInputs& in);
-/// Whether queries, keys and values may be bfloat16, where products are not exact, from shapes alone.
+/// Whether queries, keys and values may be bfloat16 when products are not exact, from shapes alone.
 bool stores_narrow(const DeltaInputs& in);
-/// Numbers that the forward pass by chunks leaves, for the backward pass where they are `DeltaInputs::kept`; and
-/// numbers that the backward pass needs beside.
+/// Number of floats that the chunked forward pass keeps, for the backward pass in `DeltaInputs::kept`; and that the
+/// backward pass needs in addition.
 std::int64_t delta_chunk_memory(const DeltaInputs& in);
 std::int64_t delta_chunk_workspace(const DeltaInputs& in);
 /// `exact`: products as accurate as float32, otherwise of numbers rounded to tf32.

@@ -1,9 +1,10 @@
-// The delta-rule family, long sequences with one decay a head or none by chunks (delta_chunks.cu), long gated linear
-// attention too (gla_chunks.cu), all else here, by its recurrence. The columns of a head's state never meet, so a group
-// of threads carries one column along the whole sequence, eight numbers a thread. The gradient walks the columns
-// forward once more, leaving the errors e = v - S'^T k and the state before every chunk, and backward, leaving dS^T k
-// and the gradient that flows into every chunk from behind; then all chunks are done side by side, row by row, because
-// with these known the rows do not meet either. core/backend/cpu/delta_scan.cpp has the formulas.
+// The delta-rule family, S_t = decay_t S_{t-1} + beta_t k_t (v_t - S'^T k_t)^T, y_t = S_t^T q_t (equations:
+// core/backend/cpu/delta_scan.cpp). Long sequences with one decay a head or none run by chunks (delta_chunks.cu), long
+// gated linear attention too (gla_chunks.cu); everything else runs the recurrence here. The columns of a head's state
+// are independent, so a group of threads carries one column along the whole sequence, eight numbers a thread. The
+// gradient scans the columns forward again, keeping the errors e = v - S'^T k and the state before every chunk, and
+// backward, keeping dS^T k and the flow into every chunk; given these, rows are independent too, and all chunks run in
+// parallel, row by row.
 #include "core/backend/delta.h"
 #include "gpu/cuda_backend.h"
 #include "gpu/device/device.cuh"
@@ -31,7 +32,7 @@ struct DeltaArrays {
   const float *q, *k, *v, *beta, *g, *dy;
 };
 
-/// errors, du [B,T,H,P]; states, flows [B,H,chunks,K,P]; dg [B,T,H,K], where one g serves a head.
+/// errors, du [B,T,H,P]; states, flows [B,H,chunks,K,P]; dg [B,T,H,K], for one g a head.
 struct DeltaWorkspace {
   float *errors, *du, *states, *flows, *dg;
 };
@@ -44,7 +45,7 @@ __device__ float decay_of(const DeltaSizes& s, const DeltaArrays& in, std::size_
 /// A column of the state of one head, spread over `lanes` threads: thread `lane` holds rows lane, lane + lanes, ...
 template <int lanes>
 struct Columns {
-  static constexpr int keys = lanes * held;              // at most
+  static constexpr int keys = lanes * held;              // maximum
   static constexpr int columns = block_threads / lanes;  // of a block
   static constexpr int tile = lanes < 32 ? 16 : 8;       // tokens in shared memory at a time
 
@@ -69,7 +70,7 @@ struct Columns {
   __device__ std::size_t kept(const DeltaSizes& s, int c) const {
     return ((static_cast<std::size_t>(b) * s.heads + h) * s.chunks + c) * s.keys * s.width;
   }
-  /// Tokens [begin, begin + count) into shared memory; rows behind the last key are zero.
+  /// Loads tokens [begin, begin + count) into shared memory; rows behind the last key are zero.
   __device__ void load(Tokens& to, const DeltaSizes& s, const DeltaArrays& in, const float* values, int begin,
                        int count) const {
     __syncthreads();
@@ -105,19 +106,19 @@ struct Columns {
   }
 };
 
-// From the first token to the last: y, or, where `keep` has room, the errors and the states before chunks.
+// From the first token to the last: y, or, if `keep` has memory, the errors and the states before chunks.
 template <int lanes>
 __global__ void __launch_bounds__(block_threads)
     delta_kernel(DeltaSizes s, DeltaArrays in, float* y, float* state, bool resume, DeltaWorkspace keep) {
-  using Walk = Columns<lanes>;
-  __shared__ typename Walk::Tokens tokens;
-  const Walk w(s);
+  using Scan = Columns<lanes>;
+  __shared__ typename Scan::Tokens tokens;
+  const Scan w(s);
   const bool writes = w.lane == 0 && w.p < s.width;
   float x[held] = {};
   float* last = state + (static_cast<std::size_t>(w.b) * s.heads + w.h) * s.keys * s.width;
   if (resume) w.get(x, last, s);
-  for (int begin = 0; begin < s.length; begin += Walk::tile) {
-    const int count = min(Walk::tile, s.length - begin);
+  for (int begin = 0; begin < s.length; begin += Scan::tile) {
+    const int count = min(Scan::tile, s.length - begin);
     w.load(tokens, s, in, in.v, begin, count);
     if (keep.states != nullptr && begin % chunk == 0) w.put(x, keep.states + w.kept(s, begin / chunk), s);
     for (int step = 0; step < count; ++step) {
@@ -144,17 +145,17 @@ __global__ void __launch_bounds__(block_threads)
   if (state != nullptr) w.put(x, last, s);
 }
 
-// From the last token to the first: dv, dS^T k, and what flows into each chunk from behind.
+// From the last token to the first: dv, dS^T k, and the flows into chunks.
 template <int lanes>
 __global__ void __launch_bounds__(block_threads)
-    delta_back_kernel(DeltaSizes s, DeltaArrays in, DeltaWorkspace keep, Sink dv) {
-  using Walk = Columns<lanes>;
-  __shared__ typename Walk::Tokens tokens;
-  const Walk w(s);
+    delta_backward_kernel(DeltaSizes s, DeltaArrays in, DeltaWorkspace keep, Sink dv) {
+  using Scan = Columns<lanes>;
+  __shared__ typename Scan::Tokens tokens;
+  const Scan w(s);
   const bool writes = w.lane == 0 && w.p < s.width;
   float flow[held] = {};
-  for (int begin = (s.length - 1) / Walk::tile * Walk::tile; begin >= 0; begin -= Walk::tile) {
-    const int count = min(Walk::tile, s.length - begin);
+  for (int begin = (s.length - 1) / Scan::tile * Scan::tile; begin >= 0; begin -= Scan::tile) {
+    const int count = min(Scan::tile, s.length - begin);
     w.load(tokens, s, in, in.dy, begin, count);
     if ((begin + count) % chunk == 0 || begin + count == s.length)
       w.put(flow, keep.flows + w.kept(s, begin / chunk), s);
@@ -183,11 +184,11 @@ __global__ void __launch_bounds__(block_threads)
 
 /// A row of the state of one head within one chunk, spread over `lanes` threads.
 template <int lanes>
-struct RowWalk {
+struct RowScan {
   std::size_t kept;  // of the chunk's state
   int b, h, i, lane, begin, end;
 
-  __device__ explicit RowWalk(const DeltaSizes& s) {
+  __device__ explicit RowScan(const DeltaSizes& s) {
     constexpr int rows = block_threads / lanes;
     const int tiles = (s.keys + rows - 1) / rows;
     const int unit = static_cast<int>(blockIdx.x) / tiles, c = unit % s.chunks, pair = unit / s.chunks;
@@ -216,7 +217,7 @@ struct RowWalk {
   }
 };
 
-/// One token's own numbers for a row.
+/// A token's numbers for one row.
 struct RowToken {
   float k, q, decay, beta;
   __device__ RowToken(const DeltaSizes& s, const DeltaArrays& in, std::size_t row, int i) {
@@ -228,17 +229,17 @@ struct RowToken {
   }
 };
 
-// All chunks and rows side by side: dq, dk, and dg of every channel. The states within a chunk are found again from its
+// All chunks and rows in parallel: dq, dk, and dg of every channel. The states within a chunk are recomputed from its
 // first one, eight tokens at a time.
 template <int lanes>
 __global__ void __launch_bounds__(block_threads)
     delta_rows_kernel(DeltaSizes s, DeltaArrays in, DeltaWorkspace keep, Sink dq, Sink dk, Sink dg) {
-  const RowWalk<lanes> w(s);
+  const RowScan<lanes> w(s);
   const bool writes = w.lane == 0 && w.i < s.keys;
   float starts[chunk / piece][held], x[held], flow[held], u[held];
   w.get(x, keep.states + w.kept, s);
   w.get(flow, keep.flows + w.kept, s);
-  const auto step = [&](int t) {  // x from before token t to behind it; what it was once faded comes back in `u`
+  const auto step = [&](int t) {  // x from before token t to behind it; `u` returns what the decay multiplied
     const std::size_t row = w.row(s, t);
     const RowToken token(s, in, row, w.i);
     w.columns(u, keep.errors + row * s.width, s);
@@ -300,7 +301,7 @@ __global__ void __launch_bounds__(block_threads)
   }
 }
 
-// A warp for each token of each head: dbeta = dS^T k . e, and dg where one serves all channels.
+// One warp for each token of each head: dbeta = dS^T k . e, and dg when one serves all channels.
 __global__ void __launch_bounds__(threads)
     delta_scalars_kernel(DeltaSizes s, DeltaWorkspace keep, Sink dbeta, Sink dg) {
   const std::size_t row = (static_cast<std::size_t>(blockIdx.x) * threads + threadIdx.x) / 32;
@@ -357,7 +358,7 @@ DeltaWorkspace workspace_of(const DeltaSizes& s, const Tensor& memory) {
   return w;
 }
 
-/// Calls body(lanes) with the fewest threads that hold `count` numbers together.
+/// Calls body(lanes) with the fewest threads that together hold `count` numbers.
 template <class Body>
 void with_lanes(int count, const Body& body) {
   if (count <= held) return body(std::integral_constant<int, 1>());
@@ -420,9 +421,9 @@ void CudaBackend::delta_scan_backward(const DeltaInputs& in, const Tensor& dy, c
   with_lanes(s.keys, [&](auto lanes) {
     const unsigned blocks = static_cast<unsigned>(s.batch * s.heads) * blocks_for(s.width, block_threads / lanes());
     delta_kernel<lanes()><<<blocks, block_threads, 0, stream()>>>(s, arrays, nullptr, nullptr, false, keep);
-    delta_back_kernel<lanes()><<<blocks, block_threads, 0, stream()>>>(s, arrays, keep, sink_of(out.v));
+    delta_backward_kernel<lanes()><<<blocks, block_threads, 0, stream()>>>(s, arrays, keep, sink_of(out.v));
   });
-  // dg of single channels goes where it is wanted, or to the workspace to be summed.
+  // dg of single channels goes to its destination if wanted, or to the workspace to be summed.
   Sink dg = s.by_channel ? sink_of(out.g) : Sink{};
   if (!s.by_channel && out.g.wanted())
     dg = {{keep.dg, static_cast<unsigned>(s.keys), static_cast<std::size_t>(s.keys), true}, false};

@@ -1,26 +1,22 @@
-// Gated linear attention by chunks of 64 tokens, four sub-chunks of 16: a decay for every channel of the keys. With l
-// the sum of its logarithms from the sub-chunk's first token on and f = e^l of its last one, S the state before the
-// chunk and F the flow into its end from behind,
-//
+// Gated linear attention by chunks of 64 tokens, four sub-chunks of 16, with a decay for every channel of the keys. Let
+// l be the cumulative log decay from the sub-chunk's first token on, f = e^l of its last token, S the state before the
+// chunk and F the flow into its end from later chunks:
 //     Q_t = q_t e^l_t,   K_j = k_j f e^-l_j
-//     A_tj = sum over channels of Q_t K_j and of f of each sub-chunk between those of j and t; in the same one of 1 / f
+//     A_tj = sum over channels of Q_t K_j times f of each sub-chunk between those of j and t; in the same one times 1 /
+// f
 //     y_t = scale (Q_t . enter S + sum over j <= t of A_tj v_j),   S' = enter f leave S + sum_j leave K_j v_j^T
 //     dv_j = scale (K_j . leave F + sum over t >= j of A_tj dy_t)
 //     dq_t = scale e^l_t (X_t + w_tt K_t / f),   dk_j = scale f e^-l_j (Y_j + w_jj Q_j / f)
 //     X_t = enter S dy_t + sum over j < t of w_tj K_j,   Y_j = leave F v_j + sum over t > j of w_tj Q_t
 //     dg_t = sum over s >= t of (Q_s X_s - K_s Y_s) + rows of S' F,   w_tj = dy_t . v_j
-//
-// where enter and leave are the products of f before a sub-chunk and behind it, and pairs in X and Y fade as in A. What
-// a token gives itself would cancel in dg: it is left out of X and Y, so that little is left of much.
-//
-// 1 / f is no number for a channel that forgets nearly all within a sub-chunk. Such a channel is called steep there:
-// its 1 / f counts as zero above, and what the tokens of the sub-chunk give each other is added behind, pair by pair,
-// in float32 (gla_steep_kernel). States and flows carry it like any other. Logarithms are to base 2.
-//
-// Wide heads come in pieces (gla_passes.cuh): answers and gradients of values are summed over pieces of keys by one
-// block, gradients of queries and keys over those of values by one launch after another.
-//
-// Queries, keys, values and their gradients may be stored as bfloat16 (T); products and sums are as they are without.
+// where enter and leave are the products of f before and after a sub-chunk, and pairs in X and Y decay as in A. A
+// token's product with itself would cancel in dg, so X and Y leave it out.
+// 1 / f overflows for a channel that decays almost fully within a sub-chunk. Such a channel is called steep there: its
+// 1 / f counts as zero above, and the pairs of tokens of the sub-chunk are added afterwards, one by one, in float32
+// (gla_steep_kernel). States and flows treat it like any other channel. Logarithms are base 2.
+// Wide heads are split into pieces (gla_passes.cuh): one block sums outputs and gradients of values over pieces of
+// keys; gradients of queries and keys are summed over pieces of values by successive launches. Queries, keys, values
+// and their gradients may be stored as bfloat16 (T); products and sums stay the same.
 // tests/core/ops/gla_chunks_test.cpp is the same in plain loops.
 #include <algorithm>
 
@@ -36,25 +32,26 @@ using device::tiles::wait;
 
 namespace {
 
-constexpr int half_keys = 32;       // channels that the gradient takes at once
-constexpr int gla_walk_width = 32;  // channels of the values of a block that walks
-constexpr int gla_walk_stages = 4;  // chunks on their way to it, one less where a block has less room
-constexpr int gla_walk_blocks = 2;  // that a multiprocessor holds
-constexpr int steep_blocks = 512;   // at least, that look for steep channels
-constexpr int shortest_gla = 128;   // tokens
-constexpr int most_pieces = 4;      // of a head
-constexpr float steepest = -48.0f;  // sum of logarithms over a sub-chunk; 1 / f times a number has to be one
+constexpr int half_keys = 32;             // channels that the gradient handles at once
+constexpr int gla_state_pass_width = 32;  // channels of the values of a state-passing block
+constexpr int gla_state_pass_stages = 4;  // chunks in its pipeline, one less with less shared memory
+constexpr int gla_state_pass_blocks = 2;  // of a multiprocessor
+constexpr int steep_blocks = 512;         // minimum for the search for steep channels
+constexpr int min_gla_tokens = 128;       // tokens
+constexpr int max_pieces = 4;             // of a head
+constexpr float min_steep_log =
+    -48.0f;  // sum of logarithms over a sub-chunk, so that 1 / f times a number stays finite
 
-/// As exact for a long sum as for a short one.
+/// 2^x, as exact for long sums as for short ones.
 __device__ inline float power_of_two(double x) {
   const float high = static_cast<float>(x);
   return device::power_of_two(high) * fmaf(0.6931471805599453f, static_cast<float>(x - high), 1.0f);
 }
 
-// A thread a channel of a sub-chunk. `corrects`: with beta, and keys as queries.
+// One thread for each channel of a sub-chunk. `corrects`: with beta, and also keys as queries.
 template <int size, bool corrects, class T>
 __global__ void __launch_bounds__(sub_chunks* size) gla_prepare_kernel(GlaSizes s, GlaArrays<T> in, GlaMemory to) {
-  await_previous();
+  wait_for_previous_kernel();
   __shared__ double totals[sub_chunks][size];
   const Unit unit(s, static_cast<int>(blockIdx.x));
   const int channel = static_cast<int>(threadIdx.x) % size, part = static_cast<int>(threadIdx.x) / size;
@@ -94,7 +91,7 @@ __global__ void __launch_bounds__(sub_chunks* size) gla_prepare_kernel(GlaSizes 
     }
     to.keys[at] = k[i] * power_of_two(total - sum);
   }
-  const bool is_steep = total < steepest;
+  const bool is_steep = total < min_steep_log;
   const std::size_t at = (unit.index * sub_chunks + part) * size + channel;
   to.fades[at] = power_of_two(total);
   to.reach[at] = is_steep ? 0.0f : power_of_two(-total);
@@ -104,42 +101,43 @@ __global__ void __launch_bounds__(sub_chunks* size) gla_prepare_kernel(GlaSizes 
   if (threadIdx.x == 0) to.steep[4 * unit.index] = any ? 1.0f : 0.0f;
 }
 
-// The states before all chunks (way 0), or the flows from behind into them (1), of 32 channels of the values that a
-// head meets in a round.
-template <int size, bool exact, int walk_stages, class T>
-__global__ void __launch_bounds__(block_threads, gla_walk_blocks)
-    gla_walk_kernel(GlaSizes s, GlaArrays<T> in, GlaMemory to, int walkers, int way, float* state, bool resume) {
-  await_previous();
+// The states before all chunks (direction 0), or the flows from later chunks into them (1), of 32 channels of the
+// values that a head meets in a round.
+template <int size, bool exact, int state_pass_stages, class T>
+__global__ void __launch_bounds__(block_threads, gla_state_pass_blocks)
+    gla_state_pass_kernel(GlaSizes s, GlaArrays<T> in, GlaMemory to, int strips, int direction, float* state,
+                          bool resume) {
+  wait_for_previous_kernel();
   constexpr int warp_states = size / 2, tiles = warp_states / 8;
   struct Stage {
-    float u[chunk * gla_walk_width], v[chunk * size], fades[sub_chunks * size];
+    float u[chunk * gla_state_pass_width], v[chunk * size], fades[sub_chunks * size];
   };
   extern __shared__ float4 memory[];
   Stage* stages = reinterpret_cast<Stage*>(memory);
-  const bool back = way + static_cast<int>(blockIdx.y) == 1;
+  const bool backward = direction + static_cast<int>(blockIdx.y) == 1;
   const int round = static_cast<int>(blockIdx.z);
-  const int pair = static_cast<int>(blockIdx.x) / walkers;
-  const int first = static_cast<int>(blockIdx.x) % walkers * gla_walk_width;
-  const auto place = [&](int i) { return pair * s.chunks + (back ? s.chunks - 1 - i : i); };
+  const int pair = static_cast<int>(blockIdx.x) / strips;
+  const int first = static_cast<int>(blockIdx.x) % strips * gla_state_pass_width;
+  const auto place = [&](int i) { return pair * s.chunks + (backward ? s.chunks - 1 - i : i); };
   const auto start = [&](int i) {
     if (i < s.chunks) {
       const Unit unit(s, place(i));
-      Stage& stage = stages[i % walk_stages];
-      StripOf<T> values = unit.met_in(s, round).strip(s, back ? in.dy : in.v, s.width);
+      Stage& stage = stages[i % state_pass_stages];
+      StripOf<T> values = unit.met_in(s, round).strip(s, backward ? in.dy : in.v, s.width);
       values.data += first;
       values.width = max(s.width - first, 0);
-      fetch_tokens<chunk>(Matrix<gla_walk_width>{stage.u}, values);
-      fetch<chunk>(Matrix<size>{stage.v},
-                   {(back ? to.queries : to.keys) + unit.index * chunk * size, std::size_t{size}, chunk, size});
+      fetch_tokens<chunk>(SharedMatrix<gla_state_pass_width>{stage.u}, values);
+      fetch<chunk>(SharedMatrix<size>{stage.v},
+                   {(backward ? to.queries : to.keys) + unit.index * chunk * size, std::size_t{size}, chunk, size});
       if (threadIdx.x < size)
         device::tiles::copy_piece(&stage.fades[4 * threadIdx.x], to.fades + 4 * (unit.index * size + threadIdx.x),
                                   true);
     }
     commit();
   };
-  for (int i = 0; i + 1 < walk_stages; ++i) start(i);
+  for (int i = 0; i + 1 < state_pass_stages; ++i) start(i);
 
-  const Place p;
+  const ThreadPosition p;
   const int channel = p.warp % 2 * 16, number = p.warp / 2 * warp_states;
   const int own_channel = first + channel + p.quad, own_state = number + p.column();
   const auto each = [&](const auto& visit) {
@@ -151,48 +149,49 @@ __global__ void __launch_bounds__(block_threads, gla_walk_blocks)
   const int row = s.width << s.halvings;
   float* kept = state + static_cast<std::size_t>(pair) * s.keys * row + ((pair ^ round) % s.pieces()) * s.width;
   float now[tiles][4] = {};
-  if (resume && !back) {
+  if (resume && !backward) {
     each([&](int n, int i, int channel_of, int state_of) {
       if (channel_of < s.width && state_of < s.keys) now[n][i] = kept[state_of * row + channel_of];
     });
   }
   for (int i = 0; i < s.chunks; ++i) {
-    wait<walk_stages - 2>();
+    wait<state_pass_stages - 2>();
     __syncthreads();
-    start(i + walk_stages - 1);
-    Stage& stage = stages[i % walk_stages];
-    widen<T, chunk>(Matrix<gla_walk_width>{stage.u});
-    float* out = (back ? to.flows : to.states) + met_at<size>(s, round, place(i));
+    start(i + state_pass_stages - 1);
+    Stage& stage = stages[i % state_pass_stages];
+    widen<T, chunk>(SharedMatrix<gla_state_pass_width>{stage.u});
+    float* out = (backward ? to.flows : to.states) + met_at<size>(s, round, place(i));
 #pragma unroll
     for (int n = 0; n < tiles; ++n)
 #pragma unroll
       for (int r = 0; r < 2; ++r)
         reinterpret_cast<float2&>(out[(own_channel + 8 * r) * size + own_state + 8 * n]) =
             make_float2(now[n][2 * r], now[n][2 * r + 1]);
-    const LeftColumns<gla_walk_width> left(Matrix<gla_walk_width>{stage.u}, channel);
-    const RightColumns<size, tiles, false> right(Matrix<size>{stage.v}, number);
+    const LeftColumns<gla_state_pass_width> left(SharedMatrix<gla_state_pass_width>{stage.u}, channel);
+    const RightColumns<size, tiles, false> right(SharedMatrix<size>{stage.v}, number);
 #pragma unroll 1
     for (int step = 0; step < sub_chunks; ++step) {
-      const int part = back ? sub_chunks - 1 - step : step;
+      const int part = backward ? sub_chunks - 1 - step : step;
       const auto product = multiply<exact, tiles>(2 * part, 2 * part + 2, left, right);
       each([&](int n, int k, int, int state_of) {
         now[n][k] = fmaf(stage.fades[part * size + state_of], now[n][k], product.of(n, k));
       });
     }
   }
-  if (state == nullptr || back) return;
+  if (state == nullptr || backward) return;
   each([&](int n, int i, int channel_of, int state_of) {
     if (channel_of < s.width && state_of < s.keys) kept[state_of * row + channel_of] = now[n][i];
   });
 }
 
-/// Products of a warp's rows of `left` with the rows of `right` that are not later, or back the later ones and,
-/// `diagonal`, its own.
-template <bool exact, int size, bool back, bool diagonal>
-__device__ void meet(const Matrix<size>& left, const Matrix<size>& right, const Place& p, float (&met)[chunk / 8][4]) {
+/// Products of a warp's rows of `left` with the rows of `right` that are not later; when backward with the later ones
+/// and, with `diagonal`, its own.
+template <bool exact, int size, bool backward, bool diagonal>
+__device__ void meet(const SharedMatrix<size>& left, const SharedMatrix<size>& right, const ThreadPosition& p,
+                     float (&met)[chunk / 8][4]) {
 #pragma unroll
   for (int half = 0; half < 2; ++half) {
-    if (back ? half < p.warp / 2 : half > p.warp / 2) continue;  // the wrong side of the diagonal
+    if (backward ? half < p.warp / 2 : half > p.warp / 2) continue;  // the wrong side of the diagonal
     const auto part =
         multiply<exact, 4>(0, size / 8, LeftRows<size>(left, 16 * p.warp), RightRows<size, 4>(right, 32 * half));
 #pragma unroll
@@ -200,29 +199,29 @@ __device__ void meet(const Matrix<size>& left, const Matrix<size>& right, const 
 #pragma unroll
       for (int i = 0; i < 4; ++i) {
         const int beyond = 32 * half + 8 * n + p.column() + i % 2 - (p.row() + i / 2 * 8);
-        if (back ? beyond > -int{diagonal} : beyond <= 0) met[4 * half + n][i] = part.of(n, i);
+        if (backward ? beyond > -int{diagonal} : beyond <= 0) met[4 * half + n][i] = part.of(n, i);
       }
   }
 }
 
-/// Adds to what reaches a warp's rows from outside the chunk, before its decays inside, what w of the pairs before
-/// (back: behind) the diagonal takes from the rows of `right`.
-template <bool exact, bool back>
-__device__ void gather(const float (&w)[chunk / 8][4], const Place& p, const Matrix<half_keys>& right,
+/// Adds the pairs' sums w times the rows of `right` before the diagonal (when backward: behind it) to the part from
+/// outside the chunk, before the decays inside.
+template <bool exact, bool backward>
+__device__ void gather(const float (&w)[chunk / 8][4], const ThreadPosition& p, const SharedMatrix<half_keys>& right,
                        const float* fades, const float* reach, float (&sum)[4][4]) {
   const RightColumns<half_keys, 4, true> columns(right, 0);
 #pragma unroll
   for (int step = 0; step < sub_chunks; ++step) {
-    const int part = back ? sub_chunks - 1 - step : step;
-    if (back ? part < p.warp : part > p.warp) continue;
-    Product<exact, 4> product;
+    const int part = backward ? sub_chunks - 1 - step : step;
+    if (backward ? part < p.warp : part > p.warp) continue;
+    ProductTile<exact, 4> product;
 #pragma unroll
     for (int k = 2 * part; k < 2 * part + 2; ++k) {
       float side[1][4], left[4];
 #pragma unroll
       for (int i = 0; i < 4; ++i) {
         const int beyond = 8 * k + p.column() + i % 2 - (p.row() + i / 2 * 8);
-        side[0][i] = (back ? beyond > 0 : beyond < 0) ? w[k][i] : 0.0f;
+        side[0][i] = (backward ? beyond > 0 : beyond < 0) ? w[k][i] : 0.0f;
       }
       take(side, left);
       float numbers[4][2];
@@ -241,47 +240,47 @@ __device__ void gather(const float (&w)[chunk / 8][4], const Place& p, const Mat
   }
 }
 
-// The answers of one chunk, or from behind the gradients of its values: rows of A times values, or of its transpose
-// times dy, and what the state, or the flow, gives. `whole`: heads are one piece; otherwise A, and what states give,
+// The outputs of one chunk, or when backward the gradients of its values: rows of A times values, or of its transpose
+// times dy, plus the part of the state, or the flow. `whole`: heads are one piece; otherwise A and the states' parts
 // are summed over the pieces of the keys.
-template <int size, bool exact, bool back, bool whole, class T>
+template <int size, bool exact, bool backward, bool whole, class T>
 __global__ void __launch_bounds__(block_threads, exact && !whole ? 2 : gla_pair_blocks)
     gla_mix_kernel(GlaSizes s, GlaArrays<T> in, GlaMemory from, SinkOf<T> out) {
-  await_previous();
+  wait_for_previous_kernel();
   struct Memory {
     float own[chunk * size], others[chunk * size], x[chunk * size], state[size * size];
     Decays<size> decays;
   };
   extern __shared__ float4 memory[];
   Memory& m = *reinterpret_cast<Memory*>(memory);
-  const Matrix<size> own{m.own}, others{m.others}, x{m.x}, S{m.state};
+  const SharedMatrix<size> own{m.own}, others{m.others}, x{m.x}, S{m.state};
   const Unit unit(s, static_cast<int>(blockIdx.x));
   const auto start = [&](int round) {
     const std::size_t keys = unit.met_in(s, round).index, tokens = keys * chunk * size;
-    fetch_own<chunk>(own, (back ? from.keys : from.queries) + tokens, size);
-    fetch_own<chunk>(others, (back ? from.queries : from.keys) + tokens, size);
-    m.decays.start(from, keys, back);
+    fetch_own<chunk>(own, (backward ? from.keys : from.queries) + tokens, size);
+    fetch_own<chunk>(others, (backward ? from.queries : from.keys) + tokens, size);
+    m.decays.start(from, keys, backward);
     commit();
-    if (round == 0) fetch_tokens<chunk>(x, unit.strip(s, back ? in.dy : in.v, s.width));
-    fetch_own<size>(S, (back ? from.flows : from.states) + met_at<size>(s, round, keys), size);
+    if (round == 0) fetch_tokens<chunk>(x, unit.strip(s, backward ? in.dy : in.v, s.width));
+    fetch_own<size>(S, (backward ? from.flows : from.states) + met_at<size>(s, round, keys), size);
     commit();
   };
-  const Place p;
+  const ThreadPosition p;
   float weights[chunk / 8][4] = {};
   const auto meet_keys = [&] {
     wait<1>();
     __syncthreads();
-    meet_faded<exact, back>(own, others, p, m.decays, weights);
+    meet_faded<exact, backward>(own, others, p, m.decays, weights);
     wait<0>();
     __syncthreads();
   };
   const auto of_state = [&](int half) {
-    return multiply<exact, 4>(0, size / 8,
-                              FadedRows<size>(own, 16 * p.warp, m.decays.edges + p.warp * size, m.decays.ones(back)),
-                              RightRows<size, 4>(S, 32 * half));
+    return multiply<exact, 4>(
+        0, size / 8, FadedRows<size>(own, 16 * p.warp, m.decays.edges + p.warp * size, m.decays.ones(backward)),
+        RightRows<size, 4>(S, 32 * half));
   };
   const auto put = [&](int half, const auto& find_outside) {
-    const int begin = back ? 2 * p.warp : 0, end = back ? chunk / 8 : 2 * p.warp + 2;
+    const int begin = backward ? 2 * p.warp : 0, end = backward ? chunk / 8 : 2 * p.warp + 2;
     const auto inside = multiply<exact, 4>(begin, end, weights, RightColumns<size, 4, true>(x, 32 * half));
     const auto outside = find_outside(half);
 #pragma unroll
@@ -301,7 +300,7 @@ __global__ void __launch_bounds__(block_threads, exact && !whole ? 2 : gla_pair_
 #pragma unroll 1
     for (int half = 0; half < size / 32; ++half) put(half, of_state);
   } else {
-    Product<false, 4> outside[size / 32];
+    ProductTile<false, 4> outside[size / 32];
 #pragma unroll 1
     for (int round = 0; round < s.pieces(); ++round) {
       start(round);
@@ -322,9 +321,9 @@ __global__ void __launch_bounds__(block_threads, exact && !whole ? 2 : gla_pair_
   }
 }
 
-/// Leaves what the block has of 32 channels of a chunk's tokens, from channel `first` on.
+/// Stores 32 channels of a chunk's tokens from channel `first` on.
 template <class T>
-__device__ void put_rows(const SinkOf<T>& to, const Matrix<half_keys>& from, const GlaSizes& s, const Unit& unit,
+__device__ void put_rows(const SinkOf<T>& to, const SharedMatrix<half_keys>& from, const GlaSizes& s, const Unit& unit,
                          int first) {
   constexpr int pieces = half_keys / 4;
   const int own = static_cast<int>(threadIdx.x) % pieces * 4, channel = first + own;
@@ -346,8 +345,8 @@ __device__ void put_rows(const SinkOf<T>& to, const Matrix<half_keys>& from, con
 // The gradients of one chunk's queries, keys and decays from the values of a round, 32 channels at a time.
 template <int size, bool exact, class T>
 __global__ void __launch_bounds__(block_threads, exact ? 2 : gla_pair_blocks)
-    gla_turn_kernel(GlaSizes s, GlaArrays<T> in, GlaMemory from, int round, SinkOf<T> dq, SinkOf<T> dk, Sink dg) {
-  await_previous();
+    gla_query_key_kernel(GlaSizes s, GlaArrays<T> in, GlaMemory from, int round, SinkOf<T> dq, SinkOf<T> dk, Sink dg) {
+  wait_for_previous_kernel();
   struct Memory {
     float dy[chunk * size], v[chunk * size];
     float state[size * half_keys], flow[size * half_keys];
@@ -359,10 +358,10 @@ __global__ void __launch_bounds__(block_threads, exact ? 2 : gla_pair_blocks)
   };
   extern __shared__ float4 memory[];
   Memory& m = *reinterpret_cast<Memory*>(memory);
-  const Matrix<size> dy{m.dy}, v{m.v};
-  const Matrix<half_keys> Q{m.queries}, K{m.keys}, S{m.state}, F{m.flow}, sums{m.sums};
+  const SharedMatrix<size> dy{m.dy}, v{m.v};
+  const SharedMatrix<half_keys> Q{m.queries}, K{m.keys}, S{m.state}, F{m.flow}, sums{m.sums};
   const Unit unit(s, static_cast<int>(blockIdx.x));
-  const Place p;
+  const ThreadPosition p;
   const int thread = static_cast<int>(threadIdx.x), part = thread / half_keys, own_channel = thread % half_keys;
   const std::size_t tokens = unit.index * chunk * size, states = met_at<size>(s, round, unit.index);
   const auto start_states = [&](int first) {
@@ -406,10 +405,10 @@ __global__ void __launch_bounds__(block_threads, exact ? 2 : gla_pair_blocks)
   for (int first = 0; first < size; first += half_keys) {
     wait<0>();
     __syncthreads();
-    const Place own(hidden_thread());
+    const ThreadPosition own(hidden_thread());
     const int part = own.warp, own_channel = own.lane;
     float border = 0;             // rows of S' F
-    if (unit.c + 1 < s.chunks) {  // nothing flows into the last chunk
+    if (unit.c + 1 < s.chunks) {  // no flow enters the last chunk
       constexpr int each = size / sub_chunks;
       const float* state = from.states + states + size * size + part * each * size + first + own_channel;
 #pragma unroll
@@ -417,7 +416,7 @@ __global__ void __launch_bounds__(block_threads, exact ? 2 : gla_pair_blocks)
     }
     m.borders[part][own_channel] = border;
     float x[4][4], y[4][4];
-    const auto take = [&](float(&to)[4][4], const Matrix<size>& left, const Matrix<half_keys>& right) {
+    const auto take = [&](float(&to)[4][4], const SharedMatrix<size>& left, const SharedMatrix<half_keys>& right) {
       const auto outside = multiply<exact, 4>(0, size / 8, LeftRows<size>(left, 16 * own.warp),
                                               RightColumns<half_keys, 4, false>(right, 0));
 #pragma unroll
@@ -432,7 +431,7 @@ __global__ void __launch_bounds__(block_threads, exact ? 2 : gla_pair_blocks)
     __syncthreads();
     if (first + half_keys < size) start_states(first + half_keys);
 
-      // In the places of Q, K and sums: dq and dk, and what dg is summed from.
+      // dq, dk and the summands of dg overwrite Q, K and sums.
 #pragma unroll
     for (int n = 0; n < 4; ++n) {
       const int column = 8 * n + own.column();
@@ -479,8 +478,8 @@ __global__ void __launch_bounds__(block_threads, exact ? 2 : gla_pair_blocks)
   }
 }
 
-// Steep channels: what the tokens of a chunk give each other through them is added to what the kernels above left, a
-// block a chunk of a whole head and a thread a token. Most models have none.
+// Steep channels: adds the pairs of a chunk's tokens to what the kernels above wrote, one block for a chunk of a whole
+// head and one thread a token. Most models have none.
 
 template <class T>
 struct SteepGradients {
@@ -488,10 +487,10 @@ struct SteepGradients {
   Sink dg;
 };
 
-/// dq, dk and dg of a channel: w of pairs times what they met.
+/// dq, dk and dg of a channel: w of pairs times the numbers they met.
 template <class T>
-__device__ void turn_channel(const GlaSizes& s, const Unit& unit, int channel, SteepChannel& of, const Pairs& w,
-                             const SteepGradients<T>& out) {
+__device__ void add_channel_gradients(const GlaSizes& s, const Unit& unit, int channel, SteepChannel& of,
+                                      const Pairs& w, const SteepGradients<T>& out) {
   const int t = static_cast<int>(threadIdx.x) % chunk;
   const bool is_query = threadIdx.x < chunk;
   float sum = 0, decay = 1;
@@ -509,7 +508,7 @@ __device__ void turn_channel(const GlaSizes& s, const Unit& unit, int channel, S
   (is_query ? of.queries : of.keys)[t] = (is_query ? of.q : of.k)[t] * sum;
   const std::size_t at = unit.at(s, t);
   const SinkOf<T>& to = is_query ? out.dq : out.dk;
-  // Queries before keys, whose gradients may lie in one place.
+  // Queries before keys, whose gradients may be one tensor.
   for (const bool queries : {true, false}) {
     if (is_query == queries && t < unit.count && to.wanted())
       to.put(at, static_cast<unsigned>(channel), s.scale * fmaf(w[t][t], (is_query ? of.k : of.q)[t], sum));
@@ -522,7 +521,7 @@ __device__ void turn_channel(const GlaSizes& s, const Unit& unit, int channel, S
 }
 
 template <int size>
-__device__ float product_of_rows(const Matrix<size>& a, int row_a, const Matrix<size>& b, int row_b) {
+__device__ float product_of_rows(const SharedMatrix<size>& a, int row_a, const SharedMatrix<size>& b, int row_b) {
   float sum = 0;
   for (int i = 0; i < size; i += 4) {
     const float4 x = reinterpret_cast<const float4&>(a.at(row_a, i)),
@@ -539,49 +538,49 @@ struct SteepMemory {
   SteepChannel channel;
 };
 
-/// Of a unit's keys and the values that they meet in a round. `to`: y, or from behind dv.
-template <int size, bool back, class T>
+/// Of a unit's keys and the values that they meet in a round. `to`: y, or dv when backward.
+template <int size, bool backward, class T>
 __device__ void add_steep_pairs_of(const GlaSizes& s, const GlaArrays<T>& in, const GlaMemory& from, const Unit& unit,
                                    int round, SteepMemory<size>& m, const SinkOf<T>& to,
                                    const SteepGradients<T>& gradients) {
-  const Matrix<size> v{m.v}, dy{m.dy};
+  const SharedMatrix<size> v{m.v}, dy{m.dy};
   const int thread = static_cast<int>(threadIdx.x);
   const Unit values = unit.met_in(s, round);
   const float* reach = from.reach + unit.index * sub_chunks * size;
   __syncthreads();
   fetch_tokens<chunk>(v, values.strip(s, in.v, s.width));
-  if constexpr (back) fetch_tokens<chunk>(dy, values.strip(s, in.dy, s.width));
+  if constexpr (backward) fetch_tokens<chunk>(dy, values.strip(s, in.dy, s.width));
   commit();
   wait<0>();
   __syncthreads();
   widen<T, chunk>(v);
-  if constexpr (back) widen<T, chunk>(dy);
+  if constexpr (backward) widen<T, chunk>(dy);
   for (int pair = thread; pair < chunk * chunk; pair += block_threads) {
     const int t = pair / chunk, j = pair % chunk;
     m.met[t][j] = 0;
-    if constexpr (back) m.w[t][j] = j < t || (j == t && !s.strict) ? product_of_rows(dy, t, v, j) : 0.0f;
+    if constexpr (backward) m.w[t][j] = j < t || (j == t && !s.strict) ? product_of_rows(dy, t, v, j) : 0.0f;
   }
   for (int channel = 0; channel < s.keys; ++channel) {
     if (!is_steep(reach, size, channel)) continue;
     m.channel.read(s, in, unit, reach, size, channel);
     meet_in_channel(m.channel, m.met);
-    if constexpr (back) turn_channel(s, unit, channel, m.channel, m.w, gradients);
+    if constexpr (backward) add_channel_gradients(s, unit, channel, m.channel, m.w, gradients);
   }
   __syncthreads();
   if (!to.wanted()) return;
   const int column = thread % size;
   for (int row = thread / size; row < unit.count && column < s.width; row += block_threads / size) {
     float sum = 0;
-    for (int other = back ? row : 0; other < (back ? unit.count : row + 1); ++other)
-      sum = fmaf(back ? m.met[other][row] : m.met[row][other], (back ? dy : v).at(other, column), sum);
+    for (int other = backward ? row : 0; other < (backward ? unit.count : row + 1); ++other)
+      sum = fmaf(backward ? m.met[other][row] : m.met[row][other], (backward ? dy : v).at(other, column), sum);
     to.put(values.at(s, row), static_cast<unsigned>(column), s.scale * sum);
   }
 }
 
-template <int size, bool back, class T>
+template <int size, bool backward, class T>
 __global__ void __launch_bounds__(block_threads)
     gla_steep_kernel(GlaSizes s, GlaArrays<T> in, GlaMemory from, SinkOf<T> to, SteepGradients<T> gradients) {
-  await_previous();
+  wait_for_previous_kernel();
   extern __shared__ float4 memory[];
   auto& m = *reinterpret_cast<SteepMemory<size>*>(memory);
   const auto whole_of = [&](int i) { return static_cast<int>(blockIdx.x) + i * static_cast<int>(gridDim.x); };
@@ -599,7 +598,7 @@ __global__ void __launch_bounds__(block_threads)
       const Unit unit(s, first + piece * s.chunks);
       if (from.steep[4 * unit.index] == 0) continue;
       for (int round = 0; round < s.pieces(); ++round)
-        add_steep_pairs_of<size, back>(s, in, from, unit, round, m, to, gradients);
+        add_steep_pairs_of<size, backward>(s, in, from, unit, round, m, to, gradients);
     }
   }
 }
@@ -609,11 +608,11 @@ SinkOf<T> adding_to(const SinkOf<T>& sink) {
   return {sink.rows, true};
 }
 
-/// `to`: y, or with gradients dv.
-template <bool back, class T>
+/// `to`: y, or dv with gradients.
+template <bool backward, class T>
 void add_steep_pairs(const GlaPasses<T>& passes, const SinkOf<T>& to, const SteepGradients<T>& gradients) {
   with_gla_size<T>(passes.s, false, [&](auto size, auto) {
-    const auto kernel = gla_steep_kernel<size(), back, T>;
+    const auto kernel = gla_steep_kernel<size(), backward, T>;
     constexpr int bytes = sizeof(SteepMemory<size()>);
     allow_shared_memory(reinterpret_cast<const void*>(kernel), bytes, "gla");
     const auto units = static_cast<unsigned>(passes.s.units >> passes.s.halvings);
@@ -623,7 +622,7 @@ void add_steep_pairs(const GlaPasses<T>& passes, const SinkOf<T>& to, const Stee
   });
 }
 
-template <bool back, class T>
+template <bool backward, class T>
 void mix(const GlaPasses<T>& passes, const SinkOf<T>& out) {
   with_gla_size<T>(passes.s, passes.exact, [&](auto size, auto is_exact) {
     const auto mix_with = [&](auto kernel) {
@@ -632,10 +631,10 @@ void mix(const GlaPasses<T>& passes, const SinkOf<T>& out) {
       launch(kernel, static_cast<unsigned>(passes.s.units), block_threads, bytes, passes.stream, passes.s, passes.in,
              passes.to, by_pieces(passes.s, out));
     };
-    if constexpr (size() == largest_piece) {
-      if (passes.s.halvings > 0) return mix_with(gla_mix_kernel<size(), is_exact(), back, false, T>);
+    if constexpr (size() == max_piece_width) {
+      if (passes.s.halvings > 0) return mix_with(gla_mix_kernel<size(), is_exact(), backward, false, T>);
     }
-    mix_with(gla_mix_kernel<size(), is_exact(), back, true, T>);
+    mix_with(gla_mix_kernel<size(), is_exact(), backward, true, T>);
   });
 }
 
@@ -650,21 +649,22 @@ void GlaPasses<T>::prepare() const {
 }
 
 template <class T>
-void GlaPasses<T>::walk(Ways ways, float* state, bool resume) const {
+void GlaPasses<T>::run_state_pass(Directions directions, float* state, bool resume) const {
   with_gla_size<T>(s, exact, [&](auto size, auto is_exact) {
-    constexpr int stage_bytes = 4 * (chunk * (gla_walk_width + size()) + sub_chunks * size());
-    const auto walk_with = [&](auto stages) {
-      const auto kernel = gla_walk_kernel<size(), is_exact(), stages(), T>;
+    constexpr int stage_bytes = 4 * (chunk * (gla_state_pass_width + size()) + sub_chunks * size());
+    const auto launch_with = [&](auto stages) {
+      const auto kernel = gla_state_pass_kernel<size(), is_exact(), stages(), T>;
       constexpr int bytes = stages() * stage_bytes;
       allow_shared_memory(reinterpret_cast<const void*>(kernel), bytes, "gla");
-      constexpr int walkers = size() / gla_walk_width;
-      const dim3 grid(static_cast<unsigned>(s.batch * s.heads * walkers), ways == Ways::both ? 2 : 1,
+      constexpr int strips = size() / gla_state_pass_width;
+      const dim3 grid(static_cast<unsigned>(s.batch * s.heads * strips), directions == Directions::both ? 2 : 1,
                       static_cast<unsigned>(s.pieces()));
-      launch(kernel, grid, block_threads, bytes, stream, s, in, to, walkers, ways == Ways::back ? 1 : 0, state, resume);
+      launch(kernel, grid, block_threads, bytes, stream, s, in, to, strips, directions == Directions::backward ? 1 : 0,
+             state, resume);
     };
-    if (most_shared_memory() >= gla_walk_stages * stage_bytes)
-      return walk_with(std::integral_constant<int, gla_walk_stages>());
-    walk_with(std::integral_constant<int, gla_walk_stages - 1>());
+    if (max_shared_memory() >= gla_state_pass_stages * stage_bytes)
+      return launch_with(std::integral_constant<int, gla_state_pass_stages>());
+    launch_with(std::integral_constant<int, gla_state_pass_stages - 1>());
   });
 }
 
@@ -674,14 +674,14 @@ void GlaPasses<T>::answer(const Tensor& y) const {
 }
 
 template <class T>
-void GlaPasses<T>::values_back(const SinkOf<T>& dv) const {
+void GlaPasses<T>::values_backward(const SinkOf<T>& dv) const {
   mix<true>(*this, dv);
 }
 
 template <class T>
-void GlaPasses<T>::turn_back(const DeltaGrads& out) const {
+void GlaPasses<T>::query_key_gradients(const DeltaGrads& out) const {
   with_gla_size<T>(s, exact, [&](auto size, auto is_exact) {
-    const auto kernel = gla_turn_kernel<size(), is_exact(), T>;
+    const auto kernel = gla_query_key_kernel<size(), is_exact(), T>;
     constexpr int bytes =
         4 * (2 * chunk * size() + 2 * size() * half_keys + 3 * chunk * half_keys + 5 * sub_chunks * half_keys + chunk);
     allow_shared_memory(reinterpret_cast<const void*>(kernel), bytes, "gla");
@@ -702,19 +702,19 @@ void GlaPasses<T>::add_steep(const Tensor& y) const {
 }
 
 template <class T>
-void GlaPasses<T>::add_steep_back(const SinkOf<T>& dv, const DeltaGrads& out) const {
+void GlaPasses<T>::add_steep_backward(const SinkOf<T>& dv, const DeltaGrads& out) const {
   const auto sink = [&](const auto& whole) { return by_pieces(s, adding_to(whole)); };
   add_steep_pairs<true>(*this, dv, {sink(sink_of<T>(out.q)), sink(sink_of<T>(out.k)), sink(sink_of(out.g))});
 }
 
 template struct GlaPasses<float>;
-template struct GlaPasses<Brain>;
+template struct GlaPasses<Bf16>;
 
 GlaSizes gla_sizes_of(const DeltaInputs& in) {
   const Shape& q = in.q.shape;
   const std::int64_t chunks = (q[1] + chunk - 1) / chunk, width = in.v.shape[3];
   int halvings = 0;
-  while (std::max(q[3], width) > std::int64_t{largest_piece} << halvings) ++halvings;
+  while (std::max(q[3], width) > std::int64_t{max_piece_width} << halvings) ++halvings;
   const std::int64_t heads = q[2] << halvings;
   return {static_cast<int>(q[0]),
           static_cast<int>(q[1]),
@@ -741,12 +741,12 @@ GlaMemory gla_memory_of(const GlaSizes& s, float* memory) {
 
 bool fits_gla(const DeltaInputs& in) {
   const std::int64_t keys = in.q.shape[3], width = in.v.shape[3];
-  if (in.g.shape.rank() != 4 || in.q.shape[1] < shortest_gla || std::max(keys, width) > most_pieces * largest_piece)
+  if (in.g.shape.rank() != 4 || in.q.shape[1] < min_gla_tokens || std::max(keys, width) > max_pieces * max_piece_width)
     return false;
   const GlaSizes s = gla_sizes_of(in);
   if (s.halvings == 0) return true;
-  // Values of bfloat16 are read in whole vectors.
-  return keys % s.pieces() == 0 && width % s.pieces() == 0 && s.width % static_cast<int>(widest_piece<Brain>) == 0;
+  // Values in bfloat16 are read in whole vectors.
+  return keys % s.pieces() == 0 && width % s.pieces() == 0 && s.width % static_cast<int>(max_piece<Bf16>) == 0;
 }
 
 std::int64_t gla_memory(const DeltaInputs& in) {
@@ -766,7 +766,7 @@ void gla_by_chunks(cudaStream_t stream, const DeltaInputs& in, bool exact, float
     using T = decltype(stored);
     const GlaPasses<T> passes{stream, s, exact, gla_arrays_of<T>(in, {}), gla_memory_of(s, memory)};
     passes.prepare();
-    passes.walk(Ways::forward, state.as<float>(), resume);
+    passes.run_state_pass(Directions::forward, state.as<float>(), resume);
     passes.answer(y);
     passes.add_steep(y);
   });
@@ -782,10 +782,10 @@ void gla_by_chunks_backward(cudaStream_t stream, const DeltaInputs& in, bool exa
                         gla_memory_of(s, is_kept ? in.kept.as<float>() : workspace)};
     passes.to.flows = is_kept ? workspace : workspace + gla_memory(in);
     if (!is_kept) passes.prepare();
-    passes.walk(is_kept ? Ways::back : Ways::both, nullptr, false);
-    if (out.v.wanted()) passes.values_back(sink_of<T>(out.v));
-    if (out.q.wanted() || out.k.wanted() || out.g.wanted()) passes.turn_back(out);
-    passes.add_steep_back(sink_of<T>(out.v), out);
+    passes.run_state_pass(is_kept ? Directions::backward : Directions::both, nullptr, false);
+    if (out.v.wanted()) passes.values_backward(sink_of<T>(out.v));
+    if (out.q.wanted() || out.k.wanted() || out.g.wanted()) passes.query_key_gradients(out);
+    passes.add_steep_backward(sink_of<T>(out.v), out);
   });
 }
 

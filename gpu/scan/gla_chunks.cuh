@@ -1,4 +1,4 @@
-// The doors to the rules with a decay for every channel of the keys, by chunks: gated linear attention and, with beta,
+// Interface of the chunked rules with a decay for every channel of the keys: gated linear attention and, with beta,
 // Kimi delta attention.
 #pragma once
 #include "core/backend/delta.h"
@@ -7,9 +7,9 @@ namespace afterglow::scan {
 
 /// Whether the rule has such decays and its sizes suit chunks, from shapes alone.
 bool fits_gla(const DeltaInputs& in);
-/// Whether, with beta, this GPU has room for that as well; without it the recurrence has to do.
+/// Whether this GPU has enough shared memory for the rule with beta; otherwise the recurrence runs.
 bool fits_kda(const DeltaInputs& in);
-/// Numbers that the forward pass leaves, and that the backward pass needs beside (delta_chunks.cuh).
+/// Number of floats that the forward pass keeps, and that the backward pass needs in addition (delta_chunks.cuh).
 std::int64_t gla_memory(const DeltaInputs& in);
 std::int64_t gla_workspace(const DeltaInputs& in);
 std::int64_t kda_memory(const DeltaInputs& in);

@@ -1,5 +1,5 @@
-// The Kalman recursion, one block a head: covariance and memory lie in shared memory, and every step is a few products
-// with them. A reference to compare with, not a fast kernel: the steps depend on each other.
+// The Kalman recursion, one block a head: covariance Phi and memory S are in shared memory, and every step is a few
+// products with them. A reference for comparison, not a fast kernel: the steps depend on each other.
 #include "core/backend/kalman.h"
 #include "gpu/cuda_backend.h"
 #include "gpu/device/device.cuh"
@@ -39,9 +39,9 @@ struct KalmanMemory {
   }
 };
 
-struct Place {
+struct HeadPosition {
   int b, h;
-  __device__ explicit Place(const KalmanSizes& s)
+  __device__ explicit HeadPosition(const KalmanSizes& s)
       : b(static_cast<int>(blockIdx.x) / s.heads), h(static_cast<int>(blockIdx.x) % s.heads) {}
   __device__ std::size_t row(const KalmanSizes& s, int t) const {
     return (static_cast<std::size_t>(b) * s.length + t) * s.heads + h;
@@ -69,7 +69,7 @@ __device__ void load_token(const KalmanMemory& m, const KalmanSizes& s, const Ka
   __syncthreads();
 }
 
-/// S += G e^T, Phi -= G (Phi k)^T for the token that has been loaded.
+/// S += G e^T, Phi -= G (Phi k)^T for the loaded token.
 __device__ void update(const KalmanMemory& m, const KalmanSizes& s, float weight) {
   for (int i = first(); i < s.keys + s.width; i += threads) {
     if (i < s.keys) {
@@ -97,7 +97,7 @@ __global__ void __launch_bounds__(threads)
     kalman_kernel(KalmanSizes s, KalmanArrays in, float* y, float* covariance, float* memory, bool resume) {
   extern __shared__ float shared[];
   const KalmanMemory m(shared, s);
-  const Place place(s);
+  const HeadPosition place(s);
   const std::size_t head = blockIdx.x;
   begin(m, s);
   for (int at = first(); resume && at < s.keys * s.keys; at += threads)
@@ -120,12 +120,12 @@ struct KalmanSinks {
   Sink q, k, v, weight;
 };
 
-// Forward for x_t = Phi_t q_t and r_t = S_t dy_t [B,T,H,K], then backward with A and D in the place of Phi and S.
+// Forward for x_t = Phi_t q_t and r_t = S_t dy_t [B,T,H,K], then backward with A and D in place of Phi and S.
 __global__ void __launch_bounds__(threads)
-    kalman_back_kernel(KalmanSizes s, KalmanArrays in, float* x, float* r, KalmanSinks out) {
+    kalman_backward_kernel(KalmanSizes s, KalmanArrays in, float* x, float* r, KalmanSinks out) {
   extern __shared__ float shared[];
   const KalmanMemory m(shared, s);
-  const Place place(s);
+  const HeadPosition place(s);
   begin(m, s);
   for (int t = 0; t < s.length; ++t) {
     const std::size_t row = place.row(s, t);
@@ -137,7 +137,8 @@ __global__ void __launch_bounds__(threads)
     }
   }
   __syncthreads();
-  for (int at = first(); at < s.keys * (s.keys + s.width); at += threads) m.square[at] = 0.0f;  // and the matrix behind
+  for (int at = first(); at < s.keys * (s.keys + s.width); at += threads)
+    m.square[at] = 0.0f;  // and `matrix`, which follows
   for (int t = s.length - 1; t >= 0; --t) {
     const std::size_t row = place.row(s, t);
     const float weight = in.weight != nullptr ? in.weight[row] : 1.0f;
@@ -193,8 +194,8 @@ void CudaBackend::kalman_scan_backward(const KalmanInputs& in, const Tensor& dy,
                                        const KalmanGrads& out) {
   const KalmanSizes s = sizes_of(in);
   const auto bytes = static_cast<int>(KalmanMemory::bytes(s));
-  allow_shared_memory(reinterpret_cast<const void*>(kalman_back_kernel), bytes, "kalman_scan_backward");
-  kalman_back_kernel<<<static_cast<unsigned>(s.batch * s.heads), threads, bytes, stream()>>>(
+  allow_shared_memory(reinterpret_cast<const void*>(kalman_backward_kernel), bytes, "kalman_scan_backward");
+  kalman_backward_kernel<<<static_cast<unsigned>(s.batch * s.heads), threads, bytes, stream()>>>(
       s, arrays_of(in, dy), workspace.as<float>(), workspace.as<float>() + in.q.elements(),
       {sink_of(out.q), sink_of(out.k), sink_of(out.v), sink_of(out.weight)});
   launched("kalman_scan_backward");

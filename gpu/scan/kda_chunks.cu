@@ -1,19 +1,15 @@
-// Kimi delta attention by chunks of 64 tokens: the delta rule with a decay for every channel of the keys. With the
-// errors e = v - S'^T k known it is gated linear attention (gla_chunks.cu) of the values e, whose keys write beta times
+// Kimi delta attention by chunks of 64 tokens: the delta rule with a decay for every channel of the keys. Given the
+// errors e = v - S'^T k it is gated linear attention (gla_chunks.cu) of the values e, with keys that write beta times
 // themselves. With R_t = k_t e^l_t, the keys as queries, the errors of a chunk solve
-//
-//     (I + L) e = v - R . enter S,     L_tj for j < t as A_tj, of R instead of Q,
-//
-// by the inverses X of all chunks, found side by side, and a walk of three products a chunk: e = X (v - R . enter S).
-// Of the gradient, with r what the values e receive from the answers, h = X^T (r - K . leave F) is what the errors
-// receive in all, where F has the flow of h from behind alone: it goes on as S does, with R_t h_t^T for K_j e_j^T. -h
-// is the gradient of a second scan, of the keys as queries, in which no token answers itself.
-//
-// Wide heads come in pieces (gla_passes.cuh), but errors need the keys of all: L is summed over them, one inverse a
-// chunk of a whole head, and who walks carries them all. What it leaves lies as the scans' rounds read it.
-//
-// Steep channels (gla_chunks.cu) take part in L pair by pair, too. Queries, keys, values, errors and their gradients
-// may be stored as bfloat16 (T).
+//     (I + L) e = v - R . enter S,     L_tj for j < t as A_tj, with R instead of Q,
+// by the inverses X of all chunks, computed in parallel, and state passing with three products a chunk: e = X (v - R .
+// enter S). For the gradient let r be the gradient of e from the outputs; h = X^T (r - K . leave F) is its whole
+// gradient, where F has the flow of h alone: it advances as S does, with R_t h_t^T for K_j e_j^T. -h is the gradient of
+// a second scan, of the keys as queries, in which no token contributes to its own output.
+// Wide heads are split into pieces (gla_passes.cuh), but errors need the keys of all pieces: L is summed over them, a
+// chunk of a whole head has one inverse, and the state passing carries all pieces. Its results have the layout of the
+// scans' rounds. Steep channels (gla_chunks.cu) enter L pair by pair, too. Queries, keys, values, errors and their
+// gradients may be stored as bfloat16 (T).
 #include "gpu/cuda_backend.h"
 #include "gpu/scan/chunk_inverse.cuh"
 #include "gpu/scan/gla_chunks.cuh"
@@ -27,13 +23,13 @@ using device::tiles::wait;
 
 namespace {
 
-constexpr int column_tile = 16;  // channels of the values that four warps walk with
-constexpr int walkers = 2;       // such fours of a block: they share what a chunk has beside
-constexpr int walk_threads = walkers * block_threads;
-constexpr int most_pieces = 2;  // of a head
+constexpr int column_tile = 16;  // channels of the values of a group of four warps
+constexpr int strips = 2;        // such groups of a block, which share a chunk's other operands
+constexpr int solve_threads = strips * block_threads;
+constexpr int max_pieces = 2;  // of a head
 
-/// Chunks on their way to shared memory, the one at work included.
-constexpr int walk_stages(int pieces) { return pieces == 1 ? 3 : 2; }
+/// Stages of the pipeline, the current one included.
+constexpr int solve_stages(int pieces) { return pieces == 1 ? 3 : 2; }
 
 template <int size>
 struct InverseMemory {
@@ -47,10 +43,10 @@ struct InverseMemory {
 template <int size, bool exact, class T>
 __global__ void __launch_bounds__(block_threads)
     kda_inverse_kernel(GlaSizes s, GlaArrays<T> in, GlaMemory from, float* inverses) {
-  await_previous();
+  wait_for_previous_kernel();
   extern __shared__ float4 memory[];
   auto& m = *reinterpret_cast<InverseMemory<size>*>(memory);
-  const Matrix<size> R{m.recalls}, K{m.keys};
+  const SharedMatrix<size> R{m.recalls}, K{m.keys};
   const int whole = static_cast<int>(blockIdx.x), first = first_piece(s, whole);
 #pragma unroll 1
   for (int piece = 0; piece < s.pieces(); ++piece) {
@@ -62,7 +58,7 @@ __global__ void __launch_bounds__(block_threads)
     commit();
     wait<0>();
     __syncthreads();
-    const Place p;
+    const ThreadPosition p;
     float met[chunk / 8][4] = {};
     meet_faded<exact, false>(R, K, p, m.decays, met);
 #pragma unroll
@@ -84,10 +80,10 @@ __global__ void __launch_bounds__(block_threads)
                        inverses + static_cast<std::size_t>(whole) * chunk * chunk);
 }
 
-/// What a walk that solves reads and leaves.
+/// Inputs and outputs of the state passing that solves for errors.
 template <class T>
 struct Solving {
-  const T* given;         // v, or from behind r, [B,T,H,P]
+  const T* given;         // v, or r when backward, [B,T,H,P]
   const float* inverses;  // [units of whole heads,64,64]
   float* kept;            // states before chunks or flows into them, [pieces,units,size,size]
   SinkOf<T> solved, dv;   // e, or h twice, by pieces
@@ -95,7 +91,7 @@ struct Solving {
   bool resume;
 };
 
-/// Two neighbours of a row of `width` numbers; what does not count is zero.
+/// Two neighbours of a row of `width` numbers; zeros beyond.
 template <class T>
 __device__ float2 two_before(const T* row, int column, int width) {
   const T* from = row + column;
@@ -108,19 +104,19 @@ template <int size, int pieces>
 struct SolveMemory {
   static constexpr int keys = pieces * size;
   struct Stage {
-    float asks[chunk * keys], tells[chunk * keys];  // R and K, from behind K and R
+    float asks[chunk * keys], tells[chunk * keys];  // R and K, when backward K and R
     float X[chunk * chunk], fades[sub_chunks * keys], edges[sub_chunks * keys];
   };
-  struct Walker {
+  struct Strip {
     float S[column_tile * keys], rest[chunk * column_tile], solved[chunk * column_tile];
   };
-  Stage stages[walk_stages(pieces)];
-  Walker of[walkers];
+  Stage stages[solve_stages(pieces)];
+  Strip of[strips];
 };
 
-/// Starts the copy of a lower triangular matrix: what lies in its diagonal blocks of 16 x 16 and below.
-__device__ inline void fetch_lower(const Matrix<chunk>& to, const float* from) {
-  constexpr int pieces = chunk / 4, step = walk_threads / pieces;
+/// Begins to copy a lower triangular matrix: its diagonal blocks of 16 x 16 and what lies below.
+__device__ inline void fetch_lower(const SharedMatrix<chunk>& to, const float* from) {
+  constexpr int pieces = chunk / 4, step = solve_threads / pieces;
   static_assert(step == 16);
   const int thread = hidden_thread(), row = thread / pieces, column = thread % pieces * 4;
 #pragma unroll
@@ -128,20 +124,20 @@ __device__ inline void fetch_lower(const Matrix<chunk>& to, const float* from) {
     if (column < i + step) device::tiles::copy_piece(&to.at(i + row, column), from + (i + row) * chunk + column, true);
 }
 
-// The errors, chunk after chunk, or from behind what they receive, of 32 channels of a head's values.
-template <int size, int pieces, bool exact, bool back, class T>
-__global__ void __launch_bounds__(walk_threads) kda_solve_kernel(GlaSizes s, GlaMemory from, Solving<T> to) {
-  await_previous();
+// The errors, chunk after chunk, or when backward their gradients, of 32 channels of a head's values.
+template <int size, int pieces, bool exact, bool backward, class T>
+__global__ void __launch_bounds__(solve_threads) kda_solve_kernel(GlaSizes s, GlaMemory from, Solving<T> to) {
+  wait_for_previous_kernel();
   using Memory = SolveMemory<size, pieces>;
-  constexpr int keys = Memory::keys, own_states = keys / 4, state_tiles = own_states / 8, stages = walk_stages(pieces);
-  constexpr int tiles = size / (walkers * column_tile);
+  constexpr int keys = Memory::keys, own_states = keys / 4, state_tiles = own_states / 8, stages = solve_stages(pieces);
+  constexpr int tiles = size / (strips * column_tile);
   extern __shared__ float4 memory[];
   auto& m = *reinterpret_cast<Memory*>(memory);
-  const int walker = static_cast<int>(threadIdx.x) / block_threads, pair = static_cast<int>(blockIdx.x) / tiles;
+  const int strip = static_cast<int>(threadIdx.x) / block_threads, pair = static_cast<int>(blockIdx.x) / tiles;
   const int whole = pair / pieces, own_piece = pair % pieces;  // pair: a piece of a head's values
-  const int first = (static_cast<int>(blockIdx.x) % tiles * walkers + walker) * column_tile;
-  auto& own = m.of[walker];
-  const auto chunk_of = [&](int i) { return back ? s.chunks - 1 - i : i; };
+  const int first = (static_cast<int>(blockIdx.x) % tiles * strips + strip) * column_tile;
+  auto& own = m.of[strip];
+  const auto chunk_of = [&](int i) { return backward ? s.chunks - 1 - i : i; };
   const auto unit_of = [&](int i) { return Unit(s, pair * s.chunks + chunk_of(i)); };
   const auto key_unit = [&](int i, int piece) {
     return static_cast<std::size_t>((whole * pieces + piece) * s.chunks + chunk_of(i));
@@ -152,29 +148,31 @@ __global__ void __launch_bounds__(walk_threads) kda_solve_kernel(GlaSizes s, Gla
 #pragma unroll
       for (int piece = 0; piece < pieces; ++piece) {
         const std::size_t unit = key_unit(i, piece), tokens = unit * chunk * size;
-        const Matrix<keys> asks{stage.asks}, tells{stage.tells};
-        fetch_own<chunk, walk_threads, size>(asks, (back ? from.keys : from.recalls) + tokens, size, piece * size);
-        fetch_own<chunk, walk_threads, size>(tells, (back ? from.recalls : from.keys) + tokens, size, piece * size);
+        const SharedMatrix<keys> asks{stage.asks}, tells{stage.tells};
+        fetch_own<chunk, solve_threads, size>(asks, (backward ? from.keys : from.recalls) + tokens, size, piece * size);
+        fetch_own<chunk, solve_threads, size>(tells, (backward ? from.recalls : from.keys) + tokens, size,
+                                              piece * size);
         if (threadIdx.x < size) {  // four numbers each of [4,size]
           const std::size_t at = 4 * (unit * size + threadIdx.x);
           const int place = 4 * static_cast<int>(threadIdx.x), row = place / size;
           const int column = piece * size + place % size;
           device::tiles::copy_piece(&stage.fades[row * keys + column], from.fades + at, true);
-          device::tiles::copy_piece(&stage.edges[row * keys + column], (back ? from.leaves : from.enters) + at, true);
+          device::tiles::copy_piece(&stage.edges[row * keys + column], (backward ? from.leaves : from.enters) + at,
+                                    true);
         }
       }
       const auto inverse = static_cast<std::size_t>(whole * s.chunks + chunk_of(i));
-      fetch_lower(Matrix<chunk>{stage.X}, to.inverses + inverse * chunk * chunk);
+      fetch_lower(SharedMatrix<chunk>{stage.X}, to.inverses + inverse * chunk * chunk);
     }
     commit();
   };
   for (int i = 0; i + 1 < stages; ++i) start(i);
-  const Place p(static_cast<int>(threadIdx.x) % block_threads);
+  const ThreadPosition p(static_cast<int>(threadIdx.x) % block_threads);
   const int number = own_states * p.warp, top = 16 * p.warp;
   const int key_piece = pieces == 1 ? 0 : number / size;  // of this warp's states
   const int first_key = number - key_piece * size;
-  const Matrix<keys> S{own.S};
-  const Matrix<column_tile> rest{own.rest}, solved{own.solved};
+  const SharedMatrix<keys> S{own.S};
+  const SharedMatrix<column_tile> rest{own.rest}, solved{own.solved};
   const int row = s.width * pieces;
   float* const state =
       to.state + (static_cast<std::size_t>(whole * pieces + key_piece) * s.keys * row) + own_piece * s.width;
@@ -188,7 +186,7 @@ __global__ void __launch_bounds__(walk_threads) kda_solve_kernel(GlaSizes s, Gla
         visit(now[n][i], n, i, key, static_cast<std::size_t>(key) * row + channel, channel < s.width && key < s.keys);
       }
   };
-  if (!back && to.resume)
+  if (!backward && to.resume)
     each([&](float& held, int, int, int, std::size_t at, bool is_inside) {
       if (is_inside) held = state[at];
     });
@@ -223,11 +221,11 @@ __global__ void __launch_bounds__(walk_threads) kda_solve_kernel(GlaSizes s, Gla
     __syncthreads();
     start(i + stages - 1);
     auto& stage = m.stages[i % stages];
-    const Matrix<chunk> X{stage.X};
+    const SharedMatrix<chunk> X{stage.X};
     {
-      const float* ones = stage.edges + (back ? sub_chunks - 1 : 0) * keys;
+      const float* ones = stage.edges + (backward ? sub_chunks - 1 : 0) * keys;
       const auto known = multiply<exact, 2>(
-          0, keys / 8, FadedRows<keys>(Matrix<keys>{stage.asks}, top, stage.edges + p.warp * keys, ones),
+          0, keys / 8, FadedRows<keys>(SharedMatrix<keys>{stage.asks}, top, stage.edges + p.warp * keys, ones),
           RightRows<keys, 2>(S, 0));
 #pragma unroll
       for (int n = 0; n < 2; ++n)
@@ -242,8 +240,8 @@ __global__ void __launch_bounds__(walk_threads) kda_solve_kernel(GlaSizes s, Gla
     __syncthreads();
     {
       const RightColumns<column_tile, 2, false> right(rest, 0);
-      Product<exact, 2> product;
-      if constexpr (back) {
+      ProductTile<exact, 2> product;
+      if constexpr (backward) {
         product = multiply<exact, 2>(2 * p.warp, chunk / 8, LeftColumns<chunk>(X, top), right);
       } else {
         product = multiply<exact, 2>(0, 2 * p.warp + 2, LeftRows<chunk>(X, top), right);
@@ -257,33 +255,33 @@ __global__ void __launch_bounds__(walk_threads) kda_solve_kernel(GlaSizes s, Gla
           solved.two(t, column) = two;
           if (t >= unit.count) continue;
           put_two(to.solved, unit.at(s, t), first + column, s.width, two);
-          if (back && to.dv.wanted()) put_two(to.dv, unit.at(s, t), first + column, s.width, two);
+          if (backward && to.dv.wanted()) put_two(to.dv, unit.at(s, t), first + column, s.width, two);
         }
     }
     __syncthreads();
     const LeftColumns<column_tile> left(solved, 0);
-    const RightColumns<keys, state_tiles, false> right(Matrix<keys>{stage.tells}, number);
+    const RightColumns<keys, state_tiles, false> right(SharedMatrix<keys>{stage.tells}, number);
 #pragma unroll
     for (int step = 0; step < sub_chunks; ++step) {
-      const int part = back ? sub_chunks - 1 - step : step;
+      const int part = backward ? sub_chunks - 1 - step : step;
       const auto told = multiply<exact, state_tiles>(2 * part, 2 * part + 2, left, right);
       each([&](float& held, int n, int k, int key, std::size_t, bool) {
         held = fmaf(stage.fades[part * keys + key_piece * size + key], held, told.of(n, k));
       });
     }
   }
-  if (back || to.state == nullptr) return;
+  if (backward || to.state == nullptr) return;
   each([&](float last, int, int, int, std::size_t at, bool is_inside) {
     if (is_inside) state[at] = last;
   });
 }
 
-// A warp takes a row of keys of a whole head, two neighbours a lane at once: what they receive as writers, `written`,
-// also reaches beta.
+// One warp for each row of keys of a whole head, two neighbours a lane: the gradient of keys as writers, `written`,
+// also contributes to beta's.
 template <class T>
 __global__ void __launch_bounds__(threads)
     kda_keys_kernel(GlaSizes s, GlaArrays<T> in, const T* written, SinkOf<T> dk, Sink dbeta) {
-  await_previous();
+  wait_for_previous_kernel();
   const int rows = s.batch * s.length * (s.heads >> s.halvings), keys = s.keys << s.halvings;
   const int row = static_cast<int>(blockIdx.x * (threads / 32) + threadIdx.x / 32);
   if (row >= rows) return;
@@ -303,13 +301,13 @@ __global__ void __launch_bounds__(threads)
 int whole_units(const GlaSizes& s) { return s.units >> s.halvings; }
 std::int64_t inverse_numbers(const GlaSizes& s) { return std::int64_t{whole_units(s)} * chunk * chunk; }
 std::int64_t recall_numbers(const GlaSizes& s) { return std::int64_t{s.units} * chunk * gla_size(s); }
-/// Floats that hold as many numbers as tokens have of `width`, in whole vectors.
+/// Number of floats for `width` numbers a token, in whole vectors.
 std::int64_t token_floats(const DeltaInputs& in, std::int64_t width) {
   const std::int64_t numbers = in.q.shape[0] * in.q.shape[1] * in.q.shape[2] * width;
   return in.q.dtype == DType::bf16 ? (numbers + 7) / 8 * 4 : (numbers + 3) / 4 * 4;
 }
 
-/// Errors and what they are found from: the scan that they are the values of.
+/// The errors and the scan that computes them.
 template <class T>
 struct KdaErrors {
   GlaPasses<T> of_answers, of_errors;
@@ -318,9 +316,9 @@ struct KdaErrors {
 
   /// `memory` has room for `kda_memory`.
   KdaErrors(cudaStream_t stream, const DeltaInputs& in, bool exact, const Tensor& dy, float* memory);
-  template <bool back>
+  template <bool backward>
   void solve(const Solving<T>& to) const;
-  /// With the last state where `state` is not null, from which it starts when it resumes.
+  /// If `state` is not null it receives the last state, and is the first one with `resume`.
   void find(const Tensor& v, float* state, bool resume) const;
 };
 
@@ -341,19 +339,19 @@ KdaErrors<T>::KdaErrors(cudaStream_t stream, const DeltaInputs& in, bool exact, 
 }
 
 template <class T>
-template <bool back>
+template <bool backward>
 void KdaErrors<T>::solve(const Solving<T>& to) const {
   const auto& [stream, s, exact, in, memory] = of_answers;
   with_gla_size<T>(s, exact, [&](auto size, auto is_exact) {
     const auto solve_with = [&](auto pieces) {
-      const auto kernel = kda_solve_kernel<size(), pieces(), is_exact(), back, T>;
+      const auto kernel = kda_solve_kernel<size(), pieces(), is_exact(), backward, T>;
       constexpr int bytes = sizeof(SolveMemory<size(), pieces()>);
       allow_shared_memory(reinterpret_cast<const void*>(kernel), bytes, "kda");
-      launch(kernel, static_cast<unsigned>(s.batch * s.heads * (size() / (walkers * column_tile))), walk_threads, bytes,
+      launch(kernel, static_cast<unsigned>(s.batch * s.heads * (size() / (strips * column_tile))), solve_threads, bytes,
              stream, s, memory, to);
     };
-    if constexpr (size() == largest_piece) {
-      if (s.halvings > 0) return solve_with(std::integral_constant<int, most_pieces>());
+    if constexpr (size() == max_piece_width) {
+      if (s.halvings > 0) return solve_with(std::integral_constant<int, max_pieces>());
     }
     solve_with(std::integral_constant<int, 1>());
   });
@@ -385,21 +383,21 @@ void differentiate(cudaStream_t stream, const DeltaInputs& in, bool exact, const
   const Tensor solved(take(token_floats(in, in.v.shape[3])), in.v.shape, in.v.dtype);
   const Tensor written(take(token_floats(in, in.k.shape[3])), in.k.shape, in.k.dtype);
 
-  of_answers.walk(Ways::back, nullptr, false);
-  of_answers.values_back(sink_of<T>({received, false}));
-  of_answers.add_steep_back(sink_of<T>({received, false}), {});
+  of_answers.run_state_pass(Directions::backward, nullptr, false);
+  of_answers.values_backward(sink_of<T>({received, false}));
+  of_answers.add_steep_backward(sink_of<T>({received, false}), {});
   const auto sink = [&](const Grad& whole) { return by_pieces(of_answers.s, sink_of<T>(whole)); };
   found.template solve<true>(
       {received.as<T>(), inverses, of_errors.to.flows, sink({solved, false}), sink(out.v), nullptr, false});
-  const auto turn_back = [](const GlaPasses<T>& passes, const Grad& dq, const Grad& dk, const Grad& dg) {
+  const auto query_key_gradients = [](const GlaPasses<T>& passes, const Grad& dq, const Grad& dk, const Grad& dg) {
     const DeltaGrads grads{.v = {}, .q = dq, .k = dk, .beta = {}, .g = dg};
-    passes.turn_back(grads);
-    passes.add_steep_back({}, grads);
+    passes.query_key_gradients(grads);
+    passes.add_steep_backward({}, grads);
   };
   of_errors.in.dy = solved.as<T>();
-  // dg is written before dk and dbeta, unlike DeltaGrads says: no layer has decays that are its keys.
-  turn_back(of_answers, out.q, {written, false}, out.g);
-  turn_back(of_errors, out.k, {written, true}, {out.g.tensor, true});
+  // dg is written before dk and dbeta, unlike in DeltaGrads: no layer has decays that are its keys.
+  query_key_gradients(of_answers, out.q, {written, false}, out.g);
+  query_key_gradients(of_errors, out.k, {written, true}, {out.g.tensor, true});
   const std::int64_t rows = in.k.rows();
   launch(kda_keys_kernel<T>, blocks_for(rows, threads / 32), threads, 0, stream, of_answers.s, of_answers.in,
          written.as<T>(), sink_of<T>({out.k.tensor, true}), sink_of(out.beta));
@@ -410,11 +408,11 @@ void differentiate(cudaStream_t stream, const DeltaInputs& in, bool exact, const
 bool fits_kda(const DeltaInputs& in) {
   if (!fits_gla(in)) return false;
   const GlaSizes s = gla_sizes_of(in);
-  if (s.pieces() > most_pieces) return false;
-  const std::size_t needed = s.halvings > 0      ? sizeof(SolveMemory<largest_piece, most_pieces>)
+  if (s.pieces() > max_pieces) return false;
+  const std::size_t needed = s.halvings > 0      ? sizeof(SolveMemory<max_piece_width, max_pieces>)
                              : gla_size(s) == 32 ? sizeof(SolveMemory<32, 1>)
-                                                 : sizeof(SolveMemory<largest_piece, 1>);
-  return static_cast<std::size_t>(most_shared_memory()) >= needed;
+                                                 : sizeof(SolveMemory<max_piece_width, 1>);
+  return static_cast<std::size_t>(max_shared_memory()) >= needed;
 }
 
 std::int64_t kda_memory(const DeltaInputs& in) {

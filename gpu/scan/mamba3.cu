@@ -1,6 +1,6 @@
-// What Mamba-3 computes around its scan: trapezoidal steps and pair squares (angles: rotary_angles.cu, turned keys and
-// queries: turned_heads.cu, the gate of heads: gpu/basic/gated_heads.cu). Bound by memory and by the number of
-// launches; sums over rows are finished by the last block. T: as what a projection gave is stored; steps are float32.
+// Mamba-3's operations around its scan: trapezoidal steps and pair squares (angles: rotary_angles.cu, rotated keys and
+// queries: rope_heads.cu, the gate of heads: gpu/basic/gated_heads.cu). Memory-bound elementwise kernels; the last
+// block to arrive finishes sums over rows. T is the stored type of the projection's result; steps are float32.
 #include "gpu/cuda_backend.h"
 #include "gpu/device/columns.cuh"
 #include "gpu/device/device.cuh"
@@ -12,10 +12,10 @@ using namespace device;
 
 namespace {
 
-/// Runs body(i) for i < count, a thread each.
+/// Runs body(i) for i < count, one thread each.
 template <class Body>
 __global__ void __launch_bounds__(threads) each_kernel(unsigned count, Body body) {
-  await_previous();
+  wait_for_previous_kernel();
   const unsigned i = blockIdx.x * threads + threadIdx.x;
   if (i < count) body(i);
 }
@@ -25,7 +25,7 @@ void each(cudaStream_t stream, std::int64_t count, const Body& body) {
   launch(each_kernel<Body>, blocks_for(count, threads), threads, 0, stream, static_cast<unsigned>(count), body);
 }
 
-/// Time step, rate and share of one token and head, with the slopes towards what the projection gave.
+/// Time step, rate and share of one token and head, with their derivatives with respect to the projection's result.
 struct Step {
   float dt, rate, share, dt_slope, rate_slope;
 };
@@ -69,8 +69,8 @@ void take_steps(cudaStream_t stream, const StepInputs<T>& in, std::int64_t rows,
 }
 
 template <class T>
-void take_steps_back(CudaBackend& backend, const StepInputs<T>& in, std::int64_t rows, const Rows<float>& up,
-                     const SinkOf<T>& to, const Grad& dbias) {
+void take_steps_backward(CudaBackend& backend, const StepInputs<T>& in, std::int64_t rows, const Rows<float>& up,
+                         const SinkOf<T>& to, const Grad& dbias) {
   const auto to_dt = [=] __device__(unsigned row, unsigned h) {
     const Step step = in.at(row, h);
     return step.dt_slope *
@@ -106,7 +106,7 @@ void CudaBackend::trapezoid_steps_backward(const Tensor& x, const Tensor& bias, 
                                            const Tensor& dy, const Grad& dx, const Grad& dbias) {
   with_stored_type(x, [&](auto stored) {
     using T = decltype(stored);
-    take_steps_back(*this, step_inputs<T>(x, bias, floors), x.rows(), rows_of(dy), sink_of<T>(dx), dbias);
+    take_steps_backward(*this, step_inputs<T>(x, bias, floors), x.rows(), rows_of(dy), sink_of<T>(dx), dbias);
   });
   launched("trapezoid_steps_backward");
 }

@@ -1,6 +1,6 @@
-// The angles of Mamba-3: sums of time steps times turns along a sequence, and their gradients. Bound by memory: many
-// angles of long sequences go by chunks, all of a token side by side; others each by a warp, or by a block where the
-// sequence is long. Sums are float64. T: as what a projection gave is stored.
+// The angles of Mamba-3, theta_t = sum over s <= t of dt_s pi tanh(raw_s) (mod 2 pi), and their gradients.
+// Memory-bound: many angles of long sequences run by chunks, all angles of a token in parallel; otherwise one warp sums
+// an angle, or one block in a long sequence. Sums are float64. T is the stored type of the projection's result.
 #include <optional>
 
 #include "gpu/cuda_backend.h"
@@ -16,60 +16,61 @@ namespace {
 constexpr unsigned warps = threads / 32;
 constexpr double pi = 3.14159265358979323846;
 
-__device__ double turn_of(float raw) { return pi * static_cast<double>(tanhf(raw)); }
+__device__ double rate_of(float raw) { return pi * static_cast<double>(tanhf(raw)); }
 
-__device__ double into_one_turn(double angle) { return angle - 2.0 * pi * rint(angle * (0.5 / pi)); }
+__device__ double wrapped(double angle) { return angle - 2.0 * pi * rint(angle * (0.5 / pi)); }
 
 struct AngleSizes {
   unsigned length, heads, pairs;
   __host__ __device__ unsigned angles() const { return heads * pairs; }  // of a token
 };
-constexpr unsigned long_angles = 256;  // tokens, from which on a whole block sums one angle
+constexpr unsigned long_angles = 256;  // tokens; in longer sequences a whole block sums one angle
 
 template <class T>
 struct AngleInputs {
   Rows<float> steps;
   Rows<T> raw;
   __device__ double step(std::size_t row, unsigned h) const { return static_cast<double>(steps.at(row, h)); }
-  __device__ double turn(std::size_t row, unsigned pair) const {
-    return turn_of(static_cast<float>(raw.at(row, pair)));
+  __device__ double rate(std::size_t row, unsigned pair) const {
+    return rate_of(static_cast<float>(raw.at(row, pair)));
   }
 };
 
-/// Sums of a warp up to and with each lane, or from each lane to the last.
-template <bool back>
+/// Inclusive sums over a warp's lanes up to each lane, or from each lane to the last.
+template <bool backward>
 __device__ double sums_along(double value, unsigned lane) {
 #pragma unroll
   for (unsigned offset = 1; offset < 32; offset *= 2) {
-    const double other = back ? __shfl_down_sync(full_warp, value, offset) : __shfl_up_sync(full_warp, value, offset);
-    if (back ? lane + offset < 32 : lane >= offset) value += other;
+    const double other =
+        backward ? __shfl_down_sync(full_warp, value, offset) : __shfl_up_sync(full_warp, value, offset);
+    if (backward ? lane + offset < 32 : lane >= offset) value += other;
   }
   return value;
 }
 
-/// The same of the tokens of `together` warps, of which a block has one group where they are several; and of all.
-template <bool back, unsigned together>
+/// The same over the tokens of `together` warps, of which a block has one group if they are several; and the total.
+template <bool backward, unsigned together>
 __device__ double sums_of_group(double value, double& total) {
   const unsigned lane = threadIdx.x % 32, warp = threadIdx.x / 32;
-  const double own = sums_along<back>(value, lane);
+  const double own = sums_along<backward>(value, lane);
   if constexpr (together == 1) {
-    total = __shfl_sync(full_warp, own, back ? 0 : 31);
+    total = __shfl_sync(full_warp, own, backward ? 0 : 31);
     return own;
   }
   __shared__ double of_warps[warps];
-  if (lane == (back ? 0 : 31)) of_warps[warp] = own;
+  if (lane == (backward ? 0 : 31)) of_warps[warp] = own;
   __syncthreads();
   double others = 0;
   total = 0;
   for (unsigned w = 0; w < warps; ++w) {
     total += of_warps[w];
-    if (back ? w > warp : w < warp) others += of_warps[w];
+    if (backward ? w > warp : w < warp) others += of_warps[w];
   }
   __syncthreads();
   return own + others;
 }
 
-/// Calls body with how many warps sum the angles of one pair of one head, as a compile-time constant.
+/// Calls body with the number of warps that sum the angles of one pair of one head, as a compile-time constant.
 template <class Body>
 void with_warps_together(const AngleSizes& s, const Body& body) {
   static_assert(warps == 8);
@@ -77,16 +78,16 @@ void with_warps_together(const AngleSizes& s, const Body& body) {
   body(std::integral_constant<unsigned, warps>());
 }
 
-AngleSizes angle_sizes(const Tensor& dt, const Tensor& turn) {
+AngleSizes angle_sizes(const Tensor& dt, const Tensor& rate) {
   return {static_cast<unsigned>(dt.shape[1]), static_cast<unsigned>(dt.columns()),
-          static_cast<unsigned>(turn.columns())};
+          static_cast<unsigned>(rate.columns())};
 }
 
 // One pair of one head along the sequence, a token a thread.
 template <unsigned together, class T>
 __global__ void __launch_bounds__(threads)
     angles_kernel(AngleSizes s, unsigned count, AngleInputs<T> in, float* kept, float* out) {
-  await_previous();
+  wait_for_previous_kernel();
   constexpr unsigned at_once = 32 * together;
   const unsigned i = blockIdx.x * (threads / at_once) + threadIdx.x / at_once, own = threadIdx.x % at_once;
   if (i >= count) return;
@@ -97,48 +98,49 @@ __global__ void __launch_bounds__(threads)
     const unsigned t = begin + own;
     const std::size_t row = std::size_t{b} * s.length + t;
     double part = 0, total;
-    if (t < s.length) part = in.step(row, h) * in.turn(row, pair);
+    if (t < s.length) part = in.step(row, h) * in.rate(row, pair);
     const double angle = sum + sums_of_group<false, together>(part, total);
-    last = static_cast<float>(into_one_turn(angle));
+    last = static_cast<float>(wrapped(angle));
     if (t < s.length) out[(row * s.heads + h) * s.pairs + pair] = last;
     sum += total;
   }
   if (kept != nullptr && own == at_once - 1) kept[i] = last;
 }
 
-// Sums of numbers [sequences, tokens, heads, pairs] along each sequence up to and with each token, or from it on.
-template <bool back, unsigned together, class Number>
+// Cumulative sums of numbers [sequences, tokens, heads, pairs] along each sequence up to each token, or from it on.
+template <bool backward, unsigned together, class Number>
 __global__ void __launch_bounds__(threads)
     running_sums_kernel(AngleSizes s, unsigned count, const Number* of, Number* sums) {
-  await_previous();
+  wait_for_previous_kernel();
   constexpr unsigned at_once = 32 * together;
   const unsigned i = blockIdx.x * (threads / at_once) + threadIdx.x / at_once, own = threadIdx.x % at_once;
   if (i >= count) return;
   const unsigned sequence = i / s.angles(), rounds = (s.length + at_once - 1) / at_once;
   double sum = 0;
   for (unsigned round = 0; round < rounds; ++round) {
-    const unsigned t = (back ? rounds - 1 - round : round) * at_once + own;
+    const unsigned t = (backward ? rounds - 1 - round : round) * at_once + own;
     const std::size_t at = (std::size_t{sequence} * s.length + t) * s.angles() + i % s.angles();
     double total;
-    const double to_here = sum + sums_of_group<back, together>(t < s.length ? static_cast<double>(of[at]) : 0.0, total);
+    const double to_here =
+        sum + sums_of_group<backward, together>(t < s.length ? static_cast<double>(of[at]) : 0.0, total);
     if (t < s.length) sums[at] = static_cast<Number>(to_here);
     sum += total;
   }
 }
-template <bool back, class Number>
+template <bool backward, class Number>
 void sum_along(cudaStream_t stream, const AngleSizes& s, unsigned sequences, const Number* of, Number* sums) {
   const unsigned count = sequences * s.angles();
   with_warps_together(s, [&](auto together) {
-    launch(running_sums_kernel<back, together, Number>, blocks_for(count, warps / together), threads, 0, stream, s,
+    launch(running_sums_kernel<backward, together, Number>, blocks_for(count, warps / together), threads, 0, stream, s,
            count, of, sums);
   });
 }
 
-// What dt and turn share of each angle's gradient, a number a thread.
+// The gradients of dt and raw from the angles' gradients, one number a thread.
 template <class T>
 __global__ void __launch_bounds__(threads)
-    share_kernel(AngleSizes s, unsigned rows, AngleInputs<T> in, const float* later, Sink to_dt, SinkOf<T> to_turn) {
-  await_previous();
+    share_kernel(AngleSizes s, unsigned rows, AngleInputs<T> in, const float* later, Sink to_dt, SinkOf<T> to_rate) {
+  wait_for_previous_kernel();
   const unsigned i = blockIdx.x * threads + threadIdx.x;
   const unsigned row = i / (s.heads + s.pairs), number = i % (s.heads + s.pairs);
   if (row >= rows) return;
@@ -146,23 +148,23 @@ __global__ void __launch_bounds__(threads)
   double sum = 0;
   if (number < s.heads) {
     for (unsigned pair = 0; pair < s.pairs; ++pair)
-      sum += static_cast<double>(from[number * s.pairs + pair]) * in.turn(row, pair);
+      sum += static_cast<double>(from[number * s.pairs + pair]) * in.rate(row, pair);
     if (to_dt.wanted()) to_dt.put(row, number, static_cast<float>(sum));
     return;
   }
   const unsigned pair = number - s.heads;
   for (unsigned h = 0; h < s.heads; ++h) sum += static_cast<double>(from[h * s.pairs + pair]) * in.step(row, h);
   const double y = static_cast<double>(tanhf(static_cast<float>(in.raw.at(row, pair))));
-  if (to_turn.wanted()) to_turn.put(row, pair, static_cast<float>(sum * pi * (1.0 - y * y)));
+  if (to_rate.wanted()) to_rate.put(row, pair, static_cast<float>(sum * pi * (1.0 - y * y)));
 }
 
-constexpr unsigned chunk_tokens = 32, fewest_tokens = 8, most_chunks = 32;  // of a chunk, of a block
-constexpr std::int64_t many_angles = 1 << 17;                               // of all tokens
-constexpr std::size_t most_places = 1 << 22;                                // that scratch memory has room for
+constexpr unsigned chunk_tokens = 32, min_tokens = 8, max_chunks = 32;  // of a chunk, of a block
+constexpr std::int64_t min_angles = 1 << 17;                            // of all tokens
+constexpr std::size_t max_places = 1 << 22;                             // capacity of the scratch memory
 
-/// Many angles of long sequences by chunks of tokens. A block takes all angles of some neighbouring chunks, a thread
-/// one angle of one chunk: `places` [sequences, chunks, heads, pairs] have first the sums of other chunks, then what a
-/// chunk begins with.
+/// Many angles of long sequences by chunks of tokens. A block takes all angles of neighbouring chunks, a thread one
+/// angle of one chunk. `places` [sequences, chunks, heads, pairs] first hold the sums of the chunks, then the values at
+/// which chunks begin.
 struct AngleChunks {
   AngleSizes sizes;
   unsigned tokens, chunks, together;  // of a chunk, of a sequence, of a block
@@ -171,13 +173,13 @@ struct AngleChunks {
   unsigned threads() const { return blocks_for(together * sizes.angles(), 32) * 32; }
 };
 
-/// Nothing where sizes do not suit; `bytes_of_token`: of shared memory.
+/// Empty when sizes do not suit; `bytes_of_token`: of shared memory.
 std::optional<AngleChunks> angle_chunks(const AngleSizes& s, std::int64_t sequences, std::size_t bytes_of_token) {
-  if (s.length < long_angles || s.angles() > most_threads || sequences * s.length * s.angles() < many_angles) return {};
+  if (s.length < long_angles || s.angles() > max_threads || sequences * s.length * s.angles() < min_angles) return {};
   const unsigned fitting = unsigned{threads} / s.angles();
-  AngleChunks c{s, chunk_tokens, 0, fitting == 0 ? 1 : at_most(fitting, most_chunks)};
-  const auto fits = [&] { return c.tokens_of_block() * bytes_of_token <= usual_shared_memory; };
-  while (!fits() && c.tokens > fewest_tokens) c.tokens /= 2;
+  AngleChunks c{s, chunk_tokens, 0, fitting == 0 ? 1 : at_most(fitting, max_chunks)};
+  const auto fits = [&] { return c.tokens_of_block() * bytes_of_token <= default_shared_memory; };
+  while (!fits() && c.tokens > min_tokens) c.tokens /= 2;
   if (!fits()) return {};
   c.chunks = blocks_for(s.length, c.tokens);
   return c;
@@ -197,7 +199,7 @@ struct OwnAngle {
     inside = which < c.together && chunk < c.chunks;
     place = (std::size_t{sequence} * c.chunks + chunk) * c.sizes.angles() + angle;
   }
-  /// Of a token of the block, counted from its first.
+  /// Row of a token of the block, counted from its first.
   __device__ std::size_t row(const AngleChunks& c, unsigned token) const {
     return std::size_t{sequence} * c.sizes.length + first_token + token;
   }
@@ -206,36 +208,36 @@ struct OwnAngle {
   }
 };
 
-/// Steps and turns of a block's tokens in shared memory, zero behind the sequence.
-struct BlockTurns {
-  double *steps, *turns;  // [tokens, heads], [tokens, pairs]
+/// Steps and rates of a block's tokens in shared memory, zero beyond the sequence.
+struct BlockRates {
+  double *steps, *rates;  // [tokens, heads], [tokens, pairs]
   __device__ static std::size_t numbers(const AngleChunks& c) {
     return std::size_t{c.tokens_of_block()} * (c.sizes.heads + c.sizes.pairs);
   }
   template <class T>
-  __device__ BlockTurns(const AngleChunks& c, const OwnAngle& own, const AngleInputs<T>& in, double* shared)
-      : steps(shared), turns(shared + c.tokens_of_block() * c.sizes.heads) {
+  __device__ BlockRates(const AngleChunks& c, const OwnAngle& own, const AngleInputs<T>& in, double* shared)
+      : steps(shared), rates(shared + c.tokens_of_block() * c.sizes.heads) {
     const unsigned heads = c.sizes.heads, pairs = c.sizes.pairs, left = own.tokens_left(c);
     for (unsigned i = threadIdx.x; i < c.tokens_of_block() * heads; i += blockDim.x)
       steps[i] = i / heads < left ? in.step(own.row(c, i / heads), i % heads) : 0.0;
     for (unsigned i = threadIdx.x; i < c.tokens_of_block() * pairs; i += blockDim.x)
-      turns[i] = i / pairs < left ? in.turn(own.row(c, i / pairs), i % pairs) : 0.0;
+      rates[i] = i / pairs < left ? in.rate(own.row(c, i / pairs), i % pairs) : 0.0;
     __syncthreads();
   }
   /// What a token of the block adds to an angle.
   __device__ double part(const AngleSizes& s, unsigned token, unsigned angle) const {
-    return steps[token * s.heads + angle / s.pairs] * turns[token * s.pairs + angle % s.pairs];
+    return steps[token * s.heads + angle / s.pairs] * rates[token * s.pairs + angle % s.pairs];
   }
 };
 
-// What each chunk adds, left where the next one begins; the first begins with what is kept.
+// The sum of each chunk, stored at the next one; the first chunk begins with the carried angle.
 template <class T>
-__global__ void __launch_bounds__(most_threads)
-    chunk_turns_kernel(AngleChunks c, AngleInputs<T> in, const float* kept, double* places) {
-  await_previous();
+__global__ void __launch_bounds__(max_threads)
+    chunk_sums_kernel(AngleChunks c, AngleInputs<T> in, const float* kept, double* places) {
+  wait_for_previous_kernel();
   extern __shared__ double shared[];
   const OwnAngle own(c);
-  const BlockTurns turns(c, own, in, shared);
+  const BlockRates rates(c, own, in, shared);
   if (!own.inside) return;
   if (own.chunk == 0)
     places[own.place] = kept != nullptr ? static_cast<double>(kept[own.sequence * c.sizes.angles() + own.angle]) : 0.0;
@@ -243,35 +245,35 @@ __global__ void __launch_bounds__(most_threads)
   double sum = 0;
 #pragma unroll 4
   for (unsigned token = own.which * c.tokens; token < (own.which + 1) * c.tokens; ++token)
-    sum += turns.part(c.sizes, token, own.angle);
+    sum += rates.part(c.sizes, token, own.angle);
   places[own.place + c.sizes.angles()] = sum;
 }
 
 template <class T>
-__global__ void __launch_bounds__(most_threads)
+__global__ void __launch_bounds__(max_threads)
     chunk_angles_kernel(AngleChunks c, AngleInputs<T> in, const double* places, float* kept, float* out) {
-  await_previous();
+  wait_for_previous_kernel();
   extern __shared__ double shared[];
   const OwnAngle own(c);
-  const BlockTurns turns(c, own, in, shared);
+  const BlockRates rates(c, own, in, shared);
   if (!own.inside) return;
   const unsigned begin = own.which * c.tokens, end = min(begin + c.tokens, own.tokens_left(c));
   double sum = places[own.place];
   float last = 0;
 #pragma unroll 4
   for (unsigned token = begin; token < end; ++token) {
-    sum += turns.part(c.sizes, token, own.angle);
-    last = static_cast<float>(into_one_turn(sum));
+    sum += rates.part(c.sizes, token, own.angle);
+    last = static_cast<float>(wrapped(sum));
     out[own.row(c, token) * c.sizes.angles() + own.angle] = last;
   }
   if (kept != nullptr && own.chunk + 1 == c.chunks) kept[own.sequence * c.sizes.angles() + own.angle] = last;
 }
 
-/// Several tokens of a chunk at a time, so that their reads are under way together.
+/// Tokens of a chunk that are read together, so that the loads overlap.
 constexpr unsigned read_together = 8;
-static_assert(fewest_tokens % read_together == 0);
+static_assert(min_tokens % read_together == 0);
 
-/// What angles receive in the tokens of the block before `end`, the last first.
+/// The gradients of an angle in the tokens of the block before `end`, the last first.
 struct LastTokens {
   float v[read_together];
   __device__ LastTokens(const AngleChunks& c, const OwnAngle& own, const float* up, unsigned end) {
@@ -284,9 +286,9 @@ struct LastTokens {
   }
 };
 
-// What the angles of each chunk receive, left where the one before ends.
-__global__ void __launch_bounds__(most_threads) chunk_slopes_kernel(AngleChunks c, const float* up, double* places) {
-  await_previous();
+// The sum of the angles' gradients of each chunk, stored at the previous one.
+__global__ void __launch_bounds__(max_threads) chunk_slopes_kernel(AngleChunks c, const float* up, double* places) {
+  wait_for_previous_kernel();
   const OwnAngle own(c);
   if (!own.inside) return;
   if (own.chunk + 1 == c.chunks) places[own.place] = 0;
@@ -301,17 +303,17 @@ __global__ void __launch_bounds__(most_threads) chunk_slopes_kernel(AngleChunks 
   places[own.place - c.sizes.angles()] = sum;
 }
 
-// Each angle's gradient from its token on, `later` [tokens, heads, pairs + 1], is what dt and turn share.
+// The gradients of dt and raw from each angle's gradient summed from its token on, `later` [tokens, heads, pairs + 1].
 template <class T>
-__global__ void __launch_bounds__(most_threads)
+__global__ void __launch_bounds__(max_threads)
     share_chunks_kernel(AngleChunks c, AngleInputs<T> in, const float* up, const double* places, Sink to_dt,
-                        SinkOf<T> to_turn) {
-  await_previous();
+                        SinkOf<T> to_rate) {
+  wait_for_previous_kernel();
   extern __shared__ double shared[];
   const OwnAngle own(c);
   const unsigned heads = c.sizes.heads, pairs = c.sizes.pairs, room = pairs + 1, left = own.tokens_left(c);
-  auto* later = reinterpret_cast<float*>(shared + BlockTurns::numbers(c));
-  const BlockTurns turns(c, own, in, shared);
+  auto* later = reinterpret_cast<float*>(shared + BlockRates::numbers(c));
+  const BlockRates rates(c, own, in, shared);
   if (own.inside) {
     const unsigned begin = own.which * c.tokens, at = own.angle / pairs * room + own.angle % pairs;
     double sum = places[own.place];
@@ -327,22 +329,22 @@ __global__ void __launch_bounds__(most_threads)
   __syncthreads();
   for (unsigned i = threadIdx.x; to_dt.wanted() && i < left * heads; i += blockDim.x) {
     const float* of_head = later + i * room;
-    const double* of_pairs = turns.turns + i / heads * pairs;
+    const double* of_pairs = rates.rates + i / heads * pairs;
     double sum = 0;
     for (unsigned pair = 0; pair < pairs; ++pair) sum += static_cast<double>(of_head[pair]) * of_pairs[pair];
     to_dt.put(own.row(c, i / heads), i % heads, static_cast<float>(sum));
   }
   __syncthreads();  // both may be one tensor
-  for (unsigned i = threadIdx.x; to_turn.wanted() && i < left * pairs; i += blockDim.x) {
+  for (unsigned i = threadIdx.x; to_rate.wanted() && i < left * pairs; i += blockDim.x) {
     const float* of_pair = later + i / pairs * heads * room + i % pairs;
-    const double *of_heads = turns.steps + i / pairs * heads, y = turns.turns[i] / pi;
+    const double *of_heads = rates.steps + i / pairs * heads, y = rates.rates[i] / pi;
     double sum = 0;
     for (unsigned h = 0; h < heads; ++h) sum += static_cast<double>(of_pair[h * room]) * of_heads[h];
-    to_turn.put(own.row(c, i / pairs), i % pairs, static_cast<float>(sum * pi * (1.0 - y * y)));
+    to_rate.put(own.row(c, i / pairs), i % pairs, static_cast<float>(sum * pi * (1.0 - y * y)));
   }
 }
 
-/// False where sizes do not suit.
+/// False when sizes do not suit.
 template <class T>
 bool find_angles_by_chunks(const CudaBackend& backend, const AngleSizes& s, unsigned sequences,
                            const AngleInputs<T>& in, float* kept, float* out) {
@@ -350,20 +352,20 @@ bool find_angles_by_chunks(const CudaBackend& backend, const AngleSizes& s, unsi
   const std::optional<AngleChunks> c = angle_chunks(s, sequences, bytes_of_token);
   if (!c) return false;
   const std::size_t count = std::size_t{sequences} * c->chunks * s.angles();
-  if (count > most_places) return false;
+  if (count > max_places) return false;
   auto* places = reinterpret_cast<double*>(backend.scratch(2 * count));
   const std::size_t bytes = c->tokens_of_block() * bytes_of_token;
   const unsigned blocks = sequences * c->blocks_of_sequence();
-  launch(chunk_turns_kernel<T>, blocks, c->threads(), bytes, backend.stream(), *c, in, kept, places);
+  launch(chunk_sums_kernel<T>, blocks, c->threads(), bytes, backend.stream(), *c, in, kept, places);
   sum_along<false>(backend.stream(), AngleSizes{c->chunks, s.heads, s.pairs}, sequences, places, places);
   launch(chunk_angles_kernel<T>, blocks, c->threads(), bytes, backend.stream(), *c, in, places, kept, out);
   return true;
 }
 
-/// The same for their gradients; `sums` holds a number for each angle of each token.
+/// The same for the gradients; `sums` holds a number for each angle of each token.
 template <class T>
 bool share_angles_by_chunks(cudaStream_t stream, const AngleSizes& s, unsigned sequences, const AngleInputs<T>& in,
-                            const float* up, float* sums, const Sink& to_dt, const SinkOf<T>& to_turn) {
+                            const float* up, float* sums, const Sink& to_dt, const SinkOf<T>& to_rate) {
   const std::size_t bytes_of_token =
       (s.heads + s.pairs) * sizeof(double) + std::size_t{s.heads} * (s.pairs + 1) * sizeof(float);
   const std::optional<AngleChunks> c = angle_chunks(s, sequences, bytes_of_token);
@@ -373,19 +375,19 @@ bool share_angles_by_chunks(cudaStream_t stream, const AngleSizes& s, unsigned s
   launch(chunk_slopes_kernel, blocks, c->threads(), 0, stream, *c, up, places);
   sum_along<true>(stream, AngleSizes{c->chunks, s.heads, s.pairs}, sequences, places, places);
   launch(share_chunks_kernel<T>, blocks, c->threads(), c->tokens_of_block() * bytes_of_token, stream, *c, in, up,
-         places, to_dt, to_turn);
+         places, to_dt, to_rate);
   return true;
 }
 
 }  // namespace
 
-void CudaBackend::rotary_angles(const Tensor& dt, const Tensor& turn, const Tensor& carry, const Tensor& theta) {
-  const AngleSizes s = angle_sizes(dt, turn);
+void CudaBackend::rotary_angles(const Tensor& dt, const Tensor& rate, const Tensor& carry, const Tensor& theta) {
+  const AngleSizes s = angle_sizes(dt, rate);
   const auto sequences = static_cast<unsigned>(dt.shape[0]), count = sequences * s.angles();
   if (count == 0 || s.length == 0) return;
-  with_stored_type(turn, [&](auto stored) {
+  with_stored_type(rate, [&](auto stored) {
     using T = decltype(stored);
-    const AngleInputs<T> in{rows_of(dt), rows_of<T>(turn)};
+    const AngleInputs<T> in{rows_of(dt), rows_of<T>(rate)};
     if (find_angles_by_chunks(*this, s, sequences, in, carry.as<float>(), theta.as<float>())) return;
     with_warps_together(s, [&](auto together) {
       launch(angles_kernel<together, T>, blocks_for(count, warps / together), threads, 0, stream(), s, count, in,
@@ -395,21 +397,21 @@ void CudaBackend::rotary_angles(const Tensor& dt, const Tensor& turn, const Tens
   launched("rotary_angles");
 }
 
-void CudaBackend::rotary_angles_backward(const Tensor& dt, const Tensor& turn, const Tensor& dtheta, const Tensor& sums,
-                                         const Grad& ddt, const Grad& dturn) {
-  const AngleSizes s = angle_sizes(dt, turn);
+void CudaBackend::rotary_angles_backward(const Tensor& dt, const Tensor& rate, const Tensor& dtheta, const Tensor& sums,
+                                         const Grad& ddt, const Grad& drate) {
+  const AngleSizes s = angle_sizes(dt, rate);
   const auto sequences = static_cast<unsigned>(dt.shape[0]);
   if (sequences * s.angles() == 0 || s.length == 0) return;
-  with_stored_type(turn, [&](auto stored) {
+  with_stored_type(rate, [&](auto stored) {
     using T = decltype(stored);
-    const AngleInputs<T> in{rows_of(dt), rows_of<T>(turn)};
+    const AngleInputs<T> in{rows_of(dt), rows_of<T>(rate)};
     const auto* up = dtheta.as<float>();
     auto* later = sums.as<float>();
-    if (share_angles_by_chunks(stream(), s, sequences, in, up, later, sink_of(ddt), sink_of<T>(dturn))) return;
+    if (share_angles_by_chunks(stream(), s, sequences, in, up, later, sink_of(ddt), sink_of<T>(drate))) return;
     sum_along<true>(stream(), s, sequences, up, later);
     const auto rows = static_cast<unsigned>(dt.rows());
     launch(share_kernel<T>, blocks_for(std::int64_t{rows} * (s.heads + s.pairs), threads), threads, 0, stream(), s,
-           rows, in, later, sink_of(ddt), sink_of<T>(dturn));
+           rows, in, later, sink_of(ddt), sink_of<T>(drate));
   });
   launched("rotary_angles_backward");
 }

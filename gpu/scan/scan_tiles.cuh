@@ -1,6 +1,6 @@
-// Matrices of float32 in shared memory whose rows, columns and pairs of rows the lanes of a warp read without meeting
-// in a bank, and products of 16 rows a warp on the tensor cores (fragments.cuh). Exact products keep what the rounding
-// of operands left in sums of their own: the units cut sums off, so the fewer they add to a large one the better.
+// Float32 matrices in shared memory with bank-conflict-free access to rows, columns and pairs of rows, and products of
+// 16 rows a warp on tensor cores (fragments.cuh). Exact products keep the products with remainders in separate sums:
+// tensor cores truncate, so the fewer numbers they add to a large sum the better.
 #pragma once
 #include <cuda_pipeline.h>
 
@@ -14,55 +14,58 @@ using device::tiles::Fragment;
 constexpr int block_threads = 128;  // four warps
 constexpr int chunk = 64;           // tokens; a warp has 16 of them as rows
 
-/// Where a thread's numbers of a product lie: rows row and row + 8, columns 8 n + column and the next.
-struct Place {
+/// A thread's position in an accumulator fragment: rows row and row + 8, columns 8 n + column and the next.
+struct ThreadPosition {
   int warp, lane, quad, pair;
-  __device__ explicit Place(int thread = static_cast<int>(threadIdx.x))
+  __device__ explicit ThreadPosition(int thread = static_cast<int>(threadIdx.x))
       : warp(thread / 32), lane(thread % 32), quad(lane / 4), pair(lane % 4) {}
   __device__ int row() const { return 16 * warp + quad; }
   __device__ int column() const { return 2 * pair; }
 };
 
-/// Rows of 16, 32 or 64 numbers; the pieces of 16 bytes change places with the row. Of bfloat16: brain_tiles.cuh.
+/// A matrix with rows of 16, 32 or 64 numbers, whose 16-byte vectors are swizzled by row. For bfloat16 see
+/// bf16_tiles.cuh.
 template <int columns, class T = float>
-struct Matrix {
+struct SharedMatrix {
   float* data;
 
-  /// What a row's pieces are exchanged by: eight rows, rows 0 to 3, 4 to 7, the even and the odd ones each use
-  /// different banks (16 columns: as far as possible).
-  static __device__ int turn(int row) {
+  /// XOR applied to the index of a row's vectors: eight neighbouring rows, rows 0 to 3, 4 to 7, the even and the odd
+  /// rows each use different banks (as far as possible with 16 columns).
+  static __device__ int swizzle(int row) {
     if (columns == 16) return 2 * (row / 2 % 2) + row / 4 % 2;
     const int high = row / 4 % 2;
     return 2 * (row % 4 ^ high) + high;
   }
-  static __device__ int place(int row, int column) { return row * columns + (column / 4 ^ turn(row)) * 4 + column % 4; }
+  static __device__ int place(int row, int column) {
+    return row * columns + (column / 4 ^ swizzle(row)) * 4 + column % 4;
+  }
   __device__ float& at(int row, int column) const { return data[place(row, column)]; }
   __device__ float2& two(int row, int column) const { return reinterpret_cast<float2&>(at(row, column)); }
 };
 
-/// Where this thread's numbers of a product lie in one row.
+/// This thread's accumulator positions in one row.
 template <int columns, class T = float>
 struct OwnRow {
   float* row;
-  int turn;
-  __device__ OwnRow(const Matrix<columns>& m, int own) : row(m.data + own * columns) {
+  int swizzle;
+  __device__ OwnRow(const SharedMatrix<columns>& m, int own) : row(m.data + own * columns) {
     const int lane = static_cast<int>(threadIdx.x) % 32;
-    turn = m.turn(own) ^ lane % 4 / 2;
+    swizzle = m.swizzle(own) ^ lane % 4 / 2;
     row += lane % 2 * 2;
   }
   /// Columns 8 n + column and the next.
-  __device__ float2& at(int n) const { return *reinterpret_cast<float2*>(row + (2 * n ^ turn) * 4); }
+  __device__ float2& at(int n) const { return *reinterpret_cast<float2*>(row + (2 * n ^ swizzle) * 4); }
 };
 
-/// This thread, in a way that the compiler does not see through: operands' addresses are found again for each product,
-/// because kept from one to the next they would fill the registers.
+/// The thread's index, opaque to the compiler, so that it recomputes operands' addresses for each product; kept, they
+/// would fill the registers.
 __device__ inline int hidden_thread() {
   int thread = static_cast<int>(threadIdx.x);
   asm volatile("" : "+r"(thread));
   return thread;
 }
 
-// Operands of a product hand out what a lane has of eight numbers that are summed, or of 8 `eights`.
+// An operand loads a lane's part of eight (or 8 `eights`) inner numbers.
 
 /// Left operand: 16 rows from `first` on, summed along them.
 template <int columns, class T = float>
@@ -70,13 +73,13 @@ struct LeftRows {
   using Numbers = float[4];
   static constexpr int eights = 1;
   const float* row;
-  int turn;
-  __device__ LeftRows(const Matrix<columns>& m, int first) {
+  int swizzle;
+  __device__ LeftRows(const SharedMatrix<columns>& m, int first) {
     const int lane = hidden_thread() % 32, own = first + lane % 16;
     row = m.data + own * columns;
-    turn = m.turn(own) ^ lane / 16;
+    swizzle = m.swizzle(own) ^ lane / 16;
   }
-  __device__ void load(int k, float (&value)[4]) const { device::tiles::load_four(row + (2 * k ^ turn) * 4, value); }
+  __device__ void load(int k, float (&value)[4]) const { device::tiles::load_four(row + (2 * k ^ swizzle) * 4, value); }
 };
 
 /// Left operand: 16 columns from `first` on, summed down them.
@@ -85,7 +88,7 @@ struct LeftColumns {
   using Numbers = float[4];
   static constexpr int eights = 1;
   const float* at[2][2];  // [k half][row half]
-  __device__ LeftColumns(const Matrix<columns>& m, int first) {
+  __device__ LeftColumns(const SharedMatrix<columns>& m, int first) {
     const int lane = hidden_thread() % 32;
 #pragma unroll
     for (int k = 0; k < 2; ++k)
@@ -106,17 +109,17 @@ struct RightRows {
   using Numbers = float[tiles][2];
   static constexpr int eights = 1;
   const float* row;
-  int turn;
-  __device__ RightRows(const Matrix<columns>& m, int first) {
+  int swizzle;
+  __device__ RightRows(const SharedMatrix<columns>& m, int first) {
     const int lane = hidden_thread() % 32, own = first + lane % 8 + lane / 16 * 8;
     row = m.data + own * columns;
-    turn = m.turn(own) ^ lane / 8 % 2;
+    swizzle = m.swizzle(own) ^ lane / 8 % 2;
   }
   __device__ void load(int k, float (&value)[tiles][2]) const {
 #pragma unroll
     for (int n = 0; n < tiles; n += 2) {
       float four[4];
-      device::tiles::load_four(row + 8 * n * columns + (2 * k ^ turn) * 4, four);
+      device::tiles::load_four(row + 8 * n * columns + (2 * k ^ swizzle) * 4, four);
 #pragma unroll
       for (int i = 0; i < 4; ++i) value[n + i / 2][i % 2] = four[i];
     }
@@ -124,14 +127,14 @@ struct RightRows {
 };
 
 /// Right operand: 8 `tiles` columns from `first` on, summed down them. `paired`: a lane's two numbers are neighbours,
-/// as in a left operand that is the result of a product.
+/// as in a left operand made from accumulators.
 template <int columns, int tiles, bool paired, class T = float>
 struct RightColumns {
   using Left = float[4];
   using Numbers = float[tiles][2];
   static constexpr int eights = 1;
   const float* at[2][tiles];
-  __device__ RightColumns(const Matrix<columns>& m, int first) {
+  __device__ RightColumns(const SharedMatrix<columns>& m, int first) {
     const int lane = hidden_thread() % 32;
 #pragma unroll
     for (int k = 0; k < 2; ++k)
@@ -147,9 +150,9 @@ struct RightColumns {
   }
 };
 
-/// A product's sums while it goes on. What is stored as bfloat16 is never exact.
+/// The running sums of a product. Products of bfloat16 operands are never exact.
 template <bool exact, int tiles>
-struct Product {
+struct ProductTile {
   float sum[tiles][4] = {}, small[exact ? tiles : 1][4] = {};
 
   __device__ void add(const float (&left)[4], const float (&right)[tiles][2]) {
@@ -163,30 +166,30 @@ struct Product {
       for (int i = 0; i < 2; ++i) b[n].set(i, right[n][i]);
     if constexpr (exact) {
 #pragma unroll
-      for (int n = 0; n < tiles; ++n) device::tiles::multiply_units(small[n], a.rest, b[n].big);
+      for (int n = 0; n < tiles; ++n) device::tiles::mma_tf32(small[n], a.rest, b[n].big);
     }
 #pragma unroll
-    for (int n = 0; n < tiles; ++n) device::tiles::multiply_units(sum[n], a.big, b[n].big);
+    for (int n = 0; n < tiles; ++n) device::tiles::mma_tf32(sum[n], a.big, b[n].big);
     if constexpr (exact) {
 #pragma unroll
-      for (int n = 0; n < tiles; ++n) device::tiles::multiply_units(small[n], a.big, b[n].rest);
+      for (int n = 0; n < tiles; ++n) device::tiles::mma_tf32(small[n], a.big, b[n].rest);
     }
   }
   /// Two steps of eight numbers in bfloat16.
   __device__ void add(const std::uint32_t (&left)[4], const std::uint32_t (&right)[tiles][2]) {
 #pragma unroll
-    for (int n = 0; n < tiles; ++n) device::tiles::multiply_brains(sum[n], left, right[n][0], right[n][1]);
+    for (int n = 0; n < tiles; ++n) device::tiles::mma_bf16(sum[n], left, right[n][0], right[n][1]);
   }
   __device__ float of(int n, int i) const { return exact ? sum[n][i] + small[n][i] : sum[n][i]; }
 };
 
-/// How many rounds of a product of bfloat16 are unrolled.
+/// Unrolled rounds of a bfloat16 product.
 constexpr int rounds_ahead = 4;
 
-/// left right over steps [begin, end) of eight numbers each, both even.
+/// left right over steps [begin, end) of eight inner numbers each, both even.
 template <bool exact, int tiles, int together = 2, int ahead = rounds_ahead, class Left, class Right>
-__device__ Product<exact, tiles> multiply(int begin, int end, const Left& left, const Right& right) {
-  Product<exact, tiles> product;
+__device__ ProductTile<exact, tiles> multiply(int begin, int end, const Left& left, const Right& right) {
+  ProductTile<exact, tiles> product;
   constexpr int unrolled = Left::eights > 1 ? ahead : 1;
 #pragma unroll unrolled
   for (int first = begin; first < end; first += together) {
@@ -202,20 +205,18 @@ __device__ Product<exact, tiles> multiply(int begin, int end, const Left& left, 
   return product;
 }
 
-/// Eight columns of a result that becomes a left operand, as it was computed or rounded: rows row and row + 8.
+/// Eight columns of a result that becomes a left operand, as float or rounded: rows row and row + 8.
 template <class T>
 using Part = std::conditional_t<std::is_same_v<T, float>, float[4], std::uint32_t[2]>;
 
-/// Two neighbours of row r, 0 or 1.
+/// Stores two neighbours of row r, 0 or 1.
 __device__ inline void put_two(float (&part)[4], int r, float a, float b) {
   part[2 * r] = a;
   part[2 * r + 1] = b;
 }
-__device__ inline void put_two(std::uint32_t (&part)[2], int r, float a, float b) {
-  part[r] = device::brain_pair(a, b);
-}
+__device__ inline void put_two(std::uint32_t (&part)[2], int r, float a, float b) { part[r] = device::bf16_pair(a, b); }
 
-/// What an operand takes from `part` on. The neighbours that a lane has count as numbers t and t + 4.
+/// Makes an operand from `part` on. A lane's neighbours count as inner numbers t and t + 4.
 __device__ inline void take(const float (*part)[4], float (&left)[4]) {
   left[0] = part[0][0];
   left[1] = part[0][2];
@@ -227,10 +228,11 @@ __device__ inline void take(const std::uint32_t (*part)[2], std::uint32_t (&left
   for (int i = 0; i < 4; ++i) left[i] = part[i / 2][i % 2];
 }
 
-/// The same with a left operand that is the result of a product, of which only steps [begin, end) count.
+/// The same with a left operand made from accumulators, of which only steps [begin, end) count.
 template <bool exact, int tiles, int steps, class Number, int each, class Right>
-__device__ Product<exact, tiles> multiply(int begin, int end, const Number (&left)[steps][each], const Right& right) {
-  Product<exact, tiles> product;
+__device__ ProductTile<exact, tiles> multiply(int begin, int end, const Number (&left)[steps][each],
+                                              const Right& right) {
+  ProductTile<exact, tiles> product;
 #pragma unroll
   for (int k = 0; k < steps; k += Right::eights) {
     if (k < begin || k >= end) continue;
@@ -243,7 +245,7 @@ __device__ Product<exact, tiles> multiply(int begin, int end, const Number (&lef
   return product;
 }
 
-/// Where rows of numbers begin, how far apart they are, and how many rows and numbers of a row count.
+/// Rows of numbers: address, stride, and how many rows and numbers of a row are valid.
 template <class T>
 struct StripOf {
   const T* data;
@@ -251,11 +253,10 @@ struct StripOf {
   int rows, width;
 };
 
-/// Starts the copy of `rows` rows by the whole block; what does not count becomes zero. Rows of bfloat16 are whole
-/// pieces of 16 bytes.
+/// The block begins to copy `rows` rows; invalid numbers become zero. Rows of bfloat16 are whole 16-byte vectors.
 template <int rows, int columns, class T>
-__device__ void fetch(const Matrix<columns, T>& to, const StripOf<T>& from) {
-  constexpr int width = device::widest_piece<T>, pieces = columns / width;
+__device__ void fetch(const SharedMatrix<columns, T>& to, const StripOf<T>& from) {
+  constexpr int width = device::max_piece<T>, pieces = columns / width;
   const int thread = static_cast<int>(threadIdx.x);
   if (sizeof(T) == 2 ||
       (from.width % width == 0 && from.stride % width == 0 && reinterpret_cast<std::uintptr_t>(from.data) % 16 == 0)) {

@@ -1,5 +1,6 @@
-// The long scan forward: decays summed inside chunks, a walk from chunk to chunk that keeps the states between them,
-// and all answers of all chunks side by side.
+// The long scan, forward pass (equations in ssd_chunks.cuh): pace_kernel sums decays inside chunks, state_pass_kernel
+// passes the state from chunk to chunk and keeps the states between them, and answer_kernel computes the outputs of all
+// chunks in parallel.
 #include <algorithm>
 
 #include "gpu/cuda_backend.h"
@@ -13,40 +14,40 @@ using device::tiles::wait;
 
 namespace {
 
-constexpr int walk_width = 32;  // channels of a block that walks
-// Sequences from so many tokens on go by chunks; shorter ones, of at least one chunk, when all of the batch together
-// change so many numbers of states: by the recurrence they take as long, and by chunks as long as a few launches.
-constexpr int shortest_by_chunks = 256;
-constexpr std::int64_t fewest_updates = std::int64_t{1} << 24;
+constexpr int state_pass_width = 32;  // channels of a state-passing block
+// Sequences with at least min_chunked_tokens run by chunks; shorter ones, of at least one chunk, when the batch makes
+// at least min_updates updates of states. The recurrence's time grows with the length; chunks cost a few launches.
+constexpr int min_chunked_tokens = 256;
+constexpr std::int64_t min_updates = std::int64_t{1} << 24;
 
-constexpr int half_of_blocks = 100;  // with fewer of the wide tiles, twice as many narrow ones still all run at once
+constexpr int half_of_blocks = 100;  // with fewer wide tiles, twice as many narrow ones still run at once
 
-constexpr int walk_blocks = 4;                // that a multiprocessor holds
-constexpr std::size_t walk_room = 55 * 1024;  // bytes of shared memory that each of them may have
+constexpr int state_pass_blocks = 4;                // of a multiprocessor
+constexpr std::size_t state_pass_room = 55 * 1024;  // bytes of shared memory for each of them
 template <class T>
 constexpr int answer_blocks = 4;
 template <>
 constexpr int answer_blocks<float> = 3;
 
-// A warp a chunk of a head, two tokens a lane.
-__global__ void __launch_bounds__(threads) pace_kernel(ScanSizes s, ScanSteps in, ChunkPaces to, bool are_settled) {
-  if (!are_settled) await_previous();
+// One warp for each chunk of a head, two tokens a lane.
+__global__ void __launch_bounds__(threads) pace_kernel(ScanSizes s, ScanSteps in, ChunkPaces to, bool may_read_early) {
+  if (!may_read_early) wait_for_previous_kernel();
   const int lane = static_cast<int>(threadIdx.x) % 32;
   std::size_t rest = (static_cast<std::size_t>(blockIdx.x) * threads + threadIdx.x) / 32;
   const int h = static_cast<int>(rest % s.heads);
   rest /= s.heads;
   const int c = static_cast<int>(rest % s.chunks), b = static_cast<int>(rest / s.chunks);
-  if (b >= s.batch) return await_previous();
+  if (b >= s.batch) return wait_for_previous_kernel();
   Pace own[2];
   double log_decay[2];
   load_steps(s, in, b, h, c, own, log_decay);
   put_paces(own, log_decay, to, chunk_index(s, b, h, c) * chunk + 2 * lane);
 }
 
-/// The left operand of a walk: channels of x times f, or of dy times e.
+/// Left operand of the state passing: channels of x times f, or of dy times e.
 template <class T>
 struct WeighedColumns {
-  using Columns = LeftColumns<walk_width, T>;
+  using Columns = LeftColumns<state_pass_width, T>;
   using Numbers = typename Columns::Numbers;
   static constexpr int eights = Columns::eights;
   Columns columns;
@@ -63,50 +64,54 @@ struct WeighedColumns {
       } else {
         const int token = 2 * pair + i / 2 * 8;
         const float2 both = floats_of(value[i]);
-        value[i] = brain_pair(both.x * weight(token), both.y * weight(token + 1));
+        value[i] = bf16_pair(both.x * weight(token), both.y * weight(token + 1));
       }
     }
   }
 };
 
-/// What a walk multiplies of a chunk.
+/// The operands of a chunk in the state passing.
 template <int states, class T>
-struct WalkStage {
-  T u[chunk * walk_width], v[chunk * states];
+struct StatePassStage {
+  T u[chunk * state_pass_width], v[chunk * states];
   Edges edges[chunk];
 
   __device__ void fetch(const StripOf<T>& of_u, const StripOf<T>& of_v, const Edges* of_tokens) {
-    scan::fetch<chunk>(Matrix<walk_width, T>{u}, of_u);
-    scan::fetch<chunk>(Matrix<states, T>{v}, of_v);
+    scan::fetch<chunk>(SharedMatrix<state_pass_width, T>{u}, of_u);
+    scan::fetch<chunk>(SharedMatrix<states, T>{v}, of_v);
     if (threadIdx.x < chunk) __pipeline_memcpy_async(&edges[threadIdx.x], &of_tokens[threadIdx.x], 8);
   }
 };
 
-/// Chunks on their way to shared memory, the one at work included.
+/// Stages of the pipeline, the current one included.
 template <int states, class T>
-constexpr int walk_stages = static_cast<int>(std::min(std::size_t{4}, walk_room / sizeof(WalkStage<states, T>)));
+constexpr int state_pass_stages = static_cast<int>(std::min(std::size_t{4},
+                                                            state_pass_room / sizeof(StatePassStage<states, T>)));
 
-/// The pass that a block walks, in a way that the compiler does not see through: what hangs on it is found again for
-/// each chunk, because kept it would fill the registers.
+/// The block's pass, opaque to the compiler: it recomputes what depends on it for each chunk; kept, it would fill the
+/// registers.
 __device__ int hidden_pass() {
   int pass = static_cast<int>(blockIdx.z);
   asm volatile("" : "+r"(pass));
   return pass;
 }
 
-// The states before all chunks (way 0), or the flows from behind into them (1), of 32 channels of a head and a pass.
+// The states before all chunks (direction 0), or the flows from later chunks into them (1), of 32 channels of a head
+// and a pass. Grid: (strips of channels of all heads, directions, passes).
 template <int states, bool exact, class T>
-__global__ void __launch_bounds__(block_threads, walk_blocks)
-    walk_kernel(ScanSizes s, ScanArraysOf<T> in, ChunkArraysOf<T> to, int walkers, int way, float* state, bool resume) {
-  await_previous();
-  constexpr int warp_states = states / 2, tiles = warp_states / 8, stages = walk_stages<states, T>;
+__global__ void __launch_bounds__(block_threads, state_pass_blocks)
+    state_pass_kernel(ScanSizes s, ScanArraysOf<T> in, ChunkArraysOf<T> to, int strips, int direction, float* state,
+                      bool resume) {
+  wait_for_previous_kernel();
+  constexpr int warp_states = states / 2, tiles = warp_states / 8, stages = state_pass_stages<states, T>;
   extern __shared__ float4 memory[];
-  auto* const stage_of = reinterpret_cast<WalkStage<states, T>*>(memory);
-  const bool back = way + static_cast<int>(blockIdx.y) == 1;
-  const int pair = static_cast<int>(blockIdx.x) / walkers, first = static_cast<int>(blockIdx.x) % walkers * walk_width;
+  auto* const stage_of = reinterpret_cast<StatePassStage<states, T>*>(memory);
+  const bool backward = direction + static_cast<int>(blockIdx.y) == 1;
+  const int pair = static_cast<int>(blockIdx.x) / strips,
+            first = static_cast<int>(blockIdx.x) % strips * state_pass_width;
   const int b = pair / s.heads, h = pair % s.heads;
   const std::size_t row = static_cast<std::size_t>(b) * s.length;
-  const auto place = [&](int i) { return back ? s.chunks - 1 - i : i; };
+  const auto place = [&](int i) { return backward ? s.chunks - 1 - i : i; };
   const auto start = [&](int i) {
     if (i < s.chunks) {
       const int c = place(i), count = min(chunk, s.length - c * chunk), width = max(s.width - first, 0);
@@ -114,16 +119,17 @@ __global__ void __launch_bounds__(block_threads, walk_blocks)
       const std::size_t stride = static_cast<std::size_t>(s.heads) * s.width;
       const unsigned column = static_cast<unsigned>(h * s.width + first);
       const unsigned shared = static_cast<unsigned>(h / s.group * s.group_states + hidden_pass() * s.states);
-      stage_of[i % stages].fetch(
-          {back ? in.dy + begin * stride + column : &in.x.at(begin, column), back ? stride : in.x.stride, count, width},
-          {back ? &in.C.at(begin, shared) : &in.B.at(begin, shared), back ? in.C.stride : in.B.stride, count, s.states},
-          to.edges + chunk_index(s, b, h, c) * chunk);
+      stage_of[i % stages].fetch({backward ? in.dy + begin * stride + column : &in.x.at(begin, column),
+                                  backward ? stride : in.x.stride, count, width},
+                                 {backward ? &in.C.at(begin, shared) : &in.B.at(begin, shared),
+                                  backward ? in.C.stride : in.B.stride, count, s.states},
+                                 to.edges + chunk_index(s, b, h, c) * chunk);
     }
     commit();
   };
   for (int i = 0; i + 1 < stages; ++i) start(i);
 
-  const Place p;
+  const ThreadPosition p;
   const int channel = p.warp % 2 * 16, number = p.warp / 2 * warp_states;
   const int own_channel = first + channel + p.quad, own_state = number + p.column();
   const auto each = [&](const auto& visit) {
@@ -135,7 +141,7 @@ __global__ void __launch_bounds__(block_threads, walk_blocks)
   float* kept =
       state + (static_cast<std::size_t>(b) * s.heads + h) * s.width * s.group_states + hidden_pass() * s.states;
   float now[tiles][4] = {};
-  if (resume && !back) {
+  if (resume && !backward) {
     each([&](int n, int i, int channel_of, int state_of) {
       if (channel_of < s.width && state_of < s.states) now[n][i] = kept[channel_of * s.group_states + state_of];
     });
@@ -144,29 +150,29 @@ __global__ void __launch_bounds__(block_threads, walk_blocks)
     wait<stages - 2>();
     __syncthreads();
     start(i + stages - 1);
-    WalkStage<states, T>& stage = stage_of[i % stages];
-    T* out =
-        (back ? to.flows : to.states) + chunk_index(s, hidden_pass(), b, h, place(i)) * walkers * walk_width * states;
+    StatePassStage<states, T>& stage = stage_of[i % stages];
+    T* out = (backward ? to.flows : to.states) +
+             chunk_index(s, hidden_pass(), b, h, place(i)) * strips * state_pass_width * states;
     const auto two = [&](int n, int r) { return make_float2(now[n][2 * r], now[n][2 * r + 1]); };
-    if constexpr (std::is_same_v<T, Brain>) {
+    if constexpr (std::is_same_v<T, Bf16>) {
 #pragma unroll
       for (int r = 0; r < 2; ++r)
         store_row<tiles>(&out[(own_channel + 8 * r) * states + number], warp_states, [&](int n) { return two(n, r); });
     } else {
-      // Row by row takes a fifth longer.
+      // In this order stores are faster than row by row.
 #pragma unroll
       for (int n = 0; n < tiles; ++n)
 #pragma unroll
         for (int r = 0; r < 2; ++r)
           reinterpret_cast<float2&>(out[(own_channel + 8 * r) * states + own_state + 8 * n]) = two(n, r);
     }
-    const WeighedColumns<T> left{{{stage.u}, channel}, back ? &stage.edges->start : &stage.edges->leave};
+    const WeighedColumns<T> left{{{stage.u}, channel}, backward ? &stage.edges->start : &stage.edges->leave};
     const RightColumns<states, tiles, false, T> right({stage.v}, number);
     const auto product = multiply<exact, tiles, 4>(0, chunk / 8, left, right);
     const float fade = stage.edges[chunk - 1].start;
     each([&](int n, int k, int, int) { now[n][k] = fmaf(fade, now[n][k], product.of(n, k)); });
   }
-  if (state == nullptr || back) return;
+  if (state == nullptr || backward) return;
   each([&](int n, int i, int channel_of, int state_of) {
     if (channel_of < s.width && state_of < s.states) kept[channel_of * s.group_states + state_of] = now[n][i];
   });
@@ -178,23 +184,23 @@ struct AnswerMemory {
   Pace paces[chunk];
 };
 
-// The answers of one chunk for a range of units that share B and C. `adds`: to those of earlier passes.
+// The outputs of one chunk for a range of units that share B and C. `adds`: to those of earlier passes.
 template <int width, int states, bool exact, bool alone, bool adds, class T>
 __global__ void __launch_bounds__(block_threads, answer_blocks<T>)
     answer_kernel(ScanSizes s, ScanArraysOf<T> in, ChunkArraysOf<T> from, int tiles, int ranges, float scale, T* y) {
-  await_previous();
+  wait_for_previous_kernel();
   extern __shared__ float4 memory[];
   auto& m = *reinterpret_cast<AnswerMemory<width, states, alone, T>*>(memory);
-  const Matrix<states, T> C{m.C}, S{m.S_or_B}, B{alone ? m.S_or_B : m.x};  // B makes room for x
-  const Matrix<width, T> x{m.x};
+  const SharedMatrix<states, T> C{m.C}, S{m.S_or_B}, B{alone ? m.S_or_B : m.x};  // x overwrites B
+  const SharedMatrix<width, T> x{m.x};
   const Span span(s, tiles, ranges);
-  const Place p;
+  const ThreadPosition p;
   const int count = min(chunk, s.length - span.c * chunk), last = 2 * p.warp + 2;
   const std::size_t row = static_cast<std::size_t>(span.b) * s.length + static_cast<std::size_t>(span.c) * chunk;
   const unsigned shared = static_cast<unsigned>(span.group * s.group_states);
   fetch<chunk>(C, {&in.C.at(row, shared), in.C.stride, count, s.states});
   fetch<chunk>(B, {&in.B.at(row, shared), in.B.stride, count, s.states});
-  if constexpr (!alone) {  // else all comes together
+  if constexpr (!alone) {  // otherwise all operands arrive together
     commit();
     wait<0>();
     __syncthreads();
@@ -266,7 +272,7 @@ __global__ void __launch_bounds__(block_threads, answer_blocks<T>)
         };
         return make_float2(scale * answer(0, input.x), scale * answer(1, input.y));
       };
-      if constexpr (std::is_same_v<T, Brain>) {
+      if constexpr (std::is_same_v<T, Bf16>) {
 #pragma unroll
         for (int r = 0; r < 2; ++r) {
           const int left = p.row() + 8 * r < count ? s.width - first - 32 * half : 0;
@@ -318,7 +324,7 @@ ChunkShape shape_for(const ScanSizes& s) {
 }
 
 bool fits_passes(std::int64_t states) {
-  return states <= most_states && states % ((states + pass_states - 1) / pass_states) == 0;
+  return states <= max_states && states % ((states + pass_states - 1) / pass_states) == 0;
 }
 
 ScanSizes in_passes(ScanSizes s) {
@@ -331,7 +337,7 @@ namespace {
 
 std::int64_t chunks_of(const ScanSizes& s) { return std::int64_t{s.batch} * s.heads * s.chunks; }
 
-/// Of the states of a pass.
+/// Number of states of a pass.
 std::int64_t state_numbers(const ScanSizes& s) {
   const ChunkShape shape = shape_for(s);
   return chunks_of(s) * shape.tiles * shape.width * shape.states;
@@ -368,16 +374,17 @@ int ranges_for(const ScanSizes& s, int blocks) {
 }
 
 template <class T>
-void walk_chunks(cudaStream_t stream, const ScanSizes& s, const ScanArraysOf<T>& in, bool exact,
-                 const ChunkArraysOf<T>& to, Ways ways, float* state, bool resume) {
+void run_state_pass(cudaStream_t stream, const ScanSizes& s, const ScanArraysOf<T>& in, bool exact,
+                    const ChunkArraysOf<T>& to, Directions directions, float* state, bool resume) {
   with_shape<T>(s, exact, [&](auto width, auto states, auto is_exact) {
-    const auto kernel = walk_kernel<states(), is_exact(), T>;
-    constexpr int bytes = walk_stages<states(), T> * sizeof(WalkStage<states(), T>);
+    const auto kernel = state_pass_kernel<states(), is_exact(), T>;
+    constexpr int bytes = state_pass_stages<states(), T> * sizeof(StatePassStage<states(), T>);
     allow_shared_memory(reinterpret_cast<const void*>(kernel), bytes, "ssd_scan");
-    const int walkers = shape_for(s).tiles * (width() / walk_width);
-    const dim3 grid(static_cast<unsigned>(s.batch * s.heads * walkers), ways == Ways::both ? 2 : 1,
+    const int strips = shape_for(s).tiles * (width() / state_pass_width);
+    const dim3 grid(static_cast<unsigned>(s.batch * s.heads * strips), directions == Directions::both ? 2 : 1,
                     static_cast<unsigned>(s.passes));
-    launch(kernel, grid, block_threads, bytes, stream, s, in, to, walkers, ways == Ways::back ? 1 : 0, state, resume);
+    launch(kernel, grid, block_threads, bytes, stream, s, in, to, strips, directions == Directions::backward ? 1 : 0,
+           state, resume);
   });
 }
 
@@ -390,28 +397,29 @@ void answer_chunks(cudaStream_t stream, const ScanSizes& s, const ScanArraysOf<T
 }
 
 template std::int64_t chunk_numbers<float>(const ScanSizes&, bool);
-template std::int64_t chunk_numbers<Brain>(const ScanSizes&, bool);
+template std::int64_t chunk_numbers<Bf16>(const ScanSizes&, bool);
 template ChunkArrays chunk_arrays(const ScanSizes&, float*, bool);
-template ChunkArraysOf<Brain> chunk_arrays(const ScanSizes&, float*, bool);
+template ChunkArraysOf<Bf16> chunk_arrays(const ScanSizes&, float*, bool);
 template ChunkArrays of_pass(const ScanSizes&, int, ChunkArrays);
-template ChunkArraysOf<Brain> of_pass(const ScanSizes&, int, ChunkArraysOf<Brain>);
-template void walk_chunks(cudaStream_t, const ScanSizes&, const ScanArrays&, bool, const ChunkArrays&, Ways, float*,
-                          bool);
-template void walk_chunks(cudaStream_t, const ScanSizes&, const ScanArraysOf<Brain>&, bool, const ChunkArraysOf<Brain>&,
-                          Ways, float*, bool);
+template ChunkArraysOf<Bf16> of_pass(const ScanSizes&, int, ChunkArraysOf<Bf16>);
+template void run_state_pass(cudaStream_t, const ScanSizes&, const ScanArrays&, bool, const ChunkArrays&, Directions,
+                             float*, bool);
+template void run_state_pass(cudaStream_t, const ScanSizes&, const ScanArraysOf<Bf16>&, bool,
+                             const ChunkArraysOf<Bf16>&, Directions, float*, bool);
 template void answer_chunks(cudaStream_t, const ScanSizes&, const ScanArrays&, bool, const ChunkArrays&, float, float*);
-template void answer_chunks(cudaStream_t, const ScanSizes&, const ScanArraysOf<Brain>&, bool,
-                            const ChunkArraysOf<Brain>&, float, Brain*);
+template void answer_chunks(cudaStream_t, const ScanSizes&, const ScanArraysOf<Bf16>&, bool, const ChunkArraysOf<Bf16>&,
+                            float, Bf16*);
 
-void find_paces(cudaStream_t stream, const ScanSizes& s, const ScanSteps& in, const ChunkPaces& to, bool are_settled) {
+void find_paces(cudaStream_t stream, const ScanSizes& s, const ScanSteps& in, const ChunkPaces& to,
+                bool may_read_early) {
   const std::int64_t warps = std::int64_t{s.batch} * s.heads * s.chunks;
-  launch(pace_kernel, blocks_for(warps, threads / 32), threads, 0, stream, s, in, to, are_settled);
+  launch(pace_kernel, blocks_for(warps, threads / 32), threads, 0, stream, s, in, to, may_read_early);
 }
 
 bool goes_by_chunks(const ScanInputs& in) {
   const ScanSizes s = sizes_of(in, chunk);
   const std::int64_t updates = std::int64_t{s.batch} * s.length * s.heads * s.width * s.states;
-  return fits_passes(s.states) && (s.length >= shortest_by_chunks || (s.length >= chunk && updates >= fewest_updates));
+  return fits_passes(s.states) && (s.length >= min_chunked_tokens || (s.length >= chunk && updates >= min_updates));
 }
 
 bool stores_narrow(const ScanInputs& in) {
@@ -421,10 +429,10 @@ bool stores_narrow(const ScanInputs& in) {
 
 std::int64_t stored_chunk_numbers(const ScanInputs& in, bool with_flows) {
   const ScanSizes s = in_passes(sizes_of(in, chunk));
-  return in.x.dtype == DType::bf16 ? chunk_numbers<Brain>(s, with_flows) : chunk_numbers(s, with_flows);
+  return in.x.dtype == DType::bf16 ? chunk_numbers<Bf16>(s, with_flows) : chunk_numbers(s, with_flows);
 }
 
-// At up to 16 tokens the recurrence is as quick.
+// Up to 16 tokens the recurrence is as fast.
 bool is_one_chunk(const ScanInputs& in) {
   const ScanSizes s = sizes_of(in, chunk);
   return s.states <= pass_states && s.length > 16 && s.length <= chunk && !goes_by_chunks(in);
@@ -444,7 +452,7 @@ void scan_by_chunks(cudaStream_t stream, const ScanInputs& in, bool exact, float
     const auto to = chunk_arrays<T>(s, memory, false);
     const auto arrays = arrays_of<T>(in);
     find_paces(stream, s, arrays, to, false);
-    walk_chunks(stream, s, arrays, exact, to, Ways::forward, state.as<float>(), resume);
+    run_state_pass(stream, s, arrays, exact, to, Directions::forward, state.as<float>(), resume);
     answer_chunks(stream, s, arrays, exact, to, 1.0f, y.as<T>());
   });
 }

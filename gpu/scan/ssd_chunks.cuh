@@ -1,23 +1,21 @@
-// What the passes of the chunked scan share. In a chunk
-//
+// Shared by the passes of the chunked scan. In a chunk
 //     y_i = C_i . (e_i S) + sum over j <= i of m_ij (C_i . B_j) x_j + D x_i,     S' = e_last S + sum_j f_j x_j B_j^T
 //     m_ij = exp(l_i - l_j) w_ij,     e_i = exp l_i,     f_j = exp(l_last - l_j) w_j
-//
-// where S is the state before the chunk, l the sum of the logarithms of the decay from its first token on, w_j the
-// whole weight of a token (dt and what enters late) and w_jj = dt_j. A sequence of at most one chunk, which begins with
-// no state, needs neither walk nor memory for paces and states: its kernels are `alone`.
-//
-// All this is linear in the states, the columns of B and C, so kernels are made for 64 of them: a scan with more goes
-// by passes, whose answers and gradients are added in order. Walks of all passes go side by side.
+// where S is the state before the chunk, l the cumulative log decay from the chunk's first token on, w_j the whole
+// weight of a token (dt and its late part) and w_jj = dt_j. A sequence of one chunk that starts without a state needs
+// no state passing and no memory for paces and states: its kernels are `alone`.
+// Everything is linear in the states, the columns of B and C, so kernels handle up to 64 of them: a scan with more runs
+// in passes whose outputs and gradients are added in order. The state passing of all passes is one launch.
 #pragma once
 #include "core/io/error.h"
 #include "gpu/device/launch.cuh"
-#include "gpu/scan/brain_tiles.cuh"
+#include "gpu/scan/bf16_tiles.cuh"
 #include "gpu/scan/ssd_scan.cuh"
 
 namespace afterglow::scan {
 
-/// Of a token and head. l in two parts, because differences of large sums matter, as a logarithm to base 2.
+/// Step of a token and head. The cumulative log decay l (base 2) is the sum of `high` and `low`, because differences of
+/// large sums matter.
 struct alignas(16) Pace {
   float high, low, dt, whole;
 };
@@ -31,16 +29,16 @@ struct Edges {
   float start, leave;
 };
 
-constexpr int pass_states = 64;   // at most, of a pass
-constexpr int most_states = 128;  // of all passes
-/// Whether so many states go by equal passes.
+constexpr int pass_states = 64;  // maximum of a pass
+constexpr int max_states = 128;  // maximum of all passes
+/// Whether this many states split into equal passes.
 bool fits_passes(std::int64_t states);
-/// Sizes of passes, from those with all states.
+/// Sizes of a pass, from those with all states.
 ScanSizes in_passes(ScanSizes s);
 
-/// What lies in memory: paces and edges [B,H,chunks,64], then states before chunks and, for the gradient, flows into
-/// them from behind, each [passes,B,H,chunks,width,N] with width and N rounded up to what kernels are made for. They
-/// are stored as what they are multiplied with.
+/// Layout in memory: paces and edges [B,H,chunks,64], then the states before chunks and, for the gradient, the flows
+/// into chunks from later ones, each [passes,B,H,chunks,width,N] with width and N rounded up to kernel sizes. They have
+/// the type of the products' operands.
 struct ChunkPaces {
   Pace* paces = nullptr;
   Edges* edges = nullptr;
@@ -54,12 +52,12 @@ using ChunkArrays = ChunkArraysOf<float>;
 __device__ inline std::size_t chunk_index(const ScanSizes& s, int b, int h, int c) {
   return (static_cast<std::size_t>(b) * s.heads + h) * s.chunks + c;
 }
-/// Of what all passes have.
+/// The index over all passes.
 __device__ inline std::size_t chunk_index(const ScanSizes& s, int pass, int b, int h, int c) {
   return chunk_index(s, pass * s.batch + b, h, c);
 }
 
-/// By a warp for one chunk of a head, two tokens a lane: their weights, and the logarithms of their decays.
+/// One warp loads the weights and log decays of a head's chunk, two tokens a lane.
 __device__ inline void load_steps(const ScanSizes& s, const ScanSteps& in, int b, int h, int c, Pace (&own)[2],
                                   double (&log_decay)[2]) {
   const int lane = static_cast<int>(threadIdx.x) % 32;
@@ -75,7 +73,7 @@ __device__ inline void load_steps(const ScanSizes& s, const ScanSteps& in, int b
   }
 }
 
-/// By a warp for one chunk, two tokens a lane: sums the logarithms of the decay.
+/// One warp sums the log decays of a chunk, two tokens a lane.
 __device__ inline void sum_decays(const double (&log_decay)[2], Pace (&own)[2]) {
   constexpr double to_base_two = 1.4426950408889634;
   const int lane = static_cast<int>(threadIdx.x) % 32;
@@ -92,21 +90,21 @@ __device__ inline void sum_decays(const double (&log_decay)[2], Pace (&own)[2]) 
   }
 }
 
-/// By a warp for one chunk, two tokens a lane: leaves paces, whose weights are there, and edges, from `at` on.
+/// One warp writes the paces, whose weights are set, and the edges of a chunk from `at` on, two tokens a lane.
 __device__ inline void put_paces(Pace (&own)[2], const double (&log_decay)[2], const ChunkPaces& to, std::size_t at) {
   sum_decays(log_decay, own);
   const Pace last{__shfl_sync(device::full_warp, own[1].high, 31), __shfl_sync(device::full_warp, own[1].low, 31), 0,
                   0};
   const Edges edges[2] = {{decay_from_start(own[0]), decay_between(last, own[0]) * own[0].whole},
                           {decay_from_start(own[1]), decay_between(last, own[1]) * own[1].whole}};
-  device::await_previous();  // all was found meanwhile
+  device::wait_for_previous_kernel();  // everything was computed before
   for (int i = 0; i < 2; ++i) {
     to.paces[at + i] = own[i];
     to.edges[at + i] = edges[i];
   }
 }
 
-/// By a warp: the paces of a head of a sequence that is one chunk.
+/// One warp computes the paces of a head in a sequence of one chunk.
 __device__ inline void find_own_paces(const ScanSizes& s, const ScanSteps& in, int b, int h, Pace (&to)[chunk]) {
   const int lane = static_cast<int>(threadIdx.x) % 32;
   Pace own[2];
@@ -116,24 +114,24 @@ __device__ inline void find_own_paces(const ScanSizes& s, const ScanSteps& in, i
   for (int i = 0; i < 2; ++i) to[2 * lane + i] = own[i];
 }
 
-/// With room for the flows or without; and how many floats that takes.
+/// With or without room for the flows; chunk_numbers returns the size in floats.
 template <class T = float>
 ChunkArraysOf<T> chunk_arrays(const ScanSizes& s, float* memory, bool with_flows);
 template <class T = float>
 std::int64_t chunk_numbers(const ScanSizes& s, bool with_flows);
-/// The same in the type in which the inputs are stored.
+/// The same for the stored type of the inputs.
 std::int64_t stored_chunk_numbers(const ScanInputs& in, bool with_flows);
 
-/// What kernels are made for.
+/// Sizes that kernels are instantiated for.
 struct ChunkShape {
   int width, states;  // channels of a tile, 32 or 64; 16, 32 or 64
   int tiles;          // tiles of channels
 };
 ChunkShape shape_for(const ScanSizes& s);
 
-/// One group of one chunk, and the range of its units (a tile of channels of a head) that a block goes through.
+/// A block's work: one group of one chunk, and a range of its units (a unit is a tile of channels of a head).
 struct Span {
-  int b, c, group, begin, end, part;  // part: of all ranges of all groups
+  int b, c, group, begin, end, part;  // part: index among the ranges of all groups
   __device__ Span(const ScanSizes& s, int tiles, int ranges) {
     int rest = static_cast<int>(blockIdx.x);
     const int range = rest % ranges, units = s.group * tiles;
@@ -148,13 +146,14 @@ struct Span {
   }
 };
 
-/// Ranges of units: enough for `blocks` blocks in all, where there are as many.
+/// The number of ranges of units that gives about `blocks` blocks, if there are as many units.
 int ranges_for(const ScanSizes& s, int blocks);
 
-/// `are_settled`: the inputs may be read before the kernel in front has ended.
-void find_paces(cudaStream_t stream, const ScanSizes& s, const ScanSteps& in, const ChunkPaces& to, bool are_settled);
+/// `may_read_early`: the inputs may be read before the previous kernel has ended.
+void find_paces(cudaStream_t stream, const ScanSizes& s, const ScanSteps& in, const ChunkPaces& to,
+                bool may_read_early);
 
-/// What one pass has of inputs, of what lies in memory and of rows: D is no matter of states and goes with the first.
+/// The view of one pass on inputs and memory. D does not depend on states and belongs to the first pass.
 template <class T>
 ScanArraysOf<T> of_pass(const ScanSizes& s, int pass, ScanArraysOf<T> all) {
   all.B = from_column(all.B, pass * s.states);
@@ -165,20 +164,20 @@ ScanArraysOf<T> of_pass(const ScanSizes& s, int pass, ScanArraysOf<T> all) {
 template <class T>
 ChunkArraysOf<T> of_pass(const ScanSizes& s, int pass, ChunkArraysOf<T> all);
 
-/// Which ways a walk goes, of all passes: forward and leaves states, back and leaves flows.
-enum class Ways { forward, back, both };
+/// Direction of the inter-chunk state passing, for all passes: forward writes states, backward writes flows.
+enum class Directions { forward, backward, both };
 template <class T>
-void walk_chunks(cudaStream_t stream, const ScanSizes& s, const ScanArraysOf<T>& in, bool exact,
-                 const ChunkArraysOf<T>& to, Ways ways, float* state, bool resume);
-/// The answers of all passes, times `scale`, from paces and states.
+void run_state_pass(cudaStream_t stream, const ScanSizes& s, const ScanArraysOf<T>& in, bool exact,
+                    const ChunkArraysOf<T>& to, Directions directions, float* state, bool resume);
+/// The outputs of all passes, times `scale`, from paces and states.
 template <class T>
 void answer_chunks(cudaStream_t stream, const ScanSizes& s, const ScanArraysOf<T>& in, bool exact,
                    const ChunkArraysOf<T>& from, float scale, T* y);
 
-/// Parts of gradients in memory that has room for part_numbers.
+/// Partial sums of gradients in memory with room for part_numbers.
 ScanParts chunk_parts(const ScanSizes& s, float* memory, int kinds);
 std::int64_t part_numbers(const ScanSizes& s, int kinds);
-/// Where blocks that share dB and dC with no others leave them; without places they go to the parts.
+/// Destinations of dB and dC for blocks that share them with no others; null: they go to the parts.
 template <class T>
 struct StraightRows {
   Rows<T> B, C;
@@ -188,22 +187,22 @@ template <class T>
 StraightRows<T> of_pass(const ScanSizes& s, int pass, const StraightRows<T>& all) {
   return {from_column(all.B, pass * s.states), from_column(all.C, pass * s.states)};
 }
-/// Where the gradient of x goes, to which all passes add.
+/// Destination of the gradient of x, to which all passes add.
 template <class T>
 SinkOf<T> of_pass(int pass, SinkOf<T> all) {
   all.accumulate |= pass > 0;
   return all;
 }
-/// Of one pass, from its paces, states and flows. `strict`: no token has an own answer, and B and C are the same
-/// numbers, whose gradient is left where that of B is. Of bfloat16 nothing is exact.
+/// The gradients of one pass from its paces, states and flows. `strict`: tokens do not contribute to their own output,
+/// and B and C are the same numbers, whose gradient is written as that of B. For bfloat16 nothing is exact.
 void differentiate_chunks(cudaStream_t stream, const ScanSizes& s, const ScanArrays& in, bool exact,
                           const ChunkArrays& from, bool strict, const ScanParts& parts, const StraightRows<float>& rows,
                           const Sink& dx);
-void differentiate_chunks(cudaStream_t stream, const ScanSizes& s, const ScanArraysOf<Brain>& in, bool exact,
-                          const ChunkArraysOf<Brain>& from, bool strict, const ScanParts& parts,
-                          const StraightRows<Brain>& rows, const SinkOf<Brain>& dx);
+void differentiate_chunks(cudaStream_t stream, const ScanSizes& s, const ScanArraysOf<Bf16>& in, bool exact,
+                          const ChunkArraysOf<Bf16>& from, bool strict, const ScanParts& parts,
+                          const StraightRows<Bf16>& rows, const SinkOf<Bf16>& dx);
 
-/// Calls body(width, states, exact) with what kernels are made for as types; what is stored as bfloat16 is never exact.
+/// Calls body(width, states, exact) with the kernel sizes as types; bfloat16 is never exact.
 template <class T = float, class Body>
 void with_shape(const ScanSizes& s, bool exact, const Body& body) {
   const ChunkShape shape = shape_for(s);

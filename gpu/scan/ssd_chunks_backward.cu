@@ -1,13 +1,11 @@
-// The gradient of the long scan. States before chunks and flows into them from behind are walked first; then a block
-// takes the heads of a chunk one after the other, and keeps what they add to dB and dC in registers. With the names of
-// ssd_chunks.cuh, F the flow into a chunk from behind, G = C B^T and K = dy x^T,
-//
+// The gradient of the long scan. The state passing first computes the states before chunks and the flows F into them
+// from later chunks; then a block loops over the heads of a chunk and keeps dB and dC in registers. With the names of
+// ssd_chunks.cuh, G = C B^T and K = dy x^T,
 //     dx_j = sum_i m_ij G_ij dy_i + f_j F B_j + D dy_j
 //     dB_j = sum_i m_ij K_ij C_i + f_j F^T x_j,     dC_i = sum_j m_ij K_ij B_j + e_i S^T dy_i
-//
-// and the logarithm of the decay at t feels every path from a token before t to an answer at or behind t: what ends at
-// i counts for all t up to i, what begins at j no more for those up to j. Sums of such paths leave out what would
-// cancel.
+// and the log decay at t receives every path from a token before t to an output at or after t: paths that end at i
+// count for all t up to i, those that begin at j no longer for t up to j. The sums over paths leave out terms that
+// would cancel.
 #include "gpu/cuda_backend.h"
 #include "gpu/device/lanes.cuh"
 #include "gpu/scan/chunk_gradient.cuh"
@@ -21,12 +19,13 @@ using device::tiles::wait;
 namespace {
 
 struct PathSums : TokenSums {
-  float across[4][chunk];  // weighed paths inside from before to here or later, by the warp of the tokens they begin at
+  float across[4][chunk];  // weighted paths inside from before to here or later, by the warp of the tokens where they
+                           // begin
   float through[4];        // paths through the whole chunk, by warp
 
   template <bool alone>
   __device__ void put(const Pace* paces, const ScanSizes& s, const ScanSteps& in, const ScanParts& out,
-                      const StepsPlace& at) const {
+                      const StepsPosition& at) const {
     const int lane = static_cast<int>(threadIdx.x) % 32;
     float inside[2];
     for (int i = 0; i < 2; ++i) {
@@ -37,8 +36,8 @@ struct PathSums : TokenSums {
   }
 };
 
-/// x makes room for its own gradient, and F for the weighed products of gradients and inputs. Alone there are neither
-/// S nor F.
+/// The gradient of x overwrites x, and the weighted products of gradients and inputs overwrite F. With `alone` there
+/// are neither S nor F.
 template <int width, int states, bool alone>
 struct GradientMemory {
   static constexpr int more = chunk * chunk - width * states;
@@ -49,7 +48,7 @@ struct GradientMemory {
   PathSums sums;
 };
 
-/// The sum over those of the four lanes that are behind this one.
+/// The sum over the four lanes that follow this one.
 __device__ float sum_behind(float x) {
   const int pair = static_cast<int>(threadIdx.x) % 4;
   const float one = __shfl_down_sync(full_warp, x, 1, 4), two = __shfl_down_sync(full_warp, x, 2, 4),
@@ -57,9 +56,9 @@ __device__ float sum_behind(float x) {
   return ((pair < 3 ? one : 0.0f) + (pair < 2 ? two : 0.0f)) + (pair < 1 ? three : 0.0f);
 }
 
-/// Puts the 16 rows of a warp from row `top` on, of which `count` in all and `left` columns count.
+/// Writes the 16 rows of a warp from row `top` on, up to row `count` and column `left`.
 template <int width>
-__device__ void put_rows(const Matrix<width>& from, int top, int count, int left, const Sink& to, std::size_t row,
+__device__ void put_rows(const SharedMatrix<width>& from, int top, int count, int left, const Sink& to, std::size_t row,
                          unsigned column) {
   const int lane = static_cast<int>(threadIdx.x) % 32;
   float* const begin = &to.rows.at(row, column);
@@ -86,22 +85,22 @@ __device__ void put_rows(const Matrix<width>& from, int top, int count, int left
   }
 }
 
-constexpr int gradient_blocks = 2;  // that a multiprocessor holds
+constexpr int gradient_blocks = 2;  // of a multiprocessor
 
 template <int width, int states, bool exact, bool alone>
 __global__ void __launch_bounds__(block_threads, gradient_blocks)
     gradient_kernel(ScanSizes s, ScanArrays in, ChunkArrays from, ScanParts out, StraightRows<float> straight,
                     bool strict, Sink dx) {
-  await_previous();
+  wait_for_previous_kernel();
   constexpr int state_tiles = states / 8, together = state_tiles < 4 ? state_tiles : 4, steps = chunk / 8;
   extern __shared__ float4 memory[];
   auto& m = *reinterpret_cast<GradientMemory<width, states, alone>*>(memory);
-  const Matrix<states> B{m.B}, C{m.C}, S{m.S}, F{m.F};
-  const Matrix<width> x{m.x}, dy{m.dy}, &made = x;  // x makes room
-  const Matrix<chunk> weighed{m.F};                 // and F
+  const SharedMatrix<states> B{m.B}, C{m.C}, S{m.S}, F{m.F};
+  const SharedMatrix<width> x{m.x}, dy{m.dy}, &made = x;  // overwrites x
+  const SharedMatrix<chunk> weighed{m.F};                 // overwrites F
   const int tiles = out.tiles;
   const Span span(s, tiles, out.sharers);
-  const Place p;
+  const ThreadPosition p;
   const int top = 16 * p.warp, begin = 2 * p.warp, count = min(chunk, s.length - span.c * chunk);
   const std::size_t row = static_cast<std::size_t>(span.b) * s.length + static_cast<std::size_t>(span.c) * chunk;
   const unsigned shared = static_cast<unsigned>(span.group * s.group_states);
@@ -110,7 +109,7 @@ __global__ void __launch_bounds__(block_threads, gradient_blocks)
     m.sums.template put<alone>(m.paces[unit % 2], s, in, out,
                                {span.b, span.c, span.group * s.group + unit / tiles, unit % tiles, count});
   };
-  // Brings a unit. One warp meanwhile ends the one before.
+  // Begins to copy a unit; one warp meanwhile finishes the previous one.
   const auto start = [&](int unit) {
     const int h = span.group * s.group + unit / tiles, first = unit % tiles * width;
     const std::size_t index = chunk_index(s, span.b, h, span.c), at = (index * tiles + unit % tiles) * width * states;
@@ -134,13 +133,13 @@ __global__ void __launch_bounds__(block_threads, gradient_blocks)
   };
   fetch<chunk>(B, {&in.B.at(row, shared), in.B.stride, count, s.states});
   fetch<chunk>(C, {&in.C.at(row, shared), in.C.stride, count, s.states});
-  if constexpr (!alone) {  // else all comes together
+  if constexpr (!alone) {  // otherwise all operands arrive together
     commit();
     wait<0>();
     __syncthreads();
   }
 
-  // Of the tokens j of the warp as rows, of all tokens i as columns; those before j do not count.
+  // Products of the warp's tokens j (rows) with all tokens i (columns); tokens before j do not count.
   const auto meet = [&](auto numbers, int half, const auto& rows, const auto& columns, float(&met)[steps][4]) {
     const auto part = multiply<exact, 4>(0, numbers() / 8, LeftRows<numbers()>(rows, top),
                                          RightRows<numbers(), 4>(columns, 32 * half));
@@ -172,7 +171,7 @@ __global__ void __launch_bounds__(block_threads, gradient_blocks)
     const Pace own[2] = {paces[p.row()], paces[p.row() + 8]}, last = paces[chunk - 1];
     const float leaving[2] = {decay_between(last, own[0]), decay_between(last, own[1])};
 
-    float met[steps][4];  // K; weights make room for themselves there
+    float met[steps][4];  // K; weights overwrite it
 #pragma unroll
     for (int half = 0; half < 2; ++half) {
       if (32 * half + 32 <= top) continue;
@@ -199,7 +198,7 @@ __global__ void __launch_bounds__(block_threads, gradient_blocks)
     __syncwarp();
     const OwnRow<width> inputs[2] = {{x, p.row()}, {x, p.row() + 8}}, above[2] = {{dy, p.row()}, {dy, p.row() + 8}};
     const OwnRow<width>(&making)[2] = inputs;
-    // First the part of the gradient that no other token's weight is in; x may make room for it.
+    // First the part of the gradient without other tokens' weights, which may overwrite x.
 #pragma unroll 1
     for (int half = 0; half < width / 32; ++half) {
       const auto part =
@@ -216,7 +215,7 @@ __global__ void __launch_bounds__(block_threads, gradient_blocks)
                                                    fmaf(weight, part.of(n, 2 * r + 1), skip * from_above.y));
         }
     }
-    __syncthreads();  // F makes room
+    __syncthreads();  // F is overwritten
     float* weighed_at[2][2];
 #pragma unroll
     for (int e = 0; e < 2; ++e)
@@ -245,7 +244,7 @@ __global__ void __launch_bounds__(block_threads, gradient_blocks)
           weighed_at[e][r][8 * n * chunk] = weight * product;
           met[n][2 * r + e] = weight * own_gram;
         }
-        // Of paths that begin at j, those that end at i + 1 or later, and at i or later.
+        // Of paths that begin at j: those that end at i + 1 or later, and at i or later.
         const float after = behind[r] + sum_behind(paths[0] + paths[1]), second = after + paths[1];
         if (i >= j) across[2 * n + 1] += second;
         if (i > j) across[2 * n] += second + paths[0];
@@ -337,10 +336,10 @@ __global__ void __launch_bounds__(block_threads, gradient_blocks)
   if (p.warp == 0) finish(span.end - 1);
 }
 
-constexpr int fewest_blocks = 256;  // at least so many, where there are as many units: two a multiprocessor
+constexpr int min_blocks = 256;  // minimum, if there are as many units: two a multiprocessor
 
 std::int64_t shared_numbers(const ScanSizes& s) {
-  return std::int64_t{s.batch} * s.length * s.groups * ranges_for(s, fewest_blocks) * 2 * s.states;
+  return std::int64_t{s.batch} * s.length * s.groups * ranges_for(s, min_blocks) * 2 * s.states;
 }
 std::int64_t step_numbers(const ScanSizes& s, int kinds) {
   return std::int64_t{s.batch} * s.length * s.heads * shape_for(s).tiles * kinds;
@@ -351,15 +350,14 @@ std::int64_t step_numbers(const ScanSizes& s, int kinds) {
 std::int64_t part_numbers(const ScanSizes& s, int kinds) {
   const std::int64_t numbers =
       shared_numbers(s) + step_numbers(s, kinds) + std::int64_t{2} * s.heads * s.batch * s.chunks * shape_for(s).tiles;
-  return (numbers + 3) / 4 * 4;  // what lies behind is read in fours
+  return (numbers + 3) / 4 * 4;  // the next array is read by fours
 }
 
 ScanParts chunk_parts(const ScanSizes& s, float* memory, int kinds) {
   const int tiles = shape_for(s).tiles;
   float* steps = memory + shared_numbers(s);
-  return {
-      memory, steps, steps + step_numbers(s, kinds), ranges_for(s, fewest_blocks), tiles, s.batch * s.chunks * tiles,
-      kinds};
+  return {memory, steps, steps + step_numbers(s, kinds), ranges_for(s, min_blocks), tiles, s.batch * s.chunks * tiles,
+          kinds};
 }
 
 namespace {
@@ -386,8 +384,8 @@ void differentiate_chunks(cudaStream_t stream, const ScanSizes& s, const ScanArr
 
 namespace {
 
-/// Where dB and dC go straight: where a block has all of a group, nothing is there yet, and rows are whole vectors. The
-/// parts have none of them then.
+/// Destinations of dB and dC when blocks write them directly: a block has all of a group, nothing is added, and rows
+/// are whole vectors. The parts then have none of them.
 template <class T>
 StraightRows<T> straight_rows(const ScanSizes& s, const ScanGrads& out, ScanParts& parts) {
   const StraightRows<T> rows{sink_of<T>(out.B).rows, sink_of<T>(out.C).rows};
@@ -427,8 +425,8 @@ void scan_by_chunks_backward(cudaStream_t stream, const ScanInputs& in, bool exa
     const auto straight = straight_rows<T>(s, out, parts);
     auto arrays = arrays_of<T>(in);
     arrays.dy = rows_of<T>(dy).data;
-    find_paces(stream, s, arrays, kept, true);  // the way there has read them all
-    walk_chunks(stream, s, arrays, exact, kept, Ways::both, nullptr, false);
+    find_paces(stream, s, arrays, kept, true);  // the forward pass has read them all
+    run_state_pass(stream, s, arrays, exact, kept, Directions::both, nullptr, false);
     for (int pass = 0; pass < s.passes; ++pass) {
       differentiate_chunks(stream, s, of_pass(s, pass, arrays), exact, of_pass(s, pass, kept), false, parts,
                            of_pass(s, pass, straight), of_pass(pass, sink_of<T>(out.x)));

@@ -1,7 +1,6 @@
-// The gradient of the long scan whose numbers are stored as bfloat16: as in ssd_chunks_backward.cu, whose names it has,
-// but of a unit's later tokens sixteen at a time, so that little is held at once. What is only summed is multiplied by
-// ones, and what only counts where a token meets itself is the diagonal of a product. While a block works at one unit
-// the next one is on its way.
+// The gradient of the long scan for bfloat16, with the equations and names of ssd_chunks_backward.cu. To need few
+// registers it takes a unit's later tokens sixteen at a time. Plain sums are products with ones, and a token's products
+// with itself are the diagonal of a product. The next unit is copied while a block works on one.
 #include "gpu/cuda_backend.h"
 #include "gpu/scan/chunk_gradient.cuh"
 
@@ -9,23 +8,23 @@ namespace afterglow::scan {
 
 using namespace device;
 using device::tiles::commit;
-using device::tiles::multiply_brains;
+using device::tiles::mma_bf16;
 using device::tiles::wait;
 
 namespace {
 
-constexpr int gradient_blocks = 2;  // that a multiprocessor holds
-constexpr int stages = 2;           // units on their way to shared memory, the one at work included
+constexpr int gradient_blocks = 2;  // of a multiprocessor
+constexpr int stages = 2;           // units in the pipeline, the current one included
 constexpr int warps = block_threads / 32, own_tokens = 16;
 
 struct PathSums : TokenSums {
-  float block[chunk];              // weighed paths from before here to here or later that begin at tokens of its warp
-  float beyond[warps - 1][chunk];  // those that end here, by the warp before of the tokens they begin at
+  float block[chunk];              // weighted paths from before here to here or later that begin at tokens of its warp
+  float beyond[warps - 1][chunk];  // those that end here, by the earlier warp of the tokens where they begin
   float through[chunk];            // paths through the whole chunk, by channel
 
   /// `width`: channels of a unit.
   __device__ void put(int width, const Pace* paces, const ScanSizes& s, const ScanSteps& in, const ScanParts& out,
-                      const StepsPlace& at) const {
+                      const StepsPosition& at) const {
     const int lane = static_cast<int>(threadIdx.x) % 32, warp = 2 * lane / own_tokens;
     float inside[2] = {block[2 * lane], block[2 * lane + 1]};
 #pragma unroll
@@ -48,58 +47,57 @@ struct PathSums : TokenSums {
   }
 };
 
-/// Parts of eight tokens that those of so many warps meet, which see their own tokens and later ones alone.
+/// Parts of eight tokens that the first `count` warps meet: each meets its own tokens and later ones.
 constexpr __host__ __device__ int parts_behind(int count) { return count * (9 - count); }
 
 template <int width, int states>
 struct GradientMemory {
   struct Unit {
-    Brain x[chunk * width], dy[chunk * width], S[width * states], F[width * states];
+    Bf16 x[chunk * width], dy[chunk * width], S[width * states], F[width * states];
   };
-  Brain B[chunk * states], C[chunk * states];
+  Bf16 B[chunk * states], C[chunk * states];
   Unit units[stages];
-  float4 gram[parts_behind(warps) * 32];     // of G, what each lane meets
-  float4 weighed[parts_behind(warps) * 32];  // of the weighed products of gradients and inputs, summed over units
+  float4 gram[parts_behind(warps) * 32];     // G, the entries that each lane meets
+  float4 weighed[parts_behind(warps) * 32];  // weighted products of gradients and inputs, summed over units
   Pace paces[stages][chunk];
   PathSums sums[stages];
 };
 
-/// An 8 x 8 matrix of which each lane has two neighbours of a row, turned.
-__device__ std::uint32_t turned(std::uint32_t two) {
+/// Transposes an 8 x 8 matrix of which each lane has two neighbours of a row.
+__device__ std::uint32_t transposed(std::uint32_t two) {
   std::uint32_t result;
   asm("movmatrix.sync.aligned.m8n8.trans.b16 %0, %1;" : "=r"(result) : "r"(two));
   return result;
 }
 
-/// Of a product of 16 rows with 16 columns, where they meet themselves: rows row and row + 8 of this lane, which has
-/// them if has_diagonal().
-__device__ bool has_diagonal(const Place& p) { return p.pair == p.quad / 2; }
-__device__ float2 diagonal(const Place& p, const Product<false, 2>& product) {
+/// The diagonal of a product of 16 rows with 16 columns: rows row and row + 8 of the lanes with has_diagonal().
+__device__ bool has_diagonal(const ThreadPosition& p) { return p.pair == p.quad / 2; }
+__device__ float2 diagonal(const ThreadPosition& p, const ProductTile<false, 2>& product) {
   const bool odd = p.quad % 2 != 0;
   return make_float2(odd ? product.of(0, 1) : product.of(0, 0), odd ? product.of(1, 3) : product.of(1, 2));
 }
 
-/// Little of it ahead, since sums fill the registers.
+/// Little is unrolled, since sums fill the registers.
 template <int tiles, class Left, class Right>
-__device__ Product<false, tiles> multiply_narrow(int begin, int end, const Left& left, const Right& right) {
+__device__ ProductTile<false, tiles> multiply_narrow(int begin, int end, const Left& left, const Right& right) {
   return multiply<false, tiles, 2, 2>(begin, end, left, right);
 }
 
-// `strict` as for differentiate_chunks.
+// `strict` as in differentiate_chunks.
 template <int width, int states, bool strict>
 __global__ void __launch_bounds__(block_threads, gradient_blocks)
-    narrow_gradient_kernel(ScanSizes s, ScanArraysOf<Brain> in, ChunkArraysOf<Brain> from, ScanParts out,
-                           StraightRows<Brain> straight, SinkOf<Brain> dx) {
-  await_previous();
+    narrow_gradient_kernel(ScanSizes s, ScanArraysOf<Bf16> in, ChunkArraysOf<Bf16> from, ScanParts out,
+                           StraightRows<Bf16> straight, SinkOf<Bf16> dx) {
+  wait_for_previous_kernel();
   constexpr int state_tiles = states / 8, together = state_tiles < 4 ? state_tiles : 4;
   extern __shared__ float4 memory[];
   auto& m = *reinterpret_cast<GradientMemory<width, states>*>(memory);
-  using Rows = Matrix<width, Brain>;
-  using States = Matrix<states, Brain>;
+  using Rows = SharedMatrix<width, Bf16>;
+  using States = SharedMatrix<states, Bf16>;
   const States B{m.B}, C{m.C};
   const int tiles = out.tiles;
   const Span span(s, tiles, out.sharers);
-  const Place p;
+  const ThreadPosition p;
   const int top = own_tokens * p.warp, count = min(chunk, s.length - span.c * chunk);
   const std::size_t row = static_cast<std::size_t>(span.b) * s.length + static_cast<std::size_t>(span.c) * chunk;
   const unsigned shared = static_cast<unsigned>(span.group * s.group_states);
@@ -109,7 +107,7 @@ __global__ void __launch_bounds__(block_threads, gradient_blocks)
     m.sums[unit % stages].put(width, m.paces[unit % stages], s, in, out,
                               {span.b, span.c, head_of(unit), unit % tiles, count});
   };
-  // Brings a unit. The warp with the fewest later tokens meanwhile ends the one whose place it takes.
+  // Begins to copy a unit; the warp with the fewest later tokens meanwhile finishes the unit that it replaces.
   const auto start = [&](int unit) {
     auto& to = m.units[unit % stages];
     const int h = head_of(unit), first = unit % tiles * width;
@@ -137,12 +135,12 @@ __global__ void __launch_bounds__(block_threads, gradient_blocks)
   wait<1>();
   __syncthreads();
 
-  // Rows are the tokens j of the warp, columns tokens i from 16 `step` on, none before j's sixteen.
+  // Rows are the warp's tokens j; columns are tokens i from 16 `step` on, none before j's sixteen.
   const auto place_of = [&](int step, int n) { return (parts_behind(p.warp) + 2 * (step - p.warp) + n) * 32 + p.lane; };
 #pragma unroll 1
   for (int step = p.warp; step < warps; ++step) {
-    const auto part = multiply_narrow<2>(0, state_tiles, LeftRows<states, Brain>(B, top),
-                                         RightRows<states, 2, Brain>(C, own_tokens * step));
+    const auto part = multiply_narrow<2>(0, state_tiles, LeftRows<states, Bf16>(B, top),
+                                         RightRows<states, 2, Bf16>(C, own_tokens * step));
 #pragma unroll
     for (int n = 0; n < 2; ++n) {
       m.gram[place_of(step, n)] = make_float4(part.of(n, 0), part.of(n, 1), part.of(n, 2), part.of(n, 3));
@@ -172,22 +170,22 @@ __global__ void __launch_bounds__(block_threads, gradient_blocks)
 
     if (top < width) {
       const auto part =
-          multiply_narrow<2>(0, state_tiles, LeftRows<states, Brain>(S, top), RightRows<states, 2, Brain>(F, top));
+          multiply_narrow<2>(0, state_tiles, LeftRows<states, Bf16>(S, top), RightRows<states, 2, Bf16>(F, top));
       const float2 through = diagonal(p, part);
       if (has_diagonal(p)) {
         sums.through[p.row()] = through.x;
         sums.through[p.row() + 8] = through.y;
       }
     }
-    // Adds what channels times states (flows) give to the gradient of C (B); answers with what it gives where a token
-    // meets itself there.
+    // Adds the product of channels with states (flows) to the gradient of C (B); returns its diagonal part, where a
+    // token meets itself.
     const auto add_states = [&](const Rows& rows, const States& columns, const States& met, const float(&weight)[2],
                                 float(&to)[state_tiles][4]) {
-      Part<Brain> rounded[state_tiles];
+      Part<Bf16> rounded[state_tiles];
 #pragma unroll
       for (int n = 0; n < state_tiles; n += together) {
-        const auto part = multiply_narrow<together>(0, width / 8, LeftRows<width, Brain>(rows, top),
-                                                    RightColumns<states, together, false, Brain>(columns, 8 * n));
+        const auto part = multiply_narrow<together>(0, width / 8, LeftRows<width, Bf16>(rows, top),
+                                                    RightColumns<states, together, false, Bf16>(columns, 8 * n));
 #pragma unroll
         for (int k = 0; k < together; ++k) {
 #pragma unroll
@@ -196,7 +194,7 @@ __global__ void __launch_bounds__(block_threads, gradient_blocks)
           for (int r = 0; r < 2; ++r) put_two(rounded[n + k], r, part.of(k, 2 * r), part.of(k, 2 * r + 1));
         }
       }
-      return diagonal(p, multiply<false, 2>(0, state_tiles, rounded, RightRows<states, 2, Brain>(met, top)));
+      return diagonal(p, multiply<false, 2>(0, state_tiles, rounded, RightRows<states, 2, Bf16>(met, top)));
     };
     const float2 leaves = add_states(x, F, B, weights_behind, dB);
     const float starts[2] = {decay_from_start(own[0]), decay_from_start(own[1])};
@@ -208,13 +206,13 @@ __global__ void __launch_bounds__(block_threads, gradient_blocks)
       sums.enters[p.row() + 8] = starts[1] * enters.y;
     }
 
-    // The gradient of x: first what flows in from behind the chunk.
+    // The gradient of x, starting with the flow from later chunks.
     constexpr int halves = width / 32;
-    Product<false, 4> to_x[halves];
+    ProductTile<false, 4> to_x[halves];
 #pragma unroll
     for (int half = 0; half < halves; ++half) {
-      to_x[half] = multiply_narrow<4>(0, state_tiles, LeftRows<states, Brain>(B, top),
-                                      RightRows<states, 4, Brain>(F, 32 * half));
+      to_x[half] =
+          multiply_narrow<4>(0, state_tiles, LeftRows<states, Bf16>(B, top), RightRows<states, 4, Bf16>(F, 32 * half));
 #pragma unroll
       for (int n = 0; n < 4; ++n)
 #pragma unroll
@@ -223,9 +221,9 @@ __global__ void __launch_bounds__(block_threads, gradient_blocks)
     const float skip = in.D != nullptr ? in.D[h] : 0.0f;
     float begins[2] = {}, across[2] = {};
     const auto meet = [&](auto is_own, int step) {
-      const auto met = multiply_narrow<2>(0, width / 8, LeftRows<width, Brain>(x, top),
-                                          RightRows<width, 2, Brain>(dy, own_tokens * step));
-      Part<Brain> weights[2];
+      const auto met = multiply_narrow<2>(0, width / 8, LeftRows<width, Bf16>(x, top),
+                                          RightRows<width, 2, Bf16>(dy, own_tokens * step));
+      Part<Bf16> weights[2];
 #pragma unroll
       for (int n = 0; n < 2; ++n) {
         const int i = own_tokens * step + 8 * n + p.column();
@@ -233,7 +231,7 @@ __global__ void __launch_bounds__(block_threads, gradient_blocks)
         const float4 gram = m.gram[place_of(step, n)];
         const float grams[4] = {gram.x, gram.y, gram.z, gram.w};
         float products[4];
-        Part<Brain> paths;
+        Part<Bf16> paths;
 #pragma unroll
         for (int r = 0; r < 2; ++r) {
           const int j = p.row() + 8 * r;
@@ -260,9 +258,9 @@ __global__ void __launch_bounds__(block_threads, gradient_blocks)
         }
         float4& sum = m.weighed[place_of(step, n)];
         sum = make_float4(sum.x + products[0], sum.y + products[1], sum.z + products[2], sum.w + products[3]);
-        // Of the paths that begin at j' or before, those that end at i: they count for the tokens from j' + 1 to i.
+        // Of paths that begin at j' or before, those that end at i: they count for the tokens from j' + 1 to i.
         float ends[4] = {};
-        multiply_brains(ends, up_to, turned(paths[0]), turned(paths[1]));
+        mma_bf16(ends, up_to, transposed(paths[0]), transposed(paths[1]));
 #pragma unroll
         for (int k = 0; k < 4; ++k) {
           if (!is_own() || 8 * n + p.column() + k % 2 > p.quad + k / 2 * 8) across[k / 2] += ends[k];
@@ -274,7 +272,7 @@ __global__ void __launch_bounds__(block_threads, gradient_blocks)
       for (int half = 0; half < halves; ++half) {
         std::uint32_t left[4], right[4][2];
         take(weights, left);
-        RightColumns<width, 4, true, Brain>(dy, 32 * half).load(2 * step, right);
+        RightColumns<width, 4, true, Bf16>(dy, 32 * half).load(2 * step, right);
         to_x[half].add(left, right);
       }
     };
@@ -316,7 +314,7 @@ __global__ void __launch_bounds__(block_threads, gradient_blocks)
     }
   }
   __syncthreads();
-  const Matrix<chunk, Brain> weighed{m.units[0].x};
+  const SharedMatrix<chunk, Bf16> weighed{m.units[0].x};
 #pragma unroll 1
   for (int step = p.warp; step < warps; ++step) {
 #pragma unroll
@@ -333,10 +331,10 @@ __global__ void __launch_bounds__(block_threads, gradient_blocks)
   const int begin = 2 * p.warp;
 #pragma unroll
   for (int n = 0; n < state_tiles; n += together) {
-    const auto of_B = multiply_narrow<together>(begin, chunk / 8, LeftColumns<chunk, Brain>(weighed, top),
-                                                RightColumns<states, together, false, Brain>(C, 8 * n));
-    const auto of_C = multiply_narrow<together>(0, begin + 2, LeftRows<chunk, Brain>(weighed, top),
-                                                RightColumns<states, together, false, Brain>(B, 8 * n));
+    const auto of_B = multiply_narrow<together>(begin, chunk / 8, LeftColumns<chunk, Bf16>(weighed, top),
+                                                RightColumns<states, together, false, Bf16>(C, 8 * n));
+    const auto of_C = multiply_narrow<together>(0, begin + 2, LeftRows<chunk, Bf16>(weighed, top),
+                                                RightColumns<states, together, false, Bf16>(B, 8 * n));
 #pragma unroll
     for (int k = 0; k < together; ++k)
 #pragma unroll
@@ -359,10 +357,10 @@ __global__ void __launch_bounds__(block_threads, gradient_blocks)
 
 }  // namespace
 
-void differentiate_chunks(cudaStream_t stream, const ScanSizes& s, const ScanArraysOf<Brain>& in, bool,
-                          const ChunkArraysOf<Brain>& from, bool strict, const ScanParts& parts,
-                          const StraightRows<Brain>& rows, const SinkOf<Brain>& dx) {
-  with_shape<Brain>(s, false, [&](auto width, auto states, auto) {
+void differentiate_chunks(cudaStream_t stream, const ScanSizes& s, const ScanArraysOf<Bf16>& in, bool,
+                          const ChunkArraysOf<Bf16>& from, bool strict, const ScanParts& parts,
+                          const StraightRows<Bf16>& rows, const SinkOf<Bf16>& dx) {
+  with_shape<Bf16>(s, false, [&](auto width, auto states, auto) {
     const auto kernel =
         strict ? narrow_gradient_kernel<width(), states(), true> : narrow_gradient_kernel<width(), states(), false>;
     constexpr int bytes = sizeof(GradientMemory<width(), states()>);

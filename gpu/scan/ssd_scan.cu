@@ -1,15 +1,16 @@
-// The selective scan: a long one and one of 17 to 64 tokens by chunks (ssd_chunks.cu), others, and what goes on from a
-// state, here, by the recurrence. A thread keeps four numbers of the state in registers, the threads of a group share a
-// row of it. The gradient cuts the sequence into chunks: one launch walks it in both directions and leaves the states
-// between chunks, one launch does all chunks side by side, one adds what heads share. By the trapezoidal rule a token
-// enters once more, late: the state that is handed on holds it with both weights, its own answer with the first. Bound
-// by latency: the steps of a sequence depend on each other, and each is a few instructions.
+// The selective scan, h_t = decay_t h_{t-1} + dt_t x_t B_t^T, y_t = h_t C_t + D x_t. Long sequences and those of 17 to
+// 64 tokens run by chunks (ssd_chunks.cu); the others, and scans that resume from a state, run the recurrence here. A
+// thread keeps four states in registers, the threads of a group share one channel. The gradient splits the sequence
+// into chunks: one launch scans it in both directions and keeps the states between chunks, one processes all chunks in
+// parallel, one adds what heads share. In the trapezoidal rule a token enters a second time, late: the carried state
+// holds it with both weights, its own output with the first. Latency-bound: the steps of a sequence depend on each
+// other.
 #include <cuda_pipeline.h>
 
 #include "gpu/cuda_backend.h"
-#include "gpu/device/crowding.h"
 #include "gpu/device/lanes.cuh"
 #include "gpu/device/launch.cuh"
+#include "gpu/device/occupancy.h"
 #include "gpu/scan/ssd_scan.cuh"
 
 namespace afterglow {
@@ -19,16 +20,16 @@ using namespace scan;
 
 namespace {
 
-constexpr int walkers = 128;  // threads that walk along the sequence, side by side over channels
-constexpr int chunk = 16;     // tokens between kept states; their states fit in registers
+constexpr int scan_threads = 128;  // threads that scan along the sequence, side by side over channels
+constexpr int chunk = 16;          // tokens between kept states; their states fit in registers
 
-struct Walk {
-  int b, h, p, lane, state;  // this thread: batch, head, channel, place in its group, first of its four states
+struct ScanThread {
+  int b, h, p, lane, state;  // batch, head, channel, lane in its group, first of its four states
 };
 
-/// Of thread `own` of those that walk the block's channels.
+/// The position of thread `own` among those that scan the block's channels.
 template <int lanes>
-__device__ Walk walk_of(const ScanSizes& s, int block, int tile_width, int own) {
+__device__ ScanThread scan_thread_of(const ScanSizes& s, int block, int tile_width, int own) {
   const int tiles = (s.width + tile_width - 1) / tile_width;
   const int pair = block / tiles, lane = own % lanes;
   return {pair / s.heads, pair % s.heads, block % tiles * tile_width + own / lanes, lane, 4 * lane};
@@ -36,23 +37,22 @@ __device__ Walk walk_of(const ScanSizes& s, int block, int tile_width, int own) 
 
 __device__ float rate_of(const ScanArrays& a, int h) { return a.A_log != nullptr ? expf(a.A_log[h]) : 0.0f; }
 
-/// Tokens in shared memory: `u` is x or dy [steps][channels], `s` the rows of B or C it meets.
+/// Tokens in shared memory: `u` is x or dy [steps][channels], `s` the rows of B or C.
 template <int lanes, int steps>
 struct ScanTile {
-  static constexpr int channels = walkers / lanes, states = 4 * lanes;
+  static constexpr int channels = scan_threads / lanes, states = 4 * lanes;
   float u[steps][channels];
   float s[steps][states];
 };
 
-/// Where rows of numbers begin, how far apart they are, and how many numbers of a row count.
+/// Rows of numbers: address, stride, and valid numbers of a row.
 struct Strip {
   const float* data;
   std::size_t stride;
   int width;
 };
 
-/// Starts the copy of rows [begin, begin + steps) by the whole block; what lies outside of [0, length) and of the width
-/// becomes zero.
+/// The block begins to copy rows [begin, begin + steps); zeros outside [0, length) and the width.
 template <int steps, int columns>
 __device__ void fetch(float (&to)[steps][columns], const Strip& from, int begin, int length) {
   const bool fours =
@@ -70,14 +70,13 @@ __device__ void fetch(float (&to)[steps][columns], const Strip& from, int begin,
   }
 }
 
-/// Per token and head: dt, the logarithm of the decay (read only where it is given), and with what weight the token
-/// enters late.
+/// Per token and head: dt, the log decay (read only if given), and the weight with which the token enters late.
 template <int steps>
 struct ScalarTile {
   float dt[steps], log_decay[steps], late[steps];
 };
 
-/// Starts the copy of tokens [begin, begin + steps), by the first threads of a block.
+/// The first threads of a block begin to copy tokens [begin, begin + steps).
 template <bool lagged, int steps>
 __device__ void fetch(ScalarTile<steps>& to, const ScanSizes& s, const ScanArrays& in, std::size_t row, int h,
                       int begin) {
@@ -104,24 +103,24 @@ __device__ void store_state(const float (&h)[4], float* to, int states, int firs
   }
 }
 
-/// What all channels of a head need of a token, read at once: both weights, the decay, the sum of the weights.
+/// A token's data for all channels of a head, read at once: both weights, the decay, the sum of the weights.
 struct alignas(16) Token {
   float dt, late, decay, whole;
 };
 
 __device__ float4 four_of(const float* numbers) { return *reinterpret_cast<const float4*>(numbers); }
 
-constexpr int segments = 4;  // of a tile of tokens: they answer side by side
+constexpr int segments = 4;  // of a tile of tokens, computed in parallel
 constexpr int segment = 16;  // tokens of each
 constexpr int forward_tile = segments * segment;
 
-// Forward: the block's channels of one head, a tile of tokens after the other. The threads of a segment walk the tokens
-// before it without answering, in the order in which one walk would: the bits do not depend on where tiles begin. In a
-// thrifty block there is that one walk.
-template <int lanes, bool lagged, bool thrifty>
-__global__ void __launch_bounds__(thrifty ? walkers : segments* walkers)
+// Forward pass of the block's channels of one head, one tile of tokens after the other. The threads of a segment first
+// run the recurrence over the earlier tokens of the tile without output, in the same order as a single scan, so the
+// bits do not depend on where tiles begin. A high_occupancy block runs that single scan.
+template <int lanes, bool lagged, bool high_occupancy>
+__global__ void __launch_bounds__(high_occupancy ? scan_threads : segments* scan_threads)
     scan_kernel(ScanSizes s, ScanArrays in, float* y, float* state, bool resume) {
-  await_previous();
+  wait_for_previous_kernel();
   struct Buffer {
     ScanTile<lanes, forward_tile> xB;
     float C[forward_tile][4 * lanes];
@@ -130,10 +129,10 @@ __global__ void __launch_bounds__(thrifty ? walkers : segments* walkers)
   extern __shared__ float4 memory[];
   Buffer* buffers = reinterpret_cast<Buffer*>(memory);
   __shared__ Token tokens[forward_tile];
-  __shared__ float4 carry[walkers];
-  constexpr int last_part = thrifty ? 0 : segments - 1;
-  const int own = static_cast<int>(threadIdx.x) % walkers, part = static_cast<int>(threadIdx.x) / walkers;
-  const Walk w = walk_of<lanes>(s, static_cast<int>(blockIdx.x), walkers / lanes, own);
+  __shared__ float4 carry[scan_threads];
+  constexpr int last_part = high_occupancy ? 0 : segments - 1;
+  const int own = static_cast<int>(threadIdx.x) % scan_threads, part = static_cast<int>(threadIdx.x) / scan_threads;
+  const ScanThread w = scan_thread_of<lanes>(s, static_cast<int>(blockIdx.x), scan_threads / lanes, own);
   const int p = own / lanes, group = w.h / s.group;
   const std::size_t row = static_cast<std::size_t>(w.b) * s.length;
   const float rate = rate_of(in, w.h), skip = in.D != nullptr ? in.D[w.h] : 0.0f;
@@ -154,15 +153,15 @@ __global__ void __launch_bounds__(thrifty ? walkers : segments* walkers)
     carry[own] = make_float4(h[0], h[1], h[2], h[3]);
   }
   start(0, buffers[0]);
-  for (int begin = 0, turn = 0; begin < s.length; begin += forward_tile, turn ^= 1) {
+  for (int begin = 0, current = 0; begin < s.length; begin += forward_tile, current ^= 1) {
     if (begin + forward_tile < s.length) {
-      start(begin + forward_tile, buffers[turn ^ 1]);
+      start(begin + forward_tile, buffers[current ^ 1]);
       __pipeline_wait_prior(1);
     } else {
       __pipeline_wait_prior(0);
     }
     __syncthreads();
-    const Buffer& tile = buffers[turn];
+    const Buffer& tile = buffers[current];
     const int count = min(forward_tile, s.length - begin);
     if (threadIdx.x < forward_tile) {
       const int t = static_cast<int>(threadIdx.x);
@@ -200,7 +199,7 @@ __global__ void __launch_bounds__(thrifty ? walkers : segments* walkers)
         }
       }
     };
-    if constexpr (thrifty) {
+    if constexpr (high_occupancy) {
 #pragma unroll 1
       for (int first = 0; first < forward_tile; first += segment) answer(first);
       __syncthreads();
@@ -224,37 +223,37 @@ __global__ void __launch_bounds__(thrifty ? walkers : segments* walkers)
       if (part == last_part) carry[own] = make_float4(h[0], h[1], h[2], h[3]);
     }
   }
-  // Behind the last token decays are one and inputs zero, so that the last segment ends with the last state.
+  // Behind the last token decays are one and inputs zero, so the last segment ends with the last state.
   if (part == last_part && state != nullptr && w.p < s.width) store_state(h, kept, s.states, w.state);
 }
 
-/// What the gradient keeps between its launches, in the caller's workspace.
+/// Data between the launches of the gradient, in the caller's workspace.
 struct ScanWorkspace {
-  float *states, *flows;  // [B,H,chunks,P,N]: the state before a chunk, and what flows into it from behind
+  float *states, *flows;  // [B,H,chunks,P,N]: the state before a chunk, and the flow into it from later chunks
   ScanParts parts;
 };
 
-/// What the walk over the states needs of a token: h <- decay h + (weight u) s^T.
-struct WalkPace {
+/// A token's step in the state scan: h <- decay h + (weight u) s^T.
+struct StepPace {
   float decay, weight;
 };
 
-/// Of token t of a chunk; the walk from behind meets the decay after what it adds.
+/// Of token t of a chunk; the backward scan applies the decay after the addition.
 template <bool lagged>
-__device__ WalkPace pace_of(const ScalarTile<chunk>& scalars, int t, bool has_dt, float rate, bool back) {
+__device__ StepPace pace_of(const ScalarTile<chunk>& scalars, int t, bool has_dt, float rate, bool backward) {
   const float dt = has_dt ? scalars.dt[t] : 1.0f;
   const float decay = expf(lagged ? scalars.log_decay[t] : -rate * dt);
-  return {decay, back ? decay : lagged ? dt + scalars.late[t] : dt};
+  return {decay, backward ? decay : lagged ? dt + scalars.late[t] : dt};
 }
 
-/// Takes four states of a channel through the tokens of a chunk, from behind where `back`.
+/// Advances four states of a channel through the tokens of a chunk, from the last one when `backward`.
 template <int lanes>
-__device__ void walk_chunk(const ScanTile<lanes, chunk>& us, const WalkPace* paces, bool back, int p, int state,
+__device__ void scan_chunk(const ScanTile<lanes, chunk>& us, const StepPace* paces, bool backward, int p, int state,
                            float (&h)[4]) {
 #pragma unroll
   for (int j = 0; j < chunk; ++j) {
-    const int step = back ? chunk - 1 - j : j;
-    const WalkPace pace = paces[step];
+    const int step = backward ? chunk - 1 - j : j;
+    const StepPace pace = paces[step];
     const float input = us.u[step][p] * pace.weight;
     const float4 v = four_of(&us.s[step][state]);
     h[0] = fmaf(pace.decay, h[0], input * v.x);
@@ -264,34 +263,35 @@ __device__ void walk_chunk(const ScanTile<lanes, chunk>& us, const WalkPace* pac
   }
 }
 
-/// The states before every chunk (blockIdx.y 0) and the flow from behind into every chunk (1). Both are the same walk:
-/// forward with dt x and B, backward with dy and C, where the decay acts after the kept moment.
+/// The states before every chunk (blockIdx.y 0) and the flows into every chunk from later ones (1). Both are the same
+/// scan: forward with dt x and B, backward with dy and C, where the decay acts after the kept state.
 template <int lanes, bool lagged>
-__global__ void __launch_bounds__(walkers) scan_states_kernel(ScanSizes s, ScanArrays in, ScanWorkspace out) {
-  await_previous();
+__global__ void __launch_bounds__(scan_threads) scan_states_kernel(ScanSizes s, ScanArrays in, ScanWorkspace out) {
+  wait_for_previous_kernel();
   struct Buffer {
     ScanTile<lanes, chunk> us;
     ScalarTile<chunk> scalars;
   };
   __shared__ __align__(16) Buffer buffers[2];
-  __shared__ WalkPace paces[chunk];
-  const bool back = blockIdx.y == 1;
-  const Walk w = walk_of<lanes>(s, static_cast<int>(blockIdx.x), walkers / lanes, static_cast<int>(threadIdx.x));
+  __shared__ StepPace paces[chunk];
+  const bool backward = blockIdx.y == 1;
+  const ScanThread w =
+      scan_thread_of<lanes>(s, static_cast<int>(blockIdx.x), scan_threads / lanes, static_cast<int>(threadIdx.x));
   const int p = static_cast<int>(threadIdx.x) / lanes, channel = w.p - p, group = w.h / s.group;
   const std::size_t row = static_cast<std::size_t>(w.b) * s.length;
   const float rate = rate_of(in, w.h);
-  const Strip u{back ? in.dy + (row * s.heads + w.h) * s.width + channel : &in.x.at(row, w.h * s.width + channel),
-                back ? static_cast<std::size_t>(s.heads) * s.width : in.x.stride, s.width - channel};
-  const Strip states{back ? &in.C.at(row, group * s.states) : &in.B.at(row, group * s.states),
-                     back ? in.C.stride : in.B.stride, s.states};
+  const Strip u{backward ? in.dy + (row * s.heads + w.h) * s.width + channel : &in.x.at(row, w.h * s.width + channel),
+                backward ? static_cast<std::size_t>(s.heads) * s.width : in.x.stride, s.width - channel};
+  const Strip states{backward ? &in.C.at(row, group * s.states) : &in.B.at(row, group * s.states),
+                     backward ? in.C.stride : in.B.stride, s.states};
   const auto start = [&](int c, Buffer& to) {
     fetch(to.us.u, u, c * chunk, s.length);
     fetch(to.us.s, states, c * chunk, s.length);
     fetch<lagged>(to.scalars, s, in, row, w.h, c * chunk);
     __pipeline_commit();
   };
-  const auto place = [&](int i) { return back ? s.chunks - 1 - i : i; };
-  float* kept = back ? out.flows : out.states;
+  const auto place = [&](int i) { return backward ? s.chunks - 1 - i : i; };
+  float* kept = backward ? out.flows : out.states;
   float h[4] = {};
   start(place(0), buffers[0]);
   for (int i = 0; i < s.chunks; ++i) {
@@ -306,15 +306,15 @@ __global__ void __launch_bounds__(walkers) scan_states_kernel(ScanSizes s, ScanA
     const Buffer& tile = buffers[i % 2];
     if (threadIdx.x < chunk) {
       const int t = static_cast<int>(threadIdx.x);
-      const WalkPace pace = pace_of<lagged>(tile.scalars, t, in.dt.data != nullptr, rate, back);
-      paces[t] = t < count ? pace : WalkPace{1.0f, 0.0f};
+      const StepPace pace = pace_of<lagged>(tile.scalars, t, in.dt.data != nullptr, rate, backward);
+      paces[t] = t < count ? pace : StepPace{1.0f, 0.0f};
     }
     if (w.p < s.width) {
       const std::size_t at = ((static_cast<std::size_t>(w.b) * s.heads + w.h) * s.chunks + c) * s.width + w.p;
       store_state(h, kept + at * s.states, s.states, w.state);
     }
     __syncthreads();
-    walk_chunk<lanes>(tile.us, paces, back, p, w.state, h);
+    scan_chunk<lanes>(tile.us, paces, backward, p, w.state, h);
     __syncthreads();
   }
 }
@@ -355,16 +355,16 @@ __device__ void load_chunk(Memory& m, const ScanSizes& s, const ScanArrays& in, 
   __syncthreads();
 }
 
-// One chunk of one head's channels: the states again, kept in registers, then back through them.
+// One chunk of one head's channels: recomputes its states in registers, then goes backward through them.
 template <int lanes, bool lagged>
 __global__ void __launch_bounds__(chunk_block<lanes>)
     scan_chunk_kernel(ScanSizes s, ScanArrays in, ScanWorkspace work, Sink dx) {
-  await_previous();
+  wait_for_previous_kernel();
   using Memory = ChunkMemory<lanes, lagged>;
   extern __shared__ float4 memory[];
   Memory& m = *reinterpret_cast<Memory*>(memory);
   const int own = static_cast<int>(threadIdx.x);
-  const Walk w = walk_of<lanes>(s, static_cast<int>(blockIdx.x), Memory::channels, own);
+  const ScanThread w = scan_thread_of<lanes>(s, static_cast<int>(blockIdx.x), Memory::channels, own);
   const int tiles = (s.width + Memory::channels - 1) / Memory::channels;
   const int tile = static_cast<int>(blockIdx.x) % tiles, begin = static_cast<int>(blockIdx.y) * chunk;
   const int p = own / lanes, warp = own / 32;
@@ -449,7 +449,7 @@ __global__ void __launch_bounds__(chunk_block<lanes>)
     m.to_D[warp] = to_D;
   }
   __syncthreads();
-  // Sums over warps of what tokens send to B, C and the steps.
+  // Sums over warps of the tokens' gradients of B, C and the steps.
   for (int i = own; i < count * 2 * Memory::states; i += Memory::block) {
     const int t = i / (2 * Memory::states), number = i % (2 * Memory::states), n = number % Memory::states;
     float sum = 0;
@@ -498,24 +498,24 @@ std::int64_t state_elements(const ScanSizes& s) {
 }
 std::int64_t part_rows(const ScanSizes& s) { return std::int64_t{s.batch} * s.length * s.heads * tiles_for(s); }
 
-template <int lanes, bool lagged, bool thrifty>
+template <int lanes, bool lagged, bool high_occupancy>
 void launch_scan(cudaStream_t stream, const ScanSizes& s, const ScanArrays& in, float* y, float* state, bool resume) {
   constexpr int buffer =
       sizeof(ScanTile<lanes, forward_tile>) + forward_tile * 16 * lanes + sizeof(ScalarTile<forward_tile>);
-  const auto kernel = scan_kernel<lanes, lagged, thrifty>;
+  const auto kernel = scan_kernel<lanes, lagged, high_occupancy>;
   allow_shared_memory(reinterpret_cast<const void*>(kernel), 2 * buffer, "ssd_scan");
-  const unsigned blocks = static_cast<unsigned>(s.batch * s.heads) * blocks_for(s.width, walkers / lanes);
-  launch(kernel, blocks, thrifty ? walkers : segments * walkers, s.length > forward_tile ? 2 * buffer : buffer, stream,
-         s, in, y, state, resume);
+  const unsigned blocks = static_cast<unsigned>(s.batch * s.heads) * blocks_for(s.width, scan_threads / lanes);
+  launch(kernel, blocks, high_occupancy ? scan_threads : segments * scan_threads,
+         s.length > forward_tile ? 2 * buffer : buffer, stream, s, in, y, state, resume);
 }
 
 template <int lanes, bool lagged>
 void launch_backward(cudaStream_t stream, const ScanSizes& s, const ScanArrays& in, const ScanWorkspace& work,
                      const Sink& dx) {
-  const dim3 walks(static_cast<unsigned>(s.batch * s.heads) * blocks_for(s.width, walkers / lanes), 2);
-  // Not early: the whole gradient takes a fifth longer then, probably because these few blocks gather where there is
-  // room beside the kernel before.
-  scan_states_kernel<lanes, lagged><<<walks, walkers, 0, stream>>>(s, in, work);
+  const dim3 sequences(static_cast<unsigned>(s.batch * s.heads) * blocks_for(s.width, scan_threads / lanes), 2);
+  // Not an early launch: these few blocks would gather on multiprocessors that the previous kernel leaves first, and
+  // run slower.
+  scan_states_kernel<lanes, lagged><<<sequences, scan_threads, 0, stream>>>(s, in, work);
   using Memory = ChunkMemory<lanes, lagged>;
   const auto kernel = scan_chunk_kernel<lanes, lagged>;
   allow_shared_memory(reinterpret_cast<const void*>(kernel), sizeof(Memory), "ssd_scan_backward");
@@ -523,7 +523,7 @@ void launch_backward(cudaStream_t stream, const ScanSizes& s, const ScanArrays& 
   launch(kernel, grid, Memory::block, sizeof(Memory), stream, s, in, work, dx);
 }
 
-/// Calls body with the lanes a channel takes, and whether there is a lag, as types.
+/// Calls body with the lanes of a channel, and whether there is a lag, as types.
 template <class Body>
 void with_kind(const ScanInputs& in, const ScanSizes& s, const Body& body) {
   const auto with_lag = [&](auto lanes) {
@@ -555,7 +555,7 @@ void CudaBackend::ssd_scan(const ScanInputs& in, const Tensor& y, const Tensor& 
     const ScanSizes s = sizes_of(in, chunk);
     const ScanArrays arrays = arrays_of(in);
     with_kind(in, s, [&](auto lanes, auto lagged) {
-      const auto run = is_crowded() ? launch_scan<lanes(), lagged(), true> : launch_scan<lanes(), lagged(), false>;
+      const auto run = is_gpu_shared() ? launch_scan<lanes(), lagged(), true> : launch_scan<lanes(), lagged(), false>;
       run(stream(), s, arrays, y.as<float>(), state.as<float>(), resume);
     });
   }

@@ -1,4 +1,4 @@
-// What both ways through the selective scan begin and end with.
+// Sizes and inputs of the selective scan, and the final sums of its gradients.
 #include "gpu/device/launch.cuh"
 #include "gpu/scan/ssd_scan.cuh"
 
@@ -14,7 +14,8 @@ struct ScanSinks {
   Sink dt, A_log, D, log_decay, lag;
 };
 
-/// The sum of one kind of step for one token and head. What belongs to lag was found at the token before it.
+/// Writes the sum of one kind of step gradient for one token and head. The gradient of lag was computed at the token
+/// before it.
 template <class T>
 __device__ void put_step(const ScanSizes& s, const ScanSinks<T>& out, int kind, std::size_t row, int h, float sum) {
   if (kind == 0 && out.dt.wanted()) out.dt.put(row, h, sum);
@@ -25,14 +26,14 @@ __device__ void put_step(const ScanSizes& s, const ScanSinks<T>& out, int kind, 
   if (t + 1 < s.length) out.lag.put(row + 1, h, sum);
 }
 
-constexpr int rows_of_block = threads / 64;  // a warp a row of dB and dC, another one of the steps
+constexpr int rows_of_block = threads / 64;  // one warp for a row of dB and dC, another for that of the steps
 constexpr int parts_in_flight = 4;
 
-// Adds the parts: of each head's dA_log and dD by a block first, then those of the rows. A chain waits for all of them,
-// so that none should come behind another.
+// Adds the parts: the first blocks each head's dA_log and dD, the others rows. One launch, because later kernels wait
+// for all of them.
 template <int kinds, class T>
 __global__ void __launch_bounds__(threads) sum_kernel(ScanSizes s, ScanParts from, ScanSinks<T> out) {
-  await_previous();
+  wait_for_previous_kernel();
   __shared__ float sums[32];
   const int scalars = 2 * s.heads, block = static_cast<int>(blockIdx.x);
   if (block < scalars) {

@@ -50,7 +50,7 @@ class Bench {
     };
     pass();
     pass();
-    const std::unique_ptr<Program> program = gpu()->capture(pass);
+    const std::unique_ptr<DeviceGraph> program = gpu()->capture(pass);
     program->run();
     gpu()->synchronize();
     while (state.KeepRunningBatch(repeats)) {

@@ -578,7 +578,7 @@ TEST_F(CudaPrograms, RepeatTheBitsOfTheEagerRun) {
   step();
   const std::vector<float> eager = read();
   EXPECT_TRUE(std::isfinite(eager[0]));
-  const std::unique_ptr<Program> program = cuda_->capture([&] { step(); });
+  const std::unique_ptr<DeviceGraph> program = cuda_->capture([&] { step(); });
   EXPECT_EQ(read(), eager);
   cuda_->fill(result_, 0.0);
   program->run();
@@ -587,7 +587,7 @@ TEST_F(CudaPrograms, RepeatTheBitsOfTheEagerRun) {
 }
 
 TEST_F(CudaPrograms, ReadTheirInputsAfresh) {
-  const std::unique_ptr<Program> program = cuda_->capture([&] { step(); });
+  const std::unique_ptr<DeviceGraph> program = cuda_->capture([&] { step(); });
   const std::vector<float> before = read();
   cuda_->upload(x_, random_floats(batch * length * width, 5).data());
   program->run();
@@ -601,7 +601,7 @@ TEST_F(CudaPrograms, CopyToAndFromPinnedMemory) {
   auto* pinned = static_cast<float*>(cuda_->allocate_host(2 * sizeof(float)));
   const Tensor number = host_->f32({1}, {0});
   pinned[0] = 3;
-  const std::unique_ptr<Program> program = cuda_->capture([&] {
+  const std::unique_ptr<DeviceGraph> program = cuda_->capture([&] {
     cuda_->queue_upload(number, pinned);
     cuda_->scale(number, 2.0, {number, false});
     cuda_->queue_download(pinned + 1, number);
@@ -660,15 +660,15 @@ TEST_F(CudaBackendTest, MemoryThatCannotBeOpenedLeavesNoError) {
   EXPECT_EQ(host.read<float>(x), (std::vector<float>{3, 6}));
 }
 
-/// Who waits for a milestone reads what this run of the program has computed until there, not what the last one left,
-/// while the rest of it is still under way.
-TEST_F(CudaPrograms, MoveMilestonesWithEachRun) {
+/// A wait for an event returns what this run of the graph has computed up to it, not what the previous run left,
+/// while the rest of the graph still runs.
+TEST_F(CudaPrograms, MoveEventsWithEachRun) {
   constexpr int rounds = 400;
   constexpr std::int64_t many = std::int64_t{1} << 24;
   const Tensor number = host_->f32({1}, {0}), copied = host_->f32({1}, {0});
   const Tensor large(cuda_->allocate(many * sizeof(float)), {many}, DType::f32);
   auto* pinned = static_cast<float*>(cuda_->allocate_host(2 * sizeof(float)));
-  const std::unique_ptr<Milestone> milestone = cuda_->make_milestone();
+  const std::unique_ptr<DeviceEvent> event = cuda_->make_event();
   const auto work_long = [&] {
     for (int i = 0; i < rounds; ++i) cuda_->scale(large, 1.0, {large, false});
   };
@@ -676,20 +676,20 @@ TEST_F(CudaPrograms, MoveMilestonesWithEachRun) {
     cuda_->queue_upload(number, pinned);
     work_long();
     cuda_->scale(number, 2.0, {number, false});
-    milestone->set();
+    event->set();
     work_long();
     cuda_->scale(number, 0.0, {number, false});
   };
   pinned[0] = 1;
-  milestone->wait();  // never set
+  event->wait();  // never set
   const auto read = [&] {
     const TransferStream transfers(*cuda_);
-    milestone->wait();
+    event->wait();
     cuda_->add(number, number, copied);
     cuda_->download(pinned + 1, copied);
   };
   read();  // CUDA loads a kernel with its first launch, and waits for the GPU
-  const std::unique_ptr<Program> program = cuda_->capture(run);
+  const std::unique_ptr<DeviceGraph> program = cuda_->capture(run);
   for (int i = 0; i < 5; ++i) {
     cuda_->synchronize();
     pinned[0] = static_cast<float>(i + 1);

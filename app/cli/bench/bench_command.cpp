@@ -146,7 +146,7 @@ void bench_step(const StepCase& of, const BenchOptions& options, Backend& backen
   rows.push_back(std::move(row));
   if (products.flops() == 0) return;
   // Recorded like the step itself, so that launching costs both the same.
-  const std::unique_ptr<Program> recorded = backend.capture([&] { products.run(); });
+  const std::unique_ptr<DeviceGraph> recorded = backend.capture([&] { products.run(); });
   const Work alone{of.name + ", products alone", products.flops(), products.bytes(), [&] { recorded->run(); }};
   rows.push_back(measure(alone, options.repeats, backend, output));
 }
@@ -196,7 +196,7 @@ std::string name_of(const LayerKind& kind, const LayerBenchmark& sizes, std::int
 void bench_layer(const std::string& name, const LayerKind& kind, const LayerBenchmark& sizes,
                  const BenchOptions& options, Backend& backend, const Output& output, json& rows) {
   LayerPass pass(kind, json::parse(sizes.config), sizes.batch, sizes.length, backend);
-  const std::unique_ptr<Program> program = pass.recorded();
+  const std::unique_ptr<DeviceGraph> program = pass.recorded();
   const Work work{name, pass.flops(), 0, [&] { program->run(); }};
   rows.push_back(measure(work, options.repeats, backend, output));
 }

@@ -37,7 +37,7 @@ GkaBench::GkaBench(const GkaCase& sizes, Backend& backend)
     tape_.backward(chebyshev_readout(tape_, config_, in), dy_.device());
   };
   for (int i = 0; i < 2; ++i) work();
-  program_ = backend.capture(work);
+  graph_ = backend.capture(work);
 }
 
 void GkaBench::fill(PinnedArray& array, std::uint64_t seed, bool unit_rows) {

@@ -22,7 +22,7 @@ class GkaBench {
  public:
   GkaBench(const GkaCase& sizes, Backend& backend);
   /// Forward and backward once.
-  void run() { program_->run(); }
+  void run() { graph_->run(); }
   /// As many multiplications in plain products of the same widths.
   void run_products();
   /// Of both Chebyshev iterations: H_t xi for every token, chunk by chunk.
@@ -40,7 +40,7 @@ class GkaBench {
   PinnedArray q_, k_, v_, g_, alpha_, dy_;
   Arena arena_;
   Tape tape_;
-  std::unique_ptr<Program> program_;
+  std::unique_ptr<DeviceGraph> graph_;
 };
 
 }  // namespace afterglow

@@ -43,7 +43,7 @@ HeadBench::HeadBench(const HeadCase& sizes, Backend& backend)
     tape_.backward(found.loss, one_.device());
   };
   for (int i = 0; i < 2; ++i) work();
-  program_ = backend.capture(work);
+  graph_ = backend.capture(work);
 }
 
 double HeadBench::flops() const {

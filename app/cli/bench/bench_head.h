@@ -24,7 +24,7 @@ class HeadBench {
  public:
   HeadBench(const HeadCase& sizes, Backend& backend);
   /// Forward and backward once.
-  void run() { program_->run(); }
+  void run() { graph_->run(); }
   /// Of the three products.
   double flops() const;
   /// What a pass holds beside the head's weight, its input and their gradients.
@@ -35,7 +35,7 @@ class HeadBench {
   PinnedArray hidden_, weight_, targets_, one_;
   Arena arena_;
   Tape tape_;
-  std::unique_ptr<Program> program_;
+  std::unique_ptr<DeviceGraph> graph_;
 };
 
 }  // namespace afterglow

@@ -79,7 +79,7 @@ json stopped_row(const LayerKind& kind, std::int64_t tokens, const Backend& back
 json measure_length(const LayerKind& kind, std::int64_t tokens, const LongBounds& bounds, const MachineRates& rates,
                     Backend& backend) {
   LayerPass pass(kind, config_of(kind), 1, tokens, backend);
-  const std::unique_ptr<Program> program = pass.recorded();
+  const std::unique_ptr<DeviceGraph> program = pass.recorded();
   std::vector<double> times;
   double sum = 0;
   seconds_of([&] { program->run(); }, backend);

@@ -35,7 +35,7 @@ void LayerPass::run() {
   tape_.backward(layer_->forward(tape_, tape_.input(x_.device()), {}), dy_.device());
 }
 
-std::unique_ptr<Program> LayerPass::recorded() {
+std::unique_ptr<DeviceGraph> LayerPass::recorded() {
   for (int i = 0; i < 2; ++i) run();
   return arena_.backend().capture([this] { run(); });
 }

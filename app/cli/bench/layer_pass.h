@@ -18,7 +18,7 @@ class LayerPass {
             Backend& backend);
   void run();
   /// As a program, with all memory reserved before.
-  std::unique_ptr<Program> recorded();
+  std::unique_ptr<DeviceGraph> recorded();
   /// Everything but weights, input and what the pass back begins with.
   std::size_t held_bytes() const { return arena_.capacity(); }
   std::size_t used_bytes() const { return arena_.used(); }

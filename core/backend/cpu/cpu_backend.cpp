@@ -25,7 +25,7 @@ void* map_pages(std::size_t bytes) {
   return address;
 }
 
-class RepeatedCall final : public Program {
+class RepeatedCall final : public DeviceGraph {
  public:
   explicit RepeatedCall(std::function<void()> work) : work_(std::move(work)) {}
   void run() override { work_(); }
@@ -102,7 +102,7 @@ void CpuBackend::queue_uploads(std::span<const Transfer> arrays) {
 void CpuBackend::queue_downloads(std::span<const Transfer> arrays) { queue_uploads(arrays); }
 void CpuBackend::synchronize() {}
 
-std::unique_ptr<Program> CpuBackend::capture(std::function<void()> work) {
+std::unique_ptr<DeviceGraph> CpuBackend::capture(std::function<void()> work) {
   work();
   return std::make_unique<RepeatedCall>(std::move(work));
 }

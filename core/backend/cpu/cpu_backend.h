@@ -28,7 +28,7 @@ class CpuBackend : public Backend {
   void queue_downloads(std::span<const Transfer> arrays) override;
   void synchronize() override;
   void set_meanwhile(std::function<void()> work) override { pool_.set_meanwhile(std::move(work)); }
-  std::unique_ptr<Program> capture(std::function<void()> work) override;
+  std::unique_ptr<DeviceGraph> capture(std::function<void()> work) override;
 
 #include "core/backend/kernel_overrides.inc"
 

@@ -173,7 +173,7 @@ void Trainer::run_step() {
   queue_update();
 }
 
-/// A pass of one part, with a milestone where each bucket of its gradient is complete.
+/// A pass of one part, with an event where each bucket of its gradient is complete.
 void Trainer::run_part() {
   const HeldWeights held(parameters_);
   const Var loss = run_forward();

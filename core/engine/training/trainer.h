@@ -169,7 +169,7 @@ class Trainer {
   Tape tape_;
   std::unique_ptr<Batch> batch_;
   std::int64_t drawn_for_ = -1;          // finished steps when the drawn examples are used; -1: nothing drawn
-  std::vector<GradientBucket> buckets_;  // of a part of a batch; programs set their milestones
+  std::vector<GradientBucket> buckets_;  // of a part of a batch; graphs record their events
   RecordedWork recorded_;
   std::vector<double> summary_;
   mutable std::vector<std::byte> checked_;  // weights on their way to a checksum, piece by piece

@@ -15,7 +15,7 @@ std::vector<GradientBucket> gradient_buckets(const ParameterStore& store) {
     if (i > 0 && end - offset < enough) continue;
     auto* address = all.as<std::byte>() + offset * static_cast<std::int64_t>(size_of(all.dtype));
     buckets.push_back(
-        {i, end_parameter, offset, Tensor(address, {end - offset}, all.dtype), store.backend().make_milestone()});
+        {i, end_parameter, offset, Tensor(address, {end - offset}, all.dtype), store.backend().make_event()});
     end = offset;
     end_parameter = i;
   }

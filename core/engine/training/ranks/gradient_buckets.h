@@ -13,7 +13,7 @@ struct GradientBucket {
   int first = 0, end = 0;   ///< numbers of the parameters
   std::int64_t offset = 0;  ///< of the first element in the flat buffers
   Tensor gradient;
-  std::unique_ptr<Milestone> complete;  ///< set where the way back has completed the gradient
+  std::unique_ptr<DeviceEvent> complete;  ///< set where the way back has completed the gradient
 };
 
 /// The whole gradient in at most eight buckets of about the same size, the last parameters first: the way back ends

@@ -1,6 +1,7 @@
-// Keys and queries of Mamba-3: a vector is normed and becomes one a head, biased and turned by the head's angles. Bound
-// by memory: a block takes whole rows of all heads, two pairs of a head a thread, and sums the gradients of weight and
-// bias on its way where rows are many. Sizes that do not suit that are taken by a warp a row. T: as vectors are stored.
+// Keys and queries of Mamba-3: y_h = R(theta_h) (weight x / rms(x) + bias_h) for every head h, with R a rotation of
+// pairs of states (RoPE). Memory-bound: a block takes whole rows of all heads, two pairs of a head a thread, and with
+// many rows also sums the gradients of weight and bias. Other sizes run one warp a row (any_heads_kernel). T is the
+// stored type of vectors.
 #include "gpu/cuda_backend.h"
 #include "gpu/device/columns.cuh"
 #include "gpu/device/device.cuh"
@@ -14,33 +15,34 @@ using namespace device;
 
 namespace {
 
-// Rows of a block where they are many: there, and back, where it leaves its part of the weights' sums; numbers of all
-// these parts.
-constexpr unsigned many_there = 4, many_back = 16, most_partials = 1 << 22;
-// Rows that a thread takes at once, where so many of its pairs may turn: as many as registers hold.
-template <unsigned turning>
-constexpr unsigned rows_there = turning == 1 ? 4 : 1;
-template <unsigned turning>
-constexpr unsigned rows_back = turning == 1 ? 2 : 1;
+// Rows of a block when there are many, forward and backward (where the block sums its part of the weights' gradients);
+// and the maximum size of all those parts.
+constexpr unsigned forward_block_rows = 4, backward_block_rows = 16, max_partials = 1 << 22;
+// Rows that a thread processes at once, given the number of its rotated pairs: as many as registers hold.
+template <unsigned rotated_pairs>
+constexpr unsigned forward_rows = rotated_pairs == 1 ? 4 : 1;
+template <unsigned rotated_pairs>
+constexpr unsigned backward_rows = rotated_pairs == 1 ? 2 : 1;
 
-/// One pair turned by its angle, and back.
-__device__ float2 turned_on(float2 pair, float angle) {
+/// Rotates one pair by its angle, and by the negative angle.
+__device__ float2 rope_forward(float2 pair, float angle) {
   float sine, cosine;
   sincosf(angle, &sine, &cosine);
   return {pair.x * cosine - pair.y * sine, pair.x * sine + pair.y * cosine};
 }
-__device__ float2 turned_back(float2 pair, float angle) {
+__device__ float2 rope_backward(float2 pair, float angle) {
   float sine, cosine;
   sincosf(angle, &sine, &cosine);
   return {pair.x * cosine + pair.y * sine, pair.y * cosine - pair.x * sine};
 }
 
-/// What an angle receives.
-__device__ float slope_of_turn(float2 up, float2 out) { return up.y * out.x - up.x * out.y; }
+/// The gradient of the angle.
+__device__ float angle_gradient(float2 up, float2 out) { return up.y * out.x - up.x * out.y; }
 
-/// Keys or queries of all heads; `pairs` of them turn. A last state without a partner counts as a pair with 0.
+/// Keys or queries of all heads; the first `pairs` pairs are rotated. A last state without a partner counts as a pair
+/// with 0.
 template <class T>
-struct TurnedHeads {
+struct RopeHeads {
   Rows<T> x;
   const float *weight, *theta;
   const T *y, *dy;
@@ -56,13 +58,13 @@ struct TurnedHeads {
   /// d loss / d (normed vector + bias) of a head.
   __device__ float2 straight(std::size_t row, unsigned h, unsigned pair) const {
     const float2 up = load(dy, row, h, pair);
-    return pair < pairs ? turned_back(up, theta[angle_at(row, h, pair)]) : up;
+    return pair < pairs ? rope_backward(up, theta[angle_at(row, h, pair)]) : up;
   }
 };
 
 template <class T>
-TurnedHeads<T> turned_inputs(const Tensor& x, const Tensor& weight, const Tensor& theta, const Tensor& y,
-                             const Tensor& dy) {
+RopeHeads<T> rope_inputs(const Tensor& x, const Tensor& weight, const Tensor& theta, const Tensor& y,
+                         const Tensor& dy) {
   return {rows_of<T>(x),
           weight.as<float>(),
           theta.as<float>(),
@@ -74,13 +76,13 @@ TurnedHeads<T> turned_inputs(const Tensor& x, const Tensor& weight, const Tensor
           theta.defined() ? static_cast<unsigned>(theta.columns()) : 0u};
 }
 
-/// How a block takes rows: `side_by_side`, each by so many warps.
+/// Rows of a block: `side_by_side`, each by `warps_of_row` warps.
 struct RowBlock {
   unsigned warps_of_row, side_by_side;
   unsigned threads() const { return 32 * warps_of_row * side_by_side; }
 };
 
-/// Two pairs of a vector of four states a lane.
+/// A lane's two pairs of a vector of four states a lane.
 struct TwoPairs {
   float2 pair[2];
   __device__ void add(unsigned e, float x, float y) {
@@ -89,11 +91,11 @@ struct TwoPairs {
   }
 };
 
-/// A thread has pairs `lane` and `lane + lanes` of one head: where half of all pairs turn, each thread turns one. Also
-/// of a vector that all heads share.
+/// A thread has pairs `lane` and `lane + lanes` of one head; when half of all pairs are rotated, each thread rotates
+/// one. Also for a vector that all heads share.
 template <unsigned lanes>
 struct OwnPairs {
-  unsigned row, head, lane;  // row: of those side by side
+  unsigned row, head, lane;  // row: index among those side by side
   bool inside;
 
   __device__ OwnPairs(unsigned heads, const RowBlock& block)
@@ -102,7 +104,7 @@ struct OwnPairs {
         lane(threadIdx.x % lanes),
         inside(head < heads) {}
   __device__ unsigned pair(unsigned e) const { return lane + e * lanes; }
-  /// Of a vector in global memory that nothing writes meanwhile.
+  /// Reads a vector in global memory that no kernel writes meanwhile.
   template <class N>
   __device__ TwoPairs of(const N* vector, bool wanted) const {
     TwoPairs both{};
@@ -118,24 +120,24 @@ struct OwnPairs {
   }
 };
 
-template <unsigned lanes, unsigned turning, class T>
-__global__ void __launch_bounds__(most_threads)
-    turned_heads_kernel(TurnedHeads<T> in, RowBlock block, const float* bias, float least, T* out, float* scales) {
-  await_previous();
-  constexpr unsigned states = 4 * lanes, together = rows_there<turning>;
+template <unsigned lanes, unsigned rotated_pairs, class T>
+__global__ void __launch_bounds__(max_threads)
+    rope_heads_kernel(RopeHeads<T> in, RowBlock block, const float* bias, float eps, T* out, float* scales) {
+  wait_for_previous_kernel();
+  constexpr unsigned states = 4 * lanes, together = forward_rows<rotated_pairs>;
   const OwnPairs<lanes> own(in.heads, block);
   const TwoPairs weight = own.of(in.weight, own.inside), offset = own.of(bias + own.head * states, own.inside);
   const unsigned step = together * block.side_by_side;
   for (unsigned first = blockIdx.x * step + own.row; first < in.rows; first += gridDim.x * step) {
     TwoPairs x[together];
-    float angle[together][turning];
+    float angle[together][rotated_pairs];
 #pragma unroll
     for (unsigned r = 0; r < together; ++r) {
       const unsigned row = first + r * block.side_by_side;
       const bool inside = own.inside && row < in.rows;
       x[r] = own.of(in.x.data + row * in.x.stride, inside);
 #pragma unroll
-      for (unsigned e = 0; e < turning; ++e)
+      for (unsigned e = 0; e < rotated_pairs; ++e)
         angle[r][e] = inside && own.pair(e) < in.pairs ? in.theta[in.angle_at(row, own.head, own.pair(e))] : 0.0f;
     }
 #pragma unroll
@@ -144,7 +146,7 @@ __global__ void __launch_bounds__(most_threads)
       float squares = 0;
 #pragma unroll
       for (unsigned e = 0; e < 2; ++e) squares += x[r].pair[e].x * x[r].pair[e].x + x[r].pair[e].y * x[r].pair[e].y;
-      const float scale = 1.0f / sqrtf(sum_of_lanes<lanes>(squares) / static_cast<float>(states) + least);
+      const float scale = 1.0f / sqrtf(sum_of_lanes<lanes>(squares) / static_cast<float>(states) + eps);
       if (!own.inside || row >= in.rows) continue;
       if (own.head == 0 && own.lane == 0) scales[row] = scale;
       TwoPairs y;
@@ -152,55 +154,55 @@ __global__ void __launch_bounds__(most_threads)
       for (unsigned e = 0; e < 2; ++e) {
         y.pair[e] = {x[r].pair[e].x * scale * weight.pair[e].x + offset.pair[e].x,
                      x[r].pair[e].y * scale * weight.pair[e].y + offset.pair[e].y};
-        if (e < turning && own.pair(e) < in.pairs) y.pair[e] = turned_on(y.pair[e], angle[r][e]);
+        if (e < rotated_pairs && own.pair(e) < in.pairs) y.pair[e] = rope_forward(y.pair[e], angle[r][e]);
       }
       own.put(y, out + (std::size_t{row} * in.heads + own.head) * states);
     }
   }
 }
 
-/// What a thread reads of a row on the way back.
-template <unsigned turning>
-struct RowBack {
+/// What a thread reads of a row in the backward pass.
+template <unsigned rotated_pairs>
+struct RowGradient {
   TwoPairs up;
-  float2 out[turning];
-  float angle[turning], before[turning];  // before: what an angle has received so far
+  float2 out[rotated_pairs];
+  float angle[rotated_pairs], before[rotated_pairs];  // before: the angle's gradient so far
 
   template <unsigned lanes, class T>
-  __device__ static RowBack of(const TurnedHeads<T>& in, const OwnPairs<lanes>& own, const Sink& to_theta,
-                               unsigned row) {
-    RowBack back;
+  __device__ static RowGradient of(const RopeHeads<T>& in, const OwnPairs<lanes>& own, const Sink& to_theta,
+                                   unsigned row) {
+    RowGradient gradient;
     const bool inside = own.inside && row < in.rows;
     const std::size_t begin = (std::size_t{row} * in.heads + own.head) * in.states;
-    back.up = own.of(in.dy + begin, inside);
+    gradient.up = own.of(in.dy + begin, inside);
 #pragma unroll
-    for (unsigned e = 0; e < turning; ++e) {
-      const bool turns = inside && own.pair(e) < in.pairs;
+    for (unsigned e = 0; e < rotated_pairs; ++e) {
+      const bool is_rotated = inside && own.pair(e) < in.pairs;
       const std::size_t at = in.angle_at(row, own.head, own.pair(e));
-      back.angle[e] = turns ? in.theta[at] : 0.0f;
-      back.out[e] = turns && to_theta.wanted() ? two_of(in.y + begin + 2 * own.pair(e)) : float2{0, 0};
-      back.before[e] = turns && to_theta.accumulate ? to_theta.rows.data[at] : 0.0f;
+      gradient.angle[e] = is_rotated ? in.theta[at] : 0.0f;
+      gradient.out[e] = is_rotated && to_theta.wanted() ? two_of(in.y + begin + 2 * own.pair(e)) : float2{0, 0};
+      gradient.before[e] = is_rotated && to_theta.accumulate ? to_theta.rows.data[at] : 0.0f;
     }
-    return back;
+    return gradient;
   }
-  /// What the vector receives before it is turned, zero outside; leaves what its angles receive.
+  /// Returns the gradient of the vector before the rotation, zero outside; writes the gradients of its angles.
   template <unsigned lanes, class T>
-  __device__ TwoPairs turn(const TurnedHeads<T>& in, const OwnPairs<lanes>& own, const Sink& to_theta,
-                           unsigned row) const {
+  __device__ TwoPairs rotate_backward(const RopeHeads<T>& in, const OwnPairs<lanes>& own, const Sink& to_theta,
+                                      unsigned row) const {
     TwoPairs straight = up;
     if (!own.inside || row >= in.rows) return straight;
 #pragma unroll
-    for (unsigned e = 0; e < turning; ++e) {
+    for (unsigned e = 0; e < rotated_pairs; ++e) {
       if (own.pair(e) >= in.pairs) continue;
-      straight.pair[e] = turned_back(up.pair[e], angle[e]);
+      straight.pair[e] = rope_backward(up.pair[e], angle[e]);
       if (to_theta.wanted())
-        to_theta.rows.data[in.angle_at(row, own.head, own.pair(e))] = before[e] + slope_of_turn(up.pair[e], out[e]);
+        to_theta.rows.data[in.angle_at(row, own.head, own.pair(e))] = before[e] + angle_gradient(up.pair[e], out[e]);
     }
     return straight;
   }
 };
 
-/// Adds the heads of a warp: one vector in shared memory.
+/// Adds the heads of a warp into one vector in shared memory.
 template <unsigned lanes>
 __device__ void leave_sums_of_warp(const TwoPairs& of, float* to) {
   float v[] = {of.pair[0].x, of.pair[0].y, of.pair[1].x, of.pair[1].y};
@@ -211,15 +213,15 @@ __device__ void leave_sums_of_warp(const TwoPairs& of, float* to) {
   for (unsigned i = 0; i < left; ++i) to[2 * (lane + (first + i) / 2 * lanes) + (first + i) % 2] = v[i];
 }
 
-/// The norm on the way back.
+/// Inputs and outputs of the norm's backward pass.
 template <class T>
-struct NormBack {
+struct NormGradient {
   const float* scales;
-  float* of_heads;  // [rows, states]: the sums over heads, where they are wanted
+  float* of_heads;  // [rows, states]: the sums over heads, if wanted
   SinkOf<T> to_x;
 };
 
-/// The row of a round whose norm a thread takes: the first threads of a block have two pairs of one each.
+/// The row whose norm a thread handles in a round: the first threads of a block have two pairs of one row each.
 template <unsigned lanes>
 struct NormedRow {
   unsigned which, row;
@@ -228,17 +230,17 @@ struct NormedRow {
   float scale;
 
   template <class T>
-  __device__ NormedRow(const TurnedHeads<T>& in, const OwnPairs<lanes>& own, const float* scales, unsigned first,
+  __device__ NormedRow(const RopeHeads<T>& in, const OwnPairs<lanes>& own, const float* scales, unsigned first,
                        unsigned rows)
       : which(threadIdx.x / lanes), row(first + which), inside(which < rows && row < in.rows) {
     x = own.of(in.x.data + row * in.x.stride, inside);
     scale = inside ? scales[row] : 0.0f;
   }
-  /// Adds the sums of warps, `sums` [rows of the round, warps of a row, states], and leaves what x receives; adds the
-  /// thread's part of what the weight does. All lanes of a warp come here.
+  /// Adds the sums of warps, `sums` [rows of the round, warps of a row, states], and writes the gradient of x; adds the
+  /// thread's part of the weight's gradient. All lanes of a warp call.
   template <class T>
-  __device__ void turn_back(const NormBack<T>& to, const OwnPairs<lanes>& own, const TwoPairs& weight,
-                            const float* sums, unsigned warps_of_row, TwoPairs& to_weight) const {
+  __device__ void norm_backward(const NormGradient<T>& to, const OwnPairs<lanes>& own, const TwoPairs& weight,
+                                const float* sums, unsigned warps_of_row, TwoPairs& to_weight) const {
     constexpr unsigned states = 4 * lanes;
     TwoPairs sum{};
     for (unsigned warp = 0; inside && warp < warps_of_row; ++warp) {
@@ -269,7 +271,7 @@ struct NormedRow {
   }
 };
 
-/// Adds `count` vectors that lie `distance` apart in shared memory.
+/// Adds `count` vectors that are `distance` apart in shared memory.
 __device__ inline void add_vectors(const float* vectors, unsigned count, unsigned distance, unsigned columns,
                                    float* to) {
   for (unsigned column = threadIdx.x; column < columns; column += blockDim.x) {
@@ -279,8 +281,8 @@ __device__ inline void add_vectors(const float* vectors, unsigned count, unsigne
   }
 }
 
-/// The block's sums over its rows, of the bias of all heads, then of the weight, of which the first `parts` groups of
-/// lanes have each a part. `shared` holds four numbers a thread.
+/// Writes the block's sums over its rows: of the bias of all heads, then of the weight, of which the first `parts`
+/// groups of lanes have a part each. `shared` holds four numbers a thread.
 template <unsigned lanes>
 __device__ void leave_partials(const OwnPairs<lanes>& own, const RowBlock& block, unsigned heads, unsigned parts,
                                const TwoPairs& to_bias, const TwoPairs& to_weight, float* shared, float* partials) {
@@ -296,14 +298,14 @@ __device__ void leave_partials(const OwnPairs<lanes>& own, const RowBlock& block
   add_vectors(shared, parts, states, states, partials + columns);
 }
 
-// Sums over heads go through shared memory, in two places by turns, so that one barrier a round is enough. `partials`
-// [blocks, heads + 1, states]: sums over the block's rows for the gradients of bias and weight, or null.
-template <unsigned lanes, unsigned turning, class T>
-__global__ void __launch_bounds__(most_threads)
-    turned_heads_backward_kernel(TurnedHeads<T> in, RowBlock block, NormBack<T> to, Sink to_theta, float* partials) {
-  await_previous();
+// Sums over heads go through shared memory, double-buffered so that one barrier a round suffices. `partials` [blocks,
+// heads + 1, states]: sums over the block's rows for the gradients of bias and weight, or null.
+template <unsigned lanes, unsigned rotated_pairs, class T>
+__global__ void __launch_bounds__(max_threads)
+    rope_heads_backward_kernel(RopeHeads<T> in, RowBlock block, NormGradient<T> to, Sink to_theta, float* partials) {
+  wait_for_previous_kernel();
   extern __shared__ __align__(16) float shared[];
-  constexpr unsigned states = 4 * lanes, together = rows_back<turning>;
+  constexpr unsigned states = 4 * lanes, together = backward_rows<rotated_pairs>;
   const OwnPairs<lanes> own(in.heads, block);
   const TwoPairs weight = own.of(in.weight, true);
   const unsigned step = together * block.side_by_side, warp = threadIdx.x / 32 % block.warps_of_row;
@@ -311,21 +313,21 @@ __global__ void __launch_bounds__(most_threads)
   float *sums = shared, *next = shared + step * block.warps_of_row * states;
   TwoPairs to_bias{}, to_weight{};
   for (unsigned first = blockIdx.x * step; first < in.rows; first += gridDim.x * step) {
-    RowBack<turning> rows[together];
+    RowGradient<rotated_pairs> rows[together];
 #pragma unroll
     for (unsigned r = 0; r < together; ++r)
-      rows[r] = RowBack<turning>::of(in, own, to_theta, first + r * block.side_by_side + own.row);
+      rows[r] = RowGradient<rotated_pairs>::of(in, own, to_theta, first + r * block.side_by_side + own.row);
     const NormedRow<lanes> normed(in, own, to.scales, first, step);
 #pragma unroll
     for (unsigned r = 0; r < together; ++r) {
       const unsigned which = r * block.side_by_side + own.row;
-      const TwoPairs straight = rows[r].turn(in, own, to_theta, first + which);
+      const TwoPairs straight = rows[r].rotate_backward(in, own, to_theta, first + which);
 #pragma unroll
       for (unsigned e = 0; e < 2; ++e) to_bias.add(e, straight.pair[e].x, straight.pair[e].y);
       leave_sums_of_warp<lanes>(straight, sums + (which * block.warps_of_row + warp) * states);
     }
     __syncthreads();
-    if (norms) normed.turn_back(to, own, weight, sums, block.warps_of_row, to_weight);
+    if (norms) normed.norm_backward(to, own, weight, sums, block.warps_of_row, to_weight);
     float* const used = sums;
     sums = next;
     next = used;
@@ -335,16 +337,16 @@ __global__ void __launch_bounds__(most_threads)
                  partials + blockIdx.x * std::size_t{in.heads + 1} * states);
 }
 
-/// Sizes as they come: a warp a row.
+/// Sizes that the other kernel does not support: a warp a row.
 template <class T>
 __global__ void __launch_bounds__(threads)
-    any_heads_kernel(TurnedHeads<T> in, const float* bias, float least, T* out, float* scales) {
-  await_previous();
+    any_heads_kernel(RopeHeads<T> in, const float* bias, float eps, T* out, float* scales) {
+  wait_for_previous_kernel();
   const unsigned row = blockIdx.x * (threads / 32) + threadIdx.x / 32, lane = threadIdx.x % 32;
   if (row >= in.rows) return;
   float sum = 0;
   for (unsigned n = lane; n < in.states; n += 32) sum += in.x_at(row, n) * in.x_at(row, n);
-  const float scale = 1.0f / sqrtf(warp_sum(sum) / static_cast<float>(in.states) + least);
+  const float scale = 1.0f / sqrtf(warp_sum(sum) / static_cast<float>(in.states) + eps);
   if (lane == 0) scales[row] = scale;
   const unsigned pairs = (in.states + 1) / 2;
   for (unsigned i = lane; i < in.heads * pairs; i += 32) {
@@ -353,16 +355,17 @@ __global__ void __launch_bounds__(threads)
     const bool whole = n + 1 < in.states;
     const auto biased = [&](unsigned m) { return in.x_at(row, m) * scale * in.weight[m] + bias[h * in.states + m]; };
     float2 y{biased(n), whole ? biased(n + 1) : 0.0f};
-    if (pair < in.pairs) y = turned_on(y, in.theta[in.angle_at(row, h, pair)]);
+    if (pair < in.pairs) y = rope_forward(y, in.theta[in.angle_at(row, h, pair)]);
     out[at] = static_cast<T>(y.x);
     if (whole) out[at + 1] = static_cast<T>(y.y);
   }
 }
 
-// The heads' gradients, turned back, are added; then the norm's gradient.
+// Adds the heads' gradients, rotated back; then the norm's gradient.
 template <class T>
-__global__ void __launch_bounds__(threads) any_heads_backward_kernel(TurnedHeads<T> in, NormBack<T> to, Sink to_theta) {
-  await_previous();
+__global__ void __launch_bounds__(threads)
+    any_heads_backward_kernel(RopeHeads<T> in, NormGradient<T> to, Sink to_theta) {
+  wait_for_previous_kernel();
   const unsigned row = blockIdx.x * (threads / 32) + threadIdx.x / 32, lane = threadIdx.x % 32;
   if (row >= in.rows) return;
   float projection = 0;
@@ -375,7 +378,7 @@ __global__ void __launch_bounds__(threads) any_heads_backward_kernel(TurnedHeads
       sum.y += part.y;
       if (pair >= in.pairs || !to_theta.wanted()) continue;
       to_theta.put(static_cast<unsigned>(in.angle_at(row, h, pair)),
-                   slope_of_turn(in.load(in.dy, row, h, pair), in.load(in.y, row, h, pair)));
+                   angle_gradient(in.load(in.dy, row, h, pair), in.load(in.y, row, h, pair)));
     }
     const unsigned n = 2 * pair;
     mine[n] = sum.x;
@@ -392,17 +395,17 @@ __global__ void __launch_bounds__(threads) any_heads_backward_kernel(TurnedHeads
 }
 
 template <class T>
-bool has_many_rows(const TurnedHeads<T>& in) {
+bool has_many_rows(const RopeHeads<T>& in) {
   return in.rows > max_narrow_rows;
 }
 
-/// Whether pairs of vectors that lie `stride` apart, where there are any, can be read as one.
+/// Whether pairs of vectors that are `stride` apart can be read at once; true for null.
 template <class N>
 bool in_pairs(const N* data, std::size_t stride = 2) {
   return data == nullptr || (reinterpret_cast<std::uintptr_t>(data) % (2 * sizeof(N)) == 0 && stride % 2 == 0);
 }
 
-/// So many warps a row that they have room for all heads, and for the norms of so many rows.
+/// Enough warps a row for all heads, and for the norms of `normed_rows` rows.
 template <unsigned lanes>
 RowBlock row_block(unsigned heads, unsigned normed_rows = 0) {
   const unsigned own = blocks_for(heads * lanes, 32), norms = blocks_for(normed_rows * lanes, 32);
@@ -410,13 +413,13 @@ RowBlock row_block(unsigned heads, unsigned normed_rows = 0) {
   return {warps_of_row, side_by_side == 0 ? 1 : side_by_side};
 }
 
-/// Calls body with how many lanes a head takes and how many pairs of each may turn, as compile-time constants; false
-/// where states are not made of so many fours, or `whole` says that pairs cannot be read as one. Few rows are taken one
-/// by one.
+/// Calls body with the lanes of a head and the maximum of rotated pairs of each lane, as compile-time constants; false
+/// when states are not a supported number of fours, or `whole` says that pairs cannot be read at once. Few rows are
+/// processed one by one.
 template <class T, class Body>
-bool with_lanes(const TurnedHeads<T>& in, bool whole, const Body& body) {
+bool with_lanes(const RopeHeads<T>& in, bool whole, const Body& body) {
   if (!whole || !in_pairs(in.x.data, in.x.stride) || !in_pairs(in.weight) || !in_pairs(in.y) || !in_pairs(in.dy) ||
-      in.heads * in.states > 4 * most_threads)
+      in.heads * in.states > 4 * max_threads)
     return false;
   return with_lanes_of_fours(in.states, [&](auto lanes) {
     if (has_many_rows(in) && in.pairs <= lanes) {
@@ -428,27 +431,28 @@ bool with_lanes(const TurnedHeads<T>& in, bool whole, const Body& body) {
   });
 }
 
-/// Blocks that take so many rows each where there are many; otherwise, and at least, those that they take at once.
+/// Blocks of `many` rows each when there are many rows; otherwise, and at least, `at_once` rows.
 template <class T>
-unsigned blocks_of(const TurnedHeads<T>& in, unsigned many, unsigned at_once) {
+unsigned blocks_of(const RopeHeads<T>& in, unsigned many, unsigned at_once) {
   return blocks_for(in.rows, has_many_rows(in) && many > at_once ? many : at_once);
 }
 
 template <class T>
-void turn_heads(cudaStream_t stream, const TurnedHeads<T>& in, const float* bias, float least, T* out, float* scales) {
+void rope_heads(cudaStream_t stream, const RopeHeads<T>& in, const float* bias, float eps, T* out, float* scales) {
   if (in.rows == 0) return;
-  const bool by_rows = with_lanes(in, in_pairs(bias), [&](auto lanes, auto turning) {
+  const bool by_rows = with_lanes(in, in_pairs(bias), [&](auto lanes, auto rotated_pairs) {
     const RowBlock block = row_block<lanes>(in.heads);
-    launch(turned_heads_kernel<lanes, turning, T>, blocks_of(in, many_there, rows_there<turning> * block.side_by_side),
-           block.threads(), 0, stream, in, block, bias, least, out, scales);
+    launch(rope_heads_kernel<lanes, rotated_pairs, T>,
+           blocks_of(in, forward_block_rows, forward_rows<rotated_pairs> * block.side_by_side), block.threads(), 0,
+           stream, in, block, bias, eps, out, scales);
   });
   if (!by_rows)
-    launch(any_heads_kernel<T>, blocks_for(in.rows, threads / 32), threads, 0, stream, in, bias, least, out, scales);
+    launch(any_heads_kernel<T>, blocks_for(in.rows, threads / 32), threads, 0, stream, in, bias, eps, out, scales);
 }
 
-/// The gradients of weight and bias by themselves.
+/// The gradients of weight and bias in launches of their own.
 template <class T>
-void sum_weights(const CudaBackend& backend, const TurnedHeads<T>& in, const NormBack<T>& to, const Grad& dweight,
+void sum_weights(const CudaBackend& backend, const RopeHeads<T>& in, const NormGradient<T>& to, const Grad& dweight,
                  const Grad& dbias) {
   float* partials = backend.scratch(std::size_t{max_ranges} * in.heads * in.states);
   if (dweight.wanted()) {
@@ -467,7 +471,7 @@ void sum_weights(const CudaBackend& backend, const TurnedHeads<T>& in, const Nor
   }
 }
 
-/// The same from what blocks left, in `partials` with room behind it.
+/// The same from the blocks' sums in `partials`, which has room behind them.
 void add_partials(const CudaBackend& backend, float* partials, unsigned blocks, unsigned of_bias, unsigned of_weight,
                   const Grad& dweight, const Grad& dbias) {
   const unsigned width = of_bias + of_weight, skipped = dbias.wanted() ? 0 : of_bias;
@@ -480,7 +484,7 @@ void add_partials(const CudaBackend& backend, float* partials, unsigned blocks, 
                    });
 }
 
-/// Shared memory of a block on the way back: the sums of a round's warps, twice, or all threads' sums over rows.
+/// Shared memory of a backward block: the sums of a round's warps, twice, or all threads' sums over rows.
 template <unsigned lanes>
 std::size_t shared_bytes(const RowBlock& block, unsigned together) {
   const unsigned sums = 2 * together * block.side_by_side * block.warps_of_row * 4 * lanes, own = 4 * block.threads();
@@ -488,25 +492,25 @@ std::size_t shared_bytes(const RowBlock& block, unsigned together) {
 }
 
 template <class T>
-void turn_heads_back(CudaBackend& backend, const TurnedHeads<T>& in, NormBack<T> to, const Sink& to_theta,
-                     const Grad& dweight, const Grad& dbias) {
+void rope_heads_backward(CudaBackend& backend, const RopeHeads<T>& in, NormGradient<T> to, const Sink& to_theta,
+                         const Grad& dweight, const Grad& dbias) {
   if (in.rows == 0) return;
-  // What is added to may still be computed beside, and is left to what runs there.
+  // A gradient to be accumulated may still be computed on the side stream, so the sums run there.
   const bool wanted = dweight.wanted() || dbias.wanted();
   const bool sums_weights = wanted && has_many_rows(in) && !dweight.accumulate && !dbias.accumulate;
   const bool whole = in_pairs(to.to_x.rows.data, to.to_x.rows.stride) && in_pairs(to.of_heads) && to_theta.rows.dense;
   const unsigned weights = (in.heads + 1) * in.states;
   float* partials = nullptr;
   unsigned blocks = 0;
-  const bool by_rows = with_lanes(in, whole, [&](auto lanes, auto turning) {
-    constexpr unsigned together = rows_back<turning>;
+  const bool by_rows = with_lanes(in, whole, [&](auto lanes, auto rotated_pairs) {
+    constexpr unsigned together = backward_rows<rotated_pairs>;
     const RowBlock block = row_block<lanes>(in.heads, together);
     const std::size_t bytes = shared_bytes<lanes>(block, together);
-    const auto kernel = turned_heads_backward_kernel<lanes, turning, T>;
-    if (bytes > usual_shared_memory)
+    const auto kernel = rope_heads_backward_kernel<lanes, rotated_pairs, T>;
+    if (bytes > default_shared_memory)
       allow_shared_memory(reinterpret_cast<const void*>(kernel), static_cast<int>(bytes), "Mamba-3");
-    blocks = at_most(blocks_of(in, many_back, together * block.side_by_side), most_partials / weights);
-    NormBack<T> own = to;
+    blocks = at_most(blocks_of(in, backward_block_rows, together * block.side_by_side), max_partials / weights);
+    NormGradient<T> own = to;
     if (sums_weights) {
       partials = backend.scratch((std::size_t{blocks} + 2 * max_ranges) * weights);
       own.of_heads = nullptr;
@@ -529,8 +533,8 @@ void CudaBackend::rotate_heads(const Tensor& x, const Tensor& weight, const Tens
                                double eps, const Tensor& y, const Tensor& inverse) {
   with_stored_type(x, [&](auto stored) {
     using T = decltype(stored);
-    turn_heads(stream(), turned_inputs<T>(x, weight, theta, y, {}), bias.as<float>(), static_cast<float>(eps),
-               y.as<T>(), inverse.as<float>());
+    rope_heads(stream(), rope_inputs<T>(x, weight, theta, y, {}), bias.as<float>(), static_cast<float>(eps), y.as<T>(),
+               inverse.as<float>());
   });
   launched("rotate_heads");
 }
@@ -540,9 +544,9 @@ void CudaBackend::rotate_heads_backward(const Tensor& x, const Tensor& weight, c
                                         const Grad& dweight, const Grad& dbias, const Grad& dtheta) {
   with_stored_type(x, [&](auto stored) {
     using T = decltype(stored);
-    turn_heads_back(*this, turned_inputs<T>(x, weight, theta, y, dy),
-                    NormBack<T>{inverse.as<float>(), sums.as<float>(), sink_of<T>(dx)}, sink_of(dtheta), dweight,
-                    dbias);
+    rope_heads_backward(*this, rope_inputs<T>(x, weight, theta, y, dy),
+                        NormGradient<T>{inverse.as<float>(), sums.as<float>(), sink_of<T>(dx)}, sink_of(dtheta),
+                        dweight, dbias);
   });
   launched("rotate_heads_backward sums");
 }
