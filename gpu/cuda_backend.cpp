@@ -35,7 +35,6 @@ bool is_missing(cudaError_t status) {
          status == cudaErrorUnsupportedPtxVersion || status == cudaErrorDevicesUnavailable;
 }
 
-/// Makes the device current for the calling thread.
 cudaError_t make_current(int device) {
   thread_local int current = -1;
   if (current == device) return cudaSuccess;
@@ -44,7 +43,6 @@ cudaError_t make_current(int device) {
   return status;
 }
 
-/// A captured CUDA graph, ready to launch.
 class CudaGraph final : public DeviceGraph {
  public:
   CudaGraph(cudaGraph_t graph, cudaStream_t stream) : stream_(stream) {
@@ -96,7 +94,6 @@ void allow_shared_memory(const void* kernel, int bytes, const char* what) {
 
 namespace {
 
-/// Whether the stream is being captured into a graph.
 bool is_recorded(cudaStream_t stream) {
   cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;
   check_cuda(cudaStreamIsCapturing(stream, &status), "asking whether a graph is captured");

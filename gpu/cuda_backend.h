@@ -93,21 +93,17 @@ class CudaBackend final : public Backend {
   /// Whether a kernel queued now may read this number before the previous kernel has ended: it is a held weight, and
   /// the stream has launched at least one kernel since the weights were held.
   bool is_pinned(const float* number) const;
-  /// Whether the side stream is current.
-  bool is_beside() const { return context_ == &side_; }
+  bool is_on_side_stream() const { return context_ == &side_; }
 
  private:
   /// Either direction; CUDA derives it from the addresses.
   void queue_transfers(std::span<const Transfer> arrays);
   /// Work queued from here on runs after what the side stream holds.
   void wait_for_side_stream();
-  /// Rounds a matrix to bfloat16, with contiguous rows.
   void round_to_bf16(const Tensor& matrix, void* to);
-  /// Adds biases, if any, to the results of projections.
   void add_biases(std::span<const Tensor> biases, std::span<const Tensor> results);
   /// The backward pass of projections whose operands are split first; false when they are not.
   bool linear_backward_split(const LinearBackward& projections);
-  /// The gradients of projections' biases.
   void sum_biases(std::span<const Tensor> dresults, std::span<const Grad> dbiases);
   /// Row sums of several matrices of equal height; their destinations differ.
   void sum_rows_each(std::span<const Tensor> x, std::span<const Grad> out);

@@ -119,7 +119,6 @@ __global__ void __launch_bounds__(threads_of<columns>, blocks_of<columns>)
 constexpr int max_single_tile_width = 64;
 bool is_single_tile(const Pairs& in) { return in.queries <= rows && in.keys <= rows; }
 
-/// Queries, keys and values in global memory.
 template <class T>
 struct HeadsOf {
   OperandOf<T> q, k, v;

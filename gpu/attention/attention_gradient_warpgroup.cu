@@ -83,11 +83,9 @@ struct RowScales {
     if (__any_sync(full_warp, shrink[0] != 1.0f || shrink[1] != 1.0f))
       sum.each([&](int, int r, int, float value) { return value * shrink[r]; });
   }
-  /// The factor of the sums.
   __device__ float down(int r) const { return inverse_power(up[r]); }
 };
 
-/// Converts weights to halves with the rows' scales.
 template <int columns>
 __device__ __forceinline__ void take_weights(const Share<rows>& weights, RowScales& scales, Share<columns>& sum,
                                              std::uint32_t (&halves)[rows / 16][4]) {
@@ -207,7 +205,6 @@ struct LongPass {
   }
 
  private:
-  /// The rows of a tile as left operand.
   __device__ __forceinline__ void load_rows(const Tile& tile, std::uint32_t (&to)[columns / 16][4]) const {
     const int place = static_cast<int>(threadIdx.x % 32);
     const auto row = static_cast<unsigned>(lane.warp_row + place % 16), column = static_cast<unsigned>(place / 16 * 8);

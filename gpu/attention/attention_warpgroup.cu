@@ -11,7 +11,6 @@ namespace {
 constexpr int step_keys = 128, tiles_a_step = step_keys / rows;
 using KeysPanel = Panel<step_keys>;
 
-/// Layout of a block's shared memory.
 template <int columns>
 struct ForwardMemory {
   static constexpr unsigned stages = 2;
@@ -49,7 +48,6 @@ struct ForwardMemory {
   __device__ unsigned char* key_memory() const { return memory + query_bytes + key_stages.stage * key_bytes; }
 };
 
-/// A block's queries.
 struct ForwardPosition {
   int batch, head, key_head, first, count, steps;
 
@@ -115,7 +113,6 @@ struct ForwardCopier {
   __device__ const std::byte* tile_of(const Tiles& from, int step, int i) const {
     return from.at<columns, false>(at.batch, at.key_head, min(step * step_keys + i * rows, from.padded - rows));
   }
-  /// Copies a tile's rows as rows of a larger panel.
   __device__ static void copy_panel(const Mbarrier& full, const KeysPanel& to, const std::byte* tile, int i) {
 #pragma unroll
     for (int block = 0; block < columns / 64; ++block)
@@ -211,7 +208,6 @@ struct Weigher {
   }
 };
 
-/// The work of a warp group.
 template <int columns, class T>
 __device__ __forceinline__ void attend(const Pairs& in, const ForwardPosition& at, ForwardMemory<columns>& memory,
                                        const TargetOf<T>& to, float* log_sum) {

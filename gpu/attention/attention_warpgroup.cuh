@@ -63,7 +63,6 @@ struct PanelRow {
   }
 };
 
-/// The first or the second of a pair.
 __device__ inline float part_of(const float2& two, int e) { return e == 0 ? two.x : two.y; }
 /// The entries of an array for this lane's columns from 8 n on.
 __device__ inline float2 columns_of(const float* array, const LanePosition& lane, int n) {
@@ -88,7 +87,6 @@ __device__ inline void leave(const Mbarrier& empty) {
   if (threadIdx.x % 32 == 0) empty.arrive();
 }
 
-/// A block's shared memory from its first multiple of 1024 bytes on.
 __device__ inline unsigned char* aligned_memory(unsigned char* memory) {
   return memory + (1024 - static_cast<std::uint32_t>(__cvta_generic_to_shared(memory)) % 1024) % 1024;
 }
@@ -97,7 +95,6 @@ __device__ inline unsigned char* aligned_memory(unsigned char* memory) {
 template <int width>
 using LeftHalves = std::uint32_t[width / 16][4];
 
-/// Converts weights, times `up` of their rows, to halves.
 template <int width>
 __device__ __forceinline__ void take_halves(const Share<width>& weights, const float (&up)[2],
                                             std::uint32_t (&halves)[width / 16][4]) {

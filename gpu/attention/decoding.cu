@@ -12,7 +12,6 @@ constexpr int block = 128, lanes = 8, groups = block / lanes;
 constexpr int min_keys = 256;     // of a piece
 constexpr int max_blocks = 1024;  // more pieces than that do not make the GPU busier
 
-/// One query of one head of one sequence.
 struct DecodingPosition {
   int query, h, b;
   __device__ explicit DecodingPosition(const Decoding& in)

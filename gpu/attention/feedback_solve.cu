@@ -28,7 +28,6 @@ constexpr int square = rows * rows;
 constexpr std::size_t forward_operands = 3, backward_operands = 4;  // matrices of a row a token: q, k, s and ds
 constexpr int half = rows / 2;  // streamed rows of a group of warps in prepare_kernel
 
-/// Workspace: K for every tile of every sequence, then counts.
 struct Workspace {
   /// K and then K' in the fragment layout of a left operand, exactly: [B][tiles][2][16 rows][16 columns][numbers, then
   /// remainders][32 lanes].
@@ -43,7 +42,6 @@ struct Workspace {
   static unsigned count_of(int batch) { return 1 + static_cast<unsigned>(batch); }
 };
 
-/// A 64 x 64 matrix in shared memory.
 struct Square {
   static constexpr int stride = rows + 8;
   float* data;
@@ -229,7 +227,6 @@ __device__ inline void write_count(unsigned* count, unsigned value) {
 template <bool exact>
 constexpr int square_bytes = tile_bytes<rows, exact>;
 
-/// Stores columns of weights from `first` on.
 template <bool exact, int width>
 __device__ void store_square(const LanePosition& lane, const Share<width>& weights, int first, std::byte* to) {
 #pragma unroll
@@ -247,7 +244,6 @@ __device__ void store_square(const LanePosition& lane, const Share<width>& weigh
     }
 }
 
-/// Loads the warp's rows of a matrix of weights.
 template <bool exact>
 __device__ void load_square(const LanePosition& lane, const std::byte* from, Weights<exact, rows>& to) {
   const int place = static_cast<int>(threadIdx.x % 32);
@@ -260,7 +256,6 @@ __device__ void load_square(const LanePosition& lane, const std::byte* from, Wei
   }
 }
 
-/// Loads the warp's rows of K (or K').
 __device__ inline void load_inverse(const LanePosition& lane, const uint4* inverse, Weights<true, rows>& to) {
   const uint4* from = inverse + lane.warp_row * 16 + threadIdx.x % 32;
   const auto take = [&](Left& left, int piece) {
@@ -360,7 +355,6 @@ class TileSolve {
                        inverse_at = own_bytes + solved_bytes + streamed_bytes + square_bytes<exact>,
                        inverse_bytes = Workspace::pieces / 2 * 16, bytes = inverse_at + (exact ? 0 : inverse_bytes);
 
-  /// Shared by the warps of a block.
   struct Board {
     float gains[rows], exchanged[4][rows], peaks[2][solve_block / 32];
     unsigned ticket, count;

@@ -77,7 +77,6 @@ struct PassPosition {
     first = (of_keys ? tile : (own_length - 1) / own - tile) * own;
     count = min(own, own_length - first);
     own_row = static_cast<std::size_t>(batch) * own_length + first;
-    // Queries from `begin` on, or keys up to `end`.
     begin = of_keys ? max(0, first - in.offset + 1) / streamed * streamed : 0;
     const int end = of_keys ? in.queries : in.seen(first + count - 1);
     tiles_a_head = max(0, (end - begin + streamed - 1) / streamed);
@@ -174,7 +173,6 @@ struct GradientPass {
     begin_streamed(step + 1);
   }
 
-  /// Adds the groups' sums and writes them.
   template <class T>
   __device__ __forceinline__ void put(Share<columns>& sum, const TargetOf<T>& to) const {
     if constexpr (groups_of<columns> == 2) join_groups(lane, sum, own);

@@ -106,7 +106,6 @@ struct Biased {
     piece.store(place);
   }
 };
-/// The results of several projections.
 template <class T>
 struct BiasedProjections {
   Biased<T> of[max_products];
@@ -148,7 +147,6 @@ void add_stored_biases(cudaStream_t stream, std::span<const Tensor> biases, std:
          stream, projections);
 }
 
-/// Elements of several matrices.
 template <class T>
 struct Matrices {
   Rows<T> of[max_column_sums];

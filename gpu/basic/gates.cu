@@ -80,7 +80,6 @@ DecayInputs decay_inputs(const Tensor& x, const Tensor& A_log, const Tensor& bia
           static_cast<unsigned>(x.columns() / A_log.elements())};
 }
 
-/// The gradient of A_log.
 void sum_rates(const CudaBackend& backend, const DecayInputs& in, std::int64_t rows, const Grad& dA_log) {
   const std::int64_t columns = in.x.columns, count = dA_log.tensor.elements();
   float* const partials = backend.scratch(static_cast<std::size_t>((max_ranges + 1) * columns));

@@ -16,7 +16,6 @@ constexpr std::int64_t many_gradients = std::int64_t{1} << 22;
 
 constexpr unsigned norm_loads = 4;  // 16-byte loads that a thread has in flight
 
-/// The sum over a warp, returned to every lane.
 __device__ double sum_of_warp(double value) {
   for (int offset = 16; offset > 0; offset /= 2) value += __shfl_xor_sync(full_warp, value, offset);
   return value;
@@ -137,7 +136,6 @@ constexpr unsigned adamw_fours = 2;  // of a thread at a time
 constexpr unsigned adamw_block = 4 * adamw_fours * threads;
 constexpr unsigned adamw_neighbours = 4;  // so that the blocks of a small model all run at once
 
-/// The numbers that a thread updates at a time.
 struct AdamwNumbers {
   Four gradient[adamw_fours], first[adamw_fours], second[adamw_fours], weight[adamw_fours];
   bool decays[adamw_fours];

@@ -559,7 +559,6 @@ dim3 stretches(const ConvInputs<T>& in, unsigned width) {
           blocks_for(in.channels, conv_lanes * width), 1};
 }
 
-/// The gradients of weights and bias with few rows.
 template <unsigned reach, class T>
 void sum_taps(const CudaBackend& backend, const ConvInputs<T>& in, const float* before, const Tensor& dy,
               const ConvolutionGrads& to) {
@@ -576,7 +575,6 @@ dim3 with_a_row_beside(dim3 grid) {
 
 Rows<float> rows_if(const Tensor& given) { return given.defined() ? rows_of(given) : Rows<float>{}; }
 
-/// All gradients with many rows.
 template <class T>
 void launch_backward_long(const CudaBackend& backend, const ConvInputs<T>& in, const UnitHeads& heads, const Tensor& dy,
                           const SinkOf<T>& dx, const Grad& dweight, const Grad& dbias) {

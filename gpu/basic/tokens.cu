@@ -102,7 +102,6 @@ struct EntropyTargets {
   unsigned rows, columns;
 };
 
-/// One block sums all rows.
 __device__ void mean_of_rows(const float* losses, const int* hits, unsigned rows, float* loss, int* correct,
                              int* counted) {
   __shared__ float sums[32];

@@ -70,7 +70,6 @@ struct Gates {
   float key[chunk_tokens], value[chunk_tokens];
 };
 
-/// The chunk of a block.
 struct ChunkPosition {
   int pair, index, first, count;
   __device__ ChunkPosition(const ChebyshevShape& s, int piece)
@@ -335,7 +334,6 @@ __device__ void solve_chunk(const ChebyshevShape& s, const TokenNumbers& fro, co
   __syncthreads();
 }
 
-/// fro and lambda of this thread's rows; zero beyond the end.
 __device__ inline void load_tile_norms(const ChebyshevShape& s, const ChebyshevPointers& io, const ChunkRows& at,
                                        TokenNumbers& fro, TokenNumbers& lambda) {
 #pragma unroll

@@ -289,7 +289,6 @@ void launch_added(cudaStream_t stream, const ChebyshevShape& s, const ChebyshevP
   });
 }
 
-/// Sums two arrays of states over the chunks.
 template <bool backwards>
 void sum_states(cudaStream_t stream, const ChebyshevShape& s, float* first, float* second, const float* faded) {
   const std::size_t size = s.square() / 8;

@@ -346,12 +346,10 @@ void with_width(int width, const Body& body) {
   body(Width<128>{});
 }
 
-/// Bytes of shared memory for a state and `panels` panels.
 template <int W>
 constexpr int bytes(int panels) {
   return (W + chunk_tokens * panels) * (W + 8) * static_cast<int>(sizeof(Number));
 }
-/// Bytes for the weights of pairs of tokens.
 constexpr int weight_bytes = 4 * threads * static_cast<int>(sizeof(uint4));
 
 }  // namespace matrix_units

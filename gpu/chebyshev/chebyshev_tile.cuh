@@ -119,9 +119,7 @@ struct Tile {
 
   float cell[rows][columns];
 
-  /// Which of a row's two warps this is.
   static __device__ int half() { return static_cast<int>(threadIdx.x / 32 % 2); }
-  /// The first of the warp's 16 rows.
   static __device__ int first_row() {
     const int warp = static_cast<int>(threadIdx.x / 32);
     return (warp < 4 ? warp / 2 : (11 - warp) / 2) * warp_rows;
@@ -131,7 +129,6 @@ struct Tile {
     return 8 * half() + static_cast<int>(threadIdx.x % 4) * 2 + 16 * (j / 2) + j % 2;
   }
 
-  /// Calls body(cell, row, column) for every number of this thread.
   template <class Body>
   __device__ void each(const Body& body) {
 #pragma unroll
@@ -215,10 +212,8 @@ struct Tile {
   }
 };
 
-/// Scores of tokens with tokens.
 using Scores = Tile<4>;
 
-/// A number for each of this thread's rows.
 using TokenNumbers = float[Scores::rows];
 
 /// A number for each token, in two parts from a row's two warps.

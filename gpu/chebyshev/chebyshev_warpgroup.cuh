@@ -118,7 +118,6 @@ __device__ void fill_panel(const ChunkRows& at, Panel<chunk_tokens> to, const Va
 __device__ __forceinline__ float4 scaled(float factor, const float4& four) {
   return {factor * four.x, factor * four.y, factor * four.z, factor * four.w};
 }
-/// Loads rows of a tensor into a panel.
 template <int W, class T>
 __device__ void load_panel(const ChunkRows& at, const T* from, Panel<chunk_tokens> to) {
   fill_panel<W>(at, to, [&](std::size_t place, int, std::size_t) { return four_of(from + place); });
@@ -323,7 +322,6 @@ __device__ __forceinline__ void subtract_state(const Number* from, int block, fl
     }
   }
 }
-/// Stores rows 64 block to 64 block + 63 of a state, rounded.
 template <int W>
 __device__ __forceinline__ void store_state(const Rows<W>& sums, int block, Number* to) {
 #pragma unroll
@@ -356,7 +354,6 @@ struct Faded {
   }
 };
 
-/// |H_c|_F and lambda_c for this lane's rows.
 struct Norms {
   float fro[2], lambda[2];
   template <class T>
@@ -456,7 +453,6 @@ __device__ __forceinline__ void overlaps(const Rows<W>& rows, const Left<W>& oth
   for (float& sum : sums) sum = row_sum(sum);
 }
 
-/// Calls body with the head's width as a type.
 template <class Body>
 void with_width(int width, const Body& body) {
   if (width == 64) return body(matrix_units::Width<64>{});

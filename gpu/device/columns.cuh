@@ -14,7 +14,6 @@ namespace afterglow::device {
 constexpr unsigned max_ranges = 64;  // ranges of rows; each range gives one partial sum a column
 constexpr unsigned max_column_sums = 5;
 
-/// Several column sums over the same rows.
 struct ColumnSums {
   unsigned count = 0, max_columns = 0;
   unsigned columns[max_column_sums];

@@ -14,7 +14,6 @@ __device__ float sum_of_lanes(float value) {
   return value;
 }
 
-/// The maximum over `lanes` neighbouring lanes.
 template <int lanes>
 __device__ float max_of_lanes(float value) {
 #pragma unroll

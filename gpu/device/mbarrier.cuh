@@ -14,7 +14,6 @@ struct Mbarrier {
     asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(address), "r"(arrivals) : "memory");
   }
   __device__ void arrive() const { asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(address) : "memory"); }
-  /// Arrives, and expects this many bytes in addition.
   __device__ void arrive_expect_tx(unsigned bytes) const {
     asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(address), "r"(bytes) : "memory");
   }
@@ -47,7 +46,6 @@ struct Ring {
 
   __device__ Mbarrier full() const { return Mbarrier(mbarriers + stage); }
   __device__ Mbarrier empty() const { return Mbarrier(mbarriers + count + stage); }
-  /// Of the previous stage.
   __device__ Mbarrier empty_before() const { return Mbarrier(mbarriers + count + (stage == 0 ? count : stage) - 1); }
   /// One thread fills stages; `readers` arrive when they have finished with one.
   __device__ void init(unsigned readers) const {

@@ -52,7 +52,6 @@ struct SourceOf {
   __device__ bool aligned() const { return from.aligned && (output.data == nullptr || output.aligned); }
 };
 
-/// One operand to make.
 template <class T>
 struct MakingOf : SourceOf<T> {
   Tiles to;

@@ -22,7 +22,6 @@ __device__ inline float4 four_of(const Bf16* from) {
   return make_float4(first.x, first.y, second.x, second.y);
 }
 
-/// Assigns or adds two neighbours.
 __device__ inline void store_two(float* to, bool accumulate, float first, float second) {
   float2& place = *reinterpret_cast<float2*>(to);
   const float2 old = accumulate ? place : make_float2(0, 0);
@@ -67,7 +66,6 @@ struct Stored {
   }
 };
 
-/// Neighbouring numbers of a row, as float.
 template <unsigned width>
 struct Piece {
   float v[width];

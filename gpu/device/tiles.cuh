@@ -97,7 +97,6 @@ struct Scale {
   }
 };
 
-/// Packs two scaled numbers as halves.
 __device__ inline std::uint32_t halves_of(float x, float y) {
   const __half2 both = __floats2half2_rn(x, y);
   return reinterpret_cast<const std::uint32_t&>(both);

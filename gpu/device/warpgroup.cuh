@@ -217,7 +217,6 @@ __device__ __forceinline__ void multiply_shared(float (&sums)[24][4], Operand le
         "C"(Type::name));
 }
 
-/// Begins to copy 16 bytes from global to shared memory.
 __device__ __forceinline__ void begin_copy(void* to, const void* from) {
   asm volatile(
       "cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(static_cast<std::uint32_t>(__cvta_generic_to_shared(to))),

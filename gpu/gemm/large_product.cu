@@ -108,7 +108,6 @@ __device__ void fetch_columns(tiles::Fragment<true, 2> (&to)[column_parts], cons
   for (int e = 0; e < 2; ++e) to[column_parts - 1].set(e, value[e]);
 }
 
-/// Stores a thread's numbers in c, or in the partial sums.
 __device__ void store_tile(const LargeProduct& p, const float (&sum)[row_parts][column_parts][4], unsigned row,
                            unsigned column) {
   float* to = p.partials != nullptr ? p.partials + std::size_t{blockIdx.z} * p.rows * p.columns : p.c;
@@ -213,7 +212,6 @@ void launch_large_product(cudaStream_t stream, const LargeProduct& p, unsigned s
          stream, p);
 }
 
-/// Whether the kernels can read and write its rows by fours.
 bool is_aligned(const Tensor& tensor) {
   return reinterpret_cast<std::uintptr_t>(tensor.data) % 16 == 0 && tensor.row_stride % 4 == 0 &&
          tensor.columns() % 4 == 0;

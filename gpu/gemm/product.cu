@@ -28,13 +28,13 @@ constexpr unsigned max_depth = 4096;         // of a product with a transposed f
 constexpr double max_deep = 134217728.0;     // multiplications of a deeper one: the gradients of narrow gates
 constexpr double max_rounded = 67108864.0;   // multiplications of one that is not exact; with more cuBLAS is faster
 constexpr unsigned max_rounded_tiles = 448;  // of 32 x 64; long narrow products beyond go to cuBLAS
-constexpr unsigned max_tile_depth = 16384;          // of the others; deeper ones go to warp groups that share the depth
+constexpr unsigned max_tile_depth = 16384;   // of the others; deeper ones go to warp groups that share the depth
 constexpr unsigned wide_tiles = 180;         // from this many tiles of 32 x 64 on Wide is faster
 constexpr unsigned split_blocks = 200;       // number of blocks that share the depth of products with few tiles
 constexpr unsigned min_depth = 128;          // of a block that shares
 
-constexpr unsigned enough_tiles = 128;   // of collected gradients: they fill the GPU once
-constexpr unsigned max_kept = 176;       // more would take room from the main stream
+constexpr unsigned enough_tiles = 128;     // of collected gradients: they fill the GPU once
+constexpr unsigned max_kept = 176;         // more would take room from the main stream
 constexpr unsigned max_kept_depth = 2048;  // rows that such a gradient is summed over
 
 constexpr double min_products = 268435456.0;  // multiplications of a product on warp groups; fewer do not fill the GPU
@@ -139,12 +139,10 @@ struct Lines {
 
 constexpr unsigned sum_stride = part + 8;  // conflict-free stores of pairs of columns
 
-/// Numbers of one slab of both operands.
 template <class P, bool a_deep, bool b_deep>
 constexpr unsigned stage_elements =
     P::down* Lines<a_deep, P::slab>::elements + P::across* Lines<b_deep, P::slab>::elements;
 
-/// Shared memory for a depth of this many slabs.
 template <class P, bool a_deep, bool b_deep>
 constexpr unsigned product_bytes(unsigned slabs) {
   const unsigned stages = (slabs < P::stages ? slabs : P::stages) * stage_elements<P, a_deep, b_deep>;
@@ -152,7 +150,6 @@ constexpr unsigned product_bytes(unsigned slabs) {
   return (stages > sums ? stages : sums) * sizeof(float);
 }
 
-/// The tile of a block: its result and its position there.
 struct OutputTile {
   unsigned result, row, column;
 };
@@ -168,7 +165,6 @@ __device__ OutputTile output_tile_of(const Products& p, unsigned tile) {
   return {result, own / across * P::rows, own % across * width};
 }
 
-/// Writes up to four neighbouring numbers of a row.
 __device__ inline void put_four(const Result& r, unsigned row, unsigned column, float alpha, const float (&sum)[4]) {
   if (row >= r.rows || column >= r.columns) return;
   float* to = r.c.data + std::size_t{row} * r.c.stride + column;
@@ -378,7 +374,6 @@ struct Supply {
   __device__ unsigned right_column(unsigned k) const {
     return place.column + (p.finish == Finish::gate_up ? 0 : part * k);
   }
-  /// Starts copies at this depth of the term.
   __device__ void start(unsigned from) {
     const Result& r = p.results[place.result];
 #pragma unroll
@@ -420,7 +415,6 @@ struct Supply {
       }
     }
   }
-  /// The stages form a ring.
   __device__ float* stage_behind(float* stage) const {
     constexpr unsigned size = stage_elements<P, a_deep, b_deep>;
     return stage == memory + (P::stages - 1) * size ? memory : stage + size;
@@ -462,7 +456,6 @@ struct Slabs : Supply<P, a_deep, b_deep> {
       tiles::commit();
     }
   }
-  /// Begins to copy the next slab, if there is one.
   __device__ void bring() {
     if (next < end) {
       if (from >= this->p.terms[this->term].depth) {
@@ -549,7 +542,6 @@ enum class Extra {
   gate_up  ///< Finish::gate_up_backward reads g and u
 };
 
-/// A warp's numbers of a 32 x 32 part.
 using Square = float[2][4][4];
 
 /// Adds the product over the warp's `depth` of a slab.
@@ -678,7 +670,6 @@ __global__ void __launch_bounds__(P::block, neighbours<P, exact>) product_kernel
   }
 }
 
-/// Whether this many products fit one launch.
 bool is_one_launch(std::size_t count) { return count > 0 && count <= max_products; }
 
 Result result_of(const Tensor& tensor, double beta) {
@@ -690,7 +681,6 @@ Result result_of(const Tensor& tensor, double beta) {
   return r;
 }
 
-/// Counts the tiles of all results.
 template <class P>
 unsigned count_tiles(Products& p) {
   const unsigned width = p.finish == Finish::gate_up ? P::columns / 2 : P::columns;
@@ -705,7 +695,6 @@ unsigned count_tiles(Products& p) {
   return p.tiles;
 }
 
-/// Whether the two have a result in common.
 bool writes_to_one_of(const Products& p, const Products& others) {
   for (unsigned i = 0; i < p.count; ++i) {
     for (unsigned k = 0; k < others.count; ++k) {
@@ -715,7 +704,6 @@ bool writes_to_one_of(const Products& p, const Products& others) {
   return false;
 }
 
-/// Depth of the deepest result, in slabs.
 template <class P>
 unsigned max_slabs(const Products& p) {
   unsigned sum = 0, deepest = 0;
@@ -748,7 +736,6 @@ bool are_vectors(const Products& p, bool a_deep, bool b_deep) {
   return fine;
 }
 
-/// Multiplications of all products.
 double products_of(const Products& p) {
   double sum = 0;
   for (unsigned i = 0; i < p.count; ++i) {
@@ -758,7 +745,6 @@ double products_of(const Products& p) {
   return sum;
 }
 
-/// How many blocks should share the depth of each tile.
 unsigned shares_of_depth(const Products& p) {
   const unsigned max_shares = p.summed ? 1 : blocks_for(p.terms[0].depth, min_share);
   return fullest_shares(p.tiles, std::min(max_shares, max_shared / p.tiles));
@@ -959,7 +945,7 @@ void ProductPlanner::multiply_gradients(std::span<const Tensor> dresults, const 
       p.terms[p.count] = {matrix_of(dresults[i]), matrix_of(x), static_cast<unsigned>(x.rows())};
       p.results[p.count++] = result_of(dweights[i].tensor, dweights[i].accumulate ? 1 : 0);
     }
-    if (p.count == 0 || (backend_.is_beside() && keep_gradients(p)) || multiply_tiles<false, false>(p)) return;
+    if (p.count == 0 || (backend_.is_on_side_stream() && keep_gradients(p)) || multiply_tiles<false, false>(p)) return;
   }
   launch_kept_gradients();  // a collected gradient may have the same destination
   for (std::size_t i = 0; i < dresults.size(); ++i) {
@@ -993,7 +979,7 @@ void ProductPlanner::launch_kept_gradients() {
   if (kept_gradients_ == nullptr) return;
   const std::shared_ptr<Products> kept = std::move(kept_gradients_);
   std::optional<SideStream> beside;
-  if (!backend_.is_beside()) beside.emplace(backend_);
+  if (!backend_.is_on_side_stream()) beside.emplace(backend_);
   run_tiles<false, false>(*kept);
 }
 

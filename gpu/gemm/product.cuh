@@ -36,7 +36,6 @@ void with_operands(bool a_deep, bool b_deep, const Body& body) {
   body(std::true_type{}, std::false_type{});
 }
 
-/// A matrix whose rows are `stride` numbers apart.
 struct ProductOperand {
   float* data = nullptr;
   unsigned stride = 0;
@@ -73,7 +72,6 @@ struct Result {
   unsigned first_tile = 0, across = 0;  // tiles are numbered over all results; those of one result row by row
 };
 
-/// Epilogue of a product.
 enum class Finish {
   plain,            ///< each term has its own result, or all terms are added into the first
   gate_up,          ///< terms 0 and 1 give g and u (results 0 and 1) and h = silu(g) u (result 2)

@@ -62,7 +62,6 @@ class ProductPlanner {
   std::size_t split_operands(const Tensor& x, std::span<const Tensor> weights) const;
   /// Projections with split operands; false when they are not split.
   bool project_split(const Tensor& x, std::span<const Tensor> weights, std::span<const Tensor> results);
-  /// Rounds the operands of large projections.
   void round_operands(device::Roundings& all);
   /// c = alpha op(a) op(b) + beta c; c may be bfloat16, and both factors are in device memory.
   void multiply_halves(bool transpose_a, bool transpose_b, const float* alpha, const device::Halves& a,

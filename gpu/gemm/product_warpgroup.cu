@@ -130,7 +130,6 @@ struct SlabFeed {
   }
 };
 
-/// A block's result and tile.
 struct OutputTile {
   unsigned result = 0, row, column;
   __device__ explicit OutputTile(const Products& p) {
@@ -165,7 +164,6 @@ struct Slabs {
   }
 };
 
-/// Position of this thread's first numbers in a tile.
 __device__ inline unsigned own_row() {
   return threadIdx.x / 256 * 64 + threadIdx.x / 32 % 4 * 16 + threadIdx.x % 32 / 4;
 }
@@ -183,7 +181,6 @@ __device__ __forceinline__ void add_scaled(float (&sum)[column_parts][4], const 
   }
 }
 
-/// Stores a thread's numbers of a tile in a result.
 __device__ __forceinline__ void store_result(const Products& p, unsigned result, unsigned tile_row,
                                              unsigned tile_column, const float (&sum)[column_parts][4]) {
   const Result& r = p.results[result];

@@ -20,7 +20,6 @@ constexpr unsigned max_blocks = 792;    // of a matrix: those that run at once
 constexpr unsigned max_checking = 132;  // blocks, one a multiprocessor
 constexpr unsigned max_handing_out = 528;
 
-/// The matrix of a block.
 __device__ const Rounding& matrix_of_block(const Roundings& all, unsigned block) {
   unsigned i = 0;
   while (i + 1 < all.count && block >= all.of[i + 1].first_block) ++i;
@@ -61,7 +60,6 @@ __device__ void each_four(const Rounding& own, unsigned block, const Meanwhile& 
 template <unsigned each>
 struct Sample {
   float4 fours[each] = {};  // of a thread
-  /// Begins to load the sample.
   __device__ Sample(const Roundings& all, unsigned kind) {
     const unsigned width = (all.fours[kind] + each * threads - 1) / (each * threads);
 #pragma unroll
@@ -142,8 +140,7 @@ __global__ void __launch_bounds__(threads, together) try_halves_kernel(Roundings
         peak = fmaxf(peak, largest(v));
       });
   peak = warp_max(peak);
-  if (threadIdx.x % 32 == 0 && !(peak * up <= max_half))
-    atomicMax(&all.board->too_large[kind], __float_as_uint(peak));
+  if (threadIdx.x % 32 == 0 && !(peak * up <= max_half)) atomicMax(&all.board->too_large[kind], __float_as_uint(peak));
   if (blockIdx.x == 0) note_tried_scales<each>(all);
 }
 
@@ -252,7 +249,6 @@ constexpr std::int64_t min_padded = std::int64_t{1} << 20;  // numbers of a resu
 std::int64_t padded(std::int64_t columns) { return (columns + 7) / 8 * 8; }
 
 bool is_narrow(const Tensor& matrix) { return matrix.dtype == DType::bf16; }
-/// A matrix stored rounded, with its padding.
 Halves stored_halves(const Tensor& matrix) {
   return {matrix.data, matrix.rows(), padded(matrix.columns()), matrix.row_stride};
 }
@@ -307,7 +303,6 @@ Tensor with_padding(const Tensor& result) {
   return {result.data, {result.rows(), whole}, result.dtype};
 }
 
-/// Allocates from the beginning of a block of memory.
 struct Room {
   std::byte* next;
   RoundedScales* scales() { return reinterpret_cast<RoundedScales*>(std::exchange(next, next + bytes_of_scales)); }
@@ -323,7 +318,6 @@ Halves some_columns(const Halves& of, std::int64_t first, std::int64_t count) {
   return {static_cast<__half*>(of.data) + first, of.rows, count, of.stride};
 }
 
-/// Adds weights one below the other.
 void add_weights(Roundings& all, std::span<const Tensor> weights, const Halves& to) {
   std::int64_t row = 0;
   for (const Tensor& weight : weights) {
@@ -331,7 +325,6 @@ void add_weights(Roundings& all, std::span<const Tensor> weights, const Halves& 
     row += weight.rows();
   }
 }
-/// Adds the gradients of the projections' results side by side.
 void add_gradients(Roundings& all, std::span<const Tensor> gradients, const Halves& to) {
   std::int64_t column = 0;
   for (const Tensor& gradient : gradients) {
@@ -456,7 +449,8 @@ std::int64_t CudaBackend::linear_kept(const Tensor& x, std::span<const Tensor> w
 
 std::int64_t CudaBackend::rounded_weights(const Tensor& values) const {
   const std::int64_t min_weights = precision_ == Precision::bf16 ? min_bf16_weights : min_rounded_weights;
-  return precision_ != Precision::fp32 && values.elements() >= min_weights ? numbers_of_rounded(1, values.elements()) : 0;
+  return precision_ != Precision::fp32 && values.elements() >= min_weights ? numbers_of_rounded(1, values.elements())
+                                                                           : 0;
 }
 
 void CudaBackend::hold_weights(const Tensor& values, const Tensor& rounded) {

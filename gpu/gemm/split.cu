@@ -131,14 +131,12 @@ std::size_t bytes_of_split(std::int64_t squares) {
   return count * square_bytes + (count * sizeof(float) + 1023) / 1024 * 1024;
 }
 
-/// Whether all rows can be read by fours.
 bool can_split(std::span<const Tensor> matrices) {
   return std::all_of(matrices.begin(), matrices.end(), [](const Tensor& matrix) {
     return matrix.dtype == DType::f32 && reinterpret_cast<std::uintptr_t>(matrix.data) % 16 == 0 &&
            matrix.row_stride % 4 == 0 && matrix.elements() < std::int64_t{1} << 32;
   });
 }
-/// Whether pairs of results can be stored.
 bool can_store(const Tensor& result) {
   return result.dtype == DType::f32 && reinterpret_cast<std::uintptr_t>(result.data) % 8 == 0 &&
          result.row_stride % 2 == 0 && result.columns() % 2 == 0;
@@ -148,7 +146,6 @@ bool can_gather(const Grad& gradient) {
   return !gradient.wanted() || (gradient.tensor.contiguous() && can_store(gradient.tensor));
 }
 
-/// Tiles of a product of this many squares.
 std::int64_t tiles_of(std::int64_t down, std::int64_t across) {
   return (down + 1) / 2 * TileSquares::count_for(static_cast<unsigned>(across));
 }
@@ -185,7 +182,6 @@ void multiply_shared(CudaBackend& backend, SplitProducts& products, const Shared
   backend.launched("gradients of projections");
 }
 
-/// The split operands of projections, in memory of the back end.
 struct SplitOperands {
   Splittings all;
   SplitMatrix input, weights, gradients;

@@ -23,7 +23,6 @@ struct SplitMatrix {
   float* scales = nullptr;
   unsigned across = 0;  ///< squares from one row of squares to the next
 
-  /// The part from this square on.
   SplitMatrix from(std::int64_t down, std::int64_t right) const {
     const std::size_t first = static_cast<std::size_t>(down) * across + static_cast<std::size_t>(right);
     return {squares + first * square_bytes, scales + first, across};

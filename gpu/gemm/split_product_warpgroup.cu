@@ -24,7 +24,6 @@ constexpr unsigned left_bytes = groups * plane_bytes;  // one square for each gr
 constexpr unsigned stage_bytes = left_bytes + max_tile_squares * plane_bytes;
 constexpr unsigned shared_bytes = stages * stage_bytes + Ring<stages>::mbarrier_count * sizeof(std::uint64_t) + 1024;
 
-/// The ring of stages of a block.
 struct Stages : Ring<stages> {
   unsigned char* memory;
 
@@ -56,7 +55,6 @@ __device__ std::size_t index_of(const SplitMatrix& m, unsigned line, unsigned de
   return deep ? std::size_t{line} * m.across + depth : std::size_t{depth} * m.across + line;
 }
 
-/// Copies the squares of one tile, depth by depth.
 template <bool a_deep, bool b_deep>
 __device__ void copy_squares(const SplitProduct& p, const Work& work, Stages& stages) {
   const unsigned rows = min(groups, (p.rows + square - 1) / square - work.row);
@@ -94,7 +92,6 @@ __device__ __forceinline__ void begin_square(float (&sums)[parts][4], unsigned c
                                                                           operand_at<b_deep>(right, k), add || k > 0);
 }
 
-/// Stores a thread's numbers of a tile.
 template <int parts>
 __device__ __forceinline__ void store(const SplitProduct& p, const Work& work, unsigned row_square,
                                       const float (&sums)[parts][4]) {

@@ -34,7 +34,6 @@ struct Small {
   __device__ const float* at(unsigned n, unsigned k) const {
     return (n < first ? data + n * of_n : second + (n - first) * of_n) + k * of_k;
   }
-  /// w(n, k) to w(n, k + 3).
   __device__ float4 four(unsigned n, unsigned k) const {
     const float* from = at(n, k);
     if (of_k == 1 && reinterpret_cast<std::uintptr_t>(from) % 16 == 0) return *reinterpret_cast<const float4*>(from);
@@ -256,10 +255,8 @@ void with_thin(std::int64_t count, const Body& body) {
 
 bool is_tall(const Tensor& matrix) { return matrix.rows() >= min_rows && matrix.dtype == DType::f32; }
 bool is_thin(std::int64_t extent) { return extent > 0 && extent <= max_thin; }
-/// Whether rows can be read by fours.
 bool in_fours(const Tensor& matrix) { return matrix.columns() % 4 == 0 && in_pieces<4>(rows_of(matrix)); }
 
-/// One matrix, or two with the same strides.
 Small small_matrix(std::span<const Tensor> parts, bool thin_rows) {
   const auto stride = static_cast<unsigned>(parts[0].row_stride);
   return {parts[0].as<float>(), parts.back().as<float>(),
@@ -310,7 +307,8 @@ void multiply_depth(const CudaBackend& backend, std::span<const Tensor> x, const
   const Narrow narrow = narrow_matrix(x);
   with_thin(narrow.columns, [&](auto thin) {
     const unsigned max_blocks = (thin() <= max_thin / 2 ? 4 : 2) * blocks_of_sum;  // about as many as fit
-    const dim3 grid(at_most(blocks_for(rows, together), max_blocks), blocks_for(to.tensor.columns(), 4 * column_threads));
+    const dim3 grid(at_most(blocks_for(rows, together), max_blocks),
+                    blocks_for(to.tensor.columns(), 4 * column_threads));
     launch(thin_depth_kernel<thin>, grid, column_threads, 0, backend.stream(), narrow, w, sink_of(to), rows);
   });
   backend.launched("thin product");

@@ -25,7 +25,6 @@ inline constexpr const char* plugin_file = "libafterglow-cuda.so";
 inline constexpr const char* plugin_build_function = "afterglow_plugin_build";
 inline constexpr const char* plugin_function = "afterglow_plugin";
 
-/// Where the plugin and its libraries may be.
 struct PluginPlaces {
   std::vector<std::filesystem::path> plugin;     ///< folders; the first that contains the plugin counts
   std::vector<std::filesystem::path> libraries;  ///< folders for libraries that the system's loader does not find

@@ -148,7 +148,6 @@ struct Product {
   __device__ void pairs(const Body& body) const {
     each_pair(*this, body);
   }
-  /// Calls body(row, column, number).
   template <class Body>
   __device__ void each(const Body& body) {
     pairs([&](int row, int column, float& first, float& second) {
@@ -281,7 +280,6 @@ __device__ void multiply(Product<W>& out, const Left& a, const Right& b, int dep
   }
 }
 
-/// Left and right operand.
 template <class Left, class Right>
 struct Factors {
   Left left;
@@ -380,7 +378,6 @@ __device__ void each_row(const float* from, int columns, const Body& body) {
   }
 }
 
-/// Stores a matrix [rows, columns], times a factor, to global memory.
 template <int W>
 __device__ void store_matrix(float* to, const float* from, int rows, int columns, float factor = 1.0f) {
   each_row<W>(from, columns, [&](int row, int column, auto number) {

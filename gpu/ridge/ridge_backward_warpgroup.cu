@@ -29,7 +29,6 @@ struct GroupReverse {
                                            float factor = 1.0f) const {
     warpgroup::multiply<exact || always, a_by_columns, b_by_columns>(sums, a, b, factor);
   }
-  /// sum += a b
   template <bool a_by_columns, bool b_by_columns>
   __device__ __forceinline__ void add(Accumulators& sum, const Scaled& a, const Scaled& b) const {
     Accumulators part;

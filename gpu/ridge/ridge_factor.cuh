@@ -26,7 +26,6 @@ __device__ inline float inverse_root(float x) {
 struct BlockSum {
   float v[1][2][4] = {};
 
-  /// += a b at sixteen depths.
   template <int W, class Left, class Right>
   __device__ void add(const Left& a, int row, const Right& b, int column, int depth) {
 #pragma unroll
@@ -60,7 +59,6 @@ struct BlockSum {
   }
 };
 
-/// Loads 16 numbers of a row in shared memory.
 template <int W>
 __device__ void load_sixteen(float (&to)[16], const float* from, int row, int column) {
 #pragma unroll

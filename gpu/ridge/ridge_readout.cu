@@ -13,7 +13,6 @@ using namespace device;
 
 namespace {
 
-/// Sums over the tokens of one piece.
 template <int W>
 struct PieceSums {
   Product<W> G, M, C;

@@ -23,7 +23,6 @@ struct GroupForward {
   Scaled inverse, A, F;
 
   __device__ static float* floats(const Scaled& matrix) { return reinterpret_cast<float*>(matrix.at.memory); }
-  /// Four numbers of a matrix in float32.
   __device__ static float4& four(float* matrix, unsigned i) {
     return *reinterpret_cast<float4*>(
         matrix + Grid<4>::place(static_cast<int>(HeldRows::row(i)), static_cast<int>(HeldRows::column())));
@@ -58,7 +57,6 @@ struct GroupForward {
     inverse.down = own.down;
     __syncthreads();  // all threads have read the maxima before the next ones replace them
   }
-  /// Stores the lower triangle in global memory.
   __device__ __forceinline__ void store_factor(float* L) const {
     const int column = static_cast<int>(HeldRows::column());
 #pragma unroll

@@ -9,7 +9,6 @@ namespace warpgroup {
 
 namespace {
 
-/// Shared memory of gather_kernel besides its matrices.
 struct GatherNotes {
   Peaks<2> peaks;
   float norms[warps];
@@ -96,7 +95,6 @@ __global__ void __launch_bounds__(threads, 4)
   store_sums(in.G + entry * s.square(), G, s.rank, s.rank, of_keys.down * of_keys.down);
 }
 
-/// Shared memory of token_kernel besides its matrices.
 struct TokenNotes {
   Peaks<3> peaks;
   float along[64], extra[warps / 2][64];

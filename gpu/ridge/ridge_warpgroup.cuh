@@ -100,7 +100,6 @@ struct Peaks {
   }
 };
 
-/// Stores a matrix [rows, columns], times a factor, to global memory.
 __device__ __forceinline__ void store_sums(float* to, const float (&sums)[8][4], int rows, int columns, float factor) {
   each_pair(sums, [&](int row, int column, float first, float second) {
     if (row < rows && column < columns)
@@ -115,14 +114,12 @@ struct Scaled {
   HalfMatrix at;
   float down;
 
-  /// Stores two neighbours in a row, as halves.
   __device__ __forceinline__ void put(int row, int column, std::uint32_t big, std::uint32_t rest) const {
     unsigned char* place =
         at.memory + HalfMatrix::Block::place(static_cast<unsigned>(row), static_cast<unsigned>(column));
     *reinterpret_cast<std::uint32_t*>(place) = big;
     *reinterpret_cast<std::uint32_t*>(place + HalfMatrix::rest) = rest;
   }
-  /// Loads two neighbours.
   template <bool exact>
   __device__ __forceinline__ float2 pair(int row, int column) const {
     const unsigned char* from =
@@ -160,7 +157,6 @@ __device__ __forceinline__ float multiply_halves_of(Accumulators& sums, const Sc
   wait_for_products<0>(sums);
   return a.down * b.down;
 }
-/// sums = factor a b
 template <bool exact, bool a_by_columns, bool b_by_columns>
 __device__ __forceinline__ void multiply(Accumulators& sums, const Scaled& a, const Scaled& b, float factor = 1.0f) {
   scale_product(sums, factor * multiply_halves_of<exact, a_by_columns, b_by_columns>(sums, a, b));

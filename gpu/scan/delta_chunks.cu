@@ -408,7 +408,6 @@ struct Errors {
             bool resume) const;
 };
 
-/// Paces and inverses.
 template <class T>
 void prepare(cudaStream_t stream, const ScanSizes& s, const DeltaInputs& in, const ScanArraysOf<T>& arrays, bool exact,
              const ChunkPaces& to, T* inverses) {

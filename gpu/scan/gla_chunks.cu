@@ -321,7 +321,6 @@ __global__ void __launch_bounds__(block_threads, exact && !whole ? 2 : gla_pair_
   }
 }
 
-/// Stores 32 channels of a chunk's tokens from channel `first` on.
 template <class T>
 __device__ void put_rows(const SinkOf<T>& to, const SharedMatrix<half_keys>& from, const GlaSizes& s, const Unit& unit,
                          int first) {

@@ -48,7 +48,6 @@ __device__ std::size_t met_at(const GlaSizes& s, int round, std::size_t unit) {
   return (static_cast<std::size_t>(round) * s.units + unit) * size * size;
 }
 
-/// A chunk of a head.
 struct Unit {
   int b, h, c, count;
   std::size_t index, row;  // of the first token of [B,T]
@@ -131,7 +130,6 @@ struct Decays {
   float fades[sub_chunks * size], reach[sub_chunks * size],
       edges[sub_chunks * size];  // edges: enters, or leaves when backward
 
-  /// The block begins to copy them.
   __device__ void start(const GlaMemory& from, std::size_t unit, bool backward) {
     constexpr int pieces = sub_chunks * size / 4;
     const std::size_t at = unit * sub_chunks * size + 4 * threadIdx.x;
@@ -219,13 +217,11 @@ struct SteepChannel {
     __syncthreads();
   }
 };
-/// The end of a token's sub-chunk.
 __device__ inline int end_of_sub_chunk(int t) { return (t / sub_chunk + 1) * sub_chunk; }
 
 /// Numbers of a token and an earlier one.
 using Pairs = float[chunk][chunk + 1];
 
-/// Adds a channel to A.
 __device__ inline void meet_in_channel(const SteepChannel& of, Pairs& met) {
   const int j = static_cast<int>(threadIdx.x);
   if (j >= chunk) return;
@@ -248,7 +244,6 @@ __device__ void put_two(const SinkOf<T>& to, std::size_t row, int column, int wi
 
 GlaSizes gla_sizes_of(const DeltaInputs& in);
 inline int gla_size(const GlaSizes& s) { return s.keys <= 32 && s.width <= 32 ? 32 : 64; }
-/// Number of states or flows.
 inline std::int64_t flow_numbers(const GlaSizes& s) {
   return std::int64_t{s.units} * s.pieces() * gla_size(s) * gla_size(s);
 }

@@ -104,7 +104,7 @@ template <int size, int pieces>
 struct SolveMemory {
   static constexpr int keys = pieces * size;
   struct Stage {
-    float asks[chunk * keys], tells[chunk * keys];  // R and K, when backward K and R
+    float readers[chunk * keys], writers[chunk * keys];  // R and K, when backward K and R
     float X[chunk * chunk], fades[sub_chunks * keys], edges[sub_chunks * keys];
   };
   struct Strip {
@@ -148,9 +148,10 @@ __global__ void __launch_bounds__(solve_threads) kda_solve_kernel(GlaSizes s, Gl
 #pragma unroll
       for (int piece = 0; piece < pieces; ++piece) {
         const std::size_t unit = key_unit(i, piece), tokens = unit * chunk * size;
-        const SharedMatrix<keys> asks{stage.asks}, tells{stage.tells};
-        fetch_own<chunk, solve_threads, size>(asks, (backward ? from.keys : from.recalls) + tokens, size, piece * size);
-        fetch_own<chunk, solve_threads, size>(tells, (backward ? from.recalls : from.keys) + tokens, size,
+        const SharedMatrix<keys> readers{stage.readers}, writers{stage.writers};
+        fetch_own<chunk, solve_threads, size>(readers, (backward ? from.keys : from.recalls) + tokens, size,
+                                              piece * size);
+        fetch_own<chunk, solve_threads, size>(writers, (backward ? from.recalls : from.keys) + tokens, size,
                                               piece * size);
         if (threadIdx.x < size) {  // four numbers each of [4,size]
           const std::size_t at = 4 * (unit * size + threadIdx.x);
@@ -225,7 +226,7 @@ __global__ void __launch_bounds__(solve_threads) kda_solve_kernel(GlaSizes s, Gl
     {
       const float* ones = stage.edges + (backward ? sub_chunks - 1 : 0) * keys;
       const auto known = multiply<exact, 2>(
-          0, keys / 8, FadedRows<keys>(SharedMatrix<keys>{stage.asks}, top, stage.edges + p.warp * keys, ones),
+          0, keys / 8, FadedRows<keys>(SharedMatrix<keys>{stage.readers}, top, stage.edges + p.warp * keys, ones),
           RightRows<keys, 2>(S, 0));
 #pragma unroll
       for (int n = 0; n < 2; ++n)
@@ -260,13 +261,13 @@ __global__ void __launch_bounds__(solve_threads) kda_solve_kernel(GlaSizes s, Gl
     }
     __syncthreads();
     const LeftColumns<column_tile> left(solved, 0);
-    const RightColumns<keys, state_tiles, false> right(SharedMatrix<keys>{stage.tells}, number);
+    const RightColumns<keys, state_tiles, false> right(SharedMatrix<keys>{stage.writers}, number);
 #pragma unroll
     for (int step = 0; step < sub_chunks; ++step) {
       const int part = backward ? sub_chunks - 1 - step : step;
-      const auto told = multiply<exact, state_tiles>(2 * part, 2 * part + 2, left, right);
+      const auto added = multiply<exact, state_tiles>(2 * part, 2 * part + 2, left, right);
       each([&](float& held, int n, int k, int key, std::size_t, bool) {
-        held = fmaf(stage.fades[part * keys + key_piece * size + key], held, told.of(n, k));
+        held = fmaf(stage.fades[part * keys + key_piece * size + key], held, added.of(n, k));
       });
     }
   }
@@ -307,7 +308,6 @@ std::int64_t token_floats(const DeltaInputs& in, std::int64_t width) {
   return in.q.dtype == DType::bf16 ? (numbers + 7) / 8 * 4 : (numbers + 3) / 4 * 4;
 }
 
-/// The errors and the scan that computes them.
 template <class T>
 struct KdaErrors {
   GlaPasses<T> of_answers, of_errors;

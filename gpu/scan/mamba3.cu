@@ -12,7 +12,6 @@ using namespace device;
 
 namespace {
 
-/// Runs body(i) for i < count, one thread each.
 template <class Body>
 __global__ void __launch_bounds__(threads) each_kernel(unsigned count, Body body) {
   wait_for_previous_kernel();

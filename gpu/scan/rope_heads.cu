@@ -213,7 +213,6 @@ __device__ void leave_sums_of_warp(const TwoPairs& of, float* to) {
   for (unsigned i = 0; i < left; ++i) to[2 * (lane + (first + i) / 2 * lanes) + (first + i) % 2] = v[i];
 }
 
-/// Inputs and outputs of the norm's backward pass.
 template <class T>
 struct NormGradient {
   const float* scales;

@@ -224,7 +224,6 @@ struct BlockRates {
       rates[i] = i / pairs < left ? in.rate(own.row(c, i / pairs), i % pairs) : 0.0;
     __syncthreads();
   }
-  /// What a token of the block adds to an angle.
   __device__ double part(const AngleSizes& s, unsigned token, unsigned angle) const {
     return steps[token * s.heads + angle / s.pairs] * rates[token * s.pairs + angle % s.pairs];
   }

@@ -53,7 +53,6 @@ struct OwnRow {
     swizzle = m.swizzle(own) ^ lane % 4 / 2;
     row += lane % 2 * 2;
   }
-  /// Columns 8 n + column and the next.
   __device__ float2& at(int n) const { return *reinterpret_cast<float2*>(row + (2 * n ^ swizzle) * 4); }
 };
 
@@ -209,7 +208,6 @@ __device__ ProductTile<exact, tiles> multiply(int begin, int end, const Left& le
 template <class T>
 using Part = std::conditional_t<std::is_same_v<T, float>, float[4], std::uint32_t[2]>;
 
-/// Stores two neighbours of row r, 0 or 1.
 __device__ inline void put_two(float (&part)[4], int r, float a, float b) {
   part[2 * r] = a;
   part[2 * r + 1] = b;

@@ -70,7 +70,6 @@ struct WeighedColumns {
   }
 };
 
-/// The operands of a chunk in the state passing.
 template <int states, class T>
 struct StatePassStage {
   T u[chunk * state_pass_width], v[chunk * states];
@@ -337,7 +336,6 @@ namespace {
 
 std::int64_t chunks_of(const ScanSizes& s) { return std::int64_t{s.batch} * s.heads * s.chunks; }
 
-/// Number of states of a pass.
 std::int64_t state_numbers(const ScanSizes& s) {
   const ChunkShape shape = shape_for(s);
   return chunks_of(s) * shape.tiles * shape.width * shape.states;

@@ -449,7 +449,6 @@ __global__ void __launch_bounds__(chunk_block<lanes>)
     m.to_D[warp] = to_D;
   }
   __syncthreads();
-  // Sums over warps of the tokens' gradients of B, C and the steps.
   for (int i = own; i < count * 2 * Memory::states; i += Memory::block) {
     const int t = i / (2 * Memory::states), number = i % (2 * Memory::states), n = number % Memory::states;
     float sum = 0;
