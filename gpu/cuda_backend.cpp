@@ -165,7 +165,7 @@ void CudaBackend::enter(StreamContext& context) {
 // Events order the two streams; in a captured graph they become edges.
 void CudaBackend::begin_side_stream() {
   check_cuda(cudaEventRecord(main_.reached, stream()), "marking the order");
-  check_cuda(cudaStreamWaitEvent(side_.stream, main_.reached), "starting beside");
+  check_cuda(cudaStreamWaitEvent(side_.stream, main_.reached), "starting on the side stream");
   joined_ = false;
   enter(side_);
 }
@@ -181,8 +181,8 @@ void CudaBackend::join_side_stream() {
 void CudaBackend::wait_for_side_stream() {
   side_reads_operands_ = false;
   if (joined_) return;
-  check_cuda(cudaEventRecord(side_.reached, side_.stream), "marking the end beside");
-  check_cuda(cudaStreamWaitEvent(main_.stream, side_.reached), "joining what ran beside");
+  check_cuda(cudaEventRecord(side_.reached, side_.stream), "marking the end of the side stream");
+  check_cuda(cudaStreamWaitEvent(main_.stream, side_.reached), "joining the side stream");
   joined_ = true;
 }
 

@@ -31,7 +31,7 @@ class DeviceEvent {
   /// Records the event behind everything queued before, in both streams, without delaying either. In a captured graph
   /// each run records it again.
   virtual void set() {}
-  /// Returns when the device has reached the last recorded point; at once if there is none.
+  /// Returns when the device has reached the last recorded point; at once if none was recorded.
   virtual void wait() {}
 };
 

@@ -1,4 +1,5 @@
-// Step sizes of scans, softplus(x + bias) within a range, and their gradient; used alone and beside a convolution.
+// Step sizes of scans, softplus(x + bias) within a range, and their gradient; used alone and in the kernels of a
+// convolution.
 #pragma once
 #include <cmath>
 #include <limits>

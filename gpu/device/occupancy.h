@@ -1,4 +1,4 @@
-// Whether several back ends share the GPU. Then kernels use few resources, so that blocks of others fit beside theirs;
+// Whether several back ends share the GPU. Then kernels use few resources, so that blocks of others fit next to theirs;
 // alone, they use many and end earlier.
 #pragma once
 

@@ -955,7 +955,7 @@ void ProductPlanner::multiply_gradients(std::span<const Tensor> dresults, const 
 }
 
 // The operands of gradients do not change before the backward pass ends, so these products can wait. One by one they
-// have few tiles each and would take longer than the main stream's work beside them.
+// have few tiles each and would take longer than the main stream's work during that time.
 bool ProductPlanner::keep_gradients(const Products& products) {
   Products p = products;
   const unsigned tiles = count_tiles<Shared>(p);

@@ -144,7 +144,7 @@ __global__ void __launch_bounds__(threads, together) try_halves_kernel(Roundings
   if (blockIdx.x == 0) note_tried_scales<each>(all);
 }
 
-// Rounds kinds with overflows again; usually there are none.
+// Rounds kinds with overflows again; rarely needed.
 template <unsigned each>
 __global__ void __launch_bounds__(threads) check_halves_kernel(Roundings all) {
   wait_for_previous_kernel();

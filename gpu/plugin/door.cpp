@@ -1,4 +1,4 @@
-// The program's functions of cuda.h: they call the plugin, or report that there is none and why.
+// The program's functions of cuda.h: they call the plugin, or report why there is no plugin.
 #include <cstdlib>
 
 #include "gpu/cuda.h"

@@ -33,7 +33,7 @@ struct PluginPlaces {
 
 struct FoundPlugin {
   const CudaPlugin* functions = nullptr;  ///< valid as long as the process runs
-  std::string why_none;                   ///< a sentence when there are none
+  std::string why_none;                   ///< a sentence when `functions` is null
 };
 
 /// Loads the plugin; `build` is the build it must report. Never throws.

@@ -407,7 +407,7 @@ TEST_F(CudaProjections, RoundedRepeatTheirBits) {
   }
 }
 
-// A few numbers tell the scale of all; one that is far larger must not be lost, nor what stands beside it.
+// A few numbers tell the scale of all; one that is far larger must not be lost, nor its neighbours.
 TEST_F(CudaProjections, KeepNumbersThatNoSampleForetells) {
   x_ = with_one(x_, 1234, 56, 3e18f);
   dresults_[1] = with_one(dresults_[1], 4321, 65, 2e-12f);
@@ -428,7 +428,7 @@ TEST_F(CudaProjections, KeepNumbersThatNoSampleForetells) {
 }
 
 // A width that is no whole number of vectors, as Mamba's: the rows of results and of their gradients are longer then,
-// and what lies behind them, here no numbers, must not reach any answer.
+// and the numbers after them, here NaN, must not reach any answer.
 class CudaOddProjections : public CudaBackendTest {
  protected:
   static constexpr std::int64_t rows = 7000, inputs = 400, part = 199;
@@ -962,7 +962,8 @@ TEST_F(CudaBackendTest, SumsNormsWeightsOverManyRows) {
   }
 }
 
-// Rows that are read in fours and others, behind a range of columns that nobody wants; taps up to the most.
+// Rows that are read in fours and others, behind a range of columns that the operation does not compute; taps up to the
+// most.
 TEST_F(CudaBackendTest, ConvolvesManyTokens) {
   const std::unique_ptr<Backend> cpu = make_cpu_backend(2);
   for (const auto& [before, channels, taps] :

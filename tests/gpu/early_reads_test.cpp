@@ -124,7 +124,7 @@ TEST_F(EarlyReads, OfTheOptimiserSeeEveryGradient) {
   EXPECT_EQ(train(true), train(false));
 }
 
-// Two Mamba-2 layers whose scans go by chunks, and look at their steps early on the way back.
+// Two Mamba-2 layers whose scans go by chunks, and read their steps early in the backward pass.
 TEST_F(EarlyReads, OfScansSeeTheirSteps) {
   const auto gradients = [](Backend& backend, DType dtype) {
     ParameterStore store;

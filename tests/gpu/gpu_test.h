@@ -1,4 +1,4 @@
-// The GPU that tests in this folder share. Where there is none, main.cpp skips them all.
+// The GPU that tests in this folder share. Without a GPU main.cpp skips them all.
 #pragma once
 #include <gtest/gtest.h>
 
@@ -10,7 +10,7 @@
 
 namespace afterglow::testing {
 
-/// The one CUDA back end of this process, or null; `why_not` says why there is none.
+/// The one CUDA back end of this process, or null; `why_not` gives the reason.
 inline Backend* gpu(std::string* why_not = nullptr) {
   static std::string reason;
   static const std::unique_ptr<Backend> backend = make_cuda_backend(0, &reason);

@@ -23,7 +23,7 @@ struct LayerCase {
   const char* config;
   std::int64_t batch, length, width;
   bool amplifies = false;   // products of three of its inputs, or systems: what makes more of a rounding
-  double most_bytes = 0.8;  // of those where somebody looks; statistics stay as they are
+  double most_bytes = 0.8;  // of the bytes with hooks installed; statistics stay as they are
 };
 
 void PrintTo(const LayerCase& of, std::ostream* out) { *out << of.name; }

@@ -114,7 +114,7 @@ class SplitProjections : public OnPath<::testing::TestWithParam<std::tuple<Proje
   std::vector<Numbers> weights_, gradients_;
 };
 
-constexpr std::int64_t step = 397;  // of the numbers that are looked at
+constexpr std::int64_t step = 397;  // between the numbers that are compared
 
 TEST_P(SplitProjections, AreAsAccurateAsFloat32) {
   const auto& [name, rows, inputs, outputs, between] = std::get<0>(GetParam());

@@ -305,7 +305,7 @@ TEST_F(GpuTraining, LooksBesideTheTrainingLeaveItsBitsAndSeeTheSame) {
       before = beside.box.trained_steps();
     } while (beside.worker.control().running());
     if (command.name == "run") {
-      EXPECT_GT(most, 2) << "steps in one turn, in which a look was made";
+      EXPECT_GT(most, 2) << "steps in one round that included an analysis";
     }
     alone.after(command);
     const auto seen = beside.worker.look(looks_at_the_model()), expected = alone.worker.look(looks_at_the_model());

@@ -139,11 +139,22 @@ std::vector<Source> all_pages() {
 }
 
 std::span<const char* const> clean_folders() {
-  static constexpr const char* folders[] = {
-      "app/shell/",        "core/backend/level/", "core/io/arrays/", "core/layers/written/",
-      "core/random/",      "core/tensor/",        "gpu/chebyshev/",  "gpu/eigen/",
-      "tests/benchmarks/", "tests/core/fuzz/",    "tests/core/ops/", "tests/core/random/",
-      "tests/fakes/",      "tests/fuzz/",         "tests/plugin/",   "views/figures/training/"};
+  static constexpr const char* folders[] = {"app/shell/",
+                                            "core/backend/level/",
+                                            "core/io/arrays/",
+                                            "core/layers/written/",
+                                            "core/random/",
+                                            "core/tensor/",
+                                            "gpu/",
+                                            "tests/benchmarks/",
+                                            "tests/core/fuzz/",
+                                            "tests/core/ops/",
+                                            "tests/core/random/",
+                                            "tests/fakes/",
+                                            "tests/fuzz/",
+                                            "tests/gpu/",
+                                            "tests/plugin/",
+                                            "views/figures/training/"};
   return folders;
 }
 
