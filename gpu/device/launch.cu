@@ -42,8 +42,9 @@ bool begins_early() {
 int max_shared_memory() {
   static const int bytes = [] {
     int device = 0, bytes_of_block = 0;
-    const bool is_known = cudaGetDevice(&device) == cudaSuccess &&
-                          cudaDeviceGetAttribute(&bytes_of_block, cudaDevAttrMaxSharedMemoryPerBlockOptin, device) == cudaSuccess;
+    const bool is_known =
+        cudaGetDevice(&device) == cudaSuccess &&
+        cudaDeviceGetAttribute(&bytes_of_block, cudaDevAttrMaxSharedMemoryPerBlockOptin, device) == cudaSuccess;
     return is_known ? bytes_of_block : 0;
   }();
   return bytes;
