@@ -1,4 +1,4 @@
-// Times of the fused cores on the GPU at the sizes of the reference models: captured programs, launched back to back.
+// Times of the fused cores on the GPU at the sizes of the reference models: captured graphs, launched back to back.
 #include <benchmark/benchmark.h>
 
 #include <cmath>
@@ -50,11 +50,11 @@ class Bench {
     };
     pass();
     pass();
-    const std::unique_ptr<DeviceGraph> program = gpu()->capture(pass);
-    program->run();
+    const std::unique_ptr<DeviceGraph> graph = gpu()->capture(pass);
+    graph->run();
     gpu()->synchronize();
     while (state.KeepRunningBatch(repeats)) {
-      for (int i = 0; i < repeats; ++i) program->run();
+      for (int i = 0; i < repeats; ++i) graph->run();
       gpu()->synchronize();
     }
   }

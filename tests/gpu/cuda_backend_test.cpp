@@ -1,4 +1,4 @@
-// Memory, transfers, captured programs, precision and errors of the CUDA back end.
+// Memory, transfers, captured graphs, precision and errors of the CUDA back end.
 #include <gmock/gmock.h>
 
 #include <cmath>
@@ -532,7 +532,7 @@ TEST_F(CudaBackendTest, ProjectsWhatWasLeftRounded) {
 }
 
 // A small model's forward and backward pass: recorded once, then repeated with other inputs.
-class CudaPrograms : public GpuTest {
+class CudaGraphs : public GpuTest {
  protected:
   static constexpr std::int64_t batch = 2, length = 37, width = 24;
   void SetUp() override {
@@ -574,40 +574,40 @@ class CudaPrograms : public GpuTest {
   Tensor x_, weights_[3], heads_, result_;
 };
 
-TEST_F(CudaPrograms, RepeatTheBitsOfTheEagerRun) {
+TEST_F(CudaGraphs, RepeatTheBitsOfTheEagerRun) {
   step();
   const std::vector<float> eager = read();
   EXPECT_TRUE(std::isfinite(eager[0]));
-  const std::unique_ptr<DeviceGraph> program = cuda_->capture([&] { step(); });
+  const std::unique_ptr<DeviceGraph> graph = cuda_->capture([&] { step(); });
   EXPECT_EQ(read(), eager);
   cuda_->fill(result_, 0.0);
-  program->run();
-  program->run();
+  graph->run();
+  graph->run();
   EXPECT_EQ(read(), eager);
 }
 
-TEST_F(CudaPrograms, ReadTheirInputsAfresh) {
-  const std::unique_ptr<DeviceGraph> program = cuda_->capture([&] { step(); });
+TEST_F(CudaGraphs, ReadTheirInputsAfresh) {
+  const std::unique_ptr<DeviceGraph> graph = cuda_->capture([&] { step(); });
   const std::vector<float> before = read();
   cuda_->upload(x_, random_floats(batch * length * width, 5).data());
-  program->run();
+  graph->run();
   const std::vector<float> replayed = read();
   EXPECT_NE(replayed, before);
   step();
   EXPECT_EQ(read(), replayed);
 }
 
-TEST_F(CudaPrograms, CopyToAndFromPinnedMemory) {
+TEST_F(CudaGraphs, CopyToAndFromPinnedMemory) {
   auto* pinned = static_cast<float*>(cuda_->allocate_host(2 * sizeof(float)));
   const Tensor number = host_->f32({1}, {0});
   pinned[0] = 3;
-  const std::unique_ptr<DeviceGraph> program = cuda_->capture([&] {
+  const std::unique_ptr<DeviceGraph> graph = cuda_->capture([&] {
     cuda_->queue_upload(number, pinned);
     cuda_->scale(number, 2.0, {number, false});
     cuda_->queue_download(pinned + 1, number);
   });
   pinned[0] = 5;
-  program->run();
+  graph->run();
   cuda_->synchronize();
   EXPECT_EQ(pinned[1], 10.0f);
   cuda_->release_host(pinned);
@@ -662,7 +662,7 @@ TEST_F(CudaBackendTest, MemoryThatCannotBeOpenedLeavesNoError) {
 
 /// A wait for an event returns what this run of the graph has computed up to it, not what the previous run left,
 /// while the rest of the graph still runs.
-TEST_F(CudaPrograms, MoveEventsWithEachRun) {
+TEST_F(CudaGraphs, MoveEventsWithEachRun) {
   constexpr int rounds = 400;
   constexpr std::int64_t many = std::int64_t{1} << 24;
   const Tensor number = host_->f32({1}, {0}), copied = host_->f32({1}, {0});
@@ -689,11 +689,11 @@ TEST_F(CudaPrograms, MoveEventsWithEachRun) {
     cuda_->download(pinned + 1, copied);
   };
   read();  // CUDA loads a kernel with its first launch, and waits for the GPU
-  const std::unique_ptr<DeviceGraph> program = cuda_->capture(run);
+  const std::unique_ptr<DeviceGraph> graph = cuda_->capture(run);
   for (int i = 0; i < 5; ++i) {
     cuda_->synchronize();
     pinned[0] = static_cast<float>(i + 1);
-    program->run();
+    graph->run();
     read();
     EXPECT_EQ(pinned[1], static_cast<float>(4 * (i + 1)));
   }
@@ -702,7 +702,7 @@ TEST_F(CudaPrograms, MoveEventsWithEachRun) {
   cuda_->release(large.data);
 }
 
-TEST_F(CudaPrograms, RefuseWorkThatWaits) {
+TEST_F(CudaGraphs, RefuseWorkThatWaits) {
   EXPECT_THROW(cuda_->capture([&] { cuda_->synchronize(); }), Error);
   step();  // and the back end goes on working
   EXPECT_TRUE(std::isfinite(read()[0]));

@@ -105,10 +105,10 @@ TEST_F(KeptGradients, StayExactWhenThePrecisionChanges) {
 
 TEST_F(KeptGradients, AreRecorded) {
   const Asked asked = ask({500, 64, 64});
-  const std::unique_ptr<DeviceGraph> program = cuda_->capture([&] { find_beside(asked, {asked.dweight, false}); });
+  const std::unique_ptr<DeviceGraph> graph = cuda_->capture([&] { find_beside(asked, {asked.dweight, false}); });
   cuda_->copy(asked.x, random(500, 64));
   cuda_->gemm(true, false, 1.0, asked.dresult, asked.x, 0.0, asked.wanted);
-  program->run();
+  graph->run();
   EXPECT_LT(error(asked.dweight, asked.wanted), tolerance);
 }
 

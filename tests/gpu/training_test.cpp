@@ -76,7 +76,7 @@ TEST_F(GpuTraining, LossFollowsTheCpu) {
   }
 }
 
-/// A vocabulary so wide that its logits never exist at once; from the third step on the step is a captured program.
+/// A vocabulary so wide that its logits never exist at once; from the third step on the step is a captured graph.
 Recipe wide_recipe(const char* task) {
   nlohmann::json json = small_recipe_json();
   json["model"]["vocab"] = 8192;

@@ -196,8 +196,8 @@ std::string name_of(const LayerKind& kind, const LayerBenchmark& sizes, std::int
 void bench_layer(const std::string& name, const LayerKind& kind, const LayerBenchmark& sizes,
                  const BenchOptions& options, Backend& backend, const Output& output, json& rows) {
   LayerPass pass(kind, json::parse(sizes.config), sizes.batch, sizes.length, backend);
-  const std::unique_ptr<DeviceGraph> program = pass.recorded();
-  const Work work{name, pass.flops(), 0, [&] { program->run(); }};
+  const std::unique_ptr<DeviceGraph> graph = pass.recorded();
+  const Work work{name, pass.flops(), 0, [&] { graph->run(); }};
   rows.push_back(measure(work, options.repeats, backend, output));
 }
 

@@ -79,12 +79,12 @@ json stopped_row(const LayerKind& kind, std::int64_t tokens, const Backend& back
 json measure_length(const LayerKind& kind, std::int64_t tokens, const LongBounds& bounds, const MachineRates& rates,
                     Backend& backend) {
   LayerPass pass(kind, config_of(kind), 1, tokens, backend);
-  const std::unique_ptr<DeviceGraph> program = pass.recorded();
+  const std::unique_ptr<DeviceGraph> graph = pass.recorded();
   std::vector<double> times;
   double sum = 0;
-  seconds_of([&] { program->run(); }, backend);
+  seconds_of([&] { graph->run(); }, backend);
   while (times.empty() || (sum < bounds.seconds && static_cast<int>(times.size()) < bounds.repeats)) {
-    times.push_back(seconds_of([&] { program->run(); }, backend));
+    times.push_back(seconds_of([&] { graph->run(); }, backend));
     sum += times.back();
     Interruption::check("in the midst of \"" + name_of(kind, tokens) + "\"");
   }

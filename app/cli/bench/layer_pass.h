@@ -17,7 +17,7 @@ class LayerPass {
   LayerPass(const LayerKind& kind, const nlohmann::json& config, std::int64_t batch, std::int64_t tokens,
             Backend& backend);
   void run();
-  /// As a program, with all memory reserved before.
+  /// As a graph, with all memory reserved before.
   std::unique_ptr<DeviceGraph> recorded();
   /// Everything but weights, input and what the pass back begins with.
   std::size_t held_bytes() const { return arena_.capacity(); }
