@@ -17,6 +17,7 @@
 #include "core/figure/files/figure_files.h"
 #include "core/figure/files/page_writer.h"
 #include "core/io/error.h"
+#include "core/io/temporary_file.h"
 #include "core/io/wording.h"
 #include "gpu/cuda.h"
 
@@ -148,7 +149,8 @@ std::vector<PlannedRun> StudyRun::shard() const {
 
 /// Files there are replaced as results come, so the folder must be new or the study's own.
 void StudyRun::require_own_folder() const {
-  bool is_own = fs::is_empty(folder_->path());
+  bool is_own = std::ranges::all_of(fs::directory_iterator(folder_->path()),
+                                    [](const fs::directory_entry& entry) { return is_temporary(entry.path()); });
   for (const PlannedRun& run : runs_) {
     if (fs::exists(folder_->result_file(run)) && !folder_->read(run))
       throw Error(ExitCode::bad_input, folder_->result_file(run).string() +

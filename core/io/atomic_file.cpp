@@ -90,6 +90,25 @@ void sync_folder(const fs::path& folder) {
   if (descriptor.valid()) ::fsync(descriptor.get());
 }
 
+/// 0 or errno. Some drives hold what they are given and know no such call, which is no failure to write.
+int sync(int descriptor) {
+  if (::fsync(descriptor) == 0) return 0;
+  const bool is_unknown = errno == EINVAL || errno == ENOTSUP || errno == ENOSYS || errno == EROFS;
+  return is_unknown ? 0 : errno;
+}
+
+/// Renames to a name that nothing has: the name is created first, which one program alone can do. False with errno.
+bool rename_over_claim(const char* from, const char* to) {
+  Descriptor claim(::open(to, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600));
+  if (!claim.valid()) return false;
+  claim.close();
+  if (::rename(from, to) == 0) return true;
+  const int error = errno;
+  ::unlink(to);
+  errno = error;
+  return false;
+}
+
 /// A device or pipe cannot be replaced. One that nothing reads is an error instead of a wait without end.
 void write_directly(const fs::path& path, std::span<const ByteSpan> pieces, std::size_t total) {
   Descriptor file(::open(path.c_str(), O_WRONLY | O_NONBLOCK | O_CLOEXEC));
@@ -109,7 +128,7 @@ class PreparedFile {
     remove_stale_temporaries(folder_);
     if (old_mode) ::fchmod(file_.descriptor(), *old_mode);  // the umask must not narrow what the old file allowed
     if (const int error = write_all(file_.descriptor(), pieces)) throw_disk_error(error, target, total);
-    if (::fsync(file_.descriptor()) != 0) throw_disk_error(errno, target, total);
+    if (const int error = sync(file_.descriptor())) throw_disk_error(error, target, total);
     if (!file_.close()) throw_disk_error(errno, target, total);
   }
 
@@ -117,17 +136,23 @@ class PreparedFile {
     if (::rename(file_.path().c_str(), target.c_str()) != 0) throw_path_error(errno, target);
     sync_folder(folder_);
   }
-  /// False where something has that name by now.
+  /// False where something has that name by now. Of the three ways to take a name each drive knows at least one.
   bool take_free_name(const fs::path& target) {
-    if (::renameat2(AT_FDCWD, file_.path().c_str(), AT_FDCWD, target.c_str(), RENAME_NOREPLACE) != 0) {
-      // Some network file systems know only links as names that are never replaced.
-      const bool has_links = errno == EINVAL || errno == ENOSYS;
-      if (has_links && ::link(file_.path().c_str(), target.c_str()) == 0) return true;
-      if (errno == EEXIST) return false;
-      throw_path_error(errno, target);
-    }
+    const char *from = file_.path().c_str(), *to = target.c_str();
+    const bool is_taken = ::renameat2(AT_FDCWD, from, AT_FDCWD, to, RENAME_NOREPLACE) == 0 ||
+                          (errno != EEXIST && ::link(from, to) == 0) ||
+                          (errno != EEXIST && rename_over_claim(from, to));
+    if (!is_taken && errno == EEXIST) return false;
+    if (!is_taken) throw_path_error(errno, target);
     sync_folder(folder_);
     return true;
+  }
+  /// Takes a name in the same folder and gives it back.
+  void try_a_name() {
+    fs::path name = file_.path();
+    name.replace_extension(".trial.tmp");  // removed as a stale one where the program is killed here
+    take_free_name(name);
+    ::unlink(name.c_str());
   }
 
  private:
@@ -225,6 +250,11 @@ bool create_file_atomically(const fs::path& path, std::string_view bytes) {
   if (look_at(path).exists) return false;
   const ByteSpan piece = std::as_bytes(std::span(bytes.data(), bytes.size()));
   return PreparedFile(path, std::span(&piece, 1), bytes.size(), std::nullopt).take_free_name(path);
+}
+
+void require_writable(const fs::path& path) {
+  const Place place = look_at(path);
+  if (!place.is_device) PreparedFile(place.target, {}, 0, std::nullopt).try_a_name();
 }
 
 fs::path write_file_atomically(const fs::path& path, ByteSpan bytes, Existing existing) {

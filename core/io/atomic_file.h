@@ -32,6 +32,10 @@ std::filesystem::path write_file_atomically(const std::filesystem::path& path,
 /// The same for a name that nothing has; false, and nothing is written, where something has it.
 bool create_file_atomically(const std::filesystem::path& path, std::string_view bytes);
 
+/// Throws the Error of `write_file_atomically` for a file that cannot be written: a program asks before hours of work.
+/// It is tried with an empty file in the same folder, which is removed again.
+void require_writable(const std::filesystem::path& path);
+
 /// The whole file. Throws Error(bad_input) if it is missing, unreadable, a folder, a pipe, or holds more than
 /// `max_bytes`. Devices, which have no size, are read to their end or to `max_bytes`, whichever comes first.
 std::string read_file(const std::filesystem::path& path, std::size_t max_bytes);

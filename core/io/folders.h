@@ -10,8 +10,8 @@ namespace afterglow {
 
 struct Folders {
   std::filesystem::path config;     ///< settings, keys, layouts, theme
-  std::filesystem::path data;       ///< the person's own lessons and presets
-  std::filesystem::path state;      ///< autosave, recent files, logs, crash reports
+  std::filesystem::path data;       ///< the person's own lessons, and the runs that a closed window kept
+  std::filesystem::path state;      ///< nothing yet
   std::filesystem::path cache;      ///< safe to delete
   std::filesystem::path documents;  ///< exports of a window that was not started from a terminal
 };

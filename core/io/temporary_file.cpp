@@ -25,8 +25,6 @@ bool is_named_here(int descriptor) {
   return ::fstat(descriptor, &info) == 0 && info.st_nlink > 0;
 }
 
-bool is_temporary(const std::string& name) { return name.starts_with(prefix) && name.ends_with(suffix); }
-
 /// The process that holds the lock writes it still; a file system without locks says nothing, and the file stays.
 void remove_if_stale(const fs::path& path) {
   const Descriptor file(::open(path.c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC));
@@ -34,6 +32,11 @@ void remove_if_stale(const fs::path& path) {
 }
 
 }  // namespace
+
+bool is_temporary(const fs::path& path) {
+  const std::string name = path.filename().string();
+  return name.starts_with(prefix) && name.ends_with(suffix);
+}
 
 Descriptor::Descriptor(Descriptor&& other) noexcept : value_(std::exchange(other.value_, -1)) {}
 
@@ -80,7 +83,7 @@ void remove_stale_temporaries(const fs::path& folder) {
   if (failed || !seen.insert(place).second) return;
   for (fs::directory_iterator entry(place, failed); !failed && entry != fs::directory_iterator();
        entry.increment(failed)) {
-    if (is_temporary(entry->path().filename().string())) remove_if_stale(entry->path());
+    if (is_temporary(entry->path())) remove_if_stale(entry->path());
   }
 }
 

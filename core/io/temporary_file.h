@@ -44,6 +44,9 @@ class TemporaryFile {
   Descriptor file_, lock_;
 };
 
+/// Whether the name is one of these files'; another process may be writing it.
+bool is_temporary(const std::filesystem::path& path);
+
 /// Removes what programs that were killed left in `folder`. Looks once for each folder, as long as the program runs.
 void remove_stale_temporaries(const std::filesystem::path& folder);
 

@@ -2,6 +2,7 @@
 #include "core/io/wording.h"
 
 #include <algorithm>
+#include <iterator>
 #include <utility>
 #include <vector>
 
@@ -63,8 +64,17 @@ std::string nearest(std::string_view word, std::span<const std::string> candidat
 }
 
 std::string did_you_mean(std::string_view word, std::span<const std::string> candidates) {
-  const std::string near = nearest(word, candidates);
-  return near.empty() ? "" : "; did you mean '" + near + "'?";
+  constexpr std::size_t shortest_part = 3, most = 5;
+  std::vector<std::string> meant{nearest(word, candidates)};
+  if (meant.front().empty()) meant.clear();
+  if (meant.empty() && word.size() >= shortest_part) {
+    std::ranges::copy_if(candidates, std::back_inserter(meant), [&](const std::string& candidate) {
+      return !std::ranges::search(candidate, word, {}, lower, lower).empty();
+    });
+  }
+  std::string list;
+  for (std::size_t i = 0; i < std::min(meant.size(), most); ++i) list += (i > 0 ? " or '" : "'") + meant[i] + "'";
+  return list.empty() ? "" : "; did you mean " + list + "?";
 }
 
 std::string which_there_are(std::string_view word, std::span<const std::string> candidates) {

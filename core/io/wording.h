@@ -18,7 +18,7 @@ std::string in_quotes(std::string_view text);
 /// are at most a third of the word's letters, and at least one is allowed; else "". The first of equals wins.
 std::string nearest(std::string_view word, std::span<const std::string> candidates);
 
-/// "; did you mean 'x'?" for the nearest candidate, or "" if there is none near.
+/// "; did you mean 'x'?" for the nearest candidate, else up to five that hold the word, or "" if there is neither.
 std::string did_you_mean(std::string_view word, std::span<const std::string> candidates);
 /// The same and all of them: "; did you mean 'x'?; there are w, x, y".
 std::string which_there_are(std::string_view word, std::span<const std::string> candidates);

@@ -2,6 +2,8 @@
 // files and no others, and goes on where it can.
 #include <gmock/gmock.h>
 
+#include <cerrno>
+
 #include "core/engine/training/saved/snapshot.h"
 #include "tests/app/program_test.h"
 
@@ -16,12 +18,17 @@ struct FaultResult : ProgramResult {
 
 class Faults : public ProgramTest {
  protected:
+  static fs::path library() { return build_folder() / "lib/libafterglow_faults.so"; }
+  /// On a drive where names are taken neither by a link nor by a rename that never replaces: both fail with `error`.
+  ProgramResult without_links(int error, const std::string& arguments, const std::string& more = "") {
+    return run(arguments,
+               more + " AFTERGLOW_NO_LINKS=" + std::to_string(error) + " LD_PRELOAD='" + library().string() + "'");
+  }
   /// `fault` as tests/preload/faults.cpp reads it.
-  FaultResult run_with(const std::string& fault, const std::string& arguments) {
-    const fs::path library = build_folder() / "lib/libafterglow_faults.so";
+  FaultResult run_with(const std::string& fault, const std::string& arguments, const std::string& more = "") {
     const ProgramResult result =
-        run(arguments, "HOME=$PWD TMPDIR=$PWD AFTERGLOW_FAULT='" + fault + "' AFTERGLOW_FAULT_SEEN=seen LD_PRELOAD='" +
-                           library.string() + "'");
+        run(arguments, more + " HOME=$PWD TMPDIR=$PWD AFTERGLOW_FAULT='" + fault +
+                           "' AFTERGLOW_FAULT_SEEN=seen LD_PRELOAD='" + library().string() + "'");
     std::int64_t calls = 0;
     std::ifstream(folder_ / "seen", std::ios::binary).read(reinterpret_cast<char*>(&calls), sizeof calls);
     return {result, calls >= std::stoll(fault.substr(fault.find(' ')))};
@@ -54,9 +61,85 @@ TEST_F(Faults, EveryCallThatWritesMayFail) {
   }
 }
 
+TEST_F(Faults, ADriveWithoutLinksTakesEverythingUnderItsOwnName) {
+  for (const int error : {EIO, EINVAL, EPERM, EOPNOTSUPP, ENOSYS, EXDEV, EMLINK, ENOTTY}) {
+    const std::string out = "out" + std::to_string(error);
+    const std::string line = "train --recipe small.json --device cpu --threads 2 --no-figures --until 2 --out " + out;
+    for (int time = 0; time < 2; ++time) {
+      const ProgramResult result = without_links(error, line);
+      EXPECT_EQ(result.code, 0) << error << ": " << result.err;
+    }
+    EXPECT_THAT(files(out, ""),
+                testing::UnorderedElementsAre("small_seed3_step2.safetensors", "small_seed3_step2_2.safetensors",
+                                              "metrics_small_seed3_step2.csv", "metrics_small_seed3_step2_2.csv",
+                                              "recipe_small_seed3_step2.json", "recipe_small_seed3_step2_2.json"));
+    for (const std::string& name : files(out, ".safetensors")) EXPECT_NO_THROW(read_snapshot(folder_ / out / name));
+  }
+  const std::string snapshot = "out1/small_seed3_step2.safetensors";
+  write("ids.txt", "1 2 3\n");
+  for (const std::string& line :
+       {"plot spectrum --snapshot " + snapshot + " --svg a.svg --csv a.csv",
+        "forward " + snapshot + " --tokens ids.txt --out logits.safetensors",
+        "export " + snapshot + " --format npz --out arrays", "eval " + snapshot + " --examples 4 --csv grid.csv",
+        std::string("sweep --recipe small.json --set steps=1 --seeds 2 --out sweep")}) {
+    const ProgramResult result = without_links(EPERM, line + " --device cpu");
+    EXPECT_EQ(result.code, 0) << line << ": " << result.err;
+  }
+  for (const char* file : {"a.svg", "a.csv", "logits.safetensors", "arrays/model.npz", "grid.csv", "sweep/sweep.csv"})
+    EXPECT_TRUE(fs::exists(folder_ / file) && !fs::is_empty(folder_ / file)) << file;
+}
+
+TEST_F(Faults, WritersOfOneNameOnADriveWithoutLinksAllKeepTheirFiles) {
+  const ProgramResult result =
+      run_line("export LD_PRELOAD='" + library().string() + "' AFTERGLOW_NO_LINKS=" + std::to_string(EPERM) +
+                   "; for i in 1 2 3 4; do $AFTERGLOW plot training --recipe small.json --steps 2 --device cpu "
+                   "--csv a.csv & done; wait",
+               folder_.path());
+  const std::string content = text_of(folder_ / "a.csv");
+  EXPECT_FALSE(content.empty()) << result.err;
+  EXPECT_EQ(files(".", ".csv").size(), 4u) << result.err;
+  for (const std::string& name : files(".", ".csv")) EXPECT_EQ(text_of(folder_ / name), content) << name;
+}
+
+// A name that was claimed and not filled is empty, and nothing takes it for a result.
+TEST_F(Faults, AKillOnADriveWithoutLinksLeavesNoHalfFile) {
+  const std::string line = "train --recipe small.json --device cpu --threads 2 --no-figures --until 2 --out out";
+  for (int number = 1; number <= 4; ++number) {
+    const ProgramResult killed =
+        without_links(EIO, line, "AFTERGLOW_FAULT='rename " + std::to_string(number) + " kill'");
+    EXPECT_EQ(killed.code, 137) << number;
+    for (const std::string& name : files("out", ".safetensors")) {
+      if (fs::is_empty(folder_ / "out" / name)) {
+        EXPECT_EQ(run("train --device cpu --no-figures --resume out/" + name).code, 3);
+      } else {
+        EXPECT_NO_THROW(read_snapshot(folder_ / "out" / name));
+      }
+    }
+    EXPECT_EQ(without_links(EIO, line).code, 0);
+    EXPECT_THAT(files(".", ".tmp"), testing::IsEmpty());
+  }
+}
+
+TEST_F(Faults, AFolderThatTakesNoNameIsToldBeforeTheTraining) {
+  const FaultResult result = run_with("rename 1 on", "train --recipe small.json --device cpu --out out --no-figures",
+                                      "AFTERGLOW_NO_LINKS=" + std::to_string(EPERM));
+  EXPECT_EQ(result.code, 3);
+  EXPECT_THAT(result.err,
+              testing::AllOf(testing::HasSubstr("cannot write out/"), testing::Not(testing::HasSubstr("parameters"))))
+      << "no step was trained";
+}
+
+TEST_F(Faults, ADriveThatKnowsNoSyncingIsWrittenTo) {
+  for (const int error : {EINVAL, EOPNOTSUPP, ENOSYS, EROFS}) {
+    const FaultResult result = run_with("fsync 1 on", training, "AFTERGLOW_FAULT_ERRNO=" + std::to_string(error));
+    EXPECT_EQ(result.code, 0) << error << ": " << result.err;
+    EXPECT_TRUE(result.has_happened);
+  }
+}
+
 // The first snapshot fails in its folder and is written to the next best one.
 TEST_F(Faults, ASnapshotThatCannotBeWrittenIsKeptElsewhere) {
-  const FaultResult result = run_with("rename 1", training);
+  const FaultResult result = run_with("rename 2", training);  // the first one tries the folder
   EXPECT_EQ(result.code, 3) << result.err;
   EXPECT_THAT(result.err, testing::HasSubstr("go on with: afterglow train --resume"));
   EXPECT_EQ(read_snapshot(folder_ / "small_seed3_step2.safetensors").step, 2);

@@ -1,8 +1,11 @@
 // Loaded before the C library: lets chosen calls fail, so that tests see what the program makes of it. The variable
 // AFTERGLOW_FAULT says which: "malloc 120" fails the 120th allocation, "malloc 120 on" that one and all after it,
-// "malloc 0" none; `names` below lists the kinds of calls. With AFTERGLOW_FAULT_OWN only calls out of the program's own
-// code count, not those of the libraries that draw. How many calls of the kind there were stands, as eight bytes, in
-// the file that AFTERGLOW_FAULT_SEEN names, however the program ends.
+// "malloc 0" none; "rename 2 kill" kills the program in the place of the call; `names` below lists the kinds of calls.
+// AFTERGLOW_FAULT_ERRNO is the error that they fail with in the place of the usual one. AFTERGLOW_NO_LINKS makes the
+// drive one without links and without names that are never replaced: both always fail with this error. With
+// AFTERGLOW_FAULT_OWN only calls out of the program's own code count, not those of the libraries that draw. How many
+// calls of the kind there were stands, as eight bytes, in the file that AFTERGLOW_FAULT_SEEN names, however the program
+// ends.
 #include <dlfcn.h>
 #include <fcntl.h>
 #include <link.h>
@@ -16,6 +19,7 @@
 #include <algorithm>
 #include <atomic>
 #include <cerrno>
+#include <csignal>
 #include <cstdarg>
 #include <cstdint>
 #include <cstdio>
@@ -73,7 +77,8 @@ struct Range {
 
 Call fault_call = Call::none;
 long fault_number = 0;
-bool goes_on = false, is_own_only = false;
+bool goes_on = false, kills = false, is_own_only = false;
+int fault_errno = 0, no_links = 0;
 Range program, standard_library;
 std::atomic<long> unseen_calls = 0;
 std::atomic<long>* calls = &unseen_calls;
@@ -107,13 +112,20 @@ void share_calls(const char* path) {
 }
 
 void read_fault() {
-  char name[16] = "", on[4] = "";
+  char name[16] = "", on[5] = "";
+  const auto number = [](const char* variable) {
+    const char* digits = std::getenv(variable);
+    return digits == nullptr ? 0 : std::atoi(digits);
+  };
+  fault_errno = number("AFTERGLOW_FAULT_ERRNO");
+  no_links = number("AFTERGLOW_NO_LINKS");
   const char* text = std::getenv("AFTERGLOW_FAULT");
-  if (text == nullptr || std::sscanf(text, "%15s %ld %3s", name, &fault_number, on) < 2) return;
+  if (text == nullptr || std::sscanf(text, "%15s %ld %4s", name, &fault_number, on) < 2) return;
   for (std::size_t i = 0; i < std::size(names); ++i) {
     if (std::strcmp(name, names[i]) == 0) fault_call = static_cast<Call>(i);
   }
   goes_on = std::strcmp(on, "on") == 0;
+  kills = std::strcmp(on, "kill") == 0;
   is_own_only = std::getenv("AFTERGLOW_FAULT_OWN") != nullptr;
   ::dl_iterate_phdr(note_range, nullptr);
   if (const char* path = std::getenv("AFTERGLOW_FAULT_SEEN")) share_calls(path);
@@ -130,12 +142,13 @@ bool must_fail(Call call, const void* caller) {
   if (!has_begun || call != fault_call) return false;
   if (is_own_only && !program.holds(caller) && (call == Call::memory || !standard_library.holds(caller))) return false;
   const long number = ++*calls;
+  if (kills && number == fault_number) ::kill(::getpid(), SIGKILL);
   return fault_number > 0 && (number == fault_number || (goes_on && number > fault_number));
 }
 
 bool fails_with(Call call, const void* caller, int error) {
   if (!must_fail(call, caller)) return false;
-  errno = error;
+  errno = fault_errno != 0 ? fault_errno : error;
   return true;
 }
 
@@ -273,8 +286,16 @@ int rename(const char* from, const char* to) {
   return fails_with(Call::rename, __builtin_return_address(0), EACCES) ? -1 : real(from, to);
 }
 
+int link(const char* from, const char* to) {
+  static const auto real = next<int (*)(const char*, const char*)>("link");
+  if (no_links != 0) errno = no_links;
+  return no_links != 0 ? -1 : real(from, to);
+}
+
 int renameat2(int from_folder, const char* from, int to_folder, const char* to, unsigned flags) {
   static const auto real = next<int (*)(int, const char*, int, const char*, unsigned)>("renameat2");
+  if (no_links != 0) errno = no_links;
+  if (no_links != 0) return -1;
   return fails_with(Call::rename, __builtin_return_address(0), EACCES) ? -1
                                                                        : real(from_folder, from, to_folder, to, flags);
 }

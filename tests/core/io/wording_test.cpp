@@ -26,6 +26,7 @@ TEST(Wording, KeepsSilentWhenNothingIsNear) {
   EXPECT_EQ(nearest(std::string(1000000, 'a'), presets), "");
   EXPECT_EQ(did_you_mean("elephant", presets), "");
   EXPECT_EQ(did_you_mean("rase", presets), "; did you mean 'race'?");
+  EXPECT_EQ(did_you_mean("rang", presets), "; did you mean 'long_range'?") << "a part of a name";
   const std::vector<std::string> few{"one", "two"};
   EXPECT_EQ(which_there_are("onne", few), "; did you mean 'one'?; there are one, two");
   EXPECT_EQ(which_there_are("x", few), "; there are one, two");
