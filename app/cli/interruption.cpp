@@ -14,8 +14,9 @@ namespace afterglow {
 
 namespace {
 
-// Clusters send SIGUSR1 some time before the end, and the others several times; only a person's second wish is hasty.
-constexpr std::array signals{SIGINT, SIGTERM, SIGHUP, SIGUSR1};
+// Clusters send one of the last three some time before the end (Slurm, submitit, LSF, Grid Engine), and the others
+// several times; only a person's second wish is hasty.
+constexpr std::array signals{SIGINT, SIGTERM, SIGHUP, SIGUSR1, SIGUSR2, SIGXCPU};
 
 volatile std::sig_atomic_t wishes_of_user = 0, wishes_of_system = 0;
 std::array<struct sigaction, signals.size()> before;

@@ -27,10 +27,20 @@ int number_in_environment(const char* name) {
 }
 
 /// Open MPI's mpirun, MPICH's, and srun with one of their interfaces.
+constexpr std::array start_variables{"OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "PMIX_RANK"};
+
 int started_processes() {
-  if (const int count = number_in_environment("OMPI_COMM_WORLD_SIZE"); count > 0) return count;
-  if (const int count = number_in_environment("PMI_SIZE"); count > 0) return count;
-  return std::getenv("PMIX_RANK") ? number_in_environment("SLURM_NTASKS") : 0;
+  for (const char* name : {start_variables[0], start_variables[1]}) {
+    if (const int count = number_in_environment(name); count > 0) return count;
+  }
+  return std::getenv(start_variables[2]) ? number_in_environment("SLURM_NTASKS") : 0;
+}
+
+/// A shell that was started so leaves its variables to every program in it.
+std::string advice_for_one() {
+  std::string advice = "; one process alone starts without these variables: env";
+  for (const char* name : start_variables) advice += std::getenv(name) ? std::string(" -u ") + name : "";
+  return advice + " afterglow train ...";
 }
 
 /// This process's number among those of its machine: Open MPI's, MPICH's and Intel's, Slurm's.
@@ -58,7 +68,8 @@ std::unique_ptr<Ranks> load() {
     why = file.string() + " is of another version";
   }
   throw Error(ExitCode::failure, "several processes were started to train together, but " + why +
-                                     "; install Open MPI (libopenmpi-dev to build with it), or start one process");
+                                     "; install Open MPI (libopenmpi-dev to build with it), or start one process" +
+                                     advice_for_one());
 }
 
 }  // namespace
@@ -68,13 +79,14 @@ std::unique_ptr<Ranks> started_ranks() {
   if (count < 2) return nullptr;
   if (count > shard_count || !std::has_single_bit(static_cast<unsigned>(count)))
     throw Error(ExitCode::usage, std::to_string(count) + " processes cannot share a batch of " +
-                                     std::to_string(shard_count) + " parts; start 1, 2, 4 or 8");
+                                     std::to_string(shard_count) + " parts; start 1, 2, 4 or 8" + advice_for_one());
   std::unique_ptr<Ranks> ranks = load();
   // Each would train the whole run, and all would write the same files.
   if (ranks->size() != count)
     throw Error(ExitCode::usage, std::to_string(count) + " processes were started together, but the MPI that this " +
                                      "program was built with sees " + std::to_string(ranks->size()) +
-                                     "; start them with that MPI's own mpirun, or with srun --mpi=pmix");
+                                     "; start them with that MPI's own mpirun, or with srun --mpi=pmix" +
+                                     advice_for_one());
   return ranks;
 }
 

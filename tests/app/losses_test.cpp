@@ -17,7 +17,7 @@ using testing::Not;
 class Losses : public ProgramTest {};
 
 TEST_F(Losses, WhatTheSystemSendsBeforeTheEndSavesAsCtrlCDoes) {
-  for (const std::string signal : {"TERM", "HUP", "USR1"}) {
+  for (const std::string signal : {"TERM", "HUP", "USR1", "USR2", "XCPU"}) {
     const ProgramResult result = signalled(
         "train --recipe small.json --set steps=1000000 --device cpu --threads 1 --no-figures --out " + signal, signal);
     EXPECT_EQ(result.code, 130) << signal << ": " << result.err;
