@@ -232,6 +232,7 @@ struct PageState {
   EditState edit;
   CardState card;
   bool help_is_open = false;
+  std::string kept_run;  ///< offered until another run is opened, "tiny, step 600"; empty: none
   std::deque<Note> notes;
   std::optional<Event> last_event;  ///< the newest one that has become a note
   std::int64_t scrubbed_step = -1;  ///< while the timeline is dragged

@@ -9,6 +9,7 @@
 #include "app/cli/start.h"
 #include "app/cli/version.h"
 #include "app/window/window.h"
+#include "core/engine/session/kept_runs.h"
 #include "core/engine/studies/table.h"
 #include "core/engine/training/objective.h"
 #include "core/engine/training/saved/saved_run.h"
@@ -124,6 +125,11 @@ json info(const InfoOptions& options, const CommonOptions&, Output& output) {
     std::snprintf(line, sizeof line, "  %-24s %s", name.c_str(), text.c_str());
     output.line(line);
   };
+  for (const KeptRun& run : kept_runs(kept_runs_folder(false)))
+    result["kept_runs"].push_back({{"name", run.label}, {"path", run.path.string()}});
+  if (result.contains("kept_runs")) output.line("runs that were kept when a window was closed");
+  for (const json& run : result.value("kept_runs", json::array()))
+    listed(run["name"].get<std::string>(), run["path"].get<std::string>());
   output.line("presets");
   for (const Preset& preset : presets()) {
     const json count = parameter_count(parse_recipe(preset.text, preset.name));

@@ -19,6 +19,7 @@
 #include "app/window/lesson_player.h"
 #include "app/window/status.h"
 #include "core/backend/parallel.h"
+#include "core/engine/session/kept_runs.h"
 #include "core/io/atomic_file.h"
 #include "core/io/error.h"
 #include "core/io/folders.h"
@@ -74,11 +75,6 @@ WindowSize wanted_size(const WindowOptions& options, const WindowSettings& setti
   return size;
 }
 
-/// Runs that make pictures or follow a script look the same everywhere, so they neither read nor keep settings.
-bool is_automatic(const WindowOptions& options) {
-  return options.exit_after_frames > 0 || !options.screenshot.empty() || !options.script.empty();
-}
-
 /// What the panels that are shown want to know.
 AnalysisSet analyses_of(const PageState& page) {
   AnalysisSet analyses = 0;
@@ -97,6 +93,7 @@ WindowSettings plain_settings() {
 void follow_opening(PageState& page, const Observation& observation, CommandQueue& commands) {
   if (observation.opened == page.opened) return;
   page.opened = observation.opened;
+  if (page.opened > 1) page.kept_run.clear();
   if (!observation.view.empty()) commands.send({"view", observation.view});
 }
 
@@ -130,6 +127,11 @@ void WindowLoop::start_page() {
   for (const std::filesystem::path& folder : asset_folders()) folders.push_back(folder / "fonts");
   font_files_ = find_fonts(folders);
   actions_.export_folder = options_.session.save_folder.empty() ? "." : options_.session.save_folder.string();
+  if (keeps_settings_ && !options_.is_locked) {
+    actions_.kept_folder = kept_runs_folder(options_.is_portable).string();
+    const std::vector<KeptRun> kept = kept_runs(actions_.kept_folder);
+    if (!kept.empty() && options_.lesson.empty()) page_.kept_run = kept.front().label;
+  }
   actions_.toggle_full_screen = [this] { window_.toggle_full_screen(); };
   actions_.save_picture = [this](const std::string& path) { pictures_.push_back(path); };
   actions_.save_film = [this](FilmForm form) { save_film(form); };
@@ -178,7 +180,7 @@ double WindowLoop::shortest_frame() const {
 
 /// Returns when a frame is due: after input, for a new observation, or because something asked for one.
 void WindowLoop::wait_for_reason() {
-  while (!window_.wants_to_close()) {
+  while (!is_over()) {
     accessible_.serve();
     const double now = window_time();
     if (window_.take_input()) {
@@ -409,8 +411,11 @@ void WindowLoop::draw() {
   frame_cost_ = 0.8 * frame_cost_ + 0.2 * (processor_time() - processor_start);
 }
 
-void WindowLoop::run() {
-  while (!window_.wants_to_close()) {
+bool WindowLoop::is_over() const { return window_.wants_to_close() || is_interrupted_(); }
+
+void WindowLoop::run(bool (*is_interrupted)()) {
+  is_interrupted_ = is_interrupted;
+  while (!is_over()) {
     window_.wait_events(0);
     draw();
     wait_for_reason();

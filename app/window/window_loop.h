@@ -22,13 +22,14 @@ namespace afterglow {
 class WindowLoop {
  public:
   WindowLoop(const WindowOptions& options, ObservationSource& source);
-  /// Until the window is closed.
-  void run();
+  /// Until the window is closed, or a signal ends it.
+  void run(bool (*is_interrupted)() = [] { return false; });
 
  private:
   void start_page();
   void handle_key(const Chord& chord);
   void refresh_look();
+  bool is_over() const;
   void wait_for_reason();
   void draw();
   void give(const Command& command);
@@ -52,6 +53,7 @@ class WindowLoop {
   std::vector<std::string> warnings_;  ///< before the settings, whose reading fills them
   WindowSettings settings_;
   bool keeps_settings_ = true;
+  bool (*is_interrupted_)() = nullptr;  ///< set by `run`
   GlWindow window_;
   std::optional<SecondWindow> presenter_;
   LessonNotes shown_notes_;  ///< in it

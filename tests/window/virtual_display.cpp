@@ -94,6 +94,8 @@ bool RunningProgram::is_running() {
   return false;
 }
 
+void RunningProgram::send(int signal) const { kill(process_, signal); }
+
 int RunningProgram::exit_code(double seconds) {
   if (!wait_until(seconds, [&] { return !is_running(); })) return -1;
   return WIFEXITED(status_) ? WEXITSTATUS(status_) : 128 + WTERMSIG(status_);

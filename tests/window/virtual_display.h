@@ -34,6 +34,7 @@ class RunningProgram {
   RunningProgram(const RunningProgram&) = delete;
   RunningProgram& operator=(const RunningProgram&) = delete;
   bool is_running();
+  void send(int signal) const;
   /// Waits for the end, at most this long; -1 when it does not come.
   int exit_code(double seconds);
 

@@ -2,10 +2,12 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <csignal>
 #include <fstream>
 #include <sstream>
 
 #include "core/engine/training/saved/saved_run.h"
+#include "core/engine/training/saved/snapshot.h"
 #include "core/figure/files/figure_files.h"
 #include "core/io/atomic_file.h"
 #include "tests/core/engine/small_recipe.h"
@@ -122,6 +124,66 @@ TEST_F(Workflow, StartTrainPauseStepRewindExportClose) {
   key("ctrl+q");
   EXPECT_EQ(program.exit_code(20), 0) << output();
   EXPECT_TRUE(fs::exists(home / ".config" / "afterglow" / "settings.json"));
+}
+
+TEST_F(Workflow, AClosedWindowKeepsItsRunAndTheNextOneGoesOnWithIt) {
+  const fs::path folder = home / ".local" / "share" / "afterglow" / "runs", saved = home / "Documents" / "Afterglow";
+  const auto snapshot_in = [](const fs::path& place) {
+    std::error_code error;
+    for (const auto& entry : fs::directory_iterator(place, error)) {
+      if (entry.path().extension() == ".safetensors") return read_snapshot(entry.path());
+    }
+    return Snapshot();
+  };
+  const auto save_present = [&] {
+    fs::remove_all(saved);
+    key("ctrl+s");
+    EXPECT_TRUE(wait_until(20, [&] { return has_snapshot(saved); })) << output();
+    return snapshot_in(saved);
+  };
+  Snapshot before;
+  {
+    RunningProgram program(*display, home, {program_file().string(), "--preset", "small-prompt", "--threads", "1"});
+    focus();
+    sleep_seconds(9);
+    key("space");
+    sleep_seconds(1);
+    before = save_present();
+    key("ctrl+q");
+    ASSERT_EQ(program.exit_code(30), 0) << output();
+  }
+  const Snapshot kept = snapshot_in(folder);
+  EXPECT_GT(kept.step, 0);
+  EXPECT_EQ(kept.step, before.step);
+  EXPECT_EQ(kept.checksum, before.checksum);
+  EXPECT_NE(output().find("go on with: afterglow "), std::string::npos) << output();
+  {
+    RunningProgram program(*display, home, {program_file().string(), "--threads", "1"});
+    focus();
+    sleep_seconds(1);
+    key("ctrl+p");
+    display->xdotool("type go_on");
+    sleep_seconds(0.5);
+    key("Return");
+    sleep_seconds(2);
+    const Snapshot again = save_present();
+    EXPECT_EQ(again.recipe.name, "small-prompt");
+    EXPECT_EQ(again.step, before.step);
+    EXPECT_EQ(again.checksum, before.checksum);
+    key("ctrl+q");
+    ASSERT_EQ(program.exit_code(30), 0) << output();
+  }
+  EXPECT_EQ(std::distance(fs::directory_iterator(folder), fs::directory_iterator()), 1) << "nothing new to be kept";
+}
+
+TEST_F(Workflow, ASignalKeepsTheRunToo) {
+  const fs::path folder = home / ".local" / "share" / "afterglow" / "runs";
+  RunningProgram program(*display, home, {program_file().string(), "--preset", "small-prompt", "--threads", "1"});
+  focus();
+  sleep_seconds(9);
+  program.send(SIGTERM);
+  EXPECT_EQ(program.exit_code(30), 130) << output();
+  EXPECT_TRUE(has_snapshot(folder)) << output();
 }
 
 TEST_F(Workflow, TheKeyboardAloneExportsAPlotThroughItsMenu) {

@@ -48,6 +48,19 @@ bool draw_note(Frame& frame, const Note& note, const Rect& bar) {
   return box.contains(mouse_place()) && ImGui::IsMouseReleased(0);
 }
 
+/// A button that opens the run of the last window. Returns the left edge.
+double draw_kept_run(Frame& frame, double right, const Rect& row) {
+  if (frame.state.kept_run.empty()) return right;
+  const std::string label = "Go on: " + frame.state.kept_run;
+  const double x = right - button_width(frame, label, Icon::play);
+  const Rect box{x, row.y + frame.px(2), row.width, row.height - frame.px(4)};
+  if (button(frame, "go_on", x, box, label, Icon::play, ButtonKind::primary,
+             "Opens the run that was kept when the window was closed.")
+          .clicked)
+    frame.commands.send("go_on");
+  return x - frame.px(22);
+}
+
 }  // namespace
 
 void draw_status_bar(Frame& frame, const Rect& area) {
@@ -58,9 +71,10 @@ void draw_status_bar(Frame& frame, const Rect& area) {
   // A hall sees where the run is; who presents knows the keys.
   const char* keys = frame.state.presenting ? "" : "Space run · ← → step · Ctrl E export · F1 keys";
   const double keys_width = canvas.text_width(keys, frame.px(small_size), FontFace::regular);
+  const double right = draw_kept_run(frame, row.right() - keys_width - frame.px(22), row);
   double x = row.x;
   const auto add = [&](const std::string& text, FontFace face, Color color) {
-    const double left = row.right() - keys_width - frame.px(22) - x;
+    const double left = right - x;
     if (text.empty() || left < frame.px(30)) return;
     x += row_text(frame.look, canvas, {x, row.y, std::min(left, frame.px(420)), row.height}, text,
                   {small_size, face, color, Anchor::start}) +

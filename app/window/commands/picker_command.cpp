@@ -7,6 +7,7 @@
 #include "app/window/commands/window_commands.h"
 #include "core/engine/recipe/lesson.h"
 #include "core/engine/recipe/recipe.h"
+#include "core/engine/session/kept_runs.h"
 #include "core/engine/studies/table.h"
 #include "core/figure/axis.h"
 #include "core/io/error.h"
@@ -131,7 +132,12 @@ PickerEntry entry_of_file(const std::filesystem::path& path, PickerSection secti
   return entry;
 }
 
+/// Runs that closed windows kept come first.
 void add_recent(const CommandContext& context, std::vector<PickerEntry>& entries) {
+  for (const KeptRun& run : kept_runs(context.actions.kept_folder)) {
+    entries.push_back(entry_of_file(run.path, PickerSection::recent));
+    entries.back().name = "Go on: " + run.label;
+  }
   for (const std::string& recent : context.page.recent) {
     const Preset* preset = preset_named(recent);
     entries.push_back(preset ? entry_of(*preset, *context.observation) : entry_of_file(recent, PickerSection::recent));

@@ -11,6 +11,7 @@
 #include "app/lessons/look_commands.h"
 #include "app/window/film/film_files.h"
 #include "core/engine/observation/probe_view.h"
+#include "core/engine/session/kept_runs.h"
 #include "core/figure/readout.h"
 #include "core/io/error.h"
 #include "core/io/json_file.h"
@@ -495,6 +496,11 @@ void presenter(CommandContext& context, const json& value) {
 void film(CommandContext& context, const json& value) {
   context.actions.save_film(film_form_of(word(value, "as", "film")));
 }
+void go_on(CommandContext& context, const json&) {
+  const std::vector<KeptRun> kept = kept_runs(context.actions.kept_folder);
+  if (kept.empty()) return add_note(context.page, Severity::info, "No run has been kept yet.", context.time);
+  context.engine.send("load", {{"path", kept.front().path.string()}});
+}
 void quit(CommandContext& context, const json&) { context.actions.close(); }
 void export_figures(CommandContext& context, const json& value) { run_export(context, {"export", value.dump()}); }
 
@@ -562,6 +568,7 @@ constexpr std::array handlers{
     Handler{"fullscreen", full_screen},
     Handler{"screenshot", screenshot},
     Handler{"film", film},
+    Handler{"go_on", go_on},
     Handler{"quit", quit},
 };
 

@@ -24,6 +24,7 @@ struct WindowActions {
   std::function<void(const std::string& text)> copy_text = [](const std::string&) {};
   std::function<void(const std::string& png)> copy_picture = [](const std::string&) {};
   std::string export_folder = ".";  ///< where figures go that have no path of their own
+  std::string kept_folder;          ///< of the runs that closed windows kept; empty: none are offered
 };
 
 struct CommandContext {

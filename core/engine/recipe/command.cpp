@@ -195,6 +195,8 @@ constexpr std::array table{
     CommandSpec{"export", window, "Export the plot under the mouse", "Ctrl+E Ctrl+Shift+E",
                 R"({"panel": "training", "formats": ["svg", "pdf", "png", "csv"]})",
                 "Writes a panel's figure, or with {\"all\": true} all that are on the page."},
+    CommandSpec{"go_on", window, "Go on where I was", "", R"({})",
+                "Opens the run that was kept when a window was closed last, at the step at which it was."},
     CommandSpec{"race", window, "Memory race", "R", R"({"kinds": ["attention", "mamba2"], "tokens": 128})",
                 "Shows all layers on one input beside each other; a value chooses kinds, tokens and source."},
     CommandSpec{"maximise", window, "Enlarge a panel", "Enter 1 2 3 4 5", R"({"panel": "training"})",

@@ -14,6 +14,7 @@ struct Session::Thread {
           worker.begin();
           while (worker.turn()) {
           }
+          worker.end();
         }) {}
   ~Thread() {
     mailbox.close();

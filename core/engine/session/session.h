@@ -24,7 +24,9 @@ struct SessionOptions {
   /// From so many weights on, and where the back end can, looks are made beside the training, which goes on meanwhile;
   /// those at smaller models are over before that would pay.
   std::int64_t looks_beside_from = 8'000'000;
-  std::filesystem::path open_file{};    ///< opened at the start in the place of the recipe; empty: none
+  std::filesystem::path open_file{};  ///< opened at the start in the place of the recipe; empty: none
+  /// Takes the run with which a session ends, where some seconds of training went into it; `make` may throw.
+  std::function<void(const std::function<Snapshot()>& make)> at_end{};
   std::filesystem::path save_folder{};  ///< where `save` writes without a path; empty: the working folder
 };
 

@@ -76,6 +76,15 @@ bool SessionWorker::turn() {
   return true;
 }
 
+void SessionWorker::end() {
+  constexpr double worth_keeping = 5;  // seconds
+  if (!options_.at_end || !analysed_ || trained_ < worth_keeping) return;
+  options_.at_end([&] {
+    std::optional<Snapshot> kept = run().failure().empty() ? std::nullopt : run().kept_snapshot();
+    return kept ? std::move(*kept) : present_snapshot();
+  });
+}
+
 bool SessionWorker::has_pieces() const {
   return analysed_ && !device_is_lost_ && scheduler_.has_pieces(*analysed_, control_.running());
 }
@@ -195,6 +204,7 @@ void SessionWorker::take_over(std::unique_ptr<AnalysedRun> fresh) {
   view_.clear();
   ++opened_;
   analysed_ = std::move(fresh);
+  trained_ = 0;
   control_.rest(false);
   analyse_afresh();
   control_.restart_clock(run().step(), seconds());
@@ -222,12 +232,15 @@ bool SessionWorker::is_over() const { return control_.is_over(analysed_->run().s
 
 void SessionWorker::begin_step() {
   mailbox_->count_step();
+  step_began_ = seconds();
   control_.begin_step(seconds());
 }
 
 void SessionWorker::end_step() {
   is_stale_ = true;
-  if (!analysed_->train_step()) {
+  const bool is_finite = analysed_->train_step();
+  trained_ += seconds() - step_began_;
+  if (!is_finite) {
     control_.rest(true);
     report(Severity::failure, run().failure());
   } else if (is_over()) {
@@ -453,6 +466,7 @@ Snapshot SessionWorker::present_snapshot() {
 
 void SessionWorker::move_to(std::unique_ptr<Backend> target, Precision precision) {
   const bool was_running = control_.running();
+  const double trained = trained_;
   Snapshot snapshot = present_snapshot();
   snapshot.recipe.precision = precision;
   std::unique_ptr<Backend> beside;
@@ -462,6 +476,7 @@ void SessionWorker::move_to(std::unique_ptr<Backend> target, Precision precision
   beside_ = std::move(beside);
   backend_ = std::move(target);
   device_is_lost_ = false;
+  trained_ = trained;
   control_.resume(was_running);
 }
 

@@ -28,6 +28,8 @@ class SessionWorker {
   void begin();
   /// One turn; waits where there is nothing to do. False: the session ends.
   bool turn();
+  /// Hands the run over where that is wished, after the last turn.
+  void end();
 
   /// Carries a command out. Throws Error(bad_input) for one that the engine has not, or whose value is none of its own.
   void apply(const Command& command);
@@ -138,6 +140,8 @@ class SessionWorker {
   bool is_over_ = false;            // the session ends
   double last_taken_ = -1e9;        // seconds; when the window had looked last
   double last_publication_ = -1e9;  // seconds
+  double step_began_ = 0;           // seconds
+  double trained_ = 0;              // seconds of training that went into the run here
 };
 
 }  // namespace afterglow
