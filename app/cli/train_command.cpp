@@ -25,8 +25,10 @@ namespace {
 std::string status_text(const RunCurves& curves, std::int64_t step, std::int64_t last, double steps_per_second) {
   char text[160];
   const double loss = curves.loss.empty() ? 0 : curves.loss.back();
-  const double held_out = curves.held_out_accuracy.empty() ? NAN : curves.held_out_accuracy.back();
-  std::snprintf(text, sizeof text, "%lld/%lld  loss %.3f  held-out %.3f  %.0f steps/s", static_cast<long long>(step),
+  char held_out[40] = "";
+  if (!curves.held_out_accuracy.empty())
+    std::snprintf(held_out, sizeof held_out, "  held-out %.3f", curves.held_out_accuracy.back());
+  std::snprintf(text, sizeof text, "%lld/%lld  loss %.3f%s  %.0f steps/s", static_cast<long long>(step),
                 static_cast<long long>(last), loss, held_out, steps_per_second);
   return text;
 }
@@ -164,8 +166,9 @@ void print_outcome(const Outcome& outcome, const TrainResults& results, std::int
   }
   output.line("snapshot " + results.snapshot.string());
   output.line("metrics  " + results.metrics.string());
-  if (!results.figures.empty())
-    output.line("figures  " + std::to_string(results.figures.size()) + " files in " + results.figure_folder.string());
+  if (results.figures > 0)
+    output.line("figures  " + std::to_string(results.figures) + ", " + std::to_string(results.files.size()) +
+                " files in " + results.figure_folder.string());
 }
 
 /// Alone, or as one of several processes.
@@ -188,11 +191,11 @@ nlohmann::json train_here(const TrainOptions& options, const CommonOptions& comm
   if (run.step() > 0 && run.step() >= std::min(until, run.trainer().config().steps))
     output.message("nothing is left to train: this is step " + std::to_string(run.step()) +
                    " already; a larger --steps goes on");
-  if (!options.stop_when.empty()) analysed.choose_stop({{"condition", options.stop_when}});
+  if (!options.stop_when.empty()) of_words([&] { analysed.choose_stop({{"condition", options.stop_when}}); });
   SavesOnTheWay saves(options, run.step(), output);
   const Ending ending = train_and_show(analysed, until, ranks, saves, options, common, output);
   if (!is_first(ranks)) return nullptr;
-  const TrainResults results = write_results(analysed, ending.curves, options, common, interruption);
+  const TrainResults results = write_results(analysed, ending.curves, options, common, interruption, output);
   saves.remove(run);
   const auto require_end = [&] {
     interruption.check("at step " + std::to_string(run.step()) +
@@ -213,7 +216,7 @@ nlohmann::json train_here(const TrainOptions& options, const CommonOptions& comm
                            {"metrics", results.metrics.string()},
                            {"recipe", results.recipe.string()},
                            {"parameters", parameters},
-                           {"figures", results.figures}};
+                           {"figures", results.files}};
   if (const std::string level = level_of(*backend); !level.empty()) result["cpu_level"] = level;
   if (ending.stopped_by) result["stopped_by"] = *ending.stopped_by;
   if (outcome.score.windows > 0) {

@@ -4,9 +4,11 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdlib>
+#include <iterator>
 #include <optional>
 
 #include "app/cli/start.h"
+#include "app/window/window.h"
 #include "core/figure/files/figure_files.h"
 #include "core/figure/files/page_writer.h"
 #include "core/io/csv.h"
@@ -60,19 +62,40 @@ fs::path make_figure_folder(const fs::path& out, const std::string& stem, bool f
   }
 }
 
-void write_figures(const Observation& observation, const WriteOptions& write_options, const Interruption& interruption,
-                   TrainResults& results) {
+/// The figures that --figures names.
+std::vector<Figure> chosen_figures(AnalysedRun& analysed, const std::string& which) {
+  const std::vector<std::string> page = first_page_plots(analysed.describe().model);
+  const auto is_chosen = [&](const PlotKind& kind) {
+    return which == "all" || std::ranges::find(page, kind.id) != page.end();
+  };
+  AnalysisSet analyses = 0;
+  for (const PlotKind& kind : plot_kinds()) analyses |= is_chosen(kind) ? analyses_for(kind.id) : 0;
+  const Observation observation = analysed.observe(analyses);
+  CurveStore curves;
+  std::vector<Figure> figures;
+  for (const PlotKind& kind : plot_kinds()) {
+    if (is_chosen(kind))
+      std::ranges::move(prepared_figures(kind, observation, {}, curves), std::back_inserter(figures));
+  }
+  return figures;
+}
+
+void write_figures(AnalysedRun& analysed, const TrainOptions& options, bool overwrite, const Interruption& interruption,
+                   TrainResults& results, Output& output) {
   std::vector<FigureFormat> formats = {FigureFormat::svg, FigureFormat::csv};
   if (has_page_writer()) formats.insert(formats.end(), {FigureFormat::pdf, FigureFormat::png});
-  CurveStore curves;
-  for (const PlotKind& kind : plot_kinds()) {
-    for (const Figure& figure : prepared_figures(kind, observation, Selection(), curves)) {
-      if (interruption.is_urgent()) return;
-      const fs::path path = results.figure_folder / (figure.id + ".svg");
-      for (const auto& file : write_figure(figure, path, formats, SizePreset::one_column, write_options))
-        results.figures.push_back(file.string());
-    }
+  output.progress("figures", 0, [] { return "analyses"; });
+  const std::vector<Figure> figures = chosen_figures(analysed, options.figures);
+  for (std::size_t i = 0; i < figures.size() && !interruption.is_urgent(); ++i) {
+    output.progress("figures", static_cast<double>(i + 1) / static_cast<double>(figures.size()),
+                    [&] { return std::to_string(i + 1) + "/" + std::to_string(figures.size()); });
+    const fs::path path = results.figure_folder / (figures[i].id + ".svg");
+    for (const auto& file : write_figure(figures[i], path, formats, SizePreset::one_column,
+                                         {.overwrite = overwrite, .shows_title = options.titles}))
+      results.files.push_back(file.string());
+    results.figures = i + 1;
   }
+  output.end_progress();
 }
 
 /// Where a snapshot may go instead, the nearest first.
@@ -159,7 +182,7 @@ void SavesOnTheWay::remove(const TrainingRun& run) const {
 }
 
 TrainResults write_results(AnalysedRun& analysed, const RunCurves& curves, const TrainOptions& options,
-                           const CommonOptions& common, const Interruption& interruption) {
+                           const CommonOptions& common, const Interruption& interruption, Output& output) {
   TrainingRun& run = analysed.run();
   const Existing existing = existing_files(common);
   TrainResults results;
@@ -180,10 +203,9 @@ TrainResults write_results(AnalysedRun& analysed, const RunCurves& curves, const
         write_csv(options.out / ("metrics_" + stem + ".csv"), metrics_of(curves, run.trainer().measures()), existing);
     results.recipe = write_file_atomically(options.out / ("recipe_" + stem + ".json"),
                                            to_json(run.recipe()).dump(2) + "\n", existing);
-    if (!options.figures || interruption.is_urgent()) return results;
+    if (options.figures == "none" || interruption.is_urgent()) return results;
     results.figure_folder = make_figure_folder(options.out, stem, common.force);
-    write_figures(analysed.observe(all_analyses), {.overwrite = common.force, .shows_title = options.titles},
-                  interruption, results);
+    write_figures(analysed, options, common.force, interruption, results, output);
   } catch (const Error& error) {
     throw Error(error.code(), std::string(error.what()) + ". The snapshot is written: " + results.snapshot.string());
   } catch (const std::bad_alloc&) {

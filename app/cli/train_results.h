@@ -12,7 +12,8 @@ namespace afterglow {
 
 struct TrainResults {
   std::filesystem::path snapshot, metrics, recipe, figure_folder;
-  std::vector<std::string> figures;
+  std::size_t figures = 0;         ///< in `files`, each in several formats
+  std::vector<std::string> files;  ///< of the figures
 };
 
 /// Writes a snapshot. Where the folder cannot take it, another one does and the Error that is thrown names it: hours of
@@ -44,6 +45,6 @@ class SavesOnTheWay {
 /// Writes the step that the run is at and the curves of the whole training. When the system wishes an end, figures are
 /// left out: they can be made of the snapshot.
 TrainResults write_results(AnalysedRun& analysed, const RunCurves& curves, const TrainOptions& options,
-                           const CommonOptions& common, const Interruption& interruption);
+                           const CommonOptions& common, const Interruption& interruption, Output& output);
 
 }  // namespace afterglow

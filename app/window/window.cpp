@@ -3,8 +3,13 @@
 
 #include <unistd.h>
 
+#include <cstdio>
+
+#include "app/cli/interruption.h"
 #include "app/window/window_loop.h"
+#include "core/engine/session/kept_runs.h"
 #include "core/io/folders.h"
+#include "core/io/terminal_text.h"
 #include "views/page/page.h"
 
 namespace afterglow {
@@ -17,14 +22,44 @@ std::filesystem::path folder_for_files() {
   return user_folders().documents;
 }
 
+/// Keeps the run with which a window was closed, after the window has gone.
+void keep_last_run(const std::filesystem::path& folder, const std::function<Snapshot()>& make) {
+  try {
+    const KeptRun kept = keep_run(folder, make());
+    std::fprintf(stderr, "kept %s; go on with: afterglow %s\n", terminal_text(kept.label).c_str(),
+                 terminal_text(kept.path.string()).c_str());
+  } catch (const std::exception& problem) {
+    std::fprintf(stderr, "afterglow: the run is not kept: %s\n", terminal_text(problem.what()).c_str());
+  }
+}
+
 }  // namespace
 
 void run_window(const WindowOptions& wanted) {
   WindowOptions options = wanted;
   options.session.open_file = options.open_path;
   options.session.save_folder = folder_for_files();
-  const auto source = start_session(options.recipe, options.session);
-  WindowLoop(options, *source).run();
+  if (!is_automatic(options) && !options.is_locked) {
+    options.session.at_end = [folder = kept_runs_folder(options.is_portable)](const std::function<Snapshot()>& make) {
+      keep_last_run(folder, make);
+    };
+  }
+  const Interruption noticed;  // until the run is kept
+  {
+    const auto source = start_session(options.recipe, options.session);
+    WindowLoop(options, *source).run(Interruption::wanted);
+  }
+  Interruption::check("while the window was open");
+}
+
+std::vector<std::string> first_page_plots(const ModelSummary& model) {
+  PageState page;
+  follow_model(page, model);
+  std::vector<std::string> plots;
+  for (const WorkspaceRow& row : fitting_rows(present_workspace(page), model)) {
+    for (const WorkspacePanel& panel : row.panels) plots.emplace_back(panel.id);
+  }
+  return plots;
 }
 
 std::vector<std::string> workspace_names() {

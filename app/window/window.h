@@ -23,9 +23,18 @@ struct WindowOptions {
   bool has_presenter = false;  ///< with the notes of the lesson in a second window
 };
 
-/// Runs until the window is closed. Throws Error where it cannot open, and where the picture that was asked for could
-/// not be written.
+/// Runs that make pictures or follow a script look the same everywhere: they neither read nor keep anything of a
+/// user's.
+inline bool is_automatic(const WindowOptions& options) {
+  return options.exit_after_frames > 0 || !options.screenshot.empty() || !options.script.empty();
+}
+
+/// Runs until the window is closed or a signal ends it; a run that trained for some seconds is kept then. Throws Error
+/// where it cannot open, and where the picture that was asked for could not be written.
 void run_window(const WindowOptions& options);
+
+/// The plots of the page that opens first for a model; in a build without the window its training.
+std::vector<std::string> first_page_plots(const ModelSummary& model);
 
 /// Of the arrangements of panels, as the command `workspace` takes them; none in a build without the window.
 std::vector<std::string> workspace_names();

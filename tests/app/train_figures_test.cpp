@@ -1,4 +1,4 @@
-// `train` writes the figures of every plot that has one for the trained model.
+// `train` writes the figures of the model's first page, or of every plot that has one for it.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -19,7 +19,7 @@ TEST(TrainFigures, EveryPlotThatHasAFigureIsWritten) {
   const ScratchFolder folder("train_figures");
   std::ofstream(folder / "quick.json") << quickly_measured_recipe_json().dump();
   const ProgramResult result =
-      run_program("train --recipe quick.json --device cpu --until 12 --out out", folder.path());
+      run_program("train --recipe quick.json --device cpu --until 12 --figures all --out out", folder.path());
   ASSERT_EQ(result.code, 0) << result.err;
 
   const auto backend = make_cpu_backend(1);
@@ -38,6 +38,26 @@ TEST(TrainFigures, EveryPlotThatHasAFigureIsWritten) {
   for (const char* kind : {"training", "spectrum", "probe", "gradient_depth", "solver_race", "gradient_check", "gate",
                            "influence", "race", "routing", "deep_profiles"})
     EXPECT_TRUE(with_figures.contains(kind)) << kind;
+}
+
+TEST(TrainFigures, UnaskedThoseOfTheFirstPageAreWritten) {
+  const ScratchFolder folder("page_figures");
+  std::ofstream(folder / "quick.json") << quickly_measured_recipe_json().dump();
+  const std::string line = "train --recipe quick.json --device cpu --until 12 --json ";
+  const auto figures = [&](const std::string& more) {
+    const ProgramResult result = run_program(line + more, folder.path());
+    EXPECT_EQ(result.code, 0) << result.err;
+    std::set<std::string> names;
+    const auto object = nlohmann::json::parse(result.out);
+    for (const auto& file : object["figures"]) names.insert(std::filesystem::path(file.get<std::string>()).stem());
+    return names;
+  };
+  const std::set<std::string> page = figures("--out page");
+  EXPECT_TRUE(page.contains("spectrum_layer3_head0") && page.contains("training_loss"));
+  for (const std::string& name : page)
+    EXPECT_FALSE(name.starts_with("solver_race") || name.starts_with("influence")) << name << " is of another page";
+  EXPECT_LT(page.size(), 30u);
+  EXPECT_TRUE(figures("--out none --no-figures").empty());
 }
 
 }  // namespace

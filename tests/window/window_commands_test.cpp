@@ -502,6 +502,43 @@ struct ExportedView : WindowCommandsTest {
   std::filesystem::path folder = std::filesystem::temp_directory_path() / "afterglow_exported_view_test";
 };
 
+TEST_F(ExportedView, ThePageGoesIntoAFolderOfItsOwnAndSaysHowManyFiles) {
+  actions.export_folder = folder.string();
+  run("export", R"({"all": true})");
+  EXPECT_EQ(page.notes.back().text, "No plot is on the page.");
+  for (const char* plot : {"training_loss", "training_accuracy"}) {
+    page.shown_plots.push_back({});
+    page.shown_plots.back().plot = plot;
+  }
+  for (const char* number : {"", "_2"}) {
+    run("export", R"({"all": true, "formats": ["svg", "csv"]})");
+    const std::filesystem::path made = folder / (page.workspace + "_seed" + std::to_string(observation->seed) +
+                                                 "_step" + std::to_string(observation->step) + number);
+    for (const char* file : {"training_loss.svg", "training_loss.csv", "training_accuracy.svg"})
+      EXPECT_TRUE(std::filesystem::exists(made / file)) << made / file;
+    EXPECT_EQ(std::distance(std::filesystem::directory_iterator(made), std::filesystem::directory_iterator()), 4);
+    EXPECT_EQ(page.notes.back().text, "2 figures, 4 files in " + made.string());
+  }
+}
+
+TEST_F(WindowCommandsTest, GoingOnOpensTheRunThatWasKeptLast) {
+  run("go_on");
+  EXPECT_EQ(page.notes.back().text, "No run has been kept yet.");
+  const std::filesystem::path folder = std::filesystem::temp_directory_path() / "afterglow_go_on_test";
+  std::filesystem::remove_all(folder);
+  std::filesystem::create_directories(folder);
+  actions.kept_folder = folder.string();
+  const std::filesystem::path kept = folder / "tiny_seed7_step60_ab.safetensors";
+  write_file_atomically(kept, "");
+  run("go_on");
+  EXPECT_EQ(followed(), "load " + nlohmann::json{{"path", kept.string()}}.dump() + "\n");
+  run("presets");
+  EXPECT_TRUE(std::ranges::any_of(page.picker.entries, [](const PickerEntry& entry) {
+    return entry.section == PickerSection::recent && entry.name == "Go on: tiny, step 60";
+  }));
+  std::filesystem::remove_all(folder);
+}
+
 TEST_F(ExportedView, OpeningAFigureShowsItAsItWasLookedAt) {
   page.workspace = "training";
   page.maximised = "training";

@@ -37,6 +37,12 @@ const std::array mouse_lines{
     KeyLine{"F1 over anything", "Formula card of a dot, curve or slider"},
 };
 
+// Keys that do something else than their command's title says.
+const std::array other_keys{
+    KeyLine{"Ctrl+Shift+E", "Export all plots of the page"},
+    KeyLine{"Shift+PageUp", "This step of the lesson from its start"},
+};
+
 /// "Ctrl+1 … Ctrl+8" where a command has many keys.
 std::string short_keys(std::string_view keys) {
   const std::size_t first = keys.find(' '), last = keys.rfind(' ');
@@ -47,7 +53,14 @@ std::string short_keys(std::string_view keys) {
 std::vector<KeyLine> key_lines() {
   std::vector<KeyLine> lines;
   for (const CommandSpec& spec : command_table()) {
-    if (!spec.keys.empty()) lines.push_back({short_keys(spec.keys), std::string(spec.title)});
+    std::string keys(spec.keys);
+    for (const KeyLine& other : other_keys) {
+      const std::size_t at = keys.find(other.keys);
+      if (at == std::string::npos) continue;
+      keys.erase(at > 0 ? at - 1 : 0, other.keys.size() + 1);
+      lines.push_back(other);
+    }
+    if (!keys.empty()) lines.push_back({short_keys(keys), std::string(spec.title)});
   }
   return lines;
 }

@@ -1,9 +1,11 @@
 // Ctrl+E: the plot as it is looked at, into SVG, PDF, PNG and CSV, on light ground.
+#include <algorithm>
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
 #include "app/window/commands/window_commands.h"
 #include "core/figure/files/figure_files.h"
+#include "core/io/atomic_file.h"
 #include "core/io/error.h"
 #include "views/page/page.h"
 #include "views/panel.h"
@@ -39,20 +41,23 @@ std::shared_ptr<const Observation> without_ahead(const std::shared_ptr<const Obs
   return moment;
 }
 
-/// The first figure of a panel is what stands for it; {"all": true} means every figure of every panel that has one.
+/// What is on the page: {"all": true}. Else the first figure of a panel, or the plot that is named or under the mouse.
 std::vector<Figure> wanted_figures(CommandContext& context, const json& value) {
   const bool all = value.value("all", false);
   std::string panel = value.value("panel", "");
   std::string plot = value.value("plot", panel.empty() ? context.page.hovered_plot : "");
   if (panel.empty() && plot.empty())
     panel = context.page.hovered_panel.empty() ? context.page.maximised : context.page.hovered_panel;
+  const auto is_shown = [&](const Figure& figure) {
+    return std::ranges::find(context.page.shown_plots, figure.id, &ShownPlot::plot) != context.page.shown_plots.end();
+  };
   const std::shared_ptr<const Observation> observation = without_ahead(context.observation);
   std::vector<Figure> found;
   for (const Panel& candidate : panels()) {
     const auto& figures = context.figures.figures(*candidate.kind, observation, context.page.selection);
     for (std::size_t i = 0; i < figures.size(); ++i) {
       const bool is_named = plot.empty() ? candidate.kind->id == panel && i == 0 : figures[i].id == plot;
-      if (all || is_named) found.push_back(figures[i]);
+      if (all ? is_shown(figures[i]) : is_named) found.push_back(figures[i]);
     }
   }
   return found;
@@ -72,27 +77,34 @@ std::string written_text(const std::vector<std::filesystem::path>& files) {
 
 void run_export(CommandContext& context, const Command& command) {
   const json value = json::parse(command.value);
+  const bool all = value.value("all", false);
   const std::vector<Figure> figures = wanted_figures(context, value);
   if (figures.empty()) {
-    add_note(context.page, Severity::info, "Put the mouse over the plot that Ctrl+E should write.", context.time);
+    add_note(context.page, Severity::info,
+             all ? "No plot is on the page." : "Put the mouse over the plot that Ctrl+E should write.", context.time);
     return;
   }
+  const std::string moment =
+      "_seed" + std::to_string(context.observation->seed) + "_step" + std::to_string(context.observation->step);
+  const std::filesystem::path place = value.value("path", ""), usual = context.actions.export_folder;
+  const std::filesystem::path folder = place.empty() ? free_path(usual / (context.page.workspace + moment)) : place;
+  std::size_t written = 0;
   for (Figure figure : figures) {
-    std::filesystem::path path = value.value("path", "");
-    if (path.empty()) {
-      path = std::filesystem::path(context.actions.export_folder) /
-             (figure.id + "_seed" + std::to_string(context.observation->seed) + "_step" +
-              std::to_string(context.observation->step));
-    }
-    if (!path.has_extension()) path += ".svg";
+    std::filesystem::path path = all ? folder / figure.id : place.empty() ? usual / (figure.id + moment) : place;
+    if (all || !path.has_extension()) path += ".svg";
     std::error_code error;
     std::filesystem::create_directories(path.parent_path().empty() ? "." : path.parent_path(), error);
     figure.recipe = recipe_with_view(figure, context.page);
     WriteOptions options;
     options.view = view_of(context.page.plots[figure.id], 12);
     const auto files = write_figure(figure, path, formats_of(value), preset_of(value), options);
-    if (!files.empty()) add_note(context.page, Severity::info, written_text(files), context.time);
+    written += files.size();
+    if (!all) add_note(context.page, Severity::info, written_text(files), context.time);
   }
+  if (all)
+    add_note(context.page, Severity::info,
+             std::to_string(figures.size()) + " figures, " + std::to_string(written) + " files in " + folder.string(),
+             context.time);
 }
 
 }  // namespace afterglow
