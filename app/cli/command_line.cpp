@@ -1,8 +1,6 @@
 // The arguments of every command, and what happens when one fails.
 #include "app/cli/command_line.h"
 
-#include <unistd.h>
-
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cstdio>
@@ -60,6 +58,19 @@ CLI::Validator number_from(Number least, Number most = std::numeric_limits<Numbe
   return {problem, "(" + range + ")"};
 }
 
+/// A switch that turns something off.
+void add_off_switch(CLI::App& command, const char* name, bool& value, const char* meaning) {
+  command.add_flag_callback(
+      name, [&value] { value = false; }, meaning);
+}
+
+/// Says in the line of its usage what a command needs of its options.
+void need(CLI::App& command, const char* options) {
+  const auto formatter = std::make_shared<CLI::Formatter>();
+  formatter->label("Usage", std::string("Usage, with ") + options);
+  command.formatter(formatter);
+}
+
 CLI::App* add_command(CLI::App& app, const char* name, const char* meaning, const char* its_examples) {
   CLI::App* command = app.add_subcommand(name, meaning);
   command->footer(std::string(its_examples) + exit_codes);
@@ -92,8 +103,13 @@ void add_train(CLI::App& app, TrainOptions& options) {
       ->check(number_from(std::int64_t{0}));
   command->add_option("--out", options.out, "Folder for the results [out]");
   add_saves(*command, options.saves);
-  command->add_flag("!--no-figures", options.figures, "Write no figures");
-  command->add_flag("!--no-title", options.titles, "Figures without a title, for pages with captions");
+  command
+      ->add_option("--figures", options.figures,
+                   "page: those of the page that the window opens with for this model; all: of every page; none [page]")
+      ->check(CLI::IsMember({"page", "all", "none"}));
+  command->add_flag_callback(
+      "--no-figures", [&options] { options.figures = "none"; }, "The same as --figures none");
+  add_off_switch(*command, "--no-title", options.titles, "Figures without a title, for pages with captions");
   command->add_option("--stop-when", options.stop_when,
                       "Stop at the first step at which a condition begins to hold: \"accuracy > 0.9\"");
   command->add_flag("--follow", options.follow, "JSON lines on stdout: one a step, the result as the last");
@@ -103,8 +119,12 @@ void add_eval(CLI::App& app, EvalOptions& options) {
   CLI::App* command = add_command(app, "eval", "Accuracy of a snapshot on held-out sequences", eval_examples);
   command->add_option("snapshot", options.snapshot, "Snapshot (.safetensors), or the folder of a model")->required();
   command->add_option("--task", options.task, "Another task: its name or configuration as JSON");
-  command->add_option("--bindings", options.bindings, "Grid: numbers of bindings, 1,2,4,8")->delimiter(',');
-  command->add_option("--lengths", options.lengths, "Grid: sequence lengths, 64,128")->delimiter(',');
+  command->add_option("--bindings", options.bindings, "Grid: numbers of bindings, 1,2,4,8")
+      ->delimiter(',')
+      ->check(number_from(1, 1 << 20));
+  command->add_option("--lengths", options.lengths, "Grid: sequence lengths, 64,128")
+      ->delimiter(',')
+      ->check(number_from(1, 1 << 24));
   command->add_flag_callback(
       "--grid",
       [&options] {
@@ -148,14 +168,15 @@ void add_plot(CLI::App& app, PlotOptions& options) {
   command->add_option("--png", options.png, "File to write");
   command->add_option("--csv", options.csv, "File to write");
   command->add_option("--size", options.size, "column (85 mm), page (178 mm) or slide (16:9)");
-  command->add_flag("!--no-title", options.titles, "No title above the plot, for pages with captions");
+  add_off_switch(*command, "--no-title", options.titles, "No title above the plot, for pages with captions");
+  need(*command, "--svg, --pdf, --png or --csv FILE");
   command
       ->add_option("--figure", options.number, "Which figure of the panel, from 0; of a paper's figure all without it")
       ->check(number_from(0));
   command->add_option("--layer", options.layer, "Selected layer, by its number in the window or its name: 1.ska");
   command->add_option("--head", options.head, "Selected head")->check(number_from(0));
   command->add_option("--token", options.token, "Selected token")->check(number_from(0));
-  command->add_option("--power", options.power, "K of the power filter");
+  command->add_option("--power", options.power, "K of the power filter")->check(number_from(0, 64));
   command->add_option("--influence", options.influence,
                       "What influence and race measure: {\"tokens\": 1024, \"source\": 8, \"directions\": 64}");
   command->add_option("--pair", options.pair,
@@ -242,7 +263,8 @@ void add_generate(CLI::App& app, GenerateOptions& options) {
   command->add_flag("--prefill", options.prefills, "Read the beginning at once, as a prompt, and not token by token");
   command->add_flag("--freeze-scale", options.keeps_scale,
                     "SKA's scale m stays as the beginning left it (Echo 3.2.1), else it runs on");
-  command->add_option("--draw", options.seed, "Another number draws other tokens [0]");
+  command->add_option("--draw", options.seed, "Another number draws other tokens [0]")
+      ->check(number_from(std::int64_t{0}));
 }
 
 void add_export(CLI::App& app, ExportOptions& options) {
@@ -295,6 +317,7 @@ void add_handout(CLI::App& app, HandoutOptions& options) {
   command->add_option("lesson", options.lesson, "Name or file")->required();
   command->add_option("--pdf", options.pdf, "File to write");
   command->add_option("--html", options.html, "File to write");
+  need(*command, "--pdf FILE, --html FILE or both");
 }
 
 void add_shell_texts(CLI::App& app, std::string& shell) {
@@ -320,14 +343,14 @@ void add_window(CLI::App& app, std::vector<std::string>& files, WindowOptions& w
                  "Preset, lesson, snapshot, recipe, exported figure or folder of a model to open in the window");
   app.add_option("--script", window.script, "Commands for the window, a JSON file");
   app.add_option("--screenshot", window.screenshot, "Write a picture of the window at the end");
-  app.add_option("--frames", window.exit_after_frames, "Close the window after so many frames");
+  app.add_option("--frames", window.exit_after_frames, "Close the window after so many frames")->check(number_from(0));
   app.add_option("--theme", window.theme, "dark, light or projector")
       ->check(CLI::IsMember({"dark", "light", "projector"}));
   app.add_flag("--lock", window.is_locked, "Without controls, for a class: keys and mouse look and change nothing");
   app.add_flag("--presenter", window.has_presenter, "A second window with the notes of the lesson");
   app.add_flag("--portable", window.is_portable,
                "Keep the settings in a folder beside the program, as where a file `portable` lies there");
-  app.add_option("--scale", window.scale, "Size of everything, 1 is normal");
+  app.add_option("--scale", window.scale, "Size of everything, 1 is normal")->check(number_from(0.5, 3.0));
   app.add_option("--size", window.size, "Window size, 1600x1000");
 }
 
@@ -385,9 +408,11 @@ std::string unknown_word_advice(const CLI::App& app, const std::string& message,
   for (int i = 1; i < argc; ++i) {
     if (std::find(words.begin(), words.end(), argv[i]) != words.end()) continue;
     const std::string advice = did_you_mean(argv[i], words);
-    if (!advice.empty()) return message + advice;
+    const bool is_command = i == 1 && argv[i][0] != '-';
+    if (!advice.empty()) return (is_command ? "there is no command " + in_quotes(argv[i]) : message) + advice;
   }
-  return message + "; see --help";
+  const std::vector<CLI::App*> commands = app.get_subcommands();
+  return message + "; see `afterglow " + (commands.empty() ? "" : commands.front()->get_name() + " ") + "--help`";
 }
 
 bool is_preset(const std::string& word) {
@@ -417,16 +442,28 @@ void refuse_words_of_window(const CLI::App& app, const std::vector<std::string>&
                                    "; see `afterglow " + command + " --help`");
 }
 
+/// What is near a name is one that was mistyped; else it is a file that is missing.
+void refuse_unknown_word(const CLI::App& app, const std::string& word) {
+  std::vector<std::string> known = command_names(app);
+  for (const Preset& preset : presets()) known.push_back(preset.name);
+  for (const ShippedLesson& one : shipped_lessons()) known.push_back(one.name);
+  const std::string advice = did_you_mean(word, known);
+  if (!advice.empty())
+    throw Error(ExitCode::usage, "there is no command, preset, lesson or file \"" + word + "\"" + advice);
+  refuse_missing_file(word);
+}
+
 /// A word beside no command is a file, or the name of a preset where there is no such file.
 void take_words(const CLI::App& app, const std::vector<std::string>& words, StartOptions& start,
                 WindowOptions& options) {
   if (words.empty()) return;
   const std::string& word = words.front();
+  const bool is_file = std::filesystem::exists(word);
+  if (!is_file && !is_preset(word) && !is_lesson(word)) refuse_unknown_word(app, word);
   if (words.size() > 1)
     throw Error(ExitCode::usage, "the window opens one file or preset; \"" + words[1] + "\" is one too many");
   if (!start.preset.empty() || !start.recipe.empty())
     throw Error(ExitCode::usage, "give \"" + word + "\", --preset or --recipe, not several");
-  const bool is_file = std::filesystem::exists(word);
   if (word.ends_with(".md") || (!is_file && is_lesson(word))) {
     open_lesson(word);  // what is wrong with it is told here, before a window opens
     options.lesson = word;
@@ -439,25 +476,7 @@ void take_words(const CLI::App& app, const std::vector<std::string>& words, Star
     options.open_path = word;
     return;
   }
-  if (is_preset(word)) {
-    start.preset = word;
-    return;
-  }
-  std::vector<std::string> known = command_names(app);
-  for (const Preset& preset : presets()) known.push_back(preset.name);
-  for (const ShippedLesson& one : shipped_lessons()) known.push_back(one.name);
-  const std::string advice = did_you_mean(word, known);
-  if (!advice.empty())
-    throw Error(ExitCode::usage, "there is no command, preset, lesson or file \"" + word + "\"" + advice);
-  open_saved_run(word);  // tells what is wrong with it
-}
-
-/// Told before a window opens, as the picture is made when it closes.
-void require_writable(const std::filesystem::path& file) {
-  const std::filesystem::path folder = file.has_parent_path() ? file.parent_path() : ".";
-  if (::access(folder.c_str(), W_OK | X_OK) == 0 && !std::filesystem::is_directory(file)) return;
-  throw Error(ExitCode::bad_input, "--screenshot " + file.string() +
-                                       ": it cannot be written there; choose a file in a folder that you may write to");
+  start.preset = word;
 }
 
 json open_window(const CLI::App& app, const std::vector<std::string>& words, StartOptions& start,

@@ -32,8 +32,9 @@ struct TrainOptions {
   std::int64_t until = -1;  ///< stop after this step; the schedule stays that of the recipe
   std::filesystem::path out = "out";
   SaveInterval saves;
-  std::string stop_when;  ///< a condition at which training stops; empty: none
-  bool figures = true, titles = true, follow = false;
+  std::string stop_when;         ///< a condition at which training stops; empty: none
+  std::string figures = "page";  ///< page, all or none
+  bool titles = true, follow = false;
 };
 struct EvalOptions {
   std::string snapshot, task, csv;

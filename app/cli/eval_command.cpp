@@ -17,8 +17,13 @@ namespace {
 
 nlohmann::json task_of(const EvalOptions& options, const Recipe& recipe) {
   if (options.task.empty()) return recipe.task;
-  if (options.task.front() == '{') return parse_json(options.task, "--task");
+  if (options.task.front() == '{') return of_words([&] { return parse_json(options.task, "--task"); });
   return {{"kind", options.task}};
+}
+
+/// What does not fit of --task is wrong usage.
+std::unique_ptr<Task> asked_task(const EvalOptions& options, const nlohmann::json& config) {
+  return options.task.empty() ? make_task(config) : of_words([&] { return make_task(config); });
 }
 
 /// Of a task with bindings how many it has, or the list or range that it draws them from; else null.
@@ -64,6 +69,7 @@ void say_left_out(const nlohmann::json& cells, Output& output) {
 
 nlohmann::json evaluate(const EvalOptions& options, const CommonOptions& common, Output& output) {
   const Interruption noticed;
+  if (!options.csv.empty()) require_writable(options.csv);
   const SavedRun moment = open_with_weights(options.snapshot, "eval needs trained weights", output);
   const std::unique_ptr<Backend> backend = make_backend(common.device, common.threads);
   const std::unique_ptr<TrainingRun> run = make_run(moment, *backend);
@@ -74,11 +80,10 @@ nlohmann::json evaluate(const EvalOptions& options, const CommonOptions& common,
   run->trainer().set_evaluation_check(
       [&] { Interruption::check("after " + std::to_string(cells.size()) + " numbers"); });
   const auto measure = [&](const nlohmann::json& task_config, const nlohmann::json& n, int length, bool as_trained) {
-    const std::unique_ptr<Task> task = make_task(task_config);
+    const std::unique_ptr<Task> task = asked_task(options, task_config);
     if (task->vocab() > run->trainer().model().vocab()) {
-      throw Error(ExitCode::bad_input, "task " + task->name() + " uses " + std::to_string(task->vocab()) +
-                                           " tokens, the model knows " +
-                                           std::to_string(run->trainer().model().vocab()));
+      throw Error(ExitCode::usage, "task " + task->name() + " uses " + std::to_string(task->vocab()) +
+                                       " tokens, the model knows " + std::to_string(run->trainer().model().vocab()));
     }
     Trainer& trainer = run->trainer();
     const DecodeForm form{options.decoded, options.keeps_scale};
@@ -113,7 +118,7 @@ nlohmann::json evaluate(const EvalOptions& options, const CommonOptions& common,
     output.line(padded(task->name(), 12) + " " + padded(bindings_text(n, as_trained), 12) + "  " + text + more);
   };
   if (options.bindings.empty() && options.lengths.empty()) {
-    const std::unique_ptr<Task> task = make_task(config);
+    const std::unique_ptr<Task> task = asked_task(options, config);
     measure(config, bindings_of(config), task->length(), true);
   } else {
     const std::vector<int> counts = options.bindings.empty() ? std::vector<int>{1, 2, 4, 8} : options.bindings;

@@ -83,9 +83,9 @@ std::vector<std::string> export_formats() {
 
 nlohmann::json export_model(const ExportOptions& options, const CommonOptions& common, Output& output) {
   const SavedRun saved = open_with_weights(options.model, "export needs weights", output);
+  make_folder(options.out);
   const std::unique_ptr<Backend> backend = make_backend("cpu", common.threads);
   const std::unique_ptr<TrainingRun> run = make_run(saved, *backend);
-  make_folder(options.out);
   note_settings(run->recipe(), output);
   const std::vector<std::string> files =
       options.format == npz_format ? write_arrays(*run, options, common)

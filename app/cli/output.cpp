@@ -1,6 +1,7 @@
 // Writing to stdout and stderr.
 #include "app/cli/output.h"
 
+#include <sys/ioctl.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -21,6 +22,23 @@ constexpr double redraw_interval = 0.1;  // seconds
 
 constexpr double shortest_estimate = 1;  // seconds of work before the time that is left is told
 
+/// A sentence for people: on a terminal broken between words, as wide as that is; elsewhere one line.
+std::string broken_text(std::string_view sentence) {
+  std::string text = terminal_text(sentence);
+  winsize size{};
+  if (::ioctl(STDERR_FILENO, TIOCGWINSZ, &size) != 0 || size.ws_col == 0) return text;
+  std::size_t column = 0, space = std::string::npos;
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    if ((static_cast<unsigned char>(text[i]) & 0xC0) != 0x80) ++column;  // of a letter of several bytes the first
+    if (text[i] == ' ') space = i;
+    if (column <= size.ws_col || space == std::string::npos) continue;
+    text[space] = '\n';
+    column = i - space;
+    space = std::string::npos;
+  }
+  return text;
+}
+
 double now() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
 }  // namespace
 
@@ -31,7 +49,7 @@ void Output::line(const std::string& text) const {
 }
 
 void Output::message(const std::string& text) const {
-  if (!quiet) std::fprintf(stderr, "%s\n", terminal_text(text).c_str());
+  if (!quiet) std::fprintf(stderr, "%s\n", broken_text(text).c_str());
 }
 
 void Output::note(const std::string& text) {
@@ -83,7 +101,7 @@ int say_failure(const Output& output, ExitCode code, const char* message) noexce
       const nlohmann::json object{{"ok", false}, {"code", static_cast<int>(code)}, {"error", message}};
       std::printf("%s\n", object.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace).c_str());
     } else {
-      std::fprintf(stderr, "afterglow: %s\n", terminal_text(message).c_str());
+      std::fprintf(stderr, "%s\n", broken_text("afterglow: " + std::string(message)).c_str());
     }
   } catch (...) {
     say_without_memory(output, code, message);

@@ -147,9 +147,9 @@ PaperSettings parse_paper_settings(std::span<const std::string> assignments) {
       if (is_known) settings.seed = static_cast<std::uint64_t>(*seed);
     }
     if (!is_known) {
-      throw Error(ExitCode::bad_input, "--set " + assignment +
-                                           ": a figure of a paper takes size=full or size=reduced, "
-                                           "arithmetic=bf16, tf32, fp32 or fp64, and seed=NUMBER");
+      throw Error(ExitCode::usage, "--set " + assignment +
+                                       ": a figure of a paper takes size=full or size=reduced, "
+                                       "arithmetic=bf16, tf32, fp32 or fp64, and seed=NUMBER");
     }
   }
   return settings;

@@ -59,9 +59,13 @@ nlohmann::json write_to_paths(const Figure& figure, const PlotOptions& options, 
   return written;
 }
 
+/// Before the work that the plot takes.
 void require_path(const PlotOptions& options) {
   if (options.svg.empty() && options.pdf.empty() && options.png.empty() && options.csv.empty())
     throw Error(ExitCode::usage, "say where the plot goes: --svg, --pdf, --png or --csv FILE");
+  for (const std::string* path : {&options.svg, &options.pdf, &options.png, &options.csv}) {
+    if (!path->empty()) require_writable(*path);
+  }
 }
 
 /// A tenth of the steps on an eighth of the length unless the full size is asked for.
@@ -129,11 +133,13 @@ const Experiment& worked_off(Experiment&& experiment) {
 }
 
 Observation observation_without_model(const PlotKind& kind, const PlotOptions& options) {
-  const nlohmann::json asked =
-      options.influence.empty() ? nlohmann::json::object() : parse_json(options.influence, "--influence");
+  const nlohmann::json asked = options.influence.empty()
+                                   ? nlohmann::json::object()
+                                   : of_words([&] { return parse_json(options.influence, "--influence"); });
   Observation observation;
   if (has(kind.analyses, Analysis::retrieval)) {
-    observation.retrieval = worked_off(RetrievalExperiment(parse_influence(asked, {}).retrieval)).view();
+    observation.retrieval =
+        worked_off(RetrievalExperiment(of_words([&] { return parse_influence(asked, {}); }).retrieval)).view();
   } else if (has(kind.analyses, Analysis::costs)) {
     observation.costs = worked_off(CostMeasurement()).view();
   } else {
@@ -300,10 +306,13 @@ void choose_part(AnalysedRun& analysed, const PlotOptions& options, const Output
 Observation observe(AnalysedRun& analysed, const PlotOptions& options, int layer, Output& output) {
   for (std::size_t i = 1; i < options.snapshots.size(); ++i) analysed.compare_runs({{"path", options.snapshots[i]}});
   if (layer >= 0) analysed.choose_trace(layer);
-  if (!options.problem.empty()) analysed.choose_problem(parse_made_problem(parse_json(options.problem, "--problem")));
-  if (!options.influence.empty()) analysed.choose_influence(parse_json(options.influence, "--influence"));
+  of_words([&] {
+    if (!options.problem.empty()) analysed.choose_problem(parse_made_problem(parse_json(options.problem, "--problem")));
+    if (!options.influence.empty()) analysed.choose_influence(parse_json(options.influence, "--influence"));
+  });
   if (!options.pair.empty()) analysed.ask({"pair", nlohmann::json{{"path", options.pair}}.dump()});
-  for (const std::string& text : options.asked) analysed.ask(parse_command(parse_json(text, "--ask")));
+  for (const std::string& text : options.asked)
+    analysed.ask(of_words([&] { return parse_command(parse_json(text, "--ask")); }));
   analysed.ask_for(analyses_for(options.kind));
   analysed.choose_theory(layer, std::max(0, options.head));
   choose_part(analysed, options, output);

@@ -1,15 +1,14 @@
 // The moment a command starts from.
 #include "app/cli/start.h"
 
-#include <unistd.h>
-
 #include <algorithm>
 
+#include "core/engine/training/setting_check.h"
+#include "core/engine/training/trainer.h"
 #include "core/io/atomic_file.h"
 #include "core/io/checksum.h"
 #include "core/io/error.h"
 #include "core/io/json_file.h"
-#include "core/io/temporary_file.h"
 #include "core/io/terminal_text.h"
 #include "core/tasks/fields.h"
 
@@ -29,7 +28,37 @@ void add_layer_settings(Snapshot& snapshot, const std::vector<std::string>& assi
   }
 }
 
+void build_for_nothing(const Recipe& recipe) {
+  const std::vector<Setting> settings = settings_of(recipe);
+  for (const TimedCommand& timed : recipe.commands) {
+    if (timed.command.name != "set" || timed.step > 0) continue;
+    const nlohmann::json change = nlohmann::json::parse(timed.command.value);
+    if (is_layer_setting(change["key"])) check_setting(settings, change["key"].get<std::string>(), change["to"]);
+  }
+}
+
+bool is_sound(const Recipe& recipe) {
+  try {
+    build_for_nothing(recipe);
+    return true;
+  } catch (const Error&) {
+    return false;
+  }
+}
+
 }  // namespace
+
+void require_sound(const Recipe& changed, Recipe before) {
+  try {
+    build_for_nothing(changed);
+  } catch (const Error& error) {
+    for (const char* field : {"path", "hash"}) {  // a file that cannot be used is no matter of words
+      if (changed.task.contains(field) && changed.task["kind"] == before.task["kind"])
+        before.task[field] = changed.task[field];
+    }
+    throw Error(error.code() == ExitCode::bad_input && is_sound(before) ? ExitCode::usage : error.code(), error.what());
+  }
+}
 
 SavedRun starting_run(const StartOptions& options, const CommonOptions& common, const std::string& fallback) {
   const int named = !options.preset.empty() + !options.recipe.empty() + !options.snapshot.empty();
@@ -49,18 +78,20 @@ SavedRun starting_run(const StartOptions& options, const CommonOptions& common, 
                   "a snapshot goes on as it was: --set and --seed belong to a new run (--preset or --recipe), but for "
                   "numbers of layers such as --set layers.0.gka.r=10");
     }
-    add_layer_settings(*moment.snapshot, options.assignments);
+    of_words([&] { add_layer_settings(*moment.snapshot, options.assignments); });
   } else if (!options.recipe.empty()) {
     moment = open_saved_run(options.recipe);
   } else if (options.snapshot.empty()) {
     moment.recipe = parse_recipe(find_preset(options.preset.empty() ? fallback : options.preset).text, "preset");
   }
+  const Recipe before = moment.recipe;
   if (!moment.snapshot && !options.assignments.empty())
-    moment.recipe = changed_recipe(moment.recipe, options.assignments, "recipe with --set");
+    moment.recipe = of_words([&] { return changed_recipe(moment.recipe, options.assignments, "recipe with --set"); });
   // After --set, which may have named the task that reads the file.
   if (!options.data.empty()) {
     take_data(moment.snapshot ? moment.snapshot->recipe.task : moment.recipe.task, options.data);
   }
+  if (!moment.snapshot && !options.assignments.empty()) require_sound(moment.recipe, before);
   Recipe& recipe = moment.snapshot ? moment.snapshot->recipe : moment.recipe;
   if (!common.precision.empty()) recipe.precision = parse_precision(common.precision);
   if (options.seed >= 0) recipe.seed = static_cast<std::uint64_t>(options.seed);
@@ -99,6 +130,7 @@ Existing existing_files(const CommonOptions& common) {
 }
 
 void require_free_name(const std::filesystem::path& file, const CommonOptions& common) {
+  require_writable(file);
   if (!common.force && std::filesystem::exists(std::filesystem::symlink_status(file)))
     throw Error(ExitCode::bad_input, file.string() + ": there is such a file already; --force replaces it");
 }
@@ -121,9 +153,7 @@ void make_folder(const std::filesystem::path& folder) {
   if (failed)
     throw Error(ExitCode::bad_input,
                 folder.string() + ": cannot make this folder (" + failed.message() + "); choose another with --out");
-  if (::access(folder.c_str(), W_OK | X_OK) != 0)
-    throw Error(ExitCode::bad_input, folder.string() + ": no permission to write there; choose another with --out");
-  remove_stale_temporaries(folder);
+  require_writable(folder / "results");
 }
 
 }  // namespace afterglow

@@ -4,8 +4,23 @@
 #include "core/engine/session/session.h"
 #include "core/engine/training/saved/saved_run.h"
 #include "core/io/atomic_file.h"
+#include "core/io/error.h"
 
 namespace afterglow {
+
+/// What `work` makes of words of the command line. What it calls bad input is wrong usage then.
+template <class Work>
+auto of_words(const Work& work) {
+  try {
+    return work();
+  } catch (const Error& error) {
+    throw Error(error.code() == ExitCode::bad_input ? ExitCode::usage : error.code(), error.what());
+  }
+}
+
+/// Builds model and task of a recipe for nothing but the Error of what does not fit. Where the recipe was sound before
+/// words of the command line changed it, that is wrong usage.
+void require_sound(const Recipe& changed, Recipe before);
 
 /// `fallback` is the preset when nothing is named.
 SavedRun starting_run(const StartOptions& options, const CommonOptions& common, const std::string& fallback);
@@ -21,8 +36,8 @@ void take_data(nlohmann::json& task, const std::string& file);
 /// What becomes of files that are there: they stay unless --force was given.
 Existing existing_files(const CommonOptions& common);
 
-/// Throws Error(bad_input) where a file is there already and may not be replaced: a number in the name would leave an
-/// old result where a program looks for the new one.
+/// Throws Error(bad_input) where a file is there already and may not be replaced, as a number in the name would leave
+/// an old result where a program looks for the new one; and the Error of `require_writable`.
 void require_free_name(const std::filesystem::path& file, const CommonOptions& common);
 
 /// What a person should know of a file that was opened.
@@ -32,7 +47,7 @@ void say_notes(const SavedRun& saved, Output& output);
 /// needs trained weights", for a file without any.
 SavedRun open_with_weights(const std::string& path, const std::string& need, Output& output);
 
-/// Makes a folder for results, if it is not there, and sees that it can be written to, before any work is done.
+/// Makes a folder for results, if it is not there, and tries a file in it, before any work is done.
 void make_folder(const std::filesystem::path& folder);
 
 }  // namespace afterglow

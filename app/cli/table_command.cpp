@@ -24,7 +24,9 @@ std::vector<PlannedRun> planned_runs(const Table& table, const TableOptions& opt
     for (const char* field : {"path", "hash"})
       changes.push_back("task." + std::string(field) + "=" + task[field].dump());
   }
-  std::vector<PlannedRun> runs = runs_of(table, options.seeds > 0 ? options.seeds : table.seeds, changes);
+  const int seeds = options.seeds > 0 ? options.seeds : table.seeds;
+  std::vector<PlannedRun> runs = of_words([&] { return runs_of(table, seeds, changes); });
+  if (!options.assignments.empty()) require_sound(runs.front().recipe, runs_of(table, seeds, {}).front().recipe);
   for (PlannedRun& run : runs) {
     if (!common.precision.empty()) run.recipe.precision = parse_precision(common.precision);
   }

@@ -284,6 +284,9 @@ json handout(const HandoutOptions& options, const CommonOptions& common, Output&
   const Interruption noticed;
   if (options.pdf.empty() && options.html.empty())
     throw Error(ExitCode::usage, "say where the handout goes: --pdf FILE or --html FILE");
+  for (const std::filesystem::path& file : {options.pdf, options.html}) {
+    if (!file.empty()) require_writable(file);
+  }
   if (!options.pdf.empty() && !has_page_writer()) pdf_document(Paper::page, "", {});  // tells what is missing
   Lesson lesson = open_lesson(options.lesson);
   require_known_panels(lesson, workspace_names());

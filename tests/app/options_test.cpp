@@ -77,9 +77,72 @@ TEST_F(Options, AWrongNumberOrNameSaysWhatWouldDo) {
   EXPECT_THAT(said("--save-minutes nan", 2), HasSubstr("--save-minutes: expected a number from 0 on, got 'nan'"));
   EXPECT_THAT(said("--seed -1", 2), HasSubstr("from 0 to 9007199254740992"));
   EXPECT_THAT(said("--preset tinny", 2), HasSubstr("did you mean 'tiny'?"));
-  EXPECT_THAT(said("--recipe small.json --set learning_rte=1", 3), HasSubstr("did you mean 'learning_rate'?"));
-  EXPECT_THAT(said("--recipe small.json --set lengh=8", 3), HasSubstr("did you mean 'length'?"));
-  EXPECT_THAT(said("--recipe small.json --set q=8", 3), HasSubstr("; there are learning_rate, batch"));
+  EXPECT_THAT(said("--recipe small.json --set learning_rte=1", 2), HasSubstr("did you mean 'learning_rate'?"));
+  EXPECT_THAT(said("--recipe small.json --set lengh=8", 2), HasSubstr("did you mean 'length'?"));
+  EXPECT_THAT(said("--recipe small.json --set q=8", 2), HasSubstr("; there are learning_rate, batch"));
+  EXPECT_THAT(said("--recipe small.json --figures some", 2), HasSubstr("--figures"));
+}
+
+// Wrong words are wrong usage, whichever part of the recipe refuses them; a file that is missing is a missing input.
+TEST_F(Options, WrongValuesAreWrongUsageAndMissingFilesAreMissingInput) {
+  const std::string train = "train --recipe small.json --steps 1 --device cpu --no-figures --out none ";
+  for (const char* value :
+       {"learning_rate=abc", "learning_rate=5", "batch=0", "model.d_model=-3", "model.d_model=abc", "task.kind=foo",
+        "task.bindings=100000", "task.bindings=abc", "length=3", "layers.9.ska.K=2", "layers.1.ska.K=-1", "seed=-1",
+        "precision=foo", "name=3", "shards=3", "recompute=-1", "model.blocks.0.mixer.kind=skaa", "model.vocab=1"})
+    EXPECT_EQ(run(train + "--set " + value).code, 2) << value;
+  for (const char* words :
+       {"sweep --recipe small.json --axis learning_rate=5 --out none", "table mqar --set learning_rate=abc --out none",
+        "table mqar --set task.foo=1 --out none", "plot gka_figure5 --set foo=1 --svg no.svg",
+        "plot training --recipe small.json --steps 1 --problem { --svg no.svg",
+        "plot training --recipe small.json --steps 1 --ask {} --svg no.svg", "plot spectrum --power 65 --svg no.svg",
+        "check 01_forget", "handout circle --html no.html", "soak --recipe small.json --set batch=0",
+        "train --recipe small.json --stop-when foo --steps 1 --out none", "generate nothing --draw -1"})
+    EXPECT_EQ(run(std::string(words) + " --device cpu").code, 2) << words;
+  for (const char* words :
+       {"check nothing.md", "handout nothing.md --html no.html", "train --resume nothing --out none",
+        "train --preset etth1 --data nothing --set horizon=24 --out none", "eval nothing", "info nothing",
+        "train --preset etth1 --set task.path=nothing.csv --out none", "plot training --recipe nothing --svg no.svg"})
+    EXPECT_EQ(run(std::string(words) + " --device cpu").code, 3) << words;
+}
+
+TEST_F(Options, AMistypedCommandPresetOrLessonIsAskedFor) {
+  const auto said = [&](const std::string& arguments) {
+    const ProgramResult result = run(arguments, "DISPLAY=:none WAYLAND_DISPLAY=");
+    EXPECT_EQ(result.code, 2) << arguments << ": " << result.err;
+    return result.err;
+  };
+  EXPECT_THAT(said("trian --preset tiny"), HasSubstr("did you mean 'train'?"));
+  EXPECT_THAT(said("trian --steps 5"), HasSubstr("did you mean 'train'?"));
+  EXPECT_THAT(said("circle"), HasSubstr("did you mean '01_forgetting_is_a_circle'?"));
+  EXPECT_THAT(said("01_forget"), HasSubstr("did you mean '01_forgetting_is_a_circle'?"));
+  EXPECT_THAT(said("sessa-mq"), HasSubstr("did you mean 'sessa-mqar'"));
+  EXPECT_THAT(said("handout 01_forgetting_is_a_circle --out a.pdf"), HasSubstr("afterglow handout --help"));
+  EXPECT_EQ(run("nothing-like-it", "DISPLAY=:none WAYLAND_DISPLAY=").code, 3) << "a file that is missing";
+}
+
+TEST_F(Options, HelpSaysWhatACommandNeedsAndNothingOfTheParsersOwn) {
+  for (const std::string command : {"train", "plot", "handout"}) {
+    const std::string help = run(command + " --help").out;
+    EXPECT_THAT(help, Not(HasSubstr("{false}"))) << command;
+    EXPECT_EQ(help.find("Usage, with --") == std::string::npos, command == "train") << command;
+  }
+}
+
+// As in a shell below mpirun or srun: what it left in the environment is no other process.
+TEST_F(Options, ProcessesThatAreNotThereAreToldWithTheWayToTrainAlone) {
+  const ProgramResult result = train("--until 1", "PMIX_RANK=0 OMPI_COMM_WORLD_SIZE=3");
+  EXPECT_EQ(result.code, 2);
+  EXPECT_THAT(result.err, HasSubstr("env -u OMPI_COMM_WORLD_SIZE -u PMIX_RANK afterglow train"));
+}
+
+TEST_F(Options, SizesOfTheWindowOutsideOfItsRangeAreRefused) {
+  for (const char* scale : {"nan", "0", "-1", "100", "inf", "0.4", "3.1", "x"}) {
+    const ProgramResult result = run(std::string("--scale ") + scale, "DISPLAY=:none WAYLAND_DISPLAY=");
+    EXPECT_EQ(result.code, 2) << scale;
+    EXPECT_THAT(result.err, HasSubstr("from 0.5 to 3")) << scale;
+  }
+  EXPECT_EQ(run("--frames -1", "DISPLAY=:none WAYLAND_DISPLAY=").code, 2);
 }
 
 TEST_F(Options, APlotThatHasNothingToShowSaysWhy) {
@@ -128,7 +191,7 @@ TEST_F(Options, WhatTheWindowCannotDoIsToldBeforeItOpens) {
   };
   EXPECT_THAT(refused("--theme blue", 2), HasSubstr("projector"));
   EXPECT_THAT(refused("--screenshot nowhere/x.png --frames 1", 3), HasSubstr("nowhere/x.png"));
-  EXPECT_THAT(refused("--screenshot . --frames 1", 3), HasSubstr("--screenshot"));
+  EXPECT_THAT(refused("--screenshot . --frames 1", 3), HasSubstr("it is a folder"));
 }
 
 TEST_F(Options, InfoOfAFileBeginsWithItsSummary) {

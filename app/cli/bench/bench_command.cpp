@@ -26,6 +26,7 @@
 #include "core/engine/training/pinned_array.h"
 #include "core/engine/training/saved/saved_run.h"
 #include "core/figure/files/figure_files.h"
+#include "core/io/atomic_file.h"
 #include "core/io/error.h"
 #include "core/io/number_text.h"
 #include "core/layers/layer_kind.h"
@@ -530,6 +531,7 @@ json draw_long(const json& rows, const std::filesystem::path& path, bool overwri
 
 json bench(const BenchOptions& options, const CommonOptions& common, Output& output) {
   const Interruption noticed;
+  if (!options.svg.empty()) require_writable(options.svg);
   std::optional<EarlierBench> earlier;
   if (!options.against.empty()) earlier.emplace(options.against);
   if (options.name.starts_with("runs")) cuda_expect_many_runs();  // as `table` and `sweep` do

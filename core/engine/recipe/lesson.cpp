@@ -234,8 +234,9 @@ Lesson open_lesson(const std::string& name_or_path) {
   }
   const std::filesystem::path path = name_or_path;
   std::error_code unknown;
+  const bool is_file_name = path.has_parent_path() || path.has_extension();
   if (!std::filesystem::exists(path, unknown))
-    throw Error(ExitCode::bad_input,
+    throw Error(is_file_name ? ExitCode::bad_input : ExitCode::usage,
                 "there is no lesson, and no file, " + in_quotes(name_or_path) + which_there_are(name_or_path, names));
   return parse_lesson(read_file(path, most_bytes), path.filename().string());
 }

@@ -110,7 +110,7 @@ void check_axis(const Recipe& recipe, const SweepAxis& axis, const std::vector<S
       if (is_layer_setting(axis.field)) check_setting(settings, axis.field, parse_number(value).value_or(NAN));
       if (!is_training_setting(axis.field)) check_recipe(changed);
     } catch (const Error& error) {
-      if (is_known) throw Error(error.code(), where + ", value " + in_quotes(value) + ": " + error.what());
+      if (is_known) throw Error(ExitCode::usage, where + ", value " + in_quotes(value) + ": " + error.what());
       throw Error(ExitCode::usage, where + ": the recipe has no such field" + which_there_are(axis.field, fields));
     }
   }

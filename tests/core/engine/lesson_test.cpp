@@ -89,7 +89,10 @@ TEST(Lessons, RefuseWhatIsWrongWithItsPlaceAndWhatToWrite) {
   EXPECT_THAT(refusal("say: a number {power}\n"), HasSubstr("{power=2}"));
   EXPECT_THAT(refusal("say: a number {power=9 0..8}\n"), HasSubstr("no range around"));
   EXPECT_THAT(refusal("say: \xff\n"), HasSubstr("UTF-8"));
-  EXPECT_THAT(message_of(ExitCode::bad_input, [] { open_lesson("no such lesson"); }), HasSubstr("there is no lesson"));
+  EXPECT_THAT(message_of(ExitCode::usage, [] { open_lesson("no such lesson"); }), HasSubstr("there is no lesson"));
+  EXPECT_THAT(message_of(ExitCode::bad_input, [] { open_lesson("no_such.md"); }), HasSubstr("there is no lesson"));
+  EXPECT_THAT(message_of(ExitCode::usage, [] { open_lesson("circle"); }),
+              HasSubstr("did you mean '01_forgetting_is_a_circle'?"));
 }
 
 TEST(Lessons, TextHasFormulasEmphasisAndNumbers) {
