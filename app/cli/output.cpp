@@ -26,15 +26,12 @@ constexpr double shortest_estimate = 1;  // seconds of work before the time that
 std::string broken_text(std::string_view sentence) {
   std::string text = terminal_text(sentence);
   winsize size{};
-  if (::ioctl(STDERR_FILENO, TIOCGWINSZ, &size) != 0 || size.ws_col == 0) return text;
-  std::size_t column = 0, space = std::string::npos;
-  for (std::size_t i = 0; i < text.size(); ++i) {
-    if ((static_cast<unsigned char>(text[i]) & 0xC0) != 0x80) ++column;  // of a letter of several bytes the first
-    if (text[i] == ' ') space = i;
-    if (column <= size.ws_col || space == std::string::npos) continue;
+  const std::size_t width = ::ioctl(STDERR_FILENO, TIOCGWINSZ, &size) == 0 ? size.ws_col : 0;
+  for (std::size_t line = 0; width > 0 && text.size() - line > width;) {
+    const std::size_t space = text.rfind(' ', line + width);
+    if (space == std::string::npos || space <= line) break;
     text[space] = '\n';
-    column = i - space;
-    space = std::string::npos;
+    line = space + 1;
   }
   return text;
 }

@@ -13,7 +13,7 @@ struct KeptRun {
   std::string label;  ///< "tiny, step 600"
 };
 
-/// Where a window keeps them: beside its settings with --portable, else in the user's folder for data.
+/// Where a window keeps them: next to its settings with --portable, else in the user's folder for data.
 std::filesystem::path kept_runs_folder(bool is_portable);
 
 /// What is there, the newest first. A folder that is missing or cannot be read holds none.
