@@ -82,7 +82,7 @@ void add_start(CLI::App& command, StartOptions& start) {
   command.add_option("--recipe", start.recipe, "Start from a recipe (.json) or an exported figure");
   command.add_option("--set", start.assignments, "Change the recipe: learning_rate=1e-3, task.bindings=8, ...")
       ->take_all();
-  command.add_option("--data", start.data, "The task's own data: a text, or a CSV file in the ETT form");
+  command.add_option("--data", start.data, "The task's own data: a text, token numbers, or a CSV file");
   command.add_option("--seed", start.seed, "Another seed")->check(number_from(std::int64_t{0}, largest_seed));
 }
 
@@ -244,7 +244,8 @@ void add_study(CLI::App& command, StudyOptions& options) {
 void add_forward(CLI::App& app, ForwardOptions& options) {
   CLI::App* command = add_command(app, "forward", "Logits of a model for given tokens", forward_examples);
   command->add_option("model", options.model, "Snapshot, or a folder with config.json and safetensors")->required();
-  command->add_option("--tokens", options.tokens, "Token numbers: .npy, .safetensors (input_ids) or text")->required();
+  command->add_option("--tokens", options.tokens, "Token numbers: .npy, .npz, .safetensors, .bin, JSON or text")
+      ->required();
   command->add_option("--out", options.out, "Result: logits [B, T, vocab]")->required();
 }
 
@@ -253,7 +254,7 @@ void add_generate(CLI::App& app, GenerateOptions& options) {
   command->add_option("model", options.model, "Snapshot, or a folder with config.json and safetensors")->required();
   CLI::Option* prompt = command->add_option("--prompt", options.prompt,
                                             "How it begins: text, or tokens by their labels; else a held-out sequence");
-  command->add_option("--tokens", options.tokens, "How it begins, as token numbers: .npy, .safetensors or text")
+  command->add_option("--tokens", options.tokens, "How it begins, as token numbers, in a file as forward reads")
       ->excludes(prompt);
   command->add_option("--count", options.count, "Tokens to write [256]")->check(number_from(1, 1 << 24));
   command->add_option("--temperature", options.temperature, "Divides the logits [1]; 0 takes the most probable token")

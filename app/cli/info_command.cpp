@@ -34,28 +34,41 @@ std::optional<Recipe> recipe_in(const TensorFile& file, const std::string& where
   return parse_recipe(text->second, where);
 }
 
-void say_recipe(const Recipe& recipe, const Output& output) {
+/// What the recipe's series holds, if it is one of a file; where that cannot be read, why.
+json series_of(const Recipe& recipe, Output& output) try {
+  const bool is_series = recipe.task.is_object() && recipe.task.value("kind", "") == "forecast";
+  return is_series ? say_series(*make_task(recipe.task), output) : json::object();
+} catch (const Error& error) {
+  output.note(error.what());
+  return json::object();
+}
+
+/// Returns what is known of its series.
+json say_recipe(const Recipe& recipe, Output& output) {
   output.line(recipe.name + (recipe.title == recipe.name ? "" : ": " + recipe.title));
   output.line("  seed " + std::to_string(recipe.seed) + ", " + std::to_string(recipe.training.steps) + " steps, " +
               std::to_string(recipe.commands.size()) + " commands, task " + recipe.task.dump());
+  return series_of(recipe, output);
 }
 
 /// What a file of tensors is, before what is in it.
-void say_summary(const TensorFile& file, const std::string& where, std::int64_t weights, const Output& output) {
-  if (const std::optional<Recipe> recipe = recipe_in(file, where)) say_recipe(*recipe, output);
+json say_summary(const TensorFile& file, const std::string& where, std::int64_t weights, Output& output) {
+  json series = json::object();
+  if (const std::optional<Recipe> recipe = recipe_in(file, where)) series = say_recipe(*recipe, output);
   for (const auto& [key, value] : file.metadata) {
     if (key != "afterglow.recipe") output.line("  " + key + ": " + value);
   }
   output.line("  " + std::to_string(file.tensors.size()) + " tensors, " + std::to_string(weights) +
               " numbers without optimiser state");
+  return series;
 }
 
-json tensors_info(const InfoOptions& options, const Output& output) {
+json tensors_info(const InfoOptions& options, Output& output) {
   const TensorFile file = read_safetensors(options.file);
   json list = json::array();
   std::int64_t weights = 0;
   for (const HostTensor& tensor : file.tensors) weights += belongs_to_optimiser(tensor) ? 0 : tensor.elements();
-  say_summary(file, options.file, weights, output);
+  json result = say_summary(file, options.file, weights, output);
   std::size_t left_out = 0;
   for (const HostTensor& tensor : file.tensors) {
     if (belongs_to_optimiser(tensor) && !options.optimiser) {
@@ -66,7 +79,8 @@ json tensors_info(const InfoOptions& options, const Output& output) {
     output.line(tensor.name + "  " + name_of(tensor.type) + " " + Shape(tensor.shape).text());
   }
   if (left_out > 0) output.line(std::to_string(left_out) + " tensors of the optimiser: --optimiser lists them");
-  return {{"file", options.file}, {"numbers", weights}, {"tensors", list}, {"metadata", file.metadata}};
+  result.update({{"file", options.file}, {"numbers", weights}, {"tensors", list}, {"metadata", file.metadata}});
+  return result;
 }
 
 /// What a folder of weights holds, by the names that they have here.
@@ -84,12 +98,13 @@ json file_info(const InfoOptions& options, Output& output) {
     return tensors_info(options, output);
   const SavedRun saved = open_saved_run(options.file);
   const Recipe& recipe = saved.recipe;
-  say_recipe(recipe, output);
+  json result = say_recipe(recipe, output);
   say_notes(saved, output);
   if (is_folder) say_parameters(recipe, output);
   std::istringstream lines(to_json(recipe).dump(2));
   for (std::string line; std::getline(lines, line);) output.line(line);
-  return {{"file", options.file}, {"recipe", to_json(recipe)}};
+  result.update({{"file", options.file}, {"recipe", to_json(recipe)}});
+  return result;
 }
 
 json list_devices(const Output& output) {

@@ -11,6 +11,7 @@
 #include "core/io/json_file.h"
 #include "core/io/terminal_text.h"
 #include "core/tasks/fields.h"
+#include "core/tasks/series_windows.h"
 
 namespace afterglow {
 
@@ -137,6 +138,16 @@ void require_free_name(const std::filesystem::path& file, const CommonOptions& c
 
 void say_notes(const SavedRun& saved, Output& output) {
   for (const std::string& note : saved.notes) output.note(note);
+}
+
+nlohmann::json say_series(const Task& task, Output& output) {
+  const SeriesWindows* series = task.windows();
+  if (series == nullptr || series->source().rows_in_file == 0) return nlohmann::json::object();
+  output.note("series: " + series->summary());
+  return {{"channels", series->names()},
+          {"time_columns", series->source().time_columns},
+          {"rows_read", series->rows()},
+          {"rows_in_file", series->source().rows_in_file}};
 }
 
 SavedRun open_with_weights(const std::string& path, const std::string& need, Output& output) {

@@ -186,6 +186,7 @@ nlohmann::json train_here(const TrainOptions& options, const CommonOptions& comm
   output.message(recipe.name + ": " + recipe.title + " · " + std::to_string(parameters) + " parameters · seed " +
                  std::to_string(recipe.seed) + " · " + backend->description() +
                  (ranks ? " · " + std::to_string(ranks->size()) + " processes" : ""));
+  const nlohmann::json series = say_series(run.trainer().task(), output);
 
   const std::int64_t until = options.until >= 0 ? options.until : std::numeric_limits<std::int64_t>::max();
   if (run.step() > 0 && run.step() >= std::min(until, run.trainer().config().steps))
@@ -217,6 +218,7 @@ nlohmann::json train_here(const TrainOptions& options, const CommonOptions& comm
                            {"recipe", results.recipe.string()},
                            {"parameters", parameters},
                            {"figures", results.files}};
+  result.update(series);
   if (const std::string level = level_of(*backend); !level.empty()) result["cpu_level"] = level;
   if (ending.stopped_by) result["stopped_by"] = *ending.stopped_by;
   if (outcome.score.windows > 0) {
@@ -233,7 +235,10 @@ nlohmann::json train(const TrainOptions& options, const CommonOptions& common, O
   Output own = output;
   own.json = own.json || !is_first(ranks.get());
   own.quiet = own.quiet || !is_first(ranks.get());
-  return among_ranks(ranks.get(), output, [&] { return train_here(options, common, ranks.get(), own); });
+  nlohmann::json result =
+      among_ranks(ranks.get(), output, [&] { return train_here(options, common, ranks.get(), own); });
+  output.notes = own.notes;
+  return result;
 }
 
 }  // namespace afterglow

@@ -2,7 +2,11 @@
 #include "core/io/csv.h"
 
 #include <algorithm>
+#include <array>
+#include <cctype>
+#include <cmath>
 #include <limits>
+#include <optional>
 #include <utility>
 
 #include "core/io/atomic_file.h"
@@ -16,6 +20,35 @@ namespace {
   throw Error(ExitCode::bad_input, where + ", line " + std::to_string(line) + ": " + what);
 }
 
+/// The first of tab, semicolon, bar and comma that stands outside quotes in both of the first two lines.
+char separator_of(std::string_view text) {
+  constexpr std::string_view candidates = "\t;|,";
+  std::array<unsigned, 3> seen{};  // a bit for each candidate, of two lines with content and the rest
+  bool is_quoted = false, has_content = false;
+  for (std::size_t at = 0, line = 0; at < text.size() && line < 2; ++at) {
+    is_quoted = is_quoted != (text[at] == '"');
+    if (is_quoted) continue;
+    const bool is_end = text[at] == '\n' || text[at] == '\r';
+    if (is_end && has_content) ++line;
+    has_content = !is_end;
+    if (const std::size_t found = candidates.find(text[at]); found != std::string_view::npos) seen[line] |= 1u << found;
+  }
+  const unsigned in_both = seen[1] == 0 ? seen[0] : seen[0] & seen[1];
+  for (std::size_t i = 0; i < candidates.size(); ++i) {
+    if (in_both >> i & 1u) return candidates[i];
+  }
+  return ',';
+}
+
+bool is_digit(char c) { return c >= '0' && c <= '9'; }
+
+bool has_decimal_commas(std::string_view text) {
+  for (std::size_t comma = text.find(','); comma != std::string_view::npos; comma = text.find(',', comma + 1)) {
+    if (comma > 0 && comma + 1 < text.size() && is_digit(text[comma - 1]) && is_digit(text[comma + 1])) return true;
+  }
+  return false;
+}
+
 }  // namespace
 
 class CsvParser {
@@ -25,6 +58,8 @@ class CsvParser {
   void parse() {
     // Programs that write one of their own before that of the file leave two.
     while (text_.compare(next_, 3, "\xef\xbb\xbf") == 0) next_ += 3;
+    while (!at_end() && at_line_end()) end_line();
+    find_separator();
     if (only_blank_lines_left()) {
       throw Error(ExitCode::bad_input,
                   where_ + " is empty; a header line with the names of the columns should be there");
@@ -33,9 +68,9 @@ class CsvParser {
     while (!only_blank_lines_left()) {
       const std::size_t line = line_, first = table_.cells_.size();
       read_row();
-      check_width(line, table_.cells_.size() - first);
-      table_.lines_.push_back(static_cast<std::uint32_t>(line));
+      take_row(line, first);
     }
+    if (blank_rows_ > 0) table_.notes_.push_back("blank rows left out: " + std::to_string(blank_rows_));
   }
 
  private:
@@ -47,21 +82,54 @@ class CsvParser {
   /// In a table of one column an empty line amid others is an empty field, but never one at the end.
   bool only_blank_lines_left() const { return text_.find_first_not_of("\r\n", next_) == std::string::npos; }
 
-  void read_row() {
-    for (;;) {
-      table_.cells_.push_back(read_field());
-      if (at_end() || text_[next_] != ',') break;
-      ++next_;
+  /// Excel takes the separator from a first line "sep=;" where there is one.
+  void find_separator() {
+    const std::size_t named = next_ + (text_.compare(next_, 1, "\"") == 0 ? 1 : 0);
+    if (text_.compare(named, 4, "sep=") == 0 && text_.find_first_of("\r\n", named) > named + 4) {
+      separator_ = text_[named + 4];
+      next_ = std::min(text_.find_first_of("\r\n", named + 5), text_.size());
+      end_line();
+    } else {
+      separator_ = separator_of(std::string_view(text_).substr(next_));
     }
+  }
+
+  void end_line() {
     if (!at_end() && text_[next_] == '\r') ++next_;
     if (!at_end() && text_[next_] == '\n') ++next_;
     ++line_;
   }
 
+  void read_row() {
+    for (;;) {
+      table_.cells_.push_back(read_field());
+      if (at_end() || text_[next_] != separator_) break;
+      ++next_;
+    }
+    end_line();
+  }
+
+  /// Takes the cells from `first` on as a row: separators at its end that enclose nothing do not count.
+  void take_row(std::size_t line, std::size_t first) {
+    std::vector<Cell>& cells = table_.cells_;
+    const std::size_t width = table_.columns();
+    const auto is_blank_cell = [&](const Cell& cell) {
+      return trimmed(std::string_view(text_).substr(cell.begin, cell.length)).empty();
+    };
+    if (width > 1 && std::all_of(cells.begin() + static_cast<std::ptrdiff_t>(first), cells.end(), is_blank_cell)) {
+      cells.resize(first);
+      ++blank_rows_;
+      return;
+    }
+    while (cells.size() > first + width && cells.back().length == 0) cells.pop_back();
+    check_width(line, cells.size() - first);
+    table_.lines_.push_back(static_cast<std::uint32_t>(line));
+  }
+
   Cell read_field() {
     if (!at_end() && text_[next_] == '"') return read_quoted();
     const std::size_t begin = next_;
-    while (!at_line_end() && text_[next_] != ',') ++next_;
+    while (!at_line_end() && text_[next_] != separator_) ++next_;
     return {static_cast<std::uint32_t>(begin), static_cast<std::uint32_t>(next_ - begin)};
   }
 
@@ -77,7 +145,7 @@ class CsvParser {
       if (c == '"') ++next_;  // two quotes stand for one
       text_[end++] = c;
     }
-    if (!at_line_end() && text_[next_] != ',') {
+    if (!at_line_end() && text_[next_] != separator_) {
       refuse(where_, line_,
              "text follows a closing quote; put the whole field into quotes and double the quotes inside");
     }
@@ -85,24 +153,49 @@ class CsvParser {
   }
 
   void read_header() {
+    const std::size_t line = line_;
     read_row();
-    for (const Cell cell : std::exchange(table_.cells_, {}))
-      table_.names_.push_back(text_.substr(cell.begin, cell.length));
-    const std::vector<std::string>& names = table_.names_;
-    const auto separator = names.size() == 1 ? names[0].find_first_of(";\t") : std::string::npos;
-    if (separator != std::string::npos) {
-      refuse(where_, 1,
-             std::string("the fields are separated by ") + (names[0][separator] == ';' ? "';'" : "tabs") +
-                 " where commas should be; save the table with commas (and decimal points)");
+    std::vector<Cell>& cells = table_.cells_;
+    while (cells.size() > 1 && cells.back().length == 0) cells.pop_back();
+    table_.has_decimal_commas_ = separator_ != ',' && has_decimal_commas(std::string_view(text_).substr(next_));
+    if (table_.has_decimal_commas_) table_.notes_.emplace_back("its numbers have decimal commas");
+    std::vector<std::string>& names = table_.names_;
+    for (const Cell cell : cells) names.push_back(text_.substr(cell.begin, cell.length));
+    if (is_data(names)) {
+      for (std::size_t i = 0; i < names.size(); ++i) names[i] = "column " + std::to_string(i + 1);
+      table_.notes_.emplace_back("its first line holds numbers, so it counts as data, and the columns have no names");
+      table_.lines_.push_back(static_cast<std::uint32_t>(line));
+      return;
     }
-    if (std::all_of(names.begin(), names.end(),
-                    [](const std::string& name) { return parse_number(name).has_value(); })) {
-      refuse(where_, 1, "numbers where the names of the columns should be; put a header line in front");
-    }
+    cells.clear();
     std::vector<std::string> sorted = names;
     std::sort(sorted.begin(), sorted.end());
     const auto twice = std::adjacent_find(sorted.begin(), sorted.end());
-    if (twice != sorted.end()) refuse(where_, 1, "two columns are called " + in_quotes(*twice) + "; rename one");
+    if (twice != sorted.end()) refuse(where_, line, "two columns are called " + in_quotes(*twice) + "; rename one");
+  }
+
+  /// Whether a first line is one of numbers, or of times and numbers.
+  bool is_data(const std::vector<std::string>& cells) const {
+    std::vector<double> numbers;
+    std::size_t times = 0, gaps = 0, others = 0;
+    for (const std::string& cell : cells) {
+      if (const std::optional<double> number = table_.number_in(cell)) {
+        numbers.push_back(*number);
+      } else {
+        ++(looks_like_time(cell) ? times : is_gap(cell) ? gaps : others);
+      }
+    }
+    return !numbers.empty() && (times > 0 || (others == 0 && !are_counted(cells.size(), numbers)));
+  }
+
+  /// pandas names columns 0, 1, 2 .. where they have no names of their own.
+  bool are_counted(std::size_t columns, const std::vector<double>& numbers) const {
+    for (std::size_t i = 0; i < numbers.size(); ++i) {
+      if (numbers[i] != numbers[0] + static_cast<double>(i) || (numbers[0] != 0 && numbers[0] != 1)) return false;
+    }
+    if (columns < 2) return false;
+    table_.notes_.emplace_back("its first line counts from " + shortest(numbers[0]) + " on, so it names the columns");
+    return true;
   }
 
   void check_width(std::size_t line, std::size_t fields) const {
@@ -117,6 +210,8 @@ class CsvParser {
   const std::string& where_;
   std::size_t next_ = 0;
   std::size_t line_ = 1;
+  std::size_t blank_rows_ = 0;
+  char separator_ = ',';
 };
 
 CsvTable parse_csv(std::string text, const std::string& where) {
@@ -149,8 +244,14 @@ std::size_t CsvTable::column(std::string_view name) const {
                                        std::to_string(columns()) + did_you_mean(name, names_));
 }
 
-bool CsvTable::looks_numeric(std::size_t column) const {
-  return rows() > 0 && parse_number(text(0, column)).has_value();
+std::optional<double> CsvTable::number_in(std::string_view cell) const {
+  const std::size_t comma = has_decimal_commas_ ? cell.find(',') : std::string_view::npos;
+  if (has_decimal_commas_ && cell.find('.') != std::string_view::npos)
+    return std::nullopt;  // of thousands, or a mistake
+  if (comma == std::string_view::npos) return parse_number(cell);
+  std::string text(cell);
+  text[comma] = '.';
+  return parse_number(text);
 }
 
 std::vector<double> CsvTable::numbers(std::size_t column) const {
@@ -158,21 +259,36 @@ std::vector<double> CsvTable::numbers(std::size_t column) const {
   result.reserve(rows());
   for (std::size_t row = 0; row < rows(); ++row) {
     const std::string_view cell = text(row, column);
-    const auto value = parse_number(cell);
-    if (value) {
-      result.push_back(*value);
-      continue;
+    const std::optional<double> value = is_gap(cell) ? std::nan("") : number_in(cell);
+    if (!value) {
+      const char* remedy = has_decimal_commas_ ? "write it with a decimal comma, without points, as the table's others"
+                           : cell.find(',') != std::string_view::npos ? "write it with a decimal point"
+                                                                      : "correct it, or leave it empty";
+      refuse(where_, lines_[row],
+             "column " + std::to_string(column + 1) + " (" + in_quotes(names_[column]) + ") is " + in_quotes(cell) +
+                 " where a number should be; " + remedy);
     }
-    const std::string place = "column " + std::to_string(column + 1) + " (" + in_quotes(names_[column]) + ") ";
-    if (cell.find_first_not_of(" \t") == std::string_view::npos) {
-      refuse(where_, lines_[row], place + "is empty where a number should be; fill the gap, or write nan to keep it");
-    }
-    const bool comma = cell.find(',') != std::string_view::npos;
-    refuse(where_, lines_[row],
-           place + "is " + in_quotes(cell) + " where a number should be; " +
-               (comma ? "write it with a decimal point" : "correct it or write nan"));
+    result.push_back(*value);
   }
   return result;
+}
+
+bool is_gap(std::string_view cell) {
+  constexpr std::array<std::string_view, 11> signs{"",     "NA",   "na",   "N/A", "n/a", "#N/A",
+                                                   "null", "NULL", "None", "-",   "?"};
+  return std::ranges::find(signs, trimmed(cell)) != signs.end();
+}
+
+bool looks_like_time(std::string_view cell) {
+  std::ptrdiff_t digits = 0, letters = 0;
+  for (const char c : cell) {
+    digits += is_digit(c);
+    letters += std::isalpha(static_cast<unsigned char>(c)) != 0;
+  }
+  const std::size_t point = cell.find('.'), next = point == std::string_view::npos ? point : cell.find('.', point + 1);
+  const bool has_points = next != std::string_view::npos && next - point <= 3;  // 31.12.2016, but not 1.234.567
+  return digits > letters && !parse_number(cell) &&
+         (has_points || cell.find_first_of("-/:", 1) != std::string_view::npos);
 }
 
 }  // namespace afterglow

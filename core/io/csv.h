@@ -3,6 +3,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <variant>
@@ -13,20 +14,24 @@
 
 namespace afterglow {
 
-/// A table of texts with one header row. Numbers are parsed when they are asked for, so that errors name their place.
+/// A table of texts with names of its columns. Numbers are parsed when they are asked for, so that errors name their
+/// place.
 class CsvTable {
  public:
   std::size_t rows() const { return lines_.size(); }
   std::size_t columns() const { return names_.size(); }
   const std::vector<std::string>& names() const { return names_; }
   std::string_view text(std::size_t row, std::size_t column) const;
+  /// What the reader assumed or left out, each as half a sentence.
+  const std::vector<std::string>& notes() const { return notes_; }
 
   /// The index of a column; Error(bad_input) with the nearest name if there is none.
   std::size_t column(std::string_view name) const;
-  /// Whether the first row holds a number there; false for a table without rows. Tells a date column from a value
-  /// column.
-  bool looks_numeric(std::size_t column) const;
-  /// All values of a column; Error(bad_input) with line and column for a gap or a text. "nan" and "inf" are numbers.
+  /// The line of the file in which a row begins, from 1.
+  std::size_t line(std::size_t row) const { return lines_.at(row); }
+  /// The number that a cell's text is, with the table's decimal sign; nothing for a gap or a text.
+  std::optional<double> number_in(std::string_view cell) const;
+  /// All values of a column, NaN for a gap; Error(bad_input) with line and column for a text. "inf" is a number.
   std::vector<double> numbers(std::size_t column) const;
   std::vector<double> numbers(std::string_view name) const { return numbers(column(name)); }
 
@@ -42,14 +47,23 @@ class CsvTable {
   std::string text_;
   std::vector<std::string> names_;
   std::vector<Cell> cells_;           // row by row
-  std::vector<std::uint32_t> lines_;  // of every row, counted from 1, the header being line 1
+  std::vector<std::uint32_t> lines_;  // of every row
+  bool has_decimal_commas_ = false;
+  std::vector<std::string> notes_;
 };
+
+/// Whether a cell says that a value is missing: empty, "NA", "null", "-", "?" and their kin.
+bool is_gap(std::string_view cell);
+/// Whether a text has the form of a date or a time of day: more digits than letters, with "-", "/" or ":" inside.
+bool looks_like_time(std::string_view cell);
 
 constexpr std::size_t csv_limit = std::size_t{256} << 20;
 
-/// Lines may end with LF or CRLF, fields may be quoted and then hold commas, quotes ("") and line ends; byte order
-/// marks and blank lines at the end are skipped. Throws Error(bad_input): no header, other number of fields, an open
-/// quote, doubled names, another separator, zero bytes, more than `max_bytes`.
+/// Fields are separated by commas, semicolons (then with decimal commas, if there are any), tabs or bars, or as a first
+/// line "sep=" says. Lines may end with LF, CR or CRLF, fields may be quoted and then hold separators, quotes ("") and
+/// line ends. Byte order marks, blank rows and separators at the ends of rows are skipped; without a header the columns
+/// are called "column 1" and so on. Throws Error(bad_input): other number of fields, an open quote, doubled names, zero
+/// bytes, more than `max_bytes`.
 CsvTable read_csv(const std::filesystem::path& path, std::size_t max_bytes = csv_limit);
 /// The same from text of at most 4 GiB; `where` names its source in messages.
 CsvTable parse_csv(std::string text, const std::string& where);

@@ -1,11 +1,16 @@
-// The task `forecast`: windows of a CSV file in the ETT form, or of a built-in series with several seasons.
+// The task `forecast`: windows of a CSV file, or of a built-in series with several seasons.
+#include <algorithm>
+#include <array>
+#include <cctype>
 #include <cmath>
 #include <filesystem>
 #include <numbers>
 #include <numeric>
+#include <sstream>
 
 #include "core/io/csv.h"
 #include "core/io/error.h"
+#include "core/io/wording.h"
 #include "core/random/random.h"
 #include "core/tasks/kinds.h"
 #include "core/tasks/series_windows.h"
@@ -25,8 +30,8 @@ class Forecast final : public Task {
         windows_(std::move(windows)) {}
 
   std::string describe() const override {
-    return "forecast " + source_ + " · " + std::to_string(windows_.channels()) + " channels · " +
-           std::to_string(windows_.length()) + " rows in · " + std::to_string(windows_.horizon()) + " ahead";
+    return "forecast " + source_ + " · " + windows_.summary() + " · " + std::to_string(windows_.length()) +
+           " rows in · " + std::to_string(windows_.horizon()) + " ahead";
   }
   std::string token_label(int token) const override { return token == 0 ? "·" : "?!"; }
   TokenRole token_role(int) const override { return TokenRole::blank; }
@@ -57,15 +62,6 @@ SeriesSplit parse_split(const Fields& fields) {
   return {parts[0], parts[1], parts[2]};
 }
 
-/// What of a file is used.
-struct SeriesChoice {
-  std::string column;  ///< a name, or all_columns
-  std::int64_t every = 1, most = 0;
-  std::int64_t length = 0, horizon = 0;
-  SeriesSplit split;
-  std::string unit;
-};
-
 /// Two seasons of each channel that beat against each other, a slow drift, and noise; long enough for the horizon.
 SeriesWindows built_in_series(std::int64_t length, std::int64_t horizon) {
   constexpr int channels = 3;
@@ -85,52 +81,139 @@ SeriesWindows built_in_series(std::int64_t length, std::int64_t horizon) {
   return {{"day, week", "day, beat", "half day"}, {}, std::move(values), length, horizon};
 }
 
-/// The columns that are read: all but the times, or the one that is named.
-std::vector<std::size_t> chosen_columns(const CsvTable& table, const std::string& path, const std::string& column,
-                                        std::size_t first) {
-  std::vector<std::size_t> columns;
-  std::string names;
-  for (std::size_t c = first; c < table.columns(); ++c) {
-    if (column == all_columns || table.names()[c] == column) columns.push_back(c);
-    names += (names.empty() ? "" : ", ") + table.names()[c];
+/// A column is one of times where its texts have the form of dates, its name says so ("timestamp", "year" ..), or its
+/// numbers rise by even steps, as an index does. Missing values take the value before. Other columns of words are left
+/// out; the series' `source` says all of this.
+enum class ColumnKind : std::uint8_t { channel, time, index, words };
+
+bool names_a_time(const std::string& name) {
+  constexpr std::array<std::string_view, 22> names{"date",      "time",     "datetime",  "timestamp", "ts",   "ds",
+                                                   "epoch",     "unixtime", "localtime", "utctime",   "day",  "weekday",
+                                                   "month",     "year",     "hour",      "minute",    "week", "quarter",
+                                                   "yearmonth", "yyyymmdd", "datum",     "zeit"};
+  std::string letters;
+  for (const char c : name.substr(0, name.find_first_of("([")))
+    if (std::isalpha(static_cast<unsigned char>(c)) != 0) letters += static_cast<char>(std::tolower(c));
+  return std::ranges::find(names, letters) != names.end();
+}
+
+/// Whether the numbers rise or fall from row to row, nine tenths of the times by the same step.
+bool rises_evenly(const std::vector<double>& values) {
+  if (values.size() < 3) return false;
+  std::vector<double> steps(values.size() - 1);
+  for (std::size_t i = 0; i < steps.size(); ++i) steps[i] = values[i + 1] - values[i];
+  if (std::ranges::any_of(steps, [&](double step) { return !(step * steps[0] > 0); })) return false;
+  std::ranges::nth_element(steps, steps.begin() + static_cast<std::ptrdiff_t>(steps.size() / 2));
+  const double usual = steps[steps.size() / 2];
+  const auto is_usual = [&](double step) { return std::abs(step - usual) <= 1e-3 * std::abs(usual); };
+  return 10 * static_cast<std::size_t>(std::ranges::count_if(steps, is_usual)) >= 9 * steps.size();
+}
+
+/// What the first cells of a column say: most of them decide, so that a mistake among numbers is no column of words.
+ColumnKind kind_of(const CsvTable& table, std::size_t column) {
+  constexpr std::size_t enough = 100;
+  const std::string& name = table.names()[column];
+  std::size_t times = 0, words = 0, seen = 0;
+  for (std::size_t row = 0; row < table.rows() && seen < enough; ++row) {
+    const std::string_view cell = table.text(row, column);
+    if (is_gap(cell)) continue;
+    ++seen;
+    const auto digits = std::ranges::count_if(cell, [](char c) { return c >= '0' && c <= '9'; });
+    if (looks_like_time(cell)) {
+      ++times;
+    } else if (!table.number_in(cell)) {
+      words += 2 * static_cast<std::size_t>(digits) < cell.size();
+    }
   }
-  if (columns.empty())
-    throw Error(ExitCode::bad_input,
-                path + ": there is no column \"" + column + "\"; choose one of " + names + ", or \"all\"");
+  if (2 * times > seen || names_a_time(name)) return ColumnKind::time;
+  if (2 * words >= seen) return ColumnKind::words;
+  const bool is_unnamed = name.empty() || name.starts_with("Unnamed:");
+  return is_unnamed || rises_evenly(table.numbers(column)) ? ColumnKind::index : ColumnKind::channel;
+}
+
+/// Puts the value before into every gap, the first value into those at the beginning; returns how many there are.
+std::size_t fill_gaps(std::vector<double>& values) {
+  const auto is_number = [](double value) { return !std::isnan(value); };
+  const auto first = std::ranges::find_if(values, is_number);
+  double last = first == values.end() ? NAN : *first;
+  std::size_t gaps = 0;
+  for (double& value : values) {
+    if (is_number(value)) last = value;
+    gaps += !is_number(value);
+    value = last;
+  }
+  return gaps;
+}
+
+/// The columns that `text` lists; none for all columns.
+std::vector<std::size_t> chosen_columns(const CsvTable& table, const std::string& text) {
+  if (text == all_columns) return {};
+  if (std::ranges::find(table.names(), text) != table.names().end()) return {table.column(text)};
+  std::vector<std::size_t> columns;
+  std::istringstream list(text);
+  for (std::string name; std::getline(list, name, ',');) columns.push_back(table.column(trimmed(name)));
   return columns;
 }
 
-SeriesWindows read_series(const CsvTable& table, const std::string& path, const SeriesChoice& choice) {
-  if (table.columns() < 2)
-    throw Error(ExitCode::bad_input, path + ": expected a column of times and at least one of numbers");
+SeriesWindows read_series(const CsvTable& table, const std::string& path, const Fields& fields,
+                          const SeriesSplit& split) {
   if (table.rows() == 0)
     throw Error(ExitCode::bad_input, path + ": there is no row of numbers below the header; give a file with a series");
-  const std::size_t first = table.looks_numeric(0) ? 0 : 1, step = static_cast<std::size_t>(choice.every);
-  const std::size_t rows = std::min((table.rows() + step - 1) / step, static_cast<std::size_t>(choice.most));
-  const std::vector<std::size_t> columns = chosen_columns(table, path, choice.column, first);
+  SeriesSource source{static_cast<std::int64_t>(table.rows()), {}, table.notes()};
+  const std::vector<std::size_t> chosen = chosen_columns(table, fields.text("column"));
+  std::vector<std::size_t> channels = chosen, labels;
+  for (std::size_t c = 0; c < table.columns(); ++c) {
+    if (std::ranges::find(chosen, c) != chosen.end()) continue;
+    const ColumnKind kind = kind_of(table, c);
+    const bool is_time = kind == ColumnKind::time || kind == ColumnKind::index;
+    if (is_time) source.time_columns.push_back(table.names()[c]);
+    if (kind == ColumnKind::time) labels.push_back(c);
+    if (kind == ColumnKind::channel && chosen.empty()) channels.push_back(c);
+    if (kind == ColumnKind::words && chosen.empty())
+      source.notes.push_back("column " + in_quotes(table.names()[c]) + " holds no numbers and is left out");
+  }
+  if (channels.empty())
+    throw Error(ExitCode::bad_input, path +
+                                         ": no column of numbers is left but times and indices; name the one to "
+                                         "forecast with --set task.column=NAME");
+  const auto step = static_cast<std::size_t>(fields.integer("every"));
+  const std::size_t all = (table.rows() + step - 1) / step;
+  const std::size_t rows = std::min(all, static_cast<std::size_t>(fields.integer("rows")));
   std::vector<std::string> names, times;
-  for (std::size_t row = 0; first > 0 && row < rows; ++row) times.emplace_back(table.text(row * step, 0));
-  std::vector<double> values(rows * columns.size());
-  for (std::size_t c = 0; c < columns.size(); ++c) {
-    names.push_back(table.names()[columns[c]]);
-    const std::vector<double> column = table.numbers(columns[c]);
+  for (std::size_t row = 0; !labels.empty() && row < rows; ++row) {
+    std::string& time = times.emplace_back();
+    for (const std::size_t c : labels) time += (time.empty() ? "" : " ") + std::string(table.text(row * step, c));
+  }
+  std::vector<double> values(rows * channels.size());
+  std::size_t gaps = 0;
+  for (std::size_t c = 0; c < channels.size(); ++c) {
+    names.push_back(table.names()[channels[c]]);
+    std::vector<double> column = table.numbers(channels[c]);
+    column.resize((rows - 1) * step + 1);
+    gaps += fill_gaps(column);
     for (std::size_t row = 0; row < rows; ++row) {
-      if (!std::isfinite(column[row * step]))
-        throw Error(ExitCode::bad_input, path + ", line " + std::to_string(row * step + 2) + ", column " + names[c] +
-                                             ": a forecast needs finite numbers; fill the gap or leave the column out");
-      values[row * columns.size() + c] = column[row * step];
+      const double value = values[row * channels.size() + c] = column[row * step];
+      if (!std::isfinite(value))
+        throw Error(ExitCode::bad_input, path + ", line " + std::to_string(table.line(row * step)) + ", column " +
+                                             names[c] +
+                                             ": a forecast needs finite numbers; correct it or leave it empty");
     }
   }
-  return {names, std::move(times), std::move(values), choice.length, choice.horizon, choice.split, choice.unit};
+  if (gaps > 0)
+    source.notes.push_back("missing values that take the value before, or the first one: " + std::to_string(gaps));
+  if (rows < all) source.notes.push_back("--set task.rows=" + std::to_string(all) + " reads more");
+  return {names, std::move(times),    std::move(values), fields.integer("length"), fields.integer("horizon"),
+          split, fields.text("unit"), std::move(source)};
 }
 
 std::unique_ptr<Task> make_forecast(const Fields& fields) {
   const std::int64_t length = fields.integer("length"), horizon = fields.integer("horizon");
   const std::string path = fields.text("path");
-  const SeriesChoice choice{fields.text("column"), fields.integer("every"), fields.integer("rows"), length, horizon,
-                            parse_split(fields),   fields.text("unit")};
-  SeriesWindows windows = path == built_in ? built_in_series(length, horizon)
-                                           : read_series(parse_csv(fields.file("path", csv_limit), path), path, choice);
+  const SeriesSplit split = parse_split(fields);
+  for (const char* name : {"every", "rows"}) fields.integer(name);  // are refused here where no file is read
+  SeriesWindows windows = path == built_in
+                              ? built_in_series(length, horizon)
+                              : read_series(parse_csv(fields.file("path", csv_limit), path), path, fields, split);
   for (const SeriesPart part : {SeriesPart::train, SeriesPart::validation, SeriesPart::test}) {
     if (windows.count(part) < 1)
       fields.refuse("the series is too short for " + std::to_string(length) + " rows in and " +
@@ -143,13 +226,15 @@ std::unique_ptr<Task> make_forecast(const Fields& fields) {
 }  // namespace
 
 SeriesWindows::SeriesWindows(std::vector<std::string> names, std::vector<std::string> times, std::vector<double> values,
-                             std::int64_t length, std::int64_t horizon, SeriesSplit split, std::string unit)
+                             std::int64_t length, std::int64_t horizon, SeriesSplit split, std::string unit,
+                             SeriesSource source)
     : names_(std::move(names)),
       times_(std::move(times)),
       split_(split),
       unit_(std::move(unit)),
       length_(length),
-      horizon_(horizon) {
+      horizon_(horizon),
+      source_(std::move(source)) {
   const std::int64_t width = channels();
   rows_ = static_cast<std::int64_t>(values.size()) / width;
   const std::int64_t fitted = std::max<std::int64_t>(1, rows_ * split_.train / split_.all());
@@ -162,8 +247,26 @@ SeriesWindows::SeriesWindows(std::vector<std::string> names, std::vector<std::st
     deviation_.push_back(deviation > 0 ? deviation : 1.0);  // a constant channel stays as it is
   }
   values_.resize(values.size());
-  for (std::int64_t i = 0; i < static_cast<std::int64_t>(values.size()); ++i)
+  for (std::int64_t i = 0; i < static_cast<std::int64_t>(values.size()); ++i) {
     values_[i] = static_cast<float>((values[i] - mean_[i % width]) / deviation_[i % width]);
+    if (!std::isfinite(values_[i]) || !std::isfinite(deviation_[i % width]))
+      throw Error(ExitCode::bad_input, "channel " + in_quotes(names_[i % width]) +
+                                           " of the series has values such as " + shortest(values[i]) +
+                                           ", too large to be standardised; give it another unit");
+  }
+}
+
+std::string SeriesWindows::summary() const {
+  const auto counted = [](std::size_t count, const char* what) {
+    return std::to_string(count) + " " + what + (count == 1 ? "" : "s");
+  };
+  std::string text;
+  if (source_.rows_in_file > 0)
+    text = std::to_string(rows_) + " of " + std::to_string(source_.rows_in_file) + " rows; ";
+  text += counted(names_.size(), "channel");
+  if (source_.rows_in_file > 0) text += "; " + counted(source_.time_columns.size(), "time column");
+  for (const std::string& note : source_.notes) text += "; " + note;
+  return text;
 }
 
 std::int64_t SeriesWindows::first_row(SeriesPart part) const {
@@ -206,16 +309,17 @@ TaskKind forecast_kind() {
   return {{"forecast",
            "windows of a series: say how every channel goes on",
            {{"path",
-             "a CSV file in the ETT form (header, a column of times, columns of numbers); built-in: a "
+             "a CSV file (a header, columns of times, columns of numbers); built-in: a "
              "series with several seasons",
              TaskParameter::Type::text, "\"built-in\""},
             {"length", "rows that the model sees", TaskParameter::Type::integer, "96", 2, 65536},
             {"horizon", "rows that it forecasts", TaskParameter::Type::integer, "96", 1, 65536},
-            {"rows", "most rows used", TaskParameter::Type::integer, std::to_string(hours_in_ett), 20, 1 << 26},
+            {"rows", "most rows used; the default are the 20 months of the published split of ETTh1",
+             TaskParameter::Type::integer, std::to_string(hours_in_ett), 20, 1 << 26},
             {"split", "shares of the rows for training, validation and test, in this order; of a file",
              TaskParameter::Type::text, '"' + std::string(ett_split) + '"'},
-            {"column", "the one column that is read and forecast; all: every one", TaskParameter::Type::text,
-             '"' + std::string(all_columns) + '"'},
+            {"column", "the column that is forecast, or several with commas between; all: every one but times",
+             TaskParameter::Type::text, '"' + std::string(all_columns) + '"'},
             {"every", "of so many rows of the file one is used", TaskParameter::Type::integer, "1", 1, 1 << 20},
             {"unit", "what a row used lasts, for axes", TaskParameter::Type::text, "\"h\""}}},
           make_forecast};

@@ -14,14 +14,23 @@ struct SeriesSplit {
   std::int64_t all() const { return train + validation + test; }
 };
 
+/// Where a series comes from: what of a file was read, and how it was understood.
+struct SeriesSource {
+  std::int64_t rows_in_file = 0;          ///< 0 for a series without a file
+  std::vector<std::string> time_columns;  ///< names of columns that are times or an index, hence no channels
+  std::vector<std::string> notes;         ///< what was assumed, filled or left out, each as half a sentence
+};
+
 /// A series, standardised by mean and deviation of its training part, cut into windows of `length` rows that are seen
 /// and `horizon` rows that follow. The first rows train, the next validate, the last test; the inputs of the later
 /// parts reach back into the part before. Immutable.
 class SeriesWindows {
  public:
-  /// values [rows, names.size()], row-major; `times` has one text a row or none. Every part must hold a window.
+  /// values [rows, names.size()], row-major; `times` has one text a row or none. Every part must hold a window. Throws
+  /// Error(bad_input) for values so large that their standard deviation or a standardised value is not finite.
   SeriesWindows(std::vector<std::string> names, std::vector<std::string> times, std::vector<double> values,
-                std::int64_t length, std::int64_t horizon, SeriesSplit split = {}, std::string unit = "h");
+                std::int64_t length, std::int64_t horizon, SeriesSplit split = {}, std::string unit = "h",
+                SeriesSource source = {});
 
   std::int64_t length() const { return length_; }
   std::int64_t horizon() const { return horizon_; }
@@ -35,6 +44,11 @@ class SeriesWindows {
   /// A standardised value in the series' own unit.
   double own_unit(std::int64_t channel, double value) const { return value * deviation_[channel] + mean_[channel]; }
   const std::vector<std::string>& names() const { return names_; }
+  /// Rows that are used.
+  std::int64_t rows() const { return rows_; }
+  const SeriesSource& source() const { return source_; }
+  /// "14400 of 69680 rows; 7 channels; 1 time column", then the notes of the source.
+  std::string summary() const;
   /// What a row lasts: "h"; "row" where the file has no times.
   std::string unit() const { return times_.empty() ? "row" : unit_; }
   /// Time stamp of a row of a window counted from its first input; empty when there are none.
@@ -48,6 +62,7 @@ class SeriesWindows {
   std::vector<float> values_;
   std::vector<double> mean_, deviation_;
   std::int64_t rows_, length_, horizon_;
+  SeriesSource source_;
 };
 
 }  // namespace afterglow

@@ -222,6 +222,29 @@ std::string series_of(int rows, const std::string& last) {
   return text + last;
 }
 
+TEST_F(Options, SeriesSayWhatWasReadOfThem) {
+  std::string rows = "Unnamed: 0,date,load\n";
+  for (int i = 0; i < 500; ++i) rows += std::to_string(i) + ",2016-07-01," + std::to_string((i * 37) % 11) + "\n";
+  write("series.csv", rows);
+  const std::string settings =
+      " --set task.length=8 --set task.horizon=4 --set task.rows=400 --device cpu --threads 1 ";
+  const ProgramResult trained =
+      run("train --preset forecast --data series.csv --steps 1 --no-figures --out o --json" + settings);
+  ASSERT_EQ(trained.code, 0) << trained.err;
+  const auto expect_read = [](const nlohmann::json& answer) {
+    EXPECT_EQ(answer["channels"], (std::vector<std::string>{"load"}));
+    EXPECT_EQ(answer["time_columns"], (std::vector<std::string>{"Unnamed: 0", "date"}));
+    EXPECT_EQ(answer["rows_read"], 400);
+    EXPECT_EQ(answer["rows_in_file"], 500);
+    EXPECT_THAT(answer["notes"].dump(), AllOf(HasSubstr("400 of 500 rows"), HasSubstr("task.rows=500")));
+  };
+  expect_read(parsed(trained));
+  const std::string snapshot = parsed(trained)["snapshot"], recipe = parsed(trained)["recipe"];
+  for (const std::string& file : {snapshot, recipe}) expect_read(parsed(run("info '" + file + "' --json")));
+  std::filesystem::remove(folder_ / "series.csv");
+  EXPECT_THAT(parsed(run("info '" + snapshot + "' --json"))["notes"].dump(), HasSubstr("series.csv"));
+}
+
 // A figure is mailed: it tells neither who made it nor where, and on another machine whether the data are the same.
 TEST_F(Options, FiguresTellTheirDataByNameAndContent) {
   std::filesystem::create_directory(folder_ / "private");

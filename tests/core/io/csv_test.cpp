@@ -30,8 +30,7 @@ TEST(Csv, ReadsHeaderTextsAndNumbers) {
   EXPECT_EQ(table.rows(), 2);
   EXPECT_EQ(table.text(1, 0), "2016-07-02");
   EXPECT_THAT(table.numbers("OT [°C]"), ElementsAre(30.5, -1e-3));
-  EXPECT_FALSE(table.looks_numeric(0));
-  EXPECT_TRUE(table.looks_numeric(1));
+  EXPECT_TRUE(table.notes().empty());
 }
 
 TEST(Csv, QuotedFieldsHoldAnything) {
@@ -55,10 +54,14 @@ TEST(Csv, AByteOrderMarkIsNoPartOfTheFirstName) {
   EXPECT_THAT(parse_csv("\xef\xbb\xbf\xef\xbb\xbfstep,loss\n", "").names(), ElementsAre("step", "loss"));
 }
 
-TEST(Csv, GapsAndTextsAmongNumbersAreNamed) {
-  const CsvTable table = parse_csv("step,loss\n0,1\n\"1\n\",2\n2,\n3,n/a\n", "t.csv");
-  EXPECT_THAT(message_of(ExitCode::bad_input, [&] { table.numbers("loss"); }),
-              AllOf(HasSubstr("t.csv, line 5"), HasSubstr("column 2 ('loss')"), HasSubstr("empty"), HasSubstr("fill")));
+TEST(Csv, GapsAreNoNumbersAndTextsAmongNumbersAreNamed) {
+  const CsvTable table = parse_csv("step,loss\n0,1\n\"1\n\",2\n2,\n3,n/a\n4,nan\n5,oops\n", "t.csv");
+  EXPECT_THAT(
+      message_of(ExitCode::bad_input, [&] { table.numbers("loss"); }),
+      AllOf(HasSubstr("t.csv, line 8"), HasSubstr("column 2 ('loss')"), HasSubstr("'oops'"), HasSubstr("empty")));
+  const Numbers gaps = parse_csv("x,y\n1,NA\n,?\n-,2\n", "").numbers("y");
+  EXPECT_TRUE(std::isnan(gaps[0]) && std::isnan(gaps[1]));
+  EXPECT_EQ(gaps[2], 2);
   EXPECT_THAT(message_of(ExitCode::bad_input, [&] { table.numbers("step"); }),
               AllOf(HasSubstr("line 3"), HasSubstr("'1?'")));
   const CsvTable comma = parse_csv("a,b\n1,\"0,5\"\n", "t.csv");
@@ -70,14 +73,54 @@ TEST(Csv, DamagedTablesAreRefusedWithTheirLine) {
   EXPECT_THAT(refusal("\n\n"), HasSubstr("t.csv is empty"));
   EXPECT_THAT(refusal("a,b\n1,2\n3\n"), AllOf(HasSubstr("line 3: 1 field where"), HasSubstr("has 2")));
   EXPECT_THAT(refusal("a,b\n1,2,3\n"), HasSubstr("line 2: 3 fields where"));
-  EXPECT_THAT(refusal("a,b\n1,2\n\n3,4\n"), HasSubstr("line 3: 1 field where"));
   EXPECT_THAT(refusal("a,b\n1,\"2\n3,4\n"), AllOf(HasSubstr("line 2"), HasSubstr("never closed")));
   EXPECT_THAT(refusal("a,b\n1,\"2\"x\n"), AllOf(HasSubstr("line 2"), HasSubstr("closing quote")));
   EXPECT_THAT(refusal("a,b,a\n"), HasSubstr("two columns are called 'a'"));
-  EXPECT_THAT(refusal("1,2\n3,4\n"), HasSubstr("header line"));
-  EXPECT_THAT(refusal("a;b\n1,5;2\n"), HasSubstr("separated by ';'"));
-  EXPECT_THAT(refusal("a\tb\n"), HasSubstr("separated by tabs"));
+  EXPECT_THAT(refusal("a;b\n1;2\n1,5;2;3\n"), HasSubstr("line 3: 3 fields where"));
   EXPECT_THAT(refusal(std::string("a\0b", 3)), HasSubstr("zero bytes"));
+}
+
+TEST(Csv, OtherSeparatorsAndDecimalCommasAreRead) {
+  const CsvTable semicolons = parse_csv("date;a, b;c\n1.7.2016;10,5;3\n2.7.2016;-1,25e1;4\n", "t.csv");
+  EXPECT_THAT(semicolons.names(), ElementsAre("date", "a, b", "c"));
+  EXPECT_THAT(semicolons.numbers("a, b"), ElementsAre(10.5, -12.5));
+  EXPECT_THAT(semicolons.numbers("c"), ElementsAre(3, 4));
+  EXPECT_THAT(semicolons.notes(), ElementsAre(HasSubstr("decimal commas")));
+  const CsvTable thousands = parse_csv("a;b\n1.234,5;2\n1,5;1.234\n", "t.csv");
+  for (const char* name : {"a", "b"})
+    EXPECT_THAT(message_of(ExitCode::bad_input, [&] { thousands.numbers(name); }), HasSubstr("without points"));
+  for (const char* text : {"a\tb\n1.5\t2\n", "sep=;\r\na;b\r\n1.5;2\r\n", "\"sep=|\"\na|b\n1.5|2\n", "a;b\r1.5;2\r",
+                           "\n\na,b,\n1.5,2,\n", "a,b\n1.5,2,,\n", "a,\"b\"\n\"1.5\",2\n"})
+    EXPECT_EQ(parse_csv(text, "t.csv").numbers("a"), Numbers{1.5}) << text;
+  EXPECT_EQ(parse_csv("date,T (deg; mean)\n1,2\n", "").columns(), 2) << "a semicolon of the header alone";
+}
+
+TEST(Csv, RowsWithoutContentDoNotCount) {
+  const CsvTable table = parse_csv("a,b\n1,2\n\n,\n3,4\n,,\n", "t.csv");
+  EXPECT_THAT(table.numbers("a"), ElementsAre(1, 3));
+  EXPECT_EQ(table.line(1), 5);
+  EXPECT_THAT(table.notes(), ElementsAre("blank rows left out: 3"));
+}
+
+TEST(Csv, AFirstRowOfDataIsNoHeader) {
+  for (const char* text : {"2016-07-01 00:00:00,1.5\n2016-07-01 01:00:00,2\n", "0.5,1.5\n7,2\n", ",1.5\n3,2\n",
+                           "2016-07-01,1.5,words\n2016-07-02,2,more\n"}) {
+    const CsvTable table = parse_csv(text, "t.csv");
+    EXPECT_EQ(table.names()[1], "column 2") << text;
+    EXPECT_THAT(table.numbers("column 2"), ElementsAre(1.5, 2)) << text;
+    EXPECT_THAT(table.notes(), ElementsAre(HasSubstr("no names"))) << text;
+  }
+  for (const char* text :
+       {"date,0,1\n1,2,3\n", "0,1,2\n3,4,5\n", ",0,1\n1,2,3\n", "date,2016-01\n1,2\n", "a,1990,1991\n1,2,3\n"})
+    EXPECT_EQ(parse_csv(text, "t.csv").rows(), 1) << text;
+}
+
+TEST(Csv, TimesHaveMoreDigitsThanLetters) {
+  for (const char* time :
+       {"2016-07-01", "2016-07-01T00:00:00Z", "1/7/2016 7:00 PM", "01.07.2016", "7:30", "01-Jan-2016"})
+    EXPECT_TRUE(looks_like_time(time)) << time;
+  for (const char* other : {"", "12.5", "-3", "1.234.567", "12 %", "-12 %", "DE-01", "NW", "1e-3", "1,234"})
+    EXPECT_FALSE(looks_like_time(other)) << other;
 }
 
 TEST(Csv, UnknownColumnsGetASuggestion) {
