@@ -61,7 +61,8 @@ inline constexpr const char* forward_examples =
     "Examples:\n"
     "  afterglow forward mamba2-130m --tokens ids.npy --out logits.safetensors\n"
     "  afterglow forward run.safetensors --tokens ids.txt --out logits.safetensors --force\n"
-    "A text holds the numbers of a sequence on each line; of a .safetensors file `input_ids` is read.\n";
+    "Read are .npy, .npz and .safetensors (`input_ids`, and `attention_mask`, whose zeros leave padding out), .bin of\n"
+    "16-bit numbers, JSON, and texts with the numbers of a sequence on each line.\n";
 inline constexpr const char* generate_examples =
     "Examples:\n"
     "  afterglow generate run.safetensors --prompt \"once there was \" --temperature 0.7\n"

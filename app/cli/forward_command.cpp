@@ -34,6 +34,19 @@ std::vector<float> answer(Trainer& trainer, const TokenIds& ids) {
   return logits;
 }
 
+/// The same for sequences with padding: each alone, without it; the logits of padding are 0.
+std::vector<float> answer_padded(Trainer& trainer, const TokenIds& ids) {
+  const std::int64_t vocab = trainer.model().vocab();
+  std::vector<float> logits(ids.values.size() * static_cast<std::size_t>(vocab));
+  for (std::int64_t i = 0; i < ids.sequences; ++i) {
+    const auto [begin, end] = ids.real[static_cast<std::size_t>(i)];
+    const auto first = ids.values.begin() + i * ids.length;
+    const std::vector<float> own = answer(trainer, {1, end - begin, {first + begin, first + end}, {}});
+    std::ranges::copy(own, logits.begin() + (i * ids.length + begin) * vocab);
+  }
+  return logits;
+}
+
 }  // namespace
 
 nlohmann::json forward(const ForwardOptions& options, const CommonOptions& common, Output& output) {
@@ -43,6 +56,7 @@ nlohmann::json forward(const ForwardOptions& options, const CommonOptions& commo
   const std::unique_ptr<Backend> backend = make_backend(common.device, common.threads);
   Recipe& recipe = saved.snapshot ? saved.snapshot->recipe : saved.recipe;
   if (!common.precision.empty()) recipe.precision = parse_precision(common.precision);
+  if (recipe.task.is_object()) recipe.task.erase("labels");  // not needed here, so that a damaged one does not matter
   const std::unique_ptr<TrainingRun> run = make_run(saved, *backend);
   const Model& model = run->trainer().model();
   if (model.places() > 0)
@@ -50,20 +64,22 @@ nlohmann::json forward(const ForwardOptions& options, const CommonOptions& commo
                                          ": its memory tokens stand in front of every sequence, so its "
                                          "answers are not those to the tokens alone; use eval");
   const TokenIds ids = read_token_ids(options.tokens, model.vocab());
-  const std::vector<float> logits = answer(run->trainer(), ids);
+  const std::int64_t padding = ids.padding();
+  if (padding > 0)
+    output.note(std::to_string(padding) +
+                " positions are padding by the attention_mask: each sequence is read without "
+                "them, and their logits are 0");
+  const std::vector<float> logits = padding > 0 ? answer_padded(run->trainer(), ids) : answer(run->trainer(), ids);
   TensorFile file;
   file.tensors.push_back(
       make_tensor("logits", {ids.sequences, ids.length, model.vocab()}, std::span<const float>(logits)));
   write_safetensors(options.out, file, existing_files(common));
   output.line("logits [" + std::to_string(ids.sequences) + ", " + std::to_string(ids.length) + ", " +
               std::to_string(model.vocab()) + "] written to " + options.out);
-  return {{"model", options.model},
-          {"tokens", options.tokens},
-          {"logits", options.out},
-          {"sequences", ids.sequences},
-          {"length", ids.length},
-          {"vocab", model.vocab()},
-          {"parameters", run->trainer().parameters().count()},
+  return {{"model", options.model},   {"tokens", options.tokens},
+          {"logits", options.out},    {"sequences", ids.sequences},
+          {"length", ids.length},     {"padding", padding},
+          {"vocab", model.vocab()},   {"parameters", run->trainer().parameters().count()},
           {"device", backend->name()}};
 }
 

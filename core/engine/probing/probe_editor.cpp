@@ -93,7 +93,7 @@ ProbeSetup ProbeEditor::with_file(nlohmann::json choices) const {
   const TokenIds ids = read_token_ids(path, task_->vocab());
   ProbeSetup setup = now();
   const auto length = static_cast<std::int64_t>(prober_->sequence_of(setup).tokens.size());
-  if (ids.sequences != 2 || ids.length != length)
+  if (ids.sequences != 2 || ids.length != length || ids.padding() > 0)
     throw Error(ExitCode::bad_input, path + " holds " + std::to_string(ids.sequences) + " sequence(s) of " +
                                          std::to_string(ids.length) + " tokens; a pair has two of " +
                                          std::to_string(length) + ": the clean sequence, then the corrupted one");

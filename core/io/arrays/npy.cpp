@@ -1,6 +1,7 @@
 // The .npy header, a Python dictionary on one line, and the zip archive without compression that .npz is.
 #include "core/io/arrays/npy.h"
 
+#include <algorithm>
 #include <array>
 #include <charconv>
 #include <string>
@@ -9,6 +10,16 @@
 #include "core/io/byte_parts.h"
 #include "core/io/error.h"
 #include "core/io/wording.h"
+
+// stb_image holds a reader of deflated data; a build without the window may lack its header.
+#if __has_include(<stb/stb_image.h>)
+#define STB_IMAGE_IMPLEMENTATION
+#define STB_IMAGE_STATIC
+#define STBI_ONLY_PNM
+#define STBI_SUPPORT_ZLIB
+#define STBI_NO_STDIO
+#include <stb/stb_image.h>
+#endif
 
 namespace afterglow {
 
@@ -46,60 +57,113 @@ std::vector<std::int64_t> shape_of(std::string_view text, const std::filesystem:
   return shape;
 }
 
-/// "<i8": sign and size of the elements.
-struct NumberType {
-  bool is_signed = true;
-  std::size_t size = 0;
-};
-
-NumberType type_of(std::string_view text, const std::filesystem::path& path) {
+/// Of "<i8": byte order, sign and size of the elements.
+NumberForm form_of(std::string_view text, const std::filesystem::path& path) {
   const std::string word(text.size() > 5 && text.starts_with('\'') ? text.substr(1, text.find('\'', 1) - 1) : "");
-  const bool is_known = word.size() == 3 && (word[0] == '<' || word[0] == '|') && (word[1] == 'i' || word[1] == 'u') &&
-                        (word[2] == '1' || word[2] == '2' || word[2] == '4' || word[2] == '8');
-  if (!is_known)
+  const auto is_one_of = [&](std::size_t at, std::string_view letters) {
+    return letters.find(word[at]) != letters.npos;
+  };
+  if (word.size() != 3 || !is_one_of(0, "<>|") || !is_one_of(1, "iu") || !is_one_of(2, "1248"))
     refuse_file(path, "it holds " + in_quotes(word.empty() ? text.substr(0, 8) : std::string_view(word)) +
                           " where whole numbers should be; save it with .astype('int64')");
-  return {word[1] == 'i', static_cast<std::size_t>(word[2] - '0')};
+  return {word[1] == 'i', static_cast<std::size_t>(word[2] - '0'), word[0] == '>'};
 }
 
-std::int64_t number_of(Bytes bytes, const NumberType& type) {
+std::int64_t number_of(Bytes bytes, const NumberForm& form) {
+  std::array<std::byte, 8> turned{};
+  if (form.is_big_endian) {
+    std::ranges::reverse_copy(bytes, turned.begin());
+    bytes = std::span(turned).first(form.size);
+  }
   const std::uint64_t bits = little_endian(bytes);
-  const auto unused = static_cast<int>(64 - 8 * type.size);
-  if (!type.is_signed) return static_cast<std::int64_t>(bits);
+  const auto unused = static_cast<int>(64 - 8 * form.size);
+  if (!form.is_signed) return static_cast<std::int64_t>(bits);
   return static_cast<std::int64_t>(bits << unused) >> unused;
+}
+
+WholeNumbers parse_npy(std::string_view content, const std::filesystem::path& path) {
+  const Bytes bytes = std::as_bytes(std::span(content));
+  constexpr std::size_t before_length = 8;
+  if (!content.starts_with(magic) || content.size() < 12)
+    refuse_file(path, "it is no .npy file; write it with numpy.save");
+  const std::size_t digits = content[6] >= 2 ? 4 : 2, begin = before_length + digits;
+  const auto length = static_cast<std::size_t>(little_endian(part_of(bytes, before_length, digits, path.string())));
+  if (length > content.size() - begin) refuse_file(path, "it ends inside its header; get or write it again");
+  const std::string_view header = content.substr(begin, length);
+  const std::vector<std::int64_t> shape = shape_of(field(header, "shape", path), path);
+  const bool is_fortran = field(header, "fortran_order", path).starts_with("True") && shape.size() > 1;
+  if (is_fortran && shape.size() > 2) refuse_file(path, "its order is Fortran's; save it with numpy.ascontiguousarray");
+  WholeNumbers result =
+      whole_numbers(bytes.subspan(begin + length), shape, form_of(field(header, "descr", path), path), path);
+  if (is_fortran) {
+    const auto rows = static_cast<std::size_t>(shape[0]), columns = static_cast<std::size_t>(shape[1]);
+    const std::vector<std::int64_t> by_columns = result.values;
+    for (std::size_t i = 0; i < by_columns.size(); ++i) result.values[i % rows * columns + i / rows] = by_columns[i];
+  }
+  return result;
+}
+
+/// What a member of a zip archive holds: stored as it is (0), or deflated (8).
+std::string unpacked(Bytes packed, std::uint64_t method, std::uint64_t size, const std::filesystem::path& path) {
+  std::string result(reinterpret_cast<const char*>(packed.data()), packed.size());
+  if (method == 0) return result;
+#ifdef STB_IMAGE_IMPLEMENTATION
+  std::string whole(method == 8 && size <= largest_npy ? size : 0, '\0');
+  result.append(8, '\0');  // the reader looks ahead
+  if (!whole.empty() && stbi_zlib_decode_noheader_buffer(whole.data(), static_cast<int>(size), result.data(),
+                                                         static_cast<int>(result.size())) == static_cast<int>(size))
+    return whole;
+#endif
+  refuse_file(path, "an array in it cannot be unpacked; write it with numpy.savez, without compression");
 }
 
 }  // namespace
 
-WholeNumbers read_npy_integers(const std::filesystem::path& path) {
-  const std::string content = read_file(path, largest_npy);
-  constexpr std::size_t before_length = 8;
-  if (!content.starts_with(magic) || content.size() < 12)
-    refuse_file(path, "it is no .npy file; write it with numpy.save");
-  const bool is_long = content[6] >= 2;
-  const Bytes bytes = std::as_bytes(std::span(content));
-  const std::string where = path.string();
-  const std::size_t digits = is_long ? 4 : 2, begin = before_length + digits;
-  const auto length = static_cast<std::size_t>(little_endian(part_of(bytes, before_length, digits, where)));
-  if (length > content.size() - begin) refuse_file(path, "it ends inside its header; get or write it again");
-  const std::string_view header = std::string_view(content).substr(begin, length);
-  if (field(header, "fortran_order", path).starts_with("True"))
-    refuse_file(path, "its order is Fortran's; save it with numpy.ascontiguousarray");
-  const NumberType type = type_of(field(header, "descr", path), path);
-  WholeNumbers result{shape_of(field(header, "shape", path), path), {}};
+WholeNumbers whole_numbers(Bytes bytes, std::vector<std::int64_t> shape, const NumberForm& form,
+                           const std::filesystem::path& path) {
+  WholeNumbers result{std::move(shape), {}};
   std::uint64_t count = 1;
   for (const std::int64_t extent : result.shape) {
     if (__builtin_mul_overflow(count, static_cast<std::uint64_t>(extent), &count) || count > largest_npy)
       refuse_file(path, "its shape is larger than any memory");
   }
-  const std::size_t data = begin + length;
-  if (content.size() - data != count * type.size)
-    refuse_file(path, "its shape takes " + std::to_string(count * type.size) + " bytes, and " +
-                          std::to_string(content.size() - data) + " follow its header; get or write it again");
+  if (bytes.size() != count * form.size)
+    refuse_file(path, "its shape takes " + std::to_string(count * form.size) + " bytes, and " +
+                          std::to_string(bytes.size()) + " follow its header; get or write it again");
   result.values.reserve(count);
   for (std::size_t i = 0; i < count; ++i)
-    result.values.push_back(number_of(part_of(bytes, data + i * type.size, type.size, where), type));
+    result.values.push_back(number_of(bytes.subspan(i * form.size, form.size), form));
   return result;
+}
+
+WholeNumbers read_npy_integers(const std::filesystem::path& path) {
+  return parse_npy(read_file(path, largest_npy), path);
+}
+
+std::map<std::string, WholeNumbers> read_npz_integers(const std::filesystem::path& path,
+                                                      const std::vector<std::string>& names) {
+  const std::string content = read_file(path, largest_npy);
+  const Bytes bytes = std::as_bytes(std::span(content));
+  const auto number = [&](std::uint64_t at, std::uint64_t size) {
+    return little_endian(part_of(bytes, at, size, path.string()));
+  };
+  const std::size_t end = content.rfind("PK\x05\x06");
+  if (end == std::string::npos) refuse_file(path, "it is no whole .npz archive; write it with numpy.savez");
+  const std::uint64_t members = number(end + 10, 2);
+  std::map<std::string, WholeNumbers> arrays;
+  std::uint64_t at = number(end + 16, 4);
+  for (std::uint64_t member = 0; member < members; ++member) {
+    const std::uint64_t name_length = number(at + 28, 2), local = number(at + 42, 4);
+    std::string name(reinterpret_cast<const char*>(part_of(bytes, at + 46, name_length, path.string()).data()),
+                     name_length);
+    name = members == 1 ? names.front() : name.substr(0, name.rfind(".npy"));
+    const Bytes packed =
+        part_of(bytes, local + 30 + number(local + 26, 2) + number(local + 28, 2), number(at + 20, 4), path.string());
+    if (std::ranges::find(names, name) != names.end())
+      arrays[name] = parse_npy(unpacked(packed, number(at + 10, 2), number(at + 24, 4), path), path);
+    at += 46 + name_length + number(at + 30, 2) + number(at + 32, 2);
+  }
+  return arrays;
 }
 
 namespace {

@@ -1,8 +1,10 @@
-// NumPy's files: reading whole numbers from .npy, and writing arrays as .npz.
+// NumPy's files: reading whole numbers from .npy and .npz, and writing arrays as .npz.
 #pragma once
 #include <cstdint>
 #include <filesystem>
+#include <map>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "core/io/atomic_file.h"
@@ -14,9 +16,24 @@ struct WholeNumbers {
   std::vector<std::int64_t> shape, values;
 };
 
-/// An array of whole numbers of any width. Throws Error(bad_input) that names the file and what to do for anything
-/// else.
+/// How a file holds whole numbers.
+struct NumberForm {
+  bool is_signed = true;
+  std::size_t size = 8;  ///< bytes, at most 8
+  bool is_big_endian = false;
+};
+
+/// The elements that `bytes` hold, row-major. Throws Error(bad_input) where they are not as many as the shape takes.
+WholeNumbers whole_numbers(std::span<const std::byte> bytes, std::vector<std::int64_t> shape, const NumberForm& form,
+                           const std::filesystem::path& path);
+
+/// An array of whole numbers of any width, byte order and order of axes (up to two axes of Fortran's). Throws
+/// Error(bad_input) that names the file and what to do for anything else.
 WholeNumbers read_npy_integers(const std::filesystem::path& path);
+
+/// Of an archive of arrays, compressed or not, those with these names; an archive's only array goes by the first name.
+std::map<std::string, WholeNumbers> read_npz_integers(const std::filesystem::path& path,
+                                                      const std::vector<std::string>& names);
 
 /// All tensors as arrays under their names, which `numpy.load` reads; bfloat16, which NumPy does not know, as float32.
 /// Returns the name that the file has then. Throws Error(failure) for more than 4 GiB.

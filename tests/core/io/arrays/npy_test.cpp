@@ -45,6 +45,62 @@ TEST_F(Npy, ReadsWholeNumbersOfEveryWidth) {
   EXPECT_THAT(read(npy("<u4", "()", bytes_of<std::uint32_t>({4000000000u}))).values, ElementsAre(4000000000));
 }
 
+TEST_F(Npy, ReadsOtherOrdersOfBytesAndAxes) {
+  const WholeNumbers big = read_npy_integers(put("a.npy", npy(">i2", "(2,)", {"\x01\x02\xff\xfe", 4})));
+  EXPECT_THAT(big.values, ElementsAre(258, -2));
+  std::string fortran = npy("<i4", "(2, 3)", bytes_of<std::int32_t>({1, 4, 2, 5, 3, 6}));
+  fortran.replace(fortran.find("False"), 5, "True ");
+  const WholeNumbers turned = read_npy_integers(put("a.npy", fortran));
+  EXPECT_THAT(turned.shape, ElementsAre(2, 3));
+  EXPECT_THAT(turned.values, ElementsAre(1, 2, 3, 4, 5, 6));
+}
+
+TEST_F(Npy, ReadsArchivesThatItWrote) {
+  const std::vector<std::int64_t> ids{1, 2, 3, 4}, mask{0, 1, 1, 1};
+  const std::vector<float> other{0.5f};
+  const std::vector<HostTensor> tensors{make_tensor("other", {1}, std::span<const float>(other)),
+                                        make_tensor("input_ids", {2, 2}, std::span<const std::int64_t>(ids)),
+                                        make_tensor("mask", {2, 2}, std::span<const std::int64_t>(mask))};
+  const auto path = write_npz(file("a.npz"), tensors, Existing::replace);
+  const auto arrays = read_npz_integers(path, {"input_ids", "mask", "absent"});
+  ASSERT_EQ(arrays.size(), 2);
+  EXPECT_EQ(arrays.at("input_ids").values, ids);
+  EXPECT_EQ(arrays.at("mask").values, mask);
+  write_npz(file("one.npz"), std::span(tensors).subspan(2), Existing::replace);
+  EXPECT_EQ(read_npz_integers(file("one.npz"), {"input_ids"}).at("input_ids").values, mask) << "its only array";
+}
+
+// numpy.savez_compressed("c.npz", input_ids=np.array([[1, 2], [3, 4]]))
+TEST_F(Npy, ReadsCompressedArchives) {
+  const unsigned char content[] = {
+      0x50, 0x4b, 0x03, 0x04, 0x2d, 0x00, 0x00, 0x00, 0x08, 0x00, 0x00, 0x00, 0x21, 0x00, 0xa0, 0x44, 0x4b, 0x5b, 0xff,
+      0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x0d, 0x00, 0x14, 0x00, 0x69, 0x6e, 0x70, 0x75, 0x74, 0x5f, 0x69, 0x64,
+      0x73, 0x2e, 0x6e, 0x70, 0x79, 0x01, 0x00, 0x10, 0x00, 0xa0, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x52, 0x00,
+      0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x9b, 0xec, 0x17, 0xea, 0x1b, 0x10, 0xc9, 0xc8, 0x50, 0xc6, 0x50, 0xad, 0x9e,
+      0x92, 0x5a, 0x9c, 0x5c, 0xa4, 0x6e, 0xa5, 0xa0, 0x6e, 0x93, 0x69, 0xa1, 0xae, 0xa3, 0xa0, 0x9e, 0x96, 0x5f, 0x54,
+      0x52, 0x94, 0x98, 0x17, 0x9f, 0x5f, 0x94, 0x92, 0x0a, 0x12, 0x77, 0x4b, 0xcc, 0x29, 0x4e, 0x05, 0x8a, 0x17, 0x67,
+      0x24, 0x16, 0xa4, 0x02, 0xf9, 0x1a, 0x46, 0x3a, 0x0a, 0x46, 0x9a, 0x3a, 0x0a, 0xb5, 0x0a, 0x64, 0x03, 0x2e, 0x46,
+      0x06, 0x08, 0x60, 0x82, 0xd2, 0xcc, 0x50, 0x9a, 0x05, 0x4a, 0x03, 0x00, 0x50, 0x4b, 0x01, 0x02, 0x2d, 0x03, 0x2d,
+      0x00, 0x00, 0x00, 0x08, 0x00, 0x00, 0x00, 0x21, 0x00, 0xa0, 0x44, 0x4b, 0x5b, 0x52, 0x00, 0x00, 0x00, 0xa0, 0x00,
+      0x00, 0x00, 0x0d, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x80, 0x01, 0x00, 0x00, 0x00,
+      0x00, 0x69, 0x6e, 0x70, 0x75, 0x74, 0x5f, 0x69, 0x64, 0x73, 0x2e, 0x6e, 0x70, 0x79, 0x50, 0x4b, 0x05, 0x06, 0x00,
+      0x00, 0x00, 0x00, 0x01, 0x00, 0x01, 0x00, 0x3b, 0x00, 0x00, 0x00, 0x91, 0x00, 0x00, 0x00, 0x00, 0x00};
+  const auto path = put("c.npz", std::string(content, content + sizeof content));
+  const WholeNumbers read = read_npz_integers(path, {"input_ids"}).at("input_ids");
+  EXPECT_THAT(read.shape, ElementsAre(2, 2));
+  EXPECT_THAT(read.values, ElementsAre(1, 2, 3, 4));
+  std::string damaged(content, content + sizeof content);
+  for (std::size_t at = 0; at < damaged.size(); ++at) {
+    damaged[at] = static_cast<char>(damaged[at] ^ 0x55);
+    try {
+      read_npz_integers(put("d.npz", damaged), {"input_ids"});
+    } catch (const Error& error) {
+      EXPECT_EQ(error.code(), ExitCode::bad_input);
+    }
+    damaged[at] = static_cast<char>(content[at]);
+  }
+}
+
 TEST_F(Npy, TellsWhatIsWrong) {
   const auto refused = [&](const std::string& content) {
     return message_of(ExitCode::bad_input, [&] { read_npy_integers(put("b.npy", content)); });
@@ -54,7 +110,7 @@ TEST_F(Npy, TellsWhatIsWrong) {
   EXPECT_THAT(refused(npy("<i8", "(2,)", bytes_of<std::int64_t>({1}))), HasSubstr("16 bytes"));
   EXPECT_THAT(refused(npy("<i8", "(4000000000000,)", "")), HasSubstr("memory"));
   EXPECT_THAT(refused("text"), HasSubstr("no .npy file"));
-  std::string fortran = good;
+  std::string fortran = npy("<i8", "(1, 1, 1)", bytes_of<std::int64_t>({1}));
   fortran.replace(fortran.find("False"), 5, "True ");
   EXPECT_THAT(refused(fortran), HasSubstr("Fortran"));
   for (std::size_t i = 0; i < good.size();
