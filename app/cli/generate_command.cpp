@@ -33,7 +33,7 @@ std::vector<int> beginning_of(const GenerateOptions& options, const TrainingRun&
   if (ids.sequences > 1)
     throw Error(ExitCode::bad_input, options.tokens + " holds " + std::to_string(ids.sequences) +
                                          " sequences; give a file with the one to begin with");
-  return {ids.values.begin(), ids.values.end()};
+  return ids.tokens();
 }
 
 }  // namespace
@@ -45,6 +45,9 @@ nlohmann::json generate(const GenerateOptions& options, const CommonOptions& com
   const std::unique_ptr<TrainingRun> run = make_run(saved, *backend);
   const std::vector<int> beginning = beginning_of(options, *run);
   const Task& task = run->trainer().task();
+  if (!options.prompt.empty() && task.name() == "ids" && !options.prompt.starts_with("#"))
+    output.note("the prompt was cut into the longest tokens that fit, " + std::to_string(beginning.size()) +
+                " of them; the model's own tokenizer may cut it otherwise, --tokens takes its numbers");
   std::string begun, written;
   for (const int token : beginning) begun += task.token_text(token);
   nlohmann::json tokens = nlohmann::json::array();

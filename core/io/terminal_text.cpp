@@ -11,8 +11,14 @@ unsigned byte_at(std::string_view text, std::size_t at) {
   return at < text.size() ? static_cast<unsigned char>(text[at]) : 0u;
 }
 
-/// Bytes of the UTF-8 character at `at`; 0 where there is none.
-std::size_t character_at(std::string_view text, std::size_t at) {
+bool is_control(std::string_view text, std::size_t at) {
+  const unsigned lead = byte_at(text, at);
+  return lead < 0x20 || lead == 0x7F || (lead == 0xC2 && byte_at(text, at + 1) < 0xA0);
+}
+
+}  // namespace
+
+std::size_t utf8_length(std::string_view text, std::size_t at) {
   const unsigned lead = byte_at(text, at), second = byte_at(text, at + 1);
   if (lead < 0x80) return 1;
   const std::size_t length = lead >= 0xC2 && lead < 0xE0   ? 2
@@ -27,18 +33,11 @@ std::size_t character_at(std::string_view text, std::size_t at) {
   return is_longer_than_needed || is_no_character ? 0 : length;
 }
 
-bool is_control(std::string_view text, std::size_t at) {
-  const unsigned lead = byte_at(text, at);
-  return lead < 0x20 || lead == 0x7F || (lead == 0xC2 && byte_at(text, at + 1) < 0xA0);
-}
-
-}  // namespace
-
 std::string terminal_text(std::string_view text) {
   constexpr std::string_view digits = "0123456789abcdef";
   std::string result;
   for (std::size_t at = 0; at < text.size();) {
-    const std::size_t length = character_at(text, at), shown = std::max<std::size_t>(length, 1);
+    const std::size_t length = utf8_length(text, at), shown = std::max<std::size_t>(length, 1);
     if (length > 0 && !is_control(text, at)) {
       result += text.substr(at, length);
     } else {
@@ -53,7 +52,7 @@ std::string terminal_text(std::string_view text) {
 bool is_utf8(std::string_view text) {
   std::size_t at = 0;
   while (at < text.size()) {
-    const std::size_t length = character_at(text, at);
+    const std::size_t length = utf8_length(text, at);
     if (length == 0) return false;
     at += length;
   }

@@ -9,6 +9,8 @@ namespace afterglow {
 /// out as \x1b.
 std::string terminal_text(std::string_view text);
 
+/// Bytes of the UTF-8 character at `at`; 0 where there is none.
+std::size_t utf8_length(std::string_view text, std::size_t at);
 /// Whether all of it is UTF-8.
 bool is_utf8(std::string_view text);
 

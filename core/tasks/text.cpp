@@ -3,6 +3,7 @@
 #include <filesystem>
 
 #include "core/io/error.h"
+#include "core/io/terminal_text.h"
 #include "core/tasks/suite.h"
 
 namespace afterglow {
@@ -13,24 +14,12 @@ constexpr int max_characters = 8192;
 
 // Reads one UTF-8 character at `at` and moves on; false where the bytes are none.
 bool next_character(const std::string& bytes, std::size_t& at, char32_t& character) {
-  const auto lead = static_cast<unsigned char>(bytes[at]);
-  const int more = lead < 0x80                   ? 0
-                   : lead >= 0xC2 && lead < 0xE0 ? 1
-                   : lead >= 0xE0 && lead < 0xF0 ? 2
-                   : lead >= 0xF0 && lead < 0xF5 ? 3
-                                                 : -1;
-  if (more < 0 || at + static_cast<std::size_t>(more) >= bytes.size()) return false;
-  character = more == 0 ? lead : static_cast<char32_t>(lead & (0x3F >> more));
-  for (int i = 1; i <= more; ++i) {
-    const auto byte = static_cast<unsigned char>(bytes[at + static_cast<std::size_t>(i)]);
-    if ((byte & 0xC0) != 0x80) return false;
-    character = (character << 6) | (byte & 0x3Fu);
-  }
-  constexpr char32_t shortest[] = {0, 0x80, 0x800, 0x10000};
-  const bool surrogate = character >= 0xD800 && character < 0xE000;
-  if (character < shortest[more] || character > 0x10FFFF || surrogate) return false;
-  at += static_cast<std::size_t>(more) + 1;
-  return true;
+  constexpr unsigned of_lead[] = {0, 0x7F, 0x1F, 0x0F, 0x07};
+  const std::size_t length = utf8_length(bytes, at);
+  for (std::size_t i = 0; i < length; ++i)
+    character = character << 6 | (static_cast<unsigned char>(bytes[at + i]) & (i == 0 ? of_lead[length] : 0x3Fu));
+  at += length;
+  return length > 0;
 }
 
 // `refuse(at)` is called, and does not return, where the bytes are no UTF-8.

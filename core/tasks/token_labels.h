@@ -6,8 +6,14 @@
 
 namespace afterglow {
 
-/// A short label for each token 0 .. vocab - 1, empty where the file says none: spaces and line ends visible, long
-/// words cut. Throws Error(bad_input) for a file that is no tokenizer.json.
-std::vector<std::string> read_token_labels(const std::filesystem::path& path, std::size_t vocab);
+/// Of each token 0 .. vocab - 1, both empty where the file has no such token.
+struct TokenNames {
+  std::vector<std::string> labels;  ///< short: spaces and line ends visible, long words cut
+  /// The bytes that a token adds to a text, one token's not always whole characters; as the file's decoder says it.
+  std::vector<std::string> texts;
+};
+
+/// Throws Error(bad_input) for a file that is no tokenizer.json.
+TokenNames read_token_names(const std::filesystem::path& path, std::size_t vocab);
 
 }  // namespace afterglow

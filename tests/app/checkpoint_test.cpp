@@ -77,6 +77,41 @@ TEST_F(Checkpoints, TakeTokensAndLabels) {
   done("plot token_weights --snapshot model --csv w.csv --device cpu");
 }
 
+TEST_F(Checkpoints, AreAskedWithoutPadding) {
+  const std::vector<float> whole = logits("model");
+  write("ids.txt", R"({"input_ids": [[0, 0, 1, 2, 3, 4, 5, 6, 7], [8, 9, 10, 11, 12, 39, 0, 99, 99]],
+    "attention_mask": [[0, 0, 1, 1, 1, 1, 1, 1, 1], [1, 1, 1, 1, 1, 1, 1, 0, 0]]})");
+  const json answer = parsed(done("forward model --tokens ids.txt --out a.safetensors --json"));
+  EXPECT_EQ(answer["padding"], 4);
+  EXPECT_THAT(answer["notes"].dump(), HasSubstr("4 positions are padding"));
+  const std::vector<float> padded = logits("model");
+  ASSERT_EQ(padded.size(), 2u * 9 * 40);
+  for (std::size_t i = 0; i < 7 * 40; ++i) {
+    EXPECT_NEAR(padded[2 * 40 + i], whole[i], 1e-5) << i;
+    EXPECT_NEAR(padded[9 * 40 + i], whole[7 * 40 + i], 1e-5) << i;
+  }
+  for (std::size_t i = 0; i < 2 * 40; ++i) EXPECT_EQ(padded[i], 0) << i;
+}
+
+TEST_F(Checkpoints, WriteTextAndTakeItAsAPrompt) {
+  write("model/tokenizer.json",
+        R"({"decoder": {"type": "ByteLevel"}, "model": {"vocab": {"Ġinternational": 7, "cafÃ©": 8}}})");
+  const auto generate = [&](const std::string& prompt) {
+    return parsed(
+        done("generate model --prompt '" + prompt + "' --count 6 --temperature 0 --device cpu --threads 1 --json"));
+  };
+  const json named = generate("#8 #7 #3");
+  EXPECT_EQ(named["begun"], "café international<#3>");
+  const json written = generate("café international<#3>");
+  EXPECT_EQ(written["beginning"], (std::vector{8, 7, 3}));
+  EXPECT_EQ(written["tokens"], named["tokens"]);
+  EXPECT_THAT(written["notes"].dump(), HasSubstr("longest tokens"));
+  const json again = generate(written["begun"].get<std::string>() + written["text"].get<std::string>());
+  EXPECT_EQ(again["beginning"].size(), 9u) << "what is printed is a prompt";
+  write("model/tokenizer.json", "{");
+  EXPECT_FALSE(logits("model").empty()) << "forward needs no names of tokens";
+}
+
 TEST_F(Checkpoints, AreNotReplacedUnasked) {
   EXPECT_EQ(run("export model --format transformers --out model").code, 3);
   EXPECT_THAT(run("export model --format transformers --out model").err, HasSubstr("--force"));

@@ -105,6 +105,8 @@ void open_csv(const std::string& bytes) {
     for (std::size_t row = 0; row < table.rows(); ++row) texts.emplace_back(table.text(row, c));
     columns.push_back({table.names()[c], std::move(texts)});
   }
+  if (bytes.find_first_of(";\t|") != std::string::npos || bytes.find("sep=") != std::string::npos)
+    return;  // what is written with commas could be taken for a table with this other separator
   const CsvTable again = parse_csv(format_csv(columns), "table");
   hold(again.names() == table.names() && again.rows() == table.rows(),
        "a table changes when it is written and read again");
@@ -155,7 +157,7 @@ void open_npy(const std::string& bytes) {
 
 void open_tokenizer(const std::string& bytes) {
   const FileOf file(bytes, ".json");
-  hold(read_token_labels(file.path(), 64).size() == 64, "not every token has a label");
+  hold(read_token_names(file.path(), 64).labels.size() == 64, "not every token has a label");
 }
 
 std::vector<Command> commands_of(Script script) {
