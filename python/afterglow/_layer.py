@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -11,8 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from ._program import call
-from ._tensors import load_tensors, save_tensors
+from ._program import call, json_text
+from ._tensors import as_array, load_tensors, save_tensors
 
 
 @dataclass(frozen=True)
@@ -33,10 +32,10 @@ def layer(kind: str, params: Mapping[str, Any], x: Any, *, grad_y: Any = None, f
     """
     with tempfile.TemporaryDirectory() as folder:
         asked, answered = Path(folder, "layer.safetensors"), Path(folder, "result.safetensors")
-        x = np.asarray(x, np.float32)
+        x = as_array(x).astype(np.float32)
         tensors: dict[str, Any] = {f"param.{name}": value for name, value in params.items()}
-        tensors |= {"x": x, "grad_y": np.ones_like(x) if grad_y is None else np.asarray(grad_y, np.float32)}
-        save_tensors(asked, tensors, {"layer": kind, "config": json.dumps(config)})
+        tensors |= {"x": x, "grad_y": np.ones_like(x) if grad_y is None else as_array(grad_y).astype(np.float32)}
+        save_tensors(asked, tensors, {"layer": kind, "config": json_text(config)})
         call("layer", asked, "--out", answered, "--device", device, *(["--float64"] if float64 else []))
         results = dict(load_tensors(answered))
     return LayerResult(results["y"], _below(results, "grad."), _below(results, "probe."))

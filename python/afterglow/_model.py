@@ -14,8 +14,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ._program import AfterglowError, call, option, program
-from ._tensors import Tensors, load_tensors, save_tensors
+from ._program import AfterglowError, call, option, plain, program
+from ._tensors import Tensors, as_array, load_tensors, save_tensors
 
 
 class Figure:
@@ -94,28 +94,32 @@ class Model:
         """
         asked: list[dict[str, Any]] = []
         if clean is not None:
-            asked.append({"name": "probe_sequence", "value": {"tokens": [int(token) for token in clean]}})
+            asked.append({"name": "probe_sequence", "value": {"tokens": _whole(clean).tolist()}})
         pair: dict[str, Any] = {"measure": measure}
         if corrupted is not None:
-            pair["tokens"] = [int(token) for token in corrupted]
+            pair["tokens"] = _whole(corrupted).tolist()
         asked.append({"name": "pair", "value": pair})
         return self.figure("patch", ask=[json.dumps(command) for command in asked], device=device).data
 
     def forward(self, tokens: Any, *, device: str = "auto") -> np.ndarray:
-        """Logits [sequences, tokens, vocabulary] for token numbers [sequences, tokens]."""
+        """Logits [sequences, tokens, vocabulary] for token numbers [sequences, tokens].
+
+        tokens: an array, nested lists, or what a tokenizer answers: `input_ids`, with an `attention_mask` where sequences
+        are padded. Logits of padding are 0.
+        """
         with tempfile.TemporaryDirectory() as folder:
-            asked, answered = Path(folder, "tokens.npy"), Path(folder, "logits.safetensors")
-            np.save(asked, np.atleast_2d(np.asarray(tokens, np.int64)))
+            asked, answered = Path(folder, "tokens.safetensors"), Path(folder, "logits.safetensors")
+            _save_tokens(asked, tokens)
             call("forward", self.path, "--tokens", asked, "--out", answered, "--device", device)
             return load_tensors(answered)["logits"]
 
-    def generate(self, prompt: str | Sequence[int] | None = None, *, count: int = 256, temperature: float = 1.0,
+    def generate(self, prompt: Any = None, *, count: int = 256, temperature: float = 1.0,
                  top: int | None = None, draw: int = 0, prefill: bool = False, freeze_scale: bool = False,
                  device: str = "auto") -> Generated:
         """What the model writes behind a beginning, token by token in its recurrent form, from the first token on.
 
-        prompt: a text, labels of tokens with spaces between, or token numbers; without it a held-out sequence up to its
-        question. temperature: 0 takes the most probable token. top: draws from the so many most probable ones alone.
+        prompt: a text, labels of tokens with spaces between, or token numbers as `forward` takes them; without it a
+        held-out sequence up to its question. temperature: 0 takes the most probable token. top: draws from the so many most probable ones alone.
         prefill: reads the beginning at once, as a prompt, in each layer's own form of a whole sequence. freeze_scale: the
         scale m of SKA stays as the beginning left it (Echo 3.2.1), else it runs on.
         The same model, prompt and draw write the same.
@@ -128,8 +132,8 @@ class Model:
             if isinstance(prompt, str):
                 words += ["--prompt", prompt]
             elif prompt is not None:
-                begun = Path(folder, "tokens.npy")
-                np.save(begun, np.atleast_2d(np.asarray(prompt, np.int64)))
+                begun = Path(folder, "tokens.safetensors")
+                _save_tokens(begun, prompt)
                 words += ["--tokens", os.fspath(begun)]
             answer = call("generate", self.path, *words)
         return Generated(answer["text"], np.array(answer["tokens"], np.int64), answer["begun"])
@@ -160,7 +164,10 @@ def open(model: Any, *, config: Mapping[str, Any] | None = None) -> Model:
         path = Path(model)
         if not path.exists():
             raise AfterglowError(f"there is no file or folder {path}", 3)
-        return Model(path)
+        opened = Model(path)
+        if path.is_file() and path.suffix.lower() not in (".safetensors", ".json", ".svg", ".pdf", ".png", ".gif", ".csv"):
+            opened.info  # refuses what is no model, now and not at the first question
+        return opened
     kept = tempfile.TemporaryDirectory(prefix="afterglow_")
     if hasattr(model, "save_pretrained"):
         model.save_pretrained(kept.name, safe_serialization=True)
@@ -181,8 +188,32 @@ def _save_state(model: Any, config: Mapping[str, Any] | None, folder: Path) -> N
     if given is None:
         raise AfterglowError("weights alone do not say what model they belong to: give `config`, as its config.json", 2)
     state = model.state_dict() if hasattr(model, "state_dict") else model
-    (folder / "config.json").write_text(json.dumps(dict(given), default=str), encoding="utf-8")
+    text = json.dumps(dict(given), default=lambda value: str(value) if plain(value) is value else plain(value))
+    (folder / "config.json").write_text(text, encoding="utf-8")
     save_tensors(folder / "model.safetensors", state, {"format": "pt"})
+
+
+def _whole(numbers: Any) -> np.ndarray:
+    """Token numbers as an array; floating numbers are refused, as cutting them would be a guess."""
+    try:
+        array = np.asarray(numbers.detach().cpu() if hasattr(numbers, "detach") else numbers)
+    except ValueError as error:
+        raise AfterglowError("the sequences differ in length; pad them and give the attention_mask, too", 2) from error
+    if array.dtype.kind not in "iu" and array.size > 0:
+        raise AfterglowError(f"token numbers are whole numbers, and these are {array.dtype}; "
+                             "a tokenizer makes them of a text: tokenizer(text)", 2)
+    return array.astype(np.int64)
+
+
+def _save_tokens(path: Path, tokens: Any) -> None:
+    """Token numbers for --tokens, with the attention mask of what a tokenizer answers."""
+    given = tokens if isinstance(tokens, Mapping) else {"input_ids": tokens}
+    if "input_ids" not in given:
+        raise AfterglowError(f"there are no 'input_ids' among {', '.join(map(str, given))}; give what a tokenizer answers", 2)
+    tensors = {"input_ids": np.atleast_2d(_whole(given["input_ids"]))}
+    if given.get("attention_mask") is not None:
+        tensors["attention_mask"] = np.atleast_2d(as_array(given["attention_mask"]) != 0)
+    save_tensors(path, tensors)
 
 
 def _column(fields: list[str]) -> np.ndarray:

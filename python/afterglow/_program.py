@@ -65,13 +65,31 @@ def assignments(settings: Mapping[str, Any], above: str = "") -> list[str]:
         if isinstance(value, Mapping):
             words += assignments(value, f"{above}{name}.")
         else:
-            text = value if isinstance(value, str) else json.dumps(value)
+            text = value if isinstance(value, str) else json_text(value)
             words += ["--set", f"{above}{name}={text}"]
     return words
 
 
+def plain(value: Any) -> Any:
+    """Numbers and arrays of NumPy and torch as Python's own, paths as texts; other values as they are."""
+    if hasattr(value, "tolist"):
+        return value.tolist()
+    return os.fspath(value) if isinstance(value, os.PathLike) else value
+
+
+def json_text(value: Any) -> str:
+    """JSON, also of values of NumPy and torch inside."""
+    def known(inner: Any) -> Any:
+        converted = plain(inner)
+        if converted is inner:
+            raise TypeError(f"a value of type {type(inner).__name__} cannot be written as JSON: {inner!r}")
+        return converted
+    return json.dumps(value, default=known)
+
+
 def option(name: str, value: object) -> Sequence[str]:
     """`--name value`, once for each entry of a list; `--name` alone for True; nothing where there is no value."""
+    value = plain(value)
     if isinstance(value, bool):
         return (name,) if value else ()
     if isinstance(value, (list, tuple)):

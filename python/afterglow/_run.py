@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from ._model import Figure, Model, _column, _eigenvalues
-from ._program import assignments, call, option
+from ._program import assignments, call, json_text, option
 
 
 class Run(Model):
@@ -72,7 +72,7 @@ def train(recipe: str | os.PathLike[str] | Mapping[str, Any] = "tiny", *, steps:
     if isinstance(recipe, Mapping):
         folder.mkdir(parents=True, exist_ok=True)
         start = ["--recipe", os.fspath(folder / "given_recipe.json")]
-        Path(start[1]).write_text(json.dumps(recipe), encoding="utf-8")
+        Path(start[1]).write_text(json_text(recipe), encoding="utf-8")
     else:
         start = ["--recipe" if Path(recipe).is_file() else "--preset", os.fspath(recipe)]
     result = call("train", *start, *assignments(settings), *option("--steps", steps), *option("--until", until),

@@ -12,7 +12,7 @@ from typing import Any
 import afterglow
 import numpy as np
 import pytest
-from afterglow._program import call
+from afterglow._program import call, json_text, option
 
 STEPS = 3
 
@@ -41,6 +41,39 @@ def test_nested_settings_change_the_recipe() -> None:
     one = afterglow.train("tiny", until=1, device="cpu", task={"bindings": 2}, seed=5)
     assert one.recipe["task"]["bindings"] == 2
     assert one.recipe["seed"] == 5
+
+
+def test_numbers_of_numpy_are_numbers(tmp_path: Path) -> None:
+    one = afterglow.train("tiny", until=np.int64(1), device="cpu", seed=np.array(5), learning_rate=np.float32(0.5),
+                          task={"bindings": np.arange(5)[2]})
+    assert one.recipe["task"]["bindings"] == 2 and one.recipe["seed"] == 5
+    assert one.recipe["training"]["learning_rate"] == 0.5
+    assert option("--prefill", np.bool_(True)) == ("--prefill",) and option("--head", np.array(3)) == ("--head", "3")
+    assert json_text({"a": np.arange(2), "b": np.bool_(False)}) == '{"a": [0, 1], "b": false}'
+    with pytest.raises(TypeError, match="object"):
+        json_text(object())
+    with pytest.raises(afterglow.AfterglowError, match="steps"):
+        afterglow.train("tiny", steps=10.0, device="cpu")  # type: ignore[arg-type]
+
+
+def test_tokens_in_every_form_are_the_same_tokens(run: afterglow.Run) -> None:
+    rows = np.array([[1, 2, 3, 4], [5, 6, 7, 8]])
+    want = run.forward(rows, device="cpu")
+    for same in (rows.astype(np.uint16), np.asfortranarray(rows), rows[:, ::-1][:, ::-1], rows.astype(">i4"), rows.tolist()):
+        np.testing.assert_array_equal(run.forward(same, device="cpu"), want)
+    padded = {"input_ids": [[9, 9, 1, 2], [5, 6, 7, 8]], "attention_mask": [[0, 0, 1, 1], [1, 1, 1, 1]]}
+    got = run.forward(padded, device="cpu")
+    np.testing.assert_allclose(got[0, 2:], run.forward([[1, 2]], device="cpu")[0], atol=1e-5)
+    np.testing.assert_allclose(got[1], want[1], atol=1e-5)
+    assert not got[0, :2].any()
+    with pytest.raises(afterglow.AfterglowError, match="whole numbers"):
+        run.forward([[1.9, 2.5]])
+    with pytest.raises(afterglow.AfterglowError, match="whole numbers"):
+        run.patch(clean=[1.5])  # type: ignore[list-item]
+    with pytest.raises(afterglow.AfterglowError, match="length"):
+        run.forward([[1, 2], [3]])
+    with pytest.raises(afterglow.AfterglowError, match="input_ids"):
+        run.forward({"ids": [1]})
 
 
 def test_the_spectrum_is_that_of_a_real_operator(run: afterglow.Run) -> None:
@@ -140,12 +173,15 @@ def test_weights_as_a_dict_are_a_model(tmp_path: Path) -> None:
         np.testing.assert_array_equal(given, afterglow.open(folder).forward(tokens, device="cpu"), err_msg=folder.name)
 
 
-def test_weights_without_a_configuration_are_refused() -> None:
+def test_weights_without_a_configuration_are_refused(tmp_path: Path) -> None:
     with pytest.raises(afterglow.AfterglowError, match="config"):
         afterglow.open({"a": np.zeros(3)})
     with pytest.raises(afterglow.AfterglowError) as missing:
         afterglow.open("no/such/file")
     assert missing.value.code == 3
+    (tmp_path / "x.pt").write_bytes(b"PK\x03\x04" + bytes(40))
+    with pytest.raises(afterglow.AfterglowError, match="x.pt"):
+        afterglow.open(tmp_path / "x.pt")
 
 
 def test_errors_of_the_program_keep_their_sentence_and_code() -> None:
