@@ -123,6 +123,77 @@ def _(cases):
     return cases.compare("mlx_conv", "MLX")
 
 
+def series(name, channels, times, words=(), same_as=None, rows=420):
+    """A CSV file: its channels and columns of times, what is said, and a file that trains to the same bits."""
+
+    def train(cases, file):
+        settings = ("--set", "task.length=24", "--set", "task.horizon=8", "--steps", 2, "--no-figures", "--json")
+        return cases.run("train", "--preset", "forecast", "--data", cases.inputs / "csv" / file, *settings, "--out", "o", "--force")
+
+    @row(f"csv/{name}")
+    def _(cases):
+        result = train(cases, name)
+        if result.returncode != 0:
+            return f"exit code {result.returncode}: {result.stderr.strip()}"
+        answer = json.loads(result.stdout)
+        got = [answer.get(key) for key in ("channels", "time_columns", "rows_read", "rows_in_file")]
+        if got != [channels, times, rows, rows]:
+            return f"channels, times, rows read and rows in the file are {got}"
+        if same_as and answer["checksum"] != json.loads(train(cases, same_as).stdout)["checksum"]:
+            return f"it trains to other bits than {same_as}"
+        return missing_words(result.stderr, words)
+
+
+series("ok.csv", ["HUFL", "OT"], ["date"])
+series("epoch.csv", ["HUFL", "OT"], ["timestamp"], same_as="ok.csv")
+series("unnamed0.csv", ["HUFL", "OT"], ["Unnamed: 0"], same_as="ok.csv")
+series("first_empty.csv", ["HUFL", "OT"], [], ["missing"])
+series("noheader.csv", ["column 2", "column 3"], ["column 1"], ["no names"], same_as="ok.csv")
+series("semicolon_comma.csv", ["HUFL", "OT"], ["date"], ["decimal commas"], same_as="ok.csv")
+series("trailing_comma.csv", ["HUFL", "OT"], ["date"], same_as="ok.csv")
+series("miss_na.csv", ["HUFL", "OT"], ["date"], ["missing"])
+series("two_time_cols.csv", ["CO(GT)"], ["Date", "Time"])
+series("category.csv", ["pm2.5", "Iws"], ["date"], ["cbwd"])
+
+
+@row("tokens/left_padded.safetensors")
+def _(cases):
+    tokens = cases.inputs / "tokens" / "left_padded.safetensors"
+    result, shape, got = cases.forward(cases.inputs / "tf_plain", tokens)
+    if got is None:
+        return f"exit code {result.returncode}: {result.stderr.strip()}"
+    mask, want = read_tensor(tokens, "attention_mask")[1], read_tensor(tokens, "logits")[1]
+    real = [i for i in range(len(want)) if mask[i // shape[2]]]
+    error = relative_error([got[i] for i in real], [want[i] for i in real])
+    return f"error {error:.2e} at real tokens" if error > TOLERANCE else missing_words(result.stderr, ["padding"])
+
+
+def tokens_row(name, rows, length):
+    @row(f"tokens/{name}")
+    def _(cases):
+        result, shape, _ = cases.forward(cases.inputs / "tf_plain", cases.inputs / "tokens" / name)
+        if shape is None:
+            return f"exit code {result.returncode}: {result.stderr.strip()}"
+        return None if shape[:2] == [rows, length] else f"logits {shape}"
+
+
+for tokens, rows, length in (("json.txt", 2, 23), ("json_indent.json", 2, 23), ("cr.txt", 2, 23), ("fortran.npy", 2, 23),
+                             ("c.npz", 2, 23), ("train.bin", 1, 46)):
+    tokens_row(tokens, rows, length)
+
+
+@row("tz_long")
+def _(cases):
+    prompt = " understanding thecafé 你好"
+    result = cases.run("generate", cases.inputs / "tz_long", "--prompt", prompt, "--count", 8, "--json")
+    if result.returncode != 0:
+        return f"exit code {result.returncode}: {result.stderr.strip()}"
+    answer = json.loads(result.stdout)
+    if answer["begun"] != prompt or answer["beginning"] != [1, 2, 6, 7] or "…" in answer["text"]:
+        return f"begun {answer['begun']!r} from {answer['beginning']}, text {answer['text']!r}"
+    return None
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("program", type=pathlib.Path)

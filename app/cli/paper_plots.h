@@ -23,11 +23,12 @@ PaperSettings parse_paper_settings(std::span<const std::string> assignments);
 
 struct PaperPlot {
   std::string_view id;  ///< of `afterglow plot gka_figure1`
-  std::string_view title, about;
+  std::string_view about;
   std::size_t figures;
   /// Figure `number` of this plot, from 0.
   Figure (*make)(std::size_t number, const PaperSettings& settings, const StudyProgress& progress);
   std::span<const std::string_view> presets{};  ///< what has to be trained before
+  std::string_view finding = "";                ///< a sentence on where the figure differs from the paper's; or empty
 };
 std::span<const PaperPlot> paper_plots();
 /// nullptr when there is no such plot.

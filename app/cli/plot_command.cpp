@@ -122,6 +122,7 @@ nlohmann::json paper_plot(const PaperPlot& plot, const PlotOptions& options, con
     const std::string suffix = has_parts ? std::string("_") + static_cast<char>('a' + number) : "";
     for (const auto& file : write_to_paths(figure, options, common, suffix, output)) written.push_back(file);
   }
+  if (!plot.finding.empty()) output.note(std::string(plot.finding));
   return {{"plot", options.kind}, {"files", written}};
 }
 
