@@ -43,8 +43,8 @@ void require_free_name(const std::filesystem::path& file, const CommonOptions& c
 /// What a person should know of a file that was opened.
 void say_notes(const SavedRun& saved, Output& output);
 
-/// Says what was read of a task's series, and returns it as the fields `channels`, `time_columns` (names), `rows_read` and
-/// `rows_in_file`; an empty object for a task that reads no series from a file.
+/// Says what was read of a task's series, and returns it as the fields `channels`, `time_columns` (names), `rows_read`
+/// and `rows_in_file`; an empty object for a task that reads no series from a file.
 nlohmann::json say_series(const Task& task, Output& output);
 
 /// Opens a snapshot or the folder of a model, and says its notes. Throws Error(bad_input) with `need`, such as "eval
