@@ -109,8 +109,10 @@ void draw_header(Frame& frame, const Panel& panel, const std::vector<Figure>& fi
   const Rect text = rest(right - frame.px(8));
   // Where there is no figure, the sentence stands in its place.
   if (text.width > frame.px(40) && !figures.empty()) {
-    row_text(frame.look, canvas, text, panel.kind->subtitle(frame.seen(), frame.state.selection),
-             {small_size, FontFace::regular, theme.faint, Anchor::start, true});
+    row_text(
+        frame.look, canvas, text,
+        panel.kind->subtitle(frame.seen(), frame.state.selection) + without_interventions(*panel.kind, frame.seen()),
+        {small_size, FontFace::regular, theme.faint, Anchor::start, true});
   }
   const Press press = press_area("header", {row.x, row.y, std::max(1.0, right - row.x), row.height});
   if (press.double_clicked) frame.commands.send("maximise", {{"panel", std::string(panel.kind->id)}});
@@ -237,19 +239,16 @@ namespace {
 /// The selection that would have this dot's mode chosen; none for a dot that is no mode.
 std::optional<Selection> selection_of(const Frame& frame, const std::string& dot) {
   Selection there = frame.state.selection;
-  const auto number = [&](std::string_view sort) {
-    return dot.starts_with(sort) ? std::atoi(dot.c_str() + sort.size()) : -1;
-  };
   const MlpSpectrum* mlp = selected_mlp(frame.seen(), there);
-  if (number("pair ") >= 0 && mlp) {
+  if (number_of_dot(dot, "pair ") >= 0 && mlp) {
     there.layer = mlp->layer;
-    there.mode = number("pair ");
+    there.mode = number_of_dot(dot, "pair ");
     return there;
   }
   const HeadSpectrum* head = selected_head(frame.seen(), there);
-  if (number("mode ") < 0 || !head) return std::nullopt;
+  if (number_of_dot(dot, "mode ") < 0 || !head) return std::nullopt;
   if (mlp_is_selected(frame.seen(), there)) there.layer = head->layer;
-  there.mode = number("mode ");
+  there.mode = number_of_dot(dot, "mode ");
   return there;
 }
 
@@ -259,7 +258,7 @@ void interfere(Frame& frame, const PlotResponse& response) {
   const auto mode = there ? meant_mode(frame.seen(), *there) : std::nullopt;
   if (!mode) return;
   std::vector<CommandField> fields{
-      {"layer", std::int64_t{mode->layer}}, {"head", std::int64_t{mode->head}}, {"mode", std::int64_t{mode->mode}}};
+      {"layer", std::int64_t{mode->layer}}, {"head", std::int64_t{mode->head}}, {mode->key, std::int64_t{mode->mode}}};
   if (!response.drag) {
     fields.emplace_back("off", !mode->is_off);
     return frame.commands.send("mode_off", fields);
@@ -287,6 +286,10 @@ void handle_step_response(Frame& frame, const PlotResponse& response) {
 }
 
 }  // namespace
+
+int number_of_dot(const std::string& id, std::string_view sort) {
+  return id.starts_with(sort) ? std::atoi(id.c_str() + sort.size()) : -1;
+}
 
 void handle_response(Frame& frame, const PlotResponse& response) {
   handle_mode_response(frame, response);

@@ -51,6 +51,8 @@ ChipResult header_chip(const Frame& frame, const char* id, double right, const R
 /// operator, a right click switches it off or on.
 struct PlotResponse;
 void handle_mode_response(Frame& frame, const PlotResponse& response);
+/// What follows `sort` in the id of a dot: 3 of "mode 3" for "mode "; -1 for every other id.
+int number_of_dot(const std::string& id, std::string_view sort);
 /// The same for dots of every kind: those of modes, and those of recorded steps, to which a click rewinds.
 void handle_response(Frame& frame, const PlotResponse& response);
 

@@ -222,7 +222,7 @@ struct EditedHeads {
   std::vector<double> power_of(std::size_t i, std::int64_t head, int power, const SkaHeadEdit& edit) const {
     const double gamma = edit.gamma.value_or(ska_gamma(gamma_raw[static_cast<std::size_t>(head)]));
     return edited_power(entry(A_w, i, square()), static_cast<int>(config.rank), gamma / std::max(sigma[i], 1.0), power,
-                        edit.modes);
+                        edit.modes, edit.numbered);
   }
   /// Writes the answers of one head and group into y [B,T,H,P]; `filter` is its W.
   void answer(std::vector<double>& y, std::int64_t b, std::int64_t head, std::int64_t g, std::int64_t piece,

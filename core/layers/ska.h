@@ -30,6 +30,7 @@ struct SkaHeadEdit {
   bool is_off = false;
   std::optional<double> gamma{}, eta{};
   std::vector<ModeEdit> modes{};
+  NumberedModes numbered{};  ///< where modes that are named by their numbers take these from
   bool is_plain() const { return !is_off && !gamma && !eta && modes.empty(); }
 };
 /// What a capture changes of the layer while it looks; the layer itself stays as it is.

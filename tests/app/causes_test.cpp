@@ -2,6 +2,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <set>
+
 #include "tests/app/program_test.h"
 
 namespace afterglow {
@@ -104,6 +106,30 @@ TEST_F(Causes, SurgeryAndFreezeArePartOfTheRecipe) {
   const nlohmann::json once = train("--recipe operated.json", "a"), again = train("--recipe operated.json", "b");
   EXPECT_EQ(once, again);
   EXPECT_NE(once, train("--recipe small.json", "c"));
+}
+
+TEST_F(Causes, PlotsFollowWhatIsAskedOfTheModelOrSayThatTheyDoNot) {
+  const auto plotted = [&](const std::string& plot, const std::string& ask) {
+    const ProgramResult result = run("plot " + plot + " --recipe small.json --steps 12 --device cpu --threads 1 " +
+                                     ask + " --json --csv a.csv --force");
+    EXPECT_EQ(result.code, 0) << result.err;
+    const std::string table = text_of(folder_ / "a.csv");
+    return std::pair(table.substr(0, table.find("# afterglow")), parsed(result)["summary"].get<std::string>());
+  };
+  const auto override_of = [](const char* key, const char* to) {
+    return std::string(R"(--ask '{"name":"override","value":{"key":")") + key + R"(","to":)" + to + "}}'";
+  };
+  const std::string off = R"(--ask '{"name":"mode_off","value":{"head":0,"number":1}}')";
+  std::set<std::string> weights{plotted("token_weights", "").first};
+  for (const auto& ask :
+       {override_of("K", "0"), override_of("K", "1"), override_of("ridge", "0.3"), override_of("gamma", "1.9"), off})
+    EXPECT_TRUE(weights.insert(plotted("token_weights", ask).first).second) << ask;
+  EXPECT_THAT(plotted("token_weights", override_of("eta", "3")).second, testing::HasSubstr("η = 3"));
+  EXPECT_NE(plotted("spectrum", off).first, plotted("spectrum", "").first);
+  EXPECT_NE(plotted("power_filter", off).first, plotted("power_filter", "").first);
+  const auto spectrum_of_tokens = plotted("token_spectrum", off);
+  EXPECT_EQ(spectrum_of_tokens.first, plotted("token_spectrum", "").first);
+  EXPECT_THAT(spectrum_of_tokens.second, testing::HasSubstr("without interventions"));
 }
 
 TEST_F(Causes, AblationReadoutAndLensHaveTables) {

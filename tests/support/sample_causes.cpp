@@ -153,7 +153,9 @@ std::shared_ptr<ForcesView> forces_of(const Observation& o) {
     for (const std::complex<double>& value : head.eigenvalues) {
       const bool is_defective = forces.modes.size() == 4;
       const std::complex<double> by = 0.001 * value * std::complex<double>(1, static_cast<double>(head.head));
-      forces.modes.push_back({value, is_defective ? 3e8 : 1.5, is_defective, -by, by, !is_defective, value + 1.1 * by});
+      const int number = head.identity[forces.modes.size()];
+      forces.modes.push_back(
+          {value, is_defective ? 3e8 : 1.5, number, is_defective, -by, by, !is_defective, value + 1.1 * by});
     }
   }
   return view;

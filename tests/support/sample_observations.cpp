@@ -107,13 +107,13 @@ HeadSpectrum head_spectrum(int layer, int head, int rank, double step) {
     const double angle = 0.18 + 0.41 * p + 0.2 * head + 0.0006 * step * (pair % 2 ? 1 : -1) + 0.3;
     for (const int sign : {1, -1}) {
       spectrum.eigenvalues.push_back(std::polar(modulus, sign * angle));
-      spectrum.identity.push_back(pair);
+      spectrum.identity.push_back(static_cast<int>(spectrum.identity.size()));
       weights.push_back(std::exp(-0.45 * p) * (1 + 0.4 * noise(7, static_cast<std::uint64_t>(pair + 31 * head))));
     }
   }
   if (rank % 2) {
     spectrum.eigenvalues.emplace_back(0.2, 0.0);
-    spectrum.identity.push_back(rank / 2);
+    spectrum.identity.push_back(rank - 1);
     weights.push_back(0.02);
   }
   double total = 0;
@@ -184,7 +184,7 @@ HeadStep head_step(int head, int rank, int width, int t) {
   step.ridge = 1e-3;
   for (int i = 0; i < rank; ++i) step.gram.push_back(0.3 * (t + 1) * std::exp(-0.7 * i));  // tr G below T
   for (const auto& lambda : head_spectrum(3, head, rank, 6.0 * t).eigenvalues) {
-    step.identity.push_back(static_cast<int>(step.eigenvalues.size()) / 2);  // pairs
+    step.identity.push_back(static_cast<int>(step.eigenvalues.size()));
     step.eigenvalues.push_back(lambda);
   }
   return step;
@@ -923,23 +923,23 @@ Observation probed() {
   auto view = probe_of(o);
   LayerIntervention& layer = view->setup.interventions.layers[3];
   layer.power = 4;
-  layer.heads[0].modes[0] = {0, false, std::complex<double>(0.7, 0.6)};
-  layer.heads[0].modes[4] = {4, true, {}};
+  auto& edits = layer.heads[0].modes;
+  edits[{true, 0}] = {0, false, std::complex<double>(0.7, 0.6), true};
+  edits[{true, 4}] = {4, true, {}, true};
   layer.heads[2].is_off = true;
   for (const HeadSpectrum& head : o.spectra->heads) {
     ProbedHead probed{head, std::vector<bool>(head.eigenvalues.size(), false), head.head == 2};
     probed.spectrum.power = 4;
     if (head.head == 0 && head.eigenvalues.size() > 4) {
-      const EditedModes modes =
-          edit_modes(head.eigenvalues, std::vector<ModeEdit>{layer.heads[0].modes[0], layer.heads[0].modes[4]});
+      const EditedModes modes = edit_modes(head.eigenvalues, std::vector<ModeEdit>{edits[{true, 0}], edits[{true, 4}]});
       probed.spectrum.eigenvalues = modes.eigenvalues;
       probed.is_off = modes.is_off;
     }
     view->heads.push_back(std::move(probed));
   }
-  ModeEdit& moved = view->setup.interventions.layers[2].heads[0].modes[3];
+  ModeEdit& moved = view->setup.interventions.layers[2].heads[0].modes[{false, 3}];
   moved = {3, false, std::complex<double>(-0.4, 0.3)};
-  ModeEdit& off = view->setup.interventions.layers[2].heads[0].modes[9];
+  ModeEdit& off = view->setup.interventions.layers[2].heads[0].modes[{false, 9}];
   off = {9, true, {}};
   const EditedModes pairs = edit_pairs(o.spectra->mlps.at(0).eigenvalues, std::vector<ModeEdit>{moved, off});
   view->mlps.push_back({{2, pairs.eigenvalues}, pairs.is_off});

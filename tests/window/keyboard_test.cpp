@@ -211,7 +211,7 @@ TEST_F(Keyboard, ModesAreChosenDroppedAndMoved) {
     const auto value = nlohmann::json::parse(followed[0].value);
     EXPECT_NEAR(value["re"].get<double>(), head.eigenvalues[index].real() + re, 1e-9) << chord;
     EXPECT_NEAR(value["im"].get<double>(), head.eigenvalues[index].imag() + im, 1e-9) << chord;
-    EXPECT_EQ(value["mode"], index);
+    EXPECT_EQ(value["number"], mode);
   }
 }
 

@@ -62,12 +62,19 @@ bool mlp_is_selected(const Observation& observation, const Selection& selection)
   return mlp && (mlp->layer == selection.layer || observation.spectra->heads.empty());
 }
 
+int heads_of_layer(const Spectra& spectra, int layer) {
+  return static_cast<int>(std::ranges::count(spectra.heads, layer, &HeadSpectrum::layer));
+}
+
+int number_of_mode(const HeadSpectrum& head, std::size_t i) {
+  return i < head.identity.size() ? head.identity[i] : static_cast<int>(i);
+}
+
 int selected_mode(const HeadSpectrum& head, const Selection& selection) {
   int strongest = -1;
   for (std::size_t i = 0; i < head.eigenvalues.size(); ++i) {
     if (!std::isfinite(std::abs(head.eigenvalues[i]))) continue;
-    const bool is_chosen = i < head.identity.size() && head.identity[i] == selection.mode && selection.mode >= 0;
-    if (is_chosen) return static_cast<int>(i);
+    if (number_of_mode(head, i) == selection.mode) return static_cast<int>(i);
     const auto energy = [&](std::size_t k) { return k < head.energy.size() ? head.energy[k] : 0.0; };
     if (strongest < 0 || energy(i) > energy(static_cast<std::size_t>(strongest))) strongest = static_cast<int>(i);
   }

@@ -23,10 +23,10 @@ std::string_view name_of(EarlierRuns earlier);
 struct Selection {
   int layer = -1;  ///< index into ModelSummary::layers; -1: the first layer that has something to show
   int head = 0;    ///< of that layer
-  int mode = -1;   ///< HeadSpectrum::identity, of a Koopman MLP the pair's number; -1: none chosen, readouts then
-                   ///< take the strongest
-  int token = -1;  ///< place in the traced sequence; -1: the last one
-  int power = -1;  ///< K to look at in the power filter; -1: as in the model
+  int mode = -1;  ///< number of the mode (HeadSpectrum::identity), of a Koopman MLP the pair's number; -1: none chosen,
+                  ///< readouts then take the strongest
+  int token = -1;          ///< place in the traced sequence; -1: the last one
+  int power = -1;          ///< K to look at in the power filter; -1: as in the model
   bool all_heads = false;  ///< spectrum: small multiples of every head
   bool scaled = false;     ///< spectrum: eigenvalues of A = scale A_w instead of A_w
   bool change = false;     ///< stepper: what the token changed instead of what is there
@@ -48,7 +48,11 @@ const HeadSpectrum* selected_head(const Observation& observation, const Selectio
 const MlpSpectrum* selected_mlp(const Observation& observation, const Selection& selection);
 /// True when the selected layer is a Koopman MLP, so that its eigenvalues are what the spectrum panel is about.
 bool mlp_is_selected(const Observation& observation, const Selection& selection);
-/// Index of the mode to read out: the selected one, else the one with most energy; -1 when the head has no finite mode.
+/// How many heads of a layer have a spectrum.
+int heads_of_layer(const Spectra& spectra, int layer);
+/// The number of the eigenvalue at place i of a head.
+int number_of_mode(const HeadSpectrum& head, std::size_t i);
+/// Place of the mode to read out: the selected one, else the one with most energy; -1 when the head has no finite mode.
 int selected_mode(const HeadSpectrum& head, const Selection& selection);
 /// The selection as figures of heads take it: without the choice of a mode where that is a pair of a Koopman MLP.
 Selection selection_of_heads(const Observation& observation, const Selection& selection);

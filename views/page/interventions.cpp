@@ -40,8 +40,7 @@ double draw_head_switches(Frame& frame, const HeadSpectrum& head, const Rect& ro
   FigureCanvas canvas = frame.look.canvas();
   const Theme& theme = *frame.look.theme;
   row_text(frame.look, canvas, row, "heads", {body_size, FontFace::regular, theme.dim, Anchor::start});
-  int heads = 0;
-  for (const HeadSpectrum& other : frame.seen().spectra->heads) heads += other.layer == head.layer;
+  const int heads = heads_of_layer(*frame.seen().spectra, head.layer);
   double right = row.right();
   for (int h = std::min(heads, max_heads) - 1; h >= 0; --h) {
     HeadSpectrum other;

@@ -1,11 +1,11 @@
 // Eigenvalue forces with a sentence below them: what the mode under the pointer, or the chosen one, feels.
 #include <array>
-#include <charconv>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "views/figures/koopman/forces_figures.h"
+#include "views/panel.h"
 #include "views/panels/panel_draws.h"
 #include "views/plot_widget.h"
 #include "views/widgets.h"
@@ -15,14 +15,6 @@ namespace afterglow {
 namespace {
 
 constexpr double forces_line = 18, forces_column = 176;
-
-/// The number behind "mode "; -1 for every other name.
-int mode_of_point(const std::string& id) {
-  constexpr std::string_view prefix = "mode ";
-  int mode = -1;
-  if (id.starts_with(prefix)) std::from_chars(id.data() + prefix.size(), id.data() + id.size(), mode);
-  return mode;
-}
 
 /// What the colours mean, in them, and the caption of the figure.
 std::vector<std::pair<std::string, Color>> forces_legend(const Theme& theme, const HeadForces& forces,
@@ -59,8 +51,8 @@ void draw_forces(Frame& frame, const Panel& panel, const std::vector<Figure>& fi
   const PlotOptions named_beside{.shows_caption = false};
   const PlotResponse response = plot_widget(frame, bare, plane, named_beside);
   handle_response(frame, response);
-  const int hovered = mode_of_point(response.hovered_point);
-  std::string said = force_text(frame.seen(), *forces, hovered >= 0 ? hovered : frame.state.selection.mode);
+  const int hovered = number_of_dot(response.hovered_point, "mode ");
+  std::string said = force_text(*forces, hovered >= 0 ? hovered : frame.state.selection.mode);
   if (said.empty()) said = "Click a dot: how far it is pulled and moved.";
   const Theme& theme = *frame.look.theme;
   Rect column{plane.right() + frame.px(4), area.y + frame.px(6), frame.px(forces_column - 14),

@@ -70,8 +70,7 @@ double draw_switches(Frame& frame, const Rect& row) {
   const Selection& selection = frame.state.selection;
   const HeadSpectrum* head = selected_head(frame.seen(), selection);
   if (!head || mlp_is_selected(frame.seen(), selection)) return row.right();
-  int heads = 0;
-  for (const HeadSpectrum& other : frame.seen().spectra->heads) heads += other.layer == head->layer;
+  const int heads = heads_of_layer(*frame.seen().spectra, head->layer);
   const ChipResult all =
       header_chip(frame, "all", row.right(), row, "all", selection.all_heads, "All heads as small multiples");
   if (all.clicked) frame.commands.send("select", {{"all_heads", !selection.all_heads}});
@@ -112,8 +111,7 @@ double draw_spectrum_controls(Frame& frame, const Rect& row) {
                                         selection.scaled, "Eigenvalues of A_w, or of A with its gain γ");
   if (scaled.clicked) frame.commands.send("select", {{"scaled", !selection.scaled}});
   right = draw_surgery_chip(frame, scaled.left, row);
-  int heads = 0;
-  for (const HeadSpectrum& other : frame.seen().spectra->heads) heads += other.layer == head->layer;
+  const int heads = heads_of_layer(*frame.seen().spectra, head->layer);
   if (row.width < frame.px(330)) return right;
   const ChipResult all =
       header_chip(frame, "all", right, row, "all", selection.all_heads, "All heads as small multiples");

@@ -93,7 +93,8 @@ std::string followed_mode(const Observation& observation, const Selection& selec
   const int mode = head ? selected_mode(*head, selection) : -1;
   if (mode < 0 || !holds(observation.model.layers, head->layer)) return "";
   return "head." + name_word(observation.model.layers[static_cast<std::size_t>(head->layer)].label) + "." +
-         std::to_string(head->head) + ".mode." + std::to_string(mode) + ".modulus";
+         std::to_string(head->head) + ".mode_number." +
+         std::to_string(number_of_mode(*head, static_cast<std::size_t>(mode))) + ".modulus";
 }
 
 }  // namespace afterglow

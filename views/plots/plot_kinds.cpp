@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "core/engine/observation/probe_view.h"
 #include "views/figures/semantic_colours.h"
 #include "views/plots/families.h"
 
@@ -42,6 +43,16 @@ std::string_view present_id(std::string_view name) {
 AnalysisSet analyses_for(std::string_view plot) {
   const PlotKind* kind = find_plot_kind(plot);
   return kind ? kind->analyses : all_analyses;
+}
+
+std::string without_interventions(const PlotKind& kind, const Observation& observation) {
+  constexpr AnalysisSet of_the_model = Analysis::spectra | Analysis::trace | Analysis::solvers | Analysis::influence |
+                                       Analysis::theory | Analysis::patch | Analysis::transplant | Analysis::readout |
+                                       Analysis::logit_lens | Analysis::ablation | Analysis::forces |
+                                       Analysis::accuracy;
+  const bool is_left_out =
+      !kind.follows_probe && (kind.analyses & of_the_model) != 0 && observation.probe && observation.probe->is_edited();
+  return is_left_out ? " · without interventions" : "";
 }
 
 std::string provenance_of(const Observation& o) {
@@ -95,6 +106,7 @@ std::vector<Figure> prepared_figures(const PlotKind& kind, const Observation& ob
     figure.recipe = carried_recipe(observation.recipe, kind, figure, selection);
     figure.provenance = provenance_of(observation);
     figure.heading = heading_of(kind, figure, observation);
+    figure.subtitle += without_interventions(kind, observation);
   }
   return figures;
 }

@@ -31,6 +31,7 @@ struct PlotKind {
                                  CurveStore& curves);  ///< `curves` only saves work
   LayerTraits needs = {};  ///< it says something of a model that has one of these; none: of every model
   FigureSize smallest = {};
+  bool follows_probe = false;  ///< it shows the model with the probe's interventions
   bool moves_points = false;   ///< dots of its figures can be dragged
   bool moves_tokens = false;   ///< arrow keys over it move the token instead of the step
   bool steps_figures = false;  ///< its figures follow one another: while it is looked at, keys of time go through them
@@ -58,6 +59,8 @@ std::string_view present_id(std::string_view name);
 /// Which analyses have to be made for a plot to show this moment; everything where nothing is known of it.
 AnalysisSet analyses_for(std::string_view plot);
 
+/// " · without interventions" while some are in force that a plot of the model does not follow.
+std::string without_interventions(const PlotKind& kind, const Observation& observation);
 /// The figures of a plot, each stamped with the recipe and the line that says where it comes from. May be empty:
 /// nothing to show yet.
 std::vector<Figure> prepared_figures(const PlotKind& kind, const Observation& observation, const Selection& selection,

@@ -48,7 +48,8 @@ constexpr std::array sequence_rows{
              .analyses = set_of(Analysis::trace),
              .subtitle = token_weights_subtitle,
              .prepare = token_weights_figures,
-             .needs = LayerTrait::tokens},
+             .needs = LayerTrait::tokens,
+             .follows_probe = true},
     PlotKind{.id = "probe",
              .title = "Probe",
              .about = "What a sequence is answered, which tokens contribute, and what interventions change.",
@@ -56,7 +57,8 @@ constexpr std::array sequence_rows{
              .subtitle = probe_subtitle,
              .prepare = probe_figures,
              .needs = LayerTrait::tokens,
-             .smallest = {240, 150}},
+             .smallest = {240, 150},
+             .follows_probe = true},
 };
 
 constexpr CardNumbers sequence_numbers[] = {{"probe", probe_numbers}, {"probe_answer", probe_numbers}};

@@ -63,8 +63,7 @@ std::string gain_numbers(const Observation& o, const Selection& s) {
 std::string forces_numbers(const Observation& o, const Selection& s) {
   const HeadForces* forces = selected_forces(o, s);
   if (!forces || forces->modes.empty()) return "";
-  const int chosen = s.mode >= 0 ? s.mode : identity_of_force(o, *forces, 0);
-  return force_text(o, *forces, chosen);
+  return force_text(*forces, s.mode >= 0 ? s.mode : forces->modes.front().number);
 }
 
 constexpr std::array spectrum_rows{
@@ -76,6 +75,7 @@ constexpr std::array spectrum_rows{
              .prepare = spectrum_figures,
              .needs = LayerTrait::koopman_heads | LayerTrait::koopman_modes,
              .smallest = {150, 150},
+             .follows_probe = true,
              .moves_points = true,
              .followed = followed_mode},
     PlotKind{.id = "forces",
@@ -92,7 +92,8 @@ constexpr std::array spectrum_rows{
              .analyses = set_of(Analysis::spectra),
              .subtitle = power_filter_subtitle,
              .prepare = power_filter_figures,
-             .needs = LayerTrait::koopman_heads},
+             .needs = LayerTrait::koopman_heads,
+             .follows_probe = true},
     PlotKind{.id = "state_spectrum",
              .title = "State spectrum",
              .about = "Eigenvalues of what a token leaves of a recurrent state, in the complex plane.",

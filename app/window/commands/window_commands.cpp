@@ -324,18 +324,13 @@ void next(CommandContext& context, const json& value) {
     const auto layers = static_cast<std::int64_t>(context.observation->model.layers.size());
     if (layers > 0) select(context, {{"layer", further(s.layer, by, layers)}});
   } else if (what == "head" && head) {
-    std::int64_t heads = 0;
-    for (const HeadSpectrum& other : context.observation->spectra->heads) heads += other.layer == head->layer;
+    const int heads = heads_of_layer(*context.observation->spectra, head->layer);
     select(context, {{"head", further(head->head, by, heads)}});
   } else if (mlp_is_selected(*context.observation, s)) {
     const auto pairs = static_cast<std::int64_t>(selected_mlp(*context.observation, s)->eigenvalues.size());
     if (pairs > 0) select(context, {{"mode", further(s.mode, by, pairs)}});
   } else if (head && !head->identity.empty()) {
-    // Conjugates share an identity: both are one mode.
-    std::vector<int> modes;
-    for (const int identity : head->identity) {
-      if (std::find(modes.begin(), modes.end(), identity) == modes.end()) modes.push_back(identity);
-    }
+    const std::vector<int>& modes = head->identity;
     const auto now = std::find(modes.begin(), modes.end(), s.mode) - modes.begin();
     select(context,
            {{"mode", modes[static_cast<std::size_t>(further(now, by, static_cast<std::int64_t>(modes.size())))]}});
@@ -350,7 +345,7 @@ std::optional<MeantMode> mode_of_keys(CommandContext& context) {
 }
 
 std::vector<CommandField> fields_of(const MeantMode& mode) {
-  return {{"layer", std::int64_t{mode.layer}}, {"head", std::int64_t{mode.head}}, {"mode", std::int64_t{mode.mode}}};
+  return {{"layer", std::int64_t{mode.layer}}, {"head", std::int64_t{mode.head}}, {mode.key, std::int64_t{mode.mode}}};
 }
 
 void switch_mode(CommandContext& context, const json&) {

@@ -60,11 +60,15 @@ Eigen::MatrixXd power_of(const Eigen::MatrixXd& A, int power) {
 
 }  // namespace
 
-EditedModes edit_modes(const std::vector<Complex>& before, std::span<const ModeEdit> edits) {
+EditedModes edit_modes(const std::vector<Complex>& before, std::span<const ModeEdit> edits,
+                       const NumberedModes& numbered) {
   EditedModes modes{before, std::vector<bool>(before.size(), false)};
+  std::vector<int> numbers;
+  if (std::ranges::any_of(edits, &ModeEdit::is_number)) numbers = track_modes(numbered, before);
   for (const ModeEdit& edit : edits) {
-    if (edit.mode < 0 || static_cast<std::size_t>(edit.mode) >= before.size()) continue;
-    const auto i = static_cast<std::size_t>(edit.mode);
+    const auto i =
+        static_cast<std::size_t>(edit.is_number ? std::ranges::find(numbers, edit.mode) - numbers.begin() : edit.mode);
+    if (i >= before.size()) continue;
     if (edit.is_off) modes.is_off[i] = modes.is_off[partner_of(before, i)] = true;
     if (edit.moved_to) move_mode(before, modes.eigenvalues, i, *edit.moved_to);
   }
@@ -85,7 +89,7 @@ EditedModes edit_pairs(const std::vector<Complex>& before, std::span<const ModeE
 }
 
 std::vector<double> edited_power(std::span<const double> A_w, int r, double scale, int power,
-                                 std::span<const ModeEdit> edits) {
+                                 std::span<const ModeEdit> edits, const NumberedModes& numbered) {
   if (r < 1 || A_w.size() != static_cast<std::size_t>(r) * static_cast<std::size_t>(r) || !std::isfinite(scale))
     return {};
   const View matrix(A_w.data(), r, r);
@@ -100,7 +104,7 @@ std::vector<double> edited_power(std::span<const double> A_w, int r, double scal
                    [&](int a, int b) { return comes_before(pairs.values[a], pairs.values[b]); });
   std::vector<Complex> before;
   for (const int place : order) before.push_back(pairs.values[place]);
-  const EditedModes modes = edit_modes(before, edits);
+  const EditedModes modes = edit_modes(before, edits, numbered);
   if (std::all_of(modes.is_off.begin(), modes.is_off.end(), [](bool off) { return off; }))
     return std::vector<double>(A_w.size(), 0.0);
   Eigen::VectorXcd change(r);

@@ -15,8 +15,6 @@ namespace {
 using RowMajor = Eigen::Matrix<double, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>;
 using Complex = std::complex<double>;
 
-Complex upper_half(const Complex& value) { return {value.real(), std::abs(value.imag())}; }
-
 }  // namespace
 
 ModeDecomposition decompose_modes(std::span<const double> A, int r, std::span<const double> w) {
@@ -44,46 +42,34 @@ ModeDecomposition decompose_modes(std::span<const double> A, int r, std::span<co
   return result;
 }
 
-std::vector<int> track_modes(const std::vector<Complex>& before, const std::vector<int>& identity_before,
-                             const std::vector<Complex>& now) {
+std::vector<int> track_modes(const NumberedModes& before, const std::vector<Complex>& now) {
   struct Pairing {
     double distance;
     std::size_t old_mode, new_mode;
   };
   std::vector<Pairing> pairings;
-  for (std::size_t i = 0; i < before.size(); ++i) {
+  for (std::size_t i = 0; i < before.eigenvalues.size(); ++i) {
     for (std::size_t j = 0; j < now.size(); ++j) {
-      if (before[i].imag() < 0 || now[j].imag() < 0) continue;
-      pairings.push_back({std::abs(before[i] - now[j]), i, j});
+      const double distance = std::abs(before.eigenvalues[i] - now[j]);
+      if (std::isfinite(distance)) pairings.push_back({distance, i, j});
     }
   }
-  std::stable_sort(pairings.begin(), pairings.end(),
-                   [](const Pairing& a, const Pairing& b) { return a.distance < b.distance; });
-  std::vector<int> identity(now.size(), -1);
-  std::vector<bool> used(before.size(), false);
+  std::ranges::stable_sort(pairings, {}, &Pairing::distance);
+  std::vector<int> numbers(now.size(), -1);
+  std::vector<bool> used(before.eigenvalues.size(), false);
   for (const Pairing& pairing : pairings) {
-    if (used[pairing.old_mode] || identity[pairing.new_mode] >= 0) continue;
+    if (used[pairing.old_mode] || numbers[pairing.new_mode] >= 0) continue;
     used[pairing.old_mode] = true;
-    identity[pairing.new_mode] = identity_before[pairing.old_mode];
+    numbers[pairing.new_mode] = before.numbers[pairing.old_mode];
   }
-  // A mode that was not there takes the smallest free number.
+  // A mode that has no predecessor takes the smallest free number.
   int next = 0;
-  for (std::size_t j = 0; j < now.size(); ++j) {
-    if (now[j].imag() < 0 || identity[j] >= 0) continue;
-    while (std::find(identity.begin(), identity.end(), next) != identity.end()) ++next;
-    identity[j] = next;
+  for (int& number : numbers) {
+    if (number >= 0) continue;
+    while (std::ranges::find(numbers, next) != numbers.end()) ++next;
+    number = next;
   }
-  for (std::size_t j = 0; j < now.size(); ++j) {
-    if (now[j].imag() >= 0) continue;
-    double nearest = INFINITY;
-    for (std::size_t k = 0; k < now.size(); ++k) {
-      const double distance = std::abs(now[k] - upper_half(now[j]));
-      if (now[k].imag() < 0 || distance >= nearest) continue;
-      nearest = distance;
-      identity[j] = identity[k];
-    }
-  }
-  return identity;
+  return numbers;
 }
 
 std::vector<double> solve_lower(std::span<const double> L, int r, std::span<const double> b) {

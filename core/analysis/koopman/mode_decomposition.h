@@ -15,10 +15,16 @@ struct ModeDecomposition {
 /// in each mode; an empty w gives equal shares. Non-finite input gives an empty result.
 ModeDecomposition decompose_modes(std::span<const double> A, int r, std::span<const double> w);
 
-/// Identity numbers for `now`, so that modes keep theirs from `before` (greedy nearest neighbours; conjugates share
-/// one).
-std::vector<int> track_modes(const std::vector<std::complex<double>>& before, const std::vector<int>& identity_before,
-                             const std::vector<std::complex<double>>& now);
+/// The modes of one head at one moment, each eigenvalue with its number: 0 .. r - 1, each once, so that both members of
+/// a conjugate pair have their own.
+struct NumberedModes {
+  std::vector<std::complex<double>> eigenvalues;
+  std::vector<int> numbers;  ///< as long as `eigenvalues`
+};
+
+/// The numbers of the eigenvalues `now`: each takes that of the nearest one of `before`, nearest pairs first. Without
+/// any before they are numbered in their order, which is by modulus where they come from `decompose_modes`.
+std::vector<int> track_modes(const NumberedModes& before, const std::vector<std::complex<double>>& now);
 
 /// Solves L x = b for a lower triangular L [r*r], row-major: whitens a query.
 std::vector<double> solve_lower(std::span<const double> L, int r, std::span<const double> b);

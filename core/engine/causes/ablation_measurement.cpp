@@ -4,8 +4,10 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 #include <tuple>
+#include <utility>
 
 #include "core/engine/causes/place_passes.h"
+#include "core/engine/observation/mode_numbers.h"
 #include "core/layers/host_values.h"
 #include "core/layers/layer_traits.h"
 #include "core/layers/ska.h"
@@ -41,7 +43,9 @@ void AblationMeasurement::plan_modes(std::size_t branch, const AblatedPart& bloc
   const std::int64_t rank = static_cast<const Ska&>(layer).config().rank;
   const std::int64_t modes = std::min(rank, std::max<std::int64_t>(1, most_modes / layer.heads()));
   for (int head = 0; head < static_cast<int>(layer.heads()); ++head) {
-    for (int mode = 0; mode < static_cast<int>(modes); ++mode) {
+    const std::vector<int> largest_first = numbered_modes(numbered_.get(), block.layer, head).numbers;
+    for (std::size_t i = 0; std::cmp_less(i, modes); ++i) {
+      const int mode = i < largest_first.size() ? largest_first[i] : static_cast<int>(i);
       planned_.push_back({block.name + " head " + std::to_string(head) + " mode " + std::to_string(mode), "mode",
                           block.layer, head, mode});
     }
@@ -81,8 +85,9 @@ void AblationMeasurement::fill() {
              context_.data(), Split::held_out);
 }
 
-void AblationMeasurement::begin() {
+void AblationMeasurement::begin(std::shared_ptr<const Spectra> numbered) {
   copy_.take();
+  numbered_ = std::move(numbered);
   if (tokens_.empty()) fill();
   plan();
   now_ = {};
@@ -151,7 +156,9 @@ AblationMeasurement::Quality AblationMeasurement::ask(const AblatedPart* without
     if (static_cast<int>(i) != edited) return layer.forward(tape_, in, mask);
     SkaEdit edit;
     edit.heads.resize(static_cast<std::size_t>(layer.heads()));
-    edit.heads[static_cast<std::size_t>(without->head)].modes = {{without->mode, true, {}}};
+    SkaHeadEdit& head = edit.heads[static_cast<std::size_t>(without->head)];
+    head.modes = {{without->mode, true, {}, true}};
+    head.numbered = numbered_modes(numbered_.get(), without->layer, without->head);
     return static_cast<Ska&>(layer).forward_edited(tape_, in, mask, edit);
   });
   const CrossEntropy found = cross_entropy(tape_, logits, upload(DType::i32, targets_.data()));

@@ -19,8 +19,9 @@ class AblationMeasurement {
   /// `model` is the recipe's; the trainer must outlive the measurement.
   AblationMeasurement(const nlohmann::json& model, Trainer& trainer);
 
-  /// Copies weights and settings, and asks the model with everything on.
-  void begin();
+  /// Copies weights and settings, and asks the model with everything on. Modes are named by their numbers in
+  /// `numbered`; without it these are their places by modulus.
+  void begin(std::shared_ptr<const Spectra> numbered = nullptr);
   /// Asks it without the next part. False when there is none left.
   bool advance();
   /// How much of the work is done, 0 to 1.
@@ -47,6 +48,7 @@ class AblationMeasurement {
   std::int64_t examples_ = 0, length_ = 0;
   std::vector<std::int32_t> tokens_, targets_;
   std::vector<std::uint8_t> context_;
+  std::shared_ptr<const Spectra> numbered_;
   std::vector<AblatedPart> planned_;
   std::size_t next_ = 0;
   Tensor stream_;  // before the branch that the pass is in

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "core/analysis/koopman/mode_sensitivity.h"
+#include "core/engine/observation/mode_numbers.h"
 #include "core/engine/training/surgery.h"
 #include "core/io/error.h"
 #include "core/layers/capture_reader.h"
@@ -73,11 +74,7 @@ ProbeSetup last_surgery(const TrainingRun& run) {
 /// Where a surgery put eigenvalues of one head; of a pair both.
 std::vector<std::complex<double>> operated_of(const ProbeSetup& surgery, int layer, int head) {
   std::vector<std::complex<double>> places;
-  const auto part = surgery.interventions.layers.find(layer);
-  if (part == surgery.interventions.layers.end()) return places;
-  const auto edits = part->second.heads.find(head);
-  if (edits == part->second.heads.end()) return places;
-  for (const auto& [mode, edit] : edits->second.modes) {
+  for (const auto& [name, edit] : edits_of(surgery.interventions, layer, head)) {
     if (!edit.moved_to) continue;
     places.push_back(*edit.moved_to);
     if (edit.moved_to->imag() != 0) places.push_back(std::conj(*edit.moved_to));
@@ -98,7 +95,7 @@ void find_after(HeadForces& forces, const HeadOperator& after) {
 }
 
 HeadForces forces_on(const HeadOperator& here, const std::vector<double>& down, const std::vector<double>& step,
-                     const HeadOperator& after) {
+                     const HeadOperator& after, const Spectra* numbered) {
   HeadForces forces{here.layer, here.head, norm_of(here.A), norm_of(step)};
   const std::vector<ModeSensitivity> modes = mode_sensitivities(here.A, here.rank);
   for (std::size_t i = 0; i < modes.size(); ++i) {
@@ -111,6 +108,10 @@ HeadForces forces_on(const HeadOperator& here, const std::vector<double>& down, 
     force.step_is_small = first_order_holds(modes, i, step);
   }
   find_after(forces, after);
+  std::vector<std::complex<double>> values;
+  for (const ModeForce& mode : forces.modes) values.push_back(mode.value);
+  const std::vector<int> numbers = track_modes(numbered_modes(numbered, here.layer, here.head), values);
+  for (std::size_t i = 0; i < numbers.size(); ++i) forces.modes[i].number = numbers[i];
   return forces;
 }
 
@@ -127,6 +128,7 @@ void ForcesMeasurement::begin(TrainingRun& run, const Example& probe) {
   probe_ = probe;
   next_ = run.rehearse();
   surgery_ = last_surgery(run);
+  numbered_ = run.numbered_modes(run.step());
   if (!next_.is_finite)
     throw Error(ExitCode::non_finite, "eigenvalue forces: a number of the next step is not finite, so nothing moves");
   ahead_.clear();
@@ -222,7 +224,7 @@ void ForcesMeasurement::fill() {
   for (std::size_t i = 0; i < at(Place::here).size(); ++i) {
     const std::vector<double> down = central_difference(at(Place::down_ahead)[i], at(Place::down_behind)[i], scale_),
                               step = central_difference(at(Place::step_ahead)[i], at(Place::step_behind)[i], scale_);
-    view.heads.push_back(forces_on(at(Place::here)[i], down, step, at(Place::after)[i]));
+    view.heads.push_back(forces_on(at(Place::here)[i], down, step, at(Place::after)[i], numbered_.get()));
     view.heads.back().operated = operated_of(surgery_, view.heads.back().layer, view.heads.back().head);
     if (meanwhile_) meanwhile_();
   }

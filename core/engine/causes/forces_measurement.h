@@ -56,7 +56,8 @@ class ForcesMeasurement {
   Example probe_;
   RehearsedStep next_;  // its numbers until they are widened
   std::vector<double> weights_, after_;
-  ProbeSetup surgery_;                // the last one before now
+  ProbeSetup surgery_;  // the last one before now
+  std::shared_ptr<const Spectra> numbered_;
   std::vector<double> down_, ahead_;  // directions in the weights, equally long; empty: to be found
   double gradient_norm_ = 0, weight_change_ = 0;
   double scale_ = 1;                                  // h

@@ -12,6 +12,7 @@ namespace afterglow {
 struct ModeForce {
   std::complex<double> value;         ///< eigenvalue of A_w of the probe sequence
   double condition = 1;               ///< 1 / |u^H v| for unit eigenvectors u, v
+  int number = 0;                     ///< as in HeadSpectrum
   bool is_defective = false;          ///< the condition is so large that the moves below mean nothing
   std::complex<double> by_loss;       ///< down the gradient of the next batch's loss, as far in the weights as the step
   std::complex<double> by_optimiser;  ///< by AdamW's step, with moments, clipping, rate and decay

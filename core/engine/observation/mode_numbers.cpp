@@ -9,6 +9,19 @@
 
 namespace afterglow {
 
+const HeadSpectrum* find_head(const Spectra* spectra, int layer, int head) {
+  if (spectra == nullptr) return nullptr;
+  for (const HeadSpectrum& found : spectra->heads) {
+    if (found.layer == layer && found.head == head) return &found;
+  }
+  return nullptr;
+}
+
+NumberedModes numbered_modes(const Spectra* spectra, int layer, int head) {
+  const HeadSpectrum* found = find_head(spectra, layer, head);
+  return found ? NumberedModes{found->eigenvalues, found->identity} : NumberedModes{};
+}
+
 std::vector<double> filter_gains(std::span<const double> moduli, int power) {
   return power_gains(std::vector<std::complex<double>>(moduli.begin(), moduli.end()), power);
 }

@@ -5,9 +5,15 @@
 #include <string>
 #include <vector>
 
+#include "core/analysis/koopman/mode_decomposition.h"
 #include "core/engine/observation/observation.h"
 
 namespace afterglow {
+
+/// The head of these spectra; nullptr without it, or without spectra.
+const HeadSpectrum* find_head(const Spectra* spectra, int layer, int head);
+/// Its eigenvalues with their numbers; empty without it.
+NumberedModes numbered_modes(const Spectra* spectra, int layer, int head);
 
 /// What the power filter leaves of amplitudes of these moduli |λ| >= 0: |λ|^K (Echo, appendix D.1). Empty for K < 0.
 std::vector<double> filter_gains(std::span<const double> moduli, int power);

@@ -73,8 +73,7 @@ struct KeptState {
 struct HeadSpectrum {
   int layer = 0, head = 0;                        ///< index into ModelSummary::layers
   std::vector<std::complex<double>> eigenvalues;  ///< of A_w (before scaling), modulus descending
-  std::vector<int>
-      identity;  ///< identity[i] of mode i is kept over time, so that a mode keeps its colour; conjugates share one
+  std::vector<int> identity;   ///< number of each eigenvalue, by which texts, colours and commands name the mode
   std::vector<double> energy;  ///< share of the query's energy in each mode, sums to 1
   double scale = 1.0;          ///< gamma / max(sigma, 1): A = scale * A_w
   double gamma = 1.0, eta = 1.0, sigma = 0.0;
@@ -99,6 +98,8 @@ struct StateSpectrum {
 
 struct Spectra {
   std::int64_t step = 0;
+  std::int64_t numbered_at =
+      0;  ///< the step at which the modes were numbered by modulus; they keep their numbers since
   std::vector<HeadSpectrum> heads;
   std::vector<MlpSpectrum> mlps;
   std::vector<StateSpectrum> states;
@@ -113,7 +114,7 @@ struct HeadStep {
   std::vector<double> gram;  ///< [r] eigenvalues of G, without ridge, descending; empty where G is not finite
   double ridge = 0;          ///< what the factorisation added to each of them: ε and its jitter
   std::vector<std::complex<double>> eigenvalues;  ///< of A_w
-  /// identity[i] of mode i is kept over the tokens: modes are numbered by modulus after the last one and followed back.
+  /// Number of each eigenvalue: after the last token as in HeadSpectrum, and followed back from there.
   std::vector<int> identity;
 };
 

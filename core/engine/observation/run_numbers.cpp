@@ -115,6 +115,8 @@ void list_head(const HeadSpectrum& head, const Names& names) {
   names.add("scale", head.scale);
   names.add("power", head.power);
   for (std::size_t mode = 0; mode < head.eigenvalues.size(); ++mode) list_mode(head, mode, names.in("mode").in(mode));
+  for (std::size_t mode = 0; mode < head.identity.size(); ++mode)
+    list_mode(head, mode, names.in("mode_number").in(static_cast<std::size_t>(head.identity[mode])));
 }
 
 void list_spectra(const Observation& o, std::vector<NamedNumber>& numbers) {

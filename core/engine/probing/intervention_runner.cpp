@@ -6,7 +6,7 @@
 #include <numeric>
 
 #include "core/analysis/attention/softmax.h"
-#include "core/analysis/koopman/mode_decomposition.h"
+#include "core/engine/observation/mode_numbers.h"
 #include "core/engine/probing/depth_measure.h"
 #include "core/engine/probing/head_spectrum.h"
 #include "core/engine/probing/sequence_pair.h"
@@ -82,13 +82,13 @@ std::vector<double> rows_to_host(Backend& backend, const Tensor& matrix, const s
   return numbers;
 }
 
-SkaEdit edit_of(const LayerIntervention& layer, int heads) {
+SkaEdit edit_of(const LayerIntervention& layer, const InterventionTarget& target, const Spectra* numbered) {
   SkaEdit edit{layer.power, layer.ridge, {}};
   if (layer.heads.empty()) return edit;
-  edit.heads.resize(static_cast<std::size_t>(heads));
+  edit.heads.resize(static_cast<std::size_t>(target.heads));
   for (const auto& [head, override] : layer.heads) {
     SkaHeadEdit& own = edit.heads[static_cast<std::size_t>(head)];
-    own = {override.is_off, override.gamma, override.eta, {}};
+    own = {override.is_off, override.gamma, override.eta, {}, numbered_modes(numbered, target.layer, head)};
     for (const auto& [mode, change] : override.modes) own.modes.push_back(change);
   }
   return edit;
@@ -146,7 +146,8 @@ Example InterventionRunner::sequence_of(const ProbeSetup& setup) const {
   return probe_example(setup, trainer_->task(), trainer_->seed(), trainer_->model().vocab());
 }
 
-InterventionRunner::Edits InterventionRunner::edits_of(const Interventions& interventions) const {
+InterventionRunner::Edits InterventionRunner::edits_of(const Interventions& interventions,
+                                                       const Spectra* numbered) const {
   Edits edits;
   for (const InterventionTarget& layer : intervention_targets_) {
     const auto found = interventions.layers.find(layer.layer);
@@ -155,7 +156,7 @@ InterventionRunner::Edits InterventionRunner::edits_of(const Interventions& inte
     if (layer.has_learned_modes) {
       edits[branch] = pair_edits_of(found->second);
     } else {
-      edits[branch] = edit_of(found->second, layer.heads);
+      edits[branch] = edit_of(found->second, layer, numbered);
     }
   }
   return edits;
@@ -256,7 +257,7 @@ std::shared_ptr<const DepthView> InterventionRunner::depth(const ProbeSetup& set
   return std::make_shared<const DepthView>(measure_depth(*trainer_, tape_, sequence_of(setup)));
 }
 
-std::shared_ptr<const ProbeView> InterventionRunner::look(const ProbeSetup& setup, int traced, const Spectra* unedited,
+std::shared_ptr<const ProbeView> InterventionRunner::look(const ProbeSetup& setup, int traced, const Spectra* numbered,
                                                           std::optional<double> accuracy_after) {
   const Task& task = trainer_->task();
   const Example example = sequence_of(setup);
@@ -264,7 +265,7 @@ std::shared_ptr<const ProbeView> InterventionRunner::look(const ProbeSetup& setu
   if (!plain_accuracy_) plain_accuracy_ = accuracy({});
   if (!plain_) plain_ = answers({}, example);
 
-  const Edits edits = edits_of(setup.interventions);
+  const Edits edits = edits_of(setup.interventions, numbered);
   auto view = std::make_shared<ProbeView>();
   view->step = step_;
   view->setup = setup;
@@ -288,14 +289,14 @@ std::shared_ptr<const ProbeView> InterventionRunner::look(const ProbeSetup& setu
     trainer_->looking_threads().call_meanwhile();
   }
   if (!edits.empty()) {
-    read_heads(setup, edits, unedited, *view);
+    read_heads(setup, edits, numbered, *view);
     const CaptureReader read(tape_, trainer_->backend());
     view->weights = read_token_weights(*trainer_, traced, read, example.context);
   }
   return view;
 }
 
-void InterventionRunner::read_heads(const ProbeSetup& setup, const Edits& edits, const Spectra* unedited,
+void InterventionRunner::read_heads(const ProbeSetup& setup, const Edits& edits, const Spectra* numbered,
                                     ProbeView& view) {
   const CaptureReader read(tape_, trainer_->backend());
   for (const auto& [part, layer] : setup.interventions.layers) {
@@ -315,12 +316,7 @@ void InterventionRunner::read_heads(const ProbeSetup& setup, const Edits& edits,
       ProbedHead probed;
       HeadSpectrum& spectrum = probed.spectrum;
       spectrum = read_head_spectrum(*trainer_, part, head, settings, read);
-      const HeadSpectrum* before = nullptr;
-      for (std::size_t i = 0; unedited && i < unedited->heads.size(); ++i) {
-        if (unedited->heads[i].layer == part && unedited->heads[i].head == head) before = &unedited->heads[i];
-      }
-      spectrum.identity = before ? track_modes(before->eigenvalues, before->identity, spectrum.eigenvalues)
-                                 : track_modes({}, {}, spectrum.eigenvalues);
+      spectrum.identity = track_modes(numbered_modes(numbered, part, head), spectrum.eigenvalues);
       probed.is_off.assign(spectrum.eigenvalues.size(), false);
       if (!edit.heads.empty()) {
         const SkaHeadEdit& own = edit.heads[static_cast<std::size_t>(head)];
@@ -328,7 +324,7 @@ void InterventionRunner::read_heads(const ProbeSetup& setup, const Edits& edits,
         spectrum.gamma = own.gamma.value_or(spectrum.gamma);
         spectrum.eta = own.eta.value_or(spectrum.eta);
         spectrum.scale = spectrum.gamma / std::max(spectrum.sigma, 1.0);
-        const EditedModes modes = edit_modes(spectrum.eigenvalues, own.modes);
+        const EditedModes modes = edit_modes(spectrum.eigenvalues, own.modes, own.numbered);
         spectrum.eigenvalues = modes.eigenvalues;
         probed.is_off = modes.is_off;
       }

@@ -29,10 +29,10 @@ class InterventionRunner {
   const std::vector<InterventionTarget>& intervention_targets() const { return intervention_targets_; }
   /// The sequence that a setup means; tokens outside the vocabulary or of another length are an Error(bad_input).
   Example sequence_of(const ProbeSetup& setup) const;
-  /// Answers, accuracy and operators. `traced` is the part whose token weights are wanted; `unedited` gives the modes
-  /// of changed heads their identities. `accuracy_after`, where given, stands for the accuracy with the interventions,
+  /// Answers, accuracy and operators. `traced` is the part whose token weights are wanted; Modes take their numbers
+  /// from `numbered`. `accuracy_after`, where given, stands for the accuracy with the interventions,
   /// which takes most of the time.
-  std::shared_ptr<const ProbeView> look(const ProbeSetup& setup, int traced, const Spectra* unedited,
+  std::shared_ptr<const ProbeView> look(const ProbeSetup& setup, int traced, const Spectra* numbered,
                                         std::optional<double> accuracy_after = std::nullopt);
   /// The theorems beside one head of part `layer` (any other part: the first `ska`); nullptr without such a layer.
   std::shared_ptr<const TheoryView> theory(const ProbeSetup& setup, int layer, int head);
@@ -49,12 +49,12 @@ class InterventionRunner {
     std::vector<double> probabilities;  // [tokens, vocab]
   };
   void load(const ProbeSetup& setup);
-  Edits edits_of(const Interventions& interventions) const;
+  Edits edits_of(const Interventions& interventions, const Spectra* numbered) const;
   Var forward(const Sequences& input, const Edits& edits, bool probing);
   Var stream_before(const Sequences& input, std::size_t branch);
   Answers answers(const Edits& edits, const Example& example);
   double accuracy(const Edits& edits);
-  void read_heads(const ProbeSetup& setup, const Edits& edits, const Spectra* unedited, ProbeView& view);
+  void read_heads(const ProbeSetup& setup, const Edits& edits, const Spectra* numbered, ProbeView& view);
 
   Trainer* trainer_;
   Tape& tape_;

@@ -4,8 +4,8 @@
 #include <algorithm>
 #include <cmath>
 
-#include "core/analysis/koopman/mode_decomposition.h"
 #include "core/analysis/linear_algebra/spectrum.h"
+#include "core/engine/observation/mode_numbers.h"
 #include "core/engine/probing/filter_runs.h"
 #include "core/engine/probing/head_spectrum.h"
 #include "core/engine/probing/layer_weights.h"
@@ -25,13 +25,6 @@ namespace afterglow {
 namespace {
 
 constexpr std::size_t max_picture_cells = std::size_t{4} << 20;  ///< of all heads and tokens of a trace, 16 MiB
-
-const HeadSpectrum* find_head(const Spectra& spectra, int layer, int head) {
-  for (const HeadSpectrum& spectrum : spectra.heads) {
-    if (spectrum.layer == layer && spectrum.head == head) return &spectrum;
-  }
-  return nullptr;
-}
 
 /// `count` places spread over 0..tokens-1, the last one among them.
 std::vector<int> spread_tokens(int tokens, int count) {
@@ -154,10 +147,11 @@ void Observer::probe_sequence() {
   backend.synchronize();
 }
 
-std::shared_ptr<const Spectra> Observer::spectra(const Spectra* before) {
+std::shared_ptr<const Spectra> Observer::spectra(const Spectra* numbered) {
   probe_sequence();
   auto result = std::make_shared<Spectra>();
   result->step = trainer_->finished_steps();
+  result->numbered_at = numbered ? numbered->numbered_at : result->step;
   const CaptureReader read(tape_, trainer_->backend());
   const auto& parts = trainer_->parts();
   std::vector<HeadReading> readings;
@@ -172,9 +166,7 @@ std::shared_ptr<const Spectra> Observer::spectra(const Spectra* before) {
   trainer_->looking_threads().for_each(static_cast<std::int64_t>(readings.size()), [&](std::int64_t i) {
     HeadSpectrum& spectrum = result->heads[static_cast<std::size_t>(i)];
     spectrum = decompose(readings[static_cast<std::size_t>(i)]);
-    const HeadSpectrum* previous = before ? find_head(*before, spectrum.layer, spectrum.head) : nullptr;
-    spectrum.identity = previous ? track_modes(previous->eigenvalues, previous->identity, spectrum.eigenvalues)
-                                 : track_modes({}, {}, spectrum.eigenvalues);
+    spectrum.identity = track_modes(numbered_modes(numbered, spectrum.layer, spectrum.head), spectrum.eigenvalues);
   });
   return result;
 }
@@ -260,22 +252,21 @@ std::shared_ptr<const SolverView> Observer::solvers(int layer) {
 namespace {
 
 /// Numbers the modes of every head after the last token and follows them back to the first.
-void follow_modes(std::vector<TokenStep>& steps, ThreadPool& pool) {
-  if (steps.empty()) return;
-  pool.for_each(static_cast<std::int64_t>(steps.back().heads.size()), [&](std::int64_t head) {
-    HeadStep* later = nullptr;
-    for (auto step = steps.rbegin(); step != steps.rend(); ++step) {
+void follow_modes(Trace& trace, const Spectra* numbered, ThreadPool& pool) {
+  if (trace.steps.empty()) return;
+  pool.for_each(static_cast<std::int64_t>(trace.steps.back().heads.size()), [&](std::int64_t head) {
+    NumberedModes later = numbered_modes(numbered, trace.layer, static_cast<int>(head));
+    for (auto step = trace.steps.rbegin(); step != trace.steps.rend(); ++step) {
       HeadStep& now = step->heads[static_cast<std::size_t>(head)];
-      now.identity = later ? track_modes(later->eigenvalues, later->identity, now.eigenvalues)
-                           : track_modes({}, {}, now.eigenvalues);
-      later = &now;
+      now.identity = track_modes(later, now.eigenvalues);
+      if (!now.eigenvalues.empty()) later = {now.eigenvalues, now.identity};
     }
   });
 }
 
 }  // namespace
 
-std::shared_ptr<const Trace> Observer::trace(int part, int scale_kept_behind) {
+std::shared_ptr<const Trace> Observer::trace(int part, int scale_kept_behind, const Spectra* numbered) {
   Backend& backend = trainer_->backend();
   const auto& parts = trainer_->parts();
   if (part >= static_cast<int>(parts.size()) || (part >= 0 && parts[part].branch < 0)) part = -1;
@@ -312,7 +303,7 @@ std::shared_ptr<const Trace> Observer::trace(int part, int scale_kept_behind) {
     if (static_cast<int>(t) == scale_kept_behind) state.keep_scales();
   }
   decomposition.finish();
-  follow_modes(result->steps, trainer_->looking_threads());
+  follow_modes(*result, numbered, trainer_->looking_threads());
   if (part >= 0)
     result->state_bytes = static_cast<std::int64_t>(state.layers[static_cast<std::size_t>(parts[part].branch)].bytes());
   return result;

@@ -21,11 +21,13 @@ class Observer {
   void choose(Example example);
   const Example& example() const { return example_; }
 
-  /// Spectra of every `ska` and `koopman_mlp`; mode identities follow those of `before`, if any.
-  std::shared_ptr<const Spectra> spectra(const Spectra* before);
+  /// Spectra of every `ska` and `koopman_mlp`. Modes take their numbers from `numbered`; without it they are numbered
+  /// by modulus.
+  std::shared_ptr<const Spectra> spectra(const Spectra* numbered);
   /// The recurrent form of the whole model; the state of part `layer` is recorded (-1: none). Behind token
   /// `scale_kept_behind` no layer's scale changes (LayerState::keeps_scale; -1: all run on).
-  std::shared_ptr<const Trace> trace(int layer, int scale_kept_behind = -1);
+  /// Modes have their numbers of `spectra`.
+  std::shared_ptr<const Trace> trace(int layer, int scale_kept_behind = -1, const Spectra* numbered = nullptr);
   /// Equivalent attention of part `layer` over the first tokens of the probe; without heads where the part has none.
   std::shared_ptr<const TokenWeights> token_weights(int layer);
   /// Ridge systems of part `layer`, or of the first part that solves any, raced; gates.

@@ -61,7 +61,7 @@ constexpr std::array table{
         "Makes dragged eigenvalues true: the nearest key projections whose operators on the probe sequence have them, "
         "or a Koopman MLP's own numbers, as a step of its own. Without a value those that the probe has moved; "
         "{\"overrides\": [{\"name\": "
-        "\"drag_mode\", \"value\": {\"head\": 0, \"mode\": 2, \"re\": 0.9}}]} names them.",
+        "\"drag_mode\", \"value\": {\"head\": 0, \"number\": 2, \"re\": 0.9}}]} names them.",
         control},
     CommandSpec{"undo", engine, "Undo", "Ctrl+Z", R"({})",
                 "Takes the last change of a hyperparameter or of the probe back.", control},
@@ -100,13 +100,13 @@ constexpr std::array table{
     CommandSpec{"head_off", engine, "Switch a head off", "", R"({"head": 0, "off": true})",
                 "Probes without a head of a layer; without \"head\" without all of them.", control, probe_edit},
     CommandSpec{
-        "mode_off", engine, "Switch a mode off", "", R"({"head": 0, "mode": 0, "off": true})",
-        "Probes without a mode, counted by modulus, of a Koopman MLP ({\"layer\": 2}) as it learned them; without "
-        "\"mode\" without any.",
+        "mode_off", engine, "Switch a mode off", "", R"({"head": 0, "number": 0, "off": true})",
+        "Probes without a mode, by the number that every panel gives it, of a Koopman MLP ({\"layer\": 2}) by its "
+        "pair's; {\"mode\": 0} counts by modulus instead, the largest first. Without both without any mode.",
         control, probe_edit},
-    CommandSpec{"drag_mode", engine, "Move an eigenvalue", "", R"({"head": 0, "mode": 0, "re": 0.9, "im": 0.1})",
+    CommandSpec{"drag_mode", engine, "Move an eigenvalue", "", R"({"head": 0, "number": 0, "re": 0.9, "im": 0.1})",
                 "Probes with an eigenvalue of the operator, or of a Koopman MLP ({\"layer\": 2}), moved; its conjugate "
-                "partner moves along.",
+                "partner moves along. Named as in mode_off.",
                 control, probe_edit},
     CommandSpec{"clear_overrides", engine, "Clear all overrides", "", R"({})", "Probes the model as it is again.",
                 control, probe_edit},

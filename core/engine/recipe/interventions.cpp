@@ -38,6 +38,27 @@ const InterventionTarget& meant_layer(const json& value, const std::vector<Inter
               where + ": layer " + wanted.dump() + " is no " + kinds + " of this model; choose " + names);
 }
 
+/// Modes by their numbers or by their places in the list.
+struct MeantModes {
+  bool are_numbers;
+  const char* key;
+};
+
+MeantModes meant_modes(const json& value, const InterventionTarget& of, const std::string& where) {
+  if (value.contains("mode") && value.contains("number"))
+    throw Error(ExitCode::bad_input,
+                where + R"(: give the mode's "number" or "mode", its place by modulus, not both of them)");
+  const bool is_place = value.contains("mode");
+  return {!is_place && !of.has_learned_modes, is_place ? "mode" : "number"};
+}
+
+ModeEdit& edit_of(HeadIntervention& head, bool is_number, int mode) {
+  ModeEdit& edit = head.modes[{is_number, mode}];
+  edit.mode = mode;
+  edit.is_number = is_number;
+  return edit;
+}
+
 /// One index, or all of them for -1 or nothing.
 std::vector<int> meant_indices(const json& value, const char* key, int count, const std::string& where) {
   const std::int64_t one = get_integer(value, key, -1, -1, count - 1, where);
@@ -78,26 +99,26 @@ void switch_heads(LayerIntervention& layer, const json& value, const Interventio
 }
 
 void switch_modes(LayerIntervention& layer, const json& value, const InterventionTarget& of, const std::string& where) {
-  refuse_unknown_keys(value, {"layer", "head", "mode", "off"}, where);
+  refuse_unknown_keys(value, {"layer", "head", "number", "mode", "off"}, where);
   const bool off = get_bool(value, "off", true, where);
-  const std::vector<int> modes = meant_indices(value, "mode", of.rank, where);
+  const MeantModes meant = meant_modes(value, of, where);
+  const std::vector<int> modes = meant_indices(value, meant.key, of.rank, where);
   for (const int head : meant_indices(value, "head", of.heads, where)) {
-    for (const int mode : modes) {
-      ModeEdit& edit = layer.heads[head].modes[mode];
-      edit.mode = mode;
-      edit.is_off = off;
-    }
+    HeadIntervention& own = layer.heads[head];
+    for (const int mode : modes) edit_of(own, meant.are_numbers, mode).is_off = off;
+    if (std::cmp_less(modes.size(), of.rank)) continue;
+    for (auto& [name, edit] : own.modes) edit.is_off = off;  // all of them, however they were named
   }
 }
 
 void drag_mode(LayerIntervention& layer, const json& value, const InterventionTarget& of, const std::string& where) {
-  refuse_unknown_keys(value, {"layer", "head", "mode", "re", "im", "live"}, where);
+  refuse_unknown_keys(value, {"layer", "head", "number", "mode", "re", "im", "live"}, where);
   const int head = static_cast<int>(get_integer(value, "head", 0, 0, of.heads - 1, where));
-  const int mode = static_cast<int>(get_integer(value, "mode", std::nullopt, 0, of.rank - 1, where));
+  const MeantModes meant = meant_modes(value, of, where);
+  const int mode = static_cast<int>(get_integer(value, meant.key, std::nullopt, 0, of.rank - 1, where));
   const double re = get_number(value, "re", std::nullopt, -max_modulus, max_modulus, where);
   const double im = get_number(value, "im", 0.0, -max_modulus, max_modulus, where);
-  ModeEdit& edit = layer.heads[head].modes[mode];
-  edit.mode = mode;
+  ModeEdit& edit = edit_of(layer.heads[head], meant.are_numbers, mode);
   edit.is_off = false;
   edit.moved_to = {re, im};
 }
@@ -126,6 +147,13 @@ void tidy(Interventions& interventions) {
 Command command(const char* name, const json& value) { return {name, value.dump()}; }
 
 }  // namespace
+
+ModeEdits edits_of(const Interventions& interventions, int layer, int head) {
+  const auto edited = interventions.layers.find(layer);
+  if (edited == interventions.layers.end()) return {};
+  const auto own = edited->second.heads.find(head);
+  return own == edited->second.heads.end() ? ModeEdits{} : own->second.modes;
+}
 
 void apply_intervention(Interventions& interventions, const Command& given,
                         const std::vector<InterventionTarget>& layers) {
@@ -159,10 +187,11 @@ std::vector<Command> commands_of(const Interventions& interventions) {
       };
       if (edit.gamma) at("override", {{"key", "gamma"}, {"to", *edit.gamma}});
       if (edit.eta) at("override", {{"key", "eta"}, {"to", *edit.eta}});
-      for (const auto& [mode, change] : edit.modes) {
+      for (const auto& [name, change] : edit.modes) {
+        const char* key = change.is_number ? "number" : "mode";
         if (change.moved_to)
-          at("drag_mode", {{"mode", mode}, {"re", change.moved_to->real()}, {"im", change.moved_to->imag()}});
-        if (change.is_off) at("mode_off", {{"mode", mode}});
+          at("drag_mode", {{key, change.mode}, {"re", change.moved_to->real()}, {"im", change.moved_to->imag()}});
+        if (change.is_off) at("mode_off", {{key, change.mode}});
       }
       if (edit.is_off) at("head_off", json::object());
     }

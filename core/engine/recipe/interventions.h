@@ -4,6 +4,7 @@
 #include <map>
 #include <nlohmann/json_fwd.hpp>
 #include <optional>
+#include <utility>
 #include <vector>
 
 #include "core/analysis/koopman/edited_operator.h"
@@ -11,10 +12,13 @@
 
 namespace afterglow {
 
+/// Changes of modes, by ModeEdit::is_number and ModeEdit::mode.
+using ModeEdits = std::map<std::pair<bool, int>, ModeEdit>;
+
 struct HeadIntervention {
   bool is_off = false;
   std::optional<double> gamma{}, eta{};
-  std::map<int, ModeEdit> modes{};  ///< by ModeEdit::mode
+  ModeEdits modes{};
   bool operator==(const HeadIntervention&) const = default;
 };
 
@@ -32,6 +36,9 @@ struct Interventions {
   bool operator==(const Interventions&) const = default;
 };
 
+/// Those of one head; none where nothing of it is changed.
+ModeEdits edits_of(const Interventions& interventions, int layer, int head);
+
 /// A layer that can be changed.
 struct InterventionTarget {
   int layer = 0;  ///< index into ModelSummary::layers
@@ -42,8 +49,9 @@ struct InterventionTarget {
 
 /// Carries out one of the commands `override`, `head_off`, `mode_off`, `drag_mode` and `clear_overrides`. Values:
 /// "layer": index, label or scope (without it: the first `ska`, or where there is none the first Koopman MLP); "head":
-/// -1 or absent means all; "mode": place in the list of eigenvalues, -1 or absent means all. Throws Error(bad_input)
-/// that says what is wrong; then nothing changed.
+/// -1 or absent means all; "number": of a mode, as every panel names it (HeadSpectrum::identity), or "mode": its place
+/// in the list of eigenvalues by modulus; -1 or absent means all. Of a Koopman MLP both are the pair's place. Throws
+/// Error(bad_input) that says what is wrong; then nothing changed.
 void apply_intervention(Interventions& interventions, const Command& command,
                         const std::vector<InterventionTarget>& layers);
 

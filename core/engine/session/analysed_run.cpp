@@ -49,8 +49,10 @@ nlohmann::json moves_of(ProbeSetup setup) {
   Interventions moves;
   for (const auto& [part, layer] : setup.interventions.layers) {
     for (const auto& [head, edits] : layer.heads) {
-      for (const auto& [mode, edit] : edits.modes) {
-        if (edit.moved_to) moves.layers[part].heads[head].modes[mode] = {mode, false, edit.moved_to};
+      for (const auto& [name, edit] : edits.modes) {
+        if (!edit.moved_to) continue;
+        ModeEdit& move = moves.layers[part].heads[head].modes[name] = edit;
+        move.is_off = false;
       }
     }
   }
@@ -99,6 +101,9 @@ AnalysedRun::AnalysedRun(const SavedRun& saved, Backend& backend, std::size_t hi
   if (!forecasts()) {
     subject_.observer = subject_.recorder = std::make_shared<Observer>(trainer);
     subject_.prober = std::make_unique<InterventionRunner>(trainer);
+    // An observer of its own, whose sequence stays: what the user asks the probe changes no number.
+    run_->number_modes(
+        [observer = std::make_shared<Observer>(trainer)](const Spectra* before) { return observer->spectra(before); });
   }
   take_choices(saved.recipe);
   for (const AnalysisInfo& row : analysis_table()) analyses_.push_back(row.make(subject_));
@@ -180,12 +185,11 @@ bool AnalysedRun::train_step() {
   return true;
 }
 
-/// Costs nothing: spectra of this step are there where the recipe wants them for their history.
+/// By the readings that number the modes, so that it costs nothing and does not depend on what is looked at.
 void AnalysedRun::judge_conditioning() {
-  if (forecasts() || !is_current(Analysis::spectra)) return;
-  AnalysisResults found;
-  find(Analysis::spectra)->publish(found);
-  const std::string reason = found.spectra ? ill_conditioned(*found.spectra) : "";
+  const std::shared_ptr<const Spectra> found = run_->numbered_modes(run_->step());
+  if (!found || found->step != run_->step()) return;
+  const std::string reason = ill_conditioned(*found);
   const bool was_known = is_ill_conditioned_.has_value(), was_ill = is_ill_conditioned_.value_or(false);
   is_ill_conditioned_ = !reason.empty();
   if (was_known && !was_ill && *is_ill_conditioned_) conditioning_ = reason;
@@ -626,7 +630,8 @@ Observation AnalysedRun::describe() const {
 }
 
 Observation AnalysedRun::observe(AnalysisSet analyses, const std::function<void()>& after_piece) {
-  Observation now = look(analyses, after_piece);
+  // What interventions change is shown with them.
+  Observation now = look(probe_has_interventions() ? analyses | Analysis::probe : analyses, after_piece);
   now.checksum = run_->trainer().checksum();
   now.checksum_step = run_->step();
   return now;

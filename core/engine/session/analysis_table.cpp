@@ -20,21 +20,16 @@ namespace afterglow {
 
 namespace {
 
-constexpr std::int64_t min_spectrum_interval = 10;  // steps
 constexpr std::size_t spectrum_history_length = 60;
 
-/// The present spectra, and those at steps that the recipe alone fixes, whenever the window looks.
+/// The present spectra, and those of the steps after which modes are numbered, whatever the window looks at.
 class SpectraAnalysis final : public RunAnalysis {
  public:
-  explicit SpectraAnalysis(AnalysisSubject& of)
-      : of_(&of),
-        interval_(std::max(min_spectrum_interval,
-                           of.run->recipe().training.steps / static_cast<std::int64_t>(spectrum_history_length))) {}
+  explicit SpectraAnalysis(AnalysisSubject& of) : of_(&of) {}
   bool is_current() const override { return made_at() == of_->step(); }
   std::int64_t made_at() const override { return spectra_ ? spectra_->step : -1; }
   void update(const AnalysisResults&) override {
-    const auto end = past_end();
-    spectra_ = of_->recorder->spectra(end == history_.begin() ? nullptr : std::prev(end)->get());
+    spectra_ = of_->recorder->spectra(of_->run->numbered_modes(of_->step()).get());
   }
   void publish(AnalysisResults& results) const override {
     results.spectra = spectra_;
@@ -48,13 +43,16 @@ class SpectraAnalysis final : public RunAnalysis {
     spectra_.reset();
   }
   void ask_again() override { forget(-1); }
-  // Identities of modes follow from one entry of the history to the next. What was recorded before a rewind stays.
+  // What was recorded before a rewind stays.
   void after_step() override {
-    if (of_->step() % interval_ != 0) return;
+    std::shared_ptr<const Spectra> reached = of_->run->numbered_modes(of_->step());
+    if (!reached || reached->step != of_->step()) return;
     const auto end = past_end();
     if (end != history_.begin() && (*std::prev(end))->step == of_->step()) return;
-    update({});
-    history_.insert(end, spectra_);
+    const ProbeSetup& asked = of_->probe->now();
+    const bool is_own_sequence = asked.index == 0 && asked.task.empty() && asked.tokens.empty();
+    if (!is_own_sequence) reached = of_->recorder->spectra(reached.get());
+    history_.insert(end, std::move(reached));
     if (history_.size() > spectrum_history_length) history_.pop_front();
   }
 
@@ -65,7 +63,6 @@ class SpectraAnalysis final : public RunAnalysis {
     return std::ranges::upper_bound(history_, of_->step(), {}, [](const auto& entry) { return entry->step; });
   }
   AnalysisSubject* of_;
-  std::int64_t interval_;  // steps
   Entries history_;
   std::shared_ptr<const Spectra> spectra_;
 };
@@ -101,7 +98,7 @@ class TraceAnalysis final : public PathAnalysis {
   bool is_current() const override { return made_at() == of_->step(); }
   std::int64_t made_at() const override { return trace_ ? trace_->step : -1; }
   void update(const AnalysisResults&) override {
-    trace_ = of_->observer->trace(of_->traced_part, of_->probe->now().scale_kept_behind);
+    trace_ = of_->observer->trace(of_->traced_part, of_->probe->now().scale_kept_behind, of_->numbered().get());
     token_weights_ = of_->observer->token_weights(of_->traced_part);
     const bool has_memory = of_->run->trainer().model().memory() != nullptr;
     take(of_->run->trajectory().view(has_memory ? "pooled summary of a batch" : "mean last state of a batch's answers",
@@ -156,15 +153,15 @@ class ProbeAnalysis final : public RunAnalysis {
   bool is_current() const override { return is_answered() && !accuracy_is_old_; }
   bool is_answered() const override { return made_at() == of_->step(); }
   std::int64_t made_at() const override { return probe_ ? probe_->step : -1; }
-  void update(const AnalysisResults& found) override {
-    probe_ = of_->prober->look(of_->probe->now(), of_->traced_part, found.spectra.get());
+  void update(const AnalysisResults&) override {
+    probe_ = of_->prober->look(of_->probe->now(), of_->traced_part, of_->numbered().get());
     accuracy_ = probe_->accuracy_after;
     accuracy_step_ = of_->step();
     accuracy_is_old_ = false;
   }
   void advance(const AnalysisResults& found) override {
     if (!accuracy_ || accuracy_step_ != of_->step()) return update(found);
-    probe_ = of_->prober->look(of_->probe->now(), of_->traced_part, found.spectra.get(), accuracy_);
+    probe_ = of_->prober->look(of_->probe->now(), of_->traced_part, of_->numbered().get(), accuracy_);
     accuracy_is_old_ = !of_->probe->now().interventions.empty();
   }
   void publish(AnalysisResults& results) const override { results.probe = probe_; }

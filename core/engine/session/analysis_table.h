@@ -66,6 +66,8 @@ struct AnalysisSubject {
   std::shared_ptr<PhaseMap> map;  ///< made when it is first asked for; one that is opened goes on with it
 
   std::int64_t step() const { return run->step(); }
+  /// From which modes take their numbers in what is looked at.
+  std::shared_ptr<const Spectra> numbered() const { return run->numbered_modes(looked_at->finished_steps()); }
   double part_of(Analysis analysis) const { return parts[place_of(analysis)]; }
 };
 

@@ -22,7 +22,9 @@ void begin_forces(ForcesMeasurement& measurement, const AnalysisSubject& subject
 void begin_patch(PatchMeasurement& measurement, const AnalysisSubject& subject) {
   measurement.begin(subject.probe->now());
 }
-void begin_ablation(AblationMeasurement& measurement, const AnalysisSubject&) { measurement.begin(); }
+void begin_ablation(AblationMeasurement& measurement, const AnalysisSubject& subject) {
+  measurement.begin(subject.numbered());
+}
 void begin_readout(ReadoutMeasurement& measurement, const AnalysisSubject& subject) {
   measurement.begin(subject.probe->now(), subject.traced_part);
 }

@@ -10,6 +10,7 @@
 #include "core/analysis/koopman/mode_sensitivity.h"
 #include "core/analysis/koopman/spectrum_fit.h"
 #include "core/analysis/linear_algebra/spectrum.h"
+#include "core/engine/observation/mode_numbers.h"
 #include "core/engine/training/probe_example.h"
 #include "core/engine/training/saved/model_copy.h"
 #include "core/io/error.h"
@@ -92,6 +93,18 @@ std::vector<ModeEdit> moves_of(const HeadIntervention& head) {
   return moves;
 }
 
+/// Names the moved modes by their places in the list of eigenvalues.
+void name_by_place(HeadIntervention& head, const std::vector<Complex>& eigenvalues, const NumberedModes& numbered) {
+  const std::vector<int> numbers = track_modes(numbered, eigenvalues);
+  HeadIntervention placed;
+  for (ModeEdit move : moves_of(head)) {
+    if (move.is_number) move.mode = static_cast<int>(std::ranges::find(numbers, move.mode) - numbers.begin());
+    move.is_number = false;
+    placed.modes[{false, move.mode}] = move;
+  }
+  head = placed;
+}
+
 /// The new rows of one head's key projection, and what they leave open.
 struct HeadFit {
   std::vector<double> rows;
@@ -128,19 +141,21 @@ double distance_of(const KeyOperator& keys, std::span<const double> rows, const 
 
 /// Fits the heads of one layer with moved eigenvalues, and notes where exactly these were to go.
 void operate_on_layer(ParameterStore& store, const Parameter& projection, const KeyOperator& keys,
-                      const std::string& label, LayerIntervention& layer, double& distance) {
+                      const std::string& label, const std::map<int, NumberedModes>& numbered, LayerIntervention& layer,
+                      double& distance) {
   std::vector<double> all = store.download(projection.value);
   const auto size = static_cast<std::size_t>(keys.rank) * static_cast<std::size_t>(keys.width);
   const auto rows_of = [&](int head) { return std::span(all).subspan(static_cast<std::size_t>(head) * size, size); };
   std::map<int, std::vector<Complex>> wanted;
   for (auto& [head, edits] : layer.heads) {
+    if (moves_of(edits).empty()) continue;
+    name_by_place(edits, eigenvalues(operator_of_keys(keys, rows_of(head)), keys.rank), numbered.at(head));
     const std::vector<ModeEdit> moves = moves_of(edits);
-    if (moves.empty()) continue;
     const HeadFit fit = fit_head(keys, rows_of(head), moves, label + ", head " + std::to_string(head));
     std::ranges::copy(fit.rows, rows_of(head).begin());
     wanted[head] = fit.target;
     for (const ModeEdit& move : moves)
-      edits.modes[move.mode].moved_to = fit.target[static_cast<std::size_t>(move.mode)];
+      edits.modes[{false, move.mode}].moved_to = fit.target[static_cast<std::size_t>(move.mode)];
   }
   store.upload(projection, all);
   all = store.download(projection.value);
@@ -163,7 +178,7 @@ void write_pairs(Trainer& trainer, const ModelPart& part, LayerIntervention& lay
       const auto i = static_cast<std::size_t>(move.mode);
       re[i] = target[i].real();
       im[i] = target[i].imag();
-      edits.modes[move.mode].moved_to = target[i];
+      edits.modes[{false, move.mode}].moved_to = target[i];
     }
   }
   store.upload(gamma, re);
@@ -184,10 +199,11 @@ ProbeSetup parse_surgery(const nlohmann::json& value, const Trainer& trainer) {
   }
   throw Error(ExitCode::bad_input,
               "surgery: no eigenvalue is moved; drag a dot of the Koopman spectrum first, or name "
-              R"({"overrides": [{"name": "drag_mode", "value": {"mode": 0, "re": 0.9}}]})");
+              R"({"overrides": [{"name": "drag_mode", "value": {"number": 0, "re": 0.9}}]})");
 }
 
-SurgeryResult carry_out(Trainer& trainer, const nlohmann::json& model, const ProbeSetup& surgery) {
+SurgeryResult carry_out(Trainer& trainer, const nlohmann::json& model, const ProbeSetup& surgery,
+                        const Spectra* numbered) {
   if (trainer.parameters().count() > most_weights)
     throw Error(ExitCode::bad_input,
                 "surgery reads the model in float64, with at most 100 million weights; this one is larger");
@@ -205,7 +221,9 @@ SurgeryResult carry_out(Trainer& trainer, const nlohmann::json& model, const Pro
       }
       const Parameter& projection = *store.find(part.scope + ".k_proj.weight");
       before.emplace_back(&projection, store.download(projection.value));
-      operate_on_layer(store, projection, reader.keys_of(part), part.label, layer, result.distance);
+      std::map<int, NumberedModes> heads;
+      for (const auto& [head, edits] : layer.heads) heads[head] = numbered_modes(numbered, index, head);
+      operate_on_layer(store, projection, reader.keys_of(part), part.label, heads, layer, result.distance);
     }
   } catch (const Error&) {
     for (const auto& [projection, values] : before) store.upload(*projection, values);

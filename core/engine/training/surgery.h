@@ -4,6 +4,7 @@
 #pragma once
 #include <nlohmann/json_fwd.hpp>
 
+#include "core/engine/observation/observation.h"
 #include "core/engine/recipe/probe_setup.h"
 #include "core/engine/training/trainer.h"
 
@@ -18,7 +19,9 @@ struct SurgeryResult {
   double distance = 0;  ///< of the weights as they are stored: the largest |eigenvalue - target|
 };
 /// Changes the weights of the trainer. Throws Error(bad_input), and nothing is changed, where the eigenvalues cannot be
-/// brought there. `model` is the recipe's.
-SurgeryResult carry_out(Trainer& trainer, const nlohmann::json& model, const ProbeSetup& surgery);
+/// brought there. `model` is the recipe's; `numbered` gives modes their numbers, by which `surgery` may name them. The
+/// exact one names them by their places, so that it means the same without.
+SurgeryResult carry_out(Trainer& trainer, const nlohmann::json& model, const ProbeSetup& surgery,
+                        const Spectra* numbered = nullptr);
 
 }  // namespace afterglow

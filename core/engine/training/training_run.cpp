@@ -2,6 +2,7 @@
 #include "core/engine/training/training_run.h"
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <iterator>
 #include <limits>
@@ -31,6 +32,14 @@ Command set_command(const std::string& key, double value, bool is_live = false) 
   nlohmann::json fields{{"key", key}, {"to", value}};
   if (is_live) fields["live"] = true;
   return {"set", fields.dump()};
+}
+
+/// Whether the modes are read after this step: every 16 steps, and after step 1,024 about 32 times while the number of
+/// steps doubles. That is often enough for nearest neighbours to be the same mode, and costs one pass of one sequence.
+/// It depends on no setting, so that a run that goes on for longer than planned numbers its modes alike.
+bool reads_modes_after(std::int64_t step) {
+  const auto doubled = static_cast<std::int64_t>(std::bit_floor(static_cast<std::uint64_t>(step)));
+  return step % std::max<std::int64_t>(16, doubled / 32) == 0;
 }
 
 std::vector<std::string> labels_of(const Trainer& trainer) {
@@ -109,6 +118,7 @@ TrainingRun::TrainingRun(const Snapshot& snapshot, Backend& backend, std::size_t
   rebuild_config();
   record_.begin_after(step());
   if (const auto past = recorded_past(snapshot, trainer_->parts().size())) record_.take(*past);
+  if (auto numbered = numbered_spectra(snapshot)) numbered_.push_back(std::move(numbered));
   if (const auto record = held_out_record(snapshot, trainer_->parameters())) take_record(*record);
   check_checksums(snapshot, state);
   history_.keep(trainer_->save());
@@ -176,7 +186,24 @@ StepResult TrainingRun::step_with_frozen_parts() {
   return result;
 }
 
+void TrainingRun::read_modes() {
+  if (read_modes_) numbered_.push_back(read_modes_(numbered_.empty() ? nullptr : numbered_.back().get()));
+}
+
+std::shared_ptr<const Spectra> TrainingRun::numbered_modes(std::int64_t step) {
+  if (numbered_.empty()) read_modes();
+  return last_numbered(step);
+}
+
+/// A best state that a snapshot holds may lie before the first one.
+std::shared_ptr<const Spectra> TrainingRun::last_numbered(std::int64_t step) const {
+  const auto later = std::ranges::upper_bound(numbered_, step, {}, [](const auto& spectra) { return spectra->step; });
+  if (later != numbered_.begin()) return *std::prev(later);
+  return numbered_.empty() ? nullptr : numbered_.front();
+}
+
 bool TrainingRun::begin_step() {
+  if (numbered_.empty()) read_modes();
   if (!frozen_.empty() || next_of("surgery") != nullptr || next_of("skip") != nullptr) return false;
   trainer_->begin_step();
   trainer_->prepare_batch();  // while the device computes
@@ -191,7 +218,8 @@ StepResult TrainingRun::make_step() {
     return frozen_.empty() ? trainer_->step() : step_with_frozen_parts();
   const StepResult result = step_without_learning();
   if (surgery != nullptr && result.finite)
-    carry_out(*trainer_, recipe_.model, parse_surgery(nlohmann::json::parse(surgery->value), *trainer_));
+    carry_out(*trainer_, recipe_.model, parse_surgery(nlohmann::json::parse(surgery->value), *trainer_),
+              last_numbered(step()).get());
   return result;
 }
 
@@ -211,6 +239,7 @@ RehearsedStep TrainingRun::rehearse() {
 }
 
 bool TrainingRun::train_step() {
+  if (!is_under_way_ && numbered_.empty()) read_modes();
   const StepResult result = make_step();
   const bool is_known = result.finite && result.step <= latest_step_;
   if (!is_known) record_.append(result);
@@ -224,6 +253,7 @@ bool TrainingRun::train_step() {
   failure_.clear();
   if (!is_known) record_.follow(result);
   latest_step_ = std::max(latest_step_, step());
+  if (reads_modes_after(step()) && (numbered_.empty() || numbered_.back()->step < step())) read_modes();
   const TrainingConfig& config = trainer_->config();
   if (config.evaluate_every > 0 && step() % config.evaluate_every == 0) evaluate();
   const std::size_t state_bytes = 3 * trainer_->parameters().values().bytes();
@@ -278,7 +308,8 @@ std::int64_t TrainingRun::chosen_step() const {
 }
 
 Snapshot TrainingRun::snapshot_of(const TrainerState& state) const {
-  return make_snapshot(recipe(), trainer_->parameters(), state, record_.past(state.step), record_until(state.step));
+  return make_snapshot(recipe(), trainer_->parameters(), state, record_.past(state.step), record_until(state.step),
+                       last_numbered(state.step).get());
 }
 
 /// Nothing where the best state is not at hand: patience was asked for only later.
@@ -355,7 +386,8 @@ void TrainingRun::operate(const nlohmann::json& surgery) {
   const ProbeSetup wanted = parse_surgery(surgery, *trainer_);
   const TrainerState before = trainer_->save();
   // Throws where it cannot be done, with the weights as they were.
-  const std::string exact = to_json(carry_out(*trainer_, recipe_.model, wanted).exact).dump();
+  const std::string exact =
+      to_json(carry_out(*trainer_, recipe_.model, wanted, last_numbered(step()).get()).exact).dump();
   trainer_->restore(before);
   history_.keep(before);
   begin_future({"surgery", exact});
@@ -464,6 +496,7 @@ bool TrainingRun::jump_towards(std::int64_t target) {
 }
 
 void TrainingRun::forget_ahead() {
+  while (!numbered_.empty() && numbered_.back()->step > step()) numbered_.pop_back();
   record_.forget_failure(step());
   if (latest_step_ == step()) return;
   history_.forget_after(step());

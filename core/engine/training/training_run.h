@@ -1,6 +1,7 @@
 // A run: a trainer that follows its recipe, with curves, marks, a past to go back to and, after a rewind, a future to
 // go on to. It is driven from one thread.
 #pragma once
+#include <functional>
 #include <memory>
 #include <optional>
 #include <set>
@@ -45,6 +46,15 @@ class TrainingRun {
   /// the same whether training, a rewind or a snapshot led there. After a non-finite step nothing has changed and
   /// `failure` says what happened.
   bool train_step();
+  /// From now on the modes of the heads are numbered, once by modulus and then from one reading to the next, so that a
+  /// mode keeps its number. `read` reads the present spectra of a sequence that never changes; they take their numbers
+  /// from those that it is given, if any.
+  using ReadModes = std::function<std::shared_ptr<const Spectra>(const Spectra* numbered)>;
+  void number_modes(ReadModes read) { read_modes_ = std::move(read); }
+  /// The last reading at or before `step`, from which modes take their numbers at that step; null where they are not
+  /// numbered. Readings are made at steps that depend on nothing but the step: numbers are the same whatever is looked
+  /// at, and after a rewind; a snapshot holds the last one.
+  std::shared_ptr<const Spectra> numbered_modes(std::int64_t step);
   /// Queues the next step, which `train_step` then ends: nothing else may be asked of the run before, but `step` (its
   /// number) and the two below. False where a command makes more of the step than its work on the device: nothing has
   /// begun.
@@ -134,6 +144,8 @@ class TrainingRun {
   void evaluate();
   bool is_out_of_patience() const;
   Snapshot snapshot_of(const TrainerState& state) const;
+  void read_modes();
+  std::shared_ptr<const Spectra> last_numbered(std::int64_t step) const;
   std::optional<HeldOutRecord> record_until(std::int64_t step) const;
   void take_record(const HeldOutRecord& record);
 
@@ -152,9 +164,11 @@ class TrainingRun {
   };
   void undo_surgery(const Change& change);
   std::vector<Change> done_, undone_;
-  bool is_live_ = false;          // the last change has not settled
-  bool is_under_way_ = false;     // a step has begun that was not ended
-  std::set<std::size_t> frozen_;  // parts that do not learn, by their places in Trainer::parts
+  bool is_live_ = false;       // the last change has not settled
+  bool is_under_way_ = false;  // a step has begun that was not ended
+  ReadModes read_modes_;
+  std::vector<std::shared_ptr<const Spectra>> numbered_;  // steps ascend; they may lie ahead of the present one
+  std::set<std::size_t> frozen_;                          // parts that do not learn, by their places in Trainer::parts
 };
 
 }  // namespace afterglow

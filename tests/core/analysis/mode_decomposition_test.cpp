@@ -34,23 +34,26 @@ TEST(DecomposeModes, AwkwardInputGivesAnEmptyOrHonestAnswer) {
   EXPECT_NEAR(defective.eigenvalues[0].real(), 0.5, 1e-6);
 }
 
-TEST(TrackModes, KeepsIdentitiesWhenTheOrderChanges) {
-  const std::vector<Complex> before = {{0.9, 0.1}, {0.9, -0.1}, {0.5, 0}, {-0.4, 0}};
-  const std::vector<int> first = track_modes({}, {}, before);
-  EXPECT_EQ(first[0], first[1]) << "conjugates share one";
-  EXPECT_EQ((std::set<int>{first[0], first[2], first[3]}.size()), 3u);
-  const std::vector<Complex> now = {{0.52, 0}, {-0.45, 0}, {0.3, 0.12}, {0.3, -0.12}};
-  const std::vector<int> second = track_modes(before, first, now);
-  EXPECT_EQ(second[0], first[2]);
-  EXPECT_EQ(second[1], first[3]);
-  EXPECT_EQ(second[2], first[0]);
-  EXPECT_EQ(second[3], first[0]);
+TEST(TrackModes, KeepNumbersWhenTheOrderChanges) {
+  const std::vector<Complex> before = {{0.9, -0.1}, {0.9, 0.1}, {0.5, 0}, {-0.4, 0}};
+  const std::vector<int> first = track_modes({}, before);
+  EXPECT_EQ(first, (std::vector<int>{0, 1, 2, 3})) << "each has its own, conjugates too";
+  const std::vector<Complex> now = {{0.52, 0}, {-0.45, 0}, {0.3, -0.12}, {0.3, 0.12}};
+  EXPECT_EQ(track_modes({before, first}, now), (std::vector<int>{2, 3, 0, 1}));
 }
 
-TEST(TrackModes, ANewModeTakesAFreeNumber) {
-  const std::vector<int> identity = track_modes({{0.5, 0}}, {0}, {{0.51, 0}, {0.1, 0}});
-  EXPECT_EQ(identity[0], 0);
-  EXPECT_EQ(identity[1], 1);
+TEST(TrackModes, RealModesThatBecomeAPairAndPartAgainKeepTheirNumbers) {
+  const std::vector<Complex> apart = {{0.6, 0}, {0.4, 0}, {-0.1, 0}}, pair = {{0.5, -0.1}, {0.5, 0.1}, {-0.1, 0}};
+  const std::vector<int> of_the_pair = track_modes({apart, {4, 7, 2}}, pair);
+  EXPECT_EQ((std::set<int>{of_the_pair[0], of_the_pair[1]}), (std::set<int>{4, 7}));
+  const std::vector<int> again = track_modes({pair, of_the_pair}, apart);
+  EXPECT_EQ((std::set<int>{again[0], again[1]}), (std::set<int>{4, 7}));
+  EXPECT_EQ(again[2], 2);
+}
+
+TEST(TrackModes, ANewModeTakesAFreeNumberAndNotANumberNeverFollows) {
+  EXPECT_EQ(track_modes({{{0.5, 0}}, {0}}, {{0.51, 0}, {0.1, 0}}), (std::vector<int>{0, 1}));
+  EXPECT_EQ(track_modes({{{0.5, 0}, {NAN, 0}}, {1, 0}}, {{NAN, 0}, {0.5, 0}}), (std::vector<int>{0, 1}));
 }
 
 TEST(SolveLower, InvertsATriangle) {

@@ -265,14 +265,14 @@ TEST(SpectrumFigures, ReadoutGivesHalfLifeAndPeriod) {
   Selection selection;
   selection.mode = 0;
   const auto rows =
-      mode_readout(head_of({std::polar(0.951, 0.52), std::polar(0.951, -0.52)}, {0, 0}, {0.21, 0.21}), selection);
+      mode_readout(head_of({std::polar(0.951, 0.52), std::polar(0.951, -0.52)}, {0, 3}, {0.21, 0.21}), selection);
   const auto value = [&](const std::string& label) {
     for (const ReadoutRow& row : rows) {
       if (row.label == label) return row.value;
     }
     return std::string("none");
   };
-  EXPECT_EQ(rows.at(0).label, "mode 0, pair");
+  EXPECT_EQ(rows.at(0).label, "mode 0, pair with 3");
   EXPECT_EQ(value("|λ|"), "0.951");
   EXPECT_EQ(value("half-life"), number_text(std::log(0.5) / std::log(0.951), 3) + " tokens");
   EXPECT_EQ(value("period"), number_text(2 * std::numbers::pi / 0.52, 3) + " tokens");
@@ -315,12 +315,12 @@ TEST(PowerFilterFigures, TheTableIsTableD1ForTheModesOfTheHead) {
   CurveStore curves;
   // With the gain 1.2 of head_of the moduli of A are those of the paper's table.
   const Observation o =
-      head_of({0.95 / 1.2, std::polar(0.7 / 1.2, 0.4), std::polar(0.7 / 1.2, -0.4), 0.3 / 1.2}, {0, 1, 1, 2}, {});
+      head_of({0.95 / 1.2, std::polar(0.7 / 1.2, 0.4), std::polar(0.7 / 1.2, -0.4), 0.3 / 1.2}, {0, 1, 3, 2}, {});
   const auto figures = power_filter_figures(o, {}, curves);
   ASSERT_EQ(figures.size(), 2u);
   EXPECT_EQ(figures[1].id, "power_filter_table");
   const HeatMap table = series<HeatMap>(figures[1], "gain |λ|^K");
-  EXPECT_THAT(table.row_labels, testing::ElementsAre("mode 0", "mode 1", "mode 2")) << "a pair counts once";
+  EXPECT_THAT(table.row_labels, testing::ElementsAre("mode 0", "modes 1 and 3", "mode 2")) << "a pair counts once";
   EXPECT_THAT(table.col_labels, testing::ElementsAre("|λ|", "|λ|^2", "|λ|^4"));
   const std::vector<double> printed{0.95, 0.902, 0.815, 0.7, 0.490, 0.240, 0.3, 0.090, 0.008};
   ASSERT_EQ(table.cells.size(), printed.size());
@@ -485,6 +485,45 @@ TEST(TokenSpectrumFigures, ShowTheModesOfTheChosenTokenAndTheirWay) {
   EXPECT_EQ(figures[1].reference_lines.front().at, 5);
 }
 
+TEST(TokenSpectrumFigures, ALineBreaksWhereItsModeWasNotFollowed) {
+  CurveStore curves;
+  Observation o = samples::mid_training();
+  auto trace = std::make_shared<Trace>(*o.trace);
+  const int lost = trace->steps.back().heads[0].identity.front();
+  for (const std::size_t t : {4u, 5u}) {
+    for (int& number : trace->steps[t].heads[0].identity) number = number == lost ? 99 : number;
+  }
+  o.trace = trace;
+  const Line line = series<Line>(token_spectrum_figures(o, {}, curves).at(1), "mode " + std::to_string(lost));
+  ASSERT_EQ(line.curve.y.size(), trace->steps.size());
+  EXPECT_TRUE(std::isfinite(line.curve.y[3]));
+  EXPECT_TRUE(std::isnan(line.curve.y[4]));
+  EXPECT_TRUE(std::isnan(line.curve.y[5]));
+  EXPECT_TRUE(std::isfinite(line.curve.y[6]));
+}
+
+TEST(SpectrumFigures, WhatInterferesNamesAModeAsTheInterventionInForceDoes) {
+  Observation o = head_of({0.9, std::polar(0.7, -0.4), std::polar(0.7, 0.4)}, {2, 0, 1}, {});
+  const auto meant = [&](int number) {
+    Selection selection;
+    selection.mode = number;
+    const auto mode = meant_mode(o, selection);
+    return std::pair(std::string(mode->key), mode->mode);
+  };
+  EXPECT_EQ(meant(2), std::pair(std::string("number"), 2));
+  const auto edited = [&](std::pair<bool, int> name) {
+    auto probe = std::make_shared<ProbeView>();
+    probe->heads.push_back({o.spectra->heads[0], std::vector<bool>(3, false), false});
+    probe->setup.interventions.layers[3].heads[0].modes[name] = {name.second, true, {}, name.first};
+    o.probe = probe;
+  };
+  edited({true, 1});
+  EXPECT_EQ(meant(0), std::pair(std::string("number"), 1)) << "its partner is switched off, and it with it";
+  EXPECT_EQ(meant(2), std::pair(std::string("number"), 2));
+  edited({false, 1});
+  EXPECT_EQ(meant(1), std::pair(std::string("mode"), 1)) << "an earlier file counts by modulus";
+}
+
 TEST(StepperFigures, ColoursStayPutWhileOneWalks) {
   CurveStore curves;
   const Observation o = samples::mid_training();
@@ -533,6 +572,32 @@ TEST(TokenWeightsFigures, MapHoldsTheWeightsOfTheHeadAndMarksTheToken) {
   ASSERT_EQ(figures[0].reference_lines.size(), 2u);
   EXPECT_EQ(figures[0].reference_lines[0].at, 11.5);
   EXPECT_EQ(figures[0].reference_lines[1].at, 12.5);
+}
+
+TEST(TokenWeightsFigures, FollowInterventionsOnTheirLayerAndOthersSayThatTheyDoNot) {
+  CurveStore curves;
+  Observation o = samples::mid_training();
+  const auto weights_of = [&] {
+    const HeatMap map = series<HeatMap>(token_weights_figures(o, {}, curves).at(0), "weight");
+    return map.cells[64];
+  };
+  o.probe = nullptr;
+  const double trained = weights_of();
+  const PlotKind &follows = *find_plot_kind("token_weights"), &stays = *find_plot_kind("token_spectrum");
+  EXPECT_EQ(without_interventions(stays, o), "");
+  auto probe = std::make_shared<ProbeView>();
+  probe->setup.interventions.layers[o.token_weights->layer].power = 0;
+  probe->weights = *o.token_weights;
+  for (float& weight : probe->weights.weights[0]) weight *= 2;
+  o.probe = probe;
+  EXPECT_EQ(weights_of(), 2 * trained);
+  EXPECT_THAT(token_weights_subtitle(o, {}), testing::HasSubstr("edited"));
+  EXPECT_EQ(without_interventions(follows, o), "");
+  EXPECT_EQ(without_interventions(stays, o), " · without interventions");
+  EXPECT_EQ(without_interventions(*find_plot_kind("training"), o), "") << "training never sees any";
+  EXPECT_THAT(prepared_figures(stays, o, {}, curves).at(0).subtitle, testing::HasSubstr("without interventions"));
+  probe->weights.layer = 0;
+  EXPECT_EQ(weights_of(), trained) << "those of another layer";
 }
 
 TEST(TokenWeightsFigures, SignsDivergeAndSharesRunFromZeroToOne) {
@@ -598,8 +663,8 @@ TEST(TrainingFigures, EarlierRunsAreGreyColouredOrHidden) {
   Selection selection;
   const auto inks = [&] {
     std::vector<Ink> found;
-    for (const Series& series : training_figures(o, selection, curves)[1].series)
-      found.push_back(std::get<Line>(series).ink);
+    const std::vector<Figure> figures = training_figures(o, selection, curves);
+    for (const Series& series : figures[1].series) found.push_back(std::get<Line>(series).ink);
     return found;
   };
   EXPECT_EQ(inks(), (std::vector<Ink>{Role::faint, Role::faint, run_ink(2)}));

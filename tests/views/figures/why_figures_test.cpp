@@ -38,9 +38,9 @@ Observation with_forces(std::vector<ModeForce> modes) {
 }
 
 TEST(ForcesFigure, DrawsArrowsToScaleAndNoneThatMeanNothing) {
-  const Observation seen = with_forces({{0.5, 1.2, false, {0.01, 0}, {0, 0.002}, true, {0.5, 0.0021}},
-                                        {-0.5, 1e9, true, {7, 0}, {9, 0}, false, {-0.4, 0}},
-                                        {0.1, 2.0, false, {0, 0.01}, {0.05, 0}, false, {0.2, 0}}});
+  const Observation seen = with_forces({{0.5, 1.2, 0, false, {0.01, 0}, {0, 0.002}, true, {0.5, 0.0021}},
+                                        {-0.5, 1e9, 1, true, {7, 0}, {9, 0}, false, {-0.4, 0}},
+                                        {0.1, 2.0, 2, false, {0, 0.01}, {0.05, 0}, false, {0.2, 0}}});
   const Figure figure = first_of(forces_figures, seen);
   const Line& step = series_of<Line>(figure, "eigenvalue 0, where AdamW moves it");
   EXPECT_NEAR(step.curve.y[1], 200 * 0.002, 1e-12) << "0.002 is drawn as 0.4";
@@ -57,7 +57,7 @@ TEST(ForcesFigure, DrawsArrowsToScaleAndNoneThatMeanNothing) {
 }
 
 TEST(ForcesFigure, TellsHowFarTrainingHasPulledBackFromSurgery) {
-  Observation seen = with_forces({{0.5, 1.2, false, 0.01, 0.002, true, 0.502}});
+  Observation seen = with_forces({{0.5, 1.2, 0, false, 0.01, 0.002, true, 0.502}});
   auto view = std::make_shared<ForcesView>(*seen.forces);
   view->heads[0].operated = {0.8};
   seen.forces = view;

@@ -4,11 +4,24 @@
 #include <algorithm>
 #include <cmath>
 
+#include "core/figure/axis.h"
+#include "views/figures/probing/probe_figures.h"
 #include "views/figures/semantic_colours.h"
 
 namespace afterglow {
 
 namespace {
+
+bool follows_interventions(const Observation& observation) {
+  const ProbeView* probe = observation.probe.get();
+  return probe && probe->is_edited() && probe->weights.layer == observation.token_weights->layer &&
+         probe->weights.weights.size() == observation.token_weights->weights.size();
+}
+
+/// With the interventions in force.
+const TokenWeights& seen_weights(const Observation& observation) {
+  return follows_interventions(observation) ? observation.probe->weights : *observation.token_weights;
+}
 
 std::string kind_of(const Observation& observation, int layer) {
   const auto& layers = observation.model.layers;
@@ -20,18 +33,25 @@ bool are_shares(const Observation& observation) {
   return shows(kind_of(observation, observation.token_weights->layer), LayerTrait::token_shares);
 }
 
-/// What the weights stand for, with the name of the layer's own sum, behind a separator.
-std::string meaning_of(const Observation& observation) {
-  const std::string kind = kind_of(observation, observation.token_weights->layer);
-  if (are_shares(observation)) return " · attention";
-  return shows(kind, LayerTrait::koopman_heads) ? " · y = η Σ w v" : " · y = Σ w v";
+/// What the weights stand for, with the name of the layer's own sum, behind a separator. An edited head answers with a
+/// gain of its own, which is no part of the weights.
+std::string meaning_of(const Observation& observation, int head) {
+  const int layer = observation.token_weights->layer;
+  const std::string kind = kind_of(observation, layer), edited = follows_interventions(observation) ? " · edited" : "";
+  if (are_shares(observation)) return " · attention" + edited;
+  if (!shows(kind, LayerTrait::koopman_heads)) return " · y = Σ w v" + edited;
+  HeadSpectrum of;
+  of.layer = layer;
+  of.head = head;
+  const ProbedHead* probed = edited.empty() ? nullptr : probed_head(observation, of);
+  return " · y = η Σ w v" + (probed ? " · edited, η = " + number_text(probed->spectrum.eta, 3) : edited);
 }
 
 /// The weights that are meant, nullptr when there are none or their number is not that of a square.
 const std::vector<float>* shown_weights(const Observation& observation, const Selection& selection) {
   const int head = selected_weights_head(observation, selection);
   if (head < 0) return nullptr;
-  const TokenWeights& all = *observation.token_weights;
+  const TokenWeights& all = seen_weights(observation);
   const std::vector<float>& weights = all.weights[static_cast<std::size_t>(head)];
   const auto tokens = static_cast<std::size_t>(std::max(all.tokens, 0));
   return tokens > 0 && weights.size() == tokens * tokens ? &weights : nullptr;
@@ -97,15 +117,15 @@ std::string token_weights_subtitle(const Observation& observation, const Selecti
   if (head < 0) return "choose an attention, SKA or Mamba-2 layer to see which tokens it reads";
   const std::string place = layer + " · head " + std::to_string(head);
   if (!shown_weights(observation, selection)) return place + ": its weights are not finite";
-  const std::int64_t step = observation.token_weights->step;
+  const std::int64_t step = seen_weights(observation).step;
   const std::string age = step == observation.step ? "" : " · as of step " + grouped_number(step);
-  return place + meaning_of(observation) + age;
+  return place + meaning_of(observation, head) + age;
 }
 
 std::vector<Figure> token_weights_figures(const Observation& observation, const Selection& selection, CurveStore&) {
   const std::vector<float>* weights = shown_weights(observation, selection);
   if (!weights) return {};
-  const int tokens = observation.token_weights->tokens;
+  const int tokens = seen_weights(observation).tokens;
   Figure figure;
   figure.id = "token_weights";
   figure.title = "Token weights";

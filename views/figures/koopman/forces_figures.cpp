@@ -153,13 +153,12 @@ Figure forces_figure(const Observation& observation, const Selection& selection,
   for (std::size_t i = 0; i < forces.modes.size(); ++i) {
     const ModeForce& mode = forces.modes[i];
     if (!std::isfinite(std::abs(mode.value))) continue;
-    const int identity = identity_of_force(observation, forces, i);
-    const std::string arrow = "eigenvalue " + std::to_string(i), name = "mode " + std::to_string(identity);
+    const std::string arrow = "eigenvalue " + std::to_string(i), name = "mode " + std::to_string(mode.number);
     add_ring(figure, forces, mode);
     add_arrow(figure, mode.value, pull_times * shown_pull(mode), loss_look, arrow);
     add_arrow(figure, mode.value, step_times * shown_step(mode), step_look, arrow);
-    const bool is_chosen = identity == selection.mode && selection.mode >= 0;
-    dots.points.push_back({mode.value.real(), mode.value.imag(), 4, mode_ink(identity), is_chosen, name, ""});
+    const bool is_chosen = mode.number == selection.mode;
+    dots.points.push_back({mode.value.real(), mode.value.imag(), 4, mode_ink(mode.number), is_chosen, name, ""});
     const Complex end = mode.value + step_times * (mode.after - mode.value);
     if (mode.step_is_small && std::isfinite(std::abs(end)))
       after.points.push_back({end.real(), end.imag(), 2.6, after_ink, false, "", ""});
@@ -198,29 +197,10 @@ const HeadForces* selected_forces(const Observation& observation, const Selectio
   return found;
 }
 
-int identity_of_force(const Observation& observation, const HeadForces& forces, std::size_t mode) {
-  const HeadSpectrum* same = nullptr;
-  for (std::size_t i = 0; observation.spectra && i < observation.spectra->heads.size(); ++i) {
-    const HeadSpectrum& head = observation.spectra->heads[i];
-    if (head.layer == forces.layer && head.head == forces.head) same = &head;
-  }
-  const Complex value = forces.modes[mode].value;
-  double nearest = std::numeric_limits<double>::infinity();
-  auto identity = static_cast<int>(mode);
-  for (std::size_t i = 0; same && i < std::min(same->eigenvalues.size(), same->identity.size()); ++i) {
-    const double distance = std::abs(same->eigenvalues[i] - value);
-    if (!(distance < nearest)) continue;
-    nearest = distance;
-    identity = same->identity[i];
-  }
-  return identity;
-}
-
-std::string force_text(const Observation& observation, const HeadForces& forces, int identity) {
-  for (std::size_t i = 0; i < forces.modes.size(); ++i) {
-    const ModeForce& mode = forces.modes[i];
-    if (identity_of_force(observation, forces, i) != identity) continue;
-    std::string text = "mode " + std::to_string(identity) + " at " + complex_text(mode.value) + ": ";
+std::string force_text(const HeadForces& forces, int number) {
+  for (const ModeForce& mode : forces.modes) {
+    if (mode.number != number) continue;
+    std::string text = "mode " + std::to_string(number) + " at " + complex_text(mode.value) + ": ";
     const std::string condition = "condition " + number_text(mode.condition, 3);
     if (mode.is_defective)
       return text + "its eigenvectors have all but fallen together (" + condition + "), so no arrow";

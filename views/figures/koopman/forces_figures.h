@@ -17,9 +17,7 @@ std::vector<Figure> forces_figures(const Observation& observation, const Selecti
 
 /// The forces on the selected head, or on the first one; nullptr where there are none.
 const HeadForces* selected_forces(const Observation& observation, const Selection& selection);
-/// The colour number that the mode has in the spectrum.
-int identity_of_force(const Observation& observation, const HeadForces& forces, std::size_t mode);
 /// "mode 3 at 0.91 + 0.2i: the loss pulls it by 1.2e-4 outwards, the step moves it .."; empty beyond the modes.
-std::string force_text(const Observation& observation, const HeadForces& forces, int identity);
+std::string force_text(const HeadForces& forces, int number);
 
 }  // namespace afterglow

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <complex>
 #include <functional>
 #include <set>
 
@@ -34,25 +35,30 @@ Line gain_line(int power, double end, bool is_chosen) {
 }
 
 struct Mode {
-  int identity = 0;
+  int number = 0;
+  std::string name;  ///< "mode 3"; of a pair "modes 3 and 4"
+  std::complex<double> eigenvalue;
   double modulus = 0, gain = 0, energy = 0;
 };
 
-/// Pairs count once, with the energy of both: they have the same modulus and the same gain.
-std::vector<Mode> merged_modes(const HeadSpectrum& head, const ProbedHead* probed, int power) {
+/// Pairs count once, with the energy of both: they have the same modulus and the same gain. A pair stands under the
+/// number of its first member, or of the chosen one.
+std::vector<Mode> merged_modes(const HeadSpectrum& head, const ProbedHead* probed, int power, int chosen) {
   std::vector<Mode> modes;
   for (std::size_t i = 0; i < head.eigenvalues.size(); ++i) {
     const double modulus = std::abs(head.scale * head.eigenvalues[i]);
     if (!std::isfinite(modulus)) continue;
     const double energy = i < head.energy.size() && std::isfinite(head.energy[i]) ? head.energy[i] : 0;
     if (probed && (probed->head_is_off || (i < probed->is_off.size() && probed->is_off[i]))) continue;
-    const int identity = i < head.identity.size() ? head.identity[i] : static_cast<int>(i);
-    const auto partner =
-        std::find_if(modes.begin(), modes.end(), [&](const Mode& m) { return m.identity == identity; });
-    if (partner == modes.end()) {
-      modes.push_back({identity, modulus, mode_gain(head, i, power), energy});
+    const std::complex<double> lambda = head.eigenvalues[i];
+    const int number = number_of_mode(head, i);
+    const auto partner = std::ranges::find(modes, std::conj(lambda), &Mode::eigenvalue);
+    if (lambda.imag() == 0 || partner == modes.end()) {
+      modes.push_back({number, "mode " + std::to_string(number), lambda, modulus, mode_gain(head, i, power), energy});
     } else {
       partner->energy += energy;
+      partner->name = "modes " + std::to_string(partner->number) + " and " + std::to_string(number);
+      if (number == chosen) partner->number = number;
     }
   }
   return modes;
@@ -72,7 +78,7 @@ HeatMap suppression_map(std::vector<Mode> modes, const std::set<int>& powers) {
   map.cols = static_cast<int>(powers.size());
   std::vector<double> cells;
   for (const Mode& mode : modes) {
-    map.row_labels.push_back("mode " + std::to_string(mode.identity));
+    map.row_labels.push_back(mode.name);
     for (const int power : powers) cells.push_back(filter_gains({&mode.modulus, 1}, power).front());
   }
   for (const int power : powers) map.col_labels.push_back(power_header(power));
@@ -116,7 +122,7 @@ std::vector<Figure> power_filter_figures(const Observation& observation, const S
   const ProbedHead* probed = probed_head(observation, *trained);
   const HeadSpectrum* head = probed ? &probed->spectrum : trained;
   const int power = shown_power(*head, selection), chosen = selection_of_heads(observation, selection).mode;
-  const std::vector<Mode> modes = merged_modes(*head, probed, power);
+  const std::vector<Mode> modes = merged_modes(*head, probed, power, chosen);
   double end = 1.0;
   for (const Mode& mode : modes) {
     while (end < mode.modulus && end < 1e30) end *= end < 2 ? 1.25 : 2;
@@ -138,9 +144,9 @@ std::vector<Figure> power_filter_figures(const Observation& observation, const S
   scatter.name = "modes";
   scatter.marker = Marker::circle;
   for (const Mode& mode : modes) {
-    bars.bars.push_back({mode.modulus, mode.energy * mode.gain * mode.gain, mode.energy, mode_ink(mode.identity)});
-    scatter.points.push_back({mode.modulus, mode.gain, 4, mode_ink(mode.identity),
-                              mode.identity == chosen && chosen >= 0, "mode " + std::to_string(mode.identity), ""});
+    bars.bars.push_back({mode.modulus, mode.energy * mode.gain * mode.gain, mode.energy, mode_ink(mode.number)});
+    scatter.points.push_back({mode.modulus, mode.gain, 4, mode_ink(mode.number), mode.number == chosen,
+                              "mode " + std::to_string(mode.number), ""});
   }
   figure.series.emplace_back(std::move(bars));
   for (const int other : std::set<int>{1, 2, 4, std::clamp(trained->power, 0, 64)}) {
@@ -150,7 +156,7 @@ std::vector<Figure> power_filter_figures(const Observation& observation, const S
     Scatter ghosts;
     ghosts.name = "as trained";
     ghosts.marker = Marker::circle;
-    for (const Mode& mode : merged_modes(*trained, nullptr, trained->power))
+    for (const Mode& mode : merged_modes(*trained, nullptr, trained->power, chosen))
       ghosts.points.push_back({mode.modulus, mode.gain, 3, Role::faint, false, "", ""});
     figure.series.emplace_back(std::move(ghosts));
   }

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 #include "core/engine/observation/mode_numbers.h"
 #include "core/figure/axis.h"
@@ -46,58 +47,23 @@ double max_modulus(const std::vector<std::complex<double>>& eigenvalues, double 
   return largest;
 }
 
-const HeadSpectrum* same_head(const Spectra& spectra, const HeadSpectrum& head) {
-  for (const HeadSpectrum& other : spectra.heads) {
-    if (other.layer == head.layer && other.head == head.head) return &other;
-  }
-  return nullptr;
-}
-
-/// Where each identity lies in a spectrum, above and below the real axis; -1 where it is not.
-struct ModePlaces {
-  std::vector<int> upper, lower;
-
-  explicit ModePlaces(const HeadSpectrum& head) {
-    for (std::size_t i = 0; i < head.eigenvalues.size() && i < head.identity.size(); ++i) {
-      if (head.identity[i] < 0) continue;
-      const auto identity = static_cast<std::size_t>(head.identity[i]);
-      upper.resize(std::max(upper.size(), identity + 1), -1);
-      lower.resize(upper.size(), -1);
-      (head.eigenvalues[i].imag() >= 0 ? upper : lower)[identity] = static_cast<int>(i);
-    }
-  }
-  /// A mode that was real then has one place for both sides.
-  int find(int identity, bool is_upper) const {
-    if (identity < 0 || identity >= static_cast<int>(upper.size())) return -1;
-    const auto i = static_cast<std::size_t>(identity);
-    const int wanted = is_upper ? upper[i] : lower[i];
-    return wanted >= 0 ? wanted : is_upper ? lower[i] : upper[i];
-  }
-};
-
 void add_trail_point(Trail& trail, const std::complex<double>& lambda, double scale) {
   if (!std::isfinite(std::abs(lambda))) return;
   trail.x.push_back(scale * lambda.real());
   trail.y.push_back(scale * lambda.imag());
 }
 
-int identity_of(const HeadSpectrum& head, std::size_t i) {
-  return i < head.identity.size() ? head.identity[i] : static_cast<int>(i);
-}
-
 /// One trail for each eigenvalue of `head`, oldest place first.
 std::vector<Trail> mode_trails(const Observation& observation, const Selection& selection, const HeadSpectrum& head) {
   std::vector<Trail> trails(head.eigenvalues.size());
   for (std::size_t t = trail_begin(observation); t < observation.spectrum_history.size(); ++t) {
-    const HeadSpectrum* earlier =
-        observation.spectrum_history[t] ? same_head(*observation.spectrum_history[t], head) : nullptr;
+    const HeadSpectrum* earlier = find_head(observation.spectrum_history[t].get(), head.layer, head.head);
     if (!earlier) continue;
-    const ModePlaces places(*earlier);
     for (std::size_t i = 0; i < trails.size(); ++i) {
-      const int place = places.find(identity_of(head, i), head.eigenvalues[i].imag() >= 0);
-      if (place < 0) continue;
-      add_trail_point(trails[i], earlier->eigenvalues[static_cast<std::size_t>(place)],
-                      shown_scale(*earlier, selection));
+      const auto place = std::ranges::find(earlier->identity, number_of_mode(head, i)) - earlier->identity.begin();
+      if (std::cmp_less(place, earlier->identity.size()))
+        add_trail_point(trails[i], earlier->eigenvalues[static_cast<std::size_t>(place)],
+                        shown_scale(*earlier, selection));
     }
   }
   return trails;
@@ -105,14 +71,14 @@ std::vector<Trail> mode_trails(const Observation& observation, const Selection& 
 
 ScatterPoint mode_point(const HeadSpectrum& head, std::size_t i, double scale, const Selection& selection) {
   const std::complex<double> lambda = scale * head.eigenvalues[i];
-  const int identity = identity_of(head, i);
+  const int number = number_of_mode(head, i);
   const double energy = i < head.energy.size() && head.energy[i] >= 0 ? std::min(1.0, head.energy[i]) : 0;
   return {lambda.real(),
           lambda.imag(),
           2.6 + 12 * std::sqrt(energy),
-          mode_ink(identity),
-          identity == selection.mode && selection.mode >= 0,
-          "mode " + std::to_string(identity),
+          mode_ink(number),
+          number == selection.mode,
+          "mode " + std::to_string(number),
           ""};
 }
 
@@ -266,6 +232,8 @@ std::string spectrum_subtitle(const Observation& observation, const Selection& s
         observation.spectrum_history.back()->step - observation.spectrum_history[trail_begin(observation)]->step;
     text += " · trail " + std::to_string(span) + " steps";
   }
+  if (const std::int64_t since = observation.spectra->numbered_at; since > 0)
+    text += " · modes numbered by size at step " + grouped_number(since);
   return text;
 }
 
@@ -292,13 +260,16 @@ std::vector<ReadoutRow> mode_readout(const Observation& observation, const Selec
   const auto i = static_cast<std::size_t>(mode);
   const std::complex<double> lambda = shown_scale(*head, selection) * head->eigenvalues[i];
   const ModeTimes times = mode_times(lambda);
-  const bool is_pair = std::abs(lambda.imag()) > 0;
+  const auto partner =
+      std::ranges::find(head->eigenvalues, std::conj(head->eigenvalues[i])) - head->eigenvalues.begin();
+  const bool is_pair = partner != mode && std::cmp_less(partner, head->eigenvalues.size());
+  std::string name = "mode " + std::to_string(number_of_mode(*head, i));
+  if (is_pair) name += ", pair with " + std::to_string(number_of_mode(*head, static_cast<std::size_t>(partner)));
   const int power = selection.power >= 0 ? selection.power : head->power;
-  std::vector<ReadoutRow> rows{
-      {"mode " + std::to_string(identity_of(*head, i)) + (is_pair ? ", pair" : ""), "", "mode"},
-      {"|λ|", number_text(times.modulus, 3), "modulus"},
-      {"angle", number_text(times.angle, 3) + " rad", "angle"},
-      {"half-life", tokens_text(times.half_life), "half_life"}};
+  std::vector<ReadoutRow> rows{{name, "", "mode"},
+                               {"|λ|", number_text(times.modulus, 3), "modulus"},
+                               {"angle", number_text(times.angle, 3) + " rad", "angle"},
+                               {"half-life", tokens_text(times.half_life), "half_life"}};
   rows.push_back({"period", times.angle > 0 ? tokens_text(times.period) : "none", "period"});
   if (i < head->energy.size()) rows.push_back({"energy", number_text(100 * head->energy[i], 2) + " %", "energy"});
   rows.push_back({"gain, K = " + std::to_string(power), number_text(mode_gain(*head, i, power), 3), "gain"});

@@ -1,7 +1,7 @@
 // How the spectrum of one head forms while a sequence is read.
 #include <algorithm>
 #include <cmath>
-#include <map>
+#include <set>
 
 #include "views/figures/koopman/spectrum_figures.h"
 #include "views/figures/probing/probe_figures.h"
@@ -31,25 +31,19 @@ struct TracedHead {
   const HeadStep& at(std::size_t t) const { return trace->steps[t].heads[head]; }
 };
 
-/// Place i of a mode in another step's list: of the same number and on the same side of the real axis; -1 without.
-int place_of(const HeadStep& step, int identity, bool is_upper) {
-  int either = -1;
+/// The eigenvalue of a mode after token t; NaN where it has none.
+std::complex<double> eigenvalue_at(const HeadStep& step, int number) {
   for (std::size_t i = 0; i < step.eigenvalues.size() && i < step.identity.size(); ++i) {
-    if (step.identity[i] != identity) continue;
-    either = static_cast<int>(i);
-    if ((step.eigenvalues[i].imag() >= 0) == is_upper) return either;
+    if (step.identity[i] == number) return step.eigenvalues[i];
   }
-  return either;
+  return std::nan("");
 }
 
-Trail way_of(const TracedHead& traced, int identity, bool is_upper) {
+Trail way_of(const TracedHead& traced, int number) {
   Trail trail;
-  trail.ink = mode_ink(identity);
+  trail.ink = mode_ink(number);
   for (std::size_t t = traced.token - std::min(traced.token, shown_way); t <= traced.token; ++t) {
-    const HeadStep& step = traced.at(t);
-    const int place = place_of(step, identity, is_upper);
-    if (place < 0) continue;
-    const std::complex<double> lambda = step.eigenvalues[static_cast<std::size_t>(place)];
+    const std::complex<double> lambda = eigenvalue_at(traced.at(t), number);
     if (!std::isfinite(std::abs(lambda))) continue;
     trail.x.push_back(lambda.real());
     trail.y.push_back(lambda.imag());
@@ -69,7 +63,7 @@ Figure plane_figure(const TracedHead& traced) {
     reach = std::max(reach, std::abs(lambda));
     scatter.points.push_back({lambda.real(), lambda.imag(), 4, mode_ink(now.identity[i]), false,
                               "mode " + std::to_string(now.identity[i]), ""});
-    Trail trail = way_of(traced, now.identity[i], lambda.imag() >= 0);
+    Trail trail = way_of(traced, now.identity[i]);
     if (trail.x.size() > 1) scatter.trails.push_back(std::move(trail));
   }
   Figure figure = eigenvalue_plane("token_spectrum", "After token " + std::to_string(traced.token), reach);
@@ -81,20 +75,6 @@ Figure plane_figure(const TracedHead& traced) {
 /// A line for each mode: its modulus after every token.
 Figure modulus_figure(const TracedHead& traced) {
   const std::size_t tokens = traced.trace->steps.size();
-  struct Way {
-    std::vector<double> token, modulus;
-  };
-  std::map<int, Way> ways;  // without the tokens at which two modes were one pair
-  for (std::size_t t = 0; t < tokens; ++t) {
-    const HeadStep& step = traced.at(t);
-    for (std::size_t i = 0; i < step.eigenvalues.size() && i < step.identity.size(); ++i) {
-      Way& way = ways[step.identity[i]];
-      const auto at = static_cast<double>(t);
-      if (!std::isfinite(std::abs(step.eigenvalues[i])) || (!way.token.empty() && way.token.back() == at)) continue;
-      way.token.push_back(at);
-      way.modulus.push_back(std::abs(step.eigenvalues[i]));
-    }
-  }
   Figure figure;
   figure.id = "token_moduli";
   figure.title = "Moduli token by token";
@@ -104,15 +84,20 @@ Figure modulus_figure(const TracedHead& traced) {
   figure.y.label = "|λ|";
   figure.labels = LabelPlacement::none;
   figure.y.range = Range{0, 1.05};
-  for (auto& [identity, way] : ways) {
-    for (const double modulus : way.modulus) figure.y.range->high = std::max(figure.y.range->high, 1.05 * modulus);
+  for (const int number : std::set(traced.at(tokens - 1).identity.begin(), traced.at(tokens - 1).identity.end())) {
+    std::vector<double> at(tokens), moduli(tokens);
+    for (std::size_t t = 0; t < tokens; ++t) {
+      at[t] = static_cast<double>(t);
+      moduli[t] = std::abs(eigenvalue_at(traced.at(t), number));  // NaN breaks the line
+      if (std::isfinite(moduli[t])) figure.y.range->high = std::max(figure.y.range->high, 1.05 * moduli[t]);
+    }
     Line line;
-    line.name = "mode " + std::to_string(identity);
-    line.ink = mode_ink(identity);
+    line.name = "mode " + std::to_string(number);
+    line.ink = mode_ink(number);
     line.dash = Dash::solid;
     line.width = 1.4;
-    line.curve.x = std::move(way.token);
-    line.curve.y = std::move(way.modulus);
+    line.curve.x = std::move(at);
+    line.curve.y = std::move(moduli);
     figure.series.emplace_back(std::move(line));
   }
   figure.reference_lines.push_back(

@@ -157,24 +157,45 @@ const HeadSpectrum* seen_head(const Observation& observation, const Selection& s
   return probed ? &probed->spectrum : head;
 }
 
+namespace {
+
+/// An intervention on either member of a pair holds for both, so what changes or ends it has to name that member, and
+/// in the same way.
+void name_as_edited(const ModeEdits& edits, const HeadSpectrum& head, std::size_t i, MeantMode& mode) {
+  for (std::size_t k = 0; k < head.eigenvalues.size(); ++k) {
+    if (k != i && head.eigenvalues[k] != std::conj(head.eigenvalues[i])) continue;
+    for (const bool is_number : {true, false}) {
+      const int name = is_number ? number_of_mode(head, k) : static_cast<int>(k);
+      if (!edits.contains({is_number, name})) continue;
+      mode.key = is_number ? "number" : "mode";
+      mode.mode = name;
+    }
+  }
+}
+
+}  // namespace
+
 std::optional<MeantMode> meant_mode(const Observation& observation, const Selection& selection) {
-  const auto meant = [&](int layer, int head, const auto& eigenvalues, std::size_t i, const auto* probed) {
-    std::optional<MeantMode> mode;
-    if (i >= eigenvalues.size()) return mode;
-    const bool is_off = probed && i < probed->is_off.size() && probed->is_off[i];
-    return std::optional(MeantMode{layer, head, static_cast<int>(i), eigenvalues[i], is_off});
+  const auto is_off = [](const auto* probed, std::size_t i) {
+    return probed && i < probed->is_off.size() && probed->is_off[i];
   };
   if (selection.mode < 0) return std::nullopt;
   if (mlp_is_selected(observation, selection)) {
     const MlpSpectrum& mlp = *seen_mlp(observation, selection);
-    return meant(mlp.layer, 0, mlp.eigenvalues, static_cast<std::size_t>(selection.mode), probed_mlp(observation, mlp));
+    const auto pair = static_cast<std::size_t>(selection.mode);
+    if (pair >= mlp.eigenvalues.size()) return std::nullopt;
+    return MeantMode{
+        mlp.layer, 0, "mode", selection.mode, mlp.eigenvalues[pair], is_off(probed_mlp(observation, mlp), pair)};
   }
   const HeadSpectrum* head = seen_head(observation, selection);
   if (!head) return std::nullopt;
   const auto found = std::find(head->identity.begin(), head->identity.end(), selection.mode);
   if (found == head->identity.end()) return std::nullopt;
-  return meant(head->layer, head->head, head->eigenvalues, static_cast<std::size_t>(found - head->identity.begin()),
-               probed_head(observation, *head));
+  const auto i = static_cast<std::size_t>(found - head->identity.begin());
+  const ProbedHead* probed = probed_head(observation, *head);
+  MeantMode mode{head->layer, head->head, "number", selection.mode, head->eigenvalues[i], is_off(probed, i)};
+  if (probed) name_as_edited(edits_of(observation.probe->setup.interventions, head->layer, head->head), *head, i, mode);
+  return mode;
 }
 
 int asked_token(const Observation& observation, const Selection& selection) {

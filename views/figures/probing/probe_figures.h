@@ -28,7 +28,9 @@ const MlpSpectrum* seen_mlp(const Observation& observation, const Selection& sel
 const HeadSpectrum* seen_head(const Observation& observation, const Selection& selection);
 /// A mode that can be moved or switched off: as commands name it, and as the probe makes it now.
 struct MeantMode {
-  int layer = 0, head = 0, mode = 0;
+  int layer = 0, head = 0;
+  const char* key = "number";  ///< or "mode", where the intervention in force names it by its place
+  int mode = 0;                ///< what the command has under this key
   std::complex<double> value;
   bool is_off = false;
 };

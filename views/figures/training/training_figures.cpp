@@ -123,9 +123,8 @@ void add_seeds(Figure& figure, const std::vector<const RunCurves*>& seeds, const
       sum += y;
       squares += y * y;
     }
-    if (count == 0) continue;
     x.push_back(static_cast<double>(step));
-    mean.push_back(sum / count);
+    mean.push_back(sum / count);  // NaN between two runs, so that no line joins them
     deviation.push_back(count > 1 ? std::sqrt(std::max(0.0, (squares - sum * sum / count) / (count - 1))) : 0.0);
   }
   Line line;

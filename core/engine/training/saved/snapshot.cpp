@@ -23,6 +23,8 @@ constexpr const char *first_curve_step = "curves.first_step", *tensors_checksum 
 constexpr const char *layer_curves = "curves.layer_gradient_norms", *path_steps = "curves.path_steps",
                      *path_rows = "curves.path_rows";
 constexpr const char* stops_of_training = "curves.stops";
+constexpr const char *mode_rows = "modes.numbers", *modes_step = "modes.step", *modes_numbered_at = "modes.numbered_at";
+constexpr std::size_t mode_row_size = 5;    ///< layer, head, number, real and imaginary part
 const std::string best = "best.", present;  // in front of the names of a state
 
 struct CurveName {
@@ -104,6 +106,21 @@ void write_past(TensorFile& file, const RecordedPast& past) {
   for (const Stop& stop : past.stops)
     stops.push_back({{"step", stop.step}, {"reason", stop.reason}, {"failure", stop.is_failure}});
   file.metadata[stops_of_training] = stops.dump();
+}
+
+void write_modes(TensorFile& file, const Spectra& numbered) {
+  std::vector<double> rows;
+  for (const HeadSpectrum& head : numbered.heads) {
+    for (std::size_t i = 0; i < head.eigenvalues.size(); ++i) {
+      const std::complex<double> lambda = head.eigenvalues[i];
+      rows.insert(rows.end(),
+                  {double(head.layer), double(head.head), double(head.identity[i]), lambda.real(), lambda.imag()});
+    }
+  }
+  if (rows.empty()) return;
+  write_numbers(file, mode_rows, rows);
+  file.metadata[modes_step] = std::to_string(numbered.step);
+  file.metadata[modes_numbered_at] = std::to_string(numbered.numbered_at);
 }
 
 /// Of names and bytes of all tensors, in the order of their names.
@@ -200,7 +217,7 @@ std::vector<Stop> read_stops(const Snapshot& snapshot) {
 }  // namespace
 
 Snapshot make_snapshot(const Recipe& recipe, const ParameterStore& store, const TrainerState& state,
-                       const RecordedPast& past, const std::optional<HeldOutRecord>& record) {
+                       const RecordedPast& past, const std::optional<HeldOutRecord>& record, const Spectra* numbered) {
   Snapshot snapshot{"this run", recipe, state.step, checksum_of(state), {}};
   TensorFile& file = snapshot.file;
   file.metadata = {{"format", "afterglow"},
@@ -210,6 +227,7 @@ Snapshot make_snapshot(const Recipe& recipe, const ParameterStore& store, const 
                    {"afterglow.recipe", to_json(recipe).dump()}};
   write_state(file, present, store, state);
   write_past(file, past);
+  if (numbered) write_modes(file, *numbered);
   if (record) {
     file.metadata["best.step"] = std::to_string(record->best_step);
     write_numbers(file, held_out_steps, record->steps);
@@ -270,6 +288,29 @@ std::optional<HeldOutRecord> held_out_record(const Snapshot& snapshot, const Par
     refuse(snapshot, "there is no held-out evaluation of its best step " + std::to_string(record.best_step));
   if (has_kept_best(snapshot)) record.best = read_state(snapshot, best, record.best_step, store);
   return record;
+}
+
+std::shared_ptr<const Spectra> numbered_spectra(const Snapshot& snapshot) {
+  if (!snapshot.file.metadata.contains(modes_step)) return nullptr;
+  auto numbered = std::make_shared<Spectra>();
+  numbered->step = whole_number(snapshot, modes_step);
+  numbered->numbered_at = whole_number(snapshot, modes_numbered_at);
+  const std::vector<double> rows = finite_numbers(snapshot, mode_rows);
+  const bool is_whole = rows.size() % mode_row_size == 0;
+  const auto index_at = [&](std::size_t i) {
+    if (!is_whole || rows[i] < 0 || rows[i] >= 65536 || rows[i] != std::floor(rows[i]))
+      refuse(snapshot, std::string(mode_rows) + " does not hold modes of this run");
+    return static_cast<int>(rows[i]);
+  };
+  std::vector<HeadSpectrum>& heads = numbered->heads;
+  for (std::size_t row = 0; row < rows.size(); row += mode_row_size) {
+    const int layer = index_at(row), head = index_at(row + 1);
+    if (heads.empty() || heads.back().layer != layer || heads.back().head != head)
+      heads.push_back({layer, head, {}, {}, {}});
+    heads.back().identity.push_back(index_at(row + 2));
+    heads.back().eigenvalues.emplace_back(rows[row + 3], rows[row + 4]);
+  }
+  return numbered;
 }
 
 std::optional<RecordedPast> recorded_past(const Snapshot& snapshot, std::size_t layers) {

@@ -1,0 +1,210 @@
+// One number for each mode: kept over training, rewind, snapshot and whatever is looked at, and the same in spectrum,
+// trace, ablation and interventions.
+#include "core/engine/observation/mode_numbers.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <nlohmann/json.hpp>
+
+#include "core/engine/causes/ablation_measurement.h"
+#include "core/engine/observation/causes_view.h"
+#include "core/engine/observation/probe_view.h"
+#include "core/engine/observation/run_numbers.h"
+#include "core/engine/session/analysed_run.h"
+#include "core/io/error.h"
+#include "tests/core/engine/small_recipe.h"
+
+namespace afterglow {
+namespace {
+
+using nlohmann::json;
+
+constexpr int numbered_part = 3;
+
+Recipe recipe_of_steps(std::int64_t steps) {
+  json recipe = small_recipe_json();
+  recipe["training"]["steps"] = steps;
+  return parse_recipe(recipe, "test");
+}
+
+struct NumberedRun {
+  explicit NumberedRun(const SavedRun& saved) : backend(make_cpu_backend(2)), analysed(saved, *backend) {}
+  explicit NumberedRun(std::int64_t steps) : NumberedRun(SavedRun{recipe_of_steps(steps), std::nullopt}) {}
+  /// Of each head the numbers with their eigenvalues, in the order of the numbers.
+  std::vector<std::pair<int, std::complex<double>>> modes() {
+    const Observation seen = analysed.observe(set_of(Analysis::spectra));
+    std::vector<std::pair<int, std::complex<double>>> all;
+    for (const HeadSpectrum& head : seen.spectra->heads) {
+      const auto begin = static_cast<std::ptrdiff_t>(all.size());
+      for (std::size_t i = 0; i < head.eigenvalues.size(); ++i) all.emplace_back(head.identity[i], head.eigenvalues[i]);
+      std::ranges::sort(all.begin() + begin, all.end(), {}, [](const auto& mode) { return mode.first; });
+    }
+    return all;
+  }
+  std::unique_ptr<Backend> backend;
+  AnalysedRun analysed;
+};
+
+/// A snapshot whose modes are numbered against their order by modulus: the smallest is mode 0.
+Snapshot numbered_backwards(Snapshot snapshot) {
+  for (HostTensor& tensor : snapshot.file.tensors) {
+    if (tensor.name != "modes.numbers") continue;
+    std::vector<double> rows = to_doubles(tensor);
+    for (std::size_t row = 0; row < rows.size(); row += 5) rows[row + 2] = 5 - rows[row + 2];
+    tensor = make_tensor(tensor.name, tensor.shape, std::span<const double>(rows));
+  }
+  snapshot.file.metadata.erase("checksum.tensors");
+  return snapshot;
+}
+
+SavedRun trained_and_numbered_backwards() {
+  NumberedRun trained(40);
+  trained.analysed.go_to(20);
+  const Snapshot snapshot = numbered_backwards(trained.analysed.run().snapshot());
+  return {snapshot.recipe, snapshot};
+}
+
+TEST(ModeNumbers, DoNotDependOnWhatIsLookedAt) {
+  NumberedRun straight(100), wandering(100);
+  straight.analysed.go_to(70);
+  wandering.analysed.choose_probe({{"index", 3}});
+  for (const std::int64_t step : {1, 9, 23, 50, 4, 37, 70}) {
+    wandering.analysed.go_to(step);
+    wandering.modes();
+  }
+  wandering.analysed.choose_probe({{"index", 0}});
+  EXPECT_EQ(wandering.modes(), straight.modes());
+}
+
+TEST(ModeNumbers, AreTheSameAfterSavingAndGoingOn) {
+  NumberedRun straight(60), saved(60);
+  straight.analysed.go_to(50);
+  saved.analysed.go_to(37);
+  const Snapshot snapshot = saved.analysed.run().snapshot();
+  NumberedRun reopened(SavedRun{snapshot.recipe, snapshot});
+  EXPECT_EQ(reopened.modes(), saved.modes());
+  reopened.analysed.go_to(50);
+  EXPECT_EQ(reopened.modes(), straight.modes());
+}
+
+TEST(ModeNumbers, AreAllDifferentAndSurviveAnUndo) {
+  NumberedRun run(100);
+  run.analysed.go_to(20);
+  const auto before = run.modes();
+  for (std::size_t i = 0; i < before.size(); ++i) EXPECT_EQ(before[i].first, static_cast<int>(i % 6));
+  run.analysed.run().set("layers.1.ska.ridge", 0.5);
+  run.analysed.forget_results();
+  run.modes();
+  run.analysed.undo();
+  EXPECT_EQ(run.modes(), before);
+}
+
+TEST(ModeNumbers, ASnapshotWithoutThemIsNumberedByModulusAndSaysSo) {
+  NumberedRun trained(40);
+  trained.analysed.go_to(20);
+  Snapshot snapshot = trained.analysed.run().snapshot();
+  snapshot.file.metadata.erase("modes.step");
+  snapshot.file.metadata.erase("checksum.tensors");
+  NumberedRun old(SavedRun{snapshot.recipe, snapshot});
+  const Observation seen = old.analysed.observe(set_of(Analysis::spectra));
+  EXPECT_EQ(seen.spectra->numbered_at, 20);
+  EXPECT_EQ(seen.spectra->heads[0].identity, (std::vector<int>{0, 1, 2, 3, 4, 5}));
+  EXPECT_EQ(trained.analysed.observe(set_of(Analysis::spectra)).spectra->numbered_at, 0);
+}
+
+TEST(ModeNumbers, DamagedOnesAreRefused) {
+  NumberedRun trained(40);
+  trained.analysed.go_to(20);
+  for (const double bad : {-1.0, 0.5, 1e9}) {
+    Snapshot snapshot = trained.analysed.run().snapshot();
+    for (HostTensor& tensor : snapshot.file.tensors) {
+      if (tensor.name != "modes.numbers") continue;
+      std::vector<double> rows = to_doubles(tensor);
+      rows[2] = bad;
+      tensor = make_tensor(tensor.name, tensor.shape, std::span<const double>(rows));
+    }
+    EXPECT_THROW(numbered_spectra(snapshot), Error) << bad;
+  }
+}
+
+TEST(ModeNumbers, TraceAblationProbeAndNamesMeanTheSameEigenvalue) {
+  NumberedRun run(trained_and_numbered_backwards());
+  const Observation plain = run.analysed.observe(Analysis::spectra | Analysis::trace | Analysis::ablation);
+  const HeadSpectrum& head = *find_head(plain.spectra.get(), numbered_part, 1);
+  EXPECT_GT(head.identity.front(), head.identity.back()) << "the largest has the largest number";
+  const HeadStep& last = plain.trace->steps.back().heads[1];
+  for (const int number : {0, 2, 5}) {
+    const auto place = static_cast<std::size_t>(std::ranges::find(head.identity, number) - head.identity.begin());
+    const auto at_last = static_cast<std::size_t>(std::ranges::find(last.identity, number) - last.identity.begin());
+    EXPECT_NEAR(std::abs(head.eigenvalues[place] - last.eigenvalues[at_last]), 0, 1e-3) << "spectrum over the sequence";
+
+    const std::string prefix = "head.1_ska.1.", member = ".modulus";
+    const std::vector<NamedNumber> names = numbers_of(plain);
+    const auto value = [&](const std::string& name) {
+      return std::ranges::find(names, name, &NamedNumber::name)->value.number;
+    };
+    EXPECT_EQ(value(prefix + "mode_number." + std::to_string(number) + member), std::abs(head.eigenvalues[place]));
+    EXPECT_EQ(value(prefix + "mode." + std::to_string(place) + member), std::abs(head.eigenvalues[place])) << "by size";
+
+    const json named = {{"layer", numbered_part}, {"head", 1}, {"number", number}};
+    run.analysed.change_probe({"mode_off", named.dump()});
+    const Observation seen = run.analysed.observe(set_of(Analysis::probe));
+    const ProbedHead& probed = seen.probe->heads[1];
+    EXPECT_TRUE(probed.is_off[place]);
+    EXPECT_EQ(probed.spectrum.identity, head.identity);
+    const auto part =
+        std::ranges::find(plain.ablation->parts, "1 ska head 1 mode " + std::to_string(number), &AblatedPart::name);
+    ASSERT_NE(part, plain.ablation->parts.end());
+    EXPECT_DOUBLE_EQ(part->accuracy, seen.probe->accuracy_after) << number;
+    run.analysed.change_probe({"clear_overrides", "{}"});
+
+    // By its place it is the same one in the probe's own sequence.
+    const json placed = {{"layer", numbered_part}, {"head", 1}, {"mode", place}};
+    run.analysed.change_probe({"mode_off", placed.dump()});
+    EXPECT_EQ(run.analysed.observe(set_of(Analysis::probe)).probe->heads[1].is_off, probed.is_off);
+    run.analysed.change_probe({"clear_overrides", "{}"});
+  }
+}
+
+TEST(ModeNumbers, SurgeryNamesTheModeThatWasDraggedByItsPlace) {
+  NumberedRun run(trained_and_numbered_backwards());
+  const Observation seen = run.analysed.observe(set_of(Analysis::spectra));
+  const HeadSpectrum& head = *find_head(seen.spectra.get(), numbered_part, 0);
+  const std::size_t place = 0;
+  const std::complex<double> to = 0.9 * head.eigenvalues[place];
+  const json drag = {
+      {"layer", numbered_part}, {"head", 0}, {"number", head.identity[place]}, {"re", to.real()}, {"im", to.imag()}};
+  run.analysed.change_probe({"drag_mode", drag.dump()});
+  run.analysed.operate(json::object());
+  const json value = json::parse(run.analysed.run().recipe().commands.back().command.value);
+  EXPECT_EQ(value["overrides"][0]["value"]["mode"], place);
+  EXPECT_FALSE(value["overrides"][0]["value"].contains("number"));
+  NumberedRun again(SavedRun{run.analysed.run().recipe(), std::nullopt});
+  again.analysed.go_to(run.analysed.run().step());
+  EXPECT_EQ(again.analysed.run().trainer().checksum(), run.analysed.run().trainer().checksum());
+}
+
+TEST(ModeNumbers, InterventionsReadNumbersAndPlaces) {
+  const std::vector<InterventionTarget> layers{{3, "1 ska", "layers.1.ska", 2, 6, false}};
+  Interventions both;
+  apply_intervention(both, {"mode_off", R"({"head": 0, "number": 2})"}, layers);
+  apply_intervention(both, {"drag_mode", R"({"head": 1, "mode": 2, "re": 0.5})"}, layers);
+  Interventions again;
+  std::string texts;
+  for (const Command& command : commands_of(both)) {
+    apply_intervention(again, command, layers);
+    texts += command.value;
+  }
+  EXPECT_EQ(again, both);
+  EXPECT_THAT(texts, testing::AllOf(testing::HasSubstr("\"number\":2"), testing::HasSubstr("\"mode\":2")));
+  EXPECT_THROW(apply_intervention(both, {"mode_off", R"({"number": 2, "mode": 2})"}, layers), Error);
+  apply_intervention(both, {"mode_off", R"({"off": false})"}, layers);
+  apply_intervention(both, {"mode_off", R"({"head": 0, "mode": 1})"}, layers);
+  apply_intervention(both, {"mode_off", R"({"head": 0, "off": false})"}, layers);
+  EXPECT_FALSE(both.layers[3].heads.contains(0)) << "all on again, however they were named";
+}
+
+}  // namespace
+}  // namespace afterglow
