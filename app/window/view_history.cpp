@@ -6,15 +6,14 @@
 #include <nlohmann/json.hpp>
 #include <string_view>
 
+#include "core/engine/session/command_handlers.h"
+
 namespace afterglow {
 
 namespace {
 
 constexpr std::size_t most_changes = 200;
 constexpr double one_gesture = 0.6;  // seconds
-
-/// What the engine's undo takes back.
-bool is_undone_by_the_run(const std::string& name) { return name == "set" || name == "probe" || edits_probe(name); }
 
 }  // namespace
 
@@ -61,7 +60,7 @@ void ViewHistory::watch(const PageState& page, bool is_held, double time) {
 void ViewHistory::accept(const PageState& page) { last_ = view_of(page); }
 
 void ViewHistory::note(const Command& command) {
-  if (!is_undone_by_the_run(command.name)) return;
+  if (!is_undoable(command.name)) return;
   const nlohmann::json value = nlohmann::json::parse(command.value, nullptr, false);
   const bool is_live = value.is_object() && value.contains("live") && value["live"] == true;
   const std::string what = command.name + (value.is_object() && value.contains("key") ? value["key"].dump() : "");

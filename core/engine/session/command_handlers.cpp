@@ -257,4 +257,8 @@ CommandHandler find_handler(std::string_view name) {
   return found == table.end() ? nullptr : found->second;
 }
 
+bool is_undoable(std::string_view name) {
+  return edits_probe(name) || name == "set" || name == "freeze" || name == "surgery" || name == "probe";
+}
+
 }  // namespace afterglow

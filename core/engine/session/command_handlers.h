@@ -15,4 +15,7 @@ using CommandHandler = void (*)(SessionWorker& worker, const Command& command, c
 /// Null where the engine has no command of this name.
 CommandHandler find_handler(std::string_view name);
 
+/// Whether `undo` takes such a command back: it changes the run's future or what the probe asks.
+bool is_undoable(std::string_view name);
+
 }  // namespace afterglow

@@ -503,5 +503,35 @@ TEST(SessionWorker, AResumedRunShowsItsPast) {
   std::filesystem::remove(path);
 }
 
+/// A value with which the command changes the small recipe's run.
+std::string acting_value(const CommandSpec& spec) {
+  static const std::map<std::string_view, std::string> own{
+      {"freeze", R"({"part": "head"})"},
+      {"surgery", R"({"overrides": [{"name": "drag_mode", "value": {"layer": 3, "head": 0, "mode": 0, "re": 0.8}}]})"},
+      {"mode_off", R"({"layer": 3, "head": 0, "mode": 0})"},
+      {"drag_mode", R"({"layer": 3, "head": 0, "mode": 0, "re": 0.5, "im": 0})"},
+      {"clear_overrides", "{}"},
+      {"pair", R"({"at": 4, "label": "k1"})"}};
+  const auto found = own.find(spec.name);
+  return found == own.end() ? std::string(spec.example) : found->second;
+}
+
+TEST(Undo, TakesBackExactlyTheCommandsThatAreCountedAsUndoable) {
+  // These train for long, or open another run.
+  const std::set<std::string_view> left_out{"undo", "redo", "compare", "gka_figure6", "load", "run", "toggle_run"};
+  for (const CommandSpec& spec : command_table()) {
+    if (spec.target != CommandTarget::engine || left_out.contains(spec.name)) continue;
+    TurnedWorker turned;
+    turned.after({"step", R"({"count": 2})"});
+    const bool needs_an_edit = spec.name == "clear_overrides";
+    if (needs_an_edit) turned.after({"head_off", R"({"layer": 3, "head": 0})"});
+    turned.after({std::string(spec.name), acting_value(spec)});
+    turned.after({"undo", "{}"});
+    const std::vector<Event> events = turned.box.take()->events;
+    const bool was_nothing = !events.empty() && events.back().text == "there is nothing to undo";
+    EXPECT_EQ(!was_nothing, is_undoable(spec.name)) << spec.name << (events.empty() ? "" : ": " + events.back().text);
+  }
+}
+
 }  // namespace
 }  // namespace afterglow
