@@ -111,7 +111,7 @@ void add_train(CLI::App& app, TrainOptions& options) {
       "--no-figures", [&options] { options.figures = "none"; }, "The same as --figures none");
   add_off_switch(*command, "--no-title", options.titles, "Figures without a title, for pages with captions");
   command->add_option("--stop-when", options.stop_when,
-                      "Stop at the first step at which a condition begins to hold: \"accuracy > 0.9\"");
+                      "Stop at the first step at which a condition begins to hold: \"held_out_accuracy > 0.9\"");
   command->add_flag("--follow", options.follow, "JSON lines on stdout: one a step, the result as the last");
 }
 

@@ -38,7 +38,8 @@ void print_step(const TrainingRun& run) {
   const RunCurves curves = run.curves();
   const nlohmann::json line{{"step", run.step()},
                             {"loss", json_number(curves.loss.back())},
-                            {"accuracy", json_number(curves.accuracy.back())}};
+                            {"accuracy", json_number(curves.accuracy.back())},
+                            {"batch_accuracy", json_number(curves.accuracy.back())}};
   std::printf("%s\n", line.dump().c_str());
   std::fflush(stdout);
 }
@@ -209,6 +210,7 @@ nlohmann::json train_here(const TrainOptions& options, const CommonOptions& comm
   nlohmann::json result = {{"steps", run.step()},
                            {"loss", json_number(outcome.loss)},
                            {"accuracy", json_number(outcome.accuracy)},
+                           {"held_out_accuracy", json_number(outcome.accuracy)},
                            {"checksum", outcome.checksum},
                            {"device", backend->name()},
                            {"seed", recipe.seed},

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "core/engine/observation/run_numbers.h"
 #include "core/figure/axis.h"
 #include "core/io/number_text.h"
 #include "views/figures/semantic_colours.h"
@@ -96,13 +97,8 @@ double draw_fact(const Frame& frame, const Rect& area, std::string_view label, c
   return row.height;
 }
 
-/// Mean of the last values of a curve: what one would read off the smoothed line.
-double recent_mean(const Values& curve) {
-  const std::size_t n = std::min<std::size_t>(curve.size(), 16);
-  double sum = 0;
-  for (std::size_t i = curve.size() - n; i < curve.size(); ++i) sum += curve[i];
-  return sum / static_cast<double>(n);
-}
+/// Mean of the batches trained last, as conditions have it in `batch_accuracy`.
+double recent_mean(const Values& curve) { return mean_of_last(curve, loss_steps); }
 
 /// What the newest earlier runs came to, the last one at the right, in the colours of their curves.
 double draw_earlier_runs(Frame& frame, const Rect& area) {
@@ -150,8 +146,9 @@ double draw_task(Frame& frame, const Rect& area) {
                    FontFace::mono);
   };
   const Ink ink = run_ink(o.runs.empty() ? 0 : o.runs.size() - 1);
-  fact(o.measures.quality, now.accuracy, recent_mean(now.accuracy), ink_color(theme, ink));
-  fact("held out", now.held_out_accuracy, now.held_out_accuracy.empty() ? 0 : now.held_out_accuracy.back(), theme.text);
+  fact("batch " + o.measures.quality, now.accuracy, recent_mean(now.accuracy), ink_color(theme, ink));
+  fact("held-out " + o.measures.quality, now.held_out_accuracy,
+       now.held_out_accuracy.empty() ? 0 : now.held_out_accuracy.back(), theme.text);
   return y + draw_earlier_runs(frame, rest()) - area.y;
 }
 

@@ -1,7 +1,9 @@
 // How the run stands, and the notes that say what happened.
 #include <algorithm>
 #include <cmath>
+#include <nlohmann/json.hpp>
 
+#include "core/engine/recipe/lesson_condition.h"
 #include "core/figure/axis.h"
 #include "core/io/number_text.h"
 #include "views/figures/semantic_colours.h"
@@ -19,6 +21,20 @@ std::string speed_text(double steps_per_second) {
   const bool is_fast = steps_per_second >= 100;
   return (is_fast ? grouped_number(std::llround(std::min(steps_per_second, 1e15))) : number_text(steps_per_second, 3)) +
          " steps/s";
+}
+
+/// "stops when held-out accuracy > 0.9", where the run's recipe says so.
+std::string armed_stop(const Observation& o) {
+  if (o.recipe.find("stop_when") == std::string::npos) return "";
+  const nlohmann::json recipe = nlohmann::json::parse(o.recipe, nullptr, false);
+  if (!recipe.is_object()) return "";
+  for (const nlohmann::json& command : recipe.value("commands", nlohmann::json::array())) {
+    const std::string condition = command.value("name", "") == "stop_when"
+                                      ? command.value("value", nlohmann::json::object()).value("condition", "")
+                                      : "";
+    if (!condition.empty()) return "stops when " + in_words(parse_condition(condition, "stop_when"));
+  }
+  return "";
 }
 
 /// Returns whether the note was clicked away.
@@ -91,7 +107,8 @@ void draw_status_bar(Frame& frame, const Rect& area) {
     add(o.checksum.substr(0, 8) + same, FontFace::mono,
         is_current ? (same.empty() ? theme.text : theme.series[0]) : theme.faint);
   }
-  add(speed_text(o.steps_per_second), FontFace::mono, theme.dim);
+  if (o.running || o.rebuilds_to >= 0) add(speed_text(o.steps_per_second), FontFace::mono, theme.dim);
+  add(armed_stop(o), FontFace::regular, theme.warning);
   if (o.precision != "") add(o.precision, FontFace::mono, theme.faint);
   row_text(frame.look, canvas, row, keys, {small_size, FontFace::regular, theme.dim, Anchor::end});
 }

@@ -70,7 +70,8 @@ void list_run(const Observation& o, std::vector<NamedNumber>& numbers) {
   names.add("loss", mean_of_last(now.loss, loss_steps));
   names.add("batch_accuracy", mean_of_last(now.accuracy, loss_steps));
   names.add("gradient_norm", now.gradient_norm.empty() ? unknown : now.gradient_norm.back());
-  names.add("accuracy", now.held_out_accuracy.empty() ? unknown : now.held_out_accuracy.back());
+  for (const char* name : {"held_out_accuracy", "accuracy"})  // the second is its older name
+    names.add(name, now.held_out_accuracy.empty() ? unknown : now.held_out_accuracy.back());
   names.add("steps_to_90", steps_to_ninety_percent(now));
   names.add("diverged", o.stopped_non_finite || has_diverged(now) ? 1 : 0);
   if (o.runs.size() < 2) return;

@@ -29,14 +29,16 @@ constexpr std::array table{
         "Goes to a step that was trained before, back or on, with exactly the weights of that step, and pauses; "
         "{\"by\": 1} goes so many back. What lies beyond stays until something is changed."},
     CommandSpec{
-        "stop_when", engine, "Stop when ...", "", R"({"condition": "accuracy > 0.9"})",
-        "Pauses at the first step at which a condition begins to hold: any number that `afterglow check --names` "
-        "lists, as {\"condition\": \"loss < 0.5 * loss@start and kappa > 1e4\", \"every\": 10}; kappa > kappa_limit "
+        "stop_when", engine, "Stop when ...", "", R"({"condition": "held_out_accuracy > 0.9"})",
+        "Pauses at the first step at which a condition begins to hold: held_out_accuracy (also called accuracy), "
+        "batch_accuracy of the batches trained last, or any number that `afterglow check --names` lists, as "
+        "{\"condition\": \"loss < 0.5 * loss@start and kappa > 1e4\", \"every\": 10}; kappa > kappa_limit "
         "is where the device's precision has no correct digit left. Without a value training goes on.",
         control},
     CommandSpec{"speed", engine, "Speed of training", "+ -", R"({"to": 0})",
                 "Steps a second at most; 0: as fast as it goes. {\"by\": 1} is the next faster.", control},
-    CommandSpec{"branch", engine, "Branch", "B", R"({})", "Starts a second run from this step; both share their past.",
+    CommandSpec{"branch", engine, "Branch", "B", R"({})",
+                "Starts a second run from this step; both share their past. Over a plot B sets a measuring cursor.",
                 control},
     CommandSpec{"discard", engine, "Throw a run away", "", R"({"run": "run 1"})",
                 "Throws an earlier run away; without a value the present one, and the run before it comes back.",
@@ -159,7 +161,7 @@ constexpr std::array table{
         "(learning_rate=0.002, device=cpu, precision=bf16), or the same; {\"from\": 100, \"steps\": 60, \"ulps\": 16}.",
         control},
     CommandSpec{
-        "bisect", engine, "Whose learning does it wait for?", "", R"({"condition": "accuracy > 0.5"})",
+        "bisect", engine, "Whose learning does it wait for?", "", R"({"condition": "held_out_accuracy > 0.5"})",
         "Finds the step at which a condition (as `stop_when` takes it) begins to hold, then repeats the training with "
         "one part of the model frozen at a time; {\"until\": 600} looks no further.",
         control},
@@ -234,11 +236,11 @@ constexpr std::array table{
                 R"({"panel": "training", "plot": "training_loss", "selection": {"smoothing": 0.9}})",
                 "Goes to the page, panel, selection and zoom that an exported figure carries; opening one does it."},
     CommandSpec{
-        "page", window, "More panels", "PageDown PageUp", R"({"by": 1})",
+        "page", window, "More panels; a lesson's next step", "PageDown PageUp", R"({"by": 1})",
         "Shows the panels of the workspace that a small window has no room for; with a lesson open its next step, "
         "unless {\"of\": \"panels\"} is given."},
     CommandSpec{
-        "lesson", window, "Next step of the lesson", "Shift+PageUp", R"({"by": 1})",
+        "lesson", window, "This step of the lesson from its start", "Shift+PageUp", R"({"again": true})",
         "Opens a lesson ({\"open\": \"tour\"}, or a file); goes on or back in it, {\"again\": true} this step from "
         "its start, exactly; {\"answer\": 2} answers its question, {\"number\": \"power\", \"to\": 4} drags one of its "
         "numbers, {\"close\": true} ends it."},

@@ -143,6 +143,19 @@ Condition parse_condition(std::string_view text, const std::string& place) {
   return condition;
 }
 
+std::string in_words(const Condition& condition) {
+  const auto words = [](ConditionSide side) {
+    if (side.name == "accuracy" || side.name == "held_out_accuracy") side.name = "held-out accuracy";
+    if (side.name == "batch_accuracy") side.name = "batch accuracy";
+    return text_of(side);
+  };
+  std::string text;
+  for (const Comparison& one : condition.comparisons)
+    text += (text.empty() ? "" : " and ") + words(one.left) + " " + std::string(sign_of(one.relation)) + " " +
+            words(one.right);
+  return text;
+}
+
 Verdict judge(const Condition& condition, const QuantityFinder& find) {
   Verdict verdict;
   const auto fail = [&](const std::string& why) {

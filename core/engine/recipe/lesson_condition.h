@@ -36,6 +36,8 @@ struct Condition {
 
 /// Throws Error(bad_input) that begins with `place`.
 Condition parse_condition(std::string_view text, const std::string& place);
+/// As the page writes it, which has two accuracies: "held-out accuracy > 0.5 and loss < 0.5 * loss@start".
+std::string in_words(const Condition& condition);
 
 /// Finds what a name stands for at a moment (ConditionSide::at); nothing where there is no such number.
 using QuantityFinder = std::function<std::optional<Quantity>(const std::string& name, const std::string& at)>;

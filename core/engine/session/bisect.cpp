@@ -39,7 +39,7 @@ Bisect::Bisect(const TrainingRun& run, BisectConfig config) : config_(std::move(
   start_.recipe = training_of(start_.recipe);
   auto view = std::make_shared<BisectView>();
   view->name = start_.recipe.name;
-  view->condition = config_.condition;
+  view->condition = in_words(parse_condition(config_.condition, "bisect"));
   view->from = view->at = start_.step;
   view->until = config_.until > 0 ? config_.until : run.trainer().config().steps;
   if (view->until <= view->from)

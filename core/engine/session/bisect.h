@@ -15,8 +15,8 @@ class StopCondition;
 
 /// What the command `bisect` chooses.
 struct BisectConfig {
-  std::string condition = "accuracy > 0.5";  ///< as `stop_when` takes it
-  std::int64_t until = 0;                    ///< steps that each repetition has at most; 0: the recipe's
+  std::string condition = "held_out_accuracy > 0.5";  ///< as `stop_when` takes it
+  std::int64_t until = 0;                             ///< steps that each repetition has at most; 0: the recipe's
   /// That the run must have been trained to.
   std::int64_t needed_step() const { return 0; }
 };

@@ -66,7 +66,7 @@ std::optional<std::string> StopCondition::reached(std::int64_t step, const Look&
   const bool begins = holds && !did_hold_;
   did_hold_ = holds;
   if (!begins) return std::nullopt;
-  return config_.condition;
+  return in_words(condition_);
 }
 
 }  // namespace afterglow
