@@ -1,5 +1,6 @@
 // The tokens of the traced sequence as chips, and the steps of the training as a line that one can drag.
 #include <algorithm>
+#include <array>
 #include <cmath>
 
 #include "core/figure/axis.h"
@@ -43,6 +44,9 @@ TokenRow token_row(const Frame& frame, int tokens, int selected, double room, do
   return row;
 }
 
+/// In front of the answers: they need not be those of the whole sequence at once, which a layer may read in chunks.
+constexpr const char* answers_form = "token by token";
+
 /// "→ v2" and "0.991": what the model answers after a token.
 struct AnswerTexts {
   std::string token, probability;
@@ -50,6 +54,10 @@ struct AnswerTexts {
 AnswerTexts answer_texts(const TokenStep& step, const Trace& trace) {
   if (step.top_tokens.empty() || step.top_probabilities.empty()) return {};
   return {"→ " + label_among(trace.labels, step.top_tokens.front()), number_text(step.top_probabilities.front(), 3)};
+}
+
+double form_width(const Frame& frame) {
+  return frame.look.canvas().text_width(answers_form, frame.px(tiny_size), FontFace::regular) + frame.px(8);
 }
 
 /// Room for every answer of the sequence, so that the chips stay where they are when another token is selected.
@@ -64,15 +72,17 @@ double answer_width(const Frame& frame, const Trace& trace) {
     width = std::max(width, canvas.text_width(texts.token, size, FontFace::mono) +
                                 canvas.text_width(texts.probability, size, FontFace::mono));
   }
-  return std::max(frame.px(104), width + frame.px(20));
+  return std::max(frame.px(104), width + frame.px(20)) + form_width(frame);
 }
 
 void draw_answer(const Frame& frame, const AnswerTexts& texts, const Rect& area) {
   FigureCanvas canvas = frame.look.canvas();
   const Theme& theme = *frame.look.theme;
+  row_text(frame.look, canvas, area, answers_form, {tiny_size, FontFace::regular, theme.faint, Anchor::start});
+  const Rect rest{area.x + form_width(frame), area.y, area.width - form_width(frame), area.height};
   const double used =
-      row_text(frame.look, canvas, area, texts.token, {small_size, FontFace::mono, theme.dim, Anchor::start});
-  const double x = area.x + used + frame.px(8);
+      row_text(frame.look, canvas, rest, texts.token, {small_size, FontFace::mono, theme.dim, Anchor::start});
+  const double x = rest.x + used + frame.px(8);
   row_text(frame.look, canvas, {x, area.y, area.right() - x, area.height}, texts.probability,
            {small_size, FontFace::mono, theme.series[0], Anchor::start});
 }
@@ -226,10 +236,15 @@ void draw_rebuilding(const Frame& frame, Canvas& canvas, const TimeScale& scale)
     text += " · " +
             grouped_number(std::llround(std::ceil(static_cast<double>(o.rebuilds_to - o.step) / o.steps_per_second))) +
             " s left";
-  const bool is_left = now - area.x > area.right() - aim;
-  const Rect room{is_left ? area.x : aim, area.y, is_left ? now - area.x : area.right() - aim, area.height};
-  row_text(frame.look, canvas, {room.x + frame.px(8), room.y, room.width - frame.px(16), room.height}, text,
-           {small_size, FontFace::semibold, frame.look.theme->text, is_left ? Anchor::end : Anchor::start});
+  // In the widest of the three parts, so that the sentence is whole.
+  const std::array<double, 4> ends{area.x, now, aim, area.right()};
+  std::size_t widest = 0;
+  for (std::size_t i = 1; i < 3; ++i) {
+    if (ends[i + 1] - ends[i] > ends[widest + 1] - ends[widest]) widest = i;
+  }
+  row_text(frame.look, canvas,
+           {ends[widest] + frame.px(8), area.y, ends[widest + 1] - ends[widest] - frame.px(16), area.height}, text,
+           {small_size, FontFace::semibold, frame.look.theme->text, widest == 0 ? Anchor::end : Anchor::start});
 }
 
 /// What happened within reach of the pointer: a change, or another run's parting.

@@ -16,10 +16,10 @@ namespace {
 
 constexpr double no_ghost = std::numeric_limits<double>::quiet_NaN();
 
-/// "after token 63 k1, target v2"
+/// "whole sequence at once, after token 63 k1, target v2"
 std::string place_text(const ProbeView& probe, int token) {
   const TokenView& there = probe.tokens[static_cast<std::size_t>(token)];
-  std::string text = "after token " + std::to_string(token) + " " + there.label;
+  std::string text = "whole sequence at once, after token " + std::to_string(token) + " " + there.label;
   if (there.target >= 0) text += ", target " + probe_label(probe, there.target);
   return text;
 }
@@ -105,6 +105,12 @@ Figure sources_figure(const Observation& observation, const Selection& selection
     bars.bars.push_back({static_cast<double>(s), static_cast<double>(after[s]),
                          s < before.size() ? static_cast<double>(before[s]) : no_ghost,
                          ink.role == Role::faint ? Ink(Role::dim) : ink});
+  }
+  const auto is_zero = [](const Bar& bar) { return bar.value == 0 && !(bar.before != 0 && std::isfinite(bar.before)); };
+  if (std::ranges::all_of(bars.bars, is_zero)) {
+    say_what_is_read(figure, "token " + std::to_string(token) + " has weights of 0 only",
+                     "the layer's memory holds no earlier token yet");
+    return figure;
   }
   figure.series.emplace_back(std::move(bars));
   figure.reference_lines.push_back({Orientation::horizontal, 0, "", Role::faint, Dash::solid});
@@ -217,7 +223,7 @@ std::string accuracy_change(const Observation& observation) {
   if (!observation.probe) return "";
   const ProbeView& probe = *observation.probe;
   const std::string before = number_text(probe.accuracy_before, 3);
-  return probe.is_edited() ? "accuracy " + before + " → " + number_text(probe.accuracy_after, 3) : "accuracy " + before;
+  return "probe accuracy " + before + (probe.is_edited() ? " → " + number_text(probe.accuracy_after, 3) : "");
 }
 
 std::string probe_subtitle(const Observation& observation, const Selection&) {

@@ -90,7 +90,7 @@ Figure answer_figure(const Trace& trace, std::size_t token) {
   Figure figure;
   figure.id = "stepper_answer";
   figure.title = "Answer";
-  figure.subtitle = "most probable next tokens";
+  figure.subtitle = "read token by token: most probable next tokens";
   figure.x.label = "next token";
   figure.y.label = "probability";
   figure.labels = LabelPlacement::none;
