@@ -44,11 +44,17 @@ struct Note {
 /// What arrows and Home/End move: the token of the stepper or the step of the training.
 enum class TimeFocus { steps, tokens };
 
+/// Bytes [begin, end) of a text.
+struct TextStretch {
+  int begin = 0, end = 0;
+};
+
 struct PaletteState {
   bool is_open = false, wants_focus = false;
   std::string text;
-  int chosen = 0;      ///< line of the list
-  int generation = 0;  ///< of the field: one that is being typed in keeps its own copy of the text
+  int chosen = 0;                         ///< line of the list
+  int generation = 0;                     ///< of the field: one that is being typed in keeps its own copy of the text
+  std::optional<TextStretch> selected{};  ///< when the field gets the keyboard: the first value of the example
 };
 
 /// What a panel offers on a right click or the menu key.
@@ -190,6 +196,7 @@ struct PageState {
   Crosshair crosshair, next_crosshair;
   std::vector<CrosshairReading> readings;   ///< of this frame
   std::optional<Rect> reading;              ///< box of values beside the pointer in this frame, on top of all
+  std::vector<Rect> measured;               ///< boxes of the measuring cursors in this frame, which it leaves free
   std::string dragged_plot, dragged_point;  ///< a dot that is being moved; empty: none
   char dragged_cursor = 0;                  ///< 'a' or 'b' of that plot; 0: none
   std::string hovered_panel, hovered_plot;  ///< under the pointer in the last frame

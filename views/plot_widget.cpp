@@ -196,6 +196,7 @@ void draw_measurements(const Frame& frame, const Figure& figure, const FigureVie
   if (measured.empty()) return;
   const Rect corner = free_place(figure, geometry, reading_size(frame, measured), frame.px(8));
   reading_box_at(frame, corner, measured);
+  frame.state.measured.push_back(corner);
 }
 
 /// The titles of the axes and the colour bars open the cards of what they show.

@@ -1,17 +1,30 @@
 // Dear ImGui's input text with a string that grows.
 #include "views/text_field.h"
 
+#include <algorithm>
+#include <utility>
+
 #include "views/imgui_compat.h"
+#include "views/page_state.h"
 
 namespace afterglow {
 
 namespace {
 
-int grow_text(ImGuiInputTextCallbackData* data) {
+struct Field {
+  std::string* text;
+  std::optional<TextStretch>* selected;
+};
+
+int follow_field(ImGuiInputTextCallbackData* data) {
+  const auto& field = *static_cast<Field*>(data->UserData);
   if (data->EventFlag == ImGuiInputTextFlags_CallbackResize) {
-    auto* text = static_cast<std::string*>(data->UserData);
-    text->resize(static_cast<std::size_t>(data->BufTextLen));
-    data->Buf = text->data();
+    field.text->resize(static_cast<std::size_t>(data->BufTextLen));
+    data->Buf = field.text->data();
+  } else if (field.selected && *field.selected) {
+    const TextStretch stretch = *std::exchange(*field.selected, std::nullopt);
+    data->SelectionStart = std::min(stretch.begin, data->BufTextLen);
+    data->SelectionEnd = data->CursorPos = std::min(stretch.end, data->BufTextLen);
   }
   return 0;
 }
@@ -19,7 +32,7 @@ int grow_text(ImGuiInputTextCallbackData* data) {
 }  // namespace
 
 FieldResult text_field(const Look& look, const char* id, std::string& text, const Rect& box, double size, FontFace face,
-                       bool wants_focus) {
+                       bool wants_focus, std::optional<TextStretch>* selected) {
   const FontPick pick = look.fonts->pick(face, look.px(size));
   push_font(pick.font, pick.height);
   const double height = static_cast<double>(ImGui::GetFrameHeight());
@@ -28,10 +41,11 @@ FieldResult text_field(const Look& look, const char* id, std::string& text, cons
   if (wants_focus) ImGui::SetKeyboardFocusHere();
   FieldResult result;
   const std::string before = text;
-  result.entered = ImGui::InputText(
-      id, text.data(), text.capacity() + 1,
-      ImGuiInputTextFlags_EnterReturnsTrue | ImGuiInputTextFlags_AutoSelectAll | ImGuiInputTextFlags_CallbackResize,
-      grow_text, &text);
+  Field field{&text, selected};
+  result.entered = ImGui::InputText(id, text.data(), text.capacity() + 1,
+                                    ImGuiInputTextFlags_EnterReturnsTrue | ImGuiInputTextFlags_AutoSelectAll |
+                                        ImGuiInputTextFlags_CallbackResize | ImGuiInputTextFlags_CallbackAlways,
+                                    follow_field, &field);
   result.edited = text != before;
   result.left = !wants_focus && ImGui::IsItemDeactivated();
   ImGui::PopFont();

@@ -276,10 +276,35 @@ void reading_box_at(const Frame& frame, const Rect& box, std::span<const Reading
   }
 }
 
+namespace {
+
+/// The box where it is, or where it covers no box of the measuring cursors: at another side of the place, or of them.
+Rect free_box(const Frame& frame, const Rect& box, Point beside, const Rect& bounds) {
+  const std::vector<Rect>& kept = frame.state.measured;
+  const double gap = frame.px(14), width = box.width, height = box.height;
+  std::vector<Rect> places{box};
+  for (const double x : {beside.x + gap, beside.x - gap - width}) {
+    for (const double y : {beside.y + gap, beside.y - gap - height}) places.push_back({x, y, width, height});
+  }
+  for (const Rect& one : kept) {
+    for (const double y : {one.bottom() + gap, one.y - gap - height}) places.push_back({box.x, y, width, height});
+    for (const double x : {one.right() + gap, one.x - gap - width}) places.push_back({x, box.y, width, height});
+  }
+  const auto is_free = [&](const Rect& place) {
+    return place.x >= bounds.x && place.y >= bounds.y && place.right() <= bounds.right() &&
+           place.bottom() <= bounds.bottom() &&
+           std::ranges::none_of(kept, [&](const Rect& one) { return one.overlaps(place); });
+  };
+  const auto found = std::ranges::find_if(places, is_free);
+  return found == places.end() ? box : *found;
+}
+
+}  // namespace
+
 void reading_box(const Frame& frame, Point beside, std::span<const ReadingLine> lines, const Rect& bounds) {
   if (lines.empty()) return;
   const Point size = reading_size(frame, lines);
-  const Rect box = placed_box(frame, beside, size.x, size.y, bounds);
+  const Rect box = free_box(frame, placed_box(frame, beside, size.x, size.y, bounds), beside, bounds);
   reading_box_at(frame, box, lines);
   frame.state.reading = box;
 }

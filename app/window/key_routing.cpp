@@ -22,14 +22,6 @@ std::optional<ListKey> list_key_of(const Chord& chord) {
   return std::nullopt;
 }
 
-/// B belongs to the measuring cursors where one has been set, elsewhere to the branch.
-bool sets_cursor_b(const PageState& page, const Chord& chord) {
-  const ShownPlot* plot = meant_plot(page);
-  if (chord != Chord{.key = "B"} || !plot) return false;
-  const auto state = page.plots.find(plot->plot);
-  return state != page.plots.end() && state->second.mark_a.has_value();
-}
-
 }  // namespace
 
 void route_key(PageState& page, CommandQueue& commands, const Chord& chord, bool is_typing) {
@@ -42,7 +34,8 @@ void route_key(PageState& page, CommandQueue& commands, const Chord& chord, bool
   page.menu = {};
   if (page.presenting && chord == Chord{.key = "B"}) {
     commands.send("blank");
-  } else if (sets_cursor_b(page, chord)) {
+  } else if (chord == Chord{.key = "B"} && !page.hovered_plot.empty()) {
+    // Over a plot B is the second measuring cursor, whether A has been set or not; elsewhere it branches.
     commands.send(Command{"cursor", R"({"which": "b"})"});
   } else if (const auto command = command_for(chord)) {
     if (!page.is_locked || !find_command(command->name)->is_control) commands.send(*command);

@@ -160,8 +160,11 @@ TEST_F(Keyboard, PlotsAreChosenReadZoomedAndFitted) {
   EXPECT_EQ(loss.mark_a, page().crosshair.x);
   key("C");
   EXPECT_FALSE(loss.mark_a) << "C goes on from B: it clears both";
+  followed.clear();
   key("B");
-  EXPECT_EQ(followed.back().name, "branch") << "without cursors B is a branch";
+  EXPECT_TRUE(followed.empty()) << "over a plot B never branches";
+  EXPECT_EQ(loss.mark_a, page().crosshair.x) << "the first cursor, where there was none";
+  keys("C", 2);
   key("Alt+Up");
   ASSERT_FALSE(loss.follows());
   const Range zoomed = *loss.x;
@@ -174,6 +177,38 @@ TEST_F(Keyboard, PlotsAreChosenReadZoomedAndFitted) {
   EXPECT_TRUE(loss.follows());
   key("Shift+Y");
   EXPECT_EQ(loss.y_scale, Scale::symlog);
+}
+
+TEST_F(Keyboard, BBranchesWhereNoPlotIsMeant) {
+  key("B");
+  ASSERT_FALSE(followed.empty());
+  EXPECT_EQ(followed.back().name, "branch");
+}
+
+TEST_F(Keyboard, AAndBThatComeInOneFrameSetBothCursors) {
+  key("Ctrl+2");
+  key("Tab");
+  key("P");
+  key("Alt+Home");
+  followed.clear();
+  for (const char* chord : {"A", "B"}) route_key(page(), window.commands, *parse_chord(chord), false);
+  settle();
+  EXPECT_TRUE(page().plots["training_loss"].mark_a);
+  EXPECT_TRUE(page().plots["training_loss"].mark_b);
+  EXPECT_TRUE(followed.empty());
+}
+
+TEST_F(Keyboard, APaletteExampleHasItsValueSelectedAlone) {
+  key("Ctrl+P");
+  type("stop when");
+  key("Enter");
+  window.draw_page(3);
+  type("loss < 1");
+  EXPECT_EQ(page().palette.text, "stop_when condition=\"loss < 1\"");
+  key("Enter");
+  ASSERT_FALSE(given.empty());
+  EXPECT_EQ(given.back().name, "stop_when");
+  EXPECT_EQ(nlohmann::json::parse(given.back().value)["condition"], "loss < 1");
 }
 
 TEST_F(Keyboard, ThePointerTakesTheCrosshairBack) {

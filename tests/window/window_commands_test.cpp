@@ -280,6 +280,12 @@ TEST_F(WindowCommandsTest, ScalesAndCursorsReachTheNamedPlot) {
   EXPECT_FALSE(page.plots["training_loss"].mark_a);
 }
 
+TEST_F(WindowCommandsTest, AxesOfANamedPlotAreSetBeforeItIsMeasured) {
+  run("axis_scale", R"({"plot": "not_yet_measured", "axis": "x", "scale": "linear"})");
+  EXPECT_EQ(page.plots["not_yet_measured"].x_scale, Scale::linear);
+  EXPECT_TRUE(page.notes.empty());
+}
+
 TEST_F(WindowCommandsTest, ZoomStaysReadable) {
   for (int i = 0; i < 50; ++i) run("zoom", R"({"factor": 1.1})");
   EXPECT_DOUBLE_EQ(page.zoom, 3.0);

@@ -43,11 +43,15 @@ const std::array other_keys{
     KeyLine{"Shift+PageUp", "This step of the lesson from its start"},
 };
 
-/// "Ctrl+1 … Ctrl+8" where a command has many keys.
+/// "Ctrl+1 … 9" where a command has many keys.
 std::string short_keys(std::string_view keys) {
   const std::size_t first = keys.find(' '), last = keys.rfind(' ');
   if (first == last) return std::string(keys);
-  return std::string(keys.substr(0, first)) + " … " + std::string(keys.substr(last + 1));
+  const std::string_view begin = keys.substr(0, first), end = keys.substr(last + 1);
+  const auto parting = std::ranges::mismatch(begin, end);
+  const std::string_view shared(end.begin(), parting.in2);
+  const std::size_t modifiers = shared.rfind('+') + 1;  // 0 without any
+  return std::string(begin) + " … " + std::string(end.substr(modifiers));
 }
 
 std::vector<KeyLine> key_lines() {
@@ -65,12 +69,28 @@ std::vector<KeyLine> key_lines() {
   return lines;
 }
 
-void draw_column(const Frame& frame, Canvas& canvas, const Rect& area, std::string_view head,
-                 std::span<const KeyLine> lines, double row) {
-  const Theme& theme = *frame.look.theme;
-  double y = area.y + section_head(frame, area, head);
-  const double keys = std::min(frame.px(150), area.width * 0.48);
+struct KeyColumn {
+  std::string_view head;
+  std::span<const KeyLine> lines;
+  double keys = 0, width = 0;  ///< that its texts take
+};
+
+KeyColumn measured(const Frame& frame, std::string_view head, std::span<const KeyLine> lines) {
+  const FigureCanvas canvas(*ImGui::GetForegroundDrawList(), *frame.look.fonts);  // no window has begun
+  double keys = 0, meanings = 0;
   for (const KeyLine& line : lines) {
+    keys = std::max(keys, canvas.text_width(line.keys, frame.px(tiny_size), FontFace::mono));
+    meanings = std::max(meanings, canvas.text_width(line.meaning, frame.px(small_size), FontFace::regular));
+  }
+  keys += frame.px(14);
+  return {head, lines, keys, keys + meanings + frame.px(4)};
+}
+
+void draw_column(const Frame& frame, Canvas& canvas, const Rect& area, const KeyColumn& column, double row) {
+  const Theme& theme = *frame.look.theme;
+  double y = area.y + section_head(frame, area, column.head);
+  const double keys = std::min(column.keys, area.width * 0.48);
+  for (const KeyLine& line : column.lines) {
     row_text(frame.look, canvas, {area.x, y, keys - frame.px(8), row}, line.keys,
              {tiny_size, FontFace::mono, theme.text, Anchor::start});
     row_text(frame.look, canvas, {area.x + keys, y, area.width - keys, row}, line.meaning,
@@ -88,7 +108,11 @@ void draw_help(Frame& frame) {
   const std::vector<KeyLine> keys = key_lines();
   // Two columns of keys beside one of the mouse; rows get closer where the window is low.
   const std::size_t half = (keys.size() + 1) / 2, most = std::max(half, mouse_lines.size());
-  const double head = frame.px(98), width = std::min(frame.px(1240), all.width - frame.px(16));
+  const std::span<const KeyLine> all_keys(keys);
+  const std::array columns{measured(frame, "Keys", all_keys.first(half)), measured(frame, "", all_keys.subspan(half)),
+                           measured(frame, "Mouse", mouse_lines)};
+  const double gap = frame.px(24), texts = columns[0].width + columns[1].width + columns[2].width;
+  const double head = frame.px(98), width = std::min(texts + 4 * gap, all.width - frame.px(16));
   const double room = (all.height - frame.px(16) - head) / static_cast<double>(most);
   const double row = std::clamp(room, frame.px(14), frame.px(24));
   const double height = std::min(all.height - frame.px(16), head + row * static_cast<double>(most));
@@ -99,12 +123,12 @@ void draw_help(Frame& frame) {
            {15, FontFace::semibold, theme.text, Anchor::start});
   row_text(frame.look, canvas, {inside.x, inside.y, inside.width, frame.px(22)}, "F1 or Esc closes",
            {small_size, FontFace::regular, theme.faint, Anchor::end});
-  const double gap = frame.px(24), column = (inside.width - 2 * gap) / 3, top = inside.y + frame.px(38);
-  const auto place = [&](int i) { return Rect{inside.x + i * (column + gap), top, column, height}; };
-  const std::span<const KeyLine> all_keys(keys);
-  draw_column(frame, canvas, place(0), "Keys", all_keys.first(half), row);
-  draw_column(frame, canvas, place(1), "", all_keys.subspan(half), row);
-  draw_column(frame, canvas, place(2), "Mouse", mouse_lines, row);
+  double x = inside.x;
+  for (const KeyColumn& column : columns) {
+    const double share = column.width * (inside.width - 2 * gap) / texts;  // all of it where the window is wide enough
+    draw_column(frame, canvas, {x, inside.y + frame.px(38), share, height}, column, row);
+    x += share + gap;
+  }
   if (ImGui::IsMouseClicked(0)) frame.state.help_is_open = false;
   ImGui::End();
 }

@@ -44,6 +44,7 @@ void forget_last_frame(PageState& state) {
   state.hints.dot.reset();
   state.readings.clear();
   state.reading.reset();
+  state.measured.clear();
   state.card.asked.clear();
 }
 

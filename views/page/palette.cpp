@@ -101,6 +101,14 @@ std::string typed_text(const json& example, const std::string& prefix = "") {
   return text;
 }
 
+/// What one replaces first in such a text: the value behind the first "=", without its quotes.
+TextStretch first_value(const std::string& text) {
+  const std::size_t equals = std::min(text.find('='), text.size() - 1);
+  const bool is_quoted = text.find('"', equals) == equals + 1;
+  const std::size_t begin = equals + (is_quoted ? 2 : 1), end = text.find(is_quoted ? '"' : ' ', begin);
+  return {static_cast<int>(begin), static_cast<int>(std::min(end, text.size()))};
+}
+
 /// A command's meaning for people who type: values without braces and quotes.
 std::string readable(std::string_view meaning) {
   std::string text;
@@ -176,6 +184,7 @@ void accept(PageState& state, CommandQueue& commands) {
   const json example = json::parse(line.value);
   if (!line.is_ready && typed.value.empty() && !example.empty()) {
     state.palette.text = line.name + " " + typed_text(example);
+    state.palette.selected = first_value(state.palette.text);
     state.palette.chosen = 0;
     state.palette.wants_focus = true;
     ++state.palette.generation;
@@ -259,7 +268,7 @@ void draw_palette(Frame& frame) {
   const FieldResult field =
       text_field(frame.look, id.c_str(), palette.text,
                  {box.x + frame.px(14), box.y + frame.px(6), width - frame.px(28), head - frame.px(10)}, body_size,
-                 FontFace::regular, wants_focus);
+                 FontFace::regular, wants_focus, &palette.selected);
   if (field.edited) palette.chosen = 0;
   palette.chosen = std::clamp(palette.chosen, 0, std::max(0, static_cast<int>(matches.size()) - 1));
   const std::size_t first = static_cast<std::size_t>(std::max(0, palette.chosen - static_cast<int>(shown_lines) + 1));
@@ -278,7 +287,7 @@ void draw_palette(Frame& frame) {
     }
   }
   if (matches.empty()) {
-    row_text(frame.look, canvas, {box.x + frame.px(20), box.y + head, width, line}, "Nothing has these words.",
+    row_text(frame.look, canvas, {box.x + frame.px(20), box.y + head, width, line}, "No match.",
              {body_size, FontFace::regular, theme.faint, Anchor::start});
   }
   if (ImGui::IsMouseClicked(0) && !box.contains(mouse_place())) close(frame.state);

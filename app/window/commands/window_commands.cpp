@@ -66,6 +66,14 @@ std::vector<const Figure*> meant_plots(CommandContext& context, const json& valu
   return found;
 }
 
+/// Their names. A plot that is named need not be there yet: a lesson sets its axes before it has been measured.
+std::vector<std::string> meant_names(CommandContext& context, const json& value) {
+  if (value.contains("plot") && !value.contains("panel")) return {word(value, "plot", "")};
+  std::vector<std::string> names;
+  for (const Figure* figure : meant_plots(context, value)) names.push_back(figure->id);
+  return names;
+}
+
 void select(CommandContext& context, const json& value) {
   for (Command& command : change_selection(context.page.selection, value)) context.engine.send(std::move(command));
 }
@@ -147,29 +155,29 @@ void axis_scale(CommandContext& context, const json& value) {
   const char axis = get_choice(value, "axis", {"x", "y"}, "y", "the command's value")[0];
   const std::string wanted =
       get_choice(value, "scale", {"next", "linear", "log", "symlog"}, "next", "the command's value");
+  const Scale given = wanted == "log" ? Scale::log : wanted == "symlog" ? Scale::symlog : Scale::linear;
+  if (wanted != "next") {
+    for (const std::string& name : meant_names(context, value)) set_scale(context.page.plots[name], axis, given);
+    return;
+  }
   for (const Figure* figure : meant_plots(context, value)) {
     PlotState& plot = context.page.plots[figure->id];
     const Scale now = axis == 'x' ? plot.x_scale.value_or(figure->x.scale) : plot.y_scale.value_or(figure->y.scale);
-    set_scale(plot, axis,
-              wanted == "linear"   ? Scale::linear
-              : wanted == "log"    ? Scale::log
-              : wanted == "symlog" ? Scale::symlog
-                                   : next_scale(now));
+    set_scale(plot, axis, next_scale(now));
   }
 }
 
 void cursor(CommandContext& context, const json& value) {
   const double at = number(value, "at", context.page.crosshair.x, -1e300, 1e300);
   const std::string which = get_choice(value, "which", {"next", "a", "b"}, "next", "the command's value");
-  for (const Figure* figure : meant_plots(context, value)) {
-    if (!value.contains("at") && context.page.crosshair.plot != figure->id) continue;
-    PlotState& plot = context.page.plots[figure->id];
-    if (which == "next") {
-      place_cursor(plot, at);
-    } else {
-      move_cursor(plot, which[0], at);
-    }
+  bool is_set = false;
+  for (const std::string& name : meant_names(context, value)) {
+    if (!value.contains("at") && context.page.crosshair.plot != name) continue;
+    PlotState& plot = context.page.plots[name];
+    which == "next" ? place_cursor(plot, at) : move_cursor(plot, which[0], at);
+    is_set = true;
   }
+  if (!is_set) throw Error(ExitCode::bad_input, "a measuring cursor needs a place: point at the curves of a plot");
 }
 
 /// The plots of `meant_plots` that were drawn in the last frame; without a name the one that the keyboard is on.

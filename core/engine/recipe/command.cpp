@@ -240,7 +240,7 @@ constexpr std::array table{
         "Shows the panels of the workspace that a small window has no room for; with a lesson open its next step, "
         "unless {\"of\": \"panels\"} is given."},
     CommandSpec{
-        "lesson", window, "This step of the lesson from its start", "Shift+PageUp", R"({"again": true})",
+        "lesson", window, "Next step of the lesson", "Shift+PageUp", R"({"by": 1})",
         "Opens a lesson ({\"open\": \"tour\"}, or a file); goes on or back in it, {\"again\": true} this step from "
         "its start, exactly; {\"answer\": 2} answers its question, {\"number\": \"power\", \"to\": 4} drags one of its "
         "numbers, {\"close\": true} ends it."},
