@@ -83,6 +83,11 @@ AnalysisSet analyses_of(const PageState& page) {
   return page.shows_interventions ? analyses | Analysis::probe : analyses;
 }
 
+/// Whether there are curves to show, or will be at once.
+bool is_or_was_trained(const Observation& o) {
+  return o.running || o.rebuilds_to >= 0 || o.latest_step > 0 || (!o.runs.empty() && !o.runs.back().loss.empty());
+}
+
 WindowSettings plain_settings() {
   WindowSettings settings;
   settings.is_first_start = false;
@@ -373,7 +378,7 @@ void WindowLoop::draw() {
   taken_ = source_.taken_commands();  // before the observation, which shows as much or more
   observation_ = source_.observe();
   const bool is_opened = observation_->opened != page_.opened;
-  follow_model(page_, observation_->model);
+  follow_model(page_, observation_->model, is_or_was_trained(*observation_));
   follow_opening(page_, *observation_, commands_);
   for (const Command& command : script_.due(frames_, start, observation_->step)) commands_.send(command);
   end_vain_script();

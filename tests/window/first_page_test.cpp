@@ -54,6 +54,29 @@ TEST(FirstPage, ChangesOnlyWhenItHasNothingToShowOfAnotherModel) {
   EXPECT_EQ(page.workspace, "solvers") << "it has something to show of this one too";
 }
 
+TEST(FirstPage, OfAModelThatIsNotTrainedHereShowsItsLayers) {
+  for (const std::initializer_list<const char*> kinds :
+       {std::initializer_list<const char*>{"embedding", "mamba2", "head"},
+        {"embedding", "delta_net", "swiglu", "head"},
+        {"embedding", "linear_attention", "head"},
+        {"embedding", "attention", "swiglu", "head"}}) {
+    const ModelSummary model = model_of("a checkpoint", kinds);
+    PageState page;
+    follow_model(page, model, false);
+    EXPECT_NE(page.workspace, "training") << *(kinds.begin() + 1);
+    std::size_t about_its_layers = 0;
+    for (const WorkspaceRow& row : fitting_rows(present_workspace(page), model)) {
+      for (const WorkspacePanel& panel : row.panels)
+        about_its_layers += find_plot_kind(panel.id)->needs != LayerTraits();
+    }
+    EXPECT_GE(about_its_layers, 2U) << *(kinds.begin() + 1) << " on " << page.workspace;
+    page.workspace = "training";
+    page.followed_model = "another";
+    follow_model(page, model, false);
+    EXPECT_NE(page.workspace, "training") << "it has nothing to show of it";
+  }
+}
+
 TEST(FirstPage, ThatWasChosenBeforeTheModelCameStays) {
   PageState page;
   page.workspace_is_chosen = true;

@@ -71,8 +71,9 @@ const Preset* preset_for(const Workspace& workspace);
 /// The first workspace that shows the plot; throws std::out_of_range for a plot that none shows.
 const Workspace& home_of(std::string_view plot);
 /// Another model has come: a workspace that has nothing to show of it gives way to the one that is about its layers, or
-/// to Training. One that was chosen before the first model came stays.
-void follow_model(PageState& state, const ModelSummary& model);
+/// to Training; of a model that is not trained here (`is_trained`), to the one with most to show of its layers. One
+/// that was chosen before the first model came stays.
+void follow_model(PageState& state, const ModelSummary& model, bool is_trained = true);
 /// Gives a panel of the present workspace this share more of its row's width and of the height of all rows; its
 /// neighbours give it. What the splitters do, for keys.
 void resize_panel(PageState& state, std::string_view panel, double width, double height);

@@ -155,7 +155,21 @@ const Preset* preset_for(const Workspace& workspace) {
   return first_preset_that_shows(find_plot_kind(own_panels(workspace).front())->needs);
 }
 
-void follow_model(PageState& state, const ModelSummary& model) {
+namespace {
+
+/// How many of its panels are about layers that the model has.
+std::size_t fitting_layers(const Workspace& workspace, const ModelSummary& model) {
+  std::size_t count = 0;
+  for (const WorkspaceRow& row : fitting_rows(workspace, model)) {
+    count += static_cast<std::size_t>(std::ranges::count_if(
+        row.panels, [](const WorkspacePanel& panel) { return find_plot_kind(panel.id)->needs != LayerTraits(); }));
+  }
+  return count;
+}
+
+}  // namespace
+
+void follow_model(PageState& state, const ModelSummary& model, bool is_trained) {
   if (model.layers.empty() || model.name == state.followed_model) return;
   const bool is_first = state.followed_model.empty();
   state.followed_model = model.name;
@@ -166,9 +180,13 @@ void follow_model(PageState& state, const ModelSummary& model) {
   };
   const Workspace& present = present_workspace(state);
   if ((is_first && state.workspace_is_chosen) || is_about(present)) return;
-  if (present.shows_others && why_not(present, model).empty()) return;
+  const bool has_curves = is_trained || present.id != "training";
+  if (present.shows_others && why_not(present, model).empty() && has_curves) return;
   const auto home = std::ranges::find_if(workspaces(), is_about);
-  state.workspace = home == workspaces().end() ? "training" : home->id;
+  const auto most = std::ranges::max_element(workspaces(), {}, [&](const Workspace& workspace) {
+    return workspace.shows_others ? fitting_layers(workspace, model) : 0;
+  });
+  state.workspace = home != workspaces().end() ? home->id : is_trained ? "training" : most->id;
 }
 
 }  // namespace afterglow
