@@ -1,4 +1,5 @@
-// `afterglow handout`: a lesson on paper or as a page: text, formulas, and the figures at the end of each step.
+// `afterglow handout`: a lesson on paper or as a page: text, formulas, and the figures at the end of each step. What
+// answers a question stands at the end, so that the handout can be given out before.
 #include <algorithm>
 #include <cmath>
 #include <nlohmann/json.hpp>
@@ -34,7 +35,34 @@ constexpr std::size_t most_figures = 4;  // of a panel, on a step's page
 struct PrintedStep {
   const LessonStep* step = nullptr;
   std::vector<Figure> figures;
+
+  /// Its lines with the question and the goals, without what would tell the answer; or what tells it.
+  std::vector<const LessonLine*> lines(bool is_answer) const {
+    std::vector<const LessonLine*> found;
+    bool is_behind = false;
+    for (const LessonLine& line : step->lines) {
+      if ((line.word == LessonWord::say && is_behind) == is_answer && line.word != LessonWord::answer)
+        found.push_back(&line);
+      is_behind = is_behind || line.word == LessonWord::ask;
+    }
+    return found;
+  }
+  /// Where the step ends is where its question is answered.
+  bool shows_figures(bool is_answer) const { return is_answer == asks(); }
+  bool asks() const { return find_line(step->lines, LessonWord::ask) != nullptr; }
+  /// "Correct answer: 2 (34)."; empty where the lesson does not say.
+  std::string answer() const {
+    const LessonLine* line = find_line(step->lines, LessonWord::answer);
+    if (!line) return "";
+    const int number = read_answer(*line);
+    const LessonQuestion question = read_question(*find_line(step->lines, LessonWord::ask));
+    return "Correct answer: " + std::to_string(number) + " (" + question.choices[static_cast<std::size_t>(number) - 1] +
+           ").";
+  }
 };
+
+constexpr const char* answers_title = "Answers";
+bool has_questions(const std::vector<PrintedStep>& steps) { return std::ranges::any_of(steps, &PrintedStep::asks); }
 
 std::vector<PrintedStep> printed_steps(LessonRunner& runner, Output& output) {
   std::vector<PrintedStep> printed;
@@ -117,14 +145,12 @@ class Paper {
   }
   void figure(const Figure& drawn) {
     const double height = std::min(0.62 * width(), 0.4 * page.height_pt());
-    need(height + 2 * body);
+    need(height + body);
     FigureView view;
     view.text_size = page.text_pt;
     view.show_title = true;
     render_figure(drawn, light_theme(), view, {margin, y_, width(), height}, *canvas_);
-    y_ += height;
-    words(summary_of(drawn), small);
-    gap(body);
+    y_ += height + body;
   }
   void gap(double height) { y_ += height; }
   /// So much has to stand together.
@@ -134,7 +160,7 @@ class Paper {
     y_ = margin;
   }
 
-  static constexpr double body = 10.5, small = 8, head = 14, title = 20;
+  static constexpr double body = 10.5, head = 14, title = 20;
 
  private:
   static constexpr double margin = 56;
@@ -146,23 +172,24 @@ class Paper {
   double y_ = margin;
 };
 
-void print_step(Paper& paper, const PrintedStep& printed, std::size_t number) {
+void print_step(Paper& paper, const PrintedStep& printed, std::size_t number, bool is_answer) {
   paper.need(8 * Paper::body);
   paper.words(std::to_string(number) + "  " + printed.step->title, Paper::head, FontFace::semibold);
-  for (const LessonLine& line : printed.step->lines) {
-    if (line.word == LessonWord::say) {
-      for (const auto& paragraph : paragraphs_of(line)) paper.text(paragraph, Paper::body);
+  if (is_answer && !printed.answer().empty()) paper.text(tokens_of(printed.answer(), FontFace::semibold), Paper::body);
+  for (const LessonLine* line : printed.lines(is_answer)) {
+    if (line->word == LessonWord::say) {
+      for (const auto& paragraph : paragraphs_of(*line)) paper.text(paragraph, Paper::body);
       paper.gap(0.4 * Paper::body);
     }
-    if (line.word == LessonWord::ask) {
-      const LessonQuestion question = read_question(line);
+    if (line->word == LessonWord::ask) {
+      const LessonQuestion question = read_question(*line);
       paper.text(tokens_of(question.question, FontFace::semibold), Paper::body);
       for (std::size_t i = 0; i < question.choices.size(); ++i)
         paper.text(tokens_of(choice_text(question, i)), Paper::body, Paper::body);
     }
-    if (line.word == LessonWord::goal) paper.goal(read_goal(line).sentence);
+    if (line->word == LessonWord::goal) paper.goal(read_goal(*line).sentence);
   }
-  for (const Figure& figure : printed.figures) paper.figure(figure);
+  if (printed.shows_figures(is_answer)) std::ranges::for_each(printed.figures, [&](auto& one) { paper.figure(one); });
   paper.gap(Paper::body);
 }
 
@@ -172,7 +199,14 @@ std::string as_pdf(const Lesson& lesson, const std::vector<PrintedStep>& steps) 
     paper.words(lesson.title, Paper::title, FontFace::semibold);
     if (const LessonLine* about = find_line(lesson.head, LessonWord::about)) paper.words(about->text, Paper::body);
     paper.gap(Paper::body);
-    for (std::size_t i = 0; i < steps.size(); ++i) print_step(paper, steps[i], i + 1);
+    for (std::size_t i = 0; i < steps.size(); ++i) print_step(paper, steps[i], i + 1, false);
+    if (!has_questions(steps)) return;
+    paper.need(Paper::page.height_pt());
+    paper.words(answers_title, Paper::title, FontFace::semibold);
+    paper.gap(Paper::body);
+    for (std::size_t i = 0; i < steps.size(); ++i) {
+      if (steps[i].asks()) print_step(paper, steps[i], i + 1, true);
+    }
   });
 }
 
@@ -232,32 +266,32 @@ std::string paragraph_html(const std::vector<FlowToken>& tokens) {
   return (is_display ? "<p class=\"formula\">" : "<p>") + tokens_html(tokens) + "</p>\n";
 }
 
-std::string step_html(const PrintedStep& printed, std::size_t number) {
+std::string step_html(const PrintedStep& printed, std::size_t number, bool is_answer) {
   std::string html =
       "<section>\n<h2>" + std::to_string(number) + "&#160; " + xml_escaped(printed.step->title) + "</h2>\n";
-  for (const LessonLine& line : printed.step->lines) {
-    if (line.word == LessonWord::say) {
-      for (const auto& paragraph : paragraphs_of(line)) html += paragraph_html(paragraph);
+  if (is_answer && !printed.answer().empty())
+    html += "<p>" + tokens_html(tokens_of(printed.answer(), FontFace::semibold)) + "</p>\n";
+  for (const LessonLine* line : printed.lines(is_answer)) {
+    if (line->word == LessonWord::say) {
+      for (const auto& paragraph : paragraphs_of(*line)) html += paragraph_html(paragraph);
     }
-    if (line.word == LessonWord::ask) {
-      const LessonQuestion question = read_question(line);
+    if (line->word == LessonWord::ask) {
+      const LessonQuestion question = read_question(*line);
       html += "<p>" + tokens_html(tokens_of(question.question, FontFace::semibold)) + "</p>\n<ol>\n";
       for (const std::string& choice : question.choices) html += "<li>" + tokens_html(tokens_of(choice)) + "</li>\n";
       html += "</ol>\n";
     }
-    if (line.word == LessonWord::goal)
-      html += "<p>&#9744;&#160; " + tokens_html(tokens_of(read_goal(line).sentence)) + "</p>\n";
+    if (line->word == LessonWord::goal)
+      html += "<p>&#9744;&#160; " + tokens_html(tokens_of(read_goal(*line).sentence)) + "</p>\n";
   }
-  std::size_t place = 0;
   for (const Figure& figure : printed.figures) {
+    if (!printed.shows_figures(is_answer)) break;
     std::string svg = svg_text(figure, page_size(SizePreset::two_columns, figure));
     svg.erase(0, std::min(svg.find("<svg"), svg.size()));
-    // The picture's text for who does not see it is its caption, by name, so that it is not read twice.
-    const std::string caption = "step" + std::to_string(number) + "-figure" + std::to_string(++place);
+    // Screen readers say what the picture shows; on the page it has its own title.
     svg.insert(std::min(std::string_view("<svg").size(), svg.size()),
-               " role=\"img\" aria-labelledby=\"" + caption + "\"");
-    html += "<figure>\n" + svg + "<figcaption id=\"" + caption + "\">" + xml_escaped(summary_of(figure)) +
-            "</figcaption>\n</figure>\n";
+               " role=\"img\" aria-label=\"" + xml_escaped(summary_of(figure)) + "\"");
+    html += "<figure>\n" + svg + "</figure>\n";
   }
   return html + "</section>\n";
 }
@@ -266,7 +300,7 @@ constexpr const char* style =
     "body{max-width:44rem;margin:3rem auto;padding:0 1rem;font:1.06rem/1.55 Inter,'DejaVu "
     "Sans',sans-serif;color:#17212b}"
     "em{font-style:normal;font-weight:600}.formula{text-align:center;font-size:1.25em}figure{margin:1.5rem 0}"
-    "figure>svg{width:100%;height:auto}figcaption{font-size:.85rem;color:#5b6672}section{break-inside:avoid-page}";
+    "figure>svg{width:100%;height:auto}h1.answers{break-before:page}section{break-inside:avoid-page}";
 
 std::string as_html(const Lesson& lesson, const std::vector<PrintedStep>& steps) {
   std::string html = "<!doctype html>\n<html>\n<head>\n<meta charset=\"utf-8\">\n<title>" + xml_escaped(lesson.title) +
@@ -274,7 +308,11 @@ std::string as_html(const Lesson& lesson, const std::vector<PrintedStep>& steps)
                      "</h1>\n";
   if (const LessonLine* about = find_line(lesson.head, LessonWord::about))
     html += "<p>" + xml_escaped(about->text) + "</p>\n";
-  for (std::size_t i = 0; i < steps.size(); ++i) html += step_html(steps[i], i + 1);
+  for (std::size_t i = 0; i < steps.size(); ++i) html += step_html(steps[i], i + 1, false);
+  if (has_questions(steps)) html += std::string("<h1 class=\"answers\">") + answers_title + "</h1>\n";
+  for (std::size_t i = 0; i < steps.size(); ++i) {
+    if (steps[i].asks()) html += step_html(steps[i], i + 1, true);
+  }
   return html + "</body>\n</html>\n";
 }
 

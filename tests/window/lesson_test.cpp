@@ -100,6 +100,46 @@ TEST_F(LessonWindow, WaitsForTheAnswerAndThenLetsTheRunDecide) {
   EXPECT_FALSE(page().maximised.empty()) << "without a question the key does what it always does";
 }
 
+/// What the window says, without spaces.
+std::string said(const NullWindow& window) {
+  std::string text;
+  for (const NullWindow::Sign& sign : window.signs())
+    text += sign.character < 128 ? static_cast<char>(sign.character) : '?';
+  return text;
+}
+
+TEST_F(LessonWindow, SaysWhatIsExpectedOnlyWhenTheRunHasComeThere) {
+  std::ofstream(file) << "# L\nabout: a\n\n## S\nset: preset = tiny\nsay: Atfirst.\nrun: to 300\nexpect: step == "
+                         "300\nsay: Nowitknows.\n";
+  open();
+  window.draw_page(2);
+  if (window.signs().empty()) GTEST_SKIP() << "this Dear ImGui does not tell its signs";
+  turn();
+  EXPECT_NE(said(window).find("Atfirst."), std::string::npos);
+  EXPECT_EQ(said(window).find("Nowitknows."), std::string::npos) << said(window);
+  ASSERT_TRUE(comes([&] { return is_over(); }));
+  turn();
+  EXPECT_EQ(seen->step, 300);
+  EXPECT_NE(said(window).find("Nowitknows."), std::string::npos);
+}
+
+TEST_F(LessonWindow, PresentsTheExplanationWithItsQuestionAndAnswersAWrongChoiceInASentence) {
+  std::ofstream(file) << "# L\nabout: a\n\n## S\nset: preset = tiny\nsay: Explained.\nask: Which? | x | y\nanswer: "
+                         "2\nrun: to 3\nsay: Behind.\n";
+  page().presenting = true;
+  open();
+  ASSERT_TRUE(comes([&] { return pane().asks; }));
+  turn();
+  if (window.signs().empty()) GTEST_SKIP() << "this Dear ImGui does not tell its signs";
+  EXPECT_NE(said(window).find("Explained."), std::string::npos);
+  EXPECT_NE(said(window).find("Which?"), std::string::npos);
+  key("1");
+  ASSERT_TRUE(comes([&] { return is_over(); }));
+  turn();
+  EXPECT_NE(said(window).find("Correctanswer:2(y).Youchose1."), std::string::npos) << said(window);
+  EXPECT_NE(said(window).find("Behind."), std::string::npos);
+}
+
 TEST_F(LessonWindow, GoalsAreTickedWhenTheDeedIsDone) {
   open();
   comes([&] { return pane().asks; });

@@ -38,7 +38,7 @@ void draw_call_outs(Frame& frame, const Rect& top_bar) {
   const bool is_covered = state.presenting || state.help_is_open || state.palette.is_open || state.picker.is_open ||
                           state.menu.is_open || !state.card.pinned.empty();
   if (is_covered) return;
-  if (state.hints.is_drag_due && state.hints.dot && state.dragged_point.empty())
+  if (state.hints.is_drag_due && !state.is_locked && state.hints.dot && state.dragged_point.empty())
     draw_call_out(frame, *state.hints.dot, "Each dot is one mode of the layer's memory. Drag me.");
   if (state.hints.is_time_due && frame.seen().step > 0)
     draw_call_out(frame, {top_bar.right() - frame.px(150), top_bar.bottom() - frame.px(8)},

@@ -90,12 +90,36 @@ Asked asked(const LessonPane& pane) {
   return is_over(pane) ? Asked::decided : Asked::answered;
 }
 
-/// The text above the question, or what stands behind it and would tell the answer.
+/// Whether the step has come to what this line expects; a line that expects nothing was always reached.
+bool is_reached(const LessonPane& pane, const LessonLine& line) {
+  const std::vector<LessonDeed>& deeds = plan_of(pane).deeds;
+  const auto found = std::ranges::find_if(
+      deeds, [&](const LessonDeed& deed) { return deed.line == &line && deed.kind == LessonDeed::Kind::expect; });
+  return found == deeds.end() || static_cast<std::size_t>(found - deeds.begin()) < pane.deed;
+}
+
+/// The step of training that is waited for.
+std::int64_t awaited_step(const LessonPane& pane) {
+  const std::vector<LessonDeed>& deeds = plan_of(pane).deeds;
+  const auto next =
+      std::find_if(deeds.begin() + static_cast<std::ptrdiff_t>(std::min(pane.deed, deeds.size())), deeds.end(),
+                   [](const LessonDeed& deed) { return deed.kind == LessonDeed::Kind::reach; });
+  return next == deeds.end() ? plan_of(pane).last_step : next->step;
+}
+
+/// The text above the question, or what stands behind it and would tell the answer. What stands behind `expect` says
+/// what is so only once the run has come there.
 std::vector<LessonParagraph> text_of(const Frame& frame, const LessonStep& step, bool is_behind_question) {
+  const LessonPane& pane = frame.state.lesson;
   std::vector<LessonParagraph> text;
   bool is_behind = false;
   for (const LessonLine& line : step.lines) {
     is_behind = is_behind || line.word == LessonWord::ask;
+    if (!is_reached(pane, line)) {
+      const std::string until = "The text goes on at step " + grouped_number(awaited_step(pane)) + ".";
+      if (is_behind == is_behind_question) text.push_back(lesson_words(until, FontFace::regular));
+      break;
+    }
     if (line.word != LessonWord::say || is_behind != is_behind_question) continue;
     std::ranges::move(lesson_paragraphs(frame, line), std::back_inserter(text));
   }
@@ -112,7 +136,16 @@ void draw_text(const Frame& frame, Column& column, const std::vector<LessonParag
 /// The number of the right choice, when it may be told; else 0.
 int told_answer(const LessonPane& pane) { return asked(pane) == Asked::decided ? plan_of(pane).answer : 0; }
 
-std::string hint_of(const LessonPane& pane, std::size_t choices, int answer, Asked asked) {
+/// "Correct answer: 2 (34). You chose 1."
+std::string verdict_of(const LessonPane& pane, int answer) {
+  const std::string chosen = std::to_string(pane.answered);
+  if (answer == 0) return "You chose " + chosen + ".";
+  const std::string& words = plan_of(pane).question->choices[static_cast<std::size_t>(answer) - 1];
+  return "Correct answer: " + std::to_string(answer) + " (" + words + "). " +
+         (answer == pane.answered ? "You chose it." : "You chose " + chosen + ".");
+}
+
+std::string hint_of(const LessonPane& pane, std::size_t choices, Asked asked) {
   switch (asked) {
     case Asked::nothing:
       return "";
@@ -123,7 +156,7 @@ std::string hint_of(const LessonPane& pane, std::size_t choices, int answer, Ask
     case Asked::answered:
       return "the run decides …";
     case Asked::decided:
-      return answer == pane.answered ? "you were right" : "you said " + std::to_string(pane.answered);
+      return verdict_of(pane, plan_of(pane).answer);
   }
   return "";
 }
@@ -141,31 +174,24 @@ void draw_question(Frame& frame, Column& column) {
     const int number = static_cast<int>(i) + 1;
     const bool is_chosen = pane.answered == number;
     const Color color = answer == number ? theme.accent : is_chosen || pane.asks ? theme.text : theme.dim;
-    const std::string words = question.choices[i] + (answer == number ? " — so it is" : "");
     constexpr std::array ids{"choice 1", "choice 2", "choice 3"};
     const FontFace face = is_chosen || answer == number ? FontFace::semibold : FontFace::regular;
-    if (column.choice(ids[i], std::to_string(number), words, color, face) && pane.asks)
+    if (column.choice(ids[i], std::to_string(number), question.choices[i], color, face) && pane.asks)
       frame.commands.send("lesson", {{"answer", std::int64_t{number}}});
   }
-  column.text(lesson_words(hint_of(pane, question.choices.size(), answer, asked(pane)), FontFace::regular), 0.75,
-              theme.dim);
+  column.text(lesson_phrase(hint_of(pane, question.choices.size(), asked(pane)), FontFace::regular), 0.75, theme.dim);
   column.gap(8);
 }
 
-/// While presenting the text makes room for the question, and both for what came out.
+/// While presenting text and question make room for what came out.
 void draw_presented(Frame& frame, Column& column, const LessonStep& step) {
   const LessonPane& pane = frame.state.lesson;
   const Asked question = asked(pane);
   constexpr double gap = 2;
-  if (question == Asked::nothing || question == Asked::not_yet)
-    draw_text(frame, column, text_of(frame, step, false), gap);
+  if (question != Asked::decided) draw_text(frame, column, text_of(frame, step, false), gap);
   if (question == Asked::now || question == Asked::answered) draw_question(frame, column);
   if (question != Asked::decided) return;
-  if (const int answer = told_answer(pane); answer > 0) {
-    const std::string& words = plan_of(pane).question->choices[static_cast<std::size_t>(answer) - 1];
-    column.text(lesson_phrase(std::to_string(answer) + " · " + words + " — so it is", FontFace::semibold), 1,
-                frame.look.theme->accent);
-  }
+  column.text(lesson_phrase(verdict_of(pane, plan_of(pane).answer), FontFace::semibold), 1, frame.look.theme->accent);
   draw_text(frame, column, text_of(frame, step, true), gap);
 }
 

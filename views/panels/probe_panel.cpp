@@ -81,9 +81,12 @@ double draw_chips(Frame& frame, const ProbeView& probe, int asked, const Rect& a
     draw_token_chip(frame, canvas, probe.tokens[static_cast<std::size_t>(token)], chip,
                     {token == asked, press.hovered});
     if (press.hovered)
-      hint_box(frame, chip, "Token " + std::to_string(token) + ": click asks here, click again rewrites");
+      hint_box(frame, chip,
+               "Token " + std::to_string(token) + ": click asks here" +
+                   (frame.state.is_locked ? "." : ", click again rewrites."));
     if (!press.clicked) continue;
     if (token == asked) {
+      if (frame.state.is_locked) continue;
       frame.state.edit = {edit_key(token), 0, true, true, probe.tokens[static_cast<std::size_t>(token)].label, -1};
     } else {
       frame.commands.send("select", {{"token", std::int64_t{token}}});
