@@ -3,6 +3,7 @@
 #include "views/sliders.h"
 
 #include <algorithm>
+#include <cctype>
 #include <cmath>
 #include <cstdlib>
 #include <utility>
@@ -86,6 +87,13 @@ std::string setting_text(const Setting& s, double value) {
 
 namespace {
 
+/// "Sequences in a training step. ", in front of another sentence.
+std::string as_sentence(std::string text) {
+  if (text.empty()) return text;
+  text[0] = static_cast<char>(std::toupper(static_cast<unsigned char>(text[0])));
+  return text + (text.ends_with('.') ? " " : ". ");
+}
+
 /// The field in the place of the number. Enter or a click elsewhere settles it; what is no number is dropped.
 void draw_number_field(Frame& frame, const Setting& setting, const Rect& box,
                        const std::function<void(double, bool)>& send) {
@@ -165,7 +173,7 @@ double value_slider(Frame& frame, const Setting& setting, const Rect& area,
     if (press.hovered) {
       canvas.fill_rect(field, frame.px(4), theme.raised);
       ImGui::SetMouseCursor(ImGuiMouseCursor_TextInput);
-      hint_box(frame, field, setting.meaning + " Click to type the exact value.");
+      hint_box(frame, field, as_sentence(setting.meaning) + "Click to type the exact value.");
     }
     const bool differs = value != setting.initial;
     row_text(frame.look, canvas, {row.x, row.y, row.width, row.height}, text,

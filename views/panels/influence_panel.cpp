@@ -63,11 +63,13 @@ void draw_kind_chips(Frame& frame, const RaceView& race, const Rect& row) {
 }
 
 /// Name, price, reach and law of a layer, above its column.
+constexpr double race_head_row = 15.2;
+
 void draw_race_head(const Frame& frame, const RaceView& race, const RaceEntry& entry, const Rect& area) {
   FigureCanvas canvas = frame.look.canvas();
   const Theme& theme = *frame.look.theme;
   const std::vector<std::string> lines = race_head(race, entry);
-  const double row = area.height / static_cast<double>(lines.size());
+  const double row = frame.px(race_head_row);
   for (std::size_t i = 0; i < lines.size(); ++i) {
     const bool is_name = i == 0;
     row_text(frame.look, canvas, {area.x, area.y + static_cast<double>(i) * row, area.width, row}, lines[i],
@@ -179,8 +181,9 @@ void draw_small_race(Frame& frame, const std::vector<Figure>& figures, const Rec
 /// All layers above, below a column for each with its head, state, tail and recall.
 void draw_race_columns(Frame& frame, const std::vector<Figure>& figures, const Rect& area) {
   const RaceView& race = *frame.seen().race;
-  const auto lines = static_cast<double>(race_head(race, race.entries.front()).size());
-  const double gap = frame.px(4), top = 0.38 * area.height, head = frame.px(15.2) * lines;
+  std::size_t lines = 0;
+  for (const RaceEntry& entry : race.entries) lines = std::max(lines, race_head(race, entry).size());
+  const double gap = frame.px(4), top = 0.38 * area.height, head = frame.px(race_head_row) * static_cast<double>(lines);
   draw_race_overviews(frame, figures, {area.x, area.y, area.width, top});
   const std::size_t columns = (figures.size() - race_overviews) / race_figures_of_a_layer;
   const double width = area.width / static_cast<double>(columns);

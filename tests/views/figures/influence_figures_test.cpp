@@ -292,7 +292,7 @@ TEST(InfluenceFigures, TheRaceNamesLayersThatItLeavesOut) {
 
 TEST(InfluenceFigures, TheRaceSaysWhichWeightsAreTrained) {
   Observation o = samples::mid_training();
-  EXPECT_THAT(race_subtitle(o, {}), testing::EndsWith("initial weights"));
+  EXPECT_THAT(race_subtitle(o, {}), testing::EndsWith("fresh weights"));
   auto race = std::make_shared<RaceView>(*o.race);
   race->entries.push_back(race->entries[0]);
   race->entries.back().weights = "trained, step 120";
@@ -302,7 +302,7 @@ TEST(InfluenceFigures, TheRaceSaysWhichWeightsAreTrained) {
     const std::vector<std::string> head = race_head(*race, entry);
     return std::vector(head.begin(), head.begin() + 2);
   };
-  EXPECT_THAT(begins_with(race->entries[0]), testing::ElementsAre("sessa", "initial"));
+  EXPECT_THAT(begins_with(race->entries[0]), testing::ElementsAre("sessa", "fresh weights"));
   EXPECT_THAT(begins_with(race->entries[2]), testing::ElementsAre("sessa", "trained, step 120"));
 }
 

@@ -295,9 +295,13 @@ bool has_trained(const RaceView& race) {
                      [](const RaceEntry& e) { return e.weights != "initial"; });
 }
 
-/// SideStream trained weights the initial ones say what they are; where all are initial, the panel's subtitle does.
+std::string weights_text(const RaceEntry& entry) {
+  return entry.weights == "initial" ? "fresh weights" : entry.weights;
+}
+
+/// Where layers of the run take part, each name says whose weights are trained; else the panel's subtitle does.
 std::string entry_name(const RaceView& race, const RaceEntry& entry) {
-  return entry.tail.label + (has_trained(race) ? ", " + entry.weights : "");
+  return entry.tail.label + (has_trained(race) ? ", " + weights_text(entry) : "");
 }
 
 std::string one_percent_text(const RaceView& race, const InfluenceTail& tail) {
@@ -503,7 +507,7 @@ Figure race_cost(const RaceView& race) {
     const double reach = std::isfinite(entry.tail.one_percent_lag) ? entry.tail.one_percent_lag : race.tokens;
     scatter.points.push_back({entry.step_ms, static_cast<double>(entry.state_bytes),
                               3 + 1.2 * std::log2(std::max(1.0, reach)), layer_ink(entry.tail.kind), false,
-                              entry.tail.label + " " + entry.weights, cost_label(race, entry)});
+                              entry.tail.label + " " + weights_text(entry), cost_label(race, entry)});
   }
   figure.x.range = room_about(scatter.points, &ScatterPoint::x, 1.7);
   figure.y.range = room_about(scatter.points, &ScatterPoint::y, 3);  // the plot is flat
@@ -610,9 +614,12 @@ std::vector<Figure> influence_figures(const Observation& observation, const Sele
 
 std::vector<std::string> race_head(const RaceView& race, const RaceEntry& entry) {
   std::vector<std::string> lines{entry.tail.label};
-  if (has_trained(race)) lines.push_back(entry.weights);
+  if (has_trained(race)) lines.push_back(weights_text(entry));
+  const std::string law = law_text(entry.tail.fit);
+  const std::size_t other = std::min(law.find(", or "), law.size());
   lines.insert(lines.end(), {bytes_text(entry.state_bytes), number_text(entry.step_ms, 2) + " ms per token",
-                             short_one_percent_text(race, entry.tail), law_text(entry.tail.fit)});
+                             short_one_percent_text(race, entry.tail), law.substr(0, other)});
+  if (other < law.size()) lines.push_back(law.substr(other + 2));
   return lines;
 }
 
@@ -629,7 +636,7 @@ std::string race_subtitle(const Observation& observation, const Selection&) {
   if (!without.empty()) without += " (too wide for this device)";
   return progress + "planted at token " + std::to_string(race->source) + " of " + grouped_number(race->tokens) +
          " · d " + std::to_string(race->width) + without + " · seed " + std::to_string(race->seed) +
-         (has_trained(*race) ? "" : " · initial weights");
+         (has_trained(*race) ? " · the run's layers are trained, the others have fresh weights" : " · fresh weights");
 }
 
 std::vector<Figure> race_figures(const Observation& observation, const Selection&, CurveStore&) {
