@@ -1,4 +1,4 @@
-// How a gradient may grow or fade on its way down the layers (Echo propositions J.7, J.8 and theorem J.9).
+// How a gradient may grow or fade from the last layer down to the first (Echo propositions J.7, J.8 and theorem J.9).
 #pragma once
 #include <span>
 #include <vector>

@@ -301,7 +301,7 @@ struct KlHistory::State {
   }
 
   /// has_wrong_sign of the columns of Hc V. Found in float32, whose rounding is bounded; what could be the deciding
-  /// entry is looked at in float64.
+  /// entry is read in float64.
   std::vector<bool> wrong_signs(std::int64_t begin, const Eigen::MatrixXd& vectors, const Eigen::VectorXd& mean) const {
     constexpr std::int64_t at_once = 128;  // rows, so that they stay in the cache
     const Eigen::MatrixXf narrow = vectors.cast<float>();
@@ -360,7 +360,7 @@ struct KlHistory::State {
       add_sum(0, begin / block, Moments(range(begin, begin + block)));
   }
 
-  /// The longest sum that begins at this row, which begins a block; nullptr when there is none.
+  /// The longest sum that begins at this row, which begins a block; nullptr if no sum begins there.
   const Moments* longest_sum(std::int64_t begin) const {
     const Moments* found = nullptr;
     for (std::size_t l = 0; l < levels.size() && begin % (block << l) == 0; ++l) {

@@ -153,10 +153,10 @@ Grad Tape::gradient(const Var& var) {
   return grad;
 }
 
-Grad Tape::gradient_beside(const Var& var) {
+Grad Tape::side_stream_gradient(const Var& var) {
   const Grad grad = gradient(var);
   if (grad.wanted()) {
-    for (int id = var.id; id >= 0; id = slots_[id].parent) slots_[id].beside = true;
+    for (int id = var.id; id >= 0; id = slots_[id].parent) slots_[id].on_side_stream = true;
   }
   return grad;
 }
@@ -188,7 +188,7 @@ void Tape::pass_gradient(const Var& var, const Tensor& source, const Tensor& nar
 }
 
 Tensor Tape::upstream(const Var& var) {
-  if (slots_[var.id].beside) backend_->join_side_stream();
+  if (slots_[var.id].on_side_stream) backend_->join_side_stream();
   return gradient_of(var);
 }
 

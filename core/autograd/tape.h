@@ -104,16 +104,16 @@ class Tape {
   /// Where the gradient of a value has to go; undefined when no gradient is wanted. Each call must be followed by
   /// exactly one write.
   Grad gradient(const Var& var);
-  /// The same for a gradient that is computed beside the others (`SideStream`), as those of weights are.
-  Grad gradient_beside(const Var& var);
+  /// The same for a gradient that is computed on the side stream (`SideStream`), as those of weights are.
+  Grad side_stream_gradient(const Var& var);
   /// The same for an operation that can add what has arrived so far to what it writes, so that no copy is made first.
   BasedGrad gradient_onto(const Var& var);
   /// The same for an operation after which nothing is added to the gradient.
   BasedGrad whole_gradient_onto(const Var& var);
   bool wants_gradient(const Var& var) const { return var.defined() && slots_[var.id].wanted; }
-  /// Adds `source` to the gradient of `var`; no kernel may write `source` until the backward pass has ended. The first
-  /// gradient of a value is not copied: it is read where it lies.
-  /// `narrow`: the same numbers in bfloat16, where there are such.
+  /// Adds `source` to the gradient of `var`; no kernel may write `source` until the backward pass has ended. The tape
+  /// does not copy the first gradient of a value: later kernels read it from `source`.
+  /// `narrow`: the same numbers in bfloat16, or undefined.
   void pass_gradient(const Var& var, const Tensor& source, const Tensor& narrow = {});
   /// Views of adjacent column ranges that cover the last axis of x; gradients flow into one buffer without copies.
   void split_columns(const Var& x, std::span<const std::int64_t> widths, std::span<Var> parts);
@@ -122,18 +122,18 @@ class Tape {
 
   /// One value or two: the second may be absent.
   using Pair = std::array<Var, 2>;
-  /// Values that are computed twice, here and again on the way back, so that all that lies between `inputs` and
-  /// `outputs` is held only meanwhile: less memory for more time. `outputs` are results made for it, one right after
-  /// the other; `compute(Tape&, const Pair& inputs)` answers with their values, from nothing but `inputs`, parameters
-  /// and what outlives the recording. Plain values only, as for `record`.
+  /// Gradient checkpointing: the backward pass computes the values between `inputs` and `outputs` a second time, so the
+  /// tape holds them only then: less memory for more time. `outputs` are results made for it, one right after the
+  /// other; `compute(Tape&, const Pair& inputs)` returns their values and may read only `inputs`, parameters and what
+  /// outlives the recording. It captures plain values only, as for `record`.
   template <class Compute>
   void compute_twice(const Pair& inputs, const Pair& outputs, Compute compute);
 
   /// Fills every gradient that `output` depends on, given d loss / d output (same shape). With `recycle_from`, memory
   /// of values goes to gradients as soon as so many bytes of values are no longer needed, since their gradients have
-  /// flowed on: nothing of this recording may be read afterwards but gradients of parameters and what is queued beside.
-  /// `finished(first)` is called whenever nothing that is left writes gradients of parameters from number `first` on,
-  /// at last with 0; what was queued of them, in order and beside, may still be under way.
+  /// flowed on: the caller may then read nothing of this recording but gradients of parameters and results of the side
+  /// stream. The tape calls `finished(first)` whenever no remaining rule writes gradients of parameters from number
+  /// `first` on, at last with 0; the device may still be computing them, on the main and on the side stream.
   using Finished = std::function<void(int first)>;
   void backward(const Var& output, const Tensor& upstream, std::size_t recycle_from = 0, const Finished& finished = {});
   /// Gradient of an input or parameter after `backward`; zero-filled where none arrived.
@@ -167,18 +167,18 @@ class Tape {
   }
   bool capturing() const { return capturing_ && scope_.starts_with(captured_scope_); }
   void capture(std::string_view name, const Tensor& value);
-  /// What is computed now takes part on the host, as some captures do, so that no recorded program could repeat it.
+  /// Notes that the current computation runs in part on the host, as some captures do, so that no CUDA graph could
+  /// repeat it.
   void note_host_work() { has_host_work_ = true; }
   /// Since the tape began.
   bool has_host_work() const { return has_host_work_; }
-  /// A named place that every forward pass goes through, with the value that is there. Nothing happens without a
-  /// visitor.
+  /// A hook point of every forward pass, with its value. Nothing happens without a visitor.
   void place(std::string_view name, const Var& value) {
     if (visitor_) visit(name, value);
   }
-  /// Is told every place with its scope, "layers.1.ska.keys": it may note the value to ask for its gradient after
-  /// `backward`, or, where nothing is recorded, overwrite it before it is used. Holds until it is changed; an empty one
-  /// ends it.
+  /// The tape calls the visitor at every hook point with its full name, "layers.1.ska.keys". The visitor may keep the
+  /// value to read its gradient after `backward`, or, where the tape does not record, overwrite it before it is used.
+  /// It stays until it is replaced; an empty one removes it.
   using Visitor = std::function<void(const std::string& name, const Var& value)>;
   void set_visitor(Visitor visitor) { visitor_ = std::move(visitor); }
   bool is_visited() const { return static_cast<bool>(visitor_); }
@@ -187,8 +187,8 @@ class Tape {
   bool may_store_narrow(Storage stored) const {
     return stored == Storage::narrow && recording_ && !visitor_ && !watcher_ && !capturing_ && !checking_;
   }
-  /// Is told every result with the name of its operation, in the order in which they are computed; the scope is the
-  /// tape's at that moment. Holds until it is changed; an empty one ends it.
+  /// The tape calls the watcher with every result and the name of its operation, in the order of computation; the scope
+  /// is the tape's at that moment. It stays until it is replaced; an empty one removes it.
   using Watcher = std::function<void(const char* operation, const Tensor& result)>;
   void set_watcher(Watcher watcher) { watcher_ = std::move(watcher); }
   const std::vector<Capture>& captures() const { return captures_; }
@@ -202,7 +202,7 @@ class Tape {
     Tensor narrow;  // the gradient in bfloat16, while nothing is added to it
     bool wanted = false;
     bool touched = false;         // a gradient has been written
-    bool beside = false;          // the gradient is computed beside the others
+    bool on_side_stream = false;  // the gradient is computed on the side stream
     bool borrowed = false;        // `gradient` is another value's memory: to be copied before anything is added
     std::int64_t row_stride = 0;  // of memory for the gradient; 0: rows side by side
     // For views.

@@ -6,7 +6,7 @@ namespace afterglow {
 void linear_backward_by_parts(Backend& backend, const LinearBackward& projections) {
   const auto& [dresults, weights, x, kept, dweights, dbiases, dx] = projections;
   {
-    const SideStream beside(backend);
+    const SideStream side_stream(backend);
     backend.linear_gradients(dresults, x, dweights, dbiases);
   }
   if (dresults.size() > 1) return backend.gemm_sum(dresults, weights, dx);

@@ -17,7 +17,7 @@ namespace afterglow {
 namespace fs = std::filesystem;
 namespace {
 
-constexpr std::uint64_t smallest_looked_at = std::uint64_t{32} << 20;
+constexpr std::uint64_t smallest_checked = std::uint64_t{32} << 20;
 constexpr std::uint64_t kibi = 1024;  // the unit of /proc
 constexpr std::uint64_t unlimited = std::numeric_limits<std::uint64_t>::max();
 
@@ -102,7 +102,7 @@ std::int64_t resident_bytes() {
 }
 
 void require_host_memory(std::uint64_t bytes) {
-  if (bytes < smallest_looked_at) return;
+  if (bytes < smallest_checked) return;
   const HostMemory memory = free_host_memory();
   if (bytes <= memory.free_bytes) return;
   throw Error(ExitCode::out_of_memory,

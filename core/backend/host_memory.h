@@ -1,5 +1,5 @@
-// How much memory the system still grants, so that a request that is too large is told with its numbers instead of
-// ending the program: a system that lends more than it has kills who uses it.
+// How much memory the system still grants. A request that is too large fails with both sizes in its message; without
+// this check a system that overcommits memory would kill the program when it writes to it.
 #pragma once
 #include <cstdint>
 #include <filesystem>
@@ -19,10 +19,10 @@ HostMemory free_host_memory();
 /// groups are mounted, `groups` names those of the process (/proc/self/cgroup); UINT64_MAX where none has a limit.
 std::uint64_t free_of_groups(const std::filesystem::path& root, const std::filesystem::path& groups);
 
-/// Resident memory of this program, from the kernel's own account; 0 where there is none.
+/// Resident memory of this program, from the kernel's own account; 0 where the system keeps none.
 std::int64_t resident_bytes();
 
-/// Throws Error(out_of_memory) with both numbers where less than `bytes` is free. Small requests are not looked at.
+/// Throws Error(out_of_memory) with both numbers where less than `bytes` is free. Small requests are not checked.
 void require_host_memory(std::uint64_t bytes);
 
 }  // namespace afterglow

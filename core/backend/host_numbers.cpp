@@ -8,7 +8,7 @@ namespace afterglow {
 
 namespace {
 
-/// `floats` holds what is on its way: a piece at a time, as fresh memory for all of it costs more than the transfer.
+/// `floats` is the buffer for one piece at a time: fresh memory for the whole array costs more than the transfer.
 void download(Backend& backend, const Tensor& tensor, std::vector<double>& values, std::vector<float>& floats) {
   if (tensor.dtype == DType::f64) {
     values.resize(static_cast<std::size_t>(tensor.elements()));

@@ -1,6 +1,7 @@
 // The one list of numeric kernels. CpuBackend (Eigen and plain loops, float32 and float64) is complete and is the
-// truth; CudaBackend runs the same list on the GPU in float32. A signature stands here alone: the declarations of both
-// classes are made from it (kernel_overrides.cmake). Kernels check nothing: shapes are checked once, in core/ops.
+// truth; CudaBackend runs the same list on the GPU in float32. A signature is written only here: CMake makes the
+// declarations of both classes from it (kernel_overrides.cmake). Kernels check nothing: shapes are checked once, in
+// core/ops.
 //
 // Conventions: B batch, T sequence, d width, H heads, r/N/D/P widths of a head. Tensors are contiguous unless a comment
 // says "rows may be strided". Gradients are written through Grad: assign or accumulate, skipped when not wanted.
@@ -16,15 +17,15 @@
 
 namespace afterglow {
 
-/// What projections of an input need again for their backward pass: memory for that, or undefined. `is_filled`: the
-/// operation that made the input has left it there, and the projections read it, too.
+/// The rounded copy of an input that its projections keep for their backward pass: memory for it, or undefined.
+/// `is_filled`: the operation that made the input has written it, and the projections read it in the forward pass, too.
 struct KeptInput {
   Tensor numbers;
   bool is_filled = false;
 };
 
 /// What the backward pass through several projections of one input takes and gives: matrices as in
-/// `Backend::linear_forward_many`, each gradient beside what it is the gradient of; there may be no dbiases at all.
+/// `Backend::linear_forward_many`, gradients in the order of their matrices; `dbiases` may be empty.
 struct LinearBackward {
   std::span<const Tensor> dresults, weights;
   Tensor x, kept;  ///< kept: the numbers of a `KeptInput`
@@ -73,7 +74,7 @@ struct PairSquares {
   std::int64_t width(std::int64_t columns) const { return columns / 2 * (invariant + 2 * harmonics); }
 };
 
-// Inputs, saved values and gradients of the larger cores, each described in its own header beside this one.
+// Inputs, saved values and gradients of the larger cores, each described in its own header in this folder.
 struct ChebyshevConfig;  // chebyshev.h
 struct ChebyshevInputs;
 struct ChebyshevSaved;
@@ -104,10 +105,11 @@ class Kernels {
  public:
   virtual ~Kernels() = default;
 
-  // Bytes that a back end holds for a kernel beside its tensors, until one that needs more takes their place: operands
-  // rounded or split for the matrix units, and what chunks of a scan hand on. Forward or backward, whichever is more.
+  // Bytes of workspace that a back end holds for a kernel in addition to its tensors, until a kernel that needs more
+  // replaces it: operands rounded or split for the matrix units, and states between chunks of a scan. The larger of
+  // forward and backward.
   virtual std::int64_t gemm_operands(const Tensor& a, const Tensor& b) const = 0;
-  /// 0 where each of them is a product of its own.
+  /// 0 where the projections are not batched.
   virtual std::int64_t linear_operands(const Tensor& x, std::span<const Tensor> weights, const Tensor& kept) const = 0;
   /// Of queries [B,Tq,H,D] and keys as `attention` takes them; asks for shapes alone.
   virtual std::int64_t attention_operands(const Tensor& q, const Tensor& k) const = 0;
@@ -119,38 +121,38 @@ class Kernels {
   /// c = alpha op(a) op(b) + beta c, where op transposes or not.
   virtual void gemm(bool transpose_a, bool transpose_b, double alpha, const Tensor& a, const Tensor& b, double beta,
                     const Tensor& c) = 0;
-  /// Several projections of one input: results[i] = x weights[i]^T + biases[i]; an undefined bias is none, and there
-  /// may be no biases at all. x may be bfloat16, and so may be the results, which then lie side by side in common rows.
+  /// Several projections of one input: results[i] = x weights[i]^T + biases[i]; an undefined bias counts as zero, and
+  /// `biases` may be empty. x may be bfloat16, and so may the results, which are then column ranges of one matrix.
   virtual void linear_forward_many(const Tensor& x, std::span<const Tensor> weights, std::span<const Tensor> biases,
                                    std::span<const Tensor> results, const KeptInput& kept) = 0;
-  /// How far apart the rows of a projection's result should lie where they may: the number of columns, or a little more
-  /// where vectors of them are read faster. What lies behind each row of a result may be overwritten.
+  /// The preferred row stride of a projection's result: the number of columns, or a little more where that aligns
+  /// vector loads. Kernels may overwrite the padding behind each row.
   virtual std::int64_t linear_row_stride(const Tensor& x, const Tensor& weight) const = 0;
-  /// The type in which results of projections are kept where all that read them take bfloat16, too (each says so here):
-  /// that of x, or bfloat16 where the back end computes in that precision and the projections are large enough. So are
-  /// their gradients. `row_stride`: how far apart the rows lie in which results are side by side.
+  /// The type in which to store results of projections whose readers all accept bfloat16: that of x, or bfloat16 where
+  /// the back end computes in that precision and the projections are large enough. Their gradients have the same type.
+  /// `row_stride`: of the matrix whose column ranges are the results.
   virtual DType narrow_result(const Tensor& x, std::span<const Tensor> weights, std::int64_t row_stride) const = 0;
-  /// How many float32 numbers a `KeptInput` has; 0 where nothing is worth keeping. Of x in bfloat16 it is the weights
-  /// that are kept rounded, unless all are (`hold_weights`).
+  /// How many float32 numbers a `KeptInput` has; 0 where keeping it does not pay. For x in bfloat16 it holds the
+  /// rounded weights instead, unless `hold_weights` keeps those of the whole model.
   virtual std::int64_t linear_kept(const Tensor& x, std::span<const Tensor> weights) const = 0;
-  /// The same for the operation that makes x, which does not know of its projections; `bounded`: whether it knows how
-  /// large its numbers can be.
+  /// The same for the operation that makes x, which does not know its projections; `bounded`: whether its values have a
+  /// known bound.
   virtual std::int64_t rounded_numbers(const Tensor& x, bool bounded) const = 0;
-  /// How many float32 numbers hold these weights, [count], as projections multiply them (`hold_weights`); 0 where each
-  /// projection rounds its own, or none does.
+  /// How many float32 numbers hold these weights, [count], rounded for the products (`hold_weights`); 0 where each
+  /// projection rounds its own weights, or none does.
   virtual std::int64_t rounded_weights(const Tensor& values) const = 0;
-  /// Until `release_weights` the caller queues nothing that writes `values`, so that a kernel may read weights that lie
-  /// there before the kernel in front of it has ended, and projections take them from `rounded`, where they are left;
-  /// with an undefined `rounded` each rounds its own.
+  /// Pins the weights: until `release_weights` the caller queues nothing that writes `values`, so a kernel may prefetch
+  /// them before the previous kernel has ended. The back end writes their rounded form into `rounded`, from which
+  /// projections read it; with an undefined `rounded` each projection rounds its own.
   virtual void hold_weights(const Tensor& values, const Tensor& rounded) = 0;
   virtual void release_weights() = 0;
   /// The gradient of their input: c = sum over i of a[i] b[i], in the order of i.
   virtual void gemm_sum(std::span<const Tensor> a, std::span<const Tensor> b, const Grad& c) = 0;
   /// The gradients of their weights, dweights[i] = dresults[i]^T x, and biases, dbiases[i] = the sum of the rows of
-  /// dresults[i], where wanted; there may be no biases at all.
+  /// dresults[i], where wanted; `dbiases` may be empty.
   virtual void linear_gradients(std::span<const Tensor> dresults, const Tensor& x, std::span<const Grad> dweights,
                                 std::span<const Grad> dbiases) = 0;
-  /// The whole backward pass through such projections: dx as by `gemm_sum`, and beside that `linear_gradients`.
+  /// The whole backward pass through such projections: dx as by `gemm_sum`, and `linear_gradients`.
   virtual void linear_backward(const LinearBackward& projections) = 0;
   /// Gate and up projection of a gated MLP (SwiGLU): g = x gate^T, u = x up^T, h = silu(g) u. x [n,d], gate, up [m,d],
   /// g, u, h [n,m].
@@ -278,19 +280,19 @@ class Kernels {
   virtual void causal_conv_backward(const Tensor& x, const Tensor& weight, const Tensor& bias, const Tensor& before,
                                     const UnitHeads& heads, const Tensor& dy, const Grad& dx, const Grad& dweight,
                                     const Grad& dbias) = 0;
-  /// A convolution and step sizes that wait for nothing else, y and `sizes` as by the two kernels for each: other
-  /// columns of the same rows, so that a GPU may find both in one launch, with the same bits.
+  /// A convolution and step sizes that depend on nothing else, y and `sizes` as by the kernels of each: they read
+  /// different columns of the same rows, so a GPU may compute both in one launch, with the same bits.
   virtual void conv_with_steps(const Convolution& conv, const Tensor& y, const StepSizes& steps,
                                const Tensor& sizes) = 0;
   virtual void conv_with_steps_backward(const Convolution& conv, const Tensor& dy, const ConvolutionGrads& dconv,
                                         const StepSizes& steps, const Tensor& dsizes, const StepSizesGrads& dsteps) = 0;
-  /// Whether the convolution of x without history divides heads of this width by their length on its way.
+  /// Whether the convolution of x without history can also divide heads of this width by their length.
   virtual bool makes_unit_heads(const Tensor& x, const Tensor& weight, std::int64_t width) const = 0;
-  /// Elements of `before`; 0 where the gradient finds the sums once more.
+  /// Elements of `before`; 0 where the backward pass recomputes the sums.
   virtual std::int64_t causal_conv_kept(const Tensor& x) const = 0;
   /// Softmax attention: q, y [B,Tq,H,D]; k, v [B,Tk,Hkv,D]; query i sees all keys, or if `causal` the keys
-  /// j <= i + Tk - Tq. log_sum [B,H,Tq] saved. Where `attention_operands` are some, all may be bfloat16, as their
-  /// gradients then; q, k and v, and their gradients, then also [B,T,H D] and [B,T,Hkv D] with strided rows.
+  /// j <= i + Tk - Tq. log_sum [B,H,Tq] saved. Where `attention_operands` is positive, all may be bfloat16, and then
+  /// so are their gradients; q, k and v, and their gradients, then also [B,T,H D] and [B,T,Hkv D] with strided rows.
   virtual void attention(const Tensor& q, const Tensor& k, const Tensor& v, double scale, bool causal, const Tensor& y,
                          const Tensor& log_sum) = 0;
   virtual void attention_backward(const Tensor& q, const Tensor& k, const Tensor& v, double scale, bool causal,

@@ -99,7 +99,7 @@ class MeasuringBackend final : public Backend {
   std::unordered_map<void*, std::size_t> sizes_;
   std::uintptr_t next_address_ = std::uintptr_t{1} << 12;
   std::size_t held_ = 0, peak_ = 0;
-  int lane_ = 0;  // 1 for what is queued beside
+  int lane_ = 0;  // 1 on the side stream
   std::size_t operands_[2] = {};
   RoundedWeights weights_of_step_;
 };

@@ -14,7 +14,7 @@
 namespace afterglow {
 
 namespace {
-/// How often an idle worker looks for work before it sleeps: the kernels of a step follow each other within
+/// How often an idle worker polls for work before it sleeps: the kernels of a step follow each other within
 /// microseconds, and waking a sleeping thread takes longer than most of them.
 constexpr int patience = 100;
 }  // namespace
@@ -50,7 +50,7 @@ struct ThreadPool::State {
   void serve() {
     std::uint64_t seen = 0;
     while (true) {
-      for (int look = 0; look < patience && generation.load(std::memory_order_relaxed) == seen; ++look)
+      for (int poll = 0; poll < patience && generation.load(std::memory_order_relaxed) == seen; ++poll)
         std::this_thread::yield();
       std::unique_lock lock(mutex);
       wake.wait(lock, [&] { return stopping || generation != seen; });

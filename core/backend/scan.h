@@ -8,9 +8,9 @@ namespace afterglow {
 /// log_decay_t = -exp(A_log) dt_t. x [B,T,H,P]; B, C [B,T,G,N] with G dividing H (head h uses group h / (H/G));
 /// dt [B,T,H] (already positive) or undefined for 1; A_log [H] or undefined for no decay; D [H] or undefined for 0.
 /// Mamba-3's trapezoidal rule gives log_decay [B,T,H] itself, instead of A_log, and a second weight lag [B,T,H] with
-/// which the token before enters: h_t = exp(log_decay_t) (h_{t-1} + lag_t x_{t-1} B_{t-1}^T) + dt_t x_t B_t^T. Before
-/// the first token there is none, so lag_0 counts for nothing. Rows of x, B, C, dt, log_decay, lag may be strided:
-/// their strides from token to token are row strides of views [B,T,H*P], [B,T,G*N], [B,T,H].
+/// which the token before enters: h_t = exp(log_decay_t) (h_{t-1} + lag_t x_{t-1} B_{t-1}^T) + dt_t x_t B_t^T. The
+/// first token has no predecessor, so lag_0 has no effect. Rows of x, B, C, dt, log_decay, lag may be strided: their
+/// strides from token to token are row strides of views [B,T,H*P], [B,T,G*N], [B,T,H].
 struct ScanInputs {
   Tensor x, dt, A_log, B, C, D;
   int heads = 1, groups = 1;

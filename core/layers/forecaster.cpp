@@ -23,7 +23,7 @@ struct EncoderConfig {
   std::int64_t length = 96, horizon = 96, channels = 7;  // L, P, C
   std::int64_t width = 64, heads = 4, hidden = 256, layers = 2;
   double dropout = 0.1;
-  SpectralMemoryConfig memory;  // with no tokens there is none
+  SpectralMemoryConfig memory;  // unused without memory tokens
 };
 
 /// Weight and bias of a linear map.

@@ -15,7 +15,7 @@ namespace afterglow {
 struct ForecastPass {
   Var y;                 ///< [B,P,C]
   Tensor memory_tokens;  ///< [M,d]; undefined without memory
-  Tensor summary;        ///< [1,d]: what the batch leaves in the history, or where there is none would leave
+  Tensor summary;        ///< [1,d]: the summary of the batch for the history, also where the layer keeps no history
 };
 
 /// A stretch of the parameters, for people: it ends where the next one begins.

@@ -36,7 +36,7 @@ struct LayerKind {
   int ink = quiet_ink;            ///< its colour
   int race_place = 0;  ///< column in the memory race before another choice is made, from 1; 0: joins when chosen
   LayerReaders readers{};
-  LayerTraits shows{};  ///< beside what the readers say
+  LayerTraits shows{};  ///< in addition to what the readers show
   /// Products of all channels over the pairs of tokens of which one sees the other, there and back; 0 where the cost of
   /// a token does not grow with the sequence. For counts of operations.
   double pair_products = 0;

@@ -45,7 +45,7 @@ std::string_view first_kind_that_shows(LayerTrait trait);
 /// "an SKA layer or a Koopman MLP": what a model needs, in words, to have one of these.
 std::string words_for(LayerTraits any);
 
-/// Colour of a kind of layer in every figure, an index into the palette; `quiet_ink` for what is none.
+/// Colour of a kind of layer in every figure, an index into the palette; `quiet_ink` for what is no layer.
 int layer_ink_index(std::string_view kind);
 inline constexpr int quiet_ink = -1;
 

@@ -96,7 +96,7 @@ RidgeVars Ska::project(Tape& tape, const Var& x, Storage stored) const {
   Var flat[3];
   linear_many(tape, x, weights, flat, {}, stored);
   const auto heads = [&](const Var& map, std::int64_t width) {
-    if (map.value.dtype == DType::bf16) return map;  // which the core reads as it lies
+    if (map.value.dtype == DType::bf16) return map;  // the kernel reads its strided rows without a copy
     return tape.reshape(map, {x.shape()[0], x.shape()[1], config_.heads, width});
   };
   RidgeVars vars;
@@ -246,7 +246,7 @@ struct EditedHeads {
 
 }  // namespace
 
-// Where a mode cannot be told apart from the others (a defective operator) the kernel's answer stays.
+// Where a mode cannot be separated from the others (a defective operator) the kernel's result stays.
 Var Ska::answer_edited(Tape& tape, const RidgeConfig& core, const RidgeVars& vars, const RidgeSaved& saved,
                        const Var& answers, const SkaEdit& edit) const {
   const bool is_plain =

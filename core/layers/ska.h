@@ -25,7 +25,7 @@ struct SkaConfig {
   RidgeConfig core;              ///< K, ridge, mode, chunk, power_iters, norm_scope
 };
 
-/// What a capture changes of one head while it looks.
+/// What a capture changes of one head for its own forward pass.
 struct SkaHeadEdit {
   bool is_off = false;
   std::optional<double> gamma{}, eta{};
@@ -33,7 +33,7 @@ struct SkaHeadEdit {
   NumberedModes numbered{};  ///< where modes that are named by their numbers take these from
   bool is_plain() const { return !is_off && !gamma && !eta && modes.empty(); }
 };
-/// What a capture changes of the layer while it looks; the layer itself stays as it is.
+/// What a capture changes of the layer for its own forward pass; the parameters stay unchanged.
 struct SkaEdit {
   std::optional<int> power{};
   std::optional<double> ridge{};

@@ -70,11 +70,11 @@ class SpectralMemory {
   /// Takes the memory out of what is computed from now on, and puts it back: its tokens are zeros, as while unusable.
   void switch_off(bool is_off) { is_off_ = is_off; }
   /// Takes one mode, 0 .. K - 1, out of what is computed from now on: zeros in the place of its component; -1 puts all
-  /// back. For looks between two steps.
+  /// back. For analyses between two steps.
   void leave_out(int mode);
 
   /// Uses less than it was trained with from now on: the first modes, the first tokens, the newest rows, each within
-  /// the bounds of its setting. What is not used is zeros, or for rows not there. For looks between two steps.
+  /// the bounds of its setting. What is not used is zeros, or for rows not there. For analyses between two steps.
   void keep(const MemoryShare& share);
   /// What is used now, and all that the model has: K, M and T, or as many rows as the history can ever hold.
   const MemoryShare& kept() const { return kept_; }

@@ -70,7 +70,7 @@ Var softplus_bias(Tape& tape, const Var& x, const Var& bias, const StepRange& ra
   const Var y = tape.result(x.shape(), dtype, {x, bias});
   tape.backend().softplus_bias(x.value, bias.value, range, y.value);
   tape.record("softplus_bias", y, [x, bias, range, y](Tape& t) {
-    const Grad dx = t.gradient(x), dbias = t.gradient_beside(bias);
+    const Grad dx = t.gradient(x), dbias = t.side_stream_gradient(bias);
     t.backend().softplus_bias_backward(x.value, bias.value, range, t.upstream(y), dx, dbias);
   });
   return y;

@@ -25,7 +25,7 @@ Var log_decay(Tape& tape, const Var& x, const Var& A_log, const Var& bias) {
   const Var y = tape.result(x.shape(), x.value.dtype, {x, A_log, bias});
   tape.backend().log_decay(x.value, A_log.value, bias.value, y.value);
   tape.record("log_decay", y, [x, A_log, bias, y](Tape& t) {
-    const Grad dx = t.gradient(x), dA_log = t.gradient_beside(A_log), dbias = t.gradient_beside(bias);
+    const Grad dx = t.gradient(x), dA_log = t.side_stream_gradient(A_log), dbias = t.side_stream_gradient(bias);
     t.backend().log_decay_backward(x.value, A_log.value, bias.value, t.upstream(y), dx, dA_log, dbias);
   });
   return y;

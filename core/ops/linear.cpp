@@ -40,9 +40,9 @@ struct Projections {
       dy[k] = together.defined() ? columns_of(t.upstream(together), {weights, count}, i)
                                  : as_matrix(t.upstream(results[i]));
       w[k] = weights[i].value;
-      dw[k] = t.gradient_beside(weights[i]);
+      dw[k] = t.side_stream_gradient(weights[i]);
     }
-    for (std::size_t k = 0; k < count; ++k) dbias[k] = t.gradient_beside(biases[place(k)]);
+    for (std::size_t k = 0; k < count; ++k) dbias[k] = t.side_stream_gradient(biases[place(k)]);
     const Tensor in = as_matrix(x.value);
     const Tensor narrow = together.defined() ? Tensor() : t.narrow_upstream(results[0]);
     if (narrow.defined() && count == 1 && !biases[0].defined() && t.backend().linear_operands(in, {w, 1}, kept) > 0)
@@ -147,14 +147,15 @@ struct GatedMlp {
     const Tensor in = as_matrix(x.value), dy = as_matrix(t.upstream(y));
     const Tensor dgate_up[] = {t.scratch(g.shape, g.dtype), t.scratch(g.shape, g.dtype)};
     const Tensor weights[] = {gate.value, up.value};
-    const Grad ddown = t.gradient_beside(down), dweights[] = {t.gradient_beside(gate), t.gradient_beside(up)};
+    const Grad ddown = t.side_stream_gradient(down),
+               dweights[] = {t.side_stream_gradient(gate), t.side_stream_gradient(up)};
     {
-      const SideStream beside(backend);
+      const SideStream side_stream(backend);
       backend.linear_gradients({&dy, 1}, h, {&ddown, 1}, {});
     }
     backend.swiglu_gate_up_backward(dy, down.value, g, u, dgate_up[0], dgate_up[1]);
     {
-      const SideStream beside(backend);
+      const SideStream side_stream(backend);
       backend.linear_gradients(dgate_up, in, dweights, {});
     }
     backend.gemm_sum(dgate_up, weights, as_matrix(t.gradient(x)));

@@ -13,7 +13,7 @@ Var trapezoid_steps(Tape& tape, const Var& x, const Var& bias, const StepFloors&
   const Var y = tape.result(x.shape().with_last(4 * heads), dtype, {x, bias});
   tape.backend().trapezoid_steps(x.value, bias.value, floors, y.value);
   tape.record("trapezoid_steps", y, [x, bias, floors, y](Tape& t) {
-    const Grad dx = t.gradient(x), dbias = t.gradient_beside(bias);
+    const Grad dx = t.gradient(x), dbias = t.side_stream_gradient(bias);
     t.backend().trapezoid_steps_backward(x.value, bias.value, floors, t.upstream(y), dx, dbias);
   });
   return y;
@@ -24,7 +24,8 @@ Var rotary_angles(Tape& tape, const Var& dt, const Var& turn, const Tensor& carr
   check.rows("dt", dt.value, {Check::any, Check::any, Check::any});
   const std::int64_t batch = dt.shape()[0], tokens = dt.shape()[1], heads = dt.shape()[2];
   check.rows("turn", turn.value, {batch, tokens, Check::any}, turn.value.dtype);
-  check.that(widened(turn.value.dtype) == dt.value.dtype, "turn must be of the type of dt, or bfloat16 beside float32");
+  check.that(widened(turn.value.dtype) == dt.value.dtype,
+             "turn must be of the type of dt, or bfloat16 where dt is float32");
   const std::int64_t pairs = turn.shape().last();
   if (carry.defined()) check.tensor("carry", carry, {batch, heads, pairs});
   const Var theta = tape.result({batch, tokens, heads, pairs}, dt.value.dtype, {dt, turn});
@@ -55,7 +56,7 @@ Var rotate_heads(Tape& tape, const Var& x, const Var& weight, const Var& bias, c
   tape.backend().rotate_heads(x.value, weight.value, bias.value, theta.value, eps, y.value, inverse);
   tape.record("rotate_heads", y, [x, weight, bias, theta, inverse, y](Tape& t) {
     const Grad dx = t.gradient(x), dtheta = t.gradient(theta);
-    const Grad dweight = t.gradient_beside(weight), dbias = t.gradient_beside(bias);
+    const Grad dweight = t.side_stream_gradient(weight), dbias = t.side_stream_gradient(bias);
     const Tensor sums = t.scratch(x.shape(), widened(x.value.dtype));
     t.backend().rotate_heads_backward(x.value, weight.value, theta.value, y.value, inverse, t.upstream(y), sums, dx,
                                       dweight, dbias, dtheta);

@@ -13,7 +13,7 @@ namespace {
 void record_rms_norm(Tape& tape, const Var& x, const Var& weight, const Tensor& inverse, const Var& y, bool is_first) {
   tape.record("rms_norm", y, [x, weight, inverse, y, is_first](Tape& t) {
     const BasedGrad dx = is_first ? t.whole_gradient_onto(x) : t.gradient_onto(x);
-    const Grad dweight = t.gradient_beside(weight);
+    const Grad dweight = t.side_stream_gradient(weight);
     t.backend().rms_norm_backward(x.value, weight.value, inverse, t.upstream(y), dx.base, dx.grad, dx.narrow, dweight);
   });
 }
@@ -130,7 +130,7 @@ Var gated_rms_norm(Tape& tape, const Var& x, const Var& z, const Var& weight, do
   const Tensor inverse = tape.scratch({x.value.rows()}, widened(stored));
   tape.backend().gated_rms_norm(x.value, z.value, weight.value, eps, y.value, inverse, y.rounded);
   tape.record("gated_rms_norm", y, [x, z, weight, inverse, y](Tape& t) {
-    const Grad dx = t.gradient(x), dz = t.gradient(z), dweight = t.gradient_beside(weight);
+    const Grad dx = t.gradient(x), dz = t.gradient(z), dweight = t.side_stream_gradient(weight);
     t.backend().gated_rms_norm_backward(x.value, z.value, weight.value, inverse, t.upstream(y), dx, dz, dweight);
   });
   return y;
@@ -147,7 +147,7 @@ Var gated_heads(Tape& tape, const Var& x, const Var& z, const Var& weight, doubl
   const Tensor inverse = weight.defined() ? tape.scratch({s[0] * s[1] * s[2]}, widened(stored)) : Tensor();
   tape.backend().gated_heads(x.value, z.value, weight.value, eps, y.value, inverse);
   tape.record("gated_heads", y, [x, z, weight, inverse, y](Tape& t) {
-    const Grad dx = t.gradient(x), dz = t.gradient(z), dweight = t.gradient_beside(weight);
+    const Grad dx = t.gradient(x), dz = t.gradient(z), dweight = t.side_stream_gradient(weight);
     t.backend().gated_heads_backward(x.value, z.value, weight.value, inverse, t.upstream(y), dx, dz, dweight);
   });
   return y;
@@ -168,7 +168,7 @@ Var layer_norm(Tape& tape, const Var& x, const Var& weight, const Var& bias, dou
   const Tensor moments = tape.scratch({x.value.rows(), 2}, x.value.dtype);
   tape.backend().layer_norm(x.value, weight.value, bias.value, eps, y.value, moments);
   tape.record("layer_norm", y, [x, weight, bias, moments, y](Tape& t) {
-    const Grad dx = t.gradient(x), dweight = t.gradient_beside(weight), dbias = t.gradient_beside(bias);
+    const Grad dx = t.gradient(x), dweight = t.side_stream_gradient(weight), dbias = t.side_stream_gradient(bias);
     t.backend().layer_norm_backward(x.value, weight.value, moments, t.upstream(y), dx, dweight, dbias);
   });
   return y;

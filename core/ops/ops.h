@@ -1,4 +1,4 @@
-// Every operation: one function each, which checks shapes, calls the back end and records the gradient rule beside it.
+// Every operation: one function each, which checks shapes, calls the back end and records its gradient rule.
 // Shapes as in core/backend/backend.h. A wrong shape is an Error that names the operation, what it expected and what it
 // got.
 #pragma once

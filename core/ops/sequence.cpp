@@ -88,7 +88,7 @@ Var convolution(Tape& tape, const Var& x, const Var& weight, const Var& bias, co
     tape.backend().fill(before, where_silu_is_straight);
   }
   tape.record("causal_conv", y, [x, weight, bias, before, heads, y](Tape& t) {
-    const Grad dx = t.gradient(x), dweight = t.gradient_beside(weight), dbias = t.gradient_beside(bias);
+    const Grad dx = t.gradient(x), dweight = t.side_stream_gradient(weight), dbias = t.side_stream_gradient(bias);
     t.backend().causal_conv_backward(x.value, weight.value, bias.value, before, heads, t.upstream(y), dx, dweight,
                                      dbias);
   });
@@ -129,12 +129,12 @@ std::array<Var, 2> conv_with_steps(Tape& tape, const Var& x, const Var& weight, 
                          sums_of(tape, x, tape.backend().causal_conv_kept(x.value) > 0)};
   const StepSizes sizes{steps.value, steps_bias.value, range};
   tape.backend().conv_with_steps(conv, y[0].value, sizes, y[1].value);
-  tape.record("conv_with_steps", std::span<const Var>(y),
-              [x, weight, bias, steps, steps_bias, conv, sizes, y](Tape& t) {
-                const StepSizesGrads dsteps{t.gradient(steps), t.gradient_beside(steps_bias)};
-                const ConvolutionGrads dconv{t.gradient(x), t.gradient_beside(weight), t.gradient_beside(bias)};
-                t.backend().conv_with_steps_backward(conv, t.upstream(y[0]), dconv, sizes, t.upstream(y[1]), dsteps);
-              });
+  tape.record(
+      "conv_with_steps", std::span<const Var>(y), [x, weight, bias, steps, steps_bias, conv, sizes, y](Tape& t) {
+        const StepSizesGrads dsteps{t.gradient(steps), t.side_stream_gradient(steps_bias)};
+        const ConvolutionGrads dconv{t.gradient(x), t.side_stream_gradient(weight), t.side_stream_gradient(bias)};
+        t.backend().conv_with_steps_backward(conv, t.upstream(y[0]), dconv, sizes, t.upstream(y[1]), dsteps);
+      });
   return y;
 }
 

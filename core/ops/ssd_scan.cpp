@@ -28,7 +28,7 @@ void check_inputs(const Tape& tape, const ScanVars& in) {
   if (in.D.defined()) check.tensor("D", in.D.value, {in.heads});
   check.that(in.lag.defined() == in.log_decay.defined(), "log_decay and lag come together");
   if (!in.lag.defined()) return;
-  check.that(in.dt.defined() && !in.A_log.defined(), "log_decay stands in the place of A_log, beside dt");
+  check.that(in.dt.defined() && !in.A_log.defined(), "log_decay replaces A_log and needs dt");
   check.rows("log_decay", in.log_decay.value, {batch, tokens, in.heads});
   check.rows("lag", in.lag.value, {batch, tokens, in.heads});
 }

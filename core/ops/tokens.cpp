@@ -15,10 +15,10 @@ Var embedding(Tape& tape, const Tensor& tokens, const Var& table) {
   tape.backend().gather_rows(tokens, table.value, {}, y.value);
   tape.record("embedding", y, [tokens, table, y](Tape& t) {
     const Tensor dy = t.upstream(y);
-    const Grad dtable = t.gradient_beside(table);
-    // Last of all gradients, so in order; but the gradient of a head that shares the table is found beside.
-    std::optional<SideStream> beside;
-    if (dtable.accumulate) beside.emplace(t.backend());
+    const Grad dtable = t.side_stream_gradient(table);
+    // The last of all gradients stays on the main stream; the gradient of a head that shares the table does not.
+    std::optional<SideStream> side_stream;
+    if (dtable.accumulate) side_stream.emplace(t.backend());
     t.backend().embedding_backward(tokens, dy, dtable);
   });
   return y;
@@ -95,8 +95,8 @@ struct HeadGradients {
     Backend& backend = t.backend();
     const Tensor dloss = t.upstream(loss);
     if (dweight.defined()) {
-      const Grad into = t.gradient_beside(weight);
-      const SideStream beside(backend);
+      const Grad into = t.side_stream_gradient(weight);
+      const SideStream side_stream(backend);
       backend.cross_entropy_scale(dweight, dloss, counted, into);
     }
     if (!dx.defined()) return;

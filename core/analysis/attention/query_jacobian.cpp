@@ -17,7 +17,7 @@ using View = Eigen::Map<const RowMajor>;
 
 std::vector<double> stored(const RowMajor& matrix) { return {matrix.data(), matrix.data() + matrix.size()}; }
 
-/// Softmax weights with their largest and what is left beside it: 1 - m without cancellation.
+/// Softmax weights, their largest m, and 1 - m without cancellation.
 struct Weights {
   Eigen::VectorXd w;
   double largest = 0.0, rest = 0.0;

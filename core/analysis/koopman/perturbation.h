@@ -1,4 +1,5 @@
-// What noise in the statistics does to the Koopman operator and its eigenvalues, beside the bounds of Echo appendix C.
+// What noise in the statistics does to the Koopman operator and its eigenvalues, compared with the bounds of Echo
+// appendix C.
 #pragma once
 #include <complex>
 #include <cstdint>

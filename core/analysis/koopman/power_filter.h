@@ -65,7 +65,8 @@ struct PersistentRegime {
 std::optional<PersistentRegime> persistent_regime(const SkaHead& head, std::span<const double> query, double distance);
 
 /// A distance for persistent_regime that the spectrum itself suggests: the middle of the widest gap between successive
-/// |1 - lambda| above which all moduli are below 1. Infinite when there is none; then every mode counts as persistent.
+/// |1 - lambda| above which all moduli are below 1. Infinite if no such distance exists; then every mode counts as
+/// persistent.
 double widest_gap(std::span<const std::complex<double>> eigenvalues);
 
 }  // namespace afterglow

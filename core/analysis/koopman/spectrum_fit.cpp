@@ -158,7 +158,7 @@ std::vector<Complex> next_places(const Standing& now, std::span<const Complex> t
 }
 
 /// The least change of the projection that takes the eigenvalues there, to first order: J^T (J J^T + damping)^-1
-/// residual. Damped, what can hardly be told apart (two eigenvalues that meet) is left alone.
+/// residual. Damping leaves nearly degenerate directions (two eigenvalues that meet) unchanged.
 std::vector<double> least_change(const KeyOperator& of, const Standing& now, const std::vector<Condition>& conditions,
                                  const std::vector<Complex>& places, double damping) {
   const std::vector<Eigen::MatrixXcd> gradients = projection_gradients(of, now.statistics, now.modes);

@@ -26,8 +26,8 @@ struct SymmetricEigenpairs {
 SymmetricEigenpairs symmetric_eigenpairs(const Eigen::MatrixXd& S);
 /// The values alone.
 Eigen::VectorXd symmetric_eigenvalues(const Eigen::MatrixXd& S);
-/// Of the symmetric matrix with this diagonal [n] and these entries beside it [n - 1].
-SymmetricEigenpairs tridiagonal_eigenpairs(const Eigen::VectorXd& diagonal, const Eigen::VectorXd& beside);
+/// Of the symmetric tridiagonal matrix with this diagonal [n] and this off-diagonal [n - 1].
+SymmetricEigenpairs tridiagonal_eigenpairs(const Eigen::VectorXd& diagonal, const Eigen::VectorXd& off_diagonal);
 
 /// Descending; a complex A is square.
 Eigen::VectorXd singular_values_of(const Eigen::MatrixXd& A);

@@ -36,9 +36,9 @@ Eigen::VectorXd symmetric_eigenvalues(const Eigen::MatrixXd& S) {
   return solver.eigenvalues();
 }
 
-SymmetricEigenpairs tridiagonal_eigenpairs(const Eigen::VectorXd& diagonal, const Eigen::VectorXd& beside) {
+SymmetricEigenpairs tridiagonal_eigenpairs(const Eigen::VectorXd& diagonal, const Eigen::VectorXd& off_diagonal) {
   SymmetricSolver solver;
-  solver.computeFromTridiagonal(diagonal, beside);
+  solver.computeFromTridiagonal(diagonal, off_diagonal);
   return found_by(solver);
 }
 

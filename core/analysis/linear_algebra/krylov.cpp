@@ -23,7 +23,7 @@ void Krylov::advance(Eigen::VectorXd product) {
   if (is_complete()) return;
   orthogonalise(product);
   const double left = product.norm();
-  // An invariant space is exhausted; the search goes on beside it.
+  // An invariant subspace is exhausted; the search continues in its complement.
   const bool is_invariant = !(left > least_part * scale);
   couplings_.push_back(is_invariant ? 0.0 : left);
   append(std::move(product), is_invariant);

@@ -1,5 +1,5 @@
-// The exact Kalman filter of a memory of keys and values beside the layers that approximate it, on the same pairs, and
-// what low precision does to its recursion (Gated KalmaNet, section 6 and section 3.2).
+// The exact Kalman filter of a memory of keys and values compared with the layers that approximate it, on the same
+// pairs, and what low precision does to its recursion (Gated KalmaNet, section 6 and section 3.2).
 #pragma once
 #include <array>
 #include <span>
@@ -52,7 +52,7 @@ FilterRun run_filter(FilterKind kind, const PairSequence& pairs);
 /// or I where it does not fade. Without noise and decay it is `kalman`, with decay and noise 1 `fading_kalman`.
 FilterRun run_exact_filter(bool fades, double process_noise, const PairSequence& pairs);
 
-/// What the exact filter recalls in the end, by the process noise that it is told of.
+/// What the exact filter recalls in the end, by the process noise that it assumes.
 struct NoiseSweep {
   bool fades = false;             ///< A_t = the head's decays; else I
   std::vector<double> noise;      ///< variances of Q_t

@@ -1,5 +1,5 @@
-// Solvers of (H + λI) x = q with their residuals step by step, in several arithmetics, beside what theory promises
-// (Gated KalmaNet, algorithm 1, lemmas 3 and 4, appendix C.1).
+// Solvers of (H + λI) x = q with their residuals step by step, in several arithmetics, compared with what theory
+// promises (Gated KalmaNet, algorithm 1, lemmas 3 and 4, appendix C.1).
 #pragma once
 #include <array>
 #include <optional>

@@ -81,8 +81,8 @@ void for_row_segments(ThreadPool& pool, std::int64_t rows, std::int64_t columns,
   });
 }
 
-/// The same for tensors of one shape whose rows need not be told apart: when all are contiguous they are walked as one
-/// long row. Undefined tensors in the list are ignored.
+/// The same for elementwise work on tensors of one shape: when all are contiguous the body gets them as one long row.
+/// Undefined tensors in the list are ignored.
 template <class Body>
 void for_segments(ThreadPool& pool, std::initializer_list<Tensor> tensors, const Body& body) {
   const Tensor& first = *tensors.begin();

@@ -14,8 +14,8 @@ namespace afterglow::tiles {
 
 // What Eigen aligns to is a register of the widest kind that the compiler may use.
 inline constexpr int register_bytes = EIGEN_MAX_STATIC_ALIGN_BYTES;
-// As many sums as there are registers beside one row of a panel and one number of the left factor: of 32 with AVX-512,
-// of 16 without.
+// As many sums as fit into registers together with one row of a panel and one number of the left factor: 32 registers
+// with AVX-512, 16 without.
 inline constexpr int most_rows = register_bytes == 64 ? 14 : 6;
 // Terms of a sum before it is added to the result: a panel of them fits in the nearest cache.
 inline constexpr std::int64_t depth = 256;

@@ -1,4 +1,4 @@
-// The list of what can be run from a file beside the layers, and the layers' own way.
+// What can be run from a file: the layers, and the kinds that are not layers.
 #include <algorithm>
 
 #include "core/layers/files/delta_cores.h"

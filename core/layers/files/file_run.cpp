@@ -87,7 +87,8 @@ std::vector<double> FileRun::numbers(const std::string& name, const Shape& shape
   const auto bad = std::find_if(values.begin(), values.end(), [](double value) { return !std::isfinite(value); });
   if (bad != values.end())
     refuse("tensor " + name + " holds " + (std::isnan(*bad) ? "a NaN" : "an infinity") + " at element " +
-           std::to_string(bad - values.begin()) + " of " + text_of(tensor.shape) + "; look at what wrote the file");
+           std::to_string(bad - values.begin()) + " of " + text_of(tensor.shape) +
+           "; check the program that wrote the file");
   return values;
 }
 

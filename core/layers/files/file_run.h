@@ -93,7 +93,7 @@ struct FileKind {
   std::unique_ptr<FileSubject> (*make)(const nlohmann::json& config, const ParameterScope& parameters);
 };
 
-/// What can be run from a file beside the layers.
+/// What can be run from a file in addition to the layers.
 const std::vector<FileKind>& file_kinds();
 /// The subject of a kind: one of `file_kinds()`, or a layer with input `x`, optionally `mask`, and output `y`.
 std::unique_ptr<FileSubject> make_file_subject(const std::string& kind, const nlohmann::json& config,

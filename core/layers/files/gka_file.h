@@ -1,4 +1,4 @@
-// Gated KalmaNet from a file: the layer, and beside it what an exact solver would have answered.
+// Gated KalmaNet from a file: the layer, and the answer of an exact solver to compare with.
 #pragma once
 #include "core/layers/files/file_run.h"
 
