@@ -350,10 +350,14 @@ ScanSizes sizes_of(const DeltaInputs& in) {
   return in_passes(s);
 }
 
+/// All heads of a token are one row without padding.
+template <class T>
+Rows<T> dense_rows(T* data, std::int64_t columns) {
+  return {data, static_cast<unsigned>(columns), static_cast<std::size_t>(columns), true};
+}
 template <class T>
 Rows<T> heads_of(const Tensor& tensor) {
-  const auto columns = static_cast<unsigned>(tensor.shape[2] * tensor.shape[3]);
-  return {rows_of<T>(tensor).data, columns, columns, true};
+  return dense_rows<T>(rows_of<T>(tensor).data, tensor.shape[2] * tensor.shape[3]);
 }
 
 /// Number of floats for `numbers`, rounded up to whole vectors, so that the next array is aligned.
@@ -425,11 +429,10 @@ Errors<T>::Errors(const ScanSizes& s, const DeltaInputs& in, float* memory)
     : kept(chunk_arrays<T>(s, memory, false)),
       inverses(reinterpret_cast<T*>(memory + chunk_numbers<T>(s, false))),
       arrays{} {
-  const auto columns = static_cast<unsigned>(s.heads * s.width);
   float* const errors = memory + chunk_numbers<T>(s, false) + inverse_numbers<T>(s);
   arrays.B = heads_of<T>(in.k);
   arrays.C = heads_of<T>(in.q);
-  arrays.x = {reinterpret_cast<T*>(errors), columns, columns, true};
+  arrays.x = dense_rows(reinterpret_cast<T*>(errors), std::int64_t{s.heads} * s.width);
 }
 
 template <class T>
@@ -469,12 +472,12 @@ void differentiate(cudaStream_t stream, const DeltaInputs& in, bool exact, const
   const std::int64_t apart = part_numbers(s, step_kinds<true>);
   const PassParts of_answers{chunk_parts(s, parts, step_kinds<true>), apart};
   const PassParts of_errors{chunk_parts(s, parts + s.passes * apart, step_kinds<true>), apart};
-  const auto columns = static_cast<unsigned>(s.heads * s.width);
+  const Rows<T> receivers = dense_rows(received, std::int64_t{s.heads} * s.width);
   arrays.dy = rows_of<T>(dy).data;
   run_state_pass(stream, s, arrays, exact, kept, Directions::backward, nullptr, false);
   for (int pass = 0; pass < s.passes; ++pass)
     differentiate_chunks(stream, s, of_pass(s, pass, arrays), exact, of_pass(s, pass, kept), false, of_answers.of(pass),
-                         {}, of_pass(pass, SinkOf<T>{{received, columns, columns, true}, false}));
+                         {}, of_pass(pass, SinkOf<T>{receivers, false}));
   solve<true, T>(stream, s, arrays, exact, kept,
                  {received, scale, inverses, kept.flows, solved, sink_of<T>(out.v), nullptr, false});
   arrays.C = arrays.B;
