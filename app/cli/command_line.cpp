@@ -486,6 +486,8 @@ json open_window(const CLI::App& app, const std::vector<std::string>& words, Sta
   options.session.threads = common.threads;
   if (!options.screenshot.empty()) require_writable(options.screenshot);
   take_words(app, words, start, options);
+  if (!common.precision.empty() && !(options.open_path.empty() && options.lesson.empty()))
+    throw Error(ExitCode::usage, "a file or lesson opens as it is; choose the precision in the window");
   options.recipe = to_json(starting_run(start, common, "few-modes").recipe).dump();
   run_window(options);
   return nullptr;
@@ -542,6 +544,10 @@ struct Arguments {
 
   json run(const CLI::App& app) {
     refuse_words_of_window(app, files);
+    for (const char* name : {"info", "export", "check", "grade", "handout", "completion", "manual"}) {
+      if (!common.precision.empty() && app.got_subcommand(name))
+        throw Error(ExitCode::usage, std::string(name) + " takes no --precision, which would change nothing there");
+    }
     output.json = output.json || train.follow;  // lines of a step and of the result are read by one reader
     if (app.got_subcommand("train")) return afterglow::train(train, common, output);
     if (app.got_subcommand("eval")) return evaluate(eval, common, output);

@@ -70,8 +70,8 @@ void say_left_out(const nlohmann::json& cells, Output& output) {
 nlohmann::json evaluate(const EvalOptions& options, const CommonOptions& common, Output& output) {
   const Interruption noticed;
   if (!options.csv.empty()) require_writable(options.csv);
-  const SavedRun moment = open_with_weights(options.snapshot, "eval needs trained weights", output);
-  const std::unique_ptr<Backend> backend = make_backend(common.device, common.threads);
+  const SavedRun moment = open_with_weights(options.snapshot, "eval needs trained weights", common, output);
+  const std::unique_ptr<Backend> backend = chosen_backend(common);
   const std::unique_ptr<TrainingRun> run = make_run(moment, *backend);
   const nlohmann::json config = task_of(options, run->recipe());
   nlohmann::json cells = nlohmann::json::array(), left_out = nlohmann::json::array();

@@ -52,11 +52,8 @@ std::vector<float> answer_padded(Trainer& trainer, const TokenIds& ids) {
 nlohmann::json forward(const ForwardOptions& options, const CommonOptions& common, Output& output) {
   const Interruption noticed;
   require_free_name(options.out, common);
-  SavedRun saved = open_with_weights(options.model, "forward needs weights", output);
-  const std::unique_ptr<Backend> backend = make_backend(common.device, common.threads);
-  Recipe& recipe = saved.snapshot ? saved.snapshot->recipe : saved.recipe;
-  if (!common.precision.empty()) recipe.precision = parse_precision(common.precision);
-  if (recipe.task.is_object()) recipe.task.erase("labels");  // not needed here, so that a damaged one does not matter
+  const SavedRun saved = open_with_weights(options.model, "forward needs weights", common, output);
+  const std::unique_ptr<Backend> backend = chosen_backend(common);
   const std::unique_ptr<TrainingRun> run = make_run(saved, *backend);
   const Model& model = run->trainer().model();
   if (model.places() > 0)

@@ -40,8 +40,8 @@ std::vector<int> beginning_of(const GenerateOptions& options, const TrainingRun&
 
 nlohmann::json generate(const GenerateOptions& options, const CommonOptions& common, Output& output) {
   const Interruption noticed;
-  SavedRun saved = open_with_weights(options.model, "generate needs trained weights", output);
-  const std::unique_ptr<Backend> backend = make_backend(common.device, common.threads);
+  const SavedRun saved = open_with_weights(options.model, "generate needs trained weights", common, output);
+  const std::unique_ptr<Backend> backend = chosen_backend(common);
   const std::unique_ptr<TrainingRun> run = make_run(saved, *backend);
   const std::vector<int> beginning = beginning_of(options, *run);
   const Task& task = run->trainer().task();

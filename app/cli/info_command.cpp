@@ -78,6 +78,10 @@ json tensors_info(const InfoOptions& options, Output& output) {
     list.push_back({{"name", tensor.name}, {"dtype", name_of(tensor.type)}, {"shape", tensor.shape}});
     output.line(tensor.name + "  " + name_of(tensor.type) + " " + Shape(tensor.shape).text());
   }
+  for (const auto& [name, type] : file.unread) {
+    list.push_back({{"name", name}, {"dtype", type}});
+    output.line(name + "  " + type + ", a type that is not read");
+  }
   if (left_out > 0) output.line(std::to_string(left_out) + " tensors of the optimiser: --optimiser lists them");
   result.update({{"file", options.file}, {"numbers", weights}, {"tensors", list}, {"metadata", file.metadata}});
   return result;

@@ -83,7 +83,7 @@ Recipe recipe_for(std::string_view preset, const PaperSettings& settings) {
 /// Trains a plot's presets, one after the other, all with the plot's seed.
 void train_presets(const PaperPlot& plot, PaperSettings& settings, const CommonOptions& common, Output& output) {
   if (plot.presets.empty()) return;
-  const std::unique_ptr<Backend> backend = make_backend(common.device, common.threads);
+  const std::unique_ptr<Backend> backend = chosen_backend(common);
   for (const std::string_view preset : plot.presets) {
     Recipe recipe = recipe_for(preset, settings);
     if (!common.precision.empty()) recipe.precision = parse_precision(common.precision);
@@ -334,7 +334,7 @@ nlohmann::json plot(const PlotOptions& options, const CommonOptions& common, Out
   if (!options.snapshots.empty()) start.snapshot = options.snapshots.front();
   const SavedRun saved = starting_run(start, common, "tiny");
   say_notes(saved, output);
-  const std::unique_ptr<Backend> backend = make_backend(common.device, common.threads);
+  const std::unique_ptr<Backend> backend = chosen_backend(common);
   AnalysedRun analysed(saved, *backend);
   const Observation untrained = analysed.describe();
   require_fit(kind, untrained);

@@ -47,6 +47,13 @@ bool is_sound(const Recipe& recipe) {
   }
 }
 
+/// The recipe that runs, with --precision where it is given.
+Recipe& set_precision(SavedRun& saved, const CommonOptions& common) {
+  Recipe& recipe = saved.snapshot ? saved.snapshot->recipe : saved.recipe;
+  if (!common.precision.empty()) recipe.precision = parse_precision(common.precision);
+  return recipe;
+}
+
 }  // namespace
 
 void require_sound(const Recipe& changed, Recipe before) {
@@ -93,16 +100,22 @@ SavedRun starting_run(const StartOptions& options, const CommonOptions& common, 
     take_data(moment.snapshot ? moment.snapshot->recipe.task : moment.recipe.task, options.data);
   }
   if (!moment.snapshot && !options.assignments.empty()) require_sound(moment.recipe, before);
-  Recipe& recipe = moment.snapshot ? moment.snapshot->recipe : moment.recipe;
-  if (!common.precision.empty()) recipe.precision = parse_precision(common.precision);
+  Recipe& recipe = set_precision(moment, common);
   if (options.seed >= 0) recipe.seed = static_cast<std::uint64_t>(options.seed);
   if (options.steps >= 0) change_setting(recipe.training, "steps", static_cast<double>(options.steps));
   return moment;
 }
 
+std::unique_ptr<Backend> chosen_backend(const CommonOptions& common) {
+  std::unique_ptr<Backend> backend = make_backend(common.device, common.threads);
+  if (!common.precision.empty() && !backend->set_precision(parse_precision(common.precision)))
+    throw Error(ExitCode::usage, backend->description() + " computes in fp32 only; --precision needs --device cuda");
+  return backend;
+}
+
 SessionOptions session_options(const CommonOptions& common) {
   SessionOptions options;
-  options.device = make_backend(common.device, common.threads)->name();
+  options.device = chosen_backend(common)->name();
   options.threads = common.threads;
   return options;
 }
@@ -150,10 +163,12 @@ nlohmann::json say_series(const Task& task, Output& output) {
           {"rows_in_file", series->source().rows_in_file}};
 }
 
-SavedRun open_with_weights(const std::string& path, const std::string& need, Output& output) {
+SavedRun open_with_weights(const std::string& path, const std::string& need, const CommonOptions& common,
+                           Output& output) {
   SavedRun saved = open_saved_run(path);
   if (!saved.has_weights())
     throw Error(ExitCode::bad_input, path + ": " + need + "; give a snapshot (.safetensors) or the folder of a model");
+  set_precision(saved, common);
   say_notes(saved, output);
   return saved;
 }

@@ -27,6 +27,9 @@ SavedRun starting_run(const StartOptions& options, const CommonOptions& common, 
 
 /// A session on --device with --threads, its device chosen already ("cpu" or "cuda"): a missing GPU is told here, as
 /// every command tells it.
+/// The back end of --device and --threads. Throws Error(usage) for a --precision that it does not have.
+std::unique_ptr<Backend> chosen_backend(const CommonOptions& common);
+
 SessionOptions session_options(const CommonOptions& common);
 
 /// What --data says of a task: where the file lies, and the hash by which it is known again wherever it lies then.
@@ -49,7 +52,8 @@ nlohmann::json say_series(const Task& task, Output& output);
 
 /// Opens a snapshot or the folder of a model, and says its notes. Throws Error(bad_input) with `need`, such as "eval
 /// needs trained weights", for a file without any.
-SavedRun open_with_weights(const std::string& path, const std::string& need, Output& output);
+SavedRun open_with_weights(const std::string& path, const std::string& need, const CommonOptions& common,
+                           Output& output);
 
 /// Makes a folder for results, if it is not there, and tries a file in it, before any work is done.
 void make_folder(const std::filesystem::path& folder);

@@ -78,7 +78,7 @@ StudyBackends make_backends(const CommonOptions& common, int jobs, const std::ve
   const std::size_t most = std::max<std::size_t>(1, runs.size());  // a shard may have none
   cuda_expect_many_runs();
   StudyBackends made;
-  made.first = make_backend(common.device, common.threads);
+  made.first = chosen_backend(common);
   if (made.first->name() == "cuda") {
     std::vector<int> gpus = gpu_of_each_job(jobs, runs, *made.first);
     gpus.resize(std::min(gpus.size(), most));

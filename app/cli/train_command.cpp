@@ -177,7 +177,7 @@ nlohmann::json train_here(const TrainOptions& options, const CommonOptions& comm
   const Interruption interruption;  // until everything is written
   const SavedRun saved = starting_run(options.start, common, "tiny");
   say_notes(saved, output);
-  const std::unique_ptr<Backend> backend = make_backend(common.device, common.threads);
+  const std::unique_ptr<Backend> backend = chosen_backend(common);
   if (is_first(ranks)) make_folder(options.out);
   AnalysedRun analysed(saved, *backend);
   TrainingRun& run = analysed.run();

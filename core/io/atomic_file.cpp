@@ -287,10 +287,15 @@ std::string read_file(const fs::path& path, std::size_t max_bytes) {
     if (count < 0) {
       throw Error(ExitCode::bad_input, "cannot read " + path.string() + ": " + system_text(errno) + "; check the disk");
     }
+    if (count == 0 && content.starts_with(lfs_pointer)) refuse_lfs_pointer(path);
     if (count == 0) return content;
     if (static_cast<std::size_t>(count) > max_bytes - content.size()) throw_too_large(path, max_bytes);
     content.append(block.data(), static_cast<std::size_t>(count));
   }
+}
+
+void refuse_lfs_pointer(const fs::path& path) {
+  refuse_file(path, "this is a Git LFS pointer, not the file itself; run git lfs pull in its folder");
 }
 
 fs::path free_path(const fs::path& path) {

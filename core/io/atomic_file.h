@@ -40,6 +40,10 @@ void require_writable(const std::filesystem::path& path);
 /// `max_bytes`. Devices, which have no size, are read to their end or to `max_bytes`, whichever comes first.
 std::string read_file(const std::filesystem::path& path, std::size_t max_bytes);
 
+/// What Git LFS puts in the place of a large file begins so; read_file refuses it.
+inline constexpr std::string_view lfs_pointer = "version https://git-lfs";
+[[noreturn]] void refuse_lfs_pointer(const std::filesystem::path& path);
+
 /// Throws Error(bad_input) "cannot read FILE: what".
 [[noreturn]] void refuse_file(const std::filesystem::path& path, const std::string& what);
 /// The same for one that is not there.

@@ -86,6 +86,10 @@ const HostTensor* TensorFile::find(std::string_view name) const {
 
 const HostTensor& require_tensor(const TensorFile& file, std::string_view name, std::string_view where) {
   if (const HostTensor* tensor = file.find(name)) return *tensor;
+  if (const auto other = file.unread.find(std::string(name)); other != file.unread.end())
+    throw Error(ExitCode::bad_input, where + ": the type " + in_quotes(other->second) + " of tensor " +
+                                         in_quotes(name) +
+                                         " is not one of BOOL, U8, F16, BF16, I32, F32, F64, I64; convert it first");
   std::vector<std::string> names;
   for (const HostTensor& tensor : file.tensors) names.push_back(tensor.name);
   throw Error(ExitCode::bad_input, std::string(where) + " holds no tensor '" + std::string(name) + "' among its " +
@@ -101,6 +105,11 @@ TensorFile read_safetensors(const fs::path& path) {
   file.metadata = std::move(header.metadata);
   file.tensors.reserve(header.entries.size());
   for (HeaderEntry& entry : header.entries) {  // their data follow each other without a gap: one pass over the file
+    if (!entry.other_type.empty()) {
+      stream.seekg(static_cast<std::streamoff>(entry.end - entry.begin), std::ios::cur);
+      file.unread[std::move(entry.name)] = std::move(entry.other_type);
+      continue;
+    }
     HostTensor tensor{std::move(entry.name), entry.type, std::move(entry.shape), {}};
     tensor.bytes.resize(entry.end - entry.begin);
     read_exactly(stream, tensor.bytes.data(), tensor.bytes.size(), path);
@@ -114,7 +123,8 @@ fs::path write_safetensors(const fs::path& path, const TensorFile& file, Existin
   std::vector<std::span<const std::byte>> pieces(2);  // the length and the header come first
   std::uint64_t position = 0;
   for (const HostTensor* tensor : sorted_for_writing(file, path)) {
-    header.entries.push_back({tensor->name, tensor->type, tensor->shape, position, position + tensor->bytes.size()});
+    header.entries.push_back(
+        {tensor->name, tensor->type, {}, tensor->shape, position, position + tensor->bytes.size()});
     position += tensor->bytes.size();
     pieces.emplace_back(tensor->bytes);
   }

@@ -13,6 +13,7 @@ namespace afterglow {
 struct TensorFile {
   std::map<std::string, std::string> metadata;  ///< `__metadata__`: strings only
   std::vector<HostTensor> tensors;              ///< in the order of their bytes in the file
+  std::map<std::string, std::string> unread{};  ///< tensors of types that are not read, with the types
 
   /// nullptr if there is none of that name.
   const HostTensor* find(std::string_view name) const;

@@ -1,12 +1,16 @@
-// Reads the header as a stream of JSON events, so that hostile nesting or sizes are refused before they cost memory.
+// Reads the header entry by entry, so that hostile nesting or sizes are refused before they cost memory.
 #include "core/io/safetensors_header.h"
 
 #include <algorithm>
+#include <cstring>
 #include <limits>
 #include <nlohmann/json.hpp>
+#include <optional>
+#include <set>
 #include <tuple>
 #include <utility>
 
+#include "core/io/atomic_file.h"
 #include "core/io/byte_parts.h"
 #include "core/io/error.h"
 #include "core/io/number_text.h"
@@ -20,6 +24,7 @@ constexpr const char* metadata_key = "__metadata__";
 // More than any real file has; they keep what a hostile header can allocate near its own size.
 constexpr std::size_t max_axes = 32;
 constexpr std::size_t max_metadata = 4096;
+constexpr int deepest = 64;
 constexpr std::uint64_t longest_header = 100'000'000;  // the limit of the format
 
 [[noreturn]] void refuse(const std::string& where, const std::string& what) {
@@ -27,145 +32,123 @@ constexpr std::uint64_t longest_header = 100'000'000;  // the limit of the forma
               "cannot read " + where + ": " + what + "; the file is damaged, get or write it again");
 }
 
-/// One state for each place of the header where a value can stand.
-enum class Place { start, tensors, metadata, tensor, shape, offsets };
+/// A value as a message names what was found.
+std::string described(const Json& value) {
+  if (value.is_number_float()) return "a number that is fractional or too large";
+  if (value.is_number()) return (value.is_number_unsigned() ? "the number " : "the negative number ") + value.dump();
+  if (value.is_string()) return "the text " + in_quotes(value.get_ref<const std::string&>());
+  return value.is_null() ? "null" : value.is_boolean() ? "true or false" : value.is_array() ? "a list" : "an object";
+}
 
-class HeaderReader : public nlohmann::json_sax<Json> {
+/// Takes one entry after the other from the parser, which keeps none of them.
+class HeaderReader {
  public:
   explicit HeaderReader(const std::string& where) : where_(where) {}
 
-  Header take() { return std::move(header_); }
-
-  bool null() override { unexpected("null"); }
-  bool boolean(bool) override { unexpected("true or false"); }
-  bool number_integer(number_integer_t value) override { unexpected("the negative number " + std::to_string(value)); }
-  bool number_float(number_float_t, const string_t&) override {
-    unexpected("a number that is fractional or too large");
-  }
-  bool binary(binary_t&) override { unexpected("binary data"); }
-
-  bool number_unsigned(number_unsigned_t value) override {
-    if (place_ == Place::shape) {
-      if (value > static_cast<std::uint64_t>(std::numeric_limits<std::int64_t>::max())) overflow();
-      if (entry().shape.size() == max_axes) refuse(where_, position() + ": more than 32 axes");
-      entry().shape.push_back(static_cast<std::int64_t>(value));
-    } else if (place_ == Place::offsets && offsets_read_ < 2) {
-      (offsets_read_++ == 0 ? entry().begin : entry().end) = value;
-    } else {
-      unexpected("the number " + std::to_string(value));
+  Header read(std::string_view text) {
+    try {
+      std::ignore = Json::parse(
+          text, [this](int depth, Json::parse_event_t event, Json& value) { return keeps(depth, event, value); });
+    } catch (const Json::parse_error& error) {
+      refuse(where_, "the header is not valid JSON at its byte " + std::to_string(error.byte));
+    } catch (const Json::exception&) {
+      refuse(where_, "the header is not valid JSON: a number in it is too large");
     }
-    return true;
-  }
-
-  bool string(string_t& value) override {
-    if (place_ == Place::metadata) {
-      if (header_.metadata.size() == max_metadata) refuse(where_, "__metadata__ has more than 4096 fields");
-      header_.metadata[key_] = std::move(value);
-    } else if (place_ == Place::tensor && key_ == "dtype") {
-      const auto type = stored_type_of(value);
-      if (!type) {
-        throw Error(ExitCode::bad_input,
-                    "cannot read " + where_ + ": " + position() + ": the type " + in_quotes(value) +
-                        " is not one of BOOL, U8, F16, BF16, I32, F32, F64, I64; convert it first");
-      }
-      entry().type = *type;
-    } else {
-      unexpected("the text " + in_quotes(value));
-    }
-    return true;
-  }
-
-  bool start_object(std::size_t) override {
-    if (place_ == Place::start) {
-      place_ = Place::tensors;
-    } else if (place_ == Place::tensors && key_ == metadata_key) {
-      if (std::exchange(metadata_seen_, true)) refuse(where_, "the header has __metadata__ twice");
-      place_ = Place::metadata;
-    } else if (place_ == Place::tensors) {
-      place_ = Place::tensor;
-      header_.entries.push_back({key_, {}, {}, 0, 0});
-      fields_seen_.clear();
-    } else {
-      unexpected("an object");
-    }
-    return true;
-  }
-
-  bool end_object() override {
-    if (place_ == Place::tensor) {
-      for (const char* field : {"dtype", "shape", "data_offsets"}) {
-        if (!saw(field)) refuse(where_, "tensor " + in_quotes(entry().name) + " has no field '" + field + "'");
-      }
-    }
-    place_ = Place::tensors;
-    return true;
-  }
-
-  bool key(string_t& value) override {
-    key_ = std::move(value);
-    if (place_ == Place::metadata && header_.metadata.contains(key_)) refuse(where_, position() + " is there twice");
-    if (place_ != Place::tensor) return true;
-    if (key_ != "dtype" && key_ != "shape" && key_ != "data_offsets") refuse(where_, position() + " is unknown");
-    if (saw(key_)) refuse(where_, position() + " is there twice");
-    fields_seen_.push_back(key_);
-    return true;
-  }
-
-  bool start_array(std::size_t) override {
-    if (place_ == Place::tensor && key_ == "shape") {
-      place_ = Place::shape;
-    } else if (place_ == Place::tensor && key_ == "data_offsets") {
-      place_ = Place::offsets;
-      offsets_read_ = 0;
-    } else {
-      unexpected("a list");
-    }
-    return true;
-  }
-
-  bool end_array() override {
-    if (place_ == Place::offsets && offsets_read_ < 2) refuse(where_, position() + ": fewer than two numbers");
-    place_ = Place::tensor;
-    return true;
-  }
-
-  bool parse_error(std::size_t byte, const std::string&, const nlohmann::detail::exception&) override {
-    refuse(where_, "the header is not valid JSON at its byte " + std::to_string(byte));
+    return std::move(header_);
   }
 
  private:
-  HeaderEntry& entry() { return header_.entries.back(); }
-  bool saw(std::string_view field) const {
-    return std::find(fields_seen_.begin(), fields_seen_.end(), field) != fields_seen_.end();
+  /// Whether the parser keeps what it has just read: the fields of the entry that it is in.
+  bool keeps(int depth, Json::parse_event_t event, Json& value) {
+    using Event = Json::parse_event_t;
+    if (depth > deepest) refuse(where_, position() + ": lists in lists without end");
+    if (event == Event::key) return depth == 1 ? begin_entry(value) : depth == 2 ? begin_field(value) : true;
+    if (event == Event::object_end && depth == 1) end_entry(value);
+    if (event == Event::array_start && depth < 2) unexpected(Json::array(), "an object");
+    if (event == Event::value && depth < 2 && !(value.is_null() && is_metadata())) unexpected(value, "an object");
+    if (event == Event::value && depth == 3 && ++numbers_ > max_axes && is_known_)
+      refuse(where_, position() + ": more than 32 axes");
+    return depth != 1 || event == Event::object_start;
   }
 
-  std::string position() {
-    if (place_ == Place::start) return "the header";
-    if (place_ == Place::tensors) return "tensor " + in_quotes(key_);
-    if (place_ == Place::metadata) return "__metadata__ field " + in_quotes(key_);
-    return "tensor " + in_quotes(entry().name) + ", field " + in_quotes(key_);
+  bool begin_entry(const Json& name) {
+    name_ = name.get<std::string>();
+    field_.clear();
+    seen_.clear();
+    if (is_metadata() && std::exchange(metadata_seen_, true)) refuse(where_, "the header has __metadata__ twice");
+    return true;
   }
 
-  std::string expected() const {
-    if (place_ == Place::metadata) return "a text";
-    if (place_ == Place::shape) return "whole numbers that are not negative";
-    if (place_ == Place::offsets) return "two whole numbers that are not negative";
-    if (place_ == Place::tensor) return key_ == "dtype" ? "a text" : "a list of whole numbers";
-    return "an object";
+  /// Further fields of a tensor are read past.
+  bool begin_field(const Json& name) {
+    field_ = name.get<std::string>();
+    numbers_ = 0;
+    is_known_ = field_ == "dtype" || field_ == "shape" || field_ == "data_offsets";
+    if (!is_known_ && !is_metadata()) return false;
+    if (!seen_.insert(field_).second) refuse(where_, position() + " is there twice");
+    if (seen_.size() > max_metadata) refuse(where_, "__metadata__ has more than 4096 fields");
+    return true;
   }
 
-  [[noreturn]] void unexpected(const std::string& found) {
-    refuse(where_, position() + ": " + found + " where " + expected() + " should be");
+  void end_entry(const Json& entry) {
+    if (is_metadata()) {
+      for (const auto& [key, value] : entry.items()) header_.metadata[key] = text_of(key, value);
+      return;
+    }
+    for (const char* field : {"dtype", "shape", "data_offsets"}) {
+      if (!entry.contains(field)) refuse(where_, "tensor " + in_quotes(name_) + " has no field '" + field + "'");
+    }
+    HeaderEntry& read = header_.entries.emplace_back();
+    read.name = name_;
+    const std::string type = text_of("dtype", entry["dtype"]);
+    const std::optional<StoredType> known = stored_type_of(type);
+    if (known) read.type = *known;
+    if (!known) read.other_type = type;
+    for (const std::uint64_t size : numbers_of("shape", entry["shape"])) {
+      if (size > static_cast<std::uint64_t>(std::numeric_limits<std::int64_t>::max()))
+        refuse(where_, position() + ": the size is larger than any memory");
+      read.shape.push_back(static_cast<std::int64_t>(size));
+    }
+    const std::vector<std::uint64_t> offsets = numbers_of("data_offsets", entry["data_offsets"]);
+    if (offsets.size() != 2)
+      refuse(where_, position() + (offsets.size() < 2 ? ": fewer than two numbers" : ": more than two numbers"));
+    read.begin = offsets[0];
+    read.end = offsets[1];
   }
-  [[noreturn]] void overflow() { refuse(where_, position() + ": the size is larger than any memory"); }
+
+  std::string text_of(const std::string& field, const Json& value) {
+    field_ = field;
+    if (!value.is_string()) unexpected(value, "a text");
+    return value.get<std::string>();
+  }
+
+  std::vector<std::uint64_t> numbers_of(const std::string& field, const Json& list) {
+    field_ = field;
+    if (!list.is_array()) unexpected(list, "a list of whole numbers");
+    std::vector<std::uint64_t> numbers;
+    for (const Json& number : list) {
+      if (!number.is_number_unsigned()) unexpected(number, "whole numbers that are not negative");
+      numbers.push_back(number.get<std::uint64_t>());
+    }
+    return numbers;
+  }
+
+  bool is_metadata() const { return name_ == metadata_key; }
+  std::string position() const {
+    if (name_.empty() && field_.empty()) return "the header";
+    if (is_metadata() && !field_.empty()) return "__metadata__ field " + in_quotes(field_);
+    return "tensor " + in_quotes(name_) + (field_.empty() ? "" : ", field " + in_quotes(field_));
+  }
+  [[noreturn]] void unexpected(const Json& found, const std::string& wanted) const {
+    refuse(where_, position() + ": " + described(found) + " where " + wanted + " should be");
+  }
 
   const std::string& where_;
   Header header_;
-  Place place_ = Place::start;
-  std::string key_;
-  std::vector<std::string> fields_seen_;
-  int offsets_read_ = 0;
-  bool metadata_seen_ = false;
+  std::string name_, field_;  ///< of the entry and of its field that is read
+  std::set<std::string> seen_;
+  std::size_t numbers_ = 0;
+  bool metadata_seen_ = false, is_known_ = false;
 };
 
 /// Compares one entry with itself: the offsets must be in order, inside the data, and hold exactly the shape's
@@ -178,6 +161,7 @@ void check_entry(const HeaderEntry& entry, std::uint64_t data_bytes, const std::
     refuse(where, tensor + ", field 'data_offsets': " + range + " reaches beyond the " + std::to_string(data_bytes) +
                       " bytes of data in the file");
   }
+  if (!entry.other_type.empty()) return;
   const auto bytes = bytes_of(entry.type, entry.shape);
   if (!bytes) refuse(where, tensor + ", field 'shape': the size is larger than any memory");
   if (*bytes != entry.end - entry.begin) {
@@ -218,6 +202,9 @@ void check_names(const std::vector<HeaderEntry>& entries, const std::string& whe
 }  // namespace
 
 void check_header_length(std::uint64_t length, std::uint64_t file_bytes, const std::string& where) {
+  std::uint64_t pointer = 0;
+  std::memcpy(&pointer, lfs_pointer.data(), sizeof pointer);
+  if (length == pointer) refuse_lfs_pointer(where);
   if (file_bytes < header_length_bytes)
     refuse(where, "with " + bytes_text(static_cast<std::int64_t>(file_bytes)) + " it is too short for a header");
   if (length > file_bytes - header_length_bytes) {
@@ -236,9 +223,7 @@ std::string_view header_text(std::span<const std::byte> file, const std::string&
 }
 
 Header parse_header(std::string_view text, std::uint64_t data_bytes, const std::string& where) {
-  HeaderReader reader(where);
-  Json::sax_parse(text.begin(), text.end(), &reader);
-  Header header = reader.take();
+  Header header = HeaderReader(where).read(text);
   for (const HeaderEntry& entry : header.entries) check_entry(entry, data_bytes, where);
   check_names(header.entries, where);
   check_layout(header.entries, data_bytes, where);

@@ -16,6 +16,7 @@ namespace afterglow {
 struct HeaderEntry {
   std::string name;
   StoredType type = StoredType::f32;
+  std::string other_type;  ///< a type that is not read, in the place of `type`; then the shape is not checked
   std::vector<std::int64_t> shape;
   std::uint64_t begin = 0;
   std::uint64_t end = 0;

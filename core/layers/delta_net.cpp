@@ -72,6 +72,7 @@ DeltaNetConfig read_config(MemoryRule rule, const nlohmann::json& config) {
   std::vector<std::string> known{"d",           "H",         "Dk",          "Dv",      "conv_size",
                                  "use_gate",    "norm_eps",  "query_heads", "qk_norm", "use_short_conv",
                                  "value_heads", "key_heads", "feature_map", "qk_silu", "v_silu"};
+  known.emplace_back("gate_activation");
   if (rule == MemoryRule::gla || rule == MemoryRule::kda) known.emplace_back("gate_rank");
   if (rule == MemoryRule::gla) known.emplace_back("clamp_min");
   if (rule != MemoryRule::gla) known.insert(known.end(), {"use_beta", "allow_neg_eigval"});
@@ -85,6 +86,7 @@ DeltaNetConfig read_config(MemoryRule rule, const nlohmann::json& config) {
   c.value = get_integer(config, "Dv", c.keys, 1, 65536, where);
   c.convolution = get_integer(config, "conv_size", 4, 1, 64, where);
   c.output_gate = get_bool(config, "use_gate", true, where);
+  c.sigmoid_gate = get_choice(config, "gate_activation", {"silu", "sigmoid"}, "silu", where) == "sigmoid";
   c.norm_eps = get_number(config, "norm_eps", 1e-5, 0.0, 1.0, where);
   c.gate_rank = get_integer(config, "gate_rank", rule == MemoryRule::kda ? c.value : 16, 1, 65536, where);
   c.ridge = get_number(config, "ridge", 0.1, 1e-6, 1e6, where);
@@ -274,7 +276,8 @@ Storage DeltaNet::storage(const Backend& backend, const Shape& input) const {
   const DeltaNetConfig& c = config_;
   const bool are_own = c.query_heads == c.heads && c.key_heads == c.heads && c.value_heads == c.heads;
   const bool are_convolved = c.convolves && c.key_silu && c.value_silu && c.feature_map == FeatureMap::identity;
-  if (c.rule == MemoryRule::kalman || !are_own || !are_convolved || !c.output_gate) return Storage::wide;
+  if (c.rule == MemoryRule::kalman || !are_own || !are_convolved || !c.output_gate || c.sigmoid_gate)
+    return Storage::wide;
   if (c.key_norm == KeyNorm::l2) return Storage::wide;
   const Tensor columns(nullptr, input.with_last(c.key_columns()), DType::f32);
   if (c.key_norm == KeyNorm::unit && !backend.makes_unit_heads(columns, k_conv_->value, c.keys)) return Storage::wide;
@@ -331,7 +334,9 @@ Var DeltaNet::finish(Tape& tape, const Inputs& in, const Var& heads) const {
   tape.place("readout", heads);
   tape.capture("readout", heads.value);
   if (in.gate.defined()) tape.place("gate", in.gate);
-  const Var y = normed_heads(tape, heads, in.gate, tape.parameter(o_norm_), config_.norm_eps);
+  const bool is_silu = !config_.sigmoid_gate || !in.gate.defined();
+  Var y = normed_heads(tape, heads, is_silu ? in.gate : Var{}, tape.parameter(o_norm_), config_.norm_eps);
+  if (!is_silu) y = multiply(tape, y, unary(tape, Unary::sigmoid, in.gate));
   return linear(tape, y, tape.parameter(o_proj_));
 }
 

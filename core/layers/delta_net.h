@@ -30,6 +30,7 @@ struct DeltaNetConfig {
   bool clamps = false;
   std::int64_t gate_rank = 16;  ///< of the gates of gla and kda
   bool output_gate = true;      ///< use_gate
+  bool sigmoid_gate = false;    ///< gate_activation: sigmoid in the place of SiLU
   double norm_eps = 1e-5;
   double ridge = 0.1;  ///< lambda of kalman
   // Changed live.
@@ -49,8 +50,8 @@ struct DeltaNetConfig {
 /// (gated_deltanet), -exp(A_log) softplus(f_proj x + dt_bias) a channel (kda; A_log a head) or logsigmoid(gk_proj x) /
 /// 16 a channel (gla). The core is core/backend/delta.h with scale Dk^-0.5; in `kalman` it is recursive least squares,
 /// S_t = argmin lambda |S|^2 + sum_s beta_s |S^T k_s - v_s|^2 (GKA eq. 3 and KF), y_t = S_t^T q_t. Then RMSNorm a head,
-/// times silu(g_proj x), o_proj. Captures: `queries`, `keys`, `values` as they enter the core, `beta`, `log_decay`,
-/// `readout`, `final_state` [B,H,Dk,Dv].
+/// times silu(g_proj x) or its sigmoid, o_proj. Captures: `queries`, `keys`, `values` as they enter the core, `beta`,
+/// `log_decay`, `readout`, `final_state` [B,H,Dk,Dv].
 class DeltaNet final : public Layer {
  public:
   DeltaNet(const DeltaNetConfig& config, const ParameterScope& parameters);

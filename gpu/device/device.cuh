@@ -50,8 +50,12 @@ Rows<T> rows_of(const Tensor& tensor) {
   if (tensor.defined() && (tensor.dtype == DType::bf16) != std::is_same_v<std::remove_const_t<T>, Bf16>)
     throw Error(ExitCode::failure, std::string("a kernel cannot take numbers of type ") + name_of(tensor.dtype));
   if (tensor.elements() >= (std::int64_t{1} << 32)) {
-    throw Error(ExitCode::out_of_memory, "a tensor of shape " + tensor.shape.text() +
-                                             " has more elements than the GPU kernels count; take a smaller batch");
+    // The weights of a model lie in one row of numbers.
+    throw Error(ExitCode::out_of_memory,
+                (tensor.shape.rank() == 1 ? "the model has " + tensor.shape.text() + " weights"
+                                          : "a tensor of shape " + tensor.shape.text() + " is too large") +
+                    ", and a GPU counts at most 4,294,967,295 numbers in one tensor; " +
+                    (tensor.shape.rank() == 1 ? "take a smaller model or use --device cpu" : "take a smaller batch"));
   }
   return {tensor.as<T>(), static_cast<unsigned>(tensor.columns()), static_cast<std::size_t>(tensor.row_stride),
           tensor.contiguous()};

@@ -112,6 +112,47 @@ TEST_F(Checkpoints, WriteTextAndTakeItAsAPrompt) {
   EXPECT_FALSE(logits("model").empty()) << "forward needs no names of tokens";
 }
 
+TEST_F(Checkpoints, NeedNoLabelsToAnswer) {
+  const std::vector<float> with_labels = logits("model");
+  write("model/tokenizer.json", R"({"model": {"vocab": {"hello": 7}}})");
+  const json trained = parsed(done("train --resume model --steps 1 --no-figures --out out --threads 1 --json"));
+  for (const char* broken : {"", "{", "version https://git-lfs.github.com/spec/v1\n"}) {
+    write("model/tokenizer.json", broken);
+    EXPECT_EQ(logits("model"), with_labels);
+    const json written = parsed(done("generate model --count 2 --json"));
+    ASSERT_FALSE(written["notes"].empty()) << broken;
+    EXPECT_THAT(written["notes"].dump(), AllOf(HasSubstr("tokenizer.json"), HasSubstr("shown as numbers")));
+  }
+  EXPECT_THAT(done("eval " + trained["snapshot"].get<std::string>() + " --examples 4").err, HasSubstr("as numbers"));
+}
+
+TEST_F(Checkpoints, SayWhichNormIsTakenWhereverTheyOpen) {
+  for (const char* command :
+       {"forward model --tokens ids.txt --out a.safetensors", "info model", "eval model --examples 4",
+        "plot token_weights --snapshot model --csv a.csv", "export model --format npz --out n"}) {
+    const json result = parsed(done(std::string(command) + " --json"));
+    ASSERT_TRUE(result.contains("notes")) << command;
+    EXPECT_THAT(result["notes"][0], HasSubstr("over all columns")) << command;
+  }
+}
+
+// Its numbers would be others than asked for, or there are no numbers at all.
+TEST_F(Checkpoints, ArePreciseAsAskedOrNotAtAll) {
+  for (const char* command :
+       {"forward model --tokens ids.txt --out a.safetensors", "generate model --count 1", "eval model --examples 4",
+        "train --resume model --steps 1 --out out", "plot token_weights --snapshot model --csv a.csv"}) {
+    const ProgramResult refused = run(std::string(command) + " --precision bf16 --device cpu");
+    EXPECT_EQ(refused.code, 2) << command;
+    EXPECT_THAT(refused.err, HasSubstr("fp32 only")) << command;
+    done(std::string(command) + " --precision fp32 --device cpu");
+  }
+  for (const char* command : {"info model", "export model --format npz --out n"}) {
+    const ProgramResult refused = run(std::string(command) + " --precision bf16");
+    EXPECT_EQ(refused.code, 2) << command;
+    EXPECT_THAT(refused.err, HasSubstr("takes no --precision")) << command;
+  }
+}
+
 TEST_F(Checkpoints, AreNotReplacedUnasked) {
   EXPECT_EQ(run("export model --format transformers --out model").code, 3);
   EXPECT_THAT(run("export model --format transformers --out model").err, HasSubstr("--force"));
@@ -140,6 +181,11 @@ TEST_F(Checkpoints, RefuseByNameWithCode3) {
         "plot training --snapshot pickles --svg p.svg", "forward pickles --tokens ids.txt --out x.safetensors"})
     refused(command, "pickle");
   refused("forward model/model.safetensors --tokens ids.txt --out x.safetensors", "the folder");
+  refused("forward model/config.json --tokens ids.txt --out x.safetensors", "give its folder");
+  write("model/config.json", R"({"architectures": ["Mamba2ForCausalLM"], "time_step_limit": [0.0, Infinity]})");
+  refused("info model/config.json", "give its folder");
+  write("model/model.safetensors.index.json", "{}");
+  refused("info model/model.safetensors.index.json", "give its folder");
   EXPECT_FALSE(std::filesystem::exists(folder_ / "x.safetensors"));
 }
 

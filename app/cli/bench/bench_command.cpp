@@ -17,6 +17,7 @@
 #include "app/cli/bench/layer_pass.h"
 #include "app/cli/command_line.h"
 #include "app/cli/interruption.h"
+#include "app/cli/start.h"
 #include "core/analysis/linear_algebra/spectrum.h"
 #include "core/engine/causes/patch_measurement.h"
 #include "core/engine/causes/transplant.h"
@@ -535,10 +536,7 @@ json bench(const BenchOptions& options, const CommonOptions& common, Output& out
   std::optional<EarlierBench> earlier;
   if (!options.against.empty()) earlier.emplace(options.against);
   if (options.name.starts_with("runs")) cuda_expect_many_runs();  // as `table` and `sweep` do
-  const std::unique_ptr<Backend> backend = make_backend(common.device, common.threads);
-  if (!common.precision.empty() && !backend->set_precision(parse_precision(common.precision))) {
-    throw Error(ExitCode::usage, backend->description() + " computes in fp32 only; --precision needs --device cuda");
-  }
+  const std::unique_ptr<Backend> backend = chosen_backend(common);
   json rows = json::array();
   const std::vector<Case> cases = all_cases(options, common, *backend, output, rows);
   const std::vector<const Case*> asked_for = chosen(cases, options.name);

@@ -46,7 +46,7 @@ MappedTensors::MappedTensors(const std::filesystem::path& path) : bytes_(mapped(
     const Bytes data = part_of(bytes_, begin, bytes_.size() - begin, path.string());
     Header header = parse_header(text, data.size(), path.string());
     for (HeaderEntry& entry : header.entries) {
-      tensors_.push_back({std::move(entry.name), entry.type, std::move(entry.shape),
+      tensors_.push_back({std::move(entry.name), entry.type, std::move(entry.other_type), std::move(entry.shape),
                           part_of(data, entry.begin, entry.end - entry.begin, path.string())});
     }
   } catch (...) {

@@ -16,6 +16,7 @@ namespace afterglow {
 struct TensorView {
   std::string name;
   StoredType type = StoredType::f32;
+  std::string other_type;  ///< a type that is not read, in the place of `type`
   std::vector<std::int64_t> shape;
   std::span<const std::byte> bytes;
 };

@@ -26,6 +26,10 @@ bool is_floating(StoredType type) {
   return type == StoredType::f32 || type == StoredType::f16 || type == StoredType::bf16 || type == StoredType::f64;
 }
 
+std::string type_of(const TensorView& tensor) {
+  return tensor.other_type.empty() ? name_of(tensor.type) : in_quotes(tensor.other_type);
+}
+
 /// Row of the library's order that stands at `row` of ours: pairs (2i, 2i + 1) of a head turn together here, halves
 /// (i, i + D/2) there.
 std::size_t rotary_source(std::size_t row, std::size_t head_width) {
@@ -77,6 +81,16 @@ const Parameter& parameter_of(const ParameterStore& store, const std::string& na
   return *found;
 }
 
+/// MLX keeps a convolution [columns, taps, 1], in the same bytes as PyTorch's [columns, 1, taps].
+bool is_mlx_convolution(const std::vector<std::int64_t>& shape) {
+  return shape.size() == 3 && shape[1] > 1 && shape[2] == 1;
+}
+
+/// Whether a tensor's numbers lie in the file as those of the parameter do.
+bool is_laid_out(const std::vector<std::int64_t>& found, const std::vector<std::int64_t>& wanted) {
+  return found == wanted || (is_mlx_convolution(found) && wanted == std::vector{found[0], found[2], found[1]});
+}
+
 /// Throws unless the plan names every parameter of the model once.
 void require_all_matched(const ModelPlan& plan, const ParameterStore& store) {
   std::set<std::string> matched;
@@ -93,7 +107,9 @@ void require_all_matched(const ModelPlan& plan, const ParameterStore& store) {
 Checkpoint::Checkpoint(const std::filesystem::path& folder)
     : folder_(folder),
       library_(&library_of(folder_.config(), (folder_.folder() / "config.json").string())),
-      plan_(library_->plan(ConfigFields(folder_.config(), (folder_.folder() / "config.json").string()))) {
+      plan_(plan_of(*library_, ConfigFields(folder_.config(), (folder_.folder() / "config.json").string()))),
+      notes_(plan_.notes) {
+  note_names();
   untie_head();
   note_unused();
 }
@@ -122,6 +138,20 @@ const TensorView* Checkpoint::find(const WeightMatch& match) const {
     if (const TensorView* tensor = folder_.find(name)) return tensor;
   }
   return nullptr;
+}
+
+void Checkpoint::note_names() {
+  for (const std::string& wrapper : folder_.wrappers())
+    notes_.push_back("the tensors' names hold " + in_quotes(wrapper + ".") +
+                     ", which a wrapper of PyTorch (torch.compile, DDP, FSDP) has put there; it is taken off");
+  for (const WeightMatch& match : plan_.weights) {
+    const TensorView* tensor = find(match);
+    if (tensor == nullptr || !is_mlx_convolution(tensor->shape)) continue;
+    notes_.push_back(in_quotes(tensor->name) + " is " + Shape(tensor->shape).text() +
+                     ", as MLX lays out convolutions; it is read as " +
+                     Shape({tensor->shape[0], 1, tensor->shape[1]}).text());
+    return;
+  }
 }
 
 // As the libraries do: a head in the files that differs from the embedding counts, whatever config.json says.
@@ -174,13 +204,13 @@ void Checkpoint::check(const ParameterStore& declared) const {
                                            did_you_mean(match.names.front(), folder_.names()) +
                                            "; save the whole model (ForCausalLM) again");
     }
-    if (tensor->shape != parameter.shape.extents())
+    if (!is_floating(tensor->type) || !tensor->other_type.empty())
+      throw Error(ExitCode::bad_input, where + in_quotes(tensor->name) + " holds " + type_of(*tensor) +
+                                           " where weights should be; save the model in float32 or bfloat16");
+    if (!is_laid_out(tensor->shape, parameter.shape.extents()))
       throw Error(ExitCode::bad_input, where + in_quotes(tensor->name) + " is " + Shape(tensor->shape).text() +
                                            ", and config.json asks for " + parameter.shape.text() +
                                            "; the two do not belong together, get the folder again");
-    if (!is_floating(tensor->type))
-      throw Error(ExitCode::bad_input, where + in_quotes(tensor->name) + " holds " + name_of(tensor->type) +
-                                           " where weights should be; save the model in float32 or bfloat16");
   }
 }
 

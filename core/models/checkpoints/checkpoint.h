@@ -23,7 +23,8 @@ class Checkpoint {
   std::string folder_name() const;
   /// The model's tokenizer.json; empty where the folder has none.
   std::filesystem::path tokenizer() const;
-  /// What a person should know: tensors that the model does not use, a head that is tied in words alone.
+  /// What a person should know: how a field was read, fields and tensors that the model does not use, names and layouts
+  /// of other programs, a head that is tied in words alone.
   const std::vector<std::string>& notes() const { return notes_; }
 
   /// Compares its tensors with the parameters that the model declares. Throws Error(bad_input) naming a tensor that is
@@ -34,6 +35,7 @@ class Checkpoint {
 
  private:
   const TensorView* find(const WeightMatch& match) const;
+  void note_names();
   void untie_head();
   void note_unused();
   /// Whether the file holds a layer's weights where a model's should be.

@@ -2,7 +2,8 @@
 #include "core/models/checkpoints/checkpoint_folder.h"
 
 #include <algorithm>
-#include <set>
+#include <array>
+#include <ranges>
 
 #include "core/io/checksum.h"
 #include "core/io/error.h"
@@ -15,7 +16,11 @@ namespace fs = std::filesystem;
 namespace {
 
 constexpr const char *single_file = "model.safetensors", *index_file = "model.safetensors.index.json",
-                     *config_file = "config.json";
+                     *config_file = "config.json", *adapter_file = "adapter_config.json";
+
+/// What torch.compile, DDP and FSDP put into the names of a model's weights.
+constexpr std::array<std::string_view, 4> wrapper_words{"_orig_mod", "module", "_fsdp_wrapped_module",
+                                                        "_checkpoint_wrapped_module"};
 
 [[noreturn]] void refuse(const fs::path& path, const std::string& what) {
   throw Error(ExitCode::bad_input, path.string() + ": " + what);
@@ -60,7 +65,43 @@ void check_shard_name(const fs::path& index, const std::string& name) {
     refuse(index, "it names the file " + in_quotes(name) + ", which is no .safetensors file; save the model again");
 }
 
+/// The folders in this one and in its folders that hold a model or an adapter; the last is that of the highest step.
+std::vector<fs::path> models_below(const fs::path& folder) {
+  std::vector<fs::path> found;
+  std::error_code failed;
+  fs::recursive_directory_iterator entry(folder, fs::directory_options::skip_permission_denied, failed);
+  for (; !failed && entry != fs::recursive_directory_iterator(); entry.increment(failed)) {
+    if (entry.depth() > 0) entry.disable_recursion_pending();
+    const bool is_model =
+        fs::exists(entry->path() / config_file, failed) || fs::exists(entry->path() / adapter_file, failed);
+    failed.clear();
+    if (is_model) found.push_back(entry->path());
+  }
+  std::ranges::sort(found, {}, [](const fs::path& path) { return std::pair(path.string().size(), path.string()); });
+  return found;
+}
+
+[[noreturn]] void refuse_without_config(const fs::path& folder, const std::string& known_by_names) {
+  const std::string pickle = pickle_in(folder);
+  const std::vector<fs::path> below = models_below(folder);
+  const std::string many = below.size() > 1 ? ", the last of " + std::to_string(below.size()) + " there" : "";
+  refuse(folder, std::string("there is no ") + config_file + " in this folder" +
+                     (pickle.empty() ? "" : " (and " + pickle + " is a pickle, which is not opened)") +
+                     (below.empty() ? "; give one that save_pretrained of transformers or flash-linear-attention wrote"
+                                    : "; give the folder of the model below it: " + below.back().string() + many) +
+                     known_by_names);
+}
+
 }  // namespace
+
+bool is_checkpoint_file(const fs::path& path) {
+  const std::string name = path.filename().string();
+  if (name != config_file)
+    return name.ends_with(".safetensors.index.json") || name.ends_with(".bin.index.json") || name == adapter_file ||
+           name == "tokenizer.json" || name == "tokenizer_config.json" || name == "generation_config.json";
+  const nlohmann::json config = read_config_json(path);
+  return config.contains("model_type") || config.contains("architectures") || config.contains("ssm_cfg");
+}
 
 bool is_checkpoint_folder(const fs::path& path) {
   std::error_code failed;
@@ -70,19 +111,20 @@ bool is_checkpoint_folder(const fs::path& path) {
 CheckpointFolder::CheckpointFolder(fs::path folder) : folder_(std::move(folder)) {
   std::error_code failed;
   if (!fs::is_directory(folder_, failed)) refuse(folder_, "there is no such folder; check the name");
+  const bool has_one = fs::exists(folder_ / single_file, failed), has_shards = fs::exists(folder_ / index_file, failed);
+  if (!has_one && !has_shards && fs::exists(folder_ / adapter_file, failed))
+    refuse(folder_,
+           "this is an adapter (LoRA), which changes another model's weights; merge the two with merge_and_unload() of "
+           "peft, save the result with save_pretrained and give its folder");
   if (!fs::exists(folder_ / config_file, failed)) {
-    const std::string pickle = pickle_in(folder_);
-    if (pickle.empty() && fs::exists(folder_ / single_file, failed)) map(folder_ / single_file);
-    refuse(folder_, std::string("there is no ") + config_file + " in this folder" +
-                        (pickle.empty() ? "" : " (and " + pickle + " is a pickle, which is not opened)") +
-                        "; give one that save_pretrained of transformers or flash-linear-attention wrote" +
-                        config_to_write(names()));
+    if (has_one && pickle_in(folder_).empty()) map(folder_ / single_file);
+    refuse_without_config(folder_, config_to_write(names()));
   }
   config_ = read_config_json(folder_ / config_file);
   // As the libraries do: one file counts before an index.
-  if (fs::exists(folder_ / single_file, failed)) {
+  if (has_one) {
     map(folder_ / single_file);
-  } else if (fs::exists(folder_ / index_file, failed)) {
+  } else if (has_shards) {
     map_shards(folder_ / index_file);
   } else {
     refuse_without_weights(folder_, config_);
@@ -95,8 +137,17 @@ void CheckpointFolder::map(const fs::path& file) {
 }
 
 void CheckpointFolder::add(const TensorView& tensor) {
-  if (!tensors_.emplace(tensor.name, &tensor).second)
-    refuse(folder_, "tensor " + in_quotes(tensor.name) + " is there twice, in two of its files; save the model again");
+  std::string name;
+  for (const auto part : std::views::split(tensor.name, '.')) {
+    const std::string word(part.begin(), part.end());
+    if (std::ranges::find(wrapper_words, word) != wrapper_words.end()) {
+      wrappers_.insert(word);
+    } else {
+      name += (name.empty() ? "" : ".") + word;
+    }
+  }
+  if (!tensors_.emplace(name, &tensor).second)
+    refuse(folder_, "tensor " + in_quotes(name) + " is there twice; save the model again");
 }
 
 void CheckpointFolder::map_shards(const fs::path& index) {

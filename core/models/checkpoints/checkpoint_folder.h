@@ -2,6 +2,7 @@
 #pragma once
 #include <filesystem>
 #include <map>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -18,9 +19,11 @@ class CheckpointFolder {
 
   const std::filesystem::path& folder() const { return folder_; }
   const nlohmann::json& config() const { return config_; }
-  /// nullptr where there is none of that name.
+  /// nullptr where there is none of that name. Names are those of the model, without the words of wrappers around it.
   const TensorView* find(const std::string& name) const;
   std::vector<std::string> names() const;
+  /// The words of wrappers that its tensors' names hold: "_orig_mod", "module".
+  const std::set<std::string>& wrappers() const { return wrappers_; }
   /// 16 hex digits over all bytes of its weights.
   std::string hash() const;
 
@@ -32,8 +35,12 @@ class CheckpointFolder {
   nlohmann::json config_;
   std::vector<MappedTensors> shards_;
   std::map<std::string, const TensorView*> tensors_;
+  std::set<std::string> wrappers_;
 };
 
+/// Whether a JSON file is a part of such a folder, as config.json is. Throws Error(bad_input) for a damaged
+/// config.json.
+bool is_checkpoint_file(const std::filesystem::path& path);
 /// Whether a folder looks like one, so that it opens as a model.
 bool is_checkpoint_folder(const std::filesystem::path& path);
 

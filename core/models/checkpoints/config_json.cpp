@@ -61,12 +61,26 @@ void ConfigFields::refuse(const char* name, const std::string& why) const {
   throw Error(ExitCode::bad_input, where_ + ": \"" + name + "\" is " + value + ": " + why);
 }
 
+const json& ConfigFields::field(const char* name) const {
+  read_.insert(name);
+  return *config_;
+}
+
+std::vector<std::string> ConfigFields::unread(const std::string& harmless) const {
+  std::vector<std::string> names;
+  for (const auto& [name, value] : config_->items()) {
+    if (!read_.contains(name) && (" " + harmless + " ").find(" " + name + " ") == std::string::npos)
+      names.push_back(name);
+  }
+  return names;
+}
+
 std::int64_t ConfigFields::integer(const char* name, std::optional<std::int64_t> fallback) const {
-  return get_integer(*config_, name, fallback, 1, std::int64_t{1} << 24, where_);
+  return get_integer(field(name), name, fallback, 1, std::int64_t{1} << 24, where_);
 }
 
 std::int64_t ConfigFields::layers() const {
-  return get_integer(*config_, "num_hidden_layers", std::nullopt, 1, max_blocks, where_);
+  return get_integer(field("num_hidden_layers"), "num_hidden_layers", std::nullopt, 1, max_blocks, where_);
 }
 
 double ConfigFields::number_in(const json& value, const char* name) const {
@@ -81,10 +95,10 @@ double ConfigFields::number(const char* name, double fallback) const {
   return has(name) ? number_in((*config_)[name], name) : fallback;
 }
 
-bool ConfigFields::flag(const char* name, bool fallback) const { return get_bool(*config_, name, fallback, where_); }
+bool ConfigFields::flag(const char* name, bool fallback) const { return get_bool(field(name), name, fallback, where_); }
 
 std::string ConfigFields::text(const char* name, const char* fallback) const {
-  return get_string(*config_, name, fallback, where_);
+  return get_string(field(name), name, fallback, where_);
 }
 
 std::pair<double, double> ConfigFields::range(const char* name, std::pair<double, double> fallback) const {

@@ -2,7 +2,9 @@
 #pragma once
 #include <filesystem>
 #include <nlohmann/json.hpp>
+#include <set>
 #include <string>
+#include <vector>
 
 namespace afterglow {
 
@@ -23,15 +25,20 @@ class ConfigFields {
   double number(const char* name, double fallback) const;  ///< also infinite
   bool flag(const char* name, bool fallback) const;
   std::string text(const char* name, const char* fallback) const;
-  bool has(const char* name) const { return config_->contains(name); }
+  bool has(const char* name) const { return field(name).contains(name); }
   /// Two numbers, the ends of a range, which may be infinite.
   std::pair<double, double> range(const char* name, std::pair<double, double> fallback) const;
   /// Throws Error(bad_input): the field asks for something that is not there, and what to do.
   [[noreturn]] void refuse(const char* name, const std::string& why) const;
+  /// The fields that no function above was called with and that are no words of `harmless`.
+  std::vector<std::string> unread(const std::string& harmless) const;
 
  private:
+  /// The whole object; remembers that `name` was read.
+  const nlohmann::json& field(const char* name) const;
   double number_in(const nlohmann::json& value, const char* name) const;
   const nlohmann::json* config_;
+  mutable std::set<std::string> read_;
   std::string where_;
 };
 

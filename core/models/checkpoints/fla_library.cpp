@@ -27,10 +27,19 @@ ModelPlan plan_mamba2(const ConfigFields& config) {
     config.refuse("norm_before_gate", "only the norm behind the gate is computed here; there is no way to convert it");
   if (config.flag("D_has_hdim", false))
     config.refuse("D_has_hdim", "only one D for each head is computed here; there is no way to convert it");
-  ModelPlan plan(config, config.number(mamba2_names.norm_eps, 1e-5), "backbone.", "norm_f.weight");
-  json mixer = mamba2_mixer(config, mamba2_names);
+  // Up to 0.4.2 the library named the limit as transformers does, and in the beginning eps, too.
+  const bool is_old = config.has("time_step_limit") && !config.has("dt_limit") && !config.has("rmsnorm");
+  Mamba2Names names = mamba2_names;
+  if (is_old) names.step_limit = "time_step_limit";
+  if (config.has("layer_norm_epsilon")) names.norm_eps = "layer_norm_epsilon";
+  ModelPlan plan(config, config.number(names.norm_eps, 1e-5), "backbone.", "norm_f.weight");
+  json mixer = mamba2_mixer(config, names);
   mixer["rmsnorm"] = config.flag("rmsnorm", true);
   mixer["norm_per_group"] = mixer["ngroups"].get<std::int64_t>() > 1;
+  if (is_old)
+    take_gated_norm(plan, mixer, false,
+                    "config.json names its fields as flash-linear-attention before 0.5 did; with \"dt_limit\" in the "
+                    "place of \"time_step_limit\" it is of each group");
   add_mamba2_blocks(plan, config, mixer);
   return plan;
 }
@@ -54,7 +63,7 @@ std::map<std::int64_t, json> attention_layers(const ConfigFields& config) {
   return layers;
 }
 
-json attention_mixer(const ConfigFields& config, json attn) {
+json attention_mixer(ModelPlan& plan, const ConfigFields& config, json attn) {
   for (const char* field : {"num_kv_heads", "window_size", "rope_theta", "qkv_bias"}) {
     if (attn.contains(field) && attn[field].is_null()) attn.erase(field);
   }
@@ -62,11 +71,13 @@ json attention_mixer(const ConfigFields& config, json attn) {
     config.refuse("attn", "attention in a sliding window is not computed here; a model without window_size is");
   const ConfigFields own(attn, config.where() + ", attn");
   const std::int64_t heads = own.integer("num_heads", std::nullopt);
-  return {{"kind", "attention"},
-          {"n_heads", heads},
-          {"n_kv_heads", own.integer("num_kv_heads", heads)},
-          {"rope_base", own.number("rope_theta", 10000.0)},
-          {"qkv_bias", own.flag("qkv_bias", false)}};
+  const json mixer{{"kind", "attention"},
+                   {"n_heads", heads},
+                   {"n_kv_heads", own.integer("num_kv_heads", heads)},
+                   {"rope_base", own.number("rope_theta", 10000.0)},
+                   {"qkv_bias", own.flag("qkv_bias", false)}};
+  plan.note_unread(own, "layers");
+  return mixer;
 }
 
 void match_attention(ModelPlan& plan, std::size_t block, const json& mixer) {
@@ -108,7 +119,7 @@ ModelPlan plan(const ConfigFields& config) {
   for (std::int64_t layer = 0; layer < layers; ++layer) {
     const auto block = static_cast<std::size_t>(layer);
     const auto hybrid = attention.find(layer);
-    const json mixer = hybrid == attention.end() ? own : attention_mixer(config, hybrid->second);
+    const json mixer = hybrid == attention.end() ? own : attention_mixer(plan, config, hybrid->second);
     plan.match(block, "mixer_norm.weight", "attn_norm.weight");
     hybrid == attention.end() ? kind->match(plan, block, config, mixer) : match_attention(plan, block, mixer);
     plan.match(block, "mlp_norm.weight", "mlp_norm.weight");
@@ -190,7 +201,15 @@ json config_of(const json& model, const json&, std::vector<std::string>& notes) 
 }  // namespace
 
 CheckpointLibrary fla_library() {
-  return {"fla", "mamba2, gated_deltanet, gla, delta_net (flash-linear-attention)", knows, plan, config_of};
+  return {
+      "fla",
+      "mamba2, gated_deltanet, gla, delta_net (flash-linear-attention)",
+      knows,
+      plan,
+      config_of,
+      "A_init_range attn_mode chunk_size conv_init dt_init_floor dt_max dt_min fuse_cross_entropy "
+      "fuse_linear_cross_entropy fuse_norm fuse_swiglu hidden_ratio rescale_prenorm_residual residual_in_fp32 "
+      "rms_norm time_step_floor time_step_max time_step_min time_step_rank use_gk use_gv use_l2warp use_output_norm"};
 }
 
 }  // namespace afterglow

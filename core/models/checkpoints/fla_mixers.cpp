@@ -28,11 +28,18 @@ std::int64_t expanded(const ConfigFields& config, std::int64_t size, const char*
 
 /// What the three have in common, with each one's defaults.
 json common_mixer(const ConfigFields& config, const char* kind, bool convolves, bool gate, const char* gate_field) {
-  return {{"kind", kind},
-          {"conv_size", config.integer("conv_size", 4)},
-          {"use_short_conv", config.flag("use_short_conv", convolves)},
-          {"use_gate", config.flag(gate_field, gate)},
-          {"norm_eps", config.number("norm_eps", 1e-6)}};
+  json mixer{{"kind", kind},
+             {"conv_size", config.integer("conv_size", 4)},
+             {"use_short_conv", config.flag("use_short_conv", convolves)},
+             {"use_gate", config.flag(gate_field, gate)},
+             {"norm_eps", config.number("norm_eps", 1e-6)}};
+  const std::string activation = config.text("output_gate_activation", "swish");
+  if (activation == "sigmoid") {
+    mixer["gate_activation"] = activation;
+  } else if (activation != "swish" && activation != "silu") {
+    config.refuse("output_gate_activation", "swish, silu and sigmoid are computed here; there is no way to convert it");
+  }
+  return mixer;
 }
 
 /// Projections, convolutions and gates that bear the same names.
@@ -52,6 +59,7 @@ void describe_common(const json& mixer, json& config, const char* gate_field) {
   config["conv_size"] = taps;
   config["use_short_conv"] = mixer.value("use_short_conv", taps != 1);
   config[gate_field] = mixer.value("use_gate", true);
+  if (mixer.value("gate_activation", "silu") == "sigmoid") config["output_gate_activation"] = "sigmoid";
 }
 
 /// Sizes of an own layer with the defaults of its configuration.

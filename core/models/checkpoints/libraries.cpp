@@ -3,6 +3,7 @@
 
 #include "core/io/error.h"
 #include "core/io/json_file.h"
+#include "core/io/wording.h"
 #include "core/models/checkpoints/model_plan.h"
 
 namespace afterglow {
@@ -15,6 +16,17 @@ CheckpointLibrary spectral_memory_library();
 
 using nlohmann::json;
 
+namespace {
+/// Fields that save_pretrained writes of every model, and that generation, training and other tasks read.
+const std::string harmless =
+    "_attn_implementation_autoset _name_or_path architectures attn_implementation auto_map bos_token_id "
+    "chunk_size_feed_forward do_sample dtype eos_token_id finetuning_task id2label initializer_range is_decoder "
+    "is_encoder_decoder label2id max_length max_new_tokens max_position_embeddings min_length model_type num_labels "
+    "output_attentions output_hidden_states pad_token_id problem_type repetition_penalty return_dict sep_token_id "
+    "task_specific_params temperature tokenizer_class top_k top_p torch_dtype torchscript transformers_version "
+    "unsloth_version use_bfloat16 use_cache ";
+}  // namespace
+
 ModelPlan::ModelPlan(const ConfigFields& config, double norm_eps, std::string prefix, const char* last_norm)
     : prefix_(std::move(prefix)) {
   const bool is_tied = config.flag("tie_word_embeddings", false);
@@ -23,8 +35,10 @@ ModelPlan::ModelPlan(const ConfigFields& config, double norm_eps, std::string pr
            {"tie_embedding", is_tied},
            {"norm_eps", norm_eps},
            {"blocks", json::array()}};
-  if (config.has("quantization_config"))
-    config.refuse("quantization_config", "quantised weights are not read; save the model in float32 or bfloat16");
+  for (const char* field : {"quantization_config", "quantization", "per_layer_config"}) {
+    if (config.has(field))
+      config.refuse(field, "quantised weights and layers that differ are not read; save the model in float32");
+  }
   weights.push_back({"embedding.weight", spelled("embeddings.weight")});
   weights.back().names.push_back(prefix_ + "embedding.weight");  // of old files
   if (is_tied) weights.back().names.emplace_back(head_tensor);
@@ -56,6 +70,21 @@ WeightMatch& ModelPlan::match(std::size_t block, const std::string& ours, const 
 void ModelPlan::also_called(std::size_t block, const std::string& theirs) {
   for (const std::string& name : spelled("layers." + std::to_string(block) + "." + theirs))
     weights.back().names.push_back(name);
+}
+
+void ModelPlan::note_unread(const ConfigFields& config, const std::string& harmless_fields) {
+  std::string names;
+  for (const std::string& name : config.unread(harmless_fields)) names += (names.empty() ? "" : ", ") + in_quotes(name);
+  if (names.empty()) return;
+  const std::string note = config.where() + ": fields that Afterglow does not know and does not use: " + names +
+                           "; where the library computes with one of them, its answers differ from these";
+  if (std::ranges::find(notes, note) == notes.end()) notes.push_back(note);
+}
+
+ModelPlan plan_of(const CheckpointLibrary& library, const ConfigFields& config) {
+  ModelPlan plan = library.plan(config);
+  plan.note_unread(config, harmless + library.harmless);
+  return plan;
 }
 
 std::vector<json> blocks_of(const json& model) {

@@ -35,8 +35,8 @@ json value_of(const ConfigFields& config, const char* name, const json& fallback
 }  // namespace
 
 bool is_mamba2_of_fla(const json& config) {
-  if (config.contains("layer_norm_epsilon") || config.contains("time_step_limit")) return false;
-  for (const char* field : {"norm_eps", "dt_limit", "rmsnorm", "D_has_hdim", "norm_before_gate", "fuse_norm"}) {
+  for (const char* field :
+       {"norm_eps", "dt_limit", "rmsnorm", "D_has_hdim", "fuse_norm", "fuse_cross_entropy", "use_l2warp"}) {
     if (config.contains(field)) return true;
   }
   return false;
@@ -78,6 +78,17 @@ void add_mamba2_blocks(ModelPlan& plan, const ConfigFields& config, const json& 
     add(mixer.value("bias", false), "out_proj.bias");
     plan.add_block({{"mixer", mixer}});
   }
+}
+
+void take_gated_norm(ModelPlan& plan, json& mixer, bool per_group, const std::string& why) {
+  const auto groups = mixer["ngroups"].get<std::int64_t>();
+  if (groups == 1) return;
+  mixer["norm_per_group"] = per_group;
+  plan.notes.push_back("the gated RMS norm is taken " +
+                       (per_group
+                            ? "of each of the " + std::to_string(groups) + " groups by itself"
+                            : "over all columns, not of each group as mamba_ssm, vLLM and later versions take it") +
+                       ": " + why);
 }
 
 json common_mamba2_mixer(const json& model, const std::string& library) {

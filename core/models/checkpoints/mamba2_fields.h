@@ -10,11 +10,13 @@ struct Mamba2Names {
   std::int64_t group_default;
 };
 
-/// Both call their model "mamba2"; some fields are flash-linear-attention's alone.
+/// Both call their model "mamba2"; some fields are flash-linear-attention's alone, in each of its versions.
 bool is_mamba2_of_fla(const nlohmann::json& config);
 
 /// The mixer of all blocks, as in a recipe.
 nlohmann::json mamba2_mixer(const ConfigFields& config, const Mamba2Names& names);
+/// Whether the gated norm of a model with groups is taken of each by itself, which the plan notes with `why`.
+void take_gated_norm(ModelPlan& plan, nlohmann::json& mixer, bool per_group, const std::string& why);
 /// Its blocks and their tensors.
 void add_mamba2_blocks(ModelPlan& plan, const ConfigFields& config, const nlohmann::json& mixer);
 

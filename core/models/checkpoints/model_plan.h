@@ -30,6 +30,7 @@ struct ModelPlan {
   std::vector<WeightMatch> weights;
   std::vector<std::string> without_weights;  ///< how names of tables and copies begin, which files may have
   std::vector<TensorNote> left_out;
+  std::vector<std::string> notes;  ///< what a person should know of how config.json was read
 
   /// A model that is no stack of layers behind an embedding.
   ModelPlan(nlohmann::json whole, nlohmann::json own_task) : model(std::move(whole)), task(std::move(own_task)) {}
@@ -43,6 +44,8 @@ struct ModelPlan {
   /// Another name of the last one's tensor, which is read too.
   void also_called(std::size_t block, const std::string& theirs);
   void add_head();
+  /// Notes which fields were not read, but for those of `harmless`.
+  void note_unread(const ConfigFields& config, const std::string& harmless);
   void holds_no_weights(const std::string& beginning) { without_weights.push_back(beginning); }
   void not_taken_over(const std::string& tensor, const std::string& note) { left_out.push_back({tensor, note}); }
 
@@ -61,6 +64,8 @@ struct CheckpointLibrary {
   /// The config.json of a recipe's model and task, from which `plan` makes the same model again; what differs by
   /// roundings is said in `notes`. Throws Error(bad_input) that names what the library's models do not have.
   nlohmann::json (*config_of)(const nlohmann::json& model, const nlohmann::json& task, std::vector<std::string>& notes);
+  /// Further fields of its config.json that change no answer, such as those of start values and of training: words.
+  std::string harmless;
   /// The end of a tensor's name by which weights without a config.json are known, and what that must say then.
   const char* mark = nullptr;
   const char* needed_config = nullptr;
@@ -77,6 +82,8 @@ const std::vector<CheckpointLibrary>& checkpoint_libraries();
 /// Whose weights have these names and what a config.json must say then, for files without one: the end of a sentence,
 /// empty where no library is known by its names.
 std::string config_to_write(const std::vector<std::string>& tensors);
+/// The library's plan, with a note of the fields that it does not know.
+ModelPlan plan_of(const CheckpointLibrary& library, const ConfigFields& config);
 /// The library of a config.json. Throws Error(bad_input) that says which models there are.
 const CheckpointLibrary& library_of(const nlohmann::json& config, const std::string& where);
 

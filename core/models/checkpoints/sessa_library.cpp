@@ -69,6 +69,7 @@ CheckpointLibrary sessa_library() {
           knows,
           plan,
           config_of,
+          "",
           "mixer.gamma_ctx.weight",
           R"({"model_type": "sessa", "hidden_size": .., "vocab_size": .., "num_hidden_layers": .., "n_heads": ..})"};
 }

@@ -1,5 +1,5 @@
 // Hugging Face transformers: Mamba2ForCausalLM. All names of that library stand in this file.
-#include <cmath>
+#include <cstdio>
 
 #include "core/io/error.h"
 #include "core/models/checkpoints/mamba2_fields.h"
@@ -15,25 +15,54 @@ constexpr Mamba2Names names{.norm_eps = "layer_norm_epsilon", .step_limit = "tim
 
 bool knows(const json& config) { return config.value("model_type", json()) == "mamba2" && !is_mamba2_of_fla(config); }
 
+/// Up to 5.22 the gated norm was taken over all columns, which no field of config.json says.
+void take_norm_of_version(ModelPlan& plan, const ConfigFields& config, json& mixer) {
+  const std::string version = config.text("transformers_version", "");
+  int major = 0, minor = 0;
+  const bool is_known = std::sscanf(version.c_str(), "%d.%d", &major, &minor) == 2;
+  // Earlier exports of Afterglow had no version, and both names of the type.
+  const bool is_own = config.has("dtype") && config.has("torch_dtype");
+  take_gated_norm(plan, mixer, is_known ? std::pair(major, minor) >= std::pair(5, 23) : !is_own,
+                  (is_known ? "transformers " + version + " wrote the folder"
+                            : std::string("config.json does not say which transformers it is for") +
+                                  (is_own ? ", and an earlier Afterglow wrote it" : "")) +
+                      "; \"transformers_version\" in config.json chooses, 5.22.0 the one and 5.23.0 the other");
+}
+
 ModelPlan plan(const ConfigFields& config) {
   ModelPlan plan(config, config.number(names.norm_eps, 1e-5), "backbone.", "norm_f.weight");
-  const json mixer = mamba2_mixer(config, names);
+  json mixer = mamba2_mixer(config, names);
+  take_norm_of_version(plan, config, mixer);
   add_mamba2_blocks(plan, config, mixer);
   return plan;
 }
 
-json config_of(const json& model, const json&, std::vector<std::string>&) {
+json config_of(const json& model, const json&, std::vector<std::string>& notes) {
   const json mixer = common_mamba2_mixer(model, "transformers");
-  if (!mixer.value("rmsnorm", true) || mixer.value("norm_per_group", false))
-    throw Error(ExitCode::bad_input,
-                "transformers' Mamba2 always takes one gated norm over all columns; export with --format fla");
+  if (!mixer.value("rmsnorm", true))
+    throw Error(ExitCode::bad_input, "transformers' Mamba2 always has a gated norm; export with --format fla");
   json config = mamba2_config(model, mixer, names);
+  const bool is_over_all = mixer.value("ngroups", 1) > 1 && !mixer.value("norm_per_group", false);
+  config["transformers_version"] = is_over_all ? "5.22.0" : "5.23.0";
+  if (is_over_all)
+    notes.emplace_back(
+        "the gated norm is over all columns: load the folder with transformers up to 5.22, as later ones take it of "
+        "each "
+        "group and answer otherwise, or train with \"norm_per_group\": true");
   config["architectures"] = {"Mamba2ForCausalLM"};
   return config;
 }
 
 }  // namespace
 
-CheckpointLibrary transformers_library() { return {"transformers", "mamba2", knows, plan, config_of}; }
+CheckpointLibrary transformers_library() {
+  return {"transformers",
+          "mamba2",
+          knows,
+          plan,
+          config_of,
+          "chunk_size intermediate_size norm_before_gate rescale_prenorm_residual residual_in_fp32 rms_norm "
+          "time_step_floor time_step_max time_step_min time_step_rank"};
+}
 
 }  // namespace afterglow

@@ -9,6 +9,7 @@
 #include "core/io/atomic_file.h"
 #include "core/io/error.h"
 #include "core/io/json_file.h"
+#include "core/tasks/token_labels.h"
 
 namespace afterglow {
 
@@ -29,9 +30,18 @@ SavedRun read_run(const nlohmann::json& recipe, const std::string& where) {
   return saved;
 }
 
-}  // namespace
+/// Labels are shown, and no number comes from them: without a tokenizer.json that can be read tokens are numbers.
+void leave_out_broken_labels(Recipe& recipe, std::vector<std::string>& notes) {
+  if (!recipe.task.is_object() || !recipe.task.value("labels", nlohmann::json()).is_string()) return;
+  try {
+    read_token_names(recipe.task["labels"].get<std::string>(), 0);
+  } catch (const Error& error) {
+    notes.push_back(std::string(error.what()) + "; until then tokens are shown as numbers");
+    recipe.task.erase("labels");
+  }
+}
 
-SavedRun open_saved_run(const std::filesystem::path& path) {
+SavedRun read_saved_run(const std::filesystem::path& path) {
   if (is_checkpoint_folder(path)) {
     const Checkpoint checkpoint(path);
     return {checkpoint_recipe(checkpoint), std::nullopt, "", checkpoint.notes()};
@@ -48,6 +58,10 @@ SavedRun open_saved_run(const std::filesystem::path& path) {
                     ": arrays of NumPy are not opened; write them as model.safetensors into a folder with "
                     "the model's config.json (in Python: afterglow.save_tensors(file, "
                     "dict(numpy.load(npz))))");
+  if (extension == ".json" && is_checkpoint_file(path))
+    throw Error(ExitCode::bad_input, path.string() +
+                                         ": this is a part of a model that another library saved; give its " +
+                                         "folder: " + std::filesystem::absolute(path).parent_path().string());
   if (extension == ".json") return read_run(read_json(path), path.string());
   if (format_of(extension)) {
     const std::optional<std::string> recipe = read_recipe(path);
@@ -64,6 +78,15 @@ SavedRun open_saved_run(const std::filesystem::path& path) {
               path.string() +
                   ": unknown kind of file; give a snapshot (.safetensors), a recipe (.json), an exported "
                   "figure (.svg, .pdf, .png, .csv) or the folder of a model");
+}
+
+}  // namespace
+
+SavedRun open_saved_run(const std::filesystem::path& path) {
+  SavedRun saved = read_saved_run(path);
+  leave_out_broken_labels(saved.recipe, saved.notes);
+  if (saved.snapshot) saved.snapshot->recipe.task = saved.recipe.task;
+  return saved;
 }
 
 std::unique_ptr<TrainingRun> make_run(const SavedRun& saved, Backend& backend, std::size_t history_limit) {

@@ -5,6 +5,7 @@
 
 #include <cmath>
 #include <fstream>
+#include <functional>
 
 #include "core/io/error.h"
 #include "core/io/safetensors.h"
@@ -19,6 +20,8 @@ using nlohmann::json;
 using ::testing::AllOf;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
+using ::testing::Not;
+using ::testing::SizeIs;
 
 const std::vector<int> tokens{3, 0, 28, 7, 7, 11, 2, 19, 5, 5, 1, 23, 8};
 
@@ -84,12 +87,15 @@ SavedModel made(const Variation& one) {
 
 const Variation variations[] = {
     {"mamba2", "mamba2", json::object()},
-    {"mamba2_groups", "mamba2", {{"n_groups", 3}, {"num_heads", 6}}},
+    {"mamba2_groups", "mamba2", {{"n_groups", 3}, {"num_heads", 6}, {"transformers_version", "5.23.0"}}},
+    {"mamba2_groups_before_5_23", "mamba2", {{"n_groups", 2}, {"transformers_version", "5.22.1"}}},
+    {"mamba2_groups_of_no_version", "mamba2", {{"n_groups", 2}}},
     {"mamba2_biases_tied", "mamba2", {{"use_bias", true}, {"tie_word_embeddings", true}}},
     {"mamba2_no_conv_bias", "mamba2", {{"use_conv_bias", false}, {"conv_kernel", 2}, {"layer_norm_epsilon", 0.01}}},
     {"mamba2_limits", "mamba2", {{"time_step_limit", {0.4, 0.8}}, {"chunk_size", 8}, {"residual_in_fp32", false}}},
     {"mamba2_rms_norm_is_not_read", "mamba2", {{"rms_norm", false}}},
     {"mamba2_one_tap", "mamba2", {{"conv_kernel", 1}}},
+    {"mamba2_of_fla_before_0_5", "mamba2", {{"norm_eps", 1e-2}, {"time_step_limit", {0.4, 0.8}}, {"rms_norm", true}}},
     {"mamba2_of_fla", "mamba2", {{"norm_eps", 1e-5}, {"dt_limit", {0.0, 0.7}}}},
     {"mamba2_of_fla_groups", "mamba2", {{"norm_eps", 1e-3}, {"n_groups", 2}}},
     {"mamba2_of_fla_without_norm", "mamba2", {{"norm_eps", 1e-5}, {"rmsnorm", false}, {"n_groups", 2}}},
@@ -98,6 +104,8 @@ const Variation variations[] = {
      "gated_deltanet",
      {{"num_v_heads", 4}, {"expand_v", 1.5}, {"allow_neg_eigval", true}}},
     {"gated_deltanet_bare", "gated_deltanet", {{"use_gate", false}, {"use_short_conv", false}, {"conv_size", 3}}},
+    {"gated_deltanet_sigmoid", "gated_deltanet", {{"output_gate_activation", "sigmoid"}}},
+    {"gla_sigmoid", "gla", {{"output_gate_activation", "sigmoid"}}},
     {"gla", "gla", json::object()},
     {"gla_convolution", "gla", {{"use_short_conv", true}, {"conv_size", 1}, {"expand_v", 2.0}, {"fuse_norm", false}}},
     {"gla_shared_heads", "gla", {{"num_heads", 3}, {"num_kv_heads", 1}, {"expand_k", 1.0}, {"clamp_min", -0.02}}},
@@ -120,7 +128,8 @@ TEST_P(Variations, AnswerAsPlainLoopsDo) {
   Opened single(folder.path());
   EXPECT_LE(error_between(single.logits(tokens), want), 2e-5);
   EXPECT_LE(error_between(single.stepped(tokens), want), 2e-5) << "token by token";
-  EXPECT_THAT(single.checkpoint.notes(), ElementsAre());
+  const bool is_said = std::string(GetParam().name).starts_with("mamba2_groups");
+  EXPECT_THAT(single.checkpoint.notes(), SizeIs(is_said ? 1 : 0));
 }
 
 // Bytes that go back are those that came, whatever the order of rows and the names here.
@@ -271,6 +280,99 @@ TEST(Checkpoint, SaysWhatItDoesNotRead) {
   EXPECT_LE(error_between(untied.logits(tokens), naive_logits(model, tokens)), 2e-5);
 }
 
+/// The notes of a folder that answers as plain loops do.
+std::string notes_of(const std::filesystem::path& folder, const SavedModel& model) {
+  Opened opened(folder);
+  EXPECT_LE(error_between(opened.logits(tokens), naive_logits(model, tokens)), 2e-5);
+  std::string all;
+  for (const std::string& note : opened.checkpoint.notes()) all += note + "\n";
+  return all;
+}
+
+std::string notes_of(const SavedModel& model) {
+  const ModelFolder folder("notes");
+  model.save(folder);
+  return notes_of(folder.path(), model);
+}
+
+TEST(Checkpoint, SaysOfWhatTheGatedNormIsTaken) {
+  const auto of_version = [](const json& version) {
+    return notes_of(random_mamba2({{"n_groups", 2}, {"transformers_version", version}}));
+  };
+  EXPECT_THAT(of_version("5.23.0"), AllOf(HasSubstr("each of the 2 groups by itself"), HasSubstr("5.23.0")));
+  EXPECT_THAT(of_version("5.100.1"), HasSubstr("taken of each"));
+  EXPECT_THAT(of_version("10.0"), HasSubstr("taken of each"));
+  EXPECT_THAT(of_version("5.9.0"), AllOf(HasSubstr("over all columns"), HasSubstr("mamba_ssm")));
+  EXPECT_THAT(of_version("4.44.0.dev0"), HasSubstr("over all columns"));
+  EXPECT_THAT(of_version(nullptr), AllOf(HasSubstr("taken of each"), HasSubstr("does not say")));
+  EXPECT_THAT(notes_of(random_mamba2({{"transformers_version", "5.17.0"}})), "");
+  EXPECT_THAT(notes_of(random_mamba2({{"n_groups", 2}, {"norm_eps", 1e-5}, {"time_step_limit", {0.0, 0.9}}})),
+              AllOf(HasSubstr("over all columns"), HasSubstr("before 0.5")));
+  SavedModel own = random_mamba2({{"n_groups", 2}, {"dtype", "float32"}, {"torch_dtype", "float32"}});
+  const ModelFolder folder("own");
+  own.save(folder);
+  own.config["transformers_version"] = "5.22.0";
+  EXPECT_THAT(notes_of(folder.path(), own), AllOf(HasSubstr("over all columns"), HasSubstr("earlier Afterglow")));
+}
+
+TEST(Checkpoint, ExportsTheNormWithTheVersionThatTakesIt) {
+  json model{{"d_model", 12},
+             {"vocab", 29},
+             {"tie_embedding", false},
+             {"blocks", {{{"mixer", {{"kind", "mamba2"}, {"headdim", 4}, {"ngroups", 2}}}, {"repeat", 1}}}}};
+  const auto exported = [&] {
+    std::vector<std::string> notes;
+    const CheckpointLibrary& library = library_of({{"model_type", "mamba2"}}, "config");
+    const json config = library.config_of(model, nullptr, notes);
+    return std::pair(config["transformers_version"].get<std::string>(), notes);
+  };
+  EXPECT_EQ(exported().first, "5.22.0");
+  EXPECT_THAT(exported().second, ElementsAre(HasSubstr("answer otherwise")));
+  model["blocks"][0]["mixer"]["norm_per_group"] = true;
+  EXPECT_EQ(exported().first, "5.23.0");
+  EXPECT_THAT(exported().second, ElementsAre());
+}
+
+TEST(Checkpoint, NamesFieldsThatItDoesNotKnow) {
+  const std::string said =
+      notes_of(random_mamba2({{"state_rotation", true}, {"chunk_size", 32}, {"use_cache", false}}));
+  EXPECT_THAT(said, AllOf(HasSubstr("state_rotation"), Not(HasSubstr("chunk_size")), Not(HasSubstr("use_cache"))));
+  EXPECT_THAT(notes_of(random_fla("gla", {{"value_residual", 3}, {"use_gk", true}})), HasSubstr("'value_residual';"));
+}
+
+TEST(Checkpoint, TakesTheWordsOfWrappersOffNames) {
+  const SavedModel model = random_mamba2(json::object());
+  const auto renamed = [&](const std::function<std::string(std::string)>& name) {
+    const ModelFolder folder("wrapped");
+    TensorFile file;
+    file.tensors = model.tensors();
+    for (HostTensor& tensor : file.tensors) tensor.name = name(tensor.name);
+    folder.write("config.json", model.config.dump());
+    write_safetensors(folder.path() / "model.safetensors", file);
+    return notes_of(folder.path(), model);
+  };
+  for (const std::string word : {"_orig_mod.", "module.", "_fsdp_wrapped_module.", "module._orig_mod."})
+    EXPECT_THAT(renamed([&](const std::string& name) { return word + name; }), HasSubstr("is taken off"));
+  EXPECT_THAT(renamed([](std::string name) {
+                const std::size_t at = name.find("mixer.");
+                return at == std::string::npos ? name : name.insert(at, "_checkpoint_wrapped_module.");
+              }),
+              HasSubstr("_checkpoint_wrapped_module."));
+}
+
+TEST(Checkpoint, ReadsConvolutionsOfMlx) {
+  const ModelFolder folder("mlx");
+  const SavedModel model = random_mamba2(json::object());
+  TensorFile file;
+  file.tensors = model.tensors();
+  for (HostTensor& tensor : file.tensors) {
+    if (tensor.shape.size() == 3) std::swap(tensor.shape[1], tensor.shape[2]);
+  }
+  folder.write("config.json", model.config.dump());
+  write_safetensors(folder.path() / "model.safetensors", file);
+  EXPECT_THAT(notes_of(folder.path(), model), HasSubstr("MLX"));
+}
+
 /// What is said of a folder, which must not open.
 std::string refusal(const std::filesystem::path& folder) {
   try {
@@ -300,6 +402,10 @@ TEST(Checkpoint, RefusesByNameWhatItCannotCompute) {
   EXPECT_THAT(refusal_of(random_mamba2({{"n_groups", 4}})), HasSubstr("ngroups"));
   EXPECT_THAT(refusal_of(random_mamba2({{"time_step_limit", {2, 1}}})), HasSubstr("time_step_limit"));
   EXPECT_THAT(refusal_of(random_mamba2({{"quantization_config", {{"bits", 4}}}})), HasSubstr("quantised"));
+  EXPECT_THAT(refusal_of(random_mamba2({{"quantization", {{"bits", 4}}}})), HasSubstr("quantised"));
+  EXPECT_THAT(refusal_of(random_mamba2({{"per_layer_config", {{"1", {{"head_dim", 2}}}}}})), HasSubstr("per_layer"));
+  EXPECT_THAT(refusal_of(random_fla("gated_deltanet", {{"output_gate_activation", "tanh"}})),
+              HasSubstr("output_gate_activation"));
   EXPECT_THAT(refusal_of(random_fla("gla", {{"feature_map", "hedgehog"}})), HasSubstr("feature_map"));
   EXPECT_THAT(refusal_of(random_fla("gla", {{"hidden_act", "powlu"}})), HasSubstr("hidden_act"));
   EXPECT_THAT(refusal_of(random_fla("gla", {{"attnres_block_size", 4}})), HasSubstr("attnres_block_size"));
@@ -325,6 +431,13 @@ TEST(Checkpoint, RefusesDamagedFoldersWithWhatToDo) {
 
   const ModelFolder folder("damaged");
   EXPECT_THAT(refusal(folder.path()), HasSubstr("config.json"));
+  const std::string pointer = "version https://git-lfs.github.com/spec/v1\noid sha256:a1\nsize 538090408\n";
+  folder.write("config.json", pointer);
+  EXPECT_THAT(refusal(folder.path()), HasSubstr("git lfs pull"));
+  folder.write("config.json", model.config.dump());
+  folder.write("model.safetensors", pointer);
+  EXPECT_THAT(refusal(folder.path()), HasSubstr("git lfs pull"));
+  std::filesystem::remove(folder.path() / "model.safetensors");
   folder.write("config.json", model.config.dump());
   EXPECT_THAT(refusal(folder.path()), HasSubstr("model.safetensors"));
   folder.write("pytorch_model.bin", "pickle");
@@ -340,6 +453,43 @@ TEST(Checkpoint, RefusesDamagedFoldersWithWhatToDo) {
   EXPECT_THAT(refusal(folder.path()), HasSubstr("too short"));
   folder.write("model.safetensors", "");
   EXPECT_THAT(refusal(folder.path()), HasSubstr("empty"));
+}
+
+TEST(Checkpoint, NamesTheFolderThatWasMeant) {
+  const ModelFolder folder("meant");
+  const auto make = [&](const std::string& below, const std::string& file) {
+    std::filesystem::create_directories(folder.path() / below);
+    folder.write(below + "/" + file, "{}");
+  };
+  make("checkpoint-500", "config.json");
+  make("checkpoint-1000", "config.json");
+  make("runs/a/b", "config.json");
+  EXPECT_THAT(refusal(folder.path()), AllOf(HasSubstr("checkpoint-1000"), HasSubstr("the last of 2")));
+  const ModelFolder hub("hub");
+  std::filesystem::create_directories(hub.path() / "snapshots/abc123");
+  hub.write("snapshots/abc123/config.json", "{}");
+  EXPECT_THAT(refusal(hub.path()), HasSubstr("snapshots/abc123"));
+  hub.write("adapter_config.json", "{}");
+  hub.write("config.json", "{}");
+  EXPECT_THAT(refusal(hub.path()), HasSubstr("merge_and_unload"));
+}
+
+TEST(Checkpoint, ReadsPastTensorsOfOtherTypes) {
+  SavedModel model = random_mamba2(json::object());
+  model.add("absmax", {4});
+  const ModelFolder folder("types");
+  model.save(folder);
+  std::ifstream stream(folder.path() / "model.safetensors", std::ios::binary);
+  std::string whole((std::istreambuf_iterator<char>(stream)), {});
+  const auto retype = [&](const std::string& tensor) {
+    whole.replace(whole.find("F32", whole.find('"' + tensor + '"')), 3, "U33");
+    std::filesystem::remove(folder.path() / "model.safetensors");
+    folder.write("model.safetensors", whole);
+  };
+  retype("absmax");
+  EXPECT_THAT(notes_of(folder.path(), model), HasSubstr("absmax"));
+  retype("lm_head.weight");
+  EXPECT_THAT(refusal(folder.path()), AllOf(HasSubstr("lm_head.weight"), HasSubstr("U33")));
 }
 
 TEST(Checkpoint, ReadsNoFileOutsideTheFolder) {

@@ -253,7 +253,9 @@ Rows mamba2(const Reader& r, const Rows& x) {
              groups = static_cast<std::size_t>(r.count("n_groups")), heads = inner / width;
   const bool is_fla = r.model.config.contains("norm_eps");
   const double eps = is_fla ? r.number("norm_eps", 0) : r.number("layer_norm_epsilon", 0);
-  const json limit = r.model.config.value(is_fla ? "dt_limit" : "time_step_limit", json::array({0.0, 1e30}));
+  const bool is_old_fla = is_fla && r.model.config.contains("time_step_limit");
+  const json limit =
+      r.model.config.value(is_fla && !is_old_fla ? "dt_limit" : "time_step_limit", json::array({0.0, 1e30}));
   const double most = limit[1].is_number() ? limit[1].get<double>() : 1e30;
   Rows z, xBC, dt;
   for (const Row& token : x) {
@@ -286,7 +288,8 @@ Rows mamba2(const Reader& r, const Rows& x) {
       }
     }
     if (r.has("mixer.norm.weight")) {
-      const std::size_t parts = is_fla ? groups : 1;
+      const bool by_group = is_fla ? !is_old_fla : r.model.config.value("transformers_version", "5.24.0") >= "5.23";
+      const std::size_t parts = by_group ? groups : 1;
       for (std::size_t g = 0; g < parts; ++g) norm(out, g * (inner / parts), inner / parts, eps);
       for (std::size_t i = 0; i < inner; ++i) out[i] *= r("mixer.norm.weight")[i];
     }
@@ -374,7 +377,8 @@ Rows delta(const Reader& r, const Rows& x) {
     for (std::size_t i = 0; r.has(weight) && i < out.size(); ++i) out[i] *= r(weight)[i % values];
     if (r.has("attn.g_proj.weight")) {
       const Row gate = times(r("attn.g_proj.weight"), x[t]);
-      for (std::size_t i = 0; i < out.size(); ++i) out[i] *= silu(gate[i]);
+      const auto gate_of = r.model.config.value("output_gate_activation", "swish") == "sigmoid" ? sigmoid : silu;
+      for (std::size_t i = 0; i < out.size(); ++i) out[i] *= gate_of(gate[i]);
     }
     result.push_back(times(r("attn.o_proj.weight"), out));
   }
