@@ -108,7 +108,7 @@ void require_host_memory(std::uint64_t bytes) {
   throw Error(ExitCode::out_of_memory,
               "not enough memory: " + bytes_text(bytes) + " more are needed and " + bytes_text(memory.free_bytes) +
                   " are free " + memory.limit +
-                  "; choose a smaller model, batch or length, or compute blocks twice (--set recompute=16)");
+                  "; choose a smaller model, batch or length; training takes less with --set recompute=16");
 }
 
 }  // namespace afterglow

@@ -87,7 +87,7 @@ const HostTensor* TensorFile::find(std::string_view name) const {
 const HostTensor& require_tensor(const TensorFile& file, std::string_view name, std::string_view where) {
   if (const HostTensor* tensor = file.find(name)) return *tensor;
   if (const auto other = file.unread.find(std::string(name)); other != file.unread.end())
-    throw Error(ExitCode::bad_input, where + ": the type " + in_quotes(other->second) + " of tensor " +
+    throw Error(ExitCode::bad_input, std::string(where) + ": the type " + in_quotes(other->second) + " of tensor " +
                                          in_quotes(name) +
                                          " is not one of BOOL, U8, F16, BF16, I32, F32, F64, I64; convert it first");
   std::vector<std::string> names;

@@ -103,11 +103,6 @@ bool is_checkpoint_file(const fs::path& path) {
   return config.contains("model_type") || config.contains("architectures") || config.contains("ssm_cfg");
 }
 
-bool is_checkpoint_folder(const fs::path& path) {
-  std::error_code failed;
-  return fs::is_directory(path, failed);
-}
-
 CheckpointFolder::CheckpointFolder(fs::path folder) : folder_(std::move(folder)) {
   std::error_code failed;
   if (!fs::is_directory(folder_, failed)) refuse(folder_, "there is no such folder; check the name");

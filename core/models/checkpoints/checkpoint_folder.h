@@ -41,7 +41,5 @@ class CheckpointFolder {
 /// Whether a JSON file is a part of such a folder, as config.json is. Throws Error(bad_input) for a damaged
 /// config.json.
 bool is_checkpoint_file(const std::filesystem::path& path);
-/// Whether a folder looks like one, so that it opens as a model.
-bool is_checkpoint_folder(const std::filesystem::path& path);
 
 }  // namespace afterglow

@@ -1,6 +1,7 @@
 // gated_deltanet, gla and delta_net: fields and tensors, in both directions.
 #include "core/models/checkpoints/fla_mixers.h"
 
+#include <algorithm>
 #include <cmath>
 
 #include "core/io/error.h"
@@ -241,17 +242,13 @@ constexpr FlaMixer mixers[] = {
 }  // namespace
 
 const FlaMixer* find_fla_mixer(const json& model_type) {
-  for (const FlaMixer& mixer : mixers) {
-    if (model_type == mixer.model_type) return &mixer;
-  }
-  return nullptr;
+  const auto* found = std::ranges::find(mixers, model_type, &FlaMixer::model_type);
+  return found == std::end(mixers) ? nullptr : found;
 }
 
 const FlaMixer* find_fla_mixer_of(const json& kind) {
-  for (const FlaMixer& mixer : mixers) {
-    if (kind == mixer.kind) return &mixer;
-  }
-  return nullptr;
+  const auto* found = std::ranges::find(mixers, kind, &FlaMixer::kind);
+  return found == std::end(mixers) ? nullptr : found;
 }
 
 }  // namespace afterglow

@@ -42,7 +42,8 @@ void leave_out_broken_labels(Recipe& recipe, std::vector<std::string>& notes) {
 }
 
 SavedRun read_saved_run(const std::filesystem::path& path) {
-  if (is_checkpoint_folder(path)) {
+  std::error_code unknown;
+  if (std::filesystem::is_directory(path, unknown)) {
     const Checkpoint checkpoint(path);
     return {checkpoint_recipe(checkpoint), std::nullopt, "", checkpoint.notes()};
   }
@@ -72,7 +73,6 @@ SavedRun read_saved_run(const std::filesystem::path& path) {
     const std::string where = path.string() + ": recipe";
     return read_run(parse_json(*recipe, where), where);
   }
-  std::error_code unknown;
   if (!std::filesystem::exists(path, unknown)) refuse_missing_file(path);
   throw Error(ExitCode::bad_input,
               path.string() +
