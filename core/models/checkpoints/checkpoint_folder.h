@@ -19,7 +19,7 @@ class CheckpointFolder {
 
   const std::filesystem::path& folder() const { return folder_; }
   const nlohmann::json& config() const { return config_; }
-  /// nullptr where there is none of that name. Names are those of the model, without the words of wrappers around it.
+  /// nullptr where no tensor has this name. Names are those of the model, without the words of wrappers around it.
   const TensorView* find(const std::string& name) const;
   std::vector<std::string> names() const;
   /// The words of wrappers that its tensors' names hold: "_orig_mod", "module".

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <bit>
 #include <cmath>
+#include <cstdio>
 #include <cstring>
 #include <fstream>
 #include <functional>
@@ -288,7 +289,10 @@ Rows mamba2(const Reader& r, const Rows& x) {
       }
     }
     if (r.has("mixer.norm.weight")) {
-      const bool by_group = is_fla ? !is_old_fla : r.model.config.value("transformers_version", "5.24.0") >= "5.23";
+      const json version = r.model.config.value("transformers_version", json());
+      int major = 5, minor = 24;
+      if (version.is_string()) std::sscanf(version.get<std::string>().c_str(), "%d.%d", &major, &minor);
+      const bool by_group = is_fla ? !is_old_fla : major > 5 || (major == 5 && minor >= 23);
       const std::size_t parts = by_group ? groups : 1;
       for (std::size_t g = 0; g < parts; ++g) norm(out, g * (inner / parts), inner / parts, eps);
       for (std::size_t i = 0; i < inner; ++i) out[i] *= r("mixer.norm.weight")[i];
