@@ -20,7 +20,7 @@ namespace {
 
 using nlohmann::json;
 using ::testing::AllOf;
-using ::testing::ElementsAre;
+using ::testing::Contains;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 
@@ -156,7 +156,7 @@ TEST_P(OfSpectralMemory, ForecastsAsTheGoldenFile) {
   save_spectral_memory(folder, file);
   const std::unique_ptr<Backend> backend = make_cpu_backend(1);
   const Checkpoint checkpoint(folder.path());
-  EXPECT_THAT(checkpoint.notes(), ::testing::Contains(HasSubstr("history")));
+  EXPECT_THAT(checkpoint.notes(), Contains(HasSubstr("history")));
   const HostTensor &input = require_tensor(file, "x", "x"), &rows = require_tensor(file, "history", "history");
   ParameterStore store;
   const std::unique_ptr<Forecaster> model =
