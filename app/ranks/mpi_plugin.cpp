@@ -1,5 +1,5 @@
-// The processes that mpirun or srun has started, over MPI. The program loads this library only among several of them,
-// so that it needs no MPI otherwise.
+// The processes that mpirun or srun has started, over MPI. The program loads this library only where there are several
+// of them, so that a single process needs no MPI.
 #include <mpi.h>
 
 #include <algorithm>
@@ -14,9 +14,9 @@ namespace afterglow {
 
 namespace {
 
-constexpr int bytes_at_once = 1 << 30;  // a count of MPI is an int
+constexpr int bytes_at_once = 1 << 30;  // MPI takes counts as int
 
-/// Errors of MPI itself end all processes, as MPI does by itself.
+/// An error inside MPI ends all processes (MPI's default handler).
 class MpiRanks final : public Ranks {
  public:
   MpiRanks() {
@@ -50,7 +50,7 @@ class MpiRanks final : public Ranks {
     void* own = nullptr;
     int is_given = MPI_Win_allocate_shared(static_cast<MPI_Aint>(bytes), 1, MPI_INFO_NULL, here,
                                            static_cast<void*>(&own), &window) == MPI_SUCCESS;
-    // All of them exchange in one way.
+    // All processes must use the same kind of exchange, so one that cannot share memory decides for all.
     MPI_Allreduce(MPI_IN_PLACE, &is_given, 1, MPI_INT, MPI_MIN, MPI_COMM_WORLD);
     std::vector<std::span<std::byte>> memory(static_cast<std::size_t>(size_));
     if (is_given != 0) {
@@ -65,7 +65,7 @@ class MpiRanks final : public Ranks {
   }
 
  private:
-  /// Of one process in a window; empty where it runs on another machine.
+  /// The shared memory of process `rank` in a window; empty where it runs on another machine.
   static std::span<std::byte> memory_of(int rank, MPI_Comm here, MPI_Win window) {
     MPI_Group all = MPI_GROUP_NULL, local = MPI_GROUP_NULL;
     MPI_Comm_group(MPI_COMM_WORLD, &all);
@@ -83,7 +83,7 @@ class MpiRanks final : public Ranks {
   }
 
   int rank_ = 0, size_ = 1;
-  std::vector<MPI_Win> windows_;  // of memory that processes of this machine share
+  std::vector<MPI_Win> windows_;  // memory shared by the processes of this machine
 };
 
 }  // namespace

@@ -1,4 +1,4 @@
-// What the library for MPI offers: one function, by the name that its number of version is part of.
+// The interface of the MPI plug-in: one function, whose name contains the version of the interface.
 #pragma once
 #include "core/engine/training/ranks/ranks.h"
 

@@ -1,4 +1,4 @@
-// Knows mpirun and srun by what they leave in the environment, and loads the library that speaks MPI.
+// Recognises mpirun and srun by their environment variables, and loads the MPI plug-in.
 #include "app/ranks/started_ranks.h"
 
 #include <dlfcn.h>
@@ -108,7 +108,7 @@ std::vector<int> own_gpus() {
 
 nlohmann::json among_ranks(Ranks* ranks, const Output& output, const std::function<nlohmann::json()>& work) {
   if (ranks == nullptr) return work();
-  // What all of them meet is told by the first one alone, which ends the others before they speak.
+  // A failure that all processes meet is reported by the first alone: the others wait, and it ends them meanwhile.
   const auto end = [&](ExitCode code, const std::string& what) {
     constexpr auto patience = std::chrono::milliseconds(500);
     if (ranks->rank() > 0) std::this_thread::sleep_for(patience);

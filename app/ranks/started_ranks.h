@@ -1,4 +1,4 @@
-// The processes among which this one was started, if it was: by mpirun or srun.
+// The group of processes that mpirun or srun started, where this process belongs to one.
 #pragma once
 #include <functional>
 #include <memory>
@@ -10,17 +10,17 @@
 
 namespace afterglow {
 
-/// Null where this process is alone. Throws Error(usage) for a number of processes that cannot share eight parts, and
-/// Error(failure) where the library for MPI is missing.
+/// The group; null where this process is alone. Throws Error(usage) for a number of processes that cannot share eight
+/// parts, and Error(failure) where the library for MPI is missing.
 std::unique_ptr<Ranks> started_ranks();
 
-/// The GPU that this process takes: those of one machine go around it; 0 where it is alone.
+/// Index of the GPU for this process: the processes of one machine take its GPUs in turn; 0 where it is alone.
 int own_gpu();
-/// The GPUs that this process may take: its own; where it is alone, all that are like the first, as others may find
-/// other bits.
+/// The GPUs that this process may use: `own_gpu`; where it is alone, all of the same model as the first, because
+/// another model may compute other bits.
 std::vector<int> own_gpus();
 
-/// Does the work; a failure ends all processes with its exit code, and says where it happened.
+/// Runs `work`; a failure ends all processes with its exit code and a message that names the process.
 nlohmann::json among_ranks(Ranks* ranks, const Output& output, const std::function<nlohmann::json()>& work);
 
 }  // namespace afterglow

@@ -18,7 +18,7 @@ std::string joined(const Texts& texts, const std::string& between) {
   return line;
 }
 
-/// In single quotes, where a shell changes nothing.
+/// The text in single quotes, inside which a shell expands nothing.
 std::string quoted(const std::string& text) {
   std::string line = "'";
   for (const char letter : text) line += letter == '\'' ? std::string("'\\''") : std::string(1, letter);
@@ -33,7 +33,7 @@ Texts command_names(const Commands& commands) {
   return names;
 }
 
-// A word of which nothing is known is a file, which bash completes itself.
+// For words without known values the script leaves completion to bash, which offers files.
 std::string for_bash(const Commands& commands) {
   std::string script =
       "# Completion of afterglow for bash; made by `afterglow completion bash`.\n"
@@ -68,7 +68,7 @@ std::string for_bash(const Commands& commands) {
          "complete -o default -F _afterglow afterglow\n";
 }
 
-/// The text of a meaning inside the brackets and colons of zsh.
+/// The description of a word, with the brackets and colons that zsh interprets escaped.
 std::string zsh_text(const std::string& text) {
   std::string line;
   for (const char letter : text) {

@@ -1,4 +1,4 @@
-// The page for `man`, in the language of its macros.
+// The page for `man`, in roff with the man macros.
 #include <sstream>
 
 #include "app/shell/shell_texts.h"
@@ -7,8 +7,8 @@ namespace afterglow {
 
 namespace {
 
-/// A dot or quote at the start of a line would be an order, a backslash anywhere, and a plain "-" becomes a hyphen that
-/// cannot be copied into a shell.
+/// Escapes what roff interprets: a dot or quote at the start of a line, a backslash anywhere, and a plain "-", which
+/// roff would print as a hyphen that cannot be pasted into a shell.
 std::string roff(const std::string& text) {
   std::string line;
   bool is_start = true;

@@ -1,4 +1,4 @@
-// What shells and `man` want to know of the command line, made from what the program itself parses.
+// Completion scripts and the manual page, generated from the parser of the command line.
 #pragma once
 #include <CLI/App.hpp>
 #include <string>
@@ -13,17 +13,17 @@ std::string completion_script(const CLI::App& app, const std::string& shell);
 /// The page for `man`.
 std::string manual_page(const CLI::App& app, const std::string& version);
 
-/// The command line as both of them show it.
+/// One option or argument of a command, as scripts and manual page list it.
 struct WordOption {
-  std::vector<std::string> names;  ///< "-h", "--help"; none for a word without a name
+  std::vector<std::string> names;  ///< "-h", "--help"; empty for a positional argument
   std::string meaning;
-  std::string value;                 ///< what stands behind it, "TEXT"; empty for a switch
-  std::vector<std::string> choices;  ///< all values there are; empty where they are free
+  std::string value;                 ///< placeholder of its value, "TEXT"; empty for a flag
+  std::vector<std::string> choices;  ///< all allowed values; empty where any text is allowed
 };
 struct WordCommand {
-  std::string name, meaning, examples;  ///< no name for what stands before any command
+  std::string name, meaning, examples;  ///< the name is empty for the program itself
   std::vector<WordOption> options;
-  std::vector<std::string> choices;  ///< of the word behind the command
+  std::vector<std::string> choices;  ///< of its positional argument
 };
 /// The program without a command first, then each command.
 std::vector<WordCommand> words_of(const CLI::App& app);

@@ -26,7 +26,7 @@ Texts plot_names() {
   return names;
 }
 
-/// The values of "TEXT:{auto,cpu,cuda}", which is how the parser names an option's type.
+/// The values in "TEXT:{auto,cpu,cuda}", as the parser writes the type of an option.
 Texts listed_choices(const std::string& type) {
   const std::size_t open = type.find('{'), close = type.find('}');
   Texts choices;
@@ -39,7 +39,7 @@ Texts listed_choices(const std::string& type) {
   return choices;
 }
 
-/// Names that are not in the parser, as what they name knows them.
+/// Values that the parser does not list (tasks, presets and the like), from the registries that hold them.
 Texts choices_of(const std::string& command, const CLI::Option& option) {
   const std::string name = option.get_name();
   if (name == "--preset") return names_of(presets(), [](const Preset& preset) { return preset.name; });

@@ -16,7 +16,7 @@ struct PhiloxKey {
 
 /// The ten-round bijection of Salmon et al., "Parallel random numbers: as easy as 1, 2, 3" (2011), section 3.3.
 /// A pure function: every (counter, key) is an index into the random sequence, so any thread can draw any number
-/// without state. Plain arithmetic only, so that device code may call it as it is (nvcc --expt-relaxed-constexpr).
+/// without state. Plain arithmetic only, so that device code may call it, too (nvcc --expt-relaxed-constexpr).
 constexpr PhiloxBlock philox4x32(PhiloxBlock counter, PhiloxKey key) {
   constexpr std::uint32_t multiplier0 = 0xD2511F53u;
   constexpr std::uint32_t multiplier1 = 0xCD9E8D57u;
@@ -34,9 +34,9 @@ constexpr PhiloxBlock philox4x32(PhiloxBlock counter, PhiloxKey key) {
   return counter;
 }
 
-/// The block of a named place: `position` counts blocks within (seed, stream, index); see Random.
-/// The seed is the key; stream and index share the counter with the position, so no two places meet
-/// as long as stream < 2^32, index < 2^64 and position < 2^32.
+/// The block number `position` of the sequence (seed, stream, index); see Random. The seed is the key; stream, index
+/// and position fill the counter, so different triples give different blocks as long as stream < 2^32, index < 2^64 and
+/// position < 2^32.
 constexpr PhiloxBlock philox_at(std::uint64_t seed, std::uint32_t stream, std::uint64_t index, std::uint32_t position) {
   return philox4x32(
       PhiloxBlock{position, stream, static_cast<std::uint32_t>(index), static_cast<std::uint32_t>(index >> 32)},

@@ -41,7 +41,7 @@ std::uint64_t Random::uniform_int(std::uint64_t n) {
   if (n <= 1) return 0;
   if (n <= 0xFFFFFFFFu) {
     const auto bound = static_cast<std::uint32_t>(n);
-    const std::uint32_t threshold = (0u - bound) % bound;  // 2^32 mod n: below it a product would be counted twice
+    const std::uint32_t threshold = (0u - bound) % bound;  // 2^32 mod n: rejecting low words below it removes the bias
     for (;;) {
       const std::uint64_t product = static_cast<std::uint64_t>(next_u32()) * bound;
       if (static_cast<std::uint32_t>(product) >= threshold) return product >> 32;

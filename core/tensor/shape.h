@@ -1,4 +1,4 @@
-// The extents of a tensor: up to five axes, row-major, held in place so that a shape never allocates.
+// The extents of a tensor: up to five axes, row-major, in an array of fixed size so that a shape never allocates.
 #pragma once
 #include <array>
 #include <cstdint>

@@ -8,11 +8,11 @@
 
 namespace afterglow {
 
-/// bf16: what a GPU in that precision stores between the kernels that take it (`Kernels::narrow_result`), never what a
-/// parameter, a capture or a file holds.
+/// bf16: the type in which a GPU back end of that precision stores values between kernels (`Kernels::narrow_result`);
+/// parameters, captures and files never hold it.
 enum class DType : std::uint8_t { f32, f64, i32, u8, bf16 };
 
-/// The type of what is computed from such numbers: bfloat16 is widened, all others stay.
+/// The type of results computed from such numbers: float32 for bfloat16, otherwise the same type.
 constexpr DType widened(DType dtype) { return dtype == DType::bf16 ? DType::f32 : dtype; }
 
 std::size_t size_of(DType dtype);

@@ -1,5 +1,6 @@
-// Softmax attention of the CPU back end: blocks of queries against all keys they see, as matrix products. Only a
-// block's rows of the score matrix exist at a time; the backward pass computes them again from the saved logarithms.
+// Softmax attention of the CPU back end: blocks of queries against all keys they may attend to, as matrix products.
+// Only a block's rows of the score matrix exist at a time; the backward pass computes them again from the saved
+// logarithms.
 #include <cmath>
 #include <limits>
 
@@ -49,7 +50,7 @@ ArrayMap<T> row_of_block(const Block<T>& block, std::int64_t row) {
 
 /// One block of queries of one head.
 struct QueryBlock {
-  std::int64_t batch, head, begin, count, keys;  // `keys`: as many as the last of its queries sees
+  std::int64_t batch, head, begin, count, keys;  // `keys`: how many the last of its queries attends to
   QueryBlock(const Sizes& n, std::int64_t b, std::int64_t h, std::int64_t index)
       : batch(b),
         head(h),
@@ -145,7 +146,7 @@ void CpuBackend::attention(const Tensor& q, const Tensor& k, const Tensor& v, do
   });
 }
 
-// A thread owns one key head of one sequence, so the sums over its queries have one order.
+// One thread computes one key head of one sequence, so the sums over its queries have a fixed order.
 void CpuBackend::attention_backward(const Tensor& q, const Tensor& k, const Tensor& v, double scale, bool causal,
                                     const Tensor& y, const Tensor& log_sum, const Tensor& dy, const Grad& dq,
                                     const Grad& dk, const Grad& dv) {

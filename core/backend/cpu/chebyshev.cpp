@@ -1,5 +1,5 @@
-// The core of Gated KalmaNet on the CPU, forward. First every head on its own: the states before each chunk. Then every
-// chunk on its own: norms, the Chebyshev iteration for all its tokens, the readout.
+// The core of Gated KalmaNet on the CPU, forward. The first parallel loop, over heads, computes the states
+// before each chunk; the second, over chunks, the norms, the Chebyshev iteration for all tokens, and the readout.
 #include "core/backend/cpu/chebyshev.h"
 
 #include "core/backend/cpu/cpu_backend.h"
@@ -13,7 +13,7 @@ using namespace chebyshev;
 struct Forward {};
 struct Advance {};
 
-/// H <- e^G H + sum_i e^{G - G_i} k_i k_i^T over the chunk, and S with values in the place of the second key.
+/// H <- e^G H + sum_i e^{G - G_i} k_i k_i^T over the chunk, and the same for S with v_i instead of the second k_i.
 template <class T>
 void advance_state(const Chunk<T>& chunk, const T* gate, const Block<T>& right, const Block<T>& state) {
   T* memory = thread_scratch<T, Advance>(chunk.count * chunk.width);
@@ -84,7 +84,7 @@ void CpuBackend::chebyshev_readout(const ChebyshevConfig& config, const Chebyshe
   });
 }
 
-// A chunk of one token that begins at the state.
+// One token: a chunk of length 1 whose initial state is `state`.
 void CpuBackend::chebyshev_step(const ChebyshevConfig& config, const ChebyshevInputs& in, const ChebyshevState& state,
                                 const ChebyshevSaved& saved, const Tensor& y) {
   const Sizes s(config, in);

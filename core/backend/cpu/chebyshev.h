@@ -26,7 +26,7 @@ struct Sizes {
   std::int64_t pieces() const { return batch * heads * chunks; }
 };
 
-/// Row-major matrices seen by Eigen.
+/// Row-major matrices as Eigen maps them.
 template <class T>
 using Matrix = Eigen::Matrix<T, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>;
 template <class T>
@@ -36,7 +36,7 @@ MatrixMap<T> map_of(const Block<T>& b) {
   return {b.data, b.rows, b.columns, Eigen::OuterStride<>(b.stride)};
 }
 
-/// Hands out pieces of a thread's memory, each beginning at a multiple of 64 bytes.
+/// Allocates pieces of a thread's scratch memory, each aligned to 64 bytes.
 template <class T>
 class Pieces {
  public:
@@ -127,7 +127,7 @@ class Chunk {
   }
 
   /// Row c of x becomes the Chebyshev iterate for (H_c + lambda_c I) x = right_c with mu = lambda, L = |H|_F + lambda.
-  /// Where both are zero the answer is zero.
+  /// Where both are zero the result is zero.
   void solve(const Tensor& fro, const Tensor& lambda, const Block<T>& right, const Block<T>& x) {
     Block<T> now = x, before = before_;
     for (std::int64_t c = 0; c < count; ++c) {
@@ -165,7 +165,7 @@ class Chunk {
     for (std::int64_t c = 0; c < count; ++c)
       for (std::int64_t i = 0; i < count; ++i) mask.data[c * count + i] = i <= c ? std::exp(gate[c] - gate[i]) : T{0};
   }
-  /// One step of row c: the next iterate takes the place of the one before.
+  /// One iteration for row c: the next iterate overwrites `before`.
   void advance(T fro, T lambda, std::int64_t c, const Block<T>& right, const Block<T>& now, const Block<T>& before) {
     const T bound = fro + T{2} * lambda, rho = bound > T{0} ? fro / bound : T{0};
     omega_[c] = T{4} / (T{4} - rho * rho * omega_[c]);

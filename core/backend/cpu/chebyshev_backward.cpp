@@ -1,8 +1,8 @@
 // The core of Gated KalmaNet on the CPU, backward, by implicit differentiation (GKA 4.2.2, B.2). With z the Chebyshev
 // answer for (H + lambda I) z = dx, the gradient of H_t from its own token is -z x^T - (w/2) H, w = 2 a (x . z) / |H|_F
-// (eq. 23; eq. 25 has the sign of the last term wrong). First every chunk on its own: z, dq, and what it adds to the
-// gradients of the states before it. Then every head: those gradients summed from the last chunk to the first. Then
-// every chunk again: dk, dv and the gates.
+// (eq. 23; eq. 25 has the sign of the last term wrong). Three parallel loops: over chunks, for z, dq, and what each
+// adds to the gradients of the states before it; over heads, which sum those gradients from the last chunk to the
+// first; and over chunks again, for dk, dv and the gates.
 //
 // The gradient of a gate needs no states inside a chunk. With D_t the whole gradient of a state X_t,
 // dg_t = <D_t, e^g X_{t-1}> = <D_t, X_t> - (k_t's share), and <D_t, X_t> = <own gradient, X_t> + dg_{t+1}.
@@ -19,7 +19,7 @@ struct Reverse {};
 
 /// The workspace: z [B,T,H,D]; w, then its sums `later`, and the tokens' own shares <own gradient, H>, <own gradient,
 /// S> [B,T,H]; the gradients of the states [B,H,N,D,D]: first what each chunk adds to the gradient of the state before
-/// it, then what the later chunks ask of the state after it. That of H is doubled: dH + dH^T.
+/// it, then the gradient that the later chunks pass to the state after it. That of H is symmetrised: dH + dH^T.
 template <class T>
 struct Workspace {
   T *z, *later, *key_share, *value_share, *dH, *dS;
@@ -53,7 +53,7 @@ void put_number(const Grad& grad, const Chunk<T>& chunk, std::int64_t c, T value
   out = grad.accumulate ? out + value : value;
 }
 
-/// One chunk on its backward pass.
+/// The backward pass of one chunk.
 template <class T>
 class ChunkReverse {
  public:
@@ -101,8 +101,8 @@ class ChunkReverse {
     give_to_values();
   }
 
-  /// dk, dv and dg (from the shares, less what the tokens' own k k^T and k v^T have in them), once dH_ and dS_ hold
-  /// what the later chunks ask of the states after this one.
+  /// dk, dv and dg (from the shares, less the contributions of the tokens' own k k^T and k v^T), once dH_ and dS_ hold
+  /// the gradients that the later chunks pass to the states after this one.
   void finish(const ChebyshevGrads& out) {
     const Block<T> dk = a_, dv = b_, from_values = c_;
     key_gradient(dk);
@@ -135,7 +135,7 @@ class ChunkReverse {
     value_share(c) = map_of(a_).row(c).dot(q + alpha(c) * (x - q));
   }
 
-  /// later_i = sum_{c>=i} w_c e^{2 (G_c - G_i)}, from which all that w_c H_c means for the chunk follows.
+  /// later_i = sum_{c>=i} w_c e^{2 (G_c - G_i)}: all terms of the chunk with w_c H_c are made from these sums.
   void sum_weights() {
     T sum = 0;
     for (std::int64_t c = n_ - 1; c >= 0; --c) {
@@ -178,7 +178,7 @@ class ChunkReverse {
     map_of(scores_).array() *= sign * map_of(mask).array();
     product(true, false, scores_, rows, true, out);
   }
-  /// Row i of out becomes e^{G_C - G_i} in_i state: what later chunks ask.
+  /// Row i of out becomes e^{G_C - G_i} in_i state: the gradient from later chunks.
   void from_state(const T* gate, const Block<T>& in, const Block<T>& state, bool transpose, const Block<T>& out) {
     product(false, transpose, in, state, false, out);
     for (std::int64_t i = 0; i < n_; ++i) map_of(out).row(i) *= std::exp(gate[n_ - 1] - gate[i]);
@@ -239,7 +239,7 @@ class ChunkReverse {
   Block<T> a_, b_, c_, d_, e_, scores_;
 };
 
-/// From what the chunks add to what the later chunks ask: R_n = e^{G of chunk n+1} R_{n+1} + added_{n+1}.
+/// Turns what each chunk adds into the gradient from all later chunks: R_n = e^{G of chunk n+1} R_{n+1} + added_{n+1}.
 template <class T>
 void sum_backwards(const ChebyshevConfig& config, const ChebyshevInputs& in, const Sizes& s, T* states, bool decay,
                    std::int64_t batch_head, T* sum) {

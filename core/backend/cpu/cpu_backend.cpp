@@ -1,4 +1,4 @@
-// Memory and identity of the CPU back end: everything is host memory and happens at once.
+// Memory and identity of the CPU back end: all memory is host memory, and every call returns when its work is done.
 #include "core/backend/cpu/cpu_backend.h"
 
 #include <sys/mman.h>
@@ -14,14 +14,14 @@ namespace afterglow {
 namespace {
 
 constexpr std::align_val_t alignment{256};
-constexpr std::size_t large_block = std::size_t{4} << 20;  // from here on pages are asked of the system
+constexpr std::size_t large_block = std::size_t{4} << 20;  // larger blocks are mapped pages
 
-/// Zeros, as large pages where the system has them: a training touches all of its memory at once, and a sweep does so
-/// for every run.
+/// Zeroed memory, in huge pages where the system has them: a training touches all of its memory at its start, and a
+/// sweep does so for every run.
 void* map_pages(std::size_t bytes) {
   void* address = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (address == MAP_FAILED) throw std::bad_alloc();
-  ::madvise(address, bytes, MADV_HUGEPAGE);  // a wish
+  ::madvise(address, bytes, MADV_HUGEPAGE);  // only a hint
   return address;
 }
 

@@ -33,13 +33,13 @@ class CpuBackend : public Backend {
 #include "core/backend/kernel_overrides.inc"
 
  private:
-  /// The rotary code of one tensor.
+  /// RoPE of one tensor.
   void turn_pairs(const Tensor& x, double base, std::int64_t first_position, bool inverse, const Grad& y);
 
   mutable ThreadPool pool_;
   struct HeldMemory {
     std::size_t bytes;
-    bool is_mapped;  // pages of the system's own
+    bool is_mapped;  // pages from mmap, not the heap
   };
   std::unordered_map<void*, HeldMemory> blocks_;  // what `allocate` and `allocate_zeros` gave
   std::size_t held_ = 0;

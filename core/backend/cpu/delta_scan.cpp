@@ -1,7 +1,7 @@
-// The delta-rule family on the CPU and its gradient, by the recurrence. Each (batch, head) is one piece of work. The
-// state is held as K rows of P numbers, so that reading and correcting it runs along P without sums across lanes.
+// The delta-rule family on the CPU and its gradient, by the recurrence. Each (batch, head) is one task of the
+// thread pool. The state is K rows of P numbers, so that reads and updates vectorise along P without sums across lanes.
 //
-// The backward pass, with e = v - S'^T k, u = beta e, and the flow dS of the state's gradient from behind:
+// The backward pass, with e = v - S'^T k, u = beta e, and the gradient dS of the state from later tokens:
 //     dS += scale q dy^T        du = dS^T k       dbeta = du . e      dv = beta du
 //     dq = scale (S' dy + k (u . dy))             dk = dS u - S' dv   (the second term with beta only)
 //     dS' = dS - k dv^T                           dg = rows of dS' * S'               dS <- diag(exp g) dS'
@@ -19,7 +19,7 @@ namespace afterglow {
 
 namespace {
 
-constexpr std::int64_t checkpoint_distance = 32;  // tokens; states in between are computed again in the backward pass
+constexpr std::int64_t checkpoint_distance = 32;  // tokens; the backward pass recomputes states in between
 
 /// One head of one sequence.
 template <class T>
@@ -159,7 +159,7 @@ class HeadReverse {
     advance<T>(head_, t, decay_, before, next, error(t), nullptr);
   }
 
-  /// Takes the gradient of the state from behind token t to before it; `before` is S_{t-1}.
+  /// Turns the gradient of the state after token t into that of the state before it; `before` is S_{t-1}.
   void reverse_token(std::int64_t t, const T* before) {
     head_.load_decay(t, decay_);
     std::copy_n(dy_ + t * head_.heads * head_.width, head_.width, upstream_);
@@ -198,7 +198,7 @@ class HeadReverse {
     return sum_of<T>(dbeta);
   }
 
-  /// Row by row: dq, dk, dg, and the flow to the token before. `answer` is scale u . dy.
+  /// Row by row: dq, dk, dg, and the gradient of the state before the token. `answer` is scale u . dy.
   void pass_rows(std::int64_t t, const T* before, T answer) {
     const T *k = head_.key(t), strength = head_.strength(t);
     for (std::int64_t i = 0; i < head_.keys; ++i) {

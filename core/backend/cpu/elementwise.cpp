@@ -1,5 +1,5 @@
-// Elementwise kernels of the CPU back end. Where one input appears twice its two gradients share memory, so every
-// gradient of a segment is complete before the next one begins.
+// Elementwise kernels of the CPU back end. Where one tensor is passed as two inputs its two gradients share memory, so
+// every gradient of a segment is complete before the next one begins.
 #include <cmath>
 #include <numbers>
 

@@ -30,7 +30,7 @@ ArrayMap<T> row(const Block<T>& block, std::int64_t i) {
   return {block.data + i * block.stride, block.columns};
 }
 
-/// One sequence's part of everything.
+/// The inputs, gradients and workspace of one sequence.
 template <class T>
 struct Sequence {
   Block<T> q, k, f, s, routed;
@@ -88,7 +88,7 @@ void solve(const Sequence<T>& at) {
   }
 }
 
-/// The same weights from the saved logarithms.
+/// Recomputes the same weights from the saved logarithms.
 template <class T>
 void restored_weights(const Sequence<T>& at, std::int64_t begin, const Block<T>& weights) {
   product(false, true, at.q.row_range(begin, weights.rows), at.k.row_range(0, weights.columns), false, weights);
@@ -100,8 +100,8 @@ void restored_weights(const Sequence<T>& at, std::int64_t begin, const Block<T>&
   }
 }
 
-/// u of the rows of a block, to which later blocks have added theirs already; then the block adds its own to earlier
-/// rows. `driven` receives gamma u of the block.
+/// Backward substitution for one block: u of its rows, to which later blocks have added their terms already; then the
+/// block adds its terms to earlier rows. `driven` receives gamma u of the block.
 template <class T>
 void solve_transposed(const Sequence<T>& at, std::int64_t begin, const Block<T>& weights, const Block<T>& u,
                       const Block<T>& driven) {

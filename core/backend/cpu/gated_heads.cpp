@@ -1,4 +1,4 @@
-// The gate of heads on the CPU: x silu(z), normed over each head or not.
+// The gate of heads on the CPU: x silu(z), with or without RMS norm over each head.
 #include <cmath>
 
 #include "core/backend/cpu/cpu_backend.h"

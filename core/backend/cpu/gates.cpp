@@ -1,4 +1,4 @@
-// Gates of recurrent layers on the CPU: the logarithm of a forgetting gate, and one factor for every row.
+// Gates of recurrent layers on the CPU: the logarithm of a forget gate, and one factor for each row.
 #include <cmath>
 
 #include "core/backend/cpu/cpu_backend.h"

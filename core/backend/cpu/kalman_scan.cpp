@@ -1,4 +1,4 @@
-// The Kalman recursion on the CPU and its gradient; each (batch, head) is one piece of work.
+// The Kalman recursion on the CPU and its gradient; each (batch, head) is one task of the thread pool.
 #include <Eigen/Core>
 #include <algorithm>
 
@@ -42,7 +42,7 @@ struct Head {
   T weight(std::int64_t t) const { return weights ? weights[t * heads] : T{1}; }
 };
 
-/// Phi and S, and room for one step, in `size(head)` numbers.
+/// Phi, S and the temporaries of one step, in `size(head)` numbers.
 template <class T>
 struct Filter {
   RowMajor<T> covariance, memory;

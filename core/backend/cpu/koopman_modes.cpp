@@ -1,5 +1,5 @@
-// The core of the Koopman MLP on the CPU: z = conj(lambda) u on pairs of u = silu(lifted), times sigmoid(gate). Work is
-// cut into blocks of columns, so that each block sums its own gradients of gamma and omega over all rows in order.
+// The core of the Koopman MLP on the CPU: z = conj(lambda) u on pairs of u = silu(lifted), times sigmoid(gate). Threads
+// take blocks of columns, so that each sums the gradients of its gamma and omega over all rows in a fixed order.
 #include <Eigen/Core>
 #include <algorithm>
 #include <cmath>

@@ -1,4 +1,4 @@
-// What Mamba-3 computes around its scan, on the CPU: trapezoidal steps, angles, turned keys and queries, pair squares.
+// What Mamba-3 computes around its scan, on the CPU: trapezoidal steps, angles, rotated keys and queries, pair squares.
 #include <cmath>
 #include <numbers>
 
@@ -12,7 +12,7 @@ namespace {
 
 constexpr double pi = std::numbers::pi;
 
-/// Time step, rate and share of one token and head, with the slopes towards what the projection gave.
+/// Time step, rate and share of one token and head, with their derivatives by the outputs of the projection.
 template <class T>
 struct Step {
   T dt, rate, share, dt_slope, rate_slope;
@@ -33,7 +33,7 @@ struct Turns {};
 struct Sums {};
 struct Normed {};
 
-/// One pair turned by an angle; backwards with a negative sine.
+/// Rotates one pair by an angle; a negative sine rotates back.
 template <class T>
 void turn_pair(T* pair, T cosine, T sine) {
   const T a = pair[0], b = pair[1];

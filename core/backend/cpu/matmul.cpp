@@ -1,4 +1,5 @@
-// Matrix products on the CPU, cut into row pieces that depend on the shape alone: tiles, and Eigen's for vectors.
+// Matrix products on the CPU: `tiles.h` for matrices, Eigen for vectors. Threads take blocks of rows that depend on the
+// shape alone.
 #include <Eigen/Core>
 #include <algorithm>
 #include <optional>
@@ -35,7 +36,7 @@ StridedVector<T> vector_of(const Block<T>& block, bool is_row) {
   return {block.data, is_row ? block.columns : block.rows, Eigen::InnerStride<>(is_row ? 1 : block.stride)};
 }
 
-/// Tall enough that a panel stays in the cache, short enough for several pieces a thread.
+/// Tall enough that a panel stays in the cache, short enough that each thread gets several blocks.
 std::int64_t rows_per_piece(std::int64_t m, std::int64_t n, std::int64_t k) {
   constexpr std::int64_t worth_sharing = 1 << 19;  // multiplications; below this waking a thread costs more
   if (m * n * k < worth_sharing) return m;
@@ -54,8 +55,8 @@ void times_vector(bool transpose, const Block<T>& matrix, const StridedVector<T>
   }
 }
 
-/// op(a) op(b) for any rows of op(a). The right factor is made ready on the thread that constructs this, in its
-/// scratch. Where one factor is a vector, a tile would stay empty but for a row or a column.
+/// op(a) op(b) for any rows of op(a). The constructor packs the right factor into the scratch of its thread.
+/// Vectors go to Eigen, because they would fill one row or column of a tile.
 template <class T>
 class Product {
  public:
@@ -85,7 +86,7 @@ class Product {
   std::optional<tiles::Right<T>> panels_;
 };
 
-/// c = alpha op(a) op(b) + beta c. The factor is kept out of the product: inside it Eigen would copy a row vector to
+/// c = alpha op(a) op(b) + beta c. alpha is applied outside of the product: inside it Eigen would copy a row vector to
 /// the heap.
 template <class T>
 void scaled_product(const Product<T>& product, T alpha, const Block<T>& a, T beta, const Block<T>& c) {
@@ -169,7 +170,7 @@ void CpuBackend::swiglu_gate_up(const Tensor& x, const Tensor& gate, const Tenso
   silu_multiply(g, u, h);
 }
 
-// du holds dh until it becomes itself.
+// The memory of du holds dh first; the last loop overwrites it with du.
 void CpuBackend::swiglu_gate_up_backward(const Tensor& dy, const Tensor& down, const Tensor& g, const Tensor& u,
                                          const Tensor& dg, const Tensor& du) {
   gemm(false, false, 1.0, dy, down, 0.0, du);

@@ -10,7 +10,7 @@ namespace {
 
 struct SliceSums {};
 
-/// Sum of squares in float64: eight sums side by side, then one after the other.
+/// Sum of squares in float64: eight partial sums, which are then added in order.
 template <class T>
 double sum_of_squares(const T* x, std::int64_t count) {
   constexpr int lanes = 8;
@@ -101,7 +101,7 @@ std::int64_t CpuBackend::first_non_finite(const Tensor& x) {
     using T = decltype(zero);
     for (std::int64_t r = 0; r < x.rows(); ++r) {
       const ArrayMap<T> row = whole_row<T>(x, r);
-      if ((row * T{0}).sum() == T{0}) continue;  // infinity and NaN times zero are NaN
+      if ((row * T{0}).sum() == T{0}) continue;  // infinity and NaN times zero give NaN
       for (std::int64_t c = 0; c < x.columns(); ++c) {
         if (!std::isfinite(row[c])) return r * x.columns() + c;
       }

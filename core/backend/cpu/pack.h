@@ -1,4 +1,4 @@
-// Arrays of 64 bytes, for kernels that keep a matrix as rows of whole packs and run along its columns.
+// SIMD packs of 64 bytes, for kernels that store a matrix as rows of whole packs and vectorise along its columns.
 #pragma once
 #include <Eigen/Core>
 #include <algorithm>
@@ -19,7 +19,7 @@ Eigen::Map<const Pack<T>, Eigen::Aligned64> pack(const T* address) {
   return Eigen::Map<const Pack<T>, Eigen::Aligned64>(address);
 }
 
-/// `count` <= lanes numbers from anywhere; zeros behind them.
+/// Loads `count` <= lanes numbers from an unaligned address and fills the other lanes with zeros.
 template <class T>
 Pack<T> first_lanes(const T* address, std::int64_t count) {
   if (count == lanes<T>) return Eigen::Map<const Pack<T>>(address);
@@ -27,7 +27,7 @@ Pack<T> first_lanes(const T* address, std::int64_t count) {
   std::copy_n(address, count, part.data());
   return part;
 }
-/// Writes the first `count` lanes to anywhere, or adds them.
+/// Writes the first `count` lanes to an unaligned address, or adds them to what is there.
 template <class T>
 void put_first_lanes(T* address, std::int64_t count, const Pack<T>& values, bool accumulate) {
   const Pack<T> result = accumulate ? Pack<T>(first_lanes(address, count) + values) : values;

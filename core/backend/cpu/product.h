@@ -5,7 +5,7 @@
 
 namespace afterglow {
 
-/// A row-major matrix in someone else's memory; `stride` elements from row to row.
+/// A row-major view that owns no memory; `stride` elements from row to row.
 template <class T>
 struct Block {
   T* data;

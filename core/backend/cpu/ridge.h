@@ -21,7 +21,7 @@ template <class T>
 using Panel = Eigen::Map<Matrix<T>, Eigen::Unaligned, Eigen::OuterStride<>>;
 using Vector = Eigen::Map<Eigen::VectorXd>;
 
-/// A matrix as products take it: rows side by side or further apart.
+/// A matrix as `product` takes it, contiguous or with strided rows.
 template <class Rows>
 auto view(const Rows& matrix) {
   using T = typename Rows::Scalar;
@@ -35,7 +35,7 @@ void multiply(bool transpose_a, bool transpose_b, const A& a, const B& b, bool a
 
 inline constexpr double smallest_scale = 1e-6;  ///< m is at least this
 
-/// Hands out aligned pieces of one thread's buffer. Ask for all of a kernel's needs in one `reserve`.
+/// Allocates aligned pieces of one thread's buffer. A kernel constructs it once, with room for all of its pieces.
 class Scratch {
  public:
   /// Room for `count` doubles in up to `pieces` pieces.
@@ -80,7 +80,7 @@ struct Sizes {
   }
   /// Whether any position contributes to group g; without one the output is zero.
   bool contributes(const RidgeInputs& in, std::int64_t batch_head, std::int64_t g) const;
-  /// The keys as they contribute: in masked mode a copy with the rows left out set to zero.
+  /// The keys as they contribute: in masked mode a copy with zeros for the masked rows.
   template <class T>
   Panel<T> contributing_keys(const RidgeInputs& in, std::int64_t batch_head, Scratch& scratch) const {
     const Panel<T> keys = panel<T>(in.z, batch_head);
@@ -109,8 +109,9 @@ Compact<T> entry(const Tensor& saved, std::int64_t i) {
 double gamma_of(double raw);
 double gamma_slope(double raw);
 
-/// G + eps I = L L^T; on failure adds 1e-4 to the diagonal and tries again (from the tenth time on twice as much each
-/// time, so that it ends). `L` [r,r] holds G on entry and L, upper part zero, on return. Returns how often it added.
+/// G + eps I = L L^T; on failure adds 1e-4 to the diagonal and tries again (from the tenth time on it doubles what it
+/// adds, so that the loop ends). `L` [r,r] holds G on entry and L, upper part zero, on return. Returns the number of
+/// additions.
 int factorise(Compact<double>& L, double ridge, Compact<double>& keep);
 /// L^-1 of a lower triangular matrix.
 void invert_lower(const Compact<double>& L, Compact<double>& inverse);

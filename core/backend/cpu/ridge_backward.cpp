@@ -1,6 +1,7 @@
-// The SKA core on the CPU, backward. First every group on its own: from d y to the gradients of its raw statistics,
-// its queries and its scale m. Then every head: suffix sums over the groups that a position contributes to, and from
-// them the gradients of keys and values. core/layers/gradients.md derives the formulas.
+// The SKA core on the CPU, backward. The first parallel loop, over groups, goes from d y to the gradients of the
+// raw statistics, the queries and the scale m. The second, over heads, forms suffix sums over the groups that a
+// position contributes to, and from them the gradients of keys and values. core/layers/gradients.md derives the
+// formulas.
 #include <algorithm>
 #include <cmath>
 
@@ -72,7 +73,7 @@ class GroupReverse {
     dA_.setZero();
   }
 
-  /// Queries and upstream gradients as rows; many of them meet in d E = d y^T q, E = (eta / m) F A^K L^-1.
+  /// Queries and upstream gradients as rows; for many of them it sums d E = d y^T q first, E = (eta / m) F A^K L^-1.
   template <class T, class Rows>
   void through_many(const Rows& queries, const Rows& dy, const Grad& dq, Rows dq_rows) {
     Compact<T> narrow = scratch_.block<T>(s_.width, s_.r);
@@ -168,7 +169,7 @@ class GroupReverse {
     square_ = -0.5 * (work_ + work_.transpose());
     put(square_, entry<T>(saved.G, i), 2, out.G);
   }
-  /// A normalised statistic is the raw one over m^order; both the raw sum and m receive their share.
+  /// A normalised statistic is the raw one over m^order; both the raw sum and m get a gradient.
   template <class T>
   void put(const Compact<double>& gradient, const Compact<T>& statistic, int order, Compact<T>& out) {
     dm_ -= order / m_ * gradient.cwiseProduct(statistic.template cast<double>()).sum();
@@ -191,7 +192,7 @@ void reverse_group(const RidgeConfig& config, const RidgeInputs& in, const Sizes
     return panel.middleRows(s.first(g), s.count(g));
   };
   GroupGradient<T> out(workspace, s, i);
-  const Tensor& dq_target = dq.wanted() ? dq.tensor : in.q;  // a view that is not written when unwanted
+  const Tensor& dq_target = dq.wanted() ? dq.tensor : in.q;  // an unwanted gradient is not written
   if (!s.contributes(in, batch_head, g)) {
     std::fill_n(out.G.data(), GroupGradient<T>::size(s), T{0});
     if (dq.wanted() && !dq.accumulate) rows(dq_target).setZero();
@@ -208,7 +209,7 @@ void reverse_group(const RidgeConfig& config, const RidgeInputs& in, const Sizes
   reverse.finish<T>(saved, i, out);
 }
 
-/// Sums over the groups behind a piece, taken from the last piece to the first.
+/// Sums over the groups after a piece, formed from the last piece to the first.
 template <class T>
 struct SuffixSums {
   Compact<double> G, M, C;
@@ -251,7 +252,7 @@ void reverse_piece(const SuffixSums<T>& sums, const Panel<T>& keys, const Panel<
   multiply(false, false, keys.middleRows(later, pairs), sums.M_now, true, dz.middleRows(later - 1, pairs));
 }
 
-/// The gradient of m goes to the position that attains it; none when the clamp acts.
+/// Adds the gradient of m to the position whose key norm is m; nothing where m is clamped to its minimum.
 template <class T>
 void reverse_scales(const Sizes& s, const RidgeSaved& saved, const Tensor& workspace, std::int64_t batch_head,
                     const Panel<T>& keys, Compact<T>& dz) {

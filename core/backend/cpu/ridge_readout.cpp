@@ -159,7 +159,7 @@ void read_out_few(Whitened& w, int power, double gain, double scale, const Rows&
   }
 }
 
-/// Factorises group `i` of the saved statistics and answers queries [rows, r] into y [rows, P].
+/// Factorises group `i` of the saved statistics and writes the readout of queries [rows, r] to y [rows, P].
 template <class T>
 void answer(const RidgeConfig& config, const RidgeInputs& in, const Sizes& s, const RidgeSaved& saved, std::int64_t i,
             std::int64_t head, const Panel<T>& queries, const Panel<T>& y, std::int64_t first, std::int64_t count,
@@ -183,7 +183,7 @@ void answer(const RidgeConfig& config, const RidgeInputs& in, const Sizes& s, co
   }
 }
 
-/// Moves the state of one head one token on; the older statistics shrink when the scale m grows.
+/// Adds one token to the state of one head; rescales the older statistics when the scale m grows.
 template <class T>
 void update_state(const RidgeState& state, std::int64_t i, const Panel<T>& key, const Panel<T>& value) {
   Compact<T> G = entry<T>(state.G, i), M = entry<T>(state.M, i), C = entry<T>(state.C, i);

@@ -1,4 +1,4 @@
-// Functions of single numbers that kernels of several files take.
+// Scalar functions that kernels of several files use.
 #pragma once
 #include <cmath>
 

@@ -13,7 +13,7 @@ struct Angles {};
 struct Taps {};
 struct Slopes {};
 
-/// Turns the pairs of one head; an odd last element stays.
+/// Rotates the pairs of one head; an odd last element stays.
 template <class T>
 void turn(const T* x, const T* cosine, const T* sine, std::int64_t width, bool accumulate, T* y) {
   const std::int64_t pairs = width / 2;
@@ -52,7 +52,7 @@ struct Past {
   std::int64_t stride;
   const T* history;  // [w-1, c] or null
   std::int64_t width, channels;
-  /// Input at `time`, which may be negative; null stands for zeros.
+  /// Input at `time`, which may be negative; null means zeros.
   const T* at(std::int64_t time) const {
     if (time >= 0) return rows + time * stride;
     return history == nullptr ? nullptr : history + (time + width - 1) * channels;
@@ -76,13 +76,13 @@ void advance_history(const Past<T>& past, std::int64_t length, T* history) {
   }
 }
 
-/// The backward pass of a convolution through the rows [begin, end) and as many channels as a pack holds, from
-/// `channel` on: all that it reads again stays in the nearest cache.
+/// The backward pass of a convolution for the rows [begin, end) and one pack of channels from `channel` on: small
+/// enough that all that it reads again stays in the L1 cache.
 template <class T>
 struct ConvStrip {
   const Tensor &x, &before, &dy;
   std::int64_t length, width, begin, end, channel, count;
-  T* slopes = nullptr;  // d(before), a pack for each row; those of the w - 1 rows behind the strip follow
+  T* slopes = nullptr;  // d(before), a pack for each row, then for the w - 1 rows after the strip
 
   void fill_slopes() {
     const std::int64_t last = std::min(end + width - 1, x.rows());
@@ -93,7 +93,7 @@ struct ConvStrip {
           first_lanes(row_of<T>(dy, r) + channel, count) * sigma * (T{1} + sum * (T{1} - sigma));
     }
   }
-  /// Adds to the sums of every tap [w,c] and, behind them, of the bias [c].
+  /// Adds to the gradient sums of every tap [w,c] and, stored after them, of the bias [c].
   void add_weight_sums(T* sums) const {
     const std::int64_t channels = x.columns();
     for (std::int64_t j = 0; j <= width; ++j) {
@@ -101,7 +101,7 @@ struct ConvStrip {
       put_first_lanes(place, count, j < width ? tap_sum(width - 1 - j) : slope_sum(), true);
     }
   }
-  /// d x of a row is what the rows from it to w - 1 later in its sequence felt of it.
+  /// d x of a row sums over the outputs that read it: its own and the next w - 1 of its sequence.
   void put_inputs(const T* taps, const Grad& dx) const {
     const std::int64_t channels = x.columns();
     for (std::int64_t r = begin; r < end; ++r) {
@@ -121,7 +121,7 @@ struct ConvStrip {
     for (std::int64_t r = begin; r < end; ++r) sum += pack(slopes + (r - begin) * lanes<T>);
     return sum;
   }
-  /// Over the rows that have an input `lag` rows earlier in their sequence.
+  /// Sums over the rows that have an input `lag` rows earlier in their sequence.
   Pack<T> tap_sum(std::int64_t lag) const {
     Pack<T> sum = Pack<T>::Zero();
     for (std::int64_t sequence = begin / length * length; sequence < end; sequence += length) {

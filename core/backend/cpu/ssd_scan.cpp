@@ -1,7 +1,7 @@
 // The selective scan h_t = a_t h_{t-1} + dt_t x_t B_t^T, y_t = h_t C_t + D x_t on the CPU, and its gradient. Each
-// (batch, head) is one piece of work. The state is held as N rows of P numbers, so that everything but two inner
-// products of the backward pass runs along P without sums across lanes. What enters a token late (lag) is added to the
-// state as soon as the token has been answered: a_t (h_{t-1} + lag_t x_{t-1} B_{t-1}^T) is a_t times that state.
+// (batch, head) is one task of the thread pool. The state is N rows of P numbers, so that everything but two inner
+// products of the backward pass vectorises along P without sums across lanes. The lag term of token t is added to the
+// state right after the output of token t - 1: a_t (h_{t-1} + lag_t x_{t-1} B_{t-1}^T) is a_t times that state.
 #include <algorithm>
 #include <cmath>
 
@@ -16,7 +16,7 @@ namespace afterglow {
 
 namespace {
 
-constexpr std::int64_t checkpoint_distance = 32;  // tokens; states in between are computed again in the backward pass
+constexpr std::int64_t checkpoint_distance = 32;  // tokens; the backward pass recomputes states in between
 
 struct Sizes {
   std::int64_t batch, tokens, heads, groups, width, states;
@@ -29,8 +29,8 @@ struct Sizes {
         states(in.B.columns() / in.groups) {}
 };
 
-/// Asks for a row that will be written `tokens_ahead` tokens later. A store that misses the caches holds up all behind
-/// it, and the rows of a head lie too far apart for the processor to foresee the next.
+/// Prefetches a row that will be written `tokens_ahead` tokens later. A store that misses the caches stalls all later
+/// ones, and the rows of a head are too far apart for the hardware prefetcher.
 constexpr std::int64_t tokens_ahead = 8;
 template <class T>
 void prefetch_for_writing(const T* row, std::int64_t count) {
@@ -77,9 +77,9 @@ struct Head {
     Eigen::Map<Eigen::ArrayXd, Eigen::Aligned64> all(decays, tokens);
     all = all.exp();
   }
-  /// With what weight token t enters once more, behind its own answer.
+  /// The weight with which token t enters the state a second time, after its output.
   T late_step(std::int64_t t) const { return lag && t + 1 < tokens ? lag[(t + 1) * lag_stride] : T{0}; }
-  /// dt x, and behind it what enters late: twice `padded` numbers, of which the last of each are zero.
+  /// Fills dt x and, after it, the lag term: twice `padded` numbers; the padding of each is zero.
   void load_input(std::int64_t t, T* input) const {
     const T factor = step(t), late = late_step(t);
     for (std::int64_t p = 0; p < width; ++p) input[p] = factor * x[t * x_stride + p];
@@ -87,7 +87,7 @@ struct Head {
   }
 };
 
-/// Decays of the head that a thread works on.
+/// Tag of the scratch buffer for the decays of one head.
 struct Decays {};
 
 /// next = decay before + B input^T, and out = next C when wanted; then B late^T is added to next. next and before may
@@ -136,8 +136,8 @@ void scan_head(const Head<T>& head, T* y, std::int64_t y_stride, T* state, bool 
   }
 }
 
-/// The backward pass through one head. dB and dC [T,N] are the head's own in the workspace, because heads share B and
-/// C.
+/// The backward pass through one head. dB and dC [T,N] are the head's part of the workspace, because heads share B
+/// and C.
 template <class T>
 class HeadReverse {
  public:
@@ -157,7 +157,7 @@ class HeadReverse {
     head.fill_decays(decays_);
   }
 
-  /// Calls put_token(t, a_t, d input, d late input behind it, d a_t) from the last token to the first.
+  /// Calls put_token(t, a_t, d input followed by d late input, d a_t) from the last token to the first.
   template <class PutToken>
   void run(const PutToken& put_token) {
     const std::int64_t size = head_.state_size();
@@ -188,8 +188,8 @@ class HeadReverse {
  private:
   T decay(std::int64_t t) const { return static_cast<T>(decays_[t]); }
 
-  /// Takes the gradient of the state from behind token t to before it; returns d loss / d a_t. What enters late feels
-  /// only the flow from behind; the answer has not seen it.
+  /// Turns the gradient of the state after token t into that of the state before it; returns d loss / d a_t. The lag
+  /// term enters after the output, so its gradient comes from later tokens only.
   T reverse_token(std::int64_t t, const T* before, const T* after) {
     head_.load_input(t, input_);
     std::copy_n(dy_ + t * dy_stride_, head_.width, upstream_);
@@ -204,8 +204,8 @@ class HeadReverse {
     return sum_of<T>(ddecay);
   }
 
-  /// The columns [block, block + lanes) of the state: what they give to d input stays in registers, what they give to
-  /// dB and dC is added to the packs of `sums_`. Returns their share of d a_t.
+  /// For the columns [block, block + lanes) of the state: sums for d input stay in registers, those for dB and dC go to
+  /// the packs of `sums_`. Returns their share of d a_t.
   template <bool late>
   Pack<T> reverse_block(std::int64_t t, std::int64_t block, const T* before, const T* after) {
     const T decay_of_next = t + 1 < head_.tokens ? decay(t + 1) : T{0}, decay_of_this = decay(t);

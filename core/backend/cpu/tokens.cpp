@@ -11,7 +11,7 @@ namespace {
 struct RowLosses {};
 struct RowHits {};
 
-/// Softmax of one row; answers the loss at `target` (0 when it does not count) and whether it is the first maximum.
+/// Softmax of one row; returns the loss at `target` (0 when it does not count) and whether it is the first maximum.
 template <class T>
 double softmax_row(const ArrayMap<T>& logits, std::int32_t target, ArrayMap<T> probabilities, std::int32_t& hit) {
   const T largest = logits.maxCoeff();
@@ -24,7 +24,7 @@ double softmax_row(const ArrayMap<T>& logits, std::int32_t target, ArrayMap<T> p
   return static_cast<double>(largest) + std::log(static_cast<double>(sum)) - static_cast<double>(logits[target]);
 }
 
-/// The same where the logits themselves become the gradient of that loss.
+/// The same in place: the gradient of that loss overwrites the logits.
 template <class T>
 double differentiate_row(ArrayMap<T> logits, std::int32_t target, bool to_gradients, std::int32_t& hit) {
   hit = 0;
@@ -68,7 +68,7 @@ void CpuBackend::gather_rows(const Tensor& places, const Tensor& a, const Tensor
   });
 }
 
-// Threads share the table, not the tokens: each row of the table sums its tokens from first to last.
+// Threads take rows of the table, not tokens: each row sums the gradients of its tokens from first to last.
 void CpuBackend::embedding_backward(const Tensor& tokens, const Tensor& dy, const Grad& dtable) {
   if (!dtable.wanted()) return;
   const std::int32_t* token = tokens.as<std::int32_t>();
