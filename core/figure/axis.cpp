@@ -7,7 +7,7 @@
 namespace afterglow {
 namespace {
 
-// Closer ends than this could not be told apart by tick labels, and inverse transforms would lose all digits.
+// Closer ends than this would get equal tick labels, and inverse transforms would lose all digits.
 constexpr double narrowest_relative = 1e-12;
 constexpr double narrowest_absolute = 1e-290;
 constexpr double largest = 1.7e308;
@@ -46,7 +46,7 @@ Range nice_linear(Range r) {
   return usable ? outer : r;
 }
 
-// To whole decades where several are shown, otherwise to the next 1, 2 or 5.
+// Rounds down to a power of ten (`to_decade`, where several decades are shown), otherwise to 1, 2 or 5 times one.
 double log_floor(double value, bool to_decade) {
   const double power = std::pow(10.0, std::floor(std::log10(value) + 1e-9));
   if (to_decade) return power;
@@ -80,7 +80,7 @@ double outward_decade(double value) {
   return std::copysign(size, value);
 }
 
-// The ends go outwards where that is away from zero; an end on the far side of zero stays.
+// Rounds an end outwards only where that is away from zero; other ends stay.
 Range fitted_symlog(Range r, RangeFit fit) {
   if (fit == RangeFit::tight) return r;
   if (r.low < 0) r.low = outward_decade(r.low);
@@ -172,7 +172,7 @@ double AxisTransform::unwarped(double place) const {
     case Scale::log:
       return std::pow(10.0, place);
     case Scale::symlog:
-      if (std::abs(place) < 300) return std::sinh(place) * threshold_;  // beyond, sinh may overflow before the product
+      if (std::abs(place) < 300) return std::sinh(place) * threshold_;  // above, sinh may overflow before the product
       return std::copysign(std::exp(std::abs(place) - std::log(2) + std::log(threshold_)), place);
     case Scale::linear:
       break;

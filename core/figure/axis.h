@@ -1,4 +1,4 @@
-// From data to canvas and back along one axis: transforms, ranges that survive awkward data, ticks and numbers as text.
+// One axis: transforms between data and canvas, ranges for any data, ticks, and numbers as text.
 #pragma once
 #include <span>
 #include <string>
@@ -8,7 +8,7 @@
 
 namespace afterglow {
 
-/// What is known about a set of numbers. Non-finite ones do not count.
+/// Smallest and largest of a set of numbers. Non-finite ones do not count.
 struct Extent {
   double low = std::numeric_limits<double>::infinity();
   double high = -std::numeric_limits<double>::infinity();
@@ -24,7 +24,7 @@ struct Extent {
 /// How the ends of a fitted range are chosen.
 enum class RangeFit {
   tight,   ///< exactly the data
-  padded,  ///< a twentieth of air on both sides, so that no dot sits on the frame
+  padded,  ///< a margin of a twentieth on both sides, so that no dot overlaps the frame
   nice     ///< outwards to a tick
 };
 
@@ -33,11 +33,11 @@ enum class RangeFit {
 /// 0 are left out.
 Range fitted_range(const Extent& data, Scale scale, RangeFit fit);
 
-/// Repairs a range that was asked for: swaps reversed ends, replaces what cannot be drawn on this scale by `fallback`'s
-/// end.
+/// Repairs a requested range: swaps reversed ends, and replaces an end that this scale cannot draw by that of
+/// `fallback`.
 Range usable_range(Range wanted, Scale scale, Range fallback);
 
-/// The symlog threshold for an axis: the one it asks for, or the decade below its smallest non-zero magnitude, at most
+/// The symlog threshold for an axis: the one that it sets, or the decade below its smallest non-zero magnitude, at most
 /// six decades under the largest.
 double symlog_threshold(const Axis& axis, const Extent& data);
 
@@ -45,7 +45,7 @@ double symlog_threshold(const Axis& axis, const Extent& data);
 class AxisTransform {
  public:
   AxisTransform() = default;
-  /// `from` and `to` are the canvas places of the low and the high end; `to < from` for a y axis.
+  /// `from` and `to` are the canvas coordinates of the low and the high end; `to < from` for a y axis.
   AxisTransform(Scale scale, Range range, double from, double to, double symlog_threshold = 1);
 
   double to_canvas(double value) const;
@@ -55,7 +55,7 @@ class AxisTransform {
   double from() const { return from_; }
   double to() const { return to_; }
   double threshold() const { return threshold_; }
-  /// Place of a value on the unwarped axis: value, log10(value) or asinh(value / threshold).
+  /// The value on a linear axis: value, log10(value) or asinh(value / threshold).
   double warped(double value) const;
   bool operator==(const AxisTransform&) const = default;
 
@@ -76,11 +76,11 @@ struct Tick {
 };
 
 /// At most about `max_labels` labelled ticks within the range, in ascending order: steps of 1, 2, 2.5 or 5 times a
-/// power of ten; decades with minor ticks on a log axis; explicit ticks where the axis names them. Never empty labels
-/// twice, never more than 200 ticks.
+/// power of ten; decades with minor ticks on a log axis; explicit ticks where the axis has them. No two labels are
+/// equal, and there are at most 200 ticks.
 std::vector<Tick> choose_ticks(const Axis& axis, const AxisTransform& transform, int max_labels);
 
-/// Number for reading: `digits` significant digits, real minus sign U+2212, "1.0e−3" beyond 1e−3 and 1e6; "NaN", "∞",
+/// Number for display: `digits` significant digits, minus sign U+2212, "1.0e−3" outside of 1e−3 to 1e6; "NaN", "∞",
 /// "−∞".
 std::string number_text(double value, int digits = 4);
 

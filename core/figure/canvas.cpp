@@ -1,4 +1,4 @@
-// What every canvas shares: dash lengths, texts in pieces, and text widths from the built-in table.
+// Defaults for all canvases: dash lengths, texts in pieces, and text widths from the built-in table.
 #include "core/figure/canvas.h"
 
 #include <array>

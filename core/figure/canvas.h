@@ -1,4 +1,4 @@
-// The few strokes that a figure is made of; the window, SVG and cairo each implement them once.
+// The drawing operations of figures; the window, SVG and cairo each implement them once.
 #pragma once
 #include <span>
 #include <string>
@@ -9,7 +9,7 @@
 
 namespace afterglow {
 
-/// A place on the canvas: pixels in the window, points (1/72 inch) in files. y grows downwards.
+/// A position on the canvas: pixels in the window, points (1/72 inch) in files. y grows downwards.
 struct Point {
   double x = 0;
   double y = 0;
@@ -39,11 +39,11 @@ struct TextStyle {
   double size = 12;  ///< height of the font in canvas units
   FontFace face = FontFace::regular;
   Color color;
-  Anchor anchor = Anchor::start;  ///< which end of the text lies at the place
-  double rotation = 0;            ///< degrees counter-clockwise around the place; figures use 0 and 90
+  Anchor anchor = Anchor::start;  ///< which end of the text is at the given position
+  double rotation = 0;            ///< degrees counter-clockwise around the position; figures use 0 and 90
 };
 
-/// A part of a text that is set in pieces, such as a base and its exponent.
+/// A run of text with its own size and baseline, such as a base or its exponent.
 struct TextRun {
   std::string text{};
   double x = 0;     ///< from the start of the whole text
@@ -52,13 +52,13 @@ struct TextRun {
   double width = 0;
 };
 
-/// How far before its place a text of this width starts.
+/// Distance from the start of a text of this width to its position.
 constexpr double shift_of(Anchor anchor, double width) {
   return anchor == Anchor::start ? 0 : anchor == Anchor::middle ? width / 2 : width;
 }
 
-/// Abstract drawing surface. The place of a text is on its baseline. Colours carry alpha. Nothing is ever drawn outside
-/// the innermost clip rectangle.
+/// Abstract drawing surface. The position of a text is on its baseline. Colours have alpha. A canvas draws nothing
+/// outside of the innermost clip rectangle.
 class Canvas {
  public:
   virtual ~Canvas() = default;
@@ -71,24 +71,24 @@ class Canvas {
   virtual void stroke_rect(const Rect& rect, double corner_radius, const Stroke& stroke) = 0;
   virtual void fill_circle(Point centre, double radius, Color fill) = 0;
   virtual void stroke_circle(Point centre, double radius, const Stroke& stroke) = 0;
-  /// UTF-8 text. What is not valid UTF-8 is shown as U+FFFD.
+  /// UTF-8 text; invalid bytes are drawn as U+FFFD.
   virtual void text(Point place, std::string_view utf8, const TextStyle& style) = 0;
-  /// The pieces of one text of this width, in one style but for their sizes; each is drawn by `text` unless the canvas
-  /// can keep them together.
+  /// The runs of one text of this width, in one style except for their sizes. By default each is drawn by `text`; a
+  /// canvas overrides it to keep them together as one text.
   virtual void text_runs(Point place, std::span<const TextRun> runs, double width, const TextStyle& style);
   virtual void push_clip(const Rect& rect) = 0;
   virtual void pop_clip() = 0;
   /// A grid of colours stretched over `rect` with hard cell edges: rows * cols colours, row-major, row 0 on top.
   virtual void color_grid(const Rect& rect, int rows, int cols, std::span<const Color> cells) = 0;
 
-  /// Width that the text takes on this canvas; by default from the built-in table for Inter. The layout asks here, so a
-  /// canvas whose font is wider is still never clipped.
+  /// Width of the text on this canvas; by default from the built-in table for Inter. The layout uses it, so that a
+  /// canvas with a wider font clips no text.
   virtual double text_width(std::string_view utf8, double size, FontFace face) const;
-  /// Finest step that can be seen, in canvas units: one device pixel. Curves are thinned to columns of this width.
+  /// Size of a device pixel in canvas units. Curves are thinned to columns of this width.
   virtual double pixel() const { return 1; }
-  /// Most cells of a colour grid that this canvas takes per side; larger heat maps are reduced to their extremes.
+  /// Largest number of cells per side of a colour grid; larger heat maps are reduced to their extremes.
   virtual int grid_limit() const { return 1024; }
-  /// A named part starts or ends; files keep the name, the window does nothing.
+  /// Begins a named group; files store the name, the window ignores it.
   virtual void begin_group(std::string_view) {}
   virtual void end_group() {}
 };

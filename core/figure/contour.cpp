@@ -1,4 +1,4 @@
-// Marching squares: each square between four cells joins crossings of its edges, and edges join the squares.
+// Marching squares: each square between four cells joins the crossings of its edges; squares share edges.
 #include "core/figure/contour.h"
 
 #include <algorithm>
@@ -21,7 +21,7 @@ class Squares {
 
   std::vector<ContourLine> lines() {
     std::vector<ContourLine> found;
-    // Lines that end at the border or at a gap are walked from an end; what is left are loops.
+    // First pass: lines that end at the border or at a gap, from an end. Second pass: closed loops.
     for (const bool from_ends : {true, false}) {
       for (const auto& [edge, next] : neighbours_) {
         if (!used_.contains(edge) && (!from_ends || next.size() == 1)) found.push_back(walk(edge));
@@ -51,7 +51,7 @@ class Squares {
     if (!std::isfinite(sum)) return;
     const bool above[] = {is_above(row, col), is_above(row, col + 1), is_above(row + 1, col + 1),
                           is_above(row + 1, col)};
-    // In the order of the corners: top, right, bottom, left.
+    // In clockwise order like the corners: top, right, bottom, left.
     const Edge edges[] = {{row, col, true}, {row, col + 1, false}, {row + 1, col, true}, {row, col, false}};
     std::vector<int> crossed;
     for (int i = 0; i < 4; ++i) {
@@ -59,7 +59,7 @@ class Squares {
     }
     if (crossed.size() == 2) join(edges[crossed[0]], edges[crossed[1]]);
     if (crossed.size() != 4) return;
-    // A saddle: its middle decides which corners belong together.
+    // A saddle: the mean of the corners decides which of them are connected.
     const bool is_first_alone = (sum / 4 >= level_) != above[0];
     join(edges[0], edges[is_first_alone ? 3 : 1]);
     join(edges[2], edges[is_first_alone ? 1 : 3]);

@@ -10,7 +10,7 @@ struct ContourLine {
   std::vector<double> x, y;
 };
 
-/// Where rows x cols values, row-major, pass through `level`, straight between neighbouring cells ("marching squares").
+/// Contour lines at `level` of rows x cols values, row-major, linear between neighbouring cells ("marching squares").
 /// No line touches a cell that is not finite.
 std::vector<ContourLine> contour_lines(std::span<const double> cells, int rows, int cols, double level);
 

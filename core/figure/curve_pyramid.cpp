@@ -10,12 +10,12 @@
 namespace afterglow {
 namespace {
 
-/// A summary with the values at its places, so that joining two looks nothing up.
+/// A summary with the values at its indices, so that merging two needs no access to the points.
 struct Extremes {
   Summary at;
   double lowest = infinity, highest = -infinity, lowest_positive = infinity;
 
-  /// One more point, after everything that is known.
+  /// Adds a point that follows all points so far.
   void add(std::size_t i, double x, double y) {
     if (!std::isfinite(x) || !std::isfinite(y)) {
       if (at.first_flaw == Summary::none) at.first_flaw = i;
@@ -30,7 +30,7 @@ struct Extremes {
     }
   }
 
-  /// One more stretch, whose places count from `offset`.
+  /// Adds the extremes of the points that follow; their indices count from `offset`.
   void add(const Extremes& later, std::size_t offset) {
     take(at.lowest, lowest, later.at.lowest + offset, later.lowest, later.lowest < lowest);
     take(at.highest, highest, later.at.highest + offset, later.highest, later.highest > highest);
@@ -43,7 +43,7 @@ struct Extremes {
     keep_first(at.first_non_positive, later.at.first_non_positive);
   }
 
-  /// The points [first, last) of two arrays, which are those from `offset` on of the curve.
+  /// Adds the points [first, last) of two arrays whose element 0 is point `offset` of the curve.
   void add(std::span<const double> x, std::span<const double> y, std::size_t first, std::size_t last,
            std::size_t offset) {
     for (std::size_t i = first; i < last; ++i) add(i + offset, x[i], y[i]);
@@ -68,7 +68,7 @@ Summary summary_of(std::span<const double> x, std::span<const double> y, std::si
 
 struct CurvePyramid::Block {
   std::array<double, block_size> x, y;
-  std::array<Extremes, block_size / run_size> runs;  ///< places within the block
+  std::array<Extremes, block_size / run_size> runs;  ///< indices within the block
   Extremes whole;
 
   Block(std::span<const double> xs, std::span<const double> ys) {
@@ -78,7 +78,7 @@ struct CurvePyramid::Block {
     for (const Extremes& run : runs) whole.add(run, 0);
   }
 
-  /// Adds the points [first, last) of the block, which begins at `start`.
+  /// Adds the points [first, last) of the block, whose first point has the index `start` in the curve.
   void add_to(Extremes& all, std::size_t first, std::size_t last, std::size_t start) const {
     if (first == 0 && last == block_size) return all.add(whole, start);
     const std::size_t first_run = (first + run_size - 1) / run_size, last_run = last / run_size;
@@ -133,7 +133,7 @@ std::size_t CurvePyramid::bisected(double value, std::size_t low, std::size_t hi
 
 std::size_t CurvePyramid::first_not_below(double value) const { return bisected(value, 0, size()); }
 
-// Doubles its reach until the place lies between.
+// Galloping search from the guess: the step doubles until the boundary is inside the bracket.
 std::size_t CurvePyramid::first_not_below(double value, std::size_t guess) const {
   std::size_t low = std::min(guess, size()), high = low, reach = 2;
   for (; low > 0 && !(x(low - 1) < value); reach *= 2) {
@@ -163,7 +163,7 @@ Summary CurvePyramid::summary(std::size_t first, std::size_t last) const {
   return all.at;
 }
 
-// Copies share their leading blocks, and what was sealed never changes: the last block that is one tells of all before.
+// Copies share their leading blocks, and sealed blocks never change: if one block is shared, so are all before it.
 std::size_t CurvePyramid::shared_points(const CurvePyramid& other) const {
   std::size_t blocks = std::min(sealed_.size(), other.sealed_.size());
   while (blocks > 0 && sealed_[blocks - 1] != other.sealed_[blocks - 1]) --blocks;

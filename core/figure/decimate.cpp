@@ -1,4 +1,4 @@
-// From a curve of any length to the few points that its picture needs.
+// Thins a curve of any length to the points that its picture needs.
 #include "core/figure/decimate.h"
 
 #include <algorithm>
@@ -8,15 +8,15 @@
 namespace afterglow {
 namespace {
 
-constexpr double air = 40;          // canvas units beyond the plot where curves are cut
+constexpr double air = 40;          // canvas units outside of the plot at which curves are cut
 constexpr double flaw_spacing = 4;  // canvas units between two marks of one kind
-constexpr double far_away = 1e7;    // farther than any canvas, near enough for exact intersections
+constexpr double far_away = 1e7;    // larger than any canvas, small enough for exact intersections
 
 struct Box {
   double left, top, right, bottom;
 };
 
-// Cuts segments at the box and appends what is left to pieces (Liang and Barsky).
+// Clips segments to the box and appends the remainder to pieces (Liang and Barsky).
 class PieceBuilder {
  public:
   PieceBuilder(CanvasCurve& out, PlacingState& now, const Box& box) : out_(out), now_(now), box_(box) {}
@@ -95,7 +95,7 @@ class ColumnCutter {
   }
 
  private:
-  // One neighbour on either side belongs to it, so that the curve enters and leaves through the edges.
+  // With one neighbour on either side, so that the curve enters and leaves through the edges.
   std::pair<std::size_t, std::size_t> visible() const {
     if (!curve_.is_sorted()) return {0, curve_.size()};
     const std::size_t first = curve_.first_not_below(x_.range().low);
@@ -106,7 +106,7 @@ class ColumnCutter {
 
   double column_of(std::size_t i) const { return std::floor((x_.to_canvas(curve_.x(i)) - x_.from()) / column_); }
 
-  // Neighbouring columns hold about as many points: `length` is that of the last one.
+  // `length`: points of the previous column, where the search starts, because neighbours hold about as many.
   std::size_t column_end(std::size_t first, std::size_t last, std::size_t length) const {
     const double column = column_of(first);
     if (!std::isfinite(column)) return first + 1;
@@ -119,7 +119,7 @@ class ColumnCutter {
     return end;
   }
 
-  // Edges between runs are cheap, as a pyramid knows what whole runs and blocks contain.
+  // Rounds the edge to a boundary of runs, because a pyramid stores the summaries of whole runs and blocks.
   static std::size_t rounded(std::size_t first, std::size_t end) {
     for (const std::size_t step : {CurvePyramid::block_size, CurvePyramid::run_size}) {
       if (end >= first + 8 * step) return (end + step - 1) / step * step;
@@ -132,7 +132,7 @@ class ColumnCutter {
   double column_;
 };
 
-/// Puts the points of columns in their places on the canvas.
+/// Transforms the points of columns to the canvas.
 class Placer {
  public:
   Placer(const CurveView& curve, const AxisTransform& x, const AxisTransform& y, CanvasCurve begun,

@@ -1,4 +1,4 @@
-// What a plot shows, in data units: one value that the window draws and that the file writers draw again.
+// What a plot shows, in data units: one value that the window and the file writers draw.
 #pragma once
 #include <cstddef>
 #include <limits>
@@ -15,7 +15,7 @@ namespace afterglow {
 
 class CurvePyramid;  // core/figure/decimate.h
 
-/// An interval in data units. `low < high` wherever one is asked for; what is not is repaired when drawn.
+/// An interval in data units with `low < high`; drawing repairs others.
 struct Range {
   double low = 0;
   double high = 1;
@@ -24,11 +24,11 @@ struct Range {
 
 enum class Scale {
   linear,
-  log,    ///< decades; values <= 0 are marked at the lower edge, as they have no place
+  log,    ///< decades; values <= 0 are marked at the lower edge
   symlog  ///< linear around 0, decades outside: asinh(v / threshold)
 };
 
-/// One tick that the figure wants at a fixed place, for example a category under a bar.
+/// A tick that the figure sets at a fixed value, for example a category under a bar.
 struct AxisTick {
   double at = 0;
   std::string label{};
@@ -44,7 +44,7 @@ struct Axis {
   std::vector<AxisTick> ticks{};  ///< when not empty: exactly these ticks
 };
 
-/// The meaning of a colour. Series take theirs from the palette by index; the other roles are the theme's.
+/// The meaning of a colour. A series has a palette index; the theme gives the colours of the other roles.
 enum class Role { series, text, dim, faint, accent, warning, failure };
 
 /// A colour by meaning, not by value: `Ink(2)` is the third series colour, `Ink(Role::dim)` quiet text.
@@ -56,20 +56,19 @@ struct Ink {
   bool operator==(const Ink&) const = default;
 };
 
-/// `automatic` is the dash of the colour index; so with markers.
+/// `automatic`: the dash (or marker) of the colour index.
 enum class Dash { automatic, solid, dashed, dotted, dash_dot, long_dash, short_dash };
 enum class Marker { automatic, none, circle, square, diamond, triangle_up, triangle_down, hexagon };
 
-/// The points of a curve: either two arrays of equal length (the shorter one counts), or a pyramid that grew as
-/// data arrived, which then is the data. x need not be sorted; when it is, drawing
-/// and reading use binary search.
+/// The points of a curve: two arrays of equal length (extra elements of the longer are ignored), or a pyramid that grew
+/// as data arrived. x need not be sorted; when it is, drawing and reading use binary search.
 struct Curve {
   Values x{};
   Values y{};
   std::shared_ptr<const CurvePyramid> pyramid{};  ///< when set, x and y are ignored
 };
 
-/// A curve. Non-finite values (and values <= 0 on a log axis) leave a gap and a small triangle at their place.
+/// A curve. Non-finite values (and values <= 0 on a log axis) leave a gap and a small triangle at their x.
 struct Line {
   std::string name{};  ///< label at the curve or in the legend; unique within a figure
   Curve curve{};
@@ -78,23 +77,23 @@ struct Line {
   Dash dash = Dash::automatic;
   double width = 2;  ///< in pixels at text size 12, scaled with the text
   Marker marker = Marker::none;
-  bool is_quiet = false;    ///< goes with another line, such as its bound: no label and no place in the legend
-  std::string end_value{};  ///< optional text behind the name in a label at the curve: "0.998"
+  bool is_quiet = false;    ///< belongs to another line, such as its bound: no label and no legend entry
+  std::string end_value{};  ///< optional text after the name in a label at the curve: "0.998"
 };
 
 /// One dot of a scatter plot.
 struct ScatterPoint {
   double x = 0;
   double y = 0;
-  double radius = 4;  ///< in pixels at text size 12; carries a weight where the figure says so
+  double radius = 4;  ///< in pixels at text size 12; some figures show a weight by it
   Ink ink{};
   bool ring = false;    ///< drawn with a ring around it: selected
   std::string id{};     ///< stable name for hits and selection, for example "mode 3"
-  std::string label{};  ///< optional text beside the dot
-  double presence = 1;  ///< 0 to 1: how much of its colour a dot keeps, for dots that are a thing of the past
+  std::string label{};  ///< optional text next to the dot
+  double presence = 1;  ///< opacity from 0 to 1; below 1 for dots of earlier steps
 };
 
-/// Where a dot came from, oldest place first; fades towards the past.
+/// Earlier positions of a dot, oldest first; older ones are fainter.
 struct Trail {
   std::vector<double> x{};
   std::vector<double> y{};
@@ -112,7 +111,7 @@ struct Scatter {
 struct Bar {
   double x = 0;
   double value = 0;
-  double before = std::numeric_limits<double>::quiet_NaN();  ///< not NaN: a grey ghost behind
+  double before = std::numeric_limits<double>::quiet_NaN();  ///< drawn grey behind; NaN: missing
   Ink ink{};
 };
 
@@ -136,16 +135,16 @@ struct HeatMap {
   std::vector<std::string> row_labels{};  ///< empty, or one for each row
   std::vector<std::string> col_labels{};  ///< empty, or one for each column
   bool shows_numbers = false;             ///< written into the cells where all of them fit
-  int digits = 2;                         ///< of the largest of these numbers; the others stop at the same place
+  int digits = 2;                         ///< significant digits of the largest number; the others get as many decimals
   bool nan_is_blank = false;              ///< NaN means "nothing here" (a causal mask): left empty instead of marked
-  std::vector<bool> is_rough{};           ///< empty, or of each cell: a first estimate, which fills its middle alone
+  std::vector<bool> is_rough{};           ///< empty, or per cell: an estimate, which fills only the middle
 };
 
 using Series = std::variant<Line, Scatter, Bars, HeatMap>;
 
 enum class Orientation { horizontal, vertical };
 
-/// A line across the plot: a bound, a limit, a cursor of the figure itself.
+/// A line across the plot: a bound, a limit, a marked value.
 struct ReferenceLine {
   Orientation orientation = Orientation::horizontal;
   double at = 0;
@@ -165,7 +164,7 @@ struct ReferenceCircle {
 
 enum class Anchor { start, middle, end };
 
-/// Text at a place in data units.
+/// Text at a position in data units.
 struct TextLabel {
   double x = 0;
   double y = 0;
@@ -175,7 +174,7 @@ struct TextLabel {
   bool is_centred = false;  ///< y is the middle of its height, otherwise its baseline
 };
 
-/// Something that happened at x: "rate 3e−4 → 1e−3".
+/// An event at x: "rate 3e−4 → 1e−3".
 struct EventMark {
   double x = 0;
   std::string text{};
@@ -184,7 +183,7 @@ struct EventMark {
 
 enum class LabelPlacement {
   automatic,  ///< at the curves where there is room, otherwise a legend
-  at_curves,  ///< at the curves even where it costs width; a legend only where a label would not fit at all
+  at_curves,  ///< at the curves even where the plot gets narrower; a legend only where a label would not fit at all
   legend,
   none
 };
@@ -199,9 +198,9 @@ struct TableColumn {
 struct Figure {
   std::string id{};  ///< stem of file names: "loss"
   std::string title{};
-  std::string subtitle{};  ///< says what is shown, quietly
+  std::string subtitle{};  ///< what is shown, in quieter ink
   std::string subject{};   ///< what it is about, where that is less than the whole model: "layer 1 ska, head 0"
-  std::string heading{};   ///< in files in the title's place: what, of what, when; empty: the title
+  std::string heading{};   ///< replaces the title in files: what, of what, when; empty: the title
   Axis x{};
   Axis y{};
   std::vector<Series> series{};  ///< drawn in this order
@@ -209,8 +208,7 @@ struct Figure {
   std::vector<ReferenceCircle> reference_circles{};
   std::vector<TextLabel> text_labels{};
   std::vector<EventMark> events{};
-  /// Columns of one length, where a reader of files needs more than the series hold: CSV and JSON give them in the
-  /// place of the series.
+  /// Columns of one length, for data that the series do not hold; CSV and JSON write them instead of the series.
   std::vector<TableColumn> table{};
   bool equal_aspect = false;  ///< one unit of x is as long as one unit of y
   LabelPlacement labels = LabelPlacement::automatic;

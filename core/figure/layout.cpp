@@ -1,5 +1,5 @@
-// Margins from the labels that need them: ticks choose margins, margins choose the plot, the plot chooses ticks; three
-// rounds settle it.
+// Margins from the widths of the labels. Ticks determine margins, margins the size of the plot, and that the ticks, so
+// the computation is repeated until the margins stay.
 #include "core/figure/layout.h"
 
 #include <algorithm>
@@ -14,7 +14,7 @@ namespace {
 
 constexpr double smallest_plot = 8;
 constexpr int max_rounds = 8;
-constexpr double widest_tick = 0.35;  // of the area: longer names are cut with "…"
+constexpr double widest_tick = 0.35;  // share of the area: longer names are cut with "…"
 
 class Layouter {
  public:
@@ -50,7 +50,7 @@ class Layouter {
  private:
   bool is_cramped() const { return out_.plot.height < 3 * m_.text || out_.plot.width < 4 * m_.text; }
 
-  // Not even the numbers of the axes fit: the plot alone takes what there is.
+  // Where not even the numbers of the axes fit, the plot takes the whole area.
   void make_bare() {
     const Rect& area = out_.area;
     const double air = std::min({m_.gap, 0.1 * area.width, 0.1 * area.height});
@@ -65,7 +65,7 @@ class Layouter {
 
   void settle_margins() {
     left_ = right_ = m_.gap;
-    // Margins only grow, so that the last round never finds labels wider than their margin.
+    // Margins only grow, so that after the last round no label is wider than its margin.
     bool is_settled = false;
     for (int round = 0; round < max_rounds && !is_settled; ++round) {
       const double left = left_, right = right_;
@@ -179,8 +179,8 @@ class Layouter {
     if (width(label, m_.text) > most) label = fitted_math(canvas_, label, most, m_.text, FontFace::regular);
   }
 
-  // Fewer labels until none touches its neighbour; named ticks cannot be chosen anew, so every second, third... keeps
-  // its name.
+  // Reduces the number of labels until none touches its neighbour; of the figure's own ticks every second, third, ...
+  // keeps its label.
   template <typename Extent1d>
   std::vector<Tick> roomy_ticks(const Axis& axis, const AxisTransform& transform, int most,
                                 Extent1d&& half_length) const {
@@ -226,7 +226,7 @@ class Layouter {
     if (figure_.equal_aspect && out_.x_ticks.size() > 1 && out_.y_ticks.size() > 1) share_step();
   }
 
-  // Where units are equally long, so are steps: the finer axis takes the coarser one's.
+  // With an equal aspect both axes get the same tick step: the coarser one.
   void share_step() {
     const bool is_linear = out_.x.scale() == Scale::linear && out_.y.scale() == Scale::linear;
     if (!is_linear || out_.has_heat_map) return;
@@ -241,7 +241,7 @@ class Layouter {
   void choose_x_ticks(int most) {
     const auto half = [this](const std::string& label) { return width(label, m_.text) / 2 + 0.4 * m_.text; };
     out_.x_ticks = roomy_ticks(axis_with_cells(ranges_.x_axis, true), out_.x, most, half);
-    // Labels at the ends reach over the plot; the margins grow for them.
+    // Labels at the ends extend over the plot; the margins grow by as much.
     double over_right = 0;
     over_left_ = 0;
     for (const Tick& tick : out_.x_ticks) {
@@ -342,7 +342,7 @@ Range color_range(const HeatMap& map, const FigureView& view) {
   if (view.colours) return usable_range(*view.colours, map.value.scale, fitted);
   if (map.value.range) return usable_range(*map.value.range, map.value.scale, fitted);
   if (map.map != ColourMap::diverging || map.value.scale == Scale::log || extent.empty()) return fitted;
-  Extent reach;  // of the larger side, rounded once, and the same on the other
+  Extent reach;  // of the side with the larger magnitude, rounded once and used for both
   reach.add(0);
   reach.add(std::max(std::abs(extent.low), std::abs(extent.high)));
   const double end = fitted_range(reach, map.value.scale, RangeFit::nice).high;

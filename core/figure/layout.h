@@ -20,7 +20,7 @@ struct Measures {
   Measures(const Theme& theme, const FigureView& view);
 };
 
-/// Room that labels ask for beside the plot.
+/// Room for labels around the plot.
 struct LabelRoom {
   double right = 0;
   double top = 0;
@@ -32,7 +32,7 @@ struct ColorBarLayout {
   AxisTransform values;  ///< from the bottom to the top of the bar
   std::vector<Tick> ticks;
   double title_x = 0;        ///< baseline of the rotated title
-  bool shows_flaws = false;  ///< there are non-finite cells: a swatch below the bar says what their colour means
+  bool shows_flaws = false;  ///< non-finite cells: a swatch below the bar explains their colour
 };
 
 struct TextLine {
@@ -59,10 +59,10 @@ struct FigureLayout {
 /// Whether the view shows this series.
 bool is_shown(const Series& series, const FigureView& view);
 
-/// The colour range of a heat map: the view's, its fixed one, or fitted to its finite cells.
+/// The colour range of a heat map: from the view, else its fixed one, else fitted to its finite cells.
 Range color_range(const HeatMap& map, const FigureView& view);
 
-/// True when the map holds all the cells that it promises.
+/// Whether the map has rows * cols cells.
 bool is_complete(const HeatMap& map);
 
 FigureLayout lay_out(const Figure& figure, const Theme& theme, const FigureView& view, const Rect& area,

@@ -48,15 +48,15 @@ Color with_lightness(Color color, double lightness) {
   return to_color(lab, color.a);
 }
 
-// The full end of a sequential map lies beyond the accent: brighter on dark ground, darker on light ground.
+// The full end of a sequential map goes past the accent: brighter on a dark ground, darker on a light one.
 Color sequential_color(const Theme& theme, double t) {
   const Color full = theme.is_dark ? rgb(0xeafff8) : rgb(0x00362c);
   const double empty_l = to_lab(theme.raised).l, accent_l = to_lab(theme.accent).l, full_l = to_lab(full).l;
-  const double knee = (accent_l - empty_l) / (full_l - empty_l);  // lightness grows evenly over the whole map
+  const double knee = (accent_l - empty_l) / (full_l - empty_l);  // lightness is linear over the whole map
   return t < knee ? mixed(theme.raised, theme.accent, t / knee) : mixed(theme.accent, full, (t - knee) / (1 - knee));
 }
 
-// Full colour is reached half way; from there only lightness goes on, so that middle values do not look muddy.
+// Chroma is full half way; from there only lightness changes, so that middle values are not grey.
 Color diverging_color(const Theme& theme, double t) {
   const double end_l = theme.is_dark ? 0.86 : 0.40, neutral_l = to_lab(theme.raised).l;
   const Color hue = theme.series[t < 0.5 ? 2 : 1];
@@ -178,7 +178,7 @@ Marker ink_marker(Ink ink) {
 }
 
 Color map_color(const Theme& theme, ColourMap map, double t) {
-  const double place = t >= 0 ? std::min(t, 1.0) : 0.0;  // NaN counts as 0; callers mark it themselves
+  const double place = t >= 0 ? std::min(t, 1.0) : 0.0;  // NaN counts as 0; callers mark such cells
   return map == ColourMap::sequential ? sequential_color(theme, place) : diverging_color(theme, place);
 }
 

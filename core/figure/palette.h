@@ -1,4 +1,4 @@
-// The colours of the house: themes, series colours with their second cue, and the colour maps of heat maps.
+// Themes, series colours with dashes and markers as a second cue, and the colour maps of heat maps.
 #pragma once
 #include <array>
 #include <cstdint>
@@ -24,12 +24,12 @@ constexpr Color rgb(std::uint32_t hex) {
 /// The same colour with its alpha multiplied by `alpha` in [0, 1].
 Color faded(Color color, double alpha);
 
-/// From `from` (t = 0) to `to` (t = 1), straight in OKLab, so that equal steps look equal.
+/// From `from` (t = 0) to `to` (t = 1), linear in OKLab, so that equal steps appear equal.
 Color mixed(Color from, Color to, double t);
 
 constexpr int palette_size = 6;
 
-/// Everything that has a colour. Figures never name colours; they name meanings (`Ink`), and a theme answers.
+/// All colours. Figures never name a colour: they name a meaning (`Ink`), which the theme maps to a colour.
 struct Theme {
   const char* name;
   bool is_dark;
@@ -37,11 +37,11 @@ struct Theme {
   Color panel;     ///< behind a plot; white in files
   Color raised;    ///< fields, the empty end of a sequential colour map
   Color hairline;  ///< frames
-  Color grid;      ///< grid lines, barely there
+  Color grid;      ///< grid lines, faint
   Color text;
   Color dim;      ///< tick labels, secondary text
   Color faint;    ///< axis titles, section heads
-  Color accent;   ///< the one running action
+  Color accent;   ///< the action in progress
   Color warning;  ///< amber
   Color failure;  ///< red; nothing else is red
   std::array<Color, palette_size> series;

@@ -1,4 +1,4 @@
-// The visible range of both axes of a figure, from its data, its wishes and the view's.
+// The visible range of both axes of a figure, from its data, its own settings and those of the view.
 #include "core/figure/ranges.h"
 
 #include <algorithm>

@@ -10,7 +10,7 @@
 namespace afterglow {
 namespace {
 
-// Distance on the axis as shown: ratios count on a log axis.
+// Distance on the axis as shown: that of the logarithms on a log axis.
 double distance(Scale scale, double a, double b) {
   if (scale != Scale::log) return std::abs(a - b);
   return a > 0 && b > 0 ? std::abs(std::log(a) - std::log(b)) : std::numeric_limits<double>::infinity();

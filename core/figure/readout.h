@@ -1,4 +1,4 @@
-// Values under the cursor: the same numbers that the CSV holds.
+// Values under the cursor: the same numbers as in the CSV file.
 #pragma once
 #include <optional>
 #include <string>
@@ -10,8 +10,8 @@
 
 namespace afterglow {
 
-/// What stands before ": " in the name of a series: the series itself, without what its legend says of it. Series with
-/// the same stem are hidden together, so that a measured value in a name may change.
+/// The name of a series up to ": ", after which the legend may show a measured value that changes. Series with the same
+/// stem are hidden together.
 std::string_view stem_of(std::string_view name);
 
 /// The point of a series whose x is nearest to the cursor.
@@ -20,15 +20,15 @@ struct NearestPoint {
   std::size_t index = 0;
   std::string name;
   double x = 0;
-  double y = 0;  ///< may be NaN or infinite: that is the value there
+  double y = 0;  ///< may be NaN or infinite, as in the data
   Ink ink;
 };
 
 /// For every line and bar series that the view shows, its point nearest to `x` (distance measured on the axis as shown,
-/// so decades count on a log axis). Binary search where x is sorted. Empty series and scatter plots have none.
+/// so in decades on a log axis). Binary search where x is sorted. Empty series and scatter plots give no point.
 std::vector<NearestPoint> nearest_points(const Figure& figure, const FigureView& view, double x);
 
-/// The cell of a heat map under a place in data units.
+/// The cell of a heat map under a position in data units.
 struct HeatCell {
   int row = 0;
   int col = 0;

@@ -1,4 +1,4 @@
-// The order of a drawing: layout, thinning, ink, labels.
+// The steps of a drawing: layout, thinning, ink, labels.
 #include "core/figure/render.h"
 
 #include <algorithm>
@@ -12,7 +12,7 @@
 namespace afterglow {
 namespace {
 
-// A layout with the curves thinned for it, the ink they leave and the labels that found a place.
+// A layout with the curves thinned for it, their ink, and the labels that have a place.
 struct Attempt {
   FigureLayout layout;
   std::vector<DrawnLine> lines;

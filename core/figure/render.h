@@ -1,4 +1,4 @@
-// Draws a figure on a canvas and says where everything landed.
+// Draws a figure on a canvas and returns the positions of what was drawn.
 #pragma once
 #include <optional>
 #include <string>
@@ -12,12 +12,12 @@ namespace afterglow {
 
 class ThinnedCurves;  // core/figure/thinned_curves.h
 
-/// How one looks at a figure, without changing it: zoom, scale, what is hidden or stressed, where the cursors are.
+/// A view of a figure, which stays unchanged: zoom, scale, hidden and stressed series, cursors.
 struct FigureView {
   std::optional<Range> x{}, y{};              ///< visible range; otherwise the figure's own or fitted one
   std::optional<Scale> x_scale{}, y_scale{};  ///< shown instead of the figure's scale
   std::vector<std::string> hidden{};          ///< names of series that are not drawn (fitted ranges still count them)
-  std::string hovered{};                      ///< name of a series or id of a point; everything else steps back
+  std::string hovered{};                      ///< name of a series or id of a point; everything else is fainter
   std::string selected{};                     ///< likewise; a selected point gets a ring
   std::optional<double> cursor_x{};           ///< crosshair in data units, with a dot on every curve
   std::optional<double> mark_a{}, mark_b{};   ///< the two measuring cursors
@@ -25,7 +25,7 @@ struct FigureView {
   int legend_rows = 0;                        ///< most rows of a legend above the plot; 0: as many as leave room
   bool show_title = false;                    ///< files: yes; the window writes titles on the panel itself
   double text_size = 12;                      ///< in canvas units; widths and radii grow with it
-  ThinnedCurves* thinned = nullptr;           ///< kept by who draws again and again; only saves work
+  ThinnedCurves* thinned = nullptr;           ///< optional cache of a caller that draws repeatedly; it changes no pixel
 };
 
 /// A text in the legend or at a curve that stands for a series: hover and click targets.
@@ -49,7 +49,7 @@ struct DrawnColorBar {
   Range range{};  ///< values at the two ends
 };
 
-/// Where everything is, in canvas units, and both ways between data and canvas.
+/// Positions of all parts in canvas units, and the transforms between data and canvas.
 struct FigureGeometry {
   Rect area{};
   Rect plot{};
@@ -64,7 +64,7 @@ struct FigureGeometry {
   std::optional<std::size_t> label_at(Point place) const;  ///< index of the series
 };
 
-/// Draws the whole figure into `area` and nothing outside. Any figure can be drawn: empty, one point, NaN, huge,
+/// Draws the whole figure into `area` and nothing outside of it. Accepts any figure: empty, one point, NaN, huge,
 /// missing arrays. Labels are placed so that none is cut. An area smaller than a few characters gets a bare plot.
 FigureGeometry render_figure(const Figure& figure, const Theme& theme, const FigureView& view, Rect area,
                              Canvas& canvas);

@@ -1,4 +1,4 @@
-// Finds what a person would say first of each kind of series.
+// Sentences about the main features of each kind of series.
 #include "core/figure/summary.h"
 
 #include <algorithm>
@@ -16,12 +16,12 @@ namespace {
 constexpr int digits = 3;
 constexpr std::size_t max_series = 8, max_marks = 6;
 constexpr double small_change = 0.02;  ///< of the largest magnitude: a curve that changes less is level
-constexpr double short_part = 0.1;     ///< of a curve, in which most of its change is worth a word
-constexpr double far_beyond = 2;       ///< changes between its ends: a curve that leaves them so far wavers
+constexpr double short_part = 0.1;     ///< share of a curve: most of its change within this share is mentioned
+constexpr double far_beyond = 2;       ///< in changes between its ends: a curve with extremes farther away wavers
 
 std::string text_of(double value) { return number_text(value, digits); }
 
-/// A place on an axis that has been named: the name of its tick, else its number.
+/// A value on an axis as text: the label of its tick, else the number.
 std::string place_of(const Axis& axis, double at) {
   for (const AxisTick& tick : axis.ticks) {
     if (tick.at == at && !tick.label.empty()) return tick.label;
@@ -64,7 +64,7 @@ std::string left_out_text(std::size_t count) {
   return "; " + std::to_string(count) + (count == 1 ? " value is" : " values are") + " not finite";
 }
 
-/// Where the curve changes most within so many points, and how much of its whole change that is.
+/// The part of so many points in which the curve changes most, and its share of the whole change.
 struct Part {
   std::size_t first = 0;
   double share = 0;
@@ -79,7 +79,7 @@ Part largest_part(std::span<const double> height, std::size_t width) {
   return largest;
 }
 
-/// Heights as they are drawn: a fall over decades is judged by its decades.
+/// Values as drawn: their logarithms on a log axis.
 std::vector<double> heights_of(const Axis& y, std::span<const Point> points) {
   const bool is_log = y.scale == Scale::log && std::ranges::all_of(points, [](const Point& p) { return p.y > 0; });
   std::vector<double> heights;
@@ -118,7 +118,7 @@ std::vector<const Line*> told_lines(const Figure& figure) {
   return lines;
 }
 
-/// Where the lines that are told begin and end.
+/// The range of x of the lines that the text describes.
 Extent told_extent(const Figure& figure) {
   Extent extent;
   for (const Line* line : told_lines(figure)) extent.add(CurveView(line->curve).x_extent());
@@ -129,7 +129,7 @@ struct Words {
   const Figure& figure;
   Extent x = told_extent(figure);
 
-  /// " at 20", where a line does not begin or end with the others.
+  /// " at 20", where a line begins or ends at another x than the others.
   std::string at_end(double at, double end) const { return at == end ? "" : " at " + place_of(figure.x, at); }
 
   std::string operator()(const Line& line) const {
@@ -177,7 +177,7 @@ struct Words {
     return (dot.id.empty() ? "" : dot.id + " at ") + place_of(figure.x, dot.x) + ", " + place_of(figure.y, dot.y);
   }
 
-  /// How far out the dots lie, where the figure has a circle that they are measured by.
+  /// How far the dots are from the origin, where the figure has a circle to compare with.
   std::string circle_text(std::span<const ScatterPoint> dots) const {
     if (figure.reference_circles.empty()) return "";
     const ReferenceCircle& circle = *std::ranges::max_element(figure.reference_circles, {}, &ReferenceCircle::radius);
@@ -245,7 +245,7 @@ bool is_quiet(const Series& series) {
   return line && line->is_quiet;
 }
 
-/// Adds the parts of "1 ska · head 0" that have not been said.
+/// Adds the parts of "1 ska · head 0" that the text does not contain yet.
 void add_parts(std::string& text, std::string_view parts) {
   constexpr std::string_view between = " · ";
   while (!parts.empty()) {
@@ -255,7 +255,7 @@ void add_parts(std::string& text, std::string_view parts) {
   }
 }
 
-/// The heading, or title and subject; then what the subtitle adds to them.
+/// The heading, or title and subject; then the parts of the subtitle that add to them.
 std::string head_of(const Figure& figure) {
   std::string text;
   add_parts(text, figure.heading.empty() ? figure.title : figure.heading);
@@ -264,7 +264,7 @@ std::string head_of(const Figure& figure) {
   return text + ".";
 }
 
-/// Lines across the plot and events that have a name: a curve is read against them.
+/// Reference lines and events that have a name.
 std::string marks_of(const Figure& figure) {
   std::vector<std::string> marks;
   for (const ReferenceLine& line : figure.reference_lines) {

@@ -1,4 +1,4 @@
-// Advance widths of Inter 4.0 in thousandths of the size, and the walk over UTF-8 that uses them.
+// Advance widths of Inter 4.0 in thousandths of the size, and their sum over UTF-8 text.
 #include "core/figure/text_metrics.h"
 
 #include <algorithm>

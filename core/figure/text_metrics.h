@@ -1,4 +1,4 @@
-// How wide a text will be, without a font library: a table of Inter's advance widths.
+// Width of a text without a font library, from a table of Inter's advance widths.
 #pragma once
 #include <string>
 #include <string_view>
@@ -12,7 +12,7 @@ enum class FontFace { regular, semibold, mono };
 double text_width_of(std::string_view utf8, double size, FontFace face);
 
 constexpr double ascent_of_font =
-    0.75;  ///< height of capitals and digits over the baseline, in units of the size, with a little air
+    0.75;  ///< height of capitals and digits over the baseline, in units of the size, with a small margin
 constexpr double descent_of_font = 0.24;  ///< depth below the baseline
 constexpr double line_height_of_font = 1.35;
 
@@ -20,7 +20,7 @@ constexpr double line_height_of_font = 1.35;
 /// not be empty.
 char32_t take_character(std::string_view& text);
 
-/// Valid UTF-8 without control characters, which no file format of ours can hold: those and broken bytes become U+FFFD.
+/// Valid UTF-8 without control characters, as all figure files need: those and invalid bytes become U+FFFD.
 std::string printable(std::string_view text);
 
 /// Appends one character as UTF-8.

@@ -9,8 +9,7 @@ namespace {
 
 std::ptrdiff_t ends_at(std::size_t count) { return static_cast<std::ptrdiff_t>(count); }
 
-/// Leading columns that lie within the first `points` points, but for the last one, which may have ended where the
-/// curve did.
+/// Number of leading columns within the first `points` points, less the last one, which may have ended with the curve.
 std::size_t settled_columns(const std::vector<CurveColumn>& columns, std::size_t points) {
   const auto end = std::upper_bound(columns.begin(), columns.end(), points,
                                     [](std::size_t limit, const CurveColumn& c) { return limit < c.last; });
@@ -50,7 +49,7 @@ std::shared_ptr<const CanvasCurve> ThinnedCurves::get(std::size_t series, const 
   return picture;
 }
 
-/// The earlier picture of the curve that leaves least to do, one on the same y axis before others.
+/// The earlier thinned curve that saves most work; one with the same y axis is preferred.
 ThinnedCurves::Known ThinnedCurves::known_columns(std::size_t series, const CurvePyramid& pyramid,
                                                   const AxisTransform& x, const AxisTransform& y, double column) const {
   Known best;

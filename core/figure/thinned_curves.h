@@ -1,5 +1,5 @@
-// Keeps the thinned curves of a plot from one drawing to the next, so that a frame without new data thins nothing and
-// one with new data thins only their end. What comes out is always what `thinned_curve` gives.
+// Caches the thinned curves of a plot between drawings, so that a frame without new data thins nothing and one with new
+// data thins only the new end. The result is always that of `thinned_curve`.
 #pragma once
 #include <list>
 
@@ -9,7 +9,7 @@ namespace afterglow {
 
 class ThinnedCurves {
  public:
-  /// A drawing begins: what the last one did not ask for is forgotten, so that a plot keeps what it shows and no more.
+  /// Call before each drawing: removes curves that the last drawing did not use.
   void begin_drawing();
   /// The curve of this series on these axes, valid until the next drawing begins.
   std::shared_ptr<const CanvasCurve> get(std::size_t series, const Curve& curve, const AxisTransform& x,
@@ -25,7 +25,7 @@ class ThinnedCurves {
     bool was_asked_for;
     std::vector<CurveColumn> columns;
     std::shared_ptr<const CanvasCurve> picture;
-    PlacingState settled;  ///< of the picture, after columns that new points leave as they are
+    PlacingState settled;  ///< state after the columns that new points do not change
   };
   struct Known {
     const Kept* kept = nullptr;

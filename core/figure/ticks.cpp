@@ -36,7 +36,7 @@ int decade_of(double value) {
   return decade;
 }
 
-// Decimals that tell multiples of the step apart: 0.25 needs two, 20 none.
+// Decimals that distinguish multiples of the step: 2 for 0.25, 0 for 20.
 int decimals_of(double step) {
   const int decade = decade_of(step);
   const double lead = step / std::pow(10.0, decade);
@@ -88,7 +88,7 @@ std::vector<Tick> ticks_at_steps(Range range, int max_labels, bool integer) {
   return ticks;
 }
 
-/// At least two, as one number alone says nothing of the scale; a few more than asked for where that takes them.
+/// At least two ticks, because one number alone does not show the scale; for that it may exceed `max_labels` a little.
 std::vector<Tick> linear_ticks(Range range, int max_labels, bool integer) {
   std::vector<Tick> ticks = ticks_at_steps(range, max_labels, integer);
   for (int more = 1; ticks.size() < 2 && more <= 3; ++more) ticks = ticks_at_steps(range, max_labels + more, integer);
@@ -124,7 +124,7 @@ std::vector<Tick> log_ticks(Range range, int max_labels) {
   if (last - first < 1) return ticks_within_decade(range, max_labels);
   const int stride = decade_stride(last - first + 1, std::max(2, max_labels));
   const bool plain = first >= -2 && last <= 5;
-  // From the decade 0 where that gives two numbers, else from the first.
+  // Counts decades from 10^0 where that gives two labels, else from the first decade.
   const int multiples = static_cast<int>(std::floor(double(last) / stride) - std::floor(double(first - 1) / stride));
   const int origin = multiples >= 2 ? 0 : first;
   std::vector<Tick> ticks;

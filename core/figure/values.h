@@ -1,4 +1,4 @@
-// Numbers that many hold and nothing copies.
+// An immutable shared array of numbers.
 #pragma once
 #include <cstddef>
 #include <initializer_list>
@@ -9,9 +9,9 @@
 
 namespace afterglow {
 
-/// Numbers shared by figures, observations and frames: a million points are never copied to be drawn. Immutable, cheap
-/// to copy; `line.curve.x = std::vector<double>{0, 1, 2}` takes a vector, the second constructor shares an array that
-/// its owner keeps growing behind `size`.
+/// Numbers shared by figures, observations and frames: drawing copies no points. Immutable, cheap to copy;
+/// `line.curve.x = std::vector<double>{0, 1, 2}` takes a vector, the second constructor shares an array to which its
+/// owner may append after `size`.
 class Values {
  public:
   Values() = default;
@@ -24,7 +24,7 @@ class Values {
   double back() const { return (*this)[size_ - 1]; }
   double operator[](std::size_t i) const { return numbers_[static_cast<std::ptrdiff_t>(i)]; }
   std::span<const double> span() const { return {numbers_.get(), size_}; }
-  /// The first `count` of them, or all where there are fewer; nothing is copied.
+  /// The first `count` numbers, or all where there are fewer; shares the array.
   Values first(std::size_t count) const { return {numbers_, count < size_ ? count : size_}; }
 
  private:

@@ -51,7 +51,7 @@ std::string base64_text(std::string_view bytes) {
   return text;
 }
 
-// Line breaks and '%' between the digits do not count; anything else ends the attempt.
+// Skips line breaks and '%' between the digits; any other character makes the text invalid.
 std::optional<std::string> from_base64(std::string_view text) {
   std::string bytes;
   bytes.reserve(text.size() / 4 * 3);
@@ -152,7 +152,7 @@ std::optional<std::string> recipe_in_pdf(std::string_view bytes, const std::stri
   return checked(from_base64(rest.substr(line_end, end - line_end)), rest.substr(0, line_end), path);
 }
 
-// Cairo 1.16 always writes a date; blanks of the same length keep every offset of the file right.
+// Cairo 1.16 always writes a date; overwriting it with blanks keeps every offset of the file valid.
 void blank_creation_date(std::string& pdf) {
   const auto start = pdf.rfind("/CreationDate (");
   if (start == std::string::npos) return;

@@ -1,4 +1,4 @@
-// The recipe inside figure files: put in by the writers, taken out again from whatever is dropped on the window.
+// The recipe inside figure files: the writers embed it, the window reads it from files that the user drops on it.
 #pragma once
 #include <cstdint>
 #include <optional>
@@ -22,8 +22,8 @@ std::string pdf_with_recipe(std::string pdf, std::string_view recipe);
 std::string csv_recipe_line(std::string_view recipe);
 
 /// The recipe in the bytes of an SVG, PDF, PNG or CSV file; nothing when it carries none. Throws Error(bad_input),
-/// naming `path`, when the bytes are none of the four or the recipe is damaged. Allocates no more than a few times the
-/// size of the bytes.
+/// naming `path`, when the bytes are of another format or the recipe is damaged. Allocates at most a few times the size
+/// of the bytes.
 std::optional<std::string> recipe_in(std::string_view bytes, const std::string& path);
 
 /// CRC-32 as in PNG (ISO 3309).

@@ -1,4 +1,4 @@
-// Columns out of series, then rows out of columns.
+// Series become columns, then columns become rows.
 #include "core/figure/files/csv_writer.h"
 
 #include <algorithm>
@@ -83,7 +83,7 @@ class ColumnCollector {
     columns.push_back(std::move(column));
   }
 
-  // A value that is not finite cannot be outside; it is kept where its x is visible.
+  // A value that is not finite counts as inside where its x is visible.
   void add(Column& column, const Row& row) const {
     const auto is_outside = [](const std::optional<Range>& range, double v) {
       return range && (v < range->low || v > range->high);
@@ -106,7 +106,7 @@ bool fits_wide(const std::vector<Column>& columns) {
   });
 }
 
-// Column headers of a wide table. A single unnamed series is what the y axis says.
+// Column headers of a wide table. A single unnamed series is named after the y axis.
 std::string column_header(const Figure& figure, const Column& column) {
   return column.name.empty() ? header(figure.y, "y") : column.name + unit_suffix(figure.y);
 }

@@ -1,4 +1,4 @@
-// Bytes first, names second, files last: a format that fails leaves no half set behind.
+// Makes the bytes of all formats, then chooses names, then writes: a format that fails leaves no incomplete set.
 #include "core/figure/files/figure_files.h"
 
 #include <algorithm>
@@ -43,7 +43,7 @@ fs::path named(const fs::path& stem, int number, FigureFormat format) {
 int free_number(const fs::path& stem, const std::vector<FigureFormat>& formats) {
   for (int number = 1;; ++number) {
     const bool is_taken = std::ranges::any_of(formats, [&](FigureFormat format) {
-      std::error_code ignored;  // what cannot be looked at is reported when it is written
+      std::error_code ignored;  // the writer reports a path that cannot be read
       return fs::exists(fs::symlink_status(named(stem, number, format), ignored));
     });
     if (!is_taken) return number;
@@ -59,7 +59,7 @@ std::vector<fs::path> overwritten(const fs::path& stem, const std::vector<Figure
   return written;
 }
 
-/// None where one of the names is taken by now.
+/// Empty where another program has taken one of the names meanwhile.
 std::vector<fs::path> created(const fs::path& stem, int number, const std::vector<FigureFormat>& formats,
                               const std::vector<std::string>& contents) {
   std::vector<fs::path> written;

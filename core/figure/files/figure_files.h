@@ -1,4 +1,4 @@
-// One key, several files: writes a figure in the wished formats without ever overwriting, and reads its recipe back.
+// Writes a figure in several formats without overwriting files, and reads its recipe back.
 #pragma once
 #include <filesystem>
 #include <optional>
@@ -15,11 +15,11 @@ struct WriteOptions {
   bool overwrite = false;        ///< otherwise a number is added to the name: loss_2.svg, the same one for all formats
   FigureView view{};             ///< ranges, hidden series and cursors as on the screen
   bool visible_only = false;     ///< CSV holds what the view shows instead of everything
-  bool shows_title = true;       ///< of a page of a preset
+  bool shows_title = true;       ///< on a page of a preset
   const Theme* theme = nullptr;  ///< the light theme on white unless given
 };
 
-/// Writes `path` in every format; its extension is replaced, or, where `formats` is empty, says the one format. Returns
+/// Writes `path` in every format; its extension is replaced, or, where `formats` is empty, chooses the format. Returns
 /// the files in the order of the formats. Every file appears whole or not at all. Throws Error: usage for an unknown
 /// extension without formats, bad_input for a folder that cannot be written, failure for a full disk or formats that
 /// this build lacks - before any file is written.

@@ -9,7 +9,7 @@ namespace {
 
 double bounded(double value, double low, double high) { return value >= low ? std::min(value, high) : low; }
 
-/// Room above the plot for a legend of more names than a plot holds beside its curves.
+/// Height for a legend above the plot, where the figure has more names than fit at the curves.
 double legend_room_mm(const Figure& figure, double text_pt) {
   if (figure.labels != LabelPlacement::legend) return 0;
   constexpr double rows_inside = 4, row_height = 1.35, mm_of_a_point = 25.4 / 72;

@@ -1,4 +1,4 @@
-// The paper a figure is written on: sizes that journals and slides ask for, and the drawing of one page.
+// Pages for figures: sizes for journals and slides, and the drawing of one page.
 #pragma once
 #include "core/figure/render.h"
 
@@ -14,22 +14,22 @@ enum class SizePreset {
 struct PageSize {
   double width_mm = 85;
   double height_mm = 60;
-  double text_pt = 7.5;     ///< size of labels; titles are a little larger, strokes follow
-  bool shows_title = true;  ///< false: for a page whose caption says what is shown
+  double text_pt = 7.5;     ///< size of labels; titles are a little larger, strokes scale with it
+  bool shows_title = true;  ///< false where a caption replaces it
 
   double width_pt() const { return width_mm * 72 / 25.4; }
   double height_pt() const { return height_mm * 72 / 25.4; }
 };
 
-/// The preset's page; heights suit the figure: nearly square where it keeps its aspect, otherwise 5 : 7 or flatter, and
-/// taller by the rows of a long legend. A slide keeps its shape.
+/// The preset's page. Its height depends on the figure: nearly square where it keeps its aspect, otherwise 5 : 7 or
+/// flatter, plus the rows of a long legend. A slide has a fixed height.
 PageSize page_size(SizePreset preset, const Figure& figure);
 
-/// The same page with every number usable: 10 mm to 2 m, text 2 to 72 points.
+/// The same page with its numbers limited to 10 mm to 2 m, text to 2 to 72 points.
 PageSize usable_page(PageSize page);
 
-/// Fills the page with the theme's panel colour and draws the figure with its title. Hidden series, ranges and cursors
-/// are the view's; text size and title are the page's.
+/// Fills the page with the theme's panel colour and draws the figure with its title. The view sets hidden series,
+/// ranges and cursors; the page sets text size and title.
 FigureGeometry draw_page(const Figure& figure, const PageSize& page, const Theme& theme, const FigureView& view,
                          Canvas& canvas);
 

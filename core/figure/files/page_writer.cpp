@@ -53,9 +53,9 @@ std::vector<std::filesystem::path>& added_folders() {
   return folders;
 }
 
-/// Fontconfig reads its files when it is first asked, which a start without figures does without. It is asked here, as
-/// where it has no memory for them its other functions ask for them again without end. It does not live through missing
-/// memory while it reads, so that more than it takes is asked for before.
+/// Makes fontconfig read its files, before the first page and not at the start of the program. Without memory for them
+/// its other functions would retry for ever, and it crashes where memory ends while it reads; so this function first
+/// checks for more memory than fontconfig takes.
 void load_fonts() {
   constexpr std::size_t enough = std::size_t{32} << 20;
   static std::once_flag once;
@@ -64,14 +64,14 @@ void load_fonts() {
     FcConfig* config = FcInitLoadConfigAndFonts();
     if (config == nullptr) throw std::bad_alloc();
     FcConfigSetCurrent(config);
-    FcConfigDestroy(config);  // the current one keeps it
+    FcConfigDestroy(config);  // fontconfig holds its own reference
     for (const std::filesystem::path& folder : added_folders())
       FcConfigAppFontAddDir(config, reinterpret_cast<const FcChar8*>(folder.c_str()));
   });
 }
 
-// Asked by pattern, because cairo's own selection takes Inter Medium for normal text. Fontconfig answers with what is
-// there.
+// Selects by pattern, because cairo's own selection takes Inter Medium for normal text. Fontconfig gives the nearest
+// font of the system.
 Face font_face(FontFace face, bool is_fallback) {
   load_fonts();
   const bool is_mono = face == FontFace::mono;
@@ -101,7 +101,7 @@ class Typesetter {
     const std::vector<Run> runs = split(printable(utf8), style.face);
     double width = 0;
     for (const Run& run : runs) width += advance(run, style.face, style.size);
-    // The layout counted on Inter: a wider font is set smaller rather than cut off.
+    // The layout used the widths of Inter: a wider font is drawn smaller, not clipped.
     const double expected = text_width_of(utf8, style.size, style.face);
     const double shrink = width > 1.03 * expected && width > 0 ? expected / width : 1;
     const double shift = shift_of(style.anchor, width);
@@ -137,7 +137,7 @@ class Typesetter {
     return extents.x_advance;
   }
 
-  // Glyph 0 is the box that fonts show for what they lack.
+  // Glyph 0 is the box for characters that a font lacks.
   bool has_glyph(const std::string& character, FontFace face) {
     const auto key = std::pair(face, character);
     if (const auto known = has_glyph_.find(key); known != has_glyph_.end()) return known->second;
@@ -305,7 +305,7 @@ void set_metadata(cairo_surface_t* surface, const std::string& title, const std:
   cairo_pdf_surface_set_metadata(surface, CAIRO_PDF_METADATA_TITLE, printable(title).c_str());
   cairo_pdf_surface_set_metadata(surface, CAIRO_PDF_METADATA_SUBJECT, printable(subject).c_str());
   cairo_pdf_surface_set_metadata(surface, CAIRO_PDF_METADATA_CREATOR, "Afterglow");
-  // Without it cairo writes the moment and the time zone, whose length depends on the machine.
+  // Otherwise cairo writes the current time and time zone, so that equal figures would differ.
   cairo_pdf_surface_set_metadata(surface, CAIRO_PDF_METADATA_CREATE_DATE, "2000-01-01T00:00:00Z");
 }
 

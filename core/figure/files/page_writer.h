@@ -23,7 +23,7 @@ std::string pdf_document(const PageSize& page, const std::string& title,
 std::string png_bytes(const Figure& figure, const PageSize& page, const Theme& theme = light_theme(),
                       const FigureView& view = {}, double dots_per_inch = 300);
 
-/// Fonts in this folder serve where the system has no such. To be said before the first page.
+/// Adds the fonts of this folder for systems that lack them. Call before the first page.
 void add_page_fonts(const std::filesystem::path& folder);
 
 /// Whether this build writes PDF and PNG.

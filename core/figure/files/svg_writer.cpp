@@ -59,7 +59,7 @@ std::string safe_id(const std::string& text) {
   return starts_with_letter ? id : "figure" + (id.empty() ? id : "-" + id);
 }
 
-// Spaces at the ends of a span as such that no viewer strips.
+// No-break spaces at the ends of a span, because viewers strip plain ones.
 std::string with_kept_spaces(std::string text) {
   constexpr const char* kept = "\u00a0";
   if (text.ends_with(' ')) text.replace(text.size() - 1, 1, kept);
@@ -102,7 +102,7 @@ class SvgCanvas : public Canvas {
     out_ += xml_escaped(printable(utf8)) + "</text>\n";
   }
 
-  // One text with spans that move relative to each other, so that it stays whole in a viewer with another font.
+  // One text element with relative offsets, so that the runs stay together in a viewer with another font.
   void text_runs(Point place, std::span<const TextRun> runs, double, const TextStyle& style) override {
     begin_text(place, style);
     double end = 0, rise = 0;
@@ -126,8 +126,7 @@ class SvgCanvas : public Canvas {
 
   void pop_clip() override { out_ += "</g>\n"; }
 
-  // Cells become horizontal strokes in a grid of unit cells, one path for each colour, neighbours joined: a few bytes
-  // per cell.
+  // One path of horizontal strokes for each colour, equal neighbours joined: a few bytes per cell.
   void color_grid(const Rect& rect, int rows, int cols, std::span<const Color> cells) override {
     if (rows <= 0 || cols <= 0 || cells.size() < static_cast<std::size_t>(rows) * cols) return;
     std::map<std::string, std::string> paths;

@@ -1,5 +1,4 @@
-// SVG 1.1 of a figure: paths, real text, groups and clip paths; nothing that LaTeX, Inkscape or a browser could trip
-// over.
+// SVG 1.1 of a figure with paths, real text, groups and clip paths: features that LaTeX, Inkscape and browsers support.
 #pragma once
 #include <string>
 
@@ -7,8 +6,8 @@
 
 namespace afterglow {
 
-/// The whole document. The same figure gives the same bytes, whatever the locale. Coordinates are points, rounded to
-/// 0.01. The curve of series i lies in `<g id="ID-series-i">`; the recipe in `<metadata>`.
+/// The whole document. Equal figures give equal bytes in any locale. Coordinates are points, rounded to
+/// 0.01. The curve of series i is in `<g id="ID-series-i">`, the recipe in `<metadata>`.
 std::string svg_text(const Figure& figure, const PageSize& page, const Theme& theme = light_theme(),
                      const FigureView& view = {});
 

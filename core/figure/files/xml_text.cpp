@@ -20,7 +20,7 @@ std::string xml_escaped(std::string_view text) {
   for (const char c : text) {
     std::string_view replacement;
     for (const auto& [plain, entity] : entities) {
-      if (c == plain && c != '\'') replacement = entity;  // only double quotes delimit attributes here
+      if (c == plain && c != '\'') replacement = entity;  // the writers delimit attributes with double quotes only
     }
     if (replacement.empty()) {
       out += c;

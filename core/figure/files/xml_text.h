@@ -1,4 +1,4 @@
-// Text inside XML, both ways.
+// Escapes text for XML and unescapes it.
 #pragma once
 #include <optional>
 #include <string>

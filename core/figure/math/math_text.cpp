@@ -1,4 +1,4 @@
-// A walk over the markup with a pen: plain characters gather into runs, everything else moves the pen.
+// Typesets from left to right: plain characters collect in runs, markup changes the position of the next run.
 #include "core/figure/math/math_text.h"
 
 #include <algorithm>
@@ -11,7 +11,7 @@ namespace {
 
 constexpr double script_size = 0.72, smallest_script = 0.5;  // of the text
 constexpr double script_rise = 0.36, script_drop = 0.17;     // of the base
-constexpr double axis_height = 0.29;                         // where the bar of a fraction stands
+constexpr double axis_height = 0.29;                         // height of the bar of a fraction
 constexpr double rule_thickness = 0.065;
 constexpr std::string_view minus = "\u2212", root_sign = "√", bar_sign = "\u203e";
 
@@ -30,13 +30,13 @@ bool is_greek(std::string_view character) {
   return c >= 0x370 && c <= 0x3ff;
 }
 
-/// How long the sign at the front is: 0 for none.
+/// Bytes of the sign at the front; 0 where there is no sign.
 std::size_t sign_length(std::string_view text) {
   if (text.starts_with(minus)) return minus.size();
   return text.starts_with('-') || text.starts_with('+') ? 1 : 0;
 }
 
-/// Digits with at most one point between them.
+/// Bytes of the number at the front: digits with at most one point between them.
 std::size_t number_length(std::string_view text) {
   std::size_t end = 0;
   bool has_point = false;
@@ -49,7 +49,7 @@ std::size_t number_length(std::string_view text) {
   return end;
 }
 
-/// Letters, digits and Greek.
+/// Bytes of the word at the front: letters, digits and Greek.
 std::size_t word_length(std::string_view text) {
   std::size_t end = 0;
   while (end < text.size()) {
@@ -60,7 +60,7 @@ std::size_t word_length(std::string_view text) {
   return end;
 }
 
-/// What stands between the brace at the front and its partner; nothing when there is no partner.
+/// The text between the brace at the front and its closing brace; nullopt without a closing brace.
 std::optional<std::string_view> braced(std::string_view text) {
   if (!text.starts_with('{')) return std::nullopt;
   int depth = 0;
@@ -71,7 +71,7 @@ std::optional<std::string_view> braced(std::string_view text) {
   return std::nullopt;
 }
 
-/// What a script mark at the front raises or lowers, and how much of the text it takes with its mark.
+/// What a script mark at the front raises or lowers, and its length with the mark.
 struct Operand {
   std::string_view text;
   std::size_t length = 0;
@@ -90,7 +90,7 @@ std::optional<Operand> operand_of(std::string_view marked) {
   return Operand{text.substr(0, sign + length), sign + length + 1};
 }
 
-/// Whether a script may follow: something stands before it, and an underscore belongs to a name of one letter.
+/// Whether a script may follow: there is a base, which for an underscore is a name of one letter.
 bool may_have_script(std::string_view before, char mark) {
   if (before.empty() || before.back() == ' ') return false;
   if (mark == '^' || !is_word(before.back())) return true;
@@ -140,7 +140,7 @@ class Pen {
   }
 
  private:
-  /// Writes what stands at the front of `rest`; returns how much that was.
+  /// Typesets the element at the front of `rest`; returns its length.
   std::size_t write_next(std::string_view before, std::string_view rest, double size, double rise) {
     if (const auto power = power_of_ten(before, rest)) {
       plain_ += power->factor == "1" ? "10" : std::string(power->factor) + "×10";
@@ -167,7 +167,7 @@ class Pen {
     return character.size();
   }
 
-  /// One script, or two that share their base; returns how much of the text they took.
+  /// Typesets one script, or two that share their base; returns the length of their markup.
   std::size_t write_scripts(std::string_view before, std::string_view rest, double size, double rise) {
     std::size_t taken = 0;
     double end = 0, start = 0;
@@ -235,7 +235,7 @@ class Pen {
   double x_ = 0;
 };
 
-/// Cheap and never wrong about text without mathematics, which is most of it.
+/// A fast test without false negatives: most texts have no mathematics.
 bool may_be_math(std::string_view text) {
   for (std::size_t i = 0; i < text.size(); ++i) {
     if (text[i] == '^' || text[i] == '_' || text[i] == '{') return true;
@@ -267,7 +267,7 @@ double math_width(const Canvas& canvas, std::string_view markup, double size, Fo
 std::string fitted_math(const Canvas& canvas, std::string_view markup, double width, double size, FontFace face) {
   if (math_width(canvas, markup, size, face) <= width) return std::string(markup);
   std::string_view kept = markup;
-  do {  // a cut within braces would show them
+  do {  // a cut inside braces would display them
     while (!kept.empty() && (static_cast<unsigned char>(kept.back()) & 0xc0) == 0x80) kept.remove_suffix(1);
     if (!kept.empty()) kept.remove_suffix(1);
     while (!kept.empty() && (kept.back() == '^' || kept.back() == '_' || kept.back() == '{')) kept.remove_suffix(1);

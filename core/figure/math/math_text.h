@@ -1,4 +1,4 @@
-// Text with light mathematics, set the same on the screen, in SVG, PDF and PNG: scripts, powers of ten, fractions,
+// Text with simple mathematics, typeset alike on the screen, in SVG, PDF and PNG: scripts, powers of ten, fractions,
 // roots and bars become runs of plain text and thin rules.
 #pragma once
 #include <optional>
@@ -10,7 +10,7 @@
 
 namespace afterglow {
 
-/// A thin level line, as of a fraction or a root, relative to the start of the text.
+/// A thin horizontal line, as of a fraction or a root, relative to the start of the text.
 struct TextRule {
   double x = 0;
   double rise = 0;  ///< of its middle over the baseline
@@ -27,21 +27,20 @@ struct MathText {
   double descent = 0;  ///< below it
 };
 
-/// What is set:
-/// - `x^2`, `lag^−0.73`, `e^{−t/τ}`: above; `A_w`, `λ_max`, `y_{t+1}`: below; both after one base stand above each
-/// other.
-///   A script is a sign with a number or a word, one sign such as ½, or what stands in braces. An underscore inside a
-///   name of several letters (`learning_rate`) is none.
+/// Typesets a text with this markup:
+/// - `x^2`, `lag^−0.73`, `e^{−t/τ}`: above; `A_w`, `λ_max`, `y_{t+1}`: below; both after one base are stacked.
+///   A script is a sign with a number or a word, one sign such as ½, or a group in braces. An underscore inside a name
+///   of several letters (`learning_rate`) is plain text.
 /// - `1e−4`, `2.5e6`: powers of ten.
 /// - `{a}/{b}`: a fraction; `√{a}`: a root; `‾{a}`: a bar above.
-/// Everything else, broken markup too, is plain text: it stays in files of numbers and in JSON as it is written.
-/// Widths are those of `canvas`.
+/// Everything else, incomplete markup too, is plain text. CSV and JSON files keep the markup. Widths come from
+/// `canvas`.
 MathText set_math(std::string_view markup, double size, FontFace face, const Canvas& canvas);
 
 /// A fraction at the front of markup: "{a}/{b}".
 struct Fraction {
   std::string_view above, below;
-  std::size_t length = 0;  ///< of all of it
+  std::size_t length = 0;  ///< of its markup
 };
 std::optional<Fraction> fraction_at(std::string_view markup);
 

@@ -10,7 +10,7 @@ namespace afterglow {
 namespace {
 
 constexpr double line_height = 1.5;    ///< in text sizes
-constexpr double formula_size = 1.25;  ///< of one that stands alone
+constexpr double formula_size = 1.25;  ///< of one on its own line
 constexpr double room_of_formula = 0.6;
 
 double width_of(const Canvas& canvas, const FlowToken& token, double size) {

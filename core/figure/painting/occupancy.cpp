@@ -7,7 +7,7 @@
 namespace afterglow {
 namespace {
 
-constexpr int max_cells = 1024;  // per side: enough for any screen, and a bound for any area
+constexpr int max_cells = 1024;  // per side: fine enough for any screen, and a limit for huge areas
 
 int cells_for(double length, double cell) {
   return static_cast<int>(std::clamp(std::ceil(length / cell), 1.0, static_cast<double>(max_cells)));

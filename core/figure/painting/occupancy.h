@@ -1,4 +1,4 @@
-// A coarse map of where ink already is, so that labels find free places.
+// A coarse map of where the figure has ink, to find free places for labels.
 #pragma once
 #include <span>
 #include <vector>
@@ -7,7 +7,7 @@
 
 namespace afterglow {
 
-/// Square cells over a rectangle; marking and asking cost O(cells touched).
+/// Square cells over a rectangle; marking and counting cost O(cells touched).
 class Occupancy {
  public:
   Occupancy(const Rect& area, double cell);

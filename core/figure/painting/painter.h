@@ -21,7 +21,7 @@ struct Painter {
   const FigureLayout& layout;
 
   bool is_stressed(const std::string& name) const;  ///< hovered or selected
-  /// 1, or less where something else is stressed.
+  /// Opacity: 1, or less where another series is stressed.
   double strength(const std::string& name) const;
   Stroke hairline(Color color) const { return {color, m.unit, Dash::solid}; }
   void text(Point place, const std::string& utf8, Color color, double size, Anchor anchor,
@@ -45,14 +45,14 @@ struct PlacedLabel {
   std::string text;
   Rect rect;
   bool is_legend = false;   ///< with a swatch; otherwise at the end of its curve
-  bool is_rest = false;     ///< says how many more there are
-  bool has_leader = false;  ///< moved away from its curve: a thin line leads there
+  bool is_rest = false;     ///< the entry "+3" for the names without room
+  bool has_leader = false;  ///< moved away from its curve, with a thin line to it
   Point curve_end;
 };
 
 /// The lines of the figure that the view shows, thinned for this canvas.
 std::vector<DrawnLine> thin_lines(const Painter& p);
-/// Where the plot has ink before any label.
+/// The ink of the plot without labels.
 Occupancy ink_of(const Painter& p, const std::vector<DrawnLine>& lines);
 
 // painter_axes.cpp
@@ -72,7 +72,7 @@ std::vector<Rect> bar_rects(const Painter& p, const Bars& bars, bool before);
 
 // painter_marks.cpp
 void draw_reference_shapes(const Painter& p);
-/// Marks where they would lie without a legend, so that a legend finds another corner.
+/// Marks the places of the labels as inked, so that the legend takes another corner.
 void reserve_reference_labels(const Painter& p, Occupancy& ink);
 void draw_reference_labels(const Painter& p, Occupancy& ink);
 void draw_point_labels(const Painter& p, const FigureGeometry& geometry, Occupancy& ink);
@@ -82,17 +82,17 @@ void draw_cursors(const Painter& p);
 void draw_cursor_tags(const Painter& p);  ///< on top of everything
 
 // painter_labels.cpp
-/// Room that labels at the curves need right of the plot; nothing when they cannot all go there.
+/// Room for labels at the curves right of the plot; nullopt when they do not all fit there.
 std::optional<double> right_room_for_labels(const Painter& p);
-/// Labels at the curves; nothing when one of them finds no place.
+/// Labels at the curves; nullopt when there is no free place for one of them.
 std::optional<std::vector<PlacedLabel>> labels_at_curves(const Painter& p, Occupancy& ink);
-/// Entries for the series not labelled yet, in a free corner of the plot; nothing when every corner has ink, or the
+/// Entries for the series not labelled yet, in a free corner of the plot; nullopt when every corner has ink, or the
 /// label of a reference line unless those may be covered.
 std::optional<std::vector<PlacedLabel>> legend_inside(const Painter& p, const std::vector<PlacedLabel>& labelled,
                                                       Occupancy& ink, bool covers_reference_labels = false);
-/// What a legend says of a series: its name, or where there is little room its stem (readout.h).
+/// How a legend names a series: by its name, or where there is little room by its stem (readout.h).
 enum class LegendNames { whole, stems };
-/// A legend in rows above the plot. What has no room in `most_rows` is counted in a last entry.
+/// A legend in rows above the plot. Its last entry counts the names that do not fit into `most_rows`.
 struct LegendAbove {
   std::vector<PlacedLabel> entries;
   std::size_t rows = 0;

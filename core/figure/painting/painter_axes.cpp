@@ -32,13 +32,13 @@ void draw_y_ticks(const Painter& p) {
   }
 }
 
-// As many of its words as fit; a single one is cut.
+// The first words of a title that fit; a single word is cut.
 std::string first_words(const Painter& p, std::string title, double length, double size) {
   while (p.width(title, size) > length && title.find(' ') != std::string::npos) title.erase(title.rfind(' '));
   return fitted_math(p.canvas, title, length, size, FontFace::regular);
 }
 
-/// Where a title beside the y axis has to end: where the first labels of the x axis reach under it, with the plot.
+/// The lower end of the y title: that of the plot where labels of the x axis extend below the title, else of the area.
 double end_of_y_title(const Painter& p) {
   const bool is_below = std::ranges::any_of(p.layout.x_ticks, [&](const Tick& tick) {
     return p.layout.x.to_canvas(tick.at) - p.width(tick.label, p.m.text) / 2 < p.layout.y_title_x + 0.4 * p.m.text;
@@ -54,7 +54,7 @@ void draw_axis_titles(const Painter& p) {
     std::string text;
     double size = 0;
   };
-  // One that is too long is set a little smaller before it loses words; its card has all of it.
+  // A title that is too long gets a little smaller before it loses words; its formula card shows it in full.
   const auto fit = [&](const Axis& axis, double length) {
     const std::string title = axis_title(axis);
     const double share = length / std::max(p.width(title, p.m.text), 1e-9);

@@ -11,7 +11,7 @@ namespace {
 
 constexpr std::size_t max_curve_labels = 8;
 constexpr double max_right_room = 0.36;  // of the width of the area
-constexpr double end_zone = 0.82;        // a curve that ends beyond this part of the plot may be labelled in the margin
+constexpr double end_zone = 0.82;  // a curve that ends right of this share of the plot may have its label in the margin
 
 double text_height(const Painter& p) { return (ascent_of_font + descent_of_font) * p.m.text; }
 double label_gap(const Painter& p) { return 0.6 * p.m.text; }
@@ -21,7 +21,7 @@ std::string label_text(const Line& line) {
   return line.end_value.empty() ? line.name : line.name.empty() ? line.end_value : line.name + " " + line.end_value;
 }
 
-// Where the visible part of a curve ends: its last good point, or the right edge when it goes on beyond it.
+// End of the visible part of a curve: its last finite point, or the right edge of the plot when it continues there.
 std::optional<Point> curve_end(const Painter& p, const Line& line) {
   const CurveView curve(line.curve);
   const AxisTransform& x = p.layout.x;
@@ -68,7 +68,7 @@ void for_each_named_line(const Painter& p, Visit&& visit) {
 }
 
 // Spreads labels that share a column so that none overlaps, moving them as little as possible: neighbours that touch
-// form a block that sits at the mean of their wishes (pool adjacent violators).
+// form a block at the mean of their preferred positions (pool adjacent violators).
 void spread(std::vector<PlacedLabel*>& column, double low, double high) {
   std::sort(column.begin(), column.end(), [](const auto* a, const auto* b) { return a->rect.y < b->rect.y; });
   struct Block {
@@ -105,7 +105,7 @@ void spread(std::vector<PlacedLabel*>& column, double low, double high) {
   }
 }
 
-// A label inside the plot: right of the end, or above or below it, wherever there is no ink.
+// Places a label inside the plot without ink under it: right of the curve's end, or above or below it.
 bool place_inside(const Painter& p, PlacedLabel& label, const Occupancy& ink) {
   const Rect& plot = p.layout.plot;
   const double gap = label_gap(p), height = label.rect.height, width = label.rect.width;
@@ -132,7 +132,7 @@ bool is_labelled(const std::vector<PlacedLabel>& labels, std::size_t series) {
   return std::ranges::any_of(labels, [&](const PlacedLabel& l) { return l.series == series; });
 }
 
-// Entries without places. A lone scatter or bar series needs no legend: the title speaks of it.
+// Entries without positions. A single scatter or bar series needs no legend: the title describes it.
 std::vector<PlacedLabel> legend_entries(const Painter& p, const std::vector<PlacedLabel>& labelled,
                                         LegendNames names = LegendNames::whole) {
   std::vector<PlacedLabel> entries;
@@ -160,13 +160,13 @@ std::vector<PlacedLabel> legend_entries(const Painter& p, const std::vector<Plac
   return is_wanted ? entries : std::vector<PlacedLabel>{};
 }
 
-// The legend as one block, and where in the plot it may go.
+// The legend as one block, and its possible positions in the plot.
 class LegendBox {
  public:
   LegendBox(const Painter& p, const std::vector<PlacedLabel>& entries) : plot_(p.layout.plot), air_(0.7 * p.m.text) {
     row_ = entries.front().rect.height;
     for (const PlacedLabel& entry : entries) column_ = std::max(column_, entry.rect.width);
-    // One column where the plot is tall enough, else as many as it takes.
+    // One column where the plot is tall enough, else as many as needed.
     const double most = std::max(1.0, std::floor((plot_.height - 2 * air_) / row_));
     const double columns = std::ceil(static_cast<double>(entries.size()) / most);
     rows_ = static_cast<std::size_t>(std::ceil(static_cast<double>(entries.size()) / columns));
@@ -236,7 +236,7 @@ Color label_color(const Painter& p, const PlacedLabel& label, double strength) {
   return faded(line && !label.is_legend ? ink_color(p.theme, line->ink) : p.theme.text, strength);
 }
 
-/// Puts "+3" behind the last entries, for those that found no room; more of them give way to it.
+/// Adds the entry "+3" for the names without room; removes further entries until it fits.
 void count_the_rest(const Painter& p, std::vector<PlacedLabel>& placed, std::size_t all, double right, double gap) {
   PlacedLabel rest;
   rest.is_legend = rest.is_rest = true;

@@ -12,7 +12,7 @@ namespace afterglow {
 namespace {
 
 constexpr int circle_steps = 256;
-constexpr double max_true_circle = 2000;  // canvas units; beyond it back ends draw visible corners
+constexpr double max_true_circle = 2000;  // canvas units; canvases draw larger circles with visible corners
 
 Dash dash_of(Dash dash, Ink ink) { return dash == Dash::automatic ? ink_dash(ink) : dash; }
 
@@ -68,14 +68,14 @@ std::optional<std::array<Point, 2>> across_plot(const Painter& p, Orientation or
   return std::array<Point, 2>{{{plot.x, place}, {plot.right(), place}}};
 }
 
-// Text on a quiet background, so that it stays readable where it must cross ink.
+// Text on a background of the panel's colour, so that it is readable over ink.
 void backed_text(const Painter& p, const Rect& rect, const std::string& text, Color color, FontFace face,
                  bool needs_back) {
   if (needs_back) p.canvas.fill_rect(rect, 0, faded(p.theme.panel, 0.82));
   p.text({rect.x, rect.y + ascent_of_font * p.m.small}, text, color, p.m.small, Anchor::start, face);
 }
 
-// The first free candidate, or the one that covers least.
+// The first candidate without ink, or the one that covers least.
 Rect best_place(const std::vector<Rect>& candidates, const Occupancy& ink) {
   return *std::min_element(candidates.begin(), candidates.end(),
                            [&](const Rect& a, const Rect& b) { return ink.inked_cells(a) < ink.inked_cells(b); });
@@ -87,7 +87,7 @@ Rect kept_inside(Rect rect, const Rect& area) {
   return rect;
 }
 
-/// Where the label of a line lies best; nothing where it has none or the line is not seen.
+/// The best place for the label of a line; nullopt where the line has no label or is not visible.
 std::optional<Rect> place_of_label(const Painter& p, const ReferenceLine& line, const Occupancy& ink) {
   const auto ends = across_plot(p, line.orientation, line.at);
   if (!ends || line.label.empty()) return std::nullopt;
@@ -116,7 +116,7 @@ void draw_reference_label(const Painter& p, const ReferenceLine& line, Occupancy
   ink.add_rect(*place);
 }
 
-/// Places for a label of this size whose edge is so far from the dot, in eight directions.
+/// Places for a label of this size, in eight directions, with its edge `away` from the dot.
 std::vector<Rect> places_around(const DrawnPoint& dot, double away, double width, double height) {
   std::vector<Rect> places;
   for (const auto& [across, up] : {std::pair{1, 0}, {-1, 0}, {0, -1}, {0, 1}, {1, -1}, {1, 1}, {-1, -1}, {-1, 1}}) {
@@ -127,7 +127,7 @@ std::vector<Rect> places_around(const DrawnPoint& dot, double away, double width
   return places;
 }
 
-/// The nearest free place off the dot, on rings that grow.
+/// The nearest free place around the dot, on rings of growing radius.
 std::optional<Rect> place_off(const Painter& p, const DrawnPoint& dot, double width, double height,
                               const Occupancy& ink) {
   const Rect& plot = p.layout.plot;
@@ -150,7 +150,7 @@ void draw_leader(const Painter& p, const DrawnPoint& dot, const Rect& label) {
   p.canvas.polyline(leader, {faded(p.theme.text, 0.6), 0.8 * p.m.line, Dash::solid});
 }
 
-// Around the dot; where all is inked, as near as there is room with a line to the dot.
+// Next to the dot; where that has ink, at the nearest free place with a line to the dot.
 void draw_point_label(const Painter& p, const DrawnPoint& dot, const std::string& text, Occupancy& ink) {
   const double width = p.width(text, p.m.small), height = (ascent_of_font + descent_of_font) * p.m.small;
   std::vector<Rect> near = places_around(dot, dot.radius + 5 * p.m.unit, width, height);
@@ -171,7 +171,7 @@ void draw_measuring_cursor(const Painter& p, double at) {
     p.canvas.polyline(*ends, {p.theme.text, p.m.line, Dash::dotted});
 }
 
-/// Its letter in a tag at the upper end of the line: what one takes hold of.
+/// A tag with the cursor's letter at the upper end of its line; the user drags it.
 void draw_cursor_tag(const Painter& p, double at, const std::string& letter) {
   const auto ends = across_plot(p, Orientation::vertical, at);
   if (!ends) return;
@@ -235,7 +235,7 @@ void draw_events(const Painter& p, Occupancy& ink) {
     if (event.text.empty()) continue;
     const std::string text = fitted_math(p.canvas, event.text, plot.width - 2 * air, p.m.small, FontFace::regular);
     const double width = p.width(text, p.m.small), x = (*ends)[0].x;
-    std::vector<Rect> beside, across;  // the line, for texts that do not fit on either side
+    std::vector<Rect> beside, across;  // the line; across it for texts that fit on neither side
     for (int row = 0; row < 8; ++row) {
       const double top = plot.y + air + row * 1.25 * height;
       if (row > 0 && top + height > plot.bottom()) break;

@@ -10,11 +10,11 @@ namespace afterglow {
 namespace {
 
 constexpr int color_levels = 256;
-constexpr int trail_bands = 6;  // steps of a fading trail: smooth to the eye, few strokes in a file
+constexpr int trail_bands = 6;  // opacity steps of a trail: enough to seem smooth, few strokes in a file
 
 // ---- heat maps
 
-// How far a cell stands out: the cell shown for a block is the one that stands out most, so that no spike is lost.
+// How much a cell stands out: of a block of cells the most prominent one is drawn, so that no spike is lost.
 double prominence(double t, ColourMap map) { return map == ColourMap::diverging ? std::abs(t - 0.5) : t; }
 
 class HeatPainter {
@@ -63,10 +63,10 @@ class HeatPainter {
     const auto cell = static_cast<std::size_t>(row * map_.cols + col);
     return cell < map_.is_rough.size() && map_.is_rough[cell] && !std::isnan(map_.cells[cell]);
   }
-  /// What a rough cell leaves free on each side.
+  /// Width of the border of a rough cell.
   double rough_edge() const { return 0.15 * std::min(cell_width(), cell_height()); }
 
-  /// Frames them in the colour behind the map; what is left keeps its own, which says how much.
+  /// Frames rough cells in the panel's colour; their middle keeps the colour of the value.
   void shrink_rough_cells(int first_row, int last_row, int first_col, int last_col) {
     const double width = cell_width(), height = cell_height(), edge = rough_edge();
     for (int row = first_row; row < last_row; ++row) {
@@ -74,12 +74,12 @@ class HeatPainter {
         if (!is_rough(row, col)) continue;
         const Rect inside{p_.layout.x.to_canvas(col) - (width - edge) / 2,
                           p_.layout.y.to_canvas(row) - (height - edge) / 2, width - edge, height - edge};
-        p_.canvas.stroke_rect(inside, 0, {p_.theme.panel, edge + p_.m.unit});  // nothing is left of the cell's edge
+        p_.canvas.stroke_rect(inside, 0, {p_.theme.panel, edge + p_.m.unit});  // covers the cell's edge
       }
     }
   }
 
-  /// Into every cell, somewhat smaller where one of them is wide, or into none; into a rough one where it fits.
+  /// Writes a number into every cell, smaller where one is wide, or into no cell; into a rough cell only where it fits.
   void draw_numbers(int first_row, int last_row, int first_col, int last_col) {
     constexpr double least = 0.7, least_rough = 0.6;    // of the size of ticks
     constexpr double filled = 0.9, filled_rough = 0.8;  // of a cell's width, at most
@@ -87,7 +87,7 @@ class HeatPainter {
     double largest = 0;
     for (const double value : map_.cells.span())
       largest = std::max(largest, std::isfinite(value) ? std::abs(value) : 0.0);
-    // Of shares, of which the largest may be 1, all digits stand behind the point.
+    // For shares, of which the largest may be 1, all digits are decimals.
     const double unit = largest > 0 ? std::pow(10.0, std::ceil(std::log10(largest)) - map_.digits) : 1;
     std::vector<std::string> texts;
     double widest = 0;
@@ -117,7 +117,7 @@ class HeatPainter {
     }
   }
 
-  /// The theme's ink or its ground, whichever stands out more.
+  /// The theme's ink or its ground, whichever has more contrast.
   Color ink_over(const Color& cell) const {
     const auto lightness = [](const Color& c) { return 0.299 * c.r + 0.587 * c.g + 0.114 * c.b; };
     const auto distance = [&](const Color& ink) { return std::abs(lightness(ink) - lightness(cell)); };
@@ -227,7 +227,7 @@ void draw_dot(const Painter& p, const ScatterPoint& point, Marker marker, Point 
 
 // ---- lines
 
-// Markers help to tell curves apart; closer than this they would only hide them.
+// Markers distinguish curves; closer together than this they would hide them.
 void draw_line_markers(const Painter& p, const Line& line, Color color) {
   const Marker marker = line.marker == Marker::automatic ? ink_marker(line.ink) : line.marker;
   if (marker == Marker::none) return;
@@ -269,7 +269,7 @@ void draw_marker(Canvas& canvas, Marker marker, Point at, double radius, Color c
     }
     canvas.polygon(std::span(points).first(count), color);
   };
-  // Areas, not radii, are what the eye compares: every shape covers about as much as the circle.
+  // The eye compares areas, not radii: every shape has about the area of the circle.
   switch (marker) {
     case Marker::none:
       return;
@@ -327,7 +327,7 @@ void draw_bars(const Painter& p, const Bars& bars) {
     p.canvas.fill_rect(rect, 0, faded(ink_color(p.theme, bar.ink), strength));
     if (!is_drawable(p, bar.before)) continue;
     const Rect ghost =
-        bar_rect(p, bar.x, bar.before, width);  // a bar that grew hides its ghost: a notch shows where it was
+        bar_rect(p, bar.x, bar.before, width);  // a bar that grew hides its earlier value: a notch marks it
     if (ghost.height >= rect.height) continue;
     const double y = bar.before >= 0 ? ghost.y : ghost.bottom();
     const Point notch[] = {{rect.x, y}, {rect.right(), y}};
