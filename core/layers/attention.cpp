@@ -38,7 +38,7 @@ Attention::Attention(const AttentionConfig& config, const ParameterScope& parame
 
 double Attention::scale() const { return 1.0 / std::sqrt(static_cast<double>(config_.head_width())); }
 
-// Position code and o_proj take what attention by tiles takes.
+// RoPE and o_proj accept the storage that tiled attention accepts.
 Storage Attention::storage(const Backend& backend, const Shape& input) const {
   return heads_storage(backend, input, config_.heads, config_.key_heads, config_.head_width());
 }
@@ -189,7 +189,7 @@ LayerKind attention_kind() {
                                 std::span<const int> sources) { return layer.as<Attention>().forcing(layer, sources); },
                   .query_bound = [](const CapturedLayer& layer) { return layer.as<Attention>().query_bound(layer); }},
       .shows = LayerTrait::token_shares,
-      .pair_products = 7,  // two there, five back
+      .pair_products = 7,  // two forward, five backward
       .benchmarks = {{R"({"d":128,"n_heads":4})", 16, 64}, {R"({"d":1024,"n_heads":8})", 4, 8192, "8 heads x 128"}}};
 }
 

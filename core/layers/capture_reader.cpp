@@ -1,4 +1,4 @@
-// Fetching and cutting probes.
+// Downloads captures and cuts them into blocks.
 #include "core/layers/capture_reader.h"
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// Cutting captures into heads and tokens, and the readers that kinds of layers share.
+// Cuts captures into heads and tokens; readers that several kinds of layers share.
 #include "core/layers/captured_layer.h"
 
 #include <algorithm>
@@ -90,7 +90,7 @@ std::vector<std::complex<double>> modes_of_running_sum(const CapturedLayer& laye
     modes.push_back(std::polar(modulus, angle / layer.tokens));
     modes.push_back(std::conj(modes.back()));
   }
-  if (modes.size() < layer.row("keys", 0, head).size()) modes.emplace_back(modulus);  // coordinates that do not turn
+  if (modes.size() < layer.row("keys", 0, head).size()) modes.emplace_back(modulus);  // coordinates without rotation
   return modes;
 }
 

@@ -1,4 +1,4 @@
-// One layer of a model with what a capturing forward pass over one sequence left of it, and what can be read of that:
+// One layer of a model with the captures of a forward pass over one sequence, and what readers compute from them:
 // equivalent attention, ridge systems, gates.
 #pragma once
 #include <complex>
@@ -24,17 +24,17 @@ struct CapturedLayer {
   const Layer& layer;
   const CaptureReader& read;
   std::string scope;  ///< "layers.1.ska": prefix of its captures
-  int tokens = 0;     ///< T, the first tokens of the captured sequence that count
-  /// [T], 1 where a token bears a fact; only `ska` in masked mode reads it, for its token weights.
+  int tokens = 0;     ///< T: readers use the first T tokens of the captured sequence
+  /// [T], 1 where a token carries a fact; only `ska` in masked mode reads it, for its token weights.
   std::span<const std::uint8_t> context{};
-  /// What readers that take long call between two pieces of their work, in the thread that reads; may be empty.
+  /// Long readers call this between pieces of their work, on their own thread; may be empty.
   std::function<void()> meanwhile{};
 
   void call_meanwhile() const {
     if (meanwhile) meanwhile();
   }
   int heads() const { return static_cast<int>(layer.heads()); }
-  /// The layer as what its kind says it is.
+  /// The layer as its concrete class.
   template <class Kind>
   const Kind& as() const {
     return static_cast<const Kind&>(layer);
@@ -56,13 +56,13 @@ struct CapturedLayer {
 
 using SeeSystem = std::function<void(int head, int token, RidgeProblem problem)>;
 
-/// A bound whose numbers a reader has fetched from the device: any of the host's threads may call it for the value.
+/// A bound whose inputs are on the host already: any thread may call it for the value.
 using ReadBound = std::function<double()>;
 
-/// What a kind of layer lets be read of its captures; null where there is no such thing.
+/// Functions that compute results from the captures of a kind of layer; null where a kind does not have a result.
 struct LayerReaders {
-  /// Weights of one head (core/analysis/attention/token_weights.h); what stands in the future of a layer that does not
-  /// read later tokens does not count.
+  /// Weights of one head (core/analysis/attention/token_weights.h); of a layer that
+  /// does not read later tokens, callers ignore the weights of future tokens.
   WeightMatrix (*token_weights)(const CapturedLayer& layer, int head) = nullptr;
   /// Calls see(head, token, problem) for the ascending `tokens` of every head, head by head. The bounds are those of
   /// Gated KalmaNet, [λ, |H|_F + λ]. Returns a where λ_t = a |H_t|_F, 0 where λ is fixed.
@@ -71,21 +71,21 @@ struct LayerReaders {
   int (*iterations)(const CapturedLayer& layer) = nullptr;
   /// One for each head, over the whole captured sequence.
   std::vector<HeadGate> (*gates)(const CapturedLayer& layer) = nullptr;
-  /// Eigenvalues of what a token leaves of one head's memory, in the mean over the captured sequence: those of the
-  /// product of its tokens' transitions, to the power 1/T. One stands for as many as are equal.
+  /// Eigenvalues of one head's transition per token, mean over the captured sequence: those of the product of the
+  /// tokens' transitions, to the power 1/T. Equal ones are listed once.
   std::vector<std::complex<double>> (*state_modes)(const CapturedLayer& layer, int head) = nullptr;
-  /// What one head stores, in the terms of the model that a Kalman filter knows (core/analysis/solvers/kalman.h).
+  /// The keys, values and noise of one head as inputs of a Kalman filter (core/analysis/solvers/kalman.h).
   PairSequence (*pairs)(const CapturedLayer& layer, int head) = nullptr;
-  /// What one head did with the token of a capturing `step` (tokens = 1), at most eight pictures; empty where numbers
-  /// are missing or unsound.
+  /// The computation of one head for the token of a capturing `step` (tokens = 1), at most eight pictures; empty where
+  /// numbers are missing or not finite.
   std::vector<StepPicture> (*step_pictures)(const CapturedLayer& layer, int head) = nullptr;
-  /// How smoothly its routing follows each of these source tokens, by the layer's own input; empty where the captures
+  /// How smoothly the routing depends on each of these source tokens, from the captured input; empty where the captures
   /// do not fit.
   std::vector<SourceForcing> (*forcing)(const CapturedLayer& layer, std::span<const int> sources) = nullptr;
-  /// By how much at most the layer lengthens a gradient that passes it through its queries alone, its keys, values and
-  /// statistics held fixed: Echo's propositions J.2 and J.4 between the projections. NaN where the captures do not fit.
+  /// The largest factor on the norm of a gradient through the queries only, with keys, values and statistics held
+  /// fixed: Echo's propositions J.2 and J.4 between the projections. NaN where the captures do not fit.
   ReadBound (*query_bound)(const CapturedLayer& layer) = nullptr;
-  /// How far the block's answers went and can go at most (Sessa, proposition 25); empty where the captures do not fit.
+  /// Largest measured and possible norms of the output (Sessa, proposition 25); empty where the captures do not fit.
   BlockReach (*reach)(const CapturedLayer& layer) = nullptr;
 };
 
@@ -95,7 +95,7 @@ std::vector<HeadGate> gates_of_log_decay(const CapturedLayer& layer);
 std::vector<HeadGate> gates_of_running_sum(const CapturedLayer& layer);
 /// Modes of a layer that captures `log_decay`, one for each channel.
 std::vector<std::complex<double>> modes_of_log_decay(const CapturedLayer& layer, int head);
-/// Modes of a layer that captures `log_decay_cumsum`, and where its keys turn `angle_cumsum` [1,T,H,pairs]: a conjugate
+/// Modes of a layer that captures `log_decay_cumsum`, and with rotated keys `angle_cumsum` [1,T,H,pairs]: a conjugate
 /// pair for each angle.
 std::vector<std::complex<double>> modes_of_running_sum(const CapturedLayer& layer, int head);
 /// Weights of a layer that captures the distributions of a softmax, `attn` [1,H,T,T].

@@ -12,7 +12,7 @@ namespace afterglow {
 
 namespace {
 
-constexpr double unit_eps = 1e-6;  // of the lengths of q and k, and what is added to beta
+constexpr double unit_eps = 1e-6;  // added to the lengths of q and k, and to beta
 
 GkaConfig read_config(const nlohmann::json& config) {
   const std::string where = "gka";
@@ -99,7 +99,7 @@ Gka::Optional Gka::add_optional(const GkaConfig& config, const ParameterScope& p
   if (config.sketch > 0) {
     Parameter& projection =
         parameters.add("sketch", {config.head_width, config.head_width}, projection_onto(config.sketch));
-    projection.decay = false;  // it is drawn once and stays: no gradient reaches it
+    projection.decay = false;  // it keeps its random start values: no gradient reaches it
     added.sketch = &projection;
   }
   return added;
@@ -110,10 +110,10 @@ Var Gka::sketched(Tape& tape, const Var& x) const {
 }
 
 struct Gka::Inputs : ChebyshevVars {
-  Var gate;  // of the heads' answers; undefined without one
+  Var gate;  // of the heads' outputs; undefined without a gate
 };
 
-// Convolutions read queries, keys and values, and the norm of heads reads the gate; from there the core decides.
+// Convolutions and the norm of heads accept any storage of queries, keys, values and gate, so the core decides.
 Storage Gka::storage(const Backend& backend, const Shape& input) const {
   const GkaConfig& c = config_;
   if (!c.output_gate || !c.value_convolution || optional_.sketch) return Storage::wide;

@@ -17,15 +17,16 @@ struct GkaConfig {
   bool forget = true;             ///< use_forgetting_gate: U_t fades
   bool output_gate = true;        ///< use_gate: SiLU(g_proj x) on the output
   bool value_convolution = true;  ///< use_v_conv; without it neither convolution nor SiLU
-  std::int64_t sketch = 0;        ///< dimensions that keys and queries are projected onto (appendix H); 0: all
+  std::int64_t sketch = 0;        ///< dimensions of the subspace of keys and queries (appendix H); 0: all
   double norm_eps = 1e-6;
-  /// num_iter, ridge_strength, fixed_lambda, bp_lambda, use_forgetting_gate_kk, gla_rescale, chunk_size; the rest live.
+  /// num_iter, ridge_strength, fixed_lambda, bp_lambda, use_forgetting_gate_kk, gla_rescale, chunk_size; the others are
+  /// live settings.
   ChebyshevConfig core;
-  double alpha_override = -1;  ///< 0 to 1 takes the place of alpha
+  double alpha_override = -1;  ///< from 0 to 1: replaces alpha
   std::int64_t inner() const { return heads * head_width; }
 };
 
-/// Captures: `lambda`, `fro` = |H_t|_F [B,T,H], `xhat` [B,T,H,D]; what enters the core: `keys`, `queries`, `values`
+/// Captures: `lambda`, `fro` = |H_t|_F [B,T,H], `xhat` [B,T,H,D]; inputs of the core: `keys`, `queries`, `values`
 /// [B,T,H,D], and where there are gates `log_gate`, `alpha` [B,T,H]; and `readout` [B,T,H,D], before the norm.
 class Gka final : public Layer {
  public:
@@ -34,7 +35,7 @@ class Gka final : public Layer {
   std::int64_t heads() const override { return config_.heads; }
   const GkaConfig& config() const { return config_; }
   Var forward(Tape& tape, const Var& x, const Tensor& mask) override;
-  /// `H`, `S` = U^T [B,H,D,D], and the inputs that the convolutions still see: `q_convolution`, `k_convolution`,
+  /// `H`, `S` = U^T [B,H,D,D], and the last inputs of the convolutions: `q_convolution`, `k_convolution`,
   /// `v_convolution` [B,conv_size-1,H D].
   LayerState make_state(Backend& backend, DType dtype, std::int64_t batch) const override;
   Var step(Tape& tape, const Var& x, LayerState& state) override;
@@ -42,11 +43,11 @@ class Gka final : public Layer {
   /// Iterations, ridge strength, a fixed lambda, the smallest gate, alpha.
   std::vector<LayerSetting> settings() const override;
   void set(std::string_view key, double value) override;
-  /// Whether the gradient follows lambda into H, in the place of bp_lambda.
+  /// Whether the gradient flows through lambda into H; overrides bp_lambda.
   void follow_lambda(bool follow) { config_.core.lambda_grad = follow; }
 
  private:
-  /// Present where an option asks for them.
+  /// Parameters that only some options need.
   struct Optional {
     const Parameter *v_conv = nullptr, *b_weight = nullptr, *b_bias = nullptr, *alpha_weight = nullptr,
                     *alpha_bias = nullptr, *g_proj = nullptr, *sketch = nullptr;
@@ -55,10 +56,10 @@ class Gka final : public Layer {
   /// Keys or queries in the subspace of the sketch: the system solved there is that of S^T k and S^T q, and its
   /// solution S z is that of the projected ones, so that no kernel changes (and none is faster).
   Var sketched(Tape& tape, const Var& x) const;
-  /// How queries, keys, values, the gate and what is read out may be stored for such an input.
+  /// Storage of queries, keys, values, gate and readout for such an input.
   Storage storage(const Backend& backend, const Shape& input) const;
   /// Histories of the convolutions come from `state` when it is given.
-  struct Inputs;  // of the core, and the gate of what it answers
+  struct Inputs;  // of the core, and the gate of its output
   Inputs core_inputs(Tape& tape, const Var& x, const LayerState* state) const;
   /// The core's settings; alpha counts only where no input gives it.
   ChebyshevConfig core_config() const;
@@ -70,7 +71,7 @@ class Gka final : public Layer {
   Optional optional_;
 };
 
-/// What can be read of its captures: token weights, the system of every token, gates (gka_readers.cpp).
+/// Readers of its captures: token weights, the system of every token, gates (gka_readers.cpp).
 struct LayerReaders gka_readers();
 
 }  // namespace afterglow

@@ -1,4 +1,4 @@
-// What Gated KalmaNet's captures say: with what weights it reads, which systems it solved, how its memory fades.
+// Readers of Gated KalmaNet's captures: token weights, the systems that it solved, the decay of its memory.
 #include <algorithm>
 #include <cmath>
 #include <numeric>
@@ -11,7 +11,7 @@ namespace afterglow {
 
 namespace {
 
-/// Log decays of one head, no less than the floor that the layer sets; zeros without a gate.
+/// Log decays of one head, at least the floor of the layer; zeros without a gate.
 std::vector<double> log_decay_of(const CapturedLayer& layer, int head) {
   std::vector<double> decay(static_cast<std::size_t>(layer.tokens), 0.0);
   if (layer.values("log_gate").empty()) return decay;
@@ -38,7 +38,7 @@ WeightMatrix token_weights(const CapturedLayer& layer, int head) {
   return solved_token_weights(keys, readers, log_gate, config.core.scale, layer.tokens);
 }
 
-/// H_t of every token in turn: H_t = e^g H_{t-1} + k k^T.
+/// Calls visit for H_t of every token in order: H_t = e^g H_{t-1} + k k^T.
 template <class Visit>
 void walk_keys(const CapturedLayer& layer, int head, const std::vector<double>& decay, const Visit& visit) {
   const std::size_t width = layer.row("keys", 0, head).size();
@@ -54,7 +54,7 @@ void walk_keys(const CapturedLayer& layer, int head, const std::vector<double>& 
 double systems(const CapturedLayer& layer, std::span<const int> tokens, const SeeSystem& see) {
   for (int head = 0; head < layer.heads(); ++head) {
     std::vector<double> decay = log_decay_of(layer, head);
-    // Whether the gate acts on the keys, too, is an option of the layer; |H_t|_F tells.
+    // An option of the layer applies the gate to the keys, too; the captured |H_t|_F shows whether it is on.
     double norm = 0;
     walk_keys(layer, head, decay, [&](int, const std::vector<double>& H) { norm = frobenius_norm(H); });
     const double captured = layer.row("fro", layer.tokens - 1, head).front();
@@ -68,7 +68,7 @@ double systems(const CapturedLayer& layer, std::span<const int> tokens, const Se
   return core.fixed_lambda > 0 ? 0 : core.ridge;
 }
 
-/// Keys and values carry β already, so every measurement has the noise 1.
+/// Keys and values contain β already, so every measurement has the noise 1.
 PairSequence pairs(const CapturedLayer& layer, int head) {
   const ChebyshevConfig& core = layer.as<Gka>().config().core;
   PairSequence of;
@@ -92,8 +92,8 @@ double distance_to(const std::vector<double>& read, const std::vector<double>& q
   return std::sqrt(square / length);
 }
 
-/// All iterates as the rows of one picture, and what each of them misses: of the system that is solved, and of H x = q,
-/// from which the ridge keeps even its solution away.
+/// All iterates as the rows of one picture, and their residuals: of the system that is solved, and of H x = q, which
+/// the ridge keeps above 0 even for the solution.
 std::vector<StepPicture> iteration_pictures(const RidgeProblem& problem, int iterations) {
   const steps::Matrix<double> solved(problem, Arithmetic::fp64);
   std::vector<double> iterates, residuals, true_residuals;
@@ -119,7 +119,7 @@ std::vector<StepPicture> iteration_pictures(const RidgeProblem& problem, int ite
       std::move(missed)};
 }
 
-/// From the key to the answer: the memory, the iterates, and what is read with the last (Gated KalmaNet 4.1).
+/// From the key to the output: the memory, the iterates, and the readout with the last (Gated KalmaNet 4.1).
 std::vector<StepPicture> step_pictures(const CapturedLayer& layer, int head) {
   const GkaConfig& config = layer.as<Gka>().config();
   const std::vector<double> k = layer.row("keys", 0, head), q = layer.row("queries", 0, head),

@@ -1,4 +1,4 @@
-// How the memory of one head fades, token by token.
+// The decay of one head's memory, token by token.
 #pragma once
 #include <vector>
 
@@ -7,7 +7,7 @@ namespace afterglow {
 struct HeadGate {
   int head = 0;
   std::vector<double> log_decay;  ///< [T], <= 0
-  int channels = 1;               ///< with a gate for each of so many channels `log_decay` is their mean
+  int channels = 1;               ///< number of channels with their own gate; `log_decay` is their mean
 };
 
 }  // namespace afterglow

@@ -1,4 +1,4 @@
-// Transfers of capture values.
+// Transfers captured values between host and device.
 #include "core/layers/host_values.h"
 
 namespace afterglow {

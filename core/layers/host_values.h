@@ -1,4 +1,4 @@
-// Small tensors that a layer computes on the host while it is being captured; never in a training step.
+// Small tensors that a layer computes on the host for captures; never in a training step.
 #pragma once
 #include <span>
 
@@ -7,7 +7,7 @@
 
 namespace afterglow {
 
-/// Columns of a wider tensor as a tensor of their own, valid until the tape begins anew.
+/// A contiguous copy of columns of a wider tensor, valid until the tape begins anew.
 Tensor gathered(Tape& tape, const Tensor& columns);
 /// A tensor from host numbers, valid until the tape begins anew.
 Tensor to_device(Tape& tape, const Shape& shape, DType dtype, std::span<const double> values);

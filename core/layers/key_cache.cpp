@@ -1,4 +1,4 @@
-// What softmax attention shares: how heads are stored, caches of keys and values, and attention weights for captures.
+// Shared by layers with softmax attention: storage of heads, key and value caches, attention weights for captures.
 #include "core/layers/key_cache.h"
 
 #include <limits>
@@ -59,7 +59,7 @@ Tensor tokens_before(Tape& tape, const Tensor& cache, std::int64_t length) {
   return prefix;
 }
 
-// Masked scores, then the softmax of the cross-entropy kernel with no row counted.
+// Masked scores, then the softmax of the cross-entropy kernel, with targets that count no row.
 Tensor attention_weights(Tape& tape, const Tensor& q, const Tensor& k, double scale) {
   const std::int64_t batch = q.shape[0], length = q.shape[1], heads = q.shape[2];
   const DType dtype = q.dtype;
@@ -85,7 +85,7 @@ Tensor attention_weights(Tape& tape, const Tensor& q, const Tensor& k, double sc
   return weights;
 }
 
-// One query needs no mask, so the host does it: a few numbers, and only while it captures.
+// One query needs no mask, so the host computes it: a few numbers, and only for captures.
 Tensor newest_weights(Tape& tape, const Tensor& q, const Tensor& k, double scale) {
   const std::int64_t batch = q.shape[0], heads = q.shape[2], width = q.shape[3], length = k.shape[1],
                      key_heads = k.shape[2];

@@ -14,7 +14,7 @@
 namespace afterglow {
 
 // The eigenvalues gamma + i omega start with gamma in [0.8, 0.9] and omega in [-0.4, 0.4]: moduli from 0.8 to 0.985 and
-// angles up to 27 degrees either way, so inside the unit disk, near the identity, and no two pairs alike.
+// angles of up to 27 degrees in both directions: inside the unit disk, near the identity, all pairs different.
 KoopmanMlp::KoopmanMlp(const KoopmanMlpConfig& config, const ParameterScope& parameters)
     : lift_(parameters.add("lift.weight", {config.inner, config.width}, fan_in_uniform())),
       gamma_(parameters.add("gamma", {config.inner / 2}, uniform(0.8, 0.9))),

@@ -23,12 +23,12 @@ class KoopmanMlp final : public Layer {
   bool projects_once() const override { return gate_ == nullptr && lift_.shape[0] % 8 == 0; }
   Var forward(Tape& tape, const Var& x, const Tensor& mask) override;
   Var step(Tape& tape, const Var& x, LayerState& state) override;
-  /// How many pairs turn, dk/2.
+  /// Number of rotating pairs, dk/2.
   std::int64_t pairs() const { return gamma_.shape[0]; }
   /// Lambda of each pair after the division by max(1, modulus); its conjugate is the other eigenvalue of the pair.
   std::vector<std::complex<double>> eigenvalues(Backend& backend) const;
   /// As `forward` without a gradient, with the eigenvalues that `edit_pairs` makes of these edits; a pair that is
-  /// switched off reads nothing. The layer itself stays as it is.
+  /// switched off gives zeros. The parameters stay unchanged.
   Var forward_edited(Tape& tape, const Var& x, std::span<const ModeEdit> edits);
 
  private:

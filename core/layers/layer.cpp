@@ -1,4 +1,4 @@
-// The memory of a recurrent layer, and what layers have in common.
+// The state of a recurrent layer, and the defaults of all layers.
 #include "core/layers/layer.h"
 
 #include <algorithm>

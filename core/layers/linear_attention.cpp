@@ -19,7 +19,7 @@ LinearAttention::LinearAttention(const LinearAttentionConfig& config, const Para
       v_proj_(parameters.add("v_proj.weight", {config.width, config.width}, fan_in_uniform())),
       o_proj_(parameters.add("o_proj.weight", {config.width, config.width}, fan_in_uniform())) {}
 
-// Scaling, the scan and o_proj take narrow values; the scan where it goes by chunks.
+// Scaling, the chunked scan and o_proj accept narrow values.
 Storage LinearAttention::storage(const Backend& backend, const Shape& input) const {
   ScanInputs sizes;
   sizes.heads = sizes.groups = static_cast<int>(config_.heads);
@@ -64,7 +64,7 @@ Var LinearAttention::forward(Tape& tape, const Var& x, const Tensor&) {
   return y;
 }
 
-// The scan answers every token as a step does.
+// The scan computes every token as `step` does.
 Var LinearAttention::forward_as_stepped(Tape& tape, const Var& x, NotedVars& noted) {
   return run(tape, x, {}, false, &noted);
 }
@@ -97,7 +97,7 @@ std::int64_t LinearAttention::state_bytes(DType dtype, std::int64_t) const {
 
 namespace {
 
-// The captured queries bear the factor D^-0.5 already.
+// The captured queries contain the factor D^-0.5 already.
 WeightMatrix token_weights(const CapturedLayer& layer, int head) {
   return linear_token_weights(layer.of_head("keys", head), layer.of_head("queries", head), layer.tokens, 1.0);
 }
@@ -123,7 +123,7 @@ LayerKind linear_attention_kind() {
           },
           .ink = 5,
           .readers = {.token_weights = token_weights,
-                      // Nothing fades: every token is kept whole.
+                      // There is no decay: every eigenvalue is 1.
                       .state_modes = [](const CapturedLayer&, int) { return std::vector<std::complex<double>>{1.0}; }},
           .benchmarks = {{R"({"d":128,"n_heads":4})", 16, 64}}};
 }

@@ -1,4 +1,4 @@
-// Causal linear attention: the plainest memory, a sum of v k^T that never fades, against which the others are measured.
+// Causal linear attention: the simplest memory, a sum of v k^T without decay, a baseline for the other layers.
 #pragma once
 #include "core/layers/layer.h"
 
@@ -12,7 +12,7 @@ struct LinearAttentionConfig {
 
 /// y_t = o_proj(D^-0.5 sum_{s <= t} (q_t . k_s) v_s): no feature map, and not divided by a sum of weights, so outputs
 /// grow with the number of tokens. Captures: `final_state` [B,H,D,D] = sum v k^T; `keys`, `values` and `queries` (with
-/// their factor D^-0.5) [B,T,H*D]; `readout`, what the heads answer before o_proj.
+/// their factor D^-0.5) [B,T,H*D]; `readout`, the outputs of the heads before o_proj.
 class LinearAttention final : public Layer {
  public:
   LinearAttention(const LinearAttentionConfig& config, const ParameterScope& parameters);
@@ -29,7 +29,7 @@ class LinearAttention final : public Layer {
   std::int64_t state_bytes(DType dtype, std::int64_t tokens) const override;
 
  private:
-  /// How queries, keys, values and what is read out of them may be stored for such an input.
+  /// Storage of queries, keys, values and readout for such an input.
   Storage storage(const Backend& backend, const Shape& input) const;
   Var run(Tape& tape, const Var& x, const Tensor& state, bool resume, NotedVars* noted = nullptr) const;
   Shape state_shape(std::int64_t batch) const;

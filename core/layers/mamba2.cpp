@@ -54,7 +54,7 @@ Mamba2Config read_config(const nlohmann::json& config) {
   return c;
 }
 
-/// In the order of their addition: a part that the configuration leaves out has no parameter.
+/// Adds a parameter, or returns null for a part that the configuration leaves out.
 const Parameter* add_if(bool wanted, const ParameterScope& parameters, const char* name, const Shape& shape,
                         Initialiser initialise) {
   return wanted ? &parameters.add(name, shape, std::move(initialise)) : nullptr;
@@ -91,7 +91,7 @@ Var Mamba2::gated(Tape& tape, const Var& y, const Var& z) const {
   return group_rms_norm(tape, silu_multiply(tape, contiguous(tape, z), y), weight, config_.norm_eps, config_.groups);
 }
 
-// The norm and the scan decide: projection and convolution take narrow numbers whatever their sizes.
+// The norm and the scan decide: projection and convolution accept narrow numbers of any size.
 Storage Mamba2::storage(const Backend& backend, const Shape& input) const {
   if (!config_.gated_norm || config_.norm_per_group || config_.inner % 8 != 0) return Storage::wide;
   ScanInputs sizes;
@@ -152,7 +152,7 @@ Var Mamba2::forward(Tape& tape, const Var& x, const Tensor&) {
   return y;
 }
 
-// The scan answers every token as a step does.
+// The scan computes every token as `step` does.
 Var Mamba2::forward_as_stepped(Tape& tape, const Var& x, NotedVars& noted) {
   return run(tape, x, {}, {}, false, &noted);
 }

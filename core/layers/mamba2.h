@@ -1,5 +1,5 @@
-// Mamba-2 (the official Mamba2Simple, and what transformers and flash-linear-attention let be set): a selective scan
-// between a convolution and a gated norm. Its memory fades exponentially, at a pace that each token sets.
+// Mamba-2 (the official Mamba2Simple, with the options of transformers and flash-linear-attention): a selective scan
+// between a convolution and a gated norm. Its memory decays exponentially, with a rate that each token sets.
 #pragma once
 #include <limits>
 
@@ -29,8 +29,8 @@ struct Mamba2Config {
   std::int64_t convolved() const { return inner + 2 * shared(); }  ///< columns of x, B and C together
 };
 
-/// Captures: `final_state` [B,nh,P,N], `log_decay_cumsum` [B,T,nh]: sum of log a_s over s <= t, `dt` [B,T,nh]; what
-/// enters the scan: `B`, `C` [B,T,G*N] and `values` [B,T,nh*P]; `readout`, what the scan answers before the gate; and
+/// Captures: `final_state` [B,nh,P,N], `log_decay_cumsum` [B,T,nh]: sum of log a_s over s <= t, `dt` [B,T,nh]; inputs
+/// of the scan: `B`, `C` [B,T,G*N] and `values` [B,T,nh*P]; `readout`, the output of the scan before the gate; and
 /// `input` [B,T,d].
 class Mamba2 final : public Layer {
  public:
@@ -41,9 +41,9 @@ class Mamba2 final : public Layer {
   Var forward(Tape& tape, const Var& x, const Tensor& mask) override;
   Var forward_as_stepped(Tape& tape, const Var& x, NotedVars& noted) override;
   std::vector<StateSlope> state_slopes(Tape& tape, const NotedVars& noted) const override;
-  /// B and C belong to groups of heads.
+  /// Groups of heads share B and C.
   std::int64_t heads_at(std::string_view place) const override;
-  /// `state` [B,nh,P,N], and `convolution` [B,d_conv-1,c]: the inputs that the convolution still sees.
+  /// `state` [B,nh,P,N], and `convolution` [B,d_conv-1,c]: the last inputs of the convolution.
   LayerState make_state(Backend& backend, DType dtype, std::int64_t batch) const override;
   Var step(Tape& tape, const Var& x, LayerState& state) override;
   std::int64_t state_bytes(DType dtype, std::int64_t tokens) const override;
@@ -51,20 +51,20 @@ class Mamba2 final : public Layer {
   void set(std::string_view key, double value) override;
   const Mamba2Config& config() const { return config_; }
   /// Sessa's proposition 4 for each source, from the weights and one captured sequence: `forward` is C e^-Delta from
-  /// the first token on whose convolution no longer reads the source (remark C.3), Delta that of the slowest head.
+  /// the first token whose convolution no longer reads the source (remark C.3), with Delta of the slowest head.
   std::vector<SourceForcing> forcing(const CapturedLayer& captured, std::span<const int> sources) const;
 
  private:
   struct Host;  ///< mamba2_forcing.cpp
   Var gated(Tape& tape, const Var& y, const Var& z) const;
-  /// Of what lies between the projections.
+  /// Storage of the values between the projections.
   Storage storage(const Backend& backend, const Shape& input) const;
   Var run(Tape& tape, const Var& x, const Tensor& history, const Tensor& state, bool resume,
           NotedVars* noted = nullptr) const;
   void capture_scan(Tape& tape, const struct ScanVars& scan) const;
 
   Mamba2Config config_;
-  // Without the bias or norm that its name says: null.
+  // A bias or norm is null where the configuration leaves it out.
   const Parameter &in_proj_, *in_bias_, &conv_weight_, *conv_bias_, &dt_bias_, &A_log_, &D_, *norm_, &out_proj_,
       *out_bias_;
 };

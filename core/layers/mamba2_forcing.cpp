@@ -1,4 +1,4 @@
-// Proposition 4 of Sessa measured on one Mamba-2 layer: what a source token puts into the state, and how it fades.
+// Proposition 4 of Sessa measured on one Mamba-2 layer: what a source token adds to the state, and how that decays.
 #include <Eigen/Core>
 #include <algorithm>
 #include <cmath>
@@ -43,19 +43,19 @@ struct Mamba2::Host {
     return parameter == nullptr ? std::vector<double>{} : captured_.read.download(parameter->value);
   }
   void project(const ScanMatrix& inputs);
-  /// Columns of x, B or C before SiLU at a token, and how they follow the projected input of an earlier one.
+  /// A column of x, B or C before SiLU at a token: the convolution of the projected inputs.
   double before_silu(std::int64_t token, std::int64_t column) const;
   ScanRow convolved_slopes(std::int64_t token, int source, std::int64_t first, std::int64_t count) const;
   /// State of one head after the token before `source`, [P,N].
   ScanMatrix state_before(int source, std::int64_t head) const;
   /// |∂h_last/∂x_source| of one head, read by any C of length 1.
   double injected(int source, std::int64_t last, std::int64_t head) const;
-  /// What the gate and its norm make of an answer at a token: at most this factor.
+  /// Largest factor of the gate and its norm on the output at a token.
   double gate_factor(std::int64_t token) const;
-  /// By how much at most the answer at a token is longer than the state.
+  /// Largest ratio of the norms of output and state at a token.
   double reading(std::int64_t token) const;
 
-  /// Products of the rows of W_in by which one head's step, x [P] and B [N] follow the input.
+  /// Inner products of the rows of W_in from which one head's step, x [P] and B [N] are computed.
   struct Rows {
     double step = 0;         // with itself
     ScanRow step_x, step_B;  // [P], [N]
@@ -151,7 +151,7 @@ ScanMatrix Mamba2::Host::state_before(int source, std::int64_t head) const {
   return h;
 }
 
-// Column n of the state follows the input by a Jacobian G_n [P,d], and |sum_n c_n G_n| <= |[G_1 .. G_N]| for |c| = 1.
+// Column n of the state has the Jacobian G_n [P,d] by the input, and |sum_n c_n G_n| <= |[G_1 .. G_N]| for |c| = 1.
 // Row p of G_n is a sum of three rows of W_in, those of the step, of x_p and of B_n, with numbers O, X and Y [P,N]: so
 // the product of all these rows with one another needs the products of W_in's rows alone.
 double Mamba2::Host::injected(int source, std::int64_t last, std::int64_t head) const {
@@ -211,7 +211,7 @@ SourceForcing Mamba2::Host::of(int source) const {
   forcing.source = source;
   forcing.outlet = out_norm_;
   forcing.own = std::sqrt(squares) * reading;
-  // Up to the last token whose convolution still reads the source nothing is promised.
+  // The theory gives no bound up to the last token whose convolution still reads the source.
   forcing.forward.assign(static_cast<std::size_t>(T_), std::numeric_limits<double>::infinity());
   for (std::int64_t t = last + 1; t < T_; ++t) {
     const double slowest = (sums_.row(t) - sums_.row(last)).maxCoeff();

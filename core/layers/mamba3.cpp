@@ -84,7 +84,7 @@ Mamba3::Mamba3(const Mamba3Config& config, const ParameterScope& parameters)
       norm_(config.norm_heads ? &parameters.add("norm.weight", {config.inner}, constant(1.0)) : nullptr),
       out_proj_(parameters.add("out_proj.weight", {config.width, config.inner}, fan_in_uniform())) {}
 
-/// What the gate and the scan take; dt [B,T,nh] and turn [B,T,na] gave the angles.
+/// Inputs of the gate and the scan; the angles are computed from dt [B,T,nh] and turn [B,T,na].
 struct Mamba3::Projected {
   Var gate, dt, turn, theta;
   ScanVars scan;
@@ -95,7 +95,7 @@ Var Mamba3::key_of(Tape& tape, const Var& x, const Parameter& norm, const Parame
   return config_.lifted() ? pair_squares(tape, key, config_.squares) : key;
 }
 
-// The scan decides: gate, steps, angles and turned keys take narrow numbers whatever their sizes, pair squares none.
+// The scan decides: gate, steps, angles and rotated keys accept narrow numbers of any size, pair squares do not.
 Storage Mamba3::storage(const Backend& backend, const Shape& input) const {
   if (config_.lifted() || config_.inner % 8 != 0) return Storage::wide;
   ScanInputs sizes;
@@ -108,10 +108,10 @@ Storage Mamba3::storage(const Backend& backend, const Shape& input) const {
 Mamba3::Projected Mamba3::project(Tape& tape, const Var& x, const Tensor& carried_angle, Storage stored) const {
   const std::int64_t inner = config_.inner, states = config_.states, heads = config_.heads();
   const std::int64_t widths[] = {inner, inner, states, states, 3 * heads, config_.turned};
-  Var parts[6];  // z, x, B, C, then dt, A and trap together, then what turns
+  Var parts[6];  // z, x, B, C, then dt, A and trap together, then the rates of the angles
   linear_columns(tape, x, tape.parameter(in_proj_), {}, widths, parts, stored);
   const std::int64_t of_heads[] = {heads, heads, heads, heads};
-  Var steps[4];  // dt, log decay, the weights of the token itself and of the one before
+  Var steps[4];  // dt, log decay, the weights of the token and of its predecessor
   tape.split_columns(trapezoid_steps(tape, parts[4], tape.parameter(dt_bias_), config_.floors), of_heads, steps);
   Projected in;
   in.gate = parts[0];
@@ -154,7 +154,7 @@ Var Mamba3::forward(Tape& tape, const Var& x, const Tensor&) {
   return finish(tape, in, heads);
 }
 
-// The scan answers every token as a step does.
+// The scan computes every token as `step` does.
 Var Mamba3::forward_as_stepped(Tape& tape, const Var& x, NotedVars& noted) {
   const Projected in = project(tape, x, {});
   const Var heads = ssd_scan(tape, in.scan);
@@ -180,7 +180,7 @@ std::vector<StateSlope> Mamba3::state_slopes(Tape& tape, const NotedVars& noted)
   for (double& decay : scan.decay) decay = std::exp(decay);
   std::vector<StateSlope> slopes = slopes_of_scan(scan);
   if (config_.turned == 0) return slopes;
-  // All later angles are the carried one and what is added to it.
+  // All later angles are sums that contain the carried one.
   const std::vector<double> own = noted.gradient(tape, "theta");
   const auto width = static_cast<std::size_t>(config_.heads() * config_.turned);
   std::vector<double> angle(own.size(), 0.0);
@@ -202,7 +202,7 @@ LayerState Mamba3::make_state(Backend& backend, DType dtype, std::int64_t batch)
   return state;
 }
 
-// The token before enters first, without decay and without an answer; then the token itself.
+// First the previous token enters, without decay and without an output; then the token itself.
 Var Mamba3::step(Tape& tape, const Var& x, LayerState& state) {
   ++state.position;
   const std::int64_t batch = x.shape()[0], key_columns = config_.heads() * config_.key_width();

@@ -1,5 +1,5 @@
 // Mamba-3 with one input and one output a head (SISO): a selective scan by the trapezoidal rule whose decay each token
-// sets, keys and queries turned by angles that grow with the time steps; no convolution.
+// sets, keys and queries rotated by angles that grow with the time steps; no convolution.
 #pragma once
 #include "core/layers/layer.h"
 
@@ -10,20 +10,20 @@ struct Mamba3Config {
   std::int64_t states = 128;     ///< d_state, N
   std::int64_t inner = 0;        ///< expand * d_model
   std::int64_t head_width = 64;  ///< headdim, P
-  std::int64_t turned = 0;       ///< floor(N rope_fraction / 2): pairs of a key that turn
+  std::int64_t turned = 0;       ///< floor(N rope_fraction / 2): pairs of a key that rotate
   StepFloors floors;             ///< A_floor and, live, dt_floor
   bool norm_heads = false;       ///< is_outproj_norm
-  PairSquares squares;           ///< invariant_lift, harmonics: squares of pairs in the place of keys and queries
+  PairSquares squares;           ///< invariant_lift, harmonics: squares of pairs instead of keys and queries
   double norm_eps = 1e-5;
   std::int64_t heads() const { return inner / head_width; }
   bool lifted() const { return squares.invariant || squares.harmonics; }
-  /// Numbers of a key as the scan meets it.
+  /// Numbers of a key in the scan.
   std::int64_t key_width() const { return lifted() ? squares.width(states) : states; }
 };
 
 /// Captures: `final_state` [B,nh,P,M], `log_decay_cumsum` [B,T,nh], `angle_cumsum` [B,T,nh,na] (not reduced modulo 2
-/// pi), `final_k` [B,nh,M], `final_v` [B,nh,P]; what enters the scan: `keys`, `queries` [B,T,nh,M], `values`
-/// [B,T,nh*P], the weights `dt` and `lag` [B,T,nh]; and `readout`, what the scan answers before the gate. M is the key
+/// pi), `final_k` [B,nh,M], `final_v` [B,nh,P]; inputs of the scan: `keys`, `queries` [B,T,nh,M], `values`
+/// [B,T,nh*P], the weights `dt` and `lag` [B,T,nh]; and `readout`, the output of the scan before the gate. M is the key
 /// width.
 class Mamba3 final : public Layer {
  public:
@@ -44,7 +44,7 @@ class Mamba3 final : public Layer {
 
  private:
   struct Projected;
-  /// How projections of such an input may be stored.
+  /// Storage of the projections of such an input.
   Storage storage(const Backend& backend, const Shape& input) const;
   Projected project(Tape& tape, const Var& x, const Tensor& carried_angle, Storage stored = Storage::wide) const;
   Var key_of(Tape& tape, const Var& x, const Parameter& norm, const Parameter& bias, const Var& theta) const;

@@ -1,4 +1,4 @@
-// The list of layer kinds, and what follows from a kind's name.
+// The list of layer kinds, and look-ups by the name of a kind.
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
@@ -9,7 +9,7 @@
 
 namespace afterglow {
 
-// Each stands at the end of its layer's own file. A new layer adds its line to these and to the list below.
+// Each is at the end of its layer's own file. A new layer adds its line to these and to the list below.
 LayerKind ska_kind();
 LayerKind koopman_mlp_kind();
 LayerKind mamba2_kind();

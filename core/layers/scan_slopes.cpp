@@ -1,4 +1,4 @@
-// Takes heads apart and puts their slopes together again.
+// Computes the gradients of each head and joins them.
 #include "core/layers/scan_slopes.h"
 
 #include "core/analysis/influence/state_slopes.h"

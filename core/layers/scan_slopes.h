@@ -1,4 +1,4 @@
-// From what a layer with a selective scan noted to the slopes of its state, head by head.
+// Gradients with respect to the state of a layer with a selective scan, from the values that it noted.
 #pragma once
 #include <cstdint>
 #include <vector>
@@ -7,16 +7,16 @@
 
 namespace afterglow {
 
-/// One sequence through a scan of several heads; all of it [T, ..] as noted.
+/// The noted values of one sequence and all heads, each [T, ..].
 struct NotedScan {
   std::int64_t heads = 1, groups = 1;
   std::vector<double> decay;          ///< a [T,H]
   std::vector<double> C;              ///< [T,G,N]
   std::vector<double> readout_slope;  ///< [T,H,P]
-  // Of a scan with `lag` alone: [T,H], [T,H,P], [T,G,N].
+  // Only for a scan with `lag`: [T,H], [T,H,P], [T,G,N].
   std::vector<double> lag{}, x{}, B{};
 };
-/// Of `state` [H,P,N], and with `lag` of `key` [H,N] and `value` [H,P].
+/// Gradients of `state` [H,P,N], and with `lag` also of `key` [H,N] and `value` [H,P].
 std::vector<StateSlope> slopes_of_scan(const NotedScan& scan);
 
 }  // namespace afterglow

@@ -54,7 +54,7 @@ Var Sessa::Map::operator()(Tape& tape, const Var& x, Storage stored) const {
   return linear(tape, x, tape.parameter(weight), tape.parameter(bias), stored);
 }
 
-// The gain starts at gamma_max tanh(gamma_ctx u), around zero: feedback is found by training, in either sign.
+// The gain starts at gamma_max tanh(gamma_ctx u), around zero: training finds feedback of either sign.
 Sessa::Sessa(const SessaConfig& config, const ParameterScope& parameters)
     : config_(config),
       norm_weight_(config.norm ? &parameters.add("ln.weight", {config.width}, constant(1.0)) : nullptr),
@@ -79,8 +79,8 @@ double Sessa::feedback_scale() const {
   return 1.0 / (config_.feedback_temperature * std::sqrt(static_cast<double>(config_.width)));
 }
 
-// The forward read, the solve and the gate meet one another, so all are narrow or none: where attention goes by tiles
-// and the least projection, of f, is large enough.
+// Operations combine the forward read, the solve and the gate, so all are narrow or none of them: narrow where
+// attention is tiled and the smallest projection, that of f, is large enough.
 Storage Sessa::storage(const Backend& backend, const Shape& input) const {
   const Storage of_heads = heads_storage(backend, input, config_.heads, config_.key_heads, config_.head_width());
   if (of_heads == Storage::wide || k_proj_.weight.shape[0] % 8 != 0) return Storage::wide;
@@ -111,7 +111,7 @@ Sessa::Projections Sessa::project(Tape& tape, const Var& u, std::int64_t positio
   if (config_.feedback) {
     add_map(feedback_->weight, tape.parameter(feedback_->bias));
     const Var bias = tape.reshape(tape.parameter(*gamma_bias_), {1});
-    if (tape.may_store_narrow(stored)) {  // where rows of vectors lie side by side there is no place for one number
+    if (tape.may_store_narrow(stored)) {  // a column of one number does not fit between aligned vectors
       gain = linear(tape, u, tape.parameter(*gamma_ctx_), bias);
     } else {
       add_map(*gamma_ctx_, bias);
@@ -254,11 +254,11 @@ void Sessa::set(std::string_view key, double value) {
 
 namespace {
 
-// The values of the forward branch reach s_t through (I - B_fb)^-1 alpha.
+// The values of the forward branch enter s_t with the weights (I - B_fb)^-1 alpha.
 WeightMatrix token_weights(const CapturedLayer& layer, int head) {
   const WeightMatrix alpha = captured_softmax(layer, head);
   const std::vector<double>& jacobian = layer.values("solve_jacobian");
-  if (jacobian.empty()) return alpha;  // without feedback, or too long for it
+  if (jacobian.empty()) return alpha;  // without feedback, or for a sequence too long for the capture
   const auto shown = static_cast<std::size_t>(layer.tokens);
   const auto length = static_cast<std::size_t>(layer.read.shape(layer.name("solve_jacobian")).last());
   WeightMatrix weights(shown * shown, 0.0);
@@ -270,7 +270,7 @@ WeightMatrix token_weights(const CapturedLayer& layer, int head) {
   return weights;
 }
 
-/// One line of the forward substitution (Sessa eq. 12): every head sees the same but its own forward read.
+/// One row of the forward substitution (Sessa eq. 12): the same for every head except for the forward read.
 std::vector<StepPicture> step_pictures(const CapturedLayer& layer, int head) {
   const std::vector<double>&f = layer.values("f"), &s = layer.values("s"), &gamma = layer.values("gamma");
   if (f.empty() || s.size() != f.size()) return {};
@@ -320,7 +320,7 @@ LayerKind sessa_kind() {
                                     std::span<const int> sources) { return layer.as<Sessa>().forcing(layer, sources); },
                       .reach = [](const CapturedLayer& layer) { return layer.as<Sessa>().reach(layer); }},
           .shows = LayerTrait::feedback,
-          .pair_products = 14,  // those of attention, and as many of the feedback
+          .pair_products = 14,  // those of attention, and as many for the feedback
           .benchmarks = {{R"({"D":256,"n_heads":4})", 4, 4096},
                          {R"({"D":256,"n_heads":4})", 8, 1024},
                          {R"({"D":128,"n_heads":4})", 16, 128}}};

@@ -17,7 +17,7 @@ struct SessaConfig {
   bool rotary = true;          ///< use_forward_rope; the feedback branch never has a position code
   double gamma_max = 0.999;    ///< bound of the feedback gain, below 1
   double norm_eps = 1e-5;      ///< ln_eps
-  bool norm = true;            ///< use_norm; without it the identity stands for LayerNorm (the paper's remark 4.1)
+  bool norm = true;            ///< use_norm; without it the identity (the paper's remark 4.1)
   bool feedback = true;        ///< use_feedback; without it s = f (the paper's ablation, section 5.2)
   double temperature = 1.0;    ///< of the forward logits; 1 as trained, above diffuse, below sharp
   double feedback_temperature = 1.0;  ///< of the feedback logits
@@ -36,7 +36,7 @@ class Sessa final : public Layer {
   std::int64_t heads() const override { return config_.heads; }
   Var forward(Tape& tape, const Var& x, const Tensor& mask) override;
   /// `keys` (rotated) and `values` of the forward branch [B, capacity, n_kv_heads, D / n_heads], `feedback_keys` and
-  /// `solution` (s) [B, capacity, 1, D]; the capacity doubles when it is used up.
+  /// `solution` (s) [B, capacity, 1, D]; the capacity doubles when it is full.
   LayerState make_state(Backend& backend, DType dtype, std::int64_t batch) const override;
   Var step(Tape& tape, const Var& x, LayerState& state) override;
   std::int64_t state_bytes(DType dtype, std::int64_t tokens) const override;
@@ -60,12 +60,12 @@ class Sessa final : public Layer {
     Var q, k;   ///< columns of one tensor
     Var gamma;  ///< [B,T,1]
   };
-  /// All that is mapped from u.
+  /// The projections of u.
   struct Projections {
     Heads heads;
     Feedback feedback;  ///< with feedback only
   };
-  /// How all that lies between W_in and W_out may be stored for such an input, but u and what the solve keeps.
+  /// Storage of the values between W_in and W_out for such an input, except u and what the solve saves.
   Storage storage(const Backend& backend, const Shape& input) const;
   Branches enter(Tape& tape, const Var& x, Storage stored) const;
   Projections project(Tape& tape, const Var& u, std::int64_t position, Storage stored) const;

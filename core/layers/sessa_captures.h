@@ -1,10 +1,10 @@
-// What the feedback solve of Sessa never holds: its weights and its Jacobian, computed on the host for captures.
+// Weights and Jacobian of Sessa's feedback solve, which the kernel never stores: computed on the host for captures.
 #pragma once
 #include "core/autograd/tape.h"
 
 namespace afterglow {
 
-/// Sequences up to this length have their solve Jacobian captured: it costs T^3 / 6 multiplications a sequence.
+/// Longest sequence whose solve Jacobian is captured: it costs T^3 / 6 multiplications per sequence.
 inline constexpr std::int64_t longest_captured_jacobian = 1024;
 
 /// Captures `alpha_fb` [B,T,T], `gamma` [B,T] and `solve_jacobian` [B,T,T]. q, k [B,T,D], rows may be strided; gamma

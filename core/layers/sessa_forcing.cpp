@@ -1,5 +1,5 @@
-// The constants of theorem 23 measured on one block: what a source token does to f and to the rows of the feedback; and
-// those of proposition 25: how far its answers go.
+// The constants of theorem 23 measured on one block, the effect of a source token on f and on the rows of the feedback;
+// and those of proposition 25, the largest outputs.
 #include <Eigen/Core>
 #include <algorithm>
 #include <cmath>
@@ -77,7 +77,7 @@ struct Sessa::Host {
   }
   AffineNorms norms_of(const Parameter& weight, const Parameter& bias, std::int64_t first, std::int64_t rows,
                        std::int64_t columns) const;
-  /// What stands in the feedback's own row and gain at the source (assumptions 17 and 19).
+  /// The effect of the source token on its own row and gain of the feedback (assumptions 17 and 19).
   double own_gain(int source, const HostMatrix& J) const;
 
   const Sessa& block_;
@@ -147,7 +147,7 @@ void Sessa::Host::read_feedback() {
   feedback_.inputs = forward_.inputs;
   feedback_.query = {numbers_of(W.topRows(D_)), numbers_of(b.leftCols(D_))};
   feedback_.key = {numbers_of(W.bottomRows(D_)), numbers_of(b.rightCols(D_))};
-  feedback_.values = numbers_of(s_);  // held fixed: what they do is the solve
+  feedback_.values = numbers_of(s_);  // held fixed: their effect is part of the solve
   feedback_.scale = block_.feedback_scale();
   gain_ = captured_.values("gamma");
   gain_weight_ = weights(block_.gamma_ctx_);
@@ -182,7 +182,7 @@ SourceForcing Sessa::Host::of(int source) const {
   return forcing;
 }
 
-/// Of some rows of a map.
+/// Norms of a range of rows of a linear map.
 AffineNorms Sessa::Host::norms_of(const Parameter& weight, const Parameter& bias, std::int64_t first, std::int64_t rows,
                                   std::int64_t columns) const {
   const std::vector<double> W = weights(&weight), b = weights(&bias);

@@ -1,4 +1,4 @@
-// What the captures of Spectral Koopman Attention say: with what weights it reads, which systems it solved.
+// Readers of the captures of Spectral Koopman Attention: token weights, and the systems that it solved.
 #include <algorithm>
 #include <cmath>
 #include <utility>

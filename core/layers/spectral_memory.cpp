@@ -169,8 +169,8 @@ std::vector<LayerSetting> SpectralMemory::settings() const {
        static_cast<double>(without_), 0, static_cast<double>(kl.components), false, true}};
 }
 
-// The history stays as it is, so what was made of it can be made anew at once: a rewind may set before or after it
-// brings the history back.
+// Settings do not change the history, so the components can be computed again at once, whether a rewind restores the
+// history before or after the settings.
 void SpectralMemory::set(std::string_view key, double value) {
   if (key == "strategy") config_.kl.strategy = static_cast<KlStrategy>(static_cast<int>(value));
   if (key == "kernel") config_.kl.kernel = static_cast<KlKernel>(static_cast<int>(value));
@@ -216,10 +216,10 @@ Tensor SpectralMemory::summary(Tape& tape, const Tensor& x) const {
   Backend& backend = tape.backend();
   const std::int64_t count = x.shape[0], length = x.shape[1], width = x.shape[2];
   const Tensor rows = x.reshaped({count * length, width});
-  // A bias common to all positions leaves their softmax as it is.
+  // A bias common to all positions does not change their softmax.
   const Tensor scores = tape.scratch({count * length, 1}, x.dtype);
   backend.gemm(false, true, 1.0, rows, pooling_weight_.value, 0.0, scores);
-  // The softmax of the cross-entropy kernel, with no row counted.
+  // The softmax of the cross-entropy kernel, with targets that count no row.
   const Tensor weights = tape.scratch({count, length}, x.dtype), targets = tape.scratch({count}, DType::i32);
   const Tensor number = tape.scratch({1}, DType::i32);
   backend.fill(targets, -1);

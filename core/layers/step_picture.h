@@ -1,4 +1,4 @@
-// What a layer does with one token, as a few pictures in the order in which it is computed.
+// The computation of a layer for one token, as a few pictures in the order of computation.
 #pragma once
 #include <cmath>
 #include <string>
@@ -8,11 +8,11 @@
 
 namespace afterglow {
 
-/// A matrix, or a vector as a single row; with `curves` each row is a positive quantity along the columns, which are
-/// counted from 0, on a scale of decades.
+/// A matrix, or a vector as a single row; with `curves` each row is a curve of positive values over the column number,
+/// on a log scale.
 struct StepPicture {
   std::string symbol;  ///< "A_w"; unique within a layer
-  std::string about;   ///< how it comes about: "L⁻¹ M L⁻ᵀ"
+  std::string about;   ///< its formula: "L⁻¹ M L⁻ᵀ"
   int rows = 0, columns = 0;
   std::vector<float> cells;              ///< [rows*columns], row-major
   std::vector<std::string> curves = {};  ///< a name for each row; empty: a heat map
@@ -26,7 +26,7 @@ inline std::string caption_number(double value) {
   return shortest(std::round(value * scale) / scale);
 }
 
-/// Of numbers in float64. `columns` 0: a single row.
+/// A picture of float64 numbers. `columns` 0: a single row.
 inline StepPicture step_picture(std::string symbol, std::string about, const std::vector<double>& cells,
                                 int columns = 0) {
   const auto size = static_cast<int>(cells.size());

@@ -1,4 +1,4 @@
-// The recurrences of the delta-rule family, to be run from a file.
+// Runs the recurrences of the delta-rule family from a file.
 #include "core/layers/files/delta_cores.h"
 
 #include <cmath>

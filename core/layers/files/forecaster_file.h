@@ -1,4 +1,4 @@
-// `afterglow layer` for the whole forecasting model.
+// `afterglow layer` for a whole forecasting model.
 #pragma once
 #include "core/layers/files/file_run.h"
 

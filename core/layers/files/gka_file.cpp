@@ -1,4 +1,4 @@
-// The layer and its exact twin, run from a file.
+// Runs the layer from a file, and compares it with an exact solver.
 #include "core/layers/files/gka_file.h"
 
 #include <algorithm>
@@ -15,7 +15,7 @@ namespace afterglow {
 
 namespace {
 
-/// What the core saw, on the host; keys [B,T,H,D], the numbers [B,T,H].
+/// Inputs of the core, on the host; keys [B,T,H,D], the numbers [B,T,H].
 struct CoreValues {
   std::vector<double> q, k, log_gate, lambda, fro;
   std::int64_t batch, tokens, heads, width;
@@ -44,7 +44,7 @@ CoreValues download(Tape& tape) {
   return values;
 }
 
-/// H_t of one head, token after token: see(t, H).
+/// Calls see(t, H_t) for every token of one head, in order.
 template <class See>
 void walk(const CoreValues& values, bool decay, std::int64_t b, std::int64_t h, const See& see) {
   const std::int64_t n = values.width;
@@ -79,7 +79,7 @@ class GkaFile final : public FileSubject {
 
   void run(FileRun& run) override {
     const Var x = run.input("x", {FileRun::any, FileRun::any, FileRun::any});
-    // In float32 what an exact solver would change drowns in rounding.
+    // In float32 the difference to an exact solver is smaller than rounding errors.
     if (x.value.dtype == DType::f64) put_exact(run, x.value);
     const Var y = layer_->forward(run.tape(), x, {});
     const CoreValues values = download(run.tape());
@@ -118,7 +118,7 @@ class GkaFile final : public FileSubject {
     }
   }
 
-  /// The error falls by e^-2/sqrt(kappa) with each step.
+  /// Runs so many iterations that nothing is left to solve: the error falls by e^-2/sqrt(kappa) with each step.
   void put_exact(FileRun& run, const Tensor& x) {
     const int iterations = config().core.iterations;
     const bool follows = config().core.lambda_grad;

@@ -1,4 +1,4 @@
-// A Karhunen-Loeve decomposition from a file.
+// Runs a Karhunen-Loeve decomposition from a file.
 #include "core/layers/files/kl_file.h"
 
 #include "core/io/error.h"

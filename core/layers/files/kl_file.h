@@ -1,4 +1,4 @@
-// `afterglow layer` for a Karhunen-Loeve decomposition, and how configurations name one.
+// `afterglow layer` for a Karhunen-Loeve decomposition, and the fields by which configurations describe one.
 #pragma once
 #include "core/analysis/kl_decompose.h"
 #include "core/layers/files/file_run.h"
@@ -15,7 +15,7 @@ struct KlFields {
   const char *strategy, *kernel, *tau, *components, *scaling;
 };
 KlConfig read_kl_config(const nlohmann::json& config, const KlFields& fields, const std::string& where);
-/// The one rule for the sign of a mode, which `mode_sign` may name.
+/// Throws for a `mode_sign` other than the only rule for the sign of a mode.
 void check_mode_sign(const nlohmann::json& config, const std::string& where);
 
 }  // namespace afterglow

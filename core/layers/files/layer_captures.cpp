@@ -1,4 +1,4 @@
-// Captures on the host.
+// Downloads captures and computes their spectra.
 #include "core/layers/files/layer_captures.h"
 
 #include <algorithm>
@@ -24,7 +24,7 @@ std::vector<std::int64_t> without_last(std::vector<std::int64_t> shape, std::siz
   return shape;
 }
 
-/// The square matrices [r*r] of a capture, one after the other.
+/// Calls body for each square matrix [r*r] of a capture.
 template <class Body>
 void for_each_matrix(const HostCapture& capture, const Body& body) {
   const std::int64_t r = capture.shape.back(), size = r * r;
@@ -74,7 +74,7 @@ std::vector<HostCapture> download_captures(Backend& backend, const std::vector<C
 void add_spectra(std::vector<HostCapture>& captures, double ridge) {
   const HostCapture *G = find(captures, "G"), *A = find(captures, "A_w");
   if (!G || !A) return;
-  const HostCapture gram = *G, transition = *A;  // copies: adding moves the list
+  const HostCapture gram = *G, transition = *A;  // copies, because adding captures moves the list
   add_conditioning(captures, gram, ridge);
   add_eigenvalues(captures, transition);
 }

@@ -20,8 +20,7 @@ struct HostCapture {
 std::vector<HostCapture> download_captures(Backend& backend, const std::vector<Capture>& captures);
 
 /// Where `G` and `A_w` [..,r,r] were captured, adds `kappa`, `lambda_min` [..] of G + ridge I and `eig_real`,
-/// `eig_imag`
-/// [..,r] of A_w, modulus descending, then angle ascending; NaN where a matrix is not finite.
+/// `eig_imag` [..,r] of A_w, modulus descending, then angle ascending; NaN where a matrix is not finite.
 void add_spectra(std::vector<HostCapture>& captures, double ridge);
 
 /// Keeps the given steps of the captures of statistics, whose third axis counts the tokens of recurrent mode.

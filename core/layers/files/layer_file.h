@@ -1,5 +1,5 @@
-// One layer, or another thing that has its own inputs and outputs, run from a file, for checking it against any other
-// implementation: what `afterglow layer` does.
+// `afterglow layer`: runs one layer, or another kind with its own inputs and outputs, from a file, to compare it with
+// other implementations.
 #pragma once
 #include <filesystem>
 

@@ -10,18 +10,19 @@ namespace afterglow {
 namespace {
 
 constexpr double gain_bound = 0.9999;   // gamma_max of every block
-constexpr double writer_gain = 0.99;    // of the position writer: the nearer to 1, the more even its steps
-constexpr double stray_weight = 1e-13;  // all that a sharp attention row may leave to other tokens
+constexpr double writer_gain = 0.99;    // of the position writer: the nearer to 1, the more equal its steps
+constexpr double stray_weight = 1e-13;  // the most weight that a sharp attention row may give to other tokens
 constexpr double sharp_corner = 18;     // GELU is a ramp to 1e-17 at a distance of sharp_corner / 2 from its corner
 constexpr double lift = 1;              // keeps the position above 0, where GELU is increasing
 
-/// Where the position coordinate of each token lies, whatever the input: disjoint intervals in ascending order.
+/// Bounds of the position coordinate of each token for any input: disjoint intervals in ascending order.
 struct PositionCode {
   std::vector<double> low, high;
-  double scale = 0;  ///< of the feedback's answer
+  double scale = 0;  ///< of the feedback's response
 };
 
-/// The answer s of the writer's feedback to a constant 1, scaled so that intervals are 2 bounds apart (corollary I.8).
+/// The response s of the writer's feedback to a constant 1, scaled so that intervals are 2 bounds apart (corollary
+/// I.8).
 PositionCode position_code_of(int tokens) {
   std::vector<double> s;
   double sum = 0, least_step = INFINITY;
@@ -39,7 +40,7 @@ PositionCode position_code_of(int tokens) {
   return code;
 }
 
-/// The factor of the queries with which every row leaves at most `stray_weight` to all but one key. `behind` is 0 for
+/// The factor of the queries with which every row gives at most `stray_weight` to all keys but one. `behind` is 0 for
 /// its own token's key (lemma K.2), 1 for the predecessor's (lemma K.1).
 double sharpness(const PositionCode& code, int width, std::size_t behind) {
   const std::size_t tokens = code.low.size();
@@ -50,7 +51,7 @@ double sharpness(const PositionCode& code, int width, std::size_t behind) {
   return tokens < 2 + behind ? 0 : std::sqrt(static_cast<double>(width)) * wanted / least_gap;
 }
 
-/// The weights of one block: reads of channels (slots of a, behind GELU), values, gates, and what is written where.
+/// The weights of one block: reads of channels (slots of a, after GELU), values, gates, and writes to channels.
 class BlockWriter {
  public:
   BlockWriter(std::string role, int width) : role_(std::move(role)), width_(width) {}
@@ -72,15 +73,15 @@ class BlockWriter {
   /// The gate of a slot is a channel, or 1.
   void gate(int slot, int channel) { at(in_, width_ + slot, channel) = 1; }
   void open_gate(int slot) { in_bias_[index(width_ + slot)] = 1; }
-  /// Channel += factor times what value `slot` has become, gated.
+  /// Channel += factor times the gated solution for value `slot`.
   void write(int channel, double factor, int slot) { at(out_, channel, slot) = factor; }
-  /// The channel forgets what it held: value `slot`, which is 1, takes it away.
+  /// Clears the channel: subtracts its content with the help of value `slot`, which is 1.
   void clear(int channel, int slot) {
     constant_value(slot, 1);
     gate(slot, channel);
     write(channel, -1, slot);
   }
-  /// Every token reads itself (lemma K.2).
+  /// Every token attends to itself (lemma K.2).
   void focus_on_itself(const PositionCode& code) {
     const int position = read(position_channel, 1, lift);
     at(queries_, 0, position) = sharpness(code, width_, 0);
@@ -120,7 +121,7 @@ class BlockWriter {
   using Numbers = std::vector<double>;
   static std::size_t index(int place) { return static_cast<std::size_t>(place); }
   static Numbers zeros_of(int count) { return Numbers(index(count), 0.0); }
-  /// Of a matrix with `width` columns.
+  /// Element of a matrix with `width` columns.
   double& at(Numbers& matrix, int row, int column) { return matrix[index(row * width_ + column)]; }
 
   std::string role_;
@@ -131,7 +132,7 @@ class BlockWriter {
   double gain_ = 0;
 };
 
-/// Corollary 4.11: the feedback's answer to a constant stands on the position channel, on top of the input.
+/// Corollary 4.11: adds the feedback's response to a constant to the position channel.
 WrittenBlock position_writer(int width, const PositionCode& code) {
   BlockWriter block("writes the position", width);
   block.constant_value(0, 1);
@@ -149,7 +150,7 @@ WrittenBlock clearing(const std::string& role, int width, std::initializer_list<
   return block.finish();
 }
 
-/// Lemma K.17, step 1: 1 on the tail channel, whatever was there.
+/// Lemma K.17, step 1: writes 1 to the tail channel for any earlier content.
 WrittenBlock seed_writer(int width) {
   BlockWriter block("plants a constant", width);
   block.clear(tail_channel, 0);

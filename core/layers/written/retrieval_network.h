@@ -1,18 +1,18 @@
-// The network of theorem 12 (Sessa, appendix K), block by block, and the stacks that it is held against.
+// The network of theorem 12 (Sessa, appendix K), block by block, and the stacks that it is compared with.
 #pragma once
 #include "core/layers/written/written_block.h"
 
 namespace afterglow {
 
-/// What the network shall do: bring the signal of token `source` to every later token t with a strength that follows
-/// (t - source)^(jumps (1 - beta) - 1), and that of all other tokens hardly at all.
+/// The task of the network: transport the signal of token `source` to every later token t with the strength
+/// (t - source)^(jumps (1 - beta) - 1), and suppress that of all other tokens.
 struct RetrievalNetwork {
   int width = 8;      ///< D, at least 8: seven channels are used
   int tokens = 256;   ///< T, the longest sequence it is written for
   int jumps = 2;      ///< k, macro-layers
   double beta = 0.5;  ///< 0 < beta < 1; the gain of the diffuse feedback is 1 - beta
   int source = 4;     ///< the token that is selected
-  double leak = 0;    ///< gain that the selector leaves to all other tokens; 0: what a sharp attention leaves, 1e-13
+  double leak = 0;    ///< gain that the selector leaves to all other tokens; 0: that of a sharp attention, 1e-13
   bool operator==(const RetrievalNetwork&) const = default;
 };
 
@@ -31,7 +31,7 @@ enum RetrievalChannel {
 /// Inputs may have any numbers of at most this size.
 inline constexpr double retrieval_input_bound = 1;
 
-/// {"beta": 0.5, "jumps": 2, "source": 4, "leak": 0, "tokens": 256}; what is absent stays as it is. Throws
+/// {"beta": 0.5, "jumps": 2, "source": 4, "leak": 0, "tokens": 256}; missing fields keep their value. Throws
 /// Error(bad_input) that names the field.
 RetrievalNetwork parse_retrieval_network(const nlohmann::json& value, RetrievalNetwork network,
                                          const std::string& where);
@@ -42,8 +42,8 @@ std::vector<WrittenBlock> retrieval_blocks(const RetrievalNetwork& network);
 
 /// Uniform attention over the prefix, which adds the signal's mean to the signal: the diffuse regime at its limit.
 std::vector<WrittenBlock> diffuse_attention_blocks(int width, int depth);
-/// A state that fades by exp(-step) a token whatever is read, with the input's weight 1 - exp(-step) (zero-order hold):
-/// a freeze time that has failed.
+/// A state that decays by exp(-step) per token for any input, with the input's weight 1 - exp(-step) (zero-order hold):
+/// a layer that cannot freeze time.
 std::vector<WrittenBlock> failed_freeze_blocks(int width, int depth, double step);
 
 }  // namespace afterglow

@@ -1,4 +1,4 @@
-// Written weights as start values, and stacks of written blocks.
+// Copies written weights into parameters, and runs stacks of written blocks.
 #include "core/layers/written/written_block.h"
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// Networks whose weights are written down instead of learned: the constructions that proofs are made of.
+// Networks with constructed instead of learned weights, as in proofs.
 #pragma once
 #include <map>
 #include <memory>
@@ -12,24 +12,24 @@ namespace afterglow {
 
 /// One block of such a network. Parameters that `weights` does not name keep their start values.
 struct WrittenBlock {
-  std::string role;                                    ///< what it does, for people: "writes the position"
+  std::string role;                                    ///< what it does, as text for the user: "writes the position"
   std::string kind;                                    ///< of its layer
   nlohmann::json mixer;                                ///< the layer's fields, width among them
   std::map<std::string, std::vector<double>> weights;  ///< row-major, by the layer's own names: "W_in.weight"
 };
 
-/// The parameters of the layer with this prefix start with the block's weights, whatever the seed. Throws
+/// Copies the block's weights into the parameters of the layer with this prefix, over their start values. Throws
 /// Error(bad_input) where a name or a size is not the layer's.
 void write_weights(ParameterStore& store, const std::string& prefix, const WrittenBlock& block);
 
-/// The blocks as layers one behind the other in float64: x += layer(x), or x = layer(x) for a whole block. No norm.
+/// The blocks as a stack of layers in float64: x += layer(x), or x = layer(x) for a whole block. No norm.
 class WrittenStack {
  public:
   WrittenStack(const std::vector<WrittenBlock>& blocks, Backend& backend);
   Var forward(Tape& tape, const Var& x);
   /// Of the last block's layer.
   std::string_view kind() const { return parts_.back().layer->kind(); }
-  /// The stream in front of block `block`; that behind the last one for `block` = their number.
+  /// The residual stream before block `block`; that after the last one for `block` = number of blocks.
   Var stream_before(Tape& tape, const Var& x, std::size_t block);
 
  private:
