@@ -1,4 +1,4 @@
-// Compares before it takes.
+// Checks bounds before it reads.
 #include "core/io/byte_parts.h"
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// XXH64, a fast 64-bit hash of content, for checksums that people compare: weights, recipes, files.
+// XXH64, a fast 64-bit hash, for checksums of weights, recipes and files.
 #pragma once
 #include <cstddef>
 #include <cstdint>
@@ -8,14 +8,14 @@
 
 namespace afterglow {
 
-/// The XXH64 algorithm, streaming: the result depends on the bytes alone, not on how they were divided into updates.
-/// Not for security.
+/// The XXH64 algorithm, streaming: the result depends on the bytes only, not on their division into updates. Not for
+/// security.
 class Checksum {
  public:
   explicit Checksum(std::uint64_t seed = 0);
   ~Checksum();
   void update(std::span<const std::byte> bytes);
-  /// Of everything so far; more can follow.
+  /// The hash of all bytes so far; more updates may follow.
   std::uint64_t digest() const;
 
  private:

@@ -1,4 +1,4 @@
-// Claims by locks of files.
+// Claims by file locks.
 #include "core/io/claim.h"
 
 #include <fcntl.h>
@@ -33,7 +33,7 @@ struct Claim::Held {
   }
 
   std::filesystem::path path;
-  Descriptor file;  // valid once it is entered
+  Descriptor file;  // valid once it is in the list
   Held *before = nullptr, *after = nullptr;
 
   static constinit std::mutex of_all;  // of the list
@@ -50,7 +50,7 @@ std::optional<Claim> Claim::take(const std::filesystem::path& path) {
       throw Error(ExitCode::bad_input, "cannot write " + path.string() + ": " + std::generic_category().message(errno) +
                                            "; choose another folder");
     if (::flock(file.get(), LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK) return std::nullopt;
-    // Its last holder may have removed it in between; a lock of a file without a name keeps no process out.
+    // Its last holder may have removed the file meanwhile; the lock of a removed file excludes no other process.
     struct stat opened {};
     struct stat named {};
     const bool is_there = ::fstat(file.get(), &opened) == 0 && ::stat(path.c_str(), &named) == 0;
@@ -65,7 +65,7 @@ Claim::Claim(Claim&& other) noexcept = default;
 Claim::~Claim() = default;
 
 void Claim::remove_all() noexcept {
-  if (!Held::of_all.try_lock()) return;  // one that is taken or given back just now may stay
+  if (!Held::of_all.try_lock()) return;  // a claim that another thread takes or releases now may stay
   for (const Held* held = Held::first; held; held = held->after) ::unlink(held->path.c_str());
   Held::of_all.unlock();
 }

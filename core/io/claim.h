@@ -1,4 +1,4 @@
-// A piece of work that several processes want, and one has: on this machine, or on all that share a folder.
+// A claim on a piece of work, which one of several processes gets: on one machine, or on all that share a folder.
 #pragma once
 #include <filesystem>
 #include <memory>
@@ -6,17 +6,16 @@
 
 namespace afterglow {
 
-/// A file that is created and locked. It is gone when the work is done; of a process that was killed the system frees
-/// the lock, and the next one takes the file over. On a file system without locks everyone gets every claim.
+/// A file that is created and locked, and removed when the work is done. The system releases the lock of a killed
+/// process, and the next process takes the file over. On a file system without locks every process gets every claim.
 class Claim {
  public:
-  /// Nothing where another holder has it, in this process or another. Throws Error(bad_input) where the file cannot be
-  /// made.
+  /// Nullopt where this or another process holds the claim. Throws Error(bad_input) where the file cannot be created.
   static std::optional<Claim> take(const std::filesystem::path& path);
   ~Claim();
   Claim(Claim&& other) noexcept;
   Claim& operator=(Claim&&) = delete;
-  /// Removes the files of all claims of this process, which ends now without leaving its functions. Asks for no memory.
+  /// Removes the files of all claims of this process, before an exit without destructors. Allocates no memory.
   static void remove_all() noexcept;
 
  private:

@@ -1,4 +1,4 @@
-// Parses CSV in place: cells are ranges of the file's own text, quoted ones unescaped where they stand.
+// Parses CSV in place: cells are ranges of the file's text; quoted ones are unescaped in place.
 #include "core/io/csv.h"
 
 #include <algorithm>
@@ -20,7 +20,7 @@ namespace {
   throw Error(ExitCode::bad_input, where + ", line " + std::to_string(line) + ": " + what);
 }
 
-/// The first of tab, semicolon, bar and comma that stands outside quotes in both of the first two lines.
+/// The first of tab, semicolon, bar and comma that occurs outside of quotes in both of the first two lines.
 char separator_of(std::string_view text) {
   constexpr std::string_view candidates = "\t;|,";
   std::array<unsigned, 3> seen{};  // a bit for each candidate, of two lines with content and the rest
@@ -56,7 +56,7 @@ class CsvParser {
   explicit CsvParser(CsvTable& table) : table_(table), text_(table.text_), where_(table.where_) {}
 
   void parse() {
-    // Programs that write one of their own before that of the file leave two.
+    // Some programs write a second byte order mark before that of the file.
     while (text_.compare(next_, 3, "\xef\xbb\xbf") == 0) next_ += 3;
     while (!at_end() && at_line_end()) end_line();
     find_separator();
@@ -79,7 +79,7 @@ class CsvParser {
   bool at_end() const { return next_ == text_.size(); }
   bool at_line_end() const { return at_end() || text_[next_] == '\n' || text_[next_] == '\r'; }
 
-  /// In a table of one column an empty line amid others is an empty field, but never one at the end.
+  /// In a table of one column an empty line between others is an empty field, at the end it is not.
   bool only_blank_lines_left() const { return text_.find_first_not_of("\r\n", next_) == std::string::npos; }
 
   /// Excel takes the separator from a first line "sep=;" where there is one.
@@ -142,7 +142,7 @@ class CsvParser {
       const char c = text_[next_++];
       if (c == '\n') ++line_;
       if (c == '"' && (at_end() || text_[next_] != '"')) break;
-      if (c == '"') ++next_;  // two quotes stand for one
+      if (c == '"') ++next_;  // two quotes mean one
       text_[end++] = c;
     }
     if (!at_line_end() && text_[next_] != separator_) {

@@ -1,4 +1,4 @@
-// Tables as CSV files (RFC 4180): a reader that names line and column of what is wrong, and a writer.
+// Tables as CSV files (RFC 4180): a reader with line and column in its errors, and a writer.
 #pragma once
 #include <cstddef>
 #include <cstdint>
@@ -25,7 +25,7 @@ class CsvTable {
   /// What the reader assumed or left out, each as half a sentence.
   const std::vector<std::string>& notes() const { return notes_; }
 
-  /// The index of a column; Error(bad_input) with the nearest name if there is none.
+  /// The index of a column; Error(bad_input) with the nearest name for a missing one.
   std::size_t column(std::string_view name) const;
   /// The line of the file in which a row begins, from 1.
   std::size_t line(std::size_t row) const { return lines_.at(row); }

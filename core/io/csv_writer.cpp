@@ -1,4 +1,4 @@
-// Writes tables as CSV: quotes only where they are needed, so that spreadsheets and pandas read the same.
+// Writes tables as CSV, with quotes only where needed, so that spreadsheets and pandas read the same.
 #include "core/io/atomic_file.h"
 #include "core/io/csv.h"
 #include "core/io/error.h"
@@ -30,7 +30,7 @@ std::string format_csv(const std::vector<CsvColumn>& columns) {
   const auto append_row = [&](auto field) {
     std::string line;
     for (std::size_t i = 0; i < columns.size(); ++i) line += (i > 0 ? "," : "") + csv_field(field(columns[i]));
-    // An empty field that is the whole line would be an empty line, which readers skip.
+    // Quotes an empty field that is the whole line, because readers skip empty lines.
     text += (columns.size() == 1 && line.empty() ? "\"\"" : line) + "\r\n";
   };
   append_row([](const CsvColumn& column) { return column.name; });

@@ -1,5 +1,4 @@
-// The one exception of the project: what happened, where, and what to do about it, with the exit code that the command
-// line answers.
+// The only exception of the project: what happened, where, and what to do, with the exit code of the command line.
 #pragma once
 #include <stdexcept>
 #include <string>
@@ -19,7 +18,7 @@ enum class ExitCode : int {
   interrupted = 130,
 };
 
-/// An error a person can act on. `what()` holds the whole sentence: what, where, what to do.
+/// An error on which the user can act. `what()` is the whole sentence: what, where, what to do.
 class Error : public std::runtime_error {
  public:
   Error(ExitCode code, const std::string& message) : std::runtime_error(message), code_(code) {}

@@ -34,7 +34,7 @@ fs::path documents_folder(const fs::path& config, const fs::path& home) {
   try {
     text = read_file(config / "user-dirs.dirs", 65536);
   } catch (const Error&) {
-    return home / "Documents";  // most systems without a desktop have no such file
+    return home / "Documents";  // systems without a desktop rarely have that file
   }
   std::istringstream lines(text);
   const std::string head = "XDG_DOCUMENTS_DIR=\"";

@@ -1,4 +1,4 @@
-// Where Afterglow keeps its own files: the XDG folders of Linux desktops, and nothing anywhere else.
+// The folders of Afterglow's own files: only the XDG folders of Linux desktops.
 #pragma once
 #include <filesystem>
 #include <functional>
@@ -21,26 +21,25 @@ using Environment = std::function<std::optional<std::string>(const std::string& 
 /// The variables of this process.
 Environment process_environment();
 
-/// By the XDG base directory rules: unset, empty and relative variables do not count. Creates nothing.
+/// By the XDG base directory rules, which ignore unset, empty and relative variables. Creates no folder.
 Folders user_folders(const Environment& environment = process_environment());
 
 /// The folder of the running program.
 std::filesystem::path program_folder();
 
-/// Where the settings are kept: in `afterglow-settings` beside the program if that is asked for or a file `portable`
-/// lies there, otherwise in the user's folder for configuration.
+/// The folder of the settings: `afterglow-settings` next to the program if `is_portable` or a file `portable` is there,
+/// otherwise the user's folder for configuration.
 std::filesystem::path settings_folder(bool is_portable, const std::filesystem::path& program = program_folder());
 
-/// Where the files may lie that come with the program, in the order in which they are looked for: share/afterglow below
-/// its folder and beside it. Nothing is read from the source tree: presets are compiled in.
+/// Possible folders of the files that come with the program, in the order of the search: share/afterglow below its
+/// folder and next to it. The program reads nothing from the source tree: presets are compiled in.
 std::vector<std::filesystem::path> asset_folders(const std::filesystem::path& program = program_folder());
 
-/// Where the libraries may lie that the program loads when it needs them: beside it, and in ../lib/afterglow from
-/// there.
+/// Possible folders of the plug-ins that the program loads when it needs them: its own, and ../lib/afterglow.
 std::vector<std::filesystem::path> plugin_folders(const std::filesystem::path& program = program_folder());
 
-/// Creates a folder and its parents, for the owner only. Error(bad_input) says why it cannot be, and that the program
-/// runs on without.
+/// Creates a folder and its parents, for the owner only. Error(bad_input) gives the reason for a failure and says that
+/// the program runs without it.
 void ensure_folder(const std::filesystem::path& folder);
 
 }  // namespace afterglow

@@ -1,4 +1,4 @@
-// Tensors as files hold them: a name, a type, a shape and row-major little-endian bytes in host memory.
+// Tensors as in files: a name, a type, a shape and row-major little-endian bytes in host memory.
 #pragma once
 #include <cstddef>
 #include <cstdint>
@@ -19,7 +19,7 @@ std::size_t size_of(StoredType type);
 const char* name_of(StoredType type);
 std::optional<StoredType> stored_type_of(std::string_view name);
 
-/// The bytes that a shape takes; nothing if an extent is negative or the size does not fit into 63 bits.
+/// The bytes of a tensor of this shape; nullopt if an extent is negative or the size does not fit into 63 bits.
 std::optional<std::uint64_t> bytes_of(StoredType type, std::span<const std::int64_t> shape);
 
 /// An empty shape is a scalar with one element.
@@ -39,9 +39,9 @@ HostTensor make_tensor(std::string name, std::vector<std::int64_t> shape, std::s
 HostTensor make_tensor(std::string name, std::vector<std::int64_t> shape, std::span<const std::int64_t> values);
 HostTensor make_tensor(std::string name, std::vector<std::int64_t> shape, std::span<const std::uint8_t> values);
 
-/// The elements as numbers, whatever the stored type: exact, but for I64 beyond 2^53; booleans become 0 and 1.
+/// The elements of any stored type as numbers: exact except for I64 above 2^53; booleans become 0 and 1.
 std::vector<double> to_doubles(const HostTensor& tensor);
-/// The same, rounded to the nearest float where the stored type is finer.
+/// The same, rounded to the nearest float where the stored type is more precise.
 std::vector<float> to_floats(const HostTensor& tensor);
 /// Writes the elements of a floating type as floats into `values`, which has room for them all.
 void widen(StoredType type, std::span<const std::byte> bytes, std::span<float> values);

@@ -1,4 +1,4 @@
-// Reads single fields of a JSON object and says what is wrong with them.
+// Reads single fields of a JSON object, with messages for wrong ones.
 #include <algorithm>
 #include <charconv>
 #include <cmath>
@@ -27,7 +27,7 @@ std::string shown(const Json& value) {
               where + ": field '" + key + "' is " + shown(value) + " where " + expected + " should be; change it");
 }
 
-/// The field, or nullptr where the fallback holds.
+/// The field, or nullptr where the fallback applies.
 const Json* field_of(const Json& object, const std::string& key, bool has_fallback, const std::string& where) {
   if (!object.is_object()) {
     throw Error(ExitCode::bad_input,
@@ -53,7 +53,7 @@ std::string integer_range(std::int64_t min, std::int64_t max) {
   return range_of("a whole number", std::to_string(min), std::to_string(max), min > INT64_MIN, max < INT64_MAX);
 }
 
-/// The whole number within the range that a value is, also when written as 3.0.
+/// The value as a whole number within the range, also when written as 3.0; else nullopt.
 std::optional<std::int64_t> integer_of(const Json& value, std::int64_t min, std::int64_t max) {
   std::int64_t number = 0;
   if (value.is_number_unsigned()) {
@@ -72,7 +72,7 @@ std::optional<std::int64_t> integer_of(const Json& value, std::int64_t min, std:
   return number >= min && number <= max ? std::optional(number) : std::nullopt;
 }
 
-/// The ends of "1..8", or nothing where the text is no such range.
+/// The ends of "1..8", or nullopt for another text.
 std::optional<std::pair<std::int64_t, std::int64_t>> ends_of_range(std::string_view text) {
   const std::size_t dots = text.find("..");
   if (dots == std::string_view::npos) return std::nullopt;

@@ -50,11 +50,11 @@ std::string reason_of(const Json::exception& error) {
   if (prefix != std::string::npos) text.erase(0, prefix + 2);
   const std::size_t position = text.find(": ");
   if (text.starts_with("parse error") && position != std::string::npos) text.erase(0, position + 2);
-  constexpr std::size_t longest = 200;  // it quotes what it read last, which may be long
+  constexpr std::size_t longest = 200;  // it quotes the last token, which may be long
   return text.size() > longest ? text.substr(0, longest) + "..." : text;
 }
 
-/// Notices a field that stands twice in one object, of which the library would silently keep the last.
+/// Finds a field that occurs twice in one object; the library would silently keep the last one.
 class DuplicateFinder {
  public:
   explicit DuplicateFinder(const std::string& where) : where_(where) {}

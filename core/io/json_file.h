@@ -1,4 +1,4 @@
-// JSON files within limits, and fields read from them with messages that name field, value and what is allowed.
+// JSON files within limits, and fields read from them, with messages that name field, value and allowed values.
 #pragma once
 #include <cstddef>
 #include <cstdint>
@@ -19,7 +19,7 @@ struct JsonLimits {
 };
 
 /// Throws Error(bad_input) with line and column for text that is not JSON, nests too deeply, or is too large, and for a
-/// field that stands twice in one object.
+/// field that occurs twice in one object.
 nlohmann::json read_json(const std::filesystem::path& path, const JsonLimits& limits = {});
 /// The same from text; `where` names its source in messages.
 nlohmann::json parse_json(std::string_view text, const std::string& where, const JsonLimits& limits = {});
@@ -31,8 +31,8 @@ void write_json(const std::filesystem::path& path, const nlohmann::json& json);
 nlohmann::json json_number(double value);
 
 /// The getters below read field `key` of `object`. A missing field gives the fallback, or Error(bad_input) without one;
-/// a field of another kind or outside the range is an Error(bad_input). `where` is the source as messages begin with
-/// it, e.g. "tiny.json, training". Ranges include their ends; infinite ends are no limit.
+/// a field of another kind or outside the range is an Error(bad_input). `where` begins the
+/// messages, e.g. "tiny.json, training". Ranges include their ends; infinite ends are no limit.
 double get_number(const nlohmann::json& object, const std::string& key, std::optional<double> fallback, double min,
                   double max, const std::string& where);
 /// Whole numbers, also when written as 3.0.
@@ -50,7 +50,7 @@ std::string get_choice(const nlohmann::json& object, const std::string& key, con
                        std::optional<std::string> fallback, const std::string& where);
 
 /// Throws Error(bad_input) for the first field of `object` that is not in `known`: a misspelt setting must not be
-/// ignored. Also for a value that is no object.
+/// ignored. Also for a value that is not an object.
 void refuse_unknown_keys(const nlohmann::json& object, const std::vector<std::string>& known, const std::string& where);
 
 }  // namespace afterglow

@@ -1,4 +1,4 @@
-// Numbers to text and back by <charconv>, which knows no locale; sizes, tokens and CSV fields.
+// Numbers to text and back by <charconv>, which ignores the locale; sizes, tokens and CSV fields.
 #include "core/io/number_text.h"
 
 #include <array>
@@ -25,7 +25,7 @@ std::string shortest(float value) { return shortest_digits(value); }
 std::optional<double> parse_number(std::string_view text) {
   while (!text.empty() && (text.front() == ' ' || text.front() == '\t')) text.remove_prefix(1);
   while (!text.empty() && (text.back() == ' ' || text.back() == '\t')) text.remove_suffix(1);
-  if (text.size() > 1 && text[0] == '+' && text[1] != '-') text.remove_prefix(1);  // from_chars knows no plus
+  if (text.size() > 1 && text[0] == '+' && text[1] != '-') text.remove_prefix(1);  // from_chars accepts no plus
   double value = 0;
   const auto result = std::from_chars(text.data(), text.data() + text.size(), value);
   if (result.ec != std::errc() || result.ptr != text.data() + text.size()) return std::nullopt;
@@ -75,12 +75,12 @@ std::string rough_duration_text(double seconds) {
 std::string token_number(int token) { return "#" + std::to_string(token); }
 
 std::string label_among(std::span<const std::string> labels, int token) {
-  const auto place = static_cast<std::size_t>(token);  // of one below 0 beyond all labels
+  const auto place = static_cast<std::size_t>(token);  // a negative one becomes larger than all indices
   return place < labels.size() && !labels[place].empty() ? labels[place] : token_number(token);
 }
 
 std::string csv_field(std::string_view text) {
-  // Unquoted at the start of a file, a byte order mark would be taken for that of the file.
+  // Readers would take an unquoted byte order mark at the start of a file for that of the file.
   if (text.find_first_of(",\"\r\n") == std::string_view::npos && !text.starts_with("\xef\xbb\xbf"))
     return std::string(text);
   std::string quoted = "\"";

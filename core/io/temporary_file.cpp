@@ -25,7 +25,7 @@ bool is_named_here(int descriptor) {
   return ::fstat(descriptor, &info) == 0 && info.st_nlink > 0;
 }
 
-/// The process that holds the lock writes it still; a file system without locks says nothing, and the file stays.
+/// A process that holds the lock still writes the file. On a file system without locks the file stays.
 void remove_if_stale(const fs::path& path) {
   const Descriptor file(::open(path.c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC));
   if (file.valid() && ::flock(file.get(), LOCK_EX | LOCK_NB) == 0) ::unlink(path.c_str());
@@ -57,7 +57,7 @@ TemporaryFile::TemporaryFile(const fs::path& folder, mode_t mode) {
   }
 }
 
-/// False where another program took it for a stale one before it was locked.
+/// False where another program removed it as stale before it was locked.
 bool TemporaryFile::create(const fs::path& folder, mode_t mode) {
   static std::atomic<unsigned> counter{0};
   // The name is short and independent of the target's, so that the longest legal file name still works.
@@ -71,7 +71,7 @@ bool TemporaryFile::create(const fs::path& folder, mode_t mode) {
 }
 
 TemporaryFile::~TemporaryFile() {
-  if (lock_.valid()) ::unlink(path_.c_str());  // of a file that was renamed there is nothing to remove
+  if (lock_.valid()) ::unlink(path_.c_str());  // a renamed file has no temporary name left
 }
 
 void remove_stale_temporaries(const fs::path& folder) {

@@ -1,5 +1,5 @@
-// A file under a temporary name, on its way to its own one. It is locked as long as it is in use, so that what a killed
-// program left behind can be told from what another one is writing.
+// A file under a temporary name until it is complete. It is locked while in use, which distinguishes it from a file
+// that a killed program left.
 #pragma once
 #include <sys/types.h>
 
@@ -7,7 +7,7 @@
 
 namespace afterglow {
 
-/// A file descriptor that closes itself, so that an error on the way leaves none open.
+/// A file descriptor that closes itself, also after an error.
 class Descriptor {
  public:
   explicit Descriptor(int value = -1) : value_(value) {}
@@ -16,15 +16,15 @@ class Descriptor {
   Descriptor& operator=(Descriptor&& other) noexcept;
   int get() const { return value_; }
   bool valid() const { return value_ >= 0; }
-  /// Network file systems report a full disk only here, so the result counts.
+  /// Callers must check the result: network file systems report a full disk only here.
   bool close();
 
  private:
   int value_;
 };
 
-/// Created in `folder`, removed at the end unless it was renamed. Where it could not be created it is not `valid`, and
-/// errno says why.
+/// Created in `folder`, removed by the destructor unless it was renamed. If it cannot be created it is not `valid`, and
+/// errno has the reason.
 class TemporaryFile {
  public:
   TemporaryFile(const std::filesystem::path& folder, mode_t mode);
@@ -47,7 +47,7 @@ class TemporaryFile {
 /// Whether the name is one of these files'; another process may be writing it.
 bool is_temporary(const std::filesystem::path& path);
 
-/// Removes what programs that were killed left in `folder`. Looks once for each folder, as long as the program runs.
+/// Removes files that killed programs left in `folder`; checks each folder once while the program runs.
 void remove_stale_temporaries(const std::filesystem::path& folder);
 
 }  // namespace afterglow

@@ -1,4 +1,4 @@
-// Walks over UTF-8, character by character.
+// Reads UTF-8 character by character.
 #include "core/io/terminal_text.h"
 
 #include <algorithm>

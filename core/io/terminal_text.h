@@ -1,15 +1,15 @@
-// Foreign text on its way to a terminal: names of files, titles of recipes, arguments.
+// Makes foreign text safe for a terminal: names of files, titles of recipes, arguments.
 #pragma once
 #include <string>
 #include <string_view>
 
 namespace afterglow {
 
-/// One line: control characters, which could move the cursor or change colours, and bytes that are no UTF-8 are written
-/// out as \x1b.
+/// One line: control characters, which could move the cursor or change colours, and bytes that are not UTF-8 become
+/// escapes such as \x1b.
 std::string terminal_text(std::string_view text);
 
-/// Bytes of the UTF-8 character at `at`; 0 where there is none.
+/// Bytes of the UTF-8 character at `at`; 0 for invalid bytes.
 std::size_t utf8_length(std::string_view text, std::size_t at);
 /// Whether all of it is UTF-8.
 bool is_utf8(std::string_view text);

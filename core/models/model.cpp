@@ -18,7 +18,7 @@ namespace {
 
 using nlohmann::json;
 
-// What a person wants to see of a layer's configuration, in the papers' letters.
+// The main numbers of a layer's configuration for displays, with the letters of the papers.
 std::string detail_of(const json& config) {
   static const std::vector<std::pair<const char*, const char*>> shown = {
       {"r", "r"},         {"K", "K"},        {"num_iter", "r"}, {"H", "H"},    {"n_heads", "H"},
@@ -195,7 +195,7 @@ Var Model::look_up(Tape& tape, const Tensor& tokens) const {
   return embedding(tape, tokens, tape.parameter(*embedding_));
 }
 
-// The embeddings at the places are computed and not used, so that all shapes are those of the sequence.
+// Computes embeddings for the places, too, and ignores them, so that all shapes are those of the sequence.
 Var Model::embed(Tape& tape, const Tensor& tokens, const DropoutSource& dropped) {
   if (!memory_) return look_up(tape, tokens);
   if (tokens.shape[1] <= places()) {
@@ -231,7 +231,7 @@ Tensor Model::memory_summary(Tape& tape) const {
   return memory_->summary(tape, behind_places(tape, tape.constant(last_hidden_)).value);
 }
 
-/// What the head reads.
+/// The normed last state, the input of the head.
 Var Model::last_state(Tape& tape, const Stream& stream) {
   const Var hidden = stream.normed(tape, *norm_, norm_eps_).normed;
   last_hidden_ = hidden.value;
@@ -345,7 +345,7 @@ void Model::advance(Tape& tape, const Tensor& tokens, ModelState& state) { step_
 Var Model::prefill(Tape& tape, const Tensor& tokens, const Tensor& mask, ModelState& state) {
   const std::int64_t count = tokens.shape[0], length = tokens.shape[1];
   Arena arena(tape.backend());
-  Tape stepping(tape.backend(), arena);  // one token's memory at a time
+  Tape stepping(tape.backend(), arena);  // its arena holds one token's values at a time
   const Var logits = forward_with(tape, embed(tape, tokens), 0, [&](std::size_t i, const Var& x) {
     const Tensor rows = x.value.reshaped({count, length * width_});
     for (std::int64_t t = 0; t < length; ++t) {

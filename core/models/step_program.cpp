@@ -1,4 +1,4 @@
-// A token is recorded where no part of it is computed on the host.
+// Records a step as a CUDA graph where no part of it runs on the host.
 #include "core/models/step_program.h"
 
 #include <utility>
@@ -12,7 +12,7 @@ void StepProgram::run() {
   if (state_->steps_are_alike() && !tape_->has_host_work()) {
     recorded_.run(tape_->backend(), step_);
   } else {
-    recorded_.forget();  // what begins the tape anew may move what a recorded step works on
+    recorded_.forget();  // beginning the tape anew may move the memory that a recorded step uses
     step_();
   }
 }

@@ -1,4 +1,4 @@
-// Tokens of the recurrent form, one after the other, at the cost of one launch each where the device can record them.
+// Runs tokens of the recurrent form one by one, each with a single launch where the device can record the step.
 #pragma once
 #include <functional>
 
@@ -10,10 +10,10 @@ namespace afterglow {
 
 class StepProgram {
  public:
-  /// `step` begins the tape and queues the work of one token, which it finds at the same address each time; where it
-  /// waits, the tape says so (`Tape::note_host_work`). `state` is the one that it steps. Tape and state outlive this.
+  /// `step` begins the tape and queues the work of one token, which it reads from the same address each time; where it
+  /// works on the host, it calls `Tape::note_host_work`. `state` is the one that it steps. Tape and state outlive this.
   StepProgram(Tape& tape, const ModelState& state, std::function<void()> step);
-  /// Queues the next token. What `step` put on the tape then holds this token's numbers.
+  /// Queues the next token. The values that `step` put on the tape then hold this token's numbers.
   void run();
 
  private:

@@ -99,7 +99,7 @@ class Economy final : public AgentTask {
   struct World {
     std::array<std::array<int, 2>, suite::agents> amount{};
     std::vector<int> tokens;
-    std::vector<std::vector<Holding>> touched;  // for each token: which holdings its step changed
+    std::vector<std::vector<Holding>> touched;  // for each token: the holdings that its step changed
 
     int& of(int agent, int resource) {
       return amount[static_cast<std::size_t>(agent)][static_cast<std::size_t>(resource)];
@@ -109,7 +109,7 @@ class Economy final : public AgentTask {
       touched.insert(touched.end(), words.size(), changed);
     }
   };
-  static constexpr int most = suite::values - 1;  // what a value token can say
+  static constexpr int most = suite::values - 1;  // the largest number of a value token
 
   void step(Random& random, World& world) const {
     const int kind = draw_from(random, 0, 3);
@@ -118,7 +118,7 @@ class Economy final : public AgentTask {
     if (kind == 0 && trade(random, world, agent, resource)) return;
     if (kind == 1 && world.of(agent, 0) > 0 && world.of(agent, 1) > 0) return build(world, agent);
     if (mine(random, world, agent, resource) || mine(random, world, agent, 1 - resource)) return;
-    build(world, agent);  // full of both, hence able to build
+    build(world, agent);  // has the maximum of both, so it can build
   }
 
   static bool mine(Random& random, World& world, int agent, int resource) {
@@ -151,7 +151,7 @@ class Economy final : public AgentTask {
     world.add({suite::first_agent + agent, suite::build}, {{agent, 0}, {agent, 1}});
   }
 
-  // A holding that some step changed, so that there is evidence for the answer.
+  // Draws a holding that some step changed, so that the sequence contains the evidence for the answer.
   static Holding draw_entry_touched(Random& random, const World& world) {
     std::vector<Holding> all;
     for (const auto& holdings : world.touched) all.insert(all.end(), holdings.begin(), holdings.end());

@@ -31,7 +31,7 @@ class Amnesia final : public SuiteTask {
     const int count = entry_at(bindings_, turn);
     const int gap = draw_entry(random, gaps_);
     const std::vector<int> keys =
-        draw_distinct(random, suite::keys, suite::first_key, suite::keys);  // the rest distract
+        draw_distinct(random, suite::keys, suite::first_key, suite::keys);  // the rest are distractors
     const int asked = draw_from(random, 0, count);
     ExampleWriter tape(out, length() - static_cast<int>(smallest_length(count, gap)));
     tape.put(suite::start);
@@ -52,7 +52,7 @@ class Amnesia final : public SuiteTask {
   }
 
  private:
-  // Thoughts that mention values: every fourth token on average is one, the others are filler.
+  // A chain of thought: on average every fourth token is a value, the others are filler.
   void put_scratchpad(Random& random, ExampleWriter& tape) const {
     while (tape.at() < length() - 2)
       if (draw_from(random, 0, 4) == 0)
@@ -61,7 +61,7 @@ class Amnesia final : public SuiteTask {
         tape.put(draw_from(random, suite::first_filler, suite::fillers));
   }
 
-  // Pairs in the form of the bindings, of keys that are not bound.
+  // Distractors: pairs in the form of bindings, with keys that are not bound.
   void put_distractors(Random& random, ExampleWriter& tape, const std::vector<int>& keys, int bound) const {
     while (tape.at() + 1 < length() - 2) {
       tape.put(keys[static_cast<std::size_t>(draw_from(random, bound, suite::keys - bound))]);

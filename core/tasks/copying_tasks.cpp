@@ -1,5 +1,5 @@
-// `copy`, `selective_copy` and `induction`: the classic small tasks; nothing is asked but order, choice and "what came
-// next".
+// `copy`, `selective_copy` and `induction`: the classic small tasks. They test order, selection, and what followed a
+// token before.
 #include <algorithm>
 
 #include "core/tasks/suite.h"

@@ -10,7 +10,7 @@ namespace {
 using Key = std::vector<int>;
 
 // start (key v)^n separator noise (query key -> v)^n, keys in another order. The noise holds filler and distractors:
-// the beginning of a real key, another last token, some value.
+// the beginning of a real key with another last token and a random value.
 class DiffuseMqar final : public SuiteTask {
  public:
   DiffuseMqar(int length, std::vector<int> bindings, int key_length, std::vector<int> lags)
@@ -66,7 +66,7 @@ class DiffuseMqar final : public SuiteTask {
     return keys;
   }
 
-  // Noise until position `end`, half of the places filler, half of them beginnings of distractors.
+  // Writes noise up to position `end`: with equal probability a filler token or a distractor.
   void put_noise(Random& random, ExampleWriter& tape, const std::vector<Key>& keys, int end) const {
     while (tape.at() < end) {
       if (end - tape.at() <= key_length_ || draw_from(random, 0, 2) == 0) {

@@ -1,4 +1,4 @@
-// Reading of task configurations: declared defaults and ranges, and the sentences for what is wrong.
+// Reads task configurations: declared defaults and ranges, and error messages.
 #include "core/tasks/fields.h"
 
 #include <algorithm>

@@ -10,7 +10,7 @@
 
 namespace afterglow {
 
-/// Whether tasks of this kind read a file of the user's, whose name is the field `path`.
+/// Whether tasks of this kind read a file of the user, named by the field `path`.
 bool takes_a_file(const TaskInfo& info);
 
 /// A view of one configuration. Reading a parameter that the kind does not declare is a programming error.
@@ -29,12 +29,12 @@ class Fields {
   double number(const std::string& name) const;
   std::string choice(const std::string& name) const;
   std::string text(const std::string& name) const;
-  /// The content of the file that a field names. Where the configuration holds the `hash` of a content, another one is
-  /// refused.
+  /// The content of the file that a field names. Throws where the configuration has a `hash` and the content another
+  /// one.
   std::string file(const std::string& name, std::size_t max_bytes) const;
   const nlohmann::json& config() const { return config_; }
 
-  /// Throws unless the task's length holds `smallest` tokens; `reason` names what needs them, e.g. "8 bindings".
+  /// Throws unless the task's length is at least `smallest`; `reason` names what needs them, e.g. "8 bindings".
   void require_length(int length, std::int64_t smallest, const std::string& reason) const;
   /// Throws an Error that begins with the task's kind.
   [[noreturn]] void refuse(const std::string& problem) const;
@@ -44,8 +44,8 @@ class Fields {
 
   const TaskInfo& info_;
   const nlohmann::json& config_;
-  std::shared_ptr<const nlohmann::json> filled_;  ///< the configuration with the defaults of what it leaves out
-  std::string where_;                             ///< how messages begin
+  std::shared_ptr<const nlohmann::json> filled_;  ///< the configuration with defaults for missing fields
+  std::string where_;                             ///< start of messages
 };
 
 }  // namespace afterglow

@@ -81,9 +81,9 @@ SeriesWindows built_in_series(std::int64_t length, std::int64_t horizon) {
   return {{"day, week", "day, beat", "half day"}, {}, std::move(values), length, horizon};
 }
 
-/// A column is one of times where its texts have the form of dates, its name says so ("timestamp", "year" ..), or its
-/// numbers rise by even steps, as an index does. Missing values take the value before. Other columns of words are left
-/// out; the series' `source` says all of this.
+/// A column holds times where its texts have the form of dates, its name is "timestamp", "year" .., or its numbers rise
+/// by equal steps like an index. Missing values get the value before. Other columns of words are left out; the series'
+/// `source` reports all of this.
 enum class ColumnKind : std::uint8_t { channel, time, index, words };
 
 bool names_a_time(const std::string& name) {
@@ -97,7 +97,7 @@ bool names_a_time(const std::string& name) {
   return std::ranges::find(names, letters) != names.end();
 }
 
-/// Whether the numbers rise or fall from row to row, nine tenths of the times by the same step.
+/// Whether the numbers rise or fall from row to row, by the same step in nine tenths of the rows.
 bool rises_evenly(const std::vector<double>& values) {
   if (values.size() < 3) return false;
   std::vector<double> steps(values.size() - 1);
@@ -109,7 +109,7 @@ bool rises_evenly(const std::vector<double>& values) {
   return 10 * static_cast<std::size_t>(std::ranges::count_if(steps, is_usual)) >= 9 * steps.size();
 }
 
-/// What the first cells of a column say: most of them decide, so that a mistake among numbers is no column of words.
+/// The kind of most of a column's first cells, so that a mistake among numbers does not make it a column of words.
 ColumnKind kind_of(const CsvTable& table, std::size_t column) {
   constexpr std::size_t enough = 100;
   const std::string& name = table.names()[column];
@@ -131,7 +131,7 @@ ColumnKind kind_of(const CsvTable& table, std::size_t column) {
   return is_unnamed || rises_evenly(table.numbers(column)) ? ColumnKind::index : ColumnKind::channel;
 }
 
-/// Puts the value before into every gap, the first value into those at the beginning; returns how many there are.
+/// Fills every gap with the value before, those at the beginning with the first value; returns the number of gaps.
 std::size_t fill_gaps(std::vector<double>& values) {
   const auto is_number = [](double value) { return !std::isnan(value); };
   const auto first = std::ranges::find_if(values, is_number);
@@ -145,7 +145,7 @@ std::size_t fill_gaps(std::vector<double>& values) {
   return gaps;
 }
 
-/// The columns that `text` lists; none for all columns.
+/// The columns that `text` lists; empty for all columns.
 std::vector<std::size_t> chosen_columns(const CsvTable& table, const std::string& text) {
   if (text == all_columns) return {};
   if (std::ranges::find(table.names(), text) != table.names().end()) return {table.column(text)};
@@ -210,7 +210,7 @@ std::unique_ptr<Task> make_forecast(const Fields& fields) {
   const std::int64_t length = fields.integer("length"), horizon = fields.integer("horizon");
   const std::string path = fields.text("path");
   const SeriesSplit split = parse_split(fields);
-  for (const char* name : {"every", "rows"}) fields.integer(name);  // are refused here where no file is read
+  for (const char* name : {"every", "rows"}) fields.integer(name);  // checked without a file, too
   SeriesWindows windows = path == built_in
                               ? built_in_series(length, horizon)
                               : read_series(parse_csv(fields.file("path", csv_limit), path), path, fields, split);
@@ -244,7 +244,7 @@ SeriesWindows::SeriesWindows(std::vector<std::string> names, std::vector<std::st
     for (std::int64_t t = 0; t < fitted; ++t) squares += std::pow(values[t * width + c] - mean, 2);
     const double deviation = std::sqrt(squares / static_cast<double>(fitted));
     mean_.push_back(mean);
-    deviation_.push_back(deviation > 0 ? deviation : 1.0);  // a constant channel stays as it is
+    deviation_.push_back(deviation > 0 ? deviation : 1.0);  // a constant channel is not scaled
   }
   values_.resize(values.size());
   for (std::int64_t i = 0; i < static_cast<std::int64_t>(values.size()); ++i) {
@@ -282,7 +282,7 @@ std::int64_t SeriesWindows::count(SeriesPart part) const {
   return ends[static_cast<int>(part)] - first_row(part) - length_ - horizon_ + 1;
 }
 
-// An affine permutation of the windows, another one in every epoch; a batch is spread over the whole part.
+// Another affine permutation of the windows in every epoch, which spreads a batch over the whole part.
 std::int64_t SeriesWindows::training_window(std::uint64_t seed, std::uint64_t index) const {
   const auto windows = static_cast<std::uint64_t>(count(SeriesPart::train));
   Random random(seed, training_data_stream, index / windows);

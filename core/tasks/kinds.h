@@ -1,4 +1,4 @@
-// The kinds of task: each file of this room describes its own and hands it to the list in task.cpp.
+// The kinds of task: each file of this folder describes its own kind, and task.cpp lists them.
 #pragma once
 #include <memory>
 
@@ -7,7 +7,7 @@
 
 namespace afterglow {
 
-/// A kind: what it is called and takes, and how a checked configuration becomes a task.
+/// A kind: its name, its parameters, and the factory from a checked configuration.
 struct TaskKind {
   TaskInfo info;
   std::unique_ptr<Task> (*make)(const Fields& fields);

@@ -11,8 +11,8 @@ struct Part {
   std::uint64_t weight = 1;
 };
 
-// A period of as many turns as all weights together; within it, each turn belongs to the part that lags behind its
-// share most. A part counts its own turns, so that its number of bindings cycles whatever the others do.
+// A period has as many turns as the sum of the weights; each turn goes to the part that is farthest behind its share. A
+// part counts its own turns, so that its number of bindings cycles independently of the others.
 class Mixed final : public Task {
  public:
   Mixed(int vocab, int length, std::vector<Part> parts) : Task("mixed", vocab, length), parts_(std::move(parts)) {
@@ -55,7 +55,7 @@ class Mixed final : public Task {
     std::uint64_t earlier = 0;  ///< turns of this part before this one, within the period
   };
 
-  // How far a part's given turns lag behind weight * turn / period, times the period: in whole numbers.
+  // How far a part's turns are behind weight * turn / period, times the period, as an integer.
   std::int64_t behind(std::size_t part, const std::vector<std::uint64_t>& given, std::uint64_t turn,
                       std::uint64_t period) const {
     return static_cast<std::int64_t>(parts_[part].weight * turn) - static_cast<std::int64_t>(given[part] * period);
@@ -65,7 +65,7 @@ class Mixed final : public Task {
   std::vector<Turn> schedule_;
 };
 
-// A part as an object of its own: the mixture's bindings and length unless it has its own, its weight taken out.
+// A part with its configuration: without its weight, and with the mixture's bindings and length where it has none.
 Part make_part(const Fields& fields, nlohmann::json config) {
   if (config.is_string()) config = nlohmann::json{{"kind", config}};
   if (!config.is_object()) fields.refuse("every entry of 'tasks' must be a kind or a configuration with a 'kind'.");

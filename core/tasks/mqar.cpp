@@ -21,7 +21,7 @@ std::vector<int> draw_gaps(Random& random, int count, int slots, double power) {
   return gaps;
 }
 
-// (k v)^n, then at every second place a key may be asked; the answer is due where the key stands. The gap, counted in
+// (k v)^n, then every second position may repeat a key; the target is at the position of the key. The gap, counted in
 // slots from 1, follows p(gap) ~ gap^(power - 1) without replacement.
 class Mqar final : public Task {
  public:
@@ -75,8 +75,8 @@ class Mqar final : public Task {
   bool random_fill_;
 };
 
-// start (k v)^n separator, then in slots of two tokens filler or query k -> v: the same question in the suite's words,
-// so that models that were trained on its other tasks can be asked.
+// start (k v)^n separator, then in slots of two tokens filler or query k -> v: the same task with the suite's tokens,
+// for models that were trained on its other tasks.
 class SuiteMqar final : public SuiteTask {
  public:
   SuiteMqar(int length, std::vector<int> bindings, double power, bool has_filler)

@@ -1,4 +1,4 @@
-// `niah`, `multihop` and `commonword`: the evidence lies scattered in filler (Echo, section 4.1).
+// `niah`, `multihop` and `commonword`: the evidence is scattered in filler (Echo, section 4.1).
 #include <algorithm>
 
 #include "core/tasks/suite.h"
@@ -6,10 +6,10 @@
 namespace afterglow {
 namespace {
 
-// Between the start and the query there are length - 3 places; a pair may begin at every second of them.
+// Between the start and the query there are length - 3 positions; a pair may begin at every second of them.
 int slots_of(int length) { return (length - 3) / 2; }
 
-// Start, filler, and the query with its key; returns the first positions of `count` random slots for pairs.
+// Writes start, filler, and the query with its key; returns the first positions of `count` random slots for pairs.
 std::vector<int> scatter(Random& random, Example& out, int length, int count, int asked_key) {
   ExampleWriter tape(out);
   tape.put(suite::start);

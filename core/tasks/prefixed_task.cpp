@@ -1,4 +1,4 @@
-// Sequences moved behind blank positions.
+// Moves sequences to the right by the blank positions.
 #include "core/tasks/prefixed_task.h"
 
 #include <algorithm>

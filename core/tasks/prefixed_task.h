@@ -1,4 +1,4 @@
-// A task whose sequences begin with blank positions: places for what a model puts in front of its input.
+// A task whose sequences begin with blank positions: places for the memory tokens of a model.
 #pragma once
 #include <memory>
 
@@ -6,8 +6,8 @@
 
 namespace afterglow {
 
-/// The sequences of `inner` behind `places` positions that ask nothing and count as context, so that layers with a mask
-/// remember what stands there.
+/// The sequences of `inner` after `places` positions without targets that count as context, so that layers with a mask
+/// read the memory tokens.
 class PrefixedTask final : public Task {
  public:
   PrefixedTask(std::shared_ptr<const Task> inner, int places)

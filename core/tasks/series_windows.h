@@ -8,7 +8,7 @@ namespace afterglow {
 
 enum class SeriesPart : std::uint8_t { train, validation, test };
 
-/// How the rows of a series are shared out, in their order; 12, 4 and 4 as with the ETT data.
+/// Shares of the rows for training, validation and test, in this order; 12, 4 and 4 for the ETT data.
 struct SeriesSplit {
   std::int64_t train = 12, validation = 4, test = 4;
   std::int64_t all() const { return train + validation + test; }
@@ -21,13 +21,13 @@ struct SeriesSource {
   std::vector<std::string> notes;         ///< what was assumed, filled or left out, each as half a sentence
 };
 
-/// A series, standardised by mean and deviation of its training part, cut into windows of `length` rows that are seen
-/// and `horizon` rows that follow. The first rows train, the next validate, the last test; the inputs of the later
-/// parts reach back into the part before. Immutable.
+/// A series, standardised by mean and deviation of its training part, cut into windows of `length` input rows
+/// and `horizon` rows that follow. The first rows are for training, the next for validation, the last for test; the
+/// first inputs of the later parts come from the part before. Immutable.
 class SeriesWindows {
  public:
-  /// values [rows, names.size()], row-major; `times` has one text a row or none. Every part must hold a window. Throws
-  /// Error(bad_input) for values so large that their standard deviation or a standardised value is not finite.
+  /// values [rows, names.size()], row-major; `times` has one text per row or is empty. Every part must hold a window.
+  /// Throws Error(bad_input) for values so large that their standard deviation or a standardised value is not finite.
   SeriesWindows(std::vector<std::string> names, std::vector<std::string> times, std::vector<double> values,
                 std::int64_t length, std::int64_t horizon, SeriesSplit split = {}, std::string unit = "h",
                 SeriesSource source = {});
@@ -51,7 +51,7 @@ class SeriesWindows {
   std::string summary() const;
   /// What a row lasts: "h"; "row" where the file has no times.
   std::string unit() const { return times_.empty() ? "row" : unit_; }
-  /// Time stamp of a row of a window counted from its first input; empty when there are none.
+  /// Time stamp of a row of a window, counted from its first input; empty without time stamps.
   std::string time(SeriesPart part, std::int64_t window, std::int64_t row) const;
 
  private:

@@ -1,5 +1,5 @@
-// `stories`: short stories in simple English, letter by letter: a language with few words and short dependencies, for
-// measuring short contexts without a file (after Sessa, section 5.2).
+// `stories`: short stories in simple English, letter by letter: a language with few words and short dependencies, to
+// measure short contexts without a file (after Sessa, section 5.2).
 #include <array>
 #include <string>
 #include <string_view>

@@ -14,7 +14,7 @@ struct Special {
   const char* label;
 };
 
-// Tokens below the keys, in order; what is not listed is unused.
+// Tokens below the keys, in order; others are unused.
 constexpr Special specials[] = {{TokenRole::blank, "_"},      {TokenRole::start, "^"},     {TokenRole::separator, "|"},
                                 {TokenRole::query, "?"},      {TokenRole::arrow, "→"},     {TokenRole::equals, "="},
                                 {TokenRole::separator, ":"},  {TokenRole::action, "mine"}, {TokenRole::action, "trade"},

@@ -1,4 +1,4 @@
-// The transfer suite's common language: its 128 tokens, and the helpers that its tasks are written with.
+// The 128 tokens that all tasks of the transfer suite share, and helpers to write its tasks.
 #pragma once
 #include <array>
 #include <string>
@@ -9,7 +9,7 @@
 
 namespace afterglow {
 
-/// Token numbers of the suite; all of its tasks speak this language, so a model trained on one can answer another.
+/// Token numbers of the suite. All of its tasks use them, so a model trained on one can be tested on another.
 namespace suite {
 inline constexpr int vocab = 128;
 inline constexpr int blank = 0, start = 1, separator = 2, query = 3, arrow = 4, equals = 5;
@@ -18,7 +18,7 @@ inline constexpr int first_key = 16, keys = 32;  ///< a tool trace's agents are 
 inline constexpr int first_agent = 16, agents = 8, first_tool = 24, tools = 8;
 inline constexpr int first_value = 48, values = 32;
 inline constexpr int first_filler = 80, fillers = 48;
-/// What models of the transfer study are asked (Echo, section 5.1): name and configuration.
+/// A task of the transfer study (Echo, section 5.1): name and configuration.
 struct TransferTask {
   const char *name, *config;
 };
@@ -30,7 +30,7 @@ inline constexpr std::array transfer_tasks{TransferTask{"sysprompt", R"({"kind":
                                            TransferTask{"mqar", R"({"kind": "mqar", "tokens": "suite"})"}};
 }  // namespace suite
 
-/// A task in the suite's language.
+/// A task with the suite's tokens.
 class SuiteTask : public Task {
  public:
   std::string token_label(int token) const override;
@@ -68,18 +68,18 @@ int largest(const std::vector<int>& list);
 /// Writes an example from the front to the back.
 class ExampleWriter {
  public:
-  /// Begins behind `blanks` blank tokens: examples shorter than the task's length end at the last position.
+  /// Begins after `blanks` blank tokens: examples shorter than the task's length end at the last position.
   explicit ExampleWriter(Example& example, int blanks = 0) : example_(example), at_(blanks) {}
   int at() const { return at_; }
   void put(int token) { example_.tokens[static_cast<std::size_t>(at_++)] = token; }
-  /// A token that bears a fact.
+  /// A token that carries a fact.
   void put_fact(int token) {
     example_.context[static_cast<std::size_t>(at_)] = 1;
     put(token);
   }
-  /// The answer that the token just written asks for.
+  /// The target of the token just written.
   void expect(int token) { example_.targets[static_cast<std::size_t>(at_ - 1)] = token; }
-  /// Random filler until `remaining` places are left.
+  /// Random filler until `remaining` positions are left.
   void fill(Random& random, int remaining);
 
  private:

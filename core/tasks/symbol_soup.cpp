@@ -1,4 +1,4 @@
-// `symbolsoup`: name the styles of two blocks of letters that lie between blocks of noise (Sessa, section 5.1.1).
+// `symbolsoup`: classify the styles of two blocks of letters between blocks of noise (Sessa, section 5.1.1).
 #include <algorithm>
 #include <array>
 
@@ -18,7 +18,7 @@ struct Style {
   std::array<int, motif_length> motif{};
 };
 
-// The nine styles are part of the task, not of a run: they never change.
+// The nine styles belong to the task and are the same in every run.
 const std::vector<Style>& styles() {
   static const std::vector<Style> all = [] {
     constexpr std::uint64_t styles_seed = 0x53796D626F6C536Full;
@@ -34,7 +34,7 @@ const std::vector<Style>& styles() {
   return all;
 }
 
-// A favourite with weight 1 / (rank + 1); in whole numbers, so that every machine agrees.
+// Draws a favourite with weight 1 / (rank + 1), in integers, so that all machines agree.
 int draw_favourite(Random& random, const Style& style) {
   constexpr int scale = 720720;  // divisible by 1 .. 16
   int total = 0;
@@ -95,7 +95,7 @@ class SymbolSoup final : public Task {
     for (int i = 0; i < count; ++i) tape.put(draw_from(random, first_letter, letters));
   }
 
-  // In a hundred letters: 5 are noise, 7 begin a motif, 43 follow the letter before, 45 are favourites.
+  // Of a hundred letters 5 are noise, 7 begin a motif, 43 are successors of the letter before, 45 are favourites.
   void put_part(Random& random, ExampleWriter& tape, Example& out, int style_number) const {
     const Style& style = styles()[static_cast<std::size_t>(style_number)];
     tape.put(part_begins);

@@ -1,4 +1,4 @@
-// The list of task kinds, and what all tasks share: examples, batches, grids.
+// The list of task kinds, and functions for all tasks: examples, batches, grids.
 #include "core/tasks/task.h"
 
 #include <algorithm>
@@ -149,7 +149,7 @@ void fill_batch(const Task& task, std::uint64_t seed, std::uint64_t first_index,
 
 std::vector<EvalCell> evaluation_grid(const nlohmann::json& config, const std::vector<int>& bindings,
                                       const std::vector<int>& lengths) {
-  make_task(config);  // a mistake in the configuration must not look like a grid of holes
+  make_task(config);  // throws for a wrong configuration, which would otherwise give a grid of holes
   std::vector<EvalCell> cells;
   for (const int count : bindings)
     for (const int length : lengths) {

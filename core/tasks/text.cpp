@@ -12,7 +12,7 @@ namespace {
 constexpr std::size_t max_file = 64u << 20;
 constexpr int max_characters = 8192;
 
-// Reads one UTF-8 character at `at` and moves on; false where the bytes are none.
+// Reads one UTF-8 character at `at` and advances; false for invalid bytes.
 bool next_character(const std::string& bytes, std::size_t& at, char32_t& character) {
   constexpr unsigned of_lead[] = {0, 0x7F, 0x1F, 0x0F, 0x07};
   const std::size_t length = utf8_length(bytes, at);
@@ -22,12 +22,12 @@ bool next_character(const std::string& bytes, std::size_t& at, char32_t& charact
   return length > 0;
 }
 
-// `refuse(at)` is called, and does not return, where the bytes are no UTF-8.
+// Calls `refuse(at)`, which does not return, where the bytes are not UTF-8.
 template <class Refuse>
 std::u32string decoded(const std::string& bytes, const Refuse& refuse) {
   std::u32string characters;
   characters.reserve(bytes.size());
-  std::size_t at = bytes.rfind("\xEF\xBB\xBF", 0) == 0 ? 3 : 0;  // a byte order mark is no text
+  std::size_t at = bytes.rfind("\xEF\xBB\xBF", 0) == 0 ? 3 : 0;  // skips a byte order mark
   while (at < bytes.size()) {
     char32_t character = 0;
     if (!next_character(bytes, at, character)) refuse(at);
@@ -53,7 +53,7 @@ std::string encoded(char32_t c) {
           byte(0x80 | (c & 0x3F))};
 }
 
-/// What a text is made of, and its words for that.
+/// The alphabet of a text, and the words for its units in messages.
 struct Letters {
   std::u32string alphabet;  ///< token -> character, ascending; of bytes all 256
   bool are_bytes = false;
@@ -137,7 +137,7 @@ class Text final : public Task {
   std::vector<std::uint16_t> tokens_;
 };
 
-/// Those that occur, and which token each is; all bytes where these are the letters.
+/// The characters that occur, and the token of each; all bytes where bytes are the letters.
 std::u32string alphabet_of(const std::u32string& characters, bool are_bytes, std::vector<std::uint16_t>& token_of) {
   std::vector<bool> present(0x110000, false);
   for (const char32_t character : characters) present[character] = true;

@@ -1,4 +1,4 @@
-// Reads token numbers, whatever the file.
+// Reads token numbers from all kinds of files.
 #include "core/tasks/token_ids.h"
 
 #include <algorithm>
@@ -35,7 +35,7 @@ using Arrays = std::map<std::string, WholeNumbers>;
   throw Error(ExitCode::bad_input, path.string() + ": " + what);
 }
 
-/// Of a safetensors file the two tensors alone: others may have types that nothing here reads.
+/// Reads only the two tensors of a safetensors file, because others may have unsupported types.
 Arrays read_tensors(Bytes bytes, const std::filesystem::path& path) try {
   static const std::map<std::string, NumberForm> forms{{"BOOL", {false, 1}}, {"I8", {true, 1}},   {"U8", {false, 1}},
                                                        {"I16", {true, 2}},   {"U16", {false, 2}}, {"I32", {true, 4}},
@@ -106,7 +106,7 @@ WholeNumbers parse_text(std::string_view text, const std::filesystem::path& path
   return result;
 }
 
-/// An object with `input_ids`, as a tokenizer answers, or one such object on each line.
+/// An object with `input_ids`, as tokenizers return it, or one such object on each line.
 Arrays parse_objects(std::string_view text, const std::filesystem::path& path) {
   std::map<std::string, std::string> lists;
   const auto take = [&](const nlohmann::json& object) {
@@ -153,7 +153,7 @@ Arrays read_arrays(const std::filesystem::path& path) {
   return {{ids_name, parse_text(text, path)}};
 }
 
-/// Where a sequence has a mask of 1, which padding may surround.
+/// The range of a sequence with the mask 1; padding may be on both sides.
 TokenIds::Real real_part(std::span<const std::int64_t> mask, const std::filesystem::path& path) {
   const auto is_real = [](std::int64_t value) { return value != 0; };
   const auto begin = std::ranges::find_if(mask, is_real), end = std::find_if_not(begin, mask.end(), is_real);

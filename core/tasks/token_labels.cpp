@@ -23,18 +23,18 @@ using nlohmann::json;
 constexpr std::size_t largest_tokenizer = std::size_t{128} << 20;
 constexpr std::size_t longest_label = 8;  // characters
 
-/// The character, or a byte that is none, at the begin of a text that is not empty.
+/// The first character of a text that is not empty, or its first byte where that is invalid UTF-8.
 std::string_view first_character(std::string_view text) {
   return text.substr(0, std::max<std::size_t>(1, utf8_length(text, 0)));
 }
 
-/// How a tokenizer writes its tokens down.
+/// The form in which a tokenizer file stores its tokens.
 enum class Spelling : std::uint8_t { bytes, pieces, word_parts, words };
 
 /// Tokens with their numbers, as the file lists them.
 using Vocabulary = std::vector<std::pair<std::uint64_t, std::string>>;
 
-/// The file's decoder says it, or else tokens do.
+/// The form by the file's decoder, or else by its tokens.
 Spelling spelling_of(const json& content, const Vocabulary& vocabulary) {
   constexpr struct {
     Spelling spelling;
@@ -50,8 +50,8 @@ Spelling spelling_of(const json& content, const Vocabulary& vocabulary) {
   return Spelling::words;
 }
 
-/// The bytes that a byte-level tokenizer writes as characters of their own: the printable ones of Latin-1 as they are,
-/// the other ones from U+0100 on.
+/// The characters with which a byte-level tokenizer writes bytes: printable ones of Latin-1 by themselves, the others
+/// from U+0100 on.
 std::string from_byte_level(std::string_view token) {
   static const std::map<std::string, char, std::less<>> bytes = [] {
     std::map<std::string, char, std::less<>> all;
@@ -90,7 +90,7 @@ std::string text_of(std::string_view token, Spelling spelling) {
   return text;
 }
 
-/// Of spaces, tabs and line ends the signs that the window's fonts have.
+/// Replaces spaces, tabs and line ends by signs that the window's fonts have.
 std::string visible(std::string_view character) {
   if (character == " ") return "·";
   if (character == "\n") return "↓";
@@ -141,11 +141,11 @@ TokenNames read_token_names(const std::filesystem::path& path, std::size_t vocab
   for (const auto& [id, token] : own) {
     if (id >= vocab) continue;
     const std::string& text = names.texts[id] = text_of(token, spelling);
-    // A token that is a part of a character is shown as the file writes it.
+    // The label of a token that is only part of a character is its form in the file.
     const bool is_shown = (spelling == Spelling::bytes || spelling == Spelling::pieces) && is_utf8(text);
     names.labels[id] = label_of(is_shown ? text : token);
   }
-  Vocabulary added;  // written as they are
+  Vocabulary added;  // stored as plain text
   for (const json& token : content.value("added_tokens", json::array()))
     if (token.is_object()) add(added, token.value("id", json()), token.value("content", json()));
   for (const auto& [id, token] : added) {

@@ -1,4 +1,4 @@
-// What a token stands for: a colour on the screen.
+// The role of a token, shown as a colour.
 #pragma once
 #include <cstdint>
 
@@ -15,7 +15,7 @@ enum class TokenRole : std::uint8_t {
   key,
   value,
   filler,  ///< noise without a meaning
-  action,  ///< something that an agent does
+  action,  ///< an action of an agent
   text,    ///< a character or letter
 };
 

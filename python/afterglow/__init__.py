@@ -1,11 +1,11 @@
-"""Afterglow from Python: train small sequence models, look at what they remember, take the numbers along.
+"""Afterglow from Python: train small sequence models, analyse what they remember, get the numbers.
 
     import afterglow
     run = afterglow.train("tiny", steps=200, learning_rate=1e-3)
     run.curves["loss"]                  # NumPy arrays
     run.spectrum()                      # complex eigenvalues of the Koopman operator
     run.figure("spectrum")              # shown as SVG in a notebook
-    afterglow.patch(run)                # which place carries the answer, beside attribution
+    afterglow.patch(run)                # which place carries the answer, and its attribution
     afterglow.open("mamba2-130m").forward([[1, 2, 3]])
 
 Everything is computed by the program `afterglow`, which is inside this package; its JSON and safetensors files are what

@@ -1,4 +1,4 @@
-"""A model that can be looked at: a snapshot, or a folder as transformers and flash-linear-attention save it."""
+"""A model to analyse: a snapshot, or a folder as transformers and flash-linear-attention save it."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from ._tensors import Tensors, as_array, load_tensors, save_tensors
 
 
 class Figure:
-    """A figure as the window shows it. A notebook draws it; `svg` is the file's text, `data` the numbers drawn."""
+    """A figure as in the window. A notebook draws it; `svg` is the file's text, `data` the numbers drawn."""
 
     def __init__(self, name: str, svg: str, table: str) -> None:
         self.name = name
@@ -45,7 +45,7 @@ class Figure:
 
 
 class Generated(NamedTuple):
-    """What a model wrote: its text, the token numbers, and the text of the beginning."""
+    """Generated text: the text, the token numbers, and the text of the prompt."""
 
     text: str
     tokens: np.ndarray
@@ -53,11 +53,11 @@ class Generated(NamedTuple):
 
 
 class Model:
-    """Weights on disk, and what the program answers about them."""
+    """Weights on disk, and the analyses of the program on them."""
 
     def __init__(self, path: str | os.PathLike[str], kept: tempfile.TemporaryDirectory[str] | None = None) -> None:
         self.path = Path(path)
-        self._kept = kept  # a folder of our own, removed with the last model that lies in it
+        self._kept = kept  # a temporary folder, removed with the last model in it
 
     def __repr__(self) -> str:
         return f"<afterglow.{type(self).__name__} {self.path}>"
@@ -86,7 +86,7 @@ class Model:
 
     def patch(self, *, clean: Sequence[int] | None = None, corrupted: Sequence[int] | None = None,
               measure: str = "logit difference", device: str = "auto") -> dict[str, np.ndarray]:
-        """What a clean sequence's value brings back, put into a corrupted run at one place and position after the other.
+        """Activation patching: the effect of a clean value in the corrupted run, for each place and position.
 
         clean, corrupted: token numbers, equally long; without them a held-out sequence and the same with the asked value
         changed. measure: "logit difference", "probability" or "loss". Columns: part, place, hook (named as in
@@ -139,7 +139,7 @@ class Model:
         return Generated(answer["text"], np.array(answer["tokens"], np.int64), answer["begun"])
 
     def window(self, *options: str | os.PathLike[str]) -> subprocess.Popen[bytes]:
-        """Opens the window on this model; the program runs beside Python until it is closed.
+        """Opens the window on this model; the program runs as a separate process until it is closed.
 
         options: further words for the program, such as "--theme", "light", or "--script" and a file of commands.
         """

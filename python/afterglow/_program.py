@@ -1,4 +1,4 @@
-"""Finds the program and speaks with it: arguments in, one JSON object out."""
+"""Finds the program and runs it: arguments in, one JSON object out."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import Any
 
 
 class AfterglowError(RuntimeError):
-    """What the program says when it fails; `code` is its exit code (2 wrong usage, 3 bad input, 5 no memory, ...)."""
+    """The message of the program when it fails; `code` is its exit code (2 wrong usage, 3 bad input, 5 no memory, ...)."""
 
     def __init__(self, message: str, code: int) -> None:
         super().__init__(message)

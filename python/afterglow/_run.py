@@ -1,4 +1,4 @@
-"""Training, and what it leaves."""
+"""Training and its results."""
 
 from __future__ import annotations
 
@@ -32,12 +32,12 @@ class Run(Model):
 
     @property
     def recipe(self) -> dict[str, Any]:
-        """Configuration, seed and commands: all that the run follows from."""
+        """Configuration, seed and commands, which determine the run."""
         return dict(json.loads(Path(self.result["recipe"]).read_text("utf-8")))
 
     @property
     def curves(self) -> dict[str, np.ndarray]:
-        """What was measured at each step: step, loss, accuracy, gradient_norm, ... Units are left out of the names."""
+        """Measurements of each step: step, loss, accuracy, gradient_norm, ... Units are left out of the names."""
         text = Path(self.result["metrics"]).read_text("utf-8")
         rows = [row for row in csv.reader(text.splitlines()) if row and not row[0].startswith("#")]
         return {name.split(" [")[0]: _column([row[place] for row in rows[1:]]) for place, name in enumerate(rows[0])}

@@ -16,7 +16,7 @@ _names = {np.dtype(kind): name for name, kind in _kinds.items()}
 
 
 class Tensors(Mapping[str, np.ndarray]):
-    """The tensors of a file by name; each is read when it is asked for. bfloat16 becomes float32."""
+    """The tensors of a file by name, each read on first use. bfloat16 becomes float32."""
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self._bytes = np.memmap(path, np.uint8, "r")
@@ -74,7 +74,7 @@ def as_array(value: Any) -> np.ndarray:
         value = value.detach().cpu()
         value = (value.float() if "bfloat16" in str(value.dtype) else value).numpy()
     array = np.ascontiguousarray(value)
-    array = array.reshape(np.shape(value))  # NumPy makes a row of a single number
+    array = array.reshape(np.shape(value))  # NumPy turns a scalar into a row
     array = array.astype(array.dtype.newbyteorder("<"), copy=False)
     if array.dtype not in _names:
         raise TypeError(f"a safetensors file cannot hold {array.dtype}")

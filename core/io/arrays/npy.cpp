@@ -1,4 +1,4 @@
-// The .npy header, a Python dictionary on one line, and the zip archive without compression that .npz is.
+// The .npy header, a Python dictionary on one line, and .npz, a zip archive without compression.
 #include "core/io/arrays/npy.h"
 
 #include <algorithm>
@@ -29,7 +29,7 @@ constexpr std::string_view magic = "\x93NUMPY";
 constexpr std::size_t largest_npy = std::size_t{1} << 30;
 constexpr std::size_t most_axes = 32;
 
-/// What stands behind 'key': in the header's dictionary, without spaces in front.
+/// The text after 'key': in the header's dictionary, without leading spaces.
 std::string_view field(std::string_view header, const std::string& key, const std::filesystem::path& path) {
   const std::size_t at = header.find("'" + key + "':");
   if (at == std::string_view::npos)
@@ -242,7 +242,7 @@ struct Member {
   std::span<const std::byte> data;
   std::uint32_t crc = 0, size = 0;
 
-  /// What its local header and its line in the directory have in common, from the version that reads it on.
+  /// The fields that local header and directory entry share, from the version on.
   Record& describe(Record& record) const {
     constexpr std::uint32_t version = 20, utf8 = 0x0800, stored = 0, first_day = 33;  // 1 January 1980
     record.two(version).two(utf8).two(stored).two(0).two(first_day);

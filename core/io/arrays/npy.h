@@ -35,8 +35,8 @@ WholeNumbers read_npy_integers(const std::filesystem::path& path);
 std::map<std::string, WholeNumbers> read_npz_integers(const std::filesystem::path& path,
                                                       const std::vector<std::string>& names);
 
-/// All tensors as arrays under their names, which `numpy.load` reads; bfloat16, which NumPy does not know, as float32.
-/// Returns the name that the file has then. Throws Error(failure) for more than 4 GiB.
+/// All tensors as arrays under their names, which `numpy.load` reads; bfloat16, which NumPy does not have, as float32.
+/// Returns the name of the written file. Throws Error(failure) for more than 4 GiB.
 std::filesystem::path write_npz(const std::filesystem::path& path, std::span<const HostTensor> tensors,
                                 Existing existing);
 

@@ -1,4 +1,4 @@
-// The token mixers of flash-linear-attention that are models of their own there, but for Mamba-2.
+// The token mixers of flash-linear-attention that have their own model classes, except Mamba-2.
 #pragma once
 #include "core/models/checkpoints/model_plan.h"
 
@@ -14,7 +14,7 @@ struct FlaMixer {
   void (*describe)(const nlohmann::json& mixer, nlohmann::json& config, std::vector<std::string>& notes);
 };
 
-/// By the library's model_type, a text, and by the kind of Afterglow's layer; null for another.
+/// Found by the library's model_type, a text, or by the kind of Afterglow's layer; null for others.
 const FlaMixer* find_fla_mixer(const nlohmann::json& model_type);
 const FlaMixer* find_fla_mixer_of(const nlohmann::json& kind);
 

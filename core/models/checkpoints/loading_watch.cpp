@@ -1,4 +1,4 @@
-// Each thread has its own.
+// Each thread has its own listener.
 #include "core/models/checkpoints/loading_watch.h"
 
 namespace afterglow {

@@ -1,4 +1,4 @@
-// Who looks on while the weights of a model are read.
+// A listener for the progress of loading the weights of a model.
 #pragma once
 #include <functional>
 
@@ -6,8 +6,8 @@
 
 namespace afterglow {
 
-/// As long as it lives, the thread that made it is told every parameter whose weights a checkpoint has read. One at a
-/// time.
+/// While it lives, a checkpoint that loads on the thread that made it calls it with every parameter after reading its
+/// weights. A thread may have one at a time.
 class LoadingWatch {
  public:
   using Told = std::function<void(const Parameter& parameter)>;
@@ -16,7 +16,7 @@ class LoadingWatch {
   LoadingWatch(const LoadingWatch&) = delete;
   LoadingWatch& operator=(const LoadingWatch&) = delete;
 
-  /// Tells it, where there is one.
+  /// Calls the listener of this thread, if it has one.
   static void tell(const Parameter& parameter);
 
  private:
