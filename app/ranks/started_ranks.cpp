@@ -36,7 +36,7 @@ int started_processes() {
   return std::getenv(start_variables[2]) ? number_in_environment("SLURM_NTASKS") : 0;
 }
 
-/// A shell that was started so leaves its variables to every program in it.
+/// Advice for a program inside a shell that mpirun or srun started: every program there inherits the variables.
 std::string advice_for_one() {
   std::string advice = "; one process alone starts without these variables: env";
   for (const char* name : start_variables) advice += std::getenv(name) ? std::string(" -u ") + name : "";

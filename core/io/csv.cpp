@@ -82,7 +82,7 @@ class CsvParser {
   /// In a table of one column an empty line between others is an empty field, at the end it is not.
   bool only_blank_lines_left() const { return text_.find_first_not_of("\r\n", next_) == std::string::npos; }
 
-  /// Excel takes the separator from a first line "sep=;" where there is one.
+  /// Reads the separator from a first line "sep=;", as Excel does.
   void find_separator() {
     const std::size_t named = next_ + (text_.compare(next_, 1, "\"") == 0 ? 1 : 0);
     if (text_.compare(named, 4, "sep=") == 0 && text_.find_first_of("\r\n", named) > named + 4) {
@@ -109,7 +109,7 @@ class CsvParser {
     end_line();
   }
 
-  /// Takes the cells from `first` on as a row: separators at its end that enclose nothing do not count.
+  /// Makes a row of the cells from `first` on, without empty cells at its end.
   void take_row(std::size_t line, std::size_t first) {
     std::vector<Cell>& cells = table_.cells_;
     const std::size_t width = table_.columns();
@@ -174,7 +174,7 @@ class CsvParser {
     if (twice != sorted.end()) refuse(where_, line, "two columns are called " + in_quotes(*twice) + "; rename one");
   }
 
-  /// Whether a first line is one of numbers, or of times and numbers.
+  /// Whether a first line consists of numbers, or of times and numbers.
   bool is_data(const std::vector<std::string>& cells) const {
     std::vector<double> numbers;
     std::size_t times = 0, gaps = 0, others = 0;
@@ -188,7 +188,7 @@ class CsvParser {
     return !numbers.empty() && (times > 0 || (others == 0 && !are_counted(cells.size(), numbers)));
   }
 
-  /// pandas names columns 0, 1, 2 .. where they have no names of their own.
+  /// Whether the names are 0, 1, 2 .., as pandas writes them for columns without names.
   bool are_counted(std::size_t columns, const std::vector<double>& numbers) const {
     for (std::size_t i = 0; i < numbers.size(); ++i) {
       if (numbers[i] != numbers[0] + static_cast<double>(i) || (numbers[0] != 0 && numbers[0] != 1)) return false;
@@ -247,7 +247,7 @@ std::size_t CsvTable::column(std::string_view name) const {
 std::optional<double> CsvTable::number_in(std::string_view cell) const {
   const std::size_t comma = has_decimal_commas_ ? cell.find(',') : std::string_view::npos;
   if (has_decimal_commas_ && cell.find('.') != std::string_view::npos)
-    return std::nullopt;  // of thousands, or a mistake
+    return std::nullopt;  // a thousands separator, or a mistake
   if (comma == std::string_view::npos) return parse_number(cell);
   std::string text(cell);
   text[comma] = '.';

@@ -14,22 +14,21 @@
 
 namespace afterglow {
 
-/// A table of texts with names of its columns. Numbers are parsed when they are asked for, so that errors name their
-/// place.
+/// A table of texts with column names. It parses numbers on request, so that errors name line and column.
 class CsvTable {
  public:
   std::size_t rows() const { return lines_.size(); }
   std::size_t columns() const { return names_.size(); }
   const std::vector<std::string>& names() const { return names_; }
   std::string_view text(std::size_t row, std::size_t column) const;
-  /// What the reader assumed or left out, each as half a sentence.
+  /// What the reader assumed or left out, one phrase each.
   const std::vector<std::string>& notes() const { return notes_; }
 
   /// The index of a column; Error(bad_input) with the nearest name for a missing one.
   std::size_t column(std::string_view name) const;
   /// The line of the file in which a row begins, from 1.
   std::size_t line(std::size_t row) const { return lines_.at(row); }
-  /// The number that a cell's text is, with the table's decimal sign; nothing for a gap or a text.
+  /// The number in a cell, with the table's decimal sign; nullopt for a gap or a text.
   std::optional<double> number_in(std::string_view cell) const;
   /// All values of a column, NaN for a gap; Error(bad_input) with line and column for a text. "inf" is a number.
   std::vector<double> numbers(std::size_t column) const;
@@ -52,15 +51,15 @@ class CsvTable {
   std::vector<std::string> notes_;
 };
 
-/// Whether a cell says that a value is missing: empty, "NA", "null", "-", "?" and their kin.
+/// Whether a cell marks a missing value: empty, "NA", "null", "-", "?" and the like.
 bool is_gap(std::string_view cell);
 /// Whether a text has the form of a date or a time of day: more digits than letters, with "-", "/" or ":" inside.
 bool looks_like_time(std::string_view cell);
 
 constexpr std::size_t csv_limit = std::size_t{256} << 20;
 
-/// Fields are separated by commas, semicolons (then with decimal commas, if there are any), tabs or bars, or as a first
-/// line "sep=" says. Lines may end with LF, CR or CRLF, fields may be quoted and then hold separators, quotes ("") and
+/// Fields are separated by commas, semicolons (then with decimal commas, if there are any), tabs or bars, or by what
+/// a first line "sep=" names. Lines may end with LF, CR or CRLF, fields may be quoted and then hold separators, quotes ("") and
 /// line ends. Byte order marks, blank rows and separators at the ends of rows are skipped; without a header the columns
 /// are called "column 1" and so on. Throws Error(bad_input): other number of fields, an open quote, doubled names, zero
 /// bytes, more than `max_bytes`.

@@ -10,7 +10,7 @@ namespace afterglow {
 
 struct Folders {
   std::filesystem::path config;     ///< settings, keys, layouts, theme
-  std::filesystem::path data;       ///< the person's own lessons, and the runs that a closed window kept
+  std::filesystem::path data;       ///< the user's own lessons, and the runs that closed windows saved
   std::filesystem::path state;      ///< nothing yet
   std::filesystem::path cache;      ///< safe to delete
   std::filesystem::path documents;  ///< exports of a window that was not started from a terminal

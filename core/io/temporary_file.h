@@ -44,7 +44,7 @@ class TemporaryFile {
   Descriptor file_, lock_;
 };
 
-/// Whether the name is one of these files'; another process may be writing it.
+/// Whether the name is that of a temporary file; another process may be writing it.
 bool is_temporary(const std::filesystem::path& path);
 
 /// Removes files that killed programs left in `folder`; checks each folder once while the program runs.

@@ -51,7 +51,7 @@ class Ids final : public Task {
     return at < names_.texts.size() && !names_.labels[at].empty() ? names_.texts[at] : "<" + token_number(token) + ">";
   }
 
-  /// Numbers and labels with spaces between, or a text, which is cut into the longest tokens that fit.
+  /// Numbers and labels separated by spaces, or a text, which is split into the longest matching tokens.
   std::vector<int> tokens_of(const std::string& text) const override {
     const bool is_listed = text.starts_with("#") || text.starts_with("·");
     if (names_.texts.empty() || is_listed) return Task::tokens_of(text);

@@ -14,11 +14,11 @@ struct SeriesSplit {
   std::int64_t all() const { return train + validation + test; }
 };
 
-/// Where a series comes from: what of a file was read, and how it was understood.
+/// The source of a series: which part of a file was read, and how the reader interpreted it.
 struct SeriesSource {
   std::int64_t rows_in_file = 0;          ///< 0 for a series without a file
-  std::vector<std::string> time_columns;  ///< names of columns that are times or an index, hence no channels
-  std::vector<std::string> notes;         ///< what was assumed, filled or left out, each as half a sentence
+  std::vector<std::string> time_columns;  ///< names of columns with times or an index, which are not channels
+  std::vector<std::string> notes;         ///< what the reader assumed, filled or left out, one phrase each
 };
 
 /// A series, standardised by mean and deviation of its training part, cut into windows of `length` input rows
@@ -44,7 +44,7 @@ class SeriesWindows {
   /// A standardised value in the series' own unit.
   double own_unit(std::int64_t channel, double value) const { return value * deviation_[channel] + mean_[channel]; }
   const std::vector<std::string>& names() const { return names_; }
-  /// Rows that are used.
+  /// Number of rows in use.
   std::int64_t rows() const { return rows_; }
   const SeriesSource& source() const { return source_; }
   /// "14400 of 69680 rows; 7 channels; 1 time column", then the notes of the source.

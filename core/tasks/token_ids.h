@@ -9,7 +9,7 @@ namespace afterglow {
 struct TokenIds {
   std::int64_t sequences = 0, length = 0;
   std::vector<std::int32_t> values;  ///< [sequences, length]; 0 where a sequence is padded
-  /// Of a sequence the positions that are no padding, from the first one to before the last one.
+  /// The positions of a sequence that are not padding, [begin, end).
   struct Real {
     std::int64_t begin = 0, end = 0;
   };
@@ -20,9 +20,8 @@ struct TokenIds {
 };
 
 /// One sequence [T] or several [B,T]: .npy, .npz and .safetensors with `input_ids`, .bin with 16-bit numbers, JSON
-/// (lists, or objects with `input_ids`, also one a line), or a text, in which each pair of brackets, or without them
-/// each line, holds a sequence. Positions at the ends that an `attention_mask` in the same file leaves out are
-/// padding. Throws Error(bad_input) that names file and place for anything else, and for a number that is not in 0 ..
+/// (lists, or objects with `input_ids`, also one a line), or a text with one sequence per pair of brackets, or without
+/// brackets per line. Positions at the ends that an `attention_mask` in the same file leaves out are padding. Throws Error(bad_input) that names file and place for anything else, and for a number that is not in 0 ..
 /// vocab - 1.
 TokenIds read_token_ids(const std::filesystem::path& path, std::int64_t vocab);
 

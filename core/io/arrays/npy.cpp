@@ -57,7 +57,7 @@ std::vector<std::int64_t> shape_of(std::string_view text, const std::filesystem:
   return shape;
 }
 
-/// Of "<i8": byte order, sign and size of the elements.
+/// The byte order, sign and size of elements such as "<i8".
 NumberForm form_of(std::string_view text, const std::filesystem::path& path) {
   const std::string word(text.size() > 5 && text.starts_with('\'') ? text.substr(1, text.find('\'', 1) - 1) : "");
   const auto is_one_of = [&](std::size_t at, std::string_view letters) {
@@ -103,13 +103,13 @@ WholeNumbers parse_npy(std::string_view content, const std::filesystem::path& pa
   return result;
 }
 
-/// What a member of a zip archive holds: stored as it is (0), or deflated (8).
+/// The content of a member of a zip archive: stored uncompressed (0) or deflated (8).
 std::string unpacked(Bytes packed, std::uint64_t method, std::uint64_t size, const std::filesystem::path& path) {
   std::string result(reinterpret_cast<const char*>(packed.data()), packed.size());
   if (method == 0) return result;
 #ifdef STB_IMAGE_IMPLEMENTATION
   std::string whole(method == 8 && size <= largest_npy ? size : 0, '\0');
-  result.append(8, '\0');  // the reader looks ahead
+  result.append(8, '\0');  // the decoder reads ahead
   if (!whole.empty() && stbi_zlib_decode_noheader_buffer(whole.data(), static_cast<int>(size), result.data(),
                                                          static_cast<int>(result.size())) == static_cast<int>(size))
     return whole;

@@ -1,4 +1,4 @@
-// NumPy's files: reading whole numbers from .npy and .npz, and writing arrays as .npz.
+// NumPy's files: reads whole numbers from .npy and .npz, and writes arrays as .npz.
 #pragma once
 #include <cstdint>
 #include <filesystem>
@@ -16,14 +16,14 @@ struct WholeNumbers {
   std::vector<std::int64_t> shape, values;
 };
 
-/// How a file holds whole numbers.
+/// The form of whole numbers in a file.
 struct NumberForm {
   bool is_signed = true;
   std::size_t size = 8;  ///< bytes, at most 8
   bool is_big_endian = false;
 };
 
-/// The elements that `bytes` hold, row-major. Throws Error(bad_input) where they are not as many as the shape takes.
+/// The elements in `bytes`, row-major. Throws Error(bad_input) where their number is not that of the shape.
 WholeNumbers whole_numbers(std::span<const std::byte> bytes, std::vector<std::int64_t> shape, const NumberForm& form,
                            const std::filesystem::path& path);
 
