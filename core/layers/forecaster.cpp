@@ -160,7 +160,7 @@ class SpectralForecaster final : public Forecaster {
                         {count, length, width});
   }
 
-  /// [N, L d], contiguous.
+  /// The tokens without those of the memory, [N, L d], contiguous.
   Var without_memory(Tape& tape, const Var& tokens, std::int64_t count) const {
     const std::int64_t front = config_.memory.tokens * config_.width, rest = config_.length * config_.width;
     const Var flat = tape.reshape(tokens, {count, front + rest});
@@ -188,8 +188,8 @@ class SpectralForecaster final : public Forecaster {
   std::unique_ptr<Map> head_;
 };
 
-/// DLinear: the moving average and what is left of the series, each through a linear map over time that all channels
-/// share. The moving average repeats the first and last value outside the window.
+/// DLinear: the moving average and the remainder of the series, each through a linear map over time that all channels
+/// share. Outside of the window the moving average repeats the first and last value.
 class DLinear final : public Forecaster {
  public:
   DLinear(std::int64_t length, std::int64_t horizon, std::int64_t channels, std::int64_t span,
@@ -274,7 +274,7 @@ EncoderConfig read_encoder(const nlohmann::json& config, const std::string& wher
   return c;
 }
 
-/// The model from a golden file: a fixed history, no dropout.
+/// The model for a layer file: a fixed history, no dropout.
 class ForecasterSubject final : public FileSubject {
  public:
   ForecasterSubject(const EncoderConfig& config, bool training, const ParameterScope& parameters)

@@ -11,14 +11,14 @@
 
 namespace afterglow {
 
-/// What one pass through a forecaster gives.
+/// Results of a forward pass of a forecaster.
 struct ForecastPass {
   Var y;                 ///< [B,P,C]
   Tensor memory_tokens;  ///< [M,d]; undefined without memory
   Tensor summary;        ///< [1,d]: the summary of the batch for the history, also where the layer keeps no history
 };
 
-/// A stretch of the parameters, for people: it ends where the next one begins.
+/// A named range of the parameters for displays; it ends where the next one begins.
 struct ForecasterPart {
   std::string label, scope, kind, detail;
   int heads = 0;
@@ -28,7 +28,7 @@ struct ForecasterPart {
 class Forecaster {
  public:
   virtual ~Forecaster() = default;
-  /// x [B,L,C] -> [B,P,C]. `dropped` acts where the model has dropout; a default one switches it off.
+  /// x [B,L,C] -> [B,P,C]. `dropped` gives the masks of dropout; a default one switches it off.
   virtual ForecastPass forward(Tape& tape, const Var& x, const DropoutSource& dropped) = 0;
   virtual SpectralMemory* memory() { return nullptr; }
   virtual std::int64_t width() const = 0;  ///< d of the summary
@@ -41,9 +41,9 @@ class Forecaster {
 /// the memory out. dlinear: `moving_average` (odd). Throws Error(bad_input) that names the field.
 std::unique_ptr<Forecaster> make_forecaster(const nlohmann::json& config, std::int64_t length, std::int64_t horizon,
                                             std::int64_t channels, const ParameterScope& parameters);
-/// Whether a model configuration is one of these.
+/// Whether a model configuration describes a forecaster.
 bool is_forecaster(const nlohmann::json& model);
-/// What a part of a model shows that is no layer: a memory of training, the maps of DLinear.
+/// Traits of parts of a forecaster that are not layers: a memory of training, the maps of DLinear.
 LayerTraits traits_of_part(std::string_view kind);
 
 }  // namespace afterglow

@@ -1,5 +1,5 @@
-// The descriptor of a kind of layer: all that the rest of the program knows of it. It stands at the end of the layer's
-// own file; registry.cpp lists it. Nothing outside this folder asks for a kind's name.
+// The descriptor of a kind of layer: all that the rest of the program knows about it. Each is at the end of the layer's
+// own file; registry.cpp lists them. No code outside of this folder compares the name of a kind.
 #pragma once
 #include <nlohmann/json_fwd.hpp>
 #include <string>
@@ -20,25 +20,25 @@ struct SmallSizes {
 struct LayerBenchmark {
   const char* config;  ///< JSON, with its width
   std::int64_t batch = 1, length = 1;
-  const char* variant = "";  ///< tells rows of equal sizes apart: "prefix"
+  const char* variant = "";  ///< distinguishes rows of equal sizes: "prefix"
 };
 
-/// What is known of a layer before there is one.
+/// What is known about a kind without making a layer.
 struct LayerKind {
   std::string name, description;
-  std::string source{};      ///< the paper with its section, or the library's class, whose names the parameters bear
+  std::string source{};      ///< the paper with its section, or the library's class with the parameters' names
   bool mixes_tokens = true;  ///< false: position-wise (an MLP)
   std::unique_ptr<Layer> (*make)(const nlohmann::json& config, const ParameterScope& parameters) = nullptr;
-  /// The configuration with which it enters races and tests.
+  /// The configuration for races and tests.
   nlohmann::json (*small_config)(const SmallSizes& sizes) = nullptr;
-  bool whole_block = false;       ///< norm and residual are its own
+  bool whole_block = false;       ///< whether it has its own norm and residual
   std::string width_field = "d";  ///< the field of its configuration that a model fills with its width
   int ink = quiet_ink;            ///< its colour
-  int race_place = 0;  ///< column in the memory race before another choice is made, from 1; 0: joins when chosen
+  int race_place = 0;             ///< default column in the memory race, from 1; 0: only when chosen
   LayerReaders readers{};
   LayerTraits shows{};  ///< in addition to what the readers show
-  /// Products of all channels over the pairs of tokens of which one sees the other, there and back; 0 where the cost of
-  /// a token does not grow with the sequence. For counts of operations.
+  /// Products of all channels over the pairs of tokens of which one attends to the other, forward and backward; 0 where
+  /// the cost of a token does not grow with the sequence. For counts of operations.
   double pair_products = 0;
   std::vector<LayerBenchmark> benchmarks{};
 };
@@ -47,7 +47,7 @@ struct LayerKind {
 const std::vector<LayerKind>& layer_kinds();
 /// The kind of this name, or null.
 const LayerKind* find_layer_kind(std::string_view name);
-/// What can be read of layers of this kind; nothing of a part that is no layer.
+/// The readers of layers of this kind; all null for a part that is not a layer.
 const LayerReaders& readers_of(std::string_view kind);
 /// Whether layers of this kind mix tokens.
 bool mixes_tokens(std::string_view kind);

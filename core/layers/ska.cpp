@@ -16,7 +16,7 @@ namespace {
 
 constexpr double least_key_norm = 1e-6;  // Echo 3.2.1
 
-/// The statistics as the captures of tests/golden/README.md name them; a single group has no axis of its own.
+/// Captures the statistics under the names of tests/golden/README.md; a single group gets no axis.
 void capture_statistics(Tape& tape, const RidgeSaved& saved, bool several_groups) {
   const std::pair<const char*, Tensor> entries[] = {{"G", saved.G},         {"M", saved.M},          {"L", saved.L},
                                                     {"A_w", saved.A_w},     {"Cv", saved.C},         {"m", saved.m},
@@ -40,7 +40,7 @@ RidgeConfig::Mode mode_of(const std::string& name) {
   return RidgeConfig::Mode::prefix;
 }
 
-/// Which norm scopes a mode has, its own first.
+/// The norm scopes that a mode allows, its default first.
 std::vector<std::string> norm_scopes(const std::string& mode) {
   if (mode == "chunk") return {"sequence", "prefix", "token"};
   return {mode == "prefix" ? "sequence" : mode == "masked" ? "masked" : "running", "token"};
@@ -63,7 +63,7 @@ SkaConfig read_config(const nlohmann::json& config) {
   c.core.mode = mode_of(mode);
   const std::vector<std::string> scopes = norm_scopes(mode);
   const std::string scope = get_choice(config, "norm_scope", scopes, scopes.front(), "ska, mode " + mode);
-  // Of keys of length 1 the longest of a prefix is that of the sequence, and nothing has to be known of the future.
+  // The longest key of a prefix of keys of length 1 is that of the sequence, so no future token is needed.
   c.norms_tokens = scope == "token";
   c.core.norm = scope == "prefix" || c.norms_tokens ? RidgeConfig::Norm::prefix : RidgeConfig::Norm::sequence;
   c.is_gated = get_choice(config, "gate", {"none", "sigmoid"}, "none", "ska") == "sigmoid";
@@ -209,7 +209,7 @@ Var Ska::forward_edited(Tape& tape, const Var& x, const Tensor& mask, const SkaE
 
 namespace {
 
-/// Host copies of what the answers of edited heads are made of.
+/// Host copies of the tensors from which edited heads are computed.
 struct EditedHeads {
   const SkaConfig& config;
   std::int64_t batch, tokens, groups;
@@ -224,7 +224,7 @@ struct EditedHeads {
     return edited_power(entry(A_w, i, square()), static_cast<int>(config.rank), gamma / std::max(sigma[i], 1.0), power,
                         edit.modes, edit.numbered);
   }
-  /// Writes the answers of one head and group into y [B,T,H,P]; `filter` is its W.
+  /// Writes the outputs of one head and group to y [B,T,H,P]; `filter` is its W.
   void answer(std::vector<double>& y, std::int64_t b, std::int64_t head, std::int64_t g, std::int64_t piece,
               const std::vector<double>& filter, double gain) const {
     const std::int64_t r = config.rank, width = config.value_width;
@@ -300,8 +300,8 @@ LayerState Ska::make_state(Backend& backend, DType dtype, std::int64_t batch) co
   return state;
 }
 
-// The kernel lets m grow with a key that is longer. So that m stays, such a key is given to it cut to just below m, and
-// what the cut takes from the sums, of z z^T, z z_before^T and v z^T, is added here, in float64 on the host.
+// The kernel lets m grow with a longer key. To freeze m, this class scales such a key to just below m for the kernel,
+// and adds the missing part of the sums z z^T, z z_before^T and v z^T afterwards, in float64 on the host.
 struct Ska::LongKeys {
   struct One {
     std::size_t head;            ///< of all sequences
@@ -346,7 +346,7 @@ struct Ska::LongKeys {
     write(tape, state.C, C);
     vars.z = tape.constant(to_device(tape, vars.z.shape(), vars.z.value.dtype, z));
   }
-  /// After the step: the key as it is, not as it was cut.
+  /// After the step: stores the unscaled key as previous key.
   void leave(Tape& tape, const RidgeState& state, std::size_t r) const {
     if (found.empty()) return;
     std::vector<double> previous = to_host(tape.backend(), state.previous_key);

@@ -21,7 +21,7 @@ struct SkaConfig {
   std::int64_t value_width = 0;  ///< P
   double first_eta = 1.5;        ///< where the learned output gain eta starts (Echo, appendix G.2: 1.5 or 2.5)
   bool norms_tokens = false;     ///< norm_scope "token": each key and query by its own length (Echo, remark 5)
-  bool is_gated = false;         ///< gate "sigmoid": sigma(w_h x_t) times what head h answers (Echo 6.1)
+  bool is_gated = false;         ///< gate "sigmoid": sigma(w_h x_t) times the output of head h (Echo 6.1)
   RidgeConfig core;              ///< K, ridge, mode, chunk, power_iters, norm_scope
 };
 
@@ -40,9 +40,9 @@ struct SkaEdit {
   std::vector<SkaHeadEdit> heads{};  ///< empty, or one for each head
 };
 
-/// Captures, each [B,H,..], with the chunk (mode chunk) or the step (mode recurrent) as a further axis behind H: `G`,
+/// Captures, each [B,H,..], with the chunk (mode chunk) or the step (mode recurrent) as a further axis after H: `G`,
 /// `M` [r,r] (divided by m^2, without ridge), `L`, `A_w` [r,r], `Cv` [P,r], `m`, `sigma`, `jitter` []; and `keys`,
-/// `queries` [B,T,H,r], `values` [B,T,H,P]; and `readout` [B,T,H,P], what the heads answer before o_proj.
+/// `queries` [B,T,H,r], `values` [B,T,H,P]; and `readout` [B,T,H,P], the outputs of the heads before o_proj.
 class Ska final : public Layer {
  public:
   Ska(const SkaConfig& config, const ParameterScope& parameters);
@@ -65,12 +65,12 @@ class Ska final : public Layer {
   Var forward_as_stepped(Tape& tape, const Var& x, NotedVars& noted) override;
   bool records_as_stepped() const override { return true; }
   std::vector<StateSlope> state_slopes(Tape& tape, const NotedVars& noted) const override;
-  /// As `forward` without a gradient, with the edit in force. Heads that are edited themselves are answered on the host
-  /// in float64, the others by the kernel. Further capture `operator` [B,H,groups,r,r]: W, what stands in place of A^K.
+  /// As `forward` without a gradient, with the edit applied. The host computes edited heads in float64, the kernel the
+  /// others. Additional capture `operator` [B,H,groups,r,r]: W, which replaces A^K.
   Var forward_edited(Tape& tape, const Var& x, const Tensor& mask, const SkaEdit& edit);
   /// `G`, `M` [B,H,r,r], `C` [B,H,P,r], `previous_key` [B,H,r], `m` [B,H]: 2 r^2 + P r + r + 1 numbers a head.
   LayerState make_state(Backend& backend, DType dtype, std::int64_t batch) const override;
-  /// The recurrent form, whatever the mode of `forward`. m grows with the keys, and the statistics are rescaled; where
+  /// The recurrent form for every mode of `forward`. m grows with the keys, and the statistics are rescaled; where
   /// the state keeps its scale, m stays, which is the running form with the ridge eps (m / max |z|)^2.
   Var step(Tape& tape, const Var& x, LayerState& state) override;
   std::int64_t state_bytes(DType dtype, std::int64_t tokens) const override;
@@ -80,12 +80,12 @@ class Ska final : public Layer {
 
  private:
   struct LongKeys;
-  /// How keys, queries and values of such an input may be stored.
+  /// Storage of keys, queries and values for such an input.
   Storage storage(const Backend& backend, const Shape& input) const;
   RidgeVars project(Tape& tape, const Var& x, Storage stored = Storage::wide) const;
   Var answer_edited(Tape& tape, const RidgeConfig& core, const RidgeVars& vars, const RidgeSaved& saved,
                     const Var& answers, const SkaEdit& edit) const;
-  /// The heads' answers to `x`, gated where that is asked for, as one residual.
+  /// Joins the outputs of the heads for `x`, gated where the config says so, through o_proj.
   Var join_heads(Tape& tape, const Var& heads, const Var& x) const;
 
   SkaConfig config_;
@@ -93,10 +93,10 @@ class Ska final : public Layer {
   const Parameter* gate_proj_ = nullptr;  // [H,d], where the config has a gate
 };
 
-/// What the factorisation adds to the diagonal each time it fails; the capture `jitter` counts how often.
+/// The factorisation adds this to the diagonal each time it fails; the capture `jitter` counts the failures.
 inline constexpr double ska_jitter_step = 1e-4;
 
-/// What can be read of its captures: token weights, the system of each group of tokens (ska_readers.cpp).
+/// Readers of its captures: token weights, the system of each group of tokens (ska_readers.cpp).
 struct LayerReaders ska_readers();
 
 }  // namespace afterglow

@@ -36,13 +36,13 @@ WeightMatrix token_weights(const CapturedLayer& layer, int head) {
   const std::size_t square = static_cast<std::size_t>(config.rank * config.rank);
   const auto statistics = [&](const char* capture, std::size_t size) {
     std::vector<double> all = layer.block(capture, head);
-    if (all.size() > groups * size) all.resize(groups * size);  // groups behind the last token shown
+    if (all.size() > groups * size) all.resize(groups * size);  // groups after the last token shown
     return all;
   };
   const std::vector<double> keys = layer.of_head("keys", head), queries = layer.of_head("queries", head),
                             L = statistics("L", square), A_w = statistics("A_w", square), m = statistics("m", 1),
                             sigma = statistics("sigma", 1);
-  // Under edits the layer says itself what stands in place of A^K.
+  // Under edits the layer captures the operator that replaces A^K.
   const std::vector<double> filter = statistics("operator", square);
   const std::vector<double> no_scale(m.size(), 0.0);
   if (filter.empty()) {
@@ -61,7 +61,7 @@ WeightMatrix token_weights(const CapturedLayer& layer, int head) {
   return ska_token_weights(of);
 }
 
-/// Which group of statistics answers a token; -1 for none (the first chunk).
+/// The group of statistics that a token reads; -1 in the first chunk, which reads no group.
 int group_of(const RidgeConfig& core, int token) {
   switch (core.mode) {
     case Mode::chunk:
@@ -73,7 +73,7 @@ int group_of(const RidgeConfig& core, int token) {
   }
 }
 
-/// A layer sums in float32, whose two triangles differ by rounding.
+/// The mean of both triangles, which differ by rounding because the layer sums in float32.
 std::vector<double> symmetrised(std::span<const double> G, std::size_t n) {
   std::vector<double> H(G.begin(), G.end());
   for (std::size_t i = 0; i < n; ++i) {
@@ -101,7 +101,7 @@ double systems(const CapturedLayer& layer, std::span<const int> tokens, const Se
   return 0;
 }
 
-/// What is known of a head without its statistics.
+/// The learned parameters of a head, without its statistics.
 SkaHead learned_head(const CapturedLayer& layer, int head) {
   const Ska& ska = layer.as<Ska>();
   const SkaConfig& config = ska.config();
@@ -120,7 +120,7 @@ struct ReadHead {
   std::vector<double> G, M, C, m, sigma, jitter;
 };
 
-/// Proposition J.4 by the projected query, which the layer divides by m: the largest of all groups that answer.
+/// Proposition J.4 by the projected query, which the layer divides by m: the largest of all groups in use.
 double head_query_bound(const ReadHead& head, const RidgeConfig& core) {
   SkaHead of = head.learned;
   const auto rank = static_cast<std::size_t>(of.rank), square = rank * rank,
@@ -130,7 +130,7 @@ double head_query_bound(const ReadHead& head, const RidgeConfig& core) {
       head.C.size() != groups * values || head.sigma.size() != groups || head.jitter.size() != groups)
     return std::nan("");
   double largest = 0;
-  for (std::size_t group = core.mode == Mode::chunk ? 1 : 0; group < groups; ++group) {  // the first chunk is silent
+  for (std::size_t group = core.mode == Mode::chunk ? 1 : 0; group < groups; ++group) {  // the first chunk gives zeros
     of.G = std::span(head.G).subspan(group * square, square);
     of.M = std::span(head.M).subspan(group * square, square);
     of.C = std::span(head.C).subspan(group * values, values);
@@ -145,7 +145,7 @@ double head_query_bound(const ReadHead& head, const RidgeConfig& core) {
 
 ReadBound query_bound(const CapturedLayer& layer) {
   const Ska& ska = layer.as<Ska>();
-  // A query that is divided by its own length follows its projection in another way than J.4 knows.
+  // J.4 does not cover queries that are divided by their own length.
   if (ska.config().norms_tokens) return [] { return std::nan(""); };
   std::vector<ReadHead> heads;
   for (int head = 0; head < layer.heads(); ++head)
@@ -159,7 +159,7 @@ ReadBound query_bound(const CapturedLayer& layer) {
   };
 }
 
-/// From the key to the answer (Echo eqs. 4 to 7), in float64 from the layer's own statistics.
+/// From the key to the output (Echo eqs. 4 to 7), in float64 from the layer's own statistics.
 std::vector<StepPicture> step_pictures(const CapturedLayer& layer, int head) {
   const SkaConfig& config = layer.as<Ska>().config();
   const auto rank = static_cast<std::size_t>(config.rank);

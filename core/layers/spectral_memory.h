@@ -12,11 +12,11 @@
 
 namespace afterglow {
 
-/// How the M tokens come about: the rows of the paper's comparison (appendix A.5).
+/// How the M tokens are computed: the rows of the paper's comparison (appendix A.5).
 enum class MemoryProjection : std::uint8_t {
   mlp,   ///< an MLP of all components (eqs. 31 to 35)
-  none,  ///< the first M components as they are: structure without adaptation
-  free,  ///< learned tokens that see no history: adaptation without structure
+  none,  ///< the first M components unchanged: structure without adaptation
+  free,  ///< learned tokens independent of the history: adaptation without structure
 };
 
 struct SpectralMemoryConfig {
@@ -34,7 +34,7 @@ SpectralMemoryConfig read_spectral_memory(const nlohmann::json& config, std::int
 /// The names of these fields.
 const std::vector<std::string>& spectral_memory_fields();
 
-/// How much of it is used.
+/// How much of the memory is in use.
 struct MemoryShare {
   int modes = 0;   ///< K'
   int tokens = 0;  ///< M'
@@ -51,32 +51,32 @@ class SpectralMemory {
   SpectralMemory& operator=(const SpectralMemory&) = delete;
 
   const SpectralMemoryConfig& config() const { return config_; }
-  /// The first that it added to `memory`.
+  /// The first parameter that it added to `memory`.
   const Parameter& first_parameter() const;
   const KlHistory& history() const { return history_; }
-  /// Appends a summary [d]; the oldest row of a full history goes.
+  /// Appends a summary [d]; a full history drops its oldest row.
   void append(std::span<const double> summary) { history_.append(summary); }
   /// Replaces the history, as KlHistory::assign.
   void assign(std::span<const double> rows, std::int64_t appended) { history_.assign(rows, appended); }
-  /// Decomposes the history and puts the components where `memory_tokens` reads them; to be called before a step
-  /// whenever the history has changed. True when the tokens have become usable or unusable, so that the step has
-  /// another form.
+  /// Decomposes the history and uploads the components for `memory_tokens`. Call it before a step whenever the history
+  /// has changed. True when the tokens have become usable or unusable, so that a recorded step is invalid.
   bool refresh(Backend& backend, DType dtype);
   /// Whether the history is long enough: max(4, K) rows.
   bool usable() const { return usable_; }
   /// Of the last `refresh`; empty while unusable.
   const KlDecomposition& decomposition() const { return decomposition_; }
 
-  /// Takes the memory out of what is computed from now on, and puts it back: its tokens are zeros, as while unusable.
+  /// Switches the memory off or on for later passes: its tokens are then zeros, as while unusable.
   void switch_off(bool is_off) { is_off_ = is_off; }
-  /// Takes one mode, 0 .. K - 1, out of what is computed from now on: zeros in the place of its component; -1 puts all
-  /// back. For analyses between two steps.
+  /// Leaves one mode, 0 .. K - 1, out of later passes: zeros replace its component; -1 restores all modes. For analyses
+  /// between two steps.
   void leave_out(int mode);
 
-  /// Uses less than it was trained with from now on: the first modes, the first tokens, the newest rows, each within
-  /// the bounds of its setting. What is not used is zeros, or for rows not there. For analyses between two steps.
+  /// Uses less than it was trained with in later passes: the first modes, the first tokens, the newest rows, each
+  /// within the bounds of its setting. Unused modes and tokens are zeros; unused rows are left out. For analyses
+  /// between two steps.
   void keep(const MemoryShare& share);
-  /// What is used now, and all that the model has: K, M and T, or as many rows as the history can ever hold.
+  /// The share in use, and the whole: K, M and T, or the most rows that the history can hold.
   const MemoryShare& kept() const { return kept_; }
   MemoryShare whole() const;
   /// Fewest rows that can be decomposed.
@@ -84,12 +84,12 @@ class SpectralMemory {
   /// [K, d], the components as the tokens get them: zeros for modes that are not used.
   std::vector<double> used_components() const;
 
-  /// Strategy, kernel, its time scale, which mode is switched off, and how much of K, M and T is used; acts from the
-  /// next forward pass on.
+  /// Strategy, kernel, its time scale, which mode is switched off, and how much of K, M and T is used; they apply from
+  /// the next forward pass on.
   std::vector<LayerSetting> settings() const;
   void set(std::string_view key, double value);
 
-  /// [M,d] = LayerNorm(MLP(components)) (eq. 11 to 14) or as its projection says, zeros while unusable or switched off.
+  /// [M,d] = LayerNorm(MLP(components)) (eq. 11 to 14) or by another projection; zeros while unusable or switched off.
   /// Gradients end at the components. Captures `memory.tokens`.
   Var memory_tokens(Tape& tape, const DropoutSource& dropped, std::uint32_t site) const;
   /// [1,d]: mean over sequences of the sums of x [N,L,d] weighted by softmax over L of the pooling layer (eq. 3 to 5).
@@ -97,7 +97,7 @@ class SpectralMemory {
   Tensor summary(Tape& tape, const Tensor& x) const;
 
  private:
-  /// Present as the projection asks for them.
+  /// Parameters that depend on the projection.
   struct Optional {
     const Parameter *expand_weight = nullptr, *expand_bias = nullptr, *project_weight = nullptr,
                     *project_bias = nullptr, *tokens = nullptr;

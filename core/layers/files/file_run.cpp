@@ -1,4 +1,4 @@
-// Running a layer, or something with inputs and outputs of its own, from a file.
+// Runs a layer, or a kind with its own inputs and outputs, from a file.
 #include "core/layers/files/file_run.h"
 
 #include <algorithm>
@@ -51,7 +51,7 @@ TensorFile FileRun::run() {
   try {
     subject_->run(*this);
   } catch (const Error& error) {
-    // What the operations refuse here is the file's doing: a width that does not fit, a mask that is missing.
+    // Errors of operations are here errors of the file: a width that does not fit, a missing mask.
     if (error.code() != ExitCode::failure) throw;
     std::string read;
     for (const auto& [name, var] : inputs_) read += (read.empty() ? "" : ", ") + name;

@@ -1,8 +1,8 @@
-// Computing something from a file: named tensors in, named tensors out. Every layer can be run so; what has other
-// inputs or outputs than a layer (the core of a scan, a decomposition, a whole model) is a FileKind of its own.
+// Computes something from a file: named tensors in, named tensors out. Every layer can be run; a computation with other
+// inputs or outputs (the core of a scan, a decomposition, a whole model) is its own FileKind.
 //
-// Adding one: derive a FileSubject, declare its parameters in the constructor, ask for inputs and hand over outputs in
-// `run`, and add a line to file_kinds.cpp:
+// Adding one: derive a FileSubject, declare its parameters in the constructor, read inputs and write outputs in `run`,
+// and add a line to file_kinds.cpp:
 //
 //     class Decomposition final : public FileSubject {
 //       void run(FileRun& run) override {
@@ -12,7 +12,7 @@
 //       }
 //     };
 //
-// Gradients, captures, messages and golden files (tests/golden, found by the kind's name) follow by themselves.
+// Gradients, captures, messages and golden files (tests/golden, found by the kind's name) need no further code.
 #pragma once
 #include <filesystem>
 #include <map>
@@ -26,8 +26,8 @@
 
 namespace afterglow {
 
-/// One run: the file's tensors, a recording and capturing tape, and the result that grows. Whatever the file does wrong
-/// is an Error(bad_input) that names file, tensor and remedy.
+/// One run: the file's tensors, a recording and capturing tape, and the result so far. Every error in the file throws
+/// Error(bad_input) that names file, tensor and remedy.
 class FileRun {
  public:
   FileRun(const std::filesystem::path& path, Backend& backend, DType dtype);
@@ -35,7 +35,7 @@ class FileRun {
   FileRun(const FileRun&) = delete;
   FileRun& operator=(const FileRun&) = delete;
 
-  static constexpr std::int64_t any = -1;  ///< in a shape: every extent but zero will do
+  static constexpr std::int64_t any = -1;  ///< in a shape: any extent except zero
 
   Tape& tape() { return tape_; }
   DType dtype() const { return dtype_; }
@@ -49,7 +49,7 @@ class FileRun {
   /// Shape of a tensor that the file must have.
   Shape shape_of(const std::string& name) const;
 
-  /// A result. The one called `y` is where `grad_y`, if the file has it, enters.
+  /// Adds a result. `grad_y` of the file, if any, is the upstream gradient of the result `y`.
   void output(const std::string& name, const Var& value);
   void output(const std::string& name, const Shape& shape, const std::vector<double>& values);
 
@@ -81,7 +81,7 @@ class FileRun {
   Var y_;
 };
 
-/// What is run: made from the configuration of the file, with its parameters declared.
+/// The computation, made from the configuration of the file, with its parameters declared.
 class FileSubject {
  public:
   virtual ~FileSubject() = default;

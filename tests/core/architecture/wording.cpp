@@ -139,11 +139,15 @@ std::vector<Source> all_pages() {
 }
 
 std::span<const char* const> clean_folders() {
-  static constexpr const char* folders[] = {"app/shell/",
+  static constexpr const char* folders[] = {"app/ranks/",
+                                            "app/shell/",
+                                            "core/backend/cpu/",
                                             "core/backend/level/",
+                                            "core/figure/",
                                             "core/io/arrays/",
-                                            "core/layers/written/",
+                                            "core/layers/",
                                             "core/random/",
+                                            "core/tasks/",
                                             "core/tensor/",
                                             "gpu/",
                                             "tests/benchmarks/",
