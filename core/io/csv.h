@@ -59,10 +59,10 @@ bool looks_like_time(std::string_view cell);
 constexpr std::size_t csv_limit = std::size_t{256} << 20;
 
 /// Fields are separated by commas, semicolons (then with decimal commas, if there are any), tabs or bars, or by what
-/// a first line "sep=" names. Lines may end with LF, CR or CRLF, fields may be quoted and then hold separators, quotes ("") and
-/// line ends. Byte order marks, blank rows and separators at the ends of rows are skipped; without a header the columns
-/// are called "column 1" and so on. Throws Error(bad_input): other number of fields, an open quote, doubled names, zero
-/// bytes, more than `max_bytes`.
+/// a first line "sep=" names. Lines may end with LF, CR or CRLF, fields may be quoted and then hold separators, quotes
+/// ("") and line ends. Byte order marks, blank rows and separators at the ends of rows are skipped; without a header
+/// the columns are called "column 1" and so on. Throws Error(bad_input): other number of fields, an open quote, doubled
+/// names, zero bytes, more than `max_bytes`.
 CsvTable read_csv(const std::filesystem::path& path, std::size_t max_bytes = csv_limit);
 /// The same from text of at most 4 GiB; `where` names its source in messages.
 CsvTable parse_csv(std::string text, const std::string& where);

@@ -21,8 +21,8 @@ struct TokenIds {
 
 /// One sequence [T] or several [B,T]: .npy, .npz and .safetensors with `input_ids`, .bin with 16-bit numbers, JSON
 /// (lists, or objects with `input_ids`, also one a line), or a text with one sequence per pair of brackets, or without
-/// brackets per line. Positions at the ends that an `attention_mask` in the same file leaves out are padding. Throws Error(bad_input) that names file and place for anything else, and for a number that is not in 0 ..
-/// vocab - 1.
+/// brackets per line. Positions at the ends that an `attention_mask` in the same file leaves out are padding. Throws
+/// Error(bad_input) that names file and place for anything else, and for a number that is not in 0 .. vocab - 1.
 TokenIds read_token_ids(const std::filesystem::path& path, std::int64_t vocab);
 
 }  // namespace afterglow
