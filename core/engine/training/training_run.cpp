@@ -34,12 +34,17 @@ Command set_command(const std::string& key, double value, bool is_live = false) 
   return {"set", fields.dump()};
 }
 
-/// Whether the modes are read after this step: every 16 steps, and after step 1,024 about 32 times while the number of
-/// steps doubles. That is often enough for nearest neighbours to be the same mode, and costs one pass of one sequence.
-/// It depends on no setting, so that a run that goes on for longer than planned numbers its modes alike.
-bool reads_modes_after(std::int64_t step) {
+/// Whether the modes are read after this step: every 16 steps, and from step 1,024 on about 32 times while the number
+/// of steps doubles. That is often enough for nearest neighbours to be the same mode. Where decomposing the operators
+/// takes as long as several training steps, the run reads a quarter as often. The schedule depends on the step and the
+/// sizes of the heads, which no setting changes, so that a run that goes on for longer than planned numbers its modes
+/// alike.
+bool reads_modes_after(std::int64_t step, const Spectra& modes) {
+  constexpr double large_work = 2e6;  // sum over heads of the cube of the number of modes
+  double work = 0.0;
+  for (const HeadSpectrum& head : modes.heads) work += std::pow(static_cast<double>(head.eigenvalues.size()), 3);
   const auto doubled = static_cast<std::int64_t>(std::bit_floor(static_cast<std::uint64_t>(step)));
-  return step % std::max<std::int64_t>(16, doubled / 32) == 0;
+  return step % ((work > large_work ? 64 : 16) * std::max<std::int64_t>(1, doubled / 512)) == 0;
 }
 
 std::vector<std::string> labels_of(const Trainer& trainer) {
@@ -253,7 +258,8 @@ bool TrainingRun::train_step() {
   failure_.clear();
   if (!is_known) record_.follow(result);
   latest_step_ = std::max(latest_step_, step());
-  if (reads_modes_after(step()) && (numbered_.empty() || numbered_.back()->step < step())) read_modes();
+  if (!numbered_.empty() && numbered_.back()->step < step() && reads_modes_after(step(), *numbered_.back()))
+    read_modes();
   const TrainingConfig& config = trainer_->config();
   if (config.evaluate_every > 0 && step() % config.evaluate_every == 0) evaluate();
   const std::size_t state_bytes = 3 * trainer_->parameters().values().bytes();
