@@ -1,4 +1,4 @@
-// Whole files with plain system calls: temporary file, fsync and rename, and messages for everything that can go wrong.
+// Whole files with plain system calls: temporary file, fsync and rename, and messages for all failures.
 #include "core/io/atomic_file.h"
 
 #include <fcntl.h>
@@ -70,7 +70,7 @@ std::string system_text(int error) { return std::generic_category().message(erro
   }
 }
 
-/// Writes everything, also when the system takes it in parts or is interrupted. Returns 0 or errno.
+/// Writes everything, also after partial or interrupted writes. Returns 0 or errno.
 int write_all(int descriptor, std::span<const ByteSpan> pieces) {
   for (ByteSpan rest : pieces) {
     while (!rest.empty()) {
@@ -83,21 +83,20 @@ int write_all(int descriptor, std::span<const ByteSpan> pieces) {
   return 0;
 }
 
-/// Makes the rename itself durable. Folders that cannot be opened or synced are no reason to call the written file
-/// lost.
+/// Makes the rename durable. A folder that cannot be opened or synced is not an error, because the file is written.
 void sync_folder(const fs::path& folder) {
   const Descriptor descriptor(::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   if (descriptor.valid()) ::fsync(descriptor.get());
 }
 
-/// 0 or errno. Some drives hold what they are given and know no such call, which is no failure to write.
+/// Calls fsync; returns 0 or errno, and 0 on drives that do not support it, because the data are written.
 int sync(int descriptor) {
   if (::fsync(descriptor) == 0) return 0;
   const bool is_unknown = errno == EINVAL || errno == ENOTSUP || errno == ENOSYS || errno == EROFS;
   return is_unknown ? 0 : errno;
 }
 
-/// Renames to a name that nothing has: the name is created first, which one program alone can do. False with errno.
+/// Renames to a free name. It creates the name first, which only one program can do. False with errno on failure.
 bool rename_over_claim(const char* from, const char* to) {
   Descriptor claim(::open(to, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600));
   if (!claim.valid()) return false;
@@ -109,7 +108,8 @@ bool rename_over_claim(const char* from, const char* to) {
   return false;
 }
 
-/// A device or pipe cannot be replaced. One that nothing reads is an error instead of a wait without end.
+/// Writes to a device or pipe, which cannot be replaced. A pipe without a reader is an error instead of an endless
+/// wait.
 void write_directly(const fs::path& path, std::span<const ByteSpan> pieces, std::size_t total) {
   Descriptor file(::open(path.c_str(), O_WRONLY | O_NONBLOCK | O_CLOEXEC));
   if (!file.valid()) throw_path_error(errno, path);
@@ -118,7 +118,7 @@ void write_directly(const fs::path& path, std::span<const ByteSpan> pieces, std:
   if (!file.close()) throw_disk_error(errno, path, total);
 }
 
-/// The whole content under a temporary name beside `target`, on the disk.
+/// The whole content, synced to disk under a temporary name in the folder of `target`.
 class PreparedFile {
  public:
   PreparedFile(const fs::path& target, std::span<const ByteSpan> pieces, std::size_t total,
@@ -126,7 +126,7 @@ class PreparedFile {
       : folder_(folder_of(target)), file_(folder_, old_mode.value_or(0666)) {
     if (!file_.valid()) throw_path_error(errno, target);
     remove_stale_temporaries(folder_);
-    if (old_mode) ::fchmod(file_.descriptor(), *old_mode);  // the umask must not narrow what the old file allowed
+    if (old_mode) ::fchmod(file_.descriptor(), *old_mode);  // keeps the old file's permissions against the umask
     if (const int error = write_all(file_.descriptor(), pieces)) throw_disk_error(error, target, total);
     if (const int error = sync(file_.descriptor())) throw_disk_error(error, target, total);
     if (!file_.close()) throw_disk_error(errno, target, total);
@@ -136,7 +136,7 @@ class PreparedFile {
     if (::rename(file_.path().c_str(), target.c_str()) != 0) throw_path_error(errno, target);
     sync_folder(folder_);
   }
-  /// False where something has that name by now. Of the three ways to take a name each drive knows at least one.
+  /// False where another file has that name meanwhile. Every drive supports one of three ways to take a name.
   bool take_free_name(const fs::path& target) {
     const char *from = file_.path().c_str(), *to = target.c_str();
     const bool is_taken = ::renameat2(AT_FDCWD, from, AT_FDCWD, to, RENAME_NOREPLACE) == 0 ||
@@ -147,10 +147,10 @@ class PreparedFile {
     sync_folder(folder_);
     return true;
   }
-  /// Takes a name in the same folder and gives it back.
+  /// Creates a name in the same folder and removes it.
   void try_a_name() {
     fs::path name = file_.path();
-    name.replace_extension(".trial.tmp");  // removed as a stale one where the program is killed here
+    name.replace_extension(".trial.tmp");  // if the program is killed here, it is removed as stale
     take_free_name(name);
     ::unlink(name.c_str());
   }
@@ -166,7 +166,7 @@ class PreparedFile {
 }
 
 Descriptor open_for_reading(const fs::path& path, struct stat& info) {
-  Descriptor file(::open(path.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC));  // a pipe would wait for its writer
+  Descriptor file(::open(path.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC));  // or a pipe waits for its writer
   if (!file.valid() && (errno == ENOENT || errno == ENOTDIR)) refuse_missing_file(path);
   if (!file.valid()) refuse_file(path, system_text(errno) + "; check its permissions");
   if (::fstat(file.get(), &info) != 0) refuse_file(path, system_text(errno) + "; check the disk");
@@ -182,11 +182,11 @@ std::size_t size_of(std::span<const ByteSpan> pieces) {
   return total;
 }
 
-/// What has the name that is to be written.
+/// The existing file, if any, under the name to write.
 struct Place {
   bool exists = false, is_device = false;
-  std::optional<mode_t> mode;  // of the file that is there
-  fs::path target;             // what a symbolic link points to, else the path itself
+  std::optional<mode_t> mode;  // of the existing file
+  fs::path target;             // the target of a symbolic link, else the path itself
 };
 
 /// Throws for names that no file can have.
@@ -208,7 +208,7 @@ Place look_at(const fs::path& path) {
   return place;
 }
 
-/// A link may have been laid by someone else, so that a file far away would be lost.
+/// Refuses links out of the folder: another user may have made the link, to overwrite a file elsewhere.
 void refuse_to_leave(const fs::path& path, const Place& place) {
   std::error_code ignored;
   if (!fs::is_symlink(fs::symlink_status(path, ignored))) return;
@@ -281,7 +281,7 @@ std::string read_file(const fs::path& path, std::size_t max_bytes) {
   std::string content;
   content.reserve(size);
   std::array<char, 65536> block;
-  for (;;) {  // to the real end: pipes have no size, and a file may grow while it is read
+  for (;;) {  // to the end of the data: pipes have no size, and a file may grow meanwhile
     const ssize_t count = ::read(file.get(), block.data(), block.size());
     if (count < 0 && errno == EINTR) continue;
     if (count < 0) {
@@ -299,8 +299,8 @@ void refuse_lfs_pointer(const fs::path& path) {
 }
 
 fs::path free_path(const fs::path& path) {
-  refuse_nul(path);         // every candidate would be the same file
-  std::error_code ignored;  // a path that cannot be looked at is reported by the writer, with advice
+  refuse_nul(path);         // all candidates would be the same file
+  std::error_code ignored;  // the writer reports a path that cannot be read, with advice
   fs::path candidate = path;
   for (int number = 2; fs::exists(fs::symlink_status(candidate, ignored)); ++number) {
     candidate = path.parent_path() / (path.stem().string() + "_" + std::to_string(number) + path.extension().string());

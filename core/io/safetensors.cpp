@@ -72,7 +72,7 @@ std::vector<const HostTensor*> sorted_for_writing(const TensorFile& file, const 
 std::string checked_header(const Header& header, const fs::path& path) {
   try {
     return format_header(header);
-  } catch (const nlohmann::json::exception&) {  // it refuses text that is not UTF-8
+  } catch (const nlohmann::json::exception&) {  // thrown for text that is not UTF-8
     cannot_store(path, "a name or a text of the metadata is not UTF-8; correct it");
   }
 }

@@ -15,11 +15,11 @@ struct TensorFile {
   std::vector<HostTensor> tensors;              ///< in the order of their bytes in the file
   std::map<std::string, std::string> unread{};  ///< tensors of types that are not read, with the types
 
-  /// nullptr if there is none of that name.
+  /// nullptr without a tensor of that name.
   const HostTensor* find(std::string_view name) const;
 };
 
-/// The tensor `name` of a file; else Error(bad_input) that names `where` (the file) and the nearest name there is.
+/// The tensor `name` of a file; else Error(bad_input) that names `where` (the file) and the nearest existing name.
 const HostTensor& require_tensor(const TensorFile& file, std::string_view name, std::string_view where);
 
 /// Reads and checks a whole file: sizes are compared with the file's real size before anything is allocated, so a

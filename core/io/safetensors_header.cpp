@@ -21,7 +21,7 @@ namespace {
 
 using Json = nlohmann::json;
 constexpr const char* metadata_key = "__metadata__";
-// More than any real file has; they keep what a hostile header can allocate near its own size.
+// More than any real file has; these limits keep the memory for a hostile header near its own size.
 constexpr std::size_t max_axes = 32;
 constexpr std::size_t max_metadata = 4096;
 constexpr int deepest = 64;
@@ -151,8 +151,7 @@ class HeaderReader {
   bool metadata_seen_ = false, is_known_ = false;
 };
 
-/// Compares one entry with itself: the offsets must be in order, inside the data, and hold exactly the shape's
-/// elements.
+/// Checks one entry: the offsets must be in order, inside the data, and as far apart as the shape needs.
 void check_entry(const HeaderEntry& entry, std::uint64_t data_bytes, const std::string& where) {
   const std::string tensor = "tensor " + in_quotes(entry.name);
   const std::string range = std::to_string(entry.begin) + " to " + std::to_string(entry.end);
@@ -170,7 +169,7 @@ void check_entry(const HeaderEntry& entry, std::uint64_t data_bytes, const std::
   }
 }
 
-/// Brings entries into the order of their data, which they must cover exactly once.
+/// Sorts entries by their data, which they must cover exactly once.
 void check_layout(std::vector<HeaderEntry>& entries, std::uint64_t data_bytes, const std::string& where) {
   std::sort(entries.begin(), entries.end(), [](const HeaderEntry& a, const HeaderEntry& b) {
     return std::tie(a.begin, a.end, a.name) < std::tie(b.begin, b.end, b.name);
@@ -230,8 +229,8 @@ Header parse_header(std::string_view text, std::uint64_t data_bytes, const std::
   return header;
 }
 
-// No JSON array or object is made here: their destructors allocate, and without memory that would end the program
-// before a snapshot is written.
+// Makes no JSON array or object: their destructors allocate, which without memory would end the program before it has
+// written a snapshot.
 std::string format_header(const Header& header) {
   const auto escaped = [](const std::string& text) { return Json(text).dump(); };
   const auto listed = [](const auto& sizes) {

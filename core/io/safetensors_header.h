@@ -34,8 +34,8 @@ void check_header_length(std::uint64_t length, std::uint64_t file_bytes, const s
 /// The header's text in the bytes of a whole file.
 std::string_view header_text(std::span<const std::byte> file, const std::string& where);
 
-/// Parses and checks everything against `data_bytes`, the number of bytes behind the header. `where` names the file.
-/// Memory stays within a small multiple of the text, whatever it holds.
+/// Parses and checks everything against `data_bytes`, the number of bytes after the header. `where` names the file.
+/// Memory stays within a small multiple of the text for any content.
 Header parse_header(std::string_view text, std::uint64_t data_bytes, const std::string& where);
 
 /// The text, padded with spaces to a multiple of 8, for entries in the given order.

@@ -51,7 +51,7 @@ class Attention final : public Layer {
 
   AttentionConfig config_;
   const Parameter &q_proj_, &k_proj_, &v_proj_;
-  std::array<const Parameter*, 3> biases_;  ///< of q, k, v; null without biases biases
+  std::array<const Parameter*, 3> biases_;  ///< of q, k, v; null without biases biases biases
   const Parameter& o_proj_;
 };
 

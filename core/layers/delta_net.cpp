@@ -19,7 +19,7 @@ namespace afterglow {
 namespace {
 
 constexpr double unit_eps = 1e-6;
-constexpr double gla_temperature = 16.0;  // divides gla's log gate: memories start long
+constexpr double gla_temperature = 16.0;  // divides gla's log gate, so that memories start long
 
 const char* name_of(MemoryRule rule) {
   switch (rule) {
@@ -44,7 +44,7 @@ constexpr std::pair<const char*, FeatureMap> feature_maps[] = {{"identity", Feat
 constexpr std::pair<const char*, KeyNorm> key_norms[] = {
     {"unit", KeyNorm::unit}, {"l2", KeyNorm::l2}, {"none", KeyNorm::none}};
 
-/// The value that a word of a list stands for.
+/// The value that a list assigns to a word.
 template <class Value, std::size_t count>
 Value chosen(const nlohmann::json& config, const char* key, const std::pair<const char*, Value> (&list)[count],
              Value fallback, const std::string& where) {
@@ -58,7 +58,7 @@ Value chosen(const nlohmann::json& config, const char* key, const std::pair<cons
   return fallback;
 }
 
-/// How many heads of queries, keys or values the H heads of the memory share.
+/// Number of heads of queries, keys or values, which the H heads of the memory share.
 std::int64_t get_sharing_heads(const nlohmann::json& config, const char* key, std::int64_t heads,
                                const std::string& where) {
   const std::int64_t shared = get_integer(config, key, heads, 1, heads, where);
@@ -155,7 +155,7 @@ DeltaNet::Gates DeltaNet::add_gates(const DeltaNetConfig& config, const Paramete
 
 std::string_view DeltaNet::kind() const { return name_of(config_.rule); }
 
-/// How queries, keys or values come from the input.
+/// Projection and convolution from the input to queries, keys or values.
 struct DeltaNet::Stream {
   Var projected;
   const Parameter* taps;
@@ -204,7 +204,7 @@ Var filled(Tape& tape, const Shape& shape, DType dtype, double value) {
   return tape.constant(tensor);
 }
 
-/// Not less than `least`, up to a rounding.
+/// max(x, least), up to rounding.
 Var at_least(Tape& tape, const Var& x, double least) {
   const auto shifted = [&](const Var& from, double by) {
     return add_bias(tape, from, filled(tape, {from.shape().last()}, from.value.dtype, by));
@@ -214,7 +214,7 @@ Var at_least(Tape& tape, const Var& x, double least) {
 
 }  // namespace
 
-/// Queries or keys as they enter the core, one for each head of the memory.
+/// Queries or keys as the core takes them, one for each head of the memory.
 Var DeltaNet::read_key(Tape& tape, const Stream& stream, const LayerState* state) const {
   const bool is_unit = config_.key_norm == KeyNorm::unit;
   if (is_unit && stream.taps != nullptr && stream.silu && config_.feature_map == FeatureMap::identity) {
@@ -228,7 +228,7 @@ Var DeltaNet::read_key(Tape& tape, const Stream& stream, const LayerState* state
   return repeat_heads(tape, y, config_.heads / stream.heads);
 }
 
-/// What the gates of an input are made of; undefined where a rule has none.
+/// Projections from which the gates are made; undefined where a rule does not have the gate.
 struct DeltaNet::GateInputs {
   Var beta, decay;
 };
@@ -239,7 +239,7 @@ DeltaNet::GateInputs DeltaNet::project_gates(Tape& tape, const Var& x) const {
   };
   if (gates_.b_proj == nullptr || gates_.a_proj == nullptr)
     return {project(gates_.b_proj), project(gates_.a_proj != nullptr ? gates_.a_proj : gates_.down)};
-  Var both[2];  // a few numbers each: the input is read once for them
+  Var both[2];  // small projections in one product, which reads the input once
   linear_many(tape, x, std::array{tape.parameter(*gates_.b_proj), tape.parameter(*gates_.a_proj)}, both);
   return {both[0], both[1]};
 }
@@ -268,10 +268,10 @@ Var DeltaNet::log_gate(Tape& tape, const Var& projected) const {
 }
 
 struct DeltaNet::Inputs : DeltaVars {
-  Var gate;  // of the heads' answers; undefined without one
+  Var gate;  // of the heads' outputs; undefined without a gate
 };
 
-// Convolutions read queries, keys and values, and the norm of heads reads the gate; from there the scan decides.
+// Convolutions and the norm of heads accept any storage of queries, keys, values and gate, so the scan decides.
 Storage DeltaNet::storage(const Backend& backend, const Shape& input) const {
   const DeltaNetConfig& c = config_;
   const bool are_own = c.query_heads == c.heads && c.key_heads == c.heads && c.value_heads == c.heads;
@@ -423,7 +423,7 @@ WeightMatrix token_weights(const CapturedLayer& layer, int head) {
   return delta_token_weights(of);
 }
 
-/// Multiplies the rows by what the channels' decays differ from their mean; returns the logarithm of the mean.
+/// Multiplies each row by its channel's decay over the mean decay; returns the logarithm of the mean.
 double fade_channels(const std::vector<double>& log_decay, std::vector<double>& product) {
   const double mean = std::accumulate(log_decay.begin(), log_decay.end(), 0.0) / static_cast<double>(log_decay.size());
   if (log_decay.size() == 1) return mean;
@@ -432,7 +432,8 @@ double fade_channels(const std::vector<double>& log_decay, std::vector<double>& 
   return mean;
 }
 
-/// Of the product of all (I - β k k^T) D, whose mean decay is a factor of its own so that long products do not vanish.
+/// Modes of the product of all (I - β k k^T) D; the mean decay is a separate factor so that long products do not
+/// vanish.
 std::vector<std::complex<double>> delta_modes(const CapturedLayer& layer, int head) {
   const std::vector<double> keys = layer.of_head("keys", head), beta = layer.of_head("beta", head);
   const auto tokens = static_cast<std::size_t>(layer.tokens), width = keys.size() / tokens;
@@ -458,7 +459,7 @@ std::vector<std::complex<double>> delta_modes(const CapturedLayer& layer, int he
   return modes;
 }
 
-/// A delta rule is the filter that holds Σ_t = I: β_t says which r_t it believes in (Gated KalmaNet, eqs. 17, 19, 20).
+/// A delta rule is the filter with fixed Σ_t = I: its β_t determines r_t (Gated KalmaNet, eqs. 17, 19, 20).
 /// The recursion's β_t is η_t = 1/r_t itself (eq. 3).
 PairSequence pairs(const CapturedLayer& layer, int head) {
   constexpr double least_noise = 1e-3, most_noise = 1e6;  // of β_t = 1, whose r_t is 0, and of β_t = 0
@@ -483,7 +484,7 @@ PairSequence pairs(const CapturedLayer& layer, int head) {
   return of;
 }
 
-/// What the five rules have in common.
+/// The parts of the descriptor that the five rules share.
 template <MemoryRule rule>
 LayerKind kind_of(const char* description, const char* source) {
   LayerKind kind{.name = name_of(rule), .description = description, .source = source};

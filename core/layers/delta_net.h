@@ -6,9 +6,9 @@
 namespace afterglow {
 
 enum class MemoryRule { deltanet, gated_deltanet, kda, gla, kalman };
-/// How queries and keys are made of length 1: x / (|x| + eps), x / sqrt(|x|^2 + eps), or not at all.
+/// Normalisation of queries and keys: x / (|x| + eps), x / sqrt(|x|^2 + eps), or the identity.
 enum class KeyNorm { unit, l2, none };
-/// What queries and keys go through behind their projection and convolution.
+/// Feature map of queries and keys after projection and convolution.
 enum class FeatureMap { identity, relu, elu_plus_one, sigmoid, silu };
 
 struct DeltaNetConfig {
@@ -21,7 +21,7 @@ struct DeltaNetConfig {
   /// Heads of queries, keys and values, each of which divides H: several heads of the memory read the same one. gla's
   /// gates belong to its keys.
   std::int64_t query_heads = 1, key_heads = 1, value_heads = 1;
-  bool key_silu = true, value_silu = true;  ///< qk_silu, v_silu: SiLU behind the projection or its convolution
+  bool key_silu = true, value_silu = true;  ///< qk_silu, v_silu: SiLU after the projection or its convolution
   FeatureMap feature_map = FeatureMap::identity;
   KeyNorm key_norm = KeyNorm::unit;  ///< qk_norm
   bool learns_beta = true;           ///< use_beta; false: 1
@@ -33,7 +33,7 @@ struct DeltaNetConfig {
   bool sigmoid_gate = false;    ///< gate_activation: sigmoid in the place of SiLU
   double norm_eps = 1e-5;
   double ridge = 0.1;  ///< lambda of kalman
-  // Changed live.
+  // Settings that the user may change during training.
   double beta_factor = 1.0;  ///< on beta; 0 writes nothing
   double fade = 1.0;         ///< on the logarithm of the decay; 0 never forgets
   bool fades() const { return rule == MemoryRule::gated_deltanet || fades_by_channel(); }
@@ -45,12 +45,12 @@ struct DeltaNetConfig {
   std::int64_t value_columns() const { return heads * value; }
 };
 
-/// q, k, v by projection, causal convolution and SiLU; q and k of length 1 (not in gla); beta = sigmoid(b_proj x), as
-/// far as the configuration does not say otherwise; log decay g = -exp(A_log) softplus(a_proj x + dt_bias) a head
+/// q, k, v by projection, causal convolution and SiLU; q and k of length 1 (not in gla); beta = sigmoid(b_proj x),
+/// unless the configuration says otherwise; log decay g = -exp(A_log) softplus(a_proj x + dt_bias) a head
 /// (gated_deltanet), -exp(A_log) softplus(f_proj x + dt_bias) a channel (kda; A_log a head) or logsigmoid(gk_proj x) /
 /// 16 a channel (gla). The core is core/backend/delta.h with scale Dk^-0.5; in `kalman` it is recursive least squares,
 /// S_t = argmin lambda |S|^2 + sum_s beta_s |S^T k_s - v_s|^2 (GKA eq. 3 and KF), y_t = S_t^T q_t. Then RMSNorm a head,
-/// times silu(g_proj x) or its sigmoid, o_proj. Captures: `queries`, `keys`, `values` as they enter the core, `beta`,
+/// times silu(g_proj x) or its sigmoid, o_proj. Captures: `queries`, `keys`, `values` as the core takes them, `beta`,
 /// `log_decay`, `readout`, `final_state` [B,H,Dk,Dv].
 class DeltaNet final : public Layer {
  public:
@@ -58,7 +58,8 @@ class DeltaNet final : public Layer {
   std::string_view kind() const override;
   std::int64_t heads() const override { return config_.heads; }
   Var forward(Tape& tape, const Var& x, const Tensor& mask) override;
-  /// `state` [B,H,Dk,Dv]; `covariance` [B,H,Dk,Dk] of kalman; `q_convolution`, ...: what the convolutions still see.
+  /// `state` [B,H,Dk,Dv]; `covariance` [B,H,Dk,Dk] of kalman; `q_convolution`, ...: the last inputs of the
+  /// convolutions.
   LayerState make_state(Backend& backend, DType dtype, std::int64_t batch) const override;
   Var step(Tape& tape, const Var& x, LayerState& state) override;
   std::int64_t state_bytes(DType dtype, std::int64_t tokens) const override;
@@ -67,20 +68,20 @@ class DeltaNet final : public Layer {
   const DeltaNetConfig& config() const { return config_; }
 
  private:
-  struct Gates {  // absent where the rule has none
+  struct Gates {  // absent where the rule does not have the gate
     const Parameter *b_proj = nullptr, *a_proj = nullptr, *A_log = nullptr, *dt_bias = nullptr, *down = nullptr,
                     *up = nullptr, *gk_bias = nullptr, *g_proj = nullptr;
   };
   static Gates add_gates(const DeltaNetConfig& config, const ParameterScope& parameters);
   struct Stream;      // of queries, keys or values
   struct GateInputs;  // projections of an input
-  struct Inputs;      // of the core, and the gate of what it answers
+  struct Inputs;      // of the core, and the gate of its output
   GateInputs project_gates(Tape& tape, const Var& x) const;
   Tensor history_of(const Stream& stream, const LayerState* state) const;
   Var read_tokens(Tape& tape, const Stream& stream, const LayerState* state) const;
   Var read_key(Tape& tape, const Stream& stream, const LayerState* state) const;
   Var beta(Tape& tape, const Var& x, const Var& projected) const;
-  /// How queries, keys, values and the gate of such an input may be stored.
+  /// Storage of queries, keys, values and gate for such an input.
   Storage storage(const Backend& backend, const Shape& input) const;
   Inputs core_inputs(Tape& tape, const Var& x, const LayerState* state) const;
   Var log_gate(Tape& tape, const Var& projected) const;

@@ -20,7 +20,7 @@ namespace afterglow {
 namespace {
 
 std::span<const std::byte> mapped(const std::filesystem::path& path) {
-  // Without waiting, so that a pipe without a writer is refused at once.
+  // Non-blocking, so that a pipe without a writer fails at once.
   const Descriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
   if (!file.valid()) refuse_file(path, std::string(std::strerror(errno)) + "; check the name and its permissions");
   struct stat status = {};

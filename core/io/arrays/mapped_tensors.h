@@ -1,5 +1,5 @@
-// A safetensors file that stays where it is: its header is read and checked, its numbers are pages of the file, which
-// the system brings in when they are read.
+// A memory-mapped safetensors file: the header is read and checked, the system loads pages of numbers when they are
+// read.
 #pragma once
 #include <cstddef>
 #include <filesystem>
@@ -12,7 +12,7 @@
 
 namespace afterglow {
 
-/// Numbers that lie in a mapped file.
+/// A tensor in a mapped file.
 struct TensorView {
   std::string name;
   StoredType type = StoredType::f32;
@@ -29,7 +29,7 @@ class MappedTensors {
   MappedTensors(MappedTensors&& other) noexcept;
   MappedTensors& operator=(MappedTensors&& other) noexcept;
 
-  /// In the order of their bytes; valid as long as this lives.
+  /// In the order of their bytes; valid for the lifetime of this object.
   const std::vector<TensorView>& tensors() const { return tensors_; }
   /// All bytes of the file.
   std::span<const std::byte> bytes() const { return bytes_; }

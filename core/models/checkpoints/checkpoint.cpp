@@ -1,4 +1,4 @@
-// Reads weights into parameters, and writes parameters as a library's tensors, both by the same plan.
+// Reads weights into parameters, and writes parameters as a library's tensors, both with the same plan.
 #include "core/models/checkpoints/checkpoint.h"
 
 #include <algorithm>
@@ -30,14 +30,14 @@ std::string type_of(const TensorView& tensor) {
   return tensor.other_type.empty() ? name_of(tensor.type) : in_quotes(tensor.other_type);
 }
 
-/// Row of the library's order that stands at `row` of ours: pairs (2i, 2i + 1) of a head turn together here, halves
-/// (i, i + D/2) there.
+/// Row of the library's order for `row` of Afterglow's: RoPE rotates the pairs (2i, 2i + 1) of a head in Afterglow, and
+/// (i, i + D/2) in the libraries.
 std::size_t rotary_source(std::size_t row, std::size_t head_width) {
   const std::size_t head = row / head_width, place = row % head_width;
   return head * head_width + place / 2 + (place % 2) * (head_width / 2);
 }
 
-/// Brings rows of heads from the library's order into ours, or back.
+/// Reorders rows of heads from the library's order to Afterglow's, or back.
 void reorder_rotary(std::span<float> values, std::size_t rows, std::int64_t heads, bool to_library) {
   const std::vector<float> before(values.begin(), values.end());
   const std::size_t width = values.size() / rows, head_width = rows / static_cast<std::size_t>(heads);
@@ -49,7 +49,7 @@ void reorder_rotary(std::span<float> values, std::size_t rows, std::int64_t head
   }
 }
 
-/// The first element that is NaN or infinite; -1 without one. Looks at blocks as a whole, for large models.
+/// The first element that is NaN or infinite; -1 without one. Tests whole blocks first, because models are large.
 std::ptrdiff_t first_non_finite(std::span<const float> values) {
   constexpr std::uint32_t exponent = 0x7F800000u;
   constexpr std::size_t block = 4096;
@@ -65,7 +65,7 @@ std::ptrdiff_t first_non_finite(std::span<const float> values) {
   return -1;
 }
 
-/// The numbers of a tensor where they lie in the file, or widened into `room`; ones without a tensor.
+/// The numbers of a tensor, mapped from the file or widened into `room`; ones without a tensor.
 std::span<const float> numbers_of(const TensorView* tensor, std::size_t count, std::vector<float>& room) {
   const bool lies_ready = tensor != nullptr && tensor->type == StoredType::f32 &&
                           reinterpret_cast<std::uintptr_t>(tensor->bytes.data()) % alignof(float) == 0;
@@ -81,12 +81,12 @@ const Parameter& parameter_of(const ParameterStore& store, const std::string& na
   return *found;
 }
 
-/// MLX keeps a convolution [columns, taps, 1], in the same bytes as PyTorch's [columns, 1, taps].
+/// MLX stores a convolution as [columns, taps, 1], with the same bytes as PyTorch's [columns, 1, taps].
 bool is_mlx_convolution(const std::vector<std::int64_t>& shape) {
   return shape.size() == 3 && shape[1] > 1 && shape[2] == 1;
 }
 
-/// Whether a tensor's numbers lie in the file as those of the parameter do.
+/// Whether a tensor's numbers have the same order in the file as in the parameter.
 bool is_laid_out(const std::vector<std::int64_t>& found, const std::vector<std::int64_t>& wanted) {
   return found == wanted || (is_mlx_convolution(found) && wanted == std::vector{found[0], found[2], found[1]});
 }
@@ -129,7 +129,7 @@ json Checkpoint::origin() const {
     throw Error(ExitCode::bad_input,
                 folder_.folder().string() + ": a recipe holds names in UTF-8 only; rename the folder");
   std::filesystem::path path = std::filesystem::absolute(folder_.folder()).lexically_normal();
-  if (!path.has_filename()) path = path.parent_path();  // it ended in a slash
+  if (!path.has_filename()) path = path.parent_path();  // the path ended in a slash
   return {{"path", path.string()}, {"hash", folder_.hash()}, {"library", library_->name}, {"config", folder_.config()}};
 }
 
@@ -154,7 +154,7 @@ void Checkpoint::note_names() {
   }
 }
 
-// As the libraries do: a head in the files that differs from the embedding counts, whatever config.json says.
+// As in the libraries: a head in the files that differs from the embedding is used, also where config.json ties it.
 void Checkpoint::untie_head() {
   const TensorView* head = folder_.find(head_tensor);
   const TensorView* embedding = find(plan_.weights.front());
@@ -272,7 +272,7 @@ WrittenModel write_model(const CheckpointLibrary& library, const json& model, co
     std::vector<float> numbers(stored.begin(), stored.end());
     if (match.left_out_by != nullptr) {
       if (std::ranges::all_of(numbers, [](float one) { return one == 1.0f; })) continue;
-      written.config[match.left_out_by] = true;  // training has given it weights
+      written.config[match.left_out_by] = true;  // training changed its weights
     }
     if (match.rotary_heads > 0)
       reorder_rotary(numbers, static_cast<std::size_t>(parameter.shape[0]), match.rotary_heads, true);

@@ -15,22 +15,22 @@ class Checkpoint {
 
   /// The stack of layers, as in a recipe.
   const nlohmann::json& model() const { return plan_.model; }
-  /// What the model is for, as in a recipe; null: the next token of a sequence.
+  /// The task of the model, as in a recipe; null: the next token of a sequence.
   const nlohmann::json& task() const { return plan_.task; }
-  /// What a recipe keeps of it: {"path", "hash", "library", "config"}.
+  /// The part of it that a recipe stores: {"path", "hash", "library", "config"}.
   nlohmann::json origin() const;
   const std::string& library() const { return library_->name; }
   std::string folder_name() const;
   /// The model's tokenizer.json; empty where the folder has none.
   std::filesystem::path tokenizer() const;
-  /// What a person should know: how a field was read, fields and tensors that the model does not use, names and layouts
-  /// of other programs, a head that is tied in words alone.
+  /// Notes for the user: how a field was read, fields and tensors that the model does not use, names and layouts of
+  /// other programs, a head that only config.json ties.
   const std::vector<std::string>& notes() const { return notes_; }
 
   /// Compares its tensors with the parameters that the model declares. Throws Error(bad_input) naming a tensor that is
   /// missing, has another shape or a type that holds no weights.
   void check(const ParameterStore& declared) const;
-  /// Copies the weights, rounded to float32, to where the parameters lie. Throws Error(bad_input) for NaN and infinity.
+  /// Copies the weights, rounded to float32, into the parameters. Throws Error(bad_input) for NaN and infinity.
   void load(ParameterStore& store) const;
 
  private:
@@ -38,7 +38,7 @@ class Checkpoint {
   void note_names();
   void untie_head();
   void note_unused();
-  /// Whether the file holds a layer's weights where a model's should be.
+  /// Whether the file holds the weights of one layer instead of a model.
   bool is_one_layer() const;
   CheckpointFolder folder_;
   const CheckpointLibrary* library_;
@@ -50,7 +50,7 @@ class Checkpoint {
 /// with.
 Checkpoint open_origin(const nlohmann::json& origin);
 
-/// A model as a library reads it.
+/// A model in the form that a library reads.
 struct WrittenModel {
   nlohmann::json config;
   TensorFile weights;

@@ -18,7 +18,7 @@ namespace {
 constexpr const char *single_file = "model.safetensors", *index_file = "model.safetensors.index.json",
                      *config_file = "config.json", *adapter_file = "adapter_config.json";
 
-/// What torch.compile, DDP and FSDP put into the names of a model's weights.
+/// Words that torch.compile, DDP and FSDP insert into the names of a model's weights.
 constexpr std::array<std::string_view, 4> wrapper_words{"_orig_mod", "module", "_fsdp_wrapped_module",
                                                         "_checkpoint_wrapped_module"};
 
@@ -26,7 +26,7 @@ constexpr std::array<std::string_view, 4> wrapper_words{"_orig_mod", "module", "
   throw Error(ExitCode::bad_input, path.string() + ": " + what);
 }
 
-/// The first file of the folder whose name says that pickles are in it; empty without one.
+/// The first file of the folder whose name is that of a pickle; empty without one.
 std::string pickle_in(const fs::path& folder) {
   std::vector<std::string> found;
   std::error_code failed;
@@ -54,18 +54,18 @@ std::string pickle_in(const fs::path& folder) {
                      "safe_serialization=True)");
 }
 
-/// A shard's name must be that of a file in the folder itself.
+/// Throws unless a shard's name is that of a file in the folder itself.
 void check_shard_name(const fs::path& index, const std::string& name) {
   const bool is_plain = !name.empty() && name != "." && name != ".." && name.find('/') == std::string::npos &&
                         name.find('\\') == std::string::npos && name.find('\0') == std::string::npos;
   if (!is_plain)
     refuse(index, "it names the file " + in_quotes(name) +
-                      ", which is not in this folder; only files beside the index are read; get the folder again");
+                      ", which is not in this folder; only files next to the index are read; get the folder again");
   if (!name.ends_with(".safetensors"))
     refuse(index, "it names the file " + in_quotes(name) + ", which is no .safetensors file; save the model again");
 }
 
-/// The folders in this one and in its folders that hold a model or an adapter; the last is that of the highest step.
+/// The subfolders, up to two levels down, with a model or an adapter; the last is that of the highest step.
 std::vector<fs::path> models_below(const fs::path& folder) {
   std::vector<fs::path> found;
   std::error_code failed;
@@ -116,7 +116,7 @@ CheckpointFolder::CheckpointFolder(fs::path folder) : folder_(std::move(folder))
     refuse_without_config(folder_, config_to_write(names()));
   }
   config_ = read_config_json(folder_ / config_file);
-  // As the libraries do: one file counts before an index.
+  // As in the libraries: a single file takes precedence over an index.
   if (has_one) {
     map(folder_ / single_file);
   } else if (has_shards) {

@@ -14,7 +14,7 @@ namespace afterglow {
 class CheckpointFolder {
  public:
   /// Opens and maps it. Throws Error(bad_input) that names the file and what to do: no config.json, weights as pickles,
-  /// shards that are missing, lie elsewhere or hold a tensor twice.
+  /// shards that are missing, outside of the folder or hold a tensor twice.
   explicit CheckpointFolder(std::filesystem::path folder);
 
   const std::filesystem::path& folder() const { return folder_; }
@@ -22,7 +22,7 @@ class CheckpointFolder {
   /// nullptr where no tensor has this name. Names are those of the model, without the words of wrappers around it.
   const TensorView* find(const std::string& name) const;
   std::vector<std::string> names() const;
-  /// The words of wrappers that its tensors' names hold: "_orig_mod", "module".
+  /// The words of wrappers in the names of its tensors: "_orig_mod", "module".
   const std::set<std::string>& wrappers() const { return wrappers_; }
   /// 16 hex digits over all bytes of its weights.
   std::string hash() const;

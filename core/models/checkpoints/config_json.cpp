@@ -20,7 +20,7 @@ using nlohmann::json;
 constexpr std::size_t largest_config = std::size_t{4} << 20;
 constexpr double infinity = std::numeric_limits<double>::infinity();
 
-/// Python's words for numbers that JSON does not have, in the form that JSON can hold.
+/// Replaces Python's Infinity and NaN, which JSON does not have, by objects.
 std::string with_json_numbers(const std::string& text) {
   static constexpr std::array<std::string_view, 3> words{"-Infinity", "Infinity", "NaN"};
   std::string result;

@@ -1,4 +1,4 @@
-// config.json as Python writes it, with numbers that JSON does not have, and its fields.
+// config.json as Python writes it, with Infinity and NaN, and its fields.
 #pragma once
 #include <filesystem>
 #include <nlohmann/json.hpp>
@@ -8,8 +8,8 @@
 
 namespace afterglow {
 
-/// Reads it: a bare Infinity or NaN becomes {"__float__": "Infinity"}, as newer libraries write it; what is null counts
-/// as missing. Throws Error(bad_input) with line and column.
+/// Reads it: a bare Infinity or NaN becomes {"__float__": "Infinity"}, as newer libraries write it; null counts as
+/// missing. Throws Error(bad_input) with line and column.
 nlohmann::json read_config_json(const std::filesystem::path& path);
 
 /// The fields of a config.json by their own names. A missing field gives the library's default.
@@ -20,7 +20,7 @@ class ConfigFields {
   const nlohmann::json& fields() const { return *config_; }
 
   std::int64_t integer(const char* name, std::optional<std::int64_t> fallback) const;
-  /// Of the whole model, from num_hidden_layers.
+  /// Number of layers of the whole model, from num_hidden_layers.
   std::int64_t layers() const;
   double number(const char* name, double fallback) const;  ///< also infinite
   bool flag(const char* name, bool fallback) const;
@@ -28,9 +28,9 @@ class ConfigFields {
   bool has(const char* name) const { return field(name).contains(name); }
   /// Two numbers, the ends of a range, which may be infinite.
   std::pair<double, double> range(const char* name, std::pair<double, double> fallback) const;
-  /// Throws Error(bad_input): the field asks for something that is not there, and what to do.
+  /// Throws Error(bad_input) for a field that needs something that Afterglow does not have; `why` says what to do.
   [[noreturn]] void refuse(const char* name, const std::string& why) const;
-  /// The fields that no function above was called with and that are no words of `harmless`.
+  /// The fields that no function above has read and that are not among the words of `harmless`.
   std::vector<std::string> unread(const std::string& harmless) const;
 
  private:

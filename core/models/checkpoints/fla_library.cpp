@@ -1,5 +1,5 @@
 // flash-linear-attention: mamba2, gated_deltanet, gla and delta_net, with attention in some layers. All names of that
-// library stand in this file and in fla_mixers.cpp.
+// library are in this file and in fla_mixers.cpp.
 #include <algorithm>
 #include <cmath>
 #include <map>
@@ -27,7 +27,7 @@ ModelPlan plan_mamba2(const ConfigFields& config) {
     config.refuse("norm_before_gate", "only the norm behind the gate is computed here; there is no way to convert it");
   if (config.flag("D_has_hdim", false))
     config.refuse("D_has_hdim", "only one D for each head is computed here; there is no way to convert it");
-  // Up to 0.4.2 the library named the limit as transformers does, and in the beginning eps, too.
+  // Up to 0.4.2 the library used the name of transformers for the limit, and at first for eps, too.
   const bool is_old = config.has("time_step_limit") && !config.has("dt_limit") && !config.has("rmsnorm");
   Mamba2Names names = mamba2_names;
   if (is_old) names.step_limit = "time_step_limit";
@@ -95,7 +95,7 @@ void match_attention(ModelPlan& plan, std::size_t block, const json& mixer) {
   match("v_proj.bias", nullptr);
 }
 
-/// The width of the MLP: given, or two thirds of hidden_ratio times the model's, rounded up to 256.
+/// The width of the MLP: given, or two thirds of hidden_ratio times that of the model, rounded up to 256.
 std::int64_t mlp_width(const ConfigFields& config) {
   if (config.has("intermediate_size")) return config.integer("intermediate_size", std::nullopt);
   const double wanted =
@@ -135,7 +135,7 @@ ModelPlan plan(const ConfigFields& config) {
   throw Error(ExitCode::bad_input, "flash-linear-attention has no model " + what + "; export with --format npz");
 }
 
-/// What the layers with attention say, in the place of "attn".
+/// The field "attn" for the layers with attention.
 json attn_of(const std::vector<json>& blocks) {
   std::vector<json> found;
   for (std::size_t i = 0; i < blocks.size(); ++i) {

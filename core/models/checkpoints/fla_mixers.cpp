@@ -27,7 +27,7 @@ std::int64_t expanded(const ConfigFields& config, std::int64_t size, const char*
   return whole / parts;
 }
 
-/// What the three have in common, with each one's defaults.
+/// The fields that the three share, with the defaults of each.
 json common_mixer(const ConfigFields& config, const char* kind, bool convolves, bool gate, const char* gate_field) {
   json mixer{{"kind", kind},
              {"conv_size", config.integer("conv_size", 4)},
@@ -43,7 +43,7 @@ json common_mixer(const ConfigFields& config, const char* kind, bool convolves, 
   return mixer;
 }
 
-/// Projections, convolutions and gates that bear the same names.
+/// Matches projections, convolutions and gates whose names the three share.
 void match_common(ModelPlan& plan, std::size_t block, const json& mixer) {
   const std::string ours = mixer["kind"].get<std::string>() + ".";
   const auto add = [&](bool is_there, const std::string& name) {
@@ -63,7 +63,7 @@ void describe_common(const json& mixer, json& config, const char* gate_field) {
   if (mixer.value("gate_activation", "silu") == "sigmoid") config["output_gate_activation"] = "sigmoid";
 }
 
-/// Sizes of an own layer with the defaults of its configuration.
+/// Sizes of Afterglow's layer, with the defaults of its configuration.
 struct Sizes {
   std::int64_t width, heads, keys, values;
   Sizes(const json& mixer, const json& config)
@@ -178,7 +178,7 @@ void describe_delta_net(const json& mixer, json& config, std::vector<std::string
   config["allow_neg_eigval"] = mixer.value("allow_neg_eigval", false);
 }
 
-constexpr std::int64_t gla_rank = 16;  // of the gate, which no config.json of the library says
+constexpr std::int64_t gla_rank = 16;  // of the gate; config.json of the library has no field for it
 
 json gla_mixer(const ConfigFields& config) {
   json mixer = common_mixer(config, "gla", false, true, "use_output_gate");

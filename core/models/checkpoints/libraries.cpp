@@ -1,4 +1,4 @@
-// The list of libraries, and what their models have in common.
+// The list of libraries, and the parts that their models share.
 #include <algorithm>
 
 #include "core/io/error.h"
@@ -8,7 +8,7 @@
 
 namespace afterglow {
 
-// Each stands at the end of its own file.
+// Each is at the end of its own file.
 CheckpointLibrary transformers_library();
 CheckpointLibrary fla_library();
 CheckpointLibrary sessa_library();
@@ -17,7 +17,7 @@ CheckpointLibrary spectral_memory_library();
 using nlohmann::json;
 
 namespace {
-/// Fields that save_pretrained writes of every model, and that generation, training and other tasks read.
+/// Fields that save_pretrained writes for every model, and those of generation, training and other tasks.
 const std::string harmless =
     "_attn_implementation_autoset _name_or_path architectures attn_implementation auto_map bos_token_id "
     "chunk_size_feed_forward do_sample dtype eos_token_id finetuning_task id2label initializer_range is_decoder "
@@ -40,7 +40,7 @@ ModelPlan::ModelPlan(const ConfigFields& config, double norm_eps, std::string pr
       config.refuse(field, "quantised weights and layers that differ are not read; save the model in float32");
   }
   weights.push_back({"embedding.weight", spelled("embeddings.weight")});
-  weights.back().names.push_back(prefix_ + "embedding.weight");  // of old files
+  weights.back().names.push_back(prefix_ + "embedding.weight");  // its name in old files
   if (is_tied) weights.back().names.emplace_back(head_tensor);
   weights.push_back({"norm.weight", spelled(last_norm)});
   if (!is_tied) add_head();
@@ -121,7 +121,7 @@ std::string config_to_write(const std::vector<std::string>& tensors) {
       return library.mark != nullptr && name.ends_with(library.mark);
     };
     if (std::ranges::any_of(tensors, is_its))
-      return "; by their names the weights are those of " + library.about + ": lay a config.json beside " +
+      return "; by their names the weights are those of " + library.about + ": put a config.json next to " +
              "model.safetensors with the sizes of " + library.needed_config;
   }
   return "";

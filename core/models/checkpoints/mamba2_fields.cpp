@@ -13,7 +13,7 @@ namespace {
 using nlohmann::json;
 constexpr double infinity = std::numeric_limits<double>::infinity();
 
-/// A field that both have under the same name, with its default in each.
+/// A field with the same name in both libraries, and its default in each.
 struct Field {
   const char *ours, *theirs;
   json our_default, their_default;
@@ -51,7 +51,7 @@ json mamba2_mixer(const ConfigFields& config, const Mamba2Names& names) {
   if (act != "silu" && act != "swish") config.refuse("hidden_act", "only \"silu\" is computed here; convert the model");
   const auto [least, most] = config.range(names.step_limit, {0.0, infinity});
   if (least > 0) mixer["dt_floor"] = least;
-  constexpr double never_reached = 1e6;  // so large a step binds as little as none
+  constexpr double never_reached = 1e6;  // a limit on the step that no step reaches
   if (most < never_reached) mixer["dt_ceiling"] = most;
   const double heads = static_cast<double>(config.integer("hidden_size", std::nullopt)) *
                        mixer["expand"].get<double>() / mixer["headdim"].get<double>();
@@ -119,7 +119,7 @@ json mamba2_config(const json& model, const json& mixer, const Mamba2Names& name
   config["num_heads"] = std::llround(config["expand"].get<double>() * config["hidden_size"].get<double>() /
                                      config["head_dim"].get<double>());
   config["hidden_act"] = "silu";
-  // A bare Infinity, as Python writes it, is no JSON; newer libraries read this word for it, and all read no limits.
+  // A bare Infinity, as Python writes it, is not JSON. Newer libraries read this object; all accept a missing limit.
   const json endless{{"__float__", "Infinity"}};
   if (mixer.contains("dt_ceiling") || mixer.value("dt_floor", 0.0) > 0)
     config[names.step_limit] = {mixer.value("dt_floor", 0.0), mixer.value("dt_ceiling", endless)};

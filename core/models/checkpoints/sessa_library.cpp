@@ -1,5 +1,5 @@
-// Sessa's own package, whose SessaLayer is a whole block. It has no model around its layers, so a config.json of ours
-// says what is there: embedding, layers, a last norm and a head. All names of that package stand in this file.
+// Sessa's own package, whose SessaLayer is a whole block. It has no model around its layers, so Afterglow's own
+// config.json describes it: embedding, layers, a last norm and a head. All names of that package are in this file.
 #include "core/io/error.h"
 #include "core/models/checkpoints/model_plan.h"
 

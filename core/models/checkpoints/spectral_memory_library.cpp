@@ -1,5 +1,5 @@
 // Spectral Memory's own code: the forecasting model KLMemory of a Time-Series-Library, by the names of its arguments
-// and weights, which are also ours. All names of that code stand in this file.
+// and weights, which Afterglow uses, too. All names of that code are in this file.
 #include "core/io/error.h"
 #include "core/models/checkpoints/model_plan.h"
 
@@ -15,7 +15,7 @@ bool knows(const json& config) {
   return config.value("model_type", json()) == type || config.value("model", json()) == "KLMemory";
 }
 
-/// The published arguments, of which those of the series are the task's.
+/// The published arguments; those of the series belong to the task.
 json model_of(const ConfigFields& config) {
   if (!config.flag("kl_detach", true))
     config.refuse("kl_detach",
@@ -57,7 +57,7 @@ ModelPlan plan(const ConfigFields& config) {
     match(layer + "self_attn.in_proj_bias");
     for (const char* map : {"self_attn.out_proj", "linear1", "linear2", "norm1", "norm2"}) match_map(layer + map);
   }
-  plan.holds_no_weights("encoder_layer.");  // of which the layers of the encoder were copies when they were made
+  plan.holds_no_weights("encoder_layer.");  // the template from which that code copies the layers of its encoder
   plan.not_taken_over("memory._history",
                       "the history of its training is not taken over: a run begins with an empty one, and its memory "
                       "tokens are zeros until there are enough rows");

@@ -1,4 +1,4 @@
-// Hugging Face transformers: Mamba2ForCausalLM. All names of that library stand in this file.
+// Hugging Face transformers: Mamba2ForCausalLM. All names of that library are in this file.
 #include <cstdio>
 
 #include "core/io/error.h"
@@ -15,12 +15,12 @@ constexpr Mamba2Names names{.norm_eps = "layer_norm_epsilon", .step_limit = "tim
 
 bool knows(const json& config) { return config.value("model_type", json()) == "mamba2" && !is_mamba2_of_fla(config); }
 
-/// Up to 5.22 the gated norm was taken over all columns, which no field of config.json says.
+/// Up to 5.22 the library took the gated norm over all columns; config.json has no field for it.
 void take_norm_of_version(ModelPlan& plan, const ConfigFields& config, json& mixer) {
   const std::string version = config.text("transformers_version", "");
   int major = 0, minor = 0;
   const bool is_known = std::sscanf(version.c_str(), "%d.%d", &major, &minor) == 2;
-  // Earlier exports of Afterglow had no version, and both names of the type.
+  // Earlier exports of Afterglow had no version, and both names of the type field.
   const bool is_own = config.has("dtype") && config.has("torch_dtype");
   take_gated_norm(plan, mixer, is_known ? std::pair(major, minor) >= std::pair(5, 23) : !is_own,
                   (is_known ? "transformers " + version + " wrote the folder"

@@ -139,26 +139,13 @@ std::vector<Source> all_pages() {
 }
 
 std::span<const char* const> clean_folders() {
-  static constexpr const char* folders[] = {"app/ranks/",
-                                            "app/shell/",
-                                            "core/backend/cpu/",
-                                            "core/backend/level/",
-                                            "core/figure/",
-                                            "core/io/arrays/",
-                                            "core/layers/",
-                                            "core/random/",
-                                            "core/tasks/",
-                                            "core/tensor/",
-                                            "gpu/",
-                                            "tests/benchmarks/",
-                                            "tests/core/fuzz/",
-                                            "tests/core/ops/",
-                                            "tests/core/random/",
-                                            "tests/fakes/",
-                                            "tests/fuzz/",
-                                            "tests/gpu/",
-                                            "tests/plugin/",
-                                            "views/figures/training/"};
+  static constexpr const char* folders[] = {"app/ranks/",          "app/shell/",       "core/backend/cpu/",
+                                            "core/backend/level/", "core/figure/",     "core/io/",
+                                            "core/layers/",        "core/models/",     "core/random/",
+                                            "core/tasks/",         "core/tensor/",     "gpu/",
+                                            "tests/benchmarks/",   "tests/core/fuzz/", "tests/core/ops/",
+                                            "tests/core/random/",  "tests/fakes/",     "tests/fuzz/",
+                                            "tests/gpu/",          "tests/plugin/",    "views/figures/training/"};
   return folders;
 }
 
