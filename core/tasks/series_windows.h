@@ -1,4 +1,4 @@
-// Windows of a series of several channels: what a forecast task trains on and is asked about.
+// Windows of a series of several channels: the data of a forecast task for training and evaluation.
 #pragma once
 #include <cstdint>
 #include <string>

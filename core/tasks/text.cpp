@@ -36,7 +36,7 @@ std::u32string decoded(const std::string& bytes, const Refuse& refuse) {
   return characters;
 }
 
-/// Every byte as a letter of its own.
+/// One letter for every byte.
 std::u32string as_letters(const std::string& bytes) {
   std::u32string letters;
   letters.reserve(bytes.size());

@@ -9,7 +9,7 @@ enum class TokenRole : std::uint8_t {
   blank,      ///< padding and unused numbers
   start,      ///< begins a sequence
   separator,  ///< ends a part of it
-  query,      ///< asks
+  query,      ///< asks for an answer
   arrow,
   equals,
   key,

@@ -166,7 +166,7 @@ def open(model: Any, *, config: Mapping[str, Any] | None = None) -> Model:
             raise AfterglowError(f"there is no file or folder {path}", 3)
         opened = Model(path)
         if path.is_file() and path.suffix.lower() not in (".safetensors", ".json", ".svg", ".pdf", ".png", ".gif", ".csv"):
-            opened.info  # refuses what is no model, now and not at the first question
+            opened.info  # raises now for a file without a model, not at the first analysis
         return opened
     kept = tempfile.TemporaryDirectory(prefix="afterglow_")
     if hasattr(model, "save_pretrained"):
@@ -194,7 +194,7 @@ def _save_state(model: Any, config: Mapping[str, Any] | None, folder: Path) -> N
 
 
 def _whole(numbers: Any) -> np.ndarray:
-    """Token numbers as an array; floating numbers are refused, as cutting them would be a guess."""
+    """Token numbers as an array; raises for floating numbers, because truncation would be a guess."""
     try:
         array = np.asarray(numbers.detach().cpu() if hasattr(numbers, "detach") else numbers)
     except ValueError as error:
@@ -206,7 +206,7 @@ def _whole(numbers: Any) -> np.ndarray:
 
 
 def _save_tokens(path: Path, tokens: Any) -> None:
-    """Token numbers for --tokens, with the attention mask of what a tokenizer answers."""
+    """Token numbers for --tokens, with the attention mask of a tokenizer's result."""
     given = tokens if isinstance(tokens, Mapping) else {"input_ids": tokens}
     if "input_ids" not in given:
         raise AfterglowError(f"there are no 'input_ids' among {', '.join(map(str, given))}; give what a tokenizer answers", 2)

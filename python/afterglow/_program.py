@@ -71,14 +71,14 @@ def assignments(settings: Mapping[str, Any], above: str = "") -> list[str]:
 
 
 def plain(value: Any) -> Any:
-    """Numbers and arrays of NumPy and torch as Python's own, paths as texts; other values as they are."""
+    """NumPy and torch numbers and arrays as Python objects, paths as texts; other values unchanged."""
     if hasattr(value, "tolist"):
         return value.tolist()
     return os.fspath(value) if isinstance(value, os.PathLike) else value
 
 
 def json_text(value: Any) -> str:
-    """JSON, also of values of NumPy and torch inside."""
+    """JSON, also for objects that contain NumPy and torch values."""
     def known(inner: Any) -> Any:
         converted = plain(inner)
         if converted is inner:

@@ -76,7 +76,7 @@ void copy_transposed(const T* in, std::int64_t in_stride, std::int64_t rows, std
   }
 }
 
-/// op(a) as tiles read it: the number of row i and inner index l lies at data[i * row + l * inner].
+/// op(a) as tiles read it: the number of row i and inner index l is data[i * row + l * inner].
 template <class T>
 struct Left {
   const T* data;
@@ -97,7 +97,7 @@ struct Panel {
   std::int64_t stride;
 };
 
-/// op(b) [k, n] as panels: where it lies if its rows can be read there, otherwise copied to `memory`.
+/// op(b) [k, n] as panels, read in place; those that are transposed or not of full width are copied to `memory`.
 template <class T>
 class Right {
  public:

@@ -296,7 +296,7 @@ std::vector<WrittenBlock> diffuse_attention_blocks(int width, int depth) {
   return std::vector(static_cast<std::size_t>(depth), block);
 }
 
-// Two channels +x and -x behind SiLU, as SiLU(x) - SiLU(-x) = x; B, C and the gate are constants with SiLU(c) = 1.
+// The channels +x and -x pass SiLU, because SiLU(x) - SiLU(-x) = x; B, C and the gate are constants with SiLU(c) = 1.
 std::vector<WrittenBlock> failed_freeze_blocks(int width, int depth, double step) {
   constexpr double silu_is_one = 1.27846454276107;
   WrittenBlock block{"adds a fading sum of the signal", "mamba2", {}, {}};
