@@ -101,7 +101,7 @@ std::int64_t parameters_of(const std::vector<RunResult>& results, std::size_t ro
 
 }  // namespace
 
-const Table& find_table(const std::string& name) {
+const Table& find_table(std::string_view name) {
   std::vector<std::string> names;
   for (const Table& table : tables()) {
     if (table.name == name) return table;

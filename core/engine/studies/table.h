@@ -32,7 +32,7 @@ struct Table : TableView {
 /// Every table there is.
 const std::vector<Table>& tables();
 /// Throws Error(usage) that lists the names.
-const Table& find_table(const std::string& name);
+const Table& find_table(std::string_view name);
 
 /// The recipe of a row, before seeds and variants, as JSON; `changes` act after the row's own.
 nlohmann::json recipe_of(const TableRow& row, const std::vector<std::string>& changes);

@@ -11,15 +11,13 @@
 #include "core/io/error.h"
 #include "core/io/wording.h"
 
-// stb_image holds a reader of deflated data; a build without the window may lack its header.
-#if __has_include(<stb/stb_image.h>)
+// stb_image holds a reader of deflated data.
 #define STB_IMAGE_IMPLEMENTATION
 #define STB_IMAGE_STATIC
 #define STBI_ONLY_PNM
 #define STBI_SUPPORT_ZLIB
 #define STBI_NO_STDIO
 #include <stb/stb_image.h>
-#endif
 
 namespace afterglow {
 
@@ -107,13 +105,11 @@ WholeNumbers parse_npy(std::string_view content, const std::filesystem::path& pa
 std::string unpacked(Bytes packed, std::uint64_t method, std::uint64_t size, const std::filesystem::path& path) {
   std::string result(reinterpret_cast<const char*>(packed.data()), packed.size());
   if (method == 0) return result;
-#ifdef STB_IMAGE_IMPLEMENTATION
   std::string whole(method == 8 && size <= largest_npy ? size : 0, '\0');
   result.append(8, '\0');  // the decoder reads ahead
   if (!whole.empty() && stbi_zlib_decode_noheader_buffer(whole.data(), static_cast<int>(size), result.data(),
                                                          static_cast<int>(result.size())) == static_cast<int>(size))
     return whole;
-#endif
   refuse_file(path, "an array in it cannot be unpacked; write it with numpy.savez, without compression");
 }
 

@@ -127,7 +127,7 @@ std::string config_to_write(const std::vector<std::string>& tensors) {
   return "";
 }
 
-const CheckpointLibrary& library_of(const json& config, const std::string& where) {
+const CheckpointLibrary& library_of(const json& config, std::string_view where) {
   for (const CheckpointLibrary& library : checkpoint_libraries()) {
     if (library.knows(config)) return library;
   }
@@ -135,11 +135,12 @@ const CheckpointLibrary& library_of(const json& config, const std::string& where
   for (const CheckpointLibrary& library : checkpoint_libraries())
     models += (models.empty() ? "" : "; ") + library.name + ": " + library.about;
   if (config.contains("ssm_cfg"))
-    throw Error(ExitCode::bad_input, where +
+    throw Error(ExitCode::bad_input, std::string(where) +
                                          ": this is the config.json of mamba_ssm; convert the folder with "
                                          "transformers' convert_mamba2_ssm_checkpoint_to_pytorch.py");
   const json type = config.value("model_type", json());
-  throw Error(ExitCode::bad_input, where + ": \"model_type\" is " + (type.is_null() ? "missing" : type.dump()) +
+  throw Error(ExitCode::bad_input, std::string(where) + ": \"model_type\" is " +
+                                       (type.is_null() ? "missing" : type.dump()) +
                                        ", of which Afterglow has no layers; it opens models of " + models);
 }
 

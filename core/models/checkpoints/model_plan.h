@@ -85,6 +85,6 @@ std::string config_to_write(const std::vector<std::string>& tensors);
 /// The library's plan, with a note of the fields that it does not know.
 ModelPlan plan_of(const CheckpointLibrary& library, const ConfigFields& config);
 /// The library of a config.json. Throws Error(bad_input) that lists the models.
-const CheckpointLibrary& library_of(const nlohmann::json& config, const std::string& where);
+const CheckpointLibrary& library_of(const nlohmann::json& config, std::string_view where);
 
 }  // namespace afterglow

@@ -58,7 +58,7 @@ class MadeModel {
  private:
   void add(const std::string& name, const std::vector<std::int64_t>& shape) {
     const std::uint64_t begin = header_.entries.empty() ? 0 : header_.entries.back().end;
-    header_.entries.push_back({name, StoredType::f32, shape, begin, begin + *bytes_of(StoredType::f32, shape)});
+    header_.entries.push_back({name, StoredType::f32, {}, shape, begin, begin + *bytes_of(StoredType::f32, shape)});
   }
   void write() const {
     std::ofstream file(folder_ / "model.safetensors", std::ios::binary);

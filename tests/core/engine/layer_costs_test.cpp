@@ -9,11 +9,11 @@
 namespace afterglow {
 namespace {
 
-const LayerCost& cost_of(const CostView& view, const std::string& kind) {
+const LayerCost& cost_of(const CostView& view, std::string_view kind) {
   for (const LayerCost& layer : view.layers) {
     if (layer.kind == kind) return layer;
   }
-  throw std::runtime_error(kind);
+  throw std::runtime_error(std::string(kind));
 }
 
 TEST(LayerCosts, StatesAndMemoryGrowAsTheTableSays) {

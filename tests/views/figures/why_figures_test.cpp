@@ -11,11 +11,11 @@ namespace afterglow {
 namespace {
 
 template <class Wanted>
-const Wanted& series_of(const Figure& figure, const std::string& name) {
+const Wanted& series_of(const Figure& figure, std::string_view name) {
   for (const Series& series : figure.series) {
     if (series_name(series) == name) return std::get<Wanted>(series);
   }
-  throw std::out_of_range("no series " + name);
+  throw std::out_of_range("no series " + std::string(name));
 }
 
 bool has_series(const Figure& figure, const std::string& name) {

@@ -322,8 +322,8 @@ TEST(Checkpoint, ExportsTheNormWithTheVersionThatTakesIt) {
              {"blocks", {{{"mixer", {{"kind", "mamba2"}, {"headdim", 4}, {"ngroups", 2}}}, {"repeat", 1}}}}};
   const auto exported = [&] {
     std::vector<std::string> notes;
-    const CheckpointLibrary& library = library_of({{"model_type", "mamba2"}}, "config");
-    const json config = library.config_of(model, nullptr, notes);
+    const json mamba2{{"model_type", "mamba2"}};
+    const json config = library_of(mamba2, "config").config_of(model, nullptr, notes);
     return std::pair(config["transformers_version"].get<std::string>(), notes);
   };
   EXPECT_EQ(exported().first, "5.22.0");
