@@ -537,7 +537,8 @@ TEST_F(WindowCommandsTest, GoingOnOpensTheRunThatWasKeptLast) {
   const std::filesystem::path kept = folder / "tiny_seed7_step60_ab.safetensors";
   write_file_atomically(kept, "");
   run("go_on");
-  EXPECT_EQ(followed(), "load " + nlohmann::json{{"path", kept.string()}}.dump() + "\n");
+  const nlohmann::json fields{{"path", kept.string()}};
+  EXPECT_EQ(followed(), "load " + fields.dump() + "\n");
   run("presets");
   EXPECT_TRUE(std::ranges::any_of(page.picker.entries, [](const PickerEntry& entry) {
     return entry.section == PickerSection::recent && entry.name == "Go on: tiny, step 60";

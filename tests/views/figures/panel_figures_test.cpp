@@ -781,7 +781,7 @@ TEST(ProbeFigures, ATokenBeyondTheWeightsIsToldSo) {
   Observation o = samples::mid_training();
   auto weights = std::make_shared<TokenWeights>(*o.token_weights);
   weights->tokens = 4;
-  for (std::vector<float>& head : weights->weights) head.resize(16);
+  for (std::vector<float>& head : weights->weights) head.assign(16, 0.25F);
   o.token_weights = weights;
   const auto contributions = [&](int token) { return probe_figure(o, "probe_sources", token); };
   EXPECT_TRUE(contributions(3).text_labels.empty());
