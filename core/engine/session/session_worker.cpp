@@ -77,8 +77,8 @@ bool SessionWorker::turn() {
 }
 
 void SessionWorker::end() {
-  constexpr double worth_keeping = 5;  // seconds
-  if (!options_.at_end || !analysed_ || trained_ < worth_keeping) return;
+  constexpr double worth_keeping = 5;  // seconds of training; a run that has come to its end is kept in any case
+  if (!options_.at_end || !analysed_ || trained_ == 0 || (trained_ < worth_keeping && !is_over())) return;
   options_.at_end([&] {
     std::optional<Snapshot> kept = run().failure().empty() ? std::nullopt : run().kept_snapshot();
     return kept ? std::move(*kept) : present_snapshot();

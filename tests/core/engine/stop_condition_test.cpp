@@ -140,7 +140,7 @@ TEST(Stops, ComeByThemselvesWhereFloat32CannotSolveAndHaveANameForConditions) {
     return analysed.run().stops().empty() ? Stop() : analysed.run().stops().front();
   };
   const Stop own = first_stop(recipe, nullptr);
-  EXPECT_EQ(own.step, 10) << "where the recipe takes spectra";
+  EXPECT_EQ(own.step, 16) << "the first step after which the run reads its modes";
   EXPECT_THAT(own.reason, HasSubstr("float32 could not factorise the ridge system of head 0"));
   EXPECT_EQ(first_stop(small_recipe_json(), nullptr).step, 0) << "a ridge that suffices";
   EXPECT_EQ(first_stop(small_recipe_json(), "kappa > 1e-9 * kappa_limit").step, 0) << "it held from the start";

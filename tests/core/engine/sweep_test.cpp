@@ -61,7 +61,7 @@ TEST(Sweep, UnknownFieldsAreAnsweredWithTheNearest) {
 
 TEST(Sweep, ValuesOutOfRangeAreToldBeforeAnythingIsTrained) {
   const auto refused = [](const std::string& axis) {
-    return message_of(ExitCode::bad_input, [&] { runs_of(small_recipe(), {parse_axis(axis)}, inquiry()); });
+    return message_of(ExitCode::usage, [&] { runs_of(small_recipe(), {parse_axis(axis)}, inquiry()); });
   };
   EXPECT_THAT(refused("learning_rate=0.1,7"), AllOf(HasSubstr("--axis learning_rate"), HasSubstr("'7'")));
   EXPECT_THAT(refused("layers.1.ska.ridge=-1"), HasSubstr("--axis layers.1.ska.ridge"));
