@@ -160,12 +160,13 @@ TEST_F(Workflow, AClosedWindowKeepsItsRunAndTheNextOneGoesOnWithIt) {
   {
     RunningProgram program(*display, home, {program_file().string(), "--threads", "1"});
     focus();
-    sleep_seconds(1);
+    sleep_seconds(3);
     key("ctrl+p");
+    sleep_seconds(1);
     display->xdotool("type go_on");
-    sleep_seconds(0.5);
+    sleep_seconds(1);
     key("Return");
-    sleep_seconds(2);
+    sleep_seconds(4);
     const Snapshot again = save_present();
     EXPECT_EQ(again.recipe.name, "small-prompt");
     EXPECT_EQ(again.step, before.step);
