@@ -470,7 +470,7 @@ TEST(Table, RunsAndColumnsOfEverySizeStayTheSame) {
   EXPECT_EQ(found, expected);
 }
 
-// A mistake in a table's file is told with the table and the word.
+// The message about a mistake in a table's file names the table and the word.
 TEST(Table, MistakesInAFileAreNamed) {
   nlohmann::json file = nlohmann::json::parse(R"({"title": "t", "about": "a", "x": {"label": "x"},
     "rows": [{"series": "one", "x": 1, "preset": "tiny", "set": {"steps": "{steps}"}}],

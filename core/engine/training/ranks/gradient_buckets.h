@@ -13,11 +13,11 @@ struct GradientBucket {
   int first = 0, end = 0;   ///< numbers of the parameters
   std::int64_t offset = 0;  ///< of the first element in the flat buffers
   Tensor gradient;
-  std::unique_ptr<DeviceEvent> complete;  ///< set where the way back has completed the gradient
+  std::unique_ptr<DeviceEvent> complete;  ///< the backward pass sets it where the gradient is complete
 };
 
-/// The whole gradient in at most eight buckets of about the same size, the last parameters first: the way back ends
-/// at the first ones.
+/// The whole gradient in at most eight buckets of about the same size, the last parameters first: the backward pass
+/// ends at the first ones.
 std::vector<GradientBucket> gradient_buckets(const ParameterStore& store);
 
 }  // namespace afterglow
