@@ -251,7 +251,7 @@ std::int64_t common_step(const Recipe& a, const Recipe& b) {
     recipe.commands.clear();
     recipe.shown_step = -1;
     recipe.probe = nullptr;
-    return to_json(recipe);
+    return without_words(to_json(recipe));
   };
   if (beginning(a) != beginning(b)) return -1;
   const auto changes = [](const Recipe& recipe) {

@@ -26,6 +26,13 @@ std::string carried_text(const Recipe& recipe) {
   return carried.dump();
 }
 
+nlohmann::json without_words(nlohmann::json recipe) {
+  if (!recipe.is_object()) return recipe;
+  recipe["title"] = recipe["name"];
+  recipe.erase("about");
+  return recipe;
+}
+
 std::string siblings_key(const Recipe& recipe) {
   Recipe common = recipe;
   common.seed = 0;
@@ -33,7 +40,7 @@ std::string siblings_key(const Recipe& recipe) {
   common.probe = {};
   std::erase_if(common.commands,
                 [](const TimedCommand& timed) { return timed.command.name != "set" && timed.command.name != "skip"; });
-  const std::string text = to_json(common).dump();
+  const std::string text = without_words(to_json(common)).dump();
   return hex16(checksum(std::as_bytes(std::span(text))));
 }
 

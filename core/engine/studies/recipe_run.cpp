@@ -104,7 +104,7 @@ Recipe training_of(Recipe recipe) {
 }
 
 std::string hash_of(const Recipe& recipe, const Inquiry& inquiry) {
-  std::string text = carried_text(recipe);
+  std::string text = without_words(json::parse(carried_text(recipe))).dump();
   const Enough& enough = inquiry.enough;
   if (std::isfinite(enough.accuracy)) text += json(enough.accuracy).dump();
   if (enough.evaluations > 1) text += "x" + std::to_string(enough.evaluations);
@@ -160,7 +160,7 @@ Snapshot RecipeRun::snapshot() const { return run_->snapshot(); }
 std::optional<RunResult> ResultFolder::read(const PlannedRun& run) const {
   if (!std::filesystem::exists(result_file(run))) return std::nullopt;
   const json file = read_json(result_file(run));
-  if (file.value("recipe", json()) != to_json(run.recipe)) return std::nullopt;
+  if (without_words(file.value("recipe", json())) != without_words(to_json(run.recipe))) return std::nullopt;
   RunResult result{
       run.row, run.recipe.seed, file.value("parameters", std::int64_t{0}), file.value("checksum", std::string()), {}};
   const json metrics = file.value("metrics", json::object());
@@ -195,7 +195,7 @@ std::optional<Snapshot> ResultFolder::begun(const PlannedRun& run) const {
     Snapshot snapshot = read_snapshot(snapshot_file(run));
     Recipe recipe = snapshot.recipe;
     recipe.shown_step = run.recipe.shown_step;
-    if (to_json(recipe) == to_json(run.recipe)) return snapshot;
+    if (without_words(to_json(recipe)) == without_words(to_json(run.recipe))) return snapshot;
   } catch (const Error&) {
     // A snapshot only saves time: without it the run begins anew.
   }

@@ -51,7 +51,7 @@ struct PlannedRun {
 Recipe training_of(Recipe recipe);
 
 /// 16 hex digits of all that a run's result depends on; two runs with the same are the same. A file of data counts by
-/// its name and content, not by the folder where it lies.
+/// its name and content, not by its folder; the recipe's title and sentence do not count.
 std::string hash_of(const Recipe& recipe, const Inquiry& inquiry);
 
 /// A run on its way, step by step.

@@ -12,7 +12,9 @@
 #include <csignal>
 #include <thread>
 
+#include "core/engine/recipe/recipe_text.h"
 #include "core/engine/training/training_run.h"
+#include "core/io/checksum.h"
 #include "core/io/claim.h"
 #include "tests/core/engine/small_recipe.h"
 #include "tests/core/io/temporary_folder.h"
@@ -153,7 +155,10 @@ TEST_F(Runner, WhatIsLeftBesideAResultIsRemoved) {
 TEST_F(Runner, ASnapshotOfAnotherRecipeOrADamagedOneIsPassedOver) {
   std::vector<PlannedRun> runs = small_runs(1);
   EXPECT_THROW(train(runs, 1, 5), Error);
+  runs[0].recipe.about = "Other words";
+  EXPECT_TRUE(results_.begun(runs[0]));
   runs[0].recipe.training.learning_rate *= 2;
+  EXPECT_FALSE(results_.begun(runs[0]));
   EXPECT_GT(train(runs, 1), 35);
   EXPECT_EQ(results_.read(runs[0])->checksum, checksum_alone(runs[0].recipe));
   results_.forget(runs[0]);
@@ -170,6 +175,10 @@ TEST_F(Runner, AResultIsReadBackOnlyForItsOwnRecipeAndNumbers) {
   EXPECT_TRUE(std::isfinite(read.values[0]));
   EXPECT_TRUE(std::isnan(read.values[1]));
   EXPECT_EQ(read.sketch.step.back(), 40);
+  PlannedRun reworded = runs[0];
+  reworded.recipe.title = "Other words";
+  reworded.recipe.about = "They change no number.";
+  EXPECT_TRUE(results_.read(reworded)) << "a preset whose words change is not trained again";
   EXPECT_EQ(read.spectrum.head, "1 ska · head 2");
   EXPECT_THAT(read.spectrum.eigenvalues, testing::ElementsAre(std::complex(0.5, 0.25), std::complex(0.1, 0.0)));
   PlannedRun other = runs[0];
@@ -224,6 +233,16 @@ TEST_F(Runner, HashesFollowWhatTheResultDependsOn) {
   here.task = {{"kind", "text"}, {"path", "/here/a.txt"}, {"hash", "1"}};
   there.task = {{"kind", "text"}, {"path", "/there/a.txt"}, {"hash", "1"}};
   EXPECT_EQ(hash_of(here, inquiry_), hash_of(there, inquiry_)) << "the same data on another machine";
+  Recipe reworded = recipe;
+  reworded.title = "Other words";
+  reworded.about = "They change no number.";
+  EXPECT_EQ(hash_of(recipe, inquiry_), hash_of(reworded, inquiry_));
+  EXPECT_EQ(siblings_key(recipe), siblings_key(reworded));
+  nlohmann::json file = to_json(recipe);
+  file.erase("title");
+  file.erase("about");
+  const std::string text = carried_text(parse_recipe(file, "r"));
+  EXPECT_EQ(hash_of(reworded, inquiry_), hex16(checksum(std::as_bytes(std::span(text))))) << "of a file without words";
 }
 
 class Claims : public TemporaryFolder {};

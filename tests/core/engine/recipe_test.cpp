@@ -138,6 +138,10 @@ TEST(Recipe, RunsAreTheSameUntilAChangeThatOnlyOneOfThemMakes) {
   shown.shown_step = 12;
   EXPECT_EQ(common_step(plain, seed), -1);
   EXPECT_EQ(common_step(plain, shown), never);
+  Recipe reworded = plain;
+  reworded.title = "Other words";
+  reworded.about = "They change no number.";
+  EXPECT_EQ(common_step(plain, reworded), never);
 }
 
 TEST(Schedule, WarmsUpAndEndsAtTheFinalRate) {
