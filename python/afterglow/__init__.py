@@ -5,11 +5,11 @@
     run.curves["loss"]                  # NumPy arrays
     run.spectrum()                      # complex eigenvalues of the Koopman operator
     run.figure("spectrum")              # shown as SVG in a notebook
-    afterglow.patch(run)                # which place carries the answer, and its attribution
+    afterglow.patch(run)                # activation patching: which values carry the answer
     afterglow.open("mamba2-130m").forward([[1, 2, 3]])
 
-Everything is computed by the program `afterglow`, which is inside this package; its JSON and safetensors files are what
-is read here, so the numbers are those that the window and the command line show.
+The program `afterglow`, which is inside this package, computes everything. These functions run it and read its JSON and
+safetensors files, so the numbers are those that the window and the command line show.
 """
 
 from ._layer import LayerResult, layer

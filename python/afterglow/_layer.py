@@ -16,7 +16,11 @@ from ._tensors import as_array, load_tensors, save_tensors
 
 @dataclass(frozen=True)
 class LayerResult:
-    """What a layer answers; `gradients` by parameter and `x`, `probes` such as operators and eigenvalues."""
+    """Output and gradients of one layer, in float32, or float64 if it was asked for.
+
+    y: [batch, tokens, width]. gradients: those of the weights by name, and that of the input as "x", each in the shape of
+    what it belongs to. probes: intermediate values by name, such as operators and eigenvalues.
+    """
 
     y: np.ndarray
     gradients: dict[str, np.ndarray]
@@ -25,10 +29,12 @@ class LayerResult:
 
 def layer(kind: str, params: Mapping[str, Any], x: Any, *, grad_y: Any = None, float64: bool = False,
           device: str = "cpu", **config: Any) -> LayerResult:
-    """Runs a layer on x [batch, tokens, width].
+    """Runs a layer forward and backward on x [batch, tokens, width]; x becomes float32.
 
-    kind: "ska", "gka", "mamba2", ... (`afterglow info` lists them). params: its weights by name, arrays or torch tensors,
-    such as a state_dict. config: its sizes, as in a recipe. grad_y: gradient of the loss by y; ones if it is left out.
+    kind: "ska", "gka", "mamba2", ... (`afterglow info` lists them). params: its weights by name, as arrays or torch tensors,
+    for example a state_dict. config: its sizes, as in a recipe. grad_y: the gradient of the loss with respect to y, in the
+    shape of y; ones if it is left out. float64: computes in double precision. device: "cpu", "cuda" or "auto".
+    Raises AfterglowError for a missing weight or a wrong shape, which it names.
     """
     with tempfile.TemporaryDirectory() as folder:
         asked, answered = Path(folder, "layer.safetensors"), Path(folder, "result.safetensors")

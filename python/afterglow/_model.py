@@ -1,4 +1,4 @@
-"""A model to analyse: a snapshot, or a folder as transformers and flash-linear-attention save it."""
+"""A model to analyse: a snapshot, or a folder that transformers or flash-linear-attention saved."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from ._tensors import Tensors, as_array, load_tensors, save_tensors
 
 
 class Figure:
-    """A figure as in the window. A notebook draws it; `svg` is the file's text, `data` the numbers drawn."""
+    """A figure as in the window. A notebook displays it; `svg` is the file's text, `data` the numbers in it."""
 
     def __init__(self, name: str, svg: str, table: str) -> None:
         self.name = name
@@ -34,18 +34,18 @@ class Figure:
 
     @property
     def data(self) -> dict[str, np.ndarray]:
-        """Columns of the figure's table; a column of texts stays texts, an empty field becomes nan."""
+        """The columns of the figure's table by name: float64, with nan for an empty field, or text."""
         rows = [row for row in csv.reader(self._table.splitlines()) if row and not row[0].startswith("#")]
         return {name: _column([row[place] for row in rows[1:]]) for place, name in enumerate(rows[0])}
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Writes the SVG file, or with the ending .csv the numbers."""
+        """Writes the figure as SVG, or its numbers if the path ends in .csv; an existing file is replaced."""
         is_table = Path(path).suffix == ".csv"
         Path(path).write_text(self._table if is_table else self.svg, encoding="utf-8")
 
 
 class Generated(NamedTuple):
-    """Generated text: the text, the token numbers, and the text of the prompt."""
+    """What `Model.generate` wrote: its text, its token ids (int64), and the text of the prompt."""
 
     text: str
     tokens: np.ndarray
@@ -69,28 +69,33 @@ class Model:
 
     @property
     def snapshot(self) -> Tensors:
-        """The tensors by name, as NumPy arrays; those of the optimiser begin with `optim.`."""
+        """The tensors by name, as NumPy arrays; names of the optimiser's tensors begin with `optim.`."""
         if self.path.is_dir():
-            raise AfterglowError(f"{self.path} is a folder of another library; load_tensors reads its files", 2)
+            raise AfterglowError(f"{self.path} is a folder of another library; read its files with load_tensors", 2)
         return load_tensors(self.path)
 
-    def figure(self, name: str, *, number: int | None = None, layer: int | str | None = None, head: int | None = None,
+    def figure(self, name: str, *, figure: int | None = None, layer: int | str | None = None, head: int | None = None,
                token: int | None = None, **options: Any) -> Figure:
-        """A plot by its name (`afterglow info` lists them); further options as those of `afterglow plot`."""
+        """Draws a plot by its name (`afterglow info` lists them).
+
+        figure: which one, if the plot has several, from 0. layer: an index, or a name such as "1.ska". head, token: from 0.
+        options: further options of `afterglow plot`, with underscores instead of hyphens.
+        """
         return self._plot(name, ["--snapshot", os.fspath(self.path)],
-                          number=number, layer=layer, head=head, token=token, **options)
+                          figure=figure, layer=layer, head=head, token=token, **options)
 
     def spectrum(self, *, layer: int | str | None = None, head: int | None = None) -> np.ndarray:
-        """Eigenvalues of a head's Koopman operator, complex."""
+        """The eigenvalues of a head's Koopman operator, complex128, one for each mode."""
         return _eigenvalues(self.figure("spectrum", layer=layer, head=head))
 
     def patch(self, *, clean: Sequence[int] | None = None, corrupted: Sequence[int] | None = None,
               measure: str = "logit difference", device: str = "auto") -> dict[str, np.ndarray]:
-        """Activation patching: the effect of a clean value in the corrupted run, for each place and position.
+        """Activation patching: the effect of putting one value of the clean run into the corrupted run.
 
-        clean, corrupted: token numbers, equally long; without them a held-out sequence and the same with the asked value
-        changed. measure: "logit difference", "probability" or "loss". Columns: part, place, hook (named as in
-        TransformerLens), position, token, attributed (one reverse pass), exact; 1 is the whole clean answer.
+        clean, corrupted: lists of token ids, equally long. Without them the program takes a held-out sequence, and the same
+        sequence with the asked value changed. measure: "logit difference", "probability" or "loss".
+        Returns one row for each activation and position, as columns: part, place, hook (the name in TransformerLens),
+        position, token, attributed (estimated by one backward pass) and exact. 0 is the corrupted answer, 1 the clean one.
         """
         asked: list[dict[str, Any]] = []
         if clean is not None:
@@ -102,10 +107,10 @@ class Model:
         return self.figure("patch", ask=[json.dumps(command) for command in asked], device=device).data
 
     def forward(self, tokens: Any, *, device: str = "auto") -> np.ndarray:
-        """Logits [sequences, tokens, vocabulary] for token numbers [sequences, tokens].
+        """Logits [sequences, tokens, vocabulary], float32, for token ids [sequences, tokens].
 
-        tokens: an array, nested lists, or what a tokenizer answers: `input_ids`, with an `attention_mask` where sequences
-        are padded. Logits of padding are 0.
+        tokens: an array of whole numbers, nested lists, or the result of a tokenizer: `input_ids`, with an
+        `attention_mask` if sequences are padded. The logits of padding are 0.
         """
         with tempfile.TemporaryDirectory() as folder:
             asked, answered = Path(folder, "tokens.safetensors"), Path(folder, "logits.safetensors")
@@ -116,13 +121,14 @@ class Model:
     def generate(self, prompt: Any = None, *, count: int = 256, temperature: float = 1.0,
                  top: int | None = None, draw: int = 0, prefill: bool = False, freeze_scale: bool = False,
                  device: str = "auto") -> Generated:
-        """What the model writes behind a beginning, token by token in its recurrent form, from the first token on.
+        """Continues a prompt, token by token in the model's recurrent form.
 
-        prompt: a text, labels of tokens with spaces between, or token numbers as `forward` takes them; without it a
-        held-out sequence up to its question. temperature: 0 takes the most probable token. top: draws from the so many most probable ones alone.
-        prefill: reads the beginning at once, as a prompt, in each layer's own form of a whole sequence. freeze_scale: the
-        scale m of SKA stays as the beginning left it (Echo 3.2.1), else it runs on.
-        The same model, prompt and draw write the same.
+        prompt: a text, token labels separated by spaces, or the ids of one sequence as for `forward`; without it, a held-out
+        sequence up to its question. count: how many tokens to write. temperature: 0 takes the most probable token.
+        top: draws only from this many most probable tokens. draw: the number of the random draw.
+        prefill: reads the prompt at once, each layer in its form for whole sequences, instead of token by token.
+        freeze_scale: keeps the key scale m of SKA as it is after the prompt (Echo, section 3.2.1), instead of updating it.
+        The same model, prompt and draw give the same text.
         """
         words: list[str] = [word for name, value in (("--count", count), ("--temperature", temperature), ("--top", top),
                                                      ("--draw", draw), ("--prefill", prefill),
@@ -139,9 +145,9 @@ class Model:
         return Generated(answer["text"], np.array(answer["tokens"], np.int64), answer["begun"])
 
     def window(self, *options: str | os.PathLike[str]) -> subprocess.Popen[bytes]:
-        """Opens the window on this model; the program runs as a separate process until it is closed.
+        """Opens the window on this model, in a separate process that ends when the window is closed.
 
-        options: further words for the program, such as "--theme", "light", or "--script" and a file of commands.
+        options: further arguments of the program, such as "--theme", "light", or "--script" and a file of commands.
         """
         return subprocess.Popen([program(), os.fspath(self.path), *(os.fspath(option) for option in options)])
 
@@ -157,13 +163,15 @@ class Model:
 def open(model: Any, *, config: Mapping[str, Any] | None = None) -> Model:
     """Opens a model.
 
-    model: a snapshot, recipe or figure of afterglow; a folder with config.json and safetensors; a model of transformers or
-    flash-linear-attention (anything with save_pretrained); or a state_dict, with `config` as its config.json.
+    model: the path of a snapshot, recipe or figure of Afterglow, or of a folder with config.json and safetensors files; a
+    model of transformers or flash-linear-attention (any object with save_pretrained); or a torch module or state_dict, with
+    `config` as the contents of its config.json.
+    Raises AfterglowError if there is no such path, or if a file holds no model.
     """
     if isinstance(model, (str, os.PathLike)):
         path = Path(model)
         if not path.exists():
-            raise AfterglowError(f"there is no file or folder {path}", 3)
+            raise AfterglowError(f"cannot open {path}: there is no such file or folder", 3)
         opened = Model(path)
         if path.is_file() and path.suffix.lower() not in (".safetensors", ".json", ".svg", ".pdf", ".png", ".gif", ".csv"):
             opened.info  # raises now for a file without a model, not at the first analysis
@@ -177,7 +185,7 @@ def open(model: Any, *, config: Mapping[str, Any] | None = None) -> Model:
 
 
 def patch(model: Any, **options: Any) -> dict[str, np.ndarray]:
-    """`Model.patch` of a model, or of anything that `open` opens."""
+    """Calls `Model.patch` on a model, or on anything that `open` accepts."""
     return (model if isinstance(model, Model) else open(model)).patch(**options)
 
 
@@ -186,7 +194,7 @@ def _save_state(model: Any, config: Mapping[str, Any] | None, folder: Path) -> N
     if hasattr(given, "to_dict"):
         given = given.to_dict()
     if given is None:
-        raise AfterglowError("weights alone do not say what model they belong to: give `config`, as its config.json", 2)
+        raise AfterglowError("weights alone do not describe a model: give `config`, the contents of its config.json", 2)
     state = model.state_dict() if hasattr(model, "state_dict") else model
     text = json.dumps(dict(given), default=lambda value: str(value) if plain(value) is value else plain(value))
     (folder / "config.json").write_text(text, encoding="utf-8")
@@ -194,22 +202,22 @@ def _save_state(model: Any, config: Mapping[str, Any] | None, folder: Path) -> N
 
 
 def _whole(numbers: Any) -> np.ndarray:
-    """Token numbers as an array; raises for floating numbers, because truncation would be a guess."""
+    """Token ids as an int64 array; floats are refused, because truncating them would be a guess."""
     try:
         array = np.asarray(numbers.detach().cpu() if hasattr(numbers, "detach") else numbers)
     except ValueError as error:
-        raise AfterglowError("the sequences differ in length; pad them and give the attention_mask, too", 2) from error
+        raise AfterglowError("the sequences differ in length; pad them and give an attention_mask as well", 2) from error
     if array.dtype.kind not in "iu" and array.size > 0:
-        raise AfterglowError(f"token numbers are whole numbers, and these are {array.dtype}; "
-                             "a tokenizer makes them of a text: tokenizer(text)", 2)
+        raise AfterglowError(f"token ids must be whole numbers, but these are {array.dtype}; "
+                             "convert texts with a tokenizer first: tokenizer(text)", 2)
     return array.astype(np.int64)
 
 
 def _save_tokens(path: Path, tokens: Any) -> None:
-    """Token numbers for --tokens, with the attention mask of a tokenizer's result."""
+    """Writes token ids for --tokens, and the attention mask if a tokenizer's result has one."""
     given = tokens if isinstance(tokens, Mapping) else {"input_ids": tokens}
     if "input_ids" not in given:
-        raise AfterglowError(f"there are no 'input_ids' among {', '.join(map(str, given))}; give what a tokenizer answers", 2)
+        raise AfterglowError(f"tokens has no 'input_ids', only {', '.join(map(str, given))}; give the result of a tokenizer", 2)
     tensors = {"input_ids": np.atleast_2d(_whole(given["input_ids"]))}
     if given.get("attention_mask") is not None:
         tensors["attention_mask"] = np.atleast_2d(as_array(given["attention_mask"]) != 0)

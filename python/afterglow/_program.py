@@ -12,7 +12,11 @@ from typing import Any
 
 
 class AfterglowError(RuntimeError):
-    """The message of the program when it fails; `code` is its exit code (2 wrong usage, 3 bad input, 5 no memory, ...)."""
+    """The program failed: its message, and as `code` its exit code.
+
+    1 other failure, 2 wrong usage, 3 input missing or unreadable, 4 no usable GPU, 5 out of memory, 6 non-finite numbers,
+    7 a check failed, 130 interrupted.
+    """
 
     def __init__(self, message: str, code: int) -> None:
         super().__init__(message)
@@ -20,7 +24,7 @@ class AfterglowError(RuntimeError):
 
 
 def program() -> str:
-    """The path of the program: `AFTERGLOW_PROGRAM` if it is set, then that of this package, then the PATH's."""
+    """The path of the program: `AFTERGLOW_PROGRAM` if it is set, else the one in this package, else the one on the PATH."""
     named = os.environ.get("AFTERGLOW_PROGRAM")
     if named:
         return named
@@ -35,7 +39,7 @@ def program() -> str:
 
 
 def call(*arguments: str | os.PathLike[str]) -> dict[str, Any]:
-    """Runs a command and answers with its JSON object. Ctrl C reaches the program, too, which saves and ends."""
+    """Runs a command and returns its JSON object. Ctrl C also reaches the program, which saves a snapshot and ends."""
     words = [program(), *(os.fspath(argument) for argument in arguments), "--json", "--quiet"]
     with subprocess.Popen(words, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
                           text=True) as process:
@@ -71,14 +75,14 @@ def assignments(settings: Mapping[str, Any], above: str = "") -> list[str]:
 
 
 def plain(value: Any) -> Any:
-    """NumPy and torch numbers and arrays as Python objects, paths as texts; other values unchanged."""
+    """NumPy and torch numbers and arrays as Python objects, paths as strings; other values unchanged."""
     if hasattr(value, "tolist"):
         return value.tolist()
     return os.fspath(value) if isinstance(value, os.PathLike) else value
 
 
 def json_text(value: Any) -> str:
-    """JSON, also for objects that contain NumPy and torch values."""
+    """The JSON text of an object, which may contain NumPy and torch values."""
     def known(inner: Any) -> Any:
         converted = plain(inner)
         if converted is inner:
@@ -88,7 +92,7 @@ def json_text(value: Any) -> str:
 
 
 def option(name: str, value: object) -> Sequence[str]:
-    """`--name value`, once for each entry of a list; `--name` alone for True; nothing where there is no value."""
+    """`--name value`, once for each entry of a list; `--name` alone for True; nothing for None and False."""
     value = plain(value)
     if isinstance(value, bool):
         return (name,) if value else ()

@@ -32,25 +32,25 @@ class Run(Model):
 
     @property
     def recipe(self) -> dict[str, Any]:
-        """Configuration, seed and commands, which determine the run."""
+        """The configuration, seed and commands, which determine the run."""
         return dict(json.loads(Path(self.result["recipe"]).read_text("utf-8")))
 
     @property
     def curves(self) -> dict[str, np.ndarray]:
-        """Measurements of each step: step, loss, accuracy, gradient_norm, ... Units are left out of the names."""
+        """What was measured at each step, float64 arrays by name: step, loss, accuracy, gradient_norm, ..., without units."""
         text = Path(self.result["metrics"]).read_text("utf-8")
         rows = [row for row in csv.reader(text.splitlines()) if row and not row[0].startswith("#")]
         return {name.split(" [")[0]: _column([row[place] for row in rows[1:]]) for place, name in enumerate(rows[0])}
 
     def figure(self, name: str, *, step: int | None = None, **options: Any) -> Figure:
-        """A plot of the end of the run, or of an earlier `step`, to which the run is made anew from its recipe."""
+        """Draws a plot of the end of the run, or of an earlier `step`, for which the run is repeated from its recipe."""
         if step is None or step == self.step:
             return super().figure(name, **options)
         return self._plot(name, ["--recipe", self.result["recipe"], "--steps", str(step)], **options)
 
     def spectrum(self, step: int | None = None, *, layer: int | str | None = None,
                  head: int | None = None) -> np.ndarray:
-        """Eigenvalues of a head's Koopman operator at the end of the run, or at an earlier step."""
+        """The eigenvalues of a head's Koopman operator, complex128, at the end of the run or at an earlier step."""
         return _eigenvalues(self.figure("spectrum", step=step, layer=layer, head=head))
 
 
@@ -58,11 +58,12 @@ def train(recipe: str | os.PathLike[str] | Mapping[str, Any] = "tiny", *, steps:
           until: int | None = None, seed: int | None = None, data: str | os.PathLike[str] | None = None,
           device: str = "auto", threads: int | None = None, out: str | os.PathLike[str] | None = None,
           **settings: Any) -> Run:
-    """Trains a preset, a recipe file or a recipe as a dict.
+    """Trains a preset, a recipe file or a recipe as a dict, and returns the finished run.
 
-    steps is the length of training and schedule, until stops earlier. Other names change the recipe, as --set does:
-    learning_rate=1e-3, task={"bindings": 8}. Snapshot, curves and recipe go to the folder `out`, or to a temporary one
-    that goes with the run.
+    steps: the length of training and of its schedule. until: stops at this step, with the schedule unchanged. data: the
+    file of a task that reads one. device: "cpu", "cuda" or "auto". settings: changes of the recipe, as --set makes them:
+    learning_rate=1e-3, task={"bindings": 8}. out: the folder for snapshot, curves and recipe; without it a temporary folder
+    that is removed with the run.
     """
     kept: tempfile.TemporaryDirectory[str] | None = None
     if out is None:

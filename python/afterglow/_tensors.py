@@ -1,4 +1,4 @@
-"""safetensors files as NumPy arrays: 8 bytes of length, a JSON header, the numbers."""
+"""safetensors files as NumPy arrays. A file is 8 bytes for the header's length, a JSON header, and the numbers."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Tensors(Mapping[str, np.ndarray]):
         self._bytes = np.memmap(path, np.uint8, "r")
         length = int(self._bytes[:8].view("<u8")[0]) if self._bytes.size >= 8 else 0
         if not 0 < length <= self._bytes.size - 8:
-            raise ValueError(f"{os.fspath(path)} is no safetensors file")
+            raise ValueError(f"{os.fspath(path)} is not a safetensors file")
         self._entries = json.loads(self._bytes[8:8 + length].tobytes())
         self.metadata: dict[str, str] = self._entries.pop("__metadata__", {})
         self._begin = 8 + length
@@ -44,13 +44,13 @@ class Tensors(Mapping[str, np.ndarray]):
 
 
 def load_tensors(path: str | os.PathLike[str]) -> Tensors:
-    """The tensors of a safetensors file; `metadata` holds its texts."""
+    """Opens a safetensors file: its tensors by name, and as `metadata` its strings."""
     return Tensors(path)
 
 
 def save_tensors(path: str | os.PathLike[str], tensors: Mapping[str, Any],
                  metadata: Mapping[str, str] | None = None) -> None:
-    """Writes arrays, or what NumPy can make arrays of (torch tensors, lists), as a safetensors file."""
+    """Writes a safetensors file of arrays, torch tensors or lists; an existing file is replaced."""
     entries: dict[str, object] = {"__metadata__": dict(metadata)} if metadata else {}
     blocks: list[bytes] = []
     offset = 0
@@ -69,7 +69,7 @@ def save_tensors(path: str | os.PathLike[str], tensors: Mapping[str, Any],
 
 
 def as_array(value: Any) -> np.ndarray:
-    """An array of a type that a file can hold. Tensors of torch come from their device; bfloat16 becomes float32."""
+    """A contiguous, little-endian array of a dtype that a file can hold; a torch tensor in bfloat16 becomes float32."""
     if hasattr(value, "detach"):
         value = value.detach().cpu()
         value = (value.float() if "bfloat16" in str(value.dtype) else value).numpy()
@@ -77,5 +77,5 @@ def as_array(value: Any) -> np.ndarray:
     array = array.reshape(np.shape(value))  # NumPy turns a scalar into a row
     array = array.astype(array.dtype.newbyteorder("<"), copy=False)
     if array.dtype not in _names:
-        raise TypeError(f"a safetensors file cannot hold {array.dtype}")
+        raise TypeError(f"a safetensors file cannot hold {array.dtype}; convert it to a number type such as float32")
     return array

@@ -91,6 +91,7 @@ def test_a_notebook_draws_the_figure(run: afterglow.Run, tmp_path: Path) -> None
     figure.save(tmp_path / "spectrum.csv")
     assert (tmp_path / "spectrum.svg").read_text("utf-8") == figure.svg
     assert (tmp_path / "spectrum.csv").read_text("utf-8").startswith("series")
+    assert run.figure("training", figure=1).name != run.figure("training", figure=0).name, "one of several is chosen"
 
 
 def test_snapshots_open_again(run: afterglow.Run) -> None:
@@ -199,7 +200,7 @@ def test_tensors_come_back_as_they_were(tmp_path: Path) -> None:
         assert read[name].dtype == tensor.dtype
         np.testing.assert_array_equal(read[name], tensor)
     (tmp_path / "bad").write_bytes(b"\xff" * 20)
-    with pytest.raises(ValueError, match="no safetensors"):
+    with pytest.raises(ValueError, match="not a safetensors"):
         afterglow.load_tensors(tmp_path / "bad")
     others = pytest.importorskip("safetensors.numpy").load_file(tmp_path / "t.safetensors")
     np.testing.assert_array_equal(others["a"], tensors["a"])
