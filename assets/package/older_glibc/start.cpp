@@ -1,6 +1,6 @@
 // The first function of a program that was linked with glibc 2.34 or newer leaves it to glibc to run the constructors
 // of the program, which an older glibc leaves to the program. So the program brings a function that runs them; every
-// glibc calls it instead of looking for them itself. The linker is told to put this in the place of __libc_start_main.
+// glibc calls it instead of looking for them itself. A linker option puts this in the place of __libc_start_main.
 extern "C" {
 
 using Main = int (*)(int, char**, char**);
