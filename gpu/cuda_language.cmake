@@ -1,6 +1,6 @@
 # Switches CUDA on for the whole build: executables that link the CUDA back end need the language too.
-# One architecture is enough while developing, and nvcc takes its time for each: the GPU that is here, or compute
-# capability 9.0. A package is for all; the environment variable CUDAARCHS chooses fewer.
+# During development one architecture is enough, since nvcc is slow for each: that of this machine's GPU, or compute
+# capability 9.0. A package is built for all; the environment variable CUDAARCHS chooses fewer.
 if(NOT CMAKE_CUDA_ARCHITECTURES AND NOT DEFINED ENV{CUDAARCHS} AND NOT AFTERGLOW_NATIVE)
   set(CMAKE_CUDA_ARCHITECTURES all-major)
 elseif(NOT CMAKE_CUDA_ARCHITECTURES AND NOT DEFINED ENV{CUDAARCHS})

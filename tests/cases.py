@@ -59,7 +59,7 @@ class Cases:
         return (result, *(read_tensor(file, "logits") if result.returncode == 0 else (None, None)))
 
     def compare(self, model, *words, tokens=None):
-        """Logits of a model's folder with the ones expected; what is said on stderr must hold the words."""
+        """Logits of a model's folder with the ones expected; stderr must contain the words."""
         tokens = tokens or self.inputs / model / "expected.safetensors"
         result, shape, got = self.forward(self.inputs / model, tokens)
         if got is None:
@@ -124,7 +124,7 @@ def _(cases):
 
 
 def series(name, channels, times, words=(), same_as=None, rows=420):
-    """A CSV file: its channels and columns of times, what is said, and a file that trains to the same bits."""
+    """A CSV file: its channels and time columns, the words of its notes, and a file that trains to the same bits."""
 
     def train(cases, file):
         settings = ("--set", "task.length=24", "--set", "task.horizon=8", "--steps", 2, "--no-figures", "--json")

@@ -29,7 +29,7 @@ def read_floats(path, name):
 
 
 def compare(program, model, device):
-    """Relative error of the model's logits; why there are none, else."""
+    """Relative error of the model's logits; else why there are no logits."""
     expected = model / "expected.safetensors"
     with tempfile.TemporaryDirectory() as folder:
         out = pathlib.Path(folder) / "logits.safetensors"

@@ -1,4 +1,4 @@
-# Which components a package holds and what it depends on, asked by cpack for each kind of package.
+# Which components a package holds and what it depends on; cpack reads this for each kind of package.
 if(CPACK_GENERATOR STREQUAL "DEB")
   set(CPACK_COMPONENTS_ALL program)
   set(CPACK_PACKAGING_INSTALL_PREFIX /usr)

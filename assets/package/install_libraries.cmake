@@ -1,6 +1,6 @@
 # Copies the libraries that the program needs beyond those of every Linux system, each with its licence, so that
-# the program runs where none of them is installed. What belongs to the system stays the system's: the C and C++ run time,
-# and drivers (OpenGL, CUDA), which the program opens only when it needs them. NVIDIA's libraries are the CUDA plugin's affair.
+# the program runs where none of them is installed. Libraries of the system are not copied: the C and C++ run time,
+# and drivers (OpenGL, CUDA), which the program opens only when it needs them. The CUDA plugin finds NVIDIA's libraries.
 set(root "$ENV{DESTDIR}${CMAKE_INSTALL_PREFIX}")  # file(INSTALL) finds DESTDIR by itself, all else does not
 file(GLOB earlier "${root}/${library_folder}/*")  # of an earlier installation
 list(FILTER earlier EXCLUDE REGEX "/libafterglow-")

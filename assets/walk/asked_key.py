@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Whom does a model of `sysprompt` (64 tokens, four bindings) ask? By how much its answer changes with the asked key,
-with the value behind it, and with the value behind another key.
+"""What does the answer of a model of `sysprompt` (64 tokens, four bindings) depend on? Measures how much it changes with
+the asked key, with the value behind it, and with the value behind another key.
 
     assets/walk/asked_key.py PROGRAM SNAPSHOT..
 
@@ -36,7 +36,7 @@ def questions(draw):
 
 
 def last_answers(program, snapshot, sequences):
-    """The probabilities of the next token behind each sequence."""
+    """The probabilities of the token after each sequence."""
     with tempfile.TemporaryDirectory() as folder:
         tokens, logits = pathlib.Path(folder, "tokens.txt"), pathlib.Path(folder, "logits.safetensors")
         tokens.write_text("".join(" ".join(map(str, one)) + "\n" for one in sequences))

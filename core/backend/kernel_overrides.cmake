@@ -1,6 +1,5 @@
-# Makes the override declarations of all kernels for the classes that implement them from the one list in kernels.h, and
-# those of a class whose kernels do nothing.
-# Written anew, and compiled anew, only when a signature changes.
+# Generates the override declarations of all kernels, for the classes that implement them and for the class whose kernels
+# do nothing, from the one list in kernels.h. The files are written, and compiled, again only when a signature changes.
 set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${CMAKE_CURRENT_LIST_DIR}/kernels.h)
 file(READ ${CMAKE_CURRENT_LIST_DIR}/kernels.h kernels)
 string(REGEX REPLACE "//[^\n]*" "" kernels "${kernels}")

@@ -1,5 +1,5 @@
-# Makes gpu/plugin/build.h, by which program and plugin know each other: the version, and a hash of the headers of which
-# both must have the same, for objects of C++ pass between them.
+# Generates gpu/plugin/build.h, by which program and plugin recognise each other: the version, and a hash of the headers
+# that both must share, because C++ objects pass between them.
 file(GLOB shared_headers CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/core/backend/*.h ${CMAKE_SOURCE_DIR}/core/tensor/*.h)
 list(APPEND shared_headers ${CMAKE_SOURCE_DIR}/core/io/error.h ${CMAKE_SOURCE_DIR}/gpu/cuda.h ${CMAKE_CURRENT_LIST_DIR}/plugin.h)
 set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${shared_headers})

@@ -64,7 +64,7 @@ TEST_F(Checkpoints, OpenAsASnapshotDoes) {
   done("plot token_weights --snapshot moved --svg weights.svg --device cpu");
   EXPECT_THAT(text_of(folder_ / "weights.svg"), Not(HasSubstr(folder_.path().string()))) << "no path of this machine";
   EXPECT_THAT(done("info moved").out, AllOf(HasSubstr("transformers"), HasSubstr("layers.1.mamba2.D")));
-  // A figure carries the folder's name: beside the folder it opens again.
+  // A figure carries the folder's name: next to the folder it opens again.
   done("plot token_weights --recipe weights.svg --csv weights.csv --device cpu");
 }
 

@@ -193,7 +193,7 @@ TEST_F(Faults, AFolderThatCannotBeListedIsNamedInASentence) {
 
 // The library for fonts asked again without end. Where memory ends in the midst of its own reading it dies (139), for
 // which the program can do no more than ask for enough before. A program that ends so, or whose unwinding gets no
-// memory either, leaves the file that was on its way, which the next one removes.
+// memory either, leaves an unfinished file, which the next one removes.
 TEST_F(Faults, APageEndsWhereMemoryStaysMissing) {
   bool has_happened = true;
   for (long number = 2000; has_happened && number < 10'000'000; number += number / 8) {
@@ -209,7 +209,7 @@ TEST_F(Faults, APageEndsWhereMemoryStaysMissing) {
   EXPECT_FALSE(has_happened);
 }
 
-// What a worker thread or the file system library makes of missing memory is told by the same exit code.
+// What a worker thread or the file system library makes of missing memory ends with the same exit code.
 TEST_F(Faults, MissingMemoryIsFiveWhereverItIsMet) {
   EXPECT_EQ(train("--until 1").code, 0);
   write("lesson.md",

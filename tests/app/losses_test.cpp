@@ -1,4 +1,4 @@
-// Nothing that was trained or written is lost: signals, full disks, bad commands, missing memory, others beside.
+// Nothing that was trained or written is lost: signals, full disks, bad commands, missing memory, other processes.
 #include <gmock/gmock.h>
 #include <sys/stat.h>
 

@@ -1,4 +1,4 @@
-// What one asks for is what one gets, or one is told what there is.
+// An option has the effect that it names, or the message lists what there is.
 #include <gmock/gmock.h>
 
 #include <sstream>

@@ -75,7 +75,7 @@ TEST_F(Sweep, ShardsTogetherMakeTheWholeWhicheverEndsLast) {
   EXPECT_EQ(run(sweep_ + "shared --shard half").code, 2);
 }
 
-// What schedulers send before they take a program away; here as soon as a run is on its way.
+// The signals that schedulers send before they end a program; here as soon as a run has begun.
 TEST_F(Sweep, ASignalSavesSnapshotsAndAsksToBeRunAgain) {
   ASSERT_EQ(run(sweep_ + "alone").code, 0);
   for (const std::string signal : {"USR1", "TERM"}) {

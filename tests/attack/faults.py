@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Lets the system refuse what the program asks for, call by call, and looks at what the program makes of it.
+"""Lets system calls of the program fail, one by one, and checks what the program does then.
 
     tests/attack/faults.py PROGRAM LIBRARY [--quick] [--cases 60] [--seed 1] [--only train,sweep] [--calls malloc,open]
                            [--jobs 1] [--device cuda]
@@ -18,7 +18,7 @@ import argparse, collections, concurrent.futures, json, os, pathlib, random, re,
 
 from kills import fault_of, recipe
 
-kinds = {  # what a call may be answered with besides 0
+kinds = {  # what a call may return other than 0
     "malloc": {5}, "thread": {1}, "mmap": {1, 3, 5}, "open": {1, 3}, "read": {1, 3}, "write": {1, 3}, "fsync": {1, 3},
     "close": {1, 3}, "rename": {1, 3}, "mkdir": {1, 3}}
 # A GPU that has no room to begin with is no usable one.
@@ -72,7 +72,7 @@ Result = collections.namedtuple("Result", "code text seen")
 
 
 def run(options, work, folder, fault="malloc 0"):
-    """The work in an empty folder beside `in`."""
+    """Runs a work in an empty folder next to `in`."""
     environment = {**os.environ, "HOME": str(folder), "TMPDIR": str(folder), "AFTERGLOW_FAULT": fault,
                    "AFTERGLOW_FAULT_SEEN": str(folder.parent / (folder.name + ".seen")), "LD_PRELOAD": options.library}
     if work in drawing and options.device == "cpu":
@@ -110,7 +110,7 @@ def broken_files(folder):
 
 
 def differences(folder, peace, text=""):
-    """Between what was made and what is made in peace; a file that is missing may be told instead, as the window does."""
+    """What differs from a run without faults; a file may be missing if the text names it, as the window does."""
     made = results(folder)
     found = [f"ends well without {name}" for name in peace if name not in made and name not in text]
     found += [f"ends well with another {name}" for name in peace if name in made and peace[name] not in (made[name], None)]
@@ -118,12 +118,12 @@ def differences(folder, peace, text=""):
 
 
 def may_stay(name):
-    """A snapshot on the way that could not be read again is not known to be one, and stays."""
+    """Whether a file may stay: an intermediate snapshot that cannot be read again is not recognised as one."""
     return name.endswith(".safetensors")
 
 
 def judge(work, fault, result, folder, peace):
-    """What did not hold."""
+    """The failures of a command."""
     call, found = fault.split()[0], broken_files(folder)
     if result.code == 0:
         return found + differences(folder, peace, result.text)
@@ -153,7 +153,7 @@ def case(options, work, fault, peace, tries_again):
 
 
 def numbers(count, options, random_numbers):
-    """Which calls of `count` fail: all of them, or a share that is told."""
+    """Which calls of `count` fail: all of them, or the share that the options give."""
     if options.cases:
         chosen = {1, count} | {int(count ** (i / options.cases)) for i in range(options.cases)}
         return sorted(number for number in chosen if 1 <= number <= count)
@@ -168,7 +168,7 @@ def numbers(count, options, random_numbers):
 
 
 def in_peace(options, work, call):
-    """How often the work makes a call, and what it makes."""
+    """How often the work makes a call, and which files it writes."""
     folder = options.folder / "peace"
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir()
@@ -203,7 +203,7 @@ def attack(options, work, random_numbers, pool):
 
 
 def prepare(options):
-    """What the works begin with, made by the program itself."""
+    """Writes the input files of the works with the program itself."""
     inputs = options.folder / "in"
     inputs.mkdir()
     (inputs / "lesson.md").write_text(lesson, encoding="utf-8")

@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""Kills the program at random moments, as a power cut would, and looks at what it leaves.
+"""Kills the program at random moments, as a power cut would, and checks the files that it leaves.
 
     tests/attack/kills.py PROGRAM [--kills 1000] [--seed 1] [--only train,sweep,table]
 
-Each work (a training with snapshots on its way, a sweep, a table) is started again and again in one folder and killed;
+Each work (a training with snapshots, a sweep, a table) is started again and again in one folder and killed;
 after each kill every file there must be whole. Then the work is left in peace: its results must be those of a folder in
-which nothing was killed, byte for byte, and no rests may lie beside them. Ends with code 1 when something was wrong.
+which nothing was killed, byte for byte, and no rests may lie next to them. Ends with code 1 when something was wrong.
 """
 import argparse, json, pathlib, random, struct, subprocess, tempfile, time
 
@@ -31,7 +31,7 @@ def newest_snapshot(folder):
 
 
 def command(program, work, folder):
-    """A training goes on from the newest snapshot; sweeps and tables find theirs themselves."""
+    """A training resumes from the newest snapshot; sweeps and tables find theirs themselves."""
     line = [program, *works[work], "--device", "cpu", "--threads", "1", "--quiet"]
     snapshot = newest_snapshot(folder) if work == "train" else None
     if snapshot:
@@ -40,7 +40,7 @@ def command(program, work, folder):
 
 
 def fault_of(path):
-    """Why a file is not whole, or nothing. Claims and files on their way may be of any size."""
+    """Why a file is not whole, or nothing. Claims and unfinished files may be of any size."""
     data = path.read_bytes()
     if path.suffix == ".json":
         json.loads(data)
@@ -72,7 +72,7 @@ def faults(folder):
 
 
 def results(folder):
-    """What a work is for: of a training the snapshot and the curves of its end, else everything but snapshots."""
+    """The results of a work: of a training its last snapshot and curves, of other works everything but snapshots."""
     kept = [path for path in sorted(folder.glob("out/**/*")) if path.is_file()]
     return {str(path.relative_to(folder)): path.read_bytes() for path in kept if path.suffix != ".pdf"}
 

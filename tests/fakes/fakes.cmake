@@ -1,5 +1,5 @@
-# Plugins and libraries that are made up, in lib/fakes of the build folder: what a machine with a GPU has, and what may be
-# wrong with it. None finds another by itself.
+# Made-up plugins and libraries, in lib/fakes of the build folder: what a machine with a GPU has, and what may be wrong with
+# it. None finds another by itself.
 set(fakes ${CMAKE_BINARY_DIR}/lib/fakes)
 function(afterglow_fake target kind source name suffix folder)
   add_library(${target} ${kind} ${CMAKE_CURRENT_SOURCE_DIR}/fakes/${source})

@@ -27,8 +27,8 @@ program=$folder/installed/bin/afterglow
 [ "$(trains "$program")" = "$first" ] || fail "installed, it has other bits"
 echo "installed: fine"
 
-# A Python environment with the libraries, and a machine without the toolkit: its folders are hidden in a name space of
-# our own.
+# A Python environment with the libraries, and a machine without the toolkit: its folders are hidden in a mount
+# namespace.
 plugin=$folder/installed/lib/afterglow/libafterglow-cuda.so
 environment=$folder/venv
 libraries=$environment/lib/python3.12/site-packages/nvidia/cu13/lib

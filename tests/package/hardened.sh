@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# What packages check at run time is compiled in, and the memory that a defect could turn against the program is closed.
+# Packages are built with run-time checks, and memory that an attacker could use through a defect is protected.
 # Argument: a build folder with AFTERGLOW_HARDENED.
 set -euo pipefail
 build=$(realpath "$1")
@@ -18,7 +18,7 @@ closed() {
 program=$build/bin/afterglow
 closed "$program"
 readelf --file-header "$program" | grep -q 'DYN' || fail "the program lies at a fixed address"
-# Libraries of the distribution that are linked in are hardened, too, so of our own files the commands are read.
+# Libraries of the distribution that are linked in are hardened, too, so the compile commands of our own files are checked.
 commands=$(grep '"command":' "$build/compile_commands.json" | grep -v 'nvcc ')
 for flag in -D_FORTIFY_SOURCE=3 -D_GLIBCXX_ASSERTIONS -fstack-protector-strong -fstack-clash-protection; do
   ! grep -v -e "$flag" <<<"$commands" || fail "compiled without $flag"

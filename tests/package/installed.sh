@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# What `cmake --install` lays down works from wherever it lies. Argument: the build folder.
+# What `cmake --install` installs works in any folder. Argument: the build folder.
 set -euo pipefail
 build=$(realpath "$1")
 folder=$(mktemp -d)
@@ -14,7 +14,7 @@ for file in share/man/man1/afterglow.1 share/bash-completion/completions/aftergl
   share/icons/hicolor/scalable/apps/afterglow.svg share/afterglow/presets/tiny.json share/afterglow/tables/mqar.json share/doc/afterglow/copyright; do
   [ -s "$root/$file" ] || fail "$file is missing or empty"
 done
-# Every font and everything that is compiled in has its licence beside it.
+# Every font and everything that is compiled in has its licence next to it.
 for licence in libeigen3-dev nlohmann-json3-dev libcli11-dev libxxhash-dev; do
   [ ! -e "/usr/share/doc/$licence" ] || [ -s "$root/share/doc/afterglow/licences/$licence.txt" ] || fail "no licence of $licence"
 done
@@ -26,14 +26,14 @@ program=$root/bin/afterglow
 "$program" --version | grep -q '^afterglow [0-9]' || fail "it does not start from $root"
 "$program" train --recipe "$root/share/afterglow/presets/tiny.json" --until 1 --no-figures --device cpu --quiet --out out >/dev/null
 [ -s out/tiny_seed7_step1.safetensors ] || fail "an installed preset does not train"
-# So does the plugin that speaks to screen readers; the program itself needs nothing of theirs.
+# So does the plugin that speaks to screen readers; the program itself does not link their libraries.
 ! ldd "$program" | grep -E 'lib(atk|atspi|gio|glib)' || fail "the program needs libraries of screen readers to start"
 if [ -e "$build/lib/afterglow/libafterglow-accessibility.so" ]; then
   spoken=$root/lib/afterglow/libafterglow-accessibility.so
   [ "$(nm --dynamic --defined-only "$spoken" | grep -c ' T ')" = 1 ] || fail "the plugin for screen readers is not installed as it should be"
   ! readelf --dynamic "$spoken" | grep -E 'R(UN)?PATH' || fail "the plugin for screen readers looks for libraries where it was built"
 fi
-# The CUDA plugin lies where it is looked for; the program itself needs nothing of NVIDIA's.
+# The CUDA plugin is where the program looks for it; the program itself does not link NVIDIA's libraries.
 ! ldd "$program" | grep -E 'lib(cuda|cublas|cusolver)' || fail "the program needs libraries of NVIDIA's to start"
 if [ -e "$build/lib/afterglow/libafterglow-cuda.so" ]; then
   plugin=$root/lib/afterglow/libafterglow-cuda.so
@@ -41,7 +41,7 @@ if [ -e "$build/lib/afterglow/libafterglow-cuda.so" ]; then
   ! readelf --dynamic "$plugin" | grep -E 'R(UN)?PATH' || fail "the CUDA plugin looks for libraries where it was built"
   [ "$(nm --dynamic --defined-only "$plugin" | grep ' T ' | grep -vc ' __cxa_get_globals')" = 2 ] || fail "the CUDA plugin exports more than its two functions"
 fi
-# Named by the files of desktop and shell is what is installed.
+# The files for desktop and shell name what is installed.
 grep -q '^Exec=afterglow ' "$root/share/applications/afterglow.desktop" || fail "the desktop entry starts something else"
 bash -n "$root/share/bash-completion/completions/afterglow"
 ! command -v groff >/dev/null || [ -z "$(groff -man -ww -Tutf8 "$root/share/man/man1/afterglow.1" 2>&1 >/dev/null)" ] ||

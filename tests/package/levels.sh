@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Instructions of a newer processor stand in that level's kernels alone, so the program runs on an older one. Argument: a
+# Only the kernels of a level use instructions of its processors, so the program runs on an older one. Argument: a
 # build folder with AFTERGLOW_LEVELS.
 set -euo pipefail
 build=$(realpath "$1")

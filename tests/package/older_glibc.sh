@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Archive and wheel run on systems older than the one that made them: no file inside asks for a newer symbol than systems
-# of manylinux_2_28 have, and what those lack altogether comes along. Arguments: the folder with the packages, and if there
+# Archive and wheel run on systems older than the one that made them: no file inside needs a newer symbol than systems
+# of manylinux_2_28 have, and libraries that those lack are included. Arguments: the folder with the packages, and if there
 # is one, a folder with an older glibc (lib/ld-linux-x86-64.so.2), with which the program is started.
 set -euo pipefail
 packages=$(realpath "$1")
@@ -13,7 +13,7 @@ fail() { printf 'failed: %s\n' "$*" >&2; exit 1; }
 # later VERSION LIMIT: whether VERSION came after LIMIT.
 later() { [ "$1" != "$2" ] && [ "$(printf '%s\n' "$1" "$2" | sort -V | tail -n 1)" = "$1" ]; }
 
-# old_enough FILE: what it asks of the system, systems of manylinux_2_28 have.
+# old_enough FILE: systems of manylinux_2_28 have every symbol that it needs.
 old_enough() {
   local symbol limit
   while read -r symbol; do
@@ -28,7 +28,7 @@ old_enough() {
   done < <(sed '1,/Version References/d' <(objdump -p "$1") | grep -oE '(GLIBC|GLIBCXX|CXXABI|GCC)_[A-Za-z0-9._]+' | sort -u)
 }
 
-# complete LIBRARIES FILE: what FILE asks glibc for without a version comes along for those that lack it.
+# complete LIBRARIES FILE: libraries that FILE needs of glibc without a version are included for systems without them.
 nm --dynamic --defined-only --without-symbol-versions "$(cc -print-file-name=libc.so.6)" | awk '{print $NF}' | sort -u >"$folder/glibc"
 complete() {
   local lacking
@@ -47,11 +47,11 @@ holds() {
     count=$((count + 1))
   done
   [ "$count" -gt 10 ] || fail "$1 holds $count files: not all were found"
-  # An older loader must come to the libraries that glibc once had before it comes to glibc itself.
+  # An older loader must find the libraries that glibc once had before glibc itself.
   readelf --dynamic "$2/bin/afterglow" | grep -o 'NEEDED.*' | grep -E 'lib(pthread|dl|rt|c)\.so' | tail -n 1 | grep -q 'libc\.so' &&
     [ "$(readelf --dynamic "$2/bin/afterglow" | grep -cE 'NEEDED.*lib(pthread|dl|rt)\.so')" = 3 ] ||
     fail "the program does not name libpthread, libdl and librt before libc"
-  # Where glibc has what comes along, the loader takes glibc's: the program itself does not name the other library.
+  # Where glibc has an included library, the loader takes glibc's: the program itself does not name the other library.
   ! readelf --dynamic "$2/bin/afterglow" | grep 'NEEDED.*libafterglow-glibc' || fail "the program looks there before glibc"
   for file in "$2/bin/afterglow" "$libraries"/libafterglow-cuda.so; do
     [ ! -e "$file" ] || nm --dynamic --defined-only "$file" | grep -q ' T __cxa_get_globals$' ||
@@ -60,7 +60,7 @@ holds() {
   echo "$1: $count files ask for nothing later than glibc 2.28"
 }
 
-# trains PREFIX... : the checksum of a short training by the program that stands last.
+# trains PREFIX... : the checksum of a short training by the program that is named last.
 trains() {
   "$@" train --preset tiny --until 20 --no-figures --device cpu --quiet --json --force --out "$folder/out" |
     sed 's/.*"checksum":"\([0-9a-f]*\)".*/\1/'

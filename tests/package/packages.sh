@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# The packages as they reach people: a .deb in an empty folder, the archive carried about, the wheel in a fresh
+# The packages as users get them: a .deb in an empty folder, the archive moved to another folder, the wheel in a fresh
 # environment. Argument: the folder with the packages. Writes into no other place than a temporary folder.
 set -euo pipefail
 packages=$(realpath "$1")
@@ -8,7 +8,7 @@ folder=$(mktemp -d)
 chmod 755 "$folder"
 trap 'chmod -R u+w "$folder"; rm -rf "$folder"' EXIT
 fail() { printf 'failed: %s\n' "$*" >&2; exit 1; }
-# Neither the libraries of NVIDIA nor the person's own settings and fonts.
+# Without NVIDIA's libraries, and without the user's own settings and fonts.
 export LD_LIBRARY_PATH='' HOME=$folder/home
 unset XDG_CONFIG_HOME XDG_DATA_HOME
 mkdir "$HOME"

@@ -1,6 +1,5 @@
 #!/usr/bin/env bash
-# An installation that is laid down for a package first (DESTDIR, as distributions do it) is the one that is laid down
-# directly, file for file. Argument: the build folder.
+# An installation that is staged for a package (DESTDIR, as distributions do it) equals a direct one, file for file. Argument: the build folder.
 set -euo pipefail
 build=$(realpath "$1")
 folder=$(mktemp -d)

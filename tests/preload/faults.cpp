@@ -96,7 +96,7 @@ Range range_of(const dl_phdr_info& info) {
   return range;
 }
 
-/// The first that is told is the program.
+/// The first one is the program.
 int note_range(dl_phdr_info* info, std::size_t, void*) {
   if (program.end == 0) program = range_of(*info);
   if (std::strstr(info->dlpi_name, "/libstdc++.so") != nullptr) standard_library = range_of(*info);

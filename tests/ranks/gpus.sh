@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # One training in several processes with a GPU for each: the same checksum as one process has, and how many steps a second
-# each makes. Needs two GPUs and mpirun. A second program, an older one, is timed beside it. gpus.sh PROGRAM [OTHER]
+# each makes. Needs two GPUs and mpirun. A second program, an older one, is timed for comparison. gpus.sh PROGRAM [OTHER]
 set -euo pipefail
 gpus=$(nvidia-smi -L 2>/dev/null | grep -c '^GPU' || true)
 [ "$gpus" -ge 2 ] || { echo "there are $gpus GPUs here, and it takes two"; exit 77; }

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # One training over several machines: two network namespaces of this one, each with a name and an address of its own, whose
-# processes reach each other by TCP alone. The same bits as in one process, one voice, and an end for all where one is
-# asked to end. Then a sweep that both share. Needs root, ip and mpirun. machines.sh PROGRAM
+# processes reach each other by TCP alone. The same bits as in one process, messages from one process only, and an end for
+# all when one gets a signal to end. Then a sweep that both share. Needs root, ip and mpirun. machines.sh PROGRAM
 set -euo pipefail
 program=$(realpath "$1")
 . "$(dirname "$0")/open_mpi.sh"
@@ -54,7 +54,7 @@ for options in "tiny --until 20" "ssm-ska --until 3 --set batch=16"; do
   done
 done
 
-# One process of the second machine is asked to end: all do, after the same step, with a snapshot.
+# One process of the second machine gets a signal to end: all end after the same step, with a snapshot.
 start 1 "${train[@]}" --preset tiny --until 100000 --out "$folder/asked" >"$folder/out" 2>"$folder/err" &
 for _ in $(seq 100); do
   sleep 0.2

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# One training in several processes over MPI: the same bits and files in 1, 2 and 4 of them, one voice, and an end for
-# all where one fails. ranks.sh PROGRAM
+# One training in several processes over MPI: the same bits and files in 1, 2 and 4 of them, messages from one only, and
+# an end for all where one fails. ranks.sh PROGRAM
 set -euo pipefail
 program=$1
 command -v mpirun >/dev/null || { echo "there is no mpirun here"; exit 77; }

@@ -23,7 +23,7 @@ struct Rule {
   double least = -1.0;  ///< logarithm of a decay
 };
 
-/// The recurrence as it stands; empty vectors are absent inputs.
+/// The recurrence itself; empty vectors are absent inputs.
 Values naive_delta(const Sizes& n, double scale, Decay decay, const Values& q, const Values& k, const Values& v,
                    const Values& beta, const Values& g) {
   Values y;

@@ -18,7 +18,7 @@ std::string name_of(const char* what, const Sizes& n) {
          std::to_string(n.states);
 }
 
-/// h = exp(-exp(A_log) dt) h + dt x B^T, y = h C + D x, written down as it stands; empty vectors are absent inputs.
+/// h = exp(-exp(A_log) dt) h + dt x B^T, y = h C + D x, written down directly; empty vectors are absent inputs.
 Values naive_scan(const Sizes& n, const Values& x, const Values& B, const Values& C, const Values& dt,
                   const Values& A_log, const Values& D) {
   Values y;

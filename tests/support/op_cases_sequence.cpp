@@ -131,7 +131,7 @@ OpCase unit_conv_case(const ConvSizes& n, std::int64_t width) {
   return c;
 }
 
-/// The same beside the step sizes of `heads` columns, the last of those before; each channel is then multiplied by a
+/// The same with the step sizes of `heads` columns, the last of those before; each channel is then multiplied by a
 /// sum of them.
 OpCase conv_with_steps_case(const ConvSizes& n, std::int64_t heads, const StepRange& range) {
   OpCase c = conv_case(n);
@@ -259,7 +259,7 @@ void add_sequence_cases(std::vector<OpCase>& cases) {
         ConvSizes{3, 65, 1, 65, 3, true}, ConvSizes{2, 2100, 1, 3, 4, true}, ConvSizes{2, 37, 3, 65, 7, true},
         ConvSizes{2, 2100, 1, 3, 6, true}})
     cases.push_back(conv_case(n));
-  // Heads that a GPU divides on its way, also beside channels that fill no warp, and heads that it does not.
+  // Heads that a GPU kernel divides itself, also next to channels that fill no warp, and heads that it does not.
   cases.push_back(unit_conv_case({3, 1400, 4, 64, 4, false}, 64));
   cases.push_back(unit_conv_case({1, 4103, 8, 96, 3, false}, 32));
   cases.push_back(unit_conv_case({5, 821, 0, 128, 4, false}, 128));

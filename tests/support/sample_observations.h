@@ -20,7 +20,7 @@ Observation one_step();         ///< a single value in every curve, no trail
 Observation mid_training();     ///< step 428 of 800
 Observation rewound();          ///< gone back from there to step 150, with two changes at step 100 and one at 300
 Observation non_finite();       ///< losses and states that turned NaN and infinite
-Observation huge_values();      ///< 1e30 beside 1e-30, kappa beyond float
+Observation huge_values();      ///< 1e30 and 1e-30, kappa beyond float
 Observation million_points();   ///< curves of 1,000,000 steps
 Observation several_runs();     ///< two finished runs and a branch
 Observation long_texts();       ///< names and messages far longer than any label

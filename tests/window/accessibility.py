@@ -1,9 +1,9 @@
-"""The window as a screen reader finds it: the program runs beside this process on a display and a session bus of their
+"""The window as a screen reader finds it: the program runs next to this process on a display and a session bus of their
 own, and its tree is read over the accessibility bus.
 
     python3 accessibility.py build/bin/afterglow
 
-Exit code 77: what it takes is not installed."""
+Exit code 77: a program or library that it needs is not installed."""
 
 import json
 import os
@@ -58,7 +58,7 @@ def wait_for(what, condition):
 
 
 class Reader:
-    """A screen reader that keeps what it is told."""
+    """A screen reader that keeps what the program announces."""
 
     def __init__(self, atspi, glib):
         self.atspi, self.context, self.gone = atspi, glib.MainContext.default(), glib.Error
@@ -150,7 +150,7 @@ def look(program, home):
         check(frame.get_state_set().contains(Atspi.StateType.ACTIVE), "the frame is active")
 
         def panels_in_words():
-            """Of a page that goes on: all are in the frame and have a description."""
+            """On a page that keeps changing, all objects are in the frame and have a description."""
             panels = panels_of(application)
             texts = {name: panel.get_description() for name, panel in panels.items()}
             in_place = all(panel.get_parent().get_name() == "Afterglow" and panel.get_index_in_parent() >= 0

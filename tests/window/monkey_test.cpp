@@ -1,7 +1,7 @@
 // A monkey at the window: random commands with random values, keys, texts and mouse moves, against a session that
 // trains. Whatever it does, nothing ends the program, and the snapshot that is saved afterwards has the weights that a
 // run of its recipe reaches without a window. AFTERGLOW_MONKEY_SECONDS=3600 lets it play for an hour,
-// AFTERGLOW_MONKEY_SEED begins elsewhere. And frame after frame of every page beside training leaves memory as it was:
+// AFTERGLOW_MONKEY_SEED begins elsewhere. And frame after frame of every page during training leaves memory as it was:
 // AFTERGLOW_MONKEY_FRAMES=1000000 looks at as many.
 #include <gtest/gtest.h>
 #include <malloc.h>
@@ -44,7 +44,7 @@ bool goes_back(const Command& command) {
   return std::ranges::find(ways, command.name) != std::end(ways);
 }
 
-/// What values are made of, besides the examples of the table.
+/// What values are made of, in addition to the examples of the table.
 class Words {
  public:
   Words() {
@@ -388,7 +388,7 @@ TEST_F(Monkey, FramesOfAllPagesLeaveMemoryAsItWas) {
     last = resident_bytes();
     if (round == rounds / 4) settled = last;
   }
-  std::printf("%lld frames, a quarter of them beside %lld steps; memory %+.1f MiB since then\n",
+  std::printf("%lld frames, a quarter of them during %lld steps; memory %+.1f MiB since then\n",
               static_cast<long long>(frames_), static_cast<long long>(play.now().step), in_mebibytes(last - settled));
   EXPECT_LE(last - settled, allowance);
 }

@@ -1,4 +1,4 @@
-// The picture reaches the desktop's helper whole; where there is none, the message says what to do.
+// The picture reaches the desktop's helper whole; without a helper the message says what to do.
 #include "app/window/display/picture_clipboard.h"
 
 #include <gtest/gtest.h>
@@ -81,7 +81,7 @@ TEST_F(PictureClipboard, SaysWhatToInstallWithoutAHelper) {
   setenv("DISPLAY", ":1", 1);
   try {
     copy_picture("png");
-    FAIL() << "nobody took it";
+    FAIL() << "the helper did not take it";
   } catch (const Error& error) {
     EXPECT_EQ(error.code(), ExitCode::failure);
     EXPECT_NE(std::string(error.what()).find("xclip"), std::string::npos);

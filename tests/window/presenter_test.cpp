@@ -1,4 +1,4 @@
-// The presenter window: what it says at which moment, that it is drawn, and the two real windows beside each other.
+// The presenter window: what it says at which moment, that it is drawn, and the two real windows next to each other.
 #include <gmock/gmock.h>
 #include <unistd.h>
 

@@ -29,7 +29,7 @@ struct Hall {
     window.show(samples::mid_training());
   }
   /// Signs that are too small. A script or a part of a fraction is smaller than the text that it belongs to, which
-  /// stands right beside it and is large enough.
+  /// is right next to it and is large enough.
   std::vector<NullWindow::Sign> too_small(const Rect& area) const {
     const std::vector<NullWindow::Sign> all = window.signs();
     const auto is_large = [&](const NullWindow::Sign& sign) { return sign.size > 0.98 * limit; };

@@ -1,4 +1,4 @@
-// What screen readers are told of the page.
+// What screen readers announce of the page.
 #include "app/window/accessibility/spoken_page.h"
 
 #include <gmock/gmock.h>

@@ -57,7 +57,7 @@ class Window:
             return None
 
     def wait_for(self, is_so):
-        """The status once it is so and rests for a moment."""
+        """The status, once the condition holds and nothing changes for a moment."""
         end, last, since = time.monotonic() + longest_wait, None, 0.0
         while time.monotonic() < end:
             if self.process.poll() is not None:
@@ -102,7 +102,7 @@ def is_done(status):
 
 
 def moment(status):
-    """What has to be the same again: all of the run, and how the page looks at it."""
+    """What has to be the same again: all of the run, and the view of the page."""
     lesson = {key: status["lesson"][key] for key in ("name", "step", "asks", "done", "reached")}
     return {"lesson": lesson, "run": status["run"], "page": status["page"]}
 

@@ -121,7 +121,7 @@ TEST_F(WindowCommandsTest, KeysOfTimeGoThroughThePicturesInsideOneStep) {
   run("time_end");
   EXPECT_EQ(shown(), count - 1);
   run("time_right");
-  EXPECT_EQ(shown(), count - 1) << "behind the last token there is none";
+  EXPECT_EQ(shown(), count - 1) << "no token follows the last one";
   EXPECT_EQ(selected_token(*observation, page.selection), token);
   run("time_home");
   run("time_left");

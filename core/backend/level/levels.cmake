@@ -6,7 +6,7 @@ if(NOT CMAKE_SYSTEM_PROCESSOR STREQUAL "x86_64" OR NOT CMAKE_CXX_COMPILER_ID STR
   message(FATAL_ERROR "AFTERGLOW_LEVELS needs an x86-64 processor, g++ 12 or newer and -DAFTERGLOW_NATIVE=OFF")
 endif()
 if(AFTERGLOW_TESTS)
-  message(FATAL_ERROR "AFTERGLOW_LEVELS hides the kernels, which tests ask for: give -DAFTERGLOW_TESTS=OFF")
+  message(FATAL_ERROR "AFTERGLOW_LEVELS hides the kernels, which the tests link: give -DAFTERGLOW_TESTS=OFF")
 endif()
 file(GLOB kernel_sources CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/backend/cpu/*.cpp)
 set(made _ZN9afterglow21make_compiled_backendEi)  # afterglow::make_compiled_backend(int)

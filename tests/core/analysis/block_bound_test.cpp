@@ -1,4 +1,4 @@
-// Proposition 25's constants beside closed forms and beside the worst of many tokens.
+// Proposition 25's constants against closed forms and against the worst of many tokens.
 #include "core/analysis/influence/block_bound.h"
 
 #include <gtest/gtest.h>

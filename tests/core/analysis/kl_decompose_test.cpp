@@ -338,7 +338,7 @@ TEST(KlKernels, TheMaternOfEquation21IsNoCovarianceOverRows) {
   for (const double tau : {3.0, 20.0}) EXPECT_GT(least_eigenvalue(tau, 1 / tau), 0) << tau;
 }
 
-// Beside the matrix itself, formed and diagonalised: both forms, with tau below and above the length of the history.
+// Against the matrix itself, formed and diagonalised: both forms, with tau below and above the length of the history.
 TEST(KlKernels, BothMaternsAreWhatTheirEquationsSay) {
   constexpr int rows = 40, width = 4;
   const std::vector<double> history = noise(rows, width, 41);

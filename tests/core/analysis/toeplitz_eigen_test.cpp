@@ -82,7 +82,7 @@ TEST(ToeplitzEigen, LanczosAgreesWithTheClosedFormOfThreeThousandRows) {
   }
 }
 
-// The second difference, 2 on the diagonal and -1 beside it, has eigenvalues 2 - 2 cos(k pi / (n + 1)).
+// The second difference, 2 on the diagonal and -1 next to it, has eigenvalues 2 - 2 cos(k pi / (n + 1)).
 TEST(ToeplitzEigen, LanczosFindsTheSpectrumOfTheSecondDifference) {
   constexpr int n = 101, count = 7;
   const ToeplitzPairs found =

@@ -14,7 +14,7 @@ namespace {
 
 using Texts = std::vector<std::string>;
 
-/// What each folder may include beside itself: arrows point down only.
+/// What each folder may include, itself included: arrows point down only.
 std::map<std::string, Texts> made_folders() {
   const Texts numerics = {"core/autograd", "core/backend", "core/tensor", "core/random", "core/io"};
   const auto with = [](Texts first, const Texts& more) {

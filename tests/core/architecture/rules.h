@@ -16,7 +16,7 @@ std::string folder_of(const std::string& path);
 
 /// One sentence "path:line: what" for each broken rule: includes that point up or are not written from the root, window
 /// and GPU headers in core, Eigen in device code, conditional compilation, macros with arguments, a header without
-/// #pragma once, a file that does not begin with a comment. Of tests and build files only the last two are asked.
+/// #pragma once, a file that does not begin with a comment. Tests and build files keep to the last two only.
 std::vector<std::string> broken_rules(const Source& source);
 
 /// What people read of C++: comments without their slashes and string literals; all else is blank, and lines stay

@@ -5,6 +5,7 @@
 #include <cctype>
 #include <filesystem>
 #include <fstream>
+#include <initializer_list>
 #include <iterator>
 #include <regex>
 #include <sstream>
@@ -40,24 +41,42 @@ constexpr Banned banned[] = {
     {"is asked again|ask again", "is requested, is computed again, is invalidated"},
 };
 
-std::regex pattern_of(const Banned& row) {
-  const std::string words = std::regex_replace(std::string(row.words), std::regex(" "), "\\s+");
-  return std::regex("\\b(" + words + ")\\b", std::regex::icase | std::regex::optimize);
+/// Of the rows of `banned`, in their order.
+const std::vector<std::regex>& patterns() {
+  static const std::vector<std::regex> all = [] {
+    std::vector<std::regex> made;
+    for (const Banned& row : banned) {
+      const std::string words = std::regex_replace(std::string(row.words), std::regex(" "), "\\s+");
+      made.emplace_back("\\b(" + words + ")\\b", std::regex::icase | std::regex::optimize);
+    }
+    return made;
+  }();
+  return all;
 }
 
 void blank(std::string& text, std::size_t begin, std::size_t end) {
   for (std::size_t i = begin; i < end; ++i) text[i] = text[i] == '\n' ? '\n' : ' ';
 }
 
-/// A page without what is quoted as code: fences, indented lines, backquotes, targets of links.
-std::string prose_of_page(std::string text) {
-  static const std::regex code("```[^`]*```|\n    [^\n]*|`[^`\n]*`|\\]\\([^)\n]*\\)");
+std::string without(std::string text, const std::regex& pattern) {
   const std::string whole = text;
-  for (std::sregex_iterator found(whole.begin(), whole.end(), code); found != std::sregex_iterator(); ++found) {
+  for (std::sregex_iterator found(whole.begin(), whole.end(), pattern); found != std::sregex_iterator(); ++found) {
     const auto begin = static_cast<std::size_t>(found->position());
     blank(text, begin, begin + static_cast<std::size_t>(found->length()));
   }
   return text;
+}
+
+std::string prose_of(const Source& source) {
+  /// Of a page: fences, indented lines, backquotes, targets of links.
+  static const std::regex code("```[^`]*```|\n    [^\n]*|`[^`\n]*`|\\]\\([^)\n]*\\)");
+  /// Of a script: the marks of comments, and a comparison of Python.
+  static const std::regex marks("(^|\n)[ \t]*#+|\\bis None\\b");
+  const std::string ending = fs::path(source.path).extension().string();
+  if (ending == ".md") return without(source.text, code);
+  const bool is_cpp = std::ranges::any_of(std::initializer_list<const char*>{".cpp", ".h", ".cu", ".cuh", ".in"},
+                                          [&](const char* one) { return ending == one; });
+  return is_cpp ? prose_of_source(source) : without(source.text, marks);
 }
 
 std::size_t line_at(const std::string& text, std::ptrdiff_t position) {
@@ -75,6 +94,13 @@ std::size_t words_in(const std::string& text) {
 bool is_page(const std::string& path) {
   if (path.starts_with("assets/lessons/") || path.starts_with("tests/")) return path.ends_with("/README.md");
   return path.ends_with(".md");
+}
+
+bool is_text(const std::string& path) {
+  if (path.starts_with("assets/lessons/") && path.ends_with(".md")) return true;
+  if (path.starts_with("assets/") && path.ends_with(".json")) return !path.starts_with("assets/presets/pictures/");
+  return path.ends_with("/CMakeLists.txt") || path.ends_with(".py") || path.ends_with(".sh") ||
+         path.ends_with(".cmake") || path.ends_with(".sbatch");
 }
 
 /// 0: no limit.
@@ -138,25 +164,50 @@ std::vector<Source> all_pages() {
   return pages;
 }
 
+std::vector<Source> other_texts() {
+  const fs::path& root = source_folder();
+  std::vector<Source> texts;
+  const auto take = [&](const fs::path& file) {
+    std::ifstream stream(file, std::ios::binary);
+    texts.push_back({fs::relative(file, root).generic_string(),
+                     std::string(std::istreambuf_iterator<char>(stream), std::istreambuf_iterator<char>())});
+  };
+  for (const char* name : {"dev", ".ci/run", "CMakeLists.txt", "assets/package/copyright", "assets/package/portable"})
+    take(root / name);
+  for (const char* top : {"app", "assets", "core", "gpu", "python", "tests", "views"}) {
+    for (const auto& entry : fs::recursive_directory_iterator(root / top)) {
+      if (entry.is_regular_file() && is_text(fs::relative(entry.path(), root).generic_string())) take(entry.path());
+    }
+  }
+  return texts;
+}
+
 std::span<const char* const> clean_folders() {
-  static constexpr const char* folders[] = {"app/ranks/",          "app/shell/",       "core/backend/cpu/",
-                                            "core/backend/level/", "core/figure/",     "core/io/",
-                                            "core/layers/",        "core/models/",     "core/random/",
-                                            "core/tasks/",         "core/tensor/",     "gpu/",
-                                            "tests/benchmarks/",   "tests/core/fuzz/", "tests/core/ops/",
-                                            "tests/core/random/",  "tests/fakes/",     "tests/fuzz/",
-                                            "tests/gpu/",          "tests/plugin/",    "views/figures/training/"};
+  static constexpr const char* folders[] = {"app/ranks/",
+                                            "app/shell/",
+                                            "core/backend/cpu/",
+                                            "core/backend/level/",
+                                            "core/figure/",
+                                            "core/io/",
+                                            "core/layers/",
+                                            "core/models/",
+                                            "core/random/",
+                                            "core/tasks/",
+                                            "core/tensor/",
+                                            "gpu/",
+                                            "tests/",
+                                            "views/figures/training/"};
   return folders;
 }
 
 std::vector<std::string> banned_words(const Source& source) {
-  const std::string prose = source.path.ends_with(".md") ? prose_of_page(source.text) : prose_of_source(source);
+  const std::string prose = prose_of(source);
   Texts result;
-  for (const Banned& row : banned) {
-    const std::regex pattern = pattern_of(row);
-    for (std::sregex_iterator found(prose.begin(), prose.end(), pattern); found != std::sregex_iterator(); ++found) {
+  for (std::size_t i = 0; i < std::size(banned); ++i) {
+    for (std::sregex_iterator found(prose.begin(), prose.end(), patterns()[i]); found != std::sregex_iterator();
+         ++found) {
       result.push_back(place(source, line_at(prose, found->position())) + "`" + found->str() +
-                       "`: instead: " + row.instead);
+                       "`: instead: " + banned[i].instead);
     }
   }
   return result;
@@ -171,13 +222,23 @@ std::vector<std::string> too_long(const Source& page) {
     if (!line.starts_with('|')) continue;
     std::istringstream cells(line);
     for (std::string cell; std::getline(cells, cell, '|');) {
-      if (words_in(cell) > 60)
+      if (words_in(cell) > 40)
         result.push_back(place(page, number) + "a cell of " + std::to_string(words_in(cell)) + " words");
     }
   }
   const std::size_t most = most_lines(page.path);
   if (most > 0 && number > most) result.push_back(place(page, number) + "more than " + std::to_string(most) + " lines");
   return result;
+}
+
+std::size_t words_of_prose(const std::vector<Source>& pages) {
+  std::size_t words = 0;
+  for (const Source& page : pages) {
+    const std::string name = fs::path(page.path).filename().string();
+    if (name == "README.md" || name == "CONTRIBUTING.md" || name == "SECURITY.md" || name == "measurements.md")
+      words += words_in(page.text);
+  }
+  return words;
 }
 
 std::vector<std::string> dead_links(const Source& page, const std::vector<Source>& pages) {

@@ -161,7 +161,7 @@ TEST_F(TapeTest, ReturnsToParametersOncePerRecording) {
   }
 }
 
-/// What is told of parameters is told only when their gradients are whole, also of one that is used twice.
+/// A parameter is reported only when its gradient is complete, also one that is used twice.
 TEST_F(TapeTest, SaysFromWhichParameterOnGradientsAreFinished) {
   ParameterStore store;
   const ParameterScope root(store, "");
@@ -334,7 +334,7 @@ TEST_F(ComputedTwice, SaysWhenItsParametersAreFinished) {
     if (from == 1) of_second = host_.read<double>(second->gradient);
   });
   EXPECT_THAT(finished, ElementsAre(1, 0));
-  EXPECT_THAT(of_second, ElementsAre(6, 15)) << "complete when it is told";
+  EXPECT_THAT(of_second, ElementsAre(6, 15)) << "complete when it is reported";
 }
 
 TEST_F(TapeTest, FindsWhereTheFirstNonFiniteNumberAppeared) {

@@ -104,7 +104,7 @@ class TileCase {
     }
     return most;
   }
-  /// Whether all that lies beside the result is as it was.
+  /// Whether everything around the result is unchanged.
   bool leaves_the_rest() const {
     const std::vector<T> now = numbers();
     for (std::size_t i = 0; i < now.size(); ++i) {

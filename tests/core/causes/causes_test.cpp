@@ -171,7 +171,7 @@ TEST_F(Causes, APathFromTheLastLayerIsThatLayersOutput) {
   EXPECT_THAT(to_head[1], testing::Pointwise(testing::DoubleNear(1e-4), all.patched_together(two, last - 1, cells)));
   EXPECT_THAT(to_head[0], testing::Pointwise(testing::DoubleNear(1e-4), all.corrupted_logits()))
       << "the asked token is the same in both sequences, and its embedding says nothing of the other ones";
-  // Nothing sent is nothing changed, to the bit, whoever reads it.
+  // Where nothing is sent nothing changes, to the bit, whichever part reads it.
   for (std::size_t receiver = 1; receiver <= head; ++receiver) {
     const auto none = paths.run(two, std::vector<std::size_t>{0}, receiver, 0.0);
     EXPECT_THAT(none[0], testing::Pointwise(testing::DoubleNear(1e-4), all.corrupted_logits())) << receiver;

@@ -138,7 +138,7 @@ TEST(Forces, LeaveTheTrainingAsItIs) {
   EXPECT_EQ(plain.run().trainer().checksum(), watched.run().trainer().checksum());
 }
 
-// Where a piece takes seconds, the first look would otherwise come after minutes.
+// Where a piece takes seconds, the first analysis would otherwise come after minutes.
 TEST(Forces, AreWaitedForUntilTheFirstAreThere) {
   const std::unique_ptr<Backend> backend = make_cpu_backend(1);
   AnalysedRun analysed({small_recipe(), std::nullopt}, *backend);

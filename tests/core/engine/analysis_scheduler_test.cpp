@@ -184,7 +184,7 @@ TEST(AnalysisScheduler, AtRestQuickAnalysesComeTogetherAndTheOthersOneByOne) {
   }
   EXPECT_FALSE(test.scheduler.update_due(test.analysed, false));
   EXPECT_TRUE(test.scheduler.has_pieces(test.analysed, false));
-  EXPECT_FALSE(test.scheduler.has_pieces(test.analysed, true)) << "beside training the throttle decides";
+  EXPECT_FALSE(test.scheduler.has_pieces(test.analysed, true)) << "during training the throttle decides";
   for (int i = 0; i < 10'000 && test.scheduler.has_pieces(test.analysed, false); ++i)
     test.scheduler.advance_pieces(test.analysed);
   EXPECT_EQ(test.analysed.describe().current, all_analyses);

@@ -35,7 +35,7 @@ class MadeModel {
                                                    {"n_groups", 1},
                                                    {"tie_word_embeddings", true},
                                                    {"layer_norm_epsilon", 1e-5},
-                                                   {"_name_or_path", "/home/somebody/secret"}};
+                                                   {"_name_or_path", "/home/user/secret"}};
     const std::int64_t inner = 2 * width, convolved = inner + 2 * 128, heads = inner / (width / 12);
     add("backbone.embeddings.weight", {vocab, width});
     for (std::int64_t i = 0; i < layers; ++i) {
@@ -139,7 +139,7 @@ TEST(CheckpointRun, ItsPartsAreShownAsTheirWeightsArrive) {
   EXPECT_EQ(arriving.summary().name, "") << "the page follows a model when all of it is there";
   const std::size_t told = shown.size();
   make_run(saved, *backend);
-  EXPECT_EQ(shown.size(), told) << "the look has ended";
+  EXPECT_EQ(shown.size(), told) << "the analysis has ended";
 }
 
 TEST(CheckpointRun, OpensALargeModel) {

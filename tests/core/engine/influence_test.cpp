@@ -1,4 +1,4 @@
-// Influence through the tape: Jacobian norms against finite differences and a known kernel, the laboratory beside a
+// Influence through the tape: Jacobian norms against finite differences and a known kernel, the laboratory against a
 // training that goes on, and the race against single runs.
 #include <gtest/gtest.h>
 

@@ -23,7 +23,7 @@ TEST(InfluenceTheory, TheEnvelopeTakesTheLargestGainOfEitherSign) {
   EXPECT_NEAR(theory.parameter, 1 - 0.4 * 1.5, 1e-12);
   EXPECT_NEAR(theory.at(100) / theory.at(10), std::pow(10, -0.4), 1e-12);
   EXPECT_EQ(envelope_of(feedback({0.9}, 1.5)).law, TheoryLaw::none) << "gamma c2 >= 1 leaves no envelope";
-  EXPECT_EQ(envelope_of({}).law, TheoryLaw::none) << "without a feedback there is none";
+  EXPECT_EQ(envelope_of({}).law, TheoryLaw::none) << "without a feedback there is no law";
 }
 
 TEST(InfluenceTheory, StackedFeedbacksAddTheirGains) {

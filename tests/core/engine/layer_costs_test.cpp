@@ -27,7 +27,7 @@ TEST(LayerCosts, StatesAndMemoryGrowAsTheTableSays) {
       ASSERT_EQ(values->size(), 3u) << layer.name;
       for (const double value : *values) EXPECT_TRUE(std::isfinite(value) && value >= 0) << layer.name;
     }
-    EXPECT_LT(layer.pass_bytes[0], layer.pass_bytes[2]) << layer.name << ", each token is remembered for the way back";
+    EXPECT_LT(layer.pass_bytes[0], layer.pass_bytes[2]) << layer.name << ", each token is kept for the backward pass";
   }
   const LayerCost &attention = cost_of(view, "attention"), &ska = cost_of(view, "ska"),
                   &mamba = cost_of(view, "mamba2");

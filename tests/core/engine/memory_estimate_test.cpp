@@ -106,7 +106,7 @@ TEST(MemoryEstimate, ATrainingThatDoesNotFitIsRefusedBeforeItsFirstStepReservesA
   const Recipe recipe = parse_recipe(json, "large");
   SmallMachine narrow(std::size_t{1} << 30);
   EXPECT_GT(training_memory_need(recipe, narrow).peak, std::size_t{1} << 30);
-  Trainer trainer(recipe, narrow);  // to be looked at
+  Trainer trainer(recipe, narrow);  // to be analysed
   const std::size_t before = narrow.held_bytes();
   EXPECT_EQ(before, training_memory_need(recipe, narrow).reserved);
   EXPECT_THROW(trainer.step(), Error);

@@ -1,4 +1,4 @@
-// One number for each mode: kept over training, rewind, snapshot and whatever is looked at, and the same in spectrum,
+// One number for each mode: kept over training, rewind, snapshot and change of the view, and the same in spectrum,
 // trace, ablation and interventions.
 #include "core/engine/observation/mode_numbers.h"
 

@@ -1,4 +1,4 @@
-// The phase map: the order in which it fills, its runs, and that it belongs to no step and stands in nobody's way.
+// The phase map: the order in which it fills, its runs, that it belongs to no step, and that it delays nothing else.
 #include "core/engine/studies/phase_map.h"
 
 #include <gmock/gmock.h>
@@ -130,7 +130,7 @@ TEST(PhaseMap, ShowsAnotherNumberWithoutTrainingAgain) {
   EXPECT_THROW(analysed.choose_phase_map({{"colour", "loss"}}), Error);
 }
 
-// What is opened from a map shows the map; a training and what is seen of it do not depend on a map beside it.
+// What is opened from a map shows the map; a training and what is seen of it do not depend on a map.
 TEST(PhaseMap, StaysWhenOneOfItsRunsIsOpenedAndChangesNoTraining) {
   const std::unique_ptr<Backend> backend = make_cpu_backend(1);
   AnalysedRun analysed({small_recipe(), std::nullopt}, *backend), alone({small_recipe(), std::nullopt}, *backend);

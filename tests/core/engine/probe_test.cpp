@@ -30,7 +30,7 @@ Recipe recipe_in(const std::string& mode, int length = 24) {
   return parse_recipe(recipe, "test");
 }
 
-/// A run after some steps, so that o_proj is no longer zero, with everything looked at.
+/// A run after some steps, so that o_proj is no longer zero, with every analysis made.
 struct Probed {
   explicit Probed(const std::string& mode = "prefix", int length = 24)
       : backend(make_cpu_backend(2)), analysed({recipe_in(mode, length), std::nullopt}, *backend) {

@@ -97,7 +97,7 @@ TEST_F(Runner, ABackEndThatCannotBeOpenedStopsTheRunsWithItsReason) {
   open_another_ = []() -> std::unique_ptr<Backend> { throw Error(ExitCode::no_gpu, "GPU 7 is gone"); };
   EXPECT_THAT(message_of(ExitCode::no_gpu, [&] { train(small_runs(20), 2); }), HasSubstr("GPU 7 is gone"));
   open_another_ = [] { return make_cpu_backend(1); };
-  train(small_runs(2), 2);  // what was on its way goes on
+  train(small_runs(2), 2);  // what had begun goes on
   EXPECT_EQ(results_.read(small_runs(2)[0])->checksum, checksum_alone(small_runs(2)[0].recipe));
 }
 
@@ -285,7 +285,7 @@ TEST_F(Claims, WhatAKilledProcessLeavesStopsNobody) {
   EXPECT_FALSE(Claim::take(path)) << "it lives";
   ::kill(child, SIGKILL);
   ::waitpid(child, nullptr, 0);
-  EXPECT_TRUE(std::filesystem::exists(path)) << "nobody tidied up";
+  EXPECT_TRUE(std::filesystem::exists(path)) << "no process tidied up";
   EXPECT_TRUE(Claim::take(path));
 }
 

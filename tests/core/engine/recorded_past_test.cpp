@@ -1,4 +1,5 @@
-// What a run knows beside its weights: the steps beyond the present one after a rewind, and in a snapshot its past.
+// What a run knows in addition to its weights: the steps beyond the present one after a rewind, and in a snapshot its
+// past.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -43,7 +44,7 @@ TEST(BothWays, StepsAheadAreReachedFromStatesThatWereKept) {
   run.go_to(3);
   ASSERT_TRUE(run.jump_towards(34));
   EXPECT_EQ(run.step(), 30) << "states are kept every ten steps";
-  EXPECT_FALSE(run.jump_towards(36)) << "there is none between";
+  EXPECT_FALSE(run.jump_towards(36)) << "no step is kept between";
 }
 
 TEST(BothWays, AThousandRandomMovesLeadToTheSameWeights) {

@@ -1,4 +1,4 @@
-// Sweeps: axes as they are written, the runs of the grid, numbers of a trained run, and what is told of mistakes.
+// Sweeps: axes as they are written, the runs of the grid, numbers of a trained run, and messages about mistakes.
 #include "core/engine/studies/sweep.h"
 
 #include <gmock/gmock.h>

@@ -344,7 +344,7 @@ TEST(Table, EchoMqarHasWhatIsPublishedOfEveryCellThatHasANumber) {
   EXPECT_EQ(numbers["Mamba-2 + attention"], std::set<double>{1.0});
   EXPECT_EQ(numbers["Mamba-2 + SKA"], std::set<double>{1.0});
   const Table small = table.small();
-  EXPECT_TRUE(small.published.empty()) << "its cells are none of the paper's";
+  EXPECT_TRUE(small.published.empty()) << "no cell is in the paper";
   EXPECT_THAT(small.about, HasSubstr("20 steps at most"));
   EXPECT_THAT(table.about, HasSubstr("2500 steps at most"));
   for (const Table& sized : {small, table, table.large()}) {
@@ -369,7 +369,8 @@ TEST(Table, EchoTextComparesTheVariantsOfThePaper) {
         const nlohmann::json& mixer = block["mixer"];
         kinds.back().insert(mixer["kind"].get<std::string>());
         kinds.back().insert(block["mlp"]["kind"].get<std::string>());
-        EXPECT_EQ(mixer.value("norm_scope", ""), mixer["kind"] == "ska" ? "prefix" : "") << "no look at what is asked";
+        EXPECT_EQ(mixer.value("norm_scope", ""), mixer["kind"] == "ska" ? "prefix" : "")
+            << "what is asked later does not change the norm";
       }
       sizes.push_back(static_cast<double>(parameter_count(parse_recipe(recipe, row.series))));
     }

@@ -1,4 +1,4 @@
-// Files: names, formats, recipes that come back, damage that is told.
+// Files: names, formats, recipes that come back, damage that is reported.
 #include "core/figure/files/figure_files.h"
 
 #include <gmock/gmock.h>

@@ -206,11 +206,11 @@ TEST_F(AtomicFile, LinksThatLeadElsewhereAreRefusedWhenAsked) {
   put("there/real", "old");
   put("near", "old");
   fs::create_symlink("there/real", file("far"));
-  fs::create_symlink("near", file("beside"));
+  fs::create_symlink("near", file("other"));
   EXPECT_THAT(
       message_of(ExitCode::bad_input, [&] { write_file_atomically(file("far"), "new", Existing::replace_in_folder); }),
       AllOf(HasSubstr("symbolic link"), HasSubstr("there/real"), HasSubstr("remove")));
-  write_file_atomically(file("beside"), "new", Existing::replace_in_folder);
+  write_file_atomically(file("other"), "new", Existing::replace_in_folder);
   EXPECT_EQ(content_of(file("there/real")), "old");
   EXPECT_EQ(content_of(file("near")), "new");
 }

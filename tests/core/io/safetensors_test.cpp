@@ -128,7 +128,7 @@ TEST_F(Safetensors, TensorsComeInTheOrderOfTheirData) {
   const TensorFile file = read_safetensors(path);
   ASSERT_EQ(file.tensors.size(), 2);
   EXPECT_EQ(file.tensors[0].name, "early");
-  EXPECT_EQ(file.find("nobody"), nullptr);
+  EXPECT_EQ(file.find("missing"), nullptr);
   EXPECT_THAT(message_of(ExitCode::bad_input, [&] { require_tensor(file, "erly", "a"); }),
               HasSubstr("did you mean 'early'?"));
 }

@@ -71,7 +71,7 @@ TEST(RoutingForcing, OfAttentionBoundsItsJacobian) {
   }
 }
 
-// Beside the block itself and beside plain loops over its weights; the bound holds for inputs of any size.
+// Against the block itself and against plain loops over its weights; the bound holds for inputs of any size.
 TEST(BlockReach, OfSessaHoldsWithEveryOption) {
   constexpr std::size_t width = forced_width;
   for (const nlohmann::json& config : std::vector<nlohmann::json>{

@@ -14,7 +14,7 @@ using nlohmann::json;
 
 constexpr int tokens = 11, width = 12;
 
-/// What head answers by its token weights, beside what it answered: the largest difference.
+/// The largest difference between a head's output and the output computed from its token weights.
 double largest_difference(const char* kind, const json& config, double skip) {
   const CapturedSmallLayer small(kind, config, tokens, width);
   const CapturedLayer captured = small.captured();

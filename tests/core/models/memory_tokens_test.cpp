@@ -154,7 +154,7 @@ TEST_P(MemoryProjections, GradientsAreThoseOfFiniteDifferences) {
   EXPECT_GT(apart(first, Values(first.size())), 1e-7) << "the memory learns from the answers";
   const Values table = living.store.download(living.store.find("embedding.weight")->gradient);
   EXPECT_EQ(apart(Values(table.begin(), table.begin() + width), Values(width)), 0.0)
-      << "token 0 stands at the places only, where nobody reads it";
+      << "token 0 fills only the places, where no layer reads it";
 }
 
 /// Rows of [M,d] with mean 0 and variance 1, as the norm with its start values leaves them.

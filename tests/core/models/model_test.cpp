@@ -176,7 +176,7 @@ TEST(Model, AWideHeadAnswersWithoutItsLogits) {
 }
 
 /// Behind the last layer that mixes tokens only answered rows go on: loss, hits and all gradients are those of the
-/// whole pass, whichever layers stand there, and whether or not there are as many answers as there may be.
+/// whole pass, whichever layers it has, and whether or not there are as many answers as there may be.
 TEST(Model, RowsThatNobodyAsksForChangeNothing) {
   const auto backend = make_cpu_backend(2);
   const std::string mixer = R"({"kind": "attention", "n_heads": 2})";

@@ -1,4 +1,4 @@
-// What is told and done of analyses that take long: their parts, what they hold while no panel shows them, and the
+// What is reported and done of analyses that take long: their parts, what they hold while no panel shows them, and the
 // share that a large model is asked by itself.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -54,7 +54,7 @@ TEST_F(LessonMoment, IsTheSameToTheBitAfterAnyChanges) {
   const Observation again = now();
   EXPECT_EQ(again.step, 12);
   EXPECT_EQ(again.checksum, first.checksum);
-  EXPECT_EQ(again.latest_step, 12) << "nothing of the future is told";
+  EXPECT_EQ(again.latest_step, 12) << "nothing of the future is shown";
   EXPECT_EQ(again.runs.size(), 1u) << "what was tried is gone";
   EXPECT_TRUE(again.runs.back().marks.empty());
   EXPECT_EQ(again.probe->accuracy_before, first.probe->accuracy_before);

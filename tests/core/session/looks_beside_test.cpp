@@ -1,4 +1,4 @@
-// Looks at a model that are made beside its training: the same numbers, the same weights, and steps meanwhile.
+// Analyses of a model that run during its training: the same numbers, the same weights, and steps meanwhile.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

@@ -373,7 +373,7 @@ TEST(SessionWorker, RunsAreThrownAway) {
   EXPECT_EQ(former->checksum, twelve->checksum);
   EXPECT_EQ(former->runs.size(), 1u);
   const auto fresh = test.after({"discard", "{}"});
-  EXPECT_EQ(fresh->step, 0) << "there is none before it";
+  EXPECT_EQ(fresh->step, 0) << "no step comes before it";
   EXPECT_EQ(fresh->runs.size(), 1u) << "and it leaves nothing";
   test.after({"step", R"({"count": 2})"});
   test.after({"reset", "{}"});
@@ -458,7 +458,7 @@ TEST(SessionWorker, AFigureIsRebuiltAndSaysHowFarItIs) {
   EXPECT_EQ(shown->rebuilds_to, -1);
   EXPECT_EQ(shown->runs.size(), 1u) << "no other run was begun";
   EXPECT_EQ(shown->runs[0].run, "run 1");
-  EXPECT_EQ(shown->recipe.find("\"view\""), std::string::npos) << "how it was looked at is no part of the run";
+  EXPECT_EQ(shown->recipe.find("\"view\""), std::string::npos) << "the view is no part of the run";
 }
 
 TEST(SessionWorker, SavesWithoutAPathIntoItsFolder) {

@@ -1,4 +1,4 @@
-// A batch that is cut into parts: the same bits whoever computes them.
+// A batch that is cut into parts: the same bits, whichever process computes them.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -179,7 +179,7 @@ TEST(Shards, OneTwoFourAndEightProcessesHaveTheSameBits) {
   }
 }
 
-/// From device to device where all reach each other, and nobody where one does not.
+/// Copies from device to device where all reach each other, and nowhere if one does not.
 TEST(Shards, PiecesGoStraightFromDeviceToDevice) {
   const std::string alone = train_in(1, cut_recipe()).front();
   for (const int blind : {-1, 1}) {

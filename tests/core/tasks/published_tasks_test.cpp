@@ -262,8 +262,8 @@ TEST(SymbolSoup, HasThePublishedForm) {
   }
 }
 
-// A bigram model of each label, learnt from training examples, names the styles of held-out ones: the label can be told
-// from the letters, and the styles are the same in both splits.
+// A bigram model of each label, learnt from training examples, names the styles of held-out ones: the label can be
+// found from the letters, and the styles are the same in both splits.
 TEST(SymbolSoup, StylesCanBeToldFromTheirLetters) {
   const auto task = task_of(R"({"kind":"symbolsoup"})");
   std::vector<std::vector<double>> counts(20, std::vector<double>(256, 0.5));

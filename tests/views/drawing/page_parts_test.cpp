@@ -354,11 +354,11 @@ TEST(Modes, APairOfAKoopmanMlpIsDraggedSwitchedAndChosen) {
               (nlohmann::json{{"layer", layer}, {"head", 0}, {"mode", 5}, {"re", 0.25}, {"im", -0.5}, {"live", true}}));
     EXPECT_EQ(nlohmann::json::parse(off[0].value)["off"], layer == 4) << "in layer 2 it is switched on again";
     EXPECT_EQ(nlohmann::json::parse(choice[0].value), (nlohmann::json{{"mode", 5}}));
-    EXPECT_EQ(nlohmann::json::parse(other[0].value)["layer"], 3) << "a dot of the head beside it is the head's";
+    EXPECT_EQ(nlohmann::json::parse(other[0].value)["layer"], 3) << "a dot of the neighbouring head is that head's";
   }
   window.state.selection.layer = 3;
   EXPECT_EQ(nlohmann::json::parse(sent(clicked).at(0).value), (nlohmann::json{{"layer", 2}, {"mode", 5}}))
-      << "the first one stands beside a head";
+      << "the first one is shown with a head";
 }
 
 }  // namespace

@@ -274,7 +274,7 @@ TEST_F(PlotWidgetTest, CursorsAreDraggedWithoutMovingTheView) {
   const double stays = *state.mark_b;
   drag({at_b.x + 40, at_b.y}, {at_b.x - 60, at_b.y});
   EXPECT_EQ(state.mark_b, stays);
-  EXPECT_FALSE(state.follows()) << "beside the cursors a drag pans as ever";
+  EXPECT_FALSE(state.follows()) << "away from the cursors a drag pans as usual";
 }
 
 TEST(PlotStates, ACursorMovesAlone) {

@@ -63,7 +63,7 @@ TEST_F(SideColumn, TheWheelScrollsAndChangesNothing) {
   EXPECT_TRUE(window.commands.take().empty()) << "scrolling sends nothing";
   const std::string below = slider_at(y);
   ASSERT_FALSE(window.state.shown_sliders.empty());
-  EXPECT_NE(above, below.empty() ? slider_at(y - 20) : below) << "other rows stand there now";
+  EXPECT_NE(above, below.empty() ? slider_at(y - 20) : below) << "other rows are drawn there now";
 }
 
 TEST_F(SideColumn, ATurnThatScrolledChangesNothingThatComesUnderThePointer) {

@@ -79,7 +79,7 @@ TEST_F(TimeBar, AnAnswerOfAnEarlierStepIsNotTakenForThisStepsWhereNothingFollows
   const AnalysisSet nothing = 0, trace = set_of(Analysis::trace);
   const int with = vertices_beside_the_tokens(nothing, 0), without = vertices_beside_the_tokens(nothing, 1);
   EXPECT_GT(with, without);
-  EXPECT_EQ(vertices_beside_the_tokens(trace, 1), vertices_beside_the_tokens(trace, 0)) << "it is on its way";
+  EXPECT_EQ(vertices_beside_the_tokens(trace, 1), vertices_beside_the_tokens(trace, 0)) << "it is in progress";
 }
 
 TEST_F(TimeBar, WhereAnotherRunPartedIsDrawn) {

@@ -45,7 +45,7 @@ std::vector<Selection> selections() {
   return {none, far, every, mlp};
 }
 
-/// The recipe, and beside it what is shown of the run.
+/// The recipe, and with it what is shown of the run.
 void expect_carried(const Figure& figure, const PlotKind& kind, const std::string& recipe) {
   if (recipe.empty()) {
     EXPECT_TRUE(figure.recipe.empty());

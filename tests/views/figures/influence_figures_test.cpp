@@ -372,7 +372,7 @@ TEST(InfluenceFigures, TokensStandBelowWhatPropositionTwentyFiveAllows) {
   const auto figures = figures_of(routing_figures, o);
   const Bars shares = std::get<Bars>(figures[3].series[0]);
   ASSERT_EQ(shares.bars.size(), 5u);
-  EXPECT_NEAR(shares.bars[4].value, 4.0 / 40, 1e-3) << "the longest answer beside the bound of the longest token";
+  EXPECT_NEAR(shares.bars[4].value, 4.0 / 40, 1e-3) << "the longest answer against the bound of the longest token";
   const Figure& reach = figures[4];
   ASSERT_EQ(reach.id, "routing_reach");
   const Scatter& dots = std::get<Scatter>(reach.series[0]);

@@ -62,7 +62,7 @@ TEST(TrainingFigures, BeforeTheFirstStepTheyTellHowToBegin) {
   ASSERT_EQ(training_figures(o, {}, curves).front().text_labels.size(), 1u);
   EXPECT_THAT(training_figures(o, {}, curves).front().text_labels.front().text, testing::HasSubstr("Space trains"));
   o.running = true;
-  EXPECT_TRUE(training_figures(o, {}, curves).front().text_labels.empty()) << "the first step is on its way";
+  EXPECT_TRUE(training_figures(o, {}, curves).front().text_labels.empty()) << "the first step is in progress";
   Observation trained = run_of({4, 3});
   trained.running = false;
   EXPECT_TRUE(training_figures(trained, {}, curves).front().text_labels.empty());
@@ -718,7 +718,7 @@ TEST(DepthFigures, ShowMeasurementFloorAndBounds) {
   EXPECT_EQ(gradient.x.ticks.front().label, o.model.layers[1].label);
   EXPECT_EQ(gradient.x.ticks.back().label, "head");
   EXPECT_EQ(std::get<Bars>(figures[1].series[0]).bars.size(), o.depth->branch_norms.size());
-  EXPECT_EQ(figures[1].y.scale, Scale::log) << "a small branch beside a large one is still seen";
+  EXPECT_EQ(figures[1].y.scale, Scale::log) << "a small branch next to a large one is still visible";
   const Scatter closed = series<Scatter>(figures[1], "closed form J.8");
   ASSERT_EQ(closed.points.size(), 1u) << "one branch has a closed form";
   EXPECT_EQ(closed.points[0].x, 3);

@@ -1,4 +1,4 @@
-// NumPy's files: whole numbers of every width are read, archives hold what numpy.load finds, damage is told.
+// NumPy's files: whole numbers of every width are read, archives hold what numpy.load finds, damage is reported.
 #include "core/io/arrays/npy.h"
 
 #include <gmock/gmock.h>

@@ -176,12 +176,12 @@ TEST_P(Variations, AreDescribedByTheirModelAlone) {
 INSTANTIATE_TEST_SUITE_P(All, Variations, ::testing::ValuesIn(variations),
                          [](const auto& instance) { return std::string(instance.param.name); });
 
-/// What libraries saved themselves, where the checkout lies beside it.
+/// What libraries saved themselves, where it is stored next to the checkout.
 class SavedByLibraries : public ::testing::TestWithParam<std::string> {};
 
 TEST_P(SavedByLibraries, AnswerAsTheLibrariesDid) {
   const std::filesystem::path folder = source_folder().parent_path() / "shared" / "checkpoints" / GetParam();
-  if (!std::filesystem::exists(folder)) GTEST_SKIP() << "there are no shared checkpoints beside this checkout";
+  if (!std::filesystem::exists(folder)) GTEST_SKIP() << "there are no shared checkpoints next to this checkout";
   const TensorFile expected = read_safetensors(folder / "expected.safetensors");
   const std::vector<std::int64_t> ids = to_integers(require_tensor(expected, "input_ids", "expected"));
   const HostTensor& logits = require_tensor(expected, "logits", "expected");
