@@ -64,6 +64,21 @@ struct PrintedStep {
 constexpr const char* answers_title = "Answers";
 bool has_questions(const std::vector<PrintedStep>& steps) { return std::ranges::any_of(steps, &PrintedStep::asks); }
 
+/// Gives the figures the axes that the step's `axis_scale` commands set in the window.
+void set_scales(std::vector<Figure>& figures, const LessonStep& step) {
+  for (const LessonLine& line : step.lines) {
+    const Command command = line.word == LessonWord::command ? read_command(line) : Command();
+    if (command.name != "axis_scale") continue;
+    const json value = json::parse(command.value);
+    for (Figure& figure : figures) {
+      if (value.value("plot", "") != figure.id) continue;
+      const std::string scale = value.value("scale", "linear");
+      Axis& axis = value.value("axis", "y") == "x" ? figure.x : figure.y;
+      axis.scale = scale == "log" ? Scale::log : scale == "symlog" ? Scale::symlog : Scale::linear;
+    }
+  }
+}
+
 std::vector<PrintedStep> printed_steps(LessonRunner& runner, Output& output) {
   std::vector<PrintedStep> printed;
   for (std::size_t i = 0; i < runner.steps(); ++i) {
@@ -76,6 +91,7 @@ std::vector<PrintedStep> printed_steps(LessonRunner& runner, Output& output) {
       CurveStore curves;
       std::vector<Figure> figures =
           prepared_figures(kind, runner.observe(kind.analyses & all_analyses), runner.selection(), curves);
+      set_scales(figures, runner.lesson().steps[i]);
       figures.resize(std::min(figures.size(), most_figures));
       std::ranges::move(figures, std::back_inserter(one.figures));
     }

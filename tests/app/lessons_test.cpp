@@ -111,5 +111,19 @@ TEST_F(Lessons, HandoutHasTextFormulasAndFigures) {
   EXPECT_TRUE(text_of(folder_ / "out.pdf").starts_with("%PDF"));
 }
 
+TEST_F(Lessons, HandoutDrawsTheAxesThatTheStepSets) {
+  const auto page_with = [&](const std::string& scale) {
+    replace(scale == "linear" ? "focus: spectrum" : "\"scale\": \"linear\"",
+            scale == "linear" ? "focus: training\ncommand: axis_scale {\"plot\": \"training_loss\", \"axis\": \"x\", "
+                                "\"scale\": \"linear\"}"
+                              : "\"scale\": \"log\"");
+    EXPECT_EQ(run("handout small.md --force --html out.html" + where_).code, 0);
+    return text_of(folder_ / "out.html");
+  };
+  const std::string linear = page_with("linear"), log = page_with("log");
+  EXPECT_THAT(linear, AllOf(HasSubstr(">20</text>"), Not(HasSubstr(">10⁰</text>"))));
+  EXPECT_NE(linear, log);
+}
+
 }  // namespace
 }  // namespace afterglow

@@ -85,21 +85,18 @@ struct LegendEntry {
   Rect box;
 };
 
-/// Entries in rows from the upper left corner; those that find no room in two rows are left to the tooltip.
+/// Entries in rows from the upper left corner.
 std::vector<LegendEntry> legend_entries(const Frame& frame, const Figure& figure, const Rect& area) {
-  constexpr int most_rows = 2;
   const FigureCanvas canvas = frame.look.canvas();
   const double height = frame.px(18), swatch = frame.px(26), gap = frame.px(16);
   std::vector<LegendEntry> entries;
   double x = area.x, y = area.y;
-  int rows = 1;
   for (const Series& series : figure.series) {
     const auto* line = std::get_if<Line>(&series);
     if (!line || line->is_quiet) continue;
     const std::string name(stem_of(line->name));
     const double width = swatch + canvas.text_width(name, frame.px(tiny_size), FontFace::regular);
     if (x + width > area.right() && x > area.x) {
-      if (++rows > most_rows) break;
       x = area.x;
       y += height;
     }
