@@ -167,6 +167,7 @@ void StudyRun::require_own_folder() const {
 void StudyRun::train(const fs::path& folder) {
   make_folder(folder);
   folder_ = std::make_unique<ResultFolder>(folder, inquiry_);
+  for (const PlannedRun& run : runs_) folder_->adopt(run);
   const std::vector<PlannedRun> mine = shard();
   if (!common_.force) require_own_folder();
   if (common_.force) std::ranges::for_each(mine, [&](const PlannedRun& run) { folder_->forget(run); });

@@ -39,5 +39,5 @@ PMI_SIZE=2 "$program" train --preset tiny --device cpu --threads 1 --set shards=
 touch "$folder/file"
 code=0
 run 2 --set shards=8 --until 12 --no-figures --out "$folder/file/in" >"$folder/out" 2>&1 || code=$?
-[ "$code" != 0 ] && grep -q "afterglow: " "$folder/out" || { cat "$folder/out"; fail "a failure was not told (code $code)"; }
+[ "$code" != 0 ] && grep -q "afterglow: " "$folder/out" || { cat "$folder/out"; fail "a failure was not reported (code $code)"; }
 echo "ranks: fine"

@@ -94,6 +94,12 @@ std::unique_ptr<TrainingRun> make_run(const Recipe& recipe, const std::optional<
   return std::make_unique<TrainingRun>(*begun, backend, 0);
 }
 
+std::string hash_of(std::string text, const Enough& enough) {
+  if (std::isfinite(enough.accuracy)) text += json(enough.accuracy).dump();
+  if (enough.evaluations > 1) text += "x" + std::to_string(enough.evaluations);
+  return hex16(checksum(std::as_bytes(std::span(text))));
+}
+
 }  // namespace
 
 Recipe training_of(Recipe recipe) {
@@ -104,11 +110,7 @@ Recipe training_of(Recipe recipe) {
 }
 
 std::string hash_of(const Recipe& recipe, const Inquiry& inquiry) {
-  std::string text = without_words(json::parse(carried_text(recipe))).dump();
-  const Enough& enough = inquiry.enough;
-  if (std::isfinite(enough.accuracy)) text += json(enough.accuracy).dump();
-  if (enough.evaluations > 1) text += "x" + std::to_string(enough.evaluations);
-  return hex16(checksum(std::as_bytes(std::span(text))));
+  return hash_of(without_words(json::parse(carried_text(recipe))).dump(), inquiry.enough);
 }
 
 RecipeRun::RecipeRun(const Inquiry& inquiry, PlannedRun planned, Backend& backend, const std::optional<Snapshot>& begun)
@@ -204,6 +206,15 @@ std::optional<Snapshot> ResultFolder::begun(const PlannedRun& run) const {
 
 void ResultFolder::keep(const PlannedRun& run, const Snapshot& snapshot) const {
   write_snapshot(snapshot_file(run), snapshot);
+}
+
+void ResultFolder::adopt(const PlannedRun& run) const {
+  const std::string former = hash_of(carried_text(run.recipe), inquiry_->enough);
+  for (const char* ending : {".json", ".safetensors"}) {
+    std::error_code ignored;  // no such file, or another process has renamed it
+    const std::filesystem::path file = path_ / (run.name + ending);
+    if (!std::filesystem::exists(file)) std::filesystem::rename(path_ / (former + ending), file, ignored);
+  }
 }
 
 void ResultFolder::tidy(const PlannedRun& run) const {

@@ -96,6 +96,8 @@ class ResultFolder {
   /// Where an ended process came with this run; nothing where there is no such snapshot, or none that can be used.
   std::optional<Snapshot> begun(const PlannedRun& run) const;
   void keep(const PlannedRun& run, const Snapshot& snapshot) const;
+  /// Renames the files of a sweep's run that a version wrote whose hash counted the recipe's title and sentence.
+  void adopt(const PlannedRun& run) const;
   /// Removes what a process that was killed just behind its result has left beside it.
   void tidy(const PlannedRun& run) const;
   /// Whether anything of the run is there.

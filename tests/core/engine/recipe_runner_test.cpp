@@ -223,6 +223,20 @@ TEST_F(Runner, ARunThatDivergesEndsWithoutStoppingTheOthers) {
   EXPECT_EQ(results_.read(runs[1])->checksum, checksum_alone(runs[1].recipe));
 }
 
+TEST_F(Runner, ResultsNamedByTheWordsOfTheirRecipeAreStillFound) {
+  PlannedRun run = small_runs(1)[0];
+  run.recipe.title = "A title";
+  const std::string text = carried_text(run.recipe);
+  PlannedRun former = run;
+  former.name = hex16(checksum(std::as_bytes(std::span(text))));
+  run.name = hash_of(run.recipe, inquiry_);
+  train({former}, 1);
+  EXPECT_FALSE(results_.read(run));
+  results_.adopt(run);
+  EXPECT_TRUE(results_.read(run));
+  EXPECT_EQ(names(), std::vector<std::string>{run.name + ".json"});
+}
+
 TEST_F(Runner, HashesFollowWhatTheResultDependsOn) {
   const Recipe recipe = small_recipe();
   Recipe other = recipe;

@@ -145,7 +145,7 @@ TEST(Surgery, ThatCannotBeDoneChangesNothing) {
   Recipe broken = small_recipe();
   broken.commands.push_back(
       {2, {"surgery", R"({"overrides": [{"name": "drag_mode", "value": {"head": 9, "mode": 0, "re": 1}}]})"}});
-  EXPECT_THROW(TrainingRun(broken, *backend), Error) << "told when the run is opened";
+  EXPECT_THROW(TrainingRun(broken, *backend), Error) << "reported when the run is opened";
 }
 
 TEST(Surgery, WritesTheEigenvaluesOfAKoopmanMlpWhereTheyAreLearned) {

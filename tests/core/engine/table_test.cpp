@@ -330,7 +330,7 @@ TEST(Table, EchoMqarIsTheGridOfThePaperAtAMillionAndAtFiftyMillionWeights) {
 
 TEST(Table, EchoMqarHasWhatIsPublishedOfEveryCellThatHasANumber) {
   const Table& table = find_table("echo_mqar");
-  EXPECT_EQ(table.published.size(), table.rows.size() - 1) << "one cell is not told";
+  EXPECT_EQ(table.published.size(), table.rows.size() - 1) << "one cell is not published";
   std::map<std::string, std::set<double>> numbers;
   for (const PublishedSeries& published : table.published) {
     ASSERT_EQ(published.values.size(), table.metrics.size());
