@@ -72,7 +72,7 @@ double draw_figure_chip(Frame& frame, const Panel& panel, const std::vector<Figu
   const int shown = shown_figure(frame, panel, figures.size());
   const std::string label = shown < 0 ? "all plots" : figures[static_cast<std::size_t>(shown)].title;
   const ChipResult chip =
-      header_chip(frame, "which", right, row, label, shown >= 0, "Show all plots, or one after the other");
+      header_chip(frame, "which", right, row, label, shown >= 0, "Switches between all plots and each plot alone");
   if (chip.clicked) {
     const std::int64_t next = shown + 1 < static_cast<int>(figures.size()) ? shown + 1 : -1;
     frame.commands.send("show", {{"panel", std::string(panel.kind->id)}, {"figure", next}});
@@ -281,7 +281,7 @@ void handle_step_response(Frame& frame, const PlotResponse& response) {
   std::vector<ReadingLine> lines{{"step", grouped_number(hovered), Ink(0), true}};
   if (const double loss = loss_at(frame.seen(), hovered); std::isfinite(loss))
     lines.push_back({"loss", number_text(loss, 4), Ink(0), false});
-  lines.push_back({"click", "go back there", Ink(0), false});
+  lines.push_back({"click", "rewind to this step", Ink(0), false});
   reading_box(frame, response.beside, lines, window_bounds());
 }
 

@@ -173,7 +173,7 @@ double value_slider(Frame& frame, const Setting& setting, const Rect& area,
     if (press.hovered) {
       canvas.fill_rect(field, frame.px(4), theme.raised);
       ImGui::SetMouseCursor(ImGuiMouseCursor_TextInput);
-      hint_box(frame, field, as_sentence(setting.meaning) + "Click to type the exact value.");
+      hint_box(frame, field, as_sentence(setting.meaning) + "Click to type a value.");
     }
     const bool differs = value != setting.initial;
     row_text(frame.look, canvas, {row.x, row.y, row.width, row.height}, text,

@@ -309,11 +309,20 @@ void reading_box(const Frame& frame, Point beside, std::span<const ReadingLine> 
   frame.state.reading = box;
 }
 
+namespace {
+/// With the full stop that is missing, in front of a key that two blanks separate.
+std::string as_sentence(std::string_view text) {
+  const std::size_t end = std::min(text.find("  "), text.size());
+  const std::string_view sentence = text.substr(0, end);
+  return std::string(sentence) + (sentence.ends_with('.') ? "" : ".") + std::string(text.substr(end));
+}
+}  // namespace
+
 void hint_box(const Frame& frame, const Rect& area, std::string_view text) {
   FigureCanvas canvas(*ImGui::GetForegroundDrawList(), *frame.look.fonts);
   const Rect bounds = window_bounds();
   const std::vector<std::string> lines =
-      wrapped_text(canvas, text, frame.px(320), frame.px(small_size), FontFace::regular, 4);
+      wrapped_text(canvas, as_sentence(text), frame.px(320), frame.px(small_size), FontFace::regular, 4);
   double width = 0;
   for (const std::string& line : lines)
     width = std::max(width, canvas.text_width(line, frame.px(small_size), FontFace::regular));

@@ -56,7 +56,7 @@ void reading_box(const Frame& frame, Point beside, std::span<const ReadingLine> 
 /// How large that box is, and the box with its upper left corner at a chosen place.
 Point reading_size(const Frame& frame, std::span<const ReadingLine> lines);
 void reading_box_at(const Frame& frame, const Rect& box, std::span<const ReadingLine> lines);
-/// A one-line hint under an area.
+/// A hint under an area; ends with a full stop.
 void hint_box(const Frame& frame, const Rect& area, std::string_view text);
 
 /// Begins a window over the whole page, dimmed, with an empty sheet in `box`; ImGui::End() ends it.

@@ -64,7 +64,7 @@ double draw_work_offer(Frame& frame, const PlotKind& kind, const Rect& area) {
   if (work->part <= 0 && work->seconds > short_whole) offer(frame, *work, 0.01, "1 %", row, right);
   FigureCanvas canvas = frame.look.canvas();
   const std::string text =
-      work->part > 0 ? number_text(100 * work->part, 2) + " % of about " + time : "waits: about " + time;
+      work->part > 0 ? number_text(100 * work->part, 2) + " % of about " + time : "not started: takes about " + time;
   row_text(frame.look, canvas, {row.x, row.y, std::max(0.0, right - row.x), row.height}, text,
            {small_size, FontFace::regular, frame.look.theme->dim, Anchor::start});
   return height;

@@ -82,44 +82,47 @@ void add_start(CLI::App& command, StartOptions& start) {
   command.add_option("--recipe", start.recipe, "Start from a recipe (.json) or an exported figure");
   command.add_option("--set", start.assignments, "Change the recipe: learning_rate=1e-3, task.bindings=8, ...")
       ->take_all();
-  command.add_option("--data", start.data, "The task's own data: a text, token numbers, or a CSV file");
-  command.add_option("--seed", start.seed, "Another seed")->check(number_from(std::int64_t{0}, largest_seed));
+  command.add_option("--data", start.data, "Data for the task: a text, token numbers, or a CSV file");
+  command.add_option("--seed", start.seed, "Seed of weights and data")
+      ->check(number_from(std::int64_t{0}, largest_seed));
 }
 
 void add_saves(CLI::App& command, SaveInterval& saves) {
-  command.add_option("--save-minutes", saves.minutes, "Minutes of training that a kill may cost, 0: all [10]")
+  command.add_option("--save-minutes", saves.minutes, "Save every so many minutes of training; 0: never [10]")
       ->check(number_from(0.0));
-  command.add_option("--save-steps", saves.steps, "Steps of training that a kill may cost, 0: all [0]")
+  command.add_option("--save-steps", saves.steps, "Save every so many steps of training; 0: never [0]")
       ->check(number_from(std::int64_t{0}));
 }
 
 void add_train(CLI::App& app, TrainOptions& options) {
   CLI::App* command = add_command(app, "train", "Train; writes snapshot, metrics, recipe and figures", train_examples);
   add_start(*command, options.start);
-  command->add_option("--resume", options.start.snapshot, "Go on from a snapshot, or from the weights of a folder");
-  command->add_option("--steps", options.start.steps, "Last step of the training and its schedule")
+  command->add_option("--resume", options.start.snapshot,
+                      "Continue a snapshot, or start from the weights in a model folder");
+  command->add_option("--steps", options.start.steps, "Last step of the training and of its learning rate schedule")
       ->check(number_from(std::int64_t{1}));
-  command->add_option("--until", options.until, "Stop after this step; the schedule stays")
+  command->add_option("--until", options.until, "Stop after this step; the schedule stays the same")
       ->check(number_from(std::int64_t{0}));
   command->add_option("--out", options.out, "Folder for the results [out]");
   add_saves(*command, options.saves);
   command
-      ->add_option("--figures", options.figures,
-                   "page: those of the page that the window opens with for this model; all: of every page; none [page]")
+      ->add_option(
+          "--figures", options.figures,
+          "Figures to write; page: of the page that the window opens for this model; all: of every page; none [page]")
       ->check(CLI::IsMember({"page", "all", "none"}));
   command->add_flag_callback(
       "--no-figures", [&options] { options.figures = "none"; }, "The same as --figures none");
   add_off_switch(*command, "--no-title", options.titles, "Figures without a title, for pages with captions");
   command->add_option("--stop-when", options.stop_when,
                       "Stop at the first step at which a condition begins to hold: \"held_out_accuracy > 0.9\"");
-  command->add_flag("--follow", options.follow, "JSON lines on stdout: one a step, the result as the last");
+  command->add_flag("--follow", options.follow, "JSON lines on stdout: one for each step, the last is the result");
 }
 
 void add_eval(CLI::App& app, EvalOptions& options) {
   CLI::App* command = add_command(app, "eval", "Accuracy of a snapshot on held-out sequences", eval_examples);
   command->add_option("snapshot", options.snapshot, "Snapshot (.safetensors), or the folder of a model")->required();
   command->add_option("--task", options.task, "Another task: its name or configuration as JSON");
-  command->add_option("--bindings", options.bindings, "Grid: numbers of bindings, 1,2,4,8")
+  command->add_option("--bindings", options.bindings, "Grid: numbers of key-value pairs, 1,2,4,8")
       ->delimiter(',')
       ->check(number_from(1, 1 << 20));
   command->add_option("--lengths", options.lengths, "Grid: sequence lengths, 64,128")
@@ -131,25 +134,26 @@ void add_eval(CLI::App& app, EvalOptions& options) {
         options.bindings = {1, 2, 4, 8};
         options.lengths = {64, 128, 256, 512};
       },
-      "Grid of 1 to 8 bindings and lengths 64 to 512");
-  command->add_option("--examples", options.examples, "Sequences for each number [256]")
+      "Grid of 1 to 8 key-value pairs and lengths 64 to 512");
+  command->add_option("--examples", options.examples, "Held-out sequences for each number [256]")
       ->check(number_from(1, 1 << 20));
   CLI::Option* recurrent =
       command->add_flag("--recurrent", options.is_recurrent,
-                        "Read token by token, with the states that decoding carries on; all at once beside it");
+                        "Read token by token, as decoding does, and compare with reading all tokens at once");
   CLI::Option* decode =
       command
           ->add_option("--decode", options.decoded,
-                       "Read all but the last so many tokens at once, as a prompt, and these one by one")
+                       "Read all but the last so many tokens at once, as a prompt, and the last ones one by one")
           ->check(number_from(0, 1 << 20))
           ->excludes(recurrent);
   command
       ->add_flag("--freeze-scale", options.keeps_scale,
-                 "With --decode: SKA's scale m stays as the prompt left it (Echo 3.2.1), else it runs on")
+                 "With --decode: keep SKA's scale m from the end of the prompt (Echo 3.2.1); without: update it")
       ->needs(decode);
   command
-      ->add_flag("--perplexity", options.has_perplexity,
-                 "Also the perplexity of the answers, and the share among the five most probable")
+      ->add_flag(
+          "--perplexity", options.has_perplexity,
+          "Also report the perplexity of the answers, and how often the right one is among the five most probable")
       ->excludes(recurrent)
       ->excludes(decode);
   command->add_option("--csv", options.csv, "Write the grid to a file");
@@ -160,8 +164,8 @@ void add_plot(CLI::App& app, PlotOptions& options) {
   command->add_option("kind", options.kind, "training, spectrum, ... (`afterglow info` lists them)")->required();
   add_start(*command, options.start);
   command->add_option("--snapshot", options.snapshots,
-                      "The moment of a snapshot; again: other seeds, which a forecast shows beside it");
-  command->add_option("--steps", options.until, "The moment after so many steps of the recipe")
+                      "Snapshot to plot; repeat for other seeds, whose spread a forecast shows");
+  command->add_option("--steps", options.until, "Train the recipe for so many steps, then plot")
       ->check(number_from(std::int64_t{0}));
   command->add_option("--svg", options.svg, "File to write");
   command->add_option("--pdf", options.pdf, "File to write");
@@ -171,101 +175,108 @@ void add_plot(CLI::App& app, PlotOptions& options) {
   add_off_switch(*command, "--no-title", options.titles, "No title above the plot, for pages with captions");
   need(*command, "--svg, --pdf, --png or --csv FILE");
   command
-      ->add_option("--figure", options.number, "Which figure of the panel, from 0; of a paper's figure all without it")
+      ->add_option("--figure", options.number,
+                   "Which figure of the panel, from 0; without it a paper's figure has all parts")
       ->check(number_from(0));
-  command->add_option("--layer", options.layer, "Selected layer, by its number in the window or its name: 1.ska");
+  command->add_option("--layer", options.layer, "Selected layer, by its number or name in the window: 1.ska");
   command->add_option("--head", options.head, "Selected head")->check(number_from(0));
   command->add_option("--token", options.token, "Selected token")->check(number_from(0));
   command->add_option("--power", options.power, "K of the power filter")->check(number_from(0, 64));
   command->add_option("--influence", options.influence,
-                      "What influence and race measure: {\"tokens\": 1024, \"source\": 8, \"directions\": 64}");
+                      "Settings of influence and race: {\"tokens\": 1024, \"source\": 8, \"directions\": 64}");
   command->add_option("--pair", options.pair,
-                      "Of patch, transplant and logit_lens: a file with two sequences of token numbers, the clean one "
+                      "For patch, transplant and logit_lens: a file with two sequences of token numbers, the clean one "
                       "and the corrupted one (.npy, .safetensors, or two lines)");
   command->add_option("--ask", options.asked,
-                      "A command as in a script, before the plot: {\"name\": \"pair\", \"value\": {\"at\": 4, "
+                      "A command of a script, run before the plot: {\"name\": \"pair\", \"value\": {\"at\": 4, "
                       "\"label\": \"v9\"}}");
   command
-      ->add_option("--part", options.part,
-                   "Share of an analysis that takes long of a large model, 0 to 1; how long is said before it begins")
+      ->add_option(
+          "--part", options.part,
+          "Share of an analysis to compute, 0 to 1, where a large model makes it slow; its time is printed first")
       ->check(number_from(0.0, 1.0));
   command->add_option("--problem", options.problem,
                       "Spectrum for the solvers: {\"shape\": \"geometric\", \"kappa\": 51}");
   command->add_option("--arithmetic", options.arithmetic, "Arithmetic of the solvers: bf16, tf32, fp32 or fp64");
-  command->add_flag("--all-heads", options.all_heads, "Every head of the layer");
+  command->add_flag("--all-heads", options.all_heads, "Plot every head of the layer");
 }
 
 void add_info(CLI::App& app, InfoOptions& options) {
   CLI::App* command =
-      add_command(app, "info", "What this program and machine can do, or what a file holds", info_examples);
+      add_command(app, "info", "Show what this program and machine can do, or what a file contains", info_examples);
   command->add_option("file", options.file, "Snapshot, recipe, exported figure or the folder of a model");
-  command->add_flag("--optimiser", options.optimiser, "List the optimiser's tensors of a snapshot, too");
+  command->add_flag("--optimiser", options.optimiser, "Also list the optimiser's tensors of a snapshot");
 }
 
 void add_bench(CLI::App& app, BenchOptions& options) {
   CLI::App* command = add_command(app, "bench", "Measure training steps and layers on this machine", bench_examples);
-  command->add_option("name", options.name, "Only benchmarks whose names begin with this, or else have it in them");
-  command->add_option("--repeats", options.repeats, "Repeats, the median counts [15]")->check(number_from(1, 10000));
-  command->add_option("--against", options.against, "An earlier result of --json, to be compared with");
-  command->add_option("--seconds", options.seconds, "Of bench long: how long a pass may take [0.5]")
+  command->add_option("name", options.name,
+                      "Run only benchmarks whose names begin with this, or, if none does, contain it");
+  command->add_option("--repeats", options.repeats, "Repetitions; the median is reported [15]")
+      ->check(number_from(1, 10000));
+  command->add_option("--against", options.against, "Compare with an earlier result of --json");
+  command->add_option("--seconds", options.seconds, "For bench long: longest time of a pass, in seconds [0.5]")
       ->check(number_from(1e-6, 3600.0));
-  command->add_option("--svg", options.svg, "Of bench long: time against the length; FILE_memory.svg memory");
+  command->add_option("--svg", options.svg,
+                      "For bench long: figure of time over length; FILE_memory.svg shows the memory");
 }
 
 void add_soak(CLI::App& app, SoakOptions& options) {
-  CLI::App* command = add_command(app, "soak", "Train and look for minutes; fails when memory grows", soak_examples);
+  CLI::App* command =
+      add_command(app, "soak", "Train and analyse for several minutes; fails if memory grows", soak_examples);
   add_start(*command, options.start);
-  command->add_option("--seconds", options.seconds, "How long [600]")->check(number_from(1.0, 1e6));
+  command->add_option("--seconds", options.seconds, "Duration in seconds [600]")->check(number_from(1.0, 1e6));
 }
 
 void add_layer(CLI::App& app, LayerOptions& options) {
-  CLI::App* command = add_command(app, "layer", "Run one layer of a file forward and backward", layer_examples);
+  CLI::App* command = add_command(app, "layer", "Run one layer from a file forward and backward", layer_examples);
   command->add_option("file", options.file, "safetensors with param.*, x, grad_y and metadata layer, config")
       ->required();
-  command->add_option("--out", options.out, "Result: y, grad.*, probe.*")->required();
+  command->add_option("--out", options.out, "File for the result: y, grad.*, probe.*")->required();
   command->add_flag("--float64", options.float64, "Compute in float64 (CPU)");
 }
 
 void add_study(CLI::App& command, StudyOptions& options) {
-  command.add_option("--seeds", options.seeds, "Runs of each recipe, with one seed after another")
+  command.add_option("--seeds", options.seeds, "Number of seeds with which each recipe is trained")
       ->check(number_from(1, 1000));
   command
-      .add_option(
-          "--jobs", options.jobs,
-          "Runs trained side by side [one a processor; on each GPU as many as it has room for, up to 24, where small "
-          "ones make 2.4 to 3.3 times the steps of one, and more hardly more]")
+      .add_option("--jobs", options.jobs,
+                  "Runs trained at the same time [one for each processor; on each GPU as many as fit, up to 24]")
       ->check(number_from(1, 1024));
-  command.add_option("--shard", options.shard, "i/n: only every n-th run from the i-th on; the folder is shared");
+  command.add_option("--shard", options.shard,
+                     "i/n: train only every n-th run from the i-th on; several processes can share the folder");
   add_saves(command, options.saves);
   command.add_flag("--list", options.list, "Print one command for each run instead of training");
-  command.add_option("--out", options.out, "Folder of the results; what is finished there is not trained again");
+  command.add_option("--out", options.out,
+                     "Folder for the results; runs that are finished there are not trained again");
 }
 
 void add_forward(CLI::App& app, ForwardOptions& options) {
-  CLI::App* command = add_command(app, "forward", "Logits of a model for given tokens", forward_examples);
+  CLI::App* command = add_command(app, "forward", "Compute the logits of a model for given tokens", forward_examples);
   command->add_option("model", options.model, "Snapshot, or a folder with config.json and safetensors")->required();
   command->add_option("--tokens", options.tokens, "Token numbers: .npy, .npz, .safetensors, .bin, JSON or text")
       ->required();
-  command->add_option("--out", options.out, "Result: logits [B, T, vocab]")->required();
+  command->add_option("--out", options.out, "File for the result: logits [B, T, vocab]")->required();
 }
 
 void add_generate(CLI::App& app, GenerateOptions& options) {
-  CLI::App* command = add_command(app, "generate", "What a model writes, token by token", generate_examples);
+  CLI::App* command = add_command(app, "generate", "Let a model write, token by token", generate_examples);
   command->add_option("model", options.model, "Snapshot, or a folder with config.json and safetensors")->required();
   CLI::Option* prompt = command->add_option("--prompt", options.prompt,
-                                            "How it begins: text, or tokens by their labels; else a held-out sequence");
-  command->add_option("--tokens", options.tokens, "How it begins, as token numbers, in a file as forward reads")
+                                            "Beginning as text or as labels of tokens; without it a held-out sequence");
+  command->add_option("--tokens", options.tokens, "Beginning as a file of token numbers, in the formats of `forward`")
       ->excludes(prompt);
   command->add_option("--count", options.count, "Tokens to write [256]")->check(number_from(1, 1 << 24));
-  command->add_option("--temperature", options.temperature, "Divides the logits [1]; 0 takes the most probable token")
+  command
+      ->add_option("--temperature", options.temperature, "Temperature of sampling [1]; 0 takes the most probable token")
       ->check(number_from(0.0, 1e3));
-  command->add_option("--top", options.top, "Draws from the so many most probable tokens alone [all]")
+  command->add_option("--top", options.top, "Sample only from the so many most probable tokens [all]")
       ->check(number_from(1, 1 << 24));
-  command->add_flag("--prefill", options.prefills, "Read the beginning at once, as a prompt, and not token by token");
+  command->add_flag("--prefill", options.prefills,
+                    "Read the beginning at once, as a prompt, instead of token by token");
   command->add_flag("--freeze-scale", options.keeps_scale,
-                    "SKA's scale m stays as the beginning left it (Echo 3.2.1), else it runs on");
-  command->add_option("--draw", options.seed, "Another number draws other tokens [0]")
-      ->check(number_from(std::int64_t{0}));
+                    "Keep SKA's scale m from the end of the beginning (Echo 3.2.1); without: update it");
+  command->add_option("--draw", options.seed, "Seed of the sampling [0]")->check(number_from(std::int64_t{0}));
 }
 
 void add_export(CLI::App& app, ExportOptions& options) {
@@ -283,76 +294,80 @@ void add_table(CLI::App& app, TableOptions& options) {
   CLI::App* command =
       add_command(app, "table", "Train the runs of a comparison and write its table and figures", table_examples);
   command->add_option("name", options.name, "mqar, ... (`afterglow info` lists them)")->required();
-  command->add_option("--only", options.only, "Train only runs with this in their file name");
-  command->add_option("--data", options.data, "Data of every recipe's task, such as ETTh1.csv or a text");
+  command->add_option("--only", options.only, "Train only runs whose file name contains this");
+  command->add_option("--data", options.data, "Data for the task of every recipe, such as ETTh1.csv or a text");
   command->add_option("--set", options.assignments, "Change every recipe: steps=500, batch=32, ...")->take_all();
   add_study(*command, options);
 }
 
 void add_sweep(CLI::App& app, SweepOptions& options) {
-  CLI::App* command =
-      add_command(app, "sweep", "Train a recipe at every place of a grid of its own fields; one row a run in sweep.csv",
-                  sweep_examples);
+  CLI::App* command = add_command(
+      app, "sweep", "Train a recipe at every point of a grid of its fields; sweep.csv has one row for each run",
+      sweep_examples);
   add_start(*command, options.start);
-  command->add_option("--axis", options.axes, "A field of the recipe and its values; once for each axis")->take_all();
-  command->add_option("--figure", options.figures, "Number that is drawn, once for each [accuracy]")->take_all();
-  command->add_option("--enough", options.enough, "Held-out accuracy at which a run ends early")
+  command->add_option("--axis", options.axes, "A field of the recipe and its values; repeat for each axis")->take_all();
+  command->add_option("--figure", options.figures, "Number to plot; repeat for several [accuracy]")->take_all();
+  command->add_option("--enough", options.enough, "End a run early at this held-out accuracy")
       ->check(number_from(0.0, 1.0));
   add_study(*command, options);
 }
 
 void add_check(CLI::App& app, CheckOptions& options) {
-  CLI::App* command = add_command(app, "check", "Do lessons and hold what they expect against it", check_examples);
-  command->add_option("lessons", options.lessons, "Names or files; none: all that are shipped");
-  command->add_flag("--names", options.lists_names, "List the numbers of a lesson's end, or of a preset");
+  CLI::App* command = add_command(app, "check", "Run lessons and check what they expect", check_examples);
+  command->add_option("lessons", options.lessons, "Names or files of lessons; without: all that are included");
+  command->add_flag("--names", options.lists_names, "List the numbers at the end of a lesson, or of a preset");
 }
 
 void add_grade(CLI::App& app, GradeOptions& options) {
-  CLI::App* command = add_command(app, "grade", "Say which goals of a lesson a recipe reaches", grade_examples);
-  command->add_option("lesson", options.lesson, "Name or file")->required();
+  CLI::App* command = add_command(app, "grade", "Show which goals of a lesson a recipe reaches", grade_examples);
+  command->add_option("lesson", options.lesson, "Name or file of the lesson")->required();
   command->add_option("recipe", options.recipe, "Recipe, snapshot or exported figure")->required();
 }
 
 void add_handout(CLI::App& app, HandoutOptions& options) {
-  CLI::App* command = add_command(app, "handout", "Print a lesson with its figures", handout_examples);
-  command->add_option("lesson", options.lesson, "Name or file")->required();
+  CLI::App* command = add_command(app, "handout", "Write a lesson with its figures as PDF or HTML", handout_examples);
+  command->add_option("lesson", options.lesson, "Name or file of the lesson")->required();
   command->add_option("--pdf", options.pdf, "File to write");
   command->add_option("--html", options.html, "File to write");
   need(*command, "--pdf FILE, --html FILE or both");
 }
 
 void add_shell_texts(CLI::App& app, std::string& shell) {
-  CLI::App* command = add_command(app, "completion", "Script by which a shell completes words", completion_examples);
+  CLI::App* command =
+      add_command(app, "completion", "Print the script with which a shell completes words", completion_examples);
   command->add_option("shell", shell, "The shell")->required()->check(CLI::IsMember(known_shells()));
-  add_command(app, "manual", "This help as a page for `man`", manual_examples);
+  add_command(app, "manual", "Print this help as a page for `man`", manual_examples);
 }
 
 void add_common(CLI::App& app, CommonOptions& common, Output& output) {
   std::vector<CLI::Option*> options{
-      app.add_flag("--json", output.json, "One JSON object on stdout"),
-      app.add_flag("--quiet", output.quiet, "No messages, no progress"),
-      app.add_option("--device", common.device, "auto, cpu or cuda")->check(CLI::IsMember({"auto", "cpu", "cuda"})),
-      app.add_option("--precision", common.precision, "Products in fp32, tf32 or bf16 (GPU)")
+      app.add_flag("--json", output.json, "Print one JSON object on stdout"),
+      app.add_flag("--quiet", output.quiet, "Print no messages and no progress"),
+      app.add_option("--device", common.device, "Device: auto, cpu or cuda")
+          ->check(CLI::IsMember({"auto", "cpu", "cuda"})),
+      app.add_option("--precision", common.precision, "Precision of matrix products on the GPU: fp32, tf32 or bf16")
           ->check(CLI::IsMember({"fp32", "tf32", "bf16"})),
-      app.add_option("--threads", common.threads, "CPU threads, 0: all")->check(number_from(0, 1024)),
-      app.add_flag("--force", common.force, "Overwrite files")};
+      app.add_option("--threads", common.threads, "Number of CPU threads; 0: all")->check(number_from(0, 1024)),
+      app.add_flag("--force", common.force, "Overwrite existing files")};
   for (CLI::Option* option : options) option->group("Options of every command");
 }
 
 void add_window(CLI::App& app, std::vector<std::string>& files, WindowOptions& window) {
   app.add_option("files", files,
                  "Preset, lesson, snapshot, recipe, exported figure or folder of a model to open in the window");
-  app.add_option("--script", window.script, "Commands for the window, a JSON file");
+  app.add_option("--script", window.script, "JSON file with commands for the window");
   app.add_option("--screenshot", window.screenshot, "Write a picture of the window at the end");
-  app.add_option("--frames", window.exit_after_frames, "Close the window after so many frames")->check(number_from(0));
+  app.add_option("--frames", window.exit_after_frames, "Close the window after this number of frames")
+      ->check(number_from(0));
   app.add_option("--theme", window.theme, "dark, light or projector")
       ->check(CLI::IsMember({"dark", "light", "projector"}));
-  app.add_flag("--lock", window.is_locked, "Without controls, for a class: keys and mouse look and change nothing");
-  app.add_flag("--presenter", window.has_presenter, "A second window with the notes of the lesson");
+  app.add_flag("--lock", window.is_locked, "For a class: no controls; keys and mouse cannot change the run");
+  app.add_flag("--presenter", window.has_presenter, "Open a second window with the notes of the lesson");
   app.add_flag("--portable", window.is_portable,
-               "Keep the settings in a folder beside the program, as where a file `portable` lies there");
-  app.add_option("--scale", window.scale, "Size of everything, 1 is normal")->check(number_from(0.5, 3.0));
-  app.add_option("--size", window.size, "Window size, 1600x1000");
+               "Keep the settings in the program's folder, as a file `portable` there also does");
+  app.add_option("--scale", window.scale, "Scale of text, plots and controls; 1 is normal")
+      ->check(number_from(0.5, 3.0));
+  app.add_option("--size", window.size, "Size of the window in pixels, such as 1600x1000");
 }
 
 std::vector<std::string> command_names(const CLI::App& app) {
@@ -369,8 +384,7 @@ std::string sentence_of(const std::filesystem::filesystem_error& error) {
 
 /// Threads are asked for in this way alone.
 std::string sentence_of(const std::system_error& error) {
-  return "the system grants no thread: " + error.code().message() +
-         "; close other programs, or raise the limit (ulimit -u)";
+  return "cannot create a thread: " + error.code().message() + "; close other programs, or raise the limit (ulimit -u)";
 }
 
 /// The exit code of what `work` does or throws. Says a failure, also where no memory is left.
@@ -385,11 +399,11 @@ int run_guarded(const Output& output, const std::function<void()>& work) {
     return say_failure(output, ExitCode::out_of_memory, "not enough memory; choose a smaller model, batch or length");
   } catch (const std::length_error&) {
     return say_failure(output, ExitCode::out_of_memory,
-                       "more memory is asked for than there can be; choose a smaller model, batch or length");
+                       "more memory is needed than can be addressed; choose a smaller model, batch or length");
   } catch (const json::exception&) {
     return say_failure(output, ExitCode::bad_input,
-                       "a value in what was read is of another kind than it should be, such as a text where a number "
-                       "is expected; compare it with `afterglow info --json`");
+                       "a value in the file has the wrong type, such as a text instead of a number; compare it with "
+                       "`afterglow info --json`");
   } catch (const std::filesystem::filesystem_error& error) {
     const bool is_memory = error.code() == std::errc::not_enough_memory;
     return say_failure(output, is_memory ? ExitCode::out_of_memory : ExitCode::bad_input, sentence_of(error).c_str());
@@ -433,12 +447,12 @@ void refuse_words_of_window(const CLI::App& app, const std::vector<std::string>&
   for (const char* option : window_options) {
     if (app.get_option(option)->count() == 0) continue;
     const bool knows = commands.front()->get_option_no_throw(option) != nullptr;
-    throw Error(ExitCode::usage, std::string(option) + (knows ? " belongs behind `" + command + "`"
+    throw Error(ExitCode::usage, std::string(option) + (knows ? " belongs after `" + command + "`"
                                                               : " is for the window; `" + command + "` opens none"));
   }
   if (files.empty()) return;
   const std::string& word = files.front();
-  throw Error(ExitCode::usage, "`" + command + "` has no place for \"" + word + "\"" +
+  throw Error(ExitCode::usage, "`" + command + "` takes no argument \"" + word + "\"" +
                                    (is_preset(word) ? "; a preset is chosen with --preset " + word : "") +
                                    "; see `afterglow " + command + " --help`");
 }
@@ -464,7 +478,7 @@ void take_words(const CLI::App& app, const std::vector<std::string>& words, Star
   if (words.size() > 1)
     throw Error(ExitCode::usage, "the window opens one file or preset; \"" + words[1] + "\" is one too many");
   if (!start.preset.empty() || !start.recipe.empty())
-    throw Error(ExitCode::usage, "give \"" + word + "\", --preset or --recipe, not several");
+    throw Error(ExitCode::usage, "give only one of \"" + word + "\", --preset and --recipe");
   if (word.ends_with(".md") || (!is_file && is_lesson(word))) {
     open_lesson(word);  // what is wrong with it is told here, before a window opens
     options.lesson = word;
@@ -472,7 +486,7 @@ void take_words(const CLI::App& app, const std::vector<std::string>& words, Star
   }
   if (is_file) {
     if (!start.assignments.empty() || !start.data.empty() || start.seed >= 0)
-      throw Error(ExitCode::usage, "a file opens as it is; --set, --data and --seed go with --preset or --recipe");
+      throw Error(ExitCode::usage, "a file opens unchanged; --set, --data and --seed need --preset or --recipe");
     open_saved_run(word);  // a bad file is told here, before a window opens
     options.open_path = word;
     return;
@@ -487,7 +501,7 @@ json open_window(const CLI::App& app, const std::vector<std::string>& words, Sta
   if (!options.screenshot.empty()) require_writable(options.screenshot);
   take_words(app, words, start, options);
   if (!common.precision.empty() && !(options.open_path.empty() && options.lesson.empty()))
-    throw Error(ExitCode::usage, "a file or lesson opens as it is; choose the precision in the window");
+    throw Error(ExitCode::usage, "a file or lesson opens with its own precision; choose another one in the window");
   options.recipe = to_json(starting_run(start, common, "few-modes").recipe).dump();
   run_window(options);
   return nullptr;
@@ -546,7 +560,7 @@ struct Arguments {
     refuse_words_of_window(app, files);
     for (const char* name : {"info", "export", "check", "grade", "handout", "completion", "manual"}) {
       if (!common.precision.empty() && app.got_subcommand(name))
-        throw Error(ExitCode::usage, std::string(name) + " takes no --precision, which would change nothing there");
+        throw Error(ExitCode::usage, std::string(name) + " does not use --precision; leave it out");
     }
     output.json = output.json || train.follow;  // lines of a step and of the result are read by one reader
     if (app.got_subcommand("train")) return afterglow::train(train, common, output);

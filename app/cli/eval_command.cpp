@@ -60,7 +60,7 @@ std::string form_of(const EvalOptions& options) {
 void say_left_out(const nlohmann::json& cells, Output& output) {
   if (cells.empty()) return;
   const nlohmann::json& first = cells.front();
-  output.note("left out, as they do not fit: " + std::to_string(cells.size()) +
+  output.note("left out because they do not fit: " + std::to_string(cells.size()) +
               " of the grid, the first with bindings " + first["bindings"].dump() + " and length " +
               first["length"].dump() + ": " + first["why"].get<std::string>());
 }
@@ -83,7 +83,7 @@ nlohmann::json evaluate(const EvalOptions& options, const CommonOptions& common,
     const std::unique_ptr<Task> task = asked_task(options, task_config);
     if (task->vocab() > run->trainer().model().vocab()) {
       throw Error(ExitCode::usage, "task " + task->name() + " uses " + std::to_string(task->vocab()) +
-                                       " tokens, the model knows " + std::to_string(run->trainer().model().vocab()));
+                                       " tokens, the model only " + std::to_string(run->trainer().model().vocab()));
     }
     Trainer& trainer = run->trainer();
     const DecodeForm form{options.decoded, options.keeps_scale};

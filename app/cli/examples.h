@@ -7,7 +7,7 @@ inline constexpr const char* window_examples =
     "Examples:\n"
     "  afterglow                                   the window, training the few-modes preset\n"
     "  afterglow --preset ssm-ska --device cuda    another preset; `afterglow info` lists them\n"
-    "  afterglow figure.svg                        reopen the moment a figure shows\n"
+    "  afterglow figure.svg                        reopen the run that a figure shows\n"
     "  afterglow mamba2-130m                       a folder of transformers or flash-linear-attention\n"
     "  afterglow train --preset tiny --out out     train without a window\n"
     "  afterglow plot spectrum --snapshot run.safetensors --svg spectrum.svg\n"
@@ -18,8 +18,9 @@ inline constexpr const char* train_examples =
     "  afterglow train --preset tiny --set learning_rate=1e-3 --set task.bindings=8 --seed 5\n"
     "  afterglow train --resume out/tiny_seed7_step1000.safetensors --steps 1200\n"
     "  afterglow train --preset etth1 --data ETTh1.csv --until 100 --no-figures\n"
-    "  afterglow train --preset tiny --follow      one JSON object a step, the result as the last\n"
-    "  afterglow train --preset echo-50m --set recompute=16    blocks are computed twice, not kept: less memory\n"
+    "  afterglow train --preset tiny --follow      one JSON object for each step, the last is the result\n"
+    "  afterglow train --preset echo-50m --set recompute=16    computes blocks twice instead of storing them: less "
+    "memory\n"
     "  mpirun -n 4 afterglow train --preset tiny --set shards=8    each batch in four processes (1, 2, 4 or 8: the "
     "same "
     "bits)\n";
@@ -61,14 +62,14 @@ inline constexpr const char* forward_examples =
     "Examples:\n"
     "  afterglow forward mamba2-130m --tokens ids.npy --out logits.safetensors\n"
     "  afterglow forward run.safetensors --tokens ids.txt --out logits.safetensors --force\n"
-    "Read are .npy, .npz and .safetensors (`input_ids`, and `attention_mask`, whose zeros leave padding out), .bin of\n"
+    "It reads .npy, .npz and .safetensors (`input_ids`, and `attention_mask`, whose zeros mark padding), .bin of\n"
     "16-bit numbers, JSON, and texts with the numbers of a sequence on each line.\n";
 inline constexpr const char* generate_examples =
     "Examples:\n"
     "  afterglow generate run.safetensors --prompt \"once there was \" --temperature 0.7\n"
     "  afterglow generate tiny.safetensors --prompt \"^ k3 v9 k5 v2 | ? k3\" --count 1\n"
     "  afterglow generate mamba2-130m --tokens ids.npy --count 32 --json\n"
-    "The same model, beginning and --draw write the same tokens.\n";
+    "The same model, beginning and --draw give the same tokens.\n";
 inline constexpr const char* export_examples =
     "Examples:\n"
     "  afterglow export run.safetensors --format transformers --out mamba2-mine\n"
@@ -77,10 +78,10 @@ inline constexpr const char* export_examples =
     "The folder opens with from_pretrained, the arrays with numpy.load.\n";
 inline constexpr const char* table_examples =
     "Examples:\n"
-    "  afterglow table mqar              results in table_mqar/; goes on where it was stopped\n"
+    "  afterglow table mqar              results in table_mqar/; continues where it was stopped\n"
     "  afterglow table mqar --only attention --seeds 1 --set steps=500 --out quick\n"
     "  afterglow table echo_transfer --set size=small    the same in two minutes, to see that it works\n"
-    "  afterglow table echo_text --data TEXT.txt --device cuda    Echo's variants on a text of your own\n"
+    "  afterglow table echo_text --data TEXT.txt --device cuda    Echo's variants on your own text\n"
     "  afterglow table mqar --shard 2/4  every fourth run; the other shards run elsewhere, in the same folder\n";
 inline constexpr const char* sweep_examples =
     "Examples:\n"
@@ -96,8 +97,8 @@ inline constexpr const char* sweep_examples =
     "Slurm).\n";
 inline constexpr const char* check_examples =
     "Examples:\n"
-    "  afterglow check                   all lessons that are shipped\n"
-    "  afterglow check mine.md --json    says of every step whether what it expects is so\n"
+    "  afterglow check                   all lessons of the program\n"
+    "  afterglow check mine.md --json    reports for every step whether its expectations are met\n"
     "  afterglow check --names tiny      every number that a lesson can name, with its value\n"
     "Code 7: an expectation is not met.\n";
 inline constexpr const char* grade_examples =
@@ -109,7 +110,7 @@ inline constexpr const char* handout_examples =
     "  afterglow handout mine.md --pdf mine.pdf\n";
 inline constexpr const char* completion_examples =
     "Examples:\n"
-    "  eval \"$(afterglow completion bash)\"    in ~/.bashrc; an installed package brings it along\n"
+    "  eval \"$(afterglow completion bash)\"    in ~/.bashrc; an installed package includes it\n"
     "  afterglow completion fish > ~/.config/fish/completions/afterglow.fish\n";
 inline constexpr const char* manual_examples =
     "Examples:\n"

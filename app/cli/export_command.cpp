@@ -30,7 +30,7 @@ void note_settings(const Recipe& recipe, Output& output) {
   const bool is_changed = std::ranges::any_of(recipe.commands, [](const TimedCommand& timed) {
     return timed.command.name == "set" && timed.command.value.find("\"layers.") != std::string::npos;
   });
-  if (is_changed) output.note("numbers of layers that were changed by `set` are not written: the weights alone are");
+  if (is_changed) output.note("settings of layers that `set` changed are not written, only the weights");
 }
 
 /// The parameters under Afterglow's names, and the recipe that says what they are of.

@@ -58,14 +58,14 @@ nlohmann::json forward(const ForwardOptions& options, const CommonOptions& commo
   const Model& model = run->trainer().model();
   if (model.places() > 0)
     throw Error(ExitCode::bad_input, options.model +
-                                         ": its memory tokens stand in front of every sequence, so its "
-                                         "answers are not those to the tokens alone; use eval");
+                                         ": its memory tokens precede every sequence, so its answers depend on more "
+                                         "than the given tokens; use eval");
   const TokenIds ids = read_token_ids(options.tokens, model.vocab());
   const std::int64_t padding = ids.padding();
   if (padding > 0)
     output.note(std::to_string(padding) +
-                " positions are padding by the attention_mask: each sequence is read without "
-                "them, and their logits are 0");
+                " positions are padding according to the attention_mask: each sequence is read without them, and their "
+                "logits are 0");
   const std::vector<float> logits = padding > 0 ? answer_padded(run->trainer(), ids) : answer(run->trainer(), ids);
   TensorFile file;
   file.tensors.push_back(

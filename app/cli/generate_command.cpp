@@ -32,7 +32,7 @@ std::vector<int> beginning_of(const GenerateOptions& options, const TrainingRun&
   const TokenIds ids = read_token_ids(options.tokens, run.trainer().model().vocab());
   if (ids.sequences > 1)
     throw Error(ExitCode::bad_input, options.tokens + " holds " + std::to_string(ids.sequences) +
-                                         " sequences; give a file with the one to begin with");
+                                         " sequences; give a file with only the sequence to begin with");
   return ids.tokens();
 }
 
@@ -46,8 +46,8 @@ nlohmann::json generate(const GenerateOptions& options, const CommonOptions& com
   const std::vector<int> beginning = beginning_of(options, *run);
   const Task& task = run->trainer().task();
   if (!options.prompt.empty() && task.name() == "ids" && !options.prompt.starts_with("#"))
-    output.note("the prompt was cut into the longest tokens that fit, " + std::to_string(beginning.size()) +
-                " of them; the model's own tokenizer may cut it otherwise, --tokens takes its numbers");
+    output.note("the prompt was split into the longest tokens that fit, " + std::to_string(beginning.size()) +
+                " of them; the model's own tokenizer may split it differently; --tokens takes its token numbers");
   std::string begun, written;
   for (const int token : beginning) begun += task.token_text(token);
   nlohmann::json tokens = nlohmann::json::array();

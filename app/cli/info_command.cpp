@@ -80,7 +80,7 @@ json tensors_info(const InfoOptions& options, Output& output) {
   }
   for (const auto& [name, type] : file.unread) {
     list.push_back({{"name", name}, {"dtype", type}});
-    output.line(name + "  " + type + ", a type that is not read");
+    output.line(name + "  " + type + ", a type that cannot be read");
   }
   if (left_out > 0) output.line(std::to_string(left_out) + " tensors of the optimiser: --optimiser lists them");
   result.update({{"file", options.file}, {"numbers", weights}, {"tensors", list}, {"metadata", file.metadata}});
@@ -146,7 +146,7 @@ json info(const InfoOptions& options, const CommonOptions&, Output& output) {
   };
   for (const KeptRun& run : kept_runs(kept_runs_folder(false)))
     result["kept_runs"].push_back({{"name", run.label}, {"path", run.path.string()}});
-  if (result.contains("kept_runs")) output.line("runs that were kept when a window was closed");
+  if (result.contains("kept_runs")) output.line("runs that were saved when a window was closed");
   for (const json& run : result.value("kept_runs", json::array()))
     listed(run["name"].get<std::string>(), run["path"].get<std::string>());
   output.line("presets");

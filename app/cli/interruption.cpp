@@ -28,7 +28,8 @@ void on_signal(int signal) {
   }
   wishes_of_user = wishes_of_user + 1;
   if (wishes_of_user > 1) std::_Exit(static_cast<int>(ExitCode::interrupted));
-  constexpr std::string_view text = "\nafterglow: ending after the present piece of work; Ctrl C again: at once\n";
+  constexpr std::string_view text =
+      "\nafterglow: stopping after the present piece of work; press Ctrl C again to stop at once\n";
   if (::isatty(STDERR_FILENO) == 0) return;
   [[maybe_unused]] const auto written = ::write(STDERR_FILENO, text.data(), text.size());
 }

@@ -111,8 +111,8 @@ void require_output_arrived() {
   const bool is_written = std::fflush(stdout) == 0;
   if (is_written && std::ferror(stdout) == 0) return;
   throw Error(ExitCode::failure,
-              "stdout cannot be written: it is closed, the disk is full or the reader went away; what was written to "
-              "files is there");
+              "stdout cannot be written: it is closed, the disk is full or the reading program has ended; the files "
+              "are complete");
 }
 
 }  // namespace afterglow

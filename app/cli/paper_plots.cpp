@@ -115,8 +115,8 @@ constexpr std::array plots{
         "1e-3 in a layer and up to 1 in a network; here, at 30 iterations of the reduced size, conjugate gradient is "
         "ahead of Chebyshev in residuals and implicit gradients, in fp32, tf32 and bf16 alike."},
     PaperPlot{"gka_figure5",
-              "what conjugate gradient and Chebyshev divide by when a step is taken back, over the condition number", 1,
-              figure5},
+              "divisors of conjugate gradient and Chebyshev when an iteration is reversed, over the condition number",
+              1, figure5},
     PaperPlot{"gka_figure6",
               "adaptive against constant regularisation: training loss (a) and gradient norm (b) of two presets", 2,
               figure6, regularisations},
@@ -127,11 +127,11 @@ constexpr std::array plots{
     PaperPlot{
         "echo_table1",
         "time of a training pass (a) and of one more token (b), state (c) and memory of a pass (d) over the length: "
-        "attention, Mamba-2 and SKA, beside the powers that the table names",
+        "attention, Mamba-2 and SKA, with the powers that the table names",
         4, echo_table1},
     PaperPlot{"kl_limit",
-              "eigenvalues of strategy B's kernel over the rows of the history, beside the continuous operator", 1,
-              kl_limit},
+              "eigenvalues of strategy B's kernel over the rows of the history, with those of the continuous operator",
+              1, kl_limit},
 };
 
 }  // namespace
@@ -159,7 +159,7 @@ PaperSettings parse_paper_settings(std::span<const std::string> assignments) {
     }
     if (!is_known) {
       throw Error(ExitCode::usage, "--set " + assignment +
-                                       ": a figure of a paper takes size=full or size=reduced, "
+                                       ": a paper's figure takes size=full or size=reduced, "
                                        "arithmetic=bf16, tf32, fp32 or fp64, and seed=NUMBER");
     }
   }

@@ -62,7 +62,7 @@ nlohmann::json write_to_paths(const Figure& figure, const PlotOptions& options, 
 /// Before the work that the plot takes.
 void require_path(const PlotOptions& options) {
   if (options.svg.empty() && options.pdf.empty() && options.png.empty() && options.csv.empty())
-    throw Error(ExitCode::usage, "say where the plot goes: --svg, --pdf, --png or --csv FILE");
+    throw Error(ExitCode::usage, "give a file for the plot: --svg, --pdf, --png or --csv FILE");
   for (const std::string* path : {&options.svg, &options.pdf, &options.png, &options.csv}) {
     if (!path->empty()) require_writable(*path);
   }
@@ -129,7 +129,7 @@ nlohmann::json paper_plot(const PaperPlot& plot, const PlotOptions& options, con
 /// Works the experiment off, which asks for no model and no training.
 template <class Experiment>
 const Experiment& worked_off(Experiment&& experiment) {
-  while (experiment.advance()) Interruption::check("in the midst of the plot");
+  while (experiment.advance()) Interruption::check("while the plot was made");
   return experiment;
 }
 
@@ -230,9 +230,9 @@ const Figure& chosen_figure(const PlotKind& kind, const std::vector<Figure>& fig
                                      list_of(figures));
   const Figure& figure = figures[number];
   if (std::ranges::any_of(figure.series, holds_data)) return figure;
-  throw Error(ExitCode::bad_input, "plot " + options.kind + ": " + figure.id + " is empty at step " +
-                                       std::to_string(observation.step) +
-                                       ": no curves lead there; give --preset or --recipe, which are trained to it");
+  throw Error(ExitCode::bad_input,
+              "plot " + options.kind + ": " + figure.id + " is empty at step " + std::to_string(observation.step) +
+                  ": the snapshot has no curves up to there; give --preset or --recipe instead, which train to it");
 }
 
 /// Writes the chosen figure of an observation.
@@ -297,7 +297,7 @@ void choose_part(AnalysedRun& analysed, const PlotOptions& options, const Output
     if (work.part < 1) {
       text += "; " + number_text(100 * work.part, 2) + " % of it is made";
     } else if (work.seconds > 2 * minute && analysed.has_parts(row->analysis)) {
-      text += "; --part " + number_text(minute / work.seconds, 1) + " makes what a minute brings";
+      text += "; --part " + number_text(minute / work.seconds, 1) + " computes as much as fits in a minute";
     }
     output.message(text);
   }
@@ -317,7 +317,7 @@ Observation observe(AnalysedRun& analysed, const PlotOptions& options, int layer
   analysed.ask_for(analyses_for(options.kind));
   analysed.choose_theory(layer, std::max(0, options.head));
   choose_part(analysed, options, output);
-  return analysed.observe(analyses_for(options.kind), [] { Interruption::check("in the midst of the plot"); });
+  return analysed.observe(analyses_for(options.kind), [] { Interruption::check("while the plot was made"); });
 }
 
 }  // namespace

@@ -70,21 +70,21 @@ void require_sound(const Recipe& changed, Recipe before) {
 
 SavedRun starting_run(const StartOptions& options, const CommonOptions& common, const std::string& fallback) {
   const int named = !options.preset.empty() + !options.recipe.empty() + !options.snapshot.empty();
-  if (named > 1) throw Error(ExitCode::usage, "give one of --preset, --recipe and a snapshot, not several");
+  if (named > 1) throw Error(ExitCode::usage, "give only one of --preset, --recipe and a snapshot");
   SavedRun moment;
   if (!options.snapshot.empty()) {
     moment = open_saved_run(options.snapshot);
     if (!moment.has_weights())
       throw Error(ExitCode::bad_input, options.snapshot +
-                                           ": this holds no weights to go on from; give a snapshot "
+                                           ": this file has no weights to continue from; give a snapshot "
                                            "(.safetensors) or the folder of a model, or --recipe");
   }
   if (moment.snapshot) {
     const bool are_live = std::all_of(options.assignments.begin(), options.assignments.end(), is_layer_setting);
     if (!are_live || options.seed >= 0) {
       throw Error(ExitCode::usage,
-                  "a snapshot goes on as it was: --set and --seed belong to a new run (--preset or --recipe), but for "
-                  "numbers of layers such as --set layers.0.gka.r=10");
+                  "a snapshot continues unchanged: --set and --seed need a new run (--preset or --recipe), except for "
+                  "settings of layers such as --set layers.0.gka.r=10");
     }
     of_words([&] { add_layer_settings(*moment.snapshot, options.assignments); });
   } else if (!options.recipe.empty()) {
@@ -130,7 +130,7 @@ void take_data(nlohmann::json& task, const std::string& file) {
     if (nlohmann::json(known.kind).dump() != kind || !task.is_object()) continue;
     const std::string path = std::filesystem::absolute(file).string();
     if (!is_utf8(path))
-      throw Error(ExitCode::bad_input, path + ": a recipe holds names in UTF-8 only; rename the file or its folder");
+      throw Error(ExitCode::bad_input, path + ": a recipe stores names in UTF-8 only; rename the file or its folder");
     const std::string content = read_file(file, largest_data);
     task["path"] = path;
     task["hash"] = hex16(checksum(std::as_bytes(std::span(content))));
@@ -146,7 +146,7 @@ Existing existing_files(const CommonOptions& common) {
 void require_free_name(const std::filesystem::path& file, const CommonOptions& common) {
   require_writable(file);
   if (!common.force && std::filesystem::exists(std::filesystem::symlink_status(file)))
-    throw Error(ExitCode::bad_input, file.string() + ": there is such a file already; --force replaces it");
+    throw Error(ExitCode::bad_input, file.string() + ": this file exists already; --force replaces it");
 }
 
 void say_notes(const SavedRun& saved, Output& output) {

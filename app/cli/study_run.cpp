@@ -153,15 +153,16 @@ void StudyRun::require_own_folder() const {
                                     [](const fs::directory_entry& entry) { return is_temporary(entry.path()); });
   for (const PlannedRun& run : runs_) {
     if (fs::exists(folder_->result_file(run)) && !folder_->read(run))
-      throw Error(ExitCode::bad_input, folder_->result_file(run).string() +
-                                           " holds a run with other settings; choose another --out, or "
-                                           "replace it with --force");
+      throw Error(ExitCode::bad_input,
+                  folder_->result_file(run).string() +
+                      " contains a run with other settings; choose another --out, or replace it with --force");
     is_own = is_own || folder_->knows(run);
   }
   if (!is_own)
-    throw Error(ExitCode::bad_input, folder_->path().string() +
-                                         " holds files, but none of these runs; choose a folder of its "
-                                         "own with --out, or use this one with --force");
+    throw Error(
+        ExitCode::bad_input,
+        folder_->path().string() +
+            " contains files, but none of these runs; choose another folder with --out, or use this one with --force");
 }
 
 void StudyRun::train(const fs::path& folder) {
@@ -180,7 +181,7 @@ void StudyRun::train(const fs::path& folder) {
        [&](double share, const std::string& run) { output_.progress(name_, share, [&] { return run; }); },
        [&](const std::string& text) { output_.message(text); }});
   output_.message(std::to_string(mine.size()) + " runs, " + std::to_string(runner.missing()) + " to train · " +
-                  std::to_string(others.size() + 1) + " side by side · " +
+                  std::to_string(others.size() + 1) + " at the same time · " +
                   (devices > 1 ? std::to_string(devices) + " × " : "") + first->description());
   runner.train(*first, others, devices);
   output_.end_progress();
@@ -222,7 +223,7 @@ nlohmann::json StudyRun::write_files(
   }
   if (written < runs_.size())
     output_.message(std::to_string(runs_.size() - written) + " of " + std::to_string(runs_.size()) +
-                    " runs are still missing; the last shard writes these files with all of them");
+                    " runs are still missing; the last shard writes the files with all runs");
   return names;
 }
 

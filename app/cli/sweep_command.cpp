@@ -25,7 +25,7 @@ std::vector<SweepAxis> axes_of(const SweepOptions& options, const Recipe& recipe
   if (options.seeds > 0) axes.push_back(seed_axis(recipe, options.seeds));
   if (axes.empty())
     throw Error(ExitCode::usage,
-                "a sweep has axes; give --axis, such as --axis learning_rate=log:1e-4:1e-2:8, or "
+                "a sweep needs axes; give --axis, such as --axis learning_rate=log:1e-4:1e-2:8, or "
                 "--seeds 3");
   return axes;
 }

@@ -57,7 +57,7 @@ Table sized_table(TableOptions& options) {
   for (const auto& [size, make] : {std::pair{"size=small", named.small}, {"size=large", named.large}}) {
     if (std::erase(options.assignments, size) == 0) continue;
     if (!make)
-      throw Error(ExitCode::usage, "table " + named.name + " is not made in this size; leave " + size + " out");
+      throw Error(ExitCode::usage, "table " + named.name + " does not exist in this size; leave " + size + " out");
     return make();
   }
   return named;

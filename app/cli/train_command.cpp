@@ -191,8 +191,8 @@ nlohmann::json train_here(const TrainOptions& options, const CommonOptions& comm
 
   const std::int64_t until = options.until >= 0 ? options.until : std::numeric_limits<std::int64_t>::max();
   if (run.step() > 0 && run.step() >= std::min(until, run.trainer().config().steps))
-    output.message("nothing is left to train: this is step " + std::to_string(run.step()) +
-                   " already; a larger --steps goes on");
+    output.message("nothing is left to train: this run is at step " + std::to_string(run.step()) +
+                   " already; give a larger --steps to continue");
   if (!options.stop_when.empty()) of_words([&] { analysed.choose_stop({{"condition", options.stop_when}}); });
   SavesOnTheWay saves(options, run.step(), output);
   const Ending ending = train_and_show(analysed, until, ranks, saves, options, common, output);
@@ -201,7 +201,7 @@ nlohmann::json train_here(const TrainOptions& options, const CommonOptions& comm
   saves.remove(run);
   const auto require_end = [&] {
     interruption.check("at step " + std::to_string(run.step()) +
-                       ", which is saved; go on with: afterglow train --resume " + results.snapshot.string());
+                       ", which is saved; continue with: afterglow train --resume " + results.snapshot.string());
   };
   if (interruption.is_urgent()) require_end();
   const Outcome outcome = outcome_of(run, ending.curves);

@@ -119,7 +119,7 @@ bool is_on_the_way_of(const TrainingRun& run, const fs::path& path) {
   }
 }
 
-std::string way_on(const fs::path& snapshot) { return "go on with: afterglow train --resume " + snapshot.string(); }
+std::string way_on(const fs::path& snapshot) { return "continue with: afterglow train --resume " + snapshot.string(); }
 
 }  // namespace
 
@@ -135,7 +135,7 @@ fs::path write_or_rescue(const Snapshot& snapshot, const fs::path& folder, const
       } catch (const Error&) {
         continue;
       }
-      throw Error(error.code(), std::string(error.what()) + ". The training is kept elsewhere; " + way_on(rescued));
+      throw Error(error.code(), std::string(error.what()) + ". The training is saved elsewhere; " + way_on(rescued));
     }
     throw;
   }
@@ -146,7 +146,7 @@ void keep_what_is_left(const TrainingRun& run, const TrainOptions& options, cons
   const std::optional<Snapshot> kept = run.kept_snapshot();
   if (!kept || kept->step <= run.oldest_step()) throw error;
   const fs::path path = write_or_rescue(*kept, options.out, common);
-  throw Error(error.code(), std::string(error.what()) + " Step " + std::to_string(kept->step) + " is kept; " +
+  throw Error(error.code(), std::string(error.what()) + " Step " + std::to_string(kept->step) + " is saved; " +
                                 way_on(path) + (error.code() == ExitCode::no_gpu ? " --device cpu" : ""));
 }
 
@@ -161,7 +161,7 @@ void SavesOnTheWay::after_step(const TrainingRun& run) {
     const std::string name = snapshot_stem(snapshot.recipe, snapshot.step) + ".safetensors";
     written_.push_back(write_safetensors(folder_ / name, snapshot.file, Existing::keep));
   } catch (const Error& error) {
-    output_.message("no snapshot of step " + std::to_string(run.step()) + ": " + error.what() + ". Training goes on");
+    output_.message("no snapshot of step " + std::to_string(run.step()) + ": " + error.what() + ". Training continues");
     return;
   }
   if (written_.size() <= 2) return;

@@ -48,7 +48,8 @@ json grade(const GradeOptions& options, const CommonOptions& common, Output& out
   const Interruption noticed;
   const Recipe recipe = at_its_moment(open_saved_run(options.recipe).recipe);
   const SessionOptions session = session_options(common);
-  LessonRunner runner(open_lesson(options.lesson), session, [] { Interruption::check("before all goals were held"); });
+  LessonRunner runner(open_lesson(options.lesson), session,
+                      [] { Interruption::check("before all goals were checked"); });
   const std::size_t changes = changes_in(recipe);
   json goals = json::array();
   std::size_t reached = 0;
@@ -67,7 +68,7 @@ json grade(const GradeOptions& options, const CommonOptions& common, Output& out
                   (verdict.holds ? "" : " (" + verdict.why + ")"));
     }
   }
-  if (goals.empty()) throw Error(ExitCode::bad_input, options.lesson + ": this lesson has no goals to be reached");
+  if (goals.empty()) throw Error(ExitCode::bad_input, options.lesson + ": this lesson has no goals");
   const std::string text = std::to_string(reached) + " of " + std::to_string(goals.size()) + " goals, with " +
                            std::to_string(changes) + (changes == 1 ? " change" : " changes");
   output.line(text);

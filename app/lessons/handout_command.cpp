@@ -337,7 +337,7 @@ std::string as_html(const Lesson& lesson, const std::vector<PrintedStep>& steps)
 json handout(const HandoutOptions& options, const CommonOptions& common, Output& output) {
   const Interruption noticed;
   if (options.pdf.empty() && options.html.empty())
-    throw Error(ExitCode::usage, "say where the handout goes: --pdf FILE or --html FILE");
+    throw Error(ExitCode::usage, "give a file for the handout: --pdf FILE or --html FILE");
   for (const std::filesystem::path& file : {options.pdf, options.html}) {
     if (!file.empty()) require_writable(file);
   }

@@ -95,7 +95,7 @@ std::filesystem::path settings_path(bool is_portable) { return settings_folder(i
 WindowSettings parse_settings(std::string_view text, const std::string& where) {
   constexpr JsonLimits limits{longest_file, 16};
   const json object = parse_json(text, where, limits);
-  if (!object.is_object()) throw Error(ExitCode::bad_input, where + " holds no object");
+  if (!object.is_object()) throw Error(ExitCode::bad_input, where + " contains no object");
   WindowSettings settings;
   take_word(object, "theme", {"dark", "light", "projector"}, settings.theme);
   take_number(object, "zoom", 0.5, 3, settings.zoom);
@@ -129,7 +129,7 @@ WindowSettings read_settings(const std::filesystem::path& path, std::vector<std:
   try {
     return parse_settings(read_file(path, longest_file), path.string());
   } catch (const std::exception& problem) {
-    warnings.push_back("the settings could not be read, so the window looks as at first: " +
+    warnings.push_back("the settings could not be read, so the window starts with the defaults: " +
                        std::string(problem.what()));
     return {};
   }
@@ -141,7 +141,7 @@ std::string write_settings(const std::filesystem::path& path, const WindowSettin
     write_json(path, to_json(settings));
     return "";
   } catch (const std::exception& problem) {
-    return "the settings are not kept: " + std::string(problem.what());
+    return "the settings are not saved: " + std::string(problem.what());
   }
 }
 

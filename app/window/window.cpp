@@ -26,10 +26,10 @@ std::filesystem::path folder_for_files() {
 void keep_last_run(const std::filesystem::path& folder, const std::function<Snapshot()>& make) {
   try {
     const KeptRun kept = keep_run(folder, make());
-    std::fprintf(stderr, "kept %s; go on with: afterglow %s\n", terminal_text(kept.label).c_str(),
+    std::fprintf(stderr, "saved %s; continue with: afterglow %s\n", terminal_text(kept.label).c_str(),
                  terminal_text(kept.path.string()).c_str());
   } catch (const std::exception& problem) {
-    std::fprintf(stderr, "afterglow: the run is not kept: %s\n", terminal_text(problem.what()).c_str());
+    std::fprintf(stderr, "afterglow: the run is not saved: %s\n", terminal_text(problem.what()).c_str());
   }
 }
 

@@ -316,9 +316,10 @@ void WindowLoop::save_film(FilmForm form) {
                                  return write_film(frames, folder, form);
                                });
   }
-  add_note(page_, Severity::info,
-           film_.is_on() ? "Saving the last ten seconds." : "From now on the last ten seconds are kept; F9 saves them.",
-           window_time());
+  add_note(
+      page_, Severity::info,
+      film_.is_on() ? "Saving the last ten seconds." : "From now on the last ten seconds are recorded; F9 saves them.",
+      window_time());
   film_.keep(true);
 }
 
@@ -369,7 +370,7 @@ void WindowLoop::end_vain_script() const {
   if (!is_at_rest || !script_.awaits_training(observation_->step) || observation_->events.empty()) return;
   const Event& last = observation_->events.back();
   if (last.severity == Severity::failure)
-    throw Error(ExitCode::failure, "the script waits for a training that does not go on: " + last.text);
+    throw Error(ExitCode::failure, "the script waits for a training that does not continue: " + last.text);
 }
 
 void WindowLoop::draw() {

@@ -149,7 +149,7 @@ TEST_F(Checkpoints, ArePreciseAsAskedOrNotAtAll) {
   for (const char* command : {"info model", "export model --format npz --out n"}) {
     const ProgramResult refused = run(std::string(command) + " --precision bf16");
     EXPECT_EQ(refused.code, 2) << command;
-    EXPECT_THAT(refused.err, HasSubstr("takes no --precision")) << command;
+    EXPECT_THAT(refused.err, HasSubstr("does not use --precision")) << command;
   }
 }
 

@@ -210,7 +210,7 @@ TEST_F(CommandLine, ThreadsAndResumingGiveTheSameChecksum) {
   EXPECT_EQ(rest["checksum"], whole);
   const ProgramResult done = run("train --device cpu --no-figures --out out --steps 30 --resume '" +
                                  rest["snapshot"].get<std::string>() + "'");
-  EXPECT_THAT(done.err, HasSubstr("nothing is left to train: this is step 40 already"));
+  EXPECT_THAT(done.err, HasSubstr("nothing is left to train: this run is at step 40 already"));
   EXPECT_NE(train("--seed 5")["checksum"], whole);
   EXPECT_NE(train("--set learning_rate=1e-4")["checksum"], whole);
 }
@@ -370,7 +370,7 @@ TEST_F(CommandLine, WordsThatOnlyTheWindowReadsAreRefusedBesideACommand) {
   EXPECT_THAT(option.err, HasSubstr("--theme is for the window"));
   const ProgramResult before = run("--preset tiny-ssm train --steps 1");
   EXPECT_EQ(before.code, 2);
-  EXPECT_THAT(before.err, HasSubstr("--preset belongs behind `train`"));
+  EXPECT_THAT(before.err, HasSubstr("--preset belongs after `train`"));
 }
 
 TEST_F(CommandLine, WhatTheWindowCannotStartFromIsToldBeforeItOpens) {
@@ -381,7 +381,7 @@ TEST_F(CommandLine, WhatTheWindowCannotStartFromIsToldBeforeItOpens) {
   };
   EXPECT_THAT(refusal("tiny-smm"), HasSubstr("did you mean 'tiny-ssm'"));
   EXPECT_THAT(refusal("--preset no-such"), HasSubstr("no-such"));
-  EXPECT_THAT(refusal("tiny --preset tiny-ssm"), HasSubstr("not several"));
+  EXPECT_THAT(refusal("tiny --preset tiny-ssm"), HasSubstr("give only one of"));
   EXPECT_THAT(refusal("tiny tiny-ssm"), HasSubstr("one too many"));
   EXPECT_THAT(refusal("small.json --seed 4"), HasSubstr("--seed"));
 }

@@ -37,7 +37,7 @@ TEST(DeviceLoss, TrainKeepsTheLastStateAndGoesOnElsewhere) {
   EXPECT_EQ(code, 4);
   EXPECT_THAT(message, testing::HasSubstr("the GPU failed or was lost"));
   const std::string kept = (folder / "tiny_seed7_step20.safetensors").string();
-  EXPECT_THAT(message, testing::HasSubstr("go on with: afterglow train --resume " + kept + " --device cpu"));
+  EXPECT_THAT(message, testing::HasSubstr("continue with: afterglow train --resume " + kept + " --device cpu"));
   EXPECT_EQ(read_snapshot(kept).step, 20);
 
   const std::string rest = (folder / "rest").string(), whole = (folder / "whole").string();

@@ -141,7 +141,7 @@ TEST_F(Faults, ADriveThatKnowsNoSyncingIsWrittenTo) {
 TEST_F(Faults, ASnapshotThatCannotBeWrittenIsKeptElsewhere) {
   const FaultResult result = run_with("rename 2", training);  // the first one tries the folder
   EXPECT_EQ(result.code, 3) << result.err;
-  EXPECT_THAT(result.err, testing::HasSubstr("go on with: afterglow train --resume"));
+  EXPECT_THAT(result.err, testing::HasSubstr("continue with: afterglow train --resume"));
   EXPECT_EQ(read_snapshot(folder_ / "small_seed3_step2.safetensors").step, 2);
 }
 

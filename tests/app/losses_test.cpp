@@ -104,7 +104,7 @@ TEST_F(Losses, AFullDiskAtTheEndLeavesTheTrainingElsewhere) {
       "--device cpu --threads 1 --no-figures --out ../out",
       folder_.path());
   EXPECT_EQ(result.code, 3) << result.err;
-  EXPECT_THAT(result.err, AllOf(HasSubstr("../out"), HasSubstr("go on with: afterglow train --resume ")));
+  EXPECT_THAT(result.err, AllOf(HasSubstr("../out"), HasSubstr("continue with: afterglow train --resume ")));
   ASSERT_EQ(files("rescue", ".safetensors").size(), 1u) << result.err;
   EXPECT_GT(read_snapshot(folder_ / "rescue" / files("rescue", ".safetensors").front()).step, 0);
 }

@@ -128,7 +128,7 @@ def judge(work, fault, result, folder, peace):
     if result.code == 0:
         return found + differences(folder, peace, result.text)
     says_cairo = "cairo says out of memory" in result.text  # of a font that cannot be opened
-    ends_script = result.code == 1 and "the script waits for a training that does not go on: " in result.text
+    ends_script = result.code == 1 and "the script waits for a training that does not continue: " in result.text
     if result.code not in {**kinds, **gpu_kinds}[call] and not (result.code == 5 and says_cairo) and not ends_script:
         return found + [f"code {result.code}"]
     says = [line for line in result.text.splitlines() if line.startswith("afterglow: ")]

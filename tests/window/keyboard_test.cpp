@@ -99,12 +99,12 @@ TEST_F(Keyboard, ReachesEveryCommandThroughThePalette) {
 }
 
 TEST_F(Keyboard, TheSetUpLineIsFoundByItsName) {
-  const std::vector<PaletteLine> found = palette_matches("set-up line");
+  const std::vector<PaletteLine> found = palette_matches("set-up command");
   ASSERT_FALSE(found.empty());
   EXPECT_TRUE(found.front().is_ready);
   carry_out({found.front().name, found.front().value});
   ASSERT_FALSE(page().notes.empty());
-  EXPECT_EQ(page().notes.back().text, "Command copied; it reproduces this step.");
+  EXPECT_EQ(page().notes.back().text, "Copied a command that reproduces this step.");
 }
 
 TEST_F(Keyboard, TabGoesThroughThePanelsThatAreThere) {

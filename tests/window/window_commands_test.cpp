@@ -511,7 +511,7 @@ struct ExportedView : WindowCommandsTest {
 TEST_F(ExportedView, ThePageGoesIntoAFolderOfItsOwnAndSaysHowManyFiles) {
   actions.export_folder = folder.string();
   run("export", R"({"all": true})");
-  EXPECT_EQ(page.notes.back().text, "No plot is on the page.");
+  EXPECT_EQ(page.notes.back().text, "This page shows no plot.");
   for (const char* plot : {"training_loss", "training_accuracy"}) {
     page.shown_plots.push_back({});
     page.shown_plots.back().plot = plot;
@@ -529,7 +529,7 @@ TEST_F(ExportedView, ThePageGoesIntoAFolderOfItsOwnAndSaysHowManyFiles) {
 
 TEST_F(WindowCommandsTest, GoingOnOpensTheRunThatWasKeptLast) {
   run("go_on");
-  EXPECT_EQ(page.notes.back().text, "No run has been kept yet.");
+  EXPECT_EQ(page.notes.back().text, "No run has been saved yet.");
   const std::filesystem::path folder = std::filesystem::temp_directory_path() / "afterglow_go_on_test";
   std::filesystem::remove_all(folder);
   std::filesystem::create_directories(folder);

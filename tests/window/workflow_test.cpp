@@ -156,7 +156,7 @@ TEST_F(Workflow, AClosedWindowKeepsItsRunAndTheNextOneGoesOnWithIt) {
   EXPECT_GT(kept.step, 0);
   EXPECT_EQ(kept.step, before.step);
   EXPECT_EQ(kept.checksum, before.checksum);
-  EXPECT_NE(output().find("go on with: afterglow "), std::string::npos) << output();
+  EXPECT_NE(output().find("continue with: afterglow "), std::string::npos) << output();
   {
     RunningProgram program(*display, home, {program_file().string(), "--threads", "1"});
     focus();

@@ -45,7 +45,7 @@ std::string what_it_needs(LayerTraits any) {
 
 std::string why_no_layer(const Observation& observation, LayerTrait trait) {
   for (const LayerSummary& layer : observation.model.layers) {
-    if (shows(layer.kind, trait)) return "the first look comes within seconds";
+    if (shows(layer.kind, trait)) return "Computing: starts within seconds.";
   }
   if (observation.model.layers.empty()) return why_no_model(observation);
   return what_it_needs(trait);
@@ -58,9 +58,9 @@ std::string why_not_yet(const Observation& observation, std::string_view soon) {
 std::string why_no_model(const Observation& observation) {
   const bool is_at_its_start = observation.running && observation.step == 0 && observation.current == 0;
   if (!observation.model.layers.empty())
-    return is_at_its_start ? "The first look comes with the first step; a large model takes its time." : "";
-  return observation.events.empty() ? "The model is being opened; a large one takes some seconds."
-                                    : "Nothing is open. Ctrl O shows what there is.";
+    return is_at_its_start ? "The first analysis follows the first step; a large model takes longer." : "";
+  return observation.events.empty() ? "Opening the model; a large one takes some seconds."
+                                    : "No model is open. Ctrl O lists what can be opened.";
 }
 
 std::string heads_text(std::size_t heads) { return std::to_string(heads) + (heads == 1 ? " head" : " heads"); }

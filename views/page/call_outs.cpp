@@ -42,7 +42,7 @@ void draw_call_outs(Frame& frame, const Rect& top_bar) {
     draw_call_out(frame, *state.hints.dot, "Each dot is one mode of the layer's memory. Drag me.");
   if (state.hints.is_time_due && frame.seen().step > 0)
     draw_call_out(frame, {top_bar.right() - frame.px(150), top_bar.bottom() - frame.px(8)},
-                  "Space pauses.  ← steps back.");
+                  "Space pauses. ← goes one step back.");
 }
 
 }  // namespace afterglow

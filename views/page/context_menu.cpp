@@ -49,7 +49,7 @@ void add_plot_items(Frame& frame, const MenuState& menu, const ShownPlot& plot, 
   follow["on"] = !follows;
   items.push_back(item("Follow new data", "", "follow", follow, follows));
   if (!menu.plot.empty() && menu.x && plot.has_lines)
-    items.push_back(item("Measuring cursor here", "C", "cursor", {{"plot", menu.plot}, {"at", *menu.x}}));
+    items.push_back(item("Set a measuring cursor here", "C", "cursor", {{"plot", menu.plot}, {"at", *menu.x}}));
 }
 
 /// One line for each curve of the plot that has a name.
@@ -94,8 +94,8 @@ void add_followed(Frame& frame, const MenuState& menu, const PlotKind& kind, con
 void add_pair(const Observation& o, std::vector<MenuItem>& items) {
   const auto is_of_head = [](const PatchRow& row) { return row.head >= 0; };
   const bool by_heads = o.patch && std::ranges::any_of(o.patch->rows, is_of_head);
-  items.push_back(item("A row for each head", "", "pair", {{"heads", !by_heads}}, by_heads));
-  items.push_back(item("Pair from a file…", "", "palette", {{"text", "pair path="}}));
+  items.push_back(item("Show a row for each head", "", "pair", {{"heads", !by_heads}}, by_heads));
+  items.push_back(item("Load a pair from a file…", "", "palette", {{"text", "pair path="}}));
 }
 
 std::vector<MenuItem> menu_items(Frame& frame, const MenuState& menu) {
@@ -112,10 +112,10 @@ std::vector<MenuItem> menu_items(Frame& frame, const MenuState& menu) {
     items.push_back(item("Export this plot", "Ctrl+E", "export", {{"plot", plot->plot}}));
     items.push_back(
         item("Export its numbers", "", "export", {{"plot", plot->plot}, {"formats", json::array({"csv"})}}));
-    items.push_back(item("Copy in words", "Ctrl+Alt+C", "copy", {{"what", "words"}, {"plot", plot->plot}}));
+    items.push_back(item("Copy a description", "Ctrl+Alt+C", "copy", {{"what", "words"}, {"plot", plot->plot}}));
     add_plot_items(frame, menu, *plot, items);
   }
-  items.push_back(item("Copy set-up line", "", "copy", {{"what", "setup"}}));
+  items.push_back(item("Copy the set-up command", "", "copy", {{"what", "setup"}}));
   const std::vector<Figure>& figures = frame.figures.figures(*panel->kind, frame.observation, frame.state.selection);
   for (std::size_t i = 0; i < figures.size(); ++i) {
     if (plot && figures[i].id == plot->plot) add_followed(frame, menu, *panel->kind, figures[i], items);
@@ -124,18 +124,18 @@ std::vector<MenuItem> menu_items(Frame& frame, const MenuState& menu) {
     const auto chosen = frame.state.shown_figure.find(menu.panel);
     const bool is_alone = chosen != frame.state.shown_figure.end() && chosen->second == static_cast<int>(i);
     if (figures.size() > 1)
-      items.push_back(item("Only this plot", "", "show",
+      items.push_back(item("Show only this plot", "", "show",
                            {{"panel", menu.panel}, {"figure", is_alone ? -1 : static_cast<int>(i)}}, is_alone));
   }
   if (menu.panel == "training") add_runs(frame.seen(), items);
   if (menu.panel == "patch") add_pair(frame.seen(), items);
   if (menu.panel == "ablation" && frame.seen().ablation)
     items.push_back(
-        item("Next parts", "", "show", {{"panel", menu.panel}, {"figure", next_ablation_page(frame.state)}}));
+        item("Next group", "", "show", {{"panel", menu.panel}, {"figure", next_ablation_page(frame.state)}}));
   const bool is_large = frame.state.maximised == menu.panel;
   items.push_back(item("Enlarge this panel", "Enter", "maximise", {{"panel", menu.panel}}, is_large));
   items.push_back(item("Next theme", "Ctrl+T", "theme", json::object()));
-  items.push_back(item("Keep this layout…", "", "palette", {{"text", "layout save=mine"}}));
+  items.push_back(item("Save this layout…", "", "palette", {{"text", "layout save=mine"}}));
   for (const auto& [name, layout] : frame.state.layouts)
     items.push_back(item("Layout " + name, "", "layout", {{"choose", name}}));
   items.push_back(item("Reset the layout", "Ctrl+Shift+0", "reset_layout", json::object()));

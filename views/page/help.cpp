@@ -22,25 +22,25 @@ const std::array mouse_lines{
     KeyLine{"Drag", "Move the view"},
     KeyLine{"Wheel", "Zoom at the pointer; over an axis: that axis"},
     KeyLine{"Shift + drag", "Zoom to a box"},
-    KeyLine{"Double click", "Show all data again and follow"},
-    KeyLine{"Ctrl + click", "Measuring cursors A, then B, then none"},
+    KeyLine{"Double click", "Show all data and follow new data"},
+    KeyLine{"Ctrl + click", "Set measuring cursor A, then B, then remove both"},
     KeyLine{"Click a name", "Hide or show a curve"},
     KeyLine{"Click a dot", "Select a mode in every panel"},
-    KeyLine{"Drag a dot", "Move the eigenvalue: probe with another operator"},
+    KeyLine{"Drag a dot", "Move the eigenvalue and see what the model answers then"},
     KeyLine{"Right click a dot", "Switch the mode off or on"},
-    KeyLine{"Right click elsewhere", "Menu of the plot or panel"},
+    KeyLine{"Right click elsewhere", "Open the menu of the plot or panel"},
     KeyLine{"Click a number", "Type the exact value"},
-    KeyLine{"Drag a slider", "Change the value; a click chooses it for keys"},
+    KeyLine{"Drag a slider", "Change the value; a click selects it for the keys"},
     KeyLine{"Ctrl + wheel", "Change the slider under the pointer in fine steps"},
-    KeyLine{"Double click a slider", "Back to the default"},
-    KeyLine{"Rest on a title or axis", "Formula card; F1 keeps it"},
-    KeyLine{"F1 over anything", "Formula card of a dot, curve or slider"},
+    KeyLine{"Double click a slider", "Back to the initial value"},
+    KeyLine{"Rest on a title or axis", "Show the formula card; F1 keeps it open"},
+    KeyLine{"F1 over anything", "Show the formula card of a dot, curve or slider"},
 };
 
 // Keys that do something else than their command's title says.
 const std::array other_keys{
     KeyLine{"Ctrl+Shift+E", "Export all plots of the page"},
-    KeyLine{"Shift+PageUp", "This step of the lesson from its start"},
+    KeyLine{"Shift+PageUp", "Restart this step of the lesson"},
 };
 
 /// "Ctrl+1 … 9" where a command has many keys.

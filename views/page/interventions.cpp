@@ -24,10 +24,10 @@ struct Knob {
   bool logarithmic, integer, of_head;
 };
 constexpr Knob knobs[] = {
-    {"K", "power K", "Probes with another power; training keeps its own.", 0, 8, false, true, false},
-    {"ridge", "ridge ε", "Probes with another ridge; training keeps its own.", 1e-6, 1, true, false, false},
-    {"gamma", "gain γ", "Probes with another gain on this head's eigenvalues.", 0, 2, false, false, true},
-    {"eta", "gain η", "Probes with another gain of this head's answer.", 0, 4, false, false, true}};
+    {"K", "power K", "Answers use another power; training keeps its own.", 0, 8, false, true, false},
+    {"ridge", "ridge ε", "Answers use another ridge; training keeps its own.", 1e-6, 1, true, false, false},
+    {"gamma", "gain γ", "Answers use another gain on this head's eigenvalues.", 0, 2, false, false, true},
+    {"eta", "gain η", "Answers use another gain on this head's output.", 0, 4, false, false, true}};
 
 double value_of(const HeadSpectrum& head, const Knob& knob) {
   const std::string_view key = knob.key;
@@ -49,9 +49,9 @@ double draw_head_switches(Frame& frame, const HeadSpectrum& head, const Rect& ro
     const ProbedHead* probed = probed_head(frame.seen(), other);
     const bool is_off = probed && probed->head_is_off, is_selected = h == head.head;
     const std::string name = std::to_string(h) + (is_off ? " off" : "");
-    const ChipResult chip = header_chip(
-        frame, ("h" + std::to_string(h)).c_str(), right, row, name, is_selected,
-        is_selected ? (is_off ? "Switch this head on" : "Switch this head off") : "Select head " + std::to_string(h));
+    const ChipResult chip = header_chip(frame, ("h" + std::to_string(h)).c_str(), right, row, name, is_selected,
+                                        is_selected ? (is_off ? "Switches this head on" : "Switches this head off")
+                                                    : "Selects head " + std::to_string(h));
     if (chip.clicked && is_selected) {
       frame.commands.send("head_off",
                           {{"layer", std::int64_t{head.layer}}, {"head", std::int64_t{h}}, {"off", !is_off}});
@@ -73,7 +73,7 @@ double draw_mode_switch(Frame& frame, int layer, int head, std::size_t modes, co
   const std::string text = std::to_string(off) + " of " + std::to_string(modes);
   const ChipResult chip =
       header_chip(frame, "modes", row.right(), row, text, off > 0,
-                  off > 0 ? "Switch all modes on" : "Switch all modes off; right click a dot for one of them");
+                  off > 0 ? "Switches all modes on" : "Switches all modes off; right click a dot to switch one mode");
   if (chip.clicked) {
     frame.commands.send("mode_off", {{"layer", std::int64_t{layer}}, {"head", std::int64_t{head}}, {"off", off == 0}});
   }
@@ -106,7 +106,7 @@ double draw_awaited(Frame& frame, const Rect& area) {
   const double head = section_head(frame, area, "Intervene");
   FigureCanvas canvas = frame.look.canvas();
   row_text(frame.look, canvas, {area.x, area.y + head, area.width, frame.px(fact_height)},
-           "Comes with the first spectrum.", {small_size, FontFace::regular, frame.look.theme->faint, Anchor::start});
+           "Appears with the first spectrum.", {small_size, FontFace::regular, frame.look.theme->faint, Anchor::start});
   return head + frame.px(fact_height + 2 * switch_height + static_cast<double>(std::size(knobs)) * slider_height);
 }
 

@@ -115,7 +115,7 @@ void draw_lesson_notes(const Look& look, Canvas& canvas, const LessonNotes& note
   const std::string next = notes.next.empty() ? "This is the last step." : "Next: " + notes.next;
   flow(look, canvas, next, FontFace::semibold, {inside.x, bottom + look.px(12), inside.width, 1e6}, 16, theme.text,
        true);
-  flow(look, canvas, "Page Down  on · Page Up  back · Shift Page Up  this step again · Esc  closes this window",
+  flow(look, canvas, "Page Down  next step · Page Up  step before · Shift Page Up  restart this step · Esc  close",
        FontFace::regular, {inside.x, bottom + look.px(40), inside.width, 1e6}, small, theme.dim, true);
 }
 

@@ -116,7 +116,7 @@ std::vector<LessonParagraph> text_of(const Frame& frame, const LessonStep& step,
   for (const LessonLine& line : step.lines) {
     is_behind = is_behind || line.word == LessonWord::ask;
     if (!is_reached(pane, line)) {
-      const std::string until = "The text goes on at step " + grouped_number(awaited_step(pane)) + ".";
+      const std::string until = "The text continues at step " + grouped_number(awaited_step(pane)) + ".";
       if (is_behind == is_behind_question) text.push_back(lesson_words(until, FontFace::regular));
       break;
     }
@@ -150,11 +150,11 @@ std::string hint_of(const LessonPane& pane, std::size_t choices, Asked asked) {
     case Asked::nothing:
       return "";
     case Asked::not_yet:
-      return "the question comes in a moment";
+      return "the question appears in a moment";
     case Asked::now:
-      return std::string(choices == 2 ? "press 1 or 2" : "press 1, 2 or 3") + "; the run decides";
+      return std::string(choices == 2 ? "press 1 or 2" : "press 1, 2 or 3") + "; the run gives the answer";
     case Asked::answered:
-      return "the run decides …";
+      return "the run gives the answer …";
     case Asked::decided:
       return verdict_of(pane, plan_of(pane).answer);
   }
@@ -264,12 +264,13 @@ void draw_foot(Frame& frame, const Rect& area) {
   };
   if (press("lesson back", "←", is_first ? ButtonKind::dim : ButtonKind::normal, "Back  Page Up"))
     frame.commands.send("lesson", {{"by", std::int64_t{-1}}});
-  if (press("lesson again", "Again", ButtonKind::normal, "This step from its start, exactly  Shift Page Up"))
+  if (press("lesson again", "Again", ButtonKind::normal,
+            "Restarts this step from exactly the same state  Shift Page Up"))
     frame.commands.send("lesson", {{"again", true}});
   if (press("lesson on", "Next →", is_last ? ButtonKind::dim : ButtonKind::primary, "Next step  Page Down"))
     frame.commands.send("lesson", {{"by", std::int64_t{1}}});
   x = area.right() - button_width(frame, "Close", Icon::none);
-  if (press("lesson close", "Close", ButtonKind::quiet, "End the lesson; everything stays as it is"))
+  if (press("lesson close", "Close", ButtonKind::quiet, "Ends the lesson; the run stays unchanged"))
     frame.commands.send("lesson", {{"close", true}});
 }
 

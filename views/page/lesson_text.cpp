@@ -61,7 +61,7 @@ void handle_number(Frame& frame, Canvas& canvas, const LessonNumber& number, con
   if (press.hovered || press.held) ImGui::SetMouseCursor(ImGuiMouseCursor_ResizeEW);
   if (press.hovered && !press.held)
     hint_box(frame, box,
-             setting.label + ": drag, or S and the arrow keys · " + number_text(setting.minimum, 3) + " to " +
+             setting.label + ": drag it, or press S and the arrow keys · " + number_text(setting.minimum, 3) + " to " +
                  number_text(setting.maximum, 3));
   if (is_chosen)
     canvas.stroke_rect({box.x - frame.px(2), box.y, box.width + frame.px(4), box.height}, frame.px(3),

@@ -157,7 +157,7 @@ const std::vector<PaletteLine>& ready_lines() {
       made.push_back(ready_line("maximise", {{"panel", kind.id}}, std::string(kind.title), std::string(kind.about)));
     for (const Workspace& workspace : workspaces()) {
       made.push_back(ready_line("workspace", {{"name", workspace.id}}, "Page " + std::string(workspace.title),
-                                "Another arrangement of panels."));
+                                "Shows another arrangement of panels."));
     }
     for (const Theme* theme : {&dark_theme(), &light_theme(), &projector_theme()})
       made.push_back(ready_line("theme", {{"name", theme->name}}, "Theme " + std::string(theme->name), ""));
@@ -165,8 +165,8 @@ const std::vector<PaletteLine>& ready_lines() {
       made.push_back(ready_line("zoom", {{"to", percent / 100.0}}, "Size " + std::to_string(percent) + " %",
                                 "Scales text, plots and controls."));
     }
-    made.push_back(ready_line("copy", {{"what", "setup"}}, "Copy set-up line",
-                              "The command that makes this moment again, for a course page."));
+    made.push_back(ready_line("copy", {{"what", "setup"}}, "Copy the set-up command",
+                              "Copies the command that reproduces this moment, for a course page."));
     return made;
   }();
   return lines;
@@ -236,7 +236,7 @@ std::vector<PaletteLine> palette_matches(std::string_view text, const std::map<s
   if (!words.empty()) {
     std::ranges::for_each(ready_lines(), add);
     for (const auto& [name, layout] : layouts)
-      add(ready_line("layout", {{"choose", name}}, "Layout " + name, "An arrangement of your own."));
+      add(ready_line("layout", {{"choose", name}}, "Layout " + name, "Opens a layout that you saved."));
   }
   std::stable_sort(scored.begin(), scored.end(), [](const auto& a, const auto& b) { return a.first > b.first; });
   std::vector<PaletteLine> list;

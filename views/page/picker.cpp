@@ -115,7 +115,7 @@ void draw_cards(Frame& frame, Canvas& canvas, const std::vector<const PickerEntr
   if (hidden > 0) {
     row_text(frame.look, canvas, {area.x, area.bottom() + frame.px(4), area.width, frame.px(18)},
              std::to_string(first + 1) + " to " + std::to_string(end) + " of " + std::to_string(entries.size()) +
-                 " · wheel or arrows show the others",
+                 " · scroll or press the arrow keys for more",
              {small_size, FontFace::regular, frame.look.theme->faint, Anchor::end});
     const double wheel = static_cast<double>(ImGui::GetIO().MouseWheel);
     if (wheel != 0) picker.chosen += wheel < 0 ? picker.columns : -picker.columns;
@@ -182,7 +182,7 @@ void draw_picker(Frame& frame) {
   const double title =
       row_text(frame.look, canvas, row, "Start from", {15, FontFace::semibold, theme.text, Anchor::start}) +
       frame.px(16);
-  const char* keys = "Enter opens · Esc back · the run behind goes on";
+  const char* keys = "Enter opens · Esc closes · the present run continues";
   const double hint =
       is_wide ? row_text(frame.look, canvas, row, keys, {small_size, FontFace::regular, theme.faint, Anchor::end}) +
                     frame.px(16)
@@ -198,7 +198,7 @@ void draw_picker(Frame& frame) {
     picker.chosen = 0;
   if (picker.text.empty()) {
     row_text(frame.look, canvas, {field.x + frame.px(10), field.y, field.width, field.height},
-             "type to filter: layers, tasks, papers, files",
+             "type to search layers, tasks, papers and files",
              {body_size, FontFace::regular, theme.faint, Anchor::start});
   }
   const double left = frame.px(is_wide ? 172 : 116), top = box.y + head + frame.px(12);
@@ -207,7 +207,7 @@ void draw_picker(Frame& frame) {
   const std::vector<const PickerEntry*> entries = picker_matches(picker);
   if (entries.empty()) {
     row_text(frame.look, canvas, {cards.x, cards.y, cards.width, frame.px(24)},
-             picker.text.empty() ? "Nothing yet." : "Nothing here has these words.",
+             picker.text.empty() ? "Nothing yet." : "No match.",
              {body_size, FontFace::regular, theme.faint, Anchor::start});
   }
   draw_cards(frame, canvas, entries, cards);

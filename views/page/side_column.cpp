@@ -71,7 +71,7 @@ double draw_model_head(Frame& frame, const Rect& area) {
            : frame.seen().events.empty() ? "opening …"
                                          : "choose one",
            {body_size, FontFace::semibold, theme.text, Anchor::start});
-  if (press.hovered) hint_box(frame, box, "Start from another preset, table or file  Ctrl O");
+  if (press.hovered) hint_box(frame, box, "Opens another preset, table, lesson or file  Ctrl O");
   if (press.clicked) frame.commands.send("presets");
   y += box.height + frame.px(3);
   // The row is kept before the model has come, so that nothing below it moves.

@@ -71,7 +71,7 @@ double draw_kept_run(Frame& frame, double right, const Rect& row) {
   const double x = right - button_width(frame, label, Icon::play);
   const Rect box{x, row.y + frame.px(2), row.width, row.height - frame.px(4)};
   if (button(frame, "go_on", x, box, label, Icon::play, ButtonKind::primary,
-             "Opens the run that was kept when the window was closed.")
+             "Opens the run that was saved when the window was closed.")
           .clicked)
     frame.commands.send("go_on");
   return x - frame.px(22);

@@ -98,12 +98,11 @@ void draw_tokens(Frame& frame, const Rect& area) {
   FigureCanvas canvas = frame.look.canvas();
   const int selected = selected_token(frame.seen(), frame.state.selection);
   if (selected < 0) {
-    row_text(
-        frame.look, canvas, area,
-        frame.seen().model.is_forecaster
-            ? "A forecast has no tokens: next window, in its panel, shows another stretch of the series."
-            : "The tokens of the probe sequence appear here on pages that follow them, such as Koopman and Stepper.",
-        {small_size, FontFace::regular, frame.look.theme->faint, Anchor::start});
+    row_text(frame.look, canvas, area,
+             frame.seen().model.is_forecaster
+                 ? "No tokens here: choose \"next window\" in the Forecast panel to see another part of the series."
+                 : "Pages that show single tokens, such as Koopman and Stepper, list the inspected sequence here.",
+             {small_size, FontFace::regular, frame.look.theme->faint, Anchor::start});
     return;
   }
   const double answer = answer_width(frame, *trace);
@@ -257,7 +256,7 @@ std::string event_hint(const Frame& frame, const TimeScale& scale, double x) {
   }
   for (const RunCurves& run : frame.seen().runs) {
     if (run.parted >= 0 && is_near(run.parted))
-      return "step " + grouped_number(run.parted) + ": " + run.run + " goes another way from here";
+      return "step " + grouped_number(run.parted) + ": " + run.run + " branches off here";
   }
   return "";
 }
@@ -284,7 +283,7 @@ std::string step_hint(const Frame& frame, const TimeScale& scale, double x) {
   const double loss = loss_at(o, step);
   if (std::isfinite(loss)) text += " · " + o.measures.loss + " " + number_text(loss, 3);
   text += kept_hint(o, step);
-  return text + (step > o.step ? " · drag to go on" : " · drag to go back");
+  return text + (step > o.step ? " · drag to go forward" : " · drag to rewind");
 }
 
 void draw_steps(Frame& frame, const Rect& area) {

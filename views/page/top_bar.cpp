@@ -57,7 +57,7 @@ void draw_tabs(Frame& frame, double x, const Rect& row, double right) {
   }
   if (!is_cut) return;
   const std::string next(all[tabs.end % all.size()].id);
-  if (button(frame, "more", x, row, "…", Icon::none, ButtonKind::quiet, "More workspaces  Ctrl 1 to 9").clicked)
+  if (button(frame, "more", x, row, "…", Icon::none, ButtonKind::quiet, "Shows more pages  Ctrl 1 to 9").clicked)
     frame.commands.send("workspace", {{"name", next}});
 }
 
@@ -73,7 +73,9 @@ double draw_run_button(Frame& frame, double right, const Rect& row) {
   const Observation& o = frame.seen();
   const bool can_run = !o.finished && !o.stopped_non_finite;
   const bool is_done = o.finished && !o.running && o.step >= o.final_step;
-  const char* hint = o.running ? "Pause  Space" : is_done ? "Done · raise steps to continue" : "Run  Space";
+  const char* hint = o.running ? "Pause  Space"
+                     : is_done ? "Done; raise the setting \"steps\" to train on"
+                               : "Run  Space";
   const double x = right - button_width(frame, "Rebuilding", Icon::play);
   const ButtonResult run = button(frame, "run", x, row, state_word(o), o.running ? Icon::pause : Icon::play,
                                   can_run ? ButtonKind::primary : ButtonKind::normal, hint);
@@ -86,8 +88,8 @@ double draw_speed(Frame& frame, double right, const Rect& row) {
   const double limit = frame.seen().speed_limit;
   const std::string label = limit > 0 ? number_text(limit, 3) + "/s" : "max";
   const double x = right - button_width(frame, "100/s", Icon::none);
-  const std::string hint = (limit > 0 ? "At most " + number_text(limit, 3) + " steps a second" : "As fast as it goes") +
-                           std::string("; click: slower, + and − too");
+  const std::string hint = (limit > 0 ? "At most " + number_text(limit, 3) + " steps/s" : "As fast as possible") +
+                           std::string("; a click or − makes it slower, + faster");
   if (button(frame, "speed", x, row, label, Icon::none, ButtonKind::normal, hint).clicked) {
     const bool is_slowest = limit > 0 && limit <= 1;
     is_slowest ? frame.commands.send("speed", {{"to", std::int64_t{0}}})
@@ -119,8 +121,8 @@ double draw_step_button(Frame& frame, double right, const Rect& row, bool has_fi
   const double x = right - width - (has_field ? frame.px(2) : 0) - button_width(frame, "Step", Icon::step);
   const std::int64_t count = has_field ? step_count(frame.state.step_count) : 1;
   const std::string hint =
-      count == 1 ? std::string("Train one step, then pause  →") + (has_field ? "; the field says how many" : "")
-                 : "Train " + std::to_string(count) + " steps, then pause";
+      count == 1 ? std::string("Trains one step, then pauses") + (has_field ? "; the field sets how many" : "") + "  →"
+                 : "Trains " + std::to_string(count) + " steps, then pauses";
   const bool is_clicked = button(frame, "step", x, row, "Step", Icon::step, ButtonKind::normal, hint).clicked;
   if (is_clicked || is_entered) frame.commands.send("step", {{"count", count}});
   return x;
@@ -137,8 +139,9 @@ void draw_top_bar(Frame& frame, const Rect& area) {
   const auto is_shown = [&](std::string_view name) { return shows_control(frame.state, name); };
   double x = row.right() + gap;
   if (is_shown("palette")) {
-    x -= gap + button_width(frame, "Ctrl P", Icon::none);
-    if (button(frame, "palette", x, row, "Ctrl P", Icon::none, ButtonKind::normal, "Find and run any command  Ctrl P")
+    x -= gap + button_width(frame, "Commands", Icon::none);
+    if (button(frame, "palette", x, row, "Commands", Icon::none, ButtonKind::normal,
+               "Finds and runs any command  Ctrl P")
             .clicked)
       frame.commands.send("palette");
   }
@@ -150,7 +153,7 @@ void draw_top_bar(Frame& frame, const Rect& area) {
   if (is_shown("restart")) {
     x -= gap + button_width(frame, "Restart", Icon::again);
     if (button(frame, "reset", x, row, "Restart", Icon::again, ButtonKind::normal,
-               "Start again from step 0 with the same seed  Ctrl R")
+               "Starts again from step 0 with the same seed  Ctrl R")
             .clicked)
       frame.commands.send("reset");
   }

@@ -138,7 +138,7 @@ double draw_pager(Frame& frame, const Rect& row, std::size_t elsewhere) {
   const std::string keys = state.lesson.lesson ? "" : "  Page Down";  // which go through the lesson that is open
   const auto turn = [&](std::int64_t by) { frame.commands.send("page", {{"by", by}, {"of", "panels"}}); };
   const ChipResult on =
-      header_chip(frame, "next page", row.right(), row, "→", false, "The panels that have no room here" + keys);
+      header_chip(frame, "next page", row.right(), row, "→", false, "Shows the panels that do not fit here" + keys);
   if (on.clicked) turn(1);
   const ChipResult back = header_chip(frame, "page before", on.left, row, "←", false, "Back");
   if (back.clicked) turn(-1);

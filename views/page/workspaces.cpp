@@ -26,7 +26,7 @@ std::vector<Workspace> layouts() {
        "Causes",
        {{1.45, {{"patch", 1.9}, {"transplant"}}}, {1, {{"readout"}, {"logit_lens"}, {"ablation"}}}}},
       {"why",
-       "Why",
+       "Why it learns",
        {{1.5, {{"forces", 1.2, "training"}, {"microscope"}}}, {1, {{"bisect", 1.2}, {"over_training", 1}}}}},
       {"theory",
        "Theory",

@@ -48,7 +48,7 @@ void draw_blame(Frame& frame, const Panel& panel, const std::vector<Figure>& fig
   if (said.empty()) said = batch_text(*view, view->batch.step);
   if (said.empty())
     said = view->batch.step >= 0
-               ? "step " + std::to_string(view->batch.step) + ": the training without its batch is still to come"
+               ? "step " + std::to_string(view->batch.step) + ": the training without its batch has not run yet."
                : "Click a dot to see its batch.";
   draw_batch(frame, *view, said,
              {area.x + frame.px(8), strip.bottom() + frame.px(2), area.width - frame.px(16), below});
@@ -57,17 +57,17 @@ void draw_blame(Frame& frame, const Panel& panel, const std::vector<Figure>& fig
 double draw_blame_controls(Frame& frame, const Rect& row) {
   if (row.width < frame.px(90)) return row.right();
   const BlameView* view = frame.seen().blame.get();
-  const ChipResult ask = header_chip(frame, "ask", row.right(), row, view ? "ask again" : "ask", view == nullptr,
-                                     "Repeat the training to here without each of the last hundred batches");
+  const ChipResult ask = header_chip(frame, "ask", row.right(), row, view ? "Run again" : "Run", view == nullptr,
+                                     "Repeats the training up to here without each of the last 100 batches");
   if (ask.clicked) frame.commands.send("blame", {});
   if (!view || row.width < frame.px(260)) return ask.left;
   const ChipResult number = header_chip(frame, "number", ask.left - frame.px(6), row, view->metrics[view->shown].name,
-                                        true, "Compare another number of the same repetitions");
+                                        true, "Compares another number of the same repetitions");
   if (number.clicked)
     frame.commands.send("blame", {{"result", view->metrics[(view->shown + 1) % view->metrics.size()].name}});
   if (view->batch.step < 0) return number.left;
-  const ChipResult skip = header_chip(frame, "skip", number.left - frame.px(6), row, "go on without it", false,
-                                      "Go to just before the chosen step and train on without its batch");
+  const ChipResult skip = header_chip(frame, "skip", number.left - frame.px(6), row, "train on without it", false,
+                                      "Rewinds to just before the chosen step and trains on without its batch");
   if (skip.clicked) frame.commands.send("skip", {{"step", view->batch.step}});
   return skip.left;
 }

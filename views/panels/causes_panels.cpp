@@ -78,7 +78,7 @@ void draw_strip(Frame& frame, const PairView& pair, bool is_clean, const Rect& r
     if (std::ranges::find(pair.changed, static_cast<int>(t)) != pair.changed.end())
       canvas.stroke_rect(chip, frame.px(3), {theme.warning, std::max(1.0, frame.px(1.5)), Dash::solid});
     const std::string name = "Token " + std::to_string(t) + " " + tokens[t].label;
-    if (press.hovered) hint_box(frame, chip, is_clean ? name : name + ": click puts another one here");
+    if (press.hovered) hint_box(frame, chip, is_clean ? name : name + ": click to replace it");
     if (press.clicked && is_clean) frame.commands.send("select", {{"token", static_cast<std::int64_t>(t)}});
     if (press.clicked && !is_clean)
       frame.commands.send("palette", {{"text", "pair at=" + std::to_string(t) + " label="}});
@@ -218,12 +218,13 @@ double draw_patch_controls(Frame& frame, const Rect& row) {
   const PatchView* view = frame.seen().patch.get();
   if (!view || row.width < frame.px(200)) return row.right();
   const ChipResult next =
-      header_chip(frame, "next pair", row.right(), row, "next pair", false, "Another token or another value changed");
+      header_chip(frame, "next pair", row.right(), row, "next pair", false, "Changes another token or another value");
   if (next.clicked) frame.commands.send("pair", {{"next", true}});
   const auto now = std::ranges::find(all_measures, view->pair.measure) - std::begin(all_measures);
   const AnswerMeasure other = all_measures[static_cast<std::size_t>(now + 1) % std::size(all_measures)];
-  const ChipResult measure = header_chip(frame, "measure", next.left, row, std::string(name_of(view->pair.measure)),
-                                         true, "What of the answer counts; next: " + std::string(name_of(other)));
+  const ChipResult measure =
+      header_chip(frame, "measure", next.left, row, std::string(name_of(view->pair.measure)), true,
+                  "How the answer is measured; a click switches to: " + std::string(name_of(other)));
   if (measure.clicked) frame.commands.send("pair", {{"measure", std::string(name_of(other))}});
   return row.width < frame.px(420) ? measure.left : draw_grid_chips(frame, measure.left, row);
 }
@@ -277,8 +278,8 @@ void draw_state_pair(Frame& frame, const TransplantView& view, const StatePart& 
   }
   if (is_in) canvas.stroke_rect(corrupted, frame.px(2), {theme.accent, frame.px(2), Dash::solid});
   if (from.hovered && !from.held)
-    hint_box(frame, clean, "Drag " + part.name + " to the right: the corrupted run goes on with it");
-  if (to.hovered && is_in) hint_box(frame, corrupted, "Click takes it out again");
+    hint_box(frame, clean, "Drag " + part.name + " to the right: the corrupted run continues with it");
+  if (to.hovered && is_in) hint_box(frame, corrupted, "Click to take it out again");
   const bool is_dropped = from.released && corrupted.contains(mouse_place());
   if (is_dropped || from.clicked) frame.commands.send("transplant", {{"part", part.name}});
   if (to.clicked && is_in) frame.commands.send("transplant", {{"part", std::string("none")}});
@@ -294,7 +295,7 @@ void draw_transplant(Frame& frame, const Panel& panel, const std::vector<Figure>
   const Rect states{area.x + frame.px(10), area.y + frame.px(2), area.width - frame.px(20),
                     area.height - answers - caption - frame.px(4)};
   if (view.parts.empty())
-    row_text(frame.look, canvas, states, "This layer's memory is no matrix.",
+    row_text(frame.look, canvas, states, "This layer's memory is not a matrix.",
              {small_size, FontFace::regular, frame.look.theme->faint, Anchor::middle});
   for (std::size_t i = 0; i < view.parts.size(); ++i) {
     const double height = states.height / static_cast<double>(view.parts.size());
@@ -333,8 +334,8 @@ void draw_ablation(Frame& frame, const Panel& panel, const std::vector<Figure>& 
 double draw_ablation_controls(Frame& frame, const Rect& row) {
   const AblationView* view = frame.seen().ablation.get();
   if (!view || view->parts.size() < 2 || row.width < frame.px(150)) return row.right();
-  const ChipResult next =
-      header_chip(frame, "next parts", row.right(), row, "next parts", false, "The parts that are needed less");
+  const ChipResult next = header_chip(frame, "next parts", row.right(), row, "next group", false,
+                                      "Shows the next parts, whose removal costs less");
   if (next.clicked)
     frame.commands.send(
         "show", {{"panel", std::string("ablation")}, {"figure", std::int64_t{next_ablation_page(frame.state)}}});
@@ -345,8 +346,7 @@ double draw_transplant_controls(Frame& frame, const Rect& row) {
   const TransplantView* view = frame.seen().transplant.get();
   if (!view || view->layer < 0 || row.width < frame.px(150)) return row.right();
   double right = row.right();
-  for (const auto& [part, hint] :
-       {std::pair{"none", "Nothing is put in"}, {"all", "The layer's whole memory is put in"}}) {
+  for (const auto& [part, hint] : {std::pair{"none", "Puts nothing in"}, {"all", "Puts the layer's whole memory in"}}) {
     const ChipResult chip = header_chip(frame, part, right, row, part, view->choice.part == part, hint);
     if (chip.clicked) frame.commands.send("transplant", {{"part", std::string(part)}});
     right = chip.left;
@@ -355,7 +355,7 @@ double draw_transplant_controls(Frame& frame, const Rect& row) {
   const int next = view->choice.head + 1 < view->heads ? view->choice.head + 1 : -1;
   const std::string name = view->choice.head < 0 ? "all heads" : "head " + std::to_string(view->choice.head);
   const ChipResult head = header_chip(frame, "head", right, row, name, view->choice.head >= 0,
-                                      next < 0 ? "Next: all heads" : "Next: head " + std::to_string(next) + " alone");
+                                      next < 0 ? "Click: all heads" : "Click: head " + std::to_string(next) + " alone");
   if (head.clicked) frame.commands.send("transplant", {{"head", std::int64_t{next}}});
   return head.left;
 }

@@ -21,10 +21,10 @@ std::vector<std::pair<std::string, Color>> forces_legend(const Theme& theme, con
                                                          const Figure& figure) {
   std::vector<std::pair<std::string, Color>> lines = {{"− −  where the loss pulls it", theme.accent},
                                                       {"––  where AdamW moves it", theme.text},
-                                                      {"◆  where its step truly ends", theme.warning},
+                                                      {"◆  where the step ends", theme.warning},
                                                       {"○  reach of a change of 1 %", theme.faint},
                                                       {figure.subtitle, theme.dim}};
-  if (!forces.operated.empty()) lines.emplace(lines.end() - 1, "■  where surgery put it", theme.failure);
+  if (!forces.operated.empty()) lines.emplace(lines.end() - 1, "■  target of the weight edit", theme.failure);
   return lines;
 }
 
@@ -53,7 +53,7 @@ void draw_forces(Frame& frame, const Panel& panel, const std::vector<Figure>& fi
   handle_response(frame, response);
   const int hovered = number_of_dot(response.hovered_point, "mode ");
   std::string said = force_text(*forces, hovered >= 0 ? hovered : frame.state.selection.mode);
-  if (said.empty()) said = "Click a dot: how far it is pulled and moved.";
+  if (said.empty()) said = "Click a dot to see how far it is pulled and moved.";
   const Theme& theme = *frame.look.theme;
   Rect column{plane.right() + frame.px(4), area.y + frame.px(6), frame.px(forces_column - 14),
               area.height - frame.px(8)};
@@ -72,7 +72,7 @@ double draw_forces_controls(Frame& frame, const Rect& row) {
   int heads = 0;
   for (const HeadForces& head : seen.forces->heads) heads += head.layer == chosen->layer;
   const ChipResult all =
-      header_chip(frame, "all", row.right(), row, "all", selection.all_heads, "All heads as small multiples");
+      header_chip(frame, "all", row.right(), row, "all", selection.all_heads, "Shows all heads, one small plot each");
   if (all.clicked) frame.commands.send("select", {{"all_heads", !selection.all_heads}});
   return draw_head_chips(frame, draw_surgery_chip(frame, all.left, row), row, heads,
                          selection.all_heads ? -1 : chosen->head);

@@ -11,9 +11,9 @@ namespace {
 double draw_runs_chip(Frame& frame, const ForecastView& view, double right, const Rect& row) {
   const bool has_runs = !view.runs.empty();
   const std::string label = has_runs ? std::to_string(view.runs.size()) + " runs" : "add run";
-  const ChipResult chip = header_chip(
-      frame, "runs", right, row, label, has_runs,
-      has_runs ? "Show this run alone again" : "Lay the forecasts of another seed's snapshot over this run");
+  const ChipResult chip =
+      header_chip(frame, "runs", right, row, label, has_runs,
+                  has_runs ? "Shows this run alone again" : "Adds the forecast of another seed's snapshot");
   if (!chip.clicked) return chip.left;
   if (has_runs) {
     frame.commands.send(Command{"compare_runs", R"({"paths": []})"});
@@ -28,7 +28,7 @@ double draw_forecast_controls(Frame& frame, const Rect& row) {
   const ForecastView* view = frame.seen().forecast.get();
   if (!view || view->windows.empty() || row.width < frame.px(130)) return row.right();
   const ChipResult chip =
-      header_chip(frame, "window", row.right(), row, "next window", false, "Forecast the window after this one");
+      header_chip(frame, "window", row.right(), row, "next window", false, "Forecasts the window after this one");
   if (chip.clicked) frame.commands.send("probe", {{"index", view->windows.front().index + view->horizon}});
   return row.width < frame.px(220) ? chip.left : draw_runs_chip(frame, *view, chip.left - frame.px(6), row);
 }

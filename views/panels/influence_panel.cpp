@@ -24,8 +24,9 @@ double draw_scale_chip(Frame& frame, const Rect& row, const char* panel, const c
   const auto plot = frame.state.plots.find(first_plot);
   const bool is_semi_log =
       plot != frame.state.plots.end() && plot->second.x_scale.value_or(Scale::log) == Scale::linear;
-  const ChipResult chip = header_chip(frame, "semi_log", row.right(), row, is_semi_log ? "semi-log" : "log-log",
-                                      is_semi_log, "Lag on a linear or a logarithmic axis  Shift X");
+  const ChipResult chip =
+      header_chip(frame, "semi_log", row.right(), row, is_semi_log ? "semi-log" : "log-log", is_semi_log,
+                  "Switches the axis of the lag between linear and logarithmic  Shift X");
   if (chip.clicked) {
     frame.commands.send("axis_scale", {{"panel", std::string(panel)},
                                        {"axis", std::string("x")},
@@ -50,7 +51,7 @@ void draw_kind_chips(Frame& frame, const RaceView& race, const Rect& row) {
   for (auto kind = race.kinds.rbegin(); kind != race.kinds.rend() && right > row.x; ++kind) {
     const bool is_on = std::find(now.begin(), now.end(), *kind) != now.end();
     const ChipResult chip = header_chip(frame, kind->c_str(), right, row, *kind, is_on,
-                                        is_on ? "Drop this layer from the race" : "Add this layer to the race");
+                                        is_on ? "Removes this layer from the race" : "Adds this layer to the race");
     right = chip.left;
     if (!chip.clicked) continue;
     nlohmann::json kinds = nlohmann::json::array();
@@ -126,7 +127,7 @@ double draw_shared_legend(Frame& frame, const std::vector<Figure>& figures, cons
               : press.hovered ? theme.text
                               : theme.dim,
               Anchor::start});
-    if (press.hovered) hint_box(frame, entry.box, is_hidden ? "Show this layer again" : "Hide this layer");
+    if (press.hovered) hint_box(frame, entry.box, is_hidden ? "Click to show this layer" : "Click to hide this layer");
     if (!press.clicked) continue;
     for (const Figure& figure : std::span(figures).first(std::min(figures.size(), race_overviews))) {
       const bool has_it = std::ranges::any_of(
@@ -148,7 +149,7 @@ Figure with_short_names(Figure figure) {
   for (Series& series : figure.series) {
     if (auto* line = std::get_if<Line>(&series)) line->name = stem_of(line->name);
   }
-  figure.subtitle = "share of the influence at lag 1";
+  figure.subtitle = "influence as a share of that at lag 1";
   return figure;
 }
 
@@ -228,16 +229,17 @@ double draw_influence_controls(Frame& frame, const Rect& row) {
   const InfluenceView* view = frame.seen().influence.get();
   if (!view || view->sources.empty() || row.width < frame.px(560)) return left;
   const bool is_exact = view->directions == 0;
-  const ChipResult exact = header_chip(frame, "exact", left, row, "exact", is_exact,
-                                       is_exact ? "Estimate norms again, with four random cotangents"
-                                                : "Exact norms: a cotangent for every channel; takes longer");
+  const ChipResult exact =
+      header_chip(frame, "exact", left, row, "exact", is_exact,
+                  is_exact ? "Estimates the norms from four random directions again"
+                           : "Computes exact norms, one backward pass for every channel; takes longer");
   if (exact.clicked)
     frame.commands.send("influence", {{"directions", std::int64_t{is_exact ? few_directions : all_directions}}});
   const bool is_one = view->sources.size() == 1;
   const std::string name = is_one ? "τ = " + std::to_string(view->sources.front()) : "mean of sources";
-  const ChipResult source =
-      header_chip(frame, "source", exact.left, row, name, is_one,
-                  is_one ? "The mean of several sources again" : "Follow one source: the selected token, else 8");
+  const ChipResult source = header_chip(frame, "source", exact.left, row, name, is_one,
+                                        is_one ? "Shows the mean over several source tokens again"
+                                               : "Follows one source token: the selected one, else token 8");
   if (source.clicked) {
     const int token = frame.state.selection.token;
     const int one = std::min(token >= 0 ? token : usual_source, view->tokens - 2);
@@ -264,16 +266,16 @@ struct RetrievalKnob {
 };
 
 std::array<RetrievalKnob, 5> retrieval_knobs(const RetrievalView& view) {
-  return {
-      RetrievalKnob{"beta", "Kernel exponent β", "The feedback's gain is 1 − β.", view.beta, 0.05, 0.95, 0.5, false,
-                    false},
-      {"jumps", "Macro-layers k", "How often the signal is carried on.", static_cast<double>(view.jumps), 1, 4, 2,
-       false, true},
-      {"source", "Selected token τ*", "Whose signal is kept.", static_cast<double>(view.source), 0,
-       static_cast<double>(std::min(64, view.tokens - 4)), 4, false, true},
-      {"leak", "Leak of the selector", "What it leaves of all other signals.", view.leak, 1e-8, 1, 1e-4, true, false},
-      {"freeze_step", "Step of the failed freeze", "The state beside keeps e^−Δ a token.", view.freeze_step, 0.01, 2,
-       0.2, true, false}};
+  return {RetrievalKnob{"beta", "Kernel exponent β", "The feedback's gain is 1 − β.", view.beta, 0.05, 0.95, 0.5, false,
+                        false},
+          {"jumps", "Macro-layers k", "Number of layers that carry the signal on.", static_cast<double>(view.jumps), 1,
+           4, 2, false, true},
+          {"source", "Selected token τ*", "The token whose signal is kept.", static_cast<double>(view.source), 0,
+           static_cast<double>(std::min(64, view.tokens - 4)), 4, false, true},
+          {"leak", "Leak of the selector", "Share of every other signal that the selector lets through.", view.leak,
+           1e-8, 1, 1e-4, true, false},
+          {"freeze_step", "Step of the failed freeze", "The state of the other layer keeps the share e^−Δ per token.",
+           view.freeze_step, 0.01, 2, 0.2, true, false}};
 }
 
 /// The knobs in rows above the plots, where there is room for them.

@@ -50,8 +50,9 @@ void draw_memory_inspector(Frame& frame, const Panel& panel, const std::vector<F
   const double below = area.y + static_cast<double>(rows) * row;
   FigureCanvas canvas = frame.look.canvas();
   row_text(frame.look, canvas, {area.x + gap, below, area.width - 2 * gap, line},
-           frame.seen().memory->is_of_error ? "Less than was trained; more needs training: afterglow table etth1_memory"
-                                            : "Less than was trained; more needs training.",
+           frame.seen().memory->is_of_error
+               ? "Uses less than was trained; more needs training: afterglow table etth1_memory."
+               : "Uses less than was trained; more needs training.",
            {small_size, FontFace::regular, frame.look.theme->dim, Anchor::start});
   const double above = below + line - area.y;
   draw_figure_grid(frame, panel, figures, {area.x, area.y + above, area.width, area.height - above});

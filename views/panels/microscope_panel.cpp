@@ -40,12 +40,13 @@ double draw_microscope_controls(Frame& frame, const Rect& row) {
     const char* hint;
   };
   static constexpr std::array choices{
-      Choice{"same", "same", "Nothing differs: both must stay alike, to the bit"},
-      Choice{"token", "token", "One token of the next batch's first sequence is another one"},
-      Choice{"bit", "bit", "The lowest bit of one weight is flipped"}};
+      Choice{"same", "nothing", "Changes nothing: both runs must stay equal, bit for bit"},
+      Choice{"token", "one token", "Replaces one token in the first sequence of the next batch"},
+      Choice{"bit", "one bit", "Flips the lowest bit of one weight"}};
   double right = row.right();
-  const ChipResult other = header_chip(frame, "other", right, row, "...", false,
-                                       "Any field of the recipe, a device or a precision, as learning_rate=0.002");
+  const ChipResult other =
+      header_chip(frame, "other", right, row, "other …", false,
+                  "Changes any field of the recipe, the device or the precision, such as learning_rate=0.002");
   if (other.clicked) frame.commands.send("palette", {{"text", std::string("microscope change=")}});
   right = other.left;
   const MicroscopeView* view = frame.seen().microscope.get();

@@ -2,6 +2,7 @@
 #include <array>
 #include <string>
 
+#include "views/figures/studies/sweep_figures.h"
 #include "views/figures/training/over_training_figures.h"
 #include "views/panels/panel_draws.h"
 #include "views/plot_widget.h"
@@ -24,8 +25,8 @@ void draw_over_training(Frame& frame, const Panel& panel, const std::vector<Figu
 
 double draw_over_training_controls(Frame& frame, const Rect& row) {
   if (row.width < frame.px(120)) return row.right();
-  const ChipResult other = header_chip(frame, "number", row.right(), row, "number ...", false,
-                                       "Follow another number, of all that `afterglow check --names` lists");
+  const ChipResult other = header_chip(frame, "number", row.right(), row, "choose number …", false,
+                                       "Follows another number of those that `afterglow check --names` lists");
   if (other.clicked) frame.commands.send("palette", {{"text", std::string("over_training number=")}});
   const bool is_asked = frame.seen().over_training != nullptr;
   double right = other.left;
@@ -33,8 +34,8 @@ double draw_over_training_controls(Frame& frame, const Rect& row) {
     if (row.width < frame.px(260) && number == std::string_view("kappa")) continue;
     const bool is_shown = is_asked && frame.seen().over_training->number == number;
     const ChipResult chip =
-        header_chip(frame, number, right, row, number, is_shown || (!is_asked && right == other.left),
-                    std::string("Follow ") + number + " over all kept steps");
+        header_chip(frame, number, right, row, words_of(number), is_shown || (!is_asked && right == other.left),
+                    "Follows the " + words_of(number) + " over all kept steps");
     if (chip.clicked) frame.commands.send("over_training", {{"number", std::string(number)}});
     right = chip.left;
   }

@@ -4,6 +4,7 @@
 #include <string>
 
 #include "views/figures/studies/phase_map_figures.h"
+#include "views/figures/studies/sweep_figures.h"
 #include "views/panels/panel_draws.h"
 #include "views/plot_widget.h"
 
@@ -49,8 +50,7 @@ void draw_phase_map(Frame& frame, const Panel& panel, const std::vector<Figure>&
   } else if (figures.size() > 1) {
     draw_run(frame, std::span(figures).subspan(1), beside);
   } else {
-    draw_sentence(frame, "The best run stands here as soon as one has finished: its training and its spectrum.",
-                  beside);
+    draw_sentence(frame, "This place shows training and spectrum of the best run as soon as one has finished.", beside);
   }
 }
 
@@ -58,11 +58,11 @@ double draw_phase_map_controls(Frame& frame, const Rect& row) {
   const PhaseMapView* map = frame.seen().phase_map.get();
   if (!map || row.width < frame.px(200)) return row.right();
   const std::vector<RunMetric>& numbers = map->sweep.metrics;
-  const ChipResult number = header_chip(frame, "number", row.right(), row, numbers[map->shown].name, true,
-                                        "Colour another number of the same runs");
+  const ChipResult number = header_chip(frame, "number", row.right(), row, words_of(numbers[map->shown].name), true,
+                                        "Shows another number of the same runs as colour");
   if (number.clicked) frame.commands.send("phase_map", {{"result", numbers[(map->shown + 1) % numbers.size()].name}});
   const ChipResult axes = header_chip(frame, "axes", number.left - frame.px(6), row, "axes", false,
-                                      "Choose two settings, their values and the steps of each run");
+                                      "Choose two settings, their values and the number of steps of each run");
   // The present axes are there to be edited.
   if (axes.clicked) frame.commands.send("palette", {{"text", axes_command(*map)}});
   return axes.left;

@@ -44,7 +44,7 @@ void draw_hidden_tokens(Frame& frame, const Rect& chip, int count, int next, boo
       frame.look, canvas, chip, is_before ? "←" + number : number + "→",
       {tiny_size, FontFace::mono, press.hovered ? frame.look.theme->text : frame.look.theme->faint, Anchor::middle});
   if (press.hovered)
-    hint_box(frame, chip, number + (is_before ? " earlier tokens" : " later tokens") + ": click goes there");
+    hint_box(frame, chip, number + (is_before ? " earlier tokens" : " later tokens") + ": click to show them");
   if (press.clicked) frame.commands.send("select", {{"token", std::int64_t{next}}});
 }
 
@@ -82,8 +82,8 @@ double draw_chips(Frame& frame, const ProbeView& probe, int asked, const Rect& a
                     {token == asked, press.hovered});
     if (press.hovered)
       hint_box(frame, chip,
-               "Token " + std::to_string(token) + ": click asks here" +
-                   (frame.state.is_locked ? "." : ", click again rewrites."));
+               "Token " + std::to_string(token) + ": click for the answer here" +
+                   (frame.state.is_locked ? "." : ", click again to rewrite it."));
     if (!press.clicked) continue;
     if (token == asked) {
       if (frame.state.is_locked) continue;
@@ -109,16 +109,17 @@ double draw_probe_controls(Frame& frame, const Rect& row) {
   const auto& probe = frame.seen().probe;
   if (!probe || row.width < frame.px(150)) return row.right();
   const auto index = static_cast<std::int64_t>(probe->setup.index);
-  const ChipResult next = header_chip(frame, "next", row.right(), row, "new", false, "Another sequence: the next seed");
+  const ChipResult next =
+      header_chip(frame, "next", row.right(), row, "new", false, "Shows the sequence of the next seed");
   if (next.clicked) frame.commands.send("probe", {{"index", index + 1}});
   const bool is_rewritten = !probe->setup.tokens.empty();
   const std::string name = "sequence " + std::to_string(index) + (is_rewritten ? ", rewritten" : "");
   const ChipResult own = header_chip(frame, "own", next.left, row, name, is_rewritten,
-                                     is_rewritten ? "Back to the sequence as it was" : "Back to sequence 0");
+                                     is_rewritten ? "Back to the sequence before the changes" : "Back to sequence 0");
   if (own.clicked) frame.commands.send("probe", {{"index", is_rewritten ? index : std::int64_t{0}}});
   if (!probe->is_edited()) return own.left;
-  const ChipResult edited =
-      header_chip(frame, "edited", own.left, row, "edited ×", true, "Clear all interventions  Ctrl Z takes back one");
+  const ChipResult edited = header_chip(frame, "edited", own.left, row, "edited ×", true,
+                                        "Clears all interventions; Ctrl Z takes back only the last one");
   if (edited.clicked) frame.commands.send("clear_overrides");
   return edited.left;
 }

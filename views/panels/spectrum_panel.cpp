@@ -46,10 +46,12 @@ double draw_readout(Frame& frame, const std::vector<ReadoutRow>& rows, const Rec
 /// Why modes can grow, by the largest singular value that is read above it; of a Koopman MLP why none can.
 std::string gain_sentence(const Frame& frame) {
   if (mlp_is_selected(frame.seen(), frame.state.selection))
-    return "Each pair turns and fades two numbers of the same token; λ is divided by max(1, |λ|), so none grows.";
+    return "Each pair rotates and damps two numbers of the same token; λ is divided by max(1, |λ|), so no mode grows.";
   const HeadSpectrum* head = selected_head(frame.seen(), frame.state.selection);
-  return head && head->sigma >= 1 ? "Here σ(A_w) ≥ 1, so A_w is divided by it: only γ amplifies modes."
-                                  : "Only γ amplifies modes: here σ(A_w) < 1, so normalisation has no effect.";
+  return head && head->sigma >= 1
+             ? "The largest gain σ(A_w) is at least 1, so the layer divides A_w by it; only γ can amplify."
+             : "The largest gain σ(A_w) is below 1, so the layer's normalisation does nothing here; only γ can "
+               "amplify.";
 }
 
 /// The sentence that the operator's gain deserves, where there is room for it.
@@ -72,7 +74,7 @@ double draw_switches(Frame& frame, const Rect& row) {
   if (!head || mlp_is_selected(frame.seen(), selection)) return row.right();
   const int heads = heads_of_layer(*frame.seen().spectra, head->layer);
   const ChipResult all =
-      header_chip(frame, "all", row.right(), row, "all", selection.all_heads, "All heads as small multiples");
+      header_chip(frame, "all", row.right(), row, "all", selection.all_heads, "Shows all heads, one small plot each");
   if (all.clicked) frame.commands.send("select", {{"all_heads", !selection.all_heads}});
   return draw_head_chips(frame, all.left, row, heads, selection.all_heads ? -1 : head->head);
 }
@@ -107,14 +109,15 @@ double draw_spectrum_controls(Frame& frame, const Rect& row) {
   if (row.width < frame.px(80)) return row.right();
   if (!head || mlp_is_selected(frame.seen(), selection)) return draw_surgery_chip(frame, row.right(), row);
   double right = row.right();
-  const ChipResult scaled = header_chip(frame, "scaled", right, row, selection.scaled ? "A = γ A_w" : "A_w",
-                                        selection.scaled, "Eigenvalues of A_w, or of A with its gain γ");
+  const ChipResult scaled =
+      header_chip(frame, "scaled", right, row, selection.scaled ? "A = γ A_w" : "A_w", selection.scaled,
+                  "Shows the eigenvalues of A_w, or of A = γ A_w with the gain γ");
   if (scaled.clicked) frame.commands.send("select", {{"scaled", !selection.scaled}});
   right = draw_surgery_chip(frame, scaled.left, row);
   const int heads = heads_of_layer(*frame.seen().spectra, head->layer);
   if (row.width < frame.px(330)) return right;
   const ChipResult all =
-      header_chip(frame, "all", right, row, "all", selection.all_heads, "All heads as small multiples");
+      header_chip(frame, "all", right, row, "all", selection.all_heads, "Shows all heads, one small plot each");
   if (all.clicked) frame.commands.send("select", {{"all_heads", !selection.all_heads}});
   right = all.left;
   return draw_head_chips(frame, right, row, heads, selection.all_heads ? -1 : head->head);
@@ -134,7 +137,7 @@ double draw_surgery_chip(Frame& frame, double right, const Rect& row) {
   const auto has_moved = [&](const auto& layer) { return std::ranges::any_of(layer.second.heads, is_moved); };
   if (!probe || std::ranges::none_of(probe->setup.interventions.layers, has_moved)) return right;
   const ChipResult fit = header_chip(frame, "surgery", right, row, "fit weights", true,
-                                     "Surgery: change the weights until they have the moved eigenvalues; one step");
+                                     "Changes the weights until they have the moved eigenvalues; counts as one step");
   if (fit.clicked) frame.commands.send("surgery", {});
   return fit.left;
 }

@@ -28,10 +28,10 @@ double draw_scale_chip(Frame& frame, double right, const Rect& row) {
   const Trace& trace = *frame.seen().trace;
   const int token = selected_token(frame.seen(), frame.state.selection);
   const bool is_kept = trace.scale_kept_behind >= 0;
-  const ChipResult chip =
-      header_chip(frame, "scale", right, row, "freeze m", is_kept,
-                  is_kept ? "Let the scale m grow with the keys again"
-                          : "Read on with the scale m as token " + std::to_string(token) + " leaves it (Echo 3.2.1)");
+  const ChipResult chip = header_chip(
+      frame, "scale", right, row, "freeze scale m", is_kept,
+      is_kept ? "Lets the scale m grow with the keys again"
+              : "Keeps the scale m of token " + std::to_string(token) + " for all later tokens (Echo 3.2.1)");
   if (chip.clicked && is_kept) frame.commands.send("freeze_scale");
   if (chip.clicked && !is_kept) frame.commands.send("freeze_scale", {{"behind", std::int64_t{token}}});
   return chip.left;
@@ -42,8 +42,8 @@ double draw_stepper_controls(Frame& frame, const Rect& row) {
   if (!trace || trace->steps.empty()) return row.right();
   if (row.width < frame.px(110)) return row.right();
   const bool change = frame.state.selection.change;
-  const ChipResult chip = header_chip(frame, "change", row.right(), row, "what changed", change,
-                                      "Show what this token changed instead of the state");
+  const ChipResult chip = header_chip(frame, "change", row.right(), row, "show change", change,
+                                      "Shows the change since the last token instead of the state");
   if (chip.clicked) frame.commands.send("select", {{"change", !change}});
   const int heads = static_cast<int>(trace->steps.front().heads.size());
   if (row.width < frame.px(250)) return chip.left;

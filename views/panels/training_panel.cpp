@@ -18,8 +18,8 @@ double draw_earlier_runs(Frame& frame, double right, const Rect& row) {
                                                                              "this run only", "seeds"};
   const ChipResult chip =
       header_chip(frame, "earlier", right, row, labels[static_cast<std::size_t>(now)], now != EarlierRuns::hidden,
-                  "Earlier runs and what a change replaced: grey, in colour, not at all, or those of "
-                  "other seeds as mean and spread");
+                  "Shows earlier runs and what a change replaced in grey, in colour, not at all, or the "
+                  "runs of other seeds as mean and spread");
   if (chip.clicked) {
     const auto next = static_cast<EarlierRuns>((static_cast<std::size_t>(now) + 1) % earlier_runs_names.size());
     frame.commands.send("select", {{"earlier", std::string(name_of(next))}});
@@ -37,7 +37,7 @@ constexpr std::array averagings{Averaging{0.9, 0}, Averaging{0.98, 0}, Averaging
 double draw_training_controls(Frame& frame, const Rect& row) {
   if (row.width < frame.px(90)) return row.right();
   const Averaging now{frame.state.selection.smoothing, frame.state.selection.window};
-  const std::string label = now.window > 0      ? "mean of " + std::to_string(now.window)
+  const std::string label = now.window > 0      ? "mean of " + std::to_string(now.window) + " steps"
                             : now.smoothing > 0 ? "smooth " + number_text(now.smoothing, 3)
                                                 : "raw";
   const ChipResult chip = header_chip(frame, "smoothing", row.right(), row, label, false,

@@ -44,7 +44,7 @@ std::string depth_numbers(const Observation& o, const Selection&) {
 std::string state_size_numbers(const Observation& o, const Selection&) {
   const TheoryView* t = o.theory.get();
   return t ? bytes_text(static_cast<std::int64_t>(t->state_bytes)) + " against " + number_text(t->cache_bytes, 4) +
-                 " B a token: equal after " + number_text(t->crossing, 4)
+                 " B per token: equal after " + number_text(t->crossing, 4)
            : "";
 }
 
@@ -54,7 +54,7 @@ constexpr AnalysisSet theory = Analysis::probe | Analysis::spectra | Analysis::t
 constexpr std::array theory_rows{
     PlotKind{.id = "perturbation",
              .title = "Perturbation",
-             .about = "What noise in the statistics does to operator and eigenvalues, with bounds.",
+             .about = "How noise in the statistics changes operator and eigenvalues, with bounds.",
              .analyses = theory,
              .subtitle = theory_subtitle,
              .prepare = perturbation_figures,
@@ -62,7 +62,7 @@ constexpr std::array theory_rows{
              .smallest = {260, 170}},
     PlotKind{.id = "filter_theory",
              .title = "Filter, in theory",
-             .about = "Norms of the powers, what the filter costs, and when it helps.",
+             .about = "Norms of the operator's powers, the error that the filter adds, and when it helps.",
              .analyses = theory,
              .subtitle = theory_subtitle,
              .prepare = filter_theory_figures,
@@ -78,7 +78,7 @@ constexpr std::array theory_rows{
              .smallest = {240, 170}},
     PlotKind{.id = "query_jacobian",
              .title = "Query Jacobian",
-             .about = "How the answer moves with its query, with the bounds.",
+             .about = "How strongly the answer depends on its query, with the bounds.",
              .analyses = theory,
              .subtitle = theory_subtitle,
              .prepare = query_jacobian_figures,
@@ -94,7 +94,7 @@ constexpr std::array theory_rows{
              .smallest = {240, 120}},
     PlotKind{.id = "state_size",
              .title = "State size",
-             .about = "Bytes of the state against a key-value cache, and where they cross.",
+             .about = "Size of the state and of a key-value cache over the length, and where they are equal.",
              .analyses = theory,
              .subtitle = theory_subtitle,
              .prepare = state_size_figures,

@@ -26,7 +26,7 @@ EarlierBench::EarlierBench(const std::filesystem::path& file) : file_(file), ear
                          earlier_.value("precision", json()).is_string();
   if (!is_result || std::ranges::none_of(earlier_["rows"], is_time)) {
     throw Error(ExitCode::bad_input,
-                file.string() + " holds no benchmarks; `afterglow bench --json > FILE` writes such a file");
+                file.string() + " contains no benchmarks; `afterglow bench --json > FILE` writes such a file");
   }
 }
 

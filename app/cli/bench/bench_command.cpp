@@ -273,7 +273,7 @@ void bench_head(const HeadCase& sizes, const BenchOptions& options, Backend& bac
   json row = measure(work, options.repeats, backend, output);
   row["held_bytes"] = bench.held_bytes();
   output.line("  holds " + bytes_text(static_cast<std::int64_t>(bench.held_bytes())) +
-              " beside its weight, its input and their gradients");
+              " in addition to its weight, its input and their gradients");
   rows.push_back(row);
 }
 
@@ -542,7 +542,7 @@ json bench(const BenchOptions& options, const CommonOptions& common, Output& out
   const std::vector<const Case*> asked_for = chosen(cases, options.name);
   if (!options.svg.empty() &&
       std::ranges::none_of(asked_for, [](const Case* one) { return one->name.starts_with("long "); }))
-    throw Error(ExitCode::usage, "--svg draws what `afterglow bench long` measures; ask for that");
+    throw Error(ExitCode::usage, "--svg belongs to `afterglow bench long`; give that name");
   for (const Case* one : asked_for) one->run();
   if (rows.empty())
     throw Error(ExitCode::usage,

@@ -167,7 +167,7 @@ Figure long_figure(const json& rows, LongQuantity quantity) {
   Figure figure;
   figure.id = is_time ? "long_time" : "long_memory";
   figure.title = is_time ? "Time of a pass against its length" : "Memory of a pass against its length";
-  figure.subtitle = "one layer there and back, one sequence, " + std::to_string(width) + " channels";
+  figure.subtitle = "forward and backward pass of one layer, one sequence, " + std::to_string(width) + " channels";
   figure.x = {.label = "tokens", .scale = Scale::log};
   figure.y = is_time ? Axis{.label = "time", .unit = "ms", .scale = Scale::log}
                      : Axis{.label = "memory", .unit = "MB", .scale = Scale::log};

@@ -72,7 +72,7 @@ PublishBench::Stretch PublishBench::watched(double seconds) {
 }
 
 PublishBench::Stretch PublishBench::alone(double seconds) {
-  Interruption::check("in the midst of what being watched costs");
+  Interruption::check("while the cost of publishing was measured");
   require_training(*session_.observe());
   std::this_thread::sleep_for(settling);
   return stretch(seconds);

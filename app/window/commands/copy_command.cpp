@@ -130,12 +130,12 @@ void run_copy(CommandContext& context, const Command& command) {
   if (what == "command") {
     if (!find_panel(panel)) throw Error(ExitCode::bad_input, "there is no panel \"" + panel + "\"");
     context.actions.copy_text(plot_command(context, recipe, panel));
-    return add_note(context.page, Severity::info, "Command copied; it writes this panel without a window.",
+    return add_note(context.page, Severity::info, "Copied a command that writes this panel without a window.",
                     context.time);
   }
   context.actions.copy_text("afterglow train" + start_arguments(recipe) + " --until " +
                             std::to_string(context.observation->step));
-  add_note(context.page, Severity::info, "Command copied; it reproduces this step.", context.time);
+  add_note(context.page, Severity::info, "Copied a command that reproduces this step.", context.time);
 }
 
 }  // namespace afterglow

@@ -81,7 +81,7 @@ void run_export(CommandContext& context, const Command& command) {
   const std::vector<Figure> figures = wanted_figures(context, value);
   if (figures.empty()) {
     add_note(context.page, Severity::info,
-             all ? "No plot is on the page." : "Put the mouse over the plot that Ctrl+E should write.", context.time);
+             all ? "This page shows no plot." : "Point the mouse at the plot that Ctrl+E should write.", context.time);
     return;
   }
   const std::string moment =

@@ -33,7 +33,8 @@ void save_layout(CommandContext& context, const std::string& name) {
   if (name.empty() || name.size() > longest_name)
     throw Error(ExitCode::bad_input, "give the layout a name of 1 to " + std::to_string(longest_name) + " bytes");
   if (layouts.size() >= most_layouts && !layouts.contains(name))
-    throw Error(ExitCode::bad_input, "there are " + std::to_string(most_layouts) + " layouts; forget one first");
+    throw Error(ExitCode::bad_input,
+                "there are " + std::to_string(most_layouts) + " layouts already; delete one first");
   layouts[name] = layout_of(context.page);
   add_note(context.page, Severity::info, "Layout " + name + " is kept; Ctrl P finds it by its name.", context.time);
 }

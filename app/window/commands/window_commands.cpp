@@ -177,7 +177,7 @@ void cursor(CommandContext& context, const json& value) {
     which == "next" ? place_cursor(plot, at) : move_cursor(plot, which[0], at);
     is_set = true;
   }
-  if (!is_set) throw Error(ExitCode::bad_input, "a measuring cursor needs a place: point at the curves of a plot");
+  if (!is_set) throw Error(ExitCode::bad_input, "a measuring cursor needs a place: point the mouse at a curve");
 }
 
 /// The plots of `meant_plots` that were drawn in the last frame; without a name the one that the keyboard is on.
@@ -218,7 +218,7 @@ void colours(CommandContext& context, const json& value) {
       const Range range{number(value, "low", shown->colours->low, -most, most),
                         number(value, "high", shown->colours->high, -most, most)};
       if (!(range.low < range.high))
-        throw Error(ExitCode::bad_input, "the colours of " + shown->plot + ": \"low\" has to be less than \"high\"");
+        throw Error(ExitCode::bad_input, "the colours of " + shown->plot + ": \"low\" must be less than \"high\"");
       plot.colours = range;
     } else {
       plot.colours = truth(value, "on", !plot.colours) ? shown->colours : std::nullopt;
@@ -348,7 +348,7 @@ void next(CommandContext& context, const json& value) {
 /// The mode that keys act on: the selected one.
 std::optional<MeantMode> mode_of_keys(CommandContext& context) {
   const auto mode = meant_mode(*context.observation, context.page.selection);
-  if (!mode) add_note(context.page, Severity::info, "Select a mode first: M takes the next one.", context.time);
+  if (!mode) add_note(context.page, Severity::info, "Select a mode first: M selects the next one.", context.time);
   return mode;
 }
 
@@ -501,7 +501,7 @@ void film(CommandContext& context, const json& value) {
 }
 void go_on(CommandContext& context, const json&) {
   const std::vector<KeptRun> kept = kept_runs(context.actions.kept_folder);
-  if (kept.empty()) return add_note(context.page, Severity::info, "No run has been kept yet.", context.time);
+  if (kept.empty()) return add_note(context.page, Severity::info, "No run has been saved yet.", context.time);
   context.engine.send("load", {{"path", kept.front().path.string()}});
 }
 void quit(CommandContext& context, const json&) { context.actions.close(); }
@@ -586,8 +586,7 @@ std::vector<std::string_view> handled_window_commands() {
 void run_window_command(CommandContext& context, const Command& command) {
   try {
     json value = parse_json(command.value, "the value of \"" + command.name + "\"");
-    if (!value.is_object())
-      throw Error(ExitCode::bad_input, "the value of \"" + command.name + "\" has to be an object");
+    if (!value.is_object()) throw Error(ExitCode::bad_input, "the value of \"" + command.name + "\" must be an object");
     use_present_ids(value);
     for (const Handler& handler : handlers) {
       if (handler.name == command.name) handler.run(context, value);

@@ -49,7 +49,7 @@ void copy_picture(std::string_view png) {
     if (took(helper, fileno(file.get()))) return;
   }
   throw Error(ExitCode::failure,
-              "the picture was not copied: that takes xclip, or on Wayland wl-clipboard; install it, or press Ctrl E "
+              "the picture was not copied: this needs xclip, or wl-clipboard on Wayland; install it, or press Ctrl E "
               "to write a file");
 }
 

@@ -53,7 +53,7 @@ std::string png_of(const Pixels& pixels) {
     static_cast<std::string*>(context)->append(static_cast<const char*>(data), static_cast<std::size_t>(size));
   };
   if (!stbi_write_png_to_func(append, &png, pixels.width, pixels.height, 3, pixels.rgb.data(), pixels.width * 3))
-    throw Error(ExitCode::failure, "the picture could not be packed");
+    throw Error(ExitCode::failure, "the picture could not be compressed");
   return png;
 }
 

@@ -23,7 +23,7 @@ class TemporaryFolder {
   explicit TemporaryFolder(const std::filesystem::path& parent) : path_(parent / ".afterglow_film_XXXXXX") {
     std::string name = path_.string();
     if (!mkdtemp(name.data()))
-      throw Error(ExitCode::bad_input, parent.string() + ": cannot make a folder for the pictures here");
+      throw Error(ExitCode::bad_input, parent.string() + ": cannot create a folder for the pictures here");
     path_ = name;
   }
   ~TemporaryFolder() {
@@ -40,7 +40,7 @@ class TemporaryFolder {
     std::error_code failed;
     std::filesystem::permissions(path_, std::filesystem::perms(0755), failed);
     std::filesystem::rename(path_, name, failed);
-    if (failed) throw Error(ExitCode::bad_input, name.string() + ": cannot make this folder for the pictures");
+    if (failed) throw Error(ExitCode::bad_input, name.string() + ": cannot create this folder for the pictures");
     path_.clear();
     return name;
   }
@@ -76,13 +76,13 @@ FilmForm film_form_of(const std::string& word) {
 }
 
 std::string write_film(const FilmFrames& frames, const std::filesystem::path& folder, FilmForm form) {
-  if (frames.empty()) throw Error(ExitCode::failure, "there is no picture to be saved yet");
+  if (frames.empty()) throw Error(ExitCode::failure, "there is no picture to save yet");
   std::error_code failed;
   std::filesystem::create_directories(folder, failed);  // where it cannot be, writing says so
   std::string said;
   const bool as_pictures = form == FilmForm::pictures || !has_gif();
   if (as_pictures) {
-    said = "The last ten seconds are in " + write_pictures(frames, folder).string() + ", five pictures a second";
+    said = "The last ten seconds are in " + write_pictures(frames, folder).string() + ", five pictures per second";
     if (form == FilmForm::film) said += " (this build makes no GIFs: it was built without the library cgif)";
   } else {
     said = "The last ten seconds are in " + write_named(folder, ".gif", gif_of(frames, Film::interval));

@@ -18,7 +18,7 @@ int append(void* bytes, const std::uint8_t* data, const std::size_t size) {
 }
 
 void require(bool is_done) {
-  if (!is_done) throw Error(ExitCode::failure, "the film could not be packed as a GIF");
+  if (!is_done) throw Error(ExitCode::failure, "the film could not be compressed as a GIF");
 }
 
 /// How many frames in a row are the one at `first`.

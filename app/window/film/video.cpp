@@ -94,7 +94,7 @@ Video video_of(const FilmFrames& frames, double interval) {
   int ends[2] = {-1, -1};
   const bool has_pair = socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) == 0;
   Descriptor ours(ends[0]), theirs(ends[1]);
-  if (!result.valid() || !said.valid() || !has_pair) return {"", "the system gave no memory for it."};
+  if (!result.valid() || !said.valid() || !has_pair) return {"", "the system had no memory left for it."};
   const timeval limit{patience.count(), 0};
   setsockopt(ours.get(), SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof limit);
   const pid_t child =

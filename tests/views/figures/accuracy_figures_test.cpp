@@ -39,9 +39,9 @@ TEST(AccuracyFigures, HarderCellsLieAboveAndToTheRight) {
 TEST(AccuracyFigures, SayWhatACellIs) {
   const Observation o = samples::mid_training();
   const AccuracyGrid& grid = o.accuracy->grids.front();
-  EXPECT_EQ(cell_text(grid, grid.cells.front()), "sysprompt with 1 binding in 64 tokens: 63 of 64 answers right");
+  EXPECT_EQ(cell_text(grid, grid.cells.front()), "sysprompt with 1 pair in 64 tokens: 63 of 64 answers right");
   EXPECT_THAT(cell_text(grid, *cell_at(grid, 0, 0)), testing::HasSubstr("do not fit"));
-  EXPECT_THAT(cell_text(grid, *cell_at(grid, 3, 3)), testing::HasSubstr("still to be asked"));
+  EXPECT_THAT(cell_text(grid, *cell_at(grid, 3, 3)), testing::HasSubstr("not measured yet"));
   EXPECT_THAT(accuracy_grid_subtitle(o, {}), testing::HasSubstr(" of "));
 }
 
@@ -50,7 +50,7 @@ TEST(AccuracyFigures, ATaskWithoutBindingsSaysWhatIsNeeded) {
   o.accuracy = std::make_shared<AccuracyView>();
   CurveStore curves;
   EXPECT_TRUE(accuracy_grid_figures(o, {}, curves).empty());
-  EXPECT_THAT(accuracy_grid_subtitle(o, {}), testing::HasSubstr("needs a task with bindings"));
+  EXPECT_THAT(accuracy_grid_subtitle(o, {}), testing::HasSubstr("Needs a task with key-value pairs"));
 }
 
 }  // namespace

@@ -166,7 +166,7 @@ TEST(ReadoutFigures, BeforeTheFirstTokenThereIsASentenceAndNoEmptyAxes) {
   o.readout = std::make_shared<const ReadoutView>(view);
   CurveStore curves;
   EXPECT_TRUE(readout_figures(o, {}, curves).empty());
-  EXPECT_THAT(readout_subtitle(o, {}), testing::HasSubstr("the first token is read within seconds"));
+  EXPECT_THAT(readout_subtitle(o, {}), testing::HasSubstr("reading the memory after the first token"));
 }
 
 }  // namespace

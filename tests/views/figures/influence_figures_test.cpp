@@ -153,8 +153,8 @@ TEST(InfluenceFigures, EndToEndEnvelopesStandAtTheirHeight) {
   const Figure above = figures_of(influence_figures, o)[0];
   const Line* solve = line_that_starts(above, "1 sessa, theorem 23 with the measured solve");
   ASSERT_TRUE(solve);
-  for (const char* part : {"γ_max c₂ = 1.2 ≥ 1, assumption 16 fails", "above it at lag 1",
-                           "assumption 21 fails: its constant is 4 times larger beyond the first half"})
+  for (const char* part : {"γ_max c₂ = 1.2 ≥ 1, so assumption 16 does not hold", "above it at lag 1",
+                           "assumption 21 does not hold: its constant is 4 times larger beyond the first half"})
     EXPECT_NE(solve->name.find(part), std::string::npos) << solve->name;
 
   auto silent = std::make_shared<InfluenceView>(*measured);
@@ -278,7 +278,7 @@ TEST(InfluenceFigures, WhatIsStillBeingMeasuredSaysSo) {
   auto influence = std::make_shared<InfluenceView>(*o.influence);
   influence->is_complete = false;
   o.influence = influence;
-  EXPECT_THAT(influence_subtitle(o, {}), testing::StartsWith("still measuring"));
+  EXPECT_THAT(influence_subtitle(o, {}), testing::StartsWith("measuring"));
 }
 
 TEST(InfluenceFigures, TheRaceNamesLayersThatItLeavesOut) {

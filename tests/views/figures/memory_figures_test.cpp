@@ -191,10 +191,10 @@ TEST(MemoryTokensFigures, ShowWhoReadsTheMemoryOfATokenModel) {
   o.forecast.reset();
   const auto figures = memory_tokens_figures(o, {}, curves);
   ASSERT_EQ(figures.size(), 3u);
-  EXPECT_EQ(figures[0].title, "Who reads memory, layer 0 attention");
+  EXPECT_EQ(figures[0].title, "Which positions read memory, layer 0 attention");
   EXPECT_TRUE(figures[0].reference_lines.empty());
   EXPECT_EQ(figures[1].id, "memory_buffer");
-  EXPECT_EQ(figures[2].title, "Who reads memory, layer 1 ska");
+  EXPECT_EQ(figures[2].title, "Which positions read memory, layer 1 ska");
   EXPECT_NE(memory_tokens_subtitle(o, {}).find("accuracy 0.75, 0.5 without"), std::string::npos)
       << memory_tokens_subtitle(o, {});
 }
@@ -214,7 +214,7 @@ TEST(ForecastFigures, NothingThatNeverComesIsPromised) {
   const Observation o = samples::forecast();
   for (const PlotKind& kind : plot_kinds()) {
     EXPECT_THAT(kind.subtitle(o, {}), testing::Not(testing::HasSubstr("within seconds"))) << kind.id;
-    EXPECT_THAT(kind.subtitle(o, {}), testing::Not(testing::HasSubstr("spare time"))) << kind.id;
+    EXPECT_THAT(kind.subtitle(o, {}), testing::Not(testing::HasSubstr("between training steps"))) << kind.id;
   }
 }
 
@@ -237,7 +237,7 @@ TEST(MemoryInspectorFigures, ShowEachStageAndWhatEachModeIsWorth) {
   const CurveView modes(series<Line>(less, "modes K' of 8").curve);
   EXPECT_EQ(modes.x(2), 25) << "two of eight";
   EXPECT_NEAR(modes.y(2), 10, 1e-12) << "in percent";
-  const Scatter now = series<Scatter>(less, "as the settings stand");
+  const Scatter now = series<Scatter>(less, "present settings");
   ASSERT_EQ(now.points.size(), 1u) << "only what is made smaller";
   EXPECT_EQ(now.points[0].x, 50);
   EXPECT_EQ(now.points[0].y, 5);

@@ -60,7 +60,7 @@ TEST(TrainingFigures, BeforeTheFirstStepTheyTellHowToBegin) {
   Observation o = run_of({});
   o.running = false;
   ASSERT_EQ(training_figures(o, {}, curves).front().text_labels.size(), 1u);
-  EXPECT_THAT(training_figures(o, {}, curves).front().text_labels.front().text, testing::HasSubstr("Space trains"));
+  EXPECT_THAT(training_figures(o, {}, curves).front().text_labels.front().text, testing::HasSubstr("Press Space"));
   o.running = true;
   EXPECT_TRUE(training_figures(o, {}, curves).front().text_labels.empty()) << "the first step is in progress";
   Observation trained = run_of({4, 3});
@@ -626,7 +626,7 @@ TEST(TokenWeightsFigures, OneLargeCellDoesNotTakeTheColoursOfAllOthers) {
   weights->weights[0][20 * 64 + 20] = 50;
   const Figure figure = token_weights_figures(o, {}, curves).at(0);
   EXPECT_LE(series<HeatMap>(figure, "weight").value.range->high, 0.02);
-  EXPECT_NE(figure.subtitle.find("1 cell beyond the colours"), std::string::npos) << figure.subtitle;
+  EXPECT_NE(figure.subtitle.find("1 cell outside the colour range"), std::string::npos) << figure.subtitle;
 }
 
 TEST(TokenWeightsFigures, SayWhyThereIsNothing) {
@@ -745,9 +745,9 @@ TEST(DepthFigures, AstronomicClosedFormsLeaveTheMeasurementItsShape) {
 
 TEST(EmptyPanels, SayWhyAndWhatToDo) {
   Observation o = samples::nothing();
-  EXPECT_THAT(spectrum_subtitle(o, {}), testing::HasSubstr("being opened"));
+  EXPECT_THAT(spectrum_subtitle(o, {}), testing::HasSubstr("Opening the model"));
   o.events.push_back({0, Severity::failure, "the file is damaged"});
-  EXPECT_THAT(spectrum_subtitle(o, {}), testing::HasSubstr("Nothing is open"));
+  EXPECT_THAT(spectrum_subtitle(o, {}), testing::HasSubstr("No model is open"));
   Observation started = samples::mid_training();
   EXPECT_EQ(why_no_model(started), "");
   started.running = true;
@@ -787,7 +787,7 @@ TEST(ProbeFigures, ATokenBeyondTheWeightsIsToldSo) {
   EXPECT_TRUE(contributions(3).text_labels.empty());
   const Figure beyond = contributions(4);
   ASSERT_EQ(beyond.text_labels.size(), 2u);
-  EXPECT_EQ(beyond.text_labels[0].text, "no weights are read for token 4");
+  EXPECT_EQ(beyond.text_labels[0].text, "token 4 has no computed weights");
   EXPECT_EQ(beyond.text_labels[1].text, "tokens 0 to 3 have them");
 }
 
@@ -800,9 +800,9 @@ TEST(ProbeFigures, ATokenWithoutAnAnswerIsToldSo) {
   EXPECT_TRUE(answer(3).text_labels.empty());
   const Figure before = answer(2);
   ASSERT_EQ(before.text_labels.size(), 2u);
-  EXPECT_EQ(before.text_labels[0].text, "no answer is read for token 2");
+  EXPECT_EQ(before.text_labels[0].text, "token 2 has no computed answer");
   EXPECT_EQ(before.text_labels[1].text,
-            std::to_string(probe->answers.size() - 3) + " tokens have one: those that are asked, then the last");
+            std::to_string(probe->answers.size() - 3) + " tokens have one: the questions, then the last tokens");
 }
 
 TEST(ProbeFigures, SmallProbabilitiesAreSeen) {

@@ -83,9 +83,9 @@ TEST(SolverRaceFigures, TakeTheArithmeticOfTheRunUnlessAnotherIsChosen) {
 
 TEST(SolverAdvice, WarnsNearTheLineAndNamesARidgeThatHelps) {
   EXPECT_EQ(precision_advice(Arithmetic::bf16, 1, 31, 0.1), "");
-  EXPECT_NE(precision_advice(Arithmetic::bf16, 1, 33, 0.1).find("near the line of bf16"), std::string::npos);
+  EXPECT_NE(precision_advice(Arithmetic::bf16, 1, 33, 0.1).find("near the limit of bf16"), std::string::npos);
   const std::string beyond = precision_advice(Arithmetic::bf16, 0.01, 10, 0.01);
-  EXPECT_NE(beyond.find("beyond the line of bf16 (256)"), std::string::npos) << beyond;
+  EXPECT_NE(beyond.find("above the limit of bf16 (256)"), std::string::npos) << beyond;
   // (10 + x)/(0.01 + x) = 32 at x = 0.312.
   EXPECT_NE(beyond.find("raise the ridge from 0.01 to 0.32 or use fp32"), std::string::npos) << beyond;
   EXPECT_EQ(precision_advice(Arithmetic::fp64, 0.01, 10, 0.01), "");

@@ -111,7 +111,8 @@ TEST(LinearGapFigures, SayThatLinearAttentionIsOneGradientStep) {
     EXPECT_GT(o.theory->softmax.linearity_gap, 1e-9) << mode;
     CurveStore curves;
     EXPECT_NE(linear_gap_figures(o, {}, curves).at(0).subtitle.find("|C q − B_1 q| ≤ "), std::string::npos);
-    EXPECT_NE(query_jacobian_figures(o, {}, curves).at(1).subtitle.find("off linear: softmax "), std::string::npos);
+    EXPECT_NE(query_jacobian_figures(o, {}, curves).at(1).subtitle.find("deviation from linear: softmax "),
+              std::string::npos);
   }
   EXPECT_TRUE(gradient_step_text({}).empty());
   EXPECT_TRUE(linearity_text({}).empty());

@@ -148,7 +148,7 @@ TEST(TrainingFigures, WhatLiesAheadIsGreyBeyondTheNowLine) {
     EXPECT_EQ(figure.events[0].ink, Ink(Role::warning));
     EXPECT_EQ(figure.events[1].ink, Ink(Role::faint));
   }
-  EXPECT_THAT(training_subtitle(observation, selection), testing::HasSubstr("beyond now"));
+  EXPECT_THAT(training_subtitle(observation, selection), testing::HasSubstr("after now"));
   observation.ahead.reset();
   for (const Figure& figure : training_figures(observation, selection, curves))
     EXPECT_EQ(std::ranges::count(figure.reference_lines, Orientation::vertical, &ReferenceLine::orientation), 0);

@@ -50,7 +50,8 @@ TEST(ForcesFigure, DrawsArrowsToScaleAndNoneThatMeanNothing) {
   EXPECT_FALSE(has_series(figure, "eigenvalue 1, where AdamW moves it"));
   EXPECT_FALSE(has_series(figure, "eigenvalue 2, where AdamW moves it")) << "the step is too long for it";
   EXPECT_TRUE(has_series(figure, "eigenvalue 2, where the loss pulls it"));
-  EXPECT_THAT(figure.subtitle, testing::HasSubstr("step × 200 · pull × 20 · 2 of 3 meet another"));
+  EXPECT_THAT(figure.subtitle,
+              testing::HasSubstr("step × 200 · pull × 20 · 2 of 3 are too close to another for an arrow"));
   const auto& after = series_of<Scatter>(figure, "after the step").points;
   ASSERT_EQ(after.size(), 1u);
   EXPECT_NEAR(after[0].y, 200 * 0.0021, 1e-12);
@@ -62,8 +63,8 @@ TEST(ForcesFigure, TellsHowFarTrainingHasPulledBackFromSurgery) {
   view->heads[0].operated = {0.8};
   seen.forces = view;
   const Figure figure = first_of(forces_figures, seen);
-  EXPECT_THAT(figure.subtitle, testing::HasSubstr("0.3 from surgery's place"));
-  EXPECT_EQ(series_of<Scatter>(figure, "where surgery put it").points[0].x, 0.8);
+  EXPECT_THAT(figure.subtitle, testing::HasSubstr("0.3 from the weight edit's target"));
+  EXPECT_EQ(series_of<Scatter>(figure, "target of the weight edit").points[0].x, 0.8);
 }
 
 TEST(MicroscopeFigure, LeavesOutWhatDoesNotDiffer) {
@@ -93,7 +94,7 @@ TEST(BisectFigure, ShowsWhatIsNeverReachedAsLongAsWasLooked) {
   EXPECT_EQ(bars[2].value, 1000);
   EXPECT_EQ(bars[2].ink, Ink(Role::failure));
   EXPECT_THAT(bisect_text(*seen.bisect), testing::HasSubstr("holds from step 212"));
-  EXPECT_THAT(bisect_text(*seen.bisect), testing::HasSubstr("does not learn, not by step 1"));
+  EXPECT_THAT(bisect_text(*seen.bisect), testing::HasSubstr("is frozen, not by step 1"));
 }
 
 TEST(OverTrainingFigure, HasTheLossOverTheSameSteps) {

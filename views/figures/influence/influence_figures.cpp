@@ -76,7 +76,7 @@ std::string above_text(const InfluenceTail& tail, const InfluenceTheory& theory)
     if (!theory.is_absolute && scale == 1) scale = tail.values[i] / theory.at(tail.lags[i]);
     if (!(tail.values[i] > margin * scale * theory.at(tail.lags[i]))) continue;
     const std::string from = " · above it at lag " + number_text(tail.lags[i], 3);
-    return theory.is_absolute ? from : from + ": assumption 21 or 22 fails";
+    return theory.is_absolute ? from : from + ": assumption 21 or 22 does not hold";
   }
   return "";
 }
@@ -110,7 +110,7 @@ std::string theory_text(const InfluenceTail& tail, const InfluenceTheory& theory
       return tail.label + ", theorem 23: β = " + number_text(theory.parameter, 2) + above_text(tail, theory);
     case TheoryLaw::forced_solve:
       return tail.label + ", theorem 23 with the measured solve: γ_max c₂ = " + number_text(theory.parameter, 3) +
-             " ≥ 1, assumption 16 fails" + above_text(tail, theory);
+             " ≥ 1, so assumption 16 does not hold" + above_text(tail, theory);
     case TheoryLaw::fading_state:
       return tail.label + ", proposition 4: at most " + number_text(theory.parameter, 3) +
              " e^−Δ, Δ of the slowest head" + above_text(tail, theory);
@@ -120,7 +120,7 @@ std::string theory_text(const InfluenceTail& tail, const InfluenceTheory& theory
   return "";
 }
 
-/// "3.1 to 8.8 times it": how far what is promised lies above the tail, point by point.
+/// "3.1 to 8.8 times the tail": how far what is promised lies above the tail, point by point.
 template <class Height>
 std::string times_text(const InfluenceTail& tail, const Height& height_of) {
   double least = INFINITY, most = 0;
@@ -129,20 +129,20 @@ std::string times_text(const InfluenceTail& tail, const Height& height_of) {
     least = std::min(least, height_of(i) / tail.values[i]);
     most = std::max(most, height_of(i) / tail.values[i]);
   }
-  return number_text(least, 2) + " to " + number_text(most, 2) + " times it";
+  return number_text(least, 2) + " to " + number_text(most, 2) + " times the tail";
 }
 
-/// ", dilution 1.2, logits 0.3, own 2.1": what theorem 23 asks for, as it was measured, and what does not settle.
+/// ", dilution 1.2, logits 0.3, own input 2.1": what theorem 23 asks for, as it was measured, and what does not settle.
 std::string constants_text(const RoutingView& routing) {
   const ForcingConstants constants = forcing_constants(routing);
   std::string text = ", dilution " + number_text(constants.dilution, 2);
   if (!routing.gain.empty())
-    text += ", logits " + number_text(constants.logits, 2) + ", own " + number_text(constants.own, 2);
+    text += ", logits " + number_text(constants.logits, 2) + ", own input " + number_text(constants.own, 2);
   const int failing = failing_assumption(constants);
   if (failing == 0) return text;
   const double growth = failing == 21 ? constants.dilution_growth : constants.logits_growth;
-  return text + " · assumption " + std::to_string(failing) + " fails: its constant is " + number_text(growth, 2) +
-         " times larger beyond the first half";
+  return text + " · assumption " + std::to_string(failing) + " does not hold: its constant is " +
+         number_text(growth, 2) + " times larger beyond the first half";
 }
 
 void add_law(Figure& figure, const InfluenceTail& tail, double lowest, const InfluenceTheory& theory, Dash dash) {
@@ -172,7 +172,7 @@ void add_end_to_end(Figure& figure, const InfluenceTail& tail, double lowest, co
   if (theory.law == TheoryLaw::none || tail.lags.size() < 2 || tail.is_silent) return;
   const std::string times = times_text(tail, [&](std::size_t i) { return theory.at(tail.lags[i]); });
   const std::string constants =
-      theory.law == TheoryLaw::fading_state ? ", behind its convolution" : constants_text(routing);
+      theory.law == TheoryLaw::fading_state ? ", after its convolution" : constants_text(routing);
   Line line = theory_line(theory_text(tail, theory) + ", " + times + constants, tail, lowest, theory);
   line.dash = Dash::long_dash;
   line.width = 1.8;
@@ -184,7 +184,7 @@ void add_path_sum(Figure& figure, const InfluenceView& view, const InfluenceTail
   if (view.path_sum.size() != stack.lags.size() || view.blocks.size() < 3 || stack.is_silent) return;
   InfluenceTail bound = stack;
   bound.values = view.path_sum;
-  Line line = tail_line("whole stack, theorem 11: path sum of the blocks, " +
+  Line line = tail_line("whole stack, theorem 11: sum over the paths through the blocks, " +
                             times_text(stack, [&](std::size_t i) { return view.path_sum[i]; }),
                         bound, 1, lowest);
   line.ink = tail_ink(stack);
@@ -287,7 +287,7 @@ std::string measured_text(const InfluenceView& view) {
                                               : "mean of " + std::to_string(view.sources.size()) + " sources";
   text += " · T " + grouped_number(view.tokens) + " · ";
   return text + (view.directions == 0 ? "exact norms"
-                                      : std::to_string(view.directions) + " random cotangents, dotted: 95 % bounds");
+                                      : std::to_string(view.directions) + " random directions, dotted: 95 % interval");
 }
 
 bool has_trained(const RaceView& race) {
@@ -367,7 +367,7 @@ std::vector<Marker> race_markers(const RaceView& race) {
 Figure race_overlay(const RaceView& race) {
   Figure figure = race_axes(race, "race_tails", "All tails");
   figure.subtitle = "one input of " + grouped_number(race.tokens) + " tokens, seed " + std::to_string(race.seed) +
-                    "; lag at 1 %, state size, time per token, fitted law";
+                    "; lag at which 1 % is left, state size, time per token, fitted law";
   const std::vector<Marker> marker = race_markers(race);
   for (std::size_t i = 0; i < race.entries.size(); ++i) {
     const RaceEntry& entry = race.entries[i];
@@ -411,7 +411,7 @@ Line recall_line(const std::string& name, const RaceEntry& entry) {
 
 Figure race_recall(const RaceView& race) {
   Figure figure = recall_axes(race, "race_recall", "Recall of the planted token");
-  figure.subtitle = "which of four tokens stood at " + std::to_string(race.source) + "?";
+  figure.subtitle = "which of four tokens was at position " + std::to_string(race.source) + "?";
   const std::vector<Marker> marker = race_markers(race);
   for (std::size_t i = 0; i < race.entries.size(); ++i) {
     const RaceEntry& entry = race.entries[i];
@@ -450,8 +450,8 @@ Figure state_column(const RaceView& race, std::size_t column) {
   figure.id = column_id(race, column) + "_state";
   figure.title = entry_name(race, entry);  // heads the column; short, so that the price finds room beside it
   figure.subtitle = price_text(entry) + " per token" + (entry.state_name.empty() ? "" : " · " + entry.state_name);
-  figure.x.label = "column";
-  figure.y.label = "row";
+  figure.x.label = "column of the state";
+  figure.y.label = "row of the state";
   figure.x.integer_ticks = figure.y.integer_ticks = true;
   double reach = 0;
   for (const float v : entry.state) {
@@ -590,8 +590,8 @@ std::string law_text(const InfluenceFit& fit) {
 
 std::string influence_subtitle(const Observation& observation, const Selection&) {
   if (!observation.influence)
-    return why_not_yet(observation, "measured as soon as training rests, or in its spare time");
-  const std::string progress = observation.influence->is_complete ? "" : "still measuring · ";
+    return why_not_yet(observation, "Waiting: measured when training pauses, or between training steps.");
+  const std::string progress = observation.influence->is_complete ? "" : "measuring · ";
   return progress + measured_text(*observation.influence) + age_text(observation, observation.influence->step);
 }
 
@@ -606,7 +606,7 @@ std::vector<Figure> influence_figures(const Observation& observation, const Sele
   }
   if (!view.fixed.empty()) {
     Figure figure = lag_figure("influence_fixed", "Routing held fixed", "weight |w_tτ|");
-    figure.subtitle = "weights of the tokens, mean of the heads, as if every layer were attention";
+    figure.subtitle = "weights of the tokens, mean over the heads, each layer read as attention";
     figures.push_back(tails_of(view, selection, view.fixed, std::move(figure)));
   }
   return figures;
@@ -625,17 +625,16 @@ std::vector<std::string> race_head(const RaceView& race, const RaceEntry& entry)
 
 std::string race_subtitle(const Observation& observation, const Selection&) {
   const RaceView* race = observation.race.get();
-  if (!race) return why_not_yet(observation, "all layers on one input: columns come one by one");
+  if (!race) return why_not_yet(observation, "Measuring all layers on one input, one column after the other.");
   const auto arrived = static_cast<int>(race->entries.size());
-  const std::string progress = arrived < race->contestants
-                                   ? std::to_string(arrived) + " of " + std::to_string(race->contestants) +
-                                         " layers measured, others on their way · "
-                                   : "";
+  const std::string progress = arrived < race->contestants ? "measuring " + std::to_string(race->contestants) +
+                                                                 " layers: " + std::to_string(arrived) + " done · "
+                                                           : "";
   std::string without;
   for (const std::string& layer : race->left_out) without += (without.empty() ? " · without " : ", ") + layer;
   if (!without.empty()) without += " (too wide for this device)";
-  return progress + "planted at token " + std::to_string(race->source) + " of " + grouped_number(race->tokens) +
-         " · d " + std::to_string(race->width) + without + " · seed " + std::to_string(race->seed) +
+  return progress + "planted token: " + std::to_string(race->source) + " of " + grouped_number(race->tokens) +
+         " · width " + std::to_string(race->width) + without + " · seed " + std::to_string(race->seed) +
          (has_trained(*race) ? " · the run's layers are trained, the others have fresh weights" : " · fresh weights");
 }
 

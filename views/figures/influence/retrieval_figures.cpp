@@ -67,7 +67,7 @@ std::string margin_text(const RetrievalView& view) {
   double nearest = 0;
   for (std::size_t i = 0; i < view.scores.size(); ++i) {
     const double share = view.competitors[i] / view.scores[i];
-    if (share >= 1) return "no margin from lag " + number_text(view.lags[i], 3) + " on";
+    if (share >= 1) return "no margin from lag " + number_text(view.lags[i], 3);
     nearest = std::max(nearest, share);
   }
   return "all others stay below " + number_text(nearest, 2) + " of the score";
@@ -122,7 +122,8 @@ Figure profile_figure(const RetrievalView& view) {
 
 std::string selective_retrieval_subtitle(const Observation& observation, const Selection&) {
   const RetrievalView* view = observation.retrieval.get();
-  if (!view) return why_not_yet(observation, "a network with written weights, measured in a moment");
+  if (!view)
+    return why_not_yet(observation, "Network with the weights of the proof: computing, starts within seconds.");
   return "k = " + std::to_string(view->jumps) + ", β = " + number_text(view->beta, 2) + ": exponent " +
          number_text(std::abs(view->theory) < 5e-3 ? 0 : view->theory, 2) + ", " +
          std::string(regime_name(view->theory)) + " · token " + std::to_string(view->source) + " of " +

@@ -79,7 +79,7 @@ Figure hops_figure(const RoutingView& routing) {
   Figure figure;
   figure.id = "routing_hops";
   figure.title = "Hops";
-  figure.subtitle = "mass that reaches the last token over k hops";
+  figure.subtitle = "weight that reaches the last token over k hops";
   figure.x.label = "hops k";
   figure.y.label = "mass (B^k 1)_T";
   figure.labels = LabelPlacement::none;
@@ -99,7 +99,7 @@ Figure hops_figure(const RoutingView& routing) {
 /// The hops of an impulse at token 0 over the lag: one hop falls as the weights do, each further one stays longer.
 Figure hop_profiles_figure(const RoutingView& routing) {
   Figure figure = token_figure("routing_hop_profiles", "Hops over the lag", "|(B^k)_t0|");
-  figure.subtitle = "what token 0 sends over k hops; all of them together are the resolvent";
+  figure.subtitle = "weight that token 0 sends over k hops; the sum over all hops is the resolvent";
   figure.x = {.label = "lag", .unit = "tokens", .scale = Scale::log};
   figure.y.scale = Scale::log;
   const std::size_t last = routing.hop_profiles.size() - 1;
@@ -140,10 +140,10 @@ Figure assumptions_figure(const RoutingView& routing) {
   figure.y.label = "share of the limit";
   figure.labels = LabelPlacement::none;
   if (!(bounds.mass < 1)) {
-    figure.subtitle = "γ_max c₂ = " + number_text(bounds.mass, 3) + ": theorem 8 says nothing of this routing";
+    figure.subtitle = "γ_max c₂ = " + number_text(bounds.mass, 3) + " ≥ 1: theorem 8 does not apply";
   } else {
     figure.subtitle = "β = " + number_text(1 - bounds.mass, 2) + "; at " + number_text(bounds.envelope_share, 2) +
-                      " of theorem 8's height at lag " + std::to_string(bounds.envelope_lag);
+                      " of theorem 8's bound at lag " + std::to_string(bounds.envelope_lag);
   }
   std::vector<std::pair<const char*, double>> shares{{"|γ|", bounds.contraction},
                                                      {"γ c₂", bounds.mass},
@@ -172,7 +172,8 @@ Figure reach_figure(const RoutingView& routing) {
   Figure figure;
   figure.id = "routing_reach";
   figure.title = "Ball to ball";
-  figure.subtitle = "the longest answer is " + number_text(reach_share(routing), 2) + " of what it may be";
+  figure.subtitle =
+      "the longest answer has " + number_text(reach_share(routing), 2) + " of the length that the bound allows";
   figure.x.label = "R, length of a token |x_t|";
   figure.y.label = "|y_t|";
   figure.y.scale = Scale::log;
@@ -231,7 +232,7 @@ Figure freeze_figure(const RoutingView& routing) {
   const std::size_t window = std::min(least.size() - 1, static_cast<std::size_t>(freeze_window));
   const double constant = least[window] / static_cast<double>(window);
   figure.subtitle = "worst constant c = " + number_text(constant, 3) + " over " + std::to_string(window) +
-                    (constant > 1e-3 ? " tokens: freeze time fails" : " tokens: time can stand still");
+                    (constant > 1e-3 ? " tokens: time does not stand still" : " tokens: time can stand still");
   const auto line = [&](std::string name, const std::vector<double>& values, Ink ink, Dash dash) {
     Line one;
     one.name = std::move(name);
@@ -247,7 +248,7 @@ Figure freeze_figure(const RoutingView& routing) {
     one.dash = dash;
     figure.series.emplace_back(std::move(one));
   };
-  line("least of any head and source", worst, layer_ink(routing.kind), Dash::solid);
+  line("smallest over heads and sources", worst, layer_ink(routing.kind), Dash::solid);
   for (std::size_t h = 0; h < routing.accumulated.size() && h < 4; ++h)
     line("head " + std::to_string(h) + " from token 0",
          {routing.accumulated[h].begin() + 1, routing.accumulated[h].end()}, layer_ink(routing.kind), Dash::dotted);
@@ -304,10 +305,10 @@ Figure recovery_figure(const Figure& codes) {
   Figure figure;
   figure.id = "position_recovery";
   figure.title = "Recovery of the position";
-  figure.subtitle = "by the nearest code";
+  figure.subtitle = "share of the positions that the nearest code recovers";
   figure.x.label = "noise on the code, standard deviation";
   figure.x.scale = Scale::log;
-  figure.y.label = "positions told";
+  figure.y.label = "positions recovered";
   figure.y.range = Range{0, 1.04};
   figure.labels = LabelPlacement::legend;
   for (const Series& series : codes.series) {
@@ -335,7 +336,7 @@ Figure deep_tails_figure(const std::vector<DeepProfile>& profiles) {
   const double beta = profiles.front().beta;
   figure.subtitle =
       "β = " + number_text(beta, 2) +
-      " · dots: Jacobian with its fit (theory), line: recursion, dashed: theorem 12, dotted: as K.22 builds it";
+      " · dots: Jacobian with its fit (theory), line: recursion, dashed: theorem 12, dotted: construction K.22";
   figure.x = {.label = "lag", .unit = "tokens", .scale = Scale::log};
   figure.y.scale = Scale::log;
   figure.labels = LabelPlacement::legend;
@@ -350,7 +351,7 @@ Figure deep_tails_figure(const std::vector<DeepProfile>& profiles) {
     theory.width = 1.2;
     Line recursion = deep_line(deep, "recursion", deep.far_lags, deep.far_values);
     recursion.width = 1;
-    Line built = deep_line(deep, "as K.22 builds it", deep.far_lags, deep.built_values);
+    Line built = deep_line(deep, "construction K.22", deep.far_lags, deep.built_values);
     built.dash = Dash::dotted;
     built.width = 1;
     theory.is_quiet = recursion.is_quiet = built.is_quiet = true;  // they go with the measured line
@@ -435,7 +436,7 @@ std::string routing_subtitle(const Observation& observation, const Selection& se
   const RoutingView* routing = selected_routing(observation, selection);
   if (!routing)
     return why_not_yet(observation,
-                       "measured with the influence tails, as soon as training rests or in its spare time");
+                       "Waiting: measured with the influence tails when training pauses, or between training steps.");
   return layer_name(observation, routing->layer) + " · T " + grouped_number(routing->tokens) +
          (observation.influence->step == observation.step
               ? ""
@@ -475,11 +476,12 @@ std::vector<Figure> routing_figures(const Observation& observation, const Select
 
 std::string position_code_subtitle(const Observation& observation, const Selection& selection) {
   const RoutingView* routing = selected_routing(observation, selection);
-  if (!routing || routing->position_code.empty()) return "what a feedback makes of a constant signal: uniform routing";
+  if (!routing || routing->position_code.empty())
+    return "what feedback makes of a constant signal, with uniform routing";
   const FeedbackBounds bounds = bounds_of(*routing);
   return layer_name(observation, routing->layer) + " · what its feedback makes of a constant signal · " +
          (bounds.is_ordered ? "ordered, steps of at least " + number_text(bounds.least_step, 2)
-                            : "not ordered: positions with equal codes cannot be told apart");
+                            : "not ordered: some positions have equal codes");
 }
 
 // Without a feedback in the model the closed forms stand alone: rising codes, each position with a value of its own.
@@ -499,7 +501,7 @@ std::vector<Figure> position_code_figures(const Observation& observation, const 
 }
 
 std::string deep_profiles_subtitle(const Observation& observation, const Selection&) {
-  if (!observation.influence || !observation.influence->deep) return "Computed once, after the influence tails";
+  if (!observation.influence || !observation.influence->deep) return "Waiting for the influence tails.";
   return "k stacked blocks, uniform routing: exponent k (1 − β) − 1";
 }
 

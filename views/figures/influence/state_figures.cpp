@@ -53,7 +53,7 @@ Figure half_lives_of(const std::vector<const StateSpectrum*>& states) {
   Figure figure;
   figure.id = "state_spectrum_half_lives";
   figure.title = "Half-lives";
-  figure.subtitle = "a dot for each mode of the state";
+  figure.subtitle = "one dot for each mode of the state";
   figure.x.label = "head";
   figure.x.integer_ticks = true;
   figure.x.range = Range{-0.5, static_cast<double>(states.size()) - 0.5};
@@ -116,8 +116,8 @@ Figure growth_figure(const Trace& trace, const Selection& selection, std::string
 
 std::string state_spectrum_subtitle(const Observation& observation, const Selection& selection) {
   const std::vector<const StateSpectrum*> states = seen_states(observation, selection);
-  if (states.empty()) return why_not_yet(observation, "the first look at the states comes within seconds");
-  return layer_name(observation, states.front()->layer) + " · what a token leaves of the state";
+  if (states.empty()) return why_not_yet(observation, "Computing the spectra of the states: starts within seconds.");
+  return layer_name(observation, states.front()->layer) + " · factors by which one token multiplies the state";
 }
 
 std::vector<Figure> state_spectrum_figures(const Observation& observation, const Selection& selection, CurveStore&) {
@@ -129,10 +129,11 @@ std::vector<Figure> state_spectrum_figures(const Observation& observation, const
 }
 
 std::string state_growth_subtitle(const Observation& observation, const Selection&) {
-  if (!observation.trace) return why_not_yet(observation, "the first sequence is traced within seconds of the start");
-  if (!trace_with_states(observation)) return "click a layer with a recurrent state in the list on the left";
+  if (!observation.trace)
+    return why_not_yet(observation, "Computing the states token by token: starts within seconds.");
+  if (!trace_with_states(observation)) return "Choose a layer with a recurrent state in the list on the left.";
   const std::int64_t step = observation.trace->step;
-  return layer_name(observation, observation.trace->layer) + " · a line for each head" +
+  return layer_name(observation, observation.trace->layer) + " · one line for each head" +
          (step == observation.step ? "" : " · as of step " + grouped_number(step));
 }
 

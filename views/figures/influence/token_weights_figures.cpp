@@ -91,7 +91,7 @@ std::size_t cells_beyond(const std::vector<float>& weights, double reach) {
 std::string beyond_text(const std::vector<float>& weights, double reach) {
   const std::size_t cells = cells_beyond(weights, reach);
   if (cells == 0) return "";
-  return " · " + std::to_string(cells) + (cells == 1 ? " cell" : " cells") + " beyond the colours";
+  return " · " + std::to_string(cells) + (cells == 1 ? " cell" : " cells") + " outside the colour range";
 }
 
 /// Lines above and below the row of the selected token.
@@ -111,10 +111,11 @@ int selected_weights_head(const Observation& observation, const Selection& selec
 
 std::string token_weights_subtitle(const Observation& observation, const Selection& selection) {
   if (!observation.token_weights)
-    return why_not_yet(observation, "the first sequence is traced within seconds of the start");
+    return why_not_yet(observation, "Computing the weights of the tokens: starts within seconds.");
   const std::string layer = layer_name(observation, observation.token_weights->layer);
   const int head = selected_weights_head(observation, selection);
-  if (head < 0) return "choose an attention, SKA or Mamba-2 layer to see which tokens it reads";
+  if (head < 0)
+    return "Choose an attention, SKA or Mamba-2 layer in the list on the left to see which tokens it reads.";
   const std::string place = layer + " · head " + std::to_string(head);
   if (!shown_weights(observation, selection)) return place + ": its weights are not finite";
   const std::int64_t step = seen_weights(observation).step;

@@ -302,7 +302,7 @@ Figure ridge_figure(const Observation& observation, const Selection& selection) 
   Figure figure = system_figure(observation, "lambda", "Regularisation", "λ_t");
   figure.subtitle += observation.solvers->strength > 0
                          ? " · λ_t = " + number_text(observation.solvers->strength, 2) + " |H_t|_F"
-                         : " · fixed";
+                         : " · λ is fixed";
   add_system_heads(figure, observation, selection,
                    [](const HeadConditioning& head, std::size_t i) { return head.ridge[i]; });
   return figure;
@@ -331,9 +331,8 @@ Figure regularisation_figure(const Observation& observation, const Selection& se
 
 std::string conditioning_subtitle(const Observation& observation, const Selection&) {
   if (!observation.trace || head_count(*observation.trace) == 0) {
-    if (!observation.solvers)
-      return why_not_yet(observation, "the first systems are solved within seconds of the start");
-    if (!has_systems(observation)) return "click a layer that solves ridge systems in the list on the left";
+    if (!observation.solvers) return why_not_yet(observation, "Solving the ridge systems: starts within seconds.");
+    if (!has_systems(observation)) return "Choose a layer that solves ridge systems in the list on the left.";
     const std::int64_t step = observation.solvers->step;
     return layer_name(observation, observation.solvers->layer) + " · " +
            heads_text(observation.solvers->conditioning.size()) +
@@ -344,9 +343,9 @@ std::string conditioning_subtitle(const Observation& observation, const Selectio
     for (const HeadStep& head : step.heads) events += head.jitter > 0;
   }
   std::string text = heads_text(head_count(*observation.trace));
-  text += events == 0   ? " · no jitter"
-          : events == 1 ? " · one jitter event"
-                        : " · " + std::to_string(events) + " jitter events";
+  text += events == 0   ? " · no jitter was added"
+          : events == 1 ? " · jitter was added once"
+                        : " · jitter was added " + std::to_string(events) + " times";
   return text;
 }
 

@@ -66,7 +66,7 @@ Figure gradient_figure(const Observation& observation, const DepthView& depth) {
   Figure figure;
   figure.id = "gradient_depth";
   figure.title = "Gradient norm by depth";
-  figure.subtitle = "loss of the probe sequence, down from the head";
+  figure.subtitle = "loss of the inspected sequence, from the head down to the first layer";
   figure.x.label = "layer input";
   figure.x.ticks = layer_ticks(observation, depth, true);
   figure.y.label = "gradient norm |∂L/∂h|";
@@ -127,8 +127,9 @@ bool is_whole(const DepthView& depth) {
 
 std::string depth_subtitle(const Observation& observation, const Selection&) {
   const DepthView* depth = depth_of(observation);
-  if (!depth) return why_not_yet(observation, "not measured yet: it follows the spectra within seconds");
-  if (!is_whole(*depth)) return "nothing to measure: the probe asks no answer, or a number is not finite";
+  if (!depth) return why_not_yet(observation, "Computing: starts within seconds after the spectra.");
+  if (!is_whole(*depth))
+    return "Nothing to measure: the inspected sequence has no question, or a number is not finite.";
   std::string text = "solid: measured, dashed: bound";
   if (depth->step != observation.step) text += " · as of step " + grouped_number(depth->step);
   return text;

@@ -112,12 +112,13 @@ double distance_from_surgery(const HeadForces& forces) {
 
 std::string surgery_text(double distance) {
   constexpr double there = 1e-5;
-  return distance < there ? "surgery's place reached" : number_text(distance, 2) + " from surgery's place";
+  return distance < there ? "the weight edit's target is reached"
+                          : number_text(distance, 2) + " from the weight edit's target";
 }
 
 Scatter operated_dots(const HeadForces& forces) {
   Scatter operated;
-  operated.name = "where surgery put it";
+  operated.name = "target of the weight edit";
   operated.marker = Marker::square;
   for (const Complex& place : forces.operated)
     operated.points.push_back({place.real(), place.imag(), 5, Role::failure, false, "", "", 0.8});
@@ -125,11 +126,13 @@ Scatter operated_dots(const HeadForces& forces) {
 }
 
 std::string forces_caption(const ForcesView& view, const HeadForces& forces, double step_times, double pull_times) {
-  if (view.is_left_out) return "the next batch is left out: nothing moves";
+  if (view.is_left_out) return "The next batch is left out, so nothing moves.";
   std::string text = "step × " + number_text(step_times, 6) + " · pull × " + number_text(pull_times, 6);
   const auto bare = std::ranges::count_if(forces.modes, [](const ModeForce& mode) { return !mode.step_is_small; });
   if (!forces.operated.empty()) text += " · " + surgery_text(distance_from_surgery(forces));
-  if (bare > 0) text += " · " + std::to_string(bare) + " of " + std::to_string(forces.modes.size()) + " meet another";
+  if (bare > 0)
+    text += " · " + std::to_string(bare) + " of " + std::to_string(forces.modes.size()) +
+            " are too close to another for an arrow";
   return text;
 }
 
@@ -203,15 +206,15 @@ std::string force_text(const HeadForces& forces, int number) {
     std::string text = "mode " + std::to_string(number) + " at " + complex_text(mode.value) + ": ";
     const std::string condition = "condition " + number_text(mode.condition, 3);
     if (mode.is_defective)
-      return text + "its eigenvectors have all but fallen together (" + condition + "), so no arrow";
+      return text + "its eigenvector almost equals another one (" + condition + "), so there is no arrow";
     if (!mode.step_is_small) {
-      text += "the step brings it too near another one for a straight arrow";
+      text += "the step brings it too close to another eigenvalue for a straight arrow";
     } else {
       text += "AdamW moves it " + modulus_text(mode.value, mode.by_optimiser);
     }
     text += ", the loss alone would take it " + modulus_text(mode.value, mode.by_loss);
     if (std::isfinite(std::abs(mode.after)))
-      text += "; truly it goes " + modulus_text(mode.value, mode.after - mode.value);
+      text += "; its whole step moves it " + modulus_text(mode.value, mode.after - mode.value);
     return text + " · " + condition;
   }
   return "";

@@ -233,7 +233,7 @@ std::string spectrum_subtitle(const Observation& observation, const Selection& s
     text += " · trail " + std::to_string(span) + " steps";
   }
   if (const std::int64_t since = observation.spectra->numbered_at; since > 0)
-    text += " · modes numbered by size at step " + grouped_number(since);
+    text += " · modes are numbered by size at step " + grouped_number(since);
   return text;
 }
 

@@ -77,15 +77,15 @@ Figure excess_figure(const TheoryView& t) {
                               "excess of the ridge loss", t.power);
   figure.series.emplace_back(curve("|F(A^K − I)|²", counted(t.excess.size(), 0), t.excess, 0));
   figure.series.emplace_back(curve("|F(ηA^K − I)|²", counted(t.excess_with_gain.size(), 0), t.excess_with_gain, 2));
-  figure.reference_lines.push_back(
-      {Orientation::horizontal, t.explained, "filter cancels the regression", Role::warning, Dash::dashed});
+  figure.reference_lines.push_back({Orientation::horizontal, t.explained, "from here the filter cancels the regression",
+                                    Role::warning, Dash::dashed});
   return figure;
 }
 
 Figure regime_figure(const TheoryView& t) {
   std::string subtitle =
       std::to_string(t.persistent) + " persistent modes, " + std::to_string(t.transient) + " transient";
-  if (!t.regime_applies) subtitle += " · ρ ≥ 1: the theorem is silent";
+  if (!t.regime_applies) subtitle += " · ρ ≥ 1: the theorem does not apply";
   Figure figure =
       over_powers("filter_helps", "When K > 0 helps", subtitle, "distance from the persistent answer", t.power);
   figure.series.emplace_back(curve("measured", counted(t.regime_error.size(), 0), t.regime_error, 0));
@@ -144,7 +144,7 @@ Line sorted_curve(std::string name, const std::vector<double>& x, const std::vec
 /// A dot for each query: what is left of the derivative where one token holds the share m of the weights.
 Figure saturation_figure(const TheoryView& t) {
   const SoftmaxTheory& softmax = t.softmax;
-  std::string subtitle = "a dot for each query";
+  std::string subtitle = "one dot for each query";
   if (const std::string linearity = linearity_text(t); !linearity.empty()) subtitle += " · " + linearity;
   Figure figure =
       sheet("query_jacobian_softmax", "Softmax saturates", std::move(subtitle), "largest weight m", "norm |∂y/∂q|");
@@ -183,7 +183,7 @@ std::string gradient_step_text(const TheoryView& theory) {
 
 std::string linearity_text(const TheoryView& theory) {
   if (!std::isfinite(theory.linearity_gap) || !std::isfinite(theory.softmax.linearity_gap)) return "";
-  return "off linear: softmax " + number_text(theory.softmax.linearity_gap, 2) + ", SKA " +
+  return "deviation from linear: softmax " + number_text(theory.softmax.linearity_gap, 2) + ", SKA " +
          number_text(theory.linearity_gap, 2);
 }
 

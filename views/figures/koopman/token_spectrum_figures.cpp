@@ -67,7 +67,7 @@ Figure plane_figure(const TracedHead& traced) {
     if (trail.x.size() > 1) scatter.trails.push_back(std::move(trail));
   }
   Figure figure = eigenvalue_plane("token_spectrum", "After token " + std::to_string(traced.token), reach);
-  figure.subtitle = "eigenvalues of A_w; trails: the " + std::to_string(shown_way) + " tokens before";
+  figure.subtitle = "eigenvalues of A_w; trails: the " + std::to_string(shown_way) + " tokens before it";
   figure.series.emplace_back(std::move(scatter));
   return figure;
 }
@@ -110,7 +110,7 @@ Figure modulus_figure(const TracedHead& traced) {
 std::string token_spectrum_subtitle(const Observation& observation, const Selection& selection) {
   const TracedHead traced(observation, selection);
   if (selected_token(observation, selection) < 0)
-    return why_not_yet(observation, "the first sequence is traced within seconds of the start");
+    return why_not_yet(observation, "Computing the eigenvalues token by token: starts within seconds.");
   if (!traced.trace) return why_no_layer(observation, LayerTrait::koopman_heads);
   std::string text = layer_name(observation, traced.trace->layer) + " · head " + std::to_string(traced.head);
   text += " · token " + std::to_string(traced.token);

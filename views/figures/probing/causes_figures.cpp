@@ -72,7 +72,7 @@ Figure lens_bars(const LogitLensView& view) {
   Figure figure;
   figure.id = "logit_lens_answer";
   figure.title = "Answer by depth";
-  figure.subtitle = "after token " + std::to_string(view.pair.asked) + " · likeliest token beside the bar";
+  figure.subtitle = "after token " + std::to_string(view.pair.asked) + " · at the bar: the most probable token";
   figure.labels = LabelPlacement::none;
   figure.x.label = "probability of " + view.pair.clean_label;
   figure.y.label = "depth";
@@ -166,7 +166,7 @@ Figure readout_map(const ReadoutView& view, const std::string& subtitle) {
   figure.subtitle = subtitle;
   figure.x.label = "token";
   figure.x.ticks = token_ticks(view.tokens, static_cast<int>(view.tokens.size()) - 1);
-  figure.y.label = "value behind the key";
+  figure.y.label = "value of the key";
   HeatMap map;
   map.name = "held-out accuracy";
   map.rows = static_cast<int>(view.keys.size()) + 1;
@@ -206,7 +206,7 @@ Figure transplant_answers(const TransplantView& view) {
   Figure figure;
   figure.id = "transplant_answer";
   figure.title = "Answer";
-  figure.subtitle = "bars with the memory put in, ghosts without";
+  figure.subtitle = "bars: with the memory put in; outlines: without";
   figure.labels = LabelPlacement::none;
   figure.x.label = "next token";
   figure.y.label = "probability";
@@ -231,8 +231,8 @@ Figure state_figure(const StatePart& part, const TransplantView& view, bool is_c
   figure.id = "transplant_" + part.name + (is_clean ? "_clean" : "_corrupted");
   figure.title = part.name + (is_clean ? ", clean" : ", corrupted");
   figure.subtitle = "head " + std::to_string(view.shown_head) + ", after token " + std::to_string(view.token);
-  figure.x.label = "column";
-  figure.y.label = "row";
+  figure.x.label = "column of the state";
+  figure.y.label = "row of the state";
   figure.x.integer_ticks = figure.y.integer_ticks = true;
   HeatMap map;
   map.name = part.name;
@@ -258,10 +258,11 @@ double reach_of(const StatePart& part) {
 }  // namespace
 
 std::string ablation_subtitle(const Observation& observation, const Selection&) {
-  if (!observation.ablation) return why_not_yet(observation, "the first part is switched off within seconds");
+  if (!observation.ablation)
+    return why_not_yet(observation, "Switching the parts off one by one: starts within seconds.");
   const AblationView& view = *observation.ablation;
   std::string text = "accuracy " + number_text(view.accuracy, 3) + " on " + std::to_string(view.examples) +
-                     " sequences with everything on";
+                     " sequences with all parts on";
   if (!view.is_complete)
     text += " · " + std::to_string(view.parts.size()) + " of " + std::to_string(view.planned.size()) + " parts";
   return text + age_text(observation, view.step);
@@ -309,10 +310,11 @@ std::vector<Figure> ablation_figures(const Observation& observation, const Selec
 }
 
 std::string logit_lens_subtitle(const Observation& observation, const Selection&) {
-  if (!observation.logit_lens) return why_not_yet(observation, "the stream is read within seconds of the start");
+  if (!observation.logit_lens) return why_not_yet(observation, "Reading the residual stream: starts within seconds.");
   const LogitLensView& view = *observation.logit_lens;
-  if (!is_whole(view)) return "nothing to read";
-  return "norm and head on the stream · clean answer " + view.pair.clean_label + age_text(observation, view.step);
+  if (!is_whole(view)) return "There is nothing to read.";
+  return "output head on the residual stream · clean answer " + view.pair.clean_label +
+         age_text(observation, view.step);
 }
 
 std::vector<Figure> logit_lens_figures(const Observation& observation, const Selection&, CurveStore&) {
@@ -321,15 +323,16 @@ std::vector<Figure> logit_lens_figures(const Observation& observation, const Sel
 }
 
 std::string readout_subtitle(const Observation& observation, const Selection&) {
-  if (!observation.readout) return why_not_yet(observation, "the first token is read within seconds");
+  if (!observation.readout)
+    return why_not_yet(observation, "Reading the memory after each token: starts within seconds.");
   const ReadoutView& view = *observation.readout;
-  if (view.layer < 0) return "this model keeps no memory from token to token";
-  if (!is_whole(view)) return "the probe sequence has no values that stand behind keys";
+  if (view.layer < 0) return "This model carries no memory from token to token.";
+  if (!is_whole(view)) return "The inspected sequence has no pairs of key and value.";
   const std::int64_t read = tokens_read(view);
-  if (read == 0) return "the first token is read within seconds" + age_text(observation, view.step);
+  if (read == 0) return "reading the memory after the first token" + age_text(observation, view.step);
   const bool is_cut = view.is_complete && static_cast<std::size_t>(read) < view.tokens.size();
   return "ridge read-out of " + layer_name(observation, view.layer) + " · one of " + std::to_string(view.choices) +
-         " values, by chance " + number_text(1.0 / view.choices, 3) +
+         " values, chance level " + number_text(1.0 / view.choices, 3) +
          (is_cut ? " · the first " + std::to_string(read) + " tokens" : "") + age_text(observation, view.step);
 }
 
@@ -339,15 +342,15 @@ std::vector<Figure> readout_figures(const Observation& observation, const Select
 }
 
 std::string transplant_subtitle(const Observation& observation, const Selection&) {
-  if (!observation.transplant) return why_not_yet(observation, "both sequences are read within seconds of the start");
+  if (!observation.transplant) return why_not_yet(observation, "Reading both sequences: starts within seconds.");
   const TransplantView& view = *observation.transplant;
-  if (view.layer < 0) return "this model keeps no memory from token to token";
+  if (view.layer < 0) return "This model carries no memory from token to token.";
   const std::string layer = layer_name(observation, view.layer), after = " after token " + std::to_string(view.token);
   if (view.choice.part == "none") return layer + after + " · nothing is put in" + age_text(observation, view.step);
   const std::string part = view.choice.part == "all" ? "all of its memory" : view.choice.part;
   const std::string head = view.choice.head >= 0 ? ", head " + std::to_string(view.choice.head) : "";
   const std::string share = std::isfinite(view.share) ? number_text(view.share, 3) : "no";
-  return layer + head + " · " + part + after + " · " + share + " of the answer comes along" +
+  return layer + head + " · " + part + after + " · " + share + " of the answer is carried over" +
          age_text(observation, view.step);
 }
 

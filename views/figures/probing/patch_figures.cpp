@@ -166,17 +166,17 @@ std::string memory_sentence(const PatchView& view, const std::vector<int>& rows)
   Best best = best_of(view, rows);
   if (best.row >= 0) best.token = first_as_good(view, best);
   if (best.row < 0 || best.share < 0.05)
-    return "No memory restores the answer so far: it passes elsewhere, or the cells are still to come.";
+    return "So far no memory restores the answer: it passes elsewhere, or its cells are not computed yet.";
   constexpr double too_much = 2;  // of what there is to bring back: the parts then pull against each other
   if (best.share > too_much) {
     return "Both sequences are answered almost alike (" + share_text(view.pair.clean_measure) + " and " +
            share_text(view.pair.corrupted_measure) +
-           "), so that shares of the difference mean little: train on, or take another pair.";
+           "), so shares of the difference mean little: train on, or choose another pair.";
   }
   const PatchRow& row = view.rows[static_cast<std::size_t>(best.row)];
   std::string text = "The answer passes through " + row.label + ": with that of the clean sequence after " +
-                     token_name(view, best.token) + ", the corrupted run gets " + percent(best.share) +
-                     " of the clean answer back";
+                     token_name(view, best.token) + ", the corrupted run recovers " + percent(best.share) +
+                     " of the clean answer";
   std::string others;
   for (const int other : rows) {
     const PatchRow& one = view.rows[static_cast<std::size_t>(other)];
@@ -242,11 +242,12 @@ std::string patch_path_text(const PatchView& view, int sender, int receiver) {
   const double share = view.paths[static_cast<std::size_t>(sender * count + receiver)];
   const std::string path =
       view.parts[static_cast<std::size_t>(sender)] + " → " + view.parts[static_cast<std::size_t>(receiver)];
-  return path + ": " + (std::isfinite(share) ? share_text(share) + " on this path alone" : "still to come");
+  return path + ": " + (std::isfinite(share) ? share_text(share) + " on this path alone" : "not computed yet");
 }
 
 std::string patch_path_sentence(const PatchView& view) {
-  if (!has_paths(view)) return "The paths are still to come, or this model's layers have residuals of their own.";
+  if (!has_paths(view))
+    return "The paths are not computed yet, or this model's layers have residual connections inside.";
   const int count = static_cast<int>(view.parts.size());
   std::size_t best = view.paths.size();
   for (std::size_t i = 0; i < view.paths.size(); ++i) {
@@ -254,7 +255,7 @@ std::string patch_path_sentence(const PatchView& view) {
   }
   const std::size_t sender = best / static_cast<std::size_t>(count), receiver = best % static_cast<std::size_t>(count);
   return "The strongest path leads from " + view.parts[sender] + " to " + view.parts[receiver] + ": what " +
-         view.parts[sender] + " adds, read there alone, restores " + percent(view.paths[best]) +
+         view.parts[sender] + " adds, patched for this reader alone, restores " + percent(view.paths[best]) +
          " of the clean answer.";
 }
 
@@ -301,7 +302,7 @@ std::string patch_cell_text(const PatchView& view, int row, int token) {
   const std::size_t cell = view.cell(static_cast<std::size_t>(row), token);
   const double exact = view.exact[cell], attributed = view.attributed[cell];
   std::string text = of.label + (of.group == PatchGroup::memory ? " after " : " at ") + token_name(view, token) + ": ";
-  text += std::isfinite(exact) ? share_text(exact) + " exact" : "exact share still to come";
+  text += std::isfinite(exact) ? share_text(exact) + " exact" : "exact share not computed yet";
   const bool has_pass = of.group != PatchGroup::memory;
   if (std::isfinite(attributed))
     text += ", " + share_text(attributed) + (has_pass ? " by one reverse pass" : " to first order");
@@ -311,10 +312,10 @@ std::string patch_cell_text(const PatchView& view, int row, int token) {
 std::string patch_sentence(const PatchView& view, PatchGroup group) {
   if (!is_whole(view)) return "";
   if (view.pair.clean_measure == view.pair.corrupted_measure)
-    return "Both sequences are answered alike, so nothing can be restored: choose another pair.";
+    return "The model answers both sequences alike, so nothing can be restored: choose another pair.";
   if (group == PatchGroup::memory) return memory_sentence(view, rows_of(view, group));
   const auto [row, token] = brightest_cell(view, group);
-  if (row < 0) return "This model has no such place.";
+  if (row < 0) return "This model has no value of this kind.";
   const std::size_t cell = view.cell(static_cast<std::size_t>(row), token);
   const bool is_exact = std::isfinite(view.exact[cell]);
   return "The brightest cell is " + view.rows[static_cast<std::size_t>(row)].label + " at " + token_name(view, token) +
@@ -323,9 +324,9 @@ std::string patch_sentence(const PatchView& view, PatchGroup group) {
 }
 
 std::string patch_subtitle(const Observation& observation, const Selection&) {
-  if (!observation.patch) return why_not_yet(observation, "the pair is asked within seconds of the start");
+  if (!observation.patch) return why_not_yet(observation, "Reading the pair of sequences: starts within seconds.");
   const PatchView& view = *observation.patch;
-  if (!is_whole(view)) return "nothing to compare";
+  if (!is_whole(view)) return "There is nothing to compare.";
   const auto cells = static_cast<std::int64_t>(view.exact.size());
   std::string text = view.pair.clean_label + " or " + view.pair.corrupted_label + " · " +
                      std::string(name_of(view.pair.measure)) + " · ";

@@ -20,7 +20,7 @@ constexpr double no_ghost = std::numeric_limits<double>::quiet_NaN();
 std::string place_text(const ProbeView& probe, int token) {
   const TokenView& there = probe.tokens[static_cast<std::size_t>(token)];
   std::string text = "whole sequence at once, after token " + std::to_string(token) + " " + there.label;
-  if (there.target >= 0) text += ", target " + probe_label(probe, there.target);
+  if (there.target >= 0) text += ", right answer " + probe_label(probe, there.target);
   return text;
 }
 
@@ -44,8 +44,8 @@ Figure answer_figure(const ProbeView& probe, int token) {
   figure.y.label = "probability";
   const auto read = std::ranges::count_if(probe.answers, [](const ProbeAnswer& one) { return !one.tokens.empty(); });
   if (answer.tokens.empty() && read > 0) {
-    say_what_is_read(figure, "no answer is read for token " + std::to_string(token),
-                     std::to_string(read) + " tokens have one: those that are asked, then the last");
+    say_what_is_read(figure, "token " + std::to_string(token) + " has no computed answer",
+                     std::to_string(read) + " tokens have one: the questions, then the last tokens");
     return figure;
   }
   Bars bars;
@@ -80,18 +80,18 @@ Figure sources_figure(const Observation& observation, const Selection& selection
   figure.id = "probe_sources";
   figure.title = "Token contributions";
   figure.labels = LabelPlacement::none;
-  figure.x.label = "token read";
+  figure.x.label = "earlier token";
   figure.x.integer_ticks = true;
   figure.y.label = "weight w";
   if (!shown || shown->weights.empty()) {
-    figure.subtitle = "the traced layer has no token weights";
+    figure.subtitle = "the chosen layer has no token weights";
     return figure;
   }
   const int head = std::clamp(selection.head, 0, static_cast<int>(shown->weights.size()) - 1);
   figure.subtitle = layer_name(observation, shown->layer) + " · head " + std::to_string(head);
   const std::vector<float> after = weight_row(*shown, head, token);
   if (token >= shown->tokens) {
-    say_what_is_read(figure, "no weights are read for token " + std::to_string(token),
+    say_what_is_read(figure, "token " + std::to_string(token) + " has no computed weights",
                      "tokens 0 to " + std::to_string(shown->tokens - 1) + " have them");
     return figure;
   }
@@ -227,7 +227,7 @@ std::string accuracy_change(const Observation& observation) {
 }
 
 std::string probe_subtitle(const Observation& observation, const Selection&) {
-  if (!observation.probe) return why_not_yet(observation, "the first sequence is asked within seconds of the start");
+  if (!observation.probe) return why_not_yet(observation, "Reading the first sequence: starts within seconds.");
   const ProbeView& probe = *observation.probe;
   std::string text = accuracy_change(observation) + " on " + std::to_string(probe.examples) + " sequences";
   if (!probe.task.empty()) text = "a sequence of " + probe.task + " · " + text;

@@ -81,8 +81,8 @@ void add_generic_state(std::vector<Figure>& figures, const Observation& observat
   Matrix before;
   if (change) before = token > 0 ? trace.steps[token - 1].state : Matrix(now.size(), 0.0f);
   const double reach = std::max(max_magnitude(now), max_magnitude(trace.steps.back().state));
-  figures.push_back(matrix_figure({"state", "State of " + layer_name(observation, trace.layer), "", "row", "column",
-                                   trace.state_rows, trace.state_columns},
+  figures.push_back(matrix_figure({"state", "State of " + layer_name(observation, trace.layer), "", "row of the state",
+                                   "column of the state", trace.state_rows, trace.state_columns},
                                   now, before, reach));
 }
 
@@ -173,14 +173,14 @@ std::string scale_text(const Trace& trace, const Selection& selection, int token
   if (head < 0 || static_cast<std::size_t>(head) >= heads.size()) return "";
   const std::string scale = " · m " + number_text(heads[static_cast<std::size_t>(head)].m, 3);
   const int behind = trace.scale_kept_behind;
-  return behind < 0 || token <= behind ? scale : scale + " as token " + std::to_string(behind) + " left it";
+  return behind < 0 || token <= behind ? scale : scale + " frozen after token " + std::to_string(behind);
 }
 
 }  // namespace
 
 std::string stepper_subtitle(const Observation& observation, const Selection& selection) {
   const int token = selected_token(observation, selection);
-  if (token < 0) return why_not_yet(observation, "the first sequence is traced within seconds of the start");
+  if (token < 0) return why_not_yet(observation, "Computing the states token by token: starts within seconds.");
   const Trace& trace = *observation.trace;
   std::string text = layer_name(observation, trace.layer);
   if (const int head = selected_trace_head(trace, selection); head >= 0) text += " · head " + std::to_string(head);
@@ -209,12 +209,12 @@ std::vector<Figure> stepper_figures(const Observation& observation, const Select
 
 std::string inside_subtitle(const Observation& observation, const Selection& selection) {
   const int token = selected_token(observation, selection);
-  if (token < 0) return why_not_yet(observation, "the first sequence is traced within seconds of the start");
+  if (token < 0) return why_not_yet(observation, "Computing the states token by token: starts within seconds.");
   const Trace& trace = *observation.trace;
   const std::string layer = layer_name(observation, trace.layer);
   const std::vector<StepPicture>* pictures = chosen_pictures(observation, selection);
-  if (!pictures && trace.steps.back().pictures.empty()) return layer + " has no such steps; choose another layer";
-  if (!pictures) return layer + " is large: choose its last token";
+  if (!pictures && trace.steps.back().pictures.empty()) return layer + " has no such steps: choose another layer.";
+  if (!pictures) return layer + " is large, so only its last token is shown: choose that.";
   return layer + " · head " + std::to_string(std::max(0, selection.head)) + " · token " + std::to_string(token) + " " +
          trace.tokens[static_cast<std::size_t>(token)].label + " · in " + std::to_string(pictures->size()) +
          " pictures";

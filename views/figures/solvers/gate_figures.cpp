@@ -47,7 +47,7 @@ void add_heads(Figure& figure, const std::vector<HeadGate>& gates, const Selecti
 
 Figure horizon_figure(const Observation& observation, const Selection& selection, std::string id, std::string title,
                       double share) {
-  Figure figure = gate_figure(observation, std::move(id), std::move(title), "dashed: full context", "reach back");
+  Figure figure = gate_figure(observation, std::move(id), std::move(title), "dashed: full context", "memory horizon");
   figure.y.unit = "tokens";
   figure.y.scale = Scale::log;
   const std::vector<HeadGate>& gates = *gates_of(observation);
@@ -79,7 +79,7 @@ std::string gate_subtitle(const Observation& observation, const Selection&) {
   const std::vector<HeadGate>* gates = gates_of(observation);
   if (!gates) {
     return observation.solvers
-               ? "choose a layer whose memory fades by a gate, such as Gated KalmaNet, Mamba or gated DeltaNet"
+               ? "Choose a layer with a gate that fades its memory, such as Gated KalmaNet, Mamba or gated DeltaNet."
                : why_no_layer(observation, LayerTrait::gate);
   }
   const std::int64_t step = observation.solvers->step;

@@ -103,8 +103,7 @@ bool has_gradients(const Observation& observation) {
 }  // namespace
 
 std::string gradient_check_subtitle(const Observation& observation, const Selection& selection) {
-  if (!has_gradients(observation))
-    return "no ridge system here to differentiate: choose an SKA or Gated KalmaNet layer";
+  if (!has_gradients(observation)) return "This layer solves no ridge system: choose an SKA or Gated KalmaNet layer.";
   const SolverView& view = *observation.solvers;
   return (view.made ? "your spectrum" : layer_name(observation, view.layer) + " · worst conditioned system") + " · " +
          std::string(name_of(selected_arithmetic(observation, selection)));

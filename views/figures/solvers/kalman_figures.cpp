@@ -54,24 +54,24 @@ void add_filter(Figure& figure, const FilterRun& run, std::vector<double> x, std
 }
 
 Figure written_figure(const HeadFilters& filters) {
-  Figure figure = filter_figure("written", "Share written", "1: this key now answers with this value", "k_t · G_t");
+  Figure figure = filter_figure("written", "Share written", "1: reading this key now returns this value", "k_t · G_t");
   figure.y.range = Range{0, 1.02};
   for (const FilterRun& run : filters.runs) add_filter(figure, run, counted(run.written.size()), run.written);
   return figure;
 }
 
 Figure alignment_figure(const HeadFilters& filters) {
-  Figure figure =
-      filter_figure("alignment", "Direction of the gain",
-                    "1: written along the key; below: turned away from what other keys use", "cos(G_t, k_t)");
+  Figure figure = filter_figure("alignment", "Direction of the gain",
+                                "1: written along the key; below 1: turned away from directions that other keys use",
+                                "cos(G_t, k_t)");
   for (const FilterRun& run : filters.runs) add_filter(figure, run, counted(run.alignment.size()), run.alignment);
   return figure;
 }
 
 /// The mean error of the pairs that are 1, 2, 3 to 4, 5 to 8, .. tokens old, at the oldest of them.
 Figure recall_figure(const HeadFilters& filters) {
-  Figure figure = filter_figure("recall", "Recall at the end", "mean of the pairs of that age; 1: nothing is left",
-                                "error |v − Sᵀk| / |v|");
+  Figure figure = filter_figure("recall", "Recall at the end",
+                                "mean over the pairs of that age; 1: the pair is forgotten", "error |v − Sᵀk| / |v|");
   figure.x.label = "age";
   figure.x.unit = "tokens";
   figure.x.scale = Scale::log;
@@ -97,7 +97,8 @@ Figure recall_figure(const HeadFilters& filters) {
 }
 
 Figure sigma_figure(const HeadFilters& filters) {
-  Figure figure = filter_figure("sigma", "Uncertainty Σ_t", "eigenvalues: what the filter does not know yet", "λ(Σ_t)");
+  Figure figure =
+      filter_figure("sigma", "Uncertainty Σ_t", "eigenvalues: the filter's remaining uncertainty", "λ(Σ_t)");
   figure.y.scale = Scale::log;
   const auto add = [&](std::string name, Ink ink, Dash dash, const Uncertainty& of, const std::vector<double>& y) {
     add_line(figure, std::move(name), ink, dash, {of.tokens.begin(), of.tokens.end()}, y);
@@ -113,9 +114,9 @@ Figure sigma_figure(const HeadFilters& filters) {
 
 /// What the exact filter would recall if the model of eq. 15 were told of other process noise, beside the solve.
 Figure noise_figure(const HeadFilters& filters) {
-  Figure figure =
-      filter_figure("noise", "Process noise", "exact filter; mean error of all pairs, dashed of the last eighth",
-                    "error |v − Sᵀk| / |v|");
+  Figure figure = filter_figure("noise", "Process noise",
+                                "exact filter; solid: mean error of all pairs, dashed: of the last eighth",
+                                "error |v − Sᵀk| / |v|");
   figure.x = {.label = "Q_t = q I", .scale = Scale::log};
   for (const NoiseSweep& sweep : filters.sweeps) {
     const Ink ink = filter_ink(sweep.fades ? FilterKind::fading_kalman : FilterKind::kalman);
@@ -174,8 +175,8 @@ const HeadFilters* selected_filters(const Observation& observation, const Select
 
 std::string kalman_subtitle(const Observation& observation, const Selection& selection) {
   const HeadFilters* filters = selected_filters(observation, selection);
-  if (!observation.solvers) return why_not_yet(observation, "the first pairs are filtered within seconds of the start");
-  if (!filters) return "choose a layer that stores keys with values, such as Gated KalmaNet or gated DeltaNet";
+  if (!observation.solvers) return why_not_yet(observation, "Filtering the first pairs: starts within seconds.");
+  if (!filters) return "Choose a layer that stores keys with values, such as Gated KalmaNet or gated DeltaNet.";
   const std::int64_t step = observation.solvers->step;
   return layer_name(observation, observation.solvers->pair_layer) + " · head " + std::to_string(filters->head) +
          " · its first " + std::to_string(filters->runs.front().written.size()) + " pairs, as each filter writes them" +

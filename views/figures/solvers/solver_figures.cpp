@@ -119,7 +119,7 @@ Figure residual_figure(const Observation& observation, const Selection& selectio
   const int own = observation.solvers->own_iterations;
   if (own >= 0 && own <= observation.solvers->iterations && !observation.solvers->made)
     figure.reference_lines = {
-        {Orientation::vertical, static_cast<double>(own), "the layer's r", Role::dim, Dash::dotted}};
+        {Orientation::vertical, static_cast<double>(own), "iterations r of the layer", Role::dim, Dash::dotted}};
   return figure;
 }
 
@@ -146,7 +146,7 @@ Figure spectrum_figure(const Observation& observation, const Selection& selectio
   const auto hardest = std::max_element(problems.begin(), problems.end(),
                                         [](const auto* a, const auto* b) { return a->kappa() < b->kappa(); });
   figure.subtitle = "κ " + number_text((*hardest)->kappa(), 3) +
-                    (observation.solvers->made_of ? " · drag the dots"
+                    (observation.solvers->made_of ? " · the dots can be dragged"
                      : problems.size() > 1        ? ", the worst"
                                                   : "");
   figure.x.label = "eigenvalue";
@@ -173,7 +173,7 @@ Figure floor_figure(const Observation& observation, const Selection& selection,
                     const std::vector<const RacedProblem*>& problems) {
   Figure figure = race_figure(observation, selection, "floor", "Final residual by solver and precision");
   figure.subtitle = "log₁₀ of the residual after " + std::to_string(observation.solvers->iterations) +
-                    " iterations, the worst; triangle: broken";
+                    " iterations, worst system; triangle: no finite result";
   figure.x.label = "precision";
   figure.y.label = "solver";
   HeatMap map;
@@ -278,7 +278,7 @@ std::string precision_advice(Arithmetic arithmetic, double smallest, double larg
   const double line = inverse_unit(arithmetic), kappa = largest / smallest;
   if (!(kappa * near >= line)) return "";
   const std::string name(name_of(arithmetic));
-  std::string text = "κ " + number_text(kappa, 2) + " is " + (kappa > line ? "beyond" : "near") + " the line of " +
+  std::string text = "κ " + number_text(kappa, 2) + " is " + (kappa > line ? "above" : "near") + " the limit of " +
                      name + " (" + number_text(line, 3) + "): ";
   // The least λ with (λ_max + λ)/(λ_min + λ) <= line/near.
   const double wanted = line / near;
@@ -291,8 +291,9 @@ std::string precision_advice(Arithmetic arithmetic, double smallest, double larg
 
 std::string solver_race_subtitle(const Observation& observation, const Selection& selection) {
   const std::vector<const RacedProblem*> problems = selected_problems(observation, selection);
-  if (!observation.solvers) return why_not_yet(observation, "the first systems are solved within seconds of the start");
-  if (problems.empty()) return "No ridge system in this model. Choose geometric above for a synthetic spectrum.";
+  if (!observation.solvers) return why_not_yet(observation, "Solving the ridge systems: starts within seconds.");
+  if (problems.empty())
+    return "This model solves no ridge system. Choose \"geometric\" above for a synthetic spectrum.";
   const std::string name(name_of(selected_arithmetic(observation, selection)));
   if (observation.solvers->made) return "your spectrum · " + name;
   std::string text = layer_name(observation, observation.solvers->layer);

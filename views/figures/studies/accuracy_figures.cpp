@@ -57,11 +57,12 @@ Figure grid_figure(const AccuracyView& view, const AccuracyGrid& grid) {
   Figure figure;
   figure.id = std::string(id_prefix) + grid.task;
   figure.title = grid.task;
-  figure.subtitle = grid.is_own ? "trained on it with " + grouped_number(view.own_length) + " tokens"
-                                : "never trained on: asked all the same";
+  figure.subtitle = grid.is_own
+                        ? "the model was trained on this task with " + grouped_number(view.own_length) + " tokens"
+                        : "the model was never trained on this task";
   figure.x.label = "length";
   figure.x.unit = "tokens";
-  figure.y.label = "bindings";
+  figure.y.label = "key-value pairs";
   HeatMap map = map_of(grid, view.examples);
   for (std::size_t i = 0; i < map.col_labels.size(); ++i)
     figure.x.ticks.push_back({static_cast<double>(i), map.col_labels[i]});
@@ -76,13 +77,13 @@ Figure grid_figure(const AccuracyView& view, const AccuracyGrid& grid) {
 }  // namespace
 
 std::string accuracy_grid_subtitle(const Observation& observation, const Selection&) {
-  if (!observation.accuracy) return why_not_yet(observation, "the first cells are asked within seconds of the start");
+  if (!observation.accuracy) return why_not_yet(observation, "Measuring the first cells: starts within seconds.");
   const AccuracyView& view = *observation.accuracy;
-  if (view.grids.empty()) return "needs a task with bindings and length, such as sysprompt, niah or mqar";
-  std::string text = "share of right answers";
+  if (view.grids.empty()) return "Needs a task with key-value pairs and a length, such as sysprompt, niah or mqar.";
+  std::string text = "held-out accuracy";
   if (!view.is_complete)
     text += " · " + std::to_string(view.measured) + " of " + std::to_string(view.planned) + " cells with all " +
-            std::to_string(view.examples) + " sequences, the others small";
+            std::to_string(view.examples) + " sequences, the others with fewer";
   else
     text += " on " + std::to_string(view.examples) + " sequences each";
   if (view.step != observation.step) text += " · as of step " + grouped_number(view.step);
@@ -113,10 +114,10 @@ const AccuracyCell* cell_at(const AccuracyGrid& grid, double x, double y) {
 
 std::string cell_text(const AccuracyGrid& grid, const AccuracyCell& cell) {
   const std::string what = grid.task + " with " + std::to_string(cell.bindings) +
-                           (cell.bindings == 1 ? " binding in " : " bindings in ") + grouped_number(cell.length) +
+                           (cell.bindings == 1 ? " pair in " : " pairs in ") + grouped_number(cell.length) +
                            " tokens: ";
-  if (!cell.fits) return what + "so many do not fit";
-  if (cell.asked == 0) return what + "still to be asked";
+  if (!cell.fits) return what + "so many pairs do not fit";
+  if (cell.asked == 0) return what + "not measured yet";
   return what + grouped_number(cell.right) + " of " + grouped_number(cell.asked) + " answers right";
 }
 

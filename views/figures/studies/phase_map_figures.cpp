@@ -30,10 +30,10 @@ Point cell_of(const PhaseMapView& map, const RunResult& result) {
 TextLabel first_run_note(const PhaseMapView& map) {
   const std::vector<SweepAxis>& axes = map.sweep.axes;
   const auto middle = [&](std::size_t axis) { return (static_cast<double>(axes[axis].values.size()) - 1) / 2; };
-  return {
-      middle(0), middle(1),
-      "first run: step " + grouped_number(map.first_run_at) + " of " + grouped_number(map.steps) + ", in spare time",
-      Role::dim, Anchor::middle};
+  return {middle(0), middle(1),
+          "first run: step " + grouped_number(map.first_run_at) + " of " + grouped_number(map.steps) +
+              ", computed between the steps of the training",
+          Role::dim, Anchor::middle};
 }
 
 /// Dots at the centres of cells: where one is missing, the colour is that of a neighbour.
@@ -74,8 +74,8 @@ Figure spectrum_of(const RunSpectrum& spectrum) {
     const bool is_slowest = std::abs(lambda) > reach * (1 - 1e-9);  // both of a pair
     dots.points.push_back({lambda.real(), lambda.imag(), 4, run_ink(0), is_slowest, "", ""});
   }
-  Figure figure = eigenvalue_plane("phase_map_spectrum", "Its spectrum", reach);
-  figure.subtitle = spectrum.head + ", the slowest at the end";
+  Figure figure = eigenvalue_plane("phase_map_spectrum", "Spectrum of this run", reach);
+  figure.subtitle = spectrum.head + ", ring: slowest mode after the last step";
   figure.series.emplace_back(std::move(dots));
   return figure;
 }
@@ -85,7 +85,7 @@ std::string numbers_of(const PhaseMapView& map, const RunResult& result) {
   for (std::size_t i = 0; i < map.sweep.metrics.size(); ++i) {
     const RunMetric& metric = map.sweep.metrics[i];
     if (metric.name == "trained" || !std::isfinite(result.values[i])) continue;
-    text += (text.empty() ? "" : " · ") + metric.name + " " + number_text(result.values[i], 3);
+    text += (text.empty() ? "" : " · ") + words_of(metric.name) + " " + number_text(result.values[i], 3);
   }
   return text;
 }
@@ -107,10 +107,10 @@ std::optional<std::size_t> run_at(const PhaseMapView& map, double x, double y) {
 
 std::string phase_map_subtitle(const Observation& observation, const Selection&) {
   const PhaseMapView* map = observation.phase_map.get();
-  if (!map) return "The first run of the map begins as soon as there is time.";
+  if (!map) return "Waiting: the first run of the map begins when training pauses, or between its steps.";
   const std::size_t all = size_of(map->sweep.axes), finished = map->sweep.results.size();
-  return map->sweep.name + " · " + map->sweep.metrics[map->shown].name + " after " + grouped_number(map->steps) +
-         " steps · " +
+  return map->sweep.name + " · " + words_of(map->sweep.metrics[map->shown].name) + " after " +
+         grouped_number(map->steps) + " steps · " +
          (finished == all ? std::to_string(all) : std::to_string(finished) + " of " + std::to_string(all)) + " runs";
 }
 

@@ -50,7 +50,7 @@ std::size_t seeds_of(const SweepView& sweep) {
 Figure figure_of(const SweepView& sweep, const RunMetric& metric) {
   Figure figure;
   figure.id = "sweep_" + file_word(metric.name);
-  figure.title = sweep.name + ": " + metric.name;
+  figure.title = sweep.name + ": " + words_of(metric.name);
   const std::size_t seeds = seeds_of(sweep);
   figure.subtitle = seeds > 1 ? "mean over " + std::to_string(seeds) + " seeds" : "";
   figure.recipe = sweep.recipe;
@@ -59,8 +59,8 @@ Figure figure_of(const SweepView& sweep, const RunMetric& metric) {
 
 Figure line_figure(const SweepView& sweep, const SweepAxis& axis, std::size_t metric) {
   Figure figure = figure_of(sweep, sweep.metrics[metric]);
-  figure.x.label = axis.field;
-  figure.y = {sweep.metrics[metric].name, sweep.metrics[metric].unit};
+  figure.x.label = words_of(axis.field);
+  figure.y = {words_of(sweep.metrics[metric].name), sweep.metrics[metric].unit};
   if (sweep.metrics[metric].is_share) figure.y.range = Range{0, 1.02};
   const bool has_numbers = is_numeric(axis);
   if (axis.is_logarithmic) figure.x.scale = Scale::log;
@@ -114,9 +114,6 @@ std::vector<bool> finished_places(const SweepView& sweep, std::size_t cells) {
   return finished;
 }
 
-/// "ridge" of "layers.1.ska.ridge": short enough for a legend.
-std::string short_field(const std::string& field) { return field.substr(field.rfind('.') + 1); }
-
 /// The losses of a sketch at these steps, between its points by a straight line; NaN beyond its end.
 std::vector<double> losses_at(const TrainingSketch& sketch, const std::vector<double>& steps) {
   std::vector<double> losses;
@@ -137,11 +134,21 @@ std::vector<double> losses_at(const TrainingSketch& sketch, const std::vector<do
 
 }  // namespace
 
+std::string words_of(std::string name) {
+  if (name == "kappa") return "condition number κ";
+  const std::size_t number = name.find('.'), kind = name.find('.', number + 1), key = name.rfind('.');
+  if (name.starts_with("layers.") && kind < key)
+    name = name.substr(number + 1, kind - number - 1) + " " + name.substr(kind + 1, key - kind - 1) + ": " +
+           name.substr(key + 1);
+  std::ranges::replace(name, '_', ' ');
+  return name;
+}
+
 std::string place_name(const std::vector<SweepAxis>& axes, std::size_t row) {
   const std::vector<std::size_t> place = place_of(axes, row);
   std::string name;
   for (std::size_t i = 0; i < axes.size(); ++i)
-    name += (i > 0 ? ", " : "") + short_field(axes[i].field) + " " + value_label(axes[i].values[place[i]]);
+    name += (i > 0 ? ", " : "") + words_of(axes[i].field) + " " + value_label(axes[i].values[place[i]]);
   return name;
 }
 
@@ -256,13 +263,13 @@ Figure phase_figure(const SweepView& sweep, std::size_t metric) {
   const std::vector<double> grid = grid_of(sweep, columns * rows, metric);
   const std::vector<bool> finished = finished_places(sweep, columns * rows);
   Figure figure = figure_of(sweep, sweep.metrics[metric]);
-  figure.x.label = axes[0].field;
-  figure.y.label = axes[1].field;
+  figure.x.label = words_of(axes[0].field);
+  figure.y.label = words_of(axes[1].field);
   HeatMap map;
   map.name = sweep.metrics[metric].name;
   map.rows = static_cast<int>(rows);
   map.cols = static_cast<int>(columns);
-  map.value = {sweep.metrics[metric].name, sweep.metrics[metric].unit};
+  map.value = {words_of(sweep.metrics[metric].name), sweep.metrics[metric].unit};
   map.nan_is_blank = true;
   std::vector<double> cells;
   for (std::size_t row = rows; row-- > 0;) {  // the largest value of the axis on top

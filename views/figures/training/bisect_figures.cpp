@@ -32,7 +32,7 @@ double last_shown(const BisectView& view) {
 Figure bars_figure(const BisectView& view) {
   Figure figure;
   figure.id = "bisect";
-  figure.title = "Bisect";
+  figure.title = "When did it start?";
   figure.x.label = "part that does not learn";
   figure.x.range = Range{-0.6, static_cast<double>(std::max<std::size_t>(view.planned, 1)) - 0.4};
   figure.y.label = "first step";
@@ -61,7 +61,7 @@ Figure bars_figure(const BisectView& view) {
   bars.width = 0.7;
   if (view.parts.empty())
     figure.text_labels.push_back({(figure.x.range->low + figure.x.range->high) / 2, static_cast<double>(view.until) / 2,
-                                  "the training is repeated, one part frozen at a time", Role::dim, Anchor::middle});
+                                  "Repeating the training with one part frozen at a time.", Role::dim, Anchor::middle});
   figure.series.emplace_back(std::move(bars));
   if (!view.parts.empty() && view.parts[0].step >= 0)
     figure.reference_lines.push_back(
@@ -75,12 +75,12 @@ Figure bars_figure(const BisectView& view) {
 std::string bisect_text(const BisectView& view) {
   if (view.parts.empty()) return "";
   if (view.parts[0].step < 0)
-    return view.condition + " does not begin to hold until step " + grouped_number(view.until) + ", whatever learns.";
+    return view.condition + " does not hold up to step " + grouped_number(view.until) + ", whichever parts learn.";
   std::string text = view.condition + " holds from step " + grouped_number(view.parts[0].step);
   const auto latest = std::ranges::max_element(view.parts.begin() + 1, view.parts.end(), {},
                                                [&](const BisectedPart& part) { return end_of(view, part); });
   if (latest == view.parts.end()) return text + ".";
-  text += "; where " + latest->part + " does not learn, ";
+  text += "; while " + latest->part + " is frozen, ";
   return text +
          (latest->step < 0 ? "not by step " + grouped_number(view.until)
                            : "from step " + grouped_number(latest->step)) +
@@ -89,7 +89,7 @@ std::string bisect_text(const BisectView& view) {
 
 std::string bisect_subtitle(const Observation& observation, const Selection&) {
   const BisectView* view = observation.bisect.get();
-  if (!view) return "When does a condition begin to hold, and whose learning does it wait for? Press \"ask\".";
+  if (!view) return "When does a condition begin to hold, and which part must learn first? Press \"Run\".";
   if (view->is_complete()) return view->condition + " · one part frozen at a time";
   return view->condition + " · repetition " + std::to_string(view->parts.size() + 1) + " of " +
          std::to_string(view->planned) + ", step " + grouped_number(view->at);

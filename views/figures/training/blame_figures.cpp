@@ -42,7 +42,7 @@ Figure strip_figure(const BlameView& view) {
   const RunMetric& metric = view.metrics[view.shown];
   Figure figure;
   figure.id = "blame";
-  figure.title = "Blame";
+  figure.title = "Batch influence";
   figure.x = step_axis(view);
   figure.x.label = "step whose batch is left out";
   figure.y.label = "change of the " + metric.name;
@@ -71,8 +71,8 @@ Figure strip_figure(const BlameView& view) {
   figure.y.range = Range{-end, end};
   if (bars.bars.empty())
     figure.text_labels.push_back({(figure.x.range->low + figure.x.range->high) / 2, 0,
-                                  "the training is repeated without each batch, in spare time", Role::dim,
-                                  Anchor::middle});
+                                  "Repeating the training without each batch, between the steps of the training.",
+                                  Role::dim, Anchor::middle});
   figure.series.emplace_back(std::move(bars));
   figure.series.emplace_back(std::move(dots));
   figure.reference_lines.push_back({Orientation::horizontal, 0, "", Role::faint, Dash::solid});
@@ -137,8 +137,8 @@ std::string blame_subtitle(const Observation& observation, const Selection&) {
   const BlameView* view = observation.blame.get();
   if (!view) {
     return observation.step > observation.oldest_step
-               ? "Which batch did it? “ask” repeats the training without each of the last hundred."
-               : "Train some steps first; then every batch can be asked what it did.";
+               ? "Which batch caused this? \"Run\" repeats the training without each of the last 100 batches."
+               : "Train some steps first; then the effect of each batch can be measured.";
   }
   const auto planned = static_cast<std::size_t>(view->last - view->first + 1);
   return view->metrics[view->shown].name + " at step " + grouped_number(view->until) +

@@ -121,7 +121,7 @@ Figure reads_figure(const MemoryView& view, std::size_t layer) {
   const MemoryAttention& attention = view.attention[layer];
   Figure figure;
   figure.id = numbered("memory_reads", layer);
-  figure.title = "What memory reads" + of_layer(view, layer);
+  figure.title = "What the memory tokens read" + of_layer(view, layer);
   figure.x.label = "input position";
   figure.x.integer_ticks = true;
   figure.y.label = "memory token";
@@ -148,7 +148,7 @@ Figure is_read_figure(const MemoryView& view, std::size_t layer) {
   const bool sees_all = !attention.reads.empty();
   Figure figure;
   figure.id = numbered("memory_is_read", layer);
-  figure.title = "Who reads memory" + of_layer(view, layer);
+  figure.title = "Which positions read memory" + of_layer(view, layer);
   figure.x.label = "input position";
   figure.x.integer_ticks = true;
   figure.y.label = sees_all ? "softmax weight" : "weight";
@@ -161,7 +161,7 @@ Figure is_read_figure(const MemoryView& view, std::size_t layer) {
     figure.series.emplace_back(time_line("m" + std::to_string(m), weights, 0, m));
   }
   if (!sees_all) return figure;
-  figure.subtitle = "dotted: attention that is the same for all";
+  figure.subtitle = "dotted: equal weight on all positions";
   const double tokens = static_cast<double>(view.tokens) + std::max(view.input_length, 0);
   figure.reference_lines.push_back({Orientation::horizontal, 1 / tokens, "", Role::dim, Dash::dotted});
   return figure;
@@ -196,7 +196,7 @@ Figure switched_off_figure(const ForecastView& view) {
   Figure figure;
   figure.id = "memory_off";
   figure.title = "Without memory";
-  figure.subtitle = "zeros for tokens";
+  figure.subtitle = "memory tokens set to zero";
   figure.x.label = "window";
   figure.y.label = "change of the MSE";
   figure.y.unit = "%";
@@ -220,9 +220,9 @@ Figure switched_off_figure(const ForecastView& view) {
 std::string forecast_subtitle(const Observation& observation, const Selection&) {
   const ForecastView* view = observation.forecast.get();
   if (!view)
-    return observation.model.is_forecaster ? "the first window is forecast within seconds"
+    return observation.model.is_forecaster ? "Forecasting the first window: starts within seconds."
                                            : "input, truth and prediction need " + words_for(LayerTrait::series);
-  if (view->windows.empty()) return "no window has been forecast yet";
+  if (view->windows.empty()) return "No window has been forecast yet.";
   const ForecastWindow& window = view->windows.front();
   const std::string when = window.first.empty() ? "" : " · " + window.first + " to " + window.last;
   const std::string runs =
@@ -244,7 +244,7 @@ std::vector<Figure> forecast_figures(const Observation& observation, const Selec
 std::string memory_tokens_subtitle(const Observation& observation, const Selection&) {
   const MemoryView* view = observation.memory.get();
   if (!view) return "needs " + words_for(LayerTrait::training_memory);
-  std::string text = std::to_string(view->tokens) + " tokens · mean over heads";
+  std::string text = std::to_string(view->tokens) + " memory tokens · mean over heads";
   if (observation.forecast) text += " · first channel";
   if (std::isfinite(view->accuracy))
     text += " · accuracy " + number_text(view->accuracy, 3) + ", " + number_text(view->without, 3) + " without";

@@ -70,7 +70,7 @@ Figure worth_figure(const MemoryView& view) {
   }
   figure.x.range = Range{0.4, static_cast<double>(view.change_without.size()) + 0.6};
   if (std::ranges::all_of(view.change_without, [](double change) { return change == 0; }))
-    figure.subtitle = "no mode changes an answer yet";
+    figure.subtitle = "no mode changes an answer so far";
   figure.series.emplace_back(std::move(bars));
   figure.reference_lines.push_back({Orientation::horizontal, 0, "", Role::faint, Dash::solid});
   return figure;
@@ -94,7 +94,7 @@ std::string used_text(const MemoryView& view) {
 
 Figure less_figure(const MemoryView& view) {
   Figure figure =
-      stage_figure("less", "With less of it",
+      stage_figure("less", "With less memory",
                    std::string("a larger K, M or T needs training") + (view.is_of_error ? ": table etth1_memory" : ""),
                    "share kept", view.is_of_error ? "change of the MSE" : "change of the accuracy");
   figure.x.integer_ticks = false;
@@ -102,7 +102,7 @@ Figure less_figure(const MemoryView& view) {
   figure.y.unit = "%";
   if (const std::string used = used_text(view); !used.empty()) figure.subtitle = used;
   Scatter now;
-  now.name = "as the settings stand";
+  now.name = "present settings";
   for (std::size_t i = 0; i < view.less.size(); ++i) {
     const MemoryLess& less = view.less[i];
     std::vector<double> x, y;
@@ -136,7 +136,7 @@ bool uses_all_rows(const MemoryView& view) {
 Figure buffer_figure_of(const MemoryView& view) {
   const std::string rows = (uses_all_rows(view) ? "" : "newest ") + grouped_number(view.history_rows) + " rows";
   Figure figure =
-      stage_figure("buffer", "Buffer", view.history_rows > view.buffer_rows ? rows + ", means of blocks" : rows,
+      stage_figure("buffer", "Buffer", view.history_rows > view.buffer_rows ? rows + ", averaged in blocks" : rows,
                    "channel", "row, oldest first");
   add_matrix(figure, "Hc", view.buffer_rows, view.buffer_columns, view.buffer);
   return figure;
@@ -154,7 +154,8 @@ Figure buffer_modes_figure(const MemoryView& view) {
 }
 
 Figure pooling_figure(const MemoryView& view) {
-  Figure figure = stage_figure("pooling", "Pooling weights", "dotted: all positions alike", "input position", "α_t");
+  Figure figure =
+      stage_figure("pooling", "Pooling weights", "dotted: equal weight on all positions", "input position", "α_t");
   figure.labels = LabelPlacement::none;
   figure.series.emplace_back(counted_line("pooling weight", view.pooling, 0, 0));
   figure.reference_lines.push_back(
@@ -167,7 +168,7 @@ Figure pooling_figure(const MemoryView& view) {
 std::string memory_inspector_subtitle(const Observation& observation, const Selection&) {
   const MemoryView* view = observation.memory.get();
   if (!view) return "needs " + words_for(LayerTrait::training_memory);
-  if (view->components.empty()) return "the history is still too short to be decomposed";
+  if (view->components.empty()) return "The history is still too short for a decomposition.";
   return "buffer → K = " + std::to_string(view->eigenvalues.size()) + " modes → M = " + std::to_string(view->tokens) +
          " tokens" + age_text(observation, view->step);
 }
@@ -181,13 +182,13 @@ std::vector<Figure> memory_inspector_figures(const Observation& observation, con
   if (!view->buffer.empty()) figures.push_back(buffer_figure_of(*view));
   if (!view->modes.empty()) figures.push_back(buffer_modes_figure(*view));
   if (!view->components.empty() && view->width > 0) {
-    Figure figure = stage_figure("components", "Components C_KL", "a row for each mode", "channel", "mode k");
+    Figure figure = stage_figure("components", "Components C_KL", "one row for each mode", "channel", "mode k");
     add_matrix(figure, "C_KL", static_cast<int>(view->components.size()) / view->width, view->width, view->components,
                true);
     figures.push_back(std::move(figure));
   }
   if (!view->token_values.empty() && view->width > 0) {
-    Figure figure = stage_figure("tokens", "Tokens", "what stands in front of the input", "channel", "memory token");
+    Figure figure = stage_figure("tokens", "Tokens", "memory tokens in front of the input", "channel", "memory token");
     add_matrix(figure, "Z", static_cast<int>(view->token_values.size()) / view->width, view->width, view->token_values);
     figures.push_back(std::move(figure));
   }

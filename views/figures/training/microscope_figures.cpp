@@ -54,10 +54,11 @@ void add_nothing(Figure& figure, const MicroscopeView& view) {
   none.ink = Role::text;
   none.dash = Dash::solid;
   figure.series.emplace_back(std::move(none));
-  figure.text_labels.push_back(
-      {(figure.x.range->low + figure.x.range->high) / 2, 0.3,
-       view.step.empty() ? "both are trained in spare time, step by step" : "no weight differs, to the bit", Role::text,
-       Anchor::middle});
+  figure.text_labels.push_back({(figure.x.range->low + figure.x.range->high) / 2, 0.3,
+                                view.step.empty()
+                                    ? "Training both runs step by step, between the steps of the training."
+                                    : "Both runs have the same weights, bit for bit.",
+                                Role::text, Anchor::middle});
 }
 
 /// "ridge_readout in layers.1.ska.readout, head 0, token 3"
@@ -69,7 +70,7 @@ std::string first_text(const FirstDifference& first) {
 Figure distance_figure(const MicroscopeView& view) {
   Figure figure;
   figure.id = "microscope";
-  figure.title = "Divergence microscope";
+  figure.title = "Twin runs";
   figure.x.label = "step";
   figure.x.integer_ticks = true;
   figure.x.range = Range{static_cast<double>(view.from) - 0.5, static_cast<double>(view.until) + 0.5};
@@ -107,8 +108,8 @@ std::string growth_text(double slope) {
 std::string microscope_text(const MicroscopeView& view) {
   if (view.step.empty()) return "";
   if (view.is_zero())
-    return "With " + view.change + " changed no weight differs after " + std::to_string(view.step.size() - 1) +
-           " steps, to the bit.";
+    return "With " + view.change + " changed, all weights are equal after " + std::to_string(view.step.size() - 1) +
+           " steps, bit for bit.";
   const auto steps = std::to_string(view.step.size() - 1);
   std::string text =
       number_text(view.whole.back(), 2) + " of |w| apart after " + steps + " steps" + growth_text(view.slope) + ".";
@@ -119,7 +120,8 @@ std::string microscope_text(const MicroscopeView& view) {
 
 std::string microscope_subtitle(const Observation& observation, const Selection&) {
   const MicroscopeView* view = observation.microscope.get();
-  if (!view) return "Train on twice with one thing changed: how fast do the two part? Choose above what is changed.";
+  if (!view)
+    return "Trains twice from here with one thing changed: how fast do the two runs diverge? Choose the change above.";
   return view->change + " · from step " + grouped_number(view->from) +
          (view->is_complete ? ""
                             : " · step " + std::to_string(view->step.empty() ? 0 : view->step.size() - 1) + " of " +

@@ -6,6 +6,7 @@
 
 #include "core/figure/axis.h"
 #include "views/figures/semantic_colours.h"
+#include "views/figures/studies/sweep_figures.h"
 
 namespace afterglow {
 
@@ -25,9 +26,9 @@ Axis followed_steps(const Observation& observation, const OverTrainingView& view
 Figure number_figure(const Observation& observation, const OverTrainingView& view) {
   Figure figure;
   figure.id = "over_training";
-  figure.title = view.number;
+  figure.title = words_of(view.number);
   figure.x = followed_steps(observation, view);
-  figure.y.label = view.number;
+  figure.y.label = words_of(view.number);
   figure.labels = LabelPlacement::none;
   Line line;
   line.name = view.number;
@@ -69,16 +70,16 @@ std::string over_training_text(const OverTrainingView& view) {
   if (view.step.empty() || !is_whole(view)) return "";
   const auto most = std::ranges::max_element(view.value, {}, [](double v) { return std::isfinite(v) ? v : -INFINITY; });
   const auto at = [&](std::size_t i) { return grouped_number(static_cast<std::int64_t>(view.step[i])); };
-  return view.number + ": " + number_text(view.value.front(), 3) + " at step " + at(0) + ", " +
-         number_text(view.value.back(), 3) + " at step " + at(view.step.size() - 1) + ", at the most " +
+  return words_of(view.number) + ": " + number_text(view.value.front(), 3) + " at step " + at(0) + ", " +
+         number_text(view.value.back(), 3) + " at step " + at(view.step.size() - 1) + ", largest " +
          number_text(*most, 3) + " at step " + at(static_cast<std::size_t>(most - view.value.begin()));
 }
 
 std::string over_training_subtitle(const Observation& observation, const Selection&) {
   const OverTrainingView* view = observation.over_training.get();
-  if (!view) return "Any number of a panel, at every step that is kept: choose one above, or in the menu of a panel.";
-  return view->number + " at " + std::to_string(view->step.size()) + " kept steps" +
-         (view->missing > 0 ? " · " + std::to_string(view->missing) + " to come" : "");
+  if (!view) return "Follows one number of a panel over all kept steps: choose it above, or in a panel's menu.";
+  return words_of(view->number) + " at " + std::to_string(view->step.size()) + " kept steps" +
+         (view->missing > 0 ? " · " + std::to_string(view->missing) + " not computed yet" : "");
 }
 
 std::vector<Figure> over_training_figures(const Observation& observation, const Selection&, CurveStore&) {

@@ -210,7 +210,7 @@ void say_how_to_begin(Figure& figure, const Observation& observation) {
   const bool is_empty = std::ranges::all_of(observation.runs, [](const RunCurves& run) { return run.loss.empty(); });
   if (!is_empty || observation.ahead || observation.running) return;
   figure.text_labels.push_back({figure.x.range->high / 2, figure.y.range->high / 2,
-                                "Nothing is trained yet: Space trains.", Role::dim, Anchor::middle,
+                                "Nothing is trained yet. Press Space to train.", Role::dim, Anchor::middle,
                                 /*is_centred=*/true});
 }
 
@@ -311,18 +311,19 @@ std::vector<Mark> marks_by_step(const Observation& observation) {
 }
 
 std::string training_subtitle(const Observation& observation, const Selection& selection) {
-  if (observation.runs.empty()) return "no step yet: Space starts the training";
+  if (observation.runs.empty()) return "No step yet. Press Space to train.";
   const std::size_t seeds = seeds_of(observation, selection).size();
   std::string text = observation.measures.quality + " and loss";
   if (seeds > 0) return text + " · mean and one standard deviation of " + std::to_string(seeds) + " seeds";
   if (selection.window > 0) {
-    text += " · mean of " + std::to_string(selection.window) + " steps, raw behind";
+    text += " · mean of " + std::to_string(selection.window) + " steps, raw curve pale";
   } else if (selection.smoothing > 0) {
-    text += " · smoothed " + number_text(selection.smoothing, 3) + ", raw behind";
+    text += " · smoothed " + number_text(selection.smoothing, 3) + ", raw curve pale";
   }
-  if (selection.earlier == EarlierRuns::seeds) text += " · no other seed yet: the command compare seeds=5 trains some";
-  if (observation.runs.size() > 1 && selection.earlier == EarlierRuns::grey) text += " · earlier runs grey";
-  if (observation.ahead) text += " · grey beyond now: trained before going back";
+  if (selection.earlier == EarlierRuns::seeds)
+    text += " · no other seed yet: the command \"compare seeds=5\" trains some";
+  if (observation.runs.size() > 1 && selection.earlier == EarlierRuns::grey) text += " · earlier runs in grey";
+  if (observation.ahead) text += " · grey after now: trained before the rewind";
   return text;
 }
 

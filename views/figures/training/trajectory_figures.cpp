@@ -181,8 +181,8 @@ Figure modes_figure(const TrajectoryView& view, const TrajectoryModes& modes, co
 
 /// Of a path that has no direction yet.
 std::string from_the_second_row(const std::string& what) {
-  return what + ", from the second recorded step on; of a training at most " +
-         std::to_string(TrajectoryView::most_steps) + " steps are recorded";
+  return what + " appears with the second recorded step; of a training at most " +
+         std::to_string(TrajectoryView::most_steps) + " steps are recorded.";
 }
 
 }  // namespace
@@ -202,8 +202,8 @@ double loss_at(const Observation& observation, std::int64_t step) {
 
 std::string trajectory_subtitle(const Observation& observation, const Selection&) {
   const TrajectoryView* view = recorded(observation);
-  if (!view) return from_the_second_row("the path of training in its first three modes");
-  return view->summary + " · pale is early · click: go back" + reach_text(observation, *view);
+  if (!view) return from_the_second_row("The path of training in its first three modes");
+  return view->summary + " · pale: early steps · click a dot to rewind" + reach_text(observation, *view);
 }
 
 std::vector<Figure> trajectory_figures(const Observation& observation, const Selection&, CurveStore&) {
@@ -216,10 +216,10 @@ std::vector<Figure> trajectory_figures(const Observation& observation, const Sel
 
 std::string kl_spectrum_subtitle(const Observation& observation, const Selection&) {
   const TrajectoryView* view = recorded(observation);
-  if (!view) return from_the_second_row("eigenvalues of the path of training");
+  if (!view) return from_the_second_row("The spectrum of the path of training");
   const std::string needed = needed_text(*view);
   return (needed.empty() ? "" : needed + " · ") + "A: covariance, B: kernel · " + std::to_string(view->steps.size()) +
-         " rows of " + std::to_string(view->width) + reach_text(observation, *view);
+         " recorded steps of width " + std::to_string(view->width) + reach_text(observation, *view);
 }
 
 std::vector<Figure> kl_spectrum_figures(const Observation& observation, const Selection&, CurveStore&) {
@@ -230,7 +230,7 @@ std::vector<Figure> kl_spectrum_figures(const Observation& observation, const Se
 
 std::string temporal_modes_subtitle(const Observation& observation, const Selection&) {
   const TrajectoryView* view = recorded(observation);
-  if (!view) return from_the_second_row("the first modes over the training steps");
+  if (!view) return from_the_second_row("The panel with the first modes over the training steps");
   return "unit norm over " + std::to_string(view->steps.size()) + " recorded steps" + reach_text(observation, *view);
 }
 
