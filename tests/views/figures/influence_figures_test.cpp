@@ -135,7 +135,7 @@ TEST(InfluenceFigures, EndToEndEnvelopesStandAtTheirHeight) {
   const Figure figure = figures_of(influence_figures, o)[0];
   const Line* line = line_that_starts(figure, "1 sessa, theorem 23: β = ");
   ASSERT_TRUE(line);
-  EXPECT_NE(line->name.find("dilution 1.5, logits 0.4, own 1"), std::string::npos) << line->name;
+  EXPECT_NE(line->name.find("dilution 1.5, logits 0.4, own input 1"), std::string::npos) << line->name;
   EXPECT_EQ(line->name.find("assumption"), std::string::npos) << line->name;
   const CurveView curve(line->curve);
   const double beta = 1 - 0.6 * measured->routing[1].c2;
@@ -274,7 +274,7 @@ TEST(InfluenceFigures, WhatIsStillBeingMeasuredSaysSo) {
   race->entries.clear();
   race->contestants = 8;
   o.race = race;
-  EXPECT_THAT(race_subtitle(o, {}), testing::StartsWith("0 of 8 layers measured"));
+  EXPECT_THAT(race_subtitle(o, {}), testing::StartsWith("measuring 8 layers: 0 done"));
   auto influence = std::make_shared<InfluenceView>(*o.influence);
   influence->is_complete = false;
   o.influence = influence;

@@ -78,7 +78,7 @@ TEST(MicroscopeFigure, LeavesOutWhatDoesNotDiffer) {
   EXPECT_THAT(*first, testing::Contains("ridge_readout in layers.1.ska.readout, head 2, token 5"));
   auto same = *seen.microscope;
   for (double& distance : same.whole) distance = 0;
-  EXPECT_THAT(microscope_text(same), testing::HasSubstr("no weight differs after 11 steps, to the bit"));
+  EXPECT_THAT(microscope_text(same), testing::HasSubstr("all weights are equal after 11 steps, bit for bit"));
   Observation alike = seen;
   alike.microscope = std::make_shared<const MicroscopeView>(same);
   const Figure zero = first_of(microscope_figures, alike);
@@ -105,7 +105,7 @@ TEST(OverTrainingFigure, HasTheLossOverTheSameSteps) {
   EXPECT_EQ(figures[0].x.range, figures[1].x.range);
   EXPECT_EQ(series_of<Line>(figures[0], "half_life").curve.x.size(), seen.over_training->step.size());
   EXPECT_EQ(series_of<Line>(figures[1], "loss").curve.x.size(), seen.runs.back().loss.size());
-  EXPECT_THAT(over_training_subtitle(seen, {}), testing::HasSubstr("4 to come"));
+  EXPECT_THAT(over_training_subtitle(seen, {}), testing::HasSubstr("4 not computed yet"));
 }
 
 }  // namespace
