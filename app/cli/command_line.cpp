@@ -35,7 +35,7 @@ using nlohmann::json;
 constexpr const char* window_options[] = {"--preset",     "--recipe", "--set",   "--data",  "--seed", "--script",
                                           "--screenshot", "--frames", "--theme", "--scale", "--size", "--portable"};
 
-/// A number of these bounds.
+/// Checks that a number lies within these bounds.
 template <class Number>
 CLI::Validator number_from(Number least, Number most = std::numeric_limits<Number>::max()) {
   const auto text_of = [](Number number) {
@@ -64,7 +64,7 @@ void add_off_switch(CLI::App& command, const char* name, bool& value, const char
       name, [&value] { value = false; }, meaning);
 }
 
-/// Says in the line of its usage what a command needs of its options.
+/// Names the options that a command needs in its line of usage.
 void need(CLI::App& command, const char* options) {
   const auto formatter = std::make_shared<CLI::Formatter>();
   formatter->label("Usage", std::string("Usage, with ") + options);
@@ -376,18 +376,18 @@ std::vector<std::string> command_names(const CLI::App& app) {
   return names;
 }
 
-/// Names the file and what is wrong with it, as the library's own text is for programmers.
+/// Names the file and its fault, because the JSON library's own text is for programmers.
 std::string sentence_of(const std::filesystem::filesystem_error& error) {
   const std::string file = error.path1().string();
   return (file.empty() ? "a folder" : file) + ": " + error.code().message() + "; check the disk and the permissions";
 }
 
-/// Threads are asked for in this way alone.
+/// Every failure to create a thread arrives as this exception.
 std::string sentence_of(const std::system_error& error) {
   return "cannot create a thread: " + error.code().message() + "; close other programs, or raise the limit (ulimit -u)";
 }
 
-/// The exit code of what `work` does or throws. Says a failure, also where no memory is left.
+/// Runs `work` and returns its exit code. Reports a failure, also when no memory is left.
 int run_guarded(const Output& output, const std::function<void()>& work) {
   try {
     work();
@@ -439,7 +439,8 @@ bool is_lesson(const std::string& word) {
   return std::ranges::any_of(shipped_lessons(), [&](const ShippedLesson& one) { return one.name == word; });
 }
 
-/// Words and options of the window are parsed beside every command; with one they would be passed over in silence.
+/// CLI11 also parses words and options of the window next to a command; without this check they would be ignored
+/// silently.
 void refuse_words_of_window(const CLI::App& app, const std::vector<std::string>& files) {
   const std::vector<CLI::App*> commands = app.get_subcommands();
   if (commands.empty()) return;
@@ -457,7 +458,7 @@ void refuse_words_of_window(const CLI::App& app, const std::vector<std::string>&
                                    "; see `afterglow " + command + " --help`");
 }
 
-/// What is near a name is one that was mistyped; else it is a file that is missing.
+/// A word that is close to a known name was mistyped; any other is a missing file.
 void refuse_unknown_word(const CLI::App& app, const std::string& word) {
   std::vector<std::string> known = command_names(app);
   for (const Preset& preset : presets()) known.push_back(preset.name);
@@ -468,7 +469,7 @@ void refuse_unknown_word(const CLI::App& app, const std::string& word) {
   refuse_missing_file(word);
 }
 
-/// A word beside no command is a file, or the name of a preset where there is no such file.
+/// A word without a command is a file, or the name of a preset if there is no such file.
 void take_words(const CLI::App& app, const std::vector<std::string>& words, StartOptions& start,
                 WindowOptions& options) {
   if (words.empty()) return;
@@ -480,14 +481,14 @@ void take_words(const CLI::App& app, const std::vector<std::string>& words, Star
   if (!start.preset.empty() || !start.recipe.empty())
     throw Error(ExitCode::usage, "give only one of \"" + word + "\", --preset and --recipe");
   if (word.ends_with(".md") || (!is_file && is_lesson(word))) {
-    open_lesson(word);  // what is wrong with it is told here, before a window opens
+    open_lesson(word);  // reports a fault before a window opens
     options.lesson = word;
     return;
   }
   if (is_file) {
     if (!start.assignments.empty() || !start.data.empty() || start.seed >= 0)
       throw Error(ExitCode::usage, "a file opens unchanged; --set, --data and --seed need --preset or --recipe");
-    open_saved_run(word);  // a bad file is told here, before a window opens
+    open_saved_run(word);  // reports a bad file before a window opens
     options.open_path = word;
     return;
   }
@@ -507,12 +508,12 @@ json open_window(const CLI::App& app, const std::vector<std::string>& words, Sta
   return nullptr;
 }
 
-/// All that can be written on the command line, and which command that chooses.
+/// All options of the command line, and the parser that chooses the command.
 struct Arguments {
   Output output;
   CommonOptions common;
   std::vector<std::string> files;
-  StartOptions start;  ///< of the window
+  StartOptions start;  ///< options of the window
   WindowOptions window;
   TrainOptions train;
   EvalOptions eval;
@@ -562,7 +563,7 @@ struct Arguments {
       if (!common.precision.empty() && app.got_subcommand(name))
         throw Error(ExitCode::usage, std::string(name) + " does not use --precision; leave it out");
     }
-    output.json = output.json || train.follow;  // lines of a step and of the result are read by one reader
+    output.json = output.json || train.follow;  // one reader parses the lines of the steps and of the result
     if (app.got_subcommand("train")) return afterglow::train(train, common, output);
     if (app.got_subcommand("eval")) return evaluate(eval, common, output);
     if (app.got_subcommand("plot")) return afterglow::plot(plot, common, output);
@@ -590,7 +591,7 @@ struct Arguments {
   }
 };
 
-/// Reads the arguments and does what they say.
+/// Parses the arguments and runs the command.
 void run_arguments(int argc, char** argv, Output& asked) {
   CLI::App app("Afterglow shows what sequence layers remember.");
   app.set_version_flag("--version", version_line());
@@ -612,7 +613,7 @@ void run_arguments(int argc, char** argv, Output& asked) {
   if (!asked.json || !result.is_object()) return;
   result["ok"] = true;
   if (!arguments.output.notes.empty()) result["notes"] = arguments.output.notes;
-  // Names of files are bytes, and JSON holds text.
+  // File names are bytes, and JSON stores text.
   std::printf("%s\n", result.dump(-1, ' ', false, json::error_handler_t::replace).c_str());
 }
 

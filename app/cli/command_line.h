@@ -19,7 +19,7 @@ struct CommonOptions {
   bool force = false;     ///< overwrite files
 };
 
-/// Where a run starts from: exactly one of preset, recipe file, snapshot; changed by `assignments`, seed and steps.
+/// The start of a run: exactly one of preset, recipe file and snapshot, changed by `assignments`, seed and steps.
 struct StartOptions {
   std::string preset, recipe, snapshot;
   std::vector<std::string> assignments;  ///< "learning_rate=1e-3"
@@ -29,7 +29,7 @@ struct StartOptions {
 
 struct TrainOptions {
   StartOptions start;
-  std::int64_t until = -1;  ///< stop after this step; the schedule stays that of the recipe
+  std::int64_t until = -1;  ///< stop after this step; the schedule stays the recipe's
   std::filesystem::path out = "out";
   SaveInterval saves;
   std::string stop_when;         ///< a condition at which training stops; empty: none
@@ -41,33 +41,33 @@ struct EvalOptions {
   std::vector<int> bindings, lengths;
   std::int64_t examples = 256;
   bool is_recurrent = false, has_perplexity = false;
-  std::int64_t decoded = -1;  ///< tokens that are read one by one behind a prompt; -1: no prompt
+  std::int64_t decoded = -1;  ///< tokens that are read one by one after a prompt; -1: no prompt
   bool keeps_scale = false;
 };
 struct PlotOptions {
   std::string kind, svg, pdf, png, csv, size = "column";
   std::string influence;            ///< value of `influence`: length, source, cotangents, race
   std::string pair;                 ///< file with the clean and the corrupted sequence
-  std::vector<std::string> asked;   ///< commands that say what is asked of the model, as in a script
-  std::string problem, arithmetic;  ///< of the solver laboratory: value of `solver_problem`; bf16, tf32, fp32, fp64
+  std::vector<std::string> asked;   ///< commands that run before the plot, as in a script
+  std::string problem, arithmetic;  ///< of the solver plots: value of `solver_problem`; bf16, tf32, fp32, fp64
   StartOptions start;
-  std::vector<std::string> snapshots;  ///< the first is the moment; of a forecast the others are laid over it
-  std::int64_t until = -1;             ///< the moment after this many steps; -1: the recipe's own moment or its end
-  std::string layer;                   ///< its number or name; empty: the first that has something to show
+  std::vector<std::string> snapshots;  ///< the first is plotted; a forecast shows the others over it
+  std::int64_t until = -1;             ///< step to plot; -1: the step that the recipe shows, or its end
+  std::string layer;                   ///< its number or name; empty: the first layer that the plot can show
   int head = -1, token = -1, power = -1, number = -1;
-  double part = -1;  ///< of what takes long; -1: what the recipe says, or all of it
+  double part = -1;  ///< share of a slow analysis; -1: what the recipe says, or all of it
   bool all_heads = false, titles = true;
 };
 struct InfoOptions {
   std::string file;
-  bool optimiser = false;  ///< list its tensors, too
+  bool optimiser = false;  ///< list the optimiser's tensors, too
 };
 struct BenchOptions {
   std::string name;
   int repeats = 15;
-  double seconds = 0.5;           ///< of `bench long`: the longest pass
+  double seconds = 0.5;           ///< of `bench long`: longest time of a pass, in seconds
   std::filesystem::path against;  ///< an earlier result of --json
-  std::filesystem::path svg;      ///< of `bench long`: its figures
+  std::filesystem::path svg;      ///< of `bench long`: file for its figures
 };
 struct SoakOptions {
   StartOptions start;
@@ -92,16 +92,16 @@ struct ExportOptions {
   std::string model, format;
   std::filesystem::path out;
 };
-/// Of the commands that train many runs in a folder of their own.
+/// Options of the commands that train many runs in one folder.
 struct StudyOptions {
   std::filesystem::path out;
-  int seeds = 0;      ///< runs of each recipe; 0: as many as the study says
-  int jobs = 0;       ///< runs side by side; 0: one for each processor, one on a GPU
-  std::string only;   ///< trains runs with this in their file name
+  int seeds = 0;      ///< runs of each recipe; 0: the study's own number
+  int jobs = 0;       ///< runs at the same time; 0: one for each processor, one on a GPU
+  std::string only;   ///< trains only runs with this in their file name
   std::string shard;  ///< "3/16": every sixteenth run, from the third on
   SaveInterval saves;
   bool list = false;               ///< print a command for each run instead of training
-  std::vector<std::string> words;  ///< of the command line, for `list`
+  std::vector<std::string> words;  ///< the whole command line, for `list`
 };
 struct TableOptions : StudyOptions {
   std::string name;
@@ -111,11 +111,11 @@ struct TableOptions : StudyOptions {
 struct SweepOptions : StudyOptions {
   StartOptions start;
   std::vector<std::string> axes;                            ///< "learning_rate=log:1e-4:1e-2:24"
-  std::vector<std::string> figures{"accuracy"};             ///< numbers that are drawn
+  std::vector<std::string> figures{"accuracy"};             ///< numbers to plot
   double enough = std::numeric_limits<double>::infinity();  ///< held-out accuracy at which a run ends early
 };
 
-// Each command answers with the object that --json prints; people read what it says through `output`.
+// Each command returns the object that --json prints, and prints text for people through `output`.
 nlohmann::json train(const TrainOptions& options, const CommonOptions& common, Output& output);
 nlohmann::json evaluate(const EvalOptions& options, const CommonOptions& common, Output& output);
 nlohmann::json plot(const PlotOptions& options, const CommonOptions& common, Output& output);
@@ -129,7 +129,7 @@ nlohmann::json export_model(const ExportOptions& options, const CommonOptions& c
 nlohmann::json table(const TableOptions& options, const CommonOptions& common, Output& output);
 nlohmann::json sweep(const SweepOptions& options, const CommonOptions& common, Output& output);
 
-/// What `export` can write: "transformers", "fla", "npz".
+/// The formats of `export`: "transformers", "fla", "npz".
 std::vector<std::string> export_formats();
 
 int run_command_line(int argc, char** argv);

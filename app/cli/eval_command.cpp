@@ -21,12 +21,12 @@ nlohmann::json task_of(const EvalOptions& options, const Recipe& recipe) {
   return {{"kind", options.task}};
 }
 
-/// What does not fit of --task is wrong usage.
+/// Reports an error of --task as wrong usage.
 std::unique_ptr<Task> asked_task(const EvalOptions& options, const nlohmann::json& config) {
   return options.task.empty() ? make_task(config) : of_words([&] { return make_task(config); });
 }
 
-/// Of a task with bindings how many it has, or the list or range that it draws them from; else null.
+/// The number of bindings of a task, or the list or range that it draws them from; null for a task without bindings.
 nlohmann::json bindings_of(const nlohmann::json& config) {
   const std::string kind = config.is_object() ? config.value("kind", std::string()) : config.get<std::string>();
   for (const TaskInfo& info : task_kinds()) {
@@ -56,7 +56,7 @@ std::string form_of(const EvalOptions& options) {
   return options.is_recurrent ? "recurrent" : "whole";
 }
 
-/// Cells of the grid that no sequence of the task can be.
+/// Cells of the grid for which the task has no sequence.
 void say_left_out(const nlohmann::json& cells, Output& output) {
   if (cells.empty()) return;
   const nlohmann::json& first = cells.front();

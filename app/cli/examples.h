@@ -1,4 +1,4 @@
-// What `--help` shows behind the options of each command.
+// The examples and exit codes that `--help` shows after the options of each command.
 #pragma once
 
 namespace afterglow {

@@ -25,7 +25,7 @@ std::vector<float> weights_of(const Trainer& trainer) {
   return values;
 }
 
-/// What a slider or `set` has changed of the layers is no field of another library's model.
+/// Another library's model has no field for settings that a slider or `set` has changed.
 void note_settings(const Recipe& recipe, Output& output) {
   const bool is_changed = std::ranges::any_of(recipe.commands, [](const TimedCommand& timed) {
     return timed.command.name == "set" && timed.command.value.find("\"layers.") != std::string::npos;
@@ -33,7 +33,7 @@ void note_settings(const Recipe& recipe, Output& output) {
   if (is_changed) output.note("settings of layers that `set` changed are not written, only the weights");
 }
 
-/// The parameters under Afterglow's names, and the recipe that says what they are of.
+/// The parameters under Afterglow's names, and the recipe that describes them.
 std::vector<std::string> write_arrays(const TrainingRun& run, const ExportOptions& options,
                                       const CommonOptions& common) {
   const std::vector<float> values = weights_of(run.trainer());

@@ -1,4 +1,4 @@
-// `afterglow forward MODEL --tokens FILE --out RESULT`: what a model answers, to be compared with another program.
+// `afterglow forward MODEL --tokens FILE --out RESULT`: the logits of a model, for comparison with another program.
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
@@ -13,9 +13,9 @@ namespace afterglow {
 
 namespace {
 
-constexpr std::int64_t most_logits = std::int64_t{1} << 26;  // of one pass
+constexpr std::int64_t most_logits = std::int64_t{1} << 26;  // tokens of one pass
 
-/// Logits [B,T,V], a few sequences at a time.
+/// Logits [B,T,V], computed for a few sequences at a time.
 std::vector<float> answer(Trainer& trainer, const TokenIds& ids) {
   Model& model = trainer.model();
   Backend& backend = trainer.backend();
@@ -34,7 +34,7 @@ std::vector<float> answer(Trainer& trainer, const TokenIds& ids) {
   return logits;
 }
 
-/// The same for sequences with padding: each alone, without it; the logits of padding are 0.
+/// The same for sequences with padding: each is computed alone, without its padding, whose logits are 0.
 std::vector<float> answer_padded(Trainer& trainer, const TokenIds& ids) {
   const std::int64_t vocab = trainer.model().vocab();
   std::vector<float> logits(ids.values.size() * static_cast<std::size_t>(vocab));

@@ -1,4 +1,4 @@
-// `afterglow generate MODEL`: what a model writes behind a beginning.
+// `afterglow generate MODEL`: lets a model continue a beginning.
 #include <nlohmann/json.hpp>
 #include <sstream>
 
@@ -18,7 +18,7 @@ std::vector<int> held_out_beginning(const TrainingRun& run) {
   const Task& task = run.trainer().task();
   const Example example = task.example(run.recipe().seed, 0, Split::held_out);
   std::vector<int> beginning;
-  // Memory tokens of training stand in front by themselves.
+  // The model adds memory tokens of training itself.
   for (auto t = static_cast<std::size_t>(run.trainer().model().places()); t < example.tokens.size(); ++t) {
     beginning.push_back(example.tokens[t]);
     if (example.targets[t] >= 0) break;

@@ -1,4 +1,4 @@
-// `afterglow info`: what this program and machine can do, or what a file holds.
+// `afterglow info`: shows what this program and machine can do, or what a file contains.
 #include <cstdio>
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -27,14 +27,14 @@ using nlohmann::json;
 
 bool belongs_to_optimiser(const HostTensor& tensor) { return tensor.name.find("optim.") != std::string::npos; }
 
-/// The recipe that a file's metadata hold; nothing where they hold none that can be read.
+/// The recipe in a file's metadata; empty if there is no readable one.
 std::optional<Recipe> recipe_in(const TensorFile& file, const std::string& where) {
   const auto text = file.metadata.find("afterglow.recipe");
   if (text == file.metadata.end()) return std::nullopt;
   return parse_recipe(text->second, where);
 }
 
-/// What the recipe's series holds, if it is one of a file; where that cannot be read, why.
+/// Describes the recipe's series if it comes from a file; if the file cannot be read, says why.
 json series_of(const Recipe& recipe, Output& output) try {
   const bool is_series = recipe.task.is_object() && recipe.task.value("kind", "") == "forecast";
   return is_series ? say_series(*make_task(recipe.task), output) : json::object();
@@ -43,7 +43,7 @@ json series_of(const Recipe& recipe, Output& output) try {
   return json::object();
 }
 
-/// Returns what is known of its series.
+/// Returns the description of its series.
 json say_recipe(const Recipe& recipe, Output& output) {
   output.line(recipe.name + (recipe.title == recipe.name ? "" : ": " + recipe.title));
   output.line("  seed " + std::to_string(recipe.seed) + ", " + std::to_string(recipe.training.steps) + " steps, " +
@@ -51,7 +51,7 @@ json say_recipe(const Recipe& recipe, Output& output) {
   return series_of(recipe, output);
 }
 
-/// What a file of tensors is, before what is in it.
+/// The kind of a tensor file, printed before its contents.
 json say_summary(const TensorFile& file, const std::string& where, std::int64_t weights, Output& output) {
   json series = json::object();
   if (const std::optional<Recipe> recipe = recipe_in(file, where)) series = say_recipe(*recipe, output);
@@ -87,7 +87,7 @@ json tensors_info(const InfoOptions& options, Output& output) {
   return result;
 }
 
-/// What a folder of weights holds, by the names that they have here.
+/// Lists the contents of a folder of weights under Afterglow's names.
 void say_parameters(const Recipe& recipe, const Output& output) {
   ParameterStore store;
   make_objective(recipe, store);

@@ -1,4 +1,4 @@
-// Wishes to end by their signals.
+// Signals that ask the program to end.
 #include "app/cli/interruption.h"
 
 #include <unistd.h>
@@ -15,7 +15,7 @@ namespace afterglow {
 namespace {
 
 // Clusters send one of the last three some time before the end (Slurm, submitit, LSF, Grid Engine), and the others
-// several times; only a person's second wish is hasty.
+// several times; only a person's second Ctrl C ends at once.
 constexpr std::array signals{SIGINT, SIGTERM, SIGHUP, SIGUSR1, SIGUSR2, SIGXCPU};
 
 volatile std::sig_atomic_t wishes_of_user = 0, wishes_of_system = 0;

@@ -1,12 +1,12 @@
-// Wishes to end while something long is running: Ctrl C, and what a system sends before it takes a program away. The
-// first lets the present piece of work finish and be saved; a second Ctrl C ends at once.
+// Requests to end during long work: Ctrl C, and the signals with which a system ends a program. The first request lets
+// the present piece of work finish and be saved; a second Ctrl C ends at once.
 #pragma once
 #include <string>
 
 namespace afterglow {
 
-/// Notes such wishes as long as it lives. A signal that was ignored when the program began (`nohup`) stays so. There is
-/// one at a time.
+/// Notes such requests during its lifetime. A signal that was ignored when the program began (`nohup`) stays ignored.
+/// At most one object exists at a time.
 class Interruption {
  public:
   Interruption();
@@ -14,9 +14,9 @@ class Interruption {
   Interruption(const Interruption&) = delete;
   Interruption& operator=(const Interruption&) = delete;
   static bool wanted();
-  /// Whether the system wishes it, which waits for seconds only.
+  /// Whether the system, which waits only for seconds, has requested the end.
   static bool is_urgent();
-  /// Throws Error(interrupted) when an end is wished; `where` completes the sentence.
+  /// Throws Error(interrupted) after a request to end; `where` completes the sentence.
   static void check(const std::string& where);
 };
 

@@ -1,4 +1,4 @@
-// Uses system calls and what is there from the start; asks for no memory.
+// Uses only system calls and memory that exists from the start.
 #include "app/cli/last_resort.h"
 
 #include <fcntl.h>
@@ -48,7 +48,7 @@ bool is_about_memory(const std::exception_ptr& error) {
   std::abort();
 }
 
-/// Eigen's matrices are freed twice when their new size is not granted, and the C library then aborts in the midst of
+/// Eigen frees a matrix twice when the memory for its new size is missing, and the C library then aborts during the
 /// unwinding.
 void on_abort(int) {
   if (memory_ran_out || std::uncaught_exceptions() > 0) end_without_memory();

@@ -1,4 +1,4 @@
-// Reads names of layers, and finds out of an observation which layers a plot can show.
+// Reads names of layers, and finds in an observation which layers a plot can show.
 #include "app/cli/layer_choice.h"
 
 #include <algorithm>
@@ -16,7 +16,7 @@ namespace afterglow {
 
 namespace {
 
-/// "1 ska" as it is typed: "1.ska".
+/// "1 ska" as the user types it: "1.ska".
 std::string typed_name(const LayerSummary& layer) {
   std::string name = layer.label;
   std::ranges::replace(name, ' ', '.');
@@ -44,7 +44,7 @@ bool is_meant(const std::string& name, const LayerSummary& layer, int index) {
   return name == layer.label || name == typed_name(layer) || name == layer.scope || name == layer.kind;
 }
 
-/// Whether the plot says that it is of this layer when it is chosen: few plots show a layer without heads.
+/// Whether the plot names this layer when it is selected: few plots show a layer without heads.
 bool names_layer(const PlotKind& kind, const Observation& observation, int layer) {
   Selection selection;
   selection.layer = layer;
@@ -52,8 +52,8 @@ bool names_layer(const PlotKind& kind, const Observation& observation, int layer
          std::string::npos;
 }
 
-/// The layers that the results show; of those that follow the choice the one that was taken. None: the plot shows no
-/// layer of its own.
+/// The layers that the results show; for results of the selected layer, that layer. Empty: the plot shows no single
+/// layer.
 std::vector<int> shown_layers(const PlotKind& kind, const Observation& observation) {
   const AnalysisSet analyses = kind.analyses;
   std::vector<int> layers;

@@ -1,4 +1,4 @@
-// Which layer and head a plot is asked for, told from which there are: nothing else is drawn in their place.
+// Resolves the layer and head of a plot from the options; a missing one is an error, never replaced by another.
 #pragma once
 #include <string>
 
@@ -8,17 +8,17 @@
 namespace afterglow {
 
 /// The index into ModelSummary::layers that "3", "1.ska", "layers.1.ska" or, where there is only one, "ska" means; -1
-/// for "". Throws Error(usage) that lists the layers.
+/// for "". Throws Error(usage) with the list of layers.
 int layer_of_name(const std::string& name, const ModelSummary& model);
 
-/// Throws Error(bad_input), which names a preset that would do, for a model of which the plot never shows anything.
+/// Throws Error(bad_input), which names a suitable preset, for a model of which the plot never shows anything.
 void require_fit(const PlotKind& kind, const Observation& observation);
 
-/// "; --layer takes 1 (0.mamba2)": the layers of which a plot for some kinds of layers shows something; else "".
+/// "; --layer takes 1 (0.mamba2)": the layers that the plot can show, where it cannot show all; else "".
 std::string layers_that_fit(const PlotKind& kind, const ModelSummary& model);
 
-/// Throws Error(usage), which lists what there is, where the plot would show another layer, head or token than these; a
-/// number below 0 was not asked for.
+/// Throws Error(usage) with the possible values where the plot cannot show this layer, head or token; a number below 0
+/// means that the option is absent.
 void require_shown(const PlotKind& kind, const Observation& observation, int layer, int head, int token);
 
 }  // namespace afterglow

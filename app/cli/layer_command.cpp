@@ -1,4 +1,4 @@
-// `afterglow layer FILE --out RESULT`: runs one layer of a file forward and backward, to be compared with another
+// `afterglow layer FILE --out RESULT`: runs one layer from a file forward and backward, for comparison with another
 // implementation.
 #include <nlohmann/json.hpp>
 

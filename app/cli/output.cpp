@@ -20,9 +20,9 @@ namespace {
 constexpr int bar_width = 28;
 constexpr double redraw_interval = 0.1;  // seconds
 
-constexpr double shortest_estimate = 1;  // seconds of work before the time that is left is told
+constexpr double shortest_estimate = 1;  // seconds of work after which the remaining time is shown
 
-/// A sentence for people: on a terminal broken between words, as wide as that is; elsewhere one line.
+/// A sentence for people: on a terminal wrapped between words to its width, elsewhere one line.
 std::string broken_text(std::string_view sentence) {
   std::string text = terminal_text(sentence);
   winsize size{};
@@ -42,7 +42,7 @@ double now() { return std::chrono::duration<double>(std::chrono::steady_clock::n
 void Output::line(const std::string& text) const {
   if (json) return;
   std::printf("%s\n", terminal_text(text).c_str());
-  std::fflush(stdout);  // a pipe would hold back pages of lines, each of which took seconds to measure
+  std::fflush(stdout);  // without this a pipe would hold back pages of lines, each of which took seconds to measure
 }
 
 void Output::message(const std::string& text) const {

@@ -1,4 +1,4 @@
-// What a command says: data on stdout, messages and progress on stderr, one JSON object with --json.
+// Output of a command: data on stdout, messages and progress on stderr, one JSON object with --json.
 #pragma once
 #include <functional>
 #include <string>
@@ -11,30 +11,30 @@ namespace afterglow {
 class Output {
  public:
   bool json = false, quiet = false;
-  std::vector<std::string> notes;  ///< what was said with note(), which --json repeats
+  std::vector<std::string> notes;  ///< messages of note(), which --json repeats
 
-  /// A line of data for people; silent with --json. What a terminal would obey is written out.
+  /// A line of data for people; silent with --json. Control characters of the terminal are escaped.
   void line(const std::string& text) const;
-  /// A message beside the data.
+  /// A message, printed on stderr.
   void message(const std::string& text) const;
-  /// A message that belongs to the result, such as what was guessed or left out.
+  /// A message that belongs to the result, for example about something guessed or left out.
   void note(const std::string& text);
-  /// A progress bar with the time that is left, redrawn in place; only on a terminal, and not with --quiet. `text()` is
-  /// asked for what stands behind the bar, and only when the bar is drawn.
+  /// A progress bar with the remaining time, redrawn in place; only on a terminal, and not with --quiet. Calls
+  /// `text()`, the words after the bar, only when it draws.
   void progress(const std::string& name, double share, const std::function<std::string()>& text);
   void end_progress();
 
  private:
   bool drawn_ = false, has_begun_ = false;
   double last_drawn_ = 0;                     // seconds
-  double begun_at_ = 0, share_at_begin_ = 0;  // of the present bar
+  double begun_at_ = 0, share_at_begin_ = 0;  // start of the present bar
 };
 
-/// Says a failure once, as JSON on stdout or as a sentence on stderr, and returns its exit code; also where no memory
-/// is left to say it with.
+/// Reports a failure once, as JSON on stdout or as a sentence on stderr, and returns its exit code; also works when no
+/// memory is left.
 int say_failure(const Output& output, ExitCode code, const char* message) noexcept;
 
-/// Throws Error(failure) where what was said on stdout did not arrive.
+/// Throws Error(failure) if the data for stdout could not be written.
 void require_output_arrived();
 
 }  // namespace afterglow

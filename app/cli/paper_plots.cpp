@@ -1,4 +1,4 @@
-// Runs the studies of the papers' figures and equations and hands them to what draws them.
+// Runs the studies of the papers' figures and equations and draws them.
 #include "app/cli/paper_plots.h"
 
 #include <array>
@@ -25,7 +25,7 @@ StudyView study_of(const PaperSettings& settings, bool is_network) {
   return study;
 }
 
-/// The largest residuals of one solver, a curve of a study.
+/// The largest residuals of one solver, as a curve.
 StudyCurve residuals(const StudyView& study, SolverKind solver, double strength, const StudyProgress& progress) {
   StudyCurve curve{"a = " + number_text(strength, 2), solver, false, {}, {}};
   curve.y = worst_residuals(study.size, solver, strength, study.arithmetic, study.seed, progress);
@@ -33,14 +33,14 @@ StudyCurve residuals(const StudyView& study, SolverKind solver, double strength,
   return curve;
 }
 
-/// The progress of part `part` of so many.
+/// The progress of part `part` of several.
 StudyProgress part_of(const StudyProgress& progress, std::size_t part, std::size_t parts) {
   return [&progress, part, parts](double share) {
     progress((static_cast<double>(part) + share) / static_cast<double>(parts));
   };
 }
 
-/// Says where the curves differ from the paper's; larger sizes were not compared.
+/// Reports where the curves differ from the paper's; larger sizes were not compared.
 Figure beside_the_paper(Figure figure, const PaperSettings& settings) {
   if (!settings.is_full_size) figure.subtitle += " · conjugate gradient is ahead here, Chebyshev in the paper";
   return figure;
@@ -69,7 +69,7 @@ Figure figure5(std::size_t, const PaperSettings& settings, const StudyProgress& 
 }
 
 Figure kl_limit(std::size_t, const PaperSettings& settings, const StudyProgress&) {
-  constexpr double tau = 64;  // the paper's
+  constexpr double tau = 64;  // as in the paper
   constexpr int modes = 4;
   std::vector<int> rows;
   for (int n = 8; n <= (settings.is_full_size ? 16384 : 4096); n *= 2) rows.push_back(n);
@@ -91,7 +91,7 @@ Figure figure6(std::size_t number, const PaperSettings& settings, const StudyPro
 Figure figure8(std::size_t number, const PaperSettings& settings, const StudyProgress& progress) {
   StudyView study = study_of(settings, false);
   if (number == 1) {
-    study.size.tokens = study.size.width;  // as many pairs as a memory can hold: with more none is recalled
+    study.size.tokens = study.size.width;  // as many pairs as a memory can hold; with more it recalls none
     study.curves = strength_study(study.size, study.arithmetic, study.seed, progress);
     return strength_price_figure(study);
   }

@@ -1,4 +1,4 @@
-// Figures of the papers, made anew: from random problems of their own, or from the training of a few presets.
+// Reproduces figures of the papers from random problems, or from the training of a few presets.
 #pragma once
 #include <cstdint>
 #include <span>
@@ -13,25 +13,25 @@
 namespace afterglow {
 
 struct PaperSettings {
-  bool is_full_size = false;  ///< the paper's sizes instead of some that take seconds
+  bool is_full_size = false;  ///< the paper's sizes instead of sizes that take seconds
   Arithmetic arithmetic = Arithmetic::fp32;
   std::uint64_t seed = 7;
-  std::vector<RunCurves> runs;  ///< of the plot's presets, trained to their ends, in their order
+  std::vector<RunCurves> runs;  ///< runs of the plot's presets, trained to their ends, in order
 };
 /// "size=full", "size=reduced", "arithmetic=bf16", "seed=3". Throws Error(bad_input) for anything else.
 PaperSettings parse_paper_settings(std::span<const std::string> assignments);
 
 struct PaperPlot {
-  std::string_view id;  ///< of `afterglow plot gka_figure1`
+  std::string_view id;  ///< value of `afterglow plot gka_figure1`
   std::string_view about;
   std::size_t figures;
   /// Figure `number` of this plot, from 0.
   Figure (*make)(std::size_t number, const PaperSettings& settings, const StudyProgress& progress);
-  std::span<const std::string_view> presets{};  ///< what has to be trained before
-  std::string_view finding = "";                ///< a sentence on where the figure differs from the paper's; or empty
+  std::span<const std::string_view> presets{};  ///< presets to train before
+  std::string_view finding = "";                ///< a sentence about differences from the paper's figure; or empty
 };
 std::span<const PaperPlot> paper_plots();
-/// nullptr when there is no such plot.
+/// nullptr if there is no such plot.
 const PaperPlot* find_paper_plot(std::string_view id);
 
 }  // namespace afterglow

@@ -1,4 +1,4 @@
-// `afterglow plot KIND`: makes the figure that the window shows for a recipe, snapshot or preset, without a window.
+// `afterglow plot KIND`: writes the figure that the window shows for a recipe, snapshot or preset, without a window.
 #include <nlohmann/json.hpp>
 
 #include "app/cli/interruption.h"
@@ -31,7 +31,7 @@ SizePreset size_of_name(const std::string& name) {
   throw Error(ExitCode::usage, "--size " + name + ": choose column (85 mm), page (178 mm) or slide (16:9)");
 }
 
-/// Index into all_arithmetics; -1 for none.
+/// Index into all_arithmetics; -1 if the option is empty.
 int arithmetic_of_name(const std::string& name) {
   if (name.empty()) return -1;
   for (std::size_t i = 0; i < all_arithmetics.size(); ++i) {
@@ -40,7 +40,7 @@ int arithmetic_of_name(const std::string& name) {
   throw Error(ExitCode::usage, "--arithmetic " + name + ": choose bf16, tf32, fp32 or fp64");
 }
 
-/// Writes a figure to every path that was given, `suffix` behind the stem; returns the paths.
+/// Writes a figure to every given path, with `suffix` after the stem; returns the paths.
 nlohmann::json write_to_paths(const Figure& figure, const PlotOptions& options, const CommonOptions& common,
                               const std::string& suffix, Output& output) {
   nlohmann::json written = nlohmann::json::array();
@@ -59,7 +59,7 @@ nlohmann::json write_to_paths(const Figure& figure, const PlotOptions& options, 
   return written;
 }
 
-/// Before the work that the plot takes.
+/// Checks the options before the plot's long work.
 void require_path(const PlotOptions& options) {
   if (options.svg.empty() && options.pdf.empty() && options.png.empty() && options.csv.empty())
     throw Error(ExitCode::usage, "give a file for the plot: --svg, --pdf, --png or --csv FILE");
@@ -68,7 +68,7 @@ void require_path(const PlotOptions& options) {
   }
 }
 
-/// A tenth of the steps on an eighth of the length unless the full size is asked for.
+/// A tenth of the steps on an eighth of the length, unless the user wants the full size.
 Recipe recipe_for(std::string_view preset, const PaperSettings& settings) {
   Recipe recipe = parse_recipe(find_preset(std::string(preset)).text, std::string(preset));
   recipe.seed = settings.seed;
@@ -94,12 +94,13 @@ void train_presets(const PaperPlot& plot, PaperSettings& settings, const CommonO
       output.progress(recipe.name, share, [&] { return std::to_string(run.step()); });
     }
     output.end_progress();
-    if (!run.failure().empty()) output.message(recipe.name + ": " + run.failure());  // a result, too
+    if (!run.failure().empty())
+      output.message(recipe.name + ": " + run.failure());  // an interrupted result counts, too
     settings.runs.push_back(run.curves());
   }
 }
 
-/// One figure of a paper, or all of its parts, each in a file with its letter.
+/// One figure of a paper, or all its parts, each in a file with its letter.
 nlohmann::json paper_plot(const PaperPlot& plot, const PlotOptions& options, const CommonOptions& common,
                           Output& output) {
   require_path(options);
@@ -126,7 +127,7 @@ nlohmann::json paper_plot(const PaperPlot& plot, const PlotOptions& options, con
   return {{"plot", options.kind}, {"files", written}};
 }
 
-/// Works the experiment off, which asks for no model and no training.
+/// Runs the plot's experiment, which needs no model and no training.
 template <class Experiment>
 const Experiment& worked_off(Experiment&& experiment) {
   while (experiment.advance()) Interruption::check("while the plot was made");
@@ -151,7 +152,7 @@ Observation observation_without_model(const PlotKind& kind, const PlotOptions& o
   return observation;
 }
 
-/// The names of the curves and labelled dots, as some of them say what was fitted.
+/// The names of curves and labelled dots; some of them contain fitted values.
 nlohmann::json say_curves(const Figure& figure, const Output& output) {
   nlohmann::json names = nlohmann::json::array();
   const auto say = [&](const std::string& name) {
@@ -170,14 +171,14 @@ nlohmann::json say_curves(const Figure& figure, const Output& output) {
   return names;
 }
 
-/// By the names that lessons use.
+/// Under the names that lessons use.
 nlohmann::json numbers_json(const Figure& figure) {
   nlohmann::json numbers = nlohmann::json::object();
   for (const NamedNumber& number : numbers_of(figure)) numbers.emplace(number.name, json_number(number.value.number));
   return numbers;
 }
 
-/// Column by column; numbers that are none are null.
+/// Column by column; values that are not finite become null.
 nlohmann::json table_json(const Figure& figure) {
   nlohmann::json table = nlohmann::json::object();
   for (const TableColumn& column : figure.table) {
@@ -202,7 +203,7 @@ Selection selection_of(const PlotOptions& options, int layer) {
   return selection;
 }
 
-/// The figures in words, by what --figure calls them.
+/// The figures by the names that --figure takes.
 std::string list_of(const std::vector<Figure>& figures) {
   std::string list;
   for (std::size_t i = 0; i < figures.size(); ++i)
@@ -217,7 +218,7 @@ bool holds_data(const Series& series) {
   return curve.pyramid ? curve.pyramid->size() > 0 : !curve.x.empty() && !curve.y.empty();
 }
 
-/// The figure that --figure chooses, with something in it.
+/// The figure that --figure chooses; throws if it is empty.
 const Figure& chosen_figure(const PlotKind& kind, const std::vector<Figure>& figures, const Observation& observation,
                             const PlotOptions& options, int layer) {
   if (figures.empty())
@@ -263,15 +264,15 @@ const PlotKind& kind_of_name(const std::string& name) {
   throw Error(ExitCode::usage, "there is no plot \"" + name + "\"" + which_there_are(name, names));
 }
 
-/// Trains to the step that is asked for: so many steps, the step that the recipe shows, or its end.
+/// Trains to the wanted step: --steps, the step that the recipe shows, or its end.
 void train_to_shown_step(AnalysedRun& analysed, const Recipe& recipe, std::int64_t until, Output& output) {
   const TrainingRun& run = analysed.run();
   const std::int64_t last = until >= 0 ? until : recipe.shown_step;
   while (last >= 0 ? run.step() < last : !run.finished()) {
     if (!analysed.train_step()) throw Error(ExitCode::non_finite, run.failure());
-    analysed.stop_reason();  // leaves its mark; the moment that is asked for may lie beyond
+    analysed.stop_reason();  // removes the mark of the stop, because the wanted step may come later
     Interruption::check("at step " + std::to_string(run.step()) + ", before the plot was made");
-    const std::int64_t target = last >= 0 ? last : run.trainer().config().steps;  // a command may move the end
+    const std::int64_t target = last >= 0 ? last : run.trainer().config().steps;  // a command may change the end
     output.progress(recipe.name, static_cast<double>(run.step()) / static_cast<double>(target),
                     [&] { return std::to_string(run.step()) + "/" + std::to_string(target); });
   }
@@ -279,7 +280,7 @@ void train_to_shown_step(AnalysedRun& analysed, const Recipe& recipe, std::int64
   if (last < 0) analysed.go_to(run.chosen_step());
 }
 
-/// Of a model that is large enough to make the plot's analyses long, says how long before they begin.
+/// Prints the expected time before the analyses begin, where a large model makes them long.
 void choose_part(AnalysedRun& analysed, const PlotOptions& options, const Output& output) {
   constexpr double long_seconds = 8, minute = 60;
   const AnalysisSet wanted = analyses_for(options.kind);
@@ -303,7 +304,7 @@ void choose_part(AnalysedRun& analysed, const PlotOptions& options, const Output
   }
 }
 
-/// Makes the analyses that the plot shows, of what the options choose.
+/// Runs the analyses that the plot shows, with the layer, head and token of the options.
 Observation observe(AnalysedRun& analysed, const PlotOptions& options, int layer, Output& output) {
   for (std::size_t i = 1; i < options.snapshots.size(); ++i) analysed.compare_runs({{"path", options.snapshots[i]}});
   if (layer >= 0) analysed.choose_trace(layer);

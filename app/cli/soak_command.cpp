@@ -1,4 +1,4 @@
-// `afterglow soak`: trains and analyses as the window does, for as long as it is told, and samples memory.
+// `afterglow soak`: trains and analyses as the window does for a given time, and samples the memory.
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
@@ -22,7 +22,7 @@ namespace {
 constexpr double longest_interval = 60;  // seconds between samples
 constexpr int fewest_intervals = 5;
 
-/// The least of some readings: what is being copied just now, a state to keep for example, is no growth.
+/// The smallest of some readings: a temporary copy, for example of a state to keep, is not growth.
 std::int64_t settled_bytes() {
   constexpr int readings = 20;
   std::int64_t least = resident_bytes();

@@ -1,4 +1,4 @@
-// The moment a command starts from.
+// The run that a command starts from.
 #include "app/cli/start.h"
 
 #include <algorithm>
@@ -17,7 +17,7 @@ namespace afterglow {
 
 namespace {
 
-/// As commands at the moment of the snapshot, behind those of its past.
+/// As commands at the snapshot's step, after those of its past.
 void add_layer_settings(Snapshot& snapshot, const std::vector<std::string>& assignments) {
   nlohmann::json changes = nlohmann::json::object();
   for (const std::string& assignment : assignments) apply_assignment(changes, assignment);
@@ -47,7 +47,7 @@ bool is_sound(const Recipe& recipe) {
   }
 }
 
-/// The recipe that runs, with --precision where it is given.
+/// The recipe with --precision, if that is given.
 Recipe& set_precision(SavedRun& saved, const CommonOptions& common) {
   Recipe& recipe = saved.snapshot ? saved.snapshot->recipe : saved.recipe;
   if (!common.precision.empty()) recipe.precision = parse_precision(common.precision);
@@ -60,7 +60,7 @@ void require_sound(const Recipe& changed, Recipe before) {
   try {
     build_for_nothing(changed);
   } catch (const Error& error) {
-    for (const char* field : {"path", "hash"}) {  // a file that cannot be used is no matter of words
+    for (const char* field : {"path", "hash"}) {  // an unusable file is not an error of usage
       if (changed.task.contains(field) && changed.task["kind"] == before.task["kind"])
         before.task[field] = changed.task[field];
     }
@@ -95,7 +95,7 @@ SavedRun starting_run(const StartOptions& options, const CommonOptions& common, 
   const Recipe before = moment.recipe;
   if (!moment.snapshot && !options.assignments.empty())
     moment.recipe = of_words([&] { return changed_recipe(moment.recipe, options.assignments, "recipe with --set"); });
-  // After --set, which may have named the task that reads the file.
+  // After --set, which may have chosen the task that reads the file.
   if (!options.data.empty()) {
     take_data(moment.snapshot ? moment.snapshot->recipe.task : moment.recipe.task, options.data);
   }

@@ -27,9 +27,9 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// The most memory that one of the runs takes with its back end. They may differ in their model, task or batch.
+/// The most memory that one of the runs needs with its back end. Runs may differ in model, task or batch.
 std::size_t largest_need(const std::vector<PlannedRun>& runs, Backend& backend) {
-  constexpr std::size_t of_a_back_end = std::size_t{192} << 20;  // its scratch memory and workspaces
+  constexpr std::size_t of_a_back_end = std::size_t{192} << 20;  // scratch memory and workspaces of the back end
   std::set<std::string> known;
   std::size_t largest = 0;
   for (const PlannedRun& run : runs) {
@@ -40,8 +40,8 @@ std::size_t largest_need(const std::vector<PlannedRun>& runs, Backend& backend) 
   return largest + of_a_back_end;
 }
 
-/// The GPU of each run side by side, in turns. 0 jobs: each GPU takes as many as it has room for, half of what is free,
-/// up to where more make no more steps a second.
+/// Assigns a GPU to each of the runs that train at the same time, in turn. 0 jobs: each GPU gets as many as fit into
+/// half of its free memory, up to the number above which the speed no longer grows.
 std::vector<int> gpu_of_each_job(int jobs, const std::vector<PlannedRun>& runs, Backend& backend) {
   constexpr std::size_t most = 24;
   const std::vector<int> gpus = own_gpus();
@@ -66,16 +66,16 @@ std::unique_ptr<Backend> make_gpu_backend(int gpu) {
                                     "; leave it out with CUDA_VISIBLE_DEVICES, or use --device cpu");
 }
 
-/// What computes the runs side by side: the first is open already. They lie on so many devices in turns.
+/// The back ends of the runs that train at the same time: the first is already open. They take the devices in turn.
 struct StudyBackends {
   std::unique_ptr<Backend> first;
   std::vector<BackendOpener> others;
   std::size_t devices = 1;
 };
 
-/// On the CPU each run has a processor of its own, unless --jobs or --threads say otherwise.
+/// On the CPU each run has its own processor, unless --jobs or --threads say otherwise.
 StudyBackends make_backends(const CommonOptions& common, int jobs, const std::vector<PlannedRun>& runs) {
-  const std::size_t most = std::max<std::size_t>(1, runs.size());  // a shard may have none
+  const std::size_t most = std::max<std::size_t>(1, runs.size());  // a shard may be empty
   cuda_expect_many_runs();
   StudyBackends made;
   made.first = chosen_backend(common);
@@ -96,7 +96,7 @@ StudyBackends make_backends(const CommonOptions& common, int jobs, const std::ve
   return made;
 }
 
-/// As a word of a shell.
+/// Quoted as a word of a shell.
 std::string shell_word(const std::string& word) {
   const bool is_plain = !word.empty() && std::ranges::all_of(word, [](unsigned char c) {
     return std::isalnum(c) || std::string_view("-_./:=,+%@").find(static_cast<char>(c)) != std::string_view::npos;
@@ -147,7 +147,7 @@ std::vector<PlannedRun> StudyRun::shard() const {
   return mine;
 }
 
-/// Files there are replaced as results come, so the folder must be new or the study's own.
+/// Results replace files in the folder, so it must be new or belong to the study.
 void StudyRun::require_own_folder() const {
   bool is_own = std::ranges::all_of(fs::directory_iterator(folder_->path()),
                                     [](const fs::directory_entry& entry) { return is_temporary(entry.path()); });
@@ -200,7 +200,7 @@ std::vector<RunResult> StudyRun::results() const {
   return all;
 }
 
-/// How many runs have a result there, which other processes may write meanwhile.
+/// The number of runs with a result there, which other processes may write meanwhile.
 std::ptrdiff_t StudyRun::written_results() const {
   return std::ranges::count_if(runs_, [&](const PlannedRun& run) { return fs::exists(folder_->result_file(run)); });
 }
@@ -209,7 +209,7 @@ nlohmann::json StudyRun::write_files(
     const std::function<std::vector<fs::path>(const std::vector<RunResult>&)>& write) const {
   std::vector<fs::path> files;
   std::size_t written = 0;
-  std::ptrdiff_t seen = 0;  // that were there before the last reading
+  std::ptrdiff_t seen = 0;  // results at the last reading
   for (std::ptrdiff_t there = written_results(); there != seen; there = written_results()) {
     const std::vector<RunResult> all = results();
     files = write(all);
@@ -229,7 +229,7 @@ nlohmann::json StudyRun::write_files(
 
 namespace {
 
-/// As wide as the names of its places need.
+/// As wide as the names of its rows need.
 SizePreset size_of(const Figure& figure) {
   constexpr std::size_t most_letters = 30;  // in one column
   std::size_t letters = 0;
@@ -243,7 +243,7 @@ void write_study_figures(const std::vector<Figure>& figures, const fs::path& fol
   std::vector<FigureFormat> formats = {FigureFormat::svg};
   if (has_page_writer()) formats.insert(formats.end(), {FigureFormat::pdf, FigureFormat::png});
   WriteOptions write_options;
-  write_options.overwrite = true;  // the folder is the study's own; its results say how they were made
+  write_options.overwrite = true;  // the folder belongs to the study; its results say how they were made
   for (const Figure& figure : figures) {
     const auto files = write_figure(figure, folder / (figure.id + ".svg"), formats, size_of(figure), write_options);
     written.insert(written.end(), files.begin(), files.end());

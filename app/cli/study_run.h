@@ -1,4 +1,4 @@
-// What `table` and `sweep` share: runs of recipes in a folder of their own, spread over cores, processes and machines.
+// Shared by `table` and `sweep`: runs of recipes in one folder, distributed over cores, processes and machines.
 #pragma once
 #include <functional>
 #include <memory>
@@ -14,19 +14,19 @@ namespace afterglow {
 
 class StudyRun {
  public:
-  /// Throws Error(usage) for a shard that cannot be and where no run is wanted. `name` stands before the progress.
+  /// Throws Error(usage) for an impossible shard and if no run is left. `name` precedes the progress.
   StudyRun(std::string name, Inquiry inquiry, std::vector<PlannedRun> runs, const StudyOptions& options,
            const CommonOptions& common, Output& output);
 
-  /// With --list: prints one command for each run instead of training; true where it did.
+  /// With --list: prints one command for each run instead of training; returns true then.
   bool list() const;
-  /// Trains those of this shard that are missing. Throws Error(bad_input) for a folder that holds other things, which
-  /// could be lost, and Error(interrupted).
+  /// Trains the missing runs of this shard. Throws Error(bad_input) for a folder with other contents, which could be
+  /// lost, and Error(interrupted).
   void train(const std::filesystem::path& folder);
-  /// Of all shards, in the order of the runs, as far as they are there.
+  /// The results of all shards so far, in the order of the runs.
   std::vector<RunResult> results() const;
-  /// Writes files of all results, and writes them again where other processes have finished runs meanwhile: the last
-  /// one that ends leaves the files of all.
+  /// Writes files of all results, and again if other processes have finished runs meanwhile: the last process to end
+  /// leaves the files of all runs.
   nlohmann::json write_files(
       const std::function<std::vector<std::filesystem::path>(const std::vector<RunResult>& results)>& write) const;
   const std::string& device() const { return device_; }
@@ -37,7 +37,7 @@ class StudyRun {
   std::vector<PlannedRun> shard() const;
   std::string name_;
   Inquiry inquiry_;
-  std::vector<PlannedRun> runs_, wanted_;  // all, and those that --only names
+  std::vector<PlannedRun> runs_, wanted_;  // all runs, and those that --only names
   const StudyOptions& options_;
   const CommonOptions& common_;
   Output& output_;
@@ -46,7 +46,7 @@ class StudyRun {
   std::string device_;
 };
 
-/// Writes figures in every format into the study's folder; `written` gets their files.
+/// Writes figures in every format into the study's folder; adds their paths to `written`.
 void write_study_figures(const std::vector<Figure>& figures, const std::filesystem::path& folder,
                          std::vector<std::filesystem::path>& written);
 

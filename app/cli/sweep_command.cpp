@@ -1,5 +1,5 @@
-// `afterglow sweep`: trains one recipe at every place of a grid of its own fields, and writes all results as CSV and
-// figures. Stopped at any time, it goes on where it was.
+// `afterglow sweep`: trains one recipe at every point of a grid of its fields, and writes all results as CSV and
+// figures. It continues where it was stopped.
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
@@ -17,7 +17,7 @@ namespace afterglow {
 
 namespace {
 
-constexpr std::size_t quality_metric = 1;  // the accuracy, or of a forecaster the variance that it explains
+constexpr std::size_t quality_metric = 1;  // the accuracy, or for a forecaster the explained variance
 
 std::vector<SweepAxis> axes_of(const SweepOptions& options, const Recipe& recipe) {
   std::vector<SweepAxis> axes;

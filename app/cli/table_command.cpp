@@ -1,5 +1,5 @@
-// `afterglow table NAME`: trains the runs of a comparison that are not there yet, prints the table, and writes CSV and
-// figures. Stopped at any time, it goes on where it was.
+// `afterglow table NAME`: trains the missing runs of a comparison, prints the table, and writes CSV and figures. It
+// continues where it was stopped.
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
@@ -49,8 +49,8 @@ nlohmann::json rows_of(const Table& table, const std::vector<RunResult>& results
   return rows;
 }
 
-/// The table in the size that --set size=small, size=large or size=full asks for, which is no field of a recipe. Throws
-/// Error(usage) for a table that has no such size.
+/// The table in the size of --set size=small, size=large or size=full, which is not a field of a recipe. Throws
+/// Error(usage) for a table without this size.
 Table sized_table(TableOptions& options) {
   const Table& named = find_table(options.name);
   std::erase(options.assignments, "size=full");

@@ -33,7 +33,7 @@ std::string status_text(const RunCurves& curves, std::int64_t step, std::int64_t
   return text;
 }
 
-/// One JSON line of the step that has just been trained.
+/// One JSON line about the step that has just been trained.
 void print_step(const TrainingRun& run) {
   const RunCurves curves = run.curves();
   const nlohmann::json line{{"step", run.step()},
@@ -44,18 +44,18 @@ void print_step(const TrainingRun& run) {
   std::fflush(stdout);
 }
 
-/// Among several processes the first one writes and prints.
+/// Among several processes only the first one writes and prints.
 bool is_first(const Ranks* ranks) { return ranks == nullptr || ranks->rank() == 0; }
 
-/// Whether to end after this step: all processes do when one of them is asked to.
+/// Whether to end after this step: all processes end when one of them gets a request to end.
 bool ends_here(Ranks* ranks) {
   const bool is_wanted = ranks != nullptr ? ranks->any(Interruption::wanted()) : Interruption::wanted();
   if (is_wanted && !Interruption::wanted()) std::raise(SIGTERM);
   return is_wanted;
 }
 
-/// Trains to the step `last`, an interruption, a step that was not finite, or one at which it shall stop: then the
-/// condition is returned. The last step is saved as a result.
+/// Trains to the step `last`, an interruption, a step that was not finite, or a stop condition, which is then returned.
+/// The last step is saved as a result.
 std::optional<std::string> train_until(AnalysedRun& analysed, std::int64_t last, Ranks* ranks, SavesOnTheWay& saves,
                                        bool follow, const std::function<void()>& show) {
   std::optional<std::string> reason;
@@ -79,11 +79,11 @@ std::optional<std::string> train_until(AnalysedRun& analysed, std::int64_t last,
 struct Ending {
   bool interrupted = false;
   double steps_per_second = 0;
-  RunCurves curves;                       ///< of the whole training, also where an earlier step counts
+  RunCurves curves;                       ///< speed of the whole training, also where an earlier step is the result
   std::optional<std::string> stopped_by;  ///< the condition that ended it
 };
 
-/// Where the held-out result was best; the end without `patience`.
+/// The step of the best held-out result; the last step without `patience`.
 void go_to_chosen_step(AnalysedRun& analysed, Output& output) {
   const TrainingRun& run = analysed.run();
   if (run.chosen_step() == run.step()) return;
@@ -92,7 +92,7 @@ void go_to_chosen_step(AnalysedRun& analysed, Output& output) {
   analysed.go_to(run.chosen_step());
 }
 
-/// Trains to the run's end, which a command of the recipe may move, or to the step `until`; shows how far it is.
+/// Trains to the run's end, which a command of the recipe may change, or to the step `until`; shows the progress.
 Ending train_and_show(AnalysedRun& analysed, std::int64_t until, Ranks* ranks, SavesOnTheWay& saves,
                       const TrainOptions& options, const CommonOptions& common, Output& output) {
   TrainingRun& run = analysed.run();
@@ -132,9 +132,9 @@ Ending train_and_show(AnalysedRun& analysed, std::int64_t until, Ranks* ranks, S
 /// The numbers of a trained model.
 struct Outcome {
   double loss = NAN, accuracy = 0;
-  std::string quality;  ///< what `accuracy` is called
+  std::string quality;  ///< name of the accuracy
   std::string checksum;
-  ForecastScore score;  ///< of a forecaster; of no windows otherwise
+  ForecastScore score;  ///< of a forecaster; otherwise of no windows
 };
 
 Outcome outcome_of(TrainingRun& run, const RunCurves& curves) {
@@ -148,7 +148,7 @@ Outcome outcome_of(TrainingRun& run, const RunCurves& curves) {
   return outcome;
 }
 
-/// Which build of the kernels gave these bits, where the program holds several; empty elsewhere.
+/// The build of the kernels that computed these bits, where the program contains several; else empty.
 std::string level_of(const Backend& backend) { return std::string(backend.name() == "cpu" ? cpu_level() : ""); }
 
 void print_outcome(const Outcome& outcome, const TrainResults& results, std::int64_t step, double steps_per_second,
@@ -172,9 +172,9 @@ void print_outcome(const Outcome& outcome, const TrainResults& results, std::int
                 " files in " + results.figure_folder.string());
 }
 
-/// Alone, or as one of several processes.
+/// In one process, or as one of several.
 nlohmann::json train_here(const TrainOptions& options, const CommonOptions& common, Ranks* ranks, Output& output) {
-  const Interruption interruption;  // until everything is written
+  const Interruption interruption;  // until all files are written
   const SavedRun saved = starting_run(options.start, common, "tiny");
   say_notes(saved, output);
   const std::unique_ptr<Backend> backend = chosen_backend(common);

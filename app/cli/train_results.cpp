@@ -34,7 +34,7 @@ std::vector<CsvColumn> metrics_of(const RunCurves& curves, const MeasureNames& n
     steps.push_back(static_cast<double>(curves.first_step) + static_cast<double>(i));
   for (std::size_t i = 0; i < curves.held_out_step.size(); ++i) {
     const auto step = static_cast<std::int64_t>(curves.held_out_step[i]);
-    if (step >= curves.first_step)  // a resumed run remembers evaluations from before
+    if (step >= curves.first_step)  // a resumed run includes evaluations from before
       held_out[static_cast<std::size_t>(step - curves.first_step)] = curves.held_out_accuracy[i];
   }
   std::vector<CsvColumn> columns = {
@@ -49,7 +49,7 @@ std::vector<CsvColumn> metrics_of(const RunCurves& curves, const MeasureNames& n
   return columns;
 }
 
-/// A new folder, or with --force the one that is there.
+/// A new folder, or with --force the existing one.
 fs::path make_figure_folder(const fs::path& out, const std::string& stem, bool force) {
   for (int number = 1;; ++number) {
     const fs::path folder = out / ("figures_" + stem + (number > 1 ? "_" + std::to_string(number) : ""));
@@ -98,7 +98,7 @@ void write_figures(AnalysedRun& analysed, const TrainOptions& options, bool over
   output.end_progress();
 }
 
-/// Where a snapshot may go instead, the nearest first.
+/// Other folders for a snapshot, the nearest first.
 std::vector<fs::path> rescue_folders() {
   std::error_code ignored;
   std::vector<fs::path> folders{fs::current_path(ignored)};
@@ -108,14 +108,14 @@ std::vector<fs::path> rescue_folders() {
   return folders;
 }
 
-constexpr const char* on_the_way = "on_the_way";  ///< in the metadata of a snapshot that the end's one replaces
+constexpr const char* on_the_way = "on_the_way";  ///< key in the metadata of a snapshot that the final one replaces
 
 bool is_on_the_way_of(const TrainingRun& run, const fs::path& path) {
   try {
     const Snapshot saved = read_snapshot(path);
     return saved.file.metadata.contains(on_the_way) && saved.step <= common_step(saved.recipe, run.recipe());
   } catch (const Error&) {
-    return false;  // a file of others
+    return false;  // not a file of this training
   }
 }
 
@@ -194,7 +194,7 @@ TrainResults write_results(AnalysedRun& analysed, const RunCurves& curves, const
   try {
     write_snapshot();
   } catch (const std::bad_alloc&) {
-    write_snapshot();  // what the first attempt took is free again, and more may be by now
+    write_snapshot();  // memory of the first attempt is free again, and more may be by now
   }
   if (!run.failure().empty())
     throw Error(ExitCode::non_finite, run.failure() + " Snapshot: " + results.snapshot.string());

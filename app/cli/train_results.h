@@ -1,4 +1,5 @@
-// What a training leaves in its folder: snapshot first, as it alone can be gone on from, then curves, recipe, figures.
+// The results of a training: first the snapshot, the only file from which training can continue, then curves, recipe
+// and figures.
 #pragma once
 #include <filesystem>
 #include <string>
@@ -12,27 +13,28 @@ namespace afterglow {
 
 struct TrainResults {
   std::filesystem::path snapshot, metrics, recipe, figure_folder;
-  std::size_t figures = 0;         ///< in `files`, each in several formats
-  std::vector<std::string> files;  ///< of the figures
+  std::size_t figures = 0;         ///< their number in `files`, each in several formats
+  std::vector<std::string> files;  ///< files of the figures
 };
 
-/// Writes a snapshot. Where the folder cannot take it, another one does and the Error that is thrown names it: hours of
-/// training are not lost to a full disk.
+/// Writes a snapshot. If the folder cannot take it, writes it to another one and throws an Error that names it, so that
+/// a full disk does not lose hours of training.
 std::filesystem::path write_or_rescue(const Snapshot& snapshot, const std::filesystem::path& folder,
                                       const CommonOptions& common);
 
-/// The end of a training by `error`: writes the state that was kept last, and throws `error` with the way on.
+/// The end of a training by `error`: writes the state that was saved last, and throws `error` with the command that
+/// continues it.
 [[noreturn]] void keep_what_is_left(const TrainingRun& run, const TrainOptions& options, const CommonOptions& common,
                                     const Error& error);
 
-/// Snapshots of a training on its way, the last two: what a kill or a power cut leaves to go on from. They are marked
-/// in their metadata, so that the end of the training also removes what killed processes left of it.
+/// The last two snapshots of a running training, from which it can continue after a kill or a power cut. Their metadata
+/// mark them, so that the end of the training also removes those of killed processes.
 class SavesOnTheWay {
  public:
   SavesOnTheWay(const TrainOptions& options, std::int64_t step, Output& output);
-  /// Writes one where it is due. Where that fails, a message says so and the training goes on.
+  /// Writes one if it is due. If that fails, prints a message, and the training continues.
   void after_step(const TrainingRun& run);
-  /// Removes those that the run has come through: its end's snapshot has been written.
+  /// Removes the snapshots of the running training, after the final one has been written.
   void remove(const TrainingRun& run) const;
 
  private:
@@ -42,8 +44,8 @@ class SavesOnTheWay {
   std::vector<std::filesystem::path> written_;  ///< the older one first
 };
 
-/// Writes the step that the run is at and the curves of the whole training. When the system wishes an end, figures are
-/// left out: they can be made of the snapshot.
+/// Writes the present step and the curves of the whole training. After a request of the system to end, figures are left
+/// out: they can be made from the snapshot.
 TrainResults write_results(AnalysedRun& analysed, const RunCurves& curves, const TrainOptions& options,
                            const CommonOptions& common, const Interruption& interruption, Output& output);
 

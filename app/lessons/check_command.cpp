@@ -1,4 +1,4 @@
-// `afterglow check`: does lessons without a window and says step by step whether what they claim is so.
+// `afterglow check`: runs lessons without a window and reports for each step whether its expectations are met.
 #include <cstdio>
 #include <nlohmann/json.hpp>
 
@@ -71,7 +71,7 @@ bool is_preset(const std::string& name) {
   return std::ranges::any_of(presets(), [&](const Preset& preset) { return preset.name == name; });
 }
 
-/// Of a preset a lesson that trains it a little.
+/// For a preset: a lesson that trains it for some steps.
 Lesson lesson_named(const std::string& name) {
   if (!is_preset(name)) return open_lesson(name);
   return parse_lesson(
@@ -102,7 +102,7 @@ json check(const CheckOptions& options, const CommonOptions& common, Output& out
   if (names.empty()) {
     for (const ShippedLesson& shipped : shipped_lessons()) names.push_back(shipped.name);
   }
-  std::vector<Lesson> lessons;  // all are read before any is done
+  std::vector<Lesson> lessons;  // reads all before it runs any
   for (const std::string& name : names) {
     lessons.push_back(open_lesson(name));
     require_known_panels(lessons.back(), workspace_names());

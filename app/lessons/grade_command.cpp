@@ -1,4 +1,4 @@
-// `afterglow grade`: makes the moment of a pupil's recipe and says which goals of a lesson it reaches.
+// `afterglow grade`: rebuilds the run of a pupil's recipe and reports which goals of a lesson it reaches.
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
@@ -17,7 +17,7 @@ namespace {
 
 using nlohmann::json;
 
-/// What the pupil changed: settings on the way, and what the probe was asked with.
+/// The pupil's changes: settings during the training, and the settings of the inspected sequence.
 std::size_t changes_in(const Recipe& recipe) {
   const auto settings =
       std::ranges::count_if(recipe.commands, [](const TimedCommand& timed) { return changes_training(timed.command); });
@@ -26,7 +26,7 @@ std::size_t changes_in(const Recipe& recipe) {
   return static_cast<std::size_t>(settings) + interventions.size();
 }
 
-/// A recipe that shows no moment is meant at its end.
+/// A recipe that names no step is evaluated at its end.
 Recipe at_its_moment(Recipe recipe) {
   if (recipe.shown_step < 0) recipe.shown_step = recipe.training.steps;
   return recipe;

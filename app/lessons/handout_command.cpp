@@ -1,5 +1,5 @@
-// `afterglow handout`: a lesson on paper or as a page: text, formulas, and the figures at the end of each step. What
-// answers a question stands at the end, so that the handout can be given out before.
+// `afterglow handout`: a lesson on paper or as a web page: text, formulas, and the figures at the end of each step.
+// Answers are printed at the end, so that the handout can be given out before.
 #include <algorithm>
 #include <cmath>
 #include <nlohmann/json.hpp>
@@ -29,14 +29,14 @@ namespace {
 
 using nlohmann::json;
 
-constexpr std::size_t most_figures = 4;  // of a panel, on a step's page
+constexpr std::size_t most_figures = 4;  // width of a panel, on a step's page
 
 /// A step as it is printed.
 struct PrintedStep {
   const LessonStep* step = nullptr;
   std::vector<Figure> figures;
 
-  /// Its lines with the question and the goals, without what would tell the answer; or what tells it.
+  /// The lines of the step with its question and goals, without those that reveal the answer; or only the latter.
   std::vector<const LessonLine*> lines(bool is_answer) const {
     std::vector<const LessonLine*> found;
     bool is_behind = false;
@@ -47,10 +47,10 @@ struct PrintedStep {
     }
     return found;
   }
-  /// Where the step ends is where its question is answered.
+  /// The question is answered at the end of the step.
   bool shows_figures(bool is_answer) const { return is_answer == asks(); }
   bool asks() const { return find_line(step->lines, LessonWord::ask) != nullptr; }
-  /// "Correct answer: 2 (34)."; empty where the lesson does not say.
+  /// "Correct answer: 2 (34)."; empty if the lesson does not say.
   std::string answer() const {
     const LessonLine* line = find_line(step->lines, LessonWord::answer);
     if (!line) return "";
@@ -153,7 +153,7 @@ class Paper {
     add_words(text_, face, false, tokens);
     text(tokens, size, indent);
   }
-  /// An empty box to be ticked by hand, with a sentence.
+  /// An empty box for a tick, with a sentence.
   void goal(std::string_view sentence) {
     need(2 * body);
     canvas_->stroke_rect({margin + 1, y_ + 0.25 * body, 0.9 * body, 0.9 * body}, 1.5, {ink(), 0.8, Dash::solid});
@@ -169,7 +169,7 @@ class Paper {
     y_ += height + body;
   }
   void gap(double height) { y_ += height; }
-  /// So much has to stand together.
+  /// Height that must fit on the same page.
   void need(double height) {
     if (y_ + height <= page.height_pt() - margin) return;
     next_page_();
@@ -228,7 +228,7 @@ std::string as_pdf(const Lesson& lesson, const std::vector<PrintedStep>& steps) 
 
 // As a page of a browser.
 
-/// Measures as files do.
+/// Units of the SVG files.
 class Measure final : public Canvas {
   void polyline(std::span<const Point>, const Stroke&) override {}
   void polygon(std::span<const Point>, Color) override {}
@@ -242,9 +242,9 @@ class Measure final : public Canvas {
   void color_grid(const Rect&, int, int, std::span<const Color>) override {}
 };
 
-/// A formula as a small picture of text, which stands on the line.
+/// A formula as a small picture of text on the line's baseline.
 std::string formula_html(const std::string& markup) {
-  constexpr double size = 100, room = 10;  // of the picture's own units
+  constexpr double size = 100, room = 10;  // in the picture's units
   const MathText set = set_math(markup, size, FontFace::regular, Measure());
   const double width = set.width + 2 * room, height = set.ascent + set.descent + 2 * room;
   const auto em = [&](double units) { return shortest(std::round(1e4 * units / size) / 1e4) + "em"; };
@@ -262,7 +262,7 @@ std::string formula_html(const std::string& markup) {
   return html + "</svg>";
 }
 
-/// Words that are emphasised one after the other are read as one.
+/// Joins emphasised words that follow one another.
 std::string tokens_html(const std::vector<FlowToken>& tokens) {
   std::string html;
   bool is_open = false;
@@ -304,7 +304,7 @@ std::string step_html(const PrintedStep& printed, std::size_t number, bool is_an
     if (!printed.shows_figures(is_answer)) break;
     std::string svg = svg_text(figure, page_size(SizePreset::two_columns, figure));
     svg.erase(0, std::min(svg.find("<svg"), svg.size()));
-    // Screen readers say what the picture shows; on the page it has its own title.
+    // Screen readers read a description of the picture; on the page it has its own title.
     svg.insert(std::min(std::string_view("<svg").size(), svg.size()),
                " role=\"img\" aria-label=\"" + xml_escaped(summary_of(figure)) + "\"");
     html += "<figure>\n" + svg + "</figure>\n";
@@ -341,7 +341,7 @@ json handout(const HandoutOptions& options, const CommonOptions& common, Output&
   for (const std::filesystem::path& file : {options.pdf, options.html}) {
     if (!file.empty()) require_writable(file);
   }
-  if (!options.pdf.empty() && !has_page_writer()) pdf_document(Paper::page, "", {});  // tells what is missing
+  if (!options.pdf.empty() && !has_page_writer()) pdf_document(Paper::page, "", {});  // reports what is missing
   Lesson lesson = open_lesson(options.lesson);
   require_known_panels(lesson, workspace_names());
   const SessionOptions session = session_options(common);

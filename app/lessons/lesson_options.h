@@ -1,4 +1,4 @@
-// The words of the command line about lessons.
+// The options of the commands about lessons.
 #pragma once
 #include <filesystem>
 #include <nlohmann/json_fwd.hpp>
@@ -10,8 +10,8 @@
 namespace afterglow {
 
 struct CheckOptions {
-  std::vector<std::string> lessons;  ///< names or files; none: all that are shipped
-  bool lists_names = false;          ///< of numbers, after the last step of a lesson or of a preset
+  std::vector<std::string> lessons;  ///< names or files; empty: all included lessons
+  bool lists_names = false;          ///< list the numbers after the last step of a lesson or of a preset
 };
 struct GradeOptions {
   std::string lesson, recipe;

@@ -1,4 +1,4 @@
-// Carries a plan out in a session's worker, on this thread.
+// Runs a plan in a session's worker, on this thread.
 #include "app/lessons/lesson_runner.h"
 
 #include <algorithm>
@@ -35,7 +35,7 @@ std::vector<Condition> conditions_in(const std::vector<LessonLine>& lines) {
   return conditions;
 }
 
-/// Names that are asked for at a moment that has gone by, in any step.
+/// Names that some step reads at an earlier moment.
 std::set<std::string> names_at(const Lesson& lesson, const std::string& at) {
   std::set<std::string> names;
   for (const LessonStep& step : lesson.steps) {
@@ -101,7 +101,7 @@ LessonRunner::LessonRunner(Lesson lesson, const SessionOptions& options, std::fu
 }
 
 void LessonRunner::send(const Command& command) {
-  if (command.name == "speed") return;  // without a window all goes as fast as it can
+  if (command.name == "speed") return;  // without a window the speed limit is ignored
   if (find_command(command.name)->target == CommandTarget::engine) return worker_.apply(command);
   const json value = json::parse(command.value);
   std::vector<Command> following;
@@ -139,7 +139,7 @@ void LessonRunner::keep_moment(const std::string& at) {
     try {
       moments_[at][name] = number_now(name);
     } catch (const Error&) {
-      moments_[at].erase(name);  // told where a condition asks for it
+      moments_[at].erase(name);  // reported if a condition uses it
     }
   }
 }
@@ -195,7 +195,7 @@ std::vector<std::string> LessonRunner::panels_of(std::size_t index) const {
     const auto line =
         std::find_if(lines.rbegin(), lines.rend(), [&](const LessonLine& one) { return one.word == word; });
     if (line == lines.rend()) continue;
-    std::vector<std::string> names = read_names(*line);  // a figure's number among them is no panel either
+    std::vector<std::string> names = read_names(*line);  // a number of a figure is not a panel either
     std::erase_if(names, [](const std::string& name) { return !find_plot_kind(name); });
     if (!names.empty()) return names;
   }

@@ -1,4 +1,4 @@
-// Does a lesson without a window, and holds its expectations against what comes out. `check`, `grade` and `handout` use
+// Runs a lesson without a window, and compares its expectations with the results. `check`, `grade` and `handout` use
 // it.
 #pragma once
 #include <functional>
@@ -18,7 +18,7 @@
 
 namespace afterglow {
 
-/// One `expect` line that was held against its moment.
+/// One `expect` line and its result.
 struct ExpectationResult {
   const LessonLine* line = nullptr;
   Verdict verdict;
@@ -28,31 +28,31 @@ struct LessonStepResult {
   const LessonStep* step = nullptr;
   std::vector<ExpectationResult> expectations{};
   double seconds = 0;
-  std::int64_t resident_bytes = 0;  ///< of the program, when the step ended
-  std::string checksum{};           ///< of the weights then; empty before anything was opened
+  std::int64_t resident_bytes = 0;  ///< memory of the program when the step ended
+  std::string checksum{};           ///< checksum of the weights then; empty before a model was opened
   std::int64_t at = 0;              ///< training step
   bool is_ok() const;
 };
 
 class LessonRunner {
  public:
-  /// `poll` is asked between training steps and may throw.
+  /// Calls `poll`, which may throw, between training steps.
   LessonRunner(
       Lesson lesson, const SessionOptions& options, std::function<void()> poll = [] {});
 
   const Lesson& lesson() const { return lesson_; }
   std::size_t steps() const { return plans_.size(); }
-  /// Does a step from its own start, whatever was done before. Throws Error with the place of the line that failed.
+  /// Runs a step from its own start, independent of earlier steps. Throws Error with the place of the line that failed.
   LessonStepResult run_step(std::size_t step);
-  /// The moment as it is, with these analyses.
+  /// The present moment, with these analyses.
   Observation observe(AnalysisSet analyses);
   const Selection& selection() const { return selection_; }
-  /// Panels that the step enlarges or highlights at its end, else none.
+  /// Panels that the step enlarges or highlights at its end; else empty.
   std::vector<std::string> panels_of(std::size_t step) const;
-  /// Goes to a run of its own, to be held against the conditions of the lesson.
+  /// Loads another run, to compare it with the conditions of the lesson.
   void open(const Recipe& recipe);
   Verdict judge_now(const Condition& condition);
-  /// What has a name now, after all analyses but the race.
+  /// All named numbers now, after all analyses except the race.
   std::vector<NamedNumber> numbers();
 
  private:
@@ -71,8 +71,8 @@ class LessonRunner {
   std::map<std::string, std::map<std::string, Quantity>> moments_;  ///< by ConditionSide::at, then by name
 };
 
-/// Throws Error(bad_input) with the place of the first line that names a panel, or a workspace beside `pages` (none:
-/// not known in this build), which is not there.
+/// Throws Error(bad_input) with the place of the first line that names a missing panel, or a workspace that `pages`
+/// lacks (empty: this build does not know them).
 void require_known_panels(const Lesson& lesson, const std::vector<std::string>& pages);
 
 }  // namespace afterglow

@@ -1,4 +1,5 @@
-// Commands of the window that change which numbers are seen, so that a lesson means the same with a window and without.
+// Commands of the window that change which numbers are shown, so that a lesson means the same with and without a
+// window.
 #pragma once
 #include <nlohmann/json_fwd.hpp>
 #include <vector>
@@ -8,11 +9,11 @@
 
 namespace afterglow {
 
-/// `select`: what the value names changes, the rest stays. Returns the commands that follow for the engine. Throws
-/// Error(bad_input) for an unknown field or a value that it cannot have; then nothing has changed.
+/// `select`: changes the named fields of the selection. Returns the resulting commands for the engine. Throws
+/// Error(bad_input) for an unknown field or an invalid value, and then changes nothing.
 std::vector<Command> change_selection(Selection& selection, const nlohmann::json& value);
 
-/// `race`: what its value says to the engine.
+/// `race`: the command for the engine that its value means.
 std::vector<Command> race_commands(const nlohmann::json& value);
 
 }  // namespace afterglow

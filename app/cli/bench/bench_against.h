@@ -9,10 +9,10 @@ namespace afterglow {
 
 class EarlierBench {
  public:
-  /// Throws Error(bad_input) for a file that is missing or no such result.
+  /// Throws Error(bad_input) where the file is missing or is not such a result.
   explicit EarlierBench(const std::filesystem::path& file);
-  /// Adds "before_ms" and "ratio" (new by old) to every row of `result` whose name was measured before, and
-  /// "against": the file, its device and its precision; says each, what else differs, and what is new.
+  /// Adds "before_ms" and "ratio" (new divided by old) to every row of `result` whose name the earlier result has, and
+  /// "against": the earlier file, its device and precision. Prints each row, other differences, and the new rows.
   void compare(nlohmann::json& result, const Output& output) const;
 
  private:

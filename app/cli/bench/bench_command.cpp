@@ -42,7 +42,7 @@ using nlohmann::json;
 
 struct Work {
   std::string name;
-  double flops = 0, bytes = 0;  ///< of the matrix products; counted, not measured
+  double flops = 0, bytes = 0;  ///< operations of the matrix products, counted
   std::function<void()> run;
   int warm_ups = 3;
 };
@@ -66,8 +66,8 @@ json measure(const Work& work, int repeats, Backend& backend, const Output& outp
 }
 
 // The matrix products of one training step: for each weight matrix the output, the input's gradient and the weight's.
-// None of a forecaster: over how many rows its maps go, over time or over channels, each of them knows alone; and not
-// those of a memory of training, which are made once a step.
+// A forecaster has no such list, because only its layers know over how many rows their maps go; the products of a
+// memory of training run once a step and are left out.
 class MatrixProducts {
  public:
   MatrixProducts(Trainer& trainer) : backend_(&trainer.backend()) {
@@ -110,7 +110,7 @@ class MatrixProducts {
  private:
   struct Weight {
     Tensor value, gradient;
-    std::int64_t rows;  ///< that it multiplies
+    std::int64_t rows;  ///< factor of the repetitions
   };
   Tensor matrix(int buffer, std::int64_t rows, std::int64_t columns) const {
     return Tensor(buffers_[buffer]->device().data, {rows, columns}, DType::f32);
@@ -120,13 +120,13 @@ class MatrixProducts {
   std::unique_ptr<PinnedArray> buffers_[3];
 };
 
-/// A training step as its preset has it, or with other sizes.
+/// A training step of the preset, unchanged or with other sizes.
 struct StepCase {
   std::string name, preset;
   std::vector<std::string> changes = {};
 };
 
-/// A preset with other sizes, in the precision that was asked for.
+/// A preset with other sizes, in the precision of the options.
 Recipe recipe_of(const std::string& preset, const std::vector<std::string>& changes, const Backend& backend) {
   Recipe recipe = changed_recipe(parse_recipe(find_preset(preset).text, preset), changes, preset);
   recipe.precision = backend.precision();
@@ -147,7 +147,7 @@ void bench_step(const StepCase& of, const BenchOptions& options, Backend& backen
   output.line("  holds " + bytes_text(held));
   rows.push_back(std::move(row));
   if (products.flops() == 0) return;
-  // Recorded like the step itself, so that launching costs both the same.
+  // The products are recorded as a graph, as the step itself is, so that both have the same launch costs.
   const std::unique_ptr<DeviceGraph> recorded = backend.capture([&] { products.run(); });
   const Work alone{of.name + ", products alone", products.flops(), products.bytes(), [&] { recorded->run(); }};
   rows.push_back(measure(alone, options.repeats, backend, output));
@@ -163,8 +163,8 @@ void bench_trace(const std::string& name, const Preset& preset, const BenchOptio
       measure({name, 0, 0, [&] { observer.trace(observer.first_ska()); }}, options.repeats, backend, output));
 }
 
-/// What the page Causes asks of the untrained model: all cells by reverse passes, then exact, and what a transplanted
-/// memory answers.
+/// What the page Causes computes of an untrained model: all cells by backward passes, then exactly, and the answer
+/// after a memory is replaced.
 struct CausesCase {
   const char* name;
   void (*run)(PatchMeasurement& patch, Trainer& trainer);
@@ -203,7 +203,7 @@ void bench_layer(const std::string& name, const LayerKind& kind, const LayerBenc
   rows.push_back(measure(work, options.repeats, backend, output));
 }
 
-/// One tail of a whole stack of four blocks: T 2048, one source, every lag with four cotangents.
+/// Influence tail of a stack of four blocks: T 2048, one source, every lag, four random cotangents.
 void bench_influence(const char* preset, const BenchOptions& options, Backend& backend, const Output& output,
                      json& rows) {
   constexpr int tokens = 2048;
@@ -231,7 +231,7 @@ void bench_influence(const char* preset, const BenchOptions& options, Backend& b
   rows.push_back(measure(work, options.repeats, backend, output));
 }
 
-/// Dense products a second that the data sheet of an H200 names, for the share of it.
+/// Dense products per second in the data sheet of an H200.
 double matrix_rate(const Backend& backend) {
   if (backend.name() != "cuda") return 0.0;
   return backend.precision() == Precision::bf16 ? 989e12 : backend.precision() == Precision::tf32 ? 494e12 : 67e12;
@@ -277,8 +277,8 @@ void bench_head(const HeadCase& sizes, const BenchOptions& options, Backend& bac
   rows.push_back(row);
 }
 
-/// What it costs to be watched: milliseconds a step with a reader and without. AnalysisSet are rare beside steps, so
-/// the part of the speed that goes is that of all the time together; medians would not see them.
+/// Cost of publishing observations: milliseconds per step with a reader and without. Analyses are rare compared with
+/// steps, so the loss of speed is measured over the whole time; medians would hide it.
 json bench_publish(const PublishCase& of, const BenchOptions& options, const CommonOptions& common, Backend& backend,
                    const Output& output) {
   constexpr double seconds_each = 2;
@@ -316,7 +316,7 @@ json bench_publish(const PublishCase& of, const BenchOptions& options, const Com
           {"cost_share", cost}};
 }
 
-/// One analysis of a model as the window trains it.
+/// One analysis of a model as the window runs it.
 void bench_look(const AnalysisInfo& row, const std::string& name, LooksBench& looks, const BenchOptions& options,
                 Backend& backend, const Output& output, json& rows) {
   rows.push_back(
@@ -330,7 +330,7 @@ void bench_look(const AnalysisInfo& row, const std::string& name, LooksBench& lo
   output.line(line);
 }
 
-/// Steps a second of so many runs side by side.
+/// Steps per second of several runs at the same time.
 void bench_runs(const std::string& name, const char* preset, int runs, const BenchOptions& options,
                 const CommonOptions& common, Backend& backend, const Output& output, json& rows) {
   constexpr int steps = 100;
@@ -360,9 +360,9 @@ void bench_runs(const std::string& name, const char* preset, int runs, const Ben
                   {"steps_per_second", rate(median)}});
 }
 
-/// General eigenvalues of one random matrix, as the analyses want them: on the processor, and by cuSOLVER.
+/// Eigenvalues of one random general matrix, as the analyses compute them: on the processor and by cuSOLVER.
 void bench_eigenvalues(int n, const BenchOptions& options, Backend& backend, const Output& output, json& rows) {
-  register_general_eigen_solver(nullptr);  // the program's own choice for large matrices: each is measured alone
+  register_general_eigen_solver(nullptr);  // forces the device; the program itself chooses by size
   Random random(7);
   std::vector<double> matrix;
   for (int i = 0; i < n * n; ++i) matrix.push_back(random.normal() / std::sqrt(n));
@@ -375,10 +375,10 @@ void bench_eigenvalues(int n, const BenchOptions& options, Backend& backend, con
   rows.push_back(measure(there, options.repeats, backend, output));
 }
 
-/// What of a benchmark's name was asked for, and what has to be for it to run.
+/// The options of the command, and what a benchmark needs in order to run.
 enum class Asked { nothing, within, beginning, whole };
 
-/// One benchmark of those that the command offers.
+/// One benchmark that the command offers.
 struct Case {
   std::string name;
   Asked needs = Asked::nothing;
@@ -391,8 +391,8 @@ Asked asked(const std::string& name, const std::string& words) {
   return name.rfind(words, 0) == 0 ? Asked::beginning : Asked::within;
 }
 
-/// The benchmarks with `words` in their name; where some begin with them, only those: `gka` means the core, not the
-/// training steps of all models that have it.
+/// The benchmarks with `words` in their name. Where the name of some begins with them, only those: `gka` means the
+/// core, and not the training steps of all models that have it.
 std::vector<const Case*> chosen(const std::vector<Case>& cases, const std::string& words) {
   std::vector<const Case*> result;
   Asked closest = Asked::nothing;
@@ -407,11 +407,11 @@ std::vector<const Case*> chosen(const std::vector<Case>& cases, const std::strin
   return result;
 }
 
-/// The rows of Gated KalmaNet's figure 3b, time over the length; the shortest shows on a CPU that all of it works.
+/// Lengths of Gated KalmaNet's figure 3b, time over length; the CPU runs only the shortest, as a check.
 constexpr std::string_view eight_heads = "8 heads x 128";
 constexpr std::int64_t shortest_race = 128;
 
-/// Models with more weights are measured where they are asked for: a step of one takes seconds on a processor.
+/// Models with more weights run only when the user names them: one step takes seconds on a processor.
 constexpr std::int64_t most_parameters = 10'000'000;
 
 /// All benchmarks, in the order in which they run.
@@ -425,7 +425,7 @@ std::vector<Case> all_cases(const BenchOptions& options, const CommonOptions& co
                        bench_step({"step " + preset.name, preset.name}, options, backend, output, rows);
                      }});
   }
-  // Minutes on a CPU, where `bench long` is meant for the mixers alone.
+  // `bench long` of one mixer takes minutes on a CPU.
   const std::string long_step = "long step echo-50m, B8 T2048";
   for (const StepCase& of :
        {StepCase{long_step, "echo-50m", {"batch=8", "task.length=2048"}},
@@ -433,7 +433,8 @@ std::vector<Case> all_cases(const BenchOptions& options, const CommonOptions& co
     cases.push_back({of.name, on_cpu ? Asked::whole : Asked::beginning,
                      [&, of] { bench_step(of, options, backend, output, rows); }});
   for (const char* preset : {"ssm", "ssm-attn"}) {
-    cases.push_back({std::string("influence ") + preset, on_cpu ? Asked::within : Asked::nothing,  // seconds on a CPU
+    cases.push_back({std::string("influence ") + preset,
+                     on_cpu ? Asked::within : Asked::nothing,  // takes seconds on a CPU
                      [&, preset] { bench_influence(preset, options, backend, output, rows); }});
   }
   const std::string trace = "trace ssm-ska, 64 tokens";
@@ -468,7 +469,7 @@ std::vector<Case> all_cases(const BenchOptions& options, const CommonOptions& co
     cases.push_back({sizes.name, patient ? Asked::nothing : Asked::whole,
                      [&] { bench_gka(sizes, options, backend, output, rows); }});
   }
-  const auto rates = std::make_shared<MachineRates>();  // measured when they are first asked for
+  const auto rates = std::make_shared<MachineRates>();  // measured at the first use
   for (const LayerKind& kind : layer_kinds()) {
     if (!kind.mixes_tokens) continue;
     cases.push_back({"long " + kind.name, Asked::beginning, [&, rates] {
@@ -482,10 +483,10 @@ std::vector<Case> all_cases(const BenchOptions& options, const CommonOptions& co
   }
   for (const PublishCase& of : publish_cases) {
     const bool is_large = of.changes.size() > 0;
-    cases.push_back({of.name, is_large ? Asked::whole : Asked::within,  // half a minute
+    cases.push_back({of.name, is_large ? Asked::whole : Asked::within,  // takes half a minute
                      [&] { rows.push_back(bench_publish(of, options, common, backend, output)); }});
   }
-  const auto bench_of_looks = std::make_shared<std::unique_ptr<LooksBench>>();  // made when one is first asked for
+  const auto bench_of_looks = std::make_shared<std::unique_ptr<LooksBench>>();  // created at the first use
   for (const AnalysisInfo& row : analysis_table()) {
     if (!has(look_analyses, row.analysis)) continue;
     const std::string name = "look echo-50m B8 T1024, " + std::string(row.name);
@@ -511,7 +512,7 @@ std::vector<Case> all_cases(const BenchOptions& options, const CommonOptions& co
   return cases;
 }
 
-/// The figures of `bench long`: time in `path`, memory beside it.
+/// Writes the figures of `bench long`: time to `path`, memory to a second file.
 json draw_long(const json& rows, const std::filesystem::path& path, bool overwrite, const Output& output) {
   json files = json::array();
   WriteOptions write;
@@ -535,7 +536,7 @@ json bench(const BenchOptions& options, const CommonOptions& common, Output& out
   if (!options.svg.empty()) require_writable(options.svg);
   std::optional<EarlierBench> earlier;
   if (!options.against.empty()) earlier.emplace(options.against);
-  if (options.name.starts_with("runs")) cuda_expect_many_runs();  // as `table` and `sweep` do
+  if (options.name.starts_with("runs")) cuda_expect_many_runs();  // the same check as for `table` and `sweep`
   const std::unique_ptr<Backend> backend = chosen_backend(common);
   json rows = json::array();
   const std::vector<Case> cases = all_cases(options, common, *backend, output, rows);

@@ -41,7 +41,7 @@ GkaBench::GkaBench(const GkaCase& sizes, Backend& backend)
 }
 
 void GkaBench::fill(PinnedArray& array, std::uint64_t seed, bool unit_rows) {
-  constexpr std::int64_t max_drawn = 4099;  // then rows repeat, a prime number of them: no two chunks are alike
+  constexpr std::int64_t max_drawn = 4099;  // period of the rows, a prime number, so that no two chunks are equal
   Random random(seed);
   float* const values = array.host<float>();
   const std::int64_t width = sizes_.width, drawn = std::min(rows(), max_drawn);

@@ -1,4 +1,4 @@
-// What `afterglow bench gka` measures: the core of Gated KalmaNet alone, there and back, and the matrix products in it.
+// `afterglow bench gka` measures the core of Gated KalmaNet alone, forward and backward, and the matrix products in it.
 #pragma once
 #include <memory>
 
@@ -11,7 +11,7 @@ namespace afterglow {
 struct GkaCase {
   const char* name;
   std::int64_t batch, tokens, heads, width;
-  bool large;  ///< minutes on a CPU
+  bool large;  ///< takes minutes on a CPU
 };
 
 inline constexpr GkaCase gka_cases[] = {{"gka core B16 T128 H4 D32 r30", 16, 128, 4, 32, false},
@@ -21,13 +21,14 @@ inline constexpr GkaCase gka_cases[] = {{"gka core B16 T128 H4 D32 r30", 16, 128
 class GkaBench {
  public:
   GkaBench(const GkaCase& sizes, Backend& backend);
-  /// Forward and backward once.
+  /// One forward and one backward pass.
   void run() { graph_->run(); }
-  /// As many multiplications in plain products of the same widths.
+  /// The same number of multiplications in plain products of the same widths.
   void run_products();
-  /// Of both Chebyshev iterations: H_t xi for every token, chunk by chunk.
+  /// Operations of both Chebyshev iterations: H_t xi for every token, chunk by chunk.
   double flops() const;
-  /// Inputs, results and their gradients once, states before and behind the chunks written and read once.
+  /// Bytes of inputs, results and their gradients, once each, and of the states around the chunks, written and read
+  /// once.
   double bytes() const;
 
  private:

@@ -8,7 +8,7 @@ namespace afterglow {
 namespace {
 
 void fill_with(PinnedArray& array, double size, std::uint64_t seed) {
-  constexpr std::int64_t drawn = 99991;  // then they repeat, a prime number of them: no two rows are alike
+  constexpr std::int64_t drawn = 99991;  // period of the rows, a prime number, so that no two rows are equal
   Random random(seed);
   float* const values = array.host<float>();
   const std::int64_t count = array.device().elements();

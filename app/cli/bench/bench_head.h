@@ -1,4 +1,4 @@
-// What `afterglow bench head` measures: a head over a wide vocabulary and its loss, there and back.
+// `afterglow bench head` measures an output head over a large vocabulary and its loss, forward and backward.
 #pragma once
 #include <memory>
 
@@ -10,8 +10,8 @@ namespace afterglow {
 struct HeadCase {
   const char* name;
   std::int64_t batch, tokens, width, vocabulary;
-  bool in_chunks;  ///< else with all logits at once
-  bool large;      ///< half a minute on a CPU
+  bool in_chunks;  ///< false: all logits at once
+  bool large;      ///< takes half a minute on a CPU
 };
 
 inline constexpr HeadCase head_cases[] = {
@@ -23,11 +23,11 @@ inline constexpr HeadCase head_cases[] = {
 class HeadBench {
  public:
   HeadBench(const HeadCase& sizes, Backend& backend);
-  /// Forward and backward once.
+  /// One forward and one backward pass.
   void run() { graph_->run(); }
-  /// Of the three products.
+  /// Operations of the three products.
   double flops() const;
-  /// What a pass holds beside the head's weight, its input and their gradients.
+  /// Bytes that a pass holds in addition to the head's weight, its input and their gradients.
   std::size_t held_bytes() const { return arena_.capacity(); }
 
  private:

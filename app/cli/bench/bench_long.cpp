@@ -1,4 +1,4 @@
-// Time and memory of every mixer against the length of the sequence.
+// Time and memory of every mixer over the length of the sequence.
 #include "app/cli/bench/bench_long.h"
 
 #include <algorithm>
@@ -21,15 +21,15 @@ using nlohmann::json;
 
 constexpr std::int64_t first_length = 64, last_length = 65536, width = 256, heads = 4;
 
-/// The best of a few, after one that warms up.
+/// The best of a few runs, after one run that warms up.
 double best_seconds(const std::function<void()>& work, Backend& backend) {
   double best = seconds_of(work, backend);
   for (int i = 0; i < 5; ++i) best = std::min(best, seconds_of(work, backend));
   return best;
 }
 
-/// The configuration of its benchmark of this width, or else the small one: all mixers are equally wide. Where a layer
-/// can go by chunks it does, as in long trainings.
+/// The configuration of the mixer's benchmark of this width, else the small one, so that all mixers have the same
+/// width. A layer that can compute by chunks does, as in long trainings.
 json config_of(const LayerKind& kind) {
   for (const LayerBenchmark& known : kind.benchmarks) {
     json config = json::parse(known.config);
@@ -40,12 +40,12 @@ json config_of(const LayerKind& kind) {
   return config;
 }
 
-/// Each value of a pass written and read once, each weight read twice and its gradient written.
+/// Counts each value of a pass as written and read once, each weight as read twice and its gradient as written.
 double moved_bytes(const LayerPass& pass) {
   return 2.0 * static_cast<double>(pass.used_bytes()) + 3.0 * sizeof(float) * pass.weights();
 }
 
-/// What a pass would hold, before any of it is reserved.
+/// Bytes that a pass would hold; computed before anything is reserved.
 std::size_t needed_bytes(const LayerKind& kind, std::int64_t tokens, Backend& backend) {
   MeasuringBackend counter(backend);
   LayerPass pass(kind, config_of(kind), 1, tokens, counter);
@@ -53,7 +53,7 @@ std::size_t needed_bytes(const LayerKind& kind, std::int64_t tokens, Backend& ba
   return counter.peak_bytes();
 }
 
-/// Whether so much is free.
+/// Whether so many bytes are free.
 bool fits(std::size_t bytes, const Backend& backend) {
   try {
     backend.require_free([bytes] { return bytes; }, 0);
@@ -146,13 +146,14 @@ void bench_long(const LayerKind& kind, const LongBounds& bounds, const MachineRa
       return stop_for_memory("it would hold " + bytes_text(static_cast<std::int64_t>(needed)));
     try {
       rows.push_back(measure_length(kind, tokens, bounds, rates, backend));
-    } catch (const Error& error) {  // what programs hold is not counted
+    } catch (const Error& error) {  // memory of other programs is not counted
       if (error.code() != ExitCode::out_of_memory) throw;
       return stop_for_memory(error.what());
     }
     const json& row = rows.back();
     const double now = 1e-3 * row["median_ms"].get<double>();
-    // The next is twice as long: at least as much more as from the last to this one, at most its square.
+    // The next length is twice as long; its time grows at least as from the last length to this one and at most
+    // quadratically.
     growth = last > 0 ? std::clamp(now / last, 2.0, 4.0) : 2.0;
     last = now;
     std::snprintf(line, sizeof line, "%-34s %-5s %10.3f ms  %9s  %5.1f %% of the roofline", name.c_str(),

@@ -1,4 +1,4 @@
-// One look after the other at one run.
+// Runs one analysis after the other on one run.
 #include "app/cli/bench/bench_looks.h"
 
 #include <algorithm>

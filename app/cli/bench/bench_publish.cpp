@@ -1,4 +1,4 @@
-// A session watched and left alone in turns.
+// Measures a session with and without a reader in turns.
 #include "app/cli/bench/bench_publish.h"
 
 #include <algorithm>
@@ -17,9 +17,9 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 constexpr std::chrono::milliseconds frame{16}, glance{1};
-constexpr std::chrono::milliseconds settling{100};  // until the last look of the reader before has ended
-constexpr std::chrono::seconds patience{60};        // with one step
-constexpr std::int64_t fewest_steps = 20;           // of one measurement
+constexpr std::chrono::milliseconds settling{100};  // until the last analysis for the former reader has ended
+constexpr std::chrono::seconds patience{60};        // length of one step
+constexpr std::int64_t fewest_steps = 20;           // length of one measurement
 
 std::string without_end(Recipe recipe) {
   recipe.training.steps = endless_steps;
@@ -41,7 +41,7 @@ PublishBench::PublishBench(Recipe recipe, AnalysisSet analyses, const SessionOpt
   session_.request_analyses(analyses);
 }
 
-/// From the end of one step to the end of a later one.
+/// Time from the end of one step to the end of a later one.
 PublishBench::Stretch PublishBench::stretch(double seconds) {
   const auto next_step = [&](std::int64_t step) {
     const Clock::time_point start = Clock::now();
@@ -66,7 +66,7 @@ PublishBench::Stretch PublishBench::watched(double seconds) {
       std::this_thread::sleep_for(frame);
     }
   });
-  // What is overdue after a time without a reader is made first, and would count twice.
+  // Analyses that became due without a reader run first and would count twice.
   std::this_thread::sleep_for(std::chrono::duration<double>(seconds));
   return stretch(seconds);
 }

@@ -1,4 +1,4 @@
-// What `afterglow bench publish` measures: how much of the training's speed it costs to be watched.
+// `afterglow bench publish` measures how much training speed it costs to publish observations.
 #pragma once
 #include <cstdint>
 #include <string>
@@ -12,11 +12,11 @@ namespace afterglow {
 struct PublishCase {
   const char* name;
   const char* preset;
-  AnalysisSet analyses;                   ///< that the reader asks for
-  std::vector<std::string> changes = {};  ///< of the recipe, as `--set` takes them
+  AnalysisSet analyses;                   ///< analyses that the reader wants
+  std::vector<std::string> changes = {};  ///< fields of the recipe, as `--set` takes them
 };
 
-/// What the page asks for with which the window opens: spectrum, power filter, stepper, conditioning, token weights.
+/// The analyses of the page that the window opens with: spectrum, power filter, stepper, conditioning, token weights.
 inline constexpr AnalysisSet first_page_analyses =
     Analysis::spectra | Analysis::trace | Analysis::solvers | Analysis::probe;
 
@@ -30,8 +30,8 @@ inline const PublishCase publish_cases[] = {
     {"publish echo-50m B8 T1024, every page", "echo-50m", all_analyses, long_echo},
 };
 
-/// Steps a second of one session that trains without end, with a reader that takes its observation at 60 Hz as the
-/// window does, and without any, in turns.
+/// Steps per second of one session that trains without end, in turns with a reader, which takes its observation at 60
+/// Hz as the window does, and without one.
 class PublishBench {
  public:
   struct Stretch {
@@ -42,9 +42,9 @@ class PublishBench {
 
   /// Returns when every analysis has been made once. Throws Error for what the session reports as a failure.
   PublishBench(Recipe recipe, AnalysisSet analyses, const SessionOptions& options);
-  /// With a reader, who has been there for as long before.
+  /// With a reader, after it has been connected for as long.
   Stretch watched(double seconds);
-  /// Without.
+  /// Without a reader.
   Stretch alone(double seconds);
 
  private:

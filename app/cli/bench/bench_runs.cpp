@@ -1,4 +1,4 @@
-// Several runs of one preset, all begun before any is waited for.
+// Starts several runs of one preset, then waits for all.
 #include "app/cli/bench/bench_runs.h"
 
 #include <algorithm>
@@ -12,7 +12,7 @@
 namespace afterglow {
 
 namespace {
-constexpr int warm_ups = 4;  // until a step is captured
+constexpr int warm_ups = 4;  // until the step is recorded as a graph
 }
 
 RunsBench::RunsBench(const Recipe& recipe, int runs, const std::string& device, int threads)

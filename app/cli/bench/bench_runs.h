@@ -1,4 +1,4 @@
-// What `afterglow bench runs` measures: training steps a second of several runs of one preset side by side.
+// `afterglow bench runs` measures training steps per second of several runs of one preset at the same time.
 #pragma once
 #include <memory>
 #include <vector>
@@ -8,15 +8,15 @@
 
 namespace afterglow {
 
-/// Runs that differ in their seed, each with a back end of its own, shared out over threads as `table --jobs` does it.
+/// Runs that differ in their seed, each with its own back end, distributed over threads as `table --jobs` does.
 class RunsBench {
  public:
-  /// `threads` <= 0: one for each run, at most one a processor.
+  /// `threads` <= 0: one thread for each run, at most one for each processor.
   RunsBench(const Recipe& recipe, int runs, const std::string& device, int threads);
   ~RunsBench();
   RunsBench(const RunsBench&) = delete;
   RunsBench& operator=(const RunsBench&) = delete;
-  /// Trains every run so many steps; seconds until the last has ended.
+  /// Trains every run for this number of steps; returns the seconds until the last one has ended.
   double seconds(int steps);
 
  private:

@@ -1,4 +1,4 @@
-// A layer with weights, input and memory of its own.
+// A layer with its own weights, input and memory.
 #include "app/cli/bench/layer_pass.h"
 
 #include <chrono>

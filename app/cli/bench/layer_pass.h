@@ -1,4 +1,4 @@
-// One layer on sequences of fixed numbers, there and back: what benchmarks of layers run.
+// One layer on sequences of fixed numbers, forward and backward: the work that benchmarks of layers run.
 #pragma once
 #include <functional>
 #include <memory>
@@ -9,7 +9,7 @@
 
 namespace afterglow {
 
-/// Until the back end has done all of it.
+/// Returns when the back end has done all work.
 double seconds_of(const std::function<void()>& work, Backend& backend);
 
 class LayerPass {
@@ -19,12 +19,12 @@ class LayerPass {
   void run();
   /// As a graph, with all memory reserved before.
   std::unique_ptr<DeviceGraph> recorded();
-  /// Everything but weights, input and what the pass back begins with.
+  /// Bytes of everything except weights, input and the gradient that starts the backward pass.
   std::size_t held_bytes() const { return arena_.capacity(); }
   std::size_t used_bytes() const { return arena_.used(); }
   /// Numbers in the layer's matrices.
   double weights() const;
-  /// Of the products with the weights and of their gradients; counted, not measured.
+  /// Operations of the products with the weights and of their gradients, counted.
   double flops() const { return 6.0 * static_cast<double>(x_.device().shape.rows()) * weights(); }
 
  private:
