@@ -13,7 +13,7 @@ namespace afterglow {
 
 namespace {
 
-constexpr std::int64_t most_logits = std::int64_t{1} << 26;  // tokens of one pass
+constexpr std::int64_t most_logits = std::int64_t{1} << 26;  // logits of one pass
 
 /// Logits [B,T,V], computed for a few sequences at a time.
 std::vector<float> answer(Trainer& trainer, const TokenIds& ids) {

@@ -22,7 +22,7 @@ struct PaperSettings {
 PaperSettings parse_paper_settings(std::span<const std::string> assignments);
 
 struct PaperPlot {
-  std::string_view id;  ///< value of `afterglow plot gka_figure1`
+  std::string_view id;  ///< name for `afterglow plot`, such as gka_figure1
   std::string_view about;
   std::size_t figures;
   /// Figure `number` of this plot, from 0.

@@ -95,7 +95,7 @@ void train_presets(const PaperPlot& plot, PaperSettings& settings, const CommonO
     }
     output.end_progress();
     if (!run.failure().empty())
-      output.message(recipe.name + ": " + run.failure());  // an interrupted result counts, too
+      output.message(recipe.name + ": " + run.failure());  // a failed run counts as a result, too
     settings.runs.push_back(run.curves());
   }
 }
@@ -270,7 +270,7 @@ void train_to_shown_step(AnalysedRun& analysed, const Recipe& recipe, std::int64
   const std::int64_t last = until >= 0 ? until : recipe.shown_step;
   while (last >= 0 ? run.step() < last : !run.finished()) {
     if (!analysed.train_step()) throw Error(ExitCode::non_finite, run.failure());
-    analysed.stop_reason();  // removes the mark of the stop, because the wanted step may come later
+    analysed.stop_reason();  // only records its mark: the wanted step may come later
     Interruption::check("at step " + std::to_string(run.step()) + ", before the plot was made");
     const std::int64_t target = last >= 0 ? last : run.trainer().config().steps;  // a command may change the end
     output.progress(recipe.name, static_cast<double>(run.step()) / static_cast<double>(target),

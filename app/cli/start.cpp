@@ -60,7 +60,7 @@ void require_sound(const Recipe& changed, Recipe before) {
   try {
     build_for_nothing(changed);
   } catch (const Error& error) {
-    for (const char* field : {"path", "hash"}) {  // an unusable file is not an error of usage
+    for (const char* field : {"path", "hash"}) {  // an unreadable file is bad input, not wrong usage
       if (changed.task.contains(field) && changed.task["kind"] == before.task["kind"])
         before.task[field] = changed.task[field];
     }

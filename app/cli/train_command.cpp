@@ -79,7 +79,7 @@ std::optional<std::string> train_until(AnalysedRun& analysed, std::int64_t last,
 struct Ending {
   bool interrupted = false;
   double steps_per_second = 0;
-  RunCurves curves;                       ///< speed of the whole training, also where an earlier step is the result
+  RunCurves curves;                       ///< of the whole training, even if an earlier step is the result
   std::optional<std::string> stopped_by;  ///< the condition that ended it
 };
 

@@ -29,7 +29,7 @@ namespace {
 
 using nlohmann::json;
 
-constexpr std::size_t most_figures = 4;  // width of a panel, on a step's page
+constexpr std::size_t most_figures = 4;  // of a panel, on a step's page
 
 /// A step as it is printed.
 struct PrintedStep {

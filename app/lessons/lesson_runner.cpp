@@ -195,7 +195,7 @@ std::vector<std::string> LessonRunner::panels_of(std::size_t index) const {
     const auto line =
         std::find_if(lines.rbegin(), lines.rend(), [&](const LessonLine& one) { return one.word == word; });
     if (line == lines.rend()) continue;
-    std::vector<std::string> names = read_names(*line);  // a number of a figure is not a panel either
+    std::vector<std::string> names = read_names(*line);  // also removes numbers of figures
     std::erase_if(names, [](const std::string& name) { return !find_plot_kind(name); });
     if (!names.empty()) return names;
   }

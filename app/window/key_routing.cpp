@@ -35,7 +35,7 @@ void route_key(PageState& page, CommandQueue& commands, const Chord& chord, bool
   if (page.presenting && chord == Chord{.key = "B"}) {
     commands.send("blank");
   } else if (chord == Chord{.key = "B"} && !page.hovered_plot.empty()) {
-    // Over a plot B is the second measuring cursor, whether A has been set or not; elsewhere it branches.
+    // Over a plot B sets the second measuring cursor, with or without A; elsewhere it branches the run.
     commands.send(Command{"cursor", R"({"which": "b"})"});
   } else if (const auto command = command_for(chord)) {
     if (!page.is_locked || !find_command(command->name)->is_control) commands.send(*command);

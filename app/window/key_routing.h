@@ -1,4 +1,4 @@
-// Where a key goes: to the list that lies on top, to the text field, or to its command.
+// The receiver of a key: the topmost list, the text field, or its command.
 #pragma once
 #include "app/window/keys.h"
 #include "views/command_queue.h"
@@ -6,7 +6,7 @@
 
 namespace afterglow {
 
-/// `is_typing`: a text field has the keyboard.
+/// `is_typing`: a text field has the keyboard focus.
 void route_key(PageState& page, CommandQueue& commands, const Chord& chord, bool is_typing);
 
 }  // namespace afterglow

@@ -1,4 +1,4 @@
-// Chords as text, and the values that some of them carry.
+// Chords as text, and the values that some of them add to their command.
 #include "app/window/keys.h"
 
 #include <array>
@@ -126,7 +126,7 @@ std::optional<Command> command_for(const Chord& chord) {
 }
 
 bool acts_while_typing(const Chord& chord) {
-  // What a text field itself does with Ctrl stays with it.
+  // Ctrl chords of text fields stay with the field.
   if (chord.ctrl && !chord.shift && (chord.key == "Z" || chord.key == "Y")) return false;
   for (const std::string_view arrow : {"Left", "Right", "Up", "Down"}) {
     if (chord.key == arrow) return false;

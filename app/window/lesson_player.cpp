@@ -1,4 +1,4 @@
-// Walks through the plan of a step, and waits where it has to.
+// Runs the plan of a step, and waits where it has to.
 #include "app/window/lesson_player.h"
 
 #include <algorithm>
@@ -18,7 +18,7 @@ namespace {
 
 struct OpenLesson {
   explicit OpenLesson(Lesson read) : lesson(std::move(read)), plans(plan_lesson(lesson)) {}
-  OpenLesson(const OpenLesson&) = delete;  // the plans know where the lesson lies
+  OpenLesson(const OpenLesson&) = delete;  // the plans point into the lesson
   OpenLesson& operator=(const OpenLesson&) = delete;
   Lesson lesson;
   std::vector<LessonStepPlan> plans;
@@ -32,7 +32,7 @@ std::shared_ptr<const OpenLesson> read(const std::string& name_or_path) {
   return std::make_shared<const OpenLesson>(std::move(lesson));
 }
 
-/// When the file was written last; 0 for a lesson without a file of its own.
+/// Time of the file's last change; 0 for a lesson without a file.
 std::int64_t written_at(const std::string& source) {
   std::error_code none;
   const auto time = std::filesystem::last_write_time(source, none);
@@ -57,7 +57,7 @@ void each_side(const std::vector<LessonGoal>& goals, const Visit& visit) {
   }
 }
 
-/// The numbers of the step's start that goals compare with; false while they are being measured.
+/// The numbers at the step's start that goals compare with; false while they are being measured.
 bool keep_start(PageState& page, const Observation& now) {
   LessonPane& pane = page.lesson;
   bool is_whole = true;
@@ -113,14 +113,14 @@ bool is_done(PageState& page, const LessonDeed& deed, const LessonSurroundings& 
   return true;
 }
 
-/// The page that a step begins with depends on the lesson and its model alone, not on what was open before.
+/// The page at the start of a step depends only on the lesson and its model, not on earlier pages.
 void choose_workspace(PageState& page, const ModelSummary& model) {
   page.workspace_is_chosen = false;
   page.followed_model.clear();
   follow_model(page, model);
 }
 
-/// A file that was saved is read again; while it cannot be, the lesson stays as it was and the pane says why.
+/// Reads a changed file again; if that fails, the lesson stays unchanged and the pane says why.
 void read_again_when_saved(PageState& page, double time) {
   LessonPane& pane = page.lesson;
   const auto half_seconds = static_cast<std::int64_t>(2 * time);

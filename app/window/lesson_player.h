@@ -1,4 +1,4 @@
-// Makes the lesson of the page go on: does what its plan says, in the window's own commands, and ticks goals.
+// Plays the lesson of the page: gives the commands of its plan, and ticks reached goals.
 #pragma once
 #include <functional>
 #include <string>
@@ -8,30 +8,30 @@
 
 namespace afterglow {
 
-/// Opens a lesson by name or path at its first step. Throws Error(bad_input), and the page stays as it is.
+/// Opens a lesson by name or path at its first step. Throws Error(bad_input), and then the page stays unchanged.
 void open_lesson_on(PageState& page, const std::string& name_or_path);
-/// The step from its start, exactly; the first or last one beyond the ends.
+/// Starts the step again from exactly the same state; numbers outside of the lesson mean its first or last step.
 void begin_lesson_step(PageState& page, std::int64_t step);
-/// Takes a choice of the question, counted from 1; false where none is asked.
+/// Takes a choice of the question, counted from 1; false if no question is open.
 bool answer_lesson(PageState& page, int choice);
 
-/// What the open lesson needs of the window in a frame.
+/// The state of the window that the open lesson reads in a frame.
 struct LessonSurroundings {
   const Observation& now;
-  std::function<void(const Command&)> give;  ///< at once, as a key would
-  std::function<std::uint64_t()> sent;       ///< how many commands have gone to the engine
-  std::uint64_t taken = 0;                   ///< of how many of them `now` shows what they did
+  std::function<void(const Command&)> give;  ///< gives a command at once, as a key does
+  std::function<std::uint64_t()> sent;       ///< number of commands sent to the engine
+  std::uint64_t taken = 0;                   ///< number of commands whose effects `now` shows
   double time = 0;                           ///< seconds since the window opened, as all times here
-  double last_input = -1;                    ///< when a key or the mouse was used last; -1: not yet
+  double last_input = -1;                    ///< time of the last input of key or mouse; -1: no input so far
 };
-/// Does what is due, and ticks the goals that are reached.
+/// Gives the commands that are due, and ticks the goals that are reached.
 void follow_lesson(PageState& page, const LessonSurroundings& around);
 
-/// When a locked lesson goes back to its first step, as an exhibition needs it: a minute after the last visitor's last
-/// input; infinity while nothing has been touched since it began.
+/// When a locked lesson returns to its first step, for an exhibition: a minute after the visitor's last input; infinity
+/// without input since it began.
 double lesson_returns_at(const PageState& page, double last_input);
 
-/// What its goals have to have measured.
+/// The analyses that its goals need.
 AnalysisSet analyses_of_lesson(const PageState& page);
 
 }  // namespace afterglow

@@ -1,4 +1,4 @@
-// Stands in for the window where the program was built without it.
+// Replaces the window in builds without it.
 #include "app/window/window.h"
 #include "core/io/error.h"
 

@@ -1,4 +1,4 @@
-// Where the window's observations come from and its commands go to: a session, or something else in tests.
+// The source of the window's observations and the receiver of its commands: a session, or a replacement in tests.
 #pragma once
 #include <cstdint>
 #include <memory>
@@ -14,12 +14,12 @@ class ObservationSource {
   virtual void send(Command command) = 0;
   virtual std::shared_ptr<const Observation> observe() = 0;  ///< never null
   virtual std::uint64_t revision() = 0;                      ///< changes with every new observation
-  virtual void ask(AnalysisSet) {}                           ///< what the page shows
-  /// Of how many commands an observation that is taken from now on shows what they did.
+  virtual void ask(AnalysisSet) {}                           ///< the analyses that the page shows
+  /// The number of commands whose effects the next observation shows.
   virtual std::uint64_t taken_commands() { return 0; }
 };
 
-/// A session, which builds its model on its own thread: until that is there, observations are empty and commands wait.
+/// A session builds its model on its own thread: until then observations are empty and commands wait.
 std::unique_ptr<ObservationSource> start_session(const std::string& recipe, const SessionOptions& options);
 
 }  // namespace afterglow

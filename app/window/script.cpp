@@ -39,7 +39,7 @@ std::vector<Command> Script::due(std::int64_t frame, double time, std::int64_t s
     if (frame < line.frame || time < line.time || step < line.step) break;
     commands.push_back(line.command);
     ++next_;
-    if (line.command.name == "screenshot") break;  // it shows this frame, and nothing of what comes behind it
+    if (line.command.name == "screenshot") break;  // shows this frame before it gives the next commands
   }
   return commands;
 }

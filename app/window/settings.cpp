@@ -35,7 +35,7 @@ void take_word(const json& object, const char* key, const std::vector<std::strin
   if (std::find(allowed.begin(), allowed.end(), word) != allowed.end()) value = word;
 }
 
-/// The shares of a layout, and which figure of each panel it shows; what makes no sense is left out.
+/// The shares of a layout, and the chosen figure of each panel; invalid entries are left out.
 void take_arrangement(const json& object, std::map<std::string, std::vector<double>>& splits,
                       std::map<std::string, int>& shown_figure) {
   if (const auto field = object.find("splits"); field != object.end() && field->is_object()) {

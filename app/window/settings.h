@@ -1,4 +1,4 @@
-// What the window remembers from start to start: one JSON file with a version in the user's configuration folder.
+// The window's settings from start to start: one JSON file with a version in the user's configuration folder.
 #pragma once
 #include <filesystem>
 #include <nlohmann/json_fwd.hpp>
@@ -19,23 +19,23 @@ struct WindowSettings {
   std::map<std::string, int> shown_figure;
   std::map<std::string, Layout> layouts;
   std::vector<std::string> recent;
-  bool is_first_start = true;  ///< hints are due
+  bool is_first_start = true;  ///< the hints are still due
 };
 
-/// Where the settings live: settings.json in the folder for configuration.
+/// Path of the settings: settings.json in the folder for configuration.
 std::filesystem::path settings_path(bool is_portable);
 
-/// What can be used of a text; Error(bad_input) for one that is no JSON object.
+/// The usable part of a text; throws Error(bad_input) if it is not a JSON object.
 WindowSettings parse_settings(std::string_view text, const std::string& where);
 nlohmann::json to_json(const WindowSettings& settings);
 
-/// Reads what can be used; what is missing, unknown or out of range takes its default. A damaged file gives the
-/// defaults and a sentence in `warnings`; a file that is not there gives the defaults silently. Never throws.
+/// Reads the usable part; missing, unknown and out-of-range values take their default. A damaged file gives the
+/// defaults and a sentence in `warnings`; a missing file gives the defaults silently. Never throws.
 WindowSettings read_settings(const std::filesystem::path& path, std::vector<std::string>& warnings);
-/// Writes the file as a whole; returns why it could not be, or an empty text.
+/// Writes the file completely; returns the reason of a failure, or an empty text.
 std::string write_settings(const std::filesystem::path& path, const WindowSettings& settings);
 
-/// Settings into the page and back.
+/// Copies settings into the page, and from the page.
 void apply_settings(const WindowSettings& settings, PageState& page);
 WindowSettings settings_of(const PageState& page, int width, int height);
 

@@ -1,4 +1,4 @@
-// One object, with the same keys always.
+// Always one object with the same keys.
 #include "app/window/status.h"
 
 #include <nlohmann/json.hpp>

@@ -1,4 +1,4 @@
-// Where run, page and lesson are, as JSON: for programs that drive the window and want to know what came of it.
+// The state of run, page and lesson as JSON, for programs that control the window and read the result.
 #pragma once
 #include <string>
 
@@ -6,7 +6,7 @@
 
 namespace afterglow {
 
-/// `is_settled`: the observation shows what all commands did.
+/// `is_settled`: the observation shows the effects of all commands.
 std::string status_of(const PageState& page, const Observation& now, bool is_settled);
 
 }  // namespace afterglow

@@ -1,4 +1,4 @@
-// Views are small values, so a change keeps the whole one before and after it.
+// Views are small values, so each change stores the whole view before and after it.
 #include "app/window/view_history.h"
 
 #include <algorithm>
@@ -19,7 +19,7 @@ constexpr double one_gesture = 0.6;  // seconds
 
 ViewHistory::View ViewHistory::view_of(const PageState& page) {
   View view{page.workspace, page.maximised, page.panel_page, page.splits, page.shown_figure, {}, page.selection};
-  // A plot that was drawn and one that was not look the same until something of it was changed.
+  // A plot that was drawn and one that was not are equal until the user changes its view.
   for (const auto& [name, plot] : page.plots) {
     const PlotView seen{plot.x, plot.y, plot.x_scale, plot.y_scale, plot.hidden};
     if (!(seen == PlotView())) view.plots[name] = seen;

@@ -1,5 +1,5 @@
-// Undo for what is no part of the run: the page, the enlarged panel, shares, views of plots, the selection. Changes of
-// the run keep their own undo; this one remembers only where they stand between the changes of the view.
+// Undo of everything outside of the run: the page, the enlarged panel, shares, views of plots, the selection. The run
+// has its own undo; this class only remembers the order of both kinds of changes.
 #pragma once
 #include <map>
 #include <optional>
@@ -13,15 +13,15 @@ namespace afterglow {
 
 class ViewHistory {
  public:
-  /// Looks at the page after the commands of a frame. A view that differs from the last one is a change, once no
-  /// mouse button is held; changes that follow one another at once are one.
+  /// Compares the page after the commands of a frame with the last view. A difference is a change, once no mouse button
+  /// is held; changes within a short time are one.
   void watch(const PageState& page, bool is_held, double time);
-  /// The page has changed by itself, for a run that was opened: nothing to take back.
+  /// The page has changed by itself, for a run that was opened: there is nothing to undo.
   void accept(const PageState& page);
-  /// A command went to the engine: one that its undo takes back stands between the changes of the view.
+  /// A command went to the engine: if the engine can undo it, it is recorded between the changes of the view.
   void note(const Command& command);
-  /// Takes the newest change back, or makes it again, when it was one of the view. False when it was one of the run,
-  /// or none is left: the engine's turn.
+  /// Undoes or repeats the newest change if it is one of the view. False if it is one of the run, or if none is left:
+  /// then the engine acts.
   bool undo(PageState& page) { return take(page, done_, undone_, &Change::before); }
   bool redo(PageState& page) { return take(page, undone_, done_, &Change::after); }
 
@@ -45,7 +45,7 @@ class ViewHistory {
     View before, after;
     double time = 0;
     bool is_of_run = false;
-    std::string dragged;  ///< of the run: what is being dragged, all of which is one change
+    std::string dragged;  ///< of the run: the present drag, which is one change
   };
 
   static View view_of(const PageState& page);

@@ -16,13 +16,13 @@ namespace afterglow {
 
 namespace {
 
-/// Where exports and snapshots go: the current folder of a terminal, else Documents/Afterglow.
+/// Folder for exports and snapshots: the current folder of a terminal, else Documents/Afterglow.
 std::filesystem::path folder_for_files() {
   if (isatty(STDIN_FILENO) || isatty(STDOUT_FILENO) || isatty(STDERR_FILENO)) return "";
   return user_folders().documents;
 }
 
-/// Keeps the run with which a window was closed, after the window has gone.
+/// Saves the run of a closed window, after the window has gone.
 void keep_last_run(const std::filesystem::path& folder, const std::function<Snapshot()>& make) {
   try {
     const KeptRun kept = keep_run(folder, make());
@@ -44,7 +44,7 @@ void run_window(const WindowOptions& wanted) {
       keep_last_run(folder, make);
     };
   }
-  const Interruption noticed;  // until the run is kept
+  const Interruption noticed;  // until the run is saved
   {
     const auto source = start_session(options.recipe, options.session);
     WindowLoop(options, *source).run(Interruption::wanted);

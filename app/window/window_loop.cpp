@@ -1,5 +1,4 @@
-// Draws at most at display rate, only when something changed, and less often where drawing takes processor time from
-// training.
+// Draws at most at display rate, only after a change, and less often if drawing takes processor time from training.
 #include "app/window/window_loop.h"
 
 #include <sys/resource.h>
@@ -32,27 +31,27 @@ namespace afterglow {
 namespace {
 
 constexpr double display_interval = 1.0 / 60;
-constexpr double shared_interval = 1.0 / 15;  ///< of a GPU that trains, too: a frame takes 2.5 to 3.5 ms of it
-constexpr double slowest_shared = 1.0 / 6;    ///< the same, where steps are long
-constexpr double shared_steps = 12;           ///< that a frame shows there, until they make it so slow
+constexpr double shared_interval = 1.0 / 15;  ///< seconds between frames on a GPU that also trains
+constexpr double slowest_shared = 1.0 / 6;    ///< the same, at most, if steps are long
+constexpr double shared_steps = 12;           ///< training steps between frames there, within these limits
 constexpr double software_interval = 1.0 / 20;
-constexpr double software_share = 0.02;       ///< of all processors, at most, for drawing new data
-constexpr double slowest_software = 1.0 / 3;  ///< however dear a frame is
+constexpr double software_share = 0.02;       ///< largest share of all processors for drawing new data
+constexpr double slowest_software = 1.0 / 3;  ///< seconds between frames, however expensive one is
 constexpr double poll_interval = 1.0 / 60;
 constexpr double touched_poll_interval = 1.0 / 250;  ///< while the user drags, the window waits for the answer
-constexpr double touched_time = 0.5;                 ///< seconds after input that count as such
+constexpr double touched_time = 0.5;                 ///< seconds after an input that still count as input
 constexpr int frames_after_input = 3;
 constexpr int film_niceness = 10;
 constexpr double time_between_summaries = 1;  ///< seconds; for screen readers
 
-/// Processor seconds of this thread, which also draws when OpenGL is software.
+/// Processor seconds of this thread, which also draws if OpenGL is software.
 double processor_time() {
   timespec now{};
   clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
   return static_cast<double>(now.tv_sec) + 1e-9 * static_cast<double>(now.tv_nsec);
 }
 
-/// "14:05", where the user is.
+/// "14:05", local time.
 std::string wall_clock() {
   const std::time_t now = std::time(nullptr);
   std::tm local{};
@@ -75,7 +74,7 @@ WindowSize wanted_size(const WindowOptions& options, const WindowSettings& setti
   return size;
 }
 
-/// What the panels that are shown want to know.
+/// The analyses that the visible panels need.
 AnalysisSet analyses_of(const PageState& page) {
   AnalysisSet analyses = 0;
   for (const ShownPanel& shown : page.shown_panels) analyses |= analyses_for(shown.panel);
@@ -94,7 +93,7 @@ WindowSettings plain_settings() {
   return settings;
 }
 
-/// A figure that has been opened is shown as it was looked at.
+/// Shows an opened figure with its stored view.
 void follow_opening(PageState& page, const Observation& observation, CommandQueue& commands) {
   if (observation.opened == page.opened) return;
   page.opened = observation.opened;
@@ -113,7 +112,7 @@ WindowLoop::WindowLoop(const WindowOptions& options, ObservationSource& source)
       window_("Afterglow", wanted_size(options, settings_).width, wanted_size(options, settings_).height),
       observation_(source.observe()),
       film_(processors()) {
-  // Where the graphics card draws, a picture costs the processor a few milliseconds: F9 then finds ten seconds at once.
+  // If the graphics card draws, a picture costs few milliseconds, so recording starts at once and F9 finds ten seconds.
   film_.keep(!window_.is_software() && keeps_settings_);
   if (!options.script.empty()) script_ = Script(options.script);
   start_page();
@@ -183,7 +182,7 @@ double WindowLoop::shortest_frame() const {
   return std::clamp(frame_cost_ / (software_share * processors()), software_interval, slowest_software);
 }
 
-/// Returns when a frame is due: after input, for a new observation, or because something asked for one.
+/// Returns when a frame is due: after input, for a new observation, or when a part of the page requested one.
 void WindowLoop::wait_for_reason() {
   while (!is_over()) {
     accessible_.serve();
@@ -207,7 +206,7 @@ void WindowLoop::wait_for_reason() {
   }
 }
 
-/// Undo and redo of the view. The engine follows the selection, as when it was made.
+/// Undoes or repeats changes of the view. The engine gets the selection, as when it was made.
 bool WindowLoop::change_view_back(const Command& command) {
   const Selection before = page_.selection;
   const bool is_changed = command.name == "undo"   ? history_.undo(page_)
@@ -230,7 +229,7 @@ void WindowLoop::follow_open_lesson() {
                         taken_, window_time(), last_input_});
 }
 
-/// A lesson, or anything else that opens.
+/// Opens a lesson, or any other kind of file.
 void WindowLoop::open_dropped(const std::string& path) {
   if (page_.is_locked) return;
   path.ends_with(".md") ? commands_.send("lesson", {{"open", path}}) : commands_.send("load", {{"path", path}});
@@ -262,7 +261,7 @@ void WindowLoop::give_all() {
   }
 }
 
-/// The second window is drawn when what it says has changed, once a second, whatever the main one does meanwhile.
+/// Draws the second window when its text has changed, once a second, independent of the main one.
 void WindowLoop::follow_presenter() {
   if (presenter_ && presenter_->wants_to_close()) page_.has_presenter = false;
   if (!page_.has_presenter) return presenter_.reset();
@@ -289,7 +288,7 @@ void WindowLoop::follow_presenter() {
   shown_notes_ = std::move(notes);
 }
 
-/// A file that cannot be written is told once and kept no longer.
+/// A failure to write the file is reported once, and then the file is no longer written.
 void WindowLoop::follow_status() {
   if (status_path_.empty()) return;
   std::string status = status_of(page_, *observation_, taken_ >= sent_);
@@ -303,8 +302,8 @@ void WindowLoop::follow_status() {
   }
 }
 
-/// Films are made beside the window's work, which waits for nothing, and give way to training; where no thread is
-/// granted, in its place.
+/// Writes films on a second thread, so that the window never waits, at low priority; if no thread can be created, on
+/// this one.
 void WindowLoop::save_film(FilmForm form) {
   if (film_.is_on()) {
     if (written_film_.valid()) return;
@@ -323,7 +322,7 @@ void WindowLoop::save_film(FilmForm form) {
   film_.keep(true);
 }
 
-/// Takes a picture of the frame that has been drawn, where the film wants one.
+/// Takes a picture of the frame that was drawn, if the film needs one.
 void WindowLoop::film_frame(double start) {
   if (!film_.wants(start) || window_.pixel_width() <= 0 || window_.pixel_height() <= 0) return;
   finish_drawing();
@@ -342,7 +341,7 @@ void WindowLoop::follow_film() {
   }
 }
 
-/// Tells screen readers what is shown, once a second at most, and notes as they come.
+/// Reports the visible page to screen readers, at most once a second, and notes as they appear.
 void WindowLoop::speak(double now) {
   if (!accessible_.is_heard()) return;
   if (now - spoken_at_ >= time_between_summaries) {
@@ -356,7 +355,7 @@ void WindowLoop::speak(double now) {
   if (!page_.notes.empty()) announced_ = std::max(announced_, page_.notes.back().born);
 }
 
-/// The notes of a script may be on screen for a moment only: what went wrong since then is told where it was started.
+/// Notes of a script may be visible for a moment only, so failures are also printed on the terminal that started it.
 void WindowLoop::tell_problems(double since) const {
   for (const Note& note : page_.notes) {
     if (note.severity != Severity::info && note.born >= since)
@@ -364,7 +363,7 @@ void WindowLoop::tell_problems(double since) const {
   }
 }
 
-/// A script that waits for steps of a training that has failed, or never began, would wait for ever.
+/// Without this, a script that waits for steps of a failed training would wait for ever.
 void WindowLoop::end_vain_script() const {
   const bool is_at_rest = !observation_->running && taken_ == sent_;
   if (!is_at_rest || !script_.awaits_training(observation_->step) || observation_->events.empty()) return;
@@ -376,7 +375,7 @@ void WindowLoop::end_vain_script() const {
 void WindowLoop::draw() {
   const double start = window_time(), processor_start = processor_time();
   revision_ = source_.revision();
-  taken_ = source_.taken_commands();  // before the observation, which shows as much or more
+  taken_ = source_.taken_commands();  // before the observation, which shows at least as much
   observation_ = source_.observe();
   const bool is_opened = observation_->opened != page_.opened;
   follow_model(page_, observation_->model, is_or_was_trained(*observation_));

@@ -1,4 +1,4 @@
-// The life of the window: waits, draws when there is something new, hands commands on.
+// The main loop of the window: waits, draws if something is new, passes commands on.
 #pragma once
 #include <future>
 #include <optional>
@@ -22,7 +22,7 @@ namespace afterglow {
 class WindowLoop {
  public:
   WindowLoop(const WindowOptions& options, ObservationSource& source);
-  /// Until the window is closed, or a signal ends it.
+  /// Returns when the user closes the window, or a signal ends it.
   void run(bool (*is_interrupted)() = [] { return false; });
 
  private:
@@ -50,7 +50,7 @@ class WindowLoop {
 
   WindowOptions options_;
   ObservationSource& source_;
-  std::vector<std::string> warnings_;  ///< before the settings, whose reading fills them
+  std::vector<std::string> warnings_;  ///< declared before the settings, whose reading fills them
   WindowSettings settings_;
   bool keeps_settings_ = true;
   bool (*is_interrupted_)() = nullptr;  ///< set by `run`
@@ -60,7 +60,7 @@ class WindowLoop {
   FontFiles font_files_;
   FontSet fonts_;
   Look look_;
-  std::string look_key_;  ///< theme and scale that the fonts were baked for
+  std::string look_key_;  ///< theme and scale of the baked fonts
   PageState page_;
   FigureCache figures_;
   CommandQueue commands_;
@@ -69,17 +69,17 @@ class WindowLoop {
   Script script_;
   std::shared_ptr<const Observation> observation_;
   std::uint64_t revision_ = 0;
-  std::uint64_t sent_ = 0, taken_ = 0;  ///< commands to the engine, and those that the observation shows
+  std::uint64_t sent_ = 0, taken_ = 0;  ///< commands to the engine, and those whose effects the observation shows
   std::int64_t frames_ = 0;
   int frames_owed_ = 3;  ///< input needs a few frames until everything has reacted
   double last_frame_ = -1, frame_cost_ = 0, last_input_ = -1;
   std::vector<std::string> pictures_;  ///< to be written with the next frame
-  std::string status_path_, status_;   ///< of the status file, empty: none is kept; what it says
+  std::string status_path_, status_;   ///< path of the status file, empty: none; and its text
   Film film_;
-  std::future<std::string> written_film_;  ///< what is to be said when it is there
+  std::future<std::string> written_film_;  ///< sentence for when the file is written
   AccessibleWindow accessible_{"Afterglow"};
-  double spoken_at_ = -1, announced_ = -1;  ///< when summaries were made last; when the last spoken note was born
-  std::string lost_picture_;                ///< why the one of --screenshot could not be written
+  double spoken_at_ = -1, announced_ = -1;  ///< times of the last summaries and of the last spoken note
+  std::string lost_picture_;                ///< why the picture of --screenshot could not be written
 };
 
 }  // namespace afterglow

@@ -110,7 +110,7 @@ class MatrixProducts {
  private:
   struct Weight {
     Tensor value, gradient;
-    std::int64_t rows;  ///< factor of the repetitions
+    std::int64_t rows;  ///< number of rows that it multiplies
   };
   Tensor matrix(int buffer, std::int64_t rows, std::int64_t columns) const {
     return Tensor(buffers_[buffer]->device().data, {rows, columns}, DType::f32);
@@ -362,7 +362,7 @@ void bench_runs(const std::string& name, const char* preset, int runs, const Ben
 
 /// Eigenvalues of one random general matrix, as the analyses compute them: on the processor and by cuSOLVER.
 void bench_eigenvalues(int n, const BenchOptions& options, Backend& backend, const Output& output, json& rows) {
-  register_general_eigen_solver(nullptr);  // forces the device; the program itself chooses by size
+  register_general_eigen_solver(nullptr);  // measures each solver alone, without the program's choice by size
   Random random(7);
   std::vector<double> matrix;
   for (int i = 0; i < n * n; ++i) matrix.push_back(random.normal() / std::sqrt(n));
@@ -536,7 +536,7 @@ json bench(const BenchOptions& options, const CommonOptions& common, Output& out
   if (!options.svg.empty()) require_writable(options.svg);
   std::optional<EarlierBench> earlier;
   if (!options.against.empty()) earlier.emplace(options.against);
-  if (options.name.starts_with("runs")) cuda_expect_many_runs();  // the same check as for `table` and `sweep`
+  if (options.name.starts_with("runs")) cuda_expect_many_runs();  // as `table` and `sweep` do
   const std::unique_ptr<Backend> backend = chosen_backend(common);
   json rows = json::array();
   const std::vector<Case> cases = all_cases(options, common, *backend, output, rows);

@@ -18,8 +18,8 @@ using Clock = std::chrono::steady_clock;
 
 constexpr std::chrono::milliseconds frame{16}, glance{1};
 constexpr std::chrono::milliseconds settling{100};  // until the last analysis for the former reader has ended
-constexpr std::chrono::seconds patience{60};        // length of one step
-constexpr std::int64_t fewest_steps = 20;           // length of one measurement
+constexpr std::chrono::seconds patience{60};        // longest wait for one step
+constexpr std::int64_t fewest_steps = 20;           // of one measurement
 
 std::string without_end(Recipe recipe) {
   recipe.training.steps = endless_steps;

@@ -1,4 +1,4 @@
-// Loads the plugin where a desktop's bus is there to be asked.
+// Loads the plugin if the desktop has a session bus.
 #include "app/window/accessibility/accessible_window.h"
 
 #include <dlfcn.h>
@@ -13,7 +13,7 @@ namespace afterglow {
 
 namespace {
 
-/// Without one GIO would start a bus of its own.
+/// Without a session bus GIO would start its own.
 bool has_session_bus() {
   const char* address = std::getenv("DBUS_SESSION_BUS_ADDRESS");
   const char* runtime = std::getenv("XDG_RUNTIME_DIR");
@@ -21,7 +21,7 @@ bool has_session_bus() {
   return (address && *address) || (runtime && std::filesystem::exists(std::filesystem::path(runtime) / "bus", unknown));
 }
 
-/// It stays loaded: its classes cannot be taken back.
+/// The plugin stays loaded, because GObject cannot unregister its classes.
 const AccessibilityPlugin* load() {
   for (const std::filesystem::path& folder : plugin_folders()) {
     void* library = dlopen((folder / accessibility_file).c_str(), RTLD_NOW | RTLD_LOCAL);

@@ -1,5 +1,5 @@
-// The window as screen readers find it on the desktop's accessibility bus (AT-SPI): the application, its frame, and in
-// that a child for each panel.
+// The window for screen readers on the desktop's accessibility bus (AT-SPI): the application, its frame, and in it a
+// child for each panel.
 #pragma once
 #include <string>
 #include <vector>
@@ -14,7 +14,7 @@ struct SpokenPanel {
   bool operator==(const SpokenPanel&) const = default;
 };
 
-/// Does nothing where there is no session bus, or no plugin that speaks to AT-SPI.
+/// Does nothing without a session bus or without a plugin for AT-SPI.
 class AccessibleWindow {
  public:
   explicit AccessibleWindow(const char* title);
@@ -22,15 +22,15 @@ class AccessibleWindow {
   AccessibleWindow(const AccessibleWindow&) = delete;
   AccessibleWindow& operator=(const AccessibleWindow&) = delete;
 
-  /// Answers what has been asked since the last call, and learns whether a screen reader has started; never waits.
+  /// Answers the requests since the last call, and notices whether a screen reader has started; never waits.
   void serve();
-  /// Whether the desktop says that something listens. Until then nothing below needs to be called.
+  /// Whether the desktop reports an assistive technology. Until then the functions below need not be called.
   bool is_heard() const;
-  /// Panels that are new, gone, or say something else than before.
+  /// Announces panels that are new, gone, or have another text than before.
   void show(const std::vector<SpokenPanel>& panels);
-  /// The panel that has the keyboard; empty: none.
+  /// The panel with the keyboard focus; empty: none.
   void focus(const std::string& id);
-  /// Spoken at once: a note.
+  /// Lets the screen reader speak a note at once.
   void announce(const std::string& text);
 
  private:

@@ -1,5 +1,5 @@
-// What the program asks of libafterglow-accessibility.so, which speaks to AT-SPI. Plain C, so that it matters not which
-// build either comes from; what changes here changes the name of the function.
+// The interface of libafterglow-accessibility.so, which speaks to AT-SPI. It is plain C, so that program and plugin may
+// come from different builds; a changed interface gets another function name.
 #pragma once
 #include <cstddef>
 
@@ -12,7 +12,7 @@ struct SpokenText {
   const char *id, *name, *description;
 };
 
-/// The functions of AccessibleWindow; `self` is what `open` gave.
+/// The functions of AccessibleWindow; `self` is the result of `open`.
 struct AccessibilityPlugin {
   void* (*open)(const char* title);
   void (*close)(void* self);
@@ -25,5 +25,5 @@ struct AccessibilityPlugin {
 
 }  // namespace afterglow
 
-/// The only one that the plugin exports.
+/// The only function that the plugin exports.
 extern "C" const afterglow::AccessibilityPlugin* afterglow_accessibility_1();

@@ -1,4 +1,4 @@
-// What the page says to people who do not see it: a name and a summary for each panel that is shown.
+// The page in words for screen readers: a name and a summary for each visible panel.
 #pragma once
 #include <memory>
 #include <vector>

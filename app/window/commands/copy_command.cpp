@@ -1,5 +1,5 @@
-// Ctrl+C: a plot as a picture; Ctrl+Alt+C: in words; Ctrl+Shift+C: the present moment as a line for a shell, a panel as
-// the command that writes it. A formula for LaTeX.
+// Ctrl+C copies a plot as a picture, Ctrl+Alt+C in words; Ctrl+Shift+C copies the present moment as a shell command, or
+// the command that writes a panel. F1's card copies a formula as LaTeX.
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
@@ -24,7 +24,7 @@ std::string quoted(const std::string& text) {
   return result + "'";
 }
 
-/// Whether both are made of the same parts, so that single ones of them can be set.
+/// Whether both objects have the same fields, so that single fields can be set.
 bool have_same_parts(const json& one, const json& other) {
   if (one.type() != other.type() || one.size() != other.size() || !one.is_structured()) return false;
   if (one.is_array()) return std::ranges::all_of(one, [](const json& part) { return part.is_structured(); });
@@ -34,7 +34,7 @@ bool have_same_parts(const json& one, const json& other) {
   return true;
 }
 
-/// One --set for each number that differs, or for the whole where its parts are others.
+/// One --set for each number that differs, or for the whole object where the fields differ.
 std::string changes_of(const std::string& path, const json& now, const json& before) {
   if (now == before) return "";
   if (!have_same_parts(now, before)) return " --set " + quoted(path + "=" + now.dump());
@@ -46,7 +46,7 @@ std::string changes_of(const std::string& path, const json& now, const json& bef
   return text;
 }
 
-/// What the recipe has and its preset has not, as --set arguments.
+/// The differences between the recipe and its preset, as --set arguments.
 std::string start_arguments(const json& recipe) {
   const std::string name = recipe.value("name", "");
   json preset = json::object();
@@ -80,7 +80,7 @@ std::string plot_command(const CommandContext& context, const json& recipe, cons
   return text + " --svg " + panel + ".svg";
 }
 
-/// The named plot, or the one under the mouse; nullptr where there is none.
+/// The named plot, or the one under the mouse; nullptr if there is no such plot.
 const Figure* meant_figure(CommandContext& context, const std::string& plot) {
   for (const Panel& panel : panels()) {
     for (const Figure& figure : context.figures.figures(*panel.kind, context.observation, context.page.selection)) {
@@ -90,7 +90,7 @@ const Figure* meant_figure(CommandContext& context, const std::string& plot) {
   return nullptr;
 }
 
-/// As it would be written into a file, and as it is looked at.
+/// As exported to a file, with the zoom of the window.
 void copy_plot(CommandContext& context, const Figure& figure) {
   const FigureView view = view_of(context.page.plots[figure.id], 12);
   context.actions.copy_picture(png_bytes(figure, page_size(SizePreset::one_column, figure), light_theme(), view));

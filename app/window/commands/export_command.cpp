@@ -1,4 +1,4 @@
-// Ctrl+E: the plot as it is looked at, into SVG, PDF, PNG and CSV, on light ground.
+// Ctrl+E: writes the plot with its zoom as SVG, PDF, PNG and CSV, on a light ground.
 #include <algorithm>
 #include <filesystem>
 #include <nlohmann/json.hpp>
@@ -33,7 +33,7 @@ SizePreset preset_of(const json& value) {
   return name == "slide" ? SizePreset::slide : name == "page" ? SizePreset::two_columns : SizePreset::one_column;
 }
 
-/// What lies beyond the present step after a rewind is no part of the moment that a file brings back.
+/// Curves after the present step, which a rewind leaves, do not belong to the moment that the file restores.
 std::shared_ptr<const Observation> without_ahead(const std::shared_ptr<const Observation>& observation) {
   if (!observation->ahead) return observation;
   auto moment = std::make_shared<Observation>(*observation);
@@ -41,7 +41,8 @@ std::shared_ptr<const Observation> without_ahead(const std::shared_ptr<const Obs
   return moment;
 }
 
-/// What is on the page: {"all": true}. Else the first figure of a panel, or the plot that is named or under the mouse.
+/// {"all": true}: every figure on the page. Otherwise the first figure of a panel, or the plot that is named or under
+/// the mouse.
 std::vector<Figure> wanted_figures(CommandContext& context, const json& value) {
   const bool all = value.value("all", false);
   std::string panel = value.value("panel", "");

@@ -1,4 +1,4 @@
-// Opens a lesson, goes through its steps and answers its questions.
+// Opens a lesson, moves through its steps and answers its questions.
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
@@ -14,7 +14,7 @@ namespace afterglow {
 namespace {
 const std::string where = "the value of lesson";
 
-/// A number of the text, dragged: what the slider of that field would do.
+/// A number of the text, dragged; it acts like the slider of that field.
 void set_number(CommandContext& context, const nlohmann::json& value) {
   const LessonPane& pane = context.page.lesson;
   const std::string name = get_string(value, "number", std::nullopt, where);
@@ -40,7 +40,7 @@ void run_lesson(CommandContext& context, const nlohmann::json& value) {
   refuse_unknown_keys(value, {"open", "by", "to", "again", "answer", "number", "live", "close"}, where);
   PageState& page = context.page;
   if (value.contains("open")) return open_lesson_on(page, get_string(value, "open", std::nullopt, where));
-  if (!page.lesson.lesson) {  // there is none to go on in: one is chosen
+  if (!page.lesson.lesson) {  // no lesson is open, so the user chooses one
     open_picker(context, {{"text", ""}});
     page.picker.section = PickerSection::lessons;
     return;

@@ -1,4 +1,4 @@
-// Fills the sheet of presets: what there is to open, how large it is and how long it takes here.
+// Fills the sheet of presets: what can be opened, its size, and its training time on this device.
 #include <algorithm>
 #include <cmath>
 #include <filesystem>
@@ -31,19 +31,19 @@ const Preset* preset_named(std::string_view name) {
   return found == all.end() ? nullptr : &*found;
 }
 
-/// Seconds of one training step where the pictures were made; 0 for a preset without a picture.
+/// Seconds of one training step on the machine that made the pictures; 0 for a preset without a picture.
 double reference_seconds(const Preset& preset) {
   return preset.picture.empty() ? 0 : json::parse(preset.picture).value("seconds_per_step", 0.0);
 }
 
-/// How many times slower this device is, by the preset that it trains now; 1 before it has trained one.
+/// How many times slower this device is, estimated from the preset that it trains now; 1 before it has trained one.
 double slowness(const Observation& now) {
   const Preset* present = preset_named(now.preset);
   const double reference = present ? reference_seconds(*present) : 0;
   return reference > 0 && now.steps_per_second > 0 ? 1 / (now.steps_per_second * reference) : 1;
 }
 
-/// An estimate with no more digits than it deserves: whole numbers up to ten, then in steps of five.
+/// An estimate with few digits: whole numbers up to ten, then in steps of five.
 std::string about_time(double seconds) {
   const double minutes = seconds / 60, hours = minutes / 60;
   const auto rounded = [](double value) {
@@ -84,7 +84,7 @@ PickerEntry entry_of(const Lesson& lesson, const std::string& name_or_path) {
   return entry;
 }
 
-/// Shipped ones, then those in the user's own folder; one that cannot be read is left out, opening it says why.
+/// Included lessons, then those in the user's own folder; an unreadable one is left out, and opening it says why.
 void add_lessons(std::vector<PickerEntry>& entries) {
   for (const ShippedLesson& shipped : shipped_lessons())
     entries.push_back(entry_of(parse_lesson(shipped.text, shipped.name), shipped.name));
@@ -102,7 +102,7 @@ void add_lessons(std::vector<PickerEntry>& entries) {
   }
 }
 
-/// A table in the window: its presets, trained one after the other, with their curves over each other.
+/// A table in the window: its presets, trained one after the other, with their curves in the same plots.
 PickerEntry entry_of(const Table& table) {
   json names = json::array();
   for (const TableRow& row : table.rows) {
@@ -132,7 +132,7 @@ PickerEntry entry_of_file(const std::filesystem::path& path, PickerSection secti
   return entry;
 }
 
-/// Runs that closed windows kept come first.
+/// Runs of closed windows come first.
 void add_recent(const CommandContext& context, std::vector<PickerEntry>& entries) {
   for (const KeptRun& run : kept_runs(context.actions.kept_folder)) {
     entries.push_back(entry_of_file(run.path, PickerSection::recent));
@@ -161,7 +161,7 @@ PickerEntry entry_of_folder(const std::filesystem::path& folder, const std::stri
   return entry;
 }
 
-/// Folders first, then what can be opened, both by name. A folder that cannot be read lists its parent alone.
+/// Folders first, then files that can be opened, both by name. A folder that cannot be read lists only its parent.
 void add_files(const std::filesystem::path& folder, std::vector<PickerEntry>& entries) {
   std::vector<std::filesystem::path> folders, files;
   std::error_code error;
@@ -170,7 +170,7 @@ void add_files(const std::filesystem::path& folder, std::vector<PickerEntry>& en
     const std::filesystem::path& path = place->path();
     if (path.filename().string().starts_with('.') || folders.size() + files.size() >= most_files) continue;
     std::error_code unknown;
-    const bool is_model = std::filesystem::exists(path / "config.json", unknown);  // a folder that opens as one
+    const bool is_model = std::filesystem::exists(path / "config.json", unknown);  // a folder that opens as one model
     if (place->is_directory(unknown)) (is_model ? files : folders).push_back(path);
     if (place->is_regular_file(unknown) && can_be_opened(path)) files.push_back(path);
   }

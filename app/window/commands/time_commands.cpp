@@ -33,8 +33,8 @@ bool moves_tokens(const CommandContext& context) {
          moves(context.page.hovered_panel);
 }
 
-/// Pictures inside one step, where they are looked at: the panel, and how many there are. After the last one of a token
-/// comes the first one of the next.
+/// Pictures inside one step, if the page shows them: the panel, and their number. After the last one of a token comes
+/// the first one of the next.
 struct Pictures {
   std::string panel;
   int count = 0;
@@ -47,7 +47,7 @@ Pictures pictures_looked_at(CommandContext& context) {
   return {std::string(panel->kind->id), static_cast<int>(figures.size())};
 }
 
-/// Moves to the neighbouring token that has pictures; false where none has.
+/// Moves to the neighbouring token that has pictures; false if neither has any.
 bool move_pictured_token(CommandContext& context, int by) {
   const int wanted = selected_token(*context.observation, context.page.selection) + by;
   const Trace& trace = *context.observation->trace;
@@ -63,7 +63,7 @@ int shown_picture(const PageState& page, const Pictures& pictures) {
 }
 
 void move_picture(CommandContext& context, const Pictures& pictures, std::int64_t by) {
-  // All at once counts as before the first one, or behind the last one.
+  // The view of all pictures counts as before the first one, or after the last one.
   const int shown = shown_picture(context.page, pictures);
   std::int64_t place = (shown >= 0 ? shown : by > 0 ? -1 : pictures.count) + by;
   while (place >= pictures.count && move_pictured_token(context, 1)) place -= pictures.count;
@@ -92,7 +92,7 @@ void go_left(CommandContext& context, const json& value) {
   if (const Pictures pictures = pictures_looked_at(context); pictures.count > 0)
     return move_picture(context, pictures, -count);
   if (moves_tokens(context)) return move_token(context, -count);
-  // Counted by the engine: keys may come faster than observations.
+  // The engine counts the steps, because keys may come faster than observations.
   context.engine.send("rewind", {{"by", count}});
 }
 
@@ -127,7 +127,7 @@ void go_to_end(CommandContext& context, const json&) {
   if (now.latest_step > now.step) context.engine.send("run_to", {{"step", now.latest_step}});
 }
 
-/// Training runs forward, each press at the next higher speed; everything else moves by steps that double.
+/// Training runs forward, each press at the next higher speed; all other times move by steps that double.
 void play(CommandContext& context, const json& value) {
   constexpr int fastest = 64;
   int& speed = context.page.shuttle;

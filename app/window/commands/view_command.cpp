@@ -1,4 +1,5 @@
-// How a figure was looked at: written into its file beside the recipe, and gone to when the file is opened.
+// The view of a figure (zoom, hidden curves, page), which its file stores with the recipe and opening the file
+// restores.
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
@@ -77,7 +78,7 @@ void run_view(CommandContext& context, const Command& command) {
   if (!find_panel(panel)) throw Error(ExitCode::bad_input, "there is no panel \"" + panel + "\"");
   PageState& page = context.page;
   PlotState zoomed;
-  zoom_to(zoomed, view);  // refuses what makes no sense before anything has changed
+  zoom_to(zoomed, view);  // rejects invalid values before anything changes
   if (!plot.empty()) zoom_to(page.plots[plot], view);
   run_window_command(
       context,

@@ -43,7 +43,7 @@ std::string word(const json& value, const char* key, const std::string& fallback
   return get_string(value, key, fallback, "the command's value");
 }
 
-/// The panel that is meant: named, alone on the page, or under the mouse.
+/// The panel that a command addresses: the named one, the enlarged one, or the one under the mouse.
 std::string meant_panel(const CommandContext& context, const json& value) {
   std::string panel = word(value, "panel", "");
   if (panel.empty()) panel = !context.page.maximised.empty() ? context.page.maximised : context.page.hovered_panel;
@@ -51,7 +51,7 @@ std::string meant_panel(const CommandContext& context, const json& value) {
   return panel;
 }
 
-/// Plots that are meant: one by name, all of a named panel, the one under the mouse; otherwise none.
+/// The plots that a command addresses: one by name, all of a named panel, or the one under the mouse; otherwise empty.
 std::vector<const Figure*> meant_plots(CommandContext& context, const json& value) {
   const std::string name = word(value, "plot", word(value, "panel", "").empty() ? context.page.hovered_plot : "");
   const std::string panel = word(value, "panel", "");
@@ -66,7 +66,7 @@ std::vector<const Figure*> meant_plots(CommandContext& context, const json& valu
   return found;
 }
 
-/// Their names. A plot that is named need not be there yet: a lesson sets its axes before it has been measured.
+/// Their names. A named plot need not exist yet: a lesson sets its axes before it has been measured.
 std::vector<std::string> meant_names(CommandContext& context, const json& value) {
   if (value.contains("plot") && !value.contains("panel")) return {word(value, "plot", "")};
   std::vector<std::string> names;
@@ -102,7 +102,7 @@ void race(CommandContext& context, const json& value) {
 
 void present(CommandContext& context, const json& value);
 
-/// One thing at a time: what lies on top closes first, then the enlarged panel, then the selection.
+/// Closes one thing at a time: first the topmost sheet, then the enlarged panel, then the selection.
 void restore(CommandContext& context, const json&) {
   PageState& page = context.page;
   const bool had_hints = page.hints.is_drag_due || page.hints.is_time_due;
@@ -180,7 +180,7 @@ void cursor(CommandContext& context, const json& value) {
   if (!is_set) throw Error(ExitCode::bad_input, "a measuring cursor needs a place: point the mouse at a curve");
 }
 
-/// The plots of `meant_plots` that were drawn in the last frame; without a name the one that the keyboard is on.
+/// The plots of `meant_plots` that the last frame drew; without a name the plot with the keyboard focus.
 std::vector<const ShownPlot*> meant_shown(CommandContext& context, const json& value) {
   const bool is_named = value.contains("plot") || value.contains("panel");
   std::vector<const ShownPlot*> found;
@@ -207,7 +207,7 @@ void follow(CommandContext& context, const json& value) {
   }
 }
 
-/// Locks at the range that is given, or at the one that is shown.
+/// Locks the colours at the given range, or at the displayed one.
 void colours(CommandContext& context, const json& value) {
   const bool has_range = value.contains("low") || value.contains("high");
   constexpr double most = 1e300;
@@ -238,7 +238,7 @@ void hide(CommandContext& context, const json& value) {
   }
 }
 
-/// What a plot shows as the canvas would: one unit wide and high, so that gestures are shares of it.
+/// The visible part of a plot as a canvas of size one by one, so that gestures are shares of it.
 FigureGeometry unit_geometry(const ShownPlot& plot) {
   FigureGeometry geometry;
   geometry.plot = {0, 0, 1, 1};
@@ -276,7 +276,7 @@ void zoom_plot(CommandContext& context, const json& value) {
   }
 }
 
-/// The place `by` further in a round of `count`, from `now`; from outside the round at its begin or end.
+/// The place `by` further in a cycle of `count`, from `now`; from outside of the cycle its first or last place.
 std::int64_t further(std::int64_t now, std::int64_t by, std::int64_t count) {
   if (now < 0 || now >= count) return by > 0 ? 0 : count - 1;
   return ((now + by) % count + count) % count;
@@ -429,7 +429,7 @@ void open_palette(CommandContext& context, const json& value) {
   context.page.help_is_open = false;
 }
 
-/// F1 over a quantity keeps its card; over nothing it shows the keys.
+/// F1 over a quantity pins its card; elsewhere it shows the keys.
 void help(CommandContext& context, const json&) {
   CardState& card = context.page.card;
   if (!card.pinned.empty()) {
@@ -464,7 +464,7 @@ void present(CommandContext& context, const json& value) {
   page.theme = on ? "projector" : page.theme_before;
 }
 
-/// Panels of the last frame in reading order; before the first one those of the workspace.
+/// Panels of the last frame in reading order; before the first frame those of the workspace.
 std::vector<std::string> focusable_panels(const PageState& page, const ModelSummary& model) {
   std::vector<std::string> panels;
   for (const ShownPanel& shown : page.shown_panels) panels.push_back(shown.panel);
@@ -507,7 +507,7 @@ void go_on(CommandContext& context, const json&) {
 void quit(CommandContext& context, const json&) { context.actions.close(); }
 void export_figures(CommandContext& context, const json& value) { run_export(context, {"export", value.dump()}); }
 
-/// Scripts of earlier versions name plots, and the cards that explain them, by former ids.
+/// Scripts of earlier versions use former ids of plots and cards.
 void use_present_ids(json& value) {
   for (const char* key : {"panel", "plot", "card"}) {
     if (value.contains(key) && value[key].is_string()) value[key] = present_id(value[key].get<std::string>());

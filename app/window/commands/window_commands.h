@@ -1,4 +1,4 @@
-// Carries out the window's own commands: each one in the table has a handler here.
+// Runs the window's own commands: each one in the table has a handler here.
 #pragma once
 #include <functional>
 #include <memory>
@@ -14,7 +14,7 @@ namespace afterglow {
 
 enum class FilmForm;  // app/window/film/film_files.h
 
-/// What only the window system can do.
+/// Functions that only the window system provides.
 struct WindowActions {
   std::function<void()> toggle_full_screen = [] {};
   std::function<void(const std::string& path)> save_picture = [](const std::string&) {};
@@ -23,8 +23,8 @@ struct WindowActions {
   std::function<void()> close = [] {};
   std::function<void(const std::string& text)> copy_text = [](const std::string&) {};
   std::function<void(const std::string& png)> copy_picture = [](const std::string&) {};
-  std::string export_folder = ".";  ///< where figures go that have no path of their own
-  std::string kept_folder;          ///< of the runs that closed windows kept; empty: none are offered
+  std::string export_folder = ".";  ///< folder for figures without a path
+  std::string kept_folder;          ///< folder of the runs of closed windows; empty: the window offers none
 };
 
 struct CommandContext {
@@ -38,10 +38,10 @@ struct CommandContext {
 
 /// Names of the commands that have a handler.
 std::vector<std::string_view> handled_window_commands();
-/// Runs a command of the window. A value that makes no sense leaves a note and changes nothing; never throws.
+/// Runs a command of the window. An invalid value leaves a note and changes nothing; never throws.
 void run_window_command(CommandContext& context, const Command& command);
 
-/// Handlers that live in files of their own.
+/// Handlers that have their own files.
 void run_export(CommandContext& context, const Command& command);
 void run_copy(CommandContext& context, const Command& command);
 void run_view(CommandContext& context, const Command& command);
@@ -58,13 +58,13 @@ void go_right(CommandContext& context, const nlohmann::json& value);
 void go_home(CommandContext& context, const nlohmann::json& value);
 void go_to_end(CommandContext& context, const nlohmann::json& value);
 void play(CommandContext& context, const nlohmann::json& value);
-/// Shows all pictures inside a step again where one of them is shown alone; false where none is.
+/// Shows all pictures inside a step again if one of them is shown alone; false otherwise.
 bool leave_picture(CommandContext& context);
 
-/// A file or preset was opened: it comes first in the list of recent ones.
+/// Puts a file or preset that was opened at the top of the list of recent ones.
 void note_recent(PageState& page, const Command& load);
 
-/// The recipe that a figure carries, with how the page shows it.
+/// The recipe that a figure stores, with the view of the page.
 std::string recipe_with_view(const Figure& figure, const PageState& page);
 
 }  // namespace afterglow

@@ -1,4 +1,4 @@
-// Children of posix_spawn; how they ended is asked for every few milliseconds.
+// Child processes of posix_spawn; their exit is polled every few milliseconds.
 #include "app/window/display/child_process.h"
 
 #include <fcntl.h>

@@ -1,4 +1,4 @@
-// Other programs that the window lets do a piece of work, without a shell.
+// Runs other programs for the window, without a shell.
 #pragma once
 #include <sys/types.h>
 
@@ -9,16 +9,16 @@
 
 namespace afterglow {
 
-/// A file of this process under a number of the child's.
+/// A file of this process and its number in the child.
 struct GivenFile {
   int own, childs;
 };
 
-/// Starts the program of this name on the PATH. It has the given files, and nothing at output and errors where none is
-/// given. -1 where there is no such program.
+/// Starts the program of this name on the PATH. The child gets only the given files; output and errors are discarded
+/// unless a file is given. Returns -1 if there is no such program.
 pid_t start_program(const std::vector<std::string>& words, const std::vector<GivenFile>& files);
 
-/// Whether it ended well within the time; nothing where it still runs.
+/// Whether the child ended with success within the time; empty while it still runs.
 std::optional<bool> ends_well(pid_t child, std::chrono::seconds patience);
 
 }  // namespace afterglow

@@ -52,7 +52,7 @@ void keep_problem(int, const char* text) { last_problem = text; }
 Chord chord_of_key(int code, int scancode, int mods) {
   Chord chord{(mods & GLFW_MOD_CONTROL) != 0, (mods & GLFW_MOD_SHIFT) != 0, (mods & GLFW_MOD_ALT) != 0,
               name_of_key(code, scancode)};
-  if (chord.key == "+") chord.shift = false;  // many layouts need Shift to write it
+  if (chord.key == "+") chord.shift = false;  // many keyboard layouts need Shift for this character
   return chord;
 }
 
@@ -65,8 +65,8 @@ struct GlWindow::Callbacks {
     const Chord chord = chord_of_key(code, scancode, mods);
     if (!chord.key.empty()) self(window).on_key(chord);
   }
-  /// A key that is pressed and let go between two frames is down for one of them; earlier versions of Dear ImGui would
-  /// not see it at all.
+  /// A key that is pressed and released between two frames is down for one of them; earlier versions of Dear ImGui
+  /// would miss it.
   static void key_of_imgui(GLFWwindow* window, int code, int scancode, int action, int mods) {
     GlWindow& own = self(window);
     if (action == GLFW_PRESS) own.pressed_.insert(code);
@@ -90,7 +90,7 @@ struct GlWindow::Callbacks {
 
 GlWindow::GlWindow(const std::string& title, int width, int height) {
   glfwSetErrorCallback(keep_problem);
-  // Mesa's software renderer otherwise takes every processor for each frame, and training has to wait.
+  // Otherwise Mesa's software renderer uses every processor for each frame, and training waits.
   setenv("LP_NUM_THREADS", "0", 0);
   if (!glfwInit())
     throw Error(ExitCode::failure, "no display: " + last_problem + "; `afterglow train` works without one");
@@ -120,14 +120,14 @@ GlWindow::GlWindow(const std::string& title, int width, int height) {
   renderer_ = renderer ? renderer : "";
   const auto names = [&](const char* part) { return renderer_.find(part) != renderer_.npos; };
   is_software_ = names("llvmpipe") || names("softpipe") || names("SwiftShader");
-  // A processor that draws must not also wait for a screen; everything else is kept to the screen's rate.
+  // A processor that draws must not also wait for the screen; a graphics card keeps to the screen's rate.
   glfwSwapInterval(is_software_ ? 0 : 1);
   IMGUI_CHECKVERSION();
   let_imgui_throw_without_memory();
   ImGui::CreateContext();
   ImGui::GetIO().IniFilename = nullptr;
   ImGui::GetIO().LogFilename = nullptr;
-  // Dear ImGui chains to the callbacks that are there already.
+  // Dear ImGui chains to the callbacks that are installed already.
   ImGui_ImplGlfw_InitForOpenGL(window_, true);
   glfwSetKeyCallback(window_, Callbacks::key_of_imgui);
   ImGui_ImplOpenGL3_Init(shader_version);
@@ -175,7 +175,7 @@ void GlWindow::end_frame(Color ground, const std::function<void()>& before_swap)
 }
 
 void GlWindow::upload_fonts() {
-  // A fresh back end takes the atlas as it is now; this call is the same in every version of Dear ImGui.
+  // A new back end reads the present atlas; this call is the same in every version of Dear ImGui.
   ImGui_ImplOpenGL3_Shutdown();
   ImGui_ImplOpenGL3_Init(shader_version);
 }

@@ -1,4 +1,4 @@
-// A GLFW window with Dear ImGui in it. Knows nothing of Afterglow's page.
+// A GLFW window with Dear ImGui; independent of Afterglow's page.
 #pragma once
 #include <functional>
 #include <memory>
@@ -27,7 +27,7 @@ class GlWindow {
 
   bool wants_to_close() const;
   void close();
-  /// Handles what has arrived; with `seconds` > 0 sleeps until something does, but no longer.
+  /// Handles waiting events; with `seconds` > 0 first sleeps until one arrives, at most so long.
   void wait_events(double seconds);
   /// Whether anything arrived since the last call.
   bool take_input();
@@ -35,22 +35,22 @@ class GlWindow {
   void begin_frame();
   /// Clears with `ground` and draws; `before_swap` may read the finished picture.
   void end_frame(Color ground, const std::function<void()>& before_swap);
-  /// Hands a new font atlas to the graphics card.
+  /// Uploads a new font atlas to the graphics card.
   void upload_fonts();
 
   void toggle_full_screen();
-  int width() const;  ///< of the window, in the units of the mouse
+  int width() const;  ///< of the window, in the mouse's units
   int height() const;
   int pixel_width() const;
   int pixel_height() const;
-  /// Size of everything in window units that the screen asks for: 1, 1.25, 2.
+  /// Scale that the screen requests for everything: 1, 1.25, 2.
   double content_scale() const;
   /// Pixels per window unit: 1 on X11, 2 on a Wayland screen of scale 2.
   double density() const;
   GLFWwindow* handle() const { return window_; }
-  /// True when the processor draws: then frames are dear.
+  /// True if the processor draws, which makes frames expensive.
   bool is_software() const { return is_software_; }
-  /// Whether the GPU of this name draws it.
+  /// Whether the GPU of this name draws the window.
   bool draws_on(std::string_view gpu) const { return !gpu.empty() && renderer_.starts_with(gpu); }
 
  private:
@@ -61,12 +61,12 @@ class GlWindow {
   GLFWwindow* window_ = nullptr;
   std::string renderer_;
   bool is_software_ = false, had_input_ = true;
-  std::set<int> pressed_;               ///< since the last frame
-  std::vector<Release> late_releases_;  ///< of those, to be told after the frame
-  int restored_[4] = {0, 0, 0, 0};      ///< place and size before full screen
+  std::set<int> pressed_;               ///< keys released since the last frame
+  std::vector<Release> late_releases_;  ///< of those, the ones to report after the frame
+  int restored_[4] = {0, 0, 0, 0};      ///< position and size before full screen
 };
 
-/// A key by what the keyboard's layout makes of it, so that Ctrl+Z is where it is written; without a name for others.
+/// A key by the keyboard's layout, so that Ctrl+Z is where Z is printed; keys without a name keep theirs.
 Chord chord_of_key(int code, int scancode, int mods);
 
 /// Seconds since the program started its window.

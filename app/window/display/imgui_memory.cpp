@@ -1,4 +1,4 @@
-// Gives Dear ImGui the operators of the language in the place of malloc and free.
+// Replaces malloc and free in Dear ImGui by the operators of C++.
 #include "app/window/display/imgui_memory.h"
 
 #include <imgui.h>

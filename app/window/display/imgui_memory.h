@@ -3,8 +3,8 @@
 
 namespace afterglow {
 
-/// Dear ImGui uses the memory it asks for without looking whether it came. From here on missing memory is
-/// std::bad_alloc there as everywhere else. Called before the first context is made.
+/// Dear ImGui does not check whether an allocation succeeded. After this call missing memory throws std::bad_alloc
+/// there, too. Call it before the first context is created.
 void let_imgui_throw_without_memory();
 
 }  // namespace afterglow

@@ -1,4 +1,4 @@
-// Runs the helper with the picture as its input.
+// Runs a helper program with the picture as its input.
 #include "app/window/display/picture_clipboard.h"
 
 #include <unistd.h>
@@ -19,10 +19,10 @@ namespace afterglow {
 namespace {
 
 struct Helper {
-  const char* display;  ///< variable that is set where it works
+  const char* display;  ///< environment variable that is set where the helper works
   std::vector<std::string> words;
 };
-/// Whether the helper took all of `input`. It answers at once and goes on in the background, or keeps the picture
+/// Whether the helper took all of `input`. It returns at once and continues in the background, or stores the picture
 /// itself.
 bool took(const Helper& helper, int input) {
   constexpr std::chrono::seconds patience{2};

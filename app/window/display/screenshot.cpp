@@ -1,4 +1,4 @@
-// From the back buffer to a PNG file.
+// Writes the back buffer to a PNG file.
 #include "app/window/display/screenshot.h"
 
 #include <stb_image_write.h>
@@ -20,7 +20,7 @@ Pixels read_back_buffer(int width, int height, int max_width, int max_height) {
   std::vector<unsigned char> rows(stride * static_cast<std::size_t>(height));
   gl_function<decltype(glPixelStorei)>("glPixelStorei")(GL_PACK_ALIGNMENT, 1);
   gl_function<decltype(glReadPixels)>("glReadPixels")(0, 0, width, height, GL_RGB, GL_UNSIGNED_BYTE, rows.data());
-  // Of the square that becomes a pixel.
+  // Mean of the square that becomes a pixel.
   const int side = std::max({1, (width + max_width - 1) / max_width, (height + max_height - 1) / max_height});
   Pixels pixels{width / side, height / side, {}};
   const auto across = static_cast<std::size_t>(pixels.width) * 3;

@@ -1,4 +1,4 @@
-// A GLFW window with contexts of its own.
+// A GLFW window with its own contexts.
 #include "app/window/display/second_window.h"
 
 #include <backends/imgui_impl_opengl3.h>
@@ -29,8 +29,8 @@ Place place_of(GLFWwindow* window) {
   return place;
 }
 
-/// In the middle of the first screen that the main window is not on; with one screen to its right, to its left, or at
-/// the edge.
+/// In the middle of the first screen that does not show the main window; with one screen to the right of that, to its
+/// left, or at the edge.
 void put_beside(GLFWwindow* window, const Place& main) {
   const Place own = place_of(window);
   int count = 0;
@@ -55,7 +55,7 @@ void put_beside(GLFWwindow* window, const Place& main) {
 
 }  // namespace
 
-/// While it lasts, the second window's contexts are the current ones.
+/// Makes the second window's contexts current during its lifetime.
 struct SecondWindow::Turn {
   explicit Turn(const SecondWindow& own) : main(own.main_), before(ImGui::GetCurrentContext()) {
     glfwMakeContextCurrent(own.window_);
@@ -85,7 +85,7 @@ struct SecondWindow::Callbacks {
 };
 
 SecondWindow::SecondWindow(const std::string& title, GLFWwindow* main) : main_(main) {
-  // The keyboard stays where it is, and the window is seen where it belongs.
+  // The main window keeps the keyboard focus, and the second window appears at its place.
   glfwWindowHint(GLFW_VISIBLE, GLFW_FALSE);
   glfwWindowHint(GLFW_FOCUS_ON_SHOW, GLFW_FALSE);
   window_ = glfwCreateWindow(usual_width, usual_height, title.c_str(), nullptr, nullptr);
@@ -99,7 +99,7 @@ SecondWindow::SecondWindow(const std::string& title, GLFWwindow* main) : main_(m
   glfwShowWindow(window_);
   context_ = ImGui::CreateContext();
   const Turn turn(*this);
-  glfwSwapInterval(0);  // the main window waits for its own screen alone
+  glfwSwapInterval(0);  // only the main window waits for its screen
   ImGui::GetIO().IniFilename = ImGui::GetIO().LogFilename = nullptr;
   ImGui_ImplOpenGL3_Init(shader_version);
 }
@@ -125,7 +125,7 @@ void SecondWindow::refresh_look(const Theme& theme, const FontFiles& files, doub
   if (look_.theme == &theme && look_.scale == scale) return;
   look_ = Look{&theme, scale, &fonts_};
   fonts_.bake(*ImGui::GetIO().Fonts, files, scale, density.x);
-  // A fresh back end takes the atlas as it is now.
+  // A new back end reads the present atlas.
   ImGui_ImplOpenGL3_Shutdown();
   ImGui_ImplOpenGL3_Init(shader_version);
 }

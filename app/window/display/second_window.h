@@ -1,6 +1,5 @@
-// A window beside the main one that only shows something: a picture that changes seldom, and keys that it hands on. It
-// shares nothing with the main window, whose OpenGL and Dear ImGui contexts are current whenever none of its own
-// functions runs.
+// A second window, which only displays a picture that changes seldom and passes keys on. It shares nothing with the
+// main window, whose OpenGL and Dear ImGui contexts are current except inside of this class's functions.
 #pragma once
 #include <functional>
 #include <string>
@@ -15,7 +14,7 @@ namespace afterglow {
 
 class SecondWindow {
  public:
-  /// Opens on a screen that `main` is not on, else beside it. Throws Error(failure) that says why it cannot.
+  /// Opens on another screen than `main`, if there is one, else next to it. Throws Error(failure) with the reason.
   SecondWindow(const std::string& title, GLFWwindow* main);
   ~SecondWindow();
   SecondWindow(const SecondWindow&) = delete;
@@ -24,9 +23,9 @@ class SecondWindow {
   std::function<void(const Chord&)> on_key = [](const Chord&) {};
 
   bool wants_to_close() const;
-  /// Whether its picture was lost since the last call: it is new, has another size, or was covered.
+  /// Whether the window must be drawn again: it is new, has another size, or was covered.
   bool take_damage();
-  /// Fills it with what `paint` draws.
+  /// Draws the window with `paint`.
   void draw(const Theme& theme, const FontFiles& files, double zoom,
             const std::function<void(const Look&, Canvas&, const Rect&)>& paint);
 

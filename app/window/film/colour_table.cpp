@@ -1,5 +1,5 @@
-// Boxes of colours are divided where that takes the most error away (Heckbert's median cut with the variance as its
-// measure); then each colour goes to its nearest, and each of the table to the middle of its own (Lloyd).
+// Splits boxes of colours where that reduces the error most (Heckbert's median cut, measured by the variance); then
+// assigns each colour to its nearest entry, and moves each entry to the mean of its colours (Lloyd).
 #include "app/window/film/colour_table.h"
 
 #include <algorithm>
@@ -29,7 +29,7 @@ double squared_distance(const Rgb& a, const Rgb& b) {
   return r * r + g * g + blue * blue;
 }
 
-/// Small things count for more than their area: a dot of a rare colour must not take that of its neighbours.
+/// Small things get more weight than their area, so that a dot of a rare colour does not take its neighbours' colour.
 double weight_of(std::uint64_t pixels) { return std::pow(static_cast<double>(pixels), 0.75); }
 
 std::vector<WeightedColour> colours_of(const FilmFrames& frames) {
@@ -51,7 +51,7 @@ std::vector<WeightedColour> colours_of(const FilmFrames& frames) {
         {key,
          {static_cast<double>(key >> 16), static_cast<double>(key >> 8 & 255), static_cast<double>(key & 255)},
          weight_of(count)});
-  // The order of a hash table is no order.
+  // Sorted, because the order of a hash table is arbitrary.
   std::ranges::sort(colours, {}, &WeightedColour::key);
   return colours;
 }
@@ -81,7 +81,7 @@ struct Box {
   }
 };
 
-/// How many of the box's colours, sorted along its longest axis, go into the first part.
+/// The number of the box's colours, sorted along its longest axis, in the first part.
 std::size_t best_cut(Box& box) {
   const Rgb mean = box.sums.mean();
   Rgb spread{};
@@ -146,8 +146,8 @@ void move_to_the_middle(std::vector<Rgb>& table, const std::vector<WeightedColou
   }
 }
 
-/// A colour whose nearest is off by less than `exact` levels is that one; another is mixed of it and of the one that
-/// lies on its other side.
+/// A colour whose nearest entry differs by less than `exact` levels is replaced by it; another one is a mixture of it
+/// and of the entry on its other side.
 ColourTable::Mix mix_of(const std::vector<Rgb>& table, const Rgb& colour) {
   constexpr double exact = 1.0, places = 64;
   const std::size_t near = nearest(table, colour);
@@ -163,7 +163,7 @@ ColourTable::Mix mix_of(const std::vector<Rgb>& table, const Rgb& colour) {
   return {first, static_cast<std::uint8_t>(far), static_cast<std::uint8_t>(std::lround(places * part))};
 }
 
-/// The pattern of 8 by 8 places that Bayer gave: filled in this order, any number of them is spread evenly.
+/// Bayer's pattern of 8 by 8 places: filled in this order, any number of them is spread evenly.
 constexpr auto pattern = [] {
   std::array<std::uint8_t, 64> places{};
   for (unsigned y = 0; y < 8; ++y) {

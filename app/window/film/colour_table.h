@@ -1,4 +1,4 @@
-// At most 255 colours for all pictures of a film, so chosen that flat colours stay exact and gradients do not band.
+// At most 255 colours for all pictures of a film, chosen so that flat colours stay exact and gradients show no bands.
 #pragma once
 #include <cstdint>
 #include <unordered_map>
@@ -9,16 +9,16 @@
 namespace afterglow {
 
 struct ColourTable {
-  static constexpr std::size_t most = 255;  ///< one of a GIF's 256 says "as before"
+  static constexpr std::size_t most = 255;  ///< one of a GIF's 256 entries means "unchanged"
 
-  /// What stands for a colour: the nearest of the table; for one that lies between two, in so many of 64 places of a
-  /// fixed pattern the other one. The pattern does not move, so what stays the same from frame to frame stays the same.
+  /// The replacement of a colour: the nearest entry; a colour between two entries takes the other one in a number of
+  /// the 64 places of a fixed pattern. The pattern does not move, so pixels that stay the same do not flicker.
   struct Mix {
     std::uint8_t near = 0, far = 0, places_of_far = 0;
   };
 
   std::vector<std::uint8_t> rgb;                 ///< three numbers for each colour
-  std::unordered_map<std::uint32_t, Mix> mixes;  ///< of every colour of the film
+  std::unordered_map<std::uint32_t, Mix> mixes;  ///< entry of every colour of the film
 
   std::vector<std::uint8_t> indices_of(const Pixels& pixels) const;
 };

@@ -1,4 +1,4 @@
-// Keeps what was shown, and gives it out at an even pace.
+// Stores pictures of the window, and returns them at an even pace.
 #include "app/window/film/film.h"
 
 #include <algorithm>
@@ -7,7 +7,7 @@
 namespace afterglow {
 
 namespace {
-constexpr double slowest = 2;  ///< seconds between two pictures, however dear one is
+constexpr double slowest = 2;  ///< seconds between two pictures, however expensive one is
 }  // namespace
 
 void Film::keep(bool is_on) {
@@ -20,12 +20,12 @@ double Film::pause() const { return std::clamp(cost_ / allowed_, interval, slowe
 void Film::add(double now, Pixels pixels, double cost) {
   cost_ = shots_.empty() ? cost : 0.8 * cost_ + 0.2 * cost;
   last_taken_ = now;
-  // A film has one size: after a change of the window's it begins anew.
+  // A film has one size: it restarts after a change of the window's size.
   if (!shots_.empty() && (shots_.back().pixels->width != pixels.width || shots_.back().pixels->height != pixels.height))
     shots_.clear();
   if (shots_.empty() || shots_.back().pixels->rgb != pixels.rgb)
     shots_.push_back({now, std::make_shared<const Pixels>(std::move(pixels))});
-  // The one before the ten seconds stays: it was shown when they began.
+  // The picture before the ten seconds stays: it was visible when they began.
   while (shots_.size() > 1 && shots_[1].time <= now - length) shots_.pop_front();
 }
 

@@ -1,4 +1,4 @@
-// From pictures to files; the sentence tells what came of each kind.
+// Writes pictures to files; the sentence reports each kind.
 #include "app/window/film/film_files.h"
 
 #include <stdlib.h>
@@ -17,7 +17,7 @@ namespace {
 
 constexpr const char* stem = "film";
 
-/// A folder under a temporary name, removed with what is in it unless it got its own.
+/// A folder under a temporary name, removed with its files unless it got its final name.
 class TemporaryFolder {
  public:
   explicit TemporaryFolder(const std::filesystem::path& parent) : path_(parent / ".afterglow_film_XXXXXX") {
@@ -34,7 +34,7 @@ class TemporaryFolder {
   TemporaryFolder& operator=(const TemporaryFolder&) = delete;
   const std::filesystem::path& path() const { return path_; }
 
-  /// Gives it a name that nothing has, and returns that.
+  /// Gives the folder an unused name, and returns it.
   std::filesystem::path name_it(const std::filesystem::path& wanted) {
     const std::filesystem::path name = free_path(wanted);
     std::error_code failed;
@@ -78,7 +78,7 @@ FilmForm film_form_of(const std::string& word) {
 std::string write_film(const FilmFrames& frames, const std::filesystem::path& folder, FilmForm form) {
   if (frames.empty()) throw Error(ExitCode::failure, "there is no picture to save yet");
   std::error_code failed;
-  std::filesystem::create_directories(folder, failed);  // where it cannot be, writing says so
+  std::filesystem::create_directories(folder, failed);  // if this fails, writing reports it
   std::string said;
   const bool as_pictures = form == FilmForm::pictures || !has_gif();
   if (as_pictures) {

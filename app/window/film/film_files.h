@@ -8,15 +8,15 @@
 namespace afterglow {
 
 enum class FilmForm {
-  film,     ///< a GIF, and an MP4 where ffmpeg is there; numbered pictures where this build makes no GIFs
-  pictures  ///< "001.png", "002.png" and so on in a folder of their own
+  film,     ///< a GIF, and an MP4 if ffmpeg is installed; numbered pictures if this build makes no GIFs
+  pictures  ///< "001.png", "002.png" and so on in a new folder
 };
 
 /// "film" or "pictures"; throws Error for another word.
 FilmForm film_form_of(const std::string& word);
 
-/// Writes "film.gif" and so on into `folder`, each as a whole or not at all and never over a file that is there, and
-/// returns the sentence that says where they are. May take seconds. Throws Error.
+/// Writes "film.gif" and so on into `folder`, each completely or not at all and never over an existing file, and
+/// returns the sentence that names them. May take seconds. Throws Error.
 std::string write_film(const FilmFrames& frames, const std::filesystem::path& folder, FilmForm form);
 
 }  // namespace afterglow

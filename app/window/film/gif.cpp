@@ -21,7 +21,7 @@ void require(bool is_done) {
   if (!is_done) throw Error(ExitCode::failure, "the film could not be compressed as a GIF");
 }
 
-/// How many frames in a row are the one at `first`.
+/// The number of equal frames in a row from `first` on.
 std::size_t run_length(const FilmFrames& frames, std::size_t first) {
   std::size_t end = first + 1;
   while (end < frames.size() && frames[end] == frames[first]) ++end;

@@ -8,8 +8,8 @@ namespace afterglow {
 
 /// Whether this build can write GIFs.
 bool has_gif();
-/// `interval` is the time of one frame, in seconds. One table of colours for all frames; of each frame only the
-/// rectangle that changed. Runs without end. Throws Error(failure).
+/// `interval` is the time of one frame, in seconds. All frames share one table of colours; each frame stores only the
+/// rectangle that changed. The GIF repeats for ever. Throws Error(failure).
 std::string gif_of(const FilmFrames& frames, double interval);
 
 }  // namespace afterglow

@@ -1,4 +1,4 @@
-// In the place of gif.cpp where the library cgif is missing.
+// Replaces gif.cpp in builds without the library cgif.
 #include "app/window/film/gif.h"
 #include "core/io/error.h"
 

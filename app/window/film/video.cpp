@@ -1,4 +1,4 @@
-// The pictures go to ffmpeg through a socket; the file and what ffmpeg has to say come back in memory.
+// Sends the pictures to ffmpeg through a socket; the file and ffmpeg's messages return in memory.
 #include "app/window/film/video.h"
 
 #include <signal.h>
@@ -24,7 +24,7 @@ constexpr int result_in_child = 3;
 std::vector<std::string> arguments_for(const Pixels& first, double interval) {
   const std::string size = std::to_string(first.width) + "x" + std::to_string(first.height);
   const std::string rate = std::to_string(std::lround(1 / interval));
-  // Players want sides of even length and colours at half the resolution.
+  // Players need even sides and colours at half the resolution.
   return {"ffmpeg",
           "-nostdin",
           "-hide_banner",
@@ -54,7 +54,7 @@ std::vector<std::string> arguments_for(const Pixels& first, double interval) {
           "/proc/self/fd/" + std::to_string(result_in_child)};
 }
 
-/// Until all is sent, or the other side is gone or takes nothing for too long.
+/// Returns when all is sent, or the reader is gone or does not read for too long.
 bool send_all(int socket, const std::vector<unsigned char>& bytes) {
   std::size_t sent = 0;
   while (sent < bytes.size()) {
@@ -65,7 +65,7 @@ bool send_all(int socket, const std::vector<unsigned char>& bytes) {
   return true;
 }
 
-/// Whether it ended well by itself; one that does not end is ended.
+/// Whether the child ended by itself with success; a child that does not end is killed.
 bool has_ended_well(pid_t child) {
   if (const std::optional<bool> result = ends_well(child, patience)) return *result;
   kill(child, SIGKILL);
@@ -89,7 +89,7 @@ std::string first_line(const std::string& text) { return text.substr(0, std::min
 }  // namespace
 
 Video video_of(const FilmFrames& frames, double interval) {
-  // Close-on-exec, so that the child has of them only what it is given: it sees the end of the pictures.
+  // Close-on-exec, so that the child inherits only its own ends and sees the end of the pictures.
   const Descriptor result(memfd_create("film.mp4", MFD_CLOEXEC)), said(memfd_create("ffmpeg", MFD_CLOEXEC));
   int ends[2] = {-1, -1};
   const bool has_pair = socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) == 0;

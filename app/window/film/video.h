@@ -1,4 +1,4 @@
-// A film as an MP4, made by ffmpeg where that is installed.
+// A film as an MP4, made by ffmpeg if that is installed.
 #pragma once
 #include <string>
 
@@ -7,11 +7,11 @@
 namespace afterglow {
 
 struct Video {
-  std::string bytes;    ///< the file; empty where there is none
-  std::string problem;  ///< why; empty as well where ffmpeg is not installed
+  std::string bytes;    ///< the file; empty after a failure
+  std::string problem;  ///< reason of a failure; also empty if ffmpeg is not installed
 };
 
-/// Runs ffmpeg as a child process and waits for it, a minute at most. `interval` is the time of one frame, in seconds.
+/// Runs ffmpeg as a child process and waits for it, at most a minute. `interval` is the time of one frame, in seconds.
 Video video_of(const FilmFrames& frames, double interval);
 
 }  // namespace afterglow

@@ -1,4 +1,4 @@
-// A class of GObject, registered by hand: name, description and role are ATK's own, children and states are here.
+// A GObject class that is registered by hand: ATK implements name, description and role, this file children and states.
 #include "app/window/accessibility/atspi/accessible_object.h"
 
 #include <memory>
@@ -75,7 +75,7 @@ GType accessible_type() {
   return type;
 }
 
-/// Screen readers follow what happens in the active window.
+/// Screen readers follow events in the active window only.
 GType frame_type() {
   static const GType type = [] {
     const GType made = g_type_register_static_simple(accessible_type(), "AfterglowFrame", sizeof(AtkObjectClass),
@@ -119,8 +119,8 @@ void set_focused(AtkObject* object, bool is_focused) {
 }
 
 void announce_by(AtkObject* object, const char* text) {
-  // Later versions have "notification", which also says how pressing it is; both are looked up, so that one program
-  // runs with either.
+  // Later versions have the signal "notification", which also carries a priority; the code searches for both, so that
+  // one program runs with either.
   constexpr gint polite = 1;
   if (g_signal_lookup("notification", ATK_TYPE_OBJECT) != 0)
     g_signal_emit_by_name(object, "notification", text, polite);

@@ -1,4 +1,4 @@
-// Asks the session bus, without waiting, whether assistive technology is in use; only then starts ATK's bridge to
+// Queries the session bus, without waiting, whether assistive technology is in use; only then starts ATK's bridge to
 // AT-SPI.
 #include "app/window/accessibility/plugin.h"
 
@@ -22,12 +22,12 @@ constexpr const char* bus_name = "org.a11y.Bus";
 constexpr const char* bus_path = "/org/a11y/bus";
 constexpr const char* status = "org.a11y.Status";
 constexpr const char* properties = "org.freedesktop.DBus.Properties";
-constexpr int most_answers = 100;  ///< at a time, so that drawing is not held up
+constexpr int most_answers = 100;  ///< events handled at a time, so that drawing continues
 
-/// The root of the tree is asked for by a plain function.
+/// ATK calls a plain function for the root of the tree.
 AtkObject* root = nullptr;
 
-/// What ATK asks a toolkit for.
+/// The functions that ATK needs from a toolkit.
 void be_the_toolkit() {
   auto* util = static_cast<AtkUtilClass*>(g_type_class_ref(ATK_TYPE_UTIL));
   util->get_root = [] { return root; };
@@ -35,7 +35,7 @@ void be_the_toolkit() {
   util->get_toolkit_version = []() -> const gchar* { return "1"; };
 }
 
-/// One of the two says that a screen reader or another assistive technology runs.
+/// Either property says that a screen reader or another assistive technology runs.
 bool says_in_use(GVariant* values) {
   for (const char* name : {"ScreenReaderEnabled", "IsEnabled"}) {
     gboolean is_on = FALSE;
@@ -84,7 +84,7 @@ class Tree {
 
 Tree::~Tree() {
   g_cancellable_cancel(cancelled_);
-  // The answers to what was cancelled come back once more, while this is still here.
+  // Cancelled calls still deliver an answer, and this object must exist until then.
   while (g_main_context_iteration(nullptr, FALSE)) {
   }
   if (watch_ != 0) g_bus_unwatch_name(watch_);
@@ -106,7 +106,7 @@ void Tree::start() {
 
 void Tree::on_bus(GObject*, GAsyncResult* result, void* self) {
   GDBusConnection* bus = g_bus_get_finish(result, nullptr);
-  if (!bus) return;  // cancelled, or refused: `self` may be gone
+  if (!bus) return;  // cancelled or refused: `self` may be gone
   auto& tree = *static_cast<Tree*>(self);
   tree.bus_ = bus;
   g_dbus_connection_set_exit_on_close(bus, FALSE);  // the program outlives its desktop's bus
@@ -116,7 +116,7 @@ void Tree::on_bus(GObject*, GAsyncResult* result, void* self) {
                                                &tree, nullptr);
 }
 
-/// The service is there, or has come: what it begins with, it does not tell by itself.
+/// The service is present or has appeared; it does not report its initial state by itself.
 void Tree::on_appearance(GDBusConnection* bus, const char*, const char*, void* self) {
   g_dbus_connection_call(bus, bus_name, bus_path, properties, "GetAll", g_variant_new("(s)", status), nullptr,
                          G_DBUS_CALL_FLAGS_NO_AUTO_START, -1, static_cast<Tree*>(self)->cancelled_, on_status, self);
@@ -149,7 +149,7 @@ std::size_t Tree::place_of(const std::string& id) const {
 
 AtkObject* Tree::child(std::size_t at) const {
   AtkObject* child = atk_object_ref_accessible_child(frame_, static_cast<gint>(at));
-  if (child) g_object_unref(child);  // the frame holds it
+  if (child) g_object_unref(child);  // the frame holds a reference
   return child;
 }
 
@@ -172,7 +172,7 @@ void Tree::show(std::span<const SpokenText> panels) {
   }
   for (std::size_t i = 0; i < panels.size(); ++i) {
     const std::size_t place = place_of(panels[i].id);
-    if (place > i && place < shown_.size()) remove(place);  // another order: told as gone and come
+    if (place > i && place < shown_.size()) remove(place);  // a changed order is reported as removed and added
     if (i == shown_.size() || shown_[i].id != panels[i].id) insert(i, panels[i]);
     Panel& panel = shown_[i];
     if (panel.name != panels[i].name) atk_object_set_name(child(i), panels[i].name);
