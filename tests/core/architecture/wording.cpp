@@ -183,8 +183,7 @@ std::vector<Source> other_texts() {
 }
 
 std::span<const char* const> clean_folders() {
-  static constexpr const char* folders[] = {"app/ranks/",
-                                            "app/shell/",
+  static constexpr const char* folders[] = {"app/",
                                             "core/backend/cpu/",
                                             "core/backend/level/",
                                             "core/figure/",
