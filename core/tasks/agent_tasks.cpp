@@ -13,7 +13,8 @@ class ToolCall final : public AgentTask {
   ToolCall(int length, std::vector<int> calls) : AgentTask("toolcall", length), calls_(std::move(calls)) {}
 
   std::string describe() const override {
-    return "A history of " + spread(calls_) + " calls of tools by agents, then an agent and a tool: answer what the " +
+    return "A history of " + spread(calls_) +
+           " calls of tools by agents, then an agent and a tool; the model must answer what the " +
            "latest such call returned. " + std::to_string(length()) + " tokens.";
   }
 
@@ -63,7 +64,7 @@ class Economy final : public AgentTask {
 
   std::string describe() const override {
     return std::to_string(agents_) + " agents mine, trade and build in " + spread(steps_) + " steps; after " +
-           spread(gaps_) + " tokens of filler: answer how much gold or wood one of them has. " +
+           spread(gaps_) + " tokens of filler: the model must answer how much gold or wood one of them has. " +
            std::to_string(length()) + " tokens.";
   }
 

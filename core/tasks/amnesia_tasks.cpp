@@ -19,8 +19,8 @@ class Amnesia final : public SuiteTask {
   std::string describe() const override {
     const std::string noise = noise_ == Noise::scratchpad ? " tokens of a noisy chain of thought"
                                                           : " tokens of distracting pairs of key and value";
-    return spread(bindings_) + " variables, then " + spread(gaps_) + noise + ", then a variable: answer its value. " +
-           std::to_string(length()) + " tokens.";
+    return "The model reads " + spread(bindings_) + " variables, then " + spread(gaps_) + noise +
+           ", then one variable again, whose value the model must answer. " + std::to_string(length()) + " tokens.";
   }
 
   int most_answers() const override { return 1; }

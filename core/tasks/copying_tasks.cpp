@@ -16,7 +16,7 @@ class Copying final : public SuiteTask {
 
   std::string describe() const override {
     return spread(items_) + (selective_ ? " items at random places in filler" : " items, then filler") +
-           ": answer them in order, one for each query. " + std::to_string(length()) + " tokens.";
+           "; the model must answer them in order, one for each query. " + std::to_string(length()) + " tokens.";
   }
 
   int most_answers() const override { return largest(items_); }
@@ -54,7 +54,7 @@ class Induction final : public SuiteTask {
   explicit Induction(int length) : SuiteTask("induction", length) {}
 
   std::string describe() const override {
-    return "Random tokens; the last one occurred once before: answer what followed it then. " +
+    return "Random tokens; the last one occurred once before; the model must answer what followed it then. " +
            std::to_string(length()) + " tokens.";
   }
 
@@ -88,14 +88,14 @@ std::unique_ptr<Task> make_copying(const Fields& fields, bool selective) {
 
 TaskKind copy_kind() {
   return {{"copy",
-           "items first, then filler, then as many queries: answer them in order",
+           "items first, then filler, then as many queries; the model must answer them in order",
            {bindings_parameter("items", "8", 4096), length_parameter("64")}},
           [](const Fields& fields) { return make_copying(fields, false); }};
 }
 
 TaskKind selective_copy_kind() {
   return {{"selective_copy",
-           "items at random places in filler, then as many queries: answer them in order",
+           "items at random places in filler, then as many queries; the model must answer them in order",
            {bindings_parameter("items", "8", 4096), length_parameter("64")}},
           [](const Fields& fields) { return make_copying(fields, true); }};
 }

@@ -20,10 +20,10 @@ class DiffuseMqar final : public SuiteTask {
         lags_(std::move(lags)) {}
 
   std::string describe() const override {
-    return spread(bindings_) + " pairs of a key of " + std::to_string(key_length_) + " tokens and a value, then " +
-           (lags_.empty() ? "" : spread(lags_) + " tokens of ") +
-           "noise with keys that begin alike, then every key again: answer its value. " + std::to_string(length()) +
-           " tokens.";
+    return "The model reads " + spread(bindings_) + " pairs of a key of " + std::to_string(key_length_) +
+           " tokens and a value, then " + (lags_.empty() ? "" : spread(lags_) + " tokens of ") +
+           "noise with keys that begin alike, then each key again, and must answer its value. " +
+           std::to_string(length()) + " tokens.";
   }
 
   static std::int64_t smallest_length(int bindings, int key_length, int lag) {

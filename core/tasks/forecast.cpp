@@ -30,8 +30,8 @@ class Forecast final : public Task {
         windows_(std::move(windows)) {}
 
   std::string describe() const override {
-    return "forecast " + source_ + " · " + windows_.summary() + " · " + std::to_string(windows_.length()) +
-           " rows in · " + std::to_string(windows_.horizon()) + " ahead";
+    return "Forecast of " + source_ + " · " + windows_.summary() + " · reads " + std::to_string(windows_.length()) +
+           " rows, predicts " + std::to_string(windows_.horizon());
   }
   std::string token_label(int token) const override { return token == 0 ? "·" : "?!"; }
   TokenRole token_role(int) const override { return TokenRole::blank; }

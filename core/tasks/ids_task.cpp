@@ -20,8 +20,8 @@ class Ids final : public Task {
   std::string describe() const override {
     const std::string source = ids_.empty() ? "Drawn token numbers, twice the same: "
                                             : std::to_string(ids_.size()) + " token numbers of " + file_ + ": ";
-    return source + "answer the next of " + std::to_string(vocab()) + " tokens, everywhere in a window of " +
-           std::to_string(length()) + ".";
+    return source + "the model predicts the next of " + std::to_string(vocab()) +
+           " tokens at every place of a window of " + std::to_string(length()) + ".";
   }
 
   static std::size_t held_out_begin(std::size_t tokens) { return tokens - tokens / 10; }

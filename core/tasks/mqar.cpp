@@ -29,8 +29,9 @@ class Mqar final : public Task {
       : Task("mqar", vocab, length), bindings_(std::move(bindings)), power_(power), random_fill_(random_fill) {}
 
   std::string describe() const override {
-    return spread(bindings_) + " pairs of key and value, then every key again after a gap: answer its value. " +
-           std::to_string(length()) + " tokens of " + std::to_string(vocab()) + " kinds.";
+    return "The model reads " + spread(bindings_) +
+           " pairs of key and value, then after a gap each key again, and must " + "answer its value. " +
+           std::to_string(length()) + " tokens, vocabulary " + std::to_string(vocab()) + ".";
   }
 
   int most_answers() const override { return largest(bindings_); }
@@ -85,8 +86,9 @@ class SuiteMqar final : public SuiteTask {
   static constexpr int marks = 2;  // start and separator
 
   std::string describe() const override {
-    return spread(bindings_) + " pairs of key and value, then every key again after a gap, each behind a question " +
-           "mark: answer its value. " + std::to_string(length()) + " tokens of the suite.";
+    return "The model reads " + spread(bindings_) +
+           " pairs of key and value, then after a gap each key again after a " +
+           "question mark, and must answer its value. " + std::to_string(length()) + " tokens.";
   }
 
   int most_answers() const override { return largest(bindings_); }

@@ -34,7 +34,8 @@ class NeedleInHaystack final : public SuiteTask {
   NeedleInHaystack(int length, std::vector<int> bindings) : SuiteTask("niah", length), bindings_(std::move(bindings)) {}
 
   std::string describe() const override {
-    return spread(bindings_) + " pairs of key and value at random places in filler, then a key: answer its value. " +
+    return spread(bindings_) +
+           " pairs of key and value at random places in filler, then a key; the model must answer its value. " +
            std::to_string(length()) + " tokens.";
   }
 
@@ -59,7 +60,8 @@ class MultiHop final : public SuiteTask {
   MultiHop(int length, std::vector<int> bindings) : SuiteTask("multihop", length), bindings_(std::move(bindings)) {}
 
   std::string describe() const override {
-    return spread(bindings_) + " chains of two pairs (a b), (b v) at random places in filler, then a: answer v. " +
+    return spread(bindings_) +
+           " chains of two pairs (a b), (b v) at random places in filler, then a; the model must answer v. " +
            std::to_string(length()) + " tokens.";
   }
 
@@ -90,7 +92,7 @@ class CommonWord final : public SuiteTask {
 
   std::string describe() const override {
     return spread(bindings_) + " different words in filler, one of them " + std::to_string(repeats_) +
-           " times, the others less often: answer that one. " + std::to_string(length()) + " tokens.";
+           " times, the others less often; the model must answer that one. " + std::to_string(length()) + " tokens.";
   }
 
   int most_answers() const override { return 1; }

@@ -11,7 +11,8 @@ class SystemPrompt final : public SuiteTask {
       : SuiteTask("sysprompt", length), bindings_(std::move(bindings)) {}
 
   std::string describe() const override {
-    return spread(bindings_) + " bindings of a key to a value, then filler, then a key: answer its value. " +
+    return "The model reads " + spread(bindings_) +
+           " pairs of key and value, then filler, then one key again, and must answer its value. " +
            std::to_string(length()) + " tokens.";
   }
 
@@ -51,7 +52,7 @@ class ToolTrace final : public AgentTask {
 
   std::string describe() const override {
     return spread(bindings_) + " calls of a tool by an agent with their results, then filler, then an agent and a " +
-           "tool: answer the result. " + std::to_string(length()) + " tokens.";
+           "tool; the model must answer the result. " + std::to_string(length()) + " tokens.";
   }
 
   int most_answers() const override { return 1; }

@@ -38,7 +38,7 @@ class Stories final : public Task {
   explicit Stories(int length) : Task("stories", static_cast<int>(alphabet.size()), length) {}
 
   std::string describe() const override {
-    return "Short stories in simple English: answer the next letter, everywhere in a window of " +
+    return "Short stories in simple English; the model predicts the next letter at every place of a window of " +
            std::to_string(length()) + ".";
   }
 

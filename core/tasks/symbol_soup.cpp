@@ -52,7 +52,8 @@ class SymbolSoup final : public Task {
 
   std::string describe() const override {
     return "Two blocks of " + std::to_string(part_) + " letters, each in a style of its family (4 and 5 styles), " +
-           "between three blocks of noise: answer the pair of styles. " + std::to_string(length()) + " tokens.";
+           "between three blocks of noise; the model must answer the pair of styles. " + std::to_string(length()) +
+           " tokens.";
   }
 
   int most_answers() const override { return 1; }

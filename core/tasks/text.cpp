@@ -74,8 +74,8 @@ class Text final : public Task {
 
   std::string describe() const override {
     return "The text " + file_ + ", " + std::to_string(tokens_.size()) + " " + letters_.one() + "s of " +
-           std::to_string(vocab()) + " kinds: answer the next " + letters_.one() + ", everywhere in a window of " +
-           std::to_string(length()) + ".";
+           std::to_string(vocab()) + " kinds. The model predicts the next " + letters_.one() +
+           " at every place of a window of " + std::to_string(length()) + ".";
   }
 
   static std::size_t held_out_begin(std::size_t characters) { return characters - characters / 10; }

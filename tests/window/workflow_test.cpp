@@ -245,7 +245,7 @@ TEST_F(Workflow, EnterThatComesAtOnceWithTheNumberTrainsThatManySteps) {
                          {program_file().string(), "--size", "1600x1000", "--threads", "1", "--script", "script.json"});
   focus();
   sleep_seconds(3);
-  display->xdotool("mousemove --window " + window + " 1307 22 click 1");
+  display->xdotool("mousemove --window " + window + " 1268 22 click 1");
   sleep_seconds(0.5);
   display->xdotool("key --delay 0 2 3 Return");
   EXPECT_EQ(program.exit_code(60), 0) << output();

@@ -132,7 +132,7 @@ double TrainingConfig::rate_at(std::int64_t step) const {
 
 const std::vector<SettingSpec>& training_settings() {
   static const std::vector<SettingSpec> specs = {
-      {"learning_rate", "learning rate", "peak of the schedule: warm-up, then cosine", 1e-7, 1.0, true, false},
+      {"learning_rate", "learning rate", "peak learning rate (warm-up, then cosine)", 1e-7, 1.0, true, false},
       {"batch", "batch", "sequences in a training step", 1, 4096, true, true},
       {"clip", "clip", "largest global gradient norm; 0 switches clipping off", 0, 1000, false, false},
       {"weight_decay", "weight decay", "AdamW's decay of matrices", 0, 1, false, false},
