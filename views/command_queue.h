@@ -1,4 +1,4 @@
-// Views answer with commands: plain values that the window hands to the engine or carries out itself.
+// Views answer with commands: plain values that the window sends to the engine or runs itself.
 #pragma once
 #include <string>
 #include <utility>
@@ -11,7 +11,7 @@ namespace afterglow {
 
 using CommandField = std::pair<const char*, std::variant<std::int64_t, double, bool, std::string>>;
 
-/// {"key": "learning_rate", "to": 0.001} of its fields.
+/// {"key": "learning_rate", "to": 0.001} from its fields.
 std::string command_value(const std::vector<CommandField>& fields);
 
 class CommandQueue {
@@ -23,7 +23,7 @@ class CommandQueue {
   /// Empties the queue.
   std::vector<Command> take() { return std::exchange(commands_, {}); }
   const std::vector<Command>& waiting() const { return commands_; }
-  /// Where the controls are locked: forgets what only they may ask for.
+  /// With locked controls: drops the commands that only controls may send.
   void drop_controls();
 
  private:

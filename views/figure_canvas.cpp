@@ -13,7 +13,7 @@ ImVec2 vec(Point p) { return {static_cast<float>(p.x), static_cast<float>(p.y)};
 ImVec2 low(const Rect& r) { return {static_cast<float>(r.x), static_cast<float>(r.y)}; }
 ImVec2 high(const Rect& r) { return {static_cast<float>(r.right()), static_cast<float>(r.bottom())}; }
 
-/// Cosine of the turn at b; 1 is straight on.
+/// Cosine of the angle at b; 1 is straight on.
 double turn_cosine(Point a, Point b, Point c) {
   const double ux = b.x - a.x, uy = b.y - a.y, vx = c.x - b.x, vy = c.y - b.y;
   const double length = std::sqrt((ux * ux + uy * uy) * (vx * vx + vy * vy));
@@ -22,8 +22,8 @@ double turn_cosine(Point a, Point b, Point c) {
 
 }  // namespace
 
-// A sharp turn ends the stroke and starts another with a round joint between: a mitre there would draw a spike that is
-// not in the data.
+// A sharp angle ends the stroke and starts another one with a round joint: a mitre would draw a spike that is not in
+// the data.
 void FigureCanvas::solid_line(std::span<const Point> points, float width, ImU32 color) {
   constexpr double sharpest_mitre = 0.3;
   path_.clear();
@@ -134,8 +134,8 @@ void FigureCanvas::text(Point place, std::string_view utf8, const TextStyle& sty
                    packed(style.color), begin, end);
     return;
   }
-  // Dear ImGui draws level text only and leaves out what is outside the clip rectangle: draw at the corner of that,
-  // then turn.
+  // Dear ImGui draws level text only and skips text outside of the clip rectangle, so the text is drawn at its corner,
+  // then rotated.
   const ImVec2 corner = list_->GetClipRectMin();
   const int first = list_->VtxBuffer.Size;
   list_->AddText(pick.font, pick.height, corner, packed(style.color), begin, end);

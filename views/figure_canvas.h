@@ -1,4 +1,4 @@
-// A canvas on the draw list of a Dear ImGui window: figures and the page itself are drawn with the same strokes.
+// A canvas on the draw list of a Dear ImGui window: it draws figures and the page itself with the same strokes.
 #pragma once
 #include <imgui.h>
 
@@ -32,7 +32,7 @@ class FigureCanvas final : public Canvas {
 
   ImDrawList* list_;
   const FontSet* fonts_;
-  std::vector<ImVec2> path_;  ///< reused from stroke to stroke
+  std::vector<ImVec2> path_;  ///< reused for all strokes
 };
 
 }  // namespace afterglow

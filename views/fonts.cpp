@@ -16,7 +16,7 @@ namespace fs = std::filesystem;
 
 namespace {
 
-// Pairs of first and last character, ended by 0. Few enough that the atlas is ready in the first frame.
+// Pairs of first and last character, ended by 0; few, so that the atlas is ready in the first frame.
 constexpr std::array<ImWchar, 25> letters{0x20,   0x7E,   0xA0,   0xFF,   0x391,  0x3C9,  0x2010, 0x2026, 0x2032,
                                           0x2033, 0x2070, 0x209C, 0x2190, 0x2193, 0x2202, 0x2265, 0x21E5, 0x21E5,
                                           0x23CE, 0x23CE, 0x2423, 0x2423, 0xFFFD, 0xFFFD, 0};
@@ -38,7 +38,7 @@ std::vector<unsigned char> read_font(const std::optional<fs::path>& path) {
   return bytes;
 }
 
-/// Line height of an em, or 0 when the bytes are no font that can be drawn.
+/// Line height of an em, or 0 if the bytes are not a usable font.
 float height_of_em(const std::vector<unsigned char>& bytes) {
   if (bytes.size() < 12) return 0;
   const int offset = stbtt_GetFontOffsetForIndex(bytes.data(), 0);
@@ -70,7 +70,7 @@ std::vector<fs::path> font_folders() {
 }
 
 FontFiles find_fonts(const std::vector<fs::path>& folders) {
-  // Names in the order of preference; the first that turns up anywhere wins.
+  // Names in the order of preference; the first that exists is used.
   static constexpr std::array regular{"Inter-Regular.otf", "Inter-Regular.ttf", "DejaVuSans.ttf"};
   static constexpr std::array semibold{"Inter-SemiBold.otf", "Inter-SemiBold.ttf", "DejaVuSans-Bold.ttf"};
   static constexpr std::array mono{"JetBrainsMono-Regular.ttf", "JetBrainsMono-Regular.otf", "DejaVuSansMono.ttf"};
@@ -116,7 +116,7 @@ void FontSet::bake(ImFontAtlas& atlas, const FontFiles& files, float scale, floa
                                     Size{FontFace::regular, 11},  Size{FontFace::semibold, 13},
                                     Size{FontFace::semibold, 11}, Size{FontFace::semibold, 15},
                                     Size{FontFace::mono, 12},     Size{FontFace::mono, 11},
-                                    Size{FontFace::regular, 8},   Size{FontFace::mono, 8}};  // of scripts
+                                    Size{FontFace::regular, 8},   Size{FontFace::mono, 8}};  // sizes of scripts
   for (const Size& size : sizes) {
     const float em = std::round(size.em * scale * density * 2) / 2;
     auto file = static_cast<std::size_t>(size.face);
@@ -152,7 +152,7 @@ FontPick FontSet::pick(FontFace face, double size) const {
     if (!best || std::abs(baked.em - pixels) < std::abs(best->em - pixels)) best = &baked;
   }
   if (!best) return {ImGui::GetFont(), static_cast<float>(size), static_cast<float>(size * ascent_of_font)};
-  // Within a few percent the baked size is sharper than the right size.
+  // Within a few percent, drawing at the baked size is sharper than scaling.
   const bool is_near = std::abs(best->em - pixels) < 0.06 * pixels;
   const auto wanted = static_cast<float>(pixels) * best->height_of_em;
   const float height = (is_near ? baked_height(best->font, wanted) : wanted) / density_;

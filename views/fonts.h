@@ -1,4 +1,4 @@
-// The faces of the window: found on this machine at run time, baked at the sizes that are used.
+// The fonts of the window: found on this machine at run time, baked at the sizes in use.
 #pragma once
 #include <imgui.h>
 
@@ -19,20 +19,20 @@ std::vector<std::filesystem::path> font_folders();
 struct FontFiles {
   std::optional<std::filesystem::path> regular, semibold, mono, symbols;
 };
-/// Looks through the folders and everything below them. Unreadable folders are passed over.
+/// Searches the folders and everything below them; skips unreadable ones.
 FontFiles find_fonts(const std::vector<std::filesystem::path>& folders);
 
-/// A font at the size that comes nearest to what was asked for.
+/// A font at the size nearest to the wanted one.
 struct FontPick {
   ImFont* font = nullptr;
-  float height = 0;    ///< line height to draw at, so that the em is as asked for
+  float height = 0;    ///< line height to draw at, for the wanted em
   float baseline = 0;  ///< from the top of the line
 };
 
 class FontSet {
  public:
   /// Loads the files and fills the atlas. `scale` is window units per layout unit, `density` pixels per window unit.
-  /// The files' bytes stay here, so the set has to outlive the atlas; damaged files count as missing.
+  /// The set owns the files' bytes and must outlive the atlas; damaged files count as missing.
   void bake(ImFontAtlas& atlas, const FontFiles& files, float scale, float density = 1);
   /// `size` is the em in window units.
   FontPick pick(FontFace face, double size) const;

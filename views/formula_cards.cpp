@@ -1,4 +1,4 @@
-// How a formula card is drawn, and when it opens.
+// Draws formula cards and decides when they open.
 #include "views/formula_cards.h"
 
 #include <algorithm>
@@ -12,7 +12,7 @@ namespace {
 
 constexpr double rest_before_card = 0.4;  ///< seconds
 
-/// Returns the card's box; room for a button below the text where it is pinned.
+/// Returns the card's box; a pinned card has room for a button below the text.
 Rect draw_card(const Frame& frame, const FormulaCard& card, const Rect& area, bool is_pinned = false) {
   FigureCanvas canvas(*ImGui::GetForegroundDrawList(), *frame.look.fonts);
   const Theme& theme = *frame.look.theme;
@@ -89,7 +89,7 @@ void ask_for_card(Frame& frame, std::string_view id, const Rect& area) {
 void card_target(Frame& frame, std::string_view id, const Rect& area) {
   CardState& state = frame.state.card;
   if (!area.contains(mouse_place()) || ImGui::IsMouseDown(0)) {
-    // Plots beside each other have the same axes: the card of the one under the pointer stays.
+    // Neighbouring plots have the same axes: the card of the one under the pointer stays.
     const bool is_of_another = state.pinned.empty() && state.beside.contains(mouse_place()) && !ImGui::IsMouseDown(0);
     if (state.card == id && !is_of_another) state.card.clear();
     return;
@@ -100,7 +100,7 @@ void card_target(Frame& frame, std::string_view id, const Rect& area) {
   }
   if (state.pinned.empty()) state.beside = area;
   const FormulaCard* card = find_card(id);
-  // In a hall the pointer lies somewhere while its teacher speaks: there a card opens by F1 alone.
+  // While presenting the pointer may rest anywhere, so only F1 opens a card.
   if (!card || frame.state.presenting) return;
   if (frame.time - state.since < rest_before_card) {
     ask_frame(frame.state, state.since + rest_before_card + 0.01);

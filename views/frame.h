@@ -1,4 +1,4 @@
-// What a part of the page gets in every frame, and the figures that it may ask for.
+// The data that each part of the page gets in every frame, and the prepared figures.
 #pragma once
 #include <memory>
 #include <string_view>
@@ -12,7 +12,7 @@
 
 namespace afterglow {
 
-/// Figures of each plot, prepared again only when the observation or the selection is another one.
+/// Figures of each plot, prepared again only when the observation or the selection changes.
 class FigureCache {
  public:
   const std::vector<Figure>& figures(const PlotKind& kind, const std::shared_ptr<const Observation>& observation,

@@ -1,4 +1,4 @@
-// What differs between the versions of Dear ImGui that distributions ship (1.86 to 1.92), in one place.
+// The differences between the versions of Dear ImGui that distributions ship (1.86 to 1.92).
 #pragma once
 #include <imgui.h>
 
@@ -31,7 +31,7 @@ inline void push_font(ImFont* font, [[maybe_unused]] float height) {
 #endif
 }
 
-/// Mouse input for tests and scripts, as a back end would give it.
+/// Mouse input for tests and scripts, as a back end would send it.
 inline void put_mouse(ImGuiIO& io, float x, float y) {
 #if IMGUI_VERSION_NUM >= 18700
   io.AddMousePosEvent(x, y);
@@ -70,7 +70,7 @@ inline bool has_glyph(ImFont* font, ImWchar character) {
 #endif
 }
 
-/// The glyphs of a font at the one height of its own; none in versions that bake every height on demand.
+/// The glyphs of a font at its own height; nullptr in versions that bake every height on demand.
 inline ImVector<ImFontGlyph> baked_glyphs([[maybe_unused]] const ImFont* font) {
 #if IMGUI_VERSION_NUM >= 19200
   return {};
@@ -79,7 +79,7 @@ inline ImVector<ImFontGlyph> baked_glyphs([[maybe_unused]] const ImFont* font) {
 #endif
 }
 
-/// Fonts baked for dense screens are drawn smaller by the widgets that use their own size.
+/// Widgets that use their own size draw fonts smaller that were baked for dense screens.
 inline void scale_font([[maybe_unused]] ImFont* font, [[maybe_unused]] float scale) {
 #if IMGUI_VERSION_NUM < 19200
   font->Scale = scale;

@@ -1,4 +1,4 @@
-// How the window looks now: theme, scale and fonts, and the Dear ImGui style that follows from them.
+// The present appearance of the window: theme, scale and fonts, and the Dear ImGui style that follows from them.
 #pragma once
 #include "core/figure/palette.h"
 #include "views/figure_canvas.h"
@@ -20,9 +20,9 @@ struct Look {
 const Theme& theme_named(std::string_view name);
 /// The scale of everything for a screen's content scale and the user's zoom.
 float look_scale(const Theme& theme, double content_scale, double zoom);
-/// The scale at which the smallest text is a fortieth of a window's height, as an audience needs it.
+/// The scale at which the smallest text has a fortieth of a window's height, as an audience needs it.
 float presenting_scale(double window_height);
-/// Makes Dear ImGui's own widgets (text fields, scroll bars) look like the rest.
+/// Gives Dear ImGui's own widgets (text fields, scroll bars) the style of the page.
 void apply_style(const Look& look);
 
 }  // namespace afterglow

@@ -1,4 +1,4 @@
-// Notes come and go; everything else of the page's state is plain values.
+// Notes appear and fade; the rest of the page's state is plain values.
 #include "views/page_state.h"
 
 namespace afterglow {
@@ -31,7 +31,7 @@ void complete_hint(PageState& state, const Command& command) {
 
 void note_events(PageState& state, const Observation& observation, double now) {
   const std::vector<Event>& events = observation.events;
-  // The list is a window on the newest events, so what was seen is found by what it says, not by its number.
+  // The list contains only the newest events, so the last seen one is found by its content, not its number.
   std::size_t first = 0;
   for (std::size_t i = events.size(); i-- > 0 && state.last_event;) {
     if (events[i].step != state.last_event->step || events[i].text != state.last_event->text) continue;

@@ -1,4 +1,4 @@
-// What the window remembers between frames that is no part of the run: selection, zoom, layout, open overlays, notes.
+// The window's state between frames outside of the run: selection, zoom, layout, open overlays, notes.
 #pragma once
 #include <algorithm>
 #include <deque>
@@ -19,22 +19,22 @@
 
 namespace afterglow {
 
-/// The pointer's place on an axis, shown in every plot that has the same axis.
+/// The pointer's place on an axis, shown in every plot with the same axis.
 struct Crosshair {
   std::string axis;  ///< label of the x axis; empty: nowhere
   std::string plot;  ///< id of the figure under the pointer
   double x = 0;
 };
 
-/// What a plot reads at the crosshair. All of a frame share one box beside the pointer.
+/// The readings of a plot at the crosshair. All readings of a frame share one box next to the pointer.
 struct CrosshairReading {
   std::string title;
   std::vector<ReadingLine> lines;  ///< the first one is the place
-  bool is_first = false;           ///< of the plot under the pointer, or the one that the keyboard reads
+  bool is_first = false;           ///< from the plot under the pointer, or from the one that the keys read
   Point beside;
 };
 
-/// A quiet line above the time bar.
+/// A message above the time bar.
 struct Note {
   Severity severity = Severity::info;
   std::string text;
@@ -53,32 +53,32 @@ struct PaletteState {
   bool is_open = false, wants_focus = false;
   std::string text;
   int chosen = 0;                         ///< line of the list
-  int generation = 0;                     ///< of the field: one that is being typed in keeps its own copy of the text
-  std::optional<TextStretch> selected{};  ///< when the field gets the keyboard: the first value of the example
+  int generation = 0;                     ///< a new number makes the field reload its text
+  std::optional<TextStretch> selected{};  ///< when the field gets the keyboard focus: the first value of the example
 };
 
-/// What a panel offers on a right click or the menu key.
+/// The menu of a panel on a right click or the menu key.
 struct MenuItem {
   std::string title;
   std::string keys;
   Command command;
-  bool is_on = false;  ///< a switch that is on: with a tick
-  std::string page{};  ///< workspace that shows what came of it; empty: the present one
+  bool is_on = false;  ///< a switch that is on, with a tick
+  std::string page{};  ///< workspace that shows the result; empty: the present one
 };
 struct MenuState {
   bool is_open = false;
-  std::string panel, plot;      ///< of which; `plot` is empty for the panel as a whole
+  std::string panel, plot;      ///< target; `plot` is empty for the panel as a whole
   std::optional<double> x, y;   ///< where the plot was clicked, in data units
   Point at;                     ///< upper left corner
   int chosen = -1;              ///< line of the list; -1: none yet
   std::vector<MenuItem> items;  ///< as drawn last
 };
 
-/// A plot of the last frame, for commands that come from keys.
+/// A plot of the last frame, for commands of keys.
 struct ShownPlot {
   std::string panel, plot;
-  Rect area;   ///< of the plot with its axes
-  Range x, y;  ///< what is visible
+  Rect area;   ///< with its axes
+  Range x, y;  ///< visible ranges
   Scale x_scale = Scale::linear, y_scale = Scale::linear;
   std::string x_label;
   bool has_lines = false;
@@ -95,7 +95,7 @@ struct ShownRow {
   std::vector<std::string> panels;
 };
 
-/// An arrangement of the page under a name of the user's.
+/// A layout that the user saved under a name.
 struct Layout {
   std::string workspace;
   std::map<std::string, std::vector<double>> splits;
@@ -103,68 +103,68 @@ struct Layout {
   bool operator==(const Layout&) const = default;
 };
 
-/// What the sheet of presets lists under a head of its own.
+/// The sections of the sheet of presets.
 enum class PickerSection { models, lessons, tables, recent, files };
 inline constexpr int picker_sections = 5;
 
-/// One thing to open: a preset, a table of a paper, a file.
+/// A thing to open: a preset, a table of a paper, a file.
 struct PickerEntry {
   PickerSection section = PickerSection::models;
-  std::string name, sentence, size, time;  ///< "tiny", what it shows, "110,068 parameters", "about 40 s"
-  std::string words;                       ///< by which it is found, too: its task
+  std::string name, sentence, size, time;  ///< "tiny", a sentence, "110,068 parameters", "about 40 s"
+  std::string words;                       ///< more words for the search: its task
   std::string picture;                     ///< as in Preset
-  Command command;                         ///< what opens it
-  bool is_folder = false;                  ///< choosing it lists what is in it
+  Command command;                         ///< opens it
+  bool is_folder = false;                  ///< choosing it lists its contents
 };
 
 struct PickerState {
   bool is_open = false, wants_focus = false;
   PickerSection section = PickerSection::models;
   std::string text;
-  int chosen = 0;                    ///< among those that match
+  int chosen = 0;                    ///< among the matching entries
   int columns = 1;                   ///< of cards, in the last frame
   int generation = 0;                ///< of the field, as in PaletteState
-  std::string folder;                ///< whose files are listed
-  std::vector<PickerEntry> entries;  ///< all that can be opened, as the window found it when the sheet opened
+  std::string folder;                ///< the folder whose files are listed
+  std::vector<PickerEntry> entries;  ///< all that can be opened, collected when the sheet opened
 };
 
 struct LessonStepPlan;
 
-/// The lesson that is open. The window's lesson_player makes it go on, the pane shows it.
+/// The open lesson. The window's lesson_player plays it, the pane shows it.
 struct LessonPane {
   std::shared_ptr<const Lesson> lesson;  ///< null: none
   std::shared_ptr<const std::vector<LessonStepPlan>> plans;
-  std::string source;           ///< name or path that it was opened by
-  std::optional<double> began;  ///< when it was opened, or began anew by itself; seconds since the window opened
+  std::string source;           ///< its name or path
+  std::optional<double> began;  ///< when it was opened or restarted by itself; seconds since the window opened
   std::size_t step = 0;
-  int begun = 0;                             ///< how often a step was begun
-  std::size_t deed = 0;                      ///< of the step's plan: what is to be done next
-  std::optional<std::uint64_t> waits_for;    ///< so many commands to be carried out, and training to rest
+  int begun = 0;                             ///< number of times that a step was begun
+  std::size_t deed = 0;                      ///< next deed in the step's plan
+  std::optional<std::uint64_t> waits_for;    ///< waits until this many commands are carried out and training pauses
   bool asks = false;                         ///< the question waits for an answer
-  int answered = 0;                          ///< choice of the question, counted from 1; 0: none yet
-  std::vector<bool> reached;                 ///< goal by goal, in the order of its lines
-  std::map<std::string, Quantity> at_start;  ///< numbers that its goals compare with
-  std::map<std::string, double> values;      ///< of numbers in its text that were dragged
-  std::string dragged;                       ///< the number that is held; empty: none
-  double grabbed = 0;                        ///< its share of its range when it was taken
-  std::string problem;                       ///< why the file cannot be read as it is now; empty: it can
-  std::int64_t written = 0, looked_at = 0;   ///< when the file was written last; when it was looked at, in half seconds
+  int answered = 0;                          ///< chosen answer, counted from 1; 0: none yet
+  std::vector<bool> reached;                 ///< by goal, in the order of its lines
+  std::map<std::string, Quantity> at_start;  ///< numbers with which its goals compare
+  std::map<std::string, double> values;      ///< of the dragged numbers in its text
+  std::string dragged;                       ///< the number being dragged; empty: none
+  double grabbed = 0;                        ///< its share of its range at the start of the drag
+  std::string problem;                       ///< why the changed file cannot be read; empty: it can
+  std::int64_t written = 0, looked_at = 0;   ///< times of the file's last change and check, the latter in half seconds
   double width = 380;                        ///< of the pane, in layout units
 };
 
-/// The two hints of a first start; each goes once its deed is done and does not come back by itself.
+/// The two hints of a first start; each disappears after its deed.
 struct HintState {
   bool is_drag_due = false, is_time_due = false;
-  std::optional<Point> dot;  ///< a slow mode of the last frame, where it can be dragged
+  std::optional<Point> dot;  ///< a slow mode of the last frame that can be dragged
 };
 
-/// A slider or number that is being changed; its new value is sent when it is let go.
+/// A slider or number in change; its new value is sent at the end of the drag.
 struct EditState {
-  std::string key;  ///< of the setting; empty: none
+  std::string key;  ///< key of the setting; empty: none
   double value = 0;
   bool is_typing = false, wants_focus = false;
   std::string text;
-  double sent_at = -1;  ///< when the value was sent; it stays shown until the engine has taken it over
+  double sent_at = -1;  ///< when the value was sent; it stays visible until the engine has taken it over
 };
 
 /// A quantity under the pointer, whose card opens after a moment.
@@ -172,66 +172,66 @@ struct CardState {
   std::string card;
   double since = 0;
   std::string pinned;  ///< by F1; empty: none
-  std::string asked;   ///< of what lies under the pointer without opening by itself: a dot, a curve, a slider
+  std::string asked;   ///< a card that only F1 opens: of a dot, a curve, a slider
   Rect asked_beside;
-  Rect beside;  ///< where the pinned one was hovered
+  Rect beside;  ///< where the pointer was when it was pinned
 };
 
 struct PageState {
-  // Kept from start to start.
+  // Saved from start to start.
   std::string theme = "dark";
   double zoom = 1;
   std::string workspace = "koopman";
   std::map<std::string, std::vector<double>> splits;  ///< shares of the rows and columns of each workspace, by name
   std::map<std::string, int> shown_figure;  ///< of each panel: index of the one figure to show, -1: as many as fit
-  std::map<std::string, Layout> layouts;    ///< the user's own, by name
-  std::vector<std::string> recent;          ///< files that were opened, the newest first
+  std::map<std::string, Layout> layouts;    ///< saved by the user, by name
+  std::vector<std::string> recent;          ///< opened files, the newest first
 
-  // Of this sitting.
+  // Not saved.
   Selection selection;
-  std::string followed_model;        ///< for which `workspace` was chosen last; empty: none has come yet
+  std::string followed_model;        ///< model for which `workspace` was chosen last; empty: none yet
   bool workspace_is_chosen = false;  ///< by a command
-  std::string maximised;             ///< id of the panel that is shown alone
+  std::string maximised;             ///< id of the enlarged panel
   std::map<std::string, PlotState> plots;
   Crosshair crosshair, next_crosshair;
   std::vector<CrosshairReading> readings;   ///< of this frame
-  std::optional<Rect> reading;              ///< box of values beside the pointer in this frame, on top of all
-  std::vector<Rect> measured;               ///< boxes of the measuring cursors in this frame, which it leaves free
-  std::string dragged_plot, dragged_point;  ///< a dot that is being moved; empty: none
+  std::optional<Rect> reading;              ///< box of values next to the pointer in this frame, on top of everything
+  std::vector<Rect> measured;               ///< boxes of the measuring cursors in this frame, which the reading avoids
+  std::string dragged_plot, dragged_point;  ///< the dot being dragged; empty: none
   char dragged_cursor = 0;                  ///< 'a' or 'b' of that plot; 0: none
   std::string hovered_panel, hovered_plot;  ///< under the pointer in the last frame
-  std::string focused_panel;                ///< chosen by Tab: counts as hovered while the pointer is over none
-  std::string focused_plot;                 ///< of that panel; empty: its first
-  std::string focused_slider;               ///< key of the setting that the arrow keys move; empty: none
-  bool slider_is_sought = false;            ///< it was chosen just now: the column scrolls there
-  int slider_steps = 0;                     ///< how far it shall move, in hundredths of its track
-  double grabbed_share = 0;                 ///< where the held slider's knob was when it was grabbed
-  double column_scrolled_at = -1;           ///< when the wheel scrolled the side column last; seconds
+  std::string focused_panel;                ///< chosen by Tab: counts as hovered while the pointer is over no panel
+  std::string focused_plot;                 ///< plot of that panel; empty: its first
+  std::string focused_slider;               ///< key of the setting that the arrow keys change; empty: none
+  bool slider_is_sought = false;            ///< it has just been chosen: the column scrolls there
+  int slider_steps = 0;                     ///< steps for it to move, in hundredths of its track
+  double grabbed_share = 0;                 ///< place of the held slider's knob at the start of the drag
+  double column_scrolled_at = -1;           ///< when the wheel last scrolled the side column; seconds
   Crosshair key_crosshair;                  ///< moved by keys; the pointer over a plot ends it
-  bool shows_interventions = false;         ///< in the last frame: the side column tells what a probe answers
-  AnalysisSet asked = 0;                    ///< what the window has measured for the last frame and its lesson
-  std::vector<ShownPanel> shown_panels;     ///< of the last frame, in reading order; so the next two
+  bool shows_interventions = false;         ///< in the last frame: the side column shows the effect of interventions
+  AnalysisSet asked = 0;                    ///< analyses that the last frame and its lesson need
+  std::vector<ShownPanel> shown_panels;     ///< of the last frame, in reading order; also the next two
   std::vector<ShownPlot> shown_plots;
   std::vector<ShownRow> shown_rows;
-  std::string rows_name;           ///< of the shares of those rows in `splits`
+  std::string rows_name;           ///< name of the shares of those rows in `splits`
   std::vector<double> row_shares;  ///< of the page's height
-  int panel_page = 0;              ///< of the workspace, whose panels have not all room
+  int panel_page = 0;              ///< page of the workspace, if not all panels fit
   int panel_pages = 1;
   std::vector<std::string> shown_sliders;
-  std::string drawn_panel;            ///< the one that is being drawn
-  bool right_click_is_taken = false;  ///< in this frame, by a dot or a plot
-  bool wheel_is_taken = false;        ///< in this frame, by a slider
+  std::string drawn_panel;            ///< the panel being drawn
+  bool right_click_is_taken = false;  ///< used in this frame, by a dot or a plot
+  bool wheel_is_taken = false;        ///< used in this frame, by a slider
   MenuState menu;
   HintState hints;
-  int shuttle = 0;               ///< speed and direction of J K L
-  std::string step_count = "1";  ///< how many steps the button trains, as it is typed
-  std::uint64_t opened = 0;      ///< Observation::opened whose view the page has taken
+  int shuttle = 0;               ///< speed and direction of the keys J K L
+  std::string step_count = "1";  ///< text of the field for the number of steps
+  std::uint64_t opened = 0;      ///< Observation::opened whose view the page has applied
   bool presenting = false;       ///< no controls, large type
-  bool is_blank = false;         ///< while presenting: nothing at all
+  bool is_blank = false;         ///< while presenting: a black screen
   bool has_presenter = false;    ///< a second window shows the notes of the lesson
   bool hides_controls = false;
-  bool is_locked = false;    ///< controls stay hidden, and keys and mouse change nothing of the run
-  std::string theme_before;  ///< to go back to afterwards
+  bool is_locked = false;    ///< controls stay hidden, and keys and mouse cannot change the run
+  std::string theme_before;  ///< theme to restore afterwards
   TimeFocus time_focus = TimeFocus::steps;
   PaletteState palette;
   PickerState picker;
@@ -241,22 +241,22 @@ struct PageState {
   bool help_is_open = false;
   std::string kept_run;  ///< offered until another run is opened, "tiny, step 600"; empty: none
   std::deque<Note> notes;
-  std::optional<Event> last_event;  ///< the newest one that has become a note
-  std::int64_t scrubbed_step = -1;  ///< while the timeline is dragged
+  std::optional<Event> last_event;  ///< the newest event that has become a note
+  std::int64_t scrubbed_step = -1;  ///< while the time bar is dragged; else -1
   double scrubbed_at = 0;
-  double wake_at = 0;  ///< when to draw again without new input; infinity: not at all
+  double wake_at = 0;  ///< time of the next frame without input; infinity: none
 };
 
-/// Asks for another frame at this time, or at once.
+/// Requests another frame at this time, or at once.
 inline void ask_frame(PageState& state, double at = 0) { state.wake_at = std::min(state.wake_at, at); }
 
 /// The plot under the pointer or chosen by keys in the last frame; nullptr without one.
 const ShownPlot* meant_plot(const PageState& state);
 
 void add_note(PageState& state, Severity severity, std::string text, double now);
-/// A command of the user: the hint that asked for it is no longer due.
+/// The user gave a command: the hint for it is no longer due.
 void complete_hint(PageState& state, const Command& command);
-/// Turns events that were not seen yet into notes; only the newest few are kept.
+/// Turns new events into notes; only the newest few are kept.
 void note_events(PageState& state, const Observation& observation, double now);
 
 }  // namespace afterglow

@@ -27,7 +27,8 @@ struct Grid {
   int rows() const { return (count + columns - 1) / columns; }
 };
 
-/// The most figures that fit at a useful size; among the ways to set them, the one with the least stretched cells.
+/// The largest number of figures that fit at a useful size; among the arrangements, the one with the least stretched
+/// cells.
 Grid best_grid(int figures, double width, double height, double min_width, double min_height) {
   for (int count = figures; count > 1; --count) {
     Grid best{0, 0};
@@ -85,7 +86,7 @@ void draw_header(Frame& frame, const Panel& panel, const std::vector<Figure>& fi
   const Theme& theme = *frame.look.theme;
   const Rect row{area.x + frame.px(12), area.y + frame.px(3), area.width - frame.px(22), frame.px(26)};
   const bool is_alone = frame.state.maximised == panel.kind->id;
-  // The title comes first; switches take what is left of the row, and the subtitle what they leave.
+  // The title has priority; switches take the rest of the row, and the subtitle what they leave.
   const double title = std::min(canvas.text_width(panel.kind->title, frame.px(title_size), FontFace::semibold),
                                 row.width - frame.px(24));
   const Rect title_row{row.x, row.y, title + frame.px(1), row.height};
@@ -107,7 +108,7 @@ void draw_header(Frame& frame, const Panel& panel, const std::vector<Figure>& fi
   row_text(frame.look, canvas, title_row, panel.kind->title,
            {title_size, FontFace::semibold, theme.text, Anchor::start});
   const Rect text = rest(right - frame.px(8));
-  // Where there is no figure, the sentence stands in its place.
+  // Without a figure the sentence is shown in its place.
   if (text.width > frame.px(40) && !figures.empty()) {
     row_text(
         frame.look, canvas, text,
@@ -119,7 +120,7 @@ void draw_header(Frame& frame, const Panel& panel, const std::vector<Figure>& fi
   card_target(frame, panel.kind->id, title_row);
 }
 
-/// Anywhere on the panel where nothing else has a use for the right button.
+/// Opens the panel's menu wherever nothing else uses the right button.
 void open_menu_on_right_click(Frame& frame, const Panel& panel) {
   if (!ImGui::IsMouseReleased(1) || frame.state.right_click_is_taken) return;
   const ImVec2 start = ImGui::GetIO().MouseClickedPos[1];
@@ -198,7 +199,7 @@ void draw_handled_figures(Frame& frame, const Panel& panel, const std::vector<Fi
   const double gap = frame.px(4), width = area.width / grid.columns, height = area.height / grid.rows();
   for (int i = 0; i < grid.count; ++i) {
     const Rect cell{area.x + i % grid.columns * width, area.y + i / grid.columns * height, width - gap, height - gap};
-    // A figure that is alone is named by the panel's header.
+    // The panel's header names a single figure.
     PlotOptions options;
     options.shows_caption = grid.count > 1 || figures.size() > 1;
     options.moves_points = panel.kind->moves_points;
@@ -236,7 +237,7 @@ void draw_panel(Frame& frame, const Panel& panel, const Rect& area) {
 
 namespace {
 
-/// The selection that would have this dot's mode chosen; none for a dot that is no mode.
+/// The selection of this dot's mode; empty if the dot is not a mode.
 std::optional<Selection> selection_of(const Frame& frame, const std::string& dot) {
   Selection there = frame.state.selection;
   const MlpSpectrum* mlp = selected_mlp(frame.seen(), there);
@@ -252,7 +253,7 @@ std::optional<Selection> selection_of(const Frame& frame, const std::string& dot
   return there;
 }
 
-/// Drags and switches the mode under the pointer in the probe's operator.
+/// Drags and switches the mode under the pointer.
 void interfere(Frame& frame, const PlotResponse& response) {
   const auto there = selection_of(frame, response.drag ? response.drag->point : response.switched_point);
   const auto mode = there ? meant_mode(frame.seen(), *there) : std::nullopt;
@@ -272,7 +273,7 @@ void interfere(Frame& frame, const PlotResponse& response) {
   frame.commands.send("drag_mode", fields);
 }
 
-/// The path of training: a click on a recorded step goes back there.
+/// The path of training: a click on a recorded step rewinds to it.
 void handle_step_response(Frame& frame, const PlotResponse& response) {
   if (const std::int64_t step = step_of_point(response.clicked_point); step >= 0)
     frame.commands.send("rewind", {{"step", step}});

@@ -1,4 +1,4 @@
-// A panel: a plot with its place on the page. What is particular to one is drawn by its own file in panels/.
+// A panel: a plot with its place on the page. Files in panels/ draw what is particular to one.
 #pragma once
 #include <functional>
 #include <span>
@@ -14,27 +14,26 @@ namespace afterglow {
 
 struct Panel {
   const PlotKind* kind;
-  /// Draws the figures into `area`; every panel that needs nothing special uses draw_figure_grid.
+  /// Draws the figures into `area`; every panel without special needs uses draw_figure_grid.
   void (*draw)(Frame& frame, const Panel& panel, const std::vector<Figure>& figures, const Rect& area);
-  /// Optional controls at the right end of the header, drawn leftwards from `row.right()`; returns where they end.
+  /// Optional controls at the right end of the header, drawn leftwards from `row.right()`; returns their left edge.
   double (*draw_controls)(Frame& frame, const Rect& row) = nullptr;
 };
 
 /// Every panel, in the order of `plot_kinds()`.
 std::span<const Panel> panels();
-/// By the id of its plot, or the former one; nullptr when there is no such panel.
+/// By the id of its plot, or the former id; nullptr if there is no such panel.
 const Panel* find_panel(std::string_view id);
 
-/// As many figures as fit, side by side or stacked, or the one that was chosen in the header.
+/// As many figures as fit, next to or below each other, or the one that was chosen in the header.
 void draw_figure_grid(Frame& frame, const Panel& panel, const std::vector<Figure>& figures, const Rect& area);
-/// The same; what the user did with each figure is handed on.
+/// The same; calls `handler` with the user's actions on each figure.
 using FigureHandler = std::function<void(const Figure& figure, const PlotResponse& response)>;
 void draw_handled_figures(Frame& frame, const Panel& panel, const std::vector<Figure>& figures, const Rect& area,
                           const FigureHandler& handler);
-/// A sentence in the middle of an area, `below` of whose height is kept free under it; returns where its lines end.
+/// A sentence in the middle of an area, with `below` of its height free under it; returns the lower end of its lines.
 double draw_sentence(const Frame& frame, std::string_view text, const Rect& area, double below = 0);
-/// In the place of panels or figures: why there is nothing, and a button that opens a preset with something to show
-/// (nullptr: none).
+/// Instead of panels or figures: the reason, and a button that opens a suitable preset (nullptr: none).
 void draw_missing(Frame& frame, const Rect& area, std::string_view why, const Preset* preset);
 /// The whole panel with frame, header and body. Sets PageState::hovered_panel.
 void draw_panel(Frame& frame, const Panel& panel, const Rect& area);
@@ -47,13 +46,13 @@ struct ChipResult {
 ChipResult header_chip(const Frame& frame, const char* id, double right, const Rect& row, std::string_view label,
                        bool is_on, std::string_view hint = {}, Icon icon = Icon::none);
 
-/// Clicks and hovers on a mode's dot: selects it, or shows what it stands for. A drag moves the mode of the probe's
-/// operator, a right click switches it off or on.
+/// Clicks and hovers on a mode's dot: selects it, or shows its numbers. A drag moves the mode, a right click switches
+/// it off or on.
 struct PlotResponse;
 void handle_mode_response(Frame& frame, const PlotResponse& response);
-/// What follows `sort` in the id of a dot: 3 of "mode 3" for "mode "; -1 for every other id.
+/// The number after `sort` in the id of a dot: 3 of "mode 3" for "mode "; -1 for every other id.
 int number_of_dot(const std::string& id, std::string_view sort);
-/// The same for dots of every kind: those of modes, and those of recorded steps, to which a click rewinds.
+/// The same for dots of every kind: modes, and recorded steps, to which a click rewinds.
 void handle_response(Frame& frame, const PlotResponse& response);
 
 }  // namespace afterglow

@@ -14,7 +14,7 @@ namespace {
 
 constexpr std::size_t max_fitted_points = 4096, max_measured_lines = 8, max_joined_lines = 20, max_read_lines = 16;
 
-/// What one counts along an axis: "tokens", or of an axis "step" the steps.
+/// The unit along an axis: "tokens", or for an axis "step" the steps.
 std::string unit_of(const Axis& axis) { return axis.unit.empty() ? axis.label + "s" : axis.unit; }
 
 double on_scale(double value, Scale scale) { return scale == Scale::log ? std::log10(value) : value; }
@@ -54,7 +54,7 @@ Fit fitted(const CurveView& curve, double a, double b, Scale x_scale, Scale y_sc
   return fit;
 }
 
-/// " ± 0.02"; nothing when it is not known or too small to be worth saying.
+/// " ± 0.02"; empty if it is unknown or too small to matter.
 std::string error_text(double error, double value) {
   const bool is_worth_saying = std::isfinite(error) && error >= 1e-3 * std::abs(value);
   return is_worth_saying ? " ± " + number_text(error, 1) : "";
@@ -74,7 +74,7 @@ std::string law_text(const Fit& fit, Scale x_scale, Scale y_scale, const std::st
   return x_scale == Scale::log ? text + " per decade" : "slope " + text;
 }
 
-/// A place on an axis: the name that its tick has there, else the number.
+/// A place on an axis: the name of its tick, else the number.
 std::string place_text(const Axis& axis, double at, int digits) {
   for (const AxisTick& tick : axis.ticks) {
     if (tick.at == at && !tick.label.empty()) return tick.label;
@@ -82,7 +82,7 @@ std::string place_text(const Axis& axis, double at, int digits) {
   return number_text(at, digits);
 }
 
-/// A row or column of a map: its name, behind its number where some have the same name, as tokens do.
+/// A row or column of a map: its name, after its number if several have the same name, as tokens do.
 std::string place_text(const std::vector<std::string>& names, int index) {
   const std::string number = std::to_string(index);
   if (static_cast<std::size_t>(index) >= names.size()) return number;
@@ -95,15 +95,15 @@ bool speaks_for_itself(const Series& series) {
   return !line || !line->is_quiet;
 }
 
-/// The cursor stands before the line's first point or behind its last.
+/// The cursor is before the line's first point or after its last.
 bool is_beyond_its_line(const Figure& figure, const NearestPoint& point, double x) {
   const auto* line = std::get_if<Line>(&figure.series[point.series]);
   if (!line) return false;
   return (point.index == 0 && x < point.x) || (point.index + 1 == CurveView(line->curve).size() && x > point.x);
 }
 
-/// Leaves as many points as a box has room for, in the order of their series: those nearest to `y` on the axis as
-/// shown, or the first ones. Returns how many are gone.
+/// Keeps as many points as fit into a box, in the order of their series: those nearest to `y` on the displayed axis, or
+/// the first ones. Returns the number of removed points.
 std::size_t keep_nearest(std::vector<NearestPoint>& points, Scale scale, std::optional<double> y) {
   if (points.size() <= max_read_lines) return 0;
   const auto distance = [&](const NearestPoint& point) {
@@ -117,7 +117,7 @@ std::size_t keep_nearest(std::vector<NearestPoint>& points, Scale scale, std::op
   return left_out;
 }
 
-/// How much a box over this part of the plot would hide: names, dots, and curves along their whole length.
+/// The amount that a box over this part of the plot would hide: names, dots, and curves along their whole length.
 double hidden_by(const Figure& figure, const FigureGeometry& geometry, const Rect& box) {
   constexpr double name_weight = 20;
   double hidden = 0;
@@ -128,7 +128,7 @@ double hidden_by(const Figure& figure, const FigureGeometry& geometry, const Rec
     if (!line) continue;
     const CurveView curve(line->curve);
     const std::size_t stride = curve.size() / 256 + 1;
-    constexpr int parts = 8;  // of the way from one point to the next
+    constexpr int parts = 8;  // of the distance between two points
     for (std::size_t i = 0; i + stride < curve.size() || i == 0; i += stride) {
       if (curve.size() == 0) break;
       const std::size_t next = std::min(i + stride, curve.size() - 1);
@@ -227,7 +227,7 @@ Rect free_place(const Figure& figure, const FigureGeometry& geometry, Point size
                right = std::max(left, plot.right() - air - size.x);
   Rect best{left, bottom, size.x, size.y};
   double least = INFINITY;
-  // Corners and edges first, so that a box stays where it is while a curve grows elsewhere.
+  // Corners and edges first, so that a box keeps its place while a curve grows elsewhere.
   for (const bool is_at_edge : {true, false}) {
     for (int i = 0; i <= steps && least > 0; ++i) {
       for (int j = 0; j <= steps && least > 0; ++j) {

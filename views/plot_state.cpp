@@ -1,4 +1,4 @@
-// The arithmetic of looking: ranges in data units from gestures in canvas units.
+// Arithmetic of the view: ranges in data units from gestures in canvas units.
 #include "views/plot_state.h"
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// Renders a figure, then lets this frame's input change how the next one looks.
+// Renders a figure, then applies this frame's input to the view of the next one.
 #include "views/plot_widget.h"
 
 #include <algorithm>
@@ -100,7 +100,7 @@ bool handle_gestures(const Frame& frame, const Figure& figure, const FigureGeome
   return released && !moved && !ImGui::IsMouseReleased(1);
 }
 
-/// A press on a dot takes it along once the pointer has moved; until then it may still be a click.
+/// A press on a dot drags it once the pointer has moved; until then it may still be a click.
 void drag_point(Frame& frame, const Figure& figure, const FigureGeometry& geometry,
                 const std::optional<DrawnPoint>& point, PlotResponse& response) {
   PageState& page = frame.state;
@@ -120,7 +120,7 @@ void drag_point(Frame& frame, const Figure& figure, const FigureGeometry& geomet
   if (is_over) page.dragged_point.clear();
 }
 
-/// A press on a measuring cursor takes it along; the click that ends it is none.
+/// A press on a measuring cursor drags it; the end of the drag does not count as a click.
 bool drag_cursor(Frame& frame, const Figure& figure, const FigureGeometry& geometry, PlotState& state, bool hovered) {
   PageState& page = frame.state;
   const Point mouse = mouse_place();
@@ -141,7 +141,7 @@ bool drag_cursor(Frame& frame, const Figure& figure, const FigureGeometry& geome
   return true;
 }
 
-/// A right click that moved nothing: on a dot with a name it is that dot's, elsewhere it opens the menu.
+/// A right click without a drag: on a named dot it belongs to the dot, elsewhere it opens the menu.
 void handle_right_click(Frame& frame, const Figure& figure, const FigureGeometry& geometry, PlotResponse& response) {
   const Point mouse = mouse_place(), start = press_place();
   if (!response.hovered || !ImGui::IsMouseReleased(1)) return;
@@ -159,7 +159,7 @@ void handle_right_click(Frame& frame, const Figure& figure, const FigureGeometry
   frame.commands.send("menu", fields);
 }
 
-/// The dot that lies farthest out, for the hint that asks to drag it: it stands for the longest memory.
+/// The dot farthest out, for the hint about dragging: it has the longest memory.
 void note_slow_dot(Frame& frame, const Figure& figure, const FigureGeometry& geometry) {
   if (frame.state.hints.dot) return;
   double farthest = 0;
@@ -172,7 +172,7 @@ void note_slow_dot(Frame& frame, const Figure& figure, const FigureGeometry& geo
   }
 }
 
-/// Reads the dot, the cell or the curves under the pointer; of a plot with the same axis the curves at the crosshair.
+/// Reads the dot, the cell or the curves under the pointer; in plots with the same axis the curves at the crosshair.
 void note_readings(Frame& frame, const Figure& figure, const FigureView& view, const FigureGeometry& geometry,
                    bool hovered, const std::optional<DrawnPoint>& point) {
   const Point mouse = mouse_place();
@@ -199,7 +199,7 @@ void draw_measurements(const Frame& frame, const Figure& figure, const FigureVie
   frame.state.measured.push_back(corner);
 }
 
-/// The titles of the axes and the colour bars open the cards of what they show.
+/// The titles of axes and colour bars open their cards.
 void explain_axes(Frame& frame, const Figure& figure, const FigureGeometry& geometry, const Rect& body) {
   const double line = frame.px(18);
   const auto explain = [&](const std::string& label, const Rect& area) {
@@ -216,7 +216,7 @@ void explain_axes(Frame& frame, const Figure& figure, const FigureGeometry& geom
   }
 }
 
-/// The curve within reach of the pointer, or the heat map under it; nullptr where there is none.
+/// The curve within reach of the pointer, or the heat map under it; nullptr without one.
 const Series* series_under(const Frame& frame, const Figure& figure, const FigureView& view,
                            const FigureGeometry& geometry) {
   const Point mouse = mouse_place();
@@ -234,7 +234,7 @@ const Series* series_under(const Frame& frame, const Figure& figure, const Figur
   return nearest;
 }
 
-/// What F1 explains: the dot, name or curve under the pointer, else the figure.
+/// The target of F1: the dot, name or curve under the pointer, else the figure.
 void ask_card(Frame& frame, const Figure& figure, const FigureView& view, const FigureGeometry& geometry,
               const std::optional<DrawnPoint>& point, const std::optional<std::size_t>& label) {
   const Point mouse = mouse_place();
@@ -250,7 +250,7 @@ void ask_card(Frame& frame, const Figure& figure, const FigureView& view, const 
   if (card) ask_for_card(frame, card->id, {mouse.x, mouse.y, 0, 0});
 }
 
-/// A rim in the colour of what is chosen says that the colours stay as they are.
+/// A rim in the accent colour shows that the colours are locked.
 void mark_locked_colours(const Frame& frame, const FigureGeometry& geometry, const PlotState& state) {
   if (!state.colours) return;
   FigureCanvas canvas = frame.look.canvas();
@@ -271,7 +271,7 @@ void draw_hidden_labels(const Frame& frame, const std::vector<HiddenLabel>& labe
   }
 }
 
-/// How the figure is looked at: zoom and hidden curves of its own, crosshair and selected mode of the page.
+/// The view of the figure: its own zoom and hidden curves, crosshair and selected mode of the page.
 FigureView view_in(const Frame& frame, PlotState& state, const Figure& figure, const PlotOptions& options) {
   FigureView view = view_of(state, frame.look.figure_text(options.text_size));
   view.thinned = &state.thinned;
@@ -292,7 +292,7 @@ FigureGeometry draw_body(const Frame& frame, const Figure& figure, const FigureV
   return geometry;
 }
 
-/// What takes the pointer over the plot; from here on Dear ImGui's questions about the last item are about it.
+/// The area that receives the pointer over the plot; Dear ImGui's later queries about the last item refer to it.
 void take_pointer(const Figure& figure, const Rect& body) {
   ImGui::SetCursorScreenPos({static_cast<float>(body.x), static_cast<float>(body.y)});
   ImGui::InvisibleButton(
@@ -304,7 +304,7 @@ void take_pointer(const Figure& figure, const Rect& body) {
 /// What lies under the pointer.
 struct Hovered {
   std::optional<DrawnPoint> point;
-  std::optional<std::size_t> label;   ///< of a series
+  std::optional<std::size_t> label;   ///< index of a series
   std::optional<std::string> hidden;  ///< name of a hidden curve
 };
 
@@ -335,7 +335,7 @@ void handle_click(const Frame& frame, const Figure& figure, const FigureGeometry
   }
 }
 
-/// What commands and other plots have to know of this one.
+/// Records the plot for commands and other plots.
 void note_on_page(PageState& page, const Figure& figure, const FigureGeometry& geometry, const Rect& body,
                   bool hovered) {
   page.shown_plots.push_back(

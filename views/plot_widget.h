@@ -1,4 +1,4 @@
-// A figure that one can touch: pan, zoom, fit, switch scales, hide series, read values, measure between two cursors.
+// An interactive figure: pan, zoom, fit, switch scales, hide series, read values, measure between two cursors.
 #pragma once
 #include <optional>
 #include <string>
@@ -13,32 +13,32 @@ struct PlotOptions {
   bool moves_points = false;  ///< dots can be dragged; elsewhere a drag pans as usual
 };
 
-/// What happened on the plot in this frame.
+/// Events on the plot in this frame.
 struct PlotResponse {
   bool hovered = false;
-  std::optional<Point> place;    ///< of the pointer, in data units, where it is inside of the axes
-  std::optional<Point> clicked;  ///< the same place of a click on nothing that can be clicked otherwise
+  std::optional<Point> place;    ///< the pointer, in data units, if it is inside of the axes
+  std::optional<Point> clicked;  ///< the same, for a click on nothing else
   std::string clicked_point;     ///< id of the dot that was clicked: "mode 3"
   std::string hovered_point;
   std::string switched_point;  ///< id of the dot that was clicked with the right button
-  /// The dot that is being dragged, where to in data units, and whether it was let go in this frame.
+  /// The dragged dot, its target in data units, and whether the drag ended in this frame.
   struct Drag {
     std::string point;
     double x = 0, y = 0;
     bool is_over = false;
   };
   std::optional<Drag> drag;
-  Point beside;                          ///< where a readout of the hovered point may go
+  Point beside;                          ///< place for a readout of the hovered point
   std::vector<ReadingLine> point_lines;  ///< name and place of the hovered point
 };
 
-/// Draws the figure into `area` of the current Dear ImGui window and changes its PlotState as the user asks:
-/// drag pans, the wheel zooms at the pointer (over an axis: that axis), right or Shift drag zooms to a box, double
-/// click fits, Ctrl click sets a measuring cursor, a drag on one moves it, a click on a name hides its series, a right
-/// click beside the dots opens the menu. New data never change a zoom.
+/// Draws the figure into `area` of the current Dear ImGui window and changes its PlotState: a drag pans, the wheel
+/// zooms at the pointer (over an axis: that axis), a right or Shift drag zooms to a box, a double click fits, a Ctrl
+/// click sets a measuring cursor, a drag on one moves it, a click on a name hides its series, a right click outside of
+/// the dots opens the menu. New data never change a zoom.
 PlotResponse plot_widget(Frame& frame, const Figure& figure, const Rect& area, const PlotOptions& options = {});
 
-/// Where a hidden series waits to be clicked again: its name in the lower left corner of the plot.
+/// The place of a hidden series' name, which shows it again: in the lower left corner of the plot.
 struct HiddenLabel {
   std::string name;
   Rect rect;

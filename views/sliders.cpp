@@ -1,5 +1,5 @@
-// A value is sent while the knob moves, marked as being on its way, and once more when it is let go: what follows is
-// seen at once, and all of it is one change, one mark on the curve, one step of undo.
+// Sends a value while the knob moves, marked as live, and once more at the end of the drag: the effect is visible at
+// once, and the whole drag is one change, one mark on the curve, one step of undo.
 #include "views/sliders.h"
 
 #include <algorithm>
@@ -26,7 +26,7 @@ TrackResult slider_track(const Frame& frame, const char* id, const Rect& row, do
   const double knob = frame.px(6), from = row.x + knob, length = std::max(1.0, row.width - 2 * knob);
   const Press press = press_area(id, row);
   const ImGuiIO& io = ImGui::GetIO();
-  // A hand that only clicks trembles by less than this.
+  // The movement of a click is smaller than this.
   const double least = frame.px(3), dragged = std::sqrt(static_cast<double>(io.MouseDragMaxDistanceSqr[0]));
   if (press.started) frame.state.grabbed_share = result.share;
   const bool is_dragged = (press.held || press.released) && dragged >= least;
@@ -60,7 +60,7 @@ double value_at(const Setting& s, double share) {
   double value = s.logarithmic && s.minimum > 0 ? s.minimum * std::pow(s.maximum / s.minimum, share)
                                                 : s.minimum + share * (s.maximum - s.minimum);
   if (s.integer) return std::clamp(std::round(value), s.minimum, s.maximum);
-  // Two or three digits are what a hand can mean.
+  // A drag sets two or three digits.
   if (value != 0) {
     const double unit = std::pow(10.0, std::floor(std::log10(std::abs(value))) - 1);
     value = std::round(value / unit) * unit;
@@ -94,7 +94,7 @@ std::string as_sentence(std::string text) {
   return text + (text.ends_with('.') ? " " : ". ");
 }
 
-/// The field in the place of the number. Enter or a click elsewhere settles it; what is no number is dropped.
+/// The field that replaces the number. Enter or a click elsewhere ends it; invalid numbers are dropped.
 void draw_number_field(Frame& frame, const Setting& setting, const Rect& box,
                        const std::function<void(double, bool)>& send) {
   EditState& edit = frame.state.edit;
@@ -106,7 +106,7 @@ void draw_number_field(Frame& frame, const Setting& setting, const Rect& box,
   edit = {};
 }
 
-/// Notches of the wheel that are meant for this slider and not for the column that it stands in.
+/// Notches of the wheel for this slider, not for the column.
 double wheel_steps(Frame& frame, const Setting& setting, const Rect& area) {
   const ImGuiIO& io = ImGui::GetIO();
   PageState& state = frame.state;
@@ -117,7 +117,7 @@ double wheel_steps(Frame& frame, const Setting& setting, const Rect& area) {
   return static_cast<double>(io.MouseWheel);
 }
 
-/// Marks the chosen slider; how far the arrow keys shall move it, in hundredths of its track.
+/// Marks the chosen slider; returns its steps of the arrow keys, in hundredths of its track.
 int key_steps(Frame& frame, const Setting& setting, const Rect& area) {
   PageState& state = frame.state;
   state.shown_sliders.push_back(setting.key);
@@ -152,7 +152,7 @@ double value_slider(Frame& frame, const Setting& setting, const Rect& area,
   FigureCanvas canvas = frame.look.canvas();
   const Theme& theme = *frame.look.theme;
   EditState& edit = frame.state.edit;
-  // A value that was sent is shown until the engine has taken it over, or for a moment when it does not.
+  // Shows a sent value until the engine has taken it over, or for a moment if it does not.
   if (edit.key == setting.key && edit.sent_at >= 0) {
     if (setting.value == edit.value || frame.time - edit.sent_at > longest_answer) edit = {};
     ask_frame(frame.state, frame.time + longest_answer);

@@ -15,24 +15,23 @@ struct TrackResult {
   bool held = false;
   double share = 0;  ///< in [0, 1]
 };
-/// The track alone. A drag moves the knob by as much as the pointer moves, wherever on the track it begins; a click
-/// moves nothing.
+/// The track alone. A drag moves the knob as far as the pointer, wherever it begins; a click moves nothing.
 TrackResult slider_track(const Frame& frame, const char* id, const Rect& row, double share);
 
-/// Place of a value on its slider and back; logarithmic where the setting is, whole numbers where it is integer.
+/// Converts a value to its place on the slider and back; logarithmic or in whole numbers as the setting is.
 double share_of(const Setting& setting, double value);
 double value_at(const Setting& setting, double share);
-/// A number that was typed: a comma counts as a decimal point, "1e-3" and "1e−3" work; NaN when it is none. Kept inside
-/// the setting's limits.
+/// A typed number: a comma counts as a decimal point, "1e-3" and "1e−3" work; NaN if it is invalid. Clamped to the
+/// setting's limits.
 double typed_value(const Setting& setting, const std::string& text);
-/// As it is shown: few digits, "1.0e−3".
+/// The displayed text: few digits, "1.0e−3".
 std::string setting_text(const Setting& setting, double value);
 
 /// Height of `value_slider`, in layout units.
 constexpr double slider_height = 38;
-/// Label, value and track of one number. The wheel over it moves by 1/100 of the track with Ctrl, or without where the
-/// slider is the chosen one, unless scrolling has just brought it under the pointer. `send(value, is_live)` gets each
-/// value on its way while the knob is dragged, and the one that settles with is_live false. Returns the height used.
+/// Label, value and track of one number. The wheel over it moves by 1/100 of the track with Ctrl, or without if the
+/// slider is the chosen one, unless scrolling has just moved it under the pointer. `send(value, is_live)` gets each
+/// live value during a drag, and the final one with is_live false. Returns the height used.
 double value_slider(Frame& frame, const Setting& setting, const Rect& area,
                     const std::function<void(double value, bool is_live)>& send);
 /// The same for a hyperparameter: sends `set`.

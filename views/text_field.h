@@ -1,4 +1,4 @@
-// A text field on a std::string, without a frame of its own.
+// A text field on a std::string, without a frame.
 #pragma once
 #include <optional>
 #include <string>
@@ -11,10 +11,10 @@ struct TextStretch;
 
 struct FieldResult {
   bool entered = false;  ///< Enter
-  bool left = false;     ///< focus went elsewhere
+  bool left = false;     ///< the keyboard focus went elsewhere
   bool edited = false;
 };
-/// All of the text is selected when it gets the keyboard, or `selected`, which is then taken.
+/// When it gets the keyboard focus, all text is selected, or `selected`, which is then reset.
 FieldResult text_field(const Look& look, const char* id, std::string& text, const Rect& box, double size, FontFace face,
                        bool wants_focus, std::optional<TextStretch>* selected = nullptr);
 

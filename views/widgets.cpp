@@ -1,4 +1,4 @@
-// Drawing and pressing of the small parts.
+// Draws the small parts and handles clicks on them.
 #include "views/widgets.h"
 
 #include <algorithm>
@@ -10,7 +10,7 @@ namespace afterglow {
 
 namespace {
 
-// Letters sit a little under the middle of their row.
+// Letters are drawn slightly below the middle of their row.
 double baseline_in(const Rect& row, double size) { return row.y + row.height / 2 + 0.355 * size; }
 
 std::string upper_case(std::string_view text) {
@@ -206,7 +206,7 @@ double section_head(const Frame& frame, const Rect& row, std::string_view text) 
 
 namespace {
 
-/// A box of the wanted size that does not cover `beside` and stays inside `bounds`.
+/// A box of the wanted size that does not cover its place and stays inside `bounds`.
 Rect placed_box(const Frame& frame, Point beside, double width, double height, const Rect& bounds) {
   const double gap = frame.px(14);
   double x = beside.x + gap, y = beside.y + gap;
@@ -278,7 +278,7 @@ void reading_box_at(const Frame& frame, const Rect& box, std::span<const Reading
 
 namespace {
 
-/// The box where it is, or where it covers no box of the measuring cursors: at another side of the place, or of them.
+/// The box in its place, or moved to another side so that it covers no box of the measuring cursors.
 Rect free_box(const Frame& frame, const Rect& box, Point beside, const Rect& bounds) {
   const std::vector<Rect>& kept = frame.state.measured;
   const double gap = frame.px(14), width = box.width, height = box.height;
@@ -310,7 +310,7 @@ void reading_box(const Frame& frame, Point beside, std::span<const ReadingLine> 
 }
 
 namespace {
-/// With the full stop that is missing, in front of a key that two blanks separate.
+/// Adds the missing full stop, before a key that two blanks separate.
 std::string as_sentence(std::string_view text) {
   const std::size_t end = std::min(text.find("  "), text.size());
   const std::string_view sentence = text.substr(0, end);

@@ -18,7 +18,7 @@ struct RowText {
   FontFace face = FontFace::regular;
   Color color;
   Anchor anchor = Anchor::start;
-  bool is_math = false;  ///< with scripts and powers of ten (math_text.h); names of files and fields are not
+  bool is_math = false;  ///< with scripts and powers of ten (math_text.h); false for names of files and fields
 };
 /// Returns the width that was drawn.
 double row_text(const Look& look, Canvas& canvas, const Rect& row, std::string_view text, const RowText& style);
@@ -28,7 +28,7 @@ std::string cut_text(const Canvas& canvas, std::string_view text, double width, 
 std::vector<std::string> wrapped_text(const Canvas& canvas, std::string_view text, double width, double size,
                                       FontFace face, std::size_t max_lines);
 
-/// What the pointer does with an area. Takes part in Dear ImGui's focus, so that areas on top win.
+/// The pointer's actions on an area, which takes part in Dear ImGui's focus, so that areas on top win.
 struct Press {
   bool hovered = false, held = false, clicked = false, double_clicked = false, started = false, released = false;
 };
@@ -38,22 +38,22 @@ enum class Icon { none, play, pause, step, again, enlarge, shrink };
 void draw_icon(Canvas& canvas, Icon icon, const Rect& box, Color color);
 
 enum class ButtonKind { normal, primary, quiet, chosen, dim };
-/// A button as wide as it needs, its left edge at x; returns its width. `hint` names its key.
+/// A button as wide as its label, with its left edge at x; returns its width. `hint` names its key.
 struct ButtonResult {
   double width = 0;
   bool clicked = false;
 };
 ButtonResult button(const Frame& frame, const char* id, double x, const Rect& row, std::string_view label, Icon icon,
                     ButtonKind kind, std::string_view hint = {});
-/// How wide `button` will be.
+/// The width of `button`.
 double button_width(const Frame& frame, std::string_view label, Icon icon);
 
 /// A section head in small letter-spaced capitals; returns the height used.
 double section_head(const Frame& frame, const Rect& row, std::string_view text);
 
-/// A box of readings beside a place, kept inside `bounds`, on top of everything.
+/// A box of readings next to a place, kept inside `bounds`, on top of everything.
 void reading_box(const Frame& frame, Point beside, std::span<const ReadingLine> lines, const Rect& bounds);
-/// How large that box is, and the box with its upper left corner at a chosen place.
+/// The size of that box, and the box with its upper left corner at a given place.
 Point reading_size(const Frame& frame, std::span<const ReadingLine> lines);
 void reading_box_at(const Frame& frame, const Rect& box, std::span<const ReadingLine> lines);
 /// A hint under an area; ends with a full stop.

@@ -1,4 +1,4 @@
-// One row: what is made, what the whole takes, and two buttons that send `measure`.
+// One row: the computed part, the time of the whole, and two buttons that send `measure`.
 #include "views/work_offer.h"
 
 #include <algorithm>
@@ -58,7 +58,7 @@ double draw_work_offer(Frame& frame, const PlotKind& kind, const Rect& area) {
   double right = row.right();
   const std::string time = rough_duration_text(work->seconds);
   offer(frame, *work, 1, work->part > 0 ? "All" : "Measure", row, right);
-  // What waits has pieces that take longer than a minute, or none.
+  // Waiting work has pieces longer than a minute, or has not begun.
   if (const double more = larger_part(*work, minute); more < 1 && work->part > 0)
     offer(frame, *work, more, "+1 min", row, right);
   if (work->part <= 0 && work->seconds > short_whole) offer(frame, *work, 0.01, "1 %", row, right);

@@ -1,4 +1,4 @@
-// What a panel says of an analysis that takes long: how long, and buttons that ask for more of it.
+// A panel's offer about a slow analysis: its time, and buttons that compute more of it.
 #pragma once
 #include <string>
 
@@ -6,14 +6,14 @@
 
 namespace afterglow {
 
-/// The longest of the analyses behind the plot; nullptr where none takes more than some seconds.
+/// The longest of the analyses behind the plot; nullptr if each takes at most some seconds.
 const AnalysisWork* long_work(const PlotKind& kind, const Observation& observation);
-/// In the place of figures: "All of it takes about 17 h of this model."; empty where nothing takes long.
+/// Instead of figures: "All of it takes about 17 h."; empty if no analysis is slow.
 std::string long_work_sentence(const PlotKind& kind, const Observation& observation);
-/// A share of the work that takes so many seconds more, as a round number.
+/// The share of the work that takes this many seconds more, as a round number.
 double larger_part(const AnalysisWork& work, double seconds);
 
-/// A row at the lower end of `area` where only a part is made; returns its height.
+/// A row at the lower end of `area` if only a part is computed; returns its height.
 double draw_work_offer(Frame& frame, const PlotKind& kind, const Rect& area);
 
 }  // namespace afterglow

@@ -1,4 +1,4 @@
-// Things kept by name for as long as someone asks for them.
+// A cache by name, which forgets entries that are no longer used.
 #pragma once
 #include <cstdint>
 #include <map>
@@ -7,12 +7,12 @@
 
 namespace afterglow {
 
-/// Forgets what was not asked for while 10,000 others were: a page in use asks hundreds of times a second. What has
-/// just been asked for stays where it is.
+/// Forgets an entry after 10,000 requests for others; a page in use makes hundreds of requests a second. The entry of
+/// the last request keeps its address.
 template <class Value>
 class RecentlyUsed {
  public:
-  /// The one of this name, made where there is none.
+  /// The entry of this name, created if it does not exist.
   Value& operator[](std::string_view name) {
     Entry& entry = entries_.try_emplace(std::string(name)).first->second;
     entry.asked = ++asked_;
@@ -27,7 +27,7 @@ class RecentlyUsed {
   static constexpr std::uint64_t forget_after = 10000;
   struct Entry {
     Value value;
-    std::uint64_t asked = 0;  ///< number of the last time
+    std::uint64_t asked = 0;  ///< number of its last request
   };
   std::map<std::string, Entry, std::less<>> entries_;
   std::uint64_t asked_ = 0;

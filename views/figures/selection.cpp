@@ -1,4 +1,4 @@
-// Resolves a selection against what is there, so that no panel ever reads past an end.
+// Resolves a selection against the observation, so that no panel reads past an end.
 #include "views/figures/selection.h"
 
 #include <algorithm>

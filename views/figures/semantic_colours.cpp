@@ -1,4 +1,4 @@
-// Which colour stands for what, and how counts are written.
+// The colours of things, and the notation of counts.
 #include "views/figures/semantic_colours.h"
 
 #include <array>

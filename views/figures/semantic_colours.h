@@ -1,4 +1,4 @@
-// One colour, one meaning: the colours of layers, heads, modes, runs and tokens, the same in every panel.
+// One meaning for each colour: layers, heads, modes, runs and tokens, the same in every panel.
 #pragma once
 #include <algorithm>
 #include <string>
@@ -10,9 +10,9 @@
 
 namespace afterglow {
 
-/// By what the layer is, as its descriptor says; what is no layer is quiet.
+/// By the kind of the layer, as its descriptor says; quiet for anything that is not a layer.
 Ink layer_ink(std::string_view kind);
-/// That of the first kind which shows this, for what stands for all such layers.
+/// The ink of the first kind with this trait, for things that represent all such layers.
 Ink layer_ink(LayerTrait trait);
 inline Ink head_ink(int head) { return Ink(head); }
 inline Ink mode_ink(int identity) { return Ink(identity); }
@@ -20,10 +20,10 @@ inline Ink run_ink(std::size_t run) { return Ink(static_cast<int>(run)); }
 /// By the token's role; fillers are quiet.
 Ink token_ink(TokenRole role);
 
-/// Lines of one colour are told apart by their dashes or markers: counts those of each.
+/// Lines of one colour have different dashes or markers: counts the lines of each colour.
 class LinesOfColour {
  public:
-  /// Adds a line; how many had its colour before.
+  /// Adds a line; returns how many had its colour before.
   std::size_t add(Ink ink) {
     const auto before = static_cast<std::size_t>(std::ranges::count(inks_, ink));
     inks_.push_back(ink);
@@ -36,29 +36,29 @@ class LinesOfColour {
 
 /// "needs an SKA layer; the preset few-modes has one".
 std::string what_it_needs(LayerTraits any);
-/// Why there is nothing to see of layers with a trait: the model has none, or they have not been looked at.
+/// Why a panel about layers with a trait is empty: the model has no such layer, or the analysis has not run yet.
 std::string why_no_layer(const Observation& observation, LayerTrait trait);
-/// What a panel says before its first analysis: `soon`, or of a forecaster, which has no tokens to analyse, that.
+/// The message before the first analysis: `soon`, or for a forecaster, which has no tokens, that it needs them.
 std::string why_not_yet(const Observation& observation, std::string_view soon);
-/// Instead of anything else while nothing can be there: the model is being opened, could not be, or makes its first
-/// step; empty otherwise.
+/// The message while nothing can be shown: the model is being opened, could not be opened, or makes its first step;
+/// else empty.
 std::string why_no_model(const Observation& observation);
 
-/// The label of a layer, or "layer 7" for an index that the model does not have.
+/// The label of a layer, or "layer 7" for an unknown index.
 std::string layer_name(const Observation& observation, int layer);
 /// "1 head", "4 heads".
 std::string heads_text(std::size_t heads);
 
-/// What a figure is about: "layer 1 ska, head 0".
+/// The subject of a figure: "layer 1 ska, head 0".
 std::string place_name(const Observation& observation, int layer, int head = -1);
 
-/// The end of a colour bar: the next of 1, 2, 5 times a power of ten, so that it rarely moves; 1 when `largest` is not
+/// The end of a colour bar: the next of 1, 2, 5 times a power of ten, so that it seldom changes; 1 if `largest` is not
 /// positive and finite.
 double colour_reach(double largest);
 
-/// Behind a subtitle: " · as of step 1,200" where what is shown is older than the observation.
+/// The end of a subtitle: " · as of step 1,200" if the result is older than the observation.
 std::string age_text(const Observation& observation, std::int64_t step);
-/// More names than colours are too long a list: then only the selected head stands out, and the pointer names the
+/// If there are more names than colours, only the selected head is highlighted, and the pointer shows the names of the
 /// others.
 constexpr std::size_t max_named_heads = 8;
 

@@ -1,4 +1,4 @@
-// Two hints beside what they are about, on a first start.
+// Two hints on a first start, next to what they explain.
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -24,7 +24,7 @@ void draw_call_out(const Frame& frame, Point target, std::string_view text) {
   const double at = std::clamp(target.x, x + 2 * tip, x + width - 2 * tip);
   const Rect box{x, is_below ? edge : edge - height, width, height};
   const std::array<Point, 3> pointer{Point{at - tip, edge}, Point{at + tip, edge}, Point{at, edge - side * tip}};
-  if (frame.state.reading && frame.state.reading->overlaps(box)) return;  // what is being read comes first
+  if (frame.state.reading && frame.state.reading->overlaps(box)) return;  // readings have priority
   canvas.polygon(pointer, theme.accent);
   canvas.fill_rect(box, frame.px(8), theme.accent);
   const Color ink = theme.is_dark ? mixed(theme.ground, theme.accent, 0.15) : theme.panel;

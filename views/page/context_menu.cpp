@@ -1,4 +1,4 @@
-// The menu of a panel: what can be done with it, each line a command with its key.
+// The menu of a panel: each line is a command with its key.
 #include <algorithm>
 #include <cmath>
 #include <nlohmann/json.hpp>
@@ -16,7 +16,7 @@ namespace {
 
 using nlohmann::json;
 
-/// What the commands of the menu are about: a plot where one was clicked, else the panel.
+/// The target of the menu's commands: the plot that was clicked, else the panel.
 json target_of(const MenuState& menu) {
   return menu.plot.empty() ? json{{"panel", menu.panel}} : json{{"plot", menu.plot}};
 }
@@ -34,7 +34,7 @@ void add_scale(std::vector<MenuItem>& items, const json& target, const char* axi
       item(is_x ? "Log x axis" : "Log y axis", is_x ? "Shift+X" : "Shift+Y", "axis_scale", value, now == Scale::log));
 }
 
-/// Lines for axes and cursors, of a panel that shows plots.
+/// Lines for axes and cursors, if the panel shows plots.
 void add_plot_items(Frame& frame, const MenuState& menu, const ShownPlot& plot, std::vector<MenuItem>& items) {
   const json target = target_of(menu);
   add_scale(items, target, "x", plot.x_scale);
@@ -69,7 +69,7 @@ void add_curves(Frame& frame, const Figure& figure, std::vector<MenuItem>& items
   }
 }
 
-/// One line for each of the newest earlier runs, and one for the present.
+/// One line for each of the newest earlier runs, and one for the present run.
 void add_runs(const Observation& o, std::vector<MenuItem>& items) {
   constexpr std::size_t most = 4;
   for (std::size_t r = o.runs.size(), shown = 0; r-- > 0 && shown < most; ++shown) {
@@ -79,7 +79,7 @@ void add_runs(const Observation& o, std::vector<MenuItem>& items) {
   }
 }
 
-/// What the plot shows where it was clicked, over all kept steps.
+/// Follows the number that the plot shows at the click over all kept steps.
 void add_followed(Frame& frame, const MenuState& menu, const PlotKind& kind, const Figure& figure,
                   std::vector<MenuItem>& items) {
   if (!kind.followed) return;
@@ -90,7 +90,7 @@ void add_followed(Frame& frame, const MenuState& menu, const PlotKind& kind, con
   items.back().page = "why";
 }
 
-/// What else a pair can be, and how fine its grid.
+/// Other pairs of sequences, and the resolution of the grid.
 void add_pair(const Observation& o, std::vector<MenuItem>& items) {
   const auto is_of_head = [](const PatchRow& row) { return row.head >= 0; };
   const bool by_heads = o.patch && std::ranges::any_of(o.patch->rows, is_of_head);

@@ -1,4 +1,4 @@
-// All keys on one sheet, written from the table of commands.
+// A sheet with all keys, written from the table of commands.
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -17,7 +17,7 @@ struct KeyLine {
   std::string keys, meaning;
 };
 
-// What the mouse does on plots; the keys come from the table of commands.
+// Actions of the mouse on plots; the keys come from the table of commands.
 const std::array mouse_lines{
     KeyLine{"Drag", "Move the view"},
     KeyLine{"Wheel", "Zoom at the pointer; over an axis: that axis"},
@@ -37,20 +37,20 @@ const std::array mouse_lines{
     KeyLine{"F1 over anything", "Show the formula card of a dot, curve or slider"},
 };
 
-// Keys that do something else than their command's title says.
+// Keys whose action differs from the title of their command.
 const std::array other_keys{
     KeyLine{"Ctrl+Shift+E", "Export all plots of the page"},
     KeyLine{"Shift+PageUp", "Restart this step of the lesson"},
 };
 
-/// "Ctrl+1 … 9" where a command has many keys.
+/// "Ctrl+1 … 9" if a command has many keys.
 std::string short_keys(std::string_view keys) {
   const std::size_t first = keys.find(' '), last = keys.rfind(' ');
   if (first == last) return std::string(keys);
   const std::string_view begin = keys.substr(0, first), end = keys.substr(last + 1);
   const auto parting = std::ranges::mismatch(begin, end);
   const std::string_view shared(end.begin(), parting.in2);
-  const std::size_t modifiers = shared.rfind('+') + 1;  // 0 without any
+  const std::size_t modifiers = shared.rfind('+') + 1;  // 0 without modifiers
   return std::string(begin) + " … " + std::string(end.substr(modifiers));
 }
 
@@ -72,11 +72,11 @@ std::vector<KeyLine> key_lines() {
 struct KeyColumn {
   std::string_view head;
   std::span<const KeyLine> lines;
-  double keys = 0, width = 0;  ///< that its texts take
+  double keys = 0, width = 0;  ///< widths of the texts
 };
 
 KeyColumn measured(const Frame& frame, std::string_view head, std::span<const KeyLine> lines) {
-  const FigureCanvas canvas(*ImGui::GetForegroundDrawList(), *frame.look.fonts);  // no window has begun
+  const FigureCanvas canvas(*ImGui::GetForegroundDrawList(), *frame.look.fonts);  // no window has begun yet
   double keys = 0, meanings = 0;
   for (const KeyLine& line : lines) {
     keys = std::max(keys, canvas.text_width(line.keys, frame.px(tiny_size), FontFace::mono));
@@ -106,7 +106,7 @@ void draw_help(Frame& frame) {
   const Rect all = window_bounds();
   const Theme& theme = *frame.look.theme;
   const std::vector<KeyLine> keys = key_lines();
-  // Two columns of keys beside one of the mouse; rows get closer where the window is low.
+  // Two columns of keys and one of the mouse; rows move closer in a low window.
   const std::size_t half = (keys.size() + 1) / 2, most = std::max(half, mouse_lines.size());
   const std::span<const KeyLine> all_keys(keys);
   const std::array columns{measured(frame, "Keys", all_keys.first(half)), measured(frame, "", all_keys.subspan(half)),
@@ -125,7 +125,7 @@ void draw_help(Frame& frame) {
            {small_size, FontFace::regular, theme.faint, Anchor::end});
   double x = inside.x;
   for (const KeyColumn& column : columns) {
-    const double share = column.width * (inside.width - 2 * gap) / texts;  // all of it where the window is wide enough
+    const double share = column.width * (inside.width - 2 * gap) / texts;  // all of it in a wide window
     draw_column(frame, canvas, {x, inside.y + frame.px(38), share, height}, column, row);
     x += share + gap;
   }

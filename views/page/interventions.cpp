@@ -1,4 +1,4 @@
-// What one may change of the selected head while it is probed, beside what follows from it.
+// Interventions on the selected head, with their effect on the accuracy.
 #include <algorithm>
 #include <cmath>
 
@@ -34,7 +34,8 @@ double value_of(const HeadSpectrum& head, const Knob& knob) {
   return key == "K" ? head.power : key == "ridge" ? head.ridge : key == "gamma" ? head.gamma : head.eta;
 }
 
-/// Head chips, lit while they are on; a click selects the head, one on the selected head switches it off or on.
+/// One chip for each head, lit while the head is on; a click selects the head, a click on the selected head switches it
+/// off or on.
 double draw_head_switches(Frame& frame, const HeadSpectrum& head, const Rect& row) {
   constexpr int max_heads = 8;
   FigureCanvas canvas = frame.look.canvas();
@@ -63,7 +64,7 @@ double draw_head_switches(Frame& frame, const HeadSpectrum& head, const Rect& ro
   return row.height;
 }
 
-/// "modes off  3 of 16": a click on the number switches all off, or all on again.
+/// "modes off  3 of 16": a click on the number switches all modes off, or on again.
 double draw_mode_switch(Frame& frame, int layer, int head, std::size_t modes, const std::vector<bool>& is_off,
                         const Rect& row) {
   FigureCanvas canvas = frame.look.canvas();
@@ -98,8 +99,8 @@ double draw_consequence(Frame& frame, const Rect& row) {
   return row.height;
 }
 
-/// The room of the section before its head is known, so that nothing below moves when it comes; none where the model
-/// has no such head.
+/// Keeps the height of the section before its head is known, so that nothing below moves later; 0 if the model has no
+/// such head.
 double draw_awaited(Frame& frame, const Rect& area) {
   const auto has_heads = [](const LayerSummary& layer) { return shows(layer.kind, LayerTrait::koopman_heads); };
   if (std::ranges::none_of(frame.seen().model.layers, has_heads)) return 0;
@@ -110,7 +111,7 @@ double draw_awaited(Frame& frame, const Rect& area) {
   return head + frame.px(fact_height + 2 * switch_height + static_cast<double>(std::size(knobs)) * slider_height);
 }
 
-/// Of a Koopman MLP modes are all that can be changed.
+/// Of a Koopman MLP only modes can be changed.
 double draw_pair_interference(Frame& frame, const MlpSpectrum& mlp, const Rect& area) {
   const ProbedMlp* probed = probed_mlp(frame.seen(), mlp);
   frame.state.shows_interventions = true;

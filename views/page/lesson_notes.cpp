@@ -1,4 +1,4 @@
-// Notes above, the next step below; the time at the upper right.
+// Notes at the top, the next step below, the time in the upper right corner.
 #include "views/page/lesson_notes.h"
 
 #include <algorithm>
@@ -90,7 +90,7 @@ void draw_lesson_notes(const Look& look, Canvas& canvas, const LessonNotes& note
   const Rect inside{area.x + margin, area.y + margin, area.width - 2 * margin, area.height - 2 * margin};
   canvas.fill_rect(area, 0, theme.panel);
 
-  // The time keeps its place, whatever stands beside it.
+  // The time keeps its place, whatever is drawn next to it.
   const double clocks = look.px(130), middle = look.px(head);
   canvas.text({inside.right(), inside.y + middle}, notes.elapsed.empty() ? notes.clock : notes.elapsed,
               {look.px(head), FontFace::mono, theme.accent, Anchor::end, 0});

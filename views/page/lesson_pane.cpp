@@ -1,5 +1,4 @@
-// The lesson beside the panels: where one is, what it says, what it asks and what is reached. While presenting it
-// stands below them.
+// The lesson next to the panels: its place, text, question and goals. While presenting it is below the panels.
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -16,28 +15,28 @@ namespace {
 
 constexpr double narrowest = 280, widest = 640;  ///< layout units
 constexpr std::array usual_sizes{17.0, 16.0, 15.0, 14.0, 13.0};
-/// In a hall nothing is smaller than the smallest text (presenting_scale); most of the room is the panels'.
+/// In a hall no text is smaller than the smallest one (presenting_scale); the panels get most of the room.
 constexpr std::array hall_sizes{13.0, 12.0, tiny_size};
 
 const LessonStep& step_of(const PageState& state) { return state.lesson.lesson->steps[state.lesson.step]; }
 const LessonStepPlan& plan_of(const LessonPane& pane) { return (*pane.plans)[pane.step]; }
 
-/// Whether everything of the step has been done.
+/// Whether all commands of the step have been carried out.
 bool is_over(const LessonPane& pane) { return pane.deed >= plan_of(pane).deeds.size(); }
 
-/// A column of text parts from the top down; measured first, then drawn.
+/// A column of texts from the top down; measured first, then drawn.
 class Column {
  public:
   Column(Frame& frame, Canvas& canvas, const Rect& area, double text_units, bool is_drawn)
       : frame_(&frame), canvas_(&canvas), area_(area), y_(area.y), units_(text_units), is_drawn_(is_drawn) {}
 
   double height() const { return y_ - area_.y; }
-  /// Of text; in a hall none is smaller than the smallest.
+  /// Size of the text; in a hall never below the smallest one.
   double size(double times = 1) const {
     const double smallest = frame_->state.presenting ? tiny_size : 0;
     return frame_->px(std::max(smallest, units_ * times));
   }
-  /// A length in sizes of the text.
+  /// A length in units of the text size.
   double em(double times) const { return frame_->px(units_ * times); }
   Rect rest() const { return {area_.x, y_, area_.width, 1e6}; }
   void gap(double units) { y_ += frame_->px(units); }
@@ -47,7 +46,7 @@ class Column {
     y_ += draw_lesson_text(*frame_, *canvas_, paragraph, room, size(times), color, is_drawn_);
   }
 
-  /// A row that can be pressed, with a sign in front.
+  /// A row that the user can press, with a sign in front.
   bool choice(const char* id, const std::string& sign, std::string_view words, Color color, FontFace face) {
     const double top = y_, indent = em(1.7);
     text(lesson_phrase(words, face), 1, color, indent);
@@ -57,7 +56,7 @@ class Column {
     return press_area(id, {area_.x, top, area_.width, y_ - top}).clicked;
   }
 
-  /// A goal's box, with its tick.
+  /// The box of a goal, with its tick.
   void goal(std::string_view sentence, bool is_reached) {
     const Theme& theme = *frame_->look.theme;
     const double top = y_, indent = em(1.7), side = em(0.95);
@@ -81,7 +80,7 @@ class Column {
   bool is_drawn_;
 };
 
-/// How far the question of the step has come.
+/// The state of the step's question.
 enum class Asked { nothing, not_yet, now, answered, decided };
 Asked asked(const LessonPane& pane) {
   if (!plan_of(pane).question) return Asked::nothing;
@@ -90,7 +89,7 @@ Asked asked(const LessonPane& pane) {
   return is_over(pane) ? Asked::decided : Asked::answered;
 }
 
-/// Whether the step has come to what this line expects; a line that expects nothing was always reached.
+/// Whether the run has come to the moment that this line expects; true for a line without an expectation.
 bool is_reached(const LessonPane& pane, const LessonLine& line) {
   const std::vector<LessonDeed>& deeds = plan_of(pane).deeds;
   const auto found = std::ranges::find_if(
@@ -98,7 +97,7 @@ bool is_reached(const LessonPane& pane, const LessonLine& line) {
   return found == deeds.end() || static_cast<std::size_t>(found - deeds.begin()) < pane.deed;
 }
 
-/// The step of training that is waited for.
+/// The training step that the lesson waits for.
 std::int64_t awaited_step(const LessonPane& pane) {
   const std::vector<LessonDeed>& deeds = plan_of(pane).deeds;
   const auto next =
@@ -107,8 +106,8 @@ std::int64_t awaited_step(const LessonPane& pane) {
   return next == deeds.end() ? plan_of(pane).last_step : next->step;
 }
 
-/// The text above the question, or what stands behind it and would tell the answer. What stands behind `expect` says
-/// what is so only once the run has come there.
+/// The text above the question, or the text after it, which would reveal the answer. Text after `expect` appears only
+/// when the run has come there.
 std::vector<LessonParagraph> text_of(const Frame& frame, const LessonStep& step, bool is_behind_question) {
   const LessonPane& pane = frame.state.lesson;
   std::vector<LessonParagraph> text;
@@ -133,7 +132,7 @@ void draw_text(const Frame& frame, Column& column, const std::vector<LessonParag
   }
 }
 
-/// The number of the right choice, when it may be told; else 0.
+/// The number of the right choice if it may be shown; else 0.
 int told_answer(const LessonPane& pane) { return asked(pane) == Asked::decided ? plan_of(pane).answer : 0; }
 
 /// "Correct answer: 2 (34). You chose 1."
@@ -161,7 +160,7 @@ std::string hint_of(const LessonPane& pane, std::size_t choices, Asked asked) {
   return "";
 }
 
-/// The question, its choices and, when the run has decided, which one was right.
+/// The question, its choices and, when the run has the answer, the right one.
 void draw_question(Frame& frame, Column& column) {
   const Theme& theme = *frame.look.theme;
   const LessonPane& pane = frame.state.lesson;
@@ -183,7 +182,7 @@ void draw_question(Frame& frame, Column& column) {
   column.gap(8);
 }
 
-/// While presenting text and question make room for what came out.
+/// While presenting, text and question leave room for the result.
 void draw_presented(Frame& frame, Column& column, const LessonStep& step) {
   const LessonPane& pane = frame.state.lesson;
   const Asked question = asked(pane);
@@ -208,7 +207,7 @@ std::string place_of(const PageState& state) {
   return "step " + std::to_string(state.lesson.step + 1) + " of " + std::to_string(state.lesson.lesson->steps.size());
 }
 
-/// Everything of the pane, or of the strip below the panels while presenting; returns its height.
+/// The whole pane, or the strip below the panels while presenting; returns its height.
 double draw_parts(Frame& frame, Canvas& canvas, const Rect& area, double units, bool is_drawn) {
   const Theme& theme = *frame.look.theme;
   const PageState& state = frame.state;
@@ -233,7 +232,7 @@ double draw_parts(Frame& frame, Canvas& canvas, const Rect& area, double units, 
   return column.height();
 }
 
-/// The largest text with which everything has room.
+/// The largest text that fits.
 double fitting_units(Frame& frame, Canvas& canvas, const Rect& area) {
   const std::span<const double> sizes = frame.state.presenting ? std::span<const double>(hall_sizes) : usual_sizes;
   const auto fits = [&](double units) { return draw_parts(frame, canvas, area, units, false) <= area.height; };
@@ -252,7 +251,7 @@ void draw_edge_grip(Frame& frame, const Rect& area) {
   if (press.double_clicked) frame.state.lesson.width = LessonPane().width;
 }
 
-/// Steps by the mouse, and the keys that do the same.
+/// Buttons for the steps, with their keys.
 void draw_foot(Frame& frame, const Rect& area) {
   const PageState& state = frame.state;
   const bool is_first = state.lesson.step == 0, is_last = state.lesson.step + 1 == state.lesson.lesson->steps.size();
@@ -274,7 +273,7 @@ void draw_foot(Frame& frame, const Rect& area) {
     frame.commands.send("lesson", {{"close", true}});
 }
 
-/// A canvas to measure with, before any window of the frame is there.
+/// A canvas for measuring, before the frame has any window.
 FigureCanvas measuring_canvas(const Frame& frame) { return {*ImGui::GetForegroundDrawList(), *frame.look.fonts}; }
 
 Rect inside_of(const Frame& frame, const Rect& area) {
@@ -327,7 +326,7 @@ void draw_lesson(Frame& frame, const Rect& area) {
                     ImGuiWindowFlags_NoNav);
   FigureCanvas canvas = frame.look.canvas();
   Rect inside = inside_of(frame, body);
-  // The strip is as high as its text; that was chosen for the room that it might have.
+  // The strip is as high as its text, which was chosen for the largest possible room.
   const double most = presents ? largest_lesson_strip * window_bounds().height : body.height;
   const double units = fitting_units(frame, canvas, inside_of(frame, {body.x, body.y, body.width, most}));
   inside.y -= static_cast<double>(ImGui::GetScrollY());

@@ -1,4 +1,4 @@
-// Breaks text into lines, and lets its numbers be dragged.
+// Breaks text into lines, and lets the user drag its numbers.
 #include "views/page/lesson_text.h"
 
 #include <algorithm>
@@ -15,7 +15,7 @@ namespace {
 constexpr double whole_range = 240;  ///< layout units of a drag from one end of the range to the other
 const std::string slider_prefix = "lesson ";
 
-/// Sends the number on its way, or as it settles. By the lesson, so that who may not touch the controls may do this.
+/// Sends the number through the lesson, while it is dragged or at its end, so that it also works with locked controls.
 void send_number(Frame& frame, const LessonNumber& number, double value, bool is_live) {
   frame.state.lesson.values[number.name] = value;
   std::vector<CommandField> fields{{"number", number.name}, {"to", value}};
@@ -23,7 +23,7 @@ void send_number(Frame& frame, const LessonNumber& number, double value, bool is
   frame.commands.send("lesson", fields);
 }
 
-/// What the arrow keys do where this number is the chosen slider.
+/// The arrow keys change this number if it is the chosen slider.
 void move_by_keys(Frame& frame, const LessonNumber& number, const Setting& setting) {
   PageState& state = frame.state;
   const std::string key = slider_prefix + number.name;

@@ -1,4 +1,4 @@
-// Text of a lesson: words, formulas and numbers that can be dragged, broken into lines.
+// The text of a lesson: words, formulas and numbers that can be dragged, broken into lines.
 #pragma once
 #include <map>
 #include <string>
@@ -13,7 +13,7 @@ namespace afterglow {
 /// A paragraph, and the numbers among its tokens.
 struct LessonParagraph {
   std::vector<FlowToken> tokens;
-  std::map<std::size_t, LessonNumber> numbers;  ///< by token
+  std::map<std::size_t, LessonNumber> numbers;  ///< by the index of the token
 };
 
 /// Paragraphs of a `say` line; numbers show their present value.
@@ -23,8 +23,8 @@ LessonParagraph lesson_words(std::string_view text, FontFace face);
 /// Words with formulas between `$`: a question, a choice, the sentence of a goal.
 LessonParagraph lesson_phrase(std::string_view text, FontFace face);
 
-/// Draws a paragraph from the top of `area` in text of this size (pixels) and returns the height that it takes; with
-/// `is_drawn` false it is only measured.
+/// Draws a paragraph from the top of `area` in this text size (pixels) and returns its height; with `is_drawn` false it
+/// only measures.
 double draw_lesson_text(Frame& frame, Canvas& canvas, const LessonParagraph& paragraph, const Rect& area, double size,
                         Color color, bool is_drawn);
 

@@ -1,4 +1,4 @@
-// Letters as a search compares them.
+// Lower case for searches.
 #pragma once
 #include <algorithm>
 #include <string>
@@ -6,7 +6,7 @@
 
 namespace afterglow {
 
-/// Of ASCII letters; others stay.
+/// Changes ASCII letters only.
 inline std::string lower_case(std::string_view text) {
   std::string result(text);
   std::ranges::transform(result, result.begin(),

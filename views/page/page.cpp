@@ -1,4 +1,4 @@
-// Puts the parts in their places.
+// Arranges the parts of the page.
 #include "views/page/page.h"
 
 #include <algorithm>
@@ -28,7 +28,7 @@ std::string focused_plot(const PageState& state) {
   return first;
 }
 
-/// What a frame notes while it is drawn.
+/// Resets what a frame records while it is drawn.
 void forget_last_frame(PageState& state) {
   state.wake_at = std::numeric_limits<double>::infinity();
   state.next_crosshair = {};
@@ -62,7 +62,7 @@ struct Places {
                  time = has_time ? std::round(frame.px(has_tokens ? 84 : 40)) : 0;
     const bool has_pane = state.lesson.lesson && !state.presenting;
     const double pane = has_pane ? std::round(std::min(frame.px(state.lesson.width), all.width / 2)) : 0;
-    // A small or enlarged window keeps its room for what the model does.
+    // A small or enlarged window keeps its room for the model's panels.
     const bool has_side = !presenting && all.width - pane >= frame.px(760) && has_column(frame);
     const double side = has_side ? std::round(frame.px(264)) : 0;
     top_bar = {0, 0, all.width, top};
@@ -95,7 +95,7 @@ void draw_edges(const Frame& frame, const Places& at, Canvas& canvas) {
   draw_edge(canvas, theme, hair, {0, status}, {right, status});
 }
 
-/// All that lies beside one another; what opens above it has windows of its own.
+/// Draws the parts that do not overlap; sheets above them have their own windows.
 void draw_ground(Frame& frame, const Places& at) {
   const Rect all = window_bounds();
   PageState& state = frame.state;
@@ -122,7 +122,8 @@ void draw_ground(Frame& frame, const Places& at) {
   ImGui::End();
 }
 
-/// One box for all plots of the row that the crosshair crosses: those of the pointer's first, then what others add.
+/// One box for all plots that the crosshair crosses: first the readings of the plot under the pointer, then those that
+/// others add.
 void draw_readings(const Frame& frame) {
   const auto& readings = frame.state.readings;
   const auto first = std::ranges::find_if(readings, &CrosshairReading::is_first);
@@ -139,7 +140,7 @@ void draw_readings(const Frame& frame) {
 }
 
 void move_crosshair(PageState& state) {
-  // Every plot sees a moved crosshair in the next frame, so there has to be one.
+  // Other plots see a moved crosshair only in the next frame, so a second frame is due.
   if (state.next_crosshair.axis.empty()) {
     state.next_crosshair = state.key_crosshair;
   } else {
@@ -150,7 +151,7 @@ void move_crosshair(PageState& state) {
   state.crosshair = next;
 }
 
-/// Nothing but black, above everything; a click ends it.
+/// Covers everything with black; a click ends it.
 void draw_blank(Frame& frame) {
   const Rect all = window_bounds();
   FigureCanvas canvas(*ImGui::GetForegroundDrawList(), *frame.look.fonts);

@@ -1,4 +1,4 @@
-// The whole page: what it is (left), what it does (centre), when (time bar), how it stands (status bar).
+// The whole page: the model (left), the panels (centre), the time bar and the status bar.
 #pragma once
 #include <span>
 #include <string_view>
@@ -9,25 +9,25 @@
 
 namespace afterglow {
 
-/// Draws everything into the current Dear ImGui frame, onto a buffer that was cleared with the theme's ground. Commands
-/// that the user gives wait in `frame.commands` afterwards.
+/// Draws everything into the current Dear ImGui frame, onto a buffer that was cleared with the theme's ground.
+/// Afterwards the user's commands are in `frame.commands`.
 void draw_page(Frame& frame);
 
 // The parts, from top to bottom.
 void draw_top_bar(Frame& frame, const Rect& area);
 void draw_side_column(Frame& frame, const Rect& area);
-/// Interventions of the selected head with their consequence, a section of the side column; returns the height used.
+/// Interventions on the selected head with their effect, a section of the side column; returns its height.
 double draw_interference(Frame& frame, const Rect& area);
 void draw_workspace(Frame& frame, const Rect& area);
 void draw_time_bar(Frame& frame, const Rect& area);
 void draw_status_bar(Frame& frame, const Rect& area);
-/// The open lesson: a pane beside the panels, or below them while presenting.
+/// The open lesson: a pane next to the panels, or below them while presenting.
 void draw_lesson(Frame& frame, const Rect& area);
-/// What it may take of the window's height below the panels.
+/// The height that it may take below the panels.
 inline constexpr double largest_lesson_strip = 0.5;
-/// How high it stands below the panels; 0 without a lesson.
+/// Its height below the panels; 0 without a lesson.
 double lesson_strip_height(Frame& frame, double width);
-/// Whether a part of the page is there for who does the lesson that is open: all, unless it lists its `controls`.
+/// Whether the open lesson shows a part of the page: it shows all unless it lists its `controls`.
 bool shows_control(const PageState& state, std::string_view name);
 /// Whether the lesson's step leaves a panel at full contrast.
 bool is_stressed(const PageState& state, std::string_view panel);
@@ -36,16 +36,16 @@ void draw_notes(Frame& frame, const Rect& bar);
 void draw_palette(Frame& frame);
 void draw_picker(Frame& frame);
 void draw_help(Frame& frame);
-/// The hints of a first start that are still due, over everything.
+/// The remaining hints of a first start, above everything.
 void draw_call_outs(Frame& frame, const Rect& top_bar);
-/// What the panel or plot of `PageState::menu` offers, as a list beside the pointer.
+/// The menu of the panel or plot in `PageState::menu`, as a list next to the pointer.
 void draw_menu(Frame& frame);
 
-/// Panels of a workspace in rows; the shares are their usual ones of the room.
+/// Panels of a workspace in rows, with their default shares of the room.
 struct WorkspacePanel {
   std::string_view id;
   double share = 1;
-  std::string_view otherwise = {};  ///< the panel in its place for a model that this one has nothing to say about
+  std::string_view otherwise = {};  ///< replaces the panel if it cannot show this model
 };
 struct WorkspaceRow {
   double share;
@@ -54,47 +54,47 @@ struct WorkspaceRow {
 struct Workspace {
   std::string_view id, title;
   std::vector<WorkspaceRow> rows;
-  LayerTraits about{};       ///< a model with a layer that shows one of these opens here
-  bool shows_others = true;  ///< whether it has something to show of models without them
+  LayerTraits about{};       ///< models with a layer that shows one of these open here
+  bool shows_others = true;  ///< whether it can show other models, too
 };
 std::span<const Workspace> workspaces();
-/// The workspace of the page, the first one where that does not exist.
+/// The workspace of the page, or the first one if it does not exist.
 const Workspace& present_workspace(const PageState& state);
-/// Its panels that have something to say about the model; rows without any are left out.
+/// Its panels that can show the model; empty rows are left out.
 std::vector<WorkspaceRow> fitting_rows(const Workspace& workspace, const ModelSummary& model);
-/// Its panels that have not, and no other in their place.
+/// Its panels that cannot show the model and have no replacement.
 std::vector<std::string_view> missing_panels(const Workspace& workspace, const ModelSummary& model);
-/// Why the workspace has nothing to show of the model, "Needs an SKA layer."; empty where it has.
+/// Why the workspace cannot show the model, "Needs an SKA layer."; empty if it can.
 std::string why_not(const Workspace& workspace, const ModelSummary& model);
-/// The first preset with something to show there; nullptr without one.
+/// The first preset that the workspace can show; nullptr without one.
 const Preset* preset_for(const Workspace& workspace);
-/// The first workspace that shows the plot; throws std::out_of_range for a plot that none shows.
+/// The first workspace with the plot; throws std::out_of_range without one.
 const Workspace& home_of(std::string_view plot);
-/// Another model has come: a workspace that has nothing to show of it gives way to the one that is about its layers, or
-/// to Training; of a model that is not trained here (`is_trained`), to the one with most to show of its layers. One
-/// that was chosen before the first model came stays.
+/// Chooses the page for a new model: a workspace that cannot show it is replaced by the one about its layers, or by
+/// Training; a model that is not trained here (`is_trained` false) opens where most panels are about its layers. A
+/// workspace that was chosen before the first model stays.
 void follow_model(PageState& state, const ModelSummary& model, bool is_trained = true);
-/// Gives a panel of the present workspace this share more of its row's width and of the height of all rows; its
-/// neighbours give it. What the splitters do, for keys.
+/// Makes a panel of the present workspace larger by this share of its row's width and of the height of all rows, at the
+/// cost of its neighbours; the keys for the splitters.
 void resize_panel(PageState& state, std::string_view panel, double width, double height);
 
 /// Keys that move in the list of the palette, of the menu or of the sheet of presets.
 enum class ListKey { up, down, left, right, page_up, page_down, accept, leave };
 void picker_key(PageState& state, CommandQueue& commands, ListKey key);
-/// What the sheet of presets lists: everything that has all the words that were typed, or the chosen section.
+/// The entries on the sheet of presets: all with the typed words, or those of the chosen section.
 std::vector<const PickerEntry*> picker_matches(const PickerState& picker);
 std::string_view name_of(PickerSection section);
 void palette_key(PageState& state, CommandQueue& commands, ListKey key);
 void menu_key(PageState& state, CommandQueue& commands, ListKey key);
-/// A line of the palette: a command, or something that has a name of its own with the command that opens it.
+/// A line of the palette: a command, or a named thing with the command that opens it.
 struct PaletteLine {
-  std::string name;  ///< of the command
+  std::string name;  ///< name of the command
   std::string title, keys, meaning;
-  std::string value;      ///< JSON: what it sends, or of a command that asks for a value an example
-  bool is_ready = false;  ///< nothing is to be typed
+  std::string value;      ///< JSON value to send, or an example if the user must type the value
+  bool is_ready = false;  ///< nothing must be typed
 };
-/// Lines that match what was typed, best first: every word must occur in name, title or meaning. Where nothing was
-/// typed, the commands alone.
+/// Lines that match the typed text, best first: every word must occur in name, title or meaning. Without a text only
+/// the commands.
 std::vector<PaletteLine> palette_matches(std::string_view text, const std::map<std::string, Layout>& layouts = {});
 
 }  // namespace afterglow

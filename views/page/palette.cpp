@@ -1,5 +1,5 @@
-// Finds and runs any command by typing a part of its name, and whatever else has one: presets, panels, pages, themes,
-// sizes, layouts. Commands with a value show an example to change.
+// Finds and runs any command by a part of its name, and any named thing: presets, panels, pages, themes, sizes,
+// layouts. Commands with a value show an editable example.
 #include <algorithm>
 #include <cctype>
 #include <nlohmann/json.hpp>
@@ -20,7 +20,7 @@ using nlohmann::json;
 
 constexpr std::size_t shown_lines = 9;
 
-/// What was typed, split where the value begins: "step count=5", or as scripts write it "step {"count": 5}".
+/// The typed text, split where the value begins: "step count=5", or as scripts write it "step {"count": 5}".
 struct Typed {
   std::string_view words, value;
 };
@@ -33,7 +33,7 @@ Typed typed_parts(std::string_view text) {
   return {text.substr(0, begin), text.substr(begin)};
 }
 
-/// A value as one types it: 5, true, light, or with commas where `like` is a list.
+/// A value as the user types it: 5, true, light, or with commas if `like` is a list.
 std::optional<json> typed_field(const std::string& text, const json& like) {
   if (like.is_array()) {
     json list = json::array();
@@ -51,7 +51,7 @@ std::optional<json> typed_field(const std::string& text, const json& like) {
   return value;
 }
 
-/// The value that was typed, of fields such as those of the command's example; nothing while it is none yet.
+/// The typed value, with fields such as those of the command's example; empty while it is incomplete.
 std::optional<json> typed_value(std::string_view typed, const json& example) {
   if (typed.starts_with('{')) {
     const json value = json::parse(typed, nullptr, false);
@@ -61,7 +61,7 @@ std::optional<json> typed_value(std::string_view typed, const json& example) {
   std::istringstream fields{std::string(typed)};
   std::string key, text;
   while (std::getline(fields >> std::ws, key, '=')) {
-    // Quotes hold a text with spaces together.
+    // Quotes keep a text with spaces together.
     if (fields.peek() == '"') {
       fields.get();
       std::getline(fields, text, '"');
@@ -80,7 +80,7 @@ std::optional<json> typed_value(std::string_view typed, const json& example) {
   return value;
 }
 
-/// An example as one types it: "count=1", inside of another field "selection.head=0".
+/// An example as the user would type it: "count=1", inside of another field "selection.head=0".
 std::string typed_text(const json& example, const std::string& prefix = "") {
   std::string text;
   for (const auto& [key, value] : example.items()) {
@@ -101,7 +101,7 @@ std::string typed_text(const json& example, const std::string& prefix = "") {
   return text;
 }
 
-/// What one replaces first in such a text: the value behind the first "=", without its quotes.
+/// The part of such a text that the user replaces first: the value after the first "=", without its quotes.
 TextStretch first_value(const std::string& text) {
   const std::size_t equals = std::min(text.find('='), text.size() - 1);
   const bool is_quoted = text.find('"', equals) == equals + 1;
@@ -109,7 +109,7 @@ TextStretch first_value(const std::string& text) {
   return {static_cast<int>(begin), static_cast<int>(std::min(end, text.size()))};
 }
 
-/// A command's meaning for people who type: values without braces and quotes.
+/// A command's meaning without JSON braces and quotes.
 std::string readable(std::string_view meaning) {
   std::string text;
   bool is_value = false;
@@ -139,7 +139,7 @@ PaletteLine ready_line(std::string name, const json& value, std::string title, s
   return {std::move(name), std::move(title), "", std::move(meaning), value.dump(), true};
 }
 
-/// What can be asked for by its own name, each a command with its value: presets, panels, pages, themes, sizes.
+/// All named things, each a command with its value: presets, panels, pages, themes, sizes.
 const std::vector<PaletteLine>& ready_lines() {
   static const std::vector<PaletteLine> lines = [] {
     std::vector<PaletteLine> made;
@@ -174,7 +174,7 @@ const std::vector<PaletteLine>& ready_lines() {
 
 void close(PageState& state) { state.palette = {}; }
 
-/// Runs the line, or puts its example into the field when it needs a value that was not typed yet.
+/// Runs the line, or puts its example into the field if it needs a value.
 void accept(PageState& state, CommandQueue& commands) {
   const Typed typed = typed_parts(state.palette.text);
   const std::vector<PaletteLine> matches = palette_matches(state.palette.text, state.layouts);

@@ -1,4 +1,4 @@
-// The sheet from which one starts: presets as cards, the papers' tables, what was open before, files.
+// The sheet for opening things: presets as cards, the papers' tables, recent runs, files.
 #include <algorithm>
 #include <cctype>
 #include <cmath>
@@ -87,7 +87,7 @@ void draw_card(const Frame& frame, Canvas& canvas, const PickerEntry& entry, con
            {tiny_size, FontFace::mono, theme.dim, Anchor::start});
 }
 
-/// The cards that have room, those around the chosen one.
+/// The cards that fit, around the chosen one.
 void draw_cards(Frame& frame, Canvas& canvas, const std::vector<const PickerEntry*>& entries, const Rect& area) {
   PickerState& picker = frame.state.picker;
   const bool has_pictures =

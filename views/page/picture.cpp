@@ -34,7 +34,7 @@ void draw_curves(Canvas& canvas, const Theme& theme, const Rect& area, const jso
   for (const json& curve : curves) {
     std::vector<Point> points;
     for (std::size_t i = 0; i < curve.size(); ++i) {
-      if (curve[i].is_null()) continue;  // it begins later
+      if (curve[i].is_null()) continue;  // the curve begins later
       const double share = curve.size() > 1 ? static_cast<double>(i) / static_cast<double>(curve.size() - 1) : 0;
       points.push_back({area.x + share * area.width, area.bottom() - curve[i].get<double>() * area.height});
     }

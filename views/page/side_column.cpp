@@ -1,4 +1,4 @@
-// What is being trained: layers, task, and the settings that may be changed while it runs.
+// The model in training: layers, task, and the settings that can change during the run.
 #include <algorithm>
 #include <cmath>
 
@@ -14,7 +14,7 @@ namespace afterglow {
 
 namespace {
 
-/// The layer that the panels speak of: the selected one, or the first with a spectrum.
+/// The layer of the panels: the selected one, or the first with a spectrum.
 int spoken_of(const Frame& frame) {
   if (frame.state.selection.layer >= 0) return frame.state.selection.layer;
   const HeadSpectrum* head = selected_head(frame.seen(), frame.state.selection);
@@ -74,7 +74,7 @@ double draw_model_head(Frame& frame, const Rect& area) {
   if (press.hovered) hint_box(frame, box, "Opens another preset, table, lesson or file  Ctrl O");
   if (press.clicked) frame.commands.send("presets");
   y += box.height + frame.px(3);
-  // The row is kept before the model has come, so that nothing below it moves.
+  // The row keeps its height before the model is known, so that nothing below it moves.
   if (model.parameters > 0) {
     row_text(frame.look, canvas, {area.x, y, area.width, frame.px(18)},
              grouped_number(model.parameters) + " parameters",
@@ -97,10 +97,10 @@ double draw_fact(const Frame& frame, const Rect& area, std::string_view label, c
   return row.height;
 }
 
-/// Mean of the batches trained last, as conditions have it in `batch_accuracy`.
+/// Mean of the last trained batches, as `batch_accuracy` in conditions.
 double recent_mean(const Values& curve) { return mean_of_last(curve, loss_steps); }
 
-/// What the newest earlier runs came to, the last one at the right, in the colours of their curves.
+/// Final values of the newest earlier runs, the last one at the right, in the colours of their curves.
 double draw_earlier_runs(Frame& frame, const Rect& area) {
   const Observation& o = frame.seen();
   const Theme& theme = *frame.look.theme;
@@ -139,7 +139,7 @@ double draw_task(Frame& frame, const Rect& area) {
     y += frame.px(18);
   }
   y += frame.px(3);
-  // Rows whose number is yet to come stand there from the start, so that nothing below them moves.
+  // Rows keep their place before their number is known, so that nothing below them moves.
   const RunCurves none, &now = o.runs.empty() ? none : o.runs.back();
   const auto fact = [&](std::string_view label, const Values& of, double value, Color color) {
     y += draw_fact(frame, rest(), label, of.empty() ? "–" : number_text(value, 3), of.empty() ? theme.faint : color,
@@ -152,7 +152,7 @@ double draw_task(Frame& frame, const Rect& area) {
   return y + draw_earlier_runs(frame, rest()) - area.y;
 }
 
-/// The wheel scrolls the column where no slider has taken it.
+/// The wheel scrolls the column if no slider has used it.
 void scroll_by_wheel(Frame& frame) {
   const ImGuiIO& io = ImGui::GetIO();
   if (io.MouseWheel == 0 || io.KeyCtrl || frame.state.wheel_is_taken || !ImGui::IsWindowHovered()) return;
@@ -189,7 +189,7 @@ void draw_side_column(Frame& frame, const Rect& area) {
   for (const Setting& setting : o.settings) {
     if (is_shown(setting)) y += setting_slider(frame, setting, rest());
   }
-  // Tells Dear ImGui how long the column is, so that it scrolls when it has to.
+  // Reports the length of the column to Dear ImGui, so that it can scroll.
   ImGui::SetCursorScreenPos({static_cast<float>(area.x), static_cast<float>(y)});
   ImGui::Dummy({1, static_cast<float>(frame.px(12))});
   scroll_by_wheel(frame);

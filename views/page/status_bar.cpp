@@ -1,4 +1,4 @@
-// How the run stands, and the notes that say what happened.
+// The state of the run, and notes about events.
 #include <algorithm>
 #include <cmath>
 #include <nlohmann/json.hpp>
@@ -37,7 +37,7 @@ std::string armed_stop(const Observation& o) {
   return "";
 }
 
-/// Returns whether the note was clicked away.
+/// Returns whether the user clicked the note away.
 bool draw_note(Frame& frame, const Note& note, const Rect& bar) {
   FigureCanvas canvas(*ImGui::GetForegroundDrawList(), *frame.look.fonts);
   const Theme& theme = *frame.look.theme;
@@ -84,7 +84,7 @@ void draw_status_bar(Frame& frame, const Rect& area) {
   const Theme& theme = *frame.look.theme;
   FigureCanvas canvas = frame.look.canvas();
   const Rect row{area.x + frame.px(14), area.y, area.width - frame.px(28), area.height};
-  // A hall sees where the run is; who presents knows the keys.
+  // An audience sees the state of the run; the presenter knows the keys.
   const char* keys = frame.state.presenting ? "" : "Space run · ← → step · Ctrl E export · F1 keys";
   const double keys_width = canvas.text_width(keys, frame.px(small_size), FontFace::regular);
   const double right = draw_kept_run(frame, row.right() - keys_width - frame.px(22), row);
@@ -121,7 +121,7 @@ void draw_notes(Frame& frame, const Rect& bar) {
   while (!notes.empty() && is_over(notes.back())) notes.pop_back();
   if (notes.empty()) return;
   if (frame.state.presenting && notes.back().severity != Severity::failure) return;
-  // One line at a time: what is under it shows once it was clicked away or has faded.
+  // One note at a time: the next one shows when this one was clicked away or has faded.
   const Note& newest = notes.back();
   if (newest.severity == Severity::info) ask_frame(frame.state, newest.born + info_seconds + 0.01);
   if (draw_note(frame, newest, bar)) notes.pop_back();

@@ -1,4 +1,4 @@
-// The tokens of the traced sequence as chips, and the steps of the training as a line that one can drag.
+// The tokens of the traced sequence as chips, and the steps of the training as a line that the user can drag.
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -23,7 +23,7 @@ struct TokenRow {
   double width = 0, gap = 0;
 };
 
-/// What the longest text of a token would take.
+/// Width of the longest text of a token.
 double widest_chip(const Frame& frame, const Trace& trace) {
   const double letter = frame.look.canvas().text_width("0", frame.px(tiny_size), FontFace::mono);
   std::size_t letters = 0;
@@ -31,12 +31,12 @@ double widest_chip(const Frame& frame, const Trace& trace) {
   return std::max(frame.px(25), static_cast<double>(letters) * letter + frame.px(4));
 }
 
-/// Chips of all tokens where they fit, at most `widest` wide, else of those around the selected one.
+/// Chips of all tokens if they fit, at most `widest` wide, else of those around the selected one.
 TokenRow token_row(const Frame& frame, int tokens, int selected, double room, double widest) {
   TokenRow row;
-  // Where chips get narrow the room goes to their text.
+  // Narrow chips give the room to their text.
   row.gap = room / tokens > frame.px(24) ? frame.px(3) : room / tokens > frame.px(6) ? frame.px(1) : 0;
-  const bool has_audience = frame.state.presenting || frame.look.theme->text_scale > 1;  // which reads every label
+  const bool has_audience = frame.state.presenting || frame.look.theme->text_scale > 1;  // an audience reads all
   const double least = frame.px(has_audience ? 25 : 2.5);
   row.count = std::clamp(static_cast<int>(room / least), 1, tokens);
   row.width = std::min(widest, room / row.count - row.gap);
@@ -44,10 +44,11 @@ TokenRow token_row(const Frame& frame, int tokens, int selected, double room, do
   return row;
 }
 
-/// In front of the answers: they need not be those of the whole sequence at once, which a layer may read in chunks.
+/// Label of the answers: read token by token they may differ from those of the whole sequence at once, which some
+/// layers compute in chunks.
 constexpr const char* answers_form = "token by token";
 
-/// "→ v2" and "0.991": what the model answers after a token.
+/// "→ v2" and "0.991": the model's answer after a token.
 struct AnswerTexts {
   std::string token, probability;
 };
@@ -60,7 +61,7 @@ double form_width(const Frame& frame) {
   return frame.look.canvas().text_width(answers_form, frame.px(tiny_size), FontFace::regular) + frame.px(8);
 }
 
-/// Room for every answer of the sequence, so that the chips stay where they are when another token is selected.
+/// Room for every answer of the sequence, so that the chips keep their places when the selection changes.
 double answer_width(const Frame& frame, const Trace& trace) {
   const FigureCanvas canvas = frame.look.canvas();
   const double size = frame.px(small_size), letter = canvas.text_width("0", size, FontFace::mono);
@@ -68,7 +69,7 @@ double answer_width(const Frame& frame, const Trace& trace) {
   for (const TokenStep& step : trace.steps) {
     const AnswerTexts texts = answer_texts(step, trace);
     const double letters = static_cast<double>(texts.token.size() + texts.probability.size());
-    if (letters * letter <= width) continue;  // it is no longer than that, whatever its letters are
+    if (letters * letter <= width) continue;  // cannot be longer, whatever its letters
     width = std::max(width, canvas.text_width(texts.token, size, FontFace::mono) +
                                 canvas.text_width(texts.probability, size, FontFace::mono));
   }
@@ -87,8 +88,8 @@ void draw_answer(const Frame& frame, const AnswerTexts& texts, const Rect& area)
            {small_size, FontFace::mono, theme.series[0], Anchor::start});
 }
 
-/// Whether the answers are those of the step that is shown, or will be: where nothing follows the sequence, they stay
-/// as they were at an earlier step.
+/// Whether the answers are, or will be, those of the present step: if no panel follows the sequence, they stay those of
+/// an earlier step.
 bool has_present_answers(const Frame& frame) {
   return frame.seen().trace->step == frame.seen().step || has(frame.state.asked, Analysis::trace);
 }
@@ -143,10 +144,10 @@ struct TimeScale {
   }
 };
 
-/// The last step that can be gone to.
+/// The last step to which the user can go.
 std::int64_t latest_of(const Observation& o) { return std::max(o.step, o.latest_step); }
 
-/// One tick a step, with its text where there is room until the next one; those ahead are grey.
+/// One tick for each step, with its text if there is room until the next one; later ones are grey.
 void draw_marks(const Frame& frame, Canvas& canvas, const TimeScale& scale) {
   const Theme& theme = *frame.look.theme;
   const std::vector<Mark> marks = marks_by_step(frame.seen());
@@ -161,7 +162,7 @@ void draw_marks(const Frame& frame, Canvas& canvas, const TimeScale& scale) {
   }
 }
 
-/// Where other runs went another way: a line with a fork.
+/// A line with a fork where another run branches off.
 void draw_partings(const Frame& frame, Canvas& canvas, const TimeScale& scale) {
   const Color ink = frame.look.theme->dim;
   const double top = scale.area.y, bottom = scale.area.bottom(), fork = frame.px(6);
@@ -175,7 +176,7 @@ void draw_partings(const Frame& frame, Canvas& canvas, const TimeScale& scale) {
   }
 }
 
-/// Goes where the pointer is, back and on, but not more often than the engine can show it.
+/// Goes to the step under the pointer, but not more often than the engine can show it.
 void scrub(Frame& frame, const Press& press, const TimeScale& scale) {
   PageState& state = frame.state;
   if (press.started) state.time_focus = TimeFocus::steps;
@@ -193,7 +194,7 @@ void scrub(Frame& frame, const Press& press, const TimeScale& scale) {
   if (press.released) state.scrubbed_step = -1;
 }
 
-/// Slanted lines over an area, as over what is there but not now.
+/// Slanted lines over an area that is not available now.
 void hatch(const Frame& frame, Canvas& canvas, const Rect& area, Color color) {
   const double pitch = frame.px(7);
   for (double x = area.x + pitch; x < area.right() + area.height; x += pitch) {
@@ -203,7 +204,7 @@ void hatch(const Frame& frame, Canvas& canvas, const Rect& area, Color color) {
   }
 }
 
-/// What was trained, what of it lies ahead after a rewind, and what cannot be gone to.
+/// The trained part, the part after the present step, and the part that cannot be restored.
 void draw_ranges(const Frame& frame, Canvas& canvas, const TimeScale& scale) {
   const Observation& o = frame.seen();
   const Theme& theme = *frame.look.theme;
@@ -219,11 +220,11 @@ void draw_ranges(const Frame& frame, Canvas& canvas, const TimeScale& scale) {
     canvas.fill_rect(ahead, frame.px(4), mixed(theme.raised, theme.faint, 0.3));
     hatch(frame, canvas, ahead, faded(theme.faint, 0.3));
   }
-  // Before the snapshot that a run goes on from there are curves, but no states to go to.
+  // Before the snapshot from which a run continues there are curves, but no states to restore.
   if (o.oldest_step > 0) hatch(frame, canvas, range(0, o.oldest_step), faded(theme.panel, 0.9));
 }
 
-/// "Rebuilding step 460 of 1,000 · 30 s left", where the bar has more room.
+/// "Rebuilding step 460 of 1,000 · 30 s left", in the part of the bar with most room.
 void draw_rebuilding(const Frame& frame, Canvas& canvas, const TimeScale& scale) {
   const Observation& o = frame.seen();
   if (o.rebuilds_to < 0) return;
@@ -235,7 +236,7 @@ void draw_rebuilding(const Frame& frame, Canvas& canvas, const TimeScale& scale)
     text += " · " +
             grouped_number(std::llround(std::ceil(static_cast<double>(o.rebuilds_to - o.step) / o.steps_per_second))) +
             " s left";
-  // In the widest of the three parts, so that the sentence is whole.
+  // In the widest of the three parts, so that the sentence fits.
   const std::array<double, 4> ends{area.x, now, aim, area.right()};
   std::size_t widest = 0;
   for (std::size_t i = 1; i < 3; ++i) {
@@ -246,7 +247,7 @@ void draw_rebuilding(const Frame& frame, Canvas& canvas, const TimeScale& scale)
            {small_size, FontFace::semibold, frame.look.theme->text, widest == 0 ? Anchor::end : Anchor::start});
 }
 
-/// What happened within reach of the pointer: a change, or another run's parting.
+/// Events near the pointer: a change, or the branch of another run.
 std::string event_hint(const Frame& frame, const TimeScale& scale, double x) {
   const auto is_near = [&](std::int64_t step) {
     return std::abs(scale.x(static_cast<double>(step)) - x) <= frame.px(4);
@@ -261,7 +262,7 @@ std::string event_hint(const Frame& frame, const TimeScale& scale, double x) {
   return "";
 }
 
-/// "kept: step 120, 4cff072…": the state from which going to a step begins.
+/// "kept: step 120, 4cff072…": the stored state from which the engine restores a step.
 std::string kept_hint(const Observation& o, std::int64_t step) {
   if (!o.kept) return "";
   const auto next = std::ranges::upper_bound(*o.kept, step, {}, &KeptState::step);
@@ -270,7 +271,7 @@ std::string kept_hint(const Observation& o, std::int64_t step) {
   return " · kept" + (state.step == step ? "" : " at step " + grouped_number(state.step)) + ": " + state.checksum;
 }
 
-/// What happened at the step under the pointer, else what it is.
+/// The event at the step under the pointer, else the step's numbers.
 std::string step_hint(const Frame& frame, const TimeScale& scale, double x) {
   const Observation& o = frame.seen();
   const std::int64_t step = scale.step(x);
@@ -314,7 +315,7 @@ void draw_time_bar(Frame& frame, const Rect& area) {
   ImGui::PushID("time");
   const Rect inside{area.x + frame.px(14), area.y + frame.px(11), area.width - frame.px(28),
                     area.height - frame.px(22)};
-  // A hall, which has no room for the sentence that stands there without tokens, gives a lower bar.
+  // In a hall the sentence without tokens has no room, so the bar is lower.
   if (inside.height > frame.px(46)) draw_tokens(frame, {inside.x, inside.y, inside.width, frame.px(26)});
   draw_steps(frame, {inside.x, inside.bottom() - frame.px(20), inside.width, frame.px(18)});
   ImGui::PopID();

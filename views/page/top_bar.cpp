@@ -1,4 +1,4 @@
-// Wordmark, workspaces, and the actions that are always at hand.
+// Name of the program, pages, and buttons for the run.
 #include <algorithm>
 #include <span>
 #include <string>
@@ -22,7 +22,7 @@ double draw_wordmark(const Frame& frame, const Rect& row) {
   return first + second;
 }
 
-/// The tabs [first, end) that fit into `room`, the present one among them.
+/// The tabs [first, end) that fit into `room`, with the present one among them.
 struct TabRange {
   std::size_t first = 0, end = 0;
 };
@@ -37,7 +37,7 @@ TabRange tabs_that_fit(const Frame& frame, double room, std::size_t present) {
   }
 }
 
-/// Where not all tabs fit, a last one leads on to those that are hidden.
+/// If not all tabs fit, a last one leads to the hidden ones.
 void draw_tabs(Frame& frame, double x, const Rect& row, double right) {
   const std::span<const Workspace> all = workspaces();
   std::size_t present = 0;
@@ -68,7 +68,7 @@ const char* state_word(const Observation& o) {
   return o.stopped_non_finite ? "Stopped" : o.finished ? "Done" : "Paused";
 }
 
-/// As wide as its widest state, so that nothing beside it moves. Returns the left edge.
+/// As wide as its widest text, so that its neighbours do not move. Returns the left edge.
 double draw_run_button(Frame& frame, double right, const Rect& row) {
   const Observation& o = frame.seen();
   const bool can_run = !o.finished && !o.stopped_non_finite;
@@ -83,7 +83,7 @@ double draw_run_button(Frame& frame, double right, const Rect& row) {
   return x;
 }
 
-/// The limit; a click takes the next slower one, and from the slowest none. Returns the left edge.
+/// The speed limit; a click takes the next slower one, and from the slowest no limit. Returns the left edge.
 double draw_speed(Frame& frame, double right, const Rect& row) {
   const double limit = frame.seen().speed_limit;
   const std::string label = limit > 0 ? number_text(limit, 3) + "/s" : "max";
@@ -98,12 +98,12 @@ double draw_speed(Frame& frame, double right, const Rect& row) {
   return x;
 }
 
-/// How many steps stand in the field; 1 where that is no number.
+/// The number in the field; 1 if it is not a number.
 std::int64_t step_count(const std::string& text) {
   return std::clamp<std::int64_t>(parse_whole_number(text).value_or(1), 1, 1'000'000'000);
 }
 
-/// How many steps the button trains. Returns whether Enter was pressed.
+/// The field for the number of steps. Returns whether the user pressed Enter.
 bool draw_step_field(Frame& frame, const Rect& box) {
   std::string& text = frame.state.step_count;
   FigureCanvas canvas = frame.look.canvas();
@@ -114,7 +114,7 @@ bool draw_step_field(Frame& frame, const Rect& box) {
   return field.entered;
 }
 
-/// The button that trains some steps, with the field that says how many. Returns the left edge.
+/// The button that trains some steps, with the field for their number. Returns the left edge.
 double draw_step_button(Frame& frame, double right, const Rect& row, bool has_field) {
   const double width = has_field ? frame.px(58) : 0;
   const bool is_entered = has_field && draw_step_field(frame, {right - width, row.y, width, row.height});
@@ -146,7 +146,7 @@ void draw_top_bar(Frame& frame, const Rect& area) {
       frame.commands.send("palette");
   }
   if (is_shown("run")) x = draw_run_button(frame, x - gap, row);
-  // Where room is short the tabs need it more; keys and commands still say how fast and how many.
+  // In a narrow window the tabs need the room; keys and commands do the same.
   const bool is_wide = row.width > frame.px(1000);
   if (is_wide && is_shown("speed")) x = draw_speed(frame, x - gap, row);
   if (is_shown("step")) x = draw_step_button(frame, x - gap, row, is_wide);

@@ -15,10 +15,10 @@ constexpr double gap_units = 8;
 constexpr double min_share = 0.12;
 constexpr double min_panel_width = 230, min_panel_height = 170;  ///< layout units
 
-/// How many parts of at least this size there is room for; one always fits.
+/// The number of parts of at least this size that fit; at least one.
 std::size_t parts_that_fit(double room, double least) { return static_cast<std::size_t>(std::max(1.0, room / least)); }
 
-/// The shares of a row or column of parts: those that were set by hand, or the usual ones; they sum to 1.
+/// The shares of a row or column of parts: the user's, or the default ones; they sum to 1.
 std::vector<double> shares_of(const PageState& state, const std::string& name, std::vector<double> usual) {
   const auto kept = state.splits.find(name);
   if (kept != state.splits.end() && kept->second.size() == usual.size() &&
@@ -30,7 +30,7 @@ std::vector<double> shares_of(const PageState& state, const std::string& name, s
   return usual;
 }
 
-/// Dragging the gap between parts i and i + 1 moves room from one to the other; double click evens out again.
+/// Dragging the gap between parts i and i + 1 moves room from one to the other; a double click makes them equal.
 void draw_splitter(Frame& frame, const std::string& name, const Rect& gap, bool is_vertical, std::vector<double> shares,
                    std::size_t i, double length) {
   const Press press = press_area((name + std::to_string(i)).c_str(), gap);
@@ -76,7 +76,7 @@ void draw_row(Frame& frame, const WorkspaceRow& row, const std::string& name, co
   }
 }
 
-/// One page of rows, one below the other; `name` is theirs together.
+/// One page of rows, one below the other; `name` is that of their shares.
 void draw_rows(Frame& frame, std::span<const WorkspaceRow> rows, const std::string& name, std::size_t first,
                const Rect& area) {
   const double gap = std::round(frame.px(gap_units));
@@ -97,7 +97,7 @@ void draw_rows(Frame& frame, std::span<const WorkspaceRow> rows, const std::stri
   }
 }
 
-/// The rows as they are where each has room for its panels, else all panels in reading order in rows of `columns`.
+/// The default rows if all panels fit, else all panels in reading order in rows of `columns`.
 std::vector<WorkspaceRow> rows_of(std::vector<WorkspaceRow> rows, std::size_t columns) {
   if (std::ranges::all_of(rows, [&](const WorkspaceRow& row) { return row.panels.size() <= columns; })) return rows;
   std::vector<WorkspaceRow> narrow;
@@ -110,7 +110,7 @@ std::vector<WorkspaceRow> rows_of(std::vector<WorkspaceRow> rows, std::size_t co
   return narrow;
 }
 
-/// A hall sees the panels that its lesson points at, as large as they can be; without such all of them.
+/// While presenting only the panels that the lesson points at, as large as possible; without such all panels.
 std::vector<WorkspaceRow> rows_for_audience(const PageState& state, std::vector<WorkspaceRow> rows) {
   WorkspaceRow stressed{1, {}};
   bool is_any_left_out = false;
@@ -135,7 +135,7 @@ std::size_t count_panels(std::span<const WorkspaceRow> rows) {
 /// "+3 panels  1 / 2" with arrows that turn the pages; returns its left edge.
 double draw_pager(Frame& frame, const Rect& row, std::size_t elsewhere) {
   const PageState& state = frame.state;
-  const std::string keys = state.lesson.lesson ? "" : "  Page Down";  // which go through the lesson that is open
+  const std::string keys = state.lesson.lesson ? "" : "  Page Down";  // which moves through an open lesson
   const auto turn = [&](std::int64_t by) { frame.commands.send("page", {{"by", by}, {"of", "panels"}}); };
   const ChipResult on =
       header_chip(frame, "next page", row.right(), row, "→", false, "Shows the panels that do not fit here" + keys);
@@ -149,7 +149,7 @@ double draw_pager(Frame& frame, const Rect& row, std::size_t elsewhere) {
   return count.left;
 }
 
-/// Below the panels, where some have no room or nothing to say: what is missing, and the way to it.
+/// A line below the panels about those that do not fit or cannot show the model, with links.
 void draw_strip(Frame& frame, const Rect& row, std::span<const std::string_view> missing, std::size_t elsewhere) {
   FigureCanvas canvas = frame.look.canvas();
   const Theme& theme = *frame.look.theme;
@@ -170,7 +170,7 @@ void draw_strip(Frame& frame, const Rect& row, std::span<const std::string_view>
   }
 }
 
-/// Moves room from the neighbour of part i to it, as far as both keep the least share.
+/// Moves room from the neighbour of part i to it, as far as both keep the smallest share.
 void give_share(PageState& state, const std::string& name, std::vector<double> shares, std::size_t i, double change) {
   if (shares.size() < 2 || change == 0) return;
   const std::size_t neighbour = i + 1 < shares.size() ? i + 1 : i - 1;

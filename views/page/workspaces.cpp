@@ -1,4 +1,4 @@
-// The workspaces there are, and what of each fits a model.
+// The workspaces, and which of them can show a model.
 #include <algorithm>
 #include <stdexcept>
 
@@ -8,7 +8,7 @@ namespace afterglow {
 
 namespace {
 
-/// The layouts, without the plots that only name their workspace.
+/// The layouts, without the plots that name their workspace themselves.
 std::vector<Workspace> layouts() {
   return {
       {"koopman",
@@ -99,12 +99,12 @@ bool fits_panel(std::string_view id, const ModelSummary& model) {
   return kind && fits(*kind, model);
 }
 
-/// A panel that says something of every model makes a page only where it is at home.
+/// A panel that can show every model counts only on its own page.
 bool is_of(std::string_view panel, const Workspace& workspace) {
   return find_plot_kind(panel)->needs != LayerTraits() || home_of(panel).id == workspace.id;
 }
 
-/// What the workspace shows of a model that fits everything: its own panels.
+/// The panels that the workspace shows of a model that fits everything.
 std::vector<std::string_view> own_panels(const Workspace& workspace) {
   std::vector<std::string_view> own;
   for (const WorkspaceRow& row : workspace.rows) {
@@ -157,7 +157,7 @@ const Preset* preset_for(const Workspace& workspace) {
 
 namespace {
 
-/// How many of its panels are about layers that the model has.
+/// The number of its panels about layers of the model.
 std::size_t fitting_layers(const Workspace& workspace, const ModelSummary& model) {
   std::size_t count = 0;
   for (const WorkspaceRow& row : fitting_rows(workspace, model)) {

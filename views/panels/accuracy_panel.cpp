@@ -1,4 +1,4 @@
-// The maps of the accuracy grid; a click on a cell probes such a sequence and shows it.
+// The maps of the accuracy grid; a click on a cell shows a sequence of that task.
 #include <array>
 #include <nlohmann/json.hpp>
 #include <string>
@@ -12,14 +12,14 @@ namespace afterglow {
 
 namespace {
 
-/// As the command `probe` takes it; the grid's own configuration with the numbers of the cell.
+/// Sends the command `probe`: the grid's own configuration with the numbers of the cell.
 void probe_cell(Frame& frame, const AccuracyGrid& grid, const AccuracyCell& cell) {
   if (!cell.fits) return;
   nlohmann::json task = nlohmann::json::parse(grid.config);
   task["bindings"] = cell.bindings;
   task["length"] = cell.length;
   frame.commands.send({"probe", nlohmann::json{{"index", 0}, {"task", task}}.dump()});
-  // Where this page shows no tokens, the one that shows what they make the model answer.
+  // If this page shows no tokens, opens the one that shows the model's answers.
   if (selected_token(frame.seen(), frame.state.selection) < 0)
     frame.commands.send({"workspace", nlohmann::json{{"name", "probe"}}.dump()});
 }

@@ -1,4 +1,4 @@
-// Bisect with what it says in words; a chip asks, another one asks about another condition.
+// The bisect plot with its sentence; one button starts it, another one chooses the condition.
 #include <array>
 #include <string>
 

@@ -1,5 +1,5 @@
-// The strip of blame; a click on a batch says what it did and shows its first sequences, and the training can go on
-// without it.
+// The influence of each batch; a click on a batch shows its effect and its first sequences, and the training can
+// continue without it.
 #include <array>
 #include <cmath>
 #include <string>
@@ -15,7 +15,7 @@ namespace {
 
 constexpr double line_height = 18;
 
-/// Below the strip: the batch under the pointer, else the chosen one, with as many of its sequences as fit.
+/// Below the plot: the batch under the pointer, else the chosen one, with as many of its sequences as fit.
 void draw_batch(const Frame& frame, const BlameView& view, const std::string& said, const Rect& area) {
   FigureCanvas canvas = frame.look.canvas();
   const Theme& theme = *frame.look.theme;

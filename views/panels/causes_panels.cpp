@@ -1,5 +1,5 @@
-// The pair of sequences as two strips above the patch grid, and the memories of both runs beside each other: a block
-// dragged from the left to the right is put into the corrupted run.
+// The pair of sequences as two strips above the patch grid, and the memories of both runs next to each other: dragging
+// a block from the left to the right puts it into the corrupted run.
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -28,8 +28,8 @@ void draw_pair_answer(const Frame& frame, const Rect& row, const std::string& ke
            answer + " " + number_text(probability, 3), {small_size, FontFace::mono, ink, Anchor::start});
 }
 
-/// Where chips end: those of noise are narrow, so that the others can be read; where those are too many all are but the
-/// changed ones with the token before, and the asked one.
+/// The right ends of the chips: noise gets narrow ones, so that the others stay readable; if those are too many, only
+/// the changed ones with the token before them and the asked one are wide.
 std::vector<double> chip_ends(const Frame& frame, const PairView& pair, double room) {
   const auto is_quiet = [&](std::size_t t) {
     return token_ink(pair.clean[t].role).role == Role::faint && token_ink(pair.corrupted[t].role).role == Role::faint;
@@ -57,8 +57,8 @@ std::vector<double> chip_ends(const Frame& frame, const PairView& pair, double r
   return ends;
 }
 
-/// One sequence; chips that differ from the other one are outlined. A click chooses a clean token, or asks for another
-/// corrupted one.
+/// One sequence; chips that differ from the other one are outlined. A click selects a clean token, or opens the command
+/// for another corrupted one.
 void draw_strip(Frame& frame, const PairView& pair, bool is_clean, const Rect& row) {
   const std::vector<TokenView>& tokens = is_clean ? pair.clean : pair.corrupted;
   FigureCanvas canvas = frame.look.canvas();
@@ -93,7 +93,7 @@ void draw_strip(Frame& frame, const PairView& pair, bool is_clean, const Rect& r
   }
 }
 
-/// Above the grid: what its brightest cell says, or what the cell under the pointer holds. Returns the height used.
+/// Above the grid: a sentence about its brightest cell, or the cell under the pointer. Returns the height used.
 double draw_patch_sentence(const Frame& frame, const std::string& text, const Rect& area) {
   FigureCanvas canvas = frame.look.canvas();
   double y = area.y;
@@ -105,7 +105,7 @@ double draw_patch_sentence(const Frame& frame, const std::string& text, const Re
   return 2 * frame.px(sentence_line) + frame.px(4);
 }
 
-/// Which grids there is room for; one that says most comes first.
+/// The grids that fit, the most informative ones first.
 std::vector<std::size_t> shown_grids(const Frame& frame, const std::vector<Figure>& figures, const Rect& area) {
   const auto chosen = frame.state.shown_figure.find("patch");
   if (chosen != frame.state.shown_figure.end() && chosen->second >= 0 &&
@@ -124,7 +124,7 @@ std::vector<std::size_t> shown_grids(const Frame& frame, const std::vector<Figur
   return shown;
 }
 
-/// Of a memory where one is shown: it says most.
+/// The sentence of the memory grid, if it is shown, because it says most.
 std::string grid_sentence(const PatchView& view, const std::vector<Figure>& figures,
                           const std::vector<std::size_t>& shown) {
   const auto is_memory = [&](std::size_t i) { return patch_group(figures[i].id) == PatchGroup::memory; };
@@ -133,7 +133,7 @@ std::string grid_sentence(const PatchView& view, const std::vector<Figure>& figu
   return figure.id == patch_path_id ? patch_path_sentence(view) : patch_sentence(view, patch_group(figure.id));
 }
 
-/// A cell of a grid chooses its part and token; one of a memory is put into the corrupted run.
+/// A cell of a grid selects its part and token; one of a memory is put into the corrupted run.
 void choose_cell(Frame& frame, const PatchView& view, int row, int token) {
   const PatchRow& of = view.rows[static_cast<std::size_t>(row)];
   frame.commands.send("select", {{"layer", std::int64_t{of.layer}}, {"token", std::int64_t{token}}});
@@ -149,7 +149,7 @@ bool was_clicked(const Frame& frame) {
          std::hypot(mouse.x - static_cast<double>(start.x), mouse.y - static_cast<double>(start.y)) < frame.px(3);
 }
 
-/// The grids; returns what the cell under the pointer says.
+/// The grids; returns the text of the cell under the pointer.
 std::string draw_grids(Frame& frame, const std::vector<Figure>& figures, const Rect& area) {
   const PatchView& view = *frame.seen().patch;
   const std::vector<std::size_t> shown = shown_grids(frame, figures, area);
@@ -197,7 +197,7 @@ void draw_patch(Frame& frame, const Panel& panel, const std::vector<Figure>& fig
   draw_patch_sentence(frame, said.empty() ? own : said, {inside.x, sentence, inside.width, inside.height});
 }
 
-/// A chip for each grid; the lit one is drawn alone, and lets the panel choose when it is clicked again.
+/// A chip for each grid; the lit one is drawn alone, and a click on it lets the panel choose again.
 double draw_grid_chips(Frame& frame, double right, const Rect& row) {
   const PlotKind& kind = *find_plot_kind("patch");
   const std::vector<Figure>& figures = frame.figures.figures(kind, frame.observation, frame.state.selection);
@@ -249,7 +249,7 @@ void draw_state(const Frame& frame, const StatePart& part, const std::vector<flo
     canvas.color_grid(box, part.rows, part.columns, cells);
 }
 
-/// One tensor of the state: the clean run's at the left, the corrupted one's at the right.
+/// One tensor of the state: the clean run's on the left, the corrupted one's on the right.
 void draw_state_pair(Frame& frame, const TransplantView& view, const StatePart& part, const Rect& row) {
   FigureCanvas canvas = frame.look.canvas();
   const Theme& theme = *frame.look.theme;
@@ -320,7 +320,7 @@ int ablation_page(const PageState& state) {
   return chosen == state.shown_figure.end() ? 0 : std::max(0, chosen->second);
 }
 
-/// As many parts as have room for their names; "next parts" shows those that follow, and after the last ones the first.
+/// As many parts as fit with their names; "next group" shows those that follow, and after the last ones the first.
 void draw_ablation(Frame& frame, const Panel& panel, const std::vector<Figure>& figures, const Rect& area) {
   if (figures.empty()) return draw_figure_grid(frame, panel, figures, area);
   const AblationView& view = *frame.seen().ablation;
@@ -363,7 +363,7 @@ double draw_transplant_controls(Frame& frame, const Rect& row) {
 }  // namespace
 
 int next_ablation_page(const PageState& state) {
-  constexpr int most_pages = 64;  // that the command `show` counts
+  constexpr int most_pages = 64;  // highest number of the command `show`
   return (ablation_page(state) + 1) % most_pages;
 }
 

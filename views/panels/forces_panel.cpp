@@ -1,4 +1,4 @@
-// Eigenvalue forces with a sentence below them: what the mode under the pointer, or the chosen one, feels.
+// Eigenvalue forces with a sentence below them about the mode under the pointer, or the chosen one.
 #include <array>
 #include <string>
 #include <utility>
@@ -16,7 +16,7 @@ namespace {
 
 constexpr double forces_line = 18, forces_column = 176;
 
-/// What the colours mean, in them, and the caption of the figure.
+/// A legend in the colours of the arrows, and the caption of the figure.
 std::vector<std::pair<std::string, Color>> forces_legend(const Theme& theme, const HeadForces& forces,
                                                          const Figure& figure) {
   std::vector<std::pair<std::string, Color>> lines = {{"− −  where the loss pulls it", theme.accent},
@@ -28,7 +28,7 @@ std::vector<std::pair<std::string, Color>> forces_legend(const Theme& theme, con
   return lines;
 }
 
-/// Text from the top of the area on, as far as it fits; returns where it ends.
+/// Text from the top of the area, as far as it fits; returns its end.
 double draw_lines(const Frame& frame, const Rect& area, const std::string& text, Color ink) {
   FigureCanvas canvas = frame.look.canvas();
   double y = area.y;

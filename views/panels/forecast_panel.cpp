@@ -1,4 +1,4 @@
-// The switches that go to another window of the held-out part and lay other runs over the forecast.
+// Buttons that show another window of the held-out part and add the forecasts of other runs.
 #include <array>
 
 #include "views/figures/training/forecast_figures.h"
@@ -18,7 +18,7 @@ double draw_runs_chip(Frame& frame, const ForecastView& view, double right, cons
   if (has_runs) {
     frame.commands.send(Command{"compare_runs", R"({"paths": []})"});
   } else {
-    // All that is left to type is the file's name.
+    // The user only has to type the file's name.
     frame.commands.send("palette", {{"text", std::string("compare_runs path=other_seed.safetensors")}});
   }
   return chip.left;

@@ -1,5 +1,5 @@
-// The switch between log-log axes, where a power law is a straight line, and semi-log ones, where an exponential is;
-// the race with a column for each layer.
+// The switch between log-log axes, on which a power law is a straight line, and semi-log ones, on which an exponential
+// is; the race with one column for each layer.
 #include <algorithm>
 #include <array>
 #include <nlohmann/json.hpp>
@@ -17,7 +17,7 @@ namespace afterglow {
 namespace {
 
 constexpr int usual_source = 8;
-constexpr int few_directions = 4, all_directions = 1 << 16;  ///< of cotangents; the width or more: exact
+constexpr int few_directions = 4, all_directions = 1 << 16;  ///< number of random directions; the width or more: exact
 
 double draw_scale_chip(Frame& frame, const Rect& row, const char* panel, const char* first_plot) {
   if (row.width < frame.px(150)) return row.right();
@@ -35,7 +35,7 @@ double draw_scale_chip(Frame& frame, const Rect& row, const char* panel, const c
   return chip.left;
 }
 
-/// Kinds that started at initial weights: those that were asked for.
+/// Kinds with fresh weights: those that the user added.
 std::vector<std::string> racing(const RaceView& race) {
   std::vector<std::string> kinds;
   for (const RaceEntry& entry : race.entries) {
@@ -44,7 +44,7 @@ std::vector<std::string> racing(const RaceView& race) {
   return kinds;
 }
 
-/// A switch for every kind: one click adds a layer to the race or drops it.
+/// A switch for every kind of layer: a click adds it to the race or removes it.
 void draw_kind_chips(Frame& frame, const RaceView& race, const Rect& row) {
   const std::vector<std::string> now = racing(race);
   double right = row.right();
@@ -63,7 +63,7 @@ void draw_kind_chips(Frame& frame, const RaceView& race, const Rect& row) {
   }
 }
 
-/// Name, price, reach and law of a layer, above its column.
+/// Name, cost, reach and law of a layer, above its column.
 constexpr double race_head_row = 15.2;
 
 void draw_race_head(const Frame& frame, const RaceView& race, const RaceEntry& entry, const Rect& area) {
@@ -79,7 +79,7 @@ void draw_race_head(const Frame& frame, const RaceView& race, const RaceEntry& e
   }
 }
 
-/// One entry of the legend that all plots of the race share.
+/// An entry of the legend that all plots of the race share.
 struct LegendEntry {
   const Line* line;
   std::string name;
@@ -107,8 +107,8 @@ std::vector<LegendEntry> legend_entries(const Frame& frame, const Figure& figure
   return entries;
 }
 
-/// Names and marks of all layers, once for all plots; a click hides a layer in those that show all, or shows it again.
-/// Returns the height used.
+/// Names and marks of all layers, once for all plots; a click hides a layer in the plots of all layers, or shows it
+/// again. Returns the height used.
 double draw_shared_legend(Frame& frame, const std::vector<Figure>& figures, const Rect& area) {
   FigureCanvas canvas = frame.look.canvas();
   const Theme& theme = *frame.look.theme;
@@ -138,13 +138,13 @@ double draw_shared_legend(Frame& frame, const std::vector<Figure>& figures, cons
   return entries.empty() ? 0 : entries.back().box.bottom() - area.y + frame.px(4);
 }
 
-/// All plots of the race name the same curves in the same colours: one legend above them is enough.
+/// All plots of the race have the same curves in the same colours, so one legend above them is enough.
 Figure without_legend(Figure figure) {
   figure.labels = LabelPlacement::none;
   return figure;
 }
 
-/// Names alone: what the legend says of each layer stands above its column.
+/// Names alone, because the legend's other texts are above each layer's column.
 Figure with_short_names(Figure figure) {
   for (Series& series : figure.series) {
     if (auto* line = std::get_if<Line>(&series)) line->name = stem_of(line->name);
@@ -153,7 +153,7 @@ Figure with_short_names(Figure figure) {
   return figure;
 }
 
-/// The tails of all layers in half of the row, recall and price beside them.
+/// The tails of all layers in half of the row; recall and cost next to them.
 void draw_race_overviews(Frame& frame, const std::vector<Figure>& figures, const Rect& area) {
   const double gap = frame.px(4), wide = 0.5 * area.width, narrow = 0.25 * area.width;
   double x = area.x;
@@ -165,7 +165,7 @@ void draw_race_overviews(Frame& frame, const std::vector<Figure>& figures, const
   }
 }
 
-/// Where there is no room for columns: the tails above, recall and price below.
+/// If columns do not fit: the tails at the top, recall and cost below.
 void draw_small_race(Frame& frame, const std::vector<Figure>& figures, const Rect& area) {
   const double gap = frame.px(4), above = 0.58 * area.height, half = area.width / 2;
   handle_response(frame, plot_widget(frame, without_legend(with_short_names(figures[0])),
@@ -176,7 +176,7 @@ void draw_small_race(Frame& frame, const std::vector<Figure>& figures, const Rec
   }
 }
 
-/// All layers above, below a column for each with its head, state, tail and recall.
+/// All layers at the top; below them a column for each with its head, state, tail and recall.
 void draw_race_columns(Frame& frame, const std::vector<Figure>& figures, const Rect& area) {
   const RaceView& race = *frame.seen().race;
   std::size_t lines = 0;
@@ -258,7 +258,7 @@ double draw_routing_controls(Frame& frame, const Rect& row) {
   return draw_head_chips(frame, row.right(), row, heads, std::min(frame.state.selection.head, heads - 1));
 }
 
-/// A number of theorem 12's network, as the command `influence` takes it under "retrieval".
+/// A number of theorem 12's network, in the command `influence` under "retrieval".
 struct RetrievalKnob {
   const char *key, *label, *meaning;
   double value, minimum, maximum, initial;
@@ -278,7 +278,7 @@ std::array<RetrievalKnob, 5> retrieval_knobs(const RetrievalView& view) {
            view.freeze_step, 0.01, 2, 0.2, true, false}};
 }
 
-/// The knobs in rows above the plots, where there is room for them.
+/// The sliders in rows above the plots, if they fit.
 void draw_retrieval(Frame& frame, const Panel& panel, const std::vector<Figure>& figures, const Rect& area) {
   const RetrievalView* view = frame.seen().retrieval.get();
   const double knob_width = frame.px(170), row = frame.px(slider_height), gap = frame.px(14);

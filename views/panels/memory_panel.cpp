@@ -1,4 +1,4 @@
-// Sliders above the inspector of training's memory: how much of it is used, and how its modes are chosen.
+// Sliders above the memory inspector: how much of the memory is used, and how its modes are chosen.
 #include <algorithm>
 #include <array>
 
@@ -15,7 +15,7 @@ namespace {
 constexpr std::array memory_knobs{"memory.modes",    "memory.tokens", "memory.rows", "memory.without",
                                   "memory.strategy", "memory.kernel", "memory.tau"};
 
-/// Under a name of its own, as the column at the left shows the same setting at the same time.
+/// Has its own name, because the column at the left shows the same setting at the same time.
 void draw_memory_knob(Frame& frame, const Setting& setting, const Rect& place) {
   Setting own = setting;
   own.key = "inspector." + setting.key;
@@ -27,7 +27,7 @@ void draw_memory_knob(Frame& frame, const Setting& setting, const Rect& place) {
   });
 }
 
-/// The knobs in rows above the plots, where there is room for them, and what they cannot do.
+/// The sliders in rows above the plots, if they fit, and a note on their limits.
 void draw_memory_inspector(Frame& frame, const Panel& panel, const std::vector<Figure>& figures, const Rect& area) {
   const double knob_width = frame.px(150), row = frame.px(slider_height), gap = frame.px(14), line = frame.px(20);
   const auto columns =

@@ -1,4 +1,4 @@
-// The microscope with what it says in words; chips choose the one thing that differs.
+// The twin runs with their sentence; buttons choose the one thing that differs.
 #include <array>
 #include <string>
 

@@ -1,4 +1,4 @@
-// The loss with the followed number under it, over the same steps; chips follow the usual numbers.
+// The loss with the followed number below it, over the same steps; buttons follow common numbers.
 #include <array>
 #include <string>
 

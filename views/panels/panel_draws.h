@@ -1,4 +1,4 @@
-// What is particular to single panels; one file each, which names the plots that it draws.
+// Drawing code of single panels; one file each, which names its plots.
 #pragma once
 #include <span>
 #include <string_view>
@@ -7,9 +7,9 @@
 
 namespace afterglow {
 
-/// How the panel of a plot is drawn where the usual grid is not enough.
+/// Draws the panel of a plot that needs more than the usual grid.
 struct PanelDrawing {
-  std::string_view plot;  ///< its id
+  std::string_view plot;  ///< id of the plot
   void (*draw)(Frame& frame, const Panel& panel, const std::vector<Figure>& figures, const Rect& area);
   double (*draw_controls)(Frame& frame, const Rect& row) = nullptr;  ///< see Panel
 };
@@ -33,10 +33,10 @@ std::span<const PanelDrawing> bisect_drawings();
 std::span<const PanelDrawing> over_training_drawings();
 std::span<const PanelDrawing> causes_drawings();
 
-/// "fit weights" at the right end of the row where the probe has moved eigenvalues; returns its left edge.
+/// "fit weights" at the right end of the row if the user has moved eigenvalues; returns its left edge.
 double draw_surgery_chip(Frame& frame, double right, const Rect& row);
 
-/// The next piece of the ablation's list of parts, as `show`'s figure; the panel begins anew behind the last one.
+/// The next page of the ablation's list of parts, as `show`'s figure; the first one after the last.
 int next_ablation_page(const PageState& state);
 
 /// Switches "0 1 2 .." for the heads of the selected layer, drawn leftwards from `right`; returns their left edge.

@@ -1,4 +1,4 @@
-// Every plot is a panel; those with drawings of their own are drawn by the files of this folder.
+// Every plot is a panel; files of this folder draw those with their own drawing code.
 #include <algorithm>
 #include <array>
 #include <stdexcept>

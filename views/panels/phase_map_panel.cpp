@@ -1,4 +1,4 @@
-// The phase map beside training and spectrum of the run under the pointer; a click opens that run.
+// The phase map with training and spectrum of the run under the pointer; a click opens that run.
 #include <array>
 #include <span>
 #include <string>
@@ -14,12 +14,12 @@ namespace {
 
 constexpr double map_share = 0.6;
 
-/// As the palette reads it.
+/// The command in the palette's form.
 std::string axes_command(const PhaseMapView& map) {
   return "phase_map x=" + map.x + " y=" + map.y + " steps=" + std::to_string(map.steps);
 }
 
-/// One below the other.
+/// One figure below the other.
 void draw_run(Frame& frame, std::span<const Figure> figures, const Rect& area) {
   const double height = area.height / static_cast<double>(figures.size());
   double y = area.y;
@@ -63,7 +63,7 @@ double draw_phase_map_controls(Frame& frame, const Rect& row) {
   if (number.clicked) frame.commands.send("phase_map", {{"result", numbers[(map->shown + 1) % numbers.size()].name}});
   const ChipResult axes = header_chip(frame, "axes", number.left - frame.px(6), row, "axes", false,
                                       "Choose two settings, their values and the number of steps of each run");
-  // The present axes are there to be edited.
+  // The palette shows the present axes for editing.
   if (axes.clicked) frame.commands.send("palette", {{"text", axes_command(*map)}});
   return axes.left;
 }

@@ -1,4 +1,4 @@
-// The filter's plot above a slider for K: the probe then reads through another power, training keeps its own.
+// The filter's plot above a slider for K, which changes the answers only; training keeps its own K.
 #include <algorithm>
 #include <array>
 #include <cmath>

@@ -1,4 +1,4 @@
-// The probe sequence as chips that can be rewritten, and below it what the model answers.
+// The inspected sequence as chips that the user can rewrite, and below it the model's answer.
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -15,11 +15,11 @@ namespace afterglow {
 namespace {
 
 constexpr int max_chip_rows = 3;
-constexpr double plot_height = 120;  ///< that a plot with axes and title takes
+constexpr double plot_height = 120;  ///< of a plot with axes and title
 
 std::string edit_key(int token) { return "token " + std::to_string(token); }
 
-/// The field in the place of a chip. Enter writes the token into the sequence; anything else leaves it.
+/// The text field of a chip. Enter writes the token into the sequence; any other key leaves it unchanged.
 void draw_token_field(Frame& frame, int token, const Rect& chip) {
   EditState& edit = frame.state.edit;
   const bool wants_focus = std::exchange(edit.wants_focus, false);
@@ -33,7 +33,7 @@ void draw_token_field(Frame& frame, int token, const Rect& chip) {
   edit = {};
 }
 
-/// In the place of a chip: how many tokens have no room on this side; a click asks at the next of them.
+/// The number of hidden tokens on this side; a click shows the answer at the next of them.
 void draw_hidden_tokens(Frame& frame, const Rect& chip, int count, int next, bool is_before) {
   ImGui::PushID(is_before ? "before" : "behind");
   const Press press = press_area("hidden", chip);
@@ -48,7 +48,7 @@ void draw_hidden_tokens(Frame& frame, const Rect& chip, int count, int next, boo
   if (press.clicked) frame.commands.send("select", {{"token", std::int64_t{next}}});
 }
 
-/// Chips in up to three rows around the asked token, in fewer where the plots would lose their axes; returns the height
+/// Chips in up to three rows around the selected token, in fewer if the plots would lose their axes; returns the height
 /// used.
 double draw_chips(Frame& frame, const ProbeView& probe, int asked, const Rect& area) {
   const double pitch = frame.px(27), height = frame.px(23), line = height + frame.px(7);

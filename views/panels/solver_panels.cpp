@@ -1,5 +1,4 @@
-// The solver race with its spectrum beside it, whose dots can be dragged; the warning strip; switches of the
-// laboratory.
+// The solver race with its spectrum, whose dots can be dragged; the warning; switches of the solver plots.
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -36,7 +35,7 @@ double draw_advice(const Frame& frame, const std::string& advice, const Rect& ar
   return box.height + frame.px(6);
 }
 
-/// Sends the user's spectrum with one eigenvalue moved.
+/// Sends the synthetic spectrum with one eigenvalue moved.
 void move_eigenvalue(Frame& frame, const PlotResponse& response) {
   constexpr std::string_view prefix = "eigenvalue ";
   const auto& view = frame.seen().solvers;
@@ -66,7 +65,7 @@ void draw_solver_race(Frame& frame, const Panel& panel, const std::vector<Figure
     return draw_one(frame, figures[static_cast<std::size_t>(shown)], body);
   }
   if (figures.size() < 2 || body.width < frame.px(480)) return draw_figure_grid(frame, panel, figures, body);
-  // The race on the left; spectrum, survivors and weights beside it, as many as stay readable.
+  // The race on the left; spectrum, floor and weights next to it, as many as stay readable.
   const double left = std::round(body.width * 0.56);
   draw_one(frame, figures.front(), {body.x, body.y, left - gap, body.height});
   const auto beside =

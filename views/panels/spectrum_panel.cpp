@@ -1,4 +1,4 @@
-// The complex plane with the readout of a mode beside it, or all heads as small multiples.
+// The complex plane with the readout of a mode, or all heads as small plots.
 #include <algorithm>
 #include <array>
 
@@ -13,13 +13,13 @@ namespace afterglow {
 
 namespace {
 
-constexpr double min_header = 240;  ///< below it the switches of the heads sit under the readout
+constexpr double min_header = 240;  ///< in narrower panels the switches of the heads are below the readout
 
 /// The rows of the readout; returns the height used.
 double draw_readout(Frame& frame, const std::vector<ReadoutRow>& rows, const Rect& area) {
   FigureCanvas canvas = frame.look.canvas();
   const Theme& theme = *frame.look.theme;
-  // Rows get closer before any is left out.
+  // Rows move closer before any is left out.
   const double height =
       std::clamp(area.height / static_cast<double>(std::max<std::size_t>(rows.size(), 1)), frame.px(14), frame.px(21));
   double y = area.y;
@@ -28,7 +28,7 @@ double draw_readout(Frame& frame, const std::vector<ReadoutRow>& rows, const Rec
     if (i == 0) {
       row_text(frame.look, canvas, row, rows[i].label, {small_size, FontFace::semibold, theme.text, Anchor::start});
     } else {
-      // Where both do not fit, the label counts for more than the unit, which its card names.
+      // If both do not fit, the unit is cut first, because the card names it.
       std::string text = rows[i].value;
       const double needed = canvas.text_width(rows[i].label, frame.px(small_size), FontFace::regular) + frame.px(6) +
                             canvas.text_width(text, frame.px(tiny_size), FontFace::mono);
@@ -43,7 +43,7 @@ double draw_readout(Frame& frame, const std::vector<ReadoutRow>& rows, const Rec
   return y - area.y;
 }
 
-/// Why modes can grow, by the largest singular value that is read above it; of a Koopman MLP why none can.
+/// Whether modes can grow, by the largest singular value in the readout; for a Koopman MLP why none can.
 std::string gain_sentence(const Frame& frame) {
   if (mlp_is_selected(frame.seen(), frame.state.selection))
     return "Each pair rotates and damps two numbers of the same token; λ is divided by max(1, |λ|), so no mode grows.";
@@ -54,7 +54,7 @@ std::string gain_sentence(const Frame& frame) {
                "amplify.";
 }
 
-/// The sentence that the operator's gain deserves, where there is room for it.
+/// The sentence about the operator's gain, if it fits.
 void draw_gain_note(const Frame& frame, const Rect& area) {
   FigureCanvas canvas = frame.look.canvas();
   const std::vector<std::string> lines =
@@ -84,7 +84,7 @@ void draw_spectrum(Frame& frame, const Panel& panel, const std::vector<Figure>& 
   const double readout = frame.px(area.width > frame.px(360) ? 136 : 122);
   const bool shows_readout = !rows.empty() && !frame.state.selection.all_heads && area.width > frame.px(300);
   const double planes = shows_readout ? area.width - readout - frame.px(8) : area.width;
-  // The Koopman MLP's plane joins only where both stay large.
+  // The Koopman MLP's plane is added only if both stay large.
   std::vector<Figure> shown = figures;
   if (!frame.state.selection.all_heads && planes < 1.7 * area.height && shown.size() > 1 &&
       frame.state.shown_figure.find(std::string(panel.kind->id)) == frame.state.shown_figure.end()) {

@@ -1,4 +1,4 @@
-// State matrices side by side, the answer at the end of the row.
+// State matrices next to each other, the answer at the end of the row.
 #include <algorithm>
 #include <array>
 
@@ -23,7 +23,7 @@ void draw_stepper(Frame& frame, const Panel& panel, const std::vector<Figure>& f
   }
 }
 
-/// Whether `ska`'s scale runs on or stays as the chosen token left it.
+/// Switches between a scale m that `ska` updates and one that stays as at the chosen token.
 double draw_scale_chip(Frame& frame, double right, const Rect& row) {
   const Trace& trace = *frame.seen().trace;
   const int token = selected_token(frame.seen(), frame.state.selection);

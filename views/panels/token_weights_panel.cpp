@@ -1,4 +1,4 @@
-// The switches of the heads; the map itself is drawn by the usual grid.
+// The switches of the heads; the usual grid draws the map.
 #include <array>
 
 #include "views/figures/influence/token_weights_figures.h"

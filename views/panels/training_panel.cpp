@@ -1,4 +1,4 @@
-// The switch of the smoothing; everything else of this panel is the usual grid.
+// The switch of the smoothing; the usual grid draws the rest.
 #include <algorithm>
 #include <array>
 
@@ -10,7 +10,7 @@ namespace afterglow {
 
 namespace {
 
-/// The switch of the former curves, once there are any.
+/// The switch of the earlier curves, if there are any.
 double draw_earlier_runs(Frame& frame, double right, const Rect& row) {
   if (frame.seen().runs.size() < 2 || row.width < frame.px(110)) return right;
   const EarlierRuns now = frame.state.selection.earlier;

@@ -1,4 +1,4 @@
-// Plots and cards of interventions: what is put in, what is switched off, what is read on the way.
+// Plots and cards of interventions: patching, memory replacement, ablation, read-outs.
 #include <array>
 
 #include "core/figure/axis.h"

@@ -9,9 +9,9 @@
 
 namespace afterglow {
 
-/// What a card says of the present numbers.
+/// Writes the present numbers of a card.
 struct CardNumbers {
-  std::string_view card;  ///< its id
+  std::string_view card;  ///< id of the card
   NumbersText numbers;
 };
 
@@ -29,7 +29,7 @@ PlotFamily influence_plots();
 PlotFamily theory_plots();
 PlotFamily spectral_memory_plots();
 
-/// In the order in which plots are offered.
+/// In the order in which the plots are listed.
 inline constexpr std::array plot_families{training_plots, spectrum_plots,  sequence_plots, causes_plots,
                                           solver_plots,   influence_plots, theory_plots,   spectral_memory_plots};
 

@@ -1,4 +1,4 @@
-// Places of figures as rows and columns of the views that they show.
+// Maps places of figures to rows and columns of their views.
 #include "views/plots/followed_number.h"
 
 #include <cmath>

@@ -1,5 +1,5 @@
-// The name (run_numbers.h) of what a plot shows at a place: what the menu offers to follow over training. Without a
-// place it is what the plot says first.
+// The name (run_numbers.h) of the number at a place of a plot, which the menu offers to follow over training. Without a
+// place it is the plot's main number.
 #pragma once
 #include <optional>
 #include <string>
@@ -13,7 +13,7 @@ namespace afterglow {
 /// A cell of a grid, or a path; without a place the brightest cell.
 std::string followed_patch(const Observation& observation, const Selection& selection, const Figure& figure,
                            const std::optional<Point>& at);
-/// What a bar's part is worth; without a place the most needed part.
+/// The accuracy lost without a bar's part; without a place that of the most needed part.
 std::string followed_ablation(const Observation& observation, const Selection& selection, const Figure& figure,
                               const std::optional<Point>& at);
 /// A cell; without a place the first value after the last token that was read.

@@ -1,4 +1,4 @@
-// Joins the texts of cards with what writes their numbers, and finds cards.
+// Joins the texts of cards with the functions that write their numbers, and finds cards.
 #include "views/plots/formula_card.h"
 
 #include <algorithm>
@@ -112,7 +112,7 @@ std::string latex_of(std::string_view formula) {
       formula.remove_prefix(sign->text.size());
     } else if (formula.size() > 1 && (formula[0] == '_' || formula[0] == '^') &&
                std::isalnum(static_cast<unsigned char>(formula[1]))) {
-      // Everything of a word stands below or above.
+      // Every script of a word, above or below.
       std::size_t end = 1;
       while (end < formula.size() && std::isalnum(static_cast<unsigned char>(formula[end]))) ++end;
       latex += std::string(1, formula[0]) + "{" + std::string(formula.substr(1, end - 1)) + "}";

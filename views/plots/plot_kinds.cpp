@@ -1,4 +1,4 @@
-// Finds plots by name, and stamps their figures.
+// Finds plots by name, and adds the line about their source to figures.
 #include "views/plots/plot_kinds.h"
 
 #include <algorithm>
@@ -59,15 +59,15 @@ std::string provenance_of(const Observation& o) {
   std::string line = o.preset.empty() ? "afterglow" : o.preset;
   line += " · seed " + std::to_string(o.seed) + " · step " + std::to_string(o.step);
   if (!o.checksum.empty() && o.checksum_step == o.step) line += " · " + o.checksum;
-  // "CPU, 2 threads": a figure is the same for any number of them.
+  // "CPU, 2 threads": a figure is the same for any number of threads, so they are left out.
   if (!o.device.empty()) line += " · " + o.device.substr(0, o.device.find(", "));
   return line;
 }
 
 namespace {
 
-/// The recipe with what is shown of it, which the window goes to when the figure is opened. As text: the recipe is long
-/// and figures are prepared often.
+/// The recipe with the view of the figure, which the window restores when it opens the figure. Stored as text, because
+/// the recipe is long and figures are prepared often.
 std::string carried_recipe(const std::string& recipe, const PlotKind& kind, const Figure& figure,
                            const Selection& selection) {
   if (!recipe.ends_with('}')) return recipe;
@@ -75,7 +75,7 @@ std::string carried_recipe(const std::string& recipe, const PlotKind& kind, cons
          std::string(kind.id) + R"(","plot":")" + figure.id + R"(","selection":)" + selection_value(selection) + "}}";
 }
 
-/// The step at which the oldest of the analyses was made that a plot shows.
+/// The step of the oldest analysis that a plot shows.
 std::int64_t step_of(const PlotKind& kind, const Observation& o) {
   std::int64_t step = o.step;
   for (std::size_t place = 0; place < analysis_count; ++place) {
@@ -84,7 +84,7 @@ std::int64_t step_of(const PlotKind& kind, const Observation& o) {
   return step;
 }
 
-/// "Koopman spectrum · layer 1 ska, head 0 · step 460": what, of what, when.
+/// "Koopman spectrum · layer 1 ska, head 0 · step 460": plot, subject, step.
 std::string heading_of(const PlotKind& kind, const Figure& figure, const Observation& observation) {
   std::string heading(kind.title);
   const auto add = [&](const std::string& part) {

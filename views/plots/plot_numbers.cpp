@@ -13,7 +13,7 @@ namespace afterglow {
 
 namespace {
 
-/// The points of a curve, whatever holds them.
+/// The points of a curve, whichever form holds them.
 struct Points {
   std::vector<double> x, y;
 };
@@ -32,7 +32,7 @@ Points points_of(const Series& series) {
   Points points;
   if (const auto* line = std::get_if<Line>(&series)) {
     const Curve& raw = line->raw;
-    const bool has_raw = raw.pyramid || !raw.x.empty();  // what is smoothed for the eye is no number of its own
+    const bool has_raw = raw.pyramid || !raw.x.empty();  // a smoothed curve is not a number
     return points_of(has_raw ? raw : line->curve);
   }
   if (const auto* scatter = std::get_if<Scatter>(&series)) {
@@ -61,7 +61,7 @@ std::string prefix_of(const Figure& figure, const Series& series) {
   return figure.id + "." + (word.empty() ? "all" : word) + ".";
 }
 
-/// Numbers that are none are left out, as a causal map's empty half.
+/// Non-finite numbers are left out, such as a causal map's empty half.
 void add_statistics(const std::string& prefix, const Points& points, std::vector<NamedNumber>& numbers) {
   std::vector<double> finite;
   std::ranges::copy_if(points.y, std::back_inserter(finite), [](double y) { return std::isfinite(y); });
@@ -101,7 +101,7 @@ bool may_hold(const PlotKind& kind, std::string_view figure) {
   return first_word(kind.id.substr(0, kind.id.find('_'))) == figure.substr(0, figure.find('_'));
 }
 
-/// Figures with a name of their own may be of any plot.
+/// Figures with a name of their own may belong to any plot.
 bool is_known_figure(std::string_view figure) {
   return std::ranges::any_of(plot_kinds(), [&](const PlotKind& kind) { return may_hold(kind, figure); });
 }

@@ -1,4 +1,4 @@
-// Plots and cards of what happens token by token: the recurrent state, token weights, the probe sequence.
+// Plots and cards of token by token views: the recurrent state, token weights, the inspected sequence.
 #include <array>
 
 #include "views/figures/influence/token_weights_figures.h"

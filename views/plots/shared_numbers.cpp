@@ -1,4 +1,4 @@
-// Lift and conditioning of the selected head in words.
+// Gain and conditioning of the selected head in words.
 #include "views/plots/shared_numbers.h"
 
 #include "core/figure/axis.h"

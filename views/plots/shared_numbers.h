@@ -1,4 +1,4 @@
-// Numbers that stand on the cards of several families.
+// Numbers on the cards of several families.
 #pragma once
 #include <string>
 
@@ -6,7 +6,7 @@
 
 namespace afterglow {
 
-/// The gain γ of the selected head and what it makes of A_w; empty without a head.
+/// The gain γ of the selected head and its effect on A_w; empty without a head.
 std::string gamma_numbers(const Observation& observation, const Selection& selection);
 /// Condition number, smallest eigenvalue and ridge of the selected head's Gram matrix; empty without a head.
 std::string kappa_numbers(const Observation& observation, const Selection& selection);

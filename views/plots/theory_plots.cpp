@@ -1,4 +1,4 @@
-// Plots and cards of Echo's theorems beside measurements.
+// Plots and cards that compare Echo's theorems with measurements.
 #include <array>
 
 #include "core/engine/observation/depth_view.h"
@@ -48,7 +48,7 @@ std::string state_size_numbers(const Observation& o, const Selection&) {
            : "";
 }
 
-// Theory is shown of the model that is being probed.
+// Theory describes the model with the interventions.
 constexpr AnalysisSet theory = Analysis::probe | Analysis::spectra | Analysis::theory;
 
 constexpr std::array theory_rows{

@@ -183,19 +183,10 @@ std::vector<Source> other_texts() {
 }
 
 std::span<const char* const> clean_folders() {
-  static constexpr const char* folders[] = {"app/",
-                                            "core/backend/cpu/",
-                                            "core/backend/level/",
-                                            "core/figure/",
-                                            "core/io/",
-                                            "core/layers/",
-                                            "core/models/",
-                                            "core/random/",
-                                            "core/tasks/",
-                                            "core/tensor/",
-                                            "gpu/",
-                                            "tests/",
-                                            "views/figures/training/"};
+  static constexpr const char* folders[] = {
+      "app/",         "core/backend/cpu/", "core/backend/level/", "core/figure/", "core/io/", "core/layers/",
+      "core/models/", "core/random/",      "core/tasks/",         "core/tensor/", "gpu/",     "tests/",
+      "views/"};
   return folders;
 }
 

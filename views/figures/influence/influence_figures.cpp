@@ -13,8 +13,8 @@ namespace afterglow {
 
 namespace {
 
-constexpr double lowest_share = 1e-7;  ///< of the largest influence: what lies below is no longer shown
-constexpr double anchor_lag = 4;       ///< theory curves meet the measured one here
+constexpr double lowest_share = 1e-7;  ///< of the largest influence: smaller values are not shown
+constexpr double anchor_lag = 4;       ///< theory curves are fitted to the measured one at this lag
 constexpr Marker markers[] = {Marker::none,        Marker::circle,        Marker::square, Marker::diamond,
                               Marker::triangle_up, Marker::triangle_down, Marker::hexagon};
 
@@ -66,8 +66,8 @@ std::string power_text(double exponent) {
   return "lag^" + number_text(std::abs(exponent) < 5e-3 ? 0 : exponent, 2) + ", " + std::string(regime_name(exponent));
 }
 
-/// Where a tail lies above what an assumption promises it: by a rounding for an absolute height, by a factor of 2 where
-/// only the slope is promised, from the anchor on.
+/// The first point at which a tail lies above the bound of theory: by more than rounding for an absolute bound, by a
+/// factor of 2 if theory gives only the slope, from the anchor on.
 std::string above_text(const InfluenceTail& tail, const InfluenceTheory& theory) {
   const double margin = theory.is_absolute ? 1 + 1e-4 : 2;
   double scale = 1;
@@ -81,7 +81,7 @@ std::string above_text(const InfluenceTail& tail, const InfluenceTheory& theory)
   return "";
 }
 
-/// "1 sessa if uniform: γ = 0.6, lag^−0.4, decaying": whose law, which one, and what it does over the lag.
+/// "1 sessa if uniform: γ = 0.6, lag^−0.4, decaying": layer, assumption, law, and its behaviour over the lag.
 std::string theory_text(const InfluenceTail& tail, const InfluenceTheory& theory) {
   switch (theory.law) {
     case TheoryLaw::uniform_feedback:
@@ -120,7 +120,7 @@ std::string theory_text(const InfluenceTail& tail, const InfluenceTheory& theory
   return "";
 }
 
-/// "3.1 to 8.8 times the tail": how far what is promised lies above the tail, point by point.
+/// "3.1 to 8.8 times the tail": the range of the ratio between bound and tail, point by point.
 template <class Height>
 std::string times_text(const InfluenceTail& tail, const Height& height_of) {
   double least = INFINITY, most = 0;
@@ -132,7 +132,7 @@ std::string times_text(const InfluenceTail& tail, const Height& height_of) {
   return number_text(least, 2) + " to " + number_text(most, 2) + " times the tail";
 }
 
-/// ", dilution 1.2, logits 0.3, own input 2.1": what theorem 23 asks for, as it was measured, and what does not settle.
+/// ", dilution 1.2, logits 0.3, own input 2.1": the measured constants of theorem 23, and those that keep growing.
 std::string constants_text(const RoutingView& routing) {
   const ForcingConstants constants = forcing_constants(routing);
   std::string text = ", dilution " + number_text(constants.dilution, 2);
@@ -152,8 +152,8 @@ void add_law(Figure& figure, const InfluenceTail& tail, double lowest, const Inf
   figure.series.emplace_back(std::move(line));
 }
 
-/// The layer whose envelope is drawn: the chosen one, else the first with a feedback that is not silent, else the first
-/// such whose constants are known. One is enough to read.
+/// The layer whose envelope is drawn: the chosen one, else the first with audible feedback, else the first whose
+/// constants are known. One is enough to read.
 int layer_of_envelope(const InfluenceView& view, const Selection& selection) {
   if (routing_of_layer(view, selection.layer)) return selection.layer;
   const auto acts = [&](const RoutingView& routing) {
@@ -166,7 +166,7 @@ int layer_of_envelope(const InfluenceView& view, const Selection& selection) {
   return first == view.routing.end() ? -1 : first->layer;
 }
 
-/// Theorem 23 or proposition 10 at its own height, with the constants that were measured.
+/// Theorem 23 or proposition 10 with the measured constants, at its absolute height.
 void add_end_to_end(Figure& figure, const InfluenceTail& tail, double lowest, const RoutingView& routing) {
   const InfluenceTheory theory = end_to_end_envelope_of(routing);
   if (theory.law == TheoryLaw::none || tail.lags.size() < 2 || tail.is_silent) return;
@@ -179,7 +179,7 @@ void add_end_to_end(Figure& figure, const InfluenceTail& tail, double lowest, co
   figure.series.emplace_back(std::move(line));
 }
 
-/// Theorem 11: the blocks' own tails multiplied along every path, at the height that they have.
+/// Theorem 11: the blocks' own tails multiplied along every path, at their absolute height.
 void add_path_sum(Figure& figure, const InfluenceView& view, const InfluenceTail& stack, double lowest) {
   if (view.path_sum.size() != stack.lags.size() || view.blocks.size() < 3 || stack.is_silent) return;
   InfluenceTail bound = stack;
@@ -193,7 +193,7 @@ void add_path_sum(Figure& figure, const InfluenceView& view, const InfluenceTail
   figure.series.emplace_back(std::move(line));
 }
 
-/// The whole stack has the law of its blocks together; where a feedback has a tail of its own, that one has its law.
+/// The whole stack has the joint law of its blocks; if a feedback has its own tail, that tail has the feedback's law.
 void add_theory(Figure& figure, const InfluenceView& view, const Selection& selection,
                 const std::vector<InfluenceTail>& tails, const InfluenceTail& tail, double lowest) {
   if (tail.layer < 0) {
@@ -216,7 +216,7 @@ void add_theory(Figure& figure, const InfluenceView& view, const Selection& sele
       tail.is_resolvent ? fixed_envelope_of(*routing, view.sources) : envelope_of(*routing);
   add_law(figure, tail, lowest, envelope, Dash::long_dash);
   if (envelope.law != TheoryLaw::none || routing->gain.empty()) return;
-  Line missing;  // a name in the legend alone
+  Line missing;  // only a name in the legend
   missing.name =
       tail.label + ": no envelope, γ_max c₂ = " + number_text(bounds_of(*routing).mass, 3) + " ≥ 1 (assumptions 6, 7)";
   missing.ink = tail_ink(tail);
@@ -224,7 +224,7 @@ void add_theory(Figure& figure, const InfluenceView& view, const Selection& sele
   figure.series.emplace_back(std::move(missing));
 }
 
-/// Between what the norm lies that random cotangents estimate, as two dotted lines about the estimate.
+/// The interval of the norm that random directions estimate, as two dotted lines around the estimate.
 void add_bounds(Figure& figure, const InfluenceTail& tail, double lowest) {
   for (const auto& [name, values] : {std::pair{": at least", &tail.low}, {": at most", &tail.high}}) {
     if (values->size() != tail.lags.size()) continue;
@@ -239,7 +239,7 @@ void add_bounds(Figure& figure, const InfluenceTail& tail, double lowest) {
   }
 }
 
-/// With a layer chosen, its theory and bounds alone, and those of the whole stack.
+/// With a chosen layer only its theory and bounds, and those of the whole stack.
 Figure tails_of(const InfluenceView& view, const Selection& selection, const std::vector<InfluenceTail>& tails,
                 Figure figure) {
   const double lowest = std::max(max_value(tails) * lowest_share, 1e-300);
@@ -265,7 +265,7 @@ Figure tails_of(const InfluenceView& view, const Selection& selection, const std
   return figure;
 }
 
-/// " ± 0.03", half the interval of the slope; nothing where it is too narrow to be worth saying.
+/// " ± 0.03", half the interval of the slope; empty if it is too narrow to matter.
 std::string plus_minus(const LineFit& fit) {
   const double half = 0.5 * (fit.slope_high - fit.slope_low);
   return std::isfinite(half) && half >= 1e-3 * std::abs(fit.slope) ? " ± " + number_text(half, 1) : "";
@@ -299,7 +299,7 @@ std::string weights_text(const RaceEntry& entry) {
   return entry.weights == "initial" ? "fresh weights" : entry.weights;
 }
 
-/// Where layers of the run take part, each name says whose weights are trained; else the panel's subtitle does.
+/// If layers of the run take part, each name says whether its weights are trained; otherwise the panel's subtitle does.
 std::string entry_name(const RaceView& race, const RaceEntry& entry) {
   return entry.tail.label + (has_trained(race) ? ", " + weights_text(entry) : "");
 }
@@ -339,14 +339,14 @@ std::string price_text(const RaceEntry& entry) {
   return bytes_text(entry.state_bytes) + " · " + number_text(entry.step_ms, 2) + " ms";
 }
 
-/// "falls to 1 % at lag 41 · 4.2 KB · 0.031 ms · half-life 6.2 ± 0.1": never a memory without its price, so where a
-/// legend is cut it is the law that goes.
+/// "falls to 1 % at lag 41 · 4.2 KB · 0.031 ms · half-life 6.2 ± 0.1": memory always with its cost, so a narrow legend
+/// cuts the law first.
 std::string race_text(const RaceView& race, const RaceEntry& entry) {
   const std::string law = law_text(entry.tail.fit, entry.tail.fit.law);
   return one_percent_text(race, entry.tail) + " · " + price_text(entry) + (law.empty() ? "" : " · " + law);
 }
 
-/// One for each entry: those of one colour differ, and a layer has the same in every plot.
+/// One dash for each entry: entries of one colour differ, and a layer has the same dash in every plot.
 std::vector<Marker> race_markers(const RaceView& race) {
   std::vector<Marker> chosen;
   std::size_t place = 0;
@@ -423,11 +423,11 @@ Figure race_recall(const RaceView& race) {
   return figure;
 }
 
-/// One column's own recall, the others behind it in grey.
+/// The recall of one column, with the others in grey behind it.
 Figure recall_column(const RaceView& race, std::size_t column) {
   const RaceEntry& entry = race.entries[column];
   Figure figure = recall_axes(race, column_id(race, column) + "_recall", entry_name(race, entry) + ", recall");
-  figure.reference_lines.front().label.clear();  // the large plot says what it is
+  figure.reference_lines.front().label.clear();  // the large plot has the label
   figure.labels = LabelPlacement::none;
   for (std::size_t i = 0; i < race.entries.size(); ++i) {
     if (i == column || race.entries[i].recall.empty()) continue;
@@ -448,7 +448,7 @@ Figure state_column(const RaceView& race, std::size_t column) {
   const RaceEntry& entry = race.entries[column];
   Figure figure;
   figure.id = column_id(race, column) + "_state";
-  figure.title = entry_name(race, entry);  // heads the column; short, so that the price finds room beside it
+  figure.title = entry_name(race, entry);  // heads the column; short, so that the cost fits next to it
   figure.subtitle = price_text(entry) + " per token" + (entry.state_name.empty() ? "" : " · " + entry.state_name);
   figure.x.label = "column of the state";
   figure.y.label = "row of the state";
@@ -468,7 +468,7 @@ Figure state_column(const RaceView& race, std::size_t column) {
   return figure;
 }
 
-/// What a log axis shows of dots that are wide themselves: so many times less than the least and more than the most.
+/// The range of a log axis with room for wide dots: this factor below the smallest and above the largest.
 std::optional<Range> room_about(const std::vector<ScatterPoint>& points, double ScatterPoint::*place, double times) {
   if (points.empty()) return std::nullopt;
   const auto [least, most] = std::ranges::minmax(points, {}, place);
@@ -477,7 +477,8 @@ std::optional<Range> room_about(const std::vector<ScatterPoint>& points, double 
 
 bool is_shown_in_cost(const RaceEntry& entry) { return entry.step_ms > 0 && entry.state_bytes > 0; }
 
-/// The text beside a layer's dot. Layers of a model that are alike lie side by side and have one, at the first of them.
+/// The text next to a layer's dot. Equal layers of a model have their dots close together and share one text, at the
+/// first of them.
 std::string cost_label(const RaceView& race, const RaceEntry& entry) {
   const auto is_alike = [&](const RaceEntry& other) {
     return is_shown_in_cost(other) && other.tail.kind == entry.tail.kind && other.weights == entry.weights &&
@@ -510,12 +511,12 @@ Figure race_cost(const RaceView& race) {
                               entry.tail.label + " " + weights_text(entry), cost_label(race, entry)});
   }
   figure.x.range = room_about(scatter.points, &ScatterPoint::x, 1.7);
-  figure.y.range = room_about(scatter.points, &ScatterPoint::y, 3);  // the plot is flat
+  figure.y.range = room_about(scatter.points, &ScatterPoint::y, 3);  // the plot is low
   figure.series.emplace_back(std::move(scatter));
   return figure;
 }
 
-/// One column: the layer in its colour, its law dashed, the others behind it in grey.
+/// One column: the layer in its colour, its law dashed, the others in grey behind it.
 Figure race_column(const RaceView& race, std::size_t column) {
   const RaceEntry& entry = race.entries[column];
   Figure figure = race_axes(race, column_id(race, column), entry_name(race, entry));
@@ -539,7 +540,7 @@ Figure race_column(const RaceView& race, std::size_t column) {
     fit.ink = Role::dim;
     fit.dash = Dash::dashed;
     fit.width = 1.3;
-    fit.is_quiet = true;  // it goes with the tail, whose law stands above the column
+    fit.is_quiet = true;  // belongs to the tail, whose law is written above the column
     figure.series.emplace_back(std::move(fit));
   }
   Line own = tail_line(entry_name(race, entry), tail, 1 / first_value(tail), 1e-9);
@@ -580,7 +581,7 @@ Line lag_line(std::string name, const std::vector<double>& lags, const std::vect
 }
 
 std::string law_text(const InfluenceFit& fit) {
-  constexpr double clear_preference = 2;  // of Akaike's criterion
+  constexpr double clear_preference = 2;  // difference of Akaike's criterion
   std::string text = law_text(fit, fit.law);
   if (text.empty() || fit.preference >= clear_preference) return text;
   const std::string other =

@@ -1,5 +1,5 @@
-// Figures of the influence laboratory: tails over the lag with their laws, the memory race, routing, the position code
-// of the feedback, and the exponents of stacked blocks.
+// Figures of influence: tails over the lag with their laws, the memory race, routing, the position code of feedback,
+// and the exponents of stacked blocks.
 #pragma once
 #include <string>
 #include <vector>
@@ -11,26 +11,25 @@
 
 namespace afterglow {
 
-/// "lag^−0.52 ± 0.03", "half-life 12.3 ± 0.4": half the 95 % interval behind the value. Both laws where Akaike's
-/// criterion does not tell them apart; empty without a law.
+/// "lag^−0.52 ± 0.03", "half-life 12.3 ± 0.4": half the 95 % interval follows the value. Both laws if Akaike's
+/// criterion does not separate them; empty without a law.
 std::string law_text(const InfluenceFit& fit);
-/// The routing that is meant: of the selected layer, else of the first one with a feedback, else the first; nullptr
-/// without any.
+/// The routing to show: of the selected layer, else of the first one with feedback, else the first; nullptr without
+/// one.
 const RoutingView* selected_routing(const Observation& observation, const Selection& selection);
 
 /// Empty axes over the lag, both logarithmic.
 Figure lag_figure(const std::string& id, const std::string& title, const std::string& quantity);
-/// Values over the lags, times `scale`; those below `lowest` leave the curve instead of pressing all others flat.
+/// Values over the lags, times `scale`; those below `lowest` are left out, because they would flatten all others.
 Line lag_line(std::string name, const std::vector<double>& lags, const std::vector<double>& values, double scale,
               double lowest);
 
 std::string influence_subtitle(const Observation& observation, const Selection& selection);
 std::vector<Figure> influence_figures(const Observation& observation, const Selection& selection, CurveStore& curves);
 
-/// Figures of the race that show all layers; behind them stand three for each layer: state, tail and recall.
+/// Figures of the race that show all layers; three more for each layer follow: state, tail and recall.
 inline constexpr std::size_t race_overviews = 3, race_figures_of_a_layer = 3;
-/// What stands above a layer's column: name, which weights where some are trained, state, time, lag of 1 %, law (may be
-/// empty).
+/// The text above a layer's column: name, trained or fresh weights, state, time, lag of 1 %, law (may be empty).
 std::vector<std::string> race_head(const RaceView& race, const RaceEntry& entry);
 std::string race_subtitle(const Observation& observation, const Selection& selection);
 std::vector<Figure> race_figures(const Observation& observation, const Selection& selection, CurveStore& curves);

@@ -1,4 +1,4 @@
-// The network of theorem 12: scores over the lag beside diffuse stacks, the margin, the profile that it writes.
+// The network of theorem 12: its scores over the lag and those of diffuse stacks, the margin, the profile.
 #include <algorithm>
 #include <cmath>
 
@@ -12,7 +12,7 @@ namespace afterglow {
 namespace {
 
 constexpr double lowest_shown_score = 1e-6;  ///< of the score at lag 1
-constexpr double crossing_lag = 8;           ///< where theory meets the measured score
+constexpr double crossing_lag = 8;           ///< theory and the measured score meet at this lag
 
 std::string signed_power(double exponent) { return "lag^" + number_text(std::abs(exponent) < 5e-3 ? 0 : exponent, 2); }
 
@@ -62,7 +62,7 @@ Figure scores_figure(const RetrievalView& view) {
   return figure;
 }
 
-/// "others cross it at lag 40", or by how much they stay below.
+/// "others cross it at lag 40", or how far they stay below.
 std::string margin_text(const RetrievalView& view) {
   double nearest = 0;
   for (std::size_t i = 0; i < view.scores.size(); ++i) {

@@ -1,5 +1,5 @@
-// How one layer routes: what it reads, over how many hops, how much it feeds back or keeps, and the code of positions
-// that a feedback writes by itself.
+// The routing of one layer: the tokens that it reads, over how many hops, its feedback or decay, and the position code
+// that feedback writes.
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -15,9 +15,9 @@ namespace afterglow {
 
 namespace {
 
-constexpr int freeze_window = 16;  ///< tokens in a row over which time may freeze
+constexpr int freeze_window = 16;  ///< consecutive tokens over which time may stand still
 
-/// A matrix [T*T] of tokens that read (down) and are read (to the right); its upper half is blank.
+/// A matrix [T*T] of reading tokens (down) and read tokens (to the right); its upper half is blank.
 Figure matrix_figure(const RoutingView& routing, const std::string& id, const std::string& title,
                      const std::vector<float>& matrix, const std::string& quantity, bool has_signs) {
   Figure figure;
@@ -37,13 +37,12 @@ Figure matrix_figure(const RoutingView& routing, const std::string& id, const st
   for (std::size_t i = 0; i < cells.size() && i < matrix.size(); ++i) {
     if (i % T > i / T) continue;
     cells[i] = matrix[i];
-    // The diagonal of a resolvent is 1, and the first tokens have few others to read: they would leave no colour for
-    // the rest.
+    // The diagonal of a resolvent is 1, and the first tokens read few others: with them the rest would have no colour.
     if (std::isfinite(matrix[i]) && i % T != i / T && i / T >= std::min<std::size_t>(8, T - 1))
       largest = std::max(largest, std::abs(cells[i]));
   }
   const double reach = colour_reach(largest);
-  // Weights fall with the number of tokens that share them: decades, or late rows would be as dark as nothing.
+  // Weights fall with the number of tokens that share them, so the scale is logarithmic; late rows would be invisible.
   map.map = has_signs ? ColourMap::diverging : ColourMap::sequential;
   map.value.range = has_signs ? Range{-reach, reach} : Range{std::min(0.1 / routing.tokens, reach / 10), reach};
   map.value.scale = has_signs ? Scale::symlog : Scale::log;
@@ -96,7 +95,7 @@ Figure hops_figure(const RoutingView& routing) {
   return figure;
 }
 
-/// The hops of an impulse at token 0 over the lag: one hop falls as the weights do, each further one stays longer.
+/// The hops of an impulse at token 0 over the lag: one hop falls as the weights do, each further one lasts longer.
 Figure hop_profiles_figure(const RoutingView& routing) {
   Figure figure = token_figure("routing_hop_profiles", "Hops over the lag", "|(B^k)_t0|");
   figure.subtitle = "weight that token 0 sends over k hops; the sum over all hops is the resolvent";
@@ -130,7 +129,7 @@ Figure gain_figure(const RoutingView& routing) {
   return figure;
 }
 
-/// Each number beside the 1 that it may not reach (the first two: assumptions) or exceed (the others: theorems).
+/// Numbers with the limit 1, which they must not reach (the first two: assumptions) or exceed (the others: theorems).
 Figure assumptions_figure(const RoutingView& routing) {
   const FeedbackBounds bounds = bounds_of(routing);
   Figure figure;
@@ -166,7 +165,7 @@ Figure assumptions_figure(const RoutingView& routing) {
   return figure;
 }
 
-/// What tokens of a length became, and what none of that length can exceed.
+/// Output lengths of tokens over their input length, with the bound of theory.
 Figure reach_figure(const RoutingView& routing) {
   const BlockReach& reach = routing.reach;
   Figure figure;
@@ -195,7 +194,8 @@ Figure reach_figure(const RoutingView& routing) {
   return figure;
 }
 
-/// The tail of a state is exp(-rate lag), the rate in proportion to the mean step: where that goes to 0, time freezes.
+/// The tail of a state is exp(-rate lag); the rate is proportional to the mean step: where that goes to 0, time stands
+/// still.
 std::string decay_text(const RoutingView& routing) {
   std::string text = "mean rate " + number_text(routing.mean_rate, 3) + " per token";
   if (routing.mean_step > 0) text = "mean step Δ " + number_text(routing.mean_step, 2) + " · " + text;
@@ -208,7 +208,7 @@ std::string decay_text(const RoutingView& routing) {
 
 Figure decay_figure(const RoutingView& routing) {
   Figure figure = token_figure("routing_decay", "State retention factor", "factor a_t per token");
-  figure.subtitle = "dashed: geometric mean · " + decay_text(routing);  // a name at the line would lie in the curve
+  figure.subtitle = "dashed: geometric mean · " + decay_text(routing);  // a name at the line would cover the curve
   figure.series.emplace_back(token_line("a", routing.decay, layer_ink(routing.kind)));
   figure.reference_lines.push_back(
       {Orientation::horizontal, std::exp(-routing.mean_rate), "", Role::dim, Dash::dashed});
@@ -216,7 +216,7 @@ Figure decay_figure(const RoutingView& routing) {
   return figure;
 }
 
-/// The accumulated step over the lag: from token 0, and the least of any head and stretch, beside the mean rate.
+/// The accumulated step over the lag: from token 0, and the smallest of all heads and windows, with the mean rate.
 Figure freeze_figure(const RoutingView& routing) {
   Figure figure = token_figure("routing_freeze", "Accumulated step", "Δ(τ, τ + lag)");
   figure.x = {.label = "lag", .unit = "tokens", .scale = Scale::log};
@@ -238,7 +238,7 @@ Figure freeze_figure(const RoutingView& routing) {
     one.name = std::move(name);
     std::vector<double> x, y;
     for (std::size_t i = 0; i < values.size(); ++i) {
-      if (!(values[i] > 0)) continue;  // has no place on a log axis
+      if (!(values[i] > 0)) continue;  // a log axis cannot show it
       x.push_back(lags[i]);
       y.push_back(values[i]);
     }
@@ -300,7 +300,7 @@ Line deep_line(const DeepProfile& deep, const std::string& name, std::vector<dou
   return line;
 }
 
-/// How many positions the nearest code tells, for each code of the figure, over the noise that is added to it.
+/// The share of positions that the nearest code recovers, for each code of the figure, over the added noise.
 Figure recovery_figure(const Figure& codes) {
   Figure figure;
   figure.id = "position_recovery";
@@ -330,7 +330,7 @@ Figure recovery_figure(const Figure& codes) {
   return figure;
 }
 
-/// Dots: the Jacobian of the stack; thin: the recursion, which goes on; dashed: the theorem's law through its end.
+/// Dots: the Jacobian of the stack; thin: the recursion, which continues; dashed: the theorem's law through its end.
 Figure deep_tails_figure(const std::vector<DeepProfile>& profiles) {
   Figure figure = token_figure("deep_profiles", "Deep profiles", "|∂y_t/∂x_0|");
   const double beta = profiles.front().beta;
@@ -354,7 +354,7 @@ Figure deep_tails_figure(const std::vector<DeepProfile>& profiles) {
     Line built = deep_line(deep, "construction K.22", deep.far_lags, deep.built_values);
     built.dash = Dash::dotted;
     built.width = 1;
-    theory.is_quiet = recursion.is_quiet = built.is_quiet = true;  // they go with the measured line
+    theory.is_quiet = recursion.is_quiet = built.is_quiet = true;  // they belong to the measured line
     const std::string fit = "lag^" + exponent_text(deep.fit) + " (" + number_text(deep.theory, 2) + ")";
     Line measured = deep_line(deep, fit, deep.lags, deep.values);
     measured.marker = Marker::circle;
@@ -484,7 +484,7 @@ std::string position_code_subtitle(const Observation& observation, const Selecti
                             : "not ordered: some positions have equal codes");
 }
 
-// Without a feedback in the model the closed forms stand alone: rising codes, each position with a value of its own.
+// Without feedback in the model only the closed forms are shown: rising codes with a different value at each position.
 std::vector<Figure> position_code_figures(const Observation& observation, const Selection& selection, CurveStore&) {
   const RoutingView* routing = selected_routing(observation, selection);
   Figure figure = token_figure("position_code", "Position code", "s_t of (I − B) s = 1");

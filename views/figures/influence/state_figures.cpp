@@ -1,4 +1,4 @@
-// One plane and one line for each head: states that fade, turn and fill.
+// One plane and one line for each head, for states that fade, rotate and grow.
 #include "views/figures/influence/state_figures.h"
 
 #include <algorithm>
@@ -12,7 +12,7 @@ namespace afterglow {
 
 namespace {
 
-/// The states of the selected layer, or of the first layer that has any.
+/// The states of the selected layer, or of the first layer with states.
 std::vector<const StateSpectrum*> seen_states(const Observation& observation, const Selection& selection) {
   std::vector<const StateSpectrum*> seen;
   if (!observation.spectra || observation.spectra->states.empty()) return seen;
@@ -48,7 +48,7 @@ Figure plane_of(const Observation& observation, const Selection& selection,
   return figure;
 }
 
-/// How long each mode lasts; modes that do not fade at all have no place on the axis.
+/// The half-life of each mode; the axis has no place for modes that do not fade.
 Figure half_lives_of(const std::vector<const StateSpectrum*>& states) {
   Figure figure;
   figure.id = "state_spectrum_half_lives";

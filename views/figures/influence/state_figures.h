@@ -1,4 +1,4 @@
-// Recurrent states of layers without a Koopman operator: what a token leaves of them, and how they grow.
+// Recurrent states of layers without a Koopman operator: the factors of one token, and the growth of the state.
 #pragma once
 #include <string>
 #include <vector>

@@ -1,4 +1,5 @@
-// A matrix with the asking token down and the read token to the right, its colours symmetric where weights have signs.
+// A matrix with the reading token down and the read token to the right; the colours are symmetric if weights have
+// signs.
 #include "views/figures/influence/token_weights_figures.h"
 
 #include <algorithm>
@@ -18,7 +19,7 @@ bool follows_interventions(const Observation& observation) {
          probe->weights.weights.size() == observation.token_weights->weights.size();
 }
 
-/// With the interventions in force.
+/// With the present interventions.
 const TokenWeights& seen_weights(const Observation& observation) {
   return follows_interventions(observation) ? observation.probe->weights : *observation.token_weights;
 }
@@ -28,13 +29,13 @@ std::string kind_of(const Observation& observation, int layer) {
   return layer >= 0 && layer < static_cast<int>(layers.size()) ? layers[static_cast<std::size_t>(layer)].kind : "";
 }
 
-/// Softmax weights are shares; all others have signs and no fixed sum.
+/// Softmax weights are shares; others have signs and no fixed sum.
 bool are_shares(const Observation& observation) {
   return shows(kind_of(observation, observation.token_weights->layer), LayerTrait::token_shares);
 }
 
-/// What the weights stand for, with the name of the layer's own sum, behind a separator. An edited head answers with a
-/// gain of its own, which is no part of the weights.
+/// The meaning of the weights, with the name of the layer's own sum, after a separator. An edited head answers with its
+/// own gain, which is not part of the weights.
 std::string meaning_of(const Observation& observation, int head) {
   const int layer = observation.token_weights->layer;
   const std::string kind = kind_of(observation, layer), edited = follows_interventions(observation) ? " · edited" : "";
@@ -47,7 +48,7 @@ std::string meaning_of(const Observation& observation, int head) {
   return " · y = η Σ w v" + (probed ? " · edited, η = " + number_text(probed->spectrum.eta, 3) : edited);
 }
 
-/// The weights that are meant, nullptr when there are none or their number is not that of a square.
+/// The weights to show; nullptr without any, or if their number is not a square.
 const std::vector<float>* shown_weights(const Observation& observation, const Selection& selection) {
   const int head = selected_weights_head(observation, selection);
   if (head < 0) return nullptr;
@@ -65,8 +66,8 @@ std::vector<std::string> token_labels(const Observation& observation, std::size_
   return labels;
 }
 
-/// Where the colours end: above what all but a tenth of the rows reach, so that one large cell does not take the scale.
-/// The first tokens have few others to read and do not count where there are more.
+/// The end of the colour scale: nine tenths of the rows stay below, so that one large cell does not set the scale. The
+/// first tokens read few others and do not count if there are more.
 double reach_of(const std::vector<float>& weights, int tokens) {
   std::vector<double> reaches;
   const auto T = static_cast<std::size_t>(tokens);
@@ -82,7 +83,7 @@ double reach_of(const std::vector<float>& weights, int tokens) {
   return colour_reach(reaches[(reaches.size() - 1) * 9 / 10]);
 }
 
-/// How many cells are beyond the last colour.
+/// The number of cells outside of the colour range.
 std::size_t cells_beyond(const std::vector<float>& weights, double reach) {
   return static_cast<std::size_t>(
       std::ranges::count_if(weights, [&](float w) { return std::abs(static_cast<double>(w)) > reach * (1 + 1e-6); }));

@@ -9,7 +9,7 @@
 
 namespace afterglow {
 
-/// Head of the weights that is meant, kept within what there is; -1 without heads.
+/// The head of the weights to show, clamped to the existing ones; -1 without heads.
 int selected_weights_head(const Observation& observation, const Selection& selection);
 
 std::string token_weights_subtitle(const Observation& observation, const Selection& selection);

@@ -1,4 +1,4 @@
-// Condition numbers of every head along the traced sequence, against what bf16, tf32 and fp32 can resolve.
+// Condition numbers of every head along the traced sequence, with the limits of bf16, tf32 and fp32.
 #include "views/figures/koopman/conditioning_figures.h"
 
 #include <algorithm>
@@ -16,7 +16,7 @@ namespace afterglow {
 
 namespace {
 
-/// Beyond 1/u of a precision a solution has no correct digit; the precision in use stands out.
+/// Above 1/u of a precision a solution has no correct digit; the precision in use is highlighted.
 std::vector<ReferenceLine> precision_lines(const Observation& observation, const Selection& selection) {
   std::vector<ReferenceLine> lines;
   for (const Arithmetic arithmetic : {Arithmetic::bf16, Arithmetic::tf32, Arithmetic::fp32}) {
@@ -41,7 +41,7 @@ Figure token_figure(const Observation& observation, std::string id, std::string 
   return figure;
 }
 
-/// What the probe adds to the ridge of the traced layer; 0 where it leaves the trained one.
+/// The change of the traced layer's ridge by the user; 0 if it is the trained one.
 double ridge_shift(const Observation& observation) {
   if (!observation.probe || !observation.spectra || !observation.trace) return 0;
   const int layer = observation.trace->layer;
@@ -52,13 +52,13 @@ double ridge_shift(const Observation& observation) {
   return *change->second.ridge - trained->ridge;
 }
 
-/// Extreme eigenvalues of G + εI at one token with this much more ridge: a multiple of I moves all of them alike.
+/// Extreme eigenvalues of G + εI at one token with this additional ridge: a multiple of I shifts all of them equally.
 double smallest_with(const HeadStep& head, double shift) { return head.lambda_min + shift; }
 double kappa_with(const HeadStep& head, double shift) {
   return shift == 0 ? head.kappa : (head.kappa * head.lambda_min + shift) / (head.lambda_min + shift);
 }
 
-/// "probe ε 0.01", beside the layer's name.
+/// "probe ε 0.01", after the layer's name.
 void name_probed_ridge(Figure& figure, const Observation& observation, double shift) {
   if (shift == 0) return;
   const double ridge = *observation.probe->setup.interventions.layers.at(observation.trace->layer).ridge;
@@ -87,7 +87,7 @@ void add_heads(Figure& figure, const Trace& trace, const Selection& selection,
   }
 }
 
-/// Marks of factorisations that needed help: one for each token, the heads named.
+/// Marks of factorisations that needed jitter: one for each token, with the heads.
 void add_jitter(Figure& figure, const Trace& trace) {
   for (std::size_t t = 0; t < trace.steps.size(); ++t) {
     std::string heads;
@@ -138,7 +138,7 @@ Figure sigma_figure(const Observation& observation, const Selection& selection) 
   return figure;
 }
 
-/// The chosen head with the chosen token; no step where the trace has no spectrum of its G.
+/// The chosen head with the chosen token; no step if the trace has no spectrum of its G.
 struct ChosenGram {
   const HeadStep* step = nullptr;
   int head = 0, token = 0;
@@ -155,7 +155,7 @@ struct ChosenGram {
   }
 };
 
-/// "5.3 of 16 directions": the sum of the shares that the ridge leaves.
+/// "5.3 of 16 directions": the sum of the shares that remain after the ridge.
 std::string kept_text(const std::vector<double>& kept) {
   return number_text(std::accumulate(kept.begin(), kept.end(), 0.0), 3) + " of " + std::to_string(kept.size()) +
          " directions";
@@ -184,7 +184,7 @@ Figure shrinkage_figure(const Observation& observation, const ChosenGram& chosen
   return figure;
 }
 
-/// How many tokens were read while m was still the longest key of them: E.1 asks for that.
+/// The number of tokens for which m was still their longest key, as E.1 assumes.
 std::size_t bounded_tokens(const Trace& trace) {
   const std::size_t all = trace.steps.size();
   return trace.scale_kept_behind < 0 ? all : std::min(all, static_cast<std::size_t>(trace.scale_kept_behind) + 1);
@@ -204,11 +204,11 @@ Line size_line(const ChosenGram& chosen, const Trace& trace, const char* name, d
   line.name = name;
   line.curve = {std::move(tokens), std::move(sizes), nullptr};
   line.ink = ink;
-  line.dash = Dash::solid;  // dashed is the bound
+  line.dash = Dash::solid;  // dashed: bound
   return line;
 }
 
-/// The number of tokens read, as far as it bounds the sizes.
+/// The number of tokens, as a bound of the sizes.
 Line size_bound(const Trace& trace) {
   std::vector<double> tokens, count;
   for (std::size_t t = 0; t < bounded_tokens(trace); ++t) {
@@ -235,7 +235,7 @@ Figure size_figure(const Observation& observation, const ChosenGram& chosen) {
   return figure;
 }
 
-// Layers without a traced recurrent Gram matrix: H_t + λ_t I of the solver view.
+// Layers without a traced recurrent Gram matrix use H_t + λ_t I of the solver view.
 
 bool has_systems(const Observation& observation) {
   return observation.solvers && !observation.solvers->conditioning.empty();
@@ -308,7 +308,7 @@ Figure ridge_figure(const Observation& observation, const Selection& selection) 
   return figure;
 }
 
-/// What adaptive and fixed regularisation make of the same H_t (GKA, appendix F.1).
+/// The effect of adaptive and fixed regularisation on the same H_t (GKA, appendix F.1).
 Figure regularisation_figure(const Observation& observation, const Selection& selection) {
   constexpr double usual_strength = 0.02, fixed_ridge = 0.25;
   const std::vector<HeadConditioning>& heads = observation.solvers->conditioning;

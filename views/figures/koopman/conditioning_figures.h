@@ -10,14 +10,14 @@
 namespace afterglow {
 
 std::string conditioning_subtitle(const Observation& observation, const Selection& selection);
-/// What to do about the worst κ of the panel; empty while the precision in use can bear it.
+/// Advice about the worst κ of the panel; empty while the precision in use is sufficient.
 std::string conditioning_advice(const Observation& observation, const Selection& selection);
-/// How much of the first and the last direction of the chosen head's keys the ridge leaves, and of all of them together
-/// (Echo, proposition A.2); empty without a trace of an SKA layer.
+/// The shares of the first and the last direction of the chosen head's keys that remain after the ridge, and of all
+/// together (Echo, proposition A.2); empty without a trace of an SKA layer.
 std::string shrinkage_numbers(const Observation& observation, const Selection& selection);
 /// tr G, |G|_F and λ_max of the chosen head after the chosen token (Echo, proposition E.1); empty as above.
 std::string gram_size_numbers(const Observation& observation, const Selection& selection);
-/// Of a traced SKA layer also how far the ridge shrinks each direction (A.2) and how large G has grown (E.1).
+/// For a traced SKA layer also the shrinkage of each direction by the ridge (A.2) and the size of G (E.1).
 std::vector<Figure> conditioning_figures(const Observation& observation, const Selection& selection,
                                          CurveStore& curves);
 

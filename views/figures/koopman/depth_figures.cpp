@@ -14,7 +14,7 @@ namespace {
 
 const DepthView* depth_of(const Observation& observation) { return observation.depth.get(); }
 
-/// One tick for each layer; where they would touch, the drawing names every second, third, ..
+/// One tick for each layer; if they are too dense, the drawing labels every second, third, ..
 std::vector<AxisTick> layer_ticks(const Observation& observation, const DepthView& depth, bool with_head) {
   std::vector<AxisTick> ticks;
   const std::size_t count = depth.layers.size();
@@ -28,7 +28,7 @@ Line over_depth(std::string name, const std::vector<double>& values, Ink ink, Da
   Line line;
   std::vector<double> x, y;
   for (std::size_t l = 0; l < values.size(); ++l) {
-    if (values[l] == 0) continue;  // a floor of zero says nothing, and has no place on a log axis
+    if (values[l] == 0) continue;  // a log axis cannot show a floor of zero
     x.push_back(static_cast<double>(l));
     y.push_back(values[l]);
   }
@@ -49,8 +49,8 @@ double highest_of(const std::vector<double>& values) {
   return highest;
 }
 
-/// Closed forms of many branches multiply to astronomic numbers: beyond a million times what else is shown the line
-/// leaves the figure, so that the measurement keeps its shape.
+/// Closed forms of many branches multiply to huge numbers: above a million times the other values the line ends, so
+/// that the measurement keeps its shape.
 std::optional<Range> range_beside(const DepthView& depth) {
   constexpr double most = 1e6;
   double low = INFINITY, high = 0;
@@ -80,7 +80,7 @@ Figure gradient_figure(const Observation& observation, const DepthView& depth) {
   return figure;
 }
 
-/// A mark at each branch that has one; none where no branch has.
+/// A mark at each branch with a closed form; nothing if no branch has one.
 void add_closed_forms(Figure& figure, const char* name, const std::vector<double>& bounds, Marker marker, Ink ink) {
   Scatter closed;
   closed.name = name;
@@ -99,7 +99,7 @@ Figure branch_figure(const Observation& observation, const DepthView& depth) {
   figure.x.label = "layer";
   figure.x.ticks = layer_ticks(observation, depth, false);
   figure.y.label = "norm of the branch |J|";
-  figure.y.scale = Scale::log;  // of layers beside each other some are a thousand times as large
+  figure.y.scale = Scale::log;  // some layers are a thousand times as large as their neighbours
   Bars bars;
   bars.name = "norm of the branch |J|";
   for (std::size_t l = 0; l < depth.branch_norms.size(); ++l) {
@@ -117,7 +117,7 @@ Figure branch_figure(const Observation& observation, const DepthView& depth) {
   return figure;
 }
 
-/// Whether the lists belong together and hold anything.
+/// Whether the lists have matching sizes and are not empty.
 bool is_whole(const DepthView& depth) {
   const std::size_t branches = depth.layers.size();
   return branches > 0 && depth.branch_norms.size() == branches && depth.gradient.size() == branches + 1;

@@ -1,4 +1,4 @@
-// The gradient on its way down the layers: measured norms beside Echo's bounds over depth (appendix J).
+// The gradient in the backward pass through the layers: measured norms and Echo's bounds over depth (appendix J).
 #pragma once
 #include <string>
 #include <vector>
@@ -10,9 +10,9 @@
 namespace afterglow {
 
 std::string depth_subtitle(const Observation& observation, const Selection& selection);
-/// |∂L/∂h| in front of every layer with the bounds of theorem J.9, from measured norms and in closed form, and the
-/// norms of the branches that they are made of, with the closed forms: of Koopman MLPs (J.8) above theirs, and of the
-/// path through the queries of SKA (J.4) and softmax attention (J.2).
+/// |∂L/∂h| before every layer with the bounds of theorem J.9, from measured norms and in closed form, and the norms of
+/// the branches with their closed forms: of Koopman MLPs (J.8), and of the path through the queries of SKA (J.4) and
+/// softmax attention (J.2).
 std::vector<Figure> depth_figures(const Observation& observation, const Selection& selection, CurveStore&);
 
 }  // namespace afterglow

@@ -15,11 +15,11 @@ namespace {
 using Complex = std::complex<double>;
 
 constexpr double longest_arrow = 0.4;  ///< in the plane, where the unit circle has radius 1
-constexpr double ring_change = 0.01;   ///< of |A_w|: the change of the operator that rings are drawn for
-constexpr double largest_ring = 0.6;   ///< beyond it a ring would only hide the plane
+constexpr double ring_change = 0.01;   ///< of |A_w|: the change of the operator that the rings show
+constexpr double largest_ring = 0.6;   ///< a larger ring would only hide the plane
 constexpr Role loss_ink = Role::accent, step_ink = Role::text, after_ink = Role::warning;
 
-/// How an arrow of one kind looks.
+/// The style of one kind of arrow.
 struct ArrowLook {
   const char* name;
   Ink ink;
@@ -50,7 +50,7 @@ void add_arrow(Figure& figure, const Complex& from, const Complex& by, const Arr
                                     look.ink, Dash::solid, name + ", head"));
 }
 
-/// A name in the legend for arrows that have none of their own.
+/// The name in the legend for all arrows of a kind.
 Line legend_entry(const ArrowLook& look) {
   Line line;
   line.name = look.name;
@@ -85,7 +85,7 @@ std::vector<TableColumn> table_of(const HeadForces& forces) {
   return table;
 }
 
-/// 1, 2 or 5 times a power of ten that brings the longest move near `longest_arrow`.
+/// The factor 1, 2 or 5 times a power of ten that brings the longest move near `longest_arrow`.
 template <class Move>
 double magnification(const HeadForces& forces, Move move) {
   double longest = 0;
@@ -95,11 +95,11 @@ double magnification(const HeadForces& forces, Move move) {
   return (wanted >= 5 * decade ? 5 : wanted >= 2 * decade ? 2 : 1) * decade;
 }
 
-/// 0 where the arrow would mean nothing.
+/// 0 if an arrow would mean nothing.
 Complex shown_pull(const ModeForce& mode) { return mode.is_defective ? 0 : mode.by_loss; }
 Complex shown_step(const ModeForce& mode) { return mode.step_is_small ? mode.by_optimiser : 0; }
 
-/// The largest distance of a place that surgery gave from the nearest eigenvalue.
+/// The largest distance of a target of the weight edit from the nearest eigenvalue.
 double distance_from_surgery(const HeadForces& forces) {
   double furthest = 0;
   for (const Complex& place : forces.operated) {
@@ -179,7 +179,7 @@ std::string complex_text(const Complex& value) {
   return real + (value.imag() < 0 ? " − " : " + ") + number_text(std::abs(value.imag()), 3) + "i";
 }
 
-/// "outwards by 1.2e-4": how the modulus changes.
+/// "outwards by 1.2e-4": the change of the modulus.
 std::string modulus_text(const Complex& value, const Complex& by) {
   const double change = std::abs(value + by) - std::abs(value);
   return (change < 0 ? "inwards by " : "outwards by ") + number_text(std::abs(change), 2);

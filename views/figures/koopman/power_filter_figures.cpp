@@ -1,4 +1,4 @@
-// The gain of each power over the modulus, the modes on it, and the energy that goes in and comes out.
+// The gain of each power over the modulus, the modes on it, and the energy before and after.
 #include "views/figures/koopman/power_filter_figures.h"
 
 #include <algorithm>
@@ -41,8 +41,8 @@ struct Mode {
   double modulus = 0, gain = 0, energy = 0;
 };
 
-/// Pairs count once, with the energy of both: they have the same modulus and the same gain. A pair stands under the
-/// number of its first member, or of the chosen one.
+/// A pair counts once, with the energy of both: its modes have the same modulus and gain. It has the number of its
+/// first member, or of the chosen one.
 std::vector<Mode> merged_modes(const HeadSpectrum& head, const ProbedHead* probed, int power, int chosen) {
   std::vector<Mode> modes;
   for (std::size_t i = 0; i < head.eigenvalues.size(); ++i) {
@@ -64,12 +64,12 @@ std::vector<Mode> merged_modes(const HeadSpectrum& head, const ProbedHead* probe
   return modes;
 }
 
-/// The powers of Echo's table D.1, their base, and the one that is shown.
+/// The powers of Echo's table D.1, their base, and the displayed one.
 std::set<int> tabulated_powers(int power) { return {1, 2, 4, power}; }
 
 std::string power_header(int power) { return power == 1 ? "|λ|" : "|λ|^" + std::to_string(power); }
 
-/// Echo's table D.1 with the modes of this operator in the place of round numbers: a row for each, the slowest on top.
+/// Echo's table D.1 for the modes of this operator instead of round numbers: a row for each, the slowest at the top.
 HeatMap suppression_map(std::vector<Mode> modes, const std::set<int>& powers) {
   std::ranges::stable_sort(modes, std::ranges::greater{}, &Mode::modulus);
   HeatMap map;
@@ -86,7 +86,7 @@ HeatMap suppression_map(std::vector<Mode> modes, const std::set<int>& powers) {
   map.value.range = Range{0, std::clamp(std::ranges::max(cells), 1.0, 4.0)};
   map.cells = std::move(cells);
   map.shows_numbers = true;
-  map.digits = 3;  // what is left of small modes is the point
+  map.digits = 3;  // small values matter here
   return map;
 }
 

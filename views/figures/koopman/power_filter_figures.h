@@ -10,8 +10,8 @@
 namespace afterglow {
 
 std::string power_filter_subtitle(const Observation& observation, const Selection& selection);
-/// The gains as curves with the modes on them, and as a table: a row for each mode, a column for each of the powers of
-/// Echo's table D.1 and the one shown.
+/// The gains as curves with the modes on them, and as a table: a row for each mode, a column for each power of Echo's
+/// table D.1 and the displayed one.
 std::vector<Figure> power_filter_figures(const Observation& observation, const Selection& selection,
                                          CurveStore& curves);
 

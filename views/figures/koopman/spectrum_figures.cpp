@@ -1,4 +1,4 @@
-// Eigenvalues as dots: size is energy, colour is identity, the trail is where they came from.
+// Eigenvalues as dots: size is energy, colour is identity, the trail shows earlier places.
 #include "views/figures/koopman/spectrum_figures.h"
 
 #include <algorithm>
@@ -30,7 +30,7 @@ Figure plane(std::string id, std::string title, double reach) {
   figure.labels = LabelPlacement::none;
   figure.x.label = "Re λ";
   figure.y.label = "Im λ";
-  // The circle always fits; modes outside it (scaled or edited operators) widen the plane in round steps.
+  // The circle always fits; modes outside of it (scaled or edited operators) widen the plane in round steps.
   double end = 1.12;
   while (end < reach && end < 1e30) end *= end < 2 ? 1.25 : 2;
   figure.x.range = figure.y.range = Range{-end, end};
@@ -82,7 +82,7 @@ ScatterPoint mode_point(const HeadSpectrum& head, std::size_t i, double scale, c
           ""};
 }
 
-/// Grey where modes were before an override moved them or switched them off.
+/// Grey dots at the former places of modes that an override moved or switched off.
 Scatter ghosts_of(const HeadSpectrum& trained, const ProbedHead& probed, double scale) {
   Scatter ghosts;
   ghosts.name = before_the_override;
@@ -135,7 +135,7 @@ Figure head_figure(const Observation& observation, const Selection& seen, const 
   return figure;
 }
 
-/// Where a pair lay in earlier spectra; `side` -1 is its conjugate.
+/// Earlier places of a pair; `side` -1 is its conjugate.
 Trail pair_trail(const Observation& observation, int layer, std::size_t i, double side) {
   Trail trail;
   trail.ink = layer_ink(LayerTrait::koopman_modes);
@@ -190,7 +190,7 @@ Figure mlp_figure(const Observation& observation, const Selection& selection, co
   return figure;
 }
 
-/// A pair of a Koopman MLP turns and fades numbers of one token, from layer input to output: it has no half-life.
+/// A pair of a Koopman MLP rotates and damps numbers of one token, from layer input to output, so it has no half-life.
 std::vector<ReadoutRow> pair_readout(const MlpSpectrum& mlp, const Selection& selection) {
   const int pair = selected_pair(mlp, selection);
   if (pair < 0) return {};

@@ -10,23 +10,23 @@
 namespace afterglow {
 
 std::string spectrum_subtitle(const Observation& observation, const Selection& selection);
-/// The selected head (or all heads of its layer) and the Koopman MLP; the MLP comes first when it is selected.
+/// The selected head (or all heads of its layer) and the Koopman MLP; the MLP comes first if it is selected.
 std::vector<Figure> spectrum_figures(const Observation& observation, const Selection& selection, CurveStore& curves);
 
-/// One line of the readout beside the plane.
+/// One line of the readout next to the plane.
 struct ReadoutRow {
   std::string label;
   std::string value;
   std::string card;  ///< formula card of the quantity, see views/plots/formula_card.h
 };
-/// Modulus, angle, half-life ln(1/2)/ln|λ| and period 2π/angle in tokens, energy, and what is left of it at K. The
-/// first row names the mode. Of a selected Koopman MLP the pair's modulus and angle. Empty without a spectrum.
+/// Modulus, angle, half-life ln(1/2)/ln|λ| and period 2π/angle in tokens, energy, and the gain at K. The first row
+/// names the mode. For a selected Koopman MLP the pair's modulus and angle. Empty without a spectrum.
 std::vector<ReadoutRow> mode_readout(const Observation& observation, const Selection& selection);
 
 /// An empty complex plane with the unit circle, wide enough for eigenvalues of modulus `reach`.
 Figure eigenvalue_plane(std::string id, std::string title, double reach);
 
-/// The factor on the eigenvalues of A_w that the selection asks for: 1, or scale for the eigenvalues of A.
+/// The factor on the eigenvalues of A_w according to the selection: 1, or scale for the eigenvalues of A.
 double shown_scale(const HeadSpectrum& head, const Selection& selection);
 
 }  // namespace afterglow

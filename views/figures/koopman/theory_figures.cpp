@@ -1,4 +1,4 @@
-// Lines of measurements and of bounds, from the plain numbers of a TheoryView.
+// Lines of measurements and bounds, from the plain numbers of a TheoryView.
 #include "views/figures/koopman/theory_figures.h"
 
 #include <algorithm>
@@ -111,7 +111,7 @@ Figure singular_values_figure(const TheoryView& t, std::string place) {
   figure.y.scale = Scale::log;
   figure.series.emplace_back(
       with_dots(curve("SKA", counted(t.jacobian.size(), 1), t.jacobian, layer_ink(LayerTrait::koopman_heads))));
-  // Beyond its rank there is rounding alone.
+  // Beyond its rank there is only rounding.
   const std::vector<double> last(softmax.last.begin(),
                                  softmax.last.begin() + std::min(softmax.rank, int(softmax.last.size())));
   if (!last.empty())
@@ -141,7 +141,7 @@ Line sorted_curve(std::string name, const std::vector<double>& x, const std::vec
   return curve(std::move(name), std::move(across), std::move(up), ink, dash);
 }
 
-/// A dot for each query: what is left of the derivative where one token holds the share m of the weights.
+/// A dot for each query: the derivative that remains when one token holds the share m of the weights.
 Figure saturation_figure(const TheoryView& t) {
   const SoftmaxTheory& softmax = t.softmax;
   std::string subtitle = "one dot for each query";

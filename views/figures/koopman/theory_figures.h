@@ -1,4 +1,4 @@
-// Echo's theorems beside what the selected head does: bounds dashed, measurements solid.
+// Echo's theorems and the selected head: bounds dashed, measurements solid.
 #pragma once
 #include <string>
 #include <vector>
@@ -12,23 +12,23 @@ namespace afterglow {
 struct TheoryView;
 
 std::string theory_subtitle(const Observation& observation, const Selection& selection);
-/// "|C q − B_1 q| ≤ 3e−8" for the queries shown; empty where it is not known.
+/// "|C q − B_1 q| ≤ 3e−8" for the displayed queries; empty if it is unknown.
 std::string gradient_step_text(const TheoryView& theory);
-/// "off linear: softmax 0.43, SKA 2e−16", shares of the answers; empty where it is not known.
+/// "deviation from linear: softmax 0.43, SKA 2e−16", shares of the answers; empty if it is unknown.
 std::string linearity_text(const TheoryView& theory);
 
 /// Change of operator and eigenvalues under noise, with the bounds of theorems C.1 and C.3.
 std::vector<Figure> perturbation_figures(const Observation& observation, const Selection& selection, CurveStore&);
-/// Norms of the powers (D.2, D.3), what the filter costs (I.10) and when it helps (I.11).
+/// Norms of the powers (D.2, D.3), the error that the filter adds (I.10) and when it helps (I.11).
 std::vector<Figure> filter_theory_figures(const Observation& observation, const Selection& selection, CurveStore&);
-/// Linear attention's distance from ridge retrieval for each token's query, with its bound (I.6), and how exactly it is
+/// Linear attention's distance from ridge retrieval for each token's query, with its bound (I.6), and its distance from
 /// one gradient step on the ridge loss (I.5).
 std::vector<Figure> linear_gap_figures(const Observation& observation, const Selection& selection, CurveStore&);
-/// Singular values of the answer's derivative by its query, with the bounds (J.4, J.6), beside those of softmax
-/// attention in the head's place; and how the latter fades as one token takes all the weight (J.2, J.3), with how far
-/// either is from a linear map (I.13).
+/// Singular values of the answer's derivative by its query, with the bounds (J.4, J.6), and those of softmax attention
+/// in the head's place; how the latter fades as one token takes all the weight (J.2, J.3), and how far both are from a
+/// linear map (I.13).
 std::vector<Figure> query_jacobian_figures(const Observation& observation, const Selection& selection, CurveStore&);
-/// Bytes of the state against a key-value cache, with the length where they cross (I.14).
+/// Bytes of the state and of a key-value cache, with the length at which they are equal (I.14).
 std::vector<Figure> state_size_figures(const Observation& observation, const Selection& selection, CurveStore&);
 
 }  // namespace afterglow

@@ -1,4 +1,4 @@
-// How the spectrum of one head forms while a sequence is read.
+// The spectrum of one head while it reads a sequence.
 #include <algorithm>
 #include <cmath>
 #include <set>
@@ -12,9 +12,9 @@ namespace afterglow {
 
 namespace {
 
-constexpr std::size_t shown_way = 16;  // tokens before the chosen one that the trails show
+constexpr std::size_t shown_way = 16;  // tokens before the chosen one in the trails
 
-/// The traced head that is meant, with the token; no head where the trace has none with eigenvalues.
+/// The traced head to show, with the token; no head if the trace has none with eigenvalues.
 struct TracedHead {
   const Trace* trace = nullptr;
   std::size_t token = 0, head = 0;
@@ -31,7 +31,7 @@ struct TracedHead {
   const HeadStep& at(std::size_t t) const { return trace->steps[t].heads[head]; }
 };
 
-/// The eigenvalue of a mode after token t; NaN where it has none.
+/// The eigenvalue of a mode after token t; NaN if it has none.
 std::complex<double> eigenvalue_at(const HeadStep& step, int number) {
   for (std::size_t i = 0; i < step.eigenvalues.size() && i < step.identity.size(); ++i) {
     if (step.identity[i] == number) return step.eigenvalues[i];

@@ -1,4 +1,4 @@
-// What the parts are worth, what the stream would answer at each depth, and memories that change places.
+// Ablation, answers by depth, read-outs and replaced memories.
 #include "views/figures/probing/causes_figures.h"
 
 #include <algorithm>
@@ -15,7 +15,7 @@ namespace {
 
 constexpr std::size_t shown_parts = 10;
 
-/// A bar to the right: a thick line from 0, with a dot of no size that names it.
+/// A bar to the right: a thick line from 0, with a dot of size 0 that carries the name.
 void add_bar(Figure& figure, Scatter& ends, double row, double value, const std::string& name, Ink ink) {
   Line bar;
   bar.name = name;
@@ -43,7 +43,7 @@ TableColumn column_of(const AblationView& view, const char* name, Column column)
   return {name, cells};
 }
 
-/// "1 ska head 3 mode 12" is "1 ska h3 mode 12": the whole name would be cut off in a panel of a small window.
+/// "1 ska head 3 mode 12" becomes "1 ska h3 mode 12", because a small window would cut the whole name.
 std::string name_beside_bar(const AblatedPart& part) {
   constexpr std::string_view head = " head ";
   const std::size_t at = part.name.find(head);
@@ -51,7 +51,7 @@ std::string name_beside_bar(const AblatedPart& part) {
   return part.name.substr(0, at) + " h" + part.name.substr(at + head.size());
 }
 
-/// Every part, also those that the picture has no room for.
+/// Every part, also those without room in the picture.
 std::vector<TableColumn> table_of(const AblationView& view) {
   return {column_of(view, "part", [](const AblatedPart& part) { return part.name; }),
           column_of(view, "sort", [](const AblatedPart& part) { return part.sort; }),
@@ -87,7 +87,7 @@ Figure lens_bars(const LogitLensView& view) {
   Scatter ends;
   ends.name = "answer";
   const auto depths = static_cast<double>(view.depths.size());
-  constexpr std::size_t most_texts = 14;  // more would lie over each other in a low panel
+  constexpr std::size_t most_texts = 14;  // more would overlap in a low panel
   const std::size_t every = (view.depths.size() + most_texts - 1) / most_texts;
   figure.y.range = Range{-depths + 0.4, 0.6};
   for (std::size_t d = 0; d < view.depths.size(); ++d) {
@@ -158,7 +158,7 @@ std::int64_t tokens_read(const ReadoutView& view) {
   return std::ranges::count_if(view.shuffled, [](double share) { return std::isfinite(share); });
 }
 
-/// The last row is the control.
+/// The last row is the control with shuffled labels.
 Figure readout_map(const ReadoutView& view, const std::string& subtitle) {
   Figure figure;
   figure.id = "readout";
@@ -278,13 +278,13 @@ Figure ablation_bars(const AblationView& view, const std::string& subtitle, std:
   figure.y.label = "part";
   Scatter ends;
   ends.name = "accuracy lost";
-  double most = 0.01, gained = 0;  // a part that is in the way has a bar to the left
+  double most = 0.01, gained = 0;  // a part that harms has a bar to the left
   for (const AblatedPart& part : view.parts) {
     most = std::max(most, view.accuracy - part.accuracy);
     gained = std::max(gained, part.accuracy - view.accuracy);
   }
   const double width = most + gained;
-  figure.x.range = Range{-gained - 0.05 * width, most + 0.25 * width};  // numbers stand behind the bars
+  figure.x.range = Range{-gained - 0.05 * width, most + 0.25 * width};  // the bars end with numbers
   figure.y.range = Range{-static_cast<double>(count) + 0.4, 0.6};
   for (std::size_t i = first; i < std::min(first + count, view.parts.size()); ++i) {
     const AblatedPart& part = view.parts[i];

@@ -1,4 +1,4 @@
-// Interventions as figures: the patch grid, what the parts are worth, the answer by depth, memories that change places.
+// Interventions as figures: the patch grid, ablation, the answer by depth, replaced memories.
 #pragma once
 #include <string>
 #include <string_view>
@@ -12,30 +12,29 @@
 
 namespace afterglow {
 
-/// Every eighth place of a sequence, and with their tokens those that are named and the one whose answer counts.
+/// Every eighth place of a sequence, and the named ones and the asked one with their tokens.
 std::vector<AxisTick> token_ticks(const std::vector<TokenView>& tokens, int asked, std::vector<int> named = {});
 
 std::string patch_subtitle(const Observation& observation, const Selection& selection);
-/// Three grids: stream and outputs, what is inside the mixers, memories; and the paths from part to part.
+/// Three grids: residual stream and outputs, values inside of the mixers, memories; and the paths from part to part.
 std::vector<Figure> patch_figures(const Observation& observation, const Selection& selection, CurveStore& curves);
 inline constexpr const char* patch_path_id = "patch_path";
-/// "0 mamba2 → 1 ska: 0.97 on this path alone"; empty where there is no such path.
+/// "0 mamba2 → 1 ska: 0.97 on this path alone"; empty if there is no such path.
 std::string patch_path_text(const PatchView& view, int sender, int receiver);
 std::string patch_path_sentence(const PatchView& view);
-/// What the brightest cell of one grid says, in a sentence.
+/// A sentence about the brightest cell of one grid.
 std::string patch_sentence(const PatchView& view, PatchGroup group);
 /// The group that a grid shows.
 PatchGroup patch_group(std::string_view figure);
-/// Row and token of the cell that restores most, where that is not so by construction; -1 without any.
+/// Row and token of the cell that restores most, except cells that restore all by construction; -1 without one.
 std::pair<int, int> brightest_cell(const PatchView& view, PatchGroup group);
-/// Number `row` of a group's grid; its index into PatchView::rows, -1 beyond them.
+/// The index into PatchView::rows of row `row` of a group's grid; -1 outside of it.
 int patch_row(const PatchView& view, PatchGroup group, int row);
 /// "1 ska keys at token 4 v23: 0.931 exact, 0.902 to first order".
 std::string patch_cell_text(const PatchView& view, int row, int token);
 
 std::string ablation_subtitle(const Observation& observation, const Selection& selection);
-/// The bars of `count` parts from the one at place `first` on, those first that are needed most; a bar's name is beside
-/// it.
+/// The bars of `count` parts from the one at place `first` on, the most needed parts first; names are next to the bars.
 Figure ablation_bars(const AblationView& view, const std::string& subtitle, std::size_t first, std::size_t count);
 std::vector<Figure> ablation_figures(const Observation& observation, const Selection& selection, CurveStore& curves);
 

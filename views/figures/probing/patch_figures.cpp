@@ -1,4 +1,4 @@
-// The patch grid: parts from input to output down, tokens to the right, the share of the answer as colour.
+// The patch grid: parts from input to output down, tokens to the right, the restored share of the answer as colour.
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -22,7 +22,7 @@ constexpr std::array grids{
     Grid{PatchGroup::memory, "patch_memory", "Memory after a token"},
 };
 
-/// Exact where it is known, else to first order.
+/// The exact value if it is known, else the first-order one.
 double shown_share(const PatchView& view, std::size_t cell) {
   return std::isfinite(view.exact[cell]) ? view.exact[cell] : view.attributed[cell];
 }
@@ -42,7 +42,7 @@ bool is_whole(const PatchView& view) {
          view.pair.corrupted.size() == view.pair.clean.size() && view.pair.asked >= 0 && view.pair.asked < view.tokens;
 }
 
-/// While the grid is not complete: cells whose value is exact. Where both runs are the same a dot would say nothing.
+/// While the grid is incomplete: dots at the exact cells. If both runs are equal there, a dot would say nothing.
 Scatter exact_dots(const PatchView& view, const std::vector<int>& rows) {
   Scatter dots;
   dots.name = "exact";
@@ -61,7 +61,7 @@ Scatter exact_dots(const PatchView& view, const std::vector<int>& rows) {
   return dots;
 }
 
-/// All cells, also of the other grids: a reader of the file wants one list.
+/// All cells, also of the other grids, in one list for the file.
 std::vector<TableColumn> table_of(const PatchView& view, const std::vector<int>& rows) {
   std::vector<std::string> parts, places, hooks, tokens;
   std::vector<double> heads, positions, attributed, exact;
@@ -122,7 +122,7 @@ Figure grid_figure(const PatchView& view, const Grid& grid, const std::string& s
   return figure;
 }
 
-/// Three digits behind the point, and 0 for what is less.
+/// Three digits after the point, and 0 for smaller values.
 std::string share_text(double share) { return number_text(std::abs(share) < 5e-4 ? 0 : share, 3); }
 
 std::string percent(double share) {
@@ -153,7 +153,7 @@ Best best_of(const PatchView& view, const std::vector<int>& rows) {
   return best;
 }
 
-/// The first token at which the row restores about as much as at its best.
+/// The first token at which the row restores about as much as at its best one.
 int first_as_good(const PatchView& view, const Best& best) {
   constexpr double about = 0.02;
   for (int t = 0; t < best.token; ++t) {
@@ -167,7 +167,7 @@ std::string memory_sentence(const PatchView& view, const std::vector<int>& rows)
   if (best.row >= 0) best.token = first_as_good(view, best);
   if (best.row < 0 || best.share < 0.05)
     return "So far no memory restores the answer: it passes elsewhere, or its cells are not computed yet.";
-  constexpr double too_much = 2;  // of what there is to bring back: the parts then pull against each other
+  constexpr double too_much = 2;  // of the difference between the runs: above it the parts counteract
   if (best.share > too_much) {
     return "Both sequences are answered almost alike (" + share_text(view.pair.clean_measure) + " and " +
            share_text(view.pair.corrupted_measure) +
@@ -283,7 +283,7 @@ PatchGroup patch_group(std::string_view figure) {
 std::pair<int, int> brightest_cell(const PatchView& view, PatchGroup group) {
   if (!is_whole(view)) return {-1, -1};
   std::vector<int> rows = rows_of(view, group);
-  // The first and the last stream carry all of it by construction: at the changed token, and where the answer is read.
+  // The first and the last stream restore everything by construction: at the changed token, and at the answer.
   if (group == PatchGroup::stream && rows.size() > 2) {
     rows.erase(rows.begin());
     rows.pop_back();

@@ -1,4 +1,4 @@
-// Bars with grey ghosts: the ghost is the model as it was trained.
+// Bars with grey outlines: the outline is the model as it was trained.
 #include "views/figures/probing/probe_figures.h"
 
 #include <algorithm>
@@ -16,7 +16,7 @@ namespace {
 
 constexpr double no_ghost = std::numeric_limits<double>::quiet_NaN();
 
-/// "whole sequence at once, after token 63 k1, target v2"
+/// "whole sequence at once, after token 63 k1, right answer v2"
 std::string place_text(const ProbeView& probe, int token) {
   const TokenView& there = probe.tokens[static_cast<std::size_t>(token)];
   std::string text = "whole sequence at once, after token " + std::to_string(token) + " " + there.label;
@@ -24,7 +24,7 @@ std::string place_text(const ProbeView& probe, int token) {
   return text;
 }
 
-/// In the place of what is not read for a token, of a long sequence or a large vocabulary.
+/// A message instead of numbers that were not computed for a token of a long sequence or a large vocabulary.
 void say_what_is_read(Figure& figure, const std::string& missing, const std::string& read) {
   figure.x.range = figure.y.range = Range{0, 1};
   figure.x.ticks = figure.y.ticks = {{0, ""}};
@@ -61,7 +61,7 @@ Figure answer_figure(const ProbeView& probe, int token) {
   return figure;
 }
 
-/// Row `token` of the weights of a head; empty when there is none.
+/// Row `token` of the weights of a head; empty if it does not exist.
 std::vector<float> weight_row(const TokenWeights& weights, int head, int token) {
   const auto tokens = static_cast<std::size_t>(std::max(weights.tokens, 0));
   if (head < 0 || static_cast<std::size_t>(head) >= weights.weights.size() || static_cast<std::size_t>(token) >= tokens)
@@ -165,8 +165,8 @@ const HeadSpectrum* seen_head(const Observation& observation, const Selection& s
 
 namespace {
 
-/// An intervention on either member of a pair holds for both, so what changes or ends it has to name that member, and
-/// in the same way.
+/// An intervention on either mode of a pair holds for both, so a command that changes or ends it must name the same
+/// mode in the same way.
 void name_as_edited(const ModeEdits& edits, const HeadSpectrum& head, std::size_t i, MeantMode& mode) {
   for (std::size_t k = 0; k < head.eigenvalues.size(); ++k) {
     if (k != i && head.eigenvalues[k] != std::conj(head.eigenvalues[i])) continue;

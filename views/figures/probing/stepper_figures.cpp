@@ -1,4 +1,4 @@
-// State matrices as heat maps whose colours stay put while one walks along the tokens, and the answer as bars.
+// State matrices as heat maps whose colours stay the same over the tokens, and the answer as bars.
 #include "views/figures/probing/stepper_figures.h"
 
 #include <algorithm>
@@ -121,9 +121,9 @@ const std::vector<StepPicture>* chosen_pictures(const Observation& observation, 
   return &all[static_cast<std::size_t>(std::clamp(selection.head, 0, static_cast<int>(all.size()) - 1))];
 }
 
-/// Positive quantities on a scale of decades, a line for each row.
+/// Positive quantities on a logarithmic scale, a line for each row.
 Figure curves_figure(const StepPicture& picture) {
-  constexpr double lowest = 1e-17;  // what stands for 0
+  constexpr double lowest = 1e-17;  // replaces 0
   Figure figure;
   figure.title = picture.symbol;
   figure.subtitle = picture.about;
@@ -154,7 +154,7 @@ Figure picture_figure(const StepPicture& picture, std::size_t number) {
     figure.id = "inside_" + std::to_string(number);
     return figure;
   }
-  constexpr int most_numbers = 32;  // columns of a picture whose numbers are worth being written into its cells
+  constexpr int most_numbers = 32;  // largest number of columns with numbers in the cells
   Figure figure = matrix_figure(
       {std::to_string(number), picture.symbol, picture.about, "row", picture.across, picture.rows, picture.columns},
       picture.cells, {}, max_magnitude(picture.cells));
@@ -166,7 +166,7 @@ Figure picture_figure(const StepPicture& picture, std::size_t number) {
   return figure;
 }
 
-/// What a head's keys are divided by after the token; nothing for layers without such a scale.
+/// The divisor of a head's keys after the token; empty for layers without such a scale.
 std::string scale_text(const Trace& trace, const Selection& selection, int token) {
   const int head = selected_trace_head(trace, selection);
   const std::vector<HeadStep>& heads = trace.steps[static_cast<std::size_t>(token)].heads;

@@ -12,12 +12,12 @@ namespace afterglow {
 std::string stepper_subtitle(const Observation& observation, const Selection& selection);
 std::vector<Figure> stepper_figures(const Observation& observation, const Selection& selection, CurveStore& curves);
 
-/// What one head does with one token, a picture for each step of the computation, in its order.
+/// The computation of one head for one token, a picture for each step, in order.
 std::string inside_subtitle(const Observation& observation, const Selection& selection);
 std::vector<Figure> inside_figures(const Observation& observation, const Selection& selection, CurveStore& curves);
 
-/// Eigenvalues of one head's operator as they are after each token: the plane at the chosen token with the way there,
-/// and every modulus over the tokens.
+/// Eigenvalues of one head's operator after each token: the plane at the chosen token with trails, and every modulus
+/// over the tokens.
 std::string token_spectrum_subtitle(const Observation& observation, const Selection& selection);
 std::vector<Figure> token_spectrum_figures(const Observation& observation, const Selection& selection,
                                            CurveStore& curves);

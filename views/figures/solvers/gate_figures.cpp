@@ -1,4 +1,4 @@
-// How far back each head's memory reaches at each token, from the product of its decays.
+// The memory horizon of each head at each token, from the product of its decays.
 #include <algorithm>
 #include <cmath>
 
@@ -68,7 +68,7 @@ Figure horizon_figure(const Observation& observation, const Selection& selection
   return figure;
 }
 
-/// Where each channel has a gate of its own, what is shown of a head.
+/// The text about gates that each channel has, of which a head shows the mean.
 std::string mean_text(const HeadGate& gate) {
   return gate.channels > 1 ? ", geometric mean of " + std::to_string(gate.channels) + " channels" : "";
 }

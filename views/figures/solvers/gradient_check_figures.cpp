@@ -1,4 +1,4 @@
-// Gradients through a solve by the number of its iterations: how far each way of taking them is from the exact one.
+// Gradients through a solver over its iterations: the distance of each method from the exact gradient.
 #include <algorithm>
 #include <cmath>
 
@@ -65,7 +65,7 @@ Figure gradient_figure(const Observation& observation, const Selection& selectio
 Line error_line(std::string name, Ink ink, Dash dash, const std::vector<double>& errors) {
   std::vector<double> x, y;
   for (std::size_t i = 0; i < errors.size(); ++i) {
-    if (!(errors[i] > 0)) continue;  // where the backward pass begins
+    if (!(errors[i] > 0)) continue;  // the backward pass begins here
     x.push_back(static_cast<double>(i));
     y.push_back(errors[i]);
   }

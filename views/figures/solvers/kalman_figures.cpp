@@ -1,4 +1,4 @@
-// One colour for each filter; what is exact is drawn solid, what approximates it dashed.
+// One colour for each filter; exact filters are solid, approximations dashed.
 #include "views/figures/solvers/kalman_figures.h"
 
 #include <algorithm>
@@ -83,7 +83,7 @@ Figure recall_figure(const HeadFilters& filters) {
       int count = 0;
       for (std::size_t age = first; age <= last; ++age) {
         const double error = run.recall[tokens - age];
-        if (!std::isfinite(error)) continue;  // a value of length 0
+        if (!std::isfinite(error)) continue;  // the value has length 0
         sum += error;
         ++count;
       }
@@ -112,7 +112,7 @@ Figure sigma_figure(const HeadFilters& filters) {
   return figure;
 }
 
-/// What the exact filter would recall if the model of eq. 15 were told of other process noise, beside the solve.
+/// The recall of the exact filter if the model of eq. 15 assumed other process noise, with that of the solve.
 Figure noise_figure(const HeadFilters& filters) {
   Figure figure = filter_figure("noise", "Process noise",
                                 "exact filter; solid: mean error of all pairs, dashed: of the last eighth",

@@ -1,4 +1,4 @@
-// Figures of the exact Kalman filter beside the layers that approximate it (Gated KalmaNet, section 6).
+// Figures of the exact Kalman filter and the layers that approximate it (Gated KalmaNet, section 6).
 #pragma once
 #include <string>
 #include <vector>
@@ -11,12 +11,12 @@ namespace afterglow {
 
 struct HeadFilters;
 
-/// The filters of the selected head, or of the nearest one that there are some of; null without any.
+/// The filters of the selected head, or of the nearest one with filters; nullptr without any.
 const HeadFilters* selected_filters(const Observation& observation, const Selection& selection);
 
 std::string kalman_subtitle(const Observation& observation, const Selection& selection);
-/// What each filter writes of a pair, what is left of it at the end, how its gain lies to the key, Σ_t, and the drift
-/// of the recursion in the selected arithmetic.
+/// The share of a pair that each filter writes, the rest of it at the end, the angle between gain and key, Σ_t, and the
+/// drift of the recursion in the selected arithmetic.
 std::vector<Figure> kalman_figures(const Observation& observation, const Selection& selection, CurveStore& curves);
 
 }  // namespace afterglow

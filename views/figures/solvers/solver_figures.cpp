@@ -1,4 +1,4 @@
-// The race: one colour for each solver, dashed what theory promises it.
+// The race: one colour for each solver; dashed: the bound of theory.
 #include "views/figures/solvers/solver_figures.h"
 
 #include <algorithm>
@@ -26,7 +26,7 @@ Figure race_figure(const Observation& observation, const Selection& selection, s
   return figure;
 }
 
-/// The lowest, or highest, residual of all problems at each iteration; NaN where one of them has failed.
+/// The lowest, or highest, residual of all problems at each iteration; NaN if one of them has failed.
 std::vector<double> envelope(const std::vector<const RacedProblem*>& problems, std::size_t arithmetic,
                              std::size_t solver, bool highest) {
   std::vector<double> result;
@@ -54,7 +54,7 @@ std::vector<double> lifted(std::vector<double> values) {
   return values;
 }
 
-/// What theory promises to the worst of the problems.
+/// The bound of theory for the worst of the problems.
 std::vector<double> bounds_of(SolverKind kind, const std::vector<const RacedProblem*>& problems, std::size_t count) {
   std::vector<double> bounds(count, 0);
   for (const RacedProblem* problem : problems) {
@@ -123,7 +123,7 @@ Figure residual_figure(const Observation& observation, const Selection& selectio
   return figure;
 }
 
-/// Eigenvalues of one problem in the user's order, or ascending; dots of an own problem can be dragged.
+/// Eigenvalues of one problem in the user's order, or ascending; dots of the user's problem can be dragged.
 Scatter spectrum_dots(const Observation& observation, const RacedProblem& problem) {
   const std::optional<MadeProblem>& made = observation.solvers->made_of;
   const std::vector<double>& values = made ? made->eigenvalues : problem.eigenvalues;
@@ -161,14 +161,14 @@ Figure spectrum_figure(const Observation& observation, const Selection& selectio
     low = std::min(low, value);
     high = std::max(high, value);
   }
-  // Fixed while dots are dragged, so that the place under the pointer keeps its value.
+  // Fixed during a drag, so that the place under the pointer keeps its value.
   if (observation.solvers->made_of) figure.y.range = Range{std::min(low, 1e-6), std::max(high, 10.0)};
   const double count = static_cast<double>((*hardest)->eigenvalues.size());
   figure.x.range = Range{0.5, count + 0.5};
   return figure;
 }
 
-/// Solvers down, arithmetics to the right: the residual that is left at the end, on a scale of decades.
+/// Solvers down, arithmetics to the right: the final residual on a logarithmic scale.
 Figure floor_figure(const Observation& observation, const Selection& selection,
                     const std::vector<const RacedProblem*>& problems) {
   Figure figure = race_figure(observation, selection, "floor", "Final residual by solver and precision");
@@ -274,7 +274,7 @@ std::string solver_advice(const Observation& observation, const Selection& selec
 }
 
 std::string precision_advice(Arithmetic arithmetic, double smallest, double largest, double ridge) {
-  constexpr double near = 8;  // a solution keeps less than three bits beyond this share of the line
+  constexpr double near = 8;  // above 1/near of the limit a solution keeps less than three bits
   const double line = inverse_unit(arithmetic), kappa = largest / smallest;
   if (!(kappa * near >= line)) return "";
   const std::string name(name_of(arithmetic));

@@ -1,4 +1,4 @@
-// One colour for each solver, the same in every figure, and where their logarithmic axes end.
+// One colour for each solver, the same in every figure, and the lower end of their logarithmic axes.
 #pragma once
 #include "core/engine/observation/solver_view.h"
 #include "core/figure/figure.h"

@@ -13,7 +13,7 @@ namespace {
 
 constexpr std::string_view id_prefix = "accuracy_grid_";
 
-/// Rows from many bindings to few, so that what is harder lies above and to the right.
+/// Rows from many pairs to few, so that harder cells are at the top and to the right.
 std::size_t index_of_cell(const AccuracyGrid& grid, std::size_t row, std::size_t column) {
   return (grid.bindings.size() - 1 - row) * grid.lengths.size() + column;
 }
@@ -40,7 +40,7 @@ HeatMap map_of(const AccuracyGrid& grid, std::int64_t examples) {
   return map;
 }
 
-/// Every cell that fits, whether it was asked or not.
+/// Every cell that fits, measured or not.
 std::vector<TableColumn> table_of(const AccuracyGrid& grid) {
   std::vector<double> bindings, lengths, examples, accuracy;
   for (const AccuracyCell& cell : grid.cells) {

@@ -126,7 +126,7 @@ Figure kl_limit_figure(const std::vector<KlLimit>& modes, double tau) {
     const auto add = [&](const std::string& which, const std::vector<double>& values, Dash dash) {
       Line line;
       line.name = name + which;
-      line.is_quiet = !which.empty();  // named in the table alone: the subtitle says what the dashes are
+      line.is_quiet = !which.empty();  // named only in the table: the subtitle explains the dashes
       line.ink = Ink(static_cast<int>(k));
       line.dash = dash;
       line.curve = {mode.rows, values, nullptr};
@@ -163,7 +163,7 @@ namespace {
 struct CostPart {
   const char *title, *label, *unit;
   const std::vector<double> LayerCost::*values;
-  const double LayerCost::*growth;  ///< null: the table names none
+  const double LayerCost::*growth;  ///< nullptr: the table names none
 };
 constexpr double LayerCost::*no_growth = nullptr;
 const CostPart cost_parts[] = {
@@ -202,7 +202,7 @@ Figure cost_figure(std::size_t number, const CostView& costs) {
     if (part.growth == nullptr) continue;
     const double growth = layer.*part.growth;
     line.name += ", ∝ " + power_of_length(growth);
-    line.is_quiet = true;  // named in the table alone: the subtitle says what the dashes are
+    line.is_quiet = true;  // named only in the table: the subtitle explains the dashes
     line.dash = Dash::dashed;
     std::vector<double> expected;
     for (const double tokens : lengths) expected.push_back(values.back() * std::pow(tokens / lengths.back(), growth));
@@ -224,7 +224,7 @@ std::vector<Figure> costs_figures(const Observation& observation, const Selectio
   for (std::size_t number = 0; observation.costs && number < std::size(cost_parts); ++number) {
     figures.push_back(cost_figure(number, *observation.costs));
     figures.back().id = "costs_" + std::string(1, static_cast<char>('a' + number));
-    figures.back().subtitle.clear();  // the panel says it of all four
+    figures.back().subtitle.clear();  // the panel's subtitle holds for all four
   }
   return figures;
 }

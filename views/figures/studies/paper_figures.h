@@ -1,4 +1,4 @@
-// Figures of Gated KalmaNet, made anew from studies of solvers and from the training of two presets, one of Spectral
+// Figures of Gated KalmaNet, reproduced from studies of solvers and from the training of two presets, one of Spectral
 // Memory's equations, and Echo's table 1 as measured.
 #pragma once
 #include <cstdint>
@@ -21,9 +21,9 @@ Figure forward_figure(const StudyView& study);
 Figure backward_figure(char letter, const StudyView& study);
 /// Figure 8: residuals of Chebyshev, one curve for each strength of the ridge.
 Figure strength_figure(const StudyView& study);
-/// Beside it, with letter b: true residual and recall error over the strength (appendix G in numbers).
+/// The second part, with letter b: true residual and recall error over the strength (appendix G in numbers).
 Figure strength_price_figure(const StudyView& study);
-/// Figure 5: what a step divides by when it is taken back, over the condition number.
+/// Figure 5: the divisor of a reversed iteration, over the condition number.
 Figure divisor_figure(const StudyView& study);
 /// Spectral Memory, eqs. 27 to 30: the strongest eigenvalues of strategy B's kernel over the rows of the history.
 Figure kl_limit_figure(const std::vector<KlLimit>& modes, double tau);
@@ -32,8 +32,8 @@ Figure kl_limit_figure(const std::vector<KlLimit>& modes, double tau);
 Figure regularisation_figure(std::size_t number, std::span<const RunCurves> runs, std::uint64_t seed);
 
 /// Echo's table 1 over the length, each layer a curve: time of a training pass (0) and of one more token (1), the state
-/// that decoding carries (2), what a training pass holds (3). Dashed: the power of T that the table names, through the
-/// last point; of the last one it names none.
+/// that decoding carries (2), memory of a training pass (3). Dashed: the power of T in the table, through the last
+/// point; the table has none for the last one.
 Figure cost_figure(std::size_t number, const CostView& costs);
 /// The four of them, as the window measures them.
 std::string costs_subtitle(const Observation& observation, const Selection& selection);

@@ -17,7 +17,7 @@ namespace afterglow {
 namespace {
 
 constexpr std::string_view run_prefix = "run ";
-constexpr std::size_t quality = 1;  // the number by which a run is the best: its accuracy
+constexpr std::size_t quality = 1;  // the number that ranks the runs: the accuracy
 
 /// The centre of a run's cell.
 Point cell_of(const PhaseMapView& map, const RunResult& result) {
@@ -26,7 +26,7 @@ Point cell_of(const PhaseMapView& map, const RunResult& result) {
   return {static_cast<double>(place[0]), static_cast<double>(rows - 1 - place[1])};
 }
 
-/// In the middle of a map that has no colours yet.
+/// In the middle of a map without colours.
 TextLabel first_run_note(const PhaseMapView& map) {
   const std::vector<SweepAxis>& axes = map.sweep.axes;
   const auto middle = [&](std::size_t axis) { return (static_cast<double>(axes[axis].values.size()) - 1) / 2; };
@@ -36,7 +36,7 @@ TextLabel first_run_note(const PhaseMapView& map) {
           Role::dim, Anchor::middle};
 }
 
-/// Dots at the centres of cells: where one is missing, the colour is that of a neighbour.
+/// Dots at the centres of cells with a run; cells without a dot have the colour of a neighbour.
 Scatter finished_runs(const PhaseMapView& map) {
   Scatter dots;
   dots.name = "finished runs";

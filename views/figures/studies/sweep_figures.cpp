@@ -15,7 +15,7 @@ namespace afterglow {
 namespace {
 
 constexpr double unknown = std::numeric_limits<double>::quiet_NaN();
-constexpr std::size_t most_trainings = 8;  // curves that one figure holds
+constexpr std::size_t most_trainings = 8;  // curves that fit into one figure
 
 /// "steps to 90 %" as part of a file's name: "steps_to_90".
 std::string file_word(const std::string& name) {
@@ -94,7 +94,7 @@ Figure line_figure(const SweepView& sweep, const SweepAxis& axis, std::size_t me
   return figure;
 }
 
-/// Values by their place in the grid; NaN where there is none.
+/// Values by their place in the grid; NaN without a run.
 std::vector<double> grid_of(const SweepView& sweep, std::size_t cells, std::size_t metric) {
   const std::vector<RunResult> results = by_shown_place(sweep);
   std::vector<double> sum(cells, 0), count(cells, 0);
@@ -107,14 +107,14 @@ std::vector<double> grid_of(const SweepView& sweep, std::size_t cells, std::size
   return sum;
 }
 
-/// Which places have a run that is finished, whatever came out of it.
+/// Which places have a finished run, whatever its result.
 std::vector<bool> finished_places(const SweepView& sweep, std::size_t cells) {
   std::vector<bool> finished(cells, false);
   for (const RunResult& result : by_shown_place(sweep)) finished[result.row] = true;
   return finished;
 }
 
-/// The losses of a sketch at these steps, between its points by a straight line; NaN beyond its end.
+/// The losses of a sketch at these steps, linear between its points; NaN after its end.
 std::vector<double> losses_at(const TrainingSketch& sketch, const std::vector<double>& steps) {
   std::vector<double> losses;
   std::size_t next = 0;
@@ -153,7 +153,7 @@ std::string place_name(const std::vector<SweepAxis>& axes, std::size_t row) {
 }
 
 Dash dash_of_round(Dash first, int round) {
-  // What is dotted bounds a curve (add_with_spread) and so comes last.
+  // Dotted comes last, because it marks bounds of a curve (add_with_spread).
   constexpr Dash others[] = {Dash::solid,     Dash::dash_dot,   Dash::dashed,
                              Dash::long_dash, Dash::short_dash, Dash::dotted};
   std::vector<Dash> dashes{first};
@@ -164,7 +164,7 @@ Dash dash_of_round(Dash first, int round) {
 }
 
 void tell_apart(int index, Line& line) {
-  const int round = index / palette_size;  // how often all colours have come before
+  const int round = index / palette_size;  // the number of times that all colours have been used
   line.ink = Ink(index);
   line.dash = round == 0 ? Dash::automatic : dash_of_round(ink_dash(line.ink), round);
   line.marker = round == 0 ? Marker::automatic : ink_marker(Ink(index + round));
@@ -193,7 +193,7 @@ void add_training(const std::vector<RunResult>& results, std::size_t row, const 
   for (const RunResult& result : results) {
     if (result.row == row && result.sketch.step.size() > steps.size()) steps = result.sketch.step;
   }
-  std::vector<RunResult> points;  // each step is a row of its own, so that means and deviations are those of a table
+  std::vector<RunResult> points;  // each step becomes a row, so that means and deviations are computed as for a table
   for (const RunResult& result : results) {
     if (result.row != row || result.sketch.step.empty()) continue;
     const std::vector<double> losses = losses_at(result.sketch, steps);
@@ -212,7 +212,7 @@ void add_training(const std::vector<RunResult>& results, std::size_t row, const 
   line.name = name;
   line.curve = {x, mean};
   tell_apart(index, line);
-  line.marker = Marker::none;  // the points of a sketch lie close
+  line.marker = Marker::none;  // the points of a sketch are close together
   const bool has_spread = std::ranges::any_of(deviation, [](double value) { return value > 0; });
   if (has_spread) {
     add_with_spread(line, deviation, figure);
@@ -232,7 +232,7 @@ Figure training_figure(const std::string& id, const std::string& subtitle, const
   return figure;
 }
 
-/// Lines of equal value on a map that is complete, at round numbers of its colours.
+/// Lines of equal value on a complete map, at round numbers of its colours.
 void add_contours(const std::vector<double>& cells, int rows, int columns, const RunMetric& metric, Figure& figure) {
   constexpr int most_levels = 4;
   Extent found;
@@ -283,7 +283,7 @@ Figure phase_figure(const SweepView& sweep, std::size_t metric) {
   }
   map.cells = cells;
   for (const std::string& value : axes[0].values) map.col_labels.push_back(value_label(value));
-  // Dots on the map are read by their places on the axes.
+  // The axes show the places of the dots.
   for (std::size_t i = 0; i < columns; ++i) figure.x.ticks.push_back({static_cast<double>(i), map.col_labels[i]});
   for (std::size_t i = 0; i < rows; ++i) figure.y.ticks.push_back({static_cast<double>(i), map.row_labels[i]});
   figure.series.emplace_back(std::move(map));

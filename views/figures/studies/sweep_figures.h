@@ -1,5 +1,5 @@
-// The figures of a sweep: a number over one axis with its spread over seeds, or as colours over two; and the training
-// of each recipe, mean and spread over its seeds.
+// The figures of a sweep: a number over one axis with its spread over seeds, or as colours over two axes; and the
+// training of each recipe, mean and spread over its seeds.
 #pragma once
 #include <cstddef>
 #include <span>
@@ -11,12 +11,12 @@
 
 namespace afterglow {
 
-/// One for each number in `drawn`, an index into the metrics, and one of the training where there are few enough
-/// recipes to tell their curves apart. Numbers over more than two axes are left out.
+/// One for each number in `drawn`, an index into the metrics, and one of the training if there are few enough recipes
+/// to distinguish their curves. Numbers over more than two axes are left out.
 std::vector<Figure> sweep_figures(const SweepView& sweep, std::span<const std::size_t> drawn);
 
-/// One number over two axes, while the runs come: where one is still missing, the nearest to its lower left on a
-/// coarser grid stands in its place.
+/// One number over two axes, while the runs arrive: a missing run shows the nearest one to its lower left on a coarser
+/// grid.
 Figure phase_figure(const SweepView& sweep, std::size_t metric);
 
 /// A field or number in words: "1 ska: ridge" for "layers.1.ska.ridge", "condition number κ" for "kappa".
@@ -24,11 +24,11 @@ std::string words_of(std::string name);
 /// "learning rate 0.001, 1 ska: ridge 0.01": the run in this row.
 std::string place_name(const std::vector<SweepAxis>& axes, std::size_t row);
 
-/// The dash of a curve whose colour comes for the second time (round 1) and so on: `first` in round 0, and another one
-/// in each of the five rounds after it.
+/// The dash of a curve whose colour is used for the second time (round 1) and so on: `first` in round 0, and another
+/// one in each of the five rounds after it.
 Dash dash_of_round(Dash first, int round);
-/// Ink, dash and mark of the series with this number, from 0. The colours of the palette come again from the seventh
-/// series on, with another dash and mark, so that no two of the first 36 look alike.
+/// Ink, dash and mark of the series with this number, from 0. The colours of the palette repeat from the seventh series
+/// on, with another dash and mark, so that the first 36 all differ.
 void tell_apart(int index, Line& line);
 /// A curve in one colour between two thin ones, a standard deviation above and below it.
 void add_with_spread(const Line& mean, std::span<const double> deviation, Figure& figure);

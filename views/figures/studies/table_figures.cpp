@@ -31,7 +31,7 @@ int number_of(const std::string& series, const std::vector<std::string>& names) 
   return static_cast<int>(std::find(names.begin(), names.end(), series) - names.begin());
 }
 
-/// A small dot for each run; a single one lies on its mean and is left out.
+/// A small dot for each run; a single one coincides with its mean and is left out.
 Scatter runs_of(const TableView& table, const std::vector<RunResult>& results, const std::vector<std::string>& names,
                 std::size_t metric) {
   Scatter runs;
@@ -71,7 +71,7 @@ Line means_of(const TableView& table, const std::vector<RunResult>& results, con
   return line;
 }
 
-/// The curve of what a paper reports of a series over the places of the axis.
+/// The curve of a series in a paper, over the places of the axis.
 Curve published_curve(const TableView& table, const std::string& series, std::size_t metric) {
   std::vector<double> x, y;
   for (const PublishedSeries& point : table.published) {
@@ -82,8 +82,8 @@ Curve published_curve(const TableView& table, const std::string& series, std::si
   return {x, y};
 }
 
-/// What papers report over a numeric axis: curves, each with a dash of its own, and a level for what is one number for
-/// all places.
+/// Published values over a numeric axis: curves, each with its own dash, and a level for a number that holds for all
+/// places.
 void add_published(const TableView& table, std::size_t metric, Figure& figure) {
   if (!table.x_names.empty()) return;
   std::vector<std::string> drawn;
@@ -128,7 +128,7 @@ std::vector<AxisTick> with_short_variants(std::vector<AxisTick> ticks) {
   return ticks;
 }
 
-/// One curve through the metrics of a group: mean over seeds of a row and their spread, or what is published.
+/// One curve through the metrics of a group: mean over seeds of a row and their spread, or published values.
 void add_group_curve(const TableView& table, const std::string& group, Line line, Figure& figure,
                      const std::function<ResultSummary(std::size_t metric)>& value) {
   std::vector<double> x, y, deviation;
@@ -147,7 +147,7 @@ void add_group_curve(const TableView& table, const std::string& group, Line line
   figure.series.emplace_back(std::move(line));
 }
 
-/// The metrics of a group over what they differ in, of the rows at one place of the table's axis.
+/// The metrics of a group over their conditions, of the rows at one place of the table's axis.
 Figure group_figure(const TableView& table, const std::vector<RunResult>& results, const std::string& group,
                     std::size_t number, const AxisTick& place) {
   Figure figure;
@@ -189,7 +189,7 @@ Figure group_figure(const TableView& table, const std::vector<RunResult>& result
   return figure;
 }
 
-/// The same runs with their held-out evaluations where the losses of training are.
+/// The same runs with held-out evaluations in place of the training losses.
 std::vector<RunResult> held_out_curves(std::vector<RunResult> results) {
   for (RunResult& result : results) {
     result.sketch.step = result.sketch.held_out_step;
@@ -198,13 +198,13 @@ std::vector<RunResult> held_out_curves(std::vector<RunResult> results) {
   return results;
 }
 
-/// Groups without places are for files of numbers alone.
+/// Groups without places only go into files of numbers.
 bool is_drawn(const TableView& table, const std::string& group) {
   return std::ranges::any_of(table.metrics,
                              [&](const RunMetric& m) { return m.group == group && std::isfinite(m.at); });
 }
 
-/// How the runs at one place of the axis were trained, mean and spread over their seeds. `about`: "training".
+/// The training of the runs at one place of the axis, mean and spread over their seeds. `about`: "training".
 Figure training_of(const TableView& table, const std::vector<RunResult>& results, const AxisTick& place,
                    const std::string& about) {
   const std::string where = table.x_label + " " + place.label + (table.x_unit.empty() ? "" : " " + table.x_unit);
@@ -220,15 +220,15 @@ Figure training_of(const TableView& table, const std::vector<RunResult>& results
   return figure;
 }
 
-/// "Mamba-2, 4 pairs" is a kind under a condition; without a comma there is none.
+/// "Mamba-2, 4 pairs" is a kind under a condition; a name without a comma has no condition.
 std::pair<std::string, std::string> kind_and_condition(const std::string& series) {
   const std::size_t comma = series.rfind(", ");
   if (comma == std::string::npos) return {series, ""};
   return {series.substr(0, comma), series.substr(comma + 2)};
 }
 
-/// Of a table that has every kind under every condition and more series than one figure has colours for: its
-/// conditions. Else none.
+/// The conditions of a table that has every kind under every condition and more series than a figure has colours; else
+/// empty.
 std::vector<std::string> conditions_of(const TableView& table) {
   const std::vector<std::string> names = series_of(table);
   std::vector<std::string> kinds, conditions;
@@ -312,7 +312,7 @@ std::vector<Figure> table_figures(const TableView& table, const std::vector<RunR
       if (!figure.series.empty()) figures.push_back(std::move(figure));
     }
   }
-  // Held-out evaluations are accuracies where the table's own numbers are shares.
+  // Held-out evaluations are accuracies if the table's own numbers are shares.
   const bool has_accuracy = std::ranges::any_of(table.metrics, &RunMetric::is_share);
   const std::vector<RunResult> held_out = has_accuracy ? held_out_curves(results) : std::vector<RunResult>{};
   for (const AxisTick& place : ticks_of(table)) {

@@ -10,15 +10,15 @@ namespace afterglow {
 
 namespace {
 
-/// Where a bar ends: what was not reached is as long as was looked.
+/// The end of a bar: for a condition that was not reached, the last step that was trained.
 double end_of(const BisectView& view, const BisectedPart& part) {
   return static_cast<double>(part.step < 0 ? view.until : part.step);
 }
 
 std::string label_of(const BisectedPart& part) { return part.part.empty() ? "all learn" : "no " + part.part; }
 
-/// Twice as far as what all parts together need, and twice that again as often as a bar asks for it: the axis moves
-/// seldom while the repetitions come.
+/// Twice the number of steps with all parts, doubled as often as a bar needs: the axis seldom changes while the
+/// repetitions arrive.
 double last_shown(const BisectView& view) {
   const auto until = static_cast<double>(view.until), from = static_cast<double>(view.from);
   if (view.parts.empty() || view.parts[0].step < 0) return until;

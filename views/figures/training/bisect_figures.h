@@ -1,4 +1,4 @@
-// Bisect over frozen blocks: a bar for each part of the model, as long as the training needs without its learning.
+// Bisection over frozen parts: a bar for each part of the model, as long as the training needs without its learning.
 #pragma once
 #include <string>
 #include <vector>
@@ -11,10 +11,10 @@
 namespace afterglow {
 
 std::string bisect_subtitle(const Observation& observation, const Selection& selection);
-/// One plot. Empty before it was asked for.
+/// One plot. Empty before the first run.
 std::vector<Figure> bisect_figures(const Observation& observation, const Selection& selection, CurveStore& curves);
 
-/// "accuracy > 0.5 first holds at step 212; without the learning of 1 ska not until step 1,000".
+/// "held-out accuracy > 0.5 holds from step 212; while 1 ska is frozen, not by step 1,000."
 std::string bisect_text(const BisectView& view);
 
 }  // namespace afterglow

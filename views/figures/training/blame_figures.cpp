@@ -1,4 +1,4 @@
-// Builds the strip of blame and the loss above the same steps.
+// The influence of each batch, and the loss above the same steps.
 #include "views/figures/training/blame_figures.h"
 
 #include <algorithm>
@@ -14,12 +14,12 @@ namespace {
 
 constexpr std::string_view batch_prefix = "batch ";
 
-/// What leaving a batch out changes: positive where the number is larger without it.
+/// The change without a batch: positive if the number is larger without it.
 double change_of(const BlameView& view, const RunResult& without) {
   return without.values[view.shown] - view.whole[view.shown];
 }
 
-/// Of loss and accuracy one direction is the better one; of other numbers none.
+/// For loss and accuracy one direction is better; for other numbers neither.
 double worse_direction(const RunMetric& metric, std::size_t index) {
   if (index == 0) return 1;
   return metric.is_share && metric.name != "diverged" ? -1 : 0;
@@ -81,7 +81,7 @@ Figure strip_figure(const BlameView& view) {
   return figure;
 }
 
-/// The batches that can be asked about, before any was: the last steps of the run.
+/// The batches that can be measured before the first measurement: those of the run's last steps.
 BlameView last_steps(const RunCurves& run, const MeasureNames& names) {
   constexpr std::size_t usual = 100;
   BlameView view;

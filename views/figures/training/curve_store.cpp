@@ -9,7 +9,7 @@ namespace afterglow {
 
 namespace {
 
-/// Whether `now` starts with everything that was seen. Storage that is still the same object was only appended to.
+/// Whether `now` starts with all former values. Storage that is still the same object was only appended to.
 bool continues(const Values& seen, const Values& now) {
   if (now.size() < seen.size()) return false;
   if (seen.span().data() == now.span().data() || seen.empty()) return true;
@@ -34,7 +34,7 @@ double CurveStore::Kept::window_mean(const Values& values, std::size_t i) {
     sum += sign * value;
     count = sign > 0 ? count + 1 : count - 1;
   };
-  if (i % filter.window == 0) {  // anew, so that rounding does not add up
+  if (i % filter.window == 0) {  // starts anew, so that rounding does not add up
     sum = 0;
     count = 0;
     for (std::size_t j = i + 1 - std::min(filter.window, i + 1); j <= i; ++j) add(values[j], 1);

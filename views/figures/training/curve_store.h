@@ -1,5 +1,5 @@
-// Keeps what was computed of growing curves while they are shown, so that each new point costs its own share and no
-// more. What comes out depends on the curve alone, never on what was asked before.
+// Caches results of growing curves while they are visible, so that each new point costs only its own work. The result
+// depends on the curve alone, never on former requests.
 #pragma once
 #include <memory>
 #include <string>
@@ -11,7 +11,7 @@
 
 namespace afterglow {
 
-/// How values[i] of a published curve becomes a point: x = first_x + i, or an abscissa of its own.
+/// The conversion of values[i] of a published curve into a point: x = first_x + i, or from an abscissa.
 struct CurveSource {
   Values values;
   double first_x = 1;
@@ -20,13 +20,13 @@ struct CurveSource {
 
 class CurveStore {
  public:
-  /// The curve as it is.
+  /// The curve without smoothing.
   Curve raw(const std::string& key, const CurveSource& source);
   /// Exponential average with bias correction: s_t = a s_{t-1} + (1 - a) v_t, shown as s_t / (1 - a^n) after n finite
-  /// values, so that early values count fully and the past never moves. Non-finite values stay where they are and do
-  /// not enter the average.
+  /// values, so that early values count fully and former points never change. Non-finite values stay in their places
+  /// and do not enter the average.
   Curve smoothed(const std::string& key, const CurveSource& source, double smoothing);
-  /// Mean of the finite ones among the last `window` values, or of as many as there are: the past never moves.
+  /// Mean of the finite ones among the last `window` values, or of as many as there are: former points never change.
   Curve averaged(const std::string& key, const CurveSource& source, int window);
 
  private:

@@ -1,4 +1,4 @@
-// Time counts from the last input: what the model sees lies left of 0, what it is to tell right of it.
+// Time counts from the last input: the model sees what is left of 0 and predicts what is right of it.
 #include "views/figures/training/forecast_figures.h"
 
 #include <algorithm>
@@ -23,7 +23,7 @@ Line time_line(const std::string& name, const std::vector<double>& values, doubl
   return line;
 }
 
-/// "MSE 0.31 ± 0.02", over runs where there are several.
+/// "MSE 0.31 ± 0.02", over several runs.
 std::string error_text(const ForecastChannel& channel) {
   const auto runs = static_cast<double>(channel.mse_of_runs.size());
   if (runs < 2) return "MSE " + number_text(channel.mse, 3) + " · MAE " + number_text(channel.mae, 3);
@@ -62,7 +62,7 @@ Figure channel_figure(const ForecastView& view, const ForecastChannel& channel, 
   figure.labels = LabelPlacement::legend;
   Line input = time_line("input", channel.input, 1 - static_cast<double>(channel.input.size()), Role::dim);
   input.width = 1.5;
-  // What came then goes on from where the input ends.
+  // The truth continues from the end of the input.
   std::vector<double> continued = channel.truth;
   if (!channel.input.empty()) continued.insert(continued.begin(), channel.input.back());
   Line truth = time_line("truth", continued, channel.input.empty() ? 1 : 0, 0);
@@ -105,7 +105,7 @@ Figure errors_figure(const ForecastView& view) {
   return figure;
 }
 
-/// "" or ", layer 1": only where there are several layers.
+/// ", layer 1", or "" if there is only one layer.
 std::string of_layer(const MemoryView& view, std::size_t layer) {
   if (view.attention.size() < 2) return "";
   const std::string& label = view.attention[layer].layer;
@@ -142,7 +142,7 @@ Figure reads_figure(const MemoryView& view, std::size_t layer) {
   return figure;
 }
 
-/// Where memory sees the input all tokens see each other, and equal attention is the same everywhere.
+/// If memory sees the input, all tokens see each other, and equal attention is the same everywhere.
 Figure is_read_figure(const MemoryView& view, std::size_t layer) {
   const MemoryAttention& attention = view.attention[layer];
   const bool sees_all = !attention.reads.empty();
@@ -191,7 +191,7 @@ Figure buffer_figure(const MemoryView& view) {
   return figure;
 }
 
-/// By how much the error of each window grows when the memory is switched off.
+/// The growth of each window's error when the memory is switched off.
 Figure switched_off_figure(const ForecastView& view) {
   Figure figure;
   figure.id = "memory_off";

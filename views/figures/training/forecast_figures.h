@@ -1,5 +1,5 @@
-// Figures of forecasts: input, truth and prediction of each channel, errors of all windows, and what the memory tokens
-// of the forecasting model do.
+// Figures of forecasts: input, truth and prediction of each channel, errors of all windows, and the attention of the
+// forecasting model's memory tokens.
 #pragma once
 #include <string>
 #include <vector>

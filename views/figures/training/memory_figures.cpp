@@ -1,4 +1,4 @@
-// The memory of training from its history to its tokens, left to right as it is computed.
+// The memory of training from its history to its tokens, left to right as the model computes it.
 #include "views/figures/training/memory_figures.h"
 
 #include <algorithm>
@@ -24,7 +24,7 @@ Figure stage_figure(std::string id, std::string title, std::string subtitle, std
   return figure;
 }
 
-/// `counts` rows from 1, as modes are.
+/// `counts` rows from 1, as modes do.
 void add_matrix(Figure& figure, std::string name, int rows, int columns, const std::vector<float>& cells,
                 bool counts = false) {
   HeatMap map;
@@ -54,7 +54,7 @@ Line counted_line(std::string name, std::vector<double> values, double first, In
   return line;
 }
 
-/// Above 0: the mode helps, where the error is meant; below 0: it helps, where right answers are.
+/// For an error, the mode helps if the bar is above 0; for an accuracy, if it is below 0.
 Figure worth_figure(const MemoryView& view) {
   const std::string better = view.is_of_error ? "above 0: the mode helps" : "below 0: the mode helps";
   Figure figure = stage_figure("worth", "Without one mode", better, "mode k",
@@ -81,7 +81,7 @@ std::string change_text(const MemoryView& view) {
   return (change > 0 ? "+" : "") + number_text(change, 3) + " %";
 }
 
-/// "K' 4, M' 4, T' 250: +1.2 %", or nothing where all is used.
+/// "K' 4, M' 4, T' 250: +1.2 %", or empty if everything is used.
 std::string used_text(const MemoryView& view) {
   std::string used;
   bool is_less = false;

@@ -1,4 +1,4 @@
-// Figures of what the memory of training holds, from its history to its tokens (Spectral Memory, sections 3.2 to 3.5).
+// Figures of the training memory, from its history to its tokens (Spectral Memory, sections 3.2 to 3.5).
 #pragma once
 #include <string>
 #include <vector>
@@ -10,7 +10,7 @@
 namespace afterglow {
 
 std::string memory_inspector_subtitle(const Observation& observation, const Selection& selection);
-/// What each mode is worth, the history, its temporal modes and components, the tokens made of them, and the pooling
+/// The effect of each mode, the history, its temporal modes and components, the tokens made from them, and the pooling
 /// that writes the next row.
 std::vector<Figure> memory_inspector_figures(const Observation& observation, const Selection& selection,
                                              CurveStore& curves);

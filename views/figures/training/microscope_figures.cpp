@@ -11,7 +11,7 @@ namespace afterglow {
 
 namespace {
 
-/// A log axis has no place for 0: where the weights are alike there is no line.
+/// A log axis cannot show 0: equal weights have no line.
 Curve positive(const std::vector<double>& steps, const std::vector<double>& distances) {
   std::vector<double> x, y;
   for (std::size_t i = 0; i < std::min(steps.size(), distances.size()); ++i) {
@@ -44,7 +44,7 @@ void add_distances(Figure& figure, const MicroscopeView& view) {
   figure.series.emplace_back(std::move(all));
 }
 
-/// A line at 0, which has its place on a linear axis alone.
+/// A line at 0, which only a linear axis can show.
 void add_nothing(Figure& figure, const MicroscopeView& view) {
   figure.y.scale = Scale::linear;
   figure.y.range = Range{-1, 1};

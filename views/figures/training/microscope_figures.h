@@ -1,4 +1,4 @@
-// The divergence microscope: how far two trainings that differ in one thing are apart, over the steps.
+// Twin runs: the distance between two trainings that differ in one thing, over the steps.
 #pragma once
 #include <string>
 #include <vector>
@@ -11,10 +11,10 @@
 namespace afterglow {
 
 std::string microscope_subtitle(const Observation& observation, const Selection& selection);
-/// One plot: a line for each part of the model and one for all. Empty before it was asked for.
+/// One plot: a line for each part of the model and one for all. Empty before the first run.
 std::vector<Figure> microscope_figures(const Observation& observation, const Selection& selection, CurveStore& curves);
 
-/// What it says in words: the distance, its growth, and where it first shows.
+/// The result in words: the distance, its growth, and its first place.
 std::string microscope_text(const MicroscopeView& view);
 
 }  // namespace afterglow

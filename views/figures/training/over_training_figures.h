@@ -1,4 +1,4 @@
-// One number of the model over the steps that the run keeps, above the loss of the same steps.
+// One number of the model over the kept steps of the run, below the loss of the same steps.
 #pragma once
 #include <string>
 #include <vector>
@@ -11,11 +11,11 @@
 namespace afterglow {
 
 std::string over_training_subtitle(const Observation& observation, const Selection& selection);
-/// The loss of the run and the number under it, over the same steps. Empty before it was asked for.
+/// The loss of the run and the number below it, over the same steps. Empty before the first measurement.
 std::vector<Figure> over_training_figures(const Observation& observation, const Selection& selection,
                                           CurveStore& curves);
 
-/// "half_life: 31.7 at step 200, 2.1 at step 0, 41 at the most (step 180)".
+/// "half life: 31.7 at step 200, 2.1 at step 0, largest 41 at step 180".
 std::string over_training_text(const OverTrainingView& view);
 
 }  // namespace afterglow

@@ -17,8 +17,8 @@ namespace {
 
 std::int64_t last_step(const RunCurves& run) { return run.first_step + static_cast<std::int64_t>(run.loss.size()) - 1; }
 
-/// The end of the step axis: the recipe's last step once a quarter of it is there, before that a round number ahead, so
-/// that the axis moves a handful of times in a whole run and not with every step.
+/// The end of the step axis: the recipe's last step once a quarter of it is trained, before that a round number ahead,
+/// so that the axis changes a few times in a run and not with every step.
 double end_of_steps(const Observation& observation) {
   std::int64_t step = std::max<std::int64_t>(1, observation.step);
   for (const RunCurves& run : observation.runs) step = std::max(step, last_step(run));
@@ -41,7 +41,7 @@ Figure step_figure(const Observation& observation, std::string id, std::string t
   return figure;
 }
 
-/// Changes, one mark a step; after a rewind where that is, and what comes again is grey.
+/// Changes, one mark for each step; after a rewind the present step, and grey marks for later ones.
 void add_marks(Figure& figure, const Observation& observation) {
   for (const Mark& mark : marks_by_step(observation)) {
     const bool is_ahead = mark.step > observation.step;
@@ -52,7 +52,7 @@ void add_marks(Figure& figure, const Observation& observation) {
         {Orientation::vertical, static_cast<double>(observation.step), "now", Role::accent, Dash::solid});
 }
 
-/// What was trained before a rewind, whole: the present curve covers it up to now.
+/// The training before a rewind: the present curve covers it up to now.
 void add_ahead(Figure& figure, const Observation& observation, const Selection& selection, CurveStore& curves,
                Values RunCurves::*member) {
   if (!observation.ahead) return;
@@ -72,7 +72,7 @@ std::string run_name(const Observation& observation, std::size_t r, const char* 
   return observation.runs.size() == 1 ? alone : observation.runs[r].run;
 }
 
-/// The curve as the selection wants it: averaged over a window, exponentially, or as it is.
+/// The curve according to the selection: averaged over a window, exponentially, or raw.
 Curve shown_curve(CurveStore& curves, const std::string& key, const CurveSource& source, const Selection& selection) {
   if (selection.window > 0) return curves.averaged(key, source, selection.window);
   return curves.smoothed(key, source, selection.smoothing);
@@ -82,7 +82,8 @@ bool is_smoothed(const Selection& selection) { return selection.window > 0 || se
 
 constexpr std::size_t max_earlier_runs = 6;
 
-/// The current run and those of other seeds, of each seed the longest; none where these are not asked for or not there.
+/// The current run and the longest run of each other seed; empty without other seeds, or if the selection leaves them
+/// out.
 std::vector<const RunCurves*> seeds_of(const Observation& observation, const Selection& selection) {
   std::vector<const RunCurves*> seeds;
   if (selection.earlier != EarlierRuns::seeds) return seeds;
@@ -135,7 +136,7 @@ void add_seeds(Figure& figure, const std::vector<const RunCurves*>& seeds, const
   add_with_spread(line, deviation, figure);
 }
 
-/// The runs that are shown: the current one, and the newest of the earlier ones unless they are hidden.
+/// The visible runs: the current one, and the newest of the earlier ones unless they are hidden.
 std::vector<std::size_t> shown_runs(const Observation& observation, const Selection& selection) {
   std::vector<std::size_t> shown;
   const std::size_t runs = observation.runs.size();
@@ -145,8 +146,7 @@ std::vector<std::size_t> shown_runs(const Observation& observation, const Select
   return shown;
 }
 
-/// Colour, dash and width of a run's lines: earlier ones are ghosts, told apart by their dashes, or have colours of
-/// their own.
+/// Colour, dash and width of a run's lines: earlier ones are grey with different dashes, or have their own colours.
 void dress_run(Line& line, const Observation& observation, const Selection& selection, std::size_t r) {
   const std::size_t age = observation.runs.size() - 1 - r;
   static constexpr Dash ghost_dashes[] = {Dash::solid, Dash::dashed, Dash::dotted, Dash::dash_dot};
@@ -156,13 +156,13 @@ void dress_run(Line& line, const Observation& observation, const Selection& sele
   line.width = age == 0 ? 2.2 : 1.5;
 }
 
-/// "0.132"; "0" for what a fixed axis cannot tell from none, such as the 10⁻⁷ that smoothing leaves of a right answer.
+/// "0.132"; "0" for values that a fixed axis cannot show, such as 10⁻⁷ after smoothing.
 std::string last_value_text(const Axis& y, double value) {
   constexpr double least = 5e-4;
   return number_text(y.range && std::abs(value) < least * y.range->high ? 0 : value, 3);
 }
 
-/// One smoothed line per run with its raw values behind, the current run strongest.
+/// One smoothed line for each run with its raw values behind it, the current run strongest.
 void add_runs(Figure& figure, const Observation& observation, const Selection& selection, CurveStore& curves,
               Values RunCurves::*member, const char* alone) {
   const std::vector<const RunCurves*> seeds = seeds_of(observation, selection);
@@ -185,7 +185,7 @@ void add_runs(Figure& figure, const Observation& observation, const Selection& s
   }
 }
 
-/// Held-out accuracy of the current run; of all of them it would be a thicket.
+/// Held-out accuracy of the current run; those of all runs would be unreadable.
 void add_held_out(Figure& figure, const Observation& observation, CurveStore& curves) {
   if (observation.runs.empty() || observation.runs.back().held_out_accuracy.empty()) return;
   const RunCurves& run = observation.runs.back();
@@ -205,7 +205,7 @@ std::string with_capital(std::string text) {
   return text;
 }
 
-/// In the midst of axes that nothing has been drawn on yet.
+/// In the middle of empty axes.
 void say_how_to_begin(Figure& figure, const Observation& observation) {
   const bool is_empty = std::ranges::all_of(observation.runs, [](const RunCurves& run) { return run.loss.empty(); });
   if (!is_empty || observation.ahead || observation.running) return;
@@ -261,7 +261,7 @@ Figure gradient_figure(const Observation& observation, const Selection& selectio
   LinesOfColour lines;
   for (std::size_t l = 0; l < run.layer_gradient_norms.size(); ++l) {
     const std::string kind = l < observation.model.layers.size() ? observation.model.layers[l].kind : "";
-    // Series names are unique in a figure; labels of layers need not be.
+    // Series names must be unique in a figure; labels of layers need not be.
     std::string name = run.layer_gradient_norms[l].name;
     if (seen[name]++) name += " (" + std::to_string(l) + ")";
     const Ink ink = layer_ink(kind);
@@ -290,7 +290,7 @@ Figure rate_figure(const Observation& observation, const Selection& selection, C
   Selection unsmoothed = selection;
   unsmoothed.smoothing = unsmoothed.window = 0;
   add_runs(figure, observation, unsmoothed, curves, &RunCurves::learning_rate, "rate");
-  // From zero on: the first steps of a slow decay would look like a fall.
+  // From zero on: otherwise the first steps of a slow decay would look like a fall.
   figure.reference_lines.push_back({Orientation::horizontal, 0, "", Role::faint, Dash::solid});
   add_marks(figure, observation);
   return figure;

@@ -9,7 +9,7 @@
 
 namespace afterglow {
 
-/// The changes of the present run, those ahead too; what was changed at one step is one mark.
+/// The changes of the present run, also later ones; all changes at one step are one mark.
 std::vector<Mark> marks_by_step(const Observation& observation);
 std::string training_subtitle(const Observation& observation, const Selection& selection);
 std::vector<Figure> training_figures(const Observation& observation, const Selection& selection, CurveStore& curves);

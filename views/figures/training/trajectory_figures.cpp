@@ -1,4 +1,4 @@
-// The path is drawn like an afterglow: the colour of a dot grows with its step, the present stands out.
+// The path fades like an afterglow: the colour of a dot grows with its step, the present one is highlighted.
 #include "views/figures/training/trajectory_figures.h"
 
 #include <algorithm>
@@ -12,8 +12,8 @@ namespace afterglow {
 
 namespace {
 
-constexpr double rounding_share = 1e-9;  ///< of the largest eigenvalue: below it stands rounding, not training
-constexpr double lowest_error = 1e-4;    ///< a relative error that no picture shows any more
+constexpr double rounding_share = 1e-9;  ///< of the largest eigenvalue: smaller ones are rounding
+constexpr double lowest_error = 1e-4;    ///< a relative error too small to see
 constexpr std::size_t max_modes = 4;
 constexpr std::string_view step_prefix = "step ";
 
@@ -83,7 +83,7 @@ Figure modes_axis(const std::string& id, const std::string& title, const std::st
   return figure;
 }
 
-/// Values over k = first, first + 1, ..; those that are finite and below `lowest` leave the curve.
+/// Values over k = first, first + 1, ..; finite values below `lowest` are left out.
 Line over_modes(const std::string& name, const std::vector<double>& values, double first, double lowest, Ink ink) {
   std::vector<double> x, y;
   for (std::size_t i = 0; i < values.size(); ++i) {
@@ -114,7 +114,7 @@ std::vector<double> kept_variance(const std::vector<double>& errors) {
   return kept;
 }
 
-/// How many modes are worth an axis: those of strategy A above rounding.
+/// The number of modes on an axis: those of strategy A above rounding.
 std::size_t modes_shown(const TrajectoryView& view) {
   const std::vector<double> shares = shares_of_largest(view.empirical.eigenvalues);
   return static_cast<std::size_t>(
@@ -149,7 +149,7 @@ Figure error_figure(const TrajectoryView& view) {
   return figure;
 }
 
-/// "95 % of the variance in 3 modes"; empty when the first 32 are not enough.
+/// "95 % of the variance in 3 modes"; empty if the first 32 are not enough.
 std::string needed_text(const TrajectoryView& view) {
   for (std::size_t k = 0; k < view.explained.size(); ++k) {
     if (view.explained[k] >= 0.95)
@@ -179,7 +179,7 @@ Figure modes_figure(const TrajectoryView& view, const TrajectoryModes& modes, co
   return figure;
 }
 
-/// Of a path that has no direction yet.
+/// The message of a path with fewer than two recorded steps.
 std::string from_the_second_row(const std::string& what) {
   return what + " appears with the second recorded step; of a training at most " +
          std::to_string(TrajectoryView::most_steps) + " steps are recorded.";

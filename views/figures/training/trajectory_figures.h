@@ -1,4 +1,4 @@
-// Figures of training's own memory: its path in the first Karhunen-Loeve modes, their spectrum, and the modes over the
+// Figures of the training memory: its path in the first Karhunen-Loeve modes, their spectrum, and the modes over the
 // steps (Spectral Memory 3.3).
 #pragma once
 #include <string>
@@ -11,9 +11,9 @@
 
 namespace afterglow {
 
-/// The dot of a recorded step is called "step 120"; -1 for every other name.
+/// The step of the dot "step 120"; -1 for every other name.
 std::int64_t step_of_point(const std::string& id);
-/// Training loss of a step of the current run; NaN where it has none.
+/// Training loss of a step of the current run; NaN without one.
 double loss_at(const Observation& observation, std::int64_t step);
 
 std::string trajectory_subtitle(const Observation& observation, const Selection& selection);
