@@ -133,7 +133,7 @@ double draw_task(Frame& frame, const Rect& area) {
   double y = area.y + section_head(frame, area, "Task");
   const auto rest = [&] { return Rect{area.x, y, area.width, area.bottom() - y}; };
   FigureCanvas canvas = frame.look.canvas();
-  for (const std::string& line : wrapped_text(canvas, o.task, area.width, frame.px(small_size), FontFace::regular, 3)) {
+  for (const std::string& line : wrapped_text(canvas, o.task, area.width, frame.px(small_size), FontFace::regular, 4)) {
     row_text(frame.look, canvas, {area.x, y, area.width, frame.px(18)}, line,
              {small_size, FontFace::regular, theme.dim, Anchor::start});
     y += frame.px(18);

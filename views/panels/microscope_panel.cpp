@@ -40,9 +40,9 @@ double draw_microscope_controls(Frame& frame, const Rect& row) {
     const char* hint;
   };
   static constexpr std::array choices{
-      Choice{"same", "nothing", "Changes nothing: both runs must stay equal, bit for bit"},
-      Choice{"token", "one token", "Replaces one token in the first sequence of the next batch"},
-      Choice{"bit", "one bit", "Flips the lowest bit of one weight"}};
+      Choice{"nothing", "same", "Changes nothing: both runs must stay equal, bit for bit"},
+      Choice{"one token", "token", "Replaces one token in the first sequence of the next batch"},
+      Choice{"one bit", "bit", "Flips the lowest bit of one weight"}};
   double right = row.right();
   const ChipResult other =
       header_chip(frame, "other", right, row, "other …", false,

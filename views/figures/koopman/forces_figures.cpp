@@ -132,7 +132,7 @@ std::string forces_caption(const ForcesView& view, const HeadForces& forces, dou
   if (!forces.operated.empty()) text += " · " + surgery_text(distance_from_surgery(forces));
   if (bare > 0)
     text += " · " + std::to_string(bare) + " of " + std::to_string(forces.modes.size()) +
-            " are too close to another for an arrow";
+            " too close to another for an arrow";
   return text;
 }
 
