@@ -51,7 +51,7 @@ inline ProgramResult run_line(const std::string& line, const std::filesystem::pa
   return {WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status), text_of(out), text_of(err)};
 }
 
-/// `before` stands in front of the command: environment, limits, pipes into it.
+/// `before` is put in front of the command: environment, limits, pipes into it.
 inline ProgramResult run_program(const std::string& arguments, const std::filesystem::path& folder,
                                  const std::string& before = "") {
   return run_line(before + " \"$AFTERGLOW\" " + arguments, folder);

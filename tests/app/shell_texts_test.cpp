@@ -12,7 +12,7 @@ using testing::Not;
 
 class ShellTexts : public ProgramTest {
  protected:
-  /// What bash offers behind these words, the last of which is begun; one offer a line.
+  /// What bash offers after these words, the last of which is begun; one offer a line.
   std::string offers(const std::string& words) {
     write("ask.sh",
           "source <(\"$AFTERGLOW\" completion bash)\n"

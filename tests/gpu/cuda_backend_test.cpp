@@ -478,7 +478,7 @@ TEST_F(CudaOddProjections, AreThoseOfRowsSideBySide) {
   }
 }
 
-// What a norm, or in bf16 a Koopman MLP, leaves rounded for the projections behind it serves both ways.
+// What a norm, or in bf16 a Koopman MLP, leaves rounded for the projections after it serves both passes.
 TEST_F(CudaBackendTest, ProjectsWhatWasLeftRounded) {
   constexpr std::int64_t rows = 2600, columns = 512, outputs = 520;
   struct Answer {
@@ -613,7 +613,7 @@ TEST_F(CudaGraphs, CopyToAndFromPinnedMemory) {
   cuda_->release_host(pinned);
 }
 
-/// Arrays of all lengths, so many that they do not go together, and some that begin between words; behind each, bytes
+/// Arrays of all lengths, so many that they do not go together, and some that begin between words; after each, bytes
 /// stay what they are.
 TEST_F(CudaBackendTest, CopiesArraysOfAllLengths) {
   const std::size_t lengths[] = {0, 1, 2, 3, 4, 5, 7, 8, 1023, 1024, 65535, 65536, 65537, 200001};
@@ -623,7 +623,7 @@ TEST_F(CudaBackendTest, CopiesArraysOfAllLengths) {
   std::vector<Transfer> up, down;
   for (const std::size_t length : lengths) {
     const auto size = static_cast<std::int64_t>(length + guard);
-    const std::size_t from = length % 2;  // what is odd begins behind its memory's beginning
+    const std::size_t from = length % 2;  // an odd one begins after its memory's beginning
     arrays.emplace_back(cuda_->allocate(length + guard), Shape{size}, DType::u8);
     cuda_->upload(arrays.back(), std::vector<char>(length + guard).data());
     for (auto* side : {&sent, &received})
@@ -940,7 +940,7 @@ TEST_P(CudaPaths, TakesWideRanks) {
   check(RidgeConfig::Mode::recurrent, 40, 33, 5);
 }
 
-// More rows than one block sums, twice by the same weight, with a norm of fewer rows behind them.
+// More rows than one block sums, twice by the same weight, with a norm of fewer rows after them.
 TEST_F(CudaBackendTest, SumsNormsWeightsOverManyRows) {
   const std::unique_ptr<Backend> cpu = make_cpu_backend(2);
   constexpr std::int64_t rows = 5000;
@@ -962,7 +962,7 @@ TEST_F(CudaBackendTest, SumsNormsWeightsOverManyRows) {
   }
 }
 
-// Rows that are read in fours and others, behind a range of columns that the operation does not compute; taps up to the
+// Rows that are read in fours and others, after a range of columns that the operation does not compute; taps up to the
 // most.
 TEST_F(CudaBackendTest, ConvolvesManyTokens) {
   const std::unique_ptr<Backend> cpu = make_cpu_backend(2);

@@ -37,7 +37,7 @@ class HeldWeightsOnGpu : public OnGpu<::testing::TestWithParam<ProductSizes>> {
   Tensor zeros(std::int64_t rows, std::int64_t columns) {
     return host_->f32({rows, columns}, std::vector<float>(static_cast<std::size_t>(rows * columns)));
   }
-  /// A projection, one behind the other, a gated one, and the gradients of their inputs.
+  /// A projection, one after the other, a gated one, and the gradients of their inputs.
   void multiply() {
     const Tensor both[] = {gate_, up_}, results[] = {g_, u_}, slopes[] = {dg_, du_};
     cuda_->linear_forward_many(x_, both, {}, results, {});
@@ -93,7 +93,7 @@ class EarlyReads : public GpuTest {
   std::unique_ptr<HostValues> host_;
 };
 
-// AdamW right behind the norm, which then reads its numbers early, and with another kernel between.
+// AdamW right after the norm, which then reads its numbers early, and with another kernel between.
 TEST_F(EarlyReads, OfTheOptimiserSeeEveryGradient) {
   const std::int64_t count = 64 * 9000;
   const std::vector<float> zeros(count), start = random_floats(count, 4);

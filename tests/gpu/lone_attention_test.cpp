@@ -1,5 +1,5 @@
 // Attention of sequences that are one tile, which blocks make for themselves: the bits must be those of tiles that are
-// made before, as of the same tokens with others behind them.
+// made before, as of the same tokens with others after them.
 #include <bit>
 
 #include "tests/gpu/gpu_test.h"

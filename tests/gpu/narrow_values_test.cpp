@@ -89,7 +89,7 @@ class NarrowValues : public OnGpu<::testing::TestWithParam<LayerCase>> {
       double most = (cancels(name) ? 4 : 2) * relative_error(wide.gradients[i].second, exact);
       // A number, or a few sums that nearly cancel: the wide one's error may be small by chance.
       if (exact.size() == 1 || cancels(name)) most = std::max(most, 16 * unit_roundoff_of_bf16);
-      EXPECT_LE(relative_error(got.gradients[i].second, exact), most) << name;  // 0 of a bias behind all that is stored
+      EXPECT_LE(relative_error(got.gradients[i].second, exact), most) << name;  // 0 of a bias after all that is stored
     }
   }
 };

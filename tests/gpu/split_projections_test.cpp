@@ -15,7 +15,7 @@ struct ProjectionCase {
   const char* name;
   std::int64_t rows, inputs;
   std::vector<std::int64_t> outputs;
-  std::int64_t between = 0;  // numbers behind each row of a result
+  std::int64_t between = 0;  // numbers after each row of a result
 };
 
 void PrintTo(const ProjectionCase& of, std::ostream* out) { *out << of.name; }

@@ -4,8 +4,8 @@
 // AFTERGLOW_FAULT_ERRNO is the error that they fail with in the place of the usual one. AFTERGLOW_NO_LINKS makes the
 // drive one without links and without names that are never replaced: both always fail with this error. With
 // AFTERGLOW_FAULT_OWN only calls out of the program's own code count, not those of the libraries that draw. How many
-// calls of the kind there were stands, as eight bytes, in the file that AFTERGLOW_FAULT_SEEN names, however the program
-// ends.
+// calls of the kind there were is written, as eight bytes, into the file that AFTERGLOW_FAULT_SEEN names, however the
+// program ends.
 #include <dlfcn.h>
 #include <fcntl.h>
 #include <link.h>

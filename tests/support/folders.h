@@ -1,5 +1,5 @@
 // Where tests find the sources and what was built. Paths are known to folders.cpp alone: every other test compiles to
-// the same bytes wherever the repository lies, so that a compiler cache serves each checkout.
+// the same bytes wherever the repository is, so that a compiler cache serves each checkout.
 #pragma once
 #include <filesystem>
 

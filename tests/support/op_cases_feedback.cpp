@@ -37,7 +37,7 @@ Values naive_solve(const FeedbackSizes& n, const Values& wide, const Values& gam
   return s;
 }
 
-/// Queries and keys are columns of one tensor, as behind Sessa's projection.
+/// Queries and keys are columns of one tensor, as after Sessa's projection.
 OpCase solve_case(const FeedbackSizes& n, double gamma, double logits) {
   const double scale = logits / std::sqrt(static_cast<double>(n.width));
   OpCase c;

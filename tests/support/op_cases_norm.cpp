@@ -184,7 +184,7 @@ OpCase layer_norm_case(std::int64_t rows, std::int64_t columns, double low, doub
 
 enum class HeadWeight { none, of_each, of_all };
 
-/// The gate is the columns behind the first `before` of a tensor.
+/// The gate is the columns after the first `before` of a tensor.
 OpCase heads_case(std::int64_t rows, std::int64_t heads, std::int64_t width, HeadWeight weight, std::int64_t before) {
   OpCase c;
   const bool normed = weight != HeadWeight::none;

@@ -253,7 +253,7 @@ void add_ridge_cases(std::vector<OpCase>& cases) {
   cases.push_back(ridge_case("recurrent", config_of(Mode::recurrent, 2, 0.05), {1, 37, 1, 17, 4}, 2e-4));
   RidgeConfig long_chunks = config_of(Mode::chunk, 2);
   cases.push_back(ridge_case("chunk_64", long_chunks, {1, 101, 1, 16, 63}, 1e-4));
-  // The smallest matrices of the GPU, filled, and those behind them.
+  // The smallest matrices of the GPU, filled, and those after them.
   RidgeConfig chunks_of_20 = config_of(Mode::chunk, 2);
   chunks_of_20.norm = Norm::prefix;
   chunks_of_20.chunk = 20;

@@ -87,7 +87,7 @@ Values naive_conv(const ConvSizes& n, const Values& wide, const Values& weight, 
   return y;
 }
 
-/// The input is a range of columns of a wider tensor, as behind Mamba's input projection.
+/// The input is a range of columns of a wider tensor, as after Mamba's input projection.
 OpCase conv_case(const ConvSizes& n, bool silu = true) {
   OpCase c;
   c.name = (silu ? "causal_conv_" : "plain_causal_conv_") + std::to_string(n.batch) + "x" + std::to_string(n.length) +

@@ -27,7 +27,7 @@ Recipe shortened(const Preset& preset) {
   recipe["training"]["batch"] = 2;
   recipe["training"]["evaluate_examples"] = 2;
   recipe["training"]["steps"] = 6;  // all of them are recorded
-  // Of the largest model one block of each kind, and so many tokens that its chunks have some behind them.
+  // Of the largest model one block of each kind, and so many tokens that some follow its chunks.
   if (recipe["model"].value("vocab", 0) > 1024) {
     recipe["model"]["vocab"] = task["vocab"] = 512;
     recipe["model"]["blocks"] = json::array({recipe["model"]["blocks"][0], recipe["model"]["blocks"][1]});

@@ -281,7 +281,7 @@ TEST_F(LessonWindow, QuestionsChoicesAndGoalsAreSetAsFormulas) {
   EXPECT_EQ(lesson_phrase("costs 3 $", FontFace::regular).tokens.size(), 3u) << "a single sign is a sign";
   const RecordingCanvas canvas;
   const TextFlow choice = flow_text(lesson_phrase("$K = 0$", FontFace::regular).tokens, 600, 20, canvas);
-  EXPECT_EQ(choice.tokens.front().place.x, 0) << "a choice stands behind its number, not in the middle";
+  EXPECT_EQ(choice.tokens.front().place.x, 0) << "a choice is written after its number, not in the middle";
 }
 
 TEST_F(LessonWindow, ANumberIsDraggedWithTheMouse) {

@@ -84,7 +84,7 @@ TEST_F(ViewHistoryTest, ADragIsOneChange) {
   EXPECT_FALSE(history.undo(other));
   other.selection.mode = 7;
   history.watch(other, false, time += 5);
-  EXPECT_TRUE(history.undo(other)) << "two drags lay behind it and are gone";
+  EXPECT_TRUE(history.undo(other)) << "the two drags after it are gone";
   EXPECT_FALSE(history.undo(other));
 }
 

@@ -239,7 +239,7 @@ TEST(ForcedFeedback, KeepsTheRecursionBelowItsEnvelope) {
 TEST(ForcedFeedback, DilutionIsTheLeastConstant) {
   const SourceForcing forcing = simple_forcing(3, 50, 2, 0);
   EXPECT_NEAR(dilution_constant(forcing.forward, 3, 50, 0), 1.5, 1e-12);
-  EXPECT_NEAR(dilution_constant(forcing.forward, 3, 50, 1), 1.5 * 5 / 4, 1e-12) << "at the first token behind it";
+  EXPECT_NEAR(dilution_constant(forcing.forward, 3, 50, 1), 1.5 * 5 / 4, 1e-12) << "at the first token after it";
   EXPECT_EQ(dilution_constant(forcing.forward, 60, 50, 0), 0);
   const std::vector<double> heights = diluted_envelope(forcing);
   EXPECT_TRUE(std::isinf(heights[0]));

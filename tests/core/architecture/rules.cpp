@@ -134,7 +134,7 @@ std::string folder_of(const std::string& path) {
   if (first == std::string::npos) return "";
   const std::string top = path.substr(0, first);
   if (top != "core") return folders().contains(top) ? top : "";
-  // The longest of the table's folders that the path lies in.
+  // The longest of the table's folders that contains the path.
   for (std::size_t end = path.rfind('/'); end != std::string::npos && end > 0; end = path.rfind('/', end - 1)) {
     if (folders().contains(path.substr(0, end))) return path.substr(0, end);
   }
@@ -198,7 +198,7 @@ void for_each_piece(const std::string& text, const See& see) {
       at = after_quote(begin);
       see(Piece::literal, begin, at);
     } else if (text[begin] == '\'' && (begin == 0 || !std::isalnum(static_cast<unsigned char>(text[begin - 1])))) {
-      at = after_quote(begin);  // behind a digit it would part thousands
+      at = after_quote(begin);  // after a digit it would separate thousands
       see(Piece::character, begin, at);
     }
   }

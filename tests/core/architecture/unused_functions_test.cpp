@@ -35,7 +35,7 @@ Names identifiers(const std::string& code) {
   return names;
 }
 
-/// What stands in a namespace: functions, declarations, types, constants, each from its first word to its end.
+/// What is in a namespace: functions, declarations, types, constants, each from its first word to its end.
 std::vector<std::string> statements(const std::string& code) {
   std::vector<std::string> result;
   std::string now;
@@ -68,7 +68,7 @@ struct Statement {
   bool is_function = false;
 };
 
-/// A function's name stands in front of its parameters, a constant's before its value, a type's behind its keyword.
+/// A function's name is in front of its parameters, a constant's before its value, a type's after its keyword.
 Statement read_statement(const std::string& statement) {
   static const std::regex type(R"(^\s*(template\s*<[^>]*>\s*)?(using|struct|enum class|enum|class)\s+(\w+))"),
       function(R"(^[^=({;]*\b(\w+)\s*\()"), constant(R"((\w+)\s*[={;])");

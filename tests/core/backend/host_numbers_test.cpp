@@ -15,7 +15,7 @@ namespace {
 TEST(HostNumbers, AreThoseOfTheTensorHoweverManyItHas) {
   const std::unique_ptr<Backend> backend = make_cpu_backend(1);
   HostReader reader;
-  for (const std::int64_t count : {9'000'001, 0, 1, 1 << 22}) {  // fewer behind more, in the same memory
+  for (const std::int64_t count : {9'000'001, 0, 1, 1 << 22}) {  // fewer after more, in the same memory
     std::vector<float> numbers(static_cast<std::size_t>(count));
     for (std::size_t i = 0; i < numbers.size(); ++i) numbers[i] = 0.5f * static_cast<float>(i % 1'000'003);
     const Tensor tensor(numbers.data(), {count}, DType::f32);

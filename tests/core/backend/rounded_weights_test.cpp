@@ -20,13 +20,13 @@ class RoundedWeightsTest : public ::testing::Test {
 TEST_F(RoundedWeightsTest, CoverWhatLiesSideBySide) {
   EXPECT_TRUE(covers({weight(0, 8, 64)}));
   EXPECT_TRUE(covers({weight(64, 8, 8), weight(128, 8, 8)}));
-  EXPECT_FALSE(covers({weight(64, 8, 8), weight(136, 8, 8)})) << "something lies between";
+  EXPECT_FALSE(covers({weight(64, 8, 8), weight(136, 8, 8)})) << "there is a gap between them";
   EXPECT_FALSE(covers({weight(128, 8, 8), weight(64, 8, 8)})) << "in another order";
   EXPECT_FALSE(covers({weight(4, 8, 8)})) << "begins in the middle of a vector";
 }
 
 TEST_F(RoundedWeightsTest, NeedRoomForWholeEightsOfRows) {
-  EXPECT_TRUE(covers({weight(896, 15, 8)})) << "eight numbers behind it";
+  EXPECT_TRUE(covers({weight(896, 15, 8)})) << "eight numbers after it";
   EXPECT_FALSE(covers({weight(904, 13, 8)})) << "24 are lacking and 16 there";
   EXPECT_FALSE(covers({weight(1016, 8, 8)})) << "ends beyond";
 }

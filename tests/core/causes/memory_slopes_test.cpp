@@ -1,5 +1,5 @@
 // One reverse pass for all memories: what it says of each part of each state is the derivative of the exact patch, in
-// float64, whatever the layers are and whatever stands behind them.
+// float64, whatever the layers are and whatever follows them.
 #include "core/engine/causes/memory_slopes.h"
 
 #include <gmock/gmock.h>

@@ -35,7 +35,7 @@ class Generation : public ::testing::Test {
   std::vector<int> beginning_ = make_task("stories")->tokens_of("mia the ");
 };
 
-// Each token is the most probable one behind all before it, asked over the whole sequence.
+// Each token is the most probable one after all before it, computed over the whole sequence.
 TEST_F(Generation, WithoutTemperatureTheMostProbableTokenFollows) {
   const std::vector<int> tokens = written({.count = 12, .temperature = 0});
   std::vector<std::int32_t> all(beginning_.begin(), beginning_.end());

@@ -80,7 +80,7 @@ TEST(Patience, ResumedRunsEndTheSame) {
   const auto backend = make_cpu_backend(2);
   TrainingRun whole(impatient(), *backend);
   const Ended expected = end_of(whole);
-  // Before the first evaluation, at the best one, behind it, and one step before the end.
+  // Before the first evaluation, at the best one, after it, and one step before the end.
   for (const std::int64_t step : {std::int64_t{3}, expected.chosen, expected.chosen + 5, expected.last - 1}) {
     TrainingRun first(impatient(), *backend);
     first.go_to(step);

@@ -380,7 +380,7 @@ TEST(Interventions, AreTheCommandsThatMakeThem) {
   EXPECT_TRUE(again.empty());
 }
 
-constexpr int mlp_part = 4;  // koopman_mlp, behind the ska
+constexpr int mlp_part = 4;  // koopman_mlp, after the ska
 
 std::string at_pair(std::size_t pair, const std::complex<double>& to) {
   return json{{"layer", mlp_part}, {"mode", pair}, {"re", to.real()}, {"im", to.imag()}}.dump();

@@ -30,7 +30,7 @@ Recipe recipe_with(const char* mixer, int length) {
   return parse_recipe(recipe, "test");
 }
 
-constexpr int mixer_part = 1;  // behind the embedding
+constexpr int mixer_part = 1;  // after the embedding
 
 /// A trainer in float64 with its observer, and a second look at the same sequence by hand.
 struct Looked {

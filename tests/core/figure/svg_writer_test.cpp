@@ -22,7 +22,7 @@ using testing::Contains;
 
 std::string svg_of(const Figure& figure) { return svg_text(figure, page_size(SizePreset::one_column, figure)); }
 
-/// Every text with its spans, those that are raised behind a "^"; spaces that are kept from stripping are spaces.
+/// Every text with its spans, those that are raised after a "^"; spaces that are kept from stripping are spaces.
 std::vector<std::string> texts_of(const XmlReport& report) {
   std::vector<std::string> out;
   for (const XmlElement& element : report.elements) {

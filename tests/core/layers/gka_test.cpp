@@ -168,7 +168,7 @@ TEST_F(KalmanLayer, SettingsActAsTheConfigurationWould) {
 
 TEST_F(KalmanLayer, AlphaGoesFromTheQueryToTheSolution) {
   nlohmann::json plain = config();
-  plain["num_iter"] = 0;  // x_0 = 2 q / (L + mu): the norm behind the readout takes the factor away
+  plain["num_iter"] = 0;  // x_0 = 2 q / (L + mu): the norm after the readout removes the factor
   plain["norm_eps"] = 0.0;
   nlohmann::json full = plain;
   full["num_iter"] = 30;

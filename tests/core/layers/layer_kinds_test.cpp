@@ -46,7 +46,7 @@ TEST_P(EveryKind, MakesWhatItSays) {
   }
 }
 
-/// Gradients of two such layers, one behind the other, with the bytes that the pass took. Memory that is handed out
+/// Gradients of two such layers, one after the other, with the bytes that the pass took. Memory that is handed out
 /// again is poisoned first.
 std::pair<std::vector<double>, std::size_t> gradients_of_two(const LayerKind& kind, std::size_t recycle_from) {
   const auto backend = make_cpu_backend(1);

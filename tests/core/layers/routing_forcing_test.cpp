@@ -144,7 +144,7 @@ TEST(RoutingForcing, OfSessaBoundsItsJacobianWithEveryOption) {
   }
 }
 
-// A convolution of three tokens, so that the bound begins behind the last one that reads the source.
+// A convolution of three tokens, so that the bound begins after the last one that reads the source.
 TEST(RoutingForcing, OfMambaTwoBoundsItsJacobianBehindTheConvolution) {
   for (const nlohmann::json& config : std::vector<nlohmann::json>{
            {{"d_model", forced_width}, {"d_state", 5}, {"headdim", 4}, {"d_conv", 3}},

@@ -1,4 +1,4 @@
-// Stacks with a memory of training: where its tokens stand, what flows back to them, one token at a time.
+// Stacks with a memory of training: where its tokens are, which gradients reach them, one token at a time.
 #include <gmock/gmock.h>
 
 #include <cmath>

@@ -175,8 +175,8 @@ TEST(Model, AWideHeadAnswersWithoutItsLogits) {
   }
 }
 
-/// Behind the last layer that mixes tokens only answered rows go on: loss, hits and all gradients are those of the
-/// whole pass, whichever layers it has, and whether or not there are as many answers as there may be.
+/// After the last layer that mixes tokens only answered rows are computed: loss, hits and all gradients are those of
+/// the whole pass, whichever layers it has, and whether or not there are as many answers as there may be.
 TEST(Model, RowsThatNobodyAsksForChangeNothing) {
   const auto backend = make_cpu_backend(2);
   const std::string mixer = R"({"kind": "attention", "n_heads": 2})";
@@ -318,7 +318,7 @@ TEST(Model, PrefixFormEqualsTheRecurrentOneAtTheLastToken) {
                 23);
 }
 
-/// Behind a prompt that is read at once the answers to the rest, and those to the prompt itself.
+/// After a prompt that is read at once the answers to the rest, and those to the prompt itself.
 struct Read {
   std::vector<double> prompt, rest;
 };

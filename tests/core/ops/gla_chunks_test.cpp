@@ -161,7 +161,7 @@ void mix(const GlaChunk& own, GlaAnswers& to) {
   }
 }
 
-/// dq, dk and dg of a chunk; `next`: the state behind it.
+/// dq, dk and dg of a chunk; `next`: the state after it.
 void turn(const GlaChunk& own, const Table& next, GlaAnswers& to) {
   for (int c = 0; c < own.head.keys; ++c) {
     double path = 0;

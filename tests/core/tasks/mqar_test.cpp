@@ -50,7 +50,7 @@ TEST(Mqar, EveryQueryIsSolvedBySearch) {
     }
 }
 
-// start (k v)^n separator, then each key once behind a question mark.
+// start (k v)^n separator, then each key once after a question mark.
 TEST(Mqar, InTheSuitesWordsEveryQueryIsSolvedBySearch) {
   for (const int length : {34, 35, 64, 101}) {
     const auto task =

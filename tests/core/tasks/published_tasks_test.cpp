@@ -11,7 +11,7 @@
 namespace afterglow {
 namespace {
 
-// Skips the blanks in front; returns the position behind the start token.
+// Skips the blanks in front; returns the position after the start token.
 int begin_of(const Example& example) {
   int t = 0;
   while (example.tokens[static_cast<std::size_t>(t)] == 0) ++t;

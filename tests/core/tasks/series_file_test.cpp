@@ -77,7 +77,7 @@ TEST_F(SeriesFile, NumericTimesAndIndicesAreNoChannels) {
     EXPECT_NEAR(first_value(first, 3), std::stod(value(3)), 1e-5) << name;
     const SeriesWindows& last = read("load," + (name.empty() ? std::string("ds") : name),
                                      [&](int row) { return value(row) + "," + wide(number(row)); });
-    EXPECT_THAT(last.names(), ElementsAre("load")) << name << ", behind the values";
+    EXPECT_THAT(last.names(), ElementsAre("load")) << name << ", after the values";
   }
   EXPECT_THAT(read("excel,load", [](int row) { return std::to_string(42552 + row / 24.0) + "," + value(row); }).names(),
               ElementsAre("load"));

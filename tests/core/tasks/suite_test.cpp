@@ -85,7 +85,7 @@ TEST(ToolTrace, IsSolvedBySearch) {
   }
 }
 
-// Pairs (key, key or value) at odd positions, i.e. at even offsets behind the start; the rest is filler.
+// Pairs (key, key or value) at odd positions, i.e. at even offsets after the start; the rest is filler.
 std::map<int, int> pair_places(const Task& task, const Example& example) {
   std::map<int, int> where;
   std::set<int> facts;

@@ -38,7 +38,7 @@ class NullWindow {
   void show(Observation observation) { observation_ = std::make_shared<const Observation>(std::move(observation)); }
   void show(std::shared_ptr<const Observation> observation) { observation_ = std::move(observation); }
   int vertices() const { return vertices_; }
-  /// A sign of the last frame: the size of its text, and where it stands.
+  /// A sign of the last frame: the size of its text, and where it is.
   struct Sign {
     double size;
     Rect box;

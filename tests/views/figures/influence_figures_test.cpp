@@ -118,7 +118,7 @@ TEST(InfluenceFigures, TheoryNamesItsRegime) {
   EXPECT_TRUE(deep) << "2 (1 - 0.4) - 1";
 }
 
-// The constants of theorem 23 are measured: it stands where it is, whatever the tail, and names what fails.
+// The constants of theorem 23 are measured: its curve does not depend on the tail, and names what fails.
 TEST(InfluenceFigures, EndToEndEnvelopesStandAtTheirHeight) {
   Observation o = samples::mid_training();
   auto measured = std::make_shared<InfluenceView>(*o.influence);
@@ -169,7 +169,7 @@ TEST(InfluenceFigures, EndToEndEnvelopesStandAtTheirHeight) {
   const Figure of_state = figures_of(influence_figures, o)[0];
   const Line* fading = line_that_starts(of_state, "0 mamba2, proposition 4: at most 4 e^−Δ");
   ASSERT_TRUE(fading) << "the feedback says nothing yet";
-  EXPECT_EQ(CurveView(fading->curve).x(0), 4) << "behind the convolution";
+  EXPECT_EQ(CurveView(fading->curve).x(0), 4) << "after the convolution";
   EXPECT_NEAR(CurveView(fading->curve).y(0), 4 * std::exp(-0.2), 1e-9);
 }
 
