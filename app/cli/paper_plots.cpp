@@ -41,7 +41,7 @@ StudyProgress part_of(const StudyProgress& progress, std::size_t part, std::size
 }
 
 /// Reports where the curves differ from the paper's; larger sizes were not compared.
-Figure beside_the_paper(Figure figure, const PaperSettings& settings) {
+Figure with_paper_note(Figure figure, const PaperSettings& settings) {
   if (!settings.is_full_size) figure.subtitle += " · conjugate gradient is ahead here, Chebyshev in the paper";
   return figure;
 }
@@ -53,13 +53,13 @@ Figure figure1(std::size_t number, const PaperSettings& settings, const StudyPro
                                  SolverKind::conjugate_gradient};
     for (std::size_t s = 0; s < solvers.size(); ++s)
       study.curves.push_back(residuals(study, solvers[s], usual_strength, part_of(progress, s, solvers.size())));
-    return beside_the_paper(forward_figure(study), settings);
+    return with_paper_note(forward_figure(study), settings);
   }
   if (study.is_network) study.size.batch = 1;
   const SolverKind solver = number <= 2 ? SolverKind::conjugate_gradient : SolverKind::chebyshev;
   const auto measure = study.is_network ? network_gradient_study : layer_gradient_study;
   study.curves = measure(study.size, solver, usual_strength, study.arithmetic, study.seed, progress);
-  return beside_the_paper(backward_figure(static_cast<char>('a' + number), study), settings);
+  return with_paper_note(backward_figure(static_cast<char>('a' + number), study), settings);
 }
 
 Figure figure5(std::size_t, const PaperSettings& settings, const StudyProgress& progress) {

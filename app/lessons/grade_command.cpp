@@ -32,7 +32,7 @@ Recipe at_its_moment(Recipe recipe) {
   return recipe;
 }
 
-bool looks_back(const LessonStep& step) {
+bool compares_moments(const LessonStep& step) {
   return std::ranges::any_of(step.lines, [](const LessonLine& line) {
     if (line.word != LessonWord::goal) return false;
     const Condition condition = read_goal(line).condition;
@@ -55,7 +55,7 @@ json grade(const GradeOptions& options, const CommonOptions& common, Output& out
   std::size_t reached = 0;
   for (std::size_t i = 0; i < runner.steps(); ++i) {
     const LessonStep& step = runner.lesson().steps[i];
-    if (looks_back(step)) runner.run_step(i);
+    if (compares_moments(step)) runner.run_step(i);
     runner.open(recipe);
     for (const LessonLine& line : step.lines) {
       if (line.word != LessonWord::goal) continue;

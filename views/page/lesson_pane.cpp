@@ -5,6 +5,7 @@
 #include <span>
 
 #include "core/engine/recipe/lesson_plan.h"
+#include "views/figures/semantic_colours.h"
 #include "views/page/lesson_text.h"
 #include "views/page/page.h"
 #include "views/widgets.h"
@@ -308,8 +309,8 @@ double lesson_strip_height(Frame& frame, double width) {
 
 void draw_lesson(Frame& frame, const Rect& area) {
   const Theme& theme = *frame.look.theme;
-  constexpr double looks_at_file = 0.5;  // seconds
-  if (frame.state.lesson.written != 0) ask_frame(frame.state, frame.time + looks_at_file);
+  constexpr double check_interval = 0.5;  // seconds
+  if (frame.state.lesson.written != 0) ask_frame(frame.state, frame.time + check_interval);
   ImGui::SetCursorScreenPos({static_cast<float>(area.x), static_cast<float>(area.y)});
   FigureCanvas ground = frame.look.canvas();
   ground.fill_rect(area, 0, theme.panel);

@@ -48,8 +48,8 @@ void draw_forces(Frame& frame, const Panel& panel, const std::vector<Figure>& fi
   const Rect plane{area.x, area.y, area.width - frame.px(forces_column), area.height};
   Figure bare = figures[0];
   bare.labels = LabelPlacement::none;
-  const PlotOptions named_beside{.shows_caption = false};
-  const PlotResponse response = plot_widget(frame, bare, plane, named_beside);
+  const PlotOptions named_by_header{.shows_caption = false};
+  const PlotResponse response = plot_widget(frame, bare, plane, named_by_header);
   handle_response(frame, response);
   const int hovered = number_of_dot(response.hovered_point, "mode ");
   std::string said = force_text(*forces, hovered >= 0 ? hovered : frame.state.selection.mode);

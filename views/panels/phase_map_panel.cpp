@@ -43,14 +43,14 @@ void draw_phase_map(Frame& frame, const Panel& panel, const std::vector<Figure>&
   const PhaseMapView& view = *frame.seen().phase_map;
   if (const std::int64_t clicked = run_of_point(map.clicked_point); clicked >= 0)
     frame.commands.send("phase_map", {{"open", clicked}});
-  const Rect beside{area.x + left, area.y, area.width - left, area.height};
+  const Rect rest{area.x + left, area.y, area.width - left, area.height};
   const std::optional<std::size_t> hovered = map.place ? run_at(view, map.place->x, map.place->y) : std::nullopt;
   if (hovered) {
-    draw_run(frame, phase_run_figures(view, *hovered), beside);
+    draw_run(frame, phase_run_figures(view, *hovered), rest);
   } else if (figures.size() > 1) {
-    draw_run(frame, std::span(figures).subspan(1), beside);
+    draw_run(frame, std::span(figures).subspan(1), rest);
   } else {
-    draw_sentence(frame, "This place shows training and spectrum of the best run as soon as one has finished.", beside);
+    draw_sentence(frame, "This place shows training and spectrum of the best run as soon as one has finished.", rest);
   }
 }
 

@@ -68,10 +68,10 @@ void draw_solver_race(Frame& frame, const Panel& panel, const std::vector<Figure
   // The race on the left; spectrum, floor and weights next to it, as many as stay readable.
   const double left = std::round(body.width * 0.56);
   draw_one(frame, figures.front(), {body.x, body.y, left - gap, body.height});
-  const auto beside =
+  const auto others =
       std::clamp<std::size_t>(static_cast<std::size_t>(body.height / frame.px(150)), 1, figures.size() - 1);
-  const double height = body.height / static_cast<double>(beside);
-  for (std::size_t i = 0; i < beside; ++i) {
+  const double height = body.height / static_cast<double>(others);
+  for (std::size_t i = 0; i < others; ++i) {
     draw_one(frame, figures[i + 1],
              {body.x + left, body.y + static_cast<double>(i) * height, body.width - left - gap, height - gap});
   }

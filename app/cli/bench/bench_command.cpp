@@ -317,11 +317,11 @@ json bench_publish(const PublishCase& of, const BenchOptions& options, const Com
 }
 
 /// One analysis of a model as the window runs it.
-void bench_look(const AnalysisInfo& row, const std::string& name, LooksBench& looks, const BenchOptions& options,
-                Backend& backend, const Output& output, json& rows) {
+void bench_analysis(const AnalysisInfo& row, const std::string& name, AnalysisBench& bench, const BenchOptions& options,
+                    Backend& backend, const Output& output, json& rows) {
   rows.push_back(
-      measure({name, 0, 0, [&] { looks.look(row.analysis); }, /*warm_ups=*/1}, options.repeats, backend, output));
-  const LooksBench::Pieces& pieces = looks.pieces();
+      measure({name, 0, 0, [&] { bench.run(row.analysis); }, /*warm_ups=*/1}, options.repeats, backend, output));
+  const AnalysisBench::Pieces& pieces = bench.pieces();
   rows.back()["pieces"] = pieces.count;
   rows.back()["longest_piece_ms"] = 1e3 * pieces.longest;
   if (pieces.count < 2) return;
@@ -486,15 +486,15 @@ std::vector<Case> all_cases(const BenchOptions& options, const CommonOptions& co
     cases.push_back({of.name, is_large ? Asked::whole : Asked::within,  // takes half a minute
                      [&] { rows.push_back(bench_publish(of, options, common, backend, output)); }});
   }
-  const auto bench_of_looks = std::make_shared<std::unique_ptr<LooksBench>>();  // created at the first use
+  const auto analysis_bench = std::make_shared<std::unique_ptr<AnalysisBench>>();  // created at the first use
   for (const AnalysisInfo& row : analysis_table()) {
-    if (!has(look_analyses, row.analysis)) continue;
+    if (!has(measured_analyses, row.analysis)) continue;
     const std::string name = "look echo-50m B8 T1024, " + std::string(row.name);
-    cases.push_back({name, Asked::beginning, [&, name, bench_of_looks] {
-                       std::unique_ptr<LooksBench>& bench = *bench_of_looks;
+    cases.push_back({name, Asked::beginning, [&, name, analysis_bench] {
+                       std::unique_ptr<AnalysisBench>& bench = *analysis_bench;
                        if (!bench)
-                         bench = std::make_unique<LooksBench>(recipe_of("echo-50m", long_echo, backend), backend);
-                       bench_look(row, name, *bench, options, backend, output, rows);
+                         bench = std::make_unique<AnalysisBench>(recipe_of("echo-50m", long_echo, backend), backend);
+                       bench_analysis(row, name, *bench, options, backend, output, rows);
                      }});
   }
   for (const char* preset : {"tiny", "ssm-ska"}) {

@@ -6,12 +6,12 @@
 
 namespace afterglow {
 
-LooksBench::LooksBench(const Recipe& recipe, Backend& backend) : run_({recipe, std::nullopt}, backend) {
+AnalysisBench::AnalysisBench(const Recipe& recipe, Backend& backend) : run_({recipe, std::nullopt}, backend) {
   run_.limit_work();
   for (int step = 0; step < 2; ++step) run_.train_step();
 }
 
-void LooksBench::look(Analysis analysis) {
+void AnalysisBench::run(Analysis analysis) {
   using Clock = std::chrono::steady_clock;
   pieces_ = {};
   run_.forget_results();

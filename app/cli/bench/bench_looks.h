@@ -5,17 +5,17 @@
 namespace afterglow {
 
 /// All analyses that a page waits for, except those that train other runs.
-inline constexpr AnalysisSet look_analyses = all_analyses | Analysis::logit_lens | Analysis::transplant |
-                                             Analysis::forces | Analysis::patch | Analysis::ablation |
-                                             Analysis::readout | Analysis::retrieval | Analysis::costs;
+inline constexpr AnalysisSet measured_analyses = all_analyses | Analysis::logit_lens | Analysis::transplant |
+                                                 Analysis::forces | Analysis::patch | Analysis::ablation |
+                                                 Analysis::readout | Analysis::retrieval | Analysis::costs;
 
 /// The analyses of one new run, with batches and sequences as long as the window's.
-class LooksBench {
+class AnalysisBench {
  public:
   /// The caller keeps `backend` alive.
-  LooksBench(const Recipe& recipe, Backend& backend);
+  AnalysisBench(const Recipe& recipe, Backend& backend);
   /// Runs one analysis anew; of a large model the part that the window computes by default.
-  void look(Analysis analysis);
+  void run(Analysis analysis);
   /// Number of pieces of the last analysis, between which the session answers the window, and seconds of the longest.
   struct Pieces {
     int count = 0;

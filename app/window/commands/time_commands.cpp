@@ -39,7 +39,7 @@ struct Pictures {
   std::string panel;
   int count = 0;
 };
-Pictures pictures_looked_at(CommandContext& context) {
+Pictures visible_pictures(CommandContext& context) {
   const PageState& page = context.page;
   const Panel* panel = find_panel(page.maximised.empty() ? page.hovered_panel : page.maximised);
   if (!panel || !panel->kind->steps_figures) return {};
@@ -74,7 +74,7 @@ void move_picture(CommandContext& context, const Pictures& pictures, std::int64_
 }  // namespace
 
 bool leave_picture(CommandContext& context) {
-  const Pictures pictures = pictures_looked_at(context);
+  const Pictures pictures = visible_pictures(context);
   if (shown_picture(context.page, pictures) < 0) return false;
   context.page.shown_figure.erase(pictures.panel);
   return true;
@@ -89,7 +89,7 @@ void go_to_token(CommandContext& context, const json& value) {
 
 void go_left(CommandContext& context, const json& value) {
   const std::int64_t count = get_integer(value, "count", 1, 1, most_steps, the_moment);
-  if (const Pictures pictures = pictures_looked_at(context); pictures.count > 0)
+  if (const Pictures pictures = visible_pictures(context); pictures.count > 0)
     return move_picture(context, pictures, -count);
   if (moves_tokens(context)) return move_token(context, -count);
   // The engine counts the steps, because keys may come faster than observations.
@@ -98,14 +98,14 @@ void go_left(CommandContext& context, const json& value) {
 
 void go_right(CommandContext& context, const json& value) {
   const std::int64_t count = get_integer(value, "count", 1, 1, most_steps, the_moment);
-  if (const Pictures pictures = pictures_looked_at(context); pictures.count > 0)
+  if (const Pictures pictures = visible_pictures(context); pictures.count > 0)
     return move_picture(context, pictures, count);
   if (moves_tokens(context)) return move_token(context, count);
   context.engine.send("step", {{"count", count}});
 }
 
 void go_home(CommandContext& context, const json&) {
-  if (const Pictures pictures = pictures_looked_at(context); pictures.count > 0) {
+  if (const Pictures pictures = visible_pictures(context); pictures.count > 0) {
     context.page.shown_figure[pictures.panel] = 0;
     return;
   }
@@ -114,7 +114,7 @@ void go_home(CommandContext& context, const json&) {
 }
 
 void go_to_end(CommandContext& context, const json&) {
-  if (const Pictures pictures = pictures_looked_at(context); pictures.count > 0) {
+  if (const Pictures pictures = visible_pictures(context); pictures.count > 0) {
     context.page.shown_figure[pictures.panel] = pictures.count - 1;
     return;
   }

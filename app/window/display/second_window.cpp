@@ -31,7 +31,7 @@ Place place_of(GLFWwindow* window) {
 
 /// In the middle of the first screen that does not show the main window; with one screen to the right of that, to its
 /// left, or at the edge.
-void put_beside(GLFWwindow* window, const Place& main) {
+void place_next_to(GLFWwindow* window, const Place& main) {
   const Place own = place_of(window);
   int count = 0;
   GLFWmonitor** monitors = glfwGetMonitors(&count);
@@ -95,7 +95,7 @@ SecondWindow::SecondWindow(const std::string& title, GLFWwindow* main) : main_(m
   glfwSetKeyCallback(window_, Callbacks::key);
   glfwSetFramebufferSizeCallback(window_, Callbacks::size);
   glfwSetWindowRefreshCallback(window_, Callbacks::refresh);
-  put_beside(window_, place_of(main_));
+  place_next_to(window_, place_of(main_));
   glfwShowWindow(window_);
   context_ = ImGui::CreateContext();
   const Turn turn(*this);

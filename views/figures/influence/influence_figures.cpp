@@ -201,10 +201,10 @@ void add_theory(Figure& figure, const InfluenceView& view, const Selection& sele
     return add_path_sum(figure, view, tail, lowest);
   }
   const RoutingView* routing = routing_of_layer(view, tail.layer);
-  const bool has_feedback_beside = !tail.is_resolvent && std::any_of(tails.begin(), tails.end(), [&](const auto& t) {
+  const bool has_own_feedback = !tail.is_resolvent && std::any_of(tails.begin(), tails.end(), [&](const auto& t) {
     return t.layer == tail.layer && t.is_resolvent;
   });
-  if (!routing || has_feedback_beside) return;
+  if (!routing || has_own_feedback) return;
   const bool is_first = routing->layer == view.routing.front().layer;
   add_law(figure, tail, lowest, theory_of(*routing, view.sources), is_first ? Dash::dashed : Dash::short_dash);
   const bool is_fixed = &tails == &view.fixed;

@@ -51,7 +51,7 @@ double highest_of(const std::vector<double>& values) {
 
 /// Closed forms of many branches multiply to huge numbers: above a million times the other values the line ends, so
 /// that the measurement keeps its shape.
-std::optional<Range> range_beside(const DepthView& depth) {
+std::optional<Range> limited_range(const DepthView& depth) {
   constexpr double most = 1e6;
   double low = INFINITY, high = 0;
   for (const auto* values : {&depth.gradient, &depth.residual_bound, &depth.residual_floor, &depth.branch_product}) {
@@ -76,7 +76,7 @@ Figure gradient_figure(const Observation& observation, const DepthView& depth) {
   figure.series.emplace_back(over_depth("floor", depth.residual_floor, Role::dim, Dash::short_dash));
   figure.series.emplace_back(over_depth("product of measured |J|", depth.branch_product, 2, Dash::dotted));
   figure.series.emplace_back(over_depth("J.9 in closed form", depth.closed_product, 3, Dash::dash_dot));
-  figure.y.range = range_beside(depth);
+  figure.y.range = limited_range(depth);
   return figure;
 }
 

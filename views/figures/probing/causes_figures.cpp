@@ -44,7 +44,7 @@ TableColumn column_of(const AblationView& view, const char* name, Column column)
 }
 
 /// "1 ska head 3 mode 12" becomes "1 ska h3 mode 12", because a small window would cut the whole name.
-std::string name_beside_bar(const AblatedPart& part) {
+std::string short_name(const AblatedPart& part) {
   constexpr std::string_view head = " head ";
   const std::size_t at = part.name.find(head);
   if (part.sort != "mode" || at == std::string::npos) return part.name;
@@ -290,7 +290,7 @@ Figure ablation_bars(const AblationView& view, const std::string& subtitle, std:
     const AblatedPart& part = view.parts[i];
     const double row = -static_cast<double>(i - first), lost = view.accuracy - part.accuracy;
     add_bar(figure, ends, row, lost, part.name, Ink(1));
-    figure.y.ticks.push_back({row, name_beside_bar(part)});
+    figure.y.ticks.push_back({row, short_name(part)});
     figure.text_labels.push_back(
         {std::max(lost, 0.0) + 0.03 * width, row, number_text(lost, 3), Role::dim, Anchor::start, true});
   }
