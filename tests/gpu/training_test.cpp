@@ -179,7 +179,7 @@ TEST_F(GpuTraining, SpectraAndTraceAreThoseOfTheCpu) {
 /// Logits of some tokens in the recurrent form. `position`: how many of them the state has counted.
 std::vector<std::vector<double>> logits_of_tokens(Trainer& trainer, bool as_program, std::int64_t& position) {
   Backend& backend = trainer.backend();
-  Tape& tape = trainer.looking_tape();
+  Tape& tape = trainer.evaluation_tape();
   ModelState state = trainer.model().make_state(backend, trainer.dtype(), 1);
   PinnedArray token(backend, {1, 1}, DType::i32);
   Var answer;
@@ -255,7 +255,7 @@ TEST_F(GpuTraining, MemoriesPutBetweenTokensAnswerAsOnTheCpu) {
   }
   ASSERT_GT(cells.size(), 8u);
   const auto run = [&](Trainer& trainer) {
-    return StatePasses(trainer.model(), trainer.looking_tape(), trainer.dtype()).run(pair, cells);
+    return StatePasses(trainer.model(), trainer.evaluation_tape(), trainer.dtype()).run(pair, cells);
   };
   const auto want = run(here), got = run(there);
   ASSERT_EQ(got.size(), want.size());
@@ -288,12 +288,12 @@ TEST_F(GpuTraining, TheSessionSwitchesDeviceAndKeepsTheWeights) {
 TEST_F(GpuTraining, LooksBesideTheTrainingLeaveItsBitsAndSeeTheSame) {
   SessionOptions options{"cuda", 0, false, 1e9};
   options.make_backend = [](const std::string&, int) { return make_cuda_backend(0, nullptr); };
-  options.looks_beside_from = 0;
+  options.side_stream_from = 0;
   TurnedWorker beside(quickly_measured_recipe_json(), options);
-  options.looks_beside_from = 1 << 30;
+  options.side_stream_from = 1 << 30;
   TurnedWorker alone(quickly_measured_recipe_json(), options);
-  EXPECT_TRUE(beside.worker.analysed().looks_beside());
-  EXPECT_FALSE(alone.worker.analysed().looks_beside());
+  EXPECT_TRUE(beside.worker.analysed().uses_side_stream());
+  EXPECT_FALSE(alone.worker.analysed().uses_side_stream());
   for (TurnedWorker* test : {&beside, &alone}) test->box.request(looks_at_the_model());
   for (const Command& command : {Command{"run", "{}"}, Command{"rewind", R"({"step": 17})"}}) {
     std::int64_t most = 0, before = beside.box.trained_steps();

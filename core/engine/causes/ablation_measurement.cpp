@@ -6,7 +6,7 @@
 #include <tuple>
 #include <utility>
 
-#include "core/engine/causes/place_passes.h"
+#include "core/engine/causes/hook_passes.h"
 #include "core/engine/observation/mode_numbers.h"
 #include "core/layers/host_values.h"
 #include "core/layers/layer_traits.h"
@@ -16,9 +16,9 @@ namespace afterglow {
 
 namespace {
 
-constexpr std::int64_t most_tokens = 4096, most_examples = 64;
+constexpr std::int64_t max_tokens = 4096, max_examples = 64;
 constexpr std::int64_t tokens_of_a_large_model = 256;  ///< what a pass leaves on the tape grows with the model
-constexpr std::int64_t most_modes = 64;                ///< of a layer: the largest of each head
+constexpr std::int64_t max_modes = 64;                 ///< of a layer: the largest of each head
 
 void clear_columns(Tape& tape, const Tensor& columns) {
   const Tensor zeros = tape.scratch(columns.shape, columns.dtype);
@@ -30,18 +30,18 @@ void clear_columns(Tape& tape, const Tensor& columns) {
 
 std::int64_t tokens_of_an_ablation(const Trainer& trainer) {
   const std::int64_t length = trainer.task().length(),
-                     tokens = trainer.is_large() ? tokens_of_a_large_model : most_tokens;
-  return length * std::clamp<std::int64_t>(tokens / length, 1, most_examples);
+                     tokens = trainer.is_large() ? tokens_of_a_large_model : max_tokens;
+  return length * std::clamp<std::int64_t>(tokens / length, 1, max_examples);
 }
 
 AblationMeasurement::AblationMeasurement(const nlohmann::json& model, Trainer& trainer)
-    : copy_(model, trainer), tape_(trainer.looking_tape()) {}
+    : copy_(model, trainer), tape_(trainer.evaluation_tape()) {}
 
 void AblationMeasurement::plan_modes(std::size_t branch, const AblatedPart& block) {
   const Layer& layer = *copy_.model().branches()[branch].layer;
   if (!shows(layer.kind(), LayerTrait::koopman_heads)) return;
   const std::int64_t rank = static_cast<const Ska&>(layer).config().rank;
-  const std::int64_t modes = std::min(rank, std::max<std::int64_t>(1, most_modes / layer.heads()));
+  const std::int64_t modes = std::min(rank, std::max<std::int64_t>(1, max_modes / layer.heads()));
   for (int head = 0; head < static_cast<int>(layer.heads()); ++head) {
     const std::vector<int> largest_first = numbered_modes(numbered_.get(), block.layer, head).numbers;
     for (std::size_t i = 0; std::cmp_less(i, modes); ++i) {

@@ -17,13 +17,13 @@ namespace afterglow {
 
 namespace {
 
-constexpr std::int64_t most_weights = 100'000'000;  ///< 0.8 GB in float64
+constexpr std::int64_t max_weights = 100'000'000;  ///< 0.8 GB in float64
 /// |h d| / |w|: squares of it are lost to the second order, a rounding of float64 divided by it to the difference.
 constexpr double relative_reach = 1e-5;
 
 /// Throws Error(bad_input) before any memory is taken.
 Trainer& small_enough(Trainer& trainer) {
-  if (trainer.parameters().count() > most_weights)
+  if (trainer.parameters().count() > max_weights)
     throw Error(ExitCode::bad_input,
                 "eigenvalue forces are found in float64, of models with at most 100 million "
                 "weights; this one is larger");

@@ -6,8 +6,8 @@
 #include <span>
 
 #include "core/analysis/attention/softmax.h"
+#include "core/engine/causes/hook_passes.h"
 #include "core/engine/causes/pair_view.h"
-#include "core/engine/causes/place_passes.h"
 #include "core/layers/host_values.h"
 #include "core/layers/layer_kind.h"
 
@@ -15,7 +15,7 @@ namespace afterglow {
 
 namespace {
 
-constexpr std::int64_t most_logits = std::int64_t{4} << 20;  ///< of one depth; further from the asked token none
+constexpr std::int64_t max_logits = std::int64_t{4} << 20;  ///< of one depth; further from the asked token none
 
 /// "0 mamba2 in" or "out", and the name of TransformerLens.
 void name_depths(const Trainer& trainer, const std::vector<std::string>& places, LogitLensView& view) {
@@ -35,9 +35,9 @@ void name_depths(const Trainer& trainer, const std::vector<std::string>& places,
 struct TokenRange {
   std::int64_t first = 0, count = 0;
 };
-TokenRange looked_at(std::int64_t tokens, std::int64_t vocab, std::int64_t asked) {
-  if (vocab * tokens <= most_logits) return {0, tokens};
-  const std::int64_t most = std::max<std::int64_t>(1, most_logits / vocab),
+TokenRange tokens_shown(std::int64_t tokens, std::int64_t vocab, std::int64_t asked) {
+  if (vocab * tokens <= max_logits) return {0, tokens};
+  const std::int64_t most = std::max<std::int64_t>(1, max_logits / vocab),
                      first = std::max<std::int64_t>(0, asked - most + 1);
   return {first, asked + 1 - first};
 }
@@ -45,14 +45,14 @@ TokenRange looked_at(std::int64_t tokens, std::int64_t vocab, std::int64_t asked
 /// One row of the lens: for each token the probability of the answer, and the likeliest token.
 void read_depth(Trainer& trainer, const Tensor& logits, int answer, HostReader& reader, LogitLensView& view) {
   const auto vocab = static_cast<std::size_t>(logits.shape.last()), before = view.best.size();
-  const TokenRange tokens = looked_at(logits.shape[1], logits.shape.last(), view.pair.asked);
+  const TokenRange tokens = tokens_shown(logits.shape[1], logits.shape.last(), view.pair.asked);
   const std::span<const double> scores =
       reader.read(trainer.backend(), tokens_at(logits, 0, tokens.first, tokens.count));
   const std::size_t after = before + static_cast<std::size_t>(logits.shape[1]);
   view.answer.resize(after, std::numeric_limits<double>::quiet_NaN());
   view.best.resize(after, -1);
   view.best_probability.resize(after, std::numeric_limits<double>::quiet_NaN());
-  trainer.looking_threads().for_each(tokens.count, [&](std::int64_t i) {
+  trainer.analysis_threads().for_each(tokens.count, [&](std::int64_t i) {
     const std::span<const double> logits_of_token = scores.subspan(static_cast<std::size_t>(i) * vocab, vocab);
     std::vector<double> row(logits_of_token.begin(), logits_of_token.end());
     softmax_in_place(row);
@@ -68,18 +68,18 @@ void read_depth(Trainer& trainer, const Tensor& logits, int answer, HostReader& 
 
 LogitLensView measure_logit_lens(Trainer& trainer, const ProbeSetup& setup) {
   Model& model = trainer.model();
-  Tape& tape = trainer.looking_tape();
+  Tape& tape = trainer.evaluation_tape();
   LogitLensView view;
   view.step = trainer.finished_steps();
   SequencePair pair =
       pair_of(setup, probe_example(setup, trainer.task(), trainer.seed(), model.vocab()), trainer.task());
-  PlacePasses passes(model, tape, trainer.dtype());
+  HookPasses passes(model, tape, trainer.dtype());
   passes.read_clean(pair);
   view.pair = view_of(pair, passes.clean_logits(), passes.corrupted_logits(), trainer.task());
   view.tokens = static_cast<int>(pair.clean.tokens.size());
   std::vector<std::string> names;
   HostReader reader;
-  for (const PlaceValues& place : passes.places()) {
+  for (const HookValues& place : passes.places()) {
     if (!place.name.ends_with(".stream")) continue;
     names.push_back(place.name);
     tape.begin(false);

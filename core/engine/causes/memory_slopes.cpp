@@ -6,7 +6,7 @@
 #include <memory>
 #include <utility>
 
-#include "core/engine/causes/place_passes.h"
+#include "core/engine/causes/hook_passes.h"
 #include "core/engine/training/pinned_array.h"
 #include "core/layers/host_values.h"
 #include "core/models/step_program.h"
@@ -21,7 +21,7 @@ Tensor MemorySlopes::upload_tokens(const std::vector<std::int32_t>& values, cons
 
 namespace {
 
-constexpr std::int64_t most_state_numbers = std::int64_t{24} << 20;  ///< of one sequence, all tokens together
+constexpr std::int64_t max_state_numbers = std::int64_t{24} << 20;  ///< of one sequence, all tokens together
 
 }  // namespace
 
@@ -29,7 +29,7 @@ constexpr std::int64_t most_state_numbers = std::int64_t{24} << 20;  ///< of one
 bool MemorySlopes::can_be_recorded(std::int64_t tokens) const {
   std::int64_t bytes = 0;
   for (const Branch& branch : model_->branches()) bytes += branch.layer->state_bytes(dtype_, tokens);
-  const bool is_small = bytes / static_cast<std::int64_t>(size_of(dtype_)) * tokens <= most_state_numbers;
+  const bool is_small = bytes / static_cast<std::int64_t>(size_of(dtype_)) * tokens <= max_state_numbers;
   return is_small && model_->places() == 0 && std::ranges::all_of(model_->branches(), [](const Branch& branch) {
            return branch.layer->records_as_stepped();
          });

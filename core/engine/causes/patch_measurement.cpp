@@ -18,7 +18,7 @@ namespace afterglow {
 namespace {
 
 constexpr double not_yet = std::numeric_limits<double>::quiet_NaN();
-constexpr std::int64_t most_cells = 256;
+constexpr std::int64_t max_cells = 256;
 
 /// What a row is called behind its part.
 std::string word_of(const std::string& place) {
@@ -32,7 +32,7 @@ std::string word_of(const std::string& place) {
 
 PatchMeasurement::PatchMeasurement(const nlohmann::json& model, Trainer& trainer)
     : copy_(model, trainer),
-      tape_(trainer.looking_tape()),
+      tape_(trainer.evaluation_tape()),
       places_(copy_.model(), tape_, trainer.dtype()),
       states_(copy_.model(), tape_, trainer.dtype()),
       slopes_(copy_.model(), tape_, trainer.dtype()),
@@ -73,7 +73,7 @@ void PatchMeasurement::add_place_rows() {
   place_rows_.clear();
   std::string block;
   for (std::size_t p = 0; p < places_.places().size(); ++p) {
-    const PlaceValues& place = places_.places()[p];
+    const HookValues& place = places_.places()[p];
     const std::string last = place.name.substr(place.name.rfind('.') + 1);
     const bool is_stream = last == "stream", is_behind = place.branch == copy_.model().branches().size();
     const std::string own_block = place.name.substr(0, place.name.find('.', place.name.find('.') + 1));
@@ -138,7 +138,7 @@ void PatchMeasurement::attribute() {
       const double change = places_.places()[place_rows_[row].place].attributed(t, place_rows_[row].head);
       now_.attributed[now_.cell(row, t)] = reach == 0 ? not_yet : change / reach + 0.0;  // no -0 in files
     }
-    copy_.trainer().looking_threads().call_meanwhile();
+    copy_.trainer().analysis_threads().call_meanwhile();
   }
   for (const MemoryCell& cell : memory_cells_) {
     if (slopes_.knows(cell.state.branch))
@@ -193,7 +193,7 @@ std::size_t PatchMeasurement::cells_in_a_piece() const {
   const std::int64_t tokens = std::max(1, now_.tokens), in_a_pass = tokens_in_a_pass(trainer.backend());
   const std::int64_t bearable = 2 * in_a_pass / tokens,
                      soon = in_a_pass * operations_of_a_token / (2 * trainer.parameters().count() * tokens + 1);
-  return static_cast<std::size_t>(std::clamp<std::int64_t>(std::min(bearable, soon), 1, most_cells));
+  return static_cast<std::size_t>(std::clamp<std::int64_t>(std::min(bearable, soon), 1, max_cells));
 }
 
 bool PatchMeasurement::advance() {

@@ -7,9 +7,9 @@
 #include <memory>
 #include <nlohmann/json_fwd.hpp>
 
+#include "core/engine/causes/hook_passes.h"
 #include "core/engine/causes/memory_slopes.h"
 #include "core/engine/causes/path_passes.h"
-#include "core/engine/causes/place_passes.h"
 #include "core/engine/causes/state_passes.h"
 #include "core/engine/observation/causes_view.h"
 #include "core/engine/training/saved/model_copy.h"
@@ -70,7 +70,7 @@ class PatchMeasurement {
 
   ModelCopy copy_;
   Tape& tape_;
-  PlacePasses places_;
+  HookPasses places_;
   StatePasses states_;
   MemorySlopes slopes_;
   PathPasses paths_;

@@ -12,14 +12,14 @@ bool PathPasses::has_paths() const {
   return std::ranges::all_of(model_->branches(), [](const Branch& branch) { return branch.norm != nullptr; });
 }
 
-const PlaceValues& PathPasses::place(const std::string& name) const {
-  const auto found = std::ranges::find(places_->places(), name, &PlaceValues::name);
+const HookValues& PathPasses::place(const std::string& name) const {
+  const auto found = std::ranges::find(places_->places(), name, &HookValues::name);
   if (found == places_->places().end()) throw Error(ExitCode::failure, "the pair has not been read at " + name);
   return *found;
 }
 
 /// What the sender adds to the stream.
-const PlaceValues& PathPasses::sent_by(std::size_t sender) const {
+const HookValues& PathPasses::sent_by(std::size_t sender) const {
   const auto& branches = model_->branches();
   if (sender == 0) return branches.empty() ? place("head.stream") : place(branches.front().scope + ".stream");
   return place(branches[sender - 1].scope + ".output");
@@ -27,10 +27,10 @@ const PlaceValues& PathPasses::sent_by(std::size_t sender) const {
 
 Tensor PathPasses::stream_before(std::size_t branch, std::span<const std::size_t> senders, double share) const {
   const auto& branches = model_->branches();
-  const PlaceValues& stream = place(branch < branches.size() ? branches[branch].scope + ".stream" : "head.stream");
+  const HookValues& stream = place(branch < branches.size() ? branches[branch].scope + ".stream" : "head.stream");
   std::vector<double> numbers;
   for (const std::size_t sender : senders) {
-    const PlaceValues& sent = sent_by(sender);
+    const HookValues& sent = sent_by(sender);
     for (std::size_t i = 0; i < stream.corrupted.size(); ++i)
       numbers.push_back(stream.corrupted[i] + share * (sent.clean[i] - sent.corrupted[i]));
   }

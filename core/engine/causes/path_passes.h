@@ -4,7 +4,7 @@
 #include <span>
 #include <vector>
 
-#include "core/engine/causes/place_passes.h"
+#include "core/engine/causes/hook_passes.h"
 
 namespace afterglow {
 
@@ -12,7 +12,7 @@ namespace afterglow {
 class PathPasses {
  public:
   /// `places` has read the pair. All of it must outlive the passes.
-  PathPasses(Model& model, Tape& tape, DType dtype, const PlacePasses& places)
+  PathPasses(Model& model, Tape& tape, DType dtype, const HookPasses& places)
       : model_(&model), tape_(&tape), dtype_(dtype), places_(&places) {}
 
   /// False where a layer's residual is its own, so that nothing can be told from the stream alone.
@@ -22,15 +22,15 @@ class PathPasses {
                                        std::size_t receiver, double share) const;
 
  private:
-  const PlaceValues& place(const std::string& name) const;
-  const PlaceValues& sent_by(std::size_t sender) const;
+  const HookValues& place(const std::string& name) const;
+  const HookValues& sent_by(std::size_t sender) const;
   Tensor stream_before(std::size_t branch, std::span<const std::size_t> senders, double share) const;
   Tensor context(const SequencePair& pair, std::size_t rows) const;
 
   Model* model_;
   Tape* tape_;
   DType dtype_;
-  const PlacePasses* places_;
+  const HookPasses* places_;
 };
 
 }  // namespace afterglow

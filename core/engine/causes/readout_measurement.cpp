@@ -16,18 +16,18 @@ namespace afterglow {
 
 namespace {
 
-constexpr int most_sequences = 256, sequences_of_a_large_model = 64;
-constexpr std::size_t most_choices = 8, most_free_places = 4;
+constexpr int max_sequences = 256, sequences_of_a_large_model = 64;
+constexpr std::size_t max_choices = 8, max_free_places = 4;
 constexpr const char* free_place = "token ";
-constexpr int most_read_tokens = 256;  ///< of a longer sequence the first
+constexpr int max_read_tokens = 256;  ///< of a longer sequence the first
 constexpr double read_ridge = 1e-3;
-constexpr std::int64_t most_bytes = std::int64_t{256} << 20;      ///< of the states that are read at once
-constexpr std::int64_t most_bytes_below = std::int64_t{3} << 29;  ///< with those of all layers that lead to them
+constexpr std::int64_t max_bytes = std::int64_t{256} << 20;      ///< of the states that are read at once
+constexpr std::int64_t max_bytes_below = std::int64_t{3} << 29;  ///< with those of all layers that lead to them
 
 /// The values that stand in for each other: the first of the vocabulary with this role, the sequence's own among them.
 std::vector<int> choices_of(const Task& task, TokenRole role) {
   std::vector<int> choices;
-  for (int token = 0; token < task.vocab() && choices.size() < most_choices; ++token) {
+  for (int token = 0; token < task.vocab() && choices.size() < max_choices; ++token) {
     if (task.token_role(token) == role) choices.push_back(token);
   }
   return choices;
@@ -38,7 +38,7 @@ int below(Random& random, std::size_t count) { return static_cast<int>(random.un
 }  // namespace
 
 ReadoutMeasurement::ReadoutMeasurement(const nlohmann::json& model, Trainer& trainer)
-    : copy_(model, trainer), tape_(trainer.looking_tape()) {}
+    : copy_(model, trainer), tape_(trainer.evaluation_tape()) {}
 
 void ReadoutMeasurement::add_place(std::size_t place, std::string name) {
   if (std::ranges::find(now_.keys, name) != now_.keys.end()) return;
@@ -56,8 +56,8 @@ void ReadoutMeasurement::find_keys(const Example& clean) {
   }
   const bool has_keys = !now_.keys.empty();
   const std::size_t first = static_cast<std::size_t>(copy_.model().places()), rest = clean.tokens.size() - first;
-  for (std::size_t i = 0; !has_keys && i < most_free_places; ++i) {
-    const std::size_t place = first + i * rest / (2 * most_free_places);
+  for (std::size_t i = 0; !has_keys && i < max_free_places; ++i) {
+    const std::size_t place = first + i * rest / (2 * max_free_places);
     add_place(place, free_place + std::to_string(place));
   }
 }
@@ -71,7 +71,7 @@ void ReadoutMeasurement::draw_sequences(const Example& clean) {
     choices_of_key.push_back(choices_of(task, task.token_role(clean.tokens[static_cast<std::size_t>(place)])));
   labels_.assign(2 * keys, {});
   sequences_.clear();
-  now_.examples = copy_.trainer().is_large() ? sequences_of_a_large_model : most_sequences;
+  now_.examples = copy_.trainer().is_large() ? sequences_of_a_large_model : max_sequences;
   for (int i = 0; i < now_.examples; ++i) {
     std::vector<std::int32_t> tokens = clean.tokens;
     for (std::size_t key = 0; key < keys; ++key) {
@@ -106,15 +106,15 @@ void ReadoutMeasurement::reserve_states(std::int64_t tokens) {
                                          " bytes, too many to read out of " + std::to_string(now_.examples) +
                                          " sequences; " + advice);
   };
-  if (own * now_.examples > most_bytes) refuse("the state", own, "choose a layer with a smaller one");
-  if (below * now_.examples > most_bytes_below)
+  if (own * now_.examples > max_bytes) refuse("the state", own, "choose a layer with a smaller one");
+  if (below * now_.examples > max_bytes_below)
     refuse("the state of all layers up to this one", below, "choose an earlier layer");
   state_ = std::make_unique<ModelState>(
       copy_.model().make_state(trainer.backend(), trainer.dtype(), now_.examples, branch_ + 1));
 }
 
 double ReadoutMeasurement::share_done() const {
-  const std::size_t tokens = std::min(now_.tokens.size(), static_cast<std::size_t>(most_read_tokens));
+  const std::size_t tokens = std::min(now_.tokens.size(), static_cast<std::size_t>(max_read_tokens));
   return static_cast<double>(next_) / static_cast<double>(std::max<std::size_t>(1, tokens));
 }
 
@@ -174,7 +174,7 @@ bool ReadoutMeasurement::advance() {
   tape_.backend().upload(input, tokens.data());
   copy_.model().advance(tape_, input, *state_);
   const std::vector<double> features = memory();
-  copy_.trainer().looking_threads().call_meanwhile();
+  copy_.trainer().analysis_threads().call_meanwhile();
   const std::vector<double> found =
       readout_accuracies(features, now_.examples, fitted(), labels_, now_.choices, read_ridge);
   const std::size_t keys = now_.keys.size();
@@ -185,7 +185,7 @@ bool ReadoutMeasurement::advance() {
   }
   now_.shuffled[t] = shuffled;
   ++next_;
-  working_ = next_ < std::min(static_cast<int>(now_.tokens.size()), most_read_tokens);
+  working_ = next_ < std::min(static_cast<int>(now_.tokens.size()), max_read_tokens);
   now_.is_complete = !working_;
   if (!working_) state_.reset();
   publish();

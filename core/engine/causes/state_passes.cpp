@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-#include "core/engine/causes/place_passes.h"
+#include "core/engine/causes/hook_passes.h"
 #include "core/engine/training/pinned_array.h"
 #include "core/layers/host_values.h"
 #include "core/models/step_program.h"

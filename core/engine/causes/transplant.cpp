@@ -62,7 +62,7 @@ TransplantView measure_transplant(Trainer& trainer, const ProbeSetup& setup) {
   } else {
     cells.push_back({branch, parts.front().tensors, view.token, view.choice.head, true});
   }
-  const StatePasses passes(model, trainer.looking_tape(), trainer.dtype());
+  const StatePasses passes(model, trainer.evaluation_tape(), trainer.dtype());
   HeldHead seen{branch, view.shown_head, view.token};
   std::vector<std::vector<double>> logits = passes.run(pair, cells, seen);
   if (view.choice.part == "none") logits[1] = logits[2];  // the same run but for its place among the others

@@ -80,7 +80,7 @@ nlohmann::json to_json(const InfluenceConfig& config) {
 }
 
 InfluenceMeasurement::InfluenceMeasurement(const nlohmann::json& model, Trainer& trainer)
-    : trainer_(&trainer), copy_(model, trainer), tape_(trainer.looking_tape()) {}
+    : trainer_(&trainer), copy_(model, trainer), tape_(trainer.evaluation_tape()) {}
 
 InfluenceMeasurement::~InfluenceMeasurement() = default;
 

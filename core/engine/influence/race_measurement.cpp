@@ -16,7 +16,7 @@ void RaceMeasurement::begin(const RaceConfig& config, bool is_part) {
   const bool is_changed = !race_ || race_->config() != config;
   if (!race_ || race_->config() != same_kinds) {
     Trainer& trainer = copy_.trainer();
-    race_ = std::make_unique<LayerRace>(config, copy_.model().width(), trainer.seed(), trainer.looking_tape(),
+    race_ = std::make_unique<LayerRace>(config, copy_.model().width(), trainer.seed(), trainer.evaluation_tape(),
                                         trainer.dtype());
   }
   race_->forget_trained();

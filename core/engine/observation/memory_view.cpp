@@ -9,12 +9,12 @@ namespace afterglow {
 
 namespace {
 
-constexpr int most_cells = 128, most_modes = 4;  // on a side; of a history
+constexpr int max_cells = 128, max_modes = 4;  // on a side; of a history
 
-/// Means over blocks of a matrix [rows*columns], at most `most_cells` on a side, less the mean row.
+/// Means over blocks of a matrix [rows*columns], at most `max_cells` on a side, less the mean row.
 void show_buffer(const std::vector<double>& values, int rows, int columns, MemoryView& view) {
-  view.buffer_rows = std::min(rows, most_cells);
-  view.buffer_columns = std::min(columns, most_cells);
+  view.buffer_rows = std::min(rows, max_cells);
+  view.buffer_columns = std::min(columns, max_cells);
   std::vector<double> mean(static_cast<std::size_t>(columns), 0.0);
   for (std::size_t i = 0; i < values.size(); ++i) mean[i % mean.size()] += values[i] / rows;
   const auto cells = static_cast<std::size_t>(view.buffer_rows) * static_cast<std::size_t>(view.buffer_columns);
@@ -54,7 +54,7 @@ MemoryView view_of_history(const SpectralMemory& memory, std::int64_t step) {
     const std::vector<double> errors = kl_reconstruction_errors(whole, memory.history().values(kept_rows));
     for (std::size_t k = 0; k < view.explained.size(); ++k) view.explained[k] = 1 - errors[k + 1] * errors[k + 1];
   }
-  for (int k = 0; k < std::min(most_modes, whole.count); ++k) {
+  for (int k = 0; k < std::min(max_modes, whole.count); ++k) {
     std::vector<double>& mode = view.modes.emplace_back();
     for (int t = 0; t < whole.rows; ++t)
       mode.push_back(whole.modes[static_cast<std::size_t>(t) * static_cast<std::size_t>(whole.count) +

@@ -19,11 +19,11 @@ struct TrajectoryModes {
 
 /// Nothing to draw while fewer than two rows have been recorded (`steps` shorter than 2, all else empty).
 struct TrajectoryView {
-  static constexpr std::int64_t most_steps = 256;  ///< that a training records, evenly over it
-  std::int64_t step = 0;                           ///< training step of the last row
+  static constexpr std::int64_t max_steps = 256;  ///< that a training records, evenly over it
+  std::int64_t step = 0;                          ///< training step of the last row
   std::string summary;  ///< what a row is: "mean last state of a batch's answers", "pooled summary of a batch"
   int width = 0;        ///< d, numbers in a row
-  std::vector<std::int64_t> steps;  ///< T recorded training steps, ascending, at most most_steps
+  std::vector<std::int64_t> steps;  ///< T recorded training steps, ascending, at most max_steps
   TrajectoryModes empirical;        ///< strategy A
   TrajectoryModes kernel;           ///< strategy B
   double variance = 0;              ///< |Hc|_F^2 / T: the sum of all eigenvalues of strategy A

@@ -58,7 +58,7 @@ nlohmann::json to_json(const AccuracyConfig& config) {
 }
 
 AccuracyMeasurement::AccuracyMeasurement(const nlohmann::json& model, Trainer& trainer)
-    : copy_(model, trainer), tape_(trainer.looking_tape()) {}
+    : copy_(model, trainer), tape_(trainer.evaluation_tape()) {}
 
 void AccuracyMeasurement::begin(const nlohmann::json& task, const AccuracyConfig& config) {
   copy_.take();

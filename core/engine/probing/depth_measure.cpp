@@ -260,10 +260,10 @@ DepthView measure_depth(Trainer& trainer, Tape& tape, const Example& example, in
   for (std::size_t l = 0; l < branches; ++l) {
     closed_forms.push_back(closed_form_bound(trainer, trainer.model().branches()[l], streams[l]));
     query_paths.push_back(query_path(trainer, maps, CaptureReader(tape, trainer.backend()), example, l, streams[l]));
-    if (closed_forms.size() == together) add_found(trainer.looking_threads(), closed_forms, view.branch_bounds);
+    if (closed_forms.size() == together) add_found(trainer.analysis_threads(), closed_forms, view.branch_bounds);
   }
-  add_found(trainer.looking_threads(), closed_forms, view.branch_bounds);
-  add_found(trainer.looking_threads(), query_paths, view.query_bounds);
+  add_found(trainer.analysis_threads(), closed_forms, view.branch_bounds);
+  add_found(trainer.analysis_threads(), query_paths, view.query_bounds);
   const DepthBounds bounds = depth_bounds(norms, gradient[branches]);
   view.gradient = std::move(gradient);
   view.branch_norms = std::move(norms);

@@ -12,7 +12,7 @@ namespace afterglow {
 
 namespace {
 
-constexpr int most_tokens = 256;
+constexpr int max_tokens = 256;
 constexpr double process_noises[] = {1e-6, 1e-5, 1e-4, 1e-3, 1e-2, 1e-1, 1, 10};
 
 }  // namespace
@@ -41,7 +41,7 @@ bool has_pairs(std::string_view kind) { return readers_of(kind).pairs != nullptr
 
 std::vector<HeadFilters> compare_filters(Trainer& trainer, int part, const CaptureReader& read) {
   const CapturedLayer whole = captured_layer(trainer, part, read);
-  const CapturedLayer layer = captured_layer(trainer, part, read, std::min(most_tokens, whole.tokens));
+  const CapturedLayer layer = captured_layer(trainer, part, read, std::min(max_tokens, whole.tokens));
   const auto reader = readers_of(trainer.parts()[static_cast<std::size_t>(part)].kind).pairs;
   std::vector<HeadFilters> all;
   double budget = 2e8;  // numbers multiplied

@@ -77,7 +77,7 @@ void add_head(const std::vector<double>& q, const std::vector<double>& k, int he
 
 /// From the captures of each encoder layer.
 void add_attention(Trainer& trainer, MemoryView& view) {
-  const CaptureReader read(trainer.looking_tape(), trainer.backend());
+  const CaptureReader read(trainer.evaluation_tape(), trainer.backend());
   for (const ForecasterPart& part : trainer.forecast()->model().parts()) {
     if (!shows(part.kind, LayerTrait::token_shares)) continue;
     MemoryAttention& attention = view.attention.emplace_back();
@@ -94,7 +94,7 @@ void add_attention(Trainer& trainer, MemoryView& view) {
 
 /// Forecasts the same windows once more; the error of each.
 std::vector<double> errors_of(Trainer& trainer, ForecastedWindows& windows, std::span<const std::int64_t> places) {
-  trainer.forecast()->predict(trainer.looking_tape(), windows, SeriesPart::validation, places, false);
+  trainer.forecast()->predict(trainer.evaluation_tape(), windows, SeriesPart::validation, places, false);
   const std::size_t numbers = windows.truths.size() / places.size();
   std::vector<double> errors;
   for (std::size_t w = 0; w < places.size(); ++w) {
@@ -147,13 +147,13 @@ std::shared_ptr<const ForecastView> view_forecast(Trainer& trainer, std::int64_t
   std::vector<std::int64_t> places{probe % total};
   for (const std::int64_t place : evenly_spaced(total, windows_shown - 1)) places.push_back(place);
   ForecastedWindows windows(trainer.backend(), static_cast<std::int64_t>(places.size()), series, trainer.dtype());
-  forecaster.predict(trainer.looking_tape(), windows, SeriesPart::validation, places, true);
+  forecaster.predict(trainer.evaluation_tape(), windows, SeriesPart::validation, places, true);
   for (std::size_t w = 0; w < places.size(); ++w) view->windows.push_back(read_window(series, windows, w, places[w]));
   if (const SpectralMemory* memory = forecaster.model().memory()) {
     auto own = std::make_shared<MemoryView>(view_of_history(*memory, view->step));
     own->input_length = view->input_length;
     add_attention(trainer, *own);
-    read_memory_captures(CaptureReader(trainer.looking_tape(), trainer.backend()), *own);
+    read_memory_captures(CaptureReader(trainer.evaluation_tape(), trainer.backend()), *own);
     if (memory->usable()) add_errors_without_memory(trainer, windows, places, *view, *own);
     view->memory = std::move(own);
   }

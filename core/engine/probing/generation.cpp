@@ -47,7 +47,7 @@ void require_beginning(const Trainer& trainer, std::span<const int> beginning, c
 /// The logits behind a beginning that is read at once. All of it is context for a masked `ska`.
 std::vector<double> prefilled(Trainer& trainer, const std::vector<int>& tokens, ModelState& state) {
   Backend& backend = trainer.backend();
-  Tape& tape = trainer.looking_tape();
+  Tape& tape = trainer.evaluation_tape();
   const auto length = static_cast<std::int64_t>(tokens.size());
   tape.begin(false);
   const Tensor given = tape.scratch({1, length}, DType::i32), mask = tape.scratch({1, length}, DType::u8);
@@ -64,7 +64,7 @@ void generate(Trainer& trainer, std::span<const int> beginning, const Generation
   Model& model = trainer.model();
   require_beginning(trainer, beginning, model);
   Backend& backend = trainer.backend();
-  Tape& tape = trainer.looking_tape();
+  Tape& tape = trainer.evaluation_tape();
   ModelState state = model.make_state(backend, trainer.dtype(), 1);
   PinnedArray input(backend, {1, 1}, DType::i32);
   Random random(options.seed, generation_stream);

@@ -126,7 +126,7 @@ struct InterventionRunner::Sequences {
 
 InterventionRunner::InterventionRunner(Trainer& trainer)
     : trainer_(&trainer),
-      tape_(trainer.looking_tape()),
+      tape_(trainer.evaluation_tape()),
       intervention_targets_(afterglow::intervention_targets(trainer)) {
   std::vector<std::string> labels;
   const Task& task = trainer.task();
@@ -203,7 +203,7 @@ InterventionRunner::Answers InterventionRunner::answers(const Edits& edits, cons
   result.probabilities = rows_to_host(trainer_->backend(), logits.value.at(0), result.tokens);
   for (std::size_t row = 0; row < result.tokens.size(); ++row) {
     softmax_in_place(std::span(result.probabilities).subspan(row * vocab, vocab));
-    trainer_->looking_threads().call_meanwhile();
+    trainer_->analysis_threads().call_meanwhile();
   }
   return result;
 }
@@ -232,8 +232,8 @@ void InterventionRunner::load(const ProbeSetup& setup) {
   }
   if (!sequence_ || sequence_->length() != length)
     sequence_ = std::make_unique<Sequences>(trainer_->backend(), 1, length);
-  if (asked_ != example.tokens) plain_.reset();
-  asked_ = example.tokens;
+  if (plain_tokens_ != example.tokens) plain_.reset();
+  plain_tokens_ = example.tokens;
   std::copy(example.tokens.begin(), example.tokens.end(), sequence_->tokens.host<std::int32_t>());
   std::copy(example.context.begin(), example.context.end(), sequence_->context.host<std::uint8_t>());
   sequence_->upload();
@@ -286,7 +286,7 @@ std::shared_ptr<const ProbeView> InterventionRunner::look(const ProbeSetup& setu
     const auto t = static_cast<std::size_t>(edited.tokens[row]);
     view->answers[t] = answer_of(plain_->probabilities.data() + row * vocab, edited.probabilities.data() + row * vocab,
                                  vocab, example.targets[t]);
-    trainer_->looking_threads().call_meanwhile();
+    trainer_->analysis_threads().call_meanwhile();
   }
   if (!edits.empty()) {
     read_heads(setup, edits, numbered, *view);

@@ -61,10 +61,10 @@ class InterventionRunner {
   std::vector<InterventionTarget> intervention_targets_;
   std::shared_ptr<const std::vector<std::string>> labels_;
   std::unique_ptr<Sequences> sequence_, batch_;
-  std::unique_ptr<PinnedArray> stream_;  // of the batch before branch `stream_branch_`: no edit changes it
-  std::size_t stream_branch_ = 0;        // 0: not known
-  std::vector<std::int32_t> asked_;      // tokens that `plain_` belongs to
-  std::optional<Answers> plain_;         // without interventions, at `step_`
+  std::unique_ptr<PinnedArray> stream_;     // of the batch before branch `stream_branch_`: no edit changes it
+  std::size_t stream_branch_ = 0;           // 0: not known
+  std::vector<std::int32_t> plain_tokens_;  // tokens that `plain_` belongs to
+  std::optional<Answers> plain_;            // without interventions, at `step_`
   std::optional<double> plain_accuracy_;
   std::int64_t step_ = -1;
 };

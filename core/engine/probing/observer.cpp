@@ -112,7 +112,7 @@ void condition_some(Trainer& trainer, const CaptureReader& read, int tokens, Sol
 
 }  // namespace
 
-Observer::Observer(Trainer& trainer) : trainer_(&trainer), tape_(trainer.looking_tape()) { choose(0); }
+Observer::Observer(Trainer& trainer) : trainer_(&trainer), tape_(trainer.evaluation_tape()) { choose(0); }
 
 Observer::~Observer() = default;
 
@@ -163,7 +163,7 @@ std::shared_ptr<const Spectra> Observer::spectra(const Spectra* numbered) {
       readings.push_back(read_head(*trainer_, part, head, head_settings(*trainer_, part), read));
   }
   result->heads.resize(readings.size());
-  trainer_->looking_threads().for_each(static_cast<std::int64_t>(readings.size()), [&](std::int64_t i) {
+  trainer_->analysis_threads().for_each(static_cast<std::int64_t>(readings.size()), [&](std::int64_t i) {
     HeadSpectrum& spectrum = result->heads[static_cast<std::size_t>(i)];
     spectrum = decompose(readings[static_cast<std::size_t>(i)]);
     spectrum.identity = track_modes(numbered_modes(numbered, spectrum.layer, spectrum.head), spectrum.eigenvalues);
@@ -280,7 +280,7 @@ std::shared_ptr<const Trace> Observer::trace(int part, int scale_kept_behind, co
   ModelState state = trainer_->model().make_state(backend, trainer_->dtype(), 1);
   PinnedArray token(backend, {1, 1}, DType::i32);
   result->steps.resize(example_.tokens.size());
-  TraceDecomposition decomposition(trainer_->looking_threads());
+  TraceDecomposition decomposition(trainer_->analysis_threads());
   Var logits;
   StepProgram step(tape_, state, [&] {
     token.queue_upload();
@@ -303,7 +303,7 @@ std::shared_ptr<const Trace> Observer::trace(int part, int scale_kept_behind, co
     if (static_cast<int>(t) == scale_kept_behind) state.keep_scales();
   }
   decomposition.finish();
-  follow_modes(*result, numbered, trainer_->looking_threads());
+  follow_modes(*result, numbered, trainer_->analysis_threads());
   if (part >= 0)
     result->state_bytes = static_cast<std::int64_t>(state.layers[static_cast<std::size_t>(parts[part].branch)].bytes());
   return result;

@@ -13,7 +13,7 @@ namespace afterglow {
 namespace {
 
 /// The tokens that are asked something, the last one first; the last token where none is.
-std::vector<int> asked_tokens(const Example& example) {
+std::vector<int> question_tokens(const Example& example) {
   std::vector<int> asked;
   for (int t = static_cast<int>(example.targets.size()) - 1; t >= 0; --t) {
     if (example.targets[static_cast<std::size_t>(t)] >= 0) asked.push_back(t);
@@ -98,7 +98,7 @@ int last_bound_token(const std::vector<int>& tokens, const Task& task) {
 SequencePair pair_of(const ProbeSetup& setup, const Example& clean, const Task& task) {
   const PairChoice& choice = setup.pair;
   SequencePair pair{.clean = clean, .corrupted = clean, .measure = choice.measure};
-  const std::vector<int> asked = asked_tokens(clean);
+  const std::vector<int> asked = question_tokens(clean);
   const int turns = static_cast<int>(asked.size()), last = static_cast<int>(clean.tokens.size()) - 1;
   pair.asked =
       choice.asked >= 0 ? std::min(choice.asked, last) : asked[static_cast<std::size_t>(choice.choice % turns)];

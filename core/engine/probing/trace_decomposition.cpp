@@ -15,7 +15,7 @@ namespace afterglow {
 
 namespace {
 
-constexpr std::size_t most_waiting = 64;  // tokens, so that a slow processor does not fill the memory
+constexpr std::size_t max_waiting = 64;  // tokens, so that a slow processor does not fill the memory
 constexpr std::size_t answers_of_a_token = 5;
 
 void add_answers(std::vector<double> scores, TokenStep& step) {
@@ -62,7 +62,7 @@ void decompose_head(const std::vector<double>& A_w, int rank, HeadStep& head) {
 void TraceDecomposition::add(TokenStep& step, TokenNumbers numbers) {
   waiting_.push_back({&step, std::move(numbers)});
   const bool is_idle = !work_.valid() || work_.wait_for(std::chrono::seconds(0)) == std::future_status::ready;
-  if (is_idle || waiting_.size() >= most_waiting) begin();
+  if (is_idle || waiting_.size() >= max_waiting) begin();
 }
 
 void TraceDecomposition::begin() {

@@ -15,7 +15,7 @@ namespace afterglow {
 
 namespace {
 
-constexpr std::size_t most_bytes = std::size_t{1} << 20, most_lesson_steps = 64;
+constexpr std::size_t max_bytes = std::size_t{1} << 20, max_lesson_steps = 64;
 
 struct WordInfo {
   LessonWord word;
@@ -119,8 +119,8 @@ class LessonReader {
     if (lesson_.title.empty()) refuse("the lesson's own title comes first, as `# Forgetting is a circle`");
     if (title.empty() || title.starts_with('#')) refuse("the step's title is missing, as `## Two tails`");
     end_line();
-    if (lesson_.steps.size() == most_lesson_steps)
-      refuse("a lesson has at most " + std::to_string(most_lesson_steps) + " steps; begin another file");
+    if (lesson_.steps.size() == max_lesson_steps)
+      refuse("a lesson has at most " + std::to_string(max_lesson_steps) + " steps; begin another file");
     lesson_.steps.push_back({std::move(title), {}, place_});
   }
 
@@ -204,7 +204,7 @@ const LessonLine* find_line(std::span<const LessonLine> lines, LessonWord word) 
 }
 
 Lesson parse_lesson(std::string_view text, const std::string& name) {
-  if (text.size() > most_bytes) throw Error(ExitCode::bad_input, name + ": a lesson of more than 1 MiB is not read");
+  if (text.size() > max_bytes) throw Error(ExitCode::bad_input, name + ": a lesson of more than 1 MiB is not read");
   if (!is_utf8(std::string(text))) throw Error(ExitCode::bad_input, name + ": this is no UTF-8 text");
   if (text.find('\0') != std::string_view::npos) throw Error(ExitCode::bad_input, name + ": this is no text");
   LessonReader reader(name);
@@ -238,7 +238,7 @@ Lesson open_lesson(const std::string& name_or_path) {
   if (!std::filesystem::exists(path, unknown))
     throw Error(is_file_name ? ExitCode::bad_input : ExitCode::usage,
                 "there is no lesson, and no file, " + in_quotes(name_or_path) + which_there_are(name_or_path, names));
-  return parse_lesson(read_file(path, most_bytes), path.filename().string());
+  return parse_lesson(read_file(path, max_bytes), path.filename().string());
 }
 
 }  // namespace afterglow

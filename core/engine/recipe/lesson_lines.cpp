@@ -15,7 +15,7 @@ namespace afterglow {
 
 namespace {
 
-constexpr std::int64_t most_steps = 1'000'000'000;
+constexpr std::int64_t max_step_number = 1'000'000'000;
 
 [[noreturn]] void refuse(const LessonLine& line, const std::string& what) {
   throw Error(ExitCode::bad_input, line.place + ": " + what);
@@ -43,7 +43,7 @@ bool is_field_name(std::string_view text) {
 
 std::optional<std::int64_t> whole_number(std::string_view text) {
   const std::optional<double> number = parse_number(text);
-  if (!number || !(*number >= 0 && *number <= static_cast<double>(most_steps))) return std::nullopt;
+  if (!number || !(*number >= 0 && *number <= static_cast<double>(max_step_number))) return std::nullopt;
   const auto whole = static_cast<std::int64_t>(*number);
   return static_cast<double>(whole) == *number ? std::optional(whole) : std::nullopt;
 }
@@ -195,8 +195,8 @@ LessonFocus read_focus(const LessonLine& line) {
   LessonFocus focus{names.front()};
   if (names.size() == 1) return focus;
   const std::optional<std::int64_t> number = whole_number(names[1]);
-  constexpr std::int64_t most_figures = 64;
-  if (names.size() > 2 || !number || *number < 1 || *number > most_figures)
+  constexpr std::int64_t max_figures = 64;
+  if (names.size() > 2 || !number || *number < 1 || *number > max_figures)
     refuse(line,
            in_quotes(line.text) + " names no panel; write `focus: inside`, or `focus: inside 3` for its third figure");
   focus.figure = static_cast<int>(*number);

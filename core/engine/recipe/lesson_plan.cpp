@@ -45,9 +45,9 @@ class LessonState {
       deeds.push_back(load(true));
       deeds.push_back(reach());
     } else {
-      forget_looks();
+      forget_view_commands();
     }
-    for (const Command& look : looks_) deeds.push_back({LessonDeed::Kind::send, look});
+    for (const Command& look : view_commands_) deeds.push_back({LessonDeed::Kind::send, look});
     return deeds;
   }
 
@@ -101,13 +101,13 @@ class LessonState {
   }
 
   /// Another model is looked at anew; the page stays.
-  void forget_looks() {
-    std::erase_if(looks_, [](const Command& look) { return look.name != "workspace"; });
+  void forget_view_commands() {
+    std::erase_if(view_commands_, [](const Command& look) { return look.name != "workspace"; });
   }
 
   void look(Command command) {
     deeds_.push_back({LessonDeed::Kind::send, command});
-    looks_.push_back(std::move(command));
+    view_commands_.push_back(std::move(command));
   }
 
   /// What opens a run comes first, wherever it stands, and one command opens it.
@@ -161,7 +161,7 @@ class LessonState {
     if (one.name == "preset") {
       recipe_ = parse_recipe(find_preset(one.value).text, one.value);
       step_ = 0;
-      forget_looks();
+      forget_view_commands();
       return true;
     }
     if (!is_of_recipe(one.name)) return false;
@@ -259,7 +259,7 @@ class LessonState {
   std::optional<Recipe> recipe_;
   bool is_alone_ = false;  ///< the next run that is opened has no earlier ones beside it
   std::int64_t step_ = 0;
-  std::vector<Command> looks_;  ///< what the window and the probe were told since the preset was opened
+  std::vector<Command> view_commands_;  ///< what the window and the probe were told since the preset was opened
   std::vector<LessonDeed> deeds_;
 };
 

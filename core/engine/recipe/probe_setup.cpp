@@ -11,7 +11,7 @@ namespace afterglow {
 namespace {
 constexpr std::int64_t max_examples = std::int64_t{1} << 53;
 constexpr std::size_t max_past = 1000;
-constexpr std::int64_t longest_sequence = 1 << 20;
+constexpr std::int64_t max_sequence_length = 1 << 20;
 }  // namespace
 
 nlohmann::json to_json(const ProbeSetup& setup) {
@@ -45,7 +45,7 @@ ProbeSetup parse_probe_setup(const nlohmann::json& json, const std::vector<Inter
   }
   for (const nlohmann::json& command : list("overrides"))
     apply_intervention(setup.interventions, parse_command(command), layers);
-  setup.scale_kept_behind = static_cast<int>(get_integer(json, "freeze_scale", -1, -1, longest_sequence, "probe"));
+  setup.scale_kept_behind = static_cast<int>(get_integer(json, "freeze_scale", -1, -1, max_sequence_length, "probe"));
   if (json.contains("pair")) setup.pair = parse_pair(json["pair"], {}, "probe.pair");
   if (json.contains("transplant")) setup.transplant = parse_transplant(json["transplant"], {}, "probe.transplant");
   return setup;

@@ -96,7 +96,7 @@ AnalysedRun::AnalysedRun(const SavedRun& saved, Backend& backend, std::size_t hi
     : run_(make_run(saved, backend, history_limit)) {
   Trainer& trainer = run_->trainer();
   subject_.run = run_.get();
-  subject_.looked_at = &trainer;
+  subject_.evaluated = &trainer;
   if (run_->oldest_step() == 0) is_ill_conditioned_ = false;
   if (!forecasts()) {
     subject_.observer = subject_.recorder = std::make_shared<Observer>(trainer);
@@ -130,14 +130,14 @@ void AnalysedRun::choose_sequence() {
 }
 
 // Before anything has been looked at, so that no analysis knows the run's own. Without room nothing has changed.
-void AnalysedRun::look_beside(Backend& backend, Meanwhile meanwhile) {
+void AnalysedRun::analyse_on_side_stream(Backend& backend, OverlappedWork meanwhile) {
   auto beside = std::make_unique<Trainer>(run_->trainer(), backend);
   auto observer = std::make_shared<Observer>(*beside);
   subject_.prober = std::make_unique<InterventionRunner>(*beside);
   subject_.observer = std::move(observer);
-  subject_.looked_at = beside.get();
-  beside_ = std::move(beside);
-  meanwhile_ = std::move(meanwhile);
+  subject_.evaluated = beside.get();
+  evaluation_copy_ = std::move(beside);
+  overlapped_ = std::move(meanwhile);
   take_choices(run_->recipe());
 }
 
@@ -170,7 +170,7 @@ void AnalysedRun::choose_as(const Recipe& recipe) {
   if (std::ranges::any_of(run_->recipe().commands, is_of_influence))
     run_->note({"influence", to_json(subject_.influence).dump()});
   run_->note_probe(to_json(subject_.probe->now()));
-  for (const AnalysisInfo& row : analysis_table()) ask_again(row.analysis);
+  for (const AnalysisInfo& row : analysis_table()) invalidate(row.analysis);
   forget_results(run_->step());
 }
 
@@ -234,18 +234,18 @@ bool AnalysedRun::is_answered(Analysis analysis) const {
   const RunAnalysis* found = find(analysis);
   return found == nullptr || found->is_answered();
 }
-bool AnalysedRun::is_awaited(Analysis analysis) const {
+bool AnalysedRun::is_urgent(Analysis analysis) const {
   const RunAnalysis* found = find(analysis);
-  return found != nullptr && found->is_awaited();
+  return found != nullptr && found->is_urgent();
 }
 bool AnalysedRun::can_be_shown(Analysis analysis) const {
   const RunAnalysis* found = find(analysis);
   return found != nullptr && found->made_at() >= 0;
 }
-void AnalysedRun::await(AnalysisSet analyses) {
+void AnalysedRun::make_urgent(AnalysisSet analyses) {
   for (const AnalysisInfo& row : analysis_table()) {
     RunAnalysis* found = find(row.analysis);
-    if (found && has(analyses, row.analysis)) found->await();
+    if (found && has(analyses, row.analysis)) found->make_urgent();
   }
 }
 bool AnalysedRun::has_news(Analysis analysis) const {
@@ -257,12 +257,12 @@ void AnalysedRun::release(AnalysisSet unseen) {
     RunAnalysis* found = find(row.analysis);
     if (found && has(unseen, row.analysis)) found->release();
   }
-  run_->trainer().release_looking_memory();
-  subject_.looked_at->release_looking_memory();
+  run_->trainer().release_analysis_memory();
+  subject_.evaluated->release_analysis_memory();
 }
 
 void AnalysedRun::estimate_work() {
-  if (!pace_ && subject_.observer && run_->trainer().is_large()) pace_ = measure_pace(*subject_.looked_at);
+  if (!pace_ && subject_.observer && run_->trainer().is_large()) pace_ = measure_pace(*subject_.evaluated);
 }
 
 void AnalysedRun::limit_work() {
@@ -317,29 +317,30 @@ void AnalysedRun::choose_part(const nlohmann::json& value) {
 namespace {
 
 /// Lets other work go on while a look waits for its device, and between what it decomposes, and ends that.
-class WorkMeanwhile {
+class OverlapScope {
  public:
-  WorkMeanwhile(AnalysisSubject& subject, const Meanwhile& meanwhile) : subject_(&subject), meanwhile_(&meanwhile) {
+  OverlapScope(AnalysisSubject& subject, const OverlappedWork& meanwhile)
+      : subject_(&subject), overlapped_(&meanwhile) {
     // A look may decompose in a thread of its own; what goes on belongs to this one.
     set([&work = meanwhile.work, here = std::this_thread::get_id()] {
       if (std::this_thread::get_id() == here) work();
     });
   }
-  ~WorkMeanwhile() {
+  ~OverlapScope() {
     set({});
-    meanwhile_->end();
+    overlapped_->end();
   }
-  WorkMeanwhile(const WorkMeanwhile&) = delete;
-  WorkMeanwhile& operator=(const WorkMeanwhile&) = delete;
+  OverlapScope(const OverlapScope&) = delete;
+  OverlapScope& operator=(const OverlapScope&) = delete;
 
  private:
   void set(const std::function<void()>& work) {
     subject_->meanwhile = work;
-    subject_->looked_at->backend().set_meanwhile(work);
-    subject_->looked_at->looking_threads().set_meanwhile(work);
+    subject_->evaluated->backend().set_meanwhile(work);
+    subject_->evaluated->analysis_threads().set_meanwhile(work);
   }
   AnalysisSubject* subject_;
-  const Meanwhile* meanwhile_;
+  const OverlappedWork* overlapped_;
 };
 
 }  // namespace
@@ -347,16 +348,16 @@ class WorkMeanwhile {
 void AnalysedRun::make(Analysis analysis, void (RunAnalysis::*how)(const AnalysisResults&), bool may_train) {
   RunAnalysis* found = find(analysis);
   if (!found) return;
-  std::optional<WorkMeanwhile> work;
-  if (beside_) beside_->follow(run_->trainer());
-  if (beside_ && may_train) work.emplace(subject_, meanwhile_);
+  std::optional<OverlapScope> work;
+  if (evaluation_copy_) evaluation_copy_->follow(run_->trainer());
+  if (evaluation_copy_ && may_train) work.emplace(subject_, overlapped_);
   (found->*how)(results());
 }
 
 void AnalysedRun::update(Analysis analysis) { make(analysis, &RunAnalysis::update, true); }
 void AnalysedRun::advance(Analysis analysis) { make(analysis, &RunAnalysis::advance, true); }
-void AnalysedRun::ask_again(Analysis analysis) {
-  if (RunAnalysis* found = find(analysis)) found->ask_again();
+void AnalysedRun::invalidate(Analysis analysis) {
+  if (RunAnalysis* found = find(analysis)) found->invalidate();
 }
 
 void AnalysedRun::bring_up_to_date(AnalysisSet analyses, const std::function<void()>& after_piece) {
@@ -383,11 +384,11 @@ void AnalysedRun::change_probe(const Command& command) {
 }
 
 /// The studies that wait to be asked for, by their commands.
-const std::array<AnalysedRun::Asked, 4> AnalysedRun::asked_by_name{
-    Asked{Analysis::blame, "blame", &AnalysedRun::choose_blame},
-    Asked{Analysis::microscope, "microscope", &AnalysedRun::choose_microscope},
-    Asked{Analysis::bisect, "bisect", &AnalysedRun::choose_bisect},
-    Asked{Analysis::over_training, "over_training", &AnalysedRun::choose_over_training}};
+const std::array<AnalysedRun::StudyRequest, 4> AnalysedRun::study_requests{
+    StudyRequest{Analysis::blame, "blame", &AnalysedRun::choose_blame},
+    StudyRequest{Analysis::microscope, "microscope", &AnalysedRun::choose_microscope},
+    StudyRequest{Analysis::bisect, "bisect", &AnalysedRun::choose_bisect},
+    StudyRequest{Analysis::over_training, "over_training", &AnalysedRun::choose_over_training}};
 
 void AnalysedRun::ask(const Command& command) {
   if (edits_probe(command.name)) return change_probe(command);
@@ -398,7 +399,7 @@ void AnalysedRun::ask(const Command& command) {
   if (command.name == "accuracy_grid") return choose_accuracy(value);
   if (command.name == "measure") return choose_part(value);
   std::string names = "accuracy_grid, influence, measure, phase_map, probe";
-  for (const Asked& asked : asked_by_name) {
+  for (const StudyRequest& asked : study_requests) {
     if (command.name == asked.command) return (this->*asked.choose)(value);
     names += ", " + std::string(asked.command);
   }
@@ -413,12 +414,12 @@ void AnalysedRun::take_probe(const ProbeSetup& before) {
     choose_sequence();
     forget_results();
   }
-  for (const Analysis analysis : {Analysis::probe, Analysis::over_training}) ask_again(analysis);
-  if (now.scale_kept_behind != before.scale_kept_behind) ask_again(Analysis::trace);
+  for (const Analysis analysis : {Analysis::probe, Analysis::over_training}) invalidate(analysis);
+  if (now.scale_kept_behind != before.scale_kept_behind) invalidate(Analysis::trace);
   if (now.pair != before.pair) {
-    for (const Analysis analysis : {Analysis::patch, Analysis::logit_lens}) ask_again(analysis);
+    for (const Analysis analysis : {Analysis::patch, Analysis::logit_lens}) invalidate(analysis);
   }
-  if (now.pair != before.pair || now.transplant != before.transplant) ask_again(Analysis::transplant);
+  if (now.pair != before.pair || now.transplant != before.transplant) invalidate(Analysis::transplant);
   run_->note_probe(to_json(now));
 }
 
@@ -461,28 +462,28 @@ bool AnalysedRun::redo() {
 void AnalysedRun::choose_trace(int part) {
   subject_.traced_part = part;
   for (const Analysis analysis : {Analysis::trace, Analysis::probe, Analysis::solvers, Analysis::readout})
-    ask_again(analysis);
+    invalidate(analysis);
 }
 
 void AnalysedRun::choose_theory(int part, int head) {
   if (part == subject_.theory_part && head == subject_.theory_head) return;
   subject_.theory_part = part;
   subject_.theory_head = head;
-  ask_again(Analysis::theory);
+  invalidate(Analysis::theory);
 }
 
 void AnalysedRun::choose_problem(std::optional<MadeProblem> problem) {
   subject_.made_problem = std::move(problem);
-  ask_again(Analysis::solvers);
+  invalidate(Analysis::solvers);
 }
 
 void AnalysedRun::choose_influence(const nlohmann::json& value) {
   InfluenceConfig before = std::exchange(subject_.influence, parse_influence(value, subject_.influence));
-  if (subject_.influence.race != before.race) ask_again(Analysis::race);
-  if (subject_.influence.retrieval != before.retrieval) ask_again(Analysis::retrieval);
+  if (subject_.influence.race != before.race) invalidate(Analysis::race);
+  if (subject_.influence.retrieval != before.retrieval) invalidate(Analysis::retrieval);
   before.race = subject_.influence.race;
   before.retrieval = subject_.influence.retrieval;
-  if (subject_.influence != before) ask_again(Analysis::influence);
+  if (subject_.influence != before) invalidate(Analysis::influence);
   run_->note({"influence", to_json(subject_.influence).dump()});
 }
 
@@ -499,7 +500,7 @@ void AnalysedRun::choose_phase_map(const nlohmann::json& value) {
 
 void AnalysedRun::choose_accuracy(const nlohmann::json& value) {
   subject_.accuracy = parse_accuracy(value, subject_.accuracy);
-  ask_again(Analysis::accuracy);
+  invalidate(Analysis::accuracy);
   run_->note({"accuracy_grid", to_json(subject_.accuracy).dump()});
 }
 
@@ -511,16 +512,16 @@ void AnalysedRun::choose_blame(const nlohmann::json& value) {
   else
     study = std::make_unique<Blame>(*run_, config);
   asked = study->config();
-  ask_again(Analysis::blame);
+  invalidate(Analysis::blame);
   run_->note({"blame", to_json(*asked).dump()});
 }
 
 template <class Study, class Config>
-void AnalysedRun::take(AskedStudy<Study, Config>& asked, const Config& config, Analysis analysis) {
+void AnalysedRun::take(RequestedStudy<Study, Config>& asked, const Config& config, Analysis analysis) {
   asked.study = std::make_unique<Study>(*run_, config);
   asked.config = asked.study->config();
-  ask_again(analysis);
-  const auto command = std::ranges::find(asked_by_name, analysis, &Asked::analysis)->command;
+  invalidate(analysis);
+  const auto command = std::ranges::find(study_requests, analysis, &StudyRequest::analysis)->command;
   run_->note({std::string(command), to_json(*asked.config).dump()});
 }
 
@@ -540,7 +541,7 @@ void AnalysedRun::choose_over_training(const nlohmann::json& value) {
 }
 
 void AnalysedRun::ask_for(AnalysisSet analyses) {
-  for (const Asked& asked : asked_by_name) {
+  for (const StudyRequest& asked : study_requests) {
     if (has(analyses, asked.analysis) && !is_current(asked.analysis) && !has_work(asked.analysis))
       (this->*asked.choose)(nlohmann::json::object());
   }
@@ -595,7 +596,7 @@ void AnalysedRun::compare_runs(const nlohmann::json& value) {
     chosen.add(std::filesystem::absolute(path).string(), run_->recipe(), run_->trainer().backend());
   }
   subject_.ensemble = std::move(chosen);
-  ask_again(Analysis::trace);
+  invalidate(Analysis::trace);
   run_->note({"compare_runs", nlohmann::json{{"paths", subject_.ensemble.paths()}}.dump()});
 }
 
@@ -622,7 +623,7 @@ AnalysisResults AnalysedRun::results() const {
 
 Observation AnalysedRun::describe() const {
   Observation now{status_of(*run_), results(), summary_of(run_->trainer(), run_->recipe().name)};
-  if (beside_) now.device_bytes += static_cast<std::int64_t>(beside_->backend().held_bytes());
+  if (evaluation_copy_) now.device_bytes += static_cast<std::int64_t>(evaluation_copy_->backend().held_bytes());
   for (const AnalysisInfo& row : analysis_table()) {
     if (is_current(row.analysis)) now.current = now.current | row.analysis;
   }

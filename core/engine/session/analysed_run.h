@@ -14,7 +14,7 @@
 namespace afterglow {
 
 /// What goes on while a look waits for its device.
-struct Meanwhile {
+struct OverlappedWork {
   std::function<void()> work;  ///< called again and again, and never waits long
   std::function<void()> end;   ///< behind the look
 };
@@ -28,8 +28,8 @@ class AnalysedRun {
 
   /// From now on looks at the model are made of one that follows it on `backend`, which is beside the run's own and
   /// must outlive it, and meanwhile `update` and `advance` let training go on. Not of a run that forecasts.
-  void look_beside(Backend& backend, Meanwhile meanwhile);
-  bool looks_beside() const { return beside_ != nullptr; }
+  void analyse_on_side_stream(Backend& backend, OverlappedWork meanwhile);
+  bool uses_side_stream() const { return evaluation_copy_ != nullptr; }
 
   TrainingRun& run() { return *run_; }
   const TrainingRun& run() const { return *run_; }
@@ -50,11 +50,11 @@ class AnalysedRun {
   bool has_work(Analysis analysis) const;
   /// As RunAnalysis: something of this step can be shown; the window waits for the result.
   bool is_answered(Analysis analysis) const;
-  bool is_awaited(Analysis analysis) const;
+  bool is_urgent(Analysis analysis) const;
   /// Something of this step or of an earlier one can be shown, a part of what is measured, too.
   bool can_be_shown(Analysis analysis) const;
   /// The window begins to look at these.
-  void await(AnalysisSet analyses);
+  void make_urgent(AnalysisSet analyses);
   bool has_news(Analysis analysis) const;
   /// No panel shows these: they give back all memory but their results. Called of a large model.
   void release(AnalysisSet unseen);
@@ -67,7 +67,7 @@ class AnalysedRun {
   /// What the command `measure` asks for, from now on; written into the recipe. Throws Error(bad_input).
   void choose_part(const nlohmann::json& value);
   /// Makes one analysis anew, whole, or one part of it. What it reads of another is that one's last result. With
-  /// `look_beside` the run may have gone on meanwhile.
+  /// `analyse_on_side_stream` the run may have gone on meanwhile.
   void update(Analysis analysis);
   void advance(Analysis analysis);
   /// Makes those that are not current, in the table's order, and nothing meanwhile. `after_piece` is called after every
@@ -137,17 +137,17 @@ class AnalysedRun {
   Observation observe(AnalysisSet analyses, const std::function<void()>& after_piece = {});
 
  private:
-  struct Asked {
+  struct StudyRequest {
     Analysis analysis;
     std::string_view command;
     void (AnalysedRun::*choose)(const nlohmann::json& value);
   };
-  static const std::array<Asked, 4> asked_by_name;
+  static const std::array<StudyRequest, 4> study_requests;
   /// Null where the run has nothing of the kind.
   RunAnalysis* find(Analysis analysis) const { return analyses_[index_of(analysis)].get(); }
   void make(Analysis analysis, void (RunAnalysis::*how)(const AnalysisResults&), bool may_train);
   void choose_sequence();
-  void ask_again(Analysis analysis);
+  void invalidate(Analysis analysis);
   void take_choices(const Recipe& recipe);
   void take_commands(const Recipe& recipe);
   AnalysisResults results() const;
@@ -157,12 +157,12 @@ class AnalysedRun {
   void after_step();
   void judge_conditioning();
   template <class Study, class Config>
-  void take(AskedStudy<Study, Config>& asked, const Config& config, Analysis analysis);
+  void take(RequestedStudy<Study, Config>& asked, const Config& config, Analysis analysis);
   bool forecasts() const { return run_->trainer().forecast() != nullptr; }
 
   std::unique_ptr<TrainingRun> run_;
-  std::unique_ptr<Trainer> beside_;  // what is looked at in the place of the run's own; null: that itself
-  Meanwhile meanwhile_;
+  std::unique_ptr<Trainer> evaluation_copy_;  // what is looked at in the place of the run's own; null: that itself
+  OverlappedWork overlapped_;
   AnalysisSubject subject_;
   StopCondition stop_;
   std::optional<bool> is_ill_conditioned_;              // at the last spectra; unknown before those of a snapshot's run

@@ -11,18 +11,18 @@
 namespace afterglow {
 
 namespace {
-constexpr double share_for_analyses = 0.025;  // of the worker's time, at most, for all that are requested
-constexpr double setup_seconds = 1;           // of a first analysis, which later ones need not take
-constexpr double felt_beside = 0.1;           // seconds that a look may take of a GPU that trains meanwhile
-constexpr double share_for_slow = 0.03;       // of all together that take longer, from their first on
-constexpr double share_for_awaited = 0.8;     // for measurements until the window has what it waits for
-constexpr double awaited_seconds = 15;        // from its opening, in which the training gives way to them
-constexpr double share_for_seen = 0.125;      // after that, where a part of it is seen: it goes on to be filled
-constexpr double share_for_edits = 0.5;       // while the user drags a mode: the figures follow
-constexpr double shortest_slice = 0.015;      // seconds of awaited pieces between two steps
-constexpr double longest_slice = 0.2;         // the same, where a step takes long
-constexpr double move_seconds = 0.1;          // after a command, while a control may still move: only quick answers
-constexpr double steering_seconds = 0.5;      // after a command in which the next one may come
+constexpr double share_for_analyses = 0.025;    // of the worker's time, at most, for all that are requested
+constexpr double setup_seconds = 1;             // of a first analysis, which later ones need not take
+constexpr double max_overlapped_seconds = 0.1;  // seconds that a look may take of a GPU that trains meanwhile
+constexpr double share_for_slow = 0.03;         // of all together that take longer, from their first on
+constexpr double share_while_urgent = 0.8;      // for measurements until the window has what it waits for
+constexpr double max_urgent_seconds = 15;       // from its opening, in which the training gives way to them
+constexpr double share_once_shown = 0.125;      // after that, where a part of it is seen: it goes on to be filled
+constexpr double share_for_edits = 0.5;         // while the user drags a mode: the figures follow
+constexpr double min_slice_seconds = 0.015;     // seconds of awaited pieces between two steps
+constexpr double max_slice_seconds = 0.2;       // the same, where a step takes long
+constexpr double move_seconds = 0.1;            // after a command, while a control may still move: only quick answers
+constexpr double steering_seconds = 0.5;        // after a command in which the next one may come
 }  // namespace
 
 void AnalysisThrottle::begin(double now) {
@@ -31,8 +31,8 @@ void AnalysisThrottle::begin(double now) {
   made_ = 0;
 }
 
-bool AnalysisThrottle::due(double share, double now, double felt) const {
-  const bool is_cheap = !is_slow() && (cost_ <= felt || made_ < 2);
+bool AnalysisThrottle::due(double share, double now, double max_cost) const {
+  const bool is_cheap = !is_slow() && (cost_ <= max_cost || made_ < 2);
   const bool is_early = waited(now) >= (now - begin_) / 2 && (is_cheap || made_ == 0);
   return waited(now) >= min_interval_ && (waited(now) >= cost_ / share || is_early);
 }
@@ -81,14 +81,14 @@ bool AnalysisScheduler::is_steered(bool running) const {
 }
 
 double AnalysisScheduler::share_of(Analysis analysis, const AnalysedRun& run, double now) const {
-  const auto is_awaited = [&](const AnalysisInfo& row) {
-    return is_to_be_measured(row, run) && run.is_awaited(row.analysis);
+  const auto is_urgent = [&](const AnalysisInfo& row) {
+    return is_to_be_measured(row, run) && run.is_urgent(row.analysis);
   };
-  if (is_awaited(info_of(analysis))) {
+  if (is_urgent(info_of(analysis))) {
     const bool is_seen =
-        run.can_be_shown(analysis) && throttles_[index_of(analysis)].since_begin(now) > awaited_seconds;
-    return (is_seen ? share_for_seen : share_for_awaited) /
-           static_cast<double>(std::ranges::count_if(analysis_table(), is_awaited));
+        run.can_be_shown(analysis) && throttles_[index_of(analysis)].since_begin(now) > max_urgent_seconds;
+    return (is_seen ? share_once_shown : share_while_urgent) /
+           static_cast<double>(std::ranges::count_if(analysis_table(), is_urgent));
   }
   if (!is_slow(info_of(analysis), run)) return share_for_analyses * part_of(analysis, wanted(run));
   const auto slow = std::ranges::count_if(analysis_table(), [&](const AnalysisInfo& row) { return is_slow(row, run); });
@@ -98,7 +98,7 @@ double AnalysisScheduler::share_of(Analysis analysis, const AnalysedRun& run, do
 bool AnalysisScheduler::is_due(Analysis analysis, const AnalysedRun& run, double now) const {
   const AnalysisThrottle& throttle = throttles_[index_of(analysis)];
   const double share = share_of(analysis, run, now);
-  return run.looks_beside() ? throttle.due(share, now, felt_beside) : throttle.due(share, now);
+  return run.uses_side_stream() ? throttle.due(share, now, max_overlapped_seconds) : throttle.due(share, now);
 }
 
 bool AnalysisScheduler::is_slow(const AnalysisInfo& row, const AnalysedRun& run) const {
@@ -143,16 +143,16 @@ bool AnalysisScheduler::advance_piece(const AnalysisInfo& row, AnalysedRun& run)
 void AnalysisScheduler::advance_for_a_slice(const AnalysisInfo& row, AnalysedRun& run) {
   AnalysisThrottle& throttle = of(row.analysis);
   const double from = clock_(), share = share_of(row.analysis, run, from);
-  const double slice = std::clamp(share * throttle.waited(from), shortest_slice, longest_slice);
+  const double slice = std::clamp(share * throttle.waited(from), min_slice_seconds, max_slice_seconds);
   do {
     advance_piece(row, run);
-  } while (is_to_be_measured(row, run) && run.is_awaited(row.analysis) && !has_mail_() && clock_() - from < slice);
+  } while (is_to_be_measured(row, run) && run.is_urgent(row.analysis) && !has_mail_() && clock_() - from < slice);
   throttle.record(from, clock_());
 }
 
-void AnalysisScheduler::advance_awaited(AnalysedRun& run) {
+void AnalysisScheduler::advance_urgent(AnalysedRun& run) {
   for (const AnalysisInfo& row : analysis_table()) {
-    if (is_to_be_measured(row, run) && run.is_awaited(row.analysis) && is_due(row.analysis, run, clock_()))
+    if (is_to_be_measured(row, run) && run.is_urgent(row.analysis) && is_due(row.analysis, run, clock_()))
       advance_for_a_slice(row, run);
   }
 }
@@ -190,7 +190,7 @@ bool AnalysisScheduler::update_due(AnalysedRun& run, bool running) {
     if (row.cost > AnalysisCost::quick && !running && recorded) break;  // one for each observation
     if (row.cost != AnalysisCost::piecewise) {
       recorded = update_one(row, run, running) || recorded;
-    } else if (running && is_to_be_measured(row, run) && !run.is_awaited(row.analysis) &&
+    } else if (running && is_to_be_measured(row, run) && !run.is_urgent(row.analysis) &&
                is_due(row.analysis, run, clock_())) {
       const double from = clock_();
       advance_piece(row, run);

@@ -23,7 +23,7 @@ class AnalysisThrottle {
   void begin(double now);
   /// Whether it may be made anew if in the long run it takes at most `share` (0 to 1) of the time. One that takes
   /// longer than `felt` seconds keeps to that from the second on, the first that need not set up anything.
-  bool due(double share, double now, double felt = 1e9) const;
+  bool due(double share, double now, double max_cost = 1e9) const;
   /// Whether the last one took so long that several together would be felt.
   bool is_slow() const;
   /// Seconds since the last one began.
@@ -74,7 +74,7 @@ class AnalysisScheduler {
   /// Beside the training, in each turn: measurements that the window waits for, whole slices of pieces. A window that
   /// draws slowly gets them as soon as one that draws fast. What is seen in part after the first seconds goes on to be
   /// filled while the training comes first again.
-  void advance_awaited(AnalysedRun& run);
+  void advance_urgent(AnalysedRun& run);
   /// Makes what is due for the next observation. True when at rest more is to follow. What this model or sequence
   /// cannot be asked (ExitCode::bad_input) is told once and given up, too.
   bool update_due(AnalysedRun& run, bool running);

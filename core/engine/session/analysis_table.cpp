@@ -11,9 +11,9 @@
 #include "core/engine/observation/theory_view.h"
 #include "core/engine/probing/forecast_observer.h"
 #include "core/engine/session/analysis_work.h"
-#include "core/engine/session/asked_analysis.h"
 #include "core/engine/session/causes_analyses.h"
 #include "core/engine/session/measured_analysis.h"
+#include "core/engine/session/requested_analysis.h"
 #include "core/engine/studies/layer_costs.h"
 
 namespace afterglow {
@@ -42,7 +42,7 @@ class SpectraAnalysis final : public RunAnalysis {
     while (!history_.empty() && history_.back()->step > after) history_.pop_back();
     spectra_.reset();
   }
-  void ask_again() override { forget(-1); }
+  void invalidate() override { forget(-1); }
   // What was recorded before a rewind stays.
   void after_step() override {
     std::shared_ptr<const Spectra> reached = of_->run->numbered_modes(of_->step());
@@ -75,7 +75,7 @@ class PathAnalysis : public RunAnalysis {
     results.memory = memory_;
   }
   void forget(std::int64_t) override {
-    ask_again();
+    invalidate();
     trajectory_.reset();
     memory_.reset();
   }
@@ -110,7 +110,7 @@ class TraceAnalysis final : public PathAnalysis {
     results.trace = trace_;
     results.token_weights = token_weights_;
   }
-  void ask_again() override {
+  void invalidate() override {
     trace_.reset();
     token_weights_.reset();
   }
@@ -138,7 +138,7 @@ class ForecastAnalysis final : public PathAnalysis {
     PathAnalysis::publish(results);
     results.forecast = forecast_;
   }
-  void ask_again() override { forecast_.reset(); }
+  void invalidate() override { forecast_.reset(); }
 
  private:
   AnalysisSubject* of_;
@@ -166,10 +166,10 @@ class ProbeAnalysis final : public RunAnalysis {
   }
   void publish(AnalysisResults& results) const override { results.probe = probe_; }
   void forget(std::int64_t) override {
-    ask_again();
+    invalidate();
     of_->prober->forget();
   }
-  void ask_again() override { probe_.reset(); }
+  void invalidate() override { probe_.reset(); }
 
  private:
   AnalysisSubject* of_;
@@ -191,7 +191,7 @@ class SolverAnalysis final : public RunAnalysis {
   }
   void publish(AnalysisResults& results) const override { results.solvers = solvers_; }
   void forget(std::int64_t) override { solvers_.reset(); }
-  void ask_again() override {
+  void invalidate() override {
     if (part_ != of_->traced_part) solvers_.reset();
     if (solvers_) take(*solvers_);
   }
@@ -223,7 +223,7 @@ class TheoryAnalysis final : public RunAnalysis {
     results.depth = depth_;
   }
   void forget(std::int64_t) override { is_stale_ = true; }
-  void ask_again() override { is_stale_ = true; }
+  void invalidate() override { is_stale_ = true; }
 
  private:
   AnalysisSubject* of_;
@@ -278,7 +278,7 @@ class PhaseMapAnalysis final : public PiecewiseAnalysis {
     if (of_->map) results.phase_map = of_->map->view();
   }
   void forget(std::int64_t) override {}
-  void ask_again() override {}
+  void invalidate() override {}
   void release() override {
     if (of_->map) of_->map->drop_present();
   }
@@ -293,11 +293,11 @@ class PhaseMapAnalysis final : public PiecewiseAnalysis {
   bool has_news_ = false;
 };
 
-using BlameAnalysis = AskedAnalysis<Blame, &AnalysisSubject::blame, &AnalysisResults::blame>;
-using BisectAnalysis = AskedAnalysis<Bisect, &AnalysisSubject::bisect, &AnalysisResults::bisect>;
+using BlameAnalysis = RequestedAnalysis<Blame, &AnalysisSubject::blame, &AnalysisResults::blame>;
+using BisectAnalysis = RequestedAnalysis<Bisect, &AnalysisSubject::bisect, &AnalysisResults::bisect>;
 using OverTrainingAnalysis =
-    AskedAnalysis<OverTraining, &AnalysisSubject::over_training, &AnalysisResults::over_training>;
-using MicroscopeAnalysis = AskedAnalysis<Microscope, &AnalysisSubject::microscope, &AnalysisResults::microscope>;
+    RequestedAnalysis<OverTraining, &AnalysisSubject::over_training, &AnalysisResults::over_training>;
+using MicroscopeAnalysis = RequestedAnalysis<Microscope, &AnalysisSubject::microscope, &AnalysisResults::microscope>;
 
 template <class OfAnyRun>
 std::unique_ptr<RunAnalysis> make_of_any(AnalysisSubject& subject) {
@@ -310,7 +310,7 @@ class RetrievalAnalysis final : public PiecewiseAnalysis {
   explicit RetrievalAnalysis(AnalysisSubject& of) : of_(&of) {}
   bool is_current() const override { return view_ && !experiment_ && measured_ == of_->influence.retrieval; }
   bool is_answered() const override { return view_ != nullptr; }
-  bool is_awaited() const override { return is_awaited_; }
+  bool is_urgent() const override { return is_urgent_; }
   std::int64_t made_at() const override { return -1; }  // of no step
   void advance(const AnalysisResults&) override {
     if (!experiment_ || measured_ != of_->influence.retrieval) {
@@ -319,19 +319,19 @@ class RetrievalAnalysis final : public PiecewiseAnalysis {
     } else if (!experiment_->advance()) {
       view_ = experiment_->view();
       experiment_.reset();
-      is_awaited_ = false;
+      is_urgent_ = false;
     }
   }
   void publish(AnalysisResults& results) const override { results.retrieval = view_; }
   void forget(std::int64_t) override {}
-  void ask_again() override { is_awaited_ = true; }
+  void invalidate() override { is_urgent_ = true; }
 
  private:
   AnalysisSubject* of_;
   RetrievalConfig measured_;
   std::unique_ptr<RetrievalExperiment> experiment_;  // while it is under way
   std::shared_ptr<const RetrievalView> view_;
-  bool is_awaited_ = true;
+  bool is_urgent_ = true;
 };
 
 /// What mixers cost on this machine: found once, whatever the run's model and step, and shown as it comes.
@@ -349,7 +349,7 @@ class CostAnalysis final : public PiecewiseAnalysis {
   }
   void publish(AnalysisResults& results) const override { results.costs = measurement_.view(); }
   void forget(std::int64_t) override {}
-  void ask_again() override {}
+  void invalidate() override {}
 
  private:
   CostMeasurement measurement_;

@@ -29,7 +29,7 @@ namespace afterglow {
 
 /// A study that waits to be asked for.
 template <class Study, class Config>
-struct AskedStudy {
+struct RequestedStudy {
   std::optional<Config> config;  ///< nothing: it has not been asked for
   std::unique_ptr<Study> study;  ///< of `config`, made when there is time
 };
@@ -43,7 +43,7 @@ constexpr std::array<double, analysis_count> whole_parts() {
 /// What the analyses of a run work on, and what the user has chosen to see of it.
 struct AnalysisSubject {
   TrainingRun* run = nullptr;
-  Trainer* looked_at = nullptr;                ///< the run's own, or one that follows it beside
+  Trainer* evaluated = nullptr;                ///< the run's own, or one that follows it beside
   std::shared_ptr<Observer> recorder;          ///< of the run's own, between two steps; null in a run that forecasts
   std::shared_ptr<Observer> observer;          ///< of what is looked at; the same where that is the run's own
   std::unique_ptr<InterventionRunner> prober;  ///< the same; null in a run that forecasts
@@ -57,17 +57,17 @@ struct AnalysisSubject {
   AccuracyConfig accuracy;
   ForecastEnsemble ensemble;  ///< runs laid over a forecast
   PhaseMapConfig map_config;
-  AskedStudy<Blame, BlameConfig> blame;
-  AskedStudy<Microscope, MicroscopeConfig> microscope;
-  AskedStudy<Bisect, BisectConfig> bisect;
-  AskedStudy<OverTraining, OverTrainingConfig> over_training;
+  RequestedStudy<Blame, BlameConfig> blame;
+  RequestedStudy<Microscope, MicroscopeConfig> microscope;
+  RequestedStudy<Bisect, BisectConfig> bisect;
+  RequestedStudy<OverTraining, OverTrainingConfig> over_training;
   /// Share of each analysis that is made, 0 to 1, by place_of.
   std::array<double, analysis_count> parts = whole_parts();
   std::shared_ptr<PhaseMap> map;  ///< made when it is first asked for; one that is opened goes on with it
 
   std::int64_t step() const { return run->step(); }
   /// From which modes take their numbers in what is looked at.
-  std::shared_ptr<const Spectra> numbered() const { return run->numbered_modes(looked_at->finished_steps()); }
+  std::shared_ptr<const Spectra> numbered() const { return run->numbered_modes(evaluated->finished_steps()); }
   double part_of(Analysis analysis) const { return parts[place_of(analysis)]; }
 };
 
@@ -94,7 +94,7 @@ class RunAnalysis {
   /// `after` is forgotten (-1: all).
   virtual void forget(std::int64_t after) = 0;
   /// The subject's sequence, part, head or configuration has changed.
-  virtual void ask_again() = 0;
+  virtual void invalidate() = 0;
 
   /// Whether anything is left to be made of it; an analysis that waits to be asked for has nothing to do until then.
   virtual bool has_work() const { return !is_current(); }
@@ -103,11 +103,11 @@ class RunAnalysis {
   /// One part of the work; the whole, where it has no parts.
   virtual void advance(const AnalysisResults& found) { update(found); }
   /// Whether the window waits for a result that it has not seen yet; its parts are shown as they come.
-  virtual bool is_awaited() const { return false; }
+  virtual bool is_urgent() const { return false; }
   /// The window begins to look: what is of another step is measured anew, and waited for.
-  virtual void await() {}
+  virtual void make_urgent() {}
   /// Whether the last piece of work brought something to show.
-  virtual bool has_news() const { return is_current() || is_awaited(); }
+  virtual bool has_news() const { return is_current() || is_urgent(); }
   /// Training has finished a step.
   virtual void after_step() {}
   /// No panel shows it any more: gives back all memory but the result.

@@ -17,7 +17,7 @@ namespace {
 constexpr double reverse = 3;                  // a pass and its reverse, in passes
 constexpr double passes_of_a_step = 25;        // a step reads all weights for a few tokens
 constexpr double operations_by_itself = 3e11;  // about ten seconds on two cores
-constexpr double least_part = 1e-6;
+constexpr double min_part = 1e-6;
 
 double length_of(const AnalysisSubject& subject) { return static_cast<double>(subject.run->trainer().task().length()); }
 double branches_of(const AnalysisSubject& subject) {
@@ -39,7 +39,7 @@ Pace measure_pace(Trainer& trainer) {
   constexpr std::size_t most = 64;
   Example example = trainer.task().example(trainer.seed(), 0, Split::held_out);
   const std::size_t count = std::min(most, example.tokens.size());
-  Tape& tape = trainer.looking_tape();
+  Tape& tape = trainer.evaluation_tape();
   Backend& backend = trainer.backend();
   const auto seconds = [&](const auto& work) {
     backend.synchronize();
@@ -72,7 +72,7 @@ double seconds_of(const ModelWork& work, const Pace& pace) { return work.tokens 
 double first_part(const ModelWork& work, std::int64_t parameters) {
   const double operations = 2.0 * static_cast<double>(parameters) * (work.tokens + passes_of_a_step * work.steps);
   const double part = operations > operations_by_itself ? operations_by_itself / operations : 1;
-  return part < work.first ? 0 : std::max(part, least_part);
+  return part < work.first ? 0 : std::max(part, min_part);
 }
 
 /// The sequence and the held-out ones, with and without interventions.

@@ -14,7 +14,7 @@ namespace afterglow {
 namespace {
 
 /// What a condition needs is made for the very step that it is judged at.
-StopCondition::Look look_at(AnalysedRun& run) {
+StopCondition::MeasureFunction measure_function(AnalysedRun& run) {
   return [&run](AnalysisSet analyses) { return run.observe(analyses); };
 }
 
@@ -65,7 +65,7 @@ void Bisect::begin_next(Backend& backend) {
                                 {start_.step, {"freeze", nlohmann::json{{"part", part}}.dump()}});
   std::ranges::stable_sort(from.recipe.commands, {}, &TimedCommand::step);
   now_ = std::make_unique<AnalysedRun>(SavedRun{from.recipe, from}, backend, 0);
-  condition_ = std::make_unique<StopCondition>(StopConfig{config_.condition, 1}, look_at(*now_));
+  condition_ = std::make_unique<StopCondition>(StopConfig{config_.condition, 1}, measure_function(*now_));
 }
 
 void Bisect::take_result(std::int64_t step) {
@@ -83,7 +83,7 @@ bool Bisect::advance(Backend& backend) {
   if (!now_) begin_next(backend);
   const bool goes_on = now_->train_step();
   const std::int64_t step = now_->run().step();
-  if (goes_on && condition_->reached(step, look_at(*now_))) {
+  if (goes_on && condition_->reached(step, measure_function(*now_))) {
     take_result(step);
   } else if (!goes_on || step >= view_->until) {
     take_result(-1);

@@ -38,11 +38,11 @@ class PairAnalysis final : public RunAnalysis {
   std::int64_t made_at() const override { return view_ ? view_->step : -1; }
   void update(const AnalysisResults&) override {
     is_stale_ = false;
-    view_ = std::make_shared<const View>(look(*of_->looked_at, of_->probe->now()));
+    view_ = std::make_shared<const View>(look(*of_->evaluated, of_->probe->now()));
   }
   void publish(AnalysisResults& results) const override { results.*result = view_; }
   void forget(std::int64_t) override { is_stale_ = true; }
-  void ask_again() override { is_stale_ = true; }
+  void invalidate() override { is_stale_ = true; }
 
  private:
   AnalysisSubject* of_;

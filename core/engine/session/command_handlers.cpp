@@ -123,9 +123,9 @@ void load(SessionWorker& worker, const Command&, const json& value) {
 }
 
 void compare(SessionWorker& worker, const Command&, const json& value) {
-  constexpr std::int64_t most_seeds = 32;  // as many runs as are kept
+  constexpr std::int64_t max_seeds = 32;  // as many runs as are kept
   if (value.is_object() && value.contains("seeds"))
-    return worker.compare_seeds(get_integer(value, "seeds", std::nullopt, 1, most_seeds, "compare"));
+    return worker.compare_seeds(get_integer(value, "seeds", std::nullopt, 1, max_seeds, "compare"));
   std::vector<std::string> names;
   if (value.is_object() && value.contains("presets") && value["presets"].is_array()) {
     for (const json& name : value["presets"])

@@ -14,8 +14,8 @@ namespace fs = std::filesystem;
 
 namespace {
 
-constexpr std::size_t most_files = 5;
-constexpr std::uintmax_t most_bytes = std::uintmax_t{2} << 30;
+constexpr std::size_t max_files = 5;
+constexpr std::uintmax_t max_bytes = std::uintmax_t{2} << 30;
 constexpr const char* ending = ".safetensors";
 
 /// "tiny_seed7_step600_0123456789abcdef" -> "tiny, step 600"; other names as they are.
@@ -71,7 +71,7 @@ KeptRun keep_run(const fs::path& folder, const Snapshot& snapshot) {
   for (const KeptRun& run : kept_runs(folder)) {
     std::error_code ignored;
     const std::uintmax_t size = fs::file_size(run.path, ignored);
-    const bool has_room = ++files <= most_files && (bytes += size) <= most_bytes;
+    const bool has_room = ++files <= max_files && (bytes += size) <= max_bytes;
     if (run.path == path || (has_room && !is_superseded(run.path, snapshot))) continue;
     fs::remove(run.path, ignored);
     --files;

@@ -21,16 +21,16 @@ class MeasuredAnalysis : public PiecewiseAnalysis {
   bool is_current() const override {
     return is_of_now() && !is_stale_ && (!measurement_ || !measurement_->working() || has_its_part());
   }
-  bool is_awaited() const override { return is_awaited_; }
+  bool is_urgent() const override { return is_urgent_; }
   std::int64_t made_at() const override {
     const auto found = newest();
     return found ? found->step : -1;
   }
   void advance(const AnalysisResults&) override {
-    Trainer& trainer = rehearses_steps<Measurement> ? of_->run->trainer() : *of_->looked_at;
+    Trainer& trainer = rehearses_steps<Measurement> ? of_->run->trainer() : *of_->evaluated;
     if (!measurement_) measurement_ = std::make_unique<Measurement>(of_->run->recipe().model, trainer);
     if (!is_stale_ && measurement_->working() && goes_on()) {
-      if (!advance_measurement() || has_its_part()) is_awaited_ = false;
+      if (!advance_measurement() || has_its_part()) is_urgent_ = false;
       return;
     }
     is_stale_ = false;
@@ -38,23 +38,23 @@ class MeasuredAnalysis : public PiecewiseAnalysis {
   }
   void publish(AnalysisResults& results) const override { results.*result = newest(); }
   void forget(std::int64_t) override { is_stale_ = true; }
-  void ask_again() override { is_stale_ = is_awaited_ = true; }
-  void await() override {
-    if (newest() && !is_of_now()) ask_again();
+  void invalidate() override { is_stale_ = is_urgent_ = true; }
+  void make_urgent() override {
+    if (newest() && !is_of_now()) invalidate();
   }
   /// What was not finished begins anew when a panel shows it again.
   void release() override {
     if (!measurement_) return;
-    kept_step_ = is_current() ? measurement_->step() : -1;
-    kept_ = measurement_->newest();
+    last_result_step_ = is_current() ? measurement_->step() : -1;
+    last_result_ = measurement_->newest();
     measurement_.reset();
   }
 
  protected:
   bool is_stale() const { return is_stale_; }
-  bool is_of_now() const { return (measurement_ ? measurement_->step() : kept_step_) == of_->step(); }
+  bool is_of_now() const { return (measurement_ ? measurement_->step() : last_result_step_) == of_->step(); }
   const Measurement& measurement() const { return *measurement_; }
-  auto newest() const { return measurement_ ? measurement_->newest() : kept_; }
+  auto newest() const { return measurement_ ? measurement_->newest() : last_result_; }
   /// Whether a measurement on its way is finished, though it may be of a step that has gone by.
   virtual bool goes_on() const { return true; }
 
@@ -68,11 +68,11 @@ class MeasuredAnalysis : public PiecewiseAnalysis {
   }
 
   AnalysisSubject* of_;
-  std::unique_ptr<Measurement> measurement_;                // made when the first one begins
-  std::decay_t<decltype(AnalysisResults{}.*result)> kept_;  // of one that was released
-  std::int64_t kept_step_ = -1;                             // where that one was finished
-  bool is_stale_ = true;                                    // weights, settings or sequences changed since it began
-  bool is_awaited_ = true;
+  std::unique_ptr<Measurement> measurement_;                       // made when the first one begins
+  std::decay_t<decltype(AnalysisResults{}.*result)> last_result_;  // of one that was released
+  std::int64_t last_result_step_ = -1;                             // where that one was finished
+  bool is_stale_ = true;  // weights, settings or sequences changed since it began
+  bool is_urgent_ = true;
 };
 
 /// A measurement that is shown as it comes. Its first piece is soon made and says much; nothing but that one is waited
@@ -84,10 +84,10 @@ class SpareTimeAnalysis : public MeasuredAnalysis<Measurement, analysis, begin, 
   SpareTimeAnalysis(AnalysisSubject& of, bool follows)
       : MeasuredAnalysis<Measurement, analysis, begin, result>(of), follows_(follows) {}
   bool is_answered() const override { return this->is_of_now() && !this->is_stale(); }
-  bool is_awaited() const override { return this->is_stale() || !this->newest(); }
+  bool is_urgent() const override { return this->is_stale() || !this->newest(); }
   bool has_news() const override { return true; }
-  void await() override {
-    if (!is_answered()) this->ask_again();
+  void make_urgent() override {
+    if (!is_answered()) this->invalidate();
   }
 
  private:

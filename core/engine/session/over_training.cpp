@@ -44,9 +44,9 @@ OverTraining::OverTraining(const TrainingRun& run, OverTrainingConfig config)
   view_ = std::move(view);
   begin(run.kept_snapshot(run.step())->step, run.trainer().backend());
   bool is_left = true;
-  while (is_left && !number()) is_left = look_on();
+  while (is_left && !number()) is_left = measure_next();
   if (!number())
-    throw Error(ExitCode::bad_input, "over_training: at step " + std::to_string(looks_at_) +
+    throw Error(ExitCode::bad_input, "over_training: at step " + std::to_string(measured_step_) +
                                          " this run has no number \"" + config_.number +
                                          "\"; `afterglow check --names` lists those that it has");
 }
@@ -55,7 +55,7 @@ OverTraining::~OverTraining() = default;
 
 bool OverTraining::is_of(const Recipe& recipe) const {
   const auto last = view_->step.empty() ? 0 : static_cast<std::int64_t>(view_->step.back());
-  return measured_.probe == recipe.probe && common_step(measured_, recipe) >= std::max(last, looks_at_);
+  return measured_.probe == recipe.probe && common_step(measured_, recipe) >= std::max(last, measured_step_);
 }
 
 /// Kept steps up to the present one that are not among these.
@@ -74,11 +74,11 @@ void OverTraining::begin(std::int64_t step, Backend& backend) {
   snapshot.recipe.shown_step = -1;
   measured_ = run_->recipe();
   now_ = std::make_unique<AnalysedRun>(SavedRun{snapshot.recipe, snapshot}, backend, 0);
-  looks_at_ = step;
+  measured_step_ = step;
 }
 
 /// One piece of what the number needs; false when nothing of it is left.
-bool OverTraining::look_on() {
+bool OverTraining::measure_next() {
   for (const AnalysisInfo& row : analysis_table()) {
     if (!has(analyses_, row.analysis) || !now_->has_work(row.analysis)) continue;
     if (row.cost == AnalysisCost::piecewise) {
@@ -99,8 +99,8 @@ std::optional<double> OverTraining::number() const {
 
 void OverTraining::take(double value) {
   auto view = std::make_shared<OverTrainingView>(*view_);
-  const auto place = std::ranges::lower_bound(view->step, static_cast<double>(looks_at_)) - view->step.begin();
-  view->step.insert(view->step.begin() + place, static_cast<double>(looks_at_));
+  const auto place = std::ranges::lower_bound(view->step, static_cast<double>(measured_step_)) - view->step.begin();
+  view->step.insert(view->step.begin() + place, static_cast<double>(measured_step_));
   view->value.insert(view->value.begin() + place, value);
   view->missing = missing(view->step).size();
   view_ = std::move(view);
@@ -115,7 +115,7 @@ bool OverTraining::advance(Backend& backend) {
   }
   std::optional<double> found = number();
   const bool is_known = found && std::isfinite(*found);
-  if (is_known || !look_on()) take(is_known ? *found : number().value_or(std::nan("")));
+  if (is_known || !measure_next()) take(is_known ? *found : number().value_or(std::nan("")));
   return !is_complete();
 }
 

@@ -45,7 +45,7 @@ class OverTraining {
  private:
   std::vector<std::int64_t> missing(const std::vector<double>& known) const;
   void begin(std::int64_t step, Backend& backend);
-  bool look_on();
+  bool measure_next();
   std::optional<double> number() const;
   void take(double value);
 
@@ -54,7 +54,7 @@ class OverTraining {
   const TrainingRun* run_;
   Recipe measured_;                   // of the states that have been measured
   std::unique_ptr<AnalysedRun> now_;  // at one of them, looked at piece by piece
-  std::int64_t looks_at_ = 0;
+  std::int64_t measured_step_ = 0;
   std::shared_ptr<const OverTrainingView> view_;
 };
 

@@ -23,7 +23,7 @@ struct SessionOptions {
       afterglow::make_backend;
   /// From so many weights on, and where the back end can, looks are made beside the training, which goes on meanwhile;
   /// those at smaller models are over before that would pay.
-  std::int64_t looks_beside_from = 8'000'000;
+  std::int64_t side_stream_from = 8'000'000;
   std::filesystem::path open_file{};  ///< opened at the start in the place of the recipe; empty: none
   /// Takes the run with which a session ends, where some seconds of training went into it; `make` may throw.
   std::function<void(const std::function<Snapshot()>& make)> at_end{};

@@ -16,9 +16,9 @@
 namespace afterglow {
 
 namespace {
-constexpr std::size_t max_events = 50;  // messages kept
-constexpr double immediate = 0.25;      // seconds that going to a step may take unseen
-constexpr double watched_seconds = 1;   // after a look: the slowest window draws three times a second
+constexpr std::size_t max_events = 50;        // messages kept
+constexpr double immediate = 0.25;            // seconds that going to a step may take unseen
+constexpr double window_timeout_seconds = 1;  // after a look: the slowest window draws three times a second
 
 /// Without what was changed on the way.
 Recipe from_the_start(Recipe recipe) {
@@ -66,8 +66,8 @@ bool SessionWorker::turn() {
   announced_ = opened_;
   if (control_.running() && analysed_ && control_.is_due(seconds())) guarded([&] { train(); });
   if (mailbox_->is_taken()) last_taken_ = seconds();
-  if (control_.running() && analysed_ && !device_is_lost_ && seconds() - last_taken_ < watched_seconds)
-    scheduler_.advance_awaited(*analysed_);
+  if (control_.running() && analysed_ && !device_is_lost_ && seconds() - last_taken_ < window_timeout_seconds)
+    scheduler_.advance_urgent(*analysed_);
   // While training rests, a measurement gets all the time there is, a piece at a time.
   if (has_pieces() && !scheduler_.is_steered(control_.running()))
     is_stale_ = scheduler_.advance_pieces(*analysed_) || is_stale_;
@@ -100,7 +100,7 @@ void SessionWorker::take_commands() {
   const Mailbox::Delivery delivery = mailbox_->receive(wait());
   is_over_ = delivery.is_over;
   if (is_over_) return;
-  if (analysed_) analysed_->await(delivery.requested & ~scheduler_.requested());
+  if (analysed_) analysed_->make_urgent(delivery.requested & ~scheduler_.requested());
   if (scheduler_.request(delivery.requested)) {
     is_stale_ = true;
     if (analysed_ && run().trainer().is_large()) analysed_->release(~delivery.requested);
@@ -153,7 +153,7 @@ void SessionWorker::open(const SavedRun& saved) {
   if (!backend_) throw Error(ExitCode::no_gpu, "there is no back end to run on; start with --device cpu");
   control_.compare({});
   auto fresh = load(saved);
-  put_aside();
+  archive_run();
   take_over(std::move(fresh));
   view_ = saved.view;
   for (const std::string& note : saved.notes) report(Severity::info, note);
@@ -163,7 +163,7 @@ void SessionWorker::open(const SavedRun& saved) {
 
 /// Weights of another library's model are shown by part as they arrive.
 std::unique_ptr<AnalysedRun> SessionWorker::load(const SavedRun& saved) {
-  if (saved.snapshot || saved.recipe.checkpoint.is_null()) return analyse(saved, *backend_, beside_);
+  if (saved.snapshot || saved.recipe.checkpoint.is_null()) return analyse(saved, *backend_, side_backend_);
   ArrivingModel arriving(saved.recipe);
   const LoadingWatch watch([&](const Parameter& parameter) {
     if (!arriving.note(parameter)) return;
@@ -175,7 +175,7 @@ std::unique_ptr<AnalysedRun> SessionWorker::load(const SavedRun& saved) {
     now->opened = opened_;
     mailbox_->publish(now, taken_);
   });
-  return analyse(saved, *backend_, beside_);
+  return analyse(saved, *backend_, side_backend_);
 }
 
 /// Where the device has no room for a second back end, looks are made between steps, as those at small models are.
@@ -183,10 +183,11 @@ std::unique_ptr<AnalysedRun> SessionWorker::analyse(const SavedRun& saved, Backe
                                                     std::unique_ptr<Backend>& beside) {
   auto analysed = std::make_unique<AnalysedRun>(saved, backend);
   const Trainer& trainer = analysed->run().trainer();
-  if (trainer.forecast() || trainer.parameters().count() < options_.looks_beside_from) return analysed;
+  if (trainer.forecast() || trainer.parameters().count() < options_.side_stream_from) return analysed;
   try {
     if (!beside) beside = backend.beside();
-    if (beside) analysed->look_beside(*beside, {[this] { train_meanwhile(); }, [this] { end_meanwhile(); }});
+    if (beside)
+      analysed->analyse_on_side_stream(*beside, {[this] { train_while_waiting(); }, [this] { end_overlapped_step(); }});
   } catch (const Error& error) {
     if (error.code() != ExitCode::out_of_memory) throw;
   }
@@ -194,7 +195,7 @@ std::unique_ptr<AnalysedRun> SessionWorker::analyse(const SavedRun& saved, Backe
 }
 
 /// The present run stays as an earlier one.
-void SessionWorker::put_aside() {
+void SessionWorker::archive_run() {
   if (analysed_) archive_.replace({run().whole_curves(), run().recipe()});
 }
 
@@ -247,7 +248,7 @@ void SessionWorker::end_step() {
     control_.pause();
     report_best_step();
   } else if (control_.rebuilds_to() < 0) {
-    stop_where_asked();
+    stop_if_requested();
   }
   if (archive_.wants_checksum(run().step(), run().trainer().parameters().values().elements())) take_checksum();
   if (run().finished() || control_.stopped_non_finite()) train_next_compared();
@@ -255,10 +256,10 @@ void SessionWorker::end_step() {
 
 /// A look waits for its device: the step that is under way is ended once it is done, shown, and the next one begins.
 /// Where another run comes next, this one must outlive the look.
-void SessionWorker::train_meanwhile() {
+void SessionWorker::train_while_waiting() {
   if (run().is_under_way()) {
     if (!run().is_step_done()) return;
-    end_meanwhile();
+    end_overlapped_step();
     if (mailbox_->is_taken() && is_due_to_publish()) {
       last_publication_ = seconds();
       publish();
@@ -270,11 +271,11 @@ void SessionWorker::train_meanwhile() {
   });
 }
 
-void SessionWorker::end_meanwhile() {
+void SessionWorker::end_overlapped_step() {
   if (run().is_under_way()) guarded([&] { end_step(); });
 }
 
-void SessionWorker::stop_where_asked() {
+void SessionWorker::stop_if_requested() {
   const std::optional<std::string> reason = analysed_->stop_reason();
   if (!reason) return;
   control_.pause();
@@ -384,7 +385,7 @@ void SessionWorker::go_over_to(const Recipe& recipe) {
     control_.restart_clock(run().step(), seconds());
     analyse_afresh();
   } else {
-    take_over(analyse({recipe, std::nullopt}, *backend_, beside_));
+    take_over(analyse({recipe, std::nullopt}, *backend_, side_backend_));
   }
   control_.open(recipe.shown_step > 0 ? std::optional(recipe.shown_step) : std::nullopt);
 }
@@ -471,9 +472,9 @@ void SessionWorker::move_to(std::unique_ptr<Backend> target, Precision precision
   snapshot.recipe.precision = precision;
   std::unique_ptr<Backend> beside;
   auto moved = analyse({snapshot.recipe, snapshot}, *target, beside);
-  put_aside();
+  archive_run();
   take_over(std::move(moved));
-  beside_ = std::move(beside);
+  side_backend_ = std::move(beside);
   backend_ = std::move(target);
   device_is_lost_ = false;
   trained_ = trained;

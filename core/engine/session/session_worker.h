@@ -96,14 +96,14 @@ class SessionWorker {
   bool is_over() const;
   void begin_step();
   void end_step();
-  void train_meanwhile();
-  void end_meanwhile();
+  void train_while_waiting();
+  void end_overlapped_step();
   std::unique_ptr<AnalysedRun> analyse(const SavedRun& saved, Backend& backend, std::unique_ptr<Backend>& beside);
   void train_next_compared();
-  void stop_where_asked();
+  void stop_if_requested();
   void report_best_step();
   std::unique_ptr<AnalysedRun> load(const SavedRun& saved);
-  void put_aside();
+  void archive_run();
   void take_over(std::unique_ptr<AnalysedRun> fresh);
   void discard_present();
   void go_over_to(const Recipe& recipe);
@@ -122,7 +122,8 @@ class SessionWorker {
   Mailbox* mailbox_;
   const std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
   std::unique_ptr<Backend> backend_;
-  std::unique_ptr<Backend> beside_;  // of looks, where they are made beside; made when the first large model is opened
+  std::unique_ptr<Backend>
+      side_backend_;  // of looks, where they are made beside; made when the first large model is opened
   std::unique_ptr<AnalysedRun> analysed_;
   RunArchive archive_;
   RunControl control_;

@@ -31,7 +31,7 @@ StopConfig parse_stop(const nlohmann::json& value) {
 
 nlohmann::json to_json(const StopConfig& config) { return {{"condition", config.condition}, {"every", config.every}}; }
 
-StopCondition::StopCondition(const StopConfig& config, const Look& look) : config_(config) {
+StopCondition::StopCondition(const StopConfig& config, const MeasureFunction& measure) : config_(config) {
   if (config_.condition.empty()) return;
   condition_ = parse_condition(config_.condition, place);
   for (const Comparison& comparison : condition_.comparisons) {
@@ -44,7 +44,7 @@ StopCondition::StopCondition(const StopConfig& config, const Look& look) : confi
       if (const NumberFamily* family = family_of(side->name)) analyses_ |= family->analyses;
     }
   }
-  const Observation now = look(analyses_);
+  const Observation now = measure(analyses_);
   start_ = numbers_of(now);
   const Verdict verdict = judge_now(now);
   if (!verdict.unknown.empty())
@@ -60,9 +60,9 @@ Verdict StopCondition::judge_now(const Observation& now) const {
   });
 }
 
-std::optional<std::string> StopCondition::reached(std::int64_t step, const Look& look) {
+std::optional<std::string> StopCondition::reached(std::int64_t step, const MeasureFunction& measure) {
   if (!is_given() || step % config_.every != 0) return std::nullopt;
-  const bool holds = judge_now(look(analyses_)).holds;
+  const bool holds = judge_now(measure(analyses_)).holds;
   const bool begins = holds && !did_hold_;
   did_hold_ = holds;
   if (!begins) return std::nullopt;

@@ -24,16 +24,16 @@ nlohmann::json to_json(const StopConfig& config);
 class StopCondition {
  public:
   /// Makes these analyses for the present moment and says what is seen.
-  using Look = std::function<Observation(AnalysisSet)>;
+  using MeasureFunction = std::function<Observation(AnalysisSet)>;
 
   StopCondition() = default;
   /// Whether there is a condition to judge.
   bool is_given() const { return !config_.condition.empty(); }
   /// Throws Error(bad_input) for a name that stands for no number of the run.
-  StopCondition(const StopConfig& config, const Look& look);
+  StopCondition(const StopConfig& config, const MeasureFunction& measure);
 
   /// After a step: why training shall stop, where the condition holds and did not at the last look.
-  std::optional<std::string> reached(std::int64_t step, const Look& look);
+  std::optional<std::string> reached(std::int64_t step, const MeasureFunction& measure);
 
  private:
   Verdict judge_now(const Observation& now) const;

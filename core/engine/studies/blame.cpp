@@ -16,7 +16,7 @@ namespace {
 using nlohmann::json;
 
 constexpr std::int64_t usual_batches = 100;
-constexpr std::int64_t most_batches = 4096;
+constexpr std::int64_t max_batches = 4096;
 constexpr std::int64_t shown_sequences = 4;
 
 /// In the order of the steps, behind what else is changed at the same one.
@@ -52,8 +52,8 @@ BlameConfig resolved(BlameConfig config, const TrainingRun& run) {
     refuse("the batches of steps " + std::to_string(config.first) + " to " + std::to_string(config.last) +
            " cannot be left out; choose steps from " + std::to_string(earliest) + " to " +
            std::to_string(config.until));
-  if (config.last - config.first >= most_batches)
-    refuse("at most " + std::to_string(most_batches) + " batches are left out; choose fewer");
+  if (config.last - config.first >= max_batches)
+    refuse("at most " + std::to_string(max_batches) + " batches are left out; choose fewer");
   return config;
 }
 

@@ -6,7 +6,7 @@
 #include <cstring>
 #include <limits>
 
-#include "core/engine/causes/place_passes.h"
+#include "core/engine/causes/hook_passes.h"
 #include "core/engine/studies/recipe_run.h"
 #include "core/engine/training/saved/saved_run.h"
 #include "core/io/error.h"
@@ -20,7 +20,7 @@ namespace {
 
 using nlohmann::json;
 
-constexpr std::int64_t most_compared = 10'000;
+constexpr std::int64_t max_compared = 10'000;
 
 [[noreturn]] void refuse_change(const std::string& what) { throw Error(ExitCode::bad_input, "microscope: " + what); }
 
@@ -118,12 +118,12 @@ struct Computed {
   const void* data;  // while the pass lasts
 };
 /// For as long as it lives, a tape tells the watcher every result.
-class Watch {
+class WatcherScope {
  public:
-  Watch(Tape& tape, Tape::Watcher watcher) : tape_(&tape) { tape.set_watcher(std::move(watcher)); }
-  ~Watch() { tape_->set_watcher({}); }
-  Watch(const Watch&) = delete;
-  Watch& operator=(const Watch&) = delete;
+  WatcherScope(Tape& tape, Tape::Watcher watcher) : tape_(&tape) { tape.set_watcher(std::move(watcher)); }
+  ~WatcherScope() { tape_->set_watcher({}); }
+  WatcherScope(const WatcherScope&) = delete;
+  WatcherScope& operator=(const WatcherScope&) = delete;
 
  private:
   Tape* tape_;
@@ -132,14 +132,14 @@ class Watch {
 /// Of all operations of a pass over one sequence, in the order in which they are computed.
 std::vector<Computed> pass_of(Trainer& trainer, const Example& example) {
   std::vector<Computed> results;
-  Tape& tape = trainer.looking_tape();
+  Tape& tape = trainer.evaluation_tape();
   Backend& backend = trainer.backend();
   const auto length = static_cast<std::int64_t>(example.tokens.size());
   tape.begin(false);
   const Tensor tokens = tape.scratch({1, length}, DType::i32), context = tape.scratch({1, length}, DType::u8);
   backend.upload(tokens, example.tokens.data());
   backend.upload(context, example.context.data());
-  const Watch watch(tape, [&](const char* operation, const Tensor& value) {
+  const WatcherScope watch(tape, [&](const char* operation, const Tensor& value) {
     results.push_back({tape.scope(), operation, value.shape,
                        to_host(backend, value.contiguous() ? value : gathered(tape, value)), value.data});
   });
@@ -218,7 +218,7 @@ MicroscopeConfig parse_microscope(const json& value, const MicroscopeConfig& bef
   if (!value.contains("from")) config.from = -1;  // of now, not of what was asked before
   config.change = get_string(value, "change", config.change, where);
   config.from = get_integer(value, "from", config.from, -1, max_steps, where);
-  config.steps = get_integer(value, "steps", config.steps, 1, most_compared, where);
+  config.steps = get_integer(value, "steps", config.steps, 1, max_compared, where);
   config.ulps = get_number(value, "ulps", config.ulps, 0, 1e12, where);
   return config;
 }
@@ -265,13 +265,14 @@ bool Microscope::is_of(const Recipe& recipe) const { return common_step(start_.r
 void Microscope::part() {
   Backend& backend = first_->trainer().backend();
   const auto device = value_of(config_.change, "device");
-  if (device || value_of(config_.change, "precision")) own_ = make_backend(device.value_or(backend.name()), 0);
-  if (own_ && !own_->set_precision(changed_.precision))
-    refuse_change(own_->description() + " has no such precision; choose another one or another device");
+  if (device || value_of(config_.change, "precision"))
+    second_backend_ = make_backend(device.value_or(backend.name()), 0);
+  if (second_backend_ && !second_backend_->set_precision(changed_.precision))
+    refuse_change(second_backend_->description() + " has no such precision; choose another one or another device");
   Snapshot from = first_->snapshot();
   from.where = "microscope, " + config_.change;
   from.recipe = changed_;
-  second_ = std::make_unique<TrainingRun>(from, own_ ? *own_ : backend, 0);
+  second_ = std::make_unique<TrainingRun>(from, second_backend_ ? *second_backend_ : backend, 0);
   if (const auto weight = behind(config_.change, "bit"))
     flip_bit(*second_, weight_of(*weight, second_->trainer().parameters()));
   if (const auto token = behind(config_.change, "token")) {

@@ -51,9 +51,9 @@ class Microscope {
   void compare_passes();
 
   MicroscopeConfig config_;
-  Snapshot start_;                // at or before the first step
-  Recipe changed_;                // the second training's
-  std::unique_ptr<Backend> own_;  // of the second one, where it computes elsewhere or otherwise
+  Snapshot start_;                           // at or before the first step
+  Recipe changed_;                           // the second training's
+  std::unique_ptr<Backend> second_backend_;  // of the second one, where it computes elsewhere or otherwise
   std::unique_ptr<TrainingRun> first_, second_;
   std::shared_ptr<const MicroscopeView> view_;
 };

@@ -17,7 +17,7 @@ namespace {
 
 using nlohmann::json;
 
-constexpr std::size_t most_cells = 4096;
+constexpr std::size_t max_cells = 4096;
 constexpr int usual_count = 16;
 constexpr std::size_t usual_metric = 1;  // the accuracy
 
@@ -116,8 +116,8 @@ PhaseMap::PhaseMap(const Recipe& recipe, PhaseMapConfig config) : config_(std::m
   view->y = config_.y;
   view->shown = find_metric(inquiry_.metrics, config_.result);
   view->sweep = {recipe.name, {parse_axis(config_.x), parse_axis(config_.y)}, inquiry_.metrics, {}, carried_text(base)};
-  if (size_of(view->sweep.axes) > most_cells)
-    throw Error(ExitCode::bad_input, "a map has at most " + std::to_string(most_cells) + " runs; take fewer values");
+  if (size_of(view->sweep.axes) > max_cells)
+    throw Error(ExitCode::bad_input, "a map has at most " + std::to_string(max_cells) + " runs; take fewer values");
   runs_ = runs_of(base, view->sweep.axes, inquiry_);
   next_ = next_place(view->sweep, view->shown);
   view_ = std::move(view);

@@ -10,7 +10,7 @@
 namespace afterglow {
 
 namespace {
-constexpr std::chrono::milliseconds look_interval{200};  // at runs that other processes have claimed
+constexpr std::chrono::milliseconds poll_interval{200};  // at runs that other processes have claimed
 }
 
 RecipeRunner::RecipeRunner(const Inquiry& inquiry, std::vector<PlannedRun> runs, const ResultFolder& folder,
@@ -78,7 +78,7 @@ void RecipeRunner::work(Backend& backend) {
       taken_.erase(job->index);
       if (is_finished) missing_.erase(job->index);
     } else if (others_work) {
-      std::this_thread::sleep_for(look_interval);
+      std::this_thread::sleep_for(poll_interval);
     } else {
       return;
     }

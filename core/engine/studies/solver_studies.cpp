@@ -151,7 +151,7 @@ std::vector<Stored> stored_sequences(const StudySize& size, std::uint64_t seed) 
 }
 
 /// Row `i` of those that are asked about, spread over the sequence.
-std::span<const double> asked_row(const std::vector<double>& rows, const StudySize& size, int i) {
+std::span<const double> query_row(const std::vector<double>& rows, const StudySize& size, int i) {
   const auto width = static_cast<std::size_t>(size.width);
   return std::span(rows).subspan(static_cast<std::size_t>(i * size.tokens / asked) * width, width);
 }
@@ -182,7 +182,7 @@ std::vector<StudyCurve> strength_study(const StudySize& size, Arithmetic arithme
     std::array<double, 4> sums{};
     for (const Stored& of : sequences) {
       for (int i = 0; i < asked; ++i) {
-        const auto row = [&](const std::vector<double>& rows) { return asked_row(rows, size, i); };
+        const auto row = [&](const std::vector<double>& rows) { return query_row(rows, size, i); };
         for (std::size_t way = 0; way < 2; ++way) {
           const auto solve = [&](std::span<const double> asks) {
             const RidgeProblem problem = bounded_problem(of.H, {asks.begin(), asks.end()}, strength);
@@ -216,7 +216,7 @@ std::vector<StudyCurve> divisor_study(const StudySize& size, Arithmetic arithmet
     double largest = 0, smallest = std::numeric_limits<double>::infinity();
     for (const Stored& of : sequences) {
       for (int i = 0; i < asked; ++i) {
-        const std::span<const double> query = asked_row(of.q, size, i);
+        const std::span<const double> query = query_row(of.q, size, i);
         const RidgeProblem problem = bounded_problem(of.H, {query.begin(), query.end()}, strength);
         for (const double divisor : reversal_divisors(other, problem, size.iterations, arithmetic)) {
           largest = std::max(largest, divisor);

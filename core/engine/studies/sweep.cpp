@@ -18,8 +18,8 @@ namespace {
 
 using nlohmann::json;
 
-constexpr std::size_t most_values = 4096;  // of one axis
-constexpr std::size_t most_runs = 1 << 20;
+constexpr std::size_t max_values = 4096;  // of one axis
+constexpr std::size_t max_runs = 1 << 20;
 constexpr const char* how_to_write =
     "; an axis is FIELD=a,b,c, FIELD=lin:FIRST:LAST:COUNT or FIELD=log:FIRST:LAST:COUNT";
 
@@ -54,8 +54,8 @@ std::vector<std::string> spread(const std::string& spec, bool is_logarithmic, co
   if (numbers.size() != 3 || std::ranges::any_of(numbers, [](double number) { return !std::isfinite(number); }))
     throw Error(ExitCode::usage, where + ": expected first, last and count behind " + parts[0] + how_to_write);
   const double first = numbers[0], last = numbers[1], count = numbers[2];
-  if (!(count >= 1 && count <= static_cast<double>(most_values)) || count != std::floor(count))
-    throw Error(ExitCode::usage, where + ": the count is a whole number from 1 to " + std::to_string(most_values));
+  if (!(count >= 1 && count <= static_cast<double>(max_values)) || count != std::floor(count))
+    throw Error(ExitCode::usage, where + ": the count is a whole number from 1 to " + std::to_string(max_values));
   if (is_logarithmic && !(first > 0 && last > 0))
     throw Error(ExitCode::usage, where + ": a logarithmic axis has positive ends; write lin: for others");
   std::vector<std::string> values;
@@ -159,9 +159,9 @@ std::vector<PlannedRun> runs_of(const Recipe& recipe, const std::vector<SweepAxi
       throw Error(ExitCode::usage, "--axis " + axis.field + ": this field is an axis already");
     fields.push_back(axis.field);
     count *= axis.values.size();
-    if (count > most_runs)
+    if (count > max_runs)
       throw Error(ExitCode::usage,
-                  "the axes ask for more than " + std::to_string(most_runs) + " runs; take fewer values");
+                  "the axes ask for more than " + std::to_string(max_runs) + " runs; take fewer values");
   }
   const std::vector<Setting> settings = settings_of(recipe);
   for (const SweepAxis& axis : axes) check_axis(recipe, axis, settings);

@@ -32,11 +32,11 @@ class Question {
   /// Whether it makes sense for the task that the run has learned.
   bool applies() const { return !metric_.contains("only") || run.recipe().task["kind"] == metric_["only"]; }
 
-  double accuracy() { return metric_.contains("grid") ? mean_of_cells() : accuracy_on(task_asked()); }
+  double accuracy() { return metric_.contains("grid") ? mean_of_cells() : accuracy_on(requested_task()); }
 
   /// Accuracy, share among the five most likely, perplexity.
   AnswerScore answers() {
-    const json task = task_asked();
+    const json task = requested_task();
     const std::vector<double>& found = once("answers", task, [&] {
       const AnswerScore score = run.trainer().answers(examples_, made(task).get());
       return std::vector{score.accuracy, score.among_five, score.perplexity};
@@ -63,7 +63,7 @@ class Question {
   }
 
   /// The run's task with the metric's changes; null for the run's own.
-  json task_asked() const {
+  json requested_task() const {
     if (!metric_.contains("task")) return {};
     json task = run.recipe().task;
     // A lag beyond the longest of training needs so much longer sequences.

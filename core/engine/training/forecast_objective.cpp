@@ -44,7 +44,7 @@ ForecastObjective::ForecastObjective(const Recipe& recipe, std::unique_ptr<Task>
       windows_(task_->windows()),
       model_(make_forecaster(recipe.model, windows_->length(), windows_->horizon(), windows_->channels(),
                              ParameterScope(store, ""))),
-      keeper_(model_->memory()),
+      memory_state_(model_->memory()),
       seed_(recipe.seed) {}
 
 ForecastObjective::~ForecastObjective() = default;
@@ -81,7 +81,7 @@ bool ForecastObjective::load(std::int64_t step) {
   batch_->input.put(inputs_);
   batch_->truth.put(truths_);
   batch_->counter.host<std::int32_t>()[0] = static_cast<std::int32_t>(step);
-  return keeper_.take_change();
+  return memory_state_.take_change();
 }
 
 void ForecastObjective::add_inputs(std::vector<Transfer>& transfers) {
@@ -118,11 +118,11 @@ void ForecastObjective::keep() {
   if (model_->memory() == nullptr) return;
   std::vector<double> summary(static_cast<std::size_t>(model_->width()));
   read_summary(summary);
-  keeper_.keep(*batch_->owner, batch_->input.device().dtype, summary);
+  memory_state_.keep(*batch_->owner, batch_->input.device().dtype, summary);
 }
 
 void ForecastObjective::restore_memory(const TrainingMemory& memory, std::int64_t step) {
-  keeper_.restore(*batch_->owner, batch_->input.device().dtype, memory, step);
+  memory_state_.restore(*batch_->owner, batch_->input.device().dtype, memory, step);
 }
 
 void ForecastObjective::predict(Tape& tape, ForecastedWindows& windows, SeriesPart part,

@@ -36,8 +36,8 @@ class ForecastObjective final : public Objective {
   std::vector<ModelPart> parts(const ParameterStore& store) const override;
   MeasureNames measures() const override { return {"mean squared error", "", "explained variance"}; }
   std::int64_t width() const override { return model_->width(); }
-  std::vector<Setting> settings() const override { return keeper_.settings(); }
-  bool set(std::string_view key, double value) override { return keeper_.set(key, value); }
+  std::vector<Setting> settings() const override { return memory_state_.settings(); }
+  bool set(std::string_view key, double value) override { return memory_state_.set(key, value); }
   void make_batch(Backend& backend, std::int64_t batch, DType dtype) override;
   void draw(std::uint64_t seed, std::int64_t first) override;
   bool load(std::int64_t step) override;
@@ -50,7 +50,7 @@ class ForecastObjective final : public Objective {
   double evaluate(Tape& tape, std::uint64_t seed, std::int64_t examples, const Task* other) override;
   double evaluate_recurrent(Tape& tape, std::uint64_t seed, std::int64_t examples, const Task* other,
                             const DecodeForm& form) override;
-  TrainingMemory memory() const override { return keeper_.state(); }
+  TrainingMemory memory() const override { return memory_state_.state(); }
   void restore_memory(const TrainingMemory& memory, std::int64_t step) override;
 
   /// Over at most `most` windows of a part, evenly spaced, the first one included; with more than there are over all.
@@ -68,7 +68,7 @@ class ForecastObjective final : public Objective {
   std::unique_ptr<Task> task_;
   const SeriesWindows* windows_;
   std::unique_ptr<Forecaster> model_;
-  TrainingMemoryState keeper_;
+  TrainingMemoryState memory_state_;
   std::uint64_t seed_;
   std::unique_ptr<Batch> batch_;
   std::vector<float> inputs_, truths_;  // drawn ahead of time

@@ -27,7 +27,7 @@ using Complex = std::complex<double>;
 using Weights = std::vector<std::pair<const Parameter*, std::vector<double>>>;
 
 constexpr double tolerance = 1e-4;  ///< within which the target has to be reached, in float64
-constexpr std::int64_t most_weights = 100'000'000;
+constexpr std::int64_t max_weights = 100'000'000;
 
 /// The operators' sources on one sequence, layer by layer, in float64 on the processor.
 class SequenceReader {
@@ -204,7 +204,7 @@ ProbeSetup parse_surgery(const nlohmann::json& value, const Trainer& trainer) {
 
 SurgeryResult carry_out(Trainer& trainer, const nlohmann::json& model, const ProbeSetup& surgery,
                         const Spectra* numbered) {
-  if (trainer.parameters().count() > most_weights)
+  if (trainer.parameters().count() > max_weights)
     throw Error(ExitCode::bad_input,
                 "surgery reads the model in float64, with at most 100 million weights; this one is larger");
   const Example example = probe_example(surgery, trainer.task(), trainer.seed(), trainer.model().vocab());

@@ -40,7 +40,7 @@ struct TokenBatch {
 class TokenObjective final : public Objective {
  public:
   TokenObjective(const Recipe& recipe, std::unique_ptr<Task> task, ParameterStore& store)
-      : task_(std::move(task)), model_(recipe.model, store), keeper_(model_.memory()), seed_(recipe.seed) {
+      : task_(std::move(task)), model_(recipe.model, store), memory_state_(model_.memory()), seed_(recipe.seed) {
     if (task_->vocab() > model_.vocab()) {
       throw Error(ExitCode::bad_input, "the task uses " + std::to_string(task_->vocab()) +
                                            " different tokens but model.vocab is " + std::to_string(model_.vocab()) +
@@ -92,13 +92,13 @@ class TokenObjective final : public Objective {
                        own.minimum, own.maximum, 0, own.logarithmic, own.integer});
       }
     }
-    const std::vector<Setting> of_memory = keeper_.settings();
+    const std::vector<Setting> of_memory = memory_state_.settings();
     all.insert(all.end(), of_memory.begin(), of_memory.end());
     return all;
   }
 
   bool set(std::string_view key, double value) override {
-    if (keeper_.set(key, value)) return true;
+    if (memory_state_.set(key, value)) return true;
     for (const Branch& branch : model_.branches()) {
       if (!starts_with(key, branch.scope)) continue;
       branch.layer->set(key.substr(branch.scope.size() + 1), value);
@@ -131,7 +131,7 @@ class TokenObjective final : public Objective {
     numbers = std::copy(tokens_.begin(), tokens_.end(), numbers);
     numbers = std::copy(targets_.begin(), targets_.end(), numbers);
     std::copy(context_.begin(), context_.end(), reinterpret_cast<std::uint8_t*>(numbers));
-    return keeper_.take_change();
+    return memory_state_.take_change();
   }
 
   void add_inputs(std::vector<Transfer>& transfers) override {
@@ -180,11 +180,11 @@ class TokenObjective final : public Objective {
     if (model_.memory() == nullptr) return;
     std::vector<double> summary(static_cast<std::size_t>(width()));
     read_summary(summary);
-    keeper_.keep(*batch_->owner, batch_->summary.device().dtype, summary);
+    memory_state_.keep(*batch_->owner, batch_->summary.device().dtype, summary);
   }
-  TrainingMemory memory() const override { return keeper_.state(); }
+  TrainingMemory memory() const override { return memory_state_.state(); }
   void restore_memory(const TrainingMemory& memory, std::int64_t step) override {
-    keeper_.restore(*batch_->owner, batch_->summary.device().dtype, memory, step);
+    memory_state_.restore(*batch_->owner, batch_->summary.device().dtype, memory, step);
   }
 
   double evaluate(Tape& tape, std::uint64_t seed, std::int64_t examples, const Task* other) override;
@@ -213,7 +213,7 @@ class TokenObjective final : public Objective {
 
   std::unique_ptr<Task> task_;  // with the model's places
   Model model_;
-  TrainingMemoryState keeper_;
+  TrainingMemoryState memory_state_;
   std::uint64_t seed_;
   std::unique_ptr<TokenBatch> batch_;
   std::vector<std::int32_t> tokens_, targets_;  // drawn ahead of time
@@ -227,10 +227,10 @@ template <class Answer>
 void TokenObjective::draw_held_out(Backend& backend, std::uint64_t seed, std::int64_t examples, const Task& source,
                                    const Answer& answer) {
   // Narrow models take more at once, or launching would be most of what an evaluation costs on a GPU.
-  constexpr std::int64_t fewest = 4096, many = 16384, most_numbers = std::int64_t{1} << 20;
-  constexpr std::int64_t most_logits = std::int64_t{1} << 27;
-  const std::int64_t tokens_at_once = std::clamp(most_numbers / model_.width(), fewest, many);
-  const std::int64_t at_once = std::min(tokens_at_once, most_logits / model_.vocab());
+  constexpr std::int64_t fewest = 4096, many = 16384, max_numbers = std::int64_t{1} << 20;
+  constexpr std::int64_t max_logits = std::int64_t{1} << 27;
+  const std::int64_t tokens_at_once = std::clamp(max_numbers / model_.width(), fewest, many);
+  const std::int64_t at_once = std::min(tokens_at_once, max_logits / model_.vocab());
   const std::int64_t most = std::min<std::int64_t>(examples, std::max<std::int64_t>(1, at_once / source.length()));
   PinnedArray tokens(backend, {most, source.length()}, DType::i32),
       targets(backend, {most, source.length()}, DType::i32), context(backend, {most, source.length()}, DType::u8);
@@ -379,17 +379,17 @@ class AnswerRanks {
       loss_ -= std::log(std::max(static_cast<double>(own), least));
       right_ += above < 1 ? 1 : 0;
       near_ += above < 5 ? 1 : 0;
-      ++asked_;
+      ++questions_;
     }
   }
   AnswerScore score() const {
-    if (asked_ == 0) return {};
-    return {right_ / asked_, near_ / asked_, std::exp(loss_ / asked_)};
+    if (questions_ == 0) return {};
+    return {right_ / questions_, near_ / questions_, std::exp(loss_ / questions_)};
   }
 
  private:
   static constexpr double least = 1e-37;  // what float32 still holds
-  double loss_ = 0, right_ = 0, near_ = 0, asked_ = 0;
+  double loss_ = 0, right_ = 0, near_ = 0, questions_ = 0;
 };
 
 }  // namespace

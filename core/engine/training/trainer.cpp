@@ -353,10 +353,10 @@ StepResult Trainer::measured(double loss, double accuracy) {
   return result;
 }
 
-ThreadPool& Trainer::looking_threads() {
+ThreadPool& Trainer::analysis_threads() {
   constexpr int most = 8;  // as many heads as most layers have
-  if (!looking_threads_) looking_threads_ = std::make_unique<ThreadPool>(std::min(processors(), most));
-  return *looking_threads_;
+  if (!analysis_threads_) analysis_threads_ = std::make_unique<ThreadPool>(std::min(processors(), most));
+  return *analysis_threads_;
 }
 
 void Trainer::set_evaluation_check(std::function<void()> check) { objective_->set_evaluation_check(std::move(check)); }

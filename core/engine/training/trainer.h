@@ -123,11 +123,11 @@ class Trainer {
   struct ForecastScore score(std::int64_t most = 0);
   /// The tape of all analyses between steps, one after the other, so that together they hold as much memory as the
   /// largest needs. What one analysis has left on it is gone when the next one begins.
-  Tape& looking_tape() { return *evaluation_tape_; }
+  Tape& evaluation_tape() { return *evaluation_tape_; }
   /// Gives back the memory of that tape, between two looks.
-  void release_looking_memory() { evaluation_arena_->release(); }
+  void release_analysis_memory() { evaluation_arena_->release(); }
   /// The processor's threads for what they decompose, at most eight, made when they are first asked for.
-  ThreadPool& looking_threads();
+  ThreadPool& analysis_threads();
   ParameterStore& parameters() { return parameters_; }
   const ParameterStore& parameters() const { return parameters_; }
   const Task& task() const { return objective_->task(); }
@@ -182,7 +182,7 @@ class Trainer {
   std::vector<ModelPart> parts_;
   std::unique_ptr<Arena> evaluation_arena_;
   std::unique_ptr<Tape> evaluation_tape_;
-  std::unique_ptr<ThreadPool> looking_threads_;
+  std::unique_ptr<ThreadPool> analysis_threads_;
 };
 
 }  // namespace afterglow

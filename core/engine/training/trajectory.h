@@ -18,7 +18,7 @@ struct TrajectoryRows {
 
 class Trajectory {
  public:
-  static constexpr std::int64_t max_rows = TrajectoryView::most_steps;
+  static constexpr std::int64_t max_rows = TrajectoryView::max_steps;
 
   /// `planned` steps of the recipe decide how far apart rows lie.
   explicit Trajectory(std::int64_t planned);

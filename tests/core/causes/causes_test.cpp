@@ -37,7 +37,7 @@ class Causes : public testing::Test {
     return pair_of(setup, probe_example(setup, trainer().task(), trainer().seed(), trainer().model().vocab()),
                    trainer().task());
   }
-  PlacePasses passes() { return {trainer().model(), trainer().looking_tape(), trainer().dtype()}; }
+  HookPasses passes() { return {trainer().model(), trainer().evaluation_tape(), trainer().dtype()}; }
 
   std::unique_ptr<Backend> backend_;
   TrainingRun run_;
@@ -61,7 +61,7 @@ TEST_F(Causes, TheUsualPairDiffersInTheValueThatIsAskedFor) {
 
 TEST_F(Causes, TheWholeStreamOfOneDepthAnswersAsTheCleanSequence) {
   SequencePair two = pair();
-  PlacePasses all = passes();
+  HookPasses all = passes();
   all.read(two);
   ASSERT_NE(all.clean_logits(), all.corrupted_logits());
   for (std::size_t place = 0; place < all.places().size(); ++place) {
@@ -75,7 +75,7 @@ TEST_F(Causes, TheWholeStreamOfOneDepthAnswersAsTheCleanSequence) {
 
 TEST_F(Causes, WhatIsPutBackChangesNoBit) {
   SequencePair two = pair();
-  PlacePasses all = passes();
+  HookPasses all = passes();
   all.read(two);
   for (std::size_t place = 0; place < all.places().size(); ++place) {
     const std::vector<PlaceCell> cells = {{place, two.asked, true}, {place, 3, true}, {place, 0, true}};
@@ -89,10 +89,10 @@ TEST_F(Causes, WhatIsPutBackChangesNoBit) {
 
 TEST_F(Causes, EveryPlaceOfEveryLayerIsThere) {
   SequencePair two = pair();
-  PlacePasses all = passes();
+  HookPasses all = passes();
   all.read(two);
   std::vector<std::string> names;
-  for (const PlaceValues& place : all.places()) names.push_back(place.name);
+  for (const HookValues& place : all.places()) names.push_back(place.name);
   for (const char* layer : {"layers.0.mamba2", "layers.1.ska", "layers.2.gated_deltanet", "layers.3.attention"}) {
     for (const char* place : {".stream", ".queries", ".keys", ".values", ".readout", ".output"})
       EXPECT_THAT(names, testing::Contains(std::string(layer) + place));
@@ -107,12 +107,12 @@ TEST_F(Causes, AttributionIsTheSlopeOfTheExactPatch) {
   Trainer precise(recipe, *backend_, DType::f64);
   for (int i = 0; i < 12; ++i) precise.step();
   SequencePair two = pair_of({}, precise.task().example(precise.seed(), 0, Split::held_out), precise.task());
-  PlacePasses all(precise.model(), precise.looking_tape(), precise.dtype());
+  HookPasses all(precise.model(), precise.evaluation_tape(), precise.dtype());
   all.read(two);
   const double corrupted = measured(two, all.corrupted_logits());
   int compared = 0;
   for (std::size_t place = 0; place < all.places().size(); ++place) {
-    const PlaceValues& of = all.places()[place];
+    const HookValues& of = all.places()[place];
     for (int t = 0; t < static_cast<int>(two.clean.tokens.size()); t += 3) {
       if (of.is_equal(t)) continue;
       const double eps = 1e-5;
@@ -156,15 +156,15 @@ TEST_F(Causes, TheGridIsCompleteAndItsControlIsZero) {
 /// From the last layer there is one path, and from the embedding to the head nothing but the sum.
 TEST_F(Causes, APathFromTheLastLayerIsThatLayersOutput) {
   SequencePair two = pair();
-  PlacePasses all = passes();
+  HookPasses all = passes();
   all.read(two);
   Model& model = trainer().model();
-  const PathPasses paths(model, trainer().looking_tape(), trainer().dtype(), all);
+  const PathPasses paths(model, trainer().evaluation_tape(), trainer().dtype(), all);
   ASSERT_TRUE(paths.has_paths());
   const std::size_t last = model.branches().size(), head = last + 1;
   const auto to_head = paths.run(two, std::vector<std::size_t>{0, last}, head, 1.0);
   const std::size_t place = static_cast<std::size_t>(
-      std::ranges::find(all.places(), model.branches().back().scope + ".output", &PlaceValues::name) -
+      std::ranges::find(all.places(), model.branches().back().scope + ".output", &HookValues::name) -
       all.places().begin());
   std::vector<PlaceCell> cells;
   for (int t = 0; t < static_cast<int>(two.clean.tokens.size()); ++t) cells.push_back({place, t});
@@ -181,7 +181,7 @@ TEST_F(Causes, APathFromTheLastLayerIsThatLayersOutput) {
 
 TEST_F(Causes, AMemoryPutWhereItIsChangesNoBit) {
   SequencePair two = pair();
-  const StatePasses passes(trainer().model(), trainer().looking_tape(), trainer().dtype());
+  const StatePasses passes(trainer().model(), trainer().evaluation_tape(), trainer().dtype());
   std::vector<StateCell> cells;
   const auto& branches = trainer().model().branches();
   const int token = two.asked - 1;
@@ -226,8 +226,8 @@ TEST_F(Causes, AttributionOfAMemoryIsTheSlopeOfTheExactPatch) {
   }
   const PatchView& view = *patch.newest();
   SequencePair two = pair_of({}, precise.task().example(precise.seed(), 0, Split::held_out), precise.task());
-  PlacePasses(precise.model(), precise.looking_tape(), precise.dtype()).read(two);
-  const StatePasses states(precise.model(), precise.looking_tape(), precise.dtype());
+  HookPasses(precise.model(), precise.evaluation_tape(), precise.dtype()).read(two);
+  const StatePasses states(precise.model(), precise.evaluation_tape(), precise.dtype());
   int compared = 0;
   for (std::size_t row = 0; row < view.rows.size(); ++row) {
     if (view.rows[row].group != PatchGroup::memory) continue;
@@ -251,9 +251,9 @@ TEST_F(Causes, AttributionOfAMemoryIsTheSlopeOfTheExactPatch) {
 
 TEST_F(Causes, HeadsShareWhatThePlaceHas) {
   SequencePair two = pair();
-  PlacePasses all = passes();
+  HookPasses all = passes();
   all.read(two);
-  const auto place = std::ranges::find(all.places(), "layers.1.ska.values", &PlaceValues::name);
+  const auto place = std::ranges::find(all.places(), "layers.1.ska.values", &HookValues::name);
   ASSERT_NE(place, all.places().end());
   ASSERT_GT(place->heads, 1U);
   const auto at = static_cast<std::size_t>(place - all.places().begin());

@@ -143,13 +143,13 @@ TEST(Forces, AreWaitedForUntilTheFirstAreThere) {
   const std::unique_ptr<Backend> backend = make_cpu_backend(1);
   AnalysedRun analysed({small_recipe(), std::nullopt}, *backend);
   while (analysed.has_work(Analysis::forces)) {
-    EXPECT_TRUE(analysed.is_awaited(Analysis::forces));
+    EXPECT_TRUE(analysed.is_urgent(Analysis::forces));
     analysed.advance(Analysis::forces);
   }
-  EXPECT_FALSE(analysed.is_awaited(Analysis::forces));
+  EXPECT_FALSE(analysed.is_urgent(Analysis::forces));
   analysed.go_to(5);
   EXPECT_TRUE(analysed.has_work(Analysis::forces));
-  EXPECT_FALSE(analysed.is_awaited(Analysis::forces)) << "those of a later step have time";
+  EXPECT_FALSE(analysed.is_urgent(Analysis::forces)) << "those of a later step have time";
 }
 
 TEST(Forces, AreMissingWithoutAKoopmanOperator) {

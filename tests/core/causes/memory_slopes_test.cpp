@@ -25,10 +25,10 @@ class Stack {
     trainer_ = std::make_unique<Trainer>(parse_recipe(recipe, "stack"), *backend_, DType::f64);
     for (int i = 0; i < 12; ++i) trainer_->step();
     pair_ = pair_of({}, trainer_->task().example(trainer_->seed(), 0, Split::held_out), trainer_->task());
-    PlacePasses(model(), tape(), DType::f64).read(pair_);
+    HookPasses(model(), tape(), DType::f64).read(pair_);
   }
   Model& model() { return trainer_->model(); }
-  Tape& tape() { return trainer_->looking_tape(); }
+  Tape& tape() { return trainer_->evaluation_tape(); }
   Trainer& trainer() { return *trainer_; }
   const SequencePair& pair() const { return pair_; }
   /// Tensors of a branch's state, each by itself.

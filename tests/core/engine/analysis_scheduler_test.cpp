@@ -234,16 +234,16 @@ double share_of(Analysis analysis, double since_opening, double tick) {
   test.now += since_opening;
   const double start = test.now;
   test.tick = tick;  // a piece takes some of them
-  test.scheduler.advance_awaited(test.analysed);
+  test.scheduler.advance_urgent(test.analysed);
   const double slice = test.now - start;
   EXPECT_GT(slice, 0.05);
-  EXPECT_TRUE(test.analysed.is_awaited(analysis)) << "one slice does not hold it";
+  EXPECT_TRUE(test.analysed.is_urgent(analysis)) << "one slice does not hold it";
   test.tick = 0;  // so the second one holds the rest
-  for (int step = 0; step < 1000 && test.analysed.is_awaited(analysis); ++step) {
+  for (int step = 0; step < 1000 && test.analysed.is_urgent(analysis); ++step) {
     test.now += 0.005;  // a step of the training
-    test.scheduler.advance_awaited(test.analysed);
+    test.scheduler.advance_urgent(test.analysed);
   }
-  EXPECT_FALSE(test.analysed.is_awaited(analysis));
+  EXPECT_FALSE(test.analysed.is_urgent(analysis));
   EXPECT_EQ(test.warning, "");
   return slice / (test.now - start);
 }
@@ -265,7 +265,7 @@ TEST(AnalysisScheduler, ACommandEndsASlice) {
   scheduler.request(set_of(Analysis::race));
   const auto time_of_a_slice = [&] {
     const double before = now += 1;
-    scheduler.advance_awaited(test.analysed);
+    scheduler.advance_urgent(test.analysed);
     return now - before;
   };
   has_mail = true;
@@ -284,14 +284,14 @@ TEST(AnalysisScheduler, AMeasurementThatTheWindowComesBackToIsOfTheseWeights) {
   ASSERT_TRUE(test.analysed.describe().race) << "that it has begun is seen at once";
   EXPECT_TRUE(test.analysed.describe().race->entries.empty());
   test.analysed.train_step();
-  test.analysed.await(set_of(Analysis::race));
+  test.analysed.make_urgent(set_of(Analysis::race));
   EXPECT_EQ(finish()->step, test.analysed.run().step());
-  EXPECT_FALSE(test.analysed.is_awaited(Analysis::race));
-  test.analysed.await(set_of(Analysis::race));
+  EXPECT_FALSE(test.analysed.is_urgent(Analysis::race));
+  test.analysed.make_urgent(set_of(Analysis::race));
   EXPECT_TRUE(test.analysed.is_current(Analysis::race)) << "nothing has changed since";
   test.analysed.train_step();
-  test.analysed.await(set_of(Analysis::race));
-  EXPECT_TRUE(test.analysed.is_awaited(Analysis::race));
+  test.analysed.make_urgent(set_of(Analysis::race));
+  EXPECT_TRUE(test.analysed.is_urgent(Analysis::race));
 }
 
 TEST(AnalysisScheduler, AnEditedProbeIsAnsweredThoughItIsNotRequested) {

@@ -40,7 +40,7 @@ TEST_F(Generation, WithoutTemperatureTheMostProbableTokenFollows) {
   const std::vector<int> tokens = written({.count = 12, .temperature = 0});
   std::vector<std::int32_t> all(beginning_.begin(), beginning_.end());
   all.insert(all.end(), tokens.begin(), tokens.end());
-  Tape& tape = run_->trainer().looking_tape();
+  Tape& tape = run_->trainer().evaluation_tape();
   tape.begin(false);
   const auto length = static_cast<std::int64_t>(all.size());
   const Tensor input = tape.scratch({1, length}, DType::i32);

@@ -340,16 +340,16 @@ TEST(WatchedInfluence, SettingsAreInTheRecipeAndUndoKeepsThem) {
 TEST(WatchedInfluence, IsAwaitedUntilWhatWasAskedForHasBeenSeen) {
   const std::unique_ptr<Backend> backend = make_cpu_backend(1);
   AnalysedRun analysed({parse_recipe(quickly_measured_recipe_json(), "quick"), std::nullopt}, *backend);
-  EXPECT_TRUE(analysed.is_awaited(Analysis::influence));
+  EXPECT_TRUE(analysed.is_urgent(Analysis::influence));
   analysed.update(Analysis::influence);
-  EXPECT_FALSE(analysed.is_awaited(Analysis::influence));
+  EXPECT_FALSE(analysed.is_urgent(Analysis::influence));
   analysed.train_step();
   analysed.advance(Analysis::influence);
-  EXPECT_FALSE(analysed.is_awaited(Analysis::influence)) << "the same of a later moment has time";
+  EXPECT_FALSE(analysed.is_urgent(Analysis::influence)) << "the same of a later moment has time";
   analysed.choose_influence(nlohmann::json::parse(R"({"source": 5})"));
-  EXPECT_TRUE(analysed.is_awaited(Analysis::influence));
+  EXPECT_TRUE(analysed.is_urgent(Analysis::influence));
   analysed.update(Analysis::influence);
-  EXPECT_FALSE(analysed.is_awaited(Analysis::influence));
+  EXPECT_FALSE(analysed.is_urgent(Analysis::influence));
 }
 
 TEST(WatchedInfluence, RefusesWhatMakesNoSense) {

@@ -123,7 +123,7 @@ TEST(Capture, ReadsWhatIsAskedWhereNotAllAnswersFit) {
 
   Trainer& trainer = analysed.run().trainer();
   Example example = trainer.task().example(trainer.seed(), 0, Split::held_out);
-  Tape& tape = trainer.looking_tape();
+  Tape& tape = trainer.evaluation_tape();
   tape.begin(false);
   const Tensor tokens = tape.scratch({1, 64}, DType::i32), context = tape.scratch({1, 64}, DType::u8);
   backend->upload(tokens, example.tokens.data());

@@ -182,7 +182,7 @@ Figure modes_figure(const TrajectoryView& view, const TrajectoryModes& modes, co
 /// The message of a path with fewer than two recorded steps.
 std::string from_the_second_row(const std::string& what) {
   return what + " appears with the second recorded step; of a training at most " +
-         std::to_string(TrajectoryView::most_steps) + " steps are recorded.";
+         std::to_string(TrajectoryView::max_steps) + " steps are recorded.";
 }
 
 }  // namespace

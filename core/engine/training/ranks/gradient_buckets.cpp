@@ -4,9 +4,9 @@
 namespace afterglow {
 
 std::vector<GradientBucket> gradient_buckets(const ParameterStore& store) {
-  constexpr std::int64_t most_buckets = 8;
+  constexpr std::int64_t max_buckets = 8;
   const Tensor all = store.gradients();
-  const std::int64_t enough = (all.elements() + most_buckets - 1) / most_buckets;
+  const std::int64_t enough = (all.elements() + max_buckets - 1) / max_buckets;
   std::vector<GradientBucket> buckets;
   std::int64_t end = all.elements();
   int end_parameter = static_cast<int>(store.all().size());

@@ -30,7 +30,7 @@ struct Offer {
 }  // namespace
 
 PieceExchange::PieceExchange(Backend& backend, Ranks& ranks, std::size_t most)
-    : backend_(&backend), ranks_(&ranks), most_(most) {
+    : backend_(&backend), ranks_(&ranks), max_bytes_(most) {
   for (int mask = 1; mask < ranks.size(); mask *= 2) others_.push_back({ranks.rank() ^ mask});
   if (!share_device_memory()) share_host_memory();
   if (has_places()) return;
@@ -54,15 +54,15 @@ bool PieceExchange::has_places() const {
 
 /// Whether all processes go this way. The places for the others lie behind each other; both sides count them alike.
 bool PieceExchange::share_device_memory() {
-  on_device_ = static_cast<std::byte*>(backend_->allocate(others_.size() * 2 * most_));
+  on_device_ = static_cast<std::byte*>(backend_->allocate(others_.size() * 2 * max_bytes_));
   const Offer own{backend_->key_to(on_device_), machine_id()};
   for (std::size_t i = 0; i < others_.size(); ++i) {
     Offer theirs;
     ranks_->exchange(others_[i].rank, std::as_bytes(std::span(&own, 1)), std::as_writable_bytes(std::span(&theirs, 1)));
     auto* memory = theirs.is_for(own) ? static_cast<std::byte*>(backend_->open_memory(theirs.key)) : nullptr;
     if (memory == nullptr) continue;
-    others_[i].own = on_device_ + i * 2 * most_;
-    others_[i].theirs = memory + i * 2 * most_;
+    others_[i].own = on_device_ + i * 2 * max_bytes_;
+    others_[i].theirs = memory + i * 2 * max_bytes_;
   }
   if (!ranks_->any(!has_places())) return true;
   close_device_memory();
@@ -72,7 +72,7 @@ bool PieceExchange::share_device_memory() {
 /// No other process reads these places any more: after each step the processes wait for each other's numbers.
 void PieceExchange::close_device_memory() {
   for (std::size_t i = 0; i < others_.size(); ++i) {
-    if (others_[i].theirs != nullptr) backend_->close_memory(others_[i].theirs - i * 2 * most_);
+    if (others_[i].theirs != nullptr) backend_->close_memory(others_[i].theirs - i * 2 * max_bytes_);
     others_[i] = {others_[i].rank};
   }
   backend_->release(on_device_);
@@ -80,7 +80,7 @@ void PieceExchange::close_device_memory() {
 }
 
 void PieceExchange::share_host_memory() {
-  on_host_ = ranks_->share(others_.size() * 2 * most_);
+  on_host_ = ranks_->share(others_.size() * 2 * max_bytes_);
   for (const std::span<std::byte> memory : on_host_) {
     if (!memory.empty()) backend_->pin_host(memory.data(), memory.size());
   }
@@ -88,8 +88,8 @@ void PieceExchange::share_host_memory() {
   for (std::size_t i = 0; i < others_.size(); ++i) {
     const std::span<std::byte> theirs = on_host_[static_cast<std::size_t>(others_[i].rank)];
     if (own.empty() || theirs.empty()) continue;
-    others_[i].own = own.data() + i * 2 * most_;
-    others_[i].theirs = theirs.data() + i * 2 * most_;
+    others_[i].own = own.data() + i * 2 * max_bytes_;
+    others_[i].theirs = theirs.data() + i * 2 * max_bytes_;
   }
 }
 
@@ -103,7 +103,7 @@ void PieceExchange::swap(int with, const Tensor& own, const Tensor& theirs) {
     ranks_->exchange(with, {sent_, own.bytes()}, {received_, own.bytes()});
     return backend_->queue_upload(theirs, received_);
   }
-  const std::size_t place = other->turn++ % 2 * most_;
+  const std::size_t place = other->turn++ % 2 * max_bytes_;
   backend_->download(other->own + place, own);
   const std::byte written{1};
   std::byte answered{};

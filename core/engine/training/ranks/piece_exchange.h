@@ -17,7 +17,7 @@ class PieceExchange {
   PieceExchange(const PieceExchange&) = delete;
   PieceExchange& operator=(const PieceExchange&) = delete;
 
-  std::size_t most() const { return most_; }
+  std::size_t most() const { return max_bytes_; }
   /// Sends `own` and queues that what process `with` sends under the same call comes into `theirs`. Only between the
   /// beginning and the end of transfers, whose order says when memory may be written again.
   void swap(int with, const Tensor& own, const Tensor& theirs);
@@ -37,7 +37,7 @@ class PieceExchange {
 
   Backend* backend_;
   Ranks* ranks_;
-  std::size_t most_;
+  std::size_t max_bytes_;
   std::vector<Other> others_;                        // one for each bit of this one's number
   std::byte* on_device_ = nullptr;                   // places that the others read
   std::vector<std::span<std::byte>> on_host_;        // places of each process of this machine

@@ -22,7 +22,7 @@ void History::keep(TrainerState state) {
   if (place != frames_.end() && place->step == state.step) return;
   bytes_ += state.bytes();
   frames_.insert(place, std::move(state));
-  kept_.reset();
+  cached_states_.reset();
   while (bytes_ > limit_ && thin_out()) {
   }
 }
@@ -57,19 +57,19 @@ const TrainerState* History::before(std::int64_t step) const {
 }
 
 std::shared_ptr<const std::vector<KeptState>> History::kept() const {
-  if (kept_) return kept_;
+  if (cached_states_) return cached_states_;
   std::vector<KeptState> states;
   for (const TrainerState& frame : frames_) {
     std::string& checksum = checksums_[frame.step];
     if (checksum.empty()) checksum = checksum_of(frame);
     states.push_back({frame.step, checksum});
   }
-  return kept_ = std::make_shared<const std::vector<KeptState>>(std::move(states));
+  return cached_states_ = std::make_shared<const std::vector<KeptState>>(std::move(states));
 }
 
 void History::forget_after(std::int64_t step) {
   checksums_.erase(checksums_.upper_bound(step), checksums_.end());
-  kept_.reset();
+  cached_states_.reset();
   while (!frames_.empty() && frames_.back().step > step) {
     bytes_ -= frames_.back().bytes();
     frames_.pop_back();

@@ -51,8 +51,8 @@ class History {
   std::int64_t pinned_ = -1;
   std::vector<TrainerState> frames_;  // ascending by step
   TrainerState spare_;
-  mutable std::map<std::int64_t, std::string> checksums_;       // of states that are or were kept, by step
-  mutable std::shared_ptr<const std::vector<KeptState>> kept_;  // null: others have come or gone since
+  mutable std::map<std::int64_t, std::string> checksums_;                // of states that are or were kept, by step
+  mutable std::shared_ptr<const std::vector<KeptState>> cached_states_;  // null: others have come or gone since
 };
 
 }  // namespace afterglow

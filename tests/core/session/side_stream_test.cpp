@@ -41,7 +41,7 @@ class TwofoldBackend final : public CpuBackend {
 SessionOptions twofold(bool has_room = true) {
   SessionOptions options{"cpu", 1, false, 1e9};
   options.make_backend = [has_room](const std::string&, int) { return std::make_unique<TwofoldBackend>(has_room); };
-  options.looks_beside_from = 0;
+  options.side_stream_from = 0;
   return options;
 }
 
@@ -131,7 +131,7 @@ TEST(LooksBeside, AConditionIsJudgedBehindEveryStep) {
   std::int64_t stopped_at[2];
   for (const bool is_beside : {false, true}) {
     SessionOptions options = twofold();
-    if (!is_beside) options.looks_beside_from = 1 << 30;
+    if (!is_beside) options.side_stream_from = 1 << 30;
     TurnedWorker test(small_recipe_json(), options);
     test.after({"stop_when", R"({"condition": "loss < 4.8"})"});
     const auto stopped = test.after({"run", "{}"});

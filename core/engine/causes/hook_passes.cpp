@@ -1,5 +1,5 @@
 // Notes the places of a pass, and writes clean numbers over corrupted ones.
-#include "core/engine/causes/place_passes.h"
+#include "core/engine/causes/hook_passes.h"
 
 #include <algorithm>
 
@@ -8,11 +8,11 @@
 
 namespace afterglow {
 
-bool PlaceValues::is_equal(int token, int head) const {
+bool HookValues::is_equal(int token, int head) const {
   return std::ranges::equal(row(clean, token, head), row(corrupted, token, head));
 }
 
-double PlaceValues::attributed(int token, int head) const {
+double HookValues::attributed(int token, int head) const {
   const auto from = row(corrupted, token, head), to = row(clean, token, head), slope = row(gradient, token, head);
   double sum = 0;
   for (std::size_t i = 0; i < slope.size(); ++i) sum += (to[i] - from[i]) * slope[i];
@@ -42,7 +42,7 @@ std::vector<std::vector<double>> rows_of_logits(Tape& tape, const Tensor& logits
 namespace {
 
 /// At all places; three times as many are kept. The streams of Echo-50M with 1,024 tokens are 30 million.
-constexpr std::int64_t most_numbers = std::int64_t{32} << 20;
+constexpr std::int64_t max_numbers = std::int64_t{32} << 20;
 
 bool is_of_stream(const std::string& place) { return place.ends_with(".stream") || place.ends_with(".output"); }
 
@@ -86,7 +86,7 @@ Tensor upload(Tape& tape, DType dtype, const Example& example, const void* value
 
 }  // namespace
 
-Tensor PlacePasses::repeated_context(const Example& example, std::size_t rows) {
+Tensor HookPasses::repeated_context(const Example& example, std::size_t rows) {
   std::vector<std::uint8_t> all;
   for (std::size_t i = 0; i < rows; ++i) all.insert(all.end(), example.context.begin(), example.context.end());
   const Tensor mask =
@@ -95,7 +95,7 @@ Tensor PlacePasses::repeated_context(const Example& example, std::size_t rows) {
   return mask;
 }
 
-Var PlacePasses::forward(const Example& example, Var x, std::size_t branch, std::size_t rows) {
+Var HookPasses::forward(const Example& example, Var x, std::size_t branch, std::size_t rows) {
   const Tensor mask = repeated_context(example, rows);
   return model_->forward_with(*tape_, x, branch, [&](std::size_t i, const Var& in) {
     return model_->branches()[i].layer->forward(*tape_, in, mask);
@@ -103,18 +103,18 @@ Var PlacePasses::forward(const Example& example, Var x, std::size_t branch, std:
 }
 
 /// Of a large model the stream and the outputs alone, and of one that is too large even for that none.
-void PlacePasses::choose_places(std::span<const std::pair<std::string, Tensor>> seen) {
+void HookPasses::choose_places(std::span<const std::pair<std::string, Tensor>> seen) {
   places_.clear();
   const auto count = [&](bool streams_only) {
     std::int64_t numbers = 0;
     for (const auto& [name, value] : seen) numbers += streams_only && !is_of_stream(name) ? 0 : value.elements();
     return numbers;
   };
-  const bool streams_only = count(false) > most_numbers;
-  if (streams_only && count(true) > most_numbers)
+  const bool streams_only = count(false) > max_numbers;
+  if (streams_only && count(true) > max_numbers)
     throw Error(ExitCode::bad_input, "the residual streams of this model hold " + std::to_string(count(true)) +
                                          " numbers for one sequence, more than are kept (" +
-                                         std::to_string(most_numbers) + "); choose a shorter sequence");
+                                         std::to_string(max_numbers) + "); choose a shorter sequence");
   for (const auto& [name, value] : seen) {
     if (streams_only && !is_of_stream(name)) continue;
     const auto columns = static_cast<std::size_t>(value.elements() / value.shape[1]);
@@ -123,13 +123,13 @@ void PlacePasses::choose_places(std::span<const std::pair<std::string, Tensor>> 
   }
 }
 
-std::vector<double> PlacePasses::run_whole(const Example& example, int asked, std::vector<double> PlaceValues::*noted) {
+std::vector<double> HookPasses::run_whole(const Example& example, int asked, std::vector<double> HookValues::*noted) {
   tape_->begin(false);
   std::vector<std::pair<std::string, Tensor>> seen;
   const Visit visit(*tape_, [&](const std::string& name, const Var& value) { seen.emplace_back(name, value.value); });
   const Var x = model_->embed(*tape_, upload(*tape_, DType::i32, example, example.tokens.data()));
   const Var logits = forward(example, x, 0, 1);
-  if (noted == &PlaceValues::clean) choose_places(seen);
+  if (noted == &HookValues::clean) choose_places(seen);
   std::size_t next = 0;
   for (const auto& [name, value] : seen) {
     if (noted == nullptr || next == places_.size() || places_[next].name != name) continue;
@@ -139,14 +139,14 @@ std::vector<double> PlacePasses::run_whole(const Example& example, int asked, st
   return rows_of_logits(*tape_, logits.value, asked).front();
 }
 
-void PlacePasses::run_both(SequencePair& pair, std::vector<double> PlaceValues::*corrupted) {
-  clean_logits_ = run_whole(pair.clean, pair.asked, &PlaceValues::clean);
+void HookPasses::run_both(SequencePair& pair, std::vector<double> HookValues::*corrupted) {
+  clean_logits_ = run_whole(pair.clean, pair.asked, &HookValues::clean);
   corrupted_logits_ = run_whole(pair.corrupted, pair.asked, corrupted);
   take_answers(pair, clean_logits_, corrupted_logits_);
 }
 
-void PlacePasses::read(SequencePair& pair) {
-  run_both(pair, &PlaceValues::corrupted);
+void HookPasses::read(SequencePair& pair) {
+  run_both(pair, &HookValues::corrupted);
   tape_->begin(true);
   tape_->set_frozen(true);
   std::vector<Var> seen;
@@ -167,19 +167,19 @@ void PlacePasses::read(SequencePair& pair) {
   tape_->set_frozen(false);
 }
 
-std::vector<std::vector<double>> PlacePasses::run_on(const SequencePair& pair, std::size_t branch, std::size_t rows,
-                                                     std::span<const Placed> cells) {
+std::vector<std::vector<double>> HookPasses::run_on(const SequencePair& pair, std::size_t branch, std::size_t rows,
+                                                    std::span<const Placed> cells) {
   tape_->begin(false);
   const auto batch = static_cast<std::int64_t>(rows), length = static_cast<std::int64_t>(pair.clean.tokens.size());
   const auto stream = std::ranges::find_if(
-      places_, [&](const PlaceValues& place) { return place.branch == branch && place.name.ends_with(".stream"); });
+      places_, [&](const HookValues& place) { return place.branch == branch && place.name.ends_with(".stream"); });
   const Tensor one = to_device(*tape_, {1, length, model_->width()}, dtype_, stream->corrupted);
   const Tensor all = tape_->scratch({batch, length, model_->width()}, dtype_);
   for (std::int64_t b = 0; b < batch; ++b)
     tape_->backend().copy(tokens_at(all, b, 0, length), one.reshaped({length, model_->width()}));
   const Visit visit(*tape_, [&](const std::string& name, const Var& value) {
     for (const Placed& placed : cells) {
-      const PlaceValues& place = places_[placed.cell.place];
+      const HookValues& place = places_[placed.cell.place];
       if (place.name != name) continue;
       const Tensor whole = tokens_at(value.value, static_cast<std::int64_t>(placed.row), placed.cell.token, 1);
       const Tensor target = placed.cell.head < 0 ? whole : head_at(whole, placed.cell.head, place.heads);
@@ -191,8 +191,8 @@ std::vector<std::vector<double>> PlacePasses::run_on(const SequencePair& pair, s
   return rows_of_logits(*tape_, logits.value, pair.asked);
 }
 
-std::vector<double> PlacePasses::numbers_of(const Placed& placed) const {
-  const PlaceValues& place = places_[placed.cell.place];
+std::vector<double> HookPasses::numbers_of(const Placed& placed) const {
+  const HookValues& place = places_[placed.cell.place];
   const int token = placed.cell.token, head = placed.cell.head;
   const auto from = place.row(place.corrupted, token, head), to = place.row(place.clean, token, head);
   if (placed.share == 1) return {to.begin(), to.end()};
@@ -201,26 +201,25 @@ std::vector<double> PlacePasses::numbers_of(const Placed& placed) const {
   return between;
 }
 
-std::vector<std::vector<double>> PlacePasses::patched(const SequencePair& pair, std::size_t branch,
-                                                      std::span<const PlaceCell> cells) {
+std::vector<std::vector<double>> HookPasses::patched(const SequencePair& pair, std::size_t branch,
+                                                     std::span<const PlaceCell> cells) {
   std::vector<Placed> placed;
   for (std::size_t i = 0; i < cells.size(); ++i) placed.push_back({i, cells[i]});
   return run_on(pair, branch, cells.size(), placed);
 }
 
-std::vector<std::vector<double>> PlacePasses::unpatched(const SequencePair& pair, std::size_t branch,
-                                                        std::size_t rows) {
+std::vector<std::vector<double>> HookPasses::unpatched(const SequencePair& pair, std::size_t branch, std::size_t rows) {
   return run_on(pair, branch, rows, {});
 }
 
-std::vector<double> PlacePasses::patched_together(const SequencePair& pair, std::size_t branch,
-                                                  std::span<const PlaceCell> cells) {
+std::vector<double> HookPasses::patched_together(const SequencePair& pair, std::size_t branch,
+                                                 std::span<const PlaceCell> cells) {
   std::vector<Placed> placed;
   for (const PlaceCell& cell : cells) placed.push_back({0, cell});
   return run_on(pair, branch, 1, placed).front();
 }
 
-std::vector<double> PlacePasses::moved(const SequencePair& pair, const PlaceCell& cell, double share) {
+std::vector<double> HookPasses::moved(const SequencePair& pair, const PlaceCell& cell, double share) {
   const std::vector<Placed> placed = {{0, cell, share}};
   return run_on(pair, places_[cell.place].branch, 1, placed).front();
 }

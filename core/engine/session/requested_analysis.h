@@ -12,9 +12,9 @@ namespace afterglow {
 /// Where it was asked for, the study is made of `config` when there is time and its steps are there; it belongs to a
 /// past, not to a step, and is dropped when that past is changed.
 template <class Study, auto of_subject, auto result>
-class AskedAnalysis final : public RunAnalysis {
+class RequestedAnalysis final : public RunAnalysis {
  public:
-  explicit AskedAnalysis(AnalysisSubject& of) : of_(&of) {}
+  explicit RequestedAnalysis(AnalysisSubject& of) : of_(&of) {}
   bool is_current() const override { return belongs() && asked().study->is_complete(); }
   bool has_work() const override {
     if (belongs()) return !asked().study->is_complete();
@@ -37,8 +37,8 @@ class AskedAnalysis final : public RunAnalysis {
   void publish(AnalysisResults& results) const override {
     if (belongs()) results.*result = asked().study->view();
   }
-  void forget(std::int64_t) override { ask_again(); }
-  void ask_again() override { belongs_.reset(); }
+  void forget(std::int64_t) override { invalidate(); }
+  void invalidate() override { belongs_.reset(); }
 
  private:
   auto& asked() const { return of_->*of_subject; }
@@ -52,7 +52,7 @@ class AskedAnalysis final : public RunAnalysis {
     const auto config = *std::exchange(asked().config, std::nullopt);
     asked().study = std::make_unique<Study>(*of_->run, config);
     asked().config = asked().study->config();
-    ask_again();
+    invalidate();
   }
 
   AnalysisSubject* of_;

@@ -10,7 +10,7 @@
 namespace afterglow {
 
 /// The numbers at one place, token by token.
-struct PlaceValues {
+struct HookValues {
   std::string name;                      ///< "layers.1.ska.keys"
   std::size_t branch;                    ///< of Model::branches; their number for what stands behind the last one
   std::size_t columns;                   ///< for each token
@@ -34,21 +34,21 @@ struct PlaceValues {
 
 /// One place at one token; with `is_control` the run's own numbers are put where they are.
 struct PlaceCell {
-  std::size_t place = 0;  ///< index into PlacePasses::places
+  std::size_t place = 0;  ///< index into HookPasses::places
   int token = 0;
   bool is_control = false;
   int head = -1;  ///< -1: every head
 };
 
-class PlacePasses {
+class HookPasses {
  public:
-  PlacePasses(Model& model, Tape& tape, DType dtype) : model_(&model), tape_(&tape), dtype_(dtype) {}
+  HookPasses(Model& model, Tape& tape, DType dtype) : model_(&model), tape_(&tape), dtype_(dtype) {}
 
   /// Runs both sequences and the reverse pass of the measure; fills in the pair's answers.
   void read(SequencePair& pair);
   /// Without the reverse pass and the corrupted numbers.
   void read_clean(SequencePair& pair) { run_both(pair, nullptr); }
-  const std::vector<PlaceValues>& places() const { return places_; }
+  const std::vector<HookValues>& places() const { return places_; }
   /// Logits at the asked token.
   const std::vector<double>& clean_logits() const { return clean_logits_; }
   const std::vector<double>& corrupted_logits() const { return corrupted_logits_; }
@@ -78,14 +78,14 @@ class PlacePasses {
   Tensor repeated_context(const Example& example, std::size_t rows);
   Var forward(const Example& example, Var x, std::size_t branch, std::size_t rows);
   void choose_places(std::span<const std::pair<std::string, Tensor>> seen);
-  void run_both(SequencePair& pair, std::vector<double> PlaceValues::*corrupted);
+  void run_both(SequencePair& pair, std::vector<double> HookValues::*corrupted);
   /// Logits at the asked token of one run; `noted`: where the numbers of all places go, or nowhere.
-  std::vector<double> run_whole(const Example& example, int asked, std::vector<double> PlaceValues::*noted);
+  std::vector<double> run_whole(const Example& example, int asked, std::vector<double> HookValues::*noted);
 
   Model* model_;
   Tape* tape_;
   DType dtype_;
-  std::vector<PlaceValues> places_;
+  std::vector<HookValues> places_;
   std::vector<double> clean_logits_, corrupted_logits_;
 };
 
