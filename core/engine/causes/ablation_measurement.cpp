@@ -1,4 +1,4 @@
-// Switches at the model's places, and the edits of Koopman operators that probes use.
+// Switches parts off at the model's hook points and by edits of Koopman operators.
 #include "core/engine/causes/ablation_measurement.h"
 
 #include <algorithm>
@@ -17,7 +17,7 @@ namespace afterglow {
 namespace {
 
 constexpr std::int64_t max_tokens = 4096, max_examples = 64;
-constexpr std::int64_t tokens_of_a_large_model = 256;  ///< what a pass leaves on the tape grows with the model
+constexpr std::int64_t tokens_of_a_large_model = 256;  ///< the memory of a pass grows with the model
 constexpr std::int64_t max_modes = 64;                 ///< of a layer: the largest of each head
 
 void clear_columns(Tape& tape, const Tensor& columns) {
@@ -52,7 +52,7 @@ void AblationMeasurement::plan_modes(std::size_t branch, const AblatedPart& bloc
   }
 }
 
-/// Blocks first, then heads and memory tokens, then modes, so that what matters most comes early.
+/// Blocks first, then heads and memory tokens, then modes, so that important parts come early.
 void AblationMeasurement::plan() {
   planned_.clear();
   next_ = 0;
@@ -116,7 +116,7 @@ bool AblationMeasurement::advance() {
   return working_;
 }
 
-/// At a place that the pass goes through, before the value there is used.
+/// Called at a hook point during the pass, before its value is used.
 void AblationMeasurement::switch_off(const AblatedPart& part, const std::string& place, const Tensor& value) {
   if (place.ends_with(".stream")) stream_ = value;
   const bool is_first = place == copy_.model().branches().front().scope + ".stream";
@@ -127,7 +127,7 @@ void AblationMeasurement::switch_off(const AblatedPart& part, const std::string&
   const ModelPart& layer = copy_.trainer().parts()[static_cast<std::size_t>(part.layer)];
   if (part.sort == "block" && place == layer.scope + ".output") {
     const bool is_whole = copy_.model().branches()[static_cast<std::size_t>(layer.branch)].norm == nullptr;
-    if (is_whole) return tape_.backend().copy(value, stream_);  // its residual is its own
+    if (is_whole) return tape_.backend().copy(value, stream_);  // its branch adds the residual itself
     return tape_.backend().fill(value, 0.0);
   }
   if (part.sort != "head" || place != layer.scope + ".readout" || value.shape.rank() != 4) return;

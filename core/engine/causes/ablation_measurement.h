@@ -1,5 +1,5 @@
-// What each part of a model is worth: accuracy and loss of held-out sequences with one block, head, mode or memory
-// token switched off at a time, on a copy of the weights.
+// How much each part of a model contributes: accuracy and loss of held-out sequences with one block, head, mode or
+// memory token switched off at a time, on a copy of the weights.
 #pragma once
 #include <algorithm>
 #include <memory>
@@ -11,7 +11,7 @@
 
 namespace afterglow {
 
-/// Of all sequences that are asked.
+/// Total over the held-out sequences.
 std::int64_t tokens_of_an_ablation(const Trainer& trainer);
 
 class AblationMeasurement {
@@ -19,12 +19,12 @@ class AblationMeasurement {
   /// `model` is the recipe's; the trainer must outlive the measurement.
   AblationMeasurement(const nlohmann::json& model, Trainer& trainer);
 
-  /// Copies weights and settings, and asks the model with everything on. Modes are named by their numbers in
-  /// `numbered`; without it these are their places by modulus.
+  /// Copies weights and settings, and evaluates the model with everything on. Modes are named by their numbers in
+  /// `numbered`; null: by their index, sorted by modulus.
   void begin(std::shared_ptr<const Spectra> numbered = nullptr);
-  /// Asks it without the next part. False when there is none left.
+  /// Evaluates it without the next part. False if none is left.
   bool advance();
-  /// How much of the work is done, 0 to 1.
+  /// Finished share of the work, 0 to 1.
   double share_done() const {
     return static_cast<double>(next_) / static_cast<double>(std::max<std::size_t>(1, planned_.size()));
   }
@@ -51,7 +51,7 @@ class AblationMeasurement {
   std::shared_ptr<const Spectra> numbered_;
   std::vector<AblatedPart> planned_;
   std::size_t next_ = 0;
-  Tensor stream_;  // before the branch that the pass is in
+  Tensor stream_;  // input of the branch that runs now
   AblationView now_;
   bool working_ = false;
   std::shared_ptr<const AblationView> view_;

@@ -18,10 +18,10 @@ namespace afterglow {
 namespace {
 
 constexpr std::int64_t max_weights = 100'000'000;  ///< 0.8 GB in float64
-/// |h d| / |w|: squares of it are lost to the second order, a rounding of float64 divided by it to the difference.
+/// |h d| / |w|: balances the second-order error (its square) against the rounding of float64 (its inverse).
 constexpr double relative_reach = 1e-5;
 
-/// Throws Error(bad_input) before any memory is taken.
+/// Throws Error(bad_input) before any memory is allocated.
 Trainer& small_enough(Trainer& trainer) {
   if (trainer.parameters().count() > max_weights)
     throw Error(ExitCode::bad_input,
@@ -30,7 +30,7 @@ Trainer& small_enough(Trainer& trainer) {
   return trainer;
 }
 
-/// work(i) for every number of many. `meanwhile`, where given, is called behind each piece of them.
+/// Calls work(i) for every i below a large count, and `meanwhile`, if given, after each piece.
 template <class Work>
 void for_each_number(std::size_t count, const std::function<void()>& meanwhile, const Work& work) {
   constexpr std::size_t piece = std::size_t{1} << 20;
@@ -71,7 +71,7 @@ ProbeSetup last_surgery(const TrainingRun& run) {
   return last;
 }
 
-/// Where a surgery put eigenvalues of one head; of a pair both.
+/// Targets of a surgery for one head; both eigenvalues of a pair.
 std::vector<std::complex<double>> operated_of(const ProbeSetup& surgery, int layer, int head) {
   std::vector<std::complex<double>> places;
   for (const auto& [name, edit] : edits_of(surgery.interventions, layer, head)) {
@@ -82,7 +82,7 @@ std::vector<std::complex<double>> operated_of(const ProbeSetup& surgery, int lay
   return places;
 }
 
-/// The eigenvalue that each mode becomes in the operator after the step.
+/// Matches each mode with an eigenvalue of the operator after the step.
 void find_after(HeadForces& forces, const HeadOperator& after) {
   std::vector<std::complex<double>> expected, found;
   for (const ModeForce& mode : forces.modes)

@@ -1,7 +1,7 @@
-// Eigenvalue forces: which way the loss pulls each eigenvalue of the Koopman operators, and where the optimiser moves
-// it. The operator of the probe sequence is a function A(w) of the weights; a direction d in them changes it by
+// Eigenvalue forces: where the loss pulls each eigenvalue of the Koopman operators, and where the optimiser moves it.
+// The operator of the inspected sequence is a function A(w) of the weights; a direction d in them changes it by
 //   dA = (A(w + h d) - A(w - h d)) / 2h,  and an eigenvalue by  delta lambda = u^H dA v / (u^H v).
-// A is evaluated in float64 on the processor, whatever the run computes on.
+// A is evaluated in float64 on the processor, whatever the run's back end.
 #pragma once
 #include <functional>
 #include <memory>
@@ -24,15 +24,15 @@ struct HeadOperator {
 class ForcesMeasurement {
  public:
   /// `model` is the recipe's; the trainer must outlive the measurement. Throws Error(bad_input) for a model that is too
-  /// large for it.
+  /// large.
   ForcesMeasurement(const nlohmann::json& model, Trainer& trainer);
 
-  /// Rehearses the next step of the run, whose trainer this is. Throws Error(non_finite) where the step cannot be made.
+  /// Rehearses the next step of the run that owns the trainer. Throws Error(non_finite) if the step cannot be made.
   void begin(TrainingRun& run, const Example& probe);
-  /// Finds the directions, or evaluates the operators once more. False when none is left to be evaluated. `meanwhile`,
-  /// where given, is called between pieces of that, which need nothing of the run, and must not wait long.
+  /// Finds the directions, or evaluates the operators once more. False if no evaluation is left. Calls `meanwhile`, if
+  /// given, between pieces that do not read the run; it must return quickly.
   bool advance(const std::function<void()>& meanwhile = {});
-  /// How much of the work is done, 0 to 1.
+  /// Finished share of the work, 0 to 1.
   double share_done() const { return working_ ? 0 : 1; }
   bool working() const { return working_; }
   std::int64_t step() const { return copy_.step(); }
@@ -42,7 +42,7 @@ class ForcesMeasurement {
   std::vector<HeadOperator> operators_at(const std::vector<double>& weights);
 
  private:
-  /// What the operators are evaluated at, in this order.
+  /// The weights at which the operators are evaluated, in this order.
   enum class Place { here, down_ahead, down_behind, step_ahead, step_behind, after, count };
   void find_directions();
   std::vector<double> weights_of(Place place) const;
@@ -54,15 +54,15 @@ class ForcesMeasurement {
   Tape tape_;
   ModelCopy copy_;
   Example probe_;
-  RehearsedStep next_;  // its numbers until they are widened
+  RehearsedStep next_;  // its numbers until they are converted to float64
   std::vector<double> weights_, after_;
-  ProbeSetup surgery_;  // the last one before now
+  ProbeSetup surgery_;  // the run's last surgery
   std::shared_ptr<const Spectra> numbered_;
-  std::vector<double> down_, ahead_;  // directions in the weights, equally long; empty: to be found
+  std::vector<double> down_, ahead_;  // directions in the weights, equally long; empty: not found yet
   double gradient_norm_ = 0, weight_change_ = 0;
   double scale_ = 1;                                  // h
   std::vector<std::vector<HeadOperator>> operators_;  // by Place
-  std::function<void()> meanwhile_;                   // while it advances
+  std::function<void()> meanwhile_;                   // set while `advance` runs
   bool working_ = false;
   std::shared_ptr<const ForcesView> view_;
 };

@@ -1,4 +1,4 @@
-// Notes the places of a pass, and writes clean numbers over corrupted ones.
+// Records the values at the hook points of a pass, and writes clean numbers over corrupted ones.
 #include "core/engine/causes/hook_passes.h"
 
 #include <algorithm>
@@ -41,12 +41,12 @@ std::vector<std::vector<double>> rows_of_logits(Tape& tape, const Tensor& logits
 
 namespace {
 
-/// At all places; three times as many are kept. The streams of Echo-50M with 1,024 tokens are 30 million.
+/// At all hook points; three times as many are stored. The streams of Echo-50M with 1,024 tokens are 30 million.
 constexpr std::int64_t max_numbers = std::int64_t{32} << 20;
 
 bool is_of_stream(const std::string& place) { return place.ends_with(".stream") || place.ends_with(".output"); }
 
-/// The branch whose scope the place's name begins with; behind the last one for the head.
+/// The branch whose scope begins the name; one past the last for the head.
 std::size_t branch_of(const Model& model, const std::string& name) {
   const auto& branches = model.branches();
   for (std::size_t i = 0; i < branches.size(); ++i) {
@@ -55,7 +55,7 @@ std::size_t branch_of(const Model& model, const std::string& name) {
   return branches.size();
 }
 
-/// Heads where they are an axis of their own, [B,T,H,width], or where the layer says that columns belong to them.
+/// The heads, if they are an axis [B,T,H,width] or if the layer says that columns belong to them.
 std::size_t heads_of(const Model& model, std::size_t branch, const std::string& place, const Tensor& value) {
   if (branch >= model.branches().size()) return 1;
   const Layer& layer = *model.branches()[branch].layer;
@@ -63,7 +63,7 @@ std::size_t heads_of(const Model& model, std::size_t branch, const std::string& 
   return layer.heads() > 0 && value.shape[2] == layer.heads() ? static_cast<std::size_t>(layer.heads()) : 1;
 }
 
-/// One of a token's rows [H,width], or that head's columns of its only row.
+/// One of a token's rows [H,width], or the head's columns of its only row.
 Tensor head_at(Tensor token, int head, std::size_t heads) {
   if (token.rows() == 1 && heads > 1) {
     const std::int64_t width = token.columns() / static_cast<std::int64_t>(heads);
@@ -102,7 +102,7 @@ Var HookPasses::forward(const Example& example, Var x, std::size_t branch, std::
   });
 }
 
-/// Of a large model the stream and the outputs alone, and of one that is too large even for that none.
+/// For a large model only the stream and the outputs; throws if even those are too many.
 void HookPasses::choose_places(std::span<const std::pair<std::string, Tensor>> seen) {
   places_.clear();
   const auto count = [&](bool streams_only) {

@@ -1,4 +1,4 @@
-// Passes over two sequences with the values at the model's places (Tape::place) read, differentiated and replaced.
+// Passes over two sequences that read, differentiate and replace the values at the model's hook points (Tape::place).
 #pragma once
 #include <span>
 #include <string>
@@ -9,30 +9,30 @@
 
 namespace afterglow {
 
-/// The numbers at one place, token by token.
+/// The numbers at one hook point, token by token.
 struct HookValues {
   std::string name;                      ///< "layers.1.ska.keys"
-  std::size_t branch;                    ///< of Model::branches; their number for what stands behind the last one
+  std::size_t branch;                    ///< index into Model::branches; their number for the head
   std::size_t columns;                   ///< for each token
-  std::size_t heads;                     ///< equal parts of the columns, one a head; 1 where the place has none
+  std::size_t heads;                     ///< equal parts of the columns, one a head; 1 without heads
   std::vector<double> clean, corrupted;  ///< [T * columns]
   std::vector<double> gradient;          ///< of the measure, in the corrupted run
 
   std::span<const double> row(const std::vector<double>& of, int token) const {
     return std::span(of).subspan(static_cast<std::size_t>(token) * columns, columns);
   }
-  /// The same of one head; -1: of all.
+  /// The numbers of one head; -1: of all.
   std::span<const double> row(const std::vector<double>& of, int token, int head) const {
     const std::size_t width = columns / heads;
     return head < 0 ? row(of, token) : row(of, token).subspan(static_cast<std::size_t>(head) * width, width);
   }
   /// Whether both runs have the same numbers there.
   bool is_equal(int token, int head = -1) const;
-  /// First order change of the measure when the clean numbers stand at the token.
+  /// First-order change of the measure if the clean numbers replace the corrupted ones at the token.
   double attributed(int token, int head = -1) const;
 };
 
-/// One place at one token; with `is_control` the run's own numbers are put where they are.
+/// One hook point at one token; `is_control` inserts the run's own numbers.
 struct PlaceCell {
   std::size_t place = 0;  ///< index into HookPasses::places
   int token = 0;
@@ -44,33 +44,33 @@ class HookPasses {
  public:
   HookPasses(Model& model, Tape& tape, DType dtype) : model_(&model), tape_(&tape), dtype_(dtype) {}
 
-  /// Runs both sequences and the reverse pass of the measure; fills in the pair's answers.
+  /// Runs both sequences and the backward pass of the measure; fills in the pair's answers.
   void read(SequencePair& pair);
-  /// Without the reverse pass and the corrupted numbers.
+  /// Without the backward pass and the corrupted numbers.
   void read_clean(SequencePair& pair) { run_both(pair, nullptr); }
   const std::vector<HookValues>& places() const { return places_; }
-  /// Logits at the asked token.
+  /// Logits at the queried token.
   const std::vector<double>& clean_logits() const { return clean_logits_; }
   const std::vector<double>& corrupted_logits() const { return corrupted_logits_; }
 
-  /// Logits at the asked token of corrupted runs, each with the clean numbers of one cell. All cells are of places in
-  /// or behind one branch, from which the runs begin.
+  /// Logits at the queried token of corrupted runs, each with the clean numbers of one cell. All cells are in or after
+  /// the branch at which the runs begin.
   std::vector<std::vector<double>> patched(const SequencePair& pair, std::size_t branch,
                                            std::span<const PlaceCell> cells);
-  /// The same for `rows` runs without cells: a kernel may round a run by its place among others, so that a share is
-  /// taken of the difference to the run that had the same place.
+  /// The same for `rows` runs without cells. Rounding may depend on a run's row in the batch, so shares use the
+  /// difference to the run in the same row.
   std::vector<std::vector<double>> unpatched(const SequencePair& pair, std::size_t branch, std::size_t rows);
   /// The same for one run with many cells.
   std::vector<double> patched_together(const SequencePair& pair, std::size_t branch, std::span<const PlaceCell> cells);
 
-  /// The same with the corrupted numbers moved only by a share of the way to the clean ones.
+  /// The same with the corrupted numbers moved only by `share` towards the clean ones.
   std::vector<double> moved(const SequencePair& pair, const PlaceCell& cell, double share);
 
  private:
   struct Placed {
     std::size_t row;
     PlaceCell cell;
-    double share = 1;  ///< of the way from corrupted to clean
+    double share = 1;  ///< of the difference, from corrupted to clean
   };
   std::vector<double> numbers_of(const Placed& placed) const;
   std::vector<std::vector<double>> run_on(const SequencePair& pair, std::size_t branch, std::size_t rows,
@@ -79,7 +79,8 @@ class HookPasses {
   Var forward(const Example& example, Var x, std::size_t branch, std::size_t rows);
   void choose_places(std::span<const std::pair<std::string, Tensor>> seen);
   void run_both(SequencePair& pair, std::vector<double> HookValues::*corrupted);
-  /// Logits at the asked token of one run; `noted`: where the numbers of all places go, or nowhere.
+  /// Logits at the queried token of one run; `noted`: the member that receives the numbers of all hook points; may be
+  /// null.
   std::vector<double> run_whole(const Example& example, int asked, std::vector<double> HookValues::*noted);
 
   Model* model_;
@@ -92,7 +93,7 @@ class HookPasses {
 /// Row `token` of each sequence of logits [B,T,V], on the host.
 std::vector<std::vector<double>> rows_of_logits(Tape& tape, const Tensor& logits, int token);
 
-/// For as long as it lives, a tape tells the visitor every place.
+/// While it lives, the tape calls the visitor at every hook point.
 class Visit {
  public:
   Visit(Tape& tape, Tape::Visitor visitor) : tape_(&tape) { tape.set_visitor(std::move(visitor)); }
@@ -104,7 +105,7 @@ class Visit {
   Tape* tape_;
 };
 
-/// Tokens [first, first + count) of sequence `sequence` at a place [B,T,..]; rows may be strided.
+/// Tokens [first, first + count) of sequence `sequence` at a hook point [B,T,..]; rows may be strided.
 Tensor tokens_at(const Tensor& place, std::int64_t sequence, std::int64_t first, std::int64_t count);
 
 }  // namespace afterglow

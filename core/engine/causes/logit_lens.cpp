@@ -1,4 +1,4 @@
-// One pass that notes the stream, and the head on each note.
+// One pass that records the stream, and the head applied to each record.
 #include "core/engine/causes/logit_lens.h"
 
 #include <algorithm>
@@ -15,9 +15,10 @@ namespace afterglow {
 
 namespace {
 
-constexpr std::int64_t max_logits = std::int64_t{4} << 20;  ///< of one depth; further from the asked token none
+constexpr std::int64_t max_logits = std::int64_t{4}
+                                    << 20;  ///< of one depth; tokens further from the queried one are left out
 
-/// "0 mamba2 in" or "out", and the name of TransformerLens.
+/// "0 mamba2 in" or "out", and TransformerLens' name.
 void name_depths(const Trainer& trainer, const std::vector<std::string>& places, LogitLensView& view) {
   const auto& branches = trainer.model().branches();
   std::string block;
@@ -31,7 +32,7 @@ void name_depths(const Trainer& trainer, const std::vector<std::string>& places,
   }
 }
 
-/// The tokens that are looked at: all, or as many up to the asked one as there is room for.
+/// The tokens that are shown: all, or as many before the queried one as fit.
 struct TokenRange {
   std::int64_t first = 0, count = 0;
 };

@@ -1,4 +1,4 @@
-// Steps, records, and keeps the products apart by tensor and head.
+// Records the steps, and sums the products by tensor and head.
 #include "core/engine/causes/memory_slopes.h"
 
 #include <algorithm>
@@ -25,7 +25,7 @@ constexpr std::int64_t max_state_numbers = std::int64_t{24} << 20;  ///< of one 
 
 }  // namespace
 
-/// The places of a memory of training have no token of their own.
+/// Memory tokens have no step of their own.
 bool MemorySlopes::can_be_recorded(std::int64_t tokens) const {
   std::int64_t bytes = 0;
   for (const Branch& branch : model_->branches()) bytes += branch.layer->state_bytes(dtype_, tokens);
@@ -84,8 +84,8 @@ std::int64_t MemorySlopes::lay_out(const ModelState& state) {
   return numbers;
 }
 
-/// Steps both sequences side by side and multiplies what their states differ in with the slopes. A token is a recorded
-/// program that ends with all its states on the host.
+/// Steps both sequences together and multiplies the difference of their states by the gradients. Each token is a
+/// recorded graph that copies the states to the host.
 void MemorySlopes::step_both(const SequencePair& pair) {
   Backend& backend = tape_->backend();
   ModelState state = model_->make_state(backend, dtype_, 2);
@@ -125,7 +125,7 @@ void MemorySlopes::step_both(const SequencePair& pair) {
   }
 }
 
-/// Calls use(tensor, held) with every tensor of the states whose slopes are known. These have one size for ever;
+/// Calls use(tensor, held) for every state tensor with gradients. Their sizes are fixed; growing caches have none.
 /// caches, which grow, have none.
 template <class Use>
 void MemorySlopes::for_each_known(const ModelState& state, const Use& use) {
@@ -136,7 +136,7 @@ void MemorySlopes::for_each_known(const ModelState& state, const Use& use) {
   }
 }
 
-/// `states`: all known tensors after the token, one behind the other, each of the clean and then of the corrupted
+/// `states`: all these tensors after the token, concatenated, each first of the clean and then of the corrupted
 /// sequence.
 void MemorySlopes::carry(const ModelState& state, const std::vector<double>& states, std::size_t token) {
   const double* clean = states.data();

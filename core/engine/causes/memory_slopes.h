@@ -1,5 +1,5 @@
-// To first order, what every part of every memory carries: one reverse pass of the corrupted sequence, recorded as it
-// is stepped, and one run of both sequences token by token.
+// First-order patching of states: one backward pass through the recorded steps of the corrupted sequence, and one run
+// of both sequences token by token.
 #pragma once
 #include <functional>
 #include <map>
@@ -14,28 +14,29 @@ class MemorySlopes {
  public:
   MemorySlopes(Model& model, Tape& tape, DType dtype) : model_(&model), tape_(&tape), dtype_(dtype) {}
 
-  /// Finds the slopes of all layers that can tell theirs (Layer::state_slopes); of none where a layer of the model
-  /// answers otherwise than its steps do and has no form that could be recorded, nor of a model whose memories hold
-  /// more numbers than are kept.
+  /// Computes the gradients for all layers that support it (Layer::state_slopes); for none if some layer's steps differ
+  /// from its parallel form and have no recordable form, or if the states are too large to store.
   void read(const SequencePair& pair);
   bool knows(std::size_t branch) const { return branch < branches_.size() && !branches_[branch].empty(); }
-  /// The share of the answer that comes back, to first order, when the clean memory stands after the cell's token,
-  /// which is before the asked one. Only of a branch that is known; NaN where both sequences answer the same.
+  /// First-order share of the answer that is restored if the clean state replaces the corrupted one after the cell's
+  /// token, which precedes the queried one. Only for a branch with gradients; NaN if both sequences give the same
+  /// answer.
   double attributed(const StateCell& cell) const;
 
  private:
   /// One tensor of a state, token by token.
   struct HeldTensor {
-    std::size_t parts = 1;          ///< heads, where it holds them apart
-    std::vector<double> slope{};    ///< [T, numbers], of the measure in the corrupted run; until it is carried
-    std::vector<double> carried{};  ///< [T, parts]: clean - corrupted, times the slope
+    std::size_t parts = 1;  ///< number of heads if the tensor separates them
+    std::vector<double>
+        slope{};  ///< [T, numbers], gradient of the measure in the corrupted run; freed once `carried` is known
+    std::vector<double> carried{};  ///< [T, parts]: (clean - corrupted) times the gradient
   };
   using HeldTensors = std::map<std::string, HeldTensor, std::less<>>;
 
   bool can_be_recorded(std::int64_t tokens) const;
   void find_slopes(const SequencePair& pair);
   void step_both(const SequencePair& pair);
-  /// Takes the known tensors' heads apart; how many numbers they hold for both sequences.
+  /// Separates the tensors' heads; returns the number of values for both sequences.
   std::int64_t lay_out(const ModelState& state);
   template <class Use>
   void for_each_known(const ModelState& state, const Use& use);
@@ -46,7 +47,7 @@ class MemorySlopes {
   Tape* tape_;
   DType dtype_;
   std::vector<HeldTensors> branches_;
-  double reach_ = 0;  // of the measure, from corrupted to clean, as the recurrent form answers
+  double reach_ = 0;  // difference of the measure between clean and corrupted in the recurrent form
 };
 
 }  // namespace afterglow

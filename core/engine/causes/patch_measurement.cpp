@@ -1,4 +1,4 @@
-// Rows of the grid from the model's own places and states, cells in the order of their promise.
+// Rows of the grid from the model's hook points and states, cells sorted by estimate.
 #include "core/engine/causes/patch_measurement.h"
 
 #include <algorithm>
@@ -20,7 +20,7 @@ namespace {
 constexpr double not_yet = std::numeric_limits<double>::quiet_NaN();
 constexpr std::int64_t max_cells = 256;
 
-/// What a row is called behind its part.
+/// The word after the part in a row's label.
 std::string word_of(const std::string& place) {
   static const std::map<std::string, std::string, std::less<>> words = {
       {"stream", "residual"}, {"readout", "heads"}, {"all", "memory"}};
@@ -60,7 +60,7 @@ void PatchMeasurement::add_row(std::size_t branch, int head, const std::string& 
   now_.rows.push_back({layer, std::move(label), place, hook, group, head});
 }
 
-/// -1 alone for all of them together.
+/// Only -1 (all heads together) unless the view has a row for each head.
 std::vector<int> PatchMeasurement::heads_of(std::size_t branch, bool has_heads) const {
   std::vector<int> heads{-1};
   if (!by_heads_ || !has_heads) return heads;
@@ -136,7 +136,7 @@ void PatchMeasurement::attribute() {
   for (std::size_t row = 0; row < place_rows_.size(); ++row) {
     for (int t = 0; t < now_.tokens; ++t) {
       const double change = places_.places()[place_rows_[row].place].attributed(t, place_rows_[row].head);
-      now_.attributed[now_.cell(row, t)] = reach == 0 ? not_yet : change / reach + 0.0;  // no -0 in files
+      now_.attributed[now_.cell(row, t)] = reach == 0 ? not_yet : change / reach + 0.0;  // avoids -0 in files
     }
     copy_.trainer().analysis_threads().call_meanwhile();
   }
@@ -146,13 +146,13 @@ void PatchMeasurement::attribute() {
   }
 }
 
-/// What is not known yet promises nothing.
+/// Unknown estimates rank last.
 double PatchMeasurement::promise(std::size_t row, int token) const {
   const double share = std::abs(now_.attributed[now_.cell(row, token)]);
   return std::isfinite(share) ? share : 0.0;
 }
 
-/// Cells at which both runs have the same numbers restore nothing, and are known without running on.
+/// Cells at which both runs have the same numbers restore nothing and need no run.
 void PatchMeasurement::plan() {
   cells_.clear();
   for (std::size_t row = 0; row < place_rows_.size(); ++row) {
@@ -167,7 +167,7 @@ void PatchMeasurement::plan() {
   }
   std::ranges::stable_sort(cells_, std::greater<>(),
                            [&](const PatchedCell& cell) { return promise(cell.row, cell.at.token); });
-  // The memory after a token that both sequences begin with is the same, and so is one that is put in too late.
+  // States are equal before the first difference, and too late after the queried token.
   const int first = now_.pair.changed.empty() ? now_.tokens : now_.pair.changed.front();
   std::erase_if(memory_cells_, [&](const MemoryCell& cell) { return cell.state.token < first; });
   for (std::size_t row = place_rows_.size(); row < now_.rows.size(); ++row) {
@@ -186,7 +186,7 @@ void PatchMeasurement::set_exact(std::size_t row, int token, double share) {
   ++now_.exact_cells;
 }
 
-/// As many as a pass bears, and of a large model fewer, so that a command is soon heard.
+/// As many as fit into a pass; fewer for a large model, so that commands wait less.
 std::size_t PatchMeasurement::cells_in_a_piece() const {
   constexpr std::int64_t operations_of_a_token = 10'000'000;
   const Trainer& trainer = copy_.trainer();
@@ -229,7 +229,7 @@ const std::vector<double>& PatchMeasurement::unpatched_memories(std::size_t cell
   return found;
 }
 
-/// The best cell, and the next best that lie in the same branch. The last run of a pass is the control.
+/// The best cell, and the next best ones of the same branch. The last run of a pass is the control.
 void PatchMeasurement::patch_places() {
   const std::size_t branch = places_.places()[cells_.front().at.place].branch, most = cells_in_a_piece();
   std::vector<PatchedCell> chosen;
@@ -254,8 +254,8 @@ void PatchMeasurement::patch_places() {
   now_.control = std::max(now_.control, std::abs(share(chosen.size())));
 }
 
-/// Cells of the same sort: those of a layer that cannot tell the slopes of its memory take two more runs each, with a
-/// little of the difference.
+/// Cells of the same kind: for a layer without gradients of its state each needs two more runs with a small part of the
+/// difference.
 std::vector<PatchMeasurement::MemoryCell> PatchMeasurement::next_memories(std::size_t runs_each) {
   const std::size_t most = (cells_in_a_piece() + runs_each - 1) / runs_each;
   const bool is_known = slopes_.knows(memory_cells_.front().state.branch);

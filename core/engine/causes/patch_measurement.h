@@ -1,5 +1,5 @@
-// The patch grid: which place, at which token, carries the answer. It works on a copy of the weights: attribution at
-// once, exact cells piece by piece.
+// The patch grid: which hook point, at which token, carries the answer. Works on a copy of the weights: first-order
+// estimates at once, exact cells piece by piece.
 #pragma once
 #include <algorithm>
 #include <deque>
@@ -21,16 +21,16 @@ class PatchMeasurement {
   /// `model` is the recipe's; the trainer must outlive the measurement.
   PatchMeasurement(const nlohmann::json& model, Trainer& trainer);
 
-  /// Copies weights and settings, and finds every cell to first order.
+  /// Copies weights and settings, and estimates every cell to first order.
   void begin(const ProbeSetup& setup);
-  /// One piece of work: some exact cells, those first that promise most. False when there is nothing left.
+  /// Some exact cells, those with the largest estimates first. False if none is left.
   bool advance();
-  /// How much of the work is done, 0 to 1.
+  /// Finished share of the work, 0 to 1.
   double share_done() const {
     return 1 - static_cast<double>(pieces_left()) / static_cast<double>(std::max<std::size_t>(1, planned_));
   }
   bool working() const { return working_; }
-  /// Step of the weights that are measured or were measured last; -1 before.
+  /// Step of the present or last measurement's weights; -1 before the first.
   std::int64_t step() const { return copy_.step(); }
   std::shared_ptr<const PatchView> newest() const { return view_; }
 
@@ -43,7 +43,7 @@ class PatchMeasurement {
     PlaceCell at;
     std::size_t row = 0;  ///< of the view
   };
-  /// Senders of one receiver, as PathPasses counts them.
+  /// Senders of one receiver, numbered as in PathPasses.
   struct PathPiece {
     std::size_t receiver = 0;
     std::vector<std::size_t> senders{};
@@ -76,18 +76,18 @@ class PatchMeasurement {
   PathPasses paths_;
   SequencePair pair_;
   PatchView now_;
-  std::vector<PlaceCell> place_rows_;  // what the first rows of the view stand for
+  std::vector<PlaceCell> place_rows_;  // cells of the view's first rows
   bool by_heads_ = false;
-  std::deque<PatchedCell> cells_;        // by what they promise
-  std::deque<MemoryCell> memory_cells_;  // the same
-  /// Measures of corrupted runs by branch and number of runs; of those token by token by number alone, the clean one's
-  /// first.
+  std::deque<PatchedCell> cells_;        // by estimate
+  std::deque<MemoryCell> memory_cells_;  // by estimate
+  /// Measures of unpatched corrupted runs by branch and number of runs; for token-by-token runs by number alone, the
+  /// clean one's first.
   std::map<std::pair<std::size_t, std::size_t>, std::vector<double>> unpatched_;
   std::map<std::size_t, std::vector<double>> unpatched_memories_;
   std::deque<PathPiece> path_pieces_;
   std::size_t pieces_left() const { return cells_.size() + memory_cells_.size() + path_pieces_.size(); }
   std::size_t planned_ = 0;  // pieces
-  int turn_ = 0;             // of the three sorts of pieces
+  int turn_ = 0;             // alternates between the three kinds of pieces
   bool working_ = false;
   std::shared_ptr<const PatchView> view_;
 };

@@ -1,4 +1,4 @@
-// The receiver alone first, then the rest of the stack with what it answered.
+// Runs the receiver first, then the rest of the stack with its output.
 #include "core/engine/causes/path_passes.h"
 
 #include <algorithm>
@@ -18,7 +18,7 @@ const HookValues& PathPasses::place(const std::string& name) const {
   return *found;
 }
 
-/// What the sender adds to the stream.
+/// The sender's contribution to the stream.
 const HookValues& PathPasses::sent_by(std::size_t sender) const {
   const auto& branches = model_->branches();
   if (sender == 0) return branches.empty() ? place("head.stream") : place(branches.front().scope + ".stream");

@@ -1,5 +1,5 @@
-// What goes from one part to another alone: the receiver reads the stream with what the sender adds in the clean run,
-// everything else stays corrupted, and only the receiver's own answer goes on.
+// Path patching: the receiver reads the stream with the sender's clean contribution, everything else stays corrupted,
+// and only the receiver's changed output continues.
 #pragma once
 #include <span>
 #include <vector>
@@ -8,16 +8,17 @@
 
 namespace afterglow {
 
-/// Parts of a path: 0 is the embedding, i + 1 is branch i, the number of branches + 1 is the head.
+/// Ends of a path: 0 is the embedding, i + 1 is branch i, the number of branches + 1 is the head.
 class PathPasses {
  public:
-  /// `places` has read the pair. All of it must outlive the passes.
+  /// `places` has read the pair. All arguments must outlive this object.
   PathPasses(Model& model, Tape& tape, DType dtype, const HookPasses& places)
       : model_(&model), tape_(&tape), dtype_(dtype), places_(&places) {}
 
-  /// False where a layer's residual is its own, so that nothing can be told from the stream alone.
+  /// False if a layer adds its residual itself, so that contributions cannot be separated.
   bool has_paths() const;
-  /// Logits at the asked token, a run for each sender before the receiver, with its clean addition taken `share` times.
+  /// Logits at the queried token, a run for each sender before the receiver, with its clean contribution scaled by
+  /// `share`.
   std::vector<std::vector<double>> run(const SequencePair& pair, std::span<const std::size_t> senders,
                                        std::size_t receiver, double share) const;
 

@@ -1,4 +1,4 @@
-// Sequences with the probe's keys and drawn values, stepped side by side.
+// Steps sequences with the keys of the inspected one and drawn values in one batch.
 #include "core/engine/causes/readout_measurement.h"
 
 #include <algorithm>
@@ -22,9 +22,9 @@ constexpr const char* free_place = "token ";
 constexpr int max_read_tokens = 256;  ///< of a longer sequence the first
 constexpr double read_ridge = 1e-3;
 constexpr std::int64_t max_bytes = std::int64_t{256} << 20;      ///< of the states that are read at once
-constexpr std::int64_t max_bytes_below = std::int64_t{3} << 29;  ///< with those of all layers that lead to them
+constexpr std::int64_t max_bytes_below = std::int64_t{3} << 29;  ///< including those of all layers below
 
-/// The values that stand in for each other: the first of the vocabulary with this role, the sequence's own among them.
+/// Alternative values: the first of the vocabulary with this role, including the sequence's own.
 std::vector<int> choices_of(const Task& task, TokenRole role) {
   std::vector<int> choices;
   for (int token = 0; token < task.vocab() && choices.size() < max_choices; ++token) {
@@ -46,7 +46,7 @@ void ReadoutMeasurement::add_place(std::size_t place, std::string name) {
   now_.places.push_back(static_cast<int>(place));
 }
 
-/// Values that stand behind a key, each key once; where there are none, some of the first tokens.
+/// Values after a key, each key once; if there are none, some of the first tokens.
 void ReadoutMeasurement::find_keys(const Example& clean) {
   const Task& task = copy_.trainer().task();
   for (std::size_t t = 1; t < clean.tokens.size(); ++t) {
@@ -80,7 +80,7 @@ void ReadoutMeasurement::draw_sequences(const Example& clean) {
       const int label = below(random, choices.size());
       now_.choices = std::max(now_.choices, static_cast<int>(choices.size()));
       labels_[key].push_back(label);
-      // Where the sequence gives the same value once more it gives the drawn one.
+      // If the sequence repeats a value, the drawn value is repeated as well.
       const bool is_value = task.token_role(clean.tokens[place]) == TokenRole::value;
       for (std::size_t t = place; t < (is_value ? tokens.size() : place + 1); ++t) {
         if (clean.tokens[t] == clean.tokens[place]) tokens[t] = choices[static_cast<std::size_t>(label)];
@@ -95,7 +95,7 @@ void ReadoutMeasurement::draw_sequences(const Example& clean) {
   }
 }
 
-/// Layers above the one that is read are not asked.
+/// Layers above the one that is read do not run.
 void ReadoutMeasurement::reserve_states(std::int64_t tokens) {
   Trainer& trainer = copy_.trainer();
   const auto& branches = copy_.model().branches();
@@ -144,7 +144,7 @@ void ReadoutMeasurement::begin(const ProbeSetup& setup, int layer) {
   publish();
 }
 
-/// [sequences * numbers] of the layer's state, its convolutions among them.
+/// [sequences * numbers] of the layer's state, including its convolutions.
 std::vector<double> ReadoutMeasurement::memory() const {
   std::vector<std::vector<double>> tensors;
   std::size_t width = 0;

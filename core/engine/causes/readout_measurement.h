@@ -1,5 +1,5 @@
-// What the state still holds: after every token, how well a ridge read-out of one layer's memory tells which value
-// stands behind each key of the probe sequence. The sequences that are read have the same keys and other values.
+// What the state contains: after every token, how well a ridge read-out of one layer's state finds the value of each
+// key of the inspected sequence. It reads sequences with the same keys and other values.
 #pragma once
 #include <memory>
 #include <nlohmann/json_fwd.hpp>
@@ -15,12 +15,12 @@ class ReadoutMeasurement {
   /// `model` is the recipe's; the trainer must outlive the measurement.
   ReadoutMeasurement(const nlohmann::json& model, Trainer& trainer);
 
-  /// Copies weights and settings, and draws the sequences. `layer` is an index into Trainer::parts; where that one has
-  /// no memory, the last one that has.
+  /// Copies weights and settings, and draws the sequences. `layer` is an index into Trainer::parts; if that part has no
+  /// state, the last one with a state is used.
   void begin(const ProbeSetup& setup, int layer);
-  /// One token for all sequences. False when there is none left.
+  /// One token for all sequences. False if none is left.
   bool advance();
-  /// How much of the work is done, 0 to 1.
+  /// Finished share of the work, 0 to 1.
   double share_done() const;
   bool working() const { return working_; }
   std::int64_t step() const { return copy_.step(); }
@@ -32,7 +32,7 @@ class ReadoutMeasurement {
   void draw_sequences(const Example& clean);
   void reserve_states(std::int64_t tokens);
   std::vector<double> memory() const;
-  /// Of the sequences; the others are asked.
+  /// Number of sequences for the fit; the others test it.
   int fitted() const { return now_.examples * 3 / 4; }
   void publish();
 
@@ -41,7 +41,7 @@ class ReadoutMeasurement {
   std::size_t branch_ = 0;
   std::unique_ptr<ModelState> state_;
   std::vector<std::vector<std::int32_t>> sequences_;
-  std::vector<std::vector<int>> labels_;  ///< of every key, then the same shuffled among the sequences that are fitted
+  std::vector<std::vector<int>> labels_;  ///< of every key, then the same shuffled among the sequences of the fit
   int next_ = 0;
   ReadoutView now_;
   bool working_ = false;

@@ -15,7 +15,7 @@ constexpr std::size_t matrix_rank = 4;  ///< [B, heads, rows, columns]
 
 bool is_convolution(const std::string& name) { return name.find("convolution") != std::string::npos; }
 
-/// The numbers of one sequence, or of one of its heads where the tensor has heads.
+/// The numbers of one sequence, or of one of its heads if the tensor has heads.
 Tensor part_of(const Tensor& tensor, std::int64_t row, int head, std::int64_t heads) {
   const Tensor own = tensor.at(row);
   const std::int64_t parts = head >= 0 && holds_heads(tensor, heads) ? heads : 1, width = own.elements() / parts;
@@ -63,7 +63,7 @@ int layer_with_memory(const Trainer& trainer, int wanted) {
   return -1;
 }
 
-/// The numbers of `from` with a share of the way to those of `to`.
+/// `from` moved by `share` towards `to`.
 Tensor StatePasses::between(const Tensor& from, const Tensor& to, double share) const {
   std::vector<double> numbers = to_host(tape_->backend(), gathered(*tape_, from));
   const std::vector<double> there = to_host(tape_->backend(), to);
@@ -103,7 +103,7 @@ std::vector<std::vector<double>> StatePasses::run(const SequencePair& pair, std:
       logits = rows_of_logits(*tape_, model_->step(*tape_, tokens.device(), state).value, 0);
     } else {
       step.run();
-      backend.synchronize();  // the next token takes this one's place
+      backend.synchronize();  // the next token overwrites this one
     }
     if (seen && seen->token == t) look(state, *seen);
     for (std::size_t i = 0; i < cells.size(); ++i) {

@@ -1,4 +1,4 @@
-// Both sequences token by token, in the recurrent form, with the memory of the one put into the other on the way.
+// Runs both sequences token by token in the recurrent form, and copies states from one to the other.
 #pragma once
 #include <span>
 #include <string>
@@ -10,32 +10,32 @@
 
 namespace afterglow {
 
-/// A part of a layer's memory that is taken over after a token.
+/// A part of a layer's state that is replaced after a token.
 struct StateCell {
-  std::size_t branch = 0;              ///< of Model::branches
+  std::size_t branch = 0;              ///< index into Model::branches
   std::vector<std::string> tensors{};  ///< of its state
   int token = 0;
   int head = -1;            ///< -1: every head
-  bool is_control = false;  ///< the run's own memory is put where it is
-  double share = 1;         ///< of the way from the corrupted memory to the clean one
+  bool is_control = false;  ///< inserts the run's own state
+  double share = 1;         ///< of the difference, from the corrupted state to the clean one
 };
 
-/// Whether a tensor of a state [B, heads, ..] holds each head's numbers apart.
+/// Whether a state tensor [B, heads, ..] separates the heads.
 bool holds_heads(const Tensor& tensor, std::int64_t heads);
 
-/// What of a layer's state stands for itself.
+/// Parts of a layer's state that can be replaced separately.
 struct StateParts {
   std::string name;  ///< "all", "C", "convolution"
   std::vector<std::string> tensors;
-  bool has_heads = true;  ///< whether each of them holds its heads apart
+  bool has_heads = true;  ///< whether each of them separates its heads
 };
-/// Everything first, then the matrices and the convolutions where there is more than one tensor; empty for a layer
-/// without a memory.
+/// Everything first, then matrices and convolutions separately if there are several tensors; empty for a layer without
+/// a state.
 std::vector<StateParts> state_parts(const Layer& layer, Backend& backend, DType dtype);
 
-/// The same of a part of the trainer's model; empty for what is no layer.
+/// The same for a part of the trainer's model; empty if it is no layer.
 std::vector<StateParts> state_parts(const Trainer& trainer, int layer);
-/// The wanted part of the model where it has a memory, else the last one that has; -1 without any.
+/// The wanted part if it has a state, else the last one that has; -1 if there is none.
 int layer_with_memory(const Trainer& trainer, int wanted);
 
 /// A state tensor of one head on the host.
@@ -45,9 +45,9 @@ struct HeldMatrix {
   std::vector<double> clean, corrupted;
 };
 
-/// Where to look on the way, and what was seen there.
+/// Selects matrices to be read during the run, and holds them.
 struct HeldHead {
-  std::size_t branch = 0;  ///< of Model::branches
+  std::size_t branch = 0;  ///< index into Model::branches
   int head = 0, token = 0;
   std::vector<HeldMatrix> matrices{};
 };
@@ -56,11 +56,11 @@ class StatePasses {
  public:
   StatePasses(Model& model, Tape& tape, DType dtype) : model_(&model), tape_(&tape), dtype_(dtype) {}
 
-  /// Logits at the asked token of the clean run, of the corrupted one, and of corrupted ones with one cell each.
+  /// Logits at the queried token of the clean run, of the corrupted one, and of corrupted ones with one cell each.
   std::vector<std::vector<double>> run(const SequencePair& pair, std::span<const StateCell> cells) const {
     return run(pair, cells, nullptr);
   }
-  /// The same, and of both runs the matrices that one head of a branch holds after a token.
+  /// The same, and the state matrices of one head of both runs after a token.
   std::vector<std::vector<double>> run(const SequencePair& pair, std::span<const StateCell> cells,
                                        HeldHead& seen) const {
     return run(pair, cells, &seen);

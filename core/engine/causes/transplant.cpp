@@ -1,4 +1,4 @@
-// Resolves what is meant, steps three runs beside each other, and reads their answers.
+// Resolves the choice, steps three runs in one batch, and reads their answers.
 #include "core/engine/causes/transplant.h"
 
 #include <algorithm>
@@ -65,7 +65,7 @@ TransplantView measure_transplant(Trainer& trainer, const ProbeSetup& setup) {
   const StatePasses passes(model, trainer.evaluation_tape(), trainer.dtype());
   HeldHead seen{branch, view.shown_head, view.token};
   std::vector<std::vector<double>> logits = passes.run(pair, cells, seen);
-  if (view.choice.part == "none") logits[1] = logits[2];  // the same run but for its place among the others
+  if (view.choice.part == "none") logits[1] = logits[2];  // the same run; only rounding depends on the row
   take_answers(pair, logits[0], logits[1]);
   view.pair = view_of(pair, logits[0], logits[1], trainer.task());
   view.share = restored_share(measured(pair, logits[0]), measured(pair, logits[1]), measured(pair, logits[2]));

@@ -1,4 +1,4 @@
-// The memory of the clean sequence in the corrupted one: what it then answers, and what was put in.
+// State patching: the state of the clean sequence in the corrupted one, and the resulting answer.
 #pragma once
 #include "core/engine/observation/causes_view.h"
 #include "core/engine/recipe/probe_setup.h"
@@ -6,8 +6,8 @@
 
 namespace afterglow {
 
-/// Of the trainer's model as it is, in the recurrent form. A layer, part, token or head that the model does not have is
-/// taken as "choose for me"; the view's choice says what was taken.
+/// For the trainer's model without interventions, in the recurrent form. A layer, part, token or head that the model
+/// does not have is replaced by a default; the view says which were used.
 TransplantView measure_transplant(Trainer& trainer, const ProbeSetup& setup);
 
 }  // namespace afterglow

@@ -13,10 +13,10 @@ namespace afterglow {
 namespace {
 
 constexpr int lags_in_a_decade = 8, far_lags_in_a_decade = 12;
-constexpr double first_deep_lag = 128, first_far_lag = 1e4;  // before, a stack has not come to its law
+constexpr double first_deep_lag = 128, first_far_lag = 1e4;  // smaller lags have not reached the asymptotic law
 constexpr int tokens_in_a_deep_pass = 2048;
 
-/// What arrives over at least one hop of a feedback with uniform routing, of the profile times x [1,T,1].
+/// The part of the profile times x [1,T,1] that passes at least one hop of a feedback with uniform routing.
 Var uniform_block(Tape& tape, const Var& x, double gain) {
   const std::int64_t batch = x.shape()[0], tokens = x.shape()[1];
   const auto count = static_cast<std::size_t>(batch * tokens);

@@ -1,4 +1,4 @@
-// Plans a measurement, works through it pass by pass, and gathers what the panels see.
+// Plans a measurement, works through it pass by pass, and fills the view.
 #include "core/engine/influence/influence_measurement.h"
 
 #include <algorithm>
@@ -19,7 +19,7 @@ namespace afterglow {
 namespace {
 constexpr int max_tokens = 16384;  ///< of a measured sequence
 
-/// Theorem 11 with the tails of the blocks as kernels, as if those of other sources were no larger.
+/// Theorem 11 with the blocks' tails as kernels, assuming that tails of other sources are no larger.
 std::vector<double> path_sum_of(const InfluenceView& view, const InfluenceTail& stack) {
   const int last = stack.lags.empty() ? 0 : static_cast<int>(stack.lags.back());
   double scale = 1;
@@ -154,7 +154,7 @@ void InfluenceMeasurement::read_routing(const Sequence& sequence) {
   }
 }
 
-// The norm in front of a branch: |∂ norm(x)/∂x| <= max |w| / rms(x), the source's own.
+// The norm before a branch: |∂ norm(x)/∂x| <= max |w| / rms(x), for the source's own token.
 void InfluenceMeasurement::enter_norm(int part, const std::vector<double>& stream) {
   const auto branch = static_cast<std::size_t>(trainer_->parts()[static_cast<std::size_t>(part)].branch);
   const Parameter* norm = copy_.model().branches()[branch].norm;
@@ -182,7 +182,7 @@ void InfluenceMeasurement::add_fixed_tail(int part, std::span<const std::vector<
   view_->fixed.push_back(std::move(tail));
 }
 
-// The stream before each mixer comes from one forward pass; a block's Jacobian is taken there.
+// One forward pass gives the stream before each mixer, at which its block's Jacobian is computed.
 void InfluenceMeasurement::plan_blocks(const Sequence& sequence) {
   Backend& backend = trainer_->backend();
   const auto length = static_cast<std::int64_t>(sequence.tokens.size());
@@ -194,7 +194,7 @@ void InfluenceMeasurement::plan_blocks(const Sequence& sequence) {
   const std::size_t branches = copy_.model().branches().size();
   Var x = copy_.model().embed(tape_, tokens.device());
   const std::vector<double> first = to_host(backend, x.value);
-  std::vector<std::pair<int, std::vector<double>>> streams;  // part, what goes into it
+  std::vector<std::pair<int, std::vector<double>>> streams;  // part, and its input
   bool mixes = false;
   for (int part = 0; part < static_cast<int>(parts.size()); ++part) {
     if (parts[part].branch < 0) continue;
@@ -240,7 +240,7 @@ void InfluenceMeasurement::add_job(InfluenceTail tail, std::vector<double> x, co
   jobs_.push_back(std::move(job));
 }
 
-// Of the first measurement, so that every tail is seen as it comes.
+// During the first measurement every tail is shown once it is known.
 void InfluenceMeasurement::show_part() {
   if (finished_) return;
   auto part = std::make_shared<InfluenceView>(*view_);

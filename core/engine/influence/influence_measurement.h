@@ -1,5 +1,5 @@
-// The influence laboratory: measures how every token mixer of a model, and the whole stack, forget. It works on a copy
-// of the weights, pass by pass, so that training goes on in between and a measurement belongs to one step.
+// Measures how every token mixer of a model, and the whole stack, forget. Works pass by pass on a copy of the weights,
+// so that training goes on and a measurement belongs to one step.
 #pragma once
 #include <algorithm>
 #include <deque>
@@ -18,45 +18,45 @@
 namespace afterglow {
 
 struct InfluenceConfig {
-  int tokens = 256;  ///< T: the probe sequence, followed by the next ones while it is shorter
+  int tokens = 256;  ///< T: the inspected sequence, continued by the next held-out ones if it is shorter
   int source = -1;   ///< tau; -1: the mean of `averaged` sources in the first eighth of the sequence
   int averaged = 3;
   int directions = 4;  ///< cotangents for each block; the width or more: exact norms
   int per_decade = 8;  ///< lags
   RaceConfig race;
-  RetrievalConfig retrieval;  ///< of theorem 12's network, which is no part of the model
+  RetrievalConfig retrieval;  ///< of theorem 12's network, which is not part of the model
   bool operator==(const InfluenceConfig&) const = default;
 };
 
 /// {"tokens": 256, "source": -1, "directions": 4, "race": {"tokens": 512, "source": 8, "kinds": ["sessa"]},
-/// "retrieval": {"beta": 0.5, "jumps": 2}}; what is absent stays as it is. Throws Error(bad_input) that names the
+/// "retrieval": {"beta": 0.5, "jumps": 2}}; absent fields keep their value. Throws Error(bad_input) that names the
 /// field.
 InfluenceConfig parse_influence(const nlohmann::json& value, InfluenceConfig config);
 nlohmann::json to_json(const InfluenceConfig& config);
 
 class InfluenceMeasurement {
  public:
-  /// `model` is the recipe's; the trainer must outlive the laboratory.
+  /// `model` is the recipe's; the trainer must outlive the measurement.
   InfluenceMeasurement(const nlohmann::json& model, Trainer& trainer);
   ~InfluenceMeasurement();
 
   InfluenceConfig config;
 
-  /// Copies weights and settings, reads the routing from one forward pass, and leaves the Jacobians to `advance`.
-  /// `probe` is the held-out example with which the sequence begins.
+  /// Copies weights and settings, reads the routing from one forward pass, and leaves the Jacobians to `advance`. The
+  /// sequence begins with held-out example `probe`.
   void begin(std::uint64_t probe);
-  /// One piece of work: a reverse pass of at most `tokens_in_a_pass` tokens. False when there is nothing left.
+  /// One backward pass of at most `tokens_in_a_pass` tokens. False if no work is left.
   bool advance();
-  /// How much of the work is done, 0 to 1.
+  /// Finished share of the work, 0 to 1.
   double share_done() const {
     return 1 - static_cast<double>(jobs_.size()) / static_cast<double>(std::max<std::size_t>(1, planned_));
   }
   bool working() const { return working_; }
-  /// Step of the weights that are measured or were measured last; -1 before.
+  /// Step of the present or last measurement's weights; -1 before the first.
   std::int64_t step() const { return view_ ? view_->step : -1; }
-  /// The last measurement that is complete; null before.
+  /// The last complete measurement; null before the first.
   std::shared_ptr<const InfluenceView> finished() const { return finished_; }
-  /// The same; while the first one is under way, what is there of it.
+  /// The same; during the first measurement its finished part.
   std::shared_ptr<const InfluenceView> newest() const { return partial_ ? partial_ : finished_; }
 
  private:
@@ -86,7 +86,7 @@ class InfluenceMeasurement {
   };
   std::deque<Job> jobs_;
   std::size_t planned_ = 0;  // jobs
-  DeepExperiment deep_;      // made once; it knows nothing of the model
+  DeepExperiment deep_;      // computed once; independent of the model
   bool working_ = false;
   std::shared_ptr<InfluenceView> view_;
   std::shared_ptr<const InfluenceView> finished_, partial_;

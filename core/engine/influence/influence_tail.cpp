@@ -1,4 +1,4 @@
-// Averages over sources, and what is read off a tail.
+// Averages over sources, and summary numbers of a tail.
 #include "core/engine/influence/influence_tail.h"
 
 #include <algorithm>
@@ -9,7 +9,7 @@
 namespace afterglow {
 
 namespace {
-constexpr double first_fitted_lag = 4;  // short filters and the diagonal act before
+constexpr double first_fitted_lag = 4;  // short filters and the diagonal dominate smaller lags
 constexpr std::size_t min_fitted = 6;
 }  // namespace
 

@@ -1,4 +1,4 @@
-// Rows of Jacobian blocks, gathered pass by pass.
+// Rows of Jacobian blocks, computed pass by pass.
 #include "core/engine/influence/jacobian_measure.h"
 
 #include <algorithm>
@@ -11,7 +11,7 @@ namespace afterglow {
 
 namespace {
 
-constexpr std::int64_t memory_of_a_pass = std::int64_t{256} << 20;  // bytes; laptops have a GPU, too
+constexpr std::int64_t memory_of_a_pass = std::int64_t{256} << 20;  // bytes; small enough for laptop GPUs
 constexpr int first_pass_tokens = 1024;                             // of one branch
 
 /// Tokens [first, first + count) of sequence b of a contiguous [B,T,d].

@@ -1,5 +1,5 @@
-// Norms of end-to-end Jacobian blocks |dy_t/dx_tau|_2 (Sessa, definition 3) by reverse passes through the tape, a few
-// at a time, so that the worker can do other things in between.
+// Norms of end-to-end Jacobian blocks |dy_t/dx_tau|_2 (Sessa, definition 3) by backward passes through the tape, a few
+// at a time, so that the worker can do other work in between.
 #pragma once
 #include <cstdint>
 #include <functional>
@@ -18,24 +18,23 @@ struct JacobianPlan {
     int query = 0, source = 0;  ///< t and tau
   };
   std::vector<Block> blocks;
-  int directions = 4;  ///< cotangents for each block; d or more: unit vectors, and the norms are exact
+  int directions = 4;  ///< cotangents for each block; d or more: unit vectors with exact norms
   bool causal = true;  ///< no output depends on later tokens, so that a pass may end at its last query
   std::uint64_t seed = 0;
   int tokens_at_once = 4096;  ///< of one pass, all rows together
-  int branches = 1;           ///< that the map goes through, which all take memory
+  int branches = 1;           ///< of the map, which all take memory
 };
 
-/// How many tokens of one pass keep this device busy without holding up other programs that share it.
+/// Tokens of one pass that keep this device busy without delaying other programs on it.
 int tokens_in_a_pass(const Backend& backend);
 
-/// How many tokens the next pass may have: no more than keep the device busy, nor than its memory bears. What a token
-/// takes is seen from the pass before, so that the first one is a small one: the smaller, the more branches it goes
-/// through.
+/// Limits the tokens of the next pass by the device's speed and memory. The memory of a token is known from the last
+/// pass; the first pass is small, the smaller the more branches the map has.
 class PassSize {
  public:
   explicit PassSize(int max_tokens, int branches = 1) : max_tokens_(max_tokens), branches_(branches) {}
   int tokens() const;
-  /// A pass of so many tokens has taken so many bytes of its arena.
+  /// A pass of this many tokens has used this many bytes of its arena.
   void note(std::int64_t tokens, std::size_t bytes);
 
  private:
@@ -43,16 +42,15 @@ class PassSize {
   std::int64_t bytes_of_a_token_ = 0;  // in the last pass; 0 before the first
 };
 
-/// One cotangent takes one row of a batch: it holds u at the query and 0 elsewhere, and what comes back at the source
-/// is u^T J. So a pass costs a forward and a backward of (rows x tokens up to the query); parameters count as
-/// constants.
+/// One cotangent takes one row of a batch: it is u at the query and 0 elsewhere, and the gradient at the source is u^T
+/// J. A pass costs a forward and a backward pass over (rows x tokens up to the query); parameters are constants.
 class JacobianMeasure {
  public:
-  /// `x` [T*d] on the host. Tape and map must outlive the measure; the tape belongs to it while `advance` runs.
+  /// `x` [T*d] on the host. Tape and map must outlive this object, which uses the tape during `advance`.
   JacobianMeasure(Tape& tape, DType dtype, std::vector<double> x, std::vector<std::uint8_t> context, SequenceMap map,
                   JacobianPlan plan);
 
-  /// One pass; false when all are done.
+  /// One pass; false if all are done.
   bool advance();
   bool done() const { return next_ == rows(); }
   /// One for each block of the plan, once done.
@@ -73,9 +71,9 @@ class JacobianMeasure {
   JacobianPlan plan_;
   int width_, directions_;
   bool complete_;
-  std::vector<std::size_t> order_;  // blocks by ascending query, so that passes are as short as they can be
+  std::vector<std::size_t> order_;  // blocks by ascending query, so that passes are as short as possible
   PassSize size_;
-  std::size_t next_ = 0;       // row: place in order_ times directions, plus direction
+  std::size_t next_ = 0;       // row: index into order_ times directions, plus direction
   std::vector<double> found_;  // [blocks, directions, d]
 };
 

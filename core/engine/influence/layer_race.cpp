@@ -1,4 +1,4 @@
-// Layers at their initial or trained weights, one after the other.
+// Layers with initial or trained weights, one after the other.
 #include "core/engine/influence/layer_race.h"
 
 #include <algorithm>
@@ -29,7 +29,7 @@ std::vector<JacobianPlan::Block> blocks_of(const RaceConfig& config) {
                           config.per_decade);
 }
 
-/// A source nearer to the start than a phrase is long is asked about as if it stood where the phrase can end.
+/// For a source closer to the start than the phrase is long, the phrase starts at token 0.
 RecallPlan recall_of(const RaceConfig& config) {
   RecallPlan recall;
   recall.source = std::max(config.source, phrase_tokens - 1);
@@ -64,7 +64,7 @@ void show_state(RaceEntry& entry, Backend& backend, const LayerState& state) {
   }
 }
 
-/// Projections that start at zero, so that a block begins as the identity, would hide all memory.
+/// Zero projections, with which a block starts as the identity, would hide all memory.
 std::string draw_silent_matrices(ParameterStore& store, std::uint64_t seed) {
   std::string drawn;
   for (const Parameter& parameter : store.all()) {
@@ -81,7 +81,7 @@ std::string draw_silent_matrices(ParameterStore& store, std::uint64_t seed) {
 
 }  // namespace
 
-/// Of one layer, in the order in which its measurements are made.
+/// The measurements of one layer, in their order.
 struct LayerRace::Candidate {
   enum class Stage { tail, steps, recall, arrived, left_out };
   Stage stage = Stage::tail;
@@ -91,12 +91,12 @@ struct LayerRace::Candidate {
   Layer* layer = nullptr;
   std::unique_ptr<JacobianMeasure> measure;
   std::unique_ptr<PlantedRecall> recall;
-  std::optional<LayerState> state;  // of the tokens so far; kept, so that a race holds the same memory from its end on
-  std::vector<double> step_times;   // ms, one for each token; 0 where the time was not measured
+  std::optional<LayerState> state;  // after the tokens so far; kept, so that memory does not change after the end
+  std::vector<double> step_times;   // ms, one for each token; 0 if not measured
 };
 
 RaceWork race_work_of_a_layer(const RaceConfig& config) {
-  constexpr double reverse = 3;  // a pass and its reverse, in passes
+  constexpr double reverse = 3;  // a forward and a backward pass, in forward passes
   RaceWork work;
   for (const JacobianPlan::Block& block : blocks_of(config))
     work.tail += reverse * config.directions * (block.query + 1);
@@ -185,7 +185,7 @@ JacobianPlan LayerRace::plan(const Layer& layer) const {
   return plan;
 }
 
-/// The next tokens through the recurrent form. Only the last ones are timed, so only they are waited for.
+/// Sends the next tokens through the recurrent form. Synchronises only for the last ones, which are timed.
 void LayerRace::advance_steps(Candidate& c) {
   using Clock = std::chrono::steady_clock;
   Backend& backend = tape_.backend();
@@ -252,7 +252,7 @@ bool LayerRace::advance() {
     advance(*next);
   } catch (const Error& error) {
     if (!next->own || error.code() != ExitCode::failure) throw;
-    next->stage = Stage::left_out;  // a size that this device's kernels do not take
+    next->stage = Stage::left_out;  // this device's kernels do not support the size
     next->measure.reset();
     next->recall.reset();
     ++revision_;

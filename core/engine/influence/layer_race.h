@@ -1,4 +1,4 @@
-// The memory race: every token mixer on the same input, measured in the same way, with what its memory costs.
+// The memory race: every token mixer on the same input, measured the same way, with the costs of its memory.
 #pragma once
 #include <deque>
 #include <memory>
@@ -14,48 +14,48 @@ namespace afterglow {
 
 class PinnedArray;
 
-/// Kinds of layers whose descriptors say so, in the order of the documentation.
+/// Kinds of layers whose descriptors request it, in the order of the documentation.
 std::vector<std::string> kinds_that_race_first();
 
 struct RaceConfig {
   int tokens = 512;    ///< T of the input
-  int source = 8;      ///< tau, where the token is planted whose influence is followed
+  int source = 8;      ///< tau, the planted token whose influence is measured
   int directions = 4;  ///< cotangents for each block; the width or more: exact norms
   int per_decade = 8;  ///< lags
-  /// Layer kinds that start at initial weights; empty: all that mix tokens.
+  /// Layer kinds that run with initial weights; empty: all that mix tokens.
   std::vector<std::string> kinds = kinds_that_race_first();
   bool operator==(const RaceConfig&) const = default;
 };
 
-/// What the race asks of one layer, in tokens that go through it.
+/// The work of one layer, in tokens that pass through it.
 struct RaceWork {
-  double tail = 0;    ///< in passes; a reverse pass counts as two more
+  double tail = 0;    ///< forward passes; a backward pass counts as two more
   double steps = 0;   ///< of the recurrent form
-  double recall = 0;  ///< in passes
+  double recall = 0;  ///< forward passes
 };
 RaceWork race_work_of_a_layer(const RaceConfig& config);
 
 class LayerRace {
  public:
-  /// The tape must outlive the race; it belongs to it while `advance` runs.
+  /// The tape must outlive the race, which uses it during `advance`.
   LayerRace(const RaceConfig& config, std::int64_t width, std::uint64_t seed, Tape& tape, DType dtype);
   ~LayerRace();
 
   const RaceConfig& config() const { return config_; }
-  /// Layers of these kinds (empty: all), at initial weights drawn from the seed. Those that run already go on.
+  /// Adds layers of these kinds (empty: all) with initial weights drawn from the seed; running ones continue.
   void enter_initial(const std::vector<std::string>& kinds);
-  /// A layer that its model keeps until `forget_trained`; `weights` says what they are: "trained, step 120".
+  /// Adds a layer that its model keeps alive until `forget_trained`; `weights` describes them: "trained, step 120".
   void enter_trained(Layer& layer, const std::string& label, const std::string& weights);
   void forget_trained();
 
-  /// One piece of work: a pass or some recurrent steps; false when everybody has arrived. Tails and states come first,
-  /// layer by layer, then what they recall.
+  /// A pass or some recurrent steps; false if all layers have finished. Tails and states come first, layer by layer,
+  /// then recall.
   bool advance();
   /// Every layer whose tail and state are known.
   RaceView view() const;
-  /// How much of the work is done, 0 to 1.
+  /// Finished share of the work, 0 to 1.
   double share_done() const;
-  /// Changes with what there is to view.
+  /// Changes whenever `view` does.
   int revision() const { return revision_; }
 
  private:
@@ -74,7 +74,7 @@ class LayerRace {
   DType dtype_;
   std::vector<double> input_;  // [T*d]
   Tape& tape_;
-  std::unique_ptr<PinnedArray> tokens_;  // the input where the layers read it
+  std::unique_ptr<PinnedArray> tokens_;  // the input in device memory
   RecallNoise noise_;
   std::deque<Candidate> contestants_;
   int revision_ = 0;

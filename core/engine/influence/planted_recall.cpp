@@ -18,7 +18,7 @@ std::vector<double> normal_numbers(std::uint64_t seed, std::uint64_t index, std:
   return values;
 }
 
-/// What the decoder has learned without one context: means [classes, width] and spreads [width].
+/// The decoder's fit without one context: means [classes, width] and spreads [width].
 struct Decoder {
   std::vector<double> means, spreads;
 };
@@ -98,7 +98,7 @@ std::vector<double> PlantedRecall::lags() const {
   return {plan_.lags.begin(), plan_.lags.begin() + static_cast<std::ptrdiff_t>(shares_.size())};
 }
 
-/// Those of all planted tokens, one after the other.
+/// The sequences of all planted tokens, one after the other.
 std::vector<double> PlantedRecall::sequences(int context, int lag) const {
   const auto width = static_cast<std::size_t>(noise_->width()),
              length = static_cast<std::size_t>(plan_.source + lag + 1);

@@ -1,5 +1,4 @@
-// Recall of a planted token: asked for it some tokens later, does a layer's answer still tell which of several tokens
-// was planted?
+// Recall of a planted token: whether a layer's output at a later query reveals which of several tokens was planted.
 #pragma once
 #include <cstdint>
 #include <span>
@@ -10,28 +9,27 @@
 namespace afterglow {
 
 struct RecallPlan {
-  int source = 8;             ///< last place of the planted phrase, >= phrase_tokens - 1
-  std::vector<int> lags;      ///< >= phrase_tokens, from there to the end of the question; each has its own sequences
-  int tokens_at_once = 4096;  ///< of one pass, all sequences together; one context at the least
+  int source = 8;             ///< last index of the planted phrase, >= phrase_tokens - 1
+  std::vector<int> lags;      ///< >= phrase_tokens, from there to the end of the query; each has its own sequences
+  int tokens_at_once = 4096;  ///< of one pass, all sequences together; at least one context
 };
 
 constexpr int phrase_tokens = 4;
-constexpr int planted_tokens = 4;    ///< different tokens, of which one is planted; guessing is right once in four
-constexpr int recall_contexts = 16;  ///< sequences of white noise around each of them
+constexpr int planted_tokens = 4;    ///< alternatives for the planted token; chance is 1 in 4
+constexpr int recall_contexts = 16;  ///< sequences of white noise for each of them
 
-/// Share of right answers of a decoder that has seen every context but the one it is asked about: the class whose mean
-/// is nearest, each channel in units of its spread within the classes. `outputs` [contexts, classes, width].
+/// Share of right answers of a decoder fitted without the context that it decodes: it chooses the class with the
+/// nearest mean, each channel in units of its spread within the classes. `outputs` [contexts, classes, width].
 double decoded_share(std::span<const double> outputs, int contexts, int classes, int width);
 
-/// What the questions are made of, the same for every layer that is asked: white noise for each context, the cue, and a
-/// value for each planted token.
+/// Random inputs, the same for every layer: white noise for each context, the cue, and a value for each planted token.
 class RecallNoise {
  public:
   RecallNoise(std::uint64_t seed, int width, int tokens);
-  /// The noise of one more context; false when all contexts have theirs.
+  /// Draws the noise of one more context; false if all have theirs.
   bool draw();
   int width() const { return static_cast<int>(cue_.size()); }
-  /// [tokens, width]; a shorter sequence has its beginning.
+  /// [tokens, width]; a shorter sequence uses its beginning.
   std::span<const double> context(int index) const { return contexts_[static_cast<std::size_t>(index)]; }
   std::span<const double> cue() const { return cue_; }
   std::span<const double> value(int planted) const { return values_[static_cast<std::size_t>(planted)]; }
@@ -43,18 +41,18 @@ class RecallNoise {
   std::vector<double> cue_;
 };
 
-/// A planted token is a cue that all four share and a value of its own, both random; the question, `lag` tokens later,
-/// is the cue. Each stands `phrase_tokens` long, as wide as the layers' short convolutions, so that keys and queries
-/// are those of the phrase alone. Before and between lies white noise, the same for all four, so that nothing but the
-/// value tells the answers apart; the decoder meets other noise than it has learned from.
+/// A planted token is a cue that all alternatives share followed by a value of its own, both random; the query, `lag`
+/// tokens later, is the cue. Each is repeated for `phrase_tokens` tokens, the width of the layers' short convolutions,
+/// so that keys and queries depend on the phrase alone. White noise, the same for all alternatives, fills the rest, so
+/// only the value separates them; the decoder is tested on other noise than it was fitted on.
 class PlantedRecall {
  public:
-  /// Tape, map and noise must outlive it; the tape belongs to it while `advance` runs. The noise is at least as
-  /// long as the longest lag wants it.
+  /// Tape, map and noise must outlive this object, which uses the tape during `advance`. The noise must cover the
+  /// longest lag.
   PlantedRecall(Tape& tape, DType dtype, RecallNoise& noise, SequenceMap map, RecallPlan plan);
-  /// As many contexts of one lag as a pass bears, or noise that is not there yet; false when all lags have been asked.
+  /// As many contexts of one lag as fit into a pass, or missing noise; false if all lags are done.
   bool advance();
-  /// The lags that have been asked about, and the share of right answers at each.
+  /// The finished lags, and the share of right answers at each.
   std::vector<double> lags() const;
   const std::vector<double>& shares() const { return shares_; }
 

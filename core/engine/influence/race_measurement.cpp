@@ -1,4 +1,4 @@
-// Which layers race, and when what they have shown is published.
+// Which layers race, and when results are published.
 #include "core/engine/influence/race_measurement.h"
 
 #include <nlohmann/json.hpp>

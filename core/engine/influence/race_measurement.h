@@ -1,5 +1,5 @@
-// The memory race beside a training: layers at initial weights run once, those of the model again whenever their
-// weights are others.
+// The memory race during training: layers with initial weights run once, those of the model again whenever their
+// weights have changed.
 #pragma once
 #include <memory>
 #include <nlohmann/json_fwd.hpp>
@@ -15,18 +15,16 @@ class RaceMeasurement {
   RaceMeasurement(const nlohmann::json& model, Trainer& trainer);
   ~RaceMeasurement();
 
-  /// Copies weights and settings and leaves the measuring to `advance`. Of a race of which a part is wanted, every
-  /// layer is shown as it arrives.
+  /// Copies weights and settings; `advance` does the work. With `is_part` every layer is shown once it has finished.
   void begin(const RaceConfig& config, bool is_part = false);
-  /// One piece of work; false when there is nothing left.
+  /// One piece of work; false if none is left.
   bool advance();
-  /// How much of the work is done, 0 to 1.
+  /// Finished share of the work, 0 to 1.
   double share_done() const { return working_ ? race_->share_done() : 1; }
   bool working() const { return working_; }
-  /// Step of the weights that race or raced last; -1 before.
+  /// Step of the weights in the present or last race; -1 before the first.
   std::int64_t step() const { return copy_.step(); }
-  /// Of the first race, and of one with other layers, what is there of it, at first no layer; else the last one that is
-  /// complete.
+  /// For the first race and for one with other layers its finished part; else the last complete race.
   std::shared_ptr<const RaceView> newest() const { return view_; }
 
  private:
@@ -35,7 +33,7 @@ class RaceMeasurement {
 
   ModelCopy copy_;
   std::unique_ptr<LayerRace> race_;
-  bool shows_parts_ = true;  // its layers are others than those of the last race
+  bool shows_parts_ = true;  // its layers differ from those of the last race
   int shown_ = 0;            // revision
   bool working_ = false;
   std::shared_ptr<const RaceView> view_;

@@ -1,4 +1,4 @@
-// Scores of written networks, a few target tokens at a time.
+// Scores of constructed networks, a few target tokens at a time.
 #include "core/engine/influence/retrieval_experiment.h"
 
 #include <algorithm>
@@ -15,7 +15,7 @@ namespace afterglow {
 namespace {
 
 constexpr int retrieval_lags_in_a_decade = 10, tokens_in_a_retrieval_pass = 1024;
-constexpr double first_retrieval_lag = 8;  // before, small lags bend the fit
+constexpr double first_retrieval_lag = 8;  // smaller lags bend the fit
 constexpr std::uint64_t noise_seed = 12;
 
 }  // namespace
@@ -37,7 +37,7 @@ nlohmann::json to_json(const RetrievalConfig& config) {
 struct RetrievalExperiment::Stack {
   Stack(const std::vector<WrittenBlock>& blocks, Backend& backend) : layers(blocks, backend) {}
   WrittenStack layers;
-  std::vector<double> scores, competitors;  // at the view's lags, as far as they are known
+  std::vector<double> scores, competitors;  // at the view's lags, as far as computed
 };
 
 RetrievalExperiment::RetrievalExperiment(RetrievalConfig config)
@@ -84,7 +84,7 @@ Tensor RetrievalExperiment::input(int batch, int length) {
   return to_device(*tape_, {batch, length, width}, DType::f64, rows);
 }
 
-/// Profile and position as the macro-layers find them.
+/// Profile and position as the macro-layers compute them.
 void RetrievalExperiment::read_channels() {
   const RetrievalNetwork& network = config_.network;
   tape_->begin(false);
@@ -99,7 +99,7 @@ void RetrievalExperiment::read_channels() {
   }
 }
 
-/// The next targets of the stack: a row of the batch each, with a cotangent on the signal of its target.
+/// The next targets of the stack: a batch row each, with a cotangent on the signal of its target.
 void RetrievalExperiment::score(Stack& stack) {
   const RetrievalNetwork& network = config_.network;
   const auto width = static_cast<std::size_t>(network.width);

@@ -1,5 +1,5 @@
-// Theorem 12's network with written weights (Sessa, definition 5 and appendix K): transport score, competitors and
-// margin against the lag by reverse passes, beside diffuse attention and a failed freeze time (proposition 13).
+// Theorem 12's network with constructed weights (Sessa, definition 5 and appendix K): transport score, competitors and
+// margin against the lag by backward passes, compared with diffuse attention and a failed freeze time (proposition 13).
 #pragma once
 #include <memory>
 #include <nlohmann/json_fwd.hpp>
@@ -13,24 +13,25 @@ namespace afterglow {
 
 struct RetrievalConfig {
   RetrievalNetwork network{.leak = 1e-4};
-  double freeze_step = 0.2;  ///< time step of the stacks whose freeze time fails: the state keeps exp(-step) a token
+  double freeze_step =
+      0.2;  ///< time step of the stacks with failing freeze time: the state decays by exp(-step) a token
   bool operator==(const RetrievalConfig&) const = default;
 };
 
-/// {"beta": 0.5, "jumps": 2, "source": 4, "leak": 1e-4, "tokens": 256, "freeze_step": 0.2}; what is absent stays as it
-/// is. Throws Error(bad_input) that names the field.
+/// {"beta": 0.5, "jumps": 2, "source": 4, "leak": 1e-4, "tokens": 256, "freeze_step": 0.2}; absent fields keep their
+/// value. Throws Error(bad_input) that names the field.
 RetrievalConfig parse_retrieval(const nlohmann::json& value, RetrievalConfig config);
 nlohmann::json to_json(const RetrievalConfig& config);
 
-/// It needs no model: float64 on one thread of the CPU, always the same bits. The input is noise within the bound that
-/// the network is written for.
+/// Needs no model: float64 on one CPU thread, always the same bits. The input is noise within the bound that the
+/// network is built for.
 class RetrievalExperiment {
  public:
   explicit RetrievalExperiment(RetrievalConfig config);
   ~RetrievalExperiment();
-  /// One reverse pass; false when all is known.
+  /// One backward pass; false if all is known.
   bool advance();
-  /// Null before `advance` has come to its end.
+  /// Null until `advance` has finished.
   const std::shared_ptr<const RetrievalView>& view() const { return view_; }
 
  private:

@@ -1,4 +1,4 @@
-// Which batches made a training what it is, as plain values: what came of it without each of them.
+// Which batches shaped a training: its results without each of them, as plain values.
 #pragma once
 #include <cstdint>
 #include <string>
@@ -17,11 +17,11 @@ struct ShownBatch {
 struct BlameView {
   std::string name;                  ///< of the recipe
   std::int64_t first = 1, last = 0;  ///< steps whose batches are left out, one at a time
-  std::int64_t until = 0;            ///< the step at which all are compared
+  std::int64_t until = 0;            ///< the step at which all runs are compared
   std::vector<RunMetric> metrics;    ///< what is measured there
   std::size_t shown = 0;             ///< index into `metrics`
-  std::vector<double> whole;         ///< measured with every batch; empty: not yet
-  std::vector<RunResult> without;    ///< by `row`, the step of the batch that was left out; ascending
+  std::vector<double> whole;         ///< with every batch; empty: not measured yet
+  std::vector<RunResult> without;    ///< `row` is the step of the batch that was left out; ascending
   std::vector<double> loss;          ///< of the training with every batch, steps first to until
   ShownBatch batch;
 };

@@ -1,4 +1,4 @@
-// What token mixers cost over the length of their sequence, measured, as plain values for figures.
+// Measured costs of token mixers over the sequence length, as plain values for figures.
 #pragma once
 #include <cstdint>
 #include <string>
@@ -6,16 +6,16 @@
 
 namespace afterglow {
 
-/// One mixer; an entry of each list for each length. Of one sequence in float32 on one thread of the processor.
+/// One mixer; lists have an entry for each length. One sequence in float32 on one CPU thread.
 struct LayerCost {
   std::string name;  ///< "SKA, r 24, S 64"
-  std::string kind;  ///< whose colour it has
+  std::string kind;  ///< its colour's kind
   std::vector<double> tokens;
-  std::vector<double> pass_ms;      ///< forward and reverse pass over the whole sequence
-  std::vector<double> pass_bytes;   ///< what such a pass keeps on its tape, both ways
-  std::vector<double> step_ms;      ///< one more token behind so many
-  std::vector<double> state_bytes;  ///< what is carried from token to token behind so many
-  /// As which power of T the first and the third grow by Echo's table 1.
+  std::vector<double> pass_ms;      ///< forward and backward pass over the whole sequence
+  std::vector<double> pass_bytes;   ///< kept on the tape by such a pass
+  std::vector<double> step_ms;      ///< one more token after a sequence of this length
+  std::vector<double> state_bytes;  ///< state after a sequence of this length
+  /// Exponents of T in the first and third list by Echo's table 1.
   double pass_growth = 0, step_growth = 0;
 };
 

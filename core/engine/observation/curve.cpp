@@ -8,8 +8,8 @@ namespace afterglow {
 namespace {
 
 constexpr std::size_t first_capacity = 256;
-// Afterwards at once room for a long run. Pages that have not been written to take no memory, whereas storage that
-// doubles again and again leaves behind what it has outgrown, in pieces too small to go back to the system.
+// After the first growth reserve room for a long run at once. Unwritten pages take no memory, whereas doubling
+// fragments it.
 constexpr std::size_t long_capacity = std::size_t{1} << 20;
 
 std::shared_ptr<double[]> copy_of(const double* values, std::size_t size, std::size_t capacity) {
@@ -28,7 +28,7 @@ void GrowingCurve::append(double value) {
   values_[size_++] = value;
 }
 
-// The old storage may still be read beyond `size`, so what follows goes into new storage.
+// A reader may hold the old storage beyond `size`, so later values go into new storage.
 void GrowingCurve::truncate(std::size_t size) {
   if (size >= size_) return;
   values_ = copy_of(values_.get(), size, capacity_);

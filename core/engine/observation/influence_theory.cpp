@@ -84,7 +84,7 @@ InfluenceTheory fixed_envelope_of(const RoutingView& routing, std::span<const in
   if (routing.gain.empty() && routing.c2 > 0) {
     theory.law = TheoryLaw::diffuse_envelope;
     theory.parameter = routing.c2;
-    // The mean over the sources of a falling convex function is at most that of the first one.
+    // The mean over sources of a decreasing convex function is at most its value at the first source.
     theory.source = sources.empty() ? 0 : *std::ranges::min_element(sources);
   } else if (routing.gain.empty() && routing.largest_factor > 0 && routing.mean_step > 0) {
     theory.law = TheoryLaw::freeze_envelope;
@@ -97,7 +97,7 @@ InfluenceTheory fixed_envelope_of(const RoutingView& routing, std::span<const in
 
 namespace {
 
-/// The mean at each lag over the sources that have it.
+/// The mean at each lag over the sources that reach it.
 std::vector<double> mean_heights(std::span<const std::vector<double>> of_sources) {
   std::vector<double> mean;
   for (std::size_t lag = 0;; ++lag) {
@@ -112,7 +112,7 @@ std::vector<double> mean_heights(std::span<const std::vector<double>> of_sources
   }
 }
 
-/// The largest constant of any source over the whole sequence, and how much larger it is than over the first half.
+/// The largest constant of any source over the whole sequence, and its ratio to that over the first half.
 struct SettledConstant {
   double value = 0, growth = 1;
 };
@@ -217,7 +217,7 @@ double reach_share(const RoutingView& routing) {
 double slowest_rate(const RoutingView& routing, int length) {
   const auto window = static_cast<std::size_t>(std::max(1, length));
   double slowest = std::nan(""), sum = 0;
-  // The first token has no state to keep.
+  // The first token has no earlier state.
   for (std::size_t t = 1; t < routing.decay.size(); ++t) {
     sum -= std::log(routing.decay[t]);
     if (t > window) sum += std::log(routing.decay[t - window]);
@@ -242,7 +242,7 @@ InfluenceTheory deep_theory_of(std::span<const RoutingView> routing) {
 }
 
 std::string_view regime_name(double exponent) {
-  constexpr double still = 0.005;  // what two digits show as 0
+  constexpr double still = 0.005;  // two digits show it as 0
   return exponent < -still ? "decaying" : exponent > still ? "increasing" : "frozen";
 }
 
@@ -261,7 +261,7 @@ double recovered_positions(std::span<const double> code, double deviation) {
   if (code.empty()) return std::nan("");
   std::vector<double> sorted(code.begin(), code.end());
   std::ranges::sort(sorted);
-  // Noise may go half a gap to either side; at the ends as far as it likes.
+  // Noise up to half a gap on either side is harmless; at the ends it is unbounded outwards.
   const auto stays = [&](double gap) { return 0.5 * std::erf(gap / (2 * std::sqrt(2.0) * deviation)); };
   double sum = 0;
   for (std::size_t i = 0; i < sorted.size(); ++i)

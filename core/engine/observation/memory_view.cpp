@@ -1,4 +1,4 @@
-// The memory of training, as figures see it.
+// Prepares the memory of training for figures.
 #include "core/engine/observation/memory_view.h"
 
 #include <algorithm>
@@ -50,7 +50,7 @@ MemoryView view_of_history(const SpectralMemory& memory, std::int64_t step) {
   show_buffer(memory.history().values(kept_rows), static_cast<int>(view.history_rows), view.width, view);
   const KlDecomposition whole = memory.history().decompose(memory.config().kl, kept_rows);
   if (memory.config().kl.strategy == KlStrategy::kernel) {
-    // The kernel's eigenvalues are no shares of what the rows hold; what its modes leave over is.
+    // The kernel's eigenvalues are not shares of the rows' variance; the errors of its modes are.
     const std::vector<double> errors = kl_reconstruction_errors(whole, memory.history().values(kept_rows));
     for (std::size_t k = 0; k < view.explained.size(); ++k) view.explained[k] = 1 - errors[k + 1] * errors[k + 1];
   }

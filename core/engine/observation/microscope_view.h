@@ -1,5 +1,5 @@
-// Two trainings in lockstep that differ in one thing, as plain values: how far their weights are apart after each step,
-// and where the difference first shows.
+// Two trainings in lockstep that differ in one thing, as plain values: the distance of their weights after each step,
+// and where the difference first appears.
 #pragma once
 #include <cmath>
 #include <cstdint>
@@ -8,20 +8,20 @@
 
 namespace afterglow {
 
-/// The first number of a pass that differs by more units in the last place than asked.
+/// The first number of a pass that differs by more than the threshold in units in the last place.
 struct FirstDifference {
-  std::int64_t step = -1;    ///< of the weights that the pass ran with; -1: none has been found
-  std::string place;         ///< "layers.1.ska.readout"; where the result has no name of its own, its part
-  std::string operation;     ///< whose result it is: "ridge_readout"
+  std::int64_t step = -1;    ///< of the weights of the pass; -1: none found
+  std::string place;         ///< "layers.1.ska.readout"; for a result without a name, its part
+  std::string operation;     ///< operation of the result: "ridge_readout"
   int token = 0, head = -1;  ///< -1: the result has no heads
   double ulps = 0;           ///< |a - b| in units in the last place (float32) of the result's largest number
 };
 
 struct MicroscopeView {
   std::string name;                           ///< of the recipe
-  std::string change;                         ///< what the second training has otherwise: "one bit of head.weight[0]"
-  std::int64_t from = 0, until = 0;           ///< steps before and after which they are compared
-  double ulps = 16;                           ///< beyond which a difference is told
+  std::string change;                         ///< the difference of the second training: "one bit of head.weight[0]"
+  std::int64_t from = 0, until = 0;           ///< steps at which the comparison begins and ends
+  double ulps = 16;                           ///< differences above this are reported
   std::vector<std::string> parts;             ///< of the model
   std::vector<std::string> kinds;             ///< of the parts, for their colours
   std::vector<double> step;                   ///< from `from` on

@@ -1,4 +1,4 @@
-// The numbers of a mode that panels, cards and files show: one place for each.
+// The numbers of a mode for panels, cards and files, each computed in one function.
 #pragma once
 #include <complex>
 #include <span>
@@ -10,12 +10,12 @@
 
 namespace afterglow {
 
-/// The head of these spectra; nullptr without it, or without spectra.
+/// The head of these spectra; nullptr if it is missing.
 const HeadSpectrum* find_head(const Spectra* spectra, int layer, int head);
-/// Its eigenvalues with their numbers; empty without it.
+/// Its eigenvalues with their numbers; empty if it is missing.
 NumberedModes numbered_modes(const Spectra* spectra, int layer, int head);
 
-/// What the power filter leaves of amplitudes of these moduli |λ| >= 0: |λ|^K (Echo, appendix D.1). Empty for K < 0.
+/// Gain |λ|^K of the power filter for moduli |λ| >= 0 (Echo, appendix D.1). Empty for K < 0.
 std::vector<double> filter_gains(std::span<const double> moduli, int power);
 
 /// Gain |scale λ|^K of one mode of the head, an index into its eigenvalues; NaN for K < 0.
@@ -25,8 +25,8 @@ double mode_gain(const HeadSpectrum& head, std::size_t mode, int power);
 struct ModeTimes {
   double modulus = 0;    ///< |λ|
   double angle = 0;      ///< |arg λ|, radians a token
-  double half_life = 0;  ///< ln ½ / ln |λ|; 0 for λ = 0, infinite where the mode does not fade
-  double period = 0;     ///< 2π / angle; infinite for a real positive λ, which does not turn
+  double half_life = 0;  ///< ln ½ / ln |λ|; 0 for λ = 0, infinite if the mode does not decay
+  double period = 0;     ///< 2π / angle; infinite for a positive real λ, which does not rotate
 };
 ModeTimes mode_times(const std::complex<double>& lambda);
 

@@ -1,5 +1,5 @@
-// What the engine shows: plain host values, each stamped with the step it was computed at. Panels read observations and
-// nothing else; no tensor and no device pointer crosses this line.
+// What the engine publishes: plain host values, each with its step. Panels read observations only; no tensor and no
+// device pointer is part of one.
 #pragma once
 #include <complex>
 #include <cstdint>
@@ -18,11 +18,11 @@ namespace afterglow {
 
 struct LayerSummary {
   std::string label;   ///< "1 ska"
-  std::string scope;   ///< "layers.1.mixer": prefix of its parameters and probes
-  std::string kind;    ///< "ska", "embedding", "head": what there is to see of it, `shows(kind, ..)` says
+  std::string scope;   ///< "layers.1.mixer": prefix of its parameters and captures
+  std::string kind;    ///< "ska", "embedding", "head"; `shows(kind, ..)` says what can be analysed
   std::string detail;  ///< "r 16 · K 2 · H 4"
   std::int64_t parameters = 0;
-  int heads = 0;                 ///< 0 when it has none
+  int heads = 0;                 ///< 0 if it has none
   std::int64_t state_bytes = 0;  ///< recurrent state of one sequence of the task's length
 };
 
@@ -37,7 +37,7 @@ struct TokenView {
   int id = 0;
   std::string label;  ///< "k3", "v9", "·"
   TokenRole role = TokenRole::blank;
-  int target = -1;  ///< token that should follow here, -1 where the loss is not taken
+  int target = -1;  ///< token that should follow, -1 if it does not count for the loss
 };
 
 struct Mark {
@@ -58,29 +58,29 @@ struct RunCurves {
   std::int64_t first_step = 1;
   Values loss, accuracy, learning_rate, gradient_norm;
   std::vector<NamedCurve> layer_gradient_norms;  ///< one for each layer, same order as ModelSummary::layers
-  Values held_out_step, held_out_accuracy;       ///< own abscissa: evaluated now and then
+  Values held_out_step, held_out_accuracy;       ///< own abscissa: evaluated at some steps
   std::vector<Mark> marks;
-  std::int64_t parted = -1;  ///< the step at which the present run left this one; -1: they have no past in common
+  std::int64_t parted = -1;  ///< the step at which the present run branched off; -1: no common past
 };
 
-/// A state of the past that is kept as a whole: going back starts there.
+/// A complete saved state, from which rewinding starts.
 struct KeptState {
   std::int64_t step = 0;
   std::string checksum;  ///< 16 hex digits of its weights
 };
 
-/// Koopman operator of one head, from the probe sequence.
+/// Koopman operator of one head, from the inspected sequence.
 struct HeadSpectrum {
   int layer = 0, head = 0;                        ///< index into ModelSummary::layers
   std::vector<std::complex<double>> eigenvalues;  ///< of A_w (before scaling), modulus descending
-  std::vector<int> identity;   ///< number of each eigenvalue, by which texts, colours and commands name the mode
-  std::vector<double> energy;  ///< share of the query's energy in each mode, sums to 1
+  std::vector<int> identity;   ///< number of each eigenvalue, which names the mode in texts, colours and commands
+  std::vector<double> energy;  ///< share of the query's energy in each mode; the sum is 1
   double scale = 1.0;          ///< gamma / max(sigma, 1): A = scale * A_w
   double gamma = 1.0, eta = 1.0, sigma = 0.0;
   double kappa = 1.0, lambda_min = 0.0;  ///< of G + ridge I
   double ridge = 0.0;
   int power = 0;   ///< K
-  int jitter = 0;  ///< how often the factorisation needed help
+  int jitter = 0;  ///< how often the factorisation needed a larger ridge
 };
 
 /// Learned eigenvalues of a Koopman MLP.
@@ -89,8 +89,7 @@ struct MlpSpectrum {
   std::vector<std::complex<double>> eigenvalues;  ///< one of each conjugate pair
 };
 
-/// What a token leaves of the memory of one head of a layer without a Koopman operator, in the mean over the probe
-/// sequence.
+/// For layers without a Koopman operator: how much of a head's memory a token keeps, mean over the inspected sequence.
 struct StateSpectrum {
   int layer = 0, head = 0;
   std::vector<std::complex<double>> eigenvalues;
@@ -99,7 +98,7 @@ struct StateSpectrum {
 struct Spectra {
   std::int64_t step = 0;
   std::int64_t numbered_at =
-      0;  ///< the step at which the modes were numbered by modulus; they keep their numbers since
+      0;  ///< the step at which the modes were numbered by modulus; they have kept their numbers since
   std::vector<HeadSpectrum> heads;
   std::vector<MlpSpectrum> mlps;
   std::vector<StateSpectrum> states;
@@ -108,26 +107,26 @@ struct Spectra {
 /// The recurrent form of one head of the traced layer after one token.
 struct HeadStep {
   std::vector<float> G, M, C;                   ///< [r*r], [r*r], [P*r] normalised by the running m, row-major
-  double m = 0;                                 ///< the largest norm of a key so far, or as it was kept
+  double m = 0;                                 ///< the largest norm of a key so far, or a frozen value
   double sigma = 0, kappa = 1, lambda_min = 0;  ///< of A_w; of G + ridge I
   int jitter = 0;
-  std::vector<double> gram;  ///< [r] eigenvalues of G, without ridge, descending; empty where G is not finite
+  std::vector<double> gram;  ///< [r] eigenvalues of G, without ridge, descending; empty if G is not finite
   double ridge = 0;          ///< what the factorisation added to each of them: ε and its jitter
   std::vector<std::complex<double>> eigenvalues;  ///< of A_w
-  /// Number of each eigenvalue: after the last token as in HeadSpectrum, and followed back from there.
+  /// Number of each eigenvalue: after the last token as in HeadSpectrum, and tracked back from there.
   std::vector<int> identity;
 };
 
 struct TokenStep {
-  std::vector<HeadStep> heads;  ///< empty when the traced layer is no `ska`
+  std::vector<HeadStep> heads;  ///< empty if the traced layer is no `ska`
   std::vector<float> state;     ///< generic state of the traced layer, first state tensor flattened [rows*columns]
-  /// Of each head's matrix in that tensor: |S|_F, and how many directions S fills, |S|_F^4 / |S S^T|_F^2; empty where
-  /// the layer's state is no matrix for each head.
+  /// Of each head's matrix in that tensor: |S|_F, and its effective rank |S|_F^4 / |S S^T|_F^2; empty if the layer's
+  /// state has no matrix for each head.
   std::vector<double> state_norm, state_rank;
   std::vector<int> top_tokens;  ///< the five most probable next tokens
   std::vector<double> top_probabilities;
-  /// What each head did with this token, in the order in which it is computed; empty where the layer has no such
-  /// pictures, and, of a large layer, for all tokens but the last.
+  /// The computation of each head at this token, in order; empty if the layer has no such pictures and, for a large
+  /// layer, for all tokens but the last.
   std::vector<std::vector<StepPicture>> pictures;
 };
 
@@ -136,7 +135,7 @@ struct Trace {
   std::int64_t step = 0;          ///< training step of the weights
   int layer = 0;                  ///< traced layer, index into ModelSummary::layers
   int rank = 0, value_width = 0;  ///< r and P of the traced `ska`
-  int scale_kept_behind = -1;     ///< token behind which `ska`'s m stays as it is; -1: it runs on
+  int scale_kept_behind = -1;     ///< token after which `ska`'s m stays fixed; -1: never
   int state_rows = 0, state_columns = 0;
   std::vector<TokenView> tokens;
   std::vector<TokenStep> steps;  ///< one for each token
@@ -144,15 +143,15 @@ struct Trace {
   std::vector<std::string> labels;  ///< text of every token id, for the answer distribution
 };
 
-/// Equivalent attention of the traced layer: with what weight the value of each token enters what a head answers at
-/// each token, before gate and output projection (core/analysis/attention/token_weights.h).
+/// Equivalent attention of the traced layer: the weight of each token's value in a head's output at each token, before
+/// gate and output projection (core/analysis/attention/token_weights.h).
 struct TokenWeights {
   std::int64_t step = 0;  ///< training step of the weights
   int layer = -1;         ///< index into ModelSummary::layers
-  int heads = 0;          ///< 0: the layer has no such weights
-  int tokens = 0;         ///< T, the first tokens of the probe sequence, at most 256
-  /// For each head [T*T], row = token that asks, column = token that is read; NaN in the future of a causal layer.
-  /// Empty for a head whose weights are not finite.
+  int heads = 0;          ///< 0: not defined for the layer
+  int tokens = 0;         ///< T, the first tokens of the inspected sequence, at most 256
+  /// For each head [T*T], row = reading token, column = token that is read; NaN in the future of a causal layer. Empty
+  /// for a head whose weights are not finite.
   std::vector<std::vector<float>> weights;
 };
 
@@ -163,47 +162,48 @@ struct Event {
   std::string text;  ///< what, where, what to do
 };
 
-/// Hyperparameters as they are now, for controls: key as in `set`, value, range and meaning.
+/// A hyperparameter for controls: key as in `set`, value, range and meaning.
 struct Setting {
   std::string key, label, unit, meaning;
   double value = 0, minimum = 0, maximum = 0, initial = 0;
   bool logarithmic = false, integer = false;
 };
 
-/// What the numbers of a training are called on axes and in files.
+/// Names of a training's measures on axes and in files.
 struct MeasureNames {
   std::string loss = "cross-entropy", loss_unit = "nats", quality = "accuracy";
 };
 
-/// The run as it stands: what it is, where it is and how it came there.
+/// The present run: model, progress and history.
 struct RunStatus {
   std::string preset, title;
   std::uint64_t seed = 0;
   std::int64_t step = 0, final_step = 0;
-  std::int64_t oldest_step = 0;  ///< how far back one can go: 0, or where the snapshot stood that the run goes on from
-  std::int64_t latest_step = 0;  ///< how far on without training anything new: beyond `step` after a rewind
-  std::shared_ptr<const std::vector<KeptState>> kept;  ///< in the order of their steps; null: not known
-  std::int64_t rebuilds_to = -1;                       ///< the step that is being made again from the recipe; -1: none
+  std::int64_t oldest_step =
+      0;  ///< the earliest step that can be reached: 0, or that of the snapshot that the run started from
+  std::int64_t latest_step = 0;                        ///< the last trained step: beyond `step` after a rewind
+  std::shared_ptr<const std::vector<KeptState>> kept;  ///< ascending steps; null: unknown
+  std::int64_t rebuilds_to = -1;                       ///< the step up to which training is being repeated; -1: none
   bool running = false, finished = false, stopped_non_finite = false;
   std::string checksum;  ///< 16 hex digits of the weights at `checksum_step`
   std::int64_t checksum_step = 0;
-  std::string same_as;  ///< "run 1" when an earlier run had the same checksum at this step
+  std::string same_as;  ///< "run 1" if that earlier run had the same checksum at this step
   std::string device, precision;
   std::int64_t device_bytes = 0, history_bytes = 0;
   double steps_per_second = 0;
-  double speed_limit = 0;  ///< steps a second at most; 0: as fast as it goes
+  double speed_limit = 0;  ///< maximal steps per second; 0: unlimited
   std::string task;        ///< "system prompt · 4 bindings · T 64"
   MeasureNames measures;
   std::vector<Setting> settings;
   std::vector<RunCurves> runs;     ///< the current run last, up to `step`; earlier ones and branches before it
-  std::optional<RunCurves> ahead;  ///< the current run up to `latest_step`, where that lies beyond `step`
+  std::optional<RunCurves> ahead;  ///< the current run up to `latest_step` if that is beyond `step`
   std::vector<Event> events;
-  std::string recipe;        ///< JSON text that makes this state again
-  std::uint64_t opened = 0;  ///< how many runs have been opened, this one included
-  std::string view;          ///< how the figure showed it that this run was opened from, JSON; empty: from none
+  std::string recipe;        ///< JSON text that reproduces this state
+  std::uint64_t opened = 0;  ///< number of runs opened, including this one
+  std::string view;          ///< JSON of the window's view if the run was opened from a figure; else empty
 };
 
-/// All that a panel may show of one moment.
+/// Everything that panels can show of one moment.
 struct Observation : RunStatus, AnalysisResults {
   ModelSummary model;
 };

@@ -6,10 +6,10 @@ namespace afterglow {
 
 struct PhaseMapView {
   SweepView sweep;
-  std::size_t shown = 0;          ///< the number that is shown as colour, an index into the metrics
+  std::size_t shown = 0;          ///< the metric shown as colour, an index into the metrics
   std::int64_t steps = 0;         ///< of each run
   std::int64_t first_run_at = 0;  ///< step of the first run, until it has finished
-  std::string x, y;               ///< the axes as they were asked for: "learning_rate=log:1e-4:1e-1:16"
+  std::string x, y;               ///< the axes as requested: "learning_rate=log:1e-4:1e-1:16"
 };
 
 }  // namespace afterglow

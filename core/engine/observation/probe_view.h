@@ -1,4 +1,4 @@
-// What the probe sequence makes the model answer, with and without interventions.
+// The model's answers to the inspected sequence, with and without interventions.
 #pragma once
 #include <cstdint>
 #include <memory>
@@ -10,21 +10,22 @@
 
 namespace afterglow {
 
-/// The most probable next tokens after one token: of before and after the interventions, by their larger probability.
+/// The most probable next tokens after one token, by the larger of their probabilities before and after the
+/// interventions.
 struct ProbeAnswer {
   std::vector<int> tokens;
   std::vector<double> before, after;             ///< probabilities, one for each of `tokens`
-  double target_before = -1, target_after = -1;  ///< of the token that should follow; -1 where none is asked
+  double target_before = -1, target_after = -1;  ///< of the token that should follow; -1 without a target
 };
 
-/// One head of a changed layer as the probe sees it.
+/// One head of an edited layer.
 struct ProbedHead {
   HeadSpectrum spectrum;     ///< with every override in force; `eigenvalues` after the edits, in the order before them
   std::vector<bool> is_off;  ///< modes that are switched off
   bool head_is_off = false;
 };
 
-/// A changed Koopman MLP as the probe sees it.
+/// An edited Koopman MLP.
 struct ProbedMlp {
   MlpSpectrum spectrum;      ///< `eigenvalues` after the edits
   std::vector<bool> is_off;  ///< pairs that are switched off
@@ -33,16 +34,16 @@ struct ProbedMlp {
 struct ProbeView {
   std::int64_t step = 0;  ///< training step of the weights
   ProbeSetup setup;
-  std::string task;               ///< what a sequence of another task than the run's asks; empty: of its own
-  std::vector<TokenView> tokens;  ///< `target` is that of the example, also where tokens were edited
-  /// One for each token. Of long sequences over large vocabularies all are empty but as many as fit: the last token's,
-  /// those that are asked, and then of late tokens.
+  std::string task;               ///< description of a sequence of another task than the run's; else empty
+  std::vector<TokenView> tokens;  ///< `target` is that of the example, also for edited tokens
+  /// One for each token. For long sequences over large vocabularies only as many as fit are filled: the last token's,
+  /// those with targets, then those of late tokens.
   std::vector<ProbeAnswer> answers;
   std::shared_ptr<const std::vector<std::string>> labels;  ///< text of every token id
-  std::int64_t examples = 0;                               ///< sequences of the probe batch
+  std::int64_t examples = 0;                               ///< sequences of the held-out batch
   double accuracy_before = 0, accuracy_after = 0;          ///< share of right answers on them
-  std::vector<ProbedHead> heads;                           ///< of changed layers only
-  std::vector<ProbedMlp> mlps;                             ///< changed ones only
+  std::vector<ProbedHead> heads;                           ///< of edited layers only
+  std::vector<ProbedMlp> mlps;                             ///< edited ones only
   TokenWeights weights;                                    ///< of the traced layer, interventions in force
   bool is_edited() const { return !setup.interventions.empty(); }
 };

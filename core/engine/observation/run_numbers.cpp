@@ -25,10 +25,10 @@ namespace {
 constexpr double unknown = std::numeric_limits<double>::quiet_NaN();
 constexpr double diverged_from = 1.05;  // times the first loss
 
-/// The larger one; what is unknown does not count.
+/// The larger one; NaN does not count.
 double larger(double a, double b) { return std::isnan(a) ? b : std::max(a, b); }
 
-/// Numbers under one beginning of their names.
+/// Adds numbers under a common prefix.
 class Names {
  public:
   Names(std::vector<NamedNumber>& numbers, std::string prefix) : numbers_(&numbers), prefix_(std::move(prefix)) {}
@@ -143,7 +143,7 @@ void list_spectra(const Observation& o, std::vector<NamedNumber>& numbers) {
   names.add("kappa", largest_kappa(*o.spectra));
 }
 
-/// The most probable next token in words, and the probability of each that is shown.
+/// The most probable next token as text, and the probabilities of the shown tokens.
 void list_answer(const ProbeView& probe, const ProbeAnswer& answer, const Names& names) {
   const std::vector<double>& shares = probe.is_edited() ? answer.after : answer.before;
   if (!probe.labels || shares.empty()) return;
@@ -254,7 +254,7 @@ void list_shares(const std::vector<double>& shares, const Names& names) {
   for (std::size_t k = 0; k < shares.size(); ++k) names.add(std::to_string(k + 1), shares[k]);
 }
 
-/// Of memory tokens, the path of training, and forecasts.
+/// Of memory tokens, the trajectory of training, and forecasts.
 void list_traced(const Observation& o, std::vector<NamedNumber>& numbers) {
   const Names names(numbers);
   const std::shared_ptr<const MemoryView> memory = o.forecast && o.forecast->memory ? o.forecast->memory : o.memory;
@@ -307,7 +307,7 @@ void list_theory(const Observation& o, std::vector<NamedNumber>& numbers) {
   names.add("last", o.depth->gradient.back());
 }
 
-/// "patch.1_ska_c.20": a part's place and a token; exact, and to first order.
+/// "patch.1_ska_c.20": a part's hook point and a token; exact, and to first order.
 void list_patch(const Observation& o, std::vector<NamedNumber>& numbers) {
   if (!o.patch) return;
   const PatchView& view = *o.patch;
@@ -438,7 +438,7 @@ std::string name_word(std::string_view text) {
 
 namespace {
 
-/// Puts a head in the place of one that forgets sooner.
+/// Replaces the head if this one has a longer half-life.
 void take_slower(int layer, int head, const std::vector<std::complex<double>>& eigenvalues, double scale,
                  SlowestHead& slowest) {
   const double own = longest_half_life(eigenvalues, scale);

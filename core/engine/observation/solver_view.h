@@ -1,5 +1,5 @@
-// The solver laboratory's part of an observation: ridge systems of a layer or of the user's making, raced in every
-// arithmetic; their conditioning token by token; gates; gradients by iteration count.
+// Results of the solver laboratory: every solver and arithmetic on ridge systems of a layer or of the user; condition
+// numbers by token; gates; gradients by iteration count.
 #pragma once
 #include <array>
 #include <cstdint>
@@ -14,14 +14,13 @@
 
 namespace afterglow {
 
-/// |r_i|/|q| of every solver in one arithmetic, in the order of all_solvers; Cholesky has one number, NaN where it
-/// failed.
+/// |r_i|/|q| of every solver in one arithmetic, in the order of all_solvers; Cholesky has one number, NaN if it failed.
 using SolverRace = std::array<std::vector<double>, all_solvers.size()>;
 
-/// One system (H + λI) x = q and how it was solved.
+/// One system (H + λI) x = q and its solutions.
 struct RacedProblem {
-  int head = 0, token = -1;                              ///< token that asks; -1: made by hand
-  double ridge = 0, mu = 0, L = 0;                       ///< λ and the bounds that the iterations are told
+  int head = 0, token = -1;                              ///< token of the query; -1: made by the user
+  double ridge = 0, mu = 0, L = 0;                       ///< λ and the bounds that the iterations assume
   std::vector<double> eigenvalues;                       ///< of H + λI, ascending
   std::array<SolverRace, all_arithmetics.size()> races;  ///< in the order of all_arithmetics
   double kappa() const { return eigenvalues.empty() ? 0 : eigenvalues.back() / eigenvalues.front(); }
@@ -32,7 +31,7 @@ struct HeadConditioning {
   int head = 0;
   std::vector<int> tokens;
   std::vector<double> smallest, largest, norm;  ///< eigenvalues of H_t and |H_t|_F
-  std::vector<double> ridge;                    ///< λ_t as the layer takes it
+  std::vector<double> ridge;                    ///< λ_t in the layer
 };
 
 /// Gradients of one system by iteration count.
@@ -42,7 +41,7 @@ struct GradientLine {
   std::vector<GradientCheck> checks;
 };
 
-/// A system that the user made: eigenvalues of H + λI and what the iterations are told of them.
+/// A system made by the user: eigenvalues of H + λI and the bounds that the iterations assume.
 struct MadeProblem {
   std::vector<double> eigenvalues;  ///< positive, at most 128, in the user's order
   double mu = 0, L = 0;             ///< 0: the ends of the spectrum
@@ -54,25 +53,25 @@ constexpr double weak_share = 1e-3;  ///< of λ, for HeadFilters::weaker_drifts
 struct HeadFilters {
   int head = 0;
   std::vector<FilterRun> runs;
-  Uncertainty steady, fading;                   ///< of the exact filter with and without a state that stands still
+  Uncertainty steady, fading;                   ///< of the exact filter with A_t = I and with decay
   std::vector<NoiseSweep> sweeps;               ///< of the exact filter with A_t = I and with the head's own A_t
   std::vector<DriftRun> drifts, weaker_drifts;  ///< in the order of all_arithmetics, at λ and at weak_share of it
 };
 
 struct SolverView {
   std::int64_t step = 0;  ///< training step of the weights
-  int layer = -1;         ///< whose systems these are, index into ModelSummary::layers; -1: no layer solves any
+  int layer = -1;         ///< layer of the systems, index into ModelSummary::layers; -1: no layer solves any
   double strength = 0;    ///< a where λ_t = a |H_t|_F; 0: λ is fixed
   int iterations = 0;
-  int own_iterations = -1;             ///< r, the steps that the layer itself takes; -1: it solves exactly
+  int own_iterations = -1;             ///< r, the number of iterations in the layer; -1: it solves exactly
   std::vector<RacedProblem> problems;  ///< some tokens of every head, head by head
   std::vector<HeadConditioning> conditioning;
   std::vector<GradientLine> gradients;  ///< of the worst conditioned problem
-  /// Of the same problem: Chebyshev run backwards, in the order of all_arithmetics.
+  /// For the same problem: Chebyshev run backwards, in the order of all_arithmetics.
   std::array<ChebyshevReversal, all_arithmetics.size()> reversals;
-  int gate_layer = -1;  ///< the layer of `gates`: `layer` if it has one, else the first that has
+  int gate_layer = -1;  ///< the layer of `gates`: `layer` if it has a gate, else the first that has
   std::vector<HeadGate> gates;
-  int pair_layer = -1;  ///< the layer of `filters`, found as `gate_layer` is
+  int pair_layer = -1;  ///< the layer of `filters`, found as `gate_layer`
   std::vector<HeadFilters> filters;
 
   // The user's own system, if there is one.

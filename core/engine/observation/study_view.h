@@ -1,5 +1,5 @@
-// What a study of solvers found, as plain values for figures: curves over the iterations, and of what problems; and
-// what becomes of a kernel's eigenvalues (KlLimit).
+// Results of a study of solvers as plain values for figures: curves over the iterations with their problems, and
+// changes of a kernel's eigenvalues (KlLimit).
 #pragma once
 #include <cstdint>
 #include <string>

@@ -1,4 +1,4 @@
-// Places in the grid of a sweep.
+// Indices in the grid of a sweep.
 #include "core/engine/observation/sweep_view.h"
 
 namespace afterglow {

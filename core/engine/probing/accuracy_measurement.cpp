@@ -1,4 +1,4 @@
-// Cells in turns, from few examples to many.
+// Visits the cells in turn, with few examples first.
 #include "core/engine/probing/accuracy_measurement.h"
 
 #include <algorithm>
@@ -14,7 +14,7 @@ namespace afterglow {
 
 namespace {
 
-constexpr std::int64_t first_examples = 8;            // of every cell, before any gets more
+constexpr std::int64_t first_examples = 8;            // of every cell, before any cell gets more
 constexpr std::int64_t tokens_in_a_cell_pass = 4096;  // in a pass
 constexpr std::int64_t logits_in_a_cell_pass = std::int64_t{1} << 24;
 const std::vector<int> all_bindings{1, 2, 3, 4, 8};  // Echo, table 2
@@ -26,7 +26,7 @@ std::vector<int> lengths_to(int longest) {
   return lengths;
 }
 
-/// A grid all of whose cells are holes is none.
+/// A grid without any valid cell counts as missing.
 std::vector<AccuracyCell> cells_of(const nlohmann::json& task, const std::vector<int>& lengths) {
   std::vector<AccuracyCell> cells;
   try {
@@ -111,7 +111,7 @@ bool AccuracyMeasurement::advance() {
   return working();
 }
 
-/// As many of the examples that are left as one pass takes.
+/// Evaluates as many of the remaining examples as one pass takes.
 void AccuracyMeasurement::ask(const Turn& turn) {
   AccuracyCell& cell = now_.grids[turn.grid].cells[turn.cell];
   const Model& model = copy_.model();

@@ -1,4 +1,4 @@
-// The accuracy grid: each task that a model can be asked, with several numbers of bindings and lengths, on a copy of
+// The accuracy grid: each task that the model understands, over numbers of bindings and lengths, measured on a copy of
 // the weights.
 #pragma once
 #include <algorithm>
@@ -12,12 +12,12 @@
 
 namespace afterglow {
 
-/// What the command `accuracy_grid` asks for.
+/// Settings of the command `accuracy_grid`.
 struct AccuracyConfig {
   std::int64_t examples = 64;  ///< of each cell, 1 to 4096
   int longest = 4096;          ///< tokens, 16 to 65536
 };
-/// {"examples": 64, "longest": 1024}; what is not named stays as `before`. Throws Error(bad_input).
+/// {"examples": 64, "longest": 1024}; absent fields keep their value in `before`. Throws Error(bad_input).
 AccuracyConfig parse_accuracy(const nlohmann::json& value, const AccuracyConfig& before);
 nlohmann::json to_json(const AccuracyConfig& config);
 
@@ -28,12 +28,12 @@ class AccuracyMeasurement {
 
   /// Copies weights and settings. `task` is the recipe's.
   void begin(const nlohmann::json& task, const AccuracyConfig& config);
-  /// Asks some sequences of one cell: a few of every cell first, short ones before long ones. False when there is
-  /// nothing left.
+  /// Evaluates some sequences of one cell: a few of every cell first, short ones before long ones. False if no work is
+  /// left.
   bool advance();
-  /// Every cell has been asked something.
+  /// Whether every cell has a first result.
   bool has_overview() const { return !working() || turns_[next_].until == now_.examples; }
-  /// How much of the work is done, 0 to 1.
+  /// Finished share of the work, 0 to 1.
   double share_done() const {
     return static_cast<double>(next_) / static_cast<double>(std::max<std::size_t>(1, turns_.size()));
   }
@@ -42,7 +42,7 @@ class AccuracyMeasurement {
   std::shared_ptr<const AccuracyView> newest() const { return view_; }
 
  private:
-  /// One visit of a cell: it goes on until the cell has so many examples.
+  /// One visit of a cell, until it has `examples` examples.
   struct Turn {
     std::size_t grid, cell;
     std::int64_t until;

@@ -1,4 +1,4 @@
-// Down the residual stream with the gradient, and around in each branch.
+// Backward through the residual stream with the gradient; power iterations in each branch.
 #include "core/engine/probing/depth_measure.h"
 
 #include <algorithm>
@@ -18,8 +18,8 @@ namespace {
 
 using Numbers = std::vector<double>;
 
-/// The model as maps of the residual stream [1,T,d], which stays on the device: a pass of one branch takes less time
-/// than a transfer. Each map begins the tape anew.
+/// The model as maps of the residual stream [1,T,d], which stays on the device because a pass of one branch is faster
+/// than a transfer. Each map overwrites the tape.
 class StreamMaps {
  public:
   StreamMaps(Trainer& trainer, Tape& tape, const Example& example)
@@ -34,7 +34,7 @@ class StreamMaps {
     for (Tensor* each : {&moved_, &ahead_, &behind_}) *each = make();
   }
 
-  /// A stream of no particular value, there as long as this object.
+  /// An uninitialised stream that lives as long as this object.
   Tensor make() { return arena_.allocate({1, length(), model_.width()}, dtype_); }
 
   double norm(const Tensor& x) {
@@ -48,7 +48,7 @@ class StreamMaps {
     const Numbers values = to_host(backend_, x);
     return std::sqrt(std::inner_product(values.begin(), values.end(), values.begin(), 0.0));
   }
-  /// out = factor x, or += where it accumulates.
+  /// out = factor x, or out += factor x if `accumulate`.
   void scale(const Tensor& x, double factor, const Tensor& out, bool accumulate = false) {
     backend_.scale(x, factor, {out, accumulate});
   }
@@ -58,7 +58,7 @@ class StreamMaps {
     backend_.copy(out, model_.embed(tape_, upload(DType::i32, example_.tokens.data())).value);
   }
 
-  /// What branch l makes of the stream, its residual included.
+  /// Branch l with its residual.
   void forward(std::size_t l, const Tensor& x, const Tensor& out) {
     tape_.begin(false);
     backend_.copy(out, model_.forward_branches(tape_, tape_.constant(x), mask(), l, l + 1).value);
@@ -81,7 +81,7 @@ class StreamMaps {
     scale(u, -1.0, out, true);
   }
 
-  /// J v of branch l at x without the residual, by central differences: good enough for a direction.
+  /// J v of branch l at x without the residual, by central differences: accurate enough for a direction.
   void push_forward(std::size_t l, const Tensor& x, const Tensor& v, const Tensor& out) {
     constexpr double relative_step = 3e-3;
     const double h = relative_step * std::max(norm(x), 1e-6) / norm(v);
@@ -96,7 +96,7 @@ class StreamMaps {
     scale(v, -1.0, out, true);
   }
 
-  /// Gradient of the loss at what the head reads.
+  /// Gradient of the loss at the head's input.
   void gradient_at_head(const Tensor& x, const Tensor& out) {
     begin_recording();
     const Var in = tape_.input(x);
@@ -132,7 +132,7 @@ class StreamMaps {
   Tensor squares_, column_sums_, moved_, ahead_, behind_;
 };
 
-/// |J| of branch l from below, starting at the gradient that arrives above it.
+/// A lower estimate of |J| of branch l, starting at the gradient that arrives above it.
 class BranchNorm {
  public:
   explicit BranchNorm(StreamMaps& maps) : maps_(maps), u_(maps.make()), down_(maps.make()) {}
@@ -158,8 +158,8 @@ class BranchNorm {
   Tensor u_, down_;
 };
 
-/// Bound on the Jacobian of the norm in front of a branch, which acts on each token alone: that of the worst token.
-/// Without the norm's eps it is a little larger than it has to be.
+/// Bound on the Jacobian of the norm before a branch, which acts on each token separately: the worst token's. Ignoring
+/// the norm's eps makes the bound slightly larger.
 double norm_in_front(const Numbers& weight, const Numbers& x) {
   double largest = 0;
   for (std::size_t t = 0; t + weight.size() <= x.size(); t += weight.size())
@@ -171,7 +171,7 @@ ReadBound no_bound() {
   return [] { return std::numeric_limits<double>::quiet_NaN(); };
 }
 
-/// Bound on |J| of a Koopman MLP without gate behind its norm; NaN for any other branch.
+/// Bound on |J| of a Koopman MLP without gate including its norm; NaN for any other branch.
 ReadBound closed_form_bound(Trainer& trainer, const Branch& branch, const Tensor& x) {
   ParameterStore& store = trainer.parameters();
   const bool is_gated = store.find(branch.scope + ".gate.weight") != nullptr;
@@ -187,7 +187,7 @@ ReadBound closed_form_bound(Trainer& trainer, const Branch& branch, const Tensor
   };
 }
 
-/// Bound on the path through the queries of branch l behind its norm; NaN where its kind has no closed form.
+/// Bound on the path through the queries of branch l including its norm; NaN for kinds without a closed form.
 ReadBound query_path(Trainer& trainer, StreamMaps& maps, const CaptureReader& read, const Example& example,
                      std::size_t l, const Tensor& x) {
   const Branch& branch = trainer.model().branches()[l];
@@ -200,7 +200,7 @@ ReadBound query_path(Trainer& trainer, StreamMaps& maps, const CaptureReader& re
           stream = to_host(trainer.backend(), x)] { return norm_in_front(weight, stream) * behind_norm(); };
 }
 
-/// Adds the values of all these bounds, each found by one of the threads, and forgets what they had read.
+/// Evaluates these bounds in parallel, appends their values, and frees what they had read.
 void add_found(ThreadPool& threads, std::vector<ReadBound>& bounds, Numbers& values) {
   const std::size_t before = values.size();
   values.resize(before + bounds.size());
@@ -210,7 +210,7 @@ void add_found(ThreadPool& threads, std::vector<ReadBound>& bounds, Numbers& val
   bounds.clear();
 }
 
-/// Of each branch the closed form, of the whole or of its queries, else what was measured.
+/// For each branch the closed form of the whole or of its queries, else the measured norm.
 Numbers closed_norms(const DepthView& view) {
   Numbers norms = view.branch_norms;
   for (std::size_t l = 0; l < norms.size(); ++l) {

@@ -5,10 +5,10 @@
 
 namespace afterglow {
 
-/// One pass up and one down, branch by branch, and a power iteration of `iterations` rounds for each branch that starts
-/// at the gradient that comes down. Every round gives |J^T u| for a unit vector u, so a norm is never above the true
-/// one and never below what the branch does to this gradient: the bounds made of them hold for it. Reads the weights
-/// alone; `tape` begins anew. Empty lists where no answer is asked for or a number is not finite.
+/// A forward and a backward pass, branch by branch, and `iterations` rounds of power iteration for each branch,
+/// starting at the gradient that arrives there. Every round gives |J^T u| for a unit vector u, so a norm is never above
+/// the true one and never below the branch's effect on this gradient: bounds made of these norms hold for it. Changes
+/// no weights; overwrites `tape`. Empty lists if no token has a target or a number is not finite.
 DepthView measure_depth(Trainer& trainer, Tape& tape, const Example& example, int iterations = 6);
 
 }  // namespace afterglow

@@ -19,7 +19,7 @@ constexpr double process_noises[] = {1e-6, 1e-5, 1e-4, 1e-3, 1e-2, 1e-1, 1, 10};
 
 HeadFilters filters_of(int head, const PairSequence& pairs) {
   const double cubed = std::pow(pairs.key_width(), 3);
-  const int looks = std::clamp(static_cast<int>(3e6 / cubed), 8, 48);  // at Σ_t and at the drift
+  const int looks = std::clamp(static_cast<int>(3e6 / cubed), 8, 48);  // for Σ_t and for the drift
   HeadFilters found;
   found.head = head;
   for (const FilterKind kind : all_filters) {
@@ -44,7 +44,7 @@ std::vector<HeadFilters> compare_filters(Trainer& trainer, int part, const Captu
   const CapturedLayer layer = captured_layer(trainer, part, read, std::min(max_tokens, whole.tokens));
   const auto reader = readers_of(trainer.parts()[static_cast<std::size_t>(part)].kind).pairs;
   std::vector<HeadFilters> all;
-  double budget = 2e8;  // numbers multiplied
+  double budget = 2e8;  // multiplications
   for (int head = 0; head < layer.heads() && (head == 0 || budget > 0); ++head) {
     const PairSequence pairs = reader(layer, head);
     budget -= layer.tokens * std::pow(pairs.key_width(), 3);

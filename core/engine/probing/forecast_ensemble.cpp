@@ -16,7 +16,7 @@ std::string label_of(const Trainer& run) {
   return "seed " + std::to_string(run.seed()) + ", step " + std::to_string(run.finished_steps());
 }
 
-/// What decides which windows there are; the path of the file is where it lies, not what it holds.
+/// The fields that determine the windows; not the path of the data file.
 nlohmann::json windows_of(const Recipe& recipe) {
   nlohmann::json task = recipe.task;
   if (task.contains("path") && task["path"].is_string())
@@ -24,7 +24,7 @@ nlohmann::json windows_of(const Recipe& recipe) {
   return task;
 }
 
-/// Names of files say less than what is in them, where both recipes know it.
+/// Compares hashes of the data rather than file names if both recipes have them.
 bool have_same_windows(const Recipe& one, const Recipe& other) {
   nlohmann::json a = windows_of(one), b = windows_of(other);
   for (nlohmann::json* task : {&a, &b}) {
@@ -33,7 +33,7 @@ bool have_same_windows(const Recipe& one, const Recipe& other) {
   return a == b;
 }
 
-/// Mean and standard deviation (n - 1) of `values` of every run, value by value.
+/// Mean and standard deviation (n - 1) over the runs, value by value.
 void spread(const std::vector<const std::vector<double>*>& values, std::vector<double>& mean,
             std::vector<double>& deviation) {
   const auto runs = static_cast<double>(values.size());
@@ -60,7 +60,7 @@ void ForecastEnsemble::add(const std::string& path, const Recipe& of, Backend& b
                                          "; only runs on the same windows can be laid over each other");
   }
   Snapshot snapshot = *saved.snapshot;
-  snapshot.recipe.task = of.task;  // the data of this run, wherever the other one found them
+  snapshot.recipe.task = of.task;  // the data of this run, wherever the other run found it
   runs_.push_back(std::make_unique<TrainingRun>(snapshot, backend, 0));
   paths_.push_back(path);
 }

@@ -1,5 +1,5 @@
-// Runs of other seeds beside a forecasting run: trained elsewhere, loaded from their snapshots, never trained on here.
-// They answer the same windows, so that what is shown is how far seeds lie apart, not how sure a forecast is.
+// Runs with other seeds, loaded from snapshots and compared with a forecasting run on the same windows. They show how
+// much forecasts depend on the seed, not how certain a forecast is.
 #pragma once
 #include <memory>
 #include <string>
@@ -12,12 +12,12 @@ namespace afterglow {
 
 class ForecastEnsemble {
  public:
-  /// Adds the run of a snapshot; a file that is there already changes nothing. Throws Error(bad_input) that names the
-  /// file when it is no snapshot, or its run does not forecast the same windows as `of`.
+  /// Adds the run of a snapshot; a file that was added before is ignored. Throws Error(bad_input) with the file's name
+  /// if it is no snapshot or its run forecasts other windows than `of`.
   void add(const std::string& path, const Recipe& of, Backend& backend);
   const std::vector<std::string>& paths() const { return paths_; }
-  /// Adds to the forecasts of `own` those of the others on the same windows: ForecastView::runs, and mean and deviation
-  /// of each channel. Changes nothing while there are no others.
+  /// Adds the forecasts of these runs on the windows of `view`: ForecastView::runs, and mean and deviation of each
+  /// channel. Changes nothing if there are no runs.
   void compare(ForecastView& view, const Trainer& own, std::int64_t probe);
 
  private:

@@ -1,4 +1,4 @@
-// One probing forward pass over some windows, read channel by channel; a second one without the memory.
+// One capturing forward pass over some windows, read channel by channel; a second one without the memory.
 #include "core/engine/probing/forecast_observer.h"
 
 #include <cmath>
@@ -20,7 +20,7 @@ namespace {
 
 constexpr std::int64_t windows_shown = 4;
 
-/// Channel `c` of window `w`, in its own unit; the errors are those of the standardised series.
+/// Channel `c` of window `w` in its own unit; the errors are those of the standardised series.
 ForecastChannel read_channel(const SeriesWindows& series, const ForecastedWindows& windows, std::size_t w,
                              std::int64_t c) {
   const std::int64_t length = series.length(), horizon = series.horizon(), channels = series.channels();
@@ -54,7 +54,7 @@ ForecastWindow read_window(const SeriesWindows& series, const ForecastedWindows&
   return window;
 }
 
-/// Adds to `attention` what one head's softmax of q . k / sqrt(width) reads of the first sequence, times 1 / heads.
+/// Adds the softmax of q . k / sqrt(width) of one head on the first sequence, times 1 / heads, to `attention`.
 void add_head(const std::vector<double>& q, const std::vector<double>& k, int head, int heads, int width,
               MemoryAttention& attention) {
   const int memory = static_cast<int>(attention.reads.size());
@@ -92,7 +92,7 @@ void add_attention(Trainer& trainer, MemoryView& view) {
   }
 }
 
-/// Forecasts the same windows once more; the error of each.
+/// The error of each window, forecast once more.
 std::vector<double> errors_of(Trainer& trainer, ForecastedWindows& windows, std::span<const std::int64_t> places) {
   trainer.forecast()->predict(trainer.evaluation_tape(), windows, SeriesPart::validation, places, false);
   const std::size_t numbers = windows.truths.size() / places.size();
@@ -108,7 +108,7 @@ std::vector<double> errors_of(Trainer& trainer, ForecastedWindows& windows, std:
   return errors;
 }
 
-/// With zeros for memory tokens, with each mode in turn left out of them, and with less than all of the memory.
+/// With zeros for memory tokens, with each mode left out in turn, and with smaller memories.
 void add_errors_without_memory(Trainer& trainer, ForecastedWindows& windows, std::span<const std::int64_t> places,
                                ForecastView& view, MemoryView& own) {
   SpectralMemory& memory = *trainer.forecast()->model().memory();

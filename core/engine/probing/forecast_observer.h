@@ -1,4 +1,5 @@
-// What panels see of a forecaster: windows of its series with input, truth and prediction, and who reads its memory.
+// What panels show of a forecaster: windows of its series with input, truth and prediction, and which tokens read its
+// memory.
 #pragma once
 #include <cstdint>
 #include <memory>
@@ -8,8 +9,8 @@ namespace afterglow {
 struct ForecastView;
 class Trainer;
 
-/// Forecasts of the validation part: window `probe`, counted from 0 and around, then evenly spaced ones. Only of a
-/// trainer whose `forecast()` is not null.
+/// Forecasts of the validation part: window `probe`, counted from 0 and modulo their number, then evenly spaced ones.
+/// Only for a trainer whose `forecast()` is not null.
 std::shared_ptr<const ForecastView> view_forecast(Trainer& trainer, std::int64_t probe);
 
 }  // namespace afterglow

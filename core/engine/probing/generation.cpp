@@ -1,4 +1,4 @@
-// One token at a time; the states of all layers are carried on.
+// Writes one token at a time and carries the states of all layers.
 #include "core/engine/probing/generation.h"
 
 #include <algorithm>
@@ -16,7 +16,7 @@ namespace afterglow {
 
 namespace {
 
-/// A token drawn from the logits; of equally probable ones the first counts as more probable.
+/// Draws a token from the logits; of equally probable tokens the first ranks higher.
 int draw(std::span<const double> logits, const GenerationOptions& options, Random& random) {
   std::vector<int> order(logits.size());
   std::iota(order.begin(), order.end(), 0);
@@ -44,7 +44,7 @@ void require_beginning(const Trainer& trainer, std::span<const int> beginning, c
   }
 }
 
-/// The logits behind a beginning that is read at once. All of it is context for a masked `ska`.
+/// The logits after a beginning that is read at once. A masked `ska` treats all of it as context.
 std::vector<double> prefilled(Trainer& trainer, const std::vector<int>& tokens, ModelState& state) {
   Backend& backend = trainer.backend();
   Tape& tape = trainer.evaluation_tape();
@@ -79,7 +79,7 @@ void generate(Trainer& trainer, std::span<const int> beginning, const Generation
     step.run();
     return to_host(backend, answer.value);
   };
-  std::vector<int> whole(static_cast<std::size_t>(model.places()), 0);  // memory tokens stand there
+  std::vector<int> whole(static_cast<std::size_t>(model.places()), 0);  // memory tokens come first
   whole.insert(whole.end(), beginning.begin(), beginning.end());
   std::vector<double> logits;
   if (options.prefills) {

@@ -1,4 +1,4 @@
-// What a probing pass left of one head, as numbers that panels show.
+// Turns the captures of one head into numbers for panels.
 #include "core/engine/probing/head_spectrum.h"
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// The Koopman operator of one head, read from a probing forward pass.
+// The Koopman operator of one head, read from a capturing forward pass.
 #pragma once
 #include <span>
 #include <vector>
@@ -9,25 +9,24 @@
 
 namespace afterglow {
 
-/// Settings of the layer that the pass ran with.
+/// Settings of the layer during the pass.
 struct HeadSettings {
   int power = 2;
   double ridge = 1e-3;
 };
 HeadSettings head_settings(const Trainer& trainer, int part);
 
-/// What a probing pass left of one head after the whole sequence.
+/// What a capturing pass recorded of one head after the whole sequence.
 struct HeadReading {
-  HeadSpectrum numbers;  ///< all but what is decomposed
+  HeadSpectrum numbers;  ///< everything except the decompositions
   int rank = 0;
-  std::vector<double> A, L, G;  ///< [rank, rank]; A and L are empty where nothing was probed
-  std::vector<double> query;    ///< of the last token, divided by the key scale; or empty
+  std::vector<double> A, L, G;  ///< [rank, rank]; A and L are empty if they were not captured
+  std::vector<double> query;    ///< of the last token, divided by the key scale; may be empty
 };
 HeadReading read_head(Trainer& trainer, int part, int head, const HeadSettings& settings, const CaptureReader& read);
-/// The decompositions, which ask nothing of the device; identities are left to the caller. Without eigenvalues where
-/// nothing was probed.
+/// Decomposes on the host only; the caller numbers the modes. Without eigenvalues if nothing was captured.
 HeadSpectrum decompose(const HeadReading& reading);
-/// Both.
+/// Reads and decomposes.
 HeadSpectrum read_head_spectrum(Trainer& trainer, int part, int head, const HeadSettings& settings,
                                 const CaptureReader& read);
 
@@ -38,7 +37,7 @@ double added_to_gram(double ridge, int jitter);
 struct GramRange {
   double smallest = 0, largest = 0;
 };
-/// From the eigenvalues of G [r], descending; NaN without any.
+/// From the eigenvalues of G [r], descending; NaN if there are none.
 GramRange gram_range(std::span<const double> gram, double added);
 
 }  // namespace afterglow

@@ -22,7 +22,7 @@ namespace afterglow {
 namespace {
 
 constexpr std::int64_t batch_tokens = 4096, max_examples = 64;
-constexpr std::int64_t max_probabilities = 1 << 20;  // fetched for the answers; other tokens stay without
+constexpr std::int64_t max_probabilities = 1 << 20;  // fetched for the answers; other tokens get none
 constexpr std::size_t shown_answers = 6;
 constexpr int max_labels = 4096;
 
@@ -48,8 +48,8 @@ ProbeAnswer answer_of(const double* before, const double* after, std::size_t voc
   return answer;
 }
 
-/// Tokens whose answers are read: all, or as many as fit, the last one, then those that are asked and then the others,
-/// late ones first. Ascending.
+/// Tokens whose answers are read, ascending: all, or as many as fit: the last one, then those with targets, then the
+/// others, late ones first.
 std::vector<std::int64_t> answered_tokens(const Example& example, std::int64_t most) {
   const auto last = static_cast<std::int64_t>(example.targets.size()) - 1;
   std::vector<std::int64_t> chosen{last};
@@ -62,7 +62,7 @@ std::vector<std::int64_t> answered_tokens(const Example& example, std::int64_t m
   return chosen;
 }
 
-/// Rows of a matrix on the host, neighbours at once.
+/// Copies rows of a matrix to the host, neighbours together.
 std::vector<double> rows_to_host(Backend& backend, const Tensor& matrix, const std::vector<std::int64_t>& rows) {
   std::vector<double> numbers;
   const std::int64_t width = matrix.shape.last();
@@ -74,7 +74,7 @@ std::vector<double> rows_to_host(Backend& backend, const Tensor& matrix, const s
     part.shape = {static_cast<std::int64_t>(end - begin), width};
     std::vector<double> read = to_host(backend, part);
     if (begin == 0) {
-      numbers = std::move(read);  // most often all of it
+      numbers = std::move(read);  // most often everything at once
     } else {
       numbers.insert(numbers.end(), read.begin(), read.end());
     }
@@ -167,7 +167,7 @@ Var InterventionRunner::forward(const Sequences& input, const Edits& edits, bool
   tape_.set_capturing(probing);
   const Tensor context = input.context.device();
   const auto& branches = trainer_->model().branches();
-  // What lies before the first edit is the same in every look at the batch; the sequence shows its probes.
+  // Reuses the stream before the first edit for the batch; the single sequence needs a full pass for its captures.
   const std::size_t first = probing || edits.empty() ? 0 : edits.begin()->first;
   const Var logits =
       trainer_->model().forward_with(tape_, stream_before(input, first), first, [&](std::size_t i, const Var& x) {
@@ -216,7 +216,7 @@ double InterventionRunner::accuracy(const Edits& edits) {
   return counted > 0 ? static_cast<double>(correct) / counted : 0.0;
 }
 
-/// Makes the batch once, and puts the sequence in its place.
+/// Creates the batch once, and loads the sequence.
 void InterventionRunner::load(const ProbeSetup& setup) {
   const Example example = sequence_of(setup);
   const auto length = static_cast<std::int64_t>(example.tokens.size());
@@ -274,7 +274,7 @@ std::shared_ptr<const ProbeView> InterventionRunner::look(const ProbeSetup& setu
   view->examples = batch_->count();
   view->accuracy_before = *plain_accuracy_;
   view->accuracy_after = edits.empty() ? *plain_accuracy_ : accuracy_after ? *accuracy_after : accuracy(edits);
-  // The sequence comes last, as its probes are read from the tape.
+  // The sequence runs last, because its captures are read from the tape.
   const Answers edited = edits.empty() ? *plain_ : answers(edits, example);
   const auto vocab = static_cast<std::size_t>(trainer_->model().vocab());
   for (std::size_t i = 0; i < example.tokens.size(); ++i) {

@@ -1,5 +1,5 @@
-// Asks the model one sequence and a batch of held-out ones, with and without interventions. It reads weights and never
-// changes them, and uses no tape of a step: training gives the same bits with and without probing.
+// Runs the model on one sequence and a batch of held-out ones, with and without interventions. It never changes weights
+// and uses a tape of its own, so training gives the same bits with and without it.
 #pragma once
 #include <map>
 #include <memory>
@@ -16,8 +16,7 @@ namespace afterglow {
 
 class PinnedArray;
 
-/// How many held-out sequences the accuracy is taken of: fewer of a large model, so that its answer comes within
-/// seconds.
+/// Number of held-out sequences for the accuracy; smaller for a large model, so that the result takes only seconds.
 std::int64_t held_out_sequences(const Trainer& trainer);
 
 class InterventionRunner {
@@ -27,22 +26,23 @@ class InterventionRunner {
 
   /// The `ska` layers and Koopman MLPs of the model.
   const std::vector<InterventionTarget>& intervention_targets() const { return intervention_targets_; }
-  /// The sequence that a setup means; tokens outside the vocabulary or of another length are an Error(bad_input).
+  /// The sequence that a setup describes. Throws Error(bad_input) for tokens outside the vocabulary or a wrong length.
   Example sequence_of(const ProbeSetup& setup) const;
-  /// Answers, accuracy and operators. `traced` is the part whose token weights are wanted; Modes take their numbers
-  /// from `numbered`. `accuracy_after`, where given, stands for the accuracy with the interventions,
-  /// which takes most of the time.
+  /// Answers, accuracy and operators. `traced` is the part whose token weights are read. Modes take their numbers from
+  /// `numbered`. `accuracy_after`, if given, is used as the accuracy with interventions instead of measuring it, which
+  /// takes most of the time.
   std::shared_ptr<const ProbeView> look(const ProbeSetup& setup, int traced, const Spectra* numbered,
                                         std::optional<double> accuracy_after = std::nullopt);
-  /// The theorems beside one head of part `layer` (any other part: the first `ska`); nullptr without such a layer.
+  /// The theorems for one head of part `layer` (for any other part: of the first `ska`); nullptr without such a layer.
   std::shared_ptr<const TheoryView> theory(const ProbeSetup& setup, int layer, int head);
   /// The gradient of the sequence's loss at every depth, and its bounds.
   std::shared_ptr<const DepthView> depth(const ProbeSetup& setup);
-  /// Weights or settings have changed: what was computed without interventions is no longer right.
+  /// Drops cached results without interventions after a change of weights or settings.
   void forget();
 
  private:
-  using Edits = std::map<std::size_t, std::variant<SkaEdit, std::vector<ModeEdit>>>;  // by branch; the latter of an MLP
+  using Edits =
+      std::map<std::size_t, std::variant<SkaEdit, std::vector<ModeEdit>>>;  // by branch; ModeEdit is for an MLP
   struct Sequences;
   struct Answers {
     std::vector<std::int64_t> tokens;   // whose answers were read, ascending
@@ -61,9 +61,9 @@ class InterventionRunner {
   std::vector<InterventionTarget> intervention_targets_;
   std::shared_ptr<const std::vector<std::string>> labels_;
   std::unique_ptr<Sequences> sequence_, batch_;
-  std::unique_ptr<PinnedArray> stream_;     // of the batch before branch `stream_branch_`: no edit changes it
-  std::size_t stream_branch_ = 0;           // 0: not known
-  std::vector<std::int32_t> plain_tokens_;  // tokens that `plain_` belongs to
+  std::unique_ptr<PinnedArray> stream_;     // of the batch, input of branch `stream_branch_`; edits do not change it
+  std::size_t stream_branch_ = 0;           // 0: unknown
+  std::vector<std::int32_t> plain_tokens_;  // the tokens of `plain_`
   std::optional<Answers> plain_;            // without interventions, at `step_`
   std::optional<double> plain_accuracy_;
   std::int64_t step_ = -1;

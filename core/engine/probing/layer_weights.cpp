@@ -1,4 +1,4 @@
-// The readers stand with the layers; here they meet the parts of a model that is trained.
+// Calls the readers of the layers (core/layers) for the parts of a trained model.
 #include "core/engine/probing/layer_weights.h"
 
 #include <limits>

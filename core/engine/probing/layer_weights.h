@@ -1,4 +1,4 @@
-// Parts of a model as layers with captures, and their equivalent attention.
+// Parts of a model as captured layers, and their equivalent attention.
 #pragma once
 #include <cstdint>
 #include <span>
@@ -11,15 +11,15 @@ namespace afterglow {
 
 class Trainer;
 
-/// A part that is a layer, after a capturing pass over one sequence: the first `tokens` tokens of it, all where 0.
+/// A part that is a layer, after a capturing pass over one sequence: its first `tokens` tokens, or all if 0.
 CapturedLayer captured_layer(Trainer& trainer, int part, const CaptureReader& read, int tokens = 0);
 
-/// Whether weights of tokens are known for layers of this kind.
+/// Whether token weights are defined for layers of this kind.
 bool has_layer_weights(std::string_view kind);
 
 /// Weights of every head of a part, as TokenWeights::weights, from the captures of one sequence. T is the size of
-/// `context` (1 where a token bears a fact; only `ska` in masked mode asks) and may be less than the sequence: the rest
-/// is cut off, what is left keeps its weights. Empty where no weights are known.
+/// `context` (1 for a token that states a fact; used by `ska` in masked mode) and may be less than the sequence, which
+/// is then cut off without changing the weights of the rest. Empty if weights are not defined.
 std::vector<std::vector<float>> layer_weights(Trainer& trainer, int part, const CaptureReader& read,
                                               std::span<const std::uint8_t> context);
 

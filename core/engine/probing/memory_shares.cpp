@@ -1,4 +1,4 @@
-// One of K, M and T is made smaller by halves, the others stay whole.
+// Halves one of K, M and T repeatedly; the others stay whole.
 #include "core/engine/probing/memory_shares.h"
 
 #include <algorithm>
@@ -7,7 +7,7 @@ namespace afterglow {
 
 namespace {
 
-/// whole, whole / 2, .. down to `least`, and `least` itself; ascending.
+/// whole, whole / 2, .. above `least`, and `least`; ascending.
 std::vector<int> halves(int whole, int least) {
   std::vector<int> kept;
   for (int number = whole; number > least; number /= 2) kept.push_back(number);

@@ -1,4 +1,4 @@
-// What a memory of training would do with fewer modes, tokens or rows than it was trained with.
+// How a memory of training would do with fewer modes, tokens or rows than it was trained with.
 #pragma once
 #include <functional>
 
@@ -7,8 +7,8 @@
 
 namespace afterglow {
 
-/// Fills `less` and `change_now`. `measure` asks the model as it stands: of a forecast its error (`is_of_error`), else
-/// its share of right answers. Asks about 4 + log2 (K M T) times; leaves a usable memory as it was.
+/// Fills `less` and `change_now`. `measure` evaluates the model as it is: the error of a forecast (`is_of_error`), else
+/// the share of right answers. Calls it about 4 + log2 (K M T) times and restores the memory.
 void add_shares(SpectralMemory& memory, MemoryView& view, const std::function<double()>& measure);
 
 }  // namespace afterglow

@@ -1,4 +1,4 @@
-// Probing forward passes and what is read from them.
+// Capturing forward passes and what is read from them.
 #include "core/engine/probing/observer.h"
 
 #include <algorithm>
@@ -26,7 +26,7 @@ namespace {
 
 constexpr std::size_t max_picture_cells = std::size_t{4} << 20;  ///< of all heads and tokens of a trace, 16 MiB
 
-/// `count` places spread over 0..tokens-1, the last one among them.
+/// `count` indices spread over 0..tokens-1, including the last.
 std::vector<int> spread_tokens(int tokens, int count) {
   std::vector<int> places;
   for (int i = 1; i <= std::min(count, tokens); ++i)
@@ -34,7 +34,7 @@ std::vector<int> spread_tokens(int tokens, int count) {
   return places;
 }
 
-/// From what each token reads of each, [tokens, tokens] a head, the first of them the places of memory.
+/// From the weights [tokens, tokens] of each head; memory tokens come first.
 MemoryAttention memory_attention(const std::vector<std::vector<float>>& weights, int places, std::size_t tokens) {
   const auto memory = static_cast<std::size_t>(places);
   const auto mean = [&](std::size_t reader, std::size_t read) {
@@ -50,7 +50,7 @@ MemoryAttention memory_attention(const std::vector<std::vector<float>>& weights,
     for (std::size_t m = 0; m < memory; ++m) {
       row.push_back(mean(t, m));
       attention.reads[m].push_back(mean(m, t));
-      // What a causal layer cannot see has no weight: NaN.
+      // The part of the input that a causal layer cannot see has weight NaN.
       sees_input = sees_input || (std::isfinite(attention.reads[m].back()) && attention.reads[m].back() != 0);
     }
   }
@@ -58,7 +58,7 @@ MemoryAttention memory_attention(const std::vector<std::vector<float>>& weights,
   return attention;
 }
 
-/// The part itself if it will do, else the first that does; -1 without any.
+/// The wanted part if `has` accepts it, else the first accepted one; -1 if there is none.
 int first_part(const std::vector<ModelPart>& parts, int wanted, bool (*will_do)(std::string_view)) {
   if (wanted >= 0 && wanted < static_cast<int>(parts.size()) && will_do(parts[static_cast<std::size_t>(wanted)].kind))
     return wanted;
@@ -68,8 +68,8 @@ int first_part(const std::vector<ModelPart>& parts, int wanted, bool (*will_do)(
 
 constexpr int max_iterations = 40;
 
-/// As many of a layer's tokens, at most `most`, as do `work` together when one takes width^power for each head; a look
-/// stays within some tenths of a second.
+/// At most `most` tokens of a layer, so that the work (width^power for each head and token) stays within `work`, some
+/// tenths of a second.
 std::vector<int> affordable_tokens(const ModelPart& part, const CaptureReader& read, int tokens, double work, int power,
                                    int most) {
   const Shape keys = read.shape(part.scope + ".keys");
@@ -77,7 +77,7 @@ std::vector<int> affordable_tokens(const ModelPart& part, const CaptureReader& r
   return spread_tokens(tokens, std::clamp(static_cast<int>(work / (part.heads * std::pow(width, power))), 1, most));
 }
 
-/// Races the solvers on some tokens' systems of `view.layer`; returns the worst conditioned one.
+/// Runs the solvers on some tokens' systems of `view.layer`; returns the worst conditioned one.
 RidgeProblem race_some(Trainer& trainer, const CaptureReader& read, int tokens, SolverView& view) {
   const ModelPart& part = trainer.parts()[static_cast<std::size_t>(view.layer)];
   RidgeProblem hardest;
@@ -93,7 +93,7 @@ RidgeProblem race_some(Trainer& trainer, const CaptureReader& read, int tokens, 
   return hardest;
 }
 
-/// How well some tokens' systems of `view.layer` are conditioned.
+/// Condition numbers of some tokens' systems of `view.layer`.
 void condition_some(Trainer& trainer, const CaptureReader& read, int tokens, SolverView& view) {
   const ModelPart& part = trainer.parts()[static_cast<std::size_t>(view.layer)];
   const std::vector<int> conditioned = affordable_tokens(part, read, tokens, 1e7, 3, 64);
@@ -251,7 +251,7 @@ std::shared_ptr<const SolverView> Observer::solvers(int layer) {
 
 namespace {
 
-/// Numbers the modes of every head after the last token and follows them back to the first.
+/// Numbers the modes of every head after the last token and tracks them to the first.
 void follow_modes(Trace& trace, const Spectra* numbered, ThreadPool& pool) {
   if (trace.steps.empty()) return;
   pool.for_each(static_cast<std::int64_t>(trace.steps.back().heads.size()), [&](std::int64_t head) {
@@ -313,7 +313,7 @@ std::vector<std::vector<StepPicture>> Observer::step_pictures(int part, std::siz
   const auto reader = readers_of(trainer_->parts()[part].kind).step_pictures;
   if (!reader) return {};
   const bool is_last = t + 1 == example_.tokens.size();
-  std::size_t cells = 0;  // of the token before: those of the others are as large, or grow with the tokens
+  std::size_t cells = 0;  // of the previous token; sizes of the others are equal or grow with the tokens
   for (const auto& head : t == 0 ? trace.steps.front().pictures : trace.steps[t - 1].pictures) {
     for (const StepPicture& picture : head) cells += picture.cells.size();
   }

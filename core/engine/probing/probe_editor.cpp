@@ -1,4 +1,4 @@
-// Commands into setups of the probe.
+// Turns commands into setups.
 #include "core/engine/probing/probe_editor.h"
 
 #include <nlohmann/json.hpp>
@@ -86,7 +86,7 @@ ProbeSetup ProbeEditor::with_pair(const nlohmann::json& value) const {
   return setup;
 }
 
-/// The two sequences of a file, clean and corrupted; the setup holds their tokens.
+/// Reads the two sequences of a file, clean and corrupted; the setup then holds their tokens.
 ProbeSetup ProbeEditor::with_file(nlohmann::json choices) const {
   const std::string path = get_string(choices, "path", std::nullopt, "pair");
   choices.erase("path");
@@ -106,7 +106,7 @@ ProbeSetup ProbeEditor::with_file(nlohmann::json choices) const {
   return setup;
 }
 
-/// By number, or by the text on its chip.
+/// By number, or by its label.
 int ProbeEditor::token_of(const nlohmann::json& value) const {
   if (!value.contains("label"))
     return static_cast<int>(get_integer(value, "token", std::nullopt, 0, task_->vocab() - 1, "probe_sequence"));
@@ -122,7 +122,7 @@ int ProbeEditor::token_of(const nlohmann::json& value) const {
 void ProbeEditor::take(ProbeSetup setup, bool is_live, std::size_t mark) {
   if (prober_ == nullptr && !setup.task.empty())
     throw Error(ExitCode::bad_input, "probe: a forecast is asked windows of its own series only");
-  if (prober_ != nullptr) pair_of(setup, prober_->sequence_of(setup), *task_);  // refuses what cannot be asked
+  if (prober_ != nullptr) pair_of(setup, prober_->sequence_of(setup), *task_);  // throws for an invalid pair
   history_.change(std::move(setup), is_live, mark);
 }
 

@@ -1,4 +1,4 @@
-// The probe as the user edits it: which sequence is asked, with which interventions, and the way back to earlier ones.
+// The inspected sequence and its interventions as the user edits them, with undo.
 #pragma once
 #include <cstddef>
 #include <cstdint>
@@ -14,20 +14,19 @@ class InterventionRunner;
 
 class ProbeEditor {
  public:
-  /// Begins with what a recipe holds (`probe` of recipe.h). `prober` knows the layers that can be intervened on; null
-  /// in a run that forecasts, where only the window can be chosen. Both must outlive the editor. Throws
-  /// Error(bad_input).
+  /// Begins with the recipe's `probe` (recipe.h). `prober` knows the layers that can be edited; null for a forecast,
+  /// where only the window can be chosen. Both must outlive the editor. Throws Error(bad_input).
   ProbeEditor(const nlohmann::json& probe, const Task& task, const InterventionRunner* prober);
 
   const ProbeSetup& now() const { return history_.now(); }
-  /// {"index": 3, "task": {..}}: another held-out example, of another task (null: the run's own); tokens edited by hand
-  /// are forgotten. `mark` as in ProbeHistory::change. Throws Error(bad_input).
+  /// Chooses another held-out example, {"index": 3, "task": {..}}, also of another task (null: the run's own), and
+  /// discards edited tokens. `mark` as in ProbeHistory::change. Throws Error(bad_input).
   void choose(const nlohmann::json& value, std::size_t mark);
   /// Carries out `probe_sequence`, `pair`, `transplant`, `freeze_scale` and the commands of interventions.h. Throws
-  /// Error(bad_input), and nothing changes.
+  /// Error(bad_input) and then changes nothing.
   void change(const Command& command, std::size_t mark);
 
-  /// True when the last change of the probe is younger than change number `mark` of the run.
+  /// Whether the last change here is younger than change number `mark` of the run.
   bool can_undo(std::size_t mark) const { return history_.can_undo(mark); }
   bool can_redo(std::size_t mark) const { return history_.can_redo(mark); }
   void undo() { history_.undo(); }

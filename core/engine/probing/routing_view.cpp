@@ -1,4 +1,4 @@
-// Reads the probes that kinds of layers share: attn, alpha_fb with gamma, log_decay_cumsum.
+// Reads the captures that several kinds of layers share: attn, alpha_fb with gamma, log_decay_cumsum.
 #include "core/engine/probing/routing_view.h"
 
 #include <algorithm>
@@ -16,7 +16,7 @@ namespace {
 
 constexpr int max_hops = 24, followed_hops = 4;
 
-/// The mean over the heads [heads*T*T] of how diffuse they are; the largest c2.
+/// The mean spread of the heads [heads*T*T], and the largest c2.
 void read_softmax(RoutingView& view, const std::vector<double>& alpha, int heads, bool strict) {
   const auto square = static_cast<std::size_t>(view.tokens) * static_cast<std::size_t>(view.tokens);
   view.logit_spread.assign(static_cast<std::size_t>(view.tokens), 0.0);
@@ -104,7 +104,7 @@ RoutingView routing_of(Trainer& trainer, int part, const CaptureReader& read, st
     read_softmax(view, attention, static_cast<int>(attention.size() / (T * T)), false);
   }
   if (!decay.empty() && decay.size() % T == 0) read_decay(view, decay);
-  // Layers without time steps capture neither; Mamba-3 splits a step into what acts at once and what acts late.
+  // Layers without time steps capture neither; Mamba-3 splits a step into an immediate and a delayed part.
   view.mean_step = mean_of(read.values(info.scope + ".dt")) + mean_of(read.values(info.scope + ".lag"));
   return view;
 }

@@ -1,4 +1,4 @@
-// What the routing of one token mixer looks like, from its probes.
+// Describes the routing of one token mixer from its captures.
 #pragma once
 #include <cstdint>
 #include <span>
@@ -10,8 +10,8 @@ namespace afterglow {
 
 class Trainer;
 
-/// Token weights, spread of a softmax, the feedback of Sessa, the decay of a state: what the probes of the part hold.
-/// T is the size of `context`, the sequence that was probed.
+/// Token weights, spread of a softmax, Sessa's feedback, the decay of a state: whatever the part captures. T is the
+/// size of `context`.
 RoutingView routing_of(Trainer& trainer, int part, const CaptureReader& read, std::span<const std::uint8_t> context);
 
 }  // namespace afterglow

@@ -12,7 +12,7 @@ namespace afterglow {
 
 namespace {
 
-/// The tokens that are asked something, the last one first; the last token where none is.
+/// The tokens with targets, the last one first; the last token if there are none.
 std::vector<int> question_tokens(const Example& example) {
   std::vector<int> asked;
   for (int t = static_cast<int>(example.targets.size()) - 1; t >= 0; --t) {
@@ -22,7 +22,7 @@ std::vector<int> question_tokens(const Example& example) {
   return asked;
 }
 
-/// Where the answer to `asked` stands before it: behind its own key if possible.
+/// Where the answer to `asked` occurs before it: after its own key if possible.
 int evidence_of(const Example& example, int asked) {
   const std::int32_t key = example.tokens[static_cast<std::size_t>(asked)],
                      value = example.targets[static_cast<std::size_t>(asked)];
@@ -37,7 +37,7 @@ int evidence_of(const Example& example, int asked) {
   return found;
 }
 
-/// The value behind the last earlier token like the one at `asked`; -1 where there is none.
+/// The value after the last earlier token equal to the one at `asked`; -1 if there is none.
 template <class Tokens>
 int value_bound_to(const Tokens& tokens, int asked, const Task& task) {
   for (int t = asked - 2; t >= 0; --t) {
@@ -48,7 +48,7 @@ int value_bound_to(const Tokens& tokens, int asked, const Task& task) {
   return -1;
 }
 
-/// Number `turn` of the other tokens with this one's role, those first that the sequence does not have.
+/// Number `turn` of the other tokens with this role; tokens that do not occur in the sequence come first.
 int other_token(const Example& example, int token, int turn, const Task& task) {
   std::vector<int> fresh, present;
   for (int i = 1; i < task.vocab(); ++i) {

@@ -1,4 +1,4 @@
-// Two sequences a token apart, and how far an answer is that of the one or of the other.
+// Two sequences that differ in a token, and a measure of which one's answer the logits give.
 #pragma once
 #include <cstdint>
 #include <span>
@@ -11,27 +11,28 @@ namespace afterglow {
 
 struct SequencePair {
   Example clean, corrupted;
-  int asked = 0;              ///< the token after which the answer counts
-  int clean_answer = -1;      ///< the clean sequence's target there; -1: what the model answers
-  int corrupted_answer = -1;  ///< the token that stands in its place; -1: what the model answers
+  int asked = 0;              ///< the token after which the answer is read
+  int clean_answer = -1;      ///< the clean sequence's target there; -1: the model's answer
+  int corrupted_answer = -1;  ///< the replacing token; -1: the model's answer
   AnswerMeasure measure = AnswerMeasure::logit_difference;
 };
 
-/// The pair that a setup means: `clean` is its probe sequence. Where the corrupted one was not edited by hand, the
-/// value that is asked for is another one of the same role; where that does not stand in the sequence, the token before
-/// the asked one. Of a clean sequence that was edited the value behind the asked token is the answer. Tokens outside
-/// the vocabulary or of another length are an Error(bad_input).
+/// The pair of a setup: `clean` is its sequence. If the corrupted one was not edited by hand, it replaces the value of
+/// the queried key by another one of the same role, or, if that value does not occur, the token before the query. In an
+/// edited clean sequence the answer is the token after the earlier occurrence of the key. Throws Error(bad_input) for
+/// tokens outside the vocabulary or a wrong length.
 SequencePair pair_of(const ProbeSetup& setup, const Example& clean, const Task& task);
 
-/// The last token that stood before with a value behind it, so that its answer is in the sequence; else the last one.
+/// The last token that occurred before, followed by a value, so that the sequence contains its answer; else the last
+/// token.
 int last_bound_token(const std::vector<int>& tokens, const Task& task);
 
-/// Fills in the answers that the task leaves to the model, from the logits of both sequences at the asked token.
+/// Fills in answers that the task does not define, from the logits of both sequences at the queried token.
 void take_answers(SequencePair& pair, std::span<const double> clean, std::span<const double> corrupted);
 
-/// The pair's measure of the logits at the asked token.
+/// The pair's measure of the logits at the queried token.
 double measured(const SequencePair& pair, std::span<const double> logits);
-/// Its derivative by each logit.
+/// Its derivative with respect to each logit.
 std::vector<double> measure_gradient(const SequencePair& pair, std::span<const double> logits);
 
 }  // namespace afterglow

@@ -1,4 +1,4 @@
-// Systems from probes, races and gradient checks.
+// Systems from captures, solver runs and gradient checks.
 #include "core/engine/probing/solver_problems.h"
 
 #include <algorithm>
@@ -81,8 +81,8 @@ std::optional<MadeProblem> parse_made_problem(const nlohmann::json& value) {
 
 RidgeProblem system_of(const MadeProblem& made) {
   const std::size_t n = made.eigenvalues.size();
-  // A reflection whose direction has no symmetry: eigenvectors e_j - 2 v_j v, whose rounding errors are those of a
-  // matrix at large, not of a diagonal.
+  // A reflection in a direction without symmetry: eigenvectors e_j - 2 v_j v, whose rounding errors are those of a
+  // general matrix, not of a diagonal one.
   std::vector<double> v(n);
   for (std::size_t i = 0; i < n; ++i) v[i] = std::sin(1 + 2.4 * static_cast<double>(i)) + 1.5;
   const double length = std::sqrt(dot(v, v));

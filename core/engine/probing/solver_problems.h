@@ -1,4 +1,4 @@
-// Ridge systems and gates of a model's layers, read from their captures; systems of the user's making.
+// Ridge systems and gates of a model's layers, read from captures, and systems that the user makes.
 #pragma once
 #include <nlohmann/json_fwd.hpp>
 #include <span>
@@ -12,12 +12,12 @@ namespace afterglow {
 
 class Trainer;
 
-/// Whether layers of this kind solve ridge systems that are known: G + εI of a group of tokens, H_t + λ_t I of a token.
+/// Whether layers of this kind solve known ridge systems: G + εI of a group of tokens, H_t + λ_t I of a token.
 bool solves_systems(std::string_view kind);
-/// Whether layers of this kind let their memory fade by a gate that is known.
+/// Whether layers of this kind have a known gate that lets their memory decay.
 bool has_gate(std::string_view kind);
 
-/// LayerReaders::systems of a part of a kind that solves some.
+/// LayerReaders::systems of a part whose kind solves some.
 double for_each_system(Trainer& trainer, int part, const CaptureReader& read, std::span<const int> tokens,
                        const SeeSystem& see);
 
@@ -25,16 +25,17 @@ double for_each_system(Trainer& trainer, int part, const CaptureReader& read, st
 std::vector<HeadGate> read_gates(Trainer& trainer, int part, const CaptureReader& read);
 
 /// {"eigenvalues": [..]} or {"shape": "geometric" | "clustered" | "outlier", "count": 24, "kappa": 51}, with "mu" and
-/// "L" where the iterations are to be told other bounds; nothing for {} (back to the layer). Throws Error(bad_input).
+/// "L" if the iterations should assume other bounds; nothing for {} (only the layer's systems). Throws
+/// Error(bad_input).
 std::optional<MadeProblem> parse_made_problem(const nlohmann::json& value);
-/// H with that spectrum in a fixed orthogonal basis, q with equal parts along every eigenvector.
+/// H with that spectrum in a fixed orthogonal basis; q has equal components along all eigenvectors.
 RidgeProblem system_of(const MadeProblem& made);
 
-/// Races every solver in every arithmetic.
+/// Runs every solver in every arithmetic.
 RacedProblem race(int head, int token, const RidgeProblem& problem, int iterations);
-/// The view with another system of the user's, or none.
+/// The view with the systems of `made` instead of its former ones, or without any.
 SolverView with_made(SolverView view, const std::optional<MadeProblem>& made);
-/// Chebyshev backwards in every arithmetic.
+/// Chebyshev run backwards in every arithmetic.
 std::array<ChebyshevReversal, all_arithmetics.size()> check_reversals(const RidgeProblem& problem, int iterations);
 /// Gradients of Chebyshev and conjugate gradient in every arithmetic.
 std::vector<GradientLine> check_gradients(const RidgeProblem& problem, double strength, int iterations);

@@ -28,7 +28,7 @@ std::vector<double> noise_sizes() {
   return sizes;
 }
 
-/// Points arrive size by size, `noise_draws` for each; the worst draw counts.
+/// Noise sizes ascend, with `noise_draws` draws each; the worst draw counts.
 void add_noise(const SkaHead& head, TheoryView& view) {
   for (const NoisePoint& point : noise_sweep(head, noise_sizes(), noise_draws, noise_seed)) {
     const Perturbation& m = point.measured;
@@ -151,13 +151,13 @@ void add_jacobian(const SkaHead& head, const std::vector<double>& queries, Theor
   }
 }
 
-/// Whether the last statistics of the head hold token t of `tokens`.
+/// Whether the head's last statistics include token t of `tokens`.
 bool contributes(const RidgeConfig& core, std::span<const std::uint8_t> context, int t, int tokens) {
   if (core.mode == RidgeConfig::Mode::masked) return context[static_cast<std::size_t>(t)] != 0;
   return core.mode != RidgeConfig::Mode::chunk || t < (tokens - 1) / core.chunk * core.chunk;
 }
 
-/// Keys [T*r], as they are projected, and values [T*P] of the tokens that the head's last statistics hold.
+/// Projected keys [T*r] and values [T*P] of the tokens in the head's last statistics.
 struct HeldPairs {
   std::vector<double> keys, values;
 };
@@ -178,7 +178,7 @@ HeldPairs held_pairs(const RidgeConfig& core, const std::string& scope, const Ca
   return {of_head(".keys", view.rank), of_head(".values", view.value_width)};
 }
 
-/// Linear attention's map against a gradient step on the pairs that the statistics were made of.
+/// Compares linear attention with one gradient step on the pairs in the statistics.
 void add_gradient_step(const SkaHead& head, HeldPairs pairs, double m, const std::vector<double>& queries,
                        TheoryView& view) {
   for (double& value : pairs.keys) value /= m;
@@ -187,8 +187,8 @@ void add_gradient_step(const SkaHead& head, HeldPairs pairs, double m, const std
   view.gradient_step_gap = largest_difference(head.C, stepped, queries, head.rank);
 }
 
-/// Softmax attention over the tokens that the statistics hold. Its weights are those of the projected queries m q, so
-/// the derivative by q, as SKA's is, has the scale m / sqrt(r).
+/// Softmax attention over the tokens in the statistics. Its weights use the projected queries m q, so the derivative by
+/// q, as SKA's, has the scale m / sqrt(r).
 void add_softmax(const HeldPairs& pairs, double m, const std::vector<double>& queries, TheoryView& view) {
   const double scale = m / std::sqrt(static_cast<double>(view.rank));
   const auto answer = [&](std::span<const double> query) {

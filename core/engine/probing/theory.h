@@ -1,4 +1,4 @@
-// Reads the statistics of one SKA head from a probing pass and holds them against the theorems.
+// Reads the statistics of one SKA head from a capturing pass and compares them with the theorems.
 #pragma once
 #include <cstdint>
 #include <span>
@@ -9,7 +9,7 @@
 
 namespace afterglow {
 
-/// `part` has to be an `ska` layer whose pass over one sequence was captured; `context` [T] is that sequence's mask.
+/// `part` must be an `ska` layer whose pass over one sequence was captured; `context` [T] is that sequence's mask.
 TheoryView read_theory(Trainer& trainer, int part, int head, const CaptureReader& read,
                        std::span<const std::uint8_t> context);
 

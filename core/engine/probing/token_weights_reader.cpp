@@ -1,4 +1,4 @@
-// Cuts the sequence to the tokens that are shown and asks the layer's own reader.
+// Cuts the sequence to the shown tokens and calls the layer's reader.
 #include "core/engine/probing/token_weights_reader.h"
 
 #include <algorithm>

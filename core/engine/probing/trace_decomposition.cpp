@@ -1,4 +1,4 @@
-// A thread takes all tokens that wait, and asks for the next ones when they are done.
+// A thread takes all waiting tokens, and starts again for those that arrive meanwhile.
 #include "core/engine/probing/trace_decomposition.h"
 
 #include <algorithm>
@@ -29,7 +29,7 @@ void add_answers(std::vector<double> scores, TokenStep& step) {
   for (const int token : step.top_tokens) step.top_probabilities.push_back(scores[token]);
 }
 
-/// Norm and filled directions of `heads` matrices with `rows` rows each.
+/// Norm and effective rank of `heads` matrices with `rows` rows each.
 void measure_matrices(const TokenNumbers& numbers, TokenStep& step) {
   if (numbers.matrices.empty()) return;
   const std::size_t size = numbers.matrices.size() / static_cast<std::size_t>(numbers.heads),
@@ -68,7 +68,7 @@ void TraceDecomposition::add(TokenStep& step, TokenNumbers numbers) {
 void TraceDecomposition::begin() {
   if (work_.valid()) work_.get();
   work_ = std::async(std::launch::async, [this, tokens = std::exchange(waiting_, {})]() mutable {
-    std::vector<std::pair<std::size_t, std::size_t>> pieces;  // token, and a head or, behind the last one, the rest
+    std::vector<std::pair<std::size_t, std::size_t>> pieces;  // token, and a head or, after the last head, the rest
     for (std::size_t token = 0; token < tokens.size(); ++token) {
       for (std::size_t head = 0; head <= tokens[token].step->heads.size(); ++head) pieces.emplace_back(token, head);
     }

@@ -1,4 +1,4 @@
-// What a trace computes on the processor of each token's numbers, while the device goes on to the next tokens.
+// Decomposes each token's numbers on CPU threads while the device computes the next tokens of a trace.
 #pragma once
 #include <future>
 #include <vector>
@@ -8,23 +8,23 @@
 
 namespace afterglow {
 
-/// What the device has left of one token.
+/// Numbers of one token, copied from the device.
 struct TokenNumbers {
-  std::vector<double> scores;                  ///< a logit for each token that may come next
-  std::vector<std::vector<double>> operators;  ///< A_w [r*r] of each head of `ska`; empty where it was not captured
+  std::vector<double> scores;                  ///< a logit for each possible next token
+  std::vector<std::vector<double>> operators;  ///< A_w [r*r] of each head of `ska`; empty if not captured
   int rank = 0;                                ///< r
-  std::vector<double> matrices;                ///< state of all heads, where it is a matrix for each of them
+  std::vector<double> matrices;                ///< state of all heads, if each has a matrix
   int heads = 0, rows = 0;                     ///< of `matrices`
 };
 
 class TraceDecomposition {
  public:
-  /// `pool` is its own until `finish` has returned.
+  /// Uses `pool` exclusively until `finish` has returned.
   explicit TraceDecomposition(ThreadPool& pool) : pool_(pool) {}
-  /// Fills in what follows from the numbers: the answers, and of the heads what their G and A_w hold. Returns before it
-  /// is there; `step` must stay where it is.
+  /// Queues a token: fills in the answers and what follows from each head's G and A_w. Returns before that is done;
+  /// `step` must stay in place.
   void add(TokenStep& step, TokenNumbers numbers);
-  /// Waits until all is filled in. Throws what went wrong.
+  /// Waits until all is filled in. Rethrows errors of the work.
   void finish();
 
  private:
@@ -36,7 +36,7 @@ class TraceDecomposition {
 
   ThreadPool& pool_;
   std::vector<Token> waiting_;
-  std::future<void> work_;  // waits for its thread when it is destroyed
+  std::future<void> work_;  // its destructor waits for the thread
 };
 
 }  // namespace afterglow

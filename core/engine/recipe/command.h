@@ -1,4 +1,4 @@
-// Commands are the only way in: menu, key, slider, lesson, script and command line send the same named values.
+// Commands are the only input: menu, key, slider, lesson, script and command line send the same named values.
 #pragma once
 #include <nlohmann/json_fwd.hpp>
 #include <span>
@@ -7,8 +7,8 @@
 
 namespace afterglow {
 
-/// A named action with a JSON value, as a script writes it: {"name": "set", "value": {"key": "learning_rate", "to":
-/// 1e-3}}. The value is kept as JSON text so that commands are cheap plain values.
+/// A named action with a JSON value, as in a script: {"name": "set", "value": {"key": "learning_rate", "to": 1e-3}}.
+/// The value is JSON text, so that commands are cheap plain values.
 struct Command {
   std::string name;
   std::string value = "{}";
@@ -16,25 +16,25 @@ struct Command {
 
 enum class CommandTarget { engine, window };
 
-/// One line of the table of commands: everything that menus, palette, F1, scripts and documentation need.
+/// One row of the table of commands, which menus, palette, F1, scripts and documentation read.
 struct CommandSpec {
   std::string_view name;
   CommandTarget target;
   std::string_view title;    ///< for menu and palette: "Run or pause"
-  std::string_view keys;     ///< "Space"; empty when none
-  std::string_view example;  ///< a value that a script may send, JSON
+  std::string_view keys;     ///< "Space"; may be empty
+  std::string_view example;  ///< a value for scripts, JSON
   std::string_view meaning;
-  bool is_control = false;   ///< neither a key nor the mouse gives it where the controls are locked
-  bool edits_probe = false;  ///< changes what the probe asks, and nothing of the run; undo takes it back
+  bool is_control = false;   ///< disabled for keys and mouse while the controls are locked
+  bool edits_probe = false;  ///< changes what is inspected, and nothing of the run; can be undone
 };
 
-/// Every command there is.
+/// Every command.
 std::span<const CommandSpec> command_table();
-/// nullptr when there is no such command.
+/// nullptr if there is no such command.
 const CommandSpec* find_command(std::string_view name);
-/// CommandSpec::edits_probe of the command with this name; false where there is none.
+/// CommandSpec::edits_probe of the command with this name; false for an unknown name.
 bool edits_probe(std::string_view name);
-/// Reads {"name":..,"value":{..}}; an unknown name, with the nearest one named, or a malformed value is an Error.
+/// Reads {"name":..,"value":{..}}. Throws Error for a malformed value or an unknown name, and suggests the nearest one.
 Command parse_command(const nlohmann::json& json);
 
 }  // namespace afterglow

@@ -1,4 +1,5 @@
-// Texts of assets/ that are compiled in; `afterglow_embed` in CMakeLists.txt makes the function that lists a folder.
+// Texts of assets/ that are compiled in; `afterglow_embed` in CMakeLists.txt generates the function that lists a
+// folder.
 #pragma once
 #include <span>
 

@@ -1,4 +1,4 @@
-// Reading and writing interventions as commands.
+// Reads and writes interventions as commands.
 #include "core/engine/recipe/interventions.h"
 
 #include <algorithm>
@@ -16,8 +16,8 @@ using nlohmann::json;
 constexpr double max_modulus = 4, max_gamma = 4, max_eta = 100, max_ridge = 1e6;
 constexpr std::int64_t max_power = 64;
 
-/// Without `is_about_modes` only layers with fitted operators are meant: powers, ridges, gains and heads are theirs,
-/// modes can be learned as well.
+/// The layer that the value names. Without `is_about_modes` only layers with fitted operators are eligible, which have
+/// powers, ridges, gains and heads; modes can be learned as well.
 const InterventionTarget& meant_layer(const json& value, const std::vector<InterventionTarget>& layers,
                                       bool is_about_modes, const std::string& where) {
   const bool is_any = !value.contains("layer");
@@ -38,7 +38,7 @@ const InterventionTarget& meant_layer(const json& value, const std::vector<Inter
               where + ": layer " + wanted.dump() + " is no " + kinds + " of this model; choose " + names);
 }
 
-/// Modes by their numbers or by their places in the list.
+/// Modes by their numbers or by their index in the list.
 struct MeantModes {
   bool are_numbers;
   const char* key;
@@ -59,7 +59,7 @@ ModeEdit& edit_of(HeadIntervention& head, bool is_number, int mode) {
   return edit;
 }
 
-/// One index, or all of them for -1 or nothing.
+/// One index, or all of them for -1 or an absent key.
 std::vector<int> meant_indices(const json& value, const char* key, int count, const std::string& where) {
   const std::int64_t one = get_integer(value, key, -1, -1, count - 1, where);
   if (one >= 0) return {static_cast<int>(one)};
@@ -68,7 +68,7 @@ std::vector<int> meant_indices(const json& value, const char* key, int count, co
   return all;
 }
 
-/// The number under "to"; nothing for null, which takes an override away.
+/// The number under "to"; nothing for null, which removes an override.
 std::optional<double> wanted_number(const json& value, double least, double most, const std::string& where) {
   if (value.contains("to") && value["to"].is_null()) return std::nullopt;
   return get_number(value, "to", std::nullopt, least, most, where);
@@ -107,7 +107,7 @@ void switch_modes(LayerIntervention& layer, const json& value, const Interventio
     HeadIntervention& own = layer.heads[head];
     for (const int mode : modes) edit_of(own, meant.are_numbers, mode).is_off = off;
     if (std::cmp_less(modes.size(), of.rank)) continue;
-    for (auto& [name, edit] : own.modes) edit.is_off = off;  // all of them, however they were named
+    for (auto& [name, edit] : own.modes) edit.is_off = off;  // all modes, by number or by index
   }
 }
 
@@ -134,7 +134,7 @@ constexpr LayerCommand layer_commands[] = {{"override", false, override_number},
                                            {"mode_off", true, switch_modes},
                                            {"drag_mode", true, drag_mode}};
 
-/// Takes away what changes nothing.
+/// Removes entries without effect.
 void tidy(Interventions& interventions) {
   for (auto& [index, layer] : interventions.layers) {
     for (auto& [head, edits] : layer.heads)

@@ -1,5 +1,5 @@
-// What a probe changes of the model while it looks: powers, ridges, heads and modes of the `ska` layers, learned modes
-// of the Koopman MLPs. Training never sees it.
+// Interventions on the model for the inspected sequence: powers, ridges, heads and modes of the `ska` layers, learned
+// modes of the Koopman MLPs. They do not affect training.
 #pragma once
 #include <map>
 #include <nlohmann/json_fwd.hpp>
@@ -12,7 +12,7 @@
 
 namespace afterglow {
 
-/// Changes of modes, by ModeEdit::is_number and ModeEdit::mode.
+/// Changes of modes, keyed by ModeEdit::is_number and ModeEdit::mode.
 using ModeEdits = std::map<std::pair<bool, int>, ModeEdit>;
 
 struct HeadIntervention {
@@ -25,37 +25,37 @@ struct HeadIntervention {
 struct LayerIntervention {
   std::optional<int> power{};               ///< K
   std::optional<double> ridge{};            ///< eps
-  std::map<int, HeadIntervention> heads{};  ///< of a Koopman MLP head 0 alone, and of it `modes`
+  std::map<int, HeadIntervention> heads{};  ///< for a Koopman MLP only head 0 and its `modes`
   bool operator==(const LayerIntervention&) const = default;
 };
 
-/// By index into ModelSummary::layers; entries that change nothing are not kept, so equal effects are equal values.
+/// By index into ModelSummary::layers; entries without effect are removed, so that equal effects are equal values.
 struct Interventions {
   std::map<int, LayerIntervention> layers{};
   bool empty() const { return layers.empty(); }
   bool operator==(const Interventions&) const = default;
 };
 
-/// Those of one head; none where nothing of it is changed.
+/// The mode edits of one head; empty if there are no changes.
 ModeEdits edits_of(const Interventions& interventions, int layer, int head);
 
-/// A layer that can be changed.
+/// A layer that can be edited.
 struct InterventionTarget {
   int layer = 0;  ///< index into ModelSummary::layers
   std::string label, scope;
   int heads = 0, rank = 0;
-  bool has_learned_modes = false;  ///< a Koopman MLP: one head of `rank` learned pairs, and nothing else to change
+  bool has_learned_modes = false;  ///< a Koopman MLP: one head of `rank` learned pairs, and nothing else to edit
 };
 
 /// Carries out one of the commands `override`, `head_off`, `mode_off`, `drag_mode` and `clear_overrides`. Values:
-/// "layer": index, label or scope (without it: the first `ska`, or where there is none the first Koopman MLP); "head":
-/// -1 or absent means all; "number": of a mode, as every panel names it (HeadSpectrum::identity), or "mode": its place
-/// in the list of eigenvalues by modulus; -1 or absent means all. Of a Koopman MLP both are the pair's place. Throws
-/// Error(bad_input) that says what is wrong; then nothing changed.
+/// "layer": index, label or scope (absent: the first `ska`, or if there is none the first Koopman MLP); "head": -1 or
+/// absent means all; "number": of a mode, as panels show it (HeadSpectrum::identity), or "mode": its index in the list
+/// of eigenvalues by modulus; -1 or absent means all. For a Koopman MLP both are the pair's index. Throws
+/// Error(bad_input) and then changes nothing.
 void apply_intervention(Interventions& interventions, const Command& command,
                         const std::vector<InterventionTarget>& layers);
 
-/// The commands that make these interventions from none: what a recipe and "copy as command" hold.
+/// The commands that create these interventions, for recipes and "copy as command".
 std::vector<Command> commands_of(const Interventions& interventions);
 
 }  // namespace afterglow

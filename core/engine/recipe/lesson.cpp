@@ -1,4 +1,4 @@
-// Splits a lesson into steps and lines, and writes it again.
+// Splits a lesson into steps and lines, and writes it.
 #include "core/engine/recipe/lesson.h"
 
 #include <algorithm>
@@ -20,7 +20,7 @@ constexpr std::size_t max_bytes = std::size_t{1} << 20, max_lesson_steps = 64;
 struct WordInfo {
   LessonWord word;
   std::string_view name;
-  bool is_of_head;  ///< stands before the first step, and nowhere else
+  bool is_of_head;  ///< allowed before the first step only
   void (*check)(const LessonLine&);
 };
 
@@ -48,7 +48,7 @@ constexpr std::array words{
 
 const WordInfo& info_of(LessonWord word) { return *std::ranges::find(words, word, &WordInfo::word); }
 
-/// One space between words.
+/// Reduces white space to one space between words.
 std::string plain(std::string_view text) {
   std::string result;
   for (const char c : trimmed(text)) {
@@ -59,7 +59,7 @@ std::string plain(std::string_view text) {
   return result;
 }
 
-/// "word" of "word: text" where the line begins with one; empty otherwise.
+/// "word" of a line "word: text"; empty for other lines.
 std::string_view word_at_front(std::string_view line) {
   std::size_t end = 0;
   while (end < line.size() && line[end] >= 'a' && line[end] <= 'z') ++end;
@@ -69,7 +69,7 @@ std::string_view word_at_front(std::string_view line) {
   return is_word ? line.substr(0, end) : std::string_view();
 }
 
-/// Takes a text line by line.
+/// Reads a text line by line.
 class LessonReader {
  public:
   explicit LessonReader(const std::string& name) { lesson_.name = name; }
@@ -151,7 +151,7 @@ class LessonReader {
     ends_paragraph_ = false;
   }
 
-  /// What a line says is read at once, so that everything wrong is told with its place.
+  /// Reads the content of a line at once, so that every error is reported with its line.
   void end_line() {
     if (!is_in_line_) return;
     is_in_line_ = false;
@@ -161,7 +161,7 @@ class LessonReader {
     check_company(line);
   }
 
-  /// What stands in a step once, or needs another line.
+  /// Checks words that may occur once in a step or need another line.
   void check_company(const LessonLine& line) {
     const std::vector<LessonLine>& all = lines();
     const bool is_single =
@@ -182,7 +182,7 @@ class LessonReader {
   bool is_in_line_ = false, ends_paragraph_ = false;
 };
 
-/// A paragraph that would be read as something else where it begins a line.
+/// Whether a paragraph would be read as another word at the beginning of a line.
 std::string text_of(const LessonLine& line) {
   std::string text = std::string(name_of(line.word)) + ":";
   std::size_t begin = 0;

@@ -1,5 +1,5 @@
 // A lesson: steps of text, settings and commands. Plain text, so that it can be written by hand and translated in a
-// file beside (assets/lessons/README.md describes it). What a line says in detail, lesson_lines.h reads.
+// second file (assets/lessons/README.md describes the format). lesson_lines.h reads the content of single lines.
 #pragma once
 #include <span>
 #include <string>
@@ -8,7 +8,7 @@
 
 namespace afterglow {
 
-/// What a line of a lesson begins with.
+/// The word at the beginning of a line.
 enum class LessonWord {
   about,
   minutes,
@@ -29,13 +29,13 @@ enum class LessonWord {
 /// "run: 200 steps", with the lines that continue it.
 struct LessonLine {
   LessonWord word = LessonWord::say;
-  std::string text;   ///< one space between words; a paragraph's end is one line end
+  std::string text;   ///< one space between words; paragraphs end with a line end
   std::string place;  ///< "forgetting.md:12", for messages
 };
 
 struct LessonStep {
   std::string title;
-  std::vector<LessonLine> lines;  ///< in the order in which they act
+  std::vector<LessonLine> lines;  ///< in the order of execution
   std::string place;
 };
 
@@ -49,20 +49,20 @@ struct Lesson {
 /// "say", "set", ..; and back.
 std::string_view name_of(LessonWord word);
 
-/// Reads a lesson and every line of it; what is wrong is an Error(bad_input) that names file and line, and says what to
-/// write. `name` is that of its file and begins messages.
+/// Reads a lesson and every line of it. Throws Error(bad_input) that names file and line and says what to write. `name`
+/// is the file's and begins messages.
 Lesson parse_lesson(std::string_view text, const std::string& name);
-/// The text that `parse_lesson` reads as this lesson.
+/// Text from which `parse_lesson` makes this lesson.
 std::string text_of(const Lesson& lesson);
 
-/// The first line of this kind in a list; nullptr without one.
+/// The first line of this kind in a list; nullptr if there is none.
 const LessonLine* find_line(std::span<const LessonLine> lines, LessonWord word);
 
 /// A lesson shipped with the program.
 struct ShippedLesson {
   std::string name, text;
 };
-/// In the order of their names.
+/// Sorted by name.
 const std::vector<ShippedLesson>& shipped_lessons();
 /// A shipped lesson by its name, else the file of this path. Throws Error(bad_input), which lists the names.
 Lesson open_lesson(const std::string& name_or_path);

@@ -1,4 +1,4 @@
-// Reads and judges conditions.
+// Reads and evaluates conditions.
 #include "core/engine/recipe/lesson_condition.h"
 
 #include <algorithm>
@@ -41,7 +41,7 @@ std::vector<std::string_view> parts_of(std::string_view text) {
   return parts;
 }
 
-/// What a name may not hold.
+/// Whether the text is a valid name.
 bool is_name(std::string_view text) {
   return !text.empty() && std::ranges::none_of(text, [](char c) {
     return is_blank(c) || std::string_view("<>=!*@|;{}\"").find(c) != std::string_view::npos;
@@ -124,7 +124,7 @@ bool holds(double left, Relation relation, double right) {
   return false;
 }
 
-/// A word that no quantity has may be meant as a word: `law == power`.
+/// A word that is no name of a quantity is compared as a word: `law == power`.
 bool holds(const Quantity& left, Relation relation, const Quantity& right) {
   if (left.word.empty() && right.word.empty()) return holds(left.number, relation, right.number);
   return relation == Relation::equal ? left.word == right.word

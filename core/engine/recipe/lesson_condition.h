@@ -1,5 +1,5 @@
-// What a lesson expects, or asks the reader to reach: comparisons of named numbers, as `accuracy > 0.9 and loss < 0.5 *
-// loss@start`. The names are those of core/engine/observation/run_numbers.h and of the figures.
+// Conditions of lessons: comparisons of named numbers, as `accuracy > 0.9 and loss < 0.5 * loss@start`. The names are
+// those of core/engine/observation/run_numbers.h and of the figures.
 #pragma once
 #include <functional>
 #include <optional>
@@ -9,7 +9,7 @@
 
 namespace afterglow {
 
-/// What a name stands for: a number, or a word such as "power".
+/// The value of a name: a number, or a word such as "power".
 struct Quantity {
   double number = 0;
   std::string word{};
@@ -29,7 +29,7 @@ struct Comparison {
   Relation relation = Relation::less;
 };
 
-/// All of them have to hold.
+/// All of them must hold.
 struct Condition {
   std::vector<Comparison> comparisons;
 };
@@ -39,14 +39,14 @@ Condition parse_condition(std::string_view text, const std::string& place);
 /// As the page writes it, which has two accuracies: "held-out accuracy > 0.5 and loss < 0.5 * loss@start".
 std::string in_words(const Condition& condition);
 
-/// Finds what a name stands for at a moment (ConditionSide::at); nothing where there is no such number.
+/// Finds the value of a name at a moment (ConditionSide::at); nothing if there is no such number.
 using QuantityFinder = std::function<std::optional<Quantity>(const std::string& name, const std::string& at)>;
 
-/// Whether a condition holds, and the first comparison that does not with the numbers of now.
+/// Whether a condition holds, and the first comparison that fails with its present numbers.
 struct Verdict {
   bool holds = true;
   std::string why;                   ///< "accuracy is 0.42, expected > 0.9"
-  std::vector<std::string> unknown;  ///< names that stand for nothing
+  std::vector<std::string> unknown;  ///< names without a value
 };
 Verdict judge(const Condition& condition, const QuantityFinder& find);
 

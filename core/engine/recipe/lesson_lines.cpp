@@ -31,10 +31,10 @@ std::vector<std::string_view> split(std::string_view text, std::string_view sign
   }
 }
 
-/// Between choices and before sentences; a bar without spaces belongs to |λ|.
+/// Separates choices and sentences; a bar without spaces belongs to a formula such as |λ|.
 constexpr std::string_view bar = " | ";
 
-/// A dotted name of a field or setting.
+/// Whether the text is a dotted name of a field or setting.
 bool is_field_name(std::string_view text) {
   return !text.empty() && std::ranges::all_of(text, [](unsigned char c) {
     return std::isalnum(c) != 0 || c == '_' || c == '.' || c >= 0x80;
@@ -73,7 +73,7 @@ LessonNumber parse_number_in_text(std::string_view text, const LessonLine& line)
   return number;
 }
 
-/// Words with formulas between `$`, as in a question: each formula has its end.
+/// Throws unless each formula in the text has both `$`.
 void require_whole_formulas(std::string_view text, const LessonLine& line) {
   if (std::ranges::count(text, '$') % 2 != 0)
     refuse(line, "a formula begins and ends with $: " + in_quotes(text.substr(text.rfind('$'), 20)));
@@ -111,7 +111,7 @@ class PieceReader {
     if (!words_.empty()) pieces_.push_back({kind, std::exchange(words_, {})});
   }
 
-  /// From the sign at `begin` to the one that ends it; returns the place behind.
+  /// Reads from the sign at `begin` to the one that ends it; returns the position after it.
   std::size_t take(std::size_t begin, char end_sign, LessonPiece::Kind kind, const char* rule) {
     close(LessonPiece::Kind::words);
     const std::size_t end = line_->text.find(end_sign, begin + 1);

@@ -1,5 +1,5 @@
-// What single lines of a lesson say. Every reader throws Error(bad_input), which begins with the line's place and says
-// what to write instead.
+// The content of single lines of a lesson. Every reader throws Error(bad_input), which begins with the line's place and
+// says what to write instead.
 #pragma once
 #include <cstdint>
 #include <limits>
@@ -28,7 +28,7 @@ LessonStretch read_stretch(const LessonLine& line);
 /// `NAME JSON` of a `command` line.
 Command read_command(const LessonLine& line);
 
-/// Names with commas or spaces between them, of `highlight` and `controls`.
+/// Names of `highlight` and `controls`, separated by commas or spaces.
 std::vector<std::string> read_names(const LessonLine& line);
 
 /// "inside 3": a panel, or one of its figures alone.
@@ -38,7 +38,7 @@ struct LessonFocus {
 };
 LessonFocus read_focus(const LessonLine& line);
 
-/// "Question? | a | b"; formulas stand between `$`, also in the sentence of a goal.
+/// "Question? | a | b"; formulas are enclosed in `$`, also in the sentence of a goal.
 struct LessonQuestion {
   std::string question;
   std::vector<std::string> choices;  ///< two or three
@@ -55,11 +55,11 @@ struct LessonGoal {
 LessonGoal read_goal(const LessonLine& line);
 Condition read_expectation(const LessonLine& line);
 
-/// "{power=2 0..8}": a number that can be dragged.
+/// "{power=2 0..8}": a number that the reader can drag.
 struct LessonNumber {
   std::string name;
   double value = 0;
-  double low = std::numeric_limits<double>::quiet_NaN(), high = low;  ///< NaN: as the setting's own
+  double low = std::numeric_limits<double>::quiet_NaN(), high = low;  ///< NaN: the range of the setting
 };
 /// A piece of a `say` line; a formula is markup of core/figure/math.
 struct LessonPiece {
@@ -68,7 +68,7 @@ struct LessonPiece {
   LessonNumber number{};
 };
 std::vector<LessonPiece> read_pieces(const LessonLine& line);
-/// The numbers among them.
+/// All numbers in the line.
 std::vector<LessonNumber> numbers_in(const LessonLine& line);
 
 }  // namespace afterglow

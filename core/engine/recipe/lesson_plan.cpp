@@ -18,7 +18,7 @@ using nlohmann::json;
 
 constexpr std::string_view override_prefix = "override.";
 
-/// Commands whose effect depends on when they arrive or what was done before, or that a line of its own says.
+/// Commands whose effect depends on their time or on earlier ones, or that have a line of their own.
 constexpr std::array unrepeatable{
     "run",     "toggle_run", "pause",   "step",   "run_to", "rewind",      "undo",   "redo",      "save",
     "load",    "quit",       "compare", "branch", "reset",  "gka_figure6", "reseed", "lesson",    "set",
@@ -33,11 +33,11 @@ json value_of(const std::string& text) {
   return value.is_discarded() ? json(text) : value;
 }
 
-/// Where a lesson is: the run that makes its moment, and how the page looks at it.
+/// The state at a point of a lesson: the recipe that reproduces it, and the commands for the page.
 class LessonState {
  public:
-  /// The commands that make this moment from any other, where the next step goes on from it; one that opens a preset
-  /// does not. Earlier runs belong to the step that made them.
+  /// The commands that restore this state from any other for a next step that continues; none if that step opens a
+  /// preset. Earlier runs belong to the step that made them.
   std::vector<LessonDeed> begin(const LessonStep& next) {
     std::vector<LessonDeed> deeds{{LessonDeed::Kind::send, {"speed", R"({"to": 0})"}}};
     is_alone_ = opens_preset(next);
@@ -100,7 +100,7 @@ class LessonState {
     if (!recipe_) throw Error(ExitCode::bad_input, "nothing is open yet; begin with `set: preset = tiny`");
   }
 
-  /// Another model is looked at anew; the page stays.
+  /// Another model needs other view commands; only the page stays.
   void forget_view_commands() {
     std::erase_if(view_commands_, [](const Command& look) { return look.name != "workspace"; });
   }
@@ -110,7 +110,7 @@ class LessonState {
     view_commands_.push_back(std::move(command));
   }
 
-  /// What opens a run comes first, wherever it stands, and one command opens it.
+  /// Assignments that open a run come first, whatever their order, and one command opens it.
   void set(const std::vector<LessonAssignment>& assignments) {
     bool is_opened = false;
     for (const LessonAssignment& one : assignments) is_opened = open(one) || is_opened;
@@ -137,7 +137,7 @@ class LessonState {
     return recipe.contains(place) && recipe[place] == number.value;
   }
 
-  /// What the recipe's commands changed a setting to; nothing where they do not.
+  /// The value that the recipe's commands set last; nothing if there is none.
   std::optional<double> last_set(const std::string& key) const {
     std::optional<double> last;
     for (const TimedCommand& timed : recipe_->commands) {
@@ -156,7 +156,7 @@ class LessonState {
            (recipe_ && recipe_->task.is_object() && recipe_->task.contains(name));
   }
 
-  /// A preset, or what cannot be changed on the way: the run starts at step 0, with what was set before its first step.
+  /// Assigns a preset, or a field that cannot change during training: the run starts at step 0, with earlier settings.
   bool open(const LessonAssignment& one) {
     if (one.name == "preset") {
       recipe_ = parse_recipe(find_preset(one.value).text, one.value);
@@ -172,8 +172,8 @@ class LessonState {
     return true;
   }
 
-  /// A hyperparameter: of the recipe before the first step, afterwards as a slider does it. Whether the run has to be
-  /// opened anew for it.
+  /// Changes a hyperparameter: in the recipe before the first step, later as a slider does. Returns whether the run
+  /// must be opened again.
   bool change(const LessonAssignment& one) {
     if (!changes_on_the_way(one.name)) return false;
     require_run();
@@ -246,7 +246,7 @@ class LessonState {
   }
 
   static bool opens_preset(const LessonStep& step) {
-    // What stands before a question is seen while it waits.
+    // Lines before a question are shown while it waits.
     constexpr std::array acting{LessonWord::set, LessonWord::run, LessonWord::command, LessonWord::expect,
                                 LessonWord::ask};
     const auto acts = [&](const LessonLine& line) { return std::ranges::find(acting, line.word) != acting.end(); };
@@ -257,19 +257,19 @@ class LessonState {
   }
 
   std::optional<Recipe> recipe_;
-  bool is_alone_ = false;  ///< the next run that is opened has no earlier ones beside it
+  bool is_alone_ = false;  ///< the next run is opened without earlier ones
   std::int64_t step_ = 0;
-  std::vector<Command> view_commands_;  ///< what the window and the probe were told since the preset was opened
+  std::vector<Command> view_commands_;  ///< commands for window and inspected sequence since the preset was opened
   std::vector<LessonDeed> deeds_;
 };
 
-/// `set`, text and the page's look make the scene; what follows acts in it.
+/// Whether the line prepares the step's start: `set`, text, and commands of the page.
 bool makes_scene(const LessonLine* line) {
   constexpr std::array acting{LessonWord::run, LessonWord::command, LessonWord::ask, LessonWord::expect};
   return line == nullptr || std::ranges::find(acting, line->word) == acting.end();
 }
 
-/// What is only read and shown.
+/// Reads the lines that only show something.
 LessonStepPlan read_step(const LessonStep& step) {
   LessonStepPlan plan;
   for (const LessonLine& line : step.lines) {
@@ -289,7 +289,7 @@ std::vector<LessonStepPlan> plan_lesson(const Lesson& lesson) {
     LessonStepPlan plan = read_step(step);
     plan.deeds = state.begin(step);
     plan.first_step = state.step();
-    // Numbers of the text belong to the scene, whose `set` lines may stand below it.
+    // Numbers of the text belong to the start, whose `set` lines may follow the text.
     std::vector<const LessonLine*> texts;
     const auto take = [&](const LessonLine& line) {
       for (LessonDeed& deed : state.take(line)) plan.deeds.push_back(std::move(deed));

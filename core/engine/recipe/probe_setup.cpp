@@ -1,4 +1,4 @@
-// Setups of a probe as JSON, and their undo.
+// Setups as JSON, and their undo.
 #include "core/engine/recipe/probe_setup.h"
 
 #include <nlohmann/json.hpp>

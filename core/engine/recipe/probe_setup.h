@@ -1,4 +1,4 @@
-// Which sequence a probe asks, and what it changes of the model while it does; as a value, as JSON, and its history.
+// The inspected sequence and its interventions: as a value, as JSON, and with undo.
 #pragma once
 #include <cstdint>
 #include <nlohmann/json_fwd.hpp>
@@ -9,35 +9,34 @@
 
 namespace afterglow {
 
-/// Which sequence is asked, and what is changed while it is: everything a probe consists of.
+/// Everything that the user can choose about the inspected sequence.
 struct ProbeSetup {
   std::uint64_t index = 0;    ///< held-out example of the task
   std::string task{};         ///< its configuration as JSON text; empty: the run's own
-  std::vector<int> tokens{};  ///< the sequence where it was edited by hand; empty: the example's own
+  std::vector<int> tokens{};  ///< the sequence if edited by hand; empty: the example's own
   Interventions interventions{};
-  PairChoice pair{};              ///< the sequence that is laid beside it
-  TransplantChoice transplant{};  ///< what is put from one into the other
-  /// Token behind which `ska`'s m no longer changes where the sequence is read token by token (Echo 3.2.1); -1: m runs
-  /// on.
+  PairChoice pair{};              ///< the second sequence
+  TransplantChoice transplant{};  ///< which state is copied from one to the other
+  /// Token after which `ska`'s scale m stays fixed in the recurrent form (Echo 3.2.1); -1: never.
   int scale_kept_behind = -1;
   bool operator==(const ProbeSetup&) const = default;
 };
 
 /// {"index": 3, "task": {..}, "tokens": [..], "overrides": [{"name": "head_off", "value": {..}}, ..], "pair": {..},
-/// "transplant": {..}, "freeze_scale": 9}; null for the usual probe.
+/// "transplant": {..}, "freeze_scale": 9}; null for the default.
 nlohmann::json to_json(const ProbeSetup& setup);
 /// Throws Error(bad_input) that names the field.
 ProbeSetup parse_probe_setup(const nlohmann::json& json, const std::vector<InterventionTarget>& layers);
 
-/// The present setup with those that `undo` and `redo` lead to. Commands with {"live": true} are values on their way (a
-/// drag): together with the one that settles they are one change.
+/// The present setup with undo and redo. Commands with {"live": true} come from a drag in progress: together with the
+/// final one they are one change.
 class ProbeHistory {
  public:
   const ProbeSetup& now() const { return now_; }
   void start(ProbeSetup setup) { now_ = std::move(setup); }
   /// `mark` grows with the run's own changes, so that the newest of both is undone first.
   void change(ProbeSetup to, bool is_live, std::size_t mark);
-  /// True when the last change of the probe is younger than change number `mark` of the run.
+  /// Whether the last change here is younger than change number `mark` of the run.
   bool can_undo(std::size_t mark) const { return !past_.empty() && past_.back().mark >= mark; }
   bool can_redo(std::size_t mark) const { return !future_.empty() && future_.back().mark <= mark; }
   void undo();

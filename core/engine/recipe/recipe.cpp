@@ -1,4 +1,4 @@
-// Reading, checking and writing recipes.
+// Reads, checks and writes recipes.
 #include "core/engine/recipe/recipe.h"
 
 #include <algorithm>
@@ -103,7 +103,7 @@ bool is_control(const std::string& text, std::size_t at) {
   return byte(at) < 0x20 || byte(at) == 0x7f || (byte(at) == 0xc2 && byte(at + 1) >= 0x80 && byte(at + 1) < 0xa0);
 }
 
-/// Files are named after a recipe, and a recipe may come from anywhere: its name must stay in the folder of results.
+/// Files are named after a recipe from any source: its name must not leave the folder of results.
 std::string parse_name(const json& source, const std::string& where) {
   const std::string name = get_string(source, "name", "unnamed", where);
   std::string wrong;
@@ -288,7 +288,7 @@ void add_layer_setting(json& recipe, const std::string& key, const json& value) 
   commands.insert(later, json{{"step", 0}, {"name", "set"}, {"value", {{"key", key}, {"to", value}}}});
 }
 
-/// `key`, which names nothing inside of a part, is a field of the recipe, or may be written as one of these.
+/// Throws unless `key` (which names nothing inside a part) is a field of the recipe or one of its optional fields.
 void require_field(const json& recipe, const std::string& key) {
   std::vector<std::string> known = recipe_fields();
   if (key.find('.') != std::string::npos || std::ranges::find(known, key) != known.end()) return;
@@ -356,7 +356,7 @@ const Preset& find_preset(const std::string& name) {
 
 namespace {
 
-/// Whether a part of the model's configuration names a kind that shows one of these.
+/// Whether a part of the model's configuration names a kind with one of these traits.
 bool names_kind_that_shows(const json& part, LayerTraits any) {
   if (part.is_object() && part.contains("kind") && shows(part["kind"].get<std::string>(), any)) return true;
   return part.is_structured() &&

@@ -1,4 +1,4 @@
-// A recipe makes a run again, bit for bit: model, task, training settings, seed, and the commands given at their steps.
+// A recipe reproduces a run bit for bit: model, task, training settings, seed, and the commands at their steps.
 #pragma once
 #include <cstdint>
 #include <filesystem>
@@ -12,7 +12,7 @@
 
 namespace afterglow {
 
-/// The most steps that a training may have.
+/// Maximal number of steps of a training.
 constexpr std::int64_t max_steps = 100'000'000;
 
 struct TrainingConfig {
@@ -26,15 +26,15 @@ struct TrainingConfig {
   double beta1 = 0.9, beta2 = 0.95, epsilon = 1e-8;
   std::int64_t evaluate_every = 50;  ///< steps between held-out evaluations; 0: never
   std::int64_t evaluate_examples = 64;
-  /// Held-out evaluations in a row without a better result after which training ends, and it ends at the step of the
-  /// best one (TrainingRun::chosen_step); 0: all steps are trained and the last one counts.
+  /// Training ends after this many held-out evaluations in a row without improvement, and the step of the best one is
+  /// the result (TrainingRun::chosen_step); 0: all steps are trained and the last one is the result.
   std::int64_t patience = 0;
 
   /// Learning rate of step `step` (the first is 1): warm-up, then cosine from the peak to final_rate of it.
   double rate_at(std::int64_t step) const;
 };
 
-/// A hyperparameter that may be changed while training runs.
+/// A hyperparameter that can change during training.
 struct SettingSpec {
   const char* key;
   const char* label;
@@ -48,52 +48,52 @@ double get_setting(const TrainingConfig& config, std::string_view key);
 void change_setting(TrainingConfig& config, std::string_view key, double value);
 
 struct TimedCommand {
-  std::int64_t step = 0;  ///< acts before the training step that follows this many finished steps
+  std::int64_t step = 0;  ///< number of finished steps before the command acts
   Command command;
 };
 
 /// Whether a command of a recipe changes training: `set` changes a number, `skip` leaves a batch out, `surgery` fits
-/// weights to a spectrum. All others only say how it is looked at.
+/// weights to a spectrum. All others change only what is analysed.
 bool changes_training(const Command& command);
 
 struct Recipe {
-  std::string name;   ///< of the preset; files are named after it, so it holds no slash or control character
-  std::string title;  ///< for people
+  std::string name;   ///< of the preset; used in file names, hence without slash or control characters
+  std::string title;  ///< for the user
   std::string about;
   std::uint64_t seed = 7;
   nlohmann::json model, task;
-  Precision precision = Precision::fp32;  ///< of matrix products, where the back end offers a choice
+  Precision precision = Precision::fp32;  ///< of matrix products, if the back end offers a choice
   TrainingConfig training;
-  /// 8: each batch is cut into so many parts, so that 1, 2, 4 or 8 processes train with the same bits; 1: it is not.
+  /// 8: each batch is split into 8 parts, so that 1, 2, 4 or 8 processes train with the same bits; 1: no split.
   int shards = 1;
-  /// Of so many blocks, the first ones, a step computes everything but their results a second time on its way back,
-  /// so that it need not keep it: less memory for more time. A forecaster keeps all.
+  /// The number of first blocks whose backward pass recomputes everything but their outputs instead of storing it: less
+  /// memory for more time. Not for forecasters.
   int recompute = 0;
   std::vector<TimedCommand> commands;  ///< in the order of their steps
-  std::int64_t shown_step = -1;        ///< the moment a figure shows; -1: the end
-  nlohmann::json probe;                ///< what was asked and changed while looking (probe_setup.h); null: nothing
-  /// Where the start weights come from: {"path", "hash", "library", "config"} of a folder that another library wrote
+  std::int64_t shown_step = -1;        ///< the step that a figure shows; -1: the end
+  nlohmann::json probe;                ///< inspected sequence and interventions (probe_setup.h); null: defaults
+  /// Source of the start weights: {"path", "hash", "library", "config"} of another library's folder
   /// (core/models/checkpoints/checkpoint.h); null: drawn from the seed.
   nlohmann::json checkpoint;
 };
 
-/// "fp32", "tf32" or "bf16"; anything else is an Error(bad_input).
+/// "fp32", "tf32" or "bf16". Throws Error(bad_input) for any other name.
 Precision parse_precision(const std::string& name);
 
-/// Reads a recipe; anything missing, unknown or impossible is an Error(bad_input) that names `where` and the field.
+/// Throws Error(bad_input) that names `where` and the field for anything missing, unknown or impossible.
 Recipe parse_recipe(const nlohmann::json& json, const std::string& where);
 Recipe parse_recipe(const std::string& text, const std::string& where);
 nlohmann::json to_json(const Recipe& recipe);
-/// The last step whose state is the same in both runs: that of the first change which only one of them makes. -1 where
-/// they have not even begun alike.
+/// The last step with the same state in both runs: that of the first change which only one of them makes. -1 if they
+/// differ from the start.
 std::int64_t common_step(const Recipe& a, const Recipe& b);
 /// "learning_rate=1e-3", "task.bindings=8", "model.d_model=64", "seed=3": one change of a recipe, as on the command
-/// line. "layers.0.gka.r=5" changes a number of a layer before the first step, as a slider of the window does.
+/// line. "layers.0.gka.r=5" changes a setting of a layer before the first step, as a slider of the window does.
 void apply_assignment(nlohmann::json& recipe, const std::string& assignment);
-/// The recipe with such changes; one that is impossible with them is an Error(bad_input) that names `where`.
+/// The recipe with such changes. Throws Error(bad_input) that names `where` if the result is impossible.
 Recipe changed_recipe(const Recipe& recipe, const std::vector<std::string>& assignments, const std::string& where);
 
-/// Whether an assignment changes a number of a layer, which may be done at any moment.
+/// Whether an assignment changes a setting of a layer, which can be done at any step.
 bool is_layer_setting(const std::string& assignment);
 
 struct Preset {
@@ -101,13 +101,13 @@ struct Preset {
   std::string task;                      ///< its kind
   std::string picture;                   ///< JSON of its picture in the list of presets (assets/presets/README.md)
 };
-/// The presets shipped with the program, in the order in which they are shown.
+/// The presets shipped with the program, in display order.
 const std::vector<Preset>& presets();
 /// Throws Error(usage) that lists the names.
 const Preset& find_preset(const std::string& name);
-/// Whether its model has a part that shows one of these, or is as a whole one of them.
+/// Whether its model, or a part of it, has one of these traits.
 bool shows(const Preset& preset, LayerTraits any);
-/// The first preset that does; nullptr without one.
+/// The first preset that does; nullptr if there is none.
 const Preset* first_preset_that_shows(LayerTraits any);
 
 }  // namespace afterglow

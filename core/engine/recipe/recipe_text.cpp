@@ -1,4 +1,4 @@
-// What a figure may tell of where it was made.
+// What a figure may reveal of where it was made.
 #include "core/engine/recipe/recipe_text.h"
 
 #include <filesystem>
@@ -17,7 +17,7 @@ std::string carried_text(const Recipe& recipe) {
   };
   nlohmann::json& task = carried["task"];
   leave_name(task);
-  if (task.is_object()) task.erase("labels");  // lies in the folder of the model, which opens with it
+  if (task.is_object()) task.erase("labels");  // the model's folder has them
   if (carried.contains("checkpoint")) {
     leave_name(carried["checkpoint"]);
     nlohmann::json& config = carried["checkpoint"]["config"];

@@ -1,4 +1,4 @@
-// The laboratory's choices as JSON.
+// The choices as JSON.
 #include "core/engine/recipe/sequence_choice.h"
 
 #include <nlohmann/json.hpp>

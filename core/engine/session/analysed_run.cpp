@@ -1,4 +1,4 @@
-// Walks the table of analyses, and tells them what has changed.
+// Walks the table of analyses and invalidates what a change affects.
 #include "core/engine/session/analysed_run.h"
 
 #include <algorithm>
@@ -33,8 +33,8 @@ ModelSummary summary_of(const Trainer& trainer, const std::string& name) {
   return model;
 }
 
-/// Why float32 cannot solve a head's ridge system as it is; empty while it can. A factorisation that fails is helped,
-/// so that kappa itself seldom shows it.
+/// Why float32 cannot solve a head's ridge system; empty while it can. The layer retries a failed factorisation with a
+/// larger ridge, so κ alone rarely shows the failure.
 std::string ill_conditioned(const Spectra& spectra) {
   for (const HeadSpectrum& head : spectra.heads) {
     const std::string which = "head " + std::to_string(head.head);
@@ -44,7 +44,7 @@ std::string ill_conditioned(const Spectra& spectra) {
   return "";
 }
 
-/// The sequence and the moved eigenvalues of a probe, as `surgery` takes them; null where none is moved.
+/// The sequence and the moved eigenvalues as `surgery` takes them; null if none is moved.
 nlohmann::json moves_of(ProbeSetup setup) {
   Interventions moves;
   for (const auto& [part, layer] : setup.interventions.layers) {
@@ -101,7 +101,7 @@ AnalysedRun::AnalysedRun(const SavedRun& saved, Backend& backend, std::size_t hi
   if (!forecasts()) {
     subject_.observer = subject_.recorder = std::make_shared<Observer>(trainer);
     subject_.prober = std::make_unique<InterventionRunner>(trainer);
-    // An observer of its own, whose sequence stays: what the user asks the probe changes no number.
+    // A separate observer with a fixed sequence: what the user inspects must not change the numbers of modes.
     run_->number_modes(
         [observer = std::make_shared<Observer>(trainer)](const Spectra* before) { return observer->spectra(before); });
   }
@@ -110,7 +110,6 @@ AnalysedRun::AnalysedRun(const SavedRun& saved, Backend& backend, std::size_t hi
   take_commands(saved.recipe);
 }
 
-/// What an analysis works on before anything else is chosen.
 void AnalysedRun::take_choices(const Recipe& recipe) {
   const Trainer& trainer = run_->trainer();
   subject_.traced_part = subject_.observer ? subject_.observer->first_ska() : -1;
@@ -129,14 +128,15 @@ void AnalysedRun::choose_sequence() {
   if (subject_.observer != subject_.recorder) subject_.observer->choose(sequence);
 }
 
-// Before anything has been looked at, so that no analysis knows the run's own. Without room nothing has changed.
+// Must run before the first analysis, because analyses keep pointers to the trainer. If memory is short, nothing has
+// changed.
 void AnalysedRun::analyse_on_side_stream(Backend& backend, OverlappedWork meanwhile) {
-  auto beside = std::make_unique<Trainer>(run_->trainer(), backend);
-  auto observer = std::make_shared<Observer>(*beside);
-  subject_.prober = std::make_unique<InterventionRunner>(*beside);
+  auto copy = std::make_unique<Trainer>(run_->trainer(), backend);
+  auto observer = std::make_shared<Observer>(*copy);
+  subject_.prober = std::make_unique<InterventionRunner>(*copy);
   subject_.observer = std::move(observer);
-  subject_.evaluated = beside.get();
-  evaluation_copy_ = std::move(beside);
+  subject_.evaluated = copy.get();
+  evaluation_copy_ = std::move(copy);
   overlapped_ = std::move(meanwhile);
   take_choices(run_->recipe());
 }
@@ -185,7 +185,7 @@ bool AnalysedRun::train_step() {
   return true;
 }
 
-/// By the readings that number the modes, so that it costs nothing and does not depend on what is looked at.
+/// Reads the spectra that number the modes: they exist anyway and do not depend on what the user inspects.
 void AnalysedRun::judge_conditioning() {
   const std::shared_ptr<const Spectra> found = run_->numbered_modes(run_->step());
   if (!found || found->step != run_->step()) return;
@@ -282,7 +282,7 @@ bool AnalysedRun::has_parts(Analysis analysis) const {
   return first > 0 && first < 1;
 }
 
-/// {"patch grid": 0.01}: those that are not made whole.
+/// Lists those that are not computed whole: {"patch grid": 0.01}.
 void AnalysedRun::note_parts() {
   nlohmann::json parts = nlohmann::json::object();
   for (const AnalysisInfo& row : analysis_table()) {
@@ -316,12 +316,13 @@ void AnalysedRun::choose_part(const nlohmann::json& value) {
 
 namespace {
 
-/// Lets other work go on while a look waits for its device, and between what it decomposes, and ends that.
+/// Lets training go on while an analysis waits for its device and between its decompositions; ends that when it leaves
+/// scope.
 class OverlapScope {
  public:
   OverlapScope(AnalysisSubject& subject, const OverlappedWork& meanwhile)
       : subject_(&subject), overlapped_(&meanwhile) {
-    // A look may decompose in a thread of its own; what goes on belongs to this one.
+    // An analysis may decompose matrices in another thread; training must stay on this one.
     set([&work = meanwhile.work, here = std::this_thread::get_id()] {
       if (std::this_thread::get_id() == here) work();
     });
@@ -383,7 +384,6 @@ void AnalysedRun::change_probe(const Command& command) {
   take_probe(before);
 }
 
-/// The studies that wait to be asked for, by their commands.
 const std::array<AnalysedRun::StudyRequest, 4> AnalysedRun::study_requests{
     StudyRequest{Analysis::blame, "blame", &AnalysedRun::choose_blame},
     StudyRequest{Analysis::microscope, "microscope", &AnalysedRun::choose_microscope},
@@ -407,7 +407,7 @@ void AnalysedRun::ask(const Command& command) {
   throw Error(ExitCode::bad_input, command.name + " asks nothing of a model; there are " + names);
 }
 
-/// Interventions belong to the probe alone; another sequence is another subject of every analysis.
+/// Another sequence invalidates every analysis; interventions only those that show them.
 void AnalysedRun::take_probe(const ProbeSetup& before) {
   const ProbeSetup& now = subject_.probe->now();
   if (now.index != before.index || now.tokens != before.tokens || now.task != before.task) {
@@ -431,7 +431,7 @@ void AnalysedRun::operate(const nlohmann::json& value) {
   run_->operate(value.empty() ? moves_of(before) : value);
   forget_results(run_->step() - 1);
   if (value.empty()) {
-    subject_.probe->change({"clear_overrides", "{}"}, mark);  // undo comes to it after the surgery
+    subject_.probe->change({"clear_overrides", "{}"}, mark);  // so that undo restores these after the surgery
     take_probe(before);
   }
   after_step();
@@ -631,7 +631,7 @@ Observation AnalysedRun::describe() const {
 }
 
 Observation AnalysedRun::observe(AnalysisSet analyses, const std::function<void()>& after_piece) {
-  // What interventions change is shown with them.
+  // Adds the analysis that shows the effect of interventions.
   Observation now = look(probe_has_interventions() ? analyses | Analysis::probe : analyses, after_piece);
   now.checksum = run_->trainer().checksum();
   now.checksum_step = run_->step();

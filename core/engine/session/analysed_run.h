@@ -1,4 +1,4 @@
-// A run together with the analyses of it. Window and command line share it, so that both see, and export, the same.
+// A run together with its analyses. Window and command line share this class, so both show and export the same.
 #pragma once
 #include <array>
 #include <functional>
@@ -13,127 +13,123 @@
 
 namespace afterglow {
 
-/// What goes on while a look waits for its device.
+/// Work that the worker does while an analysis waits for its device.
 struct OverlappedWork {
-  std::function<void()> work;  ///< called again and again, and never waits long
-  std::function<void()> end;   ///< behind the look
+  std::function<void()> work;  ///< called repeatedly; must return quickly
+  std::function<void()> end;   ///< called once after the analysis
 };
 
 class AnalysedRun {
  public:
-  /// `history_limit`: bytes of states to go back to.
+  /// `history_limit`: bytes of saved states for rewinding.
   AnalysedRun(const SavedRun& saved, Backend& backend, std::size_t history_limit = History::default_limit);
-  AnalysedRun(const AnalysedRun&) = delete;  // its analyses know where their subject lies
+  AnalysedRun(const AnalysedRun&) = delete;  // its analyses hold pointers into it
   AnalysedRun& operator=(const AnalysedRun&) = delete;
 
-  /// From now on looks at the model are made of one that follows it on `backend`, which is beside the run's own and
-  /// must outlive it, and meanwhile `update` and `advance` let training go on. Not of a run that forecasts.
+  /// From now on analyses run on a copy of the model on `backend` (a second stream, which must outlive this object),
+  /// and `update` and `advance` let training go on through `meanwhile`. Not available for a run that forecasts.
   void analyse_on_side_stream(Backend& backend, OverlappedWork meanwhile);
   bool uses_side_stream() const { return evaluation_copy_ != nullptr; }
 
   TrainingRun& run() { return *run_; }
   const TrainingRun& run() const { return *run_; }
 
-  /// As TrainingRun's; analyses that keep a history record it at steps that the recipe alone fixes.
+  /// As TrainingRun::train_step; analyses with a history record it at steps that depend on the recipe alone.
   bool train_step();
-  /// As TrainingRun's; false as well where something has to be looked at behind every step.
+  /// As TrainingRun::begin_step; also false if an analysis has to run after every step.
   bool begin_step();
   void go_to(std::int64_t step);
   void jump_towards(std::int64_t step);
   void forget_ahead();
   void go_over_to(const Recipe& other, std::int64_t common);
 
-  /// Looks as one does who has just opened this recipe: probe, traced layer, head of the theory, influence.
+  /// Resets everything that the user can choose (inspected sequence, traced layer, head of the theory, influence) to
+  /// what `recipe` says.
   void choose_as(const Recipe& recipe);
 
   bool is_current(Analysis analysis) const;
   bool has_work(Analysis analysis) const;
-  /// As RunAnalysis: something of this step can be shown; the window waits for the result.
+  /// As in RunAnalysis.
   bool is_answered(Analysis analysis) const;
   bool is_urgent(Analysis analysis) const;
-  /// Something of this step or of an earlier one can be shown, a part of what is measured, too.
+  /// Whether a result of this step or an earlier one, possibly partial, can be shown.
   bool can_be_shown(Analysis analysis) const;
-  /// The window begins to look at these.
+  /// The window has just opened panels of these analyses; the scheduler computes them first.
   void make_urgent(AnalysisSet analyses);
   bool has_news(Analysis analysis) const;
-  /// No panel shows these: they give back all memory but their results. Called of a large model.
+  /// No panel shows these analyses: they free all memory but their results. Called for large models.
   void release(AnalysisSet unseen);
-  /// From now on `describe` tells how long each analysis of a large model takes; a second's work.
+  /// From now on `describe` reports how long each analysis of a large model takes. Measuring that takes about a second.
   void estimate_work();
-  /// Of what takes long of a large model only a part is made until more is asked for; written into the recipe.
+  /// Computes only a part of each slow analysis of a large model until the user requests more; recorded in the recipe.
   void limit_work();
-  /// Whether a share of it shows something, too; if not, it is made as a whole.
+  /// Whether the analysis can show a part of its result; if not, it is computed as a whole.
   bool has_parts(Analysis analysis) const;
-  /// What the command `measure` asks for, from now on; written into the recipe. Throws Error(bad_input).
+  /// Carries out the command `measure`; recorded in the recipe. Throws Error(bad_input).
   void choose_part(const nlohmann::json& value);
-  /// Makes one analysis anew, whole, or one part of it. What it reads of another is that one's last result. With
-  /// `analyse_on_side_stream` the run may have gone on meanwhile.
+  /// Computes one analysis from the start, whole or one part of it. It reads the last results of other analyses. With
+  /// `analyse_on_side_stream`, training may go on during the call.
   void update(Analysis analysis);
   void advance(Analysis analysis);
-  /// Makes those that are not current, in the table's order, and nothing meanwhile. `after_piece` is called after every
-  /// piece of work, and may end it by an exception.
+  /// Computes the analyses that are not current, in the table's order, without training in between. `after_piece` runs
+  /// after every piece of work; it may stop the work by an exception.
   void bring_up_to_date(AnalysisSet analyses, const std::function<void()>& after_piece = {});
 
-  /// Another held-out example as the probe sequence, {"index": 3}, and of another task {"task": {..}} (null: the run's
-  /// own); tokens edited by hand are forgotten. Throws Error(bad_input).
+  /// Inspects another held-out example, {"index": 3}, also of another task {"task": {..}} (null: the run's own).
+  /// Discards tokens edited by hand. Throws Error(bad_input).
   void choose_probe(const nlohmann::json& value);
   /// Carries out `probe_sequence` and the commands of interventions (interventions.h). Throws Error(bad_input).
   void change_probe(const Command& command);
-  /// Carries out any command that says what is asked of the model and changes nothing of its training: `probe`,
-  /// `change_probe`'s, `influence`, `phase_map`, `blame`, `microscope`. Throws Error(bad_input).
+  /// Carries out any command that changes what is analysed but not the training: `probe`, those of `change_probe`,
+  /// `influence`, `phase_map`, `blame`, `microscope`. Throws Error(bad_input).
   void ask(const Command& command);
-  /// Whether the probe is asked with anything else than what was trained.
+  /// Whether any intervention is in force.
   bool probe_has_interventions() const { return !subject_.probe->now().interventions.empty(); }
-  /// Whether the probe asks with eigenvalues moved.
+  /// Whether an intervention moves eigenvalues.
   bool probe_moves_eigenvalues() const;
-  /// Carries out `surgery`: fits the weights to the eigenvalues that the value names, or that the probe has moved;
-  /// these are then no overrides any more. One step of the run. Throws Error(bad_input), and nothing has changed.
+  /// Carries out `surgery`: fits the weights to the eigenvalues that the value names or that the user has moved, and
+  /// removes these interventions. Counts as one step of the run. Throws Error(bad_input) and then changes nothing.
   void operate(const nlohmann::json& value);
-  /// Takes the last change of the probe or of a hyperparameter back, whichever is younger; false when there is none.
+  /// Undoes the last change of the interventions or of a hyperparameter, whichever is younger; false if there is none.
   bool undo();
   bool redo();
 
-  /// The part whose trace, token weights and ridge systems are analysed.
+  /// Chooses the part whose trace, token weights and ridge systems are analysed.
   void choose_trace(int part);
-  /// The head that the theorems are held against: of `part` where that is an `ska`, else of the first one.
+  /// Chooses the head that the theorems are compared with: of `part` if that is an `ska`, else of the first `ska`.
   void choose_theory(int part, int head);
-  /// The system that the solvers race beside the layer's; nothing: the layer's alone.
+  /// Chooses a ridge system that the solvers solve in addition to the layer's own; nothing: only those.
   void choose_problem(std::optional<MadeProblem> problem);
-  /// What the command `influence` asks for, from now on; written into the recipe. Throws Error(bad_input).
+  /// Each of these carries out the command of its name and records it in the recipe. Throws Error(bad_input).
   void choose_influence(const nlohmann::json& value);
-  /// What the command `phase_map` asks for, from now on; written into the recipe. Throws Error(bad_input).
   void choose_phase_map(const nlohmann::json& value);
-  /// What the command `accuracy_grid` asks for, from now on; written into the recipe. Throws Error(bad_input).
   void choose_accuracy(const nlohmann::json& value);
-  /// What the command `blame` asks for; written into the recipe. Throws Error(bad_input).
   void choose_blame(const nlohmann::json& value);
-  /// What the command `microscope` asks for; written into the recipe. Throws Error(bad_input).
   void choose_microscope(const nlohmann::json& value);
-  /// What the commands `bisect` and `over_training` ask for; written into the recipe. Throw Error(bad_input).
   void choose_bisect(const nlohmann::json& value);
   void choose_over_training(const nlohmann::json& value);
-  /// Asks for those of these analyses that wait to be asked for and were not, as their commands do without a value.
+  /// Starts those of these studies that wait for a command and have had none, with their default settings.
   void ask_for(AnalysisSet analyses);
-  /// What the command `stop_when` asks for, from now on; written into the recipe. Throws Error(bad_input).
+  /// Carries out `stop_when`; recorded in the recipe. Throws Error(bad_input).
   void choose_stop(const nlohmann::json& value);
-  /// After a step: why training shall stop with it. The condition of `stop_when` begins to hold; or, judged by the
-  /// spectra that the recipe fixes the steps of, a ridge system has become too ill conditioned for float32, in which
-  /// all devices factorise. Leaves a mark on the curves.
+  /// Why training must stop after this step, if it must: the condition of `stop_when` has begun to hold, or a ridge
+  /// system is too ill-conditioned for float32, in which all devices factorise. The latter is judged at steps that
+  /// depend on the recipe alone. Adds a mark to the curves.
   std::optional<std::string> stop_reason();
-  /// The recipe of a finished run of the map. Throws Error(bad_input) where there is none.
+  /// The recipe of a finished run of the phase map. Throws Error(bad_input) if there is none.
   Recipe run_of_map(std::int64_t place) const;
-  /// Goes on with the map of another run where this one is a place of it.
+  /// Takes over the phase map of another run if this run is one of its cells.
   void take_map(const AnalysedRun& other);
-  /// Lays other runs over a forecast: {"path": "a.safetensors"} adds a snapshot, {"paths": [..]} names them all anew.
-  /// Written into the recipe. Throws Error(bad_input), and what was there stays.
+  /// Draws other runs over a forecast: {"path": "a.safetensors"} adds a snapshot, {"paths": [..]} replaces the list.
+  /// Recorded in the recipe. Throws Error(bad_input) and then changes nothing.
   void compare_runs(const nlohmann::json& value);
-  /// Forgets what was computed from the weights or settings before they changed; of the past only what is later than
-  /// step `after`.
+  /// Discards results that depend on weights or settings that have changed; of recorded histories only entries later
+  /// than step `after`.
   void forget_results(std::int64_t after = -1);
 
-  /// Everything but what only a session knows (running, speed, earlier runs, events) and the checksum.
+  /// The observation without checksum and without what only a session knows (running, speed, earlier runs, events).
   Observation describe() const;
-  /// The same after `analyses` have been brought up to date, with the checksum of the weights.
+  /// Brings `analyses` up to date first, and adds the checksum of the weights.
   Observation observe(AnalysisSet analyses, const std::function<void()>& after_piece = {});
 
  private:
@@ -143,7 +139,7 @@ class AnalysedRun {
     void (AnalysedRun::*choose)(const nlohmann::json& value);
   };
   static const std::array<StudyRequest, 4> study_requests;
-  /// Null where the run has nothing of the kind.
+  /// Null if this run has no such analysis.
   RunAnalysis* find(Analysis analysis) const { return analyses_[index_of(analysis)].get(); }
   void make(Analysis analysis, void (RunAnalysis::*how)(const AnalysisResults&), bool may_train);
   void choose_sequence();
@@ -161,14 +157,14 @@ class AnalysedRun {
   bool forecasts() const { return run_->trainer().forecast() != nullptr; }
 
   std::unique_ptr<TrainingRun> run_;
-  std::unique_ptr<Trainer> evaluation_copy_;  // what is looked at in the place of the run's own; null: that itself
+  std::unique_ptr<Trainer> evaluation_copy_;  // analysed in place of the run's trainer; null: no copy
   OverlappedWork overlapped_;
   AnalysisSubject subject_;
   StopCondition stop_;
-  std::optional<bool> is_ill_conditioned_;              // at the last spectra; unknown before those of a snapshot's run
-  std::optional<std::string> conditioning_;             // why training shall stop with this step
-  std::optional<Pace> pace_;                            // of a large model, once it was measured
-  std::vector<std::unique_ptr<RunAnalysis>> analyses_;  // row by row of the table; null: nothing of the kind
+  std::optional<bool> is_ill_conditioned_;              // at the last spectra; unset before them
+  std::optional<std::string> conditioning_;             // why training must stop at this step
+  std::optional<Pace> pace_;                            // of a large model, once measured
+  std::vector<std::unique_ptr<RunAnalysis>> analyses_;  // in the table's order; null: not for this run
 };
 
 }  // namespace afterglow

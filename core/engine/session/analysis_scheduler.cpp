@@ -11,18 +11,18 @@
 namespace afterglow {
 
 namespace {
-constexpr double share_for_analyses = 0.025;    // of the worker's time, at most, for all that are requested
-constexpr double setup_seconds = 1;             // of a first analysis, which later ones need not take
-constexpr double max_overlapped_seconds = 0.1;  // seconds that a look may take of a GPU that trains meanwhile
-constexpr double share_for_slow = 0.03;         // of all together that take longer, from their first on
-constexpr double share_while_urgent = 0.8;      // for measurements until the window has what it waits for
-constexpr double max_urgent_seconds = 15;       // from its opening, in which the training gives way to them
-constexpr double share_once_shown = 0.125;      // after that, where a part of it is seen: it goes on to be filled
-constexpr double share_for_edits = 0.5;         // while the user drags a mode: the figures follow
-constexpr double min_slice_seconds = 0.015;     // seconds of awaited pieces between two steps
-constexpr double max_slice_seconds = 0.2;       // the same, where a step takes long
-constexpr double move_seconds = 0.1;            // after a command, while a control may still move: only quick answers
-constexpr double steering_seconds = 0.5;        // after a command in which the next one may come
+constexpr double share_for_analyses = 0.025;    // of the worker's time for all requested analyses
+constexpr double setup_seconds = 1;             // of a first run, which later ones do not pay
+constexpr double max_overlapped_seconds = 0.1;  // that an analysis may take of a GPU that trains at the same time
+constexpr double share_for_slow = 0.03;         // of all slow analyses together, from their first run on
+constexpr double share_while_urgent = 0.8;      // for urgent analyses
+constexpr double max_urgent_seconds = 15;       // after which training has priority again
+constexpr double share_once_shown = 0.125;      // from then on, to complete a partial result
+constexpr double share_for_edits = 0.5;         // while the user drags a mode, so that figures follow
+constexpr double min_slice_seconds = 0.015;     // of urgent pieces between two steps
+constexpr double max_slice_seconds = 0.2;       // the same if a step is long
+constexpr double move_seconds = 0.1;            // after a command, while a control may still move: quick analyses only
+constexpr double steering_seconds = 0.5;        // after a command, in which the next one may come
 }  // namespace
 
 void AnalysisThrottle::begin(double now) {
@@ -71,7 +71,7 @@ void AnalysisScheduler::begin(AnalysisSet analyses) {
 
 AnalysisThrottle& AnalysisScheduler::of(Analysis analysis) { return throttles_[index_of(analysis)]; }
 
-/// An edited probe is answered whichever page the window shows.
+/// The response to an edited intervention is computed whichever page the window shows.
 AnalysisSet AnalysisScheduler::wanted(const AnalysedRun& run) const {
   return run.probe_has_interventions() ? requested_ | Analysis::probe : requested_;
 }
@@ -139,7 +139,7 @@ bool AnalysisScheduler::advance_piece(const AnalysisInfo& row, AnalysedRun& run)
   return run.has_news(row.analysis);
 }
 
-/// Some steps of a training take longer than all the pieces that a short slice holds. A command ends it.
+/// If a step takes longer than the pieces of a short slice, the slice grows with it. A command ends the slice.
 void AnalysisScheduler::advance_for_a_slice(const AnalysisInfo& row, AnalysedRun& run) {
   AnalysisThrottle& throttle = of(row.analysis);
   const double from = clock_(), share = share_of(row.analysis, run, from);
@@ -157,7 +157,7 @@ void AnalysisScheduler::advance_urgent(AnalysedRun& run) {
   }
 }
 
-/// While the user moves a control, the probe's first answer alone follows; while training, an edit comes out of turn.
+/// While the user moves a control, only the quick response follows; during training an edit has priority.
 bool AnalysisScheduler::update_one(const AnalysisInfo& row, AnalysedRun& run, bool running) {
   if (!has(wanted(run) & ~failed_, row.analysis) || !run.has_work(row.analysis)) return false;
   const bool is_interactive = row.cost == AnalysisCost::interactive;
@@ -174,7 +174,7 @@ bool AnalysisScheduler::update_one(const AnalysisInfo& row, AnalysedRun& run, bo
       run.update(row.analysis);
     }
   } catch (const Error& error) {
-    if (error.code() != ExitCode::bad_input) throw;  // the model's or the device's trouble, which the session tells
+    if (error.code() != ExitCode::bad_input) throw;  // an error of the model or device, which the session reports
     give_up(row, error);
   }
   throttle.record(from, clock_());

@@ -1,5 +1,5 @@
-// When each analysis is made: while training goes on all together take a small share of the time, whatever each one
-// costs; at rest each follows as soon as the user's hand allows.
+// Decides when each analysis runs: during training all together take a small share of the time; at rest each runs as
+// soon as the user's commands allow.
 #pragma once
 
 #include <functional>
@@ -13,70 +13,69 @@ namespace afterglow {
 
 class AnalysedRun;
 
-/// Decides when a costly analysis is due, from what the last one cost. All times in seconds, of one clock.
+/// Decides when a costly analysis is due, from the cost of its last run. All times in seconds of one clock.
 class AnalysisThrottle {
  public:
   explicit AnalysisThrottle(double min_interval) : min_interval_(min_interval) {}
-  /// The window begins to request the analysis, or training begins to run: the next one is due at once, and more follow
-  /// at twice the age each, until `share` bounds them. So the first seconds show, and analyses in them are few. One
-  /// that takes seconds, as of a large model, keeps to its share after the first.
+  /// The window begins to request the analysis, or training starts: the next run is due at once, and further runs
+  /// follow at twice the age each until `share` bounds them, so that the first seconds show something. A run of several
+  /// seconds keeps to its share after the first.
   void begin(double now);
-  /// Whether it may be made anew if in the long run it takes at most `share` (0 to 1) of the time. One that takes
-  /// longer than `felt` seconds keeps to that from the second on, the first that need not set up anything.
+  /// Whether the next run may begin if in the long run the analysis takes at most `share` (0 to 1) of the time. One
+  /// that costs more than `max_cost` seconds is bound by that from its second run on; the first includes set-up.
   bool due(double share, double now, double max_cost = 1e9) const;
-  /// Whether the last one took so long that several together would be felt.
+  /// Whether the last run was so long that several in a row would visibly delay training.
   bool is_slow() const;
-  /// Seconds since the last one began.
+  /// Seconds since the last run began.
   double waited(double now) const { return now - last_; }
-  /// Seconds since it was requested anew.
+  /// Seconds since `begin`.
   double since_begin(double now) const { return now - begin_; }
-  /// Notes that one has been made.
+  /// Records one run.
   void record(double from, double until);
 
  private:
   double min_interval_, cost_ = 0, begin_ = 0, last_ = -1e9;
-  int made_ = 0;  // since it began
+  int made_ = 0;  // runs since `begin`
 };
 
-/// Makes the requested analyses of a run, each at its time. Needs no thread: the worker calls it between steps.
+/// Runs the requested analyses at their times. It owns no thread: the worker calls it between steps.
 class AnalysisScheduler {
  public:
   using Clock = std::function<double()>;                      ///< seconds
-  using Warn = std::function<void(const std::string& text)>;  ///< receives what could not be measured, and why
+  using Warn = std::function<void(const std::string& text)>;  ///< reports an analysis that failed, and why
 
   using Interrupt = std::function<bool()>;  ///< whether a command waits
 
   AnalysisScheduler(
       Clock clock, Warn warn, Interrupt has_mail = [] { return false; });
 
-  /// The part (0 to 1) of the time for all analyses that `analysis` may take when `requested`; what is not requested
-  /// leaves its part to the others.
+  /// The part (0 to 1) of all analysis time that `analysis` may take when `requested`; the others share what is not
+  /// requested.
   static double part_of(Analysis analysis, AnalysisSet requested);
 
   AnalysisSet requested() const { return requested_; }
-  /// From now on these; at first all. What is new among them is due at once. False where nothing changes.
+  /// Sets the requested analyses; at first all. New ones are due at once. False if nothing changes.
   bool request(AnalysisSet analyses);
-  /// Each of these is due at once: the run, what is asked of it, or whether it trains has changed.
+  /// Makes these due at once, after a change of the run, the inspected sequence, or `running`.
   void begin(AnalysisSet analyses);
-  /// A command has come; one that edits the probe is answered soon even while training.
+  /// Records a command; the response to an edited intervention is then computed soon, even during training.
   void note_command() { last_command_ = clock_(); }
   void note_edit() { probe_is_edited_ = true; }
-  /// Tries analyses again that could not be measured.
+  /// Retries analyses that failed.
   void retry() { failed_ = 0; }
 
-  /// While training rests, a command is answered at once: what takes longer waits until no more commands come.
+  /// At rest: whether commands follow each other so fast that slow analyses must wait.
   bool is_steered(bool running) const;
-  /// Whether a measurement is left to be made piece by piece while training rests.
+  /// At rest: whether a piecewise analysis has work left.
   bool has_pieces(const AnalysedRun& run, bool running) const;
-  /// One piece of such a measurement, of each in turn, so that a command is soon heard; true when there is something
-  /// new to show. A measurement that fails is told once and given up; it never stops the training.
+  /// Advances one piecewise analysis by one piece, each in turn, so that commands never wait long; true if there is
+  /// something new to show. An analysis that fails is reported once and skipped; training goes on.
   bool advance_pieces(AnalysedRun& run);
-  /// Beside the training, in each turn: measurements that the window waits for, whole slices of pieces. A window that
-  /// draws slowly gets them as soon as one that draws fast. What is seen in part after the first seconds goes on to be
-  /// filled while the training comes first again.
+  /// During training: advances urgent analyses by whole slices of pieces. Does not depend on how fast the window draws.
+  /// After the first seconds a partial result is completed at a lower share.
   void advance_urgent(AnalysedRun& run);
-  /// Makes what is due for the next observation. True when at rest more is to follow. What this model or sequence
-  /// cannot be asked (ExitCode::bad_input) is told once and given up, too.
+  /// Runs what is due for the next observation. True if, at rest, more follows. An analysis that this model or sequence
+  /// does not allow (ExitCode::bad_input) is reported once and skipped.
   bool update_due(AnalysedRun& run, bool running);
 
  private:
@@ -85,11 +84,11 @@ class AnalysisScheduler {
   bool is_to_be_measured(const AnalysisInfo& row, const AnalysedRun& run) const;
   bool is_slow(const AnalysisInfo& row, const AnalysedRun& run) const;
   double share_of(Analysis analysis, const AnalysedRun& run, double now) const;
-  /// Whether its share of the time allows another one.
+  /// Whether its share of the time allows another run.
   bool is_due(Analysis analysis, const AnalysedRun& run, double now) const;
   bool update_one(const AnalysisInfo& row, AnalysedRun& run, bool running);
   bool advance_piece(const AnalysisInfo& row, AnalysedRun& run);
-  /// Told once; tried again only after `retry`.
+  /// Reports the failure once; `retry` enables the analysis again.
   void give_up(const AnalysisInfo& row, const std::exception& error);
   void advance_for_a_slice(const AnalysisInfo& row, AnalysedRun& run);
 
@@ -97,10 +96,10 @@ class AnalysisScheduler {
   Warn warn_;
   Interrupt has_mail_;
   AnalysisSet requested_ = all_analyses, failed_ = 0;
-  std::vector<AnalysisThrottle> throttles_;  // row by row of the table
+  std::vector<AnalysisThrottle> throttles_;  // in the table's order
   AnalysisThrottle edits_{0};
-  bool probe_is_edited_ = false;  // since the last whole answer
-  std::size_t next_piece_ = 0;    // row of the table
+  bool probe_is_edited_ = false;  // since the last complete response
+  std::size_t next_piece_ = 0;    // index into the table
   double last_command_ = -1e9;
 };
 

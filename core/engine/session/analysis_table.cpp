@@ -22,7 +22,7 @@ namespace {
 
 constexpr std::size_t spectrum_history_length = 60;
 
-/// The present spectra, and those of the steps after which modes are numbered, whatever the window looks at.
+/// The present spectra, and those of the steps at which modes are numbered, whichever page the window shows.
 class SpectraAnalysis final : public RunAnalysis {
  public:
   explicit SpectraAnalysis(AnalysisSubject& of) : of_(&of) {}
@@ -43,7 +43,7 @@ class SpectraAnalysis final : public RunAnalysis {
     spectra_.reset();
   }
   void invalidate() override { forget(-1); }
-  // What was recorded before a rewind stays.
+  // Keeps what was recorded before a rewind.
   void after_step() override {
     std::shared_ptr<const Spectra> reached = of_->run->numbered_modes(of_->step());
     if (!reached || reached->step != of_->step()) return;
@@ -58,7 +58,7 @@ class SpectraAnalysis final : public RunAnalysis {
 
  private:
   using Entries = std::deque<std::shared_ptr<const Spectra>>;
-  /// Behind the last entry of the present step or before.
+  /// After the last entry at or before the present step.
   Entries::const_iterator past_end() const {
     return std::ranges::upper_bound(history_, of_->step(), {}, [](const auto& entry) { return entry->step; });
   }
@@ -67,7 +67,7 @@ class SpectraAnalysis final : public RunAnalysis {
   std::shared_ptr<const Spectra> spectra_;
 };
 
-/// The path of training and its memory, which come with what every run shows of one sequence.
+/// The trajectory and its memory, published by both the trace and the forecast.
 class PathAnalysis : public RunAnalysis {
  public:
   void publish(AnalysisResults& results) const override {
@@ -121,7 +121,7 @@ class TraceAnalysis final : public PathAnalysis {
   std::shared_ptr<const TokenWeights> token_weights_;
 };
 
-/// What a forecaster has in the place of a trace: its forecasts, with those of the runs laid over them.
+/// A forecaster's replacement for the trace: its forecasts and those of compared runs.
 class ForecastAnalysis final : public PathAnalysis {
  public:
   explicit ForecastAnalysis(AnalysisSubject& of) : of_(&of) {}
@@ -145,8 +145,8 @@ class ForecastAnalysis final : public PathAnalysis {
   std::shared_ptr<const ForecastView> forecast_;
 };
 
-/// What the probe sequence is answered, with the interventions in force. The accuracy on many sequences takes most of
-/// the time, so the first part of the work shows that of the interventions before.
+/// The answers to the inspected sequence under the interventions. The accuracy on many sequences takes most of the
+/// time, so the first piece shows the accuracy of the last complete run.
 class ProbeAnalysis final : public RunAnalysis {
  public:
   explicit ProbeAnalysis(AnalysisSubject& of) : of_(&of) {}
@@ -179,7 +179,7 @@ class ProbeAnalysis final : public RunAnalysis {
   bool accuracy_is_old_ = false;
 };
 
-/// The solvers' race on the ridge systems of the chosen layer, and on the one that the user has made.
+/// The solvers on the ridge systems of the chosen layer and on the one that the user made.
 class SolverAnalysis final : public RunAnalysis {
  public:
   explicit SolverAnalysis(AnalysisSubject& of) : of_(&of) {}
@@ -205,8 +205,8 @@ class SolverAnalysis final : public RunAnalysis {
   std::shared_ptr<const SolverView> solvers_;
 };
 
-/// The theorems beside one head, and the gradient by depth. They belong to the model that is probed, so they are shown
-/// together with a probe; the last ones stay until others are there.
+/// The theorems for one head, and the gradient by depth. The last result stays with the response to interventions until
+/// a new one is computed.
 class TheoryAnalysis final : public RunAnalysis {
  public:
   explicit TheoryAnalysis(AnalysisSubject& of) : of_(&of) {}
@@ -246,7 +246,7 @@ using RaceAnalysis = MeasuredAnalysis<RaceMeasurement, Analysis::race, begin_rac
 void begin_accuracy(AccuracyMeasurement& measurement, const AnalysisSubject& subject) {
   measurement.begin(subject.run->recipe().task, subject.accuracy);
 }
-/// While training goes on a few sequences of every cell are asked of one step before the next is taken.
+/// During training a cell grid of one step is finished before the next step's begins.
 class AccuracyAnalysis final
     : public SpareTimeAnalysis<AccuracyMeasurement, Analysis::accuracy, begin_accuracy, &AnalysisResults::accuracy> {
  public:
@@ -258,12 +258,12 @@ class AccuracyAnalysis final
 
 bool reads_tokens(const AnalysisSubject& subject) { return subject.observer != nullptr; }
 
-/// Other trainings in spare time; it belongs to no step, and stays when one of its runs is opened.
+/// Other trainings in spare time. The map belongs to no step and stays when the user opens one of its runs.
 class PhaseMapAnalysis final : public PiecewiseAnalysis {
  public:
   explicit PhaseMapAnalysis(AnalysisSubject& of) : of_(&of) {}
   bool is_current() const override { return of_->map && (of_->map->is_complete() || has_its_part()); }
-  std::int64_t made_at() const override { return -1; }  // of other trainings
+  std::int64_t made_at() const override { return -1; }  // not tied to a step
   bool has_news() const override { return has_news_; }
   void advance(const AnalysisResults&) override {
     const std::shared_ptr<const PhaseMapView> before = of_->map ? of_->map->view() : nullptr;
@@ -304,14 +304,14 @@ std::unique_ptr<RunAnalysis> make_of_any(AnalysisSubject& subject) {
   return std::make_unique<OfAnyRun>(subject);
 }
 
-/// A network of its own, whatever the run's model and step.
+/// A network of its own, independent of the run's model and step.
 class RetrievalAnalysis final : public PiecewiseAnalysis {
  public:
   explicit RetrievalAnalysis(AnalysisSubject& of) : of_(&of) {}
   bool is_current() const override { return view_ && !experiment_ && measured_ == of_->influence.retrieval; }
   bool is_answered() const override { return view_ != nullptr; }
   bool is_urgent() const override { return is_urgent_; }
-  std::int64_t made_at() const override { return -1; }  // of no step
+  std::int64_t made_at() const override { return -1; }  // not tied to a step
   void advance(const AnalysisResults&) override {
     if (!experiment_ || measured_ != of_->influence.retrieval) {
       measured_ = of_->influence.retrieval;
@@ -329,18 +329,18 @@ class RetrievalAnalysis final : public PiecewiseAnalysis {
  private:
   AnalysisSubject* of_;
   RetrievalConfig measured_;
-  std::unique_ptr<RetrievalExperiment> experiment_;  // while it is under way
+  std::unique_ptr<RetrievalExperiment> experiment_;  // while it runs
   std::shared_ptr<const RetrievalView> view_;
   bool is_urgent_ = true;
 };
 
-/// What mixers cost on this machine: found once, whatever the run's model and step, and shown as it comes.
+/// Costs of mixers on this machine: measured once, independent of the run.
 class CostAnalysis final : public PiecewiseAnalysis {
  public:
   explicit CostAnalysis(AnalysisSubject&) {}
   bool is_current() const override { return measurement_.is_complete(); }
   bool is_answered() const override { return measurement_.share_done() > 0; }
-  std::int64_t made_at() const override { return -1; }  // of no step
+  std::int64_t made_at() const override { return -1; }  // not tied to a step
   bool has_news() const override { return has_news_; }
   void advance(const AnalysisResults&) override {
     const std::shared_ptr<const CostView> before = measurement_.view();

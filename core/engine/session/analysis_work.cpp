@@ -1,4 +1,4 @@
-// Counts tokens: what each analysis does is in its own file, and told there.
+// Counts the tokens that each analysis sends through the model; see the analysis for what it does.
 #include "core/engine/session/analysis_work.h"
 
 #include <algorithm>
@@ -14,7 +14,7 @@ namespace afterglow {
 
 namespace {
 
-constexpr double reverse = 3;                  // a pass and its reverse, in passes
+constexpr double reverse = 3;                  // a forward and a backward pass, in forward passes
 constexpr double passes_of_a_step = 25;        // a step reads all weights for a few tokens
 constexpr double operations_by_itself = 3e11;  // about ten seconds on two cores
 constexpr double min_part = 1e-6;
@@ -142,7 +142,7 @@ ModelWork work_of_ablation(const AnalysisSubject& subject) {
 
 ModelWork work_of_readout(const AnalysisSubject& subject) {
   const double length = std::min(length_of(subject), 256.0), steps = length * depth_of_trace(subject);
-  constexpr double sequences = 64, reading = 20;  // the fit on the host, in tokens
+  constexpr double sequences = 64, reading = 20;  // `reading`: the ridge fit on the host, in tokens
   return {sequences * steps + reading * length, steps, 1 / std::max(1.0, length)};
 }
 
@@ -168,7 +168,7 @@ ModelWork work_of_bisect(const AnalysisSubject& subject) {
   return {tokens_of_training(subject, (branches_of(subject) + 3) * steps), 0, 0};
 }
 
-/// Each kept state is read, and looked at for the number.
+/// Opens each saved state and measures the number there.
 ModelWork work_of_over_training(const AnalysisSubject& subject) {
   const OverTrainingConfig config = subject.over_training.config.value_or(OverTrainingConfig());
   const NumberFamily* family = family_of(config.number);

@@ -1,23 +1,22 @@
-// How long an analysis of a large model takes, told before it begins, and the part of it that is made without being
-// asked for.
+// Estimates how long an analysis of a large model takes, and chooses the part that runs without a request.
 #pragma once
 #include "core/engine/session/analysis_table.h"
 
 namespace afterglow {
 
-/// What one token takes in a pass, and one step of the recurrent form, in seconds.
+/// Seconds for one token in a pass, and for one step of the recurrent form.
 struct Pace {
   double token = 0, step = 0;
 };
-/// Measured on the model itself: one short pass and a step.
+/// Times one short pass and one step of the model itself.
 Pace measure_pace(Trainer& trainer);
 double seconds_of(const ModelWork& work, const Pace& pace);
 
-/// The share of the work that a model of so many weights is asked by itself, some seconds on two cores: a function of
-/// the numbers alone, so that it is the same on every machine. 0 where even the smallest piece is more.
+/// The share of the work that runs without a request for a model with this many weights: some seconds on two cores.
+/// Depends on the numbers alone, so it is the same on every machine. 0 if even the smallest piece is more.
 double first_part(const ModelWork& work, std::int64_t parameters);
 
-// Of the rows of the table.
+// The `work` functions of the table's rows.
 ModelWork work_of_probe(const AnalysisSubject& subject);
 ModelWork work_of_transplant(const AnalysisSubject& subject);
 ModelWork work_of_theory(const AnalysisSubject& subject);

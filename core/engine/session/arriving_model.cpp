@@ -1,4 +1,4 @@
-// The parts are known from the recipe before any of their weights.
+// Takes the list of parts from the recipe, before any weights are read.
 #include "core/engine/session/arriving_model.h"
 
 #include <algorithm>

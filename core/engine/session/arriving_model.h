@@ -1,4 +1,4 @@
-// A model that another library saved, part by part as its weights are read.
+// Shows the parts of another library's model while its weights are being read.
 #pragma once
 #include <memory>
 #include <vector>
@@ -11,9 +11,9 @@ namespace afterglow {
 class ArrivingModel {
  public:
   explicit ArrivingModel(const Recipe& recipe);
-  /// A parameter's weights are there. True where one more part is to be shown.
+  /// Records that a parameter is loaded. True if one more part is complete.
   bool note(const Parameter& parameter);
-  /// The parts up to the first one of which nothing is there yet. It has no name before all of it is there.
+  /// The parts before the first one without weights. The name stays empty until all weights are loaded.
   ModelSummary summary() const;
 
  private:

@@ -1,5 +1,5 @@
-// Bisect over frozen blocks: when does a condition begin to hold, and which part's learning does that wait for? The
-// training is repeated with one part frozen after the other.
+// Bisect over frozen parts: at which step does a condition begin to hold, and which part must learn first? Repeats the
+// training with one part frozen at a time.
 #pragma once
 #include <memory>
 #include <nlohmann/json_fwd.hpp>
@@ -13,30 +13,30 @@ namespace afterglow {
 class AnalysedRun;
 class StopCondition;
 
-/// What the command `bisect` chooses.
+/// Settings of the command `bisect`.
 struct BisectConfig {
-  std::string condition = "held_out_accuracy > 0.5";  ///< as `stop_when` takes it
-  std::int64_t until = 0;                             ///< steps that each repetition has at most; 0: the recipe's
-  /// That the run must have been trained to.
+  std::string condition = "held_out_accuracy > 0.5";  ///< as in `stop_when`
+  std::int64_t until = 0;                             ///< last step of each repetition; 0: the recipe's
+  /// The step that the run must have reached.
   std::int64_t needed_step() const { return 0; }
 };
-/// What the value names in place of what it was before. Throws Error(bad_input).
+/// Fields that are absent keep the value of the second argument. Throws Error(bad_input).
 BisectConfig parse_bisect(const nlohmann::json& value, const BisectConfig& before);
 nlohmann::json to_json(const BisectConfig& config);
 
 class Bisect {
  public:
-  /// Of a run from its oldest state on. Throws Error(bad_input) for a last step that is not after that one.
+  /// Repeats the run from its oldest saved state. Throws Error(bad_input) if the last step is not after that state.
   Bisect(const TrainingRun& run, BisectConfig config);
   Bisect(const Bisect&) = delete;
   Bisect& operator=(const Bisect&) = delete;
   ~Bisect();
 
   const BisectConfig& config() const { return config_; }
-  /// Whether the recipe makes the training that is repeated here.
+  /// Whether `recipe` describes the training that is repeated here.
   bool is_of(const Recipe& recipe) const;
-  /// One training step of the present repetition; false when all are there. Throws Error(bad_input) for a condition
-  /// over numbers that the run has not.
+  /// Trains one step of the present repetition; false if all are finished. Throws Error(bad_input) if the condition
+  /// names a number that the run does not have.
   bool advance(Backend& backend);
   bool is_complete() const { return view_->is_complete(); }
   std::shared_ptr<const BisectView> view() const { return view_; }
@@ -47,7 +47,7 @@ class Bisect {
 
   BisectConfig config_;
   Snapshot start_;
-  std::vector<std::pair<std::string, std::string>> frozen_;  // label and kind of what each repetition freezes
+  std::vector<std::pair<std::string, std::string>> frozen_;  // label and kind of the part that each repetition freezes
   std::unique_ptr<AnalysedRun> now_;
   std::unique_ptr<StopCondition> condition_;
   std::shared_ptr<const BisectView> view_;

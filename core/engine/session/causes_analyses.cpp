@@ -1,4 +1,4 @@
-// Interventions as analyses: short looks at once, long ones in spare time.
+// Interventions as analyses: short ones run at once, long ones in spare time.
 #include "core/engine/session/causes_analyses.h"
 
 #include "core/engine/causes/ablation_measurement.h"
@@ -29,7 +29,7 @@ void begin_readout(ReadoutMeasurement& measurement, const AnalysisSubject& subje
   measurement.begin(subject.probe->now(), subject.traced_part);
 }
 
-/// A look at the pair of sequences with the model as it is.
+/// A short analysis of the pair of sequences with the model as it is.
 template <class View, View (*look)(Trainer&, const ProbeSetup&), auto result>
 class PairAnalysis final : public RunAnalysis {
  public:

@@ -1,4 +1,4 @@
-// The analyses of the laboratory of causes, for the table (analysis_table.cpp).
+// Patching, read-outs, ablation and the logit lens as rows of the table (analysis_table.cpp).
 #pragma once
 #include <memory>
 

@@ -1,4 +1,4 @@
-// Reads the values of commands, and calls the worker.
+// Reads the values of commands and calls the worker.
 #include "core/engine/session/command_handlers.h"
 
 #include <algorithm>
@@ -17,14 +17,14 @@ namespace {
 
 using nlohmann::json;
 
-/// A whole number of a command's value; what is not there, or no number, is the fallback.
+/// A whole number in a command's value; the fallback if it is absent or no number.
 std::int64_t integer_in(const json& value, const char* key, std::int64_t fallback) {
   if (!value.is_object() || !value.contains(key) || !value[key].is_number()) return fallback;
   constexpr double most = 9e15;
   return static_cast<std::int64_t>(std::clamp(value[key].get<double>(), -most, most));
 }
 
-/// The index of a part or head; as `integer_in`, but at least `low`.
+/// The index of a part or head, at least `low`; otherwise as `integer_in`.
 int index_in(const json& value, const char* key, std::int64_t low) {
   return static_cast<int>(std::clamp<std::int64_t>(integer_in(value, key, low), low, 1 << 20));
 }
@@ -33,7 +33,7 @@ std::string text_in(const json& value, const char* key, const std::string& fallb
   return value.is_object() && value.contains(key) && value[key].is_string() ? value[key].get<std::string>() : fallback;
 }
 
-/// At the end of a run there is something to say instead.
+/// At the end of a run it reports why nothing happens.
 void run(SessionWorker& worker, const Command&, const json&) {
   const TrainingRun& run = worker.run();
   if (!run.finished()) return worker.start(-1);
@@ -142,12 +142,12 @@ void save(SessionWorker& worker, const Command&, const json& value) {
   const std::string path = text_in(value, "path", "");
   if (!path.empty()) return worker.save(path, Existing::replace_in_folder);
   const std::filesystem::path& folder = worker.options().save_folder;
-  std::error_code ignored;  // a folder that cannot be made is told when the snapshot is written
+  std::error_code ignored;  // the snapshot reports a folder that cannot be created
   if (!folder.empty()) std::filesystem::create_directories(folder, ignored);
   worker.save(folder / (snapshot_stem(run.recipe(), run.step()) + ".safetensors"), Existing::keep);
 }
 
-/// Commands that change what the probe asks, and nothing of the run.
+/// Commands that change what is inspected, and nothing of the run.
 void edit_probe(SessionWorker& worker, const Command& command, const json&) {
   worker.analysed().change_probe(command);
   worker.scheduler().note_edit();
@@ -168,7 +168,7 @@ void choose_influence(SessionWorker& worker, const Command&, const json& value) 
   worker.analyse_afresh();
 }
 
-/// For a study that is made in spare time.
+/// Requests a study that runs in spare time.
 void ask(SessionWorker& worker, const Command& command, const json&) {
   worker.scheduler().retry();
   worker.analysed().ask(command);

@@ -1,4 +1,4 @@
-// The engine's commands by name: what each does with its value.
+// The engine's commands by name, and the function that carries each out.
 #pragma once
 #include <nlohmann/json_fwd.hpp>
 #include <string_view>
@@ -9,13 +9,13 @@ namespace afterglow {
 
 class SessionWorker;
 
-/// `value` is the command's text as JSON; discarded (nlohmann) where it is none.
+/// `value` is the command's value as JSON; discarded (nlohmann) if it does not parse.
 using CommandHandler = void (*)(SessionWorker& worker, const Command& command, const nlohmann::json& value);
 
-/// Null where the engine has no command of this name.
+/// Null if the engine has no command of this name.
 CommandHandler find_handler(std::string_view name);
 
-/// Whether `undo` takes such a command back: it changes the run's future or what the probe asks.
+/// Whether `undo` can undo the command: it changes the run's future or the interventions.
 bool is_undoable(std::string_view name);
 
 }  // namespace afterglow

@@ -1,4 +1,4 @@
-// Names, order and bounds of the files.
+// Names, order and limits of the files.
 #include "core/engine/session/kept_runs.h"
 
 #include <algorithm>
@@ -18,14 +18,14 @@ constexpr std::size_t max_files = 5;
 constexpr std::uintmax_t max_bytes = std::uintmax_t{2} << 30;
 constexpr const char* ending = ".safetensors";
 
-/// "tiny_seed7_step600_0123456789abcdef" -> "tiny, step 600"; other names as they are.
+/// "tiny_seed7_step600_0123456789abcdef" -> "tiny, step 600"; other names stay unchanged.
 std::string label_of(const std::string& stem) {
   const std::size_t seed = stem.rfind("_seed"), step = stem.rfind("_step"), checksum = stem.rfind('_');
   if (seed == std::string::npos || step == std::string::npos || seed > step || step >= checksum) return stem;
   return stem.substr(0, seed) + ", step " + stem.substr(step + 5, checksum - step - 5);
 }
 
-/// Whether a file holds an earlier moment of the very run that the snapshot is of.
+/// Whether a file holds an earlier moment of the snapshot's run.
 bool is_superseded(const fs::path& path, const Snapshot& by) {
   try {
     const MappedTensors file(path);
@@ -35,7 +35,7 @@ bool is_superseded(const fs::path& path, const Snapshot& by) {
     const Recipe recipe = parse_recipe(metadata.at("afterglow.recipe"), path.string());
     return std::stoll(metadata.at("step")) <= by.step && common_step(recipe, by.recipe) >= by.step;
   } catch (const std::exception&) {
-    return false;  // a file of others
+    return false;  // not a file of ours
   }
 }
 

@@ -1,4 +1,4 @@
-// The runs that were open when a window was closed: snapshots in a folder of their own, of which the oldest go.
+// Runs that were open when a window closed: snapshots in a folder of their own, of which the oldest are deleted.
 #pragma once
 #include <filesystem>
 #include <string>
@@ -13,14 +13,14 @@ struct KeptRun {
   std::string label;  ///< "tiny, step 600"
 };
 
-/// Where a window keeps them: next to its settings with --portable, else in the user's folder for data.
+/// The window's folder for them: next to its settings with --portable, else in the user's data folder.
 std::filesystem::path kept_runs_folder(bool is_portable);
 
-/// What is there, the newest first. A folder that is missing or cannot be read holds none.
+/// The files, newest first; empty if the folder is missing or unreadable.
 std::vector<KeptRun> kept_runs(const std::filesystem::path& folder);
 
-/// Writes a snapshot there and removes earlier moments of the same run, and the oldest beyond five files or 2 GiB; the
-/// new one always stays. Throws the Error of a file that cannot be written.
+/// Writes a snapshot, deletes earlier moments of the same run, and deletes the oldest files beyond five or 2 GiB, but
+/// never the new one. Throws the Error of a file that cannot be written.
 KeptRun keep_run(const std::filesystem::path& folder, const Snapshot& snapshot);
 
 }  // namespace afterglow

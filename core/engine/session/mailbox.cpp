@@ -63,7 +63,8 @@ void Mailbox::publish(std::shared_ptr<const Observation> fresh, std::uint64_t co
     slot_.swap(fresh);
     is_taken_ = false;
   }
-  taken_commands_ = commands;  // after the observation: who reads the count first sees at least what it says
+  taken_commands_ =
+      commands;  // after the observation: a reader of the count then finds at least as many commands in it
   ++revision_;
 }
 

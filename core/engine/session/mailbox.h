@@ -1,5 +1,5 @@
-// The boundary between the window's thread and the worker's: commands and requests go in, observations come out. Each
-// method says whose it is.
+// The boundary between window thread and worker thread: commands and requests go in, observations come out. Each method
+// names the thread that calls it.
 #pragma once
 #include <atomic>
 #include <condition_variable>
@@ -16,11 +16,11 @@ namespace afterglow {
 
 class Mailbox {
  public:
-  /// How long the worker may wait for something to come.
+  /// How long the worker may wait for mail.
   enum class Wait {
-    none,                  ///< it has work
-    a_while,               ///< nothing now, but an observation falls due: some milliseconds
-    until_something_comes  ///< a command, another request, or the end
+    none,                  ///< not at all: it has work
+    a_while,               ///< some milliseconds: an observation falls due
+    until_something_comes  ///< until a command, a request, or the end
   };
   struct Delivery {
     bool is_over = false;  ///< the session ends
@@ -28,34 +28,34 @@ class Mailbox {
     std::deque<Command> commands;
   };
 
-  /// Window: queues a command; never waits.
+  /// Window: queues a command; never blocks.
   void send(Command command);
-  /// Window: the analyses that it shows from now on.
+  /// Window: sets the analyses that it shows from now on.
   void request(AnalysisSet analyses);
-  /// Window: the newest observation, never null. The worker makes another one when this one has been taken.
+  /// Window: returns the newest observation, never null. The worker makes the next one only after this call.
   std::shared_ptr<const Observation> take();
-  /// Window: changes whenever a new observation is there.
+  /// Window: changes with every new observation.
   std::uint64_t revision() const { return revision_; }
-  /// Window: of how many commands the newest observation shows what they did.
+  /// Window: the number of commands whose effects the newest observation shows.
   std::uint64_t taken_commands() const { return taken_commands_; }
-  /// Window: how many steps the worker has trained, whether or not they have been observed.
+  /// Window: the number of steps that the worker has trained, observed or not.
   std::int64_t trained_steps() const { return trained_steps_; }
   /// Window: wakes the worker for the last time.
   void close();
 
-  /// Worker: what has come since the last time.
+  /// Worker: takes what has arrived since the last call.
   Delivery receive(Wait wait);
-  /// Worker: puts a new observation into the place of the last one; so many commands were carried out before it.
+  /// Worker: replaces the last observation; `commands` were carried out before it.
   void publish(std::shared_ptr<const Observation> fresh, std::uint64_t commands);
-  /// Worker: whether the window has taken the last one, so that it can see another.
+  /// Worker: whether the window has taken the last observation.
   bool is_taken() const { return is_taken_; }
-  /// Worker: whether something is there for `receive`.
+  /// Worker: whether `receive` would return something.
   bool has_mail() const;
-  /// Worker: a step has been trained.
+  /// Worker: counts a trained step.
   void count_step() { ++trained_steps_; }
 
  private:
-  bool has_come() const;  // under `mutex_`
+  bool has_come() const;  // requires `mutex_`
 
   mutable std::mutex mutex_;
   std::condition_variable wake_;

@@ -1,4 +1,4 @@
-// An analysis that is measured piece by piece on a copy of the weights, whatever it measures.
+// An analysis that runs piece by piece on a copy of the weights.
 #pragma once
 #include <memory>
 #include <type_traits>
@@ -7,13 +7,13 @@
 
 namespace afterglow {
 
-/// Whether a measurement takes steps of the run's own trainer where it begins, so that none may be under way, and from
-/// there on needs nothing of it.
+/// Whether a measurement trains steps with the run's trainer when it begins, so that no step may be in flight. Later it
+/// does not read the run.
 template <class Measurement>
 inline constexpr bool rehearses_steps = false;
 
-/// While training goes on a measurement is finished before the next begins; one of other settings is dropped. `begin`
-/// starts it anew, `result` is what it fills. Where a part of it is wanted, it rests when that is there.
+/// During training a measurement is finished before the next one begins; a change of settings discards it. `begin`
+/// starts it, `result` is the field that it fills. If only a part is requested, it pauses once that part is computed.
 template <class Measurement, Analysis analysis, void (*begin)(Measurement&, const AnalysisSubject&), auto result>
 class MeasuredAnalysis : public PiecewiseAnalysis {
  public:
@@ -42,7 +42,7 @@ class MeasuredAnalysis : public PiecewiseAnalysis {
   void make_urgent() override {
     if (newest() && !is_of_now()) invalidate();
   }
-  /// What was not finished begins anew when a panel shows it again.
+  /// An unfinished measurement starts again when a panel shows it.
   void release() override {
     if (!measurement_) return;
     last_result_step_ = is_current() ? measurement_->step() : -1;
@@ -55,7 +55,7 @@ class MeasuredAnalysis : public PiecewiseAnalysis {
   bool is_of_now() const { return (measurement_ ? measurement_->step() : last_result_step_) == of_->step(); }
   const Measurement& measurement() const { return *measurement_; }
   auto newest() const { return measurement_ ? measurement_->newest() : last_result_; }
-  /// Whether a measurement on its way is finished, though it may be of a step that has gone by.
+  /// Whether to finish a running measurement of an earlier step.
   virtual bool goes_on() const { return true; }
 
  private:
@@ -68,19 +68,19 @@ class MeasuredAnalysis : public PiecewiseAnalysis {
   }
 
   AnalysisSubject* of_;
-  std::unique_ptr<Measurement> measurement_;                       // made when the first one begins
-  std::decay_t<decltype(AnalysisResults{}.*result)> last_result_;  // of one that was released
-  std::int64_t last_result_step_ = -1;                             // where that one was finished
-  bool is_stale_ = true;  // weights, settings or sequences changed since it began
+  std::unique_ptr<Measurement> measurement_;                       // created on first use
+  std::decay_t<decltype(AnalysisResults{}.*result)> last_result_;  // of a measurement that was released
+  std::int64_t last_result_step_ = -1;                             // the step of that result
+  bool is_stale_ = true;  // weights, settings or sequences have changed since it began
   bool is_urgent_ = true;
 };
 
-/// A measurement that is shown as it comes. Its first piece is soon made and says much; nothing but that one is waited
-/// for, or all of the first where nothing is shown before its end.
+/// A measurement whose parts are shown as they come. Only the first piece is urgent, or all of the first measurement if
+/// it shows nothing before its end.
 template <class Measurement, Analysis analysis, void (*begin)(Measurement&, const AnalysisSubject&), auto result>
 class SpareTimeAnalysis : public MeasuredAnalysis<Measurement, analysis, begin, result> {
  public:
-  /// `follows`: while training goes on the first piece is made anew rather than an old step's measurement finished.
+  /// `follows`: during training a new step restarts the first piece instead of finishing the old step's measurement.
   SpareTimeAnalysis(AnalysisSubject& of, bool follows)
       : MeasuredAnalysis<Measurement, analysis, begin, result>(of), follows_(follows) {}
   bool is_answered() const override { return this->is_of_now() && !this->is_stale(); }

@@ -1,4 +1,4 @@
-// A state at a time, in a run of its own.
+// Opens one saved state at a time as a separate run.
 #include "core/engine/session/over_training.h"
 
 #include <algorithm>
@@ -15,7 +15,7 @@ namespace afterglow {
 
 namespace {
 
-/// Steps from the nearest one that is known.
+/// Steps to the nearest known state.
 std::int64_t gap_at(const std::vector<double>& known, std::int64_t step) {
   const auto after = std::ranges::lower_bound(known, static_cast<double>(step));
   auto gap = std::numeric_limits<double>::infinity();
@@ -35,7 +35,7 @@ nlohmann::json to_json(const OverTrainingConfig& config) { return {{"number", co
 
 OverTraining::OverTraining(const TrainingRun& run, OverTrainingConfig config)
     : config_(std::move(config)), run_(&run), measured_(run.recipe()) {
-  // A name of no family is one of every run, for which nothing has to be measured.
+  // A number of no family exists in every run and needs no analysis.
   if (const NumberFamily* family = family_of(config_.number)) analyses_ = family->analyses;
   auto view = std::make_shared<OverTrainingView>();
   view->name = measured_.name;
@@ -58,7 +58,7 @@ bool OverTraining::is_of(const Recipe& recipe) const {
   return measured_.probe == recipe.probe && common_step(measured_, recipe) >= std::max(last, measured_step_);
 }
 
-/// Kept steps up to the present one that are not among these.
+/// Saved steps up to the present one that are not in the list.
 std::vector<std::int64_t> OverTraining::missing(const std::vector<double>& known) const {
   std::vector<std::int64_t> steps;
   for (const KeptState& kept : *run_->history().kept()) {
@@ -68,7 +68,7 @@ std::vector<std::int64_t> OverTraining::missing(const std::vector<double>& known
   return steps;
 }
 
-/// A run of its own at a kept state.
+/// Opens a saved state as a separate run.
 void OverTraining::begin(std::int64_t step, Backend& backend) {
   Snapshot snapshot = *run_->kept_snapshot(step);
   snapshot.recipe.shown_step = -1;
@@ -77,7 +77,7 @@ void OverTraining::begin(std::int64_t step, Backend& backend) {
   measured_step_ = step;
 }
 
-/// One piece of what the number needs; false when nothing of it is left.
+/// One piece of the analyses that the number needs; false if none is left.
 bool OverTraining::measure_next() {
   for (const AnalysisInfo& row : analysis_table()) {
     if (!has(analyses_, row.analysis) || !now_->has_work(row.analysis)) continue;
@@ -90,7 +90,7 @@ bool OverTraining::measure_next() {
   return false;
 }
 
-/// As far as it is known; NaN where it is still to come.
+/// The number if it is known; NaN if it is still missing.
 std::optional<double> OverTraining::number() const {
   const std::vector<NamedNumber> numbers = numbers_of(now_->describe());
   const auto found = std::ranges::find(numbers, config_.number, &NamedNumber::name);

@@ -1,5 +1,4 @@
-// One number of a panel followed over all kept steps: each kept state is looked at as the present one is, a piece at a
-// time, until the number is there.
+// One number of a panel for all saved states: opens each state and computes the number there, piece by piece.
 #pragma once
 #include <memory>
 #include <nlohmann/json_fwd.hpp>
@@ -15,29 +14,29 @@ namespace afterglow {
 
 class AnalysedRun;
 
-/// What the command `over_training` chooses.
+/// Settings of the command `over_training`.
 struct OverTrainingConfig {
   std::string number = "spectral_radius";  ///< a name of run_numbers.h
-  /// That the run must have been trained to.
+  /// The step that the run must have reached.
   std::int64_t needed_step() const { return 0; }
 };
-/// What the value names in place of what it was before. Throws Error(bad_input).
+/// Fields that are absent keep the value of the second argument. Throws Error(bad_input).
 OverTrainingConfig parse_over_training(const nlohmann::json& value, const OverTrainingConfig& before);
 nlohmann::json to_json(const OverTrainingConfig& config);
 
 class OverTraining {
  public:
-  /// `run` must outlive it. Begins with the last kept state; throws Error(bad_input) for a name that stands for no
-  /// number of it.
+  /// `run` must outlive this object. Begins with the last saved state. Throws Error(bad_input) if the run has no such
+  /// number.
   OverTraining(const TrainingRun& run, OverTrainingConfig config);
   OverTraining(const OverTraining&) = delete;
   OverTraining& operator=(const OverTraining&) = delete;
   ~OverTraining();
 
   const OverTrainingConfig& config() const { return config_; }
-  /// Whether what has been measured is this recipe's past; of a changed one what is still the same stays.
+  /// Whether the measured states belong to this recipe's past; after a change the states before it stay valid.
   bool is_of(const Recipe& recipe) const;
-  /// A piece of the look at one more kept state, first where the gaps are wide; false when none is left.
+  /// Computes one piece at the next saved state, wide gaps first; false if none is left.
   bool advance(Backend& backend);
   bool is_complete() const { return missing(view_->step).empty(); }
   std::shared_ptr<const OverTrainingView> view() const { return view_; }
@@ -52,8 +51,8 @@ class OverTraining {
   OverTrainingConfig config_;
   AnalysisSet analyses_ = 0;  // that the number needs
   const TrainingRun* run_;
-  Recipe measured_;                   // of the states that have been measured
-  std::unique_ptr<AnalysedRun> now_;  // at one of them, looked at piece by piece
+  Recipe measured_;                   // of the measured states
+  std::unique_ptr<AnalysedRun> now_;  // at the state that is being measured
   std::int64_t measured_step_ = 0;
   std::shared_ptr<const OverTrainingView> view_;
 };

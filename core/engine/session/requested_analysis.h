@@ -1,4 +1,4 @@
-// Studies of a stretch of the run's past that are made where they are asked for, in spare time.
+// Studies of a range of past steps that run in spare time after a command requests them.
 #pragma once
 #include <algorithm>
 #include <memory>
@@ -9,8 +9,8 @@
 
 namespace afterglow {
 
-/// Where it was asked for, the study is made of `config` when there is time and its steps are there; it belongs to a
-/// past, not to a step, and is dropped when that past is changed.
+/// After a request the study is created from `config` as soon as the run has reached its steps. It belongs to a range
+/// of the past, not to a step, and is dropped when that past changes.
 template <class Study, auto of_subject, auto result>
 class RequestedAnalysis final : public RunAnalysis {
  public:
@@ -42,12 +42,12 @@ class RequestedAnalysis final : public RunAnalysis {
 
  private:
   auto& asked() const { return of_->*of_subject; }
-  /// Whether the run still has the past that is studied. Judged once after each change, as it compares whole recipes.
+  /// Whether the run still has the past that is studied. Compares whole recipes, hence only once after each change.
   bool belongs() const {
     if (!belongs_) belongs_ = asked().study && asked().study->is_of(of_->run->recipe());
     return *belongs_;
   }
-  /// What cannot be asked is not asked again.
+  /// A request that cannot be carried out is dropped.
   void begin() {
     const auto config = *std::exchange(asked().config, std::nullopt);
     asked().study = std::make_unique<Study>(*of_->run, config);
@@ -56,7 +56,7 @@ class RequestedAnalysis final : public RunAnalysis {
   }
 
   AnalysisSubject* of_;
-  mutable std::optional<bool> belongs_;  // nothing: not judged since the last change
+  mutable std::optional<bool> belongs_;  // nothing: not compared since the last change
   bool has_news_ = false;
 };
 

@@ -1,4 +1,4 @@
-// Which curves and checksums stay.
+// Which curves and checksums are kept.
 #include "core/engine/session/run_archive.h"
 
 #include <algorithm>
@@ -9,7 +9,7 @@ namespace afterglow {
 
 namespace {
 constexpr std::size_t max_runs = 32;
-constexpr std::size_t max_checksums = 4096;  // beyond, the interval doubles and every other one goes
+constexpr std::size_t max_checksums = 4096;  // above it the interval doubles and every other checksum is dropped
 
 std::int64_t last_step(const RunCurves& curves) {
   return curves.first_step - 1 + static_cast<std::int64_t>(curves.loss.size());

@@ -8,7 +8,7 @@
 namespace afterglow {
 
 namespace {
-constexpr double speed_seconds = 0.5;  // that a measured speed is the mean of, at least
+constexpr double speed_seconds = 0.5;  // minimal interval over which the speed is averaged
 constexpr std::array<double, 8> speed_limits{1, 2, 5, 10, 20, 50, 100, 0};
 }  // namespace
 
@@ -63,7 +63,7 @@ void RunControl::change_speed(std::int64_t by) {
   limit_speed(speed_limits[static_cast<std::size_t>(std::clamp<std::int64_t>(now + by, 0, last))]);
 }
 
-// A step that comes late hurries the next one by half an interval at most.
+// A late step shortens the next interval by at most half.
 void RunControl::begin_step(double seconds) {
   if (speed_limit_ <= 0) return;
   const double interval = 1 / speed_limit_;

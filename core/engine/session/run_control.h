@@ -1,5 +1,5 @@
-// Whether a session trains, how far, what comes next, and how fast it goes. It owns no run and no clock: the worker
-// tells it steps and seconds.
+// Whether a session trains, how far, what follows, and how fast. It owns neither run nor clock: the worker passes steps
+// and seconds.
 #pragma once
 #include <cstdint>
 #include <deque>
@@ -8,7 +8,7 @@
 
 namespace afterglow {
 
-/// A run that waits to be trained to its end.
+/// A run that will be trained to its end.
 struct ComparedRun {
   std::string name;    ///< of its curves: "seed 8"
   std::string recipe;  ///< JSON text
@@ -18,47 +18,47 @@ struct ComparedRun {
 class RunControl {
  public:
   bool running() const { return running_; }
-  /// The last step ended with a number that was not finite.
+  /// Whether the last step ended with a non-finite number.
   bool stopped_non_finite() const { return stopped_non_finite_; }
   double steps_per_second() const { return steps_per_second_; }
-  /// The step that is being made again, as fast as it goes; -1: none.
+  /// The step up to which training is repeated at full speed; -1: none.
   std::int64_t rebuilds_to() const { return rebuilds_to_; }
-  /// Steps a second at most, but for a rebuilding; 0: as fast as it goes.
+  /// Maximal steps per second, except while repeating; 0: unlimited.
   double speed_limit() const { return speed_limit_; }
   void limit_speed(double steps_per_second);
-  /// So many places faster, or slower, among 1, 2, 5, .., 100 steps a second and as fast as it goes.
+  /// Moves the limit by `by` places in 1, 2, 5, .., 100 steps per second, unlimited.
   void change_speed(std::int64_t by);
 
   /// Trains until step `until`; -1: until the run is finished.
   void start(std::int64_t until);
-  /// `count` steps more than `step`, or than what is on its way: commands that come faster than steps add up.
+  /// Trains `count` steps more than `step`, or than already requested, so that repeated commands add up.
   void train_more(std::int64_t count, std::int64_t step);
-  /// Makes the steps until `until` again.
+  /// Repeats the steps until `until`.
   void rebuild(std::int64_t until);
   void pause();
-  /// Goes on, or rests, as before a change of device or seed.
+  /// Restores `running` after a change of device or seed.
   void resume(bool running) { running_ = running; }
-  /// Rests at a step whose numbers were finite or not.
+  /// Pauses; `is_non_finite`: because of a non-finite number.
   void rest(bool is_non_finite);
 
-  /// Another run has been opened: it is rebuilt until step `until` where that is given, and rests otherwise.
+  /// Another run has been opened: repeats its steps until `until` if given, else pauses.
   void open(std::optional<std::int64_t> until);
-  /// Whether nothing is left to train: the step to pause at has been reached, or else the run is `finished`, whose end
-  /// a command of the recipe may move.
+  /// Whether no step is left: the step to pause at is reached, or the run is `finished` (a command in the recipe may
+  /// move its end).
   bool is_over(std::int64_t step, bool finished) const;
-  /// Whether the next step may begin now, and that it does.
+  /// Whether the next step may begin now.
   bool is_due(double seconds) const { return rebuilds_to_ >= 0 || speed_limit_ <= 0 || seconds >= next_step_at_; }
   void begin_step(double seconds);
 
-  /// Runs to be trained to their ends, one after the other; opening anything else ends it.
+  /// Trains these runs to their ends, one after the other; opening any other run cancels that.
   void compare(std::deque<ComparedRun> runs) { compared_ = std::move(runs); }
-  /// Takes the next one; nothing when there is none.
+  /// Removes and returns the next one; nothing if there is none.
   std::optional<ComparedRun> next_compared();
   const std::deque<ComparedRun>& compared() const { return compared_; }
 
-  /// Steps a second are counted from here on.
+  /// Starts to measure the speed here.
   void restart_clock(std::int64_t step, double seconds);
-  /// Measures them, when half a second has passed since the last time.
+  /// Updates the speed if half a second has passed since the last time.
   void measure_speed(std::int64_t step, double seconds);
 
  private:

@@ -1,4 +1,4 @@
-// The thread, and nothing else: the window's side of the mailbox here, the worker's there.
+// Only the thread: the window's side of the mailbox is used here, the worker's in session_worker.cpp.
 #include "core/engine/session/session.h"
 
 #include <thread>

@@ -16,11 +16,12 @@
 namespace afterglow {
 
 namespace {
-constexpr std::size_t max_events = 50;        // messages kept
-constexpr double immediate = 0.25;            // seconds that going to a step may take unseen
-constexpr double window_timeout_seconds = 1;  // after a look: the slowest window draws three times a second
+constexpr std::size_t max_events = 50;  // messages
+constexpr double immediate = 0.25;      // that going to a step may take without showing progress
+constexpr double window_timeout_seconds =
+    1;  // without an observation taken; the slowest window draws three times a second
 
-/// Without what was changed on the way.
+/// Without changes made during training.
 Recipe from_the_start(Recipe recipe) {
   recipe.commands.clear();
   recipe.shown_step = -1;
@@ -52,14 +53,14 @@ void SessionWorker::begin() {
 bool SessionWorker::turn() {
   take_commands();
   if (is_over_) return false;
-  // The first step and the first looks of a large model take long; what it is can be seen before.
+  // The first step and analyses of a large model take long; publish its summary before them.
   const bool is_new = announced_ != opened_;
   if (is_new) {
     guarded([&] {
       if (analysed_) analysed_->limit_work();
       mailbox_->publish(observation(), taken_);
       if (!analysed_ || !run().trainer().is_large()) return;
-      analysed_->estimate_work();  // which is told before the first look, too
+      analysed_->estimate_work();  // reported before the first analysis
       mailbox_->publish(observation(), taken_);
     });
   }
@@ -68,7 +69,7 @@ bool SessionWorker::turn() {
   if (mailbox_->is_taken()) last_taken_ = seconds();
   if (control_.running() && analysed_ && !device_is_lost_ && seconds() - last_taken_ < window_timeout_seconds)
     scheduler_.advance_urgent(*analysed_);
-  // While training rests, a measurement gets all the time there is, a piece at a time.
+  // At rest a piecewise analysis gets all the time, one piece per turn.
   if (has_pieces() && !scheduler_.is_steered(control_.running()))
     is_stale_ = scheduler_.advance_pieces(*analysed_) || is_stale_;
   if (is_stale_ && (mailbox_->is_taken() || (is_new && !control_.running())) && is_due_to_publish())
@@ -77,7 +78,7 @@ bool SessionWorker::turn() {
 }
 
 void SessionWorker::end() {
-  constexpr double worth_keeping = 5;  // seconds of training; a run that has come to its end is kept in any case
+  constexpr double worth_keeping = 5;  // seconds of training; a finished run is always kept
   if (!options_.at_end || !analysed_ || trained_ == 0 || (trained_ < worth_keeping && !is_over())) return;
   options_.at_end([&] {
     std::optional<Snapshot> kept = run().failure().empty() ? std::nullopt : run().kept_snapshot();
@@ -116,7 +117,7 @@ void SessionWorker::take_commands() {
   if (control_.running() && !was_running) scheduler_.begin(all_analyses);
 }
 
-// An error of the work becomes an event to show; the worker lives on.
+// Reports an error as an event; the worker goes on.
 void SessionWorker::guarded(const std::function<void()>& work) {
   const auto fail = [this](ExitCode code, const std::string& text) {
     control_.pause();
@@ -161,7 +162,7 @@ void SessionWorker::open(const SavedRun& saved) {
   control_.open(is_rebuilt ? std::optional(saved.recipe.shown_step) : std::nullopt);
 }
 
-/// Weights of another library's model are shown by part as they arrive.
+/// While another library's weights are read, the window shows the model part by part.
 std::unique_ptr<AnalysedRun> SessionWorker::load(const SavedRun& saved) {
   if (saved.snapshot || saved.recipe.checkpoint.is_null()) return analyse(saved, *backend_, side_backend_);
   ArrivingModel arriving(saved.recipe);
@@ -178,23 +179,23 @@ std::unique_ptr<AnalysedRun> SessionWorker::load(const SavedRun& saved) {
   return analyse(saved, *backend_, side_backend_);
 }
 
-/// Where the device has no room for a second back end, looks are made between steps, as those at small models are.
+/// If the device has no room for a second back end, analyses run between steps, as for small models.
 std::unique_ptr<AnalysedRun> SessionWorker::analyse(const SavedRun& saved, Backend& backend,
-                                                    std::unique_ptr<Backend>& beside) {
+                                                    std::unique_ptr<Backend>& side) {
   auto analysed = std::make_unique<AnalysedRun>(saved, backend);
   const Trainer& trainer = analysed->run().trainer();
   if (trainer.forecast() || trainer.parameters().count() < options_.side_stream_from) return analysed;
   try {
-    if (!beside) beside = backend.beside();
-    if (beside)
-      analysed->analyse_on_side_stream(*beside, {[this] { train_while_waiting(); }, [this] { end_overlapped_step(); }});
+    if (!side) side = backend.beside();
+    if (side)
+      analysed->analyse_on_side_stream(*side, {[this] { train_while_waiting(); }, [this] { end_overlapped_step(); }});
   } catch (const Error& error) {
     if (error.code() != ExitCode::out_of_memory) throw;
   }
   return analysed;
 }
 
-/// The present run stays as an earlier one.
+/// Keeps the present run as an earlier one.
 void SessionWorker::archive_run() {
   if (analysed_) archive_.replace({run().whole_curves(), run().recipe()});
 }
@@ -254,8 +255,8 @@ void SessionWorker::end_step() {
   if (run().finished() || control_.stopped_non_finite()) train_next_compared();
 }
 
-/// A look waits for its device: the step that is under way is ended once it is done, shown, and the next one begins.
-/// Where another run comes next, this one must outlive the look.
+/// Runs while an analysis waits for its device: ends the step in flight once it is done, publishes, and begins the
+/// next. Does not begin another run, because the analysis still reads this one.
 void SessionWorker::train_while_waiting() {
   if (run().is_under_way()) {
     if (!run().is_step_done()) return;
@@ -311,7 +312,7 @@ void SessionWorker::train_next_compared() {
   start(-1);
 }
 
-/// A run with patience counts by its best evaluation; it rests where training ended, and rewinding is exact.
+/// A run with patience is judged by its best evaluation; training rests at its end, and the user can rewind exactly.
 void SessionWorker::report_best_step() {
   if (run().chosen_step() == run().step()) return;
   report(Severity::info, "the held-out result was best at step " + std::to_string(run().chosen_step()) +
@@ -376,7 +377,7 @@ void SessionWorker::discard_present() {
   report(Severity::info, thrown + " is thrown away");
 }
 
-/// The present run is gone.
+/// Replaces the present run.
 void SessionWorker::go_over_to(const Recipe& recipe) {
   const std::int64_t common = common_step(run().recipe(), recipe);
   if (recipe.shown_step > 0 && common > 0 && run().oldest_step() == 0) {
@@ -399,7 +400,7 @@ void SessionWorker::open_recipe(const Recipe& recipe, bool is_alone) {
   analysed_->choose_as(recipe);
 }
 
-/// Makes a change at the present step; the run whose future ends here stays as an earlier one.
+/// Makes a change at the present step; keeps the former future as an earlier run.
 void SessionWorker::begin_other_future(const std::function<void()>& change) {
   std::optional<EarlierRun> former;
   if (run().latest_step() > run().step()) former = EarlierRun{run().whole_curves(), run().recipe()};
@@ -439,7 +440,7 @@ void SessionWorker::operate(const nlohmann::json& value) {
 
 void SessionWorker::change(const std::string& key, double to, bool is_live) {
   begin_other_future([&] { run().set(key, to, is_live); });
-  // Settings of the training change nothing of what the present weights show; settings of a layer do.
+  // Settings of the training do not change results for the present weights; settings of a layer do.
   if (key.find('.') == std::string::npos) return;
   analysed_->forget_results();
   analyse_afresh();
@@ -453,7 +454,7 @@ void SessionWorker::save(const std::filesystem::path& path, Existing existing) {
   }
 }
 
-/// The run as it is; where the device no longer answers, as it was kept last.
+/// A snapshot of the run, or the last saved state if the device no longer answers.
 Snapshot SessionWorker::present_snapshot() {
   try {
     return run().snapshot();
@@ -470,11 +471,11 @@ void SessionWorker::move_to(std::unique_ptr<Backend> target, Precision precision
   const double trained = trained_;
   Snapshot snapshot = present_snapshot();
   snapshot.recipe.precision = precision;
-  std::unique_ptr<Backend> beside;
-  auto moved = analyse({snapshot.recipe, snapshot}, *target, beside);
+  std::unique_ptr<Backend> side;
+  auto moved = analyse({snapshot.recipe, snapshot}, *target, side);
   archive_run();
   take_over(std::move(moved));
-  side_backend_ = std::move(beside);
+  side_backend_ = std::move(side);
   backend_ = std::move(target);
   device_is_lost_ = false;
   trained_ = trained;
@@ -499,7 +500,7 @@ void SessionWorker::take_checksum() {
   same_as_ = archive_.recognise(checksum_, checksum_step_);
 }
 
-// At rest the step and its checksum show at once; analyses that take longer follow with the next observation.
+// At rest the step and its checksum are shown at once; slow analyses follow with the next observation.
 void SessionWorker::analyse_and_publish() {
   last_publication_ = seconds();
   is_stale_ = false;
@@ -511,8 +512,8 @@ void SessionWorker::analyse_and_publish() {
       has_failed = false;
     });
   }
-  publish();  // what failed is told, too
-  // And tried once more; where it fails again, not before something changes.
+  publish();  // reports the failure
+  // Tries once more; if that fails again, waits for a change.
   const bool is_repeated = events_.size() > 1 && events_.back().text == events_[events_.size() - 2].text;
   if (has_failed && is_repeated) is_stale_ = false;
 }

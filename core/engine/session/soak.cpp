@@ -14,7 +14,7 @@ namespace afterglow {
 namespace {
 
 constexpr std::int64_t mebibyte = std::int64_t{1} << 20;
-constexpr std::int64_t first_trained_steps = 20;  // before the tour: a step takes its final shape in three
+constexpr std::int64_t first_trained_steps = 20;  // before the tour: the first three steps still allocate
 constexpr std::int64_t host_allowance = 16 * mebibyte, gpu_allowance = 64 * mebibyte;
 
 std::size_t values_in(const RunCurves& curves) {
@@ -25,10 +25,10 @@ std::size_t values_in(const RunCurves& curves) {
   return count;
 }
 
-/// Every analysis belongs to this step, at which the training rests.
+/// Every analysis is current and training rests.
 bool is_seen(const Observation& now) { return !now.running && (now.current & all_analyses) == all_analyses; }
 
-/// It has been trained and, where that is wanted, evaluated.
+/// The run has trained and, if the recipe evaluates, evaluated.
 bool is_warm(const Observation& now) {
   const bool evaluates = std::any_of(now.settings.begin(), now.settings.end(), [](const Setting& setting) {
     return setting.key == "evaluate_every" && setting.value > 0;

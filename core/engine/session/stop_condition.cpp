@@ -1,4 +1,4 @@
-// Looks, judges, and tells when the verdict has turned.
+// Evaluates the condition and reports when it begins to hold.
 #include "core/engine/session/stop_condition.h"
 
 #include <algorithm>
@@ -40,7 +40,7 @@ StopCondition::StopCondition(const StopConfig& config, const MeasureFunction& me
         throw Error(ExitCode::bad_input, std::string(place) +
                                              ": behind @ stands `start`, the moment at which the "
                                              "condition is given; lessons alone have numbered steps");
-      // What is in no family is a number of every run, for which nothing has to be measured.
+      // A number of no family exists in every run and needs no analysis.
       if (const NumberFamily* family = family_of(side->name)) analyses_ |= family->analyses;
     }
   }

@@ -1,5 +1,5 @@
-// "Stop when": training pauses by itself at the first step at which a condition over the named numbers of a run
-// (run_numbers.h) begins to hold.
+// "Stop when": training pauses at the first step at which a condition over the run's named numbers (run_numbers.h)
+// begins to hold.
 #pragma once
 #include <cstdint>
 #include <functional>
@@ -12,27 +12,27 @@
 
 namespace afterglow {
 
-/// What the command `stop_when` chooses.
+/// Settings of the command `stop_when`.
 struct StopConfig {
-  std::string condition;   ///< "accuracy > 0.9 and loss < 0.5"; empty: training goes on
-  std::int64_t every = 1;  ///< steps from one look to the next
+  std::string condition;   ///< "accuracy > 0.9 and loss < 0.5"; empty: none
+  std::int64_t every = 1;  ///< steps between two evaluations of the condition
 };
-/// Throws Error(bad_input) for a condition that cannot be read.
+/// Throws Error(bad_input) for a condition that does not parse.
 StopConfig parse_stop(const nlohmann::json& value);
 nlohmann::json to_json(const StopConfig& config);
 
 class StopCondition {
  public:
-  /// Makes these analyses for the present moment and says what is seen.
+  /// Runs these analyses and returns the observation.
   using MeasureFunction = std::function<Observation(AnalysisSet)>;
 
   StopCondition() = default;
-  /// Whether there is a condition to judge.
+  /// Whether there is a condition.
   bool is_given() const { return !config_.condition.empty(); }
-  /// Throws Error(bad_input) for a name that stands for no number of the run.
+  /// Throws Error(bad_input) for a name that is no number of the run.
   StopCondition(const StopConfig& config, const MeasureFunction& measure);
 
-  /// After a step: why training shall stop, where the condition holds and did not at the last look.
+  /// After a step: why training must stop, if the condition holds now and did not at the last evaluation.
   std::optional<std::string> reached(std::int64_t step, const MeasureFunction& measure);
 
  private:
@@ -41,7 +41,7 @@ class StopCondition {
   StopConfig config_;
   Condition condition_;
   AnalysisSet analyses_ = 0;
-  std::vector<NamedNumber> start_;  // when the condition was given
+  std::vector<NamedNumber> start_;  // when the condition was set
   bool did_hold_ = false;
 };
 

@@ -1,4 +1,4 @@
-// Walks through the window, and from each of its steps on to the moment of comparison.
+// Trains through the range, and from each of its steps on to the step of comparison.
 #include "core/engine/studies/blame.h"
 
 #include <algorithm>
@@ -19,14 +19,14 @@ constexpr std::int64_t usual_batches = 100;
 constexpr std::int64_t max_batches = 4096;
 constexpr std::int64_t shown_sequences = 4;
 
-/// In the order of the steps, behind what else is changed at the same one.
+/// Ordered by step, after other commands of the same step.
 void leave_out(Recipe& recipe, std::int64_t step) {
   const auto later =
       std::ranges::find_if(recipe.commands, [&](const TimedCommand& timed) { return timed.step > step - 1; });
   recipe.commands.insert(later, {step - 1, {"skip", "{}"}});
 }
 
-/// Sequences in the batch of a step, which a command before it may have changed.
+/// Sequences in the batch of a step, which an earlier command may have changed.
 std::int64_t batch_size(const Recipe& recipe, std::int64_t step) {
   std::int64_t size = recipe.training.batch;
   for (const TimedCommand& timed : recipe.commands) {
@@ -37,7 +37,7 @@ std::int64_t batch_size(const Recipe& recipe, std::int64_t step) {
   return size;
 }
 
-/// The window in full. Throws Error(bad_input) for one that the run cannot repeat.
+/// The complete range. Throws Error(bad_input) if the run cannot repeat it.
 BlameConfig resolved(BlameConfig config, const TrainingRun& run) {
   if (config.until == 0) config.until = run.step();
   const std::int64_t earliest = run.oldest_step() + 1;
@@ -63,7 +63,7 @@ BlameConfig parse_blame(const json& value, const BlameConfig& before) {
   const std::string where = "blame";
   refuse_unknown_keys(value, {"from", "to", "until", "result", "batch"}, where);
   BlameConfig config = before;
-  // Other steps mean another question, whose parts that are not named are the usual ones.
+  // With other steps, absent fields take their defaults.
   if (value.contains("from") || value.contains("to") || value.contains("until") || value.empty())
     config = {0, 0, 0, before.result, -1};
   config.first = get_integer(value, "from", config.first, 0, max_steps, where);
@@ -114,7 +114,7 @@ void Blame::show(const BlameConfig& config) {
   view_ = std::move(view);
 }
 
-/// The batch as its step draws it; of a series none.
+/// The batch of a step; empty for a series.
 ShownBatch Blame::batch_of(std::int64_t step) const {
   const std::unique_ptr<Task> task = make_task(start_.recipe.task);
   if (step < config_.first || step > config_.last || task->windows() != nullptr) return {};
@@ -129,7 +129,7 @@ ShownBatch Blame::batch_of(std::int64_t step) const {
   return batch;
 }
 
-/// From just before the batch that is left out; the first repetition leaves none out.
+/// Starts before the batch that is left out; the first repetition leaves none out.
 void Blame::begin_next(Backend& backend) {
   Snapshot from = whole_->snapshot();
   from.recipe.shown_step = -1;

@@ -23,14 +23,14 @@ constexpr std::int64_t timed_tokens = 32, distinct_tokens = 251;
 
 struct Measured {
   const char *name, *config;
-  double pass_growth, step_growth;  ///< of T, table 1
+  double pass_growth, step_growth;  ///< exponents of T, table 1
 };
 constexpr Measured layers[] = {
     {"attention, RoPE", R"({"kind": "attention", "n_heads": 4})", 2, 1},
     {"Mamba-2", R"({"kind": "mamba2", "d_state": 16, "expand": 2, "headdim": 64})", 1, 0},
     {"SKA", R"({"kind": "ska", "H": 4, "r": 24, "P": 32, "K": 2, "mode": "chunk", "chunk": 64})", 1, 0}};
 
-/// A layer with weights, gradients and a tape of its own.
+/// A layer with weights, gradients and a tape.
 struct Bench {
   Bench(const char* text, std::int64_t tokens, std::int64_t width)
       : backend(make_cpu_backend(1)), arena(*backend), tape(*backend, arena), shape{1, tokens, width} {
@@ -44,7 +44,7 @@ struct Bench {
     Random random(7);
     for (std::int64_t i = 0; i < tokens * width; ++i) x.push_back(random.normal());
   }
-  /// The whole sequence, or one of its tokens in turn: not one and the same, of which no operator could be fitted.
+  /// The whole sequence, or one of its tokens in turn; equal tokens would give a singular operator.
   Var input() { return tape.constant(to_device(tape, shape, DType::f32, x)); }
   Var token(std::int64_t place) {
     const std::int64_t width = shape.last();
@@ -62,7 +62,7 @@ struct Bench {
   std::vector<double> x;
 };
 
-/// Of this thread, in which such a back end works: what else runs on the machine adds little.
+/// Processor time of this thread, which runs the back end; other load on the machine matters little.
 double processor_ms() {
   timespec now{};
   clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
@@ -131,7 +131,7 @@ bool CostMeasurement::advance() {
   return !is_complete();
 }
 
-/// False when there have been enough.
+/// False after enough passes.
 bool CostMeasurement::pass_again(const Work& work) {
   if (!pass_) pass_ = std::make_unique<Pass>(layers[work.layer].config, plan_.tokens[work.place], plan_.width);
   pass_->run();
@@ -143,8 +143,8 @@ bool CostMeasurement::pass_again(const Work& work) {
   return false;
 }
 
-/// False at the length itself. The tokens just before it are timed together, as a single one takes less than the clock
-/// tells.
+/// False once the length is reached. The tokens before it are timed together, because one takes less than the clock's
+/// resolution.
 bool CostMeasurement::read_on(const Work& work) {
   std::unique_ptr<Steps>& steps = reading_[work.layer];
   if (!steps) steps = std::make_unique<Steps>(layers[work.layer].config, distinct_tokens, plan_.width);

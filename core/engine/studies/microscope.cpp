@@ -1,4 +1,4 @@
-// Twins: the second one is made of the first one's state with the change in it.
+// The second training starts from the first one's state with the change.
 #include "core/engine/studies/microscope.h"
 
 #include <algorithm>
@@ -24,7 +24,7 @@ constexpr std::int64_t max_compared = 10'000;
 
 [[noreturn]] void refuse_change(const std::string& what) { throw Error(ExitCode::bad_input, "microscope: " + what); }
 
-/// What stands behind "bit" or "token": nothing for the word alone; nullopt for another change.
+/// The text after "bit" or "token"; empty for the word alone; nullopt for another change.
 std::optional<std::string> behind(const std::string& change, const std::string& word) {
   if (change == word) return "";
   if (change.starts_with(word + " ")) return change.substr(word.size() + 1);
@@ -43,7 +43,7 @@ std::int64_t whole_number(const std::string& text, const std::string& change) {
   return *number;
 }
 
-/// Both numbers of "AT=TO"; 1 = 0 for nothing.
+/// Both numbers of "AT=TO"; 1 = 0 for an empty text.
 std::pair<std::int64_t, std::int64_t> token_change(const std::string& text) {
   if (text.empty()) return {1, 0};
   const std::size_t equals = text.find('=');
@@ -54,10 +54,10 @@ std::pair<std::int64_t, std::int64_t> token_change(const std::string& text) {
 
 struct WeightPlace {
   std::string name;
-  std::int64_t element = 0, offset = 0;  // in the parameter, and of it in the flat buffer
+  std::int64_t element = 0, offset = 0;  // in the parameter; of the parameter in the flat buffer
 };
 
-/// "NAME[INDEX]" or "NAME"; nothing means the first weight of the second part, which is the first layer.
+/// "NAME[INDEX]" or "NAME"; an empty text means the first weight of the second part, which is the first layer.
 WeightPlace weight_of(const std::string& text, const ParameterStore& store) {
   WeightPlace place{text, 0, 0};
   if (text.empty()) place.name = store.all()[std::min<std::size_t>(1, store.all().size() - 1)].name;
@@ -77,7 +77,7 @@ WeightPlace weight_of(const std::string& text, const ParameterStore& store) {
   refuse_change("there is no weight \"" + place.name + "\", but for example " + store.all().front().name);
 }
 
-/// The lowest bit of one float32 weight.
+/// Flips the lowest bit of one float32 weight.
 void flip_bit(TrainingRun& run, const WeightPlace& place) {
   TrainerState state = run.trainer().save();
   std::byte& lowest =
@@ -86,7 +86,7 @@ void flip_bit(TrainingRun& run, const WeightPlace& place) {
   run.trainer().restore(state);
 }
 
-/// The recipe with the change, where it is one of the recipe.
+/// The recipe with the change, if it is a field of the recipe.
 Recipe recipe_of(const Recipe& recipe, const std::string& change) {
   if (change == "same" || behind(change, "bit") || behind(change, "token") || value_of(change, "device")) return recipe;
   if (const auto precision = value_of(change, "precision")) {
@@ -103,7 +103,7 @@ double norm_of(std::span<const double> values) {
   return std::sqrt(square);
 }
 
-/// |a - b| / |a|; 0 where they are alike, whatever their length.
+/// |a - b| / |a|; 0 if they are equal, even if |a| is 0.
 double distance_of(std::span<const double> a, std::span<const double> b) {
   double square = 0;
   for (std::size_t i = 0; i < a.size(); ++i) square += (a[i] - b[i]) * (a[i] - b[i]);
@@ -115,9 +115,9 @@ struct Computed {
   std::string place, operation;
   Shape shape;
   std::vector<double> values;
-  const void* data;  // while the pass lasts
+  const void* data;  // valid during the pass
 };
-/// For as long as it lives, a tape tells the watcher every result.
+/// While it lives, the tape calls the watcher with every result.
 class WatcherScope {
  public:
   WatcherScope(Tape& tape, Tape::Watcher watcher) : tape_(&tape) { tape.set_watcher(std::move(watcher)); }
@@ -129,7 +129,7 @@ class WatcherScope {
   Tape* tape_;
 };
 
-/// Of all operations of a pass over one sequence, in the order in which they are computed.
+/// The results of all operations of a pass over one sequence, in order.
 std::vector<Computed> pass_of(Trainer& trainer, const Example& example) {
   std::vector<Computed> results;
   Tape& tape = trainer.evaluation_tape();
@@ -143,7 +143,7 @@ std::vector<Computed> pass_of(Trainer& trainer, const Example& example) {
     results.push_back({tape.scope(), operation, value.shape,
                        to_host(backend, value.contiguous() ? value : gathered(tape, value)), value.data});
   });
-  // A place names the result that stands there, and knows its heads.
+  // A hook point names its value and knows the heads.
   const Visit visit(tape, [&](const std::string& name, const Var& value) {
     const auto is_there = [&](const Computed& result) {
       return result.data == value.value.data && result.shape.elements() == value.value.elements();
@@ -157,7 +157,7 @@ std::vector<Computed> pass_of(Trainer& trainer, const Example& example) {
   return results;
 }
 
-/// In units in the last place of the result's largest number.
+/// A unit in the last place of the result's largest number.
 double unit_of(const Computed& result) {
   double largest = std::numeric_limits<float>::min();
   for (const double value : result.values) largest = std::max(largest, std::abs(value));
@@ -165,7 +165,7 @@ double unit_of(const Computed& result) {
   return static_cast<double>(std::nextafter(rounded, INFINITY) - rounded);
 }
 
-/// The first number that is further off; results are [1,T,..] with heads as the third of four axes.
+/// The first number that differs by more; results are [1,T,..] with heads as the third of four axes.
 std::optional<FirstDifference> difference(const Computed& a, const Computed& b, double most) {
   const double unit = unit_of(a);
   for (std::size_t i = 0; i < std::min(a.values.size(), b.values.size()); ++i) {
@@ -184,7 +184,7 @@ std::optional<FirstDifference> difference(const Computed& a, const Computed& b, 
   return std::nullopt;
 }
 
-/// Least squares of ln(distance) over the steps, where there is a distance.
+/// Least-squares slope of ln(distance) over the steps with a positive distance.
 double slope_of(const std::vector<double>& steps, const std::vector<double>& distances) {
   double n = 0, sum_x = 0, sum_y = 0, sum_xx = 0, sum_xy = 0;
   for (std::size_t i = 0; i < steps.size(); ++i) {
@@ -215,7 +215,7 @@ MicroscopeConfig parse_microscope(const json& value, const MicroscopeConfig& bef
   const std::string where = "microscope";
   refuse_unknown_keys(value, {"change", "from", "steps", "ulps"}, where);
   MicroscopeConfig config = before;
-  if (!value.contains("from")) config.from = -1;  // of now, not of what was asked before
+  if (!value.contains("from")) config.from = -1;  // the present step, not an earlier choice
   config.change = get_string(value, "change", config.change, where);
   config.from = get_integer(value, "from", config.from, -1, max_steps, where);
   config.steps = get_integer(value, "steps", config.steps, 1, max_compared, where);
@@ -261,7 +261,7 @@ Microscope::~Microscope() = default;
 
 bool Microscope::is_of(const Recipe& recipe) const { return common_step(start_.recipe, recipe) >= config_.from; }
 
-/// The second training begins, from the first one's state.
+/// The second training begins from the first one's state.
 void Microscope::part() {
   Backend& backend = first_->trainer().backend();
   const auto device = value_of(config_.change, "device");
@@ -323,7 +323,7 @@ void Microscope::compare() {
   if (view_->first.step < 0) compare_passes();
 }
 
-/// Of tokens only; a forecaster has no places.
+/// For tokens only; a forecaster has no hook points.
 void Microscope::compare_passes() {
   Trainer& trainer = first_->trainer();
   if (trainer.forecast() != nullptr) return;

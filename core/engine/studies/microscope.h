@@ -1,5 +1,5 @@
 // The divergence microscope: two trainings in lockstep from one state that differ in one thing, compared after each
-// step. The same against the same stays at zero, exactly.
+// step. Equal trainings have distance zero, exactly.
 #pragma once
 #include <memory>
 #include <nlohmann/json_fwd.hpp>
@@ -10,35 +10,35 @@
 
 namespace afterglow {
 
-/// What the command `microscope` chooses.
+/// Settings of the command `microscope`.
 struct MicroscopeConfig {
   /// "same": nothing; "bit" or "bit NAME[INDEX]": the lowest bit of a weight; "token" or "token AT=TO": a token of the
   /// next batch's first sequence; "device=cpu", "precision=bf16"; else a field of the recipe, "learning_rate=0.002",
   /// "layers.0.gka.r=5".
   std::string change = "bit";
-  std::int64_t from = -1;   ///< the step before which nothing differs; -1: the present one
-  std::int64_t steps = 60;  ///< how many are compared
-  double ulps = 16;         ///< float32 units in the last place beyond which the first difference is told
+  std::int64_t from = -1;   ///< the last step without a difference; -1: the present one
+  std::int64_t steps = 60;  ///< number of steps that are compared
+  double ulps = 16;         ///< threshold of the first difference, in float32 units in the last place
   bool operator==(const MicroscopeConfig&) const = default;
-  /// That the run must have been trained to.
+  /// The step that the run must have reached.
   std::int64_t needed_step() const { return from > 0 ? from : 0; }
 };
-/// What the value names in place of what it was before. Throws Error(bad_input).
+/// Absent fields keep their value. Throws Error(bad_input).
 MicroscopeConfig parse_microscope(const nlohmann::json& value, const MicroscopeConfig& before);
 nlohmann::json to_json(const MicroscopeConfig& config);
 
 class Microscope {
  public:
-  /// Of a run that has a state at or before `from`. Throws Error(bad_input) for a change that cannot be made.
+  /// `run` must have a state at or before `from`. Throws Error(bad_input) for an impossible change.
   Microscope(const TrainingRun& run, MicroscopeConfig config);
   Microscope(const Microscope&) = delete;
   Microscope& operator=(const Microscope&) = delete;
   ~Microscope();
 
   const MicroscopeConfig& config() const { return config_; }
-  /// Whether the recipe makes the training that is compared.
+  /// Whether `recipe` describes the training that is compared.
   bool is_of(const Recipe& recipe) const;
-  /// A step on the way to `from`, or one of both and their comparison; false when all are compared.
+  /// A step towards `from`, or one of both and their comparison; false if all are compared.
   bool advance(Backend& backend);
   bool is_complete() const { return view_->is_complete; }
   std::shared_ptr<const MicroscopeView> view() const { return view_; }
@@ -52,8 +52,8 @@ class Microscope {
 
   MicroscopeConfig config_;
   Snapshot start_;                           // at or before the first step
-  Recipe changed_;                           // the second training's
-  std::unique_ptr<Backend> second_backend_;  // of the second one, where it computes elsewhere or otherwise
+  Recipe changed_;                           // of the second training
+  std::unique_ptr<Backend> second_backend_;  // of the second training if device or precision differ
   std::unique_ptr<TrainingRun> first_, second_;
   std::shared_ptr<const MicroscopeView> view_;
 };

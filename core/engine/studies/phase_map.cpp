@@ -21,7 +21,7 @@ constexpr std::size_t max_cells = 4096;
 constexpr int usual_count = 16;
 constexpr std::size_t usual_metric = 1;  // the accuracy
 
-/// The recipe from which every run begins: what was set at the start belongs to it, what came later does not.
+/// The recipe with which every run begins: settings made before the first step belong to it, later ones do not.
 Recipe beginning_of(Recipe recipe) {
   std::erase_if(recipe.commands,
                 [](const TimedCommand& timed) { return timed.step > 0 || !changes_training(timed.command); });
@@ -38,10 +38,10 @@ std::string around(const std::string& key, double value, double minimum, double 
 
 std::string usual_x(const Recipe& recipe) { return around("learning_rate", recipe.training.learning_rate, 1e-7, 1); }
 
-/// The first strength of a layer, such as a ridge; of a model without one the decay of the weights.
+/// The first strength of a layer, such as a ridge; for a model without one the weight decay.
 std::string usual_y(const Recipe& recipe, const Objective& objective) {
   for (const Setting& setting : objective.settings()) {
-    const bool is_of_layer = setting.key.starts_with("layers.");  // a memory's τ may act on nothing
+    const bool is_of_layer = setting.key.starts_with("layers.");  // a memory's τ may have no effect
     const bool is_strength = is_of_layer && setting.logarithmic && !setting.integer;
     if (is_strength && setting.value > 0) return around(setting.key, setting.value, setting.minimum, setting.maximum);
   }

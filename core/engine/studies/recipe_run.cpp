@@ -1,4 +1,4 @@
-// A run step by step, and what lies in a folder of it.
+// A run step by step, and its files in a folder.
 #include "core/engine/studies/recipe_run.h"
 
 #include <algorithm>
@@ -26,7 +26,7 @@ json numbers_json(const std::vector<double>& numbers) {
   return list;
 }
 
-/// What json_number wrote.
+/// Reads what json_number wrote.
 double number_of(const json& number) {
   if (number.is_string()) return parse_number(number.get<std::string>()).value_or(unknown);
   return number.is_number() ? number.get<double>() : unknown;
@@ -187,7 +187,7 @@ void ResultFolder::write(const PlannedRun& run, const RunResult& result) const {
   if (!result.spectrum.eigenvalues.empty()) file["spectrum"] = to_json(result.spectrum);
   if (!inquiry_->table.empty()) file["table"] = inquiry_->table;
   write_json(result_file(run), file);
-  std::error_code ignored;  // with the result there, no runner reads the snapshot
+  std::error_code ignored;  // once the result exists, no runner reads the snapshot
   std::filesystem::remove(snapshot_file(run), ignored);
 }
 
@@ -199,7 +199,7 @@ std::optional<Snapshot> ResultFolder::begun(const PlannedRun& run) const {
     recipe.shown_step = run.recipe.shown_step;
     if (without_words(to_json(recipe)) == without_words(to_json(run.recipe))) return snapshot;
   } catch (const Error&) {
-    // A snapshot only saves time: without it the run begins anew.
+    // A snapshot only saves time: without it the run starts again.
   }
   return std::nullopt;
 }

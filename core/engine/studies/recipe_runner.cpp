@@ -1,4 +1,4 @@
-// Which run a thread takes next, and what becomes of it.
+// Which run a thread takes next, and how it ends.
 #include "core/engine/studies/recipe_runner.h"
 
 #include <chrono>
@@ -43,10 +43,10 @@ void RecipeRunner::train(Backend& first, std::span<const BackendOpener> others, 
     for (std::size_t i = 0; i + 1 < side_by_side; ++i)
       threads.emplace_back([&, i] { stop_all_where_it_fails([&] { open_and_work(i); }); });
   } catch (const std::exception&) {
-    // The system grants no more threads, or no memory for them; those there are share the runs.
+    // The system has no more threads or memory; the existing threads share the runs.
   }
   stop_all_where_it_fails([&] { work(first); });
-  threads.clear();  // joined
+  threads.clear();  // joins
   for (const std::unique_ptr<Backend>& backend : opened) {
     if (backend) backend->expect_side_by_side(1);
   }
@@ -85,8 +85,7 @@ void RecipeRunner::work(Backend& backend) {
   }
 }
 
-/// The first run that no thread and no other process trains. `others_work`: there is none now, but other processes hold
-/// some.
+/// The first run that no thread or process trains. `others_work`: there is none now, but other processes hold some.
 std::optional<RecipeRunner::Job> RecipeRunner::next_job(bool& others_work) {
   const std::lock_guard lock(mutex_);
   for (auto at = missing_.begin(); at != missing_.end();) {
@@ -107,7 +106,7 @@ std::optional<RecipeRunner::Job> RecipeRunner::next_job(bool& others_work) {
   return std::nullopt;
 }
 
-/// A snapshot only saves time: where it cannot be written, the runs go on.
+/// A snapshot only saves time: if it cannot be written, training goes on.
 void RecipeRunner::keep(const PlannedRun& planned, const Snapshot& snapshot) {
   try {
     folder_->keep(planned, snapshot);
@@ -117,7 +116,7 @@ void RecipeRunner::keep(const PlannedRun& planned, const Snapshot& snapshot) {
   }
 }
 
-/// False where it was asked to stop on the way.
+/// False if asked to stop.
 bool RecipeRunner::train_run(const PlannedRun& planned, Backend& backend) {
   RecipeRun run(*inquiry_, planned, backend, folder_->begun(planned));
   std::int64_t left = planned.recipe.training.steps - run.step();
@@ -129,7 +128,7 @@ bool RecipeRunner::train_run(const PlannedRun& planned, Backend& backend) {
     if (stops) return false;
     --left;
     const double done = 1.0 - static_cast<double>(--steps_left_) / static_cast<double>(total_steps_);
-    const std::unique_lock lock(mutex_, std::try_to_lock);  // another thread tells: this step need not be told
+    const std::unique_lock lock(mutex_, std::try_to_lock);  // another thread reports; skip this step's report
     if (lock) hooks_.progress(done, planned.name);
   }
   steps_left_ -= left;

@@ -1,6 +1,5 @@
-// The one runner of recipes, for tables and sweeps: several runs side by side, in this process and in others that work
-// in the same folder. What is finished there is not trained again, and what a killed process leaves stops no
-// other.
+// The runner of recipes for tables and sweeps: several runs in parallel, in this process and in others that share the
+// folder. It trains only runs without a result, and leftovers of killed processes block no other.
 #pragma once
 #include <atomic>
 #include <exception>
@@ -14,29 +13,28 @@
 
 namespace afterglow {
 
-/// What a runner asks and tells; from any thread, one call at a time but for the first.
+/// Callbacks of a runner; called from any thread, one at a time except the first.
 struct RunnerHooks {
   std::function<bool()> must_stop;
   std::function<void(double share, const std::string& run)> progress;
   std::function<void(const std::string& text)> message;
 };
 
-/// Opens a back end of its own at each call, from any thread.
+/// Creates a new back end at each call, from any thread.
 using BackendOpener = std::function<std::unique_ptr<Backend>()>;
 
 class RecipeRunner {
  public:
-  /// `saves`: how much of a run a killed process may cost.
+  /// `saves`: how much training a killed process may cost.
   RecipeRunner(const Inquiry& inquiry, std::vector<PlannedRun> runs, const ResultFolder& folder, SaveInterval saves,
                RunnerHooks hooks);
 
-  /// How many runs have no result yet.
+  /// The number of runs without a result.
   std::size_t missing() const { return missing_.size(); }
-  /// Trains what has no result yet: one thread with the back end `first`, and one for each of `others`, whose back end
-  /// it opens itself while the first runs go on already. Together they lie on so many devices in turns. Waits for runs
-  /// that other processes have claimed. Each run has the bits that it has alone. Throws what the first run that failed
-  /// threw. Asked to stop, it keeps a snapshot of each run that is on its way, from which the next start goes on, and
-  /// throws Error(interrupted).
+  /// Trains all runs without a result: one thread with the back end `first`, and one for each of `others`, which
+  /// creates its back end while the first runs train. Waits for runs that other processes have claimed. Each run has
+  /// the same bits as alone. Rethrows the error of the first run that failed. When asked to stop, it saves a snapshot
+  /// of each run in progress, from which the next start continues, and throws Error(interrupted).
   void train(Backend& first, std::span<const BackendOpener> others, std::size_t devices = 1);
 
  private:
@@ -56,8 +54,8 @@ class RecipeRunner {
   const ResultFolder* folder_;
   SaveInterval saves_;
   RunnerHooks hooks_;
-  std::set<std::size_t> missing_;  // without a result, as far as is known
-  std::set<std::size_t> taken_;    // of these the ones that threads of this process train
+  std::set<std::size_t> missing_;  // without a known result
+  std::set<std::size_t> taken_;    // those of them that this process trains
   std::int64_t total_steps_ = 0;
   std::atomic<std::int64_t> steps_left_ = 0;
   std::atomic<bool> is_over_ = false;

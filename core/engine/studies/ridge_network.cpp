@@ -31,7 +31,7 @@ void put_head(const Tensor& tensor, std::int64_t head, const std::vector<double>
   }
 }
 
-/// y_t = sum_{s <= t} v_s (k_s . x_t): the readout U_t x_t.
+/// y_t = sum_{s <= t} v_s (k_s . x_t): the read-out U_t x_t.
 std::vector<double> read_out(const std::vector<double>& x, const std::vector<double>& k, const std::vector<double>& v,
                              std::size_t width) {
   std::vector<double> U(width * width, 0.0), y(x.size(), 0.0);
@@ -61,7 +61,7 @@ std::vector<double> read_back(const std::vector<double>& dy, const std::vector<d
   return dx;
 }
 
-/// a_s = sum_{t >= s} b_t (c_t . d_s): the memory that runs the other way.
+/// a_s = sum_{t >= s} b_t (c_t . d_s): the memory summed from the end.
 std::vector<double> read_ahead(const std::vector<double>& b, const std::vector<double>& c, const std::vector<double>& d,
                                std::size_t width) {
   std::vector<double> memory(width * width, 0.0), a(b.size(), 0.0);

@@ -1,5 +1,5 @@
-// A small LLAMA whose attention is a ridge regression, to compare ways of differentiating its solves (Gated KalmaNet,
-// figure 1c and e).
+// A small LLaMA with ridge regression as attention, to compare gradients of its solves (Gated KalmaNet, figure 1c and
+// e).
 #pragma once
 #include <cstdint>
 #include <memory>
@@ -23,13 +23,13 @@ struct RidgeNetworkSize {
   int layers = 5, tokens = 96, heads = 2, width = 16, vocabulary = 64;  ///< of one head; batch 1
 };
 
-/// Blocks of norm, ridge layer (unit queries and keys), norm and SwiGLU that predict the next of a row of random
-/// tokens. All but the solves is in float64 on the CPU.
+/// Blocks of norm, ridge layer (unit queries and keys), norm and SwiGLU that predict the next random token. Everything
+/// but the solves is in float64 on the CPU.
 class RidgeNetwork {
  public:
   RidgeNetwork(const RidgeNetworkSize& size, std::uint64_t seed);
   double loss(const RidgeMethod& way);
-  /// Of the loss with respect to all weights, in the order of `parameters()`.
+  /// Gradient of the loss with respect to all weights, in the order of `parameters()`.
   std::vector<double> gradient(const RidgeMethod& way);
   ParameterStore& parameters() { return store_; }
 

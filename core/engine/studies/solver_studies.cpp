@@ -78,7 +78,7 @@ std::vector<double> worst_residuals(const StudySize& size, SolverKind solver, do
   const int sequences = size.batch * size.heads;
   std::vector<std::vector<double>> worst(static_cast<std::size_t>(sequences));
   ThreadPool pool(0);
-  // A batch entry at a time, so that progress can be told.
+  // One batch entry at a time, for progress reports.
   for (int b = 0; b < size.batch; ++b) {
     pool.for_each(size.heads, [&](std::int64_t head) {
       const auto sequence = static_cast<std::size_t>(b * size.heads + head);
@@ -110,7 +110,7 @@ std::vector<double> worst_residuals(const StudySize& size, SolverKind solver, do
 namespace {
 
 constexpr int strengths_in_a_decade = 4, strengths = 3 * strengths_in_a_decade + 1;  // from 10^-3 to 1
-constexpr int asked = 8;                                                             // keys and queries
+constexpr int asked = 8;                                                             // number of keys and queries
 
 double strength_at(int s) { return std::pow(10.0, static_cast<double>(s + 1 - strengths) / strengths_in_a_decade); }
 
@@ -150,7 +150,7 @@ std::vector<Stored> stored_sequences(const StudySize& size, std::uint64_t seed) 
   return sequences;
 }
 
-/// Row `i` of those that are asked about, spread over the sequence.
+/// Row `i` of the query rows, which are spread over the sequence.
 std::span<const double> query_row(const std::vector<double>& rows, const StudySize& size, int i) {
   const auto width = static_cast<std::size_t>(size.width);
   return std::span(rows).subspan(static_cast<std::size_t>(i * size.tokens / asked) * width, width);

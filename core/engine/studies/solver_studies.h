@@ -1,4 +1,4 @@
-// Studies of solvers that need no run: random regression problems, one layer and a small network that solves ridge
+// Studies of solvers without a run: random regression problems, one layer and a small network that solves ridge
 // systems, as in Gated KalmaNet's figures 1, 5 and 8.
 #pragma once
 #include <cstdint>
@@ -9,10 +9,10 @@
 
 namespace afterglow {
 
-/// Figure 1's own sizes: B 8, T 2048, H 8, D 128; for the network T 2048, H 2, D 128, 5 layers, vocabulary 5000.
+/// Figure 1's sizes: B 8, T 2048, H 8, D 128; for the network T 2048, H 2, D 128, 5 layers, vocabulary 5000.
 StudySize full_size(bool network);
 
-/// Called with the share that is done.
+/// Called with the finished share.
 using StudyProgress = std::function<void(double)>;
 
 /// Largest |(H + λI) x_i - q| at each iteration over all problems of random unit keys and queries: H the sum of the
@@ -20,24 +20,26 @@ using StudyProgress = std::function<void(double)>;
 std::vector<double> worst_residuals(const StudySize& size, SolverKind solver, double strength, Arithmetic arithmetic,
                                     std::uint64_t seed, const StudyProgress& progress);
 
-/// What a ridge costs and saves, over its strength a (appendix G): H and U of all keys and values of a sequence, H
-/// divided by its norm, λ = a. Means of the true residual |H x - q| / |q| over random queries and of the recall error
-/// |U x - v| / |v| over stored keys, each by Chebyshev in the arithmetic and (dashed) by Cholesky in float64.
+/// Costs and benefits of the ridge as a function of its strength a (appendix G): H and U of all keys and values of a
+/// sequence, H divided by its norm, λ = a. Means of the true residual |H x - q| / |q| over random queries and of the
+/// recall error |U x - v| / |v| over stored keys, each by Chebyshev in the arithmetic and (dashed) by Cholesky in
+/// float64.
 std::vector<StudyCurve> strength_study(const StudySize& size, Arithmetic arithmetic, std::uint64_t seed,
                                        const StudyProgress& progress);
 
-/// What a step divides by when it is taken back (figure 5), over κ = (a + 1)/a for H as above: the smallest and the
-/// largest of conjugate gradient over random queries, and (dashed) the bounds of Chebyshev's (remark 2).
+/// The divisors when a step is reverted (figure 5), over κ = (a + 1)/a for H as above: the smallest and the largest of
+/// conjugate gradient over random queries, and (dashed) the bounds of Chebyshev's (remark 2).
 std::vector<StudyCurve> divisor_study(const StudySize& size, Arithmetic arithmetic, std::uint64_t seed,
                                       const StudyProgress& progress);
 
-/// Implicit and unrolled gradients of [q_t, k_t] of one layer of random unit keys and queries, as relative
-/// differences from Cholesky in float64, by iteration count (figure 1b, d).
+/// Implicit and unrolled gradients of [q_t, k_t] of one layer of random unit keys and queries, as relative differences
+/// from Cholesky in float64, by iteration count (figure 1b, d).
 std::vector<StudyCurve> layer_gradient_study(const StudySize& size, SolverKind solver, double strength,
                                              Arithmetic arithmetic, std::uint64_t seed, const StudyProgress& progress);
 
 /// The same for all weights of a network of `layers` blocks (norm, ridge layer y_t = U_t x_t, norm, SwiGLU) that
-/// predicts random tokens, batch 1, as the paper names none for it (figure 1c, e). All but the solves is in float64.
+/// predicts random tokens, with batch 1, as the paper gives none (figure 1c, e). Everything but the solves is in
+/// float64.
 std::vector<StudyCurve> network_gradient_study(const StudySize& size, SolverKind solver, double strength,
                                                Arithmetic arithmetic, std::uint64_t seed,
                                                const StudyProgress& progress);

@@ -23,7 +23,7 @@ constexpr std::size_t max_runs = 1 << 20;
 constexpr const char* how_to_write =
     "; an axis is FIELD=a,b,c, FIELD=lin:FIRST:LAST:COUNT or FIELD=log:FIRST:LAST:COUNT";
 
-/// Parts between separators that stand outside of brackets and quotes.
+/// Splits at separators outside of brackets and quotes.
 std::vector<std::string> split(const std::string& text, char separator) {
   std::vector<std::string> parts(1);
   int depth = 0;
@@ -40,7 +40,7 @@ std::vector<std::string> split(const std::string& text, char separator) {
   return parts;
 }
 
-/// Six digits are enough for a place on an axis, and read better than seventeen.
+/// Six digits are enough for a value on an axis, and easier to read than seventeen.
 std::string place_text(double value) {
   char text[32];
   std::snprintf(text, sizeof text, "%.6g", value);
@@ -88,7 +88,7 @@ std::vector<std::string> fields_of(const Recipe& recipe, const std::vector<Setti
   std::vector<std::string> fields;
   for (const Setting& setting : settings) fields.push_back(setting.key);
   fields.emplace_back(seed_field);
-  for (const auto& [key, value] : recipe.task.items()) fields.push_back(key);  // may be named without "task."
+  for (const auto& [key, value] : recipe.task.items()) fields.push_back(key);  // "task." may be omitted
   add_fields(recipe.task, "task", fields);
   add_fields(recipe.model, "model", fields);
   return fields;
@@ -99,7 +99,7 @@ void check_recipe(const Recipe& recipe) {
   make_objective(recipe, declared);
 }
 
-/// A field that the recipe does not write out may still be one, with a default: the part that reads it knows.
+/// A field that the recipe omits may still exist with a default: the part that reads it decides.
 void check_axis(const Recipe& recipe, const SweepAxis& axis, const std::vector<Setting>& settings) {
   const std::vector<std::string> fields = fields_of(recipe, settings);
   const bool is_known = std::ranges::find(fields, axis.field) != fields.end();

@@ -1,4 +1,4 @@
-// What is measured of each run of a sweep.
+// The metrics of each run of a sweep.
 #include <limits>
 
 #include "core/engine/observation/run_numbers.h"

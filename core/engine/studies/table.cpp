@@ -16,7 +16,7 @@ namespace afterglow {
 
 namespace {
 
-/// What a letter beyond ASCII is called in a file name: Greek ones have names, others none.
+/// The name of a letter beyond ASCII for file names: Greek letters have names, others are empty.
 std::string_view letter_name(std::string_view letter) {
   constexpr std::pair<std::string_view, std::string_view> names[] = {
       {"α", "alpha"}, {"β", "beta"},    {"γ", "gamma"},   {"δ", "delta"}, {"ε", "epsilon"}, {"ζ", "zeta"},
@@ -29,18 +29,18 @@ std::string_view letter_name(std::string_view letter) {
   return {};
 }
 
-/// The bytes of the character of UTF-8 that begins the text.
+/// The number of bytes of the UTF-8 character at the beginning of the text.
 std::size_t character_bytes(std::string_view text) {
   std::size_t bytes = 1;
   while (bytes < text.size() && (static_cast<unsigned char>(text[bytes]) & 0xC0) == 0x80) ++bytes;
   return bytes;
 }
 
-/// "Gated DeltaNet" as part of a file name: "gated_deltanet"; "η 2.5": "eta_2_5". Each ASCII character that is no
-/// letter or digit is one "_", as finished results are found by these names; others are one together.
+/// "Gated DeltaNet" as part of a file name: "gated_deltanet"; "η 2.5": "eta_2_5". Each other ASCII character becomes
+/// "_", because finished results are found by these names; a run of other characters becomes one.
 std::string file_word(std::string_view text) {
   std::string word;
-  bool is_foreign = false;  // whether the last character was one that has no name
+  bool is_foreign = false;  // whether the last character had no name
   while (!text.empty()) {
     const std::string_view character = text.substr(0, character_bytes(text));
     text.remove_prefix(character.size());
@@ -70,7 +70,7 @@ std::string spread_text(const ResultSummary& summary, bool is_share) {
   return short_number(summary.mean) + " ± " + short_number(summary.deviation) + best;
 }
 
-/// Characters as people see them: continuation bytes of UTF-8 do not count.
+/// Characters as displayed: continuation bytes of UTF-8 do not count.
 std::size_t width_of(const std::string& text) {
   return static_cast<std::size_t>(
       std::count_if(text.begin(), text.end(), [](char c) { return (static_cast<unsigned char>(c) & 0xC0) != 0x80; }));
@@ -151,7 +151,7 @@ namespace {
 
 using Lines = std::vector<std::vector<std::string>>;
 
-/// The metrics of one group; of the empty one those that stand alone.
+/// The metrics of one group; of the empty one those without a group.
 std::vector<std::size_t> metrics_of(const Table& table, const std::string& group) {
   std::vector<std::size_t> members;
   for (std::size_t m = 0; m < table.metrics.size(); ++m) {
@@ -165,7 +165,7 @@ bool have_same_values(const PublishedSeries& a, const PublishedSeries& b) {
                             [](double x, double y) { return x == y || (std::isnan(x) && std::isnan(y)); });
 }
 
-/// Where those end that begin with `first` and differ in their places alone.
+/// The end of the entries that begin at `first` and differ in their abscissa alone.
 std::size_t end_of_same(const Table& table, std::size_t first) {
   const std::vector<PublishedSeries>& all = table.published;
   std::size_t end = first + 1;
@@ -175,7 +175,7 @@ std::size_t end_of_same(const Table& table, std::size_t first) {
   return end;
 }
 
-/// A line for each that is published, or for several in a row that say the same of their places.
+/// A line for each published result, or for several in a row that are equal but for their abscissa.
 Lines lines_of_published(const Table& table, const std::vector<std::size_t>& metrics) {
   Lines lines;
   for (std::size_t i = 0; i < table.published.size();) {
@@ -192,7 +192,7 @@ Lines lines_of_published(const Table& table, const std::vector<std::size_t>& met
   return lines;
 }
 
-/// A line for each row that has runs, and for what is published.
+/// A line for each row with runs, and for published results.
 Lines lines_of(const Table& table, const std::vector<RunResult>& results, const std::vector<std::size_t>& metrics) {
   Lines lines;
   for (std::size_t row = 0; row < table.rows.size(); ++row) {
@@ -215,7 +215,7 @@ std::vector<std::string> text_of(const Table& table, const std::vector<RunResult
   groups.insert(groups.begin(), "");
   for (const std::string& group : groups) {
     const std::vector<std::size_t> metrics = metrics_of(table, group);
-    if (!group.empty() && std::isnan(table.metrics[metrics.front()].at)) continue;  // for the file alone
+    if (!group.empty() && std::isnan(table.metrics[metrics.front()].at)) continue;  // in the file only
     Lines lines = lines_of(table, results, metrics);
     std::vector<std::string> head{"", heading_of({table.x_label, table.x_unit}), "parameters", "runs"};
     for (const std::size_t m : metrics)
@@ -229,7 +229,7 @@ std::vector<std::string> text_of(const Table& table, const std::vector<RunResult
 
 namespace {
 
-/// The places of the axis by their names, where they have names: a number would be a key to nothing.
+/// The named abscissae by name, because their numbers carry no meaning.
 CsvColumn place_column(const Table& table, const std::vector<double>& places) {
   const std::string heading = heading_of({table.x_label, table.x_unit});
   if (table.x_names.empty()) return {heading, places};

@@ -1,4 +1,4 @@
-// A table file holds templates of rows and metrics; lists of words fill them.
+// A table file holds templates of rows and metrics, which lists of words fill.
 #include "core/engine/studies/table_file.h"
 
 #include <nlohmann/json.hpp>
@@ -48,8 +48,8 @@ json filled(const json& value, const json& words) {
   return result;
 }
 
-/// All that the templates in `field` make, each once for every combination of the entries of its lists; the last list
-/// runs fastest.
+/// All entries that the templates in `field` generate, one for every combination of the lists' entries; the last list
+/// varies fastest.
 std::vector<json> expanded(const json& table, const char* field, const json& words) {
   std::vector<json> all;
   for (json entry : table.value(field, json::array())) {
@@ -67,7 +67,7 @@ std::vector<json> expanded(const json& table, const char* field, const json& wor
   return all;
 }
 
-/// Objects {"field": value}, one or several in their order, as assignments "field=value".
+/// Objects {"field": value}, one or several in order, as assignments "field=value".
 std::vector<std::string> changes_of(const json& set) {
   std::vector<std::string> changes;
   for (const json& part : set.is_array() ? set : json::array({set})) {

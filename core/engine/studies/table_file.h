@@ -10,7 +10,7 @@
 namespace afterglow {
 
 /// The table that `json` describes, without its other sizes. Throws Error(bad_input) that names the table and the field
-/// for one that is missing or unknown, a word that no list defines, and a measure that does not exist.
+/// for a missing or unknown field, an undefined word, and an unknown measure.
 Table read_table(const std::string& name, const nlohmann::json& json);
 
 /// The files of assets/tables.

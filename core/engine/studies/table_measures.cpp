@@ -1,4 +1,4 @@
-// Another measure is a line in the list of measures.
+// To add a measure, add a line to the list of measures.
 #include "core/engine/studies/table_measures.h"
 
 #include <algorithm>
@@ -25,11 +25,11 @@ class Question {
  public:
   using Answers = std::map<std::string, std::vector<double>>;
 
-  /// `answers` keeps what has been measured of the run already.
+  /// `answers` caches measurements of the run.
   Question(const json& metric, TrainingRun& of, Answers& answers)
       : run(of), metric_(metric), examples_(metric.at("examples")), answers_(answers) {}
 
-  /// Whether it makes sense for the task that the run has learned.
+  /// Whether the metric applies to the run's task.
   bool applies() const { return !metric_.contains("only") || run.recipe().task["kind"] == metric_["only"]; }
 
   double accuracy() { return metric_.contains("grid") ? mean_of_cells() : accuracy_on(requested_task()); }
@@ -66,7 +66,7 @@ class Question {
   json requested_task() const {
     if (!metric_.contains("task")) return {};
     json task = run.recipe().task;
-    // A lag beyond the longest of training needs so much longer sequences.
+    // A lag beyond those of training needs sequences longer by the difference.
     if (metric_["task"].contains("lag")) {
       const auto room = metric_["task"]["lag"].get<std::int64_t>() - task["lag"].back().get<std::int64_t>();
       task["length"] = task["length"].get<std::int64_t>() + std::max<std::int64_t>(0, room);
@@ -81,7 +81,7 @@ class Question {
     return once("accuracy", task, [&] { return std::vector{run.trainer().evaluate(examples_, made(task).get())}; })[0];
   }
 
-  /// Over the cells of a grid that fit, or of one cell; NaN where none fits.
+  /// Over the cells of a grid that fit, or of one cell; NaN if none fits.
   double mean_of_cells() {
     const json& grid = metric_["grid"];
     double sum = 0, count = 0;

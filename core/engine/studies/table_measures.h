@@ -1,4 +1,4 @@
-// What the metrics of a table measure of a trained run.
+// The measures of a table's metrics.
 #pragma once
 #include <functional>
 #include <nlohmann/json_fwd.hpp>
@@ -9,9 +9,9 @@ namespace afterglow {
 
 class TrainingRun;
 
-/// Measures all metrics (assets/tables/README.md describes their fields) of a run that has been trained to its end, one
-/// number each; NaN where there is no answer. What several of them need is measured once. Throws Error(bad_input) that
-/// names `where` for a measure that does not exist.
+/// Measures all metrics (assets/tables/README.md describes their fields) of a run that was trained to its end, one
+/// number each; NaN without an answer. What several of them need is measured once. Throws Error(bad_input) that names
+/// `where` for an unknown measure.
 std::function<std::vector<double>(TrainingRun& run)> measures_of(const std::vector<nlohmann::json>& metrics,
                                                                  const std::string& where);
 

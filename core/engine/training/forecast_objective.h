@@ -1,4 +1,4 @@
-// A forecaster trained on windows of a series by its mean squared error, with the memory of training that it may keep.
+// A forecaster trained on windows of a series by its mean squared error, optionally with a memory of training.
 #pragma once
 #include "core/engine/training/objective.h"
 #include "core/engine/training/pinned_array.h"
@@ -9,21 +9,22 @@
 
 namespace afterglow {
 
-/// Errors of the standardised series, as published.
+/// Errors on the standardised series, as published.
 struct ForecastScore {
   double mse = 0, mae = 0;
-  double variance = 0;  ///< mean square of the truth about the training part's mean: the error of forecasting that mean
+  double variance =
+      0;  ///< mean squared deviation from the training part's mean, i.e. the error of forecasting that mean
   std::int64_t windows = 0;
 };
 
-/// Windows that are forecast without training: room for some, and what the last forecast of them brought.
+/// Buffers for windows that are forecast without training, and the last forecast.
 struct ForecastedWindows {
   ForecastedWindows(Backend& backend, std::int64_t count, const SeriesWindows& windows, DType dtype);
   PinnedArray input, prediction;      ///< [count, length, channels], [count, horizon, channels]
-  std::vector<float> inputs, truths;  ///< the same of input and truth, standardised
+  std::vector<float> inputs, truths;  ///< input and truth, standardised
 };
 
-/// `count` numbers from 0 to total - 1, evenly spaced, from 0 on.
+/// `count` evenly spaced numbers from 0 to total - 1, beginning with 0.
 std::vector<std::int64_t> evenly_spaced(std::int64_t total, std::int64_t count);
 
 class ForecastObjective final : public Objective {
@@ -53,10 +54,10 @@ class ForecastObjective final : public Objective {
   TrainingMemory memory() const override { return memory_state_.state(); }
   void restore_memory(const TrainingMemory& memory, std::int64_t step) override;
 
-  /// Over at most `most` windows of a part, evenly spaced, the first one included; with more than there are over all.
+  /// Over at most `most` evenly spaced windows of a part, including the first; over all if there are fewer.
   ForecastScore score(Tape& tape, DType dtype, SeriesPart part, std::int64_t most);
-  /// Forecasts the windows `which` of a part, at most as many as `windows` holds, and leaves the layers' captures on
-  /// the tape where `probing`.
+  /// Forecasts the windows `which` of a part, at most as many as `windows` holds. If `probing`, leaves the layers'
+  /// captures on the tape.
   void predict(Tape& tape, ForecastedWindows& windows, SeriesPart part, std::span<const std::int64_t> which,
                bool probing);
   const SeriesWindows& windows() const { return *windows_; }

@@ -1,4 +1,4 @@
-// A trainer on a device that only counts.
+// Runs a trainer on a device that only counts.
 #include "core/engine/training/memory_estimate.h"
 
 #include "core/backend/measuring_backend.h"

@@ -1,4 +1,4 @@
-// An array on both sides: in the back end's memory and in host memory that it transfers from quickly.
+// An array in device memory and in pinned host memory.
 #pragma once
 #include <algorithm>
 #include <vector>
@@ -26,7 +26,7 @@ class PinnedArray {
   T* host() const {
     return static_cast<T*>(host_);
   }
-  /// Writes numbers to host memory from the first element on, as the array's own float32 or float64.
+  /// Writes numbers to host memory from the first element on, converted to the array's float32 or float64.
   template <class Number>
   void put(const std::vector<Number>& numbers) const {
     if (device_.dtype == DType::f64) {
@@ -37,7 +37,7 @@ class PinnedArray {
   }
   Transfer to_device() const { return brought_to(device_, host_); }
   Transfer to_host() const { return to_host(device_); }
-  /// Another tensor of this size, brought to this array's host memory.
+  /// Transfers another tensor of this size to this array's host memory.
   Transfer to_host(const Tensor& source) const { return brought_from(source, host_); }
   void queue_upload() { backend_->queue_upload(device_, host_); }
   void queue_download() { backend_->queue_download(host_, device_); }

@@ -1,4 +1,4 @@
-// What a probe's setup means for a trainer's task and model.
+// Reads a setup with a trainer's task and model.
 #include "core/engine/training/probe_example.h"
 
 #include <nlohmann/json.hpp>
@@ -13,7 +13,7 @@ namespace afterglow {
 
 namespace {
 
-/// With the model's places in front, as its own task has them.
+/// With the model's prefix tokens, as the run's own task has them.
 std::unique_ptr<Task> other_task(const ProbeSetup& setup, const Task& own, std::int64_t vocab) {
   if (setup.task.empty()) return nullptr;
   std::unique_ptr<Task> task = make_task(nlohmann::json::parse(setup.task));

@@ -1,4 +1,4 @@
-// What a hyperparameter may be, asked before it is changed.
+// Checks a hyperparameter before it is changed.
 #pragma once
 #include <span>
 #include <string_view>
@@ -7,7 +7,7 @@
 
 namespace afterglow {
 
-/// Throws Error(bad_input) for a value outside of its setting's range, and for a key that no setting has.
+/// Throws Error(bad_input) for a value outside its setting's range and for an unknown key.
 void check_setting(std::span<const Setting> settings, std::string_view key, double value);
 
 }  // namespace afterglow

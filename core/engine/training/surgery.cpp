@@ -1,4 +1,4 @@
-// Reads in float64 what each layer sees, fits head by head, and writes the rows of the key projections.
+// Computes each layer's inputs in float64, fits head by head, and writes the rows of the key projections.
 #include "core/engine/training/surgery.h"
 
 #include <algorithm>
@@ -26,10 +26,10 @@ namespace {
 using Complex = std::complex<double>;
 using Weights = std::vector<std::pair<const Parameter*, std::vector<double>>>;
 
-constexpr double tolerance = 1e-4;  ///< within which the target has to be reached, in float64
+constexpr double tolerance = 1e-4;  ///< maximal distance to the targets, in float64
 constexpr std::int64_t max_weights = 100'000'000;
 
-/// The operators' sources on one sequence, layer by layer, in float64 on the processor.
+/// Computes the operators' inputs on one sequence, layer by layer, in float64 on the processor.
 class SequenceReader {
  public:
   SequenceReader(Trainer& trainer, const nlohmann::json& model, const Example& example)
@@ -39,7 +39,7 @@ class SequenceReader {
         copy_(model, trainer, *backend_, DType::f64),
         example_(example) {}
 
-  /// Of the heads of a part, with the weights as they are now.
+  /// The heads of a part with their present weights.
   KeyOperator keys_of(const ModelPart& part) {
     copy_.take();
     const auto length = static_cast<std::int64_t>(example_.tokens.size());
@@ -63,7 +63,7 @@ class SequenceReader {
   }
 
  private:
-  /// Which keys the operator after the whole sequence holds, and which decide its scale.
+  /// Finds the keys that the operator holds after the whole sequence, and those that set its scale.
   void count_keys(const RidgeConfig& core, KeyOperator& keys) const {
     const std::size_t length = example_.tokens.size();
     keys.is_counted.assign(length, 1);
@@ -93,7 +93,7 @@ std::vector<ModeEdit> moves_of(const HeadIntervention& head) {
   return moves;
 }
 
-/// Names the moved modes by their places in the list of eigenvalues.
+/// Names the moved modes by their index in the list of eigenvalues.
 void name_by_place(HeadIntervention& head, const std::vector<Complex>& eigenvalues, const NumberedModes& numbered) {
   const std::vector<int> numbers = track_modes(numbered, eigenvalues);
   HeadIntervention placed;
@@ -105,7 +105,7 @@ void name_by_place(HeadIntervention& head, const std::vector<Complex>& eigenvalu
   head = placed;
 }
 
-/// The new rows of one head's key projection, and what they leave open.
+/// New rows of one head's key projection, and the remaining error.
 struct HeadFit {
   std::vector<double> rows;
   std::vector<Complex> target;
@@ -139,7 +139,7 @@ double distance_of(const KeyOperator& keys, std::span<const double> rows, const 
   return furthest;
 }
 
-/// Fits the heads of one layer with moved eigenvalues, and notes where exactly these were to go.
+/// Fits the heads of one layer with moved eigenvalues and records the exact targets.
 void operate_on_layer(ParameterStore& store, const Parameter& projection, const KeyOperator& keys,
                       const std::string& label, const std::map<int, NumberedModes>& numbered, LayerIntervention& layer,
                       double& distance) {
@@ -162,7 +162,7 @@ void operate_on_layer(ParameterStore& store, const Parameter& projection, const 
   for (const auto& [head, target] : wanted) distance = std::max(distance, distance_of(keys, rows_of(head), target));
 }
 
-/// Eigenvalues that are parameters need no fit: gamma and omega of the moved pairs become them.
+/// Eigenvalues that are parameters need no fit: sets gamma and omega of the moved pairs.
 void write_pairs(Trainer& trainer, const ModelPart& part, LayerIntervention& layer, Weights& before) {
   ParameterStore& store = trainer.parameters();
   const Parameter &gamma = *store.find(part.scope + ".gamma"), &omega = *store.find(part.scope + ".omega");

@@ -1,6 +1,6 @@
-// Surgery: the key projections of Koopman heads are fitted so that their operators on one sequence have given
-// eigenvalues, and those of a Koopman MLP are written where they are learned; all other weights stay. What a probe only
-// asks with dragged eigenvalues is made true of the weights.
+// Surgery (weight edit): fits the key projections of Koopman heads so that their operators on one sequence have given
+// eigenvalues, and sets the learned eigenvalues of a Koopman MLP; all other weights stay. It makes moved eigenvalues
+// permanent.
 #pragma once
 #include <nlohmann/json_fwd.hpp>
 
@@ -10,17 +10,17 @@
 
 namespace afterglow {
 
-/// What the command `surgery` holds in a recipe: a probe's setup, of which the sequence and the moved eigenvalues
-/// count. Throws Error(bad_input) where none is moved or a field makes no sense.
+/// The value of `surgery` in a recipe: a probe's setup, of which the sequence and the moved eigenvalues are used.
+/// Throws Error(bad_input) if none is moved or a field is invalid.
 ProbeSetup parse_surgery(const nlohmann::json& value, const Trainer& trainer);
 
 struct SurgeryResult {
-  ProbeSetup exact;     ///< the surgery with the eigenvalues that the moved ones were to become
-  double distance = 0;  ///< of the weights as they are stored: the largest |eigenvalue - target|
+  ProbeSetup exact;     ///< the surgery with the exact target eigenvalues
+  double distance = 0;  ///< largest |eigenvalue - target| with the stored weights
 };
-/// Changes the weights of the trainer. Throws Error(bad_input), and nothing is changed, where the eigenvalues cannot be
-/// brought there. `model` is the recipe's; `numbered` gives modes their numbers, by which `surgery` may name them. The
-/// exact one names them by their places, so that it means the same without.
+/// Changes the trainer's weights. Throws Error(bad_input) and changes nothing if the eigenvalues cannot be reached.
+/// `model` is the recipe's; `numbered` gives the mode numbers that `surgery` may use. The result names modes by their
+/// index instead, so that it does not depend on `numbered`.
 SurgeryResult carry_out(Trainer& trainer, const nlohmann::json& model, const ProbeSetup& surgery,
                         const Spectra* numbered = nullptr);
 

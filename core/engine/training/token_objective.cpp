@@ -18,8 +18,8 @@ bool starts_with(std::string_view text, const std::string& prefix) {
   return text.size() > prefix.size() && text.compare(0, prefix.size(), prefix) == 0 && text[prefix.size()] == '.';
 }
 
-// The step's input and output, in the back end's memory and in pinned host memory of the same layout. The inputs lie
-// together, so that one transfer brings them: tokens, targets (both i32), context (u8).
+// The step's input and output, in device memory and in pinned host memory of the same layout. The inputs are
+// contiguous, so that one transfer carries them: tokens, targets (both i32), context (u8).
 struct TokenBatch {
   TokenBatch(Backend& backend, std::int64_t batch, std::int64_t length, std::int64_t width, DType dtype)
       : inputs(backend, {batch * length * 9}, DType::u8),
@@ -165,7 +165,7 @@ class TokenObjective final : public Objective {
   }
 
   std::int64_t loaded_answers() const override {
-    if (model_.memory() != nullptr) return 0;  // its history takes the summary of a whole batch
+    if (model_.memory() != nullptr) return 0;  // its history needs the summary of the whole batch
     return std::ranges::count_if(targets_, [](std::int32_t target) { return target >= 0; });
   }
   std::int64_t right_answers() const override { return batch_->correct.host<std::int32_t>()[0]; }
@@ -193,25 +193,25 @@ class TokenObjective final : public Objective {
   AnswerScore answers(Tape& tape, std::uint64_t seed, std::int64_t examples, const Task* other) override;
 
  private:
-  /// Over how many states the summary of the step is a sum.
+  /// The number of states that the summary sums.
   double rows_in_summary() const {
-    if (model_.memory() != nullptr) return 1.0;  // it is a mean already
+    if (model_.memory() != nullptr) return 1.0;  // it is already a mean
     return answers_only_ ? std::max(1, batch_->counted.host<std::int32_t>()[0]) : static_cast<double>(tokens_.size());
   }
-  /// Another task, or this one, with the model's places.
+  /// Another task or the run's own, with the model's prefix tokens.
   PrefixedTask source_of(const Task* other) const;
-  /// Draws held-out examples of a task; `answer(batch)` is called for every batch of them, whose inputs are uploaded.
+  /// Draws held-out examples of a task, uploads them in batches, and calls `answer(batch)` for each.
   struct HeldOutBatch {
     PinnedArray &tokens, &targets, &context;
   };
   template <class Answer>
   void draw_held_out(Backend& backend, std::uint64_t seed, std::int64_t examples, const Task& source,
                      const Answer& answer);
-  /// Answers them, with probabilities; `take(result, targets)` is called for every batch.
+  /// Computes probabilities for held-out batches and calls `take(result, targets)` for each.
   template <class Take>
   void ask(Tape& tape, std::uint64_t seed, std::int64_t examples, const Task& source, const Take& take);
 
-  std::unique_ptr<Task> task_;  // with the model's places
+  std::unique_ptr<Task> task_;  // with the model's prefix tokens
   Model model_;
   TrainingMemoryState memory_state_;
   std::uint64_t seed_;
@@ -219,14 +219,14 @@ class TokenObjective final : public Objective {
   std::vector<std::int32_t> tokens_, targets_;  // drawn ahead of time
   std::vector<std::uint8_t> context_;
   CrossEntropy last_;
-  bool answers_only_ = false;  // the head reads the states of answered tokens alone
-  Tensor pooled_;              // summary of the step, where there is a memory
+  bool answers_only_ = false;  // the head reads the states of answered tokens only
+  Tensor pooled_;              // summary of the step, if there is a memory
 };
 
 template <class Answer>
 void TokenObjective::draw_held_out(Backend& backend, std::uint64_t seed, std::int64_t examples, const Task& source,
                                    const Answer& answer) {
-  // Narrow models take more at once, or launching would be most of what an evaluation costs on a GPU.
+  // Narrow models take larger batches, because kernel launches would dominate the time on a GPU.
   constexpr std::int64_t fewest = 4096, many = 16384, max_numbers = std::int64_t{1} << 20;
   constexpr std::int64_t max_logits = std::int64_t{1} << 27;
   const std::int64_t tokens_at_once = std::clamp(max_numbers / model_.width(), fewest, many);
@@ -238,7 +238,7 @@ void TokenObjective::draw_held_out(Backend& backend, std::uint64_t seed, std::in
     check_evaluation();
     fill_batch(source, seed, static_cast<std::uint64_t>(done), static_cast<int>(most), tokens.host<std::int32_t>(),
                targets.host<std::int32_t>(), context.host<std::uint8_t>(), Split::held_out);
-    // The last batch may be longer than what is left; what is too many does not count.
+    // The last batch may be longer than what is left; surplus answers are not counted.
     const std::int64_t wanted = std::min(most, examples - done);
     std::fill(targets.host<std::int32_t>() + wanted * source.length(),
               targets.host<std::int32_t>() + most * source.length(), -1);
@@ -265,7 +265,7 @@ PrefixedTask TokenObjective::source_of(const Task* other) const {
 
 namespace {
 
-/// Right answers among those that were asked for.
+/// Counts right answers.
 struct AnswerCount {
   std::int64_t right = 0, asked = 0;
 
@@ -279,13 +279,13 @@ struct AnswerCount {
   double share() const { return asked > 0 ? static_cast<double>(right) / static_cast<double>(asked) : 0.0; }
 };
 
-/// Column t of rows [B,T] of a host array into one of [B].
+/// Copies column t of rows [B,T] of a host array into one of [B].
 void take_column(PinnedArray& rows, std::int64_t t, PinnedArray& column) {
   const std::int64_t count = column.device().elements(), length = rows.device().elements() / count;
   for (std::int64_t b = 0; b < count; ++b) column.host<std::int32_t>()[b] = rows.host<std::int32_t>()[b * length + t];
 }
 
-/// The first tokens of every sequence of a batch, valid until the tape begins anew.
+/// The first tokens of every sequence of a batch; valid until the tape starts again.
 struct Beginning {
   Tensor tokens, targets, context;
 
@@ -356,7 +356,7 @@ double TokenObjective::evaluate_recurrent(Tape& tape, std::uint64_t seed, std::i
       const std::span<const std::int32_t> wanted(target.host<std::int32_t>(), static_cast<std::size_t>(sequences));
       const bool is_asked = std::ranges::any_of(wanted, [](std::int32_t one) { return one >= 0; });
       if (is_asked) count.add(backend, result);
-      backend.synchronize();  // before the next token takes this one's place
+      backend.synchronize();  // before the next token overwrites this one
     }
   });
   return count.share();
@@ -364,7 +364,7 @@ double TokenObjective::evaluate_recurrent(Tape& tape, std::uint64_t seed, std::i
 
 namespace {
 
-/// Of every answer that was asked for: its probability, and how many words were held likelier.
+/// Collects for every answer its probability and the number of likelier words.
 class AnswerRanks {
  public:
   template <class T>
@@ -388,7 +388,7 @@ class AnswerRanks {
   }
 
  private:
-  static constexpr double least = 1e-37;  // what float32 still holds
+  static constexpr double least = 1e-37;  // about the smallest float32
   double loss_ = 0, right_ = 0, near_ = 0, questions_ = 0;
 };
 
@@ -396,7 +396,7 @@ class AnswerRanks {
 
 AnswerScore TokenObjective::answers(Tape& tape, std::uint64_t seed, std::int64_t examples, const Task* other) {
   AnswerRanks ranks;
-  std::vector<float> singles;  // half a gigabyte of a large vocabulary, kept from batch to batch
+  std::vector<float> singles;  // large (half a gigabyte with a large vocabulary), so kept from batch to batch
   std::vector<double> doubles;
   ask(tape, seed, examples, source_of(other), [&](const CrossEntropy& result, std::span<const std::int32_t> targets) {
     const auto add = [&]<class T>(std::vector<T>& values) {

@@ -1,4 +1,4 @@
-// One training step: data in, forward, backward, clipping, AdamW, numbers out; the same addresses every time.
+// One training step: data in, forward, backward, clipping, AdamW, results out; always at the same addresses.
 #include "core/engine/training/trainer.h"
 
 #include <algorithm>
@@ -20,8 +20,8 @@ namespace afterglow {
 
 namespace {
 
-/// Gradients take the place of values that are spent from so many bytes on: below, waiting for what runs beside would
-/// cost more than the memory is worth.
+/// Above this many bytes gradients reuse the memory of values that are no longer needed; below, synchronising with the
+/// side stream costs more than the memory is worth.
 constexpr std::size_t worth_recycling = std::size_t{256} << 20;
 
 void check_shards(int shards, std::int64_t batch) {
@@ -53,7 +53,7 @@ std::vector<Setting> settings_of(const Recipe& recipe) {
   return settings_in(recipe, *objective);
 }
 
-// What every step transfers beside its examples, in the back end's memory and in pinned host memory.
+// Transfers of every step other than its examples, in device memory and in pinned host memory.
 struct Trainer::Batch {
   Batch(Backend& backend, std::size_t parts, DType dtype)
       : hyperparameters(backend, {6}, DType::f64),
@@ -141,7 +141,7 @@ double Trainer::get(std::string_view key) const {
 void Trainer::set(std::string_view key, double value) {
   check_setting(settings(), key, value);
   if (objective_->set(key, value)) {
-    recorded_.forget();  // the captured step holds the old value
+    recorded_.forget();  // the captured graph holds the old value
     return;
   }
   if (key == "batch") check_shards(recipe_.shards, static_cast<std::int64_t>(value));
@@ -162,7 +162,7 @@ void Trainer::join(Ranks& ranks) {
   shared_ = std::make_unique<ShardSum>(*backend_, &ranks);
 }
 
-// Everything between the pinned inputs and the pinned outputs; captured once and replayed.
+// Everything between the pinned inputs and the pinned outputs; captured once as a graph and replayed.
 void Trainer::run_step() {
   {
     const HeldWeights held(parameters_);
@@ -173,7 +173,7 @@ void Trainer::run_step() {
   queue_update();
 }
 
-/// A pass of one part, with an event where each bucket of its gradient is complete.
+/// One pass over a part of the batch, with an event when each bucket of its gradient is complete.
 void Trainer::run_part() {
   const HeldWeights held(parameters_);
   const Var loss = run_forward();
@@ -196,7 +196,7 @@ Var Trainer::run_forward() {
   tape_.begin(true);
   const Var loss = objective_->loss(tape_);
   {
-    const SideStream beside(*backend_);  // beside the backward pass
+    const SideStream side_stream(*backend_);  // runs next to the backward pass
     transfers_.clear();
     objective_->add_results(*backend_, transfers_);
     transfers_.push_back(batch.loss.to_host(loss.value));
@@ -212,7 +212,7 @@ void Trainer::queue_update() {
   const Tensor total(all.as<std::byte>() + norms.bytes(), {1}, dtype_);
   backend_->gradient_norms(parameters_.gradients(), batch.offsets.device(), norms, total);
   {
-    const SideStream beside(*backend_);
+    const SideStream side_stream(*backend_);
     batch.norms.queue_download();
   }
   backend_->adamw({parameters_.values(), parameters_.gradients(), parameters_.first_moments(),
@@ -236,7 +236,7 @@ void Trainer::run_program(void (Trainer::*work)()) {
   recorded_.run(*backend_, [this, work] { (this->*work)(); });
 }
 
-/// Part after part, each a pass of its own; loss and gradient of a part are weighted with its answers.
+/// One pass for each part of the batch; loss and gradient are weighted by the part's number of answers.
 void Trainer::run_shards() {
   if (!shared_) shared_ = std::make_unique<ShardSum>(*backend_, nullptr);
   if (buckets_.empty()) buckets_ = gradient_buckets(parameters_);
@@ -278,7 +278,7 @@ std::vector<double> Trainer::numbers_of_part(double answers) {
   return numbers;
 }
 
-/// The last part's gradient becomes the sum of all, bucket by bucket, while its way back goes on.
+/// Sums the parts' gradients bucket by bucket while the last part's backward pass runs.
 void Trainer::finish_gradient(double answers) {
   const TransferStream transfers(*backend_);
   for (const GradientBucket& bucket : buckets_) {
@@ -288,7 +288,7 @@ void Trainer::finish_gradient(double answers) {
   }
 }
 
-/// Of the steps to come, before the arena takes it. What is only looked at needs none of it.
+/// Checks the memory of the coming steps before the arena takes it. A trainer that only evaluates needs none.
 void Trainer::require_memory() {
   if (is_known_to_fit_) return;
   if (is_surely_small(parameters_, recipe_.training.batch * objective_->task().length())) return;
@@ -429,7 +429,7 @@ Model& Trainer::model() const {
               "a forecast has no model of tokens, and this asks for one; choose a preset of tokens");
 }
 
-// What follows on the other's back end may write what is read here, so the copy is waited for.
+// Waits for the copy, because later work on the other back end may overwrite its source.
 void Trainer::follow(const Trainer& other) {
   step_ = other.step_;
   backend_->copy(parameters_.values(), other.parameters_.values());

@@ -1,4 +1,4 @@
-// The memory of training from step to step.
+// Updates, saves and restores the memory of training.
 #include "core/engine/training/training_memory_state.h"
 
 #include <algorithm>

@@ -1,5 +1,5 @@
-// What an objective does with a memory of training: it grows by a row a step, is decomposed at once, so that an
-// analysis finds it as the next step will, and travels with the weights.
+// The state of an objective's memory of training: it grows by a row each step, is decomposed at once, so that an
+// analysis and the next step read the same modes, and is saved with the weights.
 #pragma once
 #include <span>
 
@@ -10,19 +10,19 @@ namespace afterglow {
 
 class TrainingMemoryState {
  public:
-  /// Null: a model without memory, and nothing happens. `memory` must outlive the keeper.
+  /// Null: a model without memory; all calls then do nothing. `memory` must outlive this object.
   explicit TrainingMemoryState(SpectralMemory* memory) : memory_(memory) {}
 
   /// The summary [d] of a step that has ended.
   void keep(Backend& backend, DType dtype, std::span<const double> summary);
-  /// Whether the tokens have become usable or unusable since it was asked last, so that the step has another form.
+  /// Whether the memory's tokens have become usable or unusable since the last call, so that the step changes its form.
   bool take_change();
   TrainingMemory state() const;
-  /// "memory.tau" and so on; none without memory.
+  /// "memory.tau" and so on; empty without memory.
   std::vector<Setting> settings() const;
-  /// False where the key is another's.
+  /// False if the memory has no such key.
   bool set(std::string_view key, double value);
-  /// Of the state after `step`. Throws Error(bad_input) where the rows do not fit model and step.
+  /// `memory` belongs to the state after `step`. Throws Error(bad_input) if its rows do not fit model and step.
   void restore(Backend& backend, DType dtype, const TrainingMemory& memory, std::int64_t step);
 
  private:

@@ -19,7 +19,7 @@ namespace afterglow {
 
 namespace {
 
-/// "0.0007", "1000", "1e+07": as short as a mark on a curve can be.
+/// "0.0007", "1000", "1e+07": short enough for a mark on a curve.
 std::string short_number(double value) {
   constexpr double largest_whole = 1e7;
   const bool is_whole = value == std::floor(value) && std::abs(value) < largest_whole;
@@ -34,13 +34,12 @@ Command set_command(const std::string& key, double value, bool is_live = false) 
   return {"set", fields.dump()};
 }
 
-/// Whether the modes are read after this step: every 16 steps, and from step 1,024 on about 32 times while the number
-/// of steps doubles. That is often enough for nearest neighbours to be the same mode. Where decomposing the operators
-/// takes as long as several training steps, the run reads a quarter as often. The schedule depends on the step and the
-/// sizes of the heads, which no setting changes, so that a run that goes on for longer than planned numbers its modes
-/// alike.
+/// Whether the modes are read after this step: every 16 steps, and from step 1,024 on about 32 times per doubling of
+/// the steps, often enough to match modes by nearest neighbour. Where decomposing takes as long as several training
+/// steps, the run reads a quarter as often. The schedule depends only on the step and the sizes of the heads, so that a
+/// prolonged run numbers its modes the same.
 bool reads_modes_after(std::int64_t step, const Spectra& modes) {
-  constexpr double large_work = 2e6;  // sum over heads of the cube of the number of modes
+  constexpr double large_work = 2e6;  // sum over heads of (number of modes)³
   double work = 0.0;
   for (const HeadSpectrum& head : modes.heads) work += std::pow(static_cast<double>(head.eigenvalues.size()), 3);
   const auto doubled = static_cast<std::int64_t>(std::bit_floor(static_cast<std::uint64_t>(step)));
@@ -53,7 +52,7 @@ std::vector<std::string> labels_of(const Trainer& trainer) {
   return labels;
 }
 
-/// The part that a `freeze` names, by its place among the trainer's, and whether it stops learning.
+/// The part that a `freeze` names, as an index into the trainer's parts, and whether it is frozen.
 std::pair<std::size_t, bool> frozen_part(const Command& command, const Trainer& trainer) {
   const nlohmann::json value = parse_json(command.value, "the value of freeze");
   refuse_unknown_keys(value, {"part", "on"}, "freeze");
@@ -73,7 +72,7 @@ Command freeze_command(const std::string& part, bool on) {
   return {"freeze", value.dump()};
 }
 
-/// Throws Error(bad_input) for a command that could not be carried out when its step has come.
+/// Throws Error(bad_input) for a command that could not be carried out at its step.
 void check_commands(const Recipe& recipe, const Trainer& trainer) {
   const std::vector<Setting> settings = trainer.settings();
   for (const TimedCommand& timed : recipe.commands) {
@@ -103,7 +102,7 @@ TrainingRun::TrainingRun(Recipe recipe, Backend& backend, std::size_t history_li
       record_(labels_of(*trainer_), recipe_.training.steps) {
   check_commands(recipe_, *trainer_);
   history_.keep(trainer_->save());
-  apply_due_commands();  // they count for who only looks, too
+  apply_due_commands();  // they also apply to read-only runs
 }
 
 TrainingRun::TrainingRun(const Snapshot& snapshot, Backend& backend, std::size_t history_limit)
@@ -137,7 +136,7 @@ void TrainingRun::apply(const Command& command) {
     else
       frozen_.erase(part);
   }
-  if (command.name != "set") return;  // the other commands steer the run and leave no trace in its numbers
+  if (command.name != "set") return;  // the other commands steer the run and change no number
   const nlohmann::json value = nlohmann::json::parse(command.value);
   trainer_->set(value.at("key").get<std::string>(), value.at("to").get<double>());
 }
@@ -157,7 +156,7 @@ const Command* TrainingRun::next_of(std::string_view name) const {
   return nullptr;
 }
 
-/// The memory of training, which counts steps, has seen the batch.
+/// The memory of training, which counts steps, still takes the batch.
 StepResult TrainingRun::step_without_learning() {
   TrainerState state = trainer_->save();
   const StepResult result = trainer_->step();
@@ -168,7 +167,7 @@ StepResult TrainingRun::step_without_learning() {
   return result;
 }
 
-/// All of the model makes the step; then the frozen parts get their weights and moments back.
+/// The whole model makes the step; then the frozen parts get their weights and moments restored.
 StepResult TrainingRun::step_with_frozen_parts() {
   const TrainerState before = trainer_->save();
   const StepResult result = trainer_->step();
@@ -200,7 +199,7 @@ std::shared_ptr<const Spectra> TrainingRun::numbered_modes(std::int64_t step) {
   return last_numbered(step);
 }
 
-/// A best state that a snapshot holds may lie before the first one.
+/// The best state in a snapshot may be older than the first saved state.
 std::shared_ptr<const Spectra> TrainingRun::last_numbered(std::int64_t step) const {
   const auto later = std::ranges::upper_bound(numbered_, step, {}, [](const auto& spectra) { return spectra->step; });
   if (later != numbered_.begin()) return *std::prev(later);
@@ -276,7 +275,7 @@ void TrainingRun::evaluate() {
   history_.pin(step());
 }
 
-// Patience counts all evaluations, so a command to come that asks for it needs the best state of before.
+// Patience counts all evaluations, so a pending command that enables it needs the best state from before.
 bool TrainingRun::keeps_best() const {
   const auto asks = [](const TimedCommand& timed) {
     if (timed.command.name != "set") return false;
@@ -318,7 +317,7 @@ Snapshot TrainingRun::snapshot_of(const TrainerState& state) const {
                        last_numbered(state.step).get());
 }
 
-/// Nothing where the best state is not at hand: patience was asked for only later.
+/// Nothing if the best state was not saved because patience was enabled only later.
 std::optional<HeldOutRecord> TrainingRun::record_until(std::int64_t step) const {
   const Values steps = record_.held_out_steps(step), values = record_.held_out_values(step);
   const std::int64_t best = best_step();
@@ -362,7 +361,7 @@ void TrainingRun::set(const std::string& key, double value, bool is_live) {
   is_live_ = is_live;
 }
 
-/// The command acts from here on; what lay ahead is dropped.
+/// The command acts from here on; later steps and commands are dropped.
 void TrainingRun::begin_future(const Command& command) {
   recipe_.commands.resize(next_command_);
   recipe_.commands.push_back({step(), command});
@@ -391,7 +390,7 @@ void TrainingRun::freeze(const std::string& part, bool on) {
 void TrainingRun::operate(const nlohmann::json& surgery) {
   const ProbeSetup wanted = parse_surgery(surgery, *trainer_);
   const TrainerState before = trainer_->save();
-  // Throws where it cannot be done, with the weights as they were.
+  // Throws if it cannot be done, with unchanged weights.
   const std::string exact =
       to_json(carry_out(*trainer_, recipe_.model, wanted, last_numbered(step()).get()).exact).dump();
   trainer_->restore(before);
@@ -403,7 +402,7 @@ void TrainingRun::operate(const nlohmann::json& surgery) {
   train_step();
 }
 
-// In front of all others, so that what undo takes back stays the last one.
+// Inserted before all others, so that the last entry stays the one that undo reverts.
 void TrainingRun::note(const Command& command) {
   const auto same = std::find_if(recipe_.commands.begin(), recipe_.commands.end(),
                                  [&](const TimedCommand& timed) { return timed.command.name == command.name; });
@@ -415,7 +414,7 @@ void TrainingRun::note(const Command& command) {
   }
 }
 
-// A change of this very moment is taken out of the recipe; one that training has passed is answered by the opposite
+// A change at this very step is removed from the recipe; one that training has passed is reverted by the opposite
 // change.
 bool TrainingRun::undo() {
   if (done_.empty()) return false;
@@ -439,7 +438,7 @@ bool TrainingRun::undo() {
   return true;
 }
 
-/// Goes back to where it was told, and takes it out of the recipe.
+/// Returns to the step before the surgery and removes it from the recipe.
 void TrainingRun::undo_surgery(const Change& change) {
   const std::vector<Change> before = done_, undone = undone_;
   go_to(change.step);

@@ -1,4 +1,4 @@
-// The recorded path of training, decomposed by both strategies.
+// The recorded trajectory of training, decomposed by both strategies.
 #include "core/engine/training/trajectory.h"
 
 #include <algorithm>
@@ -32,7 +32,7 @@ Trajectory::Trajectory(std::int64_t planned)
 
 void Trajectory::record(std::int64_t step, std::span<const double> summary) {
   if (step % interval_ != 0) return;
-  // A run that is prolonged keeps the newest rows.
+  // A prolonged run keeps the newest rows.
   if (rows_.steps.size() >= max_rows) {
     rows_.steps.erase(rows_.steps.begin());
     rows_.values.erase(rows_.values.begin(), rows_.values.begin() + static_cast<std::ptrdiff_t>(summary.size()));

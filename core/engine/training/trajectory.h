@@ -1,4 +1,5 @@
-// Records where training went: a summary vector at steps that the recipe alone fixes, and its Karhunen-Loeve modes.
+// Records the trajectory of training: a summary vector at steps that depend on the recipe alone, and its Karhunen-Loève
+// modes.
 #pragma once
 #include <cstdint>
 #include <memory>
@@ -10,7 +11,7 @@
 
 namespace afterglow {
 
-/// Summaries [steps, d] after some steps, in their order.
+/// Summaries [steps, d] after some steps, in order.
 struct TrajectoryRows {
   std::vector<std::int64_t> steps;
   std::vector<double> values;
@@ -20,16 +21,16 @@ class Trajectory {
  public:
   static constexpr std::int64_t max_rows = TrajectoryView::max_steps;
 
-  /// `planned` steps of the recipe decide how far apart rows lie.
+  /// The number `planned` of the recipe's steps sets the distance of rows.
   explicit Trajectory(std::int64_t planned);
-  /// Takes the summary after `step` if this is a step to be recorded. Steps come in their order.
+  /// Records the summary after `step` if the schedule includes it. Steps must ascend.
   void record(std::int64_t step, std::span<const double> summary);
-  /// Forgets the rows after `step`.
+  /// Drops the rows after `step`.
   void truncate(std::int64_t step);
-  /// The rows up to `step`, and rows of an earlier recording in their place.
+  /// The rows up to `step`, and restoring them from an earlier recording.
   TrajectoryRows rows(std::int64_t step) const;
   void take(TrajectoryRows rows) { rows_ = std::move(rows); }
-  /// Of the rows up to `step`; `summary` says what a row is. Costs some milliseconds.
+  /// From the rows up to `step`; `summary` describes a row. Costs some milliseconds.
   std::shared_ptr<const TrajectoryView> view(const std::string& summary, std::int64_t step) const;
 
  private:

@@ -183,10 +183,20 @@ std::vector<Source> other_texts() {
 }
 
 std::span<const char* const> clean_folders() {
-  static constexpr const char* folders[] = {
-      "app/",         "core/backend/cpu/", "core/backend/level/", "core/figure/", "core/io/", "core/layers/",
-      "core/models/", "core/random/",      "core/tasks/",         "core/tensor/", "gpu/",     "tests/",
-      "views/"};
+  static constexpr const char* folders[] = {"app/",
+                                            "core/backend/cpu/",
+                                            "core/backend/level/",
+                                            "core/engine/",
+                                            "core/figure/",
+                                            "core/io/",
+                                            "core/layers/",
+                                            "core/models/",
+                                            "core/random/",
+                                            "core/tasks/",
+                                            "core/tensor/",
+                                            "gpu/",
+                                            "tests/",
+                                            "views/"};
   return folders;
 }
 

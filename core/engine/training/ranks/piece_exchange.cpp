@@ -1,4 +1,4 @@
-// Where both see the other's places, a process reads what the other wrote there as soon as both have said so.
+// With mapped buffers a process reads what the other wrote as soon as both have reported completion.
 #include "core/engine/training/ranks/piece_exchange.h"
 
 #include <algorithm>
@@ -11,19 +11,19 @@ namespace {
 
 using MachineId = std::array<char, 36>;
 
-/// What Linux calls itself since it started, in every container alike; zeros where it does not say.
+/// Linux' boot id, the same in every container of a machine; zeros if it is not available.
 MachineId machine_id() {
   MachineId id{};
   std::ifstream file("/proc/sys/kernel/random/boot_id");
   return file.read(id.data(), id.size()) ? id : MachineId{};
 }
 
-/// What a process tells the others of its places.
+/// What a process tells the others about its buffers.
 struct Offer {
   MemoryKey key{};
   MachineId machine{};
 
-  /// Whether the one that tells `own` may try the key: one of another machine could fit there by chance.
+  /// Whether the process that offered `own` may try the key; a key from another machine could match by chance.
   bool is_for(const Offer& own) const { return key != MemoryKey{} && machine != MachineId{} && machine == own.machine; }
 };
 
@@ -52,7 +52,7 @@ bool PieceExchange::has_places() const {
   return std::all_of(others_.begin(), others_.end(), [](const Other& other) { return other.theirs != nullptr; });
 }
 
-/// Whether all processes go this way. The places for the others lie behind each other; both sides count them alike.
+/// Whether all processes use this path. The buffers for the others are contiguous; both sides number them alike.
 bool PieceExchange::share_device_memory() {
   on_device_ = static_cast<std::byte*>(backend_->allocate(others_.size() * 2 * max_bytes_));
   const Offer own{backend_->key_to(on_device_), machine_id()};
@@ -69,7 +69,7 @@ bool PieceExchange::share_device_memory() {
   return false;
 }
 
-/// No other process reads these places any more: after each step the processes wait for each other's numbers.
+/// No other process reads these buffers any more: after each step the processes wait for each other's numbers.
 void PieceExchange::close_device_memory() {
   for (std::size_t i = 0; i < others_.size(); ++i) {
     if (others_[i].theirs != nullptr) backend_->close_memory(others_[i].theirs - i * 2 * max_bytes_);
@@ -93,8 +93,8 @@ void PieceExchange::share_host_memory() {
   }
 }
 
-/// A process writes its next piece after it has read the one before, so that its word about that one says that the
-/// place before is free.
+/// A process writes its next piece only after reading the previous one, so its report about that piece also says that
+/// the buffer before it is free.
 void PieceExchange::swap(int with, const Tensor& own, const Tensor& theirs) {
   const auto other =
       std::find_if(others_.begin(), others_.end(), [with](const Other& one) { return one.rank == with; });

@@ -1,4 +1,4 @@
-// The way of a tensor's pieces to another process, and of that process's pieces to this one.
+// Exchanges pieces of a tensor with another process.
 #pragma once
 #include <vector>
 
@@ -7,24 +7,24 @@
 
 namespace afterglow {
 
-/// The shortest way that the machine has: from one device's memory to the other's where every process reaches those of
+/// Uses the fastest path of the machine: from device memory to device memory if every process can map the others', else
+/// through shared host memory; between machines MPI sends from pinned memory.
 /// the others; else through host memory that both see; between machines MPI sends a piece from pinned memory.
 class PieceExchange {
  public:
-  /// Of pieces of at most so many bytes; all processes make theirs together.
+  /// For pieces of at most `most` bytes; all processes construct theirs together.
   PieceExchange(Backend& backend, Ranks& ranks, std::size_t most);
   ~PieceExchange();
   PieceExchange(const PieceExchange&) = delete;
   PieceExchange& operator=(const PieceExchange&) = delete;
 
   std::size_t most() const { return max_bytes_; }
-  /// Sends `own` and queues that what process `with` sends under the same call comes into `theirs`. Only between the
-  /// beginning and the end of transfers, whose order says when memory may be written again.
+  /// Sends `own` and queues that `theirs` receives what process `with` sends in the same call. Only between the
+  /// beginning and the end of transfers, whose order says when memory may be overwritten.
   void swap(int with, const Tensor& own, const Tensor& theirs);
 
  private:
-  /// A process with which this one exchanges. Each has two places for the other, which take turns; null where neither
-  /// sees the other's.
+  /// A process to exchange with. Each has two alternating buffers for the other; null if neither can map the other's.
   struct Other {
     int rank = 0;
     std::byte *own = nullptr, *theirs = nullptr;
@@ -38,10 +38,10 @@ class PieceExchange {
   Backend* backend_;
   Ranks* ranks_;
   std::size_t max_bytes_;
-  std::vector<Other> others_;                        // one for each bit of this one's number
-  std::byte* on_device_ = nullptr;                   // places that the others read
-  std::vector<std::span<std::byte>> on_host_;        // places of each process of this machine
-  std::byte *sent_ = nullptr, *received_ = nullptr;  // pinned; where there are no places
+  std::vector<Other> others_;                        // one for each bit of this process' rank
+  std::byte* on_device_ = nullptr;                   // buffers that the others read
+  std::vector<std::span<std::byte>> on_host_;        // buffers of each process of this machine
+  std::byte *sent_ = nullptr, *received_ = nullptr;  // pinned; used without shared buffers
 };
 
 }  // namespace afterglow

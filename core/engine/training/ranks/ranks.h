@@ -1,5 +1,5 @@
-// Processes that train one run together, each a part of every batch. The core knows this interface alone; who the
-// others are, and how bytes reach them, is told by the program (app/ranks).
+// Processes that train one run together, each on a part of every batch. The core knows only this interface; the program
+// (app/ranks) implements it.
 #pragma once
 #include <array>
 #include <cstddef>
@@ -8,8 +8,8 @@
 
 namespace afterglow {
 
-/// A batch is cut into so many parts, whose gradients are summed as ((0+1)+(2+3))+((4+5)+(6+7)), whichever process
-/// computes them: so 1, 2, 4 and 8 processes find the same bits.
+/// A batch is split into this many parts, whose gradients are summed as ((0+1)+(2+3))+((4+5)+(6+7)) whichever process
+/// computes them, so that 1, 2, 4 and 8 processes give the same bits.
 constexpr int shard_count = 8;
 
 class Ranks {
@@ -17,9 +17,9 @@ class Ranks {
   virtual ~Ranks() = default;
   virtual int rank() const = 0;  ///< 0 .. size - 1
   virtual int size() const = 0;  ///< 1, 2, 4 or 8
-  /// Sends these bytes to another process, which does the same, and takes as many of its own.
+  /// Sends bytes to another process, which makes the same call, and receives as many.
   virtual void exchange(int with, std::span<const std::byte> sent, std::span<std::byte> received) = 0;
-  /// Whether it is so in any of them. All call it together.
+  /// Whether `here` is true in any process. All processes call it together.
   bool any(bool here) {
     std::byte one{here}, other{};
     for (int mask = 1; mask < size(); mask *= 2) {
@@ -28,8 +28,9 @@ class Ranks {
     }
     return one != std::byte{0};
   }
-  /// Memory that all processes of one machine see: so many bytes of each process, empty for those of other machines;
-  /// no one has any where the system gives none. All processes call it together. The memory lives as long as this.
+  /// Memory that all processes of one machine share: this many bytes for each process, empty for processes of other
+  /// machines, or for all if the system provides none. All processes call it together. The memory lives as long as this
+  /// object.
   virtual std::vector<std::span<std::byte>> share(std::size_t bytes) = 0;
   /// Ends all processes with this exit code.
   [[noreturn]] virtual void end_all(int code) = 0;

@@ -1,4 +1,4 @@
-// A counter in binary: where two sums of equally many parts are there, they become one.
+// A binary counter: two sums of equally many parts become one.
 #include "core/engine/training/ranks/shard_sum.h"
 
 #include <algorithm>
@@ -9,7 +9,7 @@ namespace afterglow {
 
 namespace {
 
-/// What goes to another process at once: large enough that its way there takes longer than to begin it.
+/// Bytes sent to another process at once: large enough that the transfer outweighs its latency.
 constexpr std::size_t piece_bytes = std::size_t{8} << 20;
 
 void add_to(std::vector<double>& sum, std::span<const double> other) {
@@ -59,7 +59,7 @@ void ShardSum::finish(const Tensor& slice, std::int64_t offset) {
     add_others(part_of(slice, first, std::min(most, slice.elements() - first)));
 }
 
-/// Two processes add the same two numbers, so that both find the same sum.
+/// Two processes add the same two numbers, so that both get the same sum.
 void ShardSum::add_others(const Tensor& piece) {
   const Tensor theirs = part_of(theirs_, 0, piece.elements());
   for (int mask = 1; mask < ranks_->size(); mask *= 2) {

@@ -1,4 +1,4 @@
-// Sums what the parts of a batch give, in one fixed order, whichever process computes them.
+// Sums the results of the parts of a batch in one fixed order, whichever process computes them.
 #pragma once
 #include <memory>
 #include <vector>
@@ -10,7 +10,7 @@
 namespace afterglow {
 
 /// ((0+1)+(2+3))+((4+5)+(6+7)) over tensors of one shape and small lists of numbers. Each process adds its parts in
-/// their order and has the sum of all at the end. Addition is elementwise, so the last part may come in slices.
+/// order and has the total at the end. Addition is elementwise, so the last part may come in slices.
 class ShardSum {
  public:
   /// `ranks` may be null: one process has all parts.
@@ -19,17 +19,17 @@ class ShardSum {
   ShardSum(const ShardSum&) = delete;
   ShardSum& operator=(const ShardSum&) = delete;
 
-  /// Of this process.
+  /// Parts of this process.
   int first() const { return ranks_ ? ranks_->rank() * count() : 0; }
   int count() const { return shard_count / (ranks_ ? ranks_->size() : 1); }
 
   void begin();
-  /// The next part but the last one; `gradient` is overwritten.
+  /// Adds the next part, except the last; overwrites `gradient`.
   void add(const Tensor& gradient);
-  /// A slice of the last part, from element `offset` on, becomes the sum of all parts. Everything is queued in the
-  /// order of transfers, while what computes other slices runs; all processes finish the same slices in one order.
+  /// Turns a slice of the last part, from element `offset` on, into the sum of all parts. The work is queued in the
+  /// order of transfers, while other slices are computed; all processes finish the slices in the same order.
   void finish(const Tensor& slice, std::int64_t offset);
-  /// The sum of lists of numbers, one of each part of this process, over all parts.
+  /// The sum over all parts of lists of numbers; `numbers` has one list for each part of this process.
   std::vector<double> sum(std::vector<std::vector<double>> numbers);
 
  private:

@@ -1,4 +1,4 @@
-// Makes a recipe of a checkpoint folder.
+// Makes a recipe from a checkpoint folder.
 #include "core/engine/training/saved/checkpoint_recipe.h"
 
 #include <algorithm>
@@ -9,7 +9,7 @@ namespace afterglow {
 
 namespace {
 
-/// A folder's name as files can be called after it.
+/// Turns a folder's name into a valid file name.
 std::string file_name_of(std::string folder) {
   constexpr std::size_t longest = 60;
   if (!is_utf8(folder)) folder.clear();
@@ -40,7 +40,7 @@ Recipe checkpoint_recipe(const Checkpoint& checkpoint) {
       checkpoint.task().is_null() && !labels.empty() && is_utf8(labels.string()))
     recipe.task["labels"] = labels.string();
   recipe.shown_step = 0;
-  // Gentle: the weights are trained already.
+  // Small values, because the weights are already trained.
   recipe.training.batch = 4;
   recipe.training.learning_rate = 1e-4;
   recipe.training.warmup = 10;

@@ -1,4 +1,4 @@
-// Which states of the past are kept.
+// Chooses which past states are kept.
 #include "core/engine/training/saved/history.h"
 
 #include <algorithm>
@@ -7,7 +7,7 @@ namespace afterglow {
 
 namespace {
 constexpr std::int64_t dense_steps = 2000;   // rewinding within these must feel immediate
-constexpr std::int64_t closest_frames = 10;  // steps between frames when memory is no concern
+constexpr std::int64_t closest_frames = 10;  // steps between states if memory is no limit
 }  // namespace
 
 bool History::wants(std::int64_t step, std::size_t state_bytes) const {
@@ -27,7 +27,7 @@ void History::keep(TrainerState state) {
   }
 }
 
-// Drops the frame whose absence hurts least: the gap it leaves, measured against its age. False when none may go.
+// Drops the state with the smallest gap relative to its age. False if none may be dropped.
 bool History::thin_out() {
   const std::int64_t newest = frames_.back().step;
   std::size_t victim = 0;

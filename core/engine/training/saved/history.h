@@ -1,5 +1,5 @@
-// The past of a run: full states kept at some steps within a memory limit, so that any step can be reached again by
-// going to the last kept state before it and training forward. Recent steps are kept densely, old ones sparsely.
+// The past of a run: states saved at some steps within a memory limit, so that any step can be reached from the last
+// state before it by training forward. Recent steps are dense, old ones sparse.
 #pragma once
 #include <cstddef>
 #include <cstdint>
@@ -20,25 +20,23 @@ class History {
 
   explicit History(std::size_t limit = default_limit) : limit_(limit) {}
 
-  /// Whether the state after `step` should be kept, given the size of a state.
+  /// Whether to save the state after `step`, given the size of a state.
   bool wants(std::int64_t step, std::size_t state_bytes) const;
-  /// Keeps a state, unless one of the same step is there; older ones may go to stay within the limit, the first one
-  /// always stays.
+  /// Saves a state unless there is one of the same step. Drops older ones to stay within the limit, never the first.
   void keep(TrainerState state);
-  /// The state kept after `step` stays whatever the limit, until another one is pinned or its future is forgotten.
+  /// Keeps the state saved after `step` whatever the limit, until another one is pinned or `forget_after` drops it.
   void pin(std::int64_t step) { pinned_ = step; }
-  /// Memory of a state that had to go, for the next one: where states come and go for hours, none is asked of the
-  /// system, and none is left behind in pieces.
+  /// Memory of a dropped state for the next one, so that saving for hours neither allocates nor fragments memory.
   TrainerState take_spare() { return std::exchange(spare_, {}); }
-  /// The last kept state at or before `step`; nullptr when there is none.
+  /// The last saved state at or before `step`; nullptr if there is none.
   const TrainerState* before(std::int64_t step) const;
-  /// Forgets what comes after `step`: that future no longer belongs to this run.
+  /// Drops the states after `step`.
   void forget_after(std::int64_t step);
 
-  /// Step of the first kept state; -1 where none has been kept yet.
+  /// Step of the first saved state; -1 if there is none.
   std::int64_t oldest() const { return frames_.empty() ? -1 : frames_.front().step; }
 
-  /// All kept states. Checksums are found when they are asked for, each once.
+  /// All saved states. Checksums are computed on request, each once.
   std::shared_ptr<const std::vector<KeptState>> kept() const;
 
   std::size_t bytes() const { return bytes_; }
@@ -51,8 +49,8 @@ class History {
   std::int64_t pinned_ = -1;
   std::vector<TrainerState> frames_;  // ascending by step
   TrainerState spare_;
-  mutable std::map<std::int64_t, std::string> checksums_;                // of states that are or were kept, by step
-  mutable std::shared_ptr<const std::vector<KeptState>> cached_states_;  // null: others have come or gone since
+  mutable std::map<std::int64_t, std::string> checksums_;                // of present and former states, by step
+  mutable std::shared_ptr<const std::vector<KeptState>> cached_states_;  // null: states have changed since
 };
 
 }  // namespace afterglow

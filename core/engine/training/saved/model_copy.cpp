@@ -1,4 +1,4 @@
-// Copies on the device, where nothing waits for the host, or through the host to another device or precision.
+// Copies on the device without waiting, or through the host to another device or precision.
 #include "core/engine/training/saved/model_copy.h"
 
 #include <nlohmann/json.hpp>

@@ -1,5 +1,5 @@
-// The weights and settings of a trainer's model at one step, in a model of their own, so that they can be measured
-// piece by piece while training goes on.
+// A copy of a trainer's model with its weights and settings at one step, so that an analysis can work piece by piece
+// while training goes on.
 #pragma once
 #include <functional>
 #include <memory>
@@ -18,12 +18,11 @@ class ModelCopy {
   /// On another back end, which must outlive the copy, or in another precision.
   ModelCopy(const nlohmann::json& model, Trainer& trainer, Backend& backend, DType dtype);
 
-  /// Takes the weights, memories and settings of now.
+  /// Copies the present weights, memories and settings.
   void take();
-  /// The same without the weights, for which others are put.
+  /// The same without the weights; `put` sets those.
   void follow();
-  /// Takes other weights, as they lie in the flat buffer, in the place of the trainer's. `meanwhile`, where given, is
-  /// called behind each parameter.
+  /// Sets other weights, in the layout of the flat buffer. Calls `meanwhile`, if given, after each parameter.
   void put(std::span<const double> weights, const std::function<void()>& meanwhile = {});
   /// Step of the weights; -1 before the first `take`.
   std::int64_t step() const { return step_; }

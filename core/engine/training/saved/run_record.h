@@ -1,5 +1,5 @@
-// What a run has measured so far, step by step: its curves, its held-out results and where training went. After a
-// rewind it still knows what was measured beyond the present step.
+// The measurements of a run step by step: curves, held-out results and trajectory. After a rewind it still holds those
+// beyond the present step.
 #pragma once
 #include <cstdint>
 #include <optional>
@@ -12,15 +12,15 @@
 
 namespace afterglow {
 
-/// Training rested here by itself, and why.
+/// A step at which training stopped by itself, and why.
 struct Stop {
   std::int64_t step = 0;
   std::string reason;       ///< "accuracy > 0.9"
-  bool is_failure = false;  ///< the next step was not finite, so that another future at this very step may have none
+  bool is_failure = false;  ///< the next step was not finite; another future may avoid that
   bool operator==(const Stop&) const = default;
 };
 
-/// As a snapshot holds it. All curves of steps are equally long; so are the two of the held-out results.
+/// As a snapshot stores it. All curves over steps are equally long; so are the two of the held-out results.
 struct RecordedPast {
   std::int64_t first_step = 1;  ///< of the curves
   std::vector<double> loss, accuracy, learning_rate, gradient_norm;
@@ -37,29 +37,29 @@ class RunRecord {
     layer_norms_.resize(names_.size());
   }
 
-  /// Begins behind a step whose past is not known.
+  /// The curves begin after a step whose past is unknown.
   void begin_after(std::int64_t step) { first_step_ = step + 1; }
-  /// Takes over what a snapshot knows.
+  /// Takes over what a snapshot holds.
   void take(const RecordedPast& past);
-  /// What was measured up to `step`.
+  /// The measurements up to `step`.
   RecordedPast past(std::int64_t step) const;
 
-  /// In the place of everything that was measured from this step on.
+  /// Replaces everything measured from this step on.
   void append(const StepResult& result);
-  /// Where training went, after a step that has ended well.
+  /// Extends the trajectory after a finite step.
   void follow(const StepResult& result) { path_.record(result.step, result.summary); }
-  /// A result that is not known yet; they come in the order of their steps.
+  /// Adds a held-out result; in ascending order of steps, known ones are skipped.
   void add_held_out(std::int64_t step, double value);
   bool has_held_out(std::int64_t step) const;
-  /// Once for each step and reason, however often training comes by.
+  /// Adds a stop once for each step and reason.
   void add_stop(const Stop& stop);
-  /// Another future begins at `step`: what failed behind it is no longer known to fail.
+  /// Another future begins at `step`: drops the record of a failure after it.
   void forget_failure(std::int64_t step);
   const std::vector<Stop>& stops() const { return stops_; }
-  /// Forgets what was measured beyond `step`.
+  /// Drops what was measured beyond `step`.
   void truncate(std::int64_t step);
 
-  /// The curves up to `step`, without name; of marks those of the stops.
+  /// The curves up to `step`, without a name; marks are those of the stops.
   RunCurves curves(std::int64_t step) const;
   Values held_out_steps(std::int64_t step) const { return held_out_steps_.view().first(held_out_until(step)); }
   Values held_out_values(std::int64_t step) const { return held_out_values_.view().first(held_out_until(step)); }

@@ -1,4 +1,4 @@
-// When a training on its way is written down, so that a killed process or a power cut costs minutes at most.
+// When to save a running training, so that a killed process or a power cut costs minutes at most.
 #pragma once
 #include <chrono>
 #include <cstdint>
@@ -7,15 +7,15 @@ namespace afterglow {
 
 /// How much training may be lost.
 struct SaveInterval {
-  std::int64_t steps = 0;  ///< 0: however many
-  double minutes = 10;     ///< 0: however many
+  std::int64_t steps = 0;  ///< 0: no limit
+  double minutes = 10;     ///< 0: no limit
 };
 
 class SaveSchedule {
  public:
   SaveSchedule(SaveInterval interval, std::int64_t step) : interval_(interval), step_(step) {}
 
-  /// Whether a snapshot is due after this step; if so, the next one is due an interval later.
+  /// Whether a snapshot is due after this step; if so, the next is due one interval later.
   bool is_due(std::int64_t step) {
     const auto now = Clock::now();
     const bool by_steps = interval_.steps > 0 && step - step_ >= interval_.steps;

@@ -1,4 +1,4 @@
-// Opening files that hold a run, and choosing a back end.
+// Opens files that hold a run, and chooses a back end.
 #include "core/engine/training/saved/saved_run.h"
 
 #include <algorithm>
@@ -30,7 +30,7 @@ SavedRun read_run(const nlohmann::json& recipe, const std::string& where) {
   return saved;
 }
 
-/// Labels are shown, and no number comes from them: without a tokenizer.json that can be read tokens are numbers.
+/// Labels are for display only: without a readable tokenizer.json tokens are shown as numbers.
 void leave_out_broken_labels(Recipe& recipe, std::vector<std::string>& notes) {
   if (!recipe.task.is_object() || !recipe.task.value("labels", nlohmann::json()).is_string()) return;
   try {

@@ -1,4 +1,4 @@
-// Writing and reading snapshots.
+// Writes and reads snapshots.
 #include "core/engine/training/saved/snapshot.h"
 
 #include <algorithm>
@@ -25,13 +25,13 @@ constexpr const char *layer_curves = "curves.layer_gradient_norms", *path_steps 
 constexpr const char* stops_of_training = "curves.stops";
 constexpr const char *mode_rows = "modes.numbers", *modes_step = "modes.step", *modes_numbered_at = "modes.numbered_at";
 constexpr std::size_t mode_row_size = 5;    ///< layer, head, number, real and imaginary part
-const std::string best = "best.", present;  // in front of the names of a state
+const std::string best = "best.", present;  // prefixes of a state's names
 
 struct CurveName {
   const char* name;
   std::vector<double> RecordedPast::*values;
 };
-/// Those with a value for each step, and those with a value for each held-out evaluation.
+/// Curves with a value for each step, and those with a value for each held-out evaluation.
 constexpr std::array step_curves{CurveName{"curves.loss", &RecordedPast::loss},
                                  CurveName{"curves.accuracy", &RecordedPast::accuracy},
                                  CurveName{"curves.learning_rate", &RecordedPast::learning_rate},
@@ -61,7 +61,7 @@ std::int64_t whole_number(const Snapshot& snapshot, const char* key) {
   throw Error(code, snapshot.where + ": " + what + "; the file was changed by hand or is damaged");
 }
 
-/// Whether the best step was another one than the present.
+/// Whether the best step is not the present one.
 bool has_kept_best(const Snapshot& snapshot) {
   return snapshot.file.metadata.contains("best.step") && whole_number(snapshot, "best.step") != snapshot.step;
 }
@@ -93,7 +93,7 @@ void write_past(TensorFile& file, const RecordedPast& past) {
   file.metadata[first_curve_step] = std::to_string(past.first_step);
   for (const auto& [name, values] : step_curves) write_numbers(file, name, past.*values);
   for (const auto& [name, values] : held_out_curves) write_numbers(file, name, past.*values);
-  std::vector<float> norms;  // they were measured as floats
+  std::vector<float> norms;  // measured as floats
   for (const std::vector<double>& layer : past.layer_gradient_norms)
     norms.insert(norms.end(), layer.begin(), layer.end());
   const auto layers = static_cast<std::int64_t>(past.layer_gradient_norms.size()),
@@ -101,7 +101,7 @@ void write_past(TensorFile& file, const RecordedPast& past) {
   file.tensors.push_back(make_tensor(layer_curves, {layers, steps}, std::span<const float>(norms)));
   write_numbers(file, path_steps, {past.path.steps.begin(), past.path.steps.end()});
   write_numbers(file, path_rows, past.path.values);
-  if (past.stops.empty()) return;  // a file without any has the bytes that it always had
+  if (past.stops.empty()) return;  // files without stops keep their former bytes
   nlohmann::json stops = nlohmann::json::array();
   for (const Stop& stop : past.stops)
     stops.push_back({{"step", stop.step}, {"reason", stop.reason}, {"failure", stop.is_failure}});
@@ -123,7 +123,7 @@ void write_modes(TensorFile& file, const Spectra& numbered) {
   file.metadata[modes_numbered_at] = std::to_string(numbered.numbered_at);
 }
 
-/// Of names and bytes of all tensors, in the order of their names.
+/// Over names and bytes of all tensors, sorted by name.
 std::string checksum_of(const TensorFile& file) {
   std::vector<const HostTensor*> tensors;
   for (const HostTensor& tensor : file.tensors) tensors.push_back(&tensor);
