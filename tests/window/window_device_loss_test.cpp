@@ -76,7 +76,7 @@ class WindowDeviceLoss : public testing::Test {
 
 TEST_F(WindowDeviceLoss, IsSaidAndThePageIsDrawnOnAndWhatWasKeptCanBeWrittenAndTrainedOn) {
   ASSERT_TRUE(draws_until([&] { return says("the GPU failed or was lost"); }));
-  EXPECT_TRUE(says("the command device cpu goes on here"));
+  EXPECT_TRUE(says("the command device cpu continues here"));
   for (int i = 0; i < 20; ++i) {
     frame();
     ASSERT_GT(window_.vertices(), 0);
@@ -87,7 +87,7 @@ TEST_F(WindowDeviceLoss, IsSaidAndThePageIsDrawnOnAndWhatWasKeptCanBeWrittenAndT
   const fs::path file = folder_ / "kept.safetensors";
   session_.send({"save", nlohmann::json{{"path", file.string()}}.dump()});
   ASSERT_TRUE(draws_until([&] { return says("snapshot written"); }));
-  EXPECT_TRUE(says("the device no longer answers; what is kept is step"));
+  EXPECT_TRUE(says("the device no longer answers; the last saved state is that of step"));
   const Snapshot kept = read_snapshot(file);
   EXPECT_GT(kept.step, 0);
   EXPECT_LE(kept.step, 25);

@@ -25,7 +25,7 @@ constexpr double relative_reach = 1e-5;
 Trainer& small_enough(Trainer& trainer) {
   if (trainer.parameters().count() > max_weights)
     throw Error(ExitCode::bad_input,
-                "eigenvalue forces are found in float64, of models with at most 100 million "
+                "eigenvalue forces are computed in float64, for models with at most 100 million "
                 "weights; this one is larger");
   return trainer;
 }

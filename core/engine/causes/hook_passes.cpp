@@ -113,7 +113,7 @@ void HookPasses::choose_places(std::span<const std::pair<std::string, Tensor>> s
   const bool streams_only = count(false) > max_numbers;
   if (streams_only && count(true) > max_numbers)
     throw Error(ExitCode::bad_input, "the residual streams of this model hold " + std::to_string(count(true)) +
-                                         " numbers for one sequence, more than are kept (" +
+                                         " numbers for one sequence, more than the limit (" +
                                          std::to_string(max_numbers) + "); choose a shorter sequence");
   for (const auto& [name, value] : seen) {
     if (streams_only && !is_of_stream(name)) continue;

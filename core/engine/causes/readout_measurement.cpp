@@ -46,7 +46,7 @@ void ReadoutMeasurement::add_place(std::size_t place, std::string name) {
   now_.places.push_back(static_cast<int>(place));
 }
 
-/// Values after a key, each key once; if there are none, some of the first tokens.
+/// Values after a key, each key once; without any, some of the first tokens.
 void ReadoutMeasurement::find_keys(const Example& clean) {
   const Task& task = copy_.trainer().task();
   for (std::size_t t = 1; t < clean.tokens.size(); ++t) {
@@ -103,7 +103,7 @@ void ReadoutMeasurement::reserve_states(std::int64_t tokens) {
   for (std::size_t i = 0; i <= branch_; ++i) below += own = branches[i].layer->state_bytes(trainer.dtype(), tokens);
   const auto refuse = [&](const std::string& whose, std::int64_t bytes, const std::string& advice) {
     throw Error(ExitCode::bad_input, whose + " of one sequence takes " + std::to_string(bytes) +
-                                         " bytes, too many to read out of " + std::to_string(now_.examples) +
+                                         " bytes, too many for read-outs of " + std::to_string(now_.examples) +
                                          " sequences; " + advice);
   };
   if (own * now_.examples > max_bytes) refuse("the state", own, "choose a layer with a smaller one");

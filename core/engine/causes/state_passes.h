@@ -35,7 +35,7 @@ std::vector<StateParts> state_parts(const Layer& layer, Backend& backend, DType 
 
 /// The same for a part of the trainer's model; empty if it is no layer.
 std::vector<StateParts> state_parts(const Trainer& trainer, int layer);
-/// The wanted part if it has a state, else the last one that has; -1 if there is none.
+/// The wanted part if it has a state, else the last one that has; -1 without one.
 int layer_with_memory(const Trainer& trainer, int wanted);
 
 /// A state tensor of one head on the host.

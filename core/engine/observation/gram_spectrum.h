@@ -17,7 +17,7 @@ struct GramSize {
   double frobenius = 0.0;  ///< |G|_F
   double largest = 0.0;    ///< lambda_max(G); largest <= frobenius <= trace
 };
-/// From the eigenvalues of G [r]; all 0 if there are none.
+/// From the eigenvalues of G [r]; all 0 without any.
 GramSize gram_size(std::span<const double> gram);
 
 }  // namespace afterglow

@@ -25,7 +25,7 @@ struct NumberFamily {
 /// The last family holds numbers of every run; its names without a dot may begin with any other word.
 std::span<const NumberFamily> number_families();
 
-/// The family with the name's first word; null if there is none.
+/// The family with the name's first word; null without one.
 const NumberFamily* family_of(std::string_view name);
 
 /// All numbers of the observation, family by family.
@@ -44,9 +44,9 @@ struct SlowestHead {
 };
 /// Among all Koopman heads for the inspected sequence; for a model without any, among the decays of recurrent states.
 SlowestHead slowest_head(const Spectra& spectra);
-/// Half-life of the slowest mode of that head; NaN if there is none.
+/// Half-life of the slowest mode of that head; NaN without one.
 double longest_half_life(const Spectra& spectra);
-/// The largest condition number of all heads; NaN if there is none.
+/// The largest condition number of all heads; NaN without one.
 double largest_kappa(const Spectra& spectra);
 /// Above this condition number a solution in this precision ("fp32", "tf32", "bf16") has no correct digit.
 double kappa_limit(std::string_view precision);
@@ -54,7 +54,7 @@ double kappa_limit(std::string_view precision);
 double mean_of_last(const Values& curve, std::size_t most);
 /// Number of steps over which the loss of a run is averaged.
 constexpr std::size_t loss_steps = 20;
-/// The step of the first held-out evaluation of at least 0.9; NaN if there is none.
+/// The step of the first held-out evaluation of at least 0.9; NaN without one.
 double steps_to_ninety_percent(const RunCurves& curves);
 /// Whether the loss is clearly larger than that of the first step.
 bool has_diverged(const RunCurves& curves);

@@ -68,7 +68,7 @@ struct RunResult {
   RunSpectrum spectrum = {};  ///< at the end, if requested
 };
 
-/// Mean and standard deviation (n - 1; 0 for one number) of the finite values of a row; NaN if there are none.
+/// Mean and standard deviation (n - 1; 0 for one number) of the finite values of a row; NaN without any.
 struct ResultSummary {
   int runs = 0;  ///< with a finite value
   double mean = 0, deviation = 0;

@@ -36,10 +36,10 @@ int draw(std::span<const double> logits, const GenerationOptions& options, Rando
 }
 
 void require_beginning(const Trainer& trainer, std::span<const int> beginning, const Model& model) {
-  if (beginning.empty()) throw Error(ExitCode::bad_input, "there must be a token to begin with");
+  if (beginning.empty()) throw Error(ExitCode::bad_input, "give at least one token to begin with");
   for (const int token : beginning) {
     if (token >= 0 && token < model.vocab()) continue;
-    throw Error(ExitCode::bad_input, "token " + std::to_string(token) + " is none of the model's " +
+    throw Error(ExitCode::bad_input, "token " + std::to_string(token) + " is outside the model's vocabulary of " +
                                          std::to_string(model.vocab()) + " (" + trainer.task().name() + ")");
   }
 }

@@ -37,7 +37,7 @@ double added_to_gram(double ridge, int jitter);
 struct GramRange {
   double smallest = 0, largest = 0;
 };
-/// From the eigenvalues of G [r], descending; NaN if there are none.
+/// From the eigenvalues of G [r], descending; NaN without any.
 GramRange gram_range(std::span<const double> gram, double added);
 
 }  // namespace afterglow

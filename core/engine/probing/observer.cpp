@@ -58,7 +58,7 @@ MemoryAttention memory_attention(const std::vector<std::vector<float>>& weights,
   return attention;
 }
 
-/// The wanted part if `has` accepts it, else the first accepted one; -1 if there is none.
+/// The wanted part if `has` accepts it, else the first accepted one; -1 without one.
 int first_part(const std::vector<ModelPart>& parts, int wanted, bool (*will_do)(std::string_view)) {
   if (wanted >= 0 && wanted < static_cast<int>(parts.size()) && will_do(parts[static_cast<std::size_t>(wanted)].kind))
     return wanted;

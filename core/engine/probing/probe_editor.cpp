@@ -115,13 +115,13 @@ int ProbeEditor::token_of(const nlohmann::json& value) const {
     if (task_->token_label(token) == label) return token;
   }
   throw Error(ExitCode::bad_input,
-              "this task has no token \"" + label + "\"; tokens are written as on their chips, \"" +
+              "this task has no token \"" + label + "\"; write a token as the window labels it, \"" +
                   task_->token_label(prober_->sequence_of(now()).tokens.front()) + "\" for example");
 }
 
 void ProbeEditor::take(ProbeSetup setup, bool is_live, std::size_t mark) {
   if (prober_ == nullptr && !setup.task.empty())
-    throw Error(ExitCode::bad_input, "probe: a forecast is asked windows of its own series only");
+    throw Error(ExitCode::bad_input, "probe: a forecast can be inspected only on windows of its own series");
   if (prober_ != nullptr) pair_of(setup, prober_->sequence_of(setup), *task_);  // throws for an invalid pair
   history_.change(std::move(setup), is_live, mark);
 }

@@ -12,7 +12,7 @@ namespace afterglow {
 
 namespace {
 
-/// The tokens with targets, the last one first; the last token if there are none.
+/// The tokens with targets, the last one first; the last token without any.
 std::vector<int> question_tokens(const Example& example) {
   std::vector<int> asked;
   for (int t = static_cast<int>(example.targets.size()) - 1; t >= 0; --t) {
@@ -37,7 +37,7 @@ int evidence_of(const Example& example, int asked) {
   return found;
 }
 
-/// The value after the last earlier token equal to the one at `asked`; -1 if there is none.
+/// The value after the last earlier token equal to the one at `asked`; -1 without one.
 template <class Tokens>
 int value_bound_to(const Tokens& tokens, int asked, const Task& task) {
   for (int t = asked - 2; t >= 0; --t) {

@@ -17,276 +17,267 @@ constexpr bool probe_edit = true;
 
 constexpr std::array table{
     // Training.
-    CommandSpec{"toggle_run", engine, "Run or pause", "Space", R"({})",
-                "Starts training when it rests, pauses it when it runs."},
+    CommandSpec{"toggle_run", engine, "Run or pause", "Space", R"({})", "Starts training, or pauses it while it runs."},
     CommandSpec{"run", engine, "Run", "", R"({})", "Trains until the last step of the recipe or a pause."},
-    CommandSpec{"pause", engine, "Pause", "", R"({})", "Stops after the step that is under way."},
+    CommandSpec{"pause", engine, "Pause", "", R"({})", "Stops after the step in progress."},
     CommandSpec{"step", engine, "Train some steps", "", R"({"count": 1})",
                 "Trains exactly `count` steps, then pauses."},
     CommandSpec{"run_to", engine, "Train to a step", "", R"({"step": 20})", "Trains until this step, then pauses."},
-    CommandSpec{
-        "rewind", engine, "Rewind, or go on again", "", R"({"step": 0})",
-        "Goes to a step that was trained before, back or on, with exactly the weights of that step, and pauses; "
-        "{\"by\": 1} goes so many back. What lies beyond stays until something is changed."},
-    CommandSpec{
-        "stop_when", engine, "Stop when ...", "", R"({"condition": "held_out_accuracy > 0.9"})",
-        "Pauses at the first step at which a condition begins to hold: held_out_accuracy (also called accuracy), "
-        "batch_accuracy of the batches trained last, or any number that `afterglow check --names` lists, as "
-        "{\"condition\": \"loss < 0.5 * loss@start and kappa > 1e4\", \"every\": 10}; kappa > kappa_limit "
-        "is where the device's precision has no correct digit left. Without a value training goes on.",
-        control},
+    CommandSpec{"rewind", engine, "Rewind, or go on again", "", R"({"step": 0})",
+                "Goes to a step that was trained before, in either direction, with exactly the weights of that step, "
+                "and pauses; {\"by\": 1} goes this many steps back. Later steps stay until something is changed."},
+    CommandSpec{"stop_when", engine, "Stop when ...", "", R"({"condition": "held_out_accuracy > 0.9"})",
+                "Pauses at the first step at which a condition begins to hold: held_out_accuracy (also called "
+                "accuracy), batch_accuracy of the last training batches, or any number that `afterglow check --names` "
+                "lists, as {\"condition\": \"loss < 0.5 * loss@start and kappa > 1e4\", \"every\": 10}; above "
+                "kappa_limit the device's precision leaves no correct digit. Without a value there is no condition.",
+                control},
     CommandSpec{"speed", engine, "Speed of training", "+ -", R"({"to": 0})",
-                "Steps a second at most; 0: as fast as it goes. {\"by\": 1} is the next faster.", control},
+                "Maximal steps per second; 0: unlimited. {\"by\": 1} chooses the next faster speed.", control},
     CommandSpec{"branch", engine, "Branch", "B", R"({})",
                 "Starts a second run from this step; both share their past. Over a plot B sets a measuring cursor.",
                 control},
-    CommandSpec{"discard", engine, "Throw a run away", "", R"({"run": "run 1"})",
-                "Throws an earlier run away; without a value the present one, and the run before it comes back.",
-                control},
+    CommandSpec{"discard", engine, "Discard a run", "", R"({"run": "run 1"})",
+                "Removes an earlier run; without a value the present one, and the run before it comes back.", control},
     CommandSpec{"reset", engine, "Restart, same seed", "Ctrl+R", R"({})",
                 "Starts again from step 0 with the same seed.", control},
     CommandSpec{"reseed", engine, "Restart, new seed", "Ctrl+Shift+R", R"({"seed": 8})",
                 "Starts again with another seed (without a value: the next one).", control},
     CommandSpec{"set", engine, "Change a hyperparameter", "", R"({"key": "learning_rate", "to": 0.001})",
                 "Changes a hyperparameter from the next step on; leaves a mark on the curve.", control},
-    CommandSpec{
-        "skip", engine, "Leave a batch out", "", R"({})",
-        "Learns nothing from the next batch; {\"step\": 118} goes to just before this step and leaves its batch "
-        "out. What was trained with it stays as an earlier run.",
-        control},
+    CommandSpec{"skip", engine, "Leave a batch out", "", R"({})",
+                "Learns nothing from the next batch; {\"step\": 118} rewinds to before this step and leaves its batch "
+                "out. What was trained with it stays as an earlier run.",
+                control},
     CommandSpec{"freeze", engine, "Freeze a part of the model", "", R"({"part": "head"})",
                 "The part keeps its weights and moments from the next step on, and the others learn as before; "
                 "{\"part\": \"1 ska\", \"on\": false} lets it learn again.",
                 control},
-    CommandSpec{
-        "surgery", engine, "Fit the weights to the moved eigenvalues", "", R"({})",
-        "Makes dragged eigenvalues true: the nearest key projections whose operators on the probe sequence have them, "
-        "or a Koopman MLP's own numbers, as a step of its own. Without a value those that the probe has moved; "
-        "{\"overrides\": [{\"name\": "
-        "\"drag_mode\", \"value\": {\"head\": 0, \"number\": 2, \"re\": 0.9}}]} names them.",
-        control},
+    CommandSpec{"surgery", engine, "Fit the weights to the moved eigenvalues", "", R"({})",
+                "Makes moved eigenvalues permanent: finds the nearest key projections whose operators on the inspected "
+                "sequence have them, or sets a Koopman MLP's own numbers, as a step of its own. Without a value it "
+                "takes the eigenvalues that were dragged; {\"overrides\": [{\"name\": \"drag_mode\", \"value\": "
+                "{\"head\": 0, \"number\": 2, \"re\": 0.9}}]} names them.",
+                control},
     CommandSpec{"undo", engine, "Undo", "Ctrl+Z", R"({})",
-                "Takes the last change of a hyperparameter or of the probe back.", control},
-    CommandSpec{"redo", engine, "Redo", "Ctrl+Y Ctrl+Shift+Z", R"({})", "Makes the change that was undone again.",
+                "Undoes the last change of a hyperparameter or of an intervention.", control},
+    CommandSpec{"redo", engine, "Redo", "Ctrl+Y Ctrl+Shift+Z", R"({})", "Repeats the change that was undone.", control},
+    CommandSpec{"load", engine, "Open a preset or file", "", R"({"preset": "tiny"})",
+                "Starts from a preset, recipe, snapshot or exported figure ({\"path\": ...}); what a figure shows is "
+                "rebuilt from its recipe. {\"recipe\": {..}} goes to the moment that it shows, with {\"alone\": true} "
+                "instead of all runs.",
+                control},
+    CommandSpec{"compare", engine, "Train a comparison", "", R"({"presets": ["tiny-ssm", "tiny"]})",
+                "Trains presets to their ends, one after the other, and draws their curves together. {\"seeds\": 5} "
+                "trains this recipe with five seeds; `select earlier=seeds` shows their mean and spread.",
                 control},
     CommandSpec{
-        "load", engine, "Open a preset or file", "", R"({"preset": "tiny"})",
-        "Starts from a preset, recipe, snapshot or exported figure ({\"path\": ...}); what a figure shows is "
-        "rebuilt from its recipe. {\"recipe\": {..}} goes to the moment that it shows, with {\"alone\": true} in "
-        "the place of all runs.",
+        "gka_figure6", engine, "Adaptive or constant λ (Gated KalmaNet, figure 6)", "", R"({})",
+        "Trains gka-constant and then gka-adaptive to their ends, and draws their losses and gradient norms together.",
         control},
-    CommandSpec{
-        "compare", engine, "Train a comparison", "", R"({"presets": ["tiny-ssm", "tiny"]})",
-        "Trains presets to their ends, one after the other; their curves lie over each other. {\"seeds\": 5} trains "
-        "this recipe with five seeds, shown as their mean and spread by `select earlier=seeds`.",
-        control},
-    CommandSpec{"gka_figure6", engine, "Adaptive or constant λ (Gated KalmaNet, figure 6)", "", R"({})",
-                "Trains gka-constant and then gka-adaptive to their ends; their losses and gradient norms lie over "
-                "each other.",
-                control},
     CommandSpec{"save", engine, "Save a snapshot", "Ctrl+S", R"({"path": "snapshot.safetensors"})",
                 "Writes weights, optimiser and recipe into one safetensors file.", control},
     CommandSpec{
-        "probe", engine, "Choose the probe sequence", "", R"({"index": 1})",
-        "Takes another held-out sequence for spectra and stepper; {\"task\": {\"kind\": \"niah\", \"length\": 128}} "
-        "one of another task in the model's language, {\"task\": null} the run's own again."},
-    CommandSpec{
-        "probe_sequence", engine, "Edit the probe sequence", "", R"({"at": 0, "token": 1})",
-        "Changes a token of the probe sequence, by number or by {\"label\": \"v9\"}; {\"tokens\": [..]} gives all.",
-        control, probe_edit},
-    CommandSpec{
-        "override", engine, "Override a number of a layer", "", R"({"key": "K", "to": 4})",
-        "Probes with another K, ridge, gamma or eta ({\"layer\": 3, \"head\": 0}; null takes it away); training "
-        "goes on unchanged.",
-        control, probe_edit},
+        "probe", engine, "Choose the inspected sequence", "", R"({"index": 1})",
+        "Chooses another held-out sequence for spectra and stepper; {\"task\": {\"kind\": \"niah\", \"length\": 128}} "
+        "takes one of another task with the model's tokens, {\"task\": null} the run's own again."},
+    CommandSpec{"probe_sequence", engine, "Edit the inspected sequence", "", R"({"at": 0, "token": 1})",
+                "Changes a token of the inspected sequence, by number or by {\"label\": \"v9\"}; {\"tokens\": [..]} "
+                "replaces all.",
+                control, probe_edit},
+    CommandSpec{"override", engine, "Override a number of a layer", "", R"({"key": "K", "to": 4})",
+                "Evaluates the model with another K, ridge, gamma or eta ({\"layer\": 3, \"head\": 0}; null removes "
+                "the change); training is not affected.",
+                control, probe_edit},
     CommandSpec{"head_off", engine, "Switch a head off", "", R"({"head": 0, "off": true})",
-                "Probes without a head of a layer; without \"head\" without all of them.", control, probe_edit},
-    CommandSpec{
-        "mode_off", engine, "Switch a mode off", "", R"({"head": 0, "number": 0, "off": true})",
-        "Probes without a mode, by the number that every panel gives it, of a Koopman MLP ({\"layer\": 2}) by its "
-        "pair's; {\"mode\": 0} counts by modulus instead, the largest first. Without both without any mode.",
-        control, probe_edit},
+                "Evaluates the model without a head of a layer; without \"head\" without all of them.", control,
+                probe_edit},
+    CommandSpec{"mode_off", engine, "Switch a mode off", "", R"({"head": 0, "number": 0, "off": true})",
+                "Evaluates the model without a mode, named by its number in the panels, or by that of a Koopman MLP's "
+                "pair ({\"layer\": 2}); {\"mode\": 0} counts by modulus instead, the largest first. Without either, "
+                "all modes are off.",
+                control, probe_edit},
     CommandSpec{"drag_mode", engine, "Move an eigenvalue", "", R"({"head": 0, "number": 0, "re": 0.9, "im": 0.1})",
-                "Probes with an eigenvalue of the operator, or of a Koopman MLP ({\"layer\": 2}), moved; its conjugate "
-                "partner moves along. Named as in mode_off.",
+                "Evaluates the model with an eigenvalue of the operator, or of a Koopman MLP ({\"layer\": 2}), moved; "
+                "its complex conjugate moves with it. Named as in mode_off.",
                 control, probe_edit},
-    CommandSpec{"clear_overrides", engine, "Clear all overrides", "", R"({})", "Probes the model as it is again.",
+    CommandSpec{"clear_overrides", engine, "Clear all overrides", "", R"({})", "Removes all interventions.", control,
+                probe_edit},
+    CommandSpec{"pair", engine, "Choose the corrupted sequence", "", R"({"next": true})",
+                "Compares the inspected sequence with another one that differs in one token: the next one, or {\"at\": "
+                "4, \"label\": \"v9\"} for one token and {\"tokens\": [..]} for all of it, {\"path\": \"pair.txt\"} "
+                "both from a file (.npy, .safetensors or two lines of numbers, clean and corrupted); {\"asked\": 12} "
+                "chooses the token whose answer is measured, {\"measure\": \"logit difference\"} (probability, loss) "
+                "the measure, {\"heads\": true} adds a row for each head.",
                 control, probe_edit},
-    CommandSpec{
-        "pair", engine, "Choose the corrupted sequence", "", R"({"next": true})",
-        "Lays another sequence beside the probe's, one token apart: the next one, or {\"at\": 4, \"label\": "
-        "\"v9\"} for one token and {\"tokens\": [..]} for all of it, {\"path\": \"pair.txt\"} both from a file (.npy, "
-        ".safetensors or two lines of numbers, clean and corrupted); {\"asked\": 12} chooses whose answer counts, "
-        "{\"measure\": \"logit difference\"} (probability, loss) what of it, {\"heads\": true} a row for each head.",
-        control, probe_edit},
     CommandSpec{"transplant", engine, "Transplant a memory", "", R"({"part": "C", "token": 9})",
-                "Puts the clean sequence's memory after a token into the corrupted one: all of it or a tensor of the "
-                "layer's state, of one head or all ({\"layer\": 3, \"head\": 0}); {\"part\": \"none\"} takes it out.",
+                "Copies the clean sequence's state after a token into the corrupted one: all of it or a tensor of the "
+                "layer's state, of one head or all ({\"layer\": 3, \"head\": 0}); {\"part\": \"none\"} copies nothing.",
                 control, probe_edit},
     CommandSpec{
         "freeze_scale", engine, "Freeze SKA's scale", "", R"({"behind": 9})",
-        "Reads the probe sequence token by token with the scale m of SKA as this token left it (Echo 3.2.1), as "
-        "`generate --freeze-scale` and `eval --decode` do behind a prompt; without \"behind\" m runs on.",
+        "Reads the inspected sequence token by token with SKA's scale m fixed after this token (Echo 3.2.1), as "
+        "`generate --freeze-scale` and `eval --decode` do after a prompt; without \"behind\" m is not fixed.",
         control, probe_edit},
-    CommandSpec{"compare_runs", engine, "Runs laid over a forecast", "", R"({"paths": []})",
-                "{\"path\": \"other_seed.safetensors\"} lays the forecasts of a snapshot over this run's, as mean and "
-                "spread; {\"paths\": [..]} names all of them anew.",
+    CommandSpec{"compare_runs", engine, "Compare forecasts with other runs", "", R"({"paths": []})",
+                "{\"path\": \"other_seed.safetensors\"} draws the forecasts of a snapshot over this run's, with mean "
+                "and spread; {\"paths\": [..]} replaces the list.",
                 control},
     CommandSpec{"theory", engine, "Theory of a head", "", R"({"layer": 2, "head": 0})",
-                "Chooses the head whose theorems are held against measurements."},
-    CommandSpec{
-        "influence", engine, "Measure influence", "", R"({"tokens": 256, "source": -1})",
-        "Length, source token (-1: the mean of several) and cotangents of the influence tails; {\"race\": "
-        "{\"tokens\": 512, \"source\": 8, \"kinds\": [..]}} those of the memory race; {\"retrieval\": {\"beta\": "
-        "0.3, \"jumps\": 3}} theorem 12's network."},
+                "Chooses the head whose theorems are compared with measurements."},
+    CommandSpec{"influence", engine, "Measure influence", "", R"({"tokens": 256, "source": -1})",
+                "Sets length, source token (-1: the mean of several) and number of cotangents of the influence tails; "
+                "{\"race\": {\"tokens\": 512, \"source\": 8, \"kinds\": [..]}} sets those of the memory race; "
+                "{\"retrieval\": {\"beta\": 0.3, \"jumps\": 3}} sets theorem 12's network."},
     CommandSpec{"phase_map", engine, "Map of trainings over two settings", "", R"({"result": "loss"})",
-                "Axes, steps and colour of the phase map: {\"x\": \"learning_rate=log:1e-4:1e-1:16\", \"y\": "
-                "\"batch=4,8,16\", \"steps\": 200}; {\"open\": 37} opens a finished run of it at its end.",
+                "Sets axes, steps and colour of the phase map: {\"x\": \"learning_rate=log:1e-4:1e-1:16\", \"y\": "
+                "\"batch=4,8,16\", \"steps\": 200}; {\"open\": 37} opens one of its finished runs at its end.",
                 control},
     CommandSpec{"accuracy_grid", engine, "Accuracy over bindings and lengths", "",
                 R"({"examples": 64, "longest": 1024})",
-                "How many sequences each cell of the accuracy grid asks, and how long they become.", control},
-    CommandSpec{"measure", engine, "How much of an analysis is made", "", R"({"analysis": "patch grid", "part": 0.1})",
-                "Of a large model an analysis that takes long makes its first part only: `part` of the whole work, 0 "
-                "to 1, what says most first. Panels say how long the whole takes.",
+                "Sets the number of sequences in each cell of the accuracy grid, and their greatest length in tokens.",
                 control},
-    CommandSpec{"blame", engine, "Which batch did it?", "", R"({"result": "accuracy"})",
-                "Repeats the training to now without each of the last hundred batches, or {\"from\": 100, \"to\": 200, "
-                "\"until\": 220} without these; `result` compares another number, {\"batch\": 118} shows a batch.",
+    CommandSpec{"measure", engine, "Part of a slow analysis to compute", "",
+                R"({"analysis": "patch grid", "part": 0.1})",
+                "Limits a slow analysis of a large model to a part of its work, 0 to 1, the most informative part "
+                "first. Panels show how long the whole takes.",
                 control},
     CommandSpec{
-        "microscope", engine, "Two trainings that differ in one thing", "", R"({"change": "bit"})",
-        "Trains on twice in lockstep and compares the weights: with one bit of a weight flipped (bit, or bit "
-        "NAME[INDEX]), one token of the next batch (token, or token 5=17), a field of the recipe "
-        "(learning_rate=0.002, device=cpu, precision=bf16), or the same; {\"from\": 100, \"steps\": 60, \"ulps\": 16}.",
+        "blame", engine, "Which batch did it?", "", R"({"result": "accuracy"})",
+        "Repeats the training up to now without each of the last hundred batches, or without those of {\"from\": 100, "
+        "\"to\": 200, \"until\": 220}; `result` compares another number, {\"batch\": 118} shows a batch.",
         control},
-    CommandSpec{
-        "bisect", engine, "Whose learning does it wait for?", "", R"({"condition": "held_out_accuracy > 0.5"})",
-        "Finds the step at which a condition (as `stop_when` takes it) begins to hold, then repeats the training with "
-        "one part of the model frozen at a time; {\"until\": 600} looks no further.",
-        control},
+    CommandSpec{"microscope", engine, "Two trainings that differ in one thing", "", R"({"change": "bit"})",
+                "Continues training twice in lockstep and compares the weights: with one bit of a weight flipped (bit, "
+                "or bit NAME[INDEX]), one token of the next batch changed (token, or token 5=17), a field of the "
+                "recipe changed (learning_rate=0.002, device=cpu, precision=bf16), or no difference (same); {\"from\": "
+                "100, \"steps\": 60, \"ulps\": 16}.",
+                control},
+    CommandSpec{"bisect", engine, "Which part must learn first?", "", R"({"condition": "held_out_accuracy > 0.5"})",
+                "Finds the step at which a condition (as in `stop_when`) begins to hold, then repeats the training "
+                "with one part of the model frozen at a time; {\"until\": 600} sets the last step.",
+                control},
     CommandSpec{"over_training", engine, "Follow a number over training", "", R"({"number": "spectral_radius"})",
-                "Measures any number that `afterglow check --names` lists at every kept step of the run, and draws it "
+                "Measures any number that `afterglow check --names` lists at every saved step of the run, and draws it "
                 "under the loss.",
                 control},
     CommandSpec{"trace", engine, "Trace a layer", "", R"({"layer": 2})",
                 "Chooses the layer whose state the stepper shows (-1: none)."},
     CommandSpec{"solver_problem", engine, "Make a ridge system", "", R"({"shape": "geometric", "kappa": 51})",
-                "Races the solvers on a spectrum of your own: eigenvalues of H + λI, or a shape (geometric, clustered, "
-                "outlier) with count and kappa; mu and L tell the iterations other bounds. Without any of these: the "
-                "layer's own systems.",
+                "Runs the solvers on a spectrum of your own: eigenvalues of H + λI, or a shape (geometric, clustered, "
+                "outlier) with count and kappa; mu and L are the bounds that the iterations assume. Without a value: "
+                "the layer's own systems.",
                 control},
     CommandSpec{"device", engine, "Switch the device", "", R"({"name": "cpu"})",
-                "Goes on at this step on another device: cpu, cuda or auto.", control},
+                "Continues at this step on another device: cpu, cuda or auto.", control},
     CommandSpec{"precision", engine, "Precision of products", "", R"({"name": "fp32"})",
-                "Goes on at this step with fp32, tf32 or bf16 products (on a GPU).", control},
+                "Continues at this step with fp32, tf32 or bf16 products (on a GPU).", control},
     // Window.
     CommandSpec{"select", window, "Select", "", R"({"layer": 1, "head": 0, "mode": 0, "token": 3})",
                 "Selects layer, head, mode or token in every panel, and how they are shown (power, all_heads, scaled, "
                 "change, smoothing or a window of steps, earlier: grey, coloured or hidden; arithmetic and band of the "
-                "solvers); absent keys stay."},
+                "solvers); absent keys stay unchanged."},
     CommandSpec{"token", window, "Go to a token", "", R"({"to": 5})",
                 "Moves the stepper to a token ({\"by\": 1} moves it on)."},
     CommandSpec{"time_left", window, "One step back", "Left Shift+Left", R"({"count": 1})",
-                "Steps back in time: a picture inside one step, a token in the stepper, else a training step."},
+                "Goes back in time: by a picture within a step, a token in the stepper, else a training step."},
     CommandSpec{"time_right", window, "One step on", "Right Shift+Right", R"({"count": 1})",
-                "Steps on in time: a picture inside one step, a token in the stepper, else a training step."},
+                "Goes forward in time: by a picture within a step, a token in the stepper, else a training step."},
     CommandSpec{"time_home", window, "First step", "Home", R"({})", "Goes to the first token or training step."},
     CommandSpec{"time_end", window, "Newest step", "End", R"({})",
-                "Goes to the newest token, or on to the last step that was trained, and follows."},
+                "Goes to the newest token or the last trained step, and follows new ones."},
     CommandSpec{"export", window, "Export the plot under the mouse", "Ctrl+E Ctrl+Shift+E",
                 R"({"panel": "training", "formats": ["svg", "pdf", "png", "csv"]})",
-                "Writes a panel's figure, or with {\"all\": true} all that are on the page."},
-    CommandSpec{"go_on", window, "Go on where I was", "", R"({})",
-                "Opens the run that was kept when a window was closed last, at the step at which it was."},
+                "Writes a panel's figure, or with {\"all\": true} all figures on the page."},
+    CommandSpec{"go_on", window, "Continue the last run", "", R"({})",
+                "Opens the run that was open when a window was last closed, at the same step."},
     CommandSpec{"race", window, "Memory race", "R", R"({"kinds": ["attention", "mamba2"], "tokens": 128})",
-                "Shows all layers on one input beside each other; a value chooses kinds, tokens and source."},
+                "Compares all layers on one input; a value chooses kinds, tokens and source."},
     CommandSpec{"maximise", window, "Enlarge a panel", "Enter 1 2 3 4 5", R"({"panel": "training"})",
-                "Shows one panel alone; again, or Esc: back. {\"on\": true} leaves it alone."},
+                "Shows one panel alone; again, or Esc: all panels. {\"on\": true} keeps it enlarged."},
     CommandSpec{"restore", window, "Back to all panels", "Escape", R"({})",
                 "Leaves the enlarged panel and clears the selection."},
     CommandSpec{"fit", window, "Fit the axes", "F", R"({"panel": "training"})",
                 "Shows all data again and follows new data."},
     CommandSpec{"axis_scale", window, "Switch an axis scale", "Shift+X Shift+Y",
-                R"({"panel": "training", "axis": "y", "scale": "log"})", "Linear, log or symlog axis."},
-    CommandSpec{
-        "cursor", window, "Set a measuring cursor", "C A", R"({"plot": "training_loss", "at": 120})",
-        "Sets cursor A, then B, then clears both; {\"which\": \"b\"} moves that one. Without a place where the mouse "
-        "or the crosshair is. B sets B while there is an A."},
+                R"({"panel": "training", "axis": "y", "scale": "log"})", "Sets a linear, log or symlog axis."},
+    CommandSpec{"cursor", window, "Set a measuring cursor", "C A", R"({"plot": "training_loss", "at": 120})",
+                "Sets cursor A, then B, then clears both; {\"which\": \"b\"} moves that one. Without a position it "
+                "takes that of the mouse or the crosshair. B sets B if there is an A."},
     CommandSpec{"follow", window, "Follow new data", "", R"({"plot": "training_loss", "on": true})",
-                "Shows all data and moves with new ones, or keeps what is seen now."},
+                "Shows all data and follows new data, or keeps the present view."},
     CommandSpec{"colours", window, "Lock the colours of a heat map", "",
                 R"({"plot": "token_weights", "low": 0, "high": 0.5})",
-                "Keeps the colours of a heat map at a range, whatever comes; {\"on\": true} at the present one, "
-                "{\"on\": false} lets them follow the data again."},
+                "Fixes the colour range of a heat map; {\"on\": true} at the present range, {\"on\": false} lets it "
+                "follow the data again."},
     CommandSpec{"hide", window, "Hide or show a curve", "",
                 R"({"plot": "training_loss", "series": "loss", "on": true})",
                 "Hides a curve of a plot by its name, or shows it again."},
     CommandSpec{"crosshair", window, "Move the crosshair", "Alt+Left Alt+Right Alt+Home Alt+End", R"({"by": 1})",
-                "Reads the chosen plot with the keyboard: `by` hundredths of its width, or to its first or last place "
-                "({\"to\": 0}, {\"to\": 1})."},
+                "Reads the chosen plot with the keyboard: moves by hundredths of its width, or to its first or last "
+                "point ({\"to\": 0}, {\"to\": 1})."},
     CommandSpec{"pan_plot", window, "Move the view of a plot",
                 "Alt+Shift+Left Alt+Shift+Right Alt+Shift+Up Alt+Shift+Down", R"({"x": 0.1, "y": 0})",
-                "Moves what the chosen plot shows by shares of its width and height."},
+                "Moves the visible range of the chosen plot by fractions of its width and height."},
     CommandSpec{"zoom_plot", window, "Zoom a plot", "Alt+Up Alt+Down", R"({"factor": 0.8})",
-                "Zooms the chosen plot at the crosshair, or at its middle."},
+                "Zooms the chosen plot at the crosshair, or at its centre."},
     CommandSpec{"show", window, "Choose what a panel shows", "", R"({"panel": "training", "figure": 1})",
                 "Shows one of a panel's figures, or as many as fit (-1)."},
-    CommandSpec{"view", window, "Look as a figure did", "",
-                R"({"panel": "training", "plot": "training_loss", "selection": {"smoothing": 0.9}})",
-                "Goes to the page, panel, selection and zoom that an exported figure carries; opening one does it."},
     CommandSpec{
-        "page", window, "More panels; a lesson's next step", "PageDown PageUp", R"({"by": 1})",
-        "Shows the panels of the workspace that a small window has no room for; with a lesson open its next step, "
-        "unless {\"of\": \"panels\"} is given."},
-    CommandSpec{
-        "lesson", window, "Next step of the lesson", "Shift+PageUp", R"({"by": 1})",
-        "Opens a lesson ({\"open\": \"tour\"}, or a file); goes on or back in it, {\"again\": true} this step from "
-        "its start, exactly; {\"answer\": 2} answers its question, {\"number\": \"power\", \"to\": 4} drags one of its "
-        "numbers, {\"close\": true} ends it."},
+        "view", window, "Show as in a figure", "",
+        R"({"panel": "training", "plot": "training_loss", "selection": {"smoothing": 0.9}})",
+        "Goes to the page, panel, selection and zoom that an exported figure carries; opening a figure does the same."},
+    CommandSpec{"page", window, "More panels; a lesson's next step", "PageDown PageUp", R"({"by": 1})",
+                "Shows the panels of the workspace that do not fit into a small window; with a lesson open its next "
+                "step, unless {\"of\": \"panels\"} is given."},
+    CommandSpec{"lesson", window, "Next step of the lesson", "Shift+PageUp", R"({"by": 1})",
+                "Opens a lesson ({\"open\": \"tour\"}, or a file); goes forward or back in it, {\"again\": true} "
+                "restarts this step exactly; {\"answer\": 2} answers its question, {\"number\": \"power\", \"to\": 4} "
+                "drags one of its numbers, {\"close\": true} ends it."},
     CommandSpec{"presenter", window, "Presenter window", "F6", R"({"on": true})",
-                "A second window with the notes of the lesson's step, the next step, a clock and the time since the "
-                "lesson began; on a second screen where there is one. Again, or Esc in it: closed.",
+                "Opens a second window with the notes of the lesson's step, the next step, a clock and the time since "
+                "the lesson began, on a second screen if there is one. Again, or Esc in it: closes it.",
                 control},
     CommandSpec{"layout", window, "Layouts of your own", "", R"({"save": "mine"})",
-                "Keeps the arrangement of the page by a name, takes a kept one ({\"choose\": ..}) or forgets it "
+                "Saves the arrangement of the page under a name, restores a saved one ({\"choose\": ..}) or deletes it "
                 "({\"forget\": ..}).",
                 control},
     CommandSpec{"reset_layout", window, "Reset the layout", "Ctrl+Shift+0", R"({})",
-                "Puts the panels of every workspace back as they were at first."},
+                "Restores the original panels of every workspace."},
     CommandSpec{"workspace", window, "Workspace", "Ctrl+1 Ctrl+2 Ctrl+3 Ctrl+4 Ctrl+5 Ctrl+6 Ctrl+7 Ctrl+8 Ctrl+9",
                 R"({"name": "stepper"})", "Switches to another arrangement of panels."},
     CommandSpec{"theme", window, "Theme", "Ctrl+T", R"({"name": "light"})",
-                "dark, light or projector; without a name the next of them."},
+                "Chooses dark, light or projector; without a name the next of them."},
     CommandSpec{"zoom", window, "Size of everything", "Ctrl++ Ctrl+- Ctrl+0", R"({"factor": 1.1})",
                 "Scales the whole window ({\"to\": 1.0} resets)."},
     CommandSpec{"presets", window, "Start from a preset, table or file", "Ctrl+O", R"({})",
                 "Shows everything that can be opened; {\"folder\": \".\"} lists the files of a folder.", control},
     CommandSpec{"controls", window, "Hide or show the controls", "F10", R"({"shown": true})",
-                "Leaves the panels alone on the page; again: everything is back.", control},
+                "Shows only the panels; again: everything.", control},
     CommandSpec{"blank", window, "Blank the screen", ".", R"({"on": true})",
-                "While presenting: nothing but the dark; again, or B or Esc: back."},
+                "Darkens the screen during a presentation; again, or B or Esc: back."},
     CommandSpec{"palette", window, "Command palette", "Ctrl+P Ctrl+K", R"({})",
-                "Finds and runs any command; {\"text\": \"layout\"} begins with words.", control},
+                "Finds and runs any command; {\"text\": \"layout\"} fills in the search.", control},
     CommandSpec{"help", window, "What is this, keys", "F1", R"({})",
                 "Pins the formula card under the mouse; otherwise shows all keys."},
     CommandSpec{"hints", window, "Show hints again", "", R"({"on": true})",
-                "The two hints of a first start, until what they ask for is done."},
-    CommandSpec{
-        "copy", window, "Copy", "Ctrl+C Ctrl+Shift+C Ctrl+Alt+C", R"({"what": "setup"})",
-        "Copies a plot as picture ({\"what\": \"picture\", \"plot\": \"training_loss\"}), a set-up line, a panel as "
-        "command ({\"what\": \"command\", \"panel\": \"spectrum\"}) or a formula ({\"what\": \"formula\", \"card\": "
-        "\"mode\"}); without a value the command of what is under the mouse."},
+                "Shows the two hints of a first start until their actions are done."},
+    CommandSpec{"copy", window, "Copy", "Ctrl+C Ctrl+Shift+C Ctrl+Alt+C", R"({"what": "setup"})",
+                "Copies a plot as picture ({\"what\": \"picture\", \"plot\": \"training_loss\"}), a set-up line, a "
+                "panel as command ({\"what\": \"command\", \"panel\": \"spectrum\"}) or a formula ({\"what\": "
+                "\"formula\", \"card\": \"mode\"}); without a value the command for the item under the mouse."},
     CommandSpec{"shuttle", window, "Back, stop, on", "J K L", R"({"direction": 1})",
                 "Plays backward (-1), stops (0) or plays forward (1); again: faster."},
     CommandSpec{"present", window, "Presentation mode", "F5", R"({"on": true})",
-                "Large type, thick lines, no controls; again, or Esc: back."},
+                "Uses large type and thick lines, and hides the controls; again, or Esc: back."},
     CommandSpec{"focus", window, "Next panel", "Tab Shift+Tab", R"({"by": 1})",
-                "Puts the keyboard on the next panel, as if the mouse were over it."},
+                "Gives the next panel the keyboard focus, as if the mouse were over it."},
     CommandSpec{"focus_plot", window, "Next plot of the panel", "P Shift+P", R"({"by": 1})",
-                "Puts the keyboard on the next plot of the panel that has it."},
-    CommandSpec{"menu", window, "Menu of a panel or plot", "Menu Shift+F10", R"({"panel": "training"})",
-                "Copy as command, export, axes, follow, enlarge; without a value of what is under the mouse.", control},
+                "Gives the next plot of the focused panel the keyboard focus."},
+    CommandSpec{
+        "menu", window, "Menu of a panel or plot", "Menu Shift+F10", R"({"panel": "training"})",
+        "Opens the menu: copy as command, export, axes, follow, enlarge; without a value for the item under the mouse.",
+        control},
     CommandSpec{"resize", window, "Resize the panel", "Ctrl+Shift+Left Ctrl+Shift+Right Ctrl+Shift+Up Ctrl+Shift+Down",
                 R"({"panel": "spectrum", "width": 0.05, "height": 0})",
                 "Gives a panel a larger share of its row and of all rows, as the splitters do."},

@@ -165,7 +165,7 @@ void apply_intervention(Interventions& interventions, const Command& given,
     changed = {};
   } else {
     const auto* command = std::ranges::find(layer_commands, given.name, &LayerCommand::name);
-    if (command == std::end(layer_commands)) throw Error(ExitCode::failure, given.name + " is no intervention");
+    if (command == std::end(layer_commands)) throw Error(ExitCode::failure, given.name + " is not an intervention");
     const InterventionTarget& of = meant_layer(value, layers, command->is_about_modes, given.name);
     command->carry_out(changed.layers[of.layer], value, of, given.name);
   }

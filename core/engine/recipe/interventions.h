@@ -48,7 +48,7 @@ struct InterventionTarget {
 };
 
 /// Carries out one of the commands `override`, `head_off`, `mode_off`, `drag_mode` and `clear_overrides`. Values:
-/// "layer": index, label or scope (absent: the first `ska`, or if there is none the first Koopman MLP); "head": -1 or
+/// "layer": index, label or scope (absent: the first `ska`, or without one the first Koopman MLP); "head": -1 or
 /// absent means all; "number": of a mode, as panels show it (HeadSpectrum::identity), or "mode": its index in the list
 /// of eigenvalues by modulus; -1 or absent means all. For a Koopman MLP both are the pair's index. Throws
 /// Error(bad_input) and then changes nothing.

@@ -111,7 +111,7 @@ class LessonReader {
 
   void take_title(std::string title) {
     if (!lesson_.title.empty()) refuse("there is a title already; a step begins with two signs: `## " + title + "`");
-    if (title.empty()) refuse("the title is missing behind the #");
+    if (title.empty()) refuse("the title is missing after the #");
     lesson_.title = std::move(title);
   }
 
@@ -135,7 +135,7 @@ class LessonReader {
     }
     if (lesson_.title.empty()) refuse("the lesson's title comes first, as `# Forgetting is a circle`");
     if (found->is_of_head != lesson_.steps.empty()) {
-      refuse(found->is_of_head ? std::string(name) + ": stands before the first step"
+      refuse(found->is_of_head ? std::string(name) + ": belongs before the first step"
                                : std::string(name) + ": belongs to a step; begin one with `## Title`");
     }
     lines().push_back({found->word, std::move(text), place_});
@@ -156,7 +156,7 @@ class LessonReader {
     if (!is_in_line_) return;
     is_in_line_ = false;
     const LessonLine& line = lines().back();
-    if (line.text.empty()) refuse_at(line.place, std::string(name_of(line.word)) + ": says nothing");
+    if (line.text.empty()) refuse_at(line.place, std::string(name_of(line.word)) + ": the text is missing");
     info_of(line.word).check(line);
     check_company(line);
   }
@@ -167,7 +167,7 @@ class LessonReader {
     const bool is_single =
         line.word == LessonWord::ask || line.word == LessonWord::answer || info_of(line.word).is_of_head;
     if (is_single && std::ranges::count(all, line.word, &LessonLine::word) > 1)
-      refuse_at(line.place, std::string(name_of(line.word)) + ": stands there already; begin another step for it");
+      refuse_at(line.place, std::string(name_of(line.word)) + ": this step has one already; begin another step for it");
     if (line.word != LessonWord::answer) return;
     const LessonLine* question = find_line(all, LessonWord::ask);
     if (!question) refuse_at(line.place, "an answer needs its question above it, as `ask: Which? | this | that`");
@@ -205,8 +205,8 @@ const LessonLine* find_line(std::span<const LessonLine> lines, LessonWord word) 
 
 Lesson parse_lesson(std::string_view text, const std::string& name) {
   if (text.size() > max_bytes) throw Error(ExitCode::bad_input, name + ": a lesson of more than 1 MiB is not read");
-  if (!is_utf8(std::string(text))) throw Error(ExitCode::bad_input, name + ": this is no UTF-8 text");
-  if (text.find('\0') != std::string_view::npos) throw Error(ExitCode::bad_input, name + ": this is no text");
+  if (!is_utf8(std::string(text))) throw Error(ExitCode::bad_input, name + ": this is not UTF-8 text");
+  if (text.find('\0') != std::string_view::npos) throw Error(ExitCode::bad_input, name + ": this is not text");
   LessonReader reader(name);
   while (!text.empty()) {
     const std::size_t end = std::min(text.find('\n'), text.size());

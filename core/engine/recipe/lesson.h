@@ -55,7 +55,7 @@ Lesson parse_lesson(std::string_view text, const std::string& name);
 /// Text from which `parse_lesson` makes this lesson.
 std::string text_of(const Lesson& lesson);
 
-/// The first line of this kind in a list; nullptr if there is none.
+/// The first line of this kind in a list; nullptr without one.
 const LessonLine* find_line(std::span<const LessonLine> lines, LessonWord word);
 
 /// A lesson shipped with the program.

@@ -61,7 +61,7 @@ ConditionSide parse_side(std::string_view text, const std::string& place) {
   }
   if (const std::size_t star = text.find('*'); star != std::string_view::npos) {
     const std::optional<double> factor = parse_number(text.substr(0, star));
-    if (!factor) throw refuse(in_quotes(text.substr(0, star)) + " is no number; a factor stands before its name");
+    if (!factor) throw refuse(in_quotes(text.substr(0, star)) + " is not a number; write a factor before its name");
     side.number = *factor;
     text = trimmed(text.substr(star + 1));
   }
@@ -72,7 +72,7 @@ ConditionSide parse_side(std::string_view text, const std::string& place) {
     const bool is_step = !side.at.empty() && side.at.size() < 4 && side.at[0] != '0' &&
                          std::ranges::all_of(side.at, [](unsigned char c) { return std::isdigit(c) != 0; });
     if (side.at != "start" && !is_step)
-      throw refuse("behind @ stands `start` or the number of a step, not " + in_quotes(side.at));
+      throw refuse("after @ write `start` or the number of a step, not " + in_quotes(side.at));
   }
   if (!is_name(side.name)) throw refuse(in_quotes(text) + " is neither a number nor a name");
   return side;
@@ -85,10 +85,10 @@ Comparison parse_comparison(std::string_view text, const std::string& place) {
     Comparison comparison{parse_side(text.substr(0, sign), place),
                           parse_side(text.substr(sign + known.sign.size()), place), known.relation};
     if (comparison.left.name.empty())
-      throw Error(ExitCode::bad_input, place + ": the name stands on the left of a comparison" + grammar);
+      throw Error(ExitCode::bad_input, place + ": write the name on the left of a comparison" + grammar);
     return comparison;
   }
-  throw Error(ExitCode::bad_input, place + ": " + in_quotes(trimmed(text)) + " compares nothing" + grammar);
+  throw Error(ExitCode::bad_input, place + ": " + in_quotes(trimmed(text)) + " is not a comparison" + grammar);
 }
 
 std::string_view sign_of(Relation relation) {

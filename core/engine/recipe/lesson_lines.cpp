@@ -67,7 +67,7 @@ LessonNumber parse_number_in_text(std::string_view text, const LessonLine& line)
   const std::optional<double> low = dots == std::string_view::npos ? std::nullopt : parse_number(range.substr(0, dots));
   const std::optional<double> high = low ? parse_number(range.substr(dots + 2)) : std::nullopt;
   if (!low || !high || !(*low < *high) || !(*value >= *low && *value <= *high))
-    refuse(line, in_quotes(range) + " is no range around the number" + example);
+    refuse(line, in_quotes(range) + " is not a range that contains the number" + example);
   number.low = *low;
   number.high = *high;
   return number;
@@ -77,7 +77,7 @@ LessonNumber parse_number_in_text(std::string_view text, const LessonLine& line)
 void require_whole_formulas(std::string_view text, const LessonLine& line) {
   if (std::ranges::count(text, '$') % 2 != 0)
     refuse(line, "a formula begins and ends with $: " + in_quotes(text.substr(text.rfind('$'), 20)));
-  if (text.find("$$") != std::string_view::npos) refuse(line, "between $ and $ stands a formula");
+  if (text.find("$$") != std::string_view::npos) refuse(line, "write a formula between $ and $");
 }
 
 /// Reads the text of a `say` line piece by piece.
@@ -154,7 +154,7 @@ LessonStretch read_stretch(const LessonLine& line) {
   }
   const std::optional<std::int64_t> steps = whole_number(trimmed(text));
   if (!steps || (*steps == 0 && !stretch.is_to))
-    refuse(line, in_quotes(line.text) + " is no stretch; write `run: 200 steps` or `run: to 600`");
+    refuse(line, in_quotes(line.text) + " is not a number of steps; write `run: 200 steps` or `run: to 600`");
   stretch.steps = *steps;
   return stretch;
 }
@@ -209,7 +209,7 @@ LessonQuestion read_question(const LessonLine& line) {
       (parts.size() == 3 || parts.size() == 4) && std::ranges::none_of(parts, &std::string_view::empty);
   if (!is_whole)
     refuse(line,
-           "a question has two or three choices behind it, as `ask: Which lasts longer? | the first | the second`");
+           "a question needs two or three choices after it, as `ask: Which lasts longer? | the first | the second`");
   for (const std::string_view part : parts) require_whole_formulas(part, line);
   return {std::string(parts.front()), {parts.begin() + 1, parts.end()}};
 }
@@ -225,7 +225,7 @@ LessonGoal read_goal(const LessonLine& line) {
   LessonGoal goal;
   if (end != std::string::npos) goal.sentence = trimmed(std::string_view(line.text).substr(end + bar.size()));
   if (goal.sentence.empty())
-    refuse(line, "a goal has a sentence behind it, as `goal: loss < 0.5 | The loss is below one half`");
+    refuse(line, "a goal needs a sentence after it, as `goal: loss < 0.5 | The loss is below one half`");
   require_whole_formulas(goal.sentence, line);
   goal.condition = parse_condition(std::string_view(line.text).substr(0, end), line.place);
   for (const Comparison& comparison : goal.condition.comparisons) {

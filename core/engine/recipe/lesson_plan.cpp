@@ -137,7 +137,7 @@ class LessonState {
     return recipe.contains(place) && recipe[place] == number.value;
   }
 
-  /// The value that the recipe's commands set last; nothing if there is none.
+  /// The value that the recipe's commands set last; nothing without one.
   std::optional<double> last_set(const std::string& key) const {
     std::optional<double> last;
     for (const TimedCommand& timed : recipe_->commands) {

@@ -134,8 +134,8 @@ const std::vector<SettingSpec>& training_settings() {
   static const std::vector<SettingSpec> specs = {
       {"learning_rate", "learning rate", "peak learning rate (warm-up, then cosine)", 1e-7, 1.0, true, false},
       {"batch", "batch", "sequences in a training step", 1, 4096, true, true},
-      {"clip", "clip", "largest global gradient norm; 0 switches clipping off", 0, 1000, false, false},
-      {"weight_decay", "weight decay", "AdamW's decay of matrices", 0, 1, false, false},
+      {"clip", "clip", "maximal global gradient norm; 0 switches clipping off", 0, 1000, false, false},
+      {"weight_decay", "weight decay", "AdamW's weight decay of matrices", 0, 1, false, false},
       {"steps", "steps", "last training step; the cosine ends there", 1, static_cast<double>(max_steps), true, true},
       {"warmup", "warm-up", "steps in which the rate rises to its peak", 0, static_cast<double>(max_steps), false,
        true},
@@ -147,7 +147,7 @@ const std::vector<SettingSpec>& training_settings() {
        static_cast<double>(max_steps), false, true},
       {"evaluate_examples", "held-out examples", "sequences in a held-out evaluation", 1, 65536, false, true},
       {"patience", "patience",
-       "held-out evaluations in a row without a better one after which training ends, at the best; 0: train all steps",
+       "training ends after this many held-out evaluations without improvement, and keeps the best; 0: train all steps",
        0, 1000, false, true}};
   return specs;
 }
@@ -310,7 +310,7 @@ void apply_assignment(json& recipe, const std::string& assignment) {
   }
   std::string key = assignment.substr(0, equals);
   const std::string text = assignment.substr(equals + 1);
-  if (!is_utf8(assignment)) throw Error(ExitCode::usage, "--set " + assignment + ": this is no UTF-8 text");
+  if (!is_utf8(assignment)) throw Error(ExitCode::usage, "--set " + assignment + ": this is not UTF-8 text");
   json value = json::parse(text, nullptr, false);
   if (value.is_discarded()) value = text;
   if (is_layer_setting(assignment)) return add_layer_setting(recipe, key, value);
@@ -335,7 +335,7 @@ void apply_assignment(json& recipe, const std::string& assignment) {
       place = &(*place)[part];
     }
   }
-  if (!place->is_object()) throw Error(ExitCode::usage, "--set " + key + ": nothing can be set there");
+  if (!place->is_object()) throw Error(ExitCode::usage, "--set " + key + ": this field cannot be set");
   (*place)[key.substr(begin)] = value;
 }
 

@@ -107,7 +107,7 @@ const std::vector<Preset>& presets();
 const Preset& find_preset(const std::string& name);
 /// Whether its model, or a part of it, has one of these traits.
 bool shows(const Preset& preset, LayerTraits any);
-/// The first preset that does; nullptr if there is none.
+/// The first preset that does; nullptr without one.
 const Preset* first_preset_that_shows(LayerTraits any);
 
 }  // namespace afterglow

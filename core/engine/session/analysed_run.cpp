@@ -39,7 +39,7 @@ std::string ill_conditioned(const Spectra& spectra) {
   for (const HeadSpectrum& head : spectra.heads) {
     const std::string which = "head " + std::to_string(head.head);
     if (head.jitter > 0) return "float32 could not factorise the ridge system of " + which;
-    if (head.kappa > kappa_limit("fp32")) return "kappa of " + which + " is beyond what float32 can solve";
+    if (head.kappa > kappa_limit("fp32")) return "kappa of " + which + " is too large for float32";
   }
   return "";
 }
@@ -404,7 +404,7 @@ void AnalysedRun::ask(const Command& command) {
     names += ", " + std::string(asked.command);
   }
   for (const CommandSpec& spec : command_table()) names += spec.edits_probe ? ", " + std::string(spec.name) : "";
-  throw Error(ExitCode::bad_input, command.name + " asks nothing of a model; there are " + names);
+  throw Error(ExitCode::bad_input, command.name + " is not a command that analyses a model; choose one of " + names);
 }
 
 /// Another sequence invalidates every analysis; interventions only those that show them.
@@ -589,7 +589,7 @@ void AnalysedRun::compare_runs(const nlohmann::json& value) {
   }
   if (!forecasts()) {
     if (paths.empty()) return;
-    throw Error(ExitCode::bad_input, "compare_runs: only forecasts are laid over each other; open one first");
+    throw Error(ExitCode::bad_input, "compare_runs: only forecasts can be compared; open one first");
   }
   ForecastEnsemble chosen;
   for (const std::string& path : paths) {

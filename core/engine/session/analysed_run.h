@@ -90,7 +90,7 @@ class AnalysedRun {
   /// Carries out `surgery`: fits the weights to the eigenvalues that the value names or that the user has moved, and
   /// removes these interventions. Counts as one step of the run. Throws Error(bad_input) and then changes nothing.
   void operate(const nlohmann::json& value);
-  /// Undoes the last change of the interventions or of a hyperparameter, whichever is younger; false if there is none.
+  /// Undoes the last change of the interventions or of a hyperparameter, whichever is younger; false without one.
   bool undo();
   bool redo();
 
@@ -116,7 +116,7 @@ class AnalysedRun {
   /// system is too ill-conditioned for float32, in which all devices factorise. The latter is judged at steps that
   /// depend on the recipe alone. Adds a mark to the curves.
   std::optional<std::string> stop_reason();
-  /// The recipe of a finished run of the phase map. Throws Error(bad_input) if there is none.
+  /// The recipe of a finished run of the phase map. Throws Error(bad_input) without one.
   Recipe run_of_map(std::int64_t place) const;
   /// Takes over the phase map of another run if this run is one of its cells.
   void take_map(const AnalysedRun& other);

@@ -89,7 +89,7 @@ class RunAnalysis {
   /// Computes the whole result again. `found` holds the published results of all analyses.
   virtual void update(const AnalysisResults& found) = 0;
   virtual void publish(AnalysisResults& results) const = 0;
-  /// The step of the result; -1: there is none.
+  /// The step of the result; -1: no result.
   virtual std::int64_t made_at() const = 0;
   /// Weights or settings have changed: the result is out of date, and history entries later than step `after` are
   /// dropped (-1: all).

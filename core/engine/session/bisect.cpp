@@ -44,7 +44,7 @@ Bisect::Bisect(const TrainingRun& run, BisectConfig config) : config_(std::move(
   view->until = config_.until > 0 ? config_.until : run.trainer().config().steps;
   if (view->until <= view->from)
     throw Error(ExitCode::bad_input, "bisect: this run begins at step " + std::to_string(view->from) +
-                                         "; let it look further than to step " + std::to_string(view->until));
+                                         "; set `until` to a step after " + std::to_string(view->until));
   frozen_.emplace_back("", "");
   for (const ModelPart& part : run.trainer().parts()) frozen_.emplace_back(part.label, part.kind);
   view->planned = frozen_.size();

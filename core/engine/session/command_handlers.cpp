@@ -38,8 +38,9 @@ void run(SessionWorker& worker, const Command&, const json&) {
   const TrainingRun& run = worker.run();
   if (!run.finished()) return worker.start(-1);
   const bool is_at_last_step = run.step() >= run.trainer().config().steps;
-  worker.report(Severity::info, is_at_last_step ? "Done · raise steps to continue"
-                                                : "Done, as patience asks · raise patience to continue");
+  worker.report(Severity::info, is_at_last_step
+                                    ? "Done · raise steps to continue"
+                                    : "Done: no better result within the patience · raise patience to continue");
 }
 
 void toggle_run(SessionWorker& worker, const Command& command, const json& value) {
@@ -107,7 +108,7 @@ void undo(SessionWorker& worker, const Command&, const json&) {
 }
 
 void redo(SessionWorker& worker, const Command&, const json&) {
-  if (!worker.analysed().redo()) return worker.report(Severity::info, "there is nothing to do again");
+  if (!worker.analysed().redo()) return worker.report(Severity::info, "there is nothing to redo");
   worker.analyse_afresh();
 }
 
@@ -188,7 +189,7 @@ void choose_accuracy(SessionWorker& worker, const Command&, const json& value) {
 
 void blame(SessionWorker& worker, const Command& command, const json&) {
   if (worker.run().latest_step() <= worker.run().oldest_step())
-    return worker.report(Severity::info, "train some steps first; then every batch can be asked what it did");
+    return worker.report(Severity::info, "train some steps first; then the effect of every batch can be measured");
   ask(worker, command, {});
 }
 

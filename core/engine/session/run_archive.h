@@ -33,7 +33,7 @@ class RunArchive {
   void branch(EarlierRun present, std::int64_t step);
   /// A change at `step` begins another future: keeps `former`, the present run before the change.
   void change(EarlierRun former, std::int64_t step);
-  /// Drops the newest run of that name; false if there is none.
+  /// Drops the newest run of that name; false without one.
   bool discard(const std::string& name);
   /// Drops all of them.
   void clear() { runs_.clear(); }

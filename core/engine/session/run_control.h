@@ -52,7 +52,7 @@ class RunControl {
 
   /// Trains these runs to their ends, one after the other; opening any other run cancels that.
   void compare(std::deque<ComparedRun> runs) { compared_ = std::move(runs); }
-  /// Removes and returns the next one; nothing if there is none.
+  /// Removes and returns the next one; nothing without one.
   std::optional<ComparedRun> next_compared();
   const std::deque<ComparedRun>& compared() const { return compared_; }
 

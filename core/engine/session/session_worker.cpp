@@ -129,7 +129,8 @@ void SessionWorker::guarded(const std::function<void()>& work) {
   } catch (const Error& error) {
     const bool has_lost_gpu = error.code() == ExitCode::no_gpu && analysed_ && backend_ && backend_->name() != "cpu";
     device_is_lost_ = device_is_lost_ || has_lost_gpu;
-    fail(error.code(), error.what() + std::string(has_lost_gpu ? "; the command device cpu goes on here" : ""));
+    fail(error.code(),
+         error.what() + std::string(has_lost_gpu ? "; the command device cpu continues here on the processor" : ""));
   } catch (const std::bad_alloc&) {
     fail(ExitCode::out_of_memory, "not enough memory for this model; choose a smaller preset or batch");
   } catch (const std::exception& error) {
@@ -364,7 +365,7 @@ void SessionWorker::branch() {
 
 void SessionWorker::discard(const std::string& name) {
   if (name.empty() || name == run().name) return discard_present();
-  if (archive_.discard(name)) return report(Severity::info, name + " is thrown away");
+  if (archive_.discard(name)) return report(Severity::info, name + " was discarded");
   std::vector<std::string> names;
   for (const EarlierRun& earlier : archive_.runs()) names.push_back(earlier.curves.run);
   throw Error(ExitCode::bad_input, "there is no earlier run \"" + name + "\"" + which_there_are(name, names));
@@ -374,7 +375,7 @@ void SessionWorker::discard_present() {
   const std::string thrown = run().name;
   go_over_to(archive_.runs().empty() ? from_the_start(run().recipe()) : archive_.runs().back().recipe);
   if (const std::optional<EarlierRun> former = archive_.take_newest()) run().name = former->curves.run;
-  report(Severity::info, thrown + " is thrown away");
+  report(Severity::info, thrown + " was discarded");
 }
 
 /// Replaces the present run.
@@ -412,7 +413,7 @@ void SessionWorker::begin_other_future(const std::function<void()>& change) {
 
 void SessionWorker::leave_out_batch(std::int64_t step) {
   if (step <= run().oldest_step() || step > run().latest_step() + 1)
-    throw Error(ExitCode::bad_input, "skip: step " + std::to_string(step) + " is none of those that can be left out, " +
+    throw Error(ExitCode::bad_input, "skip: step " + std::to_string(step) + " cannot be left out; choose one of " +
                                          std::to_string(run().oldest_step() + 1) + " to " +
                                          std::to_string(run().latest_step() + 1));
   analysed_->go_to(step - 1);
@@ -461,7 +462,8 @@ Snapshot SessionWorker::present_snapshot() {
   } catch (const Error& error) {
     std::optional<Snapshot> kept = error.code() == ExitCode::no_gpu ? run().kept_snapshot() : std::nullopt;
     if (!kept) throw;
-    report(Severity::warning, "the device no longer answers; what is kept is step " + std::to_string(kept->step));
+    report(Severity::warning,
+           "the device no longer answers; the last saved state is that of step " + std::to_string(kept->step));
     return *kept;
   }
 }

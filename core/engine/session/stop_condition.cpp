@@ -38,8 +38,8 @@ StopCondition::StopCondition(const StopConfig& config, const MeasureFunction& me
     for (const ConditionSide* side : {&comparison.left, &comparison.right}) {
       if (!side->at.empty() && side->at != "start")
         throw Error(ExitCode::bad_input, std::string(place) +
-                                             ": behind @ stands `start`, the moment at which the "
-                                             "condition is given; lessons alone have numbered steps");
+                                             ": after @ write `start`, the moment at which the "
+                                             "condition is given; only lessons have numbered steps");
       // A number of no family exists in every run and needs no analysis.
       if (const NumberFamily* family = family_of(side->name)) analyses_ |= family->analyses;
     }

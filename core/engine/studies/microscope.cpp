@@ -230,7 +230,7 @@ json to_json(const MicroscopeConfig& config) {
 Microscope::Microscope(const TrainingRun& run, MicroscopeConfig config) : config_(std::move(config)) {
   if (config_.from < 0) config_.from = run.step();
   if (config_.from < run.oldest_step() || config_.from > run.latest_step())
-    refuse_change("step " + std::to_string(config_.from) + " is none of this run; choose one from " +
+    refuse_change("step " + std::to_string(config_.from) + " is not in this run; choose one from " +
                   std::to_string(run.oldest_step()) + " to " + std::to_string(run.latest_step()));
   start_ = *run.kept_snapshot(config_.from);
   start_.recipe = training_of(start_.recipe);

@@ -85,7 +85,7 @@ void RecipeRunner::work(Backend& backend) {
   }
 }
 
-/// The first run that no thread or process trains. `others_work`: there is none now, but other processes hold some.
+/// The first run that no thread or process trains. `others_work`: none is free now, but other processes hold some.
 std::optional<RecipeRunner::Job> RecipeRunner::next_job(bool& others_work) {
   const std::lock_guard lock(mutex_);
   for (auto at = missing_.begin(); at != missing_.end();) {

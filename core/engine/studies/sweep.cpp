@@ -52,7 +52,7 @@ std::vector<std::string> spread(const std::string& spec, bool is_logarithmic, co
   std::vector<double> numbers;
   for (std::size_t i = 1; i < parts.size(); ++i) numbers.push_back(parse_number(parts[i]).value_or(NAN));
   if (numbers.size() != 3 || std::ranges::any_of(numbers, [](double number) { return !std::isfinite(number); }))
-    throw Error(ExitCode::usage, where + ": expected first, last and count behind " + parts[0] + how_to_write);
+    throw Error(ExitCode::usage, where + ": expected first, last and count after " + parts[0] + how_to_write);
   const double first = numbers[0], last = numbers[1], count = numbers[2];
   if (!(count >= 1 && count <= static_cast<double>(max_values)) || count != std::floor(count))
     throw Error(ExitCode::usage, where + ": the count is a whole number from 1 to " + std::to_string(max_values));
@@ -140,7 +140,7 @@ SweepAxis parse_axis(const std::string& text) {
   for (auto value = axis.values.begin(); value != axis.values.end(); ++value) {
     if (value->empty()) throw Error(ExitCode::usage, where + ": a value is missing" + how_to_write);
     if (std::find(axis.values.begin(), value, *value) != value)
-      throw Error(ExitCode::usage, where + ": the value " + *value + " stands there twice");
+      throw Error(ExitCode::usage, where + ": the value " + *value + " is given twice");
   }
   return axis;
 }
@@ -160,8 +160,7 @@ std::vector<PlannedRun> runs_of(const Recipe& recipe, const std::vector<SweepAxi
     fields.push_back(axis.field);
     count *= axis.values.size();
     if (count > max_runs)
-      throw Error(ExitCode::usage,
-                  "the axes ask for more than " + std::to_string(max_runs) + " runs; take fewer values");
+      throw Error(ExitCode::usage, "the axes give more than " + std::to_string(max_runs) + " runs; take fewer values");
   }
   const std::vector<Setting> settings = settings_of(recipe);
   for (const SweepAxis& axis : axes) check_axis(recipe, axis, settings);

@@ -188,8 +188,7 @@ std::unique_ptr<Objective> make_objective(const Recipe& recipe, ParameterStore& 
             : "this model forecasts series, but the task " + task->name() + " has tokens; take the task forecast");
   }
   if (of_numbers && recipe.recompute > 0)
-    throw Error(ExitCode::bad_input,
-                "recompute: a model that forecasts keeps all that it computes; leave the field out");
+    throw Error(ExitCode::bad_input, "recompute: not available for a model that forecasts; leave the field out");
   if (of_numbers) return std::make_unique<ForecastObjective>(recipe, std::move(task), store);
   return make_token_objective(recipe, std::move(task), store);
 }

@@ -23,7 +23,7 @@ std::unique_ptr<Task> other_task(const ProbeSetup& setup, const Task& own, std::
                                          "; choose a task in the model's language");
   if (task->length() > max_probe_tokens)
     throw Error(ExitCode::bad_input, "probe.task: " + std::to_string(task->length()) +
-                                         " tokens are too many to be followed one by one; give a length of " +
+                                         " tokens are too many to read one by one; give a length of " +
                                          std::to_string(max_probe_tokens) + " or less");
   const auto* prefixed = dynamic_cast<const PrefixedTask*>(&own);
   return std::make_unique<PrefixedTask>(std::move(task), prefixed ? prefixed->places() : 0);

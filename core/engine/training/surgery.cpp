@@ -122,7 +122,7 @@ HeadFit fit_head(const KeyOperator& keys, std::span<const double> rows, const st
                                                           : "cannot be brought to";
     throw Error(ExitCode::bad_input,
                 "surgery: the eigenvalues of " + place + " " + how +
-                    " where they were dragged. Keys of one sequence keep all of them inside of the "
+                    " the positions they were dragged to. The keys of one sequence keep them inside the "
                     "unit circle, and a pair stays a pair; drag less far.");
   }
   fit.rows = std::move(found.projection);

@@ -43,7 +43,7 @@ class TokenObjective final : public Objective {
       : task_(std::move(task)), model_(recipe.model, store), memory_state_(model_.memory()), seed_(recipe.seed) {
     if (task_->vocab() > model_.vocab()) {
       throw Error(ExitCode::bad_input, "the task uses " + std::to_string(task_->vocab()) +
-                                           " different tokens but model.vocab is " + std::to_string(model_.vocab()) +
+                                           " different tokens, but model.vocab is " + std::to_string(model_.vocab()) +
                                            "; raise model.vocab");
     }
     model_.recompute(recipe.recompute);

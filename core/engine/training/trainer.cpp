@@ -26,7 +26,7 @@ constexpr std::size_t worth_recycling = std::size_t{256} << 20;
 
 void check_shards(int shards, std::int64_t batch) {
   if (batch % shards == 0) return;
-  throw Error(ExitCode::bad_input, "training.batch: " + std::to_string(batch) + " sequences cannot be cut into " +
+  throw Error(ExitCode::bad_input, "training.batch: " + std::to_string(batch) + " sequences cannot be split into " +
                                        std::to_string(shards) + " equal parts; take a multiple of " +
                                        std::to_string(shards));
 }
@@ -157,8 +157,9 @@ void Trainer::reset_settings() {
 
 void Trainer::join(Ranks& ranks) {
   if (recipe_.shards != shard_count)
-    throw Error(ExitCode::usage, "several processes train one run whose batch is cut into parts; give --set shards=" +
-                                     std::to_string(shard_count));
+    throw Error(ExitCode::usage,
+                "several processes can train only a run whose batch is split into parts; give --set shards=" +
+                    std::to_string(shard_count));
   shared_ = std::make_unique<ShardSum>(*backend_, &ranks);
 }
 
@@ -251,7 +252,7 @@ void Trainer::run_shards() {
     const auto answers = static_cast<double>(objective_->loaded_answers());
     if (!(answers > 0))
       throw Error(ExitCode::bad_input,
-                  "shards: a batch of this model or task is not cut into parts; leave the field out");
+                  "shards: a batch of this model or task cannot be split into parts; leave the field out");
     run_program(&Trainer::run_part);
     if (i + 1 == shared_->count()) finish_gradient(answers);
     backend_->synchronize();
@@ -426,7 +427,7 @@ std::string Trainer::diagnose_pass() {
 Model& Trainer::model() const {
   if (Model* model = objective_->model()) return *model;
   throw Error(ExitCode::bad_input,
-              "a forecast has no model of tokens, and this asks for one; choose a preset of tokens");
+              "this needs a model of tokens, and the run forecasts a series; choose a preset with tokens");
 }
 
 // Waits for the copy, because later work on the other back end may overwrite its source.

@@ -60,8 +60,8 @@ class Trainer {
   /// weights are zero until a state is restored.
   Trainer(const Recipe& recipe, Backend& backend, DType dtype = DType::f32,
           const std::function<void(const ParameterStore&)>& check = {});
-  /// A copy of `other` for analyses on a second stream: `backend` is `other.backend().beside()`. It holds weights only,
-  /// which are zero until `follow`, and cannot train.
+  /// A copy of `other` for analyses; `backend` is a second stream of `other`'s device. It holds weights only, which are
+  /// zero until `follow`, and cannot train.
   Trainer(const Trainer& other, Backend& backend);
   ~Trainer();
   Trainer(const Trainer&) = delete;

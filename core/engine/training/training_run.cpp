@@ -250,7 +250,7 @@ bool TrainingRun::train_step() {
   if (!result.finite) {
     failure_ = "step " + std::to_string(result.step) + ": a number became non-finite in " + trainer_->diagnose() +
                ". The weights are those of step " + std::to_string(step()) +
-               "; lower the learning rate or raise the ridge and go on.";
+               "; lower the learning rate or raise the ridge, then continue.";
     record_.add_stop({step(), "step " + std::to_string(result.step) + " was not finite", true});
     return false;
   }

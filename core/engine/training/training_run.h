@@ -82,7 +82,7 @@ class TrainingRun {
   void operate(const nlohmann::json& surgery);
   /// Makes the next step and reverts it: state, curves and recipe stay, bit for bit.
   RehearsedStep rehearse();
-  /// Undoes or repeats the last change at this step; false if there is none.
+  /// Undoes or repeats the last change at this step; false without one.
   bool undo();
   bool redo();
   /// The number of changes that `undo` can revert.

@@ -153,7 +153,7 @@ TEST(OtherTasks, OfAnotherLanguageOrTooLongAreRefused) {
     EXPECT_EQ(grid.run.observe(set_of(Analysis::probe)).probe->tokens.size(), 24U);
   };
   refused(R"({"task": {"kind": "mqar", "vocab": 512}})", "512 tokens and the model 128");
-  refused(R"({"task": {"kind": "niah", "length": 4096}})", "too many to be followed");
+  refused(R"({"task": {"kind": "niah", "length": 4096}})", "too many to read");
   refused(R"({"task": {"kind": "forecast"}})", "");
   refused(R"({"task": {"kind": "needle"}})", "There is no task kind");
   refused(R"({"task": 3})", "");

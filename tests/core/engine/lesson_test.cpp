@@ -78,7 +78,7 @@ TEST(Lessons, RefuseWhatIsWrongWithItsPlaceAndWhatToWrite) {
   EXPECT_THAT(refusal("ask: Which? | a | b\nanswer: 3\n"), HasSubstr("2 choices"));
   EXPECT_THAT(refusal("expect: loss 3\n"), HasSubstr("NAME < NUMBER"));
   EXPECT_THAT(refusal("expect: 3 < loss\n"), HasSubstr("on the left"));
-  EXPECT_THAT(refusal("goal: loss < 3\n"), HasSubstr("sentence behind it"));
+  EXPECT_THAT(refusal("goal: loss < 3\n"), HasSubstr("sentence after it"));
   EXPECT_THAT(refusal("goal: loss < loss@2 | Done\n"), HasSubstr("@start"));
   EXPECT_THAT(refusal("say: a formula $x without an end\n"), HasSubstr("begins and ends with $"));
   EXPECT_THAT(refusal("ask: Is $λ^2 large? | yes | no\n"), HasSubstr("begins and ends with $"));
@@ -87,7 +87,7 @@ TEST(Lessons, RefuseWhatIsWrongWithItsPlaceAndWhatToWrite) {
   EXPECT_THAT(refusal("focus: inside three\n"), HasSubstr("focus: inside 3"));
   EXPECT_THAT(refusal("focus: inside 0\n"), HasSubstr("focus: inside 3"));
   EXPECT_THAT(refusal("say: a number {power}\n"), HasSubstr("{power=2}"));
-  EXPECT_THAT(refusal("say: a number {power=9 0..8}\n"), HasSubstr("no range around"));
+  EXPECT_THAT(refusal("say: a number {power=9 0..8}\n"), HasSubstr("not a range"));
   EXPECT_THAT(refusal("say: \xff\n"), HasSubstr("UTF-8"));
   EXPECT_THAT(message_of(ExitCode::usage, [] { open_lesson("no such lesson"); }), HasSubstr("there is no lesson"));
   EXPECT_THAT(message_of(ExitCode::bad_input, [] { open_lesson("no_such.md"); }), HasSubstr("there is no lesson"));

@@ -161,7 +161,7 @@ TEST(StopCondition, RefusesWhatItCannotJudge) {
   };
   EXPECT_THAT(refusal("loss <"), HasSubstr("one side of a comparison is missing"));
   EXPECT_THAT(refusal("no_such_number > 1"), HasSubstr("no number \"no_such_number\""));
-  EXPECT_THAT(refusal("loss < loss@3"), HasSubstr("behind @ stands `start`"));
+  EXPECT_THAT(refusal("loss < loss@3"), HasSubstr("after @ write `start`"));
   EXPECT_TRUE(stops_of(analysed, 3).empty()) << "nothing was chosen";
 }
 

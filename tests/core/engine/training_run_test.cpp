@@ -142,7 +142,7 @@ TEST(Settings, AreToldWithoutATrainerAsTheTrainerTellsThem) {
 TEST(Settings, OfAModelThatNoTrainerCouldTakeAreRefusedAsByIt) {
   Recipe uncut = small_recipe();
   uncut.shards = 8;
-  EXPECT_THAT(message_of(ExitCode::bad_input, [&] { settings_of(uncut); }), testing::HasSubstr("cannot be cut"));
+  EXPECT_THAT(message_of(ExitCode::bad_input, [&] { settings_of(uncut); }), testing::HasSubstr("cannot be split"));
   Recipe of_nothing = small_recipe();
   of_nothing.checkpoint = {{"path", "/no/such/folder"}};
   EXPECT_THAT(message_of(ExitCode::bad_input, [&] { settings_of(of_nothing); }), testing::HasSubstr("/no/such"));

@@ -28,12 +28,12 @@ class History {
   void pin(std::int64_t step) { pinned_ = step; }
   /// Memory of a dropped state for the next one, so that saving for hours neither allocates nor fragments memory.
   TrainerState take_spare() { return std::exchange(spare_, {}); }
-  /// The last saved state at or before `step`; nullptr if there is none.
+  /// The last saved state at or before `step`; nullptr without one.
   const TrainerState* before(std::int64_t step) const;
   /// Drops the states after `step`.
   void forget_after(std::int64_t step);
 
-  /// Step of the first saved state; -1 if there is none.
+  /// Step of the first saved state; -1 without one.
   std::int64_t oldest() const { return frames_.empty() ? -1 : frames_.front().step; }
 
   /// All saved states. Checksums are computed on request, each once.

@@ -60,8 +60,7 @@ SavedRun read_saved_run(const std::filesystem::path& path) {
                     "the model's config.json (in Python: afterglow.save_tensors(file, "
                     "dict(numpy.load(npz))))");
   if (extension == ".json" && is_checkpoint_file(path))
-    throw Error(ExitCode::bad_input, path.string() +
-                                         ": this is a part of a model that another library saved; give its " +
+    throw Error(ExitCode::bad_input, path.string() + ": this is a part of another library's model; give its " +
                                          "folder: " + std::filesystem::absolute(path).parent_path().string());
   if (extension == ".json") return read_run(read_json(path), path.string());
   if (format_of(extension)) {
