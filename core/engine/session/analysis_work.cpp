@@ -23,7 +23,7 @@ double length_of(const AnalysisSubject& subject) { return static_cast<double>(su
 double branches_of(const AnalysisSubject& subject) {
   return static_cast<double>(subject.run->trainer().model().branches().size());
 }
-/// Share of the branches up to the traced one.
+/// Share of the branches up to the traced one, which a trace runs.
 double depth_of_trace(const AnalysisSubject& subject) {
   const auto& parts = subject.run->trainer().parts();
   const int branch = subject.traced_part < 0 ? -1 : parts[static_cast<std::size_t>(subject.traced_part)].branch;
@@ -75,7 +75,7 @@ double first_part(const ModelWork& work, std::int64_t parameters) {
   return part < work.first ? 0 : std::max(part, min_part);
 }
 
-/// The sequence and the held-out ones, with and without interventions.
+/// Runs the inspected sequence and the held-out ones, with and without interventions.
 ModelWork work_of_probe(const AnalysisSubject& subject) {
   const bool is_edited = subject.probe && !subject.probe->now().interventions.empty();
   const double held_out = static_cast<double>(held_out_sequences(subject.run->trainer())) * length_of(subject);
@@ -86,13 +86,13 @@ ModelWork work_of_transplant(const AnalysisSubject& subject) {
   return {0, length_of(subject) * (1 + depth_of_trace(subject)), 1};
 }
 
-/// Six rounds of a reverse pass and two passes in each branch.
+/// Six rounds of one backward and two forward passes in each branch.
 ModelWork work_of_theory(const AnalysisSubject& subject) {
   constexpr double rounds = 6;
   return {length_of(subject) * (1 + reverse + rounds * (reverse + 2)), 0, 1};
 }
 
-/// Both sequences, the reverse pass, and the head behind each branch.
+/// Both sequences, the backward pass, and the head after each branch.
 ModelWork work_of_logit_lens(const AnalysisSubject& subject) {
   const Model& model = subject.run->trainer().model();
   const double head = static_cast<double>(model.vocab() * model.width()) /
@@ -100,7 +100,7 @@ ModelWork work_of_logit_lens(const AnalysisSubject& subject) {
   return {length_of(subject) * (2 + reverse + (branches_of(subject) + 1) * head), 0, 1};
 }
 
-/// All branches one by one, and the stack.
+/// Measures every branch separately, and the stack.
 ModelWork work_of_influence(const AnalysisSubject& subject) {
   const InfluenceConfig& config = subject.influence;
   const double tokens = config.tokens, lags = config.per_decade * std::log10(std::max(10.0, tokens));
@@ -109,7 +109,7 @@ ModelWork work_of_influence(const AnalysisSubject& subject) {
   return {all, 0, begin / all};
 }
 
-/// Layers of the model's width, each about as large as one of its own.
+/// The race's layers have the model's width; each is about as large as one of its layers.
 ModelWork work_of_race(const AnalysisSubject& subject) {
   const RaceConfig& config = subject.influence.race;
   const auto mixes = [](const auto& part) { return part.branch >= 0 && mixes_tokens(part.kind); };
@@ -123,7 +123,7 @@ ModelWork work_of_race(const AnalysisSubject& subject) {
   return {share * tokens, share * one.steps, first / std::max(1.0, layers)};
 }
 
-/// Streams and outputs at every token, each from its branch on; memories token by token; paths.
+/// Streams and outputs at every token, each from its branch on; states token by token; paths.
 ModelWork work_of_patch(const AnalysisSubject& subject) {
   constexpr double memories_of_a_layer = 3;
   const double T = length_of(subject), branches = branches_of(subject), begin = (2 + reverse) * T;
@@ -132,7 +132,7 @@ ModelWork work_of_patch(const AnalysisSubject& subject) {
   return {all.tokens, all.steps, begin / (all.tokens + passes_of_a_step * all.steps)};
 }
 
-/// Blocks and heads.
+/// One pass over the held-out sequences for each block and head.
 ModelWork work_of_ablation(const AnalysisSubject& subject) {
   double asked = 2;
   for (const ModelPart& part : subject.run->trainer().parts())
@@ -146,7 +146,7 @@ ModelWork work_of_readout(const AnalysisSubject& subject) {
   return {sequences * steps + reading * length, steps, 1 / std::max(1.0, length)};
 }
 
-/// Five numbers of bindings at lengths that double.
+/// Five numbers of bindings at lengths that double from cell to cell.
 ModelWork work_of_accuracy(const AnalysisSubject& subject) {
   constexpr double bindings = 5, shortest = 64, first_examples = 8;
   const auto tasks = static_cast<double>(askable_tasks(subject.run->recipe().task).size());
@@ -155,7 +155,7 @@ ModelWork work_of_accuracy(const AnalysisSubject& subject) {
   return {all, 0, all > 0 ? first_examples * shortest / all : 0};
 }
 
-/// A hundred repetitions of fifty steps.
+/// A hundred repetitions of fifty steps on average.
 ModelWork work_of_blame(const AnalysisSubject& subject) { return {tokens_of_training(subject, 100 * 50), 0, 0}; }
 
 ModelWork work_of_microscope(const AnalysisSubject& subject) {

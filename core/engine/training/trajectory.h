@@ -27,7 +27,7 @@ class Trajectory {
   void record(std::int64_t step, std::span<const double> summary);
   /// Drops the rows after `step`.
   void truncate(std::int64_t step);
-  /// The rows up to `step`, and restoring them from an earlier recording.
+  /// The rows up to `step`; and the same from an earlier recording, which replace the present ones.
   TrajectoryRows rows(std::int64_t step) const;
   void take(TrajectoryRows rows) { rows_ = std::move(rows); }
   /// From the rows up to `step`; `summary` describes a row. Costs some milliseconds.
