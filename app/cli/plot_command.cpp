@@ -114,7 +114,7 @@ nlohmann::json paper_plot(const PaperPlot& plot, const PlotOptions& options, con
   for (std::size_t number = 0; number < plot.figures; ++number) {
     if (options.number >= 0 && static_cast<std::size_t>(options.number) != number) continue;
     const Figure figure = plot.make(number, settings, [&](double share) {
-      Interruption::check("in the midst of " + std::string(plot.id));
+      Interruption::check("during " + std::string(plot.id));
       output.progress(std::string(plot.id), (static_cast<double>(number) + share) / static_cast<double>(plot.figures),
                       [&] { return std::to_string(number + 1) + "/" + std::to_string(plot.figures); });
     });

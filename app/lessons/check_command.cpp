@@ -112,7 +112,7 @@ json check(const CheckOptions& options, const CommonOptions& common, Output& out
   json results = json::array();
   for (Lesson& lesson : lessons) {
     const std::string name = lesson.name;
-    LessonRunner runner(std::move(lesson), session, [&] { Interruption::check("in the midst of " + name); });
+    LessonRunner runner(std::move(lesson), session, [&] { Interruption::check("during " + name); });
     results.push_back(check_lesson(runner, wrong, output));
   }
   if (wrong.empty()) return {{"lessons", results}};

@@ -37,7 +37,7 @@ constexpr struct {
     {"AFTERGLOW_PLUGIN_PATH", "Folders, with colons between them, in which alone the CUDA back end is looked for."},
     {"AFTERGLOW_CPU_LEVEL",
      "v2, v3 or v4: kernels for that generation of processors instead of the best that this one runs."},
-    {"XDG_CONFIG_HOME, XDG_STATE_HOME", "Where settings and automatic snapshots are kept."}};
+    {"XDG_CONFIG_HOME, XDG_STATE_HOME", "Folders for settings and automatic snapshots."}};
 
 }  // namespace
 

@@ -52,7 +52,7 @@ json measure(const Work& work, int repeats, Backend& backend, const Output& outp
   for (int i = -work.warm_ups; i < repeats; ++i) {
     const double taken = seconds_of(work.run, backend);
     if (i >= 0) times.push_back(1e3 * taken);
-    Interruption::check("in the midst of \"" + work.name + "\"");
+    Interruption::check("during \"" + work.name + "\"");
   }
   std::sort(times.begin(), times.end());
   const double median = times[times.size() / 2];
@@ -338,7 +338,7 @@ void bench_runs(const std::string& name, const char* preset, int runs, const Ben
   std::vector<double> times;
   for (int i = 0; i < options.repeats; ++i) {
     times.push_back(bench.seconds(steps));
-    Interruption::check("in the midst of \"" + name + "\"");
+    Interruption::check("during \"" + name + "\"");
   }
   std::sort(times.begin(), times.end());
   const auto rate = [&](double seconds) { return runs * steps / seconds; };

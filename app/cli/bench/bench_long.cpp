@@ -86,7 +86,7 @@ json measure_length(const LayerKind& kind, std::int64_t tokens, const LongBounds
   while (times.empty() || (sum < bounds.seconds && static_cast<int>(times.size()) < bounds.repeats)) {
     times.push_back(seconds_of([&] { graph->run(); }, backend));
     sum += times.back();
-    Interruption::check("in the midst of \"" + name_of(kind, tokens) + "\"");
+    Interruption::check("during \"" + name_of(kind, tokens) + "\"");
   }
   std::sort(times.begin(), times.end());
   const double count = static_cast<double>(tokens), median = 1e3 * times[times.size() / 2];

@@ -46,7 +46,7 @@ PublishBench::Stretch PublishBench::stretch(double seconds) {
   const auto next_step = [&](std::int64_t step) {
     const Clock::time_point start = Clock::now();
     while (session_.trained_steps() < step) {
-      if (Clock::now() - start > patience) throw Error(ExitCode::failure, "the training no longer goes on");
+      if (Clock::now() - start > patience) throw Error(ExitCode::failure, "the training no longer continues");
       std::this_thread::sleep_for(glance);
     }
     return Clock::now();

@@ -36,7 +36,7 @@ void save_layout(CommandContext& context, const std::string& name) {
     throw Error(ExitCode::bad_input,
                 "there are " + std::to_string(most_layouts) + " layouts already; delete one first");
   layouts[name] = layout_of(context.page);
-  add_note(context.page, Severity::info, "Layout " + name + " is kept; Ctrl P finds it by its name.", context.time);
+  add_note(context.page, Severity::info, "Layout \"" + name + "\" saved. Open it from Ctrl P.", context.time);
 }
 
 const Layout& known_layout(const PageState& page, const std::string& name) {
