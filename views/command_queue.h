@@ -20,7 +20,6 @@ class CommandQueue {
     commands_.push_back({std::move(name), command_value(fields)});
   }
   void send(Command command) { commands_.push_back(std::move(command)); }
-  /// Empties the queue.
   std::vector<Command> take() { return std::exchange(commands_, {}); }
   const std::vector<Command>& waiting() const { return commands_; }
   /// With locked controls: drops the commands that only controls may send.

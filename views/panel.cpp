@@ -253,7 +253,6 @@ std::optional<Selection> selection_of(const Frame& frame, const std::string& dot
   return there;
 }
 
-/// Drags and switches the mode under the pointer.
 void interfere(Frame& frame, const PlotResponse& response) {
   const auto there = selection_of(frame, response.drag ? response.drag->point : response.switched_point);
   const auto mode = there ? meant_mode(frame.seen(), *there) : std::nullopt;

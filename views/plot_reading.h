@@ -25,7 +25,6 @@ std::vector<ReadingLine> values_at(const Figure& figure, const FigureView& view,
 /// map.
 std::vector<ReadingLine> cell_at(const Figure& figure, double x, double y);
 
-/// Name and place of a dot.
 std::vector<ReadingLine> point_lines(const Figure& figure, const DrawnPoint& point);
 
 /// Readings of several plots as one list: the first plot's, then additional ones of others, while they fit. A plot of

@@ -301,7 +301,6 @@ void take_pointer(const Figure& figure, const Rect& body) {
       ImGuiButtonFlags_MouseButtonLeft | ImGuiButtonFlags_MouseButtonRight);
 }
 
-/// What lies under the pointer.
 struct Hovered {
   std::optional<DrawnPoint> point;
   std::optional<std::size_t> label;   ///< index of a series

@@ -62,7 +62,6 @@ void hint_box(const Frame& frame, const Rect& area, std::string_view text);
 /// Begins a window over the whole page, dimmed, with an empty sheet in `box`; ImGui::End() ends it.
 FigureCanvas begin_sheet(const Frame& frame, const char* name, const Rect& box);
 
-/// The whole window.
 Rect window_bounds();
 Point mouse_place();
 

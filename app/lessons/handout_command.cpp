@@ -31,7 +31,6 @@ using nlohmann::json;
 
 constexpr std::size_t most_figures = 4;  // of a panel, on a step's page
 
-/// A step as it is printed.
 struct PrintedStep {
   const LessonStep* step = nullptr;
   std::vector<Figure> figures;
@@ -124,7 +123,6 @@ std::string choice_text(const LessonQuestion& question, std::size_t i) {
   return std::to_string(i + 1) + "  " + question.choices[i];
 }
 
-/// A question, a choice or a goal's sentence.
 std::vector<FlowToken> tokens_of(std::string_view text, FontFace face = FontFace::regular) {
   std::vector<FlowToken> tokens;
   add_text(text, face, tokens);

@@ -25,7 +25,6 @@ SessionOptions at_rest(SessionOptions options) {
   return options;
 }
 
-/// Every condition of a list of lines.
 std::vector<Condition> conditions_in(const std::vector<LessonLine>& lines) {
   std::vector<Condition> conditions;
   for (const LessonLine& line : lines) {

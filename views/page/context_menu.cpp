@@ -52,7 +52,6 @@ void add_plot_items(Frame& frame, const MenuState& menu, const ShownPlot& plot, 
     items.push_back(item("Set a measuring cursor here", "C", "cursor", {{"plot", menu.plot}, {"at", *menu.x}}));
 }
 
-/// One line for each curve of the plot that has a name.
 void add_curves(Frame& frame, const Figure& figure, std::vector<MenuItem>& items) {
   constexpr std::size_t max_curves = 8;
   std::vector<std::string> names;

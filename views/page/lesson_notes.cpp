@@ -50,7 +50,6 @@ double flow(const Look& look, Canvas& canvas, std::string_view text, FontFace fa
   return set.height;
 }
 
-/// The notes and the answer; returns their height.
 double draw_body(const Look& look, Canvas& canvas, const LessonNotes& notes, const Rect& area, double units,
                  bool is_drawn) {
   const Theme& theme = *look.theme;

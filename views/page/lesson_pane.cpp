@@ -47,7 +47,6 @@ class Column {
     y_ += draw_lesson_text(*frame_, *canvas_, paragraph, room, size(times), color, is_drawn_);
   }
 
-  /// A row that the user can press, with a sign in front.
   bool choice(const char* id, const std::string& sign, std::string_view words, Color color, FontFace face) {
     const double top = y_, indent = em(1.7);
     text(lesson_phrase(words, face), 1, color, indent);
@@ -57,7 +56,6 @@ class Column {
     return press_area(id, {area_.x, top, area_.width, y_ - top}).clicked;
   }
 
-  /// The box of a goal, with its tick.
   void goal(std::string_view sentence, bool is_reached) {
     const Theme& theme = *frame_->look.theme;
     const double top = y_, indent = em(1.7), side = em(0.95);
@@ -81,7 +79,6 @@ class Column {
   bool is_drawn_;
 };
 
-/// The state of the step's question.
 enum class Asked { nothing, not_yet, now, answered, decided };
 Asked asked(const LessonPane& pane) {
   if (!plan_of(pane).question) return Asked::nothing;
@@ -98,7 +95,6 @@ bool is_reached(const LessonPane& pane, const LessonLine& line) {
   return found == deeds.end() || static_cast<std::size_t>(found - deeds.begin()) < pane.deed;
 }
 
-/// The training step that the lesson waits for.
 std::int64_t awaited_step(const LessonPane& pane) {
   const std::vector<LessonDeed>& deeds = plan_of(pane).deeds;
   const auto next =
@@ -233,7 +229,6 @@ double draw_parts(Frame& frame, Canvas& canvas, const Rect& area, double units, 
   return column.height();
 }
 
-/// The largest text that fits.
 double fitting_units(Frame& frame, Canvas& canvas, const Rect& area) {
   const std::span<const double> sizes = frame.state.presenting ? std::span<const double>(hall_sizes) : usual_sizes;
   const auto fits = [&](double units) { return draw_parts(frame, canvas, area, units, false) <= area.height; };
@@ -252,7 +247,6 @@ void draw_edge_grip(Frame& frame, const Rect& area) {
   if (press.double_clicked) frame.state.lesson.width = LessonPane().width;
 }
 
-/// Buttons for the steps, with their keys.
 void draw_foot(Frame& frame, const Rect& area) {
   const PageState& state = frame.state;
   const bool is_first = state.lesson.step == 0, is_last = state.lesson.step + 1 == state.lesson.lesson->steps.size();

@@ -18,7 +18,6 @@ struct LessonParagraph {
 
 /// Paragraphs of a `say` line; numbers show their present value.
 std::vector<LessonParagraph> lesson_paragraphs(const Frame& frame, const LessonLine& line);
-/// Plain words.
 LessonParagraph lesson_words(std::string_view text, FontFace face);
 /// Words with formulas between `$`: a question, a choice, the sentence of a goal.
 LessonParagraph lesson_phrase(std::string_view text, FontFace face);

@@ -17,7 +17,6 @@ void draw_edge(Canvas& canvas, const Theme& theme, double width, Point from, Poi
   canvas.polyline(line, {theme.hairline, width, Dash::solid});
 }
 
-/// The chosen plot of the focused panel, or its first one.
 std::string focused_plot(const PageState& state) {
   std::string first;
   for (const ShownPlot& shown : state.shown_plots) {
@@ -151,7 +150,6 @@ void move_crosshair(PageState& state) {
   state.crosshair = next;
 }
 
-/// Covers everything with black; a click ends it.
 void draw_blank(Frame& frame) {
   const Rect all = window_bounds();
   FigureCanvas canvas(*ImGui::GetForegroundDrawList(), *frame.look.fonts);

@@ -87,7 +87,6 @@ void draw_card(const Frame& frame, Canvas& canvas, const PickerEntry& entry, con
            {tiny_size, FontFace::mono, theme.dim, Anchor::start});
 }
 
-/// The cards that fit, around the chosen one.
 void draw_cards(Frame& frame, Canvas& canvas, const std::vector<const PickerEntry*>& entries, const Rect& area) {
   PickerState& picker = frame.state.picker;
   const bool has_pictures =

@@ -11,7 +11,6 @@ namespace {
 
 using nlohmann::json;
 
-/// The largest square in the middle of an area.
 Rect square_in(const Rect& area) {
   const double side = std::min(area.width, area.height);
   return {area.x + (area.width - side) / 2, area.y + (area.height - side) / 2, side, side};
@@ -42,7 +41,6 @@ void draw_curves(Canvas& canvas, const Theme& theme, const Rect& area, const jso
   }
 }
 
-/// A digit for each cell, row by row.
 void draw_cells(Canvas& canvas, const Theme& theme, const Rect& area, const std::string& digits) {
   const auto side = static_cast<int>(std::lround(std::sqrt(static_cast<double>(digits.size()))));
   std::vector<Color> cells;

@@ -23,7 +23,6 @@ struct TokenRow {
   double width = 0, gap = 0;
 };
 
-/// Width of the longest text of a token.
 double widest_chip(const Frame& frame, const Trace& trace) {
   const double letter = frame.look.canvas().text_width("0", frame.px(tiny_size), FontFace::mono);
   std::size_t letters = 0;
@@ -144,7 +143,6 @@ struct TimeScale {
   }
 };
 
-/// The last step to which the user can go.
 std::int64_t latest_of(const Observation& o) { return std::max(o.step, o.latest_step); }
 
 /// One tick for each step, with its text if there is room until the next one; later ones are grey.
@@ -162,7 +160,6 @@ void draw_marks(const Frame& frame, Canvas& canvas, const TimeScale& scale) {
   }
 }
 
-/// A line with a fork where another run branches off.
 void draw_partings(const Frame& frame, Canvas& canvas, const TimeScale& scale) {
   const Color ink = frame.look.theme->dim;
   const double top = scale.area.y, bottom = scale.area.bottom(), fork = frame.px(6);

@@ -79,14 +79,12 @@ void draw_race_head(const Frame& frame, const RaceView& race, const RaceEntry& e
   }
 }
 
-/// An entry of the legend that all plots of the race share.
 struct LegendEntry {
   const Line* line;
   std::string name;
   Rect box;
 };
 
-/// Entries in rows from the upper left corner.
 std::vector<LegendEntry> legend_entries(const Frame& frame, const Figure& figure, const Rect& area) {
   const FigureCanvas canvas = frame.look.canvas();
   const double height = frame.px(18), swatch = frame.px(26), gap = frame.px(16);

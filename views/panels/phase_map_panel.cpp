@@ -14,12 +14,10 @@ namespace {
 
 constexpr double map_share = 0.6;
 
-/// The command in the palette's form.
 std::string axes_command(const PhaseMapView& map) {
   return "phase_map x=" + map.x + " y=" + map.y + " steps=" + std::to_string(map.steps);
 }
 
-/// One figure below the other.
 void draw_run(Frame& frame, std::span<const Figure> figures, const Rect& area) {
   const double height = area.height / static_cast<double>(figures.size());
   double y = area.y;

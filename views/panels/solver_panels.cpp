@@ -35,7 +35,6 @@ double draw_advice(const Frame& frame, const std::string& advice, const Rect& ar
   return box.height + frame.px(6);
 }
 
-/// Sends the synthetic spectrum with one eigenvalue moved.
 void move_eigenvalue(Frame& frame, const PlotResponse& response) {
   constexpr std::string_view prefix = "eigenvalue ";
   const auto& view = frame.seen().solvers;

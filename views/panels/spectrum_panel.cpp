@@ -15,7 +15,6 @@ namespace {
 
 constexpr double min_header = 240;  ///< in narrower panels the switches of the heads are below the readout
 
-/// The rows of the readout; returns the height used.
 double draw_readout(Frame& frame, const std::vector<ReadoutRow>& rows, const Rect& area) {
   FigureCanvas canvas = frame.look.canvas();
   const Theme& theme = *frame.look.theme;
@@ -54,7 +53,6 @@ std::string gain_sentence(const Frame& frame) {
                "amplify.";
 }
 
-/// The sentence about the operator's gain, if it fits.
 void draw_gain_note(const Frame& frame, const Rect& area) {
   FigureCanvas canvas = frame.look.canvas();
   const std::vector<std::string> lines =

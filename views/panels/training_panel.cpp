@@ -10,7 +10,6 @@ namespace afterglow {
 
 namespace {
 
-/// The switch of the earlier curves, if there are any.
 double draw_earlier_runs(Frame& frame, double right, const Rect& row) {
   if (frame.seen().runs.size() < 2 || row.width < frame.px(110)) return right;
   const EarlierRuns now = frame.state.selection.earlier;

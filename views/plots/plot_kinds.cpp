@@ -75,7 +75,6 @@ std::string carried_recipe(const std::string& recipe, const PlotKind& kind, cons
          std::string(kind.id) + R"(","plot":")" + figure.id + R"(","selection":)" + selection_value(selection) + "}}";
 }
 
-/// The step of the oldest analysis that a plot shows.
 std::int64_t step_of(const PlotKind& kind, const Observation& o) {
   std::int64_t step = o.step;
   for (std::size_t place = 0; place < analysis_count; ++place) {

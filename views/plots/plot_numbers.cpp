@@ -13,7 +13,6 @@ namespace afterglow {
 
 namespace {
 
-/// The points of a curve, whichever form holds them.
 struct Points {
   std::vector<double> x, y;
 };

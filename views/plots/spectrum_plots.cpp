@@ -17,7 +17,6 @@ namespace afterglow {
 
 namespace {
 
-/// The text of the selected mode; empty without one.
 std::string of_selected_mode(const Observation& o, const Selection& s,
                              std::string (*write)(const std::complex<double>& lambda, const ModeTimes& times)) {
   const bool is_pair = mlp_is_selected(o, s);

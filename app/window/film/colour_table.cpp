@@ -67,7 +67,6 @@ struct Sums {
     }
   }
   Rgb mean() const { return {first[0] / weight, first[1] / weight, first[2] / weight}; }
-  /// Sum of the squared distances from the mean.
   double error() const {
     return weight > 0 ? squares - (first[0] * first[0] + first[1] * first[1] + first[2] * first[2]) / weight : 0;
   }

@@ -310,7 +310,6 @@ std::string one_percent_text(const RaceView& race, const InfluenceTail& tail) {
   return "falls to 1 % at lag " + number_text(tail.one_percent_lag, 3);
 }
 
-/// The same for a narrow column.
 std::string short_one_percent_text(const RaceView& race, const InfluenceTail& tail) {
   if (std::isnan(tail.one_percent_lag)) return "no influence";
   if (std::isinf(tail.one_percent_lag)) return "over 1 % to lag " + grouped_number(race.tokens - 1 - race.source);

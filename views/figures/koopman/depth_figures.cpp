@@ -42,7 +42,6 @@ Line over_depth(std::string name, const std::vector<double>& values, Ink ink, Da
   return line;
 }
 
-/// Largest finite value; 0 without one.
 double highest_of(const std::vector<double>& values) {
   double highest = 0;
   for (const double value : values) highest = std::max(highest, std::isfinite(value) ? value : 0);

@@ -19,7 +19,6 @@ constexpr double ring_change = 0.01;   ///< of |A_w|: the change of the operator
 constexpr double largest_ring = 0.6;   ///< a larger ring would only hide the plane
 constexpr Role loss_ink = Role::accent, step_ink = Role::text, after_ink = Role::warning;
 
-/// The style of one kind of arrow.
 struct ArrowLook {
   const char* name;
   Ink ink;
@@ -38,7 +37,6 @@ Line stroke(std::vector<double> x, std::vector<double> y, Ink ink, Dash dash, st
   return line;
 }
 
-/// A shaft and a head.
 void add_arrow(Figure& figure, const Complex& from, const Complex& by, const ArrowLook& look, const std::string& mode) {
   constexpr double visible = 0.01;
   if (!(std::abs(by) > visible)) return;

@@ -127,7 +127,6 @@ Figure singular_values_figure(const TheoryView& t, std::string place) {
   return figure;
 }
 
-/// `values` in the order of ascending x.
 Line sorted_curve(std::string name, const std::vector<double>& x, const std::vector<double>& values, Ink ink,
                   Dash dash) {
   std::vector<std::pair<double, double>> points;

@@ -72,7 +72,6 @@ Figure plane_figure(const TracedHead& traced) {
   return figure;
 }
 
-/// A line for each mode: its modulus after every token.
 Figure modulus_figure(const TracedHead& traced) {
   const std::size_t tokens = traced.trace->steps.size();
   Figure figure;

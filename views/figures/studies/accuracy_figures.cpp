@@ -40,7 +40,6 @@ HeatMap map_of(const AccuracyGrid& grid, std::int64_t examples) {
   return map;
 }
 
-/// Every cell that fits, measured or not.
 std::vector<TableColumn> table_of(const AccuracyGrid& grid) {
   std::vector<double> bindings, lengths, examples, accuracy;
   for (const AccuracyCell& cell : grid.cells) {

@@ -19,7 +19,6 @@ namespace {
 constexpr std::string_view run_prefix = "run ";
 constexpr std::size_t quality = 1;  // the number that ranks the runs: the accuracy
 
-/// The centre of a run's cell.
 Point cell_of(const PhaseMapView& map, const RunResult& result) {
   const std::vector<std::size_t> place = place_of(map.sweep.axes, result.row);
   const std::size_t rows = map.sweep.axes[1].values.size();

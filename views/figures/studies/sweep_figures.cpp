@@ -107,7 +107,6 @@ std::vector<double> grid_of(const SweepView& sweep, std::size_t cells, std::size
   return sum;
 }
 
-/// Which places have a finished run, whatever its result.
 std::vector<bool> finished_places(const SweepView& sweep, std::size_t cells) {
   std::vector<bool> finished(cells, false);
   for (const RunResult& result : by_shown_place(sweep)) finished[result.row] = true;

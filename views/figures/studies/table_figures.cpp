@@ -242,7 +242,6 @@ std::vector<std::string> conditions_of(const TableView& table) {
   return is_grid && names.size() > palette_size ? conditions : std::vector<std::string>{};
 }
 
-/// The figures of the rows under one condition.
 std::vector<Figure> figures_under(const std::string& condition, const TableView& table,
                                   const std::vector<RunResult>& results) {
   TableView part = table;

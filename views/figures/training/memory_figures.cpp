@@ -12,7 +12,6 @@ namespace afterglow {
 
 namespace {
 
-/// Names and axes of one of the figures.
 Figure stage_figure(std::string id, std::string title, std::string subtitle, std::string x, std::string y) {
   Figure figure;
   figure.id = "inspector_" + std::move(id);

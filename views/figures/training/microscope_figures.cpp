@@ -22,7 +22,6 @@ Curve positive(const std::vector<double>& steps, const std::vector<double>& dist
   return {Values(std::move(x)), Values(std::move(y)), nullptr};
 }
 
-/// One line for each part, and one for all weights.
 void add_distances(Figure& figure, const MicroscopeView& view) {
   LinesOfColour lines;
   constexpr std::array dashes{Dash::solid, Dash::dashed, Dash::dotted, Dash::dash_dot};

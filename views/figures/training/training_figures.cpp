@@ -205,7 +205,6 @@ std::string with_capital(std::string text) {
   return text;
 }
 
-/// In the middle of empty axes.
 void say_how_to_begin(Figure& figure, const Observation& observation) {
   const bool is_empty = std::ranges::all_of(observation.runs, [](const RunCurves& run) { return run.loss.empty(); });
   if (!is_empty || observation.ahead || observation.running) return;
