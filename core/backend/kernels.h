@@ -12,6 +12,8 @@
 #include <span>
 
 #include "core/backend/ridge.h"
+#include "core/backend/rotary.h"
+#include "core/backend/router.h"
 #include "core/backend/scan.h"
 #include "core/tensor/tensor.h"
 
@@ -199,6 +201,10 @@ class Kernels {
   virtual void log_decay(const Tensor& x, const Tensor& A_log, const Tensor& bias, const Tensor& y) = 0;
   virtual void log_decay_backward(const Tensor& x, const Tensor& A_log, const Tensor& bias, const Tensor& dy,
                                   const Grad& dx, const Grad& dA_log, const Grad& dbias) = 0;
+  /// Weights of experts, y [rows, experts], from logits x (router.h); bias [experts] or undefined, without gradient.
+  virtual void route(const Tensor& x, const Tensor& bias, const Router& router, const Tensor& y) = 0;
+  virtual void route_backward(const Tensor& x, const Router& router, const Tensor& y, const Tensor& dy,
+                              const Grad& dx) = 0;
   /// y = x (factor + offset), one factor for every row: factor [rows]. x and y may be bfloat16, as their gradients
   /// then.
   virtual void multiply_rows(const Tensor& x, const Tensor& factor, double offset, const Tensor& y) = 0;
@@ -267,9 +273,9 @@ class Kernels {
 
   // Position code, convolution and softmax attention along a sequence.
   /// Rotary position code on pairs (2i, 2i+1) of one or two tensors: x[i], y[i] [B,T,H_i,D]; angle
-  /// (first_position + t) base^(-2i/D); inverse turns back. All may be bfloat16; x, or with inverse y, then also
+  /// (first_position + t) rate(i); inverse turns back. All may be bfloat16; x, or with inverse y, then also
   /// [B,T,H_i D] with strided rows.
-  virtual void rotary(std::span<const Tensor> x, double base, std::int64_t first_position, bool inverse,
+  virtual void rotary(std::span<const Tensor> x, const RotaryRates& rates, std::int64_t first_position, bool inverse,
                       std::span<const Grad> y) = 0;
   /// Causal depthwise convolution, then SiLU: x, y [B,T,c] (rows of x may be strided), weight [c,1,w], bias [c] or
   /// undefined. `history` [B,w-1,c] holds the inputs before the first token (undefined: zeros) and is updated when
@@ -290,12 +296,13 @@ class Kernels {
   virtual bool makes_unit_heads(const Tensor& x, const Tensor& weight, std::int64_t width) const = 0;
   /// Elements of `before`; 0 where the backward pass recomputes the sums.
   virtual std::int64_t causal_conv_kept(const Tensor& x) const = 0;
-  /// Softmax attention: q, y [B,Tq,H,D]; k, v [B,Tk,Hkv,D]; query i sees all keys, or if `causal` the keys
-  /// j <= i + Tk - Tq. log_sum [B,H,Tq] saved. Where `attention_operands` is positive, all may be bfloat16, and then
-  /// so are their gradients; q, k and v, and their gradients, then also [B,T,H D] and [B,T,Hkv D] with strided rows.
-  virtual void attention(const Tensor& q, const Tensor& k, const Tensor& v, double scale, bool causal, const Tensor& y,
-                         const Tensor& log_sum) = 0;
-  virtual void attention_backward(const Tensor& q, const Tensor& k, const Tensor& v, double scale, bool causal,
+  /// Softmax attention: q, y [B,Tq,H,D]; k, v [B,Tk,Hkv,D]; query i sees all keys, or with a `window` its newest ones,
+  /// i + Tk - Tq - window < j <= i + Tk - Tq. log_sum [B,H,Tq] saved. Where `attention_operands` is positive, all may
+  /// be bfloat16, and then so are their gradients; q, k and v, and their gradients, then also [B,T,H D] and [B,T,Hkv D]
+  /// with strided rows.
+  virtual void attention(const Tensor& q, const Tensor& k, const Tensor& v, double scale, std::int64_t window,
+                         const Tensor& y, const Tensor& log_sum) = 0;
+  virtual void attention_backward(const Tensor& q, const Tensor& k, const Tensor& v, double scale, std::int64_t window,
                                   const Tensor& y, const Tensor& log_sum, const Tensor& dy, const Grad& dq,
                                   const Grad& dk, const Grad& dv) = 0;
 

@@ -95,7 +95,7 @@ void MeasuringBackend::swiglu_gate_up_backward(const Tensor& dy, const Tensor& d
                                                const Tensor&, const Tensor&) {
   hold_operands(gemm_operands(dy, down));
 }
-void MeasuringBackend::attention(const Tensor&, const Tensor& k, const Tensor&, double, bool, const Tensor& y,
+void MeasuringBackend::attention(const Tensor&, const Tensor& k, const Tensor&, double, std::int64_t, const Tensor& y,
                                  const Tensor&) {
   hold_operands(attention_operands(y, k));
 }

@@ -52,7 +52,7 @@ class MeasuringBackend final : public Backend {
                       const Tensor& h) override;
   void swiglu_gate_up_backward(const Tensor& dy, const Tensor& down, const Tensor& g, const Tensor& u, const Tensor& dg,
                                const Tensor& du) override;
-  void attention(const Tensor& q, const Tensor& k, const Tensor& v, double scale, bool causal, const Tensor& y,
+  void attention(const Tensor& q, const Tensor& k, const Tensor& v, double scale, std::int64_t window, const Tensor& y,
                  const Tensor& log_sum) override;
   void ssd_scan(const ScanInputs& in, const Tensor& y, const Tensor& state, bool resume) override;
   void delta_scan(const DeltaInputs& in, const Tensor& y, const Tensor& state, bool resume) override;

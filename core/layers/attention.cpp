@@ -1,7 +1,9 @@
 // Causal softmax attention.
 #include "core/layers/attention.h"
 
+#include <algorithm>
 #include <cmath>
+#include <limits>
 #include <nlohmann/json.hpp>
 
 #include "core/analysis/attention/query_jacobian.h"
@@ -17,90 +19,206 @@ namespace afterglow {
 
 namespace {
 
-std::array<const Parameter*, 3> add_biases(const AttentionConfig& config, const ParameterScope& parameters) {
-  if (!config.biases) return {};
-  const std::int64_t keys = config.key_heads * config.head_width();
-  return {&parameters.add("q_proj.bias", {config.width}, zeros()), &parameters.add("k_proj.bias", {keys}, zeros()),
-          &parameters.add("v_proj.bias", {keys}, zeros())};
+AttentionConfig with_widths(AttentionConfig config) {
+  if (config.head == 0) config.head = config.width / config.heads;
+  if (config.value == 0) config.value = config.head;
+  return config;
+}
+
+/// Columns of a head in the kernel, which takes keys and values of one width.
+std::int64_t padded_width(const AttentionConfig& config) { return std::max(config.head, config.value); }
+
+/// The columns [begin, begin + count) of the last axis.
+Var columns(Tape& tape, const Var& x, std::int64_t begin, std::int64_t count) {
+  const std::int64_t widths[] = {begin, count, x.shape().last() - begin - count};
+  Var parts[3];
+  const std::size_t first = begin == 0 ? 1 : 0, last = widths[2] == 0 ? 2 : 3;
+  tape.split_columns(x, std::span(widths).subspan(first, last - first), std::span(parts).first(last - first));
+  return contiguous(tape, parts[1 - first]);
+}
+
+/// Heads [B,T,H,n] with zeros behind their columns.
+Var padded(Tape& tape, const Var& heads, std::int64_t width) {
+  const std::int64_t missing = width - heads.shape().last();
+  if (missing == 0) return heads;
+  const Tensor nothing = tape.scratch(heads.shape().with_last(missing), heads.value.dtype);
+  tape.backend().fill(nothing, 0.0);
+  return join_columns(tape, std::array{heads, tape.constant(nothing)});
 }
 
 }  // namespace
 
-Attention::Attention(const AttentionConfig& config, const ParameterScope& parameters)
-    : config_(config),
-      q_proj_(parameters.add("q_proj.weight", {config.width, config.width}, fan_in_uniform())),
-      k_proj_(
-          parameters.add("k_proj.weight", {config.key_heads * config.head_width(), config.width}, fan_in_uniform())),
-      v_proj_(
-          parameters.add("v_proj.weight", {config.key_heads * config.head_width(), config.width}, fan_in_uniform())),
-      biases_(add_biases(config, parameters)),
-      o_proj_(parameters.add("o_proj.weight", {config.width, config.width}, fan_in_uniform())) {}
+bool AttentionConfig::is_plain() const {
+  return head * heads == width && value == head && norm == QueryNorm::none && !gate && !out_bias && window == 0 &&
+         scale == 0 && kv_rank == 0 && rates.width == 0 && rates.factor == 1.0 && rates.gain == 1.0;
+}
 
-double Attention::scale() const { return 1.0 / std::sqrt(static_cast<double>(config_.head_width())); }
+Attention::Attention(const AttentionConfig& asked, const ParameterScope& parameters) : config_(with_widths(asked)) {
+  const AttentionConfig& config = config_;
+  const auto matrix = [&](const char* name, std::int64_t rows, std::int64_t columns) {
+    return &parameters.add(name, {rows, columns}, fan_in_uniform());
+  };
+  const auto norm = [&](const char* name, std::int64_t columns) {
+    return &parameters.add(name, {columns}, constant(config.plus_one ? 0.0 : 1.0));
+  };
+  const std::int64_t queries = config.heads * config.head, keys = config.key_heads * config.head,
+                     values = config.heads * config.value;
+  if (config.kv_rank > 0) {
+    if (config.q_rank > 0) {
+      q_down_ = matrix("q_a_proj.weight", config.q_rank, config.width);
+      q_norm_ = norm("q_a_norm.weight", config.q_rank);
+    }
+    q_proj_ = matrix(config.q_rank > 0 ? "q_b_proj.weight" : "q_proj.weight", queries,
+                     config.q_rank > 0 ? config.q_rank : config.width);
+    k_proj_ = matrix("kv_a_proj.weight", config.kv_rank + config.shared_width, config.width);
+    k_norm_ = norm("kv_a_norm.weight", config.kv_rank);
+    v_proj_ =
+        matrix("kv_b_proj.weight", config.heads * (config.head - config.shared_width + config.value), config.kv_rank);
+  } else {
+    q_proj_ = matrix("q_proj.weight", queries, config.width);
+    k_proj_ = matrix("k_proj.weight", keys, config.width);
+    v_proj_ = matrix("v_proj.weight", keys, config.width);
+    if (config.biases)
+      biases_ = {&parameters.add("q_proj.bias", {queries}, zeros()), &parameters.add("k_proj.bias", {keys}, zeros()),
+                 &parameters.add("v_proj.bias", {keys}, zeros())};
+    if (config.norm != QueryNorm::none) {
+      const bool is_whole = config.norm == QueryNorm::whole;
+      q_norm_ = norm("q_norm.weight", is_whole ? queries : config.head);
+      k_norm_ = norm("k_norm.weight", is_whole ? keys : config.head);
+    }
+  }
+  if (config.gate) gate_ = matrix("gate_proj.weight", values, config.width);
+  o_proj_ = matrix("o_proj.weight", config.width, values);
+  if (config.out_bias) o_bias_ = &parameters.add("o_proj.bias", {config.width}, zeros());
+}
+
+bool Attention::projects_once() const {
+  return config_.is_plain() && q_proj_->shape[0] % 8 == 0 && k_proj_->shape[0] % 8 == 0;
+}
+
+double Attention::scale() const {
+  return config_.scale > 0 ? config_.scale : 1.0 / std::sqrt(static_cast<double>(config_.head));
+}
 
 // RoPE and o_proj accept the storage that tiled attention accepts.
 Storage Attention::storage(const Backend& backend, const Shape& input) const {
-  return heads_storage(backend, input, config_.heads, config_.key_heads, config_.head_width());
+  if (!config_.is_plain()) return Storage::wide;
+  return heads_storage(backend, input, config_.heads, config_.key_heads, config_.head);
 }
 
-std::array<Var, 3> Attention::project(Tape& tape, const Var& x) const {
-  const Var weights[] = {tape.parameter(q_proj_), tape.parameter(k_proj_), tape.parameter(v_proj_)};
-  std::array<Var, 3> maps, biases;
-  for (std::size_t i = 0; i < biases.size() && config_.biases; ++i) biases[i] = tape.parameter(*biases_[i]);
-  linear_many(tape, x, weights, maps, config_.biases ? std::span<const Var>(biases) : std::span<const Var>(),
+Var Attention::normed(Tape& tape, const Var& heads, const Parameter* weight) const {
+  if (weight == nullptr) return heads;
+  const Shape& s = heads.shape();
+  const Shape rows = config_.norm == QueryNorm::whole ? Shape{s[0], s[1], s[2] * s[3]} : s;
+  const Var y =
+      rms_norm(tape, tape.reshape(heads, rows), norm_weight(tape, *weight, config_.plus_one), config_.norm_eps);
+  return tape.reshape(y, s);
+}
+
+Attention::Heads Attention::project(Tape& tape, const Var& x) const {
+  if (config_.kv_rank > 0) return project_latent(tape, x);
+  Var weights[] = {tape.parameter(*q_proj_), tape.parameter(*k_proj_), tape.parameter(*v_proj_), {}};
+  std::array<Var, 4> maps, biases;
+  const std::size_t count = gate_ != nullptr ? 4 : 3;
+  if (gate_ != nullptr) weights[3] = tape.parameter(*gate_);
+  for (std::size_t i = 0; i < biases_.size() && config_.biases; ++i) biases[i] = tape.parameter(*biases_[i]);
+  linear_many(tape, x, {weights, count}, std::span(maps).first(count),
+              config_.biases ? std::span<const Var>(biases).first(count) : std::span<const Var>(),
               storage(tape.backend(), x.shape()));
-  for (Var& map : maps) map = as_heads(tape, map, config_.head_width());
-  return maps;
+  for (std::size_t i = 0; i < 3; ++i) maps[i] = as_heads(tape, maps[i], config_.head);
+  return {normed(tape, maps[0], q_norm_), normed(tape, maps[1], k_norm_), maps[2], maps[3]};
 }
 
-std::array<Var, 2> Attention::turned(Tape& tape, const Var& queries, const Var& keys, std::int64_t position) const {
-  if (!config_.rotary) return {queries, keys};
-  return rotary_pair(tape, queries, keys, config_.rotary_base, position, config_.head_width());
+Attention::Heads Attention::project_latent(Tape& tape, const Var& x) const {
+  const AttentionConfig& c = config_;
+  const std::int64_t own = c.head - c.shared_width, batch = x.shape()[0], tokens = x.shape()[1];
+  const auto latent_norm = [&](const Var& of, const Parameter& weight) {
+    return rms_norm(tape, of, norm_weight(tape, weight, c.plus_one), c.norm_eps);
+  };
+  Heads heads;
+  Var queries = x;
+  if (q_down_ != nullptr) queries = latent_norm(linear(tape, x, tape.parameter(*q_down_)), *q_norm_);
+  queries = linear(tape, queries, tape.parameter(*q_proj_));
+  heads.q = padded(tape, tape.reshape(queries, {batch, tokens, c.heads, c.head}), padded_width(c));
+  const Var latent = linear(tape, x, tape.parameter(*k_proj_));
+  const std::int64_t latent_widths[] = {c.kv_rank, c.shared_width}, head_widths[] = {own, c.value};
+  Var parts[2] = {latent, {}}, made[2];
+  if (c.shared_width > 0) {
+    tape.split_columns(latent, latent_widths, parts);
+    parts[0] = contiguous(tape, parts[0]);
+  }
+  const Var both = linear(tape, latent_norm(parts[0], *k_norm_), tape.parameter(*v_proj_));
+  tape.split_columns(tape.reshape(both, {batch, tokens, c.heads, own + c.value}), head_widths, made);
+  heads.v = padded(tape, contiguous(tape, made[1]), padded_width(c));
+  heads.k = contiguous(tape, made[0]);
+  if (c.shared_width > 0) {
+    const Var shared = tape.reshape(contiguous(tape, parts[1]), {batch, tokens, 1, c.shared_width});
+    heads.k = join_columns(tape, std::array{heads.k, repeat_heads(tape, shared, c.heads)});
+  }
+  heads.k = padded(tape, heads.k, padded_width(c));
+  if (gate_ != nullptr) heads.gate = linear(tape, x, tape.parameter(*gate_));
+  return heads;
 }
 
-Var Attention::read(Tape& tape, const Var& q, const Var& k, const Var& v) const {
-  const Var heads = causal_attention(tape, q, k, v, scale(), config_.head_width());
+void Attention::turn(Tape& tape, Heads& heads, std::int64_t position) const {
+  if (!config_.rotary) return;
+  const auto [q, k] = rotary_pair(tape, heads.q, heads.k, config_.rates, position, config_.head);
+  heads.q = q;
+  heads.k = k;
+}
+
+Var Attention::read(Tape& tape, const Heads& from, const Var& k, const Var& v) const {
+  const Var heads = causal_attention(tape, from.q, k, v, scale(), padded_width(config_),
+                                     config_.window > 0 ? config_.window : every_key);
   tape.place("readout", heads);
   tape.capture("readout", heads.value);
-  const Var joined = tape.reshape(heads, {q.shape()[0], q.shape()[1], config_.width});
-  return linear(tape, joined, tape.parameter(o_proj_));
+  const std::int64_t batch = heads.shape()[0], tokens = heads.shape()[1];
+  const Var values = config_.value < padded_width(config_) ? columns(tape, heads, 0, config_.value) : heads;
+  Var joined = tape.reshape(values, {batch, tokens, config_.heads * config_.value});
+  if (from.gate.defined()) {
+    tape.place("gate", from.gate);
+    joined = multiply(tape, joined, unary(tape, Unary::sigmoid, from.gate));
+  }
+  return linear(tape, joined, tape.parameter(*o_proj_), o_bias_ != nullptr ? tape.parameter(*o_bias_) : Var{});
 }
 
 Var Attention::forward(Tape& tape, const Var& x, const Tensor&) {
-  const auto [queries, keys, v] = project(tape, x);
-  const auto [q, k] = turned(tape, queries, keys, 0);
-  tape.place("queries", q);
-  tape.place("keys", k);
-  tape.place("values", v);
-  if (tape.capturing()) tape.capture("attn", attention_weights(tape, q.value, k.value, scale()));
-  tape.capture("keys", k.value);
-  tape.capture("values", v.value);
+  Heads heads = project(tape, x);
+  turn(tape, heads, 0);
+  tape.place("queries", heads.q);
+  tape.place("keys", heads.k);
+  tape.place("values", heads.v);
+  if (tape.capturing())
+    tape.capture("attn", attention_weights(tape, heads.q.value, heads.k.value, scale(), config_.window));
+  tape.capture("keys", heads.k.value);
+  tape.capture("values", heads.v.value);
   tape.capture("input", x.value);
-  return read(tape, q, k, v);
+  return read(tape, heads, heads.k, heads.v);
 }
 
 LayerState Attention::make_state(Backend& backend, DType dtype, std::int64_t batch) const {
   LayerState state(backend);
   for (const char* name : {"keys", "values"})
-    state.add(name, {batch, first_cache_capacity, config_.key_heads, config_.head_width()}, dtype);
+    state.add(name, {batch, first_cache_capacity, config_.key_heads, padded_width(config_)}, dtype);
   return state;
 }
 
 Var Attention::step(Tape& tape, const Var& x, LayerState& state) {
   const std::int64_t position = state.position++;
   make_room(state, {"keys", "values"});
-  const auto [query, key, v] = project(tape, x);
-  const auto [q, k] = turned(tape, query, key, position);
-  const Var all_keys = tape.constant(append_token(tape, state.get("keys"), k.value, position + 1));
-  const Var all_values = tape.constant(append_token(tape, state.get("values"), v.value, position + 1));
-  return read(tape, q, all_keys, all_values);
+  Heads heads = project(tape, x);
+  turn(tape, heads, position);
+  const Var all_keys = tape.constant(append_token(tape, state.get("keys"), heads.k.value, position + 1));
+  const Var all_values = tape.constant(append_token(tape, state.get("values"), heads.v.value, position + 1));
+  return read(tape, heads, all_keys, all_values);
 }
 
 std::int64_t Attention::state_bytes(DType dtype, std::int64_t tokens) const {
-  return 2 * tokens * config_.key_heads * config_.head_width() * static_cast<std::int64_t>(size_of(dtype));
+  return 2 * tokens * config_.key_heads * padded_width(config_) * static_cast<std::int64_t>(size_of(dtype));
 }
 
 std::vector<SourceForcing> Attention::forcing(const CapturedLayer& captured, std::span<const int> sources) const {
+  if (!config_.is_plain()) return {};
   const auto of = [&](const Parameter* parameter) {
     return parameter == nullptr ? std::vector<double>{} : captured.read.download(parameter->value);
   };
@@ -109,16 +227,16 @@ std::vector<SourceForcing> Attention::forcing(const CapturedLayer& captured, std
   routing.width = static_cast<int>(config_.width);
   routing.heads = static_cast<int>(config_.heads);
   routing.key_heads = static_cast<int>(config_.key_heads);
-  routing.head_width = routing.value_width = static_cast<int>(config_.head_width());
+  routing.head_width = routing.value_width = static_cast<int>(config_.head);
   routing.alpha = captured.values("attn");
   routing.inputs = captured.values("input");
-  routing.query = {of(&q_proj_), of(biases_[0])};
-  routing.key = {of(&k_proj_), of(biases_[1])};
-  routing.value = {of(&v_proj_), of(biases_[2])};
+  routing.query = {of(q_proj_), of(biases_[0])};
+  routing.key = {of(k_proj_), of(biases_[1])};
+  routing.value = {of(v_proj_), of(biases_[2])};
   routing.values = captured.values("values");
-  routing.output = of(&o_proj_);
+  routing.output = of(o_proj_);
   routing.scale = scale();
-  routing.rotary_base = config_.rotary ? config_.rotary_base : 0;
+  routing.rotary_base = config_.rotary ? config_.rates.base : 0;
   const auto width = static_cast<std::size_t>(config_.width);
   std::vector<double> identity(width * width, 0.0);
   for (std::size_t i = 0; i < width; ++i) identity[i * width + i] = 1;
@@ -134,6 +252,7 @@ std::vector<SourceForcing> Attention::forcing(const CapturedLayer& captured, std
 }
 
 ReadBound Attention::query_bound(const CapturedLayer& captured) const {
+  if (!config_.is_plain()) return [] { return std::numeric_limits<double>::quiet_NaN(); };
   struct Pairs {
     std::vector<double> keys, values;
   };
@@ -141,8 +260,8 @@ ReadBound Attention::query_bound(const CapturedLayer& captured) const {
   std::vector<Pairs> pairs;
   for (int head = 0; head < captured.heads(); head += captured.heads() / groups)
     pairs.push_back({captured.of_group("keys", head, groups), captured.of_group("values", head, groups)});
-  return [pairs, tokens = captured.tokens, width = static_cast<int>(config_.head_width()), scale = scale(),
-          output = captured.read.download(o_proj_.value), query = captured.read.download(q_proj_.value),
+  return [pairs, tokens = captured.tokens, width = static_cast<int>(config_.head), scale = scale(),
+          output = captured.read.download(o_proj_->value), query = captured.read.download(q_proj_->value),
           d = static_cast<int>(config_.width)] {
     std::vector<double> heads;
     for (const Pairs& of : pairs) heads.push_back(attention_query_bound(of.keys, of.values, tokens, width, scale));
@@ -152,20 +271,67 @@ ReadBound Attention::query_bound(const CapturedLayer& captured) const {
 
 namespace {
 
+/// {"type": "linear" | "llama3" | "yarn", "factor": 8, ..}: how rates are stretched; the numbers are those of
+/// core/backend/rotary.h.
+void read_scaling(const nlohmann::json& config, const std::string& where, RotaryRates& rates) {
+  const std::string type = get_choice(config, "type", {"linear", "llama3", "yarn"}, std::nullopt, where);
+  std::vector<std::string> known{"type", "factor", "gain"};
+  if (type != "linear") known.insert(known.end(), {"low", "high"});
+  if (type == "llama3") known.emplace_back("original");
+  refuse_unknown_keys(config, known, where);
+  rates.factor = get_number(config, "factor", std::nullopt, 1e-6, 1e6, where);
+  rates.gain = get_number(config, "gain", 1.0, 1e-6, 1e6, where);
+  if (type == "linear") return;
+  rates.kept = type == "llama3" ? RotaryRates::Kept::by_turns : RotaryRates::Kept::by_pair;
+  rates.low = get_number(config, "low", std::nullopt, 0, 1e9, where);
+  rates.high = get_number(config, "high", std::nullopt, 0, 1e9, where);
+  if (type == "llama3") rates.original = get_number(config, "original", std::nullopt, 1, 1e12, where);
+  if (!(rates.high > rates.low)) throw Error(ExitCode::bad_input, where + ": high must be more than low; change one");
+}
+
 AttentionConfig read_config(const nlohmann::json& config) {
   const std::string where = "attention";
-  refuse_unknown_keys(config, {"d", "n_heads", "n_kv_heads", "use_rope", "rope_base", "qkv_bias"}, where);
+  refuse_unknown_keys(config, {"d",          "n_heads",  "n_kv_heads", "use_rope",      "rope_base",
+                               "qkv_bias",   "head_dim", "qk_norm",    "norm_eps",      "output_gate",
+                               "window",     "o_bias",   "scale",      "norm_plus_one", "rope_scaling",
+                               "rope_width", "kv_rank",  "q_rank",     "value_dim",     "shared_width"},
+                      where);
   AttentionConfig c;
   c.width = get_integer(config, "d", std::nullopt, 1, 65536, where);
   c.heads = get_integer(config, "n_heads", std::nullopt, 1, 4096, where);
   c.key_heads = get_integer(config, "n_kv_heads", c.heads, 1, c.heads, where);
-  c.rotary = get_bool(config, "use_rope", true, where);
-  c.rotary_base = get_number(config, "rope_base", 10000.0, 1.0, 1e12, where);
+  c.kv_rank = get_integer(config, "kv_rank", 0, 0, 65536, where);
+  c.q_rank = get_integer(config, "q_rank", 0, 0, 65536, where);
+  c.rotary = get_bool(config, "use_rope", c.kv_rank == 0, where);
+  c.rates.base = get_number(config, "rope_base", 10000.0, 1.0, 1e12, where);
   c.biases = get_bool(config, "qkv_bias", false, where);
-  if (c.width % c.heads != 0)
+  c.out_bias = get_bool(config, "o_bias", false, where);
+  if (!config.contains("head_dim") && c.width % c.heads != 0)
     throw Error(ExitCode::bad_input, "attention: d must be a multiple of n_heads; change one of them");
   if (c.heads % c.key_heads != 0)
     throw Error(ExitCode::bad_input, "attention: n_kv_heads must divide n_heads; change one of them");
+  c.head = get_integer(config, "head_dim", std::max<std::int64_t>(1, c.width / c.heads), 1, 65536, where);
+  c.value = get_integer(config, "value_dim", c.head, 1, 65536, where);
+  c.rates.width = get_integer(config, "rope_width", 0, 0, c.head, where);
+  if (c.rates.width == c.head) c.rates.width = 0;
+  if (c.rates.width % 2 != 0) throw Error(ExitCode::bad_input, "attention: rope_width must be even; change it");
+  if (config.contains("rope_scaling")) read_scaling(config["rope_scaling"], where + ".rope_scaling", c.rates);
+  const std::string norm = get_choice(config, "qk_norm", {"none", "head", "whole"}, "none", where);
+  c.norm = norm == "head" ? QueryNorm::head : norm == "whole" ? QueryNorm::whole : QueryNorm::none;
+  c.plus_one = get_bool(config, "norm_plus_one", false, where);
+  c.norm_eps = get_number(config, "norm_eps", 1e-6, 0, 1, where);
+  c.gate = get_bool(config, "output_gate", false, where);
+  c.window = get_integer(config, "window", 0, 0, std::int64_t{1} << 40, where);
+  c.scale = get_number(config, "scale", 0, 0, 1e6, where);
+  c.shared_width = get_integer(config, "shared_width", 0, 0, c.head - 1, where);
+  if (c.kv_rank == 0 && (c.value != c.head || c.q_rank > 0 || c.shared_width > 0))
+    throw Error(ExitCode::bad_input,
+                "attention: value_dim, q_rank and shared_width are those of latent attention; set "
+                "kv_rank");
+  if (c.kv_rank > 0 && (c.rotary || c.biases || c.key_heads != c.heads || c.norm != QueryNorm::none))
+    throw Error(ExitCode::bad_input,
+                "attention: latent attention has no position code, biases, key heads or norms of "
+                "queries and keys; take out use_rope, qkv_bias, n_kv_heads and qk_norm");
   return c;
 }
 

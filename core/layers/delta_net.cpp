@@ -72,7 +72,7 @@ DeltaNetConfig read_config(MemoryRule rule, const nlohmann::json& config) {
   std::vector<std::string> known{"d",           "H",         "Dk",          "Dv",      "conv_size",
                                  "use_gate",    "norm_eps",  "query_heads", "qk_norm", "use_short_conv",
                                  "value_heads", "key_heads", "feature_map", "qk_silu", "v_silu"};
-  known.emplace_back("gate_activation");
+  known.insert(known.end(), {"gate_activation", "output_gate_rank"});
   if (rule == MemoryRule::gla || rule == MemoryRule::kda) known.emplace_back("gate_rank");
   if (rule == MemoryRule::gla) known.emplace_back("clamp_min");
   if (rule != MemoryRule::gla) known.insert(known.end(), {"use_beta", "allow_neg_eigval"});
@@ -86,6 +86,7 @@ DeltaNetConfig read_config(MemoryRule rule, const nlohmann::json& config) {
   c.value = get_integer(config, "Dv", c.keys, 1, 65536, where);
   c.convolution = get_integer(config, "conv_size", 4, 1, 64, where);
   c.output_gate = get_bool(config, "use_gate", true, where);
+  c.output_rank = get_integer(config, "output_gate_rank", 0, 0, 65536, where);
   c.sigmoid_gate = get_choice(config, "gate_activation", {"silu", "sigmoid"}, "silu", where) == "sigmoid";
   c.norm_eps = get_number(config, "norm_eps", 1e-5, 0.0, 1.0, where);
   c.gate_rank = get_integer(config, "gate_rank", rule == MemoryRule::kda ? c.value : 16, 1, 65536, where);
@@ -149,7 +150,12 @@ DeltaNet::Gates DeltaNet::add_gates(const DeltaNetConfig& config, const Paramete
     gates.up = matrix("gk_proj.1.weight", config.key_columns(), config.gate_rank);
     gates.gk_bias = &parameters.add("gk_proj.1.bias", {config.key_columns()}, uniform(-bound, bound));
   }
-  if (config.output_gate) gates.g_proj = matrix("g_proj.weight", config.value_columns(), config.width);
+  if (config.output_gate && config.output_rank > 0) {
+    gates.g_down = matrix("g_proj.0.weight", config.output_rank, config.width);
+    gates.g_proj = matrix("g_proj.1.weight", config.value_columns(), config.output_rank);
+  } else if (config.output_gate) {
+    gates.g_proj = matrix("g_proj.weight", config.value_columns(), config.width);
+  }
   return gates;
 }
 
@@ -276,7 +282,8 @@ Storage DeltaNet::storage(const Backend& backend, const Shape& input) const {
   const DeltaNetConfig& c = config_;
   const bool are_own = c.query_heads == c.heads && c.key_heads == c.heads && c.value_heads == c.heads;
   const bool are_convolved = c.convolves && c.key_silu && c.value_silu && c.feature_map == FeatureMap::identity;
-  if (c.rule == MemoryRule::kalman || !are_own || !are_convolved || !c.output_gate || c.sigmoid_gate)
+  if (c.rule == MemoryRule::kalman || !are_own || !are_convolved || !c.output_gate || c.sigmoid_gate ||
+      gates_.g_down != nullptr)
     return Storage::wide;
   if (c.key_norm == KeyNorm::l2) return Storage::wide;
   const Tensor columns(nullptr, input.with_last(c.key_columns()), DType::f32);
@@ -294,11 +301,13 @@ DeltaNet::Inputs DeltaNet::core_inputs(Tape& tape, const Var& x, const LayerStat
   in.scale = config_.rule == MemoryRule::kalman ? 1.0 : 1.0 / std::sqrt(static_cast<double>(config_.keys));
   const DeltaNetConfig& c = config_;
   Var weights[] = {tape.parameter(v_proj_), tape.parameter(q_proj_), tape.parameter(k_proj_), {}}, projected[4];
-  const std::size_t count = c.output_gate ? 4 : 3;
-  if (c.output_gate) weights[3] = tape.parameter(*gates_.g_proj);
+  const std::size_t count = c.output_gate && gates_.g_down == nullptr ? 4 : 3;
+  if (count == 4) weights[3] = tape.parameter(*gates_.g_proj);
   const Storage stored = state == nullptr ? storage(tape.backend(), x.shape()) : Storage::wide;
   linear_many(tape, x, {weights, count}, {projected, count}, {}, stored);
   in.gate = projected[3];
+  if (gates_.g_down != nullptr)
+    in.gate = linear(tape, linear(tape, x, tape.parameter(*gates_.g_down)), tape.parameter(*gates_.g_proj));
   in.q = read_key(tape, {projected[1], q_conv_, "q_convolution", c.query_heads, c.keys, c.key_silu}, state);
   in.k = read_key(tape, {projected[2], k_conv_, "k_convolution", c.key_heads, c.keys, c.key_silu}, state);
   const Var v =

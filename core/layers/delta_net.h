@@ -28,9 +28,10 @@ struct DeltaNetConfig {
   bool negative_modes = false;       ///< allow_neg_eigval: beta times 2
   double least_log_decay = 0;        ///< clamp_min of gla, where `clamps`
   bool clamps = false;
-  std::int64_t gate_rank = 16;  ///< of the gates of gla and kda
-  bool output_gate = true;      ///< use_gate
-  bool sigmoid_gate = false;    ///< gate_activation: sigmoid in the place of SiLU
+  std::int64_t gate_rank = 16;   ///< of the gates of gla and kda
+  bool output_gate = true;       ///< use_gate
+  std::int64_t output_rank = 0;  ///< output_gate_rank: the gate's projection through so many numbers; 0: one matrix
+  bool sigmoid_gate = false;     ///< gate_activation: sigmoid in the place of SiLU
   double norm_eps = 1e-5;
   double ridge = 0.1;  ///< lambda of kalman
   // Settings that the user may change during training.
@@ -70,7 +71,7 @@ class DeltaNet final : public Layer {
  private:
   struct Gates {  // absent where the rule does not have the gate
     const Parameter *b_proj = nullptr, *a_proj = nullptr, *A_log = nullptr, *dt_bias = nullptr, *down = nullptr,
-                    *up = nullptr, *gk_bias = nullptr, *g_proj = nullptr;
+                    *up = nullptr, *gk_bias = nullptr, *g_down = nullptr, *g_proj = nullptr;
   };
   static Gates add_gates(const DeltaNetConfig& config, const ParameterScope& parameters);
   struct Stream;      // of queries, keys or values

@@ -60,13 +60,15 @@ Tensor tokens_before(Tape& tape, const Tensor& cache, std::int64_t length) {
 }
 
 // Masked scores, then the softmax of the cross-entropy kernel, with targets that count no row.
-Tensor attention_weights(Tape& tape, const Tensor& q, const Tensor& k, double scale) {
+Tensor attention_weights(Tape& tape, const Tensor& q, const Tensor& k, double scale, std::int64_t window) {
   const std::int64_t batch = q.shape[0], length = q.shape[1], heads = q.shape[2];
   const DType dtype = q.dtype;
   Backend& backend = tape.backend();
   std::vector<double> hidden(static_cast<std::size_t>(length * length), 0.0);
   for (std::int64_t t = 0; t < length; ++t) {
-    for (std::int64_t j = t + 1; j < length; ++j) hidden[t * length + j] = -std::numeric_limits<double>::infinity();
+    for (std::int64_t j = 0; j < length; ++j) {
+      if (j > t || (window > 0 && j <= t - window)) hidden[t * length + j] = -std::numeric_limits<double>::infinity();
+    }
   }
   const Tensor mask = to_device(tape, {length, length}, dtype, hidden);
   const Tensor scores = tape.scratch({batch * heads, length, length}, dtype);

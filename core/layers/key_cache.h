@@ -20,9 +20,9 @@ void make_room(LayerState& state, std::initializer_list<const char*> names);
 Tensor append_token(Tape& tape, const Tensor& cache, const Tensor& newest, std::int64_t length);
 /// The first `length` tokens of such a result or of a cache, contiguous.
 Tensor tokens_before(Tape& tape, const Tensor& cache, std::int64_t length);
-/// The causal softmax weights [B, H, T, T] of q [B, T, H, D] and k [B, T, Hkv, D]; the operation itself never stores
-/// them.
-Tensor attention_weights(Tape& tape, const Tensor& q, const Tensor& k, double scale);
+/// The causal softmax weights [B, H, T, T] of q [B, T, H, D] and k [B, T, Hkv, D], with a `window` on so many newest
+/// keys; the operation itself never stores them.
+Tensor attention_weights(Tape& tape, const Tensor& q, const Tensor& k, double scale, std::int64_t window = 0);
 /// The softmax weights [B, H, T] of one query q [B, 1, H, D] on keys k [B, T, Hkv, D].
 Tensor newest_weights(Tape& tape, const Tensor& q, const Tensor& k, double scale);
 

@@ -5,6 +5,7 @@
 
 #include "core/io/error.h"
 #include "core/layers/host_values.h"
+#include "core/ops/ops.h"
 
 namespace afterglow {
 
@@ -85,6 +86,14 @@ std::size_t LayerState::bytes() const {
 void LayerState::release_all() {
   for (const auto& [name, tensor] : tensors_) backend_->release(tensor.data);
   tensors_.clear();
+}
+
+Var norm_weight(Tape& tape, const Parameter& weight, bool plus_one) {
+  const Var own = tape.parameter(weight);
+  if (!plus_one) return own;
+  const Tensor ones = tape.scratch(own.shape(), own.value.dtype);
+  tape.backend().fill(ones, 1.0);
+  return add(tape, own, tape.constant(ones));
 }
 
 LayerSetting step_floor_setting(double value) {

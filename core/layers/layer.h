@@ -48,6 +48,9 @@ struct LayerSetting {
   bool logarithmic = false, integer = false;
 };
 
+/// The weight of a norm: the parameter, or 1 + the parameter.
+Var norm_weight(Tape& tape, const Parameter& weight, bool plus_one);
+
 /// The smallest time step of Mamba's layers: a larger one makes every token fade the state.
 LayerSetting step_floor_setting(double value);
 

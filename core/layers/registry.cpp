@@ -23,6 +23,10 @@ LayerKind gla_kind();
 LayerKind kalman_kind();
 LayerKind attention_kind();
 LayerKind swiglu_kind();
+LayerKind mlp_kind();
+LayerKind experts_kind();
+LayerKind parallel_kind();
+LayerKind short_conv_kind();
 LayerKind sessa_kind();
 
 namespace {
@@ -41,9 +45,9 @@ LayerTraits all_traits(const LayerKind& kind) {
 const std::vector<LayerKind>& layer_kinds() {
   static const std::vector<LayerKind> kinds = [] {
     std::vector<LayerKind> all;
-    for (const auto& described :
-         {ska_kind, koopman_mlp_kind, mamba2_kind, mamba3_kind, linear_attention_kind, gka_kind, gated_deltanet_kind,
-          deltanet_kind, kda_kind, gla_kind, kalman_kind, attention_kind, swiglu_kind, sessa_kind}) {
+    for (const auto& described : {ska_kind, koopman_mlp_kind, mamba2_kind, mamba3_kind, linear_attention_kind, gka_kind,
+                                  gated_deltanet_kind, deltanet_kind, kda_kind, gla_kind, kalman_kind, attention_kind,
+                                  swiglu_kind, mlp_kind, experts_kind, sessa_kind, parallel_kind, short_conv_kind}) {
       all.push_back(described());
       all.back().shows = all_traits(all.back());
     }

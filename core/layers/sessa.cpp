@@ -121,7 +121,7 @@ Sessa::Projections Sessa::project(Tape& tape, const Var& u, std::int64_t positio
   const auto heads = [&](const Var& map) { return as_heads(tape, map, config_.head_width()); };
   Projections all{{heads(maps[0]), heads(maps[1]), heads(maps[2])}, {}};
   if (config_.rotary) {
-    const auto [q, k] = rotary_pair(tape, all.heads.q, all.heads.k, 10000.0, position, config_.head_width());
+    const auto [q, k] = rotary_pair(tape, all.heads.q, all.heads.k, {}, position, config_.head_width());
     all.heads.q = q;
     all.heads.k = k;
   }

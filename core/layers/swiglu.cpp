@@ -1,6 +1,7 @@
-// The gated MLP.
+// The gated and the plain MLP.
 #include "core/layers/swiglu.h"
 
+#include <cmath>
 #include <nlohmann/json.hpp>
 
 #include "core/io/json_file.h"
@@ -9,36 +10,111 @@
 
 namespace afterglow {
 
-Swiglu::Swiglu(const SwigluConfig& config, const ParameterScope& parameters)
-    : gate_(parameters.add("w_gate.weight", {config.inner, config.width}, fan_in_uniform())),
-      up_(parameters.add("w_up.weight", {config.inner, config.width}, fan_in_uniform())),
-      down_(parameters.add("w_down.weight", {config.width, config.inner}, fan_in_uniform())) {}
+namespace {
 
-Var Swiglu::forward(Tape& tape, const Var& x, const Tensor&) {
-  return gated_mlp(tape, x, tape.parameter(gate_), tape.parameter(up_), tape.parameter(down_));
+constexpr const char* activations[] = {"silu", "gelu", "gelu_tanh", "relu", "relu2"};
+
+/// x sigmoid(2 sqrt(2/pi) (x + 0.044715 x^3)), which is GELU with a tangent in the place of the error function.
+Var gelu_tanh(Tape& tape, const Var& x) {
+  constexpr double cubic = 0.044715;
+  const double slope = 2 * std::sqrt(0.6366197723675814);
+  const Var cube = multiply(tape, multiply(tape, x, x), x);
+  const Var argument = scale(tape, add(tape, x, scale(tape, cube, cubic)), slope);
+  return multiply(tape, x, unary(tape, Unary::sigmoid, argument));
 }
 
-Var Swiglu::step(Tape& tape, const Var& x, LayerState& state) {
+}  // namespace
+
+Activation read_activation(const nlohmann::json& config, const std::string& where) {
+  const std::vector<std::string> words(std::begin(activations), std::end(activations));
+  const std::string word = get_choice(config, "activation", words, words.front(), where);
+  return static_cast<Activation>(std::ranges::find(words, word) - words.begin());
+}
+
+Var activated(Tape& tape, const Var& x, Activation kind) {
+  switch (kind) {
+    case Activation::gelu:
+      return unary(tape, Unary::gelu, x);
+    case Activation::gelu_tanh:
+      return gelu_tanh(tape, x);
+    case Activation::relu:
+      return unary(tape, Unary::relu, x);
+    case Activation::relu2: {
+      const Var positive = unary(tape, Unary::relu, x);
+      return multiply(tape, positive, positive);
+    }
+    case Activation::silu:
+      break;
+  }
+  return unary(tape, Unary::silu, x);
+}
+
+Mlp::Mlp(const MlpConfig& config, const ParameterScope& parameters) : config_(config) {
+  const auto projection = [&](const std::string& name, std::int64_t rows, std::int64_t columns) {
+    Projection own;
+    own.weight = &parameters.add(name + ".weight", {rows, columns}, fan_in_uniform());
+    if (config.biases) own.bias = &parameters.add(name + ".bias", {rows}, zeros());
+    return own;
+  };
+  if (config.gated) gate_ = projection("w_gate", config.inner, config.width);
+  up_ = projection("w_up", config.inner, config.width);
+  down_ = projection("w_down", config.width, config.inner);
+}
+
+Var Mlp::Projection::of(Tape& tape, const Var& x) const {
+  return linear(tape, x, tape.parameter(*weight), bias != nullptr ? tape.parameter(*bias) : Var{});
+}
+
+Var Mlp::forward(Tape& tape, const Var& x, const Tensor&) {
+  if (is_fused())
+    return gated_mlp(tape, x, tape.parameter(*gate_.weight), tape.parameter(*up_.weight),
+                     tape.parameter(*down_.weight));
+  if (!config_.gated) return down_.of(tape, activated(tape, up_.of(tape, x), config_.activation));
+  const Var gate = activated(tape, gate_.of(tape, x), config_.activation);
+  return down_.of(tape, multiply(tape, gate, up_.of(tape, x)));
+}
+
+Var Mlp::step(Tape& tape, const Var& x, LayerState& state) {
   ++state.position;
   return forward(tape, x, {});
 }
+
+namespace {
+
+template <bool gated>
+std::unique_ptr<Layer> make(const nlohmann::json& config, const ParameterScope& parameters) {
+  const std::string where = gated ? "swiglu" : "mlp";
+  refuse_unknown_keys(config, {"d", "d_ff", "activation", "bias"}, where);
+  MlpConfig c;
+  c.width = get_integer(config, "d", std::nullopt, 1, 65536, where);
+  c.inner = get_integer(config, "d_ff", std::nullopt, 1, 1 << 20, where);
+  c.gated = gated;
+  c.activation = read_activation(config, where);
+  c.biases = get_bool(config, "bias", false, where);
+  return std::make_unique<Mlp>(c, parameters);
+}
+
+nlohmann::json small(const SmallSizes& s) { return {{"d", s.width}, {"d_ff", 3 * s.width}}; }
+
+}  // namespace
 
 LayerKind swiglu_kind() {
   return {.name = "swiglu",
           .description = "gated MLP: w_down(silu(w_gate x) * w_up x)",
           .source = "Shazeer 2020, GLU variants",
           .mixes_tokens = false,
-          .make = [](const nlohmann::json& config, const ParameterScope& parameters) -> std::unique_ptr<Layer> {
-            refuse_unknown_keys(config, {"d", "d_ff"}, "swiglu");
-            SwigluConfig c;
-            c.width = get_integer(config, "d", std::nullopt, 1, 65536, "swiglu");
-            c.inner = get_integer(config, "d_ff", std::nullopt, 1, 1 << 20, "swiglu");
-            return std::make_unique<Swiglu>(c, parameters);
-          },
-          .small_config = [](const SmallSizes& s) -> nlohmann::json {
-            return {{"d", s.width}, {"d_ff", 3 * s.width}};
-          },
+          .make = make<true>,
+          .small_config = small,
           .benchmarks = {{R"({"d":128,"d_ff":384})", 16, 64}}};
+}
+
+LayerKind mlp_kind() {
+  return {.name = "mlp",
+          .description = "MLP without a gate: w_down(f(w_up x))",
+          .source = "Vaswani et al. 2017, section 3.3",
+          .mixes_tokens = false,
+          .make = make<false>,
+          .small_config = small};
 }
 
 }  // namespace afterglow

@@ -1,24 +1,41 @@
-// The gated MLP of the papers' models: y = w_down(silu(w_gate x) * w_up x), position by position.
+// MLPs, position by position: the gated one of most models, y = w_down(f(w_gate x) * w_up x), and the plain one,
+// y = w_down(f(w_up x)).
 #pragma once
+#include <nlohmann/json_fwd.hpp>
+
 #include "core/layers/layer.h"
 
 namespace afterglow {
 
-struct SwigluConfig {
+enum class Activation { silu, gelu, gelu_tanh, relu, relu2 };
+/// "activation" of a configuration: silu by default, or gelu, gelu_tanh, relu, relu2 (its square).
+Activation read_activation(const nlohmann::json& config, const std::string& where);
+Var activated(Tape& tape, const Var& x, Activation kind);
+
+struct MlpConfig {
   std::int64_t width = 0;  ///< d
   std::int64_t inner = 0;  ///< d_ff
+  bool gated = true;
+  Activation activation = Activation::silu;
+  bool biases = false;  ///< bias: on all projections
 };
 
-class Swiglu final : public Layer {
+class Mlp final : public Layer {
  public:
-  Swiglu(const SwigluConfig& config, const ParameterScope& parameters);
-  std::string_view kind() const override { return "swiglu"; }
-  bool projects_once() const override { return gate_.shape[0] % 8 == 0; }
+  Mlp(const MlpConfig& config, const ParameterScope& parameters);
+  std::string_view kind() const override { return config_.gated ? "swiglu" : "mlp"; }
+  bool projects_once() const override { return is_fused() && config_.inner % 8 == 0; }
   Var forward(Tape& tape, const Var& x, const Tensor& mask) override;
   Var step(Tape& tape, const Var& x, LayerState& state) override;
 
  private:
-  const Parameter &gate_, &up_, &down_;
+  bool is_fused() const { return config_.gated && config_.activation == Activation::silu && !config_.biases; }
+  struct Projection {
+    const Parameter *weight = nullptr, *bias = nullptr;
+    Var of(Tape& tape, const Var& x) const;
+  };
+  MlpConfig config_;
+  Projection gate_, up_, down_;
 };
 
 }  // namespace afterglow

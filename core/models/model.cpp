@@ -51,11 +51,16 @@ bool ModelState::steps_are_alike() const {
 
 Model::Model(const json& config, ParameterStore& store) : store_(&store) {
   const std::string where = "model";
-  refuse_unknown_keys(config, {"d_model", "vocab", "tie_embedding", "norm_eps", "blocks", "retrieval", "memory"},
+  refuse_unknown_keys(config,
+                      {"d_model", "vocab", "tie_embedding", "norm_eps", "norm_plus_one", "embedding_scale",
+                       "logit_scale", "blocks", "retrieval", "memory"},
                       where);
   width_ = get_integer(config, "d_model", std::nullopt, 1, 65536, where);
   vocab_ = get_integer(config, "vocab", std::nullopt, 2, 1 << 20, where);
   norm_eps_ = get_number(config, "norm_eps", 1e-5, 0.0, 1.0, where);
+  norm_plus_one_ = get_bool(config, "norm_plus_one", false, where);
+  embedding_scale_ = get_number(config, "embedding_scale", 1.0, -1e6, 1e6, where);
+  logit_scale_ = get_number(config, "logit_scale", 1.0, -1e6, 1e6, where);
   const ParameterScope root(store, "");
   embedding_ = &root.add("embedding.weight", {vocab_, width_}, normal(0.02));
   if (config.contains("retrieval")) {
@@ -67,7 +72,9 @@ Model::Model(const json& config, ParameterStore& store) : store_(&store) {
   int block = 0;
   for (const json& entry : config.value("blocks", json::array())) {
     const std::string here = "model.blocks[" + std::to_string(block) + "]";
-    refuse_unknown_keys(entry, {"mixer", "mlp", "repeat"}, here);
+    refuse_unknown_keys(entry, {"mixer", "mlp", "repeat", "norm", "output_scale"}, here);
+    const bool behind = get_choice(entry, "norm", {"before", "behind"}, "before", here) == "behind";
+    const double output_scale = get_number(entry, "output_scale", 1.0, -1e6, 1e6, here);
     const std::int64_t repeat = get_integer(entry, "repeat", 1, 1, max_blocks, here);
     if (block + repeat > max_blocks) {
       throw Error(ExitCode::bad_input, here + ": with it there are " + std::to_string(block + repeat) +
@@ -76,12 +83,18 @@ Model::Model(const json& config, ParameterStore& store) : store_(&store) {
     }
     for (std::int64_t i = 0; i < repeat; ++i, ++block) {
       for (const char* role : {"mixer", "mlp"}) {
-        if (entry.contains(role)) add_branch(entry[role], here + "." + role, block, role, root);
+        if (!entry.contains(role)) continue;
+        Branch& branch = add_branch(entry[role], here + "." + role, block, role, root);
+        branch.norm_behind = behind;
+        branch.output_scale = output_scale;
+        if (branch.norm == nullptr && (behind || output_scale != 1))
+          throw Error(ExitCode::bad_input, here + "." + role + ": a " + std::string(branch.layer->kind()) +
+                                               " has its own norm and residual; take out norm and output_scale");
       }
     }
   }
   if (config.contains("memory")) add_memory(config["memory"], where + ".memory", root);
-  norm_ = &root.add("norm.weight", {width_}, constant(1.0));
+  norm_ = &root.add("norm.weight", {width_}, constant(norm_plus_one_ ? 0.0 : 1.0));
   const bool tied = get_bool(config, "tie_embedding", false, where);
   head_ = tied ? embedding_ : &root.add("head.weight", {vocab_, width_}, normal(0.02));
 }
@@ -115,8 +128,8 @@ void Model::add_memory(const json& config, const std::string& where, const Param
                                              root.scope("pooling_layer"));
 }
 
-void Model::add_branch(const json& config, const std::string& where, int block, const char* role,
-                       const ParameterScope& root) {
+Branch& Model::add_branch(const json& config, const std::string& where, int block, const char* role,
+                          const ParameterScope& root) {
   if (!config.is_object() || !config.contains("kind") || !config["kind"].is_string()) {
     throw Error(ExitCode::bad_input, where + ": expected an object with a \"kind\", such as {\"kind\": \"ska\"}");
   }
@@ -133,7 +146,8 @@ void Model::add_branch(const json& config, const std::string& where, int block, 
   branch.detail = detail_of(filled);
   const std::size_t parameters_before = store_->all().size();
   if (known == nullptr || !known->whole_block)
-    branch.norm = &scope.add(std::string(role) + "_norm.weight", {width_}, constant(1.0));
+    branch.norm = &scope.add(std::string(role) + "_norm.weight", {width_}, constant(norm_plus_one_ ? 0.0 : 1.0));
+  branch.norm_plus_one = norm_plus_one_;
   try {
     branch.layer = make_layer(kind, filled, scope.scope(kind));
   } catch (const Error& error) {
@@ -143,6 +157,7 @@ void Model::add_branch(const json& config, const std::string& where, int block, 
   branch.first = &store_->all()[parameters_before];
   branches_.push_back(std::move(branch));
   if (known->mixes_tokens) mixing_ = branches_.size();
+  return branches_.back();
 }
 
 void Model::follow(const Model& other, Backend& backend, DType dtype) {
@@ -159,14 +174,14 @@ void Model::follow(const Model& other, Backend& backend, DType dtype) {
 
 Var Model::Stream::settle(Tape& tape) const { return answer.defined() ? add(tape, x, answer) : x; }
 
-NormedSum Model::Stream::normed(Tape& tape, const Parameter& norm, double eps, Storage stored) const {
+NormedSum Model::Stream::normed(Tape& tape, const Var& norm, double eps, Storage stored) const {
   if (tape.is_visited()) {
     const Var sum = settle(tape);
     tape.place("stream", sum);
-    return {sum, rms_norm(tape, sum, tape.parameter(norm), eps)};
+    return {sum, rms_norm(tape, sum, norm, eps)};
   }
-  if (answer.defined()) return add_rms_norm(tape, x, answer, tape.parameter(norm), eps, stored);
-  return {x, rms_norm(tape, x, tape.parameter(norm), eps, stored)};
+  if (answer.defined()) return add_rms_norm(tape, x, answer, norm, eps, stored);
+  return {x, rms_norm(tape, x, norm, eps, stored)};
 }
 
 template <class Apply>
@@ -174,25 +189,34 @@ Model::Stream Model::run_branches(Tape& tape, Stream stream, std::size_t first, 
                                   Storage inputs) {
   for (std::size_t i = first; i < last; ++i) {
     const Tape::Scope scope(tape, branches_[i].scope);
-    const Parameter* norm = branches_[i].norm;
-    if (norm == nullptr) {
+    const Branch& branch = branches_[i];
+    if (branch.norm == nullptr) {
       const Var in = stream.settle(tape);
       tape.place("stream", in);
       stream = {apply(i, in), {}};
       tape.place("output", stream.x);
-    } else {
-      const Storage stored = branches_[i].layer->projects_once() ? inputs : Storage::wide;
-      const NormedSum in = stream.normed(tape, *norm, norm_eps_, stored);
-      stream = {in.sum, apply(i, in.normed)};
-      tape.place("output", stream.answer);
+      continue;
     }
+    const Var norm = norm_weight(tape, *branch.norm, branch.norm_plus_one);
+    if (branch.norm_behind) {
+      const Var in = stream.settle(tape);
+      tape.place("stream", in);
+      stream = {in, rms_norm(tape, apply(i, in), norm, norm_eps_)};
+    } else {
+      const Storage stored = branch.layer->projects_once() ? inputs : Storage::wide;
+      const NormedSum in = stream.normed(tape, norm, norm_eps_, stored);
+      stream = {in.sum, apply(i, in.normed)};
+    }
+    if (branch.output_scale != 1) stream.answer = scale(tape, stream.answer, branch.output_scale);
+    tape.place("output", stream.answer);
   }
   return stream;
 }
 
 Var Model::look_up(Tape& tape, const Tensor& tokens) const {
   const Tape::Scope scope(tape, "embedding");
-  return embedding(tape, tokens, tape.parameter(*embedding_));
+  const Var x = embedding(tape, tokens, tape.parameter(*embedding_));
+  return embedding_scale_ != 1 ? scale(tape, x, embedding_scale_) : x;
 }
 
 // Computes embeddings for the places, too, and ignores them, so that all shapes are those of the sequence.
@@ -231,11 +255,11 @@ Tensor Model::memory_summary(Tape& tape) const {
   return memory_->summary(tape, behind_places(tape, tape.constant(last_hidden_)).value);
 }
 
-/// The normed last state, the input of the head.
+/// The normed last state, scaled as the logits are: the input of the head.
 Var Model::last_state(Tape& tape, const Stream& stream) {
-  const Var hidden = stream.normed(tape, *norm_, norm_eps_).normed;
+  const Var hidden = stream.normed(tape, norm_weight(tape, *norm_, norm_plus_one_), norm_eps_).normed;
   last_hidden_ = hidden.value;
-  return hidden;
+  return logit_scale_ != 1 ? scale(tape, hidden, logit_scale_) : hidden;
 }
 
 Var Model::read_out(Tape& tape, const Stream& stream) {

@@ -17,14 +17,19 @@ namespace afterglow {
 /// Most blocks of a stack.
 inline constexpr std::int64_t max_blocks = 1024;
 
-/// One residual branch of the stack: x += layer(norm(x)), or x = layer(x) for a layer that is a whole block.
+/// One residual branch of the stack: x += output_scale layer(norm(x)), or x += output_scale norm(layer(x)) with the
+/// norm behind, or x = layer(x) for a layer that is a whole block.
 struct Branch {
   int block = 0;       ///< index in the stack
   std::string scope;   ///< "layers.1.ska": prefix of its parameters and captures
   std::string label;   ///< "1 ska"
   std::string detail;  ///< "r 16 · K 2 · H 4"
   int heads = 0;
-  const Parameter* norm = nullptr;   ///< null for a whole block
+  const Parameter* norm = nullptr;  ///< null for a whole block
+  bool norm_behind = false, norm_plus_one = false;
+  double output_scale = 1;
+  /// The weight of a norm in front, whose answer is added as it is; null for other branches.
+  const Parameter* plain_norm() const { return norm_behind || norm_plus_one || output_scale != 1 ? nullptr : norm; }
   const Parameter* first = nullptr;  ///< first of its parameters in the flat buffers
   std::unique_ptr<Layer> layer;
 };
@@ -46,7 +51,10 @@ class Model {
  public:
   /// config: {"d_model": 64, "vocab": 128, "tie_embedding": false, "blocks": [{"mixer": {"kind": "mamba2", ..},
   /// "mlp": {"kind": "swiglu", ..}, "repeat": 2}, ..]}. Each block may leave out one of the two. The width is filled
-  /// in. Anything unknown or impossible is an Error(bad_input) that names block and field. With "memory":
+  /// in. A block's `norm` is `before` or `behind` its layers, and `output_scale` multiplies what they add. The model's
+  /// `norm_plus_one` lets all norms of blocks and the last one multiply by 1 + weight; `embedding_scale` and
+  /// `logit_scale` multiply embeddings and logits. Anything unknown or impossible is an Error(bad_input) that names
+  /// block and field. With "memory":
   /// {"n_components": 16, "memory_tokens": 4, ..} (the fields of read_spectral_memory, and `dropout`) the first M
   /// positions of every sequence are places: the memory tokens of training replace the tokens given there. With
   /// "retrieval": {"beta": 0.5, "jumps": 2, ..} (core/layers/written/retrieval_network.h) instead of "blocks" it is the
@@ -108,14 +116,14 @@ class Model {
  private:
   void add_retrieval(const nlohmann::json& config, const std::string& where, const ParameterScope& root);
   void add_memory(const nlohmann::json& config, const std::string& where, const ParameterScope& root);
-  void add_branch(const nlohmann::json& config, const std::string& where, int block, const char* role,
-                  const ParameterScope& root);
+  Branch& add_branch(const nlohmann::json& config, const std::string& where, int block, const char* role,
+                     const ParameterScope& root);
   /// The residual stream x, and the output of the last branch, which is not added yet.
   struct Stream {
     Var x, answer;
     Var settle(Tape& tape) const;
     /// The sum of both as one value, and its norm.
-    NormedSum normed(Tape& tape, const Parameter& norm, double eps, Storage stored = Storage::wide) const;
+    NormedSum normed(Tape& tape, const Var& norm, double eps, Storage stored = Storage::wide) const;
   };
   template <class Apply>
   Stream run_branches(Tape& tape, Stream stream, std::size_t first, std::size_t last, const Apply& apply,
@@ -134,7 +142,8 @@ class Model {
 
   ParameterStore* store_;
   std::int64_t width_ = 0, vocab_ = 0;
-  double norm_eps_ = 1e-5;
+  double norm_eps_ = 1e-5, embedding_scale_ = 1, logit_scale_ = 1;
+  bool norm_plus_one_ = false;
   const Parameter* embedding_ = nullptr;
   const Parameter* norm_ = nullptr;
   const Parameter* head_ = nullptr;

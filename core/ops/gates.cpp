@@ -1,4 +1,6 @@
 // Gates of recurrent layers.
+#include <algorithm>
+
 #include "core/ops/check.h"
 #include "core/ops/ops.h"
 
@@ -27,6 +29,24 @@ Var log_decay(Tape& tape, const Var& x, const Var& A_log, const Var& bias) {
   tape.record("log_decay", y, [x, A_log, bias, y](Tape& t) {
     const Grad dx = t.gradient(x), dA_log = t.side_stream_gradient(A_log), dbias = t.side_stream_gradient(bias);
     t.backend().log_decay_backward(x.value, A_log.value, bias.value, t.upstream(y), dx, dA_log, dbias);
+  });
+  return y;
+}
+
+Var route(Tape& tape, const Var& x, const Tensor& bias, const Router& router) {
+  const Check check(tape, "route", x.value.dtype);
+  check.tensor("x", x.value, x.shape());
+  const std::int64_t experts = x.shape().last();
+  if (bias.defined()) check.tensor("bias", bias, {experts});
+  check.that(router.groups > 0 && router.groups <= max_router_groups && experts % router.groups == 0,
+             "from 1 to 64 groups must divide the number of experts");
+  check.that(
+      router.chosen > 0 && router.chosen <= std::min(router.groups, router.kept_groups) * (experts / router.groups),
+      "as many experts as are chosen must be there");
+  const Var y = tape.result(x.shape(), x.value.dtype, {x});
+  tape.backend().route(x.value, bias, router, y.value);
+  tape.record("route", y, [x, router, y](Tape& t) {
+    t.backend().route_backward(x.value, router, y.value, t.upstream(y), t.gradient(x));
   });
   return y;
 }

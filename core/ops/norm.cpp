@@ -1,4 +1,5 @@
 // Norms and their gradients.
+#include <algorithm>
 #include <array>
 #include <cmath>
 
@@ -20,11 +21,21 @@ void record_rms_norm(Tape& tape, const Var& x, const Var& weight, const Tensor& 
 
 constexpr std::size_t most_groups = 64;
 
-/// Parts [..., n_i] of equal rows side by side: [..., sum of n_i].
-Var joined(Tape& tape, std::span<const Var> parts, const Shape& shape) {
+}  // namespace
+
+Var join_columns(Tape& tape, std::span<const Var> parts) {
+  const Check check(tape, "join_columns", parts.front().value.dtype);
+  check.that(parts.size() <= most_groups, "at most 64 parts are joined");
   std::array<Var, most_groups> kept;
   std::copy(parts.begin(), parts.end(), kept.begin());
-  const Var y = tape.result(shape, parts[0].value.dtype, {parts[0], parts.back()});
+  std::int64_t columns = 0;
+  for (const Var& part : parts) {
+    check.rows("part", part.value, parts.front().shape().with_last(part.shape().last()));
+    columns += part.shape().last();
+  }
+  const auto wanting = std::ranges::find_if(parts, [&](const Var& part) { return tape.wants_gradient(part); });
+  const Var y = tape.result(parts.front().shape().with_last(columns), parts.front().value.dtype,
+                            {wanting == parts.end() ? parts.front() : *wanting});
   const auto range_of = [](const Tensor& whole, std::int64_t column, const Var& part) {
     return as_matrix(whole).column_range(column, part.value.columns());
   };
@@ -44,8 +55,6 @@ Var joined(Tape& tape, std::span<const Var> parts, const Shape& shape) {
   });
   return y;
 }
-
-}  // namespace
 
 Var rms_norm(Tape& tape, const Var& x, const Var& weight, double eps, Storage stored) {
   const Check check(tape, "rms_norm", x.value.dtype);
@@ -116,7 +125,7 @@ Var group_rms_norm(Tape& tape, const Var& x, const Var& weight, double eps, std:
     const Var own = tape.reshape(contiguous(tape, weights[i]), {width / groups});
     parts[i] = rms_norm(tape, contiguous(tape, parts[i]), own, eps);
   }
-  return joined(tape, std::span(parts).first(count), x.shape());
+  return join_columns(tape, std::span(parts).first(count));
 }
 
 Var gated_rms_norm(Tape& tape, const Var& x, const Var& z, const Var& weight, double eps) {

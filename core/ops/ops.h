@@ -31,6 +31,9 @@ Var log_sigmoid(Tape& tape, const Var& x, double factor);
 /// -exp(A_log) softplus(x + bias), bias [n] over the last axis, A_log [h], h dividing n: one for n / h neighbouring
 /// columns; rows of x may be strided.
 Var log_decay(Tape& tape, const Var& x, const Var& A_log, const Var& bias);
+/// Weights of experts [.., E] from logits x [.., E], see core/backend/router.h; bias [E] without gradient, or
+/// undefined.
+Var route(Tape& tape, const Var& x, const Tensor& bias, const Router& router);
 /// Row i of x, maybe stored narrow, times factor[i] + offset; factor has one number for every row, in any shape.
 Var multiply_rows(Tape& tape, const Var& x, const Var& factor, double offset);
 
@@ -106,12 +109,12 @@ AnsweredRows answered_rows(Tape& tape, const Tensor& targets, std::int64_t most)
 Var gather_rows(Tape& tape, const Var& x, const Var& y, const AnsweredRows& rows);
 
 // sequence.cpp
-/// Pairs (2i, 2i+1) of x [B,T,H,D] turned by the angle (first_position + t) base^(-2i/D).
-Var rotary(Tape& tape, const Var& x, double base, std::int64_t first_position);
+/// Pairs (2i, 2i+1) of x [B,T,H,D] turned by the angle (first_position + t) rate(i), see core/backend/rotary.h.
+Var rotary(Tape& tape, const Var& x, const RotaryRates& rates, std::int64_t first_position);
 /// The same for queries [B,T,H,D] and keys [B,T,Hkv,D] at once, or stored narrow as `linear_many` leaves them, with D =
 /// `width`: [B,T,H D] and [B,T,Hkv D], from which [B,T,H,D] and [B,T,Hkv,D] come.
-std::array<Var, 2> rotary_pair(Tape& tape, const Var& q, const Var& k, double base, std::int64_t first_position,
-                               std::int64_t width = 0);
+std::array<Var, 2> rotary_pair(Tape& tape, const Var& q, const Var& k, const RotaryRates& rates,
+                               std::int64_t first_position, std::int64_t width = 0);
 /// Causal depthwise convolution, then SiLU: x [B,T,c], weight [c,1,w], bias [c] or absent; `history` [B,w-1,c] is read
 /// and advanced when defined.
 Var causal_conv(Tape& tape, const Var& x, const Var& weight, const Var& bias, const Tensor& history = {});
@@ -126,10 +129,13 @@ std::array<Var, 2> conv_with_steps(Tape& tape, const Var& x, const Var& weight, 
                                    const Var& steps, const Var& steps_bias, const StepRange& range);
 /// x [B,T,H,D] -> [B,T,H times,D]: head h reads head h / times of x.
 Var repeat_heads(Tape& tape, const Var& x, std::int64_t times);
+inline constexpr std::int64_t every_key = std::int64_t{1} << 62;  ///< no window
 /// Softmax attention with scores scale q . k: q [B,Tq,H,D], k, v [B,Tk,Hkv,D] -> [B,Tq,H,D]. The last query is at the
-/// last key, and none sees what follows it. Query head h reads key head h / (H / Hkv). Where the back end makes
-/// operands of them (`Kernels::attention_operands`), all may be stored narrow, and each as in `rotary_pair`.
-Var causal_attention(Tape& tape, const Var& q, const Var& k, const Var& v, double scale, std::int64_t width = 0);
+/// last key, and none sees what follows it, or more than the newest `window` keys. Query head h reads key head h / (H /
+/// Hkv). Where the back end makes operands of them (`Kernels::attention_operands`), all may be stored narrow, and each
+/// as in `rotary_pair`.
+Var causal_attention(Tape& tape, const Var& q, const Var& k, const Var& v, double scale, std::int64_t width = 0,
+                     std::int64_t window = every_key);
 /// The same with every key in sight of every query.
 Var full_attention(Tape& tape, const Var& q, const Var& k, const Var& v, double scale);
 
@@ -223,6 +229,8 @@ Var series_restore(Tape& tape, const Var& z, const Tensor& mean, const Var& devi
 Var prepend_tokens(Tape& tape, const Var& tokens, const Var& x);
 /// x + bias over the last axis.
 Var add_bias(Tape& tape, const Var& x, const Var& bias);
+/// At most 64 parts [.., n_i] of equal rows side by side: [.., sum of n_i].
+Var join_columns(Tape& tape, std::span<const Var> parts);
 /// A range of columns as a tensor of its own.
 Var contiguous(Tape& tape, const Var& x);
 struct SquaredError {

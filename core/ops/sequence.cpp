@@ -4,17 +4,17 @@
 
 namespace afterglow {
 
-Var rotary(Tape& tape, const Var& x, double base, std::int64_t first_position) {
+Var rotary(Tape& tape, const Var& x, const RotaryRates& rates, std::int64_t first_position) {
   const Check check(tape, "rotary", x.value.dtype);
   check.tensor("x", x.value, {Check::any, Check::any, Check::any, Check::any});
-  check.that(base > 0.0, "base must be positive");
+  check.that(rates.base > 0.0, "base must be positive");
   const Var y = tape.result(x.shape(), x.value.dtype, {x});
   const Grad to{y.value, false};
-  tape.backend().rotary({&x.value, 1}, base, first_position, false, {&to, 1});
-  tape.record("rotary", y, [x, base, first_position, y](Tape& t) {
+  tape.backend().rotary({&x.value, 1}, rates, first_position, false, {&to, 1});
+  tape.record("rotary", y, [x, rates, first_position, y](Tape& t) {
     const Tensor dy = t.upstream(y);
     const Grad dx = t.gradient(x);
-    t.backend().rotary({&dy, 1}, base, first_position, true, {&dx, 1});
+    t.backend().rotary({&dy, 1}, rates, first_position, true, {&dx, 1});
   });
   return y;
 }
@@ -37,20 +37,20 @@ std::int64_t width_or_any(std::int64_t width) { return width > 0 ? width : Check
 
 }  // namespace
 
-std::array<Var, 2> rotary_pair(Tape& tape, const Var& q, const Var& k, double base, std::int64_t first_position,
-                               std::int64_t width) {
+std::array<Var, 2> rotary_pair(Tape& tape, const Var& q, const Var& k, const RotaryRates& rates,
+                               std::int64_t first_position, std::int64_t width) {
   const Check check(tape, "rotary_pair", q.value.dtype);
   const Shape queries = checked_heads(check, "q", q.value, {Check::any, Check::any, Check::any, width_or_any(width)});
   const Shape keys = checked_heads(check, "k", k.value, {queries[0], queries[1], Check::any, queries[3]});
-  check.that(base > 0.0, "base must be positive");
+  check.that(rates.base > 0.0, "base must be positive");
   const std::array<Var, 2> y{tape.result(queries, q.value.dtype, {q}), tape.result(keys, k.value.dtype, {k})};
   const Tensor from[] = {q.value, k.value};
   const Grad to[] = {{y[0].value, false}, {y[1].value, false}};
-  tape.backend().rotary(from, base, first_position, false, to);
-  tape.record("rotary_pair", std::span<const Var>(y), [q, k, base, first_position, y](Tape& t) {
+  tape.backend().rotary(from, rates, first_position, false, to);
+  tape.record("rotary_pair", std::span<const Var>(y), [q, k, rates, first_position, y](Tape& t) {
     const Tensor dy[] = {t.upstream(y[0]), t.upstream(y[1])};
     const Grad dx[] = {t.gradient(q), t.gradient(k)};
-    t.backend().rotary(dy, base, first_position, true, dx);
+    t.backend().rotary(dy, rates, first_position, true, dx);
   });
   return y;
 }
@@ -158,20 +158,20 @@ Var repeat_heads(Tape& tape, const Var& x, std::int64_t times) {
 
 namespace {
 
-Var attention(Tape& tape, const char* name, const Var& q, const Var& k, const Var& v, double scale, bool causal,
+Var attention(Tape& tape, const char* name, const Var& q, const Var& k, const Var& v, double scale, std::int64_t window,
               std::int64_t width = 0) {
   const Check check(tape, name, q.value.dtype);
   const Shape queries = checked_heads(check, "q", q.value, {Check::any, Check::any, Check::any, width_or_any(width)});
   const Shape keys = checked_heads(check, "k", k.value, {queries[0], Check::any, Check::any, queries[3]});
   checked_heads(check, "v", v.value, keys);
-  check.that(!causal || keys[1] >= queries[1], "there must be at least as many keys as queries");
+  check.that(window == 0 || keys[1] >= queries[1], "there must be at least as many keys as queries");
   check.that(queries[2] % keys[2] == 0, "the number of key heads must divide the number of query heads");
   const Var y = tape.result(queries, q.value.dtype, {q, k, v});
   const Tensor log_sum = tape.scratch({queries[0], queries[2], queries[1]}, widened(q.value.dtype));
-  tape.backend().attention(q.value, k.value, v.value, scale, causal, y.value, log_sum);
-  tape.record(name, y, [q, k, v, scale, causal, log_sum, y](Tape& t) {
+  tape.backend().attention(q.value, k.value, v.value, scale, window, y.value, log_sum);
+  tape.record(name, y, [q, k, v, scale, window, log_sum, y](Tape& t) {
     const Grad dq = t.gradient(q), dk = t.gradient(k), dv = t.gradient(v);
-    t.backend().attention_backward(q.value, k.value, v.value, scale, causal, y.value, log_sum, t.upstream(y), dq, dk,
+    t.backend().attention_backward(q.value, k.value, v.value, scale, window, y.value, log_sum, t.upstream(y), dq, dk,
                                    dv);
   });
   return y;
@@ -179,12 +179,13 @@ Var attention(Tape& tape, const char* name, const Var& q, const Var& k, const Va
 
 }  // namespace
 
-Var causal_attention(Tape& tape, const Var& q, const Var& k, const Var& v, double scale, std::int64_t width) {
-  return attention(tape, "causal_attention", q, k, v, scale, true, width);
+Var causal_attention(Tape& tape, const Var& q, const Var& k, const Var& v, double scale, std::int64_t width,
+                     std::int64_t window) {
+  return attention(tape, "causal_attention", q, k, v, scale, window, width);
 }
 
 Var full_attention(Tape& tape, const Var& q, const Var& k, const Var& v, double scale) {
-  return attention(tape, "full_attention", q, k, v, scale, false);
+  return attention(tape, "full_attention", q, k, v, scale, 0);
 }
 
 }  // namespace afterglow

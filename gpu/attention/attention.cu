@@ -162,14 +162,17 @@ TargetOf<T> target_of(const Grad& grad, int width) {
 }
 
 /// Sizes; the result y is [B,Tq,H,D].
-Pairs attention_pairs(const Tensor& y, const Tensor& k, double scale, bool causal) {
+Pairs attention_pairs(const Tensor& y, const Tensor& k, double scale, std::int64_t window) {
   Pairs in{};
   in.batch = static_cast<int>(y.shape[0]);
   in.queries = static_cast<int>(y.shape[1]);
   in.keys = static_cast<int>(k.shape[1]);
   in.heads = static_cast<int>(y.shape[2]);
   in.key_heads = static_cast<int>(joined_heads(k).columns() / y.shape[3]);
-  in.offset = causal ? in.keys - in.queries + 1 : in.keys;
+  if (window > 0 && window < in.keys)
+    throw Error(ExitCode::failure, "attention in a window of " + std::to_string(window) + " tokens over " +
+                                       std::to_string(in.keys) + " is computed with --device cpu alone; use it");
+  in.offset = window > 0 ? in.keys - in.queries + 1 : in.keys;
   in.scale = static_cast<float>(scale);
   return in;
 }
@@ -255,10 +258,10 @@ void with_head_width(int width, bool exact, const Launch& launch) {
 
 }  // namespace
 
-void CudaBackend::attention(const Tensor& q, const Tensor& k, const Tensor& v, double scale, bool causal,
+void CudaBackend::attention(const Tensor& q, const Tensor& k, const Tensor& v, double scale, std::int64_t window,
                             const Tensor& y, const Tensor& log_sum) {
   if (q.elements() == 0) return;
-  Pairs in = attention_pairs(y, k, scale, causal);
+  Pairs in = attention_pairs(y, k, scale, window);
   const int width = static_cast<int>(y.shape[3]);
   if (in.queries <= few_queries && width <= max_few_width) {
     const Decoding few = decoding_of(in, q, k, v, target_of<float>({y, false}, width), log_sum.as<float>());
@@ -287,11 +290,11 @@ void CudaBackend::attention(const Tensor& q, const Tensor& k, const Tensor& v, d
   launched("attention");
 }
 
-void CudaBackend::attention_backward(const Tensor& q, const Tensor& k, const Tensor& v, double scale, bool causal,
-                                     const Tensor& y, const Tensor& log_sum, const Tensor& dy, const Grad& dq,
-                                     const Grad& dk, const Grad& dv) {
+void CudaBackend::attention_backward(const Tensor& q, const Tensor& k, const Tensor& v, double scale,
+                                     std::int64_t window, const Tensor& y, const Tensor& log_sum, const Tensor& dy,
+                                     const Grad& dq, const Grad& dk, const Grad& dv) {
   if (q.elements() == 0) return;
-  Pairs in = attention_pairs(y, k, scale, causal);
+  Pairs in = attention_pairs(y, k, scale, window);
   const int width = static_cast<int>(y.shape[3]);
   with_stored_type(q, [&](auto stored) {
     using T = decltype(stored);
@@ -315,7 +318,7 @@ void CudaBackend::attention_backward(const Tensor& q, const Tensor& k, const Ten
 }
 
 std::int64_t CudaBackend::attention_operands(const Tensor& q, const Tensor& k) const {
-  const Pairs in = attention_pairs(q, k, 1, false);
+  const Pairs in = attention_pairs(q, k, 1, 0);
   const int width = static_cast<int>(q.shape[3]);
   if (in.queries <= few_queries && width <= max_few_width) return 0;
   if (uses_warpgroups(in, width, precision_))

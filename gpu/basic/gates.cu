@@ -117,7 +117,41 @@ __global__ void __launch_bounds__(threads)
   if (lane == 0 && dfactor.wanted()) dfactor.put(row, sum);
 }
 
+// One thread computes one row of a router: experts are few next to the width of their matrices.
+__global__ void __launch_bounds__(threads)
+    route_kernel(Router router, unsigned rows, unsigned experts, const float* x, const float* bias, float* y) {
+  wait_for_previous_kernel();
+  const std::size_t row = blockIdx.x * threads + threadIdx.x;
+  if (row < rows) route_row<float>(router, experts, x + row * experts, bias, y + row * experts);
+}
+
+__global__ void __launch_bounds__(threads)
+    route_backward_kernel(Router router, unsigned rows, unsigned experts, const float* x, const float* y,
+                          const float* dy, Sink dx) {
+  wait_for_previous_kernel();
+  const std::size_t row = blockIdx.x * threads + threadIdx.x, at = row * experts;
+  if (row >= rows) return;
+  route_row_backward<float>(router, experts, x + at, y + at, dy + at,
+                            [&](std::int64_t e, float slope) { dx.put(row, static_cast<unsigned>(e), slope); });
+}
+
 }  // namespace
+
+void CudaBackend::route(const Tensor& x, const Tensor& bias, const Router& router, const Tensor& y) {
+  if (x.elements() == 0) return;
+  launch(route_kernel, blocks_for(x.rows(), threads), threads, 0, stream(), router, static_cast<unsigned>(x.rows()),
+         static_cast<unsigned>(x.columns()), x.as<float>(), bias.as<float>(), y.as<float>());
+  launched("route");
+}
+
+void CudaBackend::route_backward(const Tensor& x, const Router& router, const Tensor& y, const Tensor& dy,
+                                 const Grad& dx) {
+  if (x.elements() == 0 || !dx.wanted()) return;
+  launch(route_backward_kernel, blocks_for(x.rows(), threads), threads, 0, stream(), router,
+         static_cast<unsigned>(x.rows()), static_cast<unsigned>(x.columns()), x.as<float>(), y.as<float>(),
+         dy.as<float>(), sink_of(dx));
+  launched("route_backward");
+}
 
 void CudaBackend::log_decay(const Tensor& x, const Tensor& A_log, const Tensor& bias, const Tensor& y) {
   if (x.elements() == 0) return;

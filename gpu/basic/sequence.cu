@@ -58,7 +58,7 @@ constexpr unsigned max_apart = 8;  // heads with threads of their own, when ther
 // sine needs; the remainder after whole revolutions may be rounded.
 template <class T>
 __global__ void __launch_bounds__(rope_threads)
-    rotary_kernel(RopePair<T> in, unsigned batch, unsigned length, unsigned width, double log2_base,
+    rotary_kernel(RopePair<T> in, unsigned batch, unsigned length, unsigned width, RotaryRates rates, double log2_base,
                   long long first_position, bool inverse) {
   const unsigned pairs = (width + 1) / 2;
   const unsigned i = blockIdx.x * rope_threads + threadIdx.x;
@@ -66,11 +66,15 @@ __global__ void __launch_bounds__(rope_threads)
   const unsigned pair = i % pairs, position = i / pairs;
   float sine = 0, cosine = 1;
   const bool whole = 2 * pair + 1 < width;
-  if (whole) {
-    const double revolutions = static_cast<double>(first_position + position % length) * 0.15915494309189535 *
-                               exp2(-2.0 * static_cast<double>(pair) / static_cast<double>(width) * log2_base);
+  if (whole && 2 * pair < rates.width) {
+    const double rate = exp2(-2.0 * static_cast<double>(pair) / static_cast<double>(rates.width) * log2_base);
+    const double revolutions = static_cast<double>(first_position + position % length) * 0.15915494309189535 * rate *
+                               rates.stretch(pair, rate);
     sincospif(static_cast<float>(2.0 * (revolutions - rint(revolutions))), &sine, &cosine);
     if (inverse) sine = -sine;
+    const auto gain = static_cast<float>(rates.gain);
+    sine *= gain;
+    cosine *= gain;
   }
   wait_for_previous_kernel();  // the angles were computed before
   for (unsigned which = blockIdx.y; which < in.count; which += gridDim.y) {
@@ -607,11 +611,13 @@ void launch_backward_long(const CudaBackend& backend, const ConvInputs<T>& in, c
 
 }  // namespace
 
-void CudaBackend::rotary(std::span<const Tensor> x, double base, std::int64_t first_position, bool inverse,
+void CudaBackend::rotary(std::span<const Tensor> x, const RotaryRates& rates, std::int64_t first_position, bool inverse,
                          std::span<const Grad> y) {
   const Shape& s = x.front().shape.rank() == 4 ? x.front().shape : y.front().tensor.shape;
   const std::int64_t rotations = s[0] * s[1] * ((s[3] + 1) / 2);
   if (rotations == 0) return;
+  RotaryRates of_pairs = rates;
+  if (rates.width == 0) of_pairs.width = s[3];
   with_stored_type(x.front(), [&](auto stored) {
     using T = decltype(stored);
     const RopePair<T> pair{{rope_tensor<T>(x.front(), y.front(), s[3]), rope_tensor<T>(x.back(), y.back(), s[3])},
@@ -621,7 +627,8 @@ void CudaBackend::rotary(std::span<const Tensor> x, double base, std::int64_t fi
     const dim3 grid(blocks_for(rotations, rope_threads), are_few ? pair.count : 1,
                     are_few ? at_most(heads, max_apart) : 1);
     launch(rotary_kernel<T>, grid, rope_threads, 0, stream(), pair, static_cast<unsigned>(s[0]),
-           static_cast<unsigned>(s[1]), static_cast<unsigned>(s[3]), std::log2(base), first_position, inverse);
+           static_cast<unsigned>(s[1]), static_cast<unsigned>(s[3]), of_pairs, std::log2(rates.base), first_position,
+           inverse);
   });
   launched("rotary");
 }

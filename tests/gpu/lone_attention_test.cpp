@@ -70,8 +70,8 @@ class LoneAttention : public OnGpu<::testing::TestWithParam<AttentionSizes>> {
                  dq = tensor(of_queries, 6, queries), dk = tensor(of_keys, 7, keys), dv = tensor(of_keys, 8, keys);
     const Tensor log_sum =
         host.f32({batch, heads, queries}, std::vector<float>(static_cast<std::size_t>(batch * heads * queries)));
-    cuda_->attention(q, k, v, 0.3, true, y, log_sum);
-    cuda_->attention_backward(q, k, v, 0.3, true, y, log_sum, dy, {dq, false}, {dk, false}, {dv, false});
+    cuda_->attention(q, k, v, 0.3, 1 << 20, y, log_sum);
+    cuda_->attention_backward(q, k, v, 0.3, 1 << 20, y, log_sum, dy, {dq, false}, {dk, false}, {dv, false});
     const std::int64_t query_numbers = own_queries * heads * width, key_numbers = own_keys * key_heads * width;
     return {first_of_each(host.read<T>(y), query_numbers), first_of_each(host.read<T>(dq), query_numbers),
             first_of_each(host.read<T>(dk), key_numbers), first_of_each(host.read<T>(dv), key_numbers)};

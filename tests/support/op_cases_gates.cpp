@@ -1,5 +1,7 @@
 // Cases of the gates of recurrent layers.
+#include <algorithm>
 #include <cmath>
+#include <functional>
 
 #include "core/ops/ops.h"
 #include "tests/support/op_case.h"
@@ -54,6 +56,43 @@ OpCase sigmoid_case(std::int64_t rows, std::int64_t before, std::int64_t columns
   return c;
 }
 
+OpCase route_case(const std::string& name, std::int64_t experts, const Router& router) {
+  OpCase c;
+  c.name = "route_" + name;
+  c.inputs = {{"x", {1, 37, experts}, -3, 3}};
+  c.run = [=](Tape& t, std::span<const Var> in, std::span<const Tensor>) { return route(t, in[0], {}, router); };
+  c.naive = [=](std::span<const Values> in, std::span<const Values>) {
+    Values y(in[0].size(), 0.0);
+    const std::int64_t in_group = experts / router.groups;
+    for (auto row = in[0].begin(); row != in[0].end(); row += experts) {
+      Values scores(row, row + experts);
+      double sum = 0;
+      for (double& s : scores) sum += s = router.sigmoid ? 1 / (1 + std::exp(-s)) : std::exp(s);
+      if (!router.sigmoid)
+        for (double& s : scores) s /= sum;
+      std::vector<std::pair<double, std::int64_t>> of_groups, all;
+      for (std::int64_t g = 0; g < router.groups; ++g) {
+        Values own(scores.begin() + g * in_group, scores.begin() + (g + 1) * in_group);
+        std::ranges::sort(own, std::greater());
+        of_groups.emplace_back(-(own[0] + (own.size() > 1 ? own[1] : 0)), g);
+      }
+      std::ranges::sort(of_groups);
+      for (std::int64_t g = 0; g < router.kept_groups; ++g)
+        for (std::int64_t e = of_groups[g].second * in_group; e < (of_groups[g].second + 1) * in_group; ++e)
+          all.emplace_back(-scores[e], e);
+      std::ranges::sort(all);
+      sum = router.eps;
+      for (std::int64_t i = 0; i < router.chosen; ++i) sum += scores[all[i].second];
+      for (std::int64_t i = 0; i < router.chosen; ++i)
+        y[row - in[0].begin() + all[i].second] =
+            router.factor * scores[all[i].second] / (router.normalised ? sum : 1.0);
+    }
+    return y;
+  };
+  c.reason = "exponentials, and one sum over the experts";
+  return c;
+}
+
 OpCase rows_case(std::int64_t rows, std::int64_t columns) {
   OpCase c;
   c.name = "multiply_rows_" + std::to_string(rows) + "x" + std::to_string(columns);
@@ -73,6 +112,12 @@ OpCase rows_case(std::int64_t rows, std::int64_t columns) {
 }  // namespace
 
 void add_gate_cases(std::vector<OpCase>& cases) {
+  cases.push_back(route_case("softmax", 7, {.chosen = 2, .factor = 1.5}));
+  cases.push_back(route_case("softmax_normalised", 8, {.chosen = 3, .normalised = true}));
+  cases.push_back(route_case("sigmoid", 5, {.sigmoid = true, .chosen = 2}));
+  cases.push_back(route_case(
+      "sigmoid_groups", 12,
+      {.sigmoid = true, .chosen = 3, .normalised = true, .eps = 1e-20, .factor = 2.5, .groups = 4, .kept_groups = 2}));
   cases.push_back(decay_case(1, 1, 37));
   cases.push_back(decay_case(101, 3, 4));
   cases.push_back(decay_case(65, 63, 1));

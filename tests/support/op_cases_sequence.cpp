@@ -1,4 +1,5 @@
 // Cases of rotary position code, causal convolution and causal attention.
+#include <algorithm>
 #include <cmath>
 #include <numeric>
 
@@ -31,11 +32,41 @@ OpCase rotary_case(std::int64_t batch, std::int64_t length, std::int64_t heads, 
   c.name = "rotary_" + std::to_string(batch) + "x" + std::to_string(length) + "x" + std::to_string(heads) + "x" +
            std::to_string(width) + "_from_" + std::to_string(first);
   c.inputs = {{"x", {batch, length, heads, width}}};
-  c.run = [first](Tape& t, std::span<const Var> in, std::span<const Tensor>) {
-    return rotary(t, in[0], 10000.0, first);
-  };
+  c.run = [first](Tape& t, std::span<const Var> in, std::span<const Tensor>) { return rotary(t, in[0], {}, first); };
   c.naive = [=](std::span<const Values> in, std::span<const Values>) {
     return naive_rotary(in[0], length, heads, width, first);
+  };
+  c.tolerance = 5e-7;
+  c.reason = "angles are exact: sine, cosine and two products are rounded";
+  return c;
+}
+
+/// Stretched rates of the first columns of a head.
+OpCase stretched_rotary_case(const std::string& name, const RotaryRates& rates) {
+  constexpr std::int64_t length = 37, heads = 3, width = 10;
+  OpCase c;
+  c.name = "rotary_" + name;
+  c.inputs = {{"x", {2, length, heads, width}}};
+  c.run = [=](Tape& t, std::span<const Var> in, std::span<const Tensor>) { return rotary(t, in[0], rates, 11); };
+  c.naive = [=](std::span<const Values> in, std::span<const Values>) {
+    Values y = in[0];
+    const std::int64_t turned = rates.width > 0 ? rates.width : width;
+    for (std::int64_t row = 0; row < 2 * length * heads; ++row) {
+      for (std::int64_t i = 0; 2 * i < turned; ++i) {
+        const double rate = std::pow(rates.base, -2.0 * static_cast<double>(i) / static_cast<double>(turned));
+        double kept = 0;
+        if (rates.kept == RotaryRates::Kept::by_turns)
+          kept = (rates.original * rate / 6.283185307179586 - rates.low) / (rates.high - rates.low);
+        if (rates.kept == RotaryRates::Kept::by_pair)
+          kept = 1 - (static_cast<double>(i) - rates.low) / (rates.high - rates.low);
+        kept = std::clamp(kept, 0.0, 1.0);
+        const double angle = static_cast<double>(11 + row / heads % length) * rate * (kept + (1 - kept) / rates.factor);
+        const std::int64_t at = row * width + 2 * i;
+        y[at] = rates.gain * (in[0][at] * std::cos(angle) - in[0][at + 1] * std::sin(angle));
+        y[at + 1] = rates.gain * (in[0][at] * std::sin(angle) + in[0][at + 1] * std::cos(angle));
+      }
+    }
+    return y;
   };
   c.tolerance = 5e-7;
   c.reason = "angles are exact: sine, cosine and two products are rounded";
@@ -48,7 +79,7 @@ OpCase rotary_pair_case() {
   c.name = "rotary_pair";
   c.inputs = {{"q", {2, 37, 3, 6}}, {"k", {2, 37, 1, 6}}, {"sum", {6, 18}}};
   c.run = [](Tape& t, std::span<const Var> in, std::span<const Tensor>) {
-    const auto [q, k] = rotary_pair(t, in[0], in[1], 10000.0, 5);
+    const auto [q, k] = rotary_pair(t, in[0], in[1], {}, 5);
     return multiply(t, linear(t, t.reshape(q, {2, 37, 18}), in[2]), t.reshape(k, {2, 37, 6}));
   };
   c.naive = [](std::span<const Values> in, std::span<const Values>) {
@@ -187,7 +218,8 @@ struct AttentionSizes {
   std::int64_t batch, queries, keys, heads, key_heads, width;
 };
 
-Values naive_attention(const AttentionSizes& n, const Values& q, const Values& k, const Values& v, double scale) {
+Values naive_attention(const AttentionSizes& n, const Values& q, const Values& k, const Values& v, double scale,
+                       std::int64_t window = every_key) {
   Values y(q.size(), 0.0);
   for (std::int64_t b = 0; b < n.batch; ++b) {
     for (std::int64_t i = 0; i < n.queries; ++i) {
@@ -196,7 +228,7 @@ Values naive_attention(const AttentionSizes& n, const Values& q, const Values& k
         const auto key_at = [&](std::int64_t j) { return ((b * n.keys + j) * n.key_heads + key_head) * n.width; };
         const std::int64_t query_at = ((b * n.queries + i) * n.heads + h) * n.width;
         double sum = 0.0;
-        for (std::int64_t j = 0; j < seen; ++j) {
+        for (std::int64_t j = std::max<std::int64_t>(0, seen - window); j < seen; ++j) {
           double score = 0.0;
           for (std::int64_t e = 0; e < n.width; ++e) score += q[query_at + e] * k[key_at(j) + e];
           const double weight = std::exp(scale * score);
@@ -210,20 +242,20 @@ Values naive_attention(const AttentionSizes& n, const Values& q, const Values& k
   return y;
 }
 
-OpCase attention_case(const AttentionSizes& n) {
+OpCase attention_case(const AttentionSizes& n, std::int64_t window = every_key) {
   const double scale = 1.0 / std::sqrt(static_cast<double>(n.width));
   OpCase c;
   c.name = "causal_attention_" + std::to_string(n.batch) + "x" + std::to_string(n.queries) + "of" +
            std::to_string(n.keys) + "x" + std::to_string(n.heads) + "over" + std::to_string(n.key_heads) + "x" +
-           std::to_string(n.width);
+           std::to_string(n.width) + (window == every_key ? "" : "_window_" + std::to_string(window));
   c.inputs = {{"q", {n.batch, n.queries, n.heads, n.width}, -2, 2},
               {"k", {n.batch, n.keys, n.key_heads, n.width}, -2, 2},
               {"v", {n.batch, n.keys, n.key_heads, n.width}}};
-  c.run = [scale](Tape& t, std::span<const Var> in, std::span<const Tensor>) {
-    return causal_attention(t, in[0], in[1], in[2], scale);
+  c.run = [scale, window](Tape& t, std::span<const Var> in, std::span<const Tensor>) {
+    return causal_attention(t, in[0], in[1], in[2], scale, 0, window);
   };
-  c.naive = [n, scale](std::span<const Values> in, std::span<const Values>) {
-    return naive_attention(n, in[0], in[1], in[2], scale);
+  c.naive = [n, scale, window](std::span<const Values> in, std::span<const Values>) {
+    return naive_attention(n, in[0], in[1], in[2], scale, window);
   };
   c.tolerance = 5e-6;
   c.reason = "exponentials of scores that are sums of up to 65 products; gradients of q and k subtract means";
@@ -253,6 +285,12 @@ void add_sequence_cases(std::vector<OpCase>& cases) {
   cases.push_back(rotary_case(1, 1, 1, 2, 0));
   cases.push_back(rotary_case(2, 37, 3, 6, 5));
   cases.push_back(rotary_case(1, 101, 2, 63, 900));
+  cases.push_back(stretched_rotary_case("linear", {.base = 500, .factor = 3}));
+  cases.push_back(stretched_rotary_case(
+      "llama3", {.base = 500, .factor = 4, .kept = RotaryRates::Kept::by_turns, .low = 1, .high = 4, .original = 40}));
+  cases.push_back(stretched_rotary_case(
+      "yarn",
+      {.base = 500, .width = 8, .factor = 4, .kept = RotaryRates::Kept::by_pair, .low = 0, .high = 3, .gain = 1.2}));
   cases.push_back(rotary_pair_case());
   for (const ConvSizes& n :
        {ConvSizes{1, 1, 1, 1, 1, true}, ConvSizes{2, 3, 5, 37, 4, true}, ConvSizes{2, 101, 37, 63, 4, false},
@@ -285,6 +323,8 @@ void add_sequence_cases(std::vector<OpCase>& cases) {
                                   AttentionSizes{1, 321, 333, 2, 1, 80}, AttentionSizes{1, 256, 400, 1, 1, 128},
                                   AttentionSizes{1, 1000, 1000, 1, 1, 48}})
     cases.push_back(attention_case(n));
+  cases.push_back(attention_case({2, 37, 37, 2, 1, 8}, 5));
+  cases.push_back(attention_case({1, 130, 140, 4, 2, 16}, 70));
   cases.push_back(attention_of_itself(300));
   cases.push_back(attention_of_itself(65));
   cases.push_back(attention_of_itself(64));

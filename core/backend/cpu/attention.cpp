@@ -22,17 +22,21 @@ std::int64_t padded(std::int64_t columns) { return (columns + 15) / 16 * 16; }
 
 struct Sizes {
   std::int64_t batch, queries, keys, heads, key_heads, width;
-  bool causal;
-  Sizes(const Tensor& q, const Tensor& k, bool looks_back_only)
+  std::int64_t window;
+  Sizes(const Tensor& q, const Tensor& k, std::int64_t newest)
       : batch(q.shape[0]),
         queries(q.shape[1]),
         keys(k.shape[1]),
         heads(q.shape[2]),
         key_heads(k.shape[2]),
         width(q.shape[3]),
-        causal(looks_back_only) {}
+        window(newest) {}
   std::int64_t blocks() const { return (queries + block_rows - 1) / block_rows; }
-  std::int64_t visible(std::int64_t query) const { return causal ? query + keys - queries + 1 : keys; }
+  std::int64_t visible(std::int64_t query) const { return window > 0 ? query + keys - queries + 1 : keys; }
+  /// The first key that a query sees.
+  std::int64_t first(std::int64_t query) const {
+    return window > 0 ? std::max<std::int64_t>(0, visible(query) - window) : 0;
+  }
   std::int64_t key_head(std::int64_t head) const { return head / (heads / key_heads); }
 };
 
@@ -68,14 +72,15 @@ void attend(const Sizes& n, const QueryBlock& at, const Tensor& q, const Tensor&
   product(false, true, head_of<T>(q, at.batch, at.head).row_range(at.begin, at.count),
           head_of<T>(k, at.batch, key_head).row_range(0, at.keys), false, scores);
   for (std::int64_t i = 0; i < at.count; ++i) {
-    const std::int64_t seen = n.visible(at.begin + i);
+    const std::int64_t seen = n.visible(at.begin + i), first = n.first(at.begin + i);
     ArrayMap<T> row = row_of_block(scores, i);
-    auto visible = row.head(seen);
+    auto visible = row.segment(first, seen - first);
     visible *= scale;
     const T largest = visible.maxCoeff();
     visible = (visible - largest).exp();
     const T sum = visible.sum();
     visible *= T{1} / sum;
+    row.head(first).setZero();
     row.tail(at.keys - seen).setZero();
     log_sum[at.begin + i] = largest + std::log(sum);
   }
@@ -116,13 +121,15 @@ void attend_backward(const Sizes& n, const QueryBlock& at, const AttentionGradie
   product(false, true, dy, head_of<T>(g.v, at.batch, key_head).row_range(0, at.keys), false, slopes);
   const T* log_sum = g.log_sum.as<T>() + (at.batch * n.heads + at.head) * n.queries + at.begin;
   for (std::int64_t i = 0; i < at.count; ++i) {
-    const std::int64_t seen = n.visible(at.begin + i), hidden = at.keys - seen;
+    const std::int64_t seen = n.visible(at.begin + i), hidden = at.keys - seen, first = n.first(at.begin + i);
     ArrayMap<T> weight = row_of_block(weights, i), slope = row_of_block(slopes, i);
     const T mean = (row_of_block(dy, i) * row_of_block(y, i)).sum();
     weight.head(seen) = (weight.head(seen) * scale - log_sum[i]).exp();
     slope.head(seen) = weight.head(seen) * (slope.head(seen) - mean) * scale;
-    weight.tail(hidden).setZero();
-    slope.tail(hidden).setZero();
+    for (ArrayMap<T>* row : {&weight, &slope}) {
+      row->head(first).setZero();
+      row->tail(hidden).setZero();
+    }
   }
   if (g.dv.wanted()) product(true, false, weights, dy, true, dv.row_range(0, at.keys));
   if (g.dk.wanted()) product(true, false, slopes, q, true, dk.row_range(0, at.keys));
@@ -133,9 +140,9 @@ void attend_backward(const Sizes& n, const QueryBlock& at, const AttentionGradie
 
 }  // namespace
 
-void CpuBackend::attention(const Tensor& q, const Tensor& k, const Tensor& v, double scale, bool causal,
+void CpuBackend::attention(const Tensor& q, const Tensor& k, const Tensor& v, double scale, std::int64_t window,
                            const Tensor& y, const Tensor& log_sum) {
-  const Sizes n(q, k, causal);
+  const Sizes n(q, k, window);
   with_type(q, [&](auto zero) {
     using T = decltype(zero);
     pool_.for_each(n.batch * n.heads * n.blocks(), [&](std::int64_t i) {
@@ -147,10 +154,10 @@ void CpuBackend::attention(const Tensor& q, const Tensor& k, const Tensor& v, do
 }
 
 // One thread computes one key head of one sequence, so the sums over its queries have a fixed order.
-void CpuBackend::attention_backward(const Tensor& q, const Tensor& k, const Tensor& v, double scale, bool causal,
-                                    const Tensor& y, const Tensor& log_sum, const Tensor& dy, const Grad& dq,
-                                    const Grad& dk, const Grad& dv) {
-  const Sizes n(q, k, causal);
+void CpuBackend::attention_backward(const Tensor& q, const Tensor& k, const Tensor& v, double scale,
+                                    std::int64_t window, const Tensor& y, const Tensor& log_sum, const Tensor& dy,
+                                    const Grad& dq, const Grad& dk, const Grad& dv) {
+  const Sizes n(q, k, window);
   const AttentionGradients gradients{q, k, v, y, log_sum, dy, dq, dk, dv};
   with_type(q, [&](auto zero) {
     using T = decltype(zero);

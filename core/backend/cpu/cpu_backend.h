@@ -34,7 +34,7 @@ class CpuBackend : public Backend {
 
  private:
   /// RoPE of one tensor.
-  void turn_pairs(const Tensor& x, double base, std::int64_t first_position, bool inverse, const Grad& y);
+  void turn_pairs(const Tensor& x, const RotaryRates& rates, std::int64_t first_position, bool inverse, const Grad& y);
 
   mutable ThreadPool pool_;
   struct HeldMemory {

@@ -15,6 +15,32 @@ T softplus_of(T x) {
 
 }  // namespace
 
+void CpuBackend::route(const Tensor& x, const Tensor& bias, const Router& router, const Tensor& y) {
+  with_type(x, [&](auto zero) {
+    using T = decltype(zero);
+    pool_.for_ranges(x.rows(), row_grain(x.columns()), [&](std::int64_t begin, std::int64_t end) {
+      for (std::int64_t row = begin; row < end; ++row)
+        route_row<T>(router, x.columns(), row_of<T>(x, row), bias.defined() ? bias.as<T>() : nullptr,
+                     row_of<T>(y, row));
+    });
+  });
+}
+
+void CpuBackend::route_backward(const Tensor& x, const Router& router, const Tensor& y, const Tensor& dy,
+                                const Grad& dx) {
+  if (!dx.wanted()) return;
+  with_type(x, [&](auto zero) {
+    using T = decltype(zero);
+    pool_.for_ranges(x.rows(), row_grain(x.columns()), [&](std::int64_t begin, std::int64_t end) {
+      for (std::int64_t row = begin; row < end; ++row) {
+        T* out = row_of<T>(dx.tensor, row);
+        route_row_backward<T>(router, x.columns(), row_of<T>(x, row), row_of<T>(y, row), row_of<T>(dy, row),
+                              [&](std::int64_t e, T slope) { out[e] = dx.accumulate ? out[e] + slope : slope; });
+      }
+    });
+  });
+}
+
 void CpuBackend::log_decay(const Tensor& x, const Tensor& A_log, const Tensor& bias, const Tensor& y) {
   const std::int64_t n = x.columns(), sharing = n / A_log.elements();
   with_type(y, [&](auto zero) {

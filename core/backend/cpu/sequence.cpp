@@ -135,15 +135,16 @@ struct ConvStrip {
 
 }  // namespace
 
-void CpuBackend::rotary(std::span<const Tensor> x, double base, std::int64_t first_position, bool inverse,
+void CpuBackend::rotary(std::span<const Tensor> x, const RotaryRates& rates, std::int64_t first_position, bool inverse,
                         std::span<const Grad> y) {
-  for (std::size_t i = 0; i < x.size(); ++i) turn_pairs(x[i], base, first_position, inverse, y[i]);
+  for (std::size_t i = 0; i < x.size(); ++i) turn_pairs(x[i], rates, first_position, inverse, y[i]);
 }
 
-void CpuBackend::turn_pairs(const Tensor& x, double base, std::int64_t first_position, bool inverse, const Grad& y) {
+void CpuBackend::turn_pairs(const Tensor& x, const RotaryRates& rates, std::int64_t first_position, bool inverse,
+                            const Grad& y) {
   if (!y.wanted()) return;
   const std::int64_t batch = x.shape[0], length = x.shape[1], heads = x.shape[2], width = x.shape[3];
-  const std::int64_t pairs = width / 2, token = heads * width;
+  const std::int64_t turned = rates.width > 0 ? rates.width : width, pairs = width / 2, token = heads * width;
   with_type(x, [&](auto zero) {
     using T = decltype(zero);
     pool_.for_ranges(
@@ -152,10 +153,11 @@ void CpuBackend::turn_pairs(const Tensor& x, double base, std::int64_t first_pos
           T* sine = cosine + pairs;
           for (std::int64_t t = begin; t < end; ++t) {
             for (std::int64_t i = 0; i < pairs; ++i) {
-              const double rate = std::pow(base, -2.0 * static_cast<double>(i) / static_cast<double>(width));
-              const double angle = static_cast<double>(first_position + t) * rate;
-              cosine[i] = static_cast<T>(std::cos(angle));
-              sine[i] = static_cast<T>(inverse ? -std::sin(angle) : std::sin(angle));
+              const double rate = std::pow(rates.base, -2.0 * static_cast<double>(i) / static_cast<double>(turned));
+              const double angle = static_cast<double>(first_position + t) * rate * rates.stretch(i, rate);
+              const bool turns = 2 * i < turned;
+              cosine[i] = static_cast<T>(turns ? rates.gain * std::cos(angle) : 1.0);
+              sine[i] = static_cast<T>(turns ? rates.gain * (inverse ? -std::sin(angle) : std::sin(angle)) : 0.0);
             }
             for (std::int64_t b = 0; b < batch; ++b) {
               const std::int64_t at = (b * length + t) * token;

@@ -157,8 +157,14 @@ void InfluenceMeasurement::read_routing(const Sequence& sequence) {
 // The norm before a branch: |∂ norm(x)/∂x| <= max |w| / rms(x), for the source's own token.
 void InfluenceMeasurement::enter_norm(int part, const std::vector<double>& stream) {
   const auto branch = static_cast<std::size_t>(trainer_->parts()[static_cast<std::size_t>(part)].branch);
-  const Parameter* norm = copy_.model().branches()[branch].norm;
-  if (norm == nullptr) return;
+  const Branch& own = copy_.model().branches()[branch];
+  if (own.norm == nullptr) return;
+  const Parameter* norm = own.plain_norm();
+  if (norm == nullptr) {  // the bound does not hold for another branch
+    for (RoutingView& routing : view_->routing)
+      if (routing.layer == part) routing.forcing.clear();
+    return;
+  }
   double largest = 0;
   for (const double w : to_host(trainer_->backend(), norm->value)) largest = std::max(largest, std::abs(w));
   const auto width = static_cast<std::size_t>(copy_.model().width());

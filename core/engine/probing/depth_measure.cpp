@@ -175,7 +175,8 @@ ReadBound no_bound() {
 ReadBound closed_form_bound(Trainer& trainer, const Branch& branch, const Tensor& x) {
   ParameterStore& store = trainer.parameters();
   const bool is_gated = store.find(branch.scope + ".gate.weight") != nullptr;
-  if (branch.norm == nullptr || is_gated || !shows(branch.layer->kind(), LayerTrait::koopman_modes)) return no_bound();
+  if (branch.plain_norm() == nullptr || is_gated || !shows(branch.layer->kind(), LayerTrait::koopman_modes))
+    return no_bound();
   const auto values = [&](const char* name) { return store.download(store.find(branch.scope + name)->value); };
   return [stream = to_host(trainer.backend(), x), weight = store.download(branch.norm->value), gamma = values(".gamma"),
           omega = values(".omega"), lift = values(".lift.weight"), readout = values(".readout.weight")] {
@@ -192,7 +193,7 @@ ReadBound query_path(Trainer& trainer, StreamMaps& maps, const CaptureReader& re
                      std::size_t l, const Tensor& x) {
   const Branch& branch = trainer.model().branches()[l];
   const auto bound = readers_of(branch.layer->kind()).query_bound;
-  if (branch.norm == nullptr || bound == nullptr) return no_bound();
+  if (branch.plain_norm() == nullptr || bound == nullptr) return no_bound();
   maps.capture(l, x);
   const CapturedLayer captured{*branch.layer, read, branch.scope, static_cast<int>(example.tokens.size()),
                                example.context};

@@ -1,0 +1,112 @@
+// A short convolution between two gates: [b, c, u] = in_proj x, y = out_proj(c conv(b u)), the token mixer of LFM2.
+#include <cmath>
+#include <nlohmann/json.hpp>
+
+#include "core/io/json_file.h"
+#include "core/layers/layer_kind.h"
+#include "core/ops/ops.h"
+
+namespace afterglow {
+
+namespace {
+
+struct ShortConvConfig {
+  std::int64_t width = 0;  ///< d
+  std::int64_t taps = 3;   ///< conv_size
+  bool biases = false;     ///< bias: of projections and convolution
+};
+
+/// Captures: `values` [B,T,d], the inputs of the convolution; `gate` [B,T,d], c; `taps` [d,1,w]; `readout` [B,T,1,d].
+class ShortConv final : public Layer {
+ public:
+  ShortConv(const ShortConvConfig& config, const ParameterScope& parameters)
+      : config_(config),
+        in_proj_(parameters.add("in_proj.weight", {3 * config.width, config.width}, fan_in_uniform())),
+        conv_(parameters.add("conv.weight", {config.width, 1, config.taps}, fan_in_uniform())),
+        out_proj_(parameters.add("out_proj.weight", {config.width, config.width}, fan_in_uniform())) {
+    if (!config.biases) return;
+    in_bias_ = &parameters.add("in_proj.bias", {3 * config.width}, zeros());
+    conv_bias_ = &parameters.add("conv.bias", {config.width}, zeros());
+    out_bias_ = &parameters.add("out_proj.bias", {config.width}, zeros());
+  }
+  std::string_view kind() const override { return "short_conv"; }
+  std::int64_t heads() const override { return 1; }
+  std::int64_t taps() const { return config_.taps; }
+
+  Var forward(Tape& tape, const Var& x, const Tensor&) override { return mix(tape, x, {}); }
+  LayerState make_state(Backend& backend, DType dtype, std::int64_t batch) const override {
+    LayerState state(backend);
+    if (config_.taps > 1) state.add("history", {batch, config_.taps - 1, config_.width}, dtype);
+    return state;
+  }
+  Var step(Tape& tape, const Var& x, LayerState& state) override {
+    ++state.position;
+    return mix(tape, x, config_.taps > 1 ? state.get("history") : Tensor());
+  }
+  std::int64_t state_bytes(DType dtype, std::int64_t) const override {
+    return (config_.taps - 1) * config_.width * static_cast<std::int64_t>(size_of(dtype));
+  }
+
+ private:
+  Var mix(Tape& tape, const Var& x, const Tensor& history) const {
+    const auto own = [&](const Parameter* bias) { return bias != nullptr ? tape.parameter(*bias) : Var{}; };
+    const std::int64_t widths[] = {config_.width, config_.width, config_.width};
+    Var parts[3];
+    tape.split_columns(linear(tape, x, tape.parameter(in_proj_), own(in_bias_)), widths, parts);
+    const Var values = multiply(tape, contiguous(tape, parts[0]), parts[2]);
+    tape.place("values", values);
+    tape.capture("values", values.value);
+    tape.place("gate", parts[1]);
+    const Var gate = contiguous(tape, parts[1]);
+    tape.capture("gate", gate.value);
+    tape.capture("taps", conv_.value);
+    const Var mixed = plain_causal_conv(tape, values, tape.parameter(conv_), own(conv_bias_), history);
+    const Var y = multiply(tape, gate, mixed);
+    tape.place("readout", y);
+    tape.capture("readout", y.value.reshaped({x.shape()[0], x.shape()[1], 1, config_.width}));
+    return linear(tape, y, tape.parameter(out_proj_), own(out_bias_));
+  }
+
+  ShortConvConfig config_;
+  const Parameter &in_proj_, &conv_, &out_proj_, *in_bias_ = nullptr, *conv_bias_ = nullptr, *out_bias_ = nullptr;
+};
+
+/// How much of a token passes to a later one: the mean over channels of |gate tap|, because each channel has its own.
+WeightMatrix token_weights(const CapturedLayer& layer, int) {
+  const std::vector<double>&gate = layer.values("gate"), &taps = layer.values("taps");
+  const auto tokens = static_cast<std::size_t>(layer.tokens), width = gate.size() / tokens,
+             reach = static_cast<std::size_t>(layer.as<ShortConv>().taps());
+  WeightMatrix weights(tokens * tokens, 0.0);
+  for (std::size_t t = 0; t < tokens; ++t) {
+    for (std::size_t lag = 0; lag < std::min(reach, t + 1); ++lag) {
+      for (std::size_t c = 0; c < width; ++c)
+        weights[t * tokens + t - lag] +=
+            std::abs(gate[t * width + c] * taps[c * reach + reach - 1 - lag]) / static_cast<double>(width);
+    }
+  }
+  return weights;
+}
+
+}  // namespace
+
+LayerKind short_conv_kind() {
+  return {.name = "short_conv",
+          .description = "a short convolution between two gates",
+          .source = "LFM2, Lfm2ShortConv of transformers",
+          .make = [](const nlohmann::json& config, const ParameterScope& parameters) -> std::unique_ptr<Layer> {
+            const std::string where = "short_conv";
+            refuse_unknown_keys(config, {"d", "conv_size", "bias"}, where);
+            ShortConvConfig c;
+            c.width = get_integer(config, "d", std::nullopt, 1, 65536, where);
+            c.taps = get_integer(config, "conv_size", 3, 1, 64, where);
+            c.biases = get_bool(config, "bias", false, where);
+            return std::make_unique<ShortConv>(c, parameters);
+          },
+          .small_config = [](const SmallSizes& s) -> nlohmann::json {
+            return {{"d", s.width}};
+          },
+          .ink = 2,
+          .readers = {.token_weights = token_weights}};
+}
+
+}  // namespace afterglow
