@@ -206,6 +206,7 @@ void add_info(CLI::App& app, InfoOptions& options) {
       add_command(app, "info", "Show what this program and machine can do, or what a file contains", info_examples);
   command->add_option("file", options.file, "Snapshot, recipe, exported figure or the folder of a model");
   command->add_flag("--optimiser", options.optimiser, "Also list the optimiser's tensors of a snapshot");
+  command->add_flag("--models", options.models, "List the models of other libraries that are opened");
 }
 
 void add_bench(CLI::App& app, BenchOptions& options) {

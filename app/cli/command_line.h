@@ -61,6 +61,7 @@ struct PlotOptions {
 struct InfoOptions {
   std::string file;
   bool optimiser = false;  ///< list the optimiser's tensors, too
+  bool models = false;     ///< only the families of models of other libraries
 };
 struct BenchOptions {
   std::string name;

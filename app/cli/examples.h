@@ -41,6 +41,7 @@ inline constexpr const char* info_examples =
     "Examples:\n"
     "  afterglow info                    devices, presets, tables, layers, tasks, plots, commands\n"
     "  afterglow info run.safetensors    what a snapshot, recipe or figure holds\n"
+    "  afterglow info --models           models of other libraries that are opened\n"
     "  afterglow info --json\n";
 inline constexpr const char* bench_examples =
     "Examples:\n"

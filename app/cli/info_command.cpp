@@ -16,6 +16,7 @@
 #include "core/io/error.h"
 #include "core/io/number_text.h"
 #include "core/layers/layer_kind.h"
+#include "core/models/checkpoints/families/family.h"
 #include "gpu/cuda.h"
 #include "views/plots/plot_kinds.h"
 
@@ -133,10 +134,27 @@ json list_devices(const Output& output) {
   return devices;
 }
 
+/// The models of other libraries, with what their layers are.
+json list_models(Output& output) {
+  json models = json::array();
+  const auto list = [&](const std::string& name, const std::string& library, const std::string& layers) {
+    models.push_back({{"name", name}, {"library", library}, {"layers", layers}});
+    char line[400];
+    std::snprintf(line, sizeof line, "  %-24s %-16s %s", name.c_str(), library.c_str(), layers.c_str());
+    output.line(line);
+  };
+  for (const ModelFamily& family : model_families()) list(family.model_type, "transformers", family.layers);
+  for (const CheckpointLibrary& library : checkpoint_libraries())
+    if (library.name != "transformers") list(library.about, library.name, "");
+  list("mamba2", "transformers", "Mamba-2");
+  return {{"models", models}};
+}
+
 }  // namespace
 
 json info(const InfoOptions& options, const CommonOptions&, Output& output) {
   if (!options.file.empty()) return file_info(options, output);
+  if (options.models) return list_models(output);
   output.line(version_line());
   json result = {{"version", version_line()}, {"devices", list_devices(output)}};
   const auto listed = [&](const std::string& name, const std::string& text) {

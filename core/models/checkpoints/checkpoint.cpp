@@ -30,23 +30,20 @@ std::string type_of(const TensorView& tensor) {
   return tensor.other_type.empty() ? name_of(tensor.type) : in_quotes(tensor.other_type);
 }
 
-/// Row of the library's order for `row` of Afterglow's: RoPE rotates the pairs (2i, 2i + 1) of a head in Afterglow, and
-/// (i, i + D/2) in the libraries.
-std::size_t rotary_source(std::size_t row, std::size_t head_width) {
-  const std::size_t head = row / head_width, place = row % head_width;
-  return head * head_width + place / 2 + (place % 2) * (head_width / 2);
+/// Copies rows of a parameter from their places in the library's tensor, or back.
+void move_rows(std::span<float> parameter, std::span<float> tensor, const WeightMatch& match, bool to_library) {
+  const std::size_t width = parameter.size() / match.rows.size();
+  for (std::size_t i = 0; i < match.rows.size(); ++i) {
+    float *own = parameter.data() + i * width, *other = tensor.data() + static_cast<std::size_t>(match.rows[i]) * width;
+    std::copy_n(to_library ? own : other, width, to_library ? other : own);
+  }
 }
 
-/// Reorders rows of heads from the library's order to Afterglow's, or back.
-void reorder_rotary(std::span<float> values, std::size_t rows, std::int64_t heads, bool to_library) {
-  const std::vector<float> before(values.begin(), values.end());
-  const std::size_t width = values.size() / rows, head_width = rows / static_cast<std::size_t>(heads);
-  for (std::size_t row = 0; row < rows; ++row) {
-    const std::size_t other = rotary_source(row, head_width);
-    const std::size_t from = to_library ? row : other, to = to_library ? other : row;
-    std::copy_n(before.begin() + static_cast<std::ptrdiff_t>(from * width), width,
-                values.begin() + static_cast<std::ptrdiff_t>(to * width));
-  }
+/// The shape of the library's tensor.
+std::vector<std::int64_t> tensor_shape(const Parameter& parameter, const WeightMatch& match) {
+  std::vector<std::int64_t> shape = parameter.shape.extents();
+  if (match.tensor_rows > 0) shape.front() = match.tensor_rows;
+  return shape;
 }
 
 /// The first element that is NaN or infinite; -1 without one. Tests whole blocks first, because models are large.
@@ -65,13 +62,24 @@ std::ptrdiff_t first_non_finite(std::span<const float> values) {
   return -1;
 }
 
-/// The numbers of a tensor, mapped from the file or widened into `room`; ones without a tensor.
-std::span<const float> numbers_of(const TensorView* tensor, std::size_t count, std::vector<float>& room) {
-  const bool lies_ready = tensor != nullptr && tensor->type == StoredType::f32 &&
-                          reinterpret_cast<std::uintptr_t>(tensor->bytes.data()) % alignof(float) == 0;
-  if (lies_ready) return {reinterpret_cast<const float*>(tensor->bytes.data()), count};
+std::size_t elements_of(const std::vector<std::int64_t>& shape) {
+  return static_cast<std::size_t>(Shape(shape).elements());
+}
+
+/// The numbers of tensors, mapped from the file or widened into `room`; ones without a tensor.
+std::span<const float> numbers_of(const std::vector<const TensorView*>& tensors, std::size_t count,
+                                  std::vector<float>& room) {
+  const TensorView* first = tensors.empty() ? nullptr : tensors.front();
+  const bool lies_ready = tensors.size() == 1 && first->type == StoredType::f32 &&
+                          reinterpret_cast<std::uintptr_t>(first->bytes.data()) % alignof(float) == 0;
+  if (lies_ready) return {reinterpret_cast<const float*>(first->bytes.data()), count};
   room.assign(count, 1.0f);
-  if (tensor != nullptr) widen(tensor->type, tensor->bytes, room);
+  std::size_t done = 0;
+  for (const TensorView* tensor : tensors) {
+    const std::size_t own = elements_of(tensor->shape);
+    widen(tensor->type, tensor->bytes, std::span(room).subspan(done, own));
+    done += own;
+  }
   return room;
 }
 
@@ -86,9 +94,11 @@ bool is_mlx_convolution(const std::vector<std::int64_t>& shape) {
   return shape.size() == 3 && shape[1] > 1 && shape[2] == 1;
 }
 
-/// Whether a tensor's numbers have the same order in the file as in the parameter.
-bool is_laid_out(const std::vector<std::int64_t>& found, const std::vector<std::int64_t>& wanted) {
-  return found == wanted || (is_mlx_convolution(found) && wanted == std::vector{found[0], found[2], found[1]});
+/// Whether a tensor's numbers have the same order in the file as in the parameter: axes of one number do not count.
+bool is_laid_out(std::vector<std::int64_t> found, std::vector<std::int64_t> wanted) {
+  std::erase(found, 1);
+  std::erase(wanted, 1);
+  return found == wanted;
 }
 
 /// Throws unless the plan names every parameter of the model once.
@@ -99,6 +109,36 @@ void require_all_matched(const ModelPlan& plan, const ParameterStore& store) {
     if (!matched.contains(parameter.name))
       throw Error(ExitCode::bad_input, "the parameter " + parameter.name +
                                            " has no place in a model of this library; export with --format npz");
+  }
+}
+
+/// Splits a tensor that a match reads from several as torch.chunk does: equal ones, and the rest in the last.
+void split(std::vector<HostTensor>& tensors, const WeightMatch& match) {
+  if (match.joined.empty() || std::ranges::find(tensors, match.joined.front(), &HostTensor::name) != tensors.end())
+    return;
+  const auto found = std::ranges::find(tensors, match.names.front(), &HostTensor::name);
+  const HostTensor whole = std::move(*found);
+  const std::int64_t rows = whole.shape.front(), count = static_cast<std::int64_t>(match.joined.size()) + 1,
+                     each = (rows + count - 1) / count;
+  const std::int64_t width = static_cast<std::int64_t>(whole.bytes.size()) / rows;
+  tensors.erase(found);
+  for (std::int64_t i = 0; i < count; ++i) {
+    const std::int64_t first = std::min(rows, i * each), last = std::min(rows, first + each);
+    HostTensor part{i == 0 ? match.names.front() : match.joined[static_cast<std::size_t>(i - 1)],
+                    whole.type,
+                    whole.shape,
+                    {whole.bytes.begin() + first * width, whole.bytes.begin() + last * width}};
+    part.shape.front() = last - first;
+    tensors.push_back(std::move(part));
+  }
+}
+
+/// Whether config.json, which a folder had, describes this model.
+bool builds(const CheckpointLibrary& library, const json& config, const json& model) {
+  try {
+    return library.plan(ConfigFields(config, "config.json")).model == model;
+  } catch (const Error&) {
+    return false;
   }
 }
 
@@ -140,6 +180,15 @@ const TensorView* Checkpoint::find(const WeightMatch& match) const {
   return nullptr;
 }
 
+std::vector<const TensorView*> Checkpoint::tensors_of(const WeightMatch& match) const {
+  std::vector<const TensorView*> all{find(match)};
+  if (all.front() == nullptr) return {};
+  for (const std::string& name : match.joined) {
+    if (const TensorView* tensor = folder_.find(name)) all.push_back(tensor);
+  }
+  return all;
+}
+
 void Checkpoint::note_names() {
   for (const std::string& wrapper : folder_.wrappers())
     notes_.push_back("the tensors' names hold " + in_quotes(wrapper + ".") +
@@ -168,7 +217,10 @@ void Checkpoint::untie_head() {
 
 void Checkpoint::note_unused() {
   std::set<std::string> used;
-  for (const WeightMatch& match : plan_.weights) used.insert(match.names.begin(), match.names.end());
+  for (const WeightMatch& match : plan_.weights) {
+    used.insert(match.names.begin(), match.names.end());
+    used.insert(match.joined.begin(), match.joined.end());
+  }
   used.insert(head_tensor);
   for (const TensorNote& note : plan_.left_out) {
     const TensorView* tensor = folder_.find(note.tensor);
@@ -204,12 +256,18 @@ void Checkpoint::check(const ParameterStore& declared) const {
                                            did_you_mean(match.names.front(), folder_.names()) +
                                            "; save the whole model (ForCausalLM) again");
     }
-    if (!is_floating(tensor->type) || !tensor->other_type.empty())
-      throw Error(ExitCode::bad_input, where + in_quotes(tensor->name) + " holds " + type_of(*tensor) +
-                                           " where weights should be; save the model in float32 or bfloat16");
-    if (!is_laid_out(tensor->shape, parameter.shape.extents()))
-      throw Error(ExitCode::bad_input, where + in_quotes(tensor->name) + " is " + Shape(tensor->shape).text() +
-                                           ", and config.json asks for " + parameter.shape.text() +
+    std::vector<std::int64_t> found = tensor->shape;
+    for (const TensorView* one : tensors_of(match)) {
+      if (!is_floating(one->type) || !one->other_type.empty())
+        throw Error(ExitCode::bad_input, where + in_quotes(one->name) + " holds " + type_of(*one) +
+                                             " where weights should be; save the model in float32 or bfloat16");
+      if (one != tensor && one->shape.size() == found.size() && !found.empty()) found.front() += one->shape.front();
+    }
+    const std::vector<std::int64_t> wanted = tensor_shape(parameter, match);
+    if (!is_laid_out(found, wanted))
+      throw Error(ExitCode::bad_input, where + in_quotes(tensor->name) + " is " + Shape(found).text() +
+                                           (match.joined.empty() ? "" : " with those that follow it") +
+                                           ", and config.json asks for " + Shape(wanted).text() +
                                            "; the two do not belong together, get the folder again");
   }
 }
@@ -222,14 +280,15 @@ bool Checkpoint::is_one_layer() const {
 }
 
 void Checkpoint::load(ParameterStore& store) const {
-  std::vector<float> room;
+  std::vector<float> room, own;
   for (const WeightMatch& match : plan_.weights) {
     const Parameter& parameter = parameter_of(store, match.parameter);
-    std::span<const float> values = numbers_of(find(match), static_cast<std::size_t>(parameter.shape.elements()), room);
-    if (match.rotary_heads > 0) {
+    std::span<const float> values = numbers_of(tensors_of(match), elements_of(tensor_shape(parameter, match)), room);
+    if (!match.rows.empty()) {
       if (values.data() != room.data()) room.assign(values.begin(), values.end());
-      reorder_rotary(room, static_cast<std::size_t>(parameter.shape[0]), match.rotary_heads, false);
-      values = room;
+      own.resize(static_cast<std::size_t>(parameter.shape.elements()));
+      move_rows(own, room, match, false);
+      values = own;
     }
     if (const std::ptrdiff_t at = first_non_finite(values); at >= 0)
       throw Error(ExitCode::bad_input, folder_.folder().string() + ": " + in_quotes(match.names.front()) +
@@ -256,11 +315,13 @@ Checkpoint open_origin(const json& origin) {
 WrittenModel write_model(const CheckpointLibrary& library, const json& model, const json& task, const json& origin,
                          const ParameterStore& store, std::span<const float> values) {
   WrittenModel written;
-  const json described = library.config_of(model, task, written.notes);
   const bool is_at_home = origin.is_object() && origin.value("library", "") == library.name;
   if (is_at_home) written.config = origin["config"];
-  for (const auto& [key, value] : described.items()) {
-    if (!value.is_null()) written.config[key] = value;
+  if (!is_at_home || !builds(library, written.config, model)) {
+    const json described = library.config_of(model, task, written.notes);
+    for (const auto& [key, value] : described.items()) {
+      if (!value.is_null()) written.config[key] = value;
+    }
   }
   const ModelPlan plan = library.plan(ConfigFields(written.config, "config.json of the export"));
   require_all_matched(plan, store);
@@ -274,11 +335,19 @@ WrittenModel write_model(const CheckpointLibrary& library, const json& model, co
       if (std::ranges::all_of(numbers, [](float one) { return one == 1.0f; })) continue;
       written.config[match.left_out_by] = true;  // training changed its weights
     }
-    if (match.rotary_heads > 0)
-      reorder_rotary(numbers, static_cast<std::size_t>(parameter.shape[0]), match.rotary_heads, true);
-    written.weights.tensors.push_back(
-        make_tensor(match.names.front(), parameter.shape.extents(), std::span<const float>(numbers)));
+    const std::vector<std::int64_t> shape = tensor_shape(parameter, match);
+    if (match.rows.empty()) {
+      written.weights.tensors.push_back(make_tensor(match.names.front(), shape, std::span<const float>(numbers)));
+      continue;
+    }
+    const std::vector<float> nothing(elements_of(shape));
+    auto found = std::ranges::find(written.weights.tensors, match.names.front(), &HostTensor::name);
+    if (found == written.weights.tensors.end())
+      found = written.weights.tensors.insert(found,
+                                             make_tensor(match.names.front(), shape, std::span<const float>(nothing)));
+    move_rows(numbers, {reinterpret_cast<float*>(found->bytes.data()), nothing.size()}, match, true);
   }
+  for (const WeightMatch& match : plan.weights) split(written.weights.tensors, match);
   return written;
 }
 

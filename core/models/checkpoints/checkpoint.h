@@ -35,6 +35,8 @@ class Checkpoint {
 
  private:
   const TensorView* find(const WeightMatch& match) const;
+  /// That tensor and those joined to it; empty without the first.
+  std::vector<const TensorView*> tensors_of(const WeightMatch& match) const;
   void note_names();
   void untie_head();
   void note_unused();

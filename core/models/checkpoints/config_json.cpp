@@ -5,6 +5,7 @@
 #include <array>
 #include <cmath>
 #include <limits>
+#include <sstream>
 
 #include "core/io/atomic_file.h"
 #include "core/io/error.h"
@@ -42,17 +43,20 @@ std::string with_json_numbers(const std::string& text) {
 
 }  // namespace
 
+namespace {
+void erase_nulls(json& object) {
+  for (auto field = object.begin(); field != object.end();) {
+    if (field->is_object()) erase_nulls(*field);
+    field = field->is_null() ? object.erase(field) : std::next(field);
+  }
+}
+}  // namespace
+
 json read_config_json(const std::filesystem::path& path) {
   json config = parse_json(with_json_numbers(read_file(path, largest_config)), path.string());
   if (!config.is_object())
     throw Error(ExitCode::bad_input, path.string() + ": it holds no object; give the config.json of the model");
-  for (auto field = config.begin(); field != config.end();) {
-    if (field->is_null()) {
-      field = config.erase(field);
-    } else {
-      ++field;
-    }
-  }
+  erase_nulls(config);
   return config;
 }
 
@@ -79,6 +83,10 @@ std::int64_t ConfigFields::integer(const char* name, std::optional<std::int64_t>
   return get_integer(field(name), name, fallback, 1, std::int64_t{1} << 24, where_);
 }
 
+std::int64_t ConfigFields::count(const char* name) const {
+  return get_integer(field(name), name, std::nullopt, 0, std::int64_t{1} << 24, where_);
+}
+
 std::int64_t ConfigFields::layers() const {
   return get_integer(field("num_hidden_layers"), "num_hidden_layers", std::nullopt, 1, max_blocks, where_);
 }
@@ -99,6 +107,28 @@ bool ConfigFields::flag(const char* name, bool fallback) const { return get_bool
 
 std::string ConfigFields::text(const char* name, const char* fallback) const {
   return get_string(field(name), name, fallback, where_);
+}
+
+std::vector<std::string> ConfigFields::layer_words(const char* name) const {
+  if (!has(name)) return {};
+  const json& list = (*config_)[name];
+  const bool are_words =
+      list.is_array() && std::ranges::all_of(list, [](const json& word) { return word.is_string(); });
+  if (!are_words || list.size() != static_cast<std::size_t>(layers()))
+    refuse(name, "a list with a word for each of the " + std::to_string(layers()) + " layers is expected; correct it");
+  return list.get<std::vector<std::string>>();
+}
+
+ConfigFields ConfigFields::part(const char* name) const {
+  static const json nothing = json::object();
+  if (!has(name)) return {nothing, where_ + ", " + name};
+  if (!(*config_)[name].is_object()) refuse(name, "an object is expected; correct it");
+  return {(*config_)[name], where_ + ", " + name};
+}
+
+void ConfigFields::skip(const std::string& names) const {
+  std::istringstream words(names);
+  for (std::string word; words >> word;) read_.insert(word);
 }
 
 std::pair<double, double> ConfigFields::range(const char* name, std::pair<double, double> fallback) const {

@@ -5,6 +5,7 @@
 #include <map>
 
 #include "core/io/error.h"
+#include "core/models/checkpoints/families/family.h"
 #include "core/models/checkpoints/fla_mixers.h"
 #include "core/models/checkpoints/mamba2_fields.h"
 #include "core/models/checkpoints/model_plan.h"
@@ -80,21 +81,6 @@ json attention_mixer(ModelPlan& plan, const ConfigFields& config, json attn) {
   return mixer;
 }
 
-void match_attention(ModelPlan& plan, std::size_t block, const json& mixer) {
-  const auto match = [&](const std::string& name, const char* heads) {
-    WeightMatch& own = plan.match(block, "attention." + name, "attn." + name);
-    if (heads != nullptr) own.rotary_heads = mixer[heads];
-  };
-  match("q_proj.weight", "n_heads");
-  match("k_proj.weight", "n_kv_heads");
-  match("v_proj.weight", nullptr);
-  match("o_proj.weight", nullptr);
-  if (!mixer["qkv_bias"].get<bool>()) return;
-  match("q_proj.bias", "n_heads");
-  match("k_proj.bias", "n_kv_heads");
-  match("v_proj.bias", nullptr);
-}
-
 /// The width of the MLP: given, or two thirds of hidden_ratio times that of the model, rounded up to 256.
 std::int64_t mlp_width(const ConfigFields& config) {
   if (config.has("intermediate_size")) return config.integer("intermediate_size", std::nullopt);
@@ -120,12 +106,10 @@ ModelPlan plan(const ConfigFields& config) {
     const auto block = static_cast<std::size_t>(layer);
     const auto hybrid = attention.find(layer);
     const json mixer = hybrid == attention.end() ? own : attention_mixer(plan, config, hybrid->second);
-    plan.match(block, "mixer_norm.weight", "attn_norm.weight");
-    hybrid == attention.end() ? kind->match(plan, block, config, mixer) : match_attention(plan, block, mixer);
-    plan.match(block, "mlp_norm.weight", "mlp_norm.weight");
-    plan.match(block, "swiglu.w_gate.weight", "mlp.gate_proj.weight");
-    plan.match(block, "swiglu.w_up.weight", "mlp.up_proj.weight");
-    plan.match(block, "swiglu.w_down.weight", "mlp.down_proj.weight");
+    match_norms(plan, block, "attn_norm", "mlp_norm");
+    hybrid == attention.end() ? kind->match(plan, block, config, mixer)
+                              : match_attention(plan, block, mixer, {.base = "attn."});
+    match_mlp(plan, block, mlp, "swiglu.");
     plan.add_block({{"mixer", mixer}, {"mlp", mlp}});
   }
   return plan;

@@ -27,7 +27,18 @@ const std::string harmless =
     "unsloth_version use_bfloat16 use_cache ";
 }  // namespace
 
-ModelPlan::ModelPlan(const ConfigFields& config, double norm_eps, std::string prefix, const char* last_norm)
+std::vector<std::int64_t> rows_of_heads(const HeadRows& of) {
+  std::vector<std::int64_t> rows;
+  for (std::int64_t row = 0; row < of.heads * of.width; ++row) {
+    const std::int64_t head = row / of.width, place = row % of.width;
+    rows.push_back(of.first + head * (of.stride > 0 ? of.stride : of.width) +
+                   (place < of.turned ? place / 2 + place % 2 * (of.turned / 2) : place));
+  }
+  return rows;
+}
+
+ModelPlan::ModelPlan(const ConfigFields& config, double norm_eps, std::string prefix, const char* last_norm,
+                     const char* embedding)
     : prefix_(std::move(prefix)) {
   const bool is_tied = config.flag("tie_word_embeddings", false);
   model = {{"d_model", config.integer("hidden_size", std::nullopt)},
@@ -39,7 +50,7 @@ ModelPlan::ModelPlan(const ConfigFields& config, double norm_eps, std::string pr
     if (config.has(field))
       config.refuse(field, "quantised weights and layers that differ are not read; save the model in float32");
   }
-  weights.push_back({"embedding.weight", spelled("embeddings.weight")});
+  weights.push_back({"embedding.weight", spelled(embedding)});
   weights.back().names.push_back(prefix_ + "embedding.weight");  // its name in old files
   if (is_tied) weights.back().names.emplace_back(head_tensor);
   weights.push_back({"norm.weight", spelled(last_norm)});

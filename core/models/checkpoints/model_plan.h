@@ -10,13 +10,32 @@
 
 namespace afterglow {
 
+/// Rows of heads in a tensor that holds them with others, or in another order.
+struct HeadRows {
+  std::int64_t heads = 1, width = 1;  ///< of the parameter
+  std::int64_t stride = 0;            ///< rows of the tensor from one head to the next; 0: width
+  std::int64_t first = 0;             ///< row of the tensor with which the first head begins
+  /// So many first rows of a head are pairs that turn: neighbours in Afterglow, halves of these rows in the libraries.
+  std::int64_t turned = 0;
+};
+/// The tensor's row for each row of the parameter.
+std::vector<std::int64_t> rows_of_heads(const HeadRows& of);
+
 /// The tensor of a parameter in the library's files.
 struct WeightMatch {
   std::string parameter;           ///< "layers.0.mamba2.D"
   std::vector<std::string> names;  ///< the library's; the first is the one that is written
-  /// Not 0: rows of so many heads, in which the library's RoPE rotates halves of a head and Afterglow's adjacent pairs.
-  std::int64_t rotary_heads = 0;
-  const char* left_out_by = nullptr;  ///< the flag of config.json that keeps a norm without weights: they are ones
+  /// The tensor's row for each row of the parameter; empty: the same rows. Several parameters may share a tensor.
+  std::vector<std::int64_t> rows = {};
+  std::int64_t tensor_rows = 0;          ///< of the tensor, where it has more than the parameter; 0: as many
+  std::vector<std::string> joined = {};  ///< further tensors, whose rows count on from those of the first
+  const char* left_out_by = nullptr;     ///< the flag of config.json that keeps a norm without weights: they are ones
+  /// The parameter's rows are those of the tensor.
+  WeightMatch& take(const HeadRows& of, std::int64_t of_tensor = 0) {
+    rows = rows_of_heads(of);
+    tensor_rows = of_tensor;
+    return *this;
+  }
 };
 
 /// A tensor without weights about which the user gets a note where a file has it.
@@ -36,7 +55,8 @@ struct ModelPlan {
   ModelPlan(nlohmann::json whole, nlohmann::json own_task) : model(std::move(whole)), task(std::move(own_task)) {}
   /// The outer parts, which all libraries share: width, vocabulary, a separate or tied head. `prefix` begins the
   /// library's names except that of the head; files of a model without its head omit it.
-  ModelPlan(const ConfigFields& config, double norm_eps, std::string prefix, const char* last_norm);
+  ModelPlan(const ConfigFields& config, double norm_eps, std::string prefix, const char* last_norm,
+            const char* embedding = "embeddings.weight");
   /// One more block, for which `weights` has been added.
   void add_block(const nlohmann::json& block);
   /// The parameter `ours` of block number `block` is the library's tensor `theirs`.

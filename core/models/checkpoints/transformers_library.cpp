@@ -1,7 +1,8 @@
-// Hugging Face transformers: Mamba2ForCausalLM. All names of that library are in this file.
+// Hugging Face transformers: Mamba2ForCausalLM, and the families in families/.
 #include <cstdio>
 
 #include "core/io/error.h"
+#include "core/models/checkpoints/families/family.h"
 #include "core/models/checkpoints/mamba2_fields.h"
 #include "core/models/checkpoints/model_plan.h"
 
@@ -13,7 +14,10 @@ using nlohmann::json;
 
 constexpr Mamba2Names names{.norm_eps = "layer_norm_epsilon", .step_limit = "time_step_limit", .group_default = 8};
 
-bool knows(const json& config) { return config.value("model_type", json()) == "mamba2" && !is_mamba2_of_fla(config); }
+bool is_mamba2(const json& config) {
+  return config.value("model_type", json()) == "mamba2" && !is_mamba2_of_fla(config);
+}
+bool knows(const json& config) { return is_mamba2(config) || find_family(config) != nullptr; }
 
 /// Up to 5.22 the library took the gated norm over all columns; config.json has no field for it.
 void take_norm_of_version(ModelPlan& plan, const ConfigFields& config, json& mixer) {
@@ -30,6 +34,10 @@ void take_norm_of_version(ModelPlan& plan, const ConfigFields& config, json& mix
 }
 
 ModelPlan plan(const ConfigFields& config) {
+  if (const ModelFamily* family = find_family(config.fields())) {
+    config.skip(family->harmless);
+    return family->plan(config);
+  }
   ModelPlan plan(config, config.number(names.norm_eps, 1e-5), "backbone.", "norm_f.weight");
   json mixer = mamba2_mixer(config, names);
   take_norm_of_version(plan, config, mixer);
@@ -56,8 +64,10 @@ json config_of(const json& model, const json&, std::vector<std::string>& notes) 
 }  // namespace
 
 CheckpointLibrary transformers_library() {
+  std::string models = "mamba2";
+  for (const ModelFamily& family : model_families()) models += std::string(", ") + family.model_type;
   return {"transformers",
-          "mamba2",
+          models,
           knows,
           plan,
           config_of,

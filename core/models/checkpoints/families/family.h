@@ -1,0 +1,69 @@
+// The families of models of transformers, except mamba2: each is a small file that writes a stack in a recipe's words.
+#pragma once
+#include "core/models/checkpoints/model_plan.h"
+
+namespace afterglow {
+
+struct ModelFamily {
+  const char* model_type;
+  const char* layers;  ///< "attention, SwiGLU", for the list of families
+  ModelPlan (*plan)(const ConfigFields& config);
+  const char* harmless = "";  ///< words: fields of its config.json that change no output
+};
+
+/// In the order of the documentation.
+const std::vector<ModelFamily>& model_families();
+/// The family of a config.json; null for others.
+const ModelFamily* find_family(const nlohmann::json& config);
+
+// What families share. Fields are read under transformers' names; what cannot be computed is refused by its field.
+
+/// The word of Afterglow for `hidden_act`, or for the field `name`.
+std::string activation_of(const ConfigFields& config, const char* name = "hidden_act");
+/// Refuses another activation, where convolutions have it too.
+void require_silu(const ConfigFields& config);
+/// Attention: n_heads, n_kv_heads, head_dim (hidden_size / heads where the field is missing) and position code.
+nlohmann::json attention_mixer(const ConfigFields& config);
+/// rope_parameters, or rope_theta, rope_scaling and partial_rotary_factor as before version 5; by default the rotary
+/// code turns `partial` of a head. Writes rope_base, rope_width and rope_scaling.
+void read_rotary(const ConfigFields& config, nlohmann::json& mixer, double partial = 1.0);
+
+/// Matches words: "A_log o_norm.weight=norm.weight", ours and theirs where they differ, behind these beginnings.
+void match_names(ModelPlan& plan, std::size_t block, const std::string& ours, const std::string& theirs,
+                 const std::string& names);
+
+struct AttentionNames {
+  std::string base = "self_attn.";
+  const char *q_norm = "q_norm", *k_norm = "k_norm", *out = "o_proj";
+};
+/// Tensors of attention as attention_mixer and its options describe it; with an output gate q_proj holds both.
+void match_attention(ModelPlan& plan, std::size_t block, const nlohmann::json& mixer, const AttentionNames& names = {});
+
+struct MlpNames {
+  std::string base = "mlp.";
+  const char *gate = "gate_proj", *up = "up_proj", *down = "down_proj";
+  std::string other = {};  ///< another base under which files may have it
+};
+/// Tensors of an MLP; `ours` names it in the block: "swiglu.", "mlp.", "experts.3.".
+void match_mlp(ModelPlan& plan, std::size_t block, const nlohmann::json& mlp, const std::string& ours,
+               const MlpNames& names = {});
+struct ExpertNames {
+  std::string base = "mlp.";
+  const char *router = "gate.weight", *correction = "gate.e_score_correction_bias", *experts = "experts.",
+             *shared = "shared_expert.", *shared_gate = "shared_expert_gate.weight";
+  MlpNames expert{.base = ""}, shared_mlp{.base = ""};
+};
+void match_experts(ModelPlan& plan, std::size_t block, const nlohmann::json& experts, const ExpertNames& names = {});
+
+/// Gated DeltaNet from the fields linear_*, with the defaults of Qwen.
+nlohmann::json delta_net_mixer(const ConfigFields& config, double norm_eps);
+
+/// The norms of a block's two parts.
+void match_norms(ModelPlan& plan, std::size_t block, const std::string& mixer = "input_layernorm",
+                 const std::string& mlp = "post_attention_layernorm");
+
+/// layer_types, or by default `mixer` everywhere but `attention` in every `interval`-th layer.
+std::vector<std::string> mixers_of(const ConfigFields& config, const char* mixer, const char* attention,
+                                   std::int64_t interval);
+
+}  // namespace afterglow

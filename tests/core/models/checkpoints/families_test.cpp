@@ -1,0 +1,315 @@
+// Families of transformers: a random model of each is written in the library's names and comes back to the bit, steps
+// as it reads whole sequences, has gradients that are differences, and refuses by its field what cannot be computed.
+#include <gmock/gmock.h>
+
+#include <cmath>
+
+#include "core/io/error.h"
+#include "core/io/safetensors.h"
+#include "core/models/checkpoints/checkpoint.h"
+#include "core/models/checkpoints/families/family.h"
+#include "core/models/model.h"
+#include "tests/core/models/checkpoints/saved_model.h"
+
+namespace afterglow::testing {
+namespace {
+
+using nlohmann::json;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+
+constexpr std::int64_t vocabulary = 23;
+const std::vector<int> tokens{3, 0, 18, 7, 7, 11, 2, 19, 5, 5, 1, 22, 8};
+
+struct Variation {
+  std::string name;
+  json config;
+};
+void PrintTo(const Variation& one, std::ostream* out) { *out << one.name; }
+
+json with(json config, const json& changes) {
+  config.update({{"vocab_size", vocabulary}, {"dtype", "float32"}, {"transformers_version", "5.24.0"}});
+  if (!changes.is_null()) config.update(changes);
+  return config;
+}
+
+json llama(const json& changes) {
+  return with({{"model_type", "llama"},
+               {"hidden_size", 24},
+               {"intermediate_size", 20},
+               {"num_hidden_layers", 2},
+               {"num_attention_heads", 4},
+               {"num_key_value_heads", 2},
+               {"rope_parameters", {{"rope_theta", 500.0}, {"rope_type", "default"}}}},
+              changes);
+}
+
+json hybrid(const char* type, const json& changes) {
+  json config = llama({{"model_type", type},
+                       {"head_dim", 8},
+                       {"linear_num_key_heads", 2},
+                       {"linear_num_value_heads", 4},
+                       {"linear_key_head_dim", 4},
+                       {"linear_value_head_dim", 6},
+                       {"linear_conv_kernel_dim", 3},
+                       {"layer_types", {"linear_attention", "full_attention"}}});
+  if (!changes.is_null()) config.update(changes);
+  return config;
+}
+
+json next(const json& changes) {
+  json config = hybrid("qwen3_next", {{"moe_intermediate_size", 10},
+                                      {"num_experts", 5},
+                                      {"num_experts_per_tok", 2},
+                                      {"shared_expert_intermediate_size", 12}});
+  if (!changes.is_null()) config.update(changes);
+  return config;
+}
+
+json kimi(const json& changes) {
+  return with({{"model_type", "kimi_linear"},
+               {"hidden_size", 24},
+               {"intermediate_size", 20},
+               {"moe_intermediate_size", 10},
+               {"num_hidden_layers", 3},
+               {"num_attention_heads", 2},
+               {"kv_lora_rank", 7},
+               {"qk_nope_head_dim", 6},
+               {"qk_rope_head_dim", 4},
+               {"v_head_dim", 5},
+               {"linear_num_heads", 3},
+               {"linear_head_dim", 4},
+               {"linear_conv_kernel_dim", 4},
+               {"num_experts", 6},
+               {"num_experts_per_token", 2},
+               {"num_expert_group", 3},
+               {"topk_group", 2},
+               {"layer_types", {"linear_attention", "full_attention", "linear_attention"}}},
+              changes);
+}
+
+json lfm2(const json& changes) {
+  json config = llama({{"model_type", "lfm2"},
+                       {"num_hidden_layers", 3},
+                       {"block_auto_adjust_ff_dim", false},
+                       {"layer_types", {"conv", "full_attention", "conv"}}});
+  if (!changes.is_null()) config.update(changes);
+  return config;
+}
+
+json seeing() {
+  json text = hybrid("qwen3_5_text", {{"tie_word_embeddings", true}});
+  return {{"model_type", "qwen3_5"},
+          {"text_config", text},
+          {"tie_word_embeddings", true},
+          {"vision_config", {{"depth", 1}}}};
+}
+
+const std::vector<Variation>& variations() {
+  static const std::vector<Variation> all{
+      {"llama", llama({})},
+      {"llama_biases_tied",
+       llama({{"attention_bias", true}, {"mlp_bias", true}, {"tie_word_embeddings", true}, {"head_dim", 10}})},
+      {"llama_gelu", llama({{"hidden_act", "gelu_pytorch_tanh"}})},
+      {"llama_linear", llama({{"rope_parameters", {{"rope_theta", 90.0}, {"rope_type", "linear"}, {"factor", 2.5}}}})},
+      {"llama_llama3", llama({{"rope_theta", 500.0},
+                              {"rope_parameters", nullptr},
+                              {"rope_scaling",
+                               {{"rope_type", "llama3"},
+                                {"factor", 8.0},
+                                {"low_freq_factor", 1.0},
+                                {"high_freq_factor", 4.0},
+                                {"original_max_position_embeddings", 16}}}})},
+      {"llama_yarn", llama({{"max_position_embeddings", 64},
+                            {"rope_parameters",
+                             {{"rope_theta", 500.0},
+                              {"rope_type", "yarn"},
+                              {"factor", 4.0},
+                              {"original_max_position_embeddings", 16}}}})},
+      {"qwen3", llama({{"model_type", "qwen3"}, {"head_dim", 10}})},
+      {"qwen3_window", llama({{"model_type", "qwen3"},
+                              {"use_sliding_window", true},
+                              {"sliding_window", 4},
+                              {"layer_types", {"full_attention", "sliding_attention"}}})},
+      {"qwen3_5_text", hybrid("qwen3_5_text", {})},
+      {"qwen3_5_seeing", seeing()},
+      {"qwen3_next", next({})},
+      {"qwen3_next_dense_layer", next({{"mlp_only_layers", {0}}, {"norm_topk_prob", false}})},
+      {"olmo_hybrid", hybrid("olmo_hybrid", {{"num_key_value_heads", 4}})},
+      {"olmo_hybrid_no_rotary",
+       hybrid("olmo_hybrid", {{"rope_parameters", nullptr}, {"linear_allow_neg_eigval", false}})},
+      {"kimi_linear", kimi({})},
+      {"kimi_linear_queries", kimi({{"q_lora_rank", 9}, {"moe_renormalize", false}, {"first_k_dense_replace", 2}})},
+      {"kimi_linear_wide_values", kimi({{"v_head_dim", 13}, {"num_shared_experts", 2}})},
+      {"lfm2", lfm2({})},
+      {"lfm2_biases", lfm2({{"conv_bias", true}, {"conv_L_cache", 4}, {"tie_word_embeddings", false}})}};
+  return all;
+}
+
+json without_nulls(json config) {
+  for (auto field = config.begin(); field != config.end();)
+    field = field->is_null() ? config.erase(field) : std::next(field);
+  return config;
+}
+
+/// A model of a family with random weights.
+struct RandomModel {
+  explicit RandomModel(const json& description, DType dtype = DType::f32)
+      : config(without_nulls(description)), model(plan_of(library_of(config, "config"), fields).model, store) {
+    store.allocate(*backend, dtype);
+    for (const Parameter& parameter : store.all()) {
+      std::vector<double> values(static_cast<std::size_t>(parameter.shape.elements()));
+      for (double& value : values) {
+        ++drawn;
+        value = static_cast<float>(0.5 * std::sin(0.7 * static_cast<double>(drawn * drawn % 9973)));
+      }
+      if (parameter.name.ends_with("norm.weight"))
+        for (double& value : values) value += 1;
+      store.upload(parameter, values);
+    }
+  }
+  std::vector<double> logits() {
+    Arena arena(*backend);
+    Tape tape(*backend, arena);
+    tape.begin(false);
+    return store.download(model.forward(tape, input(tape, tokens), {}).value);
+  }
+  std::vector<double> stepped() {
+    Arena arena(*backend);
+    Tape tape(*backend, arena);
+    ModelState state = model.make_state(*backend, store.dtype(), 1);
+    std::vector<double> all;
+    for (const int token : tokens) {
+      tape.begin(false);
+      const std::vector<double> one = store.download(model.step(tape, input(tape, {token}), state).value);
+      all.insert(all.end(), one.begin(), one.end());
+    }
+    return all;
+  }
+  Tensor input(Tape& tape, const std::vector<int>& of) const {
+    const Tensor made = tape.scratch({1, static_cast<std::int64_t>(of.size())}, DType::i32);
+    backend->upload(made, of.data());
+    return made;
+  }
+  WrittenModel written() {
+    std::vector<float> values(static_cast<std::size_t>(store.values().elements()));
+    backend->download(values.data(), store.values());
+    return write_model(library_of(config, "config"), plan_of(library_of(config, "config"), fields).model, nullptr,
+                       {{"library", "transformers"}, {"config", config}}, store, values);
+  }
+
+  std::uint64_t drawn = 0;
+  json config;
+  ConfigFields fields{config, "config"};
+  std::unique_ptr<Backend> backend = make_cpu_backend(2);
+  ParameterStore store;
+  Model model;
+};
+
+double error_between(const std::vector<double>& got, const std::vector<double>& want) {
+  EXPECT_EQ(got.size(), want.size());
+  double difference = 0, size = 0;
+  for (std::size_t i = 0; i < want.size(); ++i) {
+    difference += (got[i] - want[i]) * (got[i] - want[i]);
+    size += want[i] * want[i];
+  }
+  return std::sqrt(difference / size);
+}
+
+class Families : public ::testing::TestWithParam<Variation> {};
+
+TEST_P(Families, ComeBackToTheBit) {
+  RandomModel random(GetParam().config);
+  const WrittenModel written = random.written();
+  const ModelFolder folder("family");
+  folder.write("config.json", written.config.dump());
+  write_safetensors(folder.path() / "model.safetensors", written.weights);
+  const Checkpoint checkpoint(folder.path());
+  EXPECT_THAT(checkpoint.notes(), IsEmpty());
+  ParameterStore store;
+  const Model model(checkpoint.model(), store);
+  checkpoint.check(store);
+  store.allocate_values(*random.backend, DType::f32);
+  checkpoint.load(store);
+  EXPECT_EQ(store.download(store.values()), random.store.download(random.store.values()));
+}
+
+TEST_P(Families, StepAsTheyReadWholeSequences) {
+  RandomModel random(GetParam().config, DType::f64);
+  const std::vector<double> whole = random.logits();
+  EXPECT_TRUE(std::ranges::all_of(whole, [](double one) { return std::isfinite(one); }));
+  EXPECT_LE(error_between(random.stepped(), whole), 1e-10);
+}
+
+TEST_P(Families, HaveGradientsThatAreDifferences) {
+  RandomModel random(GetParam().config, DType::f64);
+  Arena arena(*random.backend);
+  Tape tape(*random.backend, arena);
+  std::vector<int> targets(tokens.size());
+  for (std::size_t i = 0; i < tokens.size(); ++i) targets[i] = static_cast<int>(7 * i % vocabulary);
+  const auto loss = [&](bool recording) {
+    tape.begin(recording);
+    const auto count = static_cast<std::int64_t>(tokens.size());
+    return random.model.forward_loss(tape, random.input(tape, tokens), {}, random.input(tape, targets), count).loss;
+  };
+  const Var value = loss(true);
+  const Tensor one = tape.scratch({1}, DType::f64);
+  random.backend->fill(one, 1.0);
+  tape.backward(value, one);
+  tape.zero_untouched(random.store);
+  const std::vector<double> gradient = random.store.download(random.store.gradients());
+  for (const Parameter& parameter : random.store.all()) {
+    const std::vector<double> at = random.store.download(parameter.value);
+    std::vector<double> direction(at.size());
+    double want = 0, size = 0;
+    for (std::size_t i = 0; i < at.size(); ++i) {
+      direction[i] = std::cos(1.3 * static_cast<double>(i) + 0.2);
+      want += direction[i] * gradient[static_cast<std::size_t>(parameter.offset) + i];
+      size += std::abs(direction[i] * gradient[static_cast<std::size_t>(parameter.offset) + i]);
+    }
+    if (parameter.name.ends_with("router.correction")) continue;  // it only chooses
+    constexpr double step = 1e-5;
+    double difference = 0;
+    for (const auto& [steps, weight] : {std::pair{1.0, 8.0}, {-1.0, -8.0}, {2.0, -1.0}, {-2.0, 1.0}}) {
+      std::vector<double> moved = at;
+      for (std::size_t i = 0; i < at.size(); ++i) moved[i] += steps * step * direction[i];
+      random.store.upload(parameter, moved);
+      difference += weight * random.store.download(loss(false).value)[0] / (12 * step);
+    }
+    random.store.upload(parameter, at);
+    EXPECT_NEAR(difference, want, 1e-6 * size + 1e-8) << parameter.name;
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(All, Families, ::testing::ValuesIn(variations()),
+                         [](const auto& instance) { return instance.param.name; });
+
+TEST(FamilyFields, AreRefusedByName) {
+  const std::pair<json, const char*> refused[] = {
+      {llama({{"hidden_act", "mish"}}), "hidden_act"},
+      {llama({{"rope_parameters", {{"rope_type", "longrope"}}}}), "rope_type"},
+      {llama({{"quantization_config", {{"bits", 4}}}}), "quantization_config"},
+      {llama({{"model_type", "qwen3"}, {"layer_types", {"full_attention", "chunked_attention"}}}), "layer_types"},
+      {llama({{"model_type", "qwen3"}, {"layer_types", {"full_attention"}}}), "layer_types"},
+      {hybrid("qwen3_5_text", {{"linear_num_value_heads", 3}}), "linear_num_value_heads"},
+      {kimi({{"mla_use_output_gate", true}}), "mla_use_output_gate"},
+      {kimi({{"moe_router_activation_func", "softmax"}}), "moe_router_activation_func"}};
+  for (const auto& [config, field] : refused) {
+    try {
+      plan_of(library_of(config, "config"), ConfigFields(config, "config"));
+      ADD_FAILURE() << field;
+    } catch (const Error& error) {
+      EXPECT_EQ(error.code(), ExitCode::bad_input);
+      EXPECT_THAT(error.what(), HasSubstr(field));
+    }
+  }
+}
+
+TEST(FamilyFields, ThatNothingReadsAreNamed) {
+  const json config = llama({{"a_new_switch", true}});
+  const ModelPlan plan = plan_of(library_of(config, "config"), ConfigFields(config, "config"));
+  EXPECT_THAT(plan.notes, ::testing::ElementsAre(HasSubstr("a_new_switch")));
+}
+
+}  // namespace
+}  // namespace afterglow::testing
