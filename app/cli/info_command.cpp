@@ -144,9 +144,7 @@ json list_models(Output& output) {
     output.line(line);
   };
   for (const ModelFamily& family : model_families()) list(family.model_type, "transformers", family.layers);
-  for (const CheckpointLibrary& library : checkpoint_libraries())
-    if (library.name != "transformers") list(library.about, library.name, "");
-  list("mamba2", "transformers", "Mamba-2");
+  for (const CheckpointLibrary& library : checkpoint_libraries()) list("all of them", library.name, library.about);
   return {{"models", models}};
 }
 

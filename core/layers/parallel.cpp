@@ -85,8 +85,8 @@ std::unique_ptr<Layer> make(const nlohmann::json& config, const ParameterScope& 
     const LayerKind* known = find_layer_kind(kind);
     if (known != nullptr && (!known->mixes_tokens || known->whole_block || kind == where || !kinds.insert(kind).second))
       throw Error(ExitCode::bad_input, "parallel.parts: " + kind +
-                                           " cannot stand there, or stands there twice; take "
-                                           "token mixers of different kinds");
+                                           " mixes no tokens, is a whole block or is listed twice; "
+                                           "take token mixers of different kinds");
     Parallel::Part own;
     own.input_scale = get_number(part, "input_scale", 1.0, -1e6, 1e6, where);
     own.output_scale = get_number(part, "output_scale", 1.0, -1e6, 1e6, where);

@@ -20,9 +20,11 @@ TEST(Architecture, EverySourceKeepsTheRules) {
   }
 }
 
+/// Without "mlp", which is the word of a stack for a part of its blocks as well.
 std::vector<std::string> names_of_kinds() {
   std::vector<std::string> names;
-  for (const LayerKind& kind : layer_kinds()) names.push_back(kind.name);
+  for (const LayerKind& kind : layer_kinds())
+    if (kind.name != "mlp") names.push_back(kind.name);
   return names;
 }
 
