@@ -88,6 +88,7 @@ Attention::Attention(const AttentionConfig& asked, const ParameterScope& paramet
     }
   }
   if (config.gate) gate_ = matrix("gate_proj.weight", values, config.width);
+  if (config.gate && config.biases) biases_[3] = &parameters.add("gate_proj.bias", {values}, zeros());
   o_proj_ = matrix("o_proj.weight", config.width, values);
   if (config.out_bias) o_bias_ = &parameters.add("o_proj.bias", {config.width}, zeros());
 }
@@ -121,7 +122,7 @@ Attention::Heads Attention::project(Tape& tape, const Var& x) const {
   std::array<Var, 4> maps, biases;
   const std::size_t count = gate_ != nullptr ? 4 : 3;
   if (gate_ != nullptr) weights[3] = tape.parameter(*gate_);
-  for (std::size_t i = 0; i < biases_.size() && config_.biases; ++i) biases[i] = tape.parameter(*biases_[i]);
+  for (std::size_t i = 0; i < count && config_.biases; ++i) biases[i] = tape.parameter(*biases_[i]);
   linear_many(tape, x, {weights, count}, std::span(maps).first(count),
               config_.biases ? std::span<const Var>(biases).first(count) : std::span<const Var>(),
               storage(tape.backend(), x.shape()));

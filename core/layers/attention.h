@@ -77,7 +77,7 @@ class Attention final : public Layer {
   /// Null where the configuration does not have them. v_proj of a latent layer is kv_b_proj, k_proj is kv_a_proj.
   const Parameter *q_proj_ = nullptr, *k_proj_ = nullptr, *v_proj_ = nullptr, *q_down_ = nullptr, *q_norm_ = nullptr,
                   *k_norm_ = nullptr, *gate_ = nullptr, *o_proj_ = nullptr, *o_bias_ = nullptr;
-  std::array<const Parameter*, 3> biases_{};  ///< of q, k, v
+  std::array<const Parameter*, 4> biases_{};  ///< of q, k, v and the gate
 };
 
 }  // namespace afterglow

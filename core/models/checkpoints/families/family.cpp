@@ -150,16 +150,13 @@ void match_attention(ModelPlan& plan, std::size_t block, const json& mixer, cons
     match("v_proj." + part, "v_proj." + part);
   };
   match_parts("weight");
-  if (mixer.value("qkv_bias", false)) {
-    if (is_gated)
-      throw Error(ExitCode::bad_input,
-                  "biases of queries with an output gate are not computed here; a model without "
-                  "attention_bias is");
-    match_parts("bias");
+  const bool has_biases = mixer.value("qkv_bias", false);
+  if (has_biases) match_parts("bias");
+  for (const char* part : {"weight", "bias"}) {
+    if (is_gated && (has_biases || std::string(part) == "weight"))
+      match(std::string("gate_proj.") + part, std::string("q_proj.") + part)
+          .take({.heads = heads, .width = width, .stride = stride, .first = width}, heads * stride);
   }
-  if (is_gated)
-    match("gate_proj.weight", "q_proj.weight")
-        .take({.heads = heads, .width = width, .stride = stride, .first = width}, heads * stride);
   const std::string norm = mixer.value("qk_norm", "none");
   if (norm != "none") {
     const auto heads_of_norm = [&](std::int64_t count) { return norm == "whole" ? count : 1; };

@@ -132,6 +132,7 @@ const std::vector<Variation>& variations() {
                               {"sliding_window", 4},
                               {"layer_types", {"full_attention", "sliding_attention"}}})},
       {"qwen3_5_text", hybrid("qwen3_5_text", {})},
+      {"qwen3_5_biases", hybrid("qwen3_5_text", {{"attention_bias", true}})},
       {"qwen3_5_seeing", seeing()},
       {"qwen3_next", next({})},
       {"qwen3_next_dense_layer", next({{"mlp_only_layers", {0}}, {"norm_topk_prob", false}})},
