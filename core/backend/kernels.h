@@ -317,6 +317,11 @@ class Kernels {
                                  const ScanGrads& out) = 0;
   /// Elements of workspace that ssd_scan_backward needs.
   virtual std::int64_t ssd_scan_workspace(const ScanInputs& in) const = 0;
+  /// Mamba-1's scan; y [B,T,c]; `state` [B,c,N] is read when `resume`, and written with the last state when defined.
+  virtual void channel_scan(const ChannelScanInputs& in, const Tensor& y, const Tensor& state, bool resume) = 0;
+  virtual void channel_scan_backward(const ChannelScanInputs& in, const Tensor& dy, const Tensor& workspace,
+                                     const ChannelScanGrads& out) = 0;
+  virtual std::int64_t channel_scan_workspace(const ChannelScanInputs& in) const = 0;
   /// The gated delta rule family; y [B,T,H,P]; `state` [B,H,K,P] is read when `resume`, and written with the last state
   /// when defined. `kept`, workspace and state are float32 where `scans_narrow`.
   virtual void delta_scan(const DeltaInputs& in, const Tensor& y, const Tensor& state, bool resume) = 0;

@@ -162,6 +162,9 @@ bool MeasuringBackend::reads_out_narrow(const RidgeConfig& config, const RidgeIn
 bool MeasuringBackend::reads_out_narrow(const ChebyshevConfig& config, const ChebyshevInputs& in) const {
   return device_->reads_out_narrow(config, in);
 }
+std::int64_t MeasuringBackend::channel_scan_workspace(const ChannelScanInputs& in) const {
+  return device_->channel_scan_workspace(in);
+}
 std::int64_t MeasuringBackend::kalman_scan_workspace(const KalmanInputs& in) const {
   return device_->kalman_scan_workspace(in);
 }

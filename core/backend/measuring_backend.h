@@ -75,6 +75,7 @@ class MeasuringBackend final : public Backend {
   bool makes_unit_heads(const Tensor& x, const Tensor& weight, std::int64_t width) const override;
   bool scans_narrow(const ScanInputs& in) const override;
   std::int64_t ssd_scan_workspace(const ScanInputs& in) const override;
+  std::int64_t channel_scan_workspace(const ChannelScanInputs& in) const override;
   std::int64_t delta_scan_workspace(const DeltaInputs& in) const override;
   std::int64_t delta_scan_kept(const DeltaInputs& in) const override;
   bool scans_narrow(const DeltaInputs& in) const override;

@@ -1,4 +1,4 @@
-// What the selective scan takes: Mamba-2, linear attention, GLA and Mamba-3's trapezoidal rule.
+// What the selective scans take: Mamba-2, linear attention, GLA and Mamba-3's trapezoidal rule; and Mamba-1.
 #pragma once
 #include "core/tensor/tensor.h"
 
@@ -18,6 +18,17 @@ struct ScanInputs {
 };
 struct ScanGrads {
   Grad x, dt, A_log, B, C, D, log_decay, lag;
+};
+
+/// Mamba-1's scan, in which each channel c has N states that fade by themselves:
+/// h_t[c,n] = exp(-exp(A_log[c,n]) dt_t[c]) h_{t-1}[c,n] + dt_t[c] x_t[c] B_t[n], y_t[c] = sum_n C_t[n] h_t[c,n] + D[c]
+/// x_t[c]. x, dt [B,T,c], B, C [B,T,N], rows may be strided; A_log [c,N], D [c].
+struct ChannelScanInputs {
+  Tensor x, dt, A_log, B, C, D;
+};
+/// In the order in which they are written.
+struct ChannelScanGrads {
+  Grad x, dt, B, C, A_log, D;
 };
 
 }  // namespace afterglow

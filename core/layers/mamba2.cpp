@@ -19,10 +19,11 @@ namespace {
 
 Mamba2Config read_config(const nlohmann::json& config) {
   const std::string where = "mamba2";
-  refuse_unknown_keys(config,
-                      {"d_model", "d_state", "d_conv", "expand", "headdim", "ngroups", "bias", "conv_bias", "rmsnorm",
-                       "norm_per_group", "norm_eps", "dt_floor", "dt_ceiling"},
-                      where);
+  refuse_unknown_keys(
+      config,
+      {"d_model", "d_state", "d_conv", "expand", "d_inner", "headdim", "ngroups", "bias", "out_bias", "conv_bias",
+       "rmsnorm", "norm_per_group", "norm_before_gate", "in_scales", "norm_eps", "dt_floor", "dt_ceiling"},
+      where);
   Mamba2Config c;
   c.width = get_integer(config, "d_model", std::nullopt, 1, 65536, where);
   c.states = get_integer(config, "d_state", 64, 1, 4096, where);
@@ -31,6 +32,7 @@ Mamba2Config read_config(const nlohmann::json& config) {
   c.inner = std::llround(inner);
   if (static_cast<double>(c.inner) != inner)
     throw Error(ExitCode::bad_input, "mamba2: expand * d_model must be a whole number; change one of the two");
+  c.inner = get_integer(config, "d_inner", c.inner, 1, 1 << 20, where);
   c.head_width = get_integer(config, "headdim", 64, 1, 65536, where);
   c.norm_eps = get_number(config, "norm_eps", 1e-5, 0.0, 1.0, where);
   constexpr double largest_step = 1e6;
@@ -39,9 +41,16 @@ Mamba2Config read_config(const nlohmann::json& config) {
     c.step_ceiling = get_number(config, "dt_ceiling", std::nullopt, c.step_floor, largest_step, where);
   c.groups = get_integer(config, "ngroups", 1, 1, 64, where);
   c.bias = get_bool(config, "bias", false, where);
+  c.out_bias = get_bool(config, "out_bias", c.bias, where);
   c.convolution_bias = get_bool(config, "conv_bias", true, where);
   c.gated_norm = get_bool(config, "rmsnorm", true, where);
   c.norm_per_group = get_bool(config, "norm_per_group", false, where);
+  c.norm_before_gate = get_bool(config, "norm_before_gate", false, where);
+  const std::vector<std::string> streams{"gate", "x", "B", "C", "dt"};
+  const nlohmann::json scales = config.value("in_scales", nlohmann::json::object());
+  refuse_unknown_keys(scales, streams, "mamba2.in_scales");
+  for (const std::string& stream : streams)
+    if (!scales.empty()) c.scales.push_back(get_number(scales, stream, 1.0, -1e6, 1e6, "mamba2.in_scales"));
   if (c.inner % c.head_width != 0) {
     throw Error(ExitCode::bad_input, "mamba2: headdim " + std::to_string(c.head_width) +
                                          " must divide expand * d_model = " + std::to_string(c.inner) +
@@ -82,18 +91,33 @@ Mamba2::Mamba2(const Mamba2Config& config, const ParameterScope& parameters)
       D_(parameters.add("D", {config.heads()}, constant(1.0))),
       norm_(add_if(config.gated_norm, parameters, "norm.weight", {config.inner}, constant(1.0))),
       out_proj_(parameters.add("out_proj.weight", {config.width, config.inner}, fan_in_uniform())),
-      out_bias_(add_if(config.bias, parameters, "out_proj.bias", {config.width}, zeros())) {}
+      out_bias_(add_if(config.out_bias, parameters, "out_proj.bias", {config.width}, zeros())) {}
 
 Var Mamba2::gated(Tape& tape, const Var& y, const Var& z) const {
   if (!config_.gated_norm) return silu_multiply(tape, contiguous(tape, z), y);
   const Var weight = tape.parameter(*norm_);
+  const std::int64_t groups = config_.norm_per_group ? config_.groups : 1;
+  if (config_.norm_before_gate)
+    return silu_multiply(tape, contiguous(tape, z), group_rms_norm(tape, y, weight, config_.norm_eps, groups));
   if (!config_.norm_per_group) return gated_rms_norm(tape, y, z, weight, config_.norm_eps);
-  return group_rms_norm(tape, silu_multiply(tape, contiguous(tape, z), y), weight, config_.norm_eps, config_.groups);
+  return group_rms_norm(tape, silu_multiply(tape, contiguous(tape, z), y), weight, config_.norm_eps, groups);
+}
+
+Var Mamba2::scaled(Tape& tape, const Var& rows) const {
+  if (config_.scales.empty() || !rows.defined()) return rows;
+  const std::int64_t widths[] = {config_.inner, config_.inner, config_.shared(), config_.shared(), config_.heads()};
+  const Tensor all = tape.scratch({rows.shape()[0]}, rows.value.dtype);
+  std::int64_t begin = 0;
+  for (std::size_t i = 0; i < config_.scales.size(); begin += widths[i++])
+    tape.backend().fill(all.column_range(begin, widths[i]), config_.scales[i]);
+  const Var factors = tape.constant(all);
+  return rows.shape().rank() == 1 ? multiply(tape, rows, factors) : multiply_rows(tape, rows, factors, 0.0);
 }
 
 // The norm and the scan decide: projection and convolution accept narrow numbers of any size.
 Storage Mamba2::storage(const Backend& backend, const Shape& input) const {
-  if (!config_.gated_norm || config_.norm_per_group || config_.inner % 8 != 0) return Storage::wide;
+  if (!config_.gated_norm || config_.norm_per_group || config_.norm_before_gate || config_.inner % 8 != 0)
+    return Storage::wide;
   ScanInputs sizes;
   sizes.heads = static_cast<int>(config_.heads());
   sizes.groups = static_cast<int>(config_.groups);
@@ -106,7 +130,8 @@ Var Mamba2::run(Tape& tape, const Var& x, const Tensor& history, const Tensor& s
                 NotedVars* noted) const {
   const std::int64_t widths[] = {config_.inner, config_.convolved(), config_.heads()};
   Var parts[3];  // z, then x, B and C before the convolution, then dt
-  linear_columns(tape, x, tape.parameter(in_proj_), optional_parameter(tape, in_bias_), widths, parts,
+  linear_columns(tape, x, scaled(tape, tape.parameter(in_proj_)), scaled(tape, optional_parameter(tape, in_bias_)),
+                 widths, parts,
                  noted == nullptr && !history.defined() ? storage(tape.backend(), x.shape()) : Storage::wide);
   const auto [convolved, dt] =
       conv_with_steps(tape, parts[1], tape.parameter(conv_weight_), optional_parameter(tape, conv_bias_), history,

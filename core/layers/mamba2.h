@@ -2,6 +2,7 @@
 // between a convolution and a gated norm. Its memory decays exponentially, with a rate that each token sets.
 #pragma once
 #include <limits>
+#include <vector>
 
 #include "core/layers/layer.h"
 
@@ -11,16 +12,20 @@ struct CapturedLayer;
 struct SourceForcing;
 
 struct Mamba2Config {
-  std::int64_t width = 0;        ///< d_model
-  std::int64_t states = 64;      ///< d_state, N
-  std::int64_t convolution = 4;  ///< d_conv
-  std::int64_t inner = 0;        ///< expand * d_model
-  std::int64_t head_width = 64;  ///< headdim, P
-  std::int64_t groups = 1;       ///< ngroups, G: head h reads B and C of group h / (heads / G)
-  bool bias = false;             ///< of both projections
-  bool convolution_bias = true;  ///< conv_bias
-  bool gated_norm = true;        ///< rmsnorm; false: the gate alone
-  bool norm_per_group = false;   ///< the gated norm's mean is taken over a group's columns
+  std::int64_t width = 0;         ///< d_model
+  std::int64_t states = 64;       ///< d_state, N
+  std::int64_t convolution = 4;   ///< d_conv
+  std::int64_t inner = 0;         ///< d_inner; expand * d_model by default
+  std::int64_t head_width = 64;   ///< headdim, P
+  std::int64_t groups = 1;        ///< ngroups, G: head h reads B and C of group h / (heads / G)
+  bool bias = false;              ///< of in_proj
+  bool out_bias = false;          ///< of out_proj; as `bias` by default
+  bool convolution_bias = true;   ///< conv_bias
+  bool gated_norm = true;         ///< rmsnorm; false: the gate alone
+  bool norm_per_group = false;    ///< the gated norm's mean is taken over a group's columns
+  bool norm_before_gate = false;  ///< the norm comes first, then the gate
+  /// in_scales {gate, x, B, C, dt}: factors of what in_proj makes, in this order; empty: ones.
+  std::vector<double> scales;
   double norm_eps = 1e-5;
   double step_floor = 0.0;                                        ///< dt_floor, live: the least time step
   double step_ceiling = std::numeric_limits<double>::infinity();  ///< dt_ceiling: the largest
@@ -57,6 +62,8 @@ class Mamba2 final : public Layer {
  private:
   struct Host;  ///< mamba2_forcing.cpp
   Var gated(Tape& tape, const Var& y, const Var& z) const;
+  /// A parameter of in_proj with rows scaled by `in_scales`.
+  Var scaled(Tape& tape, const Var& rows) const;
   /// Storage of the values between the projections.
   Storage storage(const Backend& backend, const Shape& input) const;
   Var run(Tape& tape, const Var& x, const Tensor& history, const Tensor& state, bool resume,

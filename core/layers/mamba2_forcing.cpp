@@ -221,6 +221,7 @@ SourceForcing Mamba2::Host::of(int source) const {
 }
 
 std::vector<SourceForcing> Mamba2::forcing(const CapturedLayer& captured, std::span<const int> sources) const {
+  if (config_.norm_before_gate || !config_.scales.empty()) return {};
   const Host host(*this, captured);
   std::vector<SourceForcing> all;
   for (const int source : sources) {

@@ -149,6 +149,14 @@ struct ScanVars {
 /// written when defined.
 Var ssd_scan(Tape& tape, const ScanVars& in, const Tensor& state = {}, bool resume = false);
 
+// channel_scan.cpp
+struct ChannelScanVars {
+  Var x, dt, A_log, B, C, D;
+};
+/// Mamba-1's scan (ChannelScanInputs in core/backend/scan.h): y [B,T,c]; `state` [B,c,N] is read when `resume` and
+/// written when defined.
+Var channel_scan(Tape& tape, const ChannelScanVars& in, const Tensor& state = {}, bool resume = false);
+
 // delta_scan.cpp
 struct DeltaVars {
   Var q, k, v, beta, g;  ///< beta and g may be absent; core/backend/delta.h says what each means

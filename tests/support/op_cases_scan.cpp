@@ -1,4 +1,5 @@
 // Cases of the selective scan.
+#include <array>
 #include <cmath>
 
 #include "core/ops/ops.h"
@@ -181,6 +182,66 @@ OpCase linear_attention(const Sizes& n, bool same_keys_and_queries) {
   return c;
 }
 
+struct ChannelSizes {
+  std::int64_t batch, tokens, channels, states;
+};
+
+/// Mamba-1: h = exp(-exp(A_log) dt) h + dt x B, y = sum of C h + D x, every channel by itself.
+Values naive_channel_scan(const ChannelSizes& n, std::span<const Values> in) {
+  const Values &x = in[0], &dt = in[1], &A_log = in[2], &B = in[3], &C = in[4], &D = in[5];
+  Values y(x.size());
+  for (std::int64_t b = 0; b < n.batch; ++b) {
+    for (std::int64_t c = 0; c < n.channels; ++c) {
+      Values h(static_cast<std::size_t>(n.states), 0.0);
+      for (std::int64_t t = 0; t < n.tokens; ++t) {
+        const std::int64_t row = b * n.tokens + t, at = row * n.channels + c;
+        y[at] = D[c] * x[at];
+        for (std::int64_t s = 0; s < n.states; ++s) {
+          h[s] = std::exp(-std::exp(A_log[c * n.states + s]) * dt[at]) * h[s] + dt[at] * x[at] * B[row * n.states + s];
+          y[at] += h[s] * C[row * n.states + s];
+        }
+      }
+    }
+  }
+  return y;
+}
+
+OpCase channels(const ChannelSizes& n, bool of_columns) {
+  OpCase c;
+  c.name = std::string(of_columns ? "channel_scan_of_columns_" : "channel_scan_") + std::to_string(n.batch) + "x" +
+           std::to_string(n.tokens) + "x" + std::to_string(n.channels) + "x" + std::to_string(n.states);
+  const Shape one_each{n.batch, n.tokens, n.states};
+  c.inputs = {{"x", {n.batch, n.tokens, n.channels}},
+              {"dt", {n.batch, n.tokens, n.channels}, 0.01, 0.8},
+              {"A_log", {n.channels, n.states}, -1.0, 1.5},
+              {"B", one_each},
+              {"C", one_each},
+              {"D", {n.channels}}};
+  if (of_columns)
+    c.inputs = {{"wide", {n.batch, n.tokens, 2 * (n.channels + n.states)}, 0.01, 0.9}, c.inputs[2], c.inputs[5]};
+  c.run = [n, of_columns](Tape& t, std::span<const Var> in, std::span<const Tensor>) {
+    if (!of_columns) return channel_scan(t, {in[0], in[1], in[2], in[3], in[4], in[5]});
+    const std::int64_t widths[] = {n.channels, n.channels, n.states, n.states};
+    Var parts[4];
+    t.split_columns(in[0], widths, parts);
+    return channel_scan(t, {parts[0], parts[1], in[1], parts[2], parts[3], in[2]});
+  };
+  c.naive = [n, of_columns](std::span<const Values> in, std::span<const Values>) {
+    if (!of_columns) return naive_channel_scan(n, in);
+    const std::int64_t widths[] = {n.channels, n.channels, n.states, n.states}, wide = 2 * (n.channels + n.states);
+    Values parts[4];
+    for (std::int64_t row = 0; row < n.batch * n.tokens; ++row) {
+      std::int64_t at = row * wide;
+      for (std::size_t p = 0; p < 4; ++p)
+        for (std::int64_t i = 0; i < widths[p]; ++i) parts[p].push_back(in[0][at++]);
+    }
+    return naive_channel_scan(n, std::array{parts[0], parts[1], in[1], parts[2], parts[3], in[2]});
+  };
+  c.tolerance = 5e-6;
+  c.reason = "recurrent sums over the memory of the decay";
+  return c;
+}
+
 }  // namespace
 
 void add_scan_cases(std::vector<OpCase>& cases) {
@@ -197,6 +258,10 @@ void add_scan_cases(std::vector<OpCase>& cases) {
                          Sizes{2, 65, 2, 33, 2, 65}, Sizes{3, 16, 2, 63, 2, 1}, Sizes{1, 257, 3, 33, 3, 64},
                          Sizes{1, 1000, 5, 7, 1, 31}, Sizes{2, 64, 3, 100, 3, 40}, Sizes{1, 300, 3, 20, 3, 128}})
     cases.push_back(trapezoid(n));
+  for (const ChannelSizes& n : {ChannelSizes{1, 1, 1, 1}, ChannelSizes{2, 37, 5, 7}, ChannelSizes{1, 101, 37, 16},
+                                ChannelSizes{3, 33, 9, 65}, ChannelSizes{1, 300, 65, 8}, ChannelSizes{1, 5, 3, 256}})
+    cases.push_back(channels(n, false));
+  cases.push_back(channels({2, 65, 17, 16}, true));
   cases.push_back(linear_attention({2, 63, 3, 37, 3, 17}, false));
   cases.push_back(linear_attention({1, 101, 1, 5, 1, 37}, true));
   cases.push_back(linear_attention({1, 257, 3, 37, 3, 17}, false));

@@ -319,6 +319,29 @@ TEST_F(Identities, TheKalmanRecursionGoesOnFromItsState) {
   EXPECT_LE(relative_error(pieces, whole), 1e-13);
 }
 
+TEST_F(Identities, AChannelScanOfConstantsIsAGeometricSum) {
+  constexpr std::int64_t length = 40;
+  constexpr double step = 0.3, x = 1.5, B = 0.7, C = -0.4, D = 0.2;
+  const double rates[] = {0.1, 1.0, 2.5};
+  const auto all = [&](std::int64_t columns, double value) {
+    return tape_.constant(host_.f64({1, length, columns}, Values(static_cast<std::size_t>(length * columns), value)));
+  };
+  const Var A_log = tape_.constant(host_.f64({1, 3}, {std::log(rates[0]), std::log(rates[1]), std::log(rates[2])}));
+  const Tensor state = host_.f64({1, 1, 3}, Values(3, 7.0));
+  const Values y = read(channel_scan(
+      tape_, {all(1, x), all(1, step), A_log, all(3, B), all(3, C), tape_.constant(host_.f64({1}, {D}))}, state));
+  for (std::int64_t t = 0; t < length; ++t) {
+    double want = D * x;
+    for (const double rate : rates) {
+      const double a = std::exp(-rate * step);
+      want += C * step * x * B * (1 - std::pow(a, static_cast<double>(t + 1))) / (1 - a);
+    }
+    EXPECT_NEAR(y[static_cast<std::size_t>(t)], want, 1e-12) << "token " << t;
+  }
+  const double a = std::exp(-rates[0] * step);
+  EXPECT_NEAR(host_.read<double>(state)[0], step * x * B * (1 - std::pow(a, length)) / (1 - a), 1e-12);
+}
+
 TEST_F(Identities, TheDeltaRuleStoresOrthonormalKeysExactlyAndOverwritesThem) {
   const std::int64_t keys = 4;
   Values unit(2 * keys * keys, 0.0);  // the unit vectors, twice

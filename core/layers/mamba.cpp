@@ -1,0 +1,186 @@
+// Mamba-1.
+#include "core/layers/mamba.h"
+
+#include <cmath>
+#include <nlohmann/json.hpp>
+
+#include "core/io/error.h"
+#include "core/io/json_file.h"
+#include "core/layers/host_values.h"
+#include "core/layers/layer_kind.h"
+#include "core/ops/ops.h"
+
+namespace afterglow {
+
+namespace {
+
+MambaConfig read_config(const nlohmann::json& config) {
+  const std::string where = "mamba";
+  refuse_unknown_keys(
+      config,
+      {"d_model", "d_state", "d_conv", "expand", "d_inner", "dt_rank", "bias", "conv_bias", "scan_norm", "norm_eps"},
+      where);
+  MambaConfig c;
+  c.width = get_integer(config, "d_model", std::nullopt, 1, 65536, where);
+  c.states = get_integer(config, "d_state", 16, 1, 4096, where);
+  c.convolution = get_integer(config, "d_conv", 4, 1, 64, where);
+  c.inner = get_integer(config, "d_inner", c.width * get_integer(config, "expand", 2, 1, 64, where), 1, 1 << 20, where);
+  c.rank = get_integer(config, "dt_rank", (c.width + 15) / 16, 1, 65536, where);
+  c.bias = get_bool(config, "bias", false, where);
+  c.convolution_bias = get_bool(config, "conv_bias", true, where);
+  const std::string norm = get_choice(config, "scan_norm", {"none", "plain", "weighted"}, "none", where);
+  c.norm = norm == "none" ? ScanNorm::none : norm == "plain" ? ScanNorm::plain : ScanNorm::weighted;
+  c.norm_eps = get_number(config, "norm_eps", 1e-6, 0.0, 1.0, where);
+  return c;
+}
+
+/// A_log with A = 1, 2, .., N in every channel.
+Initialiser log_of_places() {
+  return {[](Random&, const Shape& shape, std::span<double> values) {
+    const auto states = static_cast<std::size_t>(shape.last());
+    for (std::size_t i = 0; i < values.size(); ++i) values[i] = std::log(static_cast<double>(i % states + 1));
+  }};
+}
+
+Var optional_parameter(Tape& tape, const Parameter* parameter) {
+  return parameter != nullptr ? tape.parameter(*parameter) : Var();
+}
+
+}  // namespace
+
+// Start values as in the official implementation.
+Mamba::Mamba(const MambaConfig& config, const ParameterScope& parameters) : config_(config) {
+  const auto add = [&](const char* name, const Shape& shape, Initialiser initialise) {
+    return &parameters.add(name, shape, std::move(initialise));
+  };
+  const double taps = 1.0 / std::sqrt(static_cast<double>(config.convolution)),
+               steps = 1.0 / std::sqrt(static_cast<double>(config.rank));
+  in_proj_ = add("in_proj.weight", {2 * config.inner, config.width}, fan_in_uniform());
+  if (config.bias) in_bias_ = add("in_proj.bias", {2 * config.inner}, zeros());
+  conv_weight_ = add("conv1d.weight", {config.inner, 1, config.convolution}, fan_in_uniform());
+  if (config.convolution_bias) conv_bias_ = add("conv1d.bias", {config.inner}, uniform(-taps, taps));
+  x_proj_ = add("x_proj.weight", {config.shared(), config.inner}, fan_in_uniform());
+  if (config.norm == ScanNorm::weighted) {
+    dt_norm_ = add("dt_norm.weight", {config.rank}, constant(1.0));
+    B_norm_ = add("B_norm.weight", {config.states}, constant(1.0));
+    C_norm_ = add("C_norm.weight", {config.states}, constant(1.0));
+  }
+  dt_proj_ = add("dt_proj.weight", {config.inner, config.rank}, uniform(-steps, steps));
+  dt_bias_ = add("dt_proj.bias", {config.inner}, time_step_bias(1e-3, 1e-1));
+  A_log_ = add("A_log", {config.inner, config.states}, log_of_places());
+  D_ = add("D", {config.inner}, constant(1.0));
+  out_proj_ = add("out_proj.weight", {config.width, config.inner}, fan_in_uniform());
+  if (config.bias) out_bias_ = add("out_proj.bias", {config.width}, zeros());
+}
+
+Var Mamba::normed(Tape& tape, const Var& x, const Parameter* weight) const {
+  if (config_.norm == ScanNorm::none) return x;
+  if (weight != nullptr) return rms_norm(tape, contiguous(tape, x), tape.parameter(*weight), config_.norm_eps);
+  const Tensor ones = tape.scratch({x.shape().last()}, x.value.dtype);
+  tape.backend().fill(ones, 1.0);
+  return rms_norm(tape, contiguous(tape, x), tape.constant(ones), config_.norm_eps);
+}
+
+Var Mamba::run(Tape& tape, const Var& x, const Tensor& history, const Tensor& state, bool resume) const {
+  const std::int64_t halves[] = {config_.inner, config_.inner};
+  Var streams[2];  // x before the convolution, then the gate
+  linear_columns(tape, x, tape.parameter(*in_proj_), optional_parameter(tape, in_bias_), halves, streams);
+  ChannelScanVars scan;
+  scan.x = causal_conv(tape, streams[0], tape.parameter(*conv_weight_), optional_parameter(tape, conv_bias_), history);
+  const std::int64_t roles[] = {config_.rank, config_.states, config_.states};
+  Var shared[3];
+  linear_columns(tape, scan.x, tape.parameter(*x_proj_), {}, roles, shared);
+  const Var low = normed(tape, shared[0], dt_norm_);
+  scan.dt =
+      softplus_bias(tape, linear(tape, contiguous(tape, low), tape.parameter(*dt_proj_)), tape.parameter(*dt_bias_));
+  scan.B = normed(tape, shared[1], B_norm_);
+  scan.C = normed(tape, shared[2], C_norm_);
+  scan.A_log = tape.parameter(*A_log_);
+  scan.D = tape.parameter(*D_);
+  tape.place("queries", scan.C);
+  tape.place("keys", scan.B);
+  tape.place("values", scan.x);
+  tape.place("steps", scan.dt);
+  tape.place("gate", streams[1]);
+  if (tape.capturing()) capture_scan(tape, scan);
+  const Var y = channel_scan(tape, scan, state, resume);
+  tape.place("readout", y);
+  tape.capture("readout", y.value);
+  return linear(tape, silu_multiply(tape, contiguous(tape, streams[1]), y), tape.parameter(*out_proj_),
+                optional_parameter(tape, out_bias_));
+}
+
+Var Mamba::forward(Tape& tape, const Var& x, const Tensor&) {
+  if (!tape.capturing()) return run(tape, x, {}, {}, false);
+  const Tensor state = tape.scratch({x.shape()[0], config_.inner, config_.states}, x.value.dtype);
+  const Var y = run(tape, x, {}, state, false);
+  tape.capture("final_state", state);
+  tape.capture("input", x.value);
+  return y;
+}
+
+std::int64_t Mamba::heads_at(std::string_view place) const {
+  return place == "keys" || place == "queries" ? 1 : config_.inner;
+}
+
+LayerState Mamba::make_state(Backend& backend, DType dtype, std::int64_t batch) const {
+  LayerState state(backend);
+  state.add("state", {batch, config_.inner, config_.states}, dtype);
+  if (config_.convolution > 1) state.add("convolution", {batch, config_.convolution - 1, config_.inner}, dtype);
+  return state;
+}
+
+Var Mamba::step(Tape& tape, const Var& x, LayerState& state) {
+  ++state.position;
+  const Tensor history = config_.convolution > 1 ? state.get("convolution") : Tensor();
+  return run(tape, x, history, state.get("state"), true);
+}
+
+std::int64_t Mamba::state_bytes(DType dtype, std::int64_t) const {
+  return config_.inner * (config_.states + config_.convolution - 1) * static_cast<std::int64_t>(size_of(dtype));
+}
+
+void Mamba::capture_scan(Tape& tape, const ChannelScanVars& scan) const {
+  tape.capture("values", scan.x.value);
+  tape.capture("keys", gathered(tape, scan.B.value));
+  tape.capture("queries", gathered(tape, scan.C.value));
+  const Tensor& dt = scan.dt.value;
+  tape.capture("dt", dt);
+  const std::vector<double> steps = to_host(tape.backend(), dt), A_log = to_host(tape.backend(), A_log_->value);
+  const auto states = static_cast<std::size_t>(config_.states);
+  std::vector<double> logs(steps.size() * states);
+  for (std::size_t i = 0; i < logs.size(); ++i) logs[i] = -std::exp(A_log[i % A_log.size()]) * steps[i / states];
+  tape.capture("log_decay", to_device(tape, {dt.shape[0], dt.shape[1], config_.inner, config_.states}, dt.dtype, logs));
+}
+
+namespace {
+
+/// y_t = sum_s w_ts x_s + D x_t of one channel.
+WeightMatrix token_weights(const CapturedLayer& layer, int head) {
+  std::vector<double> keys = layer.of_group("keys", head, 1);
+  const std::vector<double> queries = layer.of_group("queries", head, 1), steps = layer.of_head("dt", head),
+                            decays = layer.of_head("log_decay", head);
+  const std::size_t states = keys.size() / steps.size();
+  for (std::size_t i = 0; i < keys.size(); ++i) keys[i] *= steps[i / states];
+  return delta_token_weights({layer.tokens, keys, queries, {}, decays, 1.0});
+}
+
+}  // namespace
+
+LayerKind mamba_kind() {
+  return {.name = "mamba",
+          .description = "Mamba-1: a selective scan in which every channel has states that fade by themselves",
+          .source = "mamba_ssm Mamba; with scan_norm Falcon-Mamba's and Jamba's",
+          .make = [](const nlohmann::json& config, const ParameterScope& parameters) -> std::unique_ptr<Layer> {
+            return std::make_unique<Mamba>(read_config(config), parameters);
+          },
+          .small_config = [](const SmallSizes& s) -> nlohmann::json {
+            return {{"d_model", s.width}, {"d_state", 8}, {"expand", 1}};
+          },
+          .width_field = "d_model",
+          .ink = 2,
+          .readers = {.token_weights = token_weights, .gates = gates_of_log_decay, .state_modes = modes_of_log_decay},
+          .benchmarks = {{R"({"d_model":128})", 16, 64}, {R"({"d_model":768})", 4, 2048}}};
+}
+
+}  // namespace afterglow
