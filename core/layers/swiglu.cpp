@@ -69,9 +69,15 @@ Var Mlp::forward(Tape& tape, const Var& x, const Tensor&) {
   if (is_fused())
     return gated_mlp(tape, x, tape.parameter(*gate_.weight), tape.parameter(*up_.weight),
                      tape.parameter(*down_.weight));
-  if (!config_.gated) return down_.of(tape, activated(tape, up_.of(tape, x), config_.activation));
-  const Var gate = activated(tape, gate_.of(tape, x), config_.activation);
-  return down_.of(tape, multiply(tape, gate, up_.of(tape, x)));
+  const auto scaled = [&](const Var& of, double factor) { return factor != 1 ? scale(tape, of, factor) : of; };
+  Var inner = up_.of(tape, x);
+  if (config_.gated) {
+    const Var gate = activated(tape, scaled(gate_.of(tape, x), config_.gate_scale), config_.activation);
+    inner = multiply(tape, gate, inner);
+  } else {
+    inner = activated(tape, inner, config_.activation);
+  }
+  return scaled(down_.of(tape, inner), config_.output_scale);
 }
 
 Var Mlp::step(Tape& tape, const Var& x, LayerState& state) {
@@ -84,13 +90,15 @@ namespace {
 template <bool gated>
 std::unique_ptr<Layer> make(const nlohmann::json& config, const ParameterScope& parameters) {
   const std::string where = gated ? "swiglu" : "mlp";
-  refuse_unknown_keys(config, {"d", "d_ff", "activation", "bias"}, where);
+  refuse_unknown_keys(config, {"d", "d_ff", "activation", "bias", "gate_scale", "output_scale"}, where);
   MlpConfig c;
   c.width = get_integer(config, "d", std::nullopt, 1, 65536, where);
   c.inner = get_integer(config, "d_ff", std::nullopt, 1, 1 << 20, where);
   c.gated = gated;
   c.activation = read_activation(config, where);
   c.biases = get_bool(config, "bias", false, where);
+  c.gate_scale = get_number(config, "gate_scale", 1.0, -1e6, 1e6, where);
+  c.output_scale = get_number(config, "output_scale", 1.0, -1e6, 1e6, where);
   return std::make_unique<Mlp>(c, parameters);
 }
 

@@ -17,7 +17,8 @@ struct MlpConfig {
   std::int64_t inner = 0;  ///< d_ff
   bool gated = true;
   Activation activation = Activation::silu;
-  bool biases = false;  ///< bias: on all projections
+  bool biases = false;                      ///< bias: on all projections
+  double gate_scale = 1, output_scale = 1;  ///< factors of w_gate x in front of the function, and of the answer
 };
 
 class Mlp final : public Layer {
@@ -29,7 +30,10 @@ class Mlp final : public Layer {
   Var step(Tape& tape, const Var& x, LayerState& state) override;
 
  private:
-  bool is_fused() const { return config_.gated && config_.activation == Activation::silu && !config_.biases; }
+  bool is_fused() const {
+    return config_.gated && config_.activation == Activation::silu && !config_.biases && config_.gate_scale == 1 &&
+           config_.output_scale == 1;
+  }
   struct Projection {
     const Parameter *weight = nullptr, *bias = nullptr;
     Var of(Tape& tape, const Var& x) const;

@@ -43,6 +43,10 @@ void move_rows(std::span<float> parameter, std::span<float> tensor, const Weight
 std::vector<std::int64_t> tensor_shape(const Parameter& parameter, const WeightMatch& match) {
   std::vector<std::int64_t> shape = parameter.shape.extents();
   if (match.tensor_rows > 0) shape.front() = match.tensor_rows;
+  if (match.stacked > 0) {
+    shape.front() /= match.stacked;
+    shape.insert(shape.begin(), match.stacked);
+  }
   return shape;
 }
 

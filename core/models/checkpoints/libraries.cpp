@@ -11,6 +11,7 @@ namespace afterglow {
 // Each is at the end of its own file.
 CheckpointLibrary transformers_library();
 CheckpointLibrary fla_library();
+CheckpointLibrary state_spaces_library();
 CheckpointLibrary sessa_library();
 CheckpointLibrary spectral_memory_library();
 
@@ -121,8 +122,8 @@ json outer_config(const json& model, std::int64_t blocks) {
 }
 
 const std::vector<CheckpointLibrary>& checkpoint_libraries() {
-  static const std::vector<CheckpointLibrary> all{transformers_library(), fla_library(), sessa_library(),
-                                                  spectral_memory_library()};
+  static const std::vector<CheckpointLibrary> all{transformers_library(), fla_library(), state_spaces_library(),
+                                                  sessa_library(), spectral_memory_library()};
   return all;
 }
 
@@ -145,10 +146,6 @@ const CheckpointLibrary& library_of(const json& config, std::string_view where) 
   std::string models;
   for (const CheckpointLibrary& library : checkpoint_libraries())
     models += (models.empty() ? "" : "; ") + library.name + ": " + library.about;
-  if (config.contains("ssm_cfg"))
-    throw Error(ExitCode::bad_input, std::string(where) +
-                                         ": this is the config.json of mamba_ssm; convert the folder with "
-                                         "transformers' convert_mamba2_ssm_checkpoint_to_pytorch.py");
   const json type = config.value("model_type", json());
   throw Error(ExitCode::bad_input, std::string(where) + ": \"model_type\" is " +
                                        (type.is_null() ? "missing" : type.dump()) +

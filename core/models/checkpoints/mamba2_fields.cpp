@@ -2,6 +2,7 @@
 #include "core/models/checkpoints/mamba2_fields.h"
 
 #include <cmath>
+#include <cstdio>
 #include <limits>
 
 #include "core/io/error.h"
@@ -50,9 +51,7 @@ json mamba2_mixer(const ConfigFields& config, const Mamba2Names& names) {
   const std::string act = config.text("hidden_act", "silu");
   if (act != "silu" && act != "swish") config.refuse("hidden_act", "only \"silu\" is computed here; convert the model");
   const auto [least, most] = config.range(names.step_limit, {0.0, infinity});
-  if (least > 0) mixer["dt_floor"] = least;
-  constexpr double never_reached = 1e6;  // a limit on the step that no step reaches
-  if (most < never_reached) mixer["dt_ceiling"] = most;
+  limit_steps(mixer, least, most);
   const double heads = static_cast<double>(config.integer("hidden_size", std::nullopt)) *
                        mixer["expand"].get<double>() / mixer["headdim"].get<double>();
   if (config.has("num_heads") && static_cast<double>(config.integer("num_heads", std::nullopt)) != heads)
@@ -65,19 +64,72 @@ void add_mamba2_blocks(ModelPlan& plan, const ConfigFields& config, const json& 
   const auto count = static_cast<std::size_t>(config.layers());
   for (std::size_t i = 0; i < count; ++i) {
     plan.match(i, "mixer_norm.weight", "norm.weight");
-    const auto add = [&](bool is_there, const std::string& name) {
-      if (is_there) plan.match(i, "mamba2." + name, "mixer." + name);
-    };
-    add(true, "in_proj.weight");
-    add(mixer.value("bias", false), "in_proj.bias");
-    add(true, "conv1d.weight");
-    add(mixer.value("conv_bias", true), "conv1d.bias");
-    for (const char* name : {"dt_bias", "A_log", "D"}) add(true, name);
-    add(mixer.value("rmsnorm", true), "norm.weight");
-    add(true, "out_proj.weight");
-    add(mixer.value("bias", false), "out_proj.bias");
+    match_mamba2(plan, i, mixer, "mamba2.", "mixer.");
     plan.add_block({{"mixer", mixer}});
   }
+}
+
+void match_mamba2(ModelPlan& plan, std::size_t block, const json& mixer, const std::string& ours,
+                  const std::string& theirs) {
+  const bool bias = mixer.value("bias", false);
+  const std::pair<const char*, bool> parts[] = {{"in_proj.weight", true},
+                                                {"in_proj.bias", bias},
+                                                {"conv1d.weight", true},
+                                                {"conv1d.bias", mixer.value("conv_bias", true)},
+                                                {"dt_bias", true},
+                                                {"A_log", true},
+                                                {"D", true},
+                                                {"norm.weight", mixer.value("rmsnorm", true)},
+                                                {"out_proj.weight", true},
+                                                {"out_proj.bias", mixer.value("out_bias", bias)}};
+  for (const auto& [name, is_there] : parts)
+    if (is_there) plan.match(block, ours + name, theirs + name);
+}
+
+void limit_steps(json& mixer, double least, double most) {
+  if (least > 0) mixer["dt_floor"] = least;
+  constexpr double never_reached = 1e6;  // a limit on the step that no step reaches
+  if (most < never_reached) mixer["dt_ceiling"] = most;
+}
+
+std::int64_t expanded_width(const ConfigFields& config) {
+  return static_cast<std::int64_t>(config.number("mamba_expand", 2) *
+                                   static_cast<double>(config.integer("hidden_size", std::nullopt)));
+}
+
+json hybrid_mamba2_mixer(const ConfigFields& config, const HybridMamba2Names& names, std::int64_t inner,
+                         double norm_eps) {
+  const std::int64_t heads = config.integer(names.heads, 128), groups = config.integer(names.groups, 1);
+  const bool has_width = config.has(names.head) && config.fields()[names.head] != "auto";
+  const std::int64_t width = has_width ? config.integer(names.head, std::nullopt) : inner / heads;
+  if (width * heads != inner)
+    config.refuse(names.heads, "heads of width " + std::to_string(width) + " must make up " + std::to_string(inner) +
+                                   " columns; correct one of them");
+  const std::string act = config.text(names.activation, "silu");
+  if (act != "silu" && act != "swish") config.refuse(names.activation, "only \"silu\" is computed here");
+  return {{"kind", "mamba2"},
+          {"d_state", config.integer(names.states, 256)},
+          {"d_conv", config.integer(names.taps, 4)},
+          {"d_inner", inner},
+          {"headdim", width},
+          {"ngroups", groups},
+          {"norm_per_group", groups > 1},
+          {"bias", config.flag(names.bias, false)},
+          {"conv_bias", config.flag(names.conv_bias, true)},
+          {"norm_eps", norm_eps}};
+}
+
+void take_norm_of_version(ModelPlan& plan, const ConfigFields& config, json& mixer) {
+  const std::string version = config.text("transformers_version", "");
+  int major = 0, minor = 0;
+  const bool is_known = std::sscanf(version.c_str(), "%d.%d", &major, &minor) == 2;
+  // Earlier exports of Afterglow had no version, and both names of the type field.
+  const bool is_own = config.has("dtype") && config.has("torch_dtype");
+  take_gated_norm(plan, mixer, is_known ? std::pair(major, minor) >= std::pair(5, 23) : !is_own,
+                  (is_known ? "transformers " + version + " wrote the folder"
+                            : std::string("config.json does not say which transformers it is for") +
+                                  (is_own ? ", and an earlier Afterglow wrote it" : "")) +
+                      "; \"transformers_version\" in config.json chooses, 5.22.0 the one and 5.23.0 the other");
 }
 
 void take_gated_norm(ModelPlan& plan, json& mixer, bool per_group, const std::string& why) {

@@ -1,6 +1,4 @@
 // Hugging Face transformers: Mamba2ForCausalLM, and the families in families/.
-#include <cstdio>
-
 #include "core/io/error.h"
 #include "core/models/checkpoints/families/family.h"
 #include "core/models/checkpoints/mamba2_fields.h"
@@ -18,20 +16,6 @@ bool is_mamba2(const json& config) {
   return config.value("model_type", json()) == "mamba2" && !is_mamba2_of_fla(config);
 }
 bool knows(const json& config) { return is_mamba2(config) || find_family(config) != nullptr; }
-
-/// Up to 5.22 the library took the gated norm over all columns; config.json has no field for it.
-void take_norm_of_version(ModelPlan& plan, const ConfigFields& config, json& mixer) {
-  const std::string version = config.text("transformers_version", "");
-  int major = 0, minor = 0;
-  const bool is_known = std::sscanf(version.c_str(), "%d.%d", &major, &minor) == 2;
-  // Earlier exports of Afterglow had no version, and both names of the type field.
-  const bool is_own = config.has("dtype") && config.has("torch_dtype");
-  take_gated_norm(plan, mixer, is_known ? std::pair(major, minor) >= std::pair(5, 23) : !is_own,
-                  (is_known ? "transformers " + version + " wrote the folder"
-                            : std::string("config.json does not say which transformers it is for") +
-                                  (is_own ? ", and an earlier Afterglow wrote it" : "")) +
-                      "; \"transformers_version\" in config.json chooses, 5.22.0 the one and 5.23.0 the other");
-}
 
 ModelPlan plan(const ConfigFields& config) {
   if (const ModelFamily* family = find_family(config.fields())) {

@@ -20,13 +20,32 @@ ModelFamily qwen3_next_family();
 ModelFamily olmo_hybrid_family();
 ModelFamily kimi_linear_family();
 ModelFamily lfm2_family();
+ModelFamily mamba_family();
+ModelFamily falcon_mamba_family();
+ModelFamily jamba_family();
+ModelFamily bamba_family();
+ModelFamily granitemoehybrid_family();
+ModelFamily nemotron_h_family();
+ModelFamily falcon_h1_family();
 
 using nlohmann::json;
 
 const std::vector<ModelFamily>& model_families() {
-  static const std::vector<ModelFamily> all{llama_family(),        qwen3_family(),      qwen3_5_family(),
-                                            qwen3_5_text_family(), qwen3_next_family(), olmo_hybrid_family(),
-                                            kimi_linear_family(),  lfm2_family()};
+  static const std::vector<ModelFamily> all{llama_family(),
+                                            qwen3_family(),
+                                            qwen3_5_family(),
+                                            qwen3_5_text_family(),
+                                            qwen3_next_family(),
+                                            olmo_hybrid_family(),
+                                            kimi_linear_family(),
+                                            lfm2_family(),
+                                            mamba_family(),
+                                            falcon_mamba_family(),
+                                            jamba_family(),
+                                            bamba_family(),
+                                            granitemoehybrid_family(),
+                                            nemotron_h_family(),
+                                            falcon_h1_family()};
   return all;
 }
 
@@ -141,7 +160,7 @@ void match_attention(ModelPlan& plan, std::size_t block, const json& mixer, cons
   const bool is_gated = mixer.value("output_gate", false);
   const std::int64_t stride = is_gated ? 2 * width : width;
   const auto match = [&](const std::string& ours, const std::string& theirs) -> WeightMatch& {
-    return plan.match(block, "attention." + ours, names.base + theirs);
+    return plan.match(block, names.ours + ours, names.base + theirs);
   };
   const auto match_parts = [&](const std::string& part) {
     match("q_proj." + part, "q_proj." + part)

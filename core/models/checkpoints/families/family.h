@@ -35,6 +35,7 @@ void match_names(ModelPlan& plan, std::size_t block, const std::string& ours, co
 struct AttentionNames {
   std::string base = "self_attn.";
   const char *q_norm = "q_norm", *k_norm = "k_norm", *out = "o_proj";
+  std::string ours = "attention.";  ///< begins the parameters' names in the block
 };
 /// Tensors of attention as attention_mixer and its options describe it; with an output gate q_proj holds both.
 void match_attention(ModelPlan& plan, std::size_t block, const nlohmann::json& mixer, const AttentionNames& names = {});
@@ -57,6 +58,14 @@ void match_experts(ModelPlan& plan, std::size_t block, const nlohmann::json& exp
 
 /// Gated DeltaNet from the fields linear_*, with the defaults of Qwen.
 nlohmann::json delta_net_mixer(const ConfigFields& config, double norm_eps);
+
+/// Names of Mamba-1's fields.
+struct MambaNames {
+  const char *states = "state_size", *taps = "conv_kernel", *expand = "expand", *rank = "time_step_rank",
+             *bias = "use_bias", *conv_bias = "use_conv_bias";
+};
+nlohmann::json mamba_mixer(const ConfigFields& config, const MambaNames& names);
+void match_mamba(ModelPlan& plan, std::size_t block, const nlohmann::json& mixer, const std::string& base);
 
 /// The norms of a block's two parts.
 void match_norms(ModelPlan& plan, std::size_t block, const std::string& mixer = "input_layernorm",

@@ -105,6 +105,85 @@ json seeing() {
           {"vision_config", {{"depth", 1}}}};
 }
 
+json mamba(const char* type, const json& changes) {
+  return with({{"model_type", type},
+               {"hidden_size", 20},
+               {"num_hidden_layers", 2},
+               {"state_size", 5},
+               {"time_step_rank", 3},
+               {"tie_word_embeddings", true}},
+              changes);
+}
+
+/// Mamba-2 and attention, as bamba, granitemoehybrid and falcon_h1 name their fields.
+json mamba2_hybrid(const char* type, const json& changes) {
+  json config = llama({{"model_type", type},
+                       {"mamba_n_heads", 6},
+                       {"mamba_d_head", "auto"},
+                       {"mamba_d_state", 5},
+                       {"mamba_d_conv", 3},
+                       {"time_step_limit", {0.2, 0.9}}});
+  return with(config, changes);
+}
+
+json granite(const json& changes) {
+  json config = mamba2_hybrid("granitemoehybrid", {{"layer_types", {"linear_attention", "full_attention"}},
+                                                   {"shared_intermediate_size", 14},
+                                                   {"num_local_experts", 0},
+                                                   {"num_experts_per_tok", 0},
+                                                   {"embedding_multiplier", 2.5},
+                                                   {"logits_scaling", 1.5},
+                                                   {"residual_multiplier", 0.6},
+                                                   {"attention_multiplier", 0.3}});
+  return with(config, changes);
+}
+
+json nemotron(const json& changes) {
+  json config = with({{"model_type", "nemotron_h"},
+                      {"hidden_size", 24},
+                      {"intermediate_size", 20},
+                      {"layers_block_type", {"linear_attention", "mlp", "full_attention", "moe"}},
+                      {"num_attention_heads", 4},
+                      {"num_key_value_heads", 2},
+                      {"head_dim", 10},
+                      {"mamba_num_heads", 6},
+                      {"mamba_head_dim", 4},
+                      {"ssm_state_size", 5},
+                      {"n_groups", 2},
+                      {"n_routed_experts", 6},
+                      {"num_experts_per_tok", 2},
+                      {"n_group", 3},
+                      {"topk_group", 2},
+                      {"moe_intermediate_size", 10},
+                      {"moe_shared_expert_intermediate_size", 12}},
+                     changes);
+  return config;
+}
+
+json falcon_h1(const json& changes) {
+  json config = mamba2_hybrid("falcon_h1", {{"mamba_d_ssm", 36},
+                                            {"key_multiplier", 0.6},
+                                            {"lm_head_multiplier", 0.7},
+                                            {"mlp_multipliers", {0.9, 0.8}},
+                                            {"ssm_multipliers", {0.9, 0.8, 1.1, 0.7, 0.6}},
+                                            {"ssm_in_multiplier", 1.1},
+                                            {"attention_out_multiplier", 0.9}});
+  return with(config, changes);
+}
+
+json jamba(const json& changes) {
+  json config = llama({{"model_type", "jamba"},
+                       {"num_hidden_layers", 4},
+                       {"rope_parameters", nullptr},
+                       {"attn_layer_period", 2},
+                       {"attn_layer_offset", 1},
+                       {"mamba_d_state", 5},
+                       {"num_experts", 4},
+                       {"expert_layer_period", 3},
+                       {"expert_layer_offset", 0}});
+  return with(config, changes);
+}
+
 const std::vector<Variation>& variations() {
   static const std::vector<Variation> all{
       {"llama", llama({})},
@@ -142,6 +221,36 @@ const std::vector<Variation>& variations() {
       {"kimi_linear", kimi({})},
       {"kimi_linear_queries", kimi({{"q_lora_rank", 9}, {"moe_renormalize", false}, {"first_k_dense_replace", 2}})},
       {"kimi_linear_wide_values", kimi({{"v_head_dim", 13}, {"num_shared_experts", 2}})},
+      {"mamba", mamba("mamba", {})},
+      {"mamba_biases", mamba("mamba", {{"use_bias", true},
+                                       {"use_conv_bias", false},
+                                       {"expand", 3},
+                                       {"time_step_rank", "auto"},
+                                       {"tie_word_embeddings", false}})},
+      {"falcon_mamba", mamba("falcon_mamba", {{"mixer_rms_eps", 1e-3}})},
+      {"jamba", jamba({})},
+      {"jamba_dense", jamba({{"num_experts", 1}, {"mamba_proj_bias", true}, {"mamba_dt_rank", 3}})},
+      {"bamba", mamba2_hybrid("bamba", {{"attn_layer_indices", {1}}, {"head_dim", 8}})},
+      {"bamba_biases", mamba2_hybrid("bamba", {{"attn_layer_indices", {0}},
+                                               {"attention_bias", true},
+                                               {"mamba_proj_bias", true},
+                                               {"mlp_bias", true},
+                                               {"rope_parameters", {{"partial_rotary_factor", 0.34}}}})},
+      {"granite", granite({})},
+      {"granite_experts", granite({{"num_local_experts", 4}, {"num_experts_per_tok", 2}})},
+      {"granite_rotary", granite({{"position_embedding_type", "rope"}})},
+      {"nemotron_h", nemotron({})},
+      {"nemotron_h_letters", nemotron({{"layers_block_type", nullptr},
+                                       {"hybrid_override_pattern", "M-*E"},
+                                       {"use_bias", true},
+                                       {"time_step_min", 0.5},
+                                       {"norm_topk_prob", false}})},
+      {"falcon_h1", falcon_h1({})},
+      {"falcon_h1_norm", falcon_h1({{"mamba_rms_norm", true}, {"mamba_n_groups", 2}})},
+      {"falcon_h1_norm_behind_the_gate", falcon_h1({{"mamba_rms_norm", true},
+                                                    {"mamba_norm_before_gate", false},
+                                                    {"projectors_bias", true},
+                                                    {"mamba_proj_bias", true}})},
       {"lfm2", lfm2({})},
       {"lfm2_biases", lfm2({{"conv_bias", true}, {"conv_L_cache", 4}, {"tie_word_embeddings", false}})}};
   return all;
@@ -294,6 +403,12 @@ TEST(FamilyFields, AreRefusedByName) {
       {llama({{"model_type", "qwen3"}, {"layer_types", {"full_attention"}}}), "layer_types"},
       {hybrid("qwen3_5_text", {{"linear_num_value_heads", 3}}), "linear_num_value_heads"},
       {kimi({{"mla_use_output_gate", true}}), "mla_use_output_gate"},
+      {mamba("mamba", {{"hidden_act", "gelu"}}), "hidden_act"},
+      {mamba2_hybrid("bamba", {{"mamba_n_heads", 7}}), "mamba_n_heads"},
+      {mamba2_hybrid("bamba", {{"attn_layer_indices", 3}, {"head_dim", 8}}), "attn_layer_indices"},
+      {nemotron({{"moe_latent_size", 4}}), "moe_latent_size"},
+      {nemotron({{"layers_block_type", {"mamba", "ghost"}}}), "layers_block_type"},
+      {falcon_h1({{"ssm_multipliers", {1.0}}}), "ssm_multipliers"},
       {kimi({{"moe_router_activation_func", "softmax"}}), "moe_router_activation_func"}};
   for (const auto& [config, field] : refused) {
     try {
@@ -304,6 +419,29 @@ TEST(FamilyFields, AreRefusedByName) {
       EXPECT_THAT(error.what(), HasSubstr(field));
     }
   }
+}
+
+// mamba_ssm's own config.json is read as that of transformers with the same sizes.
+TEST(FamilyFields, OfficialNamesGiveTheSameModel) {
+  const json theirs = mamba("mamba", {{"hidden_size", 32}, {"vocab_size", 24}, {"time_step_rank", "auto"}}),
+             own = {{"d_model", 32},          {"n_layer", 2},
+                    {"vocab_size", 23},       {"ssm_cfg", {{"d_state", 5}}},
+                    {"rms_norm", true},       {"residual_in_fp32", true},
+                    {"fused_add_norm", true}, {"pad_vocab_size_multiple", 8}};
+  const auto planned = [](const json& config) {
+    return plan_of(library_of(config, "config"), ConfigFields(config, "config"));
+  };
+  EXPECT_EQ(planned(own).model, planned(theirs).model);
+  EXPECT_THAT(planned(own).notes, IsEmpty());
+  EXPECT_EQ(planned(own).weights.front().names.front(), "backbone.embedding.weight");
+  json second = own;
+  second["ssm_cfg"] = {{"layer", "Mamba2"}, {"headdim", 16}, {"ngroups", 2}};
+  const json mixer = planned(second).model["blocks"][0]["mixer"];
+  EXPECT_EQ(mixer["kind"], "mamba2");
+  EXPECT_EQ(mixer["d_state"], 128);
+  EXPECT_EQ(mixer["norm_per_group"], true);
+  second["attn_layer_idx"] = {1};
+  EXPECT_THROW(planned(second), Error);
 }
 
 TEST(FamilyFields, ThatNothingReadsAreNamed) {

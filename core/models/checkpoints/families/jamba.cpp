@@ -1,0 +1,55 @@
+// jamba: Mamba-1 with norms of time step, B and C, attention without position code, and experts in some layers.
+#include "core/models/checkpoints/families/family.h"
+
+namespace afterglow {
+
+namespace {
+
+using nlohmann::json;
+
+/// Whether layer i is one of every `period` layers from `offset` on.
+bool is_chosen(const ConfigFields& config, std::int64_t i, const char* period, const char* offset,
+               std::int64_t default_period, std::int64_t default_offset) {
+  return i % config.integer(period, default_period) == (config.has(offset) ? config.count(offset) : default_offset);
+}
+
+ModelPlan plan(const ConfigFields& config) {
+  const double eps = config.number("rms_norm_eps", 1e-6);
+  ModelPlan plan(config, eps, "model.", "final_layernorm.weight", "embed_tokens.weight");
+  json mamba = mamba_mixer(config, {.states = "mamba_d_state",
+                                    .taps = "mamba_d_conv",
+                                    .expand = "mamba_expand",
+                                    .rank = "mamba_dt_rank",
+                                    .bias = "mamba_proj_bias",
+                                    .conv_bias = "mamba_conv_bias"});
+  mamba.update({{"scan_norm", "weighted"}, {"norm_eps", eps}});
+  json attention = attention_mixer(config);
+  attention.update({{"use_rope", false}, {"qkv_bias", false}, {"o_bias", false}});
+  const std::int64_t width = config.integer("intermediate_size", 14336), count = config.integer("num_experts", 16),
+                     chosen = config.integer("num_experts_per_tok", 2);
+  const std::string activation = activation_of(config);
+  const json dense{{"kind", "swiglu"}, {"d_ff", width}, {"activation", activation}},
+      experts{{"kind", "experts"}, {"d_ff", width}, {"experts", count}, {"chosen", chosen}, {"activation", activation}};
+  for (std::int64_t i = 0; i < config.layers(); ++i) {
+    const bool attends = is_chosen(config, i, "attn_layer_period", "attn_layer_offset", 8, 4),
+               routes = count > 1 && is_chosen(config, i, "expert_layer_period", "expert_layer_offset", 2, 1);
+    const auto block = static_cast<std::size_t>(i);
+    match_norms(plan, block, "input_layernorm", "pre_ff_layernorm");
+    attends ? match_attention(plan, block, attention) : match_mamba(plan, block, mamba, "mamba.");
+    routes ? match_experts(plan, block, experts, {.base = "feed_forward.", .router = "router.weight"})
+           : match_mlp(plan, block, dense, "swiglu.", {.base = "feed_forward."});
+    plan.add_block({{"mixer", attends ? attention : mamba}, {"mlp", routes ? experts : dense}});
+  }
+  return plan;
+}
+
+}  // namespace
+
+ModelFamily jamba_family() {
+  return {"jamba", "Mamba-1 with norms, attention without position code, SwiGLU, experts", plan,
+          "attention_bias attention_dropout expert_layer_offset expert_layer_period calc_logits_for_entire_prompt "
+          "num_logits_to_keep output_router_logits "
+          "router_aux_loss_coef use_associative_scan use_mamba_kernels use_mambapy"};
+}
+
+}  // namespace afterglow
