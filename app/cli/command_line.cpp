@@ -87,6 +87,11 @@ void add_start(CLI::App& command, StartOptions& start) {
       ->check(number_from(std::int64_t{0}, largest_seed));
 }
 
+void add_text(CLI::App& command, TextOptions& options, const char* meaning) {
+  CLI::Option* text = command.add_option("--text", options.text, meaning);
+  command.add_option("--text-file", options.file, "The same from a UTF-8 file")->excludes(text);
+}
+
 void add_saves(CLI::App& command, SaveInterval& saves) {
   command.add_option("--save-minutes", saves.minutes, "Save every so many minutes of training; 0: never [10]")
       ->check(number_from(0.0));
@@ -99,6 +104,8 @@ void add_train(CLI::App& app, TrainOptions& options) {
   add_start(*command, options.start);
   command->add_option("--resume", options.start.snapshot,
                       "Continue a snapshot, or start from the weights in a model folder");
+  command->add_option("--text-file", options.start.text_file, "Text as data, for the tokenizer.json of the folder")
+      ->excludes("--data");
   command->add_option("--steps", options.start.steps, "Last step of the training and of its learning rate schedule")
       ->check(number_from(std::int64_t{1}));
   command->add_option("--until", options.until, "Stop after this step; the schedule stays the same")
@@ -122,6 +129,7 @@ void add_eval(CLI::App& app, EvalOptions& options) {
   CLI::App* command = add_command(app, "eval", "Accuracy of a snapshot on held-out sequences", eval_examples);
   command->add_option("snapshot", options.snapshot, "Snapshot (.safetensors), or the folder of a model")->required();
   command->add_option("--task", options.task, "Another task: its name or configuration as JSON");
+  command->add_option("--text-file", options.text_file, "Text as data, for the tokenizer.json of the folder");
   command->add_option("--bindings", options.bindings, "Grid: numbers of key-value pairs, 1,2,4,8")
       ->delimiter(',')
       ->check(number_from(1, 1 << 20));
@@ -182,6 +190,7 @@ void add_plot(CLI::App& app, PlotOptions& options) {
   command->add_option("--head", options.head, "Selected head")->check(number_from(0));
   command->add_option("--token", options.token, "Selected token")->check(number_from(0));
   command->add_option("--power", options.power, "K of the power filter")->check(number_from(0, 64));
+  add_text(*command, options.text, "The sequence to plot, as text");
   command->add_option("--influence", options.influence,
                       "Settings of influence and race: {\"tokens\": 1024, \"source\": 8, \"directions\": 64}");
   command->add_option("--pair", options.pair,
@@ -255,8 +264,9 @@ void add_study(CLI::App& command, StudyOptions& options) {
 void add_forward(CLI::App& app, ForwardOptions& options) {
   CLI::App* command = add_command(app, "forward", "Compute the logits of a model for given tokens", forward_examples);
   command->add_option("model", options.model, "Snapshot, or a folder with config.json and safetensors")->required();
-  command->add_option("--tokens", options.tokens, "Token numbers: .npy, .npz, .safetensors, .bin, JSON or text")
-      ->required();
+  command->add_option("--tokens", options.tokens, "Token numbers: .npy, .npz, .safetensors, .bin, JSON or text");
+  add_text(*command, options.text, "A text instead, for the model's tokenizer.json");
+  need(*command, "--tokens F, --text T or --text-file F");
   command->add_option("--out", options.out, "File for the result: logits [B, T, vocab]")->required();
 }
 
@@ -267,6 +277,7 @@ void add_generate(CLI::App& app, GenerateOptions& options) {
                                             "Beginning as text or as labels of tokens; without it a held-out sequence");
   command->add_option("--tokens", options.tokens, "Beginning as a file of token numbers, in the formats of `forward`")
       ->excludes(prompt);
+  add_text(*command, options.text, "How it begins, as text, whatever it begins with");
   command->add_option("--count", options.count, "Tokens to write [256]")->check(number_from(1, 1 << 24));
   command
       ->add_option("--temperature", options.temperature, "Temperature of sampling [1]; 0 takes the most probable token")
@@ -289,6 +300,19 @@ void add_export(CLI::App& app, ExportOptions& options) {
       ->required()
       ->check(CLI::IsMember(export_formats()));
   command->add_option("--out", options.out, "Folder to write into")->required();
+}
+
+void add_tokenize(CLI::App& app, TokenizeOptions& options) {
+  CLI::App* command =
+      add_command(app, "tokenize", "Token numbers of a text by a model's tokenizer.json", tokenize_examples);
+  command->add_option("model", options.model, "Folder of a model, or its tokenizer.json")->required();
+  add_text(*command, options.text, "The text");
+  command->add_option("--json-lines", options.json_lines, "Many texts: a file with a JSON string on each line")
+      ->excludes("--text")
+      ->excludes("--text-file");
+  add_off_switch(*command, "--no-special", options.has_special,
+                 "Without the tokens that the file's template puts around a text");
+  need(*command, "--text T, --text-file F or --json-lines F");
 }
 
 void add_table(CLI::App& app, TableOptions& options) {
@@ -526,6 +550,7 @@ struct Arguments {
   ForwardOptions forward;
   GenerateOptions generate;
   ExportOptions exported;
+  TokenizeOptions tokenize;
   TableOptions table;
   SweepOptions sweep;
   CheckOptions check;
@@ -548,6 +573,7 @@ struct Arguments {
     add_forward(app, forward);
     add_generate(app, generate);
     add_export(app, exported);
+    add_tokenize(app, tokenize);
     add_table(app, table);
     add_sweep(app, sweep);
     add_check(app, check);
@@ -560,7 +586,7 @@ struct Arguments {
 
   json run(const CLI::App& app) {
     refuse_words_of_window(app, files);
-    for (const char* name : {"info", "export", "check", "grade", "handout", "completion", "manual"}) {
+    for (const char* name : {"info", "export", "tokenize", "check", "grade", "handout", "completion", "manual"}) {
       if (!common.precision.empty() && app.got_subcommand(name))
         throw Error(ExitCode::usage, std::string(name) + " does not use --precision; leave it out");
     }
@@ -575,6 +601,7 @@ struct Arguments {
     if (app.got_subcommand("forward")) return afterglow::forward(forward, common, output);
     if (app.got_subcommand("generate")) return afterglow::generate(generate, common, output);
     if (app.got_subcommand("export")) return export_model(exported, common, output);
+    if (app.got_subcommand("tokenize")) return afterglow::tokenize(tokenize, common, output);
     if (app.got_subcommand("table")) return afterglow::table(table, common, output);
     if (app.got_subcommand("sweep")) return afterglow::sweep(sweep, common, output);
     if (app.got_subcommand("check")) return afterglow::check(check, common, output);

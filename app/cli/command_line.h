@@ -3,6 +3,7 @@
 #include <filesystem>
 #include <limits>
 #include <nlohmann/json_fwd.hpp>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -19,11 +20,21 @@ struct CommonOptions {
   bool force = false;     ///< overwrite files
 };
 
+/// A text for a model's tokenizer, --text or --text-file.
+struct TextOptions {
+  std::optional<std::string> text;
+  std::string file;
+
+  /// Nothing where neither was given. Throws Error(bad_input) for a file that cannot be read or holds over 1 GiB.
+  std::optional<std::string> read() const;
+};
+
 /// The start of a run: exactly one of preset, recipe file and snapshot, changed by `assignments`, seed and steps.
 struct StartOptions {
   std::string preset, recipe, snapshot;
   std::vector<std::string> assignments;  ///< "learning_rate=1e-3"
   std::string data;                      ///< a file for the task, as task.path
+  std::string text_file;                 ///< the same as text for the model's tokenizer
   std::int64_t seed = -1, steps = -1;
 };
 
@@ -37,7 +48,7 @@ struct TrainOptions {
   bool titles = true, follow = false;
 };
 struct EvalOptions {
-  std::string snapshot, task, csv;
+  std::string snapshot, task, csv, text_file;
   std::vector<int> bindings, lengths;
   std::int64_t examples = 256;
   bool is_recurrent = false, has_perplexity = false;
@@ -51,6 +62,7 @@ struct PlotOptions {
   std::vector<std::string> asked;   ///< commands that run before the plot, as in a script
   std::string problem, arithmetic;  ///< of the solver plots: value of `solver_problem`; bf16, tf32, fp32, fp64
   StartOptions start;
+  TextOptions text;                    ///< the sequence that is plotted
   std::vector<std::string> snapshots;  ///< the first is plotted; a forecast shows the others over it
   std::int64_t until = -1;             ///< step to plot; -1: the step that the recipe shows, or its end
   std::string layer;                   ///< its number or name; empty: the first layer that the plot can show
@@ -80,9 +92,11 @@ struct LayerOptions {
 };
 struct ForwardOptions {
   std::string model, tokens, out;
+  TextOptions text;
 };
 struct GenerateOptions {
   std::string model, prompt, tokens;
+  TextOptions text;
   std::int64_t count = 256;
   double temperature = 1;
   int top = 0;
@@ -92,6 +106,11 @@ struct GenerateOptions {
 struct ExportOptions {
   std::string model, format;
   std::filesystem::path out;
+};
+struct TokenizeOptions {
+  std::string model, json_lines;
+  TextOptions text;
+  bool has_special = true;  ///< with the tokens of the file's template
 };
 /// Options of the commands that train many runs in one folder.
 struct StudyOptions {
@@ -127,6 +146,7 @@ nlohmann::json layer(const LayerOptions& options, const CommonOptions& common, O
 nlohmann::json forward(const ForwardOptions& options, const CommonOptions& common, Output& output);
 nlohmann::json generate(const GenerateOptions& options, const CommonOptions& common, Output& output);
 nlohmann::json export_model(const ExportOptions& options, const CommonOptions& common, Output& output);
+nlohmann::json tokenize(const TokenizeOptions& options, const CommonOptions& common, Output& output);
 nlohmann::json table(const TableOptions& options, const CommonOptions& common, Output& output);
 nlohmann::json sweep(const SweepOptions& options, const CommonOptions& common, Output& output);
 

@@ -73,7 +73,8 @@ nlohmann::json evaluate(const EvalOptions& options, const CommonOptions& common,
   const SavedRun moment = open_with_weights(options.snapshot, "eval needs trained weights", common, output);
   const std::unique_ptr<Backend> backend = chosen_backend(common);
   const std::unique_ptr<TrainingRun> run = make_run(moment, *backend);
-  const nlohmann::json config = task_of(options, run->recipe());
+  nlohmann::json config = task_of(options, run->recipe());
+  if (!options.text_file.empty()) take_text(config, options.text_file);
   nlohmann::json cells = nlohmann::json::array(), left_out = nlohmann::json::array();
   const bool goes_by_token = options.is_recurrent || options.decoded >= 0;
   std::vector<double> bindings, lengths, accuracies, at_once, perplexities, among_five;

@@ -77,6 +77,11 @@ inline constexpr const char* export_examples =
     "  afterglow export run.safetensors --format fla --out gated-deltanet-mine\n"
     "  afterglow export run.safetensors --format npz --out arrays\n"
     "The folder opens with from_pretrained, the arrays with numpy.load.\n";
+inline constexpr const char* tokenize_examples =
+    "Examples:\n"
+    "  afterglow tokenize qwen3-0.6b --text 'How long does a memory last?'\n"
+    "  afterglow tokenize qwen3-0.6b/tokenizer.json --json-lines texts.jsonl --no-special\n"
+    "Prints {\"ids\": [..], \"tokens\": [..], \"decoded\": \"..\"}, of --json-lines one object for each line.\n";
 inline constexpr const char* table_examples =
     "Examples:\n"
     "  afterglow table mqar              results in table_mqar/; continues where it was stopped\n"

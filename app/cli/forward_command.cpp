@@ -47,10 +47,17 @@ std::vector<float> answer_padded(Trainer& trainer, const TokenIds& ids) {
   return logits;
 }
 
+TokenIds one_sequence(std::vector<int> tokens) {
+  const auto length = static_cast<std::int64_t>(tokens.size());
+  return {1, length, std::move(tokens), {{0, length}}};
+}
+
 }  // namespace
 
 nlohmann::json forward(const ForwardOptions& options, const CommonOptions& common, Output& output) {
   const Interruption noticed;
+  if (options.tokens.empty() == (!options.text.text && options.text.file.empty()))
+    throw Error(ExitCode::usage, "forward reads either numbers or a text: give --tokens, --text or --text-file");
   require_free_name(options.out, common);
   const SavedRun saved = open_with_weights(options.model, "forward needs weights", common, output);
   const std::unique_ptr<Backend> backend = chosen_backend(common);
@@ -60,7 +67,9 @@ nlohmann::json forward(const ForwardOptions& options, const CommonOptions& commo
     throw Error(ExitCode::bad_input, options.model +
                                          ": its memory tokens precede every sequence, so its answers depend on more "
                                          "than the given tokens; use eval");
-  const TokenIds ids = read_token_ids(options.tokens, model.vocab());
+  const std::optional<std::string> text = options.text.read();
+  const TokenIds ids = text ? one_sequence(tokens_of_text(run->trainer().task(), *text, options.model))
+                            : read_token_ids(options.tokens, model.vocab());
   const std::int64_t padding = ids.padding();
   if (padding > 0)
     output.note(std::to_string(padding) +

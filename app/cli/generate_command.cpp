@@ -8,6 +8,7 @@
 #include "core/engine/training/saved/saved_run.h"
 #include "core/io/error.h"
 #include "core/tasks/token_ids.h"
+#include "core/text/tokenizer.h"
 
 namespace afterglow {
 
@@ -27,13 +28,25 @@ std::vector<int> held_out_beginning(const TrainingRun& run) {
 }
 
 std::vector<int> beginning_of(const GenerateOptions& options, const TrainingRun& run) {
-  if (!options.prompt.empty()) return run.trainer().task().tokens_of(options.prompt);
+  const Task& task = run.trainer().task();
+  if (const std::optional<std::string> text = options.text.read()) return tokens_of_text(task, *text, options.model);
+  if (!options.prompt.empty()) return task.tokens_of(options.prompt);
   if (options.tokens.empty()) return held_out_beginning(run);
   const TokenIds ids = read_token_ids(options.tokens, run.trainer().model().vocab());
   if (ids.sequences > 1)
     throw Error(ExitCode::bad_input, options.tokens + " holds " + std::to_string(ids.sequences) +
                                          " sequences; give a file with only the sequence to begin with");
   return ids.tokens();
+}
+
+std::string text_of(const Task& task, const std::vector<int>& tokens) {
+  std::string text;
+  try {
+    if (task.tokenizer() != nullptr) return task.tokenizer()->decode(tokens);
+  } catch (const Error&) {  // its decoder is not supported, which its single tokens need not
+  }
+  for (const int token : tokens) text += task.token_text(token);
+  return text;
 }
 
 }  // namespace
@@ -45,21 +58,20 @@ nlohmann::json generate(const GenerateOptions& options, const CommonOptions& com
   const std::unique_ptr<TrainingRun> run = make_run(saved, *backend);
   const std::vector<int> beginning = beginning_of(options, *run);
   const Task& task = run->trainer().task();
-  if (!options.prompt.empty() && task.name() == "ids" && !options.prompt.starts_with("#"))
-    output.note("the prompt was split into the longest tokens that fit, " + std::to_string(beginning.size()) +
-                " of them; the model's own tokenizer may split it differently; --tokens takes its token numbers");
-  std::string begun, written;
-  for (const int token : beginning) begun += task.token_text(token);
+  std::vector<int> all = beginning;
   nlohmann::json tokens = nlohmann::json::array();
   const GenerationOptions how{options.count, options.temperature, options.top,
                               options.seed,  options.prefills,    options.keeps_scale};
   generate(run->trainer(), beginning, how, [&](int token) {
     Interruption::check("after " + std::to_string(tokens.size()) + " tokens");
     tokens.push_back(token);
-    written += task.token_text(token);
+    all.push_back(token);
     return true;
   });
-  std::istringstream lines(begun + written);
+  const std::string begun = text_of(task, beginning), whole = text_of(task, all);
+  // A character may begin in one part and end in the other.
+  const std::string written = whole.starts_with(begun) ? whole.substr(begun.size()) : text_of(task, tokens);
+  std::istringstream lines(whole);
   for (std::string line; std::getline(lines, line);) output.line(line);
   return {
       {"model", options.model},   {"step", run->step()}, {"beginning", beginning}, {"tokens", tokens},

@@ -304,6 +304,18 @@ void choose_part(AnalysedRun& analysed, const PlotOptions& options, const Output
   }
 }
 
+/// Plots a text of any length in place of a sequence of the task.
+void ask_text(AnalysedRun& analysed, const std::string& text) {
+  const std::vector<int> tokens = tokens_of_text(analysed.run().trainer().task(), text, "--text");
+  nlohmann::json task = analysed.run().recipe().task;
+  task["length"] = tokens.size();
+  if (task["kind"] == "ids") {
+    for (const char* field : {"path", "hash", "read"}) task.erase(field);
+  }
+  analysed.ask({"probe", nlohmann::json{{"task", task}}.dump()});
+  analysed.ask({"probe_sequence", nlohmann::json{{"tokens", tokens}}.dump()});
+}
+
 /// Runs the analyses that the plot shows, with the layer, head and token of the options.
 Observation observe(AnalysedRun& analysed, const PlotOptions& options, int layer, Output& output) {
   for (std::size_t i = 1; i < options.snapshots.size(); ++i) analysed.compare_runs({{"path", options.snapshots[i]}});
@@ -312,6 +324,7 @@ Observation observe(AnalysedRun& analysed, const PlotOptions& options, int layer
     if (!options.problem.empty()) analysed.choose_problem(parse_made_problem(parse_json(options.problem, "--problem")));
     if (!options.influence.empty()) analysed.choose_influence(parse_json(options.influence, "--influence"));
   });
+  if (const std::optional<std::string> text = options.text.read()) ask_text(analysed, *text);
   if (!options.pair.empty()) analysed.ask({"pair", nlohmann::json{{"path", options.pair}}.dump()});
   for (const std::string& text : options.asked)
     analysed.ask(of_words([&] { return parse_command(parse_json(text, "--ask")); }));

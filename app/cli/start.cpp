@@ -12,6 +12,7 @@
 #include "core/io/terminal_text.h"
 #include "core/tasks/fields.h"
 #include "core/tasks/series_windows.h"
+#include "core/text/tokenizer.h"
 
 namespace afterglow {
 
@@ -99,6 +100,8 @@ SavedRun starting_run(const StartOptions& options, const CommonOptions& common, 
   if (!options.data.empty()) {
     take_data(moment.snapshot ? moment.snapshot->recipe.task : moment.recipe.task, options.data);
   }
+  if (!options.text_file.empty())
+    take_text(moment.snapshot ? moment.snapshot->recipe.task : moment.recipe.task, options.text_file);
   if (!moment.snapshot && !options.assignments.empty()) require_sound(moment.recipe, before);
   Recipe& recipe = set_precision(moment, common);
   if (options.seed >= 0) recipe.seed = static_cast<std::uint64_t>(options.seed);
@@ -137,6 +140,25 @@ void take_data(nlohmann::json& task, const std::string& file) {
     return;
   }
   throw Error(ExitCode::usage, "task " + kind + " takes no --data; tasks that read a file are " + with_files);
+}
+
+void take_text(nlohmann::json& task, const std::string& file) {
+  take_data(task, file);
+  if (task["kind"] == "ids") task["read"] = "text";
+}
+
+std::vector<int> tokens_of_text(const Task& task, const std::string& text, const std::string& model) {
+  const Tokenizer* tokenizer = task.tokenizer();
+  if (tokenizer == nullptr && task.name() == "ids")
+    throw Error(ExitCode::bad_input,
+                model + ": it has no tokenizer.json that can be read, so text has no tokens here; give --tokens");
+  std::vector<int> tokens = tokenizer != nullptr ? tokenizer->encode(text).ids : task.tokens_of(text);
+  if (tokens.empty()) throw Error(ExitCode::bad_input, "the text has no tokens; give a longer one");
+  const int last = *std::ranges::max_element(tokens);
+  if (last >= task.vocab())
+    throw Error(ExitCode::bad_input, model + ": token " + std::to_string(last) + " of the text is not among its " +
+                                         std::to_string(task.vocab()) + "; the tokenizer is another model's");
+  return tokens;
 }
 
 Existing existing_files(const CommonOptions& common) {

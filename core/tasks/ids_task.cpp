@@ -1,11 +1,11 @@
 // `ids`: token numbers of a model's own tokenizer, from a file or drawn; every position is answered with the next one.
 #include <algorithm>
 #include <filesystem>
-#include <unordered_map>
 
 #include "core/tasks/suite.h"
 #include "core/tasks/token_ids.h"
 #include "core/tasks/token_labels.h"
+#include "core/text/tokenizer.h"
 
 namespace afterglow {
 namespace {
@@ -14,12 +14,15 @@ constexpr std::size_t largest_file = 256u << 20;
 
 class Ids final : public Task {
  public:
-  Ids(int vocab, int length, std::string file, std::vector<std::int32_t> ids, TokenNames names)
-      : Task("ids", vocab, length), file_(std::move(file)), ids_(std::move(ids)), names_(std::move(names)) {}
+  Ids(int vocab, int length, std::string file, std::vector<std::int32_t> ids,
+      std::shared_ptr<const Tokenizer> tokenizer)
+      : Task("ids", vocab, length), file_(std::move(file)), ids_(std::move(ids)), tokenizer_(std::move(tokenizer)) {
+    if (tokenizer_ != nullptr) names_ = token_names(*tokenizer_, static_cast<std::size_t>(vocab));
+  }
 
   std::string describe() const override {
     const std::string source = ids_.empty() ? "Drawn token numbers, twice the same: "
-                                            : std::to_string(ids_.size()) + " token numbers of " + file_ + ": ";
+                                            : std::to_string(ids_.size()) + " tokens of " + file_ + ": ";
     return source + "the model predicts the next of " + std::to_string(vocab()) +
            " tokens at every place of a window of " + std::to_string(length()) + ".";
   }
@@ -51,27 +54,15 @@ class Ids final : public Task {
     return at < names_.texts.size() && !names_.labels[at].empty() ? names_.texts[at] : "<" + token_number(token) + ">";
   }
 
-  /// Numbers and labels separated by spaces, or a text, which is split into the longest matching tokens.
+  /// Numbers such as #17 and labels separated by spaces, or a text for the tokenizer.
   std::vector<int> tokens_of(const std::string& text) const override {
-    const bool is_listed = text.starts_with("#") || text.starts_with("·");
-    if (names_.texts.empty() || is_listed) return Task::tokens_of(text);
-    std::unordered_map<std::string, int> token_of;
-    std::size_t longest = 1;
-    for (int token = 0; token < vocab(); ++token) {
-      const std::string one = token_text(token);
-      token_of.emplace(one, token);
-      longest = std::max(longest, one.size());
-    }
-    std::vector<int> tokens;
-    for (std::size_t at = 0; at < text.size();) {
-      std::size_t length = std::min(longest, text.size() - at);
-      while (length > 0 && !token_of.contains(text.substr(at, length))) --length;
-      if (length == 0) return Task::tokens_of(text);
-      tokens.push_back(token_of[text.substr(at, length)]);
-      at += length;
-    }
-    return tokens;
+    const bool is_listed =
+        text.starts_with("·") || (text.size() > 1 && text[0] == '#' && text[1] >= '0' && text[1] <= '9');
+    if (tokenizer_ == nullptr || is_listed) return Task::tokens_of(text);
+    return tokenizer_->encode(text).ids;
   }
+
+  const Tokenizer* tokenizer() const override { return tokenizer_.get(); }
 
   TokenRole token_role(int token) const override {
     return token < 0 || token >= vocab() ? TokenRole::blank : TokenRole::text;
@@ -90,18 +81,24 @@ class Ids final : public Task {
 
   std::string file_;
   std::vector<std::int32_t> ids_;
+  std::shared_ptr<const Tokenizer> tokenizer_;  // null without the model's
   TokenNames names_;
 };
 
-std::vector<std::int32_t> read_file_of(const Fields& fields, int vocab, int length) {
+std::vector<std::int32_t> read_file_of(const Fields& fields, int vocab, int length, const Tokenizer* tokenizer) {
   if (!fields.given("path")) return {};
-  fields.file("path", largest_file);  // compares its hash
+  const std::string content = fields.file("path", largest_file);  // compares its hash
   const std::string path = fields.text("path");
-  std::vector<std::int32_t> ids = read_token_ids(path, vocab).tokens();
+  const bool is_text = fields.choice("read") == "text";
+  if (is_text && tokenizer == nullptr)
+    fields.refuse("text needs the model's tokenizer.json, as 'labels'; without one give token numbers");
+  std::vector<std::int32_t> ids = is_text ? tokenizer->encode(content).ids : read_token_ids(path, vocab).tokens();
+  if (is_text && std::ranges::any_of(ids, [&](std::int32_t id) { return id >= vocab; }))
+    fields.refuse("the tokenizer has tokens that are not among the model's " + std::to_string(vocab));
   const std::size_t needed = 10 * (static_cast<std::size_t>(length) + 2);
   if (ids.size() < needed)
-    fields.refuse(path + " holds " + std::to_string(ids.size()) + " token numbers, but windows of " +
-                  std::to_string(length) + ", with a tenth held out, need " + std::to_string(needed) +
+    fields.refuse(path + " holds " + std::to_string(ids.size()) + " tokens, but windows of " + std::to_string(length) +
+                  ", with a tenth held out, need " + std::to_string(needed) +
                   ". Give more of them, or a smaller 'length'.");
   return ids;
 }
@@ -114,16 +111,22 @@ TaskKind ids_kind() {
            {{"vocab", "different tokens", TaskParameter::Type::integer, "128", 2, 1 << 20},
             length_parameter("64"),
             {"path", "the file; without one sequences are drawn and repeated", TaskParameter::Type::text, ""},
-            {"labels", "the model's tokenizer.json, whose tokens are shown", TaskParameter::Type::text, ""}}},
+            {"labels", "the model's tokenizer.json, whose tokens are shown", TaskParameter::Type::text, ""},
+            {"read",
+             "what the file holds: token numbers, or text for the tokenizer",
+             TaskParameter::Type::choice,
+             R"("numbers")",
+             0,
+             0,
+             {"numbers", "text"}}}},
           [](const Fields& fields) -> std::unique_ptr<Task> {
             const int vocab = fields.integer("vocab"), length = fields.integer("length");
-            std::vector<std::int32_t> ids = read_file_of(fields, vocab, length);
-            TokenNames names;
-            if (fields.given("labels"))
-              names = read_token_names(fields.text("labels"), static_cast<std::size_t>(vocab));
+            std::shared_ptr<const Tokenizer> tokenizer;
+            if (fields.given("labels")) tokenizer = shared_tokenizer(fields.text("labels"));
+            std::vector<std::int32_t> ids = read_file_of(fields, vocab, length, tokenizer.get());
             const std::string file =
                 fields.given("path") ? std::filesystem::path(fields.text("path")).filename().string() : "";
-            return std::make_unique<Ids>(vocab, length, file, std::move(ids), std::move(names));
+            return std::make_unique<Ids>(vocab, length, file, std::move(ids), std::move(tokenizer));
           }};
 }
 

@@ -22,6 +22,7 @@ class PrefixedTask final : public Task {
   TokenRole token_role(int token) const override { return inner_->token_role(token); }
   std::string token_text(int token) const override { return inner_->token_text(token); }
   std::vector<int> tokens_of(const std::string& text) const override { return inner_->tokens_of(text); }
+  const Tokenizer* tokenizer() const override { return inner_->tokenizer(); }
   void generate(Random& random, std::uint64_t turn, Split split, Example& out) const override;
 
  private:

@@ -14,6 +14,7 @@ namespace afterglow {
 
 class Random;
 class SeriesWindows;
+class Tokenizer;
 
 /// Which data an example belongs to. Each has its own random stream, so the two share no draw; `text`
 /// also takes them from different parts of the file.
@@ -58,6 +59,9 @@ class Task {
   /// The tokens of a text; for tasks whose tokens are not letters the text is labels, or numbers such as #17, separated
   /// by spaces. Throws Error (bad_input) that names a word that is not a token.
   virtual std::vector<int> tokens_of(const std::string& text) const;
+
+  /// What makes tokens of any text, where the model came with it; else null.
+  virtual const Tokenizer* tokenizer() const { return nullptr; }
 
   /// The windows of a task whose examples are numbers (series_windows.h); null for tasks of tokens.
   virtual const SeriesWindows* windows() const { return nullptr; }

@@ -1,10 +1,11 @@
-// The tokens' texts, from the tokenizer.json in the folder of a model.
+// The tokens' texts and labels, from the tokenizer of a model.
 #pragma once
-#include <filesystem>
 #include <string>
 #include <vector>
 
 namespace afterglow {
+
+class Tokenizer;
 
 /// For each token 0 .. vocab - 1; both are empty where the file has no such token.
 struct TokenNames {
@@ -13,7 +14,6 @@ struct TokenNames {
   std::vector<std::string> texts;
 };
 
-/// Throws Error(bad_input) for a file that is not a tokenizer.json.
-TokenNames read_token_names(const std::filesystem::path& path, std::size_t vocab);
+TokenNames token_names(const Tokenizer& tokenizer, std::size_t vocab);
 
 }  // namespace afterglow

@@ -110,12 +110,17 @@ class Model:
         """Logits [sequences, tokens, vocabulary], float32, for token ids [sequences, tokens].
 
         tokens: an array of whole numbers, nested lists, or the result of a tokenizer: `input_ids`, with an
-        `attention_mask` if sequences are padded. The logits of padding are 0.
+        `attention_mask` if sequences are padded. The logits of padding are 0. A text is one sequence, by the tokenizer.json
+        of the model.
         """
         with tempfile.TemporaryDirectory() as folder:
             asked, answered = Path(folder, "tokens.safetensors"), Path(folder, "logits.safetensors")
-            _save_tokens(asked, tokens)
-            call("forward", self.path, "--tokens", asked, "--out", answered, "--device", device)
+            if isinstance(tokens, str):
+                asked.write_text(tokens, "utf-8")
+            else:
+                _save_tokens(asked, tokens)
+            option_of = "--text-file" if isinstance(tokens, str) else "--tokens"
+            call("forward", self.path, option_of, asked, "--out", answered, "--device", device)
             return load_tensors(answered)["logits"]
 
     def generate(self, prompt: Any = None, *, count: int = 256, temperature: float = 1.0,

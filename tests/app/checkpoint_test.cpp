@@ -95,21 +95,58 @@ TEST_F(Checkpoints, AreAskedWithoutPadding) {
 
 TEST_F(Checkpoints, WriteTextAndTakeItAsAPrompt) {
   write("model/tokenizer.json",
-        R"({"decoder": {"type": "ByteLevel"}, "model": {"vocab": {"Ġinternational": 7, "cafÃ©": 8}}})");
-  const auto generate = [&](const std::string& prompt) {
-    return parsed(
-        done("generate model --prompt '" + prompt + "' --count 6 --temperature 0 --device cpu --threads 1 --json"));
+        R"({"decoder": {"type": "ByteLevel"}, "pre_tokenizer": {"type": "ByteLevel", "add_prefix_space": false},
+            "model": {"vocab": {"Ġ": 0, "n": 1, "o": 2, "c": 3, "a": 4, "f": 5, "Ã": 6, "©": 7, "Ã©": 8, "Ġno": 9,
+            "no": 10}, "merges": ["Ã ©", "n o", "Ġ no"]}})");
+  const auto generate = [&](const std::string& how) {
+    return parsed(done("generate model " + how + " --count 6 --temperature 0 --device cpu --threads 1 --json"));
   };
-  const json named = generate("#8 #7 #3");
-  EXPECT_EQ(named["begun"], "café international<#3>");
-  const json written = generate("café international<#3>");
-  EXPECT_EQ(written["beginning"], (std::vector{8, 7, 3}));
-  EXPECT_EQ(written["tokens"], named["tokens"]);
-  EXPECT_THAT(written["notes"].dump(), HasSubstr("longest tokens"));
-  const json again = generate(written["begun"].get<std::string>() + written["text"].get<std::string>());
-  EXPECT_EQ(again["beginning"].size(), 9u) << "what is printed is a prompt";
+  const json named = generate("--prompt '#3 #4 #5 #8 #9'");
+  EXPECT_EQ(named["begun"], "café no");
+  for (const char* how : {"--prompt 'café no'", "--text 'café no'", "--text-file prompt.txt"}) {
+    write("prompt.txt", "café no");
+    const json written = generate(how);
+    EXPECT_EQ(written["beginning"], (std::vector{3, 4, 5, 8, 9})) << how;
+    EXPECT_EQ(written["tokens"], named["tokens"]);
+    EXPECT_EQ(written["text"], named["text"]);
+  }
+  write("cafe.txt", "3 4 5 8 9");
+  done("forward model --text 'café no' --out text.safetensors --device cpu --threads 1");
+  done("forward model --tokens cafe.txt --out ids.safetensors --device cpu --threads 1");
+  EXPECT_EQ(text_of(folder_ / "text.safetensors"), text_of(folder_ / "ids.safetensors"));
+  EXPECT_EQ(run("forward model --out b.safetensors").code, 2) << "neither tokens nor text";
+  EXPECT_EQ(run("forward model --text 'x' --out b.safetensors").code, 3) << "no token for it";
   write("model/tokenizer.json", "{");
   EXPECT_FALSE(logits("model").empty()) << "forward needs no names of tokens";
+  const ProgramResult refused = run("forward model --text no --out b.safetensors");
+  EXPECT_EQ(refused.code, 3);
+  EXPECT_THAT(refused.err, HasSubstr("tokenizer.json"));
+}
+
+TEST_F(Checkpoints, TokenizeTexts) {
+  write("t.json",
+        R"({"decoder": {"type": "ByteLevel"}, "pre_tokenizer": {"type": "ByteLevel", "add_prefix_space": false},
+            "post_processor": {"type": "TemplateProcessing", "single": [{"SpecialToken": {"id": "n"}},
+            {"Sequence": {"id": "A"}}], "special_tokens": {"n": {"ids": [1], "tokens": ["n"]}}},
+            "model": {"vocab": {"o": 0, "n": 1, "no": 2}, "merges": [["n", "o"]]}})");
+  const json one = parsed(done("tokenize t.json --text noo --json"));
+  EXPECT_EQ(one["ids"], (std::vector{1, 2, 0}));
+  EXPECT_EQ(one["tokens"], (json{"n", "no", "o"}));
+  EXPECT_EQ(one["decoded"], "nnoo");
+  write("lines.jsonl", "\"no\"\n\"\\u006fn\"\n");
+  const ProgramResult lines = done("tokenize t.json --json-lines lines.jsonl --no-special");
+  EXPECT_EQ(lines.out,
+            "{\"decoded\":\"no\",\"ids\":[2],\"tokens\":[\"no\"]}\n"
+            "{\"decoded\":\"on\",\"ids\":[0,1],\"tokens\":[\"o\",\"n\"]}\n");
+  EXPECT_EQ(run("tokenize t.json").code, 2);
+  EXPECT_EQ(run("tokenize t.json --text-file missing").code, 3);
+  EXPECT_EQ(run("tokenize model --text a").code, 3) << "a folder without a tokenizer";
+  write("lines.jsonl", "\"no\"\nno\n");
+  EXPECT_THAT(run("tokenize t.json --json-lines lines.jsonl").err, HasSubstr("line 2"));
+  write("t.json", R"({"model": {"type": "Unigram", "vocab": [["a", 0]]}})");
+  const ProgramResult refused = run("tokenize t.json --text a");
+  EXPECT_EQ(refused.code, 3);
+  EXPECT_THAT(refused.err, HasSubstr("Unigram"));
 }
 
 TEST_F(Checkpoints, NeedNoLabelsToAnswer) {

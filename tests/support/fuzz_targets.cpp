@@ -25,6 +25,7 @@
 #include "core/io/safetensors.h"
 #include "core/models/checkpoints/checkpoint.h"
 #include "core/tasks/token_labels.h"
+#include "core/text/tokenizer.h"
 #include "tests/support/folders.h"
 
 namespace afterglow {
@@ -157,7 +158,9 @@ void open_npy(const std::string& bytes) {
 
 void open_tokenizer(const std::string& bytes) {
   const FileOf file(bytes, ".json");
-  hold(read_token_names(file.path(), 64).labels.size() == 64, "not every token has a label");
+  const Tokenizer tokenizer(file.path());
+  hold(token_names(tokenizer, 64).labels.size() == 64, "not every token has a label");
+  tokenizer.decode(tokenizer.encode("Ein Text, 3 <s>\n  ✓", true, true).ids);
 }
 
 std::vector<Command> commands_of(Script script) {

@@ -23,7 +23,7 @@ std::map<std::string, Texts> made_folders() {
   };
   const Texts layers = with({"core/ops", "core/analysis"}, numerics);
   const Texts models = with({"core/layers"}, layers);
-  const Texts below_engine = with({"core/models", "core/tasks", "core/figure"}, models);
+  const Texts below_engine = with({"core/models", "core/tasks", "core/text", "core/figure"}, models);
   std::map<std::string, Texts> table = {
       {"core/random", {}},
       {"core/tensor", {}},
@@ -35,7 +35,8 @@ std::map<std::string, Texts> made_folders() {
       {"core/analysis", {"core/tensor", "core/random"}},
       {"core/layers", layers},
       {"core/models", models},
-      {"core/tasks", {"core/random", "core/io"}},
+      {"core/text", {"core/io"}},
+      {"core/tasks", {"core/random", "core/io", "core/text"}},
       {"gpu", {"core/backend", "core/tensor", "core/random", "core/io"}},
       {"views", {"core/figure", "core/engine/recipe", "core/engine/observation"}},
   };

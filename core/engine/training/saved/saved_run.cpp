@@ -9,7 +9,7 @@
 #include "core/io/atomic_file.h"
 #include "core/io/error.h"
 #include "core/io/json_file.h"
-#include "core/tasks/token_labels.h"
+#include "core/text/tokenizer.h"
 
 namespace afterglow {
 
@@ -34,7 +34,7 @@ SavedRun read_run(const nlohmann::json& recipe, const std::string& where) {
 void leave_out_broken_labels(Recipe& recipe, std::vector<std::string>& notes) {
   if (!recipe.task.is_object() || !recipe.task.value("labels", nlohmann::json()).is_string()) return;
   try {
-    read_token_names(recipe.task["labels"].get<std::string>(), 0);
+    shared_tokenizer(recipe.task["labels"].get<std::string>());
   } catch (const Error& error) {
     notes.push_back(std::string(error.what()) + "; until then tokens are shown as numbers");
     recipe.task.erase("labels");
