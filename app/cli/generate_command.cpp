@@ -1,4 +1,5 @@
 // `afterglow generate MODEL`: lets a model continue a beginning.
+#include <algorithm>
 #include <nlohmann/json.hpp>
 #include <sstream>
 
@@ -68,6 +69,10 @@ nlohmann::json generate(const GenerateOptions& options, const CommonOptions& com
     all.push_back(token);
     return true;
   });
+  const auto nameless = std::ranges::count_if(
+      all, [&](int token) { return task.token_text(token) == "<#" + std::to_string(token) + ">"; });
+  if (task.tokenizer() != nullptr && nameless > 0)
+    output.note(std::to_string(nameless) + " tokens are left out of the text: tokenizer.json does not have them");
   const std::string begun = text_of(task, beginning), whole = text_of(task, all);
   // A character may begin in one part and end in the other.
   const std::string written = whole.starts_with(begun) ? whole.substr(begun.size()) : text_of(task, tokens);
