@@ -141,9 +141,13 @@ void CudaBackend::chebyshev_readout(const ChebyshevConfig& config, const Chebysh
     with_stored_type(in.q, [&](auto stored) {
       using T = decltype(stored);
       const auto io = chebyshev_pointers<T>(in, saved);
-      states_on_matrix_units(stream(), s, io, scratch(2 * static_cast<std::size_t>(s.pieces())));
-      launched("chebyshev_readout states");
-      solve_on_matrix_units(stream(), s, io, y.as<T>());
+      float* faded = scratch(2 * static_cast<std::size_t>(s.pieces()));
+      with_units(s, [&](auto warpgroups) {
+        add_chunks<warpgroups()>(stream(), s, io, faded);
+        sum_over_chunks(stream(), s, io.H, io.S, faded, false);
+        launched("chebyshev_readout states");
+        solve_chunks<warpgroups()>(stream(), s, io, y.as<T>());
+      });
     });
   } else {
     const ChebyshevPointers io = chebyshev_pointers(in, saved);
@@ -158,7 +162,7 @@ void CudaBackend::chebyshev_readout(const ChebyshevConfig& config, const Chebysh
 
 bool CudaBackend::reads_out_narrow(const ChebyshevConfig& config, const ChebyshevInputs& in) const {
   const ChebyshevShape s = chebyshev_shape(config, in);
-  return on_matrix_units(s, precision_) && on_warpgroups(s);
+  return on_matrix_units(s, precision_) && s.width >= 64;
 }
 
 void CudaBackend::chebyshev_step(const ChebyshevConfig& config, const ChebyshevInputs& in, const ChebyshevState& state,

@@ -148,8 +148,9 @@ struct SquareSteps {
 };
 
 /// Writes |H_c|_F and lambda_c of a chunk; `square` is this thread's part of |H|_F^2 before it. Includes barriers.
-__device__ inline void put_norms(const ChebyshevShape& s, const ChebyshevPointers& io, const ChunkPosition& at,
-                                 const SquareSteps& steps, float square) {
+template <class T>
+__device__ void put_norms(const ChebyshevShape& s, const ChebyshevPointersOf<T>& io, const ChunkPosition& at,
+                          const SquareSteps& steps, float square) {
   __shared__ float squares[chunk_tokens], sums[32];
   square = block_sum(square, sums);
   __syncthreads();

@@ -33,13 +33,6 @@ Dual dual_of(const Tensor& workspace, const ChebyshevShape& s, Precision precisi
   return dual;
 }
 
-/// Whether two neighbouring numbers of a row can be written together.
-template <class T>
-bool takes_pairs(const SinkOf<T>& sink) {
-  return !sink.wanted() ||
-         (reinterpret_cast<std::uintptr_t>(sink.rows.data) % (2 * sizeof(T)) == 0 && sink.rows.stride % 2 == 0);
-}
-
 template <class T>
 SinksOf<T> sinks_of(const ChebyshevGrads& to) {
   return {sink_of<T>(to.q), sink_of<T>(to.k), sink_of<T>(to.v), sink_of(to.g), sink_of(to.alpha)};
@@ -313,24 +306,14 @@ void CudaBackend::chebyshev_readout_backward(const ChebyshevConfig& config, cons
       using T = decltype(stored);
       const auto io = chebyshev_pointers<T>(in, saved);
       const SinksOf<T> sinks = sinks_of<T>(out);
-      const T* upstream = dy.as<T>();
       float* faded = scratch(2 * static_cast<std::size_t>(s.pieces()));
-      const bool by_pairs = takes_pairs(sinks.q) && takes_pairs(sinks.k) && takes_pairs(sinks.v);
-      const bool warpgroups = std::is_same_v<T, Bf16> || (on_warpgroups(s) && by_pairs);
-      if (warpgroups) {
-        dual_on_warpgroups(stream(), s, io, upstream, dual, sinks, faded);
-      } else if constexpr (std::is_same_v<T, float>) {
-        dual_on_matrix_units(stream(), s, io, upstream, dual, sinks);
-        state_gradients_on_matrix_units(stream(), s, io, upstream, dual, faded);
-      }
-      launched("chebyshev_readout_backward solve");
-      sum_state_gradients_on_matrix_units(stream(), s, dual, faded);
-      launched("chebyshev_readout_backward states");
-      if (warpgroups) {
-        add_later_on_warpgroups(stream(), s, io, dual, sinks);
-      } else if constexpr (std::is_same_v<T, float>) {
-        finish_on_matrix_units(stream(), s, io, upstream, dual, sinks);
-      }
+      with_units(s, [&](auto warpgroups) {
+        dual_chunks<warpgroups()>(stream(), s, io, dy.as<T>(), dual, sinks, faded);
+        launched("chebyshev_readout_backward solve");
+        sum_over_chunks(stream(), s, dual.dH, dual.dS, faded, true);
+        launched("chebyshev_readout_backward states");
+        add_later_chunks<warpgroups()>(stream(), s, io, dual, sinks);
+      });
     });
   } else {
     const ChebyshevPointers io = chebyshev_pointers(in, saved);

@@ -58,46 +58,35 @@ __device__ inline void put_weights(const ChebyshevShape& s, const ChunkPosition&
   if (c < at.count) dual.later[s.row(at.pair, at.first + c)] = later[c];
 }
 
-// Tensor-core kernels with bfloat16 operands, float32 sums and states stored as bfloat16, for heads of width 32, 64 and
-// 128. `faded` holds 2 numbers a chunk. Tensors stored as bfloat16 require warp groups (`on_warpgroups`).
+// Kernels with bfloat16 operands, float32 sums and states stored as bfloat16, for heads of width 32, 64 and 128.
+// `faded` holds 2 numbers a chunk. The kernels of chebyshev_forward.cuh and chebyshev_backward.cuh are compiled for
+// products by warp groups (chebyshev_warpgroup.cu) and by single warps (chebyshev_warps.cu).
 inline bool on_matrix_units(const ChebyshevShape& s, Precision precision) {
   return precision == Precision::bf16 && (s.width == 32 || s.width == 64 || s.width == 128);
 }
-/// The states before every chunk.
-template <class T>
-void states_on_matrix_units(cudaStream_t stream, const ChebyshevShape& s, const ChebyshevPointersOf<T>& io,
-                            float* faded);
-/// Norms, Chebyshev iteration and readout of every chunk.
-template <class T>
-void solve_on_matrix_units(cudaStream_t stream, const ChebyshevShape& s, const ChebyshevPointersOf<T>& io, T* y);
-/// z, dq, dalpha and the tokens' parts.
-void dual_on_matrix_units(cudaStream_t stream, const ChebyshevShape& s, const ChebyshevPointers& io, const float* dy,
-                          const Dual& dual, const Sinks& out);
-/// The gradients of the state before each chunk from its own tokens, stored in the array for the states after it.
-void state_gradients_on_matrix_units(cudaStream_t stream, const ChebyshevShape& s, const ChebyshevPointers& io,
-                                     const float* dy, const Dual& dual, float* faded);
-/// From those, in place, the gradients of the state after every chunk from all later chunks.
-void sum_state_gradients_on_matrix_units(cudaStream_t stream, const ChebyshevShape& s, const Dual& dual,
-                                         const float* faded);
-/// dk, dv, dg.
-void finish_on_matrix_units(cudaStream_t stream, const ChebyshevShape& s, const ChebyshevPointers& io, const float* dy,
-                            const Dual& dual, const Sinks& out);
-
-// The same on warp groups, for heads of width 64 and 128.
-inline bool on_warpgroups(const ChebyshevShape& s) { return s.width >= 64 && has_warpgroups(); }
+/// Calls body with whether warp groups multiply, as a compile-time constant.
+template <class Body>
+void with_units(const ChebyshevShape& s, const Body& body) {
+  if (s.width >= 64 && has_warpgroups()) return body(std::true_type{});
+  body(std::false_type{});
+}
 /// Every chunk's addition to the states, stored in the arrays for the states before it.
-template <class T>
-void added_on_warpgroups(cudaStream_t stream, const ChebyshevShape& s, const ChebyshevPointersOf<T>& io, float* faded);
-template <class T>
-void solve_on_warpgroups(cudaStream_t stream, const ChebyshevShape& s, const ChebyshevPointersOf<T>& io, T* y);
+template <bool warpgroups, class T>
+void add_chunks(cudaStream_t stream, const ChebyshevShape& s, const ChebyshevPointersOf<T>& io, float* faded);
+/// Turns every chunk's addition into the sum of those before it, or of those after it with `backwards`, in place.
+void sum_over_chunks(cudaStream_t stream, const ChebyshevShape& s, float* H, float* S, const float* faded,
+                     bool backwards);
+/// Norms, Chebyshev iteration and readout of every chunk.
+template <bool warpgroups, class T>
+void solve_chunks(cudaStream_t stream, const ChebyshevShape& s, const ChebyshevPointersOf<T>& io, T* y);
 /// dq, dalpha, the parts of dk and dv that do not depend on later chunks, the tokens' parts of the gates' gradients
 /// without those, and the gradients of the state before every chunk. z and `later` are not written.
-template <class T>
-void dual_on_warpgroups(cudaStream_t stream, const ChebyshevShape& s, const ChebyshevPointersOf<T>& io, const T* dy,
-                        const Dual& dual, const SinksOf<T>& out, float* faded);
+template <bool warpgroups, class T>
+void dual_chunks(cudaStream_t stream, const ChebyshevShape& s, const ChebyshevPointersOf<T>& io, const T* dy,
+                 const Dual& dual, const SinksOf<T>& out, float* faded);
 /// Adds the rest of dk and dv; dg.
-template <class T>
-void add_later_on_warpgroups(cudaStream_t stream, const ChebyshevShape& s, const ChebyshevPointersOf<T>& io,
-                             const Dual& dual, const SinksOf<T>& out);
+template <bool warpgroups, class T>
+void add_later_chunks(cudaStream_t stream, const ChebyshevShape& s, const ChebyshevPointersOf<T>& io, const Dual& dual,
+                      const SinksOf<T>& out);
 
 }  // namespace afterglow::device

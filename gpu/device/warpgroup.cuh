@@ -1,6 +1,6 @@
 // Warp-group products (wgmma) of compute capability 9.0: four warps multiply 64 rows by a matrix in shared memory,
-// asynchronously. Warp w holds rows 16 w to 16 w + 15, laid out as in chebyshev_mma.cuh. Only for files that are
-// compiled for 90a (gpu/CMakeLists.txt).
+// asynchronously. Warp w holds rows 16 w to 16 w + 15, in the accumulator layout of mma.m16n8k16. Only for files that
+// are compiled for 90a (gpu/CMakeLists.txt); warp_products.cuh has those of bfloat16 for all GPUs.
 #pragma once
 #include <cuda_bf16.h>
 
@@ -8,6 +8,7 @@
 
 namespace afterglow::device::warpgroup {
 
+constexpr bool is_warpgroup = true;
 constexpr int threads = 128;
 
 /// Descriptor of an operand in shared memory.
@@ -18,7 +19,7 @@ using Operand = std::uint64_t;
 template <int rows>
 struct Panel {
   static constexpr int block_bytes = rows * 128;
-  static constexpr int bytes(int columns) { return columns / 64 * block_bytes; }
+  static constexpr int bytes(int columns) { return (columns + 63) / 64 * block_bytes; }
 
   unsigned char* memory;  ///< aligned to 1024 bytes
 
@@ -121,25 +122,8 @@ __device__ __forceinline__ void multiply(float (&sums)[16][4], const std::uint32
         "n"(transposed ? 1 : 0), "C"(Type::name));
 }
 
-/// sums [64,56] += left [64,16] right [16,56], both in shared memory, or = when not `add`. Asynchronous: see
+/// sums [64,64] += left [64,16] right [16,64], both in shared memory, or = when not `add`. Asynchronous: see
 /// wait_for_groups.
-template <bool left_transposed, bool right_transposed, class Type>
-__device__ __forceinline__ void multiply_shared(float (&sums)[7][4], Operand left, Operand right, bool add) {
-  asm volatile(
-      "{.reg .pred add;\n"
-      "setp.ne.b32 add, %30, 0;\n"
-      "wgmma.mma_async.sync.aligned.m64n56k16.f32.%33.%33 "
-      "{%0,%1,%2,%3,%4,%5,%6,%7,%8,%9,%10,%11,%12,%13,%14,%15,%16,%17,%18,%19,%20,%21,%22,%23,%24,%25,"
-      "%26,%27}, %28, %29, add, 1, 1, %31, %32;}\n"
-      : "+f"(sums[0][0]), "+f"(sums[0][1]), "+f"(sums[0][2]), "+f"(sums[0][3]), "+f"(sums[1][0]), "+f"(sums[1][1]),
-        "+f"(sums[1][2]), "+f"(sums[1][3]), "+f"(sums[2][0]), "+f"(sums[2][1]), "+f"(sums[2][2]), "+f"(sums[2][3]),
-        "+f"(sums[3][0]), "+f"(sums[3][1]), "+f"(sums[3][2]), "+f"(sums[3][3]), "+f"(sums[4][0]), "+f"(sums[4][1]),
-        "+f"(sums[4][2]), "+f"(sums[4][3]), "+f"(sums[5][0]), "+f"(sums[5][1]), "+f"(sums[5][2]), "+f"(sums[5][3]),
-        "+f"(sums[6][0]), "+f"(sums[6][1]), "+f"(sums[6][2]), "+f"(sums[6][3])
-      : "l"(left), "l"(right), "r"(static_cast<int>(add)), "n"(left_transposed ? 1 : 0), "n"(right_transposed ? 1 : 0),
-        "C"(Type::name));
-}
-/// The same for 64 columns.
 template <bool left_transposed, bool right_transposed, class Type>
 __device__ __forceinline__ void multiply_shared(float (&sums)[8][4], Operand left, Operand right, bool add) {
   asm volatile(
@@ -215,19 +199,6 @@ __device__ __forceinline__ void multiply_shared(float (&sums)[24][4], Operand le
         "+f"(sums[23][0]), "+f"(sums[23][1]), "+f"(sums[23][2]), "+f"(sums[23][3])
       : "l"(left), "l"(right), "r"(static_cast<int>(add)), "n"(left_transposed ? 1 : 0), "n"(right_transposed ? 1 : 0),
         "C"(Type::name));
-}
-
-__device__ __forceinline__ void begin_copy(void* to, const void* from) {
-  asm volatile(
-      "cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(static_cast<std::uint32_t>(__cvta_generic_to_shared(to))),
-      "l"(from)
-      : "memory");
-}
-__device__ __forceinline__ void end_copies() { asm volatile("cp.async.commit_group;" ::: "memory"); }
-/// Waits until at most `pending` groups of this thread's copies are in flight.
-template <int pending>
-__device__ __forceinline__ void wait_for_copies() {
-  asm volatile("cp.async.wait_group %0;" ::"n"(pending) : "memory");
 }
 
 }  // namespace afterglow::device::warpgroup

@@ -1,44 +1,95 @@
-// Shared by the kernels of Gated KalmaNet's core on warp groups: a block of four warps multiplies the 64 rows of a
-// chunk together. Iterates and residuals are accumulators in registers; wgmma reads states and panels of the chunk's
-// tokens from shared memory.
+// Shared by the bfloat16 kernels of Gated KalmaNet's core: a block of four warps multiplies the 64 rows of a chunk
+// together. A warp holds 16 tokens and all W columns of their rows in registers, in the accumulator layout of
+// mma.m16n8k16: lane 4 g + t holds rows g and g + 8, and of every 8 columns 2 t and 2 t + 1. Two neighbouring
+// accumulators, rounded, are the left operand of the next product, so an iteration needs no exchange between lanes or
+// warps. States and panels of the chunk's tokens are right operands in shared memory.
 // Row c of a left operand is stored times f_c = e^{G_c}, at least e^-60. Then the product with the state before the
 // chunk needs no factor, and pairs of tokens have weights e^{G_c - G_j} / f_c. A state that decays by more than e^-60
 // within its chunk is taken as decayed by e^-60.
+// The including file says by the alias `device::units` whether warp groups (warpgroup.cuh) or single warps
+// (warp_products.cuh) multiply.
 #pragma once
 #include <algorithm>
 
 #include "gpu/chebyshev/chebyshev_dual.cuh"
-#include "gpu/chebyshev/chebyshev_mma.cuh"
 #include "gpu/cuda_backend.h"
+#include "gpu/device/fragments.cuh"
 #include "gpu/device/pieces.cuh"
-#include "gpu/device/warpgroup.cuh"
 
-namespace afterglow::device::warpgroup {
+namespace afterglow::device::chebyshev_units {
+namespace {
 
-using matrix_units::high_of;
-using matrix_units::low_of;
-using matrix_units::Number;
-using matrix_units::packed;
-using matrix_units::row_sum;
-using matrix_units::state_of;
+using units::begin_products;
+using units::end_group;
+using units::fence_async_proxy;
+using units::multiply;
+using units::multiply_shared;
+using units::wait_for_groups;
+using warpgroup::Panel;
+using warpgroup::threads;
+using Number = Bf16;
 
+__device__ float low_of(std::uint32_t pair) { return __uint_as_float(pair << 16); }
+__device__ float high_of(std::uint32_t pair) { return __uint_as_float(pair & 0xffff0000u); }
+
+/// Rows of 16 tokens in accumulator layout.
 template <int W>
-using Rows = matrix_units::Rows<W>;
+struct Rows {
+  float cell[W / 8][4];
+
+  /// Calls body(cell, 0 for row g or 1 for row g + 8, column).
+  template <class Body>
+  __device__ __forceinline__ void each(const Body& body) {
+    const int t = static_cast<int>(threadIdx.x) % 4;
+#pragma unroll
+    for (int n = 0; n < W / 8; ++n) {
+#pragma unroll
+      for (int e = 0; e < 4; ++e) body(cell[n][e], e / 2, 8 * n + 2 * t + e % 2);
+    }
+  }
+  __device__ void clear() {
+    each([](float& c, int, int) { c = 0.0f; });
+  }
+};
+
+/// The same rows rounded, as left operands: pair[k][.] belongs to columns 16 k .. 16 k + 15.
 template <int W>
-using Left = matrix_units::Left<W>;
+struct Left {
+  std::uint32_t pair[W / 16][4];
+
+  /// Replaces every number by make(old value, n, e, 0 or 1 for the row), and passes the rounded value to see(value, n,
+  /// e).
+  template <class Make, class See>
+  __device__ __forceinline__ void update(const Make& make, const See& see) {
+#pragma unroll
+    for (int n = 0; n < W / 8; ++n) {
+#pragma unroll
+      for (int half = 0; half < 2; ++half) {
+        std::uint32_t& two = pair[n / 2][n % 2 * 2 + half];
+        two = bf16_pair(make(low_of(two), n, 2 * half, half), make(high_of(two), n, 2 * half + 1, half));
+        see(low_of(two), n, 2 * half);
+        see(high_of(two), n, 2 * half + 1);
+      }
+    }
+  }
+  __device__ __forceinline__ void round(const Rows<W>& rows) {
+#pragma unroll
+    for (int n = 0; n < W / 8; ++n) {
+#pragma unroll
+      for (int half = 0; half < 2; ++half)
+        pair[n / 2][n % 2 * 2 + half] = bf16_pair(rows.cell[n][2 * half], rows.cell[n][2 * half + 1]);
+    }
+  }
+};
 
 /// The token of this lane's row g (half 0) or g + 8 (half 1); column_of: the first of its two columns of every 8.
 __device__ inline int token_of(int half) {
-  return static_cast<int>(threadIdx.x / 32 * matrix_units::warp_tokens + threadIdx.x % 32 / 4) + 8 * half;
+  return static_cast<int>(threadIdx.x / 32 * 16 + threadIdx.x % 32 / 4) + 8 * half;
 }
 __device__ inline int column_of() { return static_cast<int>(threadIdx.x % 4 * 2); }
 
-/// Exact enough for results rounded to bfloat16; subnormal results become zero.
-__device__ inline float fast_exp(float x) {
-  float result;
-  asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(result) : "f"(1.4426950408889634f * x));
-  return result;
-}
+/// e^x, exact enough for results rounded to bfloat16; subnormal results become zero.
+__device__ inline float fast_exp(float x) { return power_of_two(1.4426950408889634f * x); }
 __device__ inline float rounded(float x) { return __bfloat162float(__float2bfloat16_rn(x)); }
 /// log f_c.
 __device__ inline float kept(float gate) { return fmaxf(gate, -60.0f); }
@@ -78,18 +129,29 @@ __device__ __forceinline__ float2 sum_of(const float2& old, float first, float s
   return {old.x + first, old.y + second};
 }
 __device__ __forceinline__ std::uint32_t sum_of(std::uint32_t old, float first, float second) {
-  return packed(low_of(old) + first, high_of(old) + second);
+  return bf16_pair(low_of(old) + first, high_of(old) + second);
 }
 /// Assigns rows of a tensor, or adds to them; all numbers of a token are read before the first is written.
 template <int W, class T>
 __device__ __forceinline__ void put_rows(const ChunkRows& at, const device::Rows<T>& to, bool accumulate,
                                          const Rows<W>& rows) {
   using Two = std::conditional_t<std::is_same_v<T, float>, float2, std::uint32_t>;
+  const bool by_pairs =
+      std::is_same_v<T, Bf16> || (reinterpret_cast<std::uintptr_t>(to.data) % sizeof(Two) == 0 && to.stride % 2 == 0);
 #pragma unroll
   for (int half = 0; half < 2; ++half) {
     const int c = token_of(half);
     if (c >= at.count) continue;
-    auto* place = reinterpret_cast<Two*>(&to.at(at.row(c), static_cast<unsigned>(column_of())));
+    T* const numbers = &to.at(at.row(c), static_cast<unsigned>(column_of()));
+    if (!by_pairs) {
+#pragma unroll
+      for (int i = 0; i < W / 4; ++i) {
+        T& place = numbers[i / 2 * 8 + i % 2];
+        place = static_cast<T>((accumulate ? static_cast<float>(place) : 0.0f) + rows.cell[i / 2][2 * half + i % 2]);
+      }
+      continue;
+    }
+    auto* const place = reinterpret_cast<Two*>(numbers);
     Two old[W / 8] = {};
     if (accumulate) {
 #pragma unroll
@@ -112,7 +174,7 @@ __device__ void fill_panel(const ChunkRows& at, Panel<chunk_tokens> to, const Va
     const std::size_t row = at.row(inside);
     float4 four = value(row * W + column, inside, row);
     if (c >= at.count) four = {};
-    *reinterpret_cast<uint2*>(to.memory + to.place(c, column)) = {packed(four.x, four.y), packed(four.z, four.w)};
+    *reinterpret_cast<uint2*>(to.memory + to.place(c, column)) = {bf16_pair(four.x, four.y), bf16_pair(four.z, four.w)};
   }
 }
 __device__ __forceinline__ float4 scaled(float factor, const float4& four) {
@@ -147,7 +209,7 @@ __device__ __forceinline__ void store_rows(const Rows<W>& rows, Panel<chunk_toke
 #pragma unroll
     for (int half = 0; half < 2; ++half)
       *reinterpret_cast<std::uint32_t*>(to.memory + to.place(token_of(half), 8 * n + column)) =
-          packed(rows.cell[n][2 * half], rows.cell[n][2 * half + 1]);
+          bf16_pair(rows.cell[n][2 * half], rows.cell[n][2 * half + 1]);
   }
 }
 template <int W>
@@ -165,23 +227,42 @@ template <int W>
 __device__ void begin_state(const Number* from, Panel<W> to) {
 #pragma unroll 4
   for (int i = threadIdx.x; i < W * W / 8; i += threads)
-    begin_copy(to.memory + to.place(i / (W / 8), i % (W / 8) * 8), from + 8 * i);
-  end_copies();
+    tiles::copy_piece(to.memory + to.place(i / (W / 8), i % (W / 8) * 8), from + 8 * i, true);
+  tiles::commit();
 }
 
-/// e^{G_c - G_j} / f_c for j <= c in the layout of the scores' left operands; every thread reads only what it wrote.
-__device__ inline void fill_weights(const float* gate, uint4* weights) {
-  const int column = column_of();
-  const auto weight = [&](int c, int j) { return fast_exp(j <= c ? gate[c] - kept(gate[c]) - gate[j] : -INFINITY); };
+/// e^{G_c - G_j} / f_c for j <= c in the layout of the scores' left operands. Every thread reads only what it wrote;
+/// for wide heads on single warps, whose GPUs may have little shared memory, it computes them at each use.
+template <int W>
+struct PairWeights {
+  static constexpr bool are_stored = units::is_warpgroup || W < 128;
+  static constexpr int blocks = chunk_tokens / 16,
+                       bytes = are_stored ? blocks * threads * static_cast<int>(sizeof(uint4)) : 0;
+  uint4* memory;
+  const float* gate = nullptr;
+
+  __device__ void fill(const float* of) {
+    gate = of;
+    if constexpr (are_stored) {
 #pragma unroll 1
-  for (int block = 0; block < chunk_tokens / 16; ++block) {
-    const auto two = [&](int half, int side) {
-      const int c = token_of(half), j = 16 * block + 8 * side + column;
-      return packed(weight(c, j), weight(c, j + 1));
-    };
-    weights[block * threads + threadIdx.x] = {two(0, 0), two(1, 0), two(0, 1), two(1, 1)};
+      for (int block = 0; block < blocks; ++block) memory[block * threads + threadIdx.x] = make(block);
+    }
   }
-}
+  __device__ uint4 of_block(int block) const {
+    if constexpr (are_stored) return memory[block * threads + threadIdx.x];
+    return make(block);
+  }
+
+ private:
+  __device__ uint4 make(int block) const {
+    const auto weight = [&](int c, int j) { return fast_exp(j <= c ? gate[c] - kept(gate[c]) - gate[j] : -INFINITY); };
+    const auto two = [&](int half, int side) {
+      const int c = token_of(half), j = 16 * block + 8 * side + column_of();
+      return bf16_pair(weight(c, j), weight(c, j + 1));
+    };
+    return {two(0, 0), two(1, 0), two(0, 1), two(1, 1)};
+  }
+};
 
 /// Begins scores_cj = in_c . row_j of a panel.
 template <int W>
@@ -210,17 +291,18 @@ __device__ __forceinline__ void add_weighted(const Left<chunk_tokens>& weighted,
   wait_for_groups<0>(result.cell);
 }
 
-/// Scores times the weights of fill_weights, rounded.
-__device__ __forceinline__ void weigh(const Rows<chunk_tokens>& scores, const uint4* weights,
+/// Scores times weights, rounded.
+template <int W>
+__device__ __forceinline__ void weigh(const Rows<chunk_tokens>& scores, const PairWeights<W>& weights,
                                       Left<chunk_tokens>& weighted) {
 #pragma unroll
   for (int k = 0; k < chunk_tokens / 16; ++k) {
-    const uint4 weight = weights[k * threads + threadIdx.x];
+    const uint4 weight = weights.of_block(k);
     const std::uint32_t of[4] = {weight.x, weight.y, weight.z, weight.w};
 #pragma unroll
     for (int i = 0; i < 4; ++i) {
       const float* sums = scores.cell[2 * k + i / 2] + i % 2 * 2;
-      weighted.pair[k][i] = packed(low_of(of[i]) * sums[0], high_of(of[i]) * sums[1]);
+      weighted.pair[k][i] = bf16_pair(low_of(of[i]) * sums[0], high_of(of[i]) * sums[1]);
     }
   }
 }
@@ -228,7 +310,7 @@ __device__ __forceinline__ void weigh(const Rows<chunk_tokens>& scores, const ui
 /// result_c += in_c op(state) + sum_j weight_cj (in_c . left_j) right_j.
 template <int W, bool state_by_row>
 __device__ __forceinline__ void read(const Left<W>& in, Panel<W> state, Panel<chunk_tokens> left,
-                                     Panel<chunk_tokens> right, const uint4* weights, Rows<W>& result) {
+                                     Panel<chunk_tokens> right, const PairWeights<W>& weights, Rows<W>& result) {
   Rows<chunk_tokens> scores;
   Left<chunk_tokens> weighted;
   begin_products();
@@ -271,7 +353,8 @@ __device__ __forceinline__ void begin_outer(Panel<chunk_tokens> left, int block,
                                             Rows<W>& sums) {
 #pragma unroll
   for (int k = 0; k < chunk_tokens / 16; ++k)
-    multiply_shared<true, true, Bf16Operands>(sums.cell, left.by_row(k, block), right.by_row(k), add || k > 0);
+    multiply_shared<true, true, warpgroup::Bf16Operands>(sums.cell, left.by_row(k, block), right.by_row(k),
+                                                         add || k > 0);
 }
 
 /// sums = rows 64 block to 64 block + 63 of left^T right.
@@ -298,6 +381,11 @@ __device__ __forceinline__ void exchange(std::uint32_t (&words)[4]) {
   swap(words[1], words[3], 2);
 }
 
+/// Of heads narrower than 64 the rows behind the last, which some warps hold, do not exist.
+template <int W>
+__device__ inline bool is_row_of_state(int half) {
+  return W >= 64 || token_of(half) < W;
+}
 /// Index of the first of the 8 numbers, of every 32 of a row, that a lane reads or writes of a state; `block` counts 64
 /// rows.
 template <int W>
@@ -309,6 +397,7 @@ template <int W>
 __device__ __forceinline__ void subtract_state(const Number* from, int block, float weight, Rows<W>& sums) {
 #pragma unroll
   for (int half = 0; half < 2; ++half) {
+    if (!is_row_of_state<W>(half)) continue;
 #pragma unroll
     for (int n = 0; n < W / 8; n += 4) {
       const uint4 piece = __ldg(reinterpret_cast<const uint4*>(from + place_in_state<W>(block, half) + 8 * n));
@@ -326,18 +415,20 @@ template <int W>
 __device__ __forceinline__ void store_state(const Rows<W>& sums, int block, Number* to) {
 #pragma unroll
   for (int half = 0; half < 2; ++half) {
+    if (!is_row_of_state<W>(half)) continue;
 #pragma unroll
     for (int n = 0; n < W / 8; n += 4) {
       std::uint32_t words[4];
 #pragma unroll
-      for (int i = 0; i < 4; ++i) words[i] = packed(sums.cell[n + i][2 * half], sums.cell[n + i][2 * half + 1]);
+      for (int i = 0; i < 4; ++i) words[i] = bf16_pair(sums.cell[n + i][2 * half], sums.cell[n + i][2 * half + 1]);
       exchange(words);
       *reinterpret_cast<uint4*>(to + place_in_state<W>(block, half) + 8 * n) = {words[0], words[1], words[2], words[3]};
     }
   }
 }
+/// States are stored rounded, [W,W]; the address of state `piece`.
 template <int W>
-__device__ Number* state_to(float* states, std::size_t piece) {
+__device__ Number* state_of(float* states, std::size_t piece) {
   return reinterpret_cast<Number*>(states) + piece * W * W;
 }
 
@@ -368,11 +459,11 @@ struct Norms {
 };
 
 /// Chebyshev iteration: row c of x solves (H_c + lambda_c I) x = right_c; `residual` is -right_c on entry and is
-/// overwritten. The iteration is written for the differences d of the iterates, as in chebyshev_mma.cuh: x and residual
-/// = H x - right follow the rounded d. d and x are times f_c until the end.
+/// overwritten. The iteration is written for the differences d of the iterates: x and residual = H x -
+/// right follow the rounded d, so rounding it only changes the path slightly. d and x are times f_c until the end.
 template <int W>
 __device__ __forceinline__ void solve_rows(int iterations, const Norms& norms, const Faded& faded, Panel<W> state,
-                                           Panel<chunk_tokens> keys, const uint4* weights, Rows<W>& residual,
+                                           Panel<chunk_tokens> keys, const PairWeights<W>& weights, Rows<W>& residual,
                                            Rows<W>& x) {
   float step[2], rho[2], lambda[2], omega[2] = {2.0f, 2.0f};
 #pragma unroll
@@ -410,19 +501,18 @@ template <int W>
 struct RecursionMemory {
   static constexpr int panel_bytes = Panel<chunk_tokens>::bytes(W),
                        state_bytes = std::max(Panel<W>::bytes(W), 2 * panel_bytes);
-  static constexpr int weight_bytes = chunk_tokens / 16 * threads * static_cast<int>(sizeof(uint4));
-  static constexpr int bytes = 2 * state_bytes + 2 * panel_bytes + weight_bytes;
+  static constexpr int bytes = 2 * state_bytes + 2 * panel_bytes + PairWeights<W>::bytes;
 
   Panel<W> H, S;
   Panel<chunk_tokens> keys, values;
-  uint4* weights;
+  PairWeights<W> weights;
 
   explicit __device__ RecursionMemory(unsigned char* memory)
       : H{memory},
         S{memory + state_bytes},
         keys{memory + 2 * state_bytes},
         values{memory + 2 * state_bytes + panel_bytes},
-        weights(reinterpret_cast<uint4*>(memory + 2 * state_bytes + 2 * panel_bytes)) {}
+        weights{reinterpret_cast<uint4*>(memory + 2 * state_bytes + 2 * panel_bytes)} {}
 };
 
 /// Inner products of this lane's rows with the same rows of a tensor.
@@ -434,7 +524,7 @@ __device__ __forceinline__ void overlaps(const ChunkRows& at, const Rows<W>& row
     sums[half] += rows.cell[n][2 * half] * two.x + rows.cell[n][2 * half + 1] * two.y;
   });
 #pragma unroll
-  for (float& sum : sums) sum = row_sum(sum);
+  for (float& sum : sums) sum = sum_of_lanes<4>(sum);
 }
 
 /// The same with rounded rows in registers.
@@ -450,13 +540,30 @@ __device__ __forceinline__ void overlaps(const Rows<W>& rows, const Left<W>& oth
     }
   }
 #pragma unroll
-  for (float& sum : sums) sum = row_sum(sum);
+  for (float& sum : sums) sum = sum_of_lanes<4>(sum);
 }
 
+/// Rows of 64 numbers of a state that products compute at a time.
+template <int W>
+constexpr int state_blocks = (W + 63) / 64;
+
+/// Calls body with the head's width as a compile-time constant; on warp groups it is at least 64.
 template <class Body>
 void with_width(int width, const Body& body) {
-  if (width == 64) return body(matrix_units::Width<64>{});
-  body(matrix_units::Width<128>{});
+  if constexpr (!units::is_warpgroup) {
+    if (width == 32) return body(std::integral_constant<int, 32>{});
+  }
+  if (width == 64) return body(std::integral_constant<int, 64>{});
+  body(std::integral_constant<int, 128>{});
 }
 
-}  // namespace afterglow::device::warpgroup
+/// Launches a kernel with one block a chunk.
+template <class Kernel, class... Arguments>
+void launch_chunks(Kernel kernel, int bytes, cudaStream_t stream, const ChebyshevShape& s,
+                   const Arguments&... arguments) {
+  allow_shared_memory(reinterpret_cast<const void*>(kernel), bytes, "Gated KalmaNet");
+  kernel<<<static_cast<unsigned>(s.pieces()), threads, bytes, stream>>>(s, arguments...);
+}
+
+}  // namespace
+}  // namespace afterglow::device::chebyshev_units

@@ -1,10 +1,11 @@
-// Gated KalmaNet's core on warp groups, forward pass: every chunk's addition to the states, then norms, Chebyshev
+// Gated KalmaNet's core in bfloat16, forward pass: every chunk's addition to the states, then norms, Chebyshev
 // iteration and readout of every chunk. The equations are in chebyshev.cu. Grid: one block a chunk.
-#include "gpu/chebyshev/chebyshev_warpgroup.cuh"
+#pragma once
+#include "gpu/chebyshev/chebyshev_units.cuh"
 
 namespace afterglow::device {
 
-namespace warpgroup {
+namespace chebyshev_units {
 namespace {
 
 /// sum_c e^{G - G_c} k_c r_c^T of every chunk, with r the keys (to io.H) and the values (to io.S), and both e^G.
@@ -27,21 +28,20 @@ __global__ void __launch_bounds__(threads, 4) added_kernel(ChebyshevShape s, Che
   fence_async_proxy();
   Rows<W> sums;
 #pragma unroll 1
-  for (int block = 0; block < W / 64; ++block) {
+  for (int block = 0; block < state_blocks<W>; ++block) {
     multiply_outer(s.decay_keys ? weighted : keys, block, keys, sums);
-    store_state(sums, block, state_to<W>(io.H, blockIdx.x));
+    store_state(sums, block, state_of<W>(io.H, blockIdx.x));
     multiply_outer(weighted, block, values, sums);
-    store_state(sums, block, state_to<W>(io.S, blockIdx.x));
+    store_state(sums, block, state_of<W>(io.S, blockIdx.x));
   }
 }
 
 /// This thread's part of |H|_F^2.
 template <int W>
 __device__ float squares_of(Panel<W> state) {
-  const auto* pieces = reinterpret_cast<const uint4*>(state.memory);
   float sum = 0;
   for (int i = threadIdx.x; i < W * W / 8; i += threads) {
-    const uint4 piece = pieces[i];
+    const uint4 piece = *reinterpret_cast<const uint4*>(state.memory + state.place(i / (W / 8), i % (W / 8) * 8));
     for (const std::uint32_t two : {piece.x, piece.y, piece.z, piece.w})
       sum += low_of(two) * low_of(two) + high_of(two) * high_of(two);
   }
@@ -52,7 +52,7 @@ __device__ float squares_of(Panel<W> state) {
 template <int W, class T>
 __device__ __forceinline__ void measure(const ChebyshevShape& s, const ChebyshevPointersOf<T>& io, const ChunkRows& at,
                                         const Gates& gates, float square, const Rows<W>& product) {
-  __shared__ float terms[chunk_tokens], faded[chunk_tokens], squares[chunk_tokens], sums[32];
+  __shared__ SquareSteps steps;
   float overlap[2] = {}, own[2] = {};
   each_pair<W>(at, [&](std::size_t, std::size_t place, int n, int half) {
     const float2 k = two_of(io.k + place);
@@ -61,37 +61,25 @@ __device__ __forceinline__ void measure(const ChebyshevShape& s, const Chebyshev
   });
 #pragma unroll
   for (int half = 0; half < 2; ++half) {
-    const int c = token_of(half);
-    const float k2 = row_sum(own[half]), inner = row_sum(overlap[half]);
-    terms[c] = 2.0f * fmaxf(inner - k2 * k2, 0.0f) + k2 * k2;
-    faded[c] = expf(2.0f * (gates.key[c] - (c > 0 ? gates.key[c - 1] : 0.0f)));
+    const float k2 = sum_of_lanes<4>(own[half]), inner = sum_of_lanes<4>(overlap[half]);
+    steps.set(token_of(half), gates, inner, k2);
   }
-  square = block_sum(square, sums);
-  __syncthreads();
-  recur_over_chunk<false>(faded, terms, square, squares);
-  __syncthreads();
-  if (threadIdx.x < at.count) {
-    const std::size_t row = at.row(static_cast<int>(threadIdx.x));
-    const float fro = sqrtf(squares[threadIdx.x]);
-    io.fro[row] = fro;
-    io.lambda[row] = s.fixed_lambda > 0.0f ? s.fixed_lambda : s.ridge * fro;
-  }
-  __syncthreads();
+  put_norms(s, io, at, steps, square);
 }
 
 template <int W, class T>
 __global__ void __launch_bounds__(threads, 2) solve_kernel(ChebyshevShape s, ChebyshevPointersOf<T> io, T* y) {
   extern __shared__ __align__(1024) unsigned char memory[];
   __shared__ Gates gates;
-  const RecursionMemory<W> shared(memory);
+  RecursionMemory<W> shared(memory);
   const ChunkRows at(s, static_cast<int>(blockIdx.x));
   begin_state<W>(state_of<W>(io.H, blockIdx.x), shared.H);
   begin_state<W>(state_of<W>(io.S, blockIdx.x), shared.S);
   load_panel<W>(at, io.k, shared.keys);
   load_panel<W>(at, io.v, shared.values);
   load_gates(s, io.g, at, gates);
-  fill_weights(gates.key, shared.weights);
-  wait_for_copies<1>();
+  shared.weights.fill(gates.key);
+  tiles::wait<1>();
   fence_async_proxy();
   Rows<W> x, residual;
   Left<W> left;
@@ -117,8 +105,8 @@ __global__ void __launch_bounds__(threads, 2) solve_kernel(ChebyshevShape s, Che
   scale_rows(faded.factor, x);
   left.round(x);
   x.clear();
-  if (!s.decay_keys) fill_weights(gates.value, shared.weights);
-  wait_for_copies<0>();
+  if (!s.decay_keys) shared.weights.fill(gates.value);
+  tiles::wait<0>();
   fence_async_proxy();
   read<W, true>(left, shared.S, shared.keys, shared.values, shared.weights, x);
   each_pair<W>(at, [&](std::size_t, std::size_t place, int n, int half) {
@@ -127,31 +115,28 @@ __global__ void __launch_bounds__(threads, 2) solve_kernel(ChebyshevShape s, Che
 }
 
 }  // namespace
-}  // namespace warpgroup
+}  // namespace chebyshev_units
 
-template <class T>
-void added_on_warpgroups(cudaStream_t stream, const ChebyshevShape& s, const ChebyshevPointersOf<T>& io, float* faded) {
-  warpgroup::with_width(s.width, [&](auto width) {
-    constexpr int W = width.value, bytes = 3 * warpgroup::Panel<chunk_tokens>::bytes(W);
-    const auto kernel = warpgroup::added_kernel<W, T>;
-    allow_shared_memory(reinterpret_cast<const void*>(kernel), bytes, "Gated KalmaNet");
-    kernel<<<static_cast<unsigned>(s.pieces()), warpgroup::threads, bytes, stream>>>(s, io, faded);
+template <bool warpgroups, class T>
+void add_chunks(cudaStream_t stream, const ChebyshevShape& s, const ChebyshevPointersOf<T>& io, float* faded) {
+  using namespace chebyshev_units;
+  with_width(s.width, [&](auto W) {
+    launch_chunks(added_kernel<W(), T>, 3 * Panel<chunk_tokens>::bytes(W()), stream, s, io, faded);
   });
 }
 
-template <class T>
-void solve_on_warpgroups(cudaStream_t stream, const ChebyshevShape& s, const ChebyshevPointersOf<T>& io, T* y) {
-  warpgroup::with_width(s.width, [&](auto width) {
-    constexpr int W = width.value, bytes = warpgroup::RecursionMemory<W>::bytes;
-    const auto kernel = warpgroup::solve_kernel<W, T>;
-    allow_shared_memory(reinterpret_cast<const void*>(kernel), bytes, "Gated KalmaNet");
-    kernel<<<static_cast<unsigned>(s.pieces()), warpgroup::threads, bytes, stream>>>(s, io, y);
-  });
+template <bool warpgroups, class T>
+void solve_chunks(cudaStream_t stream, const ChebyshevShape& s, const ChebyshevPointersOf<T>& io, T* y) {
+  using namespace chebyshev_units;
+  with_width(s.width,
+             [&](auto W) { launch_chunks(solve_kernel<W(), T>, RecursionMemory<W()>::bytes, stream, s, io, y); });
 }
 
-template void added_on_warpgroups(cudaStream_t, const ChebyshevShape&, const ChebyshevPointers&, float*);
-template void added_on_warpgroups(cudaStream_t, const ChebyshevShape&, const ChebyshevPointersOf<Bf16>&, float*);
-template void solve_on_warpgroups(cudaStream_t, const ChebyshevShape&, const ChebyshevPointers&, float*);
-template void solve_on_warpgroups(cudaStream_t, const ChebyshevShape&, const ChebyshevPointersOf<Bf16>&, Bf16*);
+template void add_chunks<units::is_warpgroup>(cudaStream_t, const ChebyshevShape&, const ChebyshevPointers&, float*);
+template void add_chunks<units::is_warpgroup>(cudaStream_t, const ChebyshevShape&, const ChebyshevPointersOf<Bf16>&,
+                                              float*);
+template void solve_chunks<units::is_warpgroup>(cudaStream_t, const ChebyshevShape&, const ChebyshevPointers&, float*);
+template void solve_chunks<units::is_warpgroup>(cudaStream_t, const ChebyshevShape&, const ChebyshevPointersOf<Bf16>&,
+                                                Bf16*);
 
 }  // namespace afterglow::device

@@ -1,10 +1,11 @@
-// Gated KalmaNet's core on warp groups, backward pass: the dual solve with all gradients that do not depend on later
+// Gated KalmaNet's core in bfloat16, backward pass: the dual solve with all gradients that do not depend on later
 // chunks, then the parts from later chunks. The equations are in chebyshev_backward.cu. Grid: one block a chunk.
-#include "gpu/chebyshev/chebyshev_warpgroup.cuh"
+#pragma once
+#include "gpu/chebyshev/chebyshev_units.cuh"
 
 namespace afterglow::device {
 
-namespace warpgroup {
+namespace chebyshev_units {
 namespace {
 
 /// Results of the dual solve: z and, for this lane's rows, p . dp.
@@ -17,7 +18,7 @@ struct DualRows {
 /// z, dq and dalpha.
 template <int W, class T>
 __device__ __forceinline__ void solve_dual(const ChebyshevShape& s, const ChebyshevPointersOf<T>& io,
-                                           const ChunkRows& at, const Gates& gates, const RecursionMemory<W>& shared,
+                                           const ChunkRows& at, const Gates& gates, RecursionMemory<W>& shared,
                                            const T* dy, const SinksOf<T>& out, const Norms& norms, DualRows<W>& to) {
   Rows<W>& z = to.z;
   Rows<W> residual;
@@ -49,14 +50,14 @@ __device__ __forceinline__ void solve_dual(const ChebyshevShape& s, const Chebys
   });
 #pragma unroll
   for (int half = 0; half < 2; ++half) {
-    to.value[half] = row_sum(to.value[half]);
-    const float sum = row_sum(alpha_share[half]);
+    to.value[half] = sum_of_lanes<4>(to.value[half]);
+    const float sum = sum_of_lanes<4>(alpha_share[half]);
     if (out.alpha.wanted() && threadIdx.x % 4 == 0 && token_of(half) < at.count)
       out.alpha.put(static_cast<unsigned>(at.row(token_of(half))), sum);
   }
   if (out.q.wanted()) put_rows(at, out.q.rows, out.q.accumulate, z);
-  if (!s.decay_keys) fill_weights(gates.key, shared.weights);
-  wait_for_copies<0>();
+  if (!s.decay_keys) shared.weights.fill(gates.key);
+  tiles::wait<0>();
   fence_async_proxy();
   const Faded faded(gates.key);
   solve_rows(s.iterations, norms, faded, shared.H, shared.keys, shared.weights, residual, z);
@@ -156,7 +157,7 @@ struct ChunkReverse {
     fence_async_proxy();
     const float weight = later[0] * expf(2.0f * gates.key[0]);
 #pragma unroll 1
-    for (int block = 0; block < W / 64; ++block) {
+    for (int block = 0; block < state_blocks<W>; ++block) {
       begin_products();
       begin_outer(x, block, z, false, sums);
       begin_outer(z, block, x, true, sums);
@@ -164,9 +165,9 @@ struct ChunkReverse {
       end_group();
       wait_for_groups<0>(sums.cell);
       subtract_state(state_of<W>(io.H, blockIdx.x), block, weight, sums);
-      store_state(sums, block, state_to<W>(dual.dH, blockIdx.x));
+      store_state(sums, block, state_of<W>(dual.dH, blockIdx.x));
       multiply_outer(p, block, dy, sums);
-      store_state(sums, block, state_to<W>(dual.dS, blockIdx.x));
+      store_state(sums, block, state_of<W>(dual.dS, blockIdx.x));
     }
   }
 };
@@ -179,15 +180,15 @@ __global__ void __launch_bounds__(threads, 2)
   extern __shared__ __align__(1024) unsigned char memory[];
   __shared__ Gates gates;
   __shared__ float w[chunk_tokens], later[chunk_tokens];
-  const RecursionMemory<W> shared(memory);
+  RecursionMemory<W> shared(memory);
   const ChunkRows at(s, static_cast<int>(blockIdx.x));
   begin_state<W>(state_of<W>(io.S, blockIdx.x), shared.S);
   begin_state<W>(state_of<W>(io.H, blockIdx.x), shared.H);
   load_panel<W>(at, io.k, shared.keys);
   load_panel<W>(at, io.v, shared.values);
   load_gates(s, io.g, at, gates);
-  fill_weights(gates.value, shared.weights);
-  wait_for_copies<1>();
+  shared.weights.fill(gates.value);
+  tiles::wait<1>();
   fence_async_proxy();
   const ChunkReverse<W, T> chunk{s, io, at, gates, later, shared};
   Rows<W> gradient;
@@ -295,7 +296,7 @@ __global__ void __launch_bounds__(threads, 3)
   };
   Left<W> own;
   load_left(io.k, of_keys, own);
-  wait_for_copies<0>();
+  tiles::wait<0>();
   fence_async_proxy();
   Rows<W> gradient;
   Shares overlap;
@@ -313,37 +314,34 @@ __global__ void __launch_bounds__(threads, 3)
 }
 
 }  // namespace
-}  // namespace warpgroup
+}  // namespace chebyshev_units
 
-template <class T>
-void dual_on_warpgroups(cudaStream_t stream, const ChebyshevShape& s, const ChebyshevPointersOf<T>& io, const T* dy,
-                        const Dual& dual, const SinksOf<T>& out, float* faded) {
-  warpgroup::with_width(s.width, [&](auto width) {
-    constexpr int W = width.value, bytes = warpgroup::RecursionMemory<W>::bytes;
-    const auto kernel = warpgroup::dual_kernel<W, T>;
-    allow_shared_memory(reinterpret_cast<const void*>(kernel), bytes, "Gated KalmaNet");
-    kernel<<<static_cast<unsigned>(s.pieces()), warpgroup::threads, bytes, stream>>>(s, io, dy, dual, out, faded);
+template <bool warpgroups, class T>
+void dual_chunks(cudaStream_t stream, const ChebyshevShape& s, const ChebyshevPointersOf<T>& io, const T* dy,
+                 const Dual& dual, const SinksOf<T>& out, float* faded) {
+  using namespace chebyshev_units;
+  with_width(s.width, [&](auto W) {
+    launch_chunks(dual_kernel<W(), T>, RecursionMemory<W()>::bytes, stream, s, io, dy, dual, out, faded);
   });
 }
 
-template <class T>
-void add_later_on_warpgroups(cudaStream_t stream, const ChebyshevShape& s, const ChebyshevPointersOf<T>& io,
-                             const Dual& dual, const SinksOf<T>& out) {
-  warpgroup::with_width(s.width, [&](auto width) {
-    constexpr int W = width.value, bytes = 2 * warpgroup::Panel<W>::bytes(W);
-    const auto kernel = warpgroup::later_kernel<W, T>;
-    allow_shared_memory(reinterpret_cast<const void*>(kernel), bytes, "Gated KalmaNet");
-    kernel<<<static_cast<unsigned>(s.pieces()), warpgroup::threads, bytes, stream>>>(s, io, dual, out);
+template <bool warpgroups, class T>
+void add_later_chunks(cudaStream_t stream, const ChebyshevShape& s, const ChebyshevPointersOf<T>& io, const Dual& dual,
+                      const SinksOf<T>& out) {
+  using namespace chebyshev_units;
+  with_width(s.width, [&](auto W) {
+    launch_chunks(later_kernel<W(), T>, 2 * Panel<W()>::bytes(W()), stream, s, io, dual, out);
   });
 }
 
-template void dual_on_warpgroups(cudaStream_t, const ChebyshevShape&, const ChebyshevPointers&, const float*,
-                                 const Dual&, const Sinks&, float*);
-template void dual_on_warpgroups(cudaStream_t, const ChebyshevShape&, const ChebyshevPointersOf<Bf16>&, const Bf16*,
-                                 const Dual&, const SinksOf<Bf16>&, float*);
-template void add_later_on_warpgroups(cudaStream_t, const ChebyshevShape&, const ChebyshevPointers&, const Dual&,
-                                      const Sinks&);
-template void add_later_on_warpgroups(cudaStream_t, const ChebyshevShape&, const ChebyshevPointersOf<Bf16>&,
-                                      const Dual&, const SinksOf<Bf16>&);
+template void dual_chunks<units::is_warpgroup>(cudaStream_t, const ChebyshevShape&, const ChebyshevPointers&,
+                                               const float*, const Dual&, const Sinks&, float*);
+template void dual_chunks<units::is_warpgroup>(cudaStream_t, const ChebyshevShape&, const ChebyshevPointersOf<Bf16>&,
+                                               const Bf16*, const Dual&, const SinksOf<Bf16>&, float*);
+template void add_later_chunks<units::is_warpgroup>(cudaStream_t, const ChebyshevShape&, const ChebyshevPointers&,
+                                                    const Dual&, const Sinks&);
+template void add_later_chunks<units::is_warpgroup>(cudaStream_t, const ChebyshevShape&,
+                                                    const ChebyshevPointersOf<Bf16>&, const Dual&,
+                                                    const SinksOf<Bf16>&);
 
 }  // namespace afterglow::device
