@@ -499,10 +499,11 @@ void differentiate(cudaStream_t stream, const DeltaInputs& in, bool exact, const
 }
 
 bool has_beta(const DeltaInputs& in) { return in.beta.shape.rank() == 3; }
-/// Whether the sizes suit a rule with beta and at most one decay a head.
+/// Whether the sizes suit a rule with beta and at most one decay a head. Passes must have equally many keys.
 bool fits_chunks(const DeltaInputs& in) {
-  return has_beta(in) && in.g.shape.rank() != 4 && in.q.shape[1] >= min_delta_tokens && fits_passes(in.q.shape[3]) &&
-         in.v.shape[3] <= max_values;
+  const std::int64_t keys = in.q.shape[3];
+  return has_beta(in) && in.g.shape.rank() != 4 && in.q.shape[1] >= min_delta_tokens && keys <= max_states &&
+         (keys <= pass_states || keys % 2 == 0) && in.v.shape[3] <= max_values;
 }
 
 }  // namespace

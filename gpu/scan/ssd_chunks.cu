@@ -111,6 +111,7 @@ __global__ void __launch_bounds__(block_threads, state_pass_blocks)
   const int b = pair / s.heads, h = pair % s.heads;
   const std::size_t row = static_cast<std::size_t>(b) * s.length;
   const auto place = [&](int i) { return backward ? s.chunks - 1 - i : i; };
+  const auto own_states = [&] { return min(s.states, s.group_states - hidden_pass() * s.states); };
   const auto start = [&](int i) {
     if (i < s.chunks) {
       const int c = place(i), count = min(chunk, s.length - c * chunk), width = max(s.width - first, 0);
@@ -121,7 +122,7 @@ __global__ void __launch_bounds__(block_threads, state_pass_blocks)
       stage_of[i % stages].fetch({backward ? in.dy + begin * stride + column : &in.x.at(begin, column),
                                   backward ? stride : in.x.stride, count, width},
                                  {backward ? &in.C.at(begin, shared) : &in.B.at(begin, shared),
-                                  backward ? in.C.stride : in.B.stride, count, s.states},
+                                  backward ? in.C.stride : in.B.stride, count, own_states()},
                                  to.edges + chunk_index(s, b, h, c) * chunk);
     }
     commit();
@@ -142,7 +143,7 @@ __global__ void __launch_bounds__(block_threads, state_pass_blocks)
   float now[tiles][4] = {};
   if (resume && !backward) {
     each([&](int n, int i, int channel_of, int state_of) {
-      if (channel_of < s.width && state_of < s.states) now[n][i] = kept[channel_of * s.group_states + state_of];
+      if (channel_of < s.width && state_of < own_states()) now[n][i] = kept[channel_of * s.group_states + state_of];
     });
   }
   for (int i = 0; i < s.chunks; ++i) {
@@ -173,7 +174,7 @@ __global__ void __launch_bounds__(block_threads, state_pass_blocks)
   }
   if (state == nullptr || backward) return;
   each([&](int n, int i, int channel_of, int state_of) {
-    if (channel_of < s.width && state_of < s.states) kept[channel_of * s.group_states + state_of] = now[n][i];
+    if (channel_of < s.width && state_of < own_states()) kept[channel_of * s.group_states + state_of] = now[n][i];
   });
 }
 
@@ -197,8 +198,8 @@ __global__ void __launch_bounds__(block_threads, answer_blocks<T>)
   const int count = min(chunk, s.length - span.c * chunk), last = 2 * p.warp + 2;
   const std::size_t row = static_cast<std::size_t>(span.b) * s.length + static_cast<std::size_t>(span.c) * chunk;
   const unsigned shared = static_cast<unsigned>(span.group * s.group_states);
-  fetch<chunk>(C, {&in.C.at(row, shared), in.C.stride, count, s.states});
-  fetch<chunk>(B, {&in.B.at(row, shared), in.B.stride, count, s.states});
+  fetch<chunk>(C, {&in.C.at(row, shared), in.C.stride, count, s.own_states});
+  fetch<chunk>(B, {&in.B.at(row, shared), in.B.stride, count, s.own_states});
   if constexpr (!alone) {  // otherwise all operands arrive together
     commit();
     wait<0>();
@@ -322,13 +323,14 @@ ChunkShape shape_for(const ScanSizes& s) {
   return {width, s.states <= 16 ? 16 : s.states <= 32 ? 32 : 64, (s.width + width - 1) / width};
 }
 
-bool fits_passes(std::int64_t states) {
-  return states <= max_states && states % ((states + pass_states - 1) / pass_states) == 0;
-}
-
 ScanSizes in_passes(ScanSizes s) {
   s.passes = (s.group_states + pass_states - 1) / pass_states;
-  s.states = s.group_states / s.passes;
+  s.states = s.own_states = (s.group_states + s.passes - 1) / s.passes;
+  return s;
+}
+
+ScanSizes of_pass(ScanSizes s, int pass) {
+  s.own_states = std::min(s.states, s.group_states - pass * s.states);
   return s;
 }
 
@@ -391,7 +393,8 @@ void answer_chunks(cudaStream_t stream, const ScanSizes& s, const ScanArraysOf<T
                    const ChunkArraysOf<T>& from, float scale, T* y) {
   launch_answers<false, false>(stream, s, in, exact, from, scale, y);
   for (int pass = 1; pass < s.passes; ++pass)
-    launch_answers<false, true>(stream, s, of_pass(s, pass, in), exact, of_pass(s, pass, from), scale, y);
+    launch_answers<false, true>(stream, of_pass(s, pass), of_pass(s, pass, in), exact, of_pass(s, pass, from), scale,
+                                y);
 }
 
 template std::int64_t chunk_numbers<float>(const ScanSizes&, bool);
@@ -417,7 +420,7 @@ void find_paces(cudaStream_t stream, const ScanSizes& s, const ScanSteps& in, co
 bool goes_by_chunks(const ScanInputs& in) {
   const ScanSizes s = sizes_of(in, chunk);
   const std::int64_t updates = std::int64_t{s.batch} * s.length * s.heads * s.width * s.states;
-  return fits_passes(s.states) && (s.length >= min_chunked_tokens || (s.length >= chunk && updates >= min_updates));
+  return s.states <= max_states && (s.length >= min_chunked_tokens || (s.length >= chunk && updates >= min_updates));
 }
 
 bool stores_narrow(const ScanInputs& in) {
@@ -430,10 +433,9 @@ std::int64_t stored_chunk_numbers(const ScanInputs& in, bool with_flows) {
   return in.x.dtype == DType::bf16 ? chunk_numbers<Bf16>(s, with_flows) : chunk_numbers(s, with_flows);
 }
 
-// Up to 16 tokens the recurrence is as fast.
 bool is_one_chunk(const ScanInputs& in) {
   const ScanSizes s = sizes_of(in, chunk);
-  return s.states <= pass_states && s.length > 16 && s.length <= chunk && !goes_by_chunks(in);
+  return s.states <= pass_states && s.length <= chunk && !goes_by_chunks(in);
 }
 
 void scan_alone(cudaStream_t stream, const ScanInputs& in, bool exact, const Tensor& y) {

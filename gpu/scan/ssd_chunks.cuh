@@ -31,10 +31,9 @@ struct Edges {
 
 constexpr int pass_states = 64;  // maximum of a pass
 constexpr int max_states = 128;  // maximum of all passes
-/// Whether this many states split into equal passes.
-bool fits_passes(std::int64_t states);
-/// Sizes of a pass, from those with all states.
+/// Sizes of the passes, from those with all states; and of one of them, since the last may have fewer states.
 ScanSizes in_passes(ScanSizes s);
+ScanSizes of_pass(ScanSizes s, int pass);
 
 /// Layout in memory: paces and edges [B,H,chunks,64], then the states before chunks and, for the gradient, the flows
 /// into chunks from later ones, each [passes,B,H,chunks,width,N] with width and N rounded up to kernel sizes. They have

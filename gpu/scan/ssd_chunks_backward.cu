@@ -131,8 +131,8 @@ __global__ void __launch_bounds__(block_threads, gradient_blocks)
     commit();
     if (alone && p.warp == 0) find_own_paces(s, in, span.b, h, m.paces[unit % 2]);
   };
-  fetch<chunk>(B, {&in.B.at(row, shared), in.B.stride, count, s.states});
-  fetch<chunk>(C, {&in.C.at(row, shared), in.C.stride, count, s.states});
+  fetch<chunk>(B, {&in.B.at(row, shared), in.B.stride, count, s.own_states});
+  fetch<chunk>(C, {&in.C.at(row, shared), in.C.stride, count, s.own_states});
   if constexpr (!alone) {  // otherwise all operands arrive together
     commit();
     wait<0>();
@@ -389,7 +389,7 @@ namespace {
 template <class T>
 StraightRows<T> straight_rows(const ScanSizes& s, const ScanGrads& out, ScanParts& parts) {
   const StraightRows<T> rows{sink_of<T>(out.B).rows, sink_of<T>(out.C).rows};
-  const bool are_whole = s.states % 8 == 0 && in_pieces<8>(rows.B) && in_pieces<8>(rows.C);
+  const bool are_whole = s.states % 8 == 0 && s.group_states % 8 == 0 && in_pieces<8>(rows.B) && in_pieces<8>(rows.C);
   if (parts.sharers > 1 || out.B.accumulate || out.C.accumulate || !are_whole || !rows.any()) return {};
   parts.shared = nullptr;
   return rows;
@@ -428,9 +428,10 @@ void scan_by_chunks_backward(cudaStream_t stream, const ScanInputs& in, bool exa
     find_paces(stream, s, arrays, kept, true);  // the forward pass has read them all
     run_state_pass(stream, s, arrays, exact, kept, Directions::both, nullptr, false);
     for (int pass = 0; pass < s.passes; ++pass) {
-      differentiate_chunks(stream, s, of_pass(s, pass, arrays), exact, of_pass(s, pass, kept), false, parts,
+      const ScanSizes own = of_pass(s, pass);
+      differentiate_chunks(stream, own, of_pass(s, pass, arrays), exact, of_pass(s, pass, kept), false, parts,
                            of_pass(s, pass, straight), of_pass(pass, sink_of<T>(out.x)));
-      sum_parts(stream, s, in, parts, pass, out);
+      sum_parts(stream, own, in, parts, pass, out);
     }
   });
 }

@@ -128,8 +128,8 @@ __global__ void __launch_bounds__(block_threads, gradient_blocks)
     }
     commit();
   };
-  fetch<chunk>(B, {&in.B.at(row, shared), in.B.stride, count, s.states});
-  fetch<chunk>(C, {&in.C.at(row, shared), in.C.stride, count, s.states});
+  fetch<chunk>(B, {&in.B.at(row, shared), in.B.stride, count, s.own_states});
+  fetch<chunk>(C, {&in.C.at(row, shared), in.C.stride, count, s.own_states});
   commit();
   start(span.begin);
   wait<1>();

@@ -1,6 +1,6 @@
 // Shared by the forward and backward passes of the selective scan: sizes and inputs, destinations of gradients, and the
-// sums over the parts that blocks leave. A very short scan runs its recurrence (ssd_scan.cu); others are one chunk or
-// many, computed by matrix products (ssd_chunks.cu, ssd_chunks_backward.cu).
+// sums over the parts that blocks leave. A very short scan runs its recurrence (ssd_scan.cu); others, and all
+// gradients, are one chunk or many, computed by matrix products (ssd_chunks.cu, ssd_chunks_backward.cu).
 #pragma once
 #include "core/backend/scan.h"
 #include "gpu/device/device.cuh"
@@ -16,6 +16,7 @@ struct ScanSizes {
   int batch, length, heads, groups, width, states;
   int chunks, group;         // chunks of a sequence; heads that share B and C
   int passes, group_states;  // `states` are those of one pass; group_states all states, which are contiguous
+  int own_states;            // of this pass; others are zero
 };
 /// With chunks of `chunk` tokens.
 ScanSizes sizes_of(const ScanInputs& in, int chunk);

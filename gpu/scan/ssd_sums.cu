@@ -66,6 +66,7 @@ __global__ void __launch_bounds__(threads) sum_kernel(ScanSizes s, ScanParts fro
   }
   for (int number = lane; from.shared != nullptr && number < s.groups * s.states; number += 32) {
     const int group = number / s.states, own = number % s.states;
+    if (own >= s.own_states) continue;
     const float* parts = from.shared + (row * s.groups + group) * from.sharers * 2 * s.states + own;
     float to_B = 0, to_C = 0;
 #pragma unroll 8
@@ -89,7 +90,8 @@ ScanSizes sizes_of(const ScanInputs& in, int chunk) {
   s.heads = in.heads;
   s.groups = in.groups;
   s.width = static_cast<int>(in.x.elements() / (std::int64_t{s.batch} * s.length * s.heads));
-  s.states = s.group_states = static_cast<int>(in.B.elements() / (std::int64_t{s.batch} * s.length * s.groups));
+  s.states = s.group_states = s.own_states =
+      static_cast<int>(in.B.elements() / (std::int64_t{s.batch} * s.length * s.groups));
   s.passes = 1;
   s.chunks = (s.length + chunk - 1) / chunk;
   s.group = s.heads / s.groups;
