@@ -12,6 +12,7 @@
 #include "gpu/device/launch.cuh"
 #include "gpu/device/occupancy.h"
 #include "gpu/device/pieces.cuh"
+#include "gpu/device/properties.h"
 #include "gpu/gemm/rounded.cuh"
 
 namespace afterglow {
@@ -210,7 +211,7 @@ __global__ void __launch_bounds__(threads) norm_backward_kernel(NormInputs<X, Y>
   }
 }
 
-constexpr unsigned together = 4, max_block = 512, processors = 132;  // rows; threads of a multiprocessor
+constexpr unsigned together = 4, max_block = 512;  // rows; threads of a multiprocessor
 
 // The same for many rows, including the gradient of the weight: a block takes several whole rows at a time, a thread 16
 // bytes of each, and writes the column sums over the block's rows to `partials` [blocks, columns].
@@ -299,7 +300,7 @@ bool norm_all_backward(const CudaBackend& backend, const NormInputs<X, Y>& in, c
   if (in.rows <= max_narrow_rows || in.columns > width * max_block || !whole || !dweight.wanted() || dweight.accumulate)
     return false;
   const unsigned block = blocks_for(in.columns, 32 * width) * 32, columns = in.columns;
-  const unsigned blocks = at_most(blocks_for(in.rows, together), processors * (max_block / block));
+  const unsigned blocks = at_most(blocks_for(in.rows, together), multiprocessors() * (max_block / block));
   float* partials = backend.scratch(blocks * std::size_t{columns});
   launch(norm_all_backward_kernel<gated, X, Y>, blocks, block, 0, backend.stream(), in, to, partials);
   column_sums(backend.stream(), blocks, columns, nullptr, nullptr, dweight,

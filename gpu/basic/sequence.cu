@@ -16,6 +16,7 @@
 #include "gpu/device/lanes.cuh"
 #include "gpu/device/launch.cuh"
 #include "gpu/device/pieces.cuh"
+#include "gpu/device/properties.h"
 
 namespace afterglow {
 
@@ -374,8 +375,8 @@ __device__ Piece<width> before_unit(float eps, const Piece<width>& sums, const P
   return slopes;
 }
 
-constexpr unsigned step_tokens = 4, stretch_stages = 3;      // tokens; steps in the pipeline
-constexpr unsigned min_stretch = 32, resident_blocks = 264;  // tokens; blocks
+constexpr unsigned step_tokens = 4, stretch_stages = 3;  // tokens; steps in the pipeline
+constexpr unsigned min_stretch = 32;                     // tokens
 
 /// A thread's inputs of one channel or of several neighbouring ones, step by step. With several, later steps are copied
 /// to the thread's own shared memory while it works on earlier ones.
@@ -584,6 +585,7 @@ void launch_backward_long(const CudaBackend& backend, const ConvInputs<T>& in, c
                           const SinkOf<T>& dx, const Grad& dweight, const Grad& dbias) {
   const unsigned weights = in.channels * in.taps, all = weights + in.channels;
   float* partials = backend.scratch(std::size_t{max_ranges} * all);
+  const unsigned resident_blocks = 2 * multiprocessors();
   unsigned ranges = 1;
   with_channels(in, {}, {rows_of<T>(dy), dx.rows}, [&](auto width, auto reach) {
     const unsigned tiles = blocks_for(in.channels, conv_lanes * width);

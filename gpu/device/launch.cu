@@ -3,6 +3,7 @@
 
 #include "gpu/device/launch.cuh"
 #include "gpu/device/occupancy.h"
+#include "gpu/device/properties.h"
 #include "gpu/device/warpgroup_switch.h"
 
 namespace afterglow::device {
@@ -13,14 +14,17 @@ __global__ void sample_kernel() {}
 
 std::atomic<bool> warpgroups_wanted = true, gpu_shared = false;
 
+/// An attribute of the current GPU, or `otherwise` when it is not known.
+int attribute(cudaDeviceAttr name, int otherwise) {
+  int device = 0, value = 0;
+  const bool is_known =
+      cudaGetDevice(&device) == cudaSuccess && cudaDeviceGetAttribute(&value, name, device) == cudaSuccess;
+  return is_known ? value : otherwise;
+}
+
 bool gpu_has_warpgroups() {
-  static const bool result = [] {
-    int device = 0, major = 0, minor = 0;
-    return cudaGetDevice(&device) == cudaSuccess &&
-           cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device) == cudaSuccess &&
-           cudaDeviceGetAttribute(&minor, cudaDevAttrComputeCapabilityMinor, device) == cudaSuccess && major == 9 &&
-           minor == 0;
-  }();
+  static const bool result =
+      attribute(cudaDevAttrComputeCapabilityMajor, 0) == 9 && attribute(cudaDevAttrComputeCapabilityMinor, 0) == 0;
   return result;
 }
 
@@ -30,24 +34,21 @@ bool gpu_has_warpgroups() {
 // later. Waiting blocks would take room from the kernels of other back ends.
 bool begins_early() {
   static const bool possible = [] {
-    int device = 0, major = 0;
     cudaFuncAttributes code{};
-    return cudaGetDevice(&device) == cudaSuccess &&
-           cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device) == cudaSuccess &&
-           cudaFuncGetAttributes(&code, sample_kernel) == cudaSuccess && major >= 9 && code.ptxVersion >= 90;
+    return attribute(cudaDevAttrComputeCapabilityMajor, 0) >= 9 &&
+           cudaFuncGetAttributes(&code, sample_kernel) == cudaSuccess && code.ptxVersion >= 90;
   }();
   return possible && !gpu_shared;
 }
 
 int max_shared_memory() {
-  static const int bytes = [] {
-    int device = 0, bytes_of_block = 0;
-    const bool is_known =
-        cudaGetDevice(&device) == cudaSuccess &&
-        cudaDeviceGetAttribute(&bytes_of_block, cudaDevAttrMaxSharedMemoryPerBlockOptin, device) == cudaSuccess;
-    return is_known ? bytes_of_block : 0;
-  }();
+  static const int bytes = attribute(cudaDevAttrMaxSharedMemoryPerBlockOptin, 0);
   return bytes;
+}
+
+unsigned multiprocessors() {
+  static const int count = attribute(cudaDevAttrMultiProcessorCount, 1);
+  return static_cast<unsigned>(count);
 }
 
 void set_gpu_shared(bool is) { gpu_shared = is; }

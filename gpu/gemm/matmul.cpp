@@ -1,6 +1,6 @@
 // c = alpha op(a) op(b) + beta c. Small products (product.cu), thin ones (thin_product.cu) and large exact ones
-// (large_product.cu) use own kernels, the others cuBLAS; large projections in tf32 and bf16 use operands rounded before
-// (rounded.cu).
+// (large_product.cu; split.cu on warp groups) use own kernels, the others cuBLAS; large projections in tf32 and bf16
+// use operands rounded before (rounded.cu).
 #include <cublas_v2.h>
 
 #include "core/io/error.h"
@@ -30,6 +30,10 @@ void check_blas(cublasStatus_t status) {
 }  // namespace
 
 std::int64_t CudaBackend::gemm_operands(const Tensor& a, const Tensor& b) const {
+  if (precision_ == Precision::fp32) {
+    const std::int64_t depth = a.columns() == b.columns() || a.columns() == b.rows() ? a.columns() : a.rows();
+    return static_cast<std::int64_t>(products_.split_product_operands(a, b, depth));
+  }
   if (precision_ != Precision::bf16) return 0;
   return static_cast<std::int64_t>(aligned_bf16_bytes(a) + aligned_bf16_bytes(b));
 }
@@ -40,11 +44,12 @@ void CudaBackend::gemm(bool transpose_a, bool transpose_b, double alpha, const T
   const auto rows = static_cast<int>(c.rows()), columns = static_cast<int>(c.columns());
   const auto depth = static_cast<int>(transpose_a ? a.rows() : a.columns());
   if (rows == 0 || columns == 0) return;
-  if (alpha == 1.0 && (beta == 0.0 || beta == 1.0) &&
-      products_.thin_product(transpose_a, transpose_b, a, b, {c, beta == 1.0}))
-    return;
-  if (products_.small_product(transpose_a, transpose_b, alpha, a, b, beta, c) ||
-      (precision_ == Precision::fp32 && products_.large_product(transpose_a, transpose_b, alpha, a, b, beta, c)))
+  const bool is_plain = alpha == 1.0 && (beta == 0.0 || beta == 1.0);
+  const Grad to{c, beta == 1.0};
+  if ((is_plain && products_.thin_product(transpose_a, transpose_b, a, b, to)) ||
+      products_.tile_product(transpose_a, transpose_b, alpha, a, b, beta, c, false) ||
+      (is_plain && products_.split_product(transpose_a, transpose_b, a, b, to)) ||
+      products_.tile_product(transpose_a, transpose_b, alpha, a, b, beta, c, true))
     return;
   const auto alpha32 = static_cast<float>(alpha), beta32 = static_cast<float>(beta);
   stream();

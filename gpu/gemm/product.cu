@@ -1,9 +1,9 @@
-// Products of moderate size, c = alpha op(a) op(b) + beta c, where cuBLAS leaves most of the GPU idle: about a thousand
-// rows and a few hundred columns. Grid: (tiles of all results, blocks that share the depth). Exact products split each
-// operand into a tf32 number and its remainder (fragments.cuh) and add three products; the others use the tf32 number
-// alone. Groups of warps share a slab of the depth, and for gradients of weights several blocks share a tile; partial
-// sums are added in a fixed order. Projections of one input, their gradients, and the gate and up projections of a
-// SwiGLU are one launch each.
+// Products with own tiles, c = alpha op(a) op(b) + beta c: those of moderate size, where cuBLAS leaves most of the GPU
+// idle (about a thousand rows and a few hundred columns), and large exact ones. Grid: (tiles of all results, blocks
+// that share the depth). Exact products split each operand into a tf32 number and its remainder (fragments.cuh) and add
+// three products; the others use the tf32 number alone. Groups of warps share a slab of the depth, and for gradients of
+// weights several blocks share a tile; partial sums are added in a fixed order. Projections of one input, their
+// gradients, and the gate and up projections of a SwiGLU are one launch each.
 #include <algorithm>
 #include <optional>
 #include <type_traits>
@@ -28,18 +28,17 @@ constexpr unsigned max_depth = 4096;         // of a product with a transposed f
 constexpr double max_deep = 134217728.0;     // multiplications of a deeper one: the gradients of narrow gates
 constexpr double max_rounded = 67108864.0;   // multiplications of one that is not exact; with more cuBLAS is faster
 constexpr unsigned max_rounded_tiles = 448;  // of 32 x 64; long narrow products beyond go to cuBLAS
-constexpr unsigned max_tile_depth = 16384;   // of the others; deeper ones go to warp groups that share the depth
+constexpr unsigned max_tile_depth = 16384;   // of the others on warp groups, whose blocks share greater depths,
+constexpr double min_split = 536870912.0;    // from this many multiplications on
 constexpr unsigned wide_tiles = 180;         // from this many tiles of 32 x 64 on Wide is faster
 constexpr unsigned split_blocks = 200;       // number of blocks that share the depth of products with few tiles
 constexpr unsigned min_depth = 128;          // of a block that shares
 
+constexpr double min_large = 268435456.0;  // multiplications of an exact product of any size; fewer do not fill the GPU
+
 constexpr unsigned enough_tiles = 128;     // of collected gradients: they fill the GPU once
 constexpr unsigned max_kept = 176;         // more would take room from the main stream
 constexpr unsigned max_kept_depth = 2048;  // rows that such a gradient is summed over
-
-constexpr double min_products = 268435456.0;  // multiplications of a product on warp groups; fewer do not fill the GPU
-constexpr unsigned min_share = 512;           // depth of a block that shares
-constexpr unsigned max_shared = 512;          // tiles times shares: their sums must fit the scratch memory
 
 /// Shape of a block: `down` by `across` parts of 32 x 32; `groups` of warps that share a slab, each with `depth` of it
 /// (at most 64: sums are kept short, see tiles.cuh); up to `stages` slabs in flight. A multiprocessor must hold
@@ -54,9 +53,10 @@ struct Plan {
   static constexpr unsigned elements = rows * columns;
   using Order = Plan;
 };
-using Narrow = Plan<1, 1, 8, 16, 3>;  // for few tiles; loads a whole deep slab at once
-using Wide = Plan<1, 2, 2, 32, 3>;    // for many tiles; small blocks
-using Shared = Plan<1, 1, 4, 16, 4>;  // for gradients of weights; leaves room for the main stream
+using Narrow = Plan<1, 1, 8, 16, 3>;    // for few tiles; loads a whole deep slab at once
+using Wide = Plan<1, 2, 2, 32, 3>;      // for many tiles; small blocks
+using Shared = Plan<1, 1, 4, 16, 4>;    // for gradients of weights; leaves room for the main stream
+using Large = Plan<2, 2, 1, 16, 3, 3>;  // for exact products of any size
 
 /// Plan with the same sums as `Other`, bit for bit, when several runs share the GPU and throughput counts instead of
 /// latency. Tiles are larger, so that a result needs fewer copies and splits. The depth is not shared between warps:
@@ -69,8 +69,7 @@ struct HighOccupancy : Plan<2, 2, 1, 16, 3, brief_ ? 4 : 3> {
   static_assert(Other::depth % 16 == 0);
 };
 template <class P>
-constexpr bool high_occupancy =
-    !std::is_same_v<typename P::Order, Plan<P::down, P::across, P::groups, P::depth, P::stages>>;
+constexpr bool high_occupancy = !std::is_same_v<typename P::Order, P>;
 
 /// A slab of 32 lines of an operand in shared memory. A `deep` operand has a row for each line, otherwise a row for
 /// each depth, as in global memory. The strides avoid bank conflicts of the fragment loads.
@@ -695,6 +694,15 @@ unsigned count_tiles(Products& p) {
   return p.tiles;
 }
 
+/// Counts the tiles, and reserves memory for their sums when blocks share the depth.
+template <class P>
+void place_partials(Products& p, const CudaBackend& backend) {
+  count_tiles<P>(p);
+  if (p.splits == 1) return;
+  p.partials = backend.scratch(std::size_t{p.splits} * p.tiles * P::elements);
+  p.tickets = backend.tickets();
+}
+
 bool writes_to_one_of(const Products& p, const Products& others) {
   for (unsigned i = 0; i < p.count; ++i) {
     for (unsigned k = 0; k < others.count; ++k) {
@@ -724,18 +732,6 @@ void share_depth(Products& p) {
   p.splits = slabs > each ? blocks_for(slabs, each) : 1;
 }
 
-/// Whether all operands and results meet the alignment of multiply_on_warpgroups.
-bool are_vectors(const Products& p, bool a_deep, bool b_deep) {
-  bool fine = true;
-  for (unsigned i = 0; i < p.count; ++i) {
-    const Result& r = p.results[p.summed ? 0 : i];
-    const Term& term = p.terms[i];
-    fine = fine && term.a.vector && term.b.vector && r.c.vector && r.columns % 4 == 0 &&
-           (a_deep ? term.depth : r.rows) % 4 == 0 && (b_deep ? term.depth : r.columns) % 4 == 0;
-  }
-  return fine;
-}
-
 double products_of(const Products& p) {
   double sum = 0;
   for (unsigned i = 0; i < p.count; ++i) {
@@ -743,11 +739,6 @@ double products_of(const Products& p) {
     sum += static_cast<double>(r.rows) * r.columns * p.terms[i].depth;
   }
   return sum;
-}
-
-unsigned shares_of_depth(const Products& p) {
-  const unsigned max_shares = p.summed ? 1 : blocks_for(p.terms[0].depth, min_share);
-  return fullest_shares(p.tiles, std::min(max_shares, max_shared / p.tiles));
 }
 
 template <class P, bool a_deep, bool b_deep, Extra extra, bool exact>
@@ -770,34 +761,17 @@ void launch_products(cudaStream_t stream, const Products& p) {
 
 }  // namespace
 
-bool ProductPlanner::multiply_large(Products& p, bool a_deep, bool b_deep) {
-  if (!p.exact || p.finish != Finish::plain || p.biased || !has_warpgroups() || !are_vectors(p, a_deep, b_deep))
-    return false;
-  const double wanted = products_of(p), tile = WarpgroupTile::rows * WarpgroupTile::columns;
-  if (wanted < min_products) return false;
-  count_tiles<WarpgroupTile>(p);
-  const double depth = p.summed ? wanted / p.results[0].rows / p.results[0].columns : p.terms[0].depth;
-  if (tile * p.tiles * depth > wanted * 1.5) return false;
-  p.splits = shares_of_depth(p);
-  if (p.splits > 1)
-    p.partials = backend_.scratch(std::size_t{p.splits} * p.tiles * WarpgroupTile::rows * WarpgroupTile::columns);
-  multiply_on_warpgroups(backend_.stream(), p, a_deep, b_deep);
-  backend_.launched("large product");
-  return true;
-}
-
 template <bool a_deep, bool b_deep>
 bool ProductPlanner::multiply_tiles(Products& p) {
   const unsigned wide = count_tiles<Wide>(p);
-  if (a_deep && p.terms[0].depth > max_tile_depth && multiply_large(p, a_deep, b_deep)) return true;
   // When refused, summed products become a launch each, so each is compared with the limit alone.
   const double wanted = products_of(p), each = wanted / (p.summed ? p.count : 1);
+  if (a_deep && p.exact && p.terms[0].depth > max_tile_depth && wanted >= min_split && has_warpgroups()) return false;
   const bool deep = !a_deep && p.terms[0].depth > max_depth;
   const bool suits = p.exact ? wide <= max_tiles && !(deep && wanted > max_deep)
                              : wide <= max_rounded_tiles && !deep && each <= max_rounded;
-  if (!suits) return multiply_large(p, a_deep, b_deep);
-  run_tiles<a_deep, b_deep>(p);
-  return true;
+  if (suits) run_tiles<a_deep, b_deep>(p);
+  return suits;
 }
 
 bool ProductPlanner::is_right_pinned(const Products& p) const {
@@ -810,11 +784,7 @@ void ProductPlanner::run_tiles(Products& p) {
   p.is_right_pinned = is_right_pinned(p);
   const auto run_plan = [&](auto plan) {
     using P = decltype(plan);
-    count_tiles<P>(p);
-    if (p.splits > 1) {
-      p.partials = backend_.scratch(std::size_t{p.splits} * p.tiles * P::elements);
-      p.tickets = backend_.tickets();
-    }
+    place_partials<P>(p, backend_);
     if constexpr (a_deep && b_deep) {
       if (p.biased) return launch_products<P, true, true, Extra::biases>(backend_.stream(), p);
     }
@@ -849,8 +819,8 @@ void ProductPlanner::run_tiles(Products& p) {
   backend_.launched("product");
 }
 
-bool ProductPlanner::small_product(bool transpose_a, bool transpose_b, double alpha, const Tensor& a, const Tensor& b,
-                                   double beta, const Tensor& c) {
+bool ProductPlanner::tile_product(bool transpose_a, bool transpose_b, double alpha, const Tensor& a, const Tensor& b,
+                                  double beta, const Tensor& c, bool of_any_size) {
   const std::int64_t depth = transpose_a ? a.rows() : a.columns();
   if ((transpose_a && transpose_b) || depth == 0) return false;
   Products p = none_yet();
@@ -858,9 +828,19 @@ bool ProductPlanner::small_product(bool transpose_a, bool transpose_b, double al
   p.alpha = static_cast<float>(alpha);
   p.terms[0] = {matrix_of(a), matrix_of(b), static_cast<unsigned>(depth)};
   p.results[0] = result_of(c, beta);
-  return transpose_a   ? multiply_tiles<false, false>(p)
-         : transpose_b ? multiply_tiles<true, true>(p)
-                       : multiply_tiles<true, false>(p);
+  const auto run = [&]<bool a_deep, bool b_deep>() {
+    if (!of_any_size) return multiply_tiles<a_deep, b_deep>(p);
+    if (!p.exact || products_of(p) < min_large) return false;
+    count_tiles<Large>(p);
+    share_depth<Large>(p);
+    place_partials<Large>(p, backend_);
+    launch_kernel<Large, a_deep, b_deep, Extra::none, true>(backend_.stream(), p);
+    backend_.launched("large product");
+    return true;
+  };
+  return transpose_a   ? run.operator()<false, false>()
+         : transpose_b ? run.operator()<true, true>()
+                       : run.operator()<true, false>();
 }
 
 Products ProductPlanner::none_yet() const {
@@ -886,7 +866,6 @@ void CudaBackend::linear_forward_many(const Tensor& x, std::span<const Tensor> w
       p.biased = p.biased || p.biases[i] != nullptr;
     }
     if (products_.multiply_tiles<true, true>(p)) return;
-    if (std::exchange(p.biased, false) && products_.multiply_large(p, true, true)) return add_biases(biases, results);
     if (weights.size() > 1) {  // too much for one launch
       for (std::size_t i = 0; i < weights.size(); ++i)
         linear_forward_many(x, weights.subspan(i, 1), i < biases.size() ? biases.subspan(i, 1) : biases,

@@ -1,20 +1,21 @@
-// Descriptors of the products of product.cu and product_warpgroup.cu; one launch computes several of them.
+// Descriptors of the products of product.cu; one launch computes several of them.
 #pragma once
 #include <cstdint>
 #include <span>
 #include <type_traits>
 
 #include "gpu/device/device.cuh"
+#include "gpu/device/properties.h"
 
 namespace afterglow::device {
 
 constexpr unsigned max_products = 5;  // in one call
-constexpr unsigned processors = 132;  // multiprocessors of the GPU that blocks should fill
 constexpr unsigned max_terms = 8;     // of a launch, which may combine the gradients of several calls
 
 /// The number of blocks, up to `most`, that should share each of `tiles` tiles, so that a whole number of waves nearly
 /// fills the GPU.
 inline unsigned fullest_shares(std::int64_t tiles, std::int64_t max_shares) {
+  const std::int64_t processors = multiprocessors();
   unsigned best = 1;
   double best_use = 0;
   for (unsigned shares = 1; shares <= max_shares; ++shares) {
@@ -26,14 +27,6 @@ inline unsigned fullest_shares(std::int64_t tiles, std::int64_t max_shares) {
     }
   }
   return best;
-}
-
-/// Calls body(a_deep, b_deep) with the layout of two operands as compile-time constants; b is deep only if a is.
-template <class Body>
-void with_operands(bool a_deep, bool b_deep, const Body& body) {
-  if (!a_deep) return body(std::false_type{}, std::false_type{});
-  if (b_deep) return body(std::true_type{}, std::true_type{});
-  body(std::true_type{}, std::false_type{});
 }
 
 struct ProductOperand {
@@ -96,16 +89,5 @@ struct Products {
   ProductOperand kept[2];
   const float* biases[max_products] = {};  ///< added to plain results, a number a column, or null
 };
-
-/// Shape of a block's tile in a large product by warp groups, and the depth of one of its two stages. Each of four
-/// groups computes 64 rows by half of the columns.
-struct WarpgroupTile {
-  static constexpr unsigned rows = 128, columns = 112, slab = 64;
-};
-
-/// Plain or summed products on warp groups. Tiles are counted by WarpgroupTile; all operands and results are `vector`,
-/// and rows in memory multiples of four. `a_deep`, `b_deep`: rows of the operand run along the depth in memory; b is
-/// deep only if a is. As accurate as float32. Requires has_warpgroups() (product_warpgroup.cu).
-void multiply_on_warpgroups(cudaStream_t stream, const Products& p, bool a_deep, bool b_deep);
 
 }  // namespace afterglow::device

@@ -26,12 +26,10 @@ class ProductPlanner {
  public:
   explicit ProductPlanner(CudaBackend& backend) : backend_(backend) {}
 
-  /// One product with own tiles: small (product.cu), or exact and large (large_product.cu). False when cuBLAS is
+  /// One product with own tiles (product.cu): of moderate size, or an exact one `of_any_size`. False when cuBLAS is
   /// faster.
-  bool small_product(bool transpose_a, bool transpose_b, double alpha, const Tensor& a, const Tensor& b, double beta,
-                     const Tensor& c);
-  bool large_product(bool transpose_a, bool transpose_b, double alpha, const Tensor& a, const Tensor& b, double beta,
-                     const Tensor& c);
+  bool tile_product(bool transpose_a, bool transpose_b, double alpha, const Tensor& a, const Tensor& b, double beta,
+                    const Tensor& c, bool of_any_size);
   /// c = op(a) op(b) where a is tall and one extent is a few numbers, in float32 arithmetic; false otherwise.
   bool thin_product(bool transpose_a, bool transpose_b, const Tensor& a, const Tensor& b, const Grad& c);
   /// Empty products of the back end's precision: exact in fp32, otherwise the kernel rounds operands to tf32 as it
@@ -40,8 +38,10 @@ class ProductPlanner {
   /// Several products with own tiles; false when cuBLAS is faster.
   template <bool a_deep, bool b_deep>
   bool multiply_tiles(device::Products& products);
-  /// Large products without biases on warp groups; false for all others, and without warp groups.
-  bool multiply_large(device::Products& products, bool a_deep, bool b_deep);
+  /// A large product in fp32 on warp groups, c = op(a) op(b), whose operands are split first; false otherwise. And the
+  /// bytes that they take, 0 when they are not split.
+  bool split_product(bool transpose_a, bool transpose_b, const Tensor& a, const Tensor& b, const Grad& c);
+  std::size_t split_product_operands(const Tensor& a, const Tensor& b, std::int64_t depth) const;
 
   /// dweights[i] = dresults[i]^T x.
   void multiply_gradients(std::span<const Tensor> dresults, const Tensor& x, std::span<const Grad> dweights);

@@ -14,11 +14,8 @@ namespace device {
 
 namespace {
 
-constexpr unsigned ahead = 4;           // loads in flight
-constexpr unsigned together = 6;        // blocks of a multiprocessor
-constexpr unsigned max_blocks = 792;    // of a matrix: those that run at once
-constexpr unsigned max_checking = 132;  // blocks, one a multiprocessor
-constexpr unsigned max_handing_out = 528;
+constexpr unsigned ahead = 4;     // loads in flight
+constexpr unsigned together = 6;  // blocks of a multiprocessor
 
 __device__ const Rounding& matrix_of_block(const Roundings& all, unsigned block) {
   unsigned i = 0;
@@ -221,7 +218,7 @@ void Roundings::add(const Tensor& matrix, Kind kind, const Halves& to) {
   next.from_stride = static_cast<unsigned>(matrix.row_stride / 4);
   next.to_stride = static_cast<unsigned>(to.stride / 4);
   next.first_block = blocks;
-  next.blocks = at_most(blocks_for(next.count, 2 * threads), max_blocks);
+  next.blocks = at_most(blocks_for(next.count, 2 * threads), together * multiprocessors());
   next.kind = kind;
   blocks += next.blocks;
   fours[static_cast<unsigned>(kind)] += next.count;
@@ -405,7 +402,7 @@ void ProductPlanner::round_operands(Roundings& all) {
   all.board = reinterpret_cast<RoundingBoard*>(backend_.tickets());
   const auto run = [&]<unsigned each>(std::integral_constant<unsigned, each>) {
     launch(try_halves_kernel<each>, all.blocks, threads, 0, backend_.stream(), all);
-    launch(check_halves_kernel<each>, std::min(all.blocks, max_checking), threads, 0, backend_.stream(), all);
+    launch(check_halves_kernel<each>, std::min(all.blocks, multiprocessors()), threads, 0, backend_.stream(), all);
   };
   // Small matrices have as many blocks, which would sample more numbers than they round.
   if (all.fours[0] + all.fours[1] + all.fours[2] < min_looked_at_well) {
@@ -558,7 +555,7 @@ void ProductPlanner::multiply_rounded_gradients(const Halves& gradients, const H
       parts.to[i] = sink_of(dweights[i]);
       parts.first[i + 1] = parts.first[i] + static_cast<unsigned>(dweights[i].tensor.elements());
     }
-    launch(hand_out_kernel, dim3(max_handing_out, static_cast<unsigned>(dweights.size())), threads, 0,
+    launch(hand_out_kernel, dim3(4 * multiprocessors(), static_cast<unsigned>(dweights.size())), threads, 0,
            backend_.stream(), parts);
     return backend_.launched("gradients of projections");
   }

@@ -1,5 +1,5 @@
-// Splits matrices into squares of halves (split.cuh), and computes large fp32 projections with such operands on warp
-// groups.
+// Splits matrices into squares of halves (split.cuh), and computes large fp32 projections and products with such
+// operands on warp groups.
 #include <algorithm>
 #include <utility>
 
@@ -109,10 +109,12 @@ namespace {
 
 using namespace device;
 
-constexpr std::int64_t min_products = std::int64_t{1}
-                                      << 31;        // smaller products split their operands in the product kernel
-constexpr std::int64_t full = 128;                  // tiles of results that fill the GPU
-constexpr unsigned max_shares = 16, min_share = 8;  // of a depth, in squares
+// Multiplications of projections, which are not compared with other kernels, and of a product that own tiles refused.
+constexpr std::int64_t min_products = std::int64_t{1} << 31, min_single_product = std::int64_t{1} << 29;
+constexpr std::int64_t full = 128;                                           // tiles of results that fill the GPU
+constexpr unsigned max_shares = 16, min_share = 8;                           // of a depth, in squares
+constexpr std::int64_t max_tiled_results = 1 << 22, max_tiled_depth = 4096;  // of products for own tiles (product.cu)
+constexpr std::int64_t max_shared = 1 << 22;  // numbers of a single product's shares, in the scratch memory
 
 std::int64_t rows_of_all(std::span<const Tensor> weights) {
   std::int64_t rows = 0;
@@ -166,7 +168,7 @@ unsigned shares_of_input(const Tensor& x, std::span<const Tensor> weights) {
 
 /// Multiplies; with a shared depth each share goes to `memory`, and a second kernel adds the shares to the results.
 void multiply_shared(CudaBackend& backend, SplitProducts& products, const SharedResults& results, float* memory,
-                     bool a_deep) {
+                     bool a_deep, bool b_deep = false) {
   if (products.count == 0) return;
   if (products.shares > 1) {
     for (unsigned i = 0; i < products.count; ++i) {
@@ -176,10 +178,28 @@ void multiply_shared(CudaBackend& backend, SplitProducts& products, const Shared
       product.c = std::exchange(memory, memory + std::size_t{products.shares} * product.rows * product.columns);
     }
   }
-  multiply_split(backend.stream(), products, a_deep, false);
+  multiply_split(backend.stream(), products, a_deep, b_deep);
   if (products.shares > 1)
-    launch(add_shares_kernel, dim3(4 * processors, products.count), threads, 0, backend.stream(), products, results);
-  backend.launched("gradients of projections");
+    launch(add_shares_kernel, dim3(4 * multiprocessors(), products.count), threads, 0, backend.stream(), products,
+           results);
+  backend.launched("large product");
+}
+
+/// Memory for split matrices, one behind the other.
+struct SplitMemory {
+  unsigned char* next;
+  SplitMatrix take(std::int64_t down, std::int64_t across) {
+    const auto squares = static_cast<std::size_t>(down * across);
+    const SplitMatrix matrix{next, reinterpret_cast<float*>(next + squares * square_bytes),
+                             static_cast<unsigned>(across)};
+    next += bytes_of_split(down * across);
+    return matrix;
+  }
+};
+
+void split(CudaBackend& backend, const Splittings& all) {
+  launch(split_kernel, all.blocks, threads, 0, backend.stream(), all);
+  backend.launched("splitting");
 }
 
 struct SplitOperands {
@@ -197,12 +217,12 @@ struct SplitOperands {
   }
   SplitOperands(CudaBackend& backend, const Tensor& x, std::span<const Tensor> of,
                 std::span<const Tensor> dresults = {}) {
-    next_ = static_cast<unsigned char*>(backend.operand_memory(bytes(x, of, !dresults.empty())));
-    input = take(squares_for(x.rows()), squares_for(x.columns()));
-    weights = take(squares_of_all(of), squares_for(x.columns()));
+    SplitMemory memory{static_cast<unsigned char*>(backend.operand_memory(bytes(x, of, !dresults.empty())))};
+    input = memory.take(squares_for(x.rows()), squares_for(x.columns()));
+    weights = memory.take(squares_of_all(of), squares_for(x.columns()));
     if (!dresults.empty()) {
-      gradients = take(squares_for(x.rows()), squares_of_all(of));
-      of_weights = reinterpret_cast<float*>(next_);
+      gradients = memory.take(squares_for(x.rows()), squares_of_all(of));
+      of_weights = reinterpret_cast<float*>(memory.next);
       of_input = of_weights + numbers_of_weights(x, of);
     }
     all.add(x, input);
@@ -214,8 +234,7 @@ struct SplitOperands {
       all.add(gradient, gradients.from(0, first));
       first += squares_for(gradient.columns());
     }
-    launch(split_kernel, all.blocks, threads, 0, backend.stream(), all);
-    backend.launched("splitting");
+    split(backend, all);
   }
 
  private:
@@ -226,14 +245,6 @@ struct SplitOperands {
     const unsigned shares = shares_of_input(x, of);
     return shares > 1 ? shares * static_cast<std::size_t>(x.elements()) : 0;
   }
-  SplitMatrix take(std::int64_t down, std::int64_t across) {
-    const auto squares = static_cast<std::size_t>(down * across);
-    const SplitMatrix matrix{next_, reinterpret_cast<float*>(next_ + squares * square_bytes),
-                             static_cast<unsigned>(across)};
-    next_ += bytes_of_split(down * across);
-    return matrix;
-  }
-  unsigned char* next_;
 };
 
 /// dweights[i] = dresults[i]^T x.
@@ -279,6 +290,39 @@ bool ProductPlanner::project_split(const Tensor& x, std::span<const Tensor> weig
   }
   multiply_split(backend_.stream(), products, true, true);
   backend_.launched("large product");
+  return true;
+}
+
+std::size_t ProductPlanner::split_product_operands(const Tensor& a, const Tensor& b, std::int64_t depth) const {
+  if (backend_.precision() != Precision::fp32 || !has_warpgroups() || depth == 0) return 0;
+  const std::int64_t results = a.elements() / depth * (b.elements() / depth);
+  if (results * depth < min_single_product || (results <= max_tiled_results && depth <= max_tiled_depth)) return 0;
+  return bytes_of_split(squares_for(a.rows()) * squares_for(a.columns())) +
+         bytes_of_split(squares_for(b.rows()) * squares_for(b.columns()));
+}
+
+bool ProductPlanner::split_product(bool transpose_a, bool transpose_b, const Tensor& a, const Tensor& b,
+                                   const Grad& c) {
+  const std::int64_t depth = transpose_a ? a.rows() : a.columns(), rows = c.tensor.rows(), columns = c.tensor.columns();
+  const std::size_t bytes = split_product_operands(a, b, depth);
+  const Tensor operands[] = {a, b};
+  if (bytes == 0 || (transpose_a && transpose_b) || !can_split(operands) || !can_store(c.tensor)) return false;
+  SplitMemory memory{static_cast<unsigned char*>(backend_.operand_memory(bytes))};
+  Splittings all;
+  SplitMatrix matrices[2];
+  for (int i = 0; i < 2; ++i) {
+    matrices[i] = memory.take(squares_for(operands[i].rows()), squares_for(operands[i].columns()));
+    all.add(operands[i], matrices[i]);
+  }
+  split(backend_, all);
+  SplitProducts products;
+  products.depth = static_cast<unsigned>(squares_for(depth));
+  products.shares = std::min(shares_of(tiles_of(squares_for(rows), squares_for(columns)), products.depth),
+                             static_cast<unsigned>(std::max<std::int64_t>(max_shared / (rows * columns), 1)));
+  products.add(matrices[0], matrices[1], rows, columns, c.tensor.as<float>(), c.tensor.row_stride, c.accumulate);
+  float* const shares =
+      products.shares > 1 ? backend_.scratch(products.shares * static_cast<std::size_t>(rows * columns)) : nullptr;
+  multiply_shared(backend_, products, {{sink_of(c)}}, shares, !transpose_a, transpose_b);
   return true;
 }
 

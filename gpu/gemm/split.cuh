@@ -81,7 +81,7 @@ struct TileSquares {
 };
 
 /// a_deep: the rows of a run along the depth; otherwise a is transposed and its columns are the rows of the product.
-/// The same for b with its columns. Requires has_warpgroups() (split_product_warpgroup.cu).
+/// The same for b with its columns; b is deep only if a is. Requires has_warpgroups() (split_product_warpgroup.cu).
 void multiply_split(cudaStream_t stream, const SplitProducts& p, bool a_deep, bool b_deep);
 
 }  // namespace afterglow::device

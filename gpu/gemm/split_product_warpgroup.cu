@@ -215,13 +215,15 @@ template <bool a_deep, bool b_deep>
 void launch_products(cudaStream_t stream, const SplitProducts& p) {
   const auto kernel = split_product_kernel<a_deep, b_deep>;
   allow_shared_memory(reinterpret_cast<const void*>(kernel), shared_bytes, "a large product");
-  launch(kernel, std::min(p.tiles * p.shares, processors), block, shared_bytes, stream, p);
+  launch(kernel, std::min(p.tiles * p.shares, multiprocessors()), block, shared_bytes, stream, p);
 }
 
 }  // namespace
 
 void multiply_split(cudaStream_t stream, const SplitProducts& p, bool a_deep, bool b_deep) {
-  with_operands(a_deep, b_deep, [&](auto a, auto b) { launch_products<a(), b()>(stream, p); });
+  const auto run =
+      a_deep ? b_deep ? launch_products<true, true> : launch_products<true, false> : launch_products<false, false>;
+  run(stream, p);
 }
 
 }  // namespace afterglow::device

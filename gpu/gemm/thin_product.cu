@@ -23,7 +23,7 @@ constexpr unsigned max_thin = 16;     // of the thin extent
 constexpr unsigned min_rows = 4096;   // of the tall extent
 constexpr unsigned max_depth = 1024;  // of a sum over the other extent, whose matrix lies in shared memory
 constexpr unsigned together = 4;      // rows of a warp or thread at a time
-constexpr unsigned column_threads = 128, blocks_of_sum = 264;
+constexpr unsigned column_threads = 128;
 constexpr unsigned max_sum = 1 << 16, max_partials = 1 << 22;  // numbers of a gradient, and of its partial sums
 
 /// The small matrix w(n, k), or two of them from n = `first` on; n counts the thin extent.
@@ -292,7 +292,7 @@ void multiply_outputs(const CudaBackend& backend, const Tensor& x, const Small& 
     const auto kernel = thin_outputs_kernel<thin>;
     const int bytes = static_cast<int>(thin * sizeof(float) * static_cast<unsigned>(x.columns()));
     allow_shared_memory(reinterpret_cast<const void*>(kernel), bytes, "thin product");
-    launch(kernel, at_most(blocks_for(rows, threads / 32 * together), 2 * blocks_of_sum), threads,
+    launch(kernel, at_most(blocks_for(rows, threads / 32 * together), 4 * multiprocessors()), threads,
            static_cast<std::size_t>(bytes), backend.stream(), rows_of(x), w, to, rows);
   });
   backend.launched("thin product");
@@ -306,7 +306,7 @@ void multiply_depth(const CudaBackend& backend, std::span<const Tensor> x, const
   const auto rows = static_cast<unsigned>(x[0].rows());
   const Narrow narrow = narrow_matrix(x);
   with_thin(narrow.columns, [&](auto thin) {
-    const unsigned max_blocks = (thin() <= max_thin / 2 ? 4 : 2) * blocks_of_sum;  // about as many as fit
+    const unsigned max_blocks = (thin() <= max_thin / 2 ? 8 : 4) * multiprocessors();  // about as many as fit
     const dim3 grid(at_most(blocks_for(rows, together), max_blocks),
                     blocks_for(to.tensor.columns(), 4 * column_threads));
     launch(thin_depth_kernel<thin>, grid, column_threads, 0, backend.stream(), narrow, w, sink_of(to), rows);
@@ -323,7 +323,8 @@ void sum_gradients(const CudaBackend& backend, std::span<const Tensor> parts, co
   const Narrow narrow = narrow_matrix(parts);
   const auto rows = static_cast<unsigned>(wide.rows()), columns = static_cast<unsigned>(wide.columns());
   const unsigned count = narrow.columns, numbers = count * columns, before = narrow.first * columns;
-  const unsigned blocks = at_most(at_most(blocks_for(rows, 2 * together), blocks_of_sum), max_partials / numbers);
+  const unsigned blocks =
+      at_most(at_most(blocks_for(rows, 2 * together), 2 * multiprocessors()), max_partials / numbers);
   float* partials = backend.scratch(std::size_t{blocks} * numbers);
   with_thin(count, [&](auto thin) {
     launch(thin_gradient_kernel<thin>, dim3(blocks, blocks_for(columns, 4 * column_threads)), 2 * column_threads, 0,
