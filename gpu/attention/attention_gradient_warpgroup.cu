@@ -1,6 +1,7 @@
 // Gradients of attention of long sequences on warp groups; the equations are in pairs.cuh. Each of two warp groups owns
 // 64 keys or 64 queries of a head, and a copying thread streams tokens of the other kind, 64 at a time.
 #include "gpu/attention/attention_warpgroup.cuh"
+#include "gpu/device/unrolled.cuh"
 
 namespace afterglow::device::tiles {
 
@@ -90,10 +91,8 @@ template <int columns>
 __device__ __forceinline__ void take_weights(const Share<rows>& weights, RowScales& scales, Share<columns>& sum,
                                              std::uint32_t (&halves)[rows / 16][4]) {
   float peak[2] = {0, 0};
-#pragma unroll
-  for (int n = 0; n < rows / 8; ++n)
-#pragma unroll
-    for (int r = 0; r < 2; ++r) peak[r] = fmaxf(peak[r], fmaxf(fabsf(weights.at(n, r, 0)), fabsf(weights.at(n, r, 1))));
+  unrolled<rows / 8, 2>(
+      [&](int n, int r) { peak[r] = fmaxf(peak[r], fmaxf(fabsf(weights.at(n, r, 0)), fabsf(weights.at(n, r, 1)))); });
   scales.take(peak, sum);
   take_halves(weights, scales.up, halves);
 }

@@ -3,6 +3,7 @@
 // memory, 128 at a time. While the products of weights and values of one step run, the next step's scores become
 // weights.
 #include "gpu/attention/attention_warpgroup.cuh"
+#include "gpu/device/unrolled.cuh"
 
 namespace afterglow::device::tiles {
 
@@ -197,11 +198,9 @@ struct Weigher {
 #pragma unroll
     for (int n = 0; n < step_keys / 8; ++n) {
       const float2 both = columns_of(value_units, lane, n);
-#pragma unroll
-      for (int r = 0; r < 2; ++r)
-#pragma unroll
-        for (int e = 0; e < 2; ++e)
-          if (key + lane.column_of(n, e) < in.seen(first + lane.row_of(r))) top[r] = fmaxf(top[r], part_of(both, e));
+      unrolled<2, 2>([&](int r, int e) {
+        if (key + lane.column_of(n, e) < in.seen(first + lane.row_of(r))) top[r] = fmaxf(top[r], part_of(both, e));
+      });
     }
 #pragma unroll
     for (int r = 0; r < 2; ++r) unit[r] = fmaxf(unit[r], quad_max(top[r]));

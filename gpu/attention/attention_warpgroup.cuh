@@ -6,6 +6,7 @@
 #include "gpu/attention/long_attention.cuh"
 #include "gpu/attention/softmax.cuh"
 #include "gpu/device/mbarrier.cuh"
+#include "gpu/device/unrolled.cuh"
 #include "gpu/device/warpgroup_halves.cuh"
 
 namespace afterglow::device::tiles {
@@ -98,11 +99,9 @@ using LeftHalves = std::uint32_t[width / 16][4];
 template <int width>
 __device__ __forceinline__ void take_halves(const Share<width>& weights, const float (&up)[2],
                                             std::uint32_t (&halves)[width / 16][4]) {
-#pragma unroll
-  for (int n = 0; n < width / 8; ++n)
-#pragma unroll
-    for (int r = 0; r < 2; ++r)
-      halves[n / 2][n % 2 * 2 + r] = halves_of(weights.at(n, r, 0) * up[r], weights.at(n, r, 1) * up[r]);
+  unrolled<width / 8, 2>([&](int n, int r) {
+    halves[n / 2][n % 2 * 2 + r] = halves_of(weights.at(n, r, 0) * up[r], weights.at(n, r, 1) * up[r]);
+  });
 }
 
 /// Compiler fence: wgmma reads left operands from registers asynchronously. Call it before the products begin and after

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "gpu/attention/decoding.cuh"
+#include "gpu/device/unrolled.cuh"
 
 namespace afterglow::device {
 
@@ -46,11 +47,7 @@ struct Sum {
     read(in.k, row, head, valid, k);
     read(in.v, row, head, valid, v);
     float score = 0;
-#pragma unroll
-    for (int i = 0; i < fours; ++i) {
-#pragma unroll
-      for (int j = 0; j < 4; ++j) score += q[i][j] * k[i][j];
-    }
+    unrolled<fours, 4>([&](int i, int j) { score += q[i][j] * k[i][j]; });
 #pragma unroll
     for (int offset = lanes / 2; offset > 0; offset /= 2) score += __shfl_xor_sync(full_warp, score, offset);
     score = valid ? in.scale * 1.44269504f * score : -INFINITY;
@@ -58,11 +55,7 @@ struct Sum {
     largest = fmaxf(largest, score);
     const float shrink = exp2f(before - finite(largest)), weight = exp2f(score - finite(largest));
     total = shrink * total + weight;
-#pragma unroll
-    for (int i = 0; i < fours; ++i) {
-#pragma unroll
-      for (int j = 0; j < 4; ++j) values[i][j] = shrink * values[i][j] + weight * v[i][j];
-    }
+    unrolled<fours, 4>([&](int i, int j) { values[i][j] = shrink * values[i][j] + weight * v[i][j]; });
   }
 };
 

@@ -14,6 +14,7 @@
 #include "core/backend/feedback.h"
 #include "gpu/attention/pairs.cuh"
 #include "gpu/cuda_backend.h"
+#include "gpu/device/unrolled.cuh"
 
 namespace afterglow {
 
@@ -229,19 +230,16 @@ constexpr int square_bytes = tile_bytes<rows, exact>;
 
 template <bool exact, int width>
 __device__ void store_square(const LanePosition& lane, const Share<width>& weights, int first, std::byte* to) {
-#pragma unroll
-  for (int n = 0; n < width / 8; ++n)
-#pragma unroll
-    for (int r = 0; r < 2; ++r) {
-      auto* words = reinterpret_cast<std::uint32_t*>(to + lane.row_of(r) * row_bytes<rows, exact>);
-      auto* place = words + (first + lane.column_of(n, 0)) / 2;
-      const float x = weights.at(n, r, 0) * max_weight, y = weights.at(n, r, 1) * max_weight;
-      if constexpr (exact) {
-        split(x, y, place[0], place[rows / 2]);
-      } else {
-        place[0] = halves_of(x, y);
-      }
+  unrolled<width / 8, 2>([&](int n, int r) {
+    auto* words = reinterpret_cast<std::uint32_t*>(to + lane.row_of(r) * row_bytes<rows, exact>);
+    auto* place = words + (first + lane.column_of(n, 0)) / 2;
+    const float x = weights.at(n, r, 0) * max_weight, y = weights.at(n, r, 1) * max_weight;
+    if constexpr (exact) {
+      split(x, y, place[0], place[rows / 2]);
+    } else {
+      place[0] = halves_of(x, y);
     }
+  });
 }
 
 template <bool exact>
@@ -308,22 +306,19 @@ template <int width, class T>
 __device__ void read_rows(const LanePosition& lane, const OperandOf<T>& from, std::size_t row0, int count, int first,
                           Share<width>& to) {
   const bool whole = from.aligned && count == rows && first + width <= from.width;  // then no bounds are checked
-#pragma unroll
-  for (int n = 0; n < width / 8; ++n)
-#pragma unroll
-    for (int r = 0; r < 2; ++r) {
-      const int row = lane.row_of(r), column = first + lane.column_of(n, 0);
-      const T* place = from.at(row0 + row, 0) + column;
-      float2 pair = make_float2(0, 0);
-      if (whole) {
-        pair = two_of(place);
-      } else if (row < count) {
-        if (column < from.width) pair.x = static_cast<float>(place[0]);
-        if (column + 1 < from.width) pair.y = static_cast<float>(place[1]);
-      }
-      to.at(n, r, 0) = pair.x;
-      to.at(n, r, 1) = pair.y;
+  unrolled<width / 8, 2>([&](int n, int r) {
+    const int row = lane.row_of(r), column = first + lane.column_of(n, 0);
+    const T* place = from.at(row0 + row, 0) + column;
+    float2 pair = make_float2(0, 0);
+    if (whole) {
+      pair = two_of(place);
+    } else if (row < count) {
+      if (column < from.width) pair.x = static_cast<float>(place[0]);
+      if (column + 1 < from.width) pair.y = static_cast<float>(place[1]);
     }
+    to.at(n, r, 0) = pair.x;
+    to.at(n, r, 1) = pair.y;
+  });
 }
 
 /// The maximum over all threads of the solve; `shared` holds one number for each warp.
@@ -542,15 +537,12 @@ class TileSolve {
   __device__ Share<part_columns> answer() const {
     Share<part_columns> all = sum;
     if constexpr (keeps_given) {
-#pragma unroll
-      for (int r = 0; r < 2; ++r)
-#pragma unroll
-        for (int n = 0; n < part_columns / 8; ++n) {
-          const float* place = given_row(lane.row_of(r)) + part + lane.column_of(n, 0);
-          const float2 given = *reinterpret_cast<const float2*>(place);
-          all.at(n, r, 0) = given.x + gain(r) * sum.at(n, r, 0);
-          all.at(n, r, 1) = given.y + gain(r) * sum.at(n, r, 1);
-        }
+      unrolled<2, part_columns / 8>([&](int r, int n) {
+        const float* place = given_row(lane.row_of(r)) + part + lane.column_of(n, 0);
+        const float2 given = *reinterpret_cast<const float2*>(place);
+        all.at(n, r, 0) = given.x + gain(r) * sum.at(n, r, 0);
+        all.at(n, r, 1) = given.y + gain(r) * sum.at(n, r, 1);
+      });
     }
     return all;
   }

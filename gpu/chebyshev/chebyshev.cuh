@@ -7,6 +7,7 @@
 #include "core/backend/chebyshev.h"
 #include "gpu/chebyshev/chebyshev_tile.cuh"
 #include "gpu/device/device.cuh"
+#include "gpu/device/unrolled.cuh"
 
 namespace afterglow::device {
 
@@ -306,11 +307,7 @@ __device__ void solve_chunk(const ChebyshevShape& s, const TokenNumbers& fro, co
   const auto weigh = [&](Scores& scores_of_iterate) {
     Scores by;
     by.load(weights, Scores::stride);
-#pragma unroll
-    for (int i = 0; i < Scores::rows; ++i) {
-#pragma unroll
-      for (int j = 0; j < Scores::columns; ++j) scores_of_iterate.cell[i][j] *= by.cell[i][j];
-    }
+    unrolled<Scores::rows, Scores::columns>([&](int i, int j) { scores_of_iterate.cell[i][j] *= by.cell[i][j]; });
   };
   for (int iteration = 0; iteration < s.iterations; ++iteration) {
     __syncthreads();

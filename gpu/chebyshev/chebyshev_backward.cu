@@ -4,6 +4,7 @@
 // core/backend/cpu/chebyshev_backward.cpp.
 #include "gpu/chebyshev/chebyshev_dual.cuh"
 #include "gpu/cuda_backend.h"
+#include "gpu/device/unrolled.cuh"
 
 namespace afterglow {
 
@@ -206,14 +207,10 @@ __global__ void __launch_bounds__(threads, J < 8 ? 2 : 1)
   __syncthreads();
   other.clear();
   other.template add_product<false, true>(keys, stride, state, stride, Tile<J>::width);
-#pragma unroll
-  for (int i = 0; i < Tile<J>::rows; ++i) {
-#pragma unroll
-    for (int j = 0; j < Tile<J>::columns; ++j) {
-      const int c = Tile<J>::row(i);
-      dk.cell[i][j] -= expf(gates.key[c]) * later[c] * other.cell[i][j];
-    }
-  }
+  unrolled<Tile<J>::rows, Tile<J>::columns>([&](int i, int j) {
+    const int c = Tile<J>::row(i);
+    dk.cell[i][j] -= expf(gates.key[c]) * later[c] * other.cell[i][j];
+  });
   add_future(scores, panel, dk);
   masked_scores<J>(panel, keys, gates.key, -1.0f, scores);
   load_panel<J>(s, at, io.x, panel);
@@ -238,11 +235,7 @@ __global__ void __launch_bounds__(threads, J < 8 ? 2 : 1)
   other.clear();
   other.template add_product<false, true>(panel, stride, state, stride, Tile<J>::width);
   other.each([&](float& cell, int c, int) { cell *= expf(value_end - gates.value[c]); });
-#pragma unroll
-  for (int i = 0; i < Tile<J>::rows; ++i) {
-#pragma unroll
-    for (int j = 0; j < Tile<J>::columns; ++j) dk.cell[i][j] += other.cell[i][j];
-  }
+  unrolled<Tile<J>::rows, Tile<J>::columns>([&](int i, int j) { dk.cell[i][j] += other.cell[i][j]; });
   masked_scores<J>(upstream, panel, gates.value, s.scale, scores);
   Tile<J>& dv = other;
   dv.clear();

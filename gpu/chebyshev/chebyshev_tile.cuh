@@ -10,6 +10,7 @@
 #include "gpu/device/device.cuh"
 #include "gpu/device/fragments.cuh"
 #include "gpu/device/lanes.cuh"
+#include "gpu/device/unrolled.cuh"
 #include "gpu/scan/scan_tiles.cuh"
 
 namespace afterglow::device {
@@ -98,10 +99,7 @@ struct RightColumns : Columns {
   using Numbers = float[tiles][2];
   using Columns::Columns;
   __device__ void load(int k, float (&value)[tiles][2]) const {
-#pragma unroll
-    for (int n = 0; n < tiles; ++n)
-#pragma unroll
-      for (int i = 0; i < 2; ++i) value[n][i] = column[(8 * k + i) * stride + 16 * n];
+    unrolled<tiles, 2>([&](int n, int i) { value[n][i] = column[(8 * k + i) * stride + 16 * n]; });
   }
 };
 
@@ -131,11 +129,7 @@ struct Tile {
 
   template <class Body>
   __device__ void each(const Body& body) {
-#pragma unroll
-    for (int i = 0; i < rows; ++i) {
-#pragma unroll
-      for (int j = 0; j < columns; ++j) body(cell[i][j], row(i), column(j));
-    }
+    unrolled<rows, columns>([&](int i, int j) { body(cell[i][j], row(i), column(j)); });
   }
   __device__ void clear() {
     each([](float& c, int, int) { c = 0.0f; });
@@ -204,10 +198,7 @@ struct Tile {
 #pragma unroll 1
     for (int begin = 0; begin < depth / 8; begin += 8) {
       const auto product = scan::multiply<true, tiles>(begin, min(begin + 8, depth / 8), left, right);
-#pragma unroll
-      for (int n = 0; n < tiles; ++n)
-#pragma unroll
-        for (int i = 0; i < 4; ++i) cell[i / 2][2 * n + i % 2] += product.of(n, i);
+      unrolled<tiles, 4>([&](int n, int i) { cell[i / 2][2 * n + i % 2] += product.of(n, i); });
     }
   }
 };

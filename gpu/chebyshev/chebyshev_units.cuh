@@ -15,6 +15,7 @@
 #include "gpu/cuda_backend.h"
 #include "gpu/device/fragments.cuh"
 #include "gpu/device/pieces.cuh"
+#include "gpu/device/unrolled.cuh"
 
 namespace afterglow::device::chebyshev_units {
 namespace {
@@ -41,11 +42,7 @@ struct Rows {
   template <class Body>
   __device__ __forceinline__ void each(const Body& body) {
     const int t = static_cast<int>(threadIdx.x) % 4;
-#pragma unroll
-    for (int n = 0; n < W / 8; ++n) {
-#pragma unroll
-      for (int e = 0; e < 4; ++e) body(cell[n][e], e / 2, 8 * n + 2 * t + e % 2);
-    }
+    unrolled<W / 8, 4>([&](int n, int e) { body(cell[n][e], e / 2, 8 * n + 2 * t + e % 2); });
   }
   __device__ void clear() {
     each([](float& c, int, int) { c = 0.0f; });
@@ -61,24 +58,17 @@ struct Left {
   /// e).
   template <class Make, class See>
   __device__ __forceinline__ void update(const Make& make, const See& see) {
-#pragma unroll
-    for (int n = 0; n < W / 8; ++n) {
-#pragma unroll
-      for (int half = 0; half < 2; ++half) {
-        std::uint32_t& two = pair[n / 2][n % 2 * 2 + half];
-        two = bf16_pair(make(low_of(two), n, 2 * half, half), make(high_of(two), n, 2 * half + 1, half));
-        see(low_of(two), n, 2 * half);
-        see(high_of(two), n, 2 * half + 1);
-      }
-    }
+    unrolled<W / 8, 2>([&](int n, int half) {
+      std::uint32_t& two = pair[n / 2][n % 2 * 2 + half];
+      two = bf16_pair(make(low_of(two), n, 2 * half, half), make(high_of(two), n, 2 * half + 1, half));
+      see(low_of(two), n, 2 * half);
+      see(high_of(two), n, 2 * half + 1);
+    });
   }
   __device__ __forceinline__ void round(const Rows<W>& rows) {
-#pragma unroll
-    for (int n = 0; n < W / 8; ++n) {
-#pragma unroll
-      for (int half = 0; half < 2; ++half)
-        pair[n / 2][n % 2 * 2 + half] = bf16_pair(rows.cell[n][2 * half], rows.cell[n][2 * half + 1]);
-    }
+    unrolled<W / 8, 2>([&](int n, int half) {
+      pair[n / 2][n % 2 * 2 + half] = bf16_pair(rows.cell[n][2 * half], rows.cell[n][2 * half + 1]);
+    });
   }
 };
 
@@ -204,24 +194,18 @@ __device__ void load_mixed(const ChebyshevShape& s, const ChebyshevPointersOf<T>
 template <int W>
 __device__ __forceinline__ void store_rows(const Rows<W>& rows, Panel<chunk_tokens> to) {
   const int column = column_of();
-#pragma unroll
-  for (int n = 0; n < W / 8; ++n) {
-#pragma unroll
-    for (int half = 0; half < 2; ++half)
-      *reinterpret_cast<std::uint32_t*>(to.memory + to.place(token_of(half), 8 * n + column)) =
-          bf16_pair(rows.cell[n][2 * half], rows.cell[n][2 * half + 1]);
-  }
+  unrolled<W / 8, 2>([&](int n, int half) {
+    *reinterpret_cast<std::uint32_t*>(to.memory + to.place(token_of(half), 8 * n + column)) =
+        bf16_pair(rows.cell[n][2 * half], rows.cell[n][2 * half + 1]);
+  });
 }
 template <int W>
 __device__ __forceinline__ void take_rows(Panel<chunk_tokens> from, Left<W>& left) {
   const int column = column_of();
-#pragma unroll
-  for (int k = 0; k < W / 16; ++k) {
-#pragma unroll
-    for (int i = 0; i < 4; ++i)
-      left.pair[k][i] = *reinterpret_cast<const std::uint32_t*>(
-          from.memory + from.place(token_of(i % 2), 16 * k + i / 2 * 8 + column));
-  }
+  unrolled<W / 16, 4>([&](int k, int i) {
+    left.pair[k][i] =
+        *reinterpret_cast<const std::uint32_t*>(from.memory + from.place(token_of(i % 2), 16 * k + i / 2 * 8 + column));
+  });
 }
 template <int W>
 __device__ void begin_state(const Number* from, Panel<W> to) {
@@ -531,14 +515,10 @@ __device__ __forceinline__ void overlaps(const ChunkRows& at, const Rows<W>& row
 template <int W>
 __device__ __forceinline__ void overlaps(const Rows<W>& rows, const Left<W>& other, float (&sums)[2]) {
   sums[0] = sums[1] = 0.0f;
-#pragma unroll
-  for (int n = 0; n < W / 8; ++n) {
-#pragma unroll
-    for (int half = 0; half < 2; ++half) {
-      const std::uint32_t two = other.pair[n / 2][n % 2 * 2 + half];
-      sums[half] += rows.cell[n][2 * half] * low_of(two) + rows.cell[n][2 * half + 1] * high_of(two);
-    }
-  }
+  unrolled<W / 8, 2>([&](int n, int half) {
+    const std::uint32_t two = other.pair[n / 2][n % 2 * 2 + half];
+    sums[half] += rows.cell[n][2 * half] * low_of(two) + rows.cell[n][2 * half + 1] * high_of(two);
+  });
 #pragma unroll
   for (float& sum : sums) sum = sum_of_lanes<4>(sum);
 }

@@ -4,6 +4,7 @@
 #include <cstdint>
 
 #include "gpu/device/device.cuh"
+#include "gpu/device/unrolled.cuh"
 
 namespace afterglow::device::tiles {
 
@@ -58,10 +59,7 @@ template <bool exact, int rows, int columns>
 __device__ void multiply_fragments(float (&sum)[rows][columns][4], const Fragment<exact, 4> (&a)[rows],
                                    const Fragment<exact, 2> (&b)[columns]) {
   const auto each = [&](const auto& step) {
-#pragma unroll
-    for (int j = 0; j < columns; ++j)
-#pragma unroll
-      for (int i = 0; i < rows; ++i) step(sum[i][j], a[i], b[j]);
+    unrolled<columns, rows>([&](int j, int i) { step(sum[i][j], a[i], b[j]); });
   };
   if (exact) {
     each([](float(&to)[4], const auto& l, const auto& r) { mma_tf32(to, l.rest, r.big); });

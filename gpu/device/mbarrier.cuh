@@ -46,7 +46,6 @@ struct Ring {
 
   __device__ Mbarrier full() const { return Mbarrier(mbarriers + stage); }
   __device__ Mbarrier empty() const { return Mbarrier(mbarriers + count + stage); }
-  __device__ Mbarrier empty_before() const { return Mbarrier(mbarriers + count + (stage == 0 ? count : stage) - 1); }
   /// One thread fills stages; `readers` arrive when they have finished with one.
   __device__ void init(unsigned readers) const {
     for (unsigned i = 0; i < count; ++i) {

@@ -12,6 +12,7 @@
 
 #include "gpu/device/device.cuh"
 #include "gpu/device/fragments.cuh"
+#include "gpu/device/unrolled.cuh"
 
 namespace afterglow::device::tiles {
 
@@ -58,12 +59,7 @@ struct Share {
   /// Replaces every entry by change(n, r, e, number).
   template <class Change>
   __device__ void each(const Change& change) {
-#pragma unroll
-    for (int n = 0; n < width / 8; ++n)
-#pragma unroll
-      for (int r = 0; r < 2; ++r)
-#pragma unroll
-        for (int e = 0; e < 2; ++e) at(n, r, e) = change(n, r, e, at(n, r, e));
+    unrolled<width / 8, 2, 2>([&](int n, int r, int e) { at(n, r, e) = change(n, r, e, at(n, r, e)); });
   }
   __device__ void clear() {
     each([](int, int, int, float) { return 0.0f; });

@@ -9,27 +9,6 @@
 
 namespace afterglow::device::warpgroup {
 
-/// multiply<right_transposed, HalfOperands> for 64 columns as a statement of its own: with the type as an operand ptxas
-/// allocates the registers of the SKA core's token kernel differently.
-template <bool right_transposed>
-__device__ __forceinline__ void multiply_halves(float (&sums)[8][4], const std::uint32_t (&left)[4], Operand right,
-                                                bool add) {
-  asm volatile(
-      "{.reg .pred add;\n"
-      "setp.ne.b32 add, %37, 0;\n"
-      "wgmma.mma_async.sync.aligned.m64n64k16.f32.f16.f16 "
-      "{%0,%1,%2,%3,%4,%5,%6,%7,%8,%9,%10,%11,%12,%13,%14,%15,%16,%17,%18,%19,%20,%21,%22,%23,%24,%25,"
-      "%26,%27,%28,%29,%30,%31}, {%32,%33,%34,%35}, %36, add, 1, 1, %38;}\n"
-      : "+f"(sums[0][0]), "+f"(sums[0][1]), "+f"(sums[0][2]), "+f"(sums[0][3]), "+f"(sums[1][0]), "+f"(sums[1][1]),
-        "+f"(sums[1][2]), "+f"(sums[1][3]), "+f"(sums[2][0]), "+f"(sums[2][1]), "+f"(sums[2][2]), "+f"(sums[2][3]),
-        "+f"(sums[3][0]), "+f"(sums[3][1]), "+f"(sums[3][2]), "+f"(sums[3][3]), "+f"(sums[4][0]), "+f"(sums[4][1]),
-        "+f"(sums[4][2]), "+f"(sums[4][3]), "+f"(sums[5][0]), "+f"(sums[5][1]), "+f"(sums[5][2]), "+f"(sums[5][3]),
-        "+f"(sums[6][0]), "+f"(sums[6][1]), "+f"(sums[6][2]), "+f"(sums[6][3]), "+f"(sums[7][0]), "+f"(sums[7][1]),
-        "+f"(sums[7][2]), "+f"(sums[7][3])
-      : "r"(left[0]), "r"(left[1]), "r"(left[2]), "r"(left[3]), "l"(right), "r"(static_cast<int>(add)),
-        "n"(right_transposed ? 1 : 0));
-}
-
 /// A 64 x 64 matrix in shared memory: a panel of halves and a panel of the halves of their remainders. The kernel that
 /// fills it keeps the scale of its numbers.
 struct HalfMatrix {

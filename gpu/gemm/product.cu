@@ -13,6 +13,7 @@
 #include "gpu/device/fragments.cuh"
 #include "gpu/device/launch.cuh"
 #include "gpu/device/occupancy.h"
+#include "gpu/device/unrolled.cuh"
 #include "gpu/gemm/product.cuh"
 #include "gpu/gemm/thin_product.cuh"
 
@@ -523,15 +524,10 @@ __device__ unsigned slabs_in(const Products& p, unsigned result) {
 
 /// Adds a short sum of the tensor cores, which truncate towards zero, in float32, and clears it.
 __device__ void add_short_sum(float (&sum)[2][4][4], float (&some)[2][4][4]) {
-#pragma unroll
-  for (int i = 0; i < 2; ++i)
-#pragma unroll
-    for (int n = 0; n < 4; ++n)
-#pragma unroll
-      for (int e = 0; e < 4; ++e) {
-        sum[i][n][e] += some[i][n][e];
-        some[i][n][e] = 0;
-      }
+  unrolled<2, 4, 4>([&](int i, int n, int e) {
+    sum[i][n][e] += some[i][n][e];
+    some[i][n][e] = 0;
+  });
 }
 
 /// Variants of the kernel with more work than a plain product; separate kernels, because they need more registers.
@@ -636,14 +632,10 @@ __global__ void __launch_bounds__(P::block, neighbours<P, exact>) product_kernel
   tiles::wait<0>();
   __syncthreads();
   float* own = memory + warp * part * sum_stride + threadIdx.x % 32 / 4 * sum_stride + threadIdx.x % 4 * 2;
-#pragma unroll
-  for (int r = 0; r < 4; ++r) {
-#pragma unroll
-    for (int n = 0; n < 4; ++n) {
-      *reinterpret_cast<float2*>(own + 8 * r * sum_stride + 8 * n) =
-          make_float2(sum[r / 2][n][r % 2 * 2], sum[r / 2][n][r % 2 * 2 + 1]);
-    }
-  }
+  unrolled<4, 4>([&](int r, int n) {
+    *reinterpret_cast<float2*>(own + 8 * r * sum_stride + 8 * n) =
+        make_float2(sum[r / 2][n][r % 2 * 2], sum[r / 2][n][r % 2 * 2 + 1]);
+  });
   __syncthreads();
   Sums<P> sums{memory, &p, tile, false};
   if (p.splits > 1) {

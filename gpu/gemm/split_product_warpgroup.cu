@@ -6,6 +6,7 @@
 #include "gpu/cuda_backend.h"
 #include "gpu/device/launch.cuh"
 #include "gpu/device/mbarrier.cuh"
+#include "gpu/device/unrolled.cuh"
 #include "gpu/device/warpgroup_halves.cuh"
 #include "gpu/gemm/split.cuh"
 
@@ -165,10 +166,7 @@ __device__ __forceinline__ void multiply_tile(const SplitProduct& p, const Work&
     warpgroup::wait_for_groups<0>(part);
     pass(stages);
     pass(stages);
-#pragma unroll
-    for (int n = 0; n < parts; ++n)
-#pragma unroll
-      for (int e = 0; e < 4; ++e) sums[n][e] = fmaf(part[n][e], scales[n / of_square], sums[n][e]);
+    unrolled<parts, 4>([&](int n, int e) { sums[n][e] = fmaf(part[n][e], scales[n / of_square], sums[n][e]); });
   }
   if (inside) store(p, work, row, sums);
 }

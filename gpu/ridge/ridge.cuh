@@ -10,6 +10,7 @@
 #include "gpu/device/device.cuh"
 #include "gpu/device/fragments.cuh"
 #include "gpu/device/launch.cuh"
+#include "gpu/device/unrolled.cuh"
 
 namespace afterglow::device {
 
@@ -124,20 +125,10 @@ struct Product {
   __device__ static int first_row() { return ridge_warp() / across * 16 * row_tiles; }
   __device__ static int first_column() { return ridge_warp() % across * 8 * column_tiles; }
   __device__ void clear() {
-#pragma unroll
-    for (int i = 0; i < row_tiles; ++i)
-#pragma unroll
-      for (int j = 0; j < column_tiles; ++j)
-#pragma unroll
-        for (int e = 0; e < 4; ++e) v[i][j][e] = 0;
+    unrolled<row_tiles, column_tiles, 4>([&](int i, int j, int e) { v[i][j][e] = 0; });
   }
   __device__ void add(const Product& other, float factor = 1.0f) {
-#pragma unroll
-    for (int i = 0; i < row_tiles; ++i)
-#pragma unroll
-      for (int j = 0; j < column_tiles; ++j)
-#pragma unroll
-        for (int e = 0; e < 4; ++e) v[i][j][e] += factor * other.v[i][j][e];
+    unrolled<row_tiles, column_tiles, 4>([&](int i, int j, int e) { v[i][j][e] += factor * other.v[i][j][e]; });
   }
   /// Calls body(row, column, number at column, number at column + 1); columns are even.
   template <class Body>
@@ -181,13 +172,9 @@ struct Product {
   template <class Self, class Body>
   __device__ static void each_pair(Self& self, const Body& body) {
     const int row = first_row() + ridge_lane() / 4, column = first_column() + ridge_lane() % 4 * 2;
-#pragma unroll
-    for (int i = 0; i < row_tiles; ++i)
-#pragma unroll
-      for (int half = 0; half < 2; ++half)
-#pragma unroll
-        for (int j = 0; j < column_tiles; ++j)
-          body(row + 16 * i + 8 * half, column + 8 * j, self.v[i][j][2 * half], self.v[i][j][2 * half + 1]);
+    unrolled<row_tiles, 2, column_tiles>([&](int i, int half, int j) {
+      body(row + 16 * i + 8 * half, column + 8 * j, self.v[i][j][2 * half], self.v[i][j][2 * half + 1]);
+    });
   }
 };
 
@@ -253,14 +240,10 @@ __device__ void fetch(tiles::Fragment<exact, 2> (&to)[count], const ByRows& from
 template <int W, bool exact, int count>
 __device__ void fetch(tiles::Fragment<exact, 2> (&to)[count], const ByColumns& from, int line, int depth) {
   const int lane = ridge_lane();
-#pragma unroll
-  for (int n = 0; n < count; ++n) {
-#pragma unroll
-    for (int e = 0; e < 2; ++e) {
-      const int row = from.first + lane % 4 + e * 4, column = line + 8 * n + lane / 4;
-      to[n].set(e, from.data[Grid<W>::place(depth, row, column)]);
-    }
-  }
+  unrolled<count, 2>([&](int n, int e) {
+    const int row = from.first + lane % 4 + e * 4, column = line + 8 * n + lane / 4;
+    to[n].set(e, from.data[Grid<W>::place(depth, row, column)]);
+  });
 }
 
 /// out = a b, summed over `depth` (at most the width, a multiple of eight). A left operand by columns is transposed,

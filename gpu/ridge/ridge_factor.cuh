@@ -1,6 +1,7 @@
 // Cholesky factorisation G + eps I = L L^T and L^-1 in shared memory, by blocks of 16 x 16: one warp factorises a
 // diagonal block in registers, everything else is products of blocks.
 #pragma once
+#include "gpu/device/unrolled.cuh"
 #include "gpu/ridge/ridge.cuh"
 
 namespace afterglow::device {
@@ -42,13 +43,10 @@ struct BlockSum {
   __device__ void pairs(float* to, int row, int column, const Change& change) const {
     row += ridge_lane() / 4;
     column += ridge_lane() % 4 * 2;
-#pragma unroll
-    for (int half = 0; half < 2; ++half)
-#pragma unroll
-      for (int j = 0; j < 2; ++j) {
-        auto& place = *reinterpret_cast<float2*>(to + Grid<W>::place(row + 8 * half, column + 8 * j));
-        change(place, v[0][j][2 * half], v[0][j][2 * half + 1]);
-      }
+    unrolled<2, 2>([&](int half, int j) {
+      auto& place = *reinterpret_cast<float2*>(to + Grid<W>::place(row + 8 * half, column + 8 * j));
+      change(place, v[0][j][2 * half], v[0][j][2 * half + 1]);
+    });
   }
   /// Overwrites a block that only this warp has read.
   template <int W>

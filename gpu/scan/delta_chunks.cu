@@ -10,6 +10,7 @@
 // sums and the carried state are float32. The scans run in passes of up to 64 keys (ssd_chunks.cuh), but an error needs
 // all keys at once, so the state passing that solves holds those of all passes.
 #include "gpu/cuda_backend.h"
+#include "gpu/device/unrolled.cuh"
 #include "gpu/scan/chunk_inverse.cuh"
 #include "gpu/scan/delta_chunks.cuh"
 #include "gpu/scan/gla_chunks.cuh"
@@ -75,15 +76,12 @@ __global__ void __launch_bounds__(block_threads)
     for (int half = 0; half < chunk / 32; ++half) {
       const auto gram =
           multiply<exact, 4>(0, states / 8, LeftRows<states, T>(K, 16 * p.warp), RightRows<states, 4, T>(K, 32 * half));
-#pragma unroll
-      for (int n = 0; n < 4; ++n)
-#pragma unroll
-        for (int i = 0; i < 4; ++i) {
-          const int t = p.row() + i / 2 * 8, j = 32 * half + 8 * n + p.column() + i % 2;
-          const float weight = j < t ? decay_between(own_paces[t], own_paces[j]) * own_paces[j].dt : 0.0f;
-          const float before = pass > 0 ? lower[t][j] : 0.0f;
-          lower[t][j] = j < t ? fmaf(weight, gram.of(n, i), before) : 0.0f;
-        }
+      unrolled<4, 4>([&](int n, int i) {
+        const int t = p.row() + i / 2 * 8, j = 32 * half + 8 * n + p.column() + i % 2;
+        const float weight = j < t ? decay_between(own_paces[t], own_paces[j]) * own_paces[j].dt : 0.0f;
+        const float before = pass > 0 ? lower[t][j] : 0.0f;
+        lower[t][j] = j < t ? fmaf(weight, gram.of(n, i), before) : 0.0f;
+      });
     }
     __syncthreads();
   }
@@ -172,13 +170,10 @@ __global__ void __launch_bounds__(block_threads, 2)
   float* const state = to.state + (static_cast<std::size_t>(b) * s.heads + h) * s.group_states * s.width;
   float now[state_tiles][4] = {};
   const auto each = [&](const auto& visit) {
-#pragma unroll
-    for (int n = 0; n < state_tiles; ++n)
-#pragma unroll
-      for (int i = 0; i < 4; ++i) {
-        const int column = first + p.quad + i / 2 * 8, own_key = number + 8 * n + p.column() + i % 2;
-        visit(n, i, column, own_pass * s.states + own_key, column < s.width && own_key < s.states);
-      }
+    unrolled<state_tiles, 4>([&](int n, int i) {
+      const int column = first + p.quad + i / 2 * 8, own_key = number + 8 * n + p.column() + i % 2;
+      visit(n, i, column, own_pass * s.states + own_key, column < s.width && own_key < s.states);
+    });
   };
   if (!backward && to.resume)
     each([&](int n, int i, int column, int key, bool valid) {
@@ -189,14 +184,11 @@ __global__ void __launch_bounds__(block_threads, 2)
     const std::size_t row = begin + static_cast<std::size_t>(c) * chunk;
     if (holds) {
       T* kept = to.kept + (chunk_index(s, own_pass, b, h, c) * width + first) * states + number + p.column();
-#pragma unroll
-      for (int n = 0; n < state_tiles; ++n)
-#pragma unroll
-        for (int r = 0; r < 2; ++r) {
-          const float2 two = make_float2(now[n][2 * r], now[n][2 * r + 1]);
-          store_two(&own_S.at(p.quad + 8 * r, number + 8 * n + p.column()), false, two.x, two.y);
-          store_two(kept + (p.quad + 8 * r) * states + 8 * n, false, two.x, two.y);
-        }
+      unrolled<state_tiles, 2>([&](int n, int r) {
+        const float2 two = make_float2(now[n][2 * r], now[n][2 * r + 1]);
+        store_two(&own_S.at(p.quad + 8 * r, number + 8 * n + p.column()), false, two.x, two.y);
+        store_two(kept + (p.quad + 8 * r) * states + 8 * n, false, two.x, two.y);
+      });
     }
     wait<Memory::inverses == 1>();
     __syncthreads();
@@ -217,15 +209,12 @@ __global__ void __launch_bounds__(block_threads, 2)
         for (int pass = 1; pass < passes; ++pass) sum += parts[pass].of(n, k);
         return sum;
       };
-#pragma unroll
-      for (int n = 0; n < 2; ++n)
-#pragma unroll
-        for (int r = 0; r < 2; ++r) {
-          const float2 own = given.two(p.row() + 8 * r, 8 * n + p.column());
-          const float weight = backward ? edges[r].leave : edges[r].start;
-          store_two(&rest.at(p.row() + 8 * r, 8 * n + p.column()), false, to.scale * own.x - weight * known(n, 2 * r),
-                    to.scale * own.y - weight * known(n, 2 * r + 1));
-        }
+      unrolled<2, 2>([&](int n, int r) {
+        const float2 own = given.two(p.row() + 8 * r, 8 * n + p.column());
+        const float weight = backward ? edges[r].leave : edges[r].start;
+        store_two(&rest.at(p.row() + 8 * r, 8 * n + p.column()), false, to.scale * own.x - weight * known(n, 2 * r),
+                  to.scale * own.y - weight * known(n, 2 * r + 1));
+      });
     }
     if (Memory::inverses == 1) wait<1>();
     __syncthreads();

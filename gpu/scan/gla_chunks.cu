@@ -21,6 +21,7 @@
 #include <algorithm>
 
 #include "gpu/cuda_backend.h"
+#include "gpu/device/unrolled.cuh"
 #include "gpu/scan/gla_chunks.cuh"
 #include "gpu/scan/gla_passes.cuh"
 
@@ -141,10 +142,7 @@ __global__ void __launch_bounds__(block_threads, gla_state_pass_blocks)
   const int channel = p.warp % 2 * 16, number = p.warp / 2 * warp_states;
   const int own_channel = first + channel + p.quad, own_state = number + p.column();
   const auto each = [&](const auto& visit) {
-#pragma unroll
-    for (int n = 0; n < tiles; ++n)
-#pragma unroll
-      for (int i = 0; i < 4; ++i) visit(n, i, own_channel + i / 2 * 8, own_state + 8 * n + i % 2);
+    unrolled<tiles, 4>([&](int n, int i) { visit(n, i, own_channel + i / 2 * 8, own_state + 8 * n + i % 2); });
   };
   const int row = s.width << s.halvings;
   float* kept = state + static_cast<std::size_t>(pair) * s.keys * row + ((pair ^ round) % s.pieces()) * s.width;
@@ -161,12 +159,10 @@ __global__ void __launch_bounds__(block_threads, gla_state_pass_blocks)
     Stage& stage = stages[i % state_pass_stages];
     widen<T, chunk>(SharedMatrix<gla_state_pass_width>{stage.u});
     float* out = (backward ? to.flows : to.states) + met_at<size>(s, round, place(i));
-#pragma unroll
-    for (int n = 0; n < tiles; ++n)
-#pragma unroll
-      for (int r = 0; r < 2; ++r)
-        reinterpret_cast<float2&>(out[(own_channel + 8 * r) * size + own_state + 8 * n]) =
-            make_float2(now[n][2 * r], now[n][2 * r + 1]);
+    unrolled<tiles, 2>([&](int n, int r) {
+      reinterpret_cast<float2&>(out[(own_channel + 8 * r) * size + own_state + 8 * n]) =
+          make_float2(now[n][2 * r], now[n][2 * r + 1]);
+    });
     const LeftColumns<gla_state_pass_width> left(SharedMatrix<gla_state_pass_width>{stage.u}, channel);
     const RightColumns<size, tiles, false> right(SharedMatrix<size>{stage.v}, number);
 #pragma unroll 1
@@ -194,13 +190,10 @@ __device__ void meet(const SharedMatrix<size>& left, const SharedMatrix<size>& r
     if (backward ? half < p.warp / 2 : half > p.warp / 2) continue;  // the wrong side of the diagonal
     const auto part =
         multiply<exact, 4>(0, size / 8, LeftRows<size>(left, 16 * p.warp), RightRows<size, 4>(right, 32 * half));
-#pragma unroll
-    for (int n = 0; n < 4; ++n)
-#pragma unroll
-      for (int i = 0; i < 4; ++i) {
-        const int beyond = 32 * half + 8 * n + p.column() + i % 2 - (p.row() + i / 2 * 8);
-        if (backward ? beyond > -int{diagonal} : beyond <= 0) met[4 * half + n][i] = part.of(n, i);
-      }
+    unrolled<4, 4>([&](int n, int i) {
+      const int beyond = 32 * half + 8 * n + p.column() + i % 2 - (p.row() + i / 2 * 8);
+      if (backward ? beyond > -int{diagonal} : beyond <= 0) met[4 * half + n][i] = part.of(n, i);
+    });
   }
 }
 
@@ -230,13 +223,10 @@ __device__ void gather(const float (&w)[chunk / 8][4], const ThreadPosition& p, 
     }
     const bool is_own = part == p.warp;
     const float* factors = (is_own ? reach : fades) + part * half_keys + p.column();
-#pragma unroll
-    for (int n = 0; n < 4; ++n)
-#pragma unroll
-      for (int i = 0; i < 4; ++i) {
-        const float factor = factors[8 * n + i % 2];
-        sum[n][i] = is_own ? fmaf(factor, product.of(n, i), sum[n][i]) : fmaf(factor, sum[n][i], product.of(n, i));
-      }
+    unrolled<4, 4>([&](int n, int i) {
+      const float factor = factors[8 * n + i % 2];
+      sum[n][i] = is_own ? fmaf(factor, product.of(n, i), sum[n][i]) : fmaf(factor, sum[n][i], product.of(n, i));
+    });
   }
 }
 
@@ -308,10 +298,7 @@ __global__ void __launch_bounds__(block_threads, exact && !whole ? 2 : gla_pair_
 #pragma unroll
       for (int half = 0; half < size / 32; ++half) {
         const auto more = of_state(half);
-#pragma unroll
-        for (int n = 0; n < 4; ++n)
-#pragma unroll
-          for (int i = 0; i < 4; ++i) outside[half].sum[n][i] += more.of(n, i);
+        unrolled<4, 4>([&](int n, int i) { outside[half].sum[n][i] += more.of(n, i); });
       }
       __syncthreads();
     }
@@ -392,13 +379,10 @@ __global__ void __launch_bounds__(block_threads, exact ? 2 : gla_pair_blocks)
   float w[chunk / 8][4];  // of pairs: a row's token is the later one before the diagonal, the earlier one behind it
   meet<exact, size, false, true>(dy, v, p, w);
   meet<exact, size, true, false>(v, dy, p, w);
-#pragma unroll
-  for (int n = 0; n < chunk / 8; ++n)
-#pragma unroll
-    for (int i = 0; i < 4; ++i) {
-      const int row = p.row() + i / 2 * 8;
-      if (8 * n + p.column() + i % 2 == row) m.own[row] = s.strict ? 0.0f : w[n][i];
-    }
+  unrolled<chunk / 8, 4>([&](int n, int i) {
+    const int row = p.row() + i / 2 * 8;
+    if (8 * n + p.column() + i % 2 == row) m.own[row] = s.strict ? 0.0f : w[n][i];
+  });
 
 #pragma unroll 1
   for (int first = 0; first < size; first += half_keys) {
@@ -418,10 +402,7 @@ __global__ void __launch_bounds__(block_threads, exact ? 2 : gla_pair_blocks)
     const auto take = [&](float(&to)[4][4], const SharedMatrix<size>& left, const SharedMatrix<half_keys>& right) {
       const auto outside = multiply<exact, 4>(0, size / 8, LeftRows<size>(left, 16 * own.warp),
                                               RightColumns<half_keys, 4, false>(right, 0));
-#pragma unroll
-      for (int n = 0; n < 4; ++n)
-#pragma unroll
-        for (int i = 0; i < 4; ++i) to[n][i] = outside.of(n, i);
+      unrolled<4, 4>([&](int n, int i) { to[n][i] = outside.of(n, i); });
     };
     take(x, dy, S);
     gather<exact, false>(w, own, K, m.fades[0], m.reach[0], x);

@@ -2,6 +2,7 @@
 // every channel (kda_chunks.cu): its passes and their memory layout.
 #pragma once
 #include "core/backend/delta.h"
+#include "gpu/device/unrolled.cuh"
 #include "gpu/scan/ssd_chunks.cuh"
 
 namespace afterglow::scan {
@@ -173,13 +174,10 @@ __device__ void meet_faded(const SharedMatrix<size>& own, const SharedMatrix<siz
     const auto product =
         multiply<exact, 2>(0, size / 8, FadedRows<size>(own, 16 * p.warp, one, apart == 3 ? faded_by(2) : ones),
                            RightRows<size, 2>(others, 16 * part));
-#pragma unroll
-    for (int n = 0; n < 2; ++n)
-#pragma unroll
-      for (int i = 0; i < 4; ++i) {
-        const int beyond = 16 * part + 8 * n + p.column() + i % 2 - (p.row() + i / 2 * 8);
-        if (backward ? beyond >= 0 : beyond <= 0) met[2 * part + n][i] += product.of(n, i);
-      }
+    device::unrolled<2, 4>([&](int n, int i) {
+      const int beyond = 16 * part + 8 * n + p.column() + i % 2 - (p.row() + i / 2 * 8);
+      if (backward ? beyond >= 0 : beyond <= 0) met[2 * part + n][i] += product.of(n, i);
+    });
   }
 }
 

@@ -11,6 +11,7 @@
 // scans' rounds. Steep channels (gla_chunks.cu) enter L pair by pair, too. Queries, keys, values, errors and their
 // gradients may be stored as bfloat16 (T).
 #include "gpu/cuda_backend.h"
+#include "gpu/device/unrolled.cuh"
 #include "gpu/scan/chunk_inverse.cuh"
 #include "gpu/scan/gla_chunks.cuh"
 #include "gpu/scan/gla_passes.cuh"
@@ -61,13 +62,10 @@ __global__ void __launch_bounds__(block_threads)
     const ThreadPosition p;
     float met[chunk / 8][4] = {};
     meet_faded<exact, false>(R, K, p, m.decays, met);
-#pragma unroll
-    for (int n = 0; n < chunk / 8; ++n)
-#pragma unroll
-      for (int i = 0; i < 4; ++i) {
-        float& lower = m.lower[p.row() + i / 2 * 8][8 * n + p.column() + i % 2];
-        lower = piece == 0 ? met[n][i] : lower + met[n][i];
-      }
+    unrolled<chunk / 8, 4>([&](int n, int i) {
+      float& lower = m.lower[p.row() + i / 2 * 8][8 * n + p.column() + i % 2];
+      lower = piece == 0 ? met[n][i] : lower + met[n][i];
+    });
     for (int channel = 0; from.steep[4 * unit.index] != 0 && channel < s.keys; ++channel) {
       if (!is_steep(m.decays.reach, size, channel)) continue;
       m.channel.read(s, in, unit, m.decays.reach, size, channel);
@@ -179,13 +177,10 @@ __global__ void __launch_bounds__(solve_threads) kda_solve_kernel(GlaSizes s, Gl
       to.state + (static_cast<std::size_t>(whole * pieces + key_piece) * s.keys * row) + own_piece * s.width;
   float now[state_tiles][4] = {};
   const auto each = [&](const auto& visit) {
-#pragma unroll
-    for (int n = 0; n < state_tiles; ++n)
-#pragma unroll
-      for (int i = 0; i < 4; ++i) {
-        const int channel = first + p.quad + i / 2 * 8, key = first_key + 8 * n + p.column() + i % 2;
-        visit(now[n][i], n, i, key, static_cast<std::size_t>(key) * row + channel, channel < s.width && key < s.keys);
-      }
+    unrolled<state_tiles, 4>([&](int n, int i) {
+      const int channel = first + p.quad + i / 2 * 8, key = first_key + 8 * n + p.column() + i % 2;
+      visit(now[n][i], n, i, key, static_cast<std::size_t>(key) * row + channel, channel < s.width && key < s.keys);
+    });
   };
   if (!backward && to.resume)
     each([&](float& held, int, int, int, std::size_t at, bool is_inside) {
@@ -195,29 +190,23 @@ __global__ void __launch_bounds__(solve_threads) kda_solve_kernel(GlaSizes s, Gl
   const auto read_given = [&](int i) {
     if (i >= s.chunks) return;
     const Unit unit = unit_of(i);
-#pragma unroll
-    for (int n = 0; n < 2; ++n)
-#pragma unroll
-      for (int r = 0; r < 2; ++r) {
-        const int t = p.row() + 8 * r;
-        given[n][r] = make_float2(0, 0);
-        if (t < unit.count)
-          given[n][r] = two_before(to.given + unit.at(s, t, s.width), first + 8 * n + p.column(), s.width);
-      }
+    unrolled<2, 2>([&](int n, int r) {
+      const int t = p.row() + 8 * r;
+      given[n][r] = make_float2(0, 0);
+      if (t < unit.count)
+        given[n][r] = two_before(to.given + unit.at(s, t, s.width), first + 8 * n + p.column(), s.width);
+    });
   };
   read_given(0);
   for (int i = 0; i < s.chunks; ++i) {
     const Unit unit = unit_of(i);
     const std::size_t met = met_at<size>(s, key_piece ^ own_piece, key_unit(i, key_piece));
     float* const kept = to.kept + met + first * size + first_key + p.column();
-#pragma unroll
-    for (int n = 0; n < state_tiles; ++n)
-#pragma unroll
-      for (int r = 0; r < 2; ++r) {
-        const float2 two = make_float2(now[n][2 * r], now[n][2 * r + 1]);
-        S.two(p.quad + 8 * r, number + 8 * n + p.column()) = two;
-        reinterpret_cast<float2&>(kept[(p.quad + 8 * r) * size + 8 * n]) = two;
-      }
+    unrolled<state_tiles, 2>([&](int n, int r) {
+      const float2 two = make_float2(now[n][2 * r], now[n][2 * r + 1]);
+      S.two(p.quad + 8 * r, number + 8 * n + p.column()) = two;
+      reinterpret_cast<float2&>(kept[(p.quad + 8 * r) * size + 8 * n]) = two;
+    });
     wait<stages - 2>();
     __syncthreads();
     start(i + stages - 1);
@@ -228,14 +217,11 @@ __global__ void __launch_bounds__(solve_threads) kda_solve_kernel(GlaSizes s, Gl
       const auto known = multiply<exact, 2>(
           0, keys / 8, FadedRows<keys>(SharedMatrix<keys>{stage.readers}, top, stage.edges + p.warp * keys, ones),
           RightRows<keys, 2>(S, 0));
-#pragma unroll
-      for (int n = 0; n < 2; ++n)
-#pragma unroll
-        for (int r = 0; r < 2; ++r) {
-          const int t = p.row() + 8 * r, column = 8 * n + p.column();
-          const float2 from = given[n][r];
-          rest.two(t, column) = make_float2(from.x - known.of(n, 2 * r), from.y - known.of(n, 2 * r + 1));
-        }
+      unrolled<2, 2>([&](int n, int r) {
+        const int t = p.row() + 8 * r, column = 8 * n + p.column();
+        const float2 from = given[n][r];
+        rest.two(t, column) = make_float2(from.x - known.of(n, 2 * r), from.y - known.of(n, 2 * r + 1));
+      });
     }
     read_given(i + 1);
     __syncthreads();

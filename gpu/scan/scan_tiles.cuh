@@ -6,6 +6,7 @@
 
 #include "gpu/device/fragments.cuh"
 #include "gpu/device/pieces.cuh"
+#include "gpu/device/unrolled.cuh"
 
 namespace afterglow::scan {
 
@@ -89,10 +90,7 @@ struct LeftColumns {
   const float* at[2][2];  // [k half][row half]
   __device__ LeftColumns(const SharedMatrix<columns>& m, int first) {
     const int lane = hidden_thread() % 32;
-#pragma unroll
-    for (int k = 0; k < 2; ++k)
-#pragma unroll
-      for (int r = 0; r < 2; ++r) at[k][r] = &m.at(lane % 4 + 4 * k, first + lane / 4 + 8 * r);
+    device::unrolled<2, 2>([&](int k, int r) { at[k][r] = &m.at(lane % 4 + 4 * k, first + lane / 4 + 8 * r); });
   }
   __device__ void load(int k, float (&value)[4]) const {
 #pragma unroll
@@ -135,17 +133,12 @@ struct RightColumns {
   const float* at[2][tiles];
   __device__ RightColumns(const SharedMatrix<columns>& m, int first) {
     const int lane = hidden_thread() % 32;
-#pragma unroll
-    for (int k = 0; k < 2; ++k)
-#pragma unroll
-      for (int n = 0; n < tiles; ++n)
-        at[k][n] = &m.at(paired ? 2 * (lane % 4) + k : lane % 4 + 4 * k, first + 8 * n + lane / 4);
+    device::unrolled<2, tiles>([&](int k, int n) {
+      at[k][n] = &m.at(paired ? 2 * (lane % 4) + k : lane % 4 + 4 * k, first + 8 * n + lane / 4);
+    });
   }
   __device__ void load(int k, float (&value)[tiles][2]) const {
-#pragma unroll
-    for (int n = 0; n < tiles; ++n)
-#pragma unroll
-      for (int i = 0; i < 2; ++i) value[n][i] = at[i][n][8 * k * columns];
+    device::unrolled<tiles, 2>([&](int n, int i) { value[n][i] = at[i][n][8 * k * columns]; });
   }
 };
 
@@ -159,10 +152,7 @@ struct ProductTile {
     Fragment<exact, 2> b[tiles];
 #pragma unroll
     for (int i = 0; i < 4; ++i) a.set(i, left[i]);
-#pragma unroll
-    for (int n = 0; n < tiles; ++n)
-#pragma unroll
-      for (int i = 0; i < 2; ++i) b[n].set(i, right[n][i]);
+    device::unrolled<tiles, 2>([&](int n, int i) { b[n].set(i, right[n][i]); });
     if constexpr (exact) {
 #pragma unroll
       for (int n = 0; n < tiles; ++n) device::tiles::mma_tf32(small[n], a.rest, b[n].big);

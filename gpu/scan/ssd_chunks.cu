@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "gpu/cuda_backend.h"
+#include "gpu/device/unrolled.cuh"
 #include "gpu/scan/ssd_chunks.cuh"
 
 namespace afterglow::scan {
@@ -133,10 +134,7 @@ __global__ void __launch_bounds__(block_threads, state_pass_blocks)
   const int channel = p.warp % 2 * 16, number = p.warp / 2 * warp_states;
   const int own_channel = first + channel + p.quad, own_state = number + p.column();
   const auto each = [&](const auto& visit) {
-#pragma unroll
-    for (int n = 0; n < tiles; ++n)
-#pragma unroll
-      for (int i = 0; i < 4; ++i) visit(n, i, own_channel + i / 2 * 8, own_state + 8 * n + i % 2);
+    unrolled<tiles, 4>([&](int n, int i) { visit(n, i, own_channel + i / 2 * 8, own_state + 8 * n + i % 2); });
   };
   float* kept =
       state + (static_cast<std::size_t>(b) * s.heads + h) * s.width * s.group_states + hidden_pass() * s.states;
@@ -160,11 +158,9 @@ __global__ void __launch_bounds__(block_threads, state_pass_blocks)
         store_row<tiles>(&out[(own_channel + 8 * r) * states + number], warp_states, [&](int n) { return two(n, r); });
     } else {
       // In this order stores are faster than row by row.
-#pragma unroll
-      for (int n = 0; n < tiles; ++n)
-#pragma unroll
-        for (int r = 0; r < 2; ++r)
-          reinterpret_cast<float2&>(out[(own_channel + 8 * r) * states + own_state + 8 * n]) = two(n, r);
+      unrolled<tiles, 2>([&](int n, int r) {
+        reinterpret_cast<float2&>(out[(own_channel + 8 * r) * states + own_state + 8 * n]) = two(n, r);
+      });
     }
     const WeighedColumns<T> left{{{stage.u}, channel}, backward ? &stage.edges->start : &stage.edges->leave};
     const RightColumns<states, tiles, false, T> right({stage.v}, number);
@@ -211,10 +207,7 @@ __global__ void __launch_bounds__(block_threads, answer_blocks<T>)
     for (int half = 0; half < chunk / 32; ++half) {
       const auto part =
           multiply<exact, 4>(0, states / 8, LeftRows<states, T>(C, 16 * p.warp), RightRows<states, 4, T>(B, 32 * half));
-#pragma unroll
-      for (int n = 0; n < 4; ++n)
-#pragma unroll
-        for (int i = 0; i < 4; ++i) gram[4 * half + n][i] = part.of(n, i);
+      unrolled<4, 4>([&](int n, int i) { gram[4 * half + n][i] = part.of(n, i); });
     }
   };
   if constexpr (!alone) {

@@ -8,6 +8,7 @@
 // would cancel.
 #include "gpu/cuda_backend.h"
 #include "gpu/device/lanes.cuh"
+#include "gpu/device/unrolled.cuh"
 #include "gpu/scan/chunk_gradient.cuh"
 
 namespace afterglow::scan {
@@ -143,10 +144,7 @@ __global__ void __launch_bounds__(block_threads, gradient_blocks)
   const auto meet = [&](auto numbers, int half, const auto& rows, const auto& columns, float(&met)[steps][4]) {
     const auto part = multiply<exact, 4>(0, numbers() / 8, LeftRows<numbers()>(rows, top),
                                          RightRows<numbers(), 4>(columns, 32 * half));
-#pragma unroll
-    for (int n = 0; n < 4; ++n)
-#pragma unroll
-      for (int i = 0; i < 4; ++i) met[4 * half + n][i] = part.of(n, i);
+    unrolled<4, 4>([&](int n, int i) { met[4 * half + n][i] = part.of(n, i); });
   };
   float gram[steps][4];
   const auto meet_all = [&] {
@@ -181,10 +179,8 @@ __global__ void __launch_bounds__(block_threads, gradient_blocks)
     for (int n = 0; n < (alone ? 0 : state_tiles); n += together) {
       const auto part = multiply<exact, together>(0, width / 8, LeftRows<width>(x, top),
                                                   RightColumns<states, together, false>(F, 8 * n));
-#pragma unroll
-      for (int k = 0; k < together; ++k)
-#pragma unroll
-        for (int i = 0; i < 4; ++i) dB[n + k][i] = fmaf(leaving[i / 2] * own[i / 2].whole, part.of(k, i), dB[n + k][i]);
+      unrolled<together, 4>(
+          [&](int k, int i) { dB[n + k][i] = fmaf(leaving[i / 2] * own[i / 2].whole, part.of(k, i), dB[n + k][i]); });
     }
     float through = 0;
 #pragma unroll 2
@@ -203,24 +199,18 @@ __global__ void __launch_bounds__(block_threads, gradient_blocks)
     for (int half = 0; half < width / 32; ++half) {
       const auto part =
           multiply<exact, 4>(0, alone ? 0 : states / 8, LeftRows<states>(B, top), RightRows<states, 4>(F, 32 * half));
-#pragma unroll
-      for (int n = 0; n < 4; ++n)
-#pragma unroll
-        for (int r = 0; r < 2; ++r) {
-          const float2 input = inputs[r].at(4 * half + n), from_above = above[r].at(4 * half + n);
-          leaves[r] = fmaf(part.of(n, 2 * r), input.x, fmaf(part.of(n, 2 * r + 1), input.y, leaves[r]));
-          skips[r] = fmaf(input.x, from_above.x, fmaf(input.y, from_above.y, skips[r]));
-          const float weight = leaving[r] * own[r].whole;
-          making[r].at(4 * half + n) = make_float2(fmaf(weight, part.of(n, 2 * r), skip * from_above.x),
-                                                   fmaf(weight, part.of(n, 2 * r + 1), skip * from_above.y));
-        }
+      unrolled<4, 2>([&](int n, int r) {
+        const float2 input = inputs[r].at(4 * half + n), from_above = above[r].at(4 * half + n);
+        leaves[r] = fmaf(part.of(n, 2 * r), input.x, fmaf(part.of(n, 2 * r + 1), input.y, leaves[r]));
+        skips[r] = fmaf(input.x, from_above.x, fmaf(input.y, from_above.y, skips[r]));
+        const float weight = leaving[r] * own[r].whole;
+        making[r].at(4 * half + n) = make_float2(fmaf(weight, part.of(n, 2 * r), skip * from_above.x),
+                                                 fmaf(weight, part.of(n, 2 * r + 1), skip * from_above.y));
+      });
     }
     __syncthreads();  // F is overwritten
     float* weighed_at[2][2];
-#pragma unroll
-    for (int e = 0; e < 2; ++e)
-#pragma unroll
-      for (int r = 0; r < 2; ++r) weighed_at[e][r] = &weighed.at(p.column() + e, p.row() + 8 * r);
+    unrolled<2, 2>([&](int e, int r) { weighed_at[e][r] = &weighed.at(p.column() + e, p.row() + 8 * r); });
     float begins[2] = {}, behind[2] = {}, across[2 * steps];
 #pragma unroll
     for (int n = steps - 1; n >= 0; --n) {
@@ -271,13 +261,10 @@ __global__ void __launch_bounds__(block_threads, gradient_blocks)
 #pragma unroll 1
     for (int half = 0; half < width / 32; ++half) {
       const auto part = multiply<exact, 4>(begin, steps, met, RightColumns<width, 4, true>(dy, 32 * half));
-#pragma unroll
-      for (int n = 0; n < 4; ++n)
-#pragma unroll
-        for (int r = 0; r < 2; ++r) {
-          float2& place = making[r].at(4 * half + n);
-          place = make_float2(place.x + part.of(n, 2 * r), place.y + part.of(n, 2 * r + 1));
-        }
+      unrolled<4, 2>([&](int n, int r) {
+        float2& place = making[r].at(4 * half + n);
+        place = make_float2(place.x + part.of(n, 2 * r), place.y + part.of(n, 2 * r + 1));
+      });
     }
     __syncwarp();
     if (dx.wanted()) put_rows(made, top, count, s.width - first, dx, row, static_cast<unsigned>(h * s.width + first));
@@ -289,29 +276,20 @@ __global__ void __launch_bounds__(block_threads, gradient_blocks)
     for (int n = 0; n < state_tiles; n += together) {
       const auto of_B = multiply<exact, together>(begin, steps, LeftColumns<chunk>(weighed, top),
                                                   RightColumns<states, together, false>(C, 8 * n));
-#pragma unroll
-      for (int k = 0; k < together; ++k)
-#pragma unroll
-        for (int i = 0; i < 4; ++i) dB[n + k][i] += of_B.of(k, i);
+      unrolled<together, 4>([&](int k, int i) { dB[n + k][i] += of_B.of(k, i); });
       const auto of_C = multiply<exact, together>(0, begin + 2, LeftRows<chunk>(weighed, top),
                                                   RightColumns<states, together, false>(B, 8 * n));
-#pragma unroll
-      for (int k = 0; k < together; ++k)
-#pragma unroll
-        for (int i = 0; i < 4; ++i) dC[n + k][i] += of_C.of(k, i);
+      unrolled<together, 4>([&](int k, int i) { dC[n + k][i] += of_C.of(k, i); });
       if (alone) continue;
       const auto of_S = multiply<exact, together>(0, width / 8, LeftRows<width>(dy, top),
                                                   RightColumns<states, together, false>(S, 8 * n));
-#pragma unroll
-      for (int k = 0; k < together; ++k)
-#pragma unroll
-        for (int r = 0; r < 2; ++r) {
-          const float2 query = C.two(p.row() + 8 * r, 8 * (n + k) + p.column());
-          const float low = starts[r] * of_S.of(k, 2 * r), high = starts[r] * of_S.of(k, 2 * r + 1);
-          enters[r] = fmaf(low, query.x, fmaf(high, query.y, enters[r]));
-          dC[n + k][2 * r] += low;
-          dC[n + k][2 * r + 1] += high;
-        }
+      unrolled<together, 2>([&](int k, int r) {
+        const float2 query = C.two(p.row() + 8 * r, 8 * (n + k) + p.column());
+        const float low = starts[r] * of_S.of(k, 2 * r), high = starts[r] * of_S.of(k, 2 * r + 1);
+        enters[r] = fmaf(low, query.x, fmaf(high, query.y, enters[r]));
+        dC[n + k][2 * r] += low;
+        dC[n + k][2 * r + 1] += high;
+      });
     }
 #pragma unroll
     for (int r = 0; r < 2; ++r) {
@@ -322,10 +300,7 @@ __global__ void __launch_bounds__(block_threads, gradient_blocks)
   __syncthreads();
 
   if (strict) {  // B and C are the same numbers
-#pragma unroll
-    for (int n = 0; n < state_tiles; ++n)
-#pragma unroll
-      for (int i = 0; i < 4; ++i) dB[n][i] += dC[n][i];
+    unrolled<state_tiles, 4>([&](int n, int i) { dB[n][i] += dC[n][i]; });
   }
   if (straight.any()) {  // a part is a group
     put_straight(dB, straight.B, s, row, span.part, count);

@@ -2,6 +2,7 @@
 // registers it takes a unit's later tokens sixteen at a time. Plain sums are products with ones, and a token's products
 // with itself are the diagonal of a product. The next unit is copied while a block works on one.
 #include "gpu/cuda_backend.h"
+#include "gpu/device/unrolled.cuh"
 #include "gpu/scan/chunk_gradient.cuh"
 
 namespace afterglow::scan {
@@ -213,10 +214,7 @@ __global__ void __launch_bounds__(block_threads, gradient_blocks)
     for (int half = 0; half < halves; ++half) {
       to_x[half] =
           multiply_narrow<4>(0, state_tiles, LeftRows<states, Bf16>(B, top), RightRows<states, 4, Bf16>(F, 32 * half));
-#pragma unroll
-      for (int n = 0; n < 4; ++n)
-#pragma unroll
-        for (int i = 0; i < 4; ++i) to_x[half].sum[n][i] *= weights_behind[i / 2];
+      unrolled<4, 4>([&](int n, int i) { to_x[half].sum[n][i] *= weights_behind[i / 2]; });
     }
     const float skip = in.D != nullptr ? in.D[h] : 0.0f;
     float begins[2] = {}, across[2] = {};
@@ -335,14 +333,11 @@ __global__ void __launch_bounds__(block_threads, gradient_blocks)
                                                 RightColumns<states, together, false, Bf16>(C, 8 * n));
     const auto of_C = multiply_narrow<together>(0, begin + 2, LeftRows<chunk, Bf16>(weighed, top),
                                                 RightColumns<states, together, false, Bf16>(B, 8 * n));
-#pragma unroll
-    for (int k = 0; k < together; ++k)
-#pragma unroll
-      for (int i = 0; i < 4; ++i) {
-        dB[n + k][i] += of_B.of(k, i);
-        dC[n + k][i] += of_C.of(k, i);
-        if (strict) dB[n + k][i] += dC[n + k][i];
-      }
+    unrolled<together, 4>([&](int k, int i) {
+      dB[n + k][i] += of_B.of(k, i);
+      dC[n + k][i] += of_C.of(k, i);
+      if (strict) dB[n + k][i] += dC[n + k][i];
+    });
   }
   if (straight.any()) {  // a part is a group
     put_straight(dB, straight.B, s, row, span.part, count);
