@@ -418,7 +418,7 @@ bool goes_by_chunks(const ScanInputs& in) {
 
 bool stores_narrow(const ScanInputs& in) {
   const ScanSizes s = in_passes(sizes_of(in, chunk));
-  return goes_by_chunks(in) && s.width % 8 == 0 && s.states % 8 == 0;
+  return goes_by_chunks(in) && s.width % 8 == 0 && s.states % 8 == 0 && s.group_states % 8 == 0;
 }
 
 std::int64_t stored_chunk_numbers(const ScanInputs& in, bool with_flows) {
