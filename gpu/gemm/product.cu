@@ -41,23 +41,23 @@ constexpr unsigned enough_tiles = 128;     // of collected gradients: they fill 
 constexpr unsigned max_kept = 176;         // more would take room from the main stream
 constexpr unsigned max_kept_depth = 2048;  // rows that such a gradient is summed over
 
-/// Shape of a block: `down` by `across` parts of 32 x 32; `groups` of warps that share a slab, each with `depth` of it
-/// (at most 64: sums are kept short, see tiles.cuh); up to `stages` slabs in flight. A multiprocessor must hold
-/// `neighbours` blocks at once; 0: as many as fit.
+/// Shape of a block: `down` by `across` parts of 32 x 32; `groups` of warps that share a slab, each with `depth` of it;
+/// up to `stages` slabs in flight. A multiprocessor must hold `neighbours` blocks at once; 0: as many as fit. The
+/// tensor cores, which truncate towards zero, add at most `short_sum` products.
 template <unsigned down_, unsigned across_, unsigned groups_, unsigned depth_, unsigned stages_,
-          unsigned neighbours_ = 0>
+          unsigned neighbours_ = 0, unsigned short_sum_ = 64>
 struct Plan {
-  static constexpr unsigned neighbours = neighbours_;
+  static constexpr unsigned neighbours = neighbours_, short_sum = short_sum_;
   static constexpr unsigned down = down_, across = across_, groups = groups_, depth = depth_, stages = stages_;
   static constexpr unsigned rows = part * down, columns = part * across, quads = columns / 4;
   static constexpr unsigned shares = down * across, slab = depth * groups, block = 32 * groups * shares;
   static constexpr unsigned elements = rows * columns;
   using Order = Plan;
 };
-using Narrow = Plan<1, 1, 8, 16, 3>;    // for few tiles; loads a whole deep slab at once
-using Wide = Plan<1, 2, 2, 32, 3>;      // for many tiles; small blocks
-using Shared = Plan<1, 1, 4, 16, 4>;    // for gradients of weights; leaves room for the main stream
-using Large = Plan<2, 2, 1, 16, 3, 3>;  // for exact products of any size
+using Narrow = Plan<1, 1, 8, 16, 3>;        // for few tiles; loads a whole deep slab at once
+using Wide = Plan<1, 2, 2, 32, 3>;          // for many tiles; small blocks
+using Shared = Plan<1, 1, 4, 16, 4>;        // for gradients of weights; leaves room for the main stream
+using Large = Plan<2, 2, 1, 16, 3, 3, 32>;  // for exact products of any size
 
 /// Plan with the same sums as `Other`, bit for bit, when several runs share the GPU and throughput counts instead of
 /// latency. Tiles are larger, so that a result needs fewer copies and splits. The depth is not shared between warps:
@@ -522,7 +522,7 @@ __device__ unsigned slabs_in(const Products& p, unsigned result) {
   return count;
 }
 
-/// Adds a short sum of the tensor cores, which truncate towards zero, in float32, and clears it.
+/// Adds a short sum of the tensor cores in float32, and clears it.
 __device__ void add_short_sum(float (&sum)[2][4][4], float (&some)[2][4][4]) {
   unrolled<2, 4, 4>([&](int i, int n, int e) {
     sum[i][n][e] += some[i][n][e];
@@ -556,8 +556,6 @@ __device__ void multiply_slab(Square& some, const float* stage, unsigned share, 
   }
 }
 
-constexpr unsigned short_sum = 64;  // numbers that the tensor cores add
-
 /// The sums of a group of warps, which shares every slab with the others.
 template <bool exact, class P, bool a_deep, bool b_deep>
 __device__ void sum_slabs(Slabs<P, a_deep, b_deep>& slabs, float* stage, unsigned steps, unsigned warp, Square& sum) {
@@ -568,7 +566,7 @@ __device__ void sum_slabs(Slabs<P, a_deep, b_deep>& slabs, float* stage, unsigne
     slabs.bring();
     multiply_slab<P, a_deep, b_deep, exact>(some, stage, warp % P::shares, warp / P::shares * P::depth);
     stage = slabs.stage_behind(stage);
-    if (step % (short_sum / P::depth) == short_sum / P::depth - 1) add_short_sum(sum, some);
+    if (step % (P::short_sum / P::depth) == P::short_sum / P::depth - 1) add_short_sum(sum, some);
   }
   add_short_sum(sum, some);
 }
@@ -590,7 +588,7 @@ __device__ void sum_groups(Groups<P, a_deep, b_deep>& groups, float* stage, unsi
     if constexpr (P::brief) {
       if (is_last) add_short_sum(sum, some);
     } else {
-      if (step % (short_sum / P::depth) == 0 || is_last) add_short_sum(of_group, some);
+      if (step % (P::short_sum / P::depth) == 0 || is_last) add_short_sum(of_group, some);
       if (is_last) add_short_sum(sum, of_group);
     }
     if (is_last) step = 0;
@@ -792,7 +790,7 @@ void ProductPlanner::run_tiles(Products& p) {
     share_depth<P>(p);
     if (is_gpu_shared()) {
       const unsigned depth_of_group = blocks_for(max_slabs<P>(p), p.splits) * P::depth;
-      if (depth_of_group <= short_sum) {
+      if (depth_of_group <= P::short_sum) {
         run_plan(HighOccupancy<P, true>());
       } else {
         run_plan(HighOccupancy<P, false>());
