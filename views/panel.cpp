@@ -6,8 +6,8 @@
 #include <cstdlib>
 
 #include "core/figure/axis.h"
+#include "views/figures/inspection/inspection_figures.h"
 #include "views/figures/koopman/spectrum_figures.h"
-#include "views/figures/probing/probe_figures.h"
 #include "views/figures/semantic_colours.h"
 #include "views/figures/training/trajectory_figures.h"
 #include "views/formula_cards.h"

@@ -6,7 +6,7 @@
 #include "app/cli/paper_plots.h"
 #include "app/cli/start.h"
 #include "core/engine/influence/deep_experiment.h"
-#include "core/engine/probing/solver_problems.h"
+#include "core/engine/inspection/solver_problems.h"
 #include "core/engine/session/analysed_run.h"
 #include "core/engine/studies/layer_costs.h"
 #include "core/figure/axis.h"

@@ -22,7 +22,7 @@ std::size_t changes_in(const Recipe& recipe) {
   const auto settings =
       std::ranges::count_if(recipe.commands, [](const TimedCommand& timed) { return changes_training(timed.command); });
   const json interventions =
-      recipe.probe.is_object() ? recipe.probe.value("interventions", json::array()) : json::array();
+      recipe.inspected.is_object() ? recipe.inspected.value("interventions", json::array()) : json::array();
   return static_cast<std::size_t>(settings) + interventions.size();
 }
 

@@ -79,7 +79,7 @@ AnalysisSet analyses_of(const PageState& page) {
   AnalysisSet analyses = 0;
   for (const ShownPanel& shown : page.shown_panels) analyses |= analyses_for(shown.panel);
   analyses |= analyses_of_lesson(page);
-  return page.shows_interventions ? analyses | Analysis::probe : analyses;
+  return page.shows_interventions ? analyses | Analysis::inspected : analyses;
 }
 
 /// Whether there are curves to show, or will be at once.

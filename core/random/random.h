@@ -14,7 +14,7 @@ enum RandomStream : std::uint32_t {
   held_out_data_stream = 3,
   task_design_stream = 4,   ///< the definition of a task, the same in every run
   perturbation_stream = 5,  ///< noise added to statistics, to measure its effect
-  cotangent_stream = 16,    ///< directions of reverse-mode probes
+  cotangent_stream = 16,    ///< directions of reverse mode
   race_input_stream = 17,   ///< the one input that all layers of a race see
   recall_stream = 18,       ///< noise and tokens with which the race measures recall
   readout_stream = 19,      ///< values of the sequences on which a read-out of the state is fitted

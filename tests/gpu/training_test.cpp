@@ -8,8 +8,8 @@
 
 #include "core/backend/host_numbers.h"
 #include "core/engine/causes/state_passes.h"
-#include "core/engine/probing/observer.h"
-#include "core/engine/probing/sequence_pair.h"
+#include "core/engine/inspection/observer.h"
+#include "core/engine/inspection/sequence_pair.h"
 #include "core/engine/session/analysed_run.h"
 #include "core/engine/session/session.h"
 #include "core/engine/training/pinned_array.h"

@@ -7,6 +7,8 @@
 #include <limits>
 #include <map>
 
+#include "core/engine/inspection/filter_runs.h"
+#include "core/engine/inspection/solver_problems.h"
 #include "core/engine/observation/accuracy_view.h"
 #include "core/engine/observation/bisect_view.h"
 #include "core/engine/observation/blame_view.h"
@@ -14,15 +16,13 @@
 #include "core/engine/observation/depth_view.h"
 #include "core/engine/observation/forecast_view.h"
 #include "core/engine/observation/influence_view.h"
+#include "core/engine/observation/inspected_view.h"
 #include "core/engine/observation/memory_view.h"
 #include "core/engine/observation/microscope_view.h"
 #include "core/engine/observation/over_training_view.h"
 #include "core/engine/observation/phase_map_view.h"
-#include "core/engine/observation/probe_view.h"
 #include "core/engine/observation/theory_view.h"
 #include "core/engine/observation/trajectory_view.h"
-#include "core/engine/probing/filter_runs.h"
-#include "core/engine/probing/solver_problems.h"
 #include "tests/support/sample_causes.h"
 #include "tests/support/sample_influence.h"
 
@@ -398,15 +398,15 @@ std::shared_ptr<const TheoryView> theory_of(std::int64_t step) {
   return std::make_shared<const TheoryView>(std::move(t));
 }
 
-std::shared_ptr<ProbeView> probe_of(const Observation& o) {
-  auto view = std::make_shared<ProbeView>();
+std::shared_ptr<InspectedView> inspected_of(const Observation& o) {
+  auto view = std::make_shared<InspectedView>();
   view->step = o.step;
   view->tokens = o.trace->tokens;
   view->labels = std::make_shared<const std::vector<std::string>>(o.trace->labels);
   view->examples = 64;
   view->accuracy_before = view->accuracy_after = 0.984;
   for (std::size_t t = 0; t < view->tokens.size(); ++t) {
-    ProbeAnswer answer;
+    InspectedAnswer answer;
     for (int i = 0; i < 6; ++i) {
       answer.tokens.push_back(i + 3);
       answer.before.push_back(0.62 * std::pow(0.4, i));
@@ -727,7 +727,7 @@ Observation training(std::int64_t step, int heads, int rank, int length) {
   o.solvers = solvers_of(step, std::min(heads, 4), length);
   o.influence = influence_of(o);
   o.race = race_of(o);
-  o.probe = probe_of(o);
+  o.inspected = inspected_of(o);
   o.theory = theory_of(o.step);
   o.depth = depth_of(o.step);
   o.trajectory = trajectory_of(step);
@@ -761,7 +761,7 @@ Observation seen_by(Observation o, AnalysisSet analyses) {
     o.forecast = nullptr;
     o.memory = nullptr;
   }
-  if (!has(analyses, Analysis::probe)) o.probe = nullptr;
+  if (!has(analyses, Analysis::inspected)) o.inspected = nullptr;
   if (!has(analyses, Analysis::solvers)) o.solvers = nullptr;
   if (!has(analyses, Analysis::theory)) {
     o.theory = nullptr;
@@ -918,9 +918,9 @@ Observation many_heads() {
   return o;
 }
 
-Observation probed() {
+Observation inspected() {
   Observation o = training_at(428);
-  auto view = probe_of(o);
+  auto view = inspected_of(o);
   LayerIntervention& layer = view->setup.interventions.layers[3];
   layer.power = 4;
   auto& edits = layer.heads[0].modes;
@@ -928,14 +928,14 @@ Observation probed() {
   edits[{true, 4}] = {4, true, {}, true};
   layer.heads[2].is_off = true;
   for (const HeadSpectrum& head : o.spectra->heads) {
-    ProbedHead probed{head, std::vector<bool>(head.eigenvalues.size(), false), head.head == 2};
-    probed.spectrum.power = 4;
+    InspectedHead inspected{head, std::vector<bool>(head.eigenvalues.size(), false), head.head == 2};
+    inspected.spectrum.power = 4;
     if (head.head == 0 && head.eigenvalues.size() > 4) {
       const EditedModes modes = edit_modes(head.eigenvalues, std::vector<ModeEdit>{edits[{true, 0}], edits[{true, 4}]});
-      probed.spectrum.eigenvalues = modes.eigenvalues;
-      probed.is_off = modes.is_off;
+      inspected.spectrum.eigenvalues = modes.eigenvalues;
+      inspected.is_off = modes.is_off;
     }
-    view->heads.push_back(std::move(probed));
+    view->heads.push_back(std::move(inspected));
   }
   ModeEdit& moved = view->setup.interventions.layers[2].heads[0].modes[{false, 3}];
   moved = {3, false, std::complex<double>(-0.4, 0.3)};
@@ -943,19 +943,19 @@ Observation probed() {
   off = {9, true, {}};
   const EditedModes pairs = edit_pairs(o.spectra->mlps.at(0).eigenvalues, std::vector<ModeEdit>{moved, off});
   view->mlps.push_back({{2, pairs.eigenvalues}, pairs.is_off});
-  for (ProbeAnswer& answer : view->answers) std::reverse(answer.after.begin(), answer.after.end());
+  for (InspectedAnswer& answer : view->answers) std::reverse(answer.after.begin(), answer.after.end());
   view->accuracy_after = 0.61;
   view->weights = *o.token_weights;
   for (std::vector<float>& head : view->weights.weights) {
     for (float& weight : head) weight *= 0.4f;
   }
-  o.probe = view;
+  o.inspected = view;
   return o;
 }
 
-Observation broken_probe() {
-  Observation o = probed();
-  auto view = std::make_shared<ProbeView>(*o.probe);
+Observation broken_inspected() {
+  Observation o = inspected();
+  auto view = std::make_shared<InspectedView>(*o.inspected);
   view->labels = nullptr;
   auto theory = std::make_shared<TheoryView>(*o.theory);
   auto depth = std::make_shared<DepthView>(*o.depth);
@@ -988,7 +988,7 @@ Observation broken_probe() {
   view->weights.weights.resize(1);
   view->weights.weights[0].resize(7);
   view->answers.back() = {{1, -4, 9999999}, {nan, 2}, {infinity}, -1, -1};
-  o.probe = view;
+  o.inspected = view;
   return o;
 }
 
@@ -1008,7 +1008,7 @@ Observation forecast() {
   o.token_weights = nullptr;
   o.solvers = nullptr;
   o.influence = nullptr;
-  o.probe = nullptr;
+  o.inspected = nullptr;
   o.theory = nullptr;
   o.depth = nullptr;
   o.forecast = forecast_of(428);
@@ -1107,8 +1107,8 @@ const std::vector<Sample>& all() {
       {"several runs", several_runs},
       {"long texts", long_texts},
       {"many heads", many_heads},
-      {"probed", probed},
-      {"broken probe", broken_probe},
+      {"probed", inspected},
+      {"broken probe", broken_inspected},
       {"attention trace", attention_trace},
       {"softmax weights", softmax_weights},
       {"forecast", forecast},

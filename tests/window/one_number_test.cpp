@@ -14,8 +14,8 @@ namespace {
 
 using Numbers = std::map<std::string, std::set<std::string>>;
 
-/// "probe accuracy 0.983 on 64 sequences · ..": the names in front of numbers with a fraction, behind the title of the
-/// figure that says it.
+/// "inspected sequence accuracy 0.983 on 64 sequences · ..": the names in front of numbers with a fraction, behind the
+/// title of the figure that says it.
 void add_numbers(const std::string& words, const std::string& title, Numbers& numbers) {
   static const std::regex part("\\s*([^·;0-9]*[a-zκλσγ] )([0-9]+\\.[0-9]+)");
   const std::string sign = "·";

@@ -3,7 +3,7 @@
 #include <cmath>
 
 #include "core/figure/axis.h"
-#include "views/figures/probing/probe_figures.h"
+#include "views/figures/inspection/inspection_figures.h"
 #include "views/figures/semantic_colours.h"
 #include "views/page/page.h"
 #include "views/panel.h"
@@ -47,8 +47,8 @@ double draw_head_switches(Frame& frame, const HeadSpectrum& head, const Rect& ro
     HeadSpectrum other;
     other.layer = head.layer;
     other.head = h;
-    const ProbedHead* probed = probed_head(frame.seen(), other);
-    const bool is_off = probed && probed->head_is_off, is_selected = h == head.head;
+    const InspectedHead* inspected = inspected_head(frame.seen(), other);
+    const bool is_off = inspected && inspected->head_is_off, is_selected = h == head.head;
     const std::string name = std::to_string(h) + (is_off ? " off" : "");
     const ChipResult chip = header_chip(frame, ("h" + std::to_string(h)).c_str(), right, row, name, is_selected,
                                         is_selected ? (is_off ? "Switches this head on" : "Switches this head off")
@@ -82,20 +82,20 @@ double draw_mode_switch(Frame& frame, int layer, int head, std::size_t modes, co
 }
 
 double draw_consequence(Frame& frame, const Rect& row) {
-  const auto& probe = frame.seen().probe;
+  const auto& inspected = frame.seen().inspected;
   FigureCanvas canvas = frame.look.canvas();
   const Theme& theme = *frame.look.theme;
-  row_text(frame.look, canvas, row, "probe accuracy", {body_size, FontFace::regular, theme.dim, Anchor::start});
-  if (!probe) {
+  row_text(frame.look, canvas, row, "held-out accuracy", {body_size, FontFace::regular, theme.dim, Anchor::start});
+  if (!inspected) {
     row_text(frame.look, canvas, row, "–", {small_size, FontFace::mono, theme.faint, Anchor::end});
     return row.height;
   }
-  const std::string after = number_text(probe->accuracy_after, 3);
-  const Color ink = probe->accuracy_after < probe->accuracy_before ? theme.failure : theme.series[0];
+  const std::string after = number_text(inspected->accuracy_after, 3);
+  const Color ink = inspected->accuracy_after < inspected->accuracy_before ? theme.failure : theme.series[0];
   const double width = row_text(frame.look, canvas, row, after, {small_size, FontFace::mono, ink, Anchor::end});
-  if (!probe->is_edited()) return row.height;
+  if (!inspected->is_edited()) return row.height;
   row_text(frame.look, canvas, {row.x, row.y, row.width - width, row.height},
-           number_text(probe->accuracy_before, 3) + " → ", {small_size, FontFace::mono, theme.text, Anchor::end});
+           number_text(inspected->accuracy_before, 3) + " → ", {small_size, FontFace::mono, theme.text, Anchor::end});
   return row.height;
 }
 
@@ -113,15 +113,15 @@ double draw_awaited(Frame& frame, const Rect& area) {
 
 /// Of a Koopman MLP only modes can be changed.
 double draw_pair_interference(Frame& frame, const MlpSpectrum& mlp, const Rect& area) {
-  const ProbedMlp* probed = probed_mlp(frame.seen(), mlp);
+  const InspectedMlp* inspected = inspected_mlp(frame.seen(), mlp);
   frame.state.shows_interventions = true;
   ImGui::PushID("interference");
   double y = area.y;
   const auto row = [&](double height) { return Rect{area.x, y, area.width, frame.px(height)}; };
   y += section_head(frame, row(20), "Intervene · " + layer_name(frame.seen(), mlp.layer));
   y += draw_consequence(frame, row(fact_height));
-  y += draw_mode_switch(frame, mlp.layer, 0, mlp.eigenvalues.size(), probed ? probed->is_off : std::vector<bool>{},
-                        row(switch_height));
+  y += draw_mode_switch(frame, mlp.layer, 0, mlp.eigenvalues.size(),
+                        inspected ? inspected->is_off : std::vector<bool>{}, row(switch_height));
   ImGui::PopID();
   return y - area.y;
 }
@@ -134,8 +134,8 @@ double draw_interference(Frame& frame, const Rect& area) {
   const HeadSpectrum* trained = selected_head(frame.seen(), frame.state.selection);
   if (!trained) return draw_awaited(frame, area);
   frame.state.shows_interventions = true;
-  const ProbedHead* probed = probed_head(frame.seen(), *trained);
-  const HeadSpectrum& seen = probed ? probed->spectrum : *trained;
+  const InspectedHead* inspected = inspected_head(frame.seen(), *trained);
+  const HeadSpectrum& seen = inspected ? inspected->spectrum : *trained;
   ImGui::PushID("interference");
   double y = area.y;
   const auto row = [&](double height) { return Rect{area.x, y, area.width, frame.px(height)}; };
@@ -145,7 +145,7 @@ double draw_interference(Frame& frame, const Rect& area) {
   y += draw_consequence(frame, row(fact_height));
   y += draw_head_switches(frame, *trained, row(switch_height));
   y += draw_mode_switch(frame, trained->layer, trained->head, seen.eigenvalues.size(),
-                        probed ? probed->is_off : std::vector<bool>{}, row(switch_height));
+                        inspected ? inspected->is_off : std::vector<bool>{}, row(switch_height));
   for (const Knob& knob : knobs) {
     const Setting setting{std::string("override ") + knob.key,
                           knob.label,

@@ -19,7 +19,7 @@ std::vector<Workspace> layouts() {
        false},
       {"training", "Training", {{1.9, {{"training"}}}, {1, {{"accuracy_grid", 1.5}, {"gradient_depth"}, {"blame"}}}}},
       {"probe",
-       "Probe",
+       "Sequence",
        {{1.25, {{"probe", 1.5}, {"spectrum", 1, "state_spectrum"}}},
         {1, {{"power_filter"}, {"token_weights"}, {"training"}}}}},
       {"causes",

@@ -13,7 +13,7 @@ namespace afterglow {
 namespace {
 
 /// Sends the command `probe`: the grid's own configuration with the numbers of the cell.
-void probe_cell(Frame& frame, const AccuracyGrid& grid, const AccuracyCell& cell) {
+void inspected_cell(Frame& frame, const AccuracyGrid& grid, const AccuracyCell& cell) {
   if (!cell.fits) return;
   nlohmann::json task = nlohmann::json::parse(grid.config);
   task["bindings"] = cell.bindings;
@@ -30,7 +30,7 @@ void draw_accuracy_grid(Frame& frame, const Panel& panel, const std::vector<Figu
     const AccuracyGrid* grid = view ? grid_of(*view, figure) : nullptr;
     const AccuracyCell* cell =
         grid && response.clicked ? cell_at(*grid, response.clicked->x, response.clicked->y) : nullptr;
-    if (cell) probe_cell(frame, *grid, *cell);
+    if (cell) inspected_cell(frame, *grid, *cell);
   });
 }
 

@@ -6,7 +6,7 @@
 
 #include "core/figure/axis.h"
 #include "core/figure/palette.h"
-#include "views/figures/probing/causes_figures.h"
+#include "views/figures/inspection/causes_figures.h"
 #include "views/figures/semantic_colours.h"
 #include "views/panels/panel_draws.h"
 #include "views/plot_widget.h"

@@ -22,7 +22,7 @@ std::span<const PanelDrawing> stepper_drawings();
 std::span<const PanelDrawing> solver_drawings();
 std::span<const PanelDrawing> token_weights_drawings();
 std::span<const PanelDrawing> influence_drawings();
-std::span<const PanelDrawing> probe_drawings();
+std::span<const PanelDrawing> inspected_drawings();
 std::span<const PanelDrawing> forecast_drawings();
 std::span<const PanelDrawing> memory_drawings();
 std::span<const PanelDrawing> phase_map_drawings();

@@ -13,7 +13,7 @@ namespace {
 
 constexpr std::array drawn_by_themselves{
     training_drawings,      spectrum_drawings,      forces_drawings,    power_filter_drawings, stepper_drawings,
-    solver_drawings,        token_weights_drawings, influence_drawings, probe_drawings,        forecast_drawings,
+    solver_drawings,        token_weights_drawings, influence_drawings, inspected_drawings,    forecast_drawings,
     phase_map_drawings,     blame_drawings,         accuracy_drawings,  microscope_drawings,   bisect_drawings,
     over_training_drawings, causes_drawings,        memory_drawings};
 

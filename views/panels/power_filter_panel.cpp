@@ -3,7 +3,7 @@
 #include <array>
 #include <cmath>
 
-#include "views/figures/probing/probe_figures.h"
+#include "views/figures/inspection/inspection_figures.h"
 #include "views/panels/panel_draws.h"
 #include "views/plot_widget.h"
 #include "views/sliders.h"

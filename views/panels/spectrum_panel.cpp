@@ -2,7 +2,7 @@
 #include <algorithm>
 #include <array>
 
-#include "core/engine/observation/probe_view.h"
+#include "core/engine/observation/inspected_view.h"
 #include "views/figures/koopman/spectrum_figures.h"
 #include "views/formula_cards.h"
 #include "views/panels/panel_draws.h"
@@ -129,11 +129,11 @@ std::span<const PanelDrawing> spectrum_drawings() {
 }
 
 double draw_surgery_chip(Frame& frame, double right, const Rect& row) {
-  const ProbeView* probe = frame.seen().probe.get();
+  const InspectedView* inspected = frame.seen().inspected.get();
   const auto moves = [](const auto& mode) { return mode.second.moved_to.has_value(); };
   const auto is_moved = [&](const auto& head) { return std::ranges::any_of(head.second.modes, moves); };
   const auto has_moved = [&](const auto& layer) { return std::ranges::any_of(layer.second.heads, is_moved); };
-  if (!probe || std::ranges::none_of(probe->setup.interventions.layers, has_moved)) return right;
+  if (!inspected || std::ranges::none_of(inspected->setup.interventions.layers, has_moved)) return right;
   const ChipResult fit = header_chip(frame, "surgery", right, row, "fit weights", true,
                                      "Changes the weights until they have the moved eigenvalues; counts as one step");
   if (fit.clicked) frame.commands.send("surgery", {});

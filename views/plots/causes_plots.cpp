@@ -2,7 +2,7 @@
 #include <array>
 
 #include "core/figure/axis.h"
-#include "views/figures/probing/causes_figures.h"
+#include "views/figures/inspection/causes_figures.h"
 #include "views/plots/families.h"
 #include "views/plots/followed_number.h"
 

@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-#include "core/engine/observation/probe_view.h"
+#include "core/engine/observation/inspected_view.h"
 #include "views/figures/semantic_colours.h"
 #include "views/plots/families.h"
 
@@ -50,8 +50,8 @@ std::string without_interventions(const PlotKind& kind, const Observation& obser
                                        Analysis::theory | Analysis::patch | Analysis::transplant | Analysis::readout |
                                        Analysis::logit_lens | Analysis::ablation | Analysis::forces |
                                        Analysis::accuracy;
-  const bool is_left_out =
-      !kind.follows_probe && (kind.analyses & of_the_model) != 0 && observation.probe && observation.probe->is_edited();
+  const bool is_left_out = !kind.follows_inspected && (kind.analyses & of_the_model) != 0 && observation.inspected &&
+                           observation.inspected->is_edited();
   return is_left_out ? " · without interventions" : "";
 }
 

@@ -32,9 +32,9 @@ struct PlotKind {
                                  CurveStore& curves);  ///< `curves` only saves work
   LayerTraits needs = {};                              ///< it can show models with one of these; empty: every model
   FigureSize smallest = {};
-  bool follows_probe = false;  ///< it shows the model with the interventions
-  bool moves_points = false;   ///< dots of its figures can be dragged
-  bool moves_tokens = false;   ///< arrow keys over it move the token instead of the step
+  bool follows_inspected = false;  ///< it shows the model with the interventions
+  bool moves_points = false;       ///< dots of its figures can be dragged
+  bool moves_tokens = false;       ///< arrow keys over it move the token instead of the step
   bool steps_figures = false;  ///< its figures follow one another: while it is visible, keys of time go through them
   bool needs_model = true;     ///< false: a fixed experiment without model and training
   /// The workspace whose last row it joins; empty: page/workspaces.cpp lists it.

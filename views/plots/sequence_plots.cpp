@@ -2,15 +2,15 @@
 #include <array>
 
 #include "views/figures/influence/token_weights_figures.h"
-#include "views/figures/probing/probe_figures.h"
-#include "views/figures/probing/stepper_figures.h"
+#include "views/figures/inspection/inspection_figures.h"
+#include "views/figures/inspection/stepper_figures.h"
 #include "views/plots/families.h"
 
 namespace afterglow {
 
 namespace {
 
-std::string probe_numbers(const Observation& o, const Selection&) { return accuracy_change(o); }
+std::string inspected_numbers(const Observation& o, const Selection&) { return accuracy_change(o); }
 
 constexpr std::array sequence_rows{
     PlotKind{.id = "stepper",
@@ -49,19 +49,19 @@ constexpr std::array sequence_rows{
              .subtitle = token_weights_subtitle,
              .prepare = token_weights_figures,
              .needs = LayerTrait::tokens,
-             .follows_probe = true},
+             .follows_inspected = true},
     PlotKind{.id = "probe",
-             .title = "Probe",
+             .title = "Inspected sequence",
              .about = "What the model answers on one sequence, which tokens contribute, and what interventions change.",
-             .analyses = Analysis::probe | Analysis::spectra | Analysis::trace,
-             .subtitle = probe_subtitle,
-             .prepare = probe_figures,
+             .analyses = Analysis::inspected | Analysis::spectra | Analysis::trace,
+             .subtitle = inspected_subtitle,
+             .prepare = inspection_figures,
              .needs = LayerTrait::tokens,
              .smallest = {240, 150},
-             .follows_probe = true},
+             .follows_inspected = true},
 };
 
-constexpr CardNumbers sequence_numbers[] = {{"probe", probe_numbers}, {"probe_answer", probe_numbers}};
+constexpr CardNumbers sequence_numbers[] = {{"probe", inspected_numbers}, {"probe_answer", inspected_numbers}};
 
 }  // namespace
 

@@ -74,7 +74,7 @@ constexpr std::array spectrum_rows{
              .prepare = spectrum_figures,
              .needs = LayerTrait::koopman_heads | LayerTrait::koopman_modes,
              .smallest = {150, 150},
-             .follows_probe = true,
+             .follows_inspected = true,
              .moves_points = true,
              .followed = followed_mode},
     PlotKind{
@@ -94,7 +94,7 @@ constexpr std::array spectrum_rows{
              .subtitle = power_filter_subtitle,
              .prepare = power_filter_figures,
              .needs = LayerTrait::koopman_heads,
-             .follows_probe = true},
+             .follows_inspected = true},
     PlotKind{.id = "state_spectrum",
              .title = "State spectrum",
              .about = "Factors by which one token multiplies the recurrent state, in the complex plane.",

@@ -49,7 +49,7 @@ std::string state_size_numbers(const Observation& o, const Selection&) {
 }
 
 // Theory describes the model with the interventions.
-constexpr AnalysisSet theory = Analysis::probe | Analysis::spectra | Analysis::theory;
+constexpr AnalysisSet theory = Analysis::inspected | Analysis::spectra | Analysis::theory;
 
 constexpr std::array theory_rows{
     PlotKind{.id = "perturbation",

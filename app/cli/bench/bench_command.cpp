@@ -22,7 +22,7 @@
 #include "core/engine/causes/patch_measurement.h"
 #include "core/engine/causes/transplant.h"
 #include "core/engine/influence/influence_tail.h"
-#include "core/engine/probing/observer.h"
+#include "core/engine/inspection/observer.h"
 #include "core/engine/training/objective.h"
 #include "core/engine/training/pinned_array.h"
 #include "core/engine/training/saved/saved_run.h"
@@ -153,7 +153,7 @@ void bench_step(const StepCase& of, const BenchOptions& options, Backend& backen
   rows.push_back(measure(alone, options.repeats, backend, output));
 }
 
-// The recurrent form of the reference model over one sequence, with the state, probes and eigenvalues of every token.
+// The recurrent form of the reference model over one sequence, with the state, captures and eigenvalues of every token.
 void bench_trace(const std::string& name, const Preset& preset, const BenchOptions& options, Backend& backend,
                  const Output& output, json& rows) {
   Trainer trainer(parse_recipe(preset.text, preset.name), backend);

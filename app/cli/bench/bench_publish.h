@@ -18,7 +18,7 @@ struct PublishCase {
 
 /// The analyses of the page that the window opens with: spectrum, power filter, stepper, conditioning, token weights.
 inline constexpr AnalysisSet first_page_analyses =
-    Analysis::spectra | Analysis::trace | Analysis::solvers | Analysis::probe;
+    Analysis::spectra | Analysis::trace | Analysis::solvers | Analysis::inspected;
 
 inline const std::vector<std::string> long_echo = {"batch=8", "task.length=1024"};
 

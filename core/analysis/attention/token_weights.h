@@ -11,7 +11,7 @@ namespace afterglow {
 /// size is wrong, or an input or a weight is not finite.
 using WeightMatrix = std::vector<double>;
 
-/// One head of SKA as its probes hold it. Positions are cut into pieces; the queries of piece g are answered from the
+/// One head of SKA as its captures hold it. Positions are cut into pieces; the queries of piece g are answered from the
 /// statistics of the pieces before it, and of piece g too unless `exclusive`. Modes prefix and masked: piece = T, one
 /// group. chunk: piece = S, exclusive. recurrent: piece = 1. There are ceil(T / piece) groups.
 struct SkaTokens {
@@ -33,7 +33,7 @@ WeightMatrix ska_token_weights(const SkaTokens& head);
 WeightMatrix linear_token_weights(std::span<const double> keys, std::span<const double> queries, int tokens,
                                   double scale);
 
-/// Mamba-2: C_t . B_s dt_s prod_{s < u <= t} a_u for s <= t; B, C [T*N], dt [T], and the probed running sum
+/// Mamba-2: C_t . B_s dt_s prod_{s < u <= t} a_u for s <= t; B, C [T*N], dt [T], and the inspected running sum
 /// `log_decay_cumsum` [T] of log a. y_t = sum_s w_ts x_s + D x_t; the skip D is not part of the weights.
 WeightMatrix mamba2_token_weights(std::span<const double> B, std::span<const double> C, std::span<const double> dt,
                                   std::span<const double> log_decay_cumsum, int tokens);

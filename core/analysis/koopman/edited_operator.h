@@ -1,4 +1,4 @@
-// A Koopman operator with some of its modes moved or switched off: what a probe asks "what if" with.
+// A Koopman operator with some of its modes moved or switched off: what an inspected sequence asks "what if" with.
 #pragma once
 #include <complex>
 #include <optional>

@@ -5,7 +5,7 @@
 
 namespace afterglow {
 
-/// The statistics as the layer's probes hold them, of one batch entry, head and group; all matrices row-major.
+/// The statistics as the layer's captures hold them, of one batch entry, head and group; all matrices row-major.
 struct SkaHead {
   int rank = 0;               ///< r
   int value_width = 0;        ///< P; 0 where an analysis needs no values

@@ -62,8 +62,8 @@ std::vector<double> central_difference(const HeadOperator& ahead, const HeadOper
   return change;
 }
 
-ProbeSetup last_surgery(const TrainingRun& run) {
-  ProbeSetup last;
+InspectionSetup last_surgery(const TrainingRun& run) {
+  InspectionSetup last;
   for (const TimedCommand& timed : run.recipe().commands) {
     if (timed.step < run.step() && timed.command.name == "surgery")
       last = parse_surgery(nlohmann::json::parse(timed.command.value), run.trainer());
@@ -72,7 +72,7 @@ ProbeSetup last_surgery(const TrainingRun& run) {
 }
 
 /// Targets of a surgery for one head; both eigenvalues of a pair.
-std::vector<std::complex<double>> operated_of(const ProbeSetup& surgery, int layer, int head) {
+std::vector<std::complex<double>> operated_of(const InspectionSetup& surgery, int layer, int head) {
   std::vector<std::complex<double>> places;
   for (const auto& [name, edit] : edits_of(surgery.interventions, layer, head)) {
     if (!edit.moved_to) continue;
@@ -123,9 +123,9 @@ ForcesMeasurement::ForcesMeasurement(const nlohmann::json& model, Trainer& train
       tape_(*backend_, arena_),
       copy_(model, small_enough(trainer), *backend_, DType::f64) {}
 
-void ForcesMeasurement::begin(TrainingRun& run, const Example& probe) {
+void ForcesMeasurement::begin(TrainingRun& run, const Example& inspected) {
   copy_.follow();
-  probe_ = probe;
+  inspected_ = inspected;
   next_ = run.rehearse();
   surgery_ = last_surgery(run);
   numbered_ = run.numbered_modes(run.step());
@@ -188,11 +188,11 @@ bool ForcesMeasurement::advance(const std::function<void()>& meanwhile) {
 
 std::vector<HeadOperator> ForcesMeasurement::operators_at(const std::vector<double>& weights) {
   copy_.put(weights, meanwhile_);
-  const auto length = static_cast<std::int64_t>(probe_.tokens.size());
+  const auto length = static_cast<std::int64_t>(inspected_.tokens.size());
   tape_.begin(false);
   const Tensor tokens = tape_.scratch({1, length}, DType::i32), context = tape_.scratch({1, length}, DType::u8);
-  backend_->upload(tokens, probe_.tokens.data());
-  backend_->upload(context, probe_.context.data());
+  backend_->upload(tokens, inspected_.tokens.data());
+  backend_->upload(context, inspected_.context.data());
   tape_.set_capturing(true);
   copy_.model().forward(tape_, tokens, context);
   tape_.set_capturing(false);

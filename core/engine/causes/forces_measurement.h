@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "core/engine/observation/forces_view.h"
-#include "core/engine/recipe/probe_setup.h"
+#include "core/engine/recipe/inspection_setup.h"
 #include "core/engine/training/saved/model_copy.h"
 #include "core/engine/training/training_run.h"
 
@@ -28,7 +28,7 @@ class ForcesMeasurement {
   ForcesMeasurement(const nlohmann::json& model, Trainer& trainer);
 
   /// Rehearses the next step of the run that owns the trainer. Throws Error(non_finite) if the step cannot be made.
-  void begin(TrainingRun& run, const Example& probe);
+  void begin(TrainingRun& run, const Example& inspected);
   /// Finds the directions, or evaluates the operators once more. False if no evaluation is left. Calls `meanwhile`, if
   /// given, between pieces that do not read the run; it must return quickly.
   bool advance(const std::function<void()>& meanwhile = {});
@@ -53,10 +53,10 @@ class ForcesMeasurement {
   Arena arena_;
   Tape tape_;
   ModelCopy copy_;
-  Example probe_;
+  Example inspected_;
   RehearsedStep next_;  // its numbers until they are converted to float64
   std::vector<double> weights_, after_;
-  ProbeSetup surgery_;  // the run's last surgery
+  InspectionSetup surgery_;  // the run's last surgery
   std::shared_ptr<const Spectra> numbered_;
   std::vector<double> down_, ahead_;  // directions in the weights, equally long; empty: not found yet
   double gradient_norm_ = 0, weight_change_ = 0;

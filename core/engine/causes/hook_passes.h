@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "core/engine/probing/sequence_pair.h"
+#include "core/engine/inspection/sequence_pair.h"
 #include "core/models/model.h"
 
 namespace afterglow {

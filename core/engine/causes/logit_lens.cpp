@@ -67,13 +67,13 @@ void read_depth(Trainer& trainer, const Tensor& logits, int answer, HostReader& 
 
 }  // namespace
 
-LogitLensView measure_logit_lens(Trainer& trainer, const ProbeSetup& setup) {
+LogitLensView measure_logit_lens(Trainer& trainer, const InspectionSetup& setup) {
   Model& model = trainer.model();
   Tape& tape = trainer.evaluation_tape();
   LogitLensView view;
   view.step = trainer.finished_steps();
   SequencePair pair =
-      pair_of(setup, probe_example(setup, trainer.task(), trainer.seed(), model.vocab()), trainer.task());
+      pair_of(setup, inspected_example(setup, trainer.task(), trainer.seed(), model.vocab()), trainer.task());
   HookPasses passes(model, tape, trainer.dtype());
   passes.read_clean(pair);
   view.pair = view_of(pair, passes.clean_logits(), passes.corrupted_logits(), trainer.task());

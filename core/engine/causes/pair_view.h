@@ -2,8 +2,8 @@
 #pragma once
 #include <span>
 
+#include "core/engine/inspection/sequence_pair.h"
 #include "core/engine/observation/causes_view.h"
-#include "core/engine/probing/sequence_pair.h"
 
 namespace afterglow {
 

@@ -103,10 +103,10 @@ void PatchMeasurement::add_memory_rows() {
   }
 }
 
-void PatchMeasurement::begin(const ProbeSetup& setup) {
+void PatchMeasurement::begin(const InspectionSetup& setup) {
   copy_.take();
   Trainer& trainer = copy_.trainer();
-  const Example clean = probe_example(setup, trainer.task(), trainer.seed(), copy_.model().vocab());
+  const Example clean = inspected_example(setup, trainer.task(), trainer.seed(), copy_.model().vocab());
   pair_ = pair_of(setup, clean, trainer.task());
   places_.read(pair_);
   slopes_.read(pair_);

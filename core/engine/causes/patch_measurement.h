@@ -22,7 +22,7 @@ class PatchMeasurement {
   PatchMeasurement(const nlohmann::json& model, Trainer& trainer);
 
   /// Copies weights and settings, and estimates every cell to first order.
-  void begin(const ProbeSetup& setup);
+  void begin(const InspectionSetup& setup);
   /// Some exact cells, those with the largest estimates first. False if none is left.
   bool advance();
   /// Finished share of the work, 0 to 1.

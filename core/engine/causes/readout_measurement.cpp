@@ -7,7 +7,7 @@
 
 #include "core/analysis/linear_readout.h"
 #include "core/engine/causes/state_passes.h"
-#include "core/engine/probing/sequence_pair.h"
+#include "core/engine/inspection/sequence_pair.h"
 #include "core/io/error.h"
 #include "core/layers/host_values.h"
 #include "core/random/random.h"
@@ -118,10 +118,10 @@ double ReadoutMeasurement::share_done() const {
   return static_cast<double>(next_) / static_cast<double>(std::max<std::size_t>(1, tokens));
 }
 
-void ReadoutMeasurement::begin(const ProbeSetup& setup, int layer) {
+void ReadoutMeasurement::begin(const InspectionSetup& setup, int layer) {
   copy_.take();
   Trainer& trainer = copy_.trainer();
-  const Example clean = probe_example(setup, trainer.task(), trainer.seed(), copy_.model().vocab());
+  const Example clean = inspected_example(setup, trainer.task(), trainer.seed(), copy_.model().vocab());
   now_ = {};
   now_.step = copy_.step();
   now_.layer = layer_with_memory(trainer, layer);

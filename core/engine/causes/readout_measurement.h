@@ -5,7 +5,7 @@
 #include <nlohmann/json_fwd.hpp>
 
 #include "core/engine/observation/causes_view.h"
-#include "core/engine/recipe/probe_setup.h"
+#include "core/engine/recipe/inspection_setup.h"
 #include "core/engine/training/saved/model_copy.h"
 
 namespace afterglow {
@@ -17,7 +17,7 @@ class ReadoutMeasurement {
 
   /// Copies weights and settings, and draws the sequences. `layer` is an index into Trainer::parts; if that part has no
   /// state, the last one with a state is used.
-  void begin(const ProbeSetup& setup, int layer);
+  void begin(const InspectionSetup& setup, int layer);
   /// One token for all sequences. False if none is left.
   bool advance();
   /// Finished share of the work, 0 to 1.

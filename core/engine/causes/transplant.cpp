@@ -37,7 +37,7 @@ void read_answers(const std::vector<std::vector<double>>& logits, const Task& ta
 
 }  // namespace
 
-TransplantView measure_transplant(Trainer& trainer, const ProbeSetup& setup) {
+TransplantView measure_transplant(Trainer& trainer, const InspectionSetup& setup) {
   Model& model = trainer.model();
   TransplantView view;
   view.step = trainer.finished_steps();
@@ -45,7 +45,7 @@ TransplantView measure_transplant(Trainer& trainer, const ProbeSetup& setup) {
   view.layer = layer_with_memory(trainer, setup.transplant.layer);
   if (view.layer < 0) return view;
   SequencePair pair =
-      pair_of(setup, probe_example(setup, trainer.task(), trainer.seed(), model.vocab()), trainer.task());
+      pair_of(setup, inspected_example(setup, trainer.task(), trainer.seed(), model.vocab()), trainer.task());
   view.token = setup.transplant.token >= 0 ? std::min(setup.transplant.token, pair.asked) : std::max(0, pair.asked - 1);
   const auto branch = static_cast<std::size_t>(trainer.parts()[static_cast<std::size_t>(view.layer)].branch);
   view.heads = std::max(1, static_cast<int>(model.branches()[branch].layer->heads()));

@@ -6,8 +6,8 @@
 #include <nlohmann/json.hpp>
 
 #include "core/engine/influence/influence_tail.h"
-#include "core/engine/probing/layer_weights.h"
-#include "core/engine/probing/routing_view.h"
+#include "core/engine/inspection/layer_weights.h"
+#include "core/engine/inspection/routing_view.h"
 #include "core/engine/training/pinned_array.h"
 #include "core/io/error.h"
 #include "core/io/json_file.h"
@@ -84,11 +84,11 @@ InfluenceMeasurement::InfluenceMeasurement(const nlohmann::json& model, Trainer&
 
 InfluenceMeasurement::~InfluenceMeasurement() = default;
 
-InfluenceMeasurement::Sequence InfluenceMeasurement::sequence(std::uint64_t probe) const {
+InfluenceMeasurement::Sequence InfluenceMeasurement::sequence(std::uint64_t inspected) const {
   Sequence sequence;
   const auto wanted = static_cast<std::size_t>(config.tokens);
   while (sequence.tokens.size() < wanted) {
-    const Example next = trainer_->task().example(trainer_->seed(), probe++, Split::held_out);
+    const Example next = trainer_->task().example(trainer_->seed(), inspected++, Split::held_out);
     sequence.tokens.insert(sequence.tokens.end(), next.tokens.begin(), next.tokens.end());
     sequence.context.insert(sequence.context.end(), next.context.begin(), next.context.end());
   }
@@ -108,7 +108,7 @@ std::vector<int> InfluenceMeasurement::sources() const {
   return sources;
 }
 
-void InfluenceMeasurement::begin(std::uint64_t probe) {
+void InfluenceMeasurement::begin(std::uint64_t inspected) {
   jobs_.clear();
   view_ = std::make_shared<InfluenceView>();
   copy_.take();
@@ -116,7 +116,7 @@ void InfluenceMeasurement::begin(std::uint64_t probe) {
   view_->tokens = config.tokens;
   view_->sources = sources();
   view_->directions = config.directions >= copy_.model().width() ? 0 : config.directions;
-  const Sequence chosen = sequence(probe);
+  const Sequence chosen = sequence(inspected);
   read_routing(chosen);
   plan_blocks(chosen);
   planned_ = jobs_.size();

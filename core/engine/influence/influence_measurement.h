@@ -43,8 +43,8 @@ class InfluenceMeasurement {
   InfluenceConfig config;
 
   /// Copies weights and settings, reads the routing from one forward pass, and leaves the Jacobians to `advance`. The
-  /// sequence begins with held-out example `probe`.
-  void begin(std::uint64_t probe);
+  /// sequence begins with held-out example `inspected`.
+  void begin(std::uint64_t inspected);
   /// One backward pass of at most `tokens_in_a_pass` tokens. False if no work is left.
   bool advance();
   /// Finished share of the work, 0 to 1.
@@ -64,7 +64,7 @@ class InfluenceMeasurement {
     std::vector<std::int32_t> tokens;
     std::vector<std::uint8_t> context;
   };
-  Sequence sequence(std::uint64_t probe) const;
+  Sequence sequence(std::uint64_t inspected) const;
   std::vector<int> sources() const;
   void read_routing(const Sequence& sequence);
   void add_fixed_tail(int part, std::span<const std::vector<float>> weights);

@@ -14,7 +14,7 @@ namespace afterglow {
 enum class Analysis : unsigned {
   spectra = 1,
   trace = 2,  ///< with token weights and the trajectory of training; for a forecaster its forecasts
-  probe = 4,
+  inspected = 4,
   solvers = 8,
   theory = 16,  ///< with the gradient by depth
   influence = 32,
@@ -58,7 +58,7 @@ constexpr std::array<std::int64_t, analysis_count> no_steps() {
 struct Spectra;           ///< observation.h: eigenvalues of every layer's operator
 struct Trace;             ///< observation.h: the recurrent form of the traced layer, token by token
 struct TokenWeights;      ///< observation.h: equivalent attention of the traced layer
-struct ProbeView;         ///< probe_view.h: the probe sequence's answer with and without interventions
+struct InspectedView;     ///< inspected_view.h: the inspected sequence's answer with and without interventions
 struct TheoryView;        ///< theory_view.h: theorems of one head compared with measurements
 struct DepthView;         ///< depth_view.h: gradients before every layer and their bounds
 struct RaceView;          ///< influence_view.h: all layers on one input
@@ -98,9 +98,11 @@ struct AnalysisResults {
   std::vector<std::shared_ptr<const Spectra>> spectrum_history;  ///< oldest first, the current one last
   std::shared_ptr<const Trace> trace;
   std::shared_ptr<const TokenWeights> token_weights;  ///< of the traced layer
-  std::shared_ptr<const ProbeView> probe;
-  std::shared_ptr<const TheoryView> theory;  ///< of the chosen head without interventions; may be older than the probe
-  std::shared_ptr<const DepthView> depth;    ///< of the model without interventions; may be older than the probe
+  std::shared_ptr<const InspectedView> inspected;
+  std::shared_ptr<const TheoryView>
+      theory;  ///< of the chosen head without interventions; may be older than the inspected sequence
+  std::shared_ptr<const DepthView>
+      depth;  ///< of the model without interventions; may be older than the inspected sequence
   std::shared_ptr<const InfluenceView> influence;
   std::shared_ptr<const RaceView> race;  ///< null until the first layer has finished
   std::shared_ptr<const SolverView> solvers;

@@ -11,9 +11,9 @@
 #include "core/engine/observation/depth_view.h"
 #include "core/engine/observation/forecast_view.h"
 #include "core/engine/observation/influence_view.h"
+#include "core/engine/observation/inspected_view.h"
 #include "core/engine/observation/memory_view.h"
 #include "core/engine/observation/mode_numbers.h"
-#include "core/engine/observation/probe_view.h"
 #include "core/engine/observation/solver_view.h"
 #include "core/engine/observation/theory_view.h"
 #include "core/engine/observation/trajectory_view.h"
@@ -144,34 +144,34 @@ void list_spectra(const Observation& o, std::vector<NamedNumber>& numbers) {
 }
 
 /// The most probable next token as text, and the probabilities of the shown tokens.
-void list_answer(const ProbeView& probe, const ProbeAnswer& answer, const Names& names) {
-  const std::vector<double>& shares = probe.is_edited() ? answer.after : answer.before;
-  if (!probe.labels || shares.empty()) return;
+void list_answer(const InspectedView& inspected, const InspectedAnswer& answer, const Names& names) {
+  const std::vector<double>& shares = inspected.is_edited() ? answer.after : answer.before;
+  if (!inspected.labels || shares.empty()) return;
   const auto label = [&](std::size_t i) {
-    return name_word((*probe.labels)[static_cast<std::size_t>(answer.tokens[i])]);
+    return name_word((*inspected.labels)[static_cast<std::size_t>(answer.tokens[i])]);
   };
   names.add("answer", label(static_cast<std::size_t>(std::ranges::max_element(shares) - shares.begin())));
   for (std::size_t i = 0; i < shares.size(); ++i) names.in("answer").add(label(i), shares[i]);
 }
 
-void list_probe(const Observation& o, std::vector<NamedNumber>& numbers) {
-  if (!o.probe) return;
+void list_inspected(const Observation& o, std::vector<NamedNumber>& numbers) {
+  if (!o.inspected) return;
   const Names names = Names(numbers).in("probe");
-  names.add("accuracy", o.probe->is_edited() ? o.probe->accuracy_after : o.probe->accuracy_before);
-  names.in("accuracy").add("plain", o.probe->accuracy_before);
-  for (std::size_t i = o.probe->answers.size(); i-- > 0;) {
-    const ProbeAnswer& answer = o.probe->answers[i];
+  names.add("accuracy", o.inspected->is_edited() ? o.inspected->accuracy_after : o.inspected->accuracy_before);
+  names.in("accuracy").add("plain", o.inspected->accuracy_before);
+  for (std::size_t i = o.inspected->answers.size(); i-- > 0;) {
+    const InspectedAnswer& answer = o.inspected->answers[i];
     if (answer.target_before < 0) continue;
-    names.add("probability", o.probe->is_edited() ? answer.target_after : answer.target_before);
+    names.add("probability", o.inspected->is_edited() ? answer.target_after : answer.target_before);
     names.in("probability").add("plain", answer.target_before);
     names.add("token", static_cast<double>(i));
-    list_answer(*o.probe, answer, names);
+    list_answer(*o.inspected, answer, names);
     break;
   }
-  for (const ProbedHead& head : o.probe->heads)
+  for (const InspectedHead& head : o.inspected->heads)
     list_head(head.spectrum,
               names.in("head").in(label_of(o, head.spectrum.layer)).in(static_cast<std::size_t>(head.spectrum.head)));
-  for (const ProbedMlp& mlp : o.probe->mlps)
+  for (const InspectedMlp& mlp : o.inspected->mlps)
     names.in("head").in(label_of(o, mlp.spectrum.layer)).add("radius", radius_of(mlp.spectrum.eigenvalues));
 }
 
@@ -382,7 +382,7 @@ std::span<const NumberFamily> number_families() {
        "Eigenvalues of the layers' memory, and the conditioning of their systems",
        set_of(Analysis::spectra),
        list_spectra},
-      {{"probe"}, "Answers to the inspected sequence, with interventions", set_of(Analysis::probe), list_probe},
+      {{"probe"}, "Answers to the inspected sequence, with interventions", set_of(Analysis::inspected), list_inspected},
       {{"solvers", "made"},
        "Residuals of the solvers on the worst-conditioned system, and on one of your own",
        set_of(Analysis::solvers),

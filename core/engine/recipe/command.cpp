@@ -57,9 +57,9 @@ const CommandSpec* find_command(std::string_view name) {
   return nullptr;
 }
 
-bool edits_probe(std::string_view name) {
+bool edits_inspection(std::string_view name) {
   const CommandSpec* spec = find_command(name);
-  return spec != nullptr && spec->edits_probe;
+  return spec != nullptr && spec->edits_inspection;
 }
 
 Command parse_command(const nlohmann::json& json) {

@@ -24,16 +24,16 @@ struct CommandSpec {
   std::string_view keys;     ///< "Space"; may be empty
   std::string_view example;  ///< a value for scripts, JSON
   std::string_view meaning;
-  bool is_control = false;   ///< disabled for keys and mouse while the controls are locked
-  bool edits_probe = false;  ///< changes what is inspected, and nothing of the run; can be undone
+  bool is_control = false;        ///< disabled for keys and mouse while the controls are locked
+  bool edits_inspection = false;  ///< changes what is inspected, and nothing of the run; can be undone
 };
 
 /// Every command.
 std::span<const CommandSpec> command_table();
 /// nullptr if there is no such command.
 const CommandSpec* find_command(std::string_view name);
-/// CommandSpec::edits_probe of the command with this name; false for an unknown name.
-bool edits_probe(std::string_view name);
+/// CommandSpec::edits_inspection of the command with this name; false for an unknown name.
+bool edits_inspection(std::string_view name);
 /// Reads {"name":..,"value":{..}}. Throws Error for a malformed value or an unknown name, and suggests the nearest one.
 Command parse_command(const nlohmann::json& json);
 

@@ -208,7 +208,7 @@ Recipe parse_recipe(const json& source, const std::string& where) {
   recipe.shown_step = get_integer(source, "shown_step", -1, -1, max_steps, where);
   recipe.shards = parse_shards(source, where);
   recipe.recompute = static_cast<int>(get_integer(source, "recompute", 0, 0, max_blocks, where));
-  recipe.probe = source.value("probe", json());
+  recipe.inspected = source.value("probe", json());
   recipe.checkpoint = source.value("checkpoint", json());
   if (!recipe.checkpoint.is_null())
     refuse_unknown_keys(recipe.checkpoint, {"path", "hash", "library", "config"}, where + ".checkpoint");
@@ -236,7 +236,7 @@ json to_json(const Recipe& recipe) {
   if (recipe.shards != 1) result["shards"] = recipe.shards;
   if (recipe.recompute != 0) result["recompute"] = recipe.recompute;
   if (!recipe.about.empty()) result["about"] = recipe.about;
-  if (!recipe.probe.is_null()) result["probe"] = recipe.probe;
+  if (!recipe.inspected.is_null()) result["probe"] = recipe.inspected;
   if (!recipe.checkpoint.is_null()) result["checkpoint"] = recipe.checkpoint;
   if (recipe.shown_step >= 0) result["shown_step"] = recipe.shown_step;
   return result;
@@ -250,7 +250,7 @@ std::int64_t common_step(const Recipe& a, const Recipe& b) {
   const auto beginning = [](Recipe recipe) {
     recipe.commands.clear();
     recipe.shown_step = -1;
-    recipe.probe = nullptr;
+    recipe.inspected = nullptr;
     return without_words(to_json(recipe));
   };
   if (beginning(a) != beginning(b)) return -1;

@@ -71,7 +71,7 @@ struct Recipe {
   int recompute = 0;
   std::vector<TimedCommand> commands;  ///< in the order of their steps
   std::int64_t shown_step = -1;        ///< the step that a figure shows; -1: the end
-  nlohmann::json probe;                ///< inspected sequence and interventions (probe_setup.h); null: defaults
+  nlohmann::json inspected;            ///< inspected sequence and interventions (inspection_setup.h); null: defaults
   /// Source of the start weights: {"path", "hash", "library", "config"} of another library's folder
   /// (core/models/checkpoints/checkpoint.h); null: drawn from the seed.
   nlohmann::json checkpoint;

@@ -37,7 +37,7 @@ std::string siblings_key(const Recipe& recipe) {
   Recipe common = recipe;
   common.seed = 0;
   common.shown_step = -1;
-  common.probe = {};
+  common.inspected = {};
   std::erase_if(common.commands,
                 [](const TimedCommand& timed) { return timed.command.name != "set" && timed.command.name != "skip"; });
   const std::string text = without_words(to_json(common)).dump();

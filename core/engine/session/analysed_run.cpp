@@ -45,7 +45,7 @@ std::string ill_conditioned(const Spectra& spectra) {
 }
 
 /// The sequence and the moved eigenvalues as `surgery` takes them; null if none is moved.
-nlohmann::json moves_of(ProbeSetup setup) {
+nlohmann::json moves_of(InspectionSetup setup) {
   Interventions moves;
   for (const auto& [part, layer] : setup.interventions.layers) {
     for (const auto& [head, edits] : layer.heads) {
@@ -100,7 +100,7 @@ AnalysedRun::AnalysedRun(const SavedRun& saved, Backend& backend, std::size_t hi
   if (run_->oldest_step() == 0) is_ill_conditioned_ = false;
   if (!forecasts()) {
     subject_.observer = subject_.recorder = std::make_shared<Observer>(trainer);
-    subject_.prober = std::make_unique<InterventionRunner>(trainer);
+    subject_.inspector = std::make_unique<InterventionRunner>(trainer);
     // A separate observer with a fixed sequence: what the user inspects must not change the numbers of modes.
     run_->number_modes(
         [observer = std::make_shared<Observer>(trainer)](const Spectra* before) { return observer->spectra(before); });
@@ -117,13 +117,13 @@ void AnalysedRun::take_choices(const Recipe& recipe) {
   subject_.theory_part = -1;
   subject_.theory_head = 0;
   subject_.made_problem.reset();
-  subject_.probe = std::make_unique<ProbeEditor>(recipe.probe, trainer.task(), subject_.prober.get());
+  subject_.inspected = std::make_unique<InspectionEditor>(recipe.inspected, trainer.task(), subject_.inspector.get());
   choose_sequence();
 }
 
 void AnalysedRun::choose_sequence() {
   if (!subject_.observer) return;
-  const Example sequence = subject_.prober->sequence_of(subject_.probe->now());
+  const Example sequence = subject_.inspector->sequence_of(subject_.inspected->now());
   subject_.recorder->choose(sequence);
   if (subject_.observer != subject_.recorder) subject_.observer->choose(sequence);
 }
@@ -133,7 +133,7 @@ void AnalysedRun::choose_sequence() {
 void AnalysedRun::analyse_on_side_stream(Backend& backend, OverlappedWork meanwhile) {
   auto copy = std::make_unique<Trainer>(run_->trainer(), backend);
   auto observer = std::make_shared<Observer>(*copy);
-  subject_.prober = std::make_unique<InterventionRunner>(*copy);
+  subject_.inspector = std::make_unique<InterventionRunner>(*copy);
   subject_.observer = std::move(observer);
   subject_.evaluated = copy.get();
   evaluation_copy_ = std::move(copy);
@@ -169,7 +169,7 @@ void AnalysedRun::choose_as(const Recipe& recipe) {
   const auto is_of_influence = [](const TimedCommand& timed) { return timed.command.name == "influence"; };
   if (std::ranges::any_of(run_->recipe().commands, is_of_influence))
     run_->note({"influence", to_json(subject_.influence).dump()});
-  run_->note_probe(to_json(subject_.probe->now()));
+  run_->note_inspection(to_json(subject_.inspected->now()));
   for (const AnalysisInfo& row : analysis_table()) invalidate(row.analysis);
   forget_results(run_->step());
 }
@@ -372,16 +372,16 @@ void AnalysedRun::bring_up_to_date(AnalysisSet analyses, const std::function<voi
   }
 }
 
-void AnalysedRun::choose_probe(const nlohmann::json& value) {
-  const ProbeSetup before = subject_.probe->now();
-  subject_.probe->choose(value, run_->undoable());
-  take_probe(before);
+void AnalysedRun::choose_inspected(const nlohmann::json& value) {
+  const InspectionSetup before = subject_.inspected->now();
+  subject_.inspected->choose(value, run_->undoable());
+  take_inspection(before);
 }
 
-void AnalysedRun::change_probe(const Command& command) {
-  const ProbeSetup before = subject_.probe->now();
-  subject_.probe->change(command, run_->undoable());
-  take_probe(before);
+void AnalysedRun::change_inspection(const Command& command) {
+  const InspectionSetup before = subject_.inspected->now();
+  subject_.inspected->change(command, run_->undoable());
+  take_inspection(before);
 }
 
 const std::array<AnalysedRun::StudyRequest, 4> AnalysedRun::study_requests{
@@ -391,9 +391,9 @@ const std::array<AnalysedRun::StudyRequest, 4> AnalysedRun::study_requests{
     StudyRequest{Analysis::over_training, "over_training", &AnalysedRun::choose_over_training}};
 
 void AnalysedRun::ask(const Command& command) {
-  if (edits_probe(command.name)) return change_probe(command);
+  if (edits_inspection(command.name)) return change_inspection(command);
   const nlohmann::json value = parse_json(command.value, "the value of " + command.name);
-  if (command.name == "probe") return choose_probe(value);
+  if (command.name == "probe") return choose_inspected(value);
   if (command.name == "influence") return choose_influence(value);
   if (command.name == "phase_map") return choose_phase_map(value);
   if (command.name == "accuracy_grid") return choose_accuracy(value);
@@ -403,65 +403,65 @@ void AnalysedRun::ask(const Command& command) {
     if (command.name == asked.command) return (this->*asked.choose)(value);
     names += ", " + std::string(asked.command);
   }
-  for (const CommandSpec& spec : command_table()) names += spec.edits_probe ? ", " + std::string(spec.name) : "";
+  for (const CommandSpec& spec : command_table()) names += spec.edits_inspection ? ", " + std::string(spec.name) : "";
   throw Error(ExitCode::bad_input, command.name + " is not a command that analyses a model; choose one of " + names);
 }
 
 /// Another sequence invalidates every analysis; interventions only those that show them.
-void AnalysedRun::take_probe(const ProbeSetup& before) {
-  const ProbeSetup& now = subject_.probe->now();
+void AnalysedRun::take_inspection(const InspectionSetup& before) {
+  const InspectionSetup& now = subject_.inspected->now();
   if (now.index != before.index || now.tokens != before.tokens || now.task != before.task) {
     choose_sequence();
     forget_results();
   }
-  for (const Analysis analysis : {Analysis::probe, Analysis::over_training}) invalidate(analysis);
+  for (const Analysis analysis : {Analysis::inspected, Analysis::over_training}) invalidate(analysis);
   if (now.scale_kept_behind != before.scale_kept_behind) invalidate(Analysis::trace);
   if (now.pair != before.pair) {
     for (const Analysis analysis : {Analysis::patch, Analysis::logit_lens}) invalidate(analysis);
   }
   if (now.pair != before.pair || now.transplant != before.transplant) invalidate(Analysis::transplant);
-  run_->note_probe(to_json(now));
+  run_->note_inspection(to_json(now));
 }
 
-bool AnalysedRun::probe_moves_eigenvalues() const { return !moves_of(subject_.probe->now()).is_null(); }
+bool AnalysedRun::inspection_moves_eigenvalues() const { return !moves_of(subject_.inspected->now()).is_null(); }
 
 void AnalysedRun::operate(const nlohmann::json& value) {
-  const ProbeSetup before = subject_.probe->now();
+  const InspectionSetup before = subject_.inspected->now();
   const std::size_t mark = run_->undoable();
   run_->operate(value.empty() ? moves_of(before) : value);
   forget_results(run_->step() - 1);
   if (value.empty()) {
-    subject_.probe->change({"clear_overrides", "{}"}, mark);  // so that undo restores these after the surgery
-    take_probe(before);
+    subject_.inspected->change({"clear_overrides", "{}"}, mark);  // so that undo restores these after the surgery
+    take_inspection(before);
   }
   after_step();
 }
 
 bool AnalysedRun::undo() {
-  if (!subject_.probe->can_undo(run_->undoable())) {
+  if (!subject_.inspected->can_undo(run_->undoable())) {
     forget_results();
     return run_->undo();
   }
-  const ProbeSetup before = subject_.probe->now();
-  subject_.probe->undo();
-  take_probe(before);
+  const InspectionSetup before = subject_.inspected->now();
+  subject_.inspected->undo();
+  take_inspection(before);
   return true;
 }
 
 bool AnalysedRun::redo() {
-  if (!subject_.probe->can_redo(run_->undoable())) {
+  if (!subject_.inspected->can_redo(run_->undoable())) {
     forget_results();
     return run_->redo();
   }
-  const ProbeSetup before = subject_.probe->now();
-  subject_.probe->redo();
-  take_probe(before);
+  const InspectionSetup before = subject_.inspected->now();
+  subject_.inspected->redo();
+  take_inspection(before);
   return true;
 }
 
 void AnalysedRun::choose_trace(int part) {
   subject_.traced_part = part;
-  for (const Analysis analysis : {Analysis::trace, Analysis::probe, Analysis::solvers, Analysis::readout})
+  for (const Analysis analysis : {Analysis::trace, Analysis::inspected, Analysis::solvers, Analysis::readout})
     invalidate(analysis);
 }
 
@@ -632,7 +632,7 @@ Observation AnalysedRun::describe() const {
 
 Observation AnalysedRun::observe(AnalysisSet analyses, const std::function<void()>& after_piece) {
   // Adds the analysis that shows the effect of interventions.
-  Observation now = look(probe_has_interventions() ? analyses | Analysis::probe : analyses, after_piece);
+  Observation now = look(inspection_has_interventions() ? analyses | Analysis::inspected : analyses, after_piece);
   now.checksum = run_->trainer().checksum();
   now.checksum_step = run_->step();
   return now;

@@ -77,16 +77,16 @@ class AnalysedRun {
 
   /// Inspects another held-out example, {"index": 3}, also of another task {"task": {..}} (null: the run's own).
   /// Discards tokens edited by hand. Throws Error(bad_input).
-  void choose_probe(const nlohmann::json& value);
-  /// Carries out `probe_sequence` and the commands of interventions (interventions.h). Throws Error(bad_input).
-  void change_probe(const Command& command);
-  /// Carries out any command that changes what is analysed but not the training: `probe`, those of `change_probe`,
-  /// `influence`, `phase_map`, `blame`, `microscope`. Throws Error(bad_input).
+  void choose_inspected(const nlohmann::json& value);
+  /// Carries out `inspected_sequence` and the commands of interventions (interventions.h). Throws Error(bad_input).
+  void change_inspection(const Command& command);
+  /// Carries out any command that changes what is analysed but not the training: `inspected`, those of
+  /// `change_inspection`, `influence`, `phase_map`, `blame`, `microscope`. Throws Error(bad_input).
   void ask(const Command& command);
   /// Whether any intervention is in force.
-  bool probe_has_interventions() const { return !subject_.probe->now().interventions.empty(); }
+  bool inspection_has_interventions() const { return !subject_.inspected->now().interventions.empty(); }
   /// Whether an intervention moves eigenvalues.
-  bool probe_moves_eigenvalues() const;
+  bool inspection_moves_eigenvalues() const;
   /// Carries out `surgery`: fits the weights to the eigenvalues that the value names or that the user has moved, and
   /// removes these interventions. Counts as one step of the run. Throws Error(bad_input) and then changes nothing.
   void operate(const nlohmann::json& value);
@@ -148,7 +148,7 @@ class AnalysedRun {
   void take_commands(const Recipe& recipe);
   AnalysisResults results() const;
   Observation look(AnalysisSet analyses, const std::function<void()>& after_piece = {});
-  void take_probe(const ProbeSetup& before);
+  void take_inspection(const InspectionSetup& before);
   void note_parts();
   void after_step();
   void judge_conditioning();

@@ -73,7 +73,7 @@ AnalysisThrottle& AnalysisScheduler::of(Analysis analysis) { return throttles_[i
 
 /// The response to an edited intervention is computed whichever page the window shows.
 AnalysisSet AnalysisScheduler::wanted(const AnalysedRun& run) const {
-  return run.probe_has_interventions() ? requested_ | Analysis::probe : requested_;
+  return run.inspection_has_interventions() ? requested_ | Analysis::inspected : requested_;
 }
 
 bool AnalysisScheduler::is_steered(bool running) const {
@@ -163,7 +163,7 @@ bool AnalysisScheduler::update_one(const AnalysisInfo& row, AnalysedRun& run, bo
   const bool is_interactive = row.cost == AnalysisCost::interactive;
   const bool moves = is_interactive && !running && clock_() - last_command_ < move_seconds;
   if (moves && run.is_answered(row.analysis)) return false;
-  const bool is_edit = is_interactive && !moves && probe_is_edited_;
+  const bool is_edit = is_interactive && !moves && inspected_is_edited_;
   AnalysisThrottle& throttle = is_edit ? edits_ : of(row.analysis);
   const double from = clock_();
   if (running && !(is_edit ? throttle.due(share_for_edits, from) : is_due(row.analysis, run, from))) return false;
@@ -178,7 +178,7 @@ bool AnalysisScheduler::update_one(const AnalysisInfo& row, AnalysedRun& run, bo
     give_up(row, error);
   }
   throttle.record(from, clock_());
-  if (is_edit) probe_is_edited_ = false;
+  if (is_edit) inspected_is_edited_ = false;
   return true;
 }
 

@@ -60,7 +60,7 @@ class AnalysisScheduler {
   void begin(AnalysisSet analyses);
   /// Records a command; the response to an edited intervention is then computed soon, even during training.
   void note_command() { last_command_ = clock_(); }
-  void note_edit() { probe_is_edited_ = true; }
+  void note_edit() { inspected_is_edited_ = true; }
   /// Retries analyses that failed.
   void retry() { failed_ = 0; }
 
@@ -98,8 +98,8 @@ class AnalysisScheduler {
   AnalysisSet requested_ = all_analyses, failed_ = 0;
   std::vector<AnalysisThrottle> throttles_;  // in the table's order
   AnalysisThrottle edits_{0};
-  bool probe_is_edited_ = false;  // since the last complete response
-  std::size_t next_piece_ = 0;    // index into the table
+  bool inspected_is_edited_ = false;  // since the last complete response
+  std::size_t next_piece_ = 0;        // index into the table
   double last_command_ = -1e9;
 };
 

@@ -5,11 +5,11 @@
 #include <array>
 #include <deque>
 
+#include "core/engine/inspection/forecast_observer.h"
 #include "core/engine/observation/depth_view.h"
 #include "core/engine/observation/forecast_view.h"
 #include "core/engine/observation/memory_view.h"
 #include "core/engine/observation/theory_view.h"
-#include "core/engine/probing/forecast_observer.h"
 #include "core/engine/session/analysis_work.h"
 #include "core/engine/session/causes_analyses.h"
 #include "core/engine/session/measured_analysis.h"
@@ -49,7 +49,7 @@ class SpectraAnalysis final : public RunAnalysis {
     if (!reached || reached->step != of_->step()) return;
     const auto end = past_end();
     if (end != history_.begin() && (*std::prev(end))->step == of_->step()) return;
-    const ProbeSetup& asked = of_->probe->now();
+    const InspectionSetup& asked = of_->inspected->now();
     const bool is_own_sequence = asked.index == 0 && asked.task.empty() && asked.tokens.empty();
     if (!is_own_sequence) reached = of_->recorder->spectra(reached.get());
     history_.insert(end, std::move(reached));
@@ -98,7 +98,7 @@ class TraceAnalysis final : public PathAnalysis {
   bool is_current() const override { return made_at() == of_->step(); }
   std::int64_t made_at() const override { return trace_ ? trace_->step : -1; }
   void update(const AnalysisResults&) override {
-    trace_ = of_->observer->trace(of_->traced_part, of_->probe->now().scale_kept_behind, of_->numbered().get());
+    trace_ = of_->observer->trace(of_->traced_part, of_->inspected->now().scale_kept_behind, of_->numbered().get());
     token_weights_ = of_->observer->token_weights(of_->traced_part);
     const bool has_memory = of_->run->trainer().model().memory() != nullptr;
     take(of_->run->trajectory().view(has_memory ? "pooled summary of a batch" : "mean last state of a batch's answers",
@@ -128,7 +128,7 @@ class ForecastAnalysis final : public PathAnalysis {
   bool is_current() const override { return made_at() == of_->step(); }
   std::int64_t made_at() const override { return forecast_ ? forecast_->step : -1; }
   void update(const AnalysisResults&) override {
-    const auto window = static_cast<std::int64_t>(of_->probe->now().index);
+    const auto window = static_cast<std::int64_t>(of_->inspected->now().index);
     auto forecast = std::make_shared<ForecastView>(*view_forecast(of_->run->trainer(), window));
     of_->ensemble.compare(*forecast, of_->run->trainer(), window);
     take(of_->run->trajectory().view("pooled summary of a batch", of_->step()), forecast->memory);
@@ -147,33 +147,33 @@ class ForecastAnalysis final : public PathAnalysis {
 
 /// The answers to the inspected sequence under the interventions. The accuracy on many sequences takes most of the
 /// time, so the first piece shows the accuracy of the last complete run.
-class ProbeAnalysis final : public RunAnalysis {
+class InspectionAnalysis final : public RunAnalysis {
  public:
-  explicit ProbeAnalysis(AnalysisSubject& of) : of_(&of) {}
+  explicit InspectionAnalysis(AnalysisSubject& of) : of_(&of) {}
   bool is_current() const override { return is_answered() && !accuracy_is_old_; }
   bool is_answered() const override { return made_at() == of_->step(); }
-  std::int64_t made_at() const override { return probe_ ? probe_->step : -1; }
+  std::int64_t made_at() const override { return inspected_ ? inspected_->step : -1; }
   void update(const AnalysisResults&) override {
-    probe_ = of_->prober->look(of_->probe->now(), of_->traced_part, of_->numbered().get());
-    accuracy_ = probe_->accuracy_after;
+    inspected_ = of_->inspector->look(of_->inspected->now(), of_->traced_part, of_->numbered().get());
+    accuracy_ = inspected_->accuracy_after;
     accuracy_step_ = of_->step();
     accuracy_is_old_ = false;
   }
   void advance(const AnalysisResults& found) override {
     if (!accuracy_ || accuracy_step_ != of_->step()) return update(found);
-    probe_ = of_->prober->look(of_->probe->now(), of_->traced_part, of_->numbered().get(), accuracy_);
-    accuracy_is_old_ = !of_->probe->now().interventions.empty();
+    inspected_ = of_->inspector->look(of_->inspected->now(), of_->traced_part, of_->numbered().get(), accuracy_);
+    accuracy_is_old_ = !of_->inspected->now().interventions.empty();
   }
-  void publish(AnalysisResults& results) const override { results.probe = probe_; }
+  void publish(AnalysisResults& results) const override { results.inspected = inspected_; }
   void forget(std::int64_t) override {
     invalidate();
-    of_->prober->forget();
+    of_->inspector->forget();
   }
-  void invalidate() override { probe_.reset(); }
+  void invalidate() override { inspected_.reset(); }
 
  private:
   AnalysisSubject* of_;
-  std::shared_ptr<const ProbeView> probe_;
+  std::shared_ptr<const InspectedView> inspected_;
   std::optional<double> accuracy_;  // at `accuracy_step_`
   std::int64_t accuracy_step_ = -1;
   bool accuracy_is_old_ = false;
@@ -214,11 +214,11 @@ class TheoryAnalysis final : public RunAnalysis {
   std::int64_t made_at() const override { return depth_ ? depth_->step : -1; }
   void update(const AnalysisResults&) override {
     is_stale_ = false;
-    theory_ = of_->prober->theory(of_->probe->now(), of_->theory_part, of_->theory_head);
-    depth_ = of_->prober->depth(of_->probe->now());
+    theory_ = of_->inspector->theory(of_->inspected->now(), of_->theory_part, of_->theory_head);
+    depth_ = of_->inspector->depth(of_->inspected->now());
   }
   void publish(AnalysisResults& results) const override {
-    if (!results.probe) return;
+    if (!results.inspected) return;
     results.theory = theory_;
     results.depth = depth_;
   }
@@ -234,7 +234,7 @@ class TheoryAnalysis final : public RunAnalysis {
 
 void begin_influence(InfluenceMeasurement& measurement, const AnalysisSubject& subject) {
   measurement.config = subject.influence;
-  measurement.begin(subject.probe->now().index);
+  measurement.begin(subject.inspected->now().index);
 }
 void begin_race(RaceMeasurement& measurement, const AnalysisSubject& subject) {
   measurement.begin(subject.influence.race, subject.part_of(Analysis::race) < 1);
@@ -369,7 +369,8 @@ std::unique_ptr<RunAnalysis> make_trace(AnalysisSubject& subject) {
 constexpr std::array table{
     AnalysisInfo{Analysis::spectra, "spectra", AnalysisCost::quick, 1.0 / 30, 1, nullptr, make<SpectraAnalysis>},
     AnalysisInfo{Analysis::trace, "trace", AnalysisCost::quick, 0.25, 1, nullptr, make_trace},
-    AnalysisInfo{Analysis::probe, "probe", AnalysisCost::interactive, 0.25, 1, work_of_probe, make<ProbeAnalysis>},
+    AnalysisInfo{Analysis::inspected, "probe", AnalysisCost::interactive, 0.25, 1, work_of_inspection,
+                 make<InspectionAnalysis>},
     AnalysisInfo{Analysis::transplant, "transplant", AnalysisCost::interactive, 0.5, 1, work_of_transplant,
                  make_transplant},
     AnalysisInfo{Analysis::solvers, "solvers", AnalysisCost::slow, 0.5, 1, nullptr, make<SolverAnalysis>},

@@ -10,14 +10,14 @@
 
 #include "core/engine/influence/influence_measurement.h"
 #include "core/engine/influence/race_measurement.h"
+#include "core/engine/inspection/accuracy_measurement.h"
+#include "core/engine/inspection/forecast_ensemble.h"
+#include "core/engine/inspection/inspection_editor.h"
+#include "core/engine/inspection/intervention_runner.h"
+#include "core/engine/inspection/observer.h"
+#include "core/engine/inspection/solver_problems.h"
 #include "core/engine/observation/analyses.h"
 #include "core/engine/observation/observation.h"
-#include "core/engine/probing/accuracy_measurement.h"
-#include "core/engine/probing/forecast_ensemble.h"
-#include "core/engine/probing/intervention_runner.h"
-#include "core/engine/probing/observer.h"
-#include "core/engine/probing/probe_editor.h"
-#include "core/engine/probing/solver_problems.h"
 #include "core/engine/session/bisect.h"
 #include "core/engine/session/over_training.h"
 #include "core/engine/studies/blame.h"
@@ -43,17 +43,17 @@ constexpr std::array<double, analysis_count> whole_parts() {
 /// What the analyses of a run read, and what the user has chosen to inspect.
 struct AnalysisSubject {
   TrainingRun* run = nullptr;
-  Trainer* evaluated = nullptr;                ///< the run's trainer, or its copy on a side stream
-  std::shared_ptr<Observer> recorder;          ///< reads the run's trainer between steps; null for a forecast
-  std::shared_ptr<Observer> observer;          ///< reads `evaluated`; equals `recorder` without a copy
-  std::unique_ptr<InterventionRunner> prober;  ///< reads `evaluated`; null for a forecast
+  Trainer* evaluated = nullptr;                   ///< the run's trainer, or its copy on a side stream
+  std::shared_ptr<Observer> recorder;             ///< reads the run's trainer between steps; null for a forecast
+  std::shared_ptr<Observer> observer;             ///< reads `evaluated`; equals `recorder` without a copy
+  std::unique_ptr<InterventionRunner> inspector;  ///< reads `evaluated`; null for a forecast
   /// Analyses call this between pieces of work that do not read the run, so that training goes on. Empty: nothing to
   /// do.
   std::function<void()> meanwhile;
-  std::unique_ptr<ProbeEditor> probe;       ///< the inspected sequence and the interventions
-  int traced_part = -1;                     ///< index into Trainer::parts(), -1: none
-  int theory_part = -1, theory_head = 0;    ///< for a part that is no `ska`: the first one
-  std::optional<MadeProblem> made_problem;  ///< solved in addition to the layer's systems
+  std::unique_ptr<InspectionEditor> inspected;  ///< the inspected sequence and the interventions
+  int traced_part = -1;                         ///< index into Trainer::parts(), -1: none
+  int theory_part = -1, theory_head = 0;        ///< for a part that is no `ska`: the first one
+  std::optional<MadeProblem> made_problem;      ///< solved in addition to the layer's systems
   InfluenceConfig influence;
   AccuracyConfig accuracy;
   ForecastEnsemble ensemble;  ///< runs drawn over a forecast

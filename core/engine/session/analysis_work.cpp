@@ -76,8 +76,8 @@ double first_part(const ModelWork& work, std::int64_t parameters) {
 }
 
 /// Runs the inspected sequence and the held-out ones, with and without interventions.
-ModelWork work_of_probe(const AnalysisSubject& subject) {
-  const bool is_edited = subject.probe && !subject.probe->now().interventions.empty();
+ModelWork work_of_inspection(const AnalysisSubject& subject) {
+  const bool is_edited = subject.inspected && !subject.inspected->now().interventions.empty();
   const double held_out = static_cast<double>(held_out_sequences(subject.run->trainer())) * length_of(subject);
   return {(is_edited ? 2 : 1) * (length_of(subject) + held_out), 0, 0};
 }

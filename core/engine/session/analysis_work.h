@@ -17,7 +17,7 @@ double seconds_of(const ModelWork& work, const Pace& pace);
 double first_part(const ModelWork& work, std::int64_t parameters);
 
 // The `work` functions of the table's rows.
-ModelWork work_of_probe(const AnalysisSubject& subject);
+ModelWork work_of_inspection(const AnalysisSubject& subject);
 ModelWork work_of_transplant(const AnalysisSubject& subject);
 ModelWork work_of_theory(const AnalysisSubject& subject);
 ModelWork work_of_logit_lens(const AnalysisSubject& subject);

@@ -20,17 +20,17 @@ void begin_forces(ForcesMeasurement& measurement, const AnalysisSubject& subject
   measurement.begin(*subject.run, subject.observer->example());
 }
 void begin_patch(PatchMeasurement& measurement, const AnalysisSubject& subject) {
-  measurement.begin(subject.probe->now());
+  measurement.begin(subject.inspected->now());
 }
 void begin_ablation(AblationMeasurement& measurement, const AnalysisSubject& subject) {
   measurement.begin(subject.numbered());
 }
 void begin_readout(ReadoutMeasurement& measurement, const AnalysisSubject& subject) {
-  measurement.begin(subject.probe->now(), subject.traced_part);
+  measurement.begin(subject.inspected->now(), subject.traced_part);
 }
 
 /// A short analysis of the pair of sequences with the model as it is.
-template <class View, View (*look)(Trainer&, const ProbeSetup&), auto result>
+template <class View, View (*look)(Trainer&, const InspectionSetup&), auto result>
 class PairAnalysis final : public RunAnalysis {
  public:
   explicit PairAnalysis(AnalysisSubject& of) : of_(&of) {}
@@ -38,7 +38,7 @@ class PairAnalysis final : public RunAnalysis {
   std::int64_t made_at() const override { return view_ ? view_->step : -1; }
   void update(const AnalysisResults&) override {
     is_stale_ = false;
-    view_ = std::make_shared<const View>(look(*of_->evaluated, of_->probe->now()));
+    view_ = std::make_shared<const View>(look(*of_->evaluated, of_->inspected->now()));
   }
   void publish(AnalysisResults& results) const override { results.*result = view_; }
   void forget(std::int64_t) override { is_stale_ = true; }

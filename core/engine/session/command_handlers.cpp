@@ -149,13 +149,13 @@ void save(SessionWorker& worker, const Command&, const json& value) {
 }
 
 /// Commands that change what is inspected, and nothing of the run.
-void edit_probe(SessionWorker& worker, const Command& command, const json&) {
-  worker.analysed().change_probe(command);
+void edit_inspection(SessionWorker& worker, const Command& command, const json&) {
+  worker.analysed().change_inspection(command);
   worker.scheduler().note_edit();
 }
 
-void choose_probe(SessionWorker& worker, const Command&, const json& value) {
-  worker.analysed().choose_probe(value.is_object() ? value : json::object());
+void choose_inspected(SessionWorker& worker, const Command&, const json& value) {
+  worker.analysed().choose_inspected(value.is_object() ? value : json::object());
   worker.analyse_afresh();
 }
 
@@ -236,7 +236,7 @@ CommandHandler find_handler(std::string_view name) {
        [](SessionWorker& worker, const Command&, const json& value) {
          worker.change_precision(parse_precision(text_in(value, "name", "fp32")));
        }},
-      {"probe", choose_probe},
+      {"probe", choose_inspected},
       {"trace", choose_trace},
       {"influence", choose_influence},
       {"compare_runs", compare_runs},
@@ -253,13 +253,13 @@ CommandHandler find_handler(std::string_view name) {
       {"theory", [](SessionWorker& worker, const Command&, const json& value) {
          worker.analysed().choose_theory(index_in(value, "layer", -1), index_in(value, "head", 0));
        }}};
-  if (edits_probe(name)) return edit_probe;
+  if (edits_inspection(name)) return edit_inspection;
   const auto found = table.find(name);
   return found == table.end() ? nullptr : found->second;
 }
 
 bool is_undoable(std::string_view name) {
-  return edits_probe(name) || name == "set" || name == "freeze" || name == "surgery" || name == "probe";
+  return edits_inspection(name) || name == "set" || name == "freeze" || name == "surgery" || name == "probe";
 }
 
 }  // namespace afterglow

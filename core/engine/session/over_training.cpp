@@ -55,7 +55,7 @@ OverTraining::~OverTraining() = default;
 
 bool OverTraining::is_of(const Recipe& recipe) const {
   const auto last = view_->step.empty() ? 0 : static_cast<std::int64_t>(view_->step.back());
-  return measured_.probe == recipe.probe && common_step(measured_, recipe) >= std::max(last, measured_step_);
+  return measured_.inspected == recipe.inspected && common_step(measured_, recipe) >= std::max(last, measured_step_);
 }
 
 /// Saved steps up to the present one that are not in the list.

@@ -429,7 +429,7 @@ void SessionWorker::freeze(const std::string& part, bool on) {
 }
 
 void SessionWorker::operate(const nlohmann::json& value) {
-  if (value.empty() && !analysed_->probe_moves_eigenvalues())
+  if (value.empty() && !analysed_->inspection_moves_eigenvalues())
     return report(Severity::info,
                   "drag eigenvalues in the Koopman spectrum first; then the weights can be fitted to them");
   begin_other_future([&] { analysed_->operate(value); });

@@ -5,7 +5,7 @@
 #include <cmath>
 #include <cstdio>
 
-#include "core/engine/observation/probe_view.h"
+#include "core/engine/observation/inspected_view.h"
 #include "core/io/error.h"
 #include "core/io/number_text.h"
 
@@ -52,7 +52,7 @@ void require_training(const Observation& now) {
 }
 
 bool SoakTour::advance(Session& session, const Observation& now) {
-  const bool is_edited = now.probe && !now.probe->setup.interventions.empty();
+  const bool is_edited = now.inspected && !now.inspected->setup.interventions.empty();
   switch (next_) {
     case Stop::train:
       if (!is_warm(now)) return false;

@@ -26,7 +26,7 @@ Recipe beginning_of(Recipe recipe) {
   std::erase_if(recipe.commands,
                 [](const TimedCommand& timed) { return timed.step > 0 || !changes_training(timed.command); });
   recipe.shown_step = -1;
-  recipe.probe = {};
+  recipe.inspected = {};
   return recipe;
 }
 

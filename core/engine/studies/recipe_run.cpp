@@ -105,7 +105,7 @@ std::string hash_of(std::string text, const Enough& enough) {
 Recipe training_of(Recipe recipe) {
   std::erase_if(recipe.commands, [](const TimedCommand& timed) { return !changes_training(timed.command); });
   recipe.shown_step = -1;
-  recipe.probe = {};
+  recipe.inspected = {};
   return recipe;
 }
 

@@ -1,8 +1,8 @@
 // The metrics of each run of a sweep.
 #include <limits>
 
+#include "core/engine/inspection/observer.h"
 #include "core/engine/observation/run_numbers.h"
-#include "core/engine/probing/observer.h"
 #include "core/engine/studies/sweep.h"
 #include "core/engine/training/training_run.h"
 

@@ -126,7 +126,7 @@ void ForecastObjective::restore_memory(const TrainingMemory& memory, std::int64_
 }
 
 void ForecastObjective::predict(Tape& tape, ForecastedWindows& windows, SeriesPart part,
-                                std::span<const std::int64_t> which, bool probing) {
+                                std::span<const std::int64_t> which, bool capturing) {
   const std::int64_t held = windows.input.device().shape[0];
   const std::int64_t in = static_cast<std::int64_t>(windows.inputs.size()) / held;
   const std::int64_t out = static_cast<std::int64_t>(windows.truths.size()) / held;
@@ -135,7 +135,7 @@ void ForecastObjective::predict(Tape& tape, ForecastedWindows& windows, SeriesPa
   windows.input.put(windows.inputs);
   windows.input.queue_upload();
   tape.begin(false);
-  tape.set_capturing(probing);
+  tape.set_capturing(capturing);
   const ForecastPass pass = model_->forward(tape, tape.constant(windows.input.device()), {});
   tape.set_capturing(false);
   tape.backend().download(windows.prediction.host<void>(), pass.y.value);

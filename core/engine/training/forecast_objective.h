@@ -56,10 +56,10 @@ class ForecastObjective final : public Objective {
 
   /// Over at most `most` evenly spaced windows of a part, including the first; over all if there are fewer.
   ForecastScore score(Tape& tape, DType dtype, SeriesPart part, std::int64_t most);
-  /// Forecasts the windows `which` of a part, at most as many as `windows` holds. If `probing`, leaves the layers'
+  /// Forecasts the windows `which` of a part, at most as many as `windows` holds. If `capturing`, leaves the layers'
   /// captures on the tape.
   void predict(Tape& tape, ForecastedWindows& windows, SeriesPart part, std::span<const std::int64_t> which,
-               bool probing);
+               bool capturing);
   const SeriesWindows& windows() const { return *windows_; }
   Forecaster& model() const { return *model_; }
 

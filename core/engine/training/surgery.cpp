@@ -11,7 +11,7 @@
 #include "core/analysis/koopman/spectrum_fit.h"
 #include "core/analysis/linear_algebra/spectrum.h"
 #include "core/engine/observation/mode_numbers.h"
-#include "core/engine/training/probe_example.h"
+#include "core/engine/training/inspected_example.h"
 #include "core/engine/training/saved/model_copy.h"
 #include "core/io/error.h"
 #include "core/layers/host_values.h"
@@ -187,11 +187,11 @@ void write_pairs(Trainer& trainer, const ModelPart& part, LayerIntervention& lay
 
 }  // namespace
 
-ProbeSetup parse_surgery(const nlohmann::json& value, const Trainer& trainer) {
+InspectionSetup parse_surgery(const nlohmann::json& value, const Trainer& trainer) {
   if (trainer.forecast() != nullptr)
     throw Error(ExitCode::bad_input,
                 "surgery: a forecaster has no Koopman operator; choose a preset with an SKA layer");
-  const ProbeSetup setup = parse_probe_setup(value, intervention_targets(trainer));
+  const InspectionSetup setup = parse_inspection_setup(value, intervention_targets(trainer));
   for (const auto& [part, layer] : setup.interventions.layers) {
     for (const auto& [head, edits] : layer.heads) {
       if (!moves_of(edits).empty()) return setup;
@@ -202,12 +202,12 @@ ProbeSetup parse_surgery(const nlohmann::json& value, const Trainer& trainer) {
               R"({"overrides": [{"name": "drag_mode", "value": {"number": 0, "re": 0.9}}]})");
 }
 
-SurgeryResult carry_out(Trainer& trainer, const nlohmann::json& model, const ProbeSetup& surgery,
+SurgeryResult carry_out(Trainer& trainer, const nlohmann::json& model, const InspectionSetup& surgery,
                         const Spectra* numbered) {
   if (trainer.parameters().count() > max_weights)
     throw Error(ExitCode::bad_input,
                 "surgery reads the model in float64, with at most 100 million weights; this one is larger");
-  const Example example = probe_example(surgery, trainer.task(), trainer.seed(), trainer.model().vocab());
+  const Example example = inspected_example(surgery, trainer.task(), trainer.seed(), trainer.model().vocab());
   SequenceReader reader(trainer, model, example);
   ParameterStore& store = trainer.parameters();
   Weights before;

@@ -5,23 +5,23 @@
 #include <nlohmann/json_fwd.hpp>
 
 #include "core/engine/observation/observation.h"
-#include "core/engine/recipe/probe_setup.h"
+#include "core/engine/recipe/inspection_setup.h"
 #include "core/engine/training/trainer.h"
 
 namespace afterglow {
 
-/// The value of `surgery` in a recipe: a probe's setup, of which the sequence and the moved eigenvalues are used.
-/// Throws Error(bad_input) if none is moved or a field is invalid.
-ProbeSetup parse_surgery(const nlohmann::json& value, const Trainer& trainer);
+/// The value of `surgery` in a recipe: an inspected sequence's setup, of which the sequence and the moved eigenvalues
+/// are used. Throws Error(bad_input) if none is moved or a field is invalid.
+InspectionSetup parse_surgery(const nlohmann::json& value, const Trainer& trainer);
 
 struct SurgeryResult {
-  ProbeSetup exact;     ///< the surgery with the exact target eigenvalues
-  double distance = 0;  ///< largest |eigenvalue - target| with the stored weights
+  InspectionSetup exact;  ///< the surgery with the exact target eigenvalues
+  double distance = 0;    ///< largest |eigenvalue - target| with the stored weights
 };
 /// Changes the trainer's weights. Throws Error(bad_input) and changes nothing if the eigenvalues cannot be reached.
 /// `model` is the recipe's; `numbered` gives the mode numbers that `surgery` may use. The result names modes by their
 /// index instead, so that it does not depend on `numbered`.
-SurgeryResult carry_out(Trainer& trainer, const nlohmann::json& model, const ProbeSetup& surgery,
+SurgeryResult carry_out(Trainer& trainer, const nlohmann::json& model, const InspectionSetup& surgery,
                         const Spectra* numbered = nullptr);
 
 }  // namespace afterglow

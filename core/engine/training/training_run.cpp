@@ -388,7 +388,7 @@ void TrainingRun::freeze(const std::string& part, bool on) {
 }
 
 void TrainingRun::operate(const nlohmann::json& surgery) {
-  const ProbeSetup wanted = parse_surgery(surgery, *trainer_);
+  const InspectionSetup wanted = parse_surgery(surgery, *trainer_);
   const TrainerState before = trainer_->save();
   // Throws if it cannot be done, with unchanged weights.
   const std::string exact =

@@ -88,7 +88,7 @@ class TrainingRun {
   /// The number of changes that `undo` can revert.
   std::size_t undoable() const { return done_.size(); }
   /// Records the inspected sequence and interventions in the recipe; they influence no step.
-  void note_probe(nlohmann::json probe) { recipe_.probe = std::move(probe); }
+  void note_inspection(nlohmann::json inspected) { recipe_.inspected = std::move(inspected); }
   /// Records a command that changes no step in the recipe, in place of an earlier one of the same name.
   void note(const Command& command);
   /// Records that training stopped by itself at the present step: a mark on the curves, saved in snapshots, and dropped

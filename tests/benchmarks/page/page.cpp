@@ -5,7 +5,7 @@
 
 #include <thread>
 
-#include "core/engine/observation/probe_view.h"
+#include "core/engine/observation/inspected_view.h"
 #include "core/engine/recipe/recipe.h"
 #include "core/engine/session/session.h"
 #include "tests/support/sample_observations.h"
@@ -97,7 +97,7 @@ class Rest {
     options.device = "cpu";
     options.start_running = false;
     session_ = std::make_unique<Session>(std::string(find_preset("tiny").text), options);
-    wait([](const Observation& o) { return o.probe && o.spectra && !o.spectra->heads.empty() && o.trace; });
+    wait([](const Observation& o) { return o.inspected && o.spectra && !o.spectra->heads.empty() && o.trace; });
     window_.draw_page(3);
   }
 
@@ -131,8 +131,8 @@ void drag_of_an_eigenvalue(benchmark::State& state) {
     const double re = 0.2 + 0.001 * (++moves % 500);
     const std::string value = R"({"head": 0, "mode": 0, "im": 0.1, "live": true, "re": )";
     rest.follow({"drag_mode", value + std::to_string(re) + "}"}, [re](const Observation& o) {
-      if (!o.probe || o.probe->setup.interventions.empty()) return false;
-      const LayerIntervention& layer = o.probe->setup.interventions.layers.begin()->second;
+      if (!o.inspected || o.inspected->setup.interventions.empty()) return false;
+      const LayerIntervention& layer = o.inspected->setup.interventions.layers.begin()->second;
       return std::abs(layer.heads.at(0).modes.at(0).moved_to->real() - re) < 1e-5;
     });
   }

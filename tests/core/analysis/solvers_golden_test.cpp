@@ -131,11 +131,11 @@ class GoldenSolvers : public testing::TestWithParam<const char*> {};
 TEST_P(GoldenSolvers, HaveTheSameResiduals) {
   const GoldenKalman golden(GetParam());
   const std::vector<RidgeProblem> problems = golden.problems(0, 0);
-  const std::pair<const char*, SolverKind> probes[] = {{"probe.residual_cheb", SolverKind::chebyshev},
-                                                       {"probe.residual_gd", SolverKind::gradient_descent},
-                                                       {"probe.residual_agd", SolverKind::nesterov},
-                                                       {"probe.residual_cg", SolverKind::conjugate_gradient}};
-  for (const auto& [name, kind] : probes) {
+  const std::pair<const char*, SolverKind> captures[] = {{"probe.residual_cheb", SolverKind::chebyshev},
+                                                         {"probe.residual_gd", SolverKind::gradient_descent},
+                                                         {"probe.residual_agd", SolverKind::nesterov},
+                                                         {"probe.residual_cg", SolverKind::conjugate_gradient}};
+  for (const auto& [name, kind] : captures) {
     const std::vector<double> expected = golden.numbers(name);
     const auto columns = static_cast<std::size_t>(golden.iterations() + 1);
     ASSERT_EQ(expected.size(), columns * problems.size());

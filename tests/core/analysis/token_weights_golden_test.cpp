@@ -42,7 +42,7 @@ class GoldenSka {
   std::vector<double> numbers(const std::string& name) const {
     return to_doubles(require_tensor(file_, name, "golden file"));
   }
-  /// Part `index` of a probe that has `parts` of them: the groups of one batch entry and head.
+  /// Part `index` of an inspected sequence that has `parts` of them: the groups of one batch entry and head.
   std::vector<double> part(const std::string& name, int index, int parts) const {
     const std::vector<double> all = numbers(name);
     const std::size_t size = all.size() / static_cast<std::size_t>(parts);

@@ -33,8 +33,8 @@ class Causes : public testing::Test {
     for (int i = 0; i < 12; ++i) run_.train_step();
   }
   Trainer& trainer() { return run_.trainer(); }
-  SequencePair pair(const ProbeSetup& setup = {}) {
-    return pair_of(setup, probe_example(setup, trainer().task(), trainer().seed(), trainer().model().vocab()),
+  SequencePair pair(const InspectionSetup& setup = {}) {
+    return pair_of(setup, inspected_example(setup, trainer().task(), trainer().seed(), trainer().model().vocab()),
                    trainer().task());
   }
   HookPasses passes() { return {trainer().model(), trainer().evaluation_tape(), trainer().dtype()}; }
@@ -54,7 +54,7 @@ TEST_F(Causes, TheUsualPairDiffersInTheValueThatIsAskedFor) {
   EXPECT_EQ(found.corrupted.tokens[changed[0]], found.corrupted_answer);
   EXPECT_EQ(found.clean.tokens[changed[0] - 1], found.clean.tokens[static_cast<std::size_t>(found.asked)]);
   EXPECT_EQ(trainer().task().token_role(found.clean_answer), trainer().task().token_role(found.corrupted_answer));
-  ProbeSetup next;
+  InspectionSetup next;
   next.pair.choice = 1;
   EXPECT_NE(pair(next).corrupted.tokens, found.corrupted.tokens);
 }
@@ -199,7 +199,7 @@ TEST_F(Causes, AMemoryPutWhereItIsChangesNoBit) {
 }
 
 TEST_F(Causes, MemoriesAreTakenOverByPart) {
-  ProbeSetup setup;
+  InspectionSetup setup;
   const TransplantView nothing = [&] {
     setup.transplant.part = "none";
     return measure_transplant(trainer(), setup);
@@ -272,7 +272,7 @@ TEST_F(Causes, HeadsShareWhatThePlaceHas) {
 
 TEST_F(Causes, TheGridHasARowForEachHead) {
   PatchMeasurement patch(recipe_json()["model"], trainer());
-  ProbeSetup setup;
+  InspectionSetup setup;
   setup.pair.heads = true;
   patch.begin(setup);
   while (patch.advance()) {
@@ -334,10 +334,10 @@ TEST(CausesCommands, PairAndTransplantAreUndoneAndCarriedByTheRecipe) {
   const auto pair = [](const Observation& o) { return o.transplant->pair.corrupted_label; };
   const AnalysisSet asked = set_of(Analysis::transplant);
   const std::string first = pair(run.observe(asked));
-  run.change_probe({"pair", R"({"next": true})"});
+  run.change_inspection({"pair", R"({"next": true})"});
   const Observation second = run.observe(asked);
   EXPECT_NE(pair(second), first);
-  run.change_probe({"transplant", R"({"layer": 3, "part": "G", "token": 7})"});
+  run.change_inspection({"transplant", R"({"layer": 3, "part": "G", "token": 7})"});
   const Observation changed = run.observe(asked);
   EXPECT_EQ(changed.transplant->choice.part, "G");
   EXPECT_EQ(changed.transplant->token, 7);
@@ -387,7 +387,7 @@ TEST(CausesCommands, APairComesFromAFileAndStaysInTheRecipe) {
   for (int token = 0; token < task.vocab(); ++token) {
     if (token != tokens[changed] && task.token_role(token) == TokenRole::value) corrupted[changed] = token;
   }
-  run.change_probe({"pair", write({tokens, corrupted}).dump()});
+  run.change_inspection({"pair", write({tokens, corrupted}).dump()});
   const Observation now = run.observe(asked);
   const PairView& pair = now.transplant->pair;
   EXPECT_THAT(pair.changed, testing::ElementsAre(static_cast<int>(changed)));
@@ -400,7 +400,7 @@ TEST(CausesCommands, APairComesFromAFileAndStaysInTheRecipe) {
 
   const auto refused = [&](const nlohmann::json& value) {
     try {
-      run.change_probe({"pair", value.dump()});
+      run.change_inspection({"pair", value.dump()});
     } catch (const Error& error) {
       EXPECT_EQ(error.code(), ExitCode::bad_input);
       return std::string(error.what());
@@ -421,13 +421,13 @@ TEST(CausesCommands, ATokenOfTheCorruptedSequenceIsChosenByItsLabel) {
   const Observation before = run.observe(set_of(Analysis::transplant));
   const int at = before.transplant->pair.changed.front();
   const TokenView& clean = before.transplant->pair.clean[static_cast<std::size_t>(at)];
-  run.change_probe({"pair", R"({"at": )" + std::to_string(at) + R"(, "label": ")" + clean.label + R"("})"});
+  run.change_inspection({"pair", R"({"at": )" + std::to_string(at) + R"(, "label": ")" + clean.label + R"("})"});
   const Observation same = run.observe(set_of(Analysis::transplant));
   EXPECT_TRUE(same.transplant->pair.changed.empty());
   EXPECT_TRUE(std::isnan(same.transplant->share)) << "equal sequences have nothing to restore";
-  EXPECT_THROW(run.change_probe({"pair", R"({"at": 1000, "token": 1})"}), Error);
-  EXPECT_THROW(run.change_probe({"pair", R"({"tokens": [1]})"}), Error);
-  EXPECT_THROW(run.change_probe({"pair", R"({"mesure": "loss"})"}), Error);
+  EXPECT_THROW(run.change_inspection({"pair", R"({"at": 1000, "token": 1})"}), Error);
+  EXPECT_THROW(run.change_inspection({"pair", R"({"tokens": [1]})"}), Error);
+  EXPECT_THROW(run.change_inspection({"pair", R"({"mesure": "loss"})"}), Error);
 }
 
 }  // namespace

@@ -11,7 +11,7 @@
 namespace afterglow {
 namespace {
 
-Example probe_of(const TrainingRun& run) {
+Example inspected_of(const TrainingRun& run) {
   const Trainer& trainer = run.trainer();
   return trainer.task().example(trainer.seed(), 0, Split::held_out);
 }
@@ -57,7 +57,7 @@ TEST(Forces, AreTheDerivativesOfTheEigenvalues) {
   TrainingRun run(small_recipe(), *backend);
   train_to(run, 7);
   ForcesMeasurement forces(run.recipe().model, run.trainer());
-  forces.begin(run, probe_of(run));
+  forces.begin(run, inspected_of(run));
   finish(forces);
   const ForcesView view = *forces.newest();
   EXPECT_EQ(view.step, 7);
@@ -90,7 +90,7 @@ TEST(Forces, OfTheLossGoDownItsGradient) {
   TrainingRun run(small_recipe(), *backend);
   train_to(run, 3);
   ForcesMeasurement forces(run.recipe().model, run.trainer());
-  forces.begin(run, probe_of(run));
+  forces.begin(run, inspected_of(run));
   finish(forces);
   const RehearsedStep next = run.rehearse();
   const std::vector<double> gradient = to_doubles(next.gradient);

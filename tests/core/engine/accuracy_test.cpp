@@ -1,10 +1,10 @@
-// The accuracy grid, and probe sequences of other tasks than the run's.
+// The accuracy grid, and inspected sequences of other tasks than the run's.
 #include <gmock/gmock.h>
 
 #include <cmath>
 
 #include "core/engine/observation/accuracy_view.h"
-#include "core/engine/observation/probe_view.h"
+#include "core/engine/observation/inspected_view.h"
 #include "core/engine/session/analysed_run.h"
 #include "core/io/error.h"
 #include "core/tasks/task.h"
@@ -118,7 +118,7 @@ TEST(OtherTasks, AreProbedWithTheirOwnLengthAndBack) {
   grid.run.go_to(5);
   const auto tokens = [&] {
     std::vector<int> ids;
-    for (const TokenView& token : grid.run.observe(all_analyses).probe->tokens) ids.push_back(token.id);
+    for (const TokenView& token : grid.run.observe(all_analyses).inspected->tokens) ids.push_back(token.id);
     return ids;
   };
   const std::vector<int> own = tokens();
@@ -128,11 +128,11 @@ TEST(OtherTasks, AreProbedWithTheirOwnLengthAndBack) {
       make_task({{"kind", "niah"}, {"bindings", 3}, {"length", 40}})->example(3, 2, Split::held_out);
   EXPECT_EQ(tokens(), std::vector<int>(example.tokens.begin(), example.tokens.end()));
   const Observation seen = grid.run.observe(all_analyses);
-  EXPECT_EQ(seen.probe->task, "niah, 3 bindings, 40 tokens");
+  EXPECT_EQ(seen.inspected->task, "niah, 3 bindings, 40 tokens");
   EXPECT_EQ(seen.trace->tokens.size(), 40U);
-  EXPECT_EQ(seen.probe->tokens.back().target, example.targets.back());
+  EXPECT_EQ(seen.inspected->tokens.back().target, example.targets.back());
   AnalysedRun again({parse_recipe(seen.recipe, "again"), std::nullopt}, *grid.backend);
-  EXPECT_EQ(again.observe(set_of(Analysis::probe)).probe->tokens.size(), 40U) << "it travels in the recipe";
+  EXPECT_EQ(again.observe(set_of(Analysis::inspected)).inspected->tokens.size(), 40U) << "it travels in the recipe";
   ASSERT_TRUE(grid.run.undo());
   EXPECT_EQ(tokens(), own);
   ASSERT_TRUE(grid.run.redo());
@@ -150,7 +150,7 @@ TEST(OtherTasks, OfAnotherLanguageOrTooLongAreRefused) {
       EXPECT_EQ(error.code(), ExitCode::bad_input);
       EXPECT_THAT(error.what(), testing::HasSubstr(why));
     }
-    EXPECT_EQ(grid.run.observe(set_of(Analysis::probe)).probe->tokens.size(), 24U);
+    EXPECT_EQ(grid.run.observe(set_of(Analysis::inspected)).inspected->tokens.size(), 24U);
   };
   refused(R"({"task": {"kind": "mqar", "vocab": 512}})", "512 tokens and the model 128");
   refused(R"({"task": {"kind": "niah", "length": 4096}})", "too many to read");

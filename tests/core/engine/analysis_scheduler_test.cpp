@@ -58,7 +58,7 @@ TEST(AnalysisTable, EveryRowFindsSomethingOfThisStepAndForgetsIt) {
   EXPECT_EQ(analysed.describe().current, 0u);
   const Observation found = analysed.observe(all_analyses);
   EXPECT_EQ(found.current, all_analyses);
-  EXPECT_TRUE(found.spectra && found.trace && found.token_weights && found.probe && found.solvers && found.theory &&
+  EXPECT_TRUE(found.spectra && found.trace && found.token_weights && found.inspected && found.solvers && found.theory &&
               found.depth && found.influence);
   EXPECT_EQ(found.checksum, analysed.run().trainer().checksum());
   ASSERT_TRUE(analysed.train_step());
@@ -77,14 +77,14 @@ TEST(AnalysisTable, AForecasterLacksNothing) {
   const Observation found = analysed.observe(all_analyses);
   EXPECT_EQ(found.current & all_analyses, all_analyses);
   EXPECT_TRUE(found.forecast);
-  EXPECT_FALSE(found.spectra || found.trace || found.probe || found.influence);
+  EXPECT_FALSE(found.spectra || found.trace || found.inspected || found.influence);
 }
 
 TEST(AnalysisScheduler, SharesTheTimeAmongWhatIsRequested) {
   double total = 0;
   for (const AnalysisInfo& row : analysis_table()) total += AnalysisScheduler::part_of(row.analysis, ~AnalysisSet{0});
   EXPECT_DOUBLE_EQ(total, 1);
-  EXPECT_DOUBLE_EQ(AnalysisScheduler::part_of(Analysis::trace, Analysis::trace | Analysis::probe), 0.5);
+  EXPECT_DOUBLE_EQ(AnalysisScheduler::part_of(Analysis::trace, Analysis::trace | Analysis::inspected), 0.5);
   EXPECT_DOUBLE_EQ(AnalysisScheduler::part_of(Analysis::influence, Analysis::influence | Analysis::theory), 0.75);
 }
 
@@ -178,7 +178,7 @@ TEST(AnalysisScheduler, AtRestQuickAnalysesComeTogetherAndTheOthersOneByOne) {
   EXPECT_TRUE(test.scheduler.update_due(test.analysed, false));
   EXPECT_EQ(test.analysed.describe().current, Analysis::spectra | Analysis::trace);
   AnalysisSet expected = Analysis::spectra | Analysis::trace;
-  for (const Analysis next : {Analysis::probe, Analysis::solvers, Analysis::theory}) {
+  for (const Analysis next : {Analysis::inspected, Analysis::solvers, Analysis::theory}) {
     EXPECT_TRUE(test.scheduler.update_due(test.analysed, false));
     EXPECT_EQ(test.analysed.describe().current, expected = expected | next);
   }
@@ -197,7 +197,7 @@ TEST(AnalysisScheduler, WhileCommandsComeOnlyQuickAnswersFollow) {
   test.scheduler.note_command();
   EXPECT_TRUE(test.scheduler.is_steered(false));
   EXPECT_TRUE(test.scheduler.update_due(test.analysed, false)) << "more is to follow";
-  EXPECT_TRUE(test.analysed.is_answered(Analysis::probe));
+  EXPECT_TRUE(test.analysed.is_answered(Analysis::inspected));
   for (int i = 0; i < 3; ++i) test.scheduler.update_due(test.analysed, false);
   EXPECT_FALSE(test.analysed.is_current(Analysis::solvers));
   test.now += 0.6;
@@ -298,11 +298,11 @@ TEST(AnalysisScheduler, AnEditedProbeIsAnsweredThoughItIsNotRequested) {
   Scheduled test;
   test.scheduler.request(set_of(Analysis::spectra));
   test.scheduler.update_due(test.analysed, true);
-  EXPECT_FALSE(test.analysed.is_answered(Analysis::probe));
-  test.analysed.change_probe({"head_off", R"({"head": 0})"});
+  EXPECT_FALSE(test.analysed.is_answered(Analysis::inspected));
+  test.analysed.change_inspection({"head_off", R"({"head": 0})"});
   test.scheduler.note_edit();
   test.scheduler.update_due(test.analysed, true);
-  EXPECT_TRUE(test.analysed.is_current(Analysis::probe));
+  EXPECT_TRUE(test.analysed.is_current(Analysis::inspected));
 }
 
 }  // namespace

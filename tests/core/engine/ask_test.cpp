@@ -4,8 +4,8 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
-#include "core/engine/observation/probe_view.h"
-#include "core/engine/recipe/probe_setup.h"
+#include "core/engine/observation/inspected_view.h"
+#include "core/engine/recipe/inspection_setup.h"
 #include "core/engine/session/analysed_run.h"
 #include "core/io/error.h"
 #include "tests/core/engine/small_recipe.h"
@@ -18,16 +18,17 @@ TEST(Asking, IsTheWindowsCommandAndChangesNoTraining) {
   AnalysedRun asked({small_recipe(), std::nullopt}, *backend), plain({small_recipe(), std::nullopt}, *backend);
   asked.ask({"probe", R"({"index": 3})"});
   asked.ask({"head_off", R"({"layer": 3, "head": 0, "off": true})"});
-  EXPECT_TRUE(asked.probe_has_interventions());
-  plain.choose_probe({{"index", 3}});
-  const Observation with = asked.observe(set_of(Analysis::probe)), without = plain.observe(set_of(Analysis::probe));
-  ASSERT_TRUE(with.probe && without.probe);
-  EXPECT_EQ(with.probe->tokens.size(), without.probe->tokens.size());
-  EXPECT_EQ(with.probe->tokens[2].id, without.probe->tokens[2].id);
+  EXPECT_TRUE(asked.inspection_has_interventions());
+  plain.choose_inspected({{"index", 3}});
+  const Observation with = asked.observe(set_of(Analysis::inspected)),
+                    without = plain.observe(set_of(Analysis::inspected));
+  ASSERT_TRUE(with.inspected && without.inspected);
+  EXPECT_EQ(with.inspected->tokens.size(), without.inspected->tokens.size());
+  EXPECT_EQ(with.inspected->tokens[2].id, without.inspected->tokens[2].id);
   EXPECT_EQ(with.checksum, without.checksum);
 }
 
-// Echo 3.2.1: the probe sequence is read on with the scale that a token left.
+// Echo 3.2.1: the inspected sequence is read on with the scale that a token left.
 TEST(Asking, TheScaleOfSkaStaysBehindAToken) {
   constexpr std::size_t behind = 1;
   const auto backend = make_cpu_backend(1);
@@ -44,9 +45,9 @@ TEST(Asking, TheScaleOfSkaStaysBehindAToken) {
   const std::vector<double> kept = scales();
   for (std::size_t t = 0; t < kept.size(); ++t) EXPECT_EQ(kept[t], running[std::min(t, behind)]) << t;
   EXPECT_EQ(run.observe(set_of(Analysis::trace)).trace->scale_kept_behind, 1);
-  const nlohmann::json probe = run.run().recipe().probe;
-  EXPECT_EQ(probe, nlohmann::json({{"index", 0}, {"freeze_scale", 1}})) << "figures bring it back";
-  EXPECT_EQ(parse_probe_setup(probe, {}).scale_kept_behind, 1);
+  const nlohmann::json inspected = run.run().recipe().inspected;
+  EXPECT_EQ(inspected, nlohmann::json({{"index", 0}, {"freeze_scale", 1}})) << "figures bring it back";
+  EXPECT_EQ(parse_inspection_setup(inspected, {}).scale_kept_behind, 1);
   EXPECT_TRUE(run.undo());
   EXPECT_EQ(scales(), running);
   EXPECT_TRUE(run.redo());

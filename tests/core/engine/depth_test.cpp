@@ -7,8 +7,8 @@
 #include "core/analysis/attention/query_jacobian.h"
 #include "core/analysis/depth_bounds.h"
 #include "core/analysis/linear_algebra/singular_values.h"
+#include "core/engine/inspection/depth_measure.h"
 #include "core/engine/observation/depth_view.h"
-#include "core/engine/probing/depth_measure.h"
 #include "core/engine/session/analysed_run.h"
 #include "core/layers/capture_reader.h"
 #include "core/layers/host_values.h"
@@ -223,7 +223,7 @@ TEST(Depth, IsPublishedWithTheProbe) {
   const auto backend = make_cpu_backend(1);
   AnalysedRun analysed({small_recipe(), std::nullopt}, *backend);
   analysed.go_to(3);
-  analysed.update(Analysis::probe);
+  analysed.update(Analysis::inspected);
   analysed.update(Analysis::theory);
   const Observation seen = analysed.describe();
   ASSERT_TRUE(seen.depth);

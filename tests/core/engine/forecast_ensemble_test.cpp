@@ -5,7 +5,7 @@
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
-#include "core/engine/probing/forecast_observer.h"
+#include "core/engine/inspection/forecast_observer.h"
 #include "core/engine/session/analysed_run.h"
 #include "core/io/error.h"
 #include "core/io/json_file.h"
@@ -40,9 +40,9 @@ class ForecastEnsembleTest : public testing::Test {
     write_snapshot(path, run.snapshot());
     return path.string();
   }
-  std::shared_ptr<const ForecastView> alone(const std::string& path, std::int64_t probe) {
+  std::shared_ptr<const ForecastView> alone(const std::string& path, std::int64_t inspected) {
     TrainingRun run(read_snapshot(path), *backend);
-    return view_forecast(run.trainer(), probe);
+    return view_forecast(run.trainer(), inspected);
   }
   static std::shared_ptr<const ForecastView> seen(AnalysedRun& analysed) {
     analysed.update(Analysis::trace);
@@ -61,11 +61,11 @@ TEST_F(ForecastEnsembleTest, MeanAndDeviationAreThoseOfTheRunsOnTheSameWindows) 
   analysed.compare_runs({{"path", b}});
   analysed.compare_runs({{"path", c}});
   analysed.compare_runs({{"path", b}});  // is there already
-  for (const std::int64_t probe : {0, 5}) {
-    analysed.choose_probe({{"index", probe}});
+  for (const std::int64_t inspected : {0, 5}) {
+    analysed.choose_inspected({{"index", inspected}});
     const auto view = seen(analysed);
     EXPECT_THAT(view->runs, testing::ElementsAre("seed 1, step 12", "seed 2, step 9", "seed 3, step 12"));
-    const auto one = alone(a, probe), two = alone(b, probe), three = alone(c, probe);
+    const auto one = alone(a, inspected), two = alone(b, inspected), three = alone(c, inspected);
     for (std::size_t w = 0; w < view->windows.size(); ++w) {
       for (std::size_t channel = 0; channel < 3; ++channel) {
         const ForecastChannel& got = view->windows[w].channels[channel];

@@ -74,7 +74,7 @@ TEST(Forecast, ShowsItsWindowsAndItsMemory) {
   analysed.go_to(15);
   analysed.update(Analysis::spectra);
   analysed.update(Analysis::trace);
-  analysed.update(Analysis::probe);
+  analysed.update(Analysis::inspected);
   const Observation now = analysed.describe();
   ASSERT_TRUE(now.forecast && now.trajectory);
   EXPECT_EQ(now.forecast->step, 15);
@@ -114,7 +114,7 @@ TEST(Forecast, ShowsItsWindowsAndItsMemory) {
   EXPECT_EQ(now.memory->pooling.size(), static_cast<std::size_t>(view.input_length));
   EXPECT_EQ(analysed.describe().forecast->windows[0].mse, view.windows[0].mse) << "the memory is back";
   EXPECT_EQ(analysed.run().trainer().checksum(), before);
-  analysed.choose_probe({{"index", 5}});
+  analysed.choose_inspected({{"index", 5}});
   analysed.update(Analysis::trace);
   EXPECT_EQ(analysed.describe().forecast->windows[0].index, 5);
 }

@@ -1,5 +1,5 @@
 // What a model writes: greedy as over the whole sequence, the same draws again, and texts that are tokens and back.
-#include "core/engine/probing/generation.h"
+#include "core/engine/inspection/generation.h"
 
 #include <gtest/gtest.h>
 

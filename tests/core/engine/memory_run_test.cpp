@@ -125,7 +125,7 @@ TEST(MemoryRun, ShowsWhoReadsTheTokens) {
   analysed.go_to(12);
   analysed.update(Analysis::spectra);
   analysed.update(Analysis::trace);
-  analysed.update(Analysis::probe);
+  analysed.update(Analysis::inspected);
   const Observation now = analysed.describe();
   ASSERT_TRUE(now.memory && now.trajectory && now.trace);
   EXPECT_FALSE(now.forecast);

@@ -10,7 +10,7 @@
 
 #include "core/engine/causes/ablation_measurement.h"
 #include "core/engine/observation/causes_view.h"
-#include "core/engine/observation/probe_view.h"
+#include "core/engine/observation/inspected_view.h"
 #include "core/engine/observation/run_numbers.h"
 #include "core/engine/session/analysed_run.h"
 #include "core/io/error.h"
@@ -69,12 +69,12 @@ SavedRun trained_and_numbered_backwards() {
 TEST(ModeNumbers, DoNotDependOnWhatIsLookedAt) {
   NumberedRun straight(100), wandering(100);
   straight.analysed.go_to(70);
-  wandering.analysed.choose_probe({{"index", 3}});
+  wandering.analysed.choose_inspected({{"index", 3}});
   for (const std::int64_t step : {1, 9, 23, 50, 4, 37, 70}) {
     wandering.analysed.go_to(step);
     wandering.modes();
   }
-  wandering.analysed.choose_probe({{"index", 0}});
+  wandering.analysed.choose_inspected({{"index", 0}});
   EXPECT_EQ(wandering.modes(), straight.modes());
 }
 
@@ -149,22 +149,22 @@ TEST(ModeNumbers, TraceAblationProbeAndNamesMeanTheSameEigenvalue) {
     EXPECT_EQ(value(prefix + "mode." + std::to_string(place) + member), std::abs(head.eigenvalues[place])) << "by size";
 
     const json named = {{"layer", numbered_part}, {"head", 1}, {"number", number}};
-    run.analysed.change_probe({"mode_off", named.dump()});
-    const Observation seen = run.analysed.observe(set_of(Analysis::probe));
-    const ProbedHead& probed = seen.probe->heads[1];
-    EXPECT_TRUE(probed.is_off[place]);
-    EXPECT_EQ(probed.spectrum.identity, head.identity);
+    run.analysed.change_inspection({"mode_off", named.dump()});
+    const Observation seen = run.analysed.observe(set_of(Analysis::inspected));
+    const InspectedHead& inspected = seen.inspected->heads[1];
+    EXPECT_TRUE(inspected.is_off[place]);
+    EXPECT_EQ(inspected.spectrum.identity, head.identity);
     const auto part =
         std::ranges::find(plain.ablation->parts, "1 ska head 1 mode " + std::to_string(number), &AblatedPart::name);
     ASSERT_NE(part, plain.ablation->parts.end());
-    EXPECT_DOUBLE_EQ(part->accuracy, seen.probe->accuracy_after) << number;
-    run.analysed.change_probe({"clear_overrides", "{}"});
+    EXPECT_DOUBLE_EQ(part->accuracy, seen.inspected->accuracy_after) << number;
+    run.analysed.change_inspection({"clear_overrides", "{}"});
 
-    // By its place it is the same one in the probe's own sequence.
+    // By its place it is the same one in the inspected sequence's own sequence.
     const json placed = {{"layer", numbered_part}, {"head", 1}, {"mode", place}};
-    run.analysed.change_probe({"mode_off", placed.dump()});
-    EXPECT_EQ(run.analysed.observe(set_of(Analysis::probe)).probe->heads[1].is_off, probed.is_off);
-    run.analysed.change_probe({"clear_overrides", "{}"});
+    run.analysed.change_inspection({"mode_off", placed.dump()});
+    EXPECT_EQ(run.analysed.observe(set_of(Analysis::inspected)).inspected->heads[1].is_off, inspected.is_off);
+    run.analysed.change_inspection({"clear_overrides", "{}"});
   }
 }
 
@@ -176,7 +176,7 @@ TEST(ModeNumbers, SurgeryNamesTheModeThatWasDraggedByItsPlace) {
   const std::complex<double> to = 0.9 * head.eigenvalues[place];
   const json drag = {
       {"layer", numbered_part}, {"head", 0}, {"number", head.identity[place]}, {"re", to.real()}, {"im", to.imag()}};
-  run.analysed.change_probe({"drag_mode", drag.dump()});
+  run.analysed.change_inspection({"drag_mode", drag.dump()});
   run.analysed.operate(json::object());
   const json value = json::parse(run.analysed.run().recipe().commands.back().command.value);
   EXPECT_EQ(value["overrides"][0]["value"]["mode"], place);

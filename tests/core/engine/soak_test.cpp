@@ -9,7 +9,7 @@
 #include <thread>
 
 #include "core/engine/observation/influence_view.h"
-#include "core/engine/observation/probe_view.h"
+#include "core/engine/observation/inspected_view.h"
 #include "tests/core/engine/small_recipe.h"
 
 namespace afterglow {
@@ -70,12 +70,12 @@ TEST(SoakTour, SeesEverythingOnceAndThenNothingTakesMoreMemory) {
   for (int i = 0; i < 20'000 && !tour.advance(session, *now); ++i) {
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
     now = session.observe();
-    has_edited = has_edited || (now->probe && !now->probe->setup.interventions.empty());
+    has_edited = has_edited || (now->inspected && !now->inspected->setup.interventions.empty());
   }
   ASSERT_FALSE(now->running) << "the tour ended at rest, with everything of one moment";
   EXPECT_TRUE(has_edited);
   EXPECT_FALSE(now->runs.back().held_out_step.empty());
-  EXPECT_TRUE(now->probe->setup.interventions.empty()) << "and left it as it was";
+  EXPECT_TRUE(now->inspected->setup.interventions.empty()) << "and left it as it was";
   EXPECT_TRUE(now->influence->is_complete);
   ASSERT_TRUE(now->race);
   EXPECT_TRUE(now->race->is_complete);

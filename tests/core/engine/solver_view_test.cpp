@@ -4,7 +4,7 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
-#include "core/engine/probing/solver_problems.h"
+#include "core/engine/inspection/solver_problems.h"
 #include "core/engine/session/analysed_run.h"
 #include "core/engine/session/session.h"
 #include "core/io/error.h"

@@ -31,11 +31,12 @@ Command drag(int head, int mode, const std::complex<double>& to) {
   return {"drag_mode", nlohmann::json{{"head", head}, {"mode", mode}, {"re", to.real()}, {"im", to.imag()}}.dump()};
 }
 
-/// A run at step 6 whose probe has moved the first mode of head 1; returns where all of its modes are to go.
+/// A run at step 6 whose inspected sequence has moved the first mode of head 1; returns where all of its modes are to
+/// go.
 std::vector<std::complex<double>> move_first(AnalysedRun& analysed) {
   analysed.go_to(6);
   std::vector<std::complex<double>> wanted = head_of(analysed.observe(set_of(Analysis::spectra)), 1).eigenvalues;
-  analysed.change_probe(drag(1, 0, 0.8 * wanted[0]));
+  analysed.change_inspection(drag(1, 0, 0.8 * wanted[0]));
   const bool is_pair = wanted[0].imag() != 0;
   wanted[0] *= 0.8;
   if (is_pair) wanted[1] *= 0.8;
@@ -51,7 +52,7 @@ TEST(Surgery, GivesTheOperatorTheMovedEigenvaluesAndNothingElse) {
   const std::vector<double> before = store.download(store.values());
   analysed.operate(nlohmann::json::object());
   EXPECT_EQ(analysed.run().step(), 7) << "a step of its own";
-  EXPECT_FALSE(analysed.probe_has_interventions()) << "they are the weights' own now";
+  EXPECT_FALSE(analysed.inspection_has_interventions()) << "they are the weights' own now";
   const Observation after = analysed.observe(set_of(Analysis::spectra));
   EXPECT_LT(distance(head_of(after, 1), wanted), 1e-4) << "moved ones and those that were to stay";
   EXPECT_EQ(head_of(after, 0).eigenvalues, other.eigenvalues) << "the other head is untouched";
@@ -102,9 +103,9 @@ TEST(Surgery, IsUndoneAndDoneAgain) {
   EXPECT_EQ(analysed.run().step(), 6);
   EXPECT_EQ(analysed.run().trainer().checksum(), before);
   EXPECT_EQ(analysed.run().latest_step(), 6);
-  EXPECT_FALSE(analysed.probe_has_interventions());
+  EXPECT_FALSE(analysed.inspection_has_interventions());
   ASSERT_TRUE(analysed.undo());
-  EXPECT_TRUE(analysed.probe_has_interventions()) << "the drag comes back after the surgery went";
+  EXPECT_TRUE(analysed.inspection_has_interventions()) << "the drag comes back after the surgery went";
   ASSERT_TRUE(analysed.redo() && analysed.redo());
   analysed.go_to(9);
   EXPECT_EQ(analysed.run().trainer().checksum(), after);
@@ -134,13 +135,13 @@ TEST(Surgery, ThatCannotBeDoneChangesNothing) {
   analysed.go_to(6);
   const std::string before = analysed.run().trainer().checksum();
   EXPECT_THROW(analysed.operate(nlohmann::json::object()), Error) << "nothing is moved";
-  EXPECT_FALSE(analysed.probe_moves_eigenvalues());
-  analysed.change_probe(drag(0, 0, {2.5, 0}));
-  EXPECT_TRUE(analysed.probe_moves_eigenvalues());
+  EXPECT_FALSE(analysed.inspection_moves_eigenvalues());
+  analysed.change_inspection(drag(0, 0, {2.5, 0}));
+  EXPECT_TRUE(analysed.inspection_moves_eigenvalues());
   EXPECT_THROW(analysed.operate(nlohmann::json::object()), Error) << "outside of the circle";
   EXPECT_EQ(analysed.run().step(), 6);
   EXPECT_EQ(analysed.run().trainer().checksum(), before);
-  EXPECT_TRUE(analysed.probe_moves_eigenvalues());
+  EXPECT_TRUE(analysed.inspection_moves_eigenvalues());
   EXPECT_THAT(analysed.run().recipe().commands, testing::IsEmpty());
   Recipe broken = small_recipe();
   broken.commands.push_back(
@@ -155,10 +156,10 @@ TEST(Surgery, WritesTheEigenvaluesOfAKoopmanMlpWhereTheyAreLearned) {
   const MlpSpectrum before = analysed.observe(set_of(Analysis::spectra)).spectra->mlps.at(0);
   const ParameterStore& store = analysed.run().trainer().parameters();
   const std::vector<double> weights = store.download(store.values());
-  analysed.change_probe({"drag_mode", R"({"layer": "1 koopman_mlp", "mode": 3, "re": 1.2, "im": 1.6})"});
+  analysed.change_inspection({"drag_mode", R"({"layer": "1 koopman_mlp", "mode": 3, "re": 1.2, "im": 1.6})"});
   analysed.operate(nlohmann::json::object());
   EXPECT_EQ(analysed.run().step(), 7);
-  EXPECT_FALSE(analysed.probe_has_interventions());
+  EXPECT_FALSE(analysed.inspection_has_interventions());
   const MlpSpectrum after = analysed.observe(set_of(Analysis::spectra)).spectra->mlps.at(0);
   for (std::size_t i = 0; i < before.eigenvalues.size(); ++i) {
     const double side = before.eigenvalues[i].imag() < 0 ? -1 : 1;

@@ -6,9 +6,9 @@
 #include <cmath>
 #include <set>
 
+#include "core/engine/inspection/observer.h"
 #include "core/engine/observation/mode_numbers.h"
 #include "core/engine/observation/run_numbers.h"
-#include "core/engine/probing/observer.h"
 #include "core/engine/training/training_run.h"
 #include "core/io/csv.h"
 #include "tests/core/engine/small_recipe.h"

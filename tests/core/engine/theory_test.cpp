@@ -3,7 +3,7 @@
 
 #include <cmath>
 
-#include "core/engine/observation/probe_view.h"
+#include "core/engine/observation/inspected_view.h"
 #include "core/engine/observation/theory_view.h"
 #include "core/engine/session/analysed_run.h"
 #include "tests/core/engine/small_recipe.h"
@@ -18,11 +18,11 @@ TEST(Theory, HoldsOnALiveHead) {
   for (int head = 0; head < 2; ++head) {
     analysed.choose_theory(-1, head);
     EXPECT_FALSE(analysed.is_current(Analysis::theory));
-    analysed.update(Analysis::probe);
+    analysed.update(Analysis::inspected);
     analysed.update(Analysis::theory);
     EXPECT_TRUE(analysed.is_current(Analysis::theory));
     const Observation seen = analysed.describe();
-    ASSERT_TRUE(seen.probe && seen.theory);
+    ASSERT_TRUE(seen.inspected && seen.theory);
     const TheoryView& t = *seen.theory;
     EXPECT_EQ(t.step, 10);
     EXPECT_EQ(t.head, head);
@@ -61,10 +61,10 @@ TEST(Theory, IsNoneWithoutAnSkaLayer) {
   recipe["model"]["blocks"].erase(1);
   const auto backend = make_cpu_backend(1);
   AnalysedRun analysed({parse_recipe(recipe, "test"), std::nullopt}, *backend);
-  analysed.update(Analysis::probe);
+  analysed.update(Analysis::inspected);
   analysed.update(Analysis::theory);
   EXPECT_TRUE(analysed.is_current(Analysis::theory));
-  ASSERT_TRUE(analysed.describe().probe);
+  ASSERT_TRUE(analysed.describe().inspected);
   EXPECT_FALSE(analysed.describe().theory);
 }
 

@@ -4,8 +4,8 @@
 #include <cmath>
 #include <complex>
 
+#include "core/engine/inspection/observer.h"
 #include "core/engine/observation/gram_spectrum.h"
-#include "core/engine/probing/observer.h"
 #include "core/engine/session/analysed_run.h"
 #include "core/layers/capture_reader.h"
 #include "tests/core/engine/small_recipe.h"
@@ -57,7 +57,7 @@ struct Looked {
   }
   std::int64_t size() const { return static_cast<std::int64_t>(observer.example().tokens.size()); }
   const ModelPart& part() const { return trainer.parts()[mixer_part]; }
-  std::vector<double> probe(const char* name) const { return read.values(part().scope + "." + name); }
+  std::vector<double> inspected(const char* name) const { return read.values(part().scope + "." + name); }
   double parameter(const char* name, int head) {
     return trainer.parameters().download(trainer.parameters().find(part().scope + "." + name)->value)[head];
   }
@@ -81,7 +81,7 @@ TEST_P(ObservedWeights, GiveWhatTheHeadsAnswer) {
   ASSERT_EQ(weights->tokens, T);
   ASSERT_EQ(weights->heads, heads);
   ASSERT_EQ(weights->layer, mixer_part);
-  const std::vector<double> answers = looked.probe("readout"), values = looked.probe("values");
+  const std::vector<double> answers = looked.inspected("readout"), values = looked.inspected("values");
   const int width = static_cast<int>(answers.size()) / (T * heads);
   const int value_heads = static_cast<int>(values.size()) / (T * width);
   double largest = 0, difference = 0;

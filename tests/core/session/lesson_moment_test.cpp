@@ -3,7 +3,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "core/engine/observation/probe_view.h"
+#include "core/engine/observation/inspected_view.h"
 #include "core/engine/session/session_worker.h"
 #include "tests/core/engine/small_recipe.h"
 
@@ -36,7 +36,7 @@ struct LessonMoment : testing::Test {
     recipe["shown_step"] = step;
     return recipe;
   }
-  Observation now() { return *worker.look(set_of(Analysis::probe) | Analysis::spectra); }
+  Observation now() { return *worker.look(set_of(Analysis::inspected) | Analysis::spectra); }
 };
 
 TEST_F(LessonMoment, IsTheSameToTheBitAfterAnyChanges) {
@@ -57,9 +57,9 @@ TEST_F(LessonMoment, IsTheSameToTheBitAfterAnyChanges) {
   EXPECT_EQ(again.latest_step, 12) << "nothing of the future is shown";
   EXPECT_EQ(again.runs.size(), 1u) << "what was tried is gone";
   EXPECT_TRUE(again.runs.back().marks.empty());
-  EXPECT_EQ(again.probe->accuracy_before, first.probe->accuracy_before);
-  EXPECT_FALSE(again.probe->is_edited());
-  EXPECT_EQ(again.probe->tokens[0].id, first.probe->tokens[0].id);
+  EXPECT_EQ(again.inspected->accuracy_before, first.inspected->accuracy_before);
+  EXPECT_FALSE(again.inspected->is_edited());
+  EXPECT_EQ(again.inspected->tokens[0].id, first.inspected->tokens[0].id);
   EXPECT_EQ(again.spectra->heads[0].eigenvalues, first.spectra->heads[0].eigenvalues);
 }
 

@@ -1,5 +1,5 @@
-// The parts of a session's worker, each without a thread: mailbox, archive of runs, run control, editor of the probe,
-// command handlers.
+// The parts of a session's worker, each without a thread: mailbox, archive of runs, run control, editor of the
+// inspected sequence, command handlers.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -7,8 +7,8 @@
 #include <map>
 #include <nlohmann/json.hpp>
 
+#include "core/engine/inspection/inspection_editor.h"
 #include "core/engine/observation/trajectory_view.h"
-#include "core/engine/probing/probe_editor.h"
 #include "core/engine/session/command_handlers.h"
 #include "core/engine/session/run_archive.h"
 #include "core/engine/session/run_control.h"
@@ -194,17 +194,17 @@ TEST(RunControl, MeasuresSpeedOverHalfASecond) {
   EXPECT_DOUBLE_EQ(control.steps_per_second(), 60);
 }
 
-TEST(ProbeEditor, EditsTheProbeAndGoesBack) {
+TEST(InspectionEditor, EditsTheProbeAndGoesBack) {
   const auto backend = make_cpu_backend(1);
   TrainingRun run(small_recipe(), *backend);
-  const InterventionRunner prober(run.trainer());
-  ProbeEditor editor({}, run.trainer().task(), &prober);
+  const InterventionRunner inspector(run.trainer());
+  InspectionEditor editor({}, run.trainer().task(), &inspector);
   editor.choose({{"index", 5}}, 0);
   editor.change({"probe_sequence", R"({"at": 3, "token": 7})"}, 0);
   EXPECT_EQ(editor.now().tokens.at(3), 7);
   editor.change({"head_off", R"({"head": 1})"}, 0);
   EXPECT_FALSE(editor.now().interventions.empty());
-  const ProbeSetup edited = editor.now();
+  const InspectionSetup edited = editor.now();
   EXPECT_THROW(editor.change({"probe_sequence", R"({"at": 3, "token": 7000})"}, 0), Error);
   EXPECT_EQ(editor.now(), edited) << "an error changes nothing";
   ASSERT_TRUE(editor.can_undo(0));

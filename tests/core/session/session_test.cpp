@@ -15,7 +15,7 @@
 
 #include "core/engine/observation/depth_view.h"
 #include "core/engine/observation/influence_view.h"
-#include "core/engine/observation/probe_view.h"
+#include "core/engine/observation/inspected_view.h"
 #include "core/engine/observation/solver_view.h"
 #include "core/io/error.h"
 #include "tests/core/engine/fading_backend.h"
@@ -120,26 +120,26 @@ TEST(Session, KeepsTheCurveThatAChangeReplaces) {
 TEST(Session, ProbesWithOverridesAndTakesThemBack) {
   Session session(small_recipe_json().dump(), resting());
   session.send({"step", R"({"count": 12})"});
-  const auto is_probed = [](const Observation& now) {
-    return now.step == 12 && !now.running && now.checksum_step == 12 && now.probe && now.probe->step == 12;
+  const auto is_inspected = [](const Observation& now) {
+    return now.step == 12 && !now.running && now.checksum_step == 12 && now.inspected && now.inspected->step == 12;
   };
-  const Seen before = wait_for(session, is_probed);
+  const Seen before = wait_for(session, is_inspected);
   session.send({"mode_off", R"({"head": 0})"});
   session.send({"drag_mode", R"({"head": 1, "mode": 0, "re": 0.5, "live": true})"});
   session.send({"drag_mode", R"({"head": 1, "mode": 0, "re": 0.75})"});
   const Seen dragged = wait_for(session, [&](const Observation& now) {
-    return is_probed(now) && !now.probe->setup.interventions.empty() &&
-           now.probe->setup.interventions.layers.begin()->second.heads.size() == 2;
+    return is_inspected(now) && !now.inspected->setup.interventions.empty() &&
+           now.inspected->setup.interventions.layers.begin()->second.heads.size() == 2;
   });
   EXPECT_EQ(dragged->checksum, before->checksum);
   EXPECT_NE(dragged->recipe, before->recipe);
   session.send({"undo", "{}"});
   session.send({"undo", "{}"});
   const Seen back =
-      wait_for(session, [&](const Observation& now) { return is_probed(now) && !now.probe->is_edited(); });
+      wait_for(session, [&](const Observation& now) { return is_inspected(now) && !now.inspected->is_edited(); });
   EXPECT_EQ(back->checksum, before->checksum);
   EXPECT_EQ(back->recipe, before->recipe);
-  EXPECT_EQ(back->probe->accuracy_after, before->probe->accuracy_after);
+  EXPECT_EQ(back->inspected->accuracy_after, before->inspected->accuracy_after);
 }
 
 TEST(Session, MakesOnlyTheAnalysesThatAreRequested) {
@@ -158,15 +158,15 @@ TEST(Session, MakesOnlyTheAnalysesThatAreRequested) {
   const Seen first = wait_for(
       session, [&](const Observation& now) { return is_seen(now.spectra) && !now.running && now.checksum_step == 12; });
   EXPECT_FALSE(first->trace);
-  EXPECT_FALSE(first->probe);
+  EXPECT_FALSE(first->inspected);
   session.request_analyses(Analysis::trace | Analysis::solvers);
   const Seen second = wait_for(session, [&](const Observation& now) { return is_seen(now.trace) && now.solvers; });
   EXPECT_TRUE(is_seen(second->spectra)) << "what was seen stays";
-  EXPECT_FALSE(second->probe);
+  EXPECT_FALSE(second->inspected);
   EXPECT_FALSE(second->influence);
   session.send({"mode_off", R"({"head": 0})"});
-  const Seen edited = wait_for(session, [&](const Observation& now) { return is_seen(now.probe); });
-  EXPECT_FALSE(edited->probe->setup.interventions.empty()) << "an edit is always answered";
+  const Seen edited = wait_for(session, [&](const Observation& now) { return is_seen(now.inspected); });
+  EXPECT_FALSE(edited->inspected->setup.interventions.empty()) << "an edit is always answered";
   EXPECT_FALSE(edited->depth);
 }
 

@@ -47,7 +47,7 @@ SessionOptions twofold(bool has_room = true) {
 
 TEST(LooksBeside, TrainingGoesOnWhileALookWaits) {
   TurnedWorker test(small_recipe_json(), twofold());
-  test.box.request(set_of(Analysis::trace) | Analysis::probe);
+  test.box.request(set_of(Analysis::trace) | Analysis::inspected);
   test.box.send({"run", "{}"});
   std::int64_t most = 0;
   for (std::int64_t before = 0; test.worker.control().running() || before == 0;) {

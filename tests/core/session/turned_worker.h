@@ -51,7 +51,7 @@ inline std::string checksum_without_session(std::int64_t step) {
 /// All that reads the model and is soon made.
 inline AnalysisSet looks_at_the_model() {
   AnalysisSet looks = 0;
-  for (const Analysis analysis : {Analysis::spectra, Analysis::trace, Analysis::probe, Analysis::transplant,
+  for (const Analysis analysis : {Analysis::spectra, Analysis::trace, Analysis::inspected, Analysis::transplant,
                                   Analysis::solvers, Analysis::theory, Analysis::logit_lens, Analysis::influence,
                                   Analysis::forces, Analysis::patch, Analysis::ablation, Analysis::readout})
     looks = looks | analysis;

@@ -47,7 +47,7 @@ struct AccuracyPanel : testing::Test {
 };
 
 TEST_F(AccuracyPanel, EveryCellThatFitsCanBeProbed) {
-  std::set<Cell> wanted, probed;
+  std::set<Cell> wanted, inspected;
   for (const AccuracyCell& cell : o.accuracy->grids.front().cells) {
     if (cell.fits) wanted.insert({cell.bindings, cell.length});
   }
@@ -55,9 +55,9 @@ TEST_F(AccuracyPanel, EveryCellThatFitsCanBeProbed) {
     ASSERT_EQ(sent.name, "probe") << "this page shows the tokens: there is no need to leave it";
     const nlohmann::json task = nlohmann::json::parse(sent.value)["task"];
     EXPECT_EQ(task["kind"], o.accuracy->grids.front().task);
-    probed.insert({task["bindings"].get<int>(), task["length"].get<int>()});
+    inspected.insert({task["bindings"].get<int>(), task["length"].get<int>()});
   }
-  EXPECT_EQ(probed, wanted);
+  EXPECT_EQ(inspected, wanted);
 }
 
 TEST_F(AccuracyPanel, WhereNoTokensAreShownAClickGoesWhereTheyAre) {

@@ -331,7 +331,7 @@ TEST(Text, IsCutAndWrappedToItsWidth) {
 // Dots of a Koopman MLP are dragged, switched and chosen by the commands that those of a head send.
 TEST(Modes, APairOfAKoopmanMlpIsDraggedSwitchedAndChosen) {
   NullWindow window(800, 600);
-  const Observation seen = samples::probed();
+  const Observation seen = samples::inspected();
   window.show(seen);
   const auto sent = [&](const PlotResponse& response) {
     window.commands.take();

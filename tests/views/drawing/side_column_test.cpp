@@ -103,8 +103,8 @@ TEST_F(SideColumn, RowsStayWhereTheyAreWhileNumbersCome) {
   EXPECT_EQ(place_of([](Observation& o) { o.runs.clear(); }), place);
   EXPECT_EQ(place_of([](Observation& o) { o.runs.assign(5, o.runs.back()); }), place);
   EXPECT_EQ(place_of([](Observation& o) { o.spectra = nullptr; }), place);
-  EXPECT_EQ(place_of([](Observation& o) { o.probe = samples::probed().probe; }), place);
-  EXPECT_EQ(place_of([](Observation& o) { o.probe = nullptr; }), place);
+  EXPECT_EQ(place_of([](Observation& o) { o.inspected = samples::inspected().inspected; }), place);
+  EXPECT_EQ(place_of([](Observation& o) { o.inspected = nullptr; }), place);
 }
 
 }  // namespace

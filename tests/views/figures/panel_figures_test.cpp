@@ -9,7 +9,7 @@
 #include <set>
 
 #include "core/engine/observation/depth_view.h"
-#include "core/engine/observation/probe_view.h"
+#include "core/engine/observation/inspected_view.h"
 #include "core/figure/axis.h"
 #include "core/figure/decimate.h"
 #include "core/figure/files/csv_writer.h"
@@ -17,12 +17,12 @@
 #include "tests/support/sample_observations.h"
 #include "tests/views/figures/figure_parts.h"
 #include "views/figures/influence/token_weights_figures.h"
+#include "views/figures/inspection/inspection_figures.h"
+#include "views/figures/inspection/stepper_figures.h"
 #include "views/figures/koopman/conditioning_figures.h"
 #include "views/figures/koopman/depth_figures.h"
 #include "views/figures/koopman/power_filter_figures.h"
 #include "views/figures/koopman/spectrum_figures.h"
-#include "views/figures/probing/probe_figures.h"
-#include "views/figures/probing/stepper_figures.h"
 #include "views/figures/semantic_colours.h"
 #include "views/figures/training/training_figures.h"
 #include "views/plots/plot_kinds.h"
@@ -230,7 +230,7 @@ TEST(SpectrumFigures, AMovedPairOfTheMlpLeavesAGhostAndOneThatIsOffADiamond) {
   Selection selection;
   selection.layer = 2;
   selection.mode = 3;
-  const Observation o = samples::probed();
+  const Observation o = samples::inspected();
   const Figure figure = spectrum_figures(o, selection, curves).at(0);
   EXPECT_THAT(spectrum_subtitle(o, selection), testing::HasSubstr("edited"));
   const auto ghosts = series<Scatter>(figure, "before the override").points;
@@ -411,9 +411,9 @@ TEST(ConditioningFigures, TheProbesRidgeMovesThem) {
   Observation o = samples::mid_training();
   const HeadStep& trained = o.trace->steps[17].heads[2];
   const double ridge = o.spectra->heads.front().ridge, largest = trained.kappa * trained.lambda_min;
-  auto probe = std::make_shared<ProbeView>(*o.probe);
-  probe->setup.interventions.layers[o.trace->layer].ridge = ridge + 0.5;
-  o.probe = probe;
+  auto inspected = std::make_shared<InspectedView>(*o.inspected);
+  inspected->setup.interventions.layers[o.trace->layer].ridge = ridge + 0.5;
+  o.inspected = inspected;
   const auto figures = conditioning_figures(o, {}, curves);
   const Line kappa = series<Line>(figures.at(0), "head 2"), smallest = series<Line>(figures.at(1), "head 2");
   EXPECT_NEAR(CurveView(kappa.curve).y(17), (largest + 0.5) / (trained.lambda_min + 0.5), 1e-9);
@@ -512,10 +512,10 @@ TEST(SpectrumFigures, WhatInterferesNamesAModeAsTheInterventionInForceDoes) {
   };
   EXPECT_EQ(meant(2), std::pair(std::string("number"), 2));
   const auto edited = [&](std::pair<bool, int> name) {
-    auto probe = std::make_shared<ProbeView>();
-    probe->heads.push_back({o.spectra->heads[0], std::vector<bool>(3, false), false});
-    probe->setup.interventions.layers[3].heads[0].modes[name] = {name.second, true, {}, name.first};
-    o.probe = probe;
+    auto inspected = std::make_shared<InspectedView>();
+    inspected->heads.push_back({o.spectra->heads[0], std::vector<bool>(3, false), false});
+    inspected->setup.interventions.layers[3].heads[0].modes[name] = {name.second, true, {}, name.first};
+    o.inspected = inspected;
   };
   edited({true, 1});
   EXPECT_EQ(meant(0), std::pair(std::string("number"), 1)) << "its partner is switched off, and it with it";
@@ -581,22 +581,22 @@ TEST(TokenWeightsFigures, FollowInterventionsOnTheirLayerAndOthersSayThatTheyDoN
     const HeatMap map = series<HeatMap>(token_weights_figures(o, {}, curves).at(0), "weight");
     return map.cells[64];
   };
-  o.probe = nullptr;
+  o.inspected = nullptr;
   const double trained = weights_of();
   const PlotKind &follows = *find_plot_kind("token_weights"), &stays = *find_plot_kind("token_spectrum");
   EXPECT_EQ(without_interventions(stays, o), "");
-  auto probe = std::make_shared<ProbeView>();
-  probe->setup.interventions.layers[o.token_weights->layer].power = 0;
-  probe->weights = *o.token_weights;
-  for (float& weight : probe->weights.weights[0]) weight *= 2;
-  o.probe = probe;
+  auto inspected = std::make_shared<InspectedView>();
+  inspected->setup.interventions.layers[o.token_weights->layer].power = 0;
+  inspected->weights = *o.token_weights;
+  for (float& weight : inspected->weights.weights[0]) weight *= 2;
+  o.inspected = inspected;
   EXPECT_EQ(weights_of(), 2 * trained);
   EXPECT_THAT(token_weights_subtitle(o, {}), testing::HasSubstr("edited"));
   EXPECT_EQ(without_interventions(follows, o), "");
   EXPECT_EQ(without_interventions(stays, o), " · without interventions");
   EXPECT_EQ(without_interventions(*find_plot_kind("training"), o), "") << "training never sees any";
   EXPECT_THAT(prepared_figures(stays, o, {}, curves).at(0).subtitle, testing::HasSubstr("without interventions"));
-  probe->weights.layer = 0;
+  inspected->weights.layer = 0;
   EXPECT_EQ(weights_of(), trained) << "those of another layer";
 }
 
@@ -766,8 +766,8 @@ TEST(EmptyPanels, SayWhyAndWhatToDo) {
   }
 }
 
-/// One of the figures of the probe, for a chosen token.
-Figure probe_figure(const Observation& o, std::string_view id, int token) {
+/// One of the figures of the inspected sequence, for a chosen token.
+Figure inspection_figure(const Observation& o, std::string_view id, int token) {
   CurveStore curves;
   Selection selection;
   selection.token = token;
@@ -777,13 +777,13 @@ Figure probe_figure(const Observation& o, std::string_view id, int token) {
   return Figure{};
 }
 
-TEST(ProbeFigures, ATokenBeyondTheWeightsIsToldSo) {
+TEST(InspectionFigures, ATokenBeyondTheWeightsIsToldSo) {
   Observation o = samples::mid_training();
   auto weights = std::make_shared<TokenWeights>(*o.token_weights);
   weights->tokens = 4;
   for (std::vector<float>& head : weights->weights) head.assign(16, 0.25F);
   o.token_weights = weights;
-  const auto contributions = [&](int token) { return probe_figure(o, "probe_sources", token); };
+  const auto contributions = [&](int token) { return inspection_figure(o, "probe_sources", token); };
   EXPECT_TRUE(contributions(3).text_labels.empty());
   const Figure beyond = contributions(4);
   ASSERT_EQ(beyond.text_labels.size(), 2u);
@@ -791,21 +791,21 @@ TEST(ProbeFigures, ATokenBeyondTheWeightsIsToldSo) {
   EXPECT_EQ(beyond.text_labels[1].text, "tokens 0 to 3 have them");
 }
 
-TEST(ProbeFigures, ATokenWithoutAnAnswerIsToldSo) {
+TEST(InspectionFigures, ATokenWithoutAnAnswerIsToldSo) {
   Observation o = samples::mid_training();
-  auto probe = std::make_shared<ProbeView>(*o.probe);
-  for (std::size_t i = 0; i < 3; ++i) probe->answers[i] = {};
-  o.probe = probe;
-  const auto answer = [&](int token) { return probe_figure(o, "probe_answer", token); };
+  auto inspected = std::make_shared<InspectedView>(*o.inspected);
+  for (std::size_t i = 0; i < 3; ++i) inspected->answers[i] = {};
+  o.inspected = inspected;
+  const auto answer = [&](int token) { return inspection_figure(o, "probe_answer", token); };
   EXPECT_TRUE(answer(3).text_labels.empty());
   const Figure before = answer(2);
   ASSERT_EQ(before.text_labels.size(), 2u);
   EXPECT_EQ(before.text_labels[0].text, "token 2 has no computed answer");
   EXPECT_EQ(before.text_labels[1].text,
-            std::to_string(probe->answers.size() - 3) + " tokens have one: the questions, then the last tokens");
+            std::to_string(inspected->answers.size() - 3) + " tokens have one: the questions, then the last tokens");
 }
 
-TEST(ProbeFigures, SmallProbabilitiesAreSeen) {
+TEST(InspectionFigures, SmallProbabilitiesAreSeen) {
   const auto limit = [](double largest) {
     return probability_limit({"", {{0, largest}, {1, largest / 2, std::numeric_limits<double>::quiet_NaN()}}});
   };

@@ -5,7 +5,7 @@
 
 #include <cmath>
 
-#include "core/engine/probing/solver_problems.h"
+#include "core/engine/inspection/solver_problems.h"
 #include "core/figure/decimate.h"
 #include "tests/support/sample_observations.h"
 #include "tests/views/figures/figure_parts.h"

@@ -7,8 +7,8 @@
 #include <limits>
 
 #include "core/analysis/attention/query_jacobian.h"
+#include "core/engine/inspection/theory.h"
 #include "core/engine/observation/theory_view.h"
-#include "core/engine/probing/theory.h"
 #include "tests/core/engine/small_recipe.h"
 #include "tests/views/figures/figure_parts.h"
 

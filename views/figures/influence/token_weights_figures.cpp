@@ -6,7 +6,7 @@
 #include <cmath>
 
 #include "core/figure/axis.h"
-#include "views/figures/probing/probe_figures.h"
+#include "views/figures/inspection/inspection_figures.h"
 #include "views/figures/semantic_colours.h"
 
 namespace afterglow {
@@ -14,14 +14,14 @@ namespace afterglow {
 namespace {
 
 bool follows_interventions(const Observation& observation) {
-  const ProbeView* probe = observation.probe.get();
-  return probe && probe->is_edited() && probe->weights.layer == observation.token_weights->layer &&
-         probe->weights.weights.size() == observation.token_weights->weights.size();
+  const InspectedView* inspected = observation.inspected.get();
+  return inspected && inspected->is_edited() && inspected->weights.layer == observation.token_weights->layer &&
+         inspected->weights.weights.size() == observation.token_weights->weights.size();
 }
 
 /// With the present interventions.
 const TokenWeights& seen_weights(const Observation& observation) {
-  return follows_interventions(observation) ? observation.probe->weights : *observation.token_weights;
+  return follows_interventions(observation) ? observation.inspected->weights : *observation.token_weights;
 }
 
 std::string kind_of(const Observation& observation, int layer) {
@@ -44,8 +44,8 @@ std::string meaning_of(const Observation& observation, int head) {
   HeadSpectrum of;
   of.layer = layer;
   of.head = head;
-  const ProbedHead* probed = edited.empty() ? nullptr : probed_head(observation, of);
-  return " · y = η Σ w v" + (probed ? " · edited, η = " + number_text(probed->spectrum.eta, 3) : edited);
+  const InspectedHead* inspected = edited.empty() ? nullptr : inspected_head(observation, of);
+  return " · y = η Σ w v" + (inspected ? " · edited, η = " + number_text(inspected->spectrum.eta, 3) : edited);
 }
 
 /// The weights to show; nullptr without any, or if their number is not a square.

@@ -7,7 +7,7 @@
 #include <numeric>
 
 #include "core/engine/observation/gram_spectrum.h"
-#include "core/engine/observation/probe_view.h"
+#include "core/engine/observation/inspected_view.h"
 #include "core/figure/axis.h"
 #include "views/figures/semantic_colours.h"
 #include "views/figures/solvers/solver_figures.h"
@@ -43,9 +43,9 @@ Figure token_figure(const Observation& observation, std::string id, std::string 
 
 /// The change of the traced layer's ridge by the user; 0 if it is the trained one.
 double ridge_shift(const Observation& observation) {
-  if (!observation.probe || !observation.spectra || !observation.trace) return 0;
+  if (!observation.inspected || !observation.spectra || !observation.trace) return 0;
   const int layer = observation.trace->layer;
-  const auto& changed = observation.probe->setup.interventions.layers;
+  const auto& changed = observation.inspected->setup.interventions.layers;
   const auto change = changed.find(layer);
   const auto trained = std::ranges::find(observation.spectra->heads, layer, &HeadSpectrum::layer);
   if (change == changed.end() || !change->second.ridge || trained == observation.spectra->heads.end()) return 0;
@@ -58,11 +58,11 @@ double kappa_with(const HeadStep& head, double shift) {
   return shift == 0 ? head.kappa : (head.kappa * head.lambda_min + shift) / (head.lambda_min + shift);
 }
 
-/// "probe ε 0.01", after the layer's name.
-void name_probed_ridge(Figure& figure, const Observation& observation, double shift) {
+/// "inspected sequence ε 0.01", after the layer's name.
+void name_inspected_ridge(Figure& figure, const Observation& observation, double shift) {
   if (shift == 0) return;
-  const double ridge = *observation.probe->setup.interventions.layers.at(observation.trace->layer).ridge;
-  figure.subtitle += " · probe ε " + number_text(ridge, 2);
+  const double ridge = *observation.inspected->setup.interventions.layers.at(observation.trace->layer).ridge;
+  figure.subtitle += " · inspected with ε " + number_text(ridge, 2);
 }
 
 void add_heads(Figure& figure, const Trace& trace, const Selection& selection,
@@ -108,7 +108,7 @@ Figure kappa_figure(const Observation& observation, const Selection& selection) 
       if (const double kappa = kappa_with(head, shift); std::isfinite(kappa)) largest = std::max(largest, kappa * 2);
     }
   }
-  name_probed_ridge(figure, observation, shift);
+  name_inspected_ridge(figure, observation, shift);
   figure.y.range = Range{1, largest};
   figure.reference_lines = precision_lines(observation, selection);
   add_heads(figure, *observation.trace, selection, [&](const HeadStep& head) { return kappa_with(head, shift); });
@@ -120,7 +120,7 @@ Figure smallest_figure(const Observation& observation, const Selection& selectio
   Figure figure = token_figure(observation, "lambda_min", "Smallest eigenvalue", "λ_min(G + εI)");
   figure.y.scale = Scale::log;
   const double shift = ridge_shift(observation);
-  name_probed_ridge(figure, observation, shift);
+  name_inspected_ridge(figure, observation, shift);
   add_heads(figure, *observation.trace, selection, [&](const HeadStep& head) { return smallest_with(head, shift); });
   if (const HeadSpectrum* head = selected_head(observation, selection); head && head->ridge + shift > 0) {
     figure.reference_lines.push_back(

@@ -9,7 +9,7 @@
 
 #include "core/engine/observation/mode_numbers.h"
 #include "core/figure/axis.h"
-#include "views/figures/probing/probe_figures.h"
+#include "views/figures/inspection/inspection_figures.h"
 #include "views/figures/semantic_colours.h"
 
 namespace afterglow {
@@ -43,13 +43,13 @@ struct Mode {
 
 /// A pair counts once, with the energy of both: its modes have the same modulus and gain. It has the number of its
 /// first member, or of the chosen one.
-std::vector<Mode> merged_modes(const HeadSpectrum& head, const ProbedHead* probed, int power, int chosen) {
+std::vector<Mode> merged_modes(const HeadSpectrum& head, const InspectedHead* inspected, int power, int chosen) {
   std::vector<Mode> modes;
   for (std::size_t i = 0; i < head.eigenvalues.size(); ++i) {
     const double modulus = std::abs(head.scale * head.eigenvalues[i]);
     if (!std::isfinite(modulus)) continue;
     const double energy = i < head.energy.size() && std::isfinite(head.energy[i]) ? head.energy[i] : 0;
-    if (probed && (probed->head_is_off || (i < probed->is_off.size() && probed->is_off[i]))) continue;
+    if (inspected && (inspected->head_is_off || (i < inspected->is_off.size() && inspected->is_off[i]))) continue;
     const std::complex<double> lambda = head.eigenvalues[i];
     const int number = number_of_mode(head, i);
     const auto partner = std::ranges::find(modes, std::conj(lambda), &Mode::eigenvalue);
@@ -112,17 +112,17 @@ Figure suppression_table(const std::vector<Mode>& modes, int power, const std::s
 std::string power_filter_subtitle(const Observation& observation, const Selection& selection) {
   const HeadSpectrum* head = seen_head(observation, selection);
   if (!head) return why_no_layer(observation, LayerTrait::koopman_heads);
-  const std::string edited = probed_head(observation, *head) ? " · edited, grey: as trained" : "";
+  const std::string edited = inspected_head(observation, *head) ? " · edited, grey: as trained" : "";
   return "K = " + std::to_string(shown_power(*head, selection)) + edited + " · bars: query energy before and after";
 }
 
 std::vector<Figure> power_filter_figures(const Observation& observation, const Selection& selection, CurveStore&) {
   const HeadSpectrum* trained = selected_head(observation, selection);
   if (!trained) return {};
-  const ProbedHead* probed = probed_head(observation, *trained);
-  const HeadSpectrum* head = probed ? &probed->spectrum : trained;
+  const InspectedHead* inspected = inspected_head(observation, *trained);
+  const HeadSpectrum* head = inspected ? &inspected->spectrum : trained;
   const int power = shown_power(*head, selection), chosen = selection_of_heads(observation, selection).mode;
-  const std::vector<Mode> modes = merged_modes(*head, probed, power, chosen);
+  const std::vector<Mode> modes = merged_modes(*head, inspected, power, chosen);
   double end = 1.0;
   for (const Mode& mode : modes) {
     while (end < mode.modulus && end < 1e30) end *= end < 2 ? 1.25 : 2;
@@ -152,7 +152,7 @@ std::vector<Figure> power_filter_figures(const Observation& observation, const S
   for (const int other : std::set<int>{1, 2, 4, std::clamp(trained->power, 0, 64)}) {
     if (other != power) figure.series.emplace_back(gain_line(other, end, false));
   }
-  if (probed) {
+  if (inspected) {
     Scatter ghosts;
     ghosts.name = "as trained";
     ghosts.marker = Marker::circle;

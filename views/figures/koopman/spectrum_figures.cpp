@@ -7,7 +7,7 @@
 
 #include "core/engine/observation/mode_numbers.h"
 #include "core/figure/axis.h"
-#include "views/figures/probing/probe_figures.h"
+#include "views/figures/inspection/inspection_figures.h"
 #include "views/figures/semantic_colours.h"
 
 namespace afterglow {
@@ -83,13 +83,13 @@ ScatterPoint mode_point(const HeadSpectrum& head, std::size_t i, double scale, c
 }
 
 /// Grey dots at the former places of modes that an override moved or switched off.
-Scatter ghosts_of(const HeadSpectrum& trained, const ProbedHead& probed, double scale) {
+Scatter ghosts_of(const HeadSpectrum& trained, const InspectedHead& inspected, double scale) {
   Scatter ghosts;
   ghosts.name = before_the_override;
   ghosts.marker = Marker::circle;
-  for (std::size_t i = 0; i < trained.eigenvalues.size() && i < probed.spectrum.eigenvalues.size(); ++i) {
+  for (std::size_t i = 0; i < trained.eigenvalues.size() && i < inspected.spectrum.eigenvalues.size(); ++i) {
     const std::complex<double> lambda = scale * trained.eigenvalues[i];
-    const bool is_same = std::abs(trained.eigenvalues[i] - probed.spectrum.eigenvalues[i]) < 1e-9;
+    const bool is_same = std::abs(trained.eigenvalues[i] - inspected.spectrum.eigenvalues[i]) < 1e-9;
     if (std::isfinite(std::abs(lambda)) && !is_same)
       ghosts.points.push_back({lambda.real(), lambda.imag(), 3, Role::faint, false, "", ""});
   }
@@ -98,8 +98,8 @@ Scatter ghosts_of(const HeadSpectrum& trained, const ProbedHead& probed, double 
 
 Figure head_figure(const Observation& observation, const Selection& seen, const HeadSpectrum& trained) {
   const Selection selection = selection_of_heads(observation, seen);
-  const ProbedHead* probed = probed_head(observation, trained);
-  const HeadSpectrum& head = probed ? probed->spectrum : trained;
+  const InspectedHead* inspected = inspected_head(observation, trained);
+  const HeadSpectrum& head = inspected ? inspected->spectrum : trained;
   const double scale = shown_scale(head, selection);
   const std::string place = place_name(observation, head.layer, head.head);
   Figure figure = plane("spectrum_layer" + std::to_string(head.layer) + "_head" + std::to_string(head.head), place,
@@ -116,7 +116,7 @@ Figure head_figure(const Observation& observation, const Selection& seen, const 
   for (std::size_t i = 0; i < head.eigenvalues.size(); ++i) {
     if (!std::isfinite(scale * std::abs(head.eigenvalues[i]))) continue;
     ScatterPoint point = mode_point(head, i, scale, selection);
-    if (probed && (probed->head_is_off || (i < probed->is_off.size() && probed->is_off[i]))) {
+    if (inspected && (inspected->head_is_off || (i < inspected->is_off.size() && inspected->is_off[i]))) {
       point.ink = Role::dim;
       point.radius = 3;
       switched_off.points.push_back(std::move(point));
@@ -126,9 +126,9 @@ Figure head_figure(const Observation& observation, const Selection& seen, const 
     scatter.points.push_back(std::move(point));
     if (trails[i].x.size() > 1) scatter.trails.push_back(std::move(trails[i]));
   }
-  if (probed) {
+  if (inspected) {
     figure.subtitle += " · edited";
-    figure.series.emplace_back(ghosts_of(trained, *probed, scale));
+    figure.series.emplace_back(ghosts_of(trained, *inspected, scale));
     if (!switched_off.points.empty()) figure.series.emplace_back(std::move(switched_off));
   }
   figure.series.emplace_back(std::move(scatter));
@@ -150,8 +150,8 @@ Trail pair_trail(const Observation& observation, int layer, std::size_t i, doubl
 }
 
 Figure mlp_figure(const Observation& observation, const Selection& selection, const MlpSpectrum& trained) {
-  const ProbedMlp* probed = probed_mlp(observation, trained);
-  const MlpSpectrum& mlp = probed ? probed->spectrum : trained;
+  const InspectedMlp* inspected = inspected_mlp(observation, trained);
+  const MlpSpectrum& mlp = inspected ? inspected->spectrum : trained;
   Figure figure = plane("spectrum_mlp" + std::to_string(mlp.layer), place_name(observation, mlp.layer),
                         max_modulus(mlp.eigenvalues, 1));
   figure.subject = figure.title;
@@ -166,7 +166,7 @@ Figure mlp_figure(const Observation& observation, const Selection& selection, co
   for (std::size_t i = 0; i < mlp.eigenvalues.size(); ++i) {
     if (!std::isfinite(std::abs(mlp.eigenvalues[i]))) continue;
     const bool is_chosen = is_about_it && selection.mode == static_cast<int>(i);
-    const bool is_off = probed && i < probed->is_off.size() && probed->is_off[i];
+    const bool is_off = inspected && i < inspected->is_off.size() && inspected->is_off[i];
     const bool is_moved =
         i < trained.eigenvalues.size() && std::abs(trained.eigenvalues[i] - mlp.eigenvalues[i]) > 1e-9;
     for (const double side : {1.0, -1.0}) {
@@ -181,7 +181,7 @@ Figure mlp_figure(const Observation& observation, const Selection& selection, co
       if (!is_off && trail.x.size() > 1) scatter.trails.push_back(std::move(trail));
     }
   }
-  if (probed) {
+  if (inspected) {
     figure.subtitle += " · edited";
     figure.series.emplace_back(std::move(ghosts));
     if (!switched_off.points.empty()) figure.series.emplace_back(std::move(switched_off));
@@ -218,13 +218,13 @@ double shown_scale(const HeadSpectrum& head, const Selection& selection) {
 std::string spectrum_subtitle(const Observation& observation, const Selection& selection) {
   if (mlp_is_selected(observation, selection)) {
     const MlpSpectrum& mlp = *selected_mlp(observation, selection);
-    return layer_name(observation, mlp.layer) + (probed_mlp(observation, mlp) ? " · edited" : "") +
+    return layer_name(observation, mlp.layer) + (inspected_mlp(observation, mlp) ? " · edited" : "") +
            " · learned eigenvalues";
   }
   const HeadSpectrum* head = selected_head(observation, selection);
   if (!head) return why_no_layer(observation, LayerTrait::koopman_heads);
   std::string text = layer_name(observation, head->layer);
-  if (probed_head(observation, *head)) text += " · edited";
+  if (inspected_head(observation, *head)) text += " · edited";
   text += selection.all_heads ? " · all heads" : " · head " + std::to_string(head->head);
   const std::size_t trail = observation.spectrum_history.size() - trail_begin(observation);
   if (trail > 1) {

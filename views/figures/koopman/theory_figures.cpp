@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "core/engine/observation/probe_view.h"
+#include "core/engine/observation/inspected_view.h"
 #include "core/engine/observation/theory_view.h"
 #include "core/figure/axis.h"
 #include "views/figures/semantic_colours.h"

@@ -1,0 +1,88 @@
+// Turns the captures of one head into numbers for panels.
+#include "core/engine/inspection/head_spectrum.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "core/analysis/koopman/mode_decomposition.h"
+#include "core/analysis/linear_algebra/spectrum.h"
+#include "core/layers/ska.h"
+
+namespace afterglow {
+
+namespace {
+
+const Ska& ska_of(const Trainer& trainer, int part) {
+  return static_cast<const Ska&>(trainer.layer_of(trainer.parts()[static_cast<std::size_t>(part)]));
+}
+
+}  // namespace
+
+HeadSettings head_settings(const Trainer& trainer, int part) {
+  const RidgeConfig& core = ska_of(trainer, part).config().core;
+  return {core.power, core.ridge};
+}
+
+double added_to_gram(double ridge, int jitter) { return ridge + ska_jitter_step * jitter; }
+
+GramRange gram_range(std::span<const double> gram, double added) {
+  if (gram.empty()) return {std::nan(""), std::nan("")};
+  return {gram.back() + added, gram.front() + added};
+}
+
+HeadReading read_head(Trainer& trainer, int part, int head, const HeadSettings& settings, const CaptureReader& read) {
+  const ModelPart& info = trainer.parts()[static_cast<std::size_t>(part)];
+  HeadReading reading;
+  reading.rank = static_cast<int>(read.shape(info.scope + ".A_w").last());
+  reading.numbers.layer = part;
+  reading.numbers.head = head;
+  const auto matrix = [&](const char* name) {
+    return read.tail(info.scope + "." + name, head, info.heads, std::int64_t{reading.rank} * reading.rank);
+  };
+  const auto scalar = [&](const char* name, double fallback) {
+    const std::vector<double> value = read.tail(info.scope + "." + name, head, info.heads, 1);
+    return value.empty() ? fallback : value.front();
+  };
+  reading.A = matrix("A_w");
+  reading.L = matrix("L");
+  if (reading.A.empty() || reading.L.empty()) return reading;
+  reading.G = matrix("G");
+  const std::vector<double>& queries = read.values(info.scope + ".queries");  // [1,T,H,r]
+  if (queries.size() >= static_cast<std::size_t>(info.heads * reading.rank)) {
+    const double m = scalar("m", 1.0);
+    const auto* last = queries.data() + queries.size() - static_cast<std::size_t>((info.heads - head) * reading.rank);
+    reading.query.assign(last, last + reading.rank);
+    for (double& value : reading.query) value /= m;
+  }
+  HeadSpectrum& numbers = reading.numbers;
+  numbers.sigma = scalar("sigma", 0.0);
+  numbers.jitter = static_cast<int>(scalar("jitter", 0.0));
+  const Ska& ska = ska_of(trainer, part);
+  numbers.gamma = ska_gamma(read.download(ska.gamma_raw().value)[head]);
+  numbers.eta = read.download(ska.eta().value)[head];
+  numbers.scale = numbers.gamma / std::max(numbers.sigma, 1.0);
+  numbers.power = settings.power;
+  numbers.ridge = settings.ridge;
+  return reading;
+}
+
+HeadSpectrum decompose(const HeadReading& reading) {
+  HeadSpectrum spectrum = reading.numbers;
+  if (reading.A.empty() || reading.L.empty()) return spectrum;
+  const int r = reading.rank;
+  const std::vector<double> w = reading.query.empty() ? reading.query : solve_lower(reading.L, r, reading.query);
+  ModeDecomposition modes = decompose_modes(reading.A, r, w);
+  spectrum.eigenvalues = std::move(modes.eigenvalues);
+  spectrum.energy = std::move(modes.energy);
+  const GramRange range = gram_range(symmetric_spectrum(reading.G, r), added_to_gram(spectrum.ridge, spectrum.jitter));
+  spectrum.lambda_min = range.smallest;
+  spectrum.kappa = range.largest / range.smallest;
+  return spectrum;
+}
+
+HeadSpectrum read_head_spectrum(Trainer& trainer, int part, int head, const HeadSettings& settings,
+                                const CaptureReader& read) {
+  return decompose(read_head(trainer, part, head, settings, read));
+}
+
+}  // namespace afterglow

@@ -1,0 +1,130 @@
+// Turns commands into setups.
+#include "core/engine/inspection/inspection_editor.h"
+
+#include <nlohmann/json.hpp>
+
+#include "core/engine/inspection/intervention_runner.h"
+#include "core/engine/inspection/sequence_pair.h"
+#include "core/engine/recipe/recipe_text.h"
+#include "core/io/error.h"
+#include "core/io/json_file.h"
+#include "core/tasks/token_ids.h"
+
+namespace afterglow {
+
+InspectionEditor::InspectionEditor(const nlohmann::json& inspected, const Task& task,
+                                   const InterventionRunner* inspector)
+    : task_(&task), inspector_(inspector) {
+  history_.start(parse_inspection_setup(
+      inspected, inspector != nullptr ? inspector->intervention_targets() : std::vector<InterventionTarget>{}));
+}
+
+void InspectionEditor::choose(const nlohmann::json& value, std::size_t mark) {
+  refuse_unknown_keys(value, {"index", "task"}, "probe");
+  InspectionSetup setup = now();
+  setup.index = static_cast<std::uint64_t>(get_integer(value, "index", 0, 0, largest_seed, "probe"));
+  if (value.contains("task")) setup.task = value["task"].is_null() ? "" : value["task"].dump();
+  setup.tokens.clear();
+  setup.pair = {.measure = setup.pair.measure, .heads = setup.pair.heads};
+  take(std::move(setup), false, mark);
+}
+
+void InspectionEditor::change(const Command& command, std::size_t mark) {
+  if (inspector_ == nullptr)
+    throw Error(ExitCode::bad_input, command.name + ": a forecast has no tokens to change; choose another window");
+  const nlohmann::json value = parse_json(command.value, "the value of " + command.name);
+  InspectionSetup setup = now();
+  if (command.name == "probe_sequence") {
+    setup = with_tokens(command, value);
+  } else if (command.name == "pair") {
+    setup = with_pair(value);
+  } else if (command.name == "transplant") {
+    setup.transplant = parse_transplant(value, setup.transplant, command.name);
+  } else if (command.name == "freeze_scale") {
+    refuse_unknown_keys(value, {"behind"}, command.name);
+    const auto last = static_cast<std::int64_t>(inspector_->sequence_of(setup).tokens.size()) - 1;
+    setup.scale_kept_behind = static_cast<int>(get_integer(value, "behind", -1, -1, last, command.name));
+  } else {
+    apply_intervention(setup.interventions, command, inspector_->intervention_targets());
+  }
+  take(std::move(setup), value.is_object() && get_bool(value, "live", false, command.name), mark);
+}
+
+InspectionSetup InspectionEditor::with_tokens(const Command& command, const nlohmann::json& value) const {
+  InspectionSetup setup = now();
+  if (value.is_object() && value.contains("tokens")) {
+    setup.tokens = parse_inspection_setup({{"tokens", value["tokens"]}}, {}).tokens;
+    return setup;
+  }
+  const Example present = inspector_->sequence_of(setup);
+  const auto last = static_cast<std::int64_t>(present.tokens.size()) - 1;
+  refuse_unknown_keys(value, {"at", "token", "label"}, command.name);
+  const std::int64_t at = get_integer(value, "at", std::nullopt, 0, last, command.name);
+  setup.tokens.assign(present.tokens.begin(), present.tokens.end());
+  setup.tokens[static_cast<std::size_t>(at)] = token_of(value);
+  return setup;
+}
+
+InspectionSetup InspectionEditor::with_pair(const nlohmann::json& value) const {
+  InspectionSetup setup = now();
+  nlohmann::json choices = value.is_object() ? value : nlohmann::json::object();
+  if (get_bool(choices, "next", false, "pair")) {
+    setup.pair = {.choice = setup.pair.choice + 1, .measure = setup.pair.measure, .heads = setup.pair.heads};
+    return setup;
+  }
+  choices.erase("next");
+  if (choices.contains("path")) return with_file(std::move(choices));
+  if (choices.contains("at")) {
+    SequencePair present = pair_of(setup, inspector_->sequence_of(setup), *task_);
+    const auto last = static_cast<std::int64_t>(present.corrupted.tokens.size()) - 1;
+    refuse_unknown_keys(choices, {"at", "token", "label"}, "pair");
+    const auto at = static_cast<std::size_t>(get_integer(choices, "at", std::nullopt, 0, last, "pair"));
+    present.corrupted.tokens[at] = token_of(choices);
+    setup.pair.tokens.assign(present.corrupted.tokens.begin(), present.corrupted.tokens.end());
+    return setup;
+  }
+  setup.pair = parse_pair(choices, setup.pair, "pair");
+  return setup;
+}
+
+/// Reads the two sequences of a file, clean and corrupted; the setup then holds their tokens.
+InspectionSetup InspectionEditor::with_file(nlohmann::json choices) const {
+  const std::string path = get_string(choices, "path", std::nullopt, "pair");
+  choices.erase("path");
+  const TokenIds ids = read_token_ids(path, task_->vocab());
+  InspectionSetup setup = now();
+  const auto length = static_cast<std::int64_t>(inspector_->sequence_of(setup).tokens.size());
+  if (ids.sequences != 2 || ids.length != length || ids.padding() > 0)
+    throw Error(ExitCode::bad_input, path + " holds " + std::to_string(ids.sequences) + " sequence(s) of " +
+                                         std::to_string(ids.length) + " tokens; a pair has two of " +
+                                         std::to_string(length) + ": the clean sequence, then the corrupted one");
+  setup.tokens.assign(ids.values.begin(), ids.values.begin() + length);
+  setup.pair.tokens.assign(ids.values.begin() + length, ids.values.end());
+  if (setup.tokens == setup.pair.tokens)
+    throw Error(ExitCode::bad_input, path + ": both sequences are the same; change a token of the second one");
+  setup.pair.asked = last_bound_token(setup.tokens, *task_);
+  setup.pair = parse_pair(choices, setup.pair, "pair");
+  return setup;
+}
+
+/// By number, or by its label.
+int InspectionEditor::token_of(const nlohmann::json& value) const {
+  if (!value.contains("label"))
+    return static_cast<int>(get_integer(value, "token", std::nullopt, 0, task_->vocab() - 1, "probe_sequence"));
+  const std::string label = get_string(value, "label", std::nullopt, "probe_sequence");
+  for (int token = 0; token < task_->vocab(); ++token) {
+    if (task_->token_label(token) == label) return token;
+  }
+  throw Error(ExitCode::bad_input,
+              "this task has no token \"" + label + "\"; write a token as the window labels it, \"" +
+                  task_->token_label(inspector_->sequence_of(now()).tokens.front()) + "\" for example");
+}
+
+void InspectionEditor::take(InspectionSetup setup, bool is_live, std::size_t mark) {
+  if (inspector_ == nullptr && !setup.task.empty())
+    throw Error(ExitCode::bad_input, "probe: a forecast can be inspected only on windows of its own series");
+  if (inspector_ != nullptr) pair_of(setup, inspector_->sequence_of(setup), *task_);  // throws for an invalid pair
+  history_.change(std::move(setup), is_live, mark);
+}
+
+}  // namespace afterglow

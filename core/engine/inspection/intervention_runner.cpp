@@ -1,0 +1,337 @@
+// Evaluation passes with some layers edited, and what is read from them.
+#include "core/engine/inspection/intervention_runner.h"
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+
+#include "core/analysis/attention/softmax.h"
+#include "core/engine/inspection/depth_measure.h"
+#include "core/engine/inspection/head_spectrum.h"
+#include "core/engine/inspection/sequence_pair.h"
+#include "core/engine/inspection/theory.h"
+#include "core/engine/inspection/token_weights_reader.h"
+#include "core/engine/observation/mode_numbers.h"
+#include "core/engine/training/pinned_array.h"
+#include "core/io/error.h"
+#include "core/layers/host_values.h"
+#include "core/layers/koopman_mlp.h"
+
+namespace afterglow {
+
+namespace {
+
+constexpr std::int64_t batch_tokens = 4096, max_examples = 64;
+constexpr std::int64_t max_probabilities = 1 << 20;  // fetched for the answers; other tokens get none
+constexpr std::size_t shown_answers = 6;
+constexpr int max_labels = 4096;
+
+/// The most probable tokens, by the larger of both probabilities.
+InspectedAnswer answer_of(const double* before, const double* after, std::size_t vocab, int target) {
+  InspectedAnswer answer;
+  std::vector<int> order(vocab);
+  std::iota(order.begin(), order.end(), 0);
+  const auto larger = [&](int i) { return std::max(before[i], after[i]); };
+  const auto shown = static_cast<std::ptrdiff_t>(std::min(shown_answers, vocab));
+  std::partial_sort(order.begin(), order.begin() + shown, order.end(),
+                    [&](int a, int b) { return larger(a) > larger(b) || (larger(a) == larger(b) && a < b); });
+  order.resize(static_cast<std::size_t>(shown));
+  for (const int token : order) {
+    answer.tokens.push_back(token);
+    answer.before.push_back(before[token]);
+    answer.after.push_back(after[token]);
+  }
+  if (target >= 0 && static_cast<std::size_t>(target) < vocab) {
+    answer.target_before = before[target];
+    answer.target_after = after[target];
+  }
+  return answer;
+}
+
+/// Tokens whose answers are read, ascending: all, or as many as fit: the last one, then those with targets, then the
+/// others, late ones first.
+std::vector<std::int64_t> answered_tokens(const Example& example, std::int64_t most) {
+  const auto last = static_cast<std::int64_t>(example.targets.size()) - 1;
+  std::vector<std::int64_t> chosen{last};
+  for (const bool asked : {true, false}) {
+    for (std::int64_t t = last - 1; t >= 0 && static_cast<std::int64_t>(chosen.size()) < most; --t) {
+      if ((example.targets[static_cast<std::size_t>(t)] >= 0) == asked) chosen.push_back(t);
+    }
+  }
+  std::ranges::sort(chosen);
+  return chosen;
+}
+
+/// Copies rows of a matrix to the host, neighbours together.
+std::vector<double> rows_to_host(Backend& backend, const Tensor& matrix, const std::vector<std::int64_t>& rows) {
+  std::vector<double> numbers;
+  const std::int64_t width = matrix.shape.last();
+  for (std::size_t begin = 0, end = 0; begin < rows.size(); begin = end) {
+    for (end = begin + 1; end < rows.size() && rows[end] == rows[end - 1] + 1;) ++end;
+    Tensor part = matrix;
+    part.data =
+        static_cast<std::byte*>(matrix.data) + static_cast<std::size_t>(rows[begin] * width) * size_of(matrix.dtype);
+    part.shape = {static_cast<std::int64_t>(end - begin), width};
+    std::vector<double> read = to_host(backend, part);
+    if (begin == 0) {
+      numbers = std::move(read);  // most often everything at once
+    } else {
+      numbers.insert(numbers.end(), read.begin(), read.end());
+    }
+  }
+  return numbers;
+}
+
+SkaEdit edit_of(const LayerIntervention& layer, const InterventionTarget& target, const Spectra* numbered) {
+  SkaEdit edit{layer.power, layer.ridge, {}};
+  if (layer.heads.empty()) return edit;
+  edit.heads.resize(static_cast<std::size_t>(target.heads));
+  for (const auto& [head, override] : layer.heads) {
+    SkaHeadEdit& own = edit.heads[static_cast<std::size_t>(head)];
+    own = {override.is_off, override.gamma, override.eta, {}, numbered_modes(numbered, target.layer, head)};
+    for (const auto& [mode, change] : override.modes) own.modes.push_back(change);
+  }
+  return edit;
+}
+
+std::vector<ModeEdit> pair_edits_of(const LayerIntervention& layer) {
+  std::vector<ModeEdit> edits;
+  for (const auto& [head, override] : layer.heads) {
+    for (const auto& [mode, change] : override.modes) edits.push_back(change);
+  }
+  return edits;
+}
+
+}  // namespace
+
+std::int64_t held_out_sequences(const Trainer& trainer) {
+  constexpr std::int64_t of_a_large_one = batch_tokens / 4;
+  const std::int64_t parameters = trainer.parameters().count();
+  const std::int64_t tokens = trainer.is_large() ? of_a_large_one * many_parameters / parameters : batch_tokens;
+  return std::clamp<std::int64_t>(tokens / trainer.task().length(), 1, max_examples);
+}
+
+struct InterventionRunner::Sequences {
+  Sequences(Backend& backend, std::int64_t count, std::int64_t length)
+      : tokens(backend, {count, length}, DType::i32),
+        targets(backend, {count, length}, DType::i32),
+        context(backend, {count, length}, DType::u8) {}
+  void upload() {
+    for (PinnedArray* array : {&tokens, &targets, &context}) array->queue_upload();
+  }
+  std::int64_t count() const { return tokens.device().shape[0]; }
+  std::int64_t length() const { return tokens.device().shape[1]; }
+  PinnedArray tokens, targets, context;
+};
+
+InterventionRunner::InterventionRunner(Trainer& trainer)
+    : trainer_(&trainer),
+      tape_(trainer.evaluation_tape()),
+      intervention_targets_(afterglow::intervention_targets(trainer)) {
+  std::vector<std::string> labels;
+  const Task& task = trainer.task();
+  for (int token = 0; token < std::min(task.vocab(), max_labels); ++token) labels.push_back(task.token_label(token));
+  labels_ = std::make_shared<const std::vector<std::string>>(std::move(labels));
+}
+
+InterventionRunner::~InterventionRunner() = default;
+
+void InterventionRunner::forget() {
+  plain_.reset();
+  plain_accuracy_.reset();
+  stream_branch_ = 0;
+}
+
+Example InterventionRunner::sequence_of(const InspectionSetup& setup) const {
+  return inspected_example(setup, trainer_->task(), trainer_->seed(), trainer_->model().vocab());
+}
+
+InterventionRunner::Edits InterventionRunner::edits_of(const Interventions& interventions,
+                                                       const Spectra* numbered) const {
+  Edits edits;
+  for (const InterventionTarget& layer : intervention_targets_) {
+    const auto found = interventions.layers.find(layer.layer);
+    if (found == interventions.layers.end()) continue;
+    const auto branch = static_cast<std::size_t>(trainer_->parts()[static_cast<std::size_t>(layer.layer)].branch);
+    if (layer.has_learned_modes) {
+      edits[branch] = pair_edits_of(found->second);
+    } else {
+      edits[branch] = edit_of(found->second, layer, numbered);
+    }
+  }
+  return edits;
+}
+
+Var InterventionRunner::forward(const Sequences& input, const Edits& edits, bool capturing) {
+  tape_.begin(false);
+  tape_.set_capturing(capturing);
+  const Tensor context = input.context.device();
+  const auto& branches = trainer_->model().branches();
+  // Reuses the stream before the first edit for the batch; the single sequence needs a full pass for its captures.
+  const std::size_t first = capturing || edits.empty() ? 0 : edits.begin()->first;
+  const Var logits =
+      trainer_->model().forward_with(tape_, stream_before(input, first), first, [&](std::size_t i, const Var& x) {
+        const auto found = edits.find(i);
+        if (found == edits.end()) return branches[i].layer->forward(tape_, x, context);
+        if (const auto* pairs = std::get_if<std::vector<ModeEdit>>(&found->second))
+          return static_cast<KoopmanMlp&>(*branches[i].layer).forward_edited(tape_, x, *pairs);
+        return static_cast<Ska&>(*branches[i].layer)
+            .forward_edited(tape_, x, context, std::get<SkaEdit>(found->second));
+      });
+  tape_.set_capturing(false);
+  trainer_->backend().synchronize();
+  return logits;
+}
+
+Var InterventionRunner::stream_before(const Sequences& input, std::size_t branch) {
+  Model& model = trainer_->model();
+  if (branch > 0 && stream_branch_ == branch) return tape_.constant(stream_->device());
+  const Var x =
+      model.forward_branches(tape_, model.embed(tape_, input.tokens.device()), input.context.device(), 0, branch);
+  if (branch == 0) return x;
+  if (!stream_) stream_ = std::make_unique<PinnedArray>(trainer_->backend(), x.shape(), x.value.dtype);
+  trainer_->backend().copy(stream_->device(), x.value);
+  stream_branch_ = branch;
+  return x;
+}
+
+InterventionRunner::Answers InterventionRunner::answers(const Edits& edits, const Example& example) {
+  const Var logits = forward(*sequence_, edits, !edits.empty());
+  const auto vocab = static_cast<std::size_t>(logits.shape().last());
+  Answers result;
+  result.tokens = answered_tokens(example, std::max<std::int64_t>(1, max_probabilities / logits.shape().last()));
+  result.probabilities = rows_to_host(trainer_->backend(), logits.value.at(0), result.tokens);
+  for (std::size_t row = 0; row < result.tokens.size(); ++row) {
+    softmax_in_place(std::span(result.probabilities).subspan(row * vocab, vocab));
+    trainer_->analysis_threads().call_meanwhile();
+  }
+  return result;
+}
+
+double InterventionRunner::accuracy(const Edits& edits) {
+  const CrossEntropy result = cross_entropy(tape_, forward(*batch_, edits, false), batch_->targets.device());
+  std::int32_t correct = 0, counted = 0;
+  trainer_->backend().download(&correct, result.correct);
+  trainer_->backend().download(&counted, result.counted);
+  return counted > 0 ? static_cast<double>(correct) / counted : 0.0;
+}
+
+/// Creates the batch once, and loads the sequence.
+void InterventionRunner::load(const InspectionSetup& setup) {
+  const Example example = sequence_of(setup);
+  const auto length = static_cast<std::int64_t>(example.tokens.size());
+  if (step_ != trainer_->finished_steps()) forget();
+  step_ = trainer_->finished_steps();
+  if (!batch_) {
+    const std::int64_t own = trainer_->task().length();
+    const std::int64_t count = held_out_sequences(*trainer_);
+    batch_ = std::make_unique<Sequences>(trainer_->backend(), count, own);
+    fill_batch(trainer_->task(), trainer_->seed(), 0, static_cast<int>(count), batch_->tokens.host<std::int32_t>(),
+               batch_->targets.host<std::int32_t>(), batch_->context.host<std::uint8_t>(), Split::held_out);
+    batch_->upload();
+  }
+  if (!sequence_ || sequence_->length() != length)
+    sequence_ = std::make_unique<Sequences>(trainer_->backend(), 1, length);
+  if (plain_tokens_ != example.tokens) plain_.reset();
+  plain_tokens_ = example.tokens;
+  std::copy(example.tokens.begin(), example.tokens.end(), sequence_->tokens.host<std::int32_t>());
+  std::copy(example.context.begin(), example.context.end(), sequence_->context.host<std::uint8_t>());
+  sequence_->upload();
+}
+
+std::shared_ptr<const TheoryView> InterventionRunner::theory(const InspectionSetup& setup, int layer, int head) {
+  const InterventionTarget* meant = nullptr;
+  for (const InterventionTarget& known : intervention_targets_) {
+    if (!known.has_learned_modes && (!meant || known.layer == layer)) meant = &known;
+  }
+  if (!meant) return nullptr;
+  const InterventionTarget& of = *meant;
+  load(setup);
+  forward(*sequence_, {}, true);
+  return std::make_shared<const TheoryView>(read_theory(*trainer_, of.layer, std::clamp(head, 0, of.heads - 1),
+                                                        CaptureReader(tape_, trainer_->backend()),
+                                                        sequence_of(setup).context));
+}
+
+std::shared_ptr<const DepthView> InterventionRunner::depth(const InspectionSetup& setup) {
+  return std::make_shared<const DepthView>(measure_depth(*trainer_, tape_, sequence_of(setup)));
+}
+
+std::shared_ptr<const InspectedView> InterventionRunner::look(const InspectionSetup& setup, int traced,
+                                                              const Spectra* numbered,
+                                                              std::optional<double> accuracy_after) {
+  const Task& task = trainer_->task();
+  const Example example = sequence_of(setup);
+  load(setup);
+  if (!plain_accuracy_) plain_accuracy_ = accuracy({});
+  if (!plain_) plain_ = answers({}, example);
+
+  const Edits edits = edits_of(setup.interventions, numbered);
+  auto view = std::make_shared<InspectedView>();
+  view->step = step_;
+  view->setup = setup;
+  view->task = name_of_task(setup);
+  view->labels = labels_;
+  view->examples = batch_->count();
+  view->accuracy_before = *plain_accuracy_;
+  view->accuracy_after = edits.empty() ? *plain_accuracy_ : accuracy_after ? *accuracy_after : accuracy(edits);
+  // The sequence runs last, because its captures are read from the tape.
+  const Answers edited = edits.empty() ? *plain_ : answers(edits, example);
+  const auto vocab = static_cast<std::size_t>(trainer_->model().vocab());
+  for (std::size_t i = 0; i < example.tokens.size(); ++i) {
+    const int token = example.tokens[i];
+    view->tokens.push_back({token, task.token_label(token), task.token_role(token), example.targets[i]});
+  }
+  view->answers.resize(example.tokens.size());
+  for (std::size_t row = 0; row < edited.tokens.size(); ++row) {
+    const auto t = static_cast<std::size_t>(edited.tokens[row]);
+    view->answers[t] = answer_of(plain_->probabilities.data() + row * vocab, edited.probabilities.data() + row * vocab,
+                                 vocab, example.targets[t]);
+    trainer_->analysis_threads().call_meanwhile();
+  }
+  if (!edits.empty()) {
+    read_heads(setup, edits, numbered, *view);
+    const CaptureReader read(tape_, trainer_->backend());
+    view->weights = read_token_weights(*trainer_, traced, read, example.context);
+  }
+  return view;
+}
+
+void InterventionRunner::read_heads(const InspectionSetup& setup, const Edits& edits, const Spectra* numbered,
+                                    InspectedView& view) {
+  const CaptureReader read(tape_, trainer_->backend());
+  for (const auto& [part, layer] : setup.interventions.layers) {
+    const ModelPart& info = trainer_->parts()[static_cast<std::size_t>(part)];
+    const auto branch = static_cast<std::size_t>(info.branch);
+    if (const auto* pairs = std::get_if<std::vector<ModeEdit>>(&edits.at(branch))) {
+      const auto& mlp = static_cast<const KoopmanMlp&>(trainer_->layer_of(info));
+      EditedModes modes = edit_pairs(mlp.eigenvalues(trainer_->backend()), *pairs);
+      view.mlps.push_back({{part, std::move(modes.eigenvalues)}, std::move(modes.is_off)});
+      continue;
+    }
+    const SkaEdit& edit = std::get<SkaEdit>(edits.at(branch));
+    HeadSettings settings = head_settings(*trainer_, part);
+    settings.power = layer.power.value_or(settings.power);
+    settings.ridge = layer.ridge.value_or(settings.ridge);
+    for (int head = 0; head < trainer_->parts()[static_cast<std::size_t>(part)].heads; ++head) {
+      InspectedHead inspected;
+      HeadSpectrum& spectrum = inspected.spectrum;
+      spectrum = read_head_spectrum(*trainer_, part, head, settings, read);
+      spectrum.identity = track_modes(numbered_modes(numbered, part, head), spectrum.eigenvalues);
+      inspected.is_off.assign(spectrum.eigenvalues.size(), false);
+      if (!edit.heads.empty()) {
+        const SkaHeadEdit& own = edit.heads[static_cast<std::size_t>(head)];
+        inspected.head_is_off = own.is_off;
+        spectrum.gamma = own.gamma.value_or(spectrum.gamma);
+        spectrum.eta = own.eta.value_or(spectrum.eta);
+        spectrum.scale = spectrum.gamma / std::max(spectrum.sigma, 1.0);
+        const EditedModes modes = edit_modes(spectrum.eigenvalues, own.modes, own.numbered);
+        spectrum.eigenvalues = modes.eigenvalues;
+        inspected.is_off = modes.is_off;
+      }
+      view.heads.push_back(std::move(inspected));
+    }
+  }
+}
+
+}  // namespace afterglow

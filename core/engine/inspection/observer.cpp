@@ -1,0 +1,377 @@
+// Capturing forward passes and what is read from them.
+#include "core/engine/inspection/observer.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "core/analysis/linear_algebra/spectrum.h"
+#include "core/engine/inspection/filter_runs.h"
+#include "core/engine/inspection/head_spectrum.h"
+#include "core/engine/inspection/layer_weights.h"
+#include "core/engine/inspection/memory_captures.h"
+#include "core/engine/inspection/memory_shares.h"
+#include "core/engine/inspection/solver_problems.h"
+#include "core/engine/inspection/token_weights_reader.h"
+#include "core/engine/inspection/trace_decomposition.h"
+#include "core/engine/observation/mode_numbers.h"
+#include "core/engine/training/pinned_array.h"
+#include "core/layers/capture_reader.h"
+#include "core/layers/koopman_mlp.h"
+#include "core/layers/layer_kind.h"
+#include "core/models/step_program.h"
+
+namespace afterglow {
+
+namespace {
+
+constexpr std::size_t max_picture_cells = std::size_t{4} << 20;  ///< of all heads and tokens of a trace, 16 MiB
+
+/// `count` indices spread over 0..tokens-1, including the last.
+std::vector<int> spread_tokens(int tokens, int count) {
+  std::vector<int> places;
+  for (int i = 1; i <= std::min(count, tokens); ++i)
+    places.push_back(static_cast<int>(static_cast<std::int64_t>(tokens) * i / std::min(count, tokens)) - 1);
+  return places;
+}
+
+/// From the weights [tokens, tokens] of each head; memory tokens come first.
+MemoryAttention memory_attention(const std::vector<std::vector<float>>& weights, int places, std::size_t tokens) {
+  const auto memory = static_cast<std::size_t>(places);
+  const auto mean = [&](std::size_t reader, std::size_t read) {
+    double sum = 0;
+    for (const std::vector<float>& head : weights) sum += head.empty() ? NAN : head[reader * tokens + read];
+    return sum / static_cast<double>(weights.size());
+  };
+  MemoryAttention attention;
+  bool sees_input = false;
+  attention.reads.assign(memory, {});
+  for (std::size_t t = memory; t < tokens; ++t) {
+    std::vector<double>& row = attention.is_read.emplace_back();
+    for (std::size_t m = 0; m < memory; ++m) {
+      row.push_back(mean(t, m));
+      attention.reads[m].push_back(mean(m, t));
+      // The part of the input that a causal layer cannot see has weight NaN.
+      sees_input = sees_input || (std::isfinite(attention.reads[m].back()) && attention.reads[m].back() != 0);
+    }
+  }
+  if (!sees_input) attention.reads.clear();
+  return attention;
+}
+
+/// The wanted part if `has` accepts it, else the first accepted one; -1 without one.
+int first_part(const std::vector<ModelPart>& parts, int wanted, bool (*will_do)(std::string_view)) {
+  if (wanted >= 0 && wanted < static_cast<int>(parts.size()) && will_do(parts[static_cast<std::size_t>(wanted)].kind))
+    return wanted;
+  const auto found = std::find_if(parts.begin(), parts.end(), [&](const ModelPart& p) { return will_do(p.kind); });
+  return found == parts.end() ? -1 : static_cast<int>(found - parts.begin());
+}
+
+constexpr int max_iterations = 40;
+
+/// At most `most` tokens of a layer, so that the work (width^power for each head and token) stays within `work`, some
+/// tenths of a second.
+std::vector<int> affordable_tokens(const ModelPart& part, const CaptureReader& read, int tokens, double work, int power,
+                                   int most) {
+  const Shape keys = read.shape(part.scope + ".keys");
+  const double width = static_cast<double>(keys.last()) / (keys.rank() == 3 ? part.heads : 1);
+  return spread_tokens(tokens, std::clamp(static_cast<int>(work / (part.heads * std::pow(width, power))), 1, most));
+}
+
+/// Runs the solvers on some tokens' systems of `view.layer`; returns the worst conditioned one.
+RidgeProblem race_some(Trainer& trainer, const CaptureReader& read, int tokens, SolverView& view) {
+  const ModelPart& part = trainer.parts()[static_cast<std::size_t>(view.layer)];
+  RidgeProblem hardest;
+  double worst = 0;
+  const std::vector<int> raced = affordable_tokens(part, read, tokens, 3e5, 2, 12);
+  view.strength = for_each_system(trainer, view.layer, read, raced, [&](int head, int token, RidgeProblem p) {
+    view.problems.push_back(race(head, token, p, max_iterations));
+    if (view.problems.back().kappa() > worst) {
+      worst = view.problems.back().kappa();
+      hardest = std::move(p);
+    }
+  });
+  return hardest;
+}
+
+/// Condition numbers of some tokens' systems of `view.layer`.
+void condition_some(Trainer& trainer, const CaptureReader& read, int tokens, SolverView& view) {
+  const ModelPart& part = trainer.parts()[static_cast<std::size_t>(view.layer)];
+  const std::vector<int> conditioned = affordable_tokens(part, read, tokens, 1e7, 3, 64);
+  for_each_system(trainer, view.layer, read, conditioned, [&](int head, int token, const RidgeProblem& p) {
+    if (view.conditioning.empty() || view.conditioning.back().head != head)
+      view.conditioning.push_back({head, {}, {}, {}, {}, {}});
+    HeadConditioning& own = view.conditioning.back();
+    const SymmetricRange range = symmetric_range(p.H, p.size());
+    own.tokens.push_back(token);
+    own.smallest.push_back(std::max(0.0, range.smallest));
+    own.largest.push_back(range.largest);
+    own.norm.push_back(frobenius_norm(p.H));
+    own.ridge.push_back(p.ridge);
+  });
+}
+
+}  // namespace
+
+Observer::Observer(Trainer& trainer) : trainer_(&trainer), tape_(trainer.evaluation_tape()) { choose(0); }
+
+Observer::~Observer() = default;
+
+void Observer::choose(std::uint64_t index) {
+  example_ = trainer_->task().example(trainer_->seed(), index, Split::held_out);
+}
+void Observer::choose(Example example) { example_ = std::move(example); }
+
+int Observer::first_ska() const {
+  const auto& parts = trainer_->parts();
+  for (std::size_t i = 0; i < parts.size(); ++i) {
+    if (shows(parts[i].kind, LayerTrait::koopman_heads)) return static_cast<int>(i);
+  }
+  return -1;
+}
+
+void Observer::inspected_sequence() {
+  Backend& backend = trainer_->backend();
+  const auto length = static_cast<std::int64_t>(example_.tokens.size());
+  if (!tokens_ || tokens_->device().columns() != length) {
+    tokens_ = std::make_unique<PinnedArray>(backend, Shape{1, length}, DType::i32);
+    context_ = std::make_unique<PinnedArray>(backend, Shape{1, length}, DType::u8);
+  }
+  std::copy(example_.tokens.begin(), example_.tokens.end(), tokens_->host<std::int32_t>());
+  std::copy(example_.context.begin(), example_.context.end(), context_->host<std::uint8_t>());
+  tokens_->queue_upload();
+  context_->queue_upload();
+  tape_.begin(false);
+  tape_.set_capturing(true);
+  trainer_->model().forward(tape_, tokens_->device(), context_->device());
+  tape_.set_capturing(false);
+  backend.synchronize();
+}
+
+std::shared_ptr<const Spectra> Observer::spectra(const Spectra* numbered) {
+  inspected_sequence();
+  auto result = std::make_shared<Spectra>();
+  result->step = trainer_->finished_steps();
+  result->numbered_at = numbered ? numbered->numbered_at : result->step;
+  const CaptureReader read(tape_, trainer_->backend());
+  const auto& parts = trainer_->parts();
+  std::vector<HeadReading> readings;
+  for (int part = 0; part < static_cast<int>(parts.size()); ++part) {
+    if (shows(parts[part].kind, LayerTrait::koopman_modes)) add_mlp(part, *result);
+    if (shows(parts[part].kind, LayerTrait::state_modes)) add_states(part, read, *result);
+    if (!shows(parts[part].kind, LayerTrait::koopman_heads)) continue;
+    for (int head = 0; head < parts[part].heads; ++head)
+      readings.push_back(read_head(*trainer_, part, head, head_settings(*trainer_, part), read));
+  }
+  result->heads.resize(readings.size());
+  trainer_->analysis_threads().for_each(static_cast<std::int64_t>(readings.size()), [&](std::int64_t i) {
+    HeadSpectrum& spectrum = result->heads[static_cast<std::size_t>(i)];
+    spectrum = decompose(readings[static_cast<std::size_t>(i)]);
+    spectrum.identity = track_modes(numbered_modes(numbered, spectrum.layer, spectrum.head), spectrum.eigenvalues);
+  });
+  return result;
+}
+
+void Observer::add_mlp(int part, Spectra& spectra) const {
+  const auto& mlp =
+      static_cast<const KoopmanMlp&>(trainer_->layer_of(trainer_->parts()[static_cast<std::size_t>(part)]));
+  spectra.mlps.push_back({part, mlp.eigenvalues(trainer_->backend())});
+}
+
+void Observer::add_states(int part, const CaptureReader& read, Spectra& spectra) const {
+  const CapturedLayer layer = captured_layer(*trainer_, part, read);
+  const auto modes_of = readers_of(trainer_->parts()[static_cast<std::size_t>(part)].kind).state_modes;
+  for (int head = 0; head < layer.heads(); ++head) spectra.states.push_back({part, head, modes_of(layer, head)});
+}
+
+std::shared_ptr<const TokenWeights> Observer::token_weights(int part) {
+  if (has_token_weights(*trainer_, part)) inspected_sequence();
+  return std::make_shared<const TokenWeights>(
+      read_token_weights(*trainer_, part, CaptureReader(tape_, trainer_->backend()), example_.context));
+}
+
+std::shared_ptr<const MemoryView> Observer::memory() {
+  constexpr int examples = 32;
+  SpectralMemory* memory = trainer_->model().memory();
+  if (memory == nullptr) return nullptr;
+  auto view = std::make_shared<MemoryView>(view_of_history(*memory, trainer_->finished_steps()));
+  view->input_length = std::min(max_weighted_tokens, static_cast<int>(example_.tokens.size())) - view->tokens;
+  inspected_sequence();
+  const CaptureReader read(tape_, trainer_->backend());
+  const auto& parts = trainer_->parts();
+  for (int part = 0; part < static_cast<int>(parts.size()); ++part) {
+    if (!has_token_weights(*trainer_, part)) continue;
+    const TokenWeights of_part = read_token_weights(*trainer_, part, read, example_.context);
+    view->attention.push_back(
+        memory_attention(of_part.weights, view->tokens, static_cast<std::size_t>(of_part.tokens)));
+    view->attention.back().layer = parts[part].label;
+  }
+  tape_.set_capturing(true);
+  trainer_->model().memory_summary(tape_);
+  tape_.set_capturing(false);
+  read_memory_captures(CaptureReader(tape_, trainer_->backend()), *view);
+  if (!memory->usable()) return view;
+  view->examples = examples;
+  view->accuracy = trainer_->evaluate(examples);
+  memory->switch_off(true);
+  view->without = trainer_->evaluate(examples);
+  memory->switch_off(false);
+  for (int mode = 0; mode < memory->decomposition().count; ++mode) {
+    memory->leave_out(mode);
+    view->change_without.push_back(trainer_->evaluate(examples) - view->accuracy);
+  }
+  memory->leave_out(-1);
+  add_shares(*memory, *view, [&] { return trainer_->evaluate(examples); });
+  return view;
+}
+
+std::shared_ptr<const SolverView> Observer::solvers(int layer) {
+  auto view = std::make_shared<SolverView>();
+  view->step = trainer_->finished_steps();
+  view->iterations = max_iterations;
+  const auto& parts = trainer_->parts();
+  view->layer = first_part(parts, layer, solves_systems);
+  view->gate_layer = first_part(parts, layer, has_gate);
+  view->pair_layer = first_part(parts, layer, has_pairs);
+  if (view->layer >= 0 || view->gate_layer >= 0 || view->pair_layer >= 0) inspected_sequence();
+  const CaptureReader read(tape_, trainer_->backend());
+  if (view->gate_layer >= 0) view->gates = read_gates(*trainer_, view->gate_layer, read);
+  if (view->pair_layer >= 0) view->filters = compare_filters(*trainer_, view->pair_layer, read);
+  RidgeProblem hardest;
+  if (view->layer >= 0) {
+    const auto own = readers_of(parts[static_cast<std::size_t>(view->layer)].kind).iterations;
+    if (own) view->own_iterations = own(captured_layer(*trainer_, view->layer, read));
+    const int tokens = static_cast<int>(example_.tokens.size());
+    hardest = race_some(*trainer_, read, tokens, *view);
+    condition_some(*trainer_, read, tokens, *view);
+  }
+  view->gradients = check_gradients(hardest, view->strength, max_iterations);
+  view->reversals = check_reversals(hardest, max_iterations);
+  return view;
+}
+
+namespace {
+
+/// Numbers the modes of every head after the last token and tracks them to the first.
+void follow_modes(Trace& trace, const Spectra* numbered, ThreadPool& pool) {
+  if (trace.steps.empty()) return;
+  pool.for_each(static_cast<std::int64_t>(trace.steps.back().heads.size()), [&](std::int64_t head) {
+    NumberedModes later = numbered_modes(numbered, trace.layer, static_cast<int>(head));
+    for (auto step = trace.steps.rbegin(); step != trace.steps.rend(); ++step) {
+      HeadStep& now = step->heads[static_cast<std::size_t>(head)];
+      now.identity = track_modes(later, now.eigenvalues);
+      if (!now.eigenvalues.empty()) later = {now.eigenvalues, now.identity};
+    }
+  });
+}
+
+}  // namespace
+
+std::shared_ptr<const Trace> Observer::trace(int part, int scale_kept_behind, const Spectra* numbered) {
+  Backend& backend = trainer_->backend();
+  const auto& parts = trainer_->parts();
+  if (part >= static_cast<int>(parts.size()) || (part >= 0 && parts[part].branch < 0)) part = -1;
+  auto result = std::make_shared<Trace>();
+  result->step = trainer_->finished_steps();
+  result->layer = part;
+  result->scale_kept_behind = scale_kept_behind;
+  const Task& task = trainer_->task();
+  for (int token = 0; token < task.vocab() && task.vocab() <= 4096; ++token)
+    result->labels.push_back(task.token_label(token));
+  ModelState state = trainer_->model().make_state(backend, trainer_->dtype(), 1);
+  PinnedArray token(backend, {1, 1}, DType::i32);
+  result->steps.resize(example_.tokens.size());
+  TraceDecomposition decomposition(trainer_->analysis_threads());
+  Var logits;
+  StepProgram step(tape_, state, [&] {
+    token.queue_upload();
+    tape_.begin(false);
+    if (part >= 0) tape_.capture_within(parts[part].scope);
+    logits = trainer_->model().step(tape_, token.device(), state);
+    tape_.set_capturing(false);
+  });
+  for (std::size_t t = 0; t < example_.tokens.size(); ++t) {
+    const int id = example_.tokens[t];
+    result->tokens.push_back({id, task.token_label(id), task.token_role(id), example_.targets[t]});
+    token.host<std::int32_t>()[0] = id;
+    step.run();
+    backend.synchronize();
+    const LayerState* traced = part >= 0 ? &state.layers[static_cast<std::size_t>(parts[part].branch)] : nullptr;
+    TokenNumbers numbers;
+    read_token(part, logits.value, traced, *result, result->steps[t], numbers);
+    if (traced) result->steps[t].pictures = step_pictures(part, t, *result);
+    decomposition.add(result->steps[t], std::move(numbers));
+    if (static_cast<int>(t) == scale_kept_behind) state.keep_scales();
+  }
+  decomposition.finish();
+  follow_modes(*result, numbered, trainer_->analysis_threads());
+  if (part >= 0)
+    result->state_bytes = static_cast<std::int64_t>(state.layers[static_cast<std::size_t>(parts[part].branch)].bytes());
+  return result;
+}
+
+std::vector<std::vector<StepPicture>> Observer::step_pictures(int part, std::size_t t, const Trace& trace) const {
+  const auto reader = readers_of(trainer_->parts()[part].kind).step_pictures;
+  if (!reader) return {};
+  const bool is_last = t + 1 == example_.tokens.size();
+  std::size_t cells = 0;  // of the previous token; sizes of the others are equal or grow with the tokens
+  for (const auto& head : t == 0 ? trace.steps.front().pictures : trace.steps[t - 1].pictures) {
+    for (const StepPicture& picture : head) cells += picture.cells.size();
+  }
+  const bool has_room = t == 0 || (cells > 0 && cells * example_.tokens.size() <= max_picture_cells);
+  if (!has_room && !is_last) return {};
+  const CaptureReader read(tape_, trainer_->backend());
+  const CapturedLayer layer = captured_layer(*trainer_, part, read, 1);
+  std::vector<std::vector<StepPicture>> pictures;
+  for (int head = 0; head < layer.heads(); ++head) pictures.push_back(reader(layer, head));
+  return pictures;
+}
+
+void Observer::read_token(int part, const Tensor& logits, const LayerState* state, Trace& trace, TokenStep& step,
+                          TokenNumbers& numbers) const {
+  const CaptureReader read(tape_, trainer_->backend());
+  numbers.scores = read.download(logits);
+  if (!state || state->tensors().empty()) return;
+
+  const ModelPart& info = trainer_->parts()[part];
+  if (!shows(info.kind, LayerTrait::koopman_heads)) {
+    const Tensor& first = state->tensors().front().second;
+    std::vector<double> values = read.download(first);
+    step.state.assign(values.begin(), values.end());
+    trace.state_columns = static_cast<int>(first.shape.last());
+    trace.state_rows = static_cast<int>(first.shape.rows());
+    if (!shows(info.kind, LayerTrait::state_modes)) return;
+    numbers.heads = info.heads;
+    numbers.rows = static_cast<int>(first.shape[2]);
+    numbers.matrices = std::move(values);
+    return;
+  }
+  const int heads = info.heads;
+  const double ridge = head_settings(*trainer_, part).ridge;
+  trace.rank = numbers.rank = static_cast<int>(state->get("G").shape.last());
+  trace.value_width = static_cast<int>(state->get("C").shape[2]);
+  const auto slice = [&](const std::vector<double>& all, int head) {
+    const std::size_t size = all.size() / static_cast<std::size_t>(heads);
+    const auto begin = all.begin() + static_cast<std::ptrdiff_t>(size) * head;
+    return std::vector<float>(begin, begin + static_cast<std::ptrdiff_t>(size));
+  };
+  const std::vector<double> G = read.download(state->get("G")), M = read.download(state->get("M")),
+                            C = read.download(state->get("C")), m = read.download(state->get("m"));
+  for (int head = 0; head < heads; ++head) {
+    HeadStep own;
+    own.G = slice(G, head);
+    own.M = slice(M, head);
+    own.C = slice(C, head);
+    own.m = m[static_cast<std::size_t>(head)];
+    const auto scalar = [&](const char* name, double fallback) {
+      const std::vector<double> value = read.tail(info.scope + "." + name, head, heads, 1);
+      return value.empty() ? fallback : value.front();
+    };
+    own.sigma = scalar("sigma", 0);
+    own.jitter = static_cast<int>(scalar("jitter", 0));
+    own.ridge = added_to_gram(ridge, own.jitter);
+    numbers.operators.push_back(read.tail(info.scope + ".A_w", head, heads, std::int64_t{trace.rank} * trace.rank));
+    step.heads.push_back(std::move(own));
+  }
+}
+
+}  // namespace afterglow

@@ -1,0 +1,151 @@
+// Systems from captures, solver runs and gradient checks.
+#include "core/engine/inspection/solver_problems.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <nlohmann/json.hpp>
+
+#include "core/engine/inspection/layer_weights.h"
+#include "core/engine/training/trainer.h"
+#include "core/io/error.h"
+#include "core/io/json_file.h"
+#include "core/layers/layer_kind.h"
+
+namespace afterglow {
+
+namespace {
+
+constexpr std::size_t max_eigenvalues = 128;
+constexpr double smallest_eigenvalue = 1e-12, max_eigenvalue = 1e12;
+
+std::vector<double> shaped_spectrum(const std::string& shape, int count, double kappa) {
+  std::vector<double> values;
+  for (int i = 0; i < count; ++i) {
+    const double place = count > 1 ? static_cast<double>(i) / (count - 1) : 1;
+    const double spread = std::pow(kappa, place - 1);  // from 1/κ to 1
+    if (shape == "geometric") values.push_back(spread);
+    // Two groups, each within a factor 1.2.
+    if (shape == "clustered") values.push_back(2 * i < count ? (1 + 0.4 * place) / kappa : 1 - 0.4 * (1 - place));
+    if (shape == "outlier") values.push_back(i + 1 == count ? 1 : (1 + place) / kappa);
+  }
+  return values;
+}
+
+double dot(const std::vector<double>& a, const std::vector<double>& b) {
+  double sum = 0;
+  for (std::size_t i = 0; i < a.size(); ++i) sum += a[i] * b[i];
+  return sum;
+}
+
+}  // namespace
+
+bool solves_systems(std::string_view kind) { return readers_of(kind).systems != nullptr; }
+bool has_gate(std::string_view kind) { return readers_of(kind).gates != nullptr; }
+
+double for_each_system(Trainer& trainer, int part, const CaptureReader& read, std::span<const int> tokens,
+                       const SeeSystem& see) {
+  const std::string& kind = trainer.parts()[static_cast<std::size_t>(part)].kind;
+  return readers_of(kind).systems(captured_layer(trainer, part, read), tokens, see);
+}
+
+std::vector<HeadGate> read_gates(Trainer& trainer, int part, const CaptureReader& read) {
+  const std::string& kind = trainer.parts()[static_cast<std::size_t>(part)].kind;
+  return readers_of(kind).gates(captured_layer(trainer, part, read));
+}
+
+std::optional<MadeProblem> parse_made_problem(const nlohmann::json& value) {
+  const std::string where = "solver_problem";
+  refuse_unknown_keys(value, {"eigenvalues", "shape", "count", "kappa", "mu", "L"}, where);
+  if (value.empty()) return std::nullopt;
+  MadeProblem made;
+  if (value.contains("eigenvalues")) {
+    const nlohmann::json& list = value["eigenvalues"];
+    const bool numbers = list.is_array() && std::all_of(list.begin(), list.end(), [](const auto& v) {
+                           return v.is_number() && v.template get<double>() >= smallest_eigenvalue &&
+                                  v.template get<double>() <= max_eigenvalue;
+                         });
+    if (!numbers || list.empty() || list.size() > max_eigenvalues)
+      throw Error(ExitCode::bad_input, where + ": eigenvalues are 1 to 128 numbers between 1e-12 and 1e12");
+    made.eigenvalues = list.get<std::vector<double>>();
+  } else {
+    const std::string shape = get_choice(value, "shape", {"geometric", "clustered", "outlier"}, std::nullopt, where);
+    made.eigenvalues =
+        shaped_spectrum(shape, static_cast<int>(get_integer(value, "count", 24, 2, max_eigenvalues, where)),
+                        get_number(value, "kappa", 51, 2, max_eigenvalue, where));
+  }
+  made.mu = get_number(value, "mu", 0, 0, max_eigenvalue, where);
+  made.L = get_number(value, "L", 0, 0, max_eigenvalue, where);
+  return made;
+}
+
+RidgeProblem system_of(const MadeProblem& made) {
+  const std::size_t n = made.eigenvalues.size();
+  // A reflection in a direction without symmetry: eigenvectors e_j - 2 v_j v, whose rounding errors are those of a
+  // general matrix, not of a diagonal one.
+  std::vector<double> v(n);
+  for (std::size_t i = 0; i < n; ++i) v[i] = std::sin(1 + 2.4 * static_cast<double>(i)) + 1.5;
+  const double length = std::sqrt(dot(v, v));
+  for (double& x : v) x /= length;
+  const auto basis = [&](std::size_t i, std::size_t j) { return (i == j ? 1.0 : 0.0) - 2 * v[i] * v[j]; };
+  RidgeProblem problem;
+  problem.H.assign(n * n, 0);
+  problem.q.assign(n, 0);
+  for (std::size_t i = 0; i < n; ++i) {
+    for (std::size_t e = 0; e < n; ++e) {
+      problem.q[i] += basis(i, e) / std::sqrt(static_cast<double>(n));
+      for (std::size_t j = 0; j < n; ++j) problem.H[i * n + j] += basis(i, e) * made.eigenvalues[e] * basis(j, e);
+    }
+  }
+  const auto [low, high] = std::minmax_element(made.eigenvalues.begin(), made.eigenvalues.end());
+  problem.mu = made.mu > 0 ? made.mu : *low;
+  problem.L = std::max(made.L > 0 ? made.L : *high, problem.mu);
+  return problem;
+}
+
+RacedProblem race(int head, int token, const RidgeProblem& problem, int iterations) {
+  RacedProblem raced{head, token, problem.ridge, problem.mu, problem.L, ridge_eigenvalues(problem), {}};
+  const double length = std::sqrt(dot(problem.q, problem.q));
+  for (std::size_t a = 0; a < all_arithmetics.size(); ++a) {
+    for (std::size_t s = 0; s < all_solvers.size(); ++s) {
+      raced.races[a][s] = run_solver(all_solvers[s], problem, iterations, all_arithmetics[a]).residuals;
+      for (double& residual : raced.races[a][s]) residual /= length;
+    }
+  }
+  return raced;
+}
+
+SolverView with_made(SolverView view, const std::optional<MadeProblem>& made) {
+  view.made_of = made;
+  view.made.reset();
+  view.made_gradients.clear();
+  view.made_reversals = {};
+  if (!made) return view;
+  const RidgeProblem problem = system_of(*made);
+  view.made = race(0, -1, problem, view.iterations);
+  view.made_gradients = check_gradients(problem, 0, view.iterations);
+  view.made_reversals = check_reversals(problem, view.iterations);
+  return view;
+}
+
+std::array<ChebyshevReversal, all_arithmetics.size()> check_reversals(const RidgeProblem& problem, int iterations) {
+  std::array<ChebyshevReversal, all_arithmetics.size()> reversals;
+  for (std::size_t a = 0; a < all_arithmetics.size(); ++a)
+    reversals[a] = reverse_chebyshev(problem, iterations, all_arithmetics[a]);
+  return reversals;
+}
+
+std::vector<GradientLine> check_gradients(const RidgeProblem& problem, double strength, int iterations) {
+  std::vector<double> upstream;
+  for (std::size_t i = 0; i < problem.q.size(); ++i) upstream.push_back(i % 2 ? -1 : 1);
+  std::vector<int> counts;
+  for (int count = 1; count <= iterations; count += count < 6 ? 1 : 3) counts.push_back(count);
+  std::vector<GradientLine> lines;
+  for (const SolverKind solver : {SolverKind::chebyshev, SolverKind::conjugate_gradient}) {
+    for (const Arithmetic arithmetic : all_arithmetics)
+      lines.push_back({solver, arithmetic, gradient_check(solver, problem, strength, upstream, counts, arithmetic)});
+  }
+  return lines;
+}
+
+}  // namespace afterglow

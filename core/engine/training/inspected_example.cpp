@@ -1,0 +1,77 @@
+// Reads a setup with a trainer's task and model.
+#include "core/engine/training/inspected_example.h"
+
+#include <nlohmann/json.hpp>
+
+#include "core/io/error.h"
+#include "core/layers/koopman_mlp.h"
+#include "core/layers/layer_traits.h"
+#include "core/layers/ska.h"
+#include "core/tasks/prefixed_task.h"
+
+namespace afterglow {
+
+namespace {
+
+/// With the model's prefix tokens, as the run's own task has them.
+std::unique_ptr<Task> other_task(const InspectionSetup& setup, const Task& own, std::int64_t vocab) {
+  if (setup.task.empty()) return nullptr;
+  std::unique_ptr<Task> task = make_task(nlohmann::json::parse(setup.task));
+  if (task->windows() != nullptr || task->vocab() > vocab)
+    throw Error(ExitCode::bad_input, "probe.task: " + task->name() + " has " + std::to_string(task->vocab()) +
+                                         " tokens and the model " + std::to_string(vocab) +
+                                         "; choose a task in the model's language");
+  if (task->length() > max_inspected_tokens)
+    throw Error(ExitCode::bad_input, "probe.task: " + std::to_string(task->length()) +
+                                         " tokens are too many to read one by one; give a length of " +
+                                         std::to_string(max_inspected_tokens) + " or less");
+  const auto* prefixed = dynamic_cast<const PrefixedTask*>(&own);
+  return std::make_unique<PrefixedTask>(std::move(task), prefixed ? prefixed->places() : 0);
+}
+
+}  // namespace
+
+Example inspected_example(const InspectionSetup& setup, const Task& own, std::uint64_t seed, std::int64_t vocab) {
+  const std::unique_ptr<Task> other = other_task(setup, own, vocab);
+  Example example = (other ? *other : own).example(seed, setup.index, Split::held_out);
+  if (setup.tokens.empty()) return example;
+  if (setup.tokens.size() != example.tokens.size()) {
+    throw Error(ExitCode::bad_input, "an inspected sequence of this task has " + std::to_string(example.tokens.size()) +
+                                         " tokens, not " + std::to_string(setup.tokens.size()));
+  }
+  for (const int token : setup.tokens) {
+    if (token < 0 || token >= vocab)
+      throw Error(ExitCode::bad_input,
+                  "token " + std::to_string(token) + " is outside the vocabulary of " + std::to_string(vocab));
+  }
+  example.tokens.assign(setup.tokens.begin(), setup.tokens.end());
+  return example;
+}
+
+std::string name_of_task(const InspectionSetup& setup) {
+  if (setup.task.empty()) return "";
+  const nlohmann::json task = nlohmann::json::parse(setup.task);
+  if (task.is_string()) return task.get<std::string>();
+  std::string name = task.at("kind").get<std::string>();
+  for (const auto& [field, unit] : {std::pair("bindings", " bindings"), std::pair("length", " tokens")}) {
+    if (task.contains(field)) name += ", " + task.at(field).dump() + unit;
+  }
+  return name;
+}
+
+std::vector<InterventionTarget> intervention_targets(const Trainer& trainer) {
+  std::vector<InterventionTarget> targets;
+  const auto& parts = trainer.parts();
+  for (std::size_t i = 0; i < parts.size(); ++i) {
+    const bool is_learned = shows(parts[i].kind, LayerTrait::koopman_modes);
+    if (!is_learned && !shows(parts[i].kind, LayerTrait::koopman_heads)) continue;
+    const Layer& layer = trainer.layer_of(parts[i]);
+    const std::int64_t rank =
+        is_learned ? static_cast<const KoopmanMlp&>(layer).pairs() : static_cast<const Ska&>(layer).config().rank;
+    targets.push_back({static_cast<int>(i), parts[i].label, parts[i].scope,
+                       is_learned ? 1 : static_cast<int>(layer.heads()), static_cast<int>(rank), is_learned});
+  }
+  return targets;
+}
+
+}  // namespace afterglow

@@ -1,0 +1,24 @@
+// The inspected sequence, and the layers that interventions can change.
+#pragma once
+#include <string>
+#include <vector>
+
+#include "core/engine/recipe/inspection_setup.h"
+#include "core/engine/training/trainer.h"
+
+namespace afterglow {
+
+/// For sequences of another task than the run's.
+constexpr int max_inspected_tokens = 512;
+
+/// The sequence that a setup describes, of the run's task or of the setup's. Throws Error(bad_input) for tokens outside
+/// the vocabulary or a wrong length.
+Example inspected_example(const InspectionSetup& setup, const Task& own, std::uint64_t seed, std::int64_t vocab);
+
+/// "niah, 8 bindings, 128 tokens"; empty if the sequence is of the run's own task.
+std::string name_of_task(const InspectionSetup& setup);
+
+/// The layers with a Koopman operator, and the Koopman MLPs.
+std::vector<InterventionTarget> intervention_targets(const Trainer& trainer);
+
+}  // namespace afterglow
