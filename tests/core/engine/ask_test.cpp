@@ -65,7 +65,7 @@ TEST(Asking, RefusesCommandsThatDoSomethingElse) {
       FAIL() << name;
     } catch (const Error& error) {
       EXPECT_EQ(error.code(), ExitCode::bad_input);
-      EXPECT_THAT(error.what(), testing::HasSubstr("there are accuracy_grid, "));
+      EXPECT_THAT(error.what(), testing::HasSubstr("choose one of accuracy_grid, "));
     }
   }
 }
