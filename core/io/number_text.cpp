@@ -82,7 +82,7 @@ std::string label_among(std::span<const std::string> labels, int token) {
 std::string csv_field(std::string_view text) {
   // Readers would take an unquoted byte order mark at the start of a file for that of the file, and guess the separator
   // from unquoted characters that often are one.
-  if (text.find_first_of(",;|\t\"\r\n") == std::string_view::npos && !text.starts_with("\xef\xbb\xbf"))
+  if (text.find_first_of(",;\t\"\r\n") == std::string_view::npos && !text.starts_with("\xef\xbb\xbf"))
     return std::string(text);
   std::string quoted = "\"";
   for (const char c : text) {

@@ -68,7 +68,7 @@ TEST(NumberText, CsvFieldsAreQuotedOnlyWhereTheyMustBe) {
   EXPECT_EQ(csv_field(" "), " ");
   EXPECT_EQ(csv_field(""), "");
   EXPECT_EQ(csv_field("a,b"), "\"a,b\"");
-  for (const char* text : {"a;b", "a|b", "a\tb"}) EXPECT_EQ(csv_field(text), "\"" + std::string(text) + "\"");
+  for (const char* text : {"a;b", "a\tb"}) EXPECT_EQ(csv_field(text), "\"" + std::string(text) + "\"");
   EXPECT_EQ(csv_field("a\nb"), "\"a\nb\"");
   EXPECT_EQ(csv_field("say \"a\""), "\"say \"\"a\"\"\"");
 }
