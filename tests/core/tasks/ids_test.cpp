@@ -178,6 +178,14 @@ TEST_F(IdsFiles, TakeTextsThatTheTokenizerEncodes) {
   EXPECT_EQ(task->tokenizer()->decode(task->tokens_of("he e")), "he e");
 }
 
+TEST_F(IdsFiles, SplitTextsIntoTheLongestTokensWhereMergesCannotBegin) {
+  const std::string file = put("whole.json", R"({"decoder": {"type": "ByteLevel"}, "model": {"type": "BPE",
+    "vocab": {"Ġthe": 0, "cafÃ©": 1, "Ċ": 2, "Ġth": 3}, "merges": []}, "pre_tokenizer": {"type": "ByteLevel",
+    "add_prefix_space": false}})");
+  const std::unique_ptr<Task> task = make_task({{"kind", "ids"}, {"vocab", 4}, {"length", 8}, {"labels", file}});
+  EXPECT_EQ(task->tokens_of(" thecafé the"), (std::vector{0, 1, 0}));
+}
+
 TEST_F(IdsFiles, MakeATaskThatAsksForTheNextOne) {
   std::string text;
   for (int i = 0; i < 200; ++i) text += std::to_string(i % 50) + " ";
