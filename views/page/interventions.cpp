@@ -85,7 +85,7 @@ double draw_consequence(Frame& frame, const Rect& row) {
   const auto& inspected = frame.seen().inspected;
   FigureCanvas canvas = frame.look.canvas();
   const Theme& theme = *frame.look.theme;
-  row_text(frame.look, canvas, row, "held-out accuracy", {body_size, FontFace::regular, theme.dim, Anchor::start});
+  row_text(frame.look, canvas, row, "resulting accuracy", {body_size, FontFace::regular, theme.dim, Anchor::start});
   if (!inspected) {
     row_text(frame.look, canvas, row, "–", {small_size, FontFace::mono, theme.faint, Anchor::end});
     return row.height;

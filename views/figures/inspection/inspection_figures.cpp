@@ -225,7 +225,7 @@ std::string accuracy_change(const Observation& observation) {
   if (!observation.inspected) return "";
   const InspectedView& inspected = *observation.inspected;
   const std::string before = number_text(inspected.accuracy_before, 3);
-  return "held-out accuracy " + before +
+  return "accuracy " + before +
          (inspected.is_edited() ? " → " + number_text(inspected.accuracy_after, 3) : "");
 }
 
