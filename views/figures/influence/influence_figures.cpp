@@ -8,6 +8,7 @@
 #include "core/figure/axis.h"
 #include "core/io/number_text.h"
 #include "views/figures/semantic_colours.h"
+#include "views/figures/sheet.h"
 
 namespace afterglow {
 
@@ -384,15 +385,12 @@ std::string column_id(const RaceView& race, std::size_t column) {
 }
 
 Figure recall_axes(const RaceView& race, std::string id, std::string title) {
-  Figure figure;
-  figure.id = std::move(id);
-  figure.title = std::move(title);
-  figure.x.label = "lag";
-  figure.x.unit = "tokens";
-  figure.x.scale = Scale::log;
-  figure.x.range = Range{1, static_cast<double>(std::max(2, race.tokens - race.source))};
-  figure.y.label = "right answers";
-  figure.y.range = Range{0, 1.04};
+  Figure figure = sheet(std::move(id), std::move(title), "",
+                        {.label = "lag",
+                         .unit = "tokens",
+                         .scale = Scale::log,
+                         .range = Range{1, static_cast<double>(std::max(2, race.tokens - race.source))}},
+                        {.label = "right answers", .range = Range{0, 1.04}});
   figure.reference_lines.push_back({Orientation::horizontal, 0.25, "guessing", Role::dim, Dash::dotted});
   figure.labels = LabelPlacement::legend;
   return figure;
@@ -489,16 +487,9 @@ std::string cost_label(const RaceView& race, const RaceEntry& entry) {
 }
 
 Figure race_cost(const RaceView& race) {
-  Figure figure;
-  figure.id = "race_cost";
-  figure.title = "Memory cost";
-  figure.subtitle = "dot size: lag at 1 %";
-  figure.x.label = "time per token";
-  figure.x.unit = "ms";
-  figure.y.label = "state";
-  figure.y.unit = "bytes";
-  figure.x.scale = figure.y.scale = Scale::log;
-  figure.labels = LabelPlacement::none;
+  Figure figure = sheet("race_cost", "Memory cost", "dot size: lag at 1 %",
+                        {.label = "time per token", .unit = "ms", .scale = Scale::log},
+                        {.label = "state", .unit = "bytes", .scale = Scale::log}, LabelPlacement::none);
   Scatter scatter;
   scatter.name = "layers";
   scatter.marker = Marker::circle;
@@ -552,15 +543,8 @@ Figure race_column(const RaceView& race, std::size_t column) {
 }  // namespace
 
 Figure lag_figure(const std::string& id, const std::string& title, const std::string& quantity) {
-  Figure figure;
-  figure.id = id;
-  figure.title = title;
-  figure.x.label = "lag";
-  figure.x.unit = "tokens";
-  figure.x.scale = figure.y.scale = Scale::log;
-  figure.y.label = quantity;
-  figure.labels = LabelPlacement::legend;
-  return figure;
+  return sheet(id, title, "", {.label = "lag", .unit = "tokens", .scale = Scale::log},
+               {.label = quantity, .scale = Scale::log}, LabelPlacement::legend);
 }
 
 Line lag_line(std::string name, const std::vector<double>& lags, const std::vector<double>& values, double scale,

@@ -10,6 +10,7 @@
 #include "core/figure/axis.h"
 #include "views/figures/influence/influence_figures.h"
 #include "views/figures/semantic_colours.h"
+#include "views/figures/sheet.h"
 
 namespace afterglow {
 
@@ -20,12 +21,8 @@ constexpr int freeze_window = 16;  ///< consecutive tokens over which time may s
 /// A matrix [T*T] of reading tokens (down) and read tokens (to the right); its upper half is blank.
 Figure matrix_figure(const RoutingView& routing, const std::string& id, const std::string& title,
                      const std::vector<float>& matrix, const std::string& quantity, bool has_signs) {
-  Figure figure;
-  figure.id = id;
-  figure.title = title;
-  figure.x.label = "source token τ";
-  figure.y.label = "token t";
-  figure.x.integer_ticks = figure.y.integer_ticks = true;
+  Figure figure = sheet(id, title, "", {.label = "source token τ", .integer_ticks = true},
+                        {.label = "token t", .integer_ticks = true});
   HeatMap map;
   map.name = quantity;
   map.rows = map.cols = routing.tokens;
@@ -65,23 +62,12 @@ Line token_line(const std::string& name, const std::vector<double>& values, Ink 
 }
 
 Figure token_figure(const std::string& id, const std::string& title, const std::string& quantity) {
-  Figure figure;
-  figure.id = id;
-  figure.title = title;
-  figure.x.label = "token t";
-  figure.x.integer_ticks = true;
-  figure.y.label = quantity;
-  return figure;
+  return sheet(id, title, "", {.label = "token t", .integer_ticks = true}, {quantity});
 }
 
 Figure hops_figure(const RoutingView& routing) {
-  Figure figure;
-  figure.id = "routing_hops";
-  figure.title = "Hops";
-  figure.subtitle = "weight that reaches the last token over k hops";
-  figure.x.label = "hops k";
-  figure.y.label = "mass (B^k 1)_T";
-  figure.labels = LabelPlacement::none;
+  Figure figure = sheet("routing_hops", "Hops", "weight that reaches the last token over k hops", {"hops k"},
+                        {"mass (B^k 1)_T"}, LabelPlacement::none);
   Bars bars;
   bars.name = "mass";
   const std::size_t last = routing.hop_masses.size() - 1;
@@ -132,12 +118,8 @@ Figure gain_figure(const RoutingView& routing) {
 /// Numbers with the limit 1, which they must not reach (the first two: assumptions) or exceed (the others: theorems).
 Figure assumptions_figure(const RoutingView& routing) {
   const FeedbackBounds bounds = bounds_of(routing);
-  Figure figure;
-  figure.id = "routing_assumptions";
-  figure.title = "Assumptions";
-  figure.x.label = "quantity";
-  figure.y.label = "share of the limit";
-  figure.labels = LabelPlacement::none;
+  Figure figure =
+      sheet("routing_assumptions", "Assumptions", "", {"quantity"}, {"share of the limit"}, LabelPlacement::none);
   if (!(bounds.mass < 1)) {
     figure.subtitle = "γ_max c₂ = " + number_text(bounds.mass, 3) + " ≥ 1: theorem 8 does not apply";
   } else {
@@ -302,15 +284,10 @@ Line deep_line(const DeepProfile& deep, const std::string& name, std::vector<dou
 
 /// The share of positions that the nearest code recovers, for each code of the figure, over the added noise.
 Figure recovery_figure(const Figure& codes) {
-  Figure figure;
-  figure.id = "position_recovery";
-  figure.title = "Recovery of the position";
-  figure.subtitle = "share of the positions that the nearest code recovers";
-  figure.x.label = "noise on the code, standard deviation";
-  figure.x.scale = Scale::log;
-  figure.y.label = "positions recovered";
-  figure.y.range = Range{0, 1.04};
-  figure.labels = LabelPlacement::legend;
+  Figure figure =
+      sheet("position_recovery", "Recovery of the position", "share of the positions that the nearest code recovers",
+            {.label = "noise on the code, standard deviation", .scale = Scale::log},
+            {.label = "positions recovered", .range = Range{0, 1.04}}, LabelPlacement::legend);
   for (const Series& series : codes.series) {
     const auto& code = std::get<Line>(series);
     std::vector<double> noise, share;
@@ -365,13 +342,9 @@ Figure deep_tails_figure(const std::vector<DeepProfile>& profiles) {
 
 /// One point with its interval for each stack, the theorem's line for each beta.
 Figure deep_exponents_figure(const std::vector<DeepProfile>& profiles) {
-  Figure figure;
-  figure.id = "deep_exponents";
-  figure.title = "Exponents";
-  figure.subtitle = "of k blocks; dots: fit of the Jacobian with its 95 % interval, lines: k (1 − β) − 1";
-  figure.x.label = "blocks k";
-  figure.x.integer_ticks = true;
-  figure.y.label = "exponent";
+  Figure figure = sheet("deep_exponents", "Exponents",
+                        "of k blocks; dots: fit of the Jacobian with its 95 % interval, lines: k (1 − β) − 1",
+                        {.label = "blocks k", .integer_ticks = true}, {"exponent"});
   const auto [least, most] = std::minmax_element(profiles.begin(), profiles.end(),
                                                  [](const auto& a, const auto& b) { return a.theory < b.theory; });
   figure.x.range = Range{0.7, std::max(least->blocks, most->blocks) + 0.5};

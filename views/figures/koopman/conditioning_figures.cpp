@@ -10,6 +10,7 @@
 #include "core/engine/observation/inspected_view.h"
 #include "core/figure/axis.h"
 #include "views/figures/semantic_colours.h"
+#include "views/figures/sheet.h"
 #include "views/figures/solvers/solver_figures.h"
 
 namespace afterglow {
@@ -30,15 +31,11 @@ std::vector<ReferenceLine> precision_lines(const Observation& observation, const
 std::size_t head_count(const Trace& trace) { return trace.steps.empty() ? 0 : trace.steps.front().heads.size(); }
 
 Figure token_figure(const Observation& observation, std::string id, std::string title, std::string label) {
-  Figure figure;
-  figure.id = "conditioning_" + std::move(id);
-  figure.title = std::move(title);
-  figure.subtitle = layer_name(observation, observation.trace->layer);
-  figure.x.label = "token";
-  figure.x.integer_ticks = true;
-  figure.x.range = Range{0, std::max(1.0, static_cast<double>(observation.trace->steps.size()) - 1)};
-  figure.y.label = std::move(label);
-  return figure;
+  return sheet("conditioning_" + std::move(id), std::move(title), layer_name(observation, observation.trace->layer),
+               {.label = "token",
+                .range = Range{0, std::max(1.0, static_cast<double>(observation.trace->steps.size()) - 1)},
+                .integer_ticks = true},
+               {std::move(label)});
 }
 
 /// The change of the traced layer's ridge by the user; 0 if it is the trained one.
@@ -242,12 +239,9 @@ bool has_systems(const Observation& observation) {
 }
 
 Figure system_figure(const Observation& observation, std::string id, std::string title, std::string label) {
-  Figure figure;
-  figure.id = "conditioning_" + std::move(id);
-  figure.title = std::move(title);
-  figure.subtitle = layer_name(observation, observation.solvers->layer);
-  figure.x.label = "token";
-  figure.x.integer_ticks = true;
+  Figure figure =
+      sheet("conditioning_" + std::move(id), std::move(title), layer_name(observation, observation.solvers->layer),
+            {.label = "token", .integer_ticks = true}, {});
   figure.x.range =
       Range{0, std::max(1.0, static_cast<double>(observation.solvers->conditioning.front().tokens.back()))};
   figure.y.label = std::move(label);

@@ -4,6 +4,7 @@
 
 #include "core/figure/axis.h"
 #include "views/figures/semantic_colours.h"
+#include "views/figures/sheet.h"
 #include "views/figures/solvers/solver_figures.h"
 
 namespace afterglow {
@@ -16,12 +17,8 @@ const std::vector<HeadGate>* gates_of(const Observation& observation) {
 
 Figure gate_figure(const Observation& observation, std::string id, std::string title, std::string subtitle,
                    std::string label) {
-  Figure figure;
-  figure.id = "gate_" + std::move(id);
-  figure.title = std::move(title);
-  figure.subtitle = std::move(subtitle);
-  figure.x.label = "token";
-  figure.x.integer_ticks = true;
+  Figure figure = sheet("gate_" + std::move(id), std::move(title), std::move(subtitle),
+                        {.label = "token", .integer_ticks = true}, {});
   const double last = static_cast<double>(gates_of(observation)->front().log_decay.size()) - 1;
   figure.x.range = Range{0, std::max(1.0, last)};
   figure.y.label = std::move(label);

@@ -7,20 +7,15 @@
 #include "core/engine/observation/memory_view.h"
 #include "core/figure/axis.h"
 #include "views/figures/semantic_colours.h"
+#include "views/figures/sheet.h"
 
 namespace afterglow {
 
 namespace {
 
 Figure stage_figure(std::string id, std::string title, std::string subtitle, std::string x, std::string y) {
-  Figure figure;
-  figure.id = "inspector_" + std::move(id);
-  figure.title = std::move(title);
-  figure.subtitle = std::move(subtitle);
-  figure.x.label = std::move(x);
-  figure.y.label = std::move(y);
-  figure.x.integer_ticks = true;
-  return figure;
+  return sheet("inspector_" + std::move(id), std::move(title), std::move(subtitle),
+               {.label = std::move(x), .integer_ticks = true}, {std::move(y)});
 }
 
 /// `counts` rows from 1, as modes do.

@@ -6,6 +6,7 @@
 
 #include "core/figure/axis.h"
 #include "views/figures/semantic_colours.h"
+#include "views/figures/sheet.h"
 
 namespace afterglow {
 
@@ -67,14 +68,11 @@ std::string first_text(const FirstDifference& first) {
 }
 
 Figure distance_figure(const MicroscopeView& view) {
-  Figure figure;
-  figure.id = "microscope";
-  figure.title = "Twin runs";
-  figure.x.label = "step";
-  figure.x.integer_ticks = true;
-  figure.x.range = Range{static_cast<double>(view.from) - 0.5, static_cast<double>(view.until) + 0.5};
-  figure.y.label = "distance |w − w′| / |w|";
-  figure.y.scale = Scale::log;
+  Figure figure = sheet("microscope", "Twin runs", "",
+                        {.label = "step",
+                         .range = Range{static_cast<double>(view.from) - 0.5, static_cast<double>(view.until) + 0.5},
+                         .integer_ticks = true},
+                        {.label = "distance |w − w′| / |w|", .scale = Scale::log});
   view.is_zero() ? add_nothing(figure, view) : add_distances(figure, view);
   if (view.first.step >= 0)
     figure.events.push_back(

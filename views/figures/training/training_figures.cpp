@@ -9,6 +9,7 @@
 
 #include "core/figure/axis.h"
 #include "views/figures/semantic_colours.h"
+#include "views/figures/sheet.h"
 #include "views/figures/studies/sweep_figures.h"
 
 namespace afterglow {
@@ -32,13 +33,8 @@ double end_of_steps(const Observation& observation) {
 }
 
 Figure step_figure(const Observation& observation, std::string id, std::string title) {
-  Figure figure;
-  figure.id = "training_" + std::move(id);
-  figure.title = std::move(title);
-  figure.x.label = "step";
-  figure.x.integer_ticks = true;
-  figure.x.range = Range{0, end_of_steps(observation)};
-  return figure;
+  return sheet("training_" + std::move(id), std::move(title), "",
+               {.label = "step", .range = Range{0, end_of_steps(observation)}, .integer_ticks = true}, {});
 }
 
 /// Changes, one mark for each step; after a rewind the present step, and grey marks for later ones.
