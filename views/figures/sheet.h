@@ -1,4 +1,4 @@
-// Figures before anything is drawn on them.
+// Figures before anything is drawn on them, and plain lines.
 #pragma once
 #include <string>
 #include <utility>
@@ -18,6 +18,16 @@ inline Figure sheet(std::string id, std::string title, std::string subtitle, Axi
   figure.y = std::move(y);
   figure.labels = labels;
   return figure;
+}
+
+inline Line line_through(std::string name, Values x, Values y, Ink ink, Dash dash = Dash::automatic, double width = 2) {
+  Line line;
+  line.name = std::move(name);
+  line.curve = {std::move(x), std::move(y), nullptr};
+  line.ink = ink;
+  line.dash = dash;
+  line.width = width;
+  return line;
 }
 
 }  // namespace afterglow

@@ -36,14 +36,7 @@ Line theory_line(const std::string& name, const InfluenceTail& tail, double lowe
     x.push_back(lag);
     y.push_back(value);
   }
-  Line line;
-  line.name = name;
-  line.curve.x = std::move(x);
-  line.curve.y = std::move(y);
-  line.dash = Dash::dashed;
-  line.width = 1.3;
-  line.ink = tail_ink(tail);
-  return line;
+  return line_through(name, std::move(x), std::move(y), tail_ink(tail), Dash::dashed, 1.3);
 }
 
 double max_value(const std::vector<InfluenceTail>& tails) {
@@ -397,13 +390,7 @@ Figure recall_axes(const RaceView& race, std::string id, std::string title) {
 }
 
 Line recall_line(const std::string& name, const RaceEntry& entry) {
-  Line line;
-  line.name = name;
-  line.curve.x = entry.recall_lags;
-  line.curve.y = entry.recall;
-  line.dash = Dash::solid;
-  line.ink = layer_ink(entry.tail.kind);
-  return line;
+  return line_through(name, entry.recall_lags, entry.recall, layer_ink(entry.tail.kind), Dash::solid);
 }
 
 Figure race_recall(const RaceView& race) {
@@ -555,12 +542,7 @@ Line lag_line(std::string name, const std::vector<double>& lags, const std::vect
     x.push_back(lags[i]);
     y.push_back(values[i] * scale);
   }
-  Line line;
-  line.name = std::move(name);
-  line.curve.x = std::move(x);
-  line.curve.y = std::move(y);
-  line.dash = Dash::solid;
-  return line;
+  return line_through(std::move(name), std::move(x), std::move(y), 0, Dash::solid);
 }
 
 std::string law_text(const InfluenceFit& fit) {

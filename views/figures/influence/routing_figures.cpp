@@ -52,13 +52,7 @@ Figure matrix_figure(const RoutingView& routing, const std::string& id, const st
 Line token_line(const std::string& name, const std::vector<double>& values, Ink ink) {
   std::vector<double> x(values.size());
   for (std::size_t t = 0; t < x.size(); ++t) x[t] = static_cast<double>(t);
-  Line line;
-  line.name = name;
-  line.curve.x = std::move(x);
-  line.curve.y = values;
-  line.ink = ink;
-  line.dash = Dash::solid;
-  return line;
+  return line_through(name, std::move(x), values, ink, Dash::solid);
 }
 
 Figure token_figure(const std::string& id, const std::string& title, const std::string& quantity) {
@@ -166,11 +160,7 @@ Figure reach_figure(const RoutingView& routing) {
                              .radius = 2.5,
                              .ink = layer_ink(routing.kind),
                              .id = "token " + std::to_string(t)});
-  Line bound;
-  bound.name = "proposition 25";
-  bound.ink = Role::dim;
-  bound.dash = Dash::dashed;
-  bound.curve = {reach.radii, reach.bounds, nullptr};
+  Line bound = line_through("proposition 25", reach.radii, reach.bounds, Role::dim, Dash::dashed);
   figure.series.emplace_back(std::move(tokens));
   figure.series.emplace_back(std::move(bound));
   return figure;
@@ -273,13 +263,8 @@ std::string exponent_text(const InfluenceFit& fit) {
 }
 
 Line deep_line(const DeepProfile& deep, const std::string& name, std::vector<double> lags, std::vector<double> values) {
-  Line line;
-  line.name = "k = " + std::to_string(deep.blocks) + " " + std::string(regime_name(deep.theory)) + ": " + name;
-  line.curve.x = std::move(lags);
-  line.curve.y = std::move(values);
-  line.ink = deep.blocks - 1;
-  line.dash = Dash::solid;
-  return line;
+  return line_through("k = " + std::to_string(deep.blocks) + " " + std::string(regime_name(deep.theory)) + ": " + name,
+                      std::move(lags), std::move(values), deep.blocks - 1, Dash::solid);
 }
 
 /// The share of positions that the nearest code recovers, for each code of the figure, over the added noise.
@@ -295,14 +280,8 @@ Figure recovery_figure(const Figure& codes) {
       noise.push_back(std::pow(10.0, exponent));
       share.push_back(recovered_positions(code.curve.y.span(), noise.back()));
     }
-    Line line;
-    line.name = code.name;
-    line.curve.x = std::move(noise);
-    line.curve.y = std::move(share);
-    line.ink = code.ink;
-    line.dash = code.dash;
-    line.width = code.width;
-    figure.series.emplace_back(std::move(line));
+    figure.series.emplace_back(
+        line_through(code.name, std::move(noise), std::move(share), code.ink, code.dash, code.width));
   }
   return figure;
 }
@@ -370,12 +349,9 @@ Figure deep_exponents_figure(const std::vector<DeepProfile>& profiles) {
       blocks.push_back(deep.blocks);
       exponents.push_back(deep.theory);
       const Ink ink = static_cast<int>(b);
-      Line interval;
-      interval.name = "interval, β = " + number_text(deep.beta, 2) + ", k = " + std::to_string(deep.blocks);
-      interval.curve.x = {blocks.back(), blocks.back()};
-      interval.curve.y = {deep.fit.power.slope_low, deep.fit.power.slope_high};
-      interval.ink = ink;
-      interval.dash = Dash::solid;
+      Line interval = line_through(
+          "interval, β = " + number_text(deep.beta, 2) + ", k = " + std::to_string(deep.blocks),
+          {blocks.back(), blocks.back()}, {deep.fit.power.slope_low, deep.fit.power.slope_high}, ink, Dash::solid);
       interval.is_quiet = true;
       figure.series.emplace_back(std::move(interval));
       measured.points.push_back({.x = blocks.back(),

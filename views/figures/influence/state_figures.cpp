@@ -91,12 +91,10 @@ Figure growth_figure(const Trace& trace, const Selection& selection, std::string
       x.push_back(static_cast<double>(t));
       y.push_back(head < of_token.size() ? of_token[head] : std::nan(""));
     }
-    Line line;
-    line.name = "head " + std::to_string(head);
-    line.ink = heads > most_named && !is_chosen ? Ink(Role::faint) : head_ink(static_cast<int>(head));
-    line.width = is_chosen ? 2.4 : 1.3;
-    line.curve = {std::move(x), std::move(y), nullptr};
-    figure.series.emplace_back(std::move(line));
+    figure.series.emplace_back(
+        line_through("head " + std::to_string(head), std::move(x), std::move(y),
+                     heads > most_named && !is_chosen ? Ink(Role::faint) : head_ink(static_cast<int>(head)),
+                     Dash::automatic, is_chosen ? 2.4 : 1.3));
   }
   return figure;
 }

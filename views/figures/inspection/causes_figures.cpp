@@ -18,13 +18,7 @@ constexpr std::size_t shown_parts = 10;
 
 /// A bar to the right: a thick line from 0, with a dot of size 0 that carries the name.
 void add_bar(Figure& figure, Scatter& ends, double row, double value, const std::string& name, Ink ink) {
-  Line bar;
-  bar.name = name;
-  bar.curve.x = std::vector<double>{0, value};
-  bar.curve.y = std::vector<double>{row, row};
-  bar.ink = ink;
-  bar.dash = Dash::solid;
-  bar.width = 9;
+  Line bar = line_through(name, std::vector<double>{0, value}, std::vector<double>{row, row}, ink, Dash::solid, 9);
   bar.is_quiet = true;
   if (value != 0) figure.series.emplace_back(std::move(bar));
   ScatterPoint end;

@@ -74,13 +74,10 @@ void add_heads(Figure& figure, const Trace& trace, const Selection& selection,
       x.push_back(static_cast<double>(t));
       y.push_back(value(trace.steps[t].heads[h]));
     }
-    Line line;
-    line.name = "head " + std::to_string(h);
-    line.ink = are_many && static_cast<int>(h) != chosen ? Ink(Role::faint) : head_ink(static_cast<int>(h));
-    line.width = static_cast<int>(h) == chosen ? 2.4 : 1.3;
-    line.curve.x = std::move(x);
-    line.curve.y = std::move(y);
-    figure.series.emplace_back(std::move(line));
+    figure.series.emplace_back(
+        line_through("head " + std::to_string(h), std::move(x), std::move(y),
+                     are_many && static_cast<int>(h) != chosen ? Ink(Role::faint) : head_ink(static_cast<int>(h)),
+                     Dash::automatic, static_cast<int>(h) == chosen ? 2.4 : 1.3));
   }
 }
 
@@ -171,10 +168,7 @@ Figure shrinkage_figure(const Observation& observation, const ChosenGram& chosen
   figure.x.integer_ticks = true;
   figure.y.label = "σ_j/(σ_j + ε)";
   figure.y.range = Range{0, 1.03};
-  Line line;
-  line.name = "kept by the ridge";
-  line.curve = {std::move(direction), std::move(kept), nullptr};
-  line.ink = head_ink(chosen.head);
+  Line line = line_through("kept by the ridge", std::move(direction), std::move(kept), head_ink(chosen.head));
   line.marker = Marker::circle;
   figure.series.emplace_back(std::move(line));
   figure.reference_lines.push_back({Orientation::horizontal, 0.5, "σ_j = ε", Role::dim, Dash::dashed});
@@ -197,11 +191,7 @@ Line size_line(const ChosenGram& chosen, const Trace& trace, const char* name, d
     tokens.push_back(static_cast<double>(t));
     sizes.push_back(gram_size(heads[head].gram).*member);
   }
-  Line line;
-  line.name = name;
-  line.curve = {std::move(tokens), std::move(sizes), nullptr};
-  line.ink = ink;
-  line.dash = Dash::solid;  // dashed: bound
+  Line line = line_through(name, std::move(tokens), std::move(sizes), ink, Dash::solid);  // dashed: bound
   return line;
 }
 
@@ -212,13 +202,7 @@ Line size_bound(const Trace& trace) {
     tokens.push_back(static_cast<double>(t));
     count.push_back(static_cast<double>(t) + 1);
   }
-  Line line;
-  line.name = "bound E.1";
-  line.curve = {std::move(tokens), std::move(count), nullptr};
-  line.ink = Role::warning;
-  line.dash = Dash::dashed;
-  line.width = 1.5;
-  return line;
+  return line_through("bound E.1", std::move(tokens), std::move(count), Role::warning, Dash::dashed, 1.5);
 }
 
 Figure size_figure(const Observation& observation, const ChosenGram& chosen) {

@@ -25,14 +25,10 @@ Line gain_line(int power, double end, bool is_chosen) {
   constexpr int samples = 120;
   std::vector<double> x;
   for (int i = 0; i <= samples; ++i) x.push_back(end * i / samples);
-  Line line;
-  line.name = "K = " + std::to_string(power);
-  line.curve.y = filter_gains(x, power);
-  line.curve.x = std::move(x);
-  line.ink = is_chosen ? Ink(Role::accent) : Ink(Role::faint);
-  line.dash = is_chosen ? Dash::solid : Dash::dashed;
-  line.width = is_chosen ? 2.4 : 1.3;
-  return line;
+  std::vector<double> gains = filter_gains(x, power);
+  return line_through("K = " + std::to_string(power), std::move(x), std::move(gains),
+                      is_chosen ? Ink(Role::accent) : Ink(Role::faint), is_chosen ? Dash::solid : Dash::dashed,
+                      is_chosen ? 2.4 : 1.3);
 }
 
 struct Mode {

@@ -27,14 +27,7 @@ std::vector<double> counted(std::size_t size, double first) {
 }
 
 Line curve(std::string name, std::vector<double> x, std::vector<double> y, Ink ink, Dash dash = Dash::solid) {
-  Line line;
-  line.name = std::move(name);
-  line.curve.x = std::move(x);
-  line.curve.y = std::move(y);
-  line.ink = ink;
-  line.dash = dash;
-  line.width = dash == Dash::solid ? 2.2 : 1.5;
-  return line;
+  return line_through(std::move(name), std::move(x), std::move(y), ink, dash, dash == Dash::solid ? 2.2 : 1.5);
 }
 
 Figure over_noise(const char* id, const char* title, std::string subtitle, const char* y) {

@@ -85,14 +85,8 @@ Figure modulus_figure(const TracedHead& traced) {
       moduli[t] = std::abs(eigenvalue_at(traced.at(t), number));  // NaN breaks the line
       if (std::isfinite(moduli[t])) figure.y.range->high = std::max(figure.y.range->high, 1.05 * moduli[t]);
     }
-    Line line;
-    line.name = "mode " + std::to_string(number);
-    line.ink = mode_ink(number);
-    line.dash = Dash::solid;
-    line.width = 1.4;
-    line.curve.x = std::move(at);
-    line.curve.y = std::move(moduli);
-    figure.series.emplace_back(std::move(line));
+    figure.series.emplace_back(line_through("mode " + std::to_string(number), std::move(at), std::move(moduli),
+                                            mode_ink(number), Dash::solid, 1.4));
   }
   figure.reference_lines.push_back(
       {Orientation::vertical, static_cast<double>(traced.token), "", Role::dim, Dash::dotted});

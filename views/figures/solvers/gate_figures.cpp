@@ -33,12 +33,9 @@ void add_heads(Figure& figure, const std::vector<HeadGate>& gates, const Selecti
   for (const HeadGate& gate : gates) {
     std::vector<double> x, y = values(gate);
     for (std::size_t t = 0; t < y.size(); ++t) x.push_back(static_cast<double>(t));
-    Line line;
-    line.name = "head " + std::to_string(gate.head);
-    line.ink = are_many && gate.head != chosen ? Ink(Role::faint) : head_ink(gate.head);
-    line.width = gate.head == chosen ? 2.4 : 1.3;
-    line.curve = {std::move(x), std::move(y), nullptr};
-    figure.series.emplace_back(std::move(line));
+    figure.series.emplace_back(line_through("head " + std::to_string(gate.head), std::move(x), std::move(y),
+                                            are_many && gate.head != chosen ? Ink(Role::faint) : head_ink(gate.head),
+                                            Dash::automatic, gate.head == chosen ? 2.4 : 1.3));
   }
 }
 

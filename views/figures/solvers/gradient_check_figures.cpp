@@ -17,12 +17,7 @@ const std::vector<GradientLine>& gradients_of(const SolverView& view) {
 }
 
 Line line_of(std::string name, Ink ink, Dash dash, std::vector<double> x, std::vector<double> y) {
-  Line line;
-  line.name = std::move(name);
-  line.ink = ink;
-  line.dash = dash;
-  line.curve = {std::move(x), std::move(y), nullptr};
-  return line;
+  return line_through(std::move(name), std::move(x), std::move(y), ink, dash);
 }
 
 Line check_line(std::string name, Ink ink, Dash dash, const std::vector<GradientCheck>& checks,

@@ -35,12 +35,7 @@ Figure filter_figure(std::string id, std::string title, std::string subtitle, st
 }
 
 void add_line(Figure& figure, std::string name, Ink ink, Dash dash, std::vector<double> x, std::vector<double> y) {
-  Line line;
-  line.name = std::move(name);
-  line.ink = ink;
-  line.dash = dash;
-  line.curve = {std::move(x), std::move(y), nullptr};
-  figure.series.emplace_back(std::move(line));
+  figure.series.emplace_back(line_through(std::move(name), std::move(x), std::move(y), ink, dash));
 }
 
 void add_filter(Figure& figure, const FilterRun& run, std::vector<double> x, std::vector<double> y) {

@@ -184,11 +184,7 @@ Figure cost_figure(std::size_t number, const CostView& costs) {
     const std::vector<double>& values = layer.*part.values;
     if (values.empty()) continue;
     const std::vector<double> lengths(layer.tokens.begin(), layer.tokens.begin() + static_cast<long>(values.size()));
-    Line line;
-    line.name = layer.name;
-    line.ink = layer_ink(layer.kind);
-    line.dash = Dash::solid;
-    line.curve = {lengths, values, nullptr};
+    Line line = line_through(layer.name, lengths, values, layer_ink(layer.kind), Dash::solid);
     figure.series.emplace_back(line);
     if (part.growth == nullptr) continue;
     const double growth = layer.*part.growth;

@@ -48,12 +48,7 @@ void add_distances(Figure& figure, const MicroscopeView& view) {
 void add_nothing(Figure& figure, const MicroscopeView& view) {
   figure.y.scale = Scale::linear;
   figure.y.range = Range{-1, 1};
-  Line none;
-  none.name = "all weights";
-  none.curve = {Values(view.step), Values(view.whole), nullptr};
-  none.ink = Role::text;
-  none.dash = Dash::solid;
-  figure.series.emplace_back(std::move(none));
+  figure.series.emplace_back(line_through("all weights", view.step, view.whole, Role::text, Dash::solid));
   figure.text_labels.push_back({(figure.x.range->low + figure.x.range->high) / 2, 0.3,
                                 view.step.empty()
                                     ? "Training both runs step by step, between the steps of the training."

@@ -124,11 +124,8 @@ void add_seeds(Figure& figure, const std::vector<const RunCurves*>& seeds, const
     mean.push_back(sum / count);  // NaN between two runs, so that no line joins them
     deviation.push_back(count > 1 ? std::sqrt(std::max(0.0, (squares - sum * sum / count) / (count - 1))) : 0.0);
   }
-  Line line;
-  line.name = "mean of " + std::to_string(seeds.size()) + " seeds";
-  line.ink = run_ink(0);
-  line.width = 2.2;
-  line.curve = {std::move(x), std::move(mean), nullptr};
+  Line line = line_through("mean of " + std::to_string(seeds.size()) + " seeds", std::move(x), std::move(mean),
+                           run_ink(0), Dash::automatic, 2.2);
   add_with_spread(line, deviation, figure);
 }
 

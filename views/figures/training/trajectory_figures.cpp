@@ -85,13 +85,8 @@ Line over_modes(const std::string& name, const std::vector<double>& values, doub
     x.push_back(first + static_cast<double>(i));
     y.push_back(values[i]);
   }
-  Line line;
-  line.name = name;
-  line.ink = ink;
+  Line line = line_through(name, std::move(x), std::move(y), ink, Dash::automatic, 1.8);
   line.marker = Marker::automatic;
-  line.width = 1.8;
-  line.curve.x = std::move(x);
-  line.curve.y = std::move(y);
   return line;
 }
 
@@ -157,13 +152,9 @@ Figure modes_figure(const TrajectoryView& view, const TrajectoryModes& modes, co
   Figure figure = sheet(id, title, "", {.label = "step", .integer_ticks = true}, {"mode φ_k"});
   figure.reference_lines.push_back({Orientation::horizontal, 0, "", Role::faint, Dash::solid});
   for (std::size_t k = 0; k < std::min(max_modes, modes.modes.size()); ++k) {
-    Line line;
-    line.name = "mode " + std::to_string(k + 1);
-    line.ink = mode_ink(static_cast<int>(k));
-    line.width = k == 0 ? 2.2 : 1.5;
-    line.curve.x = std::vector<double>(view.steps.begin(), view.steps.end());
-    line.curve.y = modes.modes[k];
-    figure.series.emplace_back(std::move(line));
+    figure.series.emplace_back(line_through("mode " + std::to_string(k + 1),
+                                            std::vector<double>(view.steps.begin(), view.steps.end()), modes.modes[k],
+                                            mode_ink(static_cast<int>(k)), Dash::automatic, k == 0 ? 2.2 : 1.5));
   }
   return figure;
 }
