@@ -12,12 +12,12 @@
 #include <system_error>
 #include <type_traits>
 
-#include "app/cli/examples.h"
 #include "app/cli/start.h"
 #include "app/cli/version.h"
 #include "app/lessons/lesson_options.h"
 #include "app/shell/shell_texts.h"
 #include "app/window/window.h"
+#include "core/engine/recipe/embedded_text.h"
 #include "core/engine/recipe/lesson.h"
 #include "core/engine/recipe/recipe_text.h"
 #include "core/engine/training/saved/saved_run.h"
@@ -28,6 +28,9 @@
 #include "core/io/wording.h"
 
 namespace afterglow {
+
+/// The files of assets/help.
+std::span<const EmbeddedText> help_files();
 
 namespace {
 
@@ -59,9 +62,8 @@ CLI::Validator number_from(Number least, Number most = std::numeric_limits<Numbe
 }
 
 /// A switch that turns something off.
-void add_off_switch(CLI::App& command, const char* name, bool& value, const char* meaning) {
-  command.add_flag_callback(
-      name, [&value] { value = false; }, meaning);
+void add_off_switch(CLI::App& command, const char* name, bool& value) {
+  command.add_flag_callback(name, [&value] { value = false; });
 }
 
 /// Names the options that a command needs in its line of usage.
@@ -71,328 +73,259 @@ void need(CLI::App& command, const char* options) {
   command.formatter(formatter);
 }
 
-CLI::App* add_command(CLI::App& app, const char* name, const char* meaning, const char* its_examples) {
-  CLI::App* command = app.add_subcommand(name, meaning);
-  command->footer(std::string(its_examples) + exit_codes);
+/// assets/help/commands.json: the texts of `--help`.
+const json& help_texts() {
+  static const json texts = json::parse(help_files().front().json);
+  return texts;
+}
+
+/// The lines with examples of a command and the exit codes, which `--help` shows last.
+std::string footer_of(const std::string& name) {
+  std::string footer = "Examples:\n";
+  for (const json& line : help_texts().at(name).at("examples")) footer += line.get<std::string>() + "\n";
+  return footer + help_texts().at("exit_codes").get<std::string>();
+}
+
+CLI::App* add_command(CLI::App& app, const std::string& name) {
+  CLI::App* command = app.add_subcommand(name, help_texts().at(name).at("about").get<std::string>());
+  command->footer(footer_of(name));
   return command;
 }
 
-void add_start(CLI::App& command, StartOptions& start) {
-  command.add_option("--preset", start.preset, "Start from a preset (`afterglow info` lists them)");
-  command.add_option("--recipe", start.recipe, "Start from a recipe (.json) or an exported figure");
-  command.add_option("--set", start.assignments, "Change the recipe: learning_rate=1e-3, task.bindings=8, ...")
-      ->take_all();
-  command.add_option("--data", start.data, "Data for the task: a text, token numbers, or a CSV file");
-  command.add_option("--seed", start.seed, "Seed of weights and data")
-      ->check(number_from(std::int64_t{0}, largest_seed));
+/// Gives the options of a command their meanings: its own ones, or those that several commands share.
+void describe_options(CLI::App& command, const std::string& name) {
+  const json own = help_texts().at(name).value("options", json::object());
+  for (CLI::Option* option : command.get_options()) {
+    const json& meanings = own.contains(option->get_name()) ? own : help_texts().at("shared");
+    if (meanings.contains(option->get_name())) option->description(meanings[option->get_name()].get<std::string>());
+  }
 }
 
-void add_text(CLI::App& command, TextOptions& options, const char* meaning) {
-  CLI::Option* text = command.add_option("--text", options.text, meaning);
-  command.add_option("--text-file", options.file, "The same from a UTF-8 file")->excludes(text);
+void add_start(CLI::App& command, StartOptions& start) {
+  command.add_option("--preset", start.preset);
+  command.add_option("--recipe", start.recipe);
+  command.add_option("--set", start.assignments)->take_all();
+  command.add_option("--data", start.data);
+  command.add_option("--seed", start.seed)->check(number_from(std::int64_t{0}, largest_seed));
+}
+
+void add_text(CLI::App& command, TextOptions& options) {
+  CLI::Option* text = command.add_option("--text", options.text);
+  command.add_option("--text-file", options.file)->excludes(text);
 }
 
 void add_saves(CLI::App& command, SaveInterval& saves) {
-  command.add_option("--save-minutes", saves.minutes, "Save every so many minutes of training; 0: never [10]")
-      ->check(number_from(0.0));
-  command.add_option("--save-steps", saves.steps, "Save every so many steps of training; 0: never [0]")
-      ->check(number_from(std::int64_t{0}));
+  command.add_option("--save-minutes", saves.minutes)->check(number_from(0.0));
+  command.add_option("--save-steps", saves.steps)->check(number_from(std::int64_t{0}));
 }
 
 void add_train(CLI::App& app, TrainOptions& options) {
-  CLI::App* command = add_command(app, "train", "Train; writes snapshot, metrics, recipe and figures", train_examples);
+  CLI::App* command = add_command(app, "train");
   add_start(*command, options.start);
-  command->add_option("--resume", options.start.snapshot,
-                      "Continue a snapshot, or start from the weights in a model folder");
-  command->add_option("--text-file", options.start.text_file, "Text as data, for the tokenizer.json of the folder")
-      ->excludes("--data");
-  command->add_option("--steps", options.start.steps, "Last step of the training and of its learning rate schedule")
-      ->check(number_from(std::int64_t{1}));
-  command->add_option("--until", options.until, "Stop after this step; the schedule stays the same")
-      ->check(number_from(std::int64_t{0}));
-  command->add_option("--out", options.out, "Folder for the results [out]");
+  command->add_option("--resume", options.start.snapshot);
+  command->add_option("--text-file", options.start.text_file)->excludes("--data");
+  command->add_option("--steps", options.start.steps)->check(number_from(std::int64_t{1}));
+  command->add_option("--until", options.until)->check(number_from(std::int64_t{0}));
+  command->add_option("--out", options.out);
   add_saves(*command, options.saves);
-  command
-      ->add_option(
-          "--figures", options.figures,
-          "Figures to write; page: of the page that the window opens for this model; all: of every page; none [page]")
-      ->check(CLI::IsMember({"page", "all", "none"}));
-  command->add_flag_callback(
-      "--no-figures", [&options] { options.figures = "none"; }, "The same as --figures none");
-  add_off_switch(*command, "--no-title", options.titles, "Figures without a title, for pages with captions");
-  command->add_option("--stop-when", options.stop_when,
-                      "Stop at the first step at which a condition begins to hold: \"held_out_accuracy > 0.9\"");
-  command->add_flag("--follow", options.follow, "JSON lines on stdout: one for each step, the last is the result");
+  command->add_option("--figures", options.figures)->check(CLI::IsMember({"page", "all", "none"}));
+  command->add_flag_callback("--no-figures", [&options] { options.figures = "none"; });
+  add_off_switch(*command, "--no-title", options.titles);
+  command->add_option("--stop-when", options.stop_when);
+  command->add_flag("--follow", options.follow);
 }
 
 void add_eval(CLI::App& app, EvalOptions& options) {
-  CLI::App* command = add_command(app, "eval", "Accuracy of a snapshot on held-out sequences", eval_examples);
-  command->add_option("snapshot", options.snapshot, "Snapshot (.safetensors), or the folder of a model")->required();
-  command->add_option("--task", options.task, "Another task: its name or configuration as JSON");
-  command->add_option("--text-file", options.text_file, "Text as data, for the tokenizer.json of the folder");
-  command->add_option("--bindings", options.bindings, "Grid: numbers of key-value pairs, 1,2,4,8")
-      ->delimiter(',')
-      ->check(number_from(1, 1 << 20));
-  command->add_option("--lengths", options.lengths, "Grid: sequence lengths, 64,128")
-      ->delimiter(',')
-      ->check(number_from(1, 1 << 24));
-  command->add_flag_callback(
-      "--grid",
-      [&options] {
-        options.bindings = {1, 2, 4, 8};
-        options.lengths = {64, 128, 256, 512};
-      },
-      "Grid of 1 to 8 key-value pairs and lengths 64 to 512");
-  command->add_option("--examples", options.examples, "Held-out sequences for each number [256]")
-      ->check(number_from(1, 1 << 20));
-  CLI::Option* recurrent =
-      command->add_flag("--recurrent", options.is_recurrent,
-                        "Read token by token, as decoding does, and compare with reading all tokens at once");
+  CLI::App* command = add_command(app, "eval");
+  command->add_option("snapshot", options.snapshot)->required();
+  command->add_option("--task", options.task);
+  command->add_option("--text-file", options.text_file);
+  command->add_option("--bindings", options.bindings)->delimiter(',')->check(number_from(1, 1 << 20));
+  command->add_option("--lengths", options.lengths)->delimiter(',')->check(number_from(1, 1 << 24));
+  command->add_flag_callback("--grid", [&options] {
+    options.bindings = {1, 2, 4, 8};
+    options.lengths = {64, 128, 256, 512};
+  });
+  command->add_option("--examples", options.examples)->check(number_from(1, 1 << 20));
+  CLI::Option* recurrent = command->add_flag("--recurrent", options.is_recurrent);
   CLI::Option* decode =
-      command
-          ->add_option("--decode", options.decoded,
-                       "Read all but the last so many tokens at once, as a prompt, and the last ones one by one")
-          ->check(number_from(0, 1 << 20))
-          ->excludes(recurrent);
-  command
-      ->add_flag("--freeze-scale", options.keeps_scale,
-                 "With --decode: keep SKA's scale m from the end of the prompt (Echo 3.2.1); without: update it")
-      ->needs(decode);
-  command
-      ->add_flag(
-          "--perplexity", options.has_perplexity,
-          "Also report the perplexity of the answers, and how often the right one is among the five most probable")
-      ->excludes(recurrent)
-      ->excludes(decode);
-  command->add_option("--csv", options.csv, "Write the grid to a file");
+      command->add_option("--decode", options.decoded)->check(number_from(0, 1 << 20))->excludes(recurrent);
+  command->add_flag("--freeze-scale", options.keeps_scale)->needs(decode);
+  command->add_flag("--perplexity", options.has_perplexity)->excludes(recurrent)->excludes(decode);
+  command->add_option("--csv", options.csv);
 }
 
 void add_plot(CLI::App& app, PlotOptions& options) {
-  CLI::App* command = add_command(app, "plot", "Write a plot as the window shows it", plot_examples);
-  command->add_option("kind", options.kind, "training, spectrum, ... (`afterglow info` lists them)")->required();
+  CLI::App* command = add_command(app, "plot");
+  command->add_option("kind", options.kind)->required();
   add_start(*command, options.start);
-  command->add_option("--snapshot", options.snapshots,
-                      "Snapshot to plot; repeat for other seeds, whose spread a forecast shows");
-  command->add_option("--steps", options.until, "Train the recipe for so many steps, then plot")
-      ->check(number_from(std::int64_t{0}));
-  command->add_option("--svg", options.svg, "File to write");
-  command->add_option("--pdf", options.pdf, "File to write");
-  command->add_option("--png", options.png, "File to write");
-  command->add_option("--csv", options.csv, "File to write");
-  command->add_option("--size", options.size, "column (85 mm), page (178 mm) or slide (16:9)");
-  add_off_switch(*command, "--no-title", options.titles, "No title above the plot, for pages with captions");
+  command->add_option("--snapshot", options.snapshots);
+  command->add_option("--steps", options.until)->check(number_from(std::int64_t{0}));
+  command->add_option("--svg", options.svg);
+  command->add_option("--pdf", options.pdf);
+  command->add_option("--png", options.png);
+  command->add_option("--csv", options.csv);
+  command->add_option("--size", options.size);
+  add_off_switch(*command, "--no-title", options.titles);
   need(*command, "--svg, --pdf, --png or --csv FILE");
-  command
-      ->add_option("--figure", options.number,
-                   "Which figure of the panel, from 0; without it a paper's figure has all parts")
-      ->check(number_from(0));
-  command->add_option("--layer", options.layer, "Selected layer, by its number or name in the window: 1.ska");
-  command->add_option("--head", options.head, "Selected head")->check(number_from(0));
-  command->add_option("--token", options.token, "Selected token")->check(number_from(0));
-  command->add_option("--power", options.power, "K of the power filter")->check(number_from(0, 64));
-  add_text(*command, options.text, "The sequence to plot, as text");
-  command->add_option("--influence", options.influence,
-                      "Settings of influence and race: {\"tokens\": 1024, \"source\": 8, \"directions\": 64}");
-  command->add_option("--pair", options.pair,
-                      "For patch, transplant and logit_lens: a file with two sequences of token numbers, the clean one "
-                      "and the corrupted one (.npy, .safetensors, or two lines)");
-  command->add_option("--ask", options.asked,
-                      "A command of a script, run before the plot: {\"name\": \"pair\", \"value\": {\"at\": 4, "
-                      "\"label\": \"v9\"}}");
-  command
-      ->add_option(
-          "--part", options.part,
-          "Share of an analysis to compute, 0 to 1, where a large model makes it slow; its time is printed first")
-      ->check(number_from(0.0, 1.0));
-  command->add_option("--problem", options.problem,
-                      "Spectrum for the solvers: {\"shape\": \"geometric\", \"kappa\": 51}");
-  command->add_option("--arithmetic", options.arithmetic, "Arithmetic of the solvers: bf16, tf32, fp32 or fp64");
-  command->add_flag("--all-heads", options.all_heads, "Plot every head of the layer");
+  command->add_option("--figure", options.number)->check(number_from(0));
+  command->add_option("--layer", options.layer);
+  command->add_option("--head", options.head)->check(number_from(0));
+  command->add_option("--token", options.token)->check(number_from(0));
+  command->add_option("--power", options.power)->check(number_from(0, 64));
+  add_text(*command, options.text);
+  command->add_option("--influence", options.influence);
+  command->add_option("--pair", options.pair);
+  command->add_option("--ask", options.asked);
+  command->add_option("--part", options.part)->check(number_from(0.0, 1.0));
+  command->add_option("--problem", options.problem);
+  command->add_option("--arithmetic", options.arithmetic);
+  command->add_flag("--all-heads", options.all_heads);
 }
 
 void add_info(CLI::App& app, InfoOptions& options) {
-  CLI::App* command =
-      add_command(app, "info", "Show what this program and machine can do, or what a file contains", info_examples);
-  command->add_option("file", options.file, "Snapshot, recipe, exported figure or the folder of a model");
-  command->add_flag("--optimiser", options.optimiser, "Also list the optimiser's tensors of a snapshot");
-  command->add_flag("--models", options.models, "List the models of other libraries that are opened");
+  CLI::App* command = add_command(app, "info");
+  command->add_option("file", options.file);
+  command->add_flag("--optimiser", options.optimiser);
+  command->add_flag("--models", options.models);
 }
 
 void add_bench(CLI::App& app, BenchOptions& options) {
-  CLI::App* command = add_command(app, "bench", "Measure training steps and layers on this machine", bench_examples);
-  command->add_option("name", options.name,
-                      "Run only benchmarks whose names begin with this, or, if none does, contain it");
-  command->add_option("--repeats", options.repeats, "Repetitions; the median is reported [15]")
-      ->check(number_from(1, 10000));
-  command->add_option("--against", options.against, "Compare with an earlier result of --json");
-  command->add_option("--seconds", options.seconds, "For bench long: longest time of a pass, in seconds [0.5]")
-      ->check(number_from(1e-6, 3600.0));
-  command->add_option("--svg", options.svg,
-                      "For bench long: figure of time over length; FILE_memory.svg shows the memory");
+  CLI::App* command = add_command(app, "bench");
+  command->add_option("name", options.name);
+  command->add_option("--repeats", options.repeats)->check(number_from(1, 10000));
+  command->add_option("--against", options.against);
+  command->add_option("--seconds", options.seconds)->check(number_from(1e-6, 3600.0));
+  command->add_option("--svg", options.svg);
 }
 
 void add_soak(CLI::App& app, SoakOptions& options) {
-  CLI::App* command =
-      add_command(app, "soak", "Train and analyse for several minutes; fails if memory grows", soak_examples);
+  CLI::App* command = add_command(app, "soak");
   add_start(*command, options.start);
-  command->add_option("--seconds", options.seconds, "Duration in seconds [600]")->check(number_from(1.0, 1e6));
+  command->add_option("--seconds", options.seconds)->check(number_from(1.0, 1e6));
 }
 
 void add_layer(CLI::App& app, LayerOptions& options) {
-  CLI::App* command = add_command(app, "layer", "Run one layer from a file forward and backward", layer_examples);
-  command->add_option("file", options.file, "safetensors with param.*, x, grad_y and metadata layer, config")
-      ->required();
-  command->add_option("--out", options.out, "File for the result: y, grad.*, probe.*")->required();
-  command->add_flag("--float64", options.float64, "Compute in float64 (CPU)");
+  CLI::App* command = add_command(app, "layer");
+  command->add_option("file", options.file)->required();
+  command->add_option("--out", options.out)->required();
+  command->add_flag("--float64", options.float64);
 }
 
 void add_study(CLI::App& command, StudyOptions& options) {
-  command.add_option("--seeds", options.seeds, "Number of seeds with which each recipe is trained")
-      ->check(number_from(1, 1000));
-  command
-      .add_option("--jobs", options.jobs,
-                  "Runs trained at the same time [one for each processor; on each GPU as many as fit, up to 24]")
-      ->check(number_from(1, 1024));
-  command.add_option("--shard", options.shard,
-                     "i/n: train only every n-th run from the i-th on; several processes can share the folder");
+  command.add_option("--seeds", options.seeds)->check(number_from(1, 1000));
+  command.add_option("--jobs", options.jobs)->check(number_from(1, 1024));
+  command.add_option("--shard", options.shard);
   add_saves(command, options.saves);
-  command.add_flag("--list", options.list, "Print one command for each run instead of training");
-  command.add_option("--out", options.out,
-                     "Folder for the results; runs that are finished there are not trained again");
+  command.add_flag("--list", options.list);
+  command.add_option("--out", options.out);
 }
 
 void add_forward(CLI::App& app, ForwardOptions& options) {
-  CLI::App* command = add_command(app, "forward", "Compute the logits of a model for given tokens", forward_examples);
-  command->add_option("model", options.model, "Snapshot, or a folder with config.json and safetensors")->required();
-  command->add_option("--tokens", options.tokens, "Token numbers: .npy, .npz, .safetensors, .bin, JSON or text");
-  add_text(*command, options.text, "A text instead, for the model's tokenizer.json");
+  CLI::App* command = add_command(app, "forward");
+  command->add_option("model", options.model)->required();
+  command->add_option("--tokens", options.tokens);
+  add_text(*command, options.text);
   need(*command, "--tokens F, --text T or --text-file F");
-  command->add_option("--out", options.out, "File for the result: logits [B, T, vocab]")->required();
+  command->add_option("--out", options.out)->required();
 }
 
 void add_generate(CLI::App& app, GenerateOptions& options) {
-  CLI::App* command = add_command(app, "generate", "Let a model write, token by token", generate_examples);
-  command->add_option("model", options.model, "Snapshot, or a folder with config.json and safetensors")->required();
-  CLI::Option* prompt = command->add_option("--prompt", options.prompt,
-                                            "Beginning as text or as labels of tokens; without it a held-out sequence");
-  command->add_option("--tokens", options.tokens, "Beginning as a file of token numbers, in the formats of `forward`")
-      ->excludes(prompt);
-  add_text(*command, options.text, "How it begins, as text, whatever it begins with");
-  command->add_option("--count", options.count, "Tokens to write [256]")->check(number_from(1, 1 << 24));
-  command
-      ->add_option("--temperature", options.temperature, "Temperature of sampling [1]; 0 takes the most probable token")
-      ->check(number_from(0.0, 1e3));
-  command->add_option("--top", options.top, "Sample only from the so many most probable tokens [all]")
-      ->check(number_from(1, 1 << 24));
-  command->add_flag("--prefill", options.prefills,
-                    "Read the beginning at once, as a prompt, instead of token by token");
-  command->add_flag("--freeze-scale", options.keeps_scale,
-                    "Keep SKA's scale m from the end of the beginning (Echo 3.2.1); without: update it");
-  command->add_option("--draw", options.seed, "Seed of the sampling [0]")->check(number_from(std::int64_t{0}));
+  CLI::App* command = add_command(app, "generate");
+  command->add_option("model", options.model)->required();
+  CLI::Option* prompt = command->add_option("--prompt", options.prompt);
+  command->add_option("--tokens", options.tokens)->excludes(prompt);
+  add_text(*command, options.text);
+  command->add_option("--count", options.count)->check(number_from(1, 1 << 24));
+  command->add_option("--temperature", options.temperature)->check(number_from(0.0, 1e3));
+  command->add_option("--top", options.top)->check(number_from(1, 1 << 24));
+  command->add_flag("--prefill", options.prefills);
+  command->add_flag("--freeze-scale", options.keeps_scale);
+  command->add_option("--draw", options.seed)->check(number_from(std::int64_t{0}));
 }
 
 void add_export(CLI::App& app, ExportOptions& options) {
-  CLI::App* command = add_command(app, "export", "Write a model's weights for other programs", export_examples);
-  command->add_option("model", options.model, "Snapshot, or a folder with config.json and safetensors")->required();
-  command
-      ->add_option("--format", options.format,
-                   "transformers, fla (flash-linear-attention), sessa, spectral_memory or npz (NumPy)")
-      ->required()
-      ->check(CLI::IsMember(export_formats()));
-  command->add_option("--out", options.out, "Folder to write into")->required();
+  CLI::App* command = add_command(app, "export");
+  command->add_option("model", options.model)->required();
+  command->add_option("--format", options.format)->required()->check(CLI::IsMember(export_formats()));
+  command->add_option("--out", options.out)->required();
 }
 
 void add_tokenize(CLI::App& app, TokenizeOptions& options) {
-  CLI::App* command =
-      add_command(app, "tokenize", "Token numbers of a text by a model's tokenizer.json", tokenize_examples);
-  command->add_option("model", options.model, "Folder of a model, or its tokenizer.json")->required();
-  add_text(*command, options.text, "The text");
-  command->add_option("--json-lines", options.json_lines, "Many texts: a file with a JSON string on each line")
-      ->excludes("--text")
-      ->excludes("--text-file");
-  add_off_switch(*command, "--no-special", options.has_special,
-                 "Without the tokens that the file's template puts around a text");
+  CLI::App* command = add_command(app, "tokenize");
+  command->add_option("model", options.model)->required();
+  add_text(*command, options.text);
+  command->add_option("--json-lines", options.json_lines)->excludes("--text")->excludes("--text-file");
+  add_off_switch(*command, "--no-special", options.has_special);
   need(*command, "--text T, --text-file F or --json-lines F");
 }
 
 void add_table(CLI::App& app, TableOptions& options) {
-  CLI::App* command =
-      add_command(app, "table", "Train the runs of a comparison and write its table and figures", table_examples);
-  command->add_option("name", options.name, "mqar, ... (`afterglow info` lists them)")->required();
-  command->add_option("--only", options.only, "Train only runs whose file name contains this");
-  command->add_option("--data", options.data, "Data for the task of every recipe, such as ETTh1.csv or a text");
-  command->add_option("--set", options.assignments, "Change every recipe: steps=500, batch=32, ...")->take_all();
+  CLI::App* command = add_command(app, "table");
+  command->add_option("name", options.name)->required();
+  command->add_option("--only", options.only);
+  command->add_option("--data", options.data);
+  command->add_option("--set", options.assignments)->take_all();
   add_study(*command, options);
 }
 
 void add_sweep(CLI::App& app, SweepOptions& options) {
-  CLI::App* command = add_command(
-      app, "sweep", "Train a recipe at every point of a grid of its fields; sweep.csv has one row for each run",
-      sweep_examples);
+  CLI::App* command = add_command(app, "sweep");
   add_start(*command, options.start);
-  command->add_option("--axis", options.axes, "A field of the recipe and its values; repeat for each axis")->take_all();
-  command->add_option("--figure", options.figures, "Number to plot; repeat for several [accuracy]")->take_all();
-  command->add_option("--enough", options.enough, "End a run early at this held-out accuracy")
-      ->check(number_from(0.0, 1.0));
+  command->add_option("--axis", options.axes)->take_all();
+  command->add_option("--figure", options.figures)->take_all();
+  command->add_option("--enough", options.enough)->check(number_from(0.0, 1.0));
   add_study(*command, options);
 }
 
 void add_check(CLI::App& app, CheckOptions& options) {
-  CLI::App* command = add_command(app, "check", "Run lessons and check what they expect", check_examples);
-  command->add_option("lessons", options.lessons, "Names or files of lessons; without: all that are included");
-  command->add_flag("--names", options.lists_names, "List the numbers at the end of a lesson, or of a preset");
+  CLI::App* command = add_command(app, "check");
+  command->add_option("lessons", options.lessons);
+  command->add_flag("--names", options.lists_names);
 }
 
 void add_grade(CLI::App& app, GradeOptions& options) {
-  CLI::App* command = add_command(app, "grade", "Show which goals of a lesson a recipe reaches", grade_examples);
-  command->add_option("lesson", options.lesson, "Name or file of the lesson")->required();
-  command->add_option("recipe", options.recipe, "Recipe, snapshot or exported figure")->required();
+  CLI::App* command = add_command(app, "grade");
+  command->add_option("lesson", options.lesson)->required();
+  command->add_option("recipe", options.recipe)->required();
 }
 
 void add_handout(CLI::App& app, HandoutOptions& options) {
-  CLI::App* command = add_command(app, "handout", "Write a lesson with its figures as PDF or HTML", handout_examples);
-  command->add_option("lesson", options.lesson, "Name or file of the lesson")->required();
-  command->add_option("--pdf", options.pdf, "File to write");
-  command->add_option("--html", options.html, "File to write");
+  CLI::App* command = add_command(app, "handout");
+  command->add_option("lesson", options.lesson)->required();
+  command->add_option("--pdf", options.pdf);
+  command->add_option("--html", options.html);
   need(*command, "--pdf FILE, --html FILE or both");
 }
 
 void add_shell_texts(CLI::App& app, std::string& shell) {
-  CLI::App* command =
-      add_command(app, "completion", "Print the script with which a shell completes words", completion_examples);
-  command->add_option("shell", shell, "The shell")->required()->check(CLI::IsMember(known_shells()));
-  add_command(app, "manual", "Print this help as a page for `man`", manual_examples);
+  CLI::App* command = add_command(app, "completion");
+  command->add_option("shell", shell)->required()->check(CLI::IsMember(known_shells()));
+  add_command(app, "manual");
 }
 
 void add_common(CLI::App& app, CommonOptions& common, Output& output) {
   std::vector<CLI::Option*> options{
-      app.add_flag("--json", output.json, "Print one JSON object on stdout"),
-      app.add_flag("--quiet", output.quiet, "Print no messages and no progress"),
-      app.add_option("--device", common.device, "Device: auto, cpu or cuda")
-          ->check(CLI::IsMember({"auto", "cpu", "cuda"})),
-      app.add_option("--precision", common.precision, "Precision of matrix products on the GPU: fp32, tf32 or bf16")
-          ->check(CLI::IsMember({"fp32", "tf32", "bf16"})),
-      app.add_option("--threads", common.threads, "Number of CPU threads; 0: all")->check(number_from(0, 1024)),
-      app.add_flag("--force", common.force, "Overwrite existing files")};
+      app.add_flag("--json", output.json),
+      app.add_flag("--quiet", output.quiet),
+      app.add_option("--device", common.device)->check(CLI::IsMember({"auto", "cpu", "cuda"})),
+      app.add_option("--precision", common.precision)->check(CLI::IsMember({"fp32", "tf32", "bf16"})),
+      app.add_option("--threads", common.threads)->check(number_from(0, 1024)),
+      app.add_flag("--force", common.force)};
   for (CLI::Option* option : options) option->group("Options of every command");
 }
 
 void add_window(CLI::App& app, std::vector<std::string>& files, WindowOptions& window) {
-  app.add_option("files", files,
-                 "Preset, lesson, snapshot, recipe, exported figure or folder of a model to open in the window");
-  app.add_option("--script", window.script, "JSON file with commands for the window");
-  app.add_option("--screenshot", window.screenshot, "Write a picture of the window at the end");
-  app.add_option("--frames", window.exit_after_frames, "Close the window after this number of frames")
-      ->check(number_from(0));
-  app.add_option("--theme", window.theme, "dark, light or projector")
-      ->check(CLI::IsMember({"dark", "light", "projector"}));
-  app.add_flag("--lock", window.is_locked, "For a class: no controls; keys and mouse cannot change the run");
-  app.add_flag("--presenter", window.has_presenter, "Open a second window with the notes of the lesson");
-  app.add_flag("--portable", window.is_portable,
-               "Keep the settings in the program's folder, as a file `portable` there also does");
-  app.add_option("--scale", window.scale, "Scale of text, plots and controls; 1 is normal")
-      ->check(number_from(0.5, 3.0));
-  app.add_option("--size", window.size, "Size of the window in pixels, such as 1600x1000");
+  app.add_option("files", files);
+  app.add_option("--script", window.script);
+  app.add_option("--screenshot", window.screenshot);
+  app.add_option("--frames", window.exit_after_frames)->check(number_from(0));
+  app.add_option("--theme", window.theme)->check(CLI::IsMember({"dark", "light", "projector"}));
+  app.add_flag("--lock", window.is_locked);
+  app.add_flag("--presenter", window.has_presenter);
+  app.add_flag("--portable", window.is_portable);
+  app.add_option("--scale", window.scale)->check(number_from(0.5, 3.0));
+  app.add_option("--size", window.size);
 }
 
 std::vector<std::string> command_names(const CLI::App& app) {
@@ -580,7 +513,11 @@ struct Arguments {
     add_grade(app, grade);
     add_handout(app, handout);
     add_shell_texts(app, shell);
-    for (CLI::App* command : app.get_subcommands({})) add_common(*command, common, output);
+    for (CLI::App* command : app.get_subcommands({})) {
+      add_common(*command, common, output);
+      describe_options(*command, command->get_name());
+    }
+    describe_options(app, "window");
     app.require_subcommand(0, 1);
   }
 
@@ -623,7 +560,7 @@ struct Arguments {
 void run_arguments(int argc, char** argv, Output& asked) {
   CLI::App app("Afterglow shows what sequence layers remember.");
   app.set_version_flag("--version", version_line());
-  app.footer(std::string(window_examples) + exit_codes);
+  app.footer(footer_of("window"));
   Arguments arguments;
   arguments.add_to(app);
   arguments.table.words = arguments.sweep.words = {argv + 1, argv + argc};

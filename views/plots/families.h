@@ -1,5 +1,6 @@
-// The families of plots, one file each; plot_kinds.cpp collects the rows. The texts of their formula cards are in
-// assets/cards, which says how to add one; formula_card.cpp joins them with the numbers.
+// The families of plots, one file each; plot_kinds.cpp joins the rows with the texts and sizes in assets/plots. The
+// texts of their formula cards are in assets/cards, which says how to add one; formula_card.cpp joins them with the
+// numbers.
 #pragma once
 #include <array>
 
@@ -15,8 +16,18 @@ struct CardNumbers {
   NumbersText numbers;
 };
 
+/// The functions of a plot; the members are those of PlotKind.
+struct PlotRow {
+  std::string_view id;
+  AnalysisSet analyses;
+  LayerTraits needs;
+  std::string (*subtitle)(const Observation&, const Selection&);
+  std::vector<Figure> (*prepare)(const Observation&, const Selection&, CurveStore&);
+  std::string (*followed)(const Observation&, const Selection&, const Figure&, const std::optional<Point>&) = nullptr;
+};
+
 struct PlotFamily {
-  std::span<const PlotKind> plots;
+  std::span<const PlotRow> plots;
   std::span<const CardNumbers> numbers;  ///< of the cards that have numbers
 };
 
@@ -33,7 +44,8 @@ PlotFamily spectral_memory_plots();
 inline constexpr std::array plot_families{training_plots, spectrum_plots,  sequence_plots, causes_plots,
                                           solver_plots,   influence_plots, theory_plots,   spectral_memory_plots};
 
-/// The files of assets/cards.
+/// The files of assets/plots and assets/cards.
+std::span<const EmbeddedText> plot_texts();
 std::span<const EmbeddedText> card_texts();
 
 }  // namespace afterglow

@@ -1,7 +1,8 @@
-// Finds plots by name, and adds the line about their source to figures.
+// Reads assets/plots, finds plots by name, and adds the line about their source to figures.
 #include "views/plots/plot_kinds.h"
 
 #include <algorithm>
+#include <nlohmann/json.hpp>
 
 #include "core/engine/observation/inspected_view.h"
 #include "views/figures/semantic_colours.h"
@@ -9,10 +10,36 @@
 
 namespace afterglow {
 
+namespace {
+
+/// Refers to the texts of `info`, the plot's object in assets/plots, which must outlive it.
+PlotKind kind_of(const PlotRow& row, const nlohmann::json& info) {
+  const auto text = [&](const char* key) {
+    return info.contains(key) ? std::string_view(info[key].get_ref<const std::string&>()) : std::string_view();
+  };
+  PlotKind kind{row.id, text("title"), text("about"), row.analyses, row.subtitle, row.prepare, row.needs};
+  if (info.contains("smallest")) kind.smallest = {info["smallest"][0], info["smallest"][1]};
+  kind.follows_inspected = info.value("follows_inspected", false);
+  kind.moves_points = info.value("moves_points", false);
+  kind.moves_tokens = info.value("moves_tokens", false);
+  kind.steps_figures = info.value("steps_figures", false);
+  kind.needs_model = info.value("needs_model", true);
+  kind.workspace = text("workspace");
+  kind.followed = row.followed;
+  kind.former_id = text("former_id");
+  return kind;
+}
+
+}  // namespace
+
 std::span<const PlotKind> plot_kinds() {
+  static nlohmann::json infos;
   static const std::vector<PlotKind> kinds = [] {
+    for (const EmbeddedText& file : plot_texts()) infos.update(nlohmann::json::parse(file.json));
     std::vector<PlotKind> all;
-    for (const auto family : plot_families) all.insert(all.end(), family().plots.begin(), family().plots.end());
+    for (const auto family : plot_families) {
+      for (const PlotRow& row : family().plots) all.push_back(kind_of(row, infos.at(std::string(row.id))));
+    }
     return all;
   }();
   return kinds;

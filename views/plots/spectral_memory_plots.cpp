@@ -1,6 +1,4 @@
 // Plots and cards of Spectral Memory: the path of training, forecasts, memory tokens.
-#include <array>
-
 #include "core/engine/observation/forecast_view.h"
 #include "core/engine/observation/memory_view.h"
 #include "core/engine/observation/trajectory_view.h"
@@ -34,54 +32,15 @@ std::string memory_token_numbers(const Observation& o, const Selection&) {
   return "M = " + std::to_string(o.memory->tokens) + ", " + grouped_number(o.memory->history_rows) + " rows of history";
 }
 
-constexpr std::array spectral_memory_rows{
-    PlotKind{
-        .id = "trajectory",
-        .title = "Trajectory",
-        .about = "The path of the weights during training in its three main directions; a click rewinds to that step.",
-        .analyses = set_of(Analysis::trace),
-        .subtitle = trajectory_subtitle,
-        .prepare = trajectory_figures,
-        .smallest = {250, 190}},
-    PlotKind{.id = "kl_spectrum",
-             .title = "K-L spectrum",
-             .about = "How few modes describe the path of training, by both strategies.",
-             .analyses = set_of(Analysis::trace),
-             .subtitle = kl_spectrum_subtitle,
-             .prepare = kl_spectrum_figures,
-             .smallest = {170, 150}},
-    PlotKind{.id = "temporal_modes",
-             .title = "Temporal modes",
-             .about = "The main modes of training over its steps.",
-             .analyses = set_of(Analysis::trace),
-             .subtitle = temporal_modes_subtitle,
-             .prepare = temporal_modes_figures,
-             .smallest = {250, 150}},
-    PlotKind{.id = "forecast",
-             .title = "Forecast",
-             .about = "Input, truth and prediction of a window, channel by channel.",
-             .analyses = set_of(Analysis::trace),
-             .subtitle = forecast_subtitle,
-             .prepare = forecast_figures,
-             .needs = LayerTrait::series,
-             .smallest = {215, 130}},
-    PlotKind{.id = "memory_tokens",
-             .title = "Memory tokens",
-             .about = "What the memory tokens read in a window, and which positions read them.",
-             .analyses = set_of(Analysis::trace),
-             .subtitle = memory_tokens_subtitle,
-             .prepare = memory_tokens_figures,
-             .needs = LayerTrait::training_memory,
-             .smallest = {195, 140},
-             .workspace = "memory"},
-    PlotKind{.id = "memory_inspector",
-             .title = "Memory inspector",
-             .about = "What the training memory holds, from its buffer to its tokens, and how much each mode helps.",
-             .analyses = set_of(Analysis::trace),
-             .subtitle = memory_inspector_subtitle,
-             .prepare = memory_inspector_figures,
-             .needs = LayerTrait::training_memory,
-             .smallest = {195, 140}},
+constexpr PlotRow spectral_memory_rows[] = {
+    {"trajectory", set_of(Analysis::trace), {}, trajectory_subtitle, trajectory_figures},
+    {"kl_spectrum", set_of(Analysis::trace), {}, kl_spectrum_subtitle, kl_spectrum_figures},
+    {"temporal_modes", set_of(Analysis::trace), {}, temporal_modes_subtitle, temporal_modes_figures},
+    {"forecast", set_of(Analysis::trace), LayerTrait::series, forecast_subtitle, forecast_figures},
+    {"memory_tokens", set_of(Analysis::trace), LayerTrait::training_memory, memory_tokens_subtitle,
+     memory_tokens_figures},
+    {"memory_inspector", set_of(Analysis::trace), LayerTrait::training_memory, memory_inspector_subtitle,
+     memory_inspector_figures},
 };
 
 constexpr CardNumbers spectral_memory_numbers[] = {

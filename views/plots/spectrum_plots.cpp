@@ -1,5 +1,4 @@
 // Plots and cards of the Koopman spectrum, its modes and the power filter.
-#include <array>
 #include <cmath>
 #include <complex>
 
@@ -65,53 +64,14 @@ std::string forces_numbers(const Observation& o, const Selection& s) {
   return force_text(*forces, s.mode >= 0 ? s.mode : forces->modes.front().number);
 }
 
-constexpr std::array spectrum_rows{
-    PlotKind{.id = "spectrum",
-             .title = "Koopman spectrum",
-             .about = "Eigenvalues of the layer's memory in the complex plane; trails show their earlier places.",
-             .analyses = set_of(Analysis::spectra),
-             .subtitle = spectrum_subtitle,
-             .prepare = spectrum_figures,
-             .needs = LayerTrait::koopman_heads | LayerTrait::koopman_modes,
-             .smallest = {150, 150},
-             .follows_inspected = true,
-             .moves_points = true,
-             .followed = followed_mode},
-    PlotKind{
-        .id = "forces",
-        .title = "Eigenvalue forces",
-        .about =
-            "Where the loss pulls each eigenvalue of the memory, and where the optimiser moves it in the next step.",
-        .analyses = Analysis::forces | Analysis::spectra,
-        .subtitle = forces_subtitle,
-        .prepare = forces_figures,
-        .needs = LayerTrait::koopman_heads,
-        .smallest = {200, 200}},
-    PlotKind{.id = "power_filter",
-             .title = "Power filter",
-             .about = "How much of each mode is left when the operator is raised to the power K.",
-             .analyses = set_of(Analysis::spectra),
-             .subtitle = power_filter_subtitle,
-             .prepare = power_filter_figures,
-             .needs = LayerTrait::koopman_heads,
-             .follows_inspected = true},
-    PlotKind{.id = "state_spectrum",
-             .title = "State spectrum",
-             .about = "Factors by which one token multiplies the recurrent state, in the complex plane.",
-             .analyses = set_of(Analysis::spectra),
-             .subtitle = state_spectrum_subtitle,
-             .prepare = state_spectrum_figures,
-             .needs = LayerTrait::state_modes,
-             .smallest = {150, 150}},
-    PlotKind{.id = "state_growth",
-             .title = "State growth",
-             .about = "Size of a recurrent state and the number of directions it fills, token by token.",
-             .analyses = set_of(Analysis::trace),
-             .subtitle = state_growth_subtitle,
-             .prepare = state_growth_figures,
-             .needs = LayerTrait::state_modes,
-             .smallest = {240, 150},
-             .moves_tokens = true},
+constexpr PlotRow spectrum_rows[] = {
+    {"spectrum", set_of(Analysis::spectra), LayerTrait::koopman_heads | LayerTrait::koopman_modes, spectrum_subtitle,
+     spectrum_figures, followed_mode},
+    {"forces", Analysis::forces | Analysis::spectra, LayerTrait::koopman_heads, forces_subtitle, forces_figures},
+    {"power_filter", set_of(Analysis::spectra), LayerTrait::koopman_heads, power_filter_subtitle, power_filter_figures},
+    {"state_spectrum", set_of(Analysis::spectra), LayerTrait::state_modes, state_spectrum_subtitle,
+     state_spectrum_figures},
+    {"state_growth", set_of(Analysis::trace), LayerTrait::state_modes, state_growth_subtitle, state_growth_figures},
 };
 
 constexpr CardNumbers spectrum_numbers[] = {

@@ -1,6 +1,4 @@
 // Plots and cards that compare Echo's theorems with measurements.
-#include <array>
-
 #include "core/engine/observation/depth_view.h"
 #include "core/engine/observation/theory_view.h"
 #include "core/figure/axis.h"
@@ -51,56 +49,13 @@ std::string state_size_numbers(const Observation& o, const Selection&) {
 // Theory describes the model with the interventions.
 constexpr AnalysisSet theory = Analysis::inspected | Analysis::spectra | Analysis::theory;
 
-constexpr std::array theory_rows{
-    PlotKind{.id = "perturbation",
-             .title = "Perturbation",
-             .about = "How noise in the statistics changes operator and eigenvalues, with bounds.",
-             .analyses = theory,
-             .subtitle = theory_subtitle,
-             .prepare = perturbation_figures,
-             .needs = LayerTrait::koopman_heads,
-             .smallest = {260, 170}},
-    PlotKind{.id = "filter_theory",
-             .title = "Filter, in theory",
-             .about = "Norms of the operator's powers, the error that the filter adds, and when it helps.",
-             .analyses = theory,
-             .subtitle = theory_subtitle,
-             .prepare = filter_theory_figures,
-             .needs = LayerTrait::koopman_heads,
-             .smallest = {240, 170}},
-    PlotKind{.id = "linear_gap",
-             .title = "Linear attention",
-             .about = "How far linear attention is from ridge retrieval, with the bound.",
-             .analyses = theory,
-             .subtitle = theory_subtitle,
-             .prepare = linear_gap_figures,
-             .needs = LayerTrait::koopman_heads,
-             .smallest = {240, 170}},
-    PlotKind{.id = "query_jacobian",
-             .title = "Query Jacobian",
-             .about = "How strongly the answer depends on its query, with the bounds.",
-             .analyses = theory,
-             .subtitle = theory_subtitle,
-             .prepare = query_jacobian_figures,
-             .needs = LayerTrait::koopman_heads,
-             .smallest = {240, 170}},
-    PlotKind{.id = "gradient_depth",
-             .title = "Gradient norm by depth",
-             .about = "Norms of the loss' gradient at the input of every layer, with the bounds over depth.",
-             .analyses = theory,
-             .subtitle = depth_subtitle,
-             .prepare = depth_figures,
-             .needs = LayerTrait::tokens,
-             .smallest = {240, 120}},
-    PlotKind{.id = "state_size",
-             .title = "State size",
-             .about = "Size of the state and of a key-value cache over the length, and where they are equal.",
-             .analyses = theory,
-             .subtitle = theory_subtitle,
-             .prepare = state_size_figures,
-             .needs = LayerTrait::koopman_heads,
-             .smallest = {240, 170},
-             .former_id = "memory"},
+constexpr PlotRow theory_rows[] = {
+    {"perturbation", theory, LayerTrait::koopman_heads, theory_subtitle, perturbation_figures},
+    {"filter_theory", theory, LayerTrait::koopman_heads, theory_subtitle, filter_theory_figures},
+    {"linear_gap", theory, LayerTrait::koopman_heads, theory_subtitle, linear_gap_figures},
+    {"query_jacobian", theory, LayerTrait::koopman_heads, theory_subtitle, query_jacobian_figures},
+    {"gradient_depth", theory, LayerTrait::tokens, depth_subtitle, depth_figures},
+    {"state_size", theory, LayerTrait::koopman_heads, theory_subtitle, state_size_figures},
 };
 
 constexpr CardNumbers theory_numbers[] = {

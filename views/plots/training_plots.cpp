@@ -1,6 +1,4 @@
 // Plots and cards of the curves of training.
-#include <array>
-
 #include "core/engine/observation/blame_view.h"
 #include "core/engine/observation/phase_map_view.h"
 #include "core/figure/axis.h"
@@ -61,53 +59,14 @@ std::string rate_numbers(const Observation& o, const Selection&) {
   return "now η = " + number_text(o.runs.back().learning_rate.back(), 3);
 }
 
-constexpr std::array training_rows{
-    PlotKind{.id = "training",
-             .title = "Training",
-             .about = "Accuracy, loss, gradient norms and learning rate of every run.",
-             .analyses = 0,
-             .subtitle = training_subtitle,
-             .prepare = training_figures},
-    PlotKind{.id = "phase_map",
-             .title = "Phase map",
-             .about = "Results of trainings over two settings, computed from coarse to fine; a click opens a run.",
-             .analyses = set_of(Analysis::phase_map),
-             .subtitle = phase_map_subtitle,
-             .prepare = phase_map_figures,
-             .smallest = {260, 200}},
-    PlotKind{.id = "accuracy_grid",
-             .title = "Accuracy grid",
-             .about = "Held-out accuracy over the number of key-value pairs and the length, for every task with the "
-                      "model's vocabulary.",
-             .analyses = set_of(Analysis::accuracy),
-             .subtitle = accuracy_grid_subtitle,
-             .prepare = accuracy_grid_figures,
-             .needs = LayerTrait::tokens,
-             .smallest = {230, 130}},
-    PlotKind{.id = "blame",
-             .title = "Batch influence",
-             .about = "Effect of each of the last batches: the training is repeated exactly, without that batch.",
-             .analyses = set_of(Analysis::blame),
-             .subtitle = blame_subtitle,
-             .prepare = blame_figures},
-    PlotKind{.id = "microscope",
-             .title = "Twin runs",
-             .about = "How fast two trainings diverge that differ in one bit, one token or one setting.",
-             .analyses = set_of(Analysis::microscope),
-             .subtitle = microscope_subtitle,
-             .prepare = microscope_figures},
-    PlotKind{.id = "bisect",
-             .title = "When did it start?",
-             .about = "First step at which a condition holds, with one part of the model frozen at a time.",
-             .analyses = set_of(Analysis::bisect),
-             .subtitle = bisect_subtitle,
-             .prepare = bisect_figures},
-    PlotKind{.id = "over_training",
-             .title = "Any number over training",
-             .about = "One number of a panel at all kept steps, below the loss.",
-             .analyses = set_of(Analysis::over_training),
-             .subtitle = over_training_subtitle,
-             .prepare = over_training_figures},
+constexpr PlotRow training_rows[] = {
+    {"training", 0, {}, training_subtitle, training_figures},
+    {"phase_map", set_of(Analysis::phase_map), {}, phase_map_subtitle, phase_map_figures},
+    {"accuracy_grid", set_of(Analysis::accuracy), LayerTrait::tokens, accuracy_grid_subtitle, accuracy_grid_figures},
+    {"blame", set_of(Analysis::blame), {}, blame_subtitle, blame_figures},
+    {"microscope", set_of(Analysis::microscope), {}, microscope_subtitle, microscope_figures},
+    {"bisect", set_of(Analysis::bisect), {}, bisect_subtitle, bisect_figures},
+    {"over_training", set_of(Analysis::over_training), {}, over_training_subtitle, over_training_figures},
 };
 
 constexpr CardNumbers training_numbers[] = {{"training", loss_numbers},

@@ -10,6 +10,8 @@
 
 #include <chrono>
 #include <cmath>
+#include <iterator>
+#include <sstream>
 
 #include "app/window/display/child_process.h"
 #include "core/io/temporary_file.h"
@@ -25,33 +27,12 @@ std::vector<std::string> arguments_for(const Pixels& first, double interval) {
   const std::string size = std::to_string(first.width) + "x" + std::to_string(first.height);
   const std::string rate = std::to_string(std::lround(1 / interval));
   // Players need even sides and colours at half the resolution.
-  return {"ffmpeg",
-          "-nostdin",
-          "-hide_banner",
-          "-loglevel",
-          "error",
-          "-f",
-          "rawvideo",
-          "-pixel_format",
-          "rgb24",
-          "-video_size",
-          size,
-          "-framerate",
-          rate,
-          "-i",
-          "pipe:0",
-          "-vf",
-          "crop=trunc(iw/2)*2:trunc(ih/2)*2:0:0",
-          "-pix_fmt",
-          "yuv420p",
-          "-crf",
-          "18",
-          "-movflags",
-          "+faststart",
-          "-f",
-          "mp4",
-          "-y",
-          "/proc/self/fd/" + std::to_string(result_in_child)};
+  std::istringstream words("ffmpeg -nostdin -hide_banner -loglevel error -f rawvideo -pixel_format rgb24 -video_size " +
+                           size + " -framerate " + rate +
+                           " -i pipe:0 -vf crop=trunc(iw/2)*2:trunc(ih/2)*2:0:0 -pix_fmt yuv420p -crf 18"
+                           " -movflags +faststart -f mp4 -y /proc/self/fd/" +
+                           std::to_string(result_in_child));
+  return {std::istream_iterator<std::string>(words), {}};
 }
 
 /// Returns when all is sent, or the reader is gone or does not read for too long.

@@ -96,8 +96,8 @@ TEST(Architecture, IncludesPointDown) {
   EXPECT_THAT(planted("views/a.cpp", "#include \"core/engine/observation/observation.h\""), IsEmpty());
   EXPECT_THAT(planted("views/a.cpp", "#include \"core/engine/training/trainer.h\""),
               ElementsAre(HasSubstr("points up")));
-  EXPECT_THAT(planted("core/engine/probing/a.cpp", "#include \"core/engine/training/trainer.h\""), IsEmpty());
-  EXPECT_THAT(planted("core/engine/training/a.cpp", "#include \"core/engine/probing/observer.h\""),
+  EXPECT_THAT(planted("core/engine/inspection/a.cpp", "#include \"core/engine/training/trainer.h\""), IsEmpty());
+  EXPECT_THAT(planted("core/engine/training/a.cpp", "#include \"core/engine/inspection/observer.h\""),
               ElementsAre(HasSubstr("points up")));
   EXPECT_THAT(planted("core/engine/session/a.cpp", "  #  include  \"app/main.h\""),
               ElementsAre(HasSubstr("points up")));

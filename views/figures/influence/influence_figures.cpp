@@ -8,6 +8,7 @@
 #include "core/figure/axis.h"
 #include "core/io/number_text.h"
 #include "views/figures/semantic_colours.h"
+#include "views/figures/sheet.h"
 
 namespace afterglow {
 
@@ -35,14 +36,7 @@ Line theory_line(const std::string& name, const InfluenceTail& tail, double lowe
     x.push_back(lag);
     y.push_back(value);
   }
-  Line line;
-  line.name = name;
-  line.curve.x = std::move(x);
-  line.curve.y = std::move(y);
-  line.dash = Dash::dashed;
-  line.width = 1.3;
-  line.ink = tail_ink(tail);
-  return line;
+  return line_through(name, std::move(x), std::move(y), tail_ink(tail), Dash::dashed, 1.3);
 }
 
 double max_value(const std::vector<InfluenceTail>& tails) {
@@ -384,28 +378,19 @@ std::string column_id(const RaceView& race, std::size_t column) {
 }
 
 Figure recall_axes(const RaceView& race, std::string id, std::string title) {
-  Figure figure;
-  figure.id = std::move(id);
-  figure.title = std::move(title);
-  figure.x.label = "lag";
-  figure.x.unit = "tokens";
-  figure.x.scale = Scale::log;
-  figure.x.range = Range{1, static_cast<double>(std::max(2, race.tokens - race.source))};
-  figure.y.label = "right answers";
-  figure.y.range = Range{0, 1.04};
+  Figure figure = sheet(std::move(id), std::move(title), "",
+                        {.label = "lag",
+                         .unit = "tokens",
+                         .scale = Scale::log,
+                         .range = Range{1, static_cast<double>(std::max(2, race.tokens - race.source))}},
+                        {.label = "right answers", .range = Range{0, 1.04}});
   figure.reference_lines.push_back({Orientation::horizontal, 0.25, "guessing", Role::dim, Dash::dotted});
   figure.labels = LabelPlacement::legend;
   return figure;
 }
 
 Line recall_line(const std::string& name, const RaceEntry& entry) {
-  Line line;
-  line.name = name;
-  line.curve.x = entry.recall_lags;
-  line.curve.y = entry.recall;
-  line.dash = Dash::solid;
-  line.ink = layer_ink(entry.tail.kind);
-  return line;
+  return line_through(name, entry.recall_lags, entry.recall, layer_ink(entry.tail.kind), Dash::solid);
 }
 
 Figure race_recall(const RaceView& race) {
@@ -489,16 +474,9 @@ std::string cost_label(const RaceView& race, const RaceEntry& entry) {
 }
 
 Figure race_cost(const RaceView& race) {
-  Figure figure;
-  figure.id = "race_cost";
-  figure.title = "Memory cost";
-  figure.subtitle = "dot size: lag at 1 %";
-  figure.x.label = "time per token";
-  figure.x.unit = "ms";
-  figure.y.label = "state";
-  figure.y.unit = "bytes";
-  figure.x.scale = figure.y.scale = Scale::log;
-  figure.labels = LabelPlacement::none;
+  Figure figure = sheet("race_cost", "Memory cost", "dot size: lag at 1 %",
+                        {.label = "time per token", .unit = "ms", .scale = Scale::log},
+                        {.label = "state", .unit = "bytes", .scale = Scale::log}, LabelPlacement::none);
   Scatter scatter;
   scatter.name = "layers";
   scatter.marker = Marker::circle;
@@ -552,15 +530,8 @@ Figure race_column(const RaceView& race, std::size_t column) {
 }  // namespace
 
 Figure lag_figure(const std::string& id, const std::string& title, const std::string& quantity) {
-  Figure figure;
-  figure.id = id;
-  figure.title = title;
-  figure.x.label = "lag";
-  figure.x.unit = "tokens";
-  figure.x.scale = figure.y.scale = Scale::log;
-  figure.y.label = quantity;
-  figure.labels = LabelPlacement::legend;
-  return figure;
+  return sheet(id, title, "", {.label = "lag", .unit = "tokens", .scale = Scale::log},
+               {.label = quantity, .scale = Scale::log}, LabelPlacement::legend);
 }
 
 Line lag_line(std::string name, const std::vector<double>& lags, const std::vector<double>& values, double scale,
@@ -571,12 +542,7 @@ Line lag_line(std::string name, const std::vector<double>& lags, const std::vect
     x.push_back(lags[i]);
     y.push_back(values[i] * scale);
   }
-  Line line;
-  line.name = std::move(name);
-  line.curve.x = std::move(x);
-  line.curve.y = std::move(y);
-  line.dash = Dash::solid;
-  return line;
+  return line_through(std::move(name), std::move(x), std::move(y), 0, Dash::solid);
 }
 
 std::string law_text(const InfluenceFit& fit) {

@@ -10,6 +10,7 @@
 #include "core/figure/axis.h"
 #include "views/figures/influence/influence_figures.h"
 #include "views/figures/semantic_colours.h"
+#include "views/figures/sheet.h"
 
 namespace afterglow {
 
@@ -20,12 +21,8 @@ constexpr int freeze_window = 16;  ///< consecutive tokens over which time may s
 /// A matrix [T*T] of reading tokens (down) and read tokens (to the right); its upper half is blank.
 Figure matrix_figure(const RoutingView& routing, const std::string& id, const std::string& title,
                      const std::vector<float>& matrix, const std::string& quantity, bool has_signs) {
-  Figure figure;
-  figure.id = id;
-  figure.title = title;
-  figure.x.label = "source token τ";
-  figure.y.label = "token t";
-  figure.x.integer_ticks = figure.y.integer_ticks = true;
+  Figure figure = sheet(id, title, "", {.label = "source token τ", .integer_ticks = true},
+                        {.label = "token t", .integer_ticks = true});
   HeatMap map;
   map.name = quantity;
   map.rows = map.cols = routing.tokens;
@@ -55,33 +52,16 @@ Figure matrix_figure(const RoutingView& routing, const std::string& id, const st
 Line token_line(const std::string& name, const std::vector<double>& values, Ink ink) {
   std::vector<double> x(values.size());
   for (std::size_t t = 0; t < x.size(); ++t) x[t] = static_cast<double>(t);
-  Line line;
-  line.name = name;
-  line.curve.x = std::move(x);
-  line.curve.y = values;
-  line.ink = ink;
-  line.dash = Dash::solid;
-  return line;
+  return line_through(name, std::move(x), values, ink, Dash::solid);
 }
 
 Figure token_figure(const std::string& id, const std::string& title, const std::string& quantity) {
-  Figure figure;
-  figure.id = id;
-  figure.title = title;
-  figure.x.label = "token t";
-  figure.x.integer_ticks = true;
-  figure.y.label = quantity;
-  return figure;
+  return sheet(id, title, "", {.label = "token t", .integer_ticks = true}, {quantity});
 }
 
 Figure hops_figure(const RoutingView& routing) {
-  Figure figure;
-  figure.id = "routing_hops";
-  figure.title = "Hops";
-  figure.subtitle = "weight that reaches the last token over k hops";
-  figure.x.label = "hops k";
-  figure.y.label = "mass (B^k 1)_T";
-  figure.labels = LabelPlacement::none;
+  Figure figure = sheet("routing_hops", "Hops", "weight that reaches the last token over k hops", {"hops k"},
+                        {"mass (B^k 1)_T"}, LabelPlacement::none);
   Bars bars;
   bars.name = "mass";
   const std::size_t last = routing.hop_masses.size() - 1;
@@ -132,12 +112,8 @@ Figure gain_figure(const RoutingView& routing) {
 /// Numbers with the limit 1, which they must not reach (the first two: assumptions) or exceed (the others: theorems).
 Figure assumptions_figure(const RoutingView& routing) {
   const FeedbackBounds bounds = bounds_of(routing);
-  Figure figure;
-  figure.id = "routing_assumptions";
-  figure.title = "Assumptions";
-  figure.x.label = "quantity";
-  figure.y.label = "share of the limit";
-  figure.labels = LabelPlacement::none;
+  Figure figure =
+      sheet("routing_assumptions", "Assumptions", "", {"quantity"}, {"share of the limit"}, LabelPlacement::none);
   if (!(bounds.mass < 1)) {
     figure.subtitle = "γ_max c₂ = " + number_text(bounds.mass, 3) + " ≥ 1: theorem 8 does not apply";
   } else {
@@ -184,11 +160,7 @@ Figure reach_figure(const RoutingView& routing) {
                              .radius = 2.5,
                              .ink = layer_ink(routing.kind),
                              .id = "token " + std::to_string(t)});
-  Line bound;
-  bound.name = "proposition 25";
-  bound.ink = Role::dim;
-  bound.dash = Dash::dashed;
-  bound.curve = {reach.radii, reach.bounds, nullptr};
+  Line bound = line_through("proposition 25", reach.radii, reach.bounds, Role::dim, Dash::dashed);
   figure.series.emplace_back(std::move(tokens));
   figure.series.emplace_back(std::move(bound));
   return figure;
@@ -291,26 +263,16 @@ std::string exponent_text(const InfluenceFit& fit) {
 }
 
 Line deep_line(const DeepProfile& deep, const std::string& name, std::vector<double> lags, std::vector<double> values) {
-  Line line;
-  line.name = "k = " + std::to_string(deep.blocks) + " " + std::string(regime_name(deep.theory)) + ": " + name;
-  line.curve.x = std::move(lags);
-  line.curve.y = std::move(values);
-  line.ink = deep.blocks - 1;
-  line.dash = Dash::solid;
-  return line;
+  return line_through("k = " + std::to_string(deep.blocks) + " " + std::string(regime_name(deep.theory)) + ": " + name,
+                      std::move(lags), std::move(values), deep.blocks - 1, Dash::solid);
 }
 
 /// The share of positions that the nearest code recovers, for each code of the figure, over the added noise.
 Figure recovery_figure(const Figure& codes) {
-  Figure figure;
-  figure.id = "position_recovery";
-  figure.title = "Recovery of the position";
-  figure.subtitle = "share of the positions that the nearest code recovers";
-  figure.x.label = "noise on the code, standard deviation";
-  figure.x.scale = Scale::log;
-  figure.y.label = "positions recovered";
-  figure.y.range = Range{0, 1.04};
-  figure.labels = LabelPlacement::legend;
+  Figure figure =
+      sheet("position_recovery", "Recovery of the position", "share of the positions that the nearest code recovers",
+            {.label = "noise on the code, standard deviation", .scale = Scale::log},
+            {.label = "positions recovered", .range = Range{0, 1.04}}, LabelPlacement::legend);
   for (const Series& series : codes.series) {
     const auto& code = std::get<Line>(series);
     std::vector<double> noise, share;
@@ -318,14 +280,8 @@ Figure recovery_figure(const Figure& codes) {
       noise.push_back(std::pow(10.0, exponent));
       share.push_back(recovered_positions(code.curve.y.span(), noise.back()));
     }
-    Line line;
-    line.name = code.name;
-    line.curve.x = std::move(noise);
-    line.curve.y = std::move(share);
-    line.ink = code.ink;
-    line.dash = code.dash;
-    line.width = code.width;
-    figure.series.emplace_back(std::move(line));
+    figure.series.emplace_back(
+        line_through(code.name, std::move(noise), std::move(share), code.ink, code.dash, code.width));
   }
   return figure;
 }
@@ -365,13 +321,9 @@ Figure deep_tails_figure(const std::vector<DeepProfile>& profiles) {
 
 /// One point with its interval for each stack, the theorem's line for each beta.
 Figure deep_exponents_figure(const std::vector<DeepProfile>& profiles) {
-  Figure figure;
-  figure.id = "deep_exponents";
-  figure.title = "Exponents";
-  figure.subtitle = "of k blocks; dots: fit of the Jacobian with its 95 % interval, lines: k (1 − β) − 1";
-  figure.x.label = "blocks k";
-  figure.x.integer_ticks = true;
-  figure.y.label = "exponent";
+  Figure figure = sheet("deep_exponents", "Exponents",
+                        "of k blocks; dots: fit of the Jacobian with its 95 % interval, lines: k (1 − β) − 1",
+                        {.label = "blocks k", .integer_ticks = true}, {"exponent"});
   const auto [least, most] = std::minmax_element(profiles.begin(), profiles.end(),
                                                  [](const auto& a, const auto& b) { return a.theory < b.theory; });
   figure.x.range = Range{0.7, std::max(least->blocks, most->blocks) + 0.5};
@@ -397,12 +349,9 @@ Figure deep_exponents_figure(const std::vector<DeepProfile>& profiles) {
       blocks.push_back(deep.blocks);
       exponents.push_back(deep.theory);
       const Ink ink = static_cast<int>(b);
-      Line interval;
-      interval.name = "interval, β = " + number_text(deep.beta, 2) + ", k = " + std::to_string(deep.blocks);
-      interval.curve.x = {blocks.back(), blocks.back()};
-      interval.curve.y = {deep.fit.power.slope_low, deep.fit.power.slope_high};
-      interval.ink = ink;
-      interval.dash = Dash::solid;
+      Line interval = line_through(
+          "interval, β = " + number_text(deep.beta, 2) + ", k = " + std::to_string(deep.blocks),
+          {blocks.back(), blocks.back()}, {deep.fit.power.slope_low, deep.fit.power.slope_high}, ink, Dash::solid);
       interval.is_quiet = true;
       figure.series.emplace_back(std::move(interval));
       measured.points.push_back({.x = blocks.back(),

@@ -7,6 +7,7 @@
 #include "core/engine/observation/mode_numbers.h"
 #include "views/figures/koopman/spectrum_figures.h"
 #include "views/figures/semantic_colours.h"
+#include "views/figures/sheet.h"
 
 namespace afterglow {
 
@@ -50,17 +51,10 @@ Figure plane_of(const Observation& observation, const Selection& selection,
 
 /// The half-life of each mode; the axis has no place for modes that do not fade.
 Figure half_lives_of(const std::vector<const StateSpectrum*>& states) {
-  Figure figure;
-  figure.id = "state_spectrum_half_lives";
-  figure.title = "Half-lives";
-  figure.subtitle = "one dot for each mode of the state";
-  figure.x.label = "head";
-  figure.x.integer_ticks = true;
-  figure.x.range = Range{-0.5, static_cast<double>(states.size()) - 0.5};
-  figure.y.label = "half-life";
-  figure.y.unit = "tokens";
-  figure.y.scale = Scale::log;
-  figure.labels = LabelPlacement::none;
+  Figure figure =
+      sheet("state_spectrum_half_lives", "Half-lives", "one dot for each mode of the state",
+            {.label = "head", .range = Range{-0.5, static_cast<double>(states.size()) - 0.5}, .integer_ticks = true},
+            {.label = "half-life", .unit = "tokens", .scale = Scale::log}, LabelPlacement::none);
   Scatter scatter;
   scatter.name = "half-life";
   scatter.marker = Marker::circle;
@@ -84,13 +78,8 @@ const Trace* trace_with_states(const Observation& observation) {
 Figure growth_figure(const Trace& trace, const Selection& selection, std::string id, std::string title,
                      std::string subtitle, std::string label, std::vector<double> TokenStep::*values) {
   constexpr std::size_t most_named = 8;
-  Figure figure;
-  figure.id = std::move(id);
-  figure.title = std::move(title);
-  figure.subtitle = std::move(subtitle);
-  figure.x.label = "token";
-  figure.x.integer_ticks = true;
-  figure.y.label = std::move(label);
+  Figure figure = sheet(std::move(id), std::move(title), std::move(subtitle), {.label = "token", .integer_ticks = true},
+                        {std::move(label)});
   const std::size_t heads = (trace.steps.front().*values).size();
   const int chosen = emphasised_head(selection, heads);
   if (heads > most_named) figure.labels = LabelPlacement::none;
@@ -102,12 +91,10 @@ Figure growth_figure(const Trace& trace, const Selection& selection, std::string
       x.push_back(static_cast<double>(t));
       y.push_back(head < of_token.size() ? of_token[head] : std::nan(""));
     }
-    Line line;
-    line.name = "head " + std::to_string(head);
-    line.ink = heads > most_named && !is_chosen ? Ink(Role::faint) : head_ink(static_cast<int>(head));
-    line.width = is_chosen ? 2.4 : 1.3;
-    line.curve = {std::move(x), std::move(y), nullptr};
-    figure.series.emplace_back(std::move(line));
+    figure.series.emplace_back(
+        line_through("head " + std::to_string(head), std::move(x), std::move(y),
+                     heads > most_named && !is_chosen ? Ink(Role::faint) : head_ink(static_cast<int>(head)),
+                     Dash::automatic, is_chosen ? 2.4 : 1.3));
   }
   return figure;
 }

@@ -8,6 +8,7 @@
 #include "core/figure/axis.h"
 #include "views/figures/inspection/inspection_figures.h"
 #include "views/figures/semantic_colours.h"
+#include "views/figures/sheet.h"
 
 namespace afterglow {
 
@@ -17,13 +18,7 @@ constexpr std::size_t shown_parts = 10;
 
 /// A bar to the right: a thick line from 0, with a dot of size 0 that carries the name.
 void add_bar(Figure& figure, Scatter& ends, double row, double value, const std::string& name, Ink ink) {
-  Line bar;
-  bar.name = name;
-  bar.curve.x = std::vector<double>{0, value};
-  bar.curve.y = std::vector<double>{row, row};
-  bar.ink = ink;
-  bar.dash = Dash::solid;
-  bar.width = 9;
+  Line bar = line_through(name, std::vector<double>{0, value}, std::vector<double>{row, row}, ink, Dash::solid, 9);
   bar.is_quiet = true;
   if (value != 0) figure.series.emplace_back(std::move(bar));
   ScatterPoint end;
@@ -69,13 +64,9 @@ bool is_whole(const LogitLensView& view) {
 }
 
 Figure lens_bars(const LogitLensView& view) {
-  Figure figure;
-  figure.id = "logit_lens_answer";
-  figure.title = "Answer by depth";
-  figure.subtitle = "after token " + std::to_string(view.pair.asked) + " · at the bar: the most probable token";
-  figure.labels = LabelPlacement::none;
-  figure.x.label = "probability of " + view.pair.clean_label;
-  figure.y.label = "depth";
+  Figure figure = sheet("logit_lens_answer", "Answer by depth",
+                        "after token " + std::to_string(view.pair.asked) + " · at the bar: the most probable token",
+                        {"probability of " + view.pair.clean_label}, {"depth"}, LabelPlacement::none);
   const auto cell_of = [&](std::size_t depth) {
     return depth * static_cast<std::size_t>(view.tokens) + static_cast<std::size_t>(view.pair.asked);
   };
@@ -106,13 +97,9 @@ Figure lens_bars(const LogitLensView& view) {
 }
 
 Figure lens_map(const LogitLensView& view) {
-  Figure figure;
-  figure.id = "logit_lens_map";
-  figure.title = "Answer by depth and token";
-  figure.subtitle = "probability of " + view.pair.clean_label + " after every token";
-  figure.x.label = "token";
-  figure.x.ticks = token_ticks(view.pair.clean, view.pair.asked, view.pair.changed);
-  figure.y.label = "depth";
+  Figure figure = sheet(
+      "logit_lens_map", "Answer by depth and token", "probability of " + view.pair.clean_label + " after every token",
+      {.label = "token", .ticks = token_ticks(view.pair.clean, view.pair.asked, view.pair.changed)}, {"depth"});
   HeatMap map;
   map.name = "probability";
   map.rows = static_cast<int>(view.depths.size());
@@ -160,13 +147,9 @@ std::int64_t tokens_read(const ReadoutView& view) {
 
 /// The last row is the control with shuffled labels.
 Figure readout_map(const ReadoutView& view, const std::string& subtitle) {
-  Figure figure;
-  figure.id = "readout";
-  figure.title = "What the state holds";
-  figure.subtitle = subtitle;
-  figure.x.label = "token";
-  figure.x.ticks = token_ticks(view.tokens, static_cast<int>(view.tokens.size()) - 1);
-  figure.y.label = "value of the key";
+  Figure figure = sheet("readout", "What the state holds", subtitle,
+                        {.label = "token", .ticks = token_ticks(view.tokens, static_cast<int>(view.tokens.size()) - 1)},
+                        {"value of the key"});
   HeatMap map;
   map.name = "held-out accuracy";
   map.rows = static_cast<int>(view.keys.size()) + 1;
@@ -203,13 +186,8 @@ Figure readout_map(const ReadoutView& view, const std::string& subtitle) {
 }
 
 Figure transplant_answers(const TransplantView& view) {
-  Figure figure;
-  figure.id = "transplant_answer";
-  figure.title = "Answer";
-  figure.subtitle = "bars: with the memory put in; outlines: without";
-  figure.labels = LabelPlacement::none;
-  figure.x.label = "next token";
-  figure.y.label = "probability";
+  Figure figure = sheet("transplant_answer", "Answer", "bars: with the memory put in; outlines: without",
+                        {"next token"}, {"probability"}, LabelPlacement::none);
   Bars bars;
   bars.name = "probability";
   for (std::size_t i = 0; i < view.answers.size(); ++i) {
@@ -227,13 +205,11 @@ Figure transplant_answers(const TransplantView& view) {
 }
 
 Figure state_figure(const StatePart& part, const TransplantView& view, bool is_clean, double reach) {
-  Figure figure;
-  figure.id = "transplant_" + part.name + (is_clean ? "_clean" : "_corrupted");
-  figure.title = part.name + (is_clean ? ", clean" : ", corrupted");
-  figure.subtitle = "head " + std::to_string(view.shown_head) + ", after token " + std::to_string(view.token);
-  figure.x.label = "column of the state";
-  figure.y.label = "row of the state";
-  figure.x.integer_ticks = figure.y.integer_ticks = true;
+  Figure figure = sheet("transplant_" + part.name + (is_clean ? "_clean" : "_corrupted"),
+                        part.name + (is_clean ? ", clean" : ", corrupted"),
+                        "head " + std::to_string(view.shown_head) + ", after token " + std::to_string(view.token),
+                        {.label = "column of the state", .integer_ticks = true},
+                        {.label = "row of the state", .integer_ticks = true});
   HeatMap map;
   map.name = part.name;
   map.rows = part.rows;
@@ -269,13 +245,7 @@ std::string ablation_subtitle(const Observation& observation, const Selection&) 
 }
 
 Figure ablation_bars(const AblationView& view, const std::string& subtitle, std::size_t first, std::size_t count) {
-  Figure figure;
-  figure.id = "ablation";
-  figure.title = "Ablation";
-  figure.subtitle = subtitle;
-  figure.labels = LabelPlacement::none;
-  figure.x.label = "accuracy lost";
-  figure.y.label = "part";
+  Figure figure = sheet("ablation", "Ablation", subtitle, {"accuracy lost"}, {"part"}, LabelPlacement::none);
   Scatter ends;
   ends.name = "accuracy lost";
   double most = 0.01, gained = 0;  // a part that harms has a bar to the left

@@ -9,6 +9,7 @@
 #include "core/figure/axis.h"
 #include "core/io/number_text.h"
 #include "views/figures/semantic_colours.h"
+#include "views/figures/sheet.h"
 
 namespace afterglow {
 
@@ -35,13 +36,8 @@ void say_what_is_read(Figure& figure, const std::string& missing, const std::str
 Figure answer_figure(const InspectedView& inspected, int token) {
   const InspectedAnswer& answer = inspected.answers[static_cast<std::size_t>(token)];
   const int target = inspected.tokens[static_cast<std::size_t>(token)].target;
-  Figure figure;
-  figure.id = "probe_answer";
-  figure.title = "Answer";
-  figure.subtitle = place_text(inspected, token);
-  figure.labels = LabelPlacement::none;
-  figure.x.label = "next token";
-  figure.y.label = "probability";
+  Figure figure = sheet("probe_answer", "Answer", place_text(inspected, token), {"next token"}, {"probability"},
+                        LabelPlacement::none);
   const auto read =
       std::ranges::count_if(inspected.answers, [](const InspectedAnswer& one) { return !one.tokens.empty(); });
   if (answer.tokens.empty() && read > 0) {
@@ -77,13 +73,8 @@ Figure sources_figure(const Observation& observation, const Selection& selection
   const InspectedView& inspected = *observation.inspected;
   const TokenWeights* trained = observation.token_weights.get();
   const TokenWeights* shown = inspected.is_edited() ? &inspected.weights : trained;
-  Figure figure;
-  figure.id = "probe_sources";
-  figure.title = "Token contributions";
-  figure.labels = LabelPlacement::none;
-  figure.x.label = "earlier token";
-  figure.x.integer_ticks = true;
-  figure.y.label = "weight w";
+  Figure figure = sheet("probe_sources", "Token contributions", "", {.label = "earlier token", .integer_ticks = true},
+                        {"weight w"}, LabelPlacement::none);
   if (!shown || shown->weights.empty()) {
     figure.subtitle = "the chosen layer has no token weights";
     return figure;

@@ -6,6 +6,7 @@
 #include "core/figure/axis.h"
 #include "views/figures/inspection/causes_figures.h"
 #include "views/figures/semantic_colours.h"
+#include "views/figures/sheet.h"
 
 namespace afterglow {
 
@@ -89,14 +90,10 @@ std::vector<TableColumn> table_of(const PatchView& view, const std::vector<int>&
 
 Figure grid_figure(const PatchView& view, const Grid& grid, const std::string& subtitle) {
   const std::vector<int> rows = rows_of(view, grid.group);
-  Figure figure;
-  figure.id = grid.id;
-  figure.title = grid.title;
-  figure.subtitle = subtitle;
+  Figure figure =
+      sheet(std::string(grid.id), std::string(grid.title), subtitle,
+            {.label = "token", .ticks = token_ticks(view.pair.clean, view.pair.asked, view.pair.changed)}, {"place"});
   figure.subject = view.pair.clean_label + " or " + view.pair.corrupted_label;
-  figure.x.label = "token";
-  figure.x.ticks = token_ticks(view.pair.clean, view.pair.asked, view.pair.changed);
-  figure.y.label = "place";
   HeatMap map;
   map.name = "share restored";
   map.rows = static_cast<int>(rows.size());
@@ -197,13 +194,8 @@ bool has_paths(const PatchView& view) {
 
 /// Senders down, receivers to the right; the last row and the first column have no path.
 Figure path_figure(const PatchView& view, const std::string& subtitle) {
-  Figure figure;
-  figure.id = patch_path_id;
-  figure.title = "Paths from part to part";
-  figure.subtitle = subtitle;
+  Figure figure = sheet(patch_path_id, "Paths from part to part", subtitle, {"to"}, {"from"});
   figure.subject = view.pair.clean_label + " or " + view.pair.corrupted_label;
-  figure.x.label = "to";
-  figure.y.label = "from";
   HeatMap map;
   map.name = "share along the path";
   const std::size_t count = view.parts.size();

@@ -8,6 +8,7 @@
 #include "core/io/number_text.h"
 #include "views/figures/inspection/inspection_figures.h"
 #include "views/figures/semantic_colours.h"
+#include "views/figures/sheet.h"
 
 namespace afterglow {
 
@@ -33,13 +34,9 @@ Figure matrix_figure(const MatrixView& view, const Matrix& now, const Matrix& be
   std::vector<double> cells(now.begin(), now.end());
   const bool is_change = before.size() == now.size() && !now.empty();
   for (std::size_t i = 0; is_change && i < cells.size(); ++i) cells[i] -= static_cast<double>(before[i]);
-  Figure figure;
-  figure.id = "stepper_" + view.id + (is_change ? "_change" : "");
-  figure.title = view.title;
-  figure.subtitle = view.subtitle;
-  figure.x.label = view.col_axis;
-  figure.y.label = view.row_axis;
-  figure.x.integer_ticks = figure.y.integer_ticks = true;
+  Figure figure =
+      sheet("stepper_" + view.id + (is_change ? "_change" : ""), view.title, view.subtitle,
+            {.label = view.col_axis, .integer_ticks = true}, {.label = view.row_axis, .integer_ticks = true});
   HeatMap map;
   map.name = view.id;
   map.rows = view.rows;
@@ -87,13 +84,8 @@ void add_generic_state(std::vector<Figure>& figures, const Observation& observat
 }
 
 Figure answer_figure(const Trace& trace, std::size_t token) {
-  Figure figure;
-  figure.id = "stepper_answer";
-  figure.title = "Answer";
-  figure.subtitle = "read token by token: most probable next tokens";
-  figure.x.label = "next token";
-  figure.y.label = "probability";
-  figure.labels = LabelPlacement::none;
+  Figure figure = sheet("stepper_answer", "Answer", "read token by token: most probable next tokens", {"next token"},
+                        {"probability"}, LabelPlacement::none);
   const TokenStep& step = trace.steps[token];
   const int target = token < trace.tokens.size() ? trace.tokens[token].target : -1;
   Bars bars;

@@ -10,6 +10,7 @@
 #include "core/engine/observation/inspected_view.h"
 #include "core/figure/axis.h"
 #include "views/figures/semantic_colours.h"
+#include "views/figures/sheet.h"
 #include "views/figures/solvers/solver_figures.h"
 
 namespace afterglow {
@@ -30,15 +31,11 @@ std::vector<ReferenceLine> precision_lines(const Observation& observation, const
 std::size_t head_count(const Trace& trace) { return trace.steps.empty() ? 0 : trace.steps.front().heads.size(); }
 
 Figure token_figure(const Observation& observation, std::string id, std::string title, std::string label) {
-  Figure figure;
-  figure.id = "conditioning_" + std::move(id);
-  figure.title = std::move(title);
-  figure.subtitle = layer_name(observation, observation.trace->layer);
-  figure.x.label = "token";
-  figure.x.integer_ticks = true;
-  figure.x.range = Range{0, std::max(1.0, static_cast<double>(observation.trace->steps.size()) - 1)};
-  figure.y.label = std::move(label);
-  return figure;
+  return sheet("conditioning_" + std::move(id), std::move(title), layer_name(observation, observation.trace->layer),
+               {.label = "token",
+                .range = Range{0, std::max(1.0, static_cast<double>(observation.trace->steps.size()) - 1)},
+                .integer_ticks = true},
+               {std::move(label)});
 }
 
 /// The change of the traced layer's ridge by the user; 0 if it is the trained one.
@@ -77,13 +74,10 @@ void add_heads(Figure& figure, const Trace& trace, const Selection& selection,
       x.push_back(static_cast<double>(t));
       y.push_back(value(trace.steps[t].heads[h]));
     }
-    Line line;
-    line.name = "head " + std::to_string(h);
-    line.ink = are_many && static_cast<int>(h) != chosen ? Ink(Role::faint) : head_ink(static_cast<int>(h));
-    line.width = static_cast<int>(h) == chosen ? 2.4 : 1.3;
-    line.curve.x = std::move(x);
-    line.curve.y = std::move(y);
-    figure.series.emplace_back(std::move(line));
+    figure.series.emplace_back(
+        line_through("head " + std::to_string(h), std::move(x), std::move(y),
+                     are_many && static_cast<int>(h) != chosen ? Ink(Role::faint) : head_ink(static_cast<int>(h)),
+                     Dash::automatic, static_cast<int>(h) == chosen ? 2.4 : 1.3));
   }
 }
 
@@ -174,10 +168,7 @@ Figure shrinkage_figure(const Observation& observation, const ChosenGram& chosen
   figure.x.integer_ticks = true;
   figure.y.label = "σ_j/(σ_j + ε)";
   figure.y.range = Range{0, 1.03};
-  Line line;
-  line.name = "kept by the ridge";
-  line.curve = {std::move(direction), std::move(kept), nullptr};
-  line.ink = head_ink(chosen.head);
+  Line line = line_through("kept by the ridge", std::move(direction), std::move(kept), head_ink(chosen.head));
   line.marker = Marker::circle;
   figure.series.emplace_back(std::move(line));
   figure.reference_lines.push_back({Orientation::horizontal, 0.5, "σ_j = ε", Role::dim, Dash::dashed});
@@ -200,11 +191,7 @@ Line size_line(const ChosenGram& chosen, const Trace& trace, const char* name, d
     tokens.push_back(static_cast<double>(t));
     sizes.push_back(gram_size(heads[head].gram).*member);
   }
-  Line line;
-  line.name = name;
-  line.curve = {std::move(tokens), std::move(sizes), nullptr};
-  line.ink = ink;
-  line.dash = Dash::solid;  // dashed: bound
+  Line line = line_through(name, std::move(tokens), std::move(sizes), ink, Dash::solid);  // dashed: bound
   return line;
 }
 
@@ -215,13 +202,7 @@ Line size_bound(const Trace& trace) {
     tokens.push_back(static_cast<double>(t));
     count.push_back(static_cast<double>(t) + 1);
   }
-  Line line;
-  line.name = "bound E.1";
-  line.curve = {std::move(tokens), std::move(count), nullptr};
-  line.ink = Role::warning;
-  line.dash = Dash::dashed;
-  line.width = 1.5;
-  return line;
+  return line_through("bound E.1", std::move(tokens), std::move(count), Role::warning, Dash::dashed, 1.5);
 }
 
 Figure size_figure(const Observation& observation, const ChosenGram& chosen) {
@@ -242,12 +223,9 @@ bool has_systems(const Observation& observation) {
 }
 
 Figure system_figure(const Observation& observation, std::string id, std::string title, std::string label) {
-  Figure figure;
-  figure.id = "conditioning_" + std::move(id);
-  figure.title = std::move(title);
-  figure.subtitle = layer_name(observation, observation.solvers->layer);
-  figure.x.label = "token";
-  figure.x.integer_ticks = true;
+  Figure figure =
+      sheet("conditioning_" + std::move(id), std::move(title), layer_name(observation, observation.solvers->layer),
+            {.label = "token", .integer_ticks = true}, {});
   figure.x.range =
       Range{0, std::max(1.0, static_cast<double>(observation.solvers->conditioning.front().tokens.back()))};
   figure.y.label = std::move(label);

@@ -7,6 +7,7 @@
 
 #include "core/engine/observation/depth_view.h"
 #include "views/figures/semantic_colours.h"
+#include "views/figures/sheet.h"
 
 namespace afterglow {
 
@@ -62,14 +63,10 @@ std::optional<Range> limited_range(const DepthView& depth) {
 }
 
 Figure gradient_figure(const Observation& observation, const DepthView& depth) {
-  Figure figure;
-  figure.id = "gradient_depth";
-  figure.title = "Gradient norm by depth";
-  figure.subtitle = "loss of the inspected sequence, from the head down to the first layer";
-  figure.x.label = "layer input";
-  figure.x.ticks = layer_ticks(observation, depth, true);
-  figure.y.label = "gradient norm |∂L/∂h|";
-  figure.y.scale = Scale::log;
+  Figure figure = sheet("gradient_depth", "Gradient norm by depth",
+                        "loss of the inspected sequence, from the head down to the first layer",
+                        {.label = "layer input", .ticks = layer_ticks(observation, depth, true)},
+                        {.label = "gradient norm |∂L/∂h|", .scale = Scale::log});
   figure.series.emplace_back(over_depth("measured", depth.gradient, 0, Dash::solid));
   figure.series.emplace_back(over_depth("bound", depth.residual_bound, Role::warning, Dash::dashed));
   figure.series.emplace_back(over_depth("floor", depth.residual_floor, Role::dim, Dash::short_dash));
@@ -91,14 +88,10 @@ void add_closed_forms(Figure& figure, const char* name, const std::vector<double
 }
 
 Figure branch_figure(const Observation& observation, const DepthView& depth) {
-  Figure figure;
-  figure.id = "branch_norms";
-  figure.title = "Branch norms";
-  figure.subtitle = "Jacobian of each branch, without its residual";
-  figure.x.label = "layer";
-  figure.x.ticks = layer_ticks(observation, depth, false);
-  figure.y.label = "norm of the branch |J|";
-  figure.y.scale = Scale::log;  // some layers are a thousand times as large as their neighbours
+  Figure figure = sheet("branch_norms", "Branch norms", "Jacobian of each branch, without its residual",
+                        {.label = "layer", .ticks = layer_ticks(observation, depth, false)},
+                        {.label = "norm of the branch |J|",
+                         .scale = Scale::log});  // some layers are a thousand times as large as their neighbours
   Bars bars;
   bars.name = "norm of the branch |J|";
   for (std::size_t l = 0; l < depth.branch_norms.size(); ++l) {

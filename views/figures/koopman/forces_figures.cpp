@@ -7,6 +7,7 @@
 #include "core/figure/axis.h"
 #include "views/figures/koopman/spectrum_figures.h"
 #include "views/figures/semantic_colours.h"
+#include "views/figures/sheet.h"
 
 namespace afterglow {
 
@@ -28,11 +29,7 @@ constexpr ArrowLook loss_look{"where the loss pulls it", loss_ink, Dash::dashed}
 constexpr ArrowLook step_look{"where AdamW moves it", step_ink, Dash::solid};
 
 Line stroke(std::vector<double> x, std::vector<double> y, Ink ink, Dash dash, std::string name) {
-  Line line;
-  line.name = std::move(name);
-  line.curve = {Values(std::move(x)), Values(std::move(y)), nullptr};
-  line.ink = ink;
-  line.dash = dash;
+  Line line = line_through(std::move(name), std::move(x), std::move(y), ink, dash);
   line.is_quiet = true;
   return line;
 }

@@ -11,6 +11,7 @@
 #include "core/figure/axis.h"
 #include "views/figures/inspection/inspection_figures.h"
 #include "views/figures/semantic_colours.h"
+#include "views/figures/sheet.h"
 
 namespace afterglow {
 
@@ -24,14 +25,10 @@ Line gain_line(int power, double end, bool is_chosen) {
   constexpr int samples = 120;
   std::vector<double> x;
   for (int i = 0; i <= samples; ++i) x.push_back(end * i / samples);
-  Line line;
-  line.name = "K = " + std::to_string(power);
-  line.curve.y = filter_gains(x, power);
-  line.curve.x = std::move(x);
-  line.ink = is_chosen ? Ink(Role::accent) : Ink(Role::faint);
-  line.dash = is_chosen ? Dash::solid : Dash::dashed;
-  line.width = is_chosen ? 2.4 : 1.3;
-  return line;
+  std::vector<double> gains = filter_gains(x, power);
+  return line_through("K = " + std::to_string(power), std::move(x), std::move(gains),
+                      is_chosen ? Ink(Role::accent) : Ink(Role::faint), is_chosen ? Dash::solid : Dash::dashed,
+                      is_chosen ? 2.4 : 1.3);
 }
 
 struct Mode {
@@ -91,13 +88,7 @@ HeatMap suppression_map(std::vector<Mode> modes, const std::set<int>& powers) {
 }
 
 Figure suppression_table(const std::vector<Mode>& modes, int power, const std::string& place) {
-  Figure figure;
-  figure.id = "power_filter_table";
-  figure.title = "Suppression";
-  figure.subtitle = place;
-  figure.x.label = "power K";
-  figure.y.label = "mode";
-  figure.labels = LabelPlacement::none;
+  Figure figure = sheet("power_filter_table", "Suppression", place, {"power K"}, {"mode"}, LabelPlacement::none);
   HeatMap map = suppression_map(modes, tabulated_powers(power));
   for (std::size_t i = 0; i < map.col_labels.size(); ++i)
     figure.x.ticks.push_back({static_cast<double>(i), map.col_labels[i]});
@@ -127,15 +118,11 @@ std::vector<Figure> power_filter_figures(const Observation& observation, const S
   for (const Mode& mode : modes) {
     while (end < mode.modulus && end < 1e30) end *= end < 2 ? 1.25 : 2;
   }
-  Figure figure;
-  figure.id = "power_filter";
-  figure.title = "Power filter";
-  figure.subtitle = layer_name(observation, head->layer) + " · head " + std::to_string(head->head);
-  figure.x.label = "modulus |λ| of A = γ A_w";
-  figure.x.range = Range{0, end * 1.03};
-  figure.y.label = "gain |λ|^K";
-  figure.y.range = Range{0, std::clamp(filter_gains({&end, 1}, power).at(0), 1.0, 4.0) * 1.03};
-  figure.labels = LabelPlacement::at_curves;
+  Figure figure = sheet(
+      "power_filter", "Power filter", layer_name(observation, head->layer) + " · head " + std::to_string(head->head),
+      {.label = "modulus |λ| of A = γ A_w", .range = Range{0, end * 1.03}},
+      {.label = "gain |λ|^K", .range = Range{0, std::clamp(filter_gains({&end, 1}, power).at(0), 1.0, 4.0) * 1.03}},
+      LabelPlacement::at_curves);
 
   Bars bars;
   bars.name = "share of energy";

@@ -9,6 +9,7 @@
 #include "core/figure/axis.h"
 #include "views/figures/inspection/inspection_figures.h"
 #include "views/figures/semantic_colours.h"
+#include "views/figures/sheet.h"
 
 namespace afterglow {
 
@@ -23,13 +24,8 @@ std::size_t trail_begin(const Observation& observation) {
 }
 
 Figure plane(std::string id, std::string title, double reach) {
-  Figure figure;
-  figure.id = std::move(id);
-  figure.title = std::move(title);
+  Figure figure = sheet(std::move(id), std::move(title), "", {"Re λ"}, {"Im λ"}, LabelPlacement::none);
   figure.equal_aspect = true;
-  figure.labels = LabelPlacement::none;
-  figure.x.label = "Re λ";
-  figure.y.label = "Im λ";
   // The circle always fits; modes outside of it (scaled or edited operators) widen the plane in round steps.
   double end = 1.12;
   while (end < reach && end < 1e30) end *= end < 2 ? 1.25 : 2;

@@ -8,6 +8,7 @@
 #include "core/engine/observation/theory_view.h"
 #include "core/figure/axis.h"
 #include "views/figures/semantic_colours.h"
+#include "views/figures/sheet.h"
 
 namespace afterglow {
 
@@ -26,34 +27,17 @@ std::vector<double> counted(std::size_t size, double first) {
 }
 
 Line curve(std::string name, std::vector<double> x, std::vector<double> y, Ink ink, Dash dash = Dash::solid) {
-  Line line;
-  line.name = std::move(name);
-  line.curve.x = std::move(x);
-  line.curve.y = std::move(y);
-  line.ink = ink;
-  line.dash = dash;
-  line.width = dash == Dash::solid ? 2.2 : 1.5;
-  return line;
-}
-
-Figure sheet(const char* id, const char* title, std::string subtitle, const char* x, const char* y) {
-  Figure figure;
-  figure.id = id;
-  figure.title = title;
-  figure.subtitle = std::move(subtitle);
-  figure.x.label = x;
-  figure.y.label = y;
-  return figure;
+  return line_through(std::move(name), std::move(x), std::move(y), ink, dash, dash == Dash::solid ? 2.2 : 1.5);
 }
 
 Figure over_noise(const char* id, const char* title, std::string subtitle, const char* y) {
-  Figure figure = sheet(id, title, std::move(subtitle), "relative noise in G and M", y);
+  Figure figure = sheet(id, title, std::move(subtitle), {"relative noise in G and M"}, {y});
   figure.x.scale = figure.y.scale = Scale::log;
   return figure;
 }
 
 Figure over_powers(const char* id, const char* title, std::string subtitle, const char* y, int power) {
-  Figure figure = sheet(id, title, std::move(subtitle), "power K", y);
+  Figure figure = sheet(id, title, std::move(subtitle), {"power K"}, {y});
   figure.x.integer_ticks = true;
   figure.reference_lines.push_back(
       {Orientation::vertical, static_cast<double>(power), "K = " + std::to_string(power), Role::accent, Dash::dotted});
@@ -106,7 +90,8 @@ Figure singular_values_figure(const TheoryView& t, std::string place) {
   const SoftmaxTheory& softmax = t.softmax;
   std::string subtitle = std::move(place) + " · rank " + std::to_string(t.jacobian_rank);
   if (!softmax.last.empty()) subtitle += ", softmax " + std::to_string(softmax.rank);
-  Figure figure = sheet("query_jacobian", "Query Jacobian", std::move(subtitle), "singular value", "|∂y/∂q| along it");
+  Figure figure =
+      sheet("query_jacobian", "Query Jacobian", std::move(subtitle), {"singular value"}, {"|∂y/∂q| along it"});
   figure.x.integer_ticks = true;
   figure.y.scale = Scale::log;
   figure.series.emplace_back(
@@ -146,7 +131,7 @@ Figure saturation_figure(const TheoryView& t) {
   std::string subtitle = "one dot for each query";
   if (const std::string linearity = linearity_text(t); !linearity.empty()) subtitle += " · " + linearity;
   Figure figure =
-      sheet("query_jacobian_softmax", "Softmax saturates", std::move(subtitle), "largest weight m", "norm |∂y/∂q|");
+      sheet("query_jacobian_softmax", "Softmax saturates", std::move(subtitle), {"largest weight m"}, {"norm |∂y/∂q|"});
   figure.x.range = Range{0, 1};
   figure.y.scale = Scale::log;
   Scatter dots;
@@ -216,8 +201,8 @@ std::vector<Figure> linear_gap_figures(const Observation& observation, const Sel
   if (!t || t->gap.empty()) return {};
   std::string subtitle = "κ = " + number_text(t->kappa, 3);
   if (const std::string step = gradient_step_text(*t); !step.empty()) subtitle += " · " + step;
-  Figure figure = sheet("linear_gap", "Linear attention's gap", std::move(subtitle), "query token",
-                        "distance from ridge retrieval");
+  Figure figure = sheet("linear_gap", "Linear attention's gap", std::move(subtitle), {"query token"},
+                        {"distance from ridge retrieval"});
   figure.x.integer_ticks = true;
   figure.y.scale = Scale::log;
   const std::vector<double> x = counted(t->gap.size(), t->first_query);
@@ -244,7 +229,8 @@ std::vector<Figure> state_size_figures(const Observation& observation, const Sel
     state.push_back(t->state_bytes);
     grown.push_back(t->cache_bytes * length);
   }
-  Figure figure = sheet("state_size", "State size", "all SKA layers, one sequence, float32", "tokens", "bytes kept");
+  Figure figure =
+      sheet("state_size", "State size", "all SKA layers, one sequence, float32", {"tokens"}, {"bytes kept"});
   figure.x.scale = figure.y.scale = Scale::log;
   figure.y.unit = "B";
   figure.series.emplace_back(curve("SKA state", tokens, state, layer_ink(LayerTrait::koopman_heads)));

@@ -7,6 +7,7 @@
 #include "views/figures/inspection/stepper_figures.h"
 #include "views/figures/koopman/spectrum_figures.h"
 #include "views/figures/semantic_colours.h"
+#include "views/figures/sheet.h"
 
 namespace afterglow {
 
@@ -74,15 +75,9 @@ Figure plane_figure(const TracedHead& traced) {
 
 Figure modulus_figure(const TracedHead& traced) {
   const std::size_t tokens = traced.trace->steps.size();
-  Figure figure;
-  figure.id = "token_moduli";
-  figure.title = "Moduli token by token";
-  figure.subtitle = "each mode, followed back from the last token";
-  figure.x.label = "token";
-  figure.x.integer_ticks = true;
-  figure.y.label = "|λ|";
-  figure.labels = LabelPlacement::none;
-  figure.y.range = Range{0, 1.05};
+  Figure figure =
+      sheet("token_moduli", "Moduli token by token", "each mode, followed back from the last token",
+            {.label = "token", .integer_ticks = true}, {.label = "|λ|", .range = Range{0, 1.05}}, LabelPlacement::none);
   for (const int number : std::set(traced.at(tokens - 1).identity.begin(), traced.at(tokens - 1).identity.end())) {
     std::vector<double> at(tokens), moduli(tokens);
     for (std::size_t t = 0; t < tokens; ++t) {
@@ -90,14 +85,8 @@ Figure modulus_figure(const TracedHead& traced) {
       moduli[t] = std::abs(eigenvalue_at(traced.at(t), number));  // NaN breaks the line
       if (std::isfinite(moduli[t])) figure.y.range->high = std::max(figure.y.range->high, 1.05 * moduli[t]);
     }
-    Line line;
-    line.name = "mode " + std::to_string(number);
-    line.ink = mode_ink(number);
-    line.dash = Dash::solid;
-    line.width = 1.4;
-    line.curve.x = std::move(at);
-    line.curve.y = std::move(moduli);
-    figure.series.emplace_back(std::move(line));
+    figure.series.emplace_back(line_through("mode " + std::to_string(number), std::move(at), std::move(moduli),
+                                            mode_ink(number), Dash::solid, 1.4));
   }
   figure.reference_lines.push_back(
       {Orientation::vertical, static_cast<double>(traced.token), "", Role::dim, Dash::dotted});

@@ -4,6 +4,7 @@
 
 #include "core/figure/axis.h"
 #include "views/figures/semantic_colours.h"
+#include "views/figures/sheet.h"
 #include "views/figures/solvers/solver_figures.h"
 
 namespace afterglow {
@@ -16,12 +17,8 @@ const std::vector<HeadGate>* gates_of(const Observation& observation) {
 
 Figure gate_figure(const Observation& observation, std::string id, std::string title, std::string subtitle,
                    std::string label) {
-  Figure figure;
-  figure.id = "gate_" + std::move(id);
-  figure.title = std::move(title);
-  figure.subtitle = std::move(subtitle);
-  figure.x.label = "token";
-  figure.x.integer_ticks = true;
+  Figure figure = sheet("gate_" + std::move(id), std::move(title), std::move(subtitle),
+                        {.label = "token", .integer_ticks = true}, {});
   const double last = static_cast<double>(gates_of(observation)->front().log_decay.size()) - 1;
   figure.x.range = Range{0, std::max(1.0, last)};
   figure.y.label = std::move(label);
@@ -36,12 +33,9 @@ void add_heads(Figure& figure, const std::vector<HeadGate>& gates, const Selecti
   for (const HeadGate& gate : gates) {
     std::vector<double> x, y = values(gate);
     for (std::size_t t = 0; t < y.size(); ++t) x.push_back(static_cast<double>(t));
-    Line line;
-    line.name = "head " + std::to_string(gate.head);
-    line.ink = are_many && gate.head != chosen ? Ink(Role::faint) : head_ink(gate.head);
-    line.width = gate.head == chosen ? 2.4 : 1.3;
-    line.curve = {std::move(x), std::move(y), nullptr};
-    figure.series.emplace_back(std::move(line));
+    figure.series.emplace_back(line_through("head " + std::to_string(gate.head), std::move(x), std::move(y),
+                                            are_many && gate.head != chosen ? Ink(Role::faint) : head_ink(gate.head),
+                                            Dash::automatic, gate.head == chosen ? 2.4 : 1.3));
   }
 }
 

@@ -4,6 +4,7 @@
 
 #include "core/figure/axis.h"
 #include "views/figures/semantic_colours.h"
+#include "views/figures/sheet.h"
 #include "views/figures/solvers/solver_figures.h"
 #include "views/figures/solvers/solver_inks.h"
 
@@ -16,12 +17,7 @@ const std::vector<GradientLine>& gradients_of(const SolverView& view) {
 }
 
 Line line_of(std::string name, Ink ink, Dash dash, std::vector<double> x, std::vector<double> y) {
-  Line line;
-  line.name = std::move(name);
-  line.ink = ink;
-  line.dash = dash;
-  line.curve = {std::move(x), std::move(y), nullptr};
-  return line;
+  return line_through(std::move(name), std::move(x), std::move(y), ink, dash);
 }
 
 Line check_line(std::string name, Ink ink, Dash dash, const std::vector<GradientCheck>& checks,
@@ -78,15 +74,11 @@ Figure reversal_figure(const Observation& observation, const Selection& selectio
   const auto index = static_cast<std::size_t>(std::find(all_arithmetics.begin(), all_arithmetics.end(), arithmetic) -
                                               all_arithmetics.begin());
   const ChebyshevReversal& reversal = (view.made ? view.made_reversals : view.reversals)[index];
-  Figure figure;
-  figure.id = "gradient_check_reversal";
-  figure.title = "Reversed Chebyshev";
-  figure.subtitle = "reconstruction error of x_i from the last two · " + std::string(name_of(arithmetic));
-  figure.x.label = "iterate i";
-  figure.x.integer_ticks = true;
-  figure.x.range = Range{0, static_cast<double>(view.iterations)};
-  figure.y.label = "relative error";
-  figure.y.scale = Scale::log;
+  Figure figure =
+      sheet("gradient_check_reversal", "Reversed Chebyshev",
+            "reconstruction error of x_i from the last two · " + std::string(name_of(arithmetic)),
+            {.label = "iterate i", .range = Range{0, static_cast<double>(view.iterations)}, .integer_ticks = true},
+            {.label = "relative error", .scale = Scale::log});
   figure.series.emplace_back(error_line("weights reversed too", 3, Dash::solid, reversal.iterate_error));
   figure.series.emplace_back(error_line("weights kept", 0, Dash::solid, reversal.kept_weights));
   figure.series.emplace_back(error_line("error of ω", Role::dim, Dash::dashed, reversal.omega_error));

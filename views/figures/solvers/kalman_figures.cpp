@@ -6,6 +6,7 @@
 
 #include "core/figure/axis.h"
 #include "views/figures/semantic_colours.h"
+#include "views/figures/sheet.h"
 #include "views/figures/solvers/solver_figures.h"
 #include "views/figures/solvers/solver_inks.h"
 
@@ -29,23 +30,12 @@ std::vector<double> counted(std::size_t count) {
 }
 
 Figure filter_figure(std::string id, std::string title, std::string subtitle, std::string label) {
-  Figure figure;
-  figure.id = "kalman_" + std::move(id);
-  figure.title = std::move(title);
-  figure.subtitle = std::move(subtitle);
-  figure.x.label = "token";
-  figure.x.integer_ticks = true;
-  figure.y.label = std::move(label);
-  return figure;
+  return sheet("kalman_" + std::move(id), std::move(title), std::move(subtitle),
+               {.label = "token", .integer_ticks = true}, {std::move(label)});
 }
 
 void add_line(Figure& figure, std::string name, Ink ink, Dash dash, std::vector<double> x, std::vector<double> y) {
-  Line line;
-  line.name = std::move(name);
-  line.ink = ink;
-  line.dash = dash;
-  line.curve = {std::move(x), std::move(y), nullptr};
-  figure.series.emplace_back(std::move(line));
+  figure.series.emplace_back(line_through(std::move(name), std::move(x), std::move(y), ink, dash));
 }
 
 void add_filter(Figure& figure, const FilterRun& run, std::vector<double> x, std::vector<double> y) {

@@ -6,6 +6,7 @@
 
 #include "core/figure/axis.h"
 #include "views/figures/semantic_colours.h"
+#include "views/figures/sheet.h"
 #include "views/figures/solvers/solver_inks.h"
 
 namespace afterglow {
@@ -89,14 +90,9 @@ void add_solver(Figure& figure, const std::vector<const RacedProblem*>& problems
     line.raw.x = counted_from(0, line.raw.y.size());
   }
   figure.series.emplace_back(std::move(line));
-  Line bound;
-  bound.name = name + ", bound";
-  bound.ink = solver_ink(kind);
-  bound.dash = Dash::dashed;
-  bound.width = 1.1;
+  Line bound = line_through(name + ", bound", counted_from(0, count), bounds_of(kind, problems, count),
+                            solver_ink(kind), Dash::dashed, 1.1);
   bound.is_quiet = true;
-  bound.curve.x = counted_from(0, count);
-  bound.curve.y = bounds_of(kind, problems, count);
   figure.series.emplace_back(std::move(bound));
 }
 

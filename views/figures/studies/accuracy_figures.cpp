@@ -6,6 +6,7 @@
 
 #include "core/figure/axis.h"
 #include "views/figures/semantic_colours.h"
+#include "views/figures/sheet.h"
 
 namespace afterglow {
 
@@ -53,15 +54,11 @@ std::vector<TableColumn> table_of(const AccuracyGrid& grid) {
 }
 
 Figure grid_figure(const AccuracyView& view, const AccuracyGrid& grid) {
-  Figure figure;
-  figure.id = std::string(id_prefix) + grid.task;
-  figure.title = grid.task;
-  figure.subtitle = grid.is_own
-                        ? "the model was trained on this task with " + grouped_number(view.own_length) + " tokens"
-                        : "the model was never trained on this task";
-  figure.x.label = "length";
-  figure.x.unit = "tokens";
-  figure.y.label = "key-value pairs";
+  Figure figure =
+      sheet(std::string(id_prefix) + grid.task, grid.task,
+            grid.is_own ? "the model was trained on this task with " + grouped_number(view.own_length) + " tokens"
+                        : "the model was never trained on this task",
+            {.label = "length", .unit = "tokens"}, {"key-value pairs"});
   HeatMap map = map_of(grid, view.examples);
   for (std::size_t i = 0; i < map.col_labels.size(); ++i)
     figure.x.ticks.push_back({static_cast<double>(i), map.col_labels[i]});

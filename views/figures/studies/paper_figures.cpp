@@ -7,6 +7,7 @@
 
 #include "core/figure/axis.h"
 #include "views/figures/semantic_colours.h"
+#include "views/figures/sheet.h"
 #include "views/figures/solvers/solver_inks.h"
 
 namespace afterglow {
@@ -20,15 +21,11 @@ std::string size_text(const StudySize& size, bool is_network) {
 }
 
 Figure iteration_figure(std::string id, std::string title, const StudyView& study, std::string label) {
-  Figure figure;
-  figure.id = std::move(id);
-  figure.title = std::move(title);
-  figure.subtitle = size_text(study.size, study.is_network) + " · " + std::string(name_of(study.arithmetic));
-  figure.x.label = "iteration";
-  figure.x.integer_ticks = true;
-  figure.x.range = Range{0, static_cast<double>(study.size.iterations)};
-  figure.y.label = std::move(label);
-  figure.y.scale = Scale::log;
+  Figure figure = sheet(
+      std::move(id), std::move(title),
+      size_text(study.size, study.is_network) + " · " + std::string(name_of(study.arithmetic)),
+      {.label = "iteration", .range = Range{0, static_cast<double>(study.size.iterations)}, .integer_ticks = true},
+      {.label = std::move(label), .scale = Scale::log});
   figure.provenance = "afterglow · " + figure.id + " · seed " + std::to_string(study.seed) + " · " + figure.subtitle;
   return figure;
 }
@@ -111,14 +108,11 @@ Figure divisor_figure(const StudyView& study) {
 }
 
 Figure kl_limit_figure(const std::vector<KlLimit>& modes, double tau) {
-  Figure figure;
-  figure.id = "kl_limit";
-  figure.title = "Eigenvalues as the grid grows finer";
-  figure.subtitle = "exponential kernel, τ = " + number_text(tau, 3) +
-                    " · solid: eq. 27, dashed: the continuous operator, dotted: eq. 30";
-  figure.x = {.label = "rows of the history T", .scale = Scale::log};
-  figure.y.label = "eigenvalue";
-  figure.y.scale = Scale::log;
+  Figure figure =
+      sheet("kl_limit", "Eigenvalues as the grid grows finer",
+            "exponential kernel, τ = " + number_text(tau, 3) +
+                " · solid: eq. 27, dashed: the continuous operator, dotted: eq. 30",
+            {.label = "rows of the history T", .scale = Scale::log}, {.label = "eigenvalue", .scale = Scale::log});
   figure.provenance = "afterglow · kl_limit · " + figure.subtitle;
   for (std::size_t k = 0; k < modes.size(); ++k) {
     const KlLimit& mode = modes[k];
@@ -140,14 +134,11 @@ Figure kl_limit_figure(const std::vector<KlLimit>& modes, double tau) {
 }
 
 Figure regularisation_figure(std::size_t number, std::span<const RunCurves> runs, std::uint64_t seed) {
-  Figure figure;
-  figure.id = number == 0 ? "gka_figure6a" : "gka_figure6b";
-  figure.title = number == 0 ? "Training loss" : "Gradient norm";
-  figure.x.label = "step";
-  figure.x.integer_ticks = true;
-  figure.y.label = number == 0 ? "cross-entropy" : "gradient norm |∂L/∂θ|";
-  figure.y.unit = number == 0 ? "nats" : "";
-  figure.y.scale = Scale::log;
+  Figure figure = sheet(number == 0 ? "gka_figure6a" : "gka_figure6b", number == 0 ? "Training loss" : "Gradient norm",
+                        "", {.label = "step", .integer_ticks = true},
+                        {.label = number == 0 ? "cross-entropy" : "gradient norm |∂L/∂θ|",
+                         .unit = number == 0 ? "nats" : "",
+                         .scale = Scale::log});
   for (std::size_t r = 0; r < std::min(runs.size(), regularisation_names.size()); ++r) {
     figure.series.emplace_back(number == 0 ? training_line(runs[r], r, runs[r].loss, smoothing_of_losses)
                                            : training_line(runs[r], r, runs[r].gradient_norm, 0));
@@ -193,11 +184,7 @@ Figure cost_figure(std::size_t number, const CostView& costs) {
     const std::vector<double>& values = layer.*part.values;
     if (values.empty()) continue;
     const std::vector<double> lengths(layer.tokens.begin(), layer.tokens.begin() + static_cast<long>(values.size()));
-    Line line;
-    line.name = layer.name;
-    line.ink = layer_ink(layer.kind);
-    line.dash = Dash::solid;
-    line.curve = {lengths, values, nullptr};
+    Line line = line_through(layer.name, lengths, values, layer_ink(layer.kind), Dash::solid);
     figure.series.emplace_back(line);
     if (part.growth == nullptr) continue;
     const double growth = layer.*part.growth;

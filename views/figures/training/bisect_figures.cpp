@@ -5,6 +5,7 @@
 
 #include "core/figure/axis.h"
 #include "views/figures/semantic_colours.h"
+#include "views/figures/sheet.h"
 
 namespace afterglow {
 
@@ -30,12 +31,10 @@ double last_shown(const BisectView& view) {
 }
 
 Figure bars_figure(const BisectView& view) {
-  Figure figure;
-  figure.id = "bisect";
-  figure.title = "When did it start?";
-  figure.x.label = "part that does not learn";
-  figure.x.range = Range{-0.6, static_cast<double>(std::max<std::size_t>(view.planned, 1)) - 0.4};
-  figure.y.label = "first step";
+  Figure figure = sheet("bisect", "When did it start?", "",
+                        {.label = "part that does not learn",
+                         .range = Range{-0.6, static_cast<double>(std::max<std::size_t>(view.planned, 1)) - 0.4}},
+                        {"first step"});
   const double shown = last_shown(view);
   figure.y.range = Range{static_cast<double>(view.from), 1.12 * shown};
   figure.labels = LabelPlacement::none;

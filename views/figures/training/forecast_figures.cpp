@@ -7,6 +7,7 @@
 
 #include "core/figure/axis.h"
 #include "views/figures/semantic_colours.h"
+#include "views/figures/sheet.h"
 
 namespace afterglow {
 
@@ -15,12 +16,7 @@ namespace {
 Line time_line(const std::string& name, const std::vector<double>& values, double first, Ink ink) {
   std::vector<double> x;
   for (std::size_t t = 0; t < values.size(); ++t) x.push_back(first + static_cast<double>(t));
-  Line line;
-  line.name = name;
-  line.ink = ink;
-  line.curve.x = std::move(x);
-  line.curve.y = values;
-  return line;
+  return line_through(name, std::move(x), values, ink);
 }
 
 /// "MSE 0.31 ± 0.02", over several runs.
@@ -50,16 +46,13 @@ void add_runs(const ForecastView& view, const ForecastChannel& channel, Figure& 
 }
 
 Figure channel_figure(const ForecastView& view, const ForecastChannel& channel, std::size_t c) {
-  Figure figure;
-  figure.id = "forecast_" + std::to_string(c + 1);
-  figure.title = channel.name.empty() ? "channel " + std::to_string(c + 1) : channel.name;
-  figure.subtitle = error_text(channel);
-  figure.x.label = "time after the last input";
-  figure.x.unit = view.time_unit == "row" ? "rows" : view.time_unit;
-  figure.x.range = Range{1 - static_cast<double>(std::max<std::size_t>(channel.input.size(), 1)),
-                         static_cast<double>(std::max<std::size_t>(channel.truth.size(), 1))};
-  figure.y.label = "value";
-  figure.labels = LabelPlacement::legend;
+  Figure figure = sheet("forecast_" + std::to_string(c + 1),
+                        channel.name.empty() ? "channel " + std::to_string(c + 1) : channel.name, error_text(channel),
+                        {.label = "time after the last input",
+                         .unit = view.time_unit == "row" ? "rows" : view.time_unit,
+                         .range = Range{1 - static_cast<double>(std::max<std::size_t>(channel.input.size(), 1)),
+                                        static_cast<double>(std::max<std::size_t>(channel.truth.size(), 1))}},
+                        {"value"}, LabelPlacement::legend);
   Line input = time_line("input", channel.input, 1 - static_cast<double>(channel.input.size()), Role::dim);
   input.width = 1.5;
   // The truth continues from the end of the input.
@@ -78,11 +71,7 @@ Figure channel_figure(const ForecastView& view, const ForecastChannel& channel, 
 }
 
 Figure errors_figure(const ForecastView& view) {
-  Figure figure;
-  figure.id = "forecast_errors";
-  figure.title = "Error of every window";
-  figure.x.label = "window";
-  figure.y.label = "channel";
+  Figure figure = sheet("forecast_errors", "Error of every window", "", {"window"}, {"channel"});
   HeatMap map;
   map.name = "MSE";
   map.value.label = "MSE, standardised";
@@ -119,12 +108,8 @@ std::string numbered(const std::string& id, std::size_t layer) {
 /// Rows are memory tokens, columns input positions.
 Figure reads_figure(const MemoryView& view, std::size_t layer) {
   const MemoryAttention& attention = view.attention[layer];
-  Figure figure;
-  figure.id = numbered("memory_reads", layer);
-  figure.title = "What the memory tokens read" + of_layer(view, layer);
-  figure.x.label = "input position";
-  figure.x.integer_ticks = true;
-  figure.y.label = "memory token";
+  Figure figure = sheet(numbered("memory_reads", layer), "What the memory tokens read" + of_layer(view, layer), "",
+                        {.label = "input position", .integer_ticks = true}, {"memory token"});
   HeatMap map;
   map.name = "weight";
   map.value.label = "softmax weight";
@@ -146,12 +131,8 @@ Figure reads_figure(const MemoryView& view, std::size_t layer) {
 Figure is_read_figure(const MemoryView& view, std::size_t layer) {
   const MemoryAttention& attention = view.attention[layer];
   const bool sees_all = !attention.reads.empty();
-  Figure figure;
-  figure.id = numbered("memory_is_read", layer);
-  figure.title = "Which positions read memory" + of_layer(view, layer);
-  figure.x.label = "input position";
-  figure.x.integer_ticks = true;
-  figure.y.label = sees_all ? "softmax weight" : "weight";
+  Figure figure = sheet(numbered("memory_is_read", layer), "Which positions read memory" + of_layer(view, layer), "",
+                        {.label = "input position", .integer_ticks = true}, {sees_all ? "softmax weight" : "weight"});
   for (int m = 0; m < view.tokens; ++m) {
     std::vector<double> weights;
     for (const std::vector<double>& row : attention.is_read) {
@@ -168,15 +149,11 @@ Figure is_read_figure(const MemoryView& view, std::size_t layer) {
 }
 
 Figure buffer_figure(const MemoryView& view) {
-  Figure figure;
-  figure.id = "memory_buffer";
-  figure.title = "What the buffer holds";
-  figure.subtitle = grouped_number(view.history_rows) + " rows";
-  figure.x.label = "modes k";
-  figure.x.integer_ticks = true;
-  figure.x.range = Range{1, std::max(2.0, static_cast<double>(view.eigenvalues.size()))};
-  figure.y.label = "share of the variance";
-  figure.y.range = Range{0, 1.04};
+  Figure figure = sheet("memory_buffer", "What the buffer holds", grouped_number(view.history_rows) + " rows",
+                        {.label = "modes k",
+                         .range = Range{1, std::max(2.0, static_cast<double>(view.eigenvalues.size()))},
+                         .integer_ticks = true},
+                        {.label = "share of the variance", .range = Range{0, 1.04}});
   std::vector<double> single;
   double before = 0;
   for (const double sum : view.explained) {
@@ -193,14 +170,8 @@ Figure buffer_figure(const MemoryView& view) {
 
 /// The growth of each window's error when the memory is switched off.
 Figure switched_off_figure(const ForecastView& view) {
-  Figure figure;
-  figure.id = "memory_off";
-  figure.title = "Without memory";
-  figure.subtitle = "memory tokens set to zero";
-  figure.x.label = "window";
-  figure.y.label = "change of the MSE";
-  figure.y.unit = "%";
-  figure.labels = LabelPlacement::none;
+  Figure figure = sheet("memory_off", "Without memory", "memory tokens set to zero", {"window"},
+                        {.label = "change of the MSE", .unit = "%"}, LabelPlacement::none);
   Bars bars;
   bars.name = "without memory";
   for (std::size_t w = 0; w < view.windows.size(); ++w) {

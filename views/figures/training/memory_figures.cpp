@@ -7,20 +7,15 @@
 #include "core/engine/observation/memory_view.h"
 #include "core/figure/axis.h"
 #include "views/figures/semantic_colours.h"
+#include "views/figures/sheet.h"
 
 namespace afterglow {
 
 namespace {
 
 Figure stage_figure(std::string id, std::string title, std::string subtitle, std::string x, std::string y) {
-  Figure figure;
-  figure.id = "inspector_" + std::move(id);
-  figure.title = std::move(title);
-  figure.subtitle = std::move(subtitle);
-  figure.x.label = std::move(x);
-  figure.y.label = std::move(y);
-  figure.x.integer_ticks = true;
-  return figure;
+  return sheet("inspector_" + std::move(id), std::move(title), std::move(subtitle),
+               {.label = std::move(x), .integer_ticks = true}, {std::move(y)});
 }
 
 /// `counts` rows from 1, as modes do.
@@ -45,12 +40,7 @@ void add_matrix(Figure& figure, std::string name, int rows, int columns, const s
 Line counted_line(std::string name, std::vector<double> values, double first, Ink ink) {
   std::vector<double> x;
   for (std::size_t i = 0; i < values.size(); ++i) x.push_back(first + static_cast<double>(i));
-  Line line;
-  line.name = std::move(name);
-  line.ink = ink;
-  line.width = 1.5;
-  line.curve = {std::move(x), std::move(values), nullptr};
-  return line;
+  return line_through(std::move(name), std::move(x), std::move(values), ink, Dash::automatic, 1.5);
 }
 
 /// For an error, the mode helps if the bar is above 0; for an accuracy, if it is below 0.
@@ -109,11 +99,9 @@ Figure less_figure(const MemoryView& view) {
       x.push_back(100.0 * less.kept[k] / std::max(1, less.whole));
       y.push_back(100 * less.change[k]);
     }
-    Line line;
-    line.name = less.of + " of " + grouped_number(less.whole);
-    line.ink = static_cast<int>(i);
+    Line line =
+        line_through(less.of + " of " + grouped_number(less.whole), std::move(x), std::move(y), static_cast<int>(i));
     line.marker = Marker::automatic;
-    line.curve = {std::move(x), std::move(y), nullptr};
     figure.series.emplace_back(std::move(line));
     if (less.now < less.whole)
       now.points.push_back({.x = 100.0 * less.now / std::max(1, less.whole),

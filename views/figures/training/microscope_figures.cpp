@@ -6,6 +6,7 @@
 
 #include "core/figure/axis.h"
 #include "views/figures/semantic_colours.h"
+#include "views/figures/sheet.h"
 
 namespace afterglow {
 
@@ -47,12 +48,7 @@ void add_distances(Figure& figure, const MicroscopeView& view) {
 void add_nothing(Figure& figure, const MicroscopeView& view) {
   figure.y.scale = Scale::linear;
   figure.y.range = Range{-1, 1};
-  Line none;
-  none.name = "all weights";
-  none.curve = {Values(view.step), Values(view.whole), nullptr};
-  none.ink = Role::text;
-  none.dash = Dash::solid;
-  figure.series.emplace_back(std::move(none));
+  figure.series.emplace_back(line_through("all weights", view.step, view.whole, Role::text, Dash::solid));
   figure.text_labels.push_back({(figure.x.range->low + figure.x.range->high) / 2, 0.3,
                                 view.step.empty()
                                     ? "Training both runs step by step, between the steps of the training."
@@ -67,14 +63,11 @@ std::string first_text(const FirstDifference& first) {
 }
 
 Figure distance_figure(const MicroscopeView& view) {
-  Figure figure;
-  figure.id = "microscope";
-  figure.title = "Twin runs";
-  figure.x.label = "step";
-  figure.x.integer_ticks = true;
-  figure.x.range = Range{static_cast<double>(view.from) - 0.5, static_cast<double>(view.until) + 0.5};
-  figure.y.label = "distance |w − w′| / |w|";
-  figure.y.scale = Scale::log;
+  Figure figure = sheet("microscope", "Twin runs", "",
+                        {.label = "step",
+                         .range = Range{static_cast<double>(view.from) - 0.5, static_cast<double>(view.until) + 0.5},
+                         .integer_ticks = true},
+                        {.label = "distance |w − w′| / |w|", .scale = Scale::log});
   view.is_zero() ? add_nothing(figure, view) : add_distances(figure, view);
   if (view.first.step >= 0)
     figure.events.push_back(

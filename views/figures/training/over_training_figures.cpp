@@ -6,6 +6,7 @@
 
 #include "core/figure/axis.h"
 #include "views/figures/semantic_colours.h"
+#include "views/figures/sheet.h"
 #include "views/figures/studies/sweep_figures.h"
 
 namespace afterglow {
@@ -30,10 +31,7 @@ Figure number_figure(const Observation& observation, const OverTrainingView& vie
   figure.x = followed_steps(observation, view);
   figure.y.label = words_of(view.number);
   figure.labels = LabelPlacement::none;
-  Line line;
-  line.name = view.number;
-  line.curve = {Values(view.step), Values(view.value), nullptr};
-  line.ink = Role::accent;
+  Line line = line_through(view.number, view.step, view.value, Role::accent);
   line.marker = view.step.size() < 60 ? Marker::circle : Marker::none;
   figure.series.emplace_back(std::move(line));
   figure.table = {{"step", view.step}, {view.number, view.value}};

@@ -9,6 +9,7 @@
 
 #include "core/figure/axis.h"
 #include "views/figures/semantic_colours.h"
+#include "views/figures/sheet.h"
 #include "views/figures/studies/sweep_figures.h"
 
 namespace afterglow {
@@ -32,13 +33,8 @@ double end_of_steps(const Observation& observation) {
 }
 
 Figure step_figure(const Observation& observation, std::string id, std::string title) {
-  Figure figure;
-  figure.id = "training_" + std::move(id);
-  figure.title = std::move(title);
-  figure.x.label = "step";
-  figure.x.integer_ticks = true;
-  figure.x.range = Range{0, end_of_steps(observation)};
-  return figure;
+  return sheet("training_" + std::move(id), std::move(title), "",
+               {.label = "step", .range = Range{0, end_of_steps(observation)}, .integer_ticks = true}, {});
 }
 
 /// Changes, one mark for each step; after a rewind the present step, and grey marks for later ones.
@@ -128,11 +124,8 @@ void add_seeds(Figure& figure, const std::vector<const RunCurves*>& seeds, const
     mean.push_back(sum / count);  // NaN between two runs, so that no line joins them
     deviation.push_back(count > 1 ? std::sqrt(std::max(0.0, (squares - sum * sum / count) / (count - 1))) : 0.0);
   }
-  Line line;
-  line.name = "mean of " + std::to_string(seeds.size()) + " seeds";
-  line.ink = run_ink(0);
-  line.width = 2.2;
-  line.curve = {std::move(x), std::move(mean), nullptr};
+  Line line = line_through("mean of " + std::to_string(seeds.size()) + " seeds", std::move(x), std::move(mean),
+                           run_ink(0), Dash::automatic, 2.2);
   add_with_spread(line, deviation, figure);
 }
 

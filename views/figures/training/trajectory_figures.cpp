@@ -7,6 +7,7 @@
 #include "core/figure/axis.h"
 #include "core/io/number_text.h"
 #include "views/figures/semantic_colours.h"
+#include "views/figures/sheet.h"
 
 namespace afterglow {
 
@@ -49,12 +50,8 @@ ScatterPoint path_point(const TrajectoryView& view, std::size_t across, std::siz
 }
 
 Figure plane_figure(const TrajectoryView& view, std::size_t across) {
-  Figure figure;
-  figure.id = "trajectory_1" + std::to_string(across + 1);
-  figure.title = "Modes 1 and " + std::to_string(across + 1);
-  figure.x.label = mode_label(view, 0);
-  figure.y.label = mode_label(view, across);
-  figure.labels = LabelPlacement::none;
+  Figure figure = sheet("trajectory_1" + std::to_string(across + 1), "Modes 1 and " + std::to_string(across + 1), "",
+                        {mode_label(view, 0)}, {mode_label(view, across)}, LabelPlacement::none);
   const std::size_t size = std::min({view.steps.size(), view.path[0].size(), view.path[across].size()});
   if (size > 0) figure.subtitle = "ring: step " + grouped_number(view.steps[size - 1]);
   Scatter path;
@@ -73,14 +70,11 @@ Figure plane_figure(const TrajectoryView& view, std::size_t across) {
 
 Figure modes_axis(const std::string& id, const std::string& title, const std::string& quantity, double first,
                   std::size_t last) {
-  Figure figure;
-  figure.id = id;
-  figure.title = title;
-  figure.x.label = "modes k";
-  figure.x.integer_ticks = true;
-  figure.x.range = Range{first, std::max(first + 1, static_cast<double>(last))};
-  figure.y.label = quantity;
-  return figure;
+  return sheet(id, title, "",
+               {.label = "modes k",
+                .range = Range{first, std::max(first + 1, static_cast<double>(last))},
+                .integer_ticks = true},
+               {quantity});
 }
 
 /// Values over k = first, first + 1, ..; finite values below `lowest` are left out.
@@ -91,13 +85,8 @@ Line over_modes(const std::string& name, const std::vector<double>& values, doub
     x.push_back(first + static_cast<double>(i));
     y.push_back(values[i]);
   }
-  Line line;
-  line.name = name;
-  line.ink = ink;
+  Line line = line_through(name, std::move(x), std::move(y), ink, Dash::automatic, 1.8);
   line.marker = Marker::automatic;
-  line.width = 1.8;
-  line.curve.x = std::move(x);
-  line.curve.y = std::move(y);
   return line;
 }
 
@@ -160,21 +149,12 @@ std::string needed_text(const TrajectoryView& view) {
 
 Figure modes_figure(const TrajectoryView& view, const TrajectoryModes& modes, const std::string& id,
                     const std::string& title) {
-  Figure figure;
-  figure.id = id;
-  figure.title = title;
-  figure.x.label = "step";
-  figure.x.integer_ticks = true;
-  figure.y.label = "mode φ_k";
+  Figure figure = sheet(id, title, "", {.label = "step", .integer_ticks = true}, {"mode φ_k"});
   figure.reference_lines.push_back({Orientation::horizontal, 0, "", Role::faint, Dash::solid});
   for (std::size_t k = 0; k < std::min(max_modes, modes.modes.size()); ++k) {
-    Line line;
-    line.name = "mode " + std::to_string(k + 1);
-    line.ink = mode_ink(static_cast<int>(k));
-    line.width = k == 0 ? 2.2 : 1.5;
-    line.curve.x = std::vector<double>(view.steps.begin(), view.steps.end());
-    line.curve.y = modes.modes[k];
-    figure.series.emplace_back(std::move(line));
+    figure.series.emplace_back(line_through("mode " + std::to_string(k + 1),
+                                            std::vector<double>(view.steps.begin(), view.steps.end()), modes.modes[k],
+                                            mode_ink(static_cast<int>(k)), Dash::automatic, k == 0 ? 2.2 : 1.5));
   }
   return figure;
 }
