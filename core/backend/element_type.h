@@ -8,8 +8,7 @@
 
 namespace afterglow {
 
-/// body(T{}) with the type T of the elements: with_element_type(dtype, [&](auto zero) { using T = decltype(zero); ...
-/// }).
+/// body(T{}) with the type T of the elements: with_element_type(dtype, [&]<class T>(T) { ... }).
 template <class Body>
 void with_element_type(DType dtype, const Body& body) {
   switch (dtype) {

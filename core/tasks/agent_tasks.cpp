@@ -18,8 +18,6 @@ class ToolCall final : public AgentTask {
            "latest such call returned. " + std::to_string(length()) + " tokens.";
   }
 
-  int most_answers() const override { return 1; }
-
   static int smallest_length(int calls) { return 6 + 5 * calls; }
 
   void generate(Random& random, std::uint64_t turn, Split, Example& out) const override {
@@ -67,8 +65,6 @@ class Economy final : public AgentTask {
            spread(gaps_) + " tokens of filler: the model must answer how much gold or wood one of them has. " +
            std::to_string(length()) + " tokens.";
   }
-
-  int most_answers() const override { return 1; }
 
   static std::int64_t smallest_length(int steps, int gap) { return 6 + 5 * std::int64_t{steps} + gap; }
 

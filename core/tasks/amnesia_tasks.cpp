@@ -23,8 +23,6 @@ class Amnesia final : public SuiteTask {
            ", then one variable again, whose value the model must answer. " + std::to_string(length()) + " tokens.";
   }
 
-  int most_answers() const override { return 1; }
-
   static std::int64_t smallest_length(int bindings, int gap) { return 4 + 2 * std::int64_t{bindings} + gap; }
 
   void generate(Random& random, std::uint64_t turn, Split, Example& out) const override {

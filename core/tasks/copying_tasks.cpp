@@ -58,8 +58,6 @@ class Induction final : public SuiteTask {
            std::to_string(length()) + " tokens.";
   }
 
-  int most_answers() const override { return 1; }
-
   void generate(Random& random, std::uint64_t, Split, Example& out) const override {
     const int repeated = draw_value(random);
     ExampleWriter tape(out);

@@ -39,8 +39,6 @@ class NeedleInHaystack final : public SuiteTask {
            std::to_string(length()) + " tokens.";
   }
 
-  int most_answers() const override { return 1; }
-
   void generate(Random& random, std::uint64_t turn, Split, Example& out) const override {
     const int count = entry_at(bindings_, turn);
     const std::vector<int> keys = draw_distinct(random, count, suite::first_key, suite::keys);
@@ -64,8 +62,6 @@ class MultiHop final : public SuiteTask {
            " chains of two pairs (a b), (b v) at random places in filler, then a; the model must answer v. " +
            std::to_string(length()) + " tokens.";
   }
-
-  int most_answers() const override { return 1; }
 
   void generate(Random& random, std::uint64_t turn, Split, Example& out) const override {
     const int count = entry_at(bindings_, turn);
@@ -94,8 +90,6 @@ class CommonWord final : public SuiteTask {
     return spread(bindings_) + " different words in filler, one of them " + std::to_string(repeats_) +
            " times, the others less often; the model must answer that one. " + std::to_string(length()) + " tokens.";
   }
-
-  int most_answers() const override { return 1; }
 
   void generate(Random& random, std::uint64_t turn, Split, Example& out) const override {
     const int count = entry_at(bindings_, turn);

@@ -16,8 +16,6 @@ class SystemPrompt final : public SuiteTask {
            std::to_string(length()) + " tokens.";
   }
 
-  int most_answers() const override { return 1; }
-
   void generate(Random& random, std::uint64_t turn, Split, Example& out) const override {
     const int count = entry_at(bindings_, turn);
     const std::vector<int> keys = draw_distinct(random, count, suite::first_key, suite::keys);
@@ -54,8 +52,6 @@ class ToolTrace final : public AgentTask {
     return spread(bindings_) + " calls of a tool by an agent with their results, then filler, then an agent and a " +
            "tool; the model must answer the result. " + std::to_string(length()) + " tokens.";
   }
-
-  int most_answers() const override { return 1; }
 
   void generate(Random& random, std::uint64_t turn, Split, Example& out) const override {
     const int count = entry_at(bindings_, turn);

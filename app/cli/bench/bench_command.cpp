@@ -47,23 +47,47 @@ struct Work {
   int warm_ups = 3;
 };
 
-json measure(const Work& work, int repeats, Backend& backend, const Output& output) {
-  std::vector<double> times;
-  for (int i = -work.warm_ups; i < repeats; ++i) {
-    const double taken = seconds_of(work.run, backend);
-    if (i >= 0) times.push_back(1e3 * taken);
-    Interruption::check("during \"" + work.name + "\"");
-  }
+/// The row of a benchmark with these `times` in milliseconds, which are sorted here.
+json row_of(const std::string& name, const Backend& backend, std::vector<double>& times) {
   std::sort(times.begin(), times.end());
-  const double median = times[times.size() / 2];
-  char line[160], rate[40] = "";
-  if (work.flops > 0) std::snprintf(rate, sizeof rate, "  %.2f GFLOP/s", work.flops / median * 1e-6);
-  std::snprintf(line, sizeof line, "%-34s %-5s %10.3f ms  (%.3f to %.3f, %d repeats)%s", work.name.c_str(),
-                backend.name().c_str(), median, times.front(), times.back(), repeats, rate);
-  output.line(line);
-  return {{"name", work.name},      {"device", backend.name()}, {"median_ms", median}, {"min_ms", times.front()},
-          {"max_ms", times.back()}, {"repeats", repeats},       {"flops", work.flops}, {"bytes", work.bytes}};
+  return {{"name", name},
+          {"device", backend.name()},
+          {"median_ms", times[times.size() / 2]},
+          {"min_ms", times.front()},
+          {"max_ms", times.back()},
+          {"repeats", times.size()},
+          {"flops", 0.0},
+          {"bytes", 0.0}};
 }
+
+/// What every benchmark is given, and where its rows go.
+struct Setup {
+  const BenchOptions& options;
+  const CommonOptions& common;
+  Backend& backend;
+  const Output& output;
+  json& rows;
+
+  /// Runs the work, prints its median and returns its new row.
+  json& measure(const Work& work) const {
+    std::vector<double> times;
+    for (int i = -work.warm_ups; i < options.repeats; ++i) {
+      const double taken = seconds_of(work.run, backend);
+      if (i >= 0) times.push_back(1e3 * taken);
+      Interruption::check("during \"" + work.name + "\"");
+    }
+    json row = row_of(work.name, backend, times);
+    row["flops"] = work.flops;
+    row["bytes"] = work.bytes;
+    const double median = row["median_ms"].get<double>();
+    char line[160], rate[40] = "";
+    if (work.flops > 0) std::snprintf(rate, sizeof rate, "  %.2f GFLOP/s", work.flops / median * 1e-6);
+    std::snprintf(line, sizeof line, "%-34s %-5s %10.3f ms  (%.3f to %.3f, %d repeats)%s", work.name.c_str(),
+                  backend.name().c_str(), median, times.front(), times.back(), options.repeats, rate);
+    output.line(line);
+    return rows.emplace_back(std::move(row));
+  }
+};
 
 // The matrix products of one training step: for each weight matrix the output, the input's gradient and the weight's.
 // A forecaster has no such list, because only its layers know over how many rows their maps go; the products of a
@@ -133,34 +157,31 @@ Recipe recipe_of(const std::string& preset, const std::vector<std::string>& chan
   return recipe;
 }
 
-void bench_step(const StepCase& of, const BenchOptions& options, Backend& backend, const Output& output, json& rows) {
-  Recipe recipe = recipe_of(of.preset, of.changes, backend);
+void bench_step(const StepCase& of, const Setup& setup) {
+  Recipe recipe = recipe_of(of.preset, of.changes, setup.backend);
   recipe.training.evaluate_every = 0;
-  Trainer trainer(recipe, backend);
-  const std::size_t before = backend.held_bytes();
+  Trainer trainer(recipe, setup.backend);
+  const std::size_t before = setup.backend.held_bytes();
   MatrixProducts products(trainer);
-  const std::size_t of_products = backend.held_bytes() - before;
+  const std::size_t of_products = setup.backend.held_bytes() - before;
   const Work step{of.name, products.flops(), products.bytes(), [&] { trainer.step(); }};
-  json row = measure(step, options.repeats, backend, output);
-  const auto held = static_cast<std::int64_t>(backend.held_bytes() - of_products);
+  json& row = setup.measure(step);
+  const auto held = static_cast<std::int64_t>(setup.backend.held_bytes() - of_products);
   row["held_bytes"] = held;
-  output.line("  holds " + bytes_text(held));
-  rows.push_back(std::move(row));
+  setup.output.line("  holds " + bytes_text(held));
   if (products.flops() == 0) return;
   // The products are recorded as a graph, as the step itself is, so that both have the same launch costs.
-  const std::unique_ptr<DeviceGraph> recorded = backend.capture([&] { products.run(); });
+  const std::unique_ptr<DeviceGraph> recorded = setup.backend.capture([&] { products.run(); });
   const Work alone{of.name + ", products alone", products.flops(), products.bytes(), [&] { recorded->run(); }};
-  rows.push_back(measure(alone, options.repeats, backend, output));
+  setup.measure(alone);
 }
 
 // The recurrent form of the reference model over one sequence, with the state, captures and eigenvalues of every token.
-void bench_trace(const std::string& name, const Preset& preset, const BenchOptions& options, Backend& backend,
-                 const Output& output, json& rows) {
-  Trainer trainer(parse_recipe(preset.text, preset.name), backend);
+void bench_trace(const std::string& name, const Preset& preset, const Setup& setup) {
+  Trainer trainer(parse_recipe(preset.text, preset.name), setup.backend);
   Observer observer(trainer);
   observer.choose(0);
-  rows.push_back(
-      measure({name, 0, 0, [&] { observer.trace(observer.first_ska()); }}, options.repeats, backend, output));
+  setup.measure({name, 0, 0, [&] { observer.trace(observer.first_ska()); }});
 }
 
 /// What the page Causes computes of an untrained model: all cells by backward passes, then exactly, and the answer
@@ -180,12 +201,11 @@ constexpr CausesCase causes_cases[] = {
     {"causes ssm-ska, transplant", [](PatchMeasurement&, Trainer& trainer) { measure_transplant(trainer, {}); }},
 };
 
-void bench_causes(const CausesCase& of, const Preset& preset, const BenchOptions& options, Backend& backend,
-                  const Output& output, json& rows) {
+void bench_causes(const CausesCase& of, const Preset& preset, const Setup& setup) {
   const Recipe recipe = parse_recipe(preset.text, preset.name);
-  Trainer trainer(recipe, backend);
+  Trainer trainer(recipe, setup.backend);
   PatchMeasurement patch(recipe.model, trainer);
-  rows.push_back(measure({of.name, 0, 0, [&] { of.run(patch, trainer); }}, options.repeats, backend, output));
+  setup.measure({of.name, 0, 0, [&] { of.run(patch, trainer); }});
 }
 
 /// "layer ska prefix B16 T128 d128".
@@ -195,31 +215,29 @@ std::string name_of(const LayerKind& kind, const LayerBenchmark& sizes, std::int
          " d" + std::to_string(width);
 }
 
-void bench_layer(const std::string& name, const LayerKind& kind, const LayerBenchmark& sizes,
-                 const BenchOptions& options, Backend& backend, const Output& output, json& rows) {
-  LayerPass pass(kind, json::parse(sizes.config), sizes.batch, sizes.length, backend);
+void bench_layer(const std::string& name, const LayerKind& kind, const LayerBenchmark& sizes, const Setup& setup) {
+  LayerPass pass(kind, json::parse(sizes.config), sizes.batch, sizes.length, setup.backend);
   const std::unique_ptr<DeviceGraph> graph = pass.recorded();
   const Work work{name, pass.flops(), 0, [&] { graph->run(); }};
-  rows.push_back(measure(work, options.repeats, backend, output));
+  setup.measure(work);
 }
 
 /// Influence tail of a stack of four blocks: T 2048, one source, every lag, four random cotangents.
-void bench_influence(const char* preset, const BenchOptions& options, Backend& backend, const Output& output,
-                     json& rows) {
+void bench_influence(const char* preset, const Setup& setup) {
   constexpr int tokens = 2048;
   ParameterStore store;
   Model model(parse_recipe(find_preset(preset).text, preset).model, store);
-  store.allocate_values(backend, DType::f32);
+  store.allocate_values(setup.backend, DType::f32);
   store.initialise(7);
   std::vector<double> x;
   Random random(7);
   for (std::int64_t i = 0; i < tokens * model.width(); ++i) x.push_back(random.normal());
   JacobianPlan plan;
   plan.blocks = influence_blocks(std::vector<int>{0}, tokens, 8);
-  plan.tokens_at_once = tokens_in_a_pass(backend);
+  plan.tokens_at_once = tokens_in_a_pass(setup.backend);
   for (const Branch& branch : model.branches()) plan.causal = plan.causal && branch.layer->is_causal();
-  Arena arena(backend);
-  Tape tape(backend, arena);
+  Arena arena(setup.backend);
+  Tape tape(setup.backend, arena);
   const SequenceMap stack = [&](Tape& on, const Var& in, const Tensor& mask) {
     return model.forward_branches(on, in, mask, 0, model.branches().size());
   };
@@ -228,7 +246,7 @@ void bench_influence(const char* preset, const BenchOptions& options, Backend& b
                     while (measure.advance()) {
                     }
                   }};
-  rows.push_back(measure(work, options.repeats, backend, output));
+  setup.measure(work);
 }
 
 /// Dense products per second in the data sheet of an H200.
@@ -237,131 +255,107 @@ double matrix_rate(const Backend& backend) {
   return backend.precision() == Precision::bf16 ? 989e12 : backend.precision() == Precision::tf32 ? 494e12 : 67e12;
 }
 
-void bench_gka(const GkaCase& sizes, const BenchOptions& options, Backend& backend, const Output& output, json& rows) {
-  GkaBench bench(sizes, backend);
+void bench_gka(const GkaCase& sizes, const Setup& setup) {
+  GkaBench bench(sizes, setup.backend);
   const Work core{sizes.name, bench.flops(), bench.bytes(), [&] { bench.run(); }};
-  json row = measure(core, options.repeats, backend, output);
-  const double rate = matrix_rate(backend);
+  json& row = setup.measure(core);
+  const double rate = matrix_rate(setup.backend);
   if (rate > 0.0) {
     const double floor_ms = 1e3 * core.flops / rate, share = floor_ms / row["median_ms"].get<double>();
     row["floor_ms"] = floor_ms;
     row["share_of_matrix_rate"] = share;
     char line[100];
     std::snprintf(line, sizeof line, "  floor %.3f ms by the matrix rate of an H200 in %s: %.1f %% of it reached",
-                  floor_ms, name_of(backend.precision()), 100.0 * share);
-    output.line(line);
+                  floor_ms, name_of(setup.backend.precision()), 100.0 * share);
+    setup.output.line(line);
   }
-  rows.push_back(row);
-  if (backend.name() != "cpu") return;
+  if (setup.backend.name() != "cpu") return;
   const Work alone{std::string(sizes.name) + ", products alone", core.flops, 0, [&] { bench.run_products(); }};
-  rows.push_back(measure(alone, options.repeats, backend, output));
+  setup.measure(alone);
 }
 
-MachineRates show_rates(Backend& backend, const Output& output) {
-  const MachineRates rates = measure_rates(backend);
+MachineRates show_rates(const Setup& setup) {
+  const MachineRates rates = measure_rates(setup.backend);
   char line[160];
   std::snprintf(line, sizeof line, "this machine: %.3g TFLOP/s in one large product in %s, %.3g GB/s in a copy",
-                1e-12 * rates.flops, name_of(backend.precision()), 1e-9 * rates.bytes);
-  output.line(line);
+                1e-12 * rates.flops, name_of(setup.backend.precision()), 1e-9 * rates.bytes);
+  setup.output.line(line);
   return rates;
 }
 
-void bench_head(const HeadCase& sizes, const BenchOptions& options, Backend& backend, const Output& output,
-                json& rows) {
-  HeadBench bench(sizes, backend);
+void bench_head(const HeadCase& sizes, const Setup& setup) {
+  HeadBench bench(sizes, setup.backend);
   const Work work{sizes.name, bench.flops(), 0, [&] { bench.run(); }};
-  json row = measure(work, options.repeats, backend, output);
+  json& row = setup.measure(work);
   row["held_bytes"] = bench.held_bytes();
-  output.line("  holds " + bytes_text(static_cast<std::int64_t>(bench.held_bytes())) +
-              " in addition to its weight, its input and their gradients");
-  rows.push_back(row);
+  setup.output.line("  holds " + bytes_text(static_cast<std::int64_t>(bench.held_bytes())) +
+                    " in addition to its weight, its input and their gradients");
 }
 
 /// Cost of publishing observations: milliseconds per step with a reader and without. Analyses are rare compared with
 /// steps, so the loss of speed is measured over the whole time; medians would hide it.
-json bench_publish(const PublishCase& of, const BenchOptions& options, const CommonOptions& common, Backend& backend,
-                   const Output& output) {
+void bench_publish(const PublishCase& of, const Setup& setup) {
   constexpr double seconds_each = 2;
   SessionOptions session;
-  session.device = common.device;
-  session.threads = common.threads;
-  PublishBench bench(recipe_of(of.preset, of.changes, backend), of.analyses, session);
+  session.device = setup.common.device;
+  session.threads = setup.common.threads;
+  PublishBench bench(recipe_of(of.preset, of.changes, setup.backend), of.analyses, session);
   std::vector<double> times, times_alone;
   PublishBench::Stretch watched, alone;
   const auto add = [](const PublishBench::Stretch& stretch, PublishBench::Stretch& sum, std::vector<double>& each) {
     each.push_back(stretch.step_ms());
     sum = {sum.seconds + stretch.seconds, sum.steps + stretch.steps};
   };
-  for (int i = 0; i < options.repeats; ++i) {
+  for (int i = 0; i < setup.options.repeats; ++i) {
     add(bench.watched(seconds_each), watched, times);
     add(bench.alone(seconds_each), alone, times_alone);
   }
-  std::sort(times.begin(), times.end());
-  std::sort(times_alone.begin(), times_alone.end());
-  const double median = times[times.size() / 2], median_alone = times_alone[times_alone.size() / 2];
+  json row = row_of(of.name, setup.backend, times);
+  const double median_alone = row_of(of.name, setup.backend, times_alone)["median_ms"].get<double>();
+  row["unwatched_median_ms"] = median_alone;
   const double cost = 1 - alone.step_ms() / watched.step_ms();
+  row["cost_share"] = cost;
   char line[200];
   std::snprintf(line, sizeof line, "%-34s %-5s %10.3f ms a step, %.3f without a reader; in all %.1f %% of the steps/s",
-                of.name, backend.name().c_str(), median, median_alone, 100 * cost);
-  output.line(line);
-  return {{"name", of.name},
-          {"device", backend.name()},
-          {"median_ms", median},
-          {"min_ms", times.front()},
-          {"max_ms", times.back()},
-          {"repeats", options.repeats},
-          {"flops", 0.0},
-          {"bytes", 0.0},
-          {"unwatched_median_ms", median_alone},
-          {"cost_share", cost}};
+                of.name, setup.backend.name().c_str(), row["median_ms"].get<double>(), median_alone, 100 * cost);
+  setup.output.line(line);
+  setup.rows.push_back(std::move(row));
 }
 
 /// One analysis of a model as the window runs it.
-void bench_analysis(const AnalysisInfo& row, const std::string& name, AnalysisBench& bench, const BenchOptions& options,
-                    Backend& backend, const Output& output, json& rows) {
-  rows.push_back(
-      measure({name, 0, 0, [&] { bench.run(row.analysis); }, /*warm_ups=*/1}, options.repeats, backend, output));
+void bench_analysis(const AnalysisInfo& row, const std::string& name, AnalysisBench& bench, const Setup& setup) {
+  json& result = setup.measure({name, 0, 0, [&] { bench.run(row.analysis); }, /*warm_ups=*/1});
   const AnalysisBench::Pieces& pieces = bench.pieces();
-  rows.back()["pieces"] = pieces.count;
-  rows.back()["longest_piece_ms"] = 1e3 * pieces.longest;
+  result["pieces"] = pieces.count;
+  result["longest_piece_ms"] = 1e3 * pieces.longest;
   if (pieces.count < 2) return;
   char line[80];
   std::snprintf(line, sizeof line, "  in %d pieces, the longest of %.0f ms", pieces.count, 1e3 * pieces.longest);
-  output.line(line);
+  setup.output.line(line);
 }
 
 /// Steps per second of several runs at the same time.
-void bench_runs(const std::string& name, const char* preset, int runs, const BenchOptions& options,
-                const CommonOptions& common, Backend& backend, const Output& output, json& rows) {
+void bench_runs(const std::string& name, const char* preset, int runs, const Setup& setup) {
   constexpr int steps = 100;
-  RunsBench bench(recipe_of(preset, {}, backend), runs, backend.name(), common.threads);
+  RunsBench bench(recipe_of(preset, {}, setup.backend), runs, setup.backend.name(), setup.common.threads);
   std::vector<double> times;
-  for (int i = 0; i < options.repeats; ++i) {
-    times.push_back(bench.seconds(steps));
+  for (int i = 0; i < setup.options.repeats; ++i) {
+    times.push_back(1e3 * bench.seconds(steps) / (runs * steps));
     Interruption::check("during \"" + name + "\"");
   }
-  std::sort(times.begin(), times.end());
-  const auto rate = [&](double seconds) { return runs * steps / seconds; };
-  const double median = times[times.size() / 2];
+  json row = row_of(name, setup.backend, times);
+  const double median = 1e3 / row["median_ms"].get<double>();
+  row["runs"] = runs;
+  row["steps_per_second"] = median;
   char line[160];
   std::snprintf(line, sizeof line, "%-34s %-5s %10.0f steps/s of all  (%.0f to %.0f, %d repeats)", name.c_str(),
-                backend.name().c_str(), rate(median), rate(times.back()), rate(times.front()), options.repeats);
-  output.line(line);
-  const double ms = 1e3 / (runs * steps);
-  rows.push_back({{"name", name},
-                  {"device", backend.name()},
-                  {"median_ms", ms * median},
-                  {"min_ms", ms * times.front()},
-                  {"max_ms", ms * times.back()},
-                  {"repeats", options.repeats},
-                  {"flops", 0.0},
-                  {"bytes", 0.0},
-                  {"runs", runs},
-                  {"steps_per_second", rate(median)}});
+                setup.backend.name().c_str(), median, 1e3 / times.back(), 1e3 / times.front(), setup.options.repeats);
+  setup.output.line(line);
+  setup.rows.push_back(std::move(row));
 }
 
 /// Eigenvalues of one random general matrix, as the analyses compute them: on the processor and by cuSOLVER.
-void bench_eigenvalues(int n, const BenchOptions& options, Backend& backend, const Output& output, json& rows) {
+void bench_eigenvalues(int n, const Setup& setup) {
   register_general_eigen_solver(nullptr);  // measures each solver alone, without the program's choice by size
   Random random(7);
   std::vector<double> matrix;
@@ -369,10 +363,10 @@ void bench_eigenvalues(int n, const BenchOptions& options, Backend& backend, con
   std::vector<std::complex<double>> values(static_cast<std::size_t>(n));
   const std::string name = "eigenvalues " + std::to_string(n);
   const Work here{name + ", processor", 0, 0, [&] { eigenvalues(matrix, n); }};
-  rows.push_back(measure(here, options.repeats, backend, output));
+  setup.measure(here);
   if (!cuda_general_eigenvalues(n, matrix.data(), values.data())) return;
   const Work there{name + ", cuSOLVER", 0, 0, [&] { cuda_general_eigenvalues(n, matrix.data(), values.data()); }};
-  rows.push_back(measure(there, options.repeats, backend, output));
+  setup.measure(there);
 }
 
 /// The options of the command, and what a benchmark needs in order to run.
@@ -415,14 +409,13 @@ constexpr std::int64_t shortest_race = 128;
 constexpr std::int64_t most_parameters = 10'000'000;
 
 /// All benchmarks, in the order in which they run.
-std::vector<Case> all_cases(const BenchOptions& options, const CommonOptions& common, Backend& backend,
-                            const Output& output, json& rows) {
+std::vector<Case> all_cases(const Setup& setup) {
   std::vector<Case> cases;
-  const bool on_cpu = backend.name() == "cpu";
+  const bool on_cpu = setup.backend.name() == "cpu";
   for (const Preset& preset : presets()) {
     const bool is_large = parameter_count(parse_recipe(preset.text, preset.name)) > most_parameters;
     cases.push_back({"step " + preset.name, is_large ? Asked::within : Asked::nothing, [&] {
-                       bench_step({"step " + preset.name, preset.name}, options, backend, output, rows);
+                       bench_step({"step " + preset.name, preset.name}, setup);
                      }});
   }
   // `bench long` of one mixer takes minutes on a CPU.
@@ -430,26 +423,22 @@ std::vector<Case> all_cases(const BenchOptions& options, const CommonOptions& co
   for (const StepCase& of :
        {StepCase{long_step, "echo-50m", {"batch=8", "task.length=2048"}},
         StepCase{long_step + ", blocks twice", "echo-50m", {"batch=8", "task.length=2048", "recompute=16"}}})
-    cases.push_back({of.name, on_cpu ? Asked::whole : Asked::beginning,
-                     [&, of] { bench_step(of, options, backend, output, rows); }});
+    cases.push_back({of.name, on_cpu ? Asked::whole : Asked::beginning, [&, of] { bench_step(of, setup); }});
   for (const char* preset : {"ssm", "ssm-attn"}) {
     cases.push_back({std::string("influence ") + preset,
                      on_cpu ? Asked::within : Asked::nothing,  // takes seconds on a CPU
-                     [&, preset] { bench_influence(preset, options, backend, output, rows); }});
+                     [&, preset] { bench_influence(preset, setup); }});
   }
   const std::string trace = "trace ssm-ska, 64 tokens";
-  cases.push_back({trace, Asked::nothing,
-                   [&, trace] { bench_trace(trace, find_preset("ssm-ska"), options, backend, output, rows); }});
+  cases.push_back({trace, Asked::nothing, [&, trace] { bench_trace(trace, find_preset("ssm-ska"), setup); }});
   for (const CausesCase& of : causes_cases) {
-    cases.push_back(
-        {of.name, Asked::within, [&] { bench_causes(of, find_preset("ssm-ska"), options, backend, output, rows); }});
+    cases.push_back({of.name, Asked::within, [&] { bench_causes(of, find_preset("ssm-ska"), setup); }});
   }
   for (const LayerKind& kind : layer_kinds()) {
     for (const LayerBenchmark& sizes : kind.benchmarks) {
       if (sizes.variant == eight_heads) continue;
       const std::string name = name_of(kind, sizes, json::parse(sizes.config)[kind.width_field]);
-      cases.push_back(
-          {name, Asked::nothing, [&, name] { bench_layer(name, kind, sizes, options, backend, output, rows); }});
+      cases.push_back({name, Asked::nothing, [&, name] { bench_layer(name, kind, sizes, setup); }});
     }
   }
   for (const std::int64_t tokens : {128, 512, 1024, 2048, 4096, 8192}) {
@@ -459,32 +448,31 @@ std::vector<Case> all_cases(const BenchOptions& options, const CommonOptions& co
         sizes.length = tokens;
         if (tokens == shortest_race) sizes.batch = 1;
         const std::string name = "figure 3b T" + std::to_string(tokens) + " " + kind.name;
-        cases.push_back({name, Asked::within,
-                         [&, name, sizes] { bench_layer(name, kind, sizes, options, backend, output, rows); }});
+        cases.push_back({name, Asked::within, [&, name, sizes] { bench_layer(name, kind, sizes, setup); }});
       }
     }
   }
   for (const GkaCase& sizes : gka_cases) {
-    const bool patient = backend.name() == "cuda" || !sizes.large;
-    cases.push_back({sizes.name, patient ? Asked::nothing : Asked::whole,
-                     [&] { bench_gka(sizes, options, backend, output, rows); }});
+    const bool patient = setup.backend.name() == "cuda" || !sizes.large;
+    cases.push_back({sizes.name, patient ? Asked::nothing : Asked::whole, [&] { bench_gka(sizes, setup); }});
   }
   const auto rates = std::make_shared<MachineRates>();  // measured at the first use
   for (const LayerKind& kind : layer_kinds()) {
     if (!kind.mixes_tokens) continue;
     cases.push_back({"long " + kind.name, Asked::beginning, [&, rates] {
-                       if (rates->flops <= 0) *rates = show_rates(backend, output);
-                       bench_long(kind, {options.seconds, options.repeats}, *rates, backend, output, rows);
+                       if (rates->flops <= 0) *rates = show_rates(setup);
+                       bench_long(kind, {setup.options.seconds, setup.options.repeats}, *rates, setup.backend,
+                                  setup.output, setup.rows);
                      }});
   }
   for (const HeadCase& sizes : head_cases) {
-    cases.push_back({sizes.name, on_cpu && sizes.large ? Asked::whole : Asked::within,
-                     [&] { bench_head(sizes, options, backend, output, rows); }});
+    cases.push_back(
+        {sizes.name, on_cpu && sizes.large ? Asked::whole : Asked::within, [&] { bench_head(sizes, setup); }});
   }
   for (const PublishCase& of : publish_cases) {
     const bool is_large = of.changes.size() > 0;
     cases.push_back({of.name, is_large ? Asked::whole : Asked::within,  // takes half a minute
-                     [&] { rows.push_back(bench_publish(of, options, common, backend, output)); }});
+                     [&] { bench_publish(of, setup); }});
   }
   const auto analysis_bench = std::make_shared<std::unique_ptr<AnalysisBench>>();  // created at the first use
   for (const AnalysisInfo& row : analysis_table()) {
@@ -493,21 +481,19 @@ std::vector<Case> all_cases(const BenchOptions& options, const CommonOptions& co
     cases.push_back({name, Asked::beginning, [&, name, analysis_bench] {
                        std::unique_ptr<AnalysisBench>& bench = *analysis_bench;
                        if (!bench)
-                         bench = std::make_unique<AnalysisBench>(recipe_of("echo-50m", long_echo, backend), backend);
-                       bench_analysis(row, name, *bench, options, backend, output, rows);
+                         bench = std::make_unique<AnalysisBench>(recipe_of("echo-50m", long_echo, setup.backend),
+                                                                 setup.backend);
+                       bench_analysis(row, name, *bench, setup);
                      }});
   }
   for (const char* preset : {"tiny", "ssm-ska"}) {
     for (const int runs : {1, 2, 4, 8, 16, 32, 64}) {
       const std::string name = std::string("runs ") + preset + ", " + std::to_string(runs) + " side by side";
-      cases.push_back({name, Asked::beginning, [&, name, preset, runs] {
-                         bench_runs(name, preset, runs, options, common, backend, output, rows);
-                       }});
+      cases.push_back({name, Asked::beginning, [&, name, preset, runs] { bench_runs(name, preset, runs, setup); }});
     }
   }
   for (const int n : {24, 56, 128, 256, 512, 1024}) {
-    cases.push_back({"eigenvalues " + std::to_string(n), Asked::beginning,
-                     [&, n] { bench_eigenvalues(n, options, backend, output, rows); }});
+    cases.push_back({"eigenvalues " + std::to_string(n), Asked::beginning, [&, n] { bench_eigenvalues(n, setup); }});
   }
   return cases;
 }
@@ -539,7 +525,8 @@ json bench(const BenchOptions& options, const CommonOptions& common, Output& out
   if (options.name.starts_with("runs")) cuda_expect_many_runs();  // as `table` and `sweep` do
   const std::unique_ptr<Backend> backend = chosen_backend(common);
   json rows = json::array();
-  const std::vector<Case> cases = all_cases(options, common, *backend, output, rows);
+  const Setup setup{options, common, *backend, output, rows};
+  const std::vector<Case> cases = all_cases(setup);
   const std::vector<const Case*> asked_for = chosen(cases, options.name);
   if (!options.svg.empty() &&
       std::ranges::none_of(asked_for, [](const Case* one) { return one->name.starts_with("long "); }))

@@ -143,8 +143,7 @@ void attend_backward(const Sizes& n, const QueryBlock& at, const AttentionGradie
 void CpuBackend::attention(const Tensor& q, const Tensor& k, const Tensor& v, double scale, std::int64_t window,
                            const Tensor& y, const Tensor& log_sum) {
   const Sizes n(q, k, window);
-  with_type(q, [&](auto zero) {
-    using T = decltype(zero);
+  with_type(q, [&]<class T>(T) {
     pool_.for_each(n.batch * n.heads * n.blocks(), [&](std::int64_t i) {
       const std::int64_t sequence = i / n.blocks();  // batch and head
       const QueryBlock at(n, sequence / n.heads, sequence % n.heads, i % n.blocks());
@@ -159,8 +158,7 @@ void CpuBackend::attention_backward(const Tensor& q, const Tensor& k, const Tens
                                     const Grad& dq, const Grad& dk, const Grad& dv) {
   const Sizes n(q, k, window);
   const AttentionGradients gradients{q, k, v, y, log_sum, dy, dq, dk, dv};
-  with_type(q, [&](auto zero) {
-    using T = decltype(zero);
+  with_type(q, [&]<class T>(T) {
     pool_.for_each(n.batch * n.key_heads, [&](std::int64_t i) {
       const std::int64_t batch = i / n.key_heads, key_head = i % n.key_heads, group = n.heads / n.key_heads;
       T* memory = thread_scratch<T, KeyGradients>(2 * n.keys * n.width);

@@ -147,8 +147,7 @@ void for_channels(ThreadPool& pool, const Sizes& s, const Body& body) {
 
 void CpuBackend::channel_scan(const ChannelScanInputs& in, const Tensor& y, const Tensor& state, bool resume) {
   const Sizes s(in);
-  with_type(y, [&](auto zero) {
-    using T = decltype(zero);
+  with_type(y, [&]<class T>(T) {
     for_channels(pool_, s, [&](std::int64_t, std::int64_t batch, std::int64_t c) {
       T* own = state.defined() ? state.as<T>() + (batch * s.channels + c) * s.states : nullptr;
       scan_channel(Channel<T>(in, s, batch, c), s.tokens, y.as<T>() + batch * s.tokens * s.channels + c, s.channels,
@@ -165,8 +164,7 @@ std::int64_t CpuBackend::channel_scan_workspace(const ChannelScanInputs& in) con
 void CpuBackend::channel_scan_backward(const ChannelScanInputs& in, const Tensor& dy, const Tensor& workspace,
                                        const ChannelScanGrads& out) {
   const Sizes s(in);
-  with_type(dy, [&](auto zero) {
-    using T = decltype(zero);
+  with_type(dy, [&]<class T>(T) {
     const Partials<T> sums(workspace, s);
     const std::int64_t own = s.tokens * s.states;
     std::fill_n(sums.dB, 2 * s.tasks() * own, T{0});

@@ -70,8 +70,7 @@ void solve_chunk(const ChebyshevConfig& config, const ChebyshevInputs& in, const
 void CpuBackend::chebyshev_readout(const ChebyshevConfig& config, const ChebyshevInputs& in,
                                    const ChebyshevSaved& saved, const Tensor& y) {
   const Sizes s(config, in);
-  with_type(in.q, [&](auto zero) {
-    using T = decltype(zero);
+  with_type(in.q, [&]<class T>(T) {
     const std::int64_t size = s.width * s.width;
     pool_.for_each(s.batch * s.heads, [&](std::int64_t i) { scan_head<T>(config, in, s, saved, i); });
     pool_.for_each(s.pieces(), [&](std::int64_t i) {
@@ -88,8 +87,7 @@ void CpuBackend::chebyshev_readout(const ChebyshevConfig& config, const Chebyshe
 void CpuBackend::chebyshev_step(const ChebyshevConfig& config, const ChebyshevInputs& in, const ChebyshevState& state,
                                 const ChebyshevSaved& saved, const Tensor& y) {
   const Sizes s(config, in);
-  with_type(in.q, [&](auto zero) {
-    using T = decltype(zero);
+  with_type(in.q, [&]<class T>(T) {
     const std::int64_t size = s.width * s.width;
     pool_.for_each(s.batch * s.heads, [&](std::int64_t i) {
       Pieces<T> pieces(thread_scratch<T, Forward>(Chunk<T>::memory(s, 1)));

@@ -272,8 +272,7 @@ void CpuBackend::chebyshev_readout_backward(const ChebyshevConfig& config, const
                                             const ChebyshevSaved& saved, const Tensor& dy, const Tensor& workspace,
                                             const ChebyshevGrads& out) {
   const Sizes s(config, in);
-  with_type(in.q, [&](auto zero) {
-    using T = decltype(zero);
+  with_type(in.q, [&]<class T>(T) {
     pool_.for_each(s.pieces(),
                    [&](std::int64_t i) { ChunkReverse<T>(config, in, saved, s, i, dy, workspace).solve(out); });
     const Workspace<T> work(workspace, s);

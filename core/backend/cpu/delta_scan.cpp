@@ -249,8 +249,7 @@ std::int64_t heads_of(const DeltaInputs& in) { return in.q.shape[0] * in.q.shape
 }  // namespace
 
 void CpuBackend::delta_scan(const DeltaInputs& in, const Tensor& y, const Tensor& state, bool resume) {
-  with_type(y, [&](auto zero) {
-    using T = decltype(zero);
+  with_type(y, [&]<class T>(T) {
     pool_.for_each(heads_of(in), [&](std::int64_t i) {
       const Head<T> head(in, i);
       T* out = y.as<T>() + (i / head.heads * head.tokens * head.heads + i % head.heads) * head.width;
@@ -264,8 +263,7 @@ std::int64_t CpuBackend::delta_scan_kept(const DeltaInputs&) const { return 0; }
 bool CpuBackend::scans_narrow(const DeltaInputs&) const { return false; }
 
 void CpuBackend::delta_scan_backward(const DeltaInputs& in, const Tensor& dy, const Tensor&, const DeltaGrads& out) {
-  with_type(dy, [&](auto zero) {
-    using T = decltype(zero);
+  with_type(dy, [&]<class T>(T) {
     pool_.for_each(heads_of(in), [&](std::int64_t i) { HeadReverse<T>(in, i, dy, out).run(); });
   });
 }

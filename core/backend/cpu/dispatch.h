@@ -1,5 +1,4 @@
-// Picks float or double once at the top of a kernel: with_type(tensor, [&](auto zero) { using T = decltype(zero); ...
-// }).
+// Picks float or double once at the top of a kernel: with_type(tensor, [&]<class T>(T) { ... }).
 #pragma once
 #include "core/tensor/tensor.h"
 

@@ -82,55 +82,44 @@ Tile<T> unary_slope(Unary kind, const ArrayMap<T>& x, const ArrayMap<T>& y) {
   return {};
 }
 
-template <class T, class Work>
-void copy_elements(ThreadPool& pool, const Tensor& destination, const Tensor& source, const Work& work) {
-  for_segments(pool, {destination, source},
-               [&](const Segment& s) { work(part<T>(destination, s), part<T>(source, s)); });
-}
-
 }  // namespace
 
 void CpuBackend::fill(const Tensor& x, double value) {
-  with_element_type(x.dtype, [&](auto zero) {
-    using T = decltype(zero);
+  with_element_type(x.dtype, [&]<class T>(T) {
     for_segments(pool_, {x}, [&](const Segment& s) { part<T>(x, s) = static_cast<T>(value); });
   });
 }
 
 void CpuBackend::copy(const Tensor& destination, const Tensor& source) {
-  with_element_type(source.dtype, [&](auto zero) {
-    copy_elements<decltype(zero)>(pool_, destination, source, [](auto&& to, const auto& from) { to = from; });
+  with_element_type(source.dtype, [&]<class T>(T) {
+    for_segments(pool_, {destination, source}, [&](const Segment& s) { part<T>(destination, s) = part<T>(source, s); });
   });
 }
 
 void CpuBackend::accumulate(const Tensor& source, const Grad& destination) {
   if (!destination.wanted()) return;
-  with_type(source, [&](auto zero) {
-    using T = decltype(zero);
+  with_type(source, [&]<class T>(T) {
     for_segments(pool_, {source, destination.tensor},
                  [&](const Segment& s) { put<T>(destination, s, part<T>(source, s)); });
   });
 }
 
 void CpuBackend::add(const Tensor& a, const Tensor& b, const Tensor& out) {
-  with_type(out, [&](auto zero) {
-    using T = decltype(zero);
+  with_type(out, [&]<class T>(T) {
     for_segments(pool_, {out, a, b}, [&](const Segment& s) { part<T>(out, s) = part<T>(a, s) + part<T>(b, s); });
   });
 }
 
 void CpuBackend::scale(const Tensor& a, double factor, const Grad& out) {
   if (!out.wanted()) return;
-  with_type(a, [&](auto zero) {
-    using T = decltype(zero);
+  with_type(a, [&]<class T>(T) {
     for_segments(pool_, {a, out.tensor},
                  [&](const Segment& s) { put<T>(out, s, static_cast<T>(factor) * part<T>(a, s)); });
   });
 }
 
 void CpuBackend::log_sigmoid(const Tensor& x, double factor, const Tensor& y) {
-  with_type(y, [&](auto zero) {
-    using T = decltype(zero);
+  with_type(y, [&]<class T>(T) {
     for_segments(pool_, {x, y}, [&](const Segment& s) {
       const Tile<T> opposite = -part<T>(x, s);
       part<T>(y, s) = static_cast<T>(-factor) * softplus_of<T>(opposite);
@@ -140,8 +129,7 @@ void CpuBackend::log_sigmoid(const Tensor& x, double factor, const Tensor& y) {
 
 void CpuBackend::log_sigmoid_backward(const Tensor& x, double factor, const Tensor& dy, const Grad& dx) {
   if (!dx.wanted()) return;
-  with_type(dy, [&](auto zero) {
-    using T = decltype(zero);
+  with_type(dy, [&]<class T>(T) {
     for_segments(pool_, {x, dy, dx.tensor}, [&](const Segment& s) {
       const Tile<T> opposite = -part<T>(x, s);
       put<T>(dx, s, static_cast<T>(factor) * part<T>(dy, s) * opposite.logistic());
@@ -150,16 +138,14 @@ void CpuBackend::log_sigmoid_backward(const Tensor& x, double factor, const Tens
 }
 
 void CpuBackend::multiply(const Tensor& a, const Tensor& b, const Tensor& out) {
-  with_type(out, [&](auto zero) {
-    using T = decltype(zero);
+  with_type(out, [&]<class T>(T) {
     for_segments(pool_, {out, a, b}, [&](const Segment& s) { part<T>(out, s) = part<T>(a, s) * part<T>(b, s); });
   });
 }
 
 void CpuBackend::multiply_backward(const Tensor& a, const Tensor& b, const Tensor& dout, const Grad& da,
                                    const Grad& db) {
-  with_type(dout, [&](auto zero) {
-    using T = decltype(zero);
+  with_type(dout, [&]<class T>(T) {
     for_segments(pool_, {dout, a, b, da.tensor, db.tensor}, [&](const Segment& s) {
       put<T>(da, s, part<T>(dout, s) * part<T>(b, s));
       put<T>(db, s, part<T>(dout, s) * part<T>(a, s));
@@ -168,16 +154,14 @@ void CpuBackend::multiply_backward(const Tensor& a, const Tensor& b, const Tenso
 }
 
 void CpuBackend::unary(Unary kind, const Tensor& x, const Tensor& y) {
-  with_type(y, [&](auto zero) {
-    using T = decltype(zero);
+  with_type(y, [&]<class T>(T) {
     for_segments(pool_, {y, x}, [&](const Segment& s) { unary_segment<T>(kind, part<T>(x, s), part<T>(y, s)); });
   });
 }
 
 void CpuBackend::unary_backward(Unary kind, const Tensor& x, const Tensor& y, const Tensor& dy, const Grad& dx) {
   if (!dx.wanted()) return;
-  with_type(y, [&](auto zero) {
-    using T = decltype(zero);
+  with_type(y, [&]<class T>(T) {
     for_segments(pool_, {y, x, dy, dx.tensor}, [&](const Segment& s) {
       put<T>(dx, s, part<T>(dy, s) * unary_slope<T>(kind, part<T>(x, s), part<T>(y, s)));
     });
@@ -185,8 +169,7 @@ void CpuBackend::unary_backward(Unary kind, const Tensor& x, const Tensor& y, co
 }
 
 void CpuBackend::silu_multiply(const Tensor& a, const Tensor& b, const Tensor& y) {
-  with_type(y, [&](auto zero) {
-    using T = decltype(zero);
+  with_type(y, [&]<class T>(T) {
     for_segments(pool_, {y, a, b}, [&](const Segment& s) {
       const ArrayMap<T> gate = part<T>(a, s);
       part<T>(y, s) = gate * gate.logistic() * part<T>(b, s);
@@ -196,8 +179,7 @@ void CpuBackend::silu_multiply(const Tensor& a, const Tensor& b, const Tensor& y
 
 void CpuBackend::silu_multiply_backward(const Tensor& a, const Tensor& b, const Tensor& dy, const Grad& da,
                                         const Grad& db) {
-  with_type(dy, [&](auto zero) {
-    using T = decltype(zero);
+  with_type(dy, [&]<class T>(T) {
     for_segments(pool_, {dy, a, b, da.tensor, db.tensor}, [&](const Segment& s) {
       const ArrayMap<T> gate = part<T>(a, s), upstream = part<T>(dy, s);
       const Tile<T> sigma = gate.logistic();
@@ -208,8 +190,7 @@ void CpuBackend::silu_multiply_backward(const Tensor& a, const Tensor& b, const 
 }
 
 void CpuBackend::softplus_bias(const Tensor& x, const Tensor& bias, const StepRange& range, const Tensor& y) {
-  with_type(y, [&](auto zero) {
-    using T = decltype(zero);
+  with_type(y, [&]<class T>(T) {
     for_row_segments(pool_, x.rows(), x.columns(), [&](const Segment& s) {
       const Tile<T> sum = part<T>(x, s) + columns_of<T>(bias, s);
       part<T>(y, s) = softplus_of<T>(sum).cwiseMax(static_cast<T>(range.least)).cwiseMin(static_cast<T>(range.most));
@@ -219,8 +200,7 @@ void CpuBackend::softplus_bias(const Tensor& x, const Tensor& bias, const StepRa
 
 void CpuBackend::softplus_bias_backward(const Tensor& x, const Tensor& bias, const StepRange& range, const Tensor& dy,
                                         const Grad& dx, const Grad& dbias) {
-  with_type(dy, [&](auto zero) {
-    using T = decltype(zero);
+  with_type(dy, [&]<class T>(T) {
     const auto rows = [&](std::int64_t begin, std::int64_t end, T* sums) {
       for (std::int64_t row = begin; row < end; ++row) {
         for (std::int64_t column = 0; column < x.columns(); column += segment_length) {
@@ -240,8 +220,7 @@ void CpuBackend::softplus_bias_backward(const Tensor& x, const Tensor& bias, con
 }
 
 void CpuBackend::add_bias(const Tensor& x, const Tensor& bias, const Tensor& y) {
-  with_type(y, [&](auto zero) {
-    using T = decltype(zero);
+  with_type(y, [&]<class T>(T) {
     for_row_segments(pool_, x.rows(), x.columns(),
                      [&](const Segment& s) { part<T>(y, s) = part<T>(x, s) + columns_of<T>(bias, s); });
   });
@@ -249,8 +228,7 @@ void CpuBackend::add_bias(const Tensor& x, const Tensor& bias, const Tensor& y) 
 
 void CpuBackend::sum_rows(const Tensor& x, const Grad& out) {
   if (!out.wanted()) return;
-  with_type(x, [&](auto zero) {
-    using T = decltype(zero);
+  with_type(x, [&]<class T>(T) {
     const auto rows = [&](std::int64_t begin, std::int64_t end, T* sums) {
       ArrayMap<T> total(sums, x.columns());
       for (std::int64_t row = begin; row < end; ++row) total += ArrayMap<T>(row_of<T>(x, row), x.columns());

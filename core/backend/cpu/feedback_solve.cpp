@@ -165,16 +165,14 @@ void solve_backward(const Sequence<T>& at, std::int64_t batch, const Block<T>& u
 }  // namespace
 
 void CpuBackend::feedback_solve(const FeedbackInputs& in, const Tensor& s, const FeedbackSaved& saved) {
-  with_type(in.f, [&](auto zero) {
-    using T = decltype(zero);
+  with_type(in.f, [&]<class T>(T) {
     pool_.for_each(in.f.shape[0], [&](std::int64_t batch) { solve(Sequence<T>(in, s, saved, batch)); });
   });
 }
 
 void CpuBackend::feedback_solve_backward(const FeedbackInputs& in, const Tensor& s, const FeedbackSaved& saved,
                                          const Tensor& ds, const Tensor& u, const FeedbackGrads& out) {
-  with_type(in.f, [&](auto zero) {
-    using T = decltype(zero);
+  with_type(in.f, [&]<class T>(T) {
     pool_.for_each(in.f.shape[0], [&](std::int64_t batch) {
       const Sequence<T> at(in, s, saved, batch);
       const Block<T> upstream = sequence_of<T>(ds, batch), solution = sequence_of<T>(u, batch);

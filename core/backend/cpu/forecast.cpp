@@ -47,8 +47,7 @@ void put_channel(const Grad& grad, std::int64_t b, std::int64_t c, const Values&
 }  // namespace
 
 void CpuBackend::series_moments(const Tensor& x, double eps, const Tensor& mean, const Tensor& deviation) {
-  with_type(x, [&](auto zero) {
-    using T = decltype(zero);
+  with_type(x, [&]<class T>(T) {
     for_each_series(pool_, x.shape[0], x.shape[2], [&](std::int64_t i, std::int64_t b, std::int64_t c) {
       const Strided<T> series = channel<T>(x, b, c);
       const T middle = series.mean();
@@ -60,8 +59,7 @@ void CpuBackend::series_moments(const Tensor& x, double eps, const Tensor& mean,
 
 void CpuBackend::series_moments_backward(const Tensor& x, const Tensor& mean, const Tensor& deviation,
                                          const Tensor& ddeviation, const Grad& dx) {
-  with_type(x, [&](auto zero) {
-    using T = decltype(zero);
+  with_type(x, [&]<class T>(T) {
     for_each_series(pool_, x.shape[0], x.shape[2], [&](std::int64_t i, std::int64_t b, std::int64_t c) {
       const T slope = ddeviation.as<T>()[i] / (deviation.as<T>()[i] * static_cast<T>(x.shape[1]));
       put_channel<T>(dx, b, c, (channel<T>(x, b, c) - mean.as<T>()[i]) * slope);
@@ -70,8 +68,7 @@ void CpuBackend::series_moments_backward(const Tensor& x, const Tensor& mean, co
 }
 
 void CpuBackend::series_normalise(const Tensor& x, const Tensor& mean, const Tensor& deviation, const Tensor& z) {
-  with_type(x, [&](auto zero) {
-    using T = decltype(zero);
+  with_type(x, [&]<class T>(T) {
     for_each_series(pool_, x.shape[0], x.shape[2], [&](std::int64_t i, std::int64_t b, std::int64_t c) {
       whole_row<T>(z, i) = (channel<T>(x, b, c) - mean.as<T>()[i]) / deviation.as<T>()[i];
     });
@@ -80,8 +77,7 @@ void CpuBackend::series_normalise(const Tensor& x, const Tensor& mean, const Ten
 
 void CpuBackend::series_normalise_backward(const Tensor& z, const Tensor& deviation, const Tensor& dz, const Grad& dx,
                                            const Grad& ddeviation) {
-  with_type(z, [&](auto zero) {
-    using T = decltype(zero);
+  with_type(z, [&]<class T>(T) {
     for_each_series(pool_, deviation.shape[0], deviation.shape[1], [&](std::int64_t i, std::int64_t b, std::int64_t c) {
       const T inverse = T{1} / deviation.as<T>()[i];
       const ArrayMap<T> upstream = whole_row<T>(dz, i);
@@ -92,8 +88,7 @@ void CpuBackend::series_normalise_backward(const Tensor& z, const Tensor& deviat
 }
 
 void CpuBackend::series_restore(const Tensor& z, const Tensor& mean, const Tensor& deviation, const Tensor& y) {
-  with_type(z, [&](auto zero) {
-    using T = decltype(zero);
+  with_type(z, [&]<class T>(T) {
     for_each_series(pool_, deviation.shape[0], deviation.shape[1], [&](std::int64_t i, std::int64_t b, std::int64_t c) {
       channel<T>(y, b, c) = whole_row<T>(z, i) * deviation.as<T>()[i] + mean.as<T>()[i];
     });
@@ -102,8 +97,7 @@ void CpuBackend::series_restore(const Tensor& z, const Tensor& mean, const Tenso
 
 void CpuBackend::series_restore_backward(const Tensor& z, const Tensor& deviation, const Tensor& dy, const Grad& dz,
                                          const Grad& ddeviation) {
-  with_type(z, [&](auto zero) {
-    using T = decltype(zero);
+  with_type(z, [&]<class T>(T) {
     for_each_series(pool_, deviation.shape[0], deviation.shape[1], [&](std::int64_t i, std::int64_t b, std::int64_t c) {
       const Strided<T> upstream = channel<T>(dy, b, c);
       put_number<T>(ddeviation, i, (upstream * whole_row<T>(z, i)).sum());
@@ -113,8 +107,7 @@ void CpuBackend::series_restore_backward(const Tensor& z, const Tensor& deviatio
 }
 
 void CpuBackend::squared_error(const Tensor& a, const Tensor& b, const Tensor& loss, const Tensor& absolute) {
-  with_type(a, [&](auto zero) {
-    using T = decltype(zero);
+  with_type(a, [&]<class T>(T) {
     struct Partial {};
     const std::int64_t pieces = (a.elements() + segment_length - 1) / segment_length;
     double* sums = thread_scratch<double, Partial>(2 * pieces);
@@ -138,8 +131,7 @@ void CpuBackend::squared_error(const Tensor& a, const Tensor& b, const Tensor& l
 
 void CpuBackend::squared_error_backward(const Tensor& a, const Tensor& b, const Tensor& dloss, const Grad& da) {
   if (!da.wanted()) return;
-  with_type(a, [&](auto zero) {
-    using T = decltype(zero);
+  with_type(a, [&]<class T>(T) {
     const T slope = T{2} * *dloss.as<T>() / static_cast<T>(a.elements());
     for_segments(pool_, {a, b, da.tensor},
                  [&](const Segment& s) { put<T>(da, s, (part<T>(a, s) - part<T>(b, s)) * slope); });
@@ -151,8 +143,7 @@ void CpuBackend::dropout(const Tensor& x, double rate, std::uint64_t seed, std::
   if (!y.wanted()) return;
   const std::int32_t step = *counter.as<std::int32_t>();
   const auto limit = static_cast<float>(rate);
-  with_type(x, [&](auto zero) {
-    using T = decltype(zero);
+  with_type(x, [&]<class T>(T) {
     const T factor = T{1} / (T{1} - static_cast<T>(rate));
     pool_.for_ranges(x.elements(), 4 * segment_length, [&](std::int64_t begin, std::int64_t end) {
       for (std::int64_t i = begin; i < end; i += 4) {

@@ -20,8 +20,7 @@ T silu_slope(T x) {
 void CpuBackend::gated_heads(const Tensor& x, const Tensor& z, const Tensor& weight, double eps, const Tensor& y,
                              const Tensor& inverse) {
   const std::int64_t heads = x.shape[2], width = x.columns();
-  with_type(y, [&](auto zero) {
-    using T = decltype(zero);
+  with_type(y, [&]<class T>(T) {
     pool_.for_ranges(z.rows(), row_grain(heads * width), [&](std::int64_t begin, std::int64_t end) {
       for (std::int64_t i = begin * heads; i < end * heads; ++i) {
         const std::int64_t column = i % heads * width;
@@ -41,8 +40,7 @@ void CpuBackend::gated_heads_backward(const Tensor& x, const Tensor& z, const Te
                                       const Tensor& dy, const Grad& dx, const Grad& dz, const Grad& dweight) {
   const std::int64_t heads = x.shape[2], width = x.columns();
   const std::int64_t weights = weight.defined() ? weight.elements() : heads * width;
-  with_type(dy, [&](auto zero) {
-    using T = decltype(zero);
+  with_type(dy, [&]<class T>(T) {
     const auto rows = [&](std::int64_t begin, std::int64_t end, T* sums) {
       for (std::int64_t i = begin * heads; i < end * heads; ++i) {
         const std::int64_t row = i / heads, column = i % heads * width;

@@ -138,8 +138,7 @@ std::int64_t heads_of(const KalmanInputs& in) { return in.q.shape[0] * in.q.shap
 }  // namespace
 
 void CpuBackend::kalman_scan(const KalmanInputs& in, const Tensor& y, const KalmanState& state, bool resume) {
-  with_type(y, [&](auto zero) {
-    using T = decltype(zero);
+  with_type(y, [&]<class T>(T) {
     pool_.for_each(heads_of(in), [&](std::int64_t i) {
       const Head<T> h(in, i);
       T* covariance = state.covariance.defined() ? state.covariance.as<T>() + i * h.keys * h.keys : nullptr;
@@ -152,8 +151,7 @@ void CpuBackend::kalman_scan(const KalmanInputs& in, const Tensor& y, const Kalm
 std::int64_t CpuBackend::kalman_scan_workspace(const KalmanInputs&) const { return 0; }
 
 void CpuBackend::kalman_scan_backward(const KalmanInputs& in, const Tensor& dy, const Tensor&, const KalmanGrads& out) {
-  with_type(dy, [&](auto zero) {
-    using T = decltype(zero);
+  with_type(dy, [&]<class T>(T) {
     pool_.for_each(heads_of(in), [&](std::int64_t i) { reverse_head<T>(in, i, dy.as<T>(), out); });
   });
 }

@@ -139,8 +139,7 @@ void for_column_blocks(ThreadPool& pool, std::int64_t columns, const Body& body)
 
 void CpuBackend::koopman_modes(const Tensor& lifted, const Tensor& gamma, const Tensor& omega, const Tensor& gate,
                                const Tensor& z, const Tensor& /*rounded*/) {
-  with_type(z, [&](auto zero) {
-    using T = decltype(zero);
+  with_type(z, [&]<class T>(T) {
     for_column_blocks(pool_, z.columns(),
                       [&](const Columns& c) { forward_block<T>(lifted, gamma, omega, gate, z, c); });
   });
@@ -150,8 +149,7 @@ void CpuBackend::koopman_modes_backward(const Tensor& lifted, const Tensor& gamm
                                         const Tensor& gate, const Tensor& dz, const Grad& dlifted, const Grad& dgamma,
                                         const Grad& domega, const Grad& dgate) {
   const ModeGrads out{dlifted, dgamma, domega, dgate};
-  with_type(dz, [&](auto zero) {
-    using T = decltype(zero);
+  with_type(dz, [&]<class T>(T) {
     for_column_blocks(pool_, dz.columns(),
                       [&](const Columns& c) { backward_block<T>(lifted, gamma, omega, gate, dz, out, c); });
   });

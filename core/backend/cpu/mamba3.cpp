@@ -45,19 +45,16 @@ void turn_pair(T* pair, T cosine, T sine) {
 
 void CpuBackend::trapezoid_steps(const Tensor& x, const Tensor& bias, const StepFloors& floors, const Tensor& y) {
   const std::int64_t heads = bias.columns();
-  with_type(y, [&](auto zero) {
-    using T = decltype(zero);
-    pool_.for_ranges(x.rows(), row_grain(y.columns()), [&](std::int64_t begin, std::int64_t end) {
-      for (std::int64_t r = begin; r < end; ++r) {
-        const T* in = row_of<T>(x, r);
-        T* out = row_of<T>(y, r);
-        for (std::int64_t h = 0; h < heads; ++h) {
-          const Step<T> step(in[h] + bias.as<T>()[h], in[heads + h], in[2 * heads + h], floors);
-          out[h] = step.dt;
-          out[heads + h] = -step.rate * step.dt;
-          out[2 * heads + h] = step.share * step.dt;
-          out[3 * heads + h] = (T{1} - step.share) * step.dt;
-        }
+  with_type(y, [&]<class T>(T) {
+    for_rows(pool_, x.rows(), y.columns(), [&](std::int64_t r) {
+      const T* in = row_of<T>(x, r);
+      T* out = row_of<T>(y, r);
+      for (std::int64_t h = 0; h < heads; ++h) {
+        const Step<T> step(in[h] + bias.as<T>()[h], in[heads + h], in[2 * heads + h], floors);
+        out[h] = step.dt;
+        out[heads + h] = -step.rate * step.dt;
+        out[2 * heads + h] = step.share * step.dt;
+        out[3 * heads + h] = (T{1} - step.share) * step.dt;
       }
     });
   });
@@ -66,8 +63,7 @@ void CpuBackend::trapezoid_steps(const Tensor& x, const Tensor& bias, const Step
 void CpuBackend::trapezoid_steps_backward(const Tensor& x, const Tensor& bias, const StepFloors& floors,
                                           const Tensor& dy, const Grad& dx, const Grad& dbias) {
   const std::int64_t heads = bias.columns();
-  with_type(dy, [&](auto zero) {
-    using T = decltype(zero);
+  with_type(dy, [&]<class T>(T) {
     const auto rows = [&](std::int64_t begin, std::int64_t end, T* sums) {
       for (std::int64_t r = begin; r < end; ++r) {
         const T *in = row_of<T>(x, r), *up = row_of<T>(dy, r);
@@ -91,8 +87,7 @@ void CpuBackend::trapezoid_steps_backward(const Tensor& x, const Tensor& bias, c
 
 void CpuBackend::rotary_angles(const Tensor& dt, const Tensor& turn, const Tensor& carry, const Tensor& theta) {
   const std::int64_t tokens = dt.shape[1], heads = dt.columns(), pairs = turn.columns();
-  with_type(theta, [&](auto zero) {
-    using T = decltype(zero);
+  with_type(theta, [&]<class T>(T) {
     pool_.for_each(dt.shape[0], [&](std::int64_t b) {
       T* kept = carry.defined() ? carry.as<T>() + b * heads * pairs : nullptr;
       double* sums = thread_scratch<double, Sums>(heads * pairs);
@@ -115,8 +110,7 @@ void CpuBackend::rotary_angles(const Tensor& dt, const Tensor& turn, const Tenso
 void CpuBackend::rotary_angles_backward(const Tensor& dt, const Tensor& turn, const Tensor& dtheta, const Tensor&,
                                         const Grad& ddt, const Grad& dturn) {
   const std::int64_t tokens = dt.shape[1], heads = dt.columns(), pairs = turn.columns();
-  with_type(dtheta, [&](auto zero) {
-    using T = decltype(zero);
+  with_type(dtheta, [&]<class T>(T) {
     pool_.for_each(dt.shape[0], [&](std::int64_t b) {
       double* sums = thread_scratch<double, Sums>(heads * pairs);
       std::fill_n(sums, heads * pairs, 0.0);
@@ -143,21 +137,18 @@ void CpuBackend::rotary_angles_backward(const Tensor& dt, const Tensor& turn, co
 void CpuBackend::rotate_heads(const Tensor& x, const Tensor& weight, const Tensor& bias, const Tensor& theta,
                               double eps, const Tensor& y, const Tensor& inverse) {
   const std::int64_t states = x.columns(), heads = bias.shape[0], pairs = theta.defined() ? theta.columns() : 0;
-  with_type(y, [&](auto zero) {
-    using T = decltype(zero);
+  with_type(y, [&]<class T>(T) {
     const ArrayMap<T> w(weight.as<T>(), states);
-    pool_.for_ranges(x.rows(), row_grain(heads * states), [&](std::int64_t begin, std::int64_t end) {
-      for (std::int64_t r = begin; r < end; ++r) {
-        const ArrayMap<T> in = whole_row<T>(x, r);
-        const T scale = T{1} / std::sqrt(in.square().sum() / static_cast<T>(states) + static_cast<T>(eps));
-        inverse.as<T>()[r] = scale;
-        for (std::int64_t h = 0; h < heads; ++h) {
-          T* out = y.as<T>() + (r * heads + h) * states;
-          ArrayMap<T>(out, states) = in * scale * w + constant_row(bias.as<T>() + h * states, states);
-          for (std::int64_t i = 0; i < pairs; ++i) {
-            const T angle = theta.as<T>()[(r * heads + h) * pairs + i];
-            turn_pair(out + 2 * i, std::cos(angle), std::sin(angle));
-          }
+    for_rows(pool_, x.rows(), heads * states, [&](std::int64_t r) {
+      const ArrayMap<T> in = whole_row<T>(x, r);
+      const T scale = T{1} / std::sqrt(in.square().sum() / static_cast<T>(states) + static_cast<T>(eps));
+      inverse.as<T>()[r] = scale;
+      for (std::int64_t h = 0; h < heads; ++h) {
+        T* out = y.as<T>() + (r * heads + h) * states;
+        ArrayMap<T>(out, states) = in * scale * w + constant_row(bias.as<T>() + h * states, states);
+        for (std::int64_t i = 0; i < pairs; ++i) {
+          const T angle = theta.as<T>()[(r * heads + h) * pairs + i];
+          turn_pair(out + 2 * i, std::cos(angle), std::sin(angle));
         }
       }
     });
@@ -168,8 +159,7 @@ void CpuBackend::rotate_heads_backward(const Tensor& x, const Tensor& weight, co
                                        const Tensor& inverse, const Tensor& dy, const Tensor&, const Grad& dx,
                                        const Grad& dweight, const Grad& dbias, const Grad& dtheta) {
   const std::int64_t states = x.columns(), heads = y.shape[2], pairs = theta.defined() ? theta.columns() : 0;
-  with_type(dy, [&](auto zero) {
-    using T = decltype(zero);
+  with_type(dy, [&]<class T>(T) {
     const ArrayMap<T> w(weight.as<T>(), states);
     // Sums: the bias of every head, then the weight.
     const auto rows = [&](std::int64_t begin, std::int64_t end, T* sums) {
@@ -209,19 +199,16 @@ void CpuBackend::rotate_heads_backward(const Tensor& x, const Tensor& weight, co
 
 void CpuBackend::pair_squares(const Tensor& x, const PairSquares& squares, const Tensor& y) {
   const std::int64_t pairs = x.columns() / 2;
-  with_type(y, [&](auto zero) {
-    using T = decltype(zero);
-    pool_.for_ranges(x.rows(), row_grain(x.columns()), [&](std::int64_t begin, std::int64_t end) {
-      for (std::int64_t r = begin; r < end; ++r) {
-        const T* k = row_of<T>(x, r);
-        T *invariant = row_of<T>(y, r), *harmonic = invariant + (squares.invariant ? pairs : 0);
-        for (std::int64_t i = 0; i < pairs; ++i) {
-          const T a = k[2 * i], b = k[2 * i + 1];
-          if (squares.invariant) invariant[i] = a * a + b * b;
-          if (!squares.harmonics) continue;
-          harmonic[2 * i] = a * a - b * b;
-          harmonic[2 * i + 1] = 2 * a * b;
-        }
+  with_type(y, [&]<class T>(T) {
+    for_rows(pool_, x.rows(), x.columns(), [&](std::int64_t r) {
+      const T* k = row_of<T>(x, r);
+      T *invariant = row_of<T>(y, r), *harmonic = invariant + (squares.invariant ? pairs : 0);
+      for (std::int64_t i = 0; i < pairs; ++i) {
+        const T a = k[2 * i], b = k[2 * i + 1];
+        if (squares.invariant) invariant[i] = a * a + b * b;
+        if (!squares.harmonics) continue;
+        harmonic[2 * i] = a * a - b * b;
+        harmonic[2 * i + 1] = 2 * a * b;
       }
     });
   });
@@ -230,20 +217,17 @@ void CpuBackend::pair_squares(const Tensor& x, const PairSquares& squares, const
 void CpuBackend::pair_squares_backward(const Tensor& x, const PairSquares& squares, const Tensor& dy, const Grad& dx) {
   if (!dx.wanted()) return;
   const std::int64_t pairs = x.columns() / 2;
-  with_type(dy, [&](auto zero) {
-    using T = decltype(zero);
-    pool_.for_ranges(x.rows(), row_grain(x.columns()), [&](std::int64_t begin, std::int64_t end) {
-      for (std::int64_t r = begin; r < end; ++r) {
-        const T *k = row_of<T>(x, r), *invariant = row_of<T>(dy, r);
-        const T* harmonic = invariant + (squares.invariant ? pairs : 0);
-        T* out = row_of<T>(dx.tensor, r);
-        for (std::int64_t i = 0; i < pairs; ++i) {
-          const T a = k[2 * i], b = k[2 * i + 1], size = squares.invariant ? invariant[i] : T{0};
-          const T real = squares.harmonics ? harmonic[2 * i] : T{0};
-          const T imaginary = squares.harmonics ? harmonic[2 * i + 1] : T{0};
-          put(out + 2 * i, 2 * (a * (size + real) + b * imaginary), dx.accumulate);
-          put(out + 2 * i + 1, 2 * (b * (size - real) + a * imaginary), dx.accumulate);
-        }
+  with_type(dy, [&]<class T>(T) {
+    for_rows(pool_, x.rows(), x.columns(), [&](std::int64_t r) {
+      const T *k = row_of<T>(x, r), *invariant = row_of<T>(dy, r);
+      const T* harmonic = invariant + (squares.invariant ? pairs : 0);
+      T* out = row_of<T>(dx.tensor, r);
+      for (std::int64_t i = 0; i < pairs; ++i) {
+        const T a = k[2 * i], b = k[2 * i + 1], size = squares.invariant ? invariant[i] : T{0};
+        const T real = squares.harmonics ? harmonic[2 * i] : T{0};
+        const T imaginary = squares.harmonics ? harmonic[2 * i + 1] : T{0};
+        put(out + 2 * i, 2 * (a * (size + real) + b * imaginary), dx.accumulate);
+        put(out + 2 * i + 1, 2 * (b * (size - real) + a * imaginary), dx.accumulate);
       }
     });
   });

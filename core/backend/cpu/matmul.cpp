@@ -117,8 +117,7 @@ template void product(bool, bool, const Block<double>&, const Block<double>&, bo
 void CpuBackend::gemm(bool transpose_a, bool transpose_b, double alpha, const Tensor& a, const Tensor& b, double beta,
                       const Tensor& c) {
   const std::int64_t m = c.shape[0], n = c.shape[1], k = transpose_a ? a.shape[0] : a.shape[1];
-  with_type(c, [&](auto zero) {
-    using T = decltype(zero);
+  with_type(c, [&]<class T>(T) {
     const Block<T> left = block_of<T>(a), out = block_of<T>(c);
     const Product<T> product(transpose_a, transpose_b, m, block_of<T>(b));
     pool_.for_ranges(m, rows_per_piece(m, n, k), [&](std::int64_t begin, std::int64_t end) {

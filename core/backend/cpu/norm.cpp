@@ -26,16 +26,13 @@ struct NormRows {};
 void CpuBackend::rms_norm(const Tensor& x, const Tensor& weight, double eps, const Tensor& y, const Tensor& inverse,
                           const Tensor& /*rounded*/) {
   const std::int64_t n = x.columns();
-  with_type(x, [&](auto zero) {
-    using T = decltype(zero);
+  with_type(x, [&]<class T>(T) {
     const ArrayMap<T> w(weight.as<T>(), n);
-    pool_.for_ranges(x.rows(), row_grain(n), [&](std::int64_t begin, std::int64_t end) {
-      for (std::int64_t r = begin; r < end; ++r) {
-        const ArrayMap<T> in = whole_row<T>(x, r);
-        const T scale = inverse_rms(in.square().sum(), n, eps);
-        whole_row<T>(y, r) = in * scale * w;
-        inverse.as<T>()[r] = scale;
-      }
+    for_rows(pool_, x.rows(), n, [&](std::int64_t r) {
+      const ArrayMap<T> in = whole_row<T>(x, r);
+      const T scale = inverse_rms(in.square().sum(), n, eps);
+      whole_row<T>(y, r) = in * scale * w;
+      inverse.as<T>()[r] = scale;
     });
   });
 }
@@ -49,8 +46,7 @@ void CpuBackend::add_rms_norm(const Tensor& a, const Tensor& b, const Tensor& we
 void CpuBackend::rms_norm_backward(const Tensor& x, const Tensor& weight, const Tensor& inverse, const Tensor& dy,
                                    const Tensor& base, const Grad& dx, const Tensor& /*narrow*/, const Grad& dweight) {
   const std::int64_t n = x.columns();
-  with_type(x, [&](auto zero) {
-    using T = decltype(zero);
+  with_type(x, [&]<class T>(T) {
     const ArrayMap<T> w(weight.as<T>(), n);
     const auto rows = [&](std::int64_t begin, std::int64_t end, T* sums) {
       ArrayMap<T> weight_sum(sums, n);
@@ -73,18 +69,15 @@ void CpuBackend::rms_norm_backward(const Tensor& x, const Tensor& weight, const 
 void CpuBackend::gated_rms_norm(const Tensor& x, const Tensor& z, const Tensor& weight, double eps, const Tensor& y,
                                 const Tensor& inverse, const Tensor& /*rounded*/) {
   const std::int64_t n = x.columns();
-  with_type(x, [&](auto zero) {
-    using T = decltype(zero);
+  with_type(x, [&]<class T>(T) {
     const ArrayMap<T> w(weight.as<T>(), n);
-    pool_.for_ranges(x.rows(), row_grain(n), [&](std::int64_t begin, std::int64_t end) {
-      for (std::int64_t r = begin; r < end; ++r) {
-        const ArrayMap<T> gate = whole_row<T>(z, r);
-        ArrayMap<T> out = whole_row<T>(y, r);
-        out = whole_row<T>(x, r) * gate * gate.logistic();
-        const T scale = inverse_rms(out.square().sum(), n, eps);
-        out *= scale * w;
-        inverse.as<T>()[r] = scale;
-      }
+    for_rows(pool_, x.rows(), n, [&](std::int64_t r) {
+      const ArrayMap<T> gate = whole_row<T>(z, r);
+      ArrayMap<T> out = whole_row<T>(y, r);
+      out = whole_row<T>(x, r) * gate * gate.logistic();
+      const T scale = inverse_rms(out.square().sum(), n, eps);
+      out *= scale * w;
+      inverse.as<T>()[r] = scale;
     });
   });
 }
@@ -92,8 +85,7 @@ void CpuBackend::gated_rms_norm(const Tensor& x, const Tensor& z, const Tensor& 
 void CpuBackend::gated_rms_norm_backward(const Tensor& x, const Tensor& z, const Tensor& weight, const Tensor& inverse,
                                          const Tensor& dy, const Grad& dx, const Grad& dz, const Grad& dweight) {
   const std::int64_t n = x.columns();
-  with_type(x, [&](auto zero) {
-    using T = decltype(zero);
+  with_type(x, [&]<class T>(T) {
     const ArrayMap<T> w(weight.as<T>(), n);
     const auto rows = [&](std::int64_t begin, std::int64_t end, T* sums) {
       const std::int64_t stride = (n + 15) / 16 * 16;
@@ -118,20 +110,17 @@ void CpuBackend::gated_rms_norm_backward(const Tensor& x, const Tensor& z, const
 void CpuBackend::layer_norm(const Tensor& x, const Tensor& weight, const Tensor& bias, double eps, const Tensor& y,
                             const Tensor& moments) {
   const std::int64_t n = x.columns();
-  with_type(x, [&](auto zero) {
-    using T = decltype(zero);
+  with_type(x, [&]<class T>(T) {
     const ArrayMap<T> w(weight.as<T>(), n), b(bias.as<T>(), n);
-    pool_.for_ranges(x.rows(), row_grain(n), [&](std::int64_t begin, std::int64_t end) {
-      for (std::int64_t r = begin; r < end; ++r) {
-        const ArrayMap<T> in = whole_row<T>(x, r);
-        ArrayMap<T> out = whole_row<T>(y, r);
-        const T mean = in.sum() / static_cast<T>(n);
-        out = in - mean;
-        const T inverse = inverse_rms(out.square().sum(), n, eps);
-        out = out * inverse * w + b;
-        moments.as<T>()[2 * r] = mean;
-        moments.as<T>()[2 * r + 1] = inverse;
-      }
+    for_rows(pool_, x.rows(), n, [&](std::int64_t r) {
+      const ArrayMap<T> in = whole_row<T>(x, r);
+      ArrayMap<T> out = whole_row<T>(y, r);
+      const T mean = in.sum() / static_cast<T>(n);
+      out = in - mean;
+      const T inverse = inverse_rms(out.square().sum(), n, eps);
+      out = out * inverse * w + b;
+      moments.as<T>()[2 * r] = mean;
+      moments.as<T>()[2 * r + 1] = inverse;
     });
   });
 }
@@ -140,8 +129,7 @@ void CpuBackend::layer_norm(const Tensor& x, const Tensor& weight, const Tensor&
 void CpuBackend::layer_norm_backward(const Tensor& x, const Tensor& weight, const Tensor& moments, const Tensor& dy,
                                      const Grad& dx, const Grad& dweight, const Grad& dbias) {
   const std::int64_t n = x.columns(), bias_sums = (n + 15) / 16 * 16;
-  with_type(x, [&](auto zero) {
-    using T = decltype(zero);
+  with_type(x, [&]<class T>(T) {
     const ArrayMap<T> w(weight.as<T>(), n);
     const auto rows = [&](std::int64_t begin, std::int64_t end, T* sums) {
       ArrayMap<T> weight_sum(sums, n), bias_sum(sums + bias_sums, n), u(thread_scratch<T, NormRows>(n), n);

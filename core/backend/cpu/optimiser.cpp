@@ -63,8 +63,7 @@ void CpuBackend::gradient_norms(const Tensor& gradients, const Tensor& offsets, 
   const std::int64_t slices = offsets.elements() - 1;
   const double* offset = offsets.as<double>();
   double* sums = thread_scratch<double, SliceSums>(slices);
-  with_type(gradients, [&](auto zero) {
-    using T = decltype(zero);
+  with_type(gradients, [&]<class T>(T) {
     pool_.for_each(slices, [&](std::int64_t i) {
       const auto begin = static_cast<std::int64_t>(offset[i]), end = static_cast<std::int64_t>(offset[i + 1]);
       sums[i] = sum_of_squares(gradients.as<T>() + begin, end - begin);
@@ -79,8 +78,7 @@ void CpuBackend::gradient_norms(const Tensor& gradients, const Tensor& offsets, 
 }
 
 void CpuBackend::adamw(const AdamwTensors& tensors) {
-  with_type(tensors.weights, [&](auto zero) {
-    using T = decltype(zero);
+  with_type(tensors.weights, [&]<class T>(T) {
     const T norm = *tensors.gradient_norm.as<T>();
     if (!std::isfinite(norm)) return;
     const std::int32_t step = ++*tensors.step.as<std::int32_t>();
@@ -97,8 +95,7 @@ void CpuBackend::adamw(const AdamwTensors& tensors) {
 
 std::int64_t CpuBackend::first_non_finite(const Tensor& x) {
   if (x.dtype != DType::f32 && x.dtype != DType::f64) return -1;
-  return with_type(x, [&](auto zero) -> std::int64_t {
-    using T = decltype(zero);
+  return with_type(x, [&]<class T>(T) -> std::int64_t {
     for (std::int64_t r = 0; r < x.rows(); ++r) {
       const ArrayMap<T> row = whole_row<T>(x, r);
       if ((row * T{0}).sum() == T{0}) continue;  // infinity and NaN times zero give NaN

@@ -328,8 +328,7 @@ std::int64_t CpuBackend::ridge_readout_workspace(const RidgeConfig& config, cons
 void CpuBackend::ridge_readout_backward(const RidgeConfig& config, const RidgeInputs& in, const RidgeSaved& saved,
                                         const Tensor& dy, const Tensor& workspace, const RidgeGrads& out) {
   const Sizes s(config, in);
-  with_type(dy, [&](auto zero) {
-    using T = decltype(zero);
+  with_type(dy, [&]<class T>(T) {
     pool_.for_each(s.batch * s.heads * s.groups,
                    [&](std::int64_t i) { reverse_group<T>(config, in, s, saved, i, dy, workspace, out.q); });
     if (out.z.wanted() || out.v.wanted()) {

@@ -217,8 +217,7 @@ void update_state(const RidgeState& state, std::int64_t i, const Panel<T>& key, 
 void CpuBackend::ridge_readout(const RidgeConfig& config, const RidgeInputs& in, const RidgeSaved& saved,
                                const Tensor& y) {
   const Sizes s(config, in);
-  with_type(y, [&](auto zero) {
-    using T = decltype(zero);
+  with_type(y, [&]<class T>(T) {
     pool_.for_each(s.batch * s.heads, [&](std::int64_t i) { gather_statistics<T>(in, s, saved, i); });
     pool_.for_each(s.batch * s.heads * s.groups, [&](std::int64_t i) {
       const std::int64_t batch_head = i / s.groups, g = i % s.groups;
@@ -231,8 +230,7 @@ void CpuBackend::ridge_readout(const RidgeConfig& config, const RidgeInputs& in,
 void CpuBackend::ridge_step(const RidgeConfig& config, const RidgeInputs& in, const RidgeState& state,
                             const RidgeSaved& saved, const Tensor& y) {
   const Sizes s(config, in);
-  with_type(y, [&](auto zero) {
-    using T = decltype(zero);
+  with_type(y, [&]<class T>(T) {
     pool_.for_each(s.batch * s.heads, [&](std::int64_t i) {
       update_state<T>(state, i, s.panel<T>(in.z, i), s.panel<T>(in.v, i));
       entry<T>(saved.G, i) = entry<T>(state.G, i);

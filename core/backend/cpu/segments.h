@@ -70,14 +70,20 @@ void put_row(const Grad& grad, std::int64_t row, const Values& values) {
   }
 }
 
+/// Calls body(row) for every row of `columns` elements.
+template <class Body>
+void for_rows(ThreadPool& pool, std::int64_t rows, std::int64_t columns, const Body& body) {
+  pool.for_ranges(rows, row_grain(columns), [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t row = begin; row < end; ++row) body(row);
+  });
+}
+
 /// Calls body(segment) row by row; all tensors have `rows` rows of `columns` elements, strided or not.
 template <class Body>
 void for_row_segments(ThreadPool& pool, std::int64_t rows, std::int64_t columns, const Body& body) {
-  pool.for_ranges(rows, row_grain(columns), [&](std::int64_t begin, std::int64_t end) {
-    for (std::int64_t row = begin; row < end; ++row) {
-      for (std::int64_t column = 0; column < columns; column += segment_length)
-        body(Segment{row, column, std::min(segment_length, columns - column)});
-    }
+  for_rows(pool, rows, columns, [&](std::int64_t row) {
+    for (std::int64_t column = 0; column < columns; column += segment_length)
+      body(Segment{row, column, std::min(segment_length, columns - column)});
   });
 }
 

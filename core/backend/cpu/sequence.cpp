@@ -145,8 +145,7 @@ void CpuBackend::turn_pairs(const Tensor& x, const RotaryRates& rates, std::int6
   if (!y.wanted()) return;
   const std::int64_t batch = x.shape[0], length = x.shape[1], heads = x.shape[2], width = x.shape[3];
   const std::int64_t turned = rates.width > 0 ? rates.width : width, pairs = width / 2, token = heads * width;
-  with_type(x, [&](auto zero) {
-    using T = decltype(zero);
+  with_type(x, [&]<class T>(T) {
     pool_.for_ranges(
         length, std::max<std::int64_t>(1, row_grain(batch * token)), [&](std::int64_t begin, std::int64_t end) {
           T* cosine = thread_scratch<T, Angles>(2 * pairs);
@@ -172,24 +171,21 @@ void CpuBackend::turn_pairs(const Tensor& x, const RotaryRates& rates, std::int6
 void CpuBackend::causal_conv(const Tensor& x, const Tensor& weight, const Tensor& bias, const Tensor& history,
                              const Tensor& before, const UnitHeads& /*none*/, const Tensor& y) {
   const std::int64_t length = x.shape[1], channels = x.columns(), width = weight.shape[2];
-  with_type(x, [&](auto zero) {
-    using T = decltype(zero);
+  with_type(x, [&]<class T>(T) {
     const T* taps = taps_of<T>(weight);
-    pool_.for_ranges(x.rows(), row_grain(channels), [&](std::int64_t begin, std::int64_t end) {
-      for (std::int64_t r = begin; r < end; ++r) {
-        const Past<T> past = past_of<T>(x, history, r / length, width);
-        ArrayMap<T> sum = whole_row<T>(before, r);
-        if (bias.defined()) {
-          sum = ArrayMap<T>(bias.as<T>(), channels);
-        } else {
-          sum.setZero();
-        }
-        for (std::int64_t j = 0; j < width; ++j) {
-          const T* input = past.at(r % length - (width - 1) + j);
-          if (input != nullptr) sum += constant_row(taps + j * channels, channels) * constant_row(input, channels);
-        }
-        whole_row<T>(y, r) = sum * sum.logistic();
+    for_rows(pool_, x.rows(), channels, [&](std::int64_t r) {
+      const Past<T> past = past_of<T>(x, history, r / length, width);
+      ArrayMap<T> sum = whole_row<T>(before, r);
+      if (bias.defined()) {
+        sum = ArrayMap<T>(bias.as<T>(), channels);
+      } else {
+        sum.setZero();
       }
+      for (std::int64_t j = 0; j < width; ++j) {
+        const T* input = past.at(r % length - (width - 1) + j);
+        if (input != nullptr) sum += constant_row(taps + j * channels, channels) * constant_row(input, channels);
+      }
+      whole_row<T>(y, r) = sum * sum.logistic();
     });
     if (!history.defined()) return;
     for (std::int64_t b = 0; b < x.shape[0]; ++b) {
@@ -218,8 +214,7 @@ void CpuBackend::causal_conv_backward(const Tensor& x, const Tensor& weight, con
                                       const Tensor& before, const UnitHeads& /*none*/, const Tensor& dy, const Grad& dx,
                                       const Grad& dweight, const Grad& dbias) {
   const std::int64_t length = x.shape[1], channels = x.columns(), width = weight.shape[2];
-  with_type(x, [&](auto zero) {
-    using T = decltype(zero);
+  with_type(x, [&]<class T>(T) {
     const T* taps = taps_of<T>(weight);
     const auto rows = [&](std::int64_t begin, std::int64_t end, T* sums) {
       for (std::int64_t c = 0; c < channels; c += lanes<T>) {

@@ -331,8 +331,7 @@ void sum_batch(const T* partial, const Sizes& s, const Grad& out) {
 
 void CpuBackend::ssd_scan(const ScanInputs& in, const Tensor& y, const Tensor& state, bool resume) {
   const Sizes s(in);
-  with_type(y, [&](auto zero) {
-    using T = decltype(zero);
+  with_type(y, [&]<class T>(T) {
     pool_.for_each(s.batch * s.heads, [&](std::int64_t i) {
       const std::int64_t batch = i / s.heads, head = i % s.heads;
       T* head_state = state.defined() ? state.as<T>() + i * s.width * s.states : nullptr;
@@ -350,8 +349,7 @@ std::int64_t CpuBackend::ssd_scan_workspace(const ScanInputs& in) const {
 void CpuBackend::ssd_scan_backward(const ScanInputs& in, const Tensor& dy, const Tensor& workspace,
                                    const ScanGrads& out) {
   const Sizes s(in);
-  with_type(dy, [&](auto zero) {
-    using T = decltype(zero);
+  with_type(dy, [&]<class T>(T) {
     const Partials<T> partial(workspace, s);
     pool_.for_each(s.batch * s.heads,
                    [&](std::int64_t i) { reverse_head<T>(in, s, i / s.heads, i % s.heads, dy, partial, out); });

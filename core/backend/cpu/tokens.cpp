@@ -51,18 +51,15 @@ double differentiate_row(ArrayMap<T> logits, std::int32_t target, bool to_gradie
 
 void CpuBackend::gather_rows(const Tensor& places, const Tensor& a, const Tensor& b, const Tensor& y) {
   const std::int32_t* place = places.as<std::int32_t>();
-  with_type(a, [&](auto zero) {
-    using T = decltype(zero);
-    pool_.for_ranges(y.rows(), row_grain(y.columns()), [&](std::int64_t begin, std::int64_t end) {
-      for (std::int64_t r = begin; r < end; ++r) {
-        ArrayMap<T> out = whole_row<T>(y, r);
-        if (place[r] < 0) {
-          out.setZero();
-        } else if (b.defined()) {
-          out = whole_row<T>(a, place[r]) + whole_row<T>(b, place[r]);
-        } else {
-          out = whole_row<T>(a, place[r]);
-        }
+  with_type(a, [&]<class T>(T) {
+    for_rows(pool_, y.rows(), y.columns(), [&](std::int64_t r) {
+      ArrayMap<T> out = whole_row<T>(y, r);
+      if (place[r] < 0) {
+        out.setZero();
+      } else if (b.defined()) {
+        out = whole_row<T>(a, place[r]) + whole_row<T>(b, place[r]);
+      } else {
+        out = whole_row<T>(a, place[r]);
       }
     });
   });
@@ -73,8 +70,7 @@ void CpuBackend::embedding_backward(const Tensor& tokens, const Tensor& dy, cons
   if (!dtable.wanted()) return;
   const std::int32_t* token = tokens.as<std::int32_t>();
   const std::int64_t vocabulary = dtable.tensor.rows(), grain = std::max<std::int64_t>(1, (vocabulary + 15) / 16);
-  with_type(dy, [&](auto zero) {
-    using T = decltype(zero);
+  with_type(dy, [&]<class T>(T) {
     pool_.for_ranges(vocabulary, grain, [&](std::int64_t begin, std::int64_t end) {
       if (!dtable.accumulate) {
         for (std::int64_t r = begin; r < end; ++r) whole_row<T>(dtable.tensor, r).setZero();
@@ -92,11 +88,9 @@ void CpuBackend::cross_entropy(const Tensor& logits, const Tensor& targets, cons
   const std::int64_t rows = logits.rows();
   double* losses = thread_scratch<double, RowLosses>(rows);
   std::int32_t* hits = thread_scratch<std::int32_t, RowHits>(rows);
-  with_type(logits, [&](auto zero) {
-    using T = decltype(zero);
-    pool_.for_ranges(rows, row_grain(logits.columns()), [&](std::int64_t begin, std::int64_t end) {
-      for (std::int64_t r = begin; r < end; ++r)
-        losses[r] = softmax_row<T>(whole_row<T>(logits, r), target[r], whole_row<T>(probabilities, r), hits[r]);
+  with_type(logits, [&]<class T>(T) {
+    for_rows(pool_, rows, logits.columns(), [&](std::int64_t r) {
+      losses[r] = softmax_row<T>(whole_row<T>(logits, r), target[r], whole_row<T>(probabilities, r), hits[r]);
     });
     double sum = 0.0;
     std::int32_t hit_count = 0, row_count = 0;
@@ -116,17 +110,13 @@ void CpuBackend::cross_entropy_backward(const Tensor& probabilities, const Tenso
   if (!dlogits.wanted()) return;
   const std::int32_t* target = targets.as<std::int32_t>();
   const std::int32_t count = std::max(1, *counted.as<std::int32_t>());
-  with_type(probabilities, [&](auto zero) {
-    using T = decltype(zero);
+  with_type(probabilities, [&]<class T>(T) {
     const T share = *dloss.as<T>() / static_cast<T>(count);
-    pool_.for_ranges(probabilities.rows(), row_grain(probabilities.columns()),
-                     [&](std::int64_t begin, std::int64_t end) {
-                       for (std::int64_t r = begin; r < end; ++r) {
-                         const bool counts = target[r] >= 0;
-                         put_row<T>(dlogits, r, whole_row<T>(probabilities, r) * (counts ? share : T{0}));
-                         if (counts) row_of<T>(dlogits.tensor, r)[target[r]] -= share;
-                       }
-                     });
+    for_rows(pool_, probabilities.rows(), probabilities.columns(), [&](std::int64_t r) {
+      const bool counts = target[r] >= 0;
+      put_row<T>(dlogits, r, whole_row<T>(probabilities, r) * (counts ? share : T{0}));
+      if (counts) row_of<T>(dlogits.tensor, r)[target[r]] -= share;
+    });
   });
 }
 
@@ -149,20 +139,17 @@ void CpuBackend::answered_rows(const Tensor& targets, const Tensor& places, cons
 void CpuBackend::cross_entropy_rows(const Tensor& logits, const Tensor& targets, bool to_gradients,
                                     const Tensor& losses, const Tensor& hits) {
   const std::int32_t* target = targets.as<std::int32_t>();
-  with_type(logits, [&](auto zero) {
-    using T = decltype(zero);
-    pool_.for_ranges(logits.rows(), row_grain(logits.columns()), [&](std::int64_t begin, std::int64_t end) {
-      for (std::int64_t r = begin; r < end; ++r)
-        losses.as<T>()[r] = static_cast<T>(
-            differentiate_row<T>(whole_row<T>(logits, r), target[r], to_gradients, hits.as<std::int32_t>()[r]));
+  with_type(logits, [&]<class T>(T) {
+    for_rows(pool_, logits.rows(), logits.columns(), [&](std::int64_t r) {
+      losses.as<T>()[r] = static_cast<T>(
+          differentiate_row<T>(whole_row<T>(logits, r), target[r], to_gradients, hits.as<std::int32_t>()[r]));
     });
   });
 }
 
 void CpuBackend::cross_entropy_mean(const Tensor& losses, const Tensor& hits, const Tensor& loss, const Tensor& correct,
                                     const Tensor& counted) {
-  with_type(losses, [&](auto zero) {
-    using T = decltype(zero);
+  with_type(losses, [&]<class T>(T) {
     double sum = 0.0;
     std::int32_t right = 0, count = 0;
     for (std::int64_t r = 0; r < losses.elements(); ++r) {
@@ -179,8 +166,7 @@ void CpuBackend::cross_entropy_mean(const Tensor& losses, const Tensor& hits, co
 void CpuBackend::cross_entropy_scale(const Tensor& sums, const Tensor& dloss, const Tensor& counted, const Grad& out) {
   if (!out.wanted()) return;
   const std::int32_t count = std::max(1, *counted.as<std::int32_t>());
-  with_type(sums, [&](auto zero) {
-    using T = decltype(zero);
+  with_type(sums, [&]<class T>(T) {
     const T share = *dloss.as<T>() / static_cast<T>(count);
     for_segments(pool_, {sums, out.tensor}, [&](const Segment& s) { put<T>(out, s, share * part<T>(sums, s)); });
   });
