@@ -13,11 +13,12 @@
 #include "core/io/json_file.h"
 #include "core/io/terminal_text.h"
 #include "core/io/wording.h"
-#include "core/models/checkpoints/loading_watch.h"
 
 namespace afterglow {
 
 namespace {
+
+thread_local const LoadingWatch::Told* watching = nullptr;
 
 namespace fs = std::filesystem;
 
@@ -227,6 +228,14 @@ bool builds(const CheckpointLibrary& library, const json& config, const json& mo
 }
 
 }  // namespace
+
+LoadingWatch::LoadingWatch(Told told) : told_(std::move(told)) { watching = &told_; }
+
+LoadingWatch::~LoadingWatch() { watching = nullptr; }
+
+void LoadingWatch::tell(const Parameter& parameter) {
+  if (watching != nullptr) (*watching)(parameter);
+}
 
 bool is_checkpoint_file(const fs::path& path) {
   const std::string name = path.filename().string();

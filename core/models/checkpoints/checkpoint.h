@@ -1,6 +1,7 @@
 // A model that another library saved, opened: its stack of layers in a recipe's words and its weights.
 #pragma once
 #include <filesystem>
+#include <functional>
 #include <map>
 #include <set>
 #include <span>
@@ -14,6 +15,24 @@
 
 namespace afterglow {
 
+/// While it lives, a checkpoint that loads on the thread that made it calls it with every parameter after reading its
+/// weights. A thread may have one at a time.
+class LoadingWatch {
+ public:
+  using Told = std::function<void(const Parameter& parameter)>;
+  explicit LoadingWatch(Told told);
+  ~LoadingWatch();
+  LoadingWatch(const LoadingWatch&) = delete;
+  LoadingWatch& operator=(const LoadingWatch&) = delete;
+
+  /// Calls the listener of this thread, if it has one.
+  static void tell(const Parameter& parameter);
+
+ private:
+  Told told_;
+};
+
+/// A folder with config.json and weights in safetensors, which it maps.
 class CheckpointFolder {
  public:
   /// Opens and maps it. Throws Error(bad_input) that names the file and what to do: no config.json, weights as pickles,
