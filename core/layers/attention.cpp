@@ -355,8 +355,7 @@ AttentionConfig read_config(const nlohmann::json& config) {
   c.shared_width = get_integer(config, "shared_width", 0, 0, c.head - 1, where);
   if (c.kv_rank == 0 && (c.value != c.head || c.q_rank > 0 || c.shared_width > 0))
     throw Error(ExitCode::bad_input,
-                "attention: value_dim, q_rank and shared_width are those of latent attention; set "
-                "kv_rank");
+                "attention: value_dim, q_rank and shared_width are those of latent attention; set kv_rank");
   if (c.kv_rank > 0 && (c.rotary || c.biases || c.key_heads != c.heads || c.norm != QueryNorm::none))
     throw Error(ExitCode::bad_input,
                 "attention: latent attention has no position code, biases, key heads or norms of "
