@@ -1,8 +1,10 @@
-// Causal softmax attention.
-#include "core/layers/attention.h"
-
+// Causal softmax attention: the exact memory that grows with every token, the reference for the other layers, with what
+// plain transformers and the hybrids have: grouped key heads, a width of heads, norms of queries and keys, rotary
+// position code of any rates, windows, an output gate, and keys and values made from one latent vector a token.
 #include <algorithm>
+#include <array>
 #include <cmath>
+#include <functional>
 #include <limits>
 #include <nlohmann/json.hpp>
 
@@ -19,11 +21,34 @@ namespace afterglow {
 
 namespace {
 
-AttentionConfig with_widths(AttentionConfig config) {
-  if (config.head == 0) config.head = config.width / config.heads;
-  if (config.value == 0) config.value = config.head;
-  return config;
-}
+/// What is divided by its root mean square after the projection of queries and keys, before they turn.
+enum class QueryNorm { none, head, whole };
+
+struct AttentionConfig {
+  std::int64_t width = 0;            ///< d
+  std::int64_t heads = 1;            ///< n_heads
+  std::int64_t key_heads = 1;        ///< n_kv_heads, divides n_heads
+  bool rotary = true;                ///< use_rope
+  RotaryRates rates;                 ///< rope_base, rope_width, rope_scaling
+  bool biases = false;               ///< qkv_bias
+  std::int64_t head = 0;             ///< head_dim, D: columns of a query and a key
+  std::int64_t value = 0;            ///< columns of a value; D, always unless latent
+  bool out_bias = false;             ///< o_bias
+  QueryNorm norm = QueryNorm::none;  ///< qk_norm
+  bool plus_one = false;             ///< norm_plus_one: norms multiply by 1 + weight
+  double norm_eps = 1e-6;
+  bool gate = false;        ///< output_gate: heads times sigmoid(gate_proj x)
+  std::int64_t window = 0;  ///< each query sees so many newest keys; 0: all
+  double scale = 0;         ///< of scores; D^-0.5 by default
+  /// Latent attention: keys and values of all heads come from kv_rank numbers a token, but for the last shared_width
+  /// columns of keys, which all heads share; queries from q_rank numbers (0: from the input). No position code.
+  std::int64_t kv_rank = 0, q_rank = 0, shared_width = 0;
+  /// As in Vaswani et al. with RoPE: none of the options above but key heads and biases.
+  bool is_plain() const {
+    return head * heads == width && value == head && norm == QueryNorm::none && !gate && !out_bias && window == 0 &&
+           scale == 0 && kv_rank == 0 && rates.width == 0 && rates.factor == 1.0 && rates.gain == 1.0;
+  }
+};
 
 /// Columns of a head in the kernel, which takes keys and values of one width.
 std::int64_t padded_width(const AttentionConfig& config) { return std::max(config.head, config.value); }
@@ -46,231 +71,234 @@ Var padded(Tape& tape, const Var& heads, std::int64_t width) {
   return join_columns(tape, std::array{heads, tape.constant(nothing)});
 }
 
-}  // namespace
-
-bool AttentionConfig::is_plain() const {
-  return head * heads == width && value == head && norm == QueryNorm::none && !gate && !out_bias && window == 0 &&
-         scale == 0 && kv_rank == 0 && rates.width == 0 && rates.factor == 1.0 && rates.gain == 1.0;
-}
-
-Attention::Attention(const AttentionConfig& asked, const ParameterScope& parameters) : config_(with_widths(asked)) {
-  const AttentionConfig& config = config_;
-  const auto matrix = [&](const char* name, std::int64_t rows, std::int64_t columns) {
-    return &parameters.add(name, {rows, columns}, fan_in_uniform());
-  };
-  const auto norm = [&](const char* name, std::int64_t columns) {
-    return &parameters.add(name, {columns}, constant(config.plus_one ? 0.0 : 1.0));
-  };
-  const std::int64_t queries = config.heads * config.head, keys = config.key_heads * config.head,
-                     values = config.heads * config.value;
-  if (config.kv_rank > 0) {
-    if (config.q_rank > 0) {
-      q_down_ = matrix("q_a_proj.weight", config.q_rank, config.width);
-      q_norm_ = norm("q_a_norm.weight", config.q_rank);
+/// Captures: `input` [B,T,d]; `attn` [B, n_heads, T, T]: the weights; row t is a distribution over the tokens 0..t;
+/// `keys` (normed and rotated) and `values` [B, T, n_kv_heads, D] (latent values end with zeros); `readout`
+/// [B, T, n_heads, D], the outputs of the heads before gate and o_proj.
+class Attention final : public Layer {
+ public:
+  Attention(const AttentionConfig& config, const ParameterScope& parameters) : config_(config) {
+    const auto matrix = [&](const char* name, std::int64_t rows, std::int64_t columns) {
+      return &parameters.add(name, {rows, columns}, fan_in_uniform());
+    };
+    const auto norm = [&](const char* name, std::int64_t columns) {
+      return &parameters.add(name, {columns}, constant(config.plus_one ? 0.0 : 1.0));
+    };
+    const std::int64_t queries = config.heads * config.head, keys = config.key_heads * config.head,
+                       values = config.heads * config.value;
+    if (config.kv_rank > 0) {
+      if (config.q_rank > 0) {
+        q_down_ = matrix("q_a_proj.weight", config.q_rank, config.width);
+        q_norm_ = norm("q_a_norm.weight", config.q_rank);
+      }
+      q_proj_ = matrix(config.q_rank > 0 ? "q_b_proj.weight" : "q_proj.weight", queries,
+                       config.q_rank > 0 ? config.q_rank : config.width);
+      k_proj_ = matrix("kv_a_proj.weight", config.kv_rank + config.shared_width, config.width);
+      k_norm_ = norm("kv_a_norm.weight", config.kv_rank);
+      v_proj_ =
+          matrix("kv_b_proj.weight", config.heads * (config.head - config.shared_width + config.value), config.kv_rank);
+    } else {
+      q_proj_ = matrix("q_proj.weight", queries, config.width);
+      k_proj_ = matrix("k_proj.weight", keys, config.width);
+      v_proj_ = matrix("v_proj.weight", keys, config.width);
+      if (config.biases)
+        biases_ = {&parameters.add("q_proj.bias", {queries}, zeros()), &parameters.add("k_proj.bias", {keys}, zeros()),
+                   &parameters.add("v_proj.bias", {keys}, zeros())};
+      if (config.norm != QueryNorm::none) {
+        const bool is_whole = config.norm == QueryNorm::whole;
+        q_norm_ = norm("q_norm.weight", is_whole ? queries : config.head);
+        k_norm_ = norm("k_norm.weight", is_whole ? keys : config.head);
+      }
     }
-    q_proj_ = matrix(config.q_rank > 0 ? "q_b_proj.weight" : "q_proj.weight", queries,
-                     config.q_rank > 0 ? config.q_rank : config.width);
-    k_proj_ = matrix("kv_a_proj.weight", config.kv_rank + config.shared_width, config.width);
-    k_norm_ = norm("kv_a_norm.weight", config.kv_rank);
-    v_proj_ =
-        matrix("kv_b_proj.weight", config.heads * (config.head - config.shared_width + config.value), config.kv_rank);
-  } else {
-    q_proj_ = matrix("q_proj.weight", queries, config.width);
-    k_proj_ = matrix("k_proj.weight", keys, config.width);
-    v_proj_ = matrix("v_proj.weight", keys, config.width);
-    if (config.biases)
-      biases_ = {&parameters.add("q_proj.bias", {queries}, zeros()), &parameters.add("k_proj.bias", {keys}, zeros()),
-                 &parameters.add("v_proj.bias", {keys}, zeros())};
-    if (config.norm != QueryNorm::none) {
-      const bool is_whole = config.norm == QueryNorm::whole;
-      q_norm_ = norm("q_norm.weight", is_whole ? queries : config.head);
-      k_norm_ = norm("k_norm.weight", is_whole ? keys : config.head);
+    if (config.gate) gate_ = matrix("gate_proj.weight", values, config.width);
+    if (config.gate && config.biases) biases_[3] = &parameters.add("gate_proj.bias", {values}, zeros());
+    o_proj_ = matrix("o_proj.weight", config.width, values);
+    if (config.out_bias) o_bias_ = &parameters.add("o_proj.bias", {config.width}, zeros());
+  }
+  std::string_view kind() const override { return "attention"; }
+  std::int64_t heads() const override { return config_.heads; }
+  bool projects_once() const override {
+    return config_.is_plain() && q_proj_->shape[0] % 8 == 0 && k_proj_->shape[0] % 8 == 0;
+  }
+  Var forward(Tape& tape, const Var& x, const Tensor&) override {
+    Heads heads = project(tape, x);
+    turn(tape, heads, 0);
+    tape.place("queries", heads.q);
+    tape.place("keys", heads.k);
+    tape.place("values", heads.v);
+    if (tape.capturing())
+      tape.capture("attn", attention_weights(tape, heads.q.value, heads.k.value, scale(), config_.window));
+    tape.capture("keys", heads.k.value);
+    tape.capture("values", heads.v.value);
+    tape.capture("input", x.value);
+    return read(tape, heads, heads.k, heads.v);
+  }
+  /// `keys` (rotated) and `values` [B, capacity, n_kv_heads, head width]; the capacity doubles when it is full.
+  LayerState make_state(Backend& backend, DType dtype, std::int64_t batch) const override {
+    LayerState state(backend);
+    for (const char* name : {"keys", "values"})
+      state.add(name, {batch, first_cache_capacity, config_.key_heads, padded_width(config_)}, dtype);
+    return state;
+  }
+  Var step(Tape& tape, const Var& x, LayerState& state) override {
+    const std::int64_t position = state.position++;
+    make_room(state, {"keys", "values"});
+    Heads heads = project(tape, x);
+    turn(tape, heads, position);
+    const Var all_keys = tape.constant(append_token(tape, state.get("keys"), heads.k.value, position + 1));
+    const Var all_values = tape.constant(append_token(tape, state.get("values"), heads.v.value, position + 1));
+    return read(tape, heads, all_keys, all_values);
+  }
+  std::int64_t state_bytes(DType dtype, std::int64_t tokens) const override {
+    return 2 * tokens * config_.key_heads * padded_width(config_) * static_cast<std::int64_t>(size_of(dtype));
+  }
+  /// The constant of Sessa's proposition 10 (i) for each source, from the weights and one captured sequence; empty for
+  /// a layer that is not plain.
+  std::vector<SourceForcing> forcing(const CapturedLayer& captured, std::span<const int> sources) const {
+    if (!config_.is_plain()) return {};
+    const auto of = [&](const Parameter* parameter) {
+      return parameter == nullptr ? std::vector<double>{} : captured.read.download(parameter->value);
+    };
+    SmoothRouting routing;
+    routing.tokens = captured.tokens;
+    routing.width = static_cast<int>(config_.width);
+    routing.heads = static_cast<int>(config_.heads);
+    routing.key_heads = static_cast<int>(config_.key_heads);
+    routing.head_width = routing.value_width = static_cast<int>(config_.head);
+    routing.alpha = captured.values("attn");
+    routing.inputs = captured.values("input");
+    routing.query = {of(q_proj_), of(biases_[0])};
+    routing.key = {of(k_proj_), of(biases_[1])};
+    routing.value = {of(v_proj_), of(biases_[2])};
+    routing.values = captured.values("values");
+    routing.output = of(o_proj_);
+    routing.scale = scale();
+    routing.rotary_base = config_.rotary ? config_.rates.base : 0;
+    const auto width = static_cast<std::size_t>(config_.width);
+    std::vector<double> identity(width * width, 0.0);
+    for (std::size_t i = 0; i < width; ++i) identity[i * width + i] = 1;
+    std::vector<SourceForcing> all;
+    for (const int source : sources) {
+      SourceForcing& forcing = all.emplace_back();
+      forcing.source = source;
+      forcing.forward = answer_sensitivity(routing, identity, routing.width, source);
+      if (forcing.forward.empty()) return {};
+      forcing.own = forcing.forward[static_cast<std::size_t>(source)];
     }
+    return all;
   }
-  if (config.gate) gate_ = matrix("gate_proj.weight", values, config.width);
-  if (config.gate && config.biases) biases_[3] = &parameters.add("gate_proj.bias", {values}, zeros());
-  o_proj_ = matrix("o_proj.weight", config.width, values);
-  if (config.out_bias) o_bias_ = &parameters.add("o_proj.bias", {config.width}, zeros());
-}
+  /// LayerReaders::query_bound. RoPE rotates queries without changing their length, so it adds no factor. NaN for a
+  /// layer that is not plain.
+  ReadBound query_bound(const CapturedLayer& captured) const {
+    if (!config_.is_plain()) return [] { return std::numeric_limits<double>::quiet_NaN(); };
+    struct Pairs {
+      std::vector<double> keys, values;
+    };
+    const int groups = static_cast<int>(config_.key_heads);
+    std::vector<Pairs> pairs;
+    for (int head = 0; head < captured.heads(); head += captured.heads() / groups)
+      pairs.push_back({captured.of_group("keys", head, groups), captured.of_group("values", head, groups)});
+    return [pairs, tokens = captured.tokens, width = static_cast<int>(config_.head), scale = scale(),
+            output = captured.read.download(o_proj_->value), query = captured.read.download(q_proj_->value),
+            d = static_cast<int>(config_.width)] {
+      std::vector<double> heads;
+      for (const Pairs& of : pairs) heads.push_back(attention_query_bound(of.keys, of.values, tokens, width, scale));
+      return query_path_bound(output, query, d, heads);
+    };
+  }
 
-bool Attention::projects_once() const {
-  return config_.is_plain() && q_proj_->shape[0] % 8 == 0 && k_proj_->shape[0] % 8 == 0;
-}
-
-double Attention::scale() const {
-  return config_.scale > 0 ? config_.scale : 1.0 / std::sqrt(static_cast<double>(config_.head));
-}
-
-// RoPE and o_proj accept the storage that tiled attention accepts.
-Storage Attention::storage(const Backend& backend, const Shape& input) const {
-  if (!config_.is_plain()) return Storage::wide;
-  return heads_storage(backend, input, config_.heads, config_.key_heads, config_.head);
-}
-
-Var Attention::normed(Tape& tape, const Var& heads, const Parameter* weight) const {
-  if (weight == nullptr) return heads;
-  const Shape& s = heads.shape();
-  const Shape rows = config_.norm == QueryNorm::whole ? Shape{s[0], s[1], s[2] * s[3]} : s;
-  const Var y =
-      rms_norm(tape, tape.reshape(heads, rows), norm_weight(tape, *weight, config_.plus_one), config_.norm_eps);
-  return tape.reshape(y, s);
-}
-
-Attention::Heads Attention::project(Tape& tape, const Var& x) const {
-  if (config_.kv_rank > 0) return project_latent(tape, x);
-  Var weights[] = {tape.parameter(*q_proj_), tape.parameter(*k_proj_), tape.parameter(*v_proj_), {}};
-  std::array<Var, 4> maps, biases;
-  const std::size_t count = gate_ != nullptr ? 4 : 3;
-  if (gate_ != nullptr) weights[3] = tape.parameter(*gate_);
-  for (std::size_t i = 0; i < count && config_.biases; ++i) biases[i] = tape.parameter(*biases_[i]);
-  linear_many(tape, x, {weights, count}, std::span(maps).first(count),
-              config_.biases ? std::span<const Var>(biases).first(count) : std::span<const Var>(),
-              storage(tape.backend(), x.shape()));
-  for (std::size_t i = 0; i < 3; ++i) maps[i] = as_heads(tape, maps[i], config_.head);
-  return {normed(tape, maps[0], q_norm_), normed(tape, maps[1], k_norm_), maps[2], maps[3]};
-}
-
-Attention::Heads Attention::project_latent(Tape& tape, const Var& x) const {
-  const AttentionConfig& c = config_;
-  const std::int64_t own = c.head - c.shared_width, batch = x.shape()[0], tokens = x.shape()[1];
-  const auto latent_norm = [&](const Var& of, const Parameter& weight) {
-    return rms_norm(tape, of, norm_weight(tape, weight, c.plus_one), c.norm_eps);
+ private:
+  /// Projections as heads [B,T,heads,D], stored narrow [B,T,heads D]; queries and keys normed, not turned. `gate`
+  /// [B,T,heads value columns], or undefined.
+  struct Heads {
+    Var q, k, v, gate;
   };
-  Heads heads;
-  Var queries = x;
-  if (q_down_ != nullptr) queries = latent_norm(linear(tape, x, tape.parameter(*q_down_)), *q_norm_);
-  queries = linear(tape, queries, tape.parameter(*q_proj_));
-  heads.q = padded(tape, tape.reshape(queries, {batch, tokens, c.heads, c.head}), padded_width(c));
-  const Var latent = linear(tape, x, tape.parameter(*k_proj_));
-  const std::int64_t latent_widths[] = {c.kv_rank, c.shared_width}, head_widths[] = {own, c.value};
-  Var parts[2] = {latent, {}}, made[2];
-  if (c.shared_width > 0) {
-    tape.split_columns(latent, latent_widths, parts);
-    parts[0] = contiguous(tape, parts[0]);
+  /// Storage of queries, keys, values and head outputs for such an input.
+  // RoPE and o_proj accept the storage that tiled attention accepts.
+  Storage storage(const Backend& backend, const Shape& input) const {
+    if (!config_.is_plain()) return Storage::wide;
+    return heads_storage(backend, input, config_.heads, config_.key_heads, config_.head);
   }
-  const Var both = linear(tape, latent_norm(parts[0], *k_norm_), tape.parameter(*v_proj_));
-  tape.split_columns(tape.reshape(both, {batch, tokens, c.heads, own + c.value}), head_widths, made);
-  heads.v = padded(tape, contiguous(tape, made[1]), padded_width(c));
-  heads.k = contiguous(tape, made[0]);
-  if (c.shared_width > 0) {
-    const Var shared = tape.reshape(contiguous(tape, parts[1]), {batch, tokens, 1, c.shared_width});
-    heads.k = join_columns(tape, std::array{heads.k, repeat_heads(tape, shared, c.heads)});
+  Heads project(Tape& tape, const Var& x) const {
+    if (config_.kv_rank > 0) return project_latent(tape, x);
+    Var weights[] = {tape.parameter(*q_proj_), tape.parameter(*k_proj_), tape.parameter(*v_proj_), {}};
+    std::array<Var, 4> maps, biases;
+    const std::size_t count = gate_ != nullptr ? 4 : 3;
+    if (gate_ != nullptr) weights[3] = tape.parameter(*gate_);
+    for (std::size_t i = 0; i < count && config_.biases; ++i) biases[i] = tape.parameter(*biases_[i]);
+    linear_many(tape, x, {weights, count}, std::span(maps).first(count),
+                config_.biases ? std::span<const Var>(biases).first(count) : std::span<const Var>(),
+                storage(tape.backend(), x.shape()));
+    for (std::size_t i = 0; i < 3; ++i) maps[i] = as_heads(tape, maps[i], config_.head);
+    return {normed(tape, maps[0], q_norm_), normed(tape, maps[1], k_norm_), maps[2], maps[3]};
   }
-  heads.k = padded(tape, heads.k, padded_width(c));
-  if (gate_ != nullptr) heads.gate = linear(tape, x, tape.parameter(*gate_));
-  return heads;
-}
-
-void Attention::turn(Tape& tape, Heads& heads, std::int64_t position) const {
-  if (!config_.rotary) return;
-  const auto [q, k] = rotary_pair(tape, heads.q, heads.k, config_.rates, position, config_.head);
-  heads.q = q;
-  heads.k = k;
-}
-
-Var Attention::read(Tape& tape, const Heads& from, const Var& k, const Var& v) const {
-  const Var heads = causal_attention(tape, from.q, k, v, scale(), padded_width(config_),
-                                     config_.window > 0 ? config_.window : every_key);
-  tape.place("readout", heads);
-  tape.capture("readout", heads.value);
-  const std::int64_t batch = heads.shape()[0], tokens = heads.shape()[1];
-  const Var values = config_.value < padded_width(config_) ? columns(tape, heads, 0, config_.value) : heads;
-  Var joined = tape.reshape(values, {batch, tokens, config_.heads * config_.value});
-  if (from.gate.defined()) {
-    tape.place("gate", from.gate);
-    joined = multiply(tape, joined, unary(tape, Unary::sigmoid, from.gate));
+  Heads project_latent(Tape& tape, const Var& x) const {
+    const AttentionConfig& c = config_;
+    const std::int64_t own = c.head - c.shared_width, batch = x.shape()[0], tokens = x.shape()[1];
+    const auto latent_norm = [&](const Var& of, const Parameter& weight) {
+      return rms_norm(tape, of, norm_weight(tape, weight, c.plus_one), c.norm_eps);
+    };
+    Heads heads;
+    Var queries = x;
+    if (q_down_ != nullptr) queries = latent_norm(linear(tape, x, tape.parameter(*q_down_)), *q_norm_);
+    queries = linear(tape, queries, tape.parameter(*q_proj_));
+    heads.q = padded(tape, tape.reshape(queries, {batch, tokens, c.heads, c.head}), padded_width(c));
+    const Var latent = linear(tape, x, tape.parameter(*k_proj_));
+    const std::int64_t latent_widths[] = {c.kv_rank, c.shared_width}, head_widths[] = {own, c.value};
+    Var parts[2] = {latent, {}}, made[2];
+    if (c.shared_width > 0) {
+      tape.split_columns(latent, latent_widths, parts);
+      parts[0] = contiguous(tape, parts[0]);
+    }
+    const Var both = linear(tape, latent_norm(parts[0], *k_norm_), tape.parameter(*v_proj_));
+    tape.split_columns(tape.reshape(both, {batch, tokens, c.heads, own + c.value}), head_widths, made);
+    heads.v = padded(tape, contiguous(tape, made[1]), padded_width(c));
+    heads.k = contiguous(tape, made[0]);
+    if (c.shared_width > 0) {
+      const Var shared = tape.reshape(contiguous(tape, parts[1]), {batch, tokens, 1, c.shared_width});
+      heads.k = join_columns(tape, std::array{heads.k, repeat_heads(tape, shared, c.heads)});
+    }
+    heads.k = padded(tape, heads.k, padded_width(c));
+    if (gate_ != nullptr) heads.gate = linear(tape, x, tape.parameter(*gate_));
+    return heads;
   }
-  return linear(tape, joined, tape.parameter(*o_proj_), o_bias_ != nullptr ? tape.parameter(*o_bias_) : Var{});
-}
-
-Var Attention::forward(Tape& tape, const Var& x, const Tensor&) {
-  Heads heads = project(tape, x);
-  turn(tape, heads, 0);
-  tape.place("queries", heads.q);
-  tape.place("keys", heads.k);
-  tape.place("values", heads.v);
-  if (tape.capturing())
-    tape.capture("attn", attention_weights(tape, heads.q.value, heads.k.value, scale(), config_.window));
-  tape.capture("keys", heads.k.value);
-  tape.capture("values", heads.v.value);
-  tape.capture("input", x.value);
-  return read(tape, heads, heads.k, heads.v);
-}
-
-LayerState Attention::make_state(Backend& backend, DType dtype, std::int64_t batch) const {
-  LayerState state(backend);
-  for (const char* name : {"keys", "values"})
-    state.add(name, {batch, first_cache_capacity, config_.key_heads, padded_width(config_)}, dtype);
-  return state;
-}
-
-Var Attention::step(Tape& tape, const Var& x, LayerState& state) {
-  const std::int64_t position = state.position++;
-  make_room(state, {"keys", "values"});
-  Heads heads = project(tape, x);
-  turn(tape, heads, position);
-  const Var all_keys = tape.constant(append_token(tape, state.get("keys"), heads.k.value, position + 1));
-  const Var all_values = tape.constant(append_token(tape, state.get("values"), heads.v.value, position + 1));
-  return read(tape, heads, all_keys, all_values);
-}
-
-std::int64_t Attention::state_bytes(DType dtype, std::int64_t tokens) const {
-  return 2 * tokens * config_.key_heads * padded_width(config_) * static_cast<std::int64_t>(size_of(dtype));
-}
-
-std::vector<SourceForcing> Attention::forcing(const CapturedLayer& captured, std::span<const int> sources) const {
-  if (!config_.is_plain()) return {};
-  const auto of = [&](const Parameter* parameter) {
-    return parameter == nullptr ? std::vector<double>{} : captured.read.download(parameter->value);
-  };
-  SmoothRouting routing;
-  routing.tokens = captured.tokens;
-  routing.width = static_cast<int>(config_.width);
-  routing.heads = static_cast<int>(config_.heads);
-  routing.key_heads = static_cast<int>(config_.key_heads);
-  routing.head_width = routing.value_width = static_cast<int>(config_.head);
-  routing.alpha = captured.values("attn");
-  routing.inputs = captured.values("input");
-  routing.query = {of(q_proj_), of(biases_[0])};
-  routing.key = {of(k_proj_), of(biases_[1])};
-  routing.value = {of(v_proj_), of(biases_[2])};
-  routing.values = captured.values("values");
-  routing.output = of(o_proj_);
-  routing.scale = scale();
-  routing.rotary_base = config_.rotary ? config_.rates.base : 0;
-  const auto width = static_cast<std::size_t>(config_.width);
-  std::vector<double> identity(width * width, 0.0);
-  for (std::size_t i = 0; i < width; ++i) identity[i * width + i] = 1;
-  std::vector<SourceForcing> all;
-  for (const int source : sources) {
-    SourceForcing& forcing = all.emplace_back();
-    forcing.source = source;
-    forcing.forward = answer_sensitivity(routing, identity, routing.width, source);
-    if (forcing.forward.empty()) return {};
-    forcing.own = forcing.forward[static_cast<std::size_t>(source)];
+  Var normed(Tape& tape, const Var& heads, const Parameter* weight) const {
+    if (weight == nullptr) return heads;
+    const Shape& s = heads.shape();
+    const Shape rows = config_.norm == QueryNorm::whole ? Shape{s[0], s[1], s[2] * s[3]} : s;
+    const Var y =
+        rms_norm(tape, tape.reshape(heads, rows), norm_weight(tape, *weight, config_.plus_one), config_.norm_eps);
+    return tape.reshape(y, s);
   }
-  return all;
-}
+  void turn(Tape& tape, Heads& heads, std::int64_t position) const {
+    if (!config_.rotary) return;
+    const auto [q, k] = rotary_pair(tape, heads.q, heads.k, config_.rates, position, config_.head);
+    heads.q = q;
+    heads.k = k;
+  }
+  Var read(Tape& tape, const Heads& from, const Var& k, const Var& v) const {
+    const Var heads = causal_attention(tape, from.q, k, v, scale(), padded_width(config_),
+                                       config_.window > 0 ? config_.window : every_key);
+    tape.place("readout", heads);
+    tape.capture("readout", heads.value);
+    const std::int64_t batch = heads.shape()[0], tokens = heads.shape()[1];
+    const Var values = config_.value < padded_width(config_) ? columns(tape, heads, 0, config_.value) : heads;
+    Var joined = tape.reshape(values, {batch, tokens, config_.heads * config_.value});
+    if (from.gate.defined()) {
+      tape.place("gate", from.gate);
+      joined = multiply(tape, joined, unary(tape, Unary::sigmoid, from.gate));
+    }
+    return linear(tape, joined, tape.parameter(*o_proj_), o_bias_ != nullptr ? tape.parameter(*o_bias_) : Var{});
+  }
+  double scale() const {
+    return config_.scale > 0 ? config_.scale : 1.0 / std::sqrt(static_cast<double>(config_.head));
+  }
 
-ReadBound Attention::query_bound(const CapturedLayer& captured) const {
-  if (!config_.is_plain()) return [] { return std::numeric_limits<double>::quiet_NaN(); };
-  struct Pairs {
-    std::vector<double> keys, values;
-  };
-  const int groups = static_cast<int>(config_.key_heads);
-  std::vector<Pairs> pairs;
-  for (int head = 0; head < captured.heads(); head += captured.heads() / groups)
-    pairs.push_back({captured.of_group("keys", head, groups), captured.of_group("values", head, groups)});
-  return [pairs, tokens = captured.tokens, width = static_cast<int>(config_.head), scale = scale(),
-          output = captured.read.download(o_proj_->value), query = captured.read.download(q_proj_->value),
-          d = static_cast<int>(config_.width)] {
-    std::vector<double> heads;
-    for (const Pairs& of : pairs) heads.push_back(attention_query_bound(of.keys, of.values, tokens, width, scale));
-    return query_path_bound(output, query, d, heads);
-  };
-}
-
-namespace {
+  AttentionConfig config_;
+  /// Null where the configuration does not have them. v_proj of a latent layer is kv_b_proj, k_proj is kv_a_proj.
+  const Parameter *q_proj_ = nullptr, *k_proj_ = nullptr, *v_proj_ = nullptr, *q_down_ = nullptr, *q_norm_ = nullptr,
+                  *k_norm_ = nullptr, *gate_ = nullptr, *o_proj_ = nullptr, *o_bias_ = nullptr;
+  std::array<const Parameter*, 4> biases_{};  ///< of q, k, v and the gate
+};
 
 /// {"type": "linear" | "llama3" | "yarn", "factor": 8, ..}: how rates are stretched; the numbers are those of
 /// core/backend/rotary.h.
@@ -327,8 +355,7 @@ AttentionConfig read_config(const nlohmann::json& config) {
   c.shared_width = get_integer(config, "shared_width", 0, 0, c.head - 1, where);
   if (c.kv_rank == 0 && (c.value != c.head || c.q_rank > 0 || c.shared_width > 0))
     throw Error(ExitCode::bad_input,
-                "attention: value_dim, q_rank and shared_width are those of latent attention; set "
-                "kv_rank");
+                "attention: value_dim, q_rank and shared_width are those of latent attention; set kv_rank");
   if (c.kv_rank > 0 && (c.rotary || c.biases || c.key_heads != c.heads || c.norm != QueryNorm::none))
     throw Error(ExitCode::bad_input,
                 "attention: latent attention has no position code, biases, key heads or norms of "

@@ -1,6 +1,5 @@
-// DeltaNet, gated DeltaNet, Kimi Delta Attention, gated linear attention and the Kalman recursion.
-#include "core/layers/delta_net.h"
-
+// DeltaNet, gated DeltaNet, Kimi Delta Attention, gated linear attention and the exact Kalman recursion: five rules by
+// which the same layer writes keys and values into a matrix and reads it.
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -17,6 +16,49 @@
 namespace afterglow {
 
 namespace {
+
+enum class MemoryRule { deltanet, gated_deltanet, kda, gla, kalman };
+
+/// Normalisation of queries and keys: x / (|x| + eps), x / sqrt(|x|^2 + eps), or the identity.
+enum class KeyNorm { unit, l2, none };
+
+/// Feature map of queries and keys after projection and convolution.
+enum class FeatureMap { identity, relu, elu_plus_one, sigmoid, silu };
+
+struct DeltaNetConfig {
+  MemoryRule rule = MemoryRule::deltanet;
+  std::int64_t width = 0;            ///< d
+  std::int64_t heads = 1;            ///< H
+  std::int64_t keys = 0, value = 0;  ///< Dk, Dv of a head
+  std::int64_t convolution = 4;      ///< conv_size
+  bool convolves = true;             ///< use_short_conv; by default where conv_size is not 1
+  /// Heads of queries, keys and values, each of which divides H: several heads of the memory read the same one. gla's
+  /// gates belong to its keys.
+  std::int64_t query_heads = 1, key_heads = 1, value_heads = 1;
+  bool key_silu = true, value_silu = true;  ///< qk_silu, v_silu: SiLU after the projection or its convolution
+  FeatureMap feature_map = FeatureMap::identity;
+  KeyNorm key_norm = KeyNorm::unit;  ///< qk_norm
+  bool learns_beta = true;           ///< use_beta; false: 1
+  bool negative_modes = false;       ///< allow_neg_eigval: beta times 2
+  double least_log_decay = 0;        ///< clamp_min of gla, where `clamps`
+  bool clamps = false;
+  std::int64_t gate_rank = 16;   ///< of the gates of gla and kda
+  bool output_gate = true;       ///< use_gate
+  std::int64_t output_rank = 0;  ///< output_gate_rank: the gate's projection through so many numbers; 0: one matrix
+  bool sigmoid_gate = false;     ///< gate_activation: sigmoid in the place of SiLU
+  double norm_eps = 1e-5;
+  double ridge = 0.1;  ///< lambda of kalman
+  // Settings that the user may change during training.
+  double beta_factor = 1.0;  ///< on beta; 0 writes nothing
+  double fade = 1.0;         ///< on the logarithm of the decay; 0 never forgets
+  bool fades() const { return rule == MemoryRule::gated_deltanet || fades_by_channel(); }
+  bool fades_by_channel() const { return rule == MemoryRule::kda || rule == MemoryRule::gla; }
+  bool has_beta() const { return rule != MemoryRule::gla; }
+  std::int64_t query_columns() const { return query_heads * keys; }
+  std::int64_t key_columns() const { return key_heads * keys; }
+  std::int64_t input_columns() const { return value_heads * value; }
+  std::int64_t value_columns() const { return heads * value; }
+};
 
 constexpr double unit_eps = 1e-6;
 constexpr double gla_temperature = 16.0;  // divides gla's log gate, so that memories start long
@@ -112,82 +154,6 @@ const Parameter* add_taps(const DeltaNetConfig& config, const ParameterScope& pa
   return &parameters.add(name, {columns, 1, config.convolution}, fan_in_uniform());
 }
 
-}  // namespace
-
-DeltaNet::DeltaNet(const DeltaNetConfig& config, const ParameterScope& parameters)
-    : config_(config),
-      q_proj_(parameters.add("q_proj.weight", {config.query_columns(), config.width}, fan_in_uniform())),
-      k_proj_(parameters.add("k_proj.weight", {config.key_columns(), config.width}, fan_in_uniform())),
-      v_proj_(parameters.add("v_proj.weight", {config.input_columns(), config.width}, fan_in_uniform())),
-      q_conv_(add_taps(config, parameters, "q_conv1d.weight", config.query_columns())),
-      k_conv_(add_taps(config, parameters, "k_conv1d.weight", config.key_columns())),
-      v_conv_(add_taps(config, parameters, "v_conv1d.weight", config.input_columns())),
-      gates_(add_gates(config, parameters)),
-      o_norm_(parameters.add("o_norm.weight", {config.value}, constant(1.0))),
-      o_proj_(parameters.add("o_proj.weight", {config.width, config.value_columns()}, fan_in_uniform())) {}
-
-// Start values as usual: A uniform in (0, 16], time steps log-uniform in [0.001, 0.1].
-DeltaNet::Gates DeltaNet::add_gates(const DeltaNetConfig& config, const ParameterScope& parameters) {
-  Gates gates;
-  const auto matrix = [&](const char* name, std::int64_t rows, std::int64_t columns) {
-    return &parameters.add(name, {rows, columns}, fan_in_uniform());
-  };
-  if (config.has_beta() && config.learns_beta) gates.b_proj = matrix("b_proj.weight", config.heads, config.width);
-  if (config.rule == MemoryRule::gated_deltanet) {
-    gates.a_proj = matrix("a_proj.weight", config.heads, config.width);
-    gates.A_log = &parameters.add("A_log", {config.heads}, log_of_uniform(1e-3, 16.0));
-    gates.dt_bias = &parameters.add("dt_bias", {config.heads}, time_step_bias(1e-3, 1e-1));
-  }
-  if (config.rule == MemoryRule::kda) {
-    gates.down = matrix("f_proj.0.weight", config.gate_rank, config.width);
-    gates.up = matrix("f_proj.1.weight", config.heads * config.keys, config.gate_rank);
-    gates.A_log = &parameters.add("A_log", {config.heads}, log_of_uniform(1e-3, 16.0));
-    gates.dt_bias = &parameters.add("dt_bias", {config.heads * config.keys}, time_step_bias(1e-3, 1e-1));
-  }
-  if (config.rule == MemoryRule::gla) {
-    const double bound = 1.0 / std::sqrt(static_cast<double>(config.gate_rank));
-    gates.down = matrix("gk_proj.0.weight", config.gate_rank, config.width);
-    gates.up = matrix("gk_proj.1.weight", config.key_columns(), config.gate_rank);
-    gates.gk_bias = &parameters.add("gk_proj.1.bias", {config.key_columns()}, uniform(-bound, bound));
-  }
-  if (config.output_gate && config.output_rank > 0) {
-    gates.g_down = matrix("g_proj.0.weight", config.output_rank, config.width);
-    gates.g_proj = matrix("g_proj.1.weight", config.value_columns(), config.output_rank);
-  } else if (config.output_gate) {
-    gates.g_proj = matrix("g_proj.weight", config.value_columns(), config.width);
-  }
-  return gates;
-}
-
-std::string_view DeltaNet::kind() const { return name_of(config_.rule); }
-
-/// Projection and convolution from the input to queries, keys or values.
-struct DeltaNet::Stream {
-  Var projected;
-  const Parameter* taps;
-  const char* history;
-  std::int64_t heads, width;
-  bool silu;
-};
-
-Tensor DeltaNet::history_of(const Stream& stream, const LayerState* state) const {
-  return state && config_.convolution > 1 ? state->get(stream.history) : Tensor();
-}
-
-Var DeltaNet::read_tokens(Tape& tape, const Stream& stream, const LayerState* state) const {
-  Var y = stream.projected;
-  if (stream.taps != nullptr) {
-    const Tensor history = history_of(stream, state);
-    const Var taps = tape.parameter(*stream.taps);
-    y = stream.silu ? causal_conv(tape, y, taps, {}, history) : plain_causal_conv(tape, y, taps, {}, history);
-  } else if (stream.silu) {
-    y = unary(tape, Unary::silu, y);
-  }
-  return tape.reshape(y, {y.shape()[0], y.shape()[1], stream.heads, stream.width});
-}
-
-namespace {
-
 Var mapped(Tape& tape, const Var& x, FeatureMap map) {
   switch (map) {
     case FeatureMap::relu:
@@ -218,203 +184,276 @@ Var at_least(Tape& tape, const Var& x, double least) {
   return shifted(unary(tape, Unary::relu, shifted(x, -least)), least);
 }
 
-}  // namespace
+/// q, k, v by projection, causal convolution and SiLU; q and k of length 1 (not in gla); beta = sigmoid(b_proj x),
+/// unless the configuration says otherwise; log decay g = -exp(A_log) softplus(a_proj x + dt_bias) a head
+/// (gated_deltanet), -exp(A_log) softplus(f_proj x + dt_bias) a channel (kda; A_log a head) or logsigmoid(gk_proj x) /
+/// 16 a channel (gla). The core is core/backend/delta.h with scale Dk^-0.5; in `kalman` it is recursive least squares,
+/// S_t = argmin lambda |S|^2 + sum_s beta_s |S^T k_s - v_s|^2 (GKA eq. 3 and KF), y_t = S_t^T q_t. Then RMSNorm a head,
+/// times silu(g_proj x) or its sigmoid, o_proj. Captures: `queries`, `keys`, `values` as the core takes them, `beta`,
+/// `log_decay`, `readout`, `final_state` [B,H,Dk,Dv].
+class DeltaNet final : public Layer {
+ public:
+  DeltaNet(const DeltaNetConfig& config, const ParameterScope& parameters)
+      : config_(config),
+        q_proj_(parameters.add("q_proj.weight", {config.query_columns(), config.width}, fan_in_uniform())),
+        k_proj_(parameters.add("k_proj.weight", {config.key_columns(), config.width}, fan_in_uniform())),
+        v_proj_(parameters.add("v_proj.weight", {config.input_columns(), config.width}, fan_in_uniform())),
+        q_conv_(add_taps(config, parameters, "q_conv1d.weight", config.query_columns())),
+        k_conv_(add_taps(config, parameters, "k_conv1d.weight", config.key_columns())),
+        v_conv_(add_taps(config, parameters, "v_conv1d.weight", config.input_columns())),
+        gates_(add_gates(config, parameters)),
+        o_norm_(parameters.add("o_norm.weight", {config.value}, constant(1.0))),
+        o_proj_(parameters.add("o_proj.weight", {config.width, config.value_columns()}, fan_in_uniform())) {}
+  std::string_view kind() const override { return name_of(config_.rule); }
+  std::int64_t heads() const override { return config_.heads; }
+  Var forward(Tape& tape, const Var& x, const Tensor&) override {
+    const Inputs in = core_inputs(tape, x, nullptr);
+    if (!tape.capturing()) return finish(tape, in, read(tape, in, {}, {}, false));
+    const std::int64_t batch = x.shape()[0];
+    const Tensor state = tape.scratch({batch, config_.heads, config_.keys, config_.value}, x.value.dtype);
+    const Tensor covariance = config_.rule == MemoryRule::kalman
+                                  ? tape.scratch({batch, config_.heads, config_.keys, config_.keys}, x.value.dtype)
+                                  : Tensor();
+    const Var y = finish(tape, in, read(tape, in, state, covariance, false));
+    tape.capture("final_state", state);
+    return y;
+  }
+  /// `state` [B,H,Dk,Dv]; `covariance` [B,H,Dk,Dk] of kalman; `q_convolution`, ...: the last inputs of the
+  /// convolutions.
+  LayerState make_state(Backend& backend, DType dtype, std::int64_t batch) const override {
+    LayerState state(backend);
+    state.add("state", {batch, config_.heads, config_.keys, config_.value}, dtype);
+    if (config_.rule == MemoryRule::kalman)
+      state.add("covariance", {batch, config_.heads, config_.keys, config_.keys}, dtype);
+    if (!q_conv_ || config_.convolution == 1) return state;
+    state.add("q_convolution", {batch, config_.convolution - 1, config_.query_columns()}, dtype);
+    state.add("k_convolution", {batch, config_.convolution - 1, config_.key_columns()}, dtype);
+    state.add("v_convolution", {batch, config_.convolution - 1, config_.input_columns()}, dtype);
+    return state;
+  }
+  // Every rule but kalman starts from zeros; its covariance starts from I / lambda.
+  Var step(Tape& tape, const Var& x, LayerState& state) override {
+    const bool resume = state.position > 0;
+    ++state.position;
+    const Inputs in = core_inputs(tape, x, &state);
+    const Tensor covariance = config_.rule == MemoryRule::kalman ? state.get("covariance") : Tensor();
+    return finish(tape, in, read(tape, in, state.get("state"), covariance, resume));
+  }
+  std::int64_t state_bytes(DType dtype, std::int64_t) const override {
+    const std::int64_t covariance = config_.rule == MemoryRule::kalman ? config_.keys : 0;
+    const std::int64_t convolved = config_.query_columns() + config_.key_columns() + config_.input_columns();
+    const std::int64_t history = q_conv_ ? (config_.convolution - 1) * convolved : 0;
+    const std::int64_t memory = config_.heads * config_.keys * (config_.value + covariance);
+    return (memory + history) * static_cast<std::int64_t>(size_of(dtype));
+  }
+  std::vector<LayerSetting> settings() const override {
+    std::vector<LayerSetting> all;
+    if (config_.has_beta()) {
+      all.push_back({"beta", "β factor", "every β times this; 1: as learned, 0: nothing is written",
+                     config_.beta_factor, 0, 2, false, false});
+    }
+    if (config_.fades()) {
+      all.push_back({"fade", "Forgetting", "every log decay times this; 1: as learned, 0: nothing fades", config_.fade,
+                     0, 4, false, false});
+    }
+    if (config_.rule == MemoryRule::kalman) {
+      all.push_back({"ridge", "Ridge λ", "weight of |S|² against the errors; the covariance starts from I/λ",
+                     config_.ridge, 1e-4, 100, true, false});
+    }
+    return all;
+  }
+  void set(std::string_view key, double value) override {
+    if (key == "beta") config_.beta_factor = value;
+    if (key == "fade") config_.fade = value;
+    if (key == "ridge") config_.ridge = value;
+  }
+  const DeltaNetConfig& config() const { return config_; }
 
-/// Queries or keys as the core takes them, one for each head of the memory.
-Var DeltaNet::read_key(Tape& tape, const Stream& stream, const LayerState* state) const {
-  const bool is_unit = config_.key_norm == KeyNorm::unit;
-  if (is_unit && stream.taps != nullptr && stream.silu && config_.feature_map == FeatureMap::identity) {
-    const Var y = unit_causal_conv(tape, stream.projected, tape.parameter(*stream.taps), stream.width, unit_eps,
-                                   history_of(stream, state));
+ private:
+  struct Gates {  // absent where the rule does not have the gate
+    const Parameter *b_proj = nullptr, *a_proj = nullptr, *A_log = nullptr, *dt_bias = nullptr, *down = nullptr,
+                    *up = nullptr, *gk_bias = nullptr, *g_down = nullptr, *g_proj = nullptr;
+  };
+  // Start values as usual: A uniform in (0, 16], time steps log-uniform in [0.001, 0.1].
+  static Gates add_gates(const DeltaNetConfig& config, const ParameterScope& parameters) {
+    Gates gates;
+    const auto matrix = [&](const char* name, std::int64_t rows, std::int64_t columns) {
+      return &parameters.add(name, {rows, columns}, fan_in_uniform());
+    };
+    if (config.has_beta() && config.learns_beta) gates.b_proj = matrix("b_proj.weight", config.heads, config.width);
+    if (config.rule == MemoryRule::gated_deltanet) {
+      gates.a_proj = matrix("a_proj.weight", config.heads, config.width);
+      gates.A_log = &parameters.add("A_log", {config.heads}, log_of_uniform(1e-3, 16.0));
+      gates.dt_bias = &parameters.add("dt_bias", {config.heads}, time_step_bias(1e-3, 1e-1));
+    }
+    if (config.rule == MemoryRule::kda) {
+      gates.down = matrix("f_proj.0.weight", config.gate_rank, config.width);
+      gates.up = matrix("f_proj.1.weight", config.heads * config.keys, config.gate_rank);
+      gates.A_log = &parameters.add("A_log", {config.heads}, log_of_uniform(1e-3, 16.0));
+      gates.dt_bias = &parameters.add("dt_bias", {config.heads * config.keys}, time_step_bias(1e-3, 1e-1));
+    }
+    if (config.rule == MemoryRule::gla) {
+      const double bound = 1.0 / std::sqrt(static_cast<double>(config.gate_rank));
+      gates.down = matrix("gk_proj.0.weight", config.gate_rank, config.width);
+      gates.up = matrix("gk_proj.1.weight", config.key_columns(), config.gate_rank);
+      gates.gk_bias = &parameters.add("gk_proj.1.bias", {config.key_columns()}, uniform(-bound, bound));
+    }
+    if (config.output_gate && config.output_rank > 0) {
+      gates.g_down = matrix("g_proj.0.weight", config.output_rank, config.width);
+      gates.g_proj = matrix("g_proj.1.weight", config.value_columns(), config.output_rank);
+    } else if (config.output_gate) {
+      gates.g_proj = matrix("g_proj.weight", config.value_columns(), config.width);
+    }
+    return gates;
+  }
+  /// Projection and convolution from the input to queries, keys or values.
+  struct Stream {
+    Var projected;
+    const Parameter* taps;
+    const char* history;
+    std::int64_t heads, width;
+    bool silu;
+  };  // of queries, keys or values
+      /// Projections from which the gates are made; undefined where a rule does not have the gate.
+  struct GateInputs {
+    Var beta, decay;
+  };  // projections of an input
+  struct Inputs : DeltaVars {
+    Var gate;  // of the heads' outputs; undefined without a gate
+  };           // of the core, and the gate of its output
+  GateInputs project_gates(Tape& tape, const Var& x) const {
+    const auto project = [&](const Parameter* weight) {
+      return weight != nullptr ? linear(tape, x, tape.parameter(*weight)) : Var{};
+    };
+    if (gates_.b_proj == nullptr || gates_.a_proj == nullptr)
+      return {project(gates_.b_proj), project(gates_.a_proj != nullptr ? gates_.a_proj : gates_.down)};
+    Var both[2];  // small projections in one product, which reads the input once
+    linear_many(tape, x, std::array{tape.parameter(*gates_.b_proj), tape.parameter(*gates_.a_proj)}, both);
+    return {both[0], both[1]};
+  }
+  Tensor history_of(const Stream& stream, const LayerState* state) const {
+    return state && config_.convolution > 1 ? state->get(stream.history) : Tensor();
+  }
+  Var read_tokens(Tape& tape, const Stream& stream, const LayerState* state) const {
+    Var y = stream.projected;
+    if (stream.taps != nullptr) {
+      const Tensor history = history_of(stream, state);
+      const Var taps = tape.parameter(*stream.taps);
+      y = stream.silu ? causal_conv(tape, y, taps, {}, history) : plain_causal_conv(tape, y, taps, {}, history);
+    } else if (stream.silu) {
+      y = unary(tape, Unary::silu, y);
+    }
+    return tape.reshape(y, {y.shape()[0], y.shape()[1], stream.heads, stream.width});
+  }
+  /// Queries or keys as the core takes them, one for each head of the memory.
+  Var read_key(Tape& tape, const Stream& stream, const LayerState* state) const {
+    const bool is_unit = config_.key_norm == KeyNorm::unit;
+    if (is_unit && stream.taps != nullptr && stream.silu && config_.feature_map == FeatureMap::identity) {
+      const Var y = unit_causal_conv(tape, stream.projected, tape.parameter(*stream.taps), stream.width, unit_eps,
+                                     history_of(stream, state));
+      return repeat_heads(tape, y, config_.heads / stream.heads);
+    }
+    Var y = mapped(tape, read_tokens(tape, stream, state), config_.feature_map);
+    if (is_unit) y = unit_norm(tape, y, unit_eps);
+    if (config_.key_norm == KeyNorm::l2) y = l2_norm(tape, y, unit_eps);
     return repeat_heads(tape, y, config_.heads / stream.heads);
   }
-  Var y = mapped(tape, read_tokens(tape, stream, state), config_.feature_map);
-  if (is_unit) y = unit_norm(tape, y, unit_eps);
-  if (config_.key_norm == KeyNorm::l2) y = l2_norm(tape, y, unit_eps);
-  return repeat_heads(tape, y, config_.heads / stream.heads);
-}
+  Var beta(Tape& tape, const Var& x, const Var& projected) const {
+    Var beta = config_.learns_beta ? unary(tape, Unary::sigmoid, projected)
+                                   : filled(tape, {x.shape()[0], x.shape()[1], config_.heads}, x.value.dtype, 1.0);
+    const double factor = config_.beta_factor * (config_.negative_modes ? 2.0 : 1.0);
+    return factor != 1.0 ? scale(tape, beta, factor) : beta;
+  }
+  /// Storage of queries, keys, values and gate for such an input.
+  // Convolutions and the norm of heads accept any storage of queries, keys, values and gate, so the scan decides.
+  Storage storage(const Backend& backend, const Shape& input) const {
+    const DeltaNetConfig& c = config_;
+    const bool are_own = c.query_heads == c.heads && c.key_heads == c.heads && c.value_heads == c.heads;
+    const bool are_convolved = c.convolves && c.key_silu && c.value_silu && c.feature_map == FeatureMap::identity;
+    if (c.rule == MemoryRule::kalman || !are_own || !are_convolved || !c.output_gate || c.sigmoid_gate ||
+        gates_.g_down != nullptr)
+      return Storage::wide;
+    if (c.key_norm == KeyNorm::l2) return Storage::wide;
+    const Tensor columns(nullptr, input.with_last(c.key_columns()), DType::f32);
+    if (c.key_norm == KeyNorm::unit && !backend.makes_unit_heads(columns, k_conv_->value, c.keys)) return Storage::wide;
+    DeltaInputs sizes;
+    sizes.q.shape = sizes.k.shape = {input[0], input[1], c.heads, c.keys};
+    sizes.v.shape = {input[0], input[1], c.heads, c.value};
+    if (c.has_beta()) sizes.beta.shape = {input[0], input[1], c.heads};
+    if (c.fades()) sizes.g.shape = c.fades_by_channel() ? sizes.k.shape : Shape{input[0], input[1], c.heads};
+    return backend.scans_narrow(sizes) ? Storage::narrow : Storage::wide;
+  }
+  Inputs core_inputs(Tape& tape, const Var& x, const LayerState* state) const {
+    Inputs in;
+    in.scale = config_.rule == MemoryRule::kalman ? 1.0 : 1.0 / std::sqrt(static_cast<double>(config_.keys));
+    const DeltaNetConfig& c = config_;
+    Var weights[] = {tape.parameter(v_proj_), tape.parameter(q_proj_), tape.parameter(k_proj_), {}}, projected[4];
+    const std::size_t count = c.output_gate && gates_.g_down == nullptr ? 4 : 3;
+    if (count == 4) weights[3] = tape.parameter(*gates_.g_proj);
+    const Storage stored = state == nullptr ? storage(tape.backend(), x.shape()) : Storage::wide;
+    linear_many(tape, x, {weights, count}, {projected, count}, {}, stored);
+    in.gate = projected[3];
+    if (gates_.g_down != nullptr)
+      in.gate = linear(tape, linear(tape, x, tape.parameter(*gates_.g_down)), tape.parameter(*gates_.g_proj));
+    in.q = read_key(tape, {projected[1], q_conv_, "q_convolution", c.query_heads, c.keys, c.key_silu}, state);
+    in.k = read_key(tape, {projected[2], k_conv_, "k_convolution", c.key_heads, c.keys, c.key_silu}, state);
+    const Var v =
+        read_tokens(tape, {projected[0], v_conv_, "v_convolution", c.value_heads, c.value, c.value_silu}, state);
+    in.v = repeat_heads(tape, v, c.heads / c.value_heads);
+    const GateInputs gates = project_gates(tape, x);
+    if (config_.has_beta()) {
+      in.beta = beta(tape, x, gates.beta);
+      tape.place("beta", in.beta);
+      tape.capture("beta", in.beta.value);
+    }
+    if (config_.fades()) {
+      in.g = log_gate(tape, gates.decay);
+      if (config_.fade != 1.0) in.g = scale(tape, in.g, config_.fade);
+      tape.place("decay", in.g);
+      tape.capture("log_decay", in.g.value);
+    }
+    tape.place("queries", in.q);
+    tape.place("keys", in.k);
+    tape.place("values", in.v);
+    return in;
+  }
+  Var log_gate(Tape& tape, const Var& projected) const {
+    if (config_.rule == MemoryRule::gated_deltanet)
+      return log_decay(tape, projected, tape.parameter(*gates_.A_log), tape.parameter(*gates_.dt_bias));
+    const std::int64_t batch = projected.shape()[0], tokens = projected.shape()[1];
+    if (config_.rule == MemoryRule::kda) {
+      const Var step = linear(tape, projected, tape.parameter(*gates_.up));
+      return tape.reshape(log_decay(tape, step, tape.parameter(*gates_.A_log), tape.parameter(*gates_.dt_bias)),
+                          {batch, tokens, config_.heads, config_.keys});
+    }
+    const Var gate = linear(tape, projected, tape.parameter(*gates_.up), tape.parameter(*gates_.gk_bias));
+    Var logarithm = log_sigmoid(tape, gate, 1.0 / gla_temperature);
+    if (config_.clamps) logarithm = at_least(tape, logarithm, config_.least_log_decay);
+    const Var keys = tape.reshape(logarithm, {batch, tokens, config_.key_heads, config_.keys});
+    return repeat_heads(tape, keys, config_.heads / config_.key_heads);
+  }
+  Var read(Tape& tape, const DeltaVars& in, const Tensor& state, const Tensor& covariance, bool resume) const {
+    if (config_.rule != MemoryRule::kalman) return delta_scan(tape, in, state, resume);
+    return kalman_scan(tape, {in.q, in.k, in.v, in.beta, config_.ridge}, {covariance, state}, resume);
+  }
+  Var finish(Tape& tape, const Inputs& in, const Var& heads) const {
+    tape.capture("queries", in.q.value);
+    tape.capture("keys", in.k.value);
+    tape.capture("values", in.v.value);
+    tape.place("readout", heads);
+    tape.capture("readout", heads.value);
+    if (in.gate.defined()) tape.place("gate", in.gate);
+    const bool is_silu = !config_.sigmoid_gate || !in.gate.defined();
+    Var y = normed_heads(tape, heads, is_silu ? in.gate : Var{}, tape.parameter(o_norm_), config_.norm_eps);
+    if (!is_silu) y = multiply(tape, y, unary(tape, Unary::sigmoid, in.gate));
+    return linear(tape, y, tape.parameter(o_proj_));
+  }
 
-/// Projections from which the gates are made; undefined where a rule does not have the gate.
-struct DeltaNet::GateInputs {
-  Var beta, decay;
+  DeltaNetConfig config_;
+  const Parameter &q_proj_, &k_proj_, &v_proj_, *q_conv_, *k_conv_, *v_conv_;
+  const Gates gates_;
+  const Parameter &o_norm_, &o_proj_;
 };
-
-DeltaNet::GateInputs DeltaNet::project_gates(Tape& tape, const Var& x) const {
-  const auto project = [&](const Parameter* weight) {
-    return weight != nullptr ? linear(tape, x, tape.parameter(*weight)) : Var{};
-  };
-  if (gates_.b_proj == nullptr || gates_.a_proj == nullptr)
-    return {project(gates_.b_proj), project(gates_.a_proj != nullptr ? gates_.a_proj : gates_.down)};
-  Var both[2];  // small projections in one product, which reads the input once
-  linear_many(tape, x, std::array{tape.parameter(*gates_.b_proj), tape.parameter(*gates_.a_proj)}, both);
-  return {both[0], both[1]};
-}
-
-Var DeltaNet::beta(Tape& tape, const Var& x, const Var& projected) const {
-  Var beta = config_.learns_beta ? unary(tape, Unary::sigmoid, projected)
-                                 : filled(tape, {x.shape()[0], x.shape()[1], config_.heads}, x.value.dtype, 1.0);
-  const double factor = config_.beta_factor * (config_.negative_modes ? 2.0 : 1.0);
-  return factor != 1.0 ? scale(tape, beta, factor) : beta;
-}
-
-Var DeltaNet::log_gate(Tape& tape, const Var& projected) const {
-  if (config_.rule == MemoryRule::gated_deltanet)
-    return log_decay(tape, projected, tape.parameter(*gates_.A_log), tape.parameter(*gates_.dt_bias));
-  const std::int64_t batch = projected.shape()[0], tokens = projected.shape()[1];
-  if (config_.rule == MemoryRule::kda) {
-    const Var step = linear(tape, projected, tape.parameter(*gates_.up));
-    return tape.reshape(log_decay(tape, step, tape.parameter(*gates_.A_log), tape.parameter(*gates_.dt_bias)),
-                        {batch, tokens, config_.heads, config_.keys});
-  }
-  const Var gate = linear(tape, projected, tape.parameter(*gates_.up), tape.parameter(*gates_.gk_bias));
-  Var logarithm = log_sigmoid(tape, gate, 1.0 / gla_temperature);
-  if (config_.clamps) logarithm = at_least(tape, logarithm, config_.least_log_decay);
-  const Var keys = tape.reshape(logarithm, {batch, tokens, config_.key_heads, config_.keys});
-  return repeat_heads(tape, keys, config_.heads / config_.key_heads);
-}
-
-struct DeltaNet::Inputs : DeltaVars {
-  Var gate;  // of the heads' outputs; undefined without a gate
-};
-
-// Convolutions and the norm of heads accept any storage of queries, keys, values and gate, so the scan decides.
-Storage DeltaNet::storage(const Backend& backend, const Shape& input) const {
-  const DeltaNetConfig& c = config_;
-  const bool are_own = c.query_heads == c.heads && c.key_heads == c.heads && c.value_heads == c.heads;
-  const bool are_convolved = c.convolves && c.key_silu && c.value_silu && c.feature_map == FeatureMap::identity;
-  if (c.rule == MemoryRule::kalman || !are_own || !are_convolved || !c.output_gate || c.sigmoid_gate ||
-      gates_.g_down != nullptr)
-    return Storage::wide;
-  if (c.key_norm == KeyNorm::l2) return Storage::wide;
-  const Tensor columns(nullptr, input.with_last(c.key_columns()), DType::f32);
-  if (c.key_norm == KeyNorm::unit && !backend.makes_unit_heads(columns, k_conv_->value, c.keys)) return Storage::wide;
-  DeltaInputs sizes;
-  sizes.q.shape = sizes.k.shape = {input[0], input[1], c.heads, c.keys};
-  sizes.v.shape = {input[0], input[1], c.heads, c.value};
-  if (c.has_beta()) sizes.beta.shape = {input[0], input[1], c.heads};
-  if (c.fades()) sizes.g.shape = c.fades_by_channel() ? sizes.k.shape : Shape{input[0], input[1], c.heads};
-  return backend.scans_narrow(sizes) ? Storage::narrow : Storage::wide;
-}
-
-DeltaNet::Inputs DeltaNet::core_inputs(Tape& tape, const Var& x, const LayerState* state) const {
-  Inputs in;
-  in.scale = config_.rule == MemoryRule::kalman ? 1.0 : 1.0 / std::sqrt(static_cast<double>(config_.keys));
-  const DeltaNetConfig& c = config_;
-  Var weights[] = {tape.parameter(v_proj_), tape.parameter(q_proj_), tape.parameter(k_proj_), {}}, projected[4];
-  const std::size_t count = c.output_gate && gates_.g_down == nullptr ? 4 : 3;
-  if (count == 4) weights[3] = tape.parameter(*gates_.g_proj);
-  const Storage stored = state == nullptr ? storage(tape.backend(), x.shape()) : Storage::wide;
-  linear_many(tape, x, {weights, count}, {projected, count}, {}, stored);
-  in.gate = projected[3];
-  if (gates_.g_down != nullptr)
-    in.gate = linear(tape, linear(tape, x, tape.parameter(*gates_.g_down)), tape.parameter(*gates_.g_proj));
-  in.q = read_key(tape, {projected[1], q_conv_, "q_convolution", c.query_heads, c.keys, c.key_silu}, state);
-  in.k = read_key(tape, {projected[2], k_conv_, "k_convolution", c.key_heads, c.keys, c.key_silu}, state);
-  const Var v =
-      read_tokens(tape, {projected[0], v_conv_, "v_convolution", c.value_heads, c.value, c.value_silu}, state);
-  in.v = repeat_heads(tape, v, c.heads / c.value_heads);
-  const GateInputs gates = project_gates(tape, x);
-  if (config_.has_beta()) {
-    in.beta = beta(tape, x, gates.beta);
-    tape.place("beta", in.beta);
-    tape.capture("beta", in.beta.value);
-  }
-  if (config_.fades()) {
-    in.g = log_gate(tape, gates.decay);
-    if (config_.fade != 1.0) in.g = scale(tape, in.g, config_.fade);
-    tape.place("decay", in.g);
-    tape.capture("log_decay", in.g.value);
-  }
-  tape.place("queries", in.q);
-  tape.place("keys", in.k);
-  tape.place("values", in.v);
-  return in;
-}
-
-Var DeltaNet::read(Tape& tape, const DeltaVars& in, const Tensor& state, const Tensor& covariance, bool resume) const {
-  if (config_.rule != MemoryRule::kalman) return delta_scan(tape, in, state, resume);
-  return kalman_scan(tape, {in.q, in.k, in.v, in.beta, config_.ridge}, {covariance, state}, resume);
-}
-
-Var DeltaNet::finish(Tape& tape, const Inputs& in, const Var& heads) const {
-  tape.capture("queries", in.q.value);
-  tape.capture("keys", in.k.value);
-  tape.capture("values", in.v.value);
-  tape.place("readout", heads);
-  tape.capture("readout", heads.value);
-  if (in.gate.defined()) tape.place("gate", in.gate);
-  const bool is_silu = !config_.sigmoid_gate || !in.gate.defined();
-  Var y = normed_heads(tape, heads, is_silu ? in.gate : Var{}, tape.parameter(o_norm_), config_.norm_eps);
-  if (!is_silu) y = multiply(tape, y, unary(tape, Unary::sigmoid, in.gate));
-  return linear(tape, y, tape.parameter(o_proj_));
-}
-
-Var DeltaNet::forward(Tape& tape, const Var& x, const Tensor&) {
-  const Inputs in = core_inputs(tape, x, nullptr);
-  if (!tape.capturing()) return finish(tape, in, read(tape, in, {}, {}, false));
-  const std::int64_t batch = x.shape()[0];
-  const Tensor state = tape.scratch({batch, config_.heads, config_.keys, config_.value}, x.value.dtype);
-  const Tensor covariance = config_.rule == MemoryRule::kalman
-                                ? tape.scratch({batch, config_.heads, config_.keys, config_.keys}, x.value.dtype)
-                                : Tensor();
-  const Var y = finish(tape, in, read(tape, in, state, covariance, false));
-  tape.capture("final_state", state);
-  return y;
-}
-
-LayerState DeltaNet::make_state(Backend& backend, DType dtype, std::int64_t batch) const {
-  LayerState state(backend);
-  state.add("state", {batch, config_.heads, config_.keys, config_.value}, dtype);
-  if (config_.rule == MemoryRule::kalman)
-    state.add("covariance", {batch, config_.heads, config_.keys, config_.keys}, dtype);
-  if (!q_conv_ || config_.convolution == 1) return state;
-  state.add("q_convolution", {batch, config_.convolution - 1, config_.query_columns()}, dtype);
-  state.add("k_convolution", {batch, config_.convolution - 1, config_.key_columns()}, dtype);
-  state.add("v_convolution", {batch, config_.convolution - 1, config_.input_columns()}, dtype);
-  return state;
-}
-
-// Every rule but kalman starts from zeros; its covariance starts from I / lambda.
-Var DeltaNet::step(Tape& tape, const Var& x, LayerState& state) {
-  const bool resume = state.position > 0;
-  ++state.position;
-  const Inputs in = core_inputs(tape, x, &state);
-  const Tensor covariance = config_.rule == MemoryRule::kalman ? state.get("covariance") : Tensor();
-  return finish(tape, in, read(tape, in, state.get("state"), covariance, resume));
-}
-
-std::int64_t DeltaNet::state_bytes(DType dtype, std::int64_t) const {
-  const std::int64_t covariance = config_.rule == MemoryRule::kalman ? config_.keys : 0;
-  const std::int64_t convolved = config_.query_columns() + config_.key_columns() + config_.input_columns();
-  const std::int64_t history = q_conv_ ? (config_.convolution - 1) * convolved : 0;
-  const std::int64_t memory = config_.heads * config_.keys * (config_.value + covariance);
-  return (memory + history) * static_cast<std::int64_t>(size_of(dtype));
-}
-
-std::vector<LayerSetting> DeltaNet::settings() const {
-  std::vector<LayerSetting> all;
-  if (config_.has_beta()) {
-    all.push_back({"beta", "β factor", "every β times this; 1: as learned, 0: nothing is written", config_.beta_factor,
-                   0, 2, false, false});
-  }
-  if (config_.fades()) {
-    all.push_back({"fade", "Forgetting", "every log decay times this; 1: as learned, 0: nothing fades", config_.fade, 0,
-                   4, false, false});
-  }
-  if (config_.rule == MemoryRule::kalman) {
-    all.push_back({"ridge", "Ridge λ", "weight of |S|² against the errors; the covariance starts from I/λ",
-                   config_.ridge, 1e-4, 100, true, false});
-  }
-  return all;
-}
-
-void DeltaNet::set(std::string_view key, double value) {
-  if (key == "beta") config_.beta_factor = value;
-  if (key == "fade") config_.fade = value;
-  if (key == "ridge") config_.ridge = value;
-}
-
-namespace {
 
 WeightMatrix token_weights(const CapturedLayer& layer, int head) {
   const DeltaNetConfig& config = layer.as<DeltaNet>().config();

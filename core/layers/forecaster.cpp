@@ -9,7 +9,6 @@
 #include "core/io/json_file.h"
 #include "core/io/wording.h"
 #include "core/layers/files/file_run.h"
-#include "core/layers/files/forecaster_file.h"
 #include "core/layers/files/kl_file.h"
 #include "core/layers/host_values.h"
 
@@ -344,6 +343,7 @@ std::unique_ptr<Forecaster> make_forecaster(const nlohmann::json& config, std::i
   return std::make_unique<SpectralForecaster>(c, parameters);
 }
 
+/// Inputs `x` [B,L,C] and `history` [T,d]; outputs `y`, `memory_tokens` and, with `training`, `new_summary`.
 FileKind spectral_memory_file_kind() {
   return {"spectral_memory",
           [](const nlohmann::json& config, const ParameterScope& parameters) -> std::unique_ptr<FileSubject> {

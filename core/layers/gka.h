@@ -71,7 +71,4 @@ class Gka final : public Layer {
   Optional optional_;
 };
 
-/// Readers of its captures: token weights, the system of every token, gates (gka_readers.cpp).
-struct LayerReaders gka_readers();
-
 }  // namespace afterglow

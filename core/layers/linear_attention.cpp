@@ -1,6 +1,4 @@
-// Causal linear attention: the selective scan with no decay and unit steps.
-#include "core/layers/linear_attention.h"
-
+// Causal linear attention: the simplest memory, a sum of v k^T without decay, a baseline for the other layers.
 #include <cmath>
 #include <nlohmann/json.hpp>
 
@@ -12,90 +10,102 @@
 
 namespace afterglow {
 
-LinearAttention::LinearAttention(const LinearAttentionConfig& config, const ParameterScope& parameters)
-    : config_(config),
-      q_proj_(parameters.add("q_proj.weight", {config.width, config.width}, fan_in_uniform())),
-      k_proj_(parameters.add("k_proj.weight", {config.width, config.width}, fan_in_uniform())),
-      v_proj_(parameters.add("v_proj.weight", {config.width, config.width}, fan_in_uniform())),
-      o_proj_(parameters.add("o_proj.weight", {config.width, config.width}, fan_in_uniform())) {}
-
-// Scaling, the chunked scan and o_proj accept narrow values.
-Storage LinearAttention::storage(const Backend& backend, const Shape& input) const {
-  ScanInputs sizes;
-  sizes.heads = sizes.groups = static_cast<int>(config_.heads);
-  sizes.x.shape = sizes.B.shape = sizes.C.shape = input;
-  return backend.scans_narrow(sizes) ? Storage::narrow : Storage::wide;
-}
-
-Var LinearAttention::run(Tape& tape, const Var& x, const Tensor& state, bool resume, NotedVars* noted) const {
-  const Var weights[] = {tape.parameter(q_proj_), tape.parameter(v_proj_), tape.parameter(k_proj_)};
-  Var maps[3];
-  linear_many(tape, x, weights, maps, {}, noted == nullptr ? storage(tape.backend(), x.shape()) : Storage::wide);
-  ScanVars scan;
-  scan.x = maps[1];
-  scan.B = maps[2];
-  scan.C = scale(tape, maps[0], 1.0 / std::sqrt(static_cast<double>(config_.head_width())));
-  scan.heads = scan.groups = config_.heads;
-  tape.place("queries", scan.C);
-  tape.place("keys", scan.B);
-  tape.place("values", scan.x);
-  const Var heads = ssd_scan(tape, scan, state, resume);
-  tape.place("readout", heads);
-  if (noted) {
-    noted->add("C", scan.C);
-    noted->add("readout", heads);
-  }
-  tape.capture("keys", scan.B.value);
-  tape.capture("queries", scan.C.value);
-  tape.capture("values", scan.x.value);
-  tape.capture("readout", heads.value);
-  return linear(tape, tape.reshape(heads, x.shape()), tape.parameter(o_proj_));
-}
-
-Shape LinearAttention::state_shape(std::int64_t batch) const {
-  return {batch, config_.heads, config_.head_width(), config_.head_width()};
-}
-
-Var LinearAttention::forward(Tape& tape, const Var& x, const Tensor&) {
-  if (!tape.capturing()) return run(tape, x, {}, false);
-  const Tensor state = tape.scratch(state_shape(x.shape()[0]), x.value.dtype);
-  const Var y = run(tape, x, state, false);
-  tape.capture("final_state", state);
-  return y;
-}
-
-// The scan computes every token as `step` does.
-Var LinearAttention::forward_as_stepped(Tape& tape, const Var& x, NotedVars& noted) {
-  return run(tape, x, {}, false, &noted);
-}
-
-std::vector<StateSlope> LinearAttention::state_slopes(Tape& tape, const NotedVars& noted) const {
-  NotedScan scan{config_.heads, config_.heads, {}, noted.values(tape, "C"), noted.gradient(tape, "readout")};
-  const std::size_t tokens = scan.C.size() / static_cast<std::size_t>(config_.width);
-  scan.decay.assign(tokens * static_cast<std::size_t>(config_.heads), 1.0);
-  return slopes_of_scan(scan);
-}
-
-std::int64_t LinearAttention::heads_at(std::string_view place) const {
-  return place == "queries" || place == "keys" || place == "values" ? config_.heads : 1;
-}
-
-LayerState LinearAttention::make_state(Backend& backend, DType dtype, std::int64_t batch) const {
-  LayerState state(backend);
-  state.add("state", state_shape(batch), dtype);
-  return state;
-}
-
-Var LinearAttention::step(Tape& tape, const Var& x, LayerState& state) {
-  ++state.position;
-  return run(tape, x, state.get("state"), true);
-}
-
-std::int64_t LinearAttention::state_bytes(DType dtype, std::int64_t) const {
-  return state_shape(1).elements() * static_cast<std::int64_t>(size_of(dtype));
-}
-
 namespace {
+
+struct LinearAttentionConfig {
+  std::int64_t width = 0;  ///< d
+  std::int64_t heads = 1;  ///< n_heads, divides d
+  std::int64_t head_width() const { return width / heads; }
+};
+
+/// y_t = o_proj(D^-0.5 sum_{s <= t} (q_t . k_s) v_s): no feature map, and not divided by a sum of weights, so outputs
+/// grow with the number of tokens. Captures: `final_state` [B,H,D,D] = sum v k^T; `keys`, `values` and `queries` (with
+/// their factor D^-0.5) [B,T,H*D]; `readout`, the outputs of the heads before o_proj.
+class LinearAttention final : public Layer {
+ public:
+  LinearAttention(const LinearAttentionConfig& config, const ParameterScope& parameters)
+      : config_(config),
+        q_proj_(parameters.add("q_proj.weight", {config.width, config.width}, fan_in_uniform())),
+        k_proj_(parameters.add("k_proj.weight", {config.width, config.width}, fan_in_uniform())),
+        v_proj_(parameters.add("v_proj.weight", {config.width, config.width}, fan_in_uniform())),
+        o_proj_(parameters.add("o_proj.weight", {config.width, config.width}, fan_in_uniform())) {}
+  std::string_view kind() const override { return "linear_attention"; }
+  std::int64_t heads() const override { return config_.heads; }
+  bool projects_once() const override { return config_.width % 8 == 0; }
+  Var forward(Tape& tape, const Var& x, const Tensor&) override {
+    if (!tape.capturing()) return run(tape, x, {}, false);
+    const Tensor state = tape.scratch(state_shape(x.shape()[0]), x.value.dtype);
+    const Var y = run(tape, x, state, false);
+    tape.capture("final_state", state);
+    return y;
+  }
+  // The scan computes every token as `step` does.
+  Var forward_as_stepped(Tape& tape, const Var& x, NotedVars& noted) override {
+    return run(tape, x, {}, false, &noted);
+  }
+  std::vector<StateSlope> state_slopes(Tape& tape, const NotedVars& noted) const override {
+    NotedScan scan{config_.heads, config_.heads, {}, noted.values(tape, "C"), noted.gradient(tape, "readout")};
+    const std::size_t tokens = scan.C.size() / static_cast<std::size_t>(config_.width);
+    scan.decay.assign(tokens * static_cast<std::size_t>(config_.heads), 1.0);
+    return slopes_of_scan(scan);
+  }
+  std::int64_t heads_at(std::string_view place) const override {
+    return place == "queries" || place == "keys" || place == "values" ? config_.heads : 1;
+  }
+  /// `state` [B,H,D,D] = sum v k^T.
+  LayerState make_state(Backend& backend, DType dtype, std::int64_t batch) const override {
+    LayerState state(backend);
+    state.add("state", state_shape(batch), dtype);
+    return state;
+  }
+  Var step(Tape& tape, const Var& x, LayerState& state) override {
+    ++state.position;
+    return run(tape, x, state.get("state"), true);
+  }
+  std::int64_t state_bytes(DType dtype, std::int64_t) const override {
+    return state_shape(1).elements() * static_cast<std::int64_t>(size_of(dtype));
+  }
+
+ private:
+  /// Storage of queries, keys, values and readout for such an input.
+  // Scaling, the chunked scan and o_proj accept narrow values.
+  Storage storage(const Backend& backend, const Shape& input) const {
+    ScanInputs sizes;
+    sizes.heads = sizes.groups = static_cast<int>(config_.heads);
+    sizes.x.shape = sizes.B.shape = sizes.C.shape = input;
+    return backend.scans_narrow(sizes) ? Storage::narrow : Storage::wide;
+  }
+  Var run(Tape& tape, const Var& x, const Tensor& state, bool resume, NotedVars* noted = nullptr) const {
+    const Var weights[] = {tape.parameter(q_proj_), tape.parameter(v_proj_), tape.parameter(k_proj_)};
+    Var maps[3];
+    linear_many(tape, x, weights, maps, {}, noted == nullptr ? storage(tape.backend(), x.shape()) : Storage::wide);
+    ScanVars scan;
+    scan.x = maps[1];
+    scan.B = maps[2];
+    scan.C = scale(tape, maps[0], 1.0 / std::sqrt(static_cast<double>(config_.head_width())));
+    scan.heads = scan.groups = config_.heads;
+    tape.place("queries", scan.C);
+    tape.place("keys", scan.B);
+    tape.place("values", scan.x);
+    const Var heads = ssd_scan(tape, scan, state, resume);
+    tape.place("readout", heads);
+    if (noted) {
+      noted->add("C", scan.C);
+      noted->add("readout", heads);
+    }
+    tape.capture("keys", scan.B.value);
+    tape.capture("queries", scan.C.value);
+    tape.capture("values", scan.x.value);
+    tape.capture("readout", heads.value);
+    return linear(tape, tape.reshape(heads, x.shape()), tape.parameter(o_proj_));
+  }
+  Shape state_shape(std::int64_t batch) const {
+    return {batch, config_.heads, config_.head_width(), config_.head_width()};
+  }
+
+  LinearAttentionConfig config_;
+  const Parameter &q_proj_, &k_proj_, &v_proj_, &o_proj_;
+};
 
 // The captured queries contain the factor D^-0.5 already.
 WeightMatrix token_weights(const CapturedLayer& layer, int head) {

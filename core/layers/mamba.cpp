@@ -1,6 +1,5 @@
-// Mamba-1.
-#include "core/layers/mamba.h"
-
+// Mamba-1: a selective scan in which every channel has states of its own, between a convolution and a gate.
+// Falcon-Mamba and Jamba divide time step, B and C by their root mean square.
 #include <cmath>
 #include <nlohmann/json.hpp>
 
@@ -13,6 +12,21 @@
 namespace afterglow {
 
 namespace {
+
+enum class ScanNorm { none, plain, weighted };
+
+struct MambaConfig {
+  std::int64_t width = 0;          ///< d_model
+  std::int64_t states = 16;        ///< d_state, N
+  std::int64_t convolution = 4;    ///< d_conv
+  std::int64_t inner = 0;          ///< d_inner: channels; expand * d_model by default
+  std::int64_t rank = 0;           ///< dt_rank: d_model / 16, rounded up, by default
+  bool bias = false;               ///< of in_proj and out_proj
+  bool convolution_bias = true;    ///< conv_bias
+  ScanNorm norm = ScanNorm::none;  ///< scan_norm: RMS norms of time step, B and C, with weights or without
+  double norm_eps = 1e-6;
+  std::int64_t shared() const { return rank + 2 * states; }  ///< rows of x_proj
+};
 
 MambaConfig read_config(const nlohmann::json& config) {
   const std::string where = "mamba";
@@ -46,114 +60,122 @@ Var optional_parameter(Tape& tape, const Parameter* parameter) {
   return parameter != nullptr ? tape.parameter(*parameter) : Var();
 }
 
-}  // namespace
-
-// Start values as in the official implementation.
-Mamba::Mamba(const MambaConfig& config, const ParameterScope& parameters) : config_(config) {
-  const auto add = [&](const char* name, const Shape& shape, Initialiser initialise) {
-    return &parameters.add(name, shape, std::move(initialise));
-  };
-  const double taps = 1.0 / std::sqrt(static_cast<double>(config.convolution)),
-               steps = 1.0 / std::sqrt(static_cast<double>(config.rank));
-  in_proj_ = add("in_proj.weight", {2 * config.inner, config.width}, fan_in_uniform());
-  if (config.bias) in_bias_ = add("in_proj.bias", {2 * config.inner}, zeros());
-  conv_weight_ = add("conv1d.weight", {config.inner, 1, config.convolution}, fan_in_uniform());
-  if (config.convolution_bias) conv_bias_ = add("conv1d.bias", {config.inner}, uniform(-taps, taps));
-  x_proj_ = add("x_proj.weight", {config.shared(), config.inner}, fan_in_uniform());
-  if (config.norm == ScanNorm::weighted) {
-    dt_norm_ = add("dt_norm.weight", {config.rank}, constant(1.0));
-    B_norm_ = add("B_norm.weight", {config.states}, constant(1.0));
-    C_norm_ = add("C_norm.weight", {config.states}, constant(1.0));
+/// Its heads are the channels. Captures: `final_state` [B,c,N]; inputs of the scan: `dt` and `values` [B,T,c], `keys`
+/// (B), `queries` (C) [B,T,N], `log_decay` [B,T,c,N]; `readout` [B,T,c], the output of the scan before the gate, with D
+/// x; `input` [B,T,d].
+class Mamba final : public Layer {
+ public:
+  // Start values as in the official implementation.
+  Mamba(const MambaConfig& config, const ParameterScope& parameters) : config_(config) {
+    const auto add = [&](const char* name, const Shape& shape, Initialiser initialise) {
+      return &parameters.add(name, shape, std::move(initialise));
+    };
+    const double taps = 1.0 / std::sqrt(static_cast<double>(config.convolution)),
+                 steps = 1.0 / std::sqrt(static_cast<double>(config.rank));
+    in_proj_ = add("in_proj.weight", {2 * config.inner, config.width}, fan_in_uniform());
+    if (config.bias) in_bias_ = add("in_proj.bias", {2 * config.inner}, zeros());
+    conv_weight_ = add("conv1d.weight", {config.inner, 1, config.convolution}, fan_in_uniform());
+    if (config.convolution_bias) conv_bias_ = add("conv1d.bias", {config.inner}, uniform(-taps, taps));
+    x_proj_ = add("x_proj.weight", {config.shared(), config.inner}, fan_in_uniform());
+    if (config.norm == ScanNorm::weighted) {
+      dt_norm_ = add("dt_norm.weight", {config.rank}, constant(1.0));
+      B_norm_ = add("B_norm.weight", {config.states}, constant(1.0));
+      C_norm_ = add("C_norm.weight", {config.states}, constant(1.0));
+    }
+    dt_proj_ = add("dt_proj.weight", {config.inner, config.rank}, uniform(-steps, steps));
+    dt_bias_ = add("dt_proj.bias", {config.inner}, time_step_bias(1e-3, 1e-1));
+    A_log_ = add("A_log", {config.inner, config.states}, log_of_places());
+    D_ = add("D", {config.inner}, constant(1.0));
+    out_proj_ = add("out_proj.weight", {config.width, config.inner}, fan_in_uniform());
+    if (config.bias) out_bias_ = add("out_proj.bias", {config.width}, zeros());
   }
-  dt_proj_ = add("dt_proj.weight", {config.inner, config.rank}, uniform(-steps, steps));
-  dt_bias_ = add("dt_proj.bias", {config.inner}, time_step_bias(1e-3, 1e-1));
-  A_log_ = add("A_log", {config.inner, config.states}, log_of_places());
-  D_ = add("D", {config.inner}, constant(1.0));
-  out_proj_ = add("out_proj.weight", {config.width, config.inner}, fan_in_uniform());
-  if (config.bias) out_bias_ = add("out_proj.bias", {config.width}, zeros());
-}
+  std::string_view kind() const override { return "mamba"; }
+  std::int64_t heads() const override { return config_.inner; }
+  bool projects_once() const override { return true; }
+  Var forward(Tape& tape, const Var& x, const Tensor&) override {
+    if (!tape.capturing()) return run(tape, x, {}, {}, false);
+    const Tensor state = tape.scratch({x.shape()[0], config_.inner, config_.states}, x.value.dtype);
+    const Var y = run(tape, x, {}, state, false);
+    tape.capture("final_state", state);
+    tape.capture("input", x.value);
+    return y;
+  }
+  std::int64_t heads_at(std::string_view place) const override {
+    return place == "keys" || place == "queries" ? 1 : config_.inner;
+  }
+  /// `state` [B,c,N], and `convolution` [B,d_conv-1,c]: the last inputs of the convolution.
+  LayerState make_state(Backend& backend, DType dtype, std::int64_t batch) const override {
+    LayerState state(backend);
+    state.add("state", {batch, config_.inner, config_.states}, dtype);
+    if (config_.convolution > 1) state.add("convolution", {batch, config_.convolution - 1, config_.inner}, dtype);
+    return state;
+  }
+  Var step(Tape& tape, const Var& x, LayerState& state) override {
+    ++state.position;
+    const Tensor history = config_.convolution > 1 ? state.get("convolution") : Tensor();
+    return run(tape, x, history, state.get("state"), true);
+  }
+  std::int64_t state_bytes(DType dtype, std::int64_t) const override {
+    return config_.inner * (config_.states + config_.convolution - 1) * static_cast<std::int64_t>(size_of(dtype));
+  }
 
-Var Mamba::normed(Tape& tape, const Var& x, const Parameter* weight) const {
-  if (config_.norm == ScanNorm::none) return x;
-  if (weight != nullptr) return rms_norm(tape, contiguous(tape, x), tape.parameter(*weight), config_.norm_eps);
-  const Tensor ones = tape.scratch({x.shape().last()}, x.value.dtype);
-  tape.backend().fill(ones, 1.0);
-  return rms_norm(tape, contiguous(tape, x), tape.constant(ones), config_.norm_eps);
-}
+ private:
+  Var run(Tape& tape, const Var& x, const Tensor& history, const Tensor& state, bool resume) const {
+    const std::int64_t halves[] = {config_.inner, config_.inner};
+    Var streams[2];  // x before the convolution, then the gate
+    linear_columns(tape, x, tape.parameter(*in_proj_), optional_parameter(tape, in_bias_), halves, streams);
+    ChannelScanVars scan;
+    scan.x =
+        causal_conv(tape, streams[0], tape.parameter(*conv_weight_), optional_parameter(tape, conv_bias_), history);
+    const std::int64_t roles[] = {config_.rank, config_.states, config_.states};
+    Var shared[3];
+    linear_columns(tape, scan.x, tape.parameter(*x_proj_), {}, roles, shared);
+    const Var low = normed(tape, shared[0], dt_norm_);
+    scan.dt =
+        softplus_bias(tape, linear(tape, contiguous(tape, low), tape.parameter(*dt_proj_)), tape.parameter(*dt_bias_));
+    scan.B = normed(tape, shared[1], B_norm_);
+    scan.C = normed(tape, shared[2], C_norm_);
+    scan.A_log = tape.parameter(*A_log_);
+    scan.D = tape.parameter(*D_);
+    tape.place("queries", scan.C);
+    tape.place("keys", scan.B);
+    tape.place("values", scan.x);
+    tape.place("steps", scan.dt);
+    tape.place("gate", streams[1]);
+    if (tape.capturing()) capture_scan(tape, scan);
+    const Var y = channel_scan(tape, scan, state, resume);
+    tape.place("readout", y);
+    tape.capture("readout", y.value);
+    return linear(tape, silu_multiply(tape, contiguous(tape, streams[1]), y), tape.parameter(*out_proj_),
+                  optional_parameter(tape, out_bias_));
+  }
+  Var normed(Tape& tape, const Var& x, const Parameter* weight) const {
+    if (config_.norm == ScanNorm::none) return x;
+    if (weight != nullptr) return rms_norm(tape, contiguous(tape, x), tape.parameter(*weight), config_.norm_eps);
+    const Tensor ones = tape.scratch({x.shape().last()}, x.value.dtype);
+    tape.backend().fill(ones, 1.0);
+    return rms_norm(tape, contiguous(tape, x), tape.constant(ones), config_.norm_eps);
+  }
+  void capture_scan(Tape& tape, const ChannelScanVars& scan) const {
+    tape.capture("values", scan.x.value);
+    tape.capture("keys", gathered(tape, scan.B.value));
+    tape.capture("queries", gathered(tape, scan.C.value));
+    const Tensor& dt = scan.dt.value;
+    tape.capture("dt", dt);
+    const std::vector<double> steps = to_host(tape.backend(), dt), A_log = to_host(tape.backend(), A_log_->value);
+    const auto states = static_cast<std::size_t>(config_.states);
+    std::vector<double> logs(steps.size() * states);
+    for (std::size_t i = 0; i < logs.size(); ++i) logs[i] = -std::exp(A_log[i % A_log.size()]) * steps[i / states];
+    tape.capture("log_decay",
+                 to_device(tape, {dt.shape[0], dt.shape[1], config_.inner, config_.states}, dt.dtype, logs));
+  }
 
-Var Mamba::run(Tape& tape, const Var& x, const Tensor& history, const Tensor& state, bool resume) const {
-  const std::int64_t halves[] = {config_.inner, config_.inner};
-  Var streams[2];  // x before the convolution, then the gate
-  linear_columns(tape, x, tape.parameter(*in_proj_), optional_parameter(tape, in_bias_), halves, streams);
-  ChannelScanVars scan;
-  scan.x = causal_conv(tape, streams[0], tape.parameter(*conv_weight_), optional_parameter(tape, conv_bias_), history);
-  const std::int64_t roles[] = {config_.rank, config_.states, config_.states};
-  Var shared[3];
-  linear_columns(tape, scan.x, tape.parameter(*x_proj_), {}, roles, shared);
-  const Var low = normed(tape, shared[0], dt_norm_);
-  scan.dt =
-      softplus_bias(tape, linear(tape, contiguous(tape, low), tape.parameter(*dt_proj_)), tape.parameter(*dt_bias_));
-  scan.B = normed(tape, shared[1], B_norm_);
-  scan.C = normed(tape, shared[2], C_norm_);
-  scan.A_log = tape.parameter(*A_log_);
-  scan.D = tape.parameter(*D_);
-  tape.place("queries", scan.C);
-  tape.place("keys", scan.B);
-  tape.place("values", scan.x);
-  tape.place("steps", scan.dt);
-  tape.place("gate", streams[1]);
-  if (tape.capturing()) capture_scan(tape, scan);
-  const Var y = channel_scan(tape, scan, state, resume);
-  tape.place("readout", y);
-  tape.capture("readout", y.value);
-  return linear(tape, silu_multiply(tape, contiguous(tape, streams[1]), y), tape.parameter(*out_proj_),
-                optional_parameter(tape, out_bias_));
-}
-
-Var Mamba::forward(Tape& tape, const Var& x, const Tensor&) {
-  if (!tape.capturing()) return run(tape, x, {}, {}, false);
-  const Tensor state = tape.scratch({x.shape()[0], config_.inner, config_.states}, x.value.dtype);
-  const Var y = run(tape, x, {}, state, false);
-  tape.capture("final_state", state);
-  tape.capture("input", x.value);
-  return y;
-}
-
-std::int64_t Mamba::heads_at(std::string_view place) const {
-  return place == "keys" || place == "queries" ? 1 : config_.inner;
-}
-
-LayerState Mamba::make_state(Backend& backend, DType dtype, std::int64_t batch) const {
-  LayerState state(backend);
-  state.add("state", {batch, config_.inner, config_.states}, dtype);
-  if (config_.convolution > 1) state.add("convolution", {batch, config_.convolution - 1, config_.inner}, dtype);
-  return state;
-}
-
-Var Mamba::step(Tape& tape, const Var& x, LayerState& state) {
-  ++state.position;
-  const Tensor history = config_.convolution > 1 ? state.get("convolution") : Tensor();
-  return run(tape, x, history, state.get("state"), true);
-}
-
-std::int64_t Mamba::state_bytes(DType dtype, std::int64_t) const {
-  return config_.inner * (config_.states + config_.convolution - 1) * static_cast<std::int64_t>(size_of(dtype));
-}
-
-void Mamba::capture_scan(Tape& tape, const ChannelScanVars& scan) const {
-  tape.capture("values", scan.x.value);
-  tape.capture("keys", gathered(tape, scan.B.value));
-  tape.capture("queries", gathered(tape, scan.C.value));
-  const Tensor& dt = scan.dt.value;
-  tape.capture("dt", dt);
-  const std::vector<double> steps = to_host(tape.backend(), dt), A_log = to_host(tape.backend(), A_log_->value);
-  const auto states = static_cast<std::size_t>(config_.states);
-  std::vector<double> logs(steps.size() * states);
-  for (std::size_t i = 0; i < logs.size(); ++i) logs[i] = -std::exp(A_log[i % A_log.size()]) * steps[i / states];
-  tape.capture("log_decay", to_device(tape, {dt.shape[0], dt.shape[1], config_.inner, config_.states}, dt.dtype, logs));
-}
-
-namespace {
+  MambaConfig config_;
+  // A bias or norm is null where the configuration leaves it out.
+  const Parameter *in_proj_, *in_bias_ = nullptr, *conv_weight_, *conv_bias_ = nullptr, *x_proj_, *dt_norm_ = nullptr,
+                             *B_norm_ = nullptr, *C_norm_ = nullptr, *dt_proj_, *dt_bias_, *A_log_, *D_, *out_proj_,
+                             *out_bias_ = nullptr;
+};
 
 /// y_t = sum_s w_ts x_s + D x_t of one channel.
 WeightMatrix token_weights(const CapturedLayer& layer, int head) {

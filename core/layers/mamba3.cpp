@@ -1,6 +1,5 @@
-// Mamba-3.
-#include "core/layers/mamba3.h"
-
+// Mamba-3 with one input and one output a head (SISO): a selective scan by the trapezoidal rule whose decay each token
+// sets, keys and queries rotated by angles that grow with the time steps; no convolution.
 #include <cmath>
 #include <nlohmann/json.hpp>
 #include <numbers>
@@ -15,6 +14,22 @@
 namespace afterglow {
 
 namespace {
+
+struct Mamba3Config {
+  std::int64_t width = 0;        ///< d_model
+  std::int64_t states = 128;     ///< d_state, N
+  std::int64_t inner = 0;        ///< expand * d_model
+  std::int64_t head_width = 64;  ///< headdim, P
+  std::int64_t turned = 0;       ///< floor(N rope_fraction / 2): pairs of a key that rotate
+  StepFloors floors;             ///< A_floor and, live, dt_floor
+  bool norm_heads = false;       ///< is_outproj_norm
+  PairSquares squares;           ///< invariant_lift, harmonics: squares of pairs instead of keys and queries
+  double norm_eps = 1e-5;
+  std::int64_t heads() const { return inner / head_width; }
+  bool lifted() const { return squares.invariant || squares.harmonics; }
+  /// Numbers of a key in the scan.
+  std::int64_t key_width() const { return lifted() ? squares.width(states) : states; }
+};
 
 Mamba3Config read_config(const nlohmann::json& config) {
   const std::string where = "mamba3";
@@ -69,196 +84,200 @@ void sum_over_tokens(std::vector<double>& values, std::int64_t tokens, std::int6
   }
 }
 
-}  // namespace
-
-// Start values as in the official implementation: keys and queries biased by 1, time steps log-uniform in [0.001, 0.1].
-Mamba3::Mamba3(const Mamba3Config& config, const ParameterScope& parameters)
-    : config_(config),
-      in_proj_(parameters.add("in_proj.weight", {projected_width(config), config.width}, fan_in_uniform())),
-      dt_bias_(parameters.add("dt_bias", {config.heads()}, time_step_bias(1e-3, 1e-1))),
-      B_bias_(parameters.add("B_bias", {config.heads(), 1, config.states}, constant(1.0))),
-      C_bias_(parameters.add("C_bias", {config.heads(), 1, config.states}, constant(1.0))),
-      B_norm_(parameters.add("B_norm.weight", {config.states}, constant(1.0))),
-      C_norm_(parameters.add("C_norm.weight", {config.states}, constant(1.0))),
-      D_(parameters.add("D", {config.heads()}, constant(1.0))),
-      norm_(config.norm_heads ? &parameters.add("norm.weight", {config.inner}, constant(1.0)) : nullptr),
-      out_proj_(parameters.add("out_proj.weight", {config.width, config.inner}, fan_in_uniform())) {}
-
-/// Inputs of the gate and the scan; the angles are computed from dt [B,T,nh] and turn [B,T,na].
-struct Mamba3::Projected {
-  Var gate, dt, turn, theta;
-  ScanVars scan;
-};
-
-Var Mamba3::key_of(Tape& tape, const Var& x, const Parameter& norm, const Parameter& bias, const Var& theta) const {
-  const Var key = rotate_heads(tape, x, tape.parameter(norm), tape.parameter(bias), theta, config_.norm_eps);
-  return config_.lifted() ? pair_squares(tape, key, config_.squares) : key;
-}
-
-// The scan decides: gate, steps, angles and rotated keys accept narrow numbers of any size, pair squares do not.
-Storage Mamba3::storage(const Backend& backend, const Shape& input) const {
-  if (config_.lifted() || config_.inner % 8 != 0) return Storage::wide;
-  ScanInputs sizes;
-  sizes.heads = sizes.groups = static_cast<int>(config_.heads());
-  sizes.x.shape = input.with_last(config_.inner);
-  sizes.B.shape = sizes.C.shape = input.with_last(config_.heads() * config_.states);
-  return backend.scans_narrow(sizes) ? Storage::narrow : Storage::wide;
-}
-
-Mamba3::Projected Mamba3::project(Tape& tape, const Var& x, const Tensor& carried_angle, Storage stored) const {
-  const std::int64_t inner = config_.inner, states = config_.states, heads = config_.heads();
-  const std::int64_t widths[] = {inner, inner, states, states, 3 * heads, config_.turned};
-  Var parts[6];  // z, x, B, C, then dt, A and trap together, then the rates of the angles
-  linear_columns(tape, x, tape.parameter(in_proj_), {}, widths, parts, stored);
-  const std::int64_t of_heads[] = {heads, heads, heads, heads};
-  Var steps[4];  // dt, log decay, the weights of the token and of its predecessor
-  tape.split_columns(trapezoid_steps(tape, parts[4], tape.parameter(dt_bias_), config_.floors), of_heads, steps);
-  Projected in;
-  in.gate = parts[0];
-  in.dt = steps[0];
-  in.turn = parts[5];
-  if (config_.turned > 0) in.theta = rotary_angles(tape, in.dt, in.turn, carried_angle);
-  in.scan.x = parts[1];
-  in.scan.B = key_of(tape, parts[2], B_norm_, B_bias_, in.theta);
-  in.scan.C = key_of(tape, parts[3], C_norm_, C_bias_, in.theta);
-  in.scan.log_decay = steps[1];
-  in.scan.dt = steps[2];
-  in.scan.lag = steps[3];
-  in.scan.D = tape.parameter(D_);
-  in.scan.heads = in.scan.groups = heads;
-  tape.place("queries", in.scan.C);
-  tape.place("keys", in.scan.B);
-  tape.place("values", in.scan.x);
-  tape.place("steps", in.scan.dt);
-  tape.place("gate", in.gate);
-  if (tape.capturing()) capture_inputs(tape, in);
-  return in;
-}
-
-Var Mamba3::finish(Tape& tape, const Projected& in, const Var& heads) const {
-  tape.place("readout", heads);
-  tape.capture("readout", heads.value);
-  const Var weight = norm_ ? tape.parameter(*norm_) : Var{};
-  const Var gated = gated_heads(tape, heads, in.gate, weight, config_.norm_eps);
-  const Shape& s = heads.shape();
-  return linear(tape, tape.reshape(gated, {s[0], s[1], config_.inner}), tape.parameter(out_proj_));
-}
-
-Var Mamba3::forward(Tape& tape, const Var& x, const Tensor&) {
-  const Projected in = project(tape, x, {}, storage(tape.backend(), x.shape()));
-  if (!tape.capturing()) return finish(tape, in, ssd_scan(tape, in.scan));
-  const Tensor state =
-      tape.scratch({x.shape()[0], config_.heads(), config_.head_width, config_.key_width()}, x.value.dtype);
-  const Var heads = ssd_scan(tape, in.scan, state);
-  tape.capture("final_state", state);
-  return finish(tape, in, heads);
-}
-
-// The scan computes every token as `step` does.
-Var Mamba3::forward_as_stepped(Tape& tape, const Var& x, NotedVars& noted) {
-  const Projected in = project(tape, x, {});
-  const Var heads = ssd_scan(tape, in.scan);
-  noted.add("log_decay", in.scan.log_decay);
-  noted.add("lag", in.scan.lag);
-  noted.add("x", in.scan.x);
-  noted.add("B", in.scan.B);
-  noted.add("C", in.scan.C);
-  noted.add("readout", heads);
-  if (config_.turned > 0) noted.add("theta", in.theta);
-  return finish(tape, in, heads);
-}
-
-std::vector<StateSlope> Mamba3::state_slopes(Tape& tape, const NotedVars& noted) const {
-  NotedScan scan{config_.heads(),
-                 config_.heads(),
-                 noted.values(tape, "log_decay"),
-                 noted.values(tape, "C"),
-                 noted.gradient(tape, "readout"),
-                 noted.values(tape, "lag"),
-                 noted.values(tape, "x"),
-                 noted.values(tape, "B")};
-  for (double& decay : scan.decay) decay = std::exp(decay);
-  std::vector<StateSlope> slopes = slopes_of_scan(scan);
-  if (config_.turned == 0) return slopes;
-  // All later angles are sums that contain the carried one.
-  const std::vector<double> own = noted.gradient(tape, "theta");
-  const auto width = static_cast<std::size_t>(config_.heads() * config_.turned);
-  std::vector<double> angle(own.size(), 0.0);
-  for (std::size_t i = own.size() - width; i-- > 0;) angle[i] = angle[i + width] + own[i + width];
-  slopes.push_back({"angle", std::move(angle)});
-  return slopes;
-}
-
-std::int64_t Mamba3::heads_at(std::string_view place) const {
-  return place == "values" || place == "steps" || place == "gate" ? config_.heads() : 1;
-}
-
-LayerState Mamba3::make_state(Backend& backend, DType dtype, std::int64_t batch) const {
-  LayerState state(backend);
-  state.add("state", {batch, config_.heads(), config_.head_width, config_.key_width()}, dtype);
-  state.add("key", {batch, config_.heads(), config_.key_width()}, dtype);
-  state.add("value", {batch, config_.heads(), config_.head_width}, dtype);
-  if (config_.turned > 0) state.add("angle", {batch, config_.heads(), config_.turned}, dtype);
-  return state;
-}
-
-// First the previous token enters, without decay and without an output; then the token itself.
-Var Mamba3::step(Tape& tape, const Var& x, LayerState& state) {
-  ++state.position;
-  const std::int64_t batch = x.shape()[0], key_columns = config_.heads() * config_.key_width();
-  const Projected in = project(tape, x, config_.turned > 0 ? state.get("angle") : Tensor());
-  const Tensor key = state.get("key"), value = state.get("value");
-  ScanVars before;
-  before.x = tape.constant(value.reshaped({batch, 1, config_.inner}));
-  before.B = before.C = tape.constant(key.reshaped({batch, 1, key_columns}));
-  before.dt = in.scan.lag;
-  before.heads = before.groups = config_.heads();
-  ssd_scan(tape, before, state.get("state"), true);
-  const Var heads = ssd_scan(tape, in.scan, state.get("state"), true);
-  tape.backend().copy(key.reshaped({batch, key_columns}),
-                      last_token(in.scan.B.value.reshaped({batch, 1, key_columns})));
-  tape.backend().copy(value.reshaped({batch, config_.inner}), last_token(in.scan.x.value));
-  return finish(tape, in, heads);
-}
-
-std::int64_t Mamba3::state_bytes(DType dtype, std::int64_t) const {
-  const std::int64_t keys = config_.key_width(), values = config_.head_width;
-  return config_.heads() * (values * keys + keys + values + config_.turned) * static_cast<std::int64_t>(size_of(dtype));
-}
-
-void Mamba3::set(std::string_view key, double value) {
-  if (key == "dt_floor") config_.floors.step = value;
-}
-
-void Mamba3::capture_inputs(Tape& tape, const Projected& in) const {
-  const Tensor &keys = in.scan.B.value, values = in.scan.x.value;
-  const std::int64_t batch = keys.shape[0], tokens = keys.shape[1], heads = config_.heads(), pairs = config_.turned;
-  tape.capture("keys", keys);
-  tape.capture("queries", in.scan.C.value);
-  tape.capture("values", gathered(tape, values));
-  tape.capture("dt", gathered(tape, in.scan.dt.value));
-  tape.capture("lag", gathered(tape, in.scan.lag.value));
-  const std::int64_t key_columns = heads * config_.key_width();
-  const Tensor last_key = gathered(tape, last_token(keys.reshaped({batch, tokens, key_columns})));
-  tape.capture("final_k", last_key.reshaped({batch, heads, config_.key_width()}));
-  tape.capture("final_v", gathered(tape, last_token(values)).reshaped({batch, heads, config_.head_width}));
-  std::vector<double> decay = to_host(tape.backend(), gathered(tape, in.scan.log_decay.value));
-  sum_over_tokens(decay, tokens, heads);
-  tape.capture("log_decay_cumsum", to_device(tape, {batch, tokens, heads}, keys.dtype, decay));
-  if (pairs == 0) return;
-  const std::vector<double> dt = to_host(tape.backend(), gathered(tape, in.dt.value)),
-                            turn = to_host(tape.backend(), gathered(tape, in.turn.value));
-  std::vector<double> angle;
-  for (std::size_t i = 0; i < dt.size(); ++i) {
-    const std::size_t row = i / static_cast<std::size_t>(heads), count = static_cast<std::size_t>(pairs);
-    for (std::size_t pair = 0; pair < count; ++pair)
-      angle.push_back(dt[i] * std::numbers::pi * std::tanh(turn[row * count + pair]));
+/// Captures: `final_state` [B,nh,P,M], `log_decay_cumsum` [B,T,nh], `angle_cumsum` [B,T,nh,na] (not reduced modulo 2
+/// pi), `final_k` [B,nh,M], `final_v` [B,nh,P]; inputs of the scan: `keys`, `queries` [B,T,nh,M], `values`
+/// [B,T,nh*P], the weights `dt` and `lag` [B,T,nh]; and `readout`, the output of the scan before the gate. M is the key
+/// width.
+class Mamba3 final : public Layer {
+ public:
+  // Start values as in the official implementation: keys and queries biased by 1, time steps log-uniform in [0.001,
+  // 0.1].
+  Mamba3(const Mamba3Config& config, const ParameterScope& parameters)
+      : config_(config),
+        in_proj_(parameters.add("in_proj.weight", {projected_width(config), config.width}, fan_in_uniform())),
+        dt_bias_(parameters.add("dt_bias", {config.heads()}, time_step_bias(1e-3, 1e-1))),
+        B_bias_(parameters.add("B_bias", {config.heads(), 1, config.states}, constant(1.0))),
+        C_bias_(parameters.add("C_bias", {config.heads(), 1, config.states}, constant(1.0))),
+        B_norm_(parameters.add("B_norm.weight", {config.states}, constant(1.0))),
+        C_norm_(parameters.add("C_norm.weight", {config.states}, constant(1.0))),
+        D_(parameters.add("D", {config.heads()}, constant(1.0))),
+        norm_(config.norm_heads ? &parameters.add("norm.weight", {config.inner}, constant(1.0)) : nullptr),
+        out_proj_(parameters.add("out_proj.weight", {config.width, config.inner}, fan_in_uniform())) {}
+  std::string_view kind() const override { return "mamba3"; }
+  std::int64_t heads() const override { return config_.heads(); }
+  bool projects_once() const override { return true; }
+  Var forward(Tape& tape, const Var& x, const Tensor&) override {
+    const Projected in = project(tape, x, {}, storage(tape.backend(), x.shape()));
+    if (!tape.capturing()) return finish(tape, in, ssd_scan(tape, in.scan));
+    const Tensor state =
+        tape.scratch({x.shape()[0], config_.heads(), config_.head_width, config_.key_width()}, x.value.dtype);
+    const Var heads = ssd_scan(tape, in.scan, state);
+    tape.capture("final_state", state);
+    return finish(tape, in, heads);
   }
-  sum_over_tokens(angle, tokens, heads * pairs);
-  tape.capture("angle_cumsum", to_device(tape, {batch, tokens, heads, pairs}, keys.dtype, angle));
-}
+  // The scan computes every token as `step` does.
+  Var forward_as_stepped(Tape& tape, const Var& x, NotedVars& noted) override {
+    const Projected in = project(tape, x, {});
+    const Var heads = ssd_scan(tape, in.scan);
+    noted.add("log_decay", in.scan.log_decay);
+    noted.add("lag", in.scan.lag);
+    noted.add("x", in.scan.x);
+    noted.add("B", in.scan.B);
+    noted.add("C", in.scan.C);
+    noted.add("readout", heads);
+    if (config_.turned > 0) noted.add("theta", in.theta);
+    return finish(tape, in, heads);
+  }
+  std::vector<StateSlope> state_slopes(Tape& tape, const NotedVars& noted) const override {
+    NotedScan scan{config_.heads(),
+                   config_.heads(),
+                   noted.values(tape, "log_decay"),
+                   noted.values(tape, "C"),
+                   noted.gradient(tape, "readout"),
+                   noted.values(tape, "lag"),
+                   noted.values(tape, "x"),
+                   noted.values(tape, "B")};
+    for (double& decay : scan.decay) decay = std::exp(decay);
+    std::vector<StateSlope> slopes = slopes_of_scan(scan);
+    if (config_.turned == 0) return slopes;
+    // All later angles are sums that contain the carried one.
+    const std::vector<double> own = noted.gradient(tape, "theta");
+    const auto width = static_cast<std::size_t>(config_.heads() * config_.turned);
+    std::vector<double> angle(own.size(), 0.0);
+    for (std::size_t i = own.size() - width; i-- > 0;) angle[i] = angle[i + width] + own[i + width];
+    slopes.push_back({"angle", std::move(angle)});
+    return slopes;
+  }
+  std::int64_t heads_at(std::string_view place) const override {
+    return place == "values" || place == "steps" || place == "gate" ? config_.heads() : 1;
+  }
+  /// `state` [B,nh,P,M], the last token's `key` [B,nh,M] and `value` [B,nh,P], and `angle` [B,nh,na] in [-pi, pi].
+  LayerState make_state(Backend& backend, DType dtype, std::int64_t batch) const override {
+    LayerState state(backend);
+    state.add("state", {batch, config_.heads(), config_.head_width, config_.key_width()}, dtype);
+    state.add("key", {batch, config_.heads(), config_.key_width()}, dtype);
+    state.add("value", {batch, config_.heads(), config_.head_width}, dtype);
+    if (config_.turned > 0) state.add("angle", {batch, config_.heads(), config_.turned}, dtype);
+    return state;
+  }
+  // First the previous token enters, without decay and without an output; then the token itself.
+  Var step(Tape& tape, const Var& x, LayerState& state) override {
+    ++state.position;
+    const std::int64_t batch = x.shape()[0], key_columns = config_.heads() * config_.key_width();
+    const Projected in = project(tape, x, config_.turned > 0 ? state.get("angle") : Tensor());
+    const Tensor key = state.get("key"), value = state.get("value");
+    ScanVars before;
+    before.x = tape.constant(value.reshaped({batch, 1, config_.inner}));
+    before.B = before.C = tape.constant(key.reshaped({batch, 1, key_columns}));
+    before.dt = in.scan.lag;
+    before.heads = before.groups = config_.heads();
+    ssd_scan(tape, before, state.get("state"), true);
+    const Var heads = ssd_scan(tape, in.scan, state.get("state"), true);
+    tape.backend().copy(key.reshaped({batch, key_columns}),
+                        last_token(in.scan.B.value.reshaped({batch, 1, key_columns})));
+    tape.backend().copy(value.reshaped({batch, config_.inner}), last_token(in.scan.x.value));
+    return finish(tape, in, heads);
+  }
+  std::int64_t state_bytes(DType dtype, std::int64_t) const override {
+    const std::int64_t keys = config_.key_width(), values = config_.head_width;
+    return config_.heads() * (values * keys + keys + values + config_.turned) *
+           static_cast<std::int64_t>(size_of(dtype));
+  }
+  std::vector<LayerSetting> settings() const override { return {step_floor_setting(config_.floors.step)}; }
+  void set(std::string_view key, double value) override {
+    if (key == "dt_floor") config_.floors.step = value;
+  }
 
-namespace {
+ private:
+  /// Inputs of the gate and the scan; the angles are computed from dt [B,T,nh] and turn [B,T,na].
+  struct Projected {
+    Var gate, dt, turn, theta;
+    ScanVars scan;
+  };
+  /// Storage of the projections of such an input.
+  // The scan decides: gate, steps, angles and rotated keys accept narrow numbers of any size, pair squares do not.
+  Storage storage(const Backend& backend, const Shape& input) const {
+    if (config_.lifted() || config_.inner % 8 != 0) return Storage::wide;
+    ScanInputs sizes;
+    sizes.heads = sizes.groups = static_cast<int>(config_.heads());
+    sizes.x.shape = input.with_last(config_.inner);
+    sizes.B.shape = sizes.C.shape = input.with_last(config_.heads() * config_.states);
+    return backend.scans_narrow(sizes) ? Storage::narrow : Storage::wide;
+  }
+  Projected project(Tape& tape, const Var& x, const Tensor& carried_angle, Storage stored = Storage::wide) const {
+    const std::int64_t inner = config_.inner, states = config_.states, heads = config_.heads();
+    const std::int64_t widths[] = {inner, inner, states, states, 3 * heads, config_.turned};
+    Var parts[6];  // z, x, B, C, then dt, A and trap together, then the rates of the angles
+    linear_columns(tape, x, tape.parameter(in_proj_), {}, widths, parts, stored);
+    const std::int64_t of_heads[] = {heads, heads, heads, heads};
+    Var steps[4];  // dt, log decay, the weights of the token and of its predecessor
+    tape.split_columns(trapezoid_steps(tape, parts[4], tape.parameter(dt_bias_), config_.floors), of_heads, steps);
+    Projected in;
+    in.gate = parts[0];
+    in.dt = steps[0];
+    in.turn = parts[5];
+    if (config_.turned > 0) in.theta = rotary_angles(tape, in.dt, in.turn, carried_angle);
+    in.scan.x = parts[1];
+    in.scan.B = key_of(tape, parts[2], B_norm_, B_bias_, in.theta);
+    in.scan.C = key_of(tape, parts[3], C_norm_, C_bias_, in.theta);
+    in.scan.log_decay = steps[1];
+    in.scan.dt = steps[2];
+    in.scan.lag = steps[3];
+    in.scan.D = tape.parameter(D_);
+    in.scan.heads = in.scan.groups = heads;
+    tape.place("queries", in.scan.C);
+    tape.place("keys", in.scan.B);
+    tape.place("values", in.scan.x);
+    tape.place("steps", in.scan.dt);
+    tape.place("gate", in.gate);
+    if (tape.capturing()) capture_inputs(tape, in);
+    return in;
+  }
+  Var key_of(Tape& tape, const Var& x, const Parameter& norm, const Parameter& bias, const Var& theta) const {
+    const Var key = rotate_heads(tape, x, tape.parameter(norm), tape.parameter(bias), theta, config_.norm_eps);
+    return config_.lifted() ? pair_squares(tape, key, config_.squares) : key;
+  }
+  Var finish(Tape& tape, const Projected& in, const Var& heads) const {
+    tape.place("readout", heads);
+    tape.capture("readout", heads.value);
+    const Var weight = norm_ ? tape.parameter(*norm_) : Var{};
+    const Var gated = gated_heads(tape, heads, in.gate, weight, config_.norm_eps);
+    const Shape& s = heads.shape();
+    return linear(tape, tape.reshape(gated, {s[0], s[1], config_.inner}), tape.parameter(out_proj_));
+  }
+  void capture_inputs(Tape& tape, const Projected& in) const {
+    const Tensor &keys = in.scan.B.value, values = in.scan.x.value;
+    const std::int64_t batch = keys.shape[0], tokens = keys.shape[1], heads = config_.heads(), pairs = config_.turned;
+    tape.capture("keys", keys);
+    tape.capture("queries", in.scan.C.value);
+    tape.capture("values", gathered(tape, values));
+    tape.capture("dt", gathered(tape, in.scan.dt.value));
+    tape.capture("lag", gathered(tape, in.scan.lag.value));
+    const std::int64_t key_columns = heads * config_.key_width();
+    const Tensor last_key = gathered(tape, last_token(keys.reshaped({batch, tokens, key_columns})));
+    tape.capture("final_k", last_key.reshaped({batch, heads, config_.key_width()}));
+    tape.capture("final_v", gathered(tape, last_token(values)).reshaped({batch, heads, config_.head_width}));
+    std::vector<double> decay = to_host(tape.backend(), gathered(tape, in.scan.log_decay.value));
+    sum_over_tokens(decay, tokens, heads);
+    tape.capture("log_decay_cumsum", to_device(tape, {batch, tokens, heads}, keys.dtype, decay));
+    if (pairs == 0) return;
+    const std::vector<double> dt = to_host(tape.backend(), gathered(tape, in.dt.value)),
+                              turn = to_host(tape.backend(), gathered(tape, in.turn.value));
+    std::vector<double> angle;
+    for (std::size_t i = 0; i < dt.size(); ++i) {
+      const std::size_t row = i / static_cast<std::size_t>(heads), count = static_cast<std::size_t>(pairs);
+      for (std::size_t pair = 0; pair < count; ++pair)
+        angle.push_back(dt[i] * std::numbers::pi * std::tanh(turn[row * count + pair]));
+    }
+    sum_over_tokens(angle, tokens, heads * pairs);
+    tape.capture("angle_cumsum", to_device(tape, {batch, tokens, heads, pairs}, keys.dtype, angle));
+  }
+
+  Mamba3Config config_;
+  const Parameter &in_proj_, &dt_bias_, &B_bias_, &C_bias_, &B_norm_, &C_norm_, &D_;
+  const Parameter* norm_;  ///< only with norm_heads
+  const Parameter& out_proj_;
+};
 
 WeightMatrix token_weights(const CapturedLayer& layer, int head) {
   return trapezoid_token_weights(layer.of_head("keys", head), layer.of_head("queries", head), layer.of_head("dt", head),

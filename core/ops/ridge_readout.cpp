@@ -98,8 +98,7 @@ Var ridge_step(Tape& tape, const RidgeConfig& config, const RidgeVars& in, const
   const Shape& z = in.z.shape();
   const std::int64_t batch = z[0], heads = z[2], r = z[3], width = in.v.shape()[3];
   check.that(!tape.recording(),
-             "has no gradient; train with ridge_readout in recurrent mode, or begin the tape without "
-             "recording");
+             "has no gradient; train with ridge_readout in recurrent mode, or begin the tape without recording");
   check.that(z[1] == 1, "takes one token at a time");
   check.tensor("state G", state.G, {batch, heads, r, r});
   check.tensor("state M", state.M, {batch, heads, r, r});

@@ -75,8 +75,7 @@ Var ssd_scan(Tape& tape, const ScanVars& vars, const Tensor& state, bool resume)
   if (state.defined()) check.tensor("state", state, {batch, in.heads, width, states});
   check.that(!resume || state.defined(), "resuming needs a state");
   check.that(!resume || !tape.recording(),
-             "has no gradient through the state it resumes from; begin the tape without "
-             "recording");
+             "has no gradient through the state it resumes from; begin the tape without recording");
   const Var y = tape.result({batch, tokens, in.heads, width}, in.x.value.dtype,
                             {in.x, in.dt, in.A_log, in.B, in.C, in.D, in.log_decay, in.lag});
   tape.backend().ssd_scan(values_of(in), y.value, state, resume);

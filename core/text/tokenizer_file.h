@@ -1,14 +1,17 @@
 // Reads a tokenizer.json without its long lists in memory as JSON.
 #pragma once
+#include <cstdint>
 #include <deque>
 #include <filesystem>
 #include <nlohmann/json.hpp>
 #include <string>
+#include <unordered_map>
 #include <utility>
 
-#include "core/text/bpe.h"
-
 namespace afterglow {
+
+/// The tokens of a model with their numbers.
+using Vocabulary = std::unordered_map<std::string, std::uint32_t>;
 
 struct TokenizerFile {
   nlohmann::json content;  ///< all but the model's vocabulary and merges; fields that are null are left out

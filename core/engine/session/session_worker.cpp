@@ -6,12 +6,13 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 
+#include "core/engine/recipe/recipe_text.h"
 #include "core/engine/session/arriving_model.h"
 #include "core/engine/session/command_handlers.h"
 #include "core/io/error.h"
 #include "core/io/safetensors_writer.h"
 #include "core/io/wording.h"
-#include "core/models/checkpoints/loading_watch.h"
+#include "core/models/checkpoints/checkpoint.h"
 
 namespace afterglow {
 

@@ -1,9 +1,8 @@
 // Runs the recurrences of the delta-rule family from a file.
-#include "core/layers/files/delta_cores.h"
-
 #include <cmath>
 
 #include "core/io/json_file.h"
+#include "core/layers/files/file_run.h"
 #include "core/ops/ops.h"
 
 namespace afterglow {
@@ -47,6 +46,8 @@ class DeltaCore final : public FileSubject {
 
 }  // namespace
 
+/// Inputs `q`, `k` [B,T,H,Dk], `v` [B,T,H,Dv], `beta` [B,T,H] where the rule corrects, `g` [B,T,H] or [B,T,H,Dk] where
+/// it fades; output `y`.
 FileKind deltanet_core() {
   return {"deltanet_core", [](const nlohmann::json& config, const ParameterScope&) -> std::unique_ptr<FileSubject> {
             return std::make_unique<DeltaCore>(config, "deltanet_core", true, Gate::none);

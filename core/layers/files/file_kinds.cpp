@@ -1,14 +1,18 @@
 // What can be run from a file: the layers, and the kinds that are not layers.
 #include <algorithm>
 
-#include "core/layers/files/delta_cores.h"
 #include "core/layers/files/file_run.h"
-#include "core/layers/files/forecaster_file.h"
-#include "core/layers/files/gka_file.h"
 #include "core/layers/files/kl_file.h"
 #include "core/layers/layer_kind.h"
 
 namespace afterglow {
+
+// Each is at the end of its own file.
+FileKind deltanet_core();
+FileKind gated_deltanet_core();
+FileKind gla_core();
+FileKind spectral_memory_file_kind();
+FileKind gka_file_kind();
 
 namespace {
 

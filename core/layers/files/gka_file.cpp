@@ -1,12 +1,11 @@
 // Runs the layer from a file, and compares it with an exact solver.
-#include "core/layers/files/gka_file.h"
-
 #include <algorithm>
 #include <cmath>
 #include <utility>
 
 #include "core/analysis/linear_algebra/spectrum.h"
 #include "core/analysis/solvers/solvers.h"
+#include "core/layers/files/file_run.h"
 #include "core/layers/gka.h"
 #include "core/layers/host_values.h"
 #include "core/layers/layer_kind.h"
@@ -144,6 +143,11 @@ class GkaFile final : public FileSubject {
 
 }  // namespace
 
+/// In addition to the layer's captures: `kappa` [B,T,H], the condition numbers of H_t + lambda_t I; for the first head
+/// of the first sequence `residual_cheb`, `residual_gd`, `residual_agd`, `residual_cg` [T, num_iter + 1], in float64
+/// (those of conjugate gradient amplify the rounding of their sums near convergence); and, in a float64 run, `y_exact`
+/// and, given `grad_y`, `grad_x_exact`, with so many iterations that the solve has converged, and with the gradient
+/// through lambda for any `bp_lambda`.
 FileKind gka_file_kind() {
   return {"gka", [](const nlohmann::json& config, const ParameterScope& parameters) -> std::unique_ptr<FileSubject> {
             return std::make_unique<GkaFile>(find_layer_kind("gka")->make(config, parameters));

@@ -1,6 +1,4 @@
 // Reads config.json: Python's extra numbers, nulls, typed fields.
-#include "core/models/checkpoints/config_json.h"
-
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -10,6 +8,7 @@
 #include "core/io/atomic_file.h"
 #include "core/io/error.h"
 #include "core/io/json_file.h"
+#include "core/models/checkpoints/model_plan.h"
 #include "core/models/model.h"
 
 namespace afterglow {
@@ -41,9 +40,6 @@ std::string with_json_numbers(const std::string& text) {
   return result;
 }
 
-}  // namespace
-
-namespace {
 void erase_nulls(json& object) {
   for (auto field = object.begin(); field != object.end();) {
     if (field->is_object()) erase_nulls(*field);

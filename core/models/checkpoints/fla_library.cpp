@@ -1,12 +1,11 @@
 // flash-linear-attention: mamba2, gated_deltanet, gla and delta_net, with attention in some layers. All names of that
-// library are in this file and in fla_mixers.cpp.
+// library are in this file.
 #include <algorithm>
 #include <cmath>
 #include <map>
 
 #include "core/io/error.h"
 #include "core/models/checkpoints/families/family.h"
-#include "core/models/checkpoints/fla_mixers.h"
 #include "core/models/checkpoints/mamba2_fields.h"
 #include "core/models/checkpoints/model_plan.h"
 
@@ -15,6 +14,255 @@ namespace afterglow {
 namespace {
 
 using nlohmann::json;
+
+/// A token mixer that has a model class of its own.
+struct FlaMixer {
+  const char *model_type, *kind, *architecture;  ///< kind: Afterglow's layer
+  /// The layer's configuration, as in a recipe.
+  nlohmann::json (*mixer)(const ConfigFields& config);
+  /// Its tensors in one block.
+  void (*match)(ModelPlan& plan, std::size_t block, const ConfigFields& config, const nlohmann::json& mixer);
+  /// Writes the fields of a layer into a config.json. Throws Error(bad_input) for what the library does not have.
+  void (*describe)(const nlohmann::json& mixer, nlohmann::json& config, std::vector<std::string>& notes);
+};
+
+[[noreturn]] void refuse_layer(const std::string& what) {
+  throw Error(ExitCode::bad_input, "flash-linear-attention has no layer " + what + "; export with --format npz");
+}
+
+/// size * factor, which must be a whole number of `parts`.
+std::int64_t expanded(const ConfigFields& config, std::int64_t size, const char* factor, double fallback,
+                      std::int64_t parts) {
+  const double wanted = static_cast<double>(size) * config.number(factor, fallback);
+  const auto whole = static_cast<std::int64_t>(wanted);
+  if (!(wanted >= 1) || wanted > 1e9 || std::abs(wanted - static_cast<double>(whole)) > 1e-5 * wanted ||
+      whole % parts != 0)
+    config.refuse(factor, "the columns that it makes do not divide into heads; correct it");
+  return whole / parts;
+}
+
+/// The fields that the three share, with the defaults of each.
+json common_mixer(const ConfigFields& config, const char* kind, bool convolves, bool gate, const char* gate_field) {
+  json mixer{{"kind", kind},
+             {"conv_size", config.integer("conv_size", 4)},
+             {"use_short_conv", config.flag("use_short_conv", convolves)},
+             {"use_gate", config.flag(gate_field, gate)},
+             {"norm_eps", config.number("norm_eps", 1e-6)}};
+  const std::string activation = config.text("output_gate_activation", "swish");
+  if (activation == "sigmoid") {
+    mixer["gate_activation"] = activation;
+  } else if (activation != "swish" && activation != "silu") {
+    config.refuse("output_gate_activation", "swish, silu and sigmoid are computed here; there is no way to convert it");
+  }
+  return mixer;
+}
+
+/// Matches projections, convolutions and gates whose names the three share.
+void match_common(ModelPlan& plan, std::size_t block, const json& mixer) {
+  const std::string ours = mixer["kind"].get<std::string>() + ".";
+  const auto add = [&](bool is_there, const std::string& name) {
+    if (is_there) plan.match(block, ours + name, "attn." + name);
+  };
+  for (const char* name : {"q_proj.weight", "k_proj.weight", "v_proj.weight", "o_proj.weight"}) add(true, name);
+  for (const char* name : {"q_conv1d.weight", "k_conv1d.weight", "v_conv1d.weight"})
+    add(mixer["use_short_conv"].get<bool>(), name);
+  add(mixer["use_gate"].get<bool>(), "g_proj.weight");
+}
+
+void describe_common(const json& mixer, json& config, const char* gate_field) {
+  const std::int64_t taps = mixer.value("conv_size", std::int64_t{4});
+  config["conv_size"] = taps;
+  config["use_short_conv"] = mixer.value("use_short_conv", taps != 1);
+  config[gate_field] = mixer.value("use_gate", true);
+  if (mixer.value("gate_activation", "silu") == "sigmoid") config["output_gate_activation"] = "sigmoid";
+}
+
+/// Sizes of Afterglow's layer, with the defaults of its configuration.
+struct Sizes {
+  std::int64_t width, heads, keys, values;
+  Sizes(const json& mixer, const json& config)
+      : width(config.at("hidden_size")),
+        heads(mixer.value("H", std::int64_t{1})),
+        keys(mixer.value("Dk", std::max<std::int64_t>(1, width / heads))),
+        values(mixer.value("Dv", keys)) {}
+};
+
+std::int64_t sharing(const json& mixer, const char* field, const Sizes& sizes) {
+  return mixer.value(field, sizes.heads);
+}
+
+/// expand such that the library's int(hidden_size * expand) is `columns`.
+double expansion(std::int64_t columns, std::int64_t width) {
+  return static_cast<double>(columns) / static_cast<double>(width);
+}
+
+void require_unit_keys(const json& mixer, std::vector<std::string>& notes) {
+  const std::string norm = mixer.value("qk_norm", "unit");
+  if (norm == "none") refuse_layer("that leaves queries and keys as long as they are");
+  if (norm == "unit")
+    notes.emplace_back(
+        "queries and keys are divided by sqrt(|x|² + 1e-6) there, not by |x| + 1e-6 as here: answers differ by about "
+        "that much");
+}
+
+json gated_deltanet_mixer(const ConfigFields& config) {
+  json mixer = common_mixer(config, "gated_deltanet", true, true, "use_gate");
+  const std::int64_t keys = config.integer("head_dim", 256), key_heads = config.integer("num_heads", 6),
+                     heads = config.integer("num_v_heads", key_heads);
+  if (heads % key_heads != 0)
+    config.refuse("num_v_heads", "it must be a multiple of num_heads; correct one of the two");
+  mixer["H"] = heads;
+  mixer["Dk"] = keys;
+  mixer["Dv"] = expanded(config, keys, "expand_v", 2.0, 1);
+  mixer["query_heads"] = mixer["key_heads"] = key_heads;
+  mixer["qk_norm"] = "l2";
+  mixer["allow_neg_eigval"] = config.flag("allow_neg_eigval", false);
+  return mixer;
+}
+
+void match_gated_deltanet(ModelPlan& plan, std::size_t block, const ConfigFields&, const json& mixer) {
+  match_common(plan, block, mixer);
+  for (const char* name : {"a_proj.weight", "b_proj.weight", "A_log", "dt_bias", "o_norm.weight"})
+    plan.match(block, std::string("gated_deltanet.") + name, std::string("attn.") + name);
+}
+
+void describe_gated_deltanet(const json& mixer, json& config, std::vector<std::string>& notes) {
+  const Sizes sizes(mixer, config);
+  const std::int64_t key_heads = sharing(mixer, "key_heads", sizes);
+  if (sharing(mixer, "query_heads", sizes) != key_heads || sharing(mixer, "value_heads", sizes) != sizes.heads)
+    refuse_layer("with these numbers of heads");
+  if (!mixer.value("use_beta", true) || mixer.value("feature_map", "identity") != "identity" ||
+      !mixer.value("qk_silu", true) || !mixer.value("v_silu", true))
+    refuse_layer("gated_deltanet without β or SiLU, or with a feature map");
+  require_unit_keys(mixer, notes);
+  describe_common(mixer, config, "use_gate");
+  config["num_heads"] = key_heads;
+  config["num_v_heads"] = sizes.heads;
+  config["head_dim"] = sizes.keys;
+  config["expand_v"] = expansion(sizes.values, sizes.keys);
+  config["allow_neg_eigval"] = mixer.value("allow_neg_eigval", false);
+}
+
+json delta_net_mixer(const ConfigFields& config) {
+  json mixer = common_mixer(config, "deltanet", true, false, "use_gate");
+  const std::int64_t width = config.integer("hidden_size", std::nullopt), heads = config.integer("num_heads", 16);
+  mixer["H"] = heads;
+  mixer["Dk"] = expanded(config, width, "expand_k", 1.0, heads);
+  mixer["Dv"] = expanded(config, width, "expand_v", 1.0, heads);
+  if (config.text("qk_norm", "l2") != "l2")
+    config.refuse("qk_norm", "only \"l2\" is computed here; there is no way to convert it");
+  mixer["qk_norm"] = "l2";
+  const std::string activation = config.text("qk_activation", "silu");
+  if (activation != "silu" && activation != "identity" && activation != "relu" && activation != "elu")
+    config.refuse("qk_activation", "silu, identity, relu and elu are computed here; there is no way to convert it");
+  mixer["qk_silu"] = activation == "silu";
+  mixer["feature_map"] = activation == "relu" ? "relu" : activation == "elu" ? "elu_plus_one" : "identity";
+  mixer["use_beta"] = config.flag("use_beta", true);
+  mixer["allow_neg_eigval"] = config.flag("allow_neg_eigval", false);
+  return mixer;
+}
+
+void match_delta_net(ModelPlan& plan, std::size_t block, const ConfigFields&, const json& mixer) {
+  match_common(plan, block, mixer);
+  if (mixer["use_beta"].get<bool>()) plan.match(block, "deltanet.b_proj.weight", "attn.b_proj.weight");
+  plan.match(block, "deltanet.o_norm.weight", "attn.o_norm.weight");
+}
+
+void require_own_heads(const json& mixer, const Sizes& sizes) {
+  for (const char* field : {"query_heads", "key_heads", "value_heads"}) {
+    if (sharing(mixer, field, sizes) != sizes.heads) refuse_layer("whose heads share queries, keys or values as here");
+  }
+}
+
+void describe_delta_net(const json& mixer, json& config, std::vector<std::string>& notes) {
+  const Sizes sizes(mixer, config);
+  require_own_heads(mixer, sizes);
+  require_unit_keys(mixer, notes);
+  const std::string map = mixer.value("feature_map", "identity");
+  const bool silu = mixer.value("qk_silu", true);
+  if (!mixer.value("v_silu", true) || (silu && map != "identity") || map == "sigmoid" || map == "silu")
+    refuse_layer("delta_net with these activations");
+  describe_common(mixer, config, "use_gate");
+  config["num_heads"] = sizes.heads;
+  config["expand_k"] = expansion(sizes.heads * sizes.keys, sizes.width);
+  config["expand_v"] = expansion(sizes.heads * sizes.values, sizes.width);
+  config["qk_activation"] = silu ? "silu" : map == "elu_plus_one" ? "elu" : map;
+  config["qk_norm"] = "l2";
+  config["use_beta"] = mixer.value("use_beta", true);
+  config["allow_neg_eigval"] = mixer.value("allow_neg_eigval", false);
+}
+
+constexpr std::int64_t gla_rank = 16;  // of the gate; config.json of the library has no field for it
+
+json gla_mixer(const ConfigFields& config) {
+  json mixer = common_mixer(config, "gla", false, true, "use_output_gate");
+  const std::int64_t width = config.integer("hidden_size", std::nullopt), heads = config.integer("num_heads", 4),
+                     shared = config.integer("num_kv_heads", heads);
+  if (heads % shared != 0) config.refuse("num_kv_heads", "it must divide num_heads; correct one of the two");
+  mixer["H"] = heads;
+  mixer["Dk"] = expanded(config, width, "expand_k", 0.5, heads);
+  mixer["Dv"] = expanded(config, width, "expand_v", 1.0, heads);
+  mixer["key_heads"] = mixer["value_heads"] = shared;
+  mixer["gate_rank"] = config.integer("gate_low_rank_dim", gla_rank);
+  // SiLU belongs to the short convolutions.
+  mixer["qk_silu"] = mixer["v_silu"] = mixer["use_short_conv"];
+  const std::string map = config.text("feature_map", "identity");
+  if (map != "identity" && map != "relu" && map != "sigmoid" && map != "silu" && map != "swish")
+    config.refuse("feature_map", "relu, sigmoid and silu are computed here; there is no way to convert it");
+  mixer["feature_map"] = map == "swish" ? "silu" : map;
+  if (config.has("clamp_min")) mixer["clamp_min"] = config.number("clamp_min", 0);
+  return mixer;
+}
+
+void match_gla(ModelPlan& plan, std::size_t block, const ConfigFields& config, const json& mixer) {
+  match_common(plan, block, mixer);
+  for (const char* name : {"gk_proj.0.weight", "gk_proj.1.weight", "gk_proj.1.bias"})
+    plan.match(block, std::string("gla.") + name, std::string("attn.") + name);
+  const bool is_fused = config.flag("fuse_norm", true) && mixer["use_gate"].get<bool>();
+  const char* fused = "attn.g_norm_swish_gate.weight";
+  const char* apart = "attn.g_norm.weight";
+  WeightMatch& norm = plan.match(block, "gla.o_norm.weight", is_fused ? fused : apart);
+  if (!config.flag("elementwise_affine", true)) norm.left_out_by = "elementwise_affine";
+  plan.also_called(block, is_fused ? apart : fused);
+}
+
+void describe_gla(const json& mixer, json& config, std::vector<std::string>&) {
+  const Sizes sizes(mixer, config);
+  const std::int64_t shared = sharing(mixer, "key_heads", sizes);
+  if (sharing(mixer, "query_heads", sizes) != sizes.heads || sharing(mixer, "value_heads", sizes) != shared)
+    refuse_layer("with these numbers of heads");
+  describe_common(mixer, config, "use_output_gate");
+  const json convolves = config["use_short_conv"];
+  if (mixer.value("qk_silu", true) != convolves || mixer.value("v_silu", true) != convolves)
+    refuse_layer("gla with SiLU on q, k and v without short convolutions, or short convolutions without SiLU");
+  if (mixer.value("gate_rank", gla_rank) != gla_rank) refuse_layer("gla with a gate of another rank than 16");
+  if (mixer.value("qk_norm", "none") != "none") refuse_layer("gla that makes keys of length 1");
+  const std::string map = mixer.value("feature_map", "identity");
+  if (map == "elu_plus_one") refuse_layer("gla with the feature map elu + 1");
+  config["num_heads"] = sizes.heads;
+  config["num_kv_heads"] = shared;
+  config["expand_k"] = expansion(sizes.heads * sizes.keys, sizes.width);
+  config["expand_v"] = expansion(sizes.heads * sizes.values, sizes.width);
+  config["feature_map"] = map == "identity" ? json() : json(map);
+  config["clamp_min"] = mixer.value("clamp_min", json());
+}
+
+constexpr FlaMixer mixers[] = {
+    {"gated_deltanet", "gated_deltanet", "GatedDeltaNetForCausalLM", gated_deltanet_mixer, match_gated_deltanet,
+     describe_gated_deltanet},
+    {"gla", "gla", "GLAForCausalLM", gla_mixer, match_gla, describe_gla},
+    {"delta_net", "deltanet", "DeltaNetForCausalLM", delta_net_mixer, match_delta_net, describe_delta_net}};
+
+/// Found by the library's model_type, a text, or by the kind of Afterglow's layer; null for others.
+const FlaMixer* find_fla_mixer(const json& model_type) {
+  const auto* found = std::ranges::find(mixers, model_type, &FlaMixer::model_type);
+  return found == std::end(mixers) ? nullptr : found;
+}
+
+const FlaMixer* find_fla_mixer_of(const json& kind) {
+  const auto* found = std::ranges::find(mixers, kind, &FlaMixer::kind);
+  return found == std::end(mixers) ? nullptr : found;
+}
 
 constexpr Mamba2Names mamba2_names{.norm_eps = "norm_eps", .step_limit = "dt_limit", .group_default = 1};
 

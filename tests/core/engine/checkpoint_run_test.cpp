@@ -11,7 +11,7 @@
 #include "core/engine/training/saved/saved_run.h"
 #include "core/io/error.h"
 #include "core/io/safetensors_header.h"
-#include "core/models/checkpoints/loading_watch.h"
+#include "core/models/checkpoints/checkpoint.h"
 
 namespace afterglow {
 namespace {

@@ -1,6 +1,4 @@
 // Attention token by token, its growing memory, its capture and its configuration.
-#include "core/layers/attention.h"
-
 #include <gmock/gmock.h>
 
 #include <cmath>
@@ -19,8 +17,8 @@ using ::testing::HasSubstr;
 
 class AttentionLayer : public ::testing::Test {
  protected:
-  void make(const AttentionConfig& config) {
-    layer_ = std::make_unique<Attention>(config, ParameterScope(store_, ""));
+  void make(const nlohmann::json& config) {
+    layer_ = make_layer("attention", config, ParameterScope(store_, ""));
     store_.allocate(*backend_, DType::f64);
     store_.initialise(1);
   }
@@ -34,12 +32,12 @@ class AttentionLayer : public ::testing::Test {
   Arena arena_{*backend_};
   Tape tape_{*backend_, arena_};
   ParameterStore store_;
-  std::unique_ptr<Attention> layer_;
+  std::unique_ptr<Layer> layer_;
   Random random_{2};
 };
 
 TEST_F(AttentionLayer, StepsEqualForwardWhileTheMemoryGrows) {
-  make({16, 4, 2, true, 10000.0});
+  make({{"d", 16}, {"n_heads", 4}, {"n_kv_heads", 2}});
   const std::int64_t batch = 2, length = 150;
   const Tensor x = random_tensor({batch, length, 16}), token = random_tensor({batch, 1, 16});
   arena_.set_poison(true);
@@ -62,7 +60,7 @@ TEST_F(AttentionLayer, StepsEqualForwardWhileTheMemoryGrows) {
 }
 
 TEST_F(AttentionLayer, MovesItsState) {
-  make({4, 1, 1, false, 10000.0});
+  make({{"d", 4}, {"n_heads", 1}, {"use_rope", false}});
   LayerState first = layer_->make_state(*backend_, DType::f64, 1);
   tape_.begin(false);
   const Var x = tape_.constant(random_tensor({1, 1, 4}));
@@ -75,7 +73,7 @@ TEST_F(AttentionLayer, MovesItsState) {
 }
 
 TEST_F(AttentionLayer, CapturesDistributions) {
-  make({12, 3, 3, true, 10000.0});
+  make({{"d", 12}, {"n_heads", 3}});
   tape_.begin(false);
   tape_.set_capturing(true);
   layer_->forward(tape_, tape_.constant(random_tensor({2, 37, 12})), {});

@@ -12,40 +12,22 @@
 namespace afterglow {
 
 // Each is at the end of its own file.
-ModelFamily llama_family();
-ModelFamily qwen3_family();
-ModelFamily qwen3_5_family();
-ModelFamily qwen3_5_text_family();
-ModelFamily qwen3_next_family();
-ModelFamily olmo_hybrid_family();
-ModelFamily kimi_linear_family();
-ModelFamily lfm2_family();
-ModelFamily mamba_family();
-ModelFamily falcon_mamba_family();
-ModelFamily jamba_family();
-ModelFamily bamba_family();
-ModelFamily granitemoehybrid_family();
-ModelFamily nemotron_h_family();
-ModelFamily falcon_h1_family();
+ModelFamily llama_family(), qwen3_family(), qwen3_5_family(), qwen3_5_text_family(), qwen3_next_family(),
+    olmo_hybrid_family(), kimi_linear_family(), lfm2_family(), mamba_family(), falcon_mamba_family(), jamba_family(),
+    bamba_family(), granitemoehybrid_family(), nemotron_h_family(), falcon_h1_family();
 
 using nlohmann::json;
 
 const std::vector<ModelFamily>& model_families() {
-  static const std::vector<ModelFamily> all{llama_family(),
-                                            qwen3_family(),
-                                            qwen3_5_family(),
-                                            qwen3_5_text_family(),
-                                            qwen3_next_family(),
-                                            olmo_hybrid_family(),
-                                            kimi_linear_family(),
-                                            lfm2_family(),
-                                            mamba_family(),
-                                            falcon_mamba_family(),
-                                            jamba_family(),
-                                            bamba_family(),
-                                            granitemoehybrid_family(),
-                                            nemotron_h_family(),
-                                            falcon_h1_family()};
+  static const std::vector<ModelFamily> all = [] {
+    std::vector<ModelFamily> made;
+    for (ModelFamily (*family)() :
+         {llama_family, qwen3_family, qwen3_5_family, qwen3_5_text_family, qwen3_next_family, olmo_hybrid_family,
+          kimi_linear_family, lfm2_family, mamba_family, falcon_mamba_family, jamba_family, bamba_family,
+          granitemoehybrid_family, nemotron_h_family, falcon_h1_family})
+      made.push_back(family());
+    return made;
+  }();
   return all;
 }
 

@@ -52,10 +52,8 @@ json kda_mixer(const ConfigFields& config, const ConfigFields& linear) {
 
 constexpr const char* kda_names =
     "q_proj.weight k_proj.weight v_proj.weight q_conv1d.weight k_conv1d.weight v_conv1d.weight "
-    "f_proj.0.weight=f_a_proj.weight "
-    "f_proj.1.weight=f_b_proj.weight g_proj.0.weight=g_a_proj.weight g_proj.1.weight=g_b_proj.weight b_proj.weight "
-    "A_log "
-    "dt_bias o_norm.weight o_proj.weight";
+    "f_proj.0.weight=f_a_proj.weight f_proj.1.weight=f_b_proj.weight g_proj.0.weight=g_a_proj.weight "
+    "g_proj.1.weight=g_b_proj.weight b_proj.weight A_log dt_bias o_norm.weight o_proj.weight";
 constexpr const char* latent_names =
     "kv_a_proj.weight=kv_a_proj_with_mqa.weight kv_a_norm.weight=kv_a_layernorm.weight kv_b_proj.weight o_proj.weight ";
 constexpr const char* query_names = "q_a_proj.weight q_a_norm.weight=q_a_layernorm.weight q_b_proj.weight";

@@ -66,9 +66,8 @@ ModelPlan plan(const ConfigFields& config) {
 ModelFamily lfm2_family() {
   return {"lfm2", "short convolutions, attention with norms of queries and keys, SwiGLU", plan,
           "hidden_size vocab_size block_ffn_dim_multiplier block_multiple_of rope_parameters rope_scaling block_dim "
-          "block_mlp_init_scale block_norm_eps "
-          "block_out_init_scale block_use_swiglu "
-          "block_use_xavier_init conv_dim conv_dim_out conv_use_xavier_init num_heads use_pos_enc"};
+          "block_mlp_init_scale block_norm_eps block_out_init_scale block_use_swiglu block_use_xavier_init conv_dim "
+          "conv_dim_out conv_use_xavier_init num_heads use_pos_enc"};
 }
 
 }  // namespace afterglow

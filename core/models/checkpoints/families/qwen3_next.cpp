@@ -103,9 +103,8 @@ ModelPlan plan_text_part(const ConfigFields& config) {
   ModelPlan plan = plan_hybrid(own, "model.language_model.", false);
   plan.note_unread(own,
                    "_name_or_path architectures attention_dropout bos_token_id dtype eos_token_id initializer_range "
-                   "max_position_embeddings "
-                   "model_type mtp_num_hidden_layers mtp_use_dedicated_embeddings pad_token_id torch_dtype "
-                   "transformers_version use_cache");
+                   "max_position_embeddings model_type mtp_num_hidden_layers mtp_use_dedicated_embeddings pad_token_id "
+                   "torch_dtype transformers_version use_cache");
   return plan;
 }
 

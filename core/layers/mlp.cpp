@@ -1,0 +1,252 @@
+// MLPs, position by position: the gated one of most models, y = w_down(f(w_gate x) * w_up x), the plain one,
+// y = w_down(f(w_up x)), and a mixture of experts: a router gives every token the weights of a few MLPs, whose answers
+// are summed, next to one that all tokens take.
+#include <cmath>
+#include <nlohmann/json.hpp>
+
+#include "core/io/error.h"
+#include "core/io/json_file.h"
+#include "core/layers/layer_kind.h"
+#include "core/ops/ops.h"
+
+namespace afterglow {
+
+namespace {
+
+enum class Activation { silu, gelu, gelu_tanh, relu, relu2 };
+
+struct MlpConfig {
+  std::int64_t width = 0;  ///< d
+  std::int64_t inner = 0;  ///< d_ff
+  bool gated = true;
+  Activation activation = Activation::silu;
+  bool biases = false;                      ///< bias: on all projections
+  double gate_scale = 1, output_scale = 1;  ///< factors of w_gate x in front of the function, and of the answer
+};
+
+constexpr const char* activations[] = {"silu", "gelu", "gelu_tanh", "relu", "relu2"};
+
+/// x sigmoid(2 sqrt(2/pi) (x + 0.044715 x^3)), which is GELU with a tangent in the place of the error function.
+Var gelu_tanh(Tape& tape, const Var& x) {
+  constexpr double cubic = 0.044715;
+  const double slope = 2 * std::sqrt(0.6366197723675814);
+  const Var cube = multiply(tape, multiply(tape, x, x), x);
+  const Var argument = scale(tape, add(tape, x, scale(tape, cube, cubic)), slope);
+  return multiply(tape, x, unary(tape, Unary::sigmoid, argument));
+}
+
+/// "activation" of a configuration: silu by default, or gelu, gelu_tanh, relu, relu2 (its square).
+Activation read_activation(const nlohmann::json& config, const std::string& where) {
+  const std::vector<std::string> words(std::begin(activations), std::end(activations));
+  const std::string word = get_choice(config, "activation", words, words.front(), where);
+  return static_cast<Activation>(std::ranges::find(words, word) - words.begin());
+}
+
+Var activated(Tape& tape, const Var& x, Activation kind) {
+  switch (kind) {
+    case Activation::gelu:
+      return unary(tape, Unary::gelu, x);
+    case Activation::gelu_tanh:
+      return gelu_tanh(tape, x);
+    case Activation::relu:
+      return unary(tape, Unary::relu, x);
+    case Activation::relu2: {
+      const Var positive = unary(tape, Unary::relu, x);
+      return multiply(tape, positive, positive);
+    }
+    case Activation::silu:
+      break;
+  }
+  return unary(tape, Unary::silu, x);
+}
+
+class Mlp final : public Layer {
+ public:
+  Mlp(const MlpConfig& config, const ParameterScope& parameters) : config_(config) {
+    const auto projection = [&](const std::string& name, std::int64_t rows, std::int64_t columns) {
+      Projection own;
+      own.weight = &parameters.add(name + ".weight", {rows, columns}, fan_in_uniform());
+      if (config.biases) own.bias = &parameters.add(name + ".bias", {rows}, zeros());
+      return own;
+    };
+    if (config.gated) gate_ = projection("w_gate", config.inner, config.width);
+    up_ = projection("w_up", config.inner, config.width);
+    down_ = projection("w_down", config.width, config.inner);
+  }
+  std::string_view kind() const override { return config_.gated ? "swiglu" : "mlp"; }
+  bool projects_once() const override { return is_fused() && config_.inner % 8 == 0; }
+  Var forward(Tape& tape, const Var& x, const Tensor&) override {
+    if (is_fused())
+      return gated_mlp(tape, x, tape.parameter(*gate_.weight), tape.parameter(*up_.weight),
+                       tape.parameter(*down_.weight));
+    const auto scaled = [&](const Var& of, double factor) { return factor != 1 ? scale(tape, of, factor) : of; };
+    Var inner = up_.of(tape, x);
+    if (config_.gated) {
+      const Var gate = activated(tape, scaled(gate_.of(tape, x), config_.gate_scale), config_.activation);
+      inner = multiply(tape, gate, inner);
+    } else {
+      inner = activated(tape, inner, config_.activation);
+    }
+    return scaled(down_.of(tape, inner), config_.output_scale);
+  }
+  Var step(Tape& tape, const Var& x, LayerState& state) override {
+    ++state.position;
+    return forward(tape, x, {});
+  }
+
+ private:
+  bool is_fused() const {
+    return config_.gated && config_.activation == Activation::silu && !config_.biases && config_.gate_scale == 1 &&
+           config_.output_scale == 1;
+  }
+  struct Projection {
+    const Parameter *weight = nullptr, *bias = nullptr;
+    Var of(Tape& tape, const Var& x) const {
+      return linear(tape, x, tape.parameter(*weight), bias != nullptr ? tape.parameter(*bias) : Var{});
+    }
+  };
+  MlpConfig config_;
+  Projection gate_, up_, down_;
+};
+
+template <bool gated>
+std::unique_ptr<Layer> make(const nlohmann::json& config, const ParameterScope& parameters) {
+  const std::string where = gated ? "swiglu" : "mlp";
+  refuse_unknown_keys(config, {"d", "d_ff", "activation", "bias", "gate_scale", "output_scale"}, where);
+  MlpConfig c;
+  c.width = get_integer(config, "d", std::nullopt, 1, 65536, where);
+  c.inner = get_integer(config, "d_ff", std::nullopt, 1, 1 << 20, where);
+  c.gated = gated;
+  c.activation = read_activation(config, where);
+  c.biases = get_bool(config, "bias", false, where);
+  c.gate_scale = get_number(config, "gate_scale", 1.0, -1e6, 1e6, where);
+  c.output_scale = get_number(config, "output_scale", 1.0, -1e6, 1e6, where);
+  return std::make_unique<Mlp>(c, parameters);
+}
+
+nlohmann::json small(const SmallSizes& s) { return {{"d", s.width}, {"d_ff", 3 * s.width}}; }
+
+struct ExpertsConfig {
+  std::int64_t width = 0;   ///< d
+  std::int64_t inner = 0;   ///< d_ff of an expert
+  std::int64_t count = 1;   ///< experts
+  Router router;            ///< router (softmax, sigmoid), chosen, normalised, norm_eps, factor, groups, kept_groups
+  bool correction = false;  ///< a bias on scores in the choice of experts alone, without gradient
+  bool gated = true;
+  Activation activation = Activation::silu;
+  std::int64_t shared = 0;   ///< shared_ff: the width of the MLP that all tokens take; 0: none
+  bool shared_gate = false;  ///< its answer times sigmoid(shared_gate x)
+};
+
+/// Every expert computes every token, and those that were not taken count 0. Captures `expert_weights` [B,T,experts].
+class Experts final : public Layer {
+ public:
+  Experts(const ExpertsConfig& config, const ParameterScope& parameters)
+      : config_(config), gate_(parameters.add("router.weight", {config.count, config.width}, fan_in_uniform())) {
+    if (config.correction) correction_ = &parameters.add("router.correction", {config.count}, zeros());
+    const auto mlp = [&](std::int64_t inner, const std::string& name) {
+      return Mlp({config.width, inner, config.gated, config.activation}, parameters.scope(name));
+    };
+    for (std::int64_t e = 0; e < config.count; ++e) experts_.push_back(mlp(config.inner, std::to_string(e)));
+    if (config.shared > 0) shared_ = std::make_unique<Mlp>(mlp(config.shared, "shared"));
+    if (config.shared_gate) shared_gate_ = &parameters.add("shared_gate.weight", {1, config.width}, fan_in_uniform());
+  }
+  std::string_view kind() const override { return "experts"; }
+  Var forward(Tape& tape, const Var& x, const Tensor& mask) override {
+    const Var weights = route(tape, linear(tape, x, tape.parameter(gate_)),
+                              correction_ != nullptr ? correction_->value : Tensor(), config_.router);
+    tape.place("expert_weights", weights);
+    tape.capture("expert_weights", weights.value);
+    std::vector<Var> parts(experts_.size());
+    tape.split_columns(weights, std::vector<std::int64_t>(experts_.size(), 1), parts);
+    Var sum;
+    const auto add_answer = [&](const Var& answer) { sum = sum.defined() ? add(tape, sum, answer) : answer; };
+    for (std::size_t e = 0; e < experts_.size(); ++e)
+      add_answer(multiply_rows(tape, experts_[e].forward(tape, x, mask), contiguous(tape, parts[e]), 0.0));
+    if (shared_ == nullptr) return sum;
+    const Var shared = shared_->forward(tape, x, mask);
+    if (shared_gate_ == nullptr) {
+      add_answer(shared);
+    } else {
+      const Var gate = unary(tape, Unary::sigmoid, linear(tape, x, tape.parameter(*shared_gate_)));
+      add_answer(multiply_rows(tape, shared, gate, 0.0));
+    }
+    return sum;
+  }
+  Var step(Tape& tape, const Var& x, LayerState& state) override {
+    ++state.position;
+    return forward(tape, x, {});
+  }
+
+ private:
+  ExpertsConfig config_;
+  const Parameter &gate_, *correction_ = nullptr, *shared_gate_ = nullptr;
+  std::vector<Mlp> experts_;
+  std::unique_ptr<Mlp> shared_;
+};
+
+ExpertsConfig read_experts(const nlohmann::json& config) {
+  const std::string where = "experts";
+  refuse_unknown_keys(config,
+                      {"d", "d_ff", "experts", "chosen", "router", "normalised", "norm_eps", "factor", "groups",
+                       "kept_groups", "correction", "gated", "activation", "shared_ff", "shared_gate"},
+                      where);
+  ExpertsConfig c;
+  c.width = get_integer(config, "d", std::nullopt, 1, 65536, where);
+  c.inner = get_integer(config, "d_ff", std::nullopt, 1, 1 << 20, where);
+  c.count = get_integer(config, "experts", std::nullopt, 1, 4096, where);
+  Router& r = c.router;
+  r.groups = get_integer(config, "groups", 1, 1, max_router_groups, where);
+  r.kept_groups = get_integer(config, "kept_groups", r.groups, 1, r.groups, where);
+  if (c.count % r.groups != 0)
+    throw Error(ExitCode::bad_input, "experts.groups: they must divide the number of experts; change one of the two");
+  r.chosen = get_integer(config, "chosen", std::nullopt, 1, c.count / r.groups * r.kept_groups, where);
+  r.sigmoid = get_choice(config, "router", {"softmax", "sigmoid"}, "softmax", where) == "sigmoid";
+  r.normalised = get_bool(config, "normalised", false, where);
+  r.eps = get_number(config, "norm_eps", 0.0, 0.0, 1.0, where);
+  r.factor = get_number(config, "factor", 1.0, 1e-6, 1e6, where);
+  c.correction = get_bool(config, "correction", false, where);
+  c.gated = get_bool(config, "gated", true, where);
+  c.activation = read_activation(config, where);
+  c.shared = get_integer(config, "shared_ff", 0, 0, 1 << 20, where);
+  c.shared_gate = get_bool(config, "shared_gate", false, where);
+  if (c.shared_gate && c.shared == 0)
+    throw Error(ExitCode::bad_input, "experts.shared_gate: there is no shared MLP; set shared_ff or take it out");
+  return c;
+}
+
+}  // namespace
+
+LayerKind swiglu_kind() {
+  return {.name = "swiglu",
+          .description = "gated MLP: w_down(silu(w_gate x) * w_up x)",
+          .source = "Shazeer 2020, GLU variants",
+          .mixes_tokens = false,
+          .make = make<true>,
+          .small_config = small,
+          .benchmarks = {{R"({"d":128,"d_ff":384})", 16, 64}}};
+}
+
+LayerKind mlp_kind() {
+  return {.name = "mlp",
+          .description = "MLP without a gate: w_down(f(w_up x))",
+          .source = "Vaswani et al. 2017, section 3.3",
+          .mixes_tokens = false,
+          .make = make<false>,
+          .small_config = small};
+}
+
+LayerKind experts_kind() {
+  return {.name = "experts",
+          .description = "mixture of experts: a router weighs a few of many MLPs for every token",
+          .source = "Shazeer et al. 2017; DeepSeek-V3, section 2.1.2",
+          .mixes_tokens = false,
+          .make = [](const nlohmann::json& config, const ParameterScope& parameters) -> std::unique_ptr<Layer> {
+            return std::make_unique<Experts>(read_experts(config), parameters);
+          },
+          .small_config = [](const SmallSizes& s) -> nlohmann::json {
+            return {{"d", s.width}, {"d_ff", s.width}, {"experts", 4}, {"chosen", 2}, {"shared_ff", s.width}};
+          }};
+}
+
+}  // namespace afterglow
