@@ -1,6 +1,4 @@
 // Sessa as a layer and as a block of a model.
-#include "core/layers/sessa.h"
-
 #include <gmock/gmock.h>
 
 #include <nlohmann/json.hpp>
