@@ -370,9 +370,7 @@ LayerKind attention_kind() {
       .name = "attention",
       .description = "causal softmax attention with rotary position code",
       .source = "Vaswani et al. 2017; Su et al. 2021",
-      .make = [](const nlohmann::json& config, const ParameterScope& parameters) -> std::unique_ptr<Layer> {
-        return std::make_unique<Attention>(read_config(config), parameters);
-      },
+      .make = make_read<Attention, read_config>,
       .small_config = [](const SmallSizes& s) -> nlohmann::json {
         return {{"d", s.width}, {"n_heads", s.heads}};
       },

@@ -403,9 +403,7 @@ LayerKind gka_kind() {
   return {.name = "gka",
           .description = "Gated KalmaNet: ridge regression over fading keys for every token, by a Chebyshev iteration",
           .source = "Gated KalmaNet 4",
-          .make = [](const nlohmann::json& config, const ParameterScope& parameters) -> std::unique_ptr<Layer> {
-            return std::make_unique<Gka>(read_config(config), parameters);
-          },
+          .make = make_read<Gka, read_config>,
           .small_config = [](const SmallSizes& s) -> nlohmann::json {
             return {{"hidden_size", s.width}, {"head_dim", s.head_width}, {"num_heads", s.heads}};
           },

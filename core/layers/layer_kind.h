@@ -43,6 +43,12 @@ struct LayerKind {
   std::vector<LayerBenchmark> benchmarks{};
 };
 
+/// `make` of a kind: the layer with what `read` makes of its configuration.
+template <class Kind, auto read>
+std::unique_ptr<Layer> make_read(const nlohmann::json& config, const ParameterScope& parameters) {
+  return std::make_unique<Kind>(read(config), parameters);
+}
+
 /// Every layer there is, in the order of the documentation; `shows` is complete.
 const std::vector<LayerKind>& layer_kinds();
 /// The kind of this name, or null.

@@ -193,9 +193,7 @@ LayerKind mamba_kind() {
   return {.name = "mamba",
           .description = "Mamba-1: a selective scan in which every channel has states that fade by themselves",
           .source = "mamba_ssm Mamba; with scan_norm Falcon-Mamba's and Jamba's",
-          .make = [](const nlohmann::json& config, const ParameterScope& parameters) -> std::unique_ptr<Layer> {
-            return std::make_unique<Mamba>(read_config(config), parameters);
-          },
+          .make = make_read<Mamba, read_config>,
           .small_config = [](const SmallSizes& s) -> nlohmann::json {
             return {{"d_model", s.width}, {"d_state", 8}, {"expand", 1}};
           },

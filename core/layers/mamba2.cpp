@@ -493,9 +493,7 @@ LayerKind mamba2_kind() {
       .name = "mamba2",
       .description = "Mamba-2: a selective scan whose memory fades exponentially",
       .source = "mamba_ssm Mamba2Simple",
-      .make = [](const nlohmann::json& config, const ParameterScope& parameters) -> std::unique_ptr<Layer> {
-        return std::make_unique<Mamba2>(read_config(config), parameters);
-      },
+      .make = make_read<Mamba2, read_config>,
       .small_config = [](const SmallSizes& s) -> nlohmann::json {
         return {{"d_model", s.width}, {"d_state", 16}, {"expand", 2}, {"headdim", s.head_width}};
       },

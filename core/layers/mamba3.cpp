@@ -291,9 +291,7 @@ LayerKind mamba3_kind() {
       .name = "mamba3",
       .description = "Mamba-3: a selective scan by the trapezoidal rule, with keys that turn as time passes",
       .source = "Mamba-3, SISO",
-      .make = [](const nlohmann::json& config, const ParameterScope& parameters) -> std::unique_ptr<Layer> {
-        return std::make_unique<Mamba3>(read_config(config), parameters);
-      },
+      .make = make_read<Mamba3, read_config>,
       .small_config = [](const SmallSizes& s) -> nlohmann::json {
         return {{"d_model", s.width}, {"d_state", 16}, {"expand", 2}, {"headdim", s.head_width}};
       },

@@ -241,9 +241,7 @@ LayerKind experts_kind() {
           .description = "mixture of experts: a router weighs a few of many MLPs for every token",
           .source = "Shazeer et al. 2017; DeepSeek-V3, section 2.1.2",
           .mixes_tokens = false,
-          .make = [](const nlohmann::json& config, const ParameterScope& parameters) -> std::unique_ptr<Layer> {
-            return std::make_unique<Experts>(read_experts(config), parameters);
-          },
+          .make = make_read<Experts, read_experts>,
           .small_config = [](const SmallSizes& s) -> nlohmann::json {
             return {{"d", s.width}, {"d_ff", s.width}, {"experts", 4}, {"chosen", 2}, {"shared_ff", s.width}};
           }};

@@ -603,9 +603,7 @@ LayerKind sessa_kind() {
   return {.name = "sessa",
           .description = "Sessa: attention inside a feedback loop, solved as a triangular system; a whole block",
           .source = "Sessa 3",
-          .make = [](const nlohmann::json& config, const ParameterScope& parameters) -> std::unique_ptr<Layer> {
-            return std::make_unique<Sessa>(read_config(config), parameters);
-          },
+          .make = make_read<Sessa, read_config>,
           .small_config = [](const SmallSizes& s) -> nlohmann::json {
             return {{"D", s.width}, {"n_heads", s.heads}};
           },

@@ -397,9 +397,7 @@ LayerKind ska_kind() {
           .description =
               "Spectral Koopman Attention: ridge regression of the context, read through a power of its operator",
           .source = "Echo 3.2",
-          .make = [](const nlohmann::json& config, const ParameterScope& parameters) -> std::unique_ptr<Layer> {
-            return std::make_unique<Ska>(read_config(config), parameters);
-          },
+          .make = make_read<Ska, read_config>,
           .small_config = [](const SmallSizes& s) -> nlohmann::json {
             return {{"d", s.width},      {"H", s.heads}, {"r", s.head_width},
                     {"P", s.head_width}, {"K", 2},       {"mode", "recurrent"}};
