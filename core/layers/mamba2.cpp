@@ -383,7 +383,7 @@ class Mamba2 final : public Layer {
     std::vector<double> conv_bias_, norm_, A_, readings_;            // readings_ [T]
     std::vector<Rows> rows_;                                         // of each head
     double out_norm_ = 0;
-  };  ///< mamba2_forcing.cpp
+  };
   Var gated(Tape& tape, const Var& y, const Var& z) const {
     if (!config_.gated_norm) return silu_multiply(tape, contiguous(tape, z), y);
     const Var weight = tape.parameter(*norm_);

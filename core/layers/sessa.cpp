@@ -460,7 +460,7 @@ class Sessa final : public Layer {
     SmoothRouting forward_, feedback_;
     std::vector<double> gain_, gain_weight_;
     double out_norm_ = 0;
-  };  ///< sessa_forcing.cpp
+  };
   struct Branches {
     Var u, gate;  ///< GELU(a) and g, [B,T,D]
   };
