@@ -9,26 +9,10 @@
 
 namespace afterglow {
 
-// Each is at the end of its layer's own file. A new layer adds its line to these and to the list below.
-LayerKind ska_kind();
-LayerKind koopman_mlp_kind();
-LayerKind mamba_kind();
-LayerKind mamba2_kind();
-LayerKind mamba3_kind();
-LayerKind linear_attention_kind();
-LayerKind gka_kind();
-LayerKind gated_deltanet_kind();
-LayerKind deltanet_kind();
-LayerKind kda_kind();
-LayerKind gla_kind();
-LayerKind kalman_kind();
-LayerKind attention_kind();
-LayerKind swiglu_kind();
-LayerKind mlp_kind();
-LayerKind experts_kind();
-LayerKind parallel_kind();
-LayerKind short_conv_kind();
-LayerKind sessa_kind();
+// Each is at the end of its layer's own file. A new layer adds its function to these and to the list below.
+LayerKind ska_kind(), koopman_mlp_kind(), mamba_kind(), mamba2_kind(), mamba3_kind(), linear_attention_kind(),
+    gka_kind(), gated_deltanet_kind(), deltanet_kind(), kda_kind(), gla_kind(), kalman_kind(), attention_kind(),
+    swiglu_kind(), mlp_kind(), experts_kind(), parallel_kind(), short_conv_kind(), sessa_kind();
 
 namespace {
 

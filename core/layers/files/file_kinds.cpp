@@ -8,11 +8,7 @@
 namespace afterglow {
 
 // Each is at the end of its own file.
-FileKind deltanet_core();
-FileKind gated_deltanet_core();
-FileKind gla_core();
-FileKind spectral_memory_file_kind();
-FileKind gka_file_kind();
+FileKind deltanet_core(), gated_deltanet_core(), gla_core(), spectral_memory_file_kind(), gka_file_kind();
 
 namespace {
 

@@ -9,11 +9,8 @@
 namespace afterglow {
 
 // Each is at the end of its own file.
-CheckpointLibrary transformers_library();
-CheckpointLibrary fla_library();
-CheckpointLibrary state_spaces_library();
-CheckpointLibrary sessa_library();
-CheckpointLibrary spectral_memory_library();
+CheckpointLibrary transformers_library(), fla_library(), state_spaces_library(), sessa_library(),
+    spectral_memory_library();
 
 using nlohmann::json;
 
