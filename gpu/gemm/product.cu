@@ -47,7 +47,7 @@ constexpr unsigned max_kept_depth = 2048;  // rows that such a gradient is summe
 template <unsigned down_, unsigned across_, unsigned groups_, unsigned depth_, unsigned stages_,
           unsigned neighbours_ = 0, unsigned short_sum_ = 64>
 struct Plan {
-  static constexpr unsigned neighbours = neighbours_, short_sum = short_sum_;
+  [[maybe_unused]] static constexpr unsigned neighbours = neighbours_, short_sum = short_sum_;
   static constexpr unsigned down = down_, across = across_, groups = groups_, depth = depth_, stages = stages_;
   static constexpr unsigned rows = part * down, columns = part * across, quads = columns / 4;
   static constexpr unsigned shares = down * across, slab = depth * groups, block = 32 * groups * shares;
