@@ -1,8 +1,7 @@
 // Runs the receiver first, then the rest of the stack with its output.
-#include "core/engine/causes/path_passes.h"
-
 #include <algorithm>
 
+#include "core/engine/causes/patch_measurement.h"
 #include "core/io/error.h"
 #include "core/layers/host_values.h"
 

@@ -39,7 +39,7 @@ class Observer {
   void inspected_sequence();
   void add_mlp(int part, Spectra& spectra) const;
   void add_states(int part, const CaptureReader& read, Spectra& spectra) const;
-  /// Copies a token's numbers from the device; what follows from them is computed later (trace_decomposition.h).
+  /// Copies a token's numbers from the device; what follows from them is computed later (TraceDecomposition).
   void read_token(int part, const Tensor& logits, const LayerState* state, Trace& trace, TokenStep& step,
                   struct TokenNumbers& numbers) const;
   /// Pictures of the heads of a part at token `t`, within a limit for all tokens.

@@ -4,21 +4,169 @@
 #include <algorithm>
 #include <array>
 #include <deque>
+#include <memory>
+#include <optional>
+#include <type_traits>
+#include <utility>
 
+#include "core/engine/causes/ablation_measurement.h"
+#include "core/engine/causes/forces_measurement.h"
+#include "core/engine/causes/logit_lens.h"
+#include "core/engine/causes/patch_measurement.h"
+#include "core/engine/causes/readout_measurement.h"
+#include "core/engine/causes/transplant.h"
 #include "core/engine/inspection/forecast_observer.h"
 #include "core/engine/observation/depth_view.h"
 #include "core/engine/observation/forecast_view.h"
 #include "core/engine/observation/memory_view.h"
 #include "core/engine/observation/theory_view.h"
 #include "core/engine/session/analysis_work.h"
-#include "core/engine/session/causes_analyses.h"
-#include "core/engine/session/measured_analysis.h"
-#include "core/engine/session/requested_analysis.h"
 #include "core/engine/studies/layer_costs.h"
 
 namespace afterglow {
 
 namespace {
+
+/// Whether a measurement trains steps with the run's trainer when it begins, so that no step may be in flight. Later it
+/// does not read the run.
+template <class Measurement>
+constexpr bool rehearses_steps = false;
+template <>
+constexpr bool rehearses_steps<ForcesMeasurement> = true;
+
+/// During training a measurement is finished before the next one begins; a change of settings discards it. `begin`
+/// starts it, `result` is the field that it fills. If only a part is requested, it pauses once that part is computed.
+template <class Measurement, Analysis analysis, void (*begin)(Measurement&, const AnalysisSubject&), auto result>
+class MeasuredAnalysis : public PiecewiseAnalysis {
+ public:
+  explicit MeasuredAnalysis(AnalysisSubject& of) : of_(&of) {}
+  bool is_current() const override {
+    return is_of_now() && !is_stale_ && (!measurement_ || !measurement_->working() || has_its_part());
+  }
+  bool is_urgent() const override { return is_urgent_; }
+  std::int64_t made_at() const override {
+    const auto found = newest();
+    return found ? found->step : -1;
+  }
+  void advance(const AnalysisResults&) override {
+    Trainer& trainer = rehearses_steps<Measurement> ? of_->run->trainer() : *of_->evaluated;
+    if (!measurement_) measurement_ = std::make_unique<Measurement>(of_->run->recipe().model, trainer);
+    if (!is_stale_ && measurement_->working() && goes_on()) {
+      if (!advance_measurement() || has_its_part()) is_urgent_ = false;
+      return;
+    }
+    is_stale_ = false;
+    begin(*measurement_, *of_);
+  }
+  void publish(AnalysisResults& results) const override { results.*result = newest(); }
+  void forget(std::int64_t) override { is_stale_ = true; }
+  void invalidate() override { is_stale_ = is_urgent_ = true; }
+  void make_urgent() override {
+    if (newest() && !is_of_now()) invalidate();
+  }
+  /// An unfinished measurement starts again when a panel shows it.
+  void release() override {
+    if (!measurement_) return;
+    last_result_step_ = is_current() ? measurement_->step() : -1;
+    last_result_ = measurement_->newest();
+    measurement_.reset();
+  }
+
+ protected:
+  bool is_stale() const { return is_stale_; }
+  bool is_of_now() const { return (measurement_ ? measurement_->step() : last_result_step_) == of_->step(); }
+  const Measurement& measurement() const { return *measurement_; }
+  auto newest() const { return measurement_ ? measurement_->newest() : last_result_; }
+  /// Whether to finish a running measurement of an earlier step.
+  virtual bool goes_on() const { return true; }
+
+ private:
+  bool advance_measurement() {
+    if constexpr (rehearses_steps<Measurement>) return measurement_->advance(of_->meanwhile);
+    return measurement_->advance();
+  }
+  bool has_its_part() const {
+    return of_->part_of(analysis) < 1 && measurement_->share_done() >= of_->part_of(analysis);
+  }
+
+  AnalysisSubject* of_;
+  std::unique_ptr<Measurement> measurement_;                       // created on first use
+  std::decay_t<decltype(AnalysisResults{}.*result)> last_result_;  // of a measurement that was released
+  std::int64_t last_result_step_ = -1;                             // the step of that result
+  bool is_stale_ = true;  // weights, settings or sequences have changed since it began
+  bool is_urgent_ = true;
+};
+
+/// A measurement whose parts are shown as they come. Only the first piece is urgent, or all of the first measurement if
+/// it shows nothing before its end.
+template <class Measurement, Analysis analysis, void (*begin)(Measurement&, const AnalysisSubject&), auto result>
+class SpareTimeAnalysis : public MeasuredAnalysis<Measurement, analysis, begin, result> {
+ public:
+  /// `follows`: during training a new step restarts the first piece instead of finishing the old step's measurement.
+  SpareTimeAnalysis(AnalysisSubject& of, bool follows)
+      : MeasuredAnalysis<Measurement, analysis, begin, result>(of), follows_(follows) {}
+  bool is_answered() const override { return this->is_of_now() && !this->is_stale(); }
+  bool is_urgent() const override { return this->is_stale() || !this->newest(); }
+  bool has_news() const override { return true; }
+  void make_urgent() override {
+    if (!is_answered()) this->invalidate();
+  }
+
+ private:
+  bool goes_on() const override { return this->is_of_now() || !follows_; }
+  bool follows_;
+};
+
+/// After a request the study is created from `config` as soon as the run has reached its steps. It belongs to a range
+/// of the past, not to a step, and is dropped when that past changes.
+template <class Study, auto of_subject, auto result>
+class RequestedAnalysis final : public RunAnalysis {
+ public:
+  explicit RequestedAnalysis(AnalysisSubject& of) : of_(&of) {}
+  bool is_current() const override { return belongs() && asked().study->is_complete(); }
+  bool has_work() const override {
+    if (belongs()) return !asked().study->is_complete();
+    return asked().config && of_->run->latest_step() >= asked().config->needed_step();
+  }
+  std::int64_t made_at() const override { return -1; }
+  bool has_news() const override { return has_news_; }
+  void advance(const AnalysisResults&) override {
+    const auto before = belongs() ? asked().study->view() : nullptr;
+    if (before) {
+      asked().study->advance(of_->run->trainer().backend());
+    } else {
+      begin();
+    }
+    has_news_ = asked().study->view() != before;
+  }
+  void update(const AnalysisResults& found) override {
+    while (has_work()) advance(found);
+  }
+  void publish(AnalysisResults& results) const override {
+    if (belongs()) results.*result = asked().study->view();
+  }
+  void forget(std::int64_t) override { invalidate(); }
+  void invalidate() override { belongs_.reset(); }
+
+ private:
+  auto& asked() const { return of_->*of_subject; }
+  /// Whether the run still has the past that is studied. Compares whole recipes, hence only once after each change.
+  bool belongs() const {
+    if (!belongs_) belongs_ = asked().study && asked().study->is_of(of_->run->recipe());
+    return *belongs_;
+  }
+  /// A request that cannot be carried out is dropped.
+  void begin() {
+    const auto config = *std::exchange(asked().config, std::nullopt);
+    asked().study = std::make_unique<Study>(*of_->run, config);
+    asked().config = asked().study->config();
+    invalidate();
+  }
+
+  AnalysisSubject* of_;
+  mutable std::optional<bool> belongs_;  // nothing: not compared since the last change
+  bool has_news_ = false;
+};
 
 constexpr std::size_t spectrum_history_length = 60;
 
@@ -232,6 +380,49 @@ class TheoryAnalysis final : public RunAnalysis {
   bool is_stale_ = true;
 };
 
+void begin_forces(ForcesMeasurement& measurement, const AnalysisSubject& subject) {
+  measurement.begin(*subject.run, subject.observer->example());
+}
+void begin_patch(PatchMeasurement& measurement, const AnalysisSubject& subject) {
+  measurement.begin(subject.inspected->now());
+}
+void begin_ablation(AblationMeasurement& measurement, const AnalysisSubject& subject) {
+  measurement.begin(subject.numbered());
+}
+void begin_readout(ReadoutMeasurement& measurement, const AnalysisSubject& subject) {
+  measurement.begin(subject.inspected->now(), subject.traced_part);
+}
+
+/// A short analysis of the pair of sequences with the model as it is.
+template <class View, View (*look)(Trainer&, const InspectionSetup&), auto result>
+class PairAnalysis final : public RunAnalysis {
+ public:
+  explicit PairAnalysis(AnalysisSubject& of) : of_(&of) {}
+  bool is_current() const override { return !is_stale_ && made_at() == of_->step(); }
+  std::int64_t made_at() const override { return view_ ? view_->step : -1; }
+  void update(const AnalysisResults&) override {
+    is_stale_ = false;
+    view_ = std::make_shared<const View>(look(*of_->evaluated, of_->inspected->now()));
+  }
+  void publish(AnalysisResults& results) const override { results.*result = view_; }
+  void forget(std::int64_t) override { is_stale_ = true; }
+  void invalidate() override { is_stale_ = true; }
+
+ private:
+  AnalysisSubject* of_;
+  std::shared_ptr<const View> view_;
+  bool is_stale_ = true;
+};
+
+using PatchAnalysis = SpareTimeAnalysis<PatchMeasurement, Analysis::patch, begin_patch, &AnalysisResults::patch>;
+using AblationAnalysis =
+    SpareTimeAnalysis<AblationMeasurement, Analysis::ablation, begin_ablation, &AnalysisResults::ablation>;
+using ReadoutAnalysis =
+    SpareTimeAnalysis<ReadoutMeasurement, Analysis::readout, begin_readout, &AnalysisResults::readout>;
+using ForcesAnalysis = SpareTimeAnalysis<ForcesMeasurement, Analysis::forces, begin_forces, &AnalysisResults::forces>;
+using LensAnalysis = PairAnalysis<LogitLensView, measure_logit_lens, &AnalysisResults::logit_lens>;
+using TransplantAnalysis = PairAnalysis<TransplantView, measure_transplant, &AnalysisResults::transplant>;
+
 void begin_influence(InfluenceMeasurement& measurement, const AnalysisSubject& subject) {
   measurement.config = subject.influence;
   measurement.begin(subject.inspected->now().index);
@@ -356,9 +547,14 @@ class CostAnalysis final : public PiecewiseAnalysis {
   bool has_news_ = false;
 };
 
-template <class OfTokens>
+template <class OfTokens, auto... choice>
 std::unique_ptr<RunAnalysis> make(AnalysisSubject& subject) {
-  return reads_tokens(subject) ? std::make_unique<OfTokens>(subject) : nullptr;
+  return reads_tokens(subject) ? std::make_unique<OfTokens>(subject, choice...) : nullptr;
+}
+
+std::unique_ptr<RunAnalysis> make_forces(AnalysisSubject& subject) {
+  const bool has_ridge_systems = reads_tokens(subject) && subject.observer->first_ska() >= 0;
+  return has_ridge_systems ? std::make_unique<ForcesAnalysis>(subject, false) : nullptr;
 }
 
 std::unique_ptr<RunAnalysis> make_trace(AnalysisSubject& subject) {
@@ -372,17 +568,21 @@ constexpr std::array table{
     AnalysisInfo{Analysis::inspected, "probe", AnalysisCost::interactive, 0.25, 1, work_of_inspection,
                  make<InspectionAnalysis>},
     AnalysisInfo{Analysis::transplant, "transplant", AnalysisCost::interactive, 0.5, 1, work_of_transplant,
-                 make_transplant},
+                 make<TransplantAnalysis>},
     AnalysisInfo{Analysis::solvers, "solvers", AnalysisCost::slow, 0.5, 1, nullptr, make<SolverAnalysis>},
     AnalysisInfo{Analysis::theory, "theory", AnalysisCost::slow, 1, 1, work_of_theory, make<TheoryAnalysis>},
-    AnalysisInfo{Analysis::logit_lens, "logit lens", AnalysisCost::slow, 0.5, 1, work_of_logit_lens, make_logit_lens},
+    AnalysisInfo{Analysis::logit_lens, "logit lens", AnalysisCost::slow, 0.5, 1, work_of_logit_lens,
+                 make<LensAnalysis>},
     AnalysisInfo{Analysis::influence, "influence", AnalysisCost::piecewise, 0, 3, work_of_influence,
                  make<InfluenceAnalysis>},
     AnalysisInfo{Analysis::race, "race", AnalysisCost::piecewise, 0, 3, work_of_race, make<RaceAnalysis>},
     AnalysisInfo{Analysis::forces, "eigenvalue forces", AnalysisCost::piecewise, 0.25, 3, nullptr, make_forces},
-    AnalysisInfo{Analysis::patch, "patch grid", AnalysisCost::piecewise, 0, 3, work_of_patch, make_patch},
-    AnalysisInfo{Analysis::ablation, "ablation", AnalysisCost::piecewise, 0, 3, work_of_ablation, make_ablation},
-    AnalysisInfo{Analysis::readout, "read-out", AnalysisCost::piecewise, 0, 3, work_of_readout, make_readout},
+    AnalysisInfo{Analysis::patch, "patch grid", AnalysisCost::piecewise, 0, 3, work_of_patch,
+                 make<PatchAnalysis, true>},
+    AnalysisInfo{Analysis::ablation, "ablation", AnalysisCost::piecewise, 0, 3, work_of_ablation,
+                 make<AblationAnalysis, false>},
+    AnalysisInfo{Analysis::readout, "read-out", AnalysisCost::piecewise, 0, 3, work_of_readout,
+                 make<ReadoutAnalysis, false>},
     AnalysisInfo{Analysis::accuracy, "accuracy grid", AnalysisCost::piecewise, 0, 3, work_of_accuracy,
                  make<AccuracyAnalysis>},
     AnalysisInfo{Analysis::blame, "blame", AnalysisCost::piecewise, 0, 3, work_of_blame, make_of_any<BlameAnalysis>},
