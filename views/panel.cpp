@@ -200,9 +200,8 @@ void draw_handled_figures(Frame& frame, const Panel& panel, const std::vector<Fi
   for (int i = 0; i < grid.count; ++i) {
     const Rect cell{area.x + i % grid.columns * width, area.y + i / grid.columns * height, width - gap, height - gap};
     // The panel's header names a single figure.
-    PlotOptions options;
-    options.shows_caption = grid.count > 1 || figures.size() > 1;
-    options.moves_points = panel.kind->moves_points;
+    PlotOptions options{.shows_caption = grid.count > 1 || figures.size() > 1,
+                        .moves_points = panel.kind->moves_points};
     draw(static_cast<std::size_t>(i), cell, options);
   }
 }

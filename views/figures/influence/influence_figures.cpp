@@ -441,14 +441,12 @@ Figure state_column(const RaceView& race, std::size_t column) {
   for (const float v : entry.state) {
     if (std::isfinite(v)) reach = std::max(reach, std::abs(static_cast<double>(v)));
   }
-  HeatMap map;
-  map.name = "state";
-  map.rows = entry.state_rows;
-  map.cols = entry.state_columns;
-  map.map = ColourMap::diverging;
-  map.value.range = Range{-colour_reach(reach), colour_reach(reach)};
-  map.cells = std::vector<double>(entry.state.begin(), entry.state.end());
-  figure.series.emplace_back(std::move(map));
+  figure.series.push_back(HeatMap{.name = "state",
+                                  .rows = entry.state_rows,
+                                  .cols = entry.state_columns,
+                                  .cells = std::vector<double>(entry.state.begin(), entry.state.end()),
+                                  .map = ColourMap::diverging,
+                                  .value = {.range = Range{-colour_reach(reach), colour_reach(reach)}}});
   return figure;
 }
 
@@ -477,9 +475,7 @@ Figure race_cost(const RaceView& race) {
   Figure figure = sheet("race_cost", "Memory cost", "dot size: lag at 1 %",
                         {.label = "time per token", .unit = "ms", .scale = Scale::log},
                         {.label = "state", .unit = "bytes", .scale = Scale::log}, LabelPlacement::none);
-  Scatter scatter;
-  scatter.name = "layers";
-  scatter.marker = Marker::circle;
+  Scatter scatter{.name = "layers", .marker = Marker::circle};
   for (const RaceEntry& entry : race.entries) {
     if (!is_shown_in_cost(entry)) continue;
     const double reach = std::isfinite(entry.tail.one_percent_lag) ? entry.tail.one_percent_lag : race.tokens;

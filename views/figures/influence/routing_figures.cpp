@@ -125,9 +125,7 @@ Figure assumptions_figure(const RoutingView& routing) {
                                                      {"|s|", bounds.amplification / bounds.bound},
                                                      {"tail", bounds.envelope_share}};
   if (!routing.reach.entering.empty()) shares.emplace_back("|y|", reach_share(routing));
-  Bars bars;
-  bars.name = "share of the limit";
-  bars.width = 0.6;
+  Bars bars{.name = "share of the limit", .width = 0.6};
   for (std::size_t i = 0; i < shares.size(); ++i) {
     const auto& [name, share] = shares[i];
     const auto x = static_cast<double>(i);
@@ -144,14 +142,12 @@ Figure assumptions_figure(const RoutingView& routing) {
 /// Output lengths of tokens over their input length, with the bound of theory.
 Figure reach_figure(const RoutingView& routing) {
   const BlockReach& reach = routing.reach;
-  Figure figure;
-  figure.id = "routing_reach";
-  figure.title = "Ball to ball";
-  figure.subtitle =
-      "the longest answer has " + number_text(reach_share(routing), 2) + " of the length that the bound allows";
-  figure.x.label = "R, length of a token |x_t|";
-  figure.y.label = "|y_t|";
-  figure.y.scale = Scale::log;
+  Figure figure{.id = "routing_reach",
+                .title = "Ball to ball",
+                .subtitle = "the longest answer has " + number_text(reach_share(routing), 2) +
+                            " of the length that the bound allows",
+                .x = {.label = "R, length of a token |x_t|"},
+                .y = {.label = "|y_t|", .scale = Scale::log}};
   Scatter tokens;
   tokens.name = "tokens";
   for (std::size_t t = 0; t < std::min(reach.entering.size(), reach.leaving.size()); ++t)
@@ -334,15 +330,10 @@ Figure deep_exponents_figure(const std::vector<DeepProfile>& profiles) {
   for (const DeepProfile& deep : profiles) {
     if (std::find(betas.begin(), betas.end(), deep.beta) == betas.end()) betas.push_back(deep.beta);
   }
-  Scatter measured;
-  measured.name = "measured";
-  measured.marker = Marker::circle;
+  Scatter measured{.name = "measured", .marker = Marker::circle};
   for (std::size_t b = 0; b < betas.size(); ++b) {
-    Line theory;
-    theory.name = "β = " + number_text(betas[b], 2);
-    theory.ink = static_cast<int>(b);
-    theory.dash = Dash::dashed;
-    theory.width = 1.3;
+    Line theory{
+        .name = "β = " + number_text(betas[b], 2), .ink = static_cast<int>(b), .dash = Dash::dashed, .width = 1.3};
     std::vector<double> blocks, exponents;
     for (const DeepProfile& deep : profiles) {
       if (deep.beta != betas[b]) continue;

@@ -128,9 +128,7 @@ std::vector<Figure> token_weights_figures(const Observation& observation, const 
   const std::vector<float>* weights = shown_weights(observation, selection);
   if (!weights) return {};
   const int tokens = seen_weights(observation).tokens;
-  Figure figure;
-  figure.id = "token_weights";
-  figure.title = "Token weights";
+  Figure figure{.id = "token_weights", .title = "Token weights"};
   const double reach = are_shares(observation) ? 1 : reach_of(*weights, tokens);
   figure.subtitle = token_weights_subtitle(observation, selection) + beyond_text(*weights, reach);
   figure.subject =

@@ -21,14 +21,7 @@ void add_bar(Figure& figure, Scatter& ends, double row, double value, const std:
   Line bar = line_through(name, std::vector<double>{0, value}, std::vector<double>{row, row}, ink, Dash::solid, 9);
   bar.is_quiet = true;
   if (value != 0) figure.series.emplace_back(std::move(bar));
-  ScatterPoint end;
-  end.x = value;
-  end.y = row;
-  end.radius = 1;
-  end.presence = 0;
-  end.ink = ink;
-  end.id = name;
-  ends.points.push_back(std::move(end));
+  ends.points.push_back({.x = value, .y = row, .radius = 1, .ink = ink, .id = name, .presence = 0});
 }
 
 template <class Column>
@@ -100,12 +93,11 @@ Figure lens_map(const LogitLensView& view) {
   Figure figure = sheet(
       "logit_lens_map", "Answer by depth and token", "probability of " + view.pair.clean_label + " after every token",
       {.label = "token", .ticks = token_ticks(view.pair.clean, view.pair.asked, view.pair.changed)}, {"depth"});
-  HeatMap map;
-  map.name = "probability";
-  map.rows = static_cast<int>(view.depths.size());
-  map.cols = view.tokens;
-  map.cells = view.answer;
-  map.row_labels = view.depths;
+  HeatMap map{.name = "probability",
+              .rows = static_cast<int>(view.depths.size()),
+              .cols = view.tokens,
+              .cells = view.answer,
+              .row_labels = view.depths};
   for (std::size_t d = 0; d < view.depths.size(); ++d)
     figure.y.ticks.push_back({static_cast<double>(d), view.depths[d]});
   for (const TokenView& token : view.pair.clean) map.col_labels.push_back(token.label);
@@ -150,10 +142,9 @@ Figure readout_map(const ReadoutView& view, const std::string& subtitle) {
   Figure figure = sheet("readout", "What the state holds", subtitle,
                         {.label = "token", .ticks = token_ticks(view.tokens, static_cast<int>(view.tokens.size()) - 1)},
                         {"value of the key"});
-  HeatMap map;
-  map.name = "held-out accuracy";
-  map.rows = static_cast<int>(view.keys.size()) + 1;
-  map.cols = static_cast<int>(view.tokens.size());
+  HeatMap map{.name = "held-out accuracy",
+              .rows = static_cast<int>(view.keys.size()) + 1,
+              .cols = static_cast<int>(view.tokens.size())};
   std::vector<double> cells = view.accuracy;
   cells.insert(cells.end(), view.shuffled.begin(), view.shuffled.end());
   map.cells = std::move(cells);
@@ -210,10 +201,7 @@ Figure state_figure(const StatePart& part, const TransplantView& view, bool is_c
                         "head " + std::to_string(view.shown_head) + ", after token " + std::to_string(view.token),
                         {.label = "column of the state", .integer_ticks = true},
                         {.label = "row of the state", .integer_ticks = true});
-  HeatMap map;
-  map.name = part.name;
-  map.rows = part.rows;
-  map.cols = part.columns;
+  HeatMap map{.name = part.name, .rows = part.rows, .cols = part.columns};
   const std::vector<float>& numbers = is_clean ? part.clean : part.corrupted;
   map.cells = std::vector<double>(numbers.begin(), numbers.end());
   map.map = ColourMap::diverging;

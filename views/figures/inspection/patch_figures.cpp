@@ -51,11 +51,7 @@ Scatter exact_dots(const PatchView& view, const std::vector<int>& rows) {
     for (int t = 0; t < view.tokens; ++t) {
       const double exact = view.exact[view.cell(static_cast<std::size_t>(rows[r]), t)];
       if (!std::isfinite(exact) || exact == 0) continue;
-      ScatterPoint dot;
-      dot.x = t + 0.3;
-      dot.y = static_cast<double>(r) - 0.3;
-      dot.radius = 1.2;
-      dot.ink = Role::text;
+      ScatterPoint dot{.x = t + 0.3, .y = static_cast<double>(r) - 0.3, .radius = 1.2, .ink = Role::text};
       dots.points.push_back(dot);
     }
   }
@@ -94,10 +90,7 @@ Figure grid_figure(const PatchView& view, const Grid& grid, const std::string& s
       sheet(std::string(grid.id), std::string(grid.title), subtitle,
             {.label = "token", .ticks = token_ticks(view.pair.clean, view.pair.asked, view.pair.changed)}, {"place"});
   figure.subject = view.pair.clean_label + " or " + view.pair.corrupted_label;
-  HeatMap map;
-  map.name = "share restored";
-  map.rows = static_cast<int>(rows.size());
-  map.cols = view.tokens;
+  HeatMap map{.name = "share restored", .rows = static_cast<int>(rows.size()), .cols = view.tokens};
   std::vector<double> cells;
   for (std::size_t r = 0; r < rows.size(); ++r) {
     const PatchRow& row = view.rows[static_cast<std::size_t>(rows[r])];

@@ -156,9 +156,7 @@ std::string kept_text(const std::vector<double>& kept) {
 }
 
 Figure shrinkage_figure(const Observation& observation, const ChosenGram& chosen) {
-  Figure figure;
-  figure.id = "conditioning_shrinkage";
-  figure.title = "Ridge shrinkage";
+  Figure figure{.id = "conditioning_shrinkage", .title = "Ridge shrinkage"};
   const double ridge = chosen.step->ridge + ridge_shift(observation);
   std::vector<double> kept = ridge_shrinkage(chosen.step->gram, ridge), direction;
   for (std::size_t j = 0; j < kept.size(); ++j) direction.push_back(static_cast<double>(j) + 1);
@@ -241,11 +239,7 @@ template <class Value>
 Line head_line(const HeadConditioning& head, std::string name, Ink ink, const Value& value) {
   std::vector<double> x(head.tokens.begin(), head.tokens.end()), y;
   for (std::size_t i = 0; i < x.size(); ++i) y.push_back(value(i));
-  Line line;
-  line.name = std::move(name);
-  line.ink = ink;
-  line.curve = {std::move(x), std::move(y), nullptr};
-  return line;
+  return Line{.name = std::move(name), .curve = {std::move(x), std::move(y), nullptr}, .ink = ink};
 }
 
 template <class Value>

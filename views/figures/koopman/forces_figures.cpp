@@ -46,13 +46,7 @@ void add_arrow(Figure& figure, const Complex& from, const Complex& by, const Arr
 }
 
 /// The name in the legend for all arrows of a kind.
-Line legend_entry(const ArrowLook& look) {
-  Line line;
-  line.name = look.name;
-  line.ink = look.ink;
-  line.dash = look.dash;
-  return line;
-}
+Line legend_entry(const ArrowLook& look) { return Line{.name = look.name, .ink = look.ink, .dash = look.dash}; }
 
 void add_ring(Figure& figure, const HeadForces& forces, const ModeForce& mode) {
   const double radius = ring_change * forces.norm * mode.condition;
@@ -112,9 +106,7 @@ std::string surgery_text(double distance) {
 }
 
 Scatter operated_dots(const HeadForces& forces) {
-  Scatter operated;
-  operated.name = "target of the weight edit";
-  operated.marker = Marker::square;
+  Scatter operated{.name = "target of the weight edit", .marker = Marker::square};
   for (const Complex& place : forces.operated)
     operated.points.push_back({place.real(), place.imag(), 5, Role::failure, false, "", "", 0.8});
   return operated;

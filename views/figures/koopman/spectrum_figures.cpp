@@ -80,9 +80,7 @@ ScatterPoint mode_point(const HeadSpectrum& head, std::size_t i, double scale, c
 
 /// Grey dots at the former places of modes that an override moved or switched off.
 Scatter ghosts_of(const HeadSpectrum& trained, const InspectedHead& inspected, double scale) {
-  Scatter ghosts;
-  ghosts.name = before_the_override;
-  ghosts.marker = Marker::circle;
+  Scatter ghosts{.name = before_the_override, .marker = Marker::circle};
   for (std::size_t i = 0; i < trained.eigenvalues.size() && i < inspected.spectrum.eigenvalues.size(); ++i) {
     const std::complex<double> lambda = scale * trained.eigenvalues[i];
     const bool is_same = std::abs(trained.eigenvalues[i] - inspected.spectrum.eigenvalues[i]) < 1e-9;

@@ -134,9 +134,7 @@ Figure saturation_figure(const TheoryView& t) {
       sheet("query_jacobian_softmax", "Softmax saturates", std::move(subtitle), {"largest weight m"}, {"norm |∂y/∂q|"});
   figure.x.range = Range{0, 1};
   figure.y.scale = Scale::log;
-  Scatter dots;
-  dots.name = "softmax";
-  dots.marker = Marker::circle;
+  Scatter dots{.name = "softmax", .marker = Marker::circle};
   for (std::size_t i = 0; i < std::min(softmax.norm.size(), softmax.max_weight.size()); ++i)
     dots.points.push_back({softmax.max_weight[i], softmax.norm[i], 3, layer_ink(LayerTrait::token_shares)});
   figure.series.emplace_back(std::move(dots));

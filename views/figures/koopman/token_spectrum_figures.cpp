@@ -54,9 +54,7 @@ Trail way_of(const TracedHead& traced, int number) {
 
 Figure plane_figure(const TracedHead& traced) {
   const HeadStep& now = traced.at(traced.token);
-  Scatter scatter;
-  scatter.name = "eigenvalues";
-  scatter.marker = Marker::circle;
+  Scatter scatter{.name = "eigenvalues", .marker = Marker::circle};
   double reach = 1;
   for (std::size_t i = 0; i < now.eigenvalues.size() && i < now.identity.size(); ++i) {
     const std::complex<double> lambda = now.eigenvalues[i];

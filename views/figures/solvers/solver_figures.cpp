@@ -20,11 +20,9 @@ std::size_t index_of(Arithmetic arithmetic) {
 
 /// Names and units that all figures of the race share.
 Figure race_figure(const Observation& observation, const Selection& selection, std::string id, std::string title) {
-  Figure figure;
-  figure.id = "solver_" + std::move(id);
-  figure.title = std::move(title);
-  figure.subtitle = std::string(name_of(selected_arithmetic(observation, selection)));
-  return figure;
+  return Figure{.id = "solver_" + std::move(id),
+                .title = std::move(title),
+                .subtitle = std::string(name_of(selected_arithmetic(observation, selection)))};
 }
 
 /// The lowest, or highest, residual of all problems at each iteration; NaN if one of them has failed.
@@ -70,9 +68,7 @@ void add_solver(Figure& figure, const std::vector<const RacedProblem*>& problems
   const SolverKind kind = all_solvers[solver];
   std::vector<double> highest = envelope(problems, arithmetic, solver, true);
   const std::size_t count = static_cast<std::size_t>(std::max(2.0, figure.x.range->high + 1));
-  Line line;
-  line.name = std::string(name_of(kind));
-  line.ink = solver_ink(kind);
+  Line line{.name = std::string(name_of(kind)), .ink = solver_ink(kind)};
   if (kind == SolverKind::cholesky) {
     if (highest.empty()) return;
     line.dash = Dash::dotted;
@@ -172,12 +168,10 @@ Figure floor_figure(const Observation& observation, const Selection& selection,
                     " iterations, worst system; triangle: no finite result";
   figure.x.label = "precision";
   figure.y.label = "solver";
-  HeatMap map;
-  map.name = "residual";
-  map.rows = static_cast<int>(all_solvers.size());
-  map.cols = static_cast<int>(all_arithmetics.size());
-  map.value.label = "log₁₀ |r| / |q|";
-  map.value.range = Range{-16, 0};
+  HeatMap map{.name = "residual",
+              .rows = static_cast<int>(all_solvers.size()),
+              .cols = static_cast<int>(all_arithmetics.size()),
+              .value = {.label = "log₁₀ |r| / |q|", .range = Range{-16, 0}}};
   std::vector<double> cells;
   for (std::size_t solver = 0; solver < all_solvers.size(); ++solver) {
     map.row_labels.emplace_back(name_of(all_solvers[solver]));

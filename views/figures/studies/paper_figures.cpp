@@ -31,11 +31,7 @@ Figure iteration_figure(std::string id, std::string title, const StudyView& stud
 }
 
 Line study_line(const StudyCurve& curve, std::string name, Ink ink) {
-  Line line;
-  line.name = std::move(name);
-  line.ink = ink;
-  line.curve = {curve.x, curve.y, nullptr};
-  return line;
+  return Line{.name = std::move(name), .curve = {curve.x, curve.y, nullptr}, .ink = ink};
 }
 
 constexpr std::array<const char*, 2> regularisation_names{"adaptive, λ_t = 0.02 |H_t|", "constant, λ = 0.25"};
@@ -44,11 +40,10 @@ constexpr double smoothing_of_losses = 0.95;
 Line training_line(const RunCurves& run, std::size_t r, const Values& values, double smoothing) {
   const CurveSource source{values, static_cast<double>(run.first_step), {}};
   CurveStore curves;
-  Line line;
-  line.name = regularisation_names[r];
-  line.ink = Ink(static_cast<int>(r));
-  line.dash = r == 0 ? Dash::solid : Dash::dashed;
-  line.curve = curves.smoothed("smoothed", source, smoothing);
+  Line line{.name = regularisation_names[r],
+            .curve = curves.smoothed("smoothed", source, smoothing),
+            .ink = Ink(static_cast<int>(r)),
+            .dash = r == 0 ? Dash::solid : Dash::dashed};
   if (smoothing > 0) line.raw = curves.raw("raw", source);
   return line;
 }
@@ -170,10 +165,9 @@ std::string power_of_length(double growth) { return growth == 0 ? "1" : growth =
 
 Figure cost_figure(std::size_t number, const CostView& costs) {
   const CostPart& part = cost_parts[std::min(number, std::size(cost_parts) - 1)];
-  Figure figure;
-  figure.id = "echo_table1_" + std::string(1, static_cast<char>('a' + number));
-  figure.title = part.title;
-  figure.subtitle = "one sequence, d " + std::to_string(costs.width) + ", float32, one thread";
+  Figure figure{.id = "echo_table1_" + std::string(1, static_cast<char>('a' + number)),
+                .title = part.title,
+                .subtitle = "one sequence, d " + std::to_string(costs.width) + ", float32, one thread"};
   if (part.growth != nullptr) figure.subtitle += " · dashed: as Echo's table 1 says";
   figure.x = {.label = "tokens T", .scale = Scale::log};
   figure.y.label = part.label;

@@ -46,10 +46,11 @@ Figure bars_figure(const BisectView& view) {
     const BisectedPart& part = view.parts[i];
     const auto x = static_cast<double>(i);
     const double end = end_of(view, part);
-    Bar bar;
-    bar.x = x;
-    bar.value = end;
-    bar.ink = part.step < 0 ? Ink(Role::failure) : part.part.empty() ? Ink(Role::text) : layer_ink(part.kind);
+    Bar bar{.x = x,
+            .value = end,
+            .ink = part.step < 0       ? Ink(Role::failure)
+                   : part.part.empty() ? Ink(Role::text)
+                                       : layer_ink(part.kind)};
     bars.bars.push_back(bar);
     figure.x.ticks.push_back({x, label_of(part)});
     figure.text_labels.push_back(

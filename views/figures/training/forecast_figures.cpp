@@ -72,11 +72,10 @@ Figure channel_figure(const ForecastView& view, const ForecastChannel& channel, 
 
 Figure errors_figure(const ForecastView& view) {
   Figure figure = sheet("forecast_errors", "Error of every window", "", {"window"}, {"channel"});
-  HeatMap map;
-  map.name = "MSE";
-  map.value.label = "MSE, standardised";
-  map.rows = static_cast<int>(view.windows.front().channels.size());
-  map.cols = static_cast<int>(view.windows.size());
+  HeatMap map{.name = "MSE",
+              .rows = static_cast<int>(view.windows.front().channels.size()),
+              .cols = static_cast<int>(view.windows.size()),
+              .value = {.label = "MSE, standardised"}};
   std::vector<double> cells;
   double largest = 0;
   for (std::size_t c = 0; c < view.windows.front().channels.size(); ++c) {
@@ -110,11 +109,10 @@ Figure reads_figure(const MemoryView& view, std::size_t layer) {
   const MemoryAttention& attention = view.attention[layer];
   Figure figure = sheet(numbered("memory_reads", layer), "What the memory tokens read" + of_layer(view, layer), "",
                         {.label = "input position", .integer_ticks = true}, {"memory token"});
-  HeatMap map;
-  map.name = "weight";
-  map.value.label = "softmax weight";
-  map.rows = static_cast<int>(attention.reads.size());
-  map.cols = std::max(view.input_length, 0);
+  HeatMap map{.name = "weight",
+              .rows = static_cast<int>(attention.reads.size()),
+              .cols = std::max(view.input_length, 0),
+              .value = {.label = "softmax weight"}};
   std::vector<double> cells;
   for (std::size_t m = 0; m < attention.reads.size(); ++m) {
     map.row_labels.push_back(std::to_string(m));

@@ -50,9 +50,7 @@ Figure worth_figure(const MemoryView& view) {
                                view.is_of_error ? "change of the MSE" : "change of the accuracy");
   if (view.is_of_error) figure.y.unit = "%";
   figure.labels = LabelPlacement::none;
-  Bars bars;
-  bars.name = "without mode k";
-  bars.width = 0.7;
+  Bars bars{.name = "without mode k", .width = 0.7};
   for (std::size_t k = 0; k < view.change_without.size(); ++k) {
     const double change = view.change_without[k] * (view.is_of_error ? 100 : 1);
     bars.bars.push_back({static_cast<double>(k + 1), change, std::nan(""), mode_ink(static_cast<int>(k))});
