@@ -190,8 +190,7 @@ void draw_handled_figures(Frame& frame, const Panel& panel, const std::vector<Fi
   };
   const int chosen = shown_figure(frame, panel, figures.size());
   if (chosen >= 0) {
-    PlotOptions options;
-    options.moves_points = panel.kind->moves_points;
+    PlotOptions options{.moves_points = panel.kind->moves_points};
     return draw(static_cast<std::size_t>(chosen), area, options);
   }
   const Grid grid = best_grid(static_cast<int>(figures.size()), area.width, area.height,

@@ -498,8 +498,7 @@ std::vector<Case> all_cases(const Setup& setup) {
 /// Writes the figures of `bench long`: time to `path`, memory to a second file.
 json draw_long(const json& rows, const std::filesystem::path& path, bool overwrite, const Output& output) {
   json files = json::array();
-  WriteOptions write;
-  write.overwrite = overwrite;
+  WriteOptions write{.overwrite = overwrite};
   for (const LongQuantity quantity : {LongQuantity::time, LongQuantity::memory}) {
     std::filesystem::path place = path;
     if (quantity == LongQuantity::memory) place.replace_filename(path.stem().string() + "_memory.svg");

@@ -430,8 +430,7 @@ Figure recall_column(const RaceView& race, std::size_t column) {
 
 Figure state_column(const RaceView& race, std::size_t column) {
   const RaceEntry& entry = race.entries[column];
-  Figure figure;
-  figure.id = column_id(race, column) + "_state";
+  Figure figure{.id = column_id(race, column) + "_state"};
   figure.title = entry_name(race, entry);  // heads the column; short, so that the cost fits next to it
   figure.subtitle = price_text(entry) + " per token" + (entry.state_name.empty() ? "" : " · " + entry.state_name);
   figure.x.label = "column of the state";

@@ -23,8 +23,7 @@ Figure matrix_figure(const RoutingView& routing, const std::string& id, const st
                      const std::vector<float>& matrix, const std::string& quantity, bool has_signs) {
   Figure figure = sheet(id, title, "", {.label = "source token τ", .integer_ticks = true},
                         {.label = "token t", .integer_ticks = true});
-  HeatMap map;
-  map.name = quantity;
+  HeatMap map{.name = quantity};
   map.rows = map.cols = routing.tokens;
   map.nan_is_blank = true;
   map.value.label = quantity;
@@ -62,8 +61,7 @@ Figure token_figure(const std::string& id, const std::string& title, const std::
 Figure hops_figure(const RoutingView& routing) {
   Figure figure = sheet("routing_hops", "Hops", "weight that reaches the last token over k hops", {"hops k"},
                         {"mass (B^k 1)_T"}, LabelPlacement::none);
-  Bars bars;
-  bars.name = "mass";
+  Bars bars{.name = "mass"};
   const std::size_t last = routing.hop_masses.size() - 1;
   for (std::size_t k = 0; k <= last; ++k) {
     bars.bars.push_back({static_cast<double>(k), routing.hop_masses[k], std::numeric_limits<double>::quiet_NaN(),
@@ -148,8 +146,7 @@ Figure reach_figure(const RoutingView& routing) {
                             " of the length that the bound allows",
                 .x = {.label = "R, length of a token |x_t|"},
                 .y = {.label = "|y_t|", .scale = Scale::log}};
-  Scatter tokens;
-  tokens.name = "tokens";
+  Scatter tokens{.name = "tokens"};
   for (std::size_t t = 0; t < std::min(reach.entering.size(), reach.leaving.size()); ++t)
     tokens.points.push_back({.x = reach.entering[t],
                              .y = reach.leaving[t],
@@ -202,8 +199,7 @@ Figure freeze_figure(const RoutingView& routing) {
   figure.subtitle = "worst constant c = " + number_text(constant, 3) + " over " + std::to_string(window) +
                     (constant > 1e-3 ? " tokens: time does not stand still" : " tokens: time can stand still");
   const auto line = [&](std::string name, const std::vector<double>& values, Ink ink, Dash dash) {
-    Line one;
-    one.name = std::move(name);
+    Line one{.name = std::move(name)};
     std::vector<double> x, y;
     for (std::size_t i = 0; i < values.size(); ++i) {
       if (!(values[i] > 0)) continue;  // a log axis cannot show it

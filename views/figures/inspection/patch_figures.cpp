@@ -45,14 +45,12 @@ bool is_whole(const PatchView& view) {
 
 /// While the grid is incomplete: dots at the exact cells. If both runs are equal there, a dot would say nothing.
 Scatter exact_dots(const PatchView& view, const std::vector<int>& rows) {
-  Scatter dots;
-  dots.name = "exact";
+  Scatter dots{.name = "exact"};
   for (std::size_t r = 0; !view.is_complete && r < rows.size(); ++r) {
     for (int t = 0; t < view.tokens; ++t) {
       const double exact = view.exact[view.cell(static_cast<std::size_t>(rows[r]), t)];
       if (!std::isfinite(exact) || exact == 0) continue;
-      ScatterPoint dot{.x = t + 0.3, .y = static_cast<double>(r) - 0.3, .radius = 1.2, .ink = Role::text};
-      dots.points.push_back(dot);
+      dots.points.push_back({.x = t + 0.3, .y = static_cast<double>(r) - 0.3, .radius = 1.2, .ink = Role::text});
     }
   }
   return dots;
@@ -189,8 +187,7 @@ bool has_paths(const PatchView& view) {
 Figure path_figure(const PatchView& view, const std::string& subtitle) {
   Figure figure = sheet(patch_path_id, "Paths from part to part", subtitle, {"to"}, {"from"});
   figure.subject = view.pair.clean_label + " or " + view.pair.corrupted_label;
-  HeatMap map;
-  map.name = "share along the path";
+  HeatMap map{.name = "share along the path"};
   const std::size_t count = view.parts.size();
   map.rows = map.cols = static_cast<int>(count) - 1;
   std::vector<double> cells;

@@ -118,15 +118,13 @@ Figure curves_figure(const StepPicture& picture) {
                 .y = {.label = picture.symbol, .scale = Scale::log}};
   const auto columns = static_cast<std::size_t>(picture.columns);
   for (std::size_t row = 0; row < picture.curves.size(); ++row) {
-    Line line{.name = picture.curves[row], .ink = static_cast<int>(row)};
     std::vector<double> x, y;
     for (std::size_t i = 0; i < columns; ++i) {
       x.push_back(static_cast<double>(i));
       y.push_back(std::max(lowest, static_cast<double>(picture.cells[row * columns + i])));
     }
-    line.curve.x = std::move(x);
-    line.curve.y = std::move(y);
-    figure.series.emplace_back(std::move(line));
+    figure.series.push_back(
+        Line{.name = picture.curves[row], .curve = {std::move(x), std::move(y)}, .ink = static_cast<int>(row)});
   }
   return figure;
 }

@@ -156,16 +156,15 @@ std::string kept_text(const std::vector<double>& kept) {
 }
 
 Figure shrinkage_figure(const Observation& observation, const ChosenGram& chosen) {
-  Figure figure{.id = "conditioning_shrinkage", .title = "Ridge shrinkage"};
   const double ridge = chosen.step->ridge + ridge_shift(observation);
   std::vector<double> kept = ridge_shrinkage(chosen.step->gram, ridge), direction;
   for (std::size_t j = 0; j < kept.size(); ++j) direction.push_back(static_cast<double>(j) + 1);
-  figure.subtitle = chosen.place + " · token " + std::to_string(chosen.token) + " · ε " + number_text(ridge, 2) +
-                    " keeps " + kept_text(kept);
-  figure.x.label = "direction j of the keys";
-  figure.x.integer_ticks = true;
-  figure.y.label = "σ_j/(σ_j + ε)";
-  figure.y.range = Range{0, 1.03};
+  Figure figure{.id = "conditioning_shrinkage",
+                .title = "Ridge shrinkage",
+                .subtitle = chosen.place + " · token " + std::to_string(chosen.token) + " · ε " +
+                            number_text(ridge, 2) + " keeps " + kept_text(kept),
+                .x = {.label = "direction j of the keys", .integer_ticks = true},
+                .y = {.label = "σ_j/(σ_j + ε)", .range = Range{0, 1.03}}};
   Line line = line_through("kept by the ridge", std::move(direction), std::move(kept), head_ink(chosen.head));
   line.marker = Marker::circle;
   figure.series.emplace_back(std::move(line));

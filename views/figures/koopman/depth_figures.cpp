@@ -88,13 +88,11 @@ Figure branch_figure(const Observation& observation, const DepthView& depth) {
                         {.label = "layer", .ticks = layer_ticks(observation, depth, false)},
                         {.label = "norm of the branch |J|",
                          .scale = Scale::log});  // some layers are a thousand times as large as their neighbours
-  Bars bars;
-  bars.name = "norm of the branch |J|";
+  Bars bars{.name = "norm of the branch |J|"};
   for (std::size_t l = 0; l < depth.branch_norms.size(); ++l) {
     const auto layer = static_cast<std::size_t>(depth.layers[l]);
     const std::string kind = layer < observation.model.layers.size() ? observation.model.layers[layer].kind : "";
-    Bar bar{.x = static_cast<double>(l), .value = depth.branch_norms[l], .ink = layer_ink(kind)};
-    bars.bars.push_back(bar);
+    bars.bars.push_back({.x = static_cast<double>(l), .value = depth.branch_norms[l], .ink = layer_ink(kind)});
   }
   figure.series.emplace_back(std::move(bars));
   add_closed_forms(figure, "closed form J.8", depth.branch_bounds, Marker::triangle_down, Role::warning);

@@ -131,8 +131,7 @@ Figure head_figure(const Observation& observation, const Selection& seen, const 
 
 /// Earlier places of a pair; `side` -1 is its conjugate.
 Trail pair_trail(const Observation& observation, int layer, std::size_t i, double side) {
-  Trail trail;
-  trail.ink = layer_ink(LayerTrait::koopman_modes);
+  Trail trail{.ink = layer_ink(LayerTrait::koopman_modes)};
   for (std::size_t t = trail_begin(observation); t < observation.spectrum_history.size(); ++t) {
     if (!observation.spectrum_history[t]) continue;
     for (const MlpSpectrum& earlier : observation.spectrum_history[t]->mlps) {

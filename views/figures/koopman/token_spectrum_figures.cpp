@@ -41,8 +41,7 @@ std::complex<double> eigenvalue_at(const HeadStep& step, int number) {
 }
 
 Trail way_of(const TracedHead& traced, int number) {
-  Trail trail;
-  trail.ink = mode_ink(number);
+  Trail trail{.ink = mode_ink(number)};
   for (std::size_t t = traced.token - std::min(traced.token, shown_way); t <= traced.token; ++t) {
     const std::complex<double> lambda = eigenvalue_at(traced.at(t), number);
     if (!std::isfinite(std::abs(lambda))) continue;

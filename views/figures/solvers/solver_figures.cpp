@@ -119,8 +119,7 @@ Figure residual_figure(const Observation& observation, const Selection& selectio
 Scatter spectrum_dots(const Observation& observation, const RacedProblem& problem) {
   const std::optional<MadeProblem>& made = observation.solvers->made_of;
   const std::vector<double>& values = made ? made->eigenvalues : problem.eigenvalues;
-  Scatter dots;
-  dots.name = "eigenvalues";
+  Scatter dots{.name = "eigenvalues"};
   for (std::size_t i = 0; i < values.size(); ++i) {
     ScatterPoint& dot = dots.points.emplace_back();
     dot.x = static_cast<double>(i + 1);

@@ -113,8 +113,7 @@ Figure kl_limit_figure(const std::vector<KlLimit>& modes, double tau) {
     const KlLimit& mode = modes[k];
     const std::string name = "mode " + std::to_string(mode.mode);
     const auto add = [&](const std::string& which, const std::vector<double>& values, Dash dash) {
-      Line line;
-      line.name = name + which;
+      Line line{.name = name + which};
       line.is_quiet = !which.empty();  // named only in the table: the subtitle explains the dashes
       line.ink = Ink(static_cast<int>(k));
       line.dash = dash;

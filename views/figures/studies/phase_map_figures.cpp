@@ -37,8 +37,7 @@ TextLabel first_run_note(const PhaseMapView& map) {
 
 /// Dots at the centres of cells with a run; cells without a dot have the colour of a neighbour.
 Scatter finished_runs(const PhaseMapView& map) {
-  Scatter dots;
-  dots.name = "finished runs";
+  Scatter dots{.name = "finished runs"};
   for (const RunResult& result : map.sweep.results) {
     const Point cell = cell_of(map, result);
     dots.points.push_back({.x = cell.x,

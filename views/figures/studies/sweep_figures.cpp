@@ -48,11 +48,11 @@ std::size_t seeds_of(const SweepView& sweep) {
 }
 
 Figure figure_of(const SweepView& sweep, const RunMetric& metric) {
-  Figure figure{.id = "sweep_" + file_word(metric.name), .title = sweep.name + ": " + words_of(metric.name)};
   const std::size_t seeds = seeds_of(sweep);
-  figure.subtitle = seeds > 1 ? "mean over " + std::to_string(seeds) + " seeds" : "";
-  figure.recipe = sweep.recipe;
-  return figure;
+  return Figure{.id = "sweep_" + file_word(metric.name),
+                .title = sweep.name + ": " + words_of(metric.name),
+                .subtitle = seeds > 1 ? "mean over " + std::to_string(seeds) + " seeds" : "",
+                .recipe = sweep.recipe};
 }
 
 Figure line_figure(const SweepView& sweep, const SweepAxis& axis, std::size_t metric) {
@@ -64,8 +64,7 @@ Figure line_figure(const SweepView& sweep, const SweepAxis& axis, std::size_t me
   if (axis.is_logarithmic) figure.x.scale = Scale::log;
   const std::vector<RunResult> results = by_shown_place(sweep);
   std::vector<double> x, mean, deviation;
-  Scatter runs;
-  runs.name = "single runs";
+  Scatter runs{.name = "single runs"};
   for (std::size_t i = 0; i < axis.values.size(); ++i) {
     const double at = has_numbers ? *parse_number(axis.values[i]) : static_cast<double>(i);
     if (!has_numbers) figure.x.ticks.push_back({at, axis.values[i]});

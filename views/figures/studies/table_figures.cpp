@@ -34,13 +34,12 @@ int number_of(const std::string& series, const std::vector<std::string>& names) 
 /// A small dot for each run; a single one coincides with its mean and is left out.
 Scatter runs_of(const TableView& table, const std::vector<RunResult>& results, const std::vector<std::string>& names,
                 std::size_t metric) {
-  Scatter runs;
-  runs.name = "single runs";
+  Scatter runs{.name = "single runs"};
   for (const RunResult& result : results) {
     const TableRow& row = table.rows[result.row];
     if (!std::isfinite(result.values[metric])) continue;
-    ScatterPoint point{.x = row.x, .y = result.values[metric], .radius = 2, .ink = Ink(number_of(row.series, names))};
-    runs.points.push_back(point);
+    runs.points.push_back(
+        {.x = row.x, .y = result.values[metric], .radius = 2, .ink = Ink(number_of(row.series, names))});
   }
   return runs;
 }
@@ -88,12 +87,11 @@ void add_published(const TableView& table, std::size_t metric, Figure& figure) {
       continue;
     }
     if (std::ranges::find(drawn, published.series) != drawn.end()) continue;
-    Line line{.name = published.series + ", published",
-              .curve = published_curve(table, published.series, metric),
-              .ink = Role::text};
     constexpr Dash dashes[] = {Dash::dashed, Dash::dash_dot, Dash::short_dash, Dash::long_dash};
-    line.dash = dashes[drawn.size() % std::size(dashes)];
-    figure.series.emplace_back(std::move(line));
+    figure.series.push_back(Line{.name = published.series + ", published",
+                                 .curve = published_curve(table, published.series, metric),
+                                 .ink = Role::text,
+                                 .dash = dashes[drawn.size() % std::size(dashes)]});
     drawn.push_back(published.series);
   }
 }

@@ -44,9 +44,8 @@ Figure strip_figure(const BlameView& view) {
   figure.y.label = "change of the " + metric.name;
   figure.y.unit = metric.unit;
   figure.labels = LabelPlacement::none;
-  Bars bars;
   Scatter dots;
-  bars.name = "change";
+  Bars bars{.name = "change"};
   dots.name = "batches";
   double reach = 0;
   for (const RunResult& without : view.without) {
@@ -78,9 +77,8 @@ Figure strip_figure(const BlameView& view) {
 /// The batches that can be measured before the first measurement: those of the run's last steps.
 BlameView last_steps(const RunCurves& run, const MeasureNames& names) {
   constexpr std::size_t usual = 100;
-  BlameView view;
   const std::size_t shown = std::min(usual, run.loss.size()), before = run.loss.size() - shown;
-  view.first = run.first_step + static_cast<std::int64_t>(before);
+  BlameView view{.first = run.first_step + static_cast<std::int64_t>(before)};
   view.last = view.until = view.first + static_cast<std::int64_t>(shown) - 1;
   view.metrics = {{names.loss, names.loss_unit}};
   for (std::size_t i = before; i < run.loss.size(); ++i) view.loss.push_back(run.loss[i]);

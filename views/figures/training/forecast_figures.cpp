@@ -170,8 +170,7 @@ Figure buffer_figure(const MemoryView& view) {
 Figure switched_off_figure(const ForecastView& view) {
   Figure figure = sheet("memory_off", "Without memory", "memory tokens set to zero", {"window"},
                         {.label = "change of the MSE", .unit = "%"}, LabelPlacement::none);
-  Bars bars;
-  bars.name = "without memory";
+  Bars bars{.name = "without memory"};
   for (std::size_t w = 0; w < view.windows.size(); ++w) {
     const ForecastWindow& window = view.windows[w];
     const auto x = static_cast<double>(w);

@@ -88,8 +88,7 @@ Figure less_figure(const MemoryView& view) {
   figure.x.unit = "%";
   figure.y.unit = "%";
   if (const std::string used = used_text(view); !used.empty()) figure.subtitle = used;
-  Scatter now;
-  now.name = "present settings";
+  Scatter now{.name = "present settings"};
   for (std::size_t i = 0; i < view.less.size(); ++i) {
     const MemoryLess& less = view.less[i];
     std::vector<double> x, y;

@@ -16,10 +16,10 @@ namespace {
 bool is_whole(const OverTrainingView& view) { return view.step.size() == view.value.size(); }
 
 Axis followed_steps(const Observation& observation, const OverTrainingView& view) {
-  Axis axis{.label = "step", .integer_ticks = true};
   const double first = view.step.empty() ? 0 : std::min(0.0, view.step.front());
-  axis.range = Range{first, std::max(static_cast<double>(observation.latest_step), first + 1)};
-  return axis;
+  return Axis{.label = "step",
+              .range = Range{first, std::max(static_cast<double>(observation.latest_step), first + 1)},
+              .integer_ticks = true};
 }
 
 Figure number_figure(const Observation& observation, const OverTrainingView& view) {
@@ -41,8 +41,7 @@ Figure loss_above(const Observation& observation, const OverTrainingView& view) 
                 .x = followed_steps(observation, view),
                 .y = {.label = observation.measures.loss, .unit = observation.measures.loss_unit},
                 .labels = LabelPlacement::none};
-  Line line;
-  line.name = "loss";
+  Line line{.name = "loss"};
   if (!observation.runs.empty()) {
     const RunCurves& run = observation.runs.back();
     std::vector<double> steps, losses;

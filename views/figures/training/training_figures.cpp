@@ -165,8 +165,7 @@ void add_runs(Figure& figure, const Observation& observation, const Selection& s
     const bool is_current = r + 1 == observation.runs.size();
     const CurveSource source{run.*member, static_cast<double>(run.first_step), {}};
     const std::string key = figure.id + "/" + std::to_string(r);
-    Line line;
-    line.name = run_name(observation, r, alone);
+    Line line{.name = run_name(observation, r, alone)};
     dress_run(line, observation, selection, r);
     line.curve = shown_curve(curves, key, source, selection);
     if (is_smoothed(selection) && (is_current || selection.earlier == EarlierRuns::coloured))
@@ -259,8 +258,7 @@ Figure gradient_figure(const Observation& observation, const Selection& selectio
   for (const std::size_t r : shown_runs(observation, selection)) {
     const RunCurves& earlier = observation.runs[r];
     if (r + 1 == observation.runs.size()) break;
-    Line line;
-    line.name = "all, " + earlier.run;
+    Line line{.name = "all, " + earlier.run};
     dress_run(line, observation, selection, r);
     line.curve = shown_curve(curves, figure.id + "/all/" + std::to_string(r),
                              {earlier.gradient_norm, static_cast<double>(earlier.first_step), {}}, selection);
