@@ -220,14 +220,12 @@ bool has_systems(const Observation& observation) {
 }
 
 Figure system_figure(const Observation& observation, std::string id, std::string title, std::string label) {
-  Figure figure =
-      sheet("conditioning_" + std::move(id), std::move(title), layer_name(observation, observation.solvers->layer),
-            {.label = "token", .integer_ticks = true}, {});
-  figure.x.range =
-      Range{0, std::max(1.0, static_cast<double>(observation.solvers->conditioning.front().tokens.back()))};
-  figure.y.label = std::move(label);
-  figure.y.scale = Scale::log;
-  return figure;
+  return sheet(
+      "conditioning_" + std::move(id), std::move(title), layer_name(observation, observation.solvers->layer),
+      {.label = "token",
+       .range = Range{0, std::max(1.0, static_cast<double>(observation.solvers->conditioning.front().tokens.back()))},
+       .integer_ticks = true},
+      {.label = std::move(label), .scale = Scale::log});
 }
 
 double kappa_with(const HeadConditioning& head, std::size_t i, double ridge) {
