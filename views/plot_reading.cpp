@@ -252,7 +252,10 @@ std::vector<Measurement> measure(const Figure& figure, const FigureView& view) {
   for (std::size_t i = 0; i < at_a.size() && i < at_b.size(); ++i) {
     const auto* line = std::get_if<Line>(&figure.series[at_a[i].series]);
     if (!line || line->is_quiet || at_b[i].series != at_a[i].series) continue;
-    Measurement m{.name = line->name, .ink = line->ink, .at_a = at_a[i].y};
+    Measurement m;
+    m.name = line->name;
+    m.ink = line->ink;
+    m.at_a = at_a[i].y;
     m.at_b = at_b[i].y;
     m.difference = m.at_b - m.at_a;
     m.ratio = m.at_b / m.at_a;

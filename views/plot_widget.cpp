@@ -364,6 +364,7 @@ std::vector<HiddenLabel> hidden_labels(const Frame& frame, const FigureGeometry&
 }
 
 PlotResponse plot_widget(Frame& frame, const Figure& figure, const Rect& area, const PlotOptions& options) {
+  PlotResponse response;
   PlotState& state = frame.state.plots[figure.id];
   const double caption = caption_height(frame, figure, options);
   if (caption > 0) draw_caption(frame, figure, {area.x + frame.px(8), area.y, area.width - frame.px(12), caption});
@@ -372,7 +373,7 @@ PlotResponse plot_widget(Frame& frame, const Figure& figure, const Rect& area, c
   const FigureGeometry geometry = draw_body(frame, figure, view, body);
   const std::vector<HiddenLabel> hidden = hidden_labels(frame, geometry, state);
   take_pointer(figure, body);
-  PlotResponse response{.hovered = ImGui::IsItemHovered()};
+  response.hovered = ImGui::IsItemHovered();
   if (const Point mouse = mouse_place(); response.hovered && geometry.plot.contains(mouse))
     response.place = {geometry.x.to_data(mouse.x), geometry.y.to_data(mouse.y)};
   const Hovered over = response.hovered ? hovered_parts(frame, geometry, hidden) : Hovered{};

@@ -39,15 +39,15 @@ FieldResult text_field(const Look& look, const char* id, std::string& text, cons
   ImGui::SetCursorScreenPos({static_cast<float>(box.x), static_cast<float>(box.y + (box.height - height) / 2)});
   ImGui::SetNextItemWidth(static_cast<float>(box.width));
   if (wants_focus) ImGui::SetKeyboardFocusHere();
+  FieldResult result;
   const std::string before = text;
   Field field{&text, selected};
-  FieldResult result{
-      .entered = ImGui::InputText(id, text.data(), text.capacity() + 1,
-                                  ImGuiInputTextFlags_EnterReturnsTrue | ImGuiInputTextFlags_AutoSelectAll |
-                                      ImGuiInputTextFlags_CallbackResize | ImGuiInputTextFlags_CallbackAlways,
-                                  follow_field, &field),
-      .left = !wants_focus && ImGui::IsItemDeactivated(),
-      .edited = text != before};
+  result.entered = ImGui::InputText(id, text.data(), text.capacity() + 1,
+                                    ImGuiInputTextFlags_EnterReturnsTrue | ImGuiInputTextFlags_AutoSelectAll |
+                                        ImGuiInputTextFlags_CallbackResize | ImGuiInputTextFlags_CallbackAlways,
+                                    follow_field, &field);
+  result.edited = text != before;
+  result.left = !wants_focus && ImGui::IsItemDeactivated();
   ImGui::PopFont();
   return result;
 }

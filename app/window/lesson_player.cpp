@@ -141,7 +141,10 @@ void read_again_when_saved(PageState& page, double time) {
 
 void open_lesson_on(PageState& page, const std::string& name_or_path) {
   const std::shared_ptr<const OpenLesson> opened = read(name_or_path);
-  LessonPane pane{.source = name_or_path, .written = written_at(name_or_path), .width = page.lesson.width};
+  LessonPane pane;
+  pane.width = page.lesson.width;
+  pane.source = name_or_path;
+  pane.written = written_at(name_or_path);
   show(pane, opened);
   page.lesson = std::move(pane);
   page.hints = {};

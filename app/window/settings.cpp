@@ -63,8 +63,9 @@ void take_layouts(const json& object, std::map<std::string, Layout>& layouts) {
   if (field == object.end() || !field->is_object()) return;
   for (const auto& [name, kept] : field->items()) {
     if (!kept.is_object() || name.empty() || name.size() > longest_name || layouts.size() >= most) continue;
-    Layout layout{
-        .workspace = kept.contains("workspace") && kept["workspace"].is_string() ? std::string(kept["workspace"]) : ""};
+    Layout layout;
+    layout.workspace =
+        kept.contains("workspace") && kept["workspace"].is_string() ? std::string(kept["workspace"]) : "";
     take_arrangement(kept, layout.splits, layout.shown_figure);
     layouts[name] = std::move(layout);
   }

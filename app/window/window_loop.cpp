@@ -87,7 +87,11 @@ bool is_or_was_trained(const Observation& o) {
   return o.running || o.rebuilds_to >= 0 || o.latest_step > 0 || (!o.runs.empty() && !o.runs.back().loss.empty());
 }
 
-WindowSettings plain_settings() { return WindowSettings{.is_first_start = false}; }
+WindowSettings plain_settings() {
+  WindowSettings settings;
+  settings.is_first_start = false;
+  return settings;
+}
 
 /// Shows an opened figure with its stored view.
 void follow_opening(PageState& page, const Observation& observation, CommandQueue& commands) {

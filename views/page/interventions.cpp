@@ -44,7 +44,8 @@ double draw_head_switches(Frame& frame, const HeadSpectrum& head, const Rect& ro
   const int heads = heads_of_layer(*frame.seen().spectra, head.layer);
   double right = row.right();
   for (int h = std::min(heads, max_heads) - 1; h >= 0; --h) {
-    HeadSpectrum other{.layer = head.layer};
+    HeadSpectrum other;
+    other.layer = head.layer;
     other.head = h;
     const InspectedHead* inspected = inspected_head(frame.seen(), other);
     const bool is_off = inspected && inspected->head_is_off, is_selected = h == head.head;

@@ -184,7 +184,8 @@ void draw_race_columns(Frame& frame, const std::vector<Figure>& figures, const R
   const std::size_t columns = (figures.size() - race_overviews) / race_figures_of_a_layer;
   const double width = area.width / static_cast<double>(columns);
   const double height = (area.height - top - head) / static_cast<double>(race_figures_of_a_layer);
-  PlotOptions options{.shows_caption = false};
+  PlotOptions options;
+  options.shows_caption = false;
   for (std::size_t i = 0; i < std::min(columns, race.entries.size()); ++i) {
     const double x = area.x + static_cast<double>(i) * width;
     draw_race_head(frame, race, race.entries[i], {x + frame.px(8), area.y + top, width - frame.px(12), head});

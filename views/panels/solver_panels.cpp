@@ -49,7 +49,8 @@ void move_eigenvalue(Frame& frame, const PlotResponse& response) {
 }
 
 void draw_one(Frame& frame, const Figure& figure, const Rect& area) {
-  PlotOptions options{.moves_points = figure.id == "solver_spectrum"};
+  PlotOptions options;
+  options.moves_points = figure.id == "solver_spectrum";
   move_eigenvalue(frame, plot_widget(frame, figure, area, options));
 }
 

@@ -46,7 +46,8 @@ void run_lesson(CommandContext& context, const nlohmann::json& value) {
     return;
   }
   if (get_bool(value, "close", false, where)) {
-    LessonPane closed{.width = page.lesson.width};
+    LessonPane closed;
+    closed.width = page.lesson.width;
     page.lesson = std::move(closed);
     return;
   }

@@ -71,7 +71,8 @@ PickerEntry entry_of(const Preset& preset, const Observation& now) {
 }
 
 PickerEntry entry_of(const Lesson& lesson, const std::string& name_or_path) {
-  PickerEntry entry{.section = PickerSection::lessons};
+  PickerEntry entry;
+  entry.section = PickerSection::lessons;
   entry.name = lesson.title;
   const LessonLine* about = find_line(lesson.head, LessonWord::about);
   const LessonLine* minutes = find_line(lesson.head, LessonWord::minutes);
@@ -107,7 +108,8 @@ PickerEntry entry_of(const Table& table) {
   for (const TableRow& row : table.rows) {
     if (std::ranges::find(names, json(row.preset)) == names.end()) names.push_back(row.preset);
   }
-  PickerEntry entry{.section = PickerSection::tables};
+  PickerEntry entry;
+  entry.section = PickerSection::tables;
   entry.name = table.title;
   entry.sentence = table.about;
   entry.words = table.name + " table paper";
@@ -117,7 +119,8 @@ PickerEntry entry_of(const Table& table) {
 }
 
 PickerEntry entry_of_file(const std::filesystem::path& path, PickerSection section) {
-  PickerEntry entry{.section = section};
+  PickerEntry entry;
+  entry.section = section;
   entry.name = path.filename().string();
   entry.sentence = path.parent_path().string();
   const bool is_lesson = path.extension() == ".md";
@@ -149,7 +152,8 @@ bool can_be_opened(const std::filesystem::path& path) {
 }
 
 PickerEntry entry_of_folder(const std::filesystem::path& folder, const std::string& name) {
-  PickerEntry entry{.section = PickerSection::files};
+  PickerEntry entry;
+  entry.section = PickerSection::files;
   entry.name = name;
   entry.sentence = "folder";
   entry.command = {"presets", json{{"folder", folder.string()}}.dump()};

@@ -296,7 +296,8 @@ void focus_plot(CommandContext& context, const json& value) {
 
 void menu(CommandContext& context, const json& value) {
   PageState& page = context.page;
-  MenuState opened{.plot = word(value, "plot", value.contains("panel") ? "" : page.hovered_plot)};
+  MenuState opened;
+  opened.plot = word(value, "plot", value.contains("panel") ? "" : page.hovered_plot);
   for (const ShownPlot& shown : page.shown_plots) {
     if (shown.plot != opened.plot) continue;
     opened.panel = shown.panel;

@@ -41,7 +41,8 @@ std::string meaning_of(const Observation& observation, int head) {
   const std::string kind = kind_of(observation, layer), edited = follows_interventions(observation) ? " · edited" : "";
   if (are_shares(observation)) return " · attention" + edited;
   if (!shows(kind, LayerTrait::koopman_heads)) return " · y = Σ w v" + edited;
-  HeadSpectrum of{.layer = layer};
+  HeadSpectrum of;
+  of.layer = layer;
   of.head = head;
   const InspectedHead* inspected = edited.empty() ? nullptr : inspected_head(observation, of);
   return " · y = η Σ w v" + (inspected ? " · edited, η = " + number_text(inspected->spectrum.eta, 3) : edited);

@@ -78,7 +78,8 @@ Figure strip_figure(const BlameView& view) {
 BlameView last_steps(const RunCurves& run, const MeasureNames& names) {
   constexpr std::size_t usual = 100;
   const std::size_t shown = std::min(usual, run.loss.size()), before = run.loss.size() - shown;
-  BlameView view{.first = run.first_step + static_cast<std::int64_t>(before)};
+  BlameView view;
+  view.first = run.first_step + static_cast<std::int64_t>(before);
   view.last = view.until = view.first + static_cast<std::int64_t>(shown) - 1;
   view.metrics = {{names.loss, names.loss_unit}};
   for (std::size_t i = before; i < run.loss.size(); ++i) view.loss.push_back(run.loss[i]);
