@@ -226,10 +226,7 @@ Figure effective_figure(const RoutingView& routing) {
   std::vector<double> uniform(routing.effective.size());
   const bool is_strict = !routing.feedback.empty();
   for (std::size_t t = 0; t < uniform.size(); ++t) uniform[t] = static_cast<double>(t) + (is_strict ? 0 : 1);
-  Line bound = token_line("uniform", uniform, Role::dim);
-  bound.dash = Dash::dashed;
-  bound.width = 1.3;
-  figure.series.emplace_back(std::move(bound));
+  figure.series.push_back(styled(token_line("uniform", uniform, Role::dim), {.dash = Dash::dashed, .width = 1.3}));
   figure.series.emplace_back(token_line("read", routing.effective, layer_ink(routing.kind)));
   return figure;
 }
@@ -243,10 +240,9 @@ Figure spread_figure(const RoutingView& routing) {
 }
 
 Line code_of_uniform(double gamma, int tokens) {
-  Line line = token_line("γ = " + number_text(gamma, 2) + ", uniform routing", uniform_code(gamma, tokens), Role::dim);
-  line.dash = Dash::dashed;
-  line.width = 1.4;
-  return line;
+  return styled(
+      token_line("γ = " + number_text(gamma, 2) + ", uniform routing", uniform_code(gamma, tokens), Role::dim),
+      {.dash = Dash::dashed, .width = 1.4});
 }
 
 std::string exponent_text(const InfluenceFit& fit) {
@@ -294,14 +290,12 @@ Figure deep_tails_figure(const std::vector<DeepProfile>& profiles) {
     const InfluenceTheory theorem{.law = TheoryLaw::deep_feedback, .parameter = deep.theory};
     for (const double lag : deep.far_lags)
       law.push_back(deep.far_values.back() * theorem.at(lag / deep.far_lags.back()));
-    Line theory = deep_line(deep, "theory", deep.far_lags, std::move(law));
-    theory.dash = Dash::dashed;
-    theory.width = 1.2;
+    Line theory =
+        styled(deep_line(deep, "theory", deep.far_lags, std::move(law)), {.dash = Dash::dashed, .width = 1.2});
     Line recursion = deep_line(deep, "recursion", deep.far_lags, deep.far_values);
     recursion.width = 1;
-    Line built = deep_line(deep, "construction K.22", deep.far_lags, deep.built_values);
-    built.dash = Dash::dotted;
-    built.width = 1;
+    Line built = styled(deep_line(deep, "construction K.22", deep.far_lags, deep.built_values),
+                        {.dash = Dash::dotted, .width = 1});
     theory.is_quiet = recursion.is_quiet = built.is_quiet = true;  // they belong to the measured line
     const std::string fit = "lag^" + exponent_text(deep.fit) + " (" + number_text(deep.theory, 2) + ")";
     Line measured = deep_line(deep, fit, deep.lags, deep.values);
@@ -336,11 +330,11 @@ Figure deep_exponents_figure(const std::vector<DeepProfile>& profiles) {
       blocks.push_back(deep.blocks);
       exponents.push_back(deep.theory);
       const Ink ink = static_cast<int>(b);
-      Line interval = line_through(
-          "interval, β = " + number_text(deep.beta, 2) + ", k = " + std::to_string(deep.blocks),
-          {blocks.back(), blocks.back()}, {deep.fit.power.slope_low, deep.fit.power.slope_high}, ink, Dash::solid);
-      interval.is_quiet = true;
-      figure.series.emplace_back(std::move(interval));
+      figure.series.push_back(
+          styled(line_through("interval, β = " + number_text(deep.beta, 2) + ", k = " + std::to_string(deep.blocks),
+                              {blocks.back(), blocks.back()}, {deep.fit.power.slope_low, deep.fit.power.slope_high},
+                              ink, Dash::solid),
+                 {.is_quiet = true}));
       measured.points.push_back({.x = blocks.back(),
                                  .y = deep.fit.power.slope,
                                  .ink = ink,

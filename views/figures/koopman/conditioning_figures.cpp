@@ -165,9 +165,9 @@ Figure shrinkage_figure(const Observation& observation, const ChosenGram& chosen
                             number_text(ridge, 2) + " keeps " + kept_text(kept),
                 .x = {.label = "direction j of the keys", .integer_ticks = true},
                 .y = {.label = "σ_j/(σ_j + ε)", .range = Range{0, 1.03}}};
-  Line line = line_through("kept by the ridge", std::move(direction), std::move(kept), head_ink(chosen.head));
-  line.marker = Marker::circle;
-  figure.series.emplace_back(std::move(line));
+  figure.series.push_back(
+      styled(line_through("kept by the ridge", std::move(direction), std::move(kept), head_ink(chosen.head)),
+             {.marker = Marker::circle}));
   figure.reference_lines.push_back({Orientation::horizontal, 0.5, "σ_j = ε", Role::dim, Dash::dashed});
   return figure;
 }
@@ -247,10 +247,9 @@ void add_system_heads(Figure& figure, const Observation& observation, const Sele
   for (const HeadConditioning& head : heads) {
     const bool is_chosen = head.head == selection.head;
     const Ink ink = are_many && !is_chosen ? Ink(Role::faint) : head_ink(head.head);
-    Line line =
-        head_line(head, "head " + std::to_string(head.head), ink, [&](std::size_t i) { return value(head, i); });
-    line.width = is_chosen ? 2.4 : 1.3;
-    figure.series.emplace_back(std::move(line));
+    figure.series.push_back(
+        styled(head_line(head, "head " + std::to_string(head.head), ink, [&](std::size_t i) { return value(head, i); }),
+               {.width = is_chosen ? 2.4 : 1.3}));
   }
 }
 

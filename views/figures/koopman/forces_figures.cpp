@@ -29,9 +29,7 @@ constexpr ArrowLook loss_look{"where the loss pulls it", loss_ink, Dash::dashed}
 constexpr ArrowLook step_look{"where AdamW moves it", step_ink, Dash::solid};
 
 Line stroke(std::vector<double> x, std::vector<double> y, Ink ink, Dash dash, std::string name) {
-  Line line = line_through(std::move(name), std::move(x), std::move(y), ink, dash);
-  line.is_quiet = true;
-  return line;
+  return styled(line_through(std::move(name), std::move(x), std::move(y), ink, dash), {.is_quiet = true});
 }
 
 void add_arrow(Figure& figure, const Complex& from, const Complex& by, const ArrowLook& look, const std::string& mode) {

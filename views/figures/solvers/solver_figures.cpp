@@ -86,10 +86,9 @@ void add_solver(Figure& figure, const std::vector<const RacedProblem*>& problems
     line.raw.x = counted_from(0, line.raw.y.size());
   }
   figure.series.emplace_back(std::move(line));
-  Line bound = line_through(name + ", bound", counted_from(0, count), bounds_of(kind, problems, count),
-                            solver_ink(kind), Dash::dashed, 1.1);
-  bound.is_quiet = true;
-  figure.series.emplace_back(std::move(bound));
+  figure.series.push_back(styled(line_through(name + ", bound", counted_from(0, count),
+                                              bounds_of(kind, problems, count), solver_ink(kind), Dash::dashed, 1.1),
+                                 {.is_quiet = true}));
 }
 
 Figure residual_figure(const Observation& observation, const Selection& selection,

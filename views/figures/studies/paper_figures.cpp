@@ -63,11 +63,9 @@ Figure backward_figure(char letter, const StudyView& study) {
   Figure figure = iteration_figure("gka_figure1" + std::string(1, letter), std::string(name_of(solver)) + ", " + place,
                                    study, "relative difference from exact");
   for (const StudyCurve& curve : study.curves) {
-    Line line = study_line(curve, curve.is_dashed ? "unrolled" : "implicit",
-                           curve.is_dashed ? Ink(Role::dim) : solver_ink(solver));
-    line.dash = curve.is_dashed ? Dash::dashed : Dash::solid;
-    line.marker = Marker::circle;
-    figure.series.emplace_back(std::move(line));
+    figure.series.push_back(styled(study_line(curve, curve.is_dashed ? "unrolled" : "implicit",
+                                              curve.is_dashed ? Ink(Role::dim) : solver_ink(solver)),
+                                   {.dash = curve.is_dashed ? Dash::dashed : Dash::solid, .marker = Marker::circle}));
   }
   return figure;
 }
@@ -84,9 +82,8 @@ Figure strength_price_figure(const StudyView& study) {
   Figure figure = iteration_figure("gka_figure8b", "What the ridge costs", study, "mean relative error");
   figure.x = {.label = "strength a", .scale = Scale::log};
   for (std::size_t c = 0; c < study.curves.size(); ++c) {
-    Line line = study_line(study.curves[c], study.curves[c].name, Ink(static_cast<int>(c / 2)));
-    line.dash = study.curves[c].is_dashed ? Dash::dashed : Dash::solid;
-    figure.series.emplace_back(std::move(line));
+    figure.series.push_back(styled(study_line(study.curves[c], study.curves[c].name, Ink(static_cast<int>(c / 2))),
+                                   {.dash = study.curves[c].is_dashed ? Dash::dashed : Dash::solid}));
   }
   return figure;
 }
@@ -95,9 +92,8 @@ Figure divisor_figure(const StudyView& study) {
   Figure figure = iteration_figure("gka_figure5", "What a step backwards divides by", study, "divisor");
   figure.x = {.label = "bound of the condition number κ", .scale = Scale::log};
   for (const StudyCurve& curve : study.curves) {
-    Line line = study_line(curve, curve.name, solver_ink(curve.solver));
-    line.dash = curve.is_dashed ? Dash::dashed : Dash::solid;
-    figure.series.emplace_back(std::move(line));
+    figure.series.push_back(styled(study_line(curve, curve.name, solver_ink(curve.solver)),
+                                   {.dash = curve.is_dashed ? Dash::dashed : Dash::solid}));
   }
   return figure;
 }

@@ -37,11 +37,8 @@ void add_runs(const ForecastView& view, const ForecastChannel& channel, Figure& 
   for (const double side : {1.0, -1.0}) {
     std::vector<double> edge = channel.mean;
     for (std::size_t t = 0; t < edge.size(); ++t) edge[t] += side * channel.deviation[t];
-    Line line = time_line(side > 0 ? "± one deviation of " + runs : "below", edge, 1, 2);
-    line.dash = Dash::dotted;
-    line.width = 1.2;
-    line.is_quiet = side < 0;
-    figure.series.emplace_back(std::move(line));
+    figure.series.push_back(styled(time_line(side > 0 ? "± one deviation of " + runs : "below", edge, 1, 2),
+                                   {.dash = Dash::dotted, .width = 1.2, .is_quiet = side < 0}));
   }
 }
 

@@ -96,10 +96,9 @@ Figure less_figure(const MemoryView& view) {
       x.push_back(100.0 * less.kept[k] / std::max(1, less.whole));
       y.push_back(100 * less.change[k]);
     }
-    Line line =
-        line_through(less.of + " of " + grouped_number(less.whole), std::move(x), std::move(y), static_cast<int>(i));
-    line.marker = Marker::automatic;
-    figure.series.emplace_back(std::move(line));
+    figure.series.push_back(styled(
+        line_through(less.of + " of " + grouped_number(less.whole), std::move(x), std::move(y), static_cast<int>(i)),
+        {.marker = Marker::automatic}));
     if (less.now < less.whole)
       now.points.push_back({.x = 100.0 * less.now / std::max(1, less.whole),
                             .y = 100 * view.change_now,

@@ -28,9 +28,8 @@ Figure number_figure(const Observation& observation, const OverTrainingView& vie
                 .x = followed_steps(observation, view),
                 .y = {.label = words_of(view.number)},
                 .labels = LabelPlacement::none};
-  Line line = line_through(view.number, view.step, view.value, Role::accent);
-  line.marker = view.step.size() < 60 ? Marker::circle : Marker::none;
-  figure.series.emplace_back(std::move(line));
+  figure.series.push_back(styled(line_through(view.number, view.step, view.value, Role::accent),
+                                 {.marker = view.step.size() < 60 ? Marker::circle : Marker::none}));
   figure.table = {{"step", view.step}, {view.number, view.value}};
   return figure;
 }

@@ -82,9 +82,8 @@ Line over_modes(const std::string& name, const std::vector<double>& values, doub
     x.push_back(first + static_cast<double>(i));
     y.push_back(values[i]);
   }
-  Line line = line_through(name, std::move(x), std::move(y), ink, Dash::automatic, 1.8);
-  line.marker = Marker::automatic;
-  return line;
+  return styled(line_through(name, std::move(x), std::move(y), ink, Dash::automatic, 1.8),
+                {.marker = Marker::automatic});
 }
 
 std::vector<double> shares_of_largest(const std::vector<double>& eigenvalues) {
