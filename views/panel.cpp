@@ -176,7 +176,7 @@ ChipResult header_chip(const Frame& frame, const char* id, double right, const R
   return {box.x - frame.px(2), press.clicked};
 }
 
-double command_chip(Frame& frame, const ChipCommand& command, const char* id, double right, const Rect& row,
+double command_chip(const Frame& frame, const ChipCommand& command, const char* id, double right, const Rect& row,
                     std::string_view label, bool is_on, std::string_view hint, Icon icon) {
   const ChipResult chip = header_chip(frame, id, right, row, label, is_on, hint, icon);
   if (chip.clicked) frame.commands.send(command.name, command.fields);

@@ -187,8 +187,8 @@ bool has_paths(const PatchView& view) {
 Figure path_figure(const PatchView& view, const std::string& subtitle) {
   Figure figure = sheet(patch_path_id, "Paths from part to part", subtitle, {"to"}, {"from"});
   figure.subject = view.pair.clean_label + " or " + view.pair.corrupted_label;
-  HeatMap map{.name = "share along the path"};
   const std::size_t count = view.parts.size();
+  HeatMap map{.name = "share along the path"};
   map.rows = map.cols = static_cast<int>(count) - 1;
   std::vector<double> cells;
   std::vector<std::string> from, to;

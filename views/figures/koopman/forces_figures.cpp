@@ -133,9 +133,8 @@ Figure forces_figure(const Observation& observation, const Selection& selection,
   figure.labels = LabelPlacement::legend;
   figure.series.emplace_back(legend_entry(loss_look));
   figure.series.emplace_back(legend_entry(step_look));
-  Scatter dots, after;
-  dots.name = "eigenvalues";
-  dots.marker = Marker::circle;
+  Scatter after;
+  Scatter dots{.name = "eigenvalues", .marker = Marker::circle};
   after.name = "after the step";
   after.marker = Marker::diamond;
   for (std::size_t i = 0; i < forces.modes.size(); ++i) {

@@ -100,9 +100,8 @@ Figure head_figure(const Observation& observation, const Selection& seen, const 
                         max_modulus(head.eigenvalues, scale));
   figure.subject = place;
   figure.subtitle = selection.scaled ? "eigenvalues of A = γ A_w" : "eigenvalues of A_w";
-  Scatter scatter, switched_off;
-  scatter.name = "eigenvalues";
-  scatter.marker = Marker::circle;
+  Scatter switched_off;
+  Scatter scatter{.name = "eigenvalues", .marker = Marker::circle};
   switched_off.name = "switched off";
   switched_off.marker = Marker::diamond;
   std::vector<Trail> trails = mode_trails(observation, selection, trained);

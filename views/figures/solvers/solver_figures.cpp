@@ -194,11 +194,11 @@ Figure omega_figure(const Observation& observation, const Selection& selection,
   figure.x.integer_ticks = true;
   figure.x.range = Range{0, static_cast<double>(iterations)};
   figure.y.label = "ω";
-  Line omega, bound;
-  omega.name = "ω";
-  omega.ink = solver_ink(SolverKind::chebyshev);
-  omega.dash = Dash::solid;
-  omega.curve.y = omega_schedule(problem.mu, problem.L, iterations);
+  Line bound;
+  Line omega{.name = "ω",
+             .curve = {.y = omega_schedule(problem.mu, problem.L, iterations)},
+             .ink = solver_ink(SolverKind::chebyshev),
+             .dash = Dash::solid};
   omega.curve.x = counted_from(0, omega.curve.y.size());
   bound.name = "lemma 4";
   bound.ink = Role::dim;

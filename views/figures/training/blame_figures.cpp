@@ -44,9 +44,8 @@ Figure strip_figure(const BlameView& view) {
   figure.y.label = "change of the " + metric.name;
   figure.y.unit = metric.unit;
   figure.labels = LabelPlacement::none;
-  Scatter dots;
   Bars bars{.name = "change"};
-  dots.name = "batches";
+  Scatter dots{.name = "batches"};
   double reach = 0;
   for (const RunResult& without : view.without) {
     const double change = change_of(view, without), step = static_cast<double>(without.row);
