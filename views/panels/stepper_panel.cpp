@@ -1,5 +1,4 @@
 // State matrices next to each other, the answer at the end of the row.
-#include <algorithm>
 #include <array>
 
 #include "views/figures/semantic_colours.h"

@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
 
 #include "core/figure/axis.h"
 #include "views/figures/inspection/inspection_figures.h"
