@@ -6,7 +6,6 @@
 #include "views/figures/koopman/spectrum_figures.h"
 #include "views/formula_cards.h"
 #include "views/panels/panel_draws.h"
-#include "views/plot_widget.h"
 #include "views/widgets.h"
 
 namespace afterglow {

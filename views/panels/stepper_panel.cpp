@@ -1,10 +1,8 @@
 // State matrices next to each other, the answer at the end of the row.
 #include <array>
 
-#include "views/figures/semantic_colours.h"
 #include "views/panels/panel_draws.h"
 #include "views/plot_widget.h"
-#include "views/widgets.h"
 
 namespace afterglow {
 

@@ -3,7 +3,6 @@
 #include <cmath>
 #include <set>
 
-#include "views/figures/inspection/inspection_figures.h"
 #include "views/figures/inspection/stepper_figures.h"
 #include "views/figures/koopman/spectrum_figures.h"
 #include "views/figures/semantic_colours.h"
