@@ -110,11 +110,11 @@ inline constexpr int picker_sections = 5;
 /// A thing to open: a preset, a table of a paper, a file.
 struct PickerEntry {
   PickerSection section = PickerSection::models;
-  std::string name, sentence, size, time;  ///< "tiny", a sentence, "110,068 parameters", "about 40 s"
-  std::string words;                       ///< more words for the search: its task
-  std::string picture;                     ///< as in Preset
-  Command command;                         ///< opens it
-  bool is_folder = false;                  ///< choosing it lists its contents
+  std::string name{}, sentence{}, size{}, time{};  ///< "tiny", a sentence, "110,068 parameters", "about 40 s"
+  std::string words{};                             ///< more words for the search: its task
+  std::string picture{};                           ///< as in Preset
+  Command command{};                               ///< opens it
+  bool is_folder = false;                          ///< choosing it lists its contents
 };
 
 struct PickerState {

@@ -176,6 +176,13 @@ ChipResult header_chip(const Frame& frame, const char* id, double right, const R
   return {box.x - frame.px(2), press.clicked};
 }
 
+double command_chip(const Frame& frame, const ChipCommand& command, const char* id, double right, const Rect& row,
+                    std::string_view label, bool is_on, std::string_view hint, Icon icon) {
+  const ChipResult chip = header_chip(frame, id, right, row, label, is_on, hint, icon);
+  if (chip.clicked) frame.commands.send(command.name, command.fields);
+  return chip.left;
+}
+
 void draw_figure_grid(Frame& frame, const Panel& panel, const std::vector<Figure>& figures, const Rect& area) {
   draw_handled_figures(frame, panel, figures, area, {});
 }
@@ -190,8 +197,7 @@ void draw_handled_figures(Frame& frame, const Panel& panel, const std::vector<Fi
   };
   const int chosen = shown_figure(frame, panel, figures.size());
   if (chosen >= 0) {
-    PlotOptions options;
-    options.moves_points = panel.kind->moves_points;
+    PlotOptions options{.moves_points = panel.kind->moves_points};
     return draw(static_cast<std::size_t>(chosen), area, options);
   }
   const Grid grid = best_grid(static_cast<int>(figures.size()), area.width, area.height,
@@ -200,9 +206,8 @@ void draw_handled_figures(Frame& frame, const Panel& panel, const std::vector<Fi
   for (int i = 0; i < grid.count; ++i) {
     const Rect cell{area.x + i % grid.columns * width, area.y + i / grid.columns * height, width - gap, height - gap};
     // The panel's header names a single figure.
-    PlotOptions options;
-    options.shows_caption = grid.count > 1 || figures.size() > 1;
-    options.moves_points = panel.kind->moves_points;
+    PlotOptions options{.shows_caption = grid.count > 1 || figures.size() > 1,
+                        .moves_points = panel.kind->moves_points};
     draw(static_cast<std::size_t>(i), cell, options);
   }
 }

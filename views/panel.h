@@ -45,6 +45,13 @@ struct ChipResult {
 };
 ChipResult header_chip(const Frame& frame, const char* id, double right, const Rect& row, std::string_view label,
                        bool is_on, std::string_view hint = {}, Icon icon = Icon::none);
+struct ChipCommand {
+  std::string name;
+  std::vector<CommandField> fields;
+};
+/// A switch that sends a command when it is clicked; returns its left edge.
+double command_chip(const Frame& frame, const ChipCommand& command, const char* id, double right, const Rect& row,
+                    std::string_view label, bool is_on, std::string_view hint = {}, Icon icon = Icon::none);
 
 /// Clicks and hovers on a mode's dot: selects it, or shows its numbers. A drag moves the mode, a right click switches
 /// it off or on.

@@ -78,8 +78,7 @@ char cursor_near(const PlotState& state, const FigureGeometry& geometry, double 
 }
 
 FigureView view_of(const PlotState& state, double text_size) {
-  FigureView view;
-  view.x = state.x;
+  FigureView view{.x = state.x};
   view.y = state.y;
   view.x_scale = state.x_scale;
   view.y_scale = state.y_scale;

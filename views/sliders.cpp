@@ -21,8 +21,7 @@ constexpr double longest_rest = 0.5;    ///< between two notches of one turn of 
 }  // namespace
 
 TrackResult slider_track(const Frame& frame, const char* id, const Rect& row, double share) {
-  TrackResult result;
-  result.share = std::clamp(std::isfinite(share) ? share : 0.0, 0.0, 1.0);
+  TrackResult result{.share = std::clamp(std::isfinite(share) ? share : 0.0, 0.0, 1.0)};
   const double knob = frame.px(6), from = row.x + knob, length = std::max(1.0, row.width - 2 * knob);
   const Press press = press_area(id, row);
   const ImGuiIO& io = ImGui::GetIO();

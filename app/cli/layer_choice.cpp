@@ -46,8 +46,7 @@ bool is_meant(const std::string& name, const LayerSummary& layer, int index) {
 
 /// Whether the plot names this layer when it is selected: few plots show a layer without heads.
 bool names_layer(const PlotKind& kind, const Observation& observation, int layer) {
-  Selection selection;
-  selection.layer = layer;
+  Selection selection{.layer = layer};
   return kind.subtitle(observation, selection).find(observation.model.layers[static_cast<std::size_t>(layer)].label) !=
          std::string::npos;
 }

@@ -44,9 +44,7 @@ int arithmetic_of_name(const std::string& name) {
 nlohmann::json write_to_paths(const Figure& figure, const PlotOptions& options, const CommonOptions& common,
                               const std::string& suffix, Output& output) {
   nlohmann::json written = nlohmann::json::array();
-  WriteOptions write_options;
-  write_options.overwrite = common.force;
-  write_options.shows_title = options.titles;
+  WriteOptions write_options{.overwrite = common.force, .shows_title = options.titles};
   for (const std::string* path : {&options.svg, &options.pdf, &options.png, &options.csv}) {
     if (path->empty()) continue;
     std::filesystem::path place = *path;
@@ -192,15 +190,13 @@ nlohmann::json table_json(const Figure& figure) {
 }
 
 Selection selection_of(const PlotOptions& options, int layer) {
-  Selection selection;
-  selection.layer = layer;
-  selection.head = std::max(0, options.head);
-  selection.token = options.token;
-  selection.power = options.power;
-  selection.all_heads = options.all_heads;
-  selection.band = options.token < 0;
-  selection.arithmetic = arithmetic_of_name(options.arithmetic);
-  return selection;
+  return Selection{.layer = layer,
+                   .head = std::max(0, options.head),
+                   .token = options.token,
+                   .power = options.power,
+                   .all_heads = options.all_heads,
+                   .arithmetic = arithmetic_of_name(options.arithmetic),
+                   .band = options.token < 0};
 }
 
 /// The figures by the names that --figure takes.

@@ -117,10 +117,7 @@ std::unique_ptr<Backend> chosen_backend(const CommonOptions& common) {
 }
 
 SessionOptions session_options(const CommonOptions& common) {
-  SessionOptions options;
-  options.device = chosen_backend(common)->name();
-  options.threads = common.threads;
-  return options;
+  return SessionOptions{.device = chosen_backend(common)->name(), .threads = common.threads};
 }
 
 void take_data(nlohmann::json& task, const std::string& file) {

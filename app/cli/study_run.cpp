@@ -2,7 +2,6 @@
 #include "app/cli/study_run.h"
 
 #include <algorithm>
-#include <cstdio>
 #include <iterator>
 #include <nlohmann/json.hpp>
 #include <set>

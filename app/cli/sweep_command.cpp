@@ -1,6 +1,5 @@
 // `afterglow sweep`: trains one recipe at every point of a grid of its fields, and writes all results as CSV and
 // figures. It continues where it was stopped.
-#include <algorithm>
 #include <nlohmann/json.hpp>
 
 #include "app/cli/command_line.h"

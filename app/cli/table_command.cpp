@@ -1,6 +1,5 @@
 // `afterglow table NAME`: trains the missing runs of a comparison, prints the table, and writes CSV and figures. It
 // continues where it was stopped.
-#include <algorithm>
 #include <nlohmann/json.hpp>
 
 #include "app/cli/command_line.h"

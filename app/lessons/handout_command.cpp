@@ -160,9 +160,7 @@ class Paper {
   void figure(const Figure& drawn) {
     const double height = std::min(0.62 * width(), 0.4 * page.height_pt());
     need(height + body);
-    FigureView view;
-    view.text_size = page.text_pt;
-    view.show_title = true;
+    FigureView view{.show_title = true, .text_size = page.text_pt};
     render_figure(drawn, light_theme(), view, {margin, y_, width(), height}, *canvas_);
     y_ += height + body;
   }

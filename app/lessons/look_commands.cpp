@@ -5,7 +5,6 @@
 #include <nlohmann/json.hpp>
 
 #include "core/engine/observation/solver_view.h"
-#include "core/io/error.h"
 #include "core/io/json_file.h"
 
 namespace afterglow {

@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <cstdlib>
 #include <memory>
-#include <string>
 #include <vector>
 
 #include "app/ranks/plugin.h"

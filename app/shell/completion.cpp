@@ -1,5 +1,4 @@
 // Completion for bash, zsh and fish.
-#include <algorithm>
 #include <array>
 
 #include "app/shell/shell_texts.h"

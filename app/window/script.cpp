@@ -12,12 +12,10 @@ namespace {
 
 ScriptLine read_line(const nlohmann::json& value, const std::string& where) {
   constexpr std::int64_t most = std::int64_t{1} << 53;
-  ScriptLine line;
-  line.command = parse_command(value);
-  line.frame = get_integer(value, "frame", 0, 0, most, where);
-  line.time = get_number(value, "time", 0, 0, 1e9, where);
-  line.step = get_integer(value, "step", 0, 0, most, where);
-  return line;
+  return ScriptLine{.command = parse_command(value),
+                    .frame = get_integer(value, "frame", 0, 0, most, where),
+                    .time = get_number(value, "time", 0, 0, 1e9, where),
+                    .step = get_integer(value, "step", 0, 0, most, where)};
 }
 
 }  // namespace

@@ -1,10 +1,7 @@
 // Views are small values, so each change stores the whole view before and after it.
 #include "app/window/view_history.h"
 
-#include <algorithm>
-#include <array>
 #include <nlohmann/json.hpp>
-#include <string_view>
 
 #include "core/engine/session/command_handlers.h"
 

@@ -1,7 +1,6 @@
 // The visible range of both axes of a figure, from its data, its own settings and those of the view.
 #include "core/figure/ranges.h"
 
-#include <algorithm>
 #include <cmath>
 
 #include "core/figure/decimate.h"

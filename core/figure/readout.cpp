@@ -1,7 +1,6 @@
 // Nearest points, by binary search where x is sorted.
 #include "core/figure/readout.h"
 
-#include <algorithm>
 #include <cmath>
 
 #include "core/figure/decimate.h"

@@ -1,9 +1,7 @@
 // The colours of things, and the notation of counts.
 #include "views/figures/semantic_colours.h"
 
-#include <array>
 #include <cmath>
-#include <cstdio>
 
 #include "core/engine/recipe/recipe.h"
 

@@ -1,5 +1,6 @@
 // Figures before anything is drawn on them, and plain lines.
 #pragma once
+#include <optional>
 #include <string>
 #include <utility>
 
@@ -10,23 +11,37 @@ namespace afterglow {
 /// A figure with its axes and without series.
 inline Figure sheet(std::string id, std::string title, std::string subtitle, Axis x, Axis y,
                     LabelPlacement labels = LabelPlacement::automatic) {
-  Figure figure;
-  figure.id = std::move(id);
-  figure.title = std::move(title);
-  figure.subtitle = std::move(subtitle);
-  figure.x = std::move(x);
-  figure.y = std::move(y);
-  figure.labels = labels;
-  return figure;
+  return Figure{.id = std::move(id),
+                .title = std::move(title),
+                .subtitle = std::move(subtitle),
+                .x = std::move(x),
+                .y = std::move(y),
+                .labels = labels};
 }
 
 inline Line line_through(std::string name, Values x, Values y, Ink ink, Dash dash = Dash::automatic, double width = 2) {
-  Line line;
-  line.name = std::move(name);
-  line.curve = {std::move(x), std::move(y), nullptr};
-  line.ink = ink;
-  line.dash = dash;
-  line.width = width;
+  return Line{.name = std::move(name),
+              .curve = {std::move(x), std::move(y), nullptr},
+              .ink = ink,
+              .dash = dash,
+              .width = width};
+}
+
+/// What a line has of its own; the rest stays.
+struct LineStyle {
+  std::optional<Ink> ink{};
+  std::optional<Dash> dash{};
+  std::optional<double> width{};
+  std::optional<Marker> marker{};
+  bool is_quiet = false;
+};
+
+inline Line styled(Line line, const LineStyle& style) {
+  line.ink = style.ink.value_or(line.ink);
+  line.dash = style.dash.value_or(line.dash);
+  line.width = style.width.value_or(line.width);
+  line.marker = style.marker.value_or(line.marker);
+  line.is_quiet = line.is_quiet || style.is_quiet;
   return line;
 }
 

@@ -1,6 +1,5 @@
 // Interventions on the selected head, with their effect on the accuracy.
 #include <algorithm>
-#include <cmath>
 
 #include "core/figure/axis.h"
 #include "views/figures/inspection/inspection_figures.h"

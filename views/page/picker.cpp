@@ -1,6 +1,5 @@
 // The sheet for opening things: presets as cards, the papers' tables, recent runs, files.
 #include <algorithm>
-#include <cctype>
 #include <cmath>
 #include <sstream>
 

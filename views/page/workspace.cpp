@@ -163,9 +163,8 @@ void draw_strip(Frame& frame, const Rect& row, std::span<const std::string_view>
     const PlotKind& kind = *find_plot_kind(id);
     const double width = canvas.text_width(kind.title, frame.px(tiny_size), FontFace::regular) + frame.px(16);
     if (x + width > end) return;
-    const ChipResult chip = header_chip(frame, id.data(), x + width, row, kind.title, false,
-                                        why_not(kind) + " Click for a preset that has one.");
-    if (chip.clicked) frame.commands.send("maximise", {{"panel", std::string(id)}});
+    command_chip(frame, {"maximise", {{"panel", std::string(id)}}}, id.data(), x + width, row, kind.title, false,
+                 why_not(kind) + " Click for a preset that has one.");
     x += width;
   }
 }

@@ -1,7 +1,6 @@
 // The maps of the accuracy grid; a click on a cell shows a sequence of that task.
 #include <array>
 #include <nlohmann/json.hpp>
-#include <string>
 
 #include "views/figures/selection.h"
 #include "views/figures/studies/accuracy_figures.h"

@@ -28,14 +28,12 @@ void draw_bisect(Frame& frame, const Panel& panel, const std::vector<Figure>& fi
 
 double draw_bisect_controls(Frame& frame, const Rect& row) {
   if (row.width < frame.px(120)) return row.right();
-  const ChipResult other = header_chip(frame, "condition", row.right(), row, "condition …", false,
-                                       "Choose the condition, over any number that `afterglow check --names` lists");
-  if (other.clicked) frame.commands.send("palette", {{"text", std::string("bisect condition=")}});
+  const double other =
+      command_chip(frame, {"palette", {{"text", std::string("bisect condition=")}}}, "condition", row.right(), row,
+                   "condition …", false, "Choose the condition, over any number that `afterglow check --names` lists");
   const bool is_asked = frame.seen().bisect != nullptr;
-  const ChipResult ask = header_chip(frame, "ask", other.left, row, is_asked ? "Run again" : "Run", !is_asked,
-                                     "Repeats the training with one part frozen at a time");
-  if (ask.clicked) frame.commands.send("bisect", {});
-  return ask.left;
+  return command_chip(frame, {"bisect", {}}, "ask", other, row, is_asked ? "Run again" : "Run", !is_asked,
+                      "Repeats the training with one part frozen at a time");
 }
 
 }  // namespace

@@ -57,19 +57,17 @@ void draw_blame(Frame& frame, const Panel& panel, const std::vector<Figure>& fig
 double draw_blame_controls(Frame& frame, const Rect& row) {
   if (row.width < frame.px(90)) return row.right();
   const BlameView* view = frame.seen().blame.get();
-  const ChipResult ask = header_chip(frame, "ask", row.right(), row, view ? "Run again" : "Run", view == nullptr,
-                                     "Repeats the training up to here without each of the last 100 batches");
-  if (ask.clicked) frame.commands.send("blame", {});
-  if (!view || row.width < frame.px(260)) return ask.left;
-  const ChipResult number = header_chip(frame, "number", ask.left - frame.px(6), row, view->metrics[view->shown].name,
-                                        true, "Compares another number of the same repetitions");
-  if (number.clicked)
-    frame.commands.send("blame", {{"result", view->metrics[(view->shown + 1) % view->metrics.size()].name}});
-  if (view->batch.step < 0) return number.left;
-  const ChipResult skip = header_chip(frame, "skip", number.left - frame.px(6), row, "train on without it", false,
-                                      "Rewinds to just before the chosen step and trains on without its batch");
-  if (skip.clicked) frame.commands.send("skip", {{"step", view->batch.step}});
-  return skip.left;
+  const double ask =
+      command_chip(frame, {"blame", {}}, "ask", row.right(), row, view ? "Run again" : "Run", view == nullptr,
+                   "Repeats the training up to here without each of the last 100 batches");
+  if (!view || row.width < frame.px(260)) return ask;
+  const double number = command_chip(
+      frame, {"blame", {{"result", view->metrics[(view->shown + 1) % view->metrics.size()].name}}}, "number",
+      ask - frame.px(6), row, view->metrics[view->shown].name, true, "Compares another number of the same repetitions");
+  if (view->batch.step < 0) return number;
+  return command_chip(frame, {"skip", {{"step", view->batch.step}}}, "skip", number - frame.px(6), row,
+                      "train on without it", false,
+                      "Rewinds to just before the chosen step and trains on without its batch");
 }
 
 }  // namespace

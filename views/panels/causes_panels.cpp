@@ -205,11 +205,9 @@ double draw_grid_chips(Frame& frame, double right, const Rect& row) {
   for (std::size_t i = figures.size(); i-- > 0;) {
     const bool is_on = chosen != frame.state.shown_figure.end() && chosen->second == static_cast<int>(i);
     const std::string name = figures[i].id.substr(figures[i].id.find('_') + 1);
-    const ChipResult chip = header_chip(frame, name.c_str(), right, row, name, is_on, figures[i].title);
-    if (chip.clicked)
-      frame.commands.send("show",
-                          {{"panel", std::string("patch")}, {"figure", is_on ? -1 : static_cast<std::int64_t>(i)}});
-    right = chip.left;
+    right = command_chip(
+        frame, {"show", {{"panel", std::string("patch")}, {"figure", is_on ? -1 : static_cast<std::int64_t>(i)}}},
+        name.c_str(), right, row, name, is_on, figures[i].title);
   }
   return right;
 }
@@ -217,16 +215,15 @@ double draw_grid_chips(Frame& frame, double right, const Rect& row) {
 double draw_patch_controls(Frame& frame, const Rect& row) {
   const PatchView* view = frame.seen().patch.get();
   if (!view || row.width < frame.px(200)) return row.right();
-  const ChipResult next =
-      header_chip(frame, "next pair", row.right(), row, "next pair", false, "Changes another token or another value");
-  if (next.clicked) frame.commands.send("pair", {{"next", true}});
+  const double next = command_chip(frame, {"pair", {{"next", true}}}, "next pair", row.right(), row, "next pair", false,
+                                   "Changes another token or another value");
   const auto now = std::ranges::find(all_measures, view->pair.measure) - std::begin(all_measures);
   const AnswerMeasure other = all_measures[static_cast<std::size_t>(now + 1) % std::size(all_measures)];
-  const ChipResult measure =
-      header_chip(frame, "measure", next.left, row, std::string(name_of(view->pair.measure)), true,
-                  "How the answer is measured; a click switches to: " + std::string(name_of(other)));
-  if (measure.clicked) frame.commands.send("pair", {{"measure", std::string(name_of(other))}});
-  return row.width < frame.px(420) ? measure.left : draw_grid_chips(frame, measure.left, row);
+  const double measure =
+      command_chip(frame, {"pair", {{"measure", std::string(name_of(other))}}}, "measure", next, row,
+                   std::string(name_of(view->pair.measure)), true,
+                   "How the answer is measured; a click switches to: " + std::string(name_of(other)));
+  return row.width < frame.px(420) ? measure : draw_grid_chips(frame, measure, row);
 }
 
 double largest_of(const StatePart& part) {
@@ -347,17 +344,15 @@ double draw_transplant_controls(Frame& frame, const Rect& row) {
   if (!view || view->layer < 0 || row.width < frame.px(150)) return row.right();
   double right = row.right();
   for (const auto& [part, hint] : {std::pair{"none", "Puts nothing in"}, {"all", "Puts the layer's whole memory in"}}) {
-    const ChipResult chip = header_chip(frame, part, right, row, part, view->choice.part == part, hint);
-    if (chip.clicked) frame.commands.send("transplant", {{"part", std::string(part)}});
-    right = chip.left;
+    right = command_chip(frame, {"transplant", {{"part", std::string(part)}}}, part, right, row, part,
+                         view->choice.part == part, hint);
   }
   if (view->heads < 2 || right - row.x < frame.px(80)) return right;
   const int next = view->choice.head + 1 < view->heads ? view->choice.head + 1 : -1;
   const std::string name = view->choice.head < 0 ? "all heads" : "head " + std::to_string(view->choice.head);
-  const ChipResult head = header_chip(frame, "head", right, row, name, view->choice.head >= 0,
-                                      next < 0 ? "Click: all heads" : "Click: head " + std::to_string(next) + " alone");
-  if (head.clicked) frame.commands.send("transplant", {{"head", std::int64_t{next}}});
-  return head.left;
+  return command_chip(frame, {"transplant", {{"head", std::int64_t{next}}}}, "head", right, row, name,
+                      view->choice.head >= 0,
+                      next < 0 ? "Click: all heads" : "Click: head " + std::to_string(next) + " alone");
 }
 
 }  // namespace

@@ -71,10 +71,9 @@ double draw_forces_controls(Frame& frame, const Rect& row) {
   if (!chosen || row.width < frame.px(200)) return row.right();
   int heads = 0;
   for (const HeadForces& head : seen.forces->heads) heads += head.layer == chosen->layer;
-  const ChipResult all =
-      header_chip(frame, "all", row.right(), row, "all", selection.all_heads, "Shows all heads, one small plot each");
-  if (all.clicked) frame.commands.send("select", {{"all_heads", !selection.all_heads}});
-  return draw_head_chips(frame, draw_surgery_chip(frame, all.left, row), row, heads,
+  const double all = command_chip(frame, {"select", {{"all_heads", !selection.all_heads}}}, "all", row.right(), row,
+                                  "all", selection.all_heads, "Shows all heads, one small plot each");
+  return draw_head_chips(frame, draw_surgery_chip(frame, all, row), row, heads,
                          selection.all_heads ? -1 : chosen->head);
 }
 

@@ -27,10 +27,9 @@ double draw_runs_chip(Frame& frame, const ForecastView& view, double right, cons
 double draw_forecast_controls(Frame& frame, const Rect& row) {
   const ForecastView* view = frame.seen().forecast.get();
   if (!view || view->windows.empty() || row.width < frame.px(130)) return row.right();
-  const ChipResult chip =
-      header_chip(frame, "window", row.right(), row, "next window", false, "Forecasts the window after this one");
-  if (chip.clicked) frame.commands.send("probe", {{"index", view->windows.front().index + view->horizon}});
-  return row.width < frame.px(220) ? chip.left : draw_runs_chip(frame, *view, chip.left - frame.px(6), row);
+  const double chip = command_chip(frame, {"probe", {{"index", view->windows.front().index + view->horizon}}}, "window",
+                                   row.right(), row, "next window", false, "Forecasts the window after this one");
+  return row.width < frame.px(220) ? chip : draw_runs_chip(frame, *view, chip - frame.px(6), row);
 }
 
 }  // namespace

@@ -227,15 +227,14 @@ double draw_influence_controls(Frame& frame, const Rect& row) {
   const InfluenceView* view = frame.seen().influence.get();
   if (!view || view->sources.empty() || row.width < frame.px(560)) return left;
   const bool is_exact = view->directions == 0;
-  const ChipResult exact =
-      header_chip(frame, "exact", left, row, "exact", is_exact,
-                  is_exact ? "Estimates the norms from four random directions again"
-                           : "Computes exact norms, one backward pass for every channel; takes longer");
-  if (exact.clicked)
-    frame.commands.send("influence", {{"directions", std::int64_t{is_exact ? few_directions : all_directions}}});
+  const double exact =
+      command_chip(frame, {"influence", {{"directions", std::int64_t{is_exact ? few_directions : all_directions}}}},
+                   "exact", left, row, "exact", is_exact,
+                   is_exact ? "Estimates the norms from four random directions again"
+                            : "Computes exact norms, one backward pass for every channel; takes longer");
   const bool is_one = view->sources.size() == 1;
   const std::string name = is_one ? "τ = " + std::to_string(view->sources.front()) : "mean of sources";
-  const ChipResult source = header_chip(frame, "source", exact.left, row, name, is_one,
+  const ChipResult source = header_chip(frame, "source", exact, row, name, is_one,
                                         is_one ? "Shows the mean over several source tokens again"
                                                : "Follows one source token: the selected one, else token 8");
   if (source.clicked) {

@@ -109,19 +109,16 @@ double draw_inspection_controls(Frame& frame, const Rect& row) {
   const auto& inspected = frame.seen().inspected;
   if (!inspected || row.width < frame.px(150)) return row.right();
   const auto index = static_cast<std::int64_t>(inspected->setup.index);
-  const ChipResult next =
-      header_chip(frame, "next", row.right(), row, "new", false, "Shows the sequence of the next seed");
-  if (next.clicked) frame.commands.send("probe", {{"index", index + 1}});
+  const double next = command_chip(frame, {"probe", {{"index", index + 1}}}, "next", row.right(), row, "new", false,
+                                   "Shows the sequence of the next seed");
   const bool is_rewritten = !inspected->setup.tokens.empty();
   const std::string name = "sequence " + std::to_string(index) + (is_rewritten ? ", rewritten" : "");
-  const ChipResult own = header_chip(frame, "own", next.left, row, name, is_rewritten,
-                                     is_rewritten ? "Back to the sequence before the changes" : "Back to sequence 0");
-  if (own.clicked) frame.commands.send("probe", {{"index", is_rewritten ? index : std::int64_t{0}}});
-  if (!inspected->is_edited()) return own.left;
-  const ChipResult edited = header_chip(frame, "edited", own.left, row, "edited ×", true,
-                                        "Clears all interventions; Ctrl Z takes back only the last one");
-  if (edited.clicked) frame.commands.send("clear_overrides");
-  return edited.left;
+  const double own =
+      command_chip(frame, {"probe", {{"index", is_rewritten ? index : std::int64_t{0}}}}, "own", next, row, name,
+                   is_rewritten, is_rewritten ? "Back to the sequence before the changes" : "Back to sequence 0");
+  if (!inspected->is_edited()) return own;
+  return command_chip(frame, {"clear_overrides", {}}, "edited", own, row, "edited ×", true,
+                      "Clears all interventions; Ctrl Z takes back only the last one");
 }
 
 }  // namespace

@@ -44,17 +44,14 @@ double draw_microscope_controls(Frame& frame, const Rect& row) {
       Choice{"one token", "token", "Replaces one token in the first sequence of the next batch"},
       Choice{"one bit", "bit", "Flips the lowest bit of one weight"}};
   double right = row.right();
-  const ChipResult other =
-      header_chip(frame, "other", right, row, "other …", false,
-                  "Changes any field of the recipe, the device or the precision, such as learning_rate=0.002");
-  if (other.clicked) frame.commands.send("palette", {{"text", std::string("microscope change=")}});
-  right = other.left;
+  right =
+      command_chip(frame, {"palette", {{"text", std::string("microscope change=")}}}, "other", right, row, "other …",
+                   false, "Changes any field of the recipe, the device or the precision, such as learning_rate=0.002");
   const MicroscopeView* view = frame.seen().microscope.get();
   for (const Choice& choice : choices) {
     const bool is_first = !view && choice.change == std::string_view("bit");
-    const ChipResult chip = header_chip(frame, choice.change, right, row, choice.label, is_first, choice.hint);
-    if (chip.clicked) frame.commands.send("microscope", {{"change", std::string(choice.change)}});
-    right = chip.left;
+    right = command_chip(frame, {"microscope", {{"change", std::string(choice.change)}}}, choice.change, right, row,
+                         choice.label, is_first, choice.hint);
   }
   return right;
 }

@@ -25,19 +25,17 @@ void draw_over_training(Frame& frame, const Panel& panel, const std::vector<Figu
 
 double draw_over_training_controls(Frame& frame, const Rect& row) {
   if (row.width < frame.px(120)) return row.right();
-  const ChipResult other = header_chip(frame, "number", row.right(), row, "choose number …", false,
-                                       "Follows another number of those that `afterglow check --names` lists");
-  if (other.clicked) frame.commands.send("palette", {{"text", std::string("over_training number=")}});
+  const double other =
+      command_chip(frame, {"palette", {{"text", std::string("over_training number=")}}}, "number", row.right(), row,
+                   "choose number …", false, "Follows another number of those that `afterglow check --names` lists");
   const bool is_asked = frame.seen().over_training != nullptr;
-  double right = other.left;
+  double right = other;
   for (const char* number : {"kappa", "spectral_radius"}) {
     if (row.width < frame.px(260) && number == std::string_view("kappa")) continue;
     const bool is_shown = is_asked && frame.seen().over_training->number == number;
-    const ChipResult chip =
-        header_chip(frame, number, right, row, words_of(number), is_shown || (!is_asked && right == other.left),
-                    "Follows the " + words_of(number) + " over all kept steps");
-    if (chip.clicked) frame.commands.send("over_training", {{"number", std::string(number)}});
-    right = chip.left;
+    right = command_chip(frame, {"over_training", {{"number", std::string(number)}}}, number, right, row,
+                         words_of(number), is_shown || (!is_asked && right == other),
+                         "Follows the " + words_of(number) + " over all kept steps");
   }
   return right;
 }

@@ -56,14 +56,12 @@ double draw_phase_map_controls(Frame& frame, const Rect& row) {
   const PhaseMapView* map = frame.seen().phase_map.get();
   if (!map || row.width < frame.px(200)) return row.right();
   const std::vector<RunMetric>& numbers = map->sweep.metrics;
-  const ChipResult number = header_chip(frame, "number", row.right(), row, words_of(numbers[map->shown].name), true,
-                                        "Shows another number of the same runs as colour");
-  if (number.clicked) frame.commands.send("phase_map", {{"result", numbers[(map->shown + 1) % numbers.size()].name}});
-  const ChipResult axes = header_chip(frame, "axes", number.left - frame.px(6), row, "axes", false,
-                                      "Choose two settings, their values and the number of steps of each run");
+  const double number = command_chip(
+      frame, {"phase_map", {{"result", numbers[(map->shown + 1) % numbers.size()].name}}}, "number", row.right(), row,
+      words_of(numbers[map->shown].name), true, "Shows another number of the same runs as colour");
   // The palette shows the present axes for editing.
-  if (axes.clicked) frame.commands.send("palette", {{"text", axes_command(*map)}});
-  return axes.left;
+  return command_chip(frame, {"palette", {{"text", axes_command(*map)}}}, "axes", number - frame.px(6), row, "axes",
+                      false, "Choose two settings, their values and the number of steps of each run");
 }
 
 }  // namespace

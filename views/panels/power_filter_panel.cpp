@@ -5,7 +5,6 @@
 
 #include "views/figures/inspection/inspection_figures.h"
 #include "views/panels/panel_draws.h"
-#include "views/plot_widget.h"
 #include "views/sliders.h"
 #include "views/widgets.h"
 

@@ -2,7 +2,6 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
-#include <cstdlib>
 #include <nlohmann/json.hpp>
 
 #include "views/figures/koopman/conditioning_figures.h"
@@ -87,10 +86,8 @@ double draw_arithmetic_controls(Frame& frame, const Rect& row) {
   double right = row.right();
   for (std::size_t i = all_arithmetics.size(); i-- > 0;) {
     const std::string name(name_of(all_arithmetics[i]));
-    const ChipResult chip =
-        header_chip(frame, name.c_str(), right, row, name, all_arithmetics[i] == now, "Solves in " + name);
-    if (chip.clicked) frame.commands.send("select", {{"arithmetic", name}});
-    right = chip.left;
+    right = command_chip(frame, {"select", {{"arithmetic", name}}}, name.c_str(), right, row, name,
+                         all_arithmetics[i] == now, "Solves in " + name);
   }
   return right;
 }
@@ -101,21 +98,15 @@ double draw_solver_race_controls(Frame& frame, const Rect& row) {
   if (!view || right - row.x < frame.px(250)) return right;
   right -= frame.px(8);
   for (const char* shape : {"outlier", "clustered", "geometric"}) {
-    const ChipResult chip =
-        header_chip(frame, shape, right, row, shape, false, "Solves a synthetic spectrum whose dots can be dragged");
-    if (chip.clicked) frame.commands.send("solver_problem", {{"shape", std::string(shape)}});
-    right = chip.left;
+    right = command_chip(frame, {"solver_problem", {{"shape", std::string(shape)}}}, shape, right, row, shape, false,
+                         "Solves a synthetic spectrum whose dots can be dragged");
   }
-  const ChipResult layer =
-      header_chip(frame, "layer", right, row, "layer", !view->made, "Solves the systems of the selected layer");
-  if (layer.clicked) frame.commands.send("solver_problem");
-  right = layer.left;
+  right = command_chip(frame, {"solver_problem", {}}, "layer", right, row, "layer", !view->made,
+                       "Solves the systems of the selected layer");
   if (view->made || right - row.x < frame.px(60)) return right;
-  const ChipResult band =
-      header_chip(frame, "band", right - frame.px(8), row, "all systems", frame.state.selection.band,
-                  "Shows the systems of all tokens and heads, or only the selected one");
-  if (band.clicked) frame.commands.send("select", {{"band", !frame.state.selection.band}});
-  return band.left;
+  return command_chip(frame, {"select", {{"band", !frame.state.selection.band}}}, "band", right - frame.px(8), row,
+                      "all systems", frame.state.selection.band,
+                      "Shows the systems of all tokens and heads, or only the selected one");
 }
 
 }  // namespace

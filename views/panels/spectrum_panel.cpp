@@ -6,7 +6,6 @@
 #include "views/figures/koopman/spectrum_figures.h"
 #include "views/formula_cards.h"
 #include "views/panels/panel_draws.h"
-#include "views/plot_widget.h"
 #include "views/widgets.h"
 
 namespace afterglow {
@@ -71,10 +70,9 @@ double draw_switches(Frame& frame, const Rect& row) {
   const HeadSpectrum* head = selected_head(frame.seen(), selection);
   if (!head || mlp_is_selected(frame.seen(), selection)) return row.right();
   const int heads = heads_of_layer(*frame.seen().spectra, head->layer);
-  const ChipResult all =
-      header_chip(frame, "all", row.right(), row, "all", selection.all_heads, "Shows all heads, one small plot each");
-  if (all.clicked) frame.commands.send("select", {{"all_heads", !selection.all_heads}});
-  return draw_head_chips(frame, all.left, row, heads, selection.all_heads ? -1 : head->head);
+  const double all = command_chip(frame, {"select", {{"all_heads", !selection.all_heads}}}, "all", row.right(), row,
+                                  "all", selection.all_heads, "Shows all heads, one small plot each");
+  return draw_head_chips(frame, all, row, heads, selection.all_heads ? -1 : head->head);
 }
 
 void draw_spectrum(Frame& frame, const Panel& panel, const std::vector<Figure>& figures, const Rect& area) {
@@ -107,17 +105,14 @@ double draw_spectrum_controls(Frame& frame, const Rect& row) {
   if (row.width < frame.px(80)) return row.right();
   if (!head || mlp_is_selected(frame.seen(), selection)) return draw_surgery_chip(frame, row.right(), row);
   double right = row.right();
-  const ChipResult scaled =
-      header_chip(frame, "scaled", right, row, selection.scaled ? "A = γ A_w" : "A_w", selection.scaled,
-                  "Shows the eigenvalues of A_w, or of A = γ A_w with the gain γ");
-  if (scaled.clicked) frame.commands.send("select", {{"scaled", !selection.scaled}});
-  right = draw_surgery_chip(frame, scaled.left, row);
+  const double scaled = command_chip(frame, {"select", {{"scaled", !selection.scaled}}}, "scaled", right, row,
+                                     selection.scaled ? "A = γ A_w" : "A_w", selection.scaled,
+                                     "Shows the eigenvalues of A_w, or of A = γ A_w with the gain γ");
+  right = draw_surgery_chip(frame, scaled, row);
   const int heads = heads_of_layer(*frame.seen().spectra, head->layer);
   if (row.width < frame.px(330)) return right;
-  const ChipResult all =
-      header_chip(frame, "all", right, row, "all", selection.all_heads, "Shows all heads, one small plot each");
-  if (all.clicked) frame.commands.send("select", {{"all_heads", !selection.all_heads}});
-  right = all.left;
+  right = command_chip(frame, {"select", {{"all_heads", !selection.all_heads}}}, "all", right, row, "all",
+                       selection.all_heads, "Shows all heads, one small plot each");
   return draw_head_chips(frame, right, row, heads, selection.all_heads ? -1 : head->head);
 }
 
@@ -134,19 +129,16 @@ double draw_surgery_chip(Frame& frame, double right, const Rect& row) {
   const auto is_moved = [&](const auto& head) { return std::ranges::any_of(head.second.modes, moves); };
   const auto has_moved = [&](const auto& layer) { return std::ranges::any_of(layer.second.heads, is_moved); };
   if (!inspected || std::ranges::none_of(inspected->setup.interventions.layers, has_moved)) return right;
-  const ChipResult fit = header_chip(frame, "surgery", right, row, "fit weights", true,
-                                     "Changes the weights until they have the moved eigenvalues; counts as one step");
-  if (fit.clicked) frame.commands.send("surgery", {});
-  return fit.left;
+  return command_chip(frame, {"surgery", {}}, "surgery", right, row, "fit weights", true,
+                      "Changes the weights until they have the moved eigenvalues; counts as one step");
 }
 
 double draw_head_chips(Frame& frame, double right, const Rect& row, int heads, int chosen) {
   constexpr int max_chips = 8;
   for (int h = std::min(heads, max_chips) - 1; h >= 0; --h) {
     const std::string label = std::to_string(h), id = "head" + label;
-    const ChipResult chip = header_chip(frame, id.c_str(), right, row, label, h == chosen, "Head " + label);
-    if (chip.clicked) frame.commands.send("select", {{"head", std::int64_t{h}}, {"all_heads", false}});
-    right = chip.left;
+    right = command_chip(frame, {"select", {{"head", std::int64_t{h}}, {"all_heads", false}}}, id.c_str(), right, row,
+                         label, h == chosen, "Head " + label);
   }
   return right;
 }

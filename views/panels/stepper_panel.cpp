@@ -1,11 +1,8 @@
 // State matrices next to each other, the answer at the end of the row.
-#include <algorithm>
 #include <array>
 
-#include "views/figures/semantic_colours.h"
 #include "views/panels/panel_draws.h"
 #include "views/plot_widget.h"
-#include "views/widgets.h"
 
 namespace afterglow {
 
@@ -42,13 +39,12 @@ double draw_stepper_controls(Frame& frame, const Rect& row) {
   if (!trace || trace->steps.empty()) return row.right();
   if (row.width < frame.px(110)) return row.right();
   const bool change = frame.state.selection.change;
-  const ChipResult chip = header_chip(frame, "change", row.right(), row, "show change", change,
-                                      "Shows the change since the last token instead of the state");
-  if (chip.clicked) frame.commands.send("select", {{"change", !change}});
+  const double chip = command_chip(frame, {"select", {{"change", !change}}}, "change", row.right(), row, "show change",
+                                   change, "Shows the change since the last token instead of the state");
   const int heads = static_cast<int>(trace->steps.front().heads.size());
-  if (row.width < frame.px(250)) return chip.left;
+  if (row.width < frame.px(250)) return chip;
   const bool has_chip = heads > 0 && (row.width > frame.px(330) || trace->scale_kept_behind >= 0);
-  const double left = has_chip ? draw_scale_chip(frame, chip.left, row) : chip.left;
+  const double left = has_chip ? draw_scale_chip(frame, chip, row) : chip;
   return draw_head_chips(frame, left, row, heads, selected_trace_head(*trace, frame.state.selection));
 }
 

@@ -4,7 +4,6 @@
 
 #include "core/figure/axis.h"
 #include "views/panels/panel_draws.h"
-#include "views/widgets.h"
 
 namespace afterglow {
 

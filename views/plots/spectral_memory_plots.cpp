@@ -1,7 +1,5 @@
 // Plots and cards of Spectral Memory: the path of training, forecasts, memory tokens.
 #include "core/engine/observation/forecast_view.h"
-#include "core/engine/observation/memory_view.h"
-#include "core/engine/observation/trajectory_view.h"
 #include "core/figure/axis.h"
 #include "views/figures/semantic_colours.h"
 #include "views/figures/training/forecast_figures.h"

@@ -5,7 +5,6 @@
 #include "core/io/number_text.h"
 #include "views/figures/koopman/depth_figures.h"
 #include "views/figures/koopman/theory_figures.h"
-#include "views/figures/semantic_colours.h"
 #include "views/plots/families.h"
 #include "views/plots/shared_numbers.h"
 

@@ -1,6 +1,4 @@
 // Plots and cards of the curves of training.
-#include "core/engine/observation/blame_view.h"
-#include "core/engine/observation/phase_map_view.h"
 #include "core/figure/axis.h"
 #include "views/figures/studies/accuracy_figures.h"
 #include "views/figures/studies/phase_map_figures.h"

@@ -232,9 +232,8 @@ void bench_influence(const char* preset, const Setup& setup) {
   std::vector<double> x;
   Random random(7);
   for (std::int64_t i = 0; i < tokens * model.width(); ++i) x.push_back(random.normal());
-  JacobianPlan plan;
-  plan.blocks = influence_blocks(std::vector<int>{0}, tokens, 8);
-  plan.tokens_at_once = tokens_in_a_pass(setup.backend);
+  JacobianPlan plan{.blocks = influence_blocks(std::vector<int>{0}, tokens, 8),
+                    .tokens_at_once = tokens_in_a_pass(setup.backend)};
   for (const Branch& branch : model.branches()) plan.causal = plan.causal && branch.layer->is_causal();
   Arena arena(setup.backend);
   Tape tape(setup.backend, arena);
@@ -296,9 +295,7 @@ void bench_head(const HeadCase& sizes, const Setup& setup) {
 /// steps, so the loss of speed is measured over the whole time; medians would hide it.
 void bench_publish(const PublishCase& of, const Setup& setup) {
   constexpr double seconds_each = 2;
-  SessionOptions session;
-  session.device = setup.common.device;
-  session.threads = setup.common.threads;
+  SessionOptions session{.device = setup.common.device, .threads = setup.common.threads};
   PublishBench bench(recipe_of(of.preset, of.changes, setup.backend), of.analyses, session);
   std::vector<double> times, times_alone;
   PublishBench::Stretch watched, alone;
@@ -501,8 +498,7 @@ std::vector<Case> all_cases(const Setup& setup) {
 /// Writes the figures of `bench long`: time to `path`, memory to a second file.
 json draw_long(const json& rows, const std::filesystem::path& path, bool overwrite, const Output& output) {
   json files = json::array();
-  WriteOptions write;
-  write.overwrite = overwrite;
+  WriteOptions write{.overwrite = overwrite};
   for (const LongQuantity quantity : {LongQuantity::time, LongQuantity::memory}) {
     std::filesystem::path place = path;
     if (quantity == LongQuantity::memory) place.replace_filename(path.stem().string() + "_memory.svg");

@@ -165,11 +165,11 @@ void bench_long(const LayerKind& kind, const LongBounds& bounds, const MachineRa
 
 Figure long_figure(const json& rows, LongQuantity quantity) {
   const bool is_time = quantity == LongQuantity::time;
-  Figure figure;
-  figure.id = is_time ? "long_time" : "long_memory";
-  figure.title = is_time ? "Time of a pass against its length" : "Memory of a pass against its length";
-  figure.subtitle = "forward and backward pass of one layer, one sequence, " + std::to_string(width) + " channels";
-  figure.x = {.label = "tokens", .scale = Scale::log};
+  Figure figure{
+      .id = is_time ? "long_time" : "long_memory",
+      .title = is_time ? "Time of a pass against its length" : "Memory of a pass against its length",
+      .subtitle = "forward and backward pass of one layer, one sequence, " + std::to_string(width) + " channels",
+      .x = {.label = "tokens", .scale = Scale::log}};
   figure.y = is_time ? Axis{.label = "time", .unit = "ms", .scale = Scale::log}
                      : Axis{.label = "memory", .unit = "MB", .scale = Scale::log};
   std::vector<std::string> kinds;
@@ -190,12 +190,11 @@ Figure long_figure(const json& rows, LongQuantity quantity) {
       x.push_back(row["tokens"].get<double>());
       y.push_back(is_time ? row["median_ms"].get<double>() : 1e-6 * row["held_bytes"].get<double>());
     }
-    Line line;
-    line.name = kinds[i];
-    line.curve = {Values(std::move(x)), Values(std::move(y))};
-    line.ink = Ink(static_cast<int>(i));
-    line.marker = i < static_cast<std::size_t>(palette_size) ? Marker::circle : Marker::square;
-    figure.series.push_back(std::move(line));
+    figure.series.push_back(
+        Line{.name = kinds[i],
+             .curve = {Values(std::move(x)), Values(std::move(y))},
+             .ink = Ink(static_cast<int>(i)),
+             .marker = i < static_cast<std::size_t>(palette_size) ? Marker::circle : Marker::square});
   }
   return figure;
 }

@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <chrono>
-#include <nlohmann/json.hpp>
 #include <thread>
 
 #include "app/cli/interruption.h"

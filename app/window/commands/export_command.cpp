@@ -96,8 +96,7 @@ void run_export(CommandContext& context, const Command& command) {
     std::error_code error;
     std::filesystem::create_directories(path.parent_path().empty() ? "." : path.parent_path(), error);
     figure.recipe = recipe_with_view(figure, context.page);
-    WriteOptions options;
-    options.view = view_of(context.page.plots[figure.id], 12);
+    WriteOptions options{.view = view_of(context.page.plots[figure.id], 12)};
     const auto files = write_figure(figure, path, formats_of(value), preset_of(value), options);
     written += files.size();
     if (!all) add_note(context.page, Severity::info, written_text(files), context.time);

@@ -56,12 +56,11 @@ std::string about_time(double seconds) {
 }
 
 PickerEntry entry_of(const Preset& preset, const Observation& now) {
-  PickerEntry entry;
-  entry.name = preset.name;
-  entry.sentence = preset.about.empty() ? preset.title : preset.about;
-  entry.words = preset.title + " " + preset.task;
-  entry.picture = preset.picture;
-  entry.command = {"load", json{{"preset", preset.name}}.dump()};
+  PickerEntry entry{.name = preset.name,
+                    .sentence = preset.about.empty() ? preset.title : preset.about,
+                    .words = preset.title + " " + preset.task,
+                    .picture = preset.picture,
+                    .command = {"load", json{{"preset", preset.name}}.dump()}};
   if (preset.picture.empty()) return entry;
   entry.size = grouped_number(json::parse(preset.picture).value("parameters", std::int64_t{0})) + " parameters";
   const double steps = parse_recipe(preset.text, preset.name).training.steps;
@@ -71,9 +70,7 @@ PickerEntry entry_of(const Preset& preset, const Observation& now) {
 }
 
 PickerEntry entry_of(const Lesson& lesson, const std::string& name_or_path) {
-  PickerEntry entry;
-  entry.section = PickerSection::lessons;
-  entry.name = lesson.title;
+  PickerEntry entry{.section = PickerSection::lessons, .name = lesson.title};
   const LessonLine* about = find_line(lesson.head, LessonWord::about);
   const LessonLine* minutes = find_line(lesson.head, LessonWord::minutes);
   if (about) entry.sentence = about->text;
@@ -108,21 +105,16 @@ PickerEntry entry_of(const Table& table) {
   for (const TableRow& row : table.rows) {
     if (std::ranges::find(names, json(row.preset)) == names.end()) names.push_back(row.preset);
   }
-  PickerEntry entry;
-  entry.section = PickerSection::tables;
-  entry.name = table.title;
-  entry.sentence = table.about;
-  entry.words = table.name + " table paper";
-  entry.size = std::to_string(names.size()) + (names.size() == 1 ? " model" : " models");
-  entry.command = {"compare", json{{"presets", names}}.dump()};
-  return entry;
+  return PickerEntry{.section = PickerSection::tables,
+                     .name = table.title,
+                     .sentence = table.about,
+                     .size = std::to_string(names.size()) + (names.size() == 1 ? " model" : " models"),
+                     .words = table.name + " table paper",
+                     .command = {"compare", json{{"presets", names}}.dump()}};
 }
 
 PickerEntry entry_of_file(const std::filesystem::path& path, PickerSection section) {
-  PickerEntry entry;
-  entry.section = section;
-  entry.name = path.filename().string();
-  entry.sentence = path.parent_path().string();
+  PickerEntry entry{.section = section, .name = path.filename().string(), .sentence = path.parent_path().string()};
   const bool is_lesson = path.extension() == ".md";
   entry.command = is_lesson ? Command{"lesson", json{{"open", path.string()}}.dump()}
                             : Command{"load", json{{"path", path.string()}}.dump()};
@@ -152,13 +144,11 @@ bool can_be_opened(const std::filesystem::path& path) {
 }
 
 PickerEntry entry_of_folder(const std::filesystem::path& folder, const std::string& name) {
-  PickerEntry entry;
-  entry.section = PickerSection::files;
-  entry.name = name;
-  entry.sentence = "folder";
-  entry.command = {"presets", json{{"folder", folder.string()}}.dump()};
-  entry.is_folder = true;
-  return entry;
+  return PickerEntry{.section = PickerSection::files,
+                     .name = name,
+                     .sentence = "folder",
+                     .command = {"presets", json{{"folder", folder.string()}}.dump()},
+                     .is_folder = true};
 }
 
 /// Folders first, then files that can be opened, both by name. A folder that cannot be read lists only its parent.

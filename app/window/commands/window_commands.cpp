@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <array>
-#include <cmath>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <set>
@@ -240,9 +239,7 @@ void hide(CommandContext& context, const json& value) {
 
 /// The visible part of a plot as a canvas of size one by one, so that gestures are shares of it.
 FigureGeometry unit_geometry(const ShownPlot& plot) {
-  FigureGeometry geometry;
-  geometry.plot = {0, 0, 1, 1};
-  geometry.x = AxisTransform(plot.x_scale, plot.x, 0, 1);
+  FigureGeometry geometry{.plot = {0, 0, 1, 1}, .x = AxisTransform(plot.x_scale, plot.x, 0, 1)};
   geometry.y = AxisTransform(plot.y_scale, plot.y, 1, 0);
   return geometry;
 }

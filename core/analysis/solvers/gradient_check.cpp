@@ -2,7 +2,6 @@
 #include "core/analysis/solvers/gradient_check.h"
 
 #include <algorithm>
-#include <cmath>
 #include <limits>
 
 #include "core/analysis/solvers/solver_steps.h"

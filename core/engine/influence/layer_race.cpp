@@ -5,7 +5,6 @@
 #include <chrono>
 #include <cmath>
 #include <map>
-#include <nlohmann/json.hpp>
 #include <optional>
 
 #include "core/analysis/influence/influence.h"

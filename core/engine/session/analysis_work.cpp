@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
-#include <nlohmann/json.hpp>
 
 #include "core/engine/causes/ablation_measurement.h"
 #include "core/engine/observation/run_numbers.h"

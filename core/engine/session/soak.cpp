@@ -2,7 +2,6 @@
 #include "core/engine/session/soak.h"
 
 #include <algorithm>
-#include <cmath>
 #include <cstdio>
 
 #include "core/engine/observation/inspected_view.h"

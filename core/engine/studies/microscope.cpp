@@ -2,7 +2,6 @@
 #include "core/engine/studies/microscope.h"
 
 #include <algorithm>
-#include <bit>
 #include <cstring>
 #include <limits>
 

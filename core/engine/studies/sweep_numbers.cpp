@@ -1,5 +1,4 @@
 // The metrics of each run of a sweep.
-#include <limits>
 
 #include "core/engine/inspection/observer.h"
 #include "core/engine/observation/run_numbers.h"

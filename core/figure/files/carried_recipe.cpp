@@ -2,7 +2,6 @@
 #include "core/figure/files/carried_recipe.h"
 
 #include <array>
-#include <charconv>
 #include <cmath>
 
 #include "core/figure/files/xml_text.h"

@@ -2,7 +2,6 @@
 #include "core/figure/files/svg_writer.h"
 
 #include <algorithm>
-#include <charconv>
 #include <cmath>
 #include <map>
 

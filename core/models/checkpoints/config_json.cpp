@@ -1,7 +1,6 @@
 // Reads config.json: Python's extra numbers, nulls, typed fields.
 #include <algorithm>
 #include <array>
-#include <cmath>
 #include <limits>
 #include <sstream>
 

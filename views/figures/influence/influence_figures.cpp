@@ -141,9 +141,7 @@ std::string constants_text(const RoutingView& routing) {
 
 void add_law(Figure& figure, const InfluenceTail& tail, double lowest, const InfluenceTheory& theory, Dash dash) {
   if (theory.law == TheoryLaw::none || tail.lags.size() < 2 || tail.is_silent) return;
-  Line line = theory_line(theory_text(tail, theory), tail, lowest, theory);
-  line.dash = dash;
-  figure.series.emplace_back(std::move(line));
+  figure.series.push_back(styled(theory_line(theory_text(tail, theory), tail, lowest, theory), {.dash = dash}));
 }
 
 /// The layer whose envelope is drawn: the chosen one, else the first with audible feedback, else the first whose
@@ -167,10 +165,9 @@ void add_end_to_end(Figure& figure, const InfluenceTail& tail, double lowest, co
   const std::string times = times_text(tail, [&](std::size_t i) { return theory.at(tail.lags[i]); });
   const std::string constants =
       theory.law == TheoryLaw::fading_state ? ", after its convolution" : constants_text(routing);
-  Line line = theory_line(theory_text(tail, theory) + ", " + times + constants, tail, lowest, theory);
-  line.dash = Dash::long_dash;
-  line.width = 1.8;
-  figure.series.emplace_back(std::move(line));
+  figure.series.push_back(
+      styled(theory_line(theory_text(tail, theory) + ", " + times + constants, tail, lowest, theory),
+             {.dash = Dash::long_dash, .width = 1.8}));
 }
 
 /// Theorem 11: the blocks' own tails multiplied along every path, at their absolute height.
@@ -178,13 +175,10 @@ void add_path_sum(Figure& figure, const InfluenceView& view, const InfluenceTail
   if (view.path_sum.size() != stack.lags.size() || view.blocks.size() < 3 || stack.is_silent) return;
   InfluenceTail bound = stack;
   bound.values = view.path_sum;
-  Line line = tail_line("whole stack, theorem 11: sum over the paths through the blocks, " +
-                            times_text(stack, [&](std::size_t i) { return view.path_sum[i]; }),
-                        bound, 1, lowest);
-  line.ink = tail_ink(stack);
-  line.dash = Dash::long_dash;
-  line.width = 1.3;
-  figure.series.emplace_back(std::move(line));
+  figure.series.push_back(styled(tail_line("whole stack, theorem 11: sum over the paths through the blocks, " +
+                                               times_text(stack, [&](std::size_t i) { return view.path_sum[i]; }),
+                                           bound, 1, lowest),
+                                 {.ink = tail_ink(stack), .dash = Dash::long_dash, .width = 1.3}));
 }
 
 /// The whole stack has the joint law of its blocks; if a feedback has its own tail, that tail has the feedback's law.
@@ -224,12 +218,8 @@ void add_bounds(Figure& figure, const InfluenceTail& tail, double lowest) {
     if (values->size() != tail.lags.size()) continue;
     InfluenceTail bound = tail;
     bound.values = *values;
-    Line line = tail_line(tail.label + name, bound, 1, lowest);
-    line.ink = tail_ink(tail);
-    line.dash = Dash::dotted;
-    line.width = 0.9;
-    line.is_quiet = true;
-    figure.series.emplace_back(std::move(line));
+    figure.series.push_back(styled(tail_line(tail.label + name, bound, 1, lowest),
+                                   {.ink = tail_ink(tail), .dash = Dash::dotted, .width = 0.9, .is_quiet = true}));
   }
 }
 
@@ -240,12 +230,11 @@ Figure tails_of(const InfluenceView& view, const Selection& selection, const std
   LinesOfColour lines;
   for (const InfluenceTail& tail : tails) {
     const std::string law = law_text(tail.fit);
-    Line line = tail_line(tail.label + (tail.is_silent ? ": no influence yet"
-                                        : law.empty()  ? ""
-                                                       : ": " + law),
-                          tail, 1, lowest);
-    line.ink = tail_ink(tail);
-    line.width = tail.kind == "stack" ? 2.6 : 2;
+    Line line = styled(tail_line(tail.label + (tail.is_silent ? ": no influence yet"
+                                               : law.empty()  ? ""
+                                                              : ": " + law),
+                                 tail, 1, lowest),
+                       {.ink = tail_ink(tail), .width = tail.kind == "stack" ? 2.6 : 2});
     line.marker = markers[lines.add(line.ink) % std::size(markers)];
     figure.series.emplace_back(std::move(line));
   }
@@ -364,11 +353,9 @@ Figure race_overlay(const RaceView& race) {
   const std::vector<Marker> marker = race_markers(race);
   for (std::size_t i = 0; i < race.entries.size(); ++i) {
     const RaceEntry& entry = race.entries[i];
-    Line line = tail_line(entry_name(race, entry) + ": " + race_text(race, entry), entry.tail,
-                          1 / first_value(entry.tail), 1e-9);
-    line.ink = layer_ink(entry.tail.kind);
-    line.marker = marker[i];
-    figure.series.emplace_back(std::move(line));
+    figure.series.push_back(styled(tail_line(entry_name(race, entry) + ": " + race_text(race, entry), entry.tail,
+                                             1 / first_value(entry.tail), 1e-9),
+                                   {.ink = layer_ink(entry.tail.kind), .marker = marker[i]}));
   }
   return figure;
 }
@@ -400,9 +387,7 @@ Figure race_recall(const RaceView& race) {
   for (std::size_t i = 0; i < race.entries.size(); ++i) {
     const RaceEntry& entry = race.entries[i];
     if (entry.recall.empty()) continue;
-    Line line = recall_line(entry_name(race, entry), entry);
-    line.marker = marker[i];
-    figure.series.emplace_back(std::move(line));
+    figure.series.push_back(styled(recall_line(entry_name(race, entry), entry), {.marker = marker[i]}));
   }
   return figure;
 }
@@ -415,23 +400,17 @@ Figure recall_column(const RaceView& race, std::size_t column) {
   figure.labels = LabelPlacement::none;
   for (std::size_t i = 0; i < race.entries.size(); ++i) {
     if (i == column || race.entries[i].recall.empty()) continue;
-    Line other =
-        recall_line("behind: " + std::to_string(i + 1) + " " + entry_name(race, race.entries[i]), race.entries[i]);
-    other.ink = Role::faint;
-    other.width = 0.8;
-    other.is_quiet = true;
-    figure.series.emplace_back(std::move(other));
+    figure.series.push_back(styled(
+        recall_line("behind: " + std::to_string(i + 1) + " " + entry_name(race, race.entries[i]), race.entries[i]),
+        {.ink = Role::faint, .width = 0.8, .is_quiet = true}));
   }
-  Line own = recall_line(entry_name(race, entry), entry);
-  own.width = 2.4;
-  figure.series.emplace_back(std::move(own));
+  figure.series.push_back(styled(recall_line(entry_name(race, entry), entry), {.width = 2.4}));
   return figure;
 }
 
 Figure state_column(const RaceView& race, std::size_t column) {
   const RaceEntry& entry = race.entries[column];
-  Figure figure;
-  figure.id = column_id(race, column) + "_state";
+  Figure figure{.id = column_id(race, column) + "_state"};
   figure.title = entry_name(race, entry);  // heads the column; short, so that the cost fits next to it
   figure.subtitle = price_text(entry) + " per token" + (entry.state_name.empty() ? "" : " · " + entry.state_name);
   figure.x.label = "column of the state";
@@ -441,14 +420,12 @@ Figure state_column(const RaceView& race, std::size_t column) {
   for (const float v : entry.state) {
     if (std::isfinite(v)) reach = std::max(reach, std::abs(static_cast<double>(v)));
   }
-  HeatMap map;
-  map.name = "state";
-  map.rows = entry.state_rows;
-  map.cols = entry.state_columns;
-  map.map = ColourMap::diverging;
-  map.value.range = Range{-colour_reach(reach), colour_reach(reach)};
-  map.cells = std::vector<double>(entry.state.begin(), entry.state.end());
-  figure.series.emplace_back(std::move(map));
+  figure.series.push_back(HeatMap{.name = "state",
+                                  .rows = entry.state_rows,
+                                  .cols = entry.state_columns,
+                                  .cells = std::vector<double>(entry.state.begin(), entry.state.end()),
+                                  .map = ColourMap::diverging,
+                                  .value = {.range = Range{-colour_reach(reach), colour_reach(reach)}}});
   return figure;
 }
 
@@ -477,9 +454,7 @@ Figure race_cost(const RaceView& race) {
   Figure figure = sheet("race_cost", "Memory cost", "dot size: lag at 1 %",
                         {.label = "time per token", .unit = "ms", .scale = Scale::log},
                         {.label = "state", .unit = "bytes", .scale = Scale::log}, LabelPlacement::none);
-  Scatter scatter;
-  scatter.name = "layers";
-  scatter.marker = Marker::circle;
+  Scatter scatter{.name = "layers", .marker = Marker::circle};
   for (const RaceEntry& entry : race.entries) {
     if (!is_shown_in_cost(entry)) continue;
     const double reach = std::isfinite(entry.tail.one_percent_lag) ? entry.tail.one_percent_lag : race.tokens;
@@ -501,29 +476,22 @@ Figure race_column(const RaceView& race, std::size_t column) {
   figure.labels = LabelPlacement::none;
   for (std::size_t i = 0; i < race.entries.size(); ++i) {
     if (i == column) continue;
-    Line other = tail_line("behind: " + std::to_string(i + 1) + " " + entry_name(race, race.entries[i]),
-                           race.entries[i].tail, 1 / first_value(race.entries[i].tail), 1e-9);
-    other.ink = Role::faint;
-    other.width = 0.8;
-    other.is_quiet = true;
-    figure.series.emplace_back(std::move(other));
+    figure.series.push_back(
+        styled(tail_line("behind: " + std::to_string(i + 1) + " " + entry_name(race, race.entries[i]),
+                         race.entries[i].tail, 1 / first_value(race.entries[i].tail), 1e-9),
+               {.ink = Role::faint, .width = 0.8, .is_quiet = true}));
   }
   const InfluenceTail& tail = entry.tail;
   if (tail.fit.law != InfluenceLaw::none) {
     InfluenceTail fitted = tail;
     for (std::size_t i = 0; i < fitted.lags.size(); ++i)
       fitted.values[i] = fitted_influence(tail.fit, tail.fit.law, fitted.lags[i]);
-    Line fit = tail_line("fit: " + law_text(tail.fit), fitted, 1 / first_value(tail), 1e-9);
-    fit.ink = Role::dim;
-    fit.dash = Dash::dashed;
-    fit.width = 1.3;
-    fit.is_quiet = true;  // belongs to the tail, whose law is written above the column
-    figure.series.emplace_back(std::move(fit));
+    // Belongs to the tail, whose law is written above the column.
+    figure.series.push_back(styled(tail_line("fit: " + law_text(tail.fit), fitted, 1 / first_value(tail), 1e-9),
+                                   {.ink = Role::dim, .dash = Dash::dashed, .width = 1.3, .is_quiet = true}));
   }
-  Line own = tail_line(entry_name(race, entry), tail, 1 / first_value(tail), 1e-9);
-  own.ink = layer_ink(tail.kind);
-  own.width = 2.4;
-  figure.series.emplace_back(std::move(own));
+  figure.series.push_back(styled(tail_line(entry_name(race, entry), tail, 1 / first_value(tail), 1e-9),
+                                 {.ink = layer_ink(tail.kind), .width = 2.4}));
   return figure;
 }
 

@@ -6,6 +6,7 @@
 #include "core/io/number_text.h"
 #include "views/figures/influence/influence_figures.h"
 #include "views/figures/semantic_colours.h"
+#include "views/figures/sheet.h"
 
 namespace afterglow {
 
@@ -29,11 +30,8 @@ double at_lag(const RetrievalView& view, const std::vector<double>& values, doub
 }
 
 Line law_line(const RetrievalView& view, std::string name, double constant, double scale, Dash dash) {
-  Line line = lag_line(std::move(name), view.lags, powers_of(view.lags, view.theory), constant * scale, 0);
-  line.ink = layer_ink(view.kind);
-  line.dash = dash;
-  line.width = 1.3;
-  return line;
+  return styled(lag_line(std::move(name), view.lags, powers_of(view.lags, view.theory), constant * scale, 0),
+                {.ink = layer_ink(view.kind), .dash = dash, .width = 1.3});
 }
 
 Figure scores_figure(const RetrievalView& view) {
@@ -41,23 +39,19 @@ Figure scores_figure(const RetrievalView& view) {
   figure.subtitle = "of the selected token alone";
   const double first = view.scores.front();
   const int blocks = static_cast<int>(view.roles.size());
-  Line own = lag_line(std::to_string(blocks) + " Sessa blocks, k = " + std::to_string(view.jumps) + ": " +
-                          signed_power(view.fit.power.slope),
-                      view.lags, view.scores, 1 / first, lowest_shown_score);
-  own.ink = layer_ink(view.kind);
-  own.width = 2.6;
-  own.marker = Marker::circle;
-  figure.series.emplace_back(std::move(own));
+  figure.series.push_back(styled(lag_line(std::to_string(blocks) + " Sessa blocks, k = " + std::to_string(view.jumps) +
+                                              ": " + signed_power(view.fit.power.slope),
+                                          view.lags, view.scores, 1 / first, lowest_shown_score),
+                                 {.ink = layer_ink(view.kind), .width = 2.6, .marker = Marker::circle}));
   const double meets = at_lag(view, view.scores, crossing_lag) / std::pow(std::max(crossing_lag, 1.0), view.theory);
   figure.series.emplace_back(
       law_line(view, "theorem 12: " + signed_power(view.theory) + ", " + std::string(regime_name(view.theory)), meets,
                1 / first, Dash::dashed));
   for (const RetrievalStack& stack : view.others) {
     const double start = stack.scores.empty() ? 0 : stack.scores.front();
-    Line line = lag_line(stack.name, view.lags, stack.scores, 1 / start, lowest_shown_score);
-    line.ink = layer_ink(stack.kind);
-    line.dash = stack.blocks == view.jumps ? Dash::solid : Dash::long_dash;
-    figure.series.emplace_back(std::move(line));
+    figure.series.push_back(
+        styled(lag_line(stack.name, view.lags, stack.scores, 1 / start, lowest_shown_score),
+               {.ink = layer_ink(stack.kind), .dash = stack.blocks == view.jumps ? Dash::solid : Dash::long_dash}));
   }
   return figure;
 }
@@ -76,17 +70,13 @@ std::string margin_text(const RetrievalView& view) {
 Figure margin_figure(const RetrievalView& view) {
   Figure figure = lag_figure("retrieval_margin", "Margin", "transport score");
   figure.subtitle = margin_text(view);
-  Line own = lag_line("token " + std::to_string(view.source), view.lags, view.scores, 1, 0);
-  own.ink = layer_ink(view.kind);
-  own.width = 2.6;
-  Line others = lag_line("all other tokens together", view.lags, view.competitors, 1, 1e-14);
-  others.ink = Role::warning;
-  others.dash = Dash::short_dash;
+  Line own = styled(lag_line("token " + std::to_string(view.source), view.lags, view.scores, 1, 0),
+                    {.ink = layer_ink(view.kind), .width = 2.6});
+  Line others = styled(lag_line("all other tokens together", view.lags, view.competitors, 1, 1e-14),
+                       {.ink = Role::warning, .dash = Dash::short_dash});
   std::vector<double> margins;
   for (std::size_t i = 0; i < view.scores.size(); ++i) margins.push_back(view.scores[i] - view.competitors[i]);
-  Line margin = lag_line("margin", view.lags, margins, 1, 1e-14);
-  margin.ink = Role::text;
-  margin.width = 1.3;
+  Line margin = styled(lag_line("margin", view.lags, margins, 1, 1e-14), {.ink = Role::text, .width = 1.3});
   for (Line* line : {&own, &margin, &others}) figure.series.emplace_back(std::move(*line));
   figure.series.emplace_back(law_line(view, number_text(view.low, 3) + " l^ν ≤ score", view.low, 1, Dash::dotted));
   figure.series.emplace_back(
@@ -107,12 +97,10 @@ Figure profile_figure(const RetrievalView& view) {
     high = std::max(high, constant);
   }
   figure.subtitle = "between " + number_text(low, 3) + " and " + number_text(high, 3) + " times (t + 1)^(1 − β)";
-  Line own = lag_line("written", places, view.profile, 1, 0);
-  own.ink = layer_ink(view.kind);
-  own.width = 2.2;
-  Line law = lag_line("(t + 1)^" + number_text(1 - view.beta, 2), places, powers_of(places, 1 - view.beta), low, 0);
-  law.ink = Role::dim;
-  law.dash = Dash::dashed;
+  Line own = styled(lag_line("written", places, view.profile, 1, 0), {.ink = layer_ink(view.kind), .width = 2.2});
+  Line law =
+      styled(lag_line("(t + 1)^" + number_text(1 - view.beta, 2), places, powers_of(places, 1 - view.beta), low, 0),
+             {.ink = Role::dim, .dash = Dash::dashed});
   figure.series.emplace_back(std::move(own));
   figure.series.emplace_back(std::move(law));
   return figure;

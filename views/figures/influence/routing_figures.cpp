@@ -23,8 +23,7 @@ Figure matrix_figure(const RoutingView& routing, const std::string& id, const st
                      const std::vector<float>& matrix, const std::string& quantity, bool has_signs) {
   Figure figure = sheet(id, title, "", {.label = "source token τ", .integer_ticks = true},
                         {.label = "token t", .integer_ticks = true});
-  HeatMap map;
-  map.name = quantity;
+  HeatMap map{.name = quantity};
   map.rows = map.cols = routing.tokens;
   map.nan_is_blank = true;
   map.value.label = quantity;
@@ -62,8 +61,7 @@ Figure token_figure(const std::string& id, const std::string& title, const std::
 Figure hops_figure(const RoutingView& routing) {
   Figure figure = sheet("routing_hops", "Hops", "weight that reaches the last token over k hops", {"hops k"},
                         {"mass (B^k 1)_T"}, LabelPlacement::none);
-  Bars bars;
-  bars.name = "mass";
+  Bars bars{.name = "mass"};
   const std::size_t last = routing.hop_masses.size() - 1;
   for (std::size_t k = 0; k <= last; ++k) {
     bars.bars.push_back({static_cast<double>(k), routing.hop_masses[k], std::numeric_limits<double>::quiet_NaN(),
@@ -125,9 +123,7 @@ Figure assumptions_figure(const RoutingView& routing) {
                                                      {"|s|", bounds.amplification / bounds.bound},
                                                      {"tail", bounds.envelope_share}};
   if (!routing.reach.entering.empty()) shares.emplace_back("|y|", reach_share(routing));
-  Bars bars;
-  bars.name = "share of the limit";
-  bars.width = 0.6;
+  Bars bars{.name = "share of the limit", .width = 0.6};
   for (std::size_t i = 0; i < shares.size(); ++i) {
     const auto& [name, share] = shares[i];
     const auto x = static_cast<double>(i);
@@ -144,16 +140,13 @@ Figure assumptions_figure(const RoutingView& routing) {
 /// Output lengths of tokens over their input length, with the bound of theory.
 Figure reach_figure(const RoutingView& routing) {
   const BlockReach& reach = routing.reach;
-  Figure figure;
-  figure.id = "routing_reach";
-  figure.title = "Ball to ball";
-  figure.subtitle =
-      "the longest answer has " + number_text(reach_share(routing), 2) + " of the length that the bound allows";
-  figure.x.label = "R, length of a token |x_t|";
-  figure.y.label = "|y_t|";
-  figure.y.scale = Scale::log;
-  Scatter tokens;
-  tokens.name = "tokens";
+  Figure figure{.id = "routing_reach",
+                .title = "Ball to ball",
+                .subtitle = "the longest answer has " + number_text(reach_share(routing), 2) +
+                            " of the length that the bound allows",
+                .x = {.label = "R, length of a token |x_t|"},
+                .y = {.label = "|y_t|", .scale = Scale::log}};
+  Scatter tokens{.name = "tokens"};
   for (std::size_t t = 0; t < std::min(reach.entering.size(), reach.leaving.size()); ++t)
     tokens.points.push_back({.x = reach.entering[t],
                              .y = reach.leaving[t],
@@ -206,8 +199,7 @@ Figure freeze_figure(const RoutingView& routing) {
   figure.subtitle = "worst constant c = " + number_text(constant, 3) + " over " + std::to_string(window) +
                     (constant > 1e-3 ? " tokens: time does not stand still" : " tokens: time can stand still");
   const auto line = [&](std::string name, const std::vector<double>& values, Ink ink, Dash dash) {
-    Line one;
-    one.name = std::move(name);
+    Line one{.name = std::move(name)};
     std::vector<double> x, y;
     for (std::size_t i = 0; i < values.size(); ++i) {
       if (!(values[i] > 0)) continue;  // a log axis cannot show it
@@ -234,10 +226,7 @@ Figure effective_figure(const RoutingView& routing) {
   std::vector<double> uniform(routing.effective.size());
   const bool is_strict = !routing.feedback.empty();
   for (std::size_t t = 0; t < uniform.size(); ++t) uniform[t] = static_cast<double>(t) + (is_strict ? 0 : 1);
-  Line bound = token_line("uniform", uniform, Role::dim);
-  bound.dash = Dash::dashed;
-  bound.width = 1.3;
-  figure.series.emplace_back(std::move(bound));
+  figure.series.push_back(styled(token_line("uniform", uniform, Role::dim), {.dash = Dash::dashed, .width = 1.3}));
   figure.series.emplace_back(token_line("read", routing.effective, layer_ink(routing.kind)));
   return figure;
 }
@@ -251,10 +240,9 @@ Figure spread_figure(const RoutingView& routing) {
 }
 
 Line code_of_uniform(double gamma, int tokens) {
-  Line line = token_line("γ = " + number_text(gamma, 2) + ", uniform routing", uniform_code(gamma, tokens), Role::dim);
-  line.dash = Dash::dashed;
-  line.width = 1.4;
-  return line;
+  return styled(
+      token_line("γ = " + number_text(gamma, 2) + ", uniform routing", uniform_code(gamma, tokens), Role::dim),
+      {.dash = Dash::dashed, .width = 1.4});
 }
 
 std::string exponent_text(const InfluenceFit& fit) {
@@ -302,14 +290,12 @@ Figure deep_tails_figure(const std::vector<DeepProfile>& profiles) {
     const InfluenceTheory theorem{.law = TheoryLaw::deep_feedback, .parameter = deep.theory};
     for (const double lag : deep.far_lags)
       law.push_back(deep.far_values.back() * theorem.at(lag / deep.far_lags.back()));
-    Line theory = deep_line(deep, "theory", deep.far_lags, std::move(law));
-    theory.dash = Dash::dashed;
-    theory.width = 1.2;
+    Line theory =
+        styled(deep_line(deep, "theory", deep.far_lags, std::move(law)), {.dash = Dash::dashed, .width = 1.2});
     Line recursion = deep_line(deep, "recursion", deep.far_lags, deep.far_values);
     recursion.width = 1;
-    Line built = deep_line(deep, "construction K.22", deep.far_lags, deep.built_values);
-    built.dash = Dash::dotted;
-    built.width = 1;
+    Line built = styled(deep_line(deep, "construction K.22", deep.far_lags, deep.built_values),
+                        {.dash = Dash::dotted, .width = 1});
     theory.is_quiet = recursion.is_quiet = built.is_quiet = true;  // they belong to the measured line
     const std::string fit = "lag^" + exponent_text(deep.fit) + " (" + number_text(deep.theory, 2) + ")";
     Line measured = deep_line(deep, fit, deep.lags, deep.values);
@@ -334,26 +320,21 @@ Figure deep_exponents_figure(const std::vector<DeepProfile>& profiles) {
   for (const DeepProfile& deep : profiles) {
     if (std::find(betas.begin(), betas.end(), deep.beta) == betas.end()) betas.push_back(deep.beta);
   }
-  Scatter measured;
-  measured.name = "measured";
-  measured.marker = Marker::circle;
+  Scatter measured{.name = "measured", .marker = Marker::circle};
   for (std::size_t b = 0; b < betas.size(); ++b) {
-    Line theory;
-    theory.name = "β = " + number_text(betas[b], 2);
-    theory.ink = static_cast<int>(b);
-    theory.dash = Dash::dashed;
-    theory.width = 1.3;
+    Line theory{
+        .name = "β = " + number_text(betas[b], 2), .ink = static_cast<int>(b), .dash = Dash::dashed, .width = 1.3};
     std::vector<double> blocks, exponents;
     for (const DeepProfile& deep : profiles) {
       if (deep.beta != betas[b]) continue;
       blocks.push_back(deep.blocks);
       exponents.push_back(deep.theory);
       const Ink ink = static_cast<int>(b);
-      Line interval = line_through(
-          "interval, β = " + number_text(deep.beta, 2) + ", k = " + std::to_string(deep.blocks),
-          {blocks.back(), blocks.back()}, {deep.fit.power.slope_low, deep.fit.power.slope_high}, ink, Dash::solid);
-      interval.is_quiet = true;
-      figure.series.emplace_back(std::move(interval));
+      figure.series.push_back(
+          styled(line_through("interval, β = " + number_text(deep.beta, 2) + ", k = " + std::to_string(deep.blocks),
+                              {blocks.back(), blocks.back()}, {deep.fit.power.slope_low, deep.fit.power.slope_high},
+                              ink, Dash::solid),
+                 {.is_quiet = true}));
       measured.points.push_back({.x = blocks.back(),
                                  .y = deep.fit.power.slope,
                                  .ink = ink,

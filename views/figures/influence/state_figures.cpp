@@ -36,9 +36,7 @@ Figure plane_of(const Observation& observation, const Selection& selection,
   figure.subtitle = layer_name(observation, states.front()->layer) + " · mean over the tokens";
   const int chosen = emphasised_head(selection, states.size());
   for (const StateSpectrum* state : states) {
-    Scatter scatter;
-    scatter.name = "head " + std::to_string(state->head);
-    scatter.marker = Marker::circle;
+    Scatter scatter{.name = "head " + std::to_string(state->head), .marker = Marker::circle};
     for (const std::complex<double>& mode : state->eigenvalues) {
       if (!std::isfinite(std::abs(mode))) continue;
       scatter.points.push_back({mode.real(), mode.imag(), state->head == chosen ? 5.0 : 3.0, head_ink(state->head),
@@ -55,9 +53,7 @@ Figure half_lives_of(const std::vector<const StateSpectrum*>& states) {
       sheet("state_spectrum_half_lives", "Half-lives", "one dot for each mode of the state",
             {.label = "head", .range = Range{-0.5, static_cast<double>(states.size()) - 0.5}, .integer_ticks = true},
             {.label = "half-life", .unit = "tokens", .scale = Scale::log}, LabelPlacement::none);
-  Scatter scatter;
-  scatter.name = "half-life";
-  scatter.marker = Marker::circle;
+  Scatter scatter{.name = "half-life", .marker = Marker::circle};
   for (const StateSpectrum* state : states) {
     for (const std::complex<double>& mode : state->eigenvalues) {
       const double half_life = mode_times(mode).half_life;

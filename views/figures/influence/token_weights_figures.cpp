@@ -128,18 +128,16 @@ std::vector<Figure> token_weights_figures(const Observation& observation, const 
   const std::vector<float>* weights = shown_weights(observation, selection);
   if (!weights) return {};
   const int tokens = seen_weights(observation).tokens;
-  Figure figure;
-  figure.id = "token_weights";
-  figure.title = "Token weights";
   const double reach = are_shares(observation) ? 1 : reach_of(*weights, tokens);
-  figure.subtitle = token_weights_subtitle(observation, selection) + beyond_text(*weights, reach);
-  figure.subject =
-      place_name(observation, observation.token_weights->layer, selected_weights_head(observation, selection));
-  figure.x.label = "source token";
-  figure.y.label = "query token";
+  Figure figure{.id = "token_weights",
+                .title = "Token weights",
+                .subtitle = token_weights_subtitle(observation, selection) + beyond_text(*weights, reach),
+                .subject = place_name(observation, observation.token_weights->layer,
+                                      selected_weights_head(observation, selection)),
+                .x = {.label = "source token"},
+                .y = {.label = "query token"}};
   figure.x.integer_ticks = figure.y.integer_ticks = true;
-  HeatMap map;
-  map.name = "weight";
+  HeatMap map{.name = "weight"};
   map.rows = map.cols = tokens;
   map.cells = std::vector<double>(weights->begin(), weights->end());
   map.map = are_shares(observation) ? ColourMap::sequential : ColourMap::diverging;

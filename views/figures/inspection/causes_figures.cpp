@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
 
 #include "core/figure/axis.h"
 #include "views/figures/inspection/inspection_figures.h"
@@ -21,14 +20,7 @@ void add_bar(Figure& figure, Scatter& ends, double row, double value, const std:
   Line bar = line_through(name, std::vector<double>{0, value}, std::vector<double>{row, row}, ink, Dash::solid, 9);
   bar.is_quiet = true;
   if (value != 0) figure.series.emplace_back(std::move(bar));
-  ScatterPoint end;
-  end.x = value;
-  end.y = row;
-  end.radius = 1;
-  end.presence = 0;
-  end.ink = ink;
-  end.id = name;
-  ends.points.push_back(std::move(end));
+  ends.points.push_back({.x = value, .y = row, .radius = 1, .ink = ink, .id = name, .presence = 0});
 }
 
 template <class Column>
@@ -75,8 +67,7 @@ Figure lens_bars(const LogitLensView& view) {
   const double limit = probability_limit(largest);
   figure.x.range = Range{0, 1.3 * limit};
   for (const double at : {0.0, limit / 2, limit}) figure.x.ticks.push_back({at, number_text(at, 2)});
-  Scatter ends;
-  ends.name = "answer";
+  Scatter ends{.name = "answer"};
   const auto depths = static_cast<double>(view.depths.size());
   constexpr std::size_t most_texts = 14;  // more would overlap in a low panel
   const std::size_t every = (view.depths.size() + most_texts - 1) / most_texts;
@@ -100,12 +91,11 @@ Figure lens_map(const LogitLensView& view) {
   Figure figure = sheet(
       "logit_lens_map", "Answer by depth and token", "probability of " + view.pair.clean_label + " after every token",
       {.label = "token", .ticks = token_ticks(view.pair.clean, view.pair.asked, view.pair.changed)}, {"depth"});
-  HeatMap map;
-  map.name = "probability";
-  map.rows = static_cast<int>(view.depths.size());
-  map.cols = view.tokens;
-  map.cells = view.answer;
-  map.row_labels = view.depths;
+  HeatMap map{.name = "probability",
+              .rows = static_cast<int>(view.depths.size()),
+              .cols = view.tokens,
+              .cells = view.answer,
+              .row_labels = view.depths};
   for (std::size_t d = 0; d < view.depths.size(); ++d)
     figure.y.ticks.push_back({static_cast<double>(d), view.depths[d]});
   for (const TokenView& token : view.pair.clean) map.col_labels.push_back(token.label);
@@ -150,14 +140,13 @@ Figure readout_map(const ReadoutView& view, const std::string& subtitle) {
   Figure figure = sheet("readout", "What the state holds", subtitle,
                         {.label = "token", .ticks = token_ticks(view.tokens, static_cast<int>(view.tokens.size()) - 1)},
                         {"value of the key"});
-  HeatMap map;
-  map.name = "held-out accuracy";
-  map.rows = static_cast<int>(view.keys.size()) + 1;
-  map.cols = static_cast<int>(view.tokens.size());
   std::vector<double> cells = view.accuracy;
   cells.insert(cells.end(), view.shuffled.begin(), view.shuffled.end());
-  map.cells = std::move(cells);
-  map.row_labels = view.keys;
+  HeatMap map{.name = "held-out accuracy",
+              .rows = static_cast<int>(view.keys.size()) + 1,
+              .cols = static_cast<int>(view.tokens.size()),
+              .cells = std::move(cells),
+              .row_labels = view.keys};
   map.row_labels.emplace_back("shuffled");
   for (std::size_t r = 0; r < map.row_labels.size(); ++r)
     figure.y.ticks.push_back({static_cast<double>(r), map.row_labels[r]});
@@ -188,8 +177,7 @@ Figure readout_map(const ReadoutView& view, const std::string& subtitle) {
 Figure transplant_answers(const TransplantView& view) {
   Figure figure = sheet("transplant_answer", "Answer", "bars: with the memory put in; outlines: without",
                         {"next token"}, {"probability"}, LabelPlacement::none);
-  Bars bars;
-  bars.name = "probability";
+  Bars bars{.name = "probability"};
   for (std::size_t i = 0; i < view.answers.size(); ++i) {
     const double x = static_cast<double>(i);
     const bool is_clean = view.answers[i] == view.pair.clean_answer;
@@ -210,16 +198,13 @@ Figure state_figure(const StatePart& part, const TransplantView& view, bool is_c
                         "head " + std::to_string(view.shown_head) + ", after token " + std::to_string(view.token),
                         {.label = "column of the state", .integer_ticks = true},
                         {.label = "row of the state", .integer_ticks = true});
-  HeatMap map;
-  map.name = part.name;
-  map.rows = part.rows;
-  map.cols = part.columns;
   const std::vector<float>& numbers = is_clean ? part.clean : part.corrupted;
-  map.cells = std::vector<double>(numbers.begin(), numbers.end());
-  map.map = ColourMap::diverging;
-  map.value.label = part.name;
-  map.value.range = Range{-reach, reach};
-  figure.series.emplace_back(std::move(map));
+  figure.series.push_back(HeatMap{.name = part.name,
+                                  .rows = part.rows,
+                                  .cols = part.columns,
+                                  .cells = std::vector<double>(numbers.begin(), numbers.end()),
+                                  .map = ColourMap::diverging,
+                                  .value = {.label = part.name, .range = Range{-reach, reach}}});
   return figure;
 }
 
@@ -246,8 +231,7 @@ std::string ablation_subtitle(const Observation& observation, const Selection&) 
 
 Figure ablation_bars(const AblationView& view, const std::string& subtitle, std::size_t first, std::size_t count) {
   Figure figure = sheet("ablation", "Ablation", subtitle, {"accuracy lost"}, {"part"}, LabelPlacement::none);
-  Scatter ends;
-  ends.name = "accuracy lost";
+  Scatter ends{.name = "accuracy lost"};
   double most = 0.01, gained = 0;  // a part that harms has a bar to the left
   for (const AblatedPart& part : view.parts) {
     most = std::max(most, view.accuracy - part.accuracy);

@@ -45,8 +45,7 @@ Figure answer_figure(const InspectedView& inspected, int token) {
                      std::to_string(read) + " tokens have one: the questions, then the last tokens");
     return figure;
   }
-  Bars bars;
-  bars.name = "probability";
+  Bars bars{.name = "probability"};
   for (std::size_t i = 0; i < answer.tokens.size(); ++i) {
     const double x = static_cast<double>(i);
     const double after = i < answer.after.size() ? answer.after[i] : no_ghost;
@@ -89,8 +88,7 @@ Figure sources_figure(const Observation& observation, const Selection& selection
   }
   const bool has_ghosts = inspected.is_edited() && trained && trained->layer == shown->layer;
   const std::vector<float> before = has_ghosts ? weight_row(*trained, head, token) : std::vector<float>{};
-  Bars bars;
-  bars.name = "weight";
+  Bars bars{.name = "weight"};
   for (std::size_t s = 0; s < after.size(); ++s) {
     if (std::isnan(after[s])) continue;  // the future of a causal layer
     const Ink ink = s < inspected.tokens.size() ? token_ink(inspected.tokens[s].role) : Ink(Role::faint);
@@ -216,8 +214,7 @@ std::string accuracy_change(const Observation& observation) {
   if (!observation.inspected) return "";
   const InspectedView& inspected = *observation.inspected;
   const std::string before = number_text(inspected.accuracy_before, 3);
-  return "accuracy " + before +
-         (inspected.is_edited() ? " → " + number_text(inspected.accuracy_after, 3) : "");
+  return "accuracy " + before + (inspected.is_edited() ? " → " + number_text(inspected.accuracy_after, 3) : "");
 }
 
 std::string inspected_subtitle(const Observation& observation, const Selection&) {

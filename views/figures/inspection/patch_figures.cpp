@@ -45,18 +45,12 @@ bool is_whole(const PatchView& view) {
 
 /// While the grid is incomplete: dots at the exact cells. If both runs are equal there, a dot would say nothing.
 Scatter exact_dots(const PatchView& view, const std::vector<int>& rows) {
-  Scatter dots;
-  dots.name = "exact";
+  Scatter dots{.name = "exact"};
   for (std::size_t r = 0; !view.is_complete && r < rows.size(); ++r) {
     for (int t = 0; t < view.tokens; ++t) {
       const double exact = view.exact[view.cell(static_cast<std::size_t>(rows[r]), t)];
       if (!std::isfinite(exact) || exact == 0) continue;
-      ScatterPoint dot;
-      dot.x = t + 0.3;
-      dot.y = static_cast<double>(r) - 0.3;
-      dot.radius = 1.2;
-      dot.ink = Role::text;
-      dots.points.push_back(dot);
+      dots.points.push_back({.x = t + 0.3, .y = static_cast<double>(r) - 0.3, .radius = 1.2, .ink = Role::text});
     }
   }
   return dots;
@@ -94,10 +88,7 @@ Figure grid_figure(const PatchView& view, const Grid& grid, const std::string& s
       sheet(std::string(grid.id), std::string(grid.title), subtitle,
             {.label = "token", .ticks = token_ticks(view.pair.clean, view.pair.asked, view.pair.changed)}, {"place"});
   figure.subject = view.pair.clean_label + " or " + view.pair.corrupted_label;
-  HeatMap map;
-  map.name = "share restored";
-  map.rows = static_cast<int>(rows.size());
-  map.cols = view.tokens;
+  HeatMap map{.name = "share restored", .rows = static_cast<int>(rows.size()), .cols = view.tokens};
   std::vector<double> cells;
   for (std::size_t r = 0; r < rows.size(); ++r) {
     const PatchRow& row = view.rows[static_cast<std::size_t>(rows[r])];
@@ -196,9 +187,8 @@ bool has_paths(const PatchView& view) {
 Figure path_figure(const PatchView& view, const std::string& subtitle) {
   Figure figure = sheet(patch_path_id, "Paths from part to part", subtitle, {"to"}, {"from"});
   figure.subject = view.pair.clean_label + " or " + view.pair.corrupted_label;
-  HeatMap map;
-  map.name = "share along the path";
   const std::size_t count = view.parts.size();
+  HeatMap map{.name = "share along the path"};
   map.rows = map.cols = static_cast<int>(count) - 1;
   std::vector<double> cells;
   std::vector<std::string> from, to;

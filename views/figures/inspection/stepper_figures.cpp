@@ -37,14 +37,12 @@ Figure matrix_figure(const MatrixView& view, const Matrix& now, const Matrix& be
   Figure figure =
       sheet("stepper_" + view.id + (is_change ? "_change" : ""), view.title, view.subtitle,
             {.label = view.col_axis, .integer_ticks = true}, {.label = view.row_axis, .integer_ticks = true});
-  HeatMap map;
-  map.name = view.id;
-  map.rows = view.rows;
-  map.cols = view.cols;
-  map.map = ColourMap::diverging;
-  map.value.range = Range{-colour_reach(reach), colour_reach(reach)};
-  map.cells = std::move(cells);
-  figure.series.emplace_back(std::move(map));
+  figure.series.push_back(HeatMap{.name = view.id,
+                                  .rows = view.rows,
+                                  .cols = view.cols,
+                                  .cells = std::move(cells),
+                                  .map = ColourMap::diverging,
+                                  .value = {.range = Range{-colour_reach(reach), colour_reach(reach)}}});
   return figure;
 }
 
@@ -88,9 +86,7 @@ Figure answer_figure(const Trace& trace, std::size_t token) {
                         {"probability"}, LabelPlacement::none);
   const TokenStep& step = trace.steps[token];
   const int target = token < trace.tokens.size() ? trace.tokens[token].target : -1;
-  Bars bars;
-  bars.name = "probability";
-  bars.width = 0.6;
+  Bars bars{.name = "probability", .width = 0.6};
   const std::size_t shown = std::min(step.top_tokens.size(), step.top_probabilities.size());
   for (std::size_t i = 0; i < shown; ++i) {
     const Ink ink = step.top_tokens[i] == target ? Ink(0) : Ink(Role::dim);
@@ -116,26 +112,19 @@ const std::vector<StepPicture>* chosen_pictures(const Observation& observation, 
 /// Positive quantities on a logarithmic scale, a line for each row.
 Figure curves_figure(const StepPicture& picture) {
   constexpr double lowest = 1e-17;  // replaces 0
-  Figure figure;
-  figure.title = picture.symbol;
-  figure.subtitle = picture.about;
-  figure.x.label = picture.across;
-  figure.x.integer_ticks = true;
-  figure.y.label = picture.symbol;
-  figure.y.scale = Scale::log;
+  Figure figure{.title = picture.symbol,
+                .subtitle = picture.about,
+                .x = {.label = picture.across, .integer_ticks = true},
+                .y = {.label = picture.symbol, .scale = Scale::log}};
   const auto columns = static_cast<std::size_t>(picture.columns);
   for (std::size_t row = 0; row < picture.curves.size(); ++row) {
-    Line line;
-    line.name = picture.curves[row];
-    line.ink = static_cast<int>(row);
     std::vector<double> x, y;
     for (std::size_t i = 0; i < columns; ++i) {
       x.push_back(static_cast<double>(i));
       y.push_back(std::max(lowest, static_cast<double>(picture.cells[row * columns + i])));
     }
-    line.curve.x = std::move(x);
-    line.curve.y = std::move(y);
-    figure.series.emplace_back(std::move(line));
+    figure.series.push_back(
+        Line{.name = picture.curves[row], .curve = {std::move(x), std::move(y)}, .ink = static_cast<int>(row)});
   }
   return figure;
 }

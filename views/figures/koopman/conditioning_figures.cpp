@@ -156,21 +156,18 @@ std::string kept_text(const std::vector<double>& kept) {
 }
 
 Figure shrinkage_figure(const Observation& observation, const ChosenGram& chosen) {
-  Figure figure;
-  figure.id = "conditioning_shrinkage";
-  figure.title = "Ridge shrinkage";
   const double ridge = chosen.step->ridge + ridge_shift(observation);
   std::vector<double> kept = ridge_shrinkage(chosen.step->gram, ridge), direction;
   for (std::size_t j = 0; j < kept.size(); ++j) direction.push_back(static_cast<double>(j) + 1);
-  figure.subtitle = chosen.place + " · token " + std::to_string(chosen.token) + " · ε " + number_text(ridge, 2) +
-                    " keeps " + kept_text(kept);
-  figure.x.label = "direction j of the keys";
-  figure.x.integer_ticks = true;
-  figure.y.label = "σ_j/(σ_j + ε)";
-  figure.y.range = Range{0, 1.03};
-  Line line = line_through("kept by the ridge", std::move(direction), std::move(kept), head_ink(chosen.head));
-  line.marker = Marker::circle;
-  figure.series.emplace_back(std::move(line));
+  Figure figure{.id = "conditioning_shrinkage",
+                .title = "Ridge shrinkage",
+                .subtitle = chosen.place + " · token " + std::to_string(chosen.token) + " · ε " +
+                            number_text(ridge, 2) + " keeps " + kept_text(kept),
+                .x = {.label = "direction j of the keys", .integer_ticks = true},
+                .y = {.label = "σ_j/(σ_j + ε)", .range = Range{0, 1.03}}};
+  figure.series.push_back(
+      styled(line_through("kept by the ridge", std::move(direction), std::move(kept), head_ink(chosen.head)),
+             {.marker = Marker::circle}));
   figure.reference_lines.push_back({Orientation::horizontal, 0.5, "σ_j = ε", Role::dim, Dash::dashed});
   return figure;
 }
@@ -223,14 +220,12 @@ bool has_systems(const Observation& observation) {
 }
 
 Figure system_figure(const Observation& observation, std::string id, std::string title, std::string label) {
-  Figure figure =
-      sheet("conditioning_" + std::move(id), std::move(title), layer_name(observation, observation.solvers->layer),
-            {.label = "token", .integer_ticks = true}, {});
-  figure.x.range =
-      Range{0, std::max(1.0, static_cast<double>(observation.solvers->conditioning.front().tokens.back()))};
-  figure.y.label = std::move(label);
-  figure.y.scale = Scale::log;
-  return figure;
+  return sheet(
+      "conditioning_" + std::move(id), std::move(title), layer_name(observation, observation.solvers->layer),
+      {.label = "token",
+       .range = Range{0, std::max(1.0, static_cast<double>(observation.solvers->conditioning.front().tokens.back()))},
+       .integer_ticks = true},
+      {.label = std::move(label), .scale = Scale::log});
 }
 
 double kappa_with(const HeadConditioning& head, std::size_t i, double ridge) {
@@ -241,11 +236,7 @@ template <class Value>
 Line head_line(const HeadConditioning& head, std::string name, Ink ink, const Value& value) {
   std::vector<double> x(head.tokens.begin(), head.tokens.end()), y;
   for (std::size_t i = 0; i < x.size(); ++i) y.push_back(value(i));
-  Line line;
-  line.name = std::move(name);
-  line.ink = ink;
-  line.curve = {std::move(x), std::move(y), nullptr};
-  return line;
+  return Line{.name = std::move(name), .curve = {std::move(x), std::move(y), nullptr}, .ink = ink};
 }
 
 template <class Value>
@@ -256,10 +247,9 @@ void add_system_heads(Figure& figure, const Observation& observation, const Sele
   for (const HeadConditioning& head : heads) {
     const bool is_chosen = head.head == selection.head;
     const Ink ink = are_many && !is_chosen ? Ink(Role::faint) : head_ink(head.head);
-    Line line =
-        head_line(head, "head " + std::to_string(head.head), ink, [&](std::size_t i) { return value(head, i); });
-    line.width = is_chosen ? 2.4 : 1.3;
-    figure.series.emplace_back(std::move(line));
+    figure.series.push_back(
+        styled(head_line(head, "head " + std::to_string(head.head), ink, [&](std::size_t i) { return value(head, i); }),
+               {.width = is_chosen ? 2.4 : 1.3}));
   }
 }
 

@@ -26,19 +26,17 @@ std::vector<AxisTick> layer_ticks(const Observation& observation, const DepthVie
 }
 
 Line over_depth(std::string name, const std::vector<double>& values, Ink ink, Dash dash) {
-  Line line;
   std::vector<double> x, y;
   for (std::size_t l = 0; l < values.size(); ++l) {
     if (values[l] == 0) continue;  // a log axis cannot show a floor of zero
     x.push_back(static_cast<double>(l));
     y.push_back(values[l]);
   }
-  line.name = std::move(name);
-  line.curve.x = std::move(x);
-  line.curve.y = std::move(y);
-  line.ink = ink;
-  line.dash = dash;
-  line.width = dash == Dash::solid ? 2.2 : 1.5;
+  Line line{.name = std::move(name),
+            .curve = {std::move(x), std::move(y)},
+            .ink = ink,
+            .dash = dash,
+            .width = dash == Dash::solid ? 2.2 : 1.5};
   if (dash == Dash::solid) line.marker = Marker::circle;
   return line;
 }
@@ -78,9 +76,7 @@ Figure gradient_figure(const Observation& observation, const DepthView& depth) {
 
 /// A mark at each branch with a closed form; nothing if no branch has one.
 void add_closed_forms(Figure& figure, const char* name, const std::vector<double>& bounds, Marker marker, Ink ink) {
-  Scatter closed;
-  closed.name = name;
-  closed.marker = marker;
+  Scatter closed{.name = name, .marker = marker};
   for (std::size_t l = 0; l < bounds.size(); ++l) {
     if (std::isfinite(bounds[l])) closed.points.push_back({static_cast<double>(l), bounds[l], 4, ink});
   }
@@ -92,16 +88,11 @@ Figure branch_figure(const Observation& observation, const DepthView& depth) {
                         {.label = "layer", .ticks = layer_ticks(observation, depth, false)},
                         {.label = "norm of the branch |J|",
                          .scale = Scale::log});  // some layers are a thousand times as large as their neighbours
-  Bars bars;
-  bars.name = "norm of the branch |J|";
+  Bars bars{.name = "norm of the branch |J|"};
   for (std::size_t l = 0; l < depth.branch_norms.size(); ++l) {
     const auto layer = static_cast<std::size_t>(depth.layers[l]);
     const std::string kind = layer < observation.model.layers.size() ? observation.model.layers[layer].kind : "";
-    Bar bar;
-    bar.x = static_cast<double>(l);
-    bar.value = depth.branch_norms[l];
-    bar.ink = layer_ink(kind);
-    bars.bars.push_back(bar);
+    bars.bars.push_back({.x = static_cast<double>(l), .value = depth.branch_norms[l], .ink = layer_ink(kind)});
   }
   figure.series.emplace_back(std::move(bars));
   add_closed_forms(figure, "closed form J.8", depth.branch_bounds, Marker::triangle_down, Role::warning);

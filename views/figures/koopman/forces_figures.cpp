@@ -29,9 +29,7 @@ constexpr ArrowLook loss_look{"where the loss pulls it", loss_ink, Dash::dashed}
 constexpr ArrowLook step_look{"where AdamW moves it", step_ink, Dash::solid};
 
 Line stroke(std::vector<double> x, std::vector<double> y, Ink ink, Dash dash, std::string name) {
-  Line line = line_through(std::move(name), std::move(x), std::move(y), ink, dash);
-  line.is_quiet = true;
-  return line;
+  return styled(line_through(std::move(name), std::move(x), std::move(y), ink, dash), {.is_quiet = true});
 }
 
 void add_arrow(Figure& figure, const Complex& from, const Complex& by, const ArrowLook& look, const std::string& mode) {
@@ -46,13 +44,7 @@ void add_arrow(Figure& figure, const Complex& from, const Complex& by, const Arr
 }
 
 /// The name in the legend for all arrows of a kind.
-Line legend_entry(const ArrowLook& look) {
-  Line line;
-  line.name = look.name;
-  line.ink = look.ink;
-  line.dash = look.dash;
-  return line;
-}
+Line legend_entry(const ArrowLook& look) { return Line{.name = look.name, .ink = look.ink, .dash = look.dash}; }
 
 void add_ring(Figure& figure, const HeadForces& forces, const ModeForce& mode) {
   const double radius = ring_change * forces.norm * mode.condition;
@@ -112,9 +104,7 @@ std::string surgery_text(double distance) {
 }
 
 Scatter operated_dots(const HeadForces& forces) {
-  Scatter operated;
-  operated.name = "target of the weight edit";
-  operated.marker = Marker::square;
+  Scatter operated{.name = "target of the weight edit", .marker = Marker::square};
   for (const Complex& place : forces.operated)
     operated.points.push_back({place.real(), place.imag(), 5, Role::failure, false, "", "", 0.8});
   return operated;
@@ -143,9 +133,8 @@ Figure forces_figure(const Observation& observation, const Selection& selection,
   figure.labels = LabelPlacement::legend;
   figure.series.emplace_back(legend_entry(loss_look));
   figure.series.emplace_back(legend_entry(step_look));
-  Scatter dots, after;
-  dots.name = "eigenvalues";
-  dots.marker = Marker::circle;
+  Scatter after;
+  Scatter dots{.name = "eigenvalues", .marker = Marker::circle};
   after.name = "after the step";
   after.marker = Marker::diamond;
   for (std::size_t i = 0; i < forces.modes.size(); ++i) {

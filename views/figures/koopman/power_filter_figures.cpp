@@ -69,10 +69,7 @@ std::string power_header(int power) { return power == 1 ? "|λ|" : "|λ|^" + std
 /// Echo's table D.1 for the modes of this operator instead of round numbers: a row for each, the slowest at the top.
 HeatMap suppression_map(std::vector<Mode> modes, const std::set<int>& powers) {
   std::ranges::stable_sort(modes, std::ranges::greater{}, &Mode::modulus);
-  HeatMap map;
-  map.name = "gain |λ|^K";
-  map.rows = static_cast<int>(modes.size());
-  map.cols = static_cast<int>(powers.size());
+  HeatMap map{.name = "gain |λ|^K", .rows = static_cast<int>(modes.size()), .cols = static_cast<int>(powers.size())};
   std::vector<double> cells;
   for (const Mode& mode : modes) {
     map.row_labels.push_back(mode.name);
@@ -124,12 +121,8 @@ std::vector<Figure> power_filter_figures(const Observation& observation, const S
       {.label = "gain |λ|^K", .range = Range{0, std::clamp(filter_gains({&end, 1}, power).at(0), 1.0, 4.0) * 1.03}},
       LabelPlacement::at_curves);
 
-  Bars bars;
-  bars.name = "share of energy";
-  bars.width = end * 0.016;
-  Scatter scatter;
-  scatter.name = "modes";
-  scatter.marker = Marker::circle;
+  Bars bars{.name = "share of energy", .width = end * 0.016};
+  Scatter scatter{.name = "modes", .marker = Marker::circle};
   for (const Mode& mode : modes) {
     bars.bars.push_back({mode.modulus, mode.energy * mode.gain * mode.gain, mode.energy, mode_ink(mode.number)});
     scatter.points.push_back({mode.modulus, mode.gain, 4, mode_ink(mode.number), mode.number == chosen,
@@ -140,9 +133,7 @@ std::vector<Figure> power_filter_figures(const Observation& observation, const S
     if (other != power) figure.series.emplace_back(gain_line(other, end, false));
   }
   if (inspected) {
-    Scatter ghosts;
-    ghosts.name = "as trained";
-    ghosts.marker = Marker::circle;
+    Scatter ghosts{.name = "as trained", .marker = Marker::circle};
     for (const Mode& mode : merged_modes(*trained, nullptr, trained->power, chosen))
       ghosts.points.push_back({mode.modulus, mode.gain, 3, Role::faint, false, "", ""});
     figure.series.emplace_back(std::move(ghosts));

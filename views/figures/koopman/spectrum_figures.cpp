@@ -80,9 +80,7 @@ ScatterPoint mode_point(const HeadSpectrum& head, std::size_t i, double scale, c
 
 /// Grey dots at the former places of modes that an override moved or switched off.
 Scatter ghosts_of(const HeadSpectrum& trained, const InspectedHead& inspected, double scale) {
-  Scatter ghosts;
-  ghosts.name = before_the_override;
-  ghosts.marker = Marker::circle;
+  Scatter ghosts{.name = before_the_override, .marker = Marker::circle};
   for (std::size_t i = 0; i < trained.eigenvalues.size() && i < inspected.spectrum.eigenvalues.size(); ++i) {
     const std::complex<double> lambda = scale * trained.eigenvalues[i];
     const bool is_same = std::abs(trained.eigenvalues[i] - inspected.spectrum.eigenvalues[i]) < 1e-9;
@@ -102,9 +100,8 @@ Figure head_figure(const Observation& observation, const Selection& seen, const 
                         max_modulus(head.eigenvalues, scale));
   figure.subject = place;
   figure.subtitle = selection.scaled ? "eigenvalues of A = γ A_w" : "eigenvalues of A_w";
-  Scatter scatter, switched_off;
-  scatter.name = "eigenvalues";
-  scatter.marker = Marker::circle;
+  Scatter switched_off;
+  Scatter scatter{.name = "eigenvalues", .marker = Marker::circle};
   switched_off.name = "switched off";
   switched_off.marker = Marker::diamond;
   std::vector<Trail> trails = mode_trails(observation, selection, trained);
@@ -133,8 +130,7 @@ Figure head_figure(const Observation& observation, const Selection& seen, const 
 
 /// Earlier places of a pair; `side` -1 is its conjugate.
 Trail pair_trail(const Observation& observation, int layer, std::size_t i, double side) {
-  Trail trail;
-  trail.ink = layer_ink(LayerTrait::koopman_modes);
+  Trail trail{.ink = layer_ink(LayerTrait::koopman_modes)};
   for (std::size_t t = trail_begin(observation); t < observation.spectrum_history.size(); ++t) {
     if (!observation.spectrum_history[t]) continue;
     for (const MlpSpectrum& earlier : observation.spectrum_history[t]->mlps) {

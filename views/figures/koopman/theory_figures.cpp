@@ -37,8 +37,7 @@ Figure over_noise(const char* id, const char* title, std::string subtitle, const
 }
 
 Figure over_powers(const char* id, const char* title, std::string subtitle, const char* y, int power) {
-  Figure figure = sheet(id, title, std::move(subtitle), {"power K"}, {y});
-  figure.x.integer_ticks = true;
+  Figure figure = sheet(id, title, std::move(subtitle), {.label = "power K", .integer_ticks = true}, {y});
   figure.reference_lines.push_back(
       {Orientation::vertical, static_cast<double>(power), "K = " + std::to_string(power), Role::accent, Dash::dotted});
   return figure;
@@ -91,9 +90,8 @@ Figure singular_values_figure(const TheoryView& t, std::string place) {
   std::string subtitle = std::move(place) + " · rank " + std::to_string(t.jacobian_rank);
   if (!softmax.last.empty()) subtitle += ", softmax " + std::to_string(softmax.rank);
   Figure figure =
-      sheet("query_jacobian", "Query Jacobian", std::move(subtitle), {"singular value"}, {"|∂y/∂q| along it"});
-  figure.x.integer_ticks = true;
-  figure.y.scale = Scale::log;
+      sheet("query_jacobian", "Query Jacobian", std::move(subtitle), {.label = "singular value", .integer_ticks = true},
+            {.label = "|∂y/∂q| along it", .scale = Scale::log});
   figure.series.emplace_back(
       with_dots(curve("SKA", counted(t.jacobian.size(), 1), t.jacobian, layer_ink(LayerTrait::koopman_heads))));
   // Beyond its rank there is only rounding.
@@ -131,12 +129,9 @@ Figure saturation_figure(const TheoryView& t) {
   std::string subtitle = "one dot for each query";
   if (const std::string linearity = linearity_text(t); !linearity.empty()) subtitle += " · " + linearity;
   Figure figure =
-      sheet("query_jacobian_softmax", "Softmax saturates", std::move(subtitle), {"largest weight m"}, {"norm |∂y/∂q|"});
-  figure.x.range = Range{0, 1};
-  figure.y.scale = Scale::log;
-  Scatter dots;
-  dots.name = "softmax";
-  dots.marker = Marker::circle;
+      sheet("query_jacobian_softmax", "Softmax saturates", std::move(subtitle),
+            {.label = "largest weight m", .range = Range{0, 1}}, {.label = "norm |∂y/∂q|", .scale = Scale::log});
+  Scatter dots{.name = "softmax", .marker = Marker::circle};
   for (std::size_t i = 0; i < std::min(softmax.norm.size(), softmax.max_weight.size()); ++i)
     dots.points.push_back({softmax.max_weight[i], softmax.norm[i], 3, layer_ink(LayerTrait::token_shares)});
   figure.series.emplace_back(std::move(dots));
@@ -201,10 +196,9 @@ std::vector<Figure> linear_gap_figures(const Observation& observation, const Sel
   if (!t || t->gap.empty()) return {};
   std::string subtitle = "κ = " + number_text(t->kappa, 3);
   if (const std::string step = gradient_step_text(*t); !step.empty()) subtitle += " · " + step;
-  Figure figure = sheet("linear_gap", "Linear attention's gap", std::move(subtitle), {"query token"},
-                        {"distance from ridge retrieval"});
-  figure.x.integer_ticks = true;
-  figure.y.scale = Scale::log;
+  Figure figure = sheet("linear_gap", "Linear attention's gap", std::move(subtitle),
+                        {.label = "query token", .integer_ticks = true},
+                        {.label = "distance from ridge retrieval", .scale = Scale::log});
   const std::vector<double> x = counted(t->gap.size(), t->first_query);
   figure.series.emplace_back(curve("best factor", x, t->gap, 0));
   figure.series.emplace_back(curve("factor a*", x, t->shared_gap, 2));

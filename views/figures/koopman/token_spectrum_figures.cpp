@@ -3,7 +3,6 @@
 #include <cmath>
 #include <set>
 
-#include "views/figures/inspection/inspection_figures.h"
 #include "views/figures/inspection/stepper_figures.h"
 #include "views/figures/koopman/spectrum_figures.h"
 #include "views/figures/semantic_colours.h"
@@ -41,8 +40,7 @@ std::complex<double> eigenvalue_at(const HeadStep& step, int number) {
 }
 
 Trail way_of(const TracedHead& traced, int number) {
-  Trail trail;
-  trail.ink = mode_ink(number);
+  Trail trail{.ink = mode_ink(number)};
   for (std::size_t t = traced.token - std::min(traced.token, shown_way); t <= traced.token; ++t) {
     const std::complex<double> lambda = eigenvalue_at(traced.at(t), number);
     if (!std::isfinite(std::abs(lambda))) continue;
@@ -54,9 +52,7 @@ Trail way_of(const TracedHead& traced, int number) {
 
 Figure plane_figure(const TracedHead& traced) {
   const HeadStep& now = traced.at(traced.token);
-  Scatter scatter;
-  scatter.name = "eigenvalues";
-  scatter.marker = Marker::circle;
+  Scatter scatter{.name = "eigenvalues", .marker = Marker::circle};
   double reach = 1;
   for (std::size_t i = 0; i < now.eigenvalues.size() && i < now.identity.size(); ++i) {
     const std::complex<double> lambda = now.eigenvalues[i];

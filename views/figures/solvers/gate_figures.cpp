@@ -45,19 +45,17 @@ Figure horizon_figure(const Observation& observation, const Selection& selection
   figure.y.unit = "tokens";
   figure.y.scale = Scale::log;
   const std::vector<HeadGate>& gates = *gates_of(observation);
-  Line all;
-  all.name = "full context";
-  all.ink = Role::faint;
-  all.dash = Dash::dashed;
-  all.width = 1;
-  all.is_quiet = true;
   std::vector<double> x, y;
   for (std::size_t t = 0; t < gates.front().log_decay.size(); ++t) {
     x.push_back(static_cast<double>(t));
     y.push_back(static_cast<double>(t + 1));
   }
-  all.curve = {std::move(x), std::move(y), nullptr};
-  figure.series.emplace_back(std::move(all));
+  figure.series.push_back(Line{.name = "full context",
+                               .curve = {std::move(x), std::move(y), nullptr},
+                               .ink = Role::faint,
+                               .dash = Dash::dashed,
+                               .width = 1,
+                               .is_quiet = true});
   add_heads(figure, gates, selection, [&](const HeadGate& gate) { return memory_horizon(gate.log_decay, share); });
   return figure;
 }

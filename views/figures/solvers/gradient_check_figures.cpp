@@ -31,9 +31,7 @@ Line check_line(std::string name, Ink ink, Dash dash, const std::vector<Gradient
 }
 
 Figure gradient_figure(const Observation& observation, const Selection& selection, SolverKind solver, std::string id) {
-  Figure figure;
-  figure.id = "gradient_check_" + std::move(id);
-  figure.title = std::string(name_of(solver));
+  Figure figure{.id = "gradient_check_" + std::move(id), .title = std::string(name_of(solver))};
   const Arithmetic arithmetic = selected_arithmetic(observation, selection);
   figure.subtitle = "distance from the exact gradient · " + std::string(name_of(arithmetic));
   figure.x.label = "iterations";

@@ -20,11 +20,9 @@ std::size_t index_of(Arithmetic arithmetic) {
 
 /// Names and units that all figures of the race share.
 Figure race_figure(const Observation& observation, const Selection& selection, std::string id, std::string title) {
-  Figure figure;
-  figure.id = "solver_" + std::move(id);
-  figure.title = std::move(title);
-  figure.subtitle = std::string(name_of(selected_arithmetic(observation, selection)));
-  return figure;
+  return Figure{.id = "solver_" + std::move(id),
+                .title = std::move(title),
+                .subtitle = std::string(name_of(selected_arithmetic(observation, selection)))};
 }
 
 /// The lowest, or highest, residual of all problems at each iteration; NaN if one of them has failed.
@@ -70,9 +68,7 @@ void add_solver(Figure& figure, const std::vector<const RacedProblem*>& problems
   const SolverKind kind = all_solvers[solver];
   std::vector<double> highest = envelope(problems, arithmetic, solver, true);
   const std::size_t count = static_cast<std::size_t>(std::max(2.0, figure.x.range->high + 1));
-  Line line;
-  line.name = std::string(name_of(kind));
-  line.ink = solver_ink(kind);
+  Line line{.name = std::string(name_of(kind)), .ink = solver_ink(kind)};
   if (kind == SolverKind::cholesky) {
     if (highest.empty()) return;
     line.dash = Dash::dotted;
@@ -90,10 +86,9 @@ void add_solver(Figure& figure, const std::vector<const RacedProblem*>& problems
     line.raw.x = counted_from(0, line.raw.y.size());
   }
   figure.series.emplace_back(std::move(line));
-  Line bound = line_through(name + ", bound", counted_from(0, count), bounds_of(kind, problems, count),
-                            solver_ink(kind), Dash::dashed, 1.1);
-  bound.is_quiet = true;
-  figure.series.emplace_back(std::move(bound));
+  figure.series.push_back(styled(line_through(name + ", bound", counted_from(0, count),
+                                              bounds_of(kind, problems, count), solver_ink(kind), Dash::dashed, 1.1),
+                                 {.is_quiet = true}));
 }
 
 Figure residual_figure(const Observation& observation, const Selection& selection,
@@ -123,8 +118,7 @@ Figure residual_figure(const Observation& observation, const Selection& selectio
 Scatter spectrum_dots(const Observation& observation, const RacedProblem& problem) {
   const std::optional<MadeProblem>& made = observation.solvers->made_of;
   const std::vector<double>& values = made ? made->eigenvalues : problem.eigenvalues;
-  Scatter dots;
-  dots.name = "eigenvalues";
+  Scatter dots{.name = "eigenvalues"};
   for (std::size_t i = 0; i < values.size(); ++i) {
     ScatterPoint& dot = dots.points.emplace_back();
     dot.x = static_cast<double>(i + 1);
@@ -172,12 +166,10 @@ Figure floor_figure(const Observation& observation, const Selection& selection,
                     " iterations, worst system; triangle: no finite result";
   figure.x.label = "precision";
   figure.y.label = "solver";
-  HeatMap map;
-  map.name = "residual";
-  map.rows = static_cast<int>(all_solvers.size());
-  map.cols = static_cast<int>(all_arithmetics.size());
-  map.value.label = "log₁₀ |r| / |q|";
-  map.value.range = Range{-16, 0};
+  HeatMap map{.name = "residual",
+              .rows = static_cast<int>(all_solvers.size()),
+              .cols = static_cast<int>(all_arithmetics.size()),
+              .value = {.label = "log₁₀ |r| / |q|", .range = Range{-16, 0}}};
   std::vector<double> cells;
   for (std::size_t solver = 0; solver < all_solvers.size(); ++solver) {
     map.row_labels.emplace_back(name_of(all_solvers[solver]));
@@ -202,11 +194,11 @@ Figure omega_figure(const Observation& observation, const Selection& selection,
   figure.x.integer_ticks = true;
   figure.x.range = Range{0, static_cast<double>(iterations)};
   figure.y.label = "ω";
-  Line omega, bound;
-  omega.name = "ω";
-  omega.ink = solver_ink(SolverKind::chebyshev);
-  omega.dash = Dash::solid;
-  omega.curve.y = omega_schedule(problem.mu, problem.L, iterations);
+  Line bound;
+  Line omega{.name = "ω",
+             .curve = {.y = omega_schedule(problem.mu, problem.L, iterations)},
+             .ink = solver_ink(SolverKind::chebyshev),
+             .dash = Dash::solid};
   omega.curve.x = counted_from(0, omega.curve.y.size());
   bound.name = "lemma 4";
   bound.ink = Role::dim;

@@ -20,10 +20,9 @@ std::size_t index_of_cell(const AccuracyGrid& grid, std::size_t row, std::size_t
 }
 
 HeatMap map_of(const AccuracyGrid& grid, std::int64_t examples) {
-  HeatMap map;
-  map.name = "accuracy";
-  map.rows = static_cast<int>(grid.bindings.size());
-  map.cols = static_cast<int>(grid.lengths.size());
+  HeatMap map{.name = "accuracy",
+              .rows = static_cast<int>(grid.bindings.size()),
+              .cols = static_cast<int>(grid.lengths.size())};
   std::vector<double> cells;
   for (std::size_t row = 0; row < grid.bindings.size(); ++row) {
     map.row_labels.push_back(std::to_string(grid.bindings[grid.bindings.size() - 1 - row]));

@@ -31,11 +31,7 @@ Figure iteration_figure(std::string id, std::string title, const StudyView& stud
 }
 
 Line study_line(const StudyCurve& curve, std::string name, Ink ink) {
-  Line line;
-  line.name = std::move(name);
-  line.ink = ink;
-  line.curve = {curve.x, curve.y, nullptr};
-  return line;
+  return Line{.name = std::move(name), .curve = {curve.x, curve.y, nullptr}, .ink = ink};
 }
 
 constexpr std::array<const char*, 2> regularisation_names{"adaptive, λ_t = 0.02 |H_t|", "constant, λ = 0.25"};
@@ -44,11 +40,10 @@ constexpr double smoothing_of_losses = 0.95;
 Line training_line(const RunCurves& run, std::size_t r, const Values& values, double smoothing) {
   const CurveSource source{values, static_cast<double>(run.first_step), {}};
   CurveStore curves;
-  Line line;
-  line.name = regularisation_names[r];
-  line.ink = Ink(static_cast<int>(r));
-  line.dash = r == 0 ? Dash::solid : Dash::dashed;
-  line.curve = curves.smoothed("smoothed", source, smoothing);
+  Line line{.name = regularisation_names[r],
+            .curve = curves.smoothed("smoothed", source, smoothing),
+            .ink = Ink(static_cast<int>(r)),
+            .dash = r == 0 ? Dash::solid : Dash::dashed};
   if (smoothing > 0) line.raw = curves.raw("raw", source);
   return line;
 }
@@ -68,11 +63,9 @@ Figure backward_figure(char letter, const StudyView& study) {
   Figure figure = iteration_figure("gka_figure1" + std::string(1, letter), std::string(name_of(solver)) + ", " + place,
                                    study, "relative difference from exact");
   for (const StudyCurve& curve : study.curves) {
-    Line line = study_line(curve, curve.is_dashed ? "unrolled" : "implicit",
-                           curve.is_dashed ? Ink(Role::dim) : solver_ink(solver));
-    line.dash = curve.is_dashed ? Dash::dashed : Dash::solid;
-    line.marker = Marker::circle;
-    figure.series.emplace_back(std::move(line));
+    figure.series.push_back(styled(study_line(curve, curve.is_dashed ? "unrolled" : "implicit",
+                                              curve.is_dashed ? Ink(Role::dim) : solver_ink(solver)),
+                                   {.dash = curve.is_dashed ? Dash::dashed : Dash::solid, .marker = Marker::circle}));
   }
   return figure;
 }
@@ -89,9 +82,8 @@ Figure strength_price_figure(const StudyView& study) {
   Figure figure = iteration_figure("gka_figure8b", "What the ridge costs", study, "mean relative error");
   figure.x = {.label = "strength a", .scale = Scale::log};
   for (std::size_t c = 0; c < study.curves.size(); ++c) {
-    Line line = study_line(study.curves[c], study.curves[c].name, Ink(static_cast<int>(c / 2)));
-    line.dash = study.curves[c].is_dashed ? Dash::dashed : Dash::solid;
-    figure.series.emplace_back(std::move(line));
+    figure.series.push_back(styled(study_line(study.curves[c], study.curves[c].name, Ink(static_cast<int>(c / 2))),
+                                   {.dash = study.curves[c].is_dashed ? Dash::dashed : Dash::solid}));
   }
   return figure;
 }
@@ -100,9 +92,8 @@ Figure divisor_figure(const StudyView& study) {
   Figure figure = iteration_figure("gka_figure5", "What a step backwards divides by", study, "divisor");
   figure.x = {.label = "bound of the condition number κ", .scale = Scale::log};
   for (const StudyCurve& curve : study.curves) {
-    Line line = study_line(curve, curve.name, solver_ink(curve.solver));
-    line.dash = curve.is_dashed ? Dash::dashed : Dash::solid;
-    figure.series.emplace_back(std::move(line));
+    figure.series.push_back(styled(study_line(curve, curve.name, solver_ink(curve.solver)),
+                                   {.dash = curve.is_dashed ? Dash::dashed : Dash::solid}));
   }
   return figure;
 }
@@ -118,8 +109,7 @@ Figure kl_limit_figure(const std::vector<KlLimit>& modes, double tau) {
     const KlLimit& mode = modes[k];
     const std::string name = "mode " + std::to_string(mode.mode);
     const auto add = [&](const std::string& which, const std::vector<double>& values, Dash dash) {
-      Line line;
-      line.name = name + which;
+      Line line{.name = name + which};
       line.is_quiet = !which.empty();  // named only in the table: the subtitle explains the dashes
       line.ink = Ink(static_cast<int>(k));
       line.dash = dash;
@@ -170,10 +160,9 @@ std::string power_of_length(double growth) { return growth == 0 ? "1" : growth =
 
 Figure cost_figure(std::size_t number, const CostView& costs) {
   const CostPart& part = cost_parts[std::min(number, std::size(cost_parts) - 1)];
-  Figure figure;
-  figure.id = "echo_table1_" + std::string(1, static_cast<char>('a' + number));
-  figure.title = part.title;
-  figure.subtitle = "one sequence, d " + std::to_string(costs.width) + ", float32, one thread";
+  Figure figure{.id = "echo_table1_" + std::string(1, static_cast<char>('a' + number)),
+                .title = part.title,
+                .subtitle = "one sequence, d " + std::to_string(costs.width) + ", float32, one thread"};
   if (part.growth != nullptr) figure.subtitle += " · dashed: as Echo's table 1 says";
   figure.x = {.label = "tokens T", .scale = Scale::log};
   figure.y.label = part.label;

@@ -37,18 +37,15 @@ TextLabel first_run_note(const PhaseMapView& map) {
 
 /// Dots at the centres of cells with a run; cells without a dot have the colour of a neighbour.
 Scatter finished_runs(const PhaseMapView& map) {
-  Scatter dots;
-  dots.name = "finished runs";
+  Scatter dots{.name = "finished runs"};
   for (const RunResult& result : map.sweep.results) {
     const Point cell = cell_of(map, result);
-    ScatterPoint dot;
-    dot.x = cell.x;
-    dot.y = cell.y;
-    dot.radius = 2.5;
-    dot.ink = Role::dim;
-    dot.presence = 0.35;
-    dot.id = std::string(run_prefix) + std::to_string(result.row);
-    dots.points.push_back(std::move(dot));
+    dots.points.push_back({.x = cell.x,
+                           .y = cell.y,
+                           .radius = 2.5,
+                           .ink = Role::dim,
+                           .id = std::string(run_prefix) + std::to_string(result.row),
+                           .presence = 0.35});
   }
   return dots;
 }
@@ -66,9 +63,7 @@ const RunResult* best_run(const PhaseMapView& map) {
 Figure spectrum_of(const RunSpectrum& spectrum) {
   double reach = 0;
   for (const std::complex<double>& lambda : spectrum.eigenvalues) reach = std::max(reach, std::abs(lambda));
-  Scatter dots;
-  dots.name = "eigenvalues";
-  dots.marker = Marker::circle;
+  Scatter dots{.name = "eigenvalues", .marker = Marker::circle};
   for (const std::complex<double>& lambda : spectrum.eigenvalues) {
     const bool is_slowest = std::abs(lambda) > reach * (1 - 1e-9);  // both of a pair
     dots.points.push_back({lambda.real(), lambda.imag(), 4, run_ink(0), is_slowest, "", ""});

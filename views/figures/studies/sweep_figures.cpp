@@ -48,13 +48,11 @@ std::size_t seeds_of(const SweepView& sweep) {
 }
 
 Figure figure_of(const SweepView& sweep, const RunMetric& metric) {
-  Figure figure;
-  figure.id = "sweep_" + file_word(metric.name);
-  figure.title = sweep.name + ": " + words_of(metric.name);
   const std::size_t seeds = seeds_of(sweep);
-  figure.subtitle = seeds > 1 ? "mean over " + std::to_string(seeds) + " seeds" : "";
-  figure.recipe = sweep.recipe;
-  return figure;
+  return Figure{.id = "sweep_" + file_word(metric.name),
+                .title = sweep.name + ": " + words_of(metric.name),
+                .subtitle = seeds > 1 ? "mean over " + std::to_string(seeds) + " seeds" : "",
+                .recipe = sweep.recipe};
 }
 
 Figure line_figure(const SweepView& sweep, const SweepAxis& axis, std::size_t metric) {
@@ -66,8 +64,7 @@ Figure line_figure(const SweepView& sweep, const SweepAxis& axis, std::size_t me
   if (axis.is_logarithmic) figure.x.scale = Scale::log;
   const std::vector<RunResult> results = by_shown_place(sweep);
   std::vector<double> x, mean, deviation;
-  Scatter runs;
-  runs.name = "single runs";
+  Scatter runs{.name = "single runs"};
   for (std::size_t i = 0; i < axis.values.size(); ++i) {
     const double at = has_numbers ? *parse_number(axis.values[i]) : static_cast<double>(i);
     if (!has_numbers) figure.x.ticks.push_back({at, axis.values[i]});
@@ -81,10 +78,7 @@ Figure line_figure(const SweepView& sweep, const SweepAxis& axis, std::size_t me
     mean.push_back(summary.mean);
     deviation.push_back(summary.deviation);
   }
-  Line line;
-  line.name = sweep.metrics[metric].name;
-  line.curve = {x, mean};
-  line.marker = Marker::automatic;
+  Line line{.name = sweep.metrics[metric].name, .curve = {x, mean}, .marker = Marker::automatic};
   if (seeds_of(sweep) > 1) {
     add_with_spread(line, deviation, figure);
     figure.series.emplace_back(std::move(runs));
@@ -207,9 +201,7 @@ void add_training(const std::vector<RunResult>& results, std::size_t row, const 
     deviation.push_back(summary.deviation);
   }
   if (x.empty()) return;
-  Line line;
-  line.name = name;
-  line.curve = {x, mean};
+  Line line{.name = name, .curve = {x, mean}};
   tell_apart(index, line);
   line.marker = Marker::none;  // the points of a sketch are close together
   const bool has_spread = std::ranges::any_of(deviation, [](double value) { return value > 0; });
@@ -221,11 +213,7 @@ void add_training(const std::vector<RunResult>& results, std::size_t row, const 
 }
 
 Figure training_figure(const std::string& id, const std::string& subtitle, const RunMetric& loss) {
-  Figure figure;
-  figure.id = id;
-  figure.title = "Training";
-  figure.subtitle = subtitle;
-  figure.x = {"step", ""};
+  Figure figure{.id = id, .title = "Training", .subtitle = subtitle, .x = {"step", ""}};
   figure.x.integer_ticks = true;
   figure.y = {"training " + loss.name, loss.unit};
   return figure;
@@ -242,12 +230,11 @@ void add_contours(const std::vector<double>& cells, int rows, int columns, const
     if (level.is_minor || level.at <= range.low || level.at >= range.high) continue;
     int part = 0;
     for (ContourLine& contour : contour_lines(cells, rows, columns, level.at)) {
-      Line line;
-      line.name = metric.name + " " + level.label + (part > 0 ? ", part " + std::to_string(part + 1) : "");
-      line.ink = Role::warning;
-      line.dash = Dash::solid;
-      line.width = 1.4;
-      line.is_quiet = true;
+      Line line{.name = metric.name + " " + level.label + (part > 0 ? ", part " + std::to_string(part + 1) : ""),
+                .ink = Role::warning,
+                .dash = Dash::solid,
+                .width = 1.4,
+                .is_quiet = true};
       const std::size_t middle = contour.x.size() / 2;
       if (part++ == 0) figure.text_labels.push_back({contour.x[middle], contour.y[middle], level.label, Role::warning});
       line.curve = {std::move(contour.x), std::move(contour.y), nullptr};
@@ -264,12 +251,11 @@ Figure phase_figure(const SweepView& sweep, std::size_t metric) {
   Figure figure = figure_of(sweep, sweep.metrics[metric]);
   figure.x.label = words_of(axes[0].field);
   figure.y.label = words_of(axes[1].field);
-  HeatMap map;
-  map.name = sweep.metrics[metric].name;
-  map.rows = static_cast<int>(rows);
-  map.cols = static_cast<int>(columns);
-  map.value = {words_of(sweep.metrics[metric].name), sweep.metrics[metric].unit};
-  map.nan_is_blank = true;
+  HeatMap map{.name = sweep.metrics[metric].name,
+              .rows = static_cast<int>(rows),
+              .cols = static_cast<int>(columns),
+              .value = {words_of(sweep.metrics[metric].name), sweep.metrics[metric].unit},
+              .nan_is_blank = true};
   std::vector<double> cells;
   for (std::size_t row = rows; row-- > 0;) {  // the largest value of the axis on top
     map.row_labels.push_back(value_label(axes[1].values[row]));

@@ -34,17 +34,12 @@ int number_of(const std::string& series, const std::vector<std::string>& names) 
 /// A small dot for each run; a single one coincides with its mean and is left out.
 Scatter runs_of(const TableView& table, const std::vector<RunResult>& results, const std::vector<std::string>& names,
                 std::size_t metric) {
-  Scatter runs;
-  runs.name = "single runs";
+  Scatter runs{.name = "single runs"};
   for (const RunResult& result : results) {
     const TableRow& row = table.rows[result.row];
     if (!std::isfinite(result.values[metric])) continue;
-    ScatterPoint point;
-    point.x = row.x;
-    point.y = result.values[metric];
-    point.radius = 2;
-    point.ink = Ink(number_of(row.series, names));
-    runs.points.push_back(point);
+    runs.points.push_back(
+        {.x = row.x, .y = result.values[metric], .radius = 2, .ink = Ink(number_of(row.series, names))});
   }
   return runs;
 }
@@ -63,10 +58,7 @@ Line means_of(const TableView& table, const std::vector<RunResult>& results, con
     x.insert(x.begin(), 0);
     y.insert(y.begin(), published.values[metric]);
   }
-  Line line;
-  line.name = name;
-  line.curve.x = x;
-  line.curve.y = y;
+  Line line{.name = name, .curve = {x, y}};
   tell_apart(index, line);
   return line;
 }
@@ -95,13 +87,11 @@ void add_published(const TableView& table, std::size_t metric, Figure& figure) {
       continue;
     }
     if (std::ranges::find(drawn, published.series) != drawn.end()) continue;
-    Line line;
-    line.name = published.series + ", published";
-    line.curve = published_curve(table, published.series, metric);
-    line.ink = Role::text;
     constexpr Dash dashes[] = {Dash::dashed, Dash::dash_dot, Dash::short_dash, Dash::long_dash};
-    line.dash = dashes[drawn.size() % std::size(dashes)];
-    figure.series.emplace_back(std::move(line));
+    figure.series.push_back(Line{.name = published.series + ", published",
+                                 .curve = published_curve(table, published.series, metric),
+                                 .ink = Role::text,
+                                 .dash = dashes[drawn.size() % std::size(dashes)]});
     drawn.push_back(published.series);
   }
 }
@@ -150,11 +140,11 @@ void add_group_curve(const TableView& table, const std::string& group, Line line
 /// The metrics of a group over their conditions, of the rows at one place of the table's axis.
 Figure group_figure(const TableView& table, const std::vector<RunResult>& results, const std::string& group,
                     std::size_t number, const AxisTick& place) {
-  Figure figure;
-  figure.id = "table_" + table.name + "_group_" + std::to_string(number) + "_" + std::to_string(std::lround(place.at));
-  figure.title = group;
-  figure.subtitle = place.label + (table.published.empty() ? "" : " · dashed: published");
-  figure.x = {table.group_label, table.group_unit};
+  Figure figure{
+      .id = "table_" + table.name + "_group_" + std::to_string(number) + "_" + std::to_string(std::lround(place.at)),
+      .title = group,
+      .subtitle = place.label + (table.published.empty() ? "" : " · dashed: published"),
+      .x = {table.group_label, table.group_unit}};
   figure.x.scale = Scale::log;
   const bool is_share =
       std::ranges::any_of(table.metrics, [&](const RunMetric& m) { return m.group == group && m.is_share; });
@@ -282,11 +272,10 @@ std::vector<Figure> table_figures(const TableView& table, const std::vector<RunR
   if (!conditions.empty()) return figures;
   for (std::size_t metric = 0; metric < table.metrics.size(); ++metric) {
     if (!table.metrics[metric].group.empty()) continue;
-    Figure figure;
-    figure.id = "table_" + table.name + "_" + std::to_string(metric);
-    figure.title = table.title;
-    figure.subtitle = table.about;
-    figure.x = {table.x_label, table.x_unit};
+    Figure figure{.id = "table_" + table.name + "_" + std::to_string(metric),
+                  .title = table.title,
+                  .subtitle = table.about,
+                  .x = {table.x_label, table.x_unit}};
     figure.x.scale = table.x_logarithmic ? Scale::log : Scale::linear;
     figure.x.ticks = table.x_names.empty() ? ticks_of(table) : with_short_variants(ticks_of(table));
     if (!table.published.empty() && !table.x_names.empty())

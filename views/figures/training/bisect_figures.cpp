@@ -38,19 +38,18 @@ Figure bars_figure(const BisectView& view) {
   const double shown = last_shown(view);
   figure.y.range = Range{static_cast<double>(view.from), 1.12 * shown};
   figure.labels = LabelPlacement::none;
-  Bars bars;
-  bars.name = "first step";
+  Bars bars{.name = "first step"};
   std::vector<std::string> names;
   std::vector<double> steps;
   for (std::size_t i = 0; i < view.parts.size(); ++i) {
     const BisectedPart& part = view.parts[i];
     const auto x = static_cast<double>(i);
     const double end = end_of(view, part);
-    Bar bar;
-    bar.x = x;
-    bar.value = end;
-    bar.ink = part.step < 0 ? Ink(Role::failure) : part.part.empty() ? Ink(Role::text) : layer_ink(part.kind);
-    bars.bars.push_back(bar);
+    bars.bars.push_back({.x = x,
+                         .value = end,
+                         .ink = part.step < 0       ? Ink(Role::failure)
+                                : part.part.empty() ? Ink(Role::text)
+                                                    : layer_ink(part.kind)});
     figure.x.ticks.push_back({x, label_of(part)});
     figure.text_labels.push_back(
         {x, end + 0.02 * shown, part.step < 0 ? "never" : grouped_number(part.step), Role::text, Anchor::middle});

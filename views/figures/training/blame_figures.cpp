@@ -31,41 +31,33 @@ Ink ink_of(const BlameView& view, double change) {
 }
 
 Axis step_axis(const BlameView& view) {
-  Axis axis;
-  axis.label = "step";
-  axis.integer_ticks = true;
-  axis.range = Range{static_cast<double>(view.first) - 0.5, static_cast<double>(std::max(view.last, view.until)) + 0.5};
-  return axis;
+  return Axis{
+      .label = "step",
+      .range = Range{static_cast<double>(view.first) - 0.5, static_cast<double>(std::max(view.last, view.until)) + 0.5},
+      .integer_ticks = true};
 }
 
 Figure strip_figure(const BlameView& view) {
   const RunMetric& metric = view.metrics[view.shown];
-  Figure figure;
-  figure.id = "blame";
-  figure.title = "Batch influence";
-  figure.x = step_axis(view);
+  Figure figure{.id = "blame", .title = "Batch influence", .x = step_axis(view)};
   figure.x.label = "step whose batch is left out";
   figure.y.label = "change of the " + metric.name;
   figure.y.unit = metric.unit;
   figure.labels = LabelPlacement::none;
-  Bars bars;
-  Scatter dots;
-  bars.name = "change";
-  dots.name = "batches";
+  Bars bars{.name = "change"};
+  Scatter dots{.name = "batches"};
   double reach = 0;
   for (const RunResult& without : view.without) {
     const double change = change_of(view, without), step = static_cast<double>(without.row);
     if (!std::isfinite(change)) continue;
     reach = std::max(reach, std::abs(change));
     bars.bars.push_back({step, change, std::nan(""), ink_of(view, change)});
-    ScatterPoint dot;
-    dot.x = step;
-    dot.y = change;
-    dot.radius = 3;
-    dot.ink = ink_of(view, change);
-    dot.ring = static_cast<std::int64_t>(without.row) == view.batch.step;
-    dot.id = std::string(batch_prefix) + std::to_string(without.row);
-    dots.points.push_back(std::move(dot));
+    dots.points.push_back({.x = step,
+                           .y = change,
+                           .radius = 3,
+                           .ink = ink_of(view, change),
+                           .ring = static_cast<std::int64_t>(without.row) == view.batch.step,
+                           .id = std::string(batch_prefix) + std::to_string(without.row)});
   }
   const double end = reach > 0 ? 1.08 * reach : 1;
   figure.y.range = Range{-end, end};
@@ -84,8 +76,8 @@ Figure strip_figure(const BlameView& view) {
 /// The batches that can be measured before the first measurement: those of the run's last steps.
 BlameView last_steps(const RunCurves& run, const MeasureNames& names) {
   constexpr std::size_t usual = 100;
-  BlameView view;
   const std::size_t shown = std::min(usual, run.loss.size()), before = run.loss.size() - shown;
+  BlameView view;
   view.first = run.first_step + static_cast<std::int64_t>(before);
   view.last = view.until = view.first + static_cast<std::int64_t>(shown) - 1;
   view.metrics = {{names.loss, names.loss_unit}};
@@ -94,20 +86,15 @@ BlameView last_steps(const RunCurves& run, const MeasureNames& names) {
 }
 
 Figure batch_loss_figure(const BlameView& view) {
-  Figure figure;
-  figure.id = "blame_loss";
-  figure.title = "Loss with every batch";
-  figure.x = step_axis(view);
-  figure.y.label = view.metrics[0].name;
-  figure.y.unit = view.metrics[0].unit;
-  figure.labels = LabelPlacement::none;
+  Figure figure{.id = "blame_loss",
+                .title = "Loss with every batch",
+                .x = step_axis(view),
+                .y = {.label = view.metrics[0].name, .unit = view.metrics[0].unit},
+                .labels = LabelPlacement::none};
   std::vector<double> steps;
   for (std::size_t i = 0; i < view.loss.size(); ++i)
     steps.push_back(static_cast<double>(view.first) + static_cast<double>(i));
-  Line line;
-  line.name = "loss";
-  line.curve = {Values(std::move(steps)), Values(view.loss), nullptr};
-  figure.series.emplace_back(std::move(line));
+  figure.series.push_back(Line{.name = "loss", .curve = {Values(std::move(steps)), Values(view.loss), nullptr}});
   if (!view.whole.empty())
     figure.events.push_back({static_cast<double>(view.until),
                              view.metrics[view.shown].name + " " + number_text(view.whole[view.shown], 3),

@@ -69,9 +69,7 @@ Curve CurveStore::grown(const std::string& key, const CurveSource& source, const
     kept.shared = std::make_shared<const CurvePyramid>(kept.pyramid);
   }
   kept.seen = source.values;
-  Curve curve;
-  curve.pyramid = kept.shared;
-  return curve;
+  return Curve{.pyramid = kept.shared};
 }
 
 }  // namespace afterglow

@@ -37,11 +37,8 @@ void add_runs(const ForecastView& view, const ForecastChannel& channel, Figure& 
   for (const double side : {1.0, -1.0}) {
     std::vector<double> edge = channel.mean;
     for (std::size_t t = 0; t < edge.size(); ++t) edge[t] += side * channel.deviation[t];
-    Line line = time_line(side > 0 ? "± one deviation of " + runs : "below", edge, 1, 2);
-    line.dash = Dash::dotted;
-    line.width = 1.2;
-    line.is_quiet = side < 0;
-    figure.series.emplace_back(std::move(line));
+    figure.series.push_back(styled(time_line(side > 0 ? "± one deviation of " + runs : "below", edge, 1, 2),
+                                   {.dash = Dash::dotted, .width = 1.2, .is_quiet = side < 0}));
   }
 }
 
@@ -72,11 +69,10 @@ Figure channel_figure(const ForecastView& view, const ForecastChannel& channel, 
 
 Figure errors_figure(const ForecastView& view) {
   Figure figure = sheet("forecast_errors", "Error of every window", "", {"window"}, {"channel"});
-  HeatMap map;
-  map.name = "MSE";
-  map.value.label = "MSE, standardised";
-  map.rows = static_cast<int>(view.windows.front().channels.size());
-  map.cols = static_cast<int>(view.windows.size());
+  HeatMap map{.name = "MSE",
+              .rows = static_cast<int>(view.windows.front().channels.size()),
+              .cols = static_cast<int>(view.windows.size()),
+              .value = {.label = "MSE, standardised"}};
   std::vector<double> cells;
   double largest = 0;
   for (std::size_t c = 0; c < view.windows.front().channels.size(); ++c) {
@@ -110,11 +106,10 @@ Figure reads_figure(const MemoryView& view, std::size_t layer) {
   const MemoryAttention& attention = view.attention[layer];
   Figure figure = sheet(numbered("memory_reads", layer), "What the memory tokens read" + of_layer(view, layer), "",
                         {.label = "input position", .integer_ticks = true}, {"memory token"});
-  HeatMap map;
-  map.name = "weight";
-  map.value.label = "softmax weight";
-  map.rows = static_cast<int>(attention.reads.size());
-  map.cols = std::max(view.input_length, 0);
+  HeatMap map{.name = "weight",
+              .rows = static_cast<int>(attention.reads.size()),
+              .cols = std::max(view.input_length, 0),
+              .value = {.label = "softmax weight"}};
   std::vector<double> cells;
   for (std::size_t m = 0; m < attention.reads.size(); ++m) {
     map.row_labels.push_back(std::to_string(m));
@@ -172,8 +167,7 @@ Figure buffer_figure(const MemoryView& view) {
 Figure switched_off_figure(const ForecastView& view) {
   Figure figure = sheet("memory_off", "Without memory", "memory tokens set to zero", {"window"},
                         {.label = "change of the MSE", .unit = "%"}, LabelPlacement::none);
-  Bars bars;
-  bars.name = "without memory";
+  Bars bars{.name = "without memory"};
   for (std::size_t w = 0; w < view.windows.size(); ++w) {
     const ForecastWindow& window = view.windows[w];
     const auto x = static_cast<double>(w);

@@ -50,9 +50,7 @@ Figure worth_figure(const MemoryView& view) {
                                view.is_of_error ? "change of the MSE" : "change of the accuracy");
   if (view.is_of_error) figure.y.unit = "%";
   figure.labels = LabelPlacement::none;
-  Bars bars;
-  bars.name = "without mode k";
-  bars.width = 0.7;
+  Bars bars{.name = "without mode k", .width = 0.7};
   for (std::size_t k = 0; k < view.change_without.size(); ++k) {
     const double change = view.change_without[k] * (view.is_of_error ? 100 : 1);
     bars.bars.push_back({static_cast<double>(k + 1), change, std::nan(""), mode_ink(static_cast<int>(k))});
@@ -90,8 +88,7 @@ Figure less_figure(const MemoryView& view) {
   figure.x.unit = "%";
   figure.y.unit = "%";
   if (const std::string used = used_text(view); !used.empty()) figure.subtitle = used;
-  Scatter now;
-  now.name = "present settings";
+  Scatter now{.name = "present settings"};
   for (std::size_t i = 0; i < view.less.size(); ++i) {
     const MemoryLess& less = view.less[i];
     std::vector<double> x, y;
@@ -99,10 +96,9 @@ Figure less_figure(const MemoryView& view) {
       x.push_back(100.0 * less.kept[k] / std::max(1, less.whole));
       y.push_back(100 * less.change[k]);
     }
-    Line line =
-        line_through(less.of + " of " + grouped_number(less.whole), std::move(x), std::move(y), static_cast<int>(i));
-    line.marker = Marker::automatic;
-    figure.series.emplace_back(std::move(line));
+    figure.series.push_back(styled(
+        line_through(less.of + " of " + grouped_number(less.whole), std::move(x), std::move(y), static_cast<int>(i)),
+        {.marker = Marker::automatic}));
     if (less.now < less.whole)
       now.points.push_back({.x = 100.0 * less.now / std::max(1, less.whole),
                             .y = 100 * view.change_now,

@@ -27,21 +27,18 @@ void add_distances(Figure& figure, const MicroscopeView& view) {
   LinesOfColour lines;
   constexpr std::array dashes{Dash::solid, Dash::dashed, Dash::dotted, Dash::dash_dot};
   for (std::size_t part = 0; part < view.parts.size() && part < view.distance.size(); ++part) {
-    Line line;
-    line.name = view.parts[part];
-    line.curve = positive(view.step, view.distance[part]);
-    line.ink = part < view.kinds.size() ? layer_ink(view.kinds[part]) : Ink(Role::dim);
+    Line line{.name = view.parts[part],
+              .curve = positive(view.step, view.distance[part]),
+              .ink = part < view.kinds.size() ? layer_ink(view.kinds[part]) : Ink(Role::dim)};
     line.dash = dashes[lines.add(line.ink) % dashes.size()];
     line.width = 1.5;
     figure.series.emplace_back(std::move(line));
   }
-  Line all;
-  all.name = "all weights";
-  all.curve = positive(view.step, view.whole);
-  all.ink = Role::text;
-  all.dash = Dash::solid;
-  all.width = 2.5;
-  figure.series.emplace_back(std::move(all));
+  figure.series.push_back(Line{.name = "all weights",
+                               .curve = positive(view.step, view.whole),
+                               .ink = Role::text,
+                               .dash = Dash::solid,
+                               .width = 2.5});
 }
 
 /// A line at 0, which only a linear axis can show.

@@ -16,38 +16,31 @@ namespace {
 bool is_whole(const OverTrainingView& view) { return view.step.size() == view.value.size(); }
 
 Axis followed_steps(const Observation& observation, const OverTrainingView& view) {
-  Axis axis;
-  axis.label = "step";
-  axis.integer_ticks = true;
   const double first = view.step.empty() ? 0 : std::min(0.0, view.step.front());
-  axis.range = Range{first, std::max(static_cast<double>(observation.latest_step), first + 1)};
-  return axis;
+  return Axis{.label = "step",
+              .range = Range{first, std::max(static_cast<double>(observation.latest_step), first + 1)},
+              .integer_ticks = true};
 }
 
 Figure number_figure(const Observation& observation, const OverTrainingView& view) {
-  Figure figure;
-  figure.id = "over_training";
-  figure.title = words_of(view.number);
-  figure.x = followed_steps(observation, view);
-  figure.y.label = words_of(view.number);
-  figure.labels = LabelPlacement::none;
-  Line line = line_through(view.number, view.step, view.value, Role::accent);
-  line.marker = view.step.size() < 60 ? Marker::circle : Marker::none;
-  figure.series.emplace_back(std::move(line));
+  Figure figure{.id = "over_training",
+                .title = words_of(view.number),
+                .x = followed_steps(observation, view),
+                .y = {.label = words_of(view.number)},
+                .labels = LabelPlacement::none};
+  figure.series.push_back(styled(line_through(view.number, view.step, view.value, Role::accent),
+                                 {.marker = view.step.size() < 60 ? Marker::circle : Marker::none}));
   figure.table = {{"step", view.step}, {view.number, view.value}};
   return figure;
 }
 
 Figure loss_above(const Observation& observation, const OverTrainingView& view) {
-  Figure figure;
-  figure.id = "over_training_loss";
-  figure.title = "Loss";
-  figure.x = followed_steps(observation, view);
-  figure.y.label = observation.measures.loss;
-  figure.y.unit = observation.measures.loss_unit;
-  figure.labels = LabelPlacement::none;
-  Line line;
-  line.name = "loss";
+  Figure figure{.id = "over_training_loss",
+                .title = "Loss",
+                .x = followed_steps(observation, view),
+                .y = {.label = observation.measures.loss, .unit = observation.measures.loss_unit},
+                .labels = LabelPlacement::none};
+  Line line{.name = "loss"};
   if (!observation.runs.empty()) {
     const RunCurves& run = observation.runs.back();
     std::vector<double> steps, losses;

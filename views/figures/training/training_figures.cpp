@@ -53,15 +53,14 @@ void add_ahead(Figure& figure, const Observation& observation, const Selection& 
                Values RunCurves::*member) {
   if (!observation.ahead) return;
   const RunCurves& run = *observation.ahead;
-  Line line;
-  line.name = "ahead";
-  line.ink = Role::faint;
-  line.dash = Dash::solid;
-  line.width = 1.5;
-  line.is_quiet = true;
-  line.curve = curves.smoothed(figure.id + "/ahead", {run.*member, static_cast<double>(run.first_step), {}},
-                               selection.smoothing);
-  figure.series.emplace_back(std::move(line));
+  figure.series.push_back(
+      Line{.name = "ahead",
+           .curve = curves.smoothed(figure.id + "/ahead", {run.*member, static_cast<double>(run.first_step), {}},
+                                    selection.smoothing),
+           .ink = Role::faint,
+           .dash = Dash::solid,
+           .width = 1.5,
+           .is_quiet = true});
 }
 
 std::string run_name(const Observation& observation, std::size_t r, const char* alone) {
@@ -166,8 +165,7 @@ void add_runs(Figure& figure, const Observation& observation, const Selection& s
     const bool is_current = r + 1 == observation.runs.size();
     const CurveSource source{run.*member, static_cast<double>(run.first_step), {}};
     const std::string key = figure.id + "/" + std::to_string(r);
-    Line line;
-    line.name = run_name(observation, r, alone);
+    Line line{.name = run_name(observation, r, alone)};
     dress_run(line, observation, selection, r);
     line.curve = shown_curve(curves, key, source, selection);
     if (is_smoothed(selection) && (is_current || selection.earlier == EarlierRuns::coloured))
@@ -182,15 +180,14 @@ void add_runs(Figure& figure, const Observation& observation, const Selection& s
 void add_held_out(Figure& figure, const Observation& observation, CurveStore& curves) {
   if (observation.runs.empty() || observation.runs.back().held_out_accuracy.empty()) return;
   const RunCurves& run = observation.runs.back();
-  Line line;
-  line.name = "held out";
-  line.ink = observation.runs.size() == 1 ? Ink(2) : run_ink(observation.runs.size() - 1);
-  line.dash = Dash::dotted;
-  line.width = 1.2;
-  line.marker = Marker::diamond;
-  line.end_value = number_text(run.held_out_accuracy.back(), 3);
-  line.curve = curves.raw(figure.id + "/held out/" + run.run, {run.held_out_accuracy, 0, run.held_out_step});
-  figure.series.emplace_back(std::move(line));
+  figure.series.push_back(
+      Line{.name = "held out",
+           .curve = curves.raw(figure.id + "/held out/" + run.run, {run.held_out_accuracy, 0, run.held_out_step}),
+           .ink = observation.runs.size() == 1 ? Ink(2) : run_ink(observation.runs.size() - 1),
+           .dash = Dash::dotted,
+           .width = 1.2,
+           .marker = Marker::diamond,
+           .end_value = number_text(run.held_out_accuracy.back(), 3)});
 }
 
 std::string with_capital(std::string text) {
@@ -239,14 +236,12 @@ Figure gradient_figure(const Observation& observation, const Selection& selectio
   }
   const RunCurves& run = observation.runs.back();
   const auto add = [&](const std::string& name, const Values& values, Ink ink, Dash dash, double width) {
-    Line line;
-    line.name = name;
-    line.ink = ink;
-    line.dash = dash;
-    line.width = width;
-    line.curve = shown_curve(curves, figure.id + "/" + run.run + "/" + name,
-                             {values, static_cast<double>(run.first_step), {}}, selection);
-    figure.series.emplace_back(std::move(line));
+    figure.series.push_back(Line{.name = name,
+                                 .curve = shown_curve(curves, figure.id + "/" + run.run + "/" + name,
+                                                      {values, static_cast<double>(run.first_step), {}}, selection),
+                                 .ink = ink,
+                                 .dash = dash,
+                                 .width = width});
   };
   static constexpr Dash dashes[] = {Dash::solid, Dash::dashed, Dash::dotted, Dash::dash_dot};
   std::map<std::string, int> seen;
@@ -263,8 +258,7 @@ Figure gradient_figure(const Observation& observation, const Selection& selectio
   for (const std::size_t r : shown_runs(observation, selection)) {
     const RunCurves& earlier = observation.runs[r];
     if (r + 1 == observation.runs.size()) break;
-    Line line;
-    line.name = "all, " + earlier.run;
+    Line line{.name = "all, " + earlier.run};
     dress_run(line, observation, selection, r);
     line.curve = shown_curve(curves, figure.id + "/all/" + std::to_string(r),
                              {earlier.gradient_norm, static_cast<double>(earlier.first_step), {}}, selection);

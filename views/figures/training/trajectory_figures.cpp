@@ -37,14 +37,13 @@ std::string mode_label(const TrajectoryView& view, std::size_t k) {
 
 ScatterPoint path_point(const TrajectoryView& view, std::size_t across, std::size_t t, std::size_t last) {
   const double age = last > 0 ? static_cast<double>(t) / static_cast<double>(last) : 1;
-  ScatterPoint point;
-  point.x = view.path[0][t];
-  point.y = view.path[across][t];
-  point.radius = t == 0 || t == last ? 4.6 : 2.6;
-  point.ink = t == 0 ? Ink(Role::dim) : Ink(0);
-  point.ring = t == last;
-  point.presence = t == 0 ? 1 : 0.18 + 0.82 * age;
-  point.id = std::string(step_prefix) + std::to_string(view.steps[t]);
+  ScatterPoint point{.x = view.path[0][t],
+                     .y = view.path[across][t],
+                     .radius = t == 0 || t == last ? 4.6 : 2.6,
+                     .ink = t == 0 ? Ink(Role::dim) : Ink(0),
+                     .ring = t == last,
+                     .id = std::string(step_prefix) + std::to_string(view.steps[t]),
+                     .presence = t == 0 ? 1 : 0.18 + 0.82 * age};
   if (t == 0) point.label = "start";
   return point;
 }
@@ -54,9 +53,7 @@ Figure plane_figure(const TrajectoryView& view, std::size_t across) {
                         {mode_label(view, 0)}, {mode_label(view, across)}, LabelPlacement::none);
   const std::size_t size = std::min({view.steps.size(), view.path[0].size(), view.path[across].size()});
   if (size > 0) figure.subtitle = "ring: step " + grouped_number(view.steps[size - 1]);
-  Scatter path;
-  path.name = "path of training";
-  path.marker = Marker::circle;
+  Scatter path{.name = "path of training", .marker = Marker::circle};
   Trail trail;
   for (std::size_t t = 0; t < size; ++t) {
     trail.x.push_back(view.path[0][t]);
@@ -85,9 +82,8 @@ Line over_modes(const std::string& name, const std::vector<double>& values, doub
     x.push_back(first + static_cast<double>(i));
     y.push_back(values[i]);
   }
-  Line line = line_through(name, std::move(x), std::move(y), ink, Dash::automatic, 1.8);
-  line.marker = Marker::automatic;
-  return line;
+  return styled(line_through(name, std::move(x), std::move(y), ink, Dash::automatic, 1.8),
+                {.marker = Marker::automatic});
 }
 
 std::vector<double> shares_of_largest(const std::vector<double>& eigenvalues) {
