@@ -103,10 +103,10 @@ class Ids final : public Task {
 };
 
 std::vector<std::int32_t> read_file_of(const Fields& fields, int vocab, int length, const Tokenizer* tokenizer) {
+  const bool is_text = fields.choice("read") == "text";
   if (!fields.given("path")) return {};
   const std::string content = fields.file("path", largest_file);  // compares its hash
   const std::string path = fields.text("path");
-  const bool is_text = fields.choice("read") == "text";
   if (is_text && tokenizer == nullptr)
     fields.refuse("text needs the model's tokenizer.json, as 'labels'; without one give token numbers");
   std::vector<std::int32_t> ids = is_text ? tokenizer->encode(content).ids : read_token_ids(path, vocab).tokens();

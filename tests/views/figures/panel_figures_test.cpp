@@ -418,7 +418,7 @@ TEST(ConditioningFigures, TheProbesRidgeMovesThem) {
   const Line kappa = series<Line>(figures.at(0), "head 2"), smallest = series<Line>(figures.at(1), "head 2");
   EXPECT_NEAR(CurveView(kappa.curve).y(17), (largest + 0.5) / (trained.lambda_min + 0.5), 1e-9);
   EXPECT_NEAR(CurveView(smallest.curve).y(17), trained.lambda_min + 0.5, 1e-12);
-  EXPECT_NE(figures[0].subtitle.find("probe ε"), std::string::npos);
+  EXPECT_NE(figures[0].subtitle.find("inspected with ε"), std::string::npos);
   ASSERT_FALSE(figures[1].reference_lines.empty());
   EXPECT_NEAR(figures[1].reference_lines[0].at, ridge + 0.5, 1e-12);
 }
