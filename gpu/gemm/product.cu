@@ -47,12 +47,13 @@ constexpr unsigned max_kept_depth = 2048;  // rows that such a gradient is summe
 template <unsigned down_, unsigned across_, unsigned groups_, unsigned depth_, unsigned stages_,
           unsigned neighbours_ = 0, unsigned short_sum_ = 64>
 struct Plan {
-  [[maybe_unused]] static constexpr unsigned neighbours = neighbours_, short_sum = short_sum_;
+  static constexpr unsigned neighbours = neighbours_, short_sum = short_sum_;
   static constexpr unsigned down = down_, across = across_, groups = groups_, depth = depth_, stages = stages_;
   static constexpr unsigned rows = part * down, columns = part * across, quads = columns / 4;
   static constexpr unsigned shares = down * across, slab = depth * groups, block = 32 * groups * shares;
   static constexpr unsigned elements = rows * columns;
   using Order = Plan;
+  static_assert(short_sum % depth == 0, "a short sum is a whole number of steps");
 };
 using Narrow = Plan<1, 1, 8, 16, 3>;        // for few tiles; loads a whole deep slab at once
 using Wide = Plan<1, 2, 2, 32, 3>;          // for many tiles; small blocks
