@@ -6,10 +6,10 @@
 #include <cstdlib>
 
 #include "core/figure/axis.h"
-#include "views/figures/inspection/inspection_figures.h"
-#include "views/figures/koopman/spectrum_figures.h"
+#include "views/analyses/inspected/inspection_figures.h"
+#include "views/analyses/memory/trajectory_figures.h"
+#include "views/analyses/spectra/spectrum_figures.h"
 #include "views/figures/semantic_colours.h"
-#include "views/figures/training/trajectory_figures.h"
 #include "views/formula_cards.h"
 #include "views/page/page.h"
 #include "views/plot_widget.h"

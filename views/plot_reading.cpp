@@ -5,7 +5,7 @@
 #include <cmath>
 #include <set>
 
-#include "core/engine/observation/influence_view.h"
+#include "core/engine/analyses/influence/influence_view.h"
 #include "core/figure/decimate.h"
 
 namespace afterglow {

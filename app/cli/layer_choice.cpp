@@ -4,9 +4,9 @@
 #include <algorithm>
 #include <vector>
 
-#include "core/engine/observation/influence_view.h"
-#include "core/engine/observation/solver_view.h"
-#include "core/engine/observation/theory_view.h"
+#include "core/engine/analyses/influence/influence_view.h"
+#include "core/engine/analyses/solvers/solver_view.h"
+#include "core/engine/analyses/theory/theory_view.h"
 #include "core/io/error.h"
 #include "core/io/number_text.h"
 #include "core/io/wording.h"

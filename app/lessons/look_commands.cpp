@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
-#include "core/engine/observation/solver_view.h"
+#include "core/engine/analyses/solvers/solver_view.h"
 #include "core/io/json_file.h"
 
 namespace afterglow {

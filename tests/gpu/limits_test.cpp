@@ -5,7 +5,7 @@
 #include <cstdio>
 #include <cstdlib>
 
-#include "core/engine/influence/layer_race.h"
+#include "core/engine/analyses/race/layer_race.h"
 #include "core/engine/training/memory_estimate.h"
 #include "core/engine/training/training_run.h"
 #include "core/io/error.h"

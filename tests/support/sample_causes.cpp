@@ -4,8 +4,8 @@
 #include <cmath>
 #include <limits>
 
+#include "core/engine/analyses/forces/forces_view.h"
 #include "core/engine/observation/causes_view.h"
-#include "core/engine/observation/forces_view.h"
 
 namespace afterglow::samples {
 

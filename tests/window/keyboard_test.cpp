@@ -8,10 +8,10 @@
 
 #include "app/window/commands/window_commands.h"
 #include "app/window/key_routing.h"
-#include "core/engine/observation/inspected_view.h"
+#include "core/engine/analyses/inspected/inspected_view.h"
 #include "tests/support/sample_observations.h"
 #include "tests/views/drawing/null_window.h"
-#include "views/figures/inspection/inspection_figures.h"
+#include "views/analyses/inspected/inspection_figures.h"
 #include "views/panel.h"
 
 namespace afterglow {

@@ -5,7 +5,7 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
-#include "core/engine/observation/solver_view.h"
+#include "core/engine/analyses/solvers/solver_view.h"
 
 namespace afterglow {
 

@@ -2,7 +2,7 @@
 #include <algorithm>
 
 #include "core/figure/axis.h"
-#include "views/figures/inspection/inspection_figures.h"
+#include "views/analyses/inspected/inspection_figures.h"
 #include "views/figures/semantic_colours.h"
 #include "views/page/page.h"
 #include "views/panel.h"

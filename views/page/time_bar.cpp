@@ -5,9 +5,9 @@
 
 #include "core/figure/axis.h"
 #include "core/io/number_text.h"
+#include "views/analyses/memory/trajectory_figures.h"
 #include "views/figures/semantic_colours.h"
 #include "views/figures/training/training_figures.h"
-#include "views/figures/training/trajectory_figures.h"
 #include "views/page/page.h"
 #include "views/token_chip.h"
 #include "views/widgets.h"

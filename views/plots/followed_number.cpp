@@ -4,7 +4,7 @@
 #include <cmath>
 
 #include "core/engine/observation/run_numbers.h"
-#include "views/figures/inspection/causes_figures.h"
+#include "views/analyses/causes/causes_figures.h"
 
 namespace afterglow {
 

@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
-#include "core/engine/observation/inspected_view.h"
+#include "core/engine/analyses/inspected/inspected_view.h"
 #include "views/figures/semantic_colours.h"
 #include "views/plots/families.h"
 

@@ -1,6 +1,6 @@
 // Gradients of one sequence's loss at every depth of a model, and the norms of its branches' Jacobians.
 #pragma once
-#include "core/engine/observation/depth_view.h"
+#include "core/engine/analyses/theory/depth_view.h"
 #include "core/engine/training/trainer.h"
 
 namespace afterglow {

@@ -3,7 +3,7 @@
 #include <string_view>
 #include <vector>
 
-#include "core/engine/observation/solver_view.h"
+#include "core/engine/analyses/solvers/solver_view.h"
 #include "core/layers/capture_reader.h"
 
 namespace afterglow {

@@ -7,7 +7,7 @@
 #include <variant>
 #include <vector>
 
-#include "core/engine/observation/inspected_view.h"
+#include "core/engine/analyses/inspected/inspected_view.h"
 #include "core/engine/observation/observation.h"
 #include "core/engine/training/trainer.h"
 #include "core/layers/ska.h"

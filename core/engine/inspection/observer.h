@@ -3,9 +3,9 @@
 #pragma once
 #include <memory>
 
+#include "core/engine/analyses/solvers/solver_view.h"
 #include "core/engine/observation/memory_view.h"
 #include "core/engine/observation/observation.h"
-#include "core/engine/observation/solver_view.h"
 #include "core/engine/training/trainer.h"
 #include "core/layers/capture_reader.h"
 

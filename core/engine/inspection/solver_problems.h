@@ -5,7 +5,7 @@
 #include <string_view>
 #include <vector>
 
-#include "core/engine/observation/solver_view.h"
+#include "core/engine/analyses/solvers/solver_view.h"
 #include "core/layers/captured_layer.h"
 
 namespace afterglow {

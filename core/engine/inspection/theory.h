@@ -3,7 +3,7 @@
 #include <cstdint>
 #include <span>
 
-#include "core/engine/observation/theory_view.h"
+#include "core/engine/analyses/theory/theory_view.h"
 #include "core/engine/training/trainer.h"
 #include "core/layers/capture_reader.h"
 

@@ -4,7 +4,7 @@
 #include <string_view>
 #include <vector>
 
-#include "core/engine/observation/influence_view.h"
+#include "core/engine/analyses/influence/influence_view.h"
 
 namespace afterglow {
 

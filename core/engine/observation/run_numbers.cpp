@@ -7,15 +7,15 @@
 #include <limits>
 
 #include "core/analysis/solvers/arithmetic.h"
+#include "core/engine/analyses/forecast/forecast_view.h"
+#include "core/engine/analyses/influence/influence_view.h"
+#include "core/engine/analyses/inspected/inspected_view.h"
+#include "core/engine/analyses/solvers/solver_view.h"
+#include "core/engine/analyses/theory/depth_view.h"
+#include "core/engine/analyses/theory/theory_view.h"
 #include "core/engine/observation/causes_view.h"
-#include "core/engine/observation/depth_view.h"
-#include "core/engine/observation/forecast_view.h"
-#include "core/engine/observation/influence_view.h"
-#include "core/engine/observation/inspected_view.h"
 #include "core/engine/observation/memory_view.h"
 #include "core/engine/observation/mode_numbers.h"
-#include "core/engine/observation/solver_view.h"
-#include "core/engine/observation/theory_view.h"
 #include "core/engine/observation/trajectory_view.h"
 
 namespace afterglow {

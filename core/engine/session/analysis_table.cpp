@@ -9,19 +9,19 @@
 #include <type_traits>
 #include <utility>
 
-#include "core/engine/causes/ablation_measurement.h"
-#include "core/engine/causes/forces_measurement.h"
-#include "core/engine/causes/logit_lens.h"
-#include "core/engine/causes/patch_measurement.h"
-#include "core/engine/causes/readout_measurement.h"
-#include "core/engine/causes/transplant.h"
-#include "core/engine/inspection/forecast_observer.h"
-#include "core/engine/observation/depth_view.h"
-#include "core/engine/observation/forecast_view.h"
+#include "core/engine/analyses/ablation/ablation_measurement.h"
+#include "core/engine/analyses/costs/layer_costs.h"
+#include "core/engine/analyses/forces/forces_measurement.h"
+#include "core/engine/analyses/forecast/forecast_observer.h"
+#include "core/engine/analyses/forecast/forecast_view.h"
+#include "core/engine/analyses/logit_lens/logit_lens.h"
+#include "core/engine/analyses/patch/patch_measurement.h"
+#include "core/engine/analyses/readout/readout_measurement.h"
+#include "core/engine/analyses/theory/depth_view.h"
+#include "core/engine/analyses/theory/theory_view.h"
+#include "core/engine/analyses/transplant/transplant.h"
 #include "core/engine/observation/memory_view.h"
-#include "core/engine/observation/theory_view.h"
 #include "core/engine/session/analysis_work.h"
-#include "core/engine/studies/layer_costs.h"
 
 namespace afterglow {
 

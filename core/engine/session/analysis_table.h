@@ -8,10 +8,13 @@
 #include <span>
 #include <string_view>
 
-#include "core/engine/influence/influence_measurement.h"
-#include "core/engine/influence/race_measurement.h"
-#include "core/engine/inspection/accuracy_measurement.h"
-#include "core/engine/inspection/forecast_ensemble.h"
+#include "core/engine/analyses/accuracy/accuracy_measurement.h"
+#include "core/engine/analyses/blame/blame.h"
+#include "core/engine/analyses/forecast/forecast_ensemble.h"
+#include "core/engine/analyses/influence/influence_measurement.h"
+#include "core/engine/analyses/microscope/microscope.h"
+#include "core/engine/analyses/phase_map/phase_map.h"
+#include "core/engine/analyses/race/race_measurement.h"
 #include "core/engine/inspection/inspection_editor.h"
 #include "core/engine/inspection/intervention_runner.h"
 #include "core/engine/inspection/observer.h"
@@ -20,9 +23,6 @@
 #include "core/engine/observation/observation.h"
 #include "core/engine/session/bisect.h"
 #include "core/engine/session/over_training.h"
-#include "core/engine/studies/blame.h"
-#include "core/engine/studies/microscope.h"
-#include "core/engine/studies/phase_map.h"
 #include "core/engine/training/training_run.h"
 
 namespace afterglow {

@@ -5,7 +5,7 @@
 #include <chrono>
 #include <cmath>
 
-#include "core/engine/causes/ablation_measurement.h"
+#include "core/engine/analyses/ablation/ablation_measurement.h"
 #include "core/engine/observation/run_numbers.h"
 #include "core/layers/layer_kind.h"
 

@@ -5,7 +5,7 @@
 #include <nlohmann/json_fwd.hpp>
 #include <string>
 
-#include "core/engine/observation/bisect_view.h"
+#include "core/engine/analyses/bisect/bisect_view.h"
 #include "core/engine/training/training_run.h"
 
 namespace afterglow {

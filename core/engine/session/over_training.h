@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
+#include "core/engine/analyses/over_training/over_training_view.h"
 #include "core/engine/observation/analyses.h"
-#include "core/engine/observation/over_training_view.h"
 #include "core/engine/training/training_run.h"
 
 namespace afterglow {

@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <cstdio>
 
-#include "core/engine/observation/inspected_view.h"
+#include "core/engine/analyses/inspected/inspected_view.h"
 #include "core/io/error.h"
 #include "core/io/number_text.h"
 

@@ -5,7 +5,7 @@
 
 #include <thread>
 
-#include "core/engine/observation/inspected_view.h"
+#include "core/engine/analyses/inspected/inspected_view.h"
 #include "core/engine/recipe/recipe.h"
 #include "core/engine/session/session.h"
 #include "tests/support/sample_observations.h"

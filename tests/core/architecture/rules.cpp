@@ -42,7 +42,7 @@ std::map<std::string, Texts> made_folders() {
   };
   Texts engine = below_engine;
   for (const char* folder :
-       {"recipe", "observation", "training", "inspection", "influence", "causes", "studies", "session"}) {
+       {"recipe", "observation", "training", "inspection", "causes", "studies", "analyses", "session"}) {
     const std::string name = std::string("core/engine/") + folder;
     table[name] = engine;
     engine.push_back(name);
@@ -131,6 +131,8 @@ std::string without_spaces_after_hash(std::string line) {
 }  // namespace
 
 std::string folder_of(const std::string& path) {
+  // The result of an analysis is plain host values, which figures read.
+  if (path.starts_with("core/engine/analyses/") && ends_with_any(path, {"_view.h"})) return "core/engine/observation";
   const std::size_t first = path.find('/');
   if (first == std::string::npos) return "";
   const std::string top = path.substr(0, first);

@@ -6,11 +6,11 @@
 #include <cmath>
 #include <fstream>
 
-#include "core/engine/causes/ablation_measurement.h"
-#include "core/engine/causes/logit_lens.h"
+#include "core/engine/analyses/ablation/ablation_measurement.h"
+#include "core/engine/analyses/logit_lens/logit_lens.h"
+#include "core/engine/analyses/patch/patch_measurement.h"
+#include "core/engine/analyses/transplant/transplant.h"
 #include "core/engine/causes/pair_view.h"
-#include "core/engine/causes/patch_measurement.h"
-#include "core/engine/causes/transplant.h"
 #include "core/engine/session/analysed_run.h"
 #include "core/engine/training/training_run.h"
 #include "core/io/error.h"

@@ -3,7 +3,7 @@
 #include <gmock/gmock.h>
 
 #include "core/analysis/koopman/mode_sensitivity.h"
-#include "core/engine/causes/forces_measurement.h"
+#include "core/engine/analyses/forces/forces_measurement.h"
 #include "core/engine/session/analysed_run.h"
 #include "tests/core/engine/small_recipe.h"
 #include "tests/core/engine/train_to.h"

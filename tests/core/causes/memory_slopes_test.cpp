@@ -1,13 +1,13 @@
 // One reverse pass for all memories: what it says of each part of each state is the derivative of the exact patch, in
 // float64, whatever the layers are and whatever follows them.
-#include "core/engine/causes/memory_slopes.h"
+#include "core/engine/analyses/patch/memory_slopes.h"
 
 #include <gmock/gmock.h>
 
 #include <cmath>
 #include <nlohmann/json.hpp>
 
-#include "core/engine/causes/patch_measurement.h"
+#include "core/engine/analyses/patch/patch_measurement.h"
 #include "tests/core/engine/small_recipe.h"
 
 namespace afterglow {

@@ -5,7 +5,7 @@
 #include <cmath>
 
 #include "core/analysis/linear_readout.h"
-#include "core/engine/causes/readout_measurement.h"
+#include "core/engine/analyses/readout/readout_measurement.h"
 #include "core/engine/training/training_run.h"
 #include "core/random/random.h"
 #include "tests/core/engine/small_recipe.h"

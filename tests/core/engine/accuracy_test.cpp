@@ -3,8 +3,8 @@
 
 #include <cmath>
 
-#include "core/engine/observation/accuracy_view.h"
-#include "core/engine/observation/inspected_view.h"
+#include "core/engine/analyses/accuracy/accuracy_view.h"
+#include "core/engine/analyses/inspected/inspected_view.h"
 #include "core/engine/session/analysed_run.h"
 #include "core/io/error.h"
 #include "core/tasks/task.h"

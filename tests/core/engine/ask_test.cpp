@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
-#include "core/engine/observation/inspected_view.h"
+#include "core/engine/analyses/inspected/inspected_view.h"
 #include "core/engine/recipe/inspection_setup.h"
 #include "core/engine/session/analysed_run.h"
 #include "core/io/error.h"

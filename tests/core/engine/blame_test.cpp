@@ -1,5 +1,5 @@
 // Leaving batches out, and blame: repetitions are the training without a batch, bit for bit.
-#include "core/engine/studies/blame.h"
+#include "core/engine/analyses/blame/blame.h"
 
 #include <gmock/gmock.h>
 

@@ -1,5 +1,5 @@
 // Theorem 12's regimes from the Jacobian of a stack.
-#include "core/engine/influence/deep_experiment.h"
+#include "core/engine/analyses/influence/deep_experiment.h"
 
 #include <gtest/gtest.h>
 

@@ -5,7 +5,7 @@
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
-#include "core/engine/inspection/forecast_observer.h"
+#include "core/engine/analyses/forecast/forecast_observer.h"
 #include "core/engine/session/analysed_run.h"
 #include "core/io/error.h"
 #include "core/io/json_file.h"

@@ -6,9 +6,9 @@
 #include <nlohmann/json.hpp>
 
 #include "core/analysis/linear_algebra/singular_values.h"
-#include "core/engine/influence/influence_measurement.h"
-#include "core/engine/influence/influence_tail.h"
-#include "core/engine/influence/race_measurement.h"
+#include "core/engine/analyses/influence/influence_measurement.h"
+#include "core/engine/analyses/influence/influence_tail.h"
+#include "core/engine/analyses/race/race_measurement.h"
 #include "core/engine/session/analysed_run.h"
 #include "core/io/error.h"
 #include "core/layers/host_values.h"

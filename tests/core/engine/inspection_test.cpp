@@ -7,8 +7,8 @@
 #include <nlohmann/json.hpp>
 
 #include "core/backend/host_numbers.h"
+#include "core/engine/analyses/inspected/inspected_view.h"
 #include "core/engine/inspection/intervention_runner.h"
-#include "core/engine/observation/inspected_view.h"
 #include "core/engine/session/analysed_run.h"
 #include "core/engine/training/pinned_array.h"
 #include "core/io/error.h"

@@ -1,5 +1,5 @@
 // Echo's table 1 as measured: what does not depend on the machine, and what figures make of it.
-#include "core/engine/studies/layer_costs.h"
+#include "core/engine/analyses/costs/layer_costs.h"
 
 #include <gtest/gtest.h>
 

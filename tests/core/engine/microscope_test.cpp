@@ -1,5 +1,5 @@
 // Twins in lockstep: the same against the same is zero, and each twin is the training that it would be alone.
-#include "core/engine/studies/microscope.h"
+#include "core/engine/analyses/microscope/microscope.h"
 
 #include <gmock/gmock.h>
 

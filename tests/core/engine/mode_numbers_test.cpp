@@ -8,9 +8,9 @@
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
-#include "core/engine/causes/ablation_measurement.h"
+#include "core/engine/analyses/ablation/ablation_measurement.h"
+#include "core/engine/analyses/inspected/inspected_view.h"
 #include "core/engine/observation/causes_view.h"
-#include "core/engine/observation/inspected_view.h"
 #include "core/engine/observation/run_numbers.h"
 #include "core/engine/session/analysed_run.h"
 #include "core/io/error.h"

@@ -1,5 +1,5 @@
 // The phase map: the order in which it fills, its runs, that it belongs to no step, and that it delays nothing else.
-#include "core/engine/studies/phase_map.h"
+#include "core/engine/analyses/phase_map/phase_map.h"
 
 #include <gmock/gmock.h>
 

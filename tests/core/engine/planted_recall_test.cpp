@@ -1,5 +1,5 @@
 // Recall of a planted token: the decoder on made-up outputs, and a layer that delays its input by seven tokens.
-#include "core/engine/influence/planted_recall.h"
+#include "core/engine/analyses/race/planted_recall.h"
 
 #include <gtest/gtest.h>
 

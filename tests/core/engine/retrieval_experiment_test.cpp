@@ -1,5 +1,5 @@
 // The network of theorem 12 against plain loops over its lemmas.
-#include "core/engine/influence/retrieval_experiment.h"
+#include "core/engine/analyses/retrieval/retrieval_experiment.h"
 
 #include <gtest/gtest.h>
 

@@ -8,8 +8,8 @@
 #include <nlohmann/json.hpp>
 #include <thread>
 
-#include "core/engine/observation/influence_view.h"
-#include "core/engine/observation/inspected_view.h"
+#include "core/engine/analyses/influence/influence_view.h"
+#include "core/engine/analyses/inspected/inspected_view.h"
 #include "tests/core/engine/small_recipe.h"
 
 namespace afterglow {

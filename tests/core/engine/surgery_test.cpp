@@ -3,7 +3,7 @@
 
 #include <gmock/gmock.h>
 
-#include "core/engine/observation/forces_view.h"
+#include "core/engine/analyses/forces/forces_view.h"
 #include "core/engine/session/analysed_run.h"
 #include "core/io/error.h"
 #include "tests/core/engine/small_recipe.h"

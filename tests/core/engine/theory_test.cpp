@@ -3,8 +3,8 @@
 
 #include <cmath>
 
-#include "core/engine/observation/inspected_view.h"
-#include "core/engine/observation/theory_view.h"
+#include "core/engine/analyses/inspected/inspected_view.h"
+#include "core/engine/analyses/theory/theory_view.h"
 #include "core/engine/session/analysed_run.h"
 #include "tests/core/engine/small_recipe.h"
 

@@ -5,8 +5,8 @@
 
 #include <nlohmann/json.hpp>
 
+#include "core/engine/analyses/influence/influence_view.h"
 #include "core/engine/observation/causes_view.h"
-#include "core/engine/observation/influence_view.h"
 #include "core/engine/session/analysed_run.h"
 #include "core/engine/session/analysis_work.h"
 #include "core/io/error.h"

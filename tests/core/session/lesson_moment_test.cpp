@@ -3,7 +3,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "core/engine/observation/inspected_view.h"
+#include "core/engine/analyses/inspected/inspected_view.h"
 #include "core/engine/session/session_worker.h"
 #include "tests/core/engine/small_recipe.h"
 

@@ -5,7 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "core/backend/cpu/cpu_backend.h"
-#include "core/engine/observation/forces_view.h"
+#include "core/engine/analyses/forces/forces_view.h"
 #include "core/io/error.h"
 #include "tests/core/session/turned_worker.h"
 

@@ -4,7 +4,7 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
-#include "core/engine/observation/accuracy_view.h"
+#include "core/engine/analyses/accuracy/accuracy_view.h"
 #include "tests/support/sample_observations.h"
 #include "tests/views/drawing/null_window.h"
 

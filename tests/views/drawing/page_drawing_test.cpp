@@ -9,7 +9,7 @@
 #include "core/layers/layer_kind.h"
 #include "tests/support/sample_observations.h"
 #include "tests/views/drawing/null_window.h"
-#include "views/figures/koopman/spectrum_figures.h"
+#include "views/analyses/spectra/spectrum_figures.h"
 #include "views/formula_cards.h"
 #include "views/panel.h"
 #include "views/plot_widget.h"

@@ -1,5 +1,5 @@
 // What the maps of the accuracy grid show, and where its cells lie.
-#include "views/figures/studies/accuracy_figures.h"
+#include "views/analyses/accuracy/accuracy_figures.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

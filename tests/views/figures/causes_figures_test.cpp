@@ -1,5 +1,5 @@
 // What the figures of interventions say.
-#include "views/figures/inspection/causes_figures.h"
+#include "views/analyses/causes/causes_figures.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

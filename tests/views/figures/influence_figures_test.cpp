@@ -1,5 +1,5 @@
 // What the figures of the influence laboratory say about measurements whose laws are known.
-#include "views/figures/influence/influence_figures.h"
+#include "views/analyses/influence/influence_figures.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

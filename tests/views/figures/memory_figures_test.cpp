@@ -1,5 +1,5 @@
 // What the figures of training's memory and of forecasts say about views whose numbers are known.
-#include "views/figures/training/memory_figures.h"
+#include "views/analyses/memory/memory_figures.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -9,9 +9,9 @@
 #include "core/figure/decimate.h"
 #include "tests/support/sample_observations.h"
 #include "tests/views/figures/figure_parts.h"
-#include "views/figures/training/forecast_figures.h"
+#include "views/analyses/memory/forecast_figures.h"
+#include "views/analyses/memory/trajectory_figures.h"
 #include "views/figures/training/training_figures.h"
-#include "views/figures/training/trajectory_figures.h"
 #include "views/plots/plot_kinds.h"
 
 namespace afterglow {

@@ -10,8 +10,8 @@
 #include "core/figure/axis.h"
 #include "tests/support/sample_observations.h"
 #include "tests/views/figures/figure_parts.h"
-#include "views/figures/koopman/power_filter_figures.h"
-#include "views/figures/koopman/spectrum_figures.h"
+#include "views/analyses/spectra/power_filter_figures.h"
+#include "views/analyses/spectra/spectrum_figures.h"
 #include "views/plots/formula_card.h"
 
 namespace afterglow {

@@ -1,5 +1,5 @@
 // What the solver laboratory's figures say about systems whose numbers are known.
-#include "views/figures/solvers/solver_figures.h"
+#include "views/analyses/solvers/solver_figures.h"
 
 #include <gtest/gtest.h>
 
@@ -9,8 +9,8 @@
 #include "core/figure/decimate.h"
 #include "tests/support/sample_observations.h"
 #include "tests/views/figures/figure_parts.h"
-#include "views/figures/koopman/conditioning_figures.h"
-#include "views/figures/solvers/kalman_figures.h"
+#include "views/analyses/solvers/conditioning_figures.h"
+#include "views/analyses/solvers/kalman_figures.h"
 
 namespace afterglow {
 namespace {

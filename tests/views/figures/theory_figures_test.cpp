@@ -1,5 +1,5 @@
 // The figures of the theory page show the numbers of core/analysis on a live head.
-#include "views/figures/koopman/theory_figures.h"
+#include "views/analyses/theory/theory_figures.h"
 
 #include <gtest/gtest.h>
 
@@ -7,8 +7,8 @@
 #include <limits>
 
 #include "core/analysis/attention/query_jacobian.h"
+#include "core/engine/analyses/theory/theory_view.h"
 #include "core/engine/inspection/theory.h"
-#include "core/engine/observation/theory_view.h"
 #include "tests/core/engine/small_recipe.h"
 #include "tests/views/figures/figure_parts.h"
 

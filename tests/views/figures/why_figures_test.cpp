@@ -2,10 +2,10 @@
 #include <gmock/gmock.h>
 
 #include "tests/support/sample_observations.h"
-#include "views/figures/koopman/forces_figures.h"
-#include "views/figures/training/bisect_figures.h"
-#include "views/figures/training/microscope_figures.h"
-#include "views/figures/training/over_training_figures.h"
+#include "views/analyses/bisect/bisect_figures.h"
+#include "views/analyses/forces/forces_figures.h"
+#include "views/analyses/microscope/microscope_figures.h"
+#include "views/analyses/over_training/over_training_figures.h"
 
 namespace afterglow {
 namespace {

@@ -6,9 +6,9 @@
 #include <utility>
 
 #include "core/figure/axis.h"
+#include "views/analyses/solvers/solver_inks.h"
 #include "views/figures/semantic_colours.h"
 #include "views/figures/sheet.h"
-#include "views/figures/solvers/solver_inks.h"
 
 namespace afterglow {
 

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "core/engine/observation/cost_view.h"
+#include "core/engine/analyses/costs/cost_view.h"
 #include "core/engine/observation/observation.h"
 #include "core/engine/observation/study_view.h"
 #include "core/figure/figure.h"

@@ -1,0 +1,174 @@
+// Switches parts off at the model's hook points and by edits of Koopman operators.
+#include "core/engine/analyses/ablation/ablation_measurement.h"
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+#include <tuple>
+#include <utility>
+
+#include "core/engine/causes/hook_passes.h"
+#include "core/engine/observation/mode_numbers.h"
+#include "core/layers/host_values.h"
+#include "core/layers/layer_traits.h"
+#include "core/layers/ska.h"
+
+namespace afterglow {
+
+namespace {
+
+constexpr std::int64_t max_tokens = 4096, max_examples = 64;
+constexpr std::int64_t tokens_of_a_large_model = 256;  ///< the memory of a pass grows with the model
+constexpr std::int64_t max_modes = 64;                 ///< of a layer: the largest of each head
+
+void clear_columns(Tape& tape, const Tensor& columns) {
+  const Tensor zeros = tape.scratch(columns.shape, columns.dtype);
+  tape.backend().fill(zeros, 0.0);
+  tape.backend().copy(columns, zeros);
+}
+
+}  // namespace
+
+std::int64_t tokens_of_an_ablation(const Trainer& trainer) {
+  const std::int64_t length = trainer.task().length(),
+                     tokens = trainer.is_large() ? tokens_of_a_large_model : max_tokens;
+  return length * std::clamp<std::int64_t>(tokens / length, 1, max_examples);
+}
+
+AblationMeasurement::AblationMeasurement(const nlohmann::json& model, Trainer& trainer)
+    : copy_(model, trainer), tape_(trainer.evaluation_tape()) {}
+
+void AblationMeasurement::plan_modes(std::size_t branch, const AblatedPart& block) {
+  const Layer& layer = *copy_.model().branches()[branch].layer;
+  if (!shows(layer.kind(), LayerTrait::koopman_heads)) return;
+  const std::int64_t rank = static_cast<const Ska&>(layer).config().rank;
+  const std::int64_t modes = std::min(rank, std::max<std::int64_t>(1, max_modes / layer.heads()));
+  for (int head = 0; head < static_cast<int>(layer.heads()); ++head) {
+    const std::vector<int> largest_first = numbered_modes(numbered_.get(), block.layer, head).numbers;
+    for (std::size_t i = 0; std::cmp_less(i, modes); ++i) {
+      const int mode = i < largest_first.size() ? largest_first[i] : static_cast<int>(i);
+      planned_.push_back({block.name + " head " + std::to_string(head) + " mode " + std::to_string(mode), "mode",
+                          block.layer, head, mode});
+    }
+  }
+}
+
+/// Blocks first, then heads and memory tokens, then modes, so that important parts come early.
+void AblationMeasurement::plan() {
+  planned_.clear();
+  next_ = 0;
+  std::vector<AblatedPart> blocks;
+  const auto& parts = copy_.trainer().parts();
+  for (std::size_t i = 0; i < parts.size(); ++i) {
+    if (parts[i].branch >= 0) blocks.push_back({parts[i].label, "block", static_cast<int>(i)});
+  }
+  planned_ = blocks;
+  for (const AblatedPart& block : blocks) {
+    const int heads = parts[static_cast<std::size_t>(block.layer)].heads;
+    for (int head = 0; heads > 1 && head < heads; ++head)
+      planned_.push_back({block.name + " head " + std::to_string(head), "head", block.layer, head});
+  }
+  for (int place = 0; place < static_cast<int>(copy_.model().places()); ++place)
+    planned_.push_back({"memory token " + std::to_string(place), "memory token", 0, -1, place});
+  for (const AblatedPart& block : blocks)
+    plan_modes(static_cast<std::size_t>(parts[static_cast<std::size_t>(block.layer)].branch), block);
+}
+
+void AblationMeasurement::fill() {
+  const Trainer& trainer = copy_.trainer();
+  length_ = trainer.task().length();
+  examples_ = tokens_of_an_ablation(trainer) / length_;
+  const auto size = static_cast<std::size_t>(examples_ * length_);
+  tokens_.resize(size);
+  targets_.resize(size);
+  context_.resize(size);
+  fill_batch(trainer.task(), trainer.seed(), 0, static_cast<int>(examples_), tokens_.data(), targets_.data(),
+             context_.data(), Split::held_out);
+}
+
+void AblationMeasurement::begin(std::shared_ptr<const Spectra> numbered) {
+  copy_.take();
+  numbered_ = std::move(numbered);
+  if (tokens_.empty()) fill();
+  plan();
+  now_ = {};
+  now_.step = copy_.step();
+  now_.examples = examples_;
+  for (const AblatedPart& part : planned_) now_.planned.push_back(part.name);
+  const Quality whole = ask(nullptr), again = ask(nullptr);
+  now_.accuracy = whole.accuracy;
+  now_.loss = whole.loss;
+  now_.control_accuracy = again.accuracy;
+  working_ = !planned_.empty();
+  publish();
+}
+
+bool AblationMeasurement::advance() {
+  if (!working_) return false;
+  AblatedPart part = planned_[next_++];
+  const Quality without = ask(&part);
+  part.accuracy = without.accuracy;
+  part.loss = without.loss;
+  const auto need = [](const AblatedPart& one) { return std::make_tuple(one.accuracy, -one.loss); };
+  now_.parts.insert(std::ranges::upper_bound(now_.parts, need(part), {}, need), part);
+  working_ = next_ < planned_.size();
+  now_.is_complete = !working_;
+  publish();
+  return working_;
+}
+
+/// Called at a hook point during the pass, before its value is used.
+void AblationMeasurement::switch_off(const AblatedPart& part, const std::string& place, const Tensor& value) {
+  if (place.ends_with(".stream")) stream_ = value;
+  const bool is_first = place == copy_.model().branches().front().scope + ".stream";
+  if (part.sort == "memory token" && is_first) {
+    for (std::int64_t b = 0; b < examples_; ++b) clear_columns(tape_, tokens_at(value, b, part.mode, 1));
+    return;
+  }
+  const ModelPart& layer = copy_.trainer().parts()[static_cast<std::size_t>(part.layer)];
+  if (part.sort == "block" && place == layer.scope + ".output") {
+    const bool is_whole = copy_.model().branches()[static_cast<std::size_t>(layer.branch)].norm == nullptr;
+    if (is_whole) return tape_.backend().copy(value, stream_);  // its branch adds the residual itself
+    return tape_.backend().fill(value, 0.0);
+  }
+  if (part.sort != "head" || place != layer.scope + ".readout" || value.shape.rank() != 4) return;
+  const std::int64_t width = value.shape.last(), heads = value.shape[2];
+  clear_columns(tape_, value.reshaped({value.rows() / heads, heads * width}).column_range(part.head * width, width));
+}
+
+AblationMeasurement::Quality AblationMeasurement::ask(const AblatedPart* without) {
+  tape_.begin(false);
+  const auto upload = [&](DType dtype, const void* values) {
+    const Tensor tensor = tape_.scratch({examples_, length_}, dtype);
+    tape_.backend().upload(tensor, values);
+    return tensor;
+  };
+  const Tensor mask = upload(DType::u8, context_.data());
+  Model& model = copy_.model();
+  const int edited = without && without->sort == "mode"
+                         ? copy_.trainer().parts()[static_cast<std::size_t>(without->layer)].branch
+                         : -1;
+  const Visit visit(tape_, [&](const std::string& place, const Var& value) {
+    if (without) switch_off(*without, place, value.value);
+  });
+  const Var x = model.embed(tape_, upload(DType::i32, tokens_.data()));
+  const Var logits = model.forward_with(tape_, x, 0, [&](std::size_t i, const Var& in) {
+    Layer& layer = *model.branches()[i].layer;
+    if (static_cast<int>(i) != edited) return layer.forward(tape_, in, mask);
+    SkaEdit edit;
+    edit.heads.resize(static_cast<std::size_t>(layer.heads()));
+    SkaHeadEdit& head = edit.heads[static_cast<std::size_t>(without->head)];
+    head.modes = {{without->mode, true, {}, true}};
+    head.numbered = numbered_modes(numbered_.get(), without->layer, without->head);
+    return static_cast<Ska&>(layer).forward_edited(tape_, in, mask, edit);
+  });
+  const CrossEntropy found = cross_entropy(tape_, logits, upload(DType::i32, targets_.data()));
+  std::int32_t correct = 0, counted = 0;
+  tape_.backend().download(&correct, found.correct);
+  tape_.backend().download(&counted, found.counted);
+  return {counted > 0 ? static_cast<double>(correct) / counted : 0.0,
+          to_host(tape_.backend(), found.loss.value).front()};
+}
+
+void AblationMeasurement::publish() { view_ = std::make_shared<const AblationView>(now_); }
+
+}  // namespace afterglow

@@ -1,0 +1,149 @@
+// Visits the cells in turn, with few examples first.
+#include "core/engine/analyses/accuracy/accuracy_measurement.h"
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include "core/io/error.h"
+#include "core/io/json_file.h"
+#include "core/ops/ops.h"
+#include "core/tasks/prefixed_task.h"
+#include "core/tasks/task.h"
+
+namespace afterglow {
+
+namespace {
+
+constexpr std::int64_t first_examples = 8;            // of every cell, before any cell gets more
+constexpr std::int64_t tokens_in_a_cell_pass = 4096;  // in a pass
+constexpr std::int64_t logits_in_a_cell_pass = std::int64_t{1} << 24;
+const std::vector<int> all_bindings{1, 2, 3, 4, 8};  // Echo, table 2
+constexpr int shortest_length = 64;
+
+std::vector<int> lengths_to(int longest) {
+  std::vector<int> lengths;
+  for (int length = std::min(shortest_length, longest); length <= longest; length *= 2) lengths.push_back(length);
+  return lengths;
+}
+
+/// A grid without any valid cell counts as missing.
+std::vector<AccuracyCell> cells_of(const nlohmann::json& task, const std::vector<int>& lengths) {
+  std::vector<AccuracyCell> cells;
+  try {
+    for (const EvalCell& cell : evaluation_grid(task, all_bindings, lengths))
+      cells.push_back({cell.bindings, cell.length, cell.fits()});
+  } catch (const Error&) {
+    cells.clear();
+  }
+  return cells;
+}
+
+std::unique_ptr<Task> task_of(const AccuracyGrid& grid, const AccuracyCell& cell) {
+  return make_task(evaluation_config(nlohmann::json::parse(grid.config), {cell.bindings, cell.length}));
+}
+
+}  // namespace
+
+AccuracyConfig parse_accuracy(const nlohmann::json& value, const AccuracyConfig& before) {
+  const std::string where = "accuracy_grid";
+  refuse_unknown_keys(value, {"examples", "longest"}, where);
+  AccuracyConfig config;
+  config.examples = get_integer(value, "examples", before.examples, 1, 4096, where);
+  config.longest = static_cast<int>(get_integer(value, "longest", before.longest, 16, 65536, where));
+  return config;
+}
+
+nlohmann::json to_json(const AccuracyConfig& config) {
+  return {{"examples", config.examples}, {"longest", config.longest}};
+}
+
+AccuracyMeasurement::AccuracyMeasurement(const nlohmann::json& model, Trainer& trainer)
+    : copy_(model, trainer), tape_(trainer.evaluation_tape()) {}
+
+void AccuracyMeasurement::begin(const nlohmann::json& task, const AccuracyConfig& config) {
+  copy_.take();
+  plan(task, config);
+  publish();
+}
+
+void AccuracyMeasurement::plan(const nlohmann::json& task, const AccuracyConfig& config) {
+  const std::vector<int> lengths = lengths_to(config.longest);
+  now_ = {};
+  now_.step = copy_.step();
+  now_.own_length = copy_.trainer().task().length();
+  now_.examples = config.examples;
+  turns_.clear();
+  next_ = 0;
+  const std::size_t own = task.contains("tasks") ? task.at("tasks").size() : 1;
+  for (const nlohmann::json& one : askable_tasks(task)) {
+    AccuracyGrid grid{one.at("kind").get<std::string>(),
+                      one.dump(),
+                      now_.grids.size() < own,
+                      all_bindings,
+                      lengths,
+                      cells_of(one, lengths)};
+    if (!grid.cells.empty()) now_.grids.push_back(std::move(grid));
+  }
+  const std::size_t across = lengths.size();
+  for (const std::int64_t until : {std::min(first_examples, config.examples), config.examples}) {
+    if (!turns_.empty() && turns_.back().until == until) break;
+    for (std::size_t cell = 0; cell < across * all_bindings.size(); ++cell) {
+      const std::size_t place = cell % all_bindings.size() * across + cell / all_bindings.size();  // by length
+      for (std::size_t grid = 0; grid < now_.grids.size(); ++grid) {
+        if (now_.grids[grid].cells[place].fits) turns_.push_back({grid, place, until});
+      }
+    }
+  }
+  for (const AccuracyGrid& grid : now_.grids)
+    now_.planned += static_cast<int>(std::ranges::count_if(grid.cells, &AccuracyCell::fits));
+}
+
+bool AccuracyMeasurement::advance() {
+  if (!working()) return false;
+  const Turn& turn = turns_[next_];
+  ask(turn);
+  AccuracyCell& cell = now_.grids[turn.grid].cells[turn.cell];
+  if (cell.examples == turn.until) {
+    ++next_;
+    now_.measured += turn.until == now_.examples ? 1 : 0;
+  }
+  publish();
+  return working();
+}
+
+/// Evaluates as many of the remaining examples as one pass takes.
+void AccuracyMeasurement::ask(const Turn& turn) {
+  AccuracyCell& cell = now_.grids[turn.grid].cells[turn.cell];
+  const Model& model = copy_.model();
+  const PrefixedTask task(task_of(now_.grids[turn.grid], cell), static_cast<int>(model.places()));
+  const std::int64_t length = task.length(),
+                     tokens = std::min(tokens_in_a_cell_pass, logits_in_a_cell_pass / model.vocab());
+  const std::int64_t count = std::min(turn.until - cell.examples, std::max<std::int64_t>(1, tokens / length));
+  const auto size = static_cast<std::size_t>(count * length);
+  std::vector<std::int32_t> ids(size), targets(size);
+  std::vector<std::uint8_t> context(size);
+  fill_batch(task, copy_.trainer().seed(), static_cast<std::uint64_t>(cell.examples), static_cast<int>(count),
+             ids.data(), targets.data(), context.data(), Split::held_out);
+  tape_.begin(false);
+  const auto upload = [&](DType dtype, const void* values) {
+    const Tensor tensor = tape_.scratch({count, length}, dtype);
+    tape_.backend().upload(tensor, values);
+    return tensor;
+  };
+  const Var logits = copy_.model().forward(tape_, upload(DType::i32, ids.data()), upload(DType::u8, context.data()));
+  const CrossEntropy found = cross_entropy(tape_, logits, upload(DType::i32, targets.data()));
+  std::int32_t correct = 0, counted = 0;
+  tape_.backend().download(&correct, found.correct);
+  tape_.backend().download(&counted, found.counted);
+  cell.right += correct;
+  cell.asked += counted;
+  cell.examples += count;
+  cell.accuracy = cell.asked > 0 ? static_cast<double>(cell.right) / static_cast<double>(cell.asked) : 0.0;
+}
+
+void AccuracyMeasurement::publish() {
+  now_.is_complete = !working();
+  view_ = std::make_shared<const AccuracyView>(now_);
+}
+
+}  // namespace afterglow

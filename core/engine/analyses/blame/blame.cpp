@@ -1,0 +1,170 @@
+// Trains through the range, and from each of its steps on to the step of comparison.
+#include "core/engine/analyses/blame/blame.h"
+
+#include <algorithm>
+
+#include "core/engine/studies/sweep.h"
+#include "core/engine/training/training_run.h"
+#include "core/io/error.h"
+#include "core/io/json_file.h"
+#include "core/tasks/task.h"
+
+namespace afterglow {
+
+namespace {
+
+using nlohmann::json;
+
+constexpr std::int64_t usual_batches = 100;
+constexpr std::int64_t max_batches = 4096;
+constexpr std::int64_t shown_sequences = 4;
+
+/// Ordered by step, after other commands of the same step.
+void leave_out(Recipe& recipe, std::int64_t step) {
+  const auto later =
+      std::ranges::find_if(recipe.commands, [&](const TimedCommand& timed) { return timed.step > step - 1; });
+  recipe.commands.insert(later, {step - 1, {"skip", "{}"}});
+}
+
+/// Sequences in the batch of a step, which an earlier command may have changed.
+std::int64_t batch_size(const Recipe& recipe, std::int64_t step) {
+  std::int64_t size = recipe.training.batch;
+  for (const TimedCommand& timed : recipe.commands) {
+    if (timed.step >= step || timed.command.name != "set") continue;
+    const json value = json::parse(timed.command.value);
+    if (value.at("key") == "batch") size = static_cast<std::int64_t>(value.at("to").get<double>());
+  }
+  return size;
+}
+
+/// The complete range. Throws Error(bad_input) if the run cannot repeat it.
+BlameConfig resolved(BlameConfig config, const TrainingRun& run) {
+  if (config.until == 0) config.until = run.step();
+  const std::int64_t earliest = run.oldest_step() + 1;
+  if (config.last == 0) config.last = config.until;
+  if (config.first == 0) config.first = std::max(earliest, config.last - usual_batches + 1);
+  const auto refuse = [&](const std::string& what) { throw Error(ExitCode::bad_input, "blame: " + what); };
+  if (config.until < earliest) refuse("train some steps first; there is no batch yet that could be left out");
+  if (config.until > run.latest_step())
+    refuse("step " + std::to_string(config.until) + " has not been trained; the last one is " +
+           std::to_string(run.latest_step()));
+  if (config.first < earliest || config.first > config.last || config.last > config.until)
+    refuse("the batches of steps " + std::to_string(config.first) + " to " + std::to_string(config.last) +
+           " cannot be left out; choose steps from " + std::to_string(earliest) + " to " +
+           std::to_string(config.until));
+  if (config.last - config.first >= max_batches)
+    refuse("at most " + std::to_string(max_batches) + " batches are left out; choose fewer");
+  return config;
+}
+
+}  // namespace
+
+BlameConfig parse_blame(const json& value, const BlameConfig& before) {
+  const std::string where = "blame";
+  refuse_unknown_keys(value, {"from", "to", "until", "result", "batch"}, where);
+  BlameConfig config = before;
+  // With other steps, absent fields take their defaults.
+  if (value.contains("from") || value.contains("to") || value.contains("until") || value.empty())
+    config = {0, 0, 0, before.result, -1};
+  config.first = get_integer(value, "from", config.first, 0, max_steps, where);
+  config.last = get_integer(value, "to", config.last, 0, max_steps, where);
+  config.until = get_integer(value, "until", config.until, 0, max_steps, where);
+  config.result = get_string(value, "result", config.result, where);
+  config.batch = get_integer(value, "batch", config.batch, -1, max_steps, where);
+  return config;
+}
+
+json to_json(const BlameConfig& config) {
+  return {{"from", config.first},
+          {"to", config.last},
+          {"until", config.until},
+          {"result", config.result},
+          {"batch", config.batch}};
+}
+
+Blame::Blame(const TrainingRun& run, BlameConfig config)
+    : config_(resolved(std::move(config), run)),
+      inquiry_(sweep_inquiry(run.trainer().measures(), std::numeric_limits<double>::infinity())) {
+  start_ = *run.kept_snapshot(config_.first - 1);
+  start_.recipe = training_of(start_.recipe);
+  auto view = std::make_shared<BlameView>();
+  view->name = start_.recipe.name;
+  view->first = config_.first;
+  view->last = config_.last;
+  view->until = config_.until;
+  view->metrics = inquiry_.metrics;
+  view_ = std::move(view);
+  show(config_);
+}
+
+Blame::~Blame() = default;
+
+bool Blame::has_runs_of(const BlameConfig& config) const {
+  return config.first == config_.first && config.last == config_.last && config.until == config_.until;
+}
+
+bool Blame::is_of(const Recipe& recipe) const { return common_step(start_.recipe, recipe) >= config_.until; }
+
+void Blame::show(const BlameConfig& config) {
+  auto view = std::make_shared<BlameView>(*view_);
+  view->shown = config.result.empty() ? 0 : find_metric(inquiry_.metrics, config.result);  // the first is the loss
+  if (config.batch != view->batch.step) view->batch = batch_of(config.batch);
+  config_.result = config.result;
+  config_.batch = config.batch;
+  view_ = std::move(view);
+}
+
+/// The batch of a step; empty for a series.
+ShownBatch Blame::batch_of(std::int64_t step) const {
+  const std::unique_ptr<Task> task = make_task(start_.recipe.task);
+  if (step < config_.first || step > config_.last || task->windows() != nullptr) return {};
+  ShownBatch batch{step, {}};
+  const std::int64_t size = batch_size(start_.recipe, step);
+  for (std::int64_t i = 0; i < std::min(size, shown_sequences); ++i) {
+    const auto index = static_cast<std::uint64_t>((step - 1) * size + i);
+    std::string& text = batch.sequences.emplace_back();
+    for (const std::int32_t token : task->example(start_.recipe.seed, index).tokens)
+      text += (text.empty() ? "" : " ") + task->token_label(token);
+  }
+  return batch;
+}
+
+/// Starts before the batch that is left out; the first repetition leaves none out.
+void Blame::begin_next(Backend& backend) {
+  Snapshot from = whole_->snapshot();
+  from.recipe.shown_step = -1;
+  if (next_ > 0) leave_out(from.recipe, next_);
+  const std::size_t row = static_cast<std::size_t>(next_);
+  now_ = std::make_unique<RecipeRun>(inquiry_, PlannedRun{row, from.recipe, ""}, backend, from);
+}
+
+void Blame::take_result() {
+  auto view = std::make_shared<BlameView>(*view_);
+  RunResult result = now_->result();
+  if (next_ == 0) {
+    view->whole = result.values;
+    view->loss = now_->losses_from(config_.first);
+    next_ = config_.first;
+  } else {
+    view->without.push_back(std::move(result));
+    ++next_;
+  }
+  now_.reset();
+  view_ = std::move(view);
+}
+
+bool Blame::advance(Backend& backend) {
+  if (is_complete()) return false;
+  if (!whole_) whole_ = std::make_unique<TrainingRun>(start_, backend, 0);
+  const std::int64_t wanted = std::max(next_, config_.first) - 1;
+  if (whole_->step() < wanted && !now_) {
+    if (!whole_->train_step()) throw Error(ExitCode::non_finite, "blame: " + whole_->failure());
+    return true;
+  }
+  if (!now_) begin_next(backend);
+  if (now_->step() < config_.until && now_->train_step()) return true;
+  take_result();
+  return !is_complete();
+}
+
+}  // namespace afterglow

@@ -1,0 +1,396 @@
+// Plans a measurement, works through it pass by pass, and fills the view.
+#include "core/engine/analyses/influence/influence_measurement.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <nlohmann/json.hpp>
+#include <numeric>
+#include <span>
+
+#include "core/analysis/influence/influence.h"
+#include "core/engine/analyses/influence/influence_tail.h"
+#include "core/engine/analyses/influence/influence_view.h"
+#include "core/engine/inspection/layer_weights.h"
+#include "core/engine/observation/influence_theory.h"
+#include "core/engine/training/pinned_array.h"
+#include "core/engine/training/trainer.h"
+#include "core/io/error.h"
+#include "core/io/json_file.h"
+#include "core/layers/capture_reader.h"
+#include "core/layers/host_values.h"
+#include "core/layers/layer_kind.h"
+
+namespace afterglow {
+
+namespace {
+
+constexpr int max_hops = 24, followed_hops = 4;
+
+/// The mean spread of the heads [heads*T*T], and the largest c2.
+void read_softmax(RoutingView& view, const std::vector<double>& alpha, int heads, bool strict) {
+  const auto square = static_cast<std::size_t>(view.tokens) * static_cast<std::size_t>(view.tokens);
+  view.logit_spread.assign(static_cast<std::size_t>(view.tokens), 0.0);
+  view.effective = view.logit_spread;
+  for (int head = 0; head < heads; ++head) {
+    const RoutingSpread spread = routing_spread(std::span(alpha).subspan(head * square, square), view.tokens, strict);
+    for (std::size_t t = 0; t < spread.effective.size(); ++t) {
+      view.logit_spread[t] += spread.logit_spread[t] / heads;
+      view.effective[t] += spread.effective[t] / heads;
+    }
+    view.c2 = std::max(view.c2, spread.c2);
+  }
+}
+
+/// Columns 0 of B, B^2, .. and of the resolvent.
+void read_hop_profiles(RoutingView& view, std::span<const double> B, std::span<const double> R) {
+  const int T = view.tokens, hops = std::min(followed_hops, T - 1);
+  const std::vector<double> columns = hop_profiles(B, T, 0, hops);
+  for (int k = 1; k <= hops; ++k)
+    view.hop_profiles.emplace_back(columns.begin() + std::ptrdiff_t{k} * T,
+                                   columns.begin() + std::ptrdiff_t{k + 1} * T);
+  std::vector<double>& all = view.hop_profiles.emplace_back();
+  for (int t = 0; t < T; ++t) all.push_back(R[static_cast<std::size_t>(t) * static_cast<std::size_t>(T)]);
+}
+
+void read_feedback(RoutingView& view, const std::vector<double>& alpha, const std::vector<double>& gain) {
+  const int T = view.tokens;
+  read_softmax(view, alpha, 1, true);
+  view.gain = gain;
+  std::vector<double> B(alpha.size());
+  for (std::size_t i = 0; i < B.size(); ++i) B[i] = gain[i / static_cast<std::size_t>(T)] * alpha[i];
+  const std::vector<double> R = resolvent(B, T);
+  view.feedback.assign(alpha.begin(), alpha.end());
+  view.resolvent.assign(R.begin(), R.end());
+  read_hop_profiles(view, B, R);
+  view.position_code = position_code(B, T);
+  view.hop_masses = hop_masses(B, T, T - 1, std::min(T - 1, max_hops));
+  const double shown = std::accumulate(view.hop_masses.begin(), view.hop_masses.end(), 0.0);
+  view.hop_masses.push_back(view.position_code.back() - shown);  // the code's last value is the mass of all hops
+}
+
+/// Per-token factors from the running sum of their logarithms [T*heads].
+void read_decay(RoutingView& view, const std::vector<double>& sums) {
+  const std::size_t T = static_cast<std::size_t>(view.tokens), heads = sums.size() / T;
+  double total = 0;
+  for (std::size_t h = 0; h < heads; ++h) {
+    std::vector<double>& of_head = view.accumulated.emplace_back();
+    for (std::size_t t = 0; t < T; ++t) of_head.push_back(sums[h] - sums[t * heads + h]);
+  }
+  for (std::size_t t = 0; t < T; ++t) {
+    double mean = 0;
+    for (std::size_t h = 0; h < heads; ++h)
+      mean += (sums[t * heads + h] - (t > 0 ? sums[(t - 1) * heads + h] : 0.0)) / static_cast<double>(heads);
+    view.decay.push_back(std::exp(mean));
+    if (t > 0) total -= mean;
+  }
+  view.least_accumulated = least_accumulated(view);
+  view.largest_factor = largest_factor(view);
+  view.mean_rate = T > 1 ? total / static_cast<double>(T - 1) : 0.0;
+}
+
+double mean_of(const std::vector<double>& values) {
+  const double sum = std::accumulate(values.begin(), values.end(), 0.0);
+  return values.empty() ? 0.0 : sum / static_cast<double>(values.size());
+}
+
+/// Token weights, spread of a softmax, Sessa's feedback, the decay of a state: whatever the part captures. T is the
+/// size of `context`.
+RoutingView routing_of(Trainer& trainer, int part, const CaptureReader& read, std::span<const std::uint8_t> context) {
+  const ModelPart& info = trainer.parts()[static_cast<std::size_t>(part)];
+  RoutingView view;
+  view.layer = part;
+  view.kind = info.kind;
+  view.tokens = static_cast<int>(context.size());
+  view.weights = layer_weights(trainer, part, read, context);
+  std::erase_if(view.weights, [](const std::vector<float>& head) { return head.empty(); });
+  const auto T = static_cast<std::size_t>(view.tokens);
+  const std::vector<double>& attention = read.values(info.scope + ".attn");
+  const std::vector<double>& feedback = read.values(info.scope + ".alpha_fb");
+  const std::vector<double>& gain = read.values(info.scope + ".gamma");
+  const std::vector<double>& decay = read.values(info.scope + ".log_decay_cumsum");
+  if (feedback.size() == T * T && gain.size() == T) {
+    read_feedback(view, feedback, gain);
+  } else if (!attention.empty() && attention.size() % (T * T) == 0) {
+    read_softmax(view, attention, static_cast<int>(attention.size() / (T * T)), false);
+  }
+  if (!decay.empty() && decay.size() % T == 0) read_decay(view, decay);
+  // Layers without time steps capture neither; Mamba-3 splits a step into an immediate and a delayed part.
+  view.mean_step = mean_of(read.values(info.scope + ".dt")) + mean_of(read.values(info.scope + ".lag"));
+  return view;
+}
+
+constexpr int max_influence_tokens = 16384;  ///< of a measured sequence
+
+/// Theorem 11 with the blocks' tails as kernels, assuming that tails of other sources are no larger.
+std::vector<double> path_sum_of(const InfluenceView& view, const InfluenceTail& stack) {
+  const int last = stack.lags.empty() ? 0 : static_cast<int>(stack.lags.back());
+  double scale = 1;
+  for (const InfluenceTail& block : view.between) scale *= block.own;
+  std::vector<std::vector<double>> kernels;
+  for (const InfluenceTail& block : view.blocks)
+    kernels.push_back(at_every_lag({block.lags, block.values}, block.own, last));
+  const std::vector<double> sum = path_sum(kernels);
+  std::vector<double> at_lags;
+  for (const double lag : stack.lags) at_lags.push_back(scale * sum[static_cast<std::size_t>(lag)]);
+  return at_lags;
+}
+
+}  // namespace
+
+InfluenceConfig parse_influence(const nlohmann::json& value, InfluenceConfig config) {
+  const auto integer = [](const nlohmann::json& from, const char* key, int now, int low, int high, const char* where) {
+    return static_cast<int>(get_integer(from, key, now, low, high, where));
+  };
+  const char* where = "influence";
+  refuse_unknown_keys(value, {"tokens", "source", "directions", "per_decade", "race", "retrieval"}, where);
+  config.tokens = integer(value, "tokens", config.tokens, 2, max_influence_tokens, where);
+  config.source = integer(value, "source", config.source, -1, config.tokens - 2, where);
+  config.directions = integer(value, "directions", config.directions, 2, 1 << 16, where);
+  config.per_decade = integer(value, "per_decade", config.per_decade, 2, 64, where);
+  if (value.contains("retrieval")) config.retrieval = parse_retrieval(value["retrieval"], config.retrieval);
+  if (!value.contains("race")) return config;
+  where = "influence.race";
+  const nlohmann::json& race = value["race"];
+  refuse_unknown_keys(race, {"tokens", "source", "directions", "kinds"}, where);
+  config.race.tokens = integer(race, "tokens", config.race.tokens, 2, max_influence_tokens, where);
+  config.race.source =
+      integer(race, "source", std::min(config.race.source, config.race.tokens - 2), 0, config.race.tokens - 2, where);
+  config.race.directions = integer(race, "directions", config.race.directions, 2, 1 << 16, where);
+  if (!race.contains("kinds")) return config;
+  config.race.kinds.clear();
+  for (const nlohmann::json& kind : race["kinds"]) {
+    if (!kind.is_string() || !mixes_tokens(kind.get<std::string>())) {
+      throw Error(ExitCode::bad_input, "influence.race.kinds: " + kind.dump() +
+                                           " is no layer that mixes tokens; `afterglow info` lists them");
+    }
+    config.race.kinds.push_back(kind.get<std::string>());
+  }
+  return config;
+}
+
+nlohmann::json to_json(const InfluenceConfig& config) {
+  return {{"tokens", config.tokens},
+          {"source", config.source},
+          {"directions", config.directions},
+          {"per_decade", config.per_decade},
+          {"retrieval", to_json(config.retrieval)},
+          {"race",
+           {{"tokens", config.race.tokens},
+            {"source", config.race.source},
+            {"directions", config.race.directions},
+            {"kinds", config.race.kinds}}}};
+}
+
+InfluenceMeasurement::InfluenceMeasurement(const nlohmann::json& model, Trainer& trainer)
+    : trainer_(&trainer), copy_(model, trainer), tape_(trainer.evaluation_tape()) {}
+
+InfluenceMeasurement::~InfluenceMeasurement() = default;
+
+InfluenceMeasurement::Sequence InfluenceMeasurement::sequence(std::uint64_t inspected) const {
+  Sequence sequence;
+  const auto wanted = static_cast<std::size_t>(config.tokens);
+  while (sequence.tokens.size() < wanted) {
+    const Example next = trainer_->task().example(trainer_->seed(), inspected++, Split::held_out);
+    sequence.tokens.insert(sequence.tokens.end(), next.tokens.begin(), next.tokens.end());
+    sequence.context.insert(sequence.context.end(), next.context.begin(), next.context.end());
+  }
+  sequence.tokens.resize(wanted);
+  sequence.context.resize(wanted);
+  return sequence;
+}
+
+std::vector<int> InfluenceMeasurement::sources() const {
+  if (config.source >= 0) return {std::min(config.source, config.tokens - 1)};
+  std::vector<int> sources;
+  const int span = config.tokens / 8;
+  for (int i = 0; i < config.averaged; ++i) {
+    const int source = config.averaged > 1 ? i * span / (config.averaged - 1) : 0;
+    if (sources.empty() || source > sources.back()) sources.push_back(source);
+  }
+  return sources;
+}
+
+void InfluenceMeasurement::begin(std::uint64_t inspected) {
+  jobs_.clear();
+  view_ = std::make_shared<InfluenceView>();
+  copy_.take();
+  view_->step = copy_.step();
+  view_->tokens = config.tokens;
+  view_->sources = sources();
+  view_->directions = config.directions >= copy_.model().width() ? 0 : config.directions;
+  const Sequence chosen = sequence(inspected);
+  read_routing(chosen);
+  plan_blocks(chosen);
+  planned_ = jobs_.size();
+  show_part();
+  working_ = true;
+}
+
+void InfluenceMeasurement::read_routing(const Sequence& sequence) {
+  Backend& backend = trainer_->backend();
+  const auto length = static_cast<std::int64_t>(sequence.tokens.size());
+  PinnedArray tokens(backend, {1, length}, DType::i32), context(backend, {1, length}, DType::u8);
+  backend.upload(tokens.device(), sequence.tokens.data());
+  backend.upload(context.device(), sequence.context.data());
+  tape_.begin(false);
+  tape_.set_capturing(true);
+  trainer_->model().forward(tape_, tokens.device(), context.device());
+  tape_.set_capturing(false);
+  backend.synchronize();
+  const CaptureReader read(tape_, backend);
+  const auto& parts = trainer_->parts();
+  for (int part = 0; part < static_cast<int>(parts.size()); ++part) {
+    if (!mixes_tokens(parts[part].kind)) continue;
+    RoutingView routing = routing_of(*trainer_, part, read, sequence.context);
+    if (!routing.weights.empty()) add_fixed_tail(part, routing.weights);
+    if (!routing.resolvent.empty()) {
+      add_fixed_tail(part, std::span(&routing.resolvent, 1));
+      view_->fixed.back().label += ", feedback alone";
+      view_->fixed.back().is_resolvent = true;
+    }
+    if (const auto forcing = readers_of(parts[part].kind).forcing)
+      routing.forcing = forcing(captured_layer(*trainer_, part, read, config.tokens), view_->sources);
+    if (const auto reach = readers_of(parts[part].kind).reach)
+      routing.reach = reach(captured_layer(*trainer_, part, read, config.tokens));
+    view_->routing.push_back(std::move(routing));
+  }
+}
+
+// The norm before a branch: |∂ norm(x)/∂x| <= max |w| / rms(x), for the source's own token.
+void InfluenceMeasurement::enter_norm(int part, const std::vector<double>& stream) {
+  const auto branch = static_cast<std::size_t>(trainer_->parts()[static_cast<std::size_t>(part)].branch);
+  const Branch& own = copy_.model().branches()[branch];
+  if (own.norm == nullptr) return;
+  const Parameter* norm = own.plain_norm();
+  if (norm == nullptr) {  // the bound does not hold for another branch
+    for (RoutingView& routing : view_->routing)
+      if (routing.layer == part) routing.forcing.clear();
+    return;
+  }
+  double largest = 0;
+  for (const double w : to_host(trainer_->backend(), norm->value)) largest = std::max(largest, std::abs(w));
+  const auto width = static_cast<std::size_t>(copy_.model().width());
+  for (RoutingView& routing : view_->routing) {
+    if (routing.layer != part) continue;
+    for (SourceForcing& forcing : routing.forcing) {
+      double squares = 0;
+      for (std::size_t c = 0; c < width; ++c)
+        squares += std::pow(stream[static_cast<std::size_t>(forcing.source) * width + c], 2);
+      forcing.outlet *= largest / std::sqrt(squares / static_cast<double>(width));
+    }
+  }
+}
+
+void InfluenceMeasurement::add_fixed_tail(int part, std::span<const std::vector<float>> weights) {
+  InfluenceTail tail;
+  tail.label = trainer_->parts()[static_cast<std::size_t>(part)].label;
+  tail.kind = trainer_->parts()[static_cast<std::size_t>(part)].kind;
+  tail.layer = part;
+  fill_tail(tail, weights, view_->sources, config.tokens, config.per_decade);
+  view_->fixed.push_back(std::move(tail));
+}
+
+// One forward pass gives the stream before each mixer, at which its block's Jacobian is computed.
+void InfluenceMeasurement::plan_blocks(const Sequence& sequence) {
+  Backend& backend = trainer_->backend();
+  const auto length = static_cast<std::int64_t>(sequence.tokens.size());
+  PinnedArray tokens(backend, {1, length}, DType::i32), context(backend, {1, length}, DType::u8);
+  backend.upload(tokens.device(), sequence.tokens.data());
+  backend.upload(context.device(), sequence.context.data());
+  tape_.begin(false);
+  const auto& parts = trainer_->parts();
+  const std::size_t branches = copy_.model().branches().size();
+  Var x = copy_.model().embed(tape_, tokens.device());
+  const std::vector<double> first = to_host(backend, x.value);
+  std::vector<std::pair<int, std::vector<double>>> streams;  // part, and its input
+  bool mixes = false;
+  for (int part = 0; part < static_cast<int>(parts.size()); ++part) {
+    if (parts[part].branch < 0) continue;
+    streams.emplace_back(part, to_host(backend, x.value));
+    mixes = mixes || mixes_tokens(parts[part].kind);
+    const auto branch = static_cast<std::size_t>(parts[part].branch);
+    x = copy_.model().forward_branches(tape_, x, context.device(), branch, branch + 1);
+  }
+  for (auto& [part, stream] : streams) {
+    InfluenceTail tail;
+    tail.label = parts[part].label;
+    tail.kind = parts[part].kind;
+    tail.layer = part;
+    const auto branch = static_cast<std::size_t>(parts[part].branch);
+    enter_norm(part, stream);
+    add_job(std::move(tail), std::move(stream), sequence, branch, branch + 1);
+  }
+  InfluenceTail stack;
+  stack.label = "whole stack";
+  stack.kind = "stack";
+  if (mixes) add_job(std::move(stack), first, sequence, 0, branches);
+}
+
+void InfluenceMeasurement::add_job(InfluenceTail tail, std::vector<double> x, const Sequence& sequence,
+                                   std::size_t first, std::size_t last) {
+  JacobianPlan plan;
+  if (tail.layer < 0 || mixes_tokens(tail.kind))
+    plan.blocks = influence_blocks(view_->sources, config.tokens, config.per_decade);
+  for (const int source : view_->sources) plan.blocks.push_back({source, source});  // the last ones: lag 0
+  plan.directions = config.directions;
+  plan.seed = trainer_->seed();
+  plan.tokens_at_once = tokens_in_a_pass(trainer_->backend());
+  plan.branches = static_cast<int>(last - first);
+  for (std::size_t i = first; i < last; ++i)
+    plan.causal = plan.causal && copy_.model().branches()[i].layer->is_causal();
+  Job job{std::move(tail), plan.blocks, nullptr};
+  job.measure = std::make_unique<JacobianMeasure>(
+      tape_, trainer_->dtype(), std::move(x), sequence.context,
+      [this, first, last](Tape& tape, const Var& in, const Tensor& mask) {
+        return copy_.model().forward_branches(tape, in, mask, first, last);
+      },
+      std::move(plan));
+  jobs_.push_back(std::move(job));
+}
+
+// During the first measurement every tail is shown once it is known.
+void InfluenceMeasurement::show_part() {
+  if (finished_) return;
+  auto part = std::make_shared<InfluenceView>(*view_);
+  part->deep = deep_.profiles();
+  partial_ = std::move(part);
+}
+
+void InfluenceMeasurement::advance_job() {
+  Job& job = jobs_.front();
+  if (job.measure->advance()) return;
+  const std::vector<NormEstimate> norms = job.measure->norms();
+  const std::size_t later = norms.size() - view_->sources.size();
+  job.tail.own = 0;
+  for (const NormEstimate& norm : std::span(norms).subspan(later))
+    job.tail.own += norm.value / static_cast<double>(view_->sources.size());
+  fill_tail(job.tail, std::span(job.blocks).first(later), std::span(norms).first(later));
+  if (job.tail.layer < 0) view_->path_sum = path_sum_of(*view_, job.tail);
+  (later > 0 ? view_->blocks : view_->between).push_back(std::move(job.tail));
+  jobs_.pop_front();
+  show_part();
+}
+
+bool InfluenceMeasurement::advance_deep() {
+  if (deep_.profiles()) return false;
+  if (!deep_.advance()) show_part();
+  return true;
+}
+
+bool InfluenceMeasurement::advance() {
+  if (!working_) return false;
+  if (!jobs_.empty()) {
+    advance_job();
+    return true;
+  }
+  if (advance_deep()) return true;
+  view_->deep = deep_.profiles();
+  view_->is_complete = true;
+  finished_ = view_;
+  partial_.reset();
+  working_ = false;
+  return false;
+}
+
+}  // namespace afterglow

@@ -1,0 +1,95 @@
+// Measures how every token mixer of a model, and the whole stack, forget. Works pass by pass on a copy of the weights,
+// so that training goes on and a measurement belongs to one step.
+#pragma once
+#include <algorithm>
+#include <deque>
+#include <memory>
+#include <nlohmann/json_fwd.hpp>
+#include <span>
+
+#include "core/engine/analyses/influence/deep_experiment.h"
+#include "core/engine/analyses/influence/influence_view.h"
+#include "core/engine/analyses/influence/jacobian_measure.h"
+#include "core/engine/analyses/race/layer_race.h"
+#include "core/engine/analyses/retrieval/retrieval_experiment.h"
+#include "core/engine/training/saved/model_copy.h"
+#include "core/engine/training/trainer.h"
+
+namespace afterglow {
+
+struct InfluenceConfig {
+  int tokens = 256;  ///< T: the inspected sequence, continued by the next held-out ones if it is shorter
+  int source = -1;   ///< tau; -1: the mean of `averaged` sources in the first eighth of the sequence
+  int averaged = 3;
+  int directions = 4;  ///< cotangents for each block; the width or more: exact norms
+  int per_decade = 8;  ///< lags
+  RaceConfig race;
+  RetrievalConfig retrieval;  ///< of theorem 12's network, which is not part of the model
+  bool operator==(const InfluenceConfig&) const = default;
+};
+
+/// {"tokens": 256, "source": -1, "directions": 4, "race": {"tokens": 512, "source": 8, "kinds": ["sessa"]},
+/// "retrieval": {"beta": 0.5, "jumps": 2}}; absent fields keep their value. Throws Error(bad_input) that names the
+/// field.
+InfluenceConfig parse_influence(const nlohmann::json& value, InfluenceConfig config);
+nlohmann::json to_json(const InfluenceConfig& config);
+
+class InfluenceMeasurement {
+ public:
+  /// `model` is the recipe's; the trainer must outlive the measurement.
+  InfluenceMeasurement(const nlohmann::json& model, Trainer& trainer);
+  ~InfluenceMeasurement();
+
+  InfluenceConfig config;
+
+  /// Copies weights and settings, reads the routing from one forward pass, and leaves the Jacobians to `advance`. The
+  /// sequence begins with held-out example `inspected`.
+  void begin(std::uint64_t inspected);
+  /// One backward pass of at most `tokens_in_a_pass` tokens. False if no work is left.
+  bool advance();
+  /// Finished share of the work, 0 to 1.
+  double share_done() const {
+    return 1 - static_cast<double>(jobs_.size()) / static_cast<double>(std::max<std::size_t>(1, planned_));
+  }
+  bool working() const { return working_; }
+  /// Step of the present or last measurement's weights; -1 before the first.
+  std::int64_t step() const { return view_ ? view_->step : -1; }
+  /// The last complete measurement; null before the first.
+  std::shared_ptr<const InfluenceView> finished() const { return finished_; }
+  /// The same; during the first measurement its finished part.
+  std::shared_ptr<const InfluenceView> newest() const { return partial_ ? partial_ : finished_; }
+
+ private:
+  struct Sequence {
+    std::vector<std::int32_t> tokens;
+    std::vector<std::uint8_t> context;
+  };
+  Sequence sequence(std::uint64_t inspected) const;
+  std::vector<int> sources() const;
+  void read_routing(const Sequence& sequence);
+  void add_fixed_tail(int part, std::span<const std::vector<float>> weights);
+  void enter_norm(int part, const std::vector<double>& stream);
+  void plan_blocks(const Sequence& sequence);
+  void add_job(InfluenceTail tail, std::vector<double> x, const Sequence& sequence, std::size_t first,
+               std::size_t last);
+  void advance_job();
+  bool advance_deep();
+  void show_part();
+
+  Trainer* trainer_;
+  ModelCopy copy_;
+  Tape& tape_;
+  struct Job {
+    InfluenceTail tail;
+    std::vector<JacobianPlan::Block> blocks;
+    std::unique_ptr<JacobianMeasure> measure;
+  };
+  std::deque<Job> jobs_;
+  std::size_t planned_ = 0;  // jobs
+  DeepExperiment deep_;      // computed once; independent of the model
+  bool working_ = false;
+  std::shared_ptr<InfluenceView> view_;
+  std::shared_ptr<const InfluenceView> finished_, partial_;
+};
+
+}  // namespace afterglow

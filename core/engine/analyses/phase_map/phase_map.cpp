@@ -1,0 +1,172 @@
+// Which run of a map comes next, and one step of it.
+#include "core/engine/analyses/phase_map/phase_map.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "core/engine/recipe/recipe_text.h"
+#include "core/engine/studies/sweep.h"
+#include "core/engine/training/objective.h"
+#include "core/io/error.h"
+#include "core/io/json_file.h"
+#include "core/io/number_text.h"
+
+namespace afterglow {
+
+namespace {
+
+using nlohmann::json;
+
+constexpr std::size_t max_map_runs = 4096;
+constexpr int usual_count = 16;
+constexpr std::size_t usual_metric = 1;  // the accuracy
+
+/// The recipe with which every run begins: settings made before the first step belong to it, later ones do not.
+Recipe beginning_of(Recipe recipe) {
+  std::erase_if(recipe.commands,
+                [](const TimedCommand& timed) { return timed.step > 0 || !changes_training(timed.command); });
+  recipe.shown_step = -1;
+  recipe.inspected = {};
+  return recipe;
+}
+
+/// A factor of thirty to both sides, within the setting's range.
+std::string around(const std::string& key, double value, double minimum, double maximum) {
+  const double low = std::max(value / 30, minimum), high = std::min(value * 30, maximum);
+  return key + "=log:" + shortest(low) + ":" + shortest(high) + ":" + std::to_string(usual_count);
+}
+
+std::string usual_x(const Recipe& recipe) { return around("learning_rate", recipe.training.learning_rate, 1e-7, 1); }
+
+/// The first strength of a layer, such as a ridge; for a model without one the weight decay.
+std::string usual_y(const Recipe& recipe, const Objective& objective) {
+  for (const Setting& setting : objective.settings()) {
+    const bool is_of_layer = setting.key.starts_with("layers.");  // a memory's τ may have no effect
+    const bool is_strength = is_of_layer && setting.logarithmic && !setting.integer;
+    if (is_strength && setting.value > 0) return around(setting.key, setting.value, setting.minimum, setting.maximum);
+  }
+  return around("weight_decay", std::max(recipe.training.weight_decay, 1e-3), 1e-5, 1);
+}
+
+double number_at(const std::vector<const RunResult*>& finished, std::size_t place, std::size_t metric) {
+  const double value = finished[place]->values[metric];
+  return std::isfinite(value) ? value : 0;
+}
+
+}  // namespace
+
+PhaseMapConfig parse_phase_map(const json& value, const PhaseMapConfig& before) {
+  const std::string where = "phase_map";
+  refuse_unknown_keys(value, {"x", "y", "steps", "result", "open"}, where);
+  PhaseMapConfig config = before;
+  config.x = get_string(value, "x", before.x, where);
+  config.y = get_string(value, "y", before.y, where);
+  config.steps = get_integer(value, "steps", before.steps, 1, max_steps, where);
+  config.result = get_string(value, "result", before.result, where);
+  return config;
+}
+
+json to_json(const PhaseMapConfig& config) {
+  return {{"x", config.x}, {"y", config.y}, {"steps", config.steps}, {"result", config.result}};
+}
+
+std::size_t next_place(const SweepView& sweep, std::size_t metric) {
+  const std::size_t columns = sweep.axes[0].values.size(), rows = sweep.axes[1].values.size();
+  std::vector<const RunResult*> finished(columns * rows, nullptr);
+  for (const RunResult& result : sweep.results) finished[result.row] = &result;
+  std::size_t stride = 1;
+  while (2 * stride < std::max(columns, rows)) stride *= 2;
+  for (; stride > 0; stride /= 2) {
+    std::size_t best = columns * rows;
+    double most = -1;
+    for (std::size_t column = 0; column < columns; column += stride) {
+      for (std::size_t row = 0; row < rows; row += stride) {
+        if (finished[column * rows + row] != nullptr) continue;
+        double low = INFINITY, high = -INFINITY;
+        for (const std::size_t c : {column - std::min(stride, column), column, column + stride}) {
+          for (const std::size_t r : {row - std::min(stride, row), row, row + stride}) {
+            if (c >= columns || r >= rows || finished[c * rows + r] == nullptr) continue;
+            low = std::min(low, number_at(finished, c * rows + r, metric));
+            high = std::max(high, number_at(finished, c * rows + r, metric));
+          }
+        }
+        const double difference = std::max(0.0, high - low);
+        if (difference <= most) continue;
+        most = difference;
+        best = column * rows + row;
+      }
+    }
+    if (best < columns * rows) return best;
+  }
+  return columns * rows;
+}
+
+PhaseMap::PhaseMap(const Recipe& recipe, PhaseMapConfig config) : config_(std::move(config)) {
+  Recipe base = beginning_of(recipe);
+  base.training.steps = config_.steps;
+  ParameterStore declared;
+  const std::unique_ptr<Objective> objective = make_objective(base, declared);
+  if (config_.x.empty()) config_.x = usual_x(base);
+  if (config_.y.empty()) config_.y = usual_y(base, *objective);
+  inquiry_ = sweep_inquiry(objective->measures(), std::numeric_limits<double>::infinity());
+  if (config_.result.empty()) config_.result = inquiry_.metrics[usual_metric].name;
+  auto view = std::make_shared<PhaseMapView>();
+  view->steps = config_.steps;
+  view->x = config_.x;
+  view->y = config_.y;
+  view->shown = find_metric(inquiry_.metrics, config_.result);
+  view->sweep = {recipe.name, {parse_axis(config_.x), parse_axis(config_.y)}, inquiry_.metrics, {}, carried_text(base)};
+  if (size_of(view->sweep.axes) > max_map_runs)
+    throw Error(ExitCode::bad_input, "a map has at most " + std::to_string(max_map_runs) + " runs; take fewer values");
+  runs_ = runs_of(base, view->sweep.axes, inquiry_);
+  next_ = next_place(view->sweep, view->shown);
+  view_ = std::move(view);
+}
+
+bool PhaseMap::has_runs_of(const PhaseMapConfig& config) const {
+  return config.x == config_.x && config.y == config_.y && config.steps == config_.steps;
+}
+
+void PhaseMap::show(const std::string& result) {
+  auto view = std::make_shared<PhaseMapView>(*view_);
+  view->shown = result.empty() ? usual_metric : find_metric(inquiry_.metrics, result);
+  config_.result = inquiry_.metrics[view->shown].name;
+  view_ = std::move(view);
+}
+
+bool PhaseMap::advance(Backend& backend) {
+  if (is_complete()) return false;
+  if (!now_) now_ = std::make_unique<RecipeRun>(inquiry_, runs_[next_], backend);
+  const bool goes_on = now_->train_step();
+  if (goes_on && !view_->sweep.results.empty()) return true;
+  auto view = std::make_shared<PhaseMapView>(*view_);
+  if (goes_on)
+    view->first_run_at = now_->step();
+  else
+    take_result(*view);
+  view_ = std::move(view);
+  return !is_complete();
+}
+
+void PhaseMap::take_result(PhaseMapView& view) {
+  view.sweep.results.push_back(now_->result());
+  now_.reset();
+  next_ = next_place(view.sweep, view.shown);
+}
+
+Recipe PhaseMap::finished_run(std::int64_t place) const {
+  for (const RunResult& result : view_->sweep.results) {
+    if (static_cast<std::int64_t>(result.row) != place) continue;
+    Recipe recipe = runs_[result.row].recipe;
+    recipe.shown_step = static_cast<std::int64_t>(result.values[find_metric(inquiry_.metrics, "trained")]);
+    return recipe;
+  }
+  throw Error(ExitCode::bad_input, "run " + std::to_string(place) + " of the map has not been trained yet");
+}
+
+bool PhaseMap::holds(const Recipe& recipe) const {
+  const std::string name = hash_of(beginning_of(recipe), inquiry_);
+  return std::ranges::any_of(runs_, [&](const PlannedRun& run) { return run.name == name; });
+}
+
+}  // namespace afterglow

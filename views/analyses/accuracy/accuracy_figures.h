@@ -1,0 +1,24 @@
+// The accuracy grid: for each task a map of the accuracy over the number of pairs and the length.
+#pragma once
+#include <string>
+#include <vector>
+
+#include "core/engine/analyses/accuracy/accuracy_view.h"
+#include "views/figures/selection.h"
+#include "views/figures/training/curve_store.h"
+
+namespace afterglow {
+
+std::string accuracy_grid_subtitle(const Observation& observation, const Selection& selection);
+/// One map for each task, the trained ones first. Empty before the first cells.
+std::vector<Figure> accuracy_grid_figures(const Observation& observation, const Selection& selection,
+                                          CurveStore& curves);
+
+/// The grid of this figure; nullptr for every other figure.
+const AccuracyGrid* grid_of(const AccuracyView& view, const Figure& figure);
+/// The cell at a place of its map; nullptr outside.
+const AccuracyCell* cell_at(const AccuracyGrid& grid, double x, double y);
+/// "niah with 4 pairs in 1,024 tokens: 63 of 64 answers right"
+std::string cell_text(const AccuracyGrid& grid, const AccuracyCell& cell);
+
+}  // namespace afterglow

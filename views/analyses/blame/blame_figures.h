@@ -1,0 +1,22 @@
+// Batch influence: the change of the end of a training when one batch is left out, over the step of that batch.
+#pragma once
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "core/engine/analyses/blame/blame_view.h"
+#include "views/figures/selection.h"
+#include "views/figures/training/curve_store.h"
+
+namespace afterglow {
+
+std::string blame_subtitle(const Observation& observation, const Selection& selection);
+/// The change without each batch, and the loss over the same steps. Empty before the first measurement.
+std::vector<Figure> blame_figures(const Observation& observation, const Selection& selection, CurveStore& curves);
+
+/// The step of the dot "batch 118"; -1 for every other name.
+std::int64_t batch_of_point(const std::string& id);
+/// "step 118: without its batch the loss at step 220 is 0.41 instead of 0.38"; empty for a batch without a result.
+std::string batch_text(const BlameView& view, std::int64_t step);
+
+}  // namespace afterglow

@@ -1,0 +1,52 @@
+// Figures of influence: tails over the lag with their laws, the memory race, routing, the position code of feedback,
+// and the exponents of stacked blocks.
+#pragma once
+#include <string>
+#include <vector>
+
+#include "core/engine/analyses/influence/influence_view.h"
+#include "core/figure/figure.h"
+#include "views/figures/selection.h"
+#include "views/figures/training/curve_store.h"
+
+namespace afterglow {
+
+/// "lag^−0.52 ± 0.03", "half-life 12.3 ± 0.4": half the 95 % interval follows the value. Both laws if Akaike's
+/// criterion does not separate them; empty without a law.
+std::string law_text(const InfluenceFit& fit);
+/// The routing to show: of the selected layer, else of the first one with feedback, else the first; nullptr without
+/// one.
+const RoutingView* selected_routing(const Observation& observation, const Selection& selection);
+
+/// Empty axes over the lag, both logarithmic.
+Figure lag_figure(const std::string& id, const std::string& title, const std::string& quantity);
+/// Values over the lags, times `scale`; those below `lowest` are left out, because they would flatten all others.
+Line lag_line(std::string name, const std::vector<double>& lags, const std::vector<double>& values, double scale,
+              double lowest);
+
+std::string influence_subtitle(const Observation& observation, const Selection& selection);
+std::vector<Figure> influence_figures(const Observation& observation, const Selection& selection, CurveStore& curves);
+
+/// Figures of the race that show all layers; three more for each layer follow: state, tail and recall.
+inline constexpr std::size_t race_overviews = 3, race_figures_of_a_layer = 3;
+/// The text above a layer's column: name, trained or fresh weights, state, time, lag of 1 %, law (may be empty).
+std::vector<std::string> race_head(const RaceView& race, const RaceEntry& entry);
+std::string race_subtitle(const Observation& observation, const Selection& selection);
+std::vector<Figure> race_figures(const Observation& observation, const Selection& selection, CurveStore& curves);
+
+std::string routing_subtitle(const Observation& observation, const Selection& selection);
+std::vector<Figure> routing_figures(const Observation& observation, const Selection& selection, CurveStore& curves);
+
+std::string position_code_subtitle(const Observation& observation, const Selection& selection);
+std::vector<Figure> position_code_figures(const Observation& observation, const Selection& selection,
+                                          CurveStore& curves);
+
+std::string deep_profiles_subtitle(const Observation& observation, const Selection& selection);
+std::vector<Figure> deep_profiles_figures(const Observation& observation, const Selection& selection,
+                                          CurveStore& curves);
+
+std::string selective_retrieval_subtitle(const Observation& observation, const Selection& selection);
+std::vector<Figure> selective_retrieval_figures(const Observation& observation, const Selection& selection,
+                                                CurveStore& curves);
+
+}  // namespace afterglow

@@ -1,0 +1,53 @@
+// Figures of the inspected sequence: the model's answer at a token, and the tokens that contribute, with and without
+// interventions.
+#pragma once
+#include <complex>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "core/engine/analyses/inspected/inspected_view.h"
+#include "core/figure/figure.h"
+#include "views/figures/selection.h"
+#include "views/figures/training/curve_store.h"
+
+namespace afterglow {
+
+std::string inspected_subtitle(const Observation& observation, const Selection& selection);
+/// Probabilities of the most probable next tokens, and the weights of the earlier tokens; grey is the model without
+/// interventions.
+std::vector<Figure> inspection_figures(const Observation& observation, const Selection& selection, CurveStore& curves);
+
+/// The head with the present interventions; nullptr if its layer is unchanged.
+const InspectedHead* inspected_head(const Observation& observation, const HeadSpectrum& head);
+/// The Koopman MLP with the present interventions; nullptr if it is unchanged.
+const InspectedMlp* inspected_mlp(const Observation& observation, const MlpSpectrum& mlp);
+/// The selected Koopman MLP, with its interventions if there are any; nullptr without one.
+const MlpSpectrum* seen_mlp(const Observation& observation, const Selection& selection);
+/// The selected head, with its interventions if there are any; nullptr without a spectrum.
+const HeadSpectrum* seen_head(const Observation& observation, const Selection& selection);
+/// A mode that can be moved or switched off: its name in commands, and its present value.
+struct MeantMode {
+  int layer = 0, head = 0;
+  const char* key = "number";  ///< or "mode", if the present intervention names it by its place
+  int mode = 0;                ///< value of this key in the command
+  std::complex<double> value;
+  bool is_off = false;
+};
+/// The mode of `selection.mode`, of the selected Koopman MLP or else of the selected head.
+std::optional<MeantMode> meant_mode(const Observation& observation, const Selection& selection);
+/// Upper end of an axis of probabilities: 1, or the power of ten above the largest if all are below 0.1, as with a
+/// large vocabulary.
+double probability_limit(const Bars& bars);
+double probability_limit(double largest);
+/// Bars of probabilities at 0, 1, 2 ..., with room around them and above.
+void add_answers(Figure& figure, Bars bars);
+/// Place of the token whose answer is shown: the selected one, else the last with a target, else the last; -1 without a
+/// sequence.
+int asked_token(const Observation& observation, const Selection& selection);
+/// "v3", or "#7" for a token without a label.
+std::string inspected_label(const InspectedView& inspected, int token);
+/// "accuracy 0.984 → 0.610", with one number while nothing is changed; empty without a sequence.
+std::string accuracy_change(const Observation& observation);
+
+}  // namespace afterglow

@@ -1,0 +1,182 @@
+// The memory of training from its history to its tokens, left to right as the model computes it.
+#include "views/analyses/memory/memory_figures.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "core/engine/observation/memory_view.h"
+#include "core/figure/axis.h"
+#include "views/figures/semantic_colours.h"
+#include "views/figures/sheet.h"
+
+namespace afterglow {
+
+namespace {
+
+Figure stage_figure(std::string id, std::string title, std::string subtitle, std::string x, std::string y) {
+  return sheet("inspector_" + std::move(id), std::move(title), std::move(subtitle),
+               {.label = std::move(x), .integer_ticks = true}, {std::move(y)});
+}
+
+/// `counts` rows from 1, as modes do.
+void add_matrix(Figure& figure, std::string name, int rows, int columns, const std::vector<float>& cells,
+                bool counts = false) {
+  HeatMap map;
+  for (int row = 1; counts && row <= rows; ++row) map.row_labels.push_back(std::to_string(row));
+  map.name = std::move(name);
+  map.rows = rows;
+  map.cols = columns;
+  map.map = ColourMap::diverging;
+  double largest = 0;
+  for (const float cell : cells) {
+    if (std::isfinite(cell)) largest = std::max(largest, std::abs(static_cast<double>(cell)));
+  }
+  map.value.range = Range{-colour_reach(largest), colour_reach(largest)};
+  map.cells = std::vector<double>(cells.begin(), cells.end());
+  figure.y.integer_ticks = true;
+  figure.series.emplace_back(std::move(map));
+}
+
+Line counted_line(std::string name, std::vector<double> values, double first, Ink ink) {
+  std::vector<double> x;
+  for (std::size_t i = 0; i < values.size(); ++i) x.push_back(first + static_cast<double>(i));
+  return line_through(std::move(name), std::move(x), std::move(values), ink, Dash::automatic, 1.5);
+}
+
+/// For an error, the mode helps if the bar is above 0; for an accuracy, if it is below 0.
+Figure worth_figure(const MemoryView& view) {
+  const std::string better = view.is_of_error ? "above 0: the mode helps" : "below 0: the mode helps";
+  Figure figure = stage_figure("worth", "Without one mode", better, "mode k",
+                               view.is_of_error ? "change of the MSE" : "change of the accuracy");
+  if (view.is_of_error) figure.y.unit = "%";
+  figure.labels = LabelPlacement::none;
+  Bars bars{.name = "without mode k", .width = 0.7};
+  for (std::size_t k = 0; k < view.change_without.size(); ++k) {
+    const double change = view.change_without[k] * (view.is_of_error ? 100 : 1);
+    bars.bars.push_back({static_cast<double>(k + 1), change, std::nan(""), mode_ink(static_cast<int>(k))});
+  }
+  figure.x.range = Range{0.4, static_cast<double>(view.change_without.size()) + 0.6};
+  if (std::ranges::all_of(view.change_without, [](double change) { return change == 0; }))
+    figure.subtitle = "no mode changes an answer so far";
+  figure.series.emplace_back(std::move(bars));
+  figure.reference_lines.push_back({Orientation::horizontal, 0, "", Role::faint, Dash::solid});
+  return figure;
+}
+
+std::string change_text(const MemoryView& view) {
+  const double change = 100 * view.change_now;
+  return (change > 0 ? "+" : "") + number_text(change, 3) + " %";
+}
+
+/// "K' 4, M' 4, T' 250: +1.2 %", or empty if everything is used.
+std::string used_text(const MemoryView& view) {
+  std::string used;
+  bool is_less = false;
+  for (const MemoryLess& less : view.less) {
+    used += (used.empty() ? "" : ", ") + less.of.substr(less.of.find(' ') + 1) + " " + grouped_number(less.now);
+    is_less = is_less || less.now < less.whole;
+  }
+  return is_less ? used + ": " + change_text(view) : "";
+}
+
+Figure less_figure(const MemoryView& view) {
+  Figure figure =
+      stage_figure("less", "With less memory",
+                   std::string("a larger K, M or T needs training") + (view.is_of_error ? ": table etth1_memory" : ""),
+                   "share kept", view.is_of_error ? "change of the MSE" : "change of the accuracy");
+  figure.x.integer_ticks = false;
+  figure.x.unit = "%";
+  figure.y.unit = "%";
+  if (const std::string used = used_text(view); !used.empty()) figure.subtitle = used;
+  Scatter now{.name = "present settings"};
+  for (std::size_t i = 0; i < view.less.size(); ++i) {
+    const MemoryLess& less = view.less[i];
+    std::vector<double> x, y;
+    for (std::size_t k = 0; k < std::min(less.kept.size(), less.change.size()); ++k) {
+      x.push_back(100.0 * less.kept[k] / std::max(1, less.whole));
+      y.push_back(100 * less.change[k]);
+    }
+    figure.series.push_back(styled(
+        line_through(less.of + " of " + grouped_number(less.whole), std::move(x), std::move(y), static_cast<int>(i)),
+        {.marker = Marker::automatic}));
+    if (less.now < less.whole)
+      now.points.push_back({.x = 100.0 * less.now / std::max(1, less.whole),
+                            .y = 100 * view.change_now,
+                            .ink = static_cast<int>(i),
+                            .ring = true,
+                            .id = less.of});
+  }
+  if (!now.points.empty()) figure.series.emplace_back(std::move(now));
+  figure.reference_lines.push_back({Orientation::horizontal, 0, "", Role::faint, Dash::solid});
+  return figure;
+}
+
+bool uses_all_rows(const MemoryView& view) {
+  return std::ranges::none_of(view.less,
+                              [](const MemoryLess& less) { return less.of == "rows T'" && less.now < less.whole; });
+}
+
+Figure buffer_figure_of(const MemoryView& view) {
+  const std::string rows = (uses_all_rows(view) ? "" : "newest ") + grouped_number(view.history_rows) + " rows";
+  Figure figure =
+      stage_figure("buffer", "Buffer", view.history_rows > view.buffer_rows ? rows + ", averaged in blocks" : rows,
+                   "channel", "row, oldest first");
+  add_matrix(figure, "Hc", view.buffer_rows, view.buffer_columns, view.buffer);
+  return figure;
+}
+
+Figure buffer_modes_figure(const MemoryView& view) {
+  const std::string over =
+      uses_all_rows(view) ? "over all its rows" : "over its newest " + grouped_number(view.history_rows) + " rows";
+  Figure figure = stage_figure("modes", "Temporal modes of the buffer", over, "row, oldest first", "mode φ_k");
+  figure.reference_lines.push_back({Orientation::horizontal, 0, "", Role::faint, Dash::solid});
+  for (std::size_t k = 0; k < view.modes.size(); ++k)
+    figure.series.emplace_back(
+        counted_line("mode " + std::to_string(k + 1), view.modes[k], 0, mode_ink(static_cast<int>(k))));
+  return figure;
+}
+
+Figure pooling_figure(const MemoryView& view) {
+  Figure figure =
+      stage_figure("pooling", "Pooling weights", "dotted: equal weight on all positions", "input position", "α_t");
+  figure.labels = LabelPlacement::none;
+  figure.series.emplace_back(counted_line("pooling weight", view.pooling, 0, 0));
+  figure.reference_lines.push_back(
+      {Orientation::horizontal, 1 / static_cast<double>(view.pooling.size()), "", Role::dim, Dash::dotted});
+  return figure;
+}
+
+}  // namespace
+
+std::string memory_inspector_subtitle(const Observation& observation, const Selection&) {
+  const MemoryView* view = observation.memory.get();
+  if (!view) return "needs " + words_for(LayerTrait::training_memory);
+  if (view->components.empty()) return "The history is still too short for a decomposition.";
+  return "buffer → K = " + std::to_string(view->eigenvalues.size()) + " modes → M = " + std::to_string(view->tokens) +
+         " tokens" + age_text(observation, view->step);
+}
+
+std::vector<Figure> memory_inspector_figures(const Observation& observation, const Selection&, CurveStore&) {
+  const MemoryView* view = observation.memory.get();
+  std::vector<Figure> figures;
+  if (!view) return figures;
+  if (!view->change_without.empty()) figures.push_back(worth_figure(*view));
+  if (!view->less.empty()) figures.push_back(less_figure(*view));
+  if (!view->buffer.empty()) figures.push_back(buffer_figure_of(*view));
+  if (!view->modes.empty()) figures.push_back(buffer_modes_figure(*view));
+  if (!view->components.empty() && view->width > 0) {
+    Figure figure = stage_figure("components", "Components C_KL", "one row for each mode", "channel", "mode k");
+    add_matrix(figure, "C_KL", static_cast<int>(view->components.size()) / view->width, view->width, view->components,
+               true);
+    figures.push_back(std::move(figure));
+  }
+  if (!view->token_values.empty() && view->width > 0) {
+    Figure figure = stage_figure("tokens", "Tokens", "memory tokens in front of the input", "channel", "memory token");
+    add_matrix(figure, "Z", static_cast<int>(view->token_values.size()) / view->width, view->width, view->token_values);
+    figures.push_back(std::move(figure));
+  }
+  if (!view->pooling.empty()) figures.push_back(pooling_figure(*view));
+  return figures;
+}
+
+}  // namespace afterglow

@@ -1,0 +1,21 @@
+// One number of the model over the kept steps of the run, below the loss of the same steps.
+#pragma once
+#include <string>
+#include <vector>
+
+#include "core/engine/analyses/over_training/over_training_view.h"
+#include "core/figure/figure.h"
+#include "views/figures/selection.h"
+#include "views/figures/training/curve_store.h"
+
+namespace afterglow {
+
+std::string over_training_subtitle(const Observation& observation, const Selection& selection);
+/// The loss of the run and the number below it, over the same steps. Empty before the first measurement.
+std::vector<Figure> over_training_figures(const Observation& observation, const Selection& selection,
+                                          CurveStore& curves);
+
+/// "half life: 31.7 at step 200, 2.1 at step 0, largest 41 at step 180".
+std::string over_training_text(const OverTrainingView& view);
+
+}  // namespace afterglow

@@ -1,0 +1,97 @@
+// The memory horizon of each head at each token, from the product of its decays.
+#include <algorithm>
+#include <cmath>
+
+#include "core/figure/axis.h"
+#include "views/analyses/solvers/solver_figures.h"
+#include "views/figures/semantic_colours.h"
+#include "views/figures/sheet.h"
+
+namespace afterglow {
+
+namespace {
+
+const std::vector<HeadGate>* gates_of(const Observation& observation) {
+  return observation.solvers && !observation.solvers->gates.empty() ? &observation.solvers->gates : nullptr;
+}
+
+Figure gate_figure(const Observation& observation, std::string id, std::string title, std::string subtitle,
+                   std::string label) {
+  Figure figure = sheet("gate_" + std::move(id), std::move(title), std::move(subtitle),
+                        {.label = "token", .integer_ticks = true}, {});
+  const double last = static_cast<double>(gates_of(observation)->front().log_decay.size()) - 1;
+  figure.x.range = Range{0, std::max(1.0, last)};
+  figure.y.label = std::move(label);
+  return figure;
+}
+
+template <class Value>
+void add_heads(Figure& figure, const std::vector<HeadGate>& gates, const Selection& selection, const Value& values) {
+  const int chosen = std::clamp(selection.head, 0, static_cast<int>(gates.size()) - 1);
+  const bool are_many = gates.size() > max_named_heads;
+  if (are_many) figure.labels = LabelPlacement::none;
+  for (const HeadGate& gate : gates) {
+    std::vector<double> x, y = values(gate);
+    for (std::size_t t = 0; t < y.size(); ++t) x.push_back(static_cast<double>(t));
+    figure.series.emplace_back(line_through("head " + std::to_string(gate.head), std::move(x), std::move(y),
+                                            are_many && gate.head != chosen ? Ink(Role::faint) : head_ink(gate.head),
+                                            Dash::automatic, gate.head == chosen ? 2.4 : 1.3));
+  }
+}
+
+Figure horizon_figure(const Observation& observation, const Selection& selection, std::string id, std::string title,
+                      double share) {
+  Figure figure = gate_figure(observation, std::move(id), std::move(title), "dashed: full context", "memory horizon");
+  figure.y.unit = "tokens";
+  figure.y.scale = Scale::log;
+  const std::vector<HeadGate>& gates = *gates_of(observation);
+  std::vector<double> x, y;
+  for (std::size_t t = 0; t < gates.front().log_decay.size(); ++t) {
+    x.push_back(static_cast<double>(t));
+    y.push_back(static_cast<double>(t + 1));
+  }
+  figure.series.push_back(Line{.name = "full context",
+                               .curve = {std::move(x), std::move(y), nullptr},
+                               .ink = Role::faint,
+                               .dash = Dash::dashed,
+                               .width = 1,
+                               .is_quiet = true});
+  add_heads(figure, gates, selection, [&](const HeadGate& gate) { return memory_horizon(gate.log_decay, share); });
+  return figure;
+}
+
+/// The text about gates that each channel has, of which a head shows the mean.
+std::string mean_text(const HeadGate& gate) {
+  return gate.channels > 1 ? ", geometric mean of " + std::to_string(gate.channels) + " channels" : "";
+}
+
+}  // namespace
+
+std::string gate_subtitle(const Observation& observation, const Selection&) {
+  const std::vector<HeadGate>* gates = gates_of(observation);
+  if (!gates) {
+    return observation.solvers
+               ? "Choose a layer with a gate that fades its memory, such as Gated KalmaNet, Mamba or gated DeltaNet."
+               : why_no_layer(observation, LayerTrait::gate);
+  }
+  const std::int64_t step = observation.solvers->step;
+  return layer_name(observation, observation.solvers->gate_layer) + " · " + heads_text(gates->size()) +
+         mean_text(gates->front()) + (step == observation.step ? "" : " · as of step " + grouped_number(step));
+}
+
+std::vector<Figure> gate_figures(const Observation& observation, const Selection& selection, CurveStore&) {
+  const std::vector<HeadGate>* gates = gates_of(observation);
+  if (!gates || gates->front().log_decay.empty()) return {};
+  Figure decay = gate_figure(observation, "decay", "Decay",
+                             "fraction of memory kept per token" + mean_text(gates->front()), "gate e^g");
+  decay.y.range = Range{0, 1.02};
+  add_heads(decay, *gates, selection, [](const HeadGate& gate) {
+    std::vector<double> values;
+    for (const double g : gate.log_decay) values.push_back(std::exp(g));
+    return values;
+  });
+  return {horizon_figure(observation, selection, "horizon", "Memory horizon (1/e)", std::exp(-1.0)),
+          horizon_figure(observation, selection, "hundredth", "Memory horizon (1 %)", 0.01), decay};
+}
+
+}  // namespace afterglow

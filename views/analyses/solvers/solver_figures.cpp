@@ -1,0 +1,303 @@
+// The race: one colour for each solver; dashed: the bound of theory.
+#include "views/analyses/solvers/solver_figures.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "core/figure/axis.h"
+#include "views/analyses/solvers/solver_inks.h"
+#include "views/figures/semantic_colours.h"
+#include "views/figures/sheet.h"
+
+namespace afterglow {
+
+namespace {
+
+std::size_t index_of(Arithmetic arithmetic) {
+  return static_cast<std::size_t>(std::find(all_arithmetics.begin(), all_arithmetics.end(), arithmetic) -
+                                  all_arithmetics.begin());
+}
+
+/// Names and units that all figures of the race share.
+Figure race_figure(const Observation& observation, const Selection& selection, std::string id, std::string title) {
+  return Figure{.id = "solver_" + std::move(id),
+                .title = std::move(title),
+                .subtitle = std::string(name_of(selected_arithmetic(observation, selection)))};
+}
+
+/// The lowest, or highest, residual of all problems at each iteration; NaN if one of them has failed.
+std::vector<double> envelope(const std::vector<const RacedProblem*>& problems, std::size_t arithmetic,
+                             std::size_t solver, bool highest) {
+  std::vector<double> result;
+  for (const RacedProblem* problem : problems) {
+    const std::vector<double>& residuals = problem->races[arithmetic][solver];
+    if (result.empty()) result = residuals;
+    for (std::size_t i = 0; i < std::min(result.size(), residuals.size()); ++i) {
+      const bool is_further = highest ? !(residuals[i] <= result[i]) : residuals[i] < result[i];
+      if (is_further) result[i] = residuals[i];
+    }
+  }
+  return result;
+}
+
+std::vector<double> counted_from(double first, std::size_t count) {
+  std::vector<double> x;
+  for (std::size_t i = 0; i < count; ++i) x.push_back(first + static_cast<double>(i));
+  return x;
+}
+
+std::vector<double> lifted(std::vector<double> values) {
+  for (double& value : values) {
+    if (value >= 0) value = std::max(value, floor_of_axis);
+  }
+  return values;
+}
+
+/// The bound of theory for the worst of the problems.
+std::vector<double> bounds_of(SolverKind kind, const std::vector<const RacedProblem*>& problems, std::size_t count) {
+  std::vector<double> bounds(count, 0);
+  for (const RacedProblem* problem : problems) {
+    for (std::size_t i = 0; i < count; ++i)
+      bounds[i] = std::max(bounds[i], residual_bound(kind, problem->mu, problem->L, static_cast<int>(i)));
+  }
+  return bounds;
+}
+
+void add_solver(Figure& figure, const std::vector<const RacedProblem*>& problems, std::size_t arithmetic,
+                std::size_t solver) {
+  const SolverKind kind = all_solvers[solver];
+  std::vector<double> highest = envelope(problems, arithmetic, solver, true);
+  const std::size_t count = static_cast<std::size_t>(std::max(2.0, figure.x.range->high + 1));
+  Line line{.name = std::string(name_of(kind)), .ink = solver_ink(kind)};
+  if (kind == SolverKind::cholesky) {
+    if (highest.empty()) return;
+    line.dash = Dash::dotted;
+    line.curve.x = std::vector<double>{0, figure.x.range->high};
+    line.curve.y = lifted({highest.front(), highest.front()});
+    figure.series.emplace_back(std::move(line));
+    return;
+  }
+  const std::string name = line.name;
+  line.dash = Dash::solid;
+  line.curve.x = counted_from(0, highest.size());
+  line.curve.y = lifted(std::move(highest));
+  if (problems.size() > 1) {
+    line.raw.y = lifted(envelope(problems, arithmetic, solver, false));
+    line.raw.x = counted_from(0, line.raw.y.size());
+  }
+  figure.series.emplace_back(std::move(line));
+  figure.series.push_back(styled(line_through(name + ", bound", counted_from(0, count),
+                                              bounds_of(kind, problems, count), solver_ink(kind), Dash::dashed, 1.1),
+                                 {.is_quiet = true}));
+}
+
+Figure residual_figure(const Observation& observation, const Selection& selection,
+                       const std::vector<const RacedProblem*>& problems) {
+  Figure figure = race_figure(observation, selection, "race", "Residual");
+  figure.subtitle += problems.size() > 1 ? " · thick: worst of " + std::to_string(problems.size()) +
+                                               " systems, thin: best · dashed: bound"
+                                         : " · dashed: bound";
+  figure.x.label = "iteration";
+  figure.x.integer_ticks = true;
+  figure.x.range = Range{0, static_cast<double>(observation.solvers->iterations)};
+  figure.y.label = "residual |r| / |q|";
+  figure.y.scale = Scale::log;
+  const Arithmetic arithmetic = selected_arithmetic(observation, selection);
+  const std::array lowest{1e-4, 1e-6, 1e-10, 1e-16};
+  figure.y.range = Range{lowest[index_of(arithmetic)], 10};
+  for (std::size_t solver = 0; solver < all_solvers.size(); ++solver)
+    add_solver(figure, problems, index_of(arithmetic), solver);
+  const int own = observation.solvers->own_iterations;
+  if (own >= 0 && own <= observation.solvers->iterations && !observation.solvers->made)
+    figure.reference_lines = {
+        {Orientation::vertical, static_cast<double>(own), "iterations r of the layer", Role::dim, Dash::dotted}};
+  return figure;
+}
+
+/// Eigenvalues of one problem in the user's order, or ascending; dots of the user's problem can be dragged.
+Scatter spectrum_dots(const Observation& observation, const RacedProblem& problem) {
+  const std::optional<MadeProblem>& made = observation.solvers->made_of;
+  const std::vector<double>& values = made ? made->eigenvalues : problem.eigenvalues;
+  Scatter dots{.name = "eigenvalues"};
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    ScatterPoint& dot = dots.points.emplace_back();
+    dot.x = static_cast<double>(i + 1);
+    dot.y = values[i];
+    dot.radius = made ? 5 : 3.5;
+    dot.ink = 0;
+    if (made) dot.id = "eigenvalue " + std::to_string(i);
+  }
+  return dots;
+}
+
+Figure spectrum_figure(const Observation& observation, const Selection& selection,
+                       const std::vector<const RacedProblem*>& problems) {
+  Figure figure = race_figure(observation, selection, "spectrum", "Spectrum");
+  const auto hardest = std::max_element(problems.begin(), problems.end(),
+                                        [](const auto* a, const auto* b) { return a->kappa() < b->kappa(); });
+  figure.subtitle = "κ " + number_text((*hardest)->kappa(), 3) +
+                    (observation.solvers->made_of ? " · the dots can be dragged"
+                     : problems.size() > 1        ? ", the worst"
+                                                  : "");
+  figure.x.label = "eigenvalue";
+  figure.x.integer_ticks = true;
+  figure.y.label = "λ_i(H + λI)";
+  figure.y.scale = Scale::log;
+  figure.series.emplace_back(spectrum_dots(observation, **hardest));
+  figure.reference_lines = {{Orientation::horizontal, (*hardest)->L, "L", Role::dim, Dash::dashed},
+                            {Orientation::horizontal, (*hardest)->mu, "μ", Role::dim, Dash::dashed}};
+  double low = (*hardest)->mu, high = (*hardest)->L;
+  for (const double value : (*hardest)->eigenvalues) {
+    low = std::min(low, value);
+    high = std::max(high, value);
+  }
+  // Fixed during a drag, so that the place under the pointer keeps its value.
+  if (observation.solvers->made_of) figure.y.range = Range{std::min(low, 1e-6), std::max(high, 10.0)};
+  const double count = static_cast<double>((*hardest)->eigenvalues.size());
+  figure.x.range = Range{0.5, count + 0.5};
+  return figure;
+}
+
+/// Solvers down, arithmetics to the right: the final residual on a logarithmic scale.
+Figure floor_figure(const Observation& observation, const Selection& selection,
+                    const std::vector<const RacedProblem*>& problems) {
+  Figure figure = race_figure(observation, selection, "floor", "Final residual by solver and precision");
+  figure.subtitle = "log₁₀ of the residual after " + std::to_string(observation.solvers->iterations) +
+                    " iterations, worst system; triangle: no finite result";
+  figure.x.label = "precision";
+  figure.y.label = "solver";
+  HeatMap map{.name = "residual",
+              .rows = static_cast<int>(all_solvers.size()),
+              .cols = static_cast<int>(all_arithmetics.size()),
+              .value = {.label = "log₁₀ |r| / |q|", .range = Range{-16, 0}}};
+  std::vector<double> cells;
+  for (std::size_t solver = 0; solver < all_solvers.size(); ++solver) {
+    map.row_labels.emplace_back(name_of(all_solvers[solver]));
+    for (std::size_t arithmetic = 0; arithmetic < all_arithmetics.size(); ++arithmetic) {
+      const std::vector<double> highest = envelope(problems, arithmetic, solver, true);
+      cells.push_back(highest.empty() ? std::nan("") : std::log10(std::max(highest.back(), floor_of_axis)));
+    }
+  }
+  for (const Arithmetic arithmetic : all_arithmetics) map.col_labels.emplace_back(name_of(arithmetic));
+  map.cells = std::move(cells);
+  figure.series.emplace_back(std::move(map));
+  return figure;
+}
+
+Figure omega_figure(const Observation& observation, const Selection& selection,
+                    const std::vector<const RacedProblem*>& problems) {
+  Figure figure = race_figure(observation, selection, "omega", "Chebyshev weights");
+  const RacedProblem& problem = *problems.front();
+  const int iterations = observation.solvers->iterations;
+  figure.subtitle = "bounds of lemmas 3 and 4, L/μ = " + number_text(problem.L / problem.mu, 3);
+  figure.x.label = "iteration";
+  figure.x.integer_ticks = true;
+  figure.x.range = Range{0, static_cast<double>(iterations)};
+  figure.y.label = "ω";
+  Line bound;
+  Line omega{.name = "ω",
+             .curve = {.y = omega_schedule(problem.mu, problem.L, iterations)},
+             .ink = solver_ink(SolverKind::chebyshev),
+             .dash = Dash::solid};
+  omega.curve.x = counted_from(0, omega.curve.y.size());
+  bound.name = "lemma 4";
+  bound.ink = Role::dim;
+  bound.dash = Dash::dashed;
+  bound.width = 1.2;
+  std::vector<double> above;
+  for (int i = 0; i <= iterations; ++i) above.push_back(omega_bound(problem.mu, problem.L, i));
+  bound.curve.y = std::move(above);
+  bound.curve.x = omega.curve.x;
+  figure.series.emplace_back(std::move(bound));
+  figure.series.emplace_back(std::move(omega));
+  figure.reference_lines = {
+      {Orientation::horizontal, omega_limit(problem.mu, problem.L), "ω* of lemma 3", Role::dim, Dash::dotted}};
+  return figure;
+}
+
+}  // namespace
+
+Arithmetic selected_arithmetic(const Observation& observation, const Selection& selection) {
+  if (selection.arithmetic >= 0 && selection.arithmetic < static_cast<int>(all_arithmetics.size()))
+    return all_arithmetics[static_cast<std::size_t>(selection.arithmetic)];
+  for (const Arithmetic arithmetic : all_arithmetics) {
+    if (observation.precision == name_of(arithmetic)) return arithmetic;
+  }
+  return Arithmetic::fp32;
+}
+
+std::vector<const RacedProblem*> selected_problems(const Observation& observation, const Selection& selection) {
+  std::vector<const RacedProblem*> chosen;
+  if (!observation.solvers) return chosen;
+  const SolverView& view = *observation.solvers;
+  const auto add = [&](const RacedProblem& problem) {
+    if (!problem.eigenvalues.empty()) chosen.push_back(&problem);
+  };
+  if (view.made) {
+    add(*view.made);
+    return chosen;
+  }
+  for (const RacedProblem& problem : view.problems) add(problem);
+  if (selection.band || chosen.empty()) return chosen;
+  const int head = std::clamp(selection.head, chosen.front()->head, chosen.back()->head);
+  const RacedProblem* nearest = chosen.front();
+  for (const RacedProblem* problem : chosen) {
+    if (problem->head != head) continue;
+    const auto distance = [&](const RacedProblem* p) {
+      return selection.token < 0 ? -p->token : std::abs(p->token - selection.token);
+    };
+    if (nearest->head != head || distance(problem) < distance(nearest)) nearest = problem;
+  }
+  return {nearest};
+}
+
+std::string solver_advice(const Observation& observation, const Selection& selection) {
+  const RacedProblem* worst = nullptr;
+  for (const RacedProblem* problem : selected_problems(observation, selection)) {
+    if (!worst || problem->kappa() > worst->kappa()) worst = problem;
+  }
+  if (!worst) return "";
+  return precision_advice(selected_arithmetic(observation, selection), worst->eigenvalues.front(),
+                          worst->eigenvalues.back(), worst->token < 0 ? 0 : worst->ridge);
+}
+
+std::string precision_advice(Arithmetic arithmetic, double smallest, double largest, double ridge) {
+  constexpr double near = 8;  // above 1/near of the limit a solution keeps less than three bits
+  const double line = inverse_unit(arithmetic), kappa = largest / smallest;
+  if (!(kappa * near >= line)) return "";
+  const std::string name(name_of(arithmetic));
+  std::string text = "κ " + number_text(kappa, 2) + " is " + (kappa > line ? "above" : "near") + " the limit of " +
+                     name + " (" + number_text(line, 3) + "): ";
+  // The least λ with (λ_max + λ)/(λ_min + λ) <= line/near.
+  const double wanted = line / near;
+  const double added = (largest - wanted * smallest) / (wanted - 1);
+  text += ridge > 0 ? "raise the ridge from " + number_text(ridge, 2) + " to " + number_text(ridge + added, 2)
+                    : "add " + number_text(added, 2) + " to the diagonal";
+  if (arithmetic == Arithmetic::fp64) return text;
+  return text + (arithmetic == Arithmetic::fp32 ? " or use fp64" : " or use fp32");
+}
+
+std::string solver_race_subtitle(const Observation& observation, const Selection& selection) {
+  const std::vector<const RacedProblem*> problems = selected_problems(observation, selection);
+  if (!observation.solvers) return why_not_yet(observation, "Solving the ridge systems: starts within seconds.");
+  if (problems.empty())
+    return "This model solves no ridge system. Choose \"geometric\" above for a synthetic spectrum.";
+  const std::string name(name_of(selected_arithmetic(observation, selection)));
+  if (observation.solvers->made) return "your spectrum · " + name;
+  std::string text = layer_name(observation, observation.solvers->layer);
+  text += problems.size() > 1 ? " · " + std::to_string(problems.size()) + " systems"
+                              : " · head " + std::to_string(problems.front()->head) + ", token " +
+                                    std::to_string(problems.front()->token);
+  text += " · " + name;
+  const std::int64_t step = observation.solvers->step;
+  return text + (step == observation.step ? "" : " · as of step " + grouped_number(step));
+}
+
+std::vector<Figure> solver_race_figures(const Observation& observation, const Selection& selection, CurveStore&) {
+  const std::vector<const RacedProblem*> problems = selected_problems(observation, selection);
+  if (problems.empty()) return {};
+  return {residual_figure(observation, selection, problems), spectrum_figure(observation, selection, problems),
+          floor_figure(observation, selection, problems), omega_figure(observation, selection, problems)};
+}
+
+}  // namespace afterglow

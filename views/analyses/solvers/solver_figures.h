@@ -1,0 +1,36 @@
+// Figures of the solvers: the race with its spectrum, gates, gradients by iteration count.
+#pragma once
+#include <string>
+#include <vector>
+
+#include "core/engine/analyses/solvers/solver_view.h"
+#include "core/figure/figure.h"
+#include "views/figures/selection.h"
+#include "views/figures/training/curve_store.h"
+
+namespace afterglow {
+
+/// The selected arithmetic, else that of the run.
+Arithmetic selected_arithmetic(const Observation& observation, const Selection& selection);
+/// The systems to show: the user's own, else every one of the layer, else that of the selected head at the raced token
+/// nearest to the selected one.
+std::vector<const RacedProblem*> selected_problems(const Observation& observation, const Selection& selection);
+
+/// Advice if κ = largest/smallest comes near the limit of the arithmetic; else empty. `ridge` is the number that the
+/// diagonal contains already, or 0.
+std::string precision_advice(Arithmetic arithmetic, double smallest, double largest, double ridge);
+/// The same for the worst of the selected problems.
+std::string solver_advice(const Observation& observation, const Selection& selection);
+
+std::string solver_race_subtitle(const Observation& observation, const Selection& selection);
+/// Residuals over iterations, the eigenvalues, the floor of every solver in every arithmetic, the weight schedule.
+std::vector<Figure> solver_race_figures(const Observation& observation, const Selection& selection, CurveStore& curves);
+
+std::string gate_subtitle(const Observation& observation, const Selection& selection);
+std::vector<Figure> gate_figures(const Observation& observation, const Selection& selection, CurveStore& curves);
+
+std::string gradient_check_subtitle(const Observation& observation, const Selection& selection);
+std::vector<Figure> gradient_check_figures(const Observation& observation, const Selection& selection,
+                                           CurveStore& curves);
+
+}  // namespace afterglow

@@ -1,0 +1,238 @@
+// Lines of measurements and bounds, from the plain numbers of a TheoryView.
+#include "views/analyses/theory/theory_figures.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "core/engine/analyses/inspected/inspected_view.h"
+#include "core/engine/analyses/theory/theory_view.h"
+#include "core/figure/axis.h"
+#include "views/figures/semantic_colours.h"
+#include "views/figures/sheet.h"
+
+namespace afterglow {
+
+namespace {
+
+const TheoryView* theory_of(const Observation& observation) { return observation.theory.get(); }
+
+std::string place_of(const Observation& observation, const TheoryView& theory) {
+  return layer_name(observation, theory.layer) + " · head " + std::to_string(theory.head);
+}
+
+std::vector<double> counted(std::size_t size, double first) {
+  std::vector<double> x;
+  for (std::size_t i = 0; i < size; ++i) x.push_back(first + static_cast<double>(i));
+  return x;
+}
+
+Line curve(std::string name, std::vector<double> x, std::vector<double> y, Ink ink, Dash dash = Dash::solid) {
+  return line_through(std::move(name), std::move(x), std::move(y), ink, dash, dash == Dash::solid ? 2.2 : 1.5);
+}
+
+Figure over_noise(const char* id, const char* title, std::string subtitle, const char* y) {
+  Figure figure = sheet(id, title, std::move(subtitle), {"relative noise in G and M"}, {y});
+  figure.x.scale = figure.y.scale = Scale::log;
+  return figure;
+}
+
+Figure over_powers(const char* id, const char* title, std::string subtitle, const char* y, int power) {
+  Figure figure = sheet(id, title, std::move(subtitle), {.label = "power K", .integer_ticks = true}, {y});
+  figure.reference_lines.push_back(
+      {Orientation::vertical, static_cast<double>(power), "K = " + std::to_string(power), Role::accent, Dash::dotted});
+  return figure;
+}
+
+Figure norms_figure(const TheoryView& t) {
+  Figure figure = over_powers("filter_norms", "Contraction",
+                              t.gamma > 1 ? "only γ = " + number_text(t.gamma, 3) + " amplifies" : "no power grows",
+                              "spectral norm", t.power);
+  figure.series.emplace_back(curve("|Â^K|", counted(t.norms.size(), 0), t.norms, 2));
+  figure.series.emplace_back(curve("|A^K| with γ", counted(t.restored.size(), 0), t.restored, 0));
+  figure.series.emplace_back(
+      curve("γ^K", counted(t.paper_bounds.size(), 0), t.paper_bounds, Role::warning, Dash::dashed));
+  figure.series.emplace_back(curve("(γ|Â|)^K", counted(t.bounds.size(), 0), t.bounds, Role::dim, Dash::dotted));
+  return figure;
+}
+
+Figure excess_figure(const TheoryView& t) {
+  Figure figure = over_powers("filter_excess_risk", "Excess risk", "what the filter adds to the ridge loss",
+                              "excess of the ridge loss", t.power);
+  figure.series.emplace_back(curve("|F(A^K − I)|²", counted(t.excess.size(), 0), t.excess, 0));
+  figure.series.emplace_back(curve("|F(ηA^K − I)|²", counted(t.excess_with_gain.size(), 0), t.excess_with_gain, 2));
+  figure.reference_lines.push_back({Orientation::horizontal, t.explained, "from here the filter cancels the regression",
+                                    Role::warning, Dash::dashed});
+  return figure;
+}
+
+Figure regime_figure(const TheoryView& t) {
+  std::string subtitle =
+      std::to_string(t.persistent) + " persistent modes, " + std::to_string(t.transient) + " transient";
+  if (!t.regime_applies) subtitle += " · ρ ≥ 1: the theorem does not apply";
+  Figure figure =
+      over_powers("filter_helps", "When K > 0 helps", subtitle, "distance from the persistent answer", t.power);
+  figure.series.emplace_back(curve("measured", counted(t.regime_error.size(), 0), t.regime_error, 0));
+  figure.series.emplace_back(
+      curve("bound I.11", counted(t.regime_bound.size(), 0), t.regime_bound, Role::warning, Dash::dashed));
+  if (!t.regime_error.empty())
+    figure.reference_lines.push_back(
+        {Orientation::horizontal, t.regime_error.front(), "K = 0", Role::faint, Dash::dotted});
+  return figure;
+}
+
+Line with_dots(Line line) {
+  line.marker = Marker::circle;
+  return line;
+}
+
+Figure singular_values_figure(const TheoryView& t, std::string place) {
+  const SoftmaxTheory& softmax = t.softmax;
+  std::string subtitle = std::move(place) + " · rank " + std::to_string(t.jacobian_rank);
+  if (!softmax.last.empty()) subtitle += ", softmax " + std::to_string(softmax.rank);
+  Figure figure =
+      sheet("query_jacobian", "Query Jacobian", std::move(subtitle), {.label = "singular value", .integer_ticks = true},
+            {.label = "|∂y/∂q| along it", .scale = Scale::log});
+  figure.series.emplace_back(
+      with_dots(curve("SKA", counted(t.jacobian.size(), 1), t.jacobian, layer_ink(LayerTrait::koopman_heads))));
+  // Beyond its rank there is only rounding.
+  const std::vector<double> last(softmax.last.begin(),
+                                 softmax.last.begin() + std::min(softmax.rank, int(softmax.last.size())));
+  if (!last.empty())
+    figure.series.emplace_back(
+        with_dots(curve("softmax, last token", counted(last.size(), 1), last, layer_ink(LayerTrait::token_shares))));
+  figure.reference_lines.push_back(
+      {Orientation::horizontal, t.jacobian_bound, "bound J.4", Role::warning, Dash::dashed});
+  figure.reference_lines.push_back(
+      {Orientation::horizontal, t.jacobian_sharp_bound, "tightened bound", Role::dim, Dash::dotted});
+  if (t.jacobian_lower_bound > 0)
+    figure.reference_lines.push_back(
+        {Orientation::horizontal, t.jacobian_lower_bound, "lower bound J.6", Role::warning, Dash::short_dash});
+  return figure;
+}
+
+Line sorted_curve(std::string name, const std::vector<double>& x, const std::vector<double>& values, Ink ink,
+                  Dash dash) {
+  std::vector<std::pair<double, double>> points;
+  for (std::size_t i = 0; i < std::min(x.size(), values.size()); ++i) points.emplace_back(x[i], values[i]);
+  std::sort(points.begin(), points.end());
+  std::vector<double> across, up;
+  for (const auto& [place, value] : points) {
+    across.push_back(place);
+    up.push_back(value);
+  }
+  return curve(std::move(name), std::move(across), std::move(up), ink, dash);
+}
+
+/// A dot for each query: the derivative that remains when one token holds the share m of the weights.
+Figure saturation_figure(const TheoryView& t) {
+  const SoftmaxTheory& softmax = t.softmax;
+  std::string subtitle = "one dot for each query";
+  if (const std::string linearity = linearity_text(t); !linearity.empty()) subtitle += " · " + linearity;
+  Figure figure =
+      sheet("query_jacobian_softmax", "Softmax saturates", std::move(subtitle),
+            {.label = "largest weight m", .range = Range{0, 1}}, {.label = "norm |∂y/∂q|", .scale = Scale::log});
+  Scatter dots{.name = "softmax", .marker = Marker::circle};
+  for (std::size_t i = 0; i < std::min(softmax.norm.size(), softmax.max_weight.size()); ++i)
+    dots.points.push_back({softmax.max_weight[i], softmax.norm[i], 3, layer_ink(LayerTrait::token_shares)});
+  figure.series.emplace_back(std::move(dots));
+  figure.series.emplace_back(
+      sorted_curve("bound J.3", softmax.max_weight, softmax.saturation_bound, Role::warning, Dash::dashed));
+  figure.series.emplace_back(
+      sorted_curve("tightened bound", softmax.max_weight, softmax.sharp_bound, Role::dim, Dash::dotted));
+  figure.reference_lines.push_back(
+      {Orientation::horizontal, softmax.bound, "bound J.2", Role::warning, Dash::short_dash});
+  figure.reference_lines.push_back({Orientation::horizontal, t.jacobian.front(), "SKA, every query",
+                                    layer_ink(LayerTrait::koopman_heads), Dash::solid});
+  return figure;
+}
+
+}  // namespace
+
+std::string theory_subtitle(const Observation& observation, const Selection&) {
+  const TheoryView* theory = theory_of(observation);
+  if (!theory) return why_no_layer(observation, LayerTrait::koopman_heads);
+  std::string text = place_of(observation, *theory) + " · solid: measured, dashed: bound";
+  if (theory->step != observation.step) text += " · as of step " + grouped_number(theory->step);
+  return text;
+}
+
+std::string gradient_step_text(const TheoryView& theory) {
+  return std::isfinite(theory.gradient_step_gap) ? "|C q − B_1 q| ≤ " + number_text(theory.gradient_step_gap, 2) : "";
+}
+
+std::string linearity_text(const TheoryView& theory) {
+  if (!std::isfinite(theory.linearity_gap) || !std::isfinite(theory.softmax.linearity_gap)) return "";
+  return "deviation from linear: softmax " + number_text(theory.softmax.linearity_gap, 2) + ", SKA " +
+         number_text(theory.linearity_gap, 2);
+}
+
+std::vector<Figure> perturbation_figures(const Observation& observation, const Selection&, CurveStore&) {
+  const TheoryView* t = theory_of(observation);
+  if (!t || t->noise.empty()) return {};
+  Figure whole =
+      over_noise("perturbation_operator", "Operator under noise", place_of(observation, *t), "change |Â − A|");
+  whole.series.emplace_back(curve("measured", t->noise, t->operator_change, 0));
+  whole.series.emplace_back(curve("bound C.1", t->noise, t->operator_bound, Role::warning, Dash::dashed));
+  whole.series.emplace_back(curve("bound without κ", t->noise, t->sharp_operator_bound, 2, Dash::dotted));
+  Figure modes = over_noise("perturbation_eigenvalues", "Eigenvalues under noise",
+                            "κ(V) = " + number_text(t->eigenvector_condition, 3), "largest change of an eigenvalue");
+  modes.series.emplace_back(curve("measured", t->noise, t->eigenvalue_change, 0));
+  modes.series.emplace_back(curve("Bauer-Fike C.3", t->noise, t->bauer_fike, Role::warning, Dash::dashed));
+  modes.series.emplace_back(curve("C.4", t->noise, t->combined_bound, 3, Dash::dash_dot));
+  modes.series.emplace_back(curve("matrix-pencil bound", t->noise, t->pencil_bound, 2, Dash::dotted));
+  return {whole, modes};
+}
+
+std::vector<Figure> filter_theory_figures(const Observation& observation, const Selection&, CurveStore&) {
+  const TheoryView* t = theory_of(observation);
+  if (!t || t->norms.empty()) return {};
+  std::vector<Figure> figures{norms_figure(*t), excess_figure(*t)};
+  if (!t->regime_error.empty()) figures.push_back(regime_figure(*t));
+  return figures;
+}
+
+std::vector<Figure> linear_gap_figures(const Observation& observation, const Selection&, CurveStore&) {
+  const TheoryView* t = theory_of(observation);
+  if (!t || t->gap.empty()) return {};
+  std::string subtitle = "κ = " + number_text(t->kappa, 3);
+  if (const std::string step = gradient_step_text(*t); !step.empty()) subtitle += " · " + step;
+  Figure figure = sheet("linear_gap", "Linear attention's gap", std::move(subtitle),
+                        {.label = "query token", .integer_ticks = true},
+                        {.label = "distance from ridge retrieval", .scale = Scale::log});
+  const std::vector<double> x = counted(t->gap.size(), t->first_query);
+  figure.series.emplace_back(curve("best factor", x, t->gap, 0));
+  figure.series.emplace_back(curve("factor a*", x, t->shared_gap, 2));
+  figure.series.emplace_back(curve("bound I.6", x, t->gap_bound, Role::warning, Dash::dashed));
+  return {figure};
+}
+
+std::vector<Figure> query_jacobian_figures(const Observation& observation, const Selection&, CurveStore&) {
+  const TheoryView* t = theory_of(observation);
+  if (!t || t->jacobian.empty()) return {};
+  std::vector<Figure> figures{singular_values_figure(*t, place_of(observation, *t))};
+  if (!t->softmax.norm.empty()) figures.push_back(saturation_figure(*t));
+  return figures;
+}
+
+std::vector<Figure> state_size_figures(const Observation& observation, const Selection&, CurveStore&) {
+  const TheoryView* t = theory_of(observation);
+  if (!t || t->rank < 1) return {};
+  std::vector<double> tokens, state, grown;
+  for (double length = 1; length <= 1 << 20; length *= 2) {
+    tokens.push_back(length);
+    state.push_back(t->state_bytes);
+    grown.push_back(t->cache_bytes * length);
+  }
+  Figure figure =
+      sheet("state_size", "State size", "all SKA layers, one sequence, float32", {"tokens"}, {"bytes kept"});
+  figure.x.scale = figure.y.scale = Scale::log;
+  figure.y.unit = "B";
+  figure.series.emplace_back(curve("SKA state", tokens, state, layer_ink(LayerTrait::koopman_heads)));
+  figure.series.emplace_back(curve("key-value cache", tokens, grown, layer_ink(LayerTrait::token_shares)));
+  if (std::isfinite(t->crossing) && t->crossing > 0)
+    figure.reference_lines.push_back({Orientation::vertical, t->crossing,
+                                      number_text(std::ceil(t->crossing), 4) + " tokens", Role::accent, Dash::dotted});
+  return {figure};
+}
+
+}  // namespace afterglow
