@@ -3,7 +3,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "core/engine/recipe/embedded_text.h"
+#include "core/io/embedded_text.h"
 
 namespace afterglow {
 

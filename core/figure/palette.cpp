@@ -3,8 +3,17 @@
 
 #include <algorithm>
 #include <cmath>
+#include <nlohmann/json.hpp>
+#include <span>
+#include <vector>
+
+#include "core/io/embedded_text.h"
 
 namespace afterglow {
+
+/// The files of assets/figure.
+std::span<const EmbeddedText> figure_data();
+
 namespace {
 
 struct Lab {
@@ -65,6 +74,40 @@ Color diverging_color(const Theme& theme, double t) {
   return reach < 0.5 ? mixed(theme.raised, middle, 2 * reach) : mixed(middle, end, 2 * reach - 1);
 }
 
+/// The colours of a theme by name; first those of the roles after `Role::series`, in their order.
+constexpr std::pair<const char*, Color Theme::*> theme_colors[] = {
+    {"text", &Theme::text},         {"dim", &Theme::dim},         {"faint", &Theme::faint},
+    {"accent", &Theme::accent},     {"warning", &Theme::warning}, {"failure", &Theme::failure},
+    {"ground", &Theme::ground},     {"panel", &Theme::panel},     {"raised", &Theme::raised},
+    {"hairline", &Theme::hairline}, {"grid", &Theme::grid}};
+
+/// "#5fe3c0".
+Color color_of(const nlohmann::json& text) {
+  return rgb(static_cast<std::uint32_t>(std::stoul(text.get<std::string>().substr(1), nullptr, 16)));
+}
+
+/// Refers to the text of `fields`.
+Theme theme_of(const nlohmann::json& fields) {
+  Theme theme{};
+  theme.name = fields["name"].get_ref<const std::string&>().c_str();
+  theme.is_dark = fields["is_dark"];
+  for (const auto& [name, color] : theme_colors) theme.*color = color_of(fields[name]);
+  std::ranges::transform(fields["series"], theme.series.begin(), color_of);
+  theme.text_scale = fields["text_scale"];
+  theme.line_scale = fields["line_scale"];
+  return theme;
+}
+
+const Theme& theme_at(std::size_t place) {
+  static const auto data = nlohmann::json::parse(figure_data()[1].json);
+  static const std::vector<Theme> themes = [] {
+    std::vector<Theme> read;
+    for (const nlohmann::json& fields : data) read.push_back(theme_of(fields));
+    return read;
+  }();
+  return themes[place];
+}
+
 }  // namespace
 
 Color faded(Color color, double alpha) {
@@ -79,89 +122,12 @@ Color mixed(Color from, Color to, double t) {
   return to_color({between(p.l, q.l), between(p.a, q.a), between(p.b, q.b)}, alpha);
 }
 
-const Theme& dark_theme() {
-  static const Theme theme{
-      .name = "dark",
-      .is_dark = true,
-      .ground = rgb(0x0b0e13),
-      .panel = rgb(0x11161d),
-      .raised = rgb(0x171e27),
-      .hairline = rgb(0x222c38),
-      .grid = rgb(0x1c2530),
-      .text = rgb(0xe6ebf2),
-      .dim = rgb(0x8d99a8),
-      .faint = rgb(0x566171),
-      .accent = rgb(0x5fe3c0),
-      .warning = rgb(0xffb454),
-      .failure = rgb(0xff5d6c),
-      .series = {rgb(0x5fe3c0), rgb(0xffb454), rgb(0x7aa7ff), rgb(0xff7a90), rgb(0xc9a0ff), rgb(0xd8e06a)},
-      .text_scale = 1,
-      .line_scale = 1,
-  };
-  return theme;
-}
-
-const Theme& light_theme() {
-  static const Theme theme{
-      .name = "light",
-      .is_dark = false,
-      .ground = rgb(0xeef1f4),
-      .panel = rgb(0xffffff),
-      .raised = rgb(0xf6f8fa),
-      .hairline = rgb(0xd5dbe2),
-      .grid = rgb(0xe8ecf0),
-      .text = rgb(0x16202c),
-      .dim = rgb(0x556270),
-      .faint = rgb(0x8a95a2),
-      .accent = rgb(0x00846b),
-      .warning = rgb(0xb45f06),
-      .failure = rgb(0xc01f2e),
-      .series = {rgb(0x00846b), rgb(0xb45f06), rgb(0x2457c5), rgb(0xb3243f), rgb(0x7a3fb5), rgb(0x6b7300)},
-      .text_scale = 1,
-      .line_scale = 1,
-  };
-  return theme;
-}
-
-const Theme& projector_theme() {
-  static const Theme theme{
-      .name = "projector",
-      .is_dark = false,
-      .ground = rgb(0xffffff),
-      .panel = rgb(0xffffff),
-      .raised = rgb(0xf2f4f7),
-      .hairline = rgb(0x9aa4b0),
-      .grid = rgb(0xdfe4e9),
-      .text = rgb(0x000000),
-      .dim = rgb(0x2b3540),
-      .faint = rgb(0x556270),
-      .accent = rgb(0x00705a),
-      .warning = rgb(0x9c4f00),
-      .failure = rgb(0xb3111f),
-      .series = {rgb(0x00705a), rgb(0x9c4f00), rgb(0x1746b0), rgb(0xa01733), rgb(0x66309c), rgb(0x565c00)},
-      .text_scale = 1.6,
-      .line_scale = 1.5,
-  };
-  return theme;
-}
+const Theme& dark_theme() { return theme_at(0); }
+const Theme& light_theme() { return theme_at(1); }
+const Theme& projector_theme() { return theme_at(2); }
 
 Color ink_color(const Theme& theme, Ink ink) {
-  switch (ink.role) {
-    case Role::text:
-      return theme.text;
-    case Role::dim:
-      return theme.dim;
-    case Role::faint:
-      return theme.faint;
-    case Role::accent:
-      return theme.accent;
-    case Role::warning:
-      return theme.warning;
-    case Role::failure:
-      return theme.failure;
-    case Role::series:
-      break;
-  }
+  if (ink.role != Role::series) return theme.*theme_colors[static_cast<int>(ink.role) - 1].second;
   return theme.series[static_cast<unsigned>(ink.index) % palette_size];
 }
 

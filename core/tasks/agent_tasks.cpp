@@ -10,10 +10,10 @@ namespace {
 // start (agent : tool -> result)^n query agent : tool = -> the result of the latest such call
 class ToolCall final : public AgentTask {
  public:
-  ToolCall(int length, std::vector<int> calls) : AgentTask("toolcall", length), calls_(std::move(calls)) {}
+  ToolCall(int length, std::vector<int> calls) : AgentTask("toolcall", length, std::move(calls)) {}
 
   std::string describe() const override {
-    return "A history of " + spread(calls_) +
+    return "A history of " + spread(bindings_) +
            " calls of tools by agents, then an agent and a tool; the model must answer what the " +
            "latest such call returned. " + std::to_string(length()) + " tokens.";
   }
@@ -21,35 +21,22 @@ class ToolCall final : public AgentTask {
   static int smallest_length(int calls) { return 6 + 5 * calls; }
 
   void generate(Random& random, std::uint64_t turn, Split, Example& out) const override {
-    const int count = entry_at(calls_, turn);
+    const int count = entry_at(bindings_, turn);
     ExampleWriter tape(out, length() - smallest_length(count));
     tape.put(suite::start);
     const int first = tape.at();
     std::vector<int> pairs;
     for (int i = 0; i < count; ++i) {
       pairs.push_back(draw_from(random, 0, suite::agents * suite::tools));
-      put_pair(tape, pairs.back(), true);
-      tape.put_fact(suite::arrow);
-      tape.put_fact(draw_value(random));
+      tape.put_fact(agent(pairs.back()), suite::colon, tool(pairs.back()), suite::arrow, draw_value(random));
     }
-    const int asked = pairs[static_cast<std::size_t>(draw_from(random, 0, count))];
+    const int asked = pairs[draw_from(random, 0, count)];
     const auto latest = static_cast<int>(pairs.rend() - std::find(pairs.rbegin(), pairs.rend(), asked)) - 1;
     const int place = first + 5 * latest;
-    tape.put(suite::query);
-    put_pair(tape, asked, false);
-    tape.put(suite::equals);
-    tape.expect(out.tokens[static_cast<std::size_t>(place + 4)]);
+    tape.put(suite::query, agent(asked), suite::colon, tool(asked), suite::equals);
+    tape.expect(out.tokens[place + 4]);
     out.sources = {place, place + 2, place + 4};
   }
-
- private:
-  static void put_pair(ExampleWriter& tape, int pair, bool fact) {
-    for (const int token :
-         {suite::first_agent + pair / suite::tools, suite::colon, suite::first_tool + pair % suite::tools})
-      fact ? tape.put_fact(token) : tape.put(token);
-  }
-
-  std::vector<int> calls_;
 };
 
 // start steps separator filler.. query agent resource = -> how much of it the agent has, as value number 0 to 31.
@@ -58,10 +45,10 @@ class ToolCall final : public AgentTask {
 class Economy final : public AgentTask {
  public:
   Economy(int length, int agents, std::vector<int> steps, std::vector<int> gaps)
-      : AgentTask("economy", length), agents_(agents), steps_(std::move(steps)), gaps_(std::move(gaps)) {}
+      : AgentTask("economy", length, std::move(steps)), agents_(agents), gaps_(std::move(gaps)) {}
 
   std::string describe() const override {
-    return std::to_string(agents_) + " agents mine, trade and build in " + spread(steps_) + " steps; after " +
+    return std::to_string(agents_) + " agents mine, trade and build in " + spread(bindings_) + " steps; after " +
            spread(gaps_) + " tokens of filler: the model must answer how much gold or wood one of them has. " +
            std::to_string(length()) + " tokens.";
   }
@@ -69,7 +56,7 @@ class Economy final : public AgentTask {
   static std::int64_t smallest_length(int steps, int gap) { return 6 + 5 * std::int64_t{steps} + gap; }
 
   void generate(Random& random, std::uint64_t turn, Split, Example& out) const override {
-    const int count = entry_at(steps_, turn);
+    const int count = entry_at(bindings_, turn);
     const int gap = draw_entry(random, gaps_);
     World world;
     for (int i = 0; i < count; ++i) step(random, world);
@@ -84,11 +71,8 @@ class Economy final : public AgentTask {
     }
     tape.put(suite::separator);
     tape.fill(random, 4);
-    tape.put(suite::query);
-    tape.put(suite::first_agent + agent);
-    tape.put(suite::gold + resource);
-    tape.put(suite::equals);
-    tape.expect(suite::first_value + world.amount[static_cast<std::size_t>(agent)][static_cast<std::size_t>(resource)]);
+    tape.put(suite::query, suite::first_agent + agent, suite::gold + resource, suite::equals);
+    tape.expect(suite::first_value + world.of(agent, resource));
   }
 
  private:
@@ -98,9 +82,7 @@ class Economy final : public AgentTask {
     std::vector<int> tokens;
     std::vector<std::vector<Holding>> touched;  // for each token: the holdings that its step changed
 
-    int& of(int agent, int resource) {
-      return amount[static_cast<std::size_t>(agent)][static_cast<std::size_t>(resource)];
-    }
+    int& of(int agent, int resource) { return amount[agent][resource]; }
     void add(const std::vector<int>& words, const std::vector<Holding>& changed) {
       tokens.insert(tokens.end(), words.begin(), words.end());
       touched.insert(touched.end(), words.size(), changed);
@@ -158,52 +140,28 @@ class Economy final : public AgentTask {
   }
 
   int agents_;
-  std::vector<int> steps_, gaps_;
+  std::vector<int> gaps_;
 };
 
 }  // namespace
 
-TaskParameter difficulty_parameter() {
-  return {"difficulty", "the published tier", TaskParameter::Type::choice, "\"easy\"", 0, 0, {"easy", "hard"}};
+std::unique_ptr<Task> make_toolcall(const Fields& fields) {
+  const bool hard = fields.choice("difficulty") == "hard";
+  std::vector<int> calls = fields.integers_or("bindings", hard ? span_of(60, 120) : span_of(10, 30));
+  const int most = largest(calls);
+  const int length = fields.length_or(ToolCall::smallest_length(most), std::to_string(most) + " calls");
+  return std::make_unique<ToolCall>(length, std::move(calls));
 }
 
-TaskKind toolcall_kind() {
-  return {{"toolcall",
-           "a long history of tool calls: what did the latest such call return?",
-           {difficulty_parameter(), bindings_parameter("calls; by default 10..30, hard 60..120", "", 4096),
-            length_parameter("")}},
-          [](const Fields& fields) -> std::unique_ptr<Task> {
-            const bool hard = fields.choice("difficulty") == "hard";
-            std::vector<int> calls = fields.integers_or("bindings", hard ? span_of(60, 120) : span_of(10, 30));
-            const int most = largest(calls);
-            const int length = fields.length_or(ToolCall::smallest_length(most), std::to_string(most) + " calls");
-            return std::make_unique<ToolCall>(length, std::move(calls));
-          }};
-}
-
-TaskKind economy_kind() {
-  const TaskParameter agents{"agents",     "how many; by default 3, hard 6", TaskParameter::Type::integer, "", 1,
-                             suite::agents};
-  const TaskParameter gap{"gap",
-                          "filler before the query, drawn from these; by default 0, hard 200..400",
-                          TaskParameter::Type::integers,
-                          "",
-                          0,
-                          1 << 20};
-  return {{"economy",
-           "agents mine, trade and build: how much has one of them now?",
-           {difficulty_parameter(), bindings_parameter("steps; by default 5..15, hard 40..100", "", 4096), agents, gap,
-            length_parameter("")}},
-          [](const Fields& fields) -> std::unique_ptr<Task> {
-            const bool hard = fields.choice("difficulty") == "hard";
-            std::vector<int> steps = fields.integers_or("bindings", hard ? span_of(40, 100) : span_of(5, 15));
-            std::vector<int> gaps = fields.integers_or("gap", hard ? span_of(200, 400) : span_of(0, 0));
-            const int agent_count = fields.given("agents") ? fields.integer("agents") : hard ? 6 : 3;
-            const std::int64_t smallest = Economy::smallest_length(largest(steps), largest(gaps));
-            const int length = fields.length_or(
-                smallest, std::to_string(largest(steps)) + " steps and a gap of " + std::to_string(largest(gaps)));
-            return std::make_unique<Economy>(length, agent_count, std::move(steps), std::move(gaps));
-          }};
+std::unique_ptr<Task> make_economy(const Fields& fields) {
+  const bool hard = fields.choice("difficulty") == "hard";
+  std::vector<int> steps = fields.integers_or("bindings", hard ? span_of(40, 100) : span_of(5, 15));
+  std::vector<int> gaps = fields.integers_or("gap", hard ? span_of(200, 400) : span_of(0, 0));
+  const int agents = fields.given("agents") ? fields.integer("agents") : hard ? 6 : 3;
+  const int length =
+      fields.length_or(Economy::smallest_length(largest(steps), largest(gaps)),
+                       std::to_string(largest(steps)) + " steps and a gap of " + std::to_string(largest(gaps)));
+  return std::make_unique<Economy>(length, agents, std::move(steps), std::move(gaps));
 }
 
 }  // namespace afterglow

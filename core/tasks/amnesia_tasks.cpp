@@ -8,12 +8,11 @@ namespace {
 enum class Noise { scratchpad, distractors };
 
 // start (k v)^n separator noise query k -> v
-class Amnesia final : public SuiteTask {
+class Amnesia final : public BindingsTask {
  public:
   Amnesia(Noise noise, int length, std::vector<int> bindings, std::vector<int> gaps)
-      : SuiteTask(noise == Noise::scratchpad ? "cot_recall" : "specific_recall", length),
+      : BindingsTask(noise == Noise::scratchpad ? "cot_recall" : "specific_recall", length, std::move(bindings)),
         noise_(noise),
-        bindings_(std::move(bindings)),
         gaps_(std::move(gaps)) {}
 
   std::string describe() const override {
@@ -32,20 +31,13 @@ class Amnesia final : public SuiteTask {
         draw_distinct(random, suite::keys, suite::first_key, suite::keys);  // the rest are distractors
     const int asked = draw_from(random, 0, count);
     ExampleWriter tape(out, length() - static_cast<int>(smallest_length(count, gap)));
-    tape.put(suite::start);
-    const int place = tape.at() + 2 * asked;
-    for (int i = 0; i < count; ++i) {
-      tape.put_fact(keys[static_cast<std::size_t>(i)]);
-      tape.put_fact(draw_value(random));
-    }
-    tape.put(suite::separator);
+    const int place = put_pairs(random, tape, std::span(keys).first(count)) + 2 * asked;
     if (noise_ == Noise::scratchpad)
       put_scratchpad(random, tape);
     else
       put_distractors(random, tape, keys, count);
-    tape.put(suite::query);
-    tape.put(keys[static_cast<std::size_t>(asked)]);
-    tape.expect(out.tokens[static_cast<std::size_t>(place + 1)]);
+    tape.put(suite::query, keys[asked]);
+    tape.expect(out.tokens[place + 1]);
     out.sources = {place, place + 1};
   }
 
@@ -62,14 +54,14 @@ class Amnesia final : public SuiteTask {
   // Distractors: pairs in the form of bindings, with keys that are not bound.
   void put_distractors(Random& random, ExampleWriter& tape, const std::vector<int>& keys, int bound) const {
     while (tape.at() + 1 < length() - 2) {
-      tape.put(keys[static_cast<std::size_t>(draw_from(random, bound, suite::keys - bound))]);
-      tape.put(draw_value(random));
+      const int key = keys[draw_from(random, bound, suite::keys - bound)];
+      tape.put(key, draw_value(random));
     }
     tape.fill(random, 2);
   }
 
   Noise noise_;
-  std::vector<int> bindings_, gaps_;
+  std::vector<int> gaps_;
 };
 
 std::unique_ptr<Task> make_amnesia(const Fields& fields, Noise noise, std::vector<int> hard_gap) {
@@ -82,31 +74,14 @@ std::unique_ptr<Task> make_amnesia(const Fields& fields, Noise noise, std::vecto
   return std::make_unique<Amnesia>(noise, length, std::move(bindings), std::move(gaps));
 }
 
-TaskParameter gap_parameter(const std::string& hard) {
-  return {"gap",
-          "noise before the query, drawn from these; by default 10..30, hard " + hard,
-          TaskParameter::Type::integers,
-          "",
-          0,
-          1 << 20};
-}
-
 }  // namespace
 
-TaskKind cot_recall_kind() {
-  return {{"cot_recall",
-           "system variables, a noisy chain of thought, then: what was this variable?",
-           {difficulty_parameter(), bindings_parameter("system variables", "4", suite::keys), gap_parameter("150..300"),
-            length_parameter("")}},
-          [](const Fields& fields) { return make_amnesia(fields, Noise::scratchpad, span_of(150, 300)); }};
+std::unique_ptr<Task> make_cot_recall(const Fields& fields) {
+  return make_amnesia(fields, Noise::scratchpad, span_of(150, 300));
 }
 
-TaskKind specific_recall_kind() {
-  return {{"specific_recall",
-           "system variables, confusing pairs of other variables, then: what was this variable?",
-           {difficulty_parameter(), bindings_parameter("system variables", "6", suite::keys - 1),
-            gap_parameter("80..200"), length_parameter("")}},
-          [](const Fields& fields) { return make_amnesia(fields, Noise::distractors, span_of(80, 200)); }};
+std::unique_ptr<Task> make_specific_recall(const Fields& fields) {
+  return make_amnesia(fields, Noise::distractors, span_of(80, 200));
 }
 
 }  // namespace afterglow

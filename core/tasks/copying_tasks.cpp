@@ -9,20 +9,20 @@ namespace {
 
 // copy: start items separator filler.. query^n; selective_copy: start filler.. with items at random places, query^n.
 // The i-th query is answered with the i-th item.
-class Copying final : public SuiteTask {
+class Copying final : public BindingsTask {
  public:
   Copying(bool selective, int length, std::vector<int> items)
-      : SuiteTask(selective ? "selective_copy" : "copy", length), selective_(selective), items_(std::move(items)) {}
+      : BindingsTask(selective ? "selective_copy" : "copy", length, std::move(items)), selective_(selective) {}
 
   std::string describe() const override {
-    return spread(items_) + (selective_ ? " items at random places in filler" : " items, then filler") +
+    return spread(bindings_) + (selective_ ? " items at random places in filler" : " items, then filler") +
            "; the model must answer them in order, one for each query. " + std::to_string(length()) + " tokens.";
   }
 
-  int most_answers() const override { return largest(items_); }
+  int most_answers() const override { return largest(bindings_); }
 
   void generate(Random& random, std::uint64_t turn, Split, Example& out) const override {
-    const int count = entry_at(items_, turn);
+    const int count = entry_at(bindings_, turn);
     ExampleWriter tape(out);
     tape.put(suite::start);
     tape.fill(random, count);
@@ -45,7 +45,6 @@ class Copying final : public SuiteTask {
 
  private:
   bool selective_;
-  std::vector<int> items_;
 };
 
 // start filler.. x y filler.. x -> y, where x occurs nowhere else
@@ -84,28 +83,14 @@ std::unique_ptr<Task> make_copying(const Fields& fields, bool selective) {
 
 }  // namespace
 
-TaskKind copy_kind() {
-  return {{"copy",
-           "items first, then filler, then as many queries; the model must answer them in order",
-           {bindings_parameter("items", "8", 4096), length_parameter("64")}},
-          [](const Fields& fields) { return make_copying(fields, false); }};
-}
+std::unique_ptr<Task> make_copy(const Fields& fields) { return make_copying(fields, false); }
 
-TaskKind selective_copy_kind() {
-  return {{"selective_copy",
-           "items at random places in filler, then as many queries; the model must answer them in order",
-           {bindings_parameter("items", "8", 4096), length_parameter("64")}},
-          [](const Fields& fields) { return make_copying(fields, true); }};
-}
+std::unique_ptr<Task> make_selective_copy(const Fields& fields) { return make_copying(fields, true); }
 
-TaskKind induction_kind() {
-  return {
-      {"induction", "random tokens; what followed the last one when it stood there before?", {length_parameter("64")}},
-      [](const Fields& fields) -> std::unique_ptr<Task> {
-        const int length = fields.integer("length");
-        fields.require_length(length, 4, "A token, its successor and the token again");
-        return std::make_unique<Induction>(length);
-      }};
+std::unique_ptr<Task> make_induction(const Fields& fields) {
+  const int length = fields.integer("length");
+  fields.require_length(length, 4, "A token, its successor and the token again");
+  return std::make_unique<Induction>(length);
 }
 
 }  // namespace afterglow

@@ -11,13 +11,10 @@ using Key = std::vector<int>;
 
 // start (key v)^n separator noise (query key -> v)^n, keys in another order. The noise holds filler and distractors:
 // the beginning of a real key with another last token and a random value.
-class DiffuseMqar final : public SuiteTask {
+class DiffuseMqar final : public BindingsTask {
  public:
   DiffuseMqar(int length, std::vector<int> bindings, int key_length, std::vector<int> lags)
-      : SuiteTask("diffuse_mqar", length),
-        bindings_(std::move(bindings)),
-        key_length_(key_length),
-        lags_(std::move(lags)) {}
+      : BindingsTask("diffuse_mqar", length, std::move(bindings)), key_length_(key_length), lags_(std::move(lags)) {}
 
   std::string describe() const override {
     return "The model reads " + spread(bindings_) + " pairs of a key of " + std::to_string(key_length_) +
@@ -81,10 +78,11 @@ class DiffuseMqar final : public SuiteTask {
     }
   }
 
-  std::vector<int> bindings_;
   int key_length_;
   std::vector<int> lags_;
 };
+
+}  // namespace
 
 std::unique_ptr<Task> make_diffuse_mqar(const Fields& fields) {
   std::vector<int> bindings = fields.integers("bindings");
@@ -96,19 +94,6 @@ std::unique_ptr<Task> make_diffuse_mqar(const Fields& fields) {
                         std::to_string(largest(bindings)) + " bindings with keys of " + std::to_string(key_length) +
                             " tokens and a lag of " + std::to_string(lag));
   return std::make_unique<DiffuseMqar>(length, std::move(bindings), key_length, std::move(lags));
-}
-
-}  // namespace
-
-TaskKind diffuse_mqar_kind() {
-  return {{"diffuse_mqar",
-           "associative recall with keys of several tokens, among distractors that begin alike",
-           {bindings_parameter("pairs of key and value", "4", suite::keys - 1),
-            {"key_length", "tokens in a key", TaskParameter::Type::integer, "3", 1, 16},
-            {"lag", "noise before the queries, drawn from these; by default all that fits",
-             TaskParameter::Type::integers, "", 0, 1 << 20},
-            length_parameter("128")}},
-          make_diffuse_mqar};
 }
 
 }  // namespace afterglow

@@ -19,8 +19,7 @@ namespace afterglow {
 
 namespace {
 
-constexpr const char *built_in = "built-in", *all_columns = "all", *ett_split = "12,4,4";
-constexpr std::int64_t hours_in_ett = 20 * 30 * 24;
+constexpr const char *built_in = "built-in", *all_columns = "all";
 
 class Forecast final : public Task {
  public:
@@ -206,6 +205,8 @@ SeriesWindows read_series(const CsvTable& table, const std::string& path, const 
           split, fields.text("unit"), std::move(source)};
 }
 
+}  // namespace
+
 std::unique_ptr<Task> make_forecast(const Fields& fields) {
   const std::int64_t length = fields.integer("length"), horizon = fields.integer("horizon");
   const std::string path = fields.text("path");
@@ -222,8 +223,6 @@ std::unique_ptr<Task> make_forecast(const Fields& fields) {
   const std::string source = path == built_in ? "a built-in series" : std::filesystem::path(path).filename().string();
   return std::make_unique<Forecast>(source, std::move(windows));
 }
-
-}  // namespace
 
 SeriesWindows::SeriesWindows(std::vector<std::string> names, std::vector<std::string> times, std::vector<double> values,
                              std::int64_t length, std::int64_t horizon, SeriesSplit split, std::string unit,
@@ -303,26 +302,6 @@ void SeriesWindows::write(SeriesPart part, std::int64_t window, float* input, fl
 
 std::string SeriesWindows::time(SeriesPart part, std::int64_t window, std::int64_t row) const {
   return times_.empty() ? "" : times_[static_cast<std::size_t>(first_row(part) + window + row)];
-}
-
-TaskKind forecast_kind() {
-  return {{"forecast",
-           "windows of a series: say how every channel goes on",
-           {{"path",
-             "a CSV file (a header, columns of times, columns of numbers); built-in: a "
-             "series with several seasons",
-             TaskParameter::Type::text, "\"built-in\""},
-            {"length", "rows that the model sees", TaskParameter::Type::integer, "96", 2, 65536},
-            {"horizon", "rows that it forecasts", TaskParameter::Type::integer, "96", 1, 65536},
-            {"rows", "most rows used; the default are the 20 months of the published split of ETTh1",
-             TaskParameter::Type::integer, std::to_string(hours_in_ett), 20, 1 << 26},
-            {"split", "shares of the rows for training, validation and test, in this order; of a file",
-             TaskParameter::Type::text, '"' + std::string(ett_split) + '"'},
-            {"column", "the column that is forecast, or several with commas between; all: every one but times",
-             TaskParameter::Type::text, '"' + std::string(all_columns) + '"'},
-            {"every", "of so many rows of the file one is used", TaskParameter::Type::integer, "1", 1, 1 << 20},
-            {"unit", "what a row used lasts, for axes", TaskParameter::Type::text, "\"h\""}}},
-          make_forecast};
 }
 
 }  // namespace afterglow

@@ -27,19 +27,9 @@ class Ids final : public Task {
            " tokens at every place of a window of " + std::to_string(length()) + ".";
   }
 
-  static std::size_t held_out_begin(std::size_t tokens) { return tokens - tokens / 10; }
-
   void generate(Random& random, std::uint64_t, Split split, Example& out) const override {
     if (ids_.empty()) return repeat_drawn(random, out);
-    const std::size_t middle = held_out_begin(ids_.size()), window = out.tokens.size();
-    const std::size_t begin = split == Split::train ? 0 : middle;
-    const std::size_t end = split == Split::train ? middle : ids_.size();
-    const std::size_t first = begin + static_cast<std::size_t>(random.uniform_int(end - begin - window));
-    for (std::size_t t = 0; t < window; ++t) {
-      out.tokens[t] = ids_[first + t];
-      out.targets[t] = ids_[first + t + 1];
-      out.context[t] = 1;
-    }
+    put_window(random, split, ids_, out);
   }
 
   std::string token_label(int token) const override {
@@ -122,29 +112,13 @@ std::vector<std::int32_t> read_file_of(const Fields& fields, int vocab, int leng
 
 }  // namespace
 
-TaskKind ids_kind() {
-  return {{"ids",
-           "token numbers of a model's own tokenizer (.npy, .npz, .safetensors, .bin, JSON, text): answer the next one",
-           {{"vocab", "different tokens", TaskParameter::Type::integer, "128", 2, 1 << 20},
-            length_parameter("64"),
-            {"path", "the file; without one sequences are drawn and repeated", TaskParameter::Type::text, ""},
-            {"labels", "the model's tokenizer.json, whose tokens are shown", TaskParameter::Type::text, ""},
-            {"read",
-             "what the file holds: token numbers, or text for the tokenizer",
-             TaskParameter::Type::choice,
-             R"("numbers")",
-             0,
-             0,
-             {"numbers", "text"}}}},
-          [](const Fields& fields) -> std::unique_ptr<Task> {
-            const int vocab = fields.integer("vocab"), length = fields.integer("length");
-            std::shared_ptr<const Tokenizer> tokenizer;
-            if (fields.given("labels")) tokenizer = shared_tokenizer(fields.text("labels"));
-            std::vector<std::int32_t> ids = read_file_of(fields, vocab, length, tokenizer.get());
-            const std::string file =
-                fields.given("path") ? std::filesystem::path(fields.text("path")).filename().string() : "";
-            return std::make_unique<Ids>(vocab, length, file, std::move(ids), std::move(tokenizer));
-          }};
+std::unique_ptr<Task> make_ids(const Fields& fields) {
+  const int vocab = fields.integer("vocab"), length = fields.integer("length");
+  std::shared_ptr<const Tokenizer> tokenizer;
+  if (fields.given("labels")) tokenizer = shared_tokenizer(fields.text("labels"));
+  std::vector<std::int32_t> ids = read_file_of(fields, vocab, length, tokenizer.get());
+  const std::string file = fields.given("path") ? std::filesystem::path(fields.text("path")).filename().string() : "";
+  return std::make_unique<Ids>(vocab, length, file, std::move(ids), std::move(tokenizer));
 }
 
 }  // namespace afterglow

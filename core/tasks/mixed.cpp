@@ -94,6 +94,8 @@ void require_same_language(const Fields& fields, const Task& first, const Task& 
   if (!same) fields.refuse(names + " use different tokens. Mix tasks of the same family, such as sysprompt, niah.");
 }
 
+}  // namespace
+
 std::unique_ptr<Task> make_mixed(const Fields& fields) {
   constexpr std::size_t max_parts = 16;
   const auto tasks = fields.config().find("tasks");
@@ -107,17 +109,6 @@ std::unique_ptr<Task> make_mixed(const Fields& fields) {
   const int vocab = parts.front().task->vocab();
   const int length = parts.front().task->length();
   return std::make_unique<Mixed>(vocab, length, std::move(parts));
-}
-
-}  // namespace
-
-TaskKind mixed_kind() {
-  return {{"mixed",
-           "several tasks in fixed proportions, such as [\"sysprompt\", {\"kind\": \"tooltrace\", \"weight\": 2}]",
-           {{"tasks", "the tasks, each with a 'weight' (default 1)", TaskParameter::Type::tasks, ""},
-            {"bindings", "for every task that has none", TaskParameter::Type::integers, "", 1, 4096},
-            {"length", "for every task that has none", TaskParameter::Type::integer, "", 1, 1 << 20}}},
-          make_mixed};
 }
 
 }  // namespace afterglow

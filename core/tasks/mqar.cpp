@@ -41,10 +41,7 @@ class Mqar final : public Task {
     const std::vector<int> keys = draw_distinct(random, count, 1, first_value() - 1);
     const std::vector<int> values = draw_distinct(random, count, first_value(), vocab() - first_value());
     ExampleWriter tape(out);
-    for (std::size_t i = 0; i < keys.size(); ++i) {
-      tape.put_fact(keys[i]);
-      tape.put_fact(values[i]);
-    }
+    for (std::size_t i = 0; i < keys.size(); ++i) tape.put_fact(keys[i], values[i]);
     while (random_fill_ && tape.at() < length()) tape.put(draw_from(random, 0, vocab()));
     const std::vector<int> gaps = draw_gaps(random, count, (length() - 2 * count) / 2, power_);
     std::size_t last = 0;
@@ -78,10 +75,10 @@ class Mqar final : public Task {
 
 // start (k v)^n separator, then in slots of two tokens filler or query k -> v: the same task with the suite's tokens,
 // for models that were trained on its other tasks.
-class SuiteMqar final : public SuiteTask {
+class SuiteMqar final : public BindingsTask {
  public:
   SuiteMqar(int length, std::vector<int> bindings, double power, bool has_filler)
-      : SuiteTask("mqar", length), bindings_(std::move(bindings)), power_(power), has_filler_(has_filler) {}
+      : BindingsTask("mqar", length, std::move(bindings)), power_(power), has_filler_(has_filler) {}
 
   static constexpr int marks = 2;  // start and separator
 
@@ -97,12 +94,7 @@ class SuiteMqar final : public SuiteTask {
     const int count = entry_at(bindings_, turn);
     const std::vector<int> keys = draw_distinct(random, count, suite::first_key, suite::keys);
     ExampleWriter tape(out);
-    tape.put(suite::start);
-    for (const int key : keys) {
-      tape.put_fact(key);
-      tape.put_fact(draw_value(random));
-    }
-    tape.put(suite::separator);
+    put_pairs(random, tape, keys);
     const int first = tape.at();
     if (has_filler_) tape.fill(random, 0);
     const std::vector<int> gaps = draw_gaps(random, count, (length() - first) / 2, power_);
@@ -117,10 +109,11 @@ class SuiteMqar final : public SuiteTask {
   }
 
  private:
-  std::vector<int> bindings_;
   double power_;
   bool has_filler_;
 };
+
+}  // namespace
 
 std::unique_ptr<Task> make_mqar(const Fields& fields) {
   std::vector<int> bindings = fields.integers("bindings");
@@ -143,32 +136,6 @@ std::unique_ptr<Task> make_mqar(const Fields& fields) {
   fields.require_length(length, 4 * std::int64_t{most}, std::to_string(most) + " bindings");
   const double power = fields.number("power");
   return std::make_unique<Mqar>(vocab, length, std::move(bindings), power, fields.choice("fill") == "random");
-}
-
-}  // namespace
-
-TaskKind mqar_kind() {
-  return {{"mqar",
-           "multi-query associative recall: pairs of key and value, then every key again",
-           {bindings_parameter("pairs of key and value", "4", 4096),
-            length_parameter("64"),
-            {"vocab", "different tokens; the lower half are keys", TaskParameter::Type::integer, "128", 4, 65536},
-            {"power", "a of the law p(gap) ~ gap^(a-1); 1 is uniform", TaskParameter::Type::number, "0.01", 0, 1},
-            {"fill",
-             "what stands between the queries",
-             TaskParameter::Type::choice,
-             "\"random\"",
-             0,
-             0,
-             {"random", "blank"}},
-            {"tokens",
-             "its own, or those of the suite, in which models trained on sysprompt or tooltrace can be asked",
-             TaskParameter::Type::choice,
-             "\"own\"",
-             0,
-             0,
-             {"own", "suite"}}}},
-          make_mqar};
 }
 
 }  // namespace afterglow

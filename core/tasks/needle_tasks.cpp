@@ -14,8 +14,7 @@ std::vector<int> scatter(Random& random, Example& out, int length, int count, in
   ExampleWriter tape(out);
   tape.put(suite::start);
   tape.fill(random, 2);
-  tape.put(suite::query);
-  tape.put(asked_key);
+  tape.put(suite::query, asked_key);
   std::vector<int> places = draw_distinct(random, count, 0, slots_of(length));
   for (int& place : places) place = 1 + 2 * place;
   return places;
@@ -29,9 +28,9 @@ void put_pair(Example& out, int place, int first, int second) {
 }
 
 // start filler.. with pairs (k v) at random even offsets, query k -> v
-class NeedleInHaystack final : public SuiteTask {
+class NeedleInHaystack final : public BindingsTask {
  public:
-  NeedleInHaystack(int length, std::vector<int> bindings) : SuiteTask("niah", length), bindings_(std::move(bindings)) {}
+  NeedleInHaystack(int length, std::vector<int> bindings) : BindingsTask("niah", length, std::move(bindings)) {}
 
   std::string describe() const override {
     return spread(bindings_) +
@@ -47,15 +46,12 @@ class NeedleInHaystack final : public SuiteTask {
     out.sources = {places[0], places[0] + 1};
     out.targets.back() = out.tokens[static_cast<std::size_t>(places[0] + 1)];
   }
-
- private:
-  std::vector<int> bindings_;
 };
 
 // start filler.. with pairs (a b) and (b v) at random even offsets, query a -> v; all a and b differ
-class MultiHop final : public SuiteTask {
+class MultiHop final : public BindingsTask {
  public:
-  MultiHop(int length, std::vector<int> bindings) : SuiteTask("multihop", length), bindings_(std::move(bindings)) {}
+  MultiHop(int length, std::vector<int> bindings) : BindingsTask("multihop", length, std::move(bindings)) {}
 
   std::string describe() const override {
     return spread(bindings_) +
@@ -75,16 +71,13 @@ class MultiHop final : public SuiteTask {
     std::sort(out.sources.begin(), out.sources.end());
     out.targets.back() = out.tokens[static_cast<std::size_t>(places[1] + 1)];
   }
-
- private:
-  std::vector<int> bindings_;
 };
 
 // start filler.. with words (values) at random places, query -> the word that occurs most often
-class CommonWord final : public SuiteTask {
+class CommonWord final : public BindingsTask {
  public:
   CommonWord(int length, std::vector<int> bindings, int repeats)
-      : SuiteTask("commonword", length), bindings_(std::move(bindings)), repeats_(repeats) {}
+      : BindingsTask("commonword", length, std::move(bindings)), repeats_(repeats) {}
 
   std::string describe() const override {
     return spread(bindings_) + " different words in filler, one of them " + std::to_string(repeats_) +
@@ -112,52 +105,21 @@ class CommonWord final : public SuiteTask {
   }
 
  private:
-  std::vector<int> bindings_;
   int repeats_;
 };
 
 }  // namespace
 
-TaskKind niah_kind() {
-  return {{"niah",
-           "needle in a haystack: pairs of key and value at random places in filler, then a key",
-           {bindings_parameter("pairs of key and value", "1", suite::keys), length_parameter("64")}},
-          [](const Fields& fields) -> std::unique_ptr<Task> {
-            std::vector<int> bindings = fields.integers("bindings");
-            const int length = fields.integer("length");
-            fields.require_length(length, 3 + 2 * largest(bindings), std::to_string(largest(bindings)) + " bindings");
-            return std::make_unique<NeedleInHaystack>(length, std::move(bindings));
-          }};
-}
+std::unique_ptr<Task> make_niah(const Fields& fields) { return make_with_bindings<NeedleInHaystack>(fields, 3, 2); }
 
-TaskKind multihop_kind() {
-  return {{"multihop",
-           "two-hop retrieval: a leads to b, b to v; asked for a, answer v",
-           {bindings_parameter("chains of two pairs", "3", suite::keys / 2), length_parameter("64")}},
-          [](const Fields& fields) -> std::unique_ptr<Task> {
-            std::vector<int> bindings = fields.integers("bindings");
-            const int length = fields.integer("length");
-            fields.require_length(length, 3 + 4 * largest(bindings), std::to_string(largest(bindings)) + " bindings");
-            return std::make_unique<MultiHop>(length, std::move(bindings));
-          }};
-}
+std::unique_ptr<Task> make_multihop(const Fields& fields) { return make_with_bindings<MultiHop>(fields, 3, 4); }
 
-TaskKind commonword_kind() {
-  const TaskParameter how_often{
-      "repeats", "how often the most common word occurs", TaskParameter::Type::integer, "3", 2, 1024};
-  return {{"commonword",
-           "several words scattered in filler: which one occurs most often?",
-           {bindings_parameter("different words", "4", suite::values), how_often, length_parameter("64")}},
-          [](const Fields& fields) -> std::unique_ptr<Task> {
-            std::vector<int> bindings = fields.integers("bindings");
-            const int repeats = fields.integer("repeats");
-            const int length = fields.integer("length");
-            const int words = repeats + (largest(bindings) - 1) * (repeats - 1);
-            fields.require_length(
-                length, 2 + words,
-                std::to_string(largest(bindings)) + " words with up to " + std::to_string(repeats) + " repeats");
-            return std::make_unique<CommonWord>(length, std::move(bindings), repeats);
-          }};
+std::unique_ptr<Task> make_commonword(const Fields& fields) {
+  std::vector<int> bindings = fields.integers("bindings");
+  const int repeats = fields.integer("repeats"), length = fields.integer("length"), most = largest(bindings);
+  fields.require_length(length, 2 + repeats + (most - 1) * (repeats - 1),
+                        std::to_string(most) + " words with up to " + std::to_string(repeats) + " repeats");
+  return std::make_unique<CommonWord>(length, std::move(bindings), repeats);
 }
 
 }  // namespace afterglow

@@ -5,10 +5,9 @@ namespace afterglow {
 namespace {
 
 // start (k v)^n separator filler.. query k -> v
-class SystemPrompt final : public SuiteTask {
+class SystemPrompt final : public BindingsTask {
  public:
-  SystemPrompt(int length, std::vector<int> bindings)
-      : SuiteTask("sysprompt", length), bindings_(std::move(bindings)) {}
+  SystemPrompt(int length, std::vector<int> bindings) : BindingsTask("sysprompt", length, std::move(bindings)) {}
 
   std::string describe() const override {
     return "The model reads " + spread(bindings_) +
@@ -19,34 +18,20 @@ class SystemPrompt final : public SuiteTask {
   void generate(Random& random, std::uint64_t turn, Split, Example& out) const override {
     const int count = entry_at(bindings_, turn);
     const std::vector<int> keys = draw_distinct(random, count, suite::first_key, suite::keys);
-    const auto asked = static_cast<std::size_t>(draw_from(random, 0, count));
-    int answer = -1;
+    const int asked = draw_from(random, 0, count);
     ExampleWriter tape(out);
-    tape.put(suite::start);
-    for (std::size_t i = 0; i < keys.size(); ++i) {
-      const int value = draw_value(random);
-      if (i == asked) {
-        answer = value;
-        out.sources = {tape.at(), tape.at() + 1};
-      }
-      tape.put_fact(keys[i]);
-      tape.put_fact(value);
-    }
-    tape.put(suite::separator);
+    const int place = put_pairs(random, tape, keys) + 2 * asked;
     tape.fill(random, 2);
-    tape.put(suite::query);
-    tape.put(keys[asked]);
-    tape.expect(answer);
+    tape.put(suite::query, keys[asked]);
+    tape.expect(out.tokens[place + 1]);
+    out.sources = {place, place + 1};
   }
-
- private:
-  std::vector<int> bindings_;
 };
 
 // start (agent tool arrow result)^n separator filler.. query agent tool equals -> result; the key is the pair
 class ToolTrace final : public AgentTask {
  public:
-  ToolTrace(int length, std::vector<int> bindings) : AgentTask("tooltrace", length), bindings_(std::move(bindings)) {}
+  ToolTrace(int length, std::vector<int> bindings) : AgentTask("tooltrace", length, std::move(bindings)) {}
 
   std::string describe() const override {
     return spread(bindings_) + " calls of a tool by an agent with their results, then filler, then an agent and a " +
@@ -56,61 +41,23 @@ class ToolTrace final : public AgentTask {
   void generate(Random& random, std::uint64_t turn, Split, Example& out) const override {
     const int count = entry_at(bindings_, turn);
     const std::vector<int> pairs = draw_distinct(random, count, 0, suite::agents * suite::tools);
-    const auto asked = static_cast<std::size_t>(draw_from(random, 0, count));
-    int answer = -1;
+    const int asked = draw_from(random, 0, count);
     ExampleWriter tape(out);
     tape.put(suite::start);
-    for (std::size_t i = 0; i < pairs.size(); ++i) {
-      const int result = draw_value(random);
-      if (i == asked) {
-        answer = result;
-        out.sources = {tape.at(), tape.at() + 1, tape.at() + 3};
-      }
-      tape.put_fact(agent(pairs[i]));
-      tape.put_fact(tool(pairs[i]));
-      tape.put_fact(suite::arrow);
-      tape.put_fact(result);
-    }
+    const int place = tape.at() + 4 * asked;
+    for (const int pair : pairs) tape.put_fact(agent(pair), tool(pair), suite::arrow, draw_value(random));
     tape.put(suite::separator);
     tape.fill(random, 4);
-    tape.put(suite::query);
-    tape.put(agent(pairs[asked]));
-    tape.put(tool(pairs[asked]));
-    tape.put(suite::equals);
-    tape.expect(answer);
+    tape.put(suite::query, agent(pairs[asked]), tool(pairs[asked]), suite::equals);
+    tape.expect(out.tokens[place + 3]);
+    out.sources = {place, place + 1, place + 3};
   }
-
- private:
-  static int agent(int pair) { return suite::first_agent + pair / suite::tools; }
-  static int tool(int pair) { return suite::first_tool + pair % suite::tools; }
-
-  std::vector<int> bindings_;
 };
 
 }  // namespace
 
-TaskKind sysprompt_kind() {
-  return {{"sysprompt",
-           "bindings first, then filler, then a query: is a system prompt still known?",
-           {bindings_parameter("pairs of key and value", "4", suite::keys), length_parameter("64")}},
-          [](const Fields& fields) -> std::unique_ptr<Task> {
-            std::vector<int> bindings = fields.integers("bindings");
-            const int length = fields.integer("length");
-            fields.require_length(length, 4 + 2 * largest(bindings), std::to_string(largest(bindings)) + " bindings");
-            return std::make_unique<SystemPrompt>(length, std::move(bindings));
-          }};
-}
+std::unique_ptr<Task> make_sysprompt(const Fields& fields) { return make_with_bindings<SystemPrompt>(fields, 4, 2); }
 
-TaskKind tooltrace_kind() {
-  return {{"tooltrace",
-           "calls (agent, tool, result) first, then filler, then a query by agent and tool",
-           {bindings_parameter("calls in the trace", "4", suite::agents * suite::tools), length_parameter("64")}},
-          [](const Fields& fields) -> std::unique_ptr<Task> {
-            std::vector<int> bindings = fields.integers("bindings");
-            const int length = fields.integer("length");
-            fields.require_length(length, 6 + 4 * largest(bindings), std::to_string(largest(bindings)) + " bindings");
-            return std::make_unique<ToolTrace>(length, std::move(bindings));
-          }};
-}
+std::unique_ptr<Task> make_tooltrace(const Fields& fields) { return make_with_bindings<ToolTrace>(fields, 6, 4); }
 
 }  // namespace afterglow

@@ -1,6 +1,7 @@
 // `stories`: short stories in simple English, letter by letter: a language with few words and short dependencies, to
 // measure short contexts without a file (after Sessa, section 5.2).
 #include <array>
+#include <map>
 #include <string>
 #include <string_view>
 
@@ -89,33 +90,17 @@ class Stories final : public Task {
     while (friend_name == hero) friend_name = one_of(random, names);
     const std::string_view animal = one_of(random, animals), thing = one_of(random, things);
     const std::string_view colour = one_of(random, colours);
+    const std::map<char, std::string_view> cast{
+        {'N', hero}, {'F', friend_name}, {'A', animal}, {'T', thing}, {'C', colour}};
     std::string text;
     const auto tell = [&](std::string_view pattern) {
       for (const char c : pattern) {
-        switch (c) {
-          case 'N':
-            text += hero;
-            break;
-          case 'F':
-            text += friend_name;
-            break;
-          case 'A':
-            text += animal;
-            break;
-          case 'T':
-            text += thing;
-            break;
-          case 'C':
-            text += colour;
-            break;
-          case 'P':
-            text += one_of(random, places);
-            break;
-          case 'E':
-            text += one_of(random, feelings);
-            break;
-          default:
-            text += c;
+        if (const auto fixed = cast.find(c); fixed != cast.end()) {
+          text += fixed->second;
+        } else if (c == 'P' || c == 'E') {
+          text += one_of(random, c == 'P' ? places : feelings);
+        } else {
+          text += c;
         }
       }
     };
@@ -129,11 +114,6 @@ class Stories final : public Task {
 
 }  // namespace
 
-TaskKind stories_kind() {
-  return {{"stories", "short stories in simple English: answer the next letter", {length_parameter("128")}},
-          [](const Fields& fields) -> std::unique_ptr<Task> {
-            return std::make_unique<Stories>(fields.integer("length"));
-          }};
-}
+std::unique_ptr<Task> make_stories(const Fields& fields) { return std::make_unique<Stories>(fields.integer("length")); }
 
 }  // namespace afterglow

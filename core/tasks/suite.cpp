@@ -88,4 +88,12 @@ void ExampleWriter::fill(Random& random, int remaining) {
   while (at_ < end) put(draw_from(random, suite::first_filler, suite::fillers));
 }
 
+int put_pairs(Random& random, ExampleWriter& tape, std::span<const int> keys) {
+  tape.put(suite::start);
+  const int first = tape.at();
+  for (const int key : keys) tape.put_fact(key, draw_value(random));
+  tape.put(suite::separator);
+  return first;
+}
+
 }  // namespace afterglow

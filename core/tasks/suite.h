@@ -1,6 +1,9 @@
 // The 128 tokens that all tasks of the transfer suite share, and helpers to write its tasks.
 #pragma once
+#include <algorithm>
 #include <array>
+#include <concepts>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -42,13 +45,25 @@ class SuiteTask : public Task {
   SuiteTask(std::string name, int length) : Task(std::move(name), suite::vocab, length) {}
 };
 
-/// A suite task whose first sixteen keys are agents and tools.
-class AgentTask : public SuiteTask {
+/// A suite task whose examples hold one or several facts: its field `bindings`.
+class BindingsTask : public SuiteTask {
+ protected:
+  BindingsTask(std::string name, int length, std::vector<int> bindings)
+      : SuiteTask(std::move(name), length), bindings_(std::move(bindings)) {}
+
+  std::vector<int> bindings_;  ///< of several numbers, each example takes the next
+};
+
+/// One whose first sixteen keys are agents and tools.
+class AgentTask : public BindingsTask {
  public:
   std::string token_label(int token) const override;
 
  protected:
-  using SuiteTask::SuiteTask;
+  using BindingsTask::BindingsTask;
+  /// The agent and the tool of a pair, counted from 0 to agents * tools - 1.
+  static int agent(int pair) { return suite::first_agent + pair / suite::tools; }
+  static int tool(int pair) { return suite::first_tool + pair % suite::tools; }
 };
 
 /// `count` different numbers of first .. first + size - 1, in random order. Requires count <= size.
@@ -73,11 +88,11 @@ class ExampleWriter {
   /// Begins after `blanks` blank tokens: examples shorter than the task's length end at the last position.
   explicit ExampleWriter(Example& example, int blanks = 0) : example_(example), at_(blanks) {}
   int at() const { return at_; }
-  void put(int token) { example_.tokens[static_cast<std::size_t>(at_++)] = token; }
-  /// A token that carries a fact.
-  void put_fact(int token) {
-    example_.context[static_cast<std::size_t>(at_)] = 1;
-    put(token);
+  void put(std::same_as<int> auto... tokens) { ((example_.tokens[static_cast<std::size_t>(at_++)] = tokens), ...); }
+  /// Tokens that carry a fact.
+  void put_fact(std::same_as<int> auto... tokens) {
+    std::fill_n(example_.context.begin() + at_, sizeof...(tokens), std::uint8_t{1});
+    put(tokens...);
   }
   /// The target of the token just written.
   void expect(int token) { example_.targets[static_cast<std::size_t>(at_ - 1)] = token; }
@@ -88,5 +103,30 @@ class ExampleWriter {
   Example& example_;
   int at_;
 };
+
+/// Writes the start, every key with a random value as a fact, and a separator; returns the position of the first key.
+int put_pairs(Random& random, ExampleWriter& tape, std::span<const int> keys);
+
+/// Writes a window of a text at a random place, every token answered with the next: training from the first nine tenths
+/// of the text, held-out data from the last.
+template <class Token>
+void put_window(Random& random, Split split, const std::vector<Token>& text, Example& out) {
+  const std::size_t middle = text.size() - text.size() / 10, window = out.tokens.size();
+  const std::size_t begin = split == Split::train ? 0 : middle;
+  const std::size_t end = split == Split::train ? middle : text.size();
+  const auto first = text.begin() + static_cast<std::ptrdiff_t>(begin + random.uniform_int(end - begin - window));
+  std::copy_n(first, window, out.tokens.begin());
+  std::copy_n(first + 1, window, out.targets.begin());
+  std::ranges::fill(out.context, std::uint8_t{1});
+}
+
+/// The task T of the fields `bindings` and `length`, which must hold `marks` tokens and `each` for every binding.
+template <class T>
+std::unique_ptr<Task> make_with_bindings(const Fields& fields, std::int64_t marks, std::int64_t each) {
+  std::vector<int> bindings = fields.integers("bindings");
+  const int length = fields.integer("length"), most = largest(bindings);
+  fields.require_length(length, marks + each * most, std::to_string(most) + " bindings");
+  return std::make_unique<T>(length, std::move(bindings));
+}
 
 }  // namespace afterglow

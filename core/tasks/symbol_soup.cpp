@@ -127,18 +127,10 @@ class SymbolSoup final : public Task {
 
 }  // namespace
 
-TaskKind symbolsoup_kind() {
-  return {{"symbolsoup",
-           "two blocks of letters with a style each, between blocks of noise: which styles?",
-           {{"part", "letters in each of the two blocks", TaskParameter::Type::integer, "32", 1, 1 << 18},
-            length_parameter("256")}},
-          [](const Fields& fields) -> std::unique_ptr<Task> {
-            const int part = fields.integer("part");
-            const int length = fields.integer("length");
-            fields.require_length(length, 8 + 2 * std::int64_t{part},
-                                  "Two blocks of " + std::to_string(part) + " letters");
-            return std::make_unique<SymbolSoup>(length, part);
-          }};
+std::unique_ptr<Task> make_symbolsoup(const Fields& fields) {
+  const int part = fields.integer("part"), length = fields.integer("length");
+  fields.require_length(length, 8 + 2 * std::int64_t{part}, "Two blocks of " + std::to_string(part) + " letters");
+  return std::make_unique<SymbolSoup>(length, part);
 }
 
 }  // namespace afterglow

@@ -2,10 +2,13 @@
 #include "core/tasks/task.h"
 
 #include <algorithm>
+#include <map>
 #include <nlohmann/json.hpp>
+#include <span>
 #include <sstream>
 #include <unordered_map>
 
+#include "core/io/embedded_text.h"
 #include "core/io/error.h"
 #include "core/io/wording.h"
 #include "core/random/random.h"
@@ -13,29 +16,62 @@
 #include "core/tasks/suite.h"
 
 namespace afterglow {
+
+/// The files of assets/tasks.
+std::span<const EmbeddedText> task_texts();
+
 namespace {
 
+struct TaskKind {
+  TaskInfo info;
+  TaskMaker* make;
+};
+
+const std::map<std::string, TaskMaker*> makers{{"mqar", make_mqar},
+                                               {"sysprompt", make_sysprompt},
+                                               {"tooltrace", make_tooltrace},
+                                               {"niah", make_niah},
+                                               {"multihop", make_multihop},
+                                               {"commonword", make_commonword},
+                                               {"mixed", make_mixed},
+                                               {"toolcall", make_toolcall},
+                                               {"economy", make_economy},
+                                               {"cot_recall", make_cot_recall},
+                                               {"specific_recall", make_specific_recall},
+                                               {"copy", make_copy},
+                                               {"selective_copy", make_selective_copy},
+                                               {"induction", make_induction},
+                                               {"symbolsoup", make_symbolsoup},
+                                               {"diffuse_mqar", make_diffuse_mqar},
+                                               {"text", make_text},
+                                               {"stories", make_stories},
+                                               {"ids", make_ids},
+                                               {"forecast", make_forecast}};
+
+TaskParameter parameter_of(const nlohmann::json& fields) {
+  static const std::map<std::string, TaskParameter::Type> types{
+      {"integer", TaskParameter::Type::integer}, {"integers", TaskParameter::Type::integers},
+      {"number", TaskParameter::Type::number},   {"choice", TaskParameter::Type::choice},
+      {"text", TaskParameter::Type::text},       {"tasks", TaskParameter::Type::tasks}};
+  return {fields.at("name"),
+          fields.at("about"),
+          types.at(fields.at("type")),
+          fields.contains("default") ? fields["default"].dump() : "",
+          fields.value("min", 0.0),
+          fields.value("max", 0.0),
+          fields.value("choices", std::vector<std::string>{})};
+}
+
 const std::vector<TaskKind>& kinds() {
-  static const std::vector<TaskKind> all = {mqar_kind(),
-                                            sysprompt_kind(),
-                                            tooltrace_kind(),
-                                            niah_kind(),
-                                            multihop_kind(),
-                                            commonword_kind(),
-                                            mixed_kind(),
-                                            toolcall_kind(),
-                                            economy_kind(),
-                                            cot_recall_kind(),
-                                            specific_recall_kind(),
-                                            copy_kind(),
-                                            selective_copy_kind(),
-                                            induction_kind(),
-                                            symbolsoup_kind(),
-                                            diffuse_mqar_kind(),
-                                            text_kind(),
-                                            stories_kind(),
-                                            ids_kind(),
-                                            forecast_kind()};
+  static const std::vector<TaskKind> all = [] {
+    std::vector<TaskKind> read;
+    for (const nlohmann::json& kind : nlohmann::json::parse(task_texts().front().json)) {
+      TaskInfo info{kind.at("kind"), kind.at("about"), {}};
+      for (const nlohmann::json& parameter : kind.at("parameters")) info.parameters.push_back(parameter_of(parameter));
+      read.push_back({info, makers.at(info.kind)});
+    }
+    return read;
+  }();
   return all;
 }
 
@@ -104,20 +140,6 @@ Example Task::example(std::uint64_t seed, std::uint64_t index, Split split) cons
                                        " answers and says that " + std::to_string(most_answers()) + " are the most");
   }
   return out;
-}
-
-TaskParameter length_parameter(const std::string& fallback) {
-  const std::string derived = fallback.empty() ? "; by default just enough for every example" : "";
-  return {"length", "tokens in a sequence" + derived, TaskParameter::Type::integer, fallback, 1, 1 << 20};
-}
-
-TaskParameter bindings_parameter(const std::string& description, const std::string& fallback, int maximum) {
-  return {"bindings",
-          description + "; of several numbers, each example takes the next",
-          TaskParameter::Type::integers,
-          fallback,
-          1,
-          static_cast<double>(maximum)};
 }
 
 const std::vector<TaskInfo>& task_kinds() {

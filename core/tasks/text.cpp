@@ -78,19 +78,8 @@ class Text final : public Task {
            " at every place of a window of " + std::to_string(length()) + ".";
   }
 
-  static std::size_t held_out_begin(std::size_t characters) { return characters - characters / 10; }
-
   void generate(Random& random, std::uint64_t, Split split, Example& out) const override {
-    const std::size_t middle = held_out_begin(tokens_.size());
-    const std::size_t begin = split == Split::train ? 0 : middle;
-    const std::size_t end = split == Split::train ? middle : tokens_.size();
-    const std::size_t window = out.tokens.size();
-    const std::size_t first = begin + static_cast<std::size_t>(random.uniform_int(end - begin - window));
-    for (std::size_t t = 0; t < window; ++t) {
-      out.tokens[t] = tokens_[first + t];
-      out.targets[t] = tokens_[first + t + 1];
-      out.context[t] = 1;
-    }
+    put_window(random, split, tokens_, out);
   }
 
   std::string token_label(int token) const override {
@@ -152,6 +141,8 @@ std::u32string alphabet_of(const std::u32string& characters, bool are_bytes, std
   return alphabet;
 }
 
+}  // namespace
+
 std::unique_ptr<Task> make_text(const Fields& fields) {
   const int length = fields.integer("length");
   Letters letters;
@@ -177,23 +168,6 @@ std::unique_ptr<Task> make_text(const Fields& fields) {
   for (const char32_t character : characters) tokens.push_back(token_of[character]);
   return std::make_unique<Text>(length, std::filesystem::path(path).filename().string(), std::move(letters),
                                 std::move(tokens));
-}
-
-}  // namespace
-
-TaskKind text_kind() {
-  return {{"text",
-           "any UTF-8 text file: answer the next character",
-           {{"path", "the file", TaskParameter::Type::text, ""},
-            length_parameter("64"),
-            {"letters",
-             "what a token is: a character, or a byte of any file",
-             TaskParameter::Type::choice,
-             "\"characters\"",
-             0,
-             0,
-             {"characters", "bytes"}}}},
-          make_text};
 }
 
 }  // namespace afterglow

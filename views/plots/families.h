@@ -4,7 +4,7 @@
 #pragma once
 #include <array>
 
-#include "core/engine/recipe/embedded_text.h"
+#include "core/io/embedded_text.h"
 #include "views/plots/formula_card.h"
 #include "views/plots/plot_kinds.h"
 

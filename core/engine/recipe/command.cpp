@@ -4,7 +4,7 @@
 #include <nlohmann/json.hpp>
 #include <vector>
 
-#include "core/engine/recipe/embedded_text.h"
+#include "core/io/embedded_text.h"
 #include "core/io/error.h"
 
 namespace afterglow {

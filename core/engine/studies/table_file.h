@@ -4,8 +4,8 @@
 #include <span>
 #include <string>
 
-#include "core/engine/recipe/embedded_text.h"
 #include "core/engine/studies/table.h"
+#include "core/io/embedded_text.h"
 
 namespace afterglow {
 
