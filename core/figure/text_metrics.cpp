@@ -42,10 +42,6 @@ double character_width(char32_t c, bool semibold) {
   return c >= 0x2e80 ? 1000 : 640;  // full-width scripts and emoji; otherwise about a capital letter
 }
 
-bool continues(char c) { return (static_cast<unsigned char>(c) & 0xc0) == 0x80; }
-
-constexpr char32_t replacement = 0xfffd;
-
 }  // namespace
 
 double text_width_of(std::string_view utf8, double size, FontFace face) {
@@ -57,44 +53,8 @@ double text_width_of(std::string_view utf8, double size, FontFace face) {
   return width * size / 1000;
 }
 
-char32_t take_character(std::string_view& text) {
-  const auto lead = static_cast<unsigned char>(text.front());
-  const int length = lead < 0x80                   ? 1
-                     : lead >= 0xc2 && lead < 0xe0 ? 2
-                     : lead >= 0xe0 && lead < 0xf0 ? 3
-                     : lead >= 0xf0 && lead < 0xf5 ? 4
-                                                   : 0;
-  char32_t c = length == 1 ? lead : length > 1 ? lead & (0xffu >> (length + 1)) : replacement;
-  bool valid = length > 0 && text.size() >= static_cast<std::size_t>(length);
-  for (int i = 1; valid && i < length; ++i) {
-    valid = continues(text[i]);
-    c = (c << 6) | (static_cast<unsigned char>(text[i]) & 0x3f);
-  }
-  // Overlong forms, surrogates and values past the end of Unicode are not characters.
-  valid = valid && !(length == 3 && c < 0x800) && !(length == 4 && (c < 0x10000 || c > 0x10ffff)) &&
-          !(c >= 0xd800 && c <= 0xdfff);
-  text.remove_prefix(valid ? length : 1);
-  return valid ? c : replacement;
-}
-
-void append_utf8(std::string& text, char32_t c) {
-  const auto push = [&](char32_t byte) { text += static_cast<char>(byte); };
-  if (c < 0x80) return push(c);
-  if (c < 0x800) {
-    push(0xc0 | c >> 6);
-  } else {
-    if (c < 0x10000) {
-      push(0xe0 | c >> 12);
-    } else {
-      push(0xf0 | c >> 18);
-      push(0x80 | (c >> 12 & 0x3f));
-    }
-    push(0x80 | (c >> 6 & 0x3f));
-  }
-  push(0x80 | (c & 0x3f));
-}
-
 std::string printable(std::string_view text) {
+  constexpr char32_t replacement = 0xfffd;
   std::string out;
   out.reserve(text.size());
   while (!text.empty()) {

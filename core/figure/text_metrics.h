@@ -3,6 +3,8 @@
 #include <string>
 #include <string_view>
 
+#include "core/io/terminal_text.h"
+
 namespace afterglow {
 
 enum class FontFace { regular, semibold, mono };
@@ -16,14 +18,7 @@ constexpr double ascent_of_font =
 constexpr double descent_of_font = 0.24;  ///< depth below the baseline
 constexpr double line_height_of_font = 1.35;
 
-/// The next character of UTF-8 text, removed from its front. Invalid bytes give U+FFFD, one byte at a time. `text` must
-/// not be empty.
-char32_t take_character(std::string_view& text);
-
 /// Valid UTF-8 without control characters, as all figure files need: those and invalid bytes become U+FFFD.
 std::string printable(std::string_view text);
-
-/// Appends one character as UTF-8.
-void append_utf8(std::string& text, char32_t character);
 
 }  // namespace afterglow

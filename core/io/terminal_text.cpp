@@ -59,4 +59,20 @@ bool is_utf8(std::string_view text) {
   return true;
 }
 
+char32_t take_character(std::string_view& text) {
+  constexpr unsigned bits_of_lead[] = {0, 0x7F, 0x1F, 0x0F, 0x07};
+  const std::size_t length = utf8_length(text, 0);
+  char32_t character = length == 0 ? 0xFFFD : byte_at(text, 0) & bits_of_lead[length];
+  for (std::size_t i = 1; i < length; ++i) character = character << 6 | (byte_at(text, i) & 0x3F);
+  text.remove_prefix(std::max<std::size_t>(1, length));
+  return character;
+}
+
+void append_utf8(std::string& text, char32_t character) {
+  constexpr char32_t marks[] = {0, 0xC0, 0xE0, 0xF0};
+  const int following = character < 0x80 ? 0 : character < 0x800 ? 1 : character < 0x10000 ? 2 : 3;
+  text += static_cast<char>(marks[following] | character >> 6 * following);
+  for (int i = following - 1; i >= 0; --i) text += static_cast<char>(0x80 | (character >> 6 * i & 0x3F));
+}
+
 }  // namespace afterglow

@@ -1,4 +1,5 @@
-// Makes foreign text safe for a terminal: names of files, titles of recipes, arguments.
+// UTF-8, character by character, and foreign text made safe for a terminal: names of files, titles of recipes,
+// arguments.
 #pragma once
 #include <string>
 #include <string_view>
@@ -13,5 +14,10 @@ std::string terminal_text(std::string_view text);
 std::size_t utf8_length(std::string_view text, std::size_t at);
 /// Whether all of it is UTF-8.
 bool is_utf8(std::string_view text);
+/// The next character of UTF-8 text, removed from its front. Invalid bytes give U+FFFD, one byte at a time. `text` must
+/// not be empty.
+char32_t take_character(std::string_view& text);
+/// Appends one character as UTF-8.
+void append_utf8(std::string& text, char32_t character);
 
 }  // namespace afterglow

@@ -12,26 +12,16 @@ namespace {
 constexpr std::size_t max_file = 64u << 20;
 constexpr int max_characters = 8192;
 
-// Reads one UTF-8 character at `at` and advances; false for invalid bytes.
-bool next_character(const std::string& bytes, std::size_t& at, char32_t& character) {
-  constexpr unsigned of_lead[] = {0, 0x7F, 0x1F, 0x0F, 0x07};
-  const std::size_t length = utf8_length(bytes, at);
-  for (std::size_t i = 0; i < length; ++i)
-    character = character << 6 | (static_cast<unsigned char>(bytes[at + i]) & (i == 0 ? of_lead[length] : 0x3Fu));
-  at += length;
-  return length > 0;
-}
-
 // Calls `refuse(at)`, which does not return, where the bytes are not UTF-8.
 template <class Refuse>
 std::u32string decoded(const std::string& bytes, const Refuse& refuse) {
   std::u32string characters;
   characters.reserve(bytes.size());
-  std::size_t at = bytes.rfind("\xEF\xBB\xBF", 0) == 0 ? 3 : 0;  // skips a byte order mark
-  while (at < bytes.size()) {
-    char32_t character = 0;
-    if (!next_character(bytes, at, character)) refuse(at);
-    characters.push_back(character);
+  std::string_view rest = bytes;
+  if (rest.starts_with("\xEF\xBB\xBF")) rest.remove_prefix(3);  // a byte order mark
+  while (!rest.empty()) {
+    if (utf8_length(rest, 0) == 0) refuse(bytes.size() - rest.size());
+    characters.push_back(take_character(rest));
   }
   return characters;
 }
@@ -44,13 +34,10 @@ std::u32string as_letters(const std::string& bytes) {
   return letters;
 }
 
-std::string encoded(char32_t c) {
-  const auto byte = [](char32_t bits) { return static_cast<char>(static_cast<unsigned char>(bits)); };
-  if (c < 0x80) return {byte(c)};
-  if (c < 0x800) return {byte(0xC0 | (c >> 6)), byte(0x80 | (c & 0x3F))};
-  if (c < 0x10000) return {byte(0xE0 | (c >> 12)), byte(0x80 | ((c >> 6) & 0x3F)), byte(0x80 | (c & 0x3F))};
-  return {byte(0xF0 | (c >> 18)), byte(0x80 | ((c >> 12) & 0x3F)), byte(0x80 | ((c >> 6) & 0x3F)),
-          byte(0x80 | (c & 0x3F))};
+std::string encoded(char32_t character) {
+  std::string text;
+  append_utf8(text, character);
+  return text;
 }
 
 /// The alphabet of a text, and the words for its units in messages.

@@ -61,7 +61,9 @@ const std::map<std::string, Texts>& folders() {
 /// alone but for writing their files safely and reading their own compiled-in data.
 bool is_for_everyone(const std::string& include, const std::string& folder) {
   return include == "core/io/error.h" || include == "core/io/number_text.h" ||
-         ((include == "core/io/atomic_file.h" || include == "core/io/embedded_text.h") && folder == "core/figure");
+         ((include == "core/io/atomic_file.h" || include == "core/io/embedded_text.h" ||
+           include == "core/io/terminal_text.h") &&
+          folder == "core/figure");
 }
 
 /// Where the platform must decide what is compiled: for every version of Dear ImGui that distributions ship.
