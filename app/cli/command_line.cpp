@@ -6,6 +6,8 @@
 #include <cstdio>
 #include <functional>
 #include <limits>
+#include <map>
+#include <memory>
 #include <nlohmann/json.hpp>
 #include <stdexcept>
 #include <string_view>
@@ -119,8 +121,7 @@ void add_saves(CLI::App& command, SaveInterval& saves) {
   command.add_option("--save-steps", saves.steps)->check(number_from(std::int64_t{0}));
 }
 
-void add_train(CLI::App& app, TrainOptions& options) {
-  CLI::App* command = add_command(app, "train");
+void add_train(CLI::App* command, TrainOptions& options) {
   add_start(*command, options.start);
   command->add_option("--resume", options.start.snapshot);
   command->add_option("--text-file", options.start.text_file)->excludes("--data");
@@ -135,8 +136,7 @@ void add_train(CLI::App& app, TrainOptions& options) {
   command->add_flag("--follow", options.follow);
 }
 
-void add_eval(CLI::App& app, EvalOptions& options) {
-  CLI::App* command = add_command(app, "eval");
+void add_eval(CLI::App* command, EvalOptions& options) {
   command->add_option("snapshot", options.snapshot)->required();
   command->add_option("--task", options.task);
   command->add_option("--text-file", options.text_file);
@@ -155,8 +155,7 @@ void add_eval(CLI::App& app, EvalOptions& options) {
   command->add_option("--csv", options.csv);
 }
 
-void add_plot(CLI::App& app, PlotOptions& options) {
-  CLI::App* command = add_command(app, "plot");
+void add_plot(CLI::App* command, PlotOptions& options) {
   command->add_option("kind", options.kind)->required();
   add_start(*command, options.start);
   command->add_option("--snapshot", options.snapshots);
@@ -183,15 +182,13 @@ void add_plot(CLI::App& app, PlotOptions& options) {
   command->add_flag("--all-heads", options.all_heads);
 }
 
-void add_info(CLI::App& app, InfoOptions& options) {
-  CLI::App* command = add_command(app, "info");
+void add_info(CLI::App* command, InfoOptions& options) {
   command->add_option("file", options.file);
   command->add_flag("--optimiser", options.optimiser);
   command->add_flag("--models", options.models);
 }
 
-void add_bench(CLI::App& app, BenchOptions& options) {
-  CLI::App* command = add_command(app, "bench");
+void add_bench(CLI::App* command, BenchOptions& options) {
   command->add_option("name", options.name);
   command->add_option("--repeats", options.repeats)->check(number_from(1, 10000));
   command->add_option("--against", options.against);
@@ -199,14 +196,12 @@ void add_bench(CLI::App& app, BenchOptions& options) {
   command->add_option("--svg", options.svg);
 }
 
-void add_soak(CLI::App& app, SoakOptions& options) {
-  CLI::App* command = add_command(app, "soak");
+void add_soak(CLI::App* command, SoakOptions& options) {
   add_start(*command, options.start);
   command->add_option("--seconds", options.seconds)->check(number_from(1.0, 1e6));
 }
 
-void add_layer(CLI::App& app, LayerOptions& options) {
-  CLI::App* command = add_command(app, "layer");
+void add_layer(CLI::App* command, LayerOptions& options) {
   command->add_option("file", options.file)->required();
   command->add_option("--out", options.out)->required();
   command->add_flag("--float64", options.float64);
@@ -221,8 +216,7 @@ void add_study(CLI::App& command, StudyOptions& options) {
   command.add_option("--out", options.out);
 }
 
-void add_forward(CLI::App& app, ForwardOptions& options) {
-  CLI::App* command = add_command(app, "forward");
+void add_forward(CLI::App* command, ForwardOptions& options) {
   command->add_option("model", options.model)->required();
   command->add_option("--tokens", options.tokens);
   add_text(*command, options.text);
@@ -230,8 +224,7 @@ void add_forward(CLI::App& app, ForwardOptions& options) {
   command->add_option("--out", options.out)->required();
 }
 
-void add_generate(CLI::App& app, GenerateOptions& options) {
-  CLI::App* command = add_command(app, "generate");
+void add_generate(CLI::App* command, GenerateOptions& options) {
   command->add_option("model", options.model)->required();
   CLI::Option* prompt = command->add_option("--prompt", options.prompt);
   command->add_option("--tokens", options.tokens)->excludes(prompt);
@@ -244,15 +237,13 @@ void add_generate(CLI::App& app, GenerateOptions& options) {
   command->add_option("--draw", options.seed)->check(number_from(std::int64_t{0}));
 }
 
-void add_export(CLI::App& app, ExportOptions& options) {
-  CLI::App* command = add_command(app, "export");
+void add_export(CLI::App* command, ExportOptions& options) {
   command->add_option("model", options.model)->required();
   command->add_option("--format", options.format)->required()->check(CLI::IsMember(export_formats()));
   command->add_option("--out", options.out)->required();
 }
 
-void add_tokenize(CLI::App& app, TokenizeOptions& options) {
-  CLI::App* command = add_command(app, "tokenize");
+void add_tokenize(CLI::App* command, TokenizeOptions& options) {
   command->add_option("model", options.model)->required();
   add_text(*command, options.text);
   command->add_option("--json-lines", options.json_lines)->excludes("--text")->excludes("--text-file");
@@ -260,8 +251,7 @@ void add_tokenize(CLI::App& app, TokenizeOptions& options) {
   need(*command, "--text T, --text-file F or --json-lines F");
 }
 
-void add_table(CLI::App& app, TableOptions& options) {
-  CLI::App* command = add_command(app, "table");
+void add_table(CLI::App* command, TableOptions& options) {
   command->add_option("name", options.name)->required();
   command->add_option("--only", options.only);
   command->add_option("--data", options.data);
@@ -269,8 +259,7 @@ void add_table(CLI::App& app, TableOptions& options) {
   add_study(*command, options);
 }
 
-void add_sweep(CLI::App& app, SweepOptions& options) {
-  CLI::App* command = add_command(app, "sweep");
+void add_sweep(CLI::App* command, SweepOptions& options) {
   add_start(*command, options.start);
   command->add_option("--axis", options.axes)->take_all();
   command->add_option("--figure", options.figures)->take_all();
@@ -278,30 +267,21 @@ void add_sweep(CLI::App& app, SweepOptions& options) {
   add_study(*command, options);
 }
 
-void add_check(CLI::App& app, CheckOptions& options) {
-  CLI::App* command = add_command(app, "check");
+void add_check(CLI::App* command, CheckOptions& options) {
   command->add_option("lessons", options.lessons);
   command->add_flag("--names", options.lists_names);
 }
 
-void add_grade(CLI::App& app, GradeOptions& options) {
-  CLI::App* command = add_command(app, "grade");
+void add_grade(CLI::App* command, GradeOptions& options) {
   command->add_option("lesson", options.lesson)->required();
   command->add_option("recipe", options.recipe)->required();
 }
 
-void add_handout(CLI::App& app, HandoutOptions& options) {
-  CLI::App* command = add_command(app, "handout");
+void add_handout(CLI::App* command, HandoutOptions& options) {
   command->add_option("lesson", options.lesson)->required();
   command->add_option("--pdf", options.pdf);
   command->add_option("--html", options.html);
   need(*command, "--pdf FILE, --html FILE or both");
-}
-
-void add_shell_texts(CLI::App& app, std::string& shell) {
-  CLI::App* command = add_command(app, "completion");
-  command->add_option("shell", shell)->required()->check(CLI::IsMember(known_shells()));
-  add_command(app, "manual");
 }
 
 void add_common(CLI::App& app, CommonOptions& common, Output& output) {
@@ -466,55 +446,39 @@ json open_window(const CLI::App& app, const std::vector<std::string>& words, Sta
   return nullptr;
 }
 
-/// All options of the command line, and the parser that chooses the command.
-struct Arguments {
+/// The commands with their options, and the options of the window.
+class Arguments {
+ public:
   Output output;
-  CommonOptions common;
-  std::vector<std::string> files;
-  StartOptions start;  ///< options of the window
-  WindowOptions window;
-  TrainOptions train;
-  EvalOptions eval;
-  PlotOptions plot;
-  InfoOptions info;
-  BenchOptions bench;
-  SoakOptions soak;
-  LayerOptions layer;
-  ForwardOptions forward;
-  GenerateOptions generate;
-  ExportOptions exported;
-  TokenizeOptions tokenize;
-  TableOptions table;
-  SweepOptions sweep;
-  CheckOptions check;
-  GradeOptions grade;
-  HandoutOptions handout;
-  std::string shell;
 
-  void add_to(CLI::App& app) {
+  /// Adds everything to the parser; `words` is the whole command line.
+  Arguments(CLI::App& app, std::vector<std::string> words) : words_(std::move(words)) {
     app.fallthrough();
-    add_common(app, common, output);
-    add_window(app, files, window);
-    add_start(app, start);
-    add_train(app, train);
-    add_eval(app, eval);
-    add_plot(app, plot);
-    add_info(app, info);
-    add_bench(app, bench);
-    add_soak(app, soak);
-    add_layer(app, layer);
-    add_forward(app, forward);
-    add_generate(app, generate);
-    add_export(app, exported);
-    add_tokenize(app, tokenize);
-    add_table(app, table);
-    add_sweep(app, sweep);
-    add_check(app, check);
-    add_grade(app, grade);
-    add_handout(app, handout);
-    add_shell_texts(app, shell);
+    add_common(app, common_, output);
+    add_window(app, files_, window_);
+    add_start(app, start_);
+    add(app, "train", add_train, train);
+    add(app, "eval", add_eval, evaluate);
+    add(app, "plot", add_plot, plot);
+    add(app, "info", add_info, info);
+    add(app, "bench", add_bench, bench);
+    add(app, "soak", add_soak, soak);
+    add(app, "layer", add_layer, layer);
+    add(app, "forward", add_forward, forward);
+    add(app, "generate", add_generate, generate);
+    add(app, "export", add_export, export_model);
+    add(app, "tokenize", add_tokenize, tokenize);
+    add(app, "table", add_table, table);
+    add(app, "sweep", add_sweep, sweep);
+    add(app, "check", add_check, check);
+    add(app, "grade", add_grade, grade);
+    add(app, "handout", add_handout, handout);
+    add_command(app, "completion")->add_option("shell", shell_)->required()->check(CLI::IsMember(known_shells()));
+    runs_["completion"] = [&] { return print(completion_script(app, shell_)); };
+    add_command(app, "manual");
+    runs_["manual"] = [&] { return print(manual_page(app, version_line())); };
     for (CLI::App* command : app.get_subcommands({})) {
-      add_common(*command, common, output);
+      add_common(*command, common_, output);
       describe_options(*command, command->get_name());
     }
     describe_options(app, "window");
@@ -522,38 +486,37 @@ struct Arguments {
   }
 
   json run(const CLI::App& app) {
-    refuse_words_of_window(app, files);
+    refuse_words_of_window(app, files_);
     for (const char* name : {"info", "export", "tokenize", "check", "grade", "handout", "completion", "manual"}) {
-      if (!common.precision.empty() && app.got_subcommand(name))
+      if (!common_.precision.empty() && app.got_subcommand(name))
         throw Error(ExitCode::usage, std::string(name) + " does not use --precision; leave it out");
     }
-    output.json = output.json || train.follow;  // one reader parses the lines of the steps and of the result
-    if (app.got_subcommand("train")) return afterglow::train(train, common, output);
-    if (app.got_subcommand("eval")) return evaluate(eval, common, output);
-    if (app.got_subcommand("plot")) return afterglow::plot(plot, common, output);
-    if (app.got_subcommand("info")) return afterglow::info(info, common, output);
-    if (app.got_subcommand("bench")) return afterglow::bench(bench, common, output);
-    if (app.got_subcommand("soak")) return afterglow::soak(soak, common, output);
-    if (app.got_subcommand("layer")) return afterglow::layer(layer, common, output);
-    if (app.got_subcommand("forward")) return afterglow::forward(forward, common, output);
-    if (app.got_subcommand("generate")) return afterglow::generate(generate, common, output);
-    if (app.got_subcommand("export")) return export_model(exported, common, output);
-    if (app.got_subcommand("tokenize")) return afterglow::tokenize(tokenize, common, output);
-    if (app.got_subcommand("table")) return afterglow::table(table, common, output);
-    if (app.got_subcommand("sweep")) return afterglow::sweep(sweep, common, output);
-    if (app.got_subcommand("check")) return afterglow::check(check, common, output);
-    if (app.got_subcommand("grade")) return afterglow::grade(grade, common, output);
-    if (app.got_subcommand("handout")) return afterglow::handout(handout, common, output);
-    if (app.got_subcommand("completion")) return print(completion_script(app, shell));
-    if (app.got_subcommand("manual")) return print(manual_page(app, version_line()));
-    return open_window(app, files, start, window, common);
+    const std::vector<CLI::App*> commands = app.get_subcommands();
+    if (!commands.empty()) return runs_.at(commands.front()->get_name())();
+    return open_window(app, files_, start_, window_, common_);
   }
 
  private:
+  template <class Options>
+  void add(CLI::App& app, const std::string& name, void (*declare)(CLI::App* command, Options& options),
+           json (*run)(const Options&, const CommonOptions&, Output&)) {
+    const auto options = std::make_shared<Options>();
+    if constexpr (std::is_base_of_v<StudyOptions, Options>) options->words = words_;
+    declare(add_command(app, name), *options);
+    runs_[name] = [this, options, run] { return run(*options, common_, output); };
+  }
+
   json print(const std::string& text) const {
     if (!output.json) std::fputs(text.c_str(), stdout);
     return {{"text", text}};
   }
+
+  std::vector<std::string> words_, files_;
+  CommonOptions common_;
+  StartOptions start_;  ///< options of the window
+  WindowOptions window_;
+  std::string shell_;
+  std::map<std::string, std::function<json()>> runs_;  ///< the commands by name
 };
 
 /// Parses the arguments and runs the command.
@@ -561,9 +524,7 @@ void run_arguments(int argc, char** argv, Output& asked) {
   CLI::App app("Afterglow shows what sequence layers remember.");
   app.set_version_flag("--version", version_line());
   app.footer(footer_of("window"));
-  Arguments arguments;
-  arguments.add_to(app);
-  arguments.table.words = arguments.sweep.words = {argv + 1, argv + argc};
+  Arguments arguments(app, {argv + 1, argv + argc});
   try {
     app.parse(argc, argv);
   } catch (const CLI::Success& help) {  // or the version

@@ -233,6 +233,7 @@ nlohmann::json train_here(const TrainOptions& options, const CommonOptions& comm
 }  // namespace
 
 nlohmann::json train(const TrainOptions& options, const CommonOptions& common, Output& output) {
+  output.json = output.json || options.follow;  // one reader parses the lines of the steps and of the result
   const std::unique_ptr<Ranks> ranks = started_ranks();
   Output own = output;
   own.json = own.json || !is_first(ranks.get());

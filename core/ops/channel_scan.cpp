@@ -42,8 +42,7 @@ Var channel_scan(Tape& tape, const ChannelScanVars& in, const Tensor& state, boo
              "has no gradient through the state it resumes from; begin the tape without recording");
   const Var y = tape.result(in.x.shape(), in.x.value.dtype, {in.x, in.dt, in.A_log, in.B, in.C, in.D});
   tape.backend().channel_scan(values_of(in), y.value, state, resume);
-  tape.record("channel_scan", y, [in, y](Tape& t) { scan_backward(t, in, y); });
-  return y;
+  return check.recorded(y, [in, y](Tape& t) { scan_backward(t, in, y); });
 }
 
 }  // namespace afterglow

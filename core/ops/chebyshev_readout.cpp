@@ -7,7 +7,7 @@ namespace afterglow {
 
 namespace {
 
-void check_inputs(const Tape& tape, const char* operation, const ChebyshevConfig& config, const ChebyshevVars& in) {
+void check_inputs(Tape& tape, const char* operation, const ChebyshevConfig& config, const ChebyshevVars& in) {
   const DType stored = in.q.value.dtype;
   const Check check(tape, operation, widened(stored));
   check.tensor("q", in.q.value, {Check::any, Check::any, Check::any, Check::any}, stored);
@@ -80,8 +80,7 @@ Var chebyshev_step(Tape& tape, const ChebyshevConfig& config, const ChebyshevVar
   const Var y = tape.result(q, in.q.value.dtype, {});
   tape.backend().chebyshev_step(config, values_of(in), state, kept, y.value);
   if (saved) *saved = kept;
-  tape.record("chebyshev_step", y, [](Tape&) {});
-  return y;
+  return check.recorded(y, [](Tape&) {});
 }
 
 }  // namespace afterglow

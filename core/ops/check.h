@@ -1,5 +1,5 @@
 // What every operation asks of its inputs: shapes, types, adjacency. The messages name the place in the model, the
-// operation, what it expected and what it got.
+// operation, what it expected and what it got. The gradient of the result is recorded under the same name.
 #pragma once
 #include <string>
 
@@ -10,7 +10,7 @@ namespace afterglow {
 class Check {
  public:
   /// `dtype` is the type that all floating inputs must have.
-  Check(const Tape& tape, const char* operation, DType dtype) : tape_(&tape), operation_(operation), dtype_(dtype) {}
+  Check(Tape& tape, const char* operation, DType dtype) : tape_(&tape), operation_(operation), dtype_(dtype) {}
 
   static constexpr std::int64_t any = -1;  ///< in an expected shape: every extent will do
   /// Contiguous, of this shape and of the common type.
@@ -27,9 +27,15 @@ class Check {
     if (!condition) fail(message);
   }
   [[noreturn]] void fail(const std::string& message) const;
+  /// Records how the gradient of the operation's result is found (`Tape::record`), and returns the result.
+  template <class Backward>
+  Var recorded(const Var& result, Backward backward) const {
+    tape_->record(operation_, result, backward);
+    return result;
+  }
 
  private:
-  const Tape* tape_;
+  Tape* tape_;
   const char* operation_;
   DType dtype_;
 };

@@ -50,8 +50,7 @@ Var delta_scan(Tape& tape, const DeltaVars& in, const Tensor& state, bool resume
   const std::int64_t numbers = tape.recording() ? tape.backend().delta_scan_kept(values_of(in, {})) : 0;
   const Tensor kept = numbers > 0 ? tape.scratch({numbers}, widened(y.value.dtype)) : Tensor();
   tape.backend().delta_scan(values_of(in, kept), y.value, state, resume);
-  tape.record("delta_scan", y, [in, y, kept](Tape& t) { delta_backward(t, in, y, kept); });
-  return y;
+  return check.recorded(y, [in, y, kept](Tape& t) { delta_backward(t, in, y, kept); });
 }
 
 }  // namespace afterglow

@@ -10,12 +10,11 @@ Var add(Tape& tape, const Var& a, const Var& b) {
   check.tensor("b", b.value, a.shape());
   const Var y = tape.result(a.shape(), a.value.dtype, {a, b});
   tape.backend().add(a.value, b.value, y.value);
-  tape.record("add", y, [a, b, y](Tape& t) {
+  return check.recorded(y, [a, b, y](Tape& t) {
     const Tensor dy = t.upstream(y);
     t.pass_gradient(a, dy);
     t.pass_gradient(b, dy);
   });
-  return y;
 }
 
 Var multiply(Tape& tape, const Var& a, const Var& b) {
@@ -24,29 +23,27 @@ Var multiply(Tape& tape, const Var& a, const Var& b) {
   check.rows("b", b.value, a.shape());
   const Var y = tape.result(a.shape(), a.value.dtype, {a, b});
   tape.backend().multiply(a.value, b.value, y.value);
-  tape.record("multiply", y, [a, b, y](Tape& t) {
+  return check.recorded(y, [a, b, y](Tape& t) {
     const Grad da = t.gradient(a), db = t.gradient(b);
     t.backend().multiply_backward(a.value, b.value, t.upstream(y), da, db);
   });
-  return y;
 }
 
 Var scale(Tape& tape, const Var& x, double factor) {
-  Check(tape, "scale", x.value.dtype).rows("x", x.value, x.shape());
+  const Check check(tape, "scale", x.value.dtype);
+  check.rows("x", x.value, x.shape());
   const Var y = tape.result(x.shape(), x.value.dtype, {x});
   tape.backend().scale(x.value, factor, {y.value, false});
-  tape.record("scale", y, [x, y, factor](Tape& t) { t.backend().scale(t.upstream(y), factor, t.gradient(x)); });
-  return y;
+  return check.recorded(y, [x, y, factor](Tape& t) { t.backend().scale(t.upstream(y), factor, t.gradient(x)); });
 }
 
 Var unary(Tape& tape, Unary kind, const Var& x) {
-  Check(tape, "unary", x.value.dtype).rows("x", x.value, x.shape());
+  const Check check(tape, "unary", x.value.dtype);
+  check.rows("x", x.value, x.shape());
   const Var y = tape.result(x.shape(), widened(x.value.dtype), {x});
   tape.backend().unary(kind, x.value, y.value);
-  tape.record("unary", y, [kind, x, y](Tape& t) {
-    t.backend().unary_backward(kind, x.value, y.value, t.upstream(y), t.gradient(x));
-  });
-  return y;
+  return check.recorded(
+      y, [kind, x, y](Tape& t) { t.backend().unary_backward(kind, x.value, y.value, t.upstream(y), t.gradient(x)); });
 }
 
 Var silu_multiply(Tape& tape, const Var& a, const Var& b) {
@@ -55,11 +52,10 @@ Var silu_multiply(Tape& tape, const Var& a, const Var& b) {
   check.rows("b", b.value, a.shape());
   const Var y = tape.result(a.shape(), a.value.dtype, {a, b});
   tape.backend().silu_multiply(a.value, b.value, y.value);
-  tape.record("silu_multiply", y, [a, b, y](Tape& t) {
+  return check.recorded(y, [a, b, y](Tape& t) {
     const Grad da = t.gradient(a), db = t.gradient(b);
     t.backend().silu_multiply_backward(a.value, b.value, t.upstream(y), da, db);
   });
-  return y;
 }
 
 Var softplus_bias(Tape& tape, const Var& x, const Var& bias, const StepRange& range) {
@@ -69,11 +65,10 @@ Var softplus_bias(Tape& tape, const Var& x, const Var& bias, const StepRange& ra
   check.tensor("bias", bias.value, {x.shape().last()});
   const Var y = tape.result(x.shape(), dtype, {x, bias});
   tape.backend().softplus_bias(x.value, bias.value, range, y.value);
-  tape.record("softplus_bias", y, [x, bias, range, y](Tape& t) {
+  return check.recorded(y, [x, bias, range, y](Tape& t) {
     const Grad dx = t.gradient(x), dbias = t.side_stream_gradient(bias);
     t.backend().softplus_bias_backward(x.value, bias.value, range, t.upstream(y), dx, dbias);
   });
-  return y;
 }
 
 }  // namespace afterglow

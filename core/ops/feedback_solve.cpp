@@ -38,8 +38,7 @@ Var feedback_solve(Tape& tape, const FeedbackVars& in, double scale) {
   const std::int64_t workspace = tape.backend().feedback_solve_workspace(values_of(in, scale));
   if (workspace > 0) saved.workspace = tape.scratch({workspace}, wide);
   tape.backend().feedback_solve(values_of(in, scale), s.value, saved);
-  tape.record("feedback_solve", s, [in, scale, s, saved](Tape& t) { solve_backward(t, in, scale, s, saved); });
-  return s;
+  return check.recorded(s, [in, scale, s, saved](Tape& t) { solve_backward(t, in, scale, s, saved); });
 }
 
 }  // namespace afterglow

@@ -24,11 +24,10 @@ Var series_normalise(Tape& tape, const Var& x, const Tensor& mean, const Var& de
   check.tensor("deviation", deviation.value, {batch, channels});
   const Var z = tape.result({batch * channels, length}, x.value.dtype, {x, deviation});
   tape.backend().series_normalise(x.value, mean, deviation.value, z.value);
-  tape.record("series_normalise", z, [x, deviation, z](Tape& t) {
+  return check.recorded(z, [x, deviation, z](Tape& t) {
     const Grad dx = t.gradient(x), ddeviation = t.gradient(deviation);
     t.backend().series_normalise_backward(z.value, deviation.value, t.upstream(z), dx, ddeviation);
   });
-  return z;
 }
 
 Var series_restore(Tape& tape, const Var& z, const Tensor& mean, const Var& deviation) {
@@ -39,11 +38,10 @@ Var series_restore(Tape& tape, const Var& z, const Tensor& mean, const Var& devi
   check.tensor("mean", mean, {batch, channels});
   const Var y = tape.result({batch, z.shape()[1], channels}, z.value.dtype, {z, deviation});
   tape.backend().series_restore(z.value, mean, deviation.value, y.value);
-  tape.record("series_restore", y, [z, deviation, y](Tape& t) {
+  return check.recorded(y, [z, deviation, y](Tape& t) {
     const Grad dz = t.gradient(z), ddeviation = t.gradient(deviation);
     t.backend().series_restore_backward(z.value, deviation.value, t.upstream(y), dz, ddeviation);
   });
-  return y;
 }
 
 Var prepend_tokens(Tape& tape, const Var& tokens, const Var& x) {
@@ -57,7 +55,7 @@ Var prepend_tokens(Tape& tape, const Var& tokens, const Var& x) {
   tape.backend().fill(front, 0.0);
   tape.backend().add_bias(front, tokens.value.reshaped({first}), front);
   tape.backend().copy(rows.column_range(first, rest), x.value.reshaped({count, rest}));
-  tape.record("prepend_tokens", y, [tokens, x, y, count, first, rest](Tape& t) {
+  return check.recorded(y, [tokens, x, y, count, first, rest](Tape& t) {
     const Tensor dy = t.upstream(y).reshaped({count, first + rest});
     const Grad dtokens = t.gradient(tokens);
     if (dtokens.wanted())
@@ -66,7 +64,6 @@ Var prepend_tokens(Tape& tape, const Var& tokens, const Var& x) {
     if (dx.wanted())
       t.backend().accumulate(dy.column_range(first, rest), {dx.tensor.reshaped({count, rest}), dx.accumulate});
   });
-  return y;
 }
 
 Var add_bias(Tape& tape, const Var& x, const Var& bias) {
@@ -75,11 +72,10 @@ Var add_bias(Tape& tape, const Var& x, const Var& bias) {
   check.tensor("bias", bias.value, {x.shape().last()});
   const Var y = tape.result(x.shape(), x.value.dtype, {x, bias});
   tape.backend().add_bias(x.value, bias.value, y.value);
-  tape.record("add_bias", y, [x, bias, y](Tape& t) {
+  return check.recorded(y, [x, bias, y](Tape& t) {
     t.backend().accumulate(t.upstream(y), t.gradient(x));
     t.backend().sum_rows(as_matrix(t.upstream(y)), t.gradient(bias));
   });
-  return y;
 }
 
 Var contiguous(Tape& tape, const Var& x) {
@@ -87,8 +83,7 @@ Var contiguous(Tape& tape, const Var& x) {
   check.rows("x", x.value, x.shape());
   const Var y = tape.result(x.shape(), x.value.dtype, {x});
   tape.backend().copy(y.value, x.value);
-  tape.record("contiguous", y, [x, y](Tape& t) { t.backend().accumulate(t.upstream(y), t.gradient(x)); });
-  return y;
+  return check.recorded(y, [x, y](Tape& t) { t.backend().accumulate(t.upstream(y), t.gradient(x)); });
 }
 
 SquaredError squared_error(Tape& tape, const Var& prediction, const Tensor& truth) {
@@ -112,10 +107,9 @@ Var dropout(Tape& tape, const Var& x, const DropoutSource& source, std::uint32_t
   check.that(source.rate > 0.0 && source.rate < 1.0, "the rate must be at least 0 and below 1");
   const Var y = tape.result(x.shape(), x.value.dtype, {x});
   tape.backend().dropout(x.value, source.rate, source.seed, site, source.counter, {y.value, false});
-  tape.record("dropout", y, [x, y, source, site](Tape& t) {
+  return check.recorded(y, [x, y, source, site](Tape& t) {
     t.backend().dropout(t.upstream(y), source.rate, source.seed, site, source.counter, t.gradient(x));
   });
-  return y;
 }
 
 }  // namespace afterglow

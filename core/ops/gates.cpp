@@ -11,10 +11,8 @@ Var log_sigmoid(Tape& tape, const Var& x, double factor) {
   check.rows("x", x.value, x.shape());
   const Var y = tape.result(x.shape(), x.value.dtype, {x});
   tape.backend().log_sigmoid(x.value, factor, y.value);
-  tape.record("log_sigmoid", y, [x, factor, y](Tape& t) {
-    t.backend().log_sigmoid_backward(x.value, factor, t.upstream(y), t.gradient(x));
-  });
-  return y;
+  return check.recorded(
+      y, [x, factor, y](Tape& t) { t.backend().log_sigmoid_backward(x.value, factor, t.upstream(y), t.gradient(x)); });
 }
 
 Var log_decay(Tape& tape, const Var& x, const Var& A_log, const Var& bias) {
@@ -26,11 +24,10 @@ Var log_decay(Tape& tape, const Var& x, const Var& A_log, const Var& bias) {
   check.tensor("bias", bias.value, {x.shape().last()});
   const Var y = tape.result(x.shape(), x.value.dtype, {x, A_log, bias});
   tape.backend().log_decay(x.value, A_log.value, bias.value, y.value);
-  tape.record("log_decay", y, [x, A_log, bias, y](Tape& t) {
+  return check.recorded(y, [x, A_log, bias, y](Tape& t) {
     const Grad dx = t.gradient(x), dA_log = t.side_stream_gradient(A_log), dbias = t.side_stream_gradient(bias);
     t.backend().log_decay_backward(x.value, A_log.value, bias.value, t.upstream(y), dx, dA_log, dbias);
   });
-  return y;
 }
 
 Var route(Tape& tape, const Var& x, const Tensor& bias, const Router& router) {
@@ -45,10 +42,9 @@ Var route(Tape& tape, const Var& x, const Tensor& bias, const Router& router) {
       "as many experts as are chosen must be there");
   const Var y = tape.result(x.shape(), x.value.dtype, {x});
   tape.backend().route(x.value, bias, router, y.value);
-  tape.record("route", y, [x, router, y](Tape& t) {
+  return check.recorded(y, [x, router, y](Tape& t) {
     t.backend().route_backward(x.value, router, y.value, t.upstream(y), t.gradient(x));
   });
-  return y;
 }
 
 Var multiply_rows(Tape& tape, const Var& x, const Var& factor, double offset) {
@@ -59,11 +55,10 @@ Var multiply_rows(Tape& tape, const Var& x, const Var& factor, double offset) {
   check.that(factor.value.elements() == x.value.rows(), "there must be one factor for every row of x");
   const Var y = tape.result(x.shape(), stored, {x, factor});
   tape.backend().multiply_rows(x.value, factor.value, offset, y.value);
-  tape.record("multiply_rows", y, [x, factor, offset, y](Tape& t) {
+  return check.recorded(y, [x, factor, offset, y](Tape& t) {
     const Grad dx = t.gradient(x), dfactor = t.gradient(factor);
     t.backend().multiply_rows_backward(x.value, factor.value, offset, t.upstream(y), dx, dfactor);
   });
-  return y;
 }
 
 }  // namespace afterglow

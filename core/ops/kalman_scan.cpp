@@ -38,8 +38,7 @@ Var kalman_scan(Tape& tape, const KalmanVars& in, const KalmanState& state, bool
              "has no gradient through the state it resumes from; begin the tape without recording");
   const Var y = tape.result(in.v.shape(), in.v.value.dtype, {in.q, in.k, in.v, in.weight});
   tape.backend().kalman_scan(values_of(in), y.value, state, resume);
-  tape.record("kalman_scan", y, [in, y](Tape& t) { kalman_backward(t, in, y); });
-  return y;
+  return check.recorded(y, [in, y](Tape& t) { kalman_backward(t, in, y); });
 }
 
 }  // namespace afterglow

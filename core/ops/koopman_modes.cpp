@@ -16,14 +16,13 @@ Var koopman_modes(Tape& tape, const Var& lifted, const Var& gamma, const Var& om
   Var z = tape.result(lifted.shape(), stored, {lifted, gamma, omega, gate});
   tape.make_room_for_rounded(z, false);
   tape.backend().koopman_modes(lifted.value, gamma.value, omega.value, gate.value, z.value, z.rounded);
-  tape.record("koopman_modes", z, [lifted, gamma, omega, gate, z](Tape& t) {
+  return check.recorded(z, [lifted, gamma, omega, gate, z](Tape& t) {
     // Asked for in the order in which the kernel writes them.
     const Grad dgate = t.gradient(gate), dlifted = t.gradient(lifted), dgamma = t.gradient(gamma),
                domega = t.gradient(omega);
     t.backend().koopman_modes_backward(lifted.value, gamma.value, omega.value, gate.value, t.upstream(z), dlifted,
                                        dgamma, domega, dgate);
   });
-  return z;
 }
 
 }  // namespace afterglow

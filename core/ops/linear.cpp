@@ -67,8 +67,7 @@ Var project(Tape& tape, const Var& x, const Var& weight, const Var& bias, std::i
   const KeptInput kept = keep(tape, x, {&weight.value, 1});
   tape.backend().linear_forward_many(in, {&weight.value, 1}, {&bias.value, 1}, {&result, 1}, kept);
   const Projections projections{x, {weight}, {bias}, {y}, 1, kept.numbers};
-  tape.record("linear", y, [projections](Tape& t) { projections.backward(t); });
-  return y;
+  return check.recorded(y, [projections](Tape& t) { projections.backward(t); });
 }
 
 }  // namespace
@@ -86,8 +85,7 @@ void linear_columns(Tape& tape, const Var& x, const Var& weight, const Var& bias
 
 namespace {
 
-Projections checked_projections(const Tape& tape, const Var& x, std::span<const Var> weights,
-                                std::span<const Var> biases) {
+Projections checked_projections(Tape& tape, const Var& x, std::span<const Var> weights, std::span<const Var> biases) {
   const Check check(tape, "linear_many", widened(x.value.dtype));
   check.that(!weights.empty() && weights.size() <= max_projections, "from one to five projections of an input at once");
   check.rows("x", x.value, x.shape(), x.value.dtype);
@@ -191,8 +189,7 @@ Var gated_mlp(Tape& tape, const Var& x, const Var& gate, const Var& up, const Va
   for (Tensor* kept : {&mlp.g, &mlp.u, &mlp.h}) *kept = tape.scratch({rows, inner}, x.value.dtype);
   tape.backend().swiglu_gate_up(as_matrix(x.value), gate.value, up.value, mlp.g, mlp.u, mlp.h);
   tape.backend().gemm(false, true, 1.0, mlp.h, down.value, 0.0, as_matrix(y.value));
-  tape.record("gated_mlp", y, [mlp](Tape& t) { mlp.backward(t); });
-  return y;
+  return check.recorded(y, [mlp](Tape& t) { mlp.backward(t); });
 }
 
 }  // namespace afterglow

@@ -12,11 +12,10 @@ Var trapezoid_steps(Tape& tape, const Var& x, const Var& bias, const StepFloors&
   check.rows("x", x.value, {Check::any, Check::any, 3 * heads}, x.value.dtype);
   const Var y = tape.result(x.shape().with_last(4 * heads), dtype, {x, bias});
   tape.backend().trapezoid_steps(x.value, bias.value, floors, y.value);
-  tape.record("trapezoid_steps", y, [x, bias, floors, y](Tape& t) {
+  return check.recorded(y, [x, bias, floors, y](Tape& t) {
     const Grad dx = t.gradient(x), dbias = t.side_stream_gradient(bias);
     t.backend().trapezoid_steps_backward(x.value, bias.value, floors, t.upstream(y), dx, dbias);
   });
-  return y;
 }
 
 Var rotary_angles(Tape& tape, const Var& dt, const Var& turn, const Tensor& carry) {
@@ -32,12 +31,11 @@ Var rotary_angles(Tape& tape, const Var& dt, const Var& turn, const Tensor& carr
   check.that(!carry.defined() || !tape.wants_gradient(theta),
              "no gradient is kept through a carried sum; begin the tape without recording");
   tape.backend().rotary_angles(dt.value, turn.value, carry, theta.value);
-  tape.record("rotary_angles", theta, [dt, turn, theta](Tape& t) {
+  return check.recorded(theta, [dt, turn, theta](Tape& t) {
     const Grad ddt = t.gradient(dt), dturn = t.gradient(turn);
     const Tensor sums = t.scratch(theta.shape(), theta.value.dtype);
     t.backend().rotary_angles_backward(dt.value, turn.value, t.upstream(theta), sums, ddt, dturn);
   });
-  return theta;
 }
 
 Var rotate_heads(Tape& tape, const Var& x, const Var& weight, const Var& bias, const Var& theta, double eps) {
@@ -54,14 +52,13 @@ Var rotate_heads(Tape& tape, const Var& x, const Var& weight, const Var& bias, c
   const Var y = tape.result({batch, tokens, heads, states}, x.value.dtype, {x, weight, bias, theta});
   const Tensor inverse = tape.scratch({batch * tokens}, dtype);
   tape.backend().rotate_heads(x.value, weight.value, bias.value, theta.value, eps, y.value, inverse);
-  tape.record("rotate_heads", y, [x, weight, bias, theta, inverse, y](Tape& t) {
+  return check.recorded(y, [x, weight, bias, theta, inverse, y](Tape& t) {
     const Grad dx = t.gradient(x), dtheta = t.gradient(theta);
     const Grad dweight = t.side_stream_gradient(weight), dbias = t.side_stream_gradient(bias);
     const Tensor sums = t.scratch(x.shape(), widened(x.value.dtype));
     t.backend().rotate_heads_backward(x.value, weight.value, theta.value, y.value, inverse, t.upstream(y), sums, dx,
                                       dweight, dbias, dtheta);
   });
-  return y;
 }
 
 Var pair_squares(Tape& tape, const Var& x, const PairSquares& squares) {
@@ -71,10 +68,9 @@ Var pair_squares(Tape& tape, const Var& x, const PairSquares& squares) {
   check.that(squares.invariant || squares.harmonics, "nothing is asked for");
   const Var y = tape.result(x.shape().with_last(squares.width(x.shape().last())), x.value.dtype, {x});
   tape.backend().pair_squares(x.value, squares, y.value);
-  tape.record("pair_squares", y, [x, squares, y](Tape& t) {
+  return check.recorded(y, [x, squares, y](Tape& t) {
     t.backend().pair_squares_backward(x.value, squares, t.upstream(y), t.gradient(x));
   });
-  return y;
 }
 
 }  // namespace afterglow

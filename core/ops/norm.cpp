@@ -44,7 +44,7 @@ Var join_columns(Tape& tape, std::span<const Var> parts) {
     tape.backend().copy(range_of(y.value, column, part), as_matrix(part.value));
     column += part.value.columns();
   }
-  tape.record("join_columns", y, [kept, count = parts.size(), y, range_of](Tape& t) {
+  return check.recorded(y, [kept, count = parts.size(), y, range_of](Tape& t) {
     const Tensor dy = t.upstream(y);
     std::int64_t first = 0;
     for (std::size_t i = 0; i < count; ++i) {
@@ -53,7 +53,6 @@ Var join_columns(Tape& tape, std::span<const Var> parts) {
       first += kept[i].value.columns();
     }
   });
-  return y;
 }
 
 Var rms_norm(Tape& tape, const Var& x, const Var& weight, double eps, Storage stored) {
@@ -91,10 +90,9 @@ Var unit_norm(Tape& tape, const Var& x, double eps) {
   const Var y = tape.result(x.shape(), x.value.dtype, {x});
   const Tensor norms = tape.scratch({x.value.rows()}, x.value.dtype);
   tape.backend().unit_norm(x.value, eps, y.value, norms);
-  tape.record("unit_norm", y, [x, norms, eps, y](Tape& t) {
+  return check.recorded(y, [x, norms, eps, y](Tape& t) {
     t.backend().unit_norm_backward(x.value, eps, norms, t.upstream(y), t.gradient(x));
   });
-  return y;
 }
 
 // The mean over n numbers is the sum over n, so that a weight of n^-1/2 makes a root of the sum of a root of the mean.
@@ -138,11 +136,10 @@ Var gated_rms_norm(Tape& tape, const Var& x, const Var& z, const Var& weight, do
   tape.make_room_for_rounded(y, true);
   const Tensor inverse = tape.scratch({x.value.rows()}, widened(stored));
   tape.backend().gated_rms_norm(x.value, z.value, weight.value, eps, y.value, inverse, y.rounded);
-  tape.record("gated_rms_norm", y, [x, z, weight, inverse, y](Tape& t) {
+  return check.recorded(y, [x, z, weight, inverse, y](Tape& t) {
     const Grad dx = t.gradient(x), dz = t.gradient(z), dweight = t.side_stream_gradient(weight);
     t.backend().gated_rms_norm_backward(x.value, z.value, weight.value, inverse, t.upstream(y), dx, dz, dweight);
   });
-  return y;
 }
 
 Var gated_heads(Tape& tape, const Var& x, const Var& z, const Var& weight, double eps) {
@@ -155,11 +152,10 @@ Var gated_heads(Tape& tape, const Var& x, const Var& z, const Var& weight, doubl
   const Var y = tape.result(s, stored, {x, z, weight});
   const Tensor inverse = weight.defined() ? tape.scratch({s[0] * s[1] * s[2]}, widened(stored)) : Tensor();
   tape.backend().gated_heads(x.value, z.value, weight.value, eps, y.value, inverse);
-  tape.record("gated_heads", y, [x, z, weight, inverse, y](Tape& t) {
+  return check.recorded(y, [x, z, weight, inverse, y](Tape& t) {
     const Grad dx = t.gradient(x), dz = t.gradient(z), dweight = t.side_stream_gradient(weight);
     t.backend().gated_heads_backward(x.value, z.value, weight.value, inverse, t.upstream(y), dx, dz, dweight);
   });
-  return y;
 }
 
 Var normed_heads(Tape& tape, const Var& x, const Var& z, const Var& weight, double eps) {
@@ -176,11 +172,10 @@ Var layer_norm(Tape& tape, const Var& x, const Var& weight, const Var& bias, dou
   const Var y = tape.result(x.shape(), x.value.dtype, {x, weight, bias});
   const Tensor moments = tape.scratch({x.value.rows(), 2}, x.value.dtype);
   tape.backend().layer_norm(x.value, weight.value, bias.value, eps, y.value, moments);
-  tape.record("layer_norm", y, [x, weight, bias, moments, y](Tape& t) {
+  return check.recorded(y, [x, weight, bias, moments, y](Tape& t) {
     const Grad dx = t.gradient(x), dweight = t.side_stream_gradient(weight), dbias = t.side_stream_gradient(bias);
     t.backend().layer_norm_backward(x.value, weight.value, moments, t.upstream(y), dx, dweight, dbias);
   });
-  return y;
 }
 
 }  // namespace afterglow

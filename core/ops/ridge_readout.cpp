@@ -23,7 +23,7 @@ void check_tokens(const Check& check, const RidgeVars& in) {
   check.that(heads > 0 && z[2] % heads == 0 && in.v.shape()[2] % heads == 0, "heads must divide the columns");
 }
 
-void check_inputs(const Tape& tape, const char* operation, const RidgeConfig& config, const RidgeVars& in) {
+void check_inputs(Tape& tape, const char* operation, const RidgeConfig& config, const RidgeVars& in) {
   const Check check(tape, operation, widened(in.z.value.dtype));
   check_tokens(check, in);
   const Shape& z = in.z.shape();
@@ -109,8 +109,7 @@ Var ridge_step(Tape& tape, const RidgeConfig& config, const RidgeVars& in, const
   const Var y = tape.result(in.v.shape(), in.v.value.dtype, {});
   tape.backend().ridge_step(recurrent, values_of(in), state, kept, y.value);
   if (saved) *saved = kept;
-  tape.record("ridge_step", y, [](Tape&) {});
-  return y;
+  return check.recorded(y, [](Tape&) {});
 }
 
 }  // namespace afterglow

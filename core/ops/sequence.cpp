@@ -11,12 +11,11 @@ Var rotary(Tape& tape, const Var& x, const RotaryRates& rates, std::int64_t firs
   const Var y = tape.result(x.shape(), x.value.dtype, {x});
   const Grad to{y.value, false};
   tape.backend().rotary({&x.value, 1}, rates, first_position, false, {&to, 1});
-  tape.record("rotary", y, [x, rates, first_position, y](Tape& t) {
+  return check.recorded(y, [x, rates, first_position, y](Tape& t) {
     const Tensor dy = t.upstream(y);
     const Grad dx = t.gradient(x);
     t.backend().rotary({&dy, 1}, rates, first_position, true, {&dx, 1});
   });
-  return y;
 }
 
 namespace {
@@ -87,12 +86,11 @@ Var convolution(Tape& tape, const Var& x, const Var& weight, const Var& bias, co
     tape.backend().copy(y.value, before);
     tape.backend().fill(before, where_silu_is_straight);
   }
-  tape.record("causal_conv", y, [x, weight, bias, before, heads, y](Tape& t) {
+  return check.recorded(y, [x, weight, bias, before, heads, y](Tape& t) {
     const Grad dx = t.gradient(x), dweight = t.side_stream_gradient(weight), dbias = t.side_stream_gradient(bias);
     t.backend().causal_conv_backward(x.value, weight.value, bias.value, before, heads, t.upstream(y), dx, dweight,
                                      dbias);
   });
-  return y;
 }
 
 }  // namespace
@@ -148,12 +146,11 @@ Var repeat_heads(Tape& tape, const Var& x, std::int64_t times) {
   const Var y = tape.result({x.shape()[0], x.shape()[1], x.shape()[2] * times, width}, x.value.dtype, {x});
   for (std::int64_t i = 0; i < times; ++i)
     tape.backend().copy(y.value.reshaped(rows).column_range(i * width, width), as_matrix(x.value));
-  tape.record("repeat_heads", y, [x, y, rows, times, width](Tape& t) {
+  return check.recorded(y, [x, y, rows, times, width](Tape& t) {
     const Tensor dy = t.upstream(y).reshaped(rows);
     for (std::int64_t i = 0; i < times; ++i)
       t.backend().accumulate(dy.column_range(i * width, width), as_matrix(t.gradient(x)));
   });
-  return y;
 }
 
 namespace {

@@ -13,7 +13,7 @@ Var with_three_axes(Tape& tape, const Var& x) {
   return tape.reshape(x, {x.shape()[0], x.shape()[1], x.shape()[2] * x.shape()[3]});
 }
 
-void check_inputs(const Tape& tape, const ScanVars& in) {
+void check_inputs(Tape& tape, const ScanVars& in) {
   const DType stored = in.x.value.dtype;
   const Check check(tape, "ssd_scan", widened(stored));
   check.that(in.heads > 0 && in.groups > 0 && in.heads % in.groups == 0, "the groups must divide the heads");
@@ -79,8 +79,7 @@ Var ssd_scan(Tape& tape, const ScanVars& vars, const Tensor& state, bool resume)
   const Var y = tape.result({batch, tokens, in.heads, width}, in.x.value.dtype,
                             {in.x, in.dt, in.A_log, in.B, in.C, in.D, in.log_decay, in.lag});
   tape.backend().ssd_scan(values_of(in), y.value, state, resume);
-  tape.record("ssd_scan", y, [in, y](Tape& t) { scan_backward(t, in, y); });
-  return y;
+  return check.recorded(y, [in, y](Tape& t) { scan_backward(t, in, y); });
 }
 
 }  // namespace afterglow

@@ -13,7 +13,7 @@ Var embedding(Tape& tape, const Tensor& tokens, const Var& table) {
   check.tensor("table", table.value, {Check::any, Check::any});
   const Var y = tape.result({tokens.shape[0], tokens.shape[1], table.shape()[1]}, table.value.dtype, {table});
   tape.backend().gather_rows(tokens, table.value, {}, y.value);
-  tape.record("embedding", y, [tokens, table, y](Tape& t) {
+  return check.recorded(y, [tokens, table, y](Tape& t) {
     const Tensor dy = t.upstream(y);
     const Grad dtable = t.side_stream_gradient(table);
     // The last of all gradients stays on the main stream; the gradient of a head that shares the table does not.
@@ -21,7 +21,6 @@ Var embedding(Tape& tape, const Tensor& tokens, const Var& table) {
     if (dtable.accumulate) side_stream.emplace(t.backend());
     t.backend().embedding_backward(tokens, dy, dtable);
   });
-  return y;
 }
 
 CrossEntropy cross_entropy(Tape& tape, const Var& logits, const Tensor& targets) {
@@ -158,13 +157,12 @@ Var gather_rows(Tape& tape, const Var& x, const Var& y, const AnsweredRows& rows
   check.tensor("ranks", rows.ranks, {x.value.rows()}, DType::i32);
   const Var z = tape.result({1, rows.places.elements(), x.shape().last()}, dtype, {x, y});
   tape.backend().gather_rows(rows.places, x.value, y.value, z.value);
-  tape.record("gather_rows", z, [x, y, z, ranks = rows.ranks](Tape& t) {
+  return check.recorded(z, [x, y, z, ranks = rows.ranks](Tape& t) {
     const Tensor dx = t.scratch(x.shape(), z.value.dtype);
     t.backend().gather_rows(ranks, t.upstream(z), {}, dx);
     t.pass_gradient(x, dx);
     if (y.defined()) t.pass_gradient(y, dx);
   });
-  return z;
 }
 
 }  // namespace afterglow
