@@ -7,7 +7,11 @@
 #include <algorithm>
 #include <cctype>
 #include <chrono>
+#include <cstdarg>
 #include <cstdio>
+#include <cstdlib>
+#include <memory>
+#include <new>
 #include <nlohmann/json.hpp>
 
 #include "core/io/number_text.h"
@@ -42,6 +46,17 @@ void Output::line(const std::string& text) const {
   if (json) return;
   std::printf("%s\n", terminal_text(text).c_str());
   std::fflush(stdout);  // without this a pipe would hold back pages of lines, each of which took seconds to measure
+}
+
+void Output::print(const char* format, ...) const {
+  char* text = nullptr;
+  std::va_list arguments;
+  va_start(arguments, format);
+  const int length = ::vasprintf(&text, format, arguments);
+  va_end(arguments);
+  if (length < 0) throw std::bad_alloc();
+  const std::unique_ptr<char, void (*)(void*)> owner(text, std::free);
+  line(text);
 }
 
 void Output::message(const std::string& text) const {

@@ -15,6 +15,8 @@ class Output {
 
   /// A line of data for people; silent with --json. Control characters of the terminal are escaped.
   void line(const std::string& text) const;
+  /// The same by a format of printf.
+  [[gnu::format(printf, 2, 3)]] void print(const char* format, ...) const;
   /// A message, printed on stderr.
   void message(const std::string& text) const;
   /// A message that belongs to the result, for example about something guessed or left out.

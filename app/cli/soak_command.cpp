@@ -1,7 +1,6 @@
 // `afterglow soak`: trains and analyses as the window does for a given time, and samples the memory.
 #include <algorithm>
 #include <chrono>
-#include <cstdio>
 #include <nlohmann/json.hpp>
 #include <thread>
 
@@ -41,11 +40,10 @@ SoakSample sample_of(const Observation& now, double seconds, bool is_on_gpu) {
 }
 
 void print_sample(const SoakSample& sample, const Output& output) {
-  char line[200];
-  std::snprintf(line, sizeof line, "%7.1f s  step %-9lld host %11s (kept %11s)  back end %11s", sample.seconds,
-                static_cast<long long>(sample.step), bytes_text(sample.host_bytes).c_str(),
-                bytes_text(sample.kept_bytes).c_str(), bytes_text(sample.device_bytes).c_str());
-  output.line(line + (sample.gpu_bytes > 0 ? "  GPU " + bytes_text(sample.gpu_bytes) : ""));
+  const std::string gpu = sample.gpu_bytes > 0 ? "  GPU " + bytes_text(sample.gpu_bytes) : "";
+  output.print("%7.1f s  step %-9lld host %11s (kept %11s)  back end %11s%s", sample.seconds,
+               static_cast<long long>(sample.step), bytes_text(sample.host_bytes).c_str(),
+               bytes_text(sample.kept_bytes).c_str(), bytes_text(sample.device_bytes).c_str(), gpu.c_str());
 }
 
 nlohmann::json json_of(const SoakSample& sample) {

@@ -153,17 +153,13 @@ std::string level_of(const Backend& backend) { return std::string(backend.name()
 
 void print_outcome(const Outcome& outcome, const TrainResults& results, std::int64_t step, double steps_per_second,
                    const Backend& backend, Output& output) {
-  char text[200];
   const std::string level = level_of(backend), checksum = outcome.checksum + (level.empty() ? "" : " (" + level + ")");
-  std::snprintf(text, sizeof text, "step %lld  loss %.4f  held-out %s %.4f  checksum %s  %.1f steps/s",
-                static_cast<long long>(step), outcome.loss, outcome.quality.c_str(), outcome.accuracy, checksum.c_str(),
-                steps_per_second);
-  output.line(text);
+  output.print("step %lld  loss %.4f  held-out %s %.4f  checksum %s  %.1f steps/s", static_cast<long long>(step),
+               outcome.loss, outcome.quality.c_str(), outcome.accuracy, checksum.c_str(), steps_per_second);
   const ForecastScore& score = outcome.score;
   if (score.windows > 0) {
-    std::snprintf(text, sizeof text, "test MSE %.4f  MAE %.4f  over %lld windows", score.mse, score.mae,
-                  static_cast<long long>(score.windows));
-    output.line(text);
+    output.print("test MSE %.4f  MAE %.4f  over %lld windows", score.mse, score.mae,
+                 static_cast<long long>(score.windows));
   }
   output.line("snapshot " + results.snapshot.string());
   output.line("metrics  " + results.metrics.string());

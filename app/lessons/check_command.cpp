@@ -1,5 +1,4 @@
 // `afterglow check`: runs lessons without a window and reports for each step whether its expectations are met.
-#include <cstdio>
 #include <nlohmann/json.hpp>
 
 #include "app/cli/interruption.h"
@@ -33,10 +32,8 @@ json json_of(const LessonStepResult& result) {
 }
 
 void say_step(const LessonStepResult& result, std::size_t number, const Output& output) {
-  char line[160];
-  std::snprintf(line, sizeof line, "  %2zu  %-6s %6.1f s  %8s  ", number, result.is_ok() ? "ok" : "WRONG",
-                result.seconds, bytes_text(result.resident_bytes).c_str());
-  output.line(line + result.step->title);
+  output.print("  %2zu  %-6s %6.1f s  %8s  %s", number, result.is_ok() ? "ok" : "WRONG", result.seconds,
+               bytes_text(result.resident_bytes).c_str(), result.step->title.c_str());
   for (const ExpectationResult& one : result.expectations) {
     if (!one.verdict.holds) output.line("      " + text_of(one.verdict, *one.line));
   }
@@ -59,11 +56,9 @@ json check_lesson(LessonRunner& runner, std::vector<std::string>& wrong, Output&
       if (!one.verdict.holds) wrong.push_back(text_of(one.verdict, *one.line));
     }
   }
-  char seconds[32];
-  std::snprintf(seconds, sizeof seconds, "%.1f", slowest);
   if (wrong.size() == wrong_before)
-    output.line("ok on this machine: " + std::to_string(steps.size()) + " steps, slowest " + seconds + " s, needs " +
-                bytes_text(most));
+    output.print("ok on this machine: %zu steps, slowest %.1f s, needs %s", steps.size(), slowest,
+                 bytes_text(most).c_str());
   return {{"lesson", lesson.name}, {"ok", wrong.size() == wrong_before}, {"steps", steps}};
 }
 

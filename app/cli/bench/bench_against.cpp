@@ -2,7 +2,6 @@
 #include "app/cli/bench/bench_against.h"
 
 #include <algorithm>
-#include <cstdio>
 
 #include "core/io/error.h"
 #include "core/io/json_file.h"
@@ -42,17 +41,15 @@ void EarlierBench::compare(json& result, const Output& output) const {
     const auto known = std::ranges::find_if(
         earlier_["rows"], [&](const json& before) { return is_time(before) && before["name"] == row["name"]; });
     const double now = row["median_ms"].get<double>();
-    char line[200];
+    const std::string name = row["name"];
     if (known == earlier_["rows"].end()) {
-      std::snprintf(line, sizeof line, "  %-34s %10.3f ms, new", row["name"].get<std::string>().c_str(), now);
-    } else {
-      const double before = (*known)["median_ms"].get<double>();
-      row["before_ms"] = before;
-      row["ratio"] = now / before;
-      std::snprintf(line, sizeof line, "  %-34s %10.3f ms, before %10.3f: %.2f times as long",
-                    row["name"].get<std::string>().c_str(), now, before, now / before);
+      output.print("  %-34s %10.3f ms, new", name.c_str(), now);
+      continue;
     }
-    output.line(line);
+    const double before = (*known)["median_ms"].get<double>();
+    row["before_ms"] = before;
+    row["ratio"] = now / before;
+    output.print("  %-34s %10.3f ms, before %10.3f: %.2f times as long", name.c_str(), now, before, now / before);
   }
 }
 

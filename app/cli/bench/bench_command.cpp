@@ -11,7 +11,6 @@
 #include "app/cli/bench/bench_gka.h"
 #include "app/cli/bench/bench_head.h"
 #include "app/cli/bench/bench_long.h"
-#include "app/cli/bench/bench_looks.h"
 #include "app/cli/bench/bench_publish.h"
 #include "app/cli/bench/bench_runs.h"
 #include "app/cli/bench/layer_pass.h"
@@ -80,11 +79,10 @@ struct Setup {
     row["flops"] = work.flops;
     row["bytes"] = work.bytes;
     const double median = row["median_ms"].get<double>();
-    char line[160], rate[40] = "";
+    char rate[40] = "";
     if (work.flops > 0) std::snprintf(rate, sizeof rate, "  %.2f GFLOP/s", work.flops / median * 1e-6);
-    std::snprintf(line, sizeof line, "%-34s %-5s %10.3f ms  (%.3f to %.3f, %d repeats)%s", work.name.c_str(),
-                  backend.name().c_str(), median, times.front(), times.back(), options.repeats, rate);
-    output.line(line);
+    output.print("%-34s %-5s %10.3f ms  (%.3f to %.3f, %d repeats)%s", work.name.c_str(), backend.name().c_str(),
+                 median, times.front(), times.back(), options.repeats, rate);
     return rows.emplace_back(std::move(row));
   }
 };
@@ -263,10 +261,8 @@ void bench_gka(const GkaCase& sizes, const Setup& setup) {
     const double floor_ms = 1e3 * core.flops / rate, share = floor_ms / row["median_ms"].get<double>();
     row["floor_ms"] = floor_ms;
     row["share_of_matrix_rate"] = share;
-    char line[100];
-    std::snprintf(line, sizeof line, "  floor %.3f ms by the matrix rate of an H200 in %s: %.1f %% of it reached",
-                  floor_ms, name_of(setup.backend.precision()), 100.0 * share);
-    setup.output.line(line);
+    setup.output.print("  floor %.3f ms by the matrix rate of an H200 in %s: %.1f %% of it reached", floor_ms,
+                       name_of(setup.backend.precision()), 100.0 * share);
   }
   if (setup.backend.name() != "cpu") return;
   const Work alone{std::string(sizes.name) + ", products alone", core.flops, 0, [&] { bench.run_products(); }};
@@ -275,10 +271,8 @@ void bench_gka(const GkaCase& sizes, const Setup& setup) {
 
 MachineRates show_rates(const Setup& setup) {
   const MachineRates rates = measure_rates(setup.backend);
-  char line[160];
-  std::snprintf(line, sizeof line, "this machine: %.3g TFLOP/s in one large product in %s, %.3g GB/s in a copy",
-                1e-12 * rates.flops, name_of(setup.backend.precision()), 1e-9 * rates.bytes);
-  setup.output.line(line);
+  setup.output.print("this machine: %.3g TFLOP/s in one large product in %s, %.3g GB/s in a copy", 1e-12 * rates.flops,
+                     name_of(setup.backend.precision()), 1e-9 * rates.bytes);
   return rates;
 }
 
@@ -312,10 +306,8 @@ void bench_publish(const PublishCase& of, const Setup& setup) {
   row["unwatched_median_ms"] = median_alone;
   const double cost = 1 - alone.step_ms() / watched.step_ms();
   row["cost_share"] = cost;
-  char line[200];
-  std::snprintf(line, sizeof line, "%-34s %-5s %10.3f ms a step, %.3f without a reader; in all %.1f %% of the steps/s",
-                of.name, setup.backend.name().c_str(), row["median_ms"].get<double>(), median_alone, 100 * cost);
-  setup.output.line(line);
+  setup.output.print("%-34s %-5s %10.3f ms a step, %.3f without a reader; in all %.1f %% of the steps/s", of.name,
+                     setup.backend.name().c_str(), row["median_ms"].get<double>(), median_alone, 100 * cost);
   setup.rows.push_back(std::move(row));
 }
 
@@ -326,9 +318,7 @@ void bench_analysis(const AnalysisInfo& row, const std::string& name, AnalysisBe
   result["pieces"] = pieces.count;
   result["longest_piece_ms"] = 1e3 * pieces.longest;
   if (pieces.count < 2) return;
-  char line[80];
-  std::snprintf(line, sizeof line, "  in %d pieces, the longest of %.0f ms", pieces.count, 1e3 * pieces.longest);
-  setup.output.line(line);
+  setup.output.print("  in %d pieces, the longest of %.0f ms", pieces.count, 1e3 * pieces.longest);
 }
 
 /// Steps per second of several runs at the same time.
@@ -344,10 +334,9 @@ void bench_runs(const std::string& name, const char* preset, int runs, const Set
   const double median = 1e3 / row["median_ms"].get<double>();
   row["runs"] = runs;
   row["steps_per_second"] = median;
-  char line[160];
-  std::snprintf(line, sizeof line, "%-34s %-5s %10.0f steps/s of all  (%.0f to %.0f, %d repeats)", name.c_str(),
-                setup.backend.name().c_str(), median, 1e3 / times.back(), 1e3 / times.front(), setup.options.repeats);
-  setup.output.line(line);
+  setup.output.print("%-34s %-5s %10.0f steps/s of all  (%.0f to %.0f, %d repeats)", name.c_str(),
+                     setup.backend.name().c_str(), median, 1e3 / times.back(), 1e3 / times.front(),
+                     setup.options.repeats);
   setup.rows.push_back(std::move(row));
 }
 

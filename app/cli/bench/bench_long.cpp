@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstdio>
 #include <nlohmann/json.hpp>
 
 #include "app/cli/bench/layer_pass.h"
@@ -132,9 +131,8 @@ void bench_long(const LayerKind& kind, const LongBounds& bounds, const MachineRa
     if (last * growth > bounds.seconds) {
       rows.push_back(stopped_row(kind, tokens, backend, "time"));
       rows.back()["expected_ms"] = 1e3 * last * growth;
-      std::snprintf(line, sizeof line, "%-34s %-5s left out: a pass would take about %.1f s (--seconds %g)",
-                    name.c_str(), backend.name().c_str(), last * growth, bounds.seconds);
-      return output.line(line);
+      return output.print("%-34s %-5s left out: a pass would take about %.1f s (--seconds %g)", name.c_str(),
+                          backend.name().c_str(), last * growth, bounds.seconds);
     }
     const auto stop_for_memory = [&](const std::string& reason) {
       rows.push_back(stopped_row(kind, tokens, backend, "memory"));
@@ -156,10 +154,8 @@ void bench_long(const LayerKind& kind, const LongBounds& bounds, const MachineRa
     // quadratically.
     growth = last > 0 ? std::clamp(now / last, 2.0, 4.0) : 2.0;
     last = now;
-    std::snprintf(line, sizeof line, "%-34s %-5s %10.3f ms  %9s  %5.1f %% of the roofline", name.c_str(),
-                  backend.name().c_str(), 1e3 * now, bytes_text(row["held_bytes"].get<std::int64_t>()).c_str(),
-                  100 * row["share_of_floor"].get<double>());
-    output.line(line);
+    output.print("%-34s %-5s %10.3f ms  %9s  %5.1f %% of the roofline", name.c_str(), backend.name().c_str(), 1e3 * now,
+                 bytes_text(row["held_bytes"].get<std::int64_t>()).c_str(), 100 * row["share_of_floor"].get<double>());
   }
 }
 

@@ -1,4 +1,4 @@
-// Starts several runs of one preset, then waits for all.
+// Starts several runs of one preset and waits for all; runs one analysis after the other on one run.
 #include "app/cli/bench/bench_runs.h"
 
 #include <algorithm>
@@ -49,6 +49,24 @@ double RunsBench::seconds(int steps) {
   const auto start = std::chrono::steady_clock::now();
   together.arrive_and_wait();
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+}
+
+AnalysisBench::AnalysisBench(const Recipe& recipe, Backend& backend) : run_({recipe, std::nullopt}, backend) {
+  run_.limit_work();
+  for (int step = 0; step < 2; ++step) run_.train_step();
+}
+
+void AnalysisBench::run(Analysis analysis) {
+  using Clock = std::chrono::steady_clock;
+  pieces_ = {};
+  run_.forget_results();
+  Clock::time_point from = Clock::now();
+  run_.bring_up_to_date(set_of(analysis), [&] {
+    const Clock::time_point now = Clock::now();
+    pieces_.longest = std::max(pieces_.longest, std::chrono::duration<double>(now - from).count());
+    ++pieces_.count;
+    from = now;
+  });
 }
 
 }  // namespace afterglow
