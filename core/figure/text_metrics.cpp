@@ -24,8 +24,9 @@ struct Run {
 /// In the order of their characters.
 const std::vector<Run>& runs() {
   static const std::vector<Run> all = [] {
+    const auto data = nlohmann::json::parse(figure_data()[0].json);
     std::vector<Run> read;
-    for (const nlohmann::json& run : nlohmann::json::parse(figure_data()[0].json)["runs"])
+    for (const nlohmann::json& run : data["runs"])
       read.push_back({run["first"].get<char32_t>(), run["regular"], run["semibold"]});
     return read;
   }();
