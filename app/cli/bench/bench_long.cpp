@@ -126,7 +126,6 @@ void bench_long(const LayerKind& kind, const LongBounds& bounds, const MachineRa
                 const Output& output, json& rows) {
   double last = 0, growth = 2;
   for (std::int64_t tokens = first_length; tokens <= last_length; tokens *= 2) {
-    char line[200];
     const std::string name = name_of(kind, tokens);
     if (last * growth > bounds.seconds) {
       rows.push_back(stopped_row(kind, tokens, backend, "time"));
