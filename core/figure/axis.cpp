@@ -156,28 +156,15 @@ AxisTransform::AxisTransform(Scale scale, Range range, double from, double to, d
 }
 
 double AxisTransform::warped(double value) const {
-  switch (scale_) {
-    case Scale::log:
-      return value > 0 ? std::log10(value) : -std::numeric_limits<double>::infinity();
-    case Scale::symlog:
-      return symlog(value / threshold_, value, threshold_);
-    case Scale::linear:
-      break;
-  }
-  return value * shrink_;
+  if (scale_ == Scale::log) return value > 0 ? std::log10(value) : -std::numeric_limits<double>::infinity();
+  return scale_ == Scale::symlog ? symlog(value / threshold_, value, threshold_) : value * shrink_;
 }
 
 double AxisTransform::unwarped(double place) const {
-  switch (scale_) {
-    case Scale::log:
-      return std::pow(10.0, place);
-    case Scale::symlog:
-      if (std::abs(place) < 300) return std::sinh(place) * threshold_;  // above, sinh may overflow before the product
-      return std::copysign(std::exp(std::abs(place) - std::log(2) + std::log(threshold_)), place);
-    case Scale::linear:
-      break;
-  }
-  return place / shrink_;
+  if (scale_ == Scale::log) return std::pow(10.0, place);
+  if (scale_ == Scale::linear) return place / shrink_;
+  if (std::abs(place) < 300) return std::sinh(place) * threshold_;  // above, sinh may overflow before the product
+  return std::copysign(std::exp(std::abs(place) - std::log(2) + std::log(threshold_)), place);
 }
 
 double AxisTransform::to_canvas(double value) const { return from_ + (warped(value) - warped_low_) * slope_; }

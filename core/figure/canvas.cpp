@@ -11,22 +11,10 @@ std::span<const double> dash_pattern(Dash dash) {
   static constexpr std::array<double, 2> dashed = {3.2, 1.8}, dotted = {1.1, 1.7}, longer = {6.5, 2},
                                          shorter = {2, 1.4};
   static constexpr std::array<double, 4> dash_dot = {4.5, 1.7, 1.1, 1.7};
-  switch (dash) {
-    case Dash::dashed:
-      return dashed;
-    case Dash::dotted:
-      return dotted;
-    case Dash::dash_dot:
-      return dash_dot;
-    case Dash::long_dash:
-      return longer;
-    case Dash::short_dash:
-      return shorter;
-    case Dash::automatic:
-    case Dash::solid:
-      break;
-  }
-  return {};
+  // In the order of `Dash`; an automatic dash was chosen before, else it is solid.
+  static constexpr std::array<std::span<const double>, 7> patterns = {
+      {{}, {}, dashed, dotted, dash_dot, longer, shorter}};
+  return patterns[static_cast<std::size_t>(dash)];
 }
 
 void Canvas::text_runs(Point place, std::span<const TextRun> runs, double width, const TextStyle& style) {

@@ -176,14 +176,8 @@ std::vector<Tick> explicit_ticks(const Axis& axis, Range range) {
 
 std::vector<Tick> choose_ticks(const Axis& axis, const AxisTransform& transform, int max_labels) {
   if (!axis.ticks.empty()) return explicit_ticks(axis, transform.range());
-  switch (transform.scale()) {
-    case Scale::log:
-      return log_ticks(transform.range(), max_labels);
-    case Scale::symlog:
-      return symlog_ticks(transform, max_labels);
-    case Scale::linear:
-      break;
-  }
+  if (transform.scale() == Scale::log) return log_ticks(transform.range(), max_labels);
+  if (transform.scale() == Scale::symlog) return symlog_ticks(transform, max_labels);
   return linear_ticks(transform.range(), max_labels, axis.integer_ticks);
 }
 

@@ -8,7 +8,9 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstdio>
+#include <map>
 #include <optional>
+#include <string>
 #include <system_error>
 
 #include "core/io/error.h"
@@ -25,49 +27,37 @@ fs::path folder_of(const fs::path& path) { return path.has_parent_path() ? path.
 
 std::string system_text(int error) { return std::generic_category().message(error); }
 
+/// The advice for an error of the system; without an own sentence the system's.
+using Advice = std::map<int, std::string>;
+
 [[noreturn]] void throw_path_error(int error, const fs::path& path) {
-  const std::string head = "cannot write " + path.string() + ": ";
-  const std::string folder = folder_of(path).string();
-  switch (error) {
-    case ENOENT:
-      throw Error(ExitCode::bad_input, head + "the folder " + folder + " does not exist; create it or choose another");
-    case ENOTDIR:
-      throw Error(ExitCode::bad_input,
-                  head + "a part of " + folder + " is a file, not a folder; choose another folder");
-    case EACCES:
-    case EPERM:
-      throw Error(ExitCode::bad_input,
-                  head + "no permission to write in " + folder + "; choose another folder or change its permissions");
-    case EROFS:
-      throw Error(ExitCode::bad_input, head + folder + " is on a read-only disk; choose another folder");
-    case EISDIR:
-      throw Error(ExitCode::bad_input, head + "it is a folder; give the name of a file");
-    case ENXIO:
-      throw Error(ExitCode::bad_input, head + "it is a pipe that nothing reads; give the name of a file");
-    case ENAMETOOLONG:
-      throw Error(ExitCode::bad_input, head + "the name is too long; choose a shorter one");
-    default:
-      throw Error(ExitCode::failure, head + system_text(error) + "; check the disk or choose another folder");
-  }
+  const std::string head = "cannot write " + path.string() + ": ", folder = folder_of(path).string();
+  const std::string no_permission =
+      "no permission to write in " + folder + "; choose another folder or change its permissions";
+  const Advice advice{{ENOENT, "the folder " + folder + " does not exist; create it or choose another"},
+                      {ENOTDIR, "a part of " + folder + " is a file, not a folder; choose another folder"},
+                      {EACCES, no_permission},
+                      {EPERM, no_permission},
+                      {EROFS, folder + " is on a read-only disk; choose another folder"},
+                      {EISDIR, "it is a folder; give the name of a file"},
+                      {ENXIO, "it is a pipe that nothing reads; give the name of a file"},
+                      {ENAMETOOLONG, "the name is too long; choose a shorter one"}};
+  if (const auto known = advice.find(error); known != advice.end())
+    throw Error(ExitCode::bad_input, head + known->second);
+  throw Error(ExitCode::failure, head + system_text(error) + "; check the disk or choose another folder");
 }
 
 [[noreturn]] void throw_disk_error(int error, const fs::path& path, std::size_t total) {
-  const std::string head =
-      "cannot write " + bytes_text(static_cast<std::int64_t>(total)) + " to " + path.string() + ": ";
-  const std::string kept = " (what was there before is unchanged)";
-  switch (error) {
-    case ENOSPC:
-      throw Error(ExitCode::failure, head + "the disk is full; free some space or choose another folder" + kept);
-    case EDQUOT:
-      throw Error(ExitCode::failure,
-                  head + "your share of the disk is used up; delete something or choose another folder" + kept);
-    case EFBIG:
-      throw Error(
-          ExitCode::failure,
-          head + "the system limits the size of files to less; raise the limit (ulimit -f) or write less" + kept);
-    default:
-      throw Error(ExitCode::failure, head + system_text(error) + "; check the disk or choose another folder" + kept);
-  }
+  static const Advice advice{
+      {ENOSPC, "the disk is full; free some space or choose another folder"},
+      {EDQUOT, "your share of the disk is used up; delete something or choose another folder"},
+      {EFBIG, "the system limits the size of files to less; raise the limit (ulimit -f) or write less"}};
+  const auto known = advice.find(error);
+  throw Error(
+      ExitCode::failure,
+      "cannot write " + bytes_text(static_cast<std::int64_t>(total)) + " to " + path.string() + ": " +
+          (known != advice.end() ? known->second : system_text(error) + "; check the disk or choose another folder") +
+          " (what was there before is unchanged)");
 }
 
 /// Writes everything, also after partial or interrupted writes. Returns 0 or errno.

@@ -53,25 +53,16 @@ std::vector<Out> convert_all(const HostTensor& tensor, Convert convert) {
 template <class Out>
 std::vector<Out> to_numbers(const HostTensor& tensor) {
   constexpr auto same = [](auto value) { return value; };
-  switch (tensor.type) {
-    case StoredType::boolean:
-      return convert_all<std::uint8_t, Out>(tensor, [](std::uint8_t value) { return value != 0; });
-    case StoredType::u8:
-      return convert_all<std::uint8_t, Out>(tensor, same);
-    case StoredType::f16:
-      return convert_all<std::uint16_t, Out>(tensor, from_half);
-    case StoredType::bf16:
-      return convert_all<std::uint16_t, Out>(tensor, from_bfloat);
-    case StoredType::i32:
-      return convert_all<std::int32_t, Out>(tensor, same);
-    case StoredType::f32:
-      return convert_all<float, Out>(tensor, same);
-    case StoredType::f64:
-      return convert_all<double, Out>(tensor, same);
-    case StoredType::i64:
-      return convert_all<std::int64_t, Out>(tensor, same);
-  }
-  return {};
+  const StoredType type = tensor.type;
+  if (type == StoredType::boolean)
+    return convert_all<std::uint8_t, Out>(tensor, [](std::uint8_t value) { return value != 0; });
+  if (type == StoredType::u8) return convert_all<std::uint8_t, Out>(tensor, same);
+  if (type == StoredType::f16) return convert_all<std::uint16_t, Out>(tensor, from_half);
+  if (type == StoredType::bf16) return convert_all<std::uint16_t, Out>(tensor, from_bfloat);
+  if (type == StoredType::i32) return convert_all<std::int32_t, Out>(tensor, same);
+  if (type == StoredType::f32) return convert_all<float, Out>(tensor, same);
+  if (type == StoredType::f64) return convert_all<double, Out>(tensor, same);
+  return convert_all<std::int64_t, Out>(tensor, same);
 }
 
 template <class Value>

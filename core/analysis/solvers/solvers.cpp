@@ -146,18 +146,10 @@ SolverRun run_solver(SolverKind kind, const RidgeProblem& problem, int iteration
 
 double residual_bound(SolverKind kind, double mu, double L, int i) {
   const double root = std::sqrt(L / mu);
-  switch (kind) {
-    case SolverKind::chebyshev:
-      return inverse_chebyshev(mu, L, i + 1);
-    case SolverKind::gradient_descent:
-      return std::pow(rho_of(mu, L), i + 1);
-    case SolverKind::nesterov:
-      return std::pow(1 - 1 / root, i + 1) * (1 + (i + 1) / root);
-    case SolverKind::conjugate_gradient:
-      return root * inverse_chebyshev(mu, L, i);
-    case SolverKind::cholesky:
-      break;
-  }
+  if (kind == SolverKind::chebyshev) return inverse_chebyshev(mu, L, i + 1);
+  if (kind == SolverKind::gradient_descent) return std::pow(rho_of(mu, L), i + 1);
+  if (kind == SolverKind::nesterov) return std::pow(1 - 1 / root, i + 1) * (1 + (i + 1) / root);
+  if (kind == SolverKind::conjugate_gradient) return root * inverse_chebyshev(mu, L, i);
   return std::numeric_limits<double>::quiet_NaN();
 }
 

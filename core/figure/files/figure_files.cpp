@@ -2,6 +2,7 @@
 #include "core/figure/files/figure_files.h"
 
 #include <algorithm>
+#include <array>
 
 #include "core/figure/files/carried_recipe.h"
 #include "core/figure/files/csv_writer.h"
@@ -18,18 +19,11 @@ constexpr std::size_t max_figure_file = std::size_t{256} << 20;
 
 std::string bytes_of(const Figure& figure, FigureFormat format, const PageSize& page, const WriteOptions& options) {
   const Theme& theme = options.theme ? *options.theme : light_theme();
-  switch (format) {
-    case FigureFormat::pdf:
-      return pdf_bytes(figure, page, theme, options.view);
-    case FigureFormat::png:
-      return png_bytes(figure, page, theme, options.view);
-    case FigureFormat::csv:
-      return (options.visible_only ? csv_text_of_view(figure, options.view) : csv_text(figure)) +
-             csv_recipe_line(figure.recipe);
-    case FigureFormat::svg:
-      break;
-  }
-  return svg_text(figure, page, theme, options.view);
+  if (format == FigureFormat::svg) return svg_text(figure, page, theme, options.view);
+  if (format == FigureFormat::pdf) return pdf_bytes(figure, page, theme, options.view);
+  if (format == FigureFormat::png) return png_bytes(figure, page, theme, options.view);
+  return (options.visible_only ? csv_text_of_view(figure, options.view) : csv_text(figure)) +
+         csv_recipe_line(figure.recipe);
 }
 
 fs::path named(const fs::path& stem, int number, FigureFormat format) {
@@ -117,17 +111,8 @@ std::optional<FigureFormat> format_of(std::string extension) {
 }
 
 std::string extension_of(FigureFormat format) {
-  switch (format) {
-    case FigureFormat::pdf:
-      return "pdf";
-    case FigureFormat::png:
-      return "png";
-    case FigureFormat::csv:
-      return "csv";
-    case FigureFormat::svg:
-      break;
-  }
-  return "svg";
+  constexpr std::array extensions{"svg", "pdf", "png", "csv"};
+  return extensions[static_cast<std::size_t>(format)];
 }
 
 }  // namespace afterglow

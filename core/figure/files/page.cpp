@@ -26,14 +26,8 @@ PageSize page_size(SizePreset preset, const Figure& figure) {
   const bool is_map =
       std::ranges::any_of(figure.series, [](const Series& s) { return std::holds_alternative<HeatMap>(s); });
   const bool is_square = figure.equal_aspect || is_map;
-  switch (preset) {
-    case SizePreset::two_columns:
-      return {178, (is_square ? 120.0 : 85.0) + legend_room_mm(figure, 8.5), 8.5};
-    case SizePreset::slide:
-      return {254, 142.875, 16};
-    case SizePreset::one_column:
-      break;
-  }
+  if (preset == SizePreset::slide) return {254, 142.875, 16};
+  if (preset == SizePreset::two_columns) return {178, (is_square ? 120.0 : 85.0) + legend_room_mm(figure, 8.5), 8.5};
   return {85, (is_square ? 80.0 : 60.0) + legend_room_mm(figure, 7.5), 7.5};
 }
 

@@ -261,32 +261,23 @@ void draw_pieces(const Painter& p, const CanvasCurve& curve, const Stroke& strok
 }  // namespace
 
 void draw_marker(Canvas& canvas, Marker marker, Point at, double radius, Color color) {
-  const auto corners = [&](int count, double first_angle, double reach) {
-    std::array<Point, 6> points;
-    for (int i = 0; i < count; ++i) {
-      const double angle = (first_angle + 360.0 * i / count) * std::numbers::pi / 180;
-      points[i] = {at.x + reach * std::cos(angle), at.y - reach * std::sin(angle)};
-    }
-    canvas.polygon(std::span(points).first(count), color);
+  struct Shape {
+    int corners;
+    double first_angle, reach;
   };
-  // The eye compares areas, not radii: every shape has about the area of the circle.
-  switch (marker) {
-    case Marker::none:
-      return;
-    case Marker::square:
-      return corners(4, 45, 1.25 * radius);
-    case Marker::diamond:
-      return corners(4, 90, 1.25 * radius);
-    case Marker::triangle_up:
-      return corners(3, 90, 1.5 * radius);
-    case Marker::triangle_down:
-      return corners(3, 270, 1.5 * radius);
-    case Marker::hexagon:
-      return corners(6, 90, 1.1 * radius);
-    case Marker::automatic:
-    case Marker::circle:
-      return canvas.fill_circle(at, radius, color);
+  // In the order of `Marker`, circles without corners. The eye compares areas, not radii: every shape has about the
+  // area of the circle.
+  static constexpr Shape shapes[] = {{},          {}, {}, {4, 45, 1.25}, {4, 90, 1.25}, {3, 90, 1.5}, {3, 270, 1.5},
+                                     {6, 90, 1.1}};
+  const Shape& shape = shapes[static_cast<std::size_t>(marker)];
+  if (marker == Marker::none) return;
+  if (shape.corners == 0) return canvas.fill_circle(at, radius, color);
+  std::array<Point, 6> points;
+  for (int i = 0; i < shape.corners; ++i) {
+    const double angle = (shape.first_angle + 360.0 * i / shape.corners) * std::numbers::pi / 180;
+    points[i] = {at.x + shape.reach * radius * std::cos(angle), at.y - shape.reach * radius * std::sin(angle)};
   }
+  canvas.polygon(std::span(points).first(shape.corners), color);
 }
 
 void draw_flaw(const Painter& p, const FlawMark& mark, Ink ink) {

@@ -179,25 +179,10 @@ std::uint32_t crc_of(std::uint32_t crc, std::span<const std::byte> bytes) {
   return crc;
 }
 
+/// Numbers of bfloat16 are written as floats.
 const char* descr_of(StoredType type) {
-  switch (type) {
-    case StoredType::boolean:
-      return "|b1";
-    case StoredType::u8:
-      return "|u1";
-    case StoredType::f16:
-      return "<f2";
-    case StoredType::i32:
-      return "<i4";
-    case StoredType::f64:
-      return "<f8";
-    case StoredType::i64:
-      return "<i8";
-    case StoredType::f32:
-    case StoredType::bf16:
-      break;
-  }
-  return "<f4";
+  constexpr std::array forms{"|b1", "|u1", "<f2", "<f4", "<i4", "<f4", "<f8", "<i8"};  // in the order of StoredType
+  return forms[static_cast<std::size_t>(type)];
 }
 
 std::string npy_header(const HostTensor& tensor) {
