@@ -1,18 +1,13 @@
 // Names of what a device may compute in.
 #include "core/backend/device.h"
 
+#include <array>
+
 namespace afterglow {
 
 const char* name_of(Precision precision) {
-  switch (precision) {
-    case Precision::tf32:
-      return "tf32";
-    case Precision::bf16:
-      return "bf16";
-    case Precision::fp32:
-      break;
-  }
-  return "fp32";
+  static constexpr std::array names{"fp32", "tf32", "bf16"};
+  return names[static_cast<std::size_t>(precision)];
 }
 
 }  // namespace afterglow

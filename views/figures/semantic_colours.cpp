@@ -2,6 +2,7 @@
 #include "views/figures/semantic_colours.h"
 
 #include <cmath>
+#include <map>
 
 #include "core/engine/recipe/recipe.h"
 
@@ -15,25 +16,11 @@ Ink layer_ink(std::string_view kind) {
 Ink layer_ink(LayerTrait trait) { return layer_ink(first_kind_that_shows(trait)); }
 
 Ink token_ink(TokenRole role) {
-  switch (role) {
-    case TokenRole::value:
-      return 0;
-    case TokenRole::query:
-    case TokenRole::arrow:
-    case TokenRole::equals:
-      return 1;
-    case TokenRole::key:
-    case TokenRole::text:
-      return 2;
-    case TokenRole::action:
-      return 4;
-    case TokenRole::blank:
-    case TokenRole::start:
-    case TokenRole::separator:
-    case TokenRole::filler:
-      break;
-  }
-  return Role::faint;
+  static const std::map<TokenRole, Ink> inks{{TokenRole::value, 0},  {TokenRole::query, 1}, {TokenRole::arrow, 1},
+                                             {TokenRole::equals, 1}, {TokenRole::key, 2},   {TokenRole::text, 2},
+                                             {TokenRole::action, 4}};
+  const auto found = inks.find(role);
+  return found == inks.end() ? Ink(Role::faint) : found->second;
 }
 
 std::string what_it_needs(LayerTraits any) {

@@ -1,5 +1,6 @@
 // The sheet for opening things: presets as cards, the papers' tables, recent runs, files.
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <sstream>
 
@@ -124,19 +125,8 @@ void draw_cards(Frame& frame, Canvas& canvas, const std::vector<const PickerEntr
 }  // namespace
 
 std::string_view name_of(PickerSection section) {
-  switch (section) {
-    case PickerSection::models:
-      return "Models";
-    case PickerSection::lessons:
-      return "Lessons";
-    case PickerSection::tables:
-      return "Papers' tables";
-    case PickerSection::recent:
-      return "Recent";
-    case PickerSection::files:
-      return "Open file…";
-  }
-  return "";
+  static constexpr std::array names{"Models", "Lessons", "Papers' tables", "Recent", "Open file…"};
+  return names[static_cast<std::size_t>(section)];
 }
 
 std::vector<const PickerEntry*> picker_matches(const PickerState& picker) {

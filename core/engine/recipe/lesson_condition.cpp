@@ -107,21 +107,9 @@ std::string text_of(const Quantity& quantity) {
 bool holds(double left, Relation relation, double right) {
   constexpr double equality = 1e-9;
   const bool is_equal = left == right || std::abs(left - right) <= equality * std::max(std::abs(left), std::abs(right));
-  switch (relation) {
-    case Relation::less:
-      return left < right;
-    case Relation::less_equal:
-      return left <= right;
-    case Relation::greater:
-      return left > right;
-    case Relation::greater_equal:
-      return left >= right;
-    case Relation::equal:
-      return is_equal;
-    case Relation::unequal:
-      return left != right && !is_equal && !std::isnan(left) && !std::isnan(right);
-  }
-  return false;
+  const bool is_unequal = left != right && !is_equal && !std::isnan(left) && !std::isnan(right);
+  const std::array<bool, 6> all{left<right, left <= right, left> right, left >= right, is_equal, is_unequal};
+  return all[static_cast<std::size_t>(relation)];  // in the order of Relation
 }
 
 /// A word that is no name of a quantity is compared as a word: `law == power`.

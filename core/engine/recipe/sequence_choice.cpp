@@ -1,6 +1,7 @@
 // The choices as JSON.
 #include "core/engine/recipe/sequence_choice.h"
 
+#include <array>
 #include <nlohmann/json.hpp>
 
 #include "core/io/error.h"
@@ -17,15 +18,8 @@ int place_in(const nlohmann::json& value, const char* key, int now, const std::s
 }  // namespace
 
 std::string_view name_of(AnswerMeasure measure) {
-  switch (measure) {
-    case AnswerMeasure::probability:
-      return "probability";
-    case AnswerMeasure::loss:
-      return "loss";
-    case AnswerMeasure::logit_difference:
-      break;
-  }
-  return "logit difference";
+  static constexpr std::array names{"logit difference", "probability", "loss"};
+  return names[static_cast<std::size_t>(measure)];
 }
 
 nlohmann::json to_json(const PairChoice& pair) {
