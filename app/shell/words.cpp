@@ -3,7 +3,6 @@
 
 #include "app/cli/paper_plots.h"
 #include "app/shell/shell_texts.h"
-#include "core/engine/recipe/recipe_text.h"
 #include "core/engine/studies/table.h"
 #include "views/plots/plot_kinds.h"
 

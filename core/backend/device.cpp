@@ -1,8 +1,6 @@
 // Names of what a device may compute in.
 #include "core/backend/device.h"
 
-#include <array>
-
 namespace afterglow {
 
 const char* name_of(Precision precision) {

@@ -2,7 +2,6 @@
 #include "core/figure/decimate.h"
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 
 namespace afterglow {

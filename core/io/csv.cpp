@@ -6,10 +6,8 @@
 #include <cctype>
 #include <cmath>
 #include <limits>
-#include <optional>
 #include <utility>
 
-#include "core/io/atomic_file.h"
 #include "core/io/error.h"
 #include "core/io/wording.h"
 

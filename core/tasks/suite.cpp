@@ -1,7 +1,6 @@
 // The suite's labels, roles and drawing helpers.
 #include "core/tasks/suite.h"
 
-#include <algorithm>
 #include <iterator>
 #include <numeric>
 

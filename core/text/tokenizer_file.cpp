@@ -3,7 +3,6 @@
 
 #include <functional>
 #include <optional>
-#include <utility>
 
 #include "core/io/atomic_file.h"
 #include "core/io/error.h"

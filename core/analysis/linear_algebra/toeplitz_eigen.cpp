@@ -7,7 +7,6 @@
 #include <complex>
 #include <numbers>
 #include <unsupported/Eigen/FFT>
-#include <vector>
 
 #include "core/analysis/linear_algebra/krylov.h"
 

@@ -7,7 +7,6 @@
 #include <fontconfig/fontconfig.h>
 
 #include <cmath>
-#include <functional>
 #include <map>
 #include <memory>
 #include <mutex>

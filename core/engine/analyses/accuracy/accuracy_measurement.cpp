@@ -1,7 +1,6 @@
 // Visits the cells in turn, with few examples first.
 #include "core/engine/analyses/accuracy/accuracy_measurement.h"
 
-#include <algorithm>
 #include <nlohmann/json.hpp>
 
 #include "core/io/error.h"
