@@ -79,13 +79,11 @@ struct GlWindow::Callbacks {
     self(window).had_input_ = true;
     for (int i = 0; i < count; ++i) self(window).on_drop(paths[i]);
   }
-  static void place(GLFWwindow* window, double, double) { self(window).had_input_ = true; }
-  static void button(GLFWwindow* window, int, int, int) { self(window).had_input_ = true; }
-  static void scroll(GLFWwindow* window, double, double) { self(window).had_input_ = true; }
-  static void character(GLFWwindow* window, unsigned) { self(window).had_input_ = true; }
-  static void size(GLFWwindow* window, int, int) { self(window).had_input_ = true; }
-  static void refresh(GLFWwindow* window) { self(window).had_input_ = true; }
-  static void enter(GLFWwindow* window, int) { self(window).had_input_ = true; }
+  /// Of the mouse, of characters, and of the window itself.
+  template <class... Details>
+  static void note(GLFWwindow* window, Details...) {
+    self(window).had_input_ = true;
+  }
 };
 
 GlWindow::GlWindow(const std::string& title, int width, int height) {
@@ -108,13 +106,13 @@ GlWindow::GlWindow(const std::string& title, int width, int height) {
   glfwSetWindowUserPointer(window_, this);
   glfwSetKeyCallback(window_, Callbacks::key);
   glfwSetDropCallback(window_, Callbacks::drop);
-  glfwSetCursorPosCallback(window_, Callbacks::place);
-  glfwSetMouseButtonCallback(window_, Callbacks::button);
-  glfwSetScrollCallback(window_, Callbacks::scroll);
-  glfwSetCharCallback(window_, Callbacks::character);
-  glfwSetFramebufferSizeCallback(window_, Callbacks::size);
-  glfwSetWindowRefreshCallback(window_, Callbacks::refresh);
-  glfwSetCursorEnterCallback(window_, Callbacks::enter);
+  glfwSetCursorPosCallback(window_, Callbacks::note);
+  glfwSetMouseButtonCallback(window_, Callbacks::note);
+  glfwSetScrollCallback(window_, Callbacks::note);
+  glfwSetCharCallback(window_, Callbacks::note);
+  glfwSetFramebufferSizeCallback(window_, Callbacks::note);
+  glfwSetWindowRefreshCallback(window_, Callbacks::note);
+  glfwSetCursorEnterCallback(window_, Callbacks::note);
   glfwMakeContextCurrent(window_);
   const auto* renderer = reinterpret_cast<const char*>(gl_function<decltype(glGetString)>("glGetString")(GL_RENDERER));
   renderer_ = renderer ? renderer : "";

@@ -166,20 +166,14 @@ double envelope_constant(double beta) { return (1 - beta) * std::exp(1 - beta); 
 
 double deep_exponent(int blocks, double beta) { return blocks * (1 - beta) - 1; }
 
-InfluenceProfile uniform_stack_profile(int blocks, double gamma, int source, int tokens) {
+/// The profile of a stack; `block(x)` turns the influence x [tokens] on the input of a block into that on its output.
+template <class Block>
+InfluenceProfile stack_profile(int blocks, int source, int tokens, const Block& block) {
   InfluenceProfile profile;
   if (blocks < 0 || source < 0 || source >= tokens) return profile;
   std::vector<double> x(static_cast<std::size_t>(tokens), 0.0);
   x[static_cast<std::size_t>(source)] = 1;
-  for (int block = 0; block < blocks; ++block) {
-    double past = 0;  // sum of s before this token; uniform routing reads its mean
-    for (int t = 0; t < tokens; ++t) {
-      double& here = x[static_cast<std::size_t>(t)];
-      const double jump = t > 0 ? gamma * past / t : 0.0;
-      past += std::pow(t + 1.0, gamma) * here + jump;
-      here = jump;
-    }
-  }
+  for (int i = 0; i < blocks; ++i) block(x);
   for (int t = source; t < tokens; ++t) {
     profile.lags.push_back(t - source);
     profile.values.push_back(x[static_cast<std::size_t>(t)]);
@@ -187,12 +181,20 @@ InfluenceProfile uniform_stack_profile(int blocks, double gamma, int source, int
   return profile;
 }
 
+InfluenceProfile uniform_stack_profile(int blocks, double gamma, int source, int tokens) {
+  return stack_profile(blocks, source, tokens, [&](std::vector<double>& x) {
+    double past = 0;  // sum of s before this token; uniform routing reads its mean
+    for (int t = 0; t < tokens; ++t) {
+      double& here = x[static_cast<std::size_t>(t)];
+      const double jump = t > 0 ? gamma * past / t : 0.0;
+      past += std::pow(t + 1.0, gamma) * here + jump;
+      here = jump;
+    }
+  });
+}
+
 InfluenceProfile averaged_stack_profile(int blocks, double gamma, int source, int tokens) {
-  InfluenceProfile profile;
-  if (blocks < 0 || source < 0 || source >= tokens) return profile;
-  std::vector<double> x(static_cast<std::size_t>(tokens), 0.0);
-  x[static_cast<std::size_t>(source)] = 1;
-  for (int block = 0; block < blocks; ++block) {
+  return stack_profile(blocks, source, tokens, [&](std::vector<double>& x) {
     double past = 0, prefix = 0;  // sums of s before this token, of p x up to it
     for (int t = 0; t < tokens; ++t) {
       double& here = x[static_cast<std::size_t>(t)];
@@ -201,12 +203,7 @@ InfluenceProfile averaged_stack_profile(int blocks, double gamma, int source, in
       past += s;
       here += s;
     }
-  }
-  for (int t = source; t < tokens; ++t) {
-    profile.lags.push_back(t - source);
-    profile.values.push_back(x[static_cast<std::size_t>(t)]);
-  }
-  return profile;
+  });
 }
 
 std::vector<double> at_every_lag(const InfluenceProfile& profile, double own, int last) {

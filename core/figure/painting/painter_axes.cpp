@@ -46,6 +46,11 @@ double end_of_y_title(const Painter& p) {
   return is_below ? p.layout.plot.bottom() : p.layout.area.bottom();
 }
 
+void draw_upwards(const Painter& p, Point middle, const std::string& text, double size) {
+  const TextStyle style{size, FontFace::regular, p.theme.dim, Anchor::middle, 90};
+  draw_math(p.canvas, middle, text, style);
+}
+
 // A title is centred on the plot, but never leaves the area.
 void draw_axis_titles(const Painter& p) {
   const Rect& area = p.layout.area;
@@ -70,12 +75,7 @@ void draw_axis_titles(const Painter& p) {
   p.text({x, p.layout.x_title_y}, x_title.text, p.theme.dim, x_title.size, Anchor::middle);
   const double y = centre(plot.y + plot.height / 2, p.width(y_title.text, y_title.size) / 2, top, end_of_y_title(p));
   if (y_title.text.empty()) return;
-  draw_math(p.canvas, {p.layout.y_title_x, y}, y_title.text,
-            {.size = y_title.size,
-             .face = FontFace::regular,
-             .color = p.theme.dim,
-             .anchor = Anchor::middle,
-             .rotation = 90});
+  draw_upwards(p, {p.layout.y_title_x, y}, y_title.text, y_title.size);
 }
 
 void draw_flaw_swatch(const Painter& p, const ColorBarLayout& bar) {
@@ -90,17 +90,17 @@ void draw_flaw_swatch(const Painter& p, const ColorBarLayout& bar) {
 void draw_grid(const Painter& p) {
   if (p.layout.has_heat_map) return;
   const Rect& plot = p.layout.plot;
-  for (const Tick& tick : p.layout.x_ticks) {
-    if (tick.label.empty()) continue;
-    const double x = p.layout.x.to_canvas(tick.at);
-    const Point line[] = {{x, plot.y}, {x, plot.bottom()}};
+  const auto draw = [&](Point from, Point to) {
+    const Point line[] = {from, to};
     p.canvas.polyline(line, p.hairline(p.theme.grid));
+  };
+  for (const Tick& tick : p.layout.x_ticks) {
+    const double x = p.layout.x.to_canvas(tick.at);
+    if (!tick.label.empty()) draw({x, plot.y}, {x, plot.bottom()});
   }
   for (const Tick& tick : p.layout.y_ticks) {
-    if (tick.label.empty()) continue;
     const double y = p.layout.y.to_canvas(tick.at);
-    const Point line[] = {{plot.x, y}, {plot.right(), y}};
-    p.canvas.polyline(line, p.hairline(p.theme.grid));
+    if (!tick.label.empty()) draw({plot.x, y}, {plot.right(), y});
   }
 }
 
@@ -147,12 +147,7 @@ void draw_color_bars(const Painter& p, FigureGeometry& geometry) {
     if (!title.empty()) {
       const double half = p.width(title, p.m.text) / 2;
       const double y = std::max(bar.bar.y + bar.bar.height / 2, p.layout.area.y + half);
-      draw_math(p.canvas, {bar.title_x, y}, title,
-                {.size = p.m.text,
-                 .face = FontFace::regular,
-                 .color = p.theme.dim,
-                 .anchor = Anchor::middle,
-                 .rotation = 90});
+      draw_upwards(p, {bar.title_x, y}, title, p.m.text);
     }
     if (bar.shows_flaws) draw_flaw_swatch(p, bar);
     p.canvas.end_group();
