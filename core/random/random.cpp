@@ -18,16 +18,8 @@ std::uint32_t Random::next_u32() {
     block_ = philox_at(seed_, stream_, index_, position_++);
     used_ = 0;
   }
-  switch (used_++) {
-    case 0:
-      return block_.x0;
-    case 1:
-      return block_.x1;
-    case 2:
-      return block_.x2;
-    default:
-      return block_.x3;
-  }
+  const std::uint32_t words[] = {block_.x0, block_.x1, block_.x2, block_.x3};
+  return words[used_++];
 }
 
 std::uint64_t Random::next_u64() {

@@ -71,17 +71,12 @@ class Text final : public Task {
 
   std::string token_label(int token) const override {
     if (token < 0 || token >= vocab()) return "?!";
-    switch (const char32_t character = letters_.alphabet[static_cast<std::size_t>(token)]) {
-      case U' ':
-        return "␣";
-      case U'\n':
-        return "⏎";
-      case U'\t':
-        return "⇥";
-      default:
-        const bool has_no_look = character < 0x20 || character == 0x7F || (letters_.are_bytes && character > 0x7F);
-        return has_no_look ? "^" + std::to_string(static_cast<int>(character)) : encoded(character);
-    }
+    const char32_t character = letters_.alphabet[static_cast<std::size_t>(token)];
+    if (character == U' ') return "␣";
+    if (character == U'\n') return "⏎";
+    if (character == U'\t') return "⇥";
+    const bool has_no_look = character < 0x20 || character == 0x7F || (letters_.are_bytes && character > 0x7F);
+    return has_no_look ? "^" + std::to_string(static_cast<int>(character)) : encoded(character);
   }
 
   TokenRole token_role(int token) const override {

@@ -5,36 +5,20 @@
 
 namespace afterglow {
 
-std::size_t size_of(DType dtype) {
-  switch (dtype) {
-    case DType::f32:
-    case DType::i32:
-      return 4;
-    case DType::f64:
-      return 8;
-    case DType::u8:
-      return 1;
-    case DType::bf16:
-      return 2;
-  }
-  return 0;
-}
+namespace {
 
-const char* name_of(DType dtype) {
-  switch (dtype) {
-    case DType::f32:
-      return "float32";
-    case DType::f64:
-      return "float64";
-    case DType::i32:
-      return "int32";
-    case DType::u8:
-      return "uint8";
-    case DType::bf16:
-      return "bfloat16";
-  }
-  return "?";
-}
+struct TypeInfo {
+  const char* name;
+  std::size_t size;
+};
+/// In the order of DType.
+constexpr TypeInfo types[] = {{"float32", 4}, {"float64", 8}, {"int32", 4}, {"uint8", 1}, {"bfloat16", 2}};
+
+}  // namespace
+
+std::size_t size_of(DType dtype) { return types[static_cast<std::size_t>(dtype)].size; }
+
+const char* name_of(DType dtype) { return types[static_cast<std::size_t>(dtype)].name; }
 
 Tensor Tensor::reshaped(const Shape& extents) const {
   if (!contiguous() || extents.elements() != elements()) {

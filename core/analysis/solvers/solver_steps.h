@@ -183,18 +183,12 @@ Vector<Number> cholesky(const Matrix<Number>& A, const Vector<Number>& q) {
 /// Any solver; Cholesky shows its one answer.
 template <class Number, class See>
 void solve(SolverKind kind, const Matrix<Number>& A, const RidgeProblem& problem, int iterations, const See& see) {
-  switch (kind) {
-    case SolverKind::chebyshev:
-      return chebyshev(A, problem, iterations, see);
-    case SolverKind::gradient_descent:
-      return gradient_descent(A, problem, iterations, see);
-    case SolverKind::nesterov:
-      return nesterov(A, problem, iterations, see);
-    case SolverKind::conjugate_gradient:
-      return conjugate_gradient(A, problem, iterations, see, [](const ConjugateStep<Number>&) {});
-    case SolverKind::cholesky:
-      return see(cholesky(A, converted<Number>(problem.q)));
-  }
+  if (kind == SolverKind::chebyshev) return chebyshev(A, problem, iterations, see);
+  if (kind == SolverKind::gradient_descent) return gradient_descent(A, problem, iterations, see);
+  if (kind == SolverKind::nesterov) return nesterov(A, problem, iterations, see);
+  if (kind == SolverKind::conjugate_gradient)
+    return conjugate_gradient(A, problem, iterations, see, [](const ConjugateStep<Number>&) {});
+  see(cholesky(A, converted<Number>(problem.q)));
 }
 
 }  // namespace afterglow::steps

@@ -8,19 +8,8 @@ namespace afterglow {
 constexpr double floor_of_axis = 1e-17;  ///< residuals of exact answers
 
 inline Ink solver_ink(SolverKind kind) {
-  switch (kind) {
-    case SolverKind::chebyshev:
-      return 0;
-    case SolverKind::gradient_descent:
-      return 5;
-    case SolverKind::nesterov:
-      return 2;
-    case SolverKind::conjugate_gradient:
-      return 1;
-    case SolverKind::cholesky:
-      return 4;
-  }
-  return Role::faint;
+  constexpr int inks[] = {0, 5, 2, 1, 4};  // in the order of SolverKind
+  return inks[static_cast<std::size_t>(kind)];
 }
 
 }  // namespace afterglow

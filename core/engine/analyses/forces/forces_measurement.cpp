@@ -150,20 +150,12 @@ void ForcesMeasurement::find_directions() {
 }
 
 std::vector<double> ForcesMeasurement::weights_of(Place place) const {
-  switch (place) {
-    case Place::down_ahead:
-      return moved(weights_, scale_, down_, meanwhile_);
-    case Place::down_behind:
-      return moved(weights_, -scale_, down_, meanwhile_);
-    case Place::step_ahead:
-      return moved(weights_, scale_, ahead_, meanwhile_);
-    case Place::step_behind:
-      return moved(weights_, -scale_, ahead_, meanwhile_);
-    case Place::after:
-      return after_;
-    default:
-      return weights_;
-  }
+  if (place == Place::after) return after_;
+  if (place == Place::down_ahead) return moved(weights_, scale_, down_, meanwhile_);
+  if (place == Place::down_behind) return moved(weights_, -scale_, down_, meanwhile_);
+  if (place == Place::step_ahead) return moved(weights_, scale_, ahead_, meanwhile_);
+  if (place == Place::step_behind) return moved(weights_, -scale_, ahead_, meanwhile_);
+  return weights_;
 }
 
 void ForcesMeasurement::set_meanwhile(const std::function<void()>& work) {
