@@ -2,14 +2,19 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <nlohmann/json.hpp>
 #include <span>
 #include <string>
 #include <vector>
 
+#include "core/io/embedded_text.h"
 #include "views/page/page.h"
 #include "views/widgets.h"
 
 namespace afterglow {
+
+/// The files of assets/page.
+std::span<const EmbeddedText> page_texts();
 
 namespace {
 
@@ -17,31 +22,14 @@ struct KeyLine {
   std::string keys, meaning;
 };
 
-// Actions of the mouse on plots; the keys come from the table of commands.
-const std::array mouse_lines{
-    KeyLine{"Drag", "Move the view"},
-    KeyLine{"Wheel", "Zoom at the pointer; over an axis: that axis"},
-    KeyLine{"Shift + drag", "Zoom to a box"},
-    KeyLine{"Double click", "Show all data and follow new data"},
-    KeyLine{"Ctrl + click", "Set measuring cursor A, then B, then remove both"},
-    KeyLine{"Click a name", "Hide or show a curve"},
-    KeyLine{"Click a dot", "Select a mode in every panel"},
-    KeyLine{"Drag a dot", "Move the eigenvalue and see what the model answers then"},
-    KeyLine{"Right click a dot", "Switch the mode off or on"},
-    KeyLine{"Right click elsewhere", "Open the menu of the plot or panel"},
-    KeyLine{"Click a number", "Type the exact value"},
-    KeyLine{"Drag a slider", "Change the value; a click selects it for the keys"},
-    KeyLine{"Ctrl + wheel", "Change the slider under the pointer in fine steps"},
-    KeyLine{"Double click a slider", "Back to the initial value"},
-    KeyLine{"Rest on a title or axis", "Show the formula card; F1 keeps it open"},
-    KeyLine{"F1 over anything", "Show the formula card of a dot, curve or slider"},
-};
-
-// Keys whose action differs from the title of their command.
-const std::array other_keys{
-    KeyLine{"Ctrl+Shift+E", "Export all plots of the page"},
-    KeyLine{"Shift+PageUp", "Restart this step of the lesson"},
-};
+/// The lines of assets/page/keys.json: "mouse" on plots, or "keys" whose action differs from the title of their
+/// command.
+std::vector<KeyLine> lines_of(const char* part) {
+  const auto data = nlohmann::json::parse(page_texts().front().json);
+  std::vector<KeyLine> lines;
+  for (const nlohmann::json& line : data.at(part)) lines.push_back({line.at(0), line.at(1)});
+  return lines;
+}
 
 /// "Ctrl+1 … 9" if a command has many keys.
 std::string short_keys(std::string_view keys) {
@@ -55,6 +43,7 @@ std::string short_keys(std::string_view keys) {
 }
 
 std::vector<KeyLine> key_lines() {
+  static const std::vector<KeyLine> other_keys = lines_of("keys");
   std::vector<KeyLine> lines;
   for (const CommandSpec& spec : command_table()) {
     std::string keys(spec.keys);
@@ -105,6 +94,7 @@ void draw_help(Frame& frame) {
   if (!frame.state.help_is_open) return;
   const Rect all = window_bounds();
   const Theme& theme = *frame.look.theme;
+  static const std::vector<KeyLine> mouse_lines = lines_of("mouse");
   const std::vector<KeyLine> keys = key_lines();
   // Two columns of keys and one of the mouse; rows move closer in a low window.
   const std::size_t half = (keys.size() + 1) / 2, most = std::max(half, mouse_lines.size());

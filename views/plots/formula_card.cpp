@@ -11,7 +11,18 @@
 
 namespace afterglow {
 
+/// The files of assets/page.
+std::span<const EmbeddedText> page_texts();
+
 namespace {
+
+using LatexSigns = std::vector<std::pair<std::string, std::string>>;
+
+/// The signs of formulas that LaTeX writes otherwise; where several fit, the first one counts.
+const LatexSigns& latex_signs() {
+  static const LatexSigns signs = nlohmann::json::parse(page_texts().back().json);
+  return signs;
+}
 
 FormulaCard read_card(const nlohmann::json& card) {
   return {card.at("id"),
@@ -80,36 +91,12 @@ const FormulaCard* card_of_setting(std::string_view key) {
 }
 
 std::string latex_of(std::string_view formula) {
-  struct Sign {
-    std::string_view text, latex;
-  };
-  static constexpr std::array signs{Sign{"⁻¹", "^{-1}"},     Sign{"⁻ᵀ", "^{-\\top}"},
-                                    Sign{"ᵀ", "^{\\top}"},   Sign{"²", "^{2}"},
-                                    Sign{"^½", "^{1/2}"},    Sign{"½", "\\tfrac{1}{2}"},
-                                    Sign{"Σ", "\\sum "},     Sign{"√", "\\sqrt "},
-                                    Sign{"∂", "\\partial "}, Sign{"α", "\\alpha "},
-                                    Sign{"β", "\\beta "},    Sign{"γ", "\\gamma "},
-                                    Sign{"Δ", "\\Delta "},   Sign{"τ", "\\tau "},
-                                    Sign{"ρ", "\\rho "},     Sign{"ω", "\\omega "},
-                                    Sign{"Π", "\\prod "},    Sign{"…", "\\dots "},
-                                    Sign{"₂", "_{2}"},       Sign{"←", "\\leftarrow "},
-                                    Sign{"μ", "\\mu "},      Sign{"ε", "\\varepsilon "},
-                                    Sign{"η", "\\eta "},     Sign{"′", "'"},
-                                    Sign{"λ", "\\lambda "},  Sign{"κ", "\\kappa "},
-                                    Sign{"σ", "\\sigma "},   Sign{"φ", "\\varphi "},
-                                    Sign{"π", "\\pi "},      Sign{"Φ", "\\Phi "},
-                                    Sign{"θ", "\\theta "},   Sign{"Â", "\\hat{A}"},
-                                    Sign{"·", "\\cdot "},    Sign{"−", "-"},
-                                    Sign{"≤", "\\le "},      Sign{"≥", "\\ge "},
-                                    Sign{"×", "\\times "},   Sign{"⟨", "\\langle "},
-                                    Sign{"⟩", "\\rangle "},  Sign{"₊", "_{+}"}};
   std::string latex;
   while (!formula.empty()) {
-    const auto sign =
-        std::find_if(signs.begin(), signs.end(), [&](const Sign& s) { return formula.starts_with(s.text); });
-    if (sign != signs.end()) {
-      latex += sign->latex;
-      formula.remove_prefix(sign->text.size());
+    const auto sign = std::ranges::find_if(latex_signs(), [&](const auto& s) { return formula.starts_with(s.first); });
+    if (sign != latex_signs().end()) {
+      latex += sign->second;
+      formula.remove_prefix(sign->first.size());
     } else if (formula.size() > 1 && (formula[0] == '_' || formula[0] == '^') &&
                std::isalnum(static_cast<unsigned char>(formula[1]))) {
       // Every script of a word, above or below.
