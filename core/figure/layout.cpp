@@ -268,25 +268,17 @@ class Layouter {
 
   double color_bar_width(ColorBarLayout& bar) {
     const auto& map = std::get<HeatMap>(figure_.series[bar.series]);
-    const Range range = color_range(map, view_);
     const double swatch = bar.shows_flaws ? 2.2 * m_.text : 0;
     const double height =
         std::max(smallest_plot, (out_.plot.height > 0 ? out_.plot.height : out_.area.height / 2) - swatch);
     bar.bar = {0, 0, 0.9 * m_.text, height};
-    bar.values = AxisTransform(map.value.scale, range, height, 0, color_threshold(map, range));
+    bar.values = color_transform(map, view_, height, 0);
     const int most = std::clamp(static_cast<int>(height / (2.4 * m_.text)), 2, 7);
     bar.ticks = choose_ticks(map.value, bar.values, most);
     double labels = bar.shows_flaws ? width("not finite", m_.small) - bar.bar.width : 0;
     for (const Tick& tick : bar.ticks) labels = std::max(labels, width(tick.label, m_.text));
     const double title = axis_title(map.value).empty() ? 0 : m_.text * line_height_of_font;
     return m_.text + bar.bar.width + 0.4 * m_.text + labels + title;
-  }
-
-  static double color_threshold(const HeatMap& map, Range range) {
-    Extent extent;
-    extent.add(range.low);
-    extent.add(range.high);
-    return symlog_threshold(map.value, extent);
   }
 
   void place_color_bars() {
@@ -296,8 +288,7 @@ class Layouter {
       const auto& map = std::get<HeatMap>(figure_.series[bar.series]);
       bar.bar.x = x;
       bar.bar.y = out_.plot.y;
-      bar.values =
-          AxisTransform(map.value.scale, color_range(map, view_), bar.bar.bottom(), bar.bar.y, bar.values.threshold());
+      bar.values = color_transform(map, view_, bar.bar.bottom(), bar.bar.y);
       bar.title_x = x + width - m_.text - 0.15 * m_.text;
       x += width;
     }
@@ -347,6 +338,14 @@ Range color_range(const HeatMap& map, const FigureView& view) {
   reach.add(std::max(std::abs(extent.low), std::abs(extent.high)));
   const double end = fitted_range(reach, map.value.scale, RangeFit::nice).high;
   return {-end, end};
+}
+
+AxisTransform color_transform(const HeatMap& map, const FigureView& view, double from, double to) {
+  const Range range = color_range(map, view);
+  Extent ends;
+  ends.add(range.low);
+  ends.add(range.high);
+  return AxisTransform(map.value.scale, range, from, to, symlog_threshold(map.value, ends));
 }
 
 FigureLayout lay_out(const Figure& figure, const Theme& theme, const FigureView& view, const Rect& area,

@@ -61,6 +61,8 @@ bool is_shown(const Series& series, const FigureView& view);
 
 /// The colour range of a heat map: from the view, else its fixed one, else fitted to its finite cells.
 Range color_range(const HeatMap& map, const FigureView& view);
+/// From the values of a heat map, over its colour range, to places from `from` to `to`.
+AxisTransform color_transform(const HeatMap& map, const FigureView& view, double from, double to);
 
 /// Whether the map has rows * cols cells.
 bool is_complete(const HeatMap& map);

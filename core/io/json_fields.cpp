@@ -1,6 +1,5 @@
 // Reads single fields of a JSON object, with messages for wrong ones.
 #include <algorithm>
-#include <charconv>
 #include <cmath>
 #include <nlohmann/json.hpp>
 
@@ -76,13 +75,8 @@ std::optional<std::int64_t> integer_of(const Json& value, std::int64_t min, std:
 std::optional<std::pair<std::int64_t, std::int64_t>> ends_of_range(std::string_view text) {
   const std::size_t dots = text.find("..");
   if (dots == std::string_view::npos) return std::nullopt;
-  const auto whole = [](std::string_view digits, std::int64_t& number) {
-    const auto result = std::from_chars(digits.data(), digits.data() + digits.size(), number);
-    return result.ec == std::errc() && result.ptr == digits.data() + digits.size();
-  };
-  std::pair<std::int64_t, std::int64_t> ends;
-  if (!whole(text.substr(0, dots), ends.first) || !whole(text.substr(dots + 2), ends.second)) return std::nullopt;
-  return ends;
+  const auto first = parse_whole_number(text.substr(0, dots)), last = parse_whole_number(text.substr(dots + 2));
+  return first && last ? std::optional(std::pair(*first, *last)) : std::nullopt;
 }
 
 /// The entries of a list or range; empty where one of them is wrong.

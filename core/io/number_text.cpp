@@ -16,6 +16,14 @@ std::string shortest_digits(Real value) {
   return std::string(buffer.data(), result.ptr);
 }
 
+template <class Number>
+std::optional<Number> whole_text_as(std::string_view text) {
+  Number value{};
+  const auto result = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (result.ec != std::errc() || result.ptr != text.data() + text.size()) return std::nullopt;
+  return value;
+}
+
 }  // namespace
 
 std::string shortest(double value) { return shortest_digits(value); }
@@ -26,18 +34,10 @@ std::optional<double> parse_number(std::string_view text) {
   while (!text.empty() && (text.front() == ' ' || text.front() == '\t')) text.remove_prefix(1);
   while (!text.empty() && (text.back() == ' ' || text.back() == '\t')) text.remove_suffix(1);
   if (text.size() > 1 && text[0] == '+' && text[1] != '-') text.remove_prefix(1);  // from_chars accepts no plus
-  double value = 0;
-  const auto result = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (result.ec != std::errc() || result.ptr != text.data() + text.size()) return std::nullopt;
-  return value;
+  return whole_text_as<double>(text);
 }
 
-std::optional<std::int64_t> parse_whole_number(std::string_view text) {
-  std::int64_t value = 0;
-  const auto result = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (result.ec != std::errc() || result.ptr != text.data() + text.size()) return std::nullopt;
-  return value;
-}
+std::optional<std::int64_t> parse_whole_number(std::string_view text) { return whole_text_as<std::int64_t>(text); }
 
 std::string bytes_text(std::int64_t bytes) {
   static constexpr std::array units{"B", "KB", "MB", "GB", "TB"};

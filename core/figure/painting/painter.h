@@ -59,7 +59,6 @@ Occupancy ink_of(const Painter& p, const std::vector<DrawnLine>& lines);
 void draw_grid(const Painter& p);
 void draw_frame(const Painter& p);  ///< frame, ticks, numbers, titles
 void draw_color_bars(const Painter& p, FigureGeometry& geometry);
-AxisTransform color_transform(const Painter& p, const HeatMap& map);  ///< values to [0, 1]
 
 // painter_series.cpp
 void draw_heat_map(const Painter& p, const HeatMap& map);

@@ -118,14 +118,6 @@ void draw_frame(const Painter& p) {
   p.canvas.end_group();
 }
 
-AxisTransform color_transform(const Painter& p, const HeatMap& map) {
-  const Range range = color_range(map, p.view);
-  Extent extent;
-  extent.add(range.low);
-  extent.add(range.high);
-  return AxisTransform(map.value.scale, range, 0, 1, symlog_threshold(map.value, extent));
-}
-
 void draw_color_bars(const Painter& p, FigureGeometry& geometry) {
   for (const ColorBarLayout& bar : p.layout.color_bars) {
     const auto& map = std::get<HeatMap>(p.figure.series[bar.series]);

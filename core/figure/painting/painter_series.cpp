@@ -19,7 +19,7 @@ double prominence(double t, ColourMap map) { return map == ColourMap::diverging 
 
 class HeatPainter {
  public:
-  HeatPainter(const Painter& p, const HeatMap& map) : p_(p), map_(map), transform_(color_transform(p, map)) {
+  HeatPainter(const Painter& p, const HeatMap& map) : p_(p), map_(map), transform_(color_transform(map, p.view, 0, 1)) {
     for (int i = 0; i < color_levels; ++i) colors_.push_back(map_color(p.theme, map.map, i / (color_levels - 1.0)));
   }
 
