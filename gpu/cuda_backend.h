@@ -57,8 +57,10 @@ class CudaBackend final : public Backend {
   void queue_downloads(std::span<const Transfer> arrays) override { queue_transfers(arrays); }
   void synchronize() override;
   bool is_idle() override;
-  void set_meanwhile(std::function<void()> work) override { meanwhile_ = std::move(work); }
-  std::unique_ptr<Backend> beside() override { return std::make_unique<CudaBackend>(device_, Rank::behind); }
+  void set_yield(std::function<void()> work) override { meanwhile_ = std::move(work); }
+  std::unique_ptr<Backend> low_priority_backend() override {
+    return std::make_unique<CudaBackend>(device_, Rank::behind);
+  }
   void begin_side_stream() override;
   void end_side_stream() override;
   void join_side_stream() override;

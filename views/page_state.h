@@ -74,7 +74,7 @@ struct MenuState {
   std::vector<MenuItem> items;  ///< as drawn last
 };
 
-/// A plot of the last frame, for commands of keys.
+/// A plot of the last frame, for keyboard commands.
 struct ShownPlot {
   std::string panel, plot;
   Rect area;   ///< with its axes

@@ -13,7 +13,7 @@ namespace afterglow {
 namespace {
 
 constexpr double zoom_per_notch = 0.85;
-constexpr int most_legend_rows = 2;
+constexpr int max_legend_rows = 2;
 
 double caption_height(const Frame& frame, const Figure& figure, const PlotOptions& options) {
   return options.shows_caption && !figure.title.empty() ? frame.px(20) : 0;
@@ -275,7 +275,7 @@ void draw_hidden_labels(const Frame& frame, const std::vector<HiddenLabel>& labe
 FigureView view_in(const Frame& frame, PlotState& state, const Figure& figure, const PlotOptions& options) {
   FigureView view = view_of(state, frame.look.figure_text(options.text_size));
   view.thinned = &state.thinned;
-  view.legend_rows = most_legend_rows;
+  view.legend_rows = max_legend_rows;
   if (!frame.state.crosshair.axis.empty() && frame.state.crosshair.axis == figure.x.label)
     view.cursor_x = frame.state.crosshair.x;
   const Selection& selection = frame.state.selection;

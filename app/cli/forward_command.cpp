@@ -13,14 +13,14 @@ namespace afterglow {
 
 namespace {
 
-constexpr std::int64_t most_logits = std::int64_t{1} << 26;  // logits of one pass
+constexpr std::int64_t max_logits = std::int64_t{1} << 26;  // logits of one pass
 
 /// Logits [B,T,V], computed for a few sequences at a time.
 std::vector<float> answer(Trainer& trainer, const TokenIds& ids) {
   Model& model = trainer.model();
   Backend& backend = trainer.backend();
   Tape& tape = trainer.evaluation_tape();
-  const std::int64_t one = ids.length * model.vocab(), at_once = std::max<std::int64_t>(1, most_logits / one);
+  const std::int64_t one = ids.length * model.vocab(), at_once = std::max<std::int64_t>(1, max_logits / one);
   std::vector<float> logits(static_cast<std::size_t>(ids.sequences * one));
   for (std::int64_t first = 0; first < ids.sequences; first += at_once) {
     Interruption::check("after " + std::to_string(first) + " sequences");

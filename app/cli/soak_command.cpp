@@ -19,7 +19,7 @@ namespace afterglow {
 namespace {
 
 constexpr double longest_interval = 60;  // seconds between samples
-constexpr int fewest_intervals = 5;
+constexpr int min_intervals = 5;
 
 /// The smallest of some readings: a temporary copy, for example of a state to keep, is not growth.
 std::int64_t settled_bytes() {
@@ -64,7 +64,7 @@ nlohmann::json soak(const SoakOptions& options, const CommonOptions& common, Out
   Session session(to_json(recipe).dump(), started);
   const auto start = Clock::now();
   const auto seconds = [&] { return std::chrono::duration<double>(Clock::now() - start).count(); };
-  const double interval = std::min(longest_interval, options.seconds / fewest_intervals);
+  const double interval = std::min(longest_interval, options.seconds / min_intervals);
   std::vector<SoakSample> samples;
   SoakTour tour;
   for (double due = 0; !interruption.wanted();) {

@@ -199,7 +199,7 @@ std::vector<RunResult> StudyRun::results() const {
   return all;
 }
 
-/// The number of runs with a result there, which other processes may write meanwhile.
+/// The number of runs with a result there, to which other processes may add at the same time.
 std::ptrdiff_t StudyRun::written_results() const {
   return std::ranges::count_if(runs_, [&](const PlannedRun& run) { return fs::exists(folder_->result_file(run)); });
 }
@@ -230,10 +230,10 @@ namespace {
 
 /// As wide as the names of its rows need.
 SizePreset size_of(const Figure& figure) {
-  constexpr std::size_t most_letters = 30;  // in one column
+  constexpr std::size_t max_letters = 30;  // in one column
   std::size_t letters = 0;
   for (const AxisTick& tick : figure.x.ticks) letters += tick.label.size();
-  return letters > most_letters ? SizePreset::two_columns : SizePreset::one_column;
+  return letters > max_letters ? SizePreset::two_columns : SizePreset::one_column;
 }
 
 }  // namespace

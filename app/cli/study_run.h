@@ -25,8 +25,8 @@ class StudyRun {
   void train(const std::filesystem::path& folder);
   /// The results of all shards so far, in the order of the runs.
   std::vector<RunResult> results() const;
-  /// Writes files of all results, and again if other processes have finished runs meanwhile: the last process to end
-  /// leaves the files of all runs.
+  /// Writes files of all results, and again if other processes have finished runs in the meantime: the last process to
+  /// end leaves the files of all runs.
   nlohmann::json write_files(
       const std::function<std::vector<std::filesystem::path>(const std::vector<RunResult>& results)>& write) const;
   const std::string& device() const { return device_; }

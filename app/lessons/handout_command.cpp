@@ -29,7 +29,7 @@ namespace {
 
 using nlohmann::json;
 
-constexpr std::size_t most_figures = 4;  // of a panel, on a step's page
+constexpr std::size_t max_figures = 4;  // of a panel, on a step's page
 
 struct PrintedStep {
   const LessonStep* step = nullptr;
@@ -91,7 +91,7 @@ std::vector<PrintedStep> printed_steps(LessonRunner& runner, Output& output) {
       std::vector<Figure> figures =
           prepared_figures(kind, runner.observe(kind.analyses & all_analyses), runner.selection(), curves);
       set_scales(figures, runner.lesson().steps[i]);
-      figures.resize(std::min(figures.size(), most_figures));
+      figures.resize(std::min(figures.size(), max_figures));
       std::ranges::move(figures, std::back_inserter(one.figures));
     }
     printed.push_back(std::move(one));

@@ -121,7 +121,7 @@ void LessonRunner::wait_for(std::int64_t step) {
                                             std::to_string(step) + ": " + worker_.last_report());
 }
 
-Observation LessonRunner::observe(AnalysisSet analyses) { return *worker_.look(analyses); }
+Observation LessonRunner::observe(AnalysisSet analyses) { return *worker_.observe(analyses); }
 
 Quantity LessonRunner::number_now(const std::string& name) {
   const Observation now = observe(analyses_of_number(name));

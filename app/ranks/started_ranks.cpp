@@ -108,7 +108,7 @@ std::vector<int> own_gpus() {
 
 nlohmann::json among_ranks(Ranks* ranks, const Output& output, const std::function<nlohmann::json()>& work) {
   if (ranks == nullptr) return work();
-  // A failure that all processes meet is reported by the first alone: the others wait, and it ends them meanwhile.
+  // A failure that all processes meet is reported by the first alone: the others wait, and it ends them.
   const auto end = [&](ExitCode code, const std::string& what) {
     constexpr auto patience = std::chrono::milliseconds(500);
     if (ranks->rank() > 0) std::this_thread::sleep_for(patience);

@@ -16,10 +16,8 @@ namespace afterglow {
 
 namespace {
 
-struct OpenLesson {
+struct OpenLesson : Immovable {  // the plans point into the lesson
   explicit OpenLesson(Lesson read) : lesson(std::move(read)), plans(plan_lesson(lesson)) {}
-  OpenLesson(const OpenLesson&) = delete;  // the plans point into the lesson
-  OpenLesson& operator=(const OpenLesson&) = delete;
   Lesson lesson;
   std::vector<LessonStepPlan> plans;
 };

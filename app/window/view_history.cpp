@@ -9,7 +9,7 @@ namespace afterglow {
 
 namespace {
 
-constexpr std::size_t most_changes = 200;
+constexpr std::size_t max_changes = 200;
 constexpr double one_gesture = 0.6;  // seconds
 
 }  // namespace
@@ -71,7 +71,7 @@ void ViewHistory::note(const Command& command) {
 void ViewHistory::add(Change change) {
   done_.push_back(std::move(change));
   undone_.clear();
-  if (done_.size() > most_changes) done_.erase(done_.begin());
+  if (done_.size() > max_changes) done_.erase(done_.begin());
 }
 
 bool ViewHistory::take(PageState& page, std::vector<Change>& from, std::vector<Change>& to, View Change::*view) {

@@ -59,9 +59,9 @@ Pairs max_pairs(const RowMajor& matrix, Eigen::Index count) {
   return result;
 }
 
-/// Modes in time with what they find in the centred history.
+/// Temporal modes, and the projection of the centred history onto them.
 struct Modes {
-  Eigen::VectorXd eigenvalues;   // [K], falling
+  Eigen::VectorXd eigenvalues;   // [K], descending
   Eigen::MatrixXd modes;         // [T, K]
   Eigen::MatrixXd coefficients;  // [d, K] = Hc^T modes
 };
@@ -384,13 +384,13 @@ struct KlHistory::State {
   }
 
   const Pairs& kernel(const KlConfig& config, Eigen::Index rows, Eigen::Index count) const {
-    constexpr std::size_t most_cached = 8;
+    constexpr std::size_t max_cached = 8;
     if (cached_for.kernel != config.kernel || cached_for.tau != config.tau) cached_kernels.clear();
     cached_for = config;
     for (const Pairs& known : cached_kernels) {
       if (known.vectors.rows() == rows && known.vectors.cols() == count) return known;
     }
-    if (cached_kernels.size() == most_cached) cached_kernels.pop_front();
+    if (cached_kernels.size() == max_cached) cached_kernels.pop_front();
     return cached_kernels.emplace_back(kernel_pairs(config, rows, count));
   }
 };

@@ -7,6 +7,8 @@
 #include <string>
 #include <vector>
 
+#include "core/tensor/immovable.h"
+
 namespace afterglow {
 
 enum class KlStrategy : std::uint8_t {
@@ -64,12 +66,10 @@ std::vector<double> kl_reconstruction_errors(const KlDecomposition& kl, std::spa
 /// decomposition costs O(T d K + d^3 + d^2 log T), equals kl_decompose within rounding, and depends on the rows and
 /// `appended` alone, not on how they came. Strategy B looks its modes up while the number of rows is one of the last
 /// eight.
-class KlHistory {
+class KlHistory : Immovable {
  public:
   KlHistory(int width, int capacity);
   ~KlHistory();
-  KlHistory(const KlHistory&) = delete;
-  KlHistory& operator=(const KlHistory&) = delete;
 
   void append(std::span<const double> row);
   /// Takes over rows [min(appended, capacity), width], oldest first: the last of `appended` rows that ever came.

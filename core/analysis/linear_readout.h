@@ -5,7 +5,7 @@
 
 namespace afterglow {
 
-/// For each list of labels the share of right answers on the samples behind the first `fitted` ones. `features` are
+/// For each list of labels the share of right answers on the samples after the first `fitted` ones. `features` are
 /// [samples * width], row-major; each of `labels` has one number in 0 .. choices - 1 for every sample; what is read is
 /// the choice with the largest answer. The ridge is `ridge` times the mean square of the centred features. Empty where
 /// sizes do not fit; NaN for all where features are not finite.

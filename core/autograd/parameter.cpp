@@ -13,7 +13,7 @@ namespace afterglow {
 namespace {
 
 constexpr std::int64_t weights_for_threads = 1'000'000;  // fewer are drawn before threads have begun
-constexpr int most_threads = 8;
+constexpr int max_threads = 8;
 constexpr std::int64_t drawn_at_once = 1 << 16;  // numbers of a parameter, by one thread
 
 /// FNV-1a: a parameter's random numbers depend on its name alone, so that adding one never changes another.
@@ -97,7 +97,7 @@ void ParameterStore::allocate(Backend& backend, DType dtype) {
 }
 
 void ParameterStore::initialise(std::uint64_t seed) {
-  ThreadPool pool(count() < weights_for_threads ? 1 : std::min(processors(), most_threads));
+  ThreadPool pool(count() < weights_for_threads ? 1 : std::min(processors(), max_threads));
   std::vector<double> values;
   for (const Parameter& parameter : parameters_) {
     values.assign(static_cast<std::size_t>(parameter.shape.elements()), 0.0);

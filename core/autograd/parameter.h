@@ -33,14 +33,13 @@ struct Parameter {
   Initialiser initialise;
 };
 
-class ParameterStore {
+class ParameterStore : Immovable {
  public:
   ParameterStore() = default;
   ~ParameterStore();
-  ParameterStore(const ParameterStore&) = delete;
-  ParameterStore& operator=(const ParameterStore&) = delete;
 
-  /// Declares a parameter; before `allocate`. Matrices decay, vectors and scalars do not. Names must be unique.
+  /// Declares a parameter; before `allocate`. Weight decay applies to matrices, not to vectors and scalars. Names must
+  /// be unique.
   Parameter& add(const std::string& name, const Shape& shape, Initialiser initialise);
   /// Reserves the flat buffers (values, gradients, moments), all zero, and memory for rounded values.
   void allocate(Backend& backend, DType dtype);
@@ -76,14 +75,12 @@ class ParameterStore {
 
 /// While it lives, its owner queues no kernel and no transfer that writes the store's weights: kernels may read them
 /// early, and projections multiply them rounded all at once where the back end rounds them at all.
-class HeldWeights {
+class HeldWeights : Immovable {
  public:
   explicit HeldWeights(const ParameterStore& store) : store_(&store) {
     store.backend().hold_weights(store.values(), store.rounded());
   }
   ~HeldWeights() { store_->backend().release_weights(); }
-  HeldWeights(const HeldWeights&) = delete;
-  HeldWeights& operator=(const HeldWeights&) = delete;
 
  private:
   const ParameterStore* store_;

@@ -30,7 +30,7 @@ void Tape::begin(bool recording) {
   closure_block_ = closure_offset_ = 0;
   scope_.clear();
   captures_.clear();
-  found_ = has_host_work_ = false;
+  has_host_work_ = false;
 }
 
 int Tape::new_slot(const Tensor& value, bool wanted) {
@@ -130,7 +130,7 @@ void Tape::close_split(int id) {
 }
 
 void Tape::make_room_for_rounded(Var& result, bool bounded) {
-  if (!recording_ || is_visited() || result.value.dtype == DType::bf16) return;
+  if (!recording_ || form_ == PassForm::unfused || result.value.dtype == DType::bf16) return;
   const std::int64_t count = backend_->rounded_numbers(result.value, bounded);
   if (count > 0) result.rounded = scratch({count}, result.value.dtype);
 }
@@ -287,7 +287,7 @@ void Tape::compute_again(const Pair& inputs, const Pair& outputs,
 
 void Tape::flow_through(std::size_t node) {
   const auto first = slots_.begin() + nodes_[node].first, end = slots_.begin() + nodes_[node].last + 1;
-  const Node flowing = nodes_[node];  // what it computes again is recorded behind it
+  const Node flowing = nodes_[node];  // what it computes again is recorded after it
   if (std::any_of(first, end, [](const Slot& slot) { return slot.touched; })) flowing.backward(flowing.closure, *this);
 }
 
@@ -309,10 +309,9 @@ void Tape::backward(const Var& output, const Tensor& upstream_gradient, std::siz
   backend_->join_side_stream();
 }
 
-void Tape::zero_untouched(ParameterStore& store) { zero_untouched(store, 0, static_cast<int>(store.all().size())); }
-
 void Tape::zero_untouched(ParameterStore& store, int first, int end) {
-  for (auto index = static_cast<std::size_t>(first); index < static_cast<std::size_t>(end); ++index) {
+  const std::size_t last = end < 0 ? store.all().size() : static_cast<std::size_t>(end);
+  for (auto index = static_cast<std::size_t>(first); index < last; ++index) {
     const int slot = index < parameter_slots_.size() ? parameter_slots_[index] : -1;
     if (slot < 0 || !slots_[slot].touched) backend_->fill(store.all()[index].gradient, 0.0);
   }
@@ -324,22 +323,45 @@ Tape::Scope::Scope(Tape& tape, std::string_view name) : tape_(&tape), length_(ta
 }
 Tape::Scope::~Scope() { tape_->scope_.resize(length_); }
 
-void Tape::capture(std::string_view name, const Tensor& value) {
-  if (!capturing()) return;
-  captures_.push_back({scope_.empty() ? std::string(name) : scope_ + "." + std::string(name), value});
+std::string Tape::full_name(std::string_view last) const {
+  return scope_.empty() ? std::string(last) : scope_ + "." + std::string(last);
 }
 
-void Tape::visit(std::string_view name, const Var& value) {
-  visitor_(scope_.empty() ? std::string(name) : scope_ + "." + std::string(name), value);
+void Tape::show_to_observers(std::string_view name, const Var& value, bool Hooks::*kind) const {
+  std::string full;
+  for (const TapeObserver* observer : observers_) {
+    if (!(observer->hooks_.*kind)) continue;
+    if (full.empty()) full = full_name(name);
+    if (full.starts_with(observer->hooks_.names)) observer->see_({full, name, value});
+  }
 }
 
-void Tape::finish(const char* operation, const Var& output) {
-  if (watcher_) watcher_(operation, output.value);
-  if (!checking_ || found_) return;
-  const std::int64_t index = backend_->first_non_finite(output.value);
-  if (index < 0) return;
-  found_ = true;
-  non_finite_ = {scope_, operation, output.shape(), index};
+bool Tape::wants(std::string_view statistic) const {
+  return std::ranges::any_of(observers_, [&](const TapeObserver* observer) {
+    return observer->hooks_.statistics && full_name(statistic).starts_with(observer->hooks_.names);
+  });
 }
+
+void Tape::find_form() {
+  form_ = PassForm::usual;
+  for (const TapeObserver* observer : observers_) form_ = std::max(form_, observer->hooks_.form);
+}
+
+TapeObserver::TapeObserver(Tape& tape, Hooks hooks, See see)
+    : tape_(&tape), hooks_(std::move(hooks)), see_(std::move(see)) {
+  tape.observers_.push_back(this);
+  tape.find_form();
+}
+
+TapeObserver::~TapeObserver() {
+  std::erase(tape_->observers_, this);
+  tape_->find_form();
+}
+
+Capturing::Capturing(Tape& tape, std::string names, PassForm form)
+    : TapeObserver(tape, {.values = true, .statistics = true, .names = std::move(names), .form = form},
+                   [&tape](const Hooked& at) {
+                     tape.captures_.push_back({at.name, at.var.value});
+                   }) {}
 
 }  // namespace afterglow

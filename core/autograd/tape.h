@@ -10,6 +10,7 @@
 #include <new>
 #include <span>
 #include <string>
+#include <string_view>
 #include <type_traits>
 #include <vector>
 
@@ -27,25 +28,38 @@ struct Var {
   const Shape& shape() const { return value.shape; }
 };
 
-/// A named intermediate value, for panels, `layer` files and tests: "layers.1.mixer.A_w".
+/// A named intermediate value, for panels, `layer` files and tests: "layers.1.mixer.A_w". Rows may be strided.
 struct Capture {
   std::string name;
   Tensor value;
 };
 
-/// Where the first non-finite number appeared.
-struct NonFinite {
-  std::string scope;  ///< "layers.1.mixer"
-  std::string operation;
-  Shape shape;
-  std::int64_t index = -1;  ///< flat index into shape
+/// A named value of a pass, as an observer sees it.
+struct Hooked {
+  const std::string& name;  ///< in full, "layers.1.ska.keys"
+  std::string_view last;    ///< the part after the scope, "keys"
+  const Var& var;           ///< of a statistic without an id
 };
 
-/// How a value is kept while it waits for its gradient. `narrow`: all that reads it takes bfloat16, too (`linear`,
-/// `causal_conv`, `trapezoid_steps`, `rotary_angles`, `rotate_heads`, `ssd_scan`, `delta_scan`, `ridge_readout`,
-/// `gated_rms_norm`, `gated_heads`, `softplus_bias`, `koopman_modes`, `silu_multiply`, `scale`, `multiply`, `unary`,
-/// `multiply_rows`, `rotary_pair`, `causal_attention`, `feedback_solve`, `chebyshev_readout`), each number once: a GPU
-/// that computes in that precision may keep it so (`Tape::may_store_narrow`).
+/// How a pass is computed while an observer is registered. Nothing else about an observer changes what is computed.
+enum class PassForm {
+  usual,    ///< as without observers, to the bit
+  wide,     ///< no result is stored in bfloat16 (`Tape::may_store_narrow`)
+  unfused,  ///< wide; and the stream before each norm is a value of its own, for all rows, no value is left rounded for
+            ///< projections, and none is computed a second time instead of being held (`Tape::compute_twice`)
+};
+
+/// The hooks for which an observer registers, and the form of the pass that it asks for.
+struct Hooks {
+  bool values = false;      ///< what later operations read: where the tape does not record, it may be overwritten
+  bool statistics = false;  ///< what layers compute for observers only
+  bool operations = false;  ///< the result of every operation, whose last name is the operation's
+  std::string names = {};   ///< how their full names begin
+  PassForm form = PassForm::usual;
+};
+
+/// How a value is kept while it waits for its gradient. `narrow`: all that reads it takes bfloat16, too, each number
+/// once (core/ops/README.md lists these operations): a GPU that computes in that precision may keep it so.
 enum class Storage { wide, narrow };
 
 /// Where a gradient goes together with numbers to be added to it that lie elsewhere (undefined: none), and where it may
@@ -55,12 +69,12 @@ struct BasedGrad {
   Tensor base, narrow = {};
 };
 
-class Tape {
+class TapeObserver;
+
+class Tape : Immovable {
  public:
   Tape(Backend& backend, Arena& arena);
   ~Tape();
-  Tape(const Tape&) = delete;
-  Tape& operator=(const Tape&) = delete;
 
   /// Forgets everything and rewinds the arena. Without recording, values are computed and no gradient is possible.
   void begin(bool recording);
@@ -84,7 +98,7 @@ class Tape {
   Var result(const Shape& shape, DType dtype, std::initializer_list<Var> inputs, std::int64_t row_stride = 0);
   Tensor scratch(const Shape& shape, DType dtype) { return arena_->allocate(shape, dtype); }
   /// Gives a result memory in which its operation leaves it for projections (`Kernels::rounded_numbers`), where that is
-  /// of use; not where a visitor may overwrite the result.
+  /// of use; not in an unfused pass, where an observer may overwrite the result.
   void make_room_for_rounded(Var& result, bool bounded);
   /// A result as large as x and bounded, with such memory, or in bfloat16 alone where it may be stored so.
   Var result_for_projections(const Var& x, std::initializer_list<Var> inputs, Storage stored);
@@ -138,63 +152,40 @@ class Tape {
   void backward(const Var& output, const Tensor& upstream, std::size_t recycle_from = 0, const Finished& finished = {});
   /// Gradient of an input or parameter after `backward`; zero-filled where none arrived.
   Tensor gradient_of(const Var& var);
-  /// Zeroes the gradients of parameters that this recording did not reach; of all, or of those from `first` to `end`.
-  void zero_untouched(ParameterStore& store);
-  void zero_untouched(ParameterStore& store, int first, int end);
+  /// Zeroes the gradients of parameters that this recording did not reach; of those from `first` to `end` (-1: of all).
+  void zero_untouched(ParameterStore& store, int first = 0, int end = -1);
 
-  // Names, captures, checks.
-  class Scope {
+  // Names and hooks.
+  class Scope : Immovable {
    public:
     Scope(Tape& tape, std::string_view name);
     ~Scope();
-    Scope(const Scope&) = delete;
-    Scope& operator=(const Scope&) = delete;
 
    private:
     Tape* tape_;
     std::size_t length_;
   };
   const std::string& scope() const { return scope_; }
-  /// Whether the values that layers capture are kept until the tape begins anew.
-  void set_capturing(bool capturing) {
-    capturing_ = capturing;
-    captured_scope_.clear();
-  }
-  /// The same for what lies within a scope, "layers.1.ska", alone.
-  void capture_within(std::string_view scope) {
-    capturing_ = true;
-    captured_scope_ = scope;
-  }
-  bool capturing() const { return capturing_ && scope_.starts_with(captured_scope_); }
-  void capture(std::string_view name, const Tensor& value);
-  /// Notes that the current computation runs in part on the host, as some captures do, so that no CUDA graph could
+  /// Notes that the current computation runs in part on the host, as some statistics do, so that no CUDA graph could
   /// repeat it.
   void note_host_work() { has_host_work_ = true; }
   /// Since the tape began.
   bool has_host_work() const { return has_host_work_; }
-  /// A hook point of every forward pass, with its value. Nothing happens without a visitor.
-  void place(std::string_view name, const Var& value) {
-    if (visitor_) visit(name, value);
-  }
-  /// The tape calls the visitor at every hook point with its full name, "layers.1.ska.keys". The visitor may keep the
-  /// value to read its gradient after `backward`, or, where the tape does not record, overwrite it before it is used.
-  /// It stays until it is replaced; an empty one removes it.
-  using Visitor = std::function<void(const std::string& name, const Var& value)>;
-  void set_visitor(Visitor visitor) { visitor_ = std::move(visitor); }
-  bool is_visited() const { return static_cast<bool>(visitor_); }
-  /// Whether the back end may store a result that was asked for as `stored` in bfloat16: where the tape records, and no
-  /// visitor, watcher, capture or check looks at values between operations.
+  /// Shows a value to the observers (`TapeObserver`) before later operations read it. They may keep it to read its
+  /// gradient after `backward`, or overwrite it where the tape does not record.
+  void hook(std::string_view name, const Var& value) { show(name, value, &Hooks::values); }
+  /// Shows numbers that no operation reads. Where they cost time, layers compute them only if an observer `wants` them.
+  void hook(std::string_view name, const Tensor& statistic) { show(name, {-1, statistic}, &Hooks::statistics); }
+  /// Whether an observer has registered for this statistic of the scope.
+  bool wants(std::string_view statistic) const;
+  /// The most that an observer asks for.
+  PassForm form() const { return form_; }
+  /// Whether the back end may store a result that was asked for as `stored` in bfloat16.
   bool may_store_narrow(Storage stored) const {
-    return stored == Storage::narrow && recording_ && !visitor_ && !watcher_ && !capturing_ && !checking_;
+    return stored == Storage::narrow && recording_ && form_ == PassForm::usual;
   }
-  /// The tape calls the watcher with every result and the name of its operation, in the order of computation; the scope
-  /// is the tape's at that moment. It stays until it is replaced; an empty one removes it.
-  using Watcher = std::function<void(const char* operation, const Tensor& result)>;
-  void set_watcher(Watcher watcher) { watcher_ = std::move(watcher); }
+  /// What `Capturing` has kept since the tape began.
   const std::vector<Capture>& captures() const { return captures_; }
-  /// With checking on, every recorded result is searched for NaN and infinity; slow, for finding the culprit.
-  void set_checking(bool checking) { checking_ = checking; }
-  const NonFinite* first_non_finite() const { return found_ ? &non_finite_ : nullptr; }
 
  private:
   struct Slot {
@@ -231,7 +222,14 @@ class Tape {
   void compute_again(const Pair& inputs, const Pair& outputs, const std::function<Pair(const Pair& inputs)>& compute);
   /// Calls the backward function of a node that a gradient has reached.
   void flow_through(std::size_t node);
-  void visit(std::string_view name, const Var& value);
+  friend class TapeObserver;
+  friend class Capturing;
+  std::string full_name(std::string_view last) const;
+  void show(std::string_view name, const Var& value, bool Hooks::*kind) {
+    if (!observers_.empty()) show_to_observers(name, value, kind);
+  }
+  void show_to_observers(std::string_view name, const Var& value, bool Hooks::*kind) const;
+  void find_form();
   int new_slot(const Tensor& value, bool wanted);
   void make_buffer(int id);
   void close_split(int id);
@@ -243,23 +241,40 @@ class Tape {
   /// Gives a borrowed gradient memory of its own, not yet written, and answers where its numbers lie.
   Tensor give_back(int id);
   void* closure_memory(std::size_t bytes);
-  void finish(const char* operation, const Var& output);
 
   Backend* backend_;
   Arena* arena_;
-  bool recording_ = false, passing_ = false, frozen_ = false, capturing_ = false, checking_ = false, found_ = false;
-  bool has_host_work_ = false;
+  bool recording_ = false, passing_ = false, frozen_ = false, has_host_work_ = false;
+  PassForm form_ = PassForm::usual;
   std::vector<Slot> slots_;
   std::vector<Node> nodes_;
   std::vector<int> parameter_slots_;
   std::vector<std::size_t> parameter_begins_;  // how many nodes there were when it came; none of them uses it
   std::vector<std::unique_ptr<std::byte[]>> closure_blocks_;
   std::size_t closure_block_ = 0, closure_offset_ = 0;
-  std::string scope_, captured_scope_;
+  std::string scope_;
   std::vector<Capture> captures_;
-  Visitor visitor_;
-  Watcher watcher_;
-  NonFinite non_finite_;
+  std::vector<const TapeObserver*> observers_;
+};
+
+/// While it lives, the tape calls `see` at the hooks for which it registers, in the order of computation.
+class TapeObserver : Immovable {
+ public:
+  using See = std::function<void(const Hooked&)>;
+  TapeObserver(Tape& tape, Hooks hooks, See see);
+  ~TapeObserver();
+
+ private:
+  friend class Tape;
+  Tape* tape_;
+  Hooks hooks_;
+  See see_;
+};
+
+/// An observer of values and statistics that keeps them in the tape's `captures` until the tape begins anew.
+class Capturing : public TapeObserver {
+ public:
+  explicit Capturing(Tape& tape, std::string names = {}, PassForm form = PassForm::usual);
 };
 
 template <class Backward>
@@ -267,7 +282,7 @@ void Tape::record(const char* operation, std::span<const Var> outputs, Backward 
   static_assert(std::is_trivially_destructible_v<Backward>, "backward functions may capture only plain values");
   bool wanted = false;
   for (const Var& output : outputs) {
-    finish(operation, output);
+    show(operation, output, &Hooks::operations);
     wanted = wanted || slots_[output.id].wanted;
   }
   if (!recording_ || passing_ || !wanted) return;

@@ -10,7 +10,7 @@
 
 namespace afterglow {
 
-class Arena {
+class Arena : Immovable {
   struct Block {
     std::byte* address;
     std::size_t size;
@@ -19,8 +19,6 @@ class Arena {
  public:
   explicit Arena(Backend& backend) : backend_(&backend) {}
   ~Arena();
-  Arena(const Arena&) = delete;
-  Arena& operator=(const Arena&) = delete;
 
   /// Uninitialised; valid until the next rewind. Rows lie side by side, or `row_stride` elements apart.
   Tensor allocate(const Shape& shape, DType dtype, std::int64_t row_stride = 0);

@@ -7,9 +7,9 @@ namespace afterglow {
 
 class Backend : public Device, public Kernels {
  public:
-  /// Another back end on the same device: its work goes on beside this one's and takes what that leaves of the device,
-  /// and each reaches the other's memory. Null where the device cannot work beside itself.
-  virtual std::unique_ptr<Backend> beside() { return nullptr; }
+  /// Another back end on the same device with streams of low priority: its kernels run concurrently with this one's on
+  /// what those leave free, and each can access the other's memory. Null where the device does one thing at a time.
+  virtual std::unique_ptr<Backend> low_priority_backend() { return nullptr; }
   /// `count` zeros, to be released by their address. Where the system gives empty pages, none is touched before it is
   /// written to: buffers that only training needs cost nothing until it begins.
   virtual Tensor allocate_zeros(std::int64_t count, DType dtype) {
@@ -19,7 +19,7 @@ class Backend : public Device, public Kernels {
   }
 };
 
-/// Kernels::linear_backward by other kernels of the list: `linear_gradients` beside, then `gemm_sum`.
+/// Kernels::linear_backward by other kernels of the list: `linear_gradients` on the side stream, then `gemm_sum`.
 void linear_backward_by_parts(Backend& backend, const LinearBackward& projections);
 
 /// The complete reference. threads <= 0 takes the number of cores.

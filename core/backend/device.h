@@ -28,7 +28,7 @@ class DeviceGraph {
 class DeviceEvent {
  public:
   virtual ~DeviceEvent() = default;
-  /// Records the event behind everything queued before, in both streams, without delaying either. In a captured graph
+  /// Records the event after everything queued before, in both streams, without delaying either. In a captured graph
   /// each run records it again.
   virtual void set() {}
   /// Returns when the device has reached the last recorded point; at once if none was recorded.
@@ -93,10 +93,10 @@ class Device {
   virtual void synchronize() = 0;
   /// Whether everything queued in the main stream is done; does not wait.
   virtual bool is_idle() { return true; }
-  /// Sets `work`, which the device calls again and again while the host waits for it; an empty function ends that.
-  /// `work` must not use this back end nor take long. A device that computes in its calls may call it between pieces of
-  /// one.
-  virtual void set_meanwhile(std::function<void()> /*work*/) {}
+  /// Sets other work of the host: the device calls it again and again while the host waits for a result, or between
+  /// pieces of a call where the call itself computes; an empty function ends that. It must not use this back end nor
+  /// take long.
+  virtual void set_yield(std::function<void()> /*work*/) {}
   /// Work queued between these two may run in parallel to everything queued later, until `join_side_stream` or
   /// `synchronize`; for results that no later kernel of the step reads, such as the gradients of parameters. It sees
   /// everything queued before. The two streams must not write one tensor. See `SideStream`.
@@ -124,24 +124,20 @@ class Device {
 };
 
 /// Work queued in its lifetime runs on the side stream.
-class SideStream {
+class SideStream : Immovable {
  public:
   explicit SideStream(Device& device) : device_(&device) { device.begin_side_stream(); }
   ~SideStream() { device_->end_side_stream(); }
-  SideStream(const SideStream&) = delete;
-  SideStream& operator=(const SideStream&) = delete;
 
  private:
   Device* device_;
 };
 
 /// Work queued in its lifetime runs on the transfer stream.
-class TransferStream {
+class TransferStream : Immovable {
  public:
   explicit TransferStream(Device& device) : device_(&device) { device.begin_transfers(); }
   ~TransferStream() { device_->end_transfers(); }
-  TransferStream(const TransferStream&) = delete;
-  TransferStream& operator=(const TransferStream&) = delete;
 
  private:
   Device* device_;

@@ -21,7 +21,7 @@ constexpr std::uint64_t smallest_checked = std::uint64_t{32} << 20;
 constexpr std::uint64_t kibi = 1024;  // the unit of /proc
 constexpr std::uint64_t unlimited = std::numeric_limits<std::uint64_t>::max();
 
-/// The number behind `key` in a file of lines "key number"; with an empty key the first number.
+/// The number after `key` in a file of lines "key number"; with an empty key the first number.
 std::optional<std::uint64_t> number_in(const fs::path& path, const std::string& key = "") {
   std::ifstream file(path);
   for (std::string word; word != key;) {

@@ -1,4 +1,4 @@
-// Downloads, widened where they are narrow.
+// Downloads numbers of a device and widens float32 to float64.
 #include "core/backend/host_numbers.h"
 
 #include <algorithm>
@@ -62,7 +62,15 @@ std::vector<double> to_doubles(const StoredNumbers& numbers, const std::function
 std::vector<double> to_host(Backend& backend, const Tensor& tensor) {
   std::vector<double> values;
   std::vector<float> floats;
-  download(backend, tensor, values, floats);
+  if (tensor.contiguous() || tensor.elements() == 0) {
+    download(backend, tensor, values, floats);
+    return values;
+  }
+  const std::int64_t rows = tensor.rows(), columns = tensor.columns(), stride = tensor.row_stride;
+  download(backend, Tensor(tensor.data, {(rows - 1) * stride + columns}, tensor.dtype), values, floats);
+  for (std::int64_t row = 1; row < rows; ++row)
+    std::copy_n(values.begin() + row * stride, columns, values.begin() + row * columns);
+  values.resize(static_cast<std::size_t>(rows * columns));
   return values;
 }
 

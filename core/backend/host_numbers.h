@@ -9,7 +9,7 @@
 
 namespace afterglow {
 
-/// The numbers of a contiguous float32 or float64 tensor.
+/// The numbers of a float32 or float64 tensor, whose rows may be strided.
 std::vector<double> to_host(Backend& backend, const Tensor& tensor);
 /// The same into memory that is there: fresh memory for millions of numbers costs more than their transfer.
 class HostReader {
@@ -29,7 +29,7 @@ struct StoredNumbers {
 };
 /// The numbers of a contiguous float32 or float64 tensor.
 StoredNumbers stored_numbers(Backend& backend, const Tensor& tensor);
-/// `meanwhile`, where given, is called behind each piece of them.
+/// Calls `meanwhile`, where given, after each piece.
 std::vector<double> to_doubles(const StoredNumbers& numbers, const std::function<void()>& meanwhile = {});
 
 }  // namespace afterglow

@@ -128,7 +128,7 @@ class Kernels {
   virtual void linear_forward_many(const Tensor& x, std::span<const Tensor> weights, std::span<const Tensor> biases,
                                    std::span<const Tensor> results, const KeptInput& kept) = 0;
   /// The preferred row stride of a projection's result: the number of columns, or a little more where that aligns
-  /// vector loads. Kernels may overwrite the padding behind each row.
+  /// vector loads. Kernels may overwrite the padding after each row.
   virtual std::int64_t linear_row_stride(const Tensor& x, const Tensor& weight) const = 0;
   /// The type in which to store results of projections whose readers all accept bfloat16: that of x, or bfloat16 where
   /// the back end computes in that precision and the projections are large enough. Their gradients have the same type.

@@ -87,9 +87,9 @@ ThreadPool::~ThreadPool() {
   for (std::thread& worker : state_->workers) worker.join();
 }
 
-void ThreadPool::set_meanwhile(std::function<void()> work) { state_->meanwhile = std::move(work); }
+void ThreadPool::set_yield(std::function<void()> work) { state_->meanwhile = std::move(work); }
 
-void ThreadPool::call_meanwhile() {
+void ThreadPool::yield() {
   if (state_->meanwhile) state_->meanwhile();
 }
 
@@ -101,7 +101,7 @@ void ThreadPool::run(std::int64_t count, void (*body)(const void*, std::int64_t)
   if (count == 1 || state.workers.empty()) {
     for (std::int64_t i = 0; i < count; ++i) {
       body(context, i);
-      call_meanwhile();
+      yield();
     }
     return;
   }

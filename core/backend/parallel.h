@@ -17,10 +17,11 @@ class ThreadPool {
   ~ThreadPool();
   int threads() const;
 
-  /// Between two pieces the calling thread calls `work`, which must not use this pool; an empty one ends it.
-  void set_meanwhile(std::function<void()> work);
-  /// Calls that once, between two pieces of what the calling thread does by itself.
-  void call_meanwhile();
+  /// Sets other work of the calling thread, which the pool does between two pieces of a loop; it must not use this
+  /// pool. An empty function ends that.
+  void set_yield(std::function<void()> work);
+  /// Does some of that other work, between two pieces of what the calling thread computes by itself.
+  void yield();
 
   /// Calls body(i) for each i in [0, count), in any order, and waits. `body` must not start another loop of the same
   /// pool; one thread at a time may call. When a body throws, the threads leave out the pieces that none of them has

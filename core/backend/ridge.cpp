@@ -1,6 +1,8 @@
 // Sizes that follow from the configuration of the SKA core, for every back end.
 #include "core/backend/ridge.h"
 
+#include <cmath>
+
 namespace afterglow {
 
 std::int64_t RidgeConfig::groups(std::int64_t length) const {
@@ -13,6 +15,8 @@ std::int64_t RidgeConfig::groups(std::int64_t length) const {
       return 1;
   }
 }
+
+double ridge_gamma(double gamma_raw) { return 1.0 + 0.5 / (1.0 + std::exp(-gamma_raw)); }
 
 RidgeSizes RidgeInputs::sizes() const {
   const Shape &keys = z.shape, &values = v.shape;

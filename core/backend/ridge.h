@@ -20,6 +20,9 @@ struct RidgeConfig {
   std::int64_t groups(std::int64_t length) const;
 };
 
+/// gamma = 1 + sigmoid(gamma_raw) / 2: the gain of a head's eigenvalues, between 1 and 1.5.
+double ridge_gamma(double gamma_raw);
+
 struct RidgeSizes {
   std::int64_t batch, tokens, heads, rank, width;
 };

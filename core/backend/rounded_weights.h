@@ -11,8 +11,8 @@ struct RoundedWeights {
   Tensor values;   ///< [count] float32: where the weights lie
   Tensor rounded;  ///< what a back end makes of them (`Kernels::rounded_weights`); undefined: nothing
 
-  /// Whether these matrices lie there side by side, with as much behind them as their rows lack of whole eights, which
-  /// products take at once.
+  /// Whether these matrices are stored there side by side, with as much padding after them as their rows lack of whole
+  /// eights, which products take at once.
   bool cover(std::span<const Tensor> weights) const {
     if (!rounded.defined() || weights.empty()) return false;
     const auto *begin = values.as<float>(), *next = weights.front().as<float>();

@@ -126,7 +126,8 @@ class PreparedFile {
     if (::rename(file_.path().c_str(), target.c_str()) != 0) throw_path_error(errno, target);
     sync_folder(folder_);
   }
-  /// False where another file has that name meanwhile. Every drive supports one of three ways to take a name.
+  /// False where another file has taken that name in the meantime. Every drive supports one of three ways to take a
+  /// name.
   bool take_free_name(const fs::path& target) {
     const char *from = file_.path().c_str(), *to = target.c_str();
     const bool is_taken = ::renameat2(AT_FDCWD, from, AT_FDCWD, to, RENAME_NOREPLACE) == 0 ||
@@ -271,7 +272,7 @@ std::string read_file(const fs::path& path, std::size_t max_bytes) {
   std::string content;
   content.reserve(size);
   std::array<char, 65536> block;
-  for (;;) {  // to the end of the data: pipes have no size, and a file may grow meanwhile
+  for (;;) {  // to the end of the data: pipes have no size, and a file may grow during the read
     const ssize_t count = ::read(file.get(), block.data(), block.size());
     if (count < 0 && errno == EINTR) continue;
     if (count < 0) {

@@ -50,7 +50,7 @@ std::optional<Claim> Claim::take(const std::filesystem::path& path) {
       throw Error(ExitCode::bad_input, "cannot write " + path.string() + ": " + std::generic_category().message(errno) +
                                            "; choose another folder");
     if (::flock(file.get(), LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK) return std::nullopt;
-    // Its last holder may have removed the file meanwhile; the lock of a removed file excludes no other process.
+    // Its last holder may have removed the file in the meantime; the lock of a removed file excludes no other process.
     struct stat opened {};
     struct stat named {};
     const bool is_there = ::fstat(file.get(), &opened) == 0 && ::stat(path.c_str(), &named) == 0;

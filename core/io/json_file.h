@@ -1,5 +1,6 @@
 // JSON files within limits, and fields read from them, with messages that name field, value and allowed values.
 #pragma once
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
@@ -48,6 +49,14 @@ std::string get_string(const nlohmann::json& object, const std::string& key, std
 /// One of `allowed`; for another word the nearest is suggested.
 std::string get_choice(const nlohmann::json& object, const std::string& key, const std::vector<std::string>& allowed,
                        std::optional<std::string> fallback, const std::string& where);
+
+/// The same, as the enumerator with the word's place among them.
+template <class Enum>
+Enum get_enum(const nlohmann::json& object, const std::string& key, const std::vector<std::string>& words,
+              Enum fallback, const std::string& where) {
+  const std::string word = get_choice(object, key, words, words[static_cast<std::size_t>(fallback)], where);
+  return static_cast<Enum>(std::find(words.begin(), words.end(), word) - words.begin());
+}
 
 /// Throws Error(bad_input) for the first field of `object` that is not in `known`: a misspelt setting must not be
 /// ignored. Also for a value that is not an object.

@@ -61,7 +61,7 @@ Var columns(Tape& tape, const Var& x, std::int64_t begin, std::int64_t count) {
   return contiguous(tape, parts[1 - first]);
 }
 
-/// Heads [B,T,H,n] with zeros behind their columns.
+/// Heads [B,T,H,n] with zeros after their columns.
 Var padded(Tape& tape, const Var& heads, std::int64_t width) {
   const std::int64_t missing = width - heads.shape().last();
   if (missing == 0) return heads;
@@ -121,14 +121,12 @@ class Attention final : public Layer {
   Var forward(Tape& tape, const Var& x, const Tensor&) override {
     Heads heads = project(tape, x);
     turn(tape, heads, 0);
-    tape.place("queries", heads.q);
-    tape.place("keys", heads.k);
-    tape.place("values", heads.v);
-    if (tape.capturing())
-      tape.capture("attn", attention_weights(tape, heads.q.value, heads.k.value, scale(), config_.window));
-    tape.capture("keys", heads.k.value);
-    tape.capture("values", heads.v.value);
-    tape.capture("input", x.value);
+    tape.hook("queries", heads.q);
+    tape.hook("keys", heads.k);
+    tape.hook("values", heads.v);
+    if (tape.wants("attn"))
+      tape.hook("attn", attention_weights(tape, heads.q.value, heads.k.value, scale(), config_.window));
+    tape.hook("input", x.value);
     return read(tape, heads, heads.k, heads.v);
   }
   /// `keys` (rotated) and `values` [B, capacity, n_kv_heads, head width]; the capacity doubles when it is full.
@@ -277,16 +275,15 @@ class Attention final : public Layer {
   Var read(Tape& tape, const Heads& from, const Var& k, const Var& v) const {
     const Var heads = causal_attention(tape, from.q, k, v, scale(), padded_width(config_),
                                        config_.window > 0 ? config_.window : every_key);
-    tape.place("readout", heads);
-    tape.capture("readout", heads.value);
+    tape.hook("readout", heads);
     const std::int64_t batch = heads.shape()[0], tokens = heads.shape()[1];
     const Var values = config_.value < padded_width(config_) ? columns(tape, heads, 0, config_.value) : heads;
     Var joined = tape.reshape(values, {batch, tokens, config_.heads * config_.value});
     if (from.gate.defined()) {
-      tape.place("gate", from.gate);
+      tape.hook("gate", from.gate);
       joined = multiply(tape, joined, unary(tape, Unary::sigmoid, from.gate));
     }
-    return linear(tape, joined, tape.parameter(*o_proj_), o_bias_ != nullptr ? tape.parameter(*o_bias_) : Var{});
+    return linear(tape, joined, tape.parameter(*o_proj_), optional_parameter(tape, o_bias_));
   }
   double scale() const {
     return config_.scale > 0 ? config_.scale : 1.0 / std::sqrt(static_cast<double>(config_.head));
@@ -344,8 +341,7 @@ AttentionConfig read_config(const nlohmann::json& config) {
   if (c.rates.width == c.head) c.rates.width = 0;
   if (c.rates.width % 2 != 0) throw Error(ExitCode::bad_input, "attention: rope_width must be even; change it");
   if (config.contains("rope_scaling")) read_scaling(config["rope_scaling"], where + ".rope_scaling", c.rates);
-  const std::string norm = get_choice(config, "qk_norm", {"none", "head", "whole"}, "none", where);
-  c.norm = norm == "head" ? QueryNorm::head : norm == "whole" ? QueryNorm::whole : QueryNorm::none;
+  c.norm = get_enum(config, "qk_norm", {"none", "head", "whole"}, QueryNorm::none, where);
   c.plus_one = get_bool(config, "norm_plus_one", false, where);
   c.norm_eps = get_number(config, "norm_eps", 1e-6, 0, 1, where);
   c.gate = get_bool(config, "output_gate", false, where);

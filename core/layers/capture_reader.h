@@ -25,6 +25,7 @@ class CaptureReader {
   const std::vector<double>& values(const std::string& name) const;
   Shape shape(const std::string& name) const;
   std::vector<double> download(const Tensor& tensor) const;
+  Backend& backend() const { return *backend_; }
 
  private:
   const Tape* tape_;

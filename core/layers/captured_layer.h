@@ -11,6 +11,8 @@
 #include "core/analysis/attention/token_weights.h"
 #include "core/analysis/influence/block_bound.h"
 #include "core/analysis/influence/smooth_routing.h"
+#include "core/analysis/koopman/edited_operator.h"
+#include "core/analysis/koopman/ska_head.h"
 #include "core/analysis/solvers/kalman.h"
 #include "core/analysis/solvers/solvers.h"
 #include "core/layers/capture_reader.h"
@@ -30,7 +32,7 @@ struct CapturedLayer {
   /// Long readers call this between pieces of their work, on their own thread; may be empty.
   std::function<void()> meanwhile{};
 
-  void call_meanwhile() const {
+  void yield() const {
     if (meanwhile) meanwhile();
   }
   int heads() const { return static_cast<int>(layer.heads()); }
@@ -59,6 +61,16 @@ using SeeSystem = std::function<void(int head, int token, RidgeProblem problem)>
 /// A bound whose inputs are on the host already: any thread may call it for the value.
 using ReadBound = std::function<double()>;
 
+/// The learned factors of a head: on its operator, on its output.
+struct HeadGains {
+  double gamma = 1, eta = 1;
+};
+
+/// 1 for each token of a sequence whose key a head's operator holds after it, and for each whose key sets its scale.
+struct HeldTokens {
+  std::vector<std::uint8_t> counted, measured;
+};
+
 /// Functions that compute results from the captures of a kind of layer; null where a kind does not have a result.
 struct LayerReaders {
   /// Weights of one head (core/analysis/attention/token_weights.h); of a layer that
@@ -74,6 +86,16 @@ struct LayerReaders {
   /// Eigenvalues of one head's transition per token, mean over the captured sequence: those of the product of the
   /// tokens' transitions, to the power 1/T. Equal ones are listed once.
   std::vector<std::complex<double>> (*state_modes)(const CapturedLayer& layer, int head) = nullptr;
+  /// Of layers with editable eigenvalues: how many a head has, and `forward` with an edit, without a gradient.
+  std::int64_t (*modes)(const Layer& layer) = nullptr;
+  Var (*edit)(Layer& layer, Tape& tape, const Var& x, const Tensor& mask, const LayerEdit& edit) = nullptr;
+  /// Learned eigenvalues of one head, each for itself and its conjugate.
+  std::vector<std::complex<double>> (*spectrum)(const Layer& layer, Backend& backend, int head) = nullptr;
+  /// For layers that fit an operator to their keys: sizes and settings of a head as they are now, without statistics
+  /// and gains; the gains; and which tokens of a sequence with this context (1: a fact) the fit reads.
+  SkaHead (*head)(const Layer& layer) = nullptr;
+  HeadGains (*gains)(const Layer& layer, Backend& backend, int head) = nullptr;
+  HeldTokens (*held)(const Layer& layer, std::span<const std::uint8_t> context) = nullptr;
   /// The keys, values and noise of one head as inputs of a Kalman filter (core/analysis/solvers/kalman.h).
   PairSequence (*pairs)(const CapturedLayer& layer, int head) = nullptr;
   /// The computation of one head for the token of a capturing `step` (tokens = 1), at most eight pictures; empty where

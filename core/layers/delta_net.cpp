@@ -40,7 +40,7 @@ struct DeltaNetConfig {
   KeyNorm key_norm = KeyNorm::unit;  ///< qk_norm
   bool learns_beta = true;           ///< use_beta; false: 1
   bool negative_modes = false;       ///< allow_neg_eigval: beta times 2
-  double least_log_decay = 0;        ///< clamp_min of gla, where `clamps`
+  double min_log_decay = 0;          ///< clamp_min of gla, where `clamps`
   bool clamps = false;
   std::int64_t gate_rank = 16;   ///< of the gates of gla and kda
   bool output_gate = true;       ///< use_gate
@@ -64,40 +64,8 @@ constexpr double unit_eps = 1e-6;
 constexpr double gla_temperature = 16.0;  // divides gla's log gate, so that memories start long
 
 const char* name_of(MemoryRule rule) {
-  switch (rule) {
-    case MemoryRule::deltanet:
-      return "deltanet";
-    case MemoryRule::gated_deltanet:
-      return "gated_deltanet";
-    case MemoryRule::kda:
-      return "kda";
-    case MemoryRule::gla:
-      return "gla";
-    default:
-      return "kalman";
-  }
-}
-
-constexpr std::pair<const char*, FeatureMap> feature_maps[] = {{"identity", FeatureMap::identity},
-                                                               {"relu", FeatureMap::relu},
-                                                               {"elu_plus_one", FeatureMap::elu_plus_one},
-                                                               {"sigmoid", FeatureMap::sigmoid},
-                                                               {"silu", FeatureMap::silu}};
-constexpr std::pair<const char*, KeyNorm> key_norms[] = {
-    {"unit", KeyNorm::unit}, {"l2", KeyNorm::l2}, {"none", KeyNorm::none}};
-
-/// The value that a list assigns to a word.
-template <class Value, std::size_t count>
-Value chosen(const nlohmann::json& config, const char* key, const std::pair<const char*, Value> (&list)[count],
-             Value fallback, const std::string& where) {
-  std::vector<std::string> words;
-  for (const auto& [word, value] : list) words.emplace_back(word);
-  if (!config.contains(key)) return fallback;
-  const std::string word = get_choice(config, key, words, std::nullopt, where);
-  for (const auto& [known, value] : list) {
-    if (word == known) return value;
-  }
-  return fallback;
+  constexpr const char* names[] = {"deltanet", "gated_deltanet", "kda", "gla", "kalman"};
+  return names[static_cast<int>(rule)];
 }
 
 /// Number of heads of queries, keys or values, which the H heads of the memory share.
@@ -139,12 +107,14 @@ DeltaNetConfig read_config(MemoryRule rule, const nlohmann::json& config) {
   c.convolves = get_bool(config, "use_short_conv", c.convolution != 1, where);
   c.key_silu = get_bool(config, "qk_silu", true, where);
   c.value_silu = get_bool(config, "v_silu", true, where);
-  c.feature_map = chosen(config, "feature_map", feature_maps, FeatureMap::identity, where);
-  c.key_norm = chosen(config, "qk_norm", key_norms, rule == MemoryRule::gla ? KeyNorm::none : KeyNorm::unit, where);
+  c.feature_map = get_enum(config, "feature_map", {"identity", "relu", "elu_plus_one", "sigmoid", "silu"},
+                           FeatureMap::identity, where);
+  c.key_norm = get_enum(config, "qk_norm", {"unit", "l2", "none"},
+                        rule == MemoryRule::gla ? KeyNorm::none : KeyNorm::unit, where);
   c.learns_beta = get_bool(config, "use_beta", true, where);
   c.negative_modes = get_bool(config, "allow_neg_eigval", false, where);
   c.clamps = config.contains("clamp_min");
-  if (c.clamps) c.least_log_decay = get_number(config, "clamp_min", std::nullopt, -1e6, 0, where);
+  if (c.clamps) c.min_log_decay = get_number(config, "clamp_min", std::nullopt, -1e6, 0, where);
   return c;
 }
 
@@ -155,19 +125,8 @@ const Parameter* add_taps(const DeltaNetConfig& config, const ParameterScope& pa
 }
 
 Var mapped(Tape& tape, const Var& x, FeatureMap map) {
-  switch (map) {
-    case FeatureMap::relu:
-      return unary(tape, Unary::relu, x);
-    case FeatureMap::elu_plus_one:
-      return unary(tape, Unary::elu_plus_one, x);
-    case FeatureMap::sigmoid:
-      return unary(tape, Unary::sigmoid, x);
-    case FeatureMap::silu:
-      return unary(tape, Unary::silu, x);
-    case FeatureMap::identity:
-      break;
-  }
-  return x;
+  constexpr Unary functions[] = {Unary::relu, Unary::elu_plus_one, Unary::sigmoid, Unary::silu};
+  return map == FeatureMap::identity ? x : unary(tape, functions[static_cast<int>(map) - 1], x);
 }
 
 Var filled(Tape& tape, const Shape& shape, DType dtype, double value) {
@@ -208,14 +167,14 @@ class DeltaNet final : public Layer {
   std::int64_t heads() const override { return config_.heads; }
   Var forward(Tape& tape, const Var& x, const Tensor&) override {
     const Inputs in = core_inputs(tape, x, nullptr);
-    if (!tape.capturing()) return finish(tape, in, read(tape, in, {}, {}, false));
+    if (!tape.wants("final_state")) return finish(tape, in, read(tape, in, {}, {}, false));
     const std::int64_t batch = x.shape()[0];
     const Tensor state = tape.scratch({batch, config_.heads, config_.keys, config_.value}, x.value.dtype);
     const Tensor covariance = config_.rule == MemoryRule::kalman
                                   ? tape.scratch({batch, config_.heads, config_.keys, config_.keys}, x.value.dtype)
                                   : Tensor();
     const Var y = finish(tape, in, read(tape, in, state, covariance, false));
-    tape.capture("final_state", state);
+    tape.hook("final_state", state);
     return y;
   }
   /// `state` [B,H,Dk,Dv]; `covariance` [B,H,Dk,Dk] of kalman; `q_convolution`, ...: the last inputs of the
@@ -313,14 +272,14 @@ class DeltaNet final : public Layer {
     const char* history;
     std::int64_t heads, width;
     bool silu;
-  };  // of queries, keys or values
-      /// Projections from which the gates are made; undefined where a rule does not have the gate.
+  };
+  /// Projections from which the gates are made; undefined where a rule does not have the gate.
   struct GateInputs {
     Var beta, decay;
-  };  // projections of an input
+  };
   struct Inputs : DeltaVars {
     Var gate;  // of the heads' outputs; undefined without a gate
-  };           // of the core, and the gate of its output
+  };
   GateInputs project_gates(Tape& tape, const Var& x) const {
     const auto project = [&](const Parameter* weight) {
       return weight != nullptr ? linear(tape, x, tape.parameter(*weight)) : Var{};
@@ -403,18 +362,17 @@ class DeltaNet final : public Layer {
     const GateInputs gates = project_gates(tape, x);
     if (config_.has_beta()) {
       in.beta = beta(tape, x, gates.beta);
-      tape.place("beta", in.beta);
-      tape.capture("beta", in.beta.value);
+      tape.hook("beta", in.beta);
     }
     if (config_.fades()) {
       in.g = log_gate(tape, gates.decay);
       if (config_.fade != 1.0) in.g = scale(tape, in.g, config_.fade);
-      tape.place("decay", in.g);
-      tape.capture("log_decay", in.g.value);
+      tape.hook("decay", in.g);
+      tape.hook("log_decay", in.g.value);
     }
-    tape.place("queries", in.q);
-    tape.place("keys", in.k);
-    tape.place("values", in.v);
+    tape.hook("queries", in.q);
+    tape.hook("keys", in.k);
+    tape.hook("values", in.v);
     return in;
   }
   Var log_gate(Tape& tape, const Var& projected) const {
@@ -428,7 +386,7 @@ class DeltaNet final : public Layer {
     }
     const Var gate = linear(tape, projected, tape.parameter(*gates_.up), tape.parameter(*gates_.gk_bias));
     Var logarithm = log_sigmoid(tape, gate, 1.0 / gla_temperature);
-    if (config_.clamps) logarithm = at_least(tape, logarithm, config_.least_log_decay);
+    if (config_.clamps) logarithm = at_least(tape, logarithm, config_.min_log_decay);
     const Var keys = tape.reshape(logarithm, {batch, tokens, config_.key_heads, config_.keys});
     return repeat_heads(tape, keys, config_.heads / config_.key_heads);
   }
@@ -437,12 +395,8 @@ class DeltaNet final : public Layer {
     return kalman_scan(tape, {in.q, in.k, in.v, in.beta, config_.ridge}, {covariance, state}, resume);
   }
   Var finish(Tape& tape, const Inputs& in, const Var& heads) const {
-    tape.capture("queries", in.q.value);
-    tape.capture("keys", in.k.value);
-    tape.capture("values", in.v.value);
-    tape.place("readout", heads);
-    tape.capture("readout", heads.value);
-    if (in.gate.defined()) tape.place("gate", in.gate);
+    tape.hook("readout", heads);
+    if (in.gate.defined()) tape.hook("gate", in.gate);
     const bool is_silu = !config_.sigmoid_gate || !in.gate.defined();
     Var y = normed_heads(tape, heads, is_silu ? in.gate : Var{}, tape.parameter(o_norm_), config_.norm_eps);
     if (!is_silu) y = multiply(tape, y, unary(tape, Unary::sigmoid, in.gate));
@@ -510,7 +464,7 @@ std::vector<std::complex<double>> delta_modes(const CapturedLayer& layer, int he
 /// A delta rule is the filter with fixed Σ_t = I: its β_t determines r_t (Gated KalmaNet, eqs. 17, 19, 20).
 /// The recursion's β_t is η_t = 1/r_t itself (eq. 3).
 PairSequence pairs(const CapturedLayer& layer, int head) {
-  constexpr double least_noise = 1e-3, most_noise = 1e6;  // of β_t = 1, whose r_t is 0, and of β_t = 0
+  constexpr double min_noise = 1e-3, max_noise = 1e6;  // of β_t = 1, whose r_t is 0, and of β_t = 0
   const DeltaNetConfig& config = layer.as<DeltaNet>().config();
   PairSequence of;
   of.tokens = layer.tokens;
@@ -526,7 +480,7 @@ PairSequence pairs(const CapturedLayer& layer, int head) {
     for (std::size_t i = 0; i < gates; ++i)
       variance += std::exp(2 * of.log_decay[t * gates + i]) / static_cast<double>(gates);
     const double noise = config.rule == MemoryRule::kalman ? 1 / beta : variance * (1 / beta - 1);
-    of.noise.push_back(std::clamp(noise, least_noise, most_noise));
+    of.noise.push_back(std::clamp(noise, min_noise, max_noise));
     ++t;
   }
   return of;
@@ -541,6 +495,10 @@ LayerKind kind_of(const char* description, const char* source) {
   };
   kind.small_config = [](const SmallSizes& s) -> nlohmann::json { return {{"d", s.width}, {"H", s.heads}}; };
   kind.readers.token_weights = token_weights;
+  kind.ink = rule == MemoryRule::kalman ? 3 : 5;
+  if (rule != MemoryRule::gla) kind.readers.pairs = pairs;
+  if (rule != MemoryRule::kalman) kind.readers.state_modes = rule == MemoryRule::gla ? modes_of_log_decay : delta_modes;
+  if (rule != MemoryRule::kalman && rule != MemoryRule::deltanet) kind.readers.gates = gates_of_log_decay;
   return kind;
 }
 
@@ -552,22 +510,15 @@ constexpr LayerBenchmark long_benchmark{R"({"d":448,"H":7})", 8, 2048}, short_be
 LayerKind deltanet_kind() {
   LayerKind kind = kind_of<MemoryRule::deltanet>(
       "DeltaNet: writes the difference between a value and what its key reads", "flash-linear-attention DeltaNet");
-  kind.ink = 5;
-  kind.readers.state_modes = delta_modes;
   kind.race_place = 5;
   kind.benchmarks = {long_benchmark, eight_heads};
-  kind.readers.pairs = pairs;
   return kind;
 }
 
 LayerKind gated_deltanet_kind() {
   LayerKind kind = kind_of<MemoryRule::gated_deltanet>("gated DeltaNet: the delta rule on a memory that fades",
                                                        "flash-linear-attention GatedDeltaNet");
-  kind.ink = 5;
-  kind.readers.gates = gates_of_log_decay;
-  kind.readers.state_modes = delta_modes;
   kind.benchmarks = {long_benchmark, short_benchmark, eight_heads};
-  kind.readers.pairs = pairs;
   return kind;
 }
 
@@ -575,10 +526,6 @@ LayerKind kda_kind() {
   LayerKind kind =
       kind_of<MemoryRule::kda>("Kimi Delta Attention: the delta rule on a memory whose channels fade apart",
                                "flash-linear-attention KimiDeltaAttention");
-  kind.ink = 5;
-  kind.readers.gates = gates_of_log_decay;
-  kind.readers.state_modes = delta_modes;
-  kind.readers.pairs = pairs;
   kind.benchmarks = {long_benchmark};
   return kind;
 }
@@ -587,9 +534,6 @@ LayerKind gla_kind() {
   LayerKind kind =
       kind_of<MemoryRule::gla>("gated linear attention: a sum of v k^T whose channels fade at their own pace",
                                "flash-linear-attention GatedLinearAttention");
-  kind.ink = 5;
-  kind.readers.gates = gates_of_log_decay;
-  kind.readers.state_modes = modes_of_log_decay;
   kind.benchmarks = {long_benchmark, eight_heads};
   return kind;
 }
@@ -597,9 +541,7 @@ LayerKind gla_kind() {
 LayerKind kalman_kind() {
   LayerKind kind = kind_of<MemoryRule::kalman>(
       "exact recursive least squares, token by token: what the delta rules approximate", "Gated KalmaNet, eq. 3");
-  kind.ink = 3;
   kind.benchmarks = {short_benchmark};
-  kind.readers.pairs = pairs;
   return kind;
 }
 

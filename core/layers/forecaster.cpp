@@ -77,8 +77,8 @@ class EncoderLayer {
     Var parts[3];
     tape.split_columns(in_(tape, x), widths, parts);
     for (Var& part : parts) part = tape.reshape(contiguous(tape, part), {count, length, heads_, width / heads_});
-    tape.capture("q", parts[0].value);
-    tape.capture("k", parts[1].value);
+    tape.hook("q", parts[0].value);
+    tape.hook("k", parts[1].value);
     const double scale = 1.0 / std::sqrt(static_cast<double>(width / heads_));
     const Var y = full_attention(tape, parts[0], parts[1], parts[2], scale);
     return out_(tape, tape.reshape(y, {count, length, width}));

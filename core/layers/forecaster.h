@@ -1,5 +1,5 @@
-// Models that read a window of several channels and say how it goes on: the Transformer encoder with memory tokens
-// (Spectral Memory 3.5, the official KLMemory) and DLinear, two linear maps.
+// Models that read a window of several channels and predict its continuation: the Transformer encoder with memory
+// tokens (Spectral Memory 3.5, the official KLMemory) and DLinear, two linear maps.
 #pragma once
 #include <memory>
 #include <nlohmann/json_fwd.hpp>

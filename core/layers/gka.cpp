@@ -157,10 +157,10 @@ Gka::Inputs Gka::core_inputs(Tape& tape, const Var& x, const LayerState* state) 
     in.alpha = unary(tape, Unary::sigmoid,
                      linear(tape, x, tape.parameter(*optional_.alpha_weight), tape.parameter(*optional_.alpha_bias)));
   }
-  tape.place("queries", in.q);
-  tape.place("keys", in.k);
-  tape.place("values", in.v);
-  if (in.g.defined()) tape.place("decay", in.g);
+  tape.hook("queries", in.q);
+  tape.hook("keys", in.k);
+  tape.hook("values", in.v);
+  if (in.g.defined()) tape.hook("decay", in.g);
   return in;
 }
 
@@ -171,17 +171,13 @@ ChebyshevConfig Gka::core_config() const {
 }
 
 Var Gka::finish(Tape& tape, const Var& heads, const Inputs& in, const ChebyshevSaved& saved) const {
-  tape.capture("queries", in.q.value);
-  tape.capture("keys", in.k.value);
-  tape.capture("values", in.v.value);
-  if (in.g.defined()) tape.capture("log_gate", in.g.value);
-  if (in.alpha.defined()) tape.capture("alpha", in.alpha.value);
-  tape.capture("lambda", saved.lambda);
-  tape.capture("fro", saved.fro);
-  tape.capture("xhat", saved.x);
-  tape.place("readout", heads);
-  tape.capture("readout", heads.value);
-  if (in.gate.defined()) tape.place("gate", in.gate);
+  if (in.g.defined()) tape.hook("log_gate", in.g.value);
+  if (in.alpha.defined()) tape.hook("alpha", in.alpha.value);
+  tape.hook("lambda", saved.lambda);
+  tape.hook("fro", saved.fro);
+  tape.hook("xhat", saved.x);
+  tape.hook("readout", heads);
+  if (in.gate.defined()) tape.hook("gate", in.gate);
   const Var y = normed_heads(tape, heads, in.gate, tape.parameter(o_norm_), config_.norm_eps);
   return linear(tape, y, tape.parameter(o_proj_));
 }
@@ -210,7 +206,7 @@ Var Gka::step(Tape& tape, const Var& x, LayerState& state) {
   const Inputs in = core_inputs(tape, x, &state);
   ChebyshevSaved saved;
   const Var heads = chebyshev_step(tape, core_config(), in, {state.get("H"), state.get("S")}, &saved);
-  for (const char* name : {"H", "S"}) tape.capture(name, state.get(name));
+  for (const char* name : {"H", "S"}) tape.hook(name, state.get(name));
   return finish(tape, heads, in, saved);
 }
 
@@ -387,16 +383,6 @@ std::vector<std::complex<double>> state_modes(const CapturedLayer& layer, int he
   return {std::exp(std::accumulate(decay.begin(), decay.end(), 0.0) / layer.tokens)};
 }
 
-LayerReaders gka_readers() {
-  return {.token_weights = token_weights,
-          .systems = systems,
-          .iterations = [](const CapturedLayer& layer) { return layer.as<Gka>().config().core.iterations; },
-          .gates = gates,
-          .state_modes = state_modes,
-          .pairs = pairs,
-          .step_pictures = step_pictures};
-}
-
 }  // namespace
 
 LayerKind gka_kind() {
@@ -410,7 +396,13 @@ LayerKind gka_kind() {
           .width_field = "hidden_size",
           .ink = 3,
           .race_place = 3,
-          .readers = gka_readers(),
+          .readers = {.token_weights = token_weights,
+                      .systems = systems,
+                      .iterations = [](const CapturedLayer& layer) { return layer.as<Gka>().config().core.iterations; },
+                      .gates = gates,
+                      .state_modes = state_modes,
+                      .pairs = pairs,
+                      .step_pictures = step_pictures},
           .benchmarks = {{R"({"hidden_size":1024,"num_heads":8,"head_dim":128})", 4, 8192, "8 heads x 128"}}};
 }
 

@@ -9,6 +9,9 @@ namespace afterglow {
 
 /// A contiguous copy of columns of a wider tensor, valid until the tape begins anew.
 Tensor gathered(Tape& tape, const Tensor& columns);
+/// The numbers of a value; after the backward pass those of its gradient.
+std::vector<double> to_host(Tape& tape, const Var& value);
+std::vector<double> gradient_to_host(Tape& tape, const Var& value);
 /// A tensor from host numbers, valid until the tape begins anew.
 Tensor to_device(Tape& tape, const Shape& shape, DType dtype, std::span<const double> values);
 

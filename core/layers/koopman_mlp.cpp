@@ -24,7 +24,7 @@ KoopmanMlp::KoopmanMlp(const KoopmanMlpConfig& config, const ParameterScope& par
 }
 
 Var KoopmanMlp::forward(Tape& tape, const Var& x, const Tensor&) {
-  if (tape.capturing()) capture_moduli(tape);
+  if (tape.wants("lambda_modulus")) hook_moduli(tape);
   return answer(tape, x, tape.parameter(gamma_), tape.parameter(omega_));
 }
 
@@ -33,11 +33,6 @@ Var KoopmanMlp::answer(Tape& tape, const Var& x, const Var& gamma, const Var& om
   const Var gate = gate_ ? linear(tape, x, tape.parameter(*gate_), {}, Storage::narrow) : Var{};
   const Var z = koopman_modes(tape, lifted, gamma, omega, gate);
   return linear(tape, z, tape.parameter(readout_));
-}
-
-Var KoopmanMlp::step(Tape& tape, const Var& x, LayerState& state) {
-  ++state.position;
-  return forward(tape, x, {});
 }
 
 std::vector<std::complex<double>> KoopmanMlp::eigenvalues(Backend& backend) const {
@@ -51,7 +46,7 @@ std::vector<std::complex<double>> KoopmanMlp::eigenvalues(Backend& backend) cons
 }
 
 Var KoopmanMlp::forward_edited(Tape& tape, const Var& x, std::span<const ModeEdit> edits) {
-  if (tape.capturing()) capture_moduli(tape);
+  if (tape.wants("lambda_modulus")) hook_moduli(tape);
   const EditedModes modes = edit_pairs(eigenvalues(tape.backend()), edits);
   std::vector<double> gamma, omega;
   for (std::size_t i = 0; i < modes.eigenvalues.size(); ++i) {
@@ -64,10 +59,10 @@ Var KoopmanMlp::forward_edited(Tape& tape, const Var& x, std::span<const ModeEdi
   return answer(tape, x, given(gamma), given(omega));
 }
 
-void KoopmanMlp::capture_moduli(Tape& tape) const {
+void KoopmanMlp::hook_moduli(Tape& tape) const {
   std::vector<double> moduli;
   for (const std::complex<double>& lambda : eigenvalues(tape.backend())) moduli.push_back(std::abs(lambda));
-  tape.capture("lambda_modulus", to_device(tape, gamma_.shape, gamma_.value.dtype, moduli));
+  tape.hook("lambda_modulus", to_device(tape, gamma_.shape, gamma_.value.dtype, moduli));
 }
 
 LayerKind koopman_mlp_kind() {
@@ -92,6 +87,13 @@ LayerKind koopman_mlp_kind() {
             return {{"d", s.width}};
           },
           .ink = 4,
+          .readers = {.modes = [](const Layer& layer) { return static_cast<const KoopmanMlp&>(layer).pairs(); },
+                      .edit =
+                          [](Layer& layer, Tape& tape, const Var& x, const Tensor&, const LayerEdit& edit) {
+                            return static_cast<KoopmanMlp&>(layer).forward_edited(tape, x, edit.heads.front().modes);
+                          },
+                      .spectrum = [](const Layer& layer, Backend& backend,
+                                     int) { return static_cast<const KoopmanMlp&>(layer).eigenvalues(backend); }},
           .shows = LayerTrait::koopman_modes,
           .benchmarks = {{R"({"d":128})", 16, 64}}};
 }

@@ -22,7 +22,6 @@ class KoopmanMlp final : public Layer {
   std::string_view kind() const override { return "koopman_mlp"; }
   bool projects_once() const override { return gate_ == nullptr && lift_.shape[0] % 8 == 0; }
   Var forward(Tape& tape, const Var& x, const Tensor& mask) override;
-  Var step(Tape& tape, const Var& x, LayerState& state) override;
   /// Number of rotating pairs, dk/2.
   std::int64_t pairs() const { return gamma_.shape[0]; }
   /// Lambda of each pair after the division by max(1, modulus); its conjugate is the other eigenvalue of the pair.
@@ -33,7 +32,7 @@ class KoopmanMlp final : public Layer {
 
  private:
   Var answer(Tape& tape, const Var& x, const Var& gamma, const Var& omega);
-  void capture_moduli(Tape& tape) const;
+  void hook_moduli(Tape& tape) const;
 
   const Parameter &lift_, &gamma_, &omega_, &readout_;
   const Parameter* gate_ = nullptr;

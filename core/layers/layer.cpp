@@ -4,31 +4,9 @@
 #include <algorithm>
 
 #include "core/io/error.h"
-#include "core/layers/host_values.h"
 #include "core/ops/ops.h"
 
 namespace afterglow {
-
-const Var& NotedVars::get(std::string_view name) const {
-  for (const auto& [known, var] : vars_) {
-    if (known == name) return var;
-  }
-  throw Error(ExitCode::failure, "the layer noted no " + std::string(name));
-}
-
-namespace {
-std::vector<double> contiguous_values(Tape& tape, const Tensor& tensor) {
-  return to_host(tape.backend(), tensor.contiguous() ? tensor : gathered(tape, tensor));
-}
-}  // namespace
-
-std::vector<double> NotedVars::values(Tape& tape, std::string_view name) const {
-  return contiguous_values(tape, get(name).value);
-}
-
-std::vector<double> NotedVars::gradient(Tape& tape, std::string_view name) const {
-  return contiguous_values(tape, tape.gradient_of(get(name)));
-}
 
 LayerState::~LayerState() { release_all(); }
 
@@ -88,6 +66,10 @@ void LayerState::release_all() {
   tensors_.clear();
 }
 
+Var optional_parameter(Tape& tape, const Parameter* parameter) {
+  return parameter != nullptr ? tape.parameter(*parameter) : Var();
+}
+
 Var norm_weight(Tape& tape, const Parameter& weight, bool plus_one) {
   const Var own = tape.parameter(weight);
   if (!plus_one) return own;
@@ -107,12 +89,17 @@ LayerSetting step_floor_setting(double value) {
           false};
 }
 
+Var Layer::step(Tape& tape, const Var& x, LayerState& state) {
+  ++state.position;
+  return forward(tape, x, {});
+}
+
 LayerState Layer::make_state(Backend& backend, DType, std::int64_t) const { return LayerState(backend); }
 
 std::int64_t Layer::state_bytes(DType, std::int64_t) const { return 0; }
 
-Var Layer::forward_as_stepped(Tape& tape, const Var& x, NotedVars&) { return forward(tape, x, {}); }
+Var Layer::forward_as_stepped(Tape& tape, const Var& x) { return forward(tape, x, {}); }
 
-std::vector<StateSlope> Layer::state_slopes(Tape&, const NotedVars&) const { return {}; }
+std::vector<StateSlope> Layer::state_slopes(Tape&, const HookedVars&) const { return {}; }
 
 }  // namespace afterglow

@@ -2,6 +2,8 @@
 // captures. A layer is a composition of operations, so it runs on every back end.
 #pragma once
 #include <cstdint>
+#include <functional>
+#include <map>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -48,26 +50,18 @@ struct LayerSetting {
   bool logarithmic = false, integer = false;
 };
 
+/// The parameter, or an absent value where the configuration leaves it out (null).
+Var optional_parameter(Tape& tape, const Parameter* parameter);
+
 /// The weight of a norm: the parameter, or 1 + the parameter.
 Var norm_weight(Tape& tape, const Parameter& weight, bool plus_one);
 
 /// The smallest time step of Mamba's layers: a larger one makes every token fade the state.
 LayerSetting step_floor_setting(double value);
 
-/// Values that a layer noted in `forward_as_stepped`: their numbers and gradients show how the output depends on its
-/// memory.
-class NotedVars {
- public:
-  void add(std::string_view name, const Var& var) { vars_.emplace_back(name, var); }
-  bool empty() const { return vars_.empty(); }
-  /// In float64 on the host, contiguous; gradients after the backward pass.
-  std::vector<double> values(Tape& tape, std::string_view name) const;
-  std::vector<double> gradient(Tape& tape, std::string_view name) const;
-
- private:
-  const Var& get(std::string_view name) const;
-  std::vector<std::pair<std::string, Var>> vars_;
-};
+/// Values that a layer hooked in `forward_as_stepped`, by the last part of their names: their numbers and gradients
+/// show how the output depends on its memory.
+using HookedVars = std::map<std::string, Var, std::less<>>;
 
 /// Gradient with respect to a tensor of a layer's state after every token, [T, numbers of one sequence].
 struct StateSlope {
@@ -91,20 +85,20 @@ class Layer {
   virtual bool reads_later_tokens() const { return false; }
   /// x [B,T,d] -> [B,T,d]. `mask` u8 [B,T] or undefined: which positions are context (used by `ska` in masked mode).
   virtual Var forward(Tape& tape, const Var& x, const Tensor& mask) = 0;
-  /// As `forward`, but in the recurrent form of `step` in every mode; fills `noted` for `state_slopes`. Used for
-  /// attribution only, and only where `records_as_stepped`.
-  virtual Var forward_as_stepped(Tape& tape, const Var& x, NotedVars& noted);
+  /// As `forward`, but in the recurrent form of `step` in every mode, with hooks at all that `state_slopes` reads. Used
+  /// for attribution only, and only where `records_as_stepped`.
+  virtual Var forward_as_stepped(Tape& tape, const Var& x);
   virtual bool records_as_stepped() const { return is_causal(); }
   /// After the backward pass of one sequence: the gradient with respect to the state after each token. Empty for a
   /// layer without this.
-  virtual std::vector<StateSlope> state_slopes(Tape& tape, const NotedVars& noted) const;
+  virtual std::vector<StateSlope> state_slopes(Tape& tape, const HookedVars& hooked) const;
   /// Into how many equal parts, one per head, the columns of a hook point [B,T,columns] divide; 1 where heads share
   /// them.
   virtual std::int64_t heads_at(std::string_view /*place*/) const { return 1; }
   /// The empty state for a batch. Position-wise layers have no tensors in it.
   virtual LayerState make_state(Backend& backend, DType dtype, std::int64_t batch) const;
-  /// One token: x [B,1,d] -> [B,1,d], advancing the state.
-  virtual Var step(Tape& tape, const Var& x, LayerState& state) = 0;
+  /// One token: x [B,1,d] -> [B,1,d], advancing the state. By default as `forward`, for position-wise layers.
+  virtual Var step(Tape& tape, const Var& x, LayerState& state);
   /// Bytes of state that the recurrent form needs for one sequence after `tokens` tokens in `dtype`.
   virtual std::int64_t state_bytes(DType dtype, std::int64_t tokens) const;
   /// Settings that may change during training, with present values.

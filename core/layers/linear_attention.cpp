@@ -4,6 +4,7 @@
 
 #include "core/io/error.h"
 #include "core/io/json_file.h"
+#include "core/layers/host_values.h"
 #include "core/layers/layer_kind.h"
 #include "core/layers/scan_slopes.h"
 #include "core/ops/ops.h"
@@ -33,18 +34,19 @@ class LinearAttention final : public Layer {
   std::int64_t heads() const override { return config_.heads; }
   bool projects_once() const override { return config_.width % 8 == 0; }
   Var forward(Tape& tape, const Var& x, const Tensor&) override {
-    if (!tape.capturing()) return run(tape, x, {}, false);
-    const Tensor state = tape.scratch(state_shape(x.shape()[0]), x.value.dtype);
+    const Tensor state = tape.wants("final_state") ? tape.scratch(state_shape(x.shape()[0]), x.value.dtype) : Tensor();
     const Var y = run(tape, x, state, false);
-    tape.capture("final_state", state);
+    if (state.defined()) tape.hook("final_state", state);
     return y;
   }
   // The scan computes every token as `step` does.
-  Var forward_as_stepped(Tape& tape, const Var& x, NotedVars& noted) override {
-    return run(tape, x, {}, false, &noted);
-  }
-  std::vector<StateSlope> state_slopes(Tape& tape, const NotedVars& noted) const override {
-    NotedScan scan{config_.heads, config_.heads, {}, noted.values(tape, "C"), noted.gradient(tape, "readout")};
+  Var forward_as_stepped(Tape& tape, const Var& x) override { return run(tape, x, {}, false, true); }
+  std::vector<StateSlope> state_slopes(Tape& tape, const HookedVars& hooked) const override {
+    HookedScan scan{config_.heads,
+                    config_.heads,
+                    {},
+                    to_host(tape, hooked.at("queries")),
+                    gradient_to_host(tape, hooked.at("readout"))};
     const std::size_t tokens = scan.C.size() / static_cast<std::size_t>(config_.width);
     scan.decay.assign(tokens * static_cast<std::size_t>(config_.heads), 1.0);
     return slopes_of_scan(scan);
@@ -75,28 +77,20 @@ class LinearAttention final : public Layer {
     sizes.x.shape = sizes.B.shape = sizes.C.shape = input;
     return backend.scans_narrow(sizes) ? Storage::narrow : Storage::wide;
   }
-  Var run(Tape& tape, const Var& x, const Tensor& state, bool resume, NotedVars* noted = nullptr) const {
+  Var run(Tape& tape, const Var& x, const Tensor& state, bool resume, bool is_stepped = false) const {
     const Var weights[] = {tape.parameter(q_proj_), tape.parameter(v_proj_), tape.parameter(k_proj_)};
     Var maps[3];
-    linear_many(tape, x, weights, maps, {}, noted == nullptr ? storage(tape.backend(), x.shape()) : Storage::wide);
+    linear_many(tape, x, weights, maps, {}, is_stepped ? Storage::wide : storage(tape.backend(), x.shape()));
     ScanVars scan;
     scan.x = maps[1];
     scan.B = maps[2];
     scan.C = scale(tape, maps[0], 1.0 / std::sqrt(static_cast<double>(config_.head_width())));
     scan.heads = scan.groups = config_.heads;
-    tape.place("queries", scan.C);
-    tape.place("keys", scan.B);
-    tape.place("values", scan.x);
+    tape.hook("queries", scan.C);
+    tape.hook("keys", scan.B);
+    tape.hook("values", scan.x);
     const Var heads = ssd_scan(tape, scan, state, resume);
-    tape.place("readout", heads);
-    if (noted) {
-      noted->add("C", scan.C);
-      noted->add("readout", heads);
-    }
-    tape.capture("keys", scan.B.value);
-    tape.capture("queries", scan.C.value);
-    tape.capture("values", scan.x.value);
-    tape.capture("readout", heads.value);
+    tape.hook("readout", heads);
     return linear(tape, tape.reshape(heads, x.shape()), tape.parameter(o_proj_));
   }
   Shape state_shape(std::int64_t batch) const {

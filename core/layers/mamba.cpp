@@ -42,8 +42,7 @@ MambaConfig read_config(const nlohmann::json& config) {
   c.rank = get_integer(config, "dt_rank", (c.width + 15) / 16, 1, 65536, where);
   c.bias = get_bool(config, "bias", false, where);
   c.convolution_bias = get_bool(config, "conv_bias", true, where);
-  const std::string norm = get_choice(config, "scan_norm", {"none", "plain", "weighted"}, "none", where);
-  c.norm = norm == "none" ? ScanNorm::none : norm == "plain" ? ScanNorm::plain : ScanNorm::weighted;
+  c.norm = get_enum(config, "scan_norm", {"none", "plain", "weighted"}, ScanNorm::none, where);
   c.norm_eps = get_number(config, "norm_eps", 1e-6, 0.0, 1.0, where);
   return c;
 }
@@ -54,10 +53,6 @@ Initialiser log_of_places() {
     const auto states = static_cast<std::size_t>(shape.last());
     for (std::size_t i = 0; i < values.size(); ++i) values[i] = std::log(static_cast<double>(i % states + 1));
   }};
-}
-
-Var optional_parameter(Tape& tape, const Parameter* parameter) {
-  return parameter != nullptr ? tape.parameter(*parameter) : Var();
 }
 
 /// Its heads are the channels. Captures: `final_state` [B,c,N]; inputs of the scan: `dt` and `values` [B,T,c], `keys`
@@ -93,11 +88,12 @@ class Mamba final : public Layer {
   std::int64_t heads() const override { return config_.inner; }
   bool projects_once() const override { return true; }
   Var forward(Tape& tape, const Var& x, const Tensor&) override {
-    if (!tape.capturing()) return run(tape, x, {}, {}, false);
-    const Tensor state = tape.scratch({x.shape()[0], config_.inner, config_.states}, x.value.dtype);
+    const Tensor state = tape.wants("final_state")
+                             ? tape.scratch({x.shape()[0], config_.inner, config_.states}, x.value.dtype)
+                             : Tensor();
     const Var y = run(tape, x, {}, state, false);
-    tape.capture("final_state", state);
-    tape.capture("input", x.value);
+    if (state.defined()) tape.hook("final_state", state);
+    tape.hook("input", x.value);
     return y;
   }
   std::int64_t heads_at(std::string_view place) const override {
@@ -137,15 +133,14 @@ class Mamba final : public Layer {
     scan.C = normed(tape, shared[2], C_norm_);
     scan.A_log = tape.parameter(*A_log_);
     scan.D = tape.parameter(*D_);
-    tape.place("queries", scan.C);
-    tape.place("keys", scan.B);
-    tape.place("values", scan.x);
-    tape.place("steps", scan.dt);
-    tape.place("gate", streams[1]);
-    if (tape.capturing()) capture_scan(tape, scan);
+    tape.hook("queries", scan.C);
+    tape.hook("keys", scan.B);
+    tape.hook("values", scan.x);
+    tape.hook("steps", scan.dt);
+    tape.hook("gate", streams[1]);
+    if (tape.wants("log_decay")) hook_scan(tape, scan);
     const Var y = channel_scan(tape, scan, state, resume);
-    tape.place("readout", y);
-    tape.capture("readout", y.value);
+    tape.hook("readout", y);
     return linear(tape, silu_multiply(tape, contiguous(tape, streams[1]), y), tape.parameter(*out_proj_),
                   optional_parameter(tape, out_bias_));
   }
@@ -156,18 +151,14 @@ class Mamba final : public Layer {
     tape.backend().fill(ones, 1.0);
     return rms_norm(tape, contiguous(tape, x), tape.constant(ones), config_.norm_eps);
   }
-  void capture_scan(Tape& tape, const ChannelScanVars& scan) const {
-    tape.capture("values", scan.x.value);
-    tape.capture("keys", gathered(tape, scan.B.value));
-    tape.capture("queries", gathered(tape, scan.C.value));
+  void hook_scan(Tape& tape, const ChannelScanVars& scan) const {
     const Tensor& dt = scan.dt.value;
-    tape.capture("dt", dt);
+    tape.hook("dt", dt);
     const std::vector<double> steps = to_host(tape.backend(), dt), A_log = to_host(tape.backend(), A_log_->value);
     const auto states = static_cast<std::size_t>(config_.states);
     std::vector<double> logs(steps.size() * states);
     for (std::size_t i = 0; i < logs.size(); ++i) logs[i] = -std::exp(A_log[i % A_log.size()]) * steps[i / states];
-    tape.capture("log_decay",
-                 to_device(tape, {dt.shape[0], dt.shape[1], config_.inner, config_.states}, dt.dtype, logs));
+    tape.hook("log_decay", to_device(tape, {dt.shape[0], dt.shape[1], config_.inner, config_.states}, dt.dtype, logs));
   }
 
   MambaConfig config_;

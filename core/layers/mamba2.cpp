@@ -98,10 +98,6 @@ const Parameter* add_if(bool wanted, const ParameterScope& parameters, const cha
   return wanted ? &parameters.add(name, shape, std::move(initialise)) : nullptr;
 }
 
-Var optional_parameter(Tape& tape, const Parameter* parameter) {
-  return parameter != nullptr ? tape.parameter(*parameter) : Var();
-}
-
 using ScanMatrix = Eigen::Matrix<double, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>;
 
 using ScanRow = Eigen::RowVectorXd;
@@ -147,22 +143,21 @@ class Mamba2 final : public Layer {
   std::int64_t heads() const override { return config_.heads(); }
   bool projects_once() const override { return true; }
   Var forward(Tape& tape, const Var& x, const Tensor&) override {
-    if (!tape.capturing()) return run(tape, x, {}, {}, false);
     const Tensor state =
-        tape.scratch({x.shape()[0], config_.heads(), config_.head_width, config_.states}, x.value.dtype);
+        tape.wants("final_state")
+            ? tape.scratch({x.shape()[0], config_.heads(), config_.head_width, config_.states}, x.value.dtype)
+            : Tensor();
     const Var y = run(tape, x, {}, state, false);
-    tape.capture("final_state", state);
-    tape.capture("input", x.value);
+    if (state.defined()) tape.hook("final_state", state);
+    tape.hook("input", x.value);
     return y;
   }
   // The scan computes every token as `step` does.
-  Var forward_as_stepped(Tape& tape, const Var& x, NotedVars& noted) override {
-    return run(tape, x, {}, {}, false, &noted);
-  }
-  std::vector<StateSlope> state_slopes(Tape& tape, const NotedVars& noted) const override {
+  Var forward_as_stepped(Tape& tape, const Var& x) override { return run(tape, x, {}, {}, false, true); }
+  std::vector<StateSlope> state_slopes(Tape& tape, const HookedVars& hooked) const override {
     const std::vector<double> A_log = to_host(tape.backend(), A_log_.value);
-    NotedScan scan{config_.heads(), config_.groups, noted.values(tape, "dt"), noted.values(tape, "C"),
-                   noted.gradient(tape, "readout")};
+    HookedScan scan{config_.heads(), config_.groups, to_host(tape, hooked.at("steps")),
+                    to_host(tape, hooked.at("queries")), gradient_to_host(tape, hooked.at("readout"))};
     for (std::size_t i = 0; i < scan.decay.size(); ++i)
       scan.decay[i] = std::exp(-std::exp(A_log[i % A_log.size()]) * scan.decay[i]);
     std::vector<StateSlope> slopes = slopes_of_scan(scan);
@@ -170,9 +165,9 @@ class Mamba2 final : public Layer {
     slopes.push_back({"convolution",
                       convolution_slopes(
                           {static_cast<std::size_t>(config_.convolved()), static_cast<std::size_t>(config_.convolution),
-                           noted.values(tape, "inputs"), to_host(tape.backend(), conv_weight_.value),
+                           to_host(tape, hooked.at("inputs")), to_host(tape.backend(), conv_weight_.value),
                            conv_bias_ ? to_host(tape.backend(), conv_bias_->value) : std::vector<double>{},
-                           noted.gradient(tape, "convolved")})});
+                           gradient_to_host(tape, hooked.at("convolved"))})});
     return slopes;
   }
   /// Groups of heads share B and C.
@@ -224,7 +219,7 @@ class Mamba2 final : public Layer {
       if (inputs.size() != static_cast<std::size_t>(T_ * config_.width)) return;
       const std::int64_t all = config_.inner + config_.convolved() + config_.heads();
       W_in_ = scan_matrix(weights(&layer.in_proj_), all, config_.width);
-      captured.call_meanwhile();
+      captured.yield();
       project(scan_matrix(inputs, T_, config_.width));
       if (layer.in_bias_ != nullptr) in_.rowwise() += ScanRow(scan_matrix(weights(layer.in_bias_), 1, all));
       taps_ = scan_matrix(weights(&layer.conv_weight_), config_.convolved(), config_.convolution);
@@ -239,10 +234,10 @@ class Mamba2 final : public Layer {
       for (const double log : weights(&layer.A_log_)) A_.push_back(std::exp(log));
       for (std::int64_t head = 0; head < config_.heads(); ++head) {
         rows_.push_back(rows_of(head));
-        captured_.call_meanwhile();
+        captured_.yield();
       }
       out_norm_ = largest_singular_value(scan_matrix(weights(&layer.out_proj_), config_.width, config_.inner));
-      captured.call_meanwhile();
+      captured.yield();
       for (std::int64_t t = 0; t < T_; ++t) readings_.push_back(reading(t));
       is_sound_ = true;
     }
@@ -252,7 +247,7 @@ class Mamba2 final : public Layer {
       double squares = 0;
       for (std::int64_t head = 0; head < config_.heads(); ++head) {
         squares += std::pow(injected(source, last, head), 2);
-        captured_.call_meanwhile();
+        captured_.yield();
       }
       const double reading = std::accumulate(readings_.begin() + last + 1, readings_.end(), 0.0,
                                              [](double a, double b) { return std::max(a, b); });
@@ -279,7 +274,7 @@ class Mamba2 final : public Layer {
       for (std::int64_t t = 0; t < T_; t += together) {
         const std::int64_t count = std::min(together, T_ - t);
         in_.middleRows(t, count).noalias() = inputs.middleRows(t, count) * W_in_.transpose();
-        captured_.call_meanwhile();
+        captured_.yield();
       }
     }
     /// A column of x, B or C before SiLU at a token: the convolution of the projected inputs.
@@ -417,15 +412,17 @@ class Mamba2 final : public Layer {
     return backend.scans_narrow(sizes) ? Storage::narrow : Storage::wide;
   }
   Var run(Tape& tape, const Var& x, const Tensor& history, const Tensor& state, bool resume,
-          NotedVars* noted = nullptr) const {
+          bool is_stepped = false) const {
     const std::int64_t widths[] = {config_.inner, config_.convolved(), config_.heads()};
     Var parts[3];  // z, then x, B and C before the convolution, then dt
     linear_columns(tape, x, scaled(tape, tape.parameter(in_proj_)), scaled(tape, optional_parameter(tape, in_bias_)),
                    widths, parts,
-                   noted == nullptr && !history.defined() ? storage(tape.backend(), x.shape()) : Storage::wide);
+                   !is_stepped && !history.defined() ? storage(tape.backend(), x.shape()) : Storage::wide);
+    if (is_stepped) tape.hook("inputs", parts[1]);
     const auto [convolved, dt] =
         conv_with_steps(tape, parts[1], tape.parameter(conv_weight_), optional_parameter(tape, conv_bias_), history,
                         parts[2], tape.parameter(dt_bias_), {config_.step_floor, config_.step_ceiling});
+    if (is_stepped) tape.hook("convolved", convolved);
     const std::int64_t roles[] = {config_.inner, config_.shared(), config_.shared()};
     Var xBC[3];
     tape.split_columns(convolved, roles, xBC);
@@ -438,31 +435,22 @@ class Mamba2 final : public Layer {
     scan.D = tape.parameter(D_);
     scan.heads = config_.heads();
     scan.groups = config_.groups;
-    tape.place("queries", scan.C);
-    tape.place("keys", scan.B);
-    tape.place("values", scan.x);
-    tape.place("steps", scan.dt);
-    tape.place("gate", parts[0]);
-    if (tape.capturing()) capture_scan(tape, scan);
+    tape.hook("queries", scan.C);
+    tape.hook("keys", scan.B);
+    tape.hook("values", scan.x);
+    tape.hook("steps", scan.dt);
+    tape.hook("gate", parts[0]);
+    if (tape.wants("log_decay_cumsum")) hook_scan(tape, scan);
     const Var heads = ssd_scan(tape, scan, state, resume);
-    tape.place("readout", heads);
-    if (noted) {
-      noted->add("inputs", parts[1]);
-      noted->add("convolved", convolved);
-      noted->add("dt", scan.dt);
-      noted->add("C", scan.C);
-      noted->add("readout", heads);
-    }
-    tape.capture("readout", heads.value);
+    tape.hook("readout", heads);
     const Var y = tape.reshape(heads, {x.shape()[0], x.shape()[1], config_.inner});
     return linear(tape, gated(tape, y, parts[0]), tape.parameter(out_proj_), optional_parameter(tape, out_bias_));
   }
-  void capture_scan(Tape& tape, const ScanVars& scan) const {
-    tape.capture("values", gathered(tape, scan.x.value));
-    tape.capture("B", gathered(tape, scan.B.value));
-    tape.capture("C", gathered(tape, scan.C.value));
+  void hook_scan(Tape& tape, const ScanVars& scan) const {
+    tape.hook("B", scan.B.value);
+    tape.hook("C", scan.C.value);
     const Tensor& dt = scan.dt.value;
-    tape.capture("dt", dt);
+    tape.hook("dt", dt);
     std::vector<double> sums = to_host(tape.backend(), dt);
     const std::vector<double> A_log = to_host(tape.backend(), A_log_.value);
     const std::int64_t tokens = dt.shape[1], heads = dt.shape[2];
@@ -471,7 +459,7 @@ class Mamba2 final : public Layer {
       sums[i] *= -std::exp(A_log[i % A_log.size()]);
       if (at / heads % tokens > 0) sums[i] += sums[i - static_cast<std::size_t>(heads)];
     }
-    tape.capture("log_decay_cumsum", to_device(tape, dt.shape, dt.dtype, sums));
+    tape.hook("log_decay_cumsum", to_device(tape, dt.shape, dt.dtype, sums));
   }
 
   Mamba2Config config_;

@@ -108,40 +108,35 @@ class Mamba3 final : public Layer {
   bool projects_once() const override { return true; }
   Var forward(Tape& tape, const Var& x, const Tensor&) override {
     const Projected in = project(tape, x, {}, storage(tape.backend(), x.shape()));
-    if (!tape.capturing()) return finish(tape, in, ssd_scan(tape, in.scan));
+    if (!tape.wants("final_state")) return finish(tape, in, ssd_scan(tape, in.scan));
     const Tensor state =
         tape.scratch({x.shape()[0], config_.heads(), config_.head_width, config_.key_width()}, x.value.dtype);
     const Var heads = ssd_scan(tape, in.scan, state);
-    tape.capture("final_state", state);
+    tape.hook("final_state", state);
     return finish(tape, in, heads);
   }
   // The scan computes every token as `step` does.
-  Var forward_as_stepped(Tape& tape, const Var& x, NotedVars& noted) override {
+  Var forward_as_stepped(Tape& tape, const Var& x) override {
     const Projected in = project(tape, x, {});
-    const Var heads = ssd_scan(tape, in.scan);
-    noted.add("log_decay", in.scan.log_decay);
-    noted.add("lag", in.scan.lag);
-    noted.add("x", in.scan.x);
-    noted.add("B", in.scan.B);
-    noted.add("C", in.scan.C);
-    noted.add("readout", heads);
-    if (config_.turned > 0) noted.add("theta", in.theta);
-    return finish(tape, in, heads);
+    tape.hook("log_decay", in.scan.log_decay);
+    tape.hook("lag", in.scan.lag);
+    if (config_.turned > 0) tape.hook("theta", in.theta);
+    return finish(tape, in, ssd_scan(tape, in.scan));
   }
-  std::vector<StateSlope> state_slopes(Tape& tape, const NotedVars& noted) const override {
-    NotedScan scan{config_.heads(),
-                   config_.heads(),
-                   noted.values(tape, "log_decay"),
-                   noted.values(tape, "C"),
-                   noted.gradient(tape, "readout"),
-                   noted.values(tape, "lag"),
-                   noted.values(tape, "x"),
-                   noted.values(tape, "B")};
+  std::vector<StateSlope> state_slopes(Tape& tape, const HookedVars& hooked) const override {
+    HookedScan scan{config_.heads(),
+                    config_.heads(),
+                    to_host(tape, hooked.at("log_decay")),
+                    to_host(tape, hooked.at("queries")),
+                    gradient_to_host(tape, hooked.at("readout")),
+                    to_host(tape, hooked.at("lag")),
+                    to_host(tape, hooked.at("values")),
+                    to_host(tape, hooked.at("keys"))};
     for (double& decay : scan.decay) decay = std::exp(decay);
     std::vector<StateSlope> slopes = slopes_of_scan(scan);
     if (config_.turned == 0) return slopes;
     // All later angles are sums that contain the carried one.
-    const std::vector<double> own = noted.gradient(tape, "theta");
+    const std::vector<double> own = gradient_to_host(tape, hooked.at("theta"));
     const auto width = static_cast<std::size_t>(config_.heads() * config_.turned);
     std::vector<double> angle(own.size(), 0.0);
     for (std::size_t i = own.size() - width; i-- > 0;) angle[i] = angle[i + width] + own[i + width];
@@ -225,12 +220,12 @@ class Mamba3 final : public Layer {
     in.scan.lag = steps[3];
     in.scan.D = tape.parameter(D_);
     in.scan.heads = in.scan.groups = heads;
-    tape.place("queries", in.scan.C);
-    tape.place("keys", in.scan.B);
-    tape.place("values", in.scan.x);
-    tape.place("steps", in.scan.dt);
-    tape.place("gate", in.gate);
-    if (tape.capturing()) capture_inputs(tape, in);
+    tape.hook("queries", in.scan.C);
+    tape.hook("keys", in.scan.B);
+    tape.hook("values", in.scan.x);
+    tape.hook("steps", in.scan.dt);
+    tape.hook("gate", in.gate);
+    if (tape.wants("log_decay_cumsum")) hook_inputs(tape, in);
     return in;
   }
   Var key_of(Tape& tape, const Var& x, const Parameter& norm, const Parameter& bias, const Var& theta) const {
@@ -238,31 +233,26 @@ class Mamba3 final : public Layer {
     return config_.lifted() ? pair_squares(tape, key, config_.squares) : key;
   }
   Var finish(Tape& tape, const Projected& in, const Var& heads) const {
-    tape.place("readout", heads);
-    tape.capture("readout", heads.value);
+    tape.hook("readout", heads);
     const Var weight = norm_ ? tape.parameter(*norm_) : Var{};
     const Var gated = gated_heads(tape, heads, in.gate, weight, config_.norm_eps);
     const Shape& s = heads.shape();
     return linear(tape, tape.reshape(gated, {s[0], s[1], config_.inner}), tape.parameter(out_proj_));
   }
-  void capture_inputs(Tape& tape, const Projected& in) const {
+  void hook_inputs(Tape& tape, const Projected& in) const {
     const Tensor &keys = in.scan.B.value, values = in.scan.x.value;
     const std::int64_t batch = keys.shape[0], tokens = keys.shape[1], heads = config_.heads(), pairs = config_.turned;
-    tape.capture("keys", keys);
-    tape.capture("queries", in.scan.C.value);
-    tape.capture("values", gathered(tape, values));
-    tape.capture("dt", gathered(tape, in.scan.dt.value));
-    tape.capture("lag", gathered(tape, in.scan.lag.value));
+    tape.hook("dt", in.scan.dt.value);
+    tape.hook("lag", in.scan.lag.value);
     const std::int64_t key_columns = heads * config_.key_width();
     const Tensor last_key = gathered(tape, last_token(keys.reshaped({batch, tokens, key_columns})));
-    tape.capture("final_k", last_key.reshaped({batch, heads, config_.key_width()}));
-    tape.capture("final_v", gathered(tape, last_token(values)).reshaped({batch, heads, config_.head_width}));
-    std::vector<double> decay = to_host(tape.backend(), gathered(tape, in.scan.log_decay.value));
+    tape.hook("final_k", last_key.reshaped({batch, heads, config_.key_width()}));
+    tape.hook("final_v", gathered(tape, last_token(values)).reshaped({batch, heads, config_.head_width}));
+    std::vector<double> decay = to_host(tape.backend(), in.scan.log_decay.value);
     sum_over_tokens(decay, tokens, heads);
-    tape.capture("log_decay_cumsum", to_device(tape, {batch, tokens, heads}, keys.dtype, decay));
+    tape.hook("log_decay_cumsum", to_device(tape, {batch, tokens, heads}, keys.dtype, decay));
     if (pairs == 0) return;
-    const std::vector<double> dt = to_host(tape.backend(), gathered(tape, in.dt.value)),
-                              turn = to_host(tape.backend(), gathered(tape, in.turn.value));
+    const std::vector<double> dt = to_host(tape.backend(), in.dt.value), turn = to_host(tape.backend(), in.turn.value);
     std::vector<double> angle;
     for (std::size_t i = 0; i < dt.size(); ++i) {
       const std::size_t row = i / static_cast<std::size_t>(heads), count = static_cast<std::size_t>(pairs);
@@ -270,7 +260,7 @@ class Mamba3 final : public Layer {
         angle.push_back(dt[i] * std::numbers::pi * std::tanh(turn[row * count + pair]));
     }
     sum_over_tokens(angle, tokens, heads * pairs);
-    tape.capture("angle_cumsum", to_device(tape, {batch, tokens, heads, pairs}, keys.dtype, angle));
+    tape.hook("angle_cumsum", to_device(tape, {batch, tokens, heads, pairs}, keys.dtype, angle));
   }
 
   Mamba3Config config_;

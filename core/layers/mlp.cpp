@@ -24,8 +24,6 @@ struct MlpConfig {
   double gate_scale = 1, output_scale = 1;  ///< factors of w_gate x in front of the function, and of the answer
 };
 
-constexpr const char* activations[] = {"silu", "gelu", "gelu_tanh", "relu", "relu2"};
-
 /// x sigmoid(2 sqrt(2/pi) (x + 0.044715 x^3)), which is GELU with a tangent in the place of the error function.
 Var gelu_tanh(Tape& tape, const Var& x) {
   constexpr double cubic = 0.044715;
@@ -35,11 +33,9 @@ Var gelu_tanh(Tape& tape, const Var& x) {
   return multiply(tape, x, unary(tape, Unary::sigmoid, argument));
 }
 
-/// "activation" of a configuration: silu by default, or gelu, gelu_tanh, relu, relu2 (its square).
+/// "activation" of a configuration; relu2 is the square of relu.
 Activation read_activation(const nlohmann::json& config, const std::string& where) {
-  const std::vector<std::string> words(std::begin(activations), std::end(activations));
-  const std::string word = get_choice(config, "activation", words, words.front(), where);
-  return static_cast<Activation>(std::ranges::find(words, word) - words.begin());
+  return get_enum(config, "activation", {"silu", "gelu", "gelu_tanh", "relu", "relu2"}, Activation::silu, where);
 }
 
 Var activated(Tape& tape, const Var& x, Activation kind) {
@@ -89,10 +85,6 @@ class Mlp final : public Layer {
     }
     return scaled(down_.of(tape, inner), config_.output_scale);
   }
-  Var step(Tape& tape, const Var& x, LayerState& state) override {
-    ++state.position;
-    return forward(tape, x, {});
-  }
 
  private:
   bool is_fused() const {
@@ -102,7 +94,7 @@ class Mlp final : public Layer {
   struct Projection {
     const Parameter *weight = nullptr, *bias = nullptr;
     Var of(Tape& tape, const Var& x) const {
-      return linear(tape, x, tape.parameter(*weight), bias != nullptr ? tape.parameter(*bias) : Var{});
+      return linear(tape, x, tape.parameter(*weight), optional_parameter(tape, bias));
     }
   };
   MlpConfig config_;
@@ -155,8 +147,7 @@ class Experts final : public Layer {
   Var forward(Tape& tape, const Var& x, const Tensor& mask) override {
     const Var weights = route(tape, linear(tape, x, tape.parameter(gate_)),
                               correction_ != nullptr ? correction_->value : Tensor(), config_.router);
-    tape.place("expert_weights", weights);
-    tape.capture("expert_weights", weights.value);
+    tape.hook("expert_weights", weights);
     std::vector<Var> parts(experts_.size());
     tape.split_columns(weights, std::vector<std::int64_t>(experts_.size(), 1), parts);
     Var sum;
@@ -172,10 +163,6 @@ class Experts final : public Layer {
       add_answer(multiply_rows(tape, shared, gate, 0.0));
     }
     return sum;
-  }
-  Var step(Tape& tape, const Var& x, LayerState& state) override {
-    ++state.position;
-    return forward(tape, x, {});
   }
 
  private:

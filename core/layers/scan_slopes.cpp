@@ -5,7 +5,7 @@
 
 namespace afterglow {
 
-std::vector<StateSlope> slopes_of_scan(const NotedScan& scan) {
+std::vector<StateSlope> slopes_of_scan(const HookedScan& scan) {
   const auto heads = static_cast<std::size_t>(scan.heads), groups = static_cast<std::size_t>(scan.groups),
              tokens = scan.decay.size() / heads;
   std::vector<StateSlope> all{{"state", {}}};

@@ -1,4 +1,4 @@
-// Gradients with respect to the state of a layer with a selective scan, from the values that it noted.
+// Gradients with respect to the state of a layer with a selective scan, from the values that it hooked.
 #pragma once
 #include <cstdint>
 #include <vector>
@@ -7,8 +7,8 @@
 
 namespace afterglow {
 
-/// The noted values of one sequence and all heads, each [T, ..].
-struct NotedScan {
+/// The hooked values of one sequence and all heads, each [T, ..].
+struct HookedScan {
   std::int64_t heads = 1, groups = 1;
   std::vector<double> decay;          ///< a [T,H]
   std::vector<double> C;              ///< [T,G,N]
@@ -17,6 +17,6 @@ struct NotedScan {
   std::vector<double> lag{}, x{}, B{};
 };
 /// Gradients of `state` [H,P,N], and with `lag` also of `key` [H,N] and `value` [H,P].
-std::vector<StateSlope> slopes_of_scan(const NotedScan& scan);
+std::vector<StateSlope> slopes_of_scan(const HookedScan& scan);
 
 }  // namespace afterglow

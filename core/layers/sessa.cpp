@@ -63,9 +63,9 @@ void solve_jacobian(const double* alpha, const double* gamma, std::int64_t lengt
   }
 }
 
-/// Captures `alpha_fb` [B,T,T], `gamma` [B,T] and `solve_jacobian` [B,T,T]. q, k [B,T,D], rows may be strided; gamma
+/// Hooks `alpha_fb` [B,T,T], `gamma` [B,T] and `solve_jacobian` [B,T,T]. q, k [B,T,D], rows may be strided; gamma
 /// [B,T].
-void capture_feedback(Tape& tape, const Tensor& q, const Tensor& k, const Tensor& gamma, double scale) {
+void hook_feedback(Tape& tape, const Tensor& q, const Tensor& k, const Tensor& gamma, double scale) {
   const std::int64_t batch = q.shape[0], length = q.shape[1];
   const Tensor scores = tape.scratch({batch, length, length}, q.dtype);
   const Tensor queries = gathered(tape, q), keys = gathered(tape, k);
@@ -73,15 +73,15 @@ void capture_feedback(Tape& tape, const Tensor& q, const Tensor& k, const Tensor
     tape.backend().gemm(false, true, scale, queries.at(b), keys.at(b), 0.0, scores.at(b));
   std::vector<double> alpha = to_host(tape.backend(), scores);
   for (std::int64_t b = 0; b < batch; ++b) strict_softmax(alpha.data() + b * length * length, length);
-  tape.capture("alpha_fb", to_device(tape, scores.shape, q.dtype, alpha));
-  tape.capture("gamma", gamma);
+  tape.hook("alpha_fb", to_device(tape, scores.shape, q.dtype, alpha));
+  tape.hook("gamma", gamma);
   if (length > longest_captured_jacobian) return;
   const std::vector<double> gains = to_host(tape.backend(), gamma);
   std::vector<double> inverse(alpha.size(), 0.0);
   for (std::int64_t b = 0; b < batch; ++b)
     solve_jacobian(alpha.data() + b * length * length, gains.data() + b * length, length,
                    inverse.data() + b * length * length);
-  tape.capture("solve_jacobian", to_device(tape, scores.shape, q.dtype, inverse));
+  tape.hook("solve_jacobian", to_device(tape, scores.shape, q.dtype, inverse));
 }
 
 constexpr double max_gain = 0.9999;
@@ -225,21 +225,20 @@ class Sessa final : public Layer {
   std::string_view kind() const override { return "sessa"; }
   std::int64_t heads() const override { return config_.heads; }
   Var forward(Tape& tape, const Var& x, const Tensor&) override {
-    tape.capture("input", x.value);
+    tape.hook("input", x.value);
     const Storage stored = storage(tape.backend(), x.shape());
     const Branches branches = enter(tape, x, stored);
     const auto [heads, feedback] = project(tape, branches.u, 0, stored);
-    tape.place("queries", heads.q);
-    tape.place("keys", heads.k);
-    tape.place("values", heads.v);
-    tape.place("gate", branches.gate);
-    if (tape.capturing()) tape.capture("attn", attention_weights(tape, heads.q.value, heads.k.value, scale()));
-    tape.capture("values", heads.v.value);
+    tape.hook("queries", heads.q);
+    tape.hook("keys", heads.k);
+    tape.hook("values", heads.v);
+    tape.hook("gate", branches.gate);
+    if (tape.wants("attn")) tape.hook("attn", attention_weights(tape, heads.q.value, heads.k.value, scale()));
     const Var f = read(tape, heads, stored);
-    tape.capture("f", f.value);
+    tape.hook("f", f.value);
     const Var s = config_.feedback ? solve(tape, feedback, f) : f;
-    tape.place("readout", s);
-    tape.capture("s", s.value);
+    tape.hook("readout", s);
+    tape.hook("s", s.value);
     return leave(tape, x, s, branches.gate);
   }
   /// `keys` (rotated) and `values` of the forward branch [B, capacity, n_kv_heads, D / n_heads], `feedback_keys` and
@@ -261,10 +260,10 @@ class Sessa final : public Layer {
     heads.k = tape.constant(append_token(tape, state.get("keys"), heads.k.value, position + 1));
     heads.v = tape.constant(append_token(tape, state.get("values"), heads.v.value, position + 1));
     const Var f = read(tape, heads, Storage::wide);
-    if (tape.capturing()) tape.capture("attn", newest_weights(tape, heads.q.value, heads.k.value, scale()));
+    if (tape.wants("attn")) tape.hook("attn", newest_weights(tape, heads.q.value, heads.k.value, scale()));
     const Var s = config_.feedback ? step_solution(tape, feedback, f, state) : f;
-    tape.capture("f", f.value);
-    tape.capture("s", s.value);
+    tape.hook("f", f.value);
+    tape.hook("s", s.value);
     return leave(tape, x, s, branches.gate);
   }
   std::int64_t state_bytes(DType dtype, std::int64_t tokens) const override {
@@ -541,7 +540,7 @@ class Sessa final : public Layer {
     const auto& [q, k, gain] = feedback;
     const Var gamma = tape.reshape(gain, {f.shape()[0], f.shape()[1]});
     const Var s = feedback_solve(tape, {q, k, gamma, f}, feedback_scale());
-    if (tape.capturing()) capture_feedback(tape, q.value, k.value, gamma.value, feedback_scale());
+    if (tape.wants("alpha_fb")) hook_feedback(tape, q.value, k.value, gamma.value, feedback_scale());
     return s;
   }
   // One row of the recurrence: attention over the keys and solutions of the strict past.
@@ -563,12 +562,12 @@ class Sessa final : public Layer {
       const Tensor ones = tape.scratch({width, 1}, f.value.dtype);
       tape.backend().fill(ones, 1.0);
       const Var gamma = linear(tape, feedback.gamma, tape.constant(ones));  // the same for all features
-      if (tape.capturing()) {
+      if (tape.wants("alpha_fb")) {
         const Tensor query = whole(feedback.q.value);
-        tape.capture("alpha_fb", newest_weights(tape, query, seen_keys.value, feedback_scale()));
+        tape.hook("alpha_fb", newest_weights(tape, query, seen_keys.value, feedback_scale()));
       }
-      tape.capture("gamma", feedback.gamma.value);
-      tape.capture("routed", routed.value);
+      tape.hook("gamma", feedback.gamma.value);
+      tape.hook("routed", routed.value);
       s = add(tape, f, multiply(tape, gamma, tape.reshape(routed, f.shape())));
     }
     append_token(tape, state.get("solution"), s.value.reshaped({batch, 1, 1, width}), past + 1);

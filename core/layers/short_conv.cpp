@@ -49,22 +49,19 @@ class ShortConv final : public Layer {
 
  private:
   Var mix(Tape& tape, const Var& x, const Tensor& history) const {
-    const auto own = [&](const Parameter* bias) { return bias != nullptr ? tape.parameter(*bias) : Var{}; };
     const std::int64_t widths[] = {config_.width, config_.width, config_.width};
     Var parts[3];
-    tape.split_columns(linear(tape, x, tape.parameter(in_proj_), own(in_bias_)), widths, parts);
+    tape.split_columns(linear(tape, x, tape.parameter(in_proj_), optional_parameter(tape, in_bias_)), widths, parts);
     const Var values = multiply(tape, contiguous(tape, parts[0]), parts[2]);
-    tape.place("values", values);
-    tape.capture("values", values.value);
-    tape.place("gate", parts[1]);
+    tape.hook("values", values);
+    tape.hook("gate", parts[1]);
     const Var gate = contiguous(tape, parts[1]);
-    tape.capture("gate", gate.value);
-    tape.capture("taps", conv_.value);
-    const Var mixed = plain_causal_conv(tape, values, tape.parameter(conv_), own(conv_bias_), history);
+    tape.hook("taps", conv_.value);
+    const Var mixed =
+        plain_causal_conv(tape, values, tape.parameter(conv_), optional_parameter(tape, conv_bias_), history);
     const Var y = multiply(tape, gate, mixed);
-    tape.place("readout", y);
-    tape.capture("readout", y.value.reshaped({x.shape()[0], x.shape()[1], 1, config_.width}));
-    return linear(tape, y, tape.parameter(out_proj_), own(out_bias_));
+    tape.hook("readout", tape.reshape(y, {x.shape()[0], x.shape()[1], 1, config_.width}));
+    return linear(tape, y, tape.parameter(out_proj_), optional_parameter(tape, out_bias_));
   }
 
   ShortConvConfig config_;

@@ -14,21 +14,21 @@ namespace afterglow {
 
 namespace {
 
-constexpr double least_key_norm = 1e-6;  // Echo 3.2.1
+constexpr double min_key_norm = 1e-6;  // Echo 3.2.1
 
-/// Captures the statistics under the names of tests/golden/README.md; a single group gets no axis.
-void capture_statistics(Tape& tape, const RidgeSaved& saved, bool several_groups) {
+/// Hooks the statistics under the names of tests/golden/README.md; a single group gets no axis.
+void hook_statistics(Tape& tape, const RidgeSaved& saved, bool several_groups) {
   const std::pair<const char*, Tensor> entries[] = {{"G", saved.G},         {"M", saved.M},          {"L", saved.L},
                                                     {"A_w", saved.A_w},     {"Cv", saved.C},         {"m", saved.m},
                                                     {"sigma", saved.sigma}, {"jitter", saved.jitter}};
   for (const auto& [name, tensor] : entries) {
     const Shape& s = tensor.shape;
     if (several_groups) {
-      tape.capture(name, tensor);
+      tape.hook(name, tensor);
     } else if (s.rank() == 5) {
-      tape.capture(name, tensor.reshaped({s[0], s[1], s[3], s[4]}));
+      tape.hook(name, tensor.reshaped({s[0], s[1], s[3], s[4]}));
     } else {
-      tape.capture(name, tensor.reshaped({s[0], s[1]}));
+      tape.hook(name, tensor.reshaped({s[0], s[1]}));
     }
   }
 }
@@ -104,17 +104,14 @@ RidgeVars Ska::project(Tape& tape, const Var& x, Storage stored) const {
   vars.q = heads(flat[1], config_.rank);
   vars.v = heads(flat[2], config_.value_width);
   if (config_.norms_tokens) {
-    vars.z = unit_norm(tape, vars.z, least_key_norm);
-    vars.q = unit_norm(tape, vars.q, least_key_norm);
+    vars.z = unit_norm(tape, vars.z, min_key_norm);
+    vars.q = unit_norm(tape, vars.q, min_key_norm);
   }
   vars.eta = tape.parameter(eta_);
   vars.gamma_raw = tape.parameter(gamma_raw_);
-  tape.place("keys", vars.z);
-  tape.place("queries", vars.q);
-  tape.place("values", vars.v);
-  tape.capture("keys", vars.z.value);
-  tape.capture("queries", vars.q.value);
-  tape.capture("values", vars.v.value);
+  tape.hook("keys", vars.z);
+  tape.hook("queries", vars.q);
+  tape.hook("values", vars.v);
   return vars;
 }
 
@@ -133,7 +130,7 @@ Var Ska::join_heads(Tape& tape, const Var& heads, const Var& x) const {
   if (gate_proj_ == nullptr)
     return linear(tape, tape.reshape(heads, {s[0], s[1], s[2] * s[3]}), tape.parameter(o_proj_));
   const Var gate = unary(tape, Unary::sigmoid, linear(tape, x, tape.parameter(*gate_proj_)));
-  tape.capture("gate", gate.value);
+  tape.hook("gate", gate.value);
   const Var gated = multiply_rows(tape, heads, gate, 0.0);
   return linear(tape, tape.reshape(gated, {s[0], s[1], s[2] * s[3]}), tape.parameter(o_proj_));
 }
@@ -143,31 +140,27 @@ Var Ska::forward(Tape& tape, const Var& x, const Tensor& mask) {
   if (config_.core.mode == RidgeConfig::Mode::masked) vars.mask = mask;
   RidgeSaved saved;
   const Var heads = ridge_readout(tape, config_.core, vars, &saved);
-  tape.place("readout", heads);
-  tape.capture("readout", heads.value);
-  capture_statistics(
-      tape, saved, config_.core.mode == RidgeConfig::Mode::chunk || config_.core.mode == RidgeConfig::Mode::recurrent);
+  tape.hook("readout", heads);
+  hook_statistics(tape, saved,
+                  config_.core.mode == RidgeConfig::Mode::chunk || config_.core.mode == RidgeConfig::Mode::recurrent);
   return join_heads(tape, heads, x);
 }
 
-Var Ska::forward_as_stepped(Tape& tape, const Var& x, NotedVars& noted) {
+Var Ska::forward_as_stepped(Tape& tape, const Var& x) {
   RidgeConfig core = config_.core;
   core.mode = RidgeConfig::Mode::recurrent;
   const RidgeVars vars = project(tape, x);
   const Var heads = ridge_readout(tape, core, vars);
-  tape.place("readout", heads);
-  noted.add("keys", vars.z);
-  noted.add("queries", vars.q);
-  noted.add("values", vars.v);
-  noted.add("readout", heads);
+  tape.hook("readout", heads);
   return join_heads(tape, heads, x);
 }
 
-std::vector<StateSlope> Ska::state_slopes(Tape& tape, const NotedVars& noted) const {
+std::vector<StateSlope> Ska::state_slopes(Tape& tape, const HookedVars& hooked) const {
   const std::vector<double> eta = to_host(tape.backend(), eta_.value),
-                            gamma_raw = to_host(tape.backend(), gamma_raw_.value), keys = noted.values(tape, "keys"),
-                            queries = noted.values(tape, "queries"), values = noted.values(tape, "values"),
-                            readout_slope = noted.gradient(tape, "readout");
+                            gamma_raw = to_host(tape.backend(), gamma_raw_.value),
+                            keys = to_host(tape, hooked.at("keys")), queries = to_host(tape, hooked.at("queries")),
+                            values = to_host(tape, hooked.at("values")),
+                            readout_slope = gradient_to_host(tape, hooked.at("readout"));
   const auto heads = static_cast<std::size_t>(config_.heads), rank = static_cast<std::size_t>(config_.rank),
              tokens = keys.size() / (heads * rank);
   std::vector<StateSlope> slopes{{"G", {}}, {"M", {}}, {"C", {}}, {"previous_key", {}}, {"m", {}}};
@@ -179,7 +172,7 @@ std::vector<StateSlope> Ska::state_slopes(Tape& tape, const NotedVars& noted) co
     run.power_iterations = config_.core.power_iterations;
     run.ridge = config_.core.ridge;
     run.jitter = ska_jitter_step;
-    run.gamma = ska_gamma(gamma_raw[h]);
+    run.gamma = ridge_gamma(gamma_raw[h]);
     run.eta = eta[h];
     run.keys = part_of_rows(keys, tokens, h, heads);
     run.queries = part_of_rows(queries, tokens, h, heads);
@@ -192,7 +185,7 @@ std::vector<StateSlope> Ska::state_slopes(Tape& tape, const NotedVars& noted) co
   return slopes;
 }
 
-Var Ska::forward_edited(Tape& tape, const Var& x, const Tensor& mask, const SkaEdit& edit) {
+Var Ska::forward_edited(Tape& tape, const Var& x, const Tensor& mask, const LayerEdit& edit) {
   RidgeConfig core = config_.core;
   if (edit.power) core.power = *edit.power;
   if (edit.ridge) core.ridge = *edit.ridge;
@@ -200,10 +193,9 @@ Var Ska::forward_edited(Tape& tape, const Var& x, const Tensor& mask, const SkaE
   if (core.mode == RidgeConfig::Mode::masked) vars.mask = mask;
   RidgeSaved saved;
   const Var answers = ridge_readout(tape, core, vars, &saved);
-  capture_statistics(tape, saved, core.mode == RidgeConfig::Mode::chunk || core.mode == RidgeConfig::Mode::recurrent);
+  hook_statistics(tape, saved, core.mode == RidgeConfig::Mode::chunk || core.mode == RidgeConfig::Mode::recurrent);
   const Var edited = answer_edited(tape, core, vars, saved, answers, edit);
-  tape.place("readout", edited);
-  tape.capture("readout", edited.value);
+  tape.hook("readout", edited);
   return join_heads(tape, edited, x);
 }
 
@@ -219,8 +211,8 @@ struct EditedHeads {
   static std::span<const double> entry(const std::vector<double>& all, std::size_t i, std::size_t size) {
     return std::span(all).subspan(i * size, size);
   }
-  std::vector<double> power_of(std::size_t i, std::int64_t head, int power, const SkaHeadEdit& edit) const {
-    const double gamma = edit.gamma.value_or(ska_gamma(gamma_raw[static_cast<std::size_t>(head)]));
+  std::vector<double> power_of(std::size_t i, std::int64_t head, int power, const HeadEdit& edit) const {
+    const double gamma = edit.gamma.value_or(ridge_gamma(gamma_raw[static_cast<std::size_t>(head)]));
     return edited_power(entry(A_w, i, square()), static_cast<int>(config.rank), gamma / std::max(sigma[i], 1.0), power,
                         edit.modes, edit.numbered);
   }
@@ -248,10 +240,11 @@ struct EditedHeads {
 
 // Where a mode cannot be separated from the others (a defective operator) the kernel's result stays.
 Var Ska::answer_edited(Tape& tape, const RidgeConfig& core, const RidgeVars& vars, const RidgeSaved& saved,
-                       const Var& answers, const SkaEdit& edit) const {
+                       const Var& answers, const LayerEdit& edit) const {
   const bool is_plain =
-      std::all_of(edit.heads.begin(), edit.heads.end(), [](const SkaHeadEdit& head) { return head.is_plain(); });
-  if (is_plain && !tape.capturing()) return answers;
+      std::all_of(edit.heads.begin(), edit.heads.end(), [](const HeadEdit& head) { return head.is_plain(); });
+  const bool wants_operators = tape.wants("operator");
+  if (is_plain && !wants_operators) return answers;
   Backend& backend = tape.backend();
   const auto host = [&](const Tensor& tensor) { return to_host(backend, tensor); };
   const std::int64_t batch = answers.shape()[0], tokens = answers.shape()[1], groups = core.groups(tokens);
@@ -273,8 +266,8 @@ Var Ska::answer_edited(Tape& tape, const RidgeConfig& core, const RidgeVars& var
   std::vector<double> y = host(answers.value), operators(heads.L.size(), 0.0);
   for (std::int64_t i = 0; i < batch * config_.heads * groups; ++i) {
     const std::int64_t b = i / (config_.heads * groups), head = i / groups % config_.heads, g = i % groups;
-    SkaHeadEdit own = edit.heads.empty() ? SkaHeadEdit{} : edit.heads[static_cast<std::size_t>(head)];
-    if (own.is_plain() && !tape.capturing()) continue;
+    HeadEdit own = edit.heads.empty() ? HeadEdit{} : edit.heads[static_cast<std::size_t>(head)];
+    if (own.is_plain() && !wants_operators) continue;
     std::vector<double> filter(heads.square(), 0.0);
     if (!own.is_off) filter = heads.power_of(static_cast<std::size_t>(i), head, core.power, own);
     if (filter.empty()) continue;
@@ -283,9 +276,9 @@ Var Ska::answer_edited(Tape& tape, const RidgeConfig& core, const RidgeVars& var
     heads.answer(y, b, head, g, piece, filter, own.eta.value_or(heads.eta[static_cast<std::size_t>(head)]));
   }
   const DType dtype = answers.value.dtype;
-  if (tape.capturing()) {
-    tape.capture("operator",
-                 to_device(tape, {batch, config_.heads, groups, config_.rank, config_.rank}, dtype, operators));
+  if (wants_operators) {
+    tape.hook("operator",
+              to_device(tape, {batch, config_.heads, groups, config_.rank, config_.rank}, dtype, operators));
   }
   return is_plain ? answers : tape.constant(to_device(tape, answers.shape(), dtype, y));
 }
@@ -369,8 +362,8 @@ Var Ska::step(Tape& tape, const Var& x, LayerState& state) {
   if (state.keeps_scale) long_keys.emplace(tape, vars, running, rank, width);
   const Var heads = ridge_step(tape, config_.core, vars, running, &saved);
   if (long_keys) long_keys->leave(tape, running, rank);
-  capture_statistics(tape, saved, false);
-  tape.capture("readout", heads.value);
+  hook_statistics(tape, saved, false);
+  tape.hook("readout", heads);
   return join_heads(tape, heads, x);
 }
 

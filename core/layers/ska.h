@@ -1,18 +1,14 @@
 // Spectral Koopman Attention: a linear operator is fitted to the keys of the context by ridge regression, and a query
 // reads the values through its K-th power (Echo 3.2).
 #pragma once
-#include <cmath>
-#include <optional>
 #include <vector>
 
 #include "core/analysis/koopman/edited_operator.h"
+#include "core/analysis/koopman/ska_head.h"
 #include "core/layers/layer.h"
 #include "core/ops/ops.h"
 
 namespace afterglow {
-
-/// The gain of a head's eigenvalues: 1 + sigmoid(gamma_raw) / 2, between 1 and 1.5.
-inline double ska_gamma(double gamma_raw) { return 1.0 + 0.5 / (1.0 + std::exp(-gamma_raw)); }
 
 struct SkaConfig {
   std::int64_t width = 0;        ///< d
@@ -23,21 +19,6 @@ struct SkaConfig {
   bool norms_tokens = false;     ///< norm_scope "token": each key and query by its own length (Echo, remark 5)
   bool is_gated = false;         ///< gate "sigmoid": sigma(w_h x_t) times the output of head h (Echo 6.1)
   RidgeConfig core;              ///< K, ridge, mode, chunk, power_iters, norm_scope
-};
-
-/// What a capture changes of one head for its own forward pass.
-struct SkaHeadEdit {
-  bool is_off = false;
-  std::optional<double> gamma{}, eta{};
-  std::vector<ModeEdit> modes{};
-  NumberedModes numbered{};  ///< where modes that are named by their numbers take these from
-  bool is_plain() const { return !is_off && !gamma && !eta && modes.empty(); }
-};
-/// What a capture changes of the layer for its own forward pass; the parameters stay unchanged.
-struct SkaEdit {
-  std::optional<int> power{};
-  std::optional<double> ridge{};
-  std::vector<SkaHeadEdit> heads{};  ///< empty, or one for each head
 };
 
 /// Captures, each [B,H,..], with the chunk (mode chunk) or the step (mode recurrent) as a further axis after H: `G`,
@@ -62,12 +43,12 @@ class Ska final : public Layer {
   /// Masked mode needs the mask; the other modes ignore it.
   Var forward(Tape& tape, const Var& x, const Tensor& mask) override;
   /// The recurrent form over a whole sequence.
-  Var forward_as_stepped(Tape& tape, const Var& x, NotedVars& noted) override;
+  Var forward_as_stepped(Tape& tape, const Var& x) override;
   bool records_as_stepped() const override { return true; }
-  std::vector<StateSlope> state_slopes(Tape& tape, const NotedVars& noted) const override;
+  std::vector<StateSlope> state_slopes(Tape& tape, const HookedVars& hooked) const override;
   /// As `forward` without a gradient, with the edit applied. The host computes edited heads in float64, the kernel the
   /// others. Additional capture `operator` [B,H,groups,r,r]: W, which replaces A^K.
-  Var forward_edited(Tape& tape, const Var& x, const Tensor& mask, const SkaEdit& edit);
+  Var forward_edited(Tape& tape, const Var& x, const Tensor& mask, const LayerEdit& edit);
   /// `G`, `M` [B,H,r,r], `C` [B,H,P,r], `previous_key` [B,H,r], `m` [B,H]: 2 r^2 + P r + r + 1 numbers a head.
   LayerState make_state(Backend& backend, DType dtype, std::int64_t batch) const override;
   /// The recurrent form for every mode of `forward`. m grows with the keys, and the statistics are rescaled; where
@@ -84,7 +65,7 @@ class Ska final : public Layer {
   Storage storage(const Backend& backend, const Shape& input) const;
   RidgeVars project(Tape& tape, const Var& x, Storage stored = Storage::wide) const;
   Var answer_edited(Tape& tape, const RidgeConfig& core, const RidgeVars& vars, const RidgeSaved& saved,
-                    const Var& answers, const SkaEdit& edit) const;
+                    const Var& answers, const LayerEdit& edit) const;
   /// Joins the outputs of the heads for `x`, gated where the config says so, through o_proj.
   Var join_heads(Tape& tape, const Var& heads, const Var& x) const;
 
@@ -92,9 +73,6 @@ class Ska final : public Layer {
   const Parameter &k_proj_, &q_proj_, &v_proj_, &o_proj_, &eta_, &gamma_raw_;
   const Parameter* gate_proj_ = nullptr;  // [H,d], where the config has a gate
 };
-
-/// The factorisation adds this to the diagonal each time it fails; the capture `jitter` counts the failures.
-inline constexpr double ska_jitter_step = 1e-4;
 
 /// Readers of its captures: token weights, the system of each group of tokens (ska_readers.cpp).
 struct LayerReaders ska_readers();

@@ -6,6 +6,7 @@
 #include "core/analysis/attention/query_jacobian.h"
 #include "core/analysis/depth_bounds.h"
 #include "core/analysis/koopman/ska_head.h"
+#include "core/backend/host_numbers.h"
 #include "core/layers/captured_layer.h"
 #include "core/layers/ska.h"
 
@@ -15,9 +16,35 @@ namespace {
 
 using Mode = RidgeConfig::Mode;
 
-double gain_of(const CapturedLayer& layer, const Ska& ska, int head) {
-  const std::vector<double> gamma_raw = layer.read.download(ska.gamma_raw().value);
-  return ska_gamma(gamma_raw[static_cast<std::size_t>(head)]);
+const Ska& ska_of(const Layer& layer) { return static_cast<const Ska&>(layer); }
+
+SkaHead head_of(const Layer& layer) {
+  const SkaConfig& config = ska_of(layer).config();
+  SkaHead of;
+  of.rank = static_cast<int>(config.rank);
+  of.value_width = static_cast<int>(config.value_width);
+  of.ridge = config.core.ridge;
+  of.power = config.core.power;
+  return of;
+}
+
+HeadGains gains(const Layer& layer, Backend& backend, int head) {
+  const Ska& ska = ska_of(layer);
+  const auto at = static_cast<std::size_t>(head);
+  return {ridge_gamma(to_host(backend, ska.gamma_raw().value)[at]), to_host(backend, ska.eta().value)[at]};
+}
+
+HeldTokens held(const Layer& layer, std::span<const std::uint8_t> context) {
+  const RidgeConfig& core = ska_of(layer).config().core;
+  HeldTokens tokens{std::vector<std::uint8_t>(context.size(), 1), {}};
+  if (core.mode == Mode::masked) tokens.counted.assign(context.begin(), context.end());
+  if (core.mode == Mode::chunk) {
+    const auto groups = core.groups(static_cast<std::int64_t>(context.size()));
+    std::fill(tokens.counted.begin() + (groups - 1) * core.chunk, tokens.counted.end(), std::uint8_t{0});
+  }
+  const bool sees_all = core.mode == Mode::chunk && core.norm == RidgeConfig::Norm::sequence;
+  tokens.measured = sees_all ? std::vector<std::uint8_t>(context.size(), 1) : tokens.counted;
+  return tokens;
 }
 
 WeightMatrix token_weights(const CapturedLayer& layer, int head) {
@@ -31,7 +58,7 @@ WeightMatrix token_weights(const CapturedLayer& layer, int head) {
   of.exclusive = mode == Mode::chunk;
   of.power = config.core.power;
   if (mode == Mode::masked) of.mask = layer.context;
-  of.gamma = gain_of(layer, ska, head);
+  of.gamma = gains(ska, layer.read.backend(), head).gamma;
   const auto groups = static_cast<std::size_t>((of.tokens + of.piece - 1) / of.piece);
   const std::size_t square = static_cast<std::size_t>(config.rank * config.rank);
   const auto statistics = [&](const char* capture, std::size_t size) {
@@ -103,14 +130,10 @@ double systems(const CapturedLayer& layer, std::span<const int> tokens, const Se
 
 /// The learned parameters of a head, without its statistics.
 SkaHead learned_head(const CapturedLayer& layer, int head) {
-  const Ska& ska = layer.as<Ska>();
-  const SkaConfig& config = ska.config();
-  SkaHead of;
-  of.rank = static_cast<int>(config.rank);
-  of.value_width = static_cast<int>(config.value_width);
-  of.gamma = gain_of(layer, ska, head);
-  of.eta = layer.read.download(ska.eta().value)[static_cast<std::size_t>(head)];
-  of.power = config.core.power;
+  SkaHead of = head_of(layer.layer);
+  const HeadGains learned = gains(layer.layer, layer.read.backend(), head);
+  of.gamma = learned.gamma;
+  of.eta = learned.eta;
   return of;
 }
 
@@ -193,8 +216,16 @@ std::vector<StepPicture> step_pictures(const CapturedLayer& layer, int head) {
 }  // namespace
 
 LayerReaders ska_readers() {
-  return {
-      .token_weights = token_weights, .systems = systems, .step_pictures = step_pictures, .query_bound = query_bound};
+  return {.token_weights = token_weights,
+          .systems = systems,
+          .modes = [](const Layer& layer) { return ska_of(layer).config().rank; },
+          .edit = [](Layer& layer, Tape& tape, const Var& x, const Tensor& mask,
+                     const LayerEdit& edit) { return static_cast<Ska&>(layer).forward_edited(tape, x, mask, edit); },
+          .head = head_of,
+          .gains = gains,
+          .held = held,
+          .step_pictures = step_pictures,
+          .query_bound = query_bound};
 }
 
 }  // namespace afterglow

@@ -208,7 +208,7 @@ Var SpectralMemory::memory_tokens(Tape& tape, const DropoutSource& dropped, std:
   const Tape::Scope scope(tape, "memory");
   const Var tokens = used_tokens(tape, layer_norm(tape, plain_tokens(tape, dropped, site), tape.parameter(norm_weight_),
                                                   tape.parameter(norm_bias_), norm_eps));
-  tape.capture("tokens", tokens.value);
+  tape.hook("tokens", tokens.value);
   return tokens;
 }
 
@@ -224,7 +224,7 @@ Tensor SpectralMemory::summary(Tape& tape, const Tensor& x) const {
   const Tensor number = tape.scratch({1}, DType::i32);
   backend.fill(targets, -1);
   backend.cross_entropy(scores.reshaped({count, length}), targets, weights, tape.scratch({1}, x.dtype), number, number);
-  tape.capture("memory.pooling", weights);
+  tape.hook("memory.pooling", weights);
   const Tensor result = tape.scratch({1, width}, x.dtype);
   backend.gemm(false, false, 1.0 / static_cast<double>(count), weights.reshaped({1, count * length}), rows, 0.0,
                result);

@@ -41,14 +41,12 @@ struct MemoryShare {
   int rows = 0;    ///< T'
 };
 
-class SpectralMemory {
+class SpectralMemory : Immovable {
  public:
   /// Parameters "norm" in `memory`, before it "projection_mlp.0" and "projection_mlp.3" or, of free tokens, "tokens";
   /// "weight" and "bias" in `pooling`.
   SpectralMemory(const SpectralMemoryConfig& config, const ParameterScope& memory, const ParameterScope& pooling);
   ~SpectralMemory();
-  SpectralMemory(const SpectralMemory&) = delete;
-  SpectralMemory& operator=(const SpectralMemory&) = delete;
 
   const SpectralMemoryConfig& config() const { return config_; }
   /// The first parameter that it added to `memory`.

@@ -175,9 +175,9 @@ void Model::follow(const Model& other, Backend& backend, DType dtype) {
 Var Model::Stream::settle(Tape& tape) const { return answer.defined() ? add(tape, x, answer) : x; }
 
 NormedSum Model::Stream::normed(Tape& tape, const Var& norm, double eps, Storage stored) const {
-  if (tape.is_visited()) {
+  if (tape.form() == PassForm::unfused) {
     const Var sum = settle(tape);
-    tape.place("stream", sum);
+    tape.hook("stream", sum);
     return {sum, rms_norm(tape, sum, norm, eps)};
   }
   if (answer.defined()) return add_rms_norm(tape, x, answer, norm, eps, stored);
@@ -190,25 +190,19 @@ Model::Stream Model::run_branches(Tape& tape, Stream stream, std::size_t first, 
   for (std::size_t i = first; i < last; ++i) {
     const Tape::Scope scope(tape, branches_[i].scope);
     const Branch& branch = branches_[i];
-    if (branch.norm == nullptr) {
+    const Var norm = branch.norm != nullptr ? norm_weight(tape, *branch.norm, branch.norm_plus_one) : Var();
+    if (!norm.defined() || branch.norm_behind) {
       const Var in = stream.settle(tape);
-      tape.place("stream", in);
-      stream = {apply(i, in), {}};
-      tape.place("output", stream.x);
-      continue;
-    }
-    const Var norm = norm_weight(tape, *branch.norm, branch.norm_plus_one);
-    if (branch.norm_behind) {
-      const Var in = stream.settle(tape);
-      tape.place("stream", in);
-      stream = {in, rms_norm(tape, apply(i, in), norm, norm_eps_)};
+      tape.hook("stream", in);
+      const Var out = apply(i, in);
+      stream = norm.defined() ? Stream{in, rms_norm(tape, out, norm, norm_eps_)} : Stream{out, {}};
     } else {
       const Storage stored = branch.layer->projects_once() ? inputs : Storage::wide;
       const NormedSum in = stream.normed(tape, norm, norm_eps_, stored);
       stream = {in.sum, apply(i, in.normed)};
     }
-    if (branch.output_scale != 1) stream.answer = scale(tape, stream.answer, branch.output_scale);
-    tape.place("output", stream.answer);
+    if (norm.defined() && branch.output_scale != 1) stream.answer = scale(tape, stream.answer, branch.output_scale);
+    tape.hook("output", norm.defined() ? stream.answer : stream.x);
   }
   return stream;
 }
@@ -292,7 +286,7 @@ Model::Stream Model::run_twice(Tape& tape, const Stream& stream, const Tensor& m
 }
 
 Model::Stream Model::run_blocks(Tape& tape, Stream stream, const Tensor& mask, std::size_t first, std::size_t last) {
-  const bool keeps_all = !tape.recording() || tape.is_visited() || tape.capturing();
+  const bool keeps_all = !tape.recording() || tape.form() == PassForm::unfused;
   for (std::size_t begin = first, end = begin; begin < last; begin = end) {
     const int block = branches_[begin].block;
     while (end < last && branches_[end].block == block) ++end;
@@ -307,13 +301,13 @@ Var Model::forward(Tape& tape, const Tensor& tokens, const Tensor& mask, const D
 }
 
 CrossEntropy Model::forward_loss(Tape& tape, const Tensor& tokens, const Tensor& mask, const Tensor& targets,
-                                 std::int64_t most_answers, const DropoutSource& dropped) {
+                                 std::int64_t max_answers, const DropoutSource& dropped) {
   Backend& backend = tape.backend();
-  const bool drops_rows = most_answers < tokens.elements() && !memory_ && !tape.is_visited();
+  const bool drops_rows = max_answers < tokens.elements() && !memory_ && tape.form() != PassForm::unfused;
   AnsweredRows rows{{}, targets, {}};
   if (drops_rows) {
-    const SideStream beside(backend);
-    rows = answered_rows(tape, targets, std::max<std::int64_t>(1, most_answers));
+    const SideStream side_stream(backend);
+    rows = answered_rows(tape, targets, std::max<std::int64_t>(1, max_answers));
   }
   Stream stream = run_blocks(tape, {embed(tape, tokens, dropped), {}}, mask, 0, mixing_);
   if (drops_rows) {

@@ -18,7 +18,7 @@ namespace afterglow {
 inline constexpr std::int64_t max_blocks = 1024;
 
 /// One residual branch of the stack: x += output_scale layer(norm(x)), or x += output_scale norm(layer(x)) with the
-/// norm behind, or x = layer(x) for a layer that is a whole block.
+/// norm after, or x = layer(x) for a layer that is a whole block.
 struct Branch {
   int block = 0;       ///< index in the stack
   std::string scope;   ///< "layers.1.ska": prefix of its parameters and captures
@@ -76,12 +76,12 @@ class Model {
   /// tokens i32 [B,T] -> logits [B,T,V]. `mask` u8 [B,T] or undefined, see Layer::forward. `dropped` applies to
   /// the projection of the memory. With places T must be larger than their number.
   Var forward(Tape& tape, const Tensor& tokens, const Tensor& mask, const DropoutSource& dropped = {});
-  /// The cross-entropy of those logits, targets i32 [B,T], of which no batch has more than `most_answers`. After the
+  /// The cross-entropy of those logits, targets i32 [B,T], of which no batch has more than `max_answers`. After the
   /// last layer that mixes tokens it computes only rows with a target, where these are fewer than all, `tape` has no
   /// visitor and the model no memory. Where logits are many (has_wide_head) they never exist at once, and there are no
   /// probabilities.
   CrossEntropy forward_loss(Tape& tape, const Tensor& tokens, const Tensor& mask, const Tensor& targets,
-                            std::int64_t most_answers, const DropoutSource& dropped = {});
+                            std::int64_t max_answers, const DropoutSource& dropped = {});
   /// Gradient checkpointing: of the first `blocks` blocks `forward_loss` saves only inputs and outputs; the backward
   /// pass computes the rest again (Tape::compute_twice).
   void recompute(std::int64_t blocks) { recomputed_ = blocks; }

@@ -19,14 +19,14 @@ void record_rms_norm(Tape& tape, const Var& x, const Var& weight, const Tensor& 
   });
 }
 
-constexpr std::size_t most_groups = 64;
+constexpr std::size_t max_groups = 64;
 
 }  // namespace
 
 Var join_columns(Tape& tape, std::span<const Var> parts) {
   const Check check(tape, "join_columns", parts.front().value.dtype);
-  check.that(parts.size() <= most_groups, "at most 64 parts are joined");
-  std::array<Var, most_groups> kept;
+  check.that(parts.size() <= max_groups, "at most 64 parts are joined");
+  std::array<Var, max_groups> kept;
   std::copy(parts.begin(), parts.end(), kept.begin());
   std::int64_t columns = 0;
   for (const Var& part : parts) {
@@ -106,17 +106,17 @@ Var l2_norm(Tape& tape, const Var& x, double eps) {
 Var group_rms_norm(Tape& tape, const Var& x, const Var& weight, double eps, std::int64_t groups) {
   const Check check(tape, "group_rms_norm", x.value.dtype);
   const std::int64_t width = x.shape().last();
-  check.that(groups > 0 && groups <= static_cast<std::int64_t>(most_groups) && width % groups == 0,
+  check.that(groups > 0 && groups <= static_cast<std::int64_t>(max_groups) && width % groups == 0,
              "from 1 to 64 groups must divide the columns of x");
   check.tensor("weight", weight.value, {width});
   if (groups == 1) return rms_norm(tape, x, weight, eps);
   const auto count = static_cast<std::size_t>(groups);
-  const std::array<std::int64_t, most_groups> widths = [&] {
-    std::array<std::int64_t, most_groups> all{};
+  const std::array<std::int64_t, max_groups> widths = [&] {
+    std::array<std::int64_t, max_groups> all{};
     all.fill(width / groups);
     return all;
   }();
-  std::array<Var, most_groups> parts, weights;
+  std::array<Var, max_groups> parts, weights;
   tape.split_columns(x, std::span(widths).first(count), parts);
   tape.split_columns(tape.reshape(weight, {1, width}), std::span(widths).first(count), weights);
   for (std::size_t i = 0; i < count; ++i) {

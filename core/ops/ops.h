@@ -94,18 +94,19 @@ constexpr bool has_wide_head(std::int64_t rows, std::int64_t vocabulary) {
 }
 /// cross_entropy(linear(hidden, weight), targets) of a head: hidden [B,T,d], weight [V,d], targets i32 [B,T];
 /// `probabilities` are undefined. At most `logits` of them exist at a time, but always a row. The gradients of both
-/// inputs, but for a factor, are summed beside the loss while a chunk's logits are there, so no product is done twice.
+/// inputs, but for a factor, are summed together with the loss while a chunk's logits exist, so no product is done
+/// twice.
 CrossEntropy head_cross_entropy(Tape& tape, const Var& hidden, const Var& weight, const Tensor& targets,
                                 std::int64_t logits = std::int64_t{1} << 26);
 /// The rows of a batch that have a target, in order.
 struct AnsweredRows {
-  Tensor places;   ///< i32 [m]: row of the batch, -1 behind the last one
-  Tensor targets;  ///< i32 [1,m], -1 behind the last one
+  Tensor places;   ///< i32 [m]: row of the batch, -1 after the last one
+  Tensor targets;  ///< i32 [1,m], -1 after the last one
   Tensor ranks;    ///< i32 [B T]: where in `places` a row stands, -1 without a target
 };
 /// targets i32 [B,T], -1 where nothing is asked; m = `most`, and no batch has more of them.
 AnsweredRows answered_rows(Tape& tape, const Tensor& targets, std::int64_t most);
-/// These rows of x + y alone: x, y [B,T,d] -> [1,m,d], zeros behind the last one; y may be absent.
+/// These rows of x + y alone: x, y [B,T,d] -> [1,m,d], zeros after the last one; y may be absent.
 Var gather_rows(Tape& tape, const Var& x, const Var& y, const AnsweredRows& rows);
 
 // sequence.cpp
@@ -193,7 +194,7 @@ struct RidgeVars {
 /// eta, gamma_raw [H], mask u8 [B,T] in masked mode -> [B,T,H,P]. `saved`, when given, receives the statistics that the
 /// forward pass kept (valid until the tape begins anew).
 Var ridge_readout(Tape& tape, const RidgeConfig& config, const RidgeVars& in, RidgeSaved* saved = nullptr);
-/// One token of the recurrent mode, T = 1; `state` goes on.
+/// One token of the recurrent mode, T = 1; advances `state`.
 Var ridge_step(Tape& tape, const RidgeConfig& config, const RidgeVars& in, const RidgeState& state,
                RidgeSaved* saved = nullptr);
 
@@ -213,7 +214,7 @@ struct ChebyshevVars {
 /// solution (implicit differentiation).
 Var chebyshev_readout(Tape& tape, const ChebyshevConfig& config, const ChebyshevVars& in,
                       ChebyshevSaved* saved = nullptr);
-/// One token, T = 1; `state` goes on.
+/// One token, T = 1; advances `state`.
 Var chebyshev_step(Tape& tape, const ChebyshevConfig& config, const ChebyshevVars& in, const ChebyshevState& state,
                    ChebyshevSaved* saved = nullptr);
 

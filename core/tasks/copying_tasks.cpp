@@ -19,7 +19,7 @@ class Copying final : public BindingsTask {
            "; the model must answer them in order, one for each query. " + std::to_string(length()) + " tokens.";
   }
 
-  int most_answers() const override { return largest(bindings_); }
+  int max_answers() const override { return largest(bindings_); }
 
   void generate(Random& random, std::uint64_t turn, Split, Example& out) const override {
     const int count = entry_at(bindings_, turn);

@@ -27,7 +27,7 @@ class DiffuseMqar final : public BindingsTask {
     return 2 + 2 * std::int64_t{bindings} * (key_length + 1) + lag;
   }
 
-  int most_answers() const override { return largest(bindings_); }
+  int max_answers() const override { return largest(bindings_); }
 
   void generate(Random& random, std::uint64_t turn, Split, Example& out) const override {
     const int count = entry_at(bindings_, turn);

@@ -34,9 +34,9 @@ class Mixed final : public Task {
     return text;
   }
 
-  int most_answers() const override {
+  int max_answers() const override {
     int most = 0;
-    for (const Part& part : parts_) most = std::max(most, part.task->most_answers());
+    for (const Part& part : parts_) most = std::max(most, part.task->max_answers());
     return most;
   }
 

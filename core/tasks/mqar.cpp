@@ -34,7 +34,7 @@ class Mqar final : public Task {
            std::to_string(length()) + " tokens, vocabulary " + std::to_string(vocab()) + ".";
   }
 
-  int most_answers() const override { return largest(bindings_); }
+  int max_answers() const override { return largest(bindings_); }
 
   void generate(Random& random, std::uint64_t turn, Split, Example& out) const override {
     const int count = entry_at(bindings_, turn);
@@ -88,7 +88,7 @@ class SuiteMqar final : public BindingsTask {
            "question mark, and must answer its value. " + std::to_string(length()) + " tokens.";
   }
 
-  int most_answers() const override { return largest(bindings_); }
+  int max_answers() const override { return largest(bindings_); }
 
   void generate(Random& random, std::uint64_t turn, Split, Example& out) const override {
     const int count = entry_at(bindings_, turn);

@@ -17,7 +17,7 @@ class PrefixedTask final : public Task {
   std::string describe() const override {
     return inner_->describe() + " · behind " + std::to_string(places_) + " memory tokens";
   }
-  int most_answers() const override { return inner_->most_answers(); }
+  int max_answers() const override { return inner_->max_answers(); }
   std::string token_label(int token) const override { return inner_->token_label(token); }
   TokenRole token_role(int token) const override { return inner_->token_role(token); }
   std::string token_text(int token) const override { return inner_->token_text(token); }

@@ -39,7 +39,7 @@ class SuiteTask : public Task {
   std::string token_label(int token) const override;
   TokenRole token_role(int token) const override;
   /// Of a task that asks one question.
-  int most_answers() const override { return 1; }
+  int max_answers() const override { return 1; }
 
  protected:
   SuiteTask(std::string name, int length) : Task(std::move(name), suite::vocab, length) {}

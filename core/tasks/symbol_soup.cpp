@@ -56,7 +56,7 @@ class SymbolSoup final : public Task {
            " tokens.";
   }
 
-  int most_answers() const override { return 1; }
+  int max_answers() const override { return 1; }
 
   void generate(Random& random, std::uint64_t, Split, Example& out) const override {
     const int first = draw_from(random, 0, first_family);

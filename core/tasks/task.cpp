@@ -135,9 +135,9 @@ Example Task::example(std::uint64_t seed, std::uint64_t index, Split split) cons
   Random random(seed, split == Split::train ? training_data_stream : held_out_data_stream, index);
   generate(random, index, split, out);
   const auto answers = std::ranges::count_if(out.targets, [](std::int32_t target) { return target >= 0; });
-  if (answers > most_answers()) {
+  if (answers > max_answers()) {
     throw Error(ExitCode::failure, "task " + name_ + " has an example with " + std::to_string(answers) +
-                                       " answers and says that " + std::to_string(most_answers()) + " are the most");
+                                       " answers and says that " + std::to_string(max_answers()) + " are the most");
   }
   return out;
 }

@@ -29,11 +29,9 @@ struct Example {
 };
 
 /// A configured generator. Immutable, hence safe to use from any number of threads.
-class Task {
+class Task : Immovable {
  public:
   virtual ~Task() = default;
-  Task(const Task&) = delete;
-  Task& operator=(const Task&) = delete;
 
   /// The kind, as in the configuration.
   const std::string& name() const { return name_; }
@@ -46,7 +44,7 @@ class Task {
   Example example(std::uint64_t seed, std::uint64_t index, Split split = Split::train) const;
 
   /// No example has more targets than this.
-  virtual int most_answers() const { return length_; }
+  virtual int max_answers() const { return length_; }
   /// One sentence about this configuration.
   virtual std::string describe() const = 0;
   /// A label of one to five characters, in UTF-8, e.g. "k3", "v9", "→"; "?!" for a number outside the vocabulary.

@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "core/tensor/immovable.h"
 #include "core/tensor/shape.h"
 
 namespace afterglow {

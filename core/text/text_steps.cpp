@@ -21,7 +21,7 @@ namespace {
 
 using nlohmann::json;
 
-constexpr std::size_t most_steps = 64;  // of one part of a file
+constexpr std::size_t max_steps = 64;  // of one part of a file
 constexpr const char* gpt2_pattern = R"('s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+)";
 constexpr const char* words_pattern =  // of Rust's \w
     R"([\p{Alphabetic}\p{M}\p{Nd}\p{Pc}\x{200C}\x{200D}]+|[^\p{Alphabetic}\p{M}\p{Nd}\p{Pc}\x{200C}\x{200D}\s]+)";
@@ -101,7 +101,7 @@ std::string lower_case(std::string_view text) {
   return out;
 }
 
-/// U+FFFD for each longest beginning of a character that does not go on.
+/// U+FFFD for each longest incomplete character.
 std::string repaired(const std::string& bytes) {
   if (is_utf8(bytes)) return bytes;
   return json::parse(json(bytes).dump(-1, ' ', false, json::error_handler_t::replace));
@@ -215,7 +215,7 @@ void read_steps(const json& described, const std::string& part, const char* list
   const std::string type = get_string(described, "type", std::nullopt, part);
   if (type != "Sequence") return read(Described{described, type, part + " " + type});
   for (const json& one : member(described, list)) {
-    if (steps.size() >= most_steps) throw Error(ExitCode::bad_input, "the " + part + " has more than 64 steps");
+    if (steps.size() >= max_steps) throw Error(ExitCode::bad_input, "the " + part + " has more than 64 steps");
     read_steps(one, part, list, steps, read);
   }
 }

@@ -1,4 +1,4 @@
-// The steps of a tokenizer file before and behind its model: normalizers, pre-tokenizers and decoders, made from JSON.
+// The steps of a tokenizer file before and after its model: normalizers, pre-tokenizers and decoders, made from JSON.
 #pragma once
 #include <functional>
 #include <nlohmann/json_fwd.hpp>

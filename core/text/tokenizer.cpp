@@ -170,7 +170,7 @@ class BytePairs {
     while (!queue.empty()) {
       const Candidate top = queue.top();
       queue.pop();
-      // What was merged meanwhile leaves candidates behind that are no longer there.
+      // Earlier merges leave candidates in the queue whose pieces no longer exist.
       if (const auto now = candidate(top.at); !now || now->token != top.token) continue;
       Symbol &left = symbol(top.at), &right = symbol(left.next);
       left.token = top.token;
@@ -419,7 +419,7 @@ struct TokenizerParts {
     for (const json& one : list) {
       constexpr const char* where = "added_tokens";
       const std::string content = get_string(one, "content", std::nullopt, where);
-      // The library numbers them itself: as the model's token of that name, or behind all others.
+      // The library numbers them itself: as the model's token of that name, or after all others.
       const auto known = vocabulary.find(content);
       const auto [place, is_new] = ids.try_emplace(content, known != vocabulary.end() ? known->second : next);
       if (is_new && known == vocabulary.end() && !content.empty()) ++next;

@@ -35,7 +35,7 @@ class NarrowValues : public OnGpu<::testing::TestWithParam<LayerCase>> {
     std::vector<std::pair<std::string, Values>> gradients;  // of the parameters
     std::size_t used = 0;                                   // bytes of the arena
   };
-  Answer answer(Precision precision, bool is_looked_at) {
+  Answer answer(Precision precision, bool is_wide) {
     const auto& [name, kind, config, batch, length, width, amplifies, most_bytes] = GetParam();
     cuda_->set_precision(precision);
     HostValues host(*cuda_);
@@ -50,7 +50,7 @@ class NarrowValues : public OnGpu<::testing::TestWithParam<LayerCase>> {
     Arena arena(*cuda_);
     arena.set_poison(true);
     Tape tape(*cuda_, arena);
-    if (is_looked_at) tape.set_watcher([](const char*, const Tensor&) {});
+    const TapeObserver observer(tape, {.form = is_wide ? PassForm::wide : PassForm::usual}, {});
     tape.begin(true);
     const Shape shape{batch, length, width};
     const Var x = tape.input(host.f32(shape, random_floats(shape.elements(), 1)));

@@ -308,7 +308,8 @@ TEST_F(GpuTraining, LooksBesideTheTrainingLeaveItsBitsAndSeeTheSame) {
       EXPECT_GT(most, 2) << "steps in one round that included an analysis";
     }
     alone.after(command);
-    const auto seen = beside.worker.look(looks_at_the_model()), expected = alone.worker.look(looks_at_the_model());
+    const auto seen = beside.worker.observe(looks_at_the_model()),
+               expected = alone.worker.observe(looks_at_the_model());
     EXPECT_EQ(seen->checksum, expected->checksum);
     expect_same_numbers(*seen, *expected);
     for (const Event& event : seen->events) EXPECT_NE(event.severity, Severity::failure) << event.text;

@@ -73,8 +73,8 @@ RoutingView decay_of(int layer) {
   routing.mean_rate = 0.1;
   routing.mean_step = 0.05;
   routing.decay.assign(tokens, std::exp(-0.1));
-  for (int t = 0; t < tokens; ++t) routing.least_accumulated.push_back(0.1 * t);
-  routing.accumulated = {routing.least_accumulated};
+  for (int t = 0; t < tokens; ++t) routing.min_accumulated.push_back(0.1 * t);
+  routing.accumulated = {routing.min_accumulated};
   routing.largest_factor = 1;
   std::vector<float>& w = routing.weights.emplace_back(tokens * tokens, std::numeric_limits<float>::quiet_NaN());
   for (int t = 0; t < tokens; ++t) {

@@ -16,7 +16,7 @@ namespace {
 
 constexpr double narrowest = 280, widest = 640;  ///< layout units
 constexpr std::array usual_sizes{17.0, 16.0, 15.0, 14.0, 13.0};
-/// In a hall no text is smaller than the smallest one (presenting_scale); the panels get most of the room.
+/// While presenting no text is smaller than the smallest one (presenting_scale); the panels get most of the room.
 constexpr std::array hall_sizes{13.0, 12.0, tiny_size};
 
 const LessonStep& step_of(const PageState& state) { return state.lesson.lesson->steps[state.lesson.step]; }
@@ -32,7 +32,7 @@ class Column {
       : frame_(&frame), canvas_(&canvas), area_(area), y_(area.y), units_(text_units), is_drawn_(is_drawn) {}
 
   double height() const { return y_ - area_.y; }
-  /// Size of the text; in a hall never below the smallest one.
+  /// Size of the text; while presenting never below the smallest one.
   double size(double times = 1) const {
     const double smallest = frame_->state.presenting ? tiny_size : 0;
     return frame_->px(std::max(smallest, units_ * times));
@@ -104,7 +104,7 @@ std::int64_t awaited_step(const LessonPane& pane) {
 }
 
 /// The text above the question, or the text after it, which would reveal the answer. Text after `expect` appears only
-/// when the run has come there.
+/// when the run has reached it.
 std::vector<LessonParagraph> text_of(const Frame& frame, const LessonStep& step, bool is_behind_question) {
   const LessonPane& pane = frame.state.lesson;
   std::vector<LessonParagraph> text;

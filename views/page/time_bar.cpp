@@ -312,7 +312,7 @@ void draw_time_bar(Frame& frame, const Rect& area) {
   ImGui::PushID("time");
   const Rect inside{area.x + frame.px(14), area.y + frame.px(11), area.width - frame.px(28),
                     area.height - frame.px(22)};
-  // In a hall the sentence without tokens has no room, so the bar is lower.
+  // While presenting, the sentence without tokens has no room, so the bar is lower.
   if (inside.height > frame.px(46)) draw_tokens(frame, {inside.x, inside.y, inside.width, frame.px(26)});
   draw_steps(frame, {inside.x, inside.bottom() - frame.px(20), inside.width, frame.px(18)});
   ImGui::PopID();

@@ -1,4 +1,4 @@
-// Numbers on the cards of several families.
+// Numbers that formula cards of several plot families show.
 #pragma once
 #include <string>
 

@@ -102,7 +102,7 @@ class MatrixProducts {
       if (parameter.shape.rank() != 2 || !is_of_tokens) continue;
       const bool answers_only = answering != nullptr && parameter.offset >= answering->offset;
       weights_.push_back(
-          {parameter.value, parameter.gradient, answers_only ? batch * trainer.task().most_answers() : rows});
+          {parameter.value, parameter.gradient, answers_only ? batch * trainer.task().max_answers() : rows});
       widest = std::max({widest, parameter.shape[0], parameter.shape[1]});
     }
     for (auto& buffer : buffers_) buffer = std::make_unique<PinnedArray>(*backend_, Shape{rows, widest}, DType::f32);
@@ -392,14 +392,14 @@ constexpr std::string_view eight_heads = "8 heads x 128";
 constexpr std::int64_t shortest_race = 128;
 
 /// Models with more weights run only when the user names them: one step takes seconds on a processor.
-constexpr std::int64_t most_parameters = 10'000'000;
+constexpr std::int64_t max_parameters = 10'000'000;
 
 /// All benchmarks, in the order in which they run.
 std::vector<Case> all_cases(const Setup& setup) {
   std::vector<Case> cases;
   const bool on_cpu = setup.backend.name() == "cpu";
   for (const Preset& preset : presets()) {
-    const bool is_large = parameter_count(parse_recipe(preset.text, preset.name)) > most_parameters;
+    const bool is_large = parameter_count(parse_recipe(preset.text, preset.name)) > max_parameters;
     cases.push_back({"step " + preset.name, is_large ? Asked::within : Asked::nothing, [&] {
                        bench_step({"step " + preset.name, preset.name}, setup);
                      }});

@@ -15,10 +15,10 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-constexpr std::chrono::milliseconds frame{16}, glance{1};
-constexpr std::chrono::milliseconds settling{100};  // until the last analysis for the former reader has ended
-constexpr std::chrono::seconds patience{60};        // longest wait for one step
-constexpr std::int64_t fewest_steps = 20;           // of one measurement
+constexpr std::chrono::milliseconds frame{16}, poll_interval{1};
+constexpr std::chrono::milliseconds drain_time{100};  // until the last analysis for the former reader has ended
+constexpr std::chrono::seconds max_wait{60};          // for one step
+constexpr std::int64_t min_steps = 20;                // of one measurement
 
 std::string without_end(Recipe recipe) {
   recipe.training.steps = endless_steps;
@@ -45,15 +45,15 @@ PublishBench::Stretch PublishBench::stretch(double seconds) {
   const auto next_step = [&](std::int64_t step) {
     const Clock::time_point start = Clock::now();
     while (session_.trained_steps() < step) {
-      if (Clock::now() - start > patience) throw Error(ExitCode::failure, "the training no longer continues");
-      std::this_thread::sleep_for(glance);
+      if (Clock::now() - start > max_wait) throw Error(ExitCode::failure, "the training no longer continues");
+      std::this_thread::sleep_for(poll_interval);
     }
     return Clock::now();
   };
   const std::int64_t first = session_.trained_steps() + 1;
   const Clock::time_point start = next_step(first);
   std::this_thread::sleep_for(std::chrono::duration<double>(seconds));
-  const std::int64_t last = std::max(first + fewest_steps, session_.trained_steps() + 1);
+  const std::int64_t last = std::max(first + min_steps, session_.trained_steps() + 1);
   const Clock::time_point end = next_step(last);
   return {std::chrono::duration<double>(end - start).count(), last - first};
 }
@@ -73,7 +73,7 @@ PublishBench::Stretch PublishBench::watched(double seconds) {
 PublishBench::Stretch PublishBench::alone(double seconds) {
   Interruption::check("while the cost of publishing was measured");
   require_training(*session_.observe());
-  std::this_thread::sleep_for(settling);
+  std::this_thread::sleep_for(drain_time);
   return stretch(seconds);
 }
 

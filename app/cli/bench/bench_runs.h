@@ -11,13 +11,11 @@
 namespace afterglow {
 
 /// Runs that differ in their seed, each with its own back end, distributed over threads as `table --jobs` does.
-class RunsBench {
+class RunsBench : Immovable {
  public:
   /// `threads` <= 0: one thread for each run, at most one for each processor.
   RunsBench(const Recipe& recipe, int runs, const std::string& device, int threads);
   ~RunsBench();
-  RunsBench(const RunsBench&) = delete;
-  RunsBench& operator=(const RunsBench&) = delete;
   /// Trains every run for this number of steps; returns the seconds until the last one has ended.
   double seconds(int steps);
 

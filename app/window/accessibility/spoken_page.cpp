@@ -9,7 +9,7 @@ namespace afterglow {
 
 namespace {
 
-constexpr std::size_t most_figures = 4;  // of a panel
+constexpr std::size_t max_figures = 4;  // of a panel
 
 std::string plain_text(const LessonLine& line, const std::map<std::string, double>& dragged) {
   std::string text;
@@ -62,7 +62,7 @@ std::string joined_summaries(const std::vector<Figure>& figures, int chosen) {
   if (chosen >= 0 && static_cast<std::size_t>(chosen) < figures.size())
     return summary_of(figures[static_cast<std::size_t>(chosen)]);
   std::string text;
-  for (std::size_t i = 0; i < std::min(figures.size(), most_figures); ++i)
+  for (std::size_t i = 0; i < std::min(figures.size(), max_figures); ++i)
     text += (i > 0 ? " " : "") + summary_of(figures[i]);
   return text;
 }

@@ -13,7 +13,7 @@ namespace {
 
 using nlohmann::json;
 
-constexpr std::size_t longest_name = 60, most_layouts = 50;
+constexpr std::size_t longest_name = 60, max_layouts = 50;
 
 const char* const the_value = "the command's value";
 
@@ -32,9 +32,8 @@ void save_layout(CommandContext& context, const std::string& name) {
   std::map<std::string, Layout>& layouts = context.page.layouts;
   if (name.empty() || name.size() > longest_name)
     throw Error(ExitCode::bad_input, "give the layout a name of 1 to " + std::to_string(longest_name) + " bytes");
-  if (layouts.size() >= most_layouts && !layouts.contains(name))
-    throw Error(ExitCode::bad_input,
-                "there are " + std::to_string(most_layouts) + " layouts already; delete one first");
+  if (layouts.size() >= max_layouts && !layouts.contains(name))
+    throw Error(ExitCode::bad_input, "there are " + std::to_string(max_layouts) + " layouts already; delete one first");
   layouts[name] = layout_of(context.page);
   add_note(context.page, Severity::info, "Layout \"" + name + "\" saved. Open it from Ctrl P.", context.time);
 }

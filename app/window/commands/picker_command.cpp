@@ -23,7 +23,7 @@ namespace {
 
 using nlohmann::json;
 
-constexpr std::size_t most_recent = 12, most_files = 400;
+constexpr std::size_t most_recent = 12, max_files = 400;
 
 const Preset* preset_named(std::string_view name) {
   const std::vector<Preset>& all = presets();
@@ -158,7 +158,7 @@ void add_files(const std::filesystem::path& folder, std::vector<PickerEntry>& en
   std::filesystem::directory_iterator place(folder, std::filesystem::directory_options::skip_permission_denied, error);
   for (; !error && place != std::filesystem::directory_iterator(); place.increment(error)) {
     const std::filesystem::path& path = place->path();
-    if (path.filename().string().starts_with('.') || folders.size() + files.size() >= most_files) continue;
+    if (path.filename().string().starts_with('.') || folders.size() + files.size() >= max_files) continue;
     std::error_code unknown;
     const bool is_model = std::filesystem::exists(path / "config.json", unknown);  // a folder that opens as one model
     if (place->is_directory(unknown)) (is_model ? files : folders).push_back(path);

@@ -13,7 +13,7 @@ namespace {
 using nlohmann::json;
 
 const char* const the_moment = "the command's value";
-constexpr std::int64_t most_steps = 1'000'000'000;
+constexpr std::int64_t max_count = 1'000'000'000;
 
 void move_token(CommandContext& context, std::int64_t by) {
   const int last = context.observation->trace ? static_cast<int>(context.observation->trace->steps.size()) - 1 : -1;
@@ -88,7 +88,7 @@ void go_to_token(CommandContext& context, const json& value) {
 }
 
 void go_left(CommandContext& context, const json& value) {
-  const std::int64_t count = get_integer(value, "count", 1, 1, most_steps, the_moment);
+  const std::int64_t count = get_integer(value, "count", 1, 1, max_count, the_moment);
   if (const Pictures pictures = visible_pictures(context); pictures.count > 0)
     return move_picture(context, pictures, -count);
   if (moves_tokens(context)) return move_token(context, -count);
@@ -97,7 +97,7 @@ void go_left(CommandContext& context, const json& value) {
 }
 
 void go_right(CommandContext& context, const json& value) {
-  const std::int64_t count = get_integer(value, "count", 1, 1, most_steps, the_moment);
+  const std::int64_t count = get_integer(value, "count", 1, 1, max_count, the_moment);
   if (const Pictures pictures = visible_pictures(context); pictures.count > 0)
     return move_picture(context, pictures, count);
   if (moves_tokens(context)) return move_token(context, count);

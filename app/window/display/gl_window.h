@@ -9,18 +9,17 @@
 
 #include "app/window/keys.h"
 #include "core/figure/palette.h"
+#include "core/tensor/immovable.h"
 
 struct GLFWwindow;
 
 namespace afterglow {
 
-class GlWindow {
+class GlWindow : Immovable {
  public:
   /// Opens a window with OpenGL 3.3. Throws Error(failure) that says what is missing.
   GlWindow(const std::string& title, int width, int height);
   ~GlWindow();
-  GlWindow(const GlWindow&) = delete;
-  GlWindow& operator=(const GlWindow&) = delete;
 
   std::function<void(const Chord&)> on_key = [](const Chord&) {};
   std::function<void(const std::string& path)> on_drop = [](const std::string&) {};

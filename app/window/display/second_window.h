@@ -5,6 +5,7 @@
 #include <string>
 
 #include "app/window/keys.h"
+#include "core/tensor/immovable.h"
 #include "views/look.h"
 
 struct GLFWwindow;
@@ -12,13 +13,11 @@ struct ImGuiContext;
 
 namespace afterglow {
 
-class SecondWindow {
+class SecondWindow : Immovable {
  public:
   /// Opens on another screen than `main`, if there is one, else next to it. Throws Error(failure) with the reason.
   SecondWindow(const std::string& title, GLFWwindow* main);
   ~SecondWindow();
-  SecondWindow(const SecondWindow&) = delete;
-  SecondWindow& operator=(const SecondWindow&) = delete;
 
   std::function<void(const Chord&)> on_key = [](const Chord&) {};
 

@@ -29,7 +29,7 @@ struct SessaNorms {
   NormNorms norm;
   AffineNorms signal, gate;         ///< the halves of W_in: a and g
   std::vector<AffineNorms> values;  ///< of each head of the forward read
-  double joined = 1;                ///< |W|_2 of the projection behind several heads
+  double joined = 1;                ///< |W|_2 of the projection after several heads
   AffineNorms gain;                 ///< |gamma_ctx|_2 and |gamma_bias|
   double most_gain = 0;             ///< gamma_max; 0: no feedback
   AffineNorms out;                  ///< W_out

@@ -7,7 +7,7 @@
 
 namespace afterglow {
 
-/// How strongly a token tau acts on the outputs t behind it. Matrices of this file are [T*T], row-major: row t, column
+/// How strongly a token tau acts on the later outputs t. Matrices of this file are [T*T], row-major: row t, column
 /// tau. Functions answer an empty value when T < 1 or a span has another size.
 struct InfluenceProfile {
   std::vector<double> lags, values;  ///< lag l = t - tau, ascending; the absolute influence at it
@@ -60,13 +60,13 @@ double deep_exponent(int blocks, double beta);
 /// with 0 < gamma = 1 - beta < 1 they follow lag^(k (1 - beta) - 1).
 InfluenceProfile uniform_stack_profile(int blocks, double gamma, int source, int tokens);
 /// The same as lemma K.22 itself builds it: each block adds to x the answer of the feedback to the uniform average over
-/// the prefix of p_t x_t, own token included, and x itself goes on (the diagonal path). Its tail has the same exponent;
-/// heights and the first lags differ.
+/// the prefix of p_t x_t, own token included, and x itself passes on (the diagonal path). Its tail has the same
+/// exponent; heights and the first lags differ.
 InfluenceProfile averaged_stack_profile(int blocks, double gamma, int source, int tokens);
 
 /// A profile at every lag 0 .. last: `own` at lag 0, straight on log-log axes between its points, level beyond them.
 std::vector<double> at_every_lag(const InfluenceProfile& profile, double own, int last);
-/// Theorem 11: what a path of any number of jumps brings over lags 0, 1, .. through blocks one behind the other, the
+/// Theorem 11: what a path of any number of jumps brings over lags 0, 1, .. through blocks one after the other, the
 /// norm of whose Jacobians is at most kernels[block][lag] whatever the source: the product of their lower triangular
 /// Toeplitz matrices, column 0. All kernels have one length.
 std::vector<double> path_sum(std::span<const std::vector<double>> kernels);

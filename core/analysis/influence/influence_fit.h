@@ -24,8 +24,8 @@ struct InfluenceFit {
   /// By how much Akaike's criterion prefers that law to the other: 2 points ln(ratio of the residuals), as both have
   /// two parameters. Below about 2 the tail does not tell them apart; infinite when the law is exact; 0 without a law.
   double preference = 0.0;
-  /// Lags in which the exponential halves: ln 2 / -slope; infinite when it does not decay. A power law has none: it
-  /// halves whenever the lag grows by `halving_factor` = 2^(-1/slope).
+  /// The lag after which the exponential is half as large: ln 2 / -slope; infinite when it does not decay. A power law
+  /// has none: it halves whenever the lag grows by `halving_factor` = 2^(-1/slope).
   double half_life = 0.0, halving_factor = 0.0;
   /// 95 % interval of the half-life, from that of the slope; the upper end is infinite when the slope may be 0.
   double half_life_low = 0.0, half_life_high = 0.0;

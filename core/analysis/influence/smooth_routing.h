@@ -53,7 +53,7 @@ double dilution_constant(std::span<const double> at, int first, int end, int off
 /// Theorem 23 with corollary B.7 as heights of |∂y_t/∂x_source| at lags 0 .. T-1-source; the first is not promised
 /// (infinite). With C = envelope_constant(beta), u = C_u / t, C_u = dilution_constant of forward + routing:
 ///   outlet (C_u / t + C own lag^-beta + C C_u sum_{source<j<t} (t - j)^-beta / j),
-/// the sum as it stands, where lemma B.6 goes on to bound it. 0 < beta < 1.
+/// the sum as it stands, which lemma B.6 bounds further. 0 < beta < 1.
 std::vector<double> forced_envelope(const SourceForcing& forcing, double beta);
 /// The step before it: outlet sum_j |(I - B)^-1_tj| |u_j| with the measured solve [T*T] in the place of its tail.
 /// Nothing is assumed of the routing, so that no exact Jacobian lies above it.

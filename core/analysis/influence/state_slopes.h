@@ -32,7 +32,7 @@ struct ScanSlopes {
 };
 ScanSlopes scan_slopes(const ScanHead& head);
 
-/// A causal depthwise convolution with SiLU behind it: out_t = silu(bias + sum_j weight[c,j] u_{t-w+1+j}).
+/// A causal depthwise convolution followed by SiLU: out_t = silu(bias + sum_j weight[c,j] u_{t-w+1+j}).
 struct ConvolutionRun {
   std::size_t channels = 0, width = 0;  ///< c and w
   std::vector<double> inputs;           ///< u [T,c]

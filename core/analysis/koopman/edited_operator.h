@@ -23,6 +23,21 @@ struct ModeEdit {
   bool operator==(const ModeEdit&) const = default;
 };
 
+/// Changes of one head for one forward pass.
+struct HeadEdit {
+  bool is_off = false;
+  std::optional<double> gamma{}, eta{};
+  std::vector<ModeEdit> modes{};
+  NumberedModes numbered{};  ///< where modes that are named by their numbers take these from
+  bool is_plain() const { return !is_off && !gamma && !eta && modes.empty(); }
+};
+/// Changes of a layer for one forward pass; its parameters stay unchanged.
+struct LayerEdit {
+  std::optional<int> power{};
+  std::optional<double> ridge{};
+  std::vector<HeadEdit> heads{};  ///< empty, or one for each head; of a Koopman MLP one, of which only modes count
+};
+
 struct EditedModes {
   std::vector<std::complex<double>> eigenvalues;  ///< after the edits, in the order before them
   std::vector<bool> is_off;                       ///< for each eigenvalue

@@ -5,6 +5,9 @@
 
 namespace afterglow {
 
+/// The factorisation of G + eps I adds this to the diagonal each time it fails; the layer counts the failures.
+inline constexpr double ska_jitter_step = 1e-4;
+
 /// The statistics as the layer's captures hold them, of one batch entry, head and group; all matrices row-major.
 struct SkaHead {
   int rank = 0;               ///< r

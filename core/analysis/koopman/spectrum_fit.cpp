@@ -19,7 +19,7 @@ using RowMajor = Eigen::Matrix<double, Eigen::Dynamic, Eigen::Dynamic, Eigen::Ro
 constexpr double smallest_scale = 1e-6;  ///< m is at least this
 constexpr double longest_stride = 0.03;  ///< of an eigenvalue in one round
 constexpr double close_enough = 1e-10;
-constexpr int most_rounds = 400;
+constexpr int max_rounds = 400;
 constexpr std::array dampings{1e-12, 1e-9, 1e-7, 1e-5, 1e-3};  ///< of the trace of J J^T, the next where one fails
 
 /// Everything between the projection and A_w.
@@ -210,7 +210,7 @@ SpectrumFit fit_spectrum(const KeyOperator& keys, std::span<const double> projec
   const std::vector<Condition> conditions = conditions_of(start);
   Standing now(keys, projection, start, target);
   if (!std::isfinite(now.distance)) return fit;  // no way leads from a pair to a real one, or back
-  while (now.distance > close_enough && fit.rounds < most_rounds) {
+  while (now.distance > close_enough && fit.rounds < max_rounds) {
     const std::vector<Complex> places = next_places(now, target);
     bool is_nearer = false;
     for (const double damping : dampings) {

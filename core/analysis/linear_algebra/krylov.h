@@ -35,7 +35,7 @@ class Krylov {
   void append(Eigen::VectorXd next, bool is_invariant = false);
 
   Eigen::Index size_;
-  Eigen::MatrixXd basis_;                     // the columns behind the newest one are not yet in use
+  Eigen::MatrixXd basis_;                     // the columns after the newest one are not yet in use
   std::vector<double> diagonal_, couplings_;  // couplings_[i] between i and i + 1
 };
 

@@ -27,7 +27,7 @@ class CpuBackend : public Backend {
   void queue_uploads(std::span<const Transfer> arrays) override;
   void queue_downloads(std::span<const Transfer> arrays) override;
   void synchronize() override;
-  void set_meanwhile(std::function<void()> work) override { pool_.set_meanwhile(std::move(work)); }
+  void set_yield(std::function<void()> work) override { pool_.set_yield(std::move(work)); }
   std::unique_ptr<DeviceGraph> capture(std::function<void()> work) override;
 
 #include "core/backend/kernel_overrides.inc"

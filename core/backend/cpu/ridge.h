@@ -105,8 +105,7 @@ Compact<T> entry(const Tensor& saved, std::int64_t i) {
   return {saved.as<T>() + i * rows * columns, rows, columns};
 }
 
-/// gamma = 1 + 0.5 sigmoid(gamma_raw).
-double gamma_of(double raw);
+/// d gamma / d gamma_raw.
 double gamma_slope(double raw);
 
 /// G + eps I = L L^T; on failure adds 1e-4 to the diagonal and tries again (from the tenth time on it doubles what it

@@ -31,7 +31,6 @@ bool Sizes::contributes(const RidgeInputs& in, std::int64_t batch_head, std::int
   return !selected || std::any_of(selected, selected + tokens, [](std::uint8_t one) { return one != 0; });
 }
 
-double gamma_of(double raw) { return 1.0 + 0.5 / (1.0 + std::exp(-raw)); }
 double gamma_slope(double raw) {
   const double sigmoid = 1.0 / (1.0 + std::exp(-raw));
   return 0.5 * sigmoid * (1.0 - sigmoid);

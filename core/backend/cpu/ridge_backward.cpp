@@ -69,7 +69,7 @@ class GroupReverse {
     eta_ = static_cast<double>(in.eta.as<T>()[head]);
     gamma_raw_ = static_cast<double>(in.gamma_raw.as<T>()[head]);
     divisor_ = std::max(static_cast<double>(saved.sigma.as<T>()[i]), 1.0);
-    scale_ = gamma_of(gamma_raw_) / divisor_;
+    scale_ = ridge_gamma(gamma_raw_) / divisor_;
     dA_.setZero();
   }
 

@@ -174,7 +174,7 @@ void answer(const RidgeConfig& config, const RidgeInputs& in, const Sizes& s, co
     return;
   }
   const double gain = static_cast<double>(in.eta.as<T>()[head]) / static_cast<double>(saved.m.as<T>()[i]);
-  const double scale = gamma_of(static_cast<double>(in.gamma_raw.as<T>()[head])) / std::max(whitened.sigma, 1.0);
+  const double scale = ridge_gamma(static_cast<double>(in.gamma_raw.as<T>()[head])) / std::max(whitened.sigma, 1.0);
   if (count < s.width) {
     read_out_few<T>(whitened, config.power, gain, scale, rows_of(queries), rows_of(out));
   } else {

@@ -74,9 +74,7 @@ Tensor head_at(Tensor token, int head, std::size_t heads) {
   return token;
 }
 
-std::vector<double> numbers_at(Tape& tape, const Tensor& place) {
-  return to_host(tape.backend(), place.contiguous() ? place : gathered(tape, place));
-}
+std::vector<double> numbers_at(Tape& tape, const Tensor& place) { return to_host(tape.backend(), place); }
 
 Tensor upload(Tape& tape, DType dtype, const Example& example, const void* values) {
   const Tensor tensor = tape.scratch({1, static_cast<std::int64_t>(example.tokens.size())}, dtype);
@@ -86,17 +84,17 @@ Tensor upload(Tape& tape, DType dtype, const Example& example, const void* value
 
 }  // namespace
 
-Tensor HookPasses::repeated_context(const Example& example, std::size_t rows) {
+Tensor repeated_context(Tape& tape, const Example& example, std::size_t rows) {
   std::vector<std::uint8_t> all;
   for (std::size_t i = 0; i < rows; ++i) all.insert(all.end(), example.context.begin(), example.context.end());
   const Tensor mask =
-      tape_->scratch({static_cast<std::int64_t>(rows), static_cast<std::int64_t>(example.context.size())}, DType::u8);
-  tape_->backend().upload(mask, all.data());
+      tape.scratch({static_cast<std::int64_t>(rows), static_cast<std::int64_t>(example.context.size())}, DType::u8);
+  tape.backend().upload(mask, all.data());
   return mask;
 }
 
 Var HookPasses::forward(const Example& example, Var x, std::size_t branch, std::size_t rows) {
-  const Tensor mask = repeated_context(example, rows);
+  const Tensor mask = repeated_context(*tape_, example, rows);
   return model_->forward_with(*tape_, x, branch, [&](std::size_t i, const Var& in) {
     return model_->branches()[i].layer->forward(*tape_, in, mask);
   });
@@ -126,7 +124,8 @@ void HookPasses::choose_places(std::span<const std::pair<std::string, Tensor>> s
 std::vector<double> HookPasses::run_whole(const Example& example, int asked, std::vector<double> HookValues::*noted) {
   tape_->begin(false);
   std::vector<std::pair<std::string, Tensor>> seen;
-  const Visit visit(*tape_, [&](const std::string& name, const Var& value) { seen.emplace_back(name, value.value); });
+  const TapeObserver observer(*tape_, patched_hooks,
+                              [&](const Hooked& at) { seen.emplace_back(at.name, at.var.value); });
   const Var x = model_->embed(*tape_, upload(*tape_, DType::i32, example, example.tokens.data()));
   const Var logits = forward(example, x, 0, 1);
   if (noted == &HookValues::clean) choose_places(seen);
@@ -151,8 +150,8 @@ void HookPasses::read(SequencePair& pair) {
   tape_->set_frozen(true);
   std::vector<Var> seen;
   {
-    const Visit visit(*tape_, [&](const std::string& name, const Var& value) {
-      if (seen.size() < places_.size() && places_[seen.size()].name == name) seen.push_back(value);
+    const TapeObserver observer(*tape_, patched_hooks, [&](const Hooked& at) {
+      if (seen.size() < places_.size() && places_[seen.size()].name == at.name) seen.push_back(at.var);
     });
     const Var embedded =
         model_->embed(*tape_, upload(*tape_, DType::i32, pair.corrupted, pair.corrupted.tokens.data()));
@@ -177,11 +176,11 @@ std::vector<std::vector<double>> HookPasses::run_on(const SequencePair& pair, st
   const Tensor all = tape_->scratch({batch, length, model_->width()}, dtype_);
   for (std::int64_t b = 0; b < batch; ++b)
     tape_->backend().copy(tokens_at(all, b, 0, length), one.reshaped({length, model_->width()}));
-  const Visit visit(*tape_, [&](const std::string& name, const Var& value) {
+  const TapeObserver observer(*tape_, patched_hooks, [&](const Hooked& at) {
     for (const Placed& placed : cells) {
       const HookValues& place = places_[placed.cell.place];
-      if (place.name != name) continue;
-      const Tensor whole = tokens_at(value.value, static_cast<std::int64_t>(placed.row), placed.cell.token, 1);
+      if (place.name != at.name) continue;
+      const Tensor whole = tokens_at(at.var.value, static_cast<std::int64_t>(placed.row), placed.cell.token, 1);
       const Tensor target = placed.cell.head < 0 ? whole : head_at(whole, placed.cell.head, place.heads);
       const std::vector<double> numbers = placed.cell.is_control ? numbers_at(*tape_, target) : numbers_of(placed);
       tape_->backend().copy(target, to_device(*tape_, {target.rows(), target.columns()}, dtype_, numbers));

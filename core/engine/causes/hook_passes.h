@@ -75,7 +75,6 @@ class HookPasses {
   std::vector<double> numbers_of(const Placed& placed) const;
   std::vector<std::vector<double>> run_on(const SequencePair& pair, std::size_t branch, std::size_t rows,
                                           std::span<const Placed> cells);
-  Tensor repeated_context(const Example& example, std::size_t rows);
   Var forward(const Example& example, Var x, std::size_t branch, std::size_t rows);
   void choose_places(std::span<const std::pair<std::string, Tensor>> seen);
   void run_both(SequencePair& pair, std::vector<double> HookValues::*corrupted);
@@ -90,20 +89,13 @@ class HookPasses {
   std::vector<double> clean_logits_, corrupted_logits_;
 };
 
+/// The context mask of a batch that holds the example in each of `rows` rows.
+Tensor repeated_context(Tape& tape, const Example& example, std::size_t rows);
 /// Row `token` of each sequence of logits [B,T,V], on the host.
 std::vector<std::vector<double>> rows_of_logits(Tape& tape, const Tensor& logits, int token);
 
-/// While it lives, the tape calls the visitor at every hook point.
-class Visit {
- public:
-  Visit(Tape& tape, Tape::Visitor visitor) : tape_(&tape) { tape.set_visitor(std::move(visitor)); }
-  ~Visit() { tape_->set_visitor({}); }
-  Visit(const Visit&) = delete;
-  Visit& operator=(const Visit&) = delete;
-
- private:
-  Tape* tape_;
-};
+/// Patches need every value of a pass as one of its own, also where a run without patches is compared.
+inline const Hooks patched_hooks{.values = true, .form = PassForm::unfused};
 
 /// Tokens [first, first + count) of sequence `sequence` at a hook point [B,T,..]; rows may be strided.
 Tensor tokens_at(const Tensor& place, std::int64_t sequence, std::int64_t first, std::int64_t count);

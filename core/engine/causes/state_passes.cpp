@@ -65,7 +65,7 @@ int layer_with_memory(const Trainer& trainer, int wanted) {
 
 /// `from` moved by `share` towards `to`.
 Tensor StatePasses::between(const Tensor& from, const Tensor& to, double share) const {
-  std::vector<double> numbers = to_host(tape_->backend(), gathered(*tape_, from));
+  std::vector<double> numbers = to_host(tape_->backend(), from);
   const std::vector<double> there = to_host(tape_->backend(), to);
   for (std::size_t i = 0; i < numbers.size(); ++i) numbers[i] += share * (there[i] - numbers[i]);
   return to_device(*tape_, to.shape, dtype_, numbers);
@@ -105,7 +105,7 @@ std::vector<std::vector<double>> StatePasses::run(const SequencePair& pair, std:
       step.run();
       backend.synchronize();  // the next token overwrites this one
     }
-    if (seen && seen->token == t) look(state, *seen);
+    if (seen && seen->token == t) read_matrices(state, *seen);
     for (std::size_t i = 0; i < cells.size(); ++i) {
       if (cells[i].token == t) put(state, cells[i], static_cast<std::int64_t>(i) + 2);
     }
@@ -113,7 +113,7 @@ std::vector<std::vector<double>> StatePasses::run(const SequencePair& pair, std:
   return logits;
 }
 
-void StatePasses::look(const ModelState& state, HeldHead& seen) const {
+void StatePasses::read_matrices(const ModelState& state, HeldHead& seen) const {
   for (const auto& [name, tensor] : state.layers[seen.branch].tensors()) {
     if (tensor.shape.rank() != matrix_rank || tensor.shape[1] != model_->branches()[seen.branch].layer->heads())
       continue;

@@ -69,7 +69,7 @@ class StatePasses {
  private:
   std::vector<std::vector<double>> run(const SequencePair& pair, std::span<const StateCell> cells,
                                        HeldHead* seen) const;
-  void look(const ModelState& state, HeldHead& seen) const;
+  void read_matrices(const ModelState& state, HeldHead& seen) const;
   Tensor between(const Tensor& from, const Tensor& to, double share) const;
   void put(ModelState& state, const StateCell& cell, std::int64_t row) const;
 

@@ -38,13 +38,13 @@ class StreamMaps {
   Tensor make() { return arena_.allocate({1, length(), model_.width()}, dtype_); }
 
   double norm(const Tensor& x) {
-    constexpr double least_sound = 1e-24;  // squares in float32 lose their digits below
+    constexpr double min_sound = 1e-24;  // squares in float32 lose their digits below
     const Tensor squares = squares_.reshaped({length(), model_.width()});
     backend_.multiply(x, x, squares_);
     backend_.sum_rows(squares, {column_sums_});
     const Numbers sums = to_host(backend_, column_sums_);
     const double square = std::accumulate(sums.begin(), sums.end(), 0.0);
-    if (square > least_sound && std::isfinite(square)) return std::sqrt(square);
+    if (square > min_sound && std::isfinite(square)) return std::sqrt(square);
     const Numbers values = to_host(backend_, x);
     return std::sqrt(std::inner_product(values.begin(), values.end(), values.begin(), 0.0));
   }
@@ -67,9 +67,8 @@ class StreamMaps {
   /// Leaves the captures of branch l at x on the tape.
   void capture(std::size_t l, const Tensor& x) {
     tape_.begin(false);
-    tape_.set_capturing(true);
+    const Capturing capturing(tape_);
     model_.forward_branches(tape_, tape_.constant(x), mask(), l, l + 1);
-    tape_.set_capturing(false);
   }
 
   /// J^T u of branch l at x without the residual.

@@ -6,22 +6,9 @@
 
 #include "core/analysis/koopman/mode_decomposition.h"
 #include "core/analysis/linear_algebra/spectrum.h"
-#include "core/layers/ska.h"
+#include "core/layers/layer_kind.h"
 
 namespace afterglow {
-
-namespace {
-
-const Ska& ska_of(const Trainer& trainer, int part) {
-  return static_cast<const Ska&>(trainer.layer_of(trainer.parts()[static_cast<std::size_t>(part)]));
-}
-
-}  // namespace
-
-HeadSettings head_settings(const Trainer& trainer, int part) {
-  const RidgeConfig& core = ska_of(trainer, part).config().core;
-  return {core.power, core.ridge};
-}
 
 double added_to_gram(double ridge, int jitter) { return ridge + ska_jitter_step * jitter; }
 
@@ -30,7 +17,7 @@ GramRange gram_range(std::span<const double> gram, double added) {
   return {gram.back() + added, gram.front() + added};
 }
 
-HeadReading read_head(Trainer& trainer, int part, int head, const HeadSettings& settings, const CaptureReader& read) {
+HeadReading read_head(Trainer& trainer, int part, int head, const CaptureReader& read) {
   const ModelPart& info = trainer.parts()[static_cast<std::size_t>(part)];
   HeadReading reading;
   reading.rank = static_cast<int>(read.shape(info.scope + ".A_w").last());
@@ -57,12 +44,14 @@ HeadReading read_head(Trainer& trainer, int part, int head, const HeadSettings& 
   HeadSpectrum& numbers = reading.numbers;
   numbers.sigma = scalar("sigma", 0.0);
   numbers.jitter = static_cast<int>(scalar("jitter", 0.0));
-  const Ska& ska = ska_of(trainer, part);
-  numbers.gamma = ska_gamma(read.download(ska.gamma_raw().value)[head]);
-  numbers.eta = read.download(ska.eta().value)[head];
+  const LayerReaders& readers = readers_of(info.kind);
+  const HeadGains gains = readers.gains(trainer.layer_of(info), trainer.backend(), head);
+  const SkaHead now = readers.head(trainer.layer_of(info));
+  numbers.gamma = gains.gamma;
+  numbers.eta = gains.eta;
   numbers.scale = numbers.gamma / std::max(numbers.sigma, 1.0);
-  numbers.power = settings.power;
-  numbers.ridge = settings.ridge;
+  numbers.power = now.power;
+  numbers.ridge = now.ridge;
   return reading;
 }
 
@@ -78,11 +67,6 @@ HeadSpectrum decompose(const HeadReading& reading) {
   spectrum.lambda_min = range.smallest;
   spectrum.kappa = range.largest / range.smallest;
   return spectrum;
-}
-
-HeadSpectrum read_head_spectrum(Trainer& trainer, int part, int head, const HeadSettings& settings,
-                                const CaptureReader& read) {
-  return decompose(read_head(trainer, part, head, settings, read));
 }
 
 }  // namespace afterglow

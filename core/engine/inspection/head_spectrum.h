@@ -9,13 +9,6 @@
 
 namespace afterglow {
 
-/// Settings of the layer during the pass.
-struct HeadSettings {
-  int power = 2;
-  double ridge = 1e-3;
-};
-HeadSettings head_settings(const Trainer& trainer, int part);
-
 /// What a capturing pass recorded of one head after the whole sequence.
 struct HeadReading {
   HeadSpectrum numbers;  ///< everything except the decompositions
@@ -23,13 +16,9 @@ struct HeadReading {
   std::vector<double> A, L, G;  ///< [rank, rank]; A and L are empty if they were not captured
   std::vector<double> query;    ///< of the last token, divided by the key scale; may be empty
 };
-HeadReading read_head(Trainer& trainer, int part, int head, const HeadSettings& settings, const CaptureReader& read);
+HeadReading read_head(Trainer& trainer, int part, int head, const CaptureReader& read);
 /// Decomposes on the host only; the caller numbers the modes. Without eigenvalues if nothing was captured.
 HeadSpectrum decompose(const HeadReading& reading);
-/// Reads and decomposes.
-HeadSpectrum read_head_spectrum(Trainer& trainer, int part, int head, const HeadSettings& settings,
-                                const CaptureReader& read);
-
 /// What the factorisation adds to each eigenvalue of G: the ridge and `jitter` times 1e-4.
 double added_to_gram(double ridge, int jitter);
 

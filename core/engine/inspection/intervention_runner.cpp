@@ -15,7 +15,7 @@
 #include "core/engine/training/pinned_array.h"
 #include "core/io/error.h"
 #include "core/layers/host_values.h"
-#include "core/layers/koopman_mlp.h"
+#include "core/layers/layer_kind.h"
 
 namespace afterglow {
 
@@ -82,24 +82,24 @@ std::vector<double> rows_to_host(Backend& backend, const Tensor& matrix, const s
   return numbers;
 }
 
-SkaEdit edit_of(const LayerIntervention& layer, const InterventionTarget& target, const Spectra* numbered) {
-  SkaEdit edit{layer.power, layer.ridge, {}};
+LayerEdit edit_of(const LayerIntervention& layer, const InterventionTarget& target, const Spectra* numbered) {
+  LayerEdit edit{layer.power, layer.ridge, {}};
   if (layer.heads.empty()) return edit;
   edit.heads.resize(static_cast<std::size_t>(target.heads));
   for (const auto& [head, override] : layer.heads) {
-    SkaHeadEdit& own = edit.heads[static_cast<std::size_t>(head)];
+    HeadEdit& own = edit.heads[static_cast<std::size_t>(head)];
     own = {override.is_off, override.gamma, override.eta, {}, numbered_modes(numbered, target.layer, head)};
     for (const auto& [mode, change] : override.modes) own.modes.push_back(change);
   }
   return edit;
 }
 
-std::vector<ModeEdit> pair_edits_of(const LayerIntervention& layer) {
-  std::vector<ModeEdit> edits;
+LayerEdit pair_edits_of(const LayerIntervention& layer) {
+  LayerEdit edit{{}, {}, {HeadEdit{}}};
   for (const auto& [head, override] : layer.heads) {
-    for (const auto& [mode, change] : override.modes) edits.push_back(change);
+    for (const auto& [mode, change] : override.modes) edit.heads.front().modes.push_back(change);
   }
-  return edits;
+  return edit;
 }
 
 }  // namespace
@@ -153,32 +153,26 @@ InterventionRunner::Edits InterventionRunner::edits_of(const Interventions& inte
     const auto found = interventions.layers.find(layer.layer);
     if (found == interventions.layers.end()) continue;
     const auto branch = static_cast<std::size_t>(trainer_->parts()[static_cast<std::size_t>(layer.layer)].branch);
-    if (layer.has_learned_modes) {
-      edits[branch] = pair_edits_of(found->second);
-    } else {
-      edits[branch] = edit_of(found->second, layer, numbered);
-    }
+    edits[branch] = layer.has_learned_modes ? pair_edits_of(found->second) : edit_of(found->second, layer, numbered);
   }
   return edits;
 }
 
 Var InterventionRunner::forward(const Sequences& input, const Edits& edits, bool capturing) {
   tape_.begin(false);
-  tape_.set_capturing(capturing);
+  std::optional<Capturing> captures;
+  if (capturing) captures.emplace(tape_);
   const Tensor context = input.context.device();
   const auto& branches = trainer_->model().branches();
   // Reuses the stream before the first edit for the batch; the single sequence needs a full pass for its captures.
   const std::size_t first = capturing || edits.empty() ? 0 : edits.begin()->first;
   const Var logits =
       trainer_->model().forward_with(tape_, stream_before(input, first), first, [&](std::size_t i, const Var& x) {
+        Layer& layer = *branches[i].layer;
         const auto found = edits.find(i);
-        if (found == edits.end()) return branches[i].layer->forward(tape_, x, context);
-        if (const auto* pairs = std::get_if<std::vector<ModeEdit>>(&found->second))
-          return static_cast<KoopmanMlp&>(*branches[i].layer).forward_edited(tape_, x, *pairs);
-        return static_cast<Ska&>(*branches[i].layer)
-            .forward_edited(tape_, x, context, std::get<SkaEdit>(found->second));
+        if (found == edits.end()) return layer.forward(tape_, x, context);
+        return readers_of(layer.kind()).edit(layer, tape_, x, context, found->second);
       });
-  tape_.set_capturing(false);
   trainer_->backend().synchronize();
   return logits;
 }
@@ -203,7 +197,7 @@ InterventionRunner::Answers InterventionRunner::answers(const Edits& edits, cons
   result.probabilities = rows_to_host(trainer_->backend(), logits.value.at(0), result.tokens);
   for (std::size_t row = 0; row < result.tokens.size(); ++row) {
     softmax_in_place(std::span(result.probabilities).subspan(row * vocab, vocab));
-    trainer_->analysis_threads().call_meanwhile();
+    trainer_->analysis_threads().yield();
   }
   return result;
 }
@@ -257,9 +251,9 @@ std::shared_ptr<const DepthView> InterventionRunner::depth(const InspectionSetup
   return std::make_shared<const DepthView>(measure_depth(*trainer_, tape_, sequence_of(setup)));
 }
 
-std::shared_ptr<const InspectedView> InterventionRunner::look(const InspectionSetup& setup, int traced,
-                                                              const Spectra* numbered,
-                                                              std::optional<double> accuracy_after) {
+std::shared_ptr<const InspectedView> InterventionRunner::inspect(const InspectionSetup& setup, int traced,
+                                                                 const Spectra* numbered,
+                                                                 std::optional<double> accuracy_after) {
   const Task& task = trainer_->task();
   const Example example = sequence_of(setup);
   load(setup);
@@ -287,7 +281,7 @@ std::shared_ptr<const InspectedView> InterventionRunner::look(const InspectionSe
     const auto t = static_cast<std::size_t>(edited.tokens[row]);
     view->answers[t] = answer_of(plain_->probabilities.data() + row * vocab, edited.probabilities.data() + row * vocab,
                                  vocab, example.targets[t]);
-    trainer_->analysis_threads().call_meanwhile();
+    trainer_->analysis_threads().yield();
   }
   if (!edits.empty()) {
     read_heads(setup, edits, numbered, *view);
@@ -302,25 +296,24 @@ void InterventionRunner::read_heads(const InspectionSetup& setup, const Edits& e
   const CaptureReader read(tape_, trainer_->backend());
   for (const auto& [part, layer] : setup.interventions.layers) {
     const ModelPart& info = trainer_->parts()[static_cast<std::size_t>(part)];
-    const auto branch = static_cast<std::size_t>(info.branch);
-    if (const auto* pairs = std::get_if<std::vector<ModeEdit>>(&edits.at(branch))) {
-      const auto& mlp = static_cast<const KoopmanMlp&>(trainer_->layer_of(info));
-      EditedModes modes = edit_pairs(mlp.eigenvalues(trainer_->backend()), *pairs);
+    const LayerEdit& edit = edits.at(static_cast<std::size_t>(info.branch));
+    if (const auto spectrum_of = readers_of(info.kind).spectrum) {
+      EditedModes modes =
+          edit_pairs(spectrum_of(trainer_->layer_of(info), trainer_->backend(), 0), edit.heads.front().modes);
       view.mlps.push_back({{part, std::move(modes.eigenvalues)}, std::move(modes.is_off)});
       continue;
     }
-    const SkaEdit& edit = std::get<SkaEdit>(edits.at(branch));
-    HeadSettings settings = head_settings(*trainer_, part);
-    settings.power = layer.power.value_or(settings.power);
-    settings.ridge = layer.ridge.value_or(settings.ridge);
-    for (int head = 0; head < trainer_->parts()[static_cast<std::size_t>(part)].heads; ++head) {
+    for (int head = 0; head < info.heads; ++head) {
+      HeadReading reading = read_head(*trainer_, part, head, read);
+      reading.numbers.power = layer.power.value_or(reading.numbers.power);
+      reading.numbers.ridge = layer.ridge.value_or(reading.numbers.ridge);
       InspectedHead inspected;
       HeadSpectrum& spectrum = inspected.spectrum;
-      spectrum = read_head_spectrum(*trainer_, part, head, settings, read);
+      spectrum = decompose(reading);
       spectrum.identity = track_modes(numbered_modes(numbered, part, head), spectrum.eigenvalues);
       inspected.is_off.assign(spectrum.eigenvalues.size(), false);
       if (!edit.heads.empty()) {
-        const SkaHeadEdit& own = edit.heads[static_cast<std::size_t>(head)];
+        const HeadEdit& own = edit.heads[static_cast<std::size_t>(head)];
         inspected.head_is_off = own.is_off;
         spectrum.gamma = own.gamma.value_or(spectrum.gamma);
         spectrum.eta = own.eta.value_or(spectrum.eta);

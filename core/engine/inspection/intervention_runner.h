@@ -4,13 +4,12 @@
 #include <map>
 #include <memory>
 #include <optional>
-#include <variant>
 #include <vector>
 
 #include "core/engine/analyses/inspected/inspected_view.h"
 #include "core/engine/observation/observation.h"
 #include "core/engine/training/trainer.h"
-#include "core/layers/ska.h"
+#include "core/layers/captured_layer.h"
 
 namespace afterglow {
 
@@ -31,8 +30,8 @@ class InterventionRunner {
   /// Answers, accuracy and operators. `traced` is the part whose token weights are read. Modes take their numbers from
   /// `numbered`. `accuracy_after`, if given, is used as the accuracy with interventions instead of measuring it, which
   /// takes most of the time.
-  std::shared_ptr<const InspectedView> look(const InspectionSetup& setup, int traced, const Spectra* numbered,
-                                            std::optional<double> accuracy_after = std::nullopt);
+  std::shared_ptr<const InspectedView> inspect(const InspectionSetup& setup, int traced, const Spectra* numbered,
+                                               std::optional<double> accuracy_after = std::nullopt);
   /// The theorems for one head of part `layer` (for any other part: of the first `ska`); nullptr without such a layer.
   std::shared_ptr<const TheoryView> theory(const InspectionSetup& setup, int layer, int head);
   /// The gradient of the sequence's loss at every depth, and its bounds.
@@ -41,8 +40,7 @@ class InterventionRunner {
   void forget();
 
  private:
-  using Edits =
-      std::map<std::size_t, std::variant<SkaEdit, std::vector<ModeEdit>>>;  // by branch; ModeEdit is for an MLP
+  using Edits = std::map<std::size_t, LayerEdit>;  // by branch
   struct Sequences;
   struct Answers {
     std::vector<std::int64_t> tokens;   // whose answers were read, ascending

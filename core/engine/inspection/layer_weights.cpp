@@ -24,7 +24,7 @@ CapturedLayer captured_layer(Trainer& trainer, int part, const CaptureReader& re
   const Layer& layer = trainer.layer_of(info);
   // Every layer that mixes tokens captures its values [1,T,..].
   if (tokens == 0) tokens = static_cast<int>(read.shape(info.scope + ".values")[1]);
-  return {layer, read, info.scope, tokens, {}, [&trainer] { trainer.analysis_threads().call_meanwhile(); }};
+  return {layer, read, info.scope, tokens, {}, [&trainer] { trainer.analysis_threads().yield(); }};
 }
 
 bool has_layer_weights(std::string_view kind) { return readers_of(kind).token_weights != nullptr; }
@@ -40,7 +40,7 @@ std::vector<std::vector<float>> layer_weights(Trainer& trainer, int part, const 
     const WeightMatrix weights = reader(layer, head);
     std::vector<float>& shown = result.emplace_back(weights.begin(), weights.end());
     if (!layer.layer.reads_later_tokens()) blank_future(shown, context.size());
-    layer.call_meanwhile();
+    layer.yield();
   }
   return result;
 }

@@ -23,7 +23,6 @@
 #include "core/engine/observation/observation.h"
 #include "core/engine/training/pinned_array.h"
 #include "core/layers/capture_reader.h"
-#include "core/layers/koopman_mlp.h"
 #include "core/layers/layer_kind.h"
 #include "core/models/step_program.h"
 
@@ -39,28 +38,6 @@ struct TokenNumbers {
 };
 
 namespace {
-
-class TraceDecomposition {
- public:
-  /// Uses `pool` exclusively until `finish` has returned.
-  explicit TraceDecomposition(ThreadPool& pool) : pool_(pool) {}
-  /// Queues a token: fills in the answers and what follows from each head's G and A_w. Returns before that is done;
-  /// `step` must stay in place.
-  void add(TokenStep& step, TokenNumbers numbers);
-  /// Waits until all is filled in. Rethrows errors of the work.
-  void finish();
-
- private:
-  struct Token {
-    TokenStep* step;
-    TokenNumbers numbers;
-  };
-  void begin();
-
-  ThreadPool& pool_;
-  std::vector<Token> waiting_;
-  std::future<void> work_;  // its destructor waits for the thread
-};
 
 constexpr std::size_t max_waiting = 64;  // tokens, so that a slow processor does not fill the memory
 constexpr std::size_t answers_of_a_token = 5;
@@ -104,34 +81,50 @@ void decompose_head(const std::vector<double>& A_w, int rank, HeadStep& head) {
   head.eigenvalues = eigenvalues(A_w, rank);
 }
 
-void TraceDecomposition::add(TokenStep& step, TokenNumbers numbers) {
-  waiting_.push_back({&step, std::move(numbers)});
-  const bool is_idle = !work_.valid() || work_.wait_for(std::chrono::seconds(0)) == std::future_status::ready;
-  if (is_idle || waiting_.size() >= max_waiting) begin();
-}
+class TraceDecomposition {
+ public:
+  /// Uses `pool` exclusively until `finish` has returned.
+  explicit TraceDecomposition(ThreadPool& pool) : pool_(pool) {}
+  /// Queues a token: fills in the answers and what follows from each head's G and A_w. Returns before that is done;
+  /// `step` must stay in place.
+  void add(TokenStep& step, TokenNumbers numbers) {
+    waiting_.push_back({&step, std::move(numbers)});
+    const bool is_idle = !work_.valid() || work_.wait_for(std::chrono::seconds(0)) == std::future_status::ready;
+    if (is_idle || waiting_.size() >= max_waiting) begin();
+  }
+  /// Waits until all is filled in. Rethrows errors of the work.
+  void finish() {
+    begin();
+    work_.get();
+  }
 
-void TraceDecomposition::begin() {
-  if (work_.valid()) work_.get();
-  work_ = std::async(std::launch::async, [this, tokens = std::exchange(waiting_, {})]() mutable {
-    std::vector<std::pair<std::size_t, std::size_t>> pieces;  // token, and a head or, after the last head, the rest
-    for (std::size_t token = 0; token < tokens.size(); ++token) {
-      for (std::size_t head = 0; head <= tokens[token].step->heads.size(); ++head) pieces.emplace_back(token, head);
-    }
-    pool_.for_each(static_cast<std::int64_t>(pieces.size()), [&](std::int64_t i) {
-      const auto [token, head] = pieces[static_cast<std::size_t>(i)];
-      TokenStep& step = *tokens[token].step;
-      TokenNumbers& numbers = tokens[token].numbers;
-      if (head < step.heads.size()) return decompose_head(numbers.operators[head], numbers.rank, step.heads[head]);
-      add_answers(std::move(numbers.scores), step);
-      measure_matrices(numbers, step);
+ private:
+  struct Token {
+    TokenStep* step;
+    TokenNumbers numbers;
+  };
+  void begin() {
+    if (work_.valid()) work_.get();
+    work_ = std::async(std::launch::async, [this, tokens = std::exchange(waiting_, {})]() mutable {
+      std::vector<std::pair<std::size_t, std::size_t>> pieces;  // token, and a head or, after the last head, the rest
+      for (std::size_t token = 0; token < tokens.size(); ++token) {
+        for (std::size_t head = 0; head <= tokens[token].step->heads.size(); ++head) pieces.emplace_back(token, head);
+      }
+      pool_.for_each(static_cast<std::int64_t>(pieces.size()), [&](std::int64_t i) {
+        const auto [token, head] = pieces[static_cast<std::size_t>(i)];
+        TokenStep& step = *tokens[token].step;
+        TokenNumbers& numbers = tokens[token].numbers;
+        if (head < step.heads.size()) return decompose_head(numbers.operators[head], numbers.rank, step.heads[head]);
+        add_answers(std::move(numbers.scores), step);
+        measure_matrices(numbers, step);
+      });
     });
-  });
-}
+  }
 
-void TraceDecomposition::finish() {
-  begin();
-  work_.get();
-}
+  ThreadPool& pool_;
+  std::vector<Token> waiting_;
+  std::future<void> work_;  // its destructor waits for the thread
+};
 
 constexpr std::size_t max_picture_cells = std::size_t{4} << 20;  ///< of all heads and tokens of a trace, 16 MiB
 
@@ -231,11 +224,8 @@ void Observer::choose(std::uint64_t index) {
 void Observer::choose(Example example) { example_ = std::move(example); }
 
 int Observer::first_ska() const {
-  const auto& parts = trainer_->parts();
-  for (std::size_t i = 0; i < parts.size(); ++i) {
-    if (shows(parts[i].kind, LayerTrait::koopman_heads)) return static_cast<int>(i);
-  }
-  return -1;
+  return first_part(trainer_->parts(), -1,
+                    [](std::string_view kind) { return shows(kind, LayerTrait::koopman_heads); });
 }
 
 void Observer::inspected_sequence() {
@@ -250,9 +240,8 @@ void Observer::inspected_sequence() {
   tokens_->queue_upload();
   context_->queue_upload();
   tape_.begin(false);
-  tape_.set_capturing(true);
+  const Capturing capturing(tape_);
   trainer_->model().forward(tape_, tokens_->device(), context_->device());
-  tape_.set_capturing(false);
   backend.synchronize();
 }
 
@@ -268,8 +257,7 @@ std::shared_ptr<const Spectra> Observer::spectra(const Spectra* numbered) {
     if (shows(parts[part].kind, LayerTrait::koopman_modes)) add_mlp(part, *result);
     if (shows(parts[part].kind, LayerTrait::state_modes)) add_states(part, read, *result);
     if (!shows(parts[part].kind, LayerTrait::koopman_heads)) continue;
-    for (int head = 0; head < parts[part].heads; ++head)
-      readings.push_back(read_head(*trainer_, part, head, head_settings(*trainer_, part), read));
+    for (int head = 0; head < parts[part].heads; ++head) readings.push_back(read_head(*trainer_, part, head, read));
   }
   result->heads.resize(readings.size());
   trainer_->analysis_threads().for_each(static_cast<std::int64_t>(readings.size()), [&](std::int64_t i) {
@@ -281,9 +269,8 @@ std::shared_ptr<const Spectra> Observer::spectra(const Spectra* numbered) {
 }
 
 void Observer::add_mlp(int part, Spectra& spectra) const {
-  const auto& mlp =
-      static_cast<const KoopmanMlp&>(trainer_->layer_of(trainer_->parts()[static_cast<std::size_t>(part)]));
-  spectra.mlps.push_back({part, mlp.eigenvalues(trainer_->backend())});
+  const ModelPart& info = trainer_->parts()[static_cast<std::size_t>(part)];
+  spectra.mlps.push_back({part, readers_of(info.kind).spectrum(trainer_->layer_of(info), trainer_->backend(), 0)});
 }
 
 void Observer::add_states(int part, const CaptureReader& read, Spectra& spectra) const {
@@ -314,9 +301,10 @@ std::shared_ptr<const MemoryView> Observer::memory() {
         memory_attention(of_part.weights, view->tokens, static_cast<std::size_t>(of_part.tokens)));
     view->attention.back().layer = parts[part].label;
   }
-  tape_.set_capturing(true);
-  trainer_->model().memory_summary(tape_);
-  tape_.set_capturing(false);
+  {
+    const Capturing capturing(tape_);
+    trainer_->model().memory_summary(tape_);
+  }
   read_memory_captures(CaptureReader(tape_, trainer_->backend()), *view);
   if (!memory->usable()) return view;
   view->examples = examples;
@@ -394,9 +382,9 @@ std::shared_ptr<const Trace> Observer::trace(int part, int scale_kept_behind, co
   StepProgram step(tape_, state, [&] {
     token.queue_upload();
     tape_.begin(false);
-    if (part >= 0) tape_.capture_within(parts[part].scope);
+    std::optional<Capturing> capturing;
+    if (part >= 0) capturing.emplace(tape_, parts[part].scope + ".");
     logits = trainer_->model().step(tape_, token.device(), state);
-    tape_.set_capturing(false);
   });
   for (std::size_t t = 0; t < example_.tokens.size(); ++t) {
     const int id = example_.tokens[t];
@@ -455,7 +443,7 @@ void Observer::read_token(int part, const Tensor& logits, const LayerState* stat
     return;
   }
   const int heads = info.heads;
-  const double ridge = head_settings(*trainer_, part).ridge;
+  const double ridge = readers_of(info.kind).head(trainer_->layer_of(info)).ridge;
   trace.rank = numbers.rank = static_cast<int>(state->get("G").shape.last());
   trace.value_width = static_cast<int>(state->get("C").shape[2]);
   const auto slice = [&](const std::vector<double>& all, int head) {

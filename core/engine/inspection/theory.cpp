@@ -11,7 +11,7 @@
 #include "core/analysis/koopman/power_filter.h"
 #include "core/analysis/memory_cost.h"
 #include "core/engine/inspection/head_spectrum.h"
-#include "core/layers/ska.h"
+#include "core/layers/layer_kind.h"
 
 namespace afterglow {
 
@@ -20,7 +20,7 @@ namespace {
 constexpr int max_power = 8;
 constexpr int noise_draws = 3, max_queries = 64;
 constexpr std::uint64_t noise_seed = 7;
-constexpr double jitter_step = 1e-4, usual_distance = 0.5;
+constexpr double usual_distance = 0.5;
 
 std::vector<double> noise_sizes() {
   std::vector<double> sizes;
@@ -96,13 +96,13 @@ void add_regime(SkaHead head, std::span<const double> query, TheoryView& view) {
 }
 
 /// What is known of the head without its statistics.
-TheoryView describe_head(Trainer& trainer, int part, const HeadSpectrum& spectrum, const SkaConfig& config) {
+TheoryView describe_head(Trainer& trainer, int part, const HeadSpectrum& spectrum, const SkaHead& head) {
   TheoryView view;
   view.step = trainer.finished_steps();
   view.layer = part;
   view.head = spectrum.head;
-  view.rank = static_cast<int>(config.rank);
-  view.value_width = static_cast<int>(config.value_width);
+  view.rank = head.rank;
+  view.value_width = head.value_width;
   view.heads = trainer.parts()[static_cast<std::size_t>(part)].heads;
   view.layers =
       static_cast<int>(std::count_if(trainer.parts().begin(), trainer.parts().end(), [](const ModelPart& other) {
@@ -151,27 +151,21 @@ void add_jacobian(const SkaHead& head, const std::vector<double>& queries, Theor
   }
 }
 
-/// Whether the head's last statistics include token t of `tokens`.
-bool contributes(const RidgeConfig& core, std::span<const std::uint8_t> context, int t, int tokens) {
-  if (core.mode == RidgeConfig::Mode::masked) return context[static_cast<std::size_t>(t)] != 0;
-  return core.mode != RidgeConfig::Mode::chunk || t < (tokens - 1) / core.chunk * core.chunk;
-}
-
 /// Projected keys [T*r] and values [T*P] of the tokens in the head's last statistics.
 struct HeldPairs {
   std::vector<double> keys, values;
 };
 
-HeldPairs held_pairs(const RidgeConfig& core, const std::string& scope, const CaptureReader& read,
-                     std::span<const std::uint8_t> context, const TheoryView& view) {
-  const int tokens = static_cast<int>(context.size());
+HeldPairs held_pairs(const std::vector<std::uint8_t>& is_held, const std::string& scope, const CaptureReader& read,
+                     const TheoryView& view) {
+  const int tokens = static_cast<int>(is_held.size());
   const auto of_head = [&](const char* name, int width) {
     std::vector<double> kept;
     const std::vector<double> all =
         read.columns(scope + name, tokens, std::int64_t{width} * view.heads, std::int64_t{width} * view.head, width);
     for (int t = 0; t < tokens && !all.empty(); ++t) {
       const auto row = all.begin() + std::ptrdiff_t{t} * width;
-      if (contributes(core, context, t, tokens)) kept.insert(kept.end(), row, row + width);
+      if (is_held[static_cast<std::size_t>(t)]) kept.insert(kept.end(), row, row + width);
     }
     return kept;
   };
@@ -213,9 +207,9 @@ void add_softmax(const HeldPairs& pairs, double m, const std::vector<double>& qu
 TheoryView read_theory(Trainer& trainer, int part, int head, const CaptureReader& read,
                        std::span<const std::uint8_t> context) {
   const ModelPart& info = trainer.parts()[static_cast<std::size_t>(part)];
-  const HeadSpectrum spectrum = read_head_spectrum(trainer, part, head, head_settings(trainer, part), read);
-  const auto& ska = static_cast<const Ska&>(trainer.layer_of(info));
-  TheoryView view = describe_head(trainer, part, spectrum, ska.config());
+  const HeadSpectrum spectrum = decompose(read_head(trainer, part, head, read));
+  const Layer& layer = trainer.layer_of(info);
+  TheoryView view = describe_head(trainer, part, spectrum, readers_of(info.kind).head(layer));
   const int r = view.rank, width = view.value_width;
   const auto statistic = [&](const char* name, std::int64_t size) {
     return read.tail(info.scope + "." + name, head, info.heads, size);
@@ -230,7 +224,7 @@ TheoryView read_theory(Trainer& trainer, int part, int head, const CaptureReader
                     G,
                     M,
                     C,
-                    spectrum.ridge + jitter_step * spectrum.jitter,
+                    spectrum.ridge + ska_jitter_step * spectrum.jitter,
                     spectrum.gamma,
                     spectrum.eta,
                     spectrum.power,
@@ -240,7 +234,7 @@ TheoryView read_theory(Trainer& trainer, int part, int head, const CaptureReader
   add_regime(own, std::span(queries).last(static_cast<std::size_t>(r)), view);
   add_gap(own, queries, view);
   add_jacobian(own, queries, view);
-  const HeldPairs pairs = held_pairs(ska.config().core, info.scope, read, context, view);
+  const HeldPairs pairs = held_pairs(readers_of(info.kind).held(layer, context).counted, info.scope, read, view);
   add_gradient_step(own, pairs, m.front(), queries, view);
   add_softmax(pairs, m.front(), queries, view);
   return view;

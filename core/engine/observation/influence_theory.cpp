@@ -51,7 +51,7 @@ InfluenceTheory envelope_of(const RoutingView& routing) {
   return theory;
 }
 
-std::vector<double> least_accumulated(const RoutingView& routing) {
+std::vector<double> min_accumulated(const RoutingView& routing) {
   const auto tokens = static_cast<std::size_t>(routing.tokens);
   std::vector<double> least(routing.accumulated.empty() ? 0 : tokens, std::numeric_limits<double>::infinity());
   for (const std::vector<double>& head : routing.accumulated) {
@@ -89,7 +89,7 @@ InfluenceTheory fixed_envelope_of(const RoutingView& routing, std::span<const in
   } else if (routing.gain.empty() && routing.largest_factor > 0 && routing.mean_step > 0) {
     theory.law = TheoryLaw::freeze_envelope;
     theory.parameter = routing.largest_factor;
-    theory.accumulated = routing.least_accumulated;
+    theory.accumulated = routing.min_accumulated;
   }
   theory.is_absolute = theory.law != TheoryLaw::none;
   return theory;

@@ -41,7 +41,7 @@ InfluenceTheory theory_of(const RoutingView& routing, std::span<const int> sourc
 InfluenceTheory envelope_of(const RoutingView& routing);
 /// The smallest Delta(tau, tau + lag) of any head and source tau >= 1, at lags 0 .. T - 1: a lower bound on the decay
 /// of the memory for all inputs (proposition 5); empty without a decaying state.
-std::vector<double> least_accumulated(const RoutingView& routing);
+std::vector<double> min_accumulated(const RoutingView& routing);
 /// The largest |C_t B_tau| of any head: its weights without their decay, as far as float32 represents them.
 double largest_factor(const RoutingView& routing);
 /// Absolute bounds with fixed routing: theorem 8 for the resolvent, proposition 9 (i) for a softmax read directly, (ii)

@@ -47,7 +47,7 @@ class LessonState {
     } else {
       forget_view_commands();
     }
-    for (const Command& look : view_commands_) deeds.push_back({LessonDeed::Kind::send, look});
+    for (const Command& one : view_commands_) deeds.push_back({LessonDeed::Kind::send, one});
     return deeds;
   }
 
@@ -102,10 +102,10 @@ class LessonState {
 
   /// Another model needs other view commands; only the page stays.
   void forget_view_commands() {
-    std::erase_if(view_commands_, [](const Command& look) { return look.name != "workspace"; });
+    std::erase_if(view_commands_, [](const Command& one) { return one.name != "workspace"; });
   }
 
-  void look(Command command) {
+  void view(Command command) {
     deeds_.push_back({LessonDeed::Kind::send, command});
     view_commands_.push_back(std::move(command));
   }
@@ -116,7 +116,7 @@ class LessonState {
     for (const LessonAssignment& one : assignments) is_opened = open(one) || is_opened;
     for (const LessonAssignment& one : assignments) is_opened = change(one) || is_opened;
     if (is_opened) deeds_.insert(deeds_.begin(), {load(std::exchange(is_alone_, false)), reach()});
-    for (const LessonAssignment& one : assignments) look_at(one);
+    for (const LessonAssignment& one : assignments) add_view(one);
   }
 
   void set_numbers(const std::vector<LessonNumber>& numbers) {
@@ -193,20 +193,20 @@ class LessonState {
     return false;
   }
 
-  void look_at(const LessonAssignment& one) {
+  void add_view(const LessonAssignment& one) {
     if (one.name == "preset" || changes_on_the_way(one.name) || is_of_recipe(one.name)) return;
     require_run();
-    if (one.name == "workspace") return look({"workspace", json{{"name", one.value}}.dump()});
+    if (one.name == "workspace") return view({"workspace", json{{"name", one.value}}.dump()});
     const json value = value_of(one.value);
-    look(looking(one.name, value));
-    if (one.name == "layer") look({"trace", json{{"layer", value}}.dump()});
+    view(view_command(one.name, value));
+    if (one.name == "layer") view({"trace", json{{"layer", value}}.dump()});
   }
 
   void assign(const LessonAssignment& one) {
     recipe_ = changed_recipe(*recipe_, {one.name + "=" + one.value}, "the recipe with " + one.name + " = " + one.value);
   }
 
-  static Command looking(const std::string& name, const json& value) {
+  static Command view_command(const std::string& name, const json& value) {
     if (name.starts_with(override_prefix))
       return {"override", json{{"key", name.substr(override_prefix.size())}, {"to", value}}.dump()};
     return {"select", json{{name, value}}.dump()};
@@ -236,13 +236,13 @@ class LessonState {
                                            "tiny ; learning_rate = 1e-3`");
     }
     require_run();
-    look(std::move(command));
+    view(std::move(command));
   }
 
   void focus(const LessonFocus& wanted) {
-    if (wanted.panel == "page") return look({"maximise", R"({"on": false})"});
-    look({"maximise", json{{"panel", wanted.panel}, {"on", true}}.dump()});
-    look({"show", json{{"panel", wanted.panel}, {"figure", wanted.figure - 1}}.dump()});
+    if (wanted.panel == "page") return view({"maximise", R"({"on": false})"});
+    view({"maximise", json{{"panel", wanted.panel}, {"on", true}}.dump()});
+    view({"show", json{{"panel", wanted.panel}, {"figure", wanted.figure - 1}}.dump()});
   }
 
   static bool opens_preset(const LessonStep& step) {

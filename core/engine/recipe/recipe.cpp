@@ -13,6 +13,7 @@
 #include "core/io/terminal_text.h"
 #include "core/io/wording.h"
 #include "core/layers/forecaster.h"
+#include "core/layers/layer_kind.h"
 #include "core/models/model.h"
 
 namespace afterglow {
@@ -150,6 +151,24 @@ const std::vector<SettingSpec>& training_settings() {
        "training ends after this many held-out evaluations without improvement, and keeps the best; 0: train all steps",
        0, 1000, false, true}};
   return specs;
+}
+
+std::string label_of_field(const std::string& field) {
+  for (const SettingSpec& spec : training_settings()) {
+    if (field == spec.key) return spec.label;
+  }
+  const std::size_t number = field.find('.') + 1, kind = field.find('.', number) + 1, key = field.rfind('.') + 1;
+  if (!field.starts_with("layers.") || kind >= key) return field;
+  const std::string layer = field.substr(kind, key - 1 - kind);
+  std::string label = field.substr(key);
+  if (const LayerKind* const known = find_layer_kind(layer)) {
+    ParameterStore parameters;
+    const auto small = known->make(small_layer_config(*known, 16), ParameterScope(parameters, ""));
+    for (const LayerSetting& setting : small->settings()) {
+      if (setting.key == label) label = setting.label.substr(0, setting.label.find(" ("));
+    }
+  }
+  return label + ", " + field.substr(number, kind - 1 - number) + " " + layer;
 }
 
 double get_setting(const TrainingConfig& config, std::string_view key) {

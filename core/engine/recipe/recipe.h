@@ -43,6 +43,9 @@ struct SettingSpec {
   bool logarithmic, integer;
 };
 const std::vector<SettingSpec>& training_settings();
+/// A field of a recipe as the controls of the window name it: "warm-up", "ridge ε, 1 ska" for "layers.1.ska.ridge"; one
+/// without a control keeps its key.
+std::string label_of_field(const std::string& field);
 double get_setting(const TrainingConfig& config, std::string_view key);
 /// Throws Error(bad_input) for an unknown key or a value outside the range, naming both.
 void change_setting(TrainingConfig& config, std::string_view key, double value);

@@ -318,7 +318,7 @@ namespace {
 
 /// Lets training go on while an analysis waits for its device and between its decompositions; ends that when it leaves
 /// scope.
-class OverlapScope {
+class OverlapScope : Immovable {
  public:
   OverlapScope(AnalysisSubject& subject, const OverlappedWork& meanwhile)
       : subject_(&subject), overlapped_(&meanwhile) {
@@ -331,14 +331,12 @@ class OverlapScope {
     set({});
     overlapped_->end();
   }
-  OverlapScope(const OverlapScope&) = delete;
-  OverlapScope& operator=(const OverlapScope&) = delete;
 
  private:
   void set(const std::function<void()>& work) {
     subject_->meanwhile = work;
-    subject_->evaluated->backend().set_meanwhile(work);
-    subject_->evaluated->analysis_threads().set_meanwhile(work);
+    subject_->evaluated->backend().set_yield(work);
+    subject_->evaluated->analysis_threads().set_yield(work);
   }
   AnalysisSubject* subject_;
   const OverlappedWork* overlapped_;
@@ -549,18 +547,18 @@ void AnalysedRun::ask_for(AnalysisSet analyses) {
 
 void AnalysedRun::choose_stop(const nlohmann::json& value) {
   const StopConfig config = parse_stop(value);
-  stop_ = StopCondition(config, [this](AnalysisSet analyses) { return look(analyses); });
+  stop_ = StopCondition(config, [this](AnalysisSet analyses) { return analysed(analyses); });
   run_->note({"stop_when", to_json(config).dump()});
 }
 
 std::optional<std::string> AnalysedRun::stop_reason() {
-  auto reason = stop_.reached(run_->step(), [this](AnalysisSet analyses) { return look(analyses); });
+  auto reason = stop_.reached(run_->step(), [this](AnalysisSet analyses) { return analysed(analyses); });
   if (!reason) reason = conditioning_;
   if (reason) run_->note_stop(*reason);
   return reason;
 }
 
-Observation AnalysedRun::look(AnalysisSet analyses, const std::function<void()>& after_piece) {
+Observation AnalysedRun::analysed(AnalysisSet analyses, const std::function<void()>& after_piece) {
   bring_up_to_date(analyses, after_piece);
   return describe();
 }
@@ -632,7 +630,7 @@ Observation AnalysedRun::describe() const {
 
 Observation AnalysedRun::observe(AnalysisSet analyses, const std::function<void()>& after_piece) {
   // Adds the analysis that shows the effect of interventions.
-  Observation now = look(inspection_has_interventions() ? analyses | Analysis::inspected : analyses, after_piece);
+  Observation now = analysed(inspection_has_interventions() ? analyses | Analysis::inspected : analyses, after_piece);
   now.checksum = run_->trainer().checksum();
   now.checksum_step = run_->step();
   return now;

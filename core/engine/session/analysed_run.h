@@ -19,12 +19,10 @@ struct OverlappedWork {
   std::function<void()> end;   ///< called once after the analysis
 };
 
-class AnalysedRun {
+class AnalysedRun : Immovable {  // its analyses hold pointers into it
  public:
   /// `history_limit`: bytes of saved states for rewinding.
   AnalysedRun(const SavedRun& saved, Backend& backend, std::size_t history_limit = History::default_limit);
-  AnalysedRun(const AnalysedRun&) = delete;  // its analyses hold pointers into it
-  AnalysedRun& operator=(const AnalysedRun&) = delete;
 
   /// From now on analyses run on a copy of the model on `backend` (a second stream, which must outlive this object),
   /// and `update` and `advance` let training go on through `meanwhile`. Not available for a run that forecasts.
@@ -147,7 +145,7 @@ class AnalysedRun {
   void take_choices(const Recipe& recipe);
   void take_commands(const Recipe& recipe);
   AnalysisResults results() const;
-  Observation look(AnalysisSet analyses, const std::function<void()>& after_piece = {});
+  Observation analysed(AnalysisSet analyses, const std::function<void()>& after_piece = {});
   void take_inspection(const InspectionSetup& before);
   void note_parts();
   void after_step();

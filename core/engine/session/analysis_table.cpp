@@ -302,14 +302,14 @@ class InspectionAnalysis final : public RunAnalysis {
   bool is_answered() const override { return made_at() == of_->step(); }
   std::int64_t made_at() const override { return inspected_ ? inspected_->step : -1; }
   void update(const AnalysisResults&) override {
-    inspected_ = of_->inspector->look(of_->inspected->now(), of_->traced_part, of_->numbered().get());
+    inspected_ = of_->inspector->inspect(of_->inspected->now(), of_->traced_part, of_->numbered().get());
     accuracy_ = inspected_->accuracy_after;
     accuracy_step_ = of_->step();
     accuracy_is_old_ = false;
   }
   void advance(const AnalysisResults& found) override {
     if (!accuracy_ || accuracy_step_ != of_->step()) return update(found);
-    inspected_ = of_->inspector->look(of_->inspected->now(), of_->traced_part, of_->numbered().get(), accuracy_);
+    inspected_ = of_->inspector->inspect(of_->inspected->now(), of_->traced_part, of_->numbered().get(), accuracy_);
     accuracy_is_old_ = !of_->inspected->now().interventions.empty();
   }
   void publish(AnalysisResults& results) const override { results.inspected = inspected_; }
@@ -394,7 +394,7 @@ void begin_readout(ReadoutMeasurement& measurement, const AnalysisSubject& subje
 }
 
 /// A short analysis of the pair of sequences with the model as it is.
-template <class View, View (*look)(Trainer&, const InspectionSetup&), auto result>
+template <class View, View (*measure)(Trainer&, const InspectionSetup&), auto result>
 class PairAnalysis final : public RunAnalysis {
  public:
   explicit PairAnalysis(AnalysisSubject& of) : of_(&of) {}
@@ -402,7 +402,7 @@ class PairAnalysis final : public RunAnalysis {
   std::int64_t made_at() const override { return view_ ? view_->step : -1; }
   void update(const AnalysisResults&) override {
     is_stale_ = false;
-    view_ = std::make_shared<const View>(look(*of_->evaluated, of_->inspected->now()));
+    view_ = std::make_shared<const View>(measure(*of_->evaluated, of_->inspected->now()));
   }
   void publish(AnalysisResults& results) const override { results.*result = view_; }
   void forget(std::int64_t) override { is_stale_ = true; }

@@ -24,12 +24,10 @@ struct BisectConfig {
 BisectConfig parse_bisect(const nlohmann::json& value, const BisectConfig& before);
 nlohmann::json to_json(const BisectConfig& config);
 
-class Bisect {
+class Bisect : Immovable {
  public:
   /// Repeats the run from its oldest saved state. Throws Error(bad_input) if the last step is not after that state.
   Bisect(const TrainingRun& run, BisectConfig config);
-  Bisect(const Bisect&) = delete;
-  Bisect& operator=(const Bisect&) = delete;
   ~Bisect();
 
   const BisectConfig& config() const { return config_; }

@@ -24,13 +24,11 @@ struct OverTrainingConfig {
 OverTrainingConfig parse_over_training(const nlohmann::json& value, const OverTrainingConfig& before);
 nlohmann::json to_json(const OverTrainingConfig& config);
 
-class OverTraining {
+class OverTraining : Immovable {
  public:
   /// `run` must outlive this object. Begins with the last saved state. Throws Error(bad_input) if the run has no such
   /// number.
   OverTraining(const TrainingRun& run, OverTrainingConfig config);
-  OverTraining(const OverTraining&) = delete;
-  OverTraining& operator=(const OverTraining&) = delete;
   ~OverTraining();
 
   const OverTrainingConfig& config() const { return config_; }

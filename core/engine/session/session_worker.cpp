@@ -188,7 +188,7 @@ std::unique_ptr<AnalysedRun> SessionWorker::analyse(const SavedRun& saved, Backe
   const Trainer& trainer = analysed->run().trainer();
   if (trainer.forecast() || trainer.parameters().count() < options_.side_stream_from) return analysed;
   try {
-    if (!side) side = backend.beside();
+    if (!side) side = backend.low_priority_backend();
     if (side)
       analysed->analyse_on_side_stream(*side, {[this] { train_while_waiting(); }, [this] { end_overlapped_step(); }});
   } catch (const Error& error) {
@@ -528,7 +528,7 @@ void SessionWorker::publish() {
   mailbox_->publish(observation(), taken_);
 }
 
-std::shared_ptr<const Observation> SessionWorker::look(AnalysisSet analyses) {
+std::shared_ptr<const Observation> SessionWorker::observe(AnalysisSet analyses) {
   analysed_->bring_up_to_date(analyses);
   take_checksum();
   return observation();

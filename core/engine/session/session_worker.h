@@ -47,7 +47,7 @@ class SessionWorker {
   /// The exit code for a program that cannot go on after the last failure.
   ExitCode last_failure() const { return last_failure_; }
   /// An observation with these analyses up to date, whatever the window requests.
-  std::shared_ptr<const Observation> look(AnalysisSet analyses);
+  std::shared_ptr<const Observation> observe(AnalysisSet analyses);
   /// Makes every analysis due at once after a change of what is analysed.
   void analyse_afresh();
   /// Trains until step `until`; -1: to the end.

@@ -135,9 +135,9 @@ void ForecastObjective::predict(Tape& tape, ForecastedWindows& windows, SeriesPa
   windows.input.put(windows.inputs);
   windows.input.queue_upload();
   tape.begin(false);
-  tape.set_capturing(capturing);
+  std::optional<Capturing> captures;
+  if (capturing) captures.emplace(tape);
   const ForecastPass pass = model_->forward(tape, tape.constant(windows.input.device()), {});
-  tape.set_capturing(false);
   tape.backend().download(windows.prediction.host<void>(), pass.y.value);
 }
 

@@ -4,9 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "core/io/error.h"
-#include "core/layers/koopman_mlp.h"
-#include "core/layers/layer_traits.h"
-#include "core/layers/ska.h"
+#include "core/layers/layer_kind.h"
 #include "core/tasks/prefixed_task.h"
 
 namespace afterglow {
@@ -63,13 +61,13 @@ std::vector<InterventionTarget> intervention_targets(const Trainer& trainer) {
   std::vector<InterventionTarget> targets;
   const auto& parts = trainer.parts();
   for (std::size_t i = 0; i < parts.size(); ++i) {
-    const bool is_learned = shows(parts[i].kind, LayerTrait::koopman_modes);
-    if (!is_learned && !shows(parts[i].kind, LayerTrait::koopman_heads)) continue;
+    const LayerReaders& readers = readers_of(parts[i].kind);
+    if (!readers.edit) continue;
+    const bool is_learned = readers.spectrum != nullptr;
     const Layer& layer = trainer.layer_of(parts[i]);
-    const std::int64_t rank =
-        is_learned ? static_cast<const KoopmanMlp&>(layer).pairs() : static_cast<const Ska&>(layer).config().rank;
     targets.push_back({static_cast<int>(i), parts[i].label, parts[i].scope,
-                       is_learned ? 1 : static_cast<int>(layer.heads()), static_cast<int>(rank), is_learned});
+                       is_learned ? 1 : static_cast<int>(layer.heads()), static_cast<int>(readers.modes(layer)),
+                       is_learned});
   }
   return targets;
 }

@@ -7,7 +7,7 @@
 
 namespace afterglow {
 
-class PinnedArray {
+class PinnedArray : Immovable {
  public:
   PinnedArray(Backend& backend, const Shape& shape, DType dtype) : backend_(&backend) {
     const std::size_t bytes = static_cast<std::size_t>(shape.elements()) * size_of(dtype);
@@ -18,8 +18,6 @@ class PinnedArray {
     backend_->release(device_.data);
     backend_->release_host(host_);
   }
-  PinnedArray(const PinnedArray&) = delete;
-  PinnedArray& operator=(const PinnedArray&) = delete;
 
   const Tensor& device() const { return device_; }
   template <class T>

@@ -15,9 +15,7 @@
 #include "core/engine/training/saved/model_copy.h"
 #include "core/io/error.h"
 #include "core/layers/host_values.h"
-#include "core/layers/koopman_mlp.h"
-#include "core/layers/layer_traits.h"
-#include "core/layers/ska.h"
+#include "core/layers/layer_kind.h"
 
 namespace afterglow {
 
@@ -51,33 +49,24 @@ class SequenceReader {
     backend_->upload(mask, example_.context.data());
     Model& model = copy_.model();
     model.forward_with(tape_, model.embed(tape_, tokens), 0, [&](std::size_t i, const Var& x) {
-      if (i == branch) keys.inputs = to_host(*backend_, x.value);
+      if (i == branch) {
+        keys.inputs = to_host(*backend_, x.value);
+        keys.width = static_cast<int>(x.shape().last());
+      }
       return model.branches()[i].layer->forward(tape_, x, mask);
     });
-    const SkaConfig& config = static_cast<const Ska&>(*model.branches()[branch].layer).config();
-    keys.rank = static_cast<int>(config.rank);
-    keys.width = static_cast<int>(config.width);
-    keys.ridge = config.core.ridge;
-    count_keys(config.core, keys);
+    const Layer& layer = *model.branches()[branch].layer;
+    const LayerReaders& readers = readers_of(layer.kind());
+    const SkaHead head = readers.head(layer);
+    keys.rank = head.rank;
+    keys.ridge = head.ridge;
+    HeldTokens held = readers.held(layer, example_.context);
+    keys.is_counted = std::move(held.counted);
+    keys.is_measured = std::move(held.measured);
     return keys;
   }
 
  private:
-  /// Finds the keys that the operator holds after the whole sequence, and those that set its scale.
-  void count_keys(const RidgeConfig& core, KeyOperator& keys) const {
-    const std::size_t length = example_.tokens.size();
-    keys.is_counted.assign(length, 1);
-    if (core.mode == RidgeConfig::Mode::masked) keys.is_counted = example_.context;
-    if (core.mode == RidgeConfig::Mode::chunk) {
-      const auto groups = static_cast<std::size_t>(core.groups(static_cast<std::int64_t>(length)));
-      const std::size_t before = (groups - 1) * static_cast<std::size_t>(core.chunk);
-      std::fill(keys.is_counted.begin() + static_cast<std::ptrdiff_t>(before), keys.is_counted.end(), std::uint8_t{0});
-    }
-    keys.is_measured = keys.is_counted;
-    const bool sees_all = core.mode == RidgeConfig::Mode::chunk && core.norm == RidgeConfig::Norm::sequence;
-    if (sees_all) keys.is_measured.assign(length, 1);
-  }
-
   std::unique_ptr<Backend> backend_;
   Arena arena_;
   Tape tape_;
@@ -169,8 +158,7 @@ void write_pairs(Trainer& trainer, const ModelPart& part, LayerIntervention& lay
   std::vector<double> re = store.download(gamma.value), im = store.download(omega.value);
   before.emplace_back(&gamma, re);
   before.emplace_back(&omega, im);
-  const std::vector<Complex> now =
-      static_cast<const KoopmanMlp&>(trainer.layer_of(part)).eigenvalues(trainer.backend());
+  const std::vector<Complex> now = readers_of(part.kind).spectrum(trainer.layer_of(part), trainer.backend(), 0);
   for (auto& [head, edits] : layer.heads) {
     const std::vector<ModeEdit> moves = moves_of(edits);
     const std::vector<Complex> target = edit_pairs(now, moves).eigenvalues;

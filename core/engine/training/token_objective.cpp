@@ -142,7 +142,7 @@ class TokenObjective final : public Objective {
   Var loss(Tape& tape) override {
     const DropoutSource dropped{model_.memory_dropout(), seed_, batch_->counter.device()};
     last_ = model_.forward_loss(tape, batch_->tokens, batch_->context, batch_->targets,
-                                batch_->tokens.shape[0] * task_->most_answers(), dropped);
+                                batch_->tokens.shape[0] * task_->max_answers(), dropped);
     answers_only_ = model_.last_hidden().rows() < batch_->tokens.elements();
     if (model_.memory() != nullptr) pooled_ = model_.memory_summary(tape);
     return last_.loss;
@@ -319,7 +319,7 @@ double TokenObjective::evaluate(Tape& tape, std::uint64_t seed, std::int64_t exa
     tape.begin(false);
     const Tensor tokens = batch.tokens.device();
     count.add(tape.backend(), model_.forward_loss(tape, tokens, batch.context.device(), batch.targets.device(),
-                                                  tokens.shape[0] * source.most_answers()));
+                                                  tokens.shape[0] * source.max_answers()));
   });
   return count.share();
 }

@@ -401,26 +401,25 @@ std::string Trainer::diagnose() {
 }
 
 std::string Trainer::diagnose_pass() {
-  tape_.set_checking(true);
+  std::string where;
+  const TapeObserver search(tape_, {.operations = true, .form = PassForm::wide}, [&](const Hooked& at) {
+    const std::int64_t index = where.empty() ? backend_->first_non_finite(at.var.value) : -1;
+    if (index < 0) return;
+    const Shape& shape = at.var.shape();
+    where = tape_.scope() + ", " + std::string(at.last) + " " + shape.text() + ", index " + std::to_string(index);
+    // Activations of a head are [batch, time, head, width].
+    if (shape.rank() == 4) where += ", head " + std::to_string(index / shape[3] % shape[2]);
+  });
   tape_.begin(true);
   const Var loss = objective_->loss(tape_);
-  std::string where;
-  if (const NonFinite* found = tape_.first_non_finite()) {
-    where =
-        found->scope + ", " + found->operation + " " + found->shape.text() + ", index " + std::to_string(found->index);
-    // Activations of a head are [batch, time, head, width].
-    if (found->shape.rank() == 4) where += ", head " + std::to_string(found->index / found->shape[3] % found->shape[2]);
-  } else {
-    tape_.backward(loss, batch_->one.device());
-    tape_.zero_untouched(parameters_);
-    for (const Parameter& parameter : parameters_.all()) {
-      const std::int64_t index = backend_->first_non_finite(parameter.gradient);
-      if (index < 0) continue;
-      where = "gradient of " + parameter.name + " " + parameter.shape.text() + ", index " + std::to_string(index);
-      break;
-    }
+  if (!where.empty()) return where;
+  tape_.backward(loss, batch_->one.device());
+  tape_.zero_untouched(parameters_);
+  for (const Parameter& parameter : parameters_.all()) {
+    const std::int64_t index = backend_->first_non_finite(parameter.gradient);
+    if (index >= 0)
+      return "gradient of " + parameter.name + " " + parameter.shape.text() + ", index " + std::to_string(index);
   }
-  tape_.set_checking(false);
   return where;
 }
 

@@ -43,7 +43,7 @@ struct TrainerState {
 /// constructor except those about memory.
 std::vector<Setting> settings_of(const Recipe& recipe);
 
-/// 16 hex digits over all weights, and over the memory of training if there is one.
+/// Checksum, 16 hex digits, of all weights and of the training memory if there is one.
 std::string checksum_of(const TrainerState& state);
 
 /// For models with more weights, analyses run a part of their work, slow ones only on request, and nothing is kept for
@@ -53,7 +53,7 @@ constexpr std::int64_t many_parameters = 60'000'000;
 class ShardSum;
 struct GradientBucket;
 
-class Trainer {
+class Trainer : Immovable {
  public:
   /// Builds the model and draws its start weights. `backend` must outlive the trainer. Throws Error for an impossible
   /// recipe. `check` receives the declared parameters before their memory is reserved and may throw; with it the
@@ -64,8 +64,6 @@ class Trainer {
   /// zero until `follow`, and cannot train.
   Trainer(const Trainer& other, Backend& backend);
   ~Trainer();
-  Trainer(const Trainer&) = delete;
-  Trainer& operator=(const Trainer&) = delete;
 
   /// Draws the examples of the next step unless that has been done.
   void prepare_batch();
@@ -111,7 +109,7 @@ class Trainer {
   void follow(const Trainer& other);
   TrainingMemory memory() const { return objective_->memory(); }
   void restore(const TrainerState& state);
-  /// 16 hex digits over all weights, and over the memory of training if there is one.
+  /// Checksum, 16 hex digits, of all weights and of the training memory if there is one.
   std::string checksum() const;
 
   /// The stack of layers; only if `forecast()` is null.

@@ -53,7 +53,7 @@ std::vector<fs::path> overwritten(const fs::path& stem, const std::vector<Figure
   return written;
 }
 
-/// Empty where another program has taken one of the names meanwhile.
+/// Empty where another program has taken one of the names in the meantime.
 std::vector<fs::path> created(const fs::path& stem, int number, const std::vector<FigureFormat>& formats,
                               const std::vector<std::string>& contents) {
   std::vector<fs::path> written;
@@ -84,7 +84,7 @@ std::vector<fs::path> write_figure(const Figure& figure, const fs::path& path, s
   std::vector<std::string> contents;
   for (const FigureFormat format : formats) contents.push_back(bytes_of(figure, format, page, options));
   if (options.overwrite) return overwritten(stem, formats, contents);
-  for (;;) {  // until no other program takes one of the names meanwhile
+  for (;;) {  // until no other program takes one of the names in the meantime
     const std::vector<fs::path> written = created(stem, free_number(stem, formats), formats, contents);
     if (!written.empty()) return written;
   }

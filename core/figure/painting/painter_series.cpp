@@ -81,7 +81,7 @@ class HeatPainter {
 
   /// Writes a number into every cell, smaller where one is wide, or into no cell; into a rough cell only where it fits.
   void draw_numbers(int first_row, int last_row, int first_col, int last_col) {
-    constexpr double least = 0.7, least_rough = 0.6;    // of the size of ticks
+    constexpr double least = 0.7, min_rough = 0.6;      // of the size of ticks
     constexpr double filled = 0.9, filled_rough = 0.8;  // of a cell's width, at most
     const double width = cell_width(), height = cell_height();
     double largest = 0;
@@ -108,7 +108,7 @@ class HeatPainter {
         if (is_rough(row, col)) {
           const double room = filled_rough * (width - 2 * rough_edge()), taken = p_.width(*text, size);
           if (taken > room) own *= room / taken;
-          if (own < least_rough * p_.m.small) continue;
+          if (own < min_rough * p_.m.small) continue;
         }
         const Point baseline{p_.layout.x.to_canvas(col),
                              p_.layout.y.to_canvas(row) + (ascent_of_font - descent_of_font) * own / 2};

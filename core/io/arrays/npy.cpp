@@ -25,7 +25,7 @@ namespace {
 
 constexpr std::string_view magic = "\x93NUMPY";
 constexpr std::size_t largest_npy = std::size_t{1} << 30;
-constexpr std::size_t most_axes = 32;
+constexpr std::size_t max_axes = 32;
 
 /// The text after 'key': in the header's dictionary, without leading spaces.
 std::string_view field(std::string_view header, const std::string& key, const std::filesystem::path& path) {
@@ -46,7 +46,7 @@ std::vector<std::int64_t> shape_of(std::string_view text, const std::filesystem:
   while (!text.empty()) {
     std::int64_t extent = -1;
     const auto [stop, error] = std::from_chars(text.data(), text.data() + text.size(), extent);
-    if (error != std::errc() || extent < 0 || shape.size() == most_axes)
+    if (error != std::errc() || extent < 0 || shape.size() == max_axes)
       refuse_file(path, "its shape cannot be read; write it again with numpy.save");
     shape.push_back(extent);
     text.remove_prefix(static_cast<std::size_t>(stop - text.data()));

@@ -34,7 +34,7 @@ class DeltaCore final : public FileSubject {
     if (gate_ == Gate::of_channel) in.g = run.input("g", in.q.shape());
     const Tensor state = run.tape().scratch({batch, heads_, keys_, width_}, run.dtype());
     run.output("y", delta_scan(run.tape(), in, state));
-    run.tape().capture("final_state", state);
+    run.tape().hook("final_state", state);
   }
 
  private:

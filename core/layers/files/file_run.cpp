@@ -98,7 +98,7 @@ void add_spectra(std::vector<HostCapture>& captures, double ridge) {
 
 /// Keeps the given steps of the captures of statistics, whose third axis counts the tokens of recurrent mode.
 void select_steps(std::vector<HostCapture>& captures, std::span<const std::int64_t> steps) {
-  constexpr std::array<std::string_view, 4> of_tokens{"keys", "queries", "values", "readout"};
+  constexpr std::array<std::string_view, 5> of_tokens{"keys", "queries", "values", "readout", "gate"};
   for (HostCapture& capture : captures) {
     if (std::find(of_tokens.begin(), of_tokens.end(), capture.name) != of_tokens.end()) continue;
     const std::int64_t rows = capture.shape[0] * capture.shape[1], tokens = capture.shape[2];
@@ -147,7 +147,7 @@ FileRun::~FileRun() {
 
 TensorFile FileRun::run() {
   tape_.begin(true);
-  tape_.set_capturing(true);
+  const Capturing capturing(tape_, {}, PassForm::wide);
   try {
     subject_->run(*this);
   } catch (const Error& error) {

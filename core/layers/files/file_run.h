@@ -28,12 +28,10 @@ namespace afterglow {
 
 /// One run: the file's tensors, a recording and capturing tape, and the result so far. Every error in the file throws
 /// Error(bad_input) that names file, tensor and remedy.
-class FileRun {
+class FileRun : Immovable {
  public:
   FileRun(const std::filesystem::path& path, Backend& backend, DType dtype);
   ~FileRun();
-  FileRun(const FileRun&) = delete;
-  FileRun& operator=(const FileRun&) = delete;
 
   static constexpr std::int64_t any = -1;  ///< in a shape: any extent except zero
 

@@ -24,23 +24,17 @@ struct CoreValues {
 };
 
 CoreValues download(Tape& tape) {
-  CoreValues values{};
-  for (const Capture& capture : tape.captures()) {
-    const auto host = [&] { return to_host(tape.backend(), capture.value); };
-    if (capture.name == "queries") {
-      values.q = host();
-      const Shape& shape = capture.value.shape;
-      values.batch = shape[0];
-      values.tokens = shape[1];
-      values.heads = shape[2];
-      values.width = shape[3];
-    }
-    if (capture.name == "keys") values.k = host();
-    if (capture.name == "log_gate") values.log_gate = host();
-    if (capture.name == "lambda") values.lambda = host();
-    if (capture.name == "fro") values.fro = host();
-  }
-  return values;
+  const CaptureReader read(tape, tape.backend());
+  const Shape shape = read.shape("queries");
+  return {read.values("queries"),
+          read.values("keys"),
+          read.values("log_gate"),
+          read.values("lambda"),
+          read.values("fro"),
+          shape[0],
+          shape[1],
+          shape[2],
+          shape[3]};
 }
 
 /// Calls see(t, H_t) for every token of one head, in order.

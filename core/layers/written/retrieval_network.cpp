@@ -48,11 +48,11 @@ PositionCode position_code_of(int tokens) {
 /// its own token's key (lemma K.2), 1 for the predecessor's (lemma K.1).
 double sharpness(const PositionCode& code, int width, std::size_t behind) {
   const std::size_t tokens = code.low.size();
-  double least_gap = INFINITY;
+  double min_gap = INFINITY;
   for (std::size_t t = 1 + behind; t < tokens; ++t)
-    least_gap = std::min(least_gap, (code.low[t] + lift) * (code.low[t - behind] - code.high[t - behind - 1]));
+    min_gap = std::min(min_gap, (code.low[t] + lift) * (code.low[t - behind] - code.high[t - behind - 1]));
   const double wanted = std::log(static_cast<double>(tokens) / stray_weight);
-  return tokens < 2 + behind ? 0 : std::sqrt(static_cast<double>(width)) * wanted / least_gap;
+  return tokens < 2 + behind ? 0 : std::sqrt(static_cast<double>(width)) * wanted / min_gap;
 }
 
 /// The weights of one block: reads of channels (slots of a, after GELU), values, gates, and writes to channels.
@@ -294,12 +294,12 @@ RetrievalNetwork parse_retrieval_network(const nlohmann::json& value, RetrievalN
   const auto integer = [&](const char* key, int now, int low, int high) {
     return static_cast<int>(get_integer(value, key, now, low, high, where));
   };
-  constexpr int most_tokens = 2048, most_jumps = 6;
-  constexpr double least_beta = 0.02;
+  constexpr int most_tokens = 2048, max_jumps = 6;
+  constexpr double min_beta = 0.02;
   network.tokens = integer("tokens", network.tokens, 8, most_tokens);
-  network.jumps = integer("jumps", network.jumps, 1, most_jumps);
+  network.jumps = integer("jumps", network.jumps, 1, max_jumps);
   network.source = integer("source", std::min(network.source, network.tokens - 4), 0, network.tokens - 4);
-  network.beta = get_number(value, "beta", network.beta, least_beta, 1 - least_beta, where);
+  network.beta = get_number(value, "beta", network.beta, min_beta, 1 - min_beta, where);
   network.leak = get_number(value, "leak", network.leak, 0, 1, where);
   return network;
 }

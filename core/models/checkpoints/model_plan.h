@@ -70,7 +70,7 @@ struct WeightMatch {
   /// The tensor's row for each row of the parameter; empty: the same rows. Several parameters may share a tensor.
   std::vector<std::int64_t> rows = {};
   std::int64_t tensor_rows = 0;          ///< of the tensor, where it has more than the parameter; 0: as many
-  std::int64_t stacked = 0;              ///< not 0: its rows are those of so many matrices, one behind the other
+  std::int64_t stacked = 0;              ///< not 0: its rows are those of so many matrices, one after the other
   std::vector<std::string> joined = {};  ///< further tensors, whose rows count on from those of the first
   const char* left_out_by = nullptr;     ///< the flag of config.json that keeps a norm without weights: they are ones
   /// The parameter's rows are those of the tensor.

@@ -48,6 +48,25 @@ TEST(Architecture, KindsOfLayersAreFoundWhereTheyAreNamed) {
               IsEmpty());
 }
 
+TEST(Architecture, NoFileCastsALayerToItsClass) {
+  const std::vector<Source> sources = all_sources();
+  std::vector<std::string> classes;
+  for (const Source& source : sources) {
+    for (const std::string& one : classes_of_layers(source)) classes.push_back(one);
+  }
+  EXPECT_THAT(classes, testing::IsSupersetOf({"Ska", "KoopmanMlp", "Gka"}));
+  for (const Source& source : sources) {
+    for (const std::string& violation : named_classes(source, classes)) ADD_FAILURE() << violation;
+  }
+  const auto named = [&](const std::string& path, const std::string& text) {
+    return named_classes({path, "// Ska\n" + text + "\n"}, classes);
+  };
+  EXPECT_THAT(named("core/engine/a.cpp", "f(\"Ska\");\nauto& ska = static_cast<const Ska&>(layer);"),
+              ElementsAre(HasSubstr("core/engine/a.cpp:3: names the class Ska")));
+  EXPECT_THAT(named("core/layers/a.cpp", "Gka gka;"), IsEmpty());
+  EXPECT_THAT(named("views/a.cpp", "SkaHead head;"), IsEmpty());
+}
+
 TEST(Architecture, NothingIsOwnedByARawPointer) {
   for (const Source& source : all_sources()) {
     for (const std::string& violation : owning_pointers(source)) ADD_FAILURE() << violation;

@@ -216,13 +216,48 @@ std::string line_of(const Source& source, std::size_t at) {
 /// what other libraries call them.
 constexpr const char* free_folders[] = {"core/layers/", "core/models/checkpoints/", "tests/", "gpu/"};
 
+bool is_free(const Source& source) {
+  return std::any_of(std::begin(free_folders), std::end(free_folders),
+                     [&](const char* folder) { return source.path.starts_with(folder); });
+}
+
+/// Comments and literals are blank.
+std::string code_of(const Source& source) {
+  std::string code = source.text;
+  for_each_piece(source.text, [&](Piece, std::size_t begin, std::size_t end) {
+    for (std::size_t i = begin; i < end; ++i) code[i] = code[i] == '\n' ? '\n' : ' ';
+  });
+  return code;
+}
+
 }  // namespace
+
+Texts classes_of_layers(const Source& source) {
+  Texts classes;
+  if (!source.path.starts_with("core/layers/") || !source.path.ends_with(".h")) return classes;
+  static const std::regex shape(R"(class\s+(\w+)\s+final\s*:\s*public\s+Layer\b)");
+  for (std::sregex_iterator found(source.text.begin(), source.text.end(), shape); found != std::sregex_iterator();
+       ++found)
+    classes.push_back((*found)[1].str());
+  return classes;
+}
+
+Texts named_classes(const Source& source, const Texts& classes) {
+  Texts result;
+  if (is_free(source)) return result;
+  const std::string code = code_of(source);
+  static const std::regex word(R"(\w+)");
+  for (std::sregex_iterator found(code.begin(), code.end(), word); found != std::sregex_iterator(); ++found) {
+    if (contains(classes, found->str()))
+      result.push_back(line_of(source, static_cast<std::size_t>(found->position())) + ": names the class " +
+                       found->str() + "; the readers of its kind say what there is to see of it");
+  }
+  return result;
+}
 
 Texts named_kinds(const Source& source, const Texts& kinds) {
   Texts result;
-  const bool is_free = std::any_of(std::begin(free_folders), std::end(free_folders),
-                                   [&](const char* folder) { return source.path.starts_with(folder); });
-  if (is_free) return result;
+  if (is_free(source)) return result;
   for_each_piece(source.text, [&](Piece piece, std::size_t begin, std::size_t end) {
     const std::string literal = source.text.substr(begin + 1, end - begin - 2);
     if (piece == Piece::literal && contains(kinds, literal)) {
@@ -248,10 +283,7 @@ std::string prose_of_source(const Source& source) {
 Texts owning_pointers(const Source& source) {
   Texts result;
   if (folder_of(source.path).empty()) return result;
-  std::string code = source.text;
-  for_each_piece(source.text, [&](Piece, std::size_t begin, std::size_t end) {
-    for (std::size_t i = begin; i < end; ++i) code[i] = code[i] == '\n' ? '\n' : ' ';
-  });
+  const std::string code = code_of(source);
   // Neither `= delete`, nor an allocator's own `operator new`, nor an object in the memory of an arena, nor the header.
   static const std::regex word(R"(operator\s+(new|delete)\b|=\s*delete\b|\bnew\s*\(|<new>|\b(new|delete)\b)");
   for (std::sregex_iterator found(code.begin(), code.end(), word); found != std::sregex_iterator(); ++found) {

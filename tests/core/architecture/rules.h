@@ -28,6 +28,12 @@ std::string prose_of_source(const Source& source);
 /// sentence, and JSON are free; so is the table of comparisons, whose rows are recipes.
 std::vector<std::string> named_kinds(const Source& source, const std::vector<std::string>& kinds);
 
+/// Names of the layers' classes that a header of core/layers declares.
+std::vector<std::string> classes_of_layers(const Source& source);
+/// "path:line: names .." for each such class in product code outside core/layers: readers of the kind say what there is
+/// to see and to edit of its layers.
+std::vector<std::string> named_classes(const Source& source, const std::vector<std::string>& classes);
+
 /// "path:line: .." for every `new` and `delete` of product code but those of allocators.
 std::vector<std::string> owning_pointers(const Source& source);
 

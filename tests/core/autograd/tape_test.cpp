@@ -203,17 +203,17 @@ TEST_F(TapeTest, NeedsARecordingToGoBack) {
 
 TEST_F(TapeTest, NamesCapturesByNestedScopes) {
   const Var x = input({1}, {1});
-  tape_.capture("silent", x.value);
-  tape_.set_capturing(true);
+  tape_.hook("silent", x.value);
+  const Capturing capturing(tape_);
   {
     const Tape::Scope layer(tape_, "layers.1");
     {
       const Tape::Scope mixer(tape_, "mixer");
-      tape_.capture("A_w", x.value);
+      tape_.hook("A_w", x.value);
     }
-    tape_.capture("norm", x.value);
+    tape_.hook("norm", x);
   }
-  tape_.capture("loss", x.value);
+  tape_.hook("loss", x.value);
   std::vector<std::string> names;
   for (const Capture& capture : tape_.captures()) names.push_back(capture.name);
   EXPECT_THAT(names, ElementsAre("layers.1.mixer.A_w", "layers.1.norm", "loss"));
@@ -337,23 +337,43 @@ TEST_F(ComputedTwice, SaysWhenItsParametersAreFinished) {
   EXPECT_THAT(of_second, ElementsAre(6, 15)) << "complete when it is reported";
 }
 
-TEST_F(TapeTest, FindsWhereTheFirstNonFiniteNumberAppeared) {
-  tape_.set_checking(true);
+TEST_F(TapeTest, ShowsEveryResultWithItsOperation) {
+  std::vector<std::string> names;
+  std::optional<TapeObserver> observer;
+  observer.emplace(tape_, Hooks{.operations = true, .names = "layers.0.mixer."},
+                   [&](const Hooked& at) { names.push_back(at.name + " " + at.var.shape().text()); });
   const Var x = input({2, 3}, {0, 1, 2, 3, 800, 5});
   {
     const Tape::Scope scope(tape_, "layers.0");
     const Var sane = scale(tape_, x, 1);
-    EXPECT_EQ(tape_.first_non_finite(), nullptr);
     const Tape::Scope inner(tape_, "mixer");
     scale(tape_, unary(tape_, Unary::exp, sane), 0);
+    observer.reset();
+    scale(tape_, sane, 2);
   }
-  ASSERT_NE(tape_.first_non_finite(), nullptr);
-  EXPECT_EQ(tape_.first_non_finite()->scope, "layers.0.mixer");
-  EXPECT_EQ(tape_.first_non_finite()->operation, "unary");
-  EXPECT_EQ(tape_.first_non_finite()->index, 4);
-  EXPECT_EQ(tape_.first_non_finite()->shape, Shape({2, 3}));
-  tape_.begin(true);
-  EXPECT_EQ(tape_.first_non_finite(), nullptr);
+  EXPECT_THAT(names, ElementsAre("layers.0.mixer.unary [2, 3]", "layers.0.mixer.scale [2, 3]"));
+}
+
+TEST_F(TapeTest, AnObserverSeesWhatItRegisteredForAndChangesTheFormOnlyOnRequest) {
+  const Var x = input({2}, {1, 2});
+  std::vector<std::string> seen;
+  {
+    const TapeObserver values(tape_, {.values = true}, [&](const Hooked& at) { seen.push_back(at.name); });
+    EXPECT_EQ(tape_.form(), PassForm::usual);
+    EXPECT_EQ(tape_.may_store_narrow(Storage::narrow), tape_.recording());
+    EXPECT_FALSE(tape_.wants("attn")) << "no observer has registered for statistics";
+    const TapeObserver statistics(tape_, {.statistics = true, .names = "mixer.a", .form = PassForm::unfused}, {});
+    EXPECT_EQ(tape_.form(), PassForm::unfused);
+    EXPECT_FALSE(tape_.may_store_narrow(Storage::narrow));
+    const Tape::Scope scope(tape_, "mixer");
+    EXPECT_TRUE(tape_.wants("attn"));
+    EXPECT_FALSE(tape_.wants("gamma"));
+    tape_.hook("keys", x);
+    tape_.hook("gamma", x.value);
+  }
+  EXPECT_EQ(tape_.form(), PassForm::usual);
+  tape_.hook("queries", x);
+  EXPECT_THAT(seen, ElementsAre("mixer.keys"));
 }
 
 TEST_F(TapeTest, RunsTenThousandOperations) {

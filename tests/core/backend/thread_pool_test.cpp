@@ -118,7 +118,7 @@ TEST(ThreadPool, CallsWhatIsToGoOnMeanwhileInTheCallingThreadAlone) {
     ThreadPool pool(threads);
     int calls = 0;
     const auto here = std::this_thread::get_id();
-    pool.set_meanwhile([&] {
+    pool.set_yield([&] {
       EXPECT_EQ(std::this_thread::get_id(), here);
       ++calls;
     });
@@ -126,11 +126,11 @@ TEST(ThreadPool, CallsWhatIsToGoOnMeanwhileInTheCallingThreadAlone) {
     EXPECT_GT(calls, 0);
     EXPECT_LE(calls, 20);
     const int before = calls;
-    pool.call_meanwhile();
+    pool.yield();
     EXPECT_EQ(calls, before + 1);
-    pool.set_meanwhile({});
+    pool.set_yield({});
     pool.for_each(3, [](std::int64_t) {});
-    pool.call_meanwhile();
+    pool.yield();
     EXPECT_EQ(calls, before + 1);
   }
 }

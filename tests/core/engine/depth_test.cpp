@@ -115,9 +115,10 @@ TEST_F(DepthTest, TheQueriesOfSkaStayBelowTheirClosedForm) {
   const Var in = model.embed(tape, upload(DType::i32, example.tokens.data()));
   const Tensor mask = upload(DType::u8, example.context.data());
   const Var below = model.forward_branches(tape, in, mask, 0, 2);
-  tape.set_capturing(true);
-  model.forward_branches(tape, below, mask, 2, 3);
-  tape.set_capturing(false);
+  {
+    const Capturing capturing(tape);
+    model.forward_branches(tape, below, mask, 2, 3);
+  }
   const std::vector<double> x = to_host(*backend, below.value), eta = parameter(".eta"),
                             gamma = parameter(".gamma_raw"), weight = trainer.parameters().download(ska.norm->value),
                             output = parameter(".o_proj.weight"), query = parameter(".q_proj.weight");

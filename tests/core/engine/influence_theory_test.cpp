@@ -206,11 +206,11 @@ TEST(Freeze, TheSlowestHeadAndStretchBoundTheWeights) {
             static_cast<float>((t == 3 ? 2 : 1) * std::exp(state.accumulated[h][tau] - state.accumulated[h][t]));
     }
   }
-  state.least_accumulated = least_accumulated(state);
+  state.min_accumulated = min_accumulated(state);
   state.largest_factor = largest_factor(state);
   const std::vector<double> expected{0, 0.25, 0.5, 1.5, 3};
-  ASSERT_EQ(state.least_accumulated.size(), 5u);
-  for (std::size_t lag = 0; lag < 5; ++lag) EXPECT_NEAR(state.least_accumulated[lag], expected[lag], 1e-15) << lag;
+  ASSERT_EQ(state.min_accumulated.size(), 5u);
+  for (std::size_t lag = 0; lag < 5; ++lag) EXPECT_NEAR(state.min_accumulated[lag], expected[lag], 1e-15) << lag;
   EXPECT_NEAR(state.largest_factor, 2, 1e-6);
   const int sources[] = {0};
   const InfluenceTheory bound = fixed_envelope_of(state, sources);

@@ -47,7 +47,7 @@ struct Looked {
     backend->upload(tokens, example.tokens.data());
     backend->upload(context, example.context.data());
     tape.begin(false);
-    tape.set_capturing(true);
+    const Capturing capturing(tape);
     trainer.model().forward(tape, tokens, context);
     backend->synchronize();
   }

@@ -75,12 +75,12 @@ TEST_F(AttentionLayer, MovesItsState) {
 TEST_F(AttentionLayer, CapturesDistributions) {
   make({{"d", 12}, {"n_heads", 3}});
   tape_.begin(false);
-  tape_.set_capturing(true);
+  const Capturing capturing(tape_);
   layer_->forward(tape_, tape_.constant(random_tensor({2, 37, 12})), {});
-  ASSERT_EQ(tape_.captures().size(), 5u) << "attn, keys, values, input, readout";
-  EXPECT_EQ(tape_.captures()[0].name, "attn");
-  EXPECT_EQ(tape_.captures()[0].value.shape, Shape({2, 3, 37, 37}));
-  const Values weights = host_.read<double>(tape_.captures()[0].value);
+  ASSERT_EQ(tape_.captures().size(), 6u) << "queries, keys, values, attn, input, readout";
+  EXPECT_EQ(tape_.captures()[3].name, "attn");
+  EXPECT_EQ(tape_.captures()[3].value.shape, Shape({2, 3, 37, 37}));
+  const Values weights = host_.read<double>(tape_.captures()[3].value);
   for (std::int64_t row = 0; row < 2 * 3 * 37; ++row) {
     double sum = 0.0;
     for (std::int64_t j = 0; j < 37; ++j) {

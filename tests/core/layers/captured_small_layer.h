@@ -25,10 +25,9 @@ struct CapturedSmallLayer {
     Random random(3);
     for (int i = 0; i < tokens * width; ++i) x.push_back(random.normal());
     tape.begin(false);
-    tape.set_capturing(true);
+    const Capturing capturing(tape);
     const Tape::Scope scope(tape, "layer");
     layer->forward(tape, tape.constant(to_device(tape, {1, tokens, width}, DType::f64, x)), {});
-    tape.set_capturing(false);
   }
   CapturedLayer captured() const { return {*layer, read, "layer", tokens}; }
 

@@ -207,11 +207,10 @@ TEST(GkaSketch, SolvesTheProjectedSystemAndWritesBackItsSolution) {
   Values x(static_cast<std::size_t>(length * hidden));
   for (double& value : x) value = random.normal();
   tape.begin(true);
-  tape.set_capturing(true);
+  const Capturing capturing(tape);
   const Var y = layer->forward(tape, tape.input(host.f64({1, length, hidden}, x)), {});
   std::map<std::string, Values> captured;
   for (const Capture& capture : tape.captures()) captured[capture.name] = host.read<double>(capture.value);
-  tape.set_capturing(false);
   const Values P = host.read<double>(store.find("sketch")->value), &k = captured["keys"], &q = captured["queries"],
                &solution = captured["xhat"];
   double trace = 0;

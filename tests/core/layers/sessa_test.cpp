@@ -89,7 +89,7 @@ TEST(SessaLayer, TheIdentityMayStandForTheNorm) {
 
 TEST(SessaLayer, TemperatureMakesRoutingUniform) {
   LivingSessa living(small);
-  living.tape.set_capturing(true);
+  const Capturing capturing(living.tape);
   living.layer->set("feedback_temperature", 1e6);
   living.output(normal_values(30 * 12), 30, 12);
   const Values alpha = living.capture("alpha_fb");
@@ -101,7 +101,7 @@ TEST(SessaLayer, TemperatureMakesRoutingUniform) {
 // The captured Jacobian is what the solve does: s = J f for every feature.
 TEST(SessaLayer, CapturedJacobianTakesFToS) {
   LivingSessa living(small);
-  living.tape.set_capturing(true);
+  const Capturing capturing(living.tape);
   living.output(normal_values(65 * 12), 65, 12);
   const Values jacobian = living.capture("solve_jacobian"), f = living.capture("f");
   Values want(f.size(), 0.0);

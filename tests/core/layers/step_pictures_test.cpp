@@ -30,10 +30,9 @@ struct WalkedLayer {
       std::vector<double> x;
       for (int i = 0; i < width; ++i) x.push_back(random.normal());
       tape.begin(false);
-      tape.set_capturing(true);
+      const Capturing capturing(tape);
       const Tape::Scope scope(tape, "layer");
       layer->step(tape, tape.constant(to_device(tape, {1, 1, width}, DType::f64, x)), state);
-      tape.set_capturing(false);
     }
   }
   CapturedLayer captured() const { return {*layer, read, "layer", 1}; }

@@ -148,10 +148,10 @@ TEST(Model, AWideHeadAnswersWithoutItsLogits) {
   Arena arena(*backend);
   Tape tape(*backend, arena);
   float one = 1;
-  const auto pass = [&](bool is_whole, std::int64_t most_answers) {
+  const auto pass = [&](bool is_whole, std::int64_t max_answers) {
     tape.begin(true);
     const CrossEntropy found = is_whole ? cross_entropy(tape, model.forward(tape, tokens, {}), wanted)
-                                        : model.forward_loss(tape, tokens, {}, wanted, most_answers);
+                                        : model.forward_loss(tape, tokens, {}, wanted, max_answers);
     EXPECT_EQ(found.probabilities.defined(), is_whole);
     tape.backward(found.loss, Tensor(&one, {1}, DType::f32));
     std::vector<double> numbers = store.download(store.find("embedding.weight")->gradient);
@@ -161,8 +161,8 @@ TEST(Model, AWideHeadAnswersWithoutItsLogits) {
     return numbers;
   };
   const std::vector<double> whole = pass(true, length);
-  for (const std::int64_t most_answers : {length, most}) {
-    const std::vector<double> chunked = pass(false, most_answers);
+  for (const std::int64_t max_answers : {length, most}) {
+    const std::vector<double> chunked = pass(false, max_answers);
     double difference = 0, size = 0;
     for (std::size_t i = 0; i + 3 < whole.size(); ++i) {
       difference += (chunked[i] - whole[i]) * (chunked[i] - whole[i]);
@@ -194,13 +194,13 @@ TEST(Model, RowsThatNobodyAsksForChangeNothing) {
     arena.set_poison(true);
     Tape tape(*backend, arena);
     double one = 1;
-    const auto pass = [&](std::vector<std::int32_t> targets, std::int64_t most_answers) {
+    const auto pass = [&](std::vector<std::int32_t> targets, std::int64_t max_answers) {
       const Tensor wanted(targets.data(), {2, 20}, DType::i32);
       tape.begin(true);
-      const CrossEntropy found = most_answers == 0 ? cross_entropy(tape, model.forward(tape, tokens, {}), wanted)
-                                                   : model.forward_loss(tape, tokens, {}, wanted, most_answers);
-      if (most_answers > 0) {
-        EXPECT_EQ(model.last_hidden().rows(), std::min<std::int64_t>(most_answers, 40));
+      const CrossEntropy found = max_answers == 0 ? cross_entropy(tape, model.forward(tape, tokens, {}), wanted)
+                                                  : model.forward_loss(tape, tokens, {}, wanted, max_answers);
+      if (max_answers > 0) {
+        EXPECT_EQ(model.last_hidden().rows(), std::min<std::int64_t>(max_answers, 40));
       }
       tape.backward(found.loss, Tensor(&one, {1}, DType::f64));
       std::vector<double> numbers{*found.loss.value.as<double>(), double(*found.correct.as<std::int32_t>()),
@@ -221,7 +221,7 @@ TEST(Model, RowsThatNobodyAsksForChangeNothing) {
             << blocks << " " << answers << " of " << most;
       }
     }
-    tape.set_visitor([](const std::string&, const Var&) {});
+    const TapeObserver observer(tape, {.form = PassForm::unfused}, {});
     tape.begin(false);
     const std::vector<std::int32_t> last = [] {
       std::vector<std::int32_t> all(40, -1);

@@ -36,7 +36,7 @@ struct LessonMoment : testing::Test {
     recipe["shown_step"] = step;
     return recipe;
   }
-  Observation now() { return *worker.look(set_of(Analysis::inspected) | Analysis::spectra); }
+  Observation now() { return *worker.observe(set_of(Analysis::inspected) | Analysis::spectra); }
 };
 
 TEST_F(LessonMoment, IsTheSameToTheBitAfterAnyChanges) {

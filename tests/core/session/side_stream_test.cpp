@@ -20,7 +20,7 @@ class PatientBackend final : public CpuBackend {
     if (meanwhile_) meanwhile_();
     CpuBackend::download(destination, source);
   }
-  void set_meanwhile(std::function<void()> work) override { meanwhile_ = std::move(work); }
+  void set_yield(std::function<void()> work) override { meanwhile_ = std::move(work); }
 
  private:
   std::function<void()> meanwhile_;
@@ -29,7 +29,7 @@ class PatientBackend final : public CpuBackend {
 class TwofoldBackend final : public CpuBackend {
  public:
   explicit TwofoldBackend(bool has_room) : CpuBackend(1), has_room_(has_room) {}
-  std::unique_ptr<Backend> beside() override {
+  std::unique_ptr<Backend> low_priority_backend() override {
     if (!has_room_) throw Error(ExitCode::out_of_memory, "no room for a second back end");
     return std::make_unique<PatientBackend>();
   }
@@ -83,7 +83,7 @@ TEST(LooksBeside, TrainingGoesOnWhileEigenvalueForcesAreFound) {
   ASSERT_TRUE(found);
   TurnedWorker alone(recipe);
   alone.after({"step", nlohmann::json{{"count", found->step}}.dump()});
-  const auto expected = alone.worker.look(set_of(Analysis::forces))->forces;
+  const auto expected = alone.worker.observe(set_of(Analysis::forces))->forces;
   ASSERT_EQ(found->heads.size(), expected->heads.size());
   EXPECT_EQ(found->gradient_norm, expected->gradient_norm);
   for (std::size_t i = 0; i < expected->heads.size(); ++i) {
@@ -113,7 +113,7 @@ TEST(LooksBeside, AtRestAllNumbersAreThoseOfLooksAtTheRunItself) {
                                  Command{"set", R"({"key": "layers.1.ska.ridge", "to": 0.01})"},
                                  Command{"step", R"({"count": 2})"}, Command{"rewind", R"({"step": 9})"}}) {
     for (TurnedWorker* test : {&beside, &alone}) test->after(command);
-    const auto seen = beside.worker.look(looks), expected = alone.worker.look(looks);
+    const auto seen = beside.worker.observe(looks), expected = alone.worker.observe(looks);
     EXPECT_EQ(seen->checksum, expected->checksum);
     EXPECT_EQ(seen->current & looks, looks);
     expect_same_numbers(*seen, *expected);

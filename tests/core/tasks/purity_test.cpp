@@ -59,9 +59,9 @@ TEST_P(EveryTask, SaysHowManyAnswersAnExampleHasAtMost) {
     const Example example = task->example(7, index);
     most = std::max(most, static_cast<int>(std::ranges::count_if(example.targets, [](int t) { return t >= 0; })));
   }
-  EXPECT_LE(most, task->most_answers());
-  if (task->most_answers() < task->length()) {
-    EXPECT_EQ(most, task->most_answers());
+  EXPECT_LE(most, task->max_answers());
+  if (task->max_answers() < task->length()) {
+    EXPECT_EQ(most, task->max_answers());
   }
 }
 

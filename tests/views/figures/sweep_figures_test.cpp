@@ -95,7 +95,7 @@ TEST(SweepFigures, TrainingsAreMeansOverSeedsWhereTheyReach) {
   EXPECT_EQ(figures[0].id, "sweep_training");
   ASSERT_THAT(figures[0].series, SizeIs(3)) << "one recipe: mean and two edges";
   EXPECT_THAT(heights(figures[0].series[0]), ElementsAre(5, 2, 1));
-  EXPECT_EQ(series_name(figures[0].series[0]), "1 ska: ridge 0.1");
+  EXPECT_EQ(series_name(figures[0].series[0]), "ridge ε, 1 ska: 0.1");
   sweep.axes[0].values = std::vector<std::string>{"1", "2", "3", "4", "5", "6", "7", "8", "9"};
   EXPECT_THAT(sweep_figures(sweep, {}), IsEmpty()) << "too many curves to tell apart";
 }

@@ -24,9 +24,8 @@ struct LiveHead {
     example = trainer.task().example(trainer.seed(), 0, Split::held_out);
     while (trainer.parts()[part].kind != "ska") ++part;
     tape.begin(false);
-    tape.set_capturing(true);
+    const Capturing capturing(tape);
     trainer.model().forward(tape, upload(DType::i32, example.tokens.data()), upload(DType::u8, example.context.data()));
-    tape.set_capturing(false);
   }
 
   static Recipe recipe_of(const std::string& mode) {

@@ -69,8 +69,8 @@ Figure lens_bars(const LogitLensView& view) {
   for (const double at : {0.0, limit / 2, limit}) figure.x.ticks.push_back({at, number_text(at, 2)});
   Scatter ends{.name = "answer"};
   const auto depths = static_cast<double>(view.depths.size());
-  constexpr std::size_t most_texts = 14;  // more would overlap in a low panel
-  const std::size_t every = (view.depths.size() + most_texts - 1) / most_texts;
+  constexpr std::size_t max_texts = 14;  // more would overlap in a low panel
+  const std::size_t every = (view.depths.size() + max_texts - 1) / max_texts;
   figure.y.range = Range{-depths + 0.4, 0.6};
   for (std::size_t d = 0; d < view.depths.size(); ++d) {
     const std::size_t cell = cell_of(d);

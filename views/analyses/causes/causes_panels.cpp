@@ -358,8 +358,8 @@ double draw_transplant_controls(Frame& frame, const Rect& row) {
 }  // namespace
 
 int next_ablation_page(const PageState& state) {
-  constexpr int most_pages = 64;  // highest number of the command `show`
-  return (ablation_page(state) + 1) % most_pages;
+  constexpr int max_pages = 64;  // highest number of the command `show`
+  return (ablation_page(state) + 1) % max_pages;
 }
 
 std::span<const PanelDrawing> causes_drawings() {

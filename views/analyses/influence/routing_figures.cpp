@@ -187,7 +187,7 @@ Figure freeze_figure(const RoutingView& routing) {
   figure.x = {.label = "lag", .unit = "tokens", .scale = Scale::log};
   figure.y.scale = Scale::log;
   figure.labels = LabelPlacement::legend;
-  const std::vector<double>& least = routing.least_accumulated;
+  const std::vector<double>& least = routing.min_accumulated;
   std::vector<double> lags, worst, mean;
   for (std::size_t lag = 1; lag < least.size(); ++lag) {
     lags.push_back(static_cast<double>(lag));
@@ -395,7 +395,7 @@ std::vector<Figure> routing_figures(const Observation& observation, const Select
     figures.push_back(gain_figure(*routing));
   }
   if (!routing->decay.empty()) figures.push_back(decay_figure(*routing));
-  if (routing->least_accumulated.size() > 2) figures.push_back(freeze_figure(*routing));
+  if (routing->min_accumulated.size() > 2) figures.push_back(freeze_figure(*routing));
   if (!routing->effective.empty()) {
     figures.push_back(effective_figure(*routing));
     figures.push_back(spread_figure(*routing));

@@ -135,7 +135,7 @@ Figure picture_figure(const StepPicture& picture, std::size_t number) {
     figure.id = "inside_" + std::to_string(number);
     return figure;
   }
-  constexpr int most_numbers = 32;  // largest number of columns with numbers in the cells
+  constexpr int max_numbers = 32;  // largest number of columns with numbers in the cells
   Figure figure = matrix_figure(
       {std::to_string(number), picture.symbol, picture.about, "row", picture.across, picture.rows, picture.columns},
       picture.cells, {}, max_magnitude(picture.cells));
@@ -143,7 +143,7 @@ Figure picture_figure(const StepPicture& picture, std::size_t number) {
   if (picture.rows == 1) figure.y.ticks = {{0, ""}};
   auto& map = std::get<HeatMap>(figure.series.front());
   map.name = picture.symbol;
-  map.shows_numbers = picture.columns <= most_numbers;
+  map.shows_numbers = picture.columns <= max_numbers;
   return figure;
 }
 

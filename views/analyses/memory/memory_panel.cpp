@@ -15,7 +15,7 @@ namespace {
 constexpr std::array memory_knobs{"memory.modes",    "memory.tokens", "memory.rows", "memory.without",
                                   "memory.strategy", "memory.kernel", "memory.tau"};
 
-/// Has its own name, because the column at the left shows the same setting at the same time.
+/// Has an ImGui id of its own, because the left column can show the same setting at the same time.
 void draw_memory_knob(Frame& frame, const Setting& setting, const Rect& place) {
   Setting own = setting;
   own.key = "inspector." + setting.key;

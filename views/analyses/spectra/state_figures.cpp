@@ -73,12 +73,12 @@ const Trace* trace_with_states(const Observation& observation) {
 
 Figure growth_figure(const Trace& trace, const Selection& selection, std::string id, std::string title,
                      std::string subtitle, std::string label, std::vector<double> TokenStep::*values) {
-  constexpr std::size_t most_named = 8;
+  constexpr std::size_t max_named = 8;
   Figure figure = sheet(std::move(id), std::move(title), std::move(subtitle), {.label = "token", .integer_ticks = true},
                         {std::move(label)});
   const std::size_t heads = (trace.steps.front().*values).size();
   const int chosen = emphasised_head(selection, heads);
-  if (heads > most_named) figure.labels = LabelPlacement::none;
+  if (heads > max_named) figure.labels = LabelPlacement::none;
   for (std::size_t head = 0; head < heads; ++head) {
     const bool is_chosen = static_cast<int>(head) == chosen;
     std::vector<double> x, y;
@@ -89,7 +89,7 @@ Figure growth_figure(const Trace& trace, const Selection& selection, std::string
     }
     figure.series.emplace_back(
         line_through("head " + std::to_string(head), std::move(x), std::move(y),
-                     heads > most_named && !is_chosen ? Ink(Role::faint) : head_ink(static_cast<int>(head)),
+                     heads > max_named && !is_chosen ? Ink(Role::faint) : head_ink(static_cast<int>(head)),
                      Dash::automatic, is_chosen ? 2.4 : 1.3));
   }
   return figure;

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <limits>
 
+#include "core/engine/recipe/recipe.h"
 #include "core/figure/axis.h"
 #include "core/figure/contour.h"
 #include "core/figure/palette.h"
@@ -15,7 +16,7 @@ namespace afterglow {
 namespace {
 
 constexpr double unknown = std::numeric_limits<double>::quiet_NaN();
-constexpr std::size_t most_trainings = 8;  // curves that fit into one figure
+constexpr std::size_t max_trainings = 8;  // curves that fit into one figure
 
 /// "steps to 90 %" as part of a file's name: "steps_to_90".
 std::string file_word(const std::string& name) {
@@ -129,10 +130,7 @@ std::vector<double> losses_at(const TrainingSketch& sketch, const std::vector<do
 
 std::string words_of(std::string name) {
   if (name == "kappa") return "condition number κ";
-  const std::size_t number = name.find('.'), kind = name.find('.', number + 1), key = name.rfind('.');
-  if (name.starts_with("layers.") && kind < key)
-    name = name.substr(number + 1, kind - number - 1) + " " + name.substr(kind + 1, key - kind - 1) + ": " +
-           name.substr(key + 1);
+  name = label_of_field(name);
   std::ranges::replace(name, '_', ' ');
   return name;
 }
@@ -141,7 +139,7 @@ std::string place_name(const std::vector<SweepAxis>& axes, std::size_t row) {
   const std::vector<std::size_t> place = place_of(axes, row);
   std::string name;
   for (std::size_t i = 0; i < axes.size(); ++i)
-    name += (i > 0 ? ", " : "") + words_of(axes[i].field) + " " + value_label(axes[i].values[place[i]]);
+    name += (i > 0 ? "; " : "") + words_of(axes[i].field) + ": " + value_label(axes[i].values[place[i]]);
   return name;
 }
 
@@ -221,12 +219,12 @@ Figure training_figure(const std::string& id, const std::string& subtitle, const
 
 /// Lines of equal value on a complete map, at round numbers of its colours.
 void add_contours(const std::vector<double>& cells, int rows, int columns, const RunMetric& metric, Figure& figure) {
-  constexpr int most_levels = 4;
+  constexpr int max_levels = 4;
   Extent found;
   for (const double cell : cells) found.add(cell);
   if (!(found.high > found.low)) return;
   const Range range{found.low, found.high};
-  for (const Tick& level : choose_ticks({}, {Scale::linear, range, 0, 1}, most_levels)) {
+  for (const Tick& level : choose_ticks({}, {Scale::linear, range, 0, 1}, max_levels)) {
     if (level.is_minor || level.at <= range.low || level.at >= range.high) continue;
     int part = 0;
     for (ContourLine& contour : contour_lines(cells, rows, columns, level.at)) {
@@ -285,7 +283,7 @@ std::vector<Figure> sweep_figures(const SweepView& sweep, std::span<const std::s
     if (axes.size() == 2) figures.push_back(phase_figure(sweep, metric));
   }
   const std::size_t places = size_of(axes);
-  if (places > most_trainings) return figures;
+  if (places > max_trainings) return figures;
   const std::size_t seeds = seeds_of(sweep);
   Figure training = training_figure(
       "sweep_training", seeds > 1 ? "mean and one standard deviation of " + std::to_string(seeds) + " seeds" : "",

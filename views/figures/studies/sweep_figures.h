@@ -19,9 +19,9 @@ std::vector<Figure> sweep_figures(const SweepView& sweep, std::span<const std::s
 /// grid.
 Figure phase_figure(const SweepView& sweep, std::size_t metric);
 
-/// A field or number in words: "1 ska: ridge" for "layers.1.ska.ridge", "condition number κ" for "kappa".
+/// A field or number in words: "ridge ε, 1 ska" for "layers.1.ska.ridge", "condition number κ" for "kappa".
 std::string words_of(std::string name);
-/// "learning rate 0.001, 1 ska: ridge 0.01": the run in this row.
+/// "learning rate: 0.001; ridge ε, 1 ska: 0.01": the run in this row.
 std::string place_name(const std::vector<SweepAxis>& axes, std::size_t row);
 
 /// The dash of a curve whose colour is used for the second time (round 1) and so on: `first` in round 0, and another

@@ -97,7 +97,7 @@ std::vector<const RunCurves*> seeds_of(const Observation& observation, const Sel
 /// Mean of the runs that reach a step, and one standard deviation on both sides; smoothed like a single run.
 void add_seeds(Figure& figure, const std::vector<const RunCurves*>& seeds, const Selection& selection,
                CurveStore& curves, Values RunCurves::*member) {
-  constexpr std::size_t most_points = 2000;
+  constexpr std::size_t max_points = 2000;
   std::vector<Curve> each;
   std::size_t first = std::numeric_limits<std::size_t>::max(), last = 0;
   for (const RunCurves* run : seeds) {
@@ -107,7 +107,7 @@ void add_seeds(Figure& figure, const std::vector<const RunCurves*>& seeds, const
     last = std::max(last, static_cast<std::size_t>(last_step(*run)));
   }
   std::vector<double> x, mean, deviation;
-  const std::size_t stride = std::max<std::size_t>(1, (last - first) / most_points);
+  const std::size_t stride = std::max<std::size_t>(1, (last - first) / max_points);
   for (std::size_t step = first; step <= last; step += stride) {
     double count = 0, sum = 0, squares = 0;
     for (std::size_t i = 0; i < seeds.size(); ++i) {

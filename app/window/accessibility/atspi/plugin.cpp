@@ -22,7 +22,7 @@ constexpr const char* bus_name = "org.a11y.Bus";
 constexpr const char* bus_path = "/org/a11y/bus";
 constexpr const char* status = "org.a11y.Status";
 constexpr const char* properties = "org.freedesktop.DBus.Properties";
-constexpr int most_answers = 100;  ///< events handled at a time, so that drawing continues
+constexpr int max_answers = 100;  ///< events handled at a time, so that drawing continues
 
 /// ATK calls a plain function for the root of the tree.
 AtkObject* root = nullptr;
@@ -139,7 +139,7 @@ void Tree::on_change(GDBusConnection*, const char*, const char*, const char*, co
 }
 
 void Tree::serve() {
-  for (int i = 0; i < most_answers && g_main_context_iteration(nullptr, FALSE); ++i) {
+  for (int i = 0; i < max_answers && g_main_context_iteration(nullptr, FALSE); ++i) {
   }
 }
 

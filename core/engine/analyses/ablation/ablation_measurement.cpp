@@ -9,8 +9,7 @@
 #include "core/engine/causes/hook_passes.h"
 #include "core/engine/observation/mode_numbers.h"
 #include "core/layers/host_values.h"
-#include "core/layers/layer_traits.h"
-#include "core/layers/ska.h"
+#include "core/layers/layer_kind.h"
 
 namespace afterglow {
 
@@ -40,7 +39,7 @@ AblationMeasurement::AblationMeasurement(const nlohmann::json& model, Trainer& t
 void AblationMeasurement::plan_modes(std::size_t branch, const AblatedPart& block) {
   const Layer& layer = *copy_.model().branches()[branch].layer;
   if (!shows(layer.kind(), LayerTrait::koopman_heads)) return;
-  const std::int64_t rank = static_cast<const Ska&>(layer).config().rank;
+  const std::int64_t rank = readers_of(layer.kind()).modes(layer);
   const std::int64_t modes = std::min(rank, std::max<std::int64_t>(1, max_modes / layer.heads()));
   for (int head = 0; head < static_cast<int>(layer.heads()); ++head) {
     const std::vector<int> largest_first = numbered_modes(numbered_.get(), block.layer, head).numbers;
@@ -147,19 +146,19 @@ AblationMeasurement::Quality AblationMeasurement::ask(const AblatedPart* without
   const int edited = without && without->sort == "mode"
                          ? copy_.trainer().parts()[static_cast<std::size_t>(without->layer)].branch
                          : -1;
-  const Visit visit(tape_, [&](const std::string& place, const Var& value) {
-    if (without) switch_off(*without, place, value.value);
+  const TapeObserver observer(tape_, patched_hooks, [&](const Hooked& at) {
+    if (without) switch_off(*without, at.name, at.var.value);
   });
   const Var x = model.embed(tape_, upload(DType::i32, tokens_.data()));
   const Var logits = model.forward_with(tape_, x, 0, [&](std::size_t i, const Var& in) {
     Layer& layer = *model.branches()[i].layer;
     if (static_cast<int>(i) != edited) return layer.forward(tape_, in, mask);
-    SkaEdit edit;
+    LayerEdit edit;
     edit.heads.resize(static_cast<std::size_t>(layer.heads()));
-    SkaHeadEdit& head = edit.heads[static_cast<std::size_t>(without->head)];
+    HeadEdit& head = edit.heads[static_cast<std::size_t>(without->head)];
     head.modes = {{without->mode, true, {}, true}};
     head.numbered = numbered_modes(numbered_.get(), without->layer, without->head);
-    return static_cast<Ska&>(layer).forward_edited(tape_, in, mask, edit);
+    return readers_of(layer.kind()).edit(layer, tape_, in, mask, edit);
   });
   const CrossEntropy found = cross_entropy(tape_, logits, upload(DType::i32, targets_.data()));
   std::int32_t correct = 0, counted = 0;

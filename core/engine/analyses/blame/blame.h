@@ -25,12 +25,10 @@ struct BlameConfig {
 BlameConfig parse_blame(const nlohmann::json& value, const BlameConfig& before);
 nlohmann::json to_json(const BlameConfig& config);
 
-class Blame {
+class Blame : Immovable {  // its runs hold pointers to its inquiry
  public:
   /// `run` must have been trained at least to `until`. Throws Error(bad_input) for steps that it has not.
   Blame(const TrainingRun& run, BlameConfig config);
-  Blame(const Blame&) = delete;  // its runs hold pointers to its inquiry
-  Blame& operator=(const Blame&) = delete;
   ~Blame();
 
   const BlameConfig& config() const { return config_; }

@@ -158,16 +158,16 @@ std::vector<double> ForcesMeasurement::weights_of(Place place) const {
   return weights_;
 }
 
-void ForcesMeasurement::set_meanwhile(const std::function<void()>& work) {
+void ForcesMeasurement::set_yield(const std::function<void()>& work) {
   meanwhile_ = work;
-  backend_->set_meanwhile(work);
+  backend_->set_yield(work);
 }
 
 bool ForcesMeasurement::advance(const std::function<void()>& meanwhile) {
   if (!working_) return false;
-  set_meanwhile(meanwhile);
+  set_yield(meanwhile);
   const std::unique_ptr<ForcesMeasurement, void (*)(ForcesMeasurement*)> end(
-      this, [](ForcesMeasurement* self) { self->set_meanwhile({}); });
+      this, [](ForcesMeasurement* self) { self->set_yield({}); });
   if (ahead_.empty()) {
     find_directions();
     return true;
@@ -185,9 +185,8 @@ std::vector<HeadOperator> ForcesMeasurement::operators_at(const std::vector<doub
   const Tensor tokens = tape_.scratch({1, length}, DType::i32), context = tape_.scratch({1, length}, DType::u8);
   backend_->upload(tokens, inspected_.tokens.data());
   backend_->upload(context, inspected_.context.data());
-  tape_.set_capturing(true);
+  const Capturing capturing(tape_);
   copy_.model().forward(tape_, tokens, context);
-  tape_.set_capturing(false);
   const CaptureReader read(tape_, *backend_);
   std::vector<HeadOperator> operators;
   const auto& parts = copy_.trainer().parts();

@@ -47,7 +47,7 @@ class ForcesMeasurement {
   void find_directions();
   std::vector<double> weights_of(Place place) const;
   void fill();
-  void set_meanwhile(const std::function<void()>& work);
+  void set_yield(const std::function<void()>& work);
 
   std::unique_ptr<Backend> backend_;
   Arena arena_;

@@ -84,7 +84,7 @@ void read_decay(RoutingView& view, const std::vector<double>& sums) {
     view.decay.push_back(std::exp(mean));
     if (t > 0) total -= mean;
   }
-  view.least_accumulated = least_accumulated(view);
+  view.min_accumulated = min_accumulated(view);
   view.largest_factor = largest_factor(view);
   view.mean_rate = T > 1 ? total / static_cast<double>(T - 1) : 0.0;
 }
@@ -234,9 +234,8 @@ void InfluenceMeasurement::read_routing(const Sequence& sequence) {
   backend.upload(tokens.device(), sequence.tokens.data());
   backend.upload(context.device(), sequence.context.data());
   tape_.begin(false);
-  tape_.set_capturing(true);
+  const Capturing capturing(tape_);
   trainer_->model().forward(tape_, tokens.device(), context.device());
-  tape_.set_capturing(false);
   backend.synchronize();
   const CaptureReader read(tape_, backend);
   const auto& parts = trainer_->parts();

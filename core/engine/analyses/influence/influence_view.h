@@ -51,8 +51,8 @@ struct RoutingView {
   std::vector<double> decay;  ///< [T] decay factor a_t of the state, geometric mean over the heads; empty: none
   /// [heads][T] Delta(0, t) = -sum of log a of each head over tokens 1 .. t.
   std::vector<std::vector<double>> accumulated;
-  std::vector<double> least_accumulated;  ///< [T] the smallest Delta(tau, tau + lag) of any head and source
-  double largest_factor = 0;              ///< largest |C_t B_tau| (influence_theory.h)
+  std::vector<double> min_accumulated;  ///< [T] the smallest Delta(tau, tau + lag) of any head and source
+  double largest_factor = 0;            ///< largest |C_t B_tau| (influence_theory.h)
   double mean_rate = 0;  ///< mean of -log a_t: the tail is exp(-rate lag); near 0 the state hardly decays
   double mean_step = 0;  ///< mean time step over tokens and heads (Mamba); 0: none. Near 0 the state is frozen
   // Of a softmax or feedback whose maps are known: the effect of each source through the block's input.

@@ -116,17 +116,6 @@ struct Computed {
   std::vector<double> values;
   const void* data;  // valid during the pass
 };
-/// While it lives, the tape calls the watcher with every result.
-class WatcherScope {
- public:
-  WatcherScope(Tape& tape, Tape::Watcher watcher) : tape_(&tape) { tape.set_watcher(std::move(watcher)); }
-  ~WatcherScope() { tape_->set_watcher({}); }
-  WatcherScope(const WatcherScope&) = delete;
-  WatcherScope& operator=(const WatcherScope&) = delete;
-
- private:
-  Tape* tape_;
-};
 
 /// The results of all operations of a pass over one sequence, in order.
 std::vector<Computed> pass_of(Trainer& trainer, const Example& example) {
@@ -138,19 +127,19 @@ std::vector<Computed> pass_of(Trainer& trainer, const Example& example) {
   const Tensor tokens = tape.scratch({1, length}, DType::i32), context = tape.scratch({1, length}, DType::u8);
   backend.upload(tokens, example.tokens.data());
   backend.upload(context, example.context.data());
-  const WatcherScope watch(tape, [&](const char* operation, const Tensor& value) {
-    results.push_back({tape.scope(), operation, value.shape,
-                       to_host(backend, value.contiguous() ? value : gathered(tape, value)), value.data});
+  const TapeObserver results_of(tape, {.operations = true, .form = PassForm::unfused}, [&](const Hooked& at) {
+    const Tensor& value = at.var.value;
+    results.push_back({tape.scope(), std::string(at.last), value.shape, to_host(backend, value), value.data});
   });
   // A hook point names its value and knows the heads.
-  const Visit visit(tape, [&](const std::string& name, const Var& value) {
+  const TapeObserver names_of(tape, {.values = true}, [&](const Hooked& at) {
     const auto is_there = [&](const Computed& result) {
-      return result.data == value.value.data && result.shape.elements() == value.value.elements();
+      return result.data == at.var.value.data && result.shape.elements() == at.var.value.elements();
     };
     const auto found = std::find_if(results.rbegin(), results.rend(), is_there);
     if (found == results.rend()) return;
-    found->place = name;
-    found->shape = value.shape();
+    found->place = at.name;
+    found->shape = at.var.shape();
   });
   trainer.model().forward(tape, tokens, context);
   return results;

@@ -27,12 +27,10 @@ struct MicroscopeConfig {
 MicroscopeConfig parse_microscope(const nlohmann::json& value, const MicroscopeConfig& before);
 nlohmann::json to_json(const MicroscopeConfig& config);
 
-class Microscope {
+class Microscope : Immovable {
  public:
   /// `run` must have a state at or before `from`. Throws Error(bad_input) for an impossible change.
   Microscope(const TrainingRun& run, MicroscopeConfig config);
-  Microscope(const Microscope&) = delete;
-  Microscope& operator=(const Microscope&) = delete;
   ~Microscope();
 
   const MicroscopeConfig& config() const { return config_; }

@@ -45,19 +45,21 @@ void MemorySlopes::read(const SequencePair& pair) {
 void MemorySlopes::find_slopes(const SequencePair& pair) {
   const std::vector<std::int32_t> tokens(pair.corrupted.tokens.begin(), pair.corrupted.tokens.begin() + pair.asked + 1);
   const auto length = static_cast<std::int64_t>(tokens.size());
-  std::vector<NotedVars> noted(branches_.size());
+  std::vector<HookedVars> hooked(branches_.size());
   tape_->begin(true);
   tape_->set_frozen(true);
   const Var embedded = model_->embed(*tape_, upload_tokens(tokens, {1, length}));
   const Var logits = model_->forward_with(*tape_, tape_->input(embedded.value), 0, [&](std::size_t i, const Var& in) {
-    return model_->branches()[i].layer->forward_as_stepped(*tape_, in, noted[i]);
+    const TapeObserver observer(*tape_, {.values = true},
+                                [&](const Hooked& at) { hooked[i].insert_or_assign(std::string(at.last), at.var); });
+    return model_->branches()[i].layer->forward_as_stepped(*tape_, in);
   });
   std::vector<double> upstream(static_cast<std::size_t>(logits.value.elements()), 0.0);
   const std::vector<double> asked = measure_gradient(pair, rows_of_logits(*tape_, logits.value, pair.asked)[0]);
   std::ranges::copy(asked, upstream.end() - static_cast<std::ptrdiff_t>(asked.size()));
   tape_->backward(logits, to_device(*tape_, logits.shape(), dtype_, upstream));
   for (std::size_t b = 0; b < branches_.size(); ++b) {
-    for (StateSlope& slope : model_->branches()[b].layer->state_slopes(*tape_, noted[b]))
+    for (StateSlope& slope : model_->branches()[b].layer->state_slopes(*tape_, hooked[b]))
       branches_[b][slope.tensor].slope = std::move(slope.values);
   }
   tape_->set_frozen(false);
@@ -125,7 +127,6 @@ void MemorySlopes::step_both(const SequencePair& pair) {
 }
 
 /// Calls use(tensor, held) for every state tensor with gradients. Their sizes are fixed; growing caches have none.
-/// caches, which grow, have none.
 template <class Use>
 void MemorySlopes::for_each_known(const ModelState& state, const Use& use) {
   for (std::size_t b = 0; b < branches_.size(); ++b) {

@@ -138,7 +138,7 @@ void PatchMeasurement::attribute() {
       const double change = places_.places()[place_rows_[row].place].attributed(t, place_rows_[row].head);
       now_.attributed[now_.cell(row, t)] = reach == 0 ? not_yet : change / reach + 0.0;  // avoids -0 in files
     }
-    copy_.trainer().analysis_threads().call_meanwhile();
+    copy_.trainer().analysis_threads().yield();
   }
   for (const MemoryCell& cell : memory_cells_) {
     if (slopes_.knows(cell.state.branch))

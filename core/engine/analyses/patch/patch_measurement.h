@@ -36,7 +36,6 @@ class PathPasses {
   const HookValues& place(const std::string& name) const;
   const HookValues& sent_by(std::size_t sender) const;
   Tensor stream_before(std::size_t branch, std::span<const std::size_t> senders, double share) const;
-  Tensor context(const SequencePair& pair, std::size_t rows) const;
 
   Model* model_;
   Tape* tape_;

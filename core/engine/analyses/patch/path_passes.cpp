@@ -38,22 +38,12 @@ Tensor PathPasses::stream_before(std::size_t branch, std::span<const std::size_t
   return to_device(*tape_, {static_cast<std::int64_t>(senders.size()), length, width}, dtype_, numbers);
 }
 
-Tensor PathPasses::context(const SequencePair& pair, std::size_t rows) const {
-  std::vector<std::uint8_t> all;
-  for (std::size_t i = 0; i < rows; ++i)
-    all.insert(all.end(), pair.corrupted.context.begin(), pair.corrupted.context.end());
-  const Tensor mask = tape_->scratch(
-      {static_cast<std::int64_t>(rows), static_cast<std::int64_t>(pair.corrupted.context.size())}, DType::u8);
-  tape_->backend().upload(mask, all.data());
-  return mask;
-}
-
 std::vector<std::vector<double>> PathPasses::run(const SequencePair& pair, std::span<const std::size_t> senders,
                                                  std::size_t receiver, double share) const {
   const auto& branches = model_->branches();
   const std::size_t branch = receiver - 1;
   const auto finish = [&](const Tensor& stream) {
-    const Tensor mask = context(pair, senders.size());
+    const Tensor mask = repeated_context(*tape_, pair.corrupted, senders.size());
     const Var logits = model_->forward_with(*tape_, tape_->constant(stream), branch, [&](std::size_t i, const Var& in) {
       return branches[i].layer->forward(*tape_, in, mask);
     });
@@ -62,20 +52,20 @@ std::vector<std::vector<double>> PathPasses::run(const SequencePair& pair, std::
   tape_->begin(false);
   const Tensor read = stream_before(branch, senders, share);
   if (branch == branches.size()) {
-    const Visit settled(*tape_, [](const std::string&, const Var&) {});
+    const TapeObserver unfused(*tape_, {.form = PassForm::unfused}, {});
     return finish(read);
   }
-  const std::string output = branches[branch].scope + ".output";
+  const Hooks hooks{.values = true, .names = branches[branch].scope + ".output", .form = PassForm::unfused};
   std::vector<double> answered;
   {
-    const Visit visit(*tape_, [&](const std::string& name, const Var& value) {
-      if (name == output) answered = to_host(tape_->backend(), value.value);
-    });
-    model_->forward_branches(*tape_, tape_->constant(read), context(pair, senders.size()), branch, branch + 1);
+    const TapeObserver observer(*tape_, hooks,
+                                [&](const Hooked& at) { answered = to_host(tape_->backend(), at.var.value); });
+    model_->forward_branches(*tape_, tape_->constant(read), repeated_context(*tape_, pair.corrupted, senders.size()),
+                             branch, branch + 1);
   }
   tape_->begin(false);
-  const Visit visit(*tape_, [&](const std::string& name, const Var& value) {
-    if (name == output) tape_->backend().copy(value.value, to_device(*tape_, value.shape(), dtype_, answered));
+  const TapeObserver observer(*tape_, hooks, [&](const Hooked& at) {
+    tape_->backend().copy(at.var.value, to_device(*tape_, at.var.shape(), dtype_, answered));
   });
   return finish(stream_before(branch, senders, 0.0));
 }

@@ -174,7 +174,7 @@ bool ReadoutMeasurement::advance() {
   tape_.backend().upload(input, tokens.data());
   copy_.model().advance(tape_, input, *state_);
   const std::vector<double> features = memory();
-  copy_.trainer().analysis_threads().call_meanwhile();
+  copy_.trainer().analysis_threads().yield();
   const std::vector<double> found =
       readout_accuracies(features, now_.examples, fitted(), labels_, now_.choices, read_ridge);
   const std::size_t keys = now_.keys.size();

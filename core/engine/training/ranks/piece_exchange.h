@@ -10,13 +10,11 @@ namespace afterglow {
 /// Uses the fastest path of the machine: from device memory to device memory if every process can map the others', else
 /// through shared host memory; between machines MPI sends from pinned memory.
 /// the others; else through host memory that both see; between machines MPI sends a piece from pinned memory.
-class PieceExchange {
+class PieceExchange : Immovable {
  public:
   /// For pieces of at most `most` bytes; all processes construct theirs together.
   PieceExchange(Backend& backend, Ranks& ranks, std::size_t most);
   ~PieceExchange();
-  PieceExchange(const PieceExchange&) = delete;
-  PieceExchange& operator=(const PieceExchange&) = delete;
 
   std::size_t most() const { return max_bytes_; }
   /// Sends `own` and queues that `theirs` receives what process `with` sends in the same call. Only between the

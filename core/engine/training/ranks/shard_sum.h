@@ -11,13 +11,11 @@ namespace afterglow {
 
 /// ((0+1)+(2+3))+((4+5)+(6+7)) over tensors of one shape and small lists of numbers. Each process adds its parts in
 /// order and has the total at the end. Addition is elementwise, so the last part may come in slices.
-class ShardSum {
+class ShardSum : Immovable {
  public:
   /// `ranks` may be null: one process has all parts.
   ShardSum(Backend& backend, Ranks* ranks) : backend_(&backend), ranks_(ranks) {}
   ~ShardSum();
-  ShardSum(const ShardSum&) = delete;
-  ShardSum& operator=(const ShardSum&) = delete;
 
   /// Parts of this process.
   int first() const { return ranks_ ? ranks_->rank() * count() : 0; }

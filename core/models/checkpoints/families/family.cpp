@@ -65,8 +65,8 @@ std::pair<double, double> yarn_ramp(const ConfigFields& rope, double base, doubl
   }
   low = std::max(low, 0.0);
   high = std::min(high, width - 1);
-  constexpr double least_ramp = 0.001;
-  return {low, high > low ? high : low + least_ramp};
+  constexpr double min_ramp = 0.001;
+  return {low, high > low ? high : low + min_ramp};
 }
 
 double yarn_gain(const ConfigFields& rope, double factor) {

@@ -28,7 +28,7 @@ nlohmann::json attention_mixer(const ConfigFields& config);
 /// code turns `partial` of a head. Writes rope_base, rope_width and rope_scaling.
 void read_rotary(const ConfigFields& config, nlohmann::json& mixer, double partial = 1.0);
 
-/// Matches words: "A_log o_norm.weight=norm.weight", ours and theirs where they differ, behind these beginnings.
+/// Matches words: "A_log o_norm.weight=norm.weight", ours and theirs where they differ, after these beginnings.
 void match_names(ModelPlan& plan, std::size_t block, const std::string& ours, const std::string& theirs,
                  const std::string& names);
 

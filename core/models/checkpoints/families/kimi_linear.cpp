@@ -1,4 +1,4 @@
-// kimi_linear: Kimi Delta Attention, latent attention without position code, and experts behind the first layers.
+// kimi_linear: Kimi Delta Attention, latent attention without position code, and experts after the first layers.
 #include "core/models/checkpoints/families/family.h"
 
 namespace afterglow {

@@ -1,4 +1,4 @@
-// olmo_hybrid: gated DeltaNet whose states may have negative eigenvalues, and attention with norms behind its parts.
+// olmo_hybrid: gated DeltaNet whose states may have negative eigenvalues, and attention with norms after its layers.
 #include "core/models/checkpoints/families/family.h"
 
 namespace afterglow {
