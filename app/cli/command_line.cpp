@@ -116,6 +116,10 @@ void add_text(CLI::App& command, TextOptions& options) {
   command.add_option("--text-file", options.file)->excludes(text);
 }
 
+void add_step(CLI::App& command, std::int64_t& step) {
+  command.add_option("--step", step)->check(number_from(std::int64_t{0}));
+}
+
 void add_saves(CLI::App& command, SaveInterval& saves) {
   command.add_option("--save-minutes", saves.minutes)->check(number_from(0.0));
   command.add_option("--save-steps", saves.steps)->check(number_from(std::int64_t{0}));
@@ -138,6 +142,7 @@ void add_train(CLI::App* command, TrainOptions& options) {
 
 void add_eval(CLI::App* command, EvalOptions& options) {
   command->add_option("snapshot", options.snapshot)->required();
+  add_step(*command, options.step);
   command->add_option("--task", options.task);
   command->add_option("--text-file", options.text_file);
   command->add_option("--bindings", options.bindings)->delimiter(',')->check(number_from(1, 1 << 20));
@@ -159,6 +164,7 @@ void add_plot(CLI::App* command, PlotOptions& options) {
   command->add_option("kind", options.kind)->required();
   add_start(*command, options.start);
   command->add_option("--snapshot", options.snapshots);
+  add_step(*command, options.start.step);
   command->add_option("--steps", options.until)->check(number_from(std::int64_t{0}));
   command->add_option("--svg", options.svg);
   command->add_option("--pdf", options.pdf);
@@ -218,6 +224,7 @@ void add_study(CLI::App& command, StudyOptions& options) {
 
 void add_forward(CLI::App* command, ForwardOptions& options) {
   command->add_option("model", options.model)->required();
+  add_step(*command, options.step);
   command->add_option("--tokens", options.tokens);
   add_text(*command, options.text);
   need(*command, "--tokens F, --text T or --text-file F");
@@ -426,7 +433,7 @@ void take_words(const CLI::App& app, const std::vector<std::string>& words, Star
   if (is_file) {
     if (!start.assignments.empty() || !start.data.empty() || start.seed >= 0)
       throw Error(ExitCode::usage, "a file opens unchanged; --set, --data and --seed need --preset or --recipe");
-    open_saved_run(word);  // reports a bad file before a window opens
+    open_saved_run(word, newest_state);  // reports a bad file before a window opens
     options.open_path = word;
     return;
   }

@@ -36,6 +36,7 @@ struct StartOptions {
   std::string data;                      ///< a file for the task, as task.path
   std::string text_file;                 ///< the same as text for the model's tokenizer
   std::int64_t seed = -1, steps = -1;
+  std::int64_t step = -1;  ///< of a checkpoint in a folder of them; -1: as open_saved_run chooses
 };
 
 struct TrainOptions {
@@ -50,7 +51,7 @@ struct TrainOptions {
 struct EvalOptions {
   std::string snapshot, task, csv, text_file;
   std::vector<int> bindings, lengths;
-  std::int64_t examples = 256;
+  std::int64_t examples = 256, step = -1;
   bool is_recurrent = false, has_perplexity = false;
   std::int64_t decoded = -1;  ///< tokens that are read one by one after a prompt; -1: no prompt
   bool keeps_scale = false;
@@ -92,6 +93,7 @@ struct LayerOptions {
 };
 struct ForwardOptions {
   std::string model, tokens, out;
+  std::int64_t step = -1;
   TextOptions text;
 };
 struct GenerateOptions {

@@ -70,7 +70,8 @@ void say_left_out(const nlohmann::json& cells, Output& output) {
 nlohmann::json evaluate(const EvalOptions& options, const CommonOptions& common, Output& output) {
   const Interruption noticed;
   if (!options.csv.empty()) require_writable(options.csv);
-  const SavedRun moment = open_with_weights(options.snapshot, "eval needs trained weights", common, output);
+  const SavedRun moment =
+      open_with_weights(options.snapshot, options.step, "eval needs trained weights", common, output);
   const std::unique_ptr<Backend> backend = chosen_backend(common);
   const std::unique_ptr<TrainingRun> run = make_run(moment, *backend);
   nlohmann::json config = task_of(options, run->recipe());

@@ -59,7 +59,7 @@ nlohmann::json forward(const ForwardOptions& options, const CommonOptions& commo
   if (options.tokens.empty() == (!options.text.text && options.text.file.empty()))
     throw Error(ExitCode::usage, "forward reads either numbers or a text: give --tokens, --text or --text-file");
   require_free_name(options.out, common);
-  const SavedRun saved = open_with_weights(options.model, "forward needs weights", common, output);
+  const SavedRun saved = open_with_weights(options.model, options.step, "forward needs weights", common, output);
   const std::unique_ptr<Backend> backend = chosen_backend(common);
   const std::unique_ptr<TrainingRun> run = make_run(saved, *backend);
   const Model& model = run->trainer().model();
@@ -82,10 +82,9 @@ nlohmann::json forward(const ForwardOptions& options, const CommonOptions& commo
   write_safetensors(options.out, file, existing_files(common));
   output.line("logits [" + std::to_string(ids.sequences) + ", " + std::to_string(ids.length) + ", " +
               std::to_string(model.vocab()) + "] written to " + options.out);
-  return {{"model", options.model},   {"tokens", options.tokens},
-          {"logits", options.out},    {"sequences", ids.sequences},
-          {"length", ids.length},     {"padding", padding},
-          {"vocab", model.vocab()},   {"parameters", run->trainer().parameters().count()},
+  return {{"model", options.model},   {"step", run->step()},        {"tokens", options.tokens},
+          {"logits", options.out},    {"sequences", ids.sequences}, {"length", ids.length},
+          {"padding", padding},       {"vocab", model.vocab()},     {"parameters", run->trainer().parameters().count()},
           {"device", backend->name()}};
 }
 

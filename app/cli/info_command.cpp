@@ -97,18 +97,40 @@ void say_parameters(const Recipe& recipe, const Output& output) {
   for (const Parameter& parameter : store.all()) output.line(parameter.name + "  " + parameter.shape.text());
 }
 
+/// The states and curves of a folder.
+json run_folder_info(const RunFolder& folder, Output& output) {
+  json states = json::array(), curves = json::array();
+  for (const auto& [step, state] : folder.states()) states.push_back({{"step", step}, {"path", state.path.string()}});
+  for (const auto& [name, steps, values] : folder.view()->curves)
+    curves.push_back(
+        {{"name", name}, {"points", steps.size()}, {"first_step", steps.front()}, {"last_step", steps.back()}});
+  for (const json& list : {states, curves}) {
+    for (const json& entry : list) output.line(entry.dump());
+  }
+  return {{"states", states}, {"curves", curves}};
+}
+
 json file_info(const InfoOptions& options, Output& output) {
   const bool is_folder = std::filesystem::is_directory(options.file);
+  json of_folder{{"file", options.file}};
+  if (const RunFolder folder = is_folder ? RunFolder(options.file) : RunFolder(); folder.is_run()) {
+    of_folder.update(run_folder_info(folder, output));
+    if (folder.states().empty()) {
+      for (const std::string& note : folder.notes()) output.note(note);
+      return of_folder;
+    }
+  }
   if (!is_folder && std::filesystem::path(options.file).extension() == ".safetensors")
     return tensors_info(options, output);
   const SavedRun saved = open_saved_run(options.file);
   const Recipe& recipe = saved.recipe;
   json result = say_recipe(recipe, output);
+  result.update(of_folder);
   say_notes(saved, output);
-  if (is_folder) say_parameters(recipe, output);
+  if (is_folder && !saved.snapshot) say_parameters(recipe, output);
   std::istringstream lines(to_json(recipe).dump(2));
   for (std::string line; std::getline(lines, line);) output.line(line);
-  result.update({{"file", options.file}, {"recipe", to_json(recipe)}});
+  result.update({{"recipe", to_json(recipe)}});
   return result;
 }
 

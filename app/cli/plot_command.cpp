@@ -343,6 +343,8 @@ nlohmann::json plot(const PlotOptions& options, const CommonOptions& common, Out
   StartOptions start = options.start;
   if (!options.snapshots.empty()) start.snapshot = options.snapshots.front();
   const SavedRun saved = starting_run(start, common, "tiny");
+  if (saved.folder && options.until >= 0)
+    throw Error(ExitCode::usage, "--steps trains; --step N chooses a checkpoint of " + start.snapshot);
   say_notes(saved, output);
   const std::unique_ptr<Backend> backend = chosen_backend(common);
   AnalysedRun analysed(saved, *backend);

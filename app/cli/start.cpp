@@ -74,7 +74,7 @@ SavedRun starting_run(const StartOptions& options, const CommonOptions& common, 
   if (named > 1) throw Error(ExitCode::usage, "give only one of --preset, --recipe and a snapshot");
   SavedRun moment;
   if (!options.snapshot.empty()) {
-    moment = open_saved_run(options.snapshot);
+    moment = open_saved_run(options.snapshot, options.step);
     if (!moment.has_weights())
       throw Error(ExitCode::bad_input, options.snapshot +
                                            ": this file has no weights to continue from; give a snapshot "
@@ -182,9 +182,9 @@ nlohmann::json say_series(const Task& task, Output& output) {
           {"rows_in_file", series->source().rows_in_file}};
 }
 
-SavedRun open_with_weights(const std::string& path, const std::string& need, const CommonOptions& common,
-                           Output& output) {
-  SavedRun saved = open_saved_run(path);
+SavedRun open_with_weights(const std::string& path, std::int64_t step, const std::string& need,
+                           const CommonOptions& common, Output& output) {
+  SavedRun saved = open_saved_run(path, step);
   if (!saved.has_weights())
     throw Error(ExitCode::bad_input, path + ": " + need + "; give a snapshot (.safetensors) or the folder of a model");
   set_precision(saved, common);

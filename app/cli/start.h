@@ -57,10 +57,10 @@ void say_notes(const SavedRun& saved, Output& output);
 /// `rows_read` and `rows_in_file`; an empty object for a task that reads no series from a file.
 nlohmann::json say_series(const Task& task, Output& output);
 
-/// Opens a snapshot or the folder of a model, and prints its notes. Throws Error(bad_input) with `need`, such as "eval
-/// needs trained weights", for a file without weights.
-SavedRun open_with_weights(const std::string& path, const std::string& need, const CommonOptions& common,
-                           Output& output);
+/// Opens a snapshot, the folder of a model, or a state of a folder (open_saved_run), and prints its notes. Throws
+/// Error(bad_input) with `need`, such as "eval needs trained weights", for a file without weights.
+SavedRun open_with_weights(const std::string& path, std::int64_t step, const std::string& need,
+                           const CommonOptions& common, Output& output);
 
 /// Creates a folder for results, if it does not exist, and tests a file in it, before the work begins.
 void make_folder(const std::filesystem::path& folder);

@@ -171,7 +171,12 @@ void print_outcome(const Outcome& outcome, const TrainResults& results, std::int
 /// In one process, or as one of several.
 nlohmann::json train_here(const TrainOptions& options, const CommonOptions& common, Ranks* ranks, Output& output) {
   const Interruption interruption;  // until all files are written
-  const SavedRun saved = starting_run(options.start, common, "tiny");
+  SavedRun saved = starting_run(options.start, common, "tiny");
+  saved.folder.reset();
+  if (!saved.recipe.checkpoint.is_null() && !saved.snapshot) {  // the optimiser begins here
+    saved.recipe.checkpoint.erase("step");
+    saved.recipe.shown_step = 0;
+  }
   say_notes(saved, output);
   const std::unique_ptr<Backend> backend = chosen_backend(common);
   if (is_first(ranks)) make_folder(options.out);

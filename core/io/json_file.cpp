@@ -2,6 +2,7 @@
 #include "core/io/json_file.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <functional>
 #include <nlohmann/json.hpp>
@@ -75,6 +76,25 @@ class DuplicateFinder {
 };
 
 }  // namespace
+
+std::string with_json_numbers(const std::string& text) {
+  static constexpr std::array<std::string_view, 3> words{"-Infinity", "Infinity", "NaN"};
+  std::string result;
+  bool in_string = false;
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    if (text[i] == '"') in_string = !in_string;
+    if (in_string && text[i] == '\\') result += text[i++];
+    const auto word =
+        std::ranges::find_if(words, [&](std::string_view w) { return text.compare(i, w.size(), w) == 0; });
+    if (in_string || word == words.end()) {
+      if (i < text.size()) result += text[i];
+      continue;
+    }
+    result += "{\"__float__\": \"" + std::string(*word) + "\"}";
+    i += word->size() - 1;
+  }
+  return result;
+}
 
 Json parse_json(std::string_view text, const std::string& where, const JsonLimits& limits) {
   if (text.size() > limits.bytes) {

@@ -25,6 +25,9 @@ nlohmann::json read_json(const std::filesystem::path& path, const JsonLimits& li
 /// The same from text; `where` names its source in messages.
 nlohmann::json parse_json(std::string_view text, const std::string& where, const JsonLimits& limits = {});
 
+/// Replaces Python's Infinity and NaN, which JSON does not have, by objects {"__float__": "NaN"}.
+std::string with_json_numbers(const std::string& text);
+
 /// Indented by two, written atomically. Throws Error(failure) for text that is not UTF-8.
 void write_json(const std::filesystem::path& path, const nlohmann::json& json);
 

@@ -173,6 +173,21 @@ void draw_partings(const Frame& frame, Canvas& canvas, const TimeScale& scale) {
   }
 }
 
+/// Under the bar a triangle for each checkpoint that can be opened, a circle for one that was deleted.
+void draw_states(const Frame& frame, Canvas& canvas, const TimeScale& scale) {
+  const Observation& o = frame.seen();
+  const double size = frame.px(4), base = scale.area.bottom() + frame.px(7);
+  if (!o.folder) return;
+  for (const std::int64_t step : o.folder->states) {
+    const double x = scale.x(static_cast<double>(step));
+    const Point corners[] = {{x - size, base}, {x + size, base}, {x, base - 1.6 * size}};
+    canvas.polygon(corners, step == o.step ? frame.look.theme->accent : frame.look.theme->dim);
+  }
+  for (const std::int64_t step : o.folder->deleted)
+    canvas.stroke_circle({scale.x(static_cast<double>(step)), base - size}, 0.8 * size,
+                         {frame.look.theme->dim, std::max(1.0, frame.px(1)), Dash::solid});
+}
+
 /// Goes to the step under the pointer, but not more often than the engine can show it.
 void scrub(Frame& frame, const Press& press, const TimeScale& scale) {
   PageState& state = frame.state;
@@ -265,7 +280,8 @@ std::string kept_hint(const Observation& o, std::int64_t step) {
   const auto next = std::ranges::upper_bound(*o.kept, step, {}, &KeptState::step);
   if (next == o.kept->begin()) return "";
   const KeptState& state = *std::prev(next);
-  return " · kept" + (state.step == step ? "" : " at step " + grouped_number(state.step)) + ": " + state.checksum;
+  return " · kept" + (state.step == step ? "" : " at step " + grouped_number(state.step)) +
+         (state.checksum.empty() ? "" : ": " + state.checksum);
 }
 
 /// The event at the step under the pointer, else the step's numbers.
@@ -292,6 +308,7 @@ void draw_steps(Frame& frame, const Rect& area) {
   const TimeScale scale{area, static_cast<double>(last)};
   draw_ranges(frame, canvas, scale);
   draw_marks(frame, canvas, scale);
+  draw_states(frame, canvas, scale);
   draw_partings(frame, canvas, scale);
   const double now = scale.x(static_cast<double>(o.step));
   canvas.fill_rect({now - frame.px(1), area.y - frame.px(2), frame.px(2), area.height + frame.px(4)}, 0,

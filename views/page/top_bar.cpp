@@ -64,6 +64,7 @@ void draw_tabs(Frame& frame, double x, const Rect& row, double right) {
 const char* state_word(const Observation& o) {
   if (o.model.layers.empty() && o.events.empty()) return "Opening";
   if (o.rebuilds_to >= 0) return "Rebuilding";
+  if (o.folder) return o.follows ? "Following" : "Follow";
   if (o.running) return "Training";
   return o.stopped_non_finite ? "Stopped" : o.finished ? "Done" : "Paused";
 }
@@ -71,14 +72,16 @@ const char* state_word(const Observation& o) {
 /// As wide as its widest text, so that its neighbours do not move. Returns the left edge.
 double draw_run_button(Frame& frame, double right, const Rect& row) {
   const Observation& o = frame.seen();
-  const bool can_run = !o.finished && !o.stopped_non_finite;
+  const bool can_run = o.folder ? !o.follows : !o.finished && !o.stopped_non_finite;
   const bool is_done = o.finished && !o.running && o.step >= o.final_step;
-  const char* hint = o.running ? "Pause  Space"
-                     : is_done ? "Done; raise the setting \"steps\" to train on"
-                               : "Run  Space";
+  const char* hint = o.folder    ? "Shows each new checkpoint as soon as it is written  Space"
+                     : o.running ? "Pause  Space"
+                     : is_done   ? "Done; raise the setting \"steps\" to train on"
+                                 : "Run  Space";
   const double x = right - button_width(frame, "Rebuilding", Icon::play);
-  const ButtonResult run = button(frame, "run", x, row, state_word(o), o.running ? Icon::pause : Icon::play,
-                                  can_run ? ButtonKind::primary : ButtonKind::normal, hint);
+  const ButtonResult run =
+      button(frame, "run", x, row, state_word(o), o.running || o.follows ? Icon::pause : Icon::play,
+             can_run ? ButtonKind::primary : ButtonKind::normal, hint);
   if (run.clicked) frame.commands.send("toggle_run");
   return x;
 }

@@ -10,6 +10,7 @@
 
 #include "core/engine/observation/analyses.h"
 #include "core/engine/observation/curve.h"
+#include "core/io/training_log.h"
 #include "core/layers/layer_traits.h"
 #include "core/layers/step_picture.h"
 #include "core/tasks/token_role.h"
@@ -67,6 +68,13 @@ struct RunCurves {
 struct KeptState {
   std::int64_t step = 0;
   std::string checksum;  ///< 16 hex digits of its weights
+};
+
+/// A run that another program writes into a folder.
+struct FolderView {
+  std::string name;
+  std::vector<std::int64_t> states, deleted;  ///< steps, ascending; deleted ones cannot be opened, their numbers stay
+  std::vector<LoggedCurve> curves;
 };
 
 /// Koopman operator of one head, from the inspected sequence.
@@ -183,7 +191,9 @@ struct RunStatus {
       0;  ///< the earliest step that can be reached: 0, or that of the snapshot that the run started from
   std::int64_t latest_step = 0;                        ///< the last trained step: beyond `step` after a rewind
   std::shared_ptr<const std::vector<KeptState>> kept;  ///< ascending steps; null: unknown
-  std::int64_t rebuilds_to = -1;                       ///< the step up to which training is being repeated; -1: none
+  std::shared_ptr<const FolderView> folder;            ///< what another program trains; null: this run is trained here
+  bool follows = false;           ///< the newest checkpoint of the folder is shown as soon as it is written
+  std::int64_t rebuilds_to = -1;  ///< the step up to which training is being repeated; -1: none
   bool running = false, finished = false, stopped_non_finite = false;
   std::string checksum;  ///< 16 hex digits of the weights at `checksum_step`
   std::int64_t checksum_step = 0;

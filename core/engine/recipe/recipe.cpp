@@ -229,8 +229,10 @@ Recipe parse_recipe(const json& source, const std::string& where) {
   recipe.recompute = static_cast<int>(get_integer(source, "recompute", 0, 0, max_blocks, where));
   recipe.inspected = source.value("probe", json());
   recipe.checkpoint = source.value("checkpoint", json());
-  if (!recipe.checkpoint.is_null())
-    refuse_unknown_keys(recipe.checkpoint, {"path", "hash", "library", "config"}, where + ".checkpoint");
+  if (!recipe.checkpoint.is_null()) {
+    refuse_unknown_keys(recipe.checkpoint, {"path", "hash", "library", "config", "step"}, where + ".checkpoint");
+    get_integer(recipe.checkpoint, "step", 0, 0, max_steps, where + ".checkpoint");
+  }
   return recipe;
 }
 

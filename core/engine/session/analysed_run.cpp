@@ -75,7 +75,8 @@ RunStatus status_of(const TrainingRun& run) {
   now.final_step = trainer.config().steps;
   now.oldest_step = run.oldest_step();
   now.latest_step = run.latest_step();
-  now.kept = run.history().kept();
+  now.kept = run.kept();
+  if (run.folder()) now.folder = run.folder()->view();
   now.finished = run.finished();
   now.stopped_non_finite = !run.failure().empty();
   now.device = trainer.backend().description();
@@ -203,12 +204,14 @@ void AnalysedRun::after_step() {
 
 void AnalysedRun::go_to(std::int64_t step) {
   jump_towards(step);
-  while (run_->step() < step && train_step()) {
+  while (!run_->folder() && run_->step() < step && train_step()) {
   }
 }
 
 void AnalysedRun::jump_towards(std::int64_t step) {
-  if (run_->jump_towards(step)) forget_results(run_->latest_step());
+  if (!run_->jump_towards(step)) return;
+  forget_results(run_->latest_step());
+  if (run_->folder()) after_step();
 }
 
 void AnalysedRun::forget_ahead() {

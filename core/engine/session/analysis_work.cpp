@@ -179,7 +179,7 @@ ModelWork work_of_over_training(const AnalysisSubject& subject) {
     one.tokens += work.tokens;
     one.steps += work.steps;
   }
-  const auto states = static_cast<double>(subject.run->history().kept()->size());
+  const auto states = static_cast<double>(subject.run->kept()->size());
   return {states * one.tokens, states * one.steps, 0};
 }
 

@@ -36,7 +36,7 @@ std::string text_in(const json& value, const char* key, const std::string& fallb
 /// At the end of a run it reports why nothing happens.
 void run(SessionWorker& worker, const Command&, const json&) {
   const TrainingRun& run = worker.run();
-  if (!run.finished()) return worker.start(-1);
+  if (run.folder() || !run.finished()) return worker.start(-1);
   const bool is_at_last_step = run.step() >= run.trainer().config().steps;
   worker.report(Severity::info, is_at_last_step
                                     ? "Done · raise steps to continue"
@@ -44,6 +44,7 @@ void run(SessionWorker& worker, const Command&, const json&) {
 }
 
 void toggle_run(SessionWorker& worker, const Command& command, const json& value) {
+  if (worker.run().folder()) return worker.follow(!worker.follows());
   if (worker.control().running()) return worker.control().pause();
   run(worker, command, value);
 }
@@ -68,6 +69,7 @@ void run_to(SessionWorker& worker, const Command&, const json& value) {
 
 void rewind(SessionWorker& worker, const Command&, const json& value) {
   const std::int64_t by = std::max<std::int64_t>(1, integer_in(value, "by", 1));
+  if (worker.run().folder() && value.contains("by")) return worker.move_by(-by);
   worker.go_to(value.contains("by") ? worker.aim() - by : integer_in(value, "step", 0));
 }
 
@@ -114,7 +116,7 @@ void redo(SessionWorker& worker, const Command&, const json&) {
 
 void load(SessionWorker& worker, const Command&, const json& value) {
   const std::string path = text_in(value, "path", ""), preset = text_in(value, "preset", "");
-  if (!path.empty()) return worker.open(open_saved_run(path));
+  if (!path.empty()) return worker.open(open_saved_run(path, newest_state));
   if (value.is_object() && value.contains("recipe"))
     return worker.open_recipe(parse_recipe(value["recipe"], "recipe"), value.value("alone", json()) == true);
   if (preset.empty())

@@ -5,7 +5,6 @@
 
 #include "core/io/arrays/mapped_tensors.h"
 #include "core/io/folders.h"
-#include "core/io/safetensors_header.h"
 #include "core/io/safetensors_writer.h"
 
 namespace afterglow {
@@ -29,9 +28,7 @@ std::string label_of(const std::string& stem) {
 bool is_superseded(const fs::path& path, const Snapshot& by) {
   try {
     const MappedTensors file(path);
-    const std::string_view text = header_text(file.bytes(), path.string());
-    const auto data_bytes = file.bytes().size() - header_length_bytes - text.size();
-    const auto metadata = parse_header(text, data_bytes, path.string()).metadata;
+    const auto& metadata = file.metadata();
     const Recipe recipe = parse_recipe(metadata.at("afterglow.recipe"), path.string());
     return std::stoll(metadata.at("step")) <= by.step && common_step(recipe, by.recipe) >= by.step;
   } catch (const std::exception&) {

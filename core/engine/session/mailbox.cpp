@@ -51,6 +51,7 @@ Mailbox::Delivery Mailbox::receive(Wait wait) {
   std::unique_lock lock(mutex_);
   if (wait == Wait::until_something_comes) wake_.wait(lock, [this] { return has_come(); });
   if (wait == Wait::a_while) wake_.wait_for(lock, while_in_between, [this] { return has_come(); });
+  if (wait == Wait::half_a_second) wake_.wait_for(lock, std::chrono::milliseconds(500), [this] { return has_come(); });
   delivered_ = requested_;
   Delivery delivery{is_closed_, requested_, {}};
   delivery.commands.swap(inbox_);

@@ -8,6 +8,7 @@
 
 #include "core/engine/observation/run_numbers.h"
 #include "core/engine/session/analysed_run.h"
+#include "core/engine/training/saved/run_folder.h"
 #include "core/io/error.h"
 #include "core/io/json_file.h"
 
@@ -42,7 +43,8 @@ OverTraining::OverTraining(const TrainingRun& run, OverTrainingConfig config)
   view->number = config_.number;
   view->missing = missing({}).size();
   view_ = std::move(view);
-  begin(run.kept_snapshot(run.step())->step, run.trainer().backend());
+  begin(run.folder() ? run.folder()->near(run.step()).step : run.kept_snapshot(run.step())->step,
+        run.trainer().backend());
   bool is_left = true;
   while (is_left && !number()) is_left = measure_next();
   if (!number())
@@ -54,6 +56,7 @@ OverTraining::OverTraining(const TrainingRun& run, OverTrainingConfig config)
 OverTraining::~OverTraining() = default;
 
 bool OverTraining::is_of(const Recipe& recipe) const {
+  if (run_->folder()) return measured_.inspected == recipe.inspected;
   const auto last = view_->step.empty() ? 0 : static_cast<std::int64_t>(view_->step.back());
   return measured_.inspected == recipe.inspected && common_step(measured_, recipe) >= std::max(last, measured_step_);
 }
@@ -61,19 +64,24 @@ bool OverTraining::is_of(const Recipe& recipe) const {
 /// Saved steps up to the present one that are not in the list.
 std::vector<std::int64_t> OverTraining::missing(const std::vector<double>& known) const {
   std::vector<std::int64_t> steps;
-  for (const KeptState& kept : *run_->history().kept()) {
+  for (const KeptState& kept : *run_->kept()) {
     const bool is_known = std::ranges::binary_search(known, static_cast<double>(kept.step));
-    if (kept.step <= run_->step() && !is_known) steps.push_back(kept.step);
+    if ((run_->folder() || kept.step <= run_->step()) && !is_known) steps.push_back(kept.step);
   }
   return steps;
 }
 
 /// Opens a saved state as a separate run.
 void OverTraining::begin(std::int64_t step, Backend& backend) {
-  Snapshot snapshot = *run_->kept_snapshot(step);
-  snapshot.recipe.shown_step = -1;
   measured_ = run_->recipe();
-  now_ = std::make_unique<AnalysedRun>(SavedRun{snapshot.recipe, snapshot}, backend, 0);
+  if (run_->folder()) {
+    now_ = std::make_unique<AnalysedRun>(open_state(run_->folder()->at(step)), backend, 0);
+    now_->choose_as(measured_);
+  } else {
+    Snapshot snapshot = *run_->kept_snapshot(step);
+    snapshot.recipe.shown_step = -1;
+    now_ = std::make_unique<AnalysedRun>(SavedRun{snapshot.recipe, snapshot}, backend, 0);
+  }
   measured_step_ = step;
 }
 

@@ -5,6 +5,7 @@
 #include <new>
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <set>
 
 #include "core/engine/recipe/recipe_text.h"
 #include "core/engine/session/arriving_model.h"
@@ -45,7 +46,7 @@ double SessionWorker::seconds() const {
 void SessionWorker::begin() {
   guarded([&] {
     backend_ = options_.make_backend(options_.device, options_.threads);
-    if (!options_.open_file.empty()) return open(open_saved_run(options_.open_file));
+    if (!options_.open_file.empty()) return open(open_saved_run(options_.open_file, newest_state));
     open({parse_recipe(first_recipe_, "recipe"), std::nullopt});
     control_.resume(control_.running() || options_.start_running);
   });
@@ -66,6 +67,7 @@ bool SessionWorker::turn() {
     });
   }
   announced_ = opened_;
+  guarded([&] { watch_folder(); });
   if (control_.running() && analysed_ && control_.is_due(seconds())) guarded([&] { train(); });
   if (mailbox_->is_taken()) last_taken_ = seconds();
   if (control_.running() && analysed_ && !device_is_lost_ && seconds() - last_taken_ < window_timeout_seconds)
@@ -95,7 +97,8 @@ Mailbox::Wait SessionWorker::wait() const {
   if (control_.running() && analysed_ && control_.is_due(seconds())) return Mailbox::Wait::none;
   if (has_pieces()) return scheduler_.is_steered(control_.running()) ? Mailbox::Wait::a_while : Mailbox::Wait::none;
   const bool waits_for_its_step = control_.running() && analysed_;
-  return is_stale_ || waits_for_its_step ? Mailbox::Wait::a_while : Mailbox::Wait::until_something_comes;
+  if (is_stale_ || waits_for_its_step) return Mailbox::Wait::a_while;
+  return analysed_ && analysed_->run().folder() ? Mailbox::Wait::half_a_second : Mailbox::Wait::until_something_comes;
 }
 
 void SessionWorker::take_commands() {
@@ -149,6 +152,9 @@ void SessionWorker::apply(const Command& command) {
   const CommandHandler handler = find_handler(command.name);
   if (handler == nullptr) throw Error(ExitCode::bad_input, "the engine has no command \"" + command.name + "\"");
   if (!is_open() && command.name != "load") throw Error(ExitCode::bad_input, "nothing is open; load a preset first");
+  static const std::set<std::string> learn{"branch", "reset", "reseed", "blame", "microscope", "bisect"};
+  if (is_open() && run().folder() && (changes_training(command) || learn.contains(command.name)))
+    throw Error(ExitCode::bad_input, command.name + ": another program trains this run; open one checkpoint by itself");
   handler(*this, command, nlohmann::json::parse(command.value, nullptr, false));
 }
 
@@ -208,6 +214,7 @@ void SessionWorker::take_over(std::unique_ptr<AnalysedRun> fresh) {
   view_.clear();
   ++opened_;
   analysed_ = std::move(fresh);
+  follows_ = run().folder() && run().step() == run().latest_step();
   trained_ = 0;
   control_.rest(false);
   analyse_afresh();
@@ -219,6 +226,23 @@ void SessionWorker::analyse_afresh() {
   scheduler_.retry();
   scheduler_.begin(all_analyses);
   is_stale_ = true;
+}
+
+void SessionWorker::watch_folder() {
+  if (!analysed_ || !run().folder() || seconds() < next_look_) return;
+  const double began = seconds();
+  next_look_ = began + 60;  // after a failure
+  const bool has_news = run().folder()->update();
+  next_look_ = seconds() + std::max(1.0, 50 * (seconds() - began));  // rarely where a look takes long
+  is_stale_ = is_stale_ || has_news;
+  if (has_news && follows_ && !run().folder()->states().empty()) go_to(newest_state);
+}
+
+void SessionWorker::move_by(std::int64_t by) { go_to(run().folder()->near(run().step(), by).step); }
+
+void SessionWorker::follow(bool on) {
+  if (on) go_to(newest_state);
+  follows_ = on;
 }
 
 void SessionWorker::train() {
@@ -322,11 +346,13 @@ void SessionWorker::report_best_step() {
 }
 
 void SessionWorker::start(std::int64_t until) {
+  if (run().folder()) return follow(true);
   control_.start(until);
   control_.restart_clock(run().step(), seconds());
 }
 
 void SessionWorker::train_more(std::int64_t count) {
+  if (run().folder()) return move_by(count);
   control_.train_more(count, run().step());
   control_.restart_clock(run().step(), seconds());
 }
@@ -334,6 +360,11 @@ void SessionWorker::train_more(std::int64_t count) {
 std::int64_t SessionWorker::aim() const { return std::max(control_.rebuilds_to(), analysed_->run().step()); }
 
 void SessionWorker::go_to(std::int64_t step) {
+  if (run().folder()) {
+    analysed_->go_to(step);
+    follows_ = run().step() == run().latest_step();  // as a log viewer does
+    return;
+  }
   if (step > run().latest_step()) return start(step);
   control_.pause();
   const std::int64_t target = std::max(run().oldest_step(), step);
@@ -475,7 +506,7 @@ void SessionWorker::move_to(std::unique_ptr<Backend> target, Precision precision
   Snapshot snapshot = present_snapshot();
   snapshot.recipe.precision = precision;
   std::unique_ptr<Backend> side;
-  auto moved = analyse({snapshot.recipe, snapshot}, *target, side);
+  auto moved = analyse({snapshot.recipe, snapshot, "", {}, run().folder()}, *target, side);
   archive_run();
   take_over(std::move(moved));
   side_backend_ = std::move(side);
@@ -550,6 +581,7 @@ std::shared_ptr<const Observation> SessionWorker::observation() const {
     now->speed_limit = control_.speed_limit();
     now->rebuilds_to = control_.rebuilds_to();
     now->opened = opened_;
+    now->follows = follows_;
     now->view = view_;
     std::vector<RunCurves> earlier;
     for (const EarlierRun& one : archive_.runs()) earlier.push_back(one.curves);

@@ -69,6 +69,11 @@ class SessionWorker {
   void change(const std::string& key, double to, bool is_live);
   /// Rewinds to before step `step` and leaves its batch out of the training.
   void leave_out_batch(std::int64_t step);
+  /// Of a run in a folder: shows the state `by` places after the present one.
+  void move_by(std::int64_t by);
+  /// Of a run in a folder: from now on each new state is shown, or the present one stays.
+  void follow(bool on);
+  bool follows() const { return follows_; }
   /// Freezes or unfreezes a part (TrainingRun::freeze).
   void freeze(const std::string& part, bool on);
   /// Fits the weights to moved eigenvalues (AnalysedRun::operate).
@@ -107,6 +112,7 @@ class SessionWorker {
   void take_over(std::unique_ptr<AnalysedRun> fresh);
   void discard_present();
   void go_over_to(const Recipe& recipe);
+  void watch_folder();
   void begin_other_future(const std::function<void()>& change);
   Snapshot present_snapshot();
   void move_to(std::unique_ptr<Backend> target, Precision precision);
@@ -129,7 +135,9 @@ class SessionWorker {
   AnalysisScheduler scheduler_;
   std::deque<Event> events_;
   std::string checksum_, same_as_;
-  std::string view_;                 // of the opened figure
+  std::string view_;      // of the opened figure
+  bool follows_ = false;  // each new state of the folder is shown
+  double next_look_ = 0;
   std::uint64_t opened_ = 0;         // number of runs opened
   std::uint64_t announced_ = 0;      // the last of them that was published
   std::uint64_t taken_ = 0;          // commands from the mailbox

@@ -9,6 +9,7 @@
 #include <map>
 #include <utility>
 
+#include "core/engine/training/saved/saved_run.h"
 #include "core/engine/training/setting_check.h"
 #include "core/engine/training/surgery.h"
 #include "core/io/error.h"
@@ -101,6 +102,12 @@ TrainingRun::TrainingRun(Recipe recipe, Backend& backend, std::size_t history_li
       history_(history_limit),
       record_(labels_of(*trainer_), recipe_.training.steps) {
   check_commands(recipe_, *trainer_);
+  if (recipe_.checkpoint.contains("step")) {  // of another program's training, which is not repeated here
+    TrainerState state = trainer_->save();
+    state.step = latest_step_ = recipe_.checkpoint["step"];
+    trainer_->restore(state);
+    record_.begin_after(state.step);
+  }
   history_.keep(trainer_->save());
   apply_due_commands();  // they also apply to read-only runs
 }
@@ -476,14 +483,54 @@ void TrainingRun::rebuild_config() {
   apply_due_commands();
 }
 
+std::int64_t TrainingRun::oldest_step() const {
+  return folder_ && !folder_->states().empty() ? folder_->near(0).step : history_.oldest();
+}
+
+std::int64_t TrainingRun::latest_step() const {
+  return folder_ && !folder_->states().empty() ? folder_->near(newest_state).step : latest_step_;
+}
+
+std::shared_ptr<const std::vector<KeptState>> TrainingRun::kept() const {
+  if (!folder_) return history_.kept();
+  std::vector<KeptState> states;
+  for (const auto& [step, state] : folder_->states()) states.push_back({step, ""});
+  return std::make_shared<const std::vector<KeptState>>(std::move(states));
+}
+
+/// If the state cannot be opened, the present one stays.
+bool TrainingRun::open_stored(const StoredState& stored) {
+  if (stored.step == step()) return false;
+  const SavedRun saved = open_state(stored);
+  if (saved.recipe.model != recipe_.model)
+    throw Error(ExitCode::bad_input, stored.path.string() + ": it holds another model than the one that is open");
+  const std::unique_ptr<TrainingRun> there = make_run(saved, trainer_->backend(), 0);
+  trainer_->restore(there->trainer_->save());
+  numbered_.clear();
+  if (read_modes_ && !there->numbered_.empty()) numbered_.push_back(read_modes_(there->numbered_.back().get()));
+  recipe_.checkpoint = saved.recipe.checkpoint;
+  forget_changes();
+  return true;
+}
+
+/// Another state has been restored.
+void TrainingRun::forget_changes() {
+  failure_.clear();
+  done_.clear();
+  undone_.clear();
+  is_live_ = false;
+  rebuild_config();
+}
+
 void TrainingRun::go_to(std::int64_t target) {
   jump_towards(target);
-  while (step() < target && train_step()) {
+  while (!folder_ && step() < target && train_step()) {
   }
 }
 
 bool TrainingRun::jump_towards(std::int64_t target) {
   if (target < 0) throw Error(ExitCode::bad_input, "step " + std::to_string(target) + ": steps count from 0");
+  if (folder_) return open_stored(folder_->near(target));
   const TrainerState* kept = history_.before(target);
   if (kept == nullptr)
     throw Error(ExitCode::bad_input, "This snapshot starts at step " + std::to_string(oldest_step()) +
@@ -491,12 +538,8 @@ bool TrainingRun::jump_towards(std::int64_t target) {
   const bool is_nearest = target >= step() && kept->step <= step();
   if (is_nearest) return false;
   record_.truncate(latest_step_);  // of a failed step
-  failure_.clear();
-  done_.clear();
-  undone_.clear();
-  is_live_ = false;
   trainer_->restore(*kept);
-  rebuild_config();
+  forget_changes();
   return true;
 }
 
@@ -517,10 +560,7 @@ void TrainingRun::go_over_to(const Recipe& other, std::int64_t common) {
   const auto is_change = [](const TimedCommand& timed) { return changes_training(timed.command); };
   std::erase_if(recipe_.commands, is_change);
   std::ranges::copy_if(other.commands, std::back_inserter(recipe_.commands), is_change);
-  rebuild_config();
-  done_.clear();
-  undone_.clear();
-  is_live_ = false;
+  forget_changes();
 }
 
 Recipe TrainingRun::recipe() const {

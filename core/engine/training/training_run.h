@@ -17,6 +17,9 @@
 
 namespace afterglow {
 
+class RunFolder;
+struct StoredState;
+
 /// What the next training step would do. Weights have the layout of the flat buffer.
 struct RehearsedStep {
   StoredNumbers weights, after;  ///< now, and after the step
@@ -31,6 +34,11 @@ class TrainingRun {
   TrainingRun(Recipe recipe, Backend& backend, std::size_t history_limit = History::default_limit);
   /// Continues from a snapshot. Throws Error(bad_input) if the snapshot does not fit its own recipe.
   TrainingRun(const Snapshot& snapshot, Backend& backend, std::size_t history_limit = History::default_limit);
+
+  /// From now on the states are those of a folder that another program fills: `go_to` opens the last one at or before a
+  /// step and trains nothing.
+  void follow(std::shared_ptr<RunFolder> folder) { folder_ = std::move(folder); }
+  const std::shared_ptr<RunFolder>& folder() const { return folder_; }
 
   Trainer& trainer() { return *trainer_; }
   const Trainer& trainer() const { return *trainer_; }
@@ -96,9 +104,9 @@ class TrainingRun {
   void note_stop(const std::string& reason) { record_.add_stop({step(), reason}); }
   const std::vector<Stop>& stops() const { return record_.stops(); }
   /// The earliest step that `go_to` reaches: 0, or the step of the snapshot that the run started from.
-  std::int64_t oldest_step() const { return history_.oldest(); }
+  std::int64_t oldest_step() const;
   /// The last step that was trained: beyond `step()` after a rewind, until a change begins another future.
-  std::int64_t latest_step() const { return latest_step_; }
+  std::int64_t latest_step() const;
   /// Goes exactly to a step that was trained before, or trains forward to a later one. Throws Error(bad_input) for a
   /// step before `oldest_step`.
   void go_to(std::int64_t step);
@@ -119,6 +127,8 @@ class TrainingRun {
   RunCurves curves() const { return curves_until(step() + (failure_.empty() ? 0 : 1)); }
   RunCurves whole_curves() const { return curves_until(latest_step_); }
   const History& history() const { return history_; }
+  /// The states that `go_to` starts from, those of the folder without checksums.
+  std::shared_ptr<const std::vector<KeptState>> kept() const;
   /// The last saved state at or before the present step, read from host memory, for the case that the device was lost.
   /// Nothing if no state has been saved yet.
   std::optional<Snapshot> kept_snapshot() const { return kept_snapshot(step()); }
@@ -129,6 +139,8 @@ class TrainingRun {
   std::string name = "run 1";
 
  private:
+  bool open_stored(const StoredState& stored);
+  void forget_changes();
   void apply(const Command& command);
   const Command* next_of(std::string_view name) const;
   StepResult step_without_learning();
@@ -150,6 +162,7 @@ class TrainingRun {
   Recipe recipe_;
   std::unique_ptr<Trainer> trainer_;
   History history_;
+  std::shared_ptr<RunFolder> folder_;  // null: this run is trained here
   RunRecord record_;
   std::int64_t latest_step_ = 0;
   std::size_t next_command_ = 0;

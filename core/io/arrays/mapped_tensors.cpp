@@ -45,6 +45,7 @@ MappedTensors::MappedTensors(const std::filesystem::path& path) : bytes_(mapped(
     const std::size_t begin = header_length_bytes + text.size();
     const Bytes data = part_of(bytes_, begin, bytes_.size() - begin, path.string());
     Header header = parse_header(text, data.size(), path.string());
+    metadata_ = std::move(header.metadata);
     for (HeaderEntry& entry : header.entries) {
       tensors_.push_back({std::move(entry.name), entry.type, std::move(entry.other_type), std::move(entry.shape),
                           part_of(data, entry.begin, entry.end - entry.begin, path.string())});
@@ -58,11 +59,14 @@ MappedTensors::MappedTensors(const std::filesystem::path& path) : bytes_(mapped(
 MappedTensors::~MappedTensors() { unmap(bytes_); }
 
 MappedTensors::MappedTensors(MappedTensors&& other) noexcept
-    : bytes_(std::exchange(other.bytes_, {})), tensors_(std::move(other.tensors_)) {}
+    : bytes_(std::exchange(other.bytes_, {})),
+      tensors_(std::move(other.tensors_)),
+      metadata_(std::move(other.metadata_)) {}
 
 MappedTensors& MappedTensors::operator=(MappedTensors&& other) noexcept {
   std::swap(bytes_, other.bytes_);
   std::swap(tensors_, other.tensors_);
+  std::swap(metadata_, other.metadata_);
   return *this;
 }
 

@@ -3,6 +3,7 @@
 #pragma once
 #include <cstddef>
 #include <filesystem>
+#include <map>
 #include <span>
 #include <string>
 #include <string_view>
@@ -31,12 +32,14 @@ class MappedTensors {
 
   /// In the order of their bytes; valid for the lifetime of this object.
   const std::vector<TensorView>& tensors() const { return tensors_; }
+  const std::map<std::string, std::string>& metadata() const { return metadata_; }
   /// All bytes of the file.
   std::span<const std::byte> bytes() const { return bytes_; }
 
  private:
   std::span<const std::byte> bytes_;
   std::vector<TensorView> tensors_;
+  std::map<std::string, std::string> metadata_;
 };
 
 }  // namespace afterglow

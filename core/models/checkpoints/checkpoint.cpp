@@ -246,19 +246,34 @@ bool is_checkpoint_file(const fs::path& path) {
   return config.contains("model_type") || config.contains("architectures") || config.contains("ssm_cfg");
 }
 
-CheckpointFolder::CheckpointFolder(fs::path folder) : folder_(std::move(folder)) {
+fs::path folder_of_config(const fs::path& weights) {
   std::error_code failed;
+  fs::path folder = fs::absolute(weights).lexically_normal();
+  if (!folder.has_filename() || !fs::is_directory(folder, failed)) folder = folder.parent_path();
+  for (const fs::path& one : {folder, folder.parent_path()}) {
+    if (fs::exists(one / config_file, failed)) return one;
+  }
+  return {};
+}
+
+CheckpointFolder::CheckpointFolder(fs::path folder) : folder_(std::move(folder)), home_(folder_of_config(folder_)) {
+  std::error_code failed;
+  if (fs::is_regular_file(folder_, failed) && !home_.empty()) {
+    config_ = read_config_json(home_ / config_file);
+    map(folder_);
+    return;
+  }
   if (!fs::is_directory(folder_, failed)) refuse(folder_, "there is no such folder; check the name");
   const bool has_one = fs::exists(folder_ / single_file, failed), has_shards = fs::exists(folder_ / index_file, failed);
   if (!has_one && !has_shards && fs::exists(folder_ / adapter_file, failed))
     refuse(folder_,
            "this is an adapter (LoRA), which changes another model's weights; merge the two with merge_and_unload() of "
            "peft, save the result with save_pretrained and give its folder");
-  if (!fs::exists(folder_ / config_file, failed)) {
+  if (home_.empty() || (!has_one && !has_shards && !fs::exists(folder_ / config_file, failed))) {
     if (has_one && pickle_in(folder_).empty()) map(folder_ / single_file);
     refuse_without_config(folder_, config_to_write(names()));
   }
-  config_ = read_config_json(folder_ / config_file);
+  config_ = read_config_json(home_ / config_file);
   // As in the libraries: a single file takes precedence over an index.
   if (has_one) {
     map(folder_ / single_file);
@@ -335,8 +350,8 @@ std::string CheckpointFolder::hash() const {
 
 Checkpoint::Checkpoint(const std::filesystem::path& folder)
     : folder_(folder),
-      library_(&library_of(folder_.config(), (folder_.folder() / "config.json").string())),
-      plan_(plan_of(*library_, ConfigFields(folder_.config(), (folder_.folder() / "config.json").string()))),
+      library_(&library_of(folder_.config(), (folder_.home() / config_file).string())),
+      plan_(plan_of(*library_, ConfigFields(folder_.config(), (folder_.home() / config_file).string()))),
       notes_(plan_.notes) {
   note_names();
   untie_head();
@@ -349,7 +364,7 @@ std::string Checkpoint::folder_name() const {
 }
 
 std::filesystem::path Checkpoint::tokenizer() const {
-  const std::filesystem::path file = std::filesystem::absolute(folder_.folder()) / tokenizer_file;
+  const std::filesystem::path file = std::filesystem::absolute(folder_.home()) / tokenizer_file;
   return std::filesystem::exists(file) ? file : std::filesystem::path();
 }
 

@@ -30,7 +30,11 @@ class LoadingWatch : Immovable {
   Told told_;
 };
 
-/// A folder with config.json and weights in safetensors, which it maps.
+/// The folder whose config.json describes these weights, a folder or a .safetensors file: their own folder, else the
+/// one above it, where trainings keep it once for all steps. Empty without any.
+std::filesystem::path folder_of_config(const std::filesystem::path& weights);
+
+/// A folder with config.json and weights in safetensors, or one such file, which it maps.
 class CheckpointFolder {
  public:
   /// Opens and maps it. Throws Error(bad_input) that names the file and what to do: no config.json, weights as pickles,
@@ -38,6 +42,7 @@ class CheckpointFolder {
   explicit CheckpointFolder(std::filesystem::path folder);
 
   const std::filesystem::path& folder() const { return folder_; }
+  const std::filesystem::path& home() const { return home_; }  ///< of config.json and tokenizer.json
   const nlohmann::json& config() const { return config_; }
   /// nullptr where no tensor has this name. Names are those of the model, without the words of wrappers around it.
   const TensorView* find(const std::string& name) const;
@@ -51,7 +56,7 @@ class CheckpointFolder {
   void map(const std::filesystem::path& file);
   void map_shards(const std::filesystem::path& index);
   void add(const TensorView& tensor);
-  std::filesystem::path folder_;
+  std::filesystem::path folder_, home_;
   nlohmann::json config_;
   std::vector<MappedTensors> shards_;
   std::map<std::string, const TensorView*> tensors_;

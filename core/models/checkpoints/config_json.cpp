@@ -1,6 +1,5 @@
 // Reads config.json: Python's extra numbers, nulls, typed fields.
 #include <algorithm>
-#include <array>
 #include <limits>
 #include <sstream>
 
@@ -18,26 +17,6 @@ using nlohmann::json;
 
 constexpr std::size_t largest_config = std::size_t{4} << 20;
 constexpr double infinity = std::numeric_limits<double>::infinity();
-
-/// Replaces Python's Infinity and NaN, which JSON does not have, by objects.
-std::string with_json_numbers(const std::string& text) {
-  static constexpr std::array<std::string_view, 3> words{"-Infinity", "Infinity", "NaN"};
-  std::string result;
-  bool in_string = false;
-  for (std::size_t i = 0; i < text.size(); ++i) {
-    if (text[i] == '"') in_string = !in_string;
-    if (in_string && text[i] == '\\') result += text[i++];
-    const auto word =
-        std::ranges::find_if(words, [&](std::string_view w) { return text.compare(i, w.size(), w) == 0; });
-    if (in_string || word == words.end()) {
-      if (i < text.size()) result += text[i];
-      continue;
-    }
-    result += "{\"__float__\": \"" + std::string(*word) + "\"}";
-    i += word->size() - 1;
-  }
-  return result;
-}
 
 void erase_nulls(json& object) {
   for (auto field = object.begin(); field != object.end();) {

@@ -77,6 +77,7 @@ std::vector<Figure> over_training_figures(const Observation& observation, const 
   const OverTrainingView* view = observation.over_training.get();
   if (!view || !is_whole(*view)) return {};
   std::vector<Figure> figures{number_figure(observation, *view), loss_above(observation, *view)};
+  if (observation.runs.empty() || observation.runs.back().loss.empty()) figures.pop_back();
   figures[0].subtitle = over_training_subtitle(observation, {});
   figures[0].subject = view->name;
   return figures;

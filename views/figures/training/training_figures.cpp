@@ -298,6 +298,7 @@ std::vector<Mark> marks_by_step(const Observation& observation) {
 
 std::string training_subtitle(const Observation& observation, const Selection& selection) {
   if (observation.runs.empty()) return "No step yet. Press Space to train.";
+  if (observation.folder) return "from the logs in " + observation.folder->name;
   const std::size_t seeds = seeds_of(observation, selection).size();
   std::string text = observation.measures.quality + " and loss";
   if (seeds > 0) return text + " · mean and one standard deviation of " + std::to_string(seeds) + " seeds";
@@ -315,6 +316,7 @@ std::string training_subtitle(const Observation& observation, const Selection& s
 
 std::vector<Figure> training_figures(const Observation& observation, const Selection& selection, CurveStore& curves) {
   if (observation.runs.empty()) return {};
+  if (observation.folder && !observation.folder->curves.empty()) return log_figures(observation);
   return {accuracy_figure(observation, selection, curves), loss_figure(observation, selection, curves),
           gradient_figure(observation, selection, curves), rate_figure(observation, selection, curves)};
 }

@@ -14,4 +14,7 @@ std::vector<Mark> marks_by_step(const Observation& observation);
 std::string training_subtitle(const Observation& observation, const Selection& selection);
 std::vector<Figure> training_figures(const Observation& observation, const Selection& selection, CurveStore& curves);
 
+/// Of a run in a folder, from its logs: all losses in one figure, as accuracies, norms of gradients and learning rates.
+std::vector<Figure> log_figures(const Observation& observation);
+
 }  // namespace afterglow

@@ -25,9 +25,9 @@ std::string file_name_of(std::string folder) {
 
 }  // namespace
 
-Recipe checkpoint_recipe(const Checkpoint& checkpoint) {
+Recipe checkpoint_recipe(const Checkpoint& checkpoint, const std::string& name) {
   Recipe recipe;
-  recipe.name = file_name_of(checkpoint.folder_name());
+  recipe.name = file_name_of(name.empty() ? checkpoint.folder_name() : name);
   recipe.checkpoint = checkpoint.origin();
   const std::string type = recipe.checkpoint["config"].value("model_type", checkpoint.library());
   recipe.title = checkpoint.library() + (type == checkpoint.library() ? "" : " " + type) + " · " + recipe.name;

@@ -5,8 +5,8 @@
 
 namespace afterglow {
 
-/// Named after the folder. Its task is text in the model's tokens, labelled by the folder's tokenizer if there is one;
-/// sequences are drawn at random until --data gives others.
-Recipe checkpoint_recipe(const Checkpoint& checkpoint);
+/// Named after the folder, or `name`. Its task is text in the model's tokens, labelled by the folder's tokenizer if
+/// there is one; sequences are drawn at random until --data gives others.
+Recipe checkpoint_recipe(const Checkpoint& checkpoint, const std::string& name = "");
 
 }  // namespace afterglow

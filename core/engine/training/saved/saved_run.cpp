@@ -41,17 +41,44 @@ void leave_out_broken_labels(Recipe& recipe, std::vector<std::string>& notes) {
   }
 }
 
-SavedRun read_saved_run(const std::filesystem::path& path) {
+SavedRun read_model(const std::filesystem::path& path, const std::string& name = "") {
+  const Checkpoint checkpoint(path);
+  return {checkpoint_recipe(checkpoint, name), std::nullopt, "", checkpoint.notes()};
+}
+
+/// Weights of another program, which has written its config.json near them.
+bool is_other_model(const std::filesystem::path& file) {
+  return !folder_of_config(file).empty() && !MappedTensors(file).metadata().contains("afterglow.recipe");
+}
+
+SavedRun read_run_folder(std::shared_ptr<RunFolder> folder, std::int64_t step) {
+  SavedRun saved = open_state(folder->at(step), folder->view()->name);
+  const std::vector<std::string> notes = folder->notes();
+  saved.notes.insert(saved.notes.end(), notes.begin(), notes.end());
+  if (!saved.snapshot) {
+    saved.recipe.training.steps = std::clamp<std::int64_t>(folder->planned_steps(), 1, max_steps);
+    saved.notes.push_back("the folder has the weights of " + std::to_string(folder->states().size()) +
+                          " steps; the task and the state of the optimiser are not known here");
+  }
+  saved.folder = std::move(folder);
+  return saved;
+}
+
+SavedRun read_saved_run(const std::filesystem::path& path, std::int64_t step) {
   std::error_code unknown;
   if (std::filesystem::is_directory(path, unknown)) {
-    const Checkpoint checkpoint(path);
-    return {checkpoint_recipe(checkpoint), std::nullopt, "", checkpoint.notes()};
+    auto folder = std::make_shared<RunFolder>(path);
+    const bool is_plain = step == no_step && folder->is_model();
+    if (folder->is_run() && !is_plain) return read_run_folder(std::move(folder), step == no_step ? newest_state : step);
+    if (step == no_step || step == newest_state) return read_model(path);
   }
+  if (step != no_step && step != newest_state)
+    throw Error(ExitCode::usage,
+                path.string() + ": --step chooses among the checkpoints of a folder, and this is none");
   const std::string extension = extension_of(path);
   if (extension == ".safetensors") {
-    Snapshot snapshot = read_snapshot(path);
-    Recipe recipe = snapshot.recipe;
-    return {std::move(recipe), std::move(snapshot)};
+    if (is_other_model(path)) return read_model(path);
+    return open_state({.path = path, .is_snapshot = true});
   }
   if (extension == ".npz")
     throw Error(ExitCode::bad_input,
@@ -81,16 +108,28 @@ SavedRun read_saved_run(const std::filesystem::path& path) {
 
 }  // namespace
 
-SavedRun open_saved_run(const std::filesystem::path& path) {
-  SavedRun saved = read_saved_run(path);
+SavedRun open_state(const StoredState& state, const std::string& name) {
+  if (state.is_snapshot) {
+    Snapshot snapshot = read_snapshot(state.path);
+    return {snapshot.recipe, std::move(snapshot)};
+  }
+  SavedRun saved = read_model(state.path, name);
+  saved.recipe.checkpoint["step"] = saved.recipe.shown_step = state.step;
+  return saved;
+}
+
+SavedRun open_saved_run(const std::filesystem::path& path, std::int64_t step) {
+  SavedRun saved = read_saved_run(path, step);
   leave_out_broken_labels(saved.recipe, saved.notes);
   if (saved.snapshot) saved.snapshot->recipe.task = saved.recipe.task;
   return saved;
 }
 
 std::unique_ptr<TrainingRun> make_run(const SavedRun& saved, Backend& backend, std::size_t history_limit) {
-  if (saved.snapshot) return std::make_unique<TrainingRun>(*saved.snapshot, backend, history_limit);
-  return std::make_unique<TrainingRun>(saved.recipe, backend, history_limit);
+  auto run = saved.snapshot ? std::make_unique<TrainingRun>(*saved.snapshot, backend, history_limit)
+                            : std::make_unique<TrainingRun>(saved.recipe, backend, history_limit);
+  run->follow(saved.folder);
+  return run;
 }
 
 void register_cuda_maker(CudaMaker maker) { cuda_maker = maker; }

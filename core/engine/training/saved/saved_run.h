@@ -5,22 +5,29 @@
 #include <optional>
 #include <string>
 
+#include "core/engine/training/saved/run_folder.h"
 #include "core/engine/training/training_run.h"
 
 namespace afterglow {
 
 struct SavedRun {
   Recipe recipe;
-  std::optional<Snapshot> snapshot;  ///< weights, if the file has them
-  std::string view{};                ///< how a figure showed it, JSON for the window; may be empty
-  std::vector<std::string> notes{};  ///< warnings for the user
+  std::optional<Snapshot> snapshot;     ///< weights, if the file has them
+  std::string view{};                   ///< how a figure showed it, JSON for the window; may be empty
+  std::vector<std::string> notes{};     ///< warnings for the user
+  std::shared_ptr<RunFolder> folder{};  ///< whose states the run goes through; null: only this one
   /// Whether it has weights: a snapshot's, or those of a folder.
   bool has_weights() const { return snapshot.has_value() || !recipe.checkpoint.is_null(); }
 };
 
-/// Opens .json (recipe), .safetensors (snapshot), .svg, .pdf, .png or .csv (exported figure), or the folder of another
-/// library's model. Throws Error(bad_input) that names the file and what it lacks.
-SavedRun open_saved_run(const std::filesystem::path& path);
+constexpr std::int64_t no_step = -1;
+/// Opens .json (recipe), .safetensors (snapshot), .svg, .pdf, .png or .csv (exported figure), the folder of another
+/// library's model, or a folder of states over steps, of which `step` names one; without a step the model that the
+/// folder itself is, if it is one, else the newest state. Throws Error(bad_input) that names file and lack,
+/// Error(usage) for a step that is not there.
+SavedRun open_saved_run(const std::filesystem::path& path, std::int64_t step = no_step);
+/// One state of a folder alone; `name` is that of a model which has none.
+SavedRun open_state(const StoredState& state, const std::string& name = "");
 std::unique_ptr<TrainingRun> make_run(const SavedRun& saved, Backend& backend,
                                       std::size_t history_limit = History::default_limit);
 
