@@ -476,6 +476,8 @@ class Arguments {
     add(app, "export", add_export, export_model);
     add(app, "tokenize", add_tokenize, tokenize);
     add(app, "table", add_table, table);
+    add<ClaimsOptions>(
+        app, "claims", [](CLI::App*, ClaimsOptions&) {}, claims);
     add(app, "sweep", add_sweep, sweep);
     add(app, "check", add_check, check);
     add(app, "grade", add_grade, grade);
@@ -494,7 +496,8 @@ class Arguments {
 
   json run(const CLI::App& app) {
     refuse_words_of_window(app, files_);
-    for (const char* name : {"info", "export", "tokenize", "check", "grade", "handout", "completion", "manual"}) {
+    for (const char* name :
+         {"info", "export", "tokenize", "claims", "check", "grade", "handout", "completion", "manual"}) {
       if (!common_.precision.empty() && app.got_subcommand(name))
         throw Error(ExitCode::usage, std::string(name) + " does not use --precision; leave it out");
     }

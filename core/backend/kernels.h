@@ -35,7 +35,7 @@ struct LinearBackward {
   Grad dx;
 };
 
-enum class Unary { silu, sigmoid, softplus, tanh, gelu, exp, relu, elu_plus_one };
+enum class Unary { silu, sigmoid, softplus, tanh, gelu, exp, relu, elu_plus_one, sine };
 
 /// Between which ends a time step may lie; where one binds, no gradient flows.
 struct StepRange {
@@ -381,6 +381,11 @@ class Kernels {
   virtual bool reads_out_narrow(const RidgeConfig& config, const RidgeInputs& in) const = 0;
   /// Elements of workspace that ridge_readout_backward needs.
   virtual std::int64_t ridge_readout_workspace(const RidgeConfig& config, const RidgeInputs& in) const = 0;
+  /// By what the query of each token is divided: scales [B,T,H] = 1 / m from m [B,H,g] of the groups; and its gradient,
+  /// which flows to the lengths that attain m.
+  virtual void ridge_scales(const RidgeConfig& config, const RidgeSaved& saved, const Tensor& scales) = 0;
+  virtual void ridge_scales_backward(const RidgeConfig& config, const RidgeSaved& saved, const Tensor& dscales,
+                                     const Grad& dlength) = 0;
   /// One token: z, q [B,1,H,r], v, y [B,1,H,P]; updates the state; saved holds one group.
   virtual void ridge_step(const RidgeConfig& config, const RidgeInputs& in, const RidgeState& state,
                           const RidgeSaved& saved, const Tensor& y) = 0;
@@ -394,6 +399,12 @@ class Kernels {
   virtual void koopman_modes_backward(const Tensor& lifted, const Tensor& gamma, const Tensor& omega,
                                       const Tensor& gate, const Tensor& dz, const Grad& dlifted, const Grad& dgamma,
                                       const Grad& domega, const Grad& dgate) = 0;
+  /// Per block of b channels the matrix W = R Q: Q = (I + S)^-1 (I - S) (Cayley) of S = A - A^T with the upper triangle
+  /// of A, R turns pairs of rows as koopman_modes turns pairs. A, Q, W [n,b,b], gamma, omega [n b / 2]; b even.
+  virtual void mixed_modes(const Tensor& A, const Tensor& gamma, const Tensor& omega, const Tensor& Q,
+                           const Tensor& W) = 0;
+  virtual void mixed_modes_backward(const Tensor& gamma, const Tensor& omega, const Tensor& Q, const Tensor& dW,
+                                    const Grad& dA, const Grad& dgamma, const Grad& domega) = 0;
   /// The observables of `squares`: x [.., N] with N even, y [.., squares.width(N)].
   virtual void pair_squares(const Tensor& x, const PairSquares& squares, const Tensor& y) = 0;
   virtual void pair_squares_backward(const Tensor& x, const PairSquares& squares, const Tensor& dy, const Grad& dx) = 0;

@@ -16,7 +16,11 @@ std::int64_t RidgeConfig::groups(std::int64_t length) const {
   }
 }
 
-double ridge_gamma(double gamma_raw) { return 1.0 + 0.5 / (1.0 + std::exp(-gamma_raw)); }
+std::int64_t RidgeConfig::group_of(std::int64_t i, const Shape& shape) const {
+  const std::int64_t tokens = shape[1], heads = shape[2], t = i / heads % tokens;
+  const std::int64_t group = mode == Mode::chunk ? t / chunk : mode == Mode::recurrent ? t : 0;
+  return (i / (tokens * heads) * heads + i % heads) * groups(tokens) + group;
+}
 
 RidgeSizes RidgeInputs::sizes() const {
   const Shape &keys = z.shape, &values = v.shape;

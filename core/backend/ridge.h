@@ -1,10 +1,27 @@
 // What the SKA core takes and keeps: ridge regression of values on keys, the Koopman operator, its power filter.
 #pragma once
+#include <algorithm>
+#include <cmath>
 #include <cstdint>
 
 #include "core/tensor/tensor.h"
 
 namespace afterglow {
+
+/// A learned number between two bounds: low + (high - low) sigmoid(raw).
+struct Bounds {
+  double low = 0, high = 1;
+  double at(double raw) const { return low + (high - low) / (1.0 + std::exp(-raw)); }
+  double slope(double raw) const {
+    const double sigmoid = 1.0 / (1.0 + std::exp(-raw));
+    return (high - low) * sigmoid * (1.0 - sigmoid);
+  }
+  /// The raw number of a value, which may lie at most a thousandth of the range away from the bounds.
+  double raw(double value) const {
+    const double share = high > low ? std::min(0.999, std::max(0.001, (value - low) / (high - low))) : 0.5;
+    return std::log(share / (1.0 - share));
+  }
+};
 
 /// Sizes and switches of the SKA core (Echo 3.2, eq. 4 to 9).
 struct RidgeConfig {
@@ -16,21 +33,24 @@ struct RidgeConfig {
   int power = 2;        ///< K; 0 is plain ridge regression
   double ridge = 1e-3;  ///< eps
   int power_iterations = 6;
+  Bounds gamma{1.0, 1.5};
   /// How many statistics groups a sequence of this length has: 1, ceil(T/S), or T.
   std::int64_t groups(std::int64_t length) const;
+  /// Which group of [B,H,g] the query of element `i` of a [B,T,H] tensor reads.
+  std::int64_t group_of(std::int64_t i, const Shape& shape) const;
 };
-
-/// gamma = 1 + sigmoid(gamma_raw) / 2: the gain of a head's eigenvalues, between 1 and 1.5.
-double ridge_gamma(double gamma_raw);
 
 struct RidgeSizes {
   std::int64_t batch, tokens, heads, rank, width;
 };
 
 /// Inputs of the SKA core; z, q [B,T,H,r], v [B,T,H,P], or where `Kernels::reads_out_narrow` [B,T,H r] and [B,T,H P]
-/// with rows that may be strided; eta, gamma_raw [H], mask [B,T] u8 or undefined.
+/// with rows that may be strided; eta, gamma_raw [H], mask [B,T] u8 or undefined. Undefined by default: `length`
+/// [B,T,H], of which m is the largest in the place of |z|, and `left` [B,T,H,r], the left factor of G and M in the
+/// place of z: G = sum left z^T, M = sum left_t z_{t-1}^T. G must be symmetric, so each row of `left` is a multiple of
+/// the key.
 struct RidgeInputs {
-  Tensor z, q, v, eta, gamma_raw, mask;
+  Tensor z, q, v, eta, gamma_raw, mask, length, left;
   RidgeSizes sizes() const;
 };
 
@@ -44,7 +64,7 @@ struct RidgeSaved {
 };
 
 struct RidgeGrads {
-  Grad z, q, v, eta, gamma_raw;
+  Grad z, q, v, eta, gamma_raw, length, left;
 };
 
 /// One token of the recurrent form: G, M [B,H,r,r], C [B,H,P,r] normalised by the running m; previous key [B,H,r] (also

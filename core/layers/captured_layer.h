@@ -69,6 +69,7 @@ struct HeadGains {
 /// 1 for each token of a sequence whose key a head's operator holds after it, and for each whose key sets its scale.
 struct HeldTokens {
   std::vector<std::uint8_t> counted, measured;
+  bool is_linear = true;  ///< whether a key is its projection, but for one scale of all
 };
 
 /// Functions that compute results from the captures of a kind of layer; null where a kind does not have a result.

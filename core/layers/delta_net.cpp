@@ -129,18 +129,9 @@ Var mapped(Tape& tape, const Var& x, FeatureMap map) {
   return map == FeatureMap::identity ? x : unary(tape, functions[static_cast<int>(map) - 1], x);
 }
 
-Var filled(Tape& tape, const Shape& shape, DType dtype, double value) {
-  const Tensor tensor = tape.scratch(shape, dtype);
-  tape.backend().fill(tensor, value);
-  return tape.constant(tensor);
-}
-
 /// max(x, least), up to rounding.
 Var at_least(Tape& tape, const Var& x, double least) {
-  const auto shifted = [&](const Var& from, double by) {
-    return add_bias(tape, from, filled(tape, {from.shape().last()}, from.value.dtype, by));
-  };
-  return shifted(unary(tape, Unary::relu, shifted(x, -least)), least);
+  return shifted(tape, unary(tape, Unary::relu, shifted(tape, x, -least)), least);
 }
 
 /// q, k, v by projection, causal convolution and SiLU; q and k of length 1 (not in gla); beta = sigmoid(b_proj x),

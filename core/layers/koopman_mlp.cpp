@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 #include <nlohmann/json.hpp>
+#include <numbers>
 
 #include "core/io/error.h"
 #include "core/io/json_file.h"
@@ -13,34 +14,77 @@
 
 namespace afterglow {
 
+namespace {
+
+using Rotation = KoopmanMlpConfig::Rotation;
+
+constexpr double tiny_row = 1e-30;                   // in the place of the length of a row of zeros
+const double first_radius = std::log(1 / 0.99 - 1);  // s of a modulus of 0.99
+
+}  // namespace
+
 // The eigenvalues gamma + i omega start with gamma in [0.8, 0.9] and omega in [-0.4, 0.4]: moduli from 0.8 to 0.985 and
 // angles of up to 27 degrees in both directions: inside the unit disk, near the identity, all pairs different.
 KoopmanMlp::KoopmanMlp(const KoopmanMlpConfig& config, const ParameterScope& parameters)
-    : lift_(parameters.add("lift.weight", {config.inner, config.width}, fan_in_uniform())),
-      gamma_(parameters.add("gamma", {config.inner / 2}, uniform(0.8, 0.9))),
-      omega_(parameters.add("omega", {config.inner / 2}, uniform(-0.4, 0.4))),
+    : config_(config),
+      lift_(
+          parameters.add(config.norms_rows ? "lift_v" : "lift.weight", {config.inner, config.width}, fan_in_uniform())),
+      first_(config.rotation == Rotation::clamp ? parameters.add("gamma", {config.inner / 2}, uniform(0.8, 0.9))
+                                                : parameters.add("theta", {config.inner / 2}, normal(0.1))),
+      second_(config.rotation == Rotation::clamp   ? &parameters.add("omega", {config.inner / 2}, uniform(-0.4, 0.4))
+              : config.rotation == Rotation::angle ? nullptr
+                                                   : &parameters.add("s", {config.inner / 2}, constant(first_radius))),
       readout_(parameters.add("readout.weight", {config.width, config.inner}, fan_in_uniform())) {
   if (config.gated) gate_ = &parameters.add("gate.weight", {config.inner, config.width}, fan_in_uniform());
+  if (config.norms_rows) {
+    const double gain =
+        std::sqrt(2.0 * static_cast<double>(config.width) / static_cast<double>(config.inner + config.width));
+    lift_g_ = &parameters.add("lift_g", {config.inner}, constant(gain));
+    lift_.decay = false;
+  }
+  const std::int64_t b = config.mixer_block;
+  if (b > 0) mixer_ = &parameters.add("mixer.A_raw", {config.inner / b, b, b}, normal(1e-3));
 }
 
 Var KoopmanMlp::forward(Tape& tape, const Var& x, const Tensor&) {
   if (tape.wants("lambda_modulus")) hook_moduli(tape);
-  return answer(tape, x, tape.parameter(gamma_), tape.parameter(omega_));
+  const Var first = tape.parameter(first_), second = second_ ? tape.parameter(*second_) : Var{};
+  if (config_.rotation == Rotation::clamp) return answer(tape, x, first, second);
+  Var gamma = unary(tape, Unary::sine, shifted(tape, first, std::numbers::pi / 2)),
+      omega = unary(tape, Unary::sine, first);
+  if (second_) {  // e^-softplus(s) = sigmoid(-s)
+    const Var radius = unary(tape, Unary::sigmoid, scale(tape, second, -1.0));
+    gamma = multiply(tape, gamma, radius);
+    omega = multiply(tape, omega, radius);
+  }
+  return answer(tape, x, gamma, omega);
 }
 
 Var KoopmanMlp::answer(Tape& tape, const Var& x, const Var& gamma, const Var& omega) {
-  const Var lifted = linear(tape, x, tape.parameter(lift_), {}, Storage::narrow);
-  const Var gate = gate_ ? linear(tape, x, tape.parameter(*gate_), {}, Storage::narrow) : Var{};
-  const Var z = koopman_modes(tape, lifted, gamma, omega, gate);
+  const Storage stored = mixer_ ? Storage::wide : Storage::narrow;
+  Var lift = tape.parameter(lift_);
+  if (lift_g_) lift = multiply_rows(tape, unit_norm(tape, lift, tiny_row), tape.parameter(*lift_g_), 0.0);
+  const Var lifted = linear(tape, x, lift, {}, stored);
+  const Var gate = gate_ ? linear(tape, x, tape.parameter(*gate_), {}, stored) : Var{};
+  if (!mixer_) return linear(tape, koopman_modes(tape, lifted, gamma, omega, gate), tape.parameter(readout_));
+  Tensor mixer;
+  Var z = mixed_modes(tape, unary(tape, Unary::silu, lifted), tape.parameter(*mixer_), gamma, omega, &mixer);
+  tape.hook("mixer", mixer);
+  if (gate_) z = multiply(tape, z, unary(tape, Unary::sigmoid, gate));
   return linear(tape, z, tape.parameter(readout_));
 }
 
 std::vector<std::complex<double>> KoopmanMlp::eigenvalues(Backend& backend) const {
-  const std::vector<double> gamma = to_host(backend, gamma_.value), omega = to_host(backend, omega_.value);
-  std::vector<std::complex<double>> lambda(gamma.size());
+  const std::vector<double> first = to_host(backend, first_.value),
+                            second = second_ ? to_host(backend, second_->value) : std::vector<double>();
+  std::vector<std::complex<double>> lambda(first.size());
   for (std::size_t i = 0; i < lambda.size(); ++i) {
-    const std::complex<double> raw(gamma[i], omega[i]);
-    lambda[i] = raw / std::max(1.0, std::abs(raw));
+    if (config_.rotation == Rotation::clamp) {
+      const std::complex<double> raw(first[i], second[i]);
+      lambda[i] = raw / std::max(1.0, std::abs(raw));
+    } else {
+      lambda[i] = std::polar(second_ ? 1.0 / (1.0 + std::exp(second[i])) : 1.0, first[i]);
+    }
   }
   return lambda;
 }
@@ -54,7 +98,7 @@ Var KoopmanMlp::forward_edited(Tape& tape, const Var& x, std::span<const ModeEdi
     omega.push_back(modes.is_off[i] ? 0.0 : modes.eigenvalues[i].imag());
   }
   const auto given = [&](const std::vector<double>& values) {
-    return tape.constant(to_device(tape, gamma_.shape, gamma_.value.dtype, values));
+    return tape.constant(to_device(tape, first_.shape, first_.value.dtype, values));
   };
   return answer(tape, x, given(gamma), given(omega));
 }
@@ -62,40 +106,50 @@ Var KoopmanMlp::forward_edited(Tape& tape, const Var& x, std::span<const ModeEdi
 void KoopmanMlp::hook_moduli(Tape& tape) const {
   std::vector<double> moduli;
   for (const std::complex<double>& lambda : eigenvalues(tape.backend())) moduli.push_back(std::abs(lambda));
-  tape.hook("lambda_modulus", to_device(tape, gamma_.shape, gamma_.value.dtype, moduli));
+  tape.hook("lambda_modulus", to_device(tape, first_.shape, first_.value.dtype, moduli));
 }
 
 LayerKind koopman_mlp_kind() {
-  return {.name = "koopman_mlp",
-          .description = "Koopman MLP: readout(damped rotations of silu(lift x)), optionally gated",
-          .source = "Echo 3.3",
-          .mixes_tokens = false,
-          .make = [](const nlohmann::json& config, const ParameterScope& parameters) -> std::unique_ptr<Layer> {
-            const std::string where = "koopman_mlp";
-            refuse_unknown_keys(config, {"d", "dk", "gated"}, where);
-            KoopmanMlpConfig c;
-            c.width = get_integer(config, "d", std::nullopt, 1, 65536, where);
-            c.inner = get_integer(config, "dk", (8 * c.width + 191) / 192 * 64, 2, 1 << 20, where);
-            c.gated = get_bool(config, "gated", false, where);
-            if (c.inner % 2 != 0) {
-              throw Error(ExitCode::bad_input, "koopman_mlp: dk must be even, because its numbers turn in pairs; " +
-                                                   std::to_string(c.inner + 1) + " would do");
-            }
-            return std::make_unique<KoopmanMlp>(c, parameters);
-          },
-          .small_config = [](const SmallSizes& s) -> nlohmann::json {
-            return {{"d", s.width}};
-          },
-          .ink = 4,
-          .readers = {.modes = [](const Layer& layer) { return static_cast<const KoopmanMlp&>(layer).pairs(); },
-                      .edit =
-                          [](Layer& layer, Tape& tape, const Var& x, const Tensor&, const LayerEdit& edit) {
-                            return static_cast<KoopmanMlp&>(layer).forward_edited(tape, x, edit.heads.front().modes);
-                          },
-                      .spectrum = [](const Layer& layer, Backend& backend,
-                                     int) { return static_cast<const KoopmanMlp&>(layer).eigenvalues(backend); }},
-          .shows = LayerTrait::koopman_modes,
-          .benchmarks = {{R"({"d":128})", 16, 64}}};
+  return {
+      .name = "koopman_mlp",
+      .description = "Koopman MLP: readout(damped rotations of silu(lift x)), optionally gated",
+      .source = "Echo 3.3",
+      .mixes_tokens = false,
+      .make = [](const nlohmann::json& config, const ParameterScope& parameters) -> std::unique_ptr<Layer> {
+        const std::string where = "koopman_mlp";
+        refuse_unknown_keys(config, {"d", "dk", "gated", "rotation", "lift", "mixer", "mixer_block"}, where);
+        KoopmanMlpConfig c;
+        c.width = get_integer(config, "d", std::nullopt, 1, 65536, where);
+        c.inner = get_integer(config, "dk", (8 * c.width + 191) / 192 * 64, 2, 1 << 20, where);
+        c.gated = get_bool(config, "gated", false, where);
+        const std::string rotation = get_choice(config, "rotation", {"clamp", "angle", "log_radius"}, "clamp", where);
+        if (rotation != "clamp") c.rotation = rotation == "angle" ? Rotation::angle : Rotation::log_radius;
+        c.norms_rows = get_choice(config, "lift", {"plain", "row_norm"}, "plain", where) == "row_norm";
+        const std::int64_t block = get_integer(config, "mixer_block", 64, 2, 1024, where);
+        if (get_choice(config, "mixer", {"none", "cayley"}, "none", where) == "cayley") c.mixer_block = block;
+        if (c.mixer_block > 0 && (block % 2 != 0 || c.inner % block != 0)) {
+          throw Error(ExitCode::bad_input, "koopman_mlp: mixer_block must be even and divide dk, " +
+                                               std::to_string(c.inner) + ", and is " + std::to_string(block));
+        }
+        if (c.inner % 2 != 0) {
+          throw Error(ExitCode::bad_input, "koopman_mlp: dk must be even, because its numbers turn in pairs; " +
+                                               std::to_string(c.inner + 1) + " would do");
+        }
+        return std::make_unique<KoopmanMlp>(c, parameters);
+      },
+      .small_config = [](const SmallSizes& s) -> nlohmann::json {
+        return {{"d", s.width}};
+      },
+      .ink = 4,
+      .readers = {.modes = [](const Layer& layer) { return static_cast<const KoopmanMlp&>(layer).pairs(); },
+                  .edit =
+                      [](Layer& layer, Tape& tape, const Var& x, const Tensor&, const LayerEdit& edit) {
+                        return static_cast<KoopmanMlp&>(layer).forward_edited(tape, x, edit.heads.front().modes);
+                      },
+                  .spectrum = [](const Layer& layer, Backend& backend,
+                                 int) { return static_cast<const KoopmanMlp&>(layer).eigenvalues(backend); }},
+      .shows = LayerTrait::koopman_modes,
+      .benchmarks = {{R"({"d":128})", 16, 64}}};
 }
 
 }  // namespace afterglow

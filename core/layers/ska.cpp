@@ -4,8 +4,10 @@
 #include <algorithm>
 #include <cmath>
 #include <nlohmann/json.hpp>
+#include <numeric>
 
 #include "core/analysis/influence/state_slopes.h"
+#include "core/io/error.h"
 #include "core/io/json_file.h"
 #include "core/layers/host_values.h"
 #include "core/layers/layer_kind.h"
@@ -15,6 +17,7 @@ namespace afterglow {
 namespace {
 
 constexpr double min_key_norm = 1e-6;  // Echo 3.2.1
+constexpr double tiny_key = 1e-30;     // in the place of a length of zero
 
 /// Hooks the statistics under the names of tests/golden/README.md; a single group gets no axis.
 void hook_statistics(Tape& tape, const RidgeSaved& saved, bool several_groups) {
@@ -23,32 +26,37 @@ void hook_statistics(Tape& tape, const RidgeSaved& saved, bool several_groups) {
                                                     {"sigma", saved.sigma}, {"jitter", saved.jitter}};
   for (const auto& [name, tensor] : entries) {
     const Shape& s = tensor.shape;
-    if (several_groups) {
-      tape.hook(name, tensor);
-    } else if (s.rank() == 5) {
-      tape.hook(name, tensor.reshaped({s[0], s[1], s[3], s[4]}));
-    } else {
-      tape.hook(name, tensor.reshaped({s[0], s[1]}));
-    }
+    const Shape of_one = s.rank() == 5 ? Shape{s[0], s[1], s[3], s[4]} : Shape{s[0], s[1]};
+    tape.hook(name, several_groups ? tensor : tensor.reshaped(of_one));
   }
 }
 
-RidgeConfig::Mode mode_of(const std::string& name) {
-  if (name == "masked") return RidgeConfig::Mode::masked;
-  if (name == "chunk") return RidgeConfig::Mode::chunk;
-  if (name == "recurrent") return RidgeConfig::Mode::recurrent;
-  return RidgeConfig::Mode::prefix;
-}
+const std::vector<std::string> modes = {"prefix", "masked", "chunk", "recurrent"};  // as RidgeConfig::Mode
 
 /// The norm scopes that a mode allows, its default first.
 std::vector<std::string> norm_scopes(const std::string& mode) {
-  if (mode == "chunk") return {"sequence", "prefix", "token"};
-  return {mode == "prefix" ? "sequence" : mode == "masked" ? "masked" : "running", "token"};
+  if (mode == "chunk") return {"sequence", "prefix", "token", "clip"};
+  return {mode == "prefix" ? "sequence" : mode == "masked" ? "masked" : "running", "token", "clip"};
+}
+
+const std::vector<std::string> write_gates = {"none", "sqrt", "linear", "key_linear", "value_linear", "asymmetric"};
+constexpr SkaConfig::WriteGate write_powers[] = {{}, {0.5, 0.5}, {1, 1}, {1, 0.5}, {0.5, 1}, {1, 1, true}};
+
+/// The bounds [low, high] that a field holds.
+Bounds read_bounds(const nlohmann::json& config, const std::string& field) {
+  const nlohmann::json& range = config.at(field);
+  const bool is_pair = range.is_array() && range.size() == 2 && range[0].is_number() && range[1].is_number();
+  const Bounds bounds = is_pair ? Bounds{range[0].get<double>(), range[1].get<double>()} : Bounds{1, 0};
+  if (!(bounds.low <= bounds.high) || !std::isfinite(bounds.low) || !std::isfinite(bounds.high))
+    throw Error(ExitCode::bad_input, "ska: " + field + " must be two numbers, [low, high], the smaller one first");
+  return bounds;
 }
 
 SkaConfig read_config(const nlohmann::json& config) {
-  refuse_unknown_keys(
-      config, {"d", "H", "r", "P", "K", "ridge", "mode", "chunk", "power_iters", "norm_scope", "eta", "gate"}, "ska");
+  refuse_unknown_keys(config,
+                      {"d", "H", "r", "P", "K", "ridge", "mode", "chunk", "power_iters", "norm_scope", "eta", "gate",
+                       "clip", "write_gate", "read_gate", "gamma_range", "eta_range", "layer_scale"},
+                      "ska");
   SkaConfig c;
   c.width = get_integer(config, "d", std::nullopt, 1, 65536, "ska");
   c.heads = get_integer(config, "H", std::nullopt, 1, 4096, "ska");
@@ -59,14 +67,31 @@ SkaConfig read_config(const nlohmann::json& config) {
   c.core.ridge = get_number(config, "ridge", 1e-3, 0.0, 1e6, "ska");
   c.core.chunk = static_cast<int>(get_integer(config, "chunk", 64, 1, 1 << 20, "ska"));
   c.core.power_iterations = static_cast<int>(get_integer(config, "power_iters", 6, 0, 1000, "ska"));
-  const std::string mode = get_choice(config, "mode", {"prefix", "masked", "chunk", "recurrent"}, "prefix", "ska");
-  c.core.mode = mode_of(mode);
+  const std::string mode = get_choice(config, "mode", modes, "prefix", "ska");
+  c.core.mode = static_cast<RidgeConfig::Mode>(std::ranges::find(modes, mode) - modes.begin());
   const std::vector<std::string> scopes = norm_scopes(mode);
   const std::string scope = get_choice(config, "norm_scope", scopes, scopes.front(), "ska, mode " + mode);
-  // The longest key of a prefix of keys of length 1 is that of the sequence, so no future token is needed.
   c.norms_tokens = scope == "token";
-  c.core.norm = scope == "prefix" || c.norms_tokens ? RidgeConfig::Norm::prefix : RidgeConfig::Norm::sequence;
+  if (scope == "clip") {
+    c.clip = get_number(config, "clip", std::sqrt(static_cast<double>(c.rank)), 1e-6, 1e6, "ska");
+  } else if (config.contains("clip")) {
+    throw Error(ExitCode::bad_input,
+                R"(ska: clip is the length of norm_scope "clip", and this layer has norm_scope ")" + scope + '"');
+  }
   c.is_gated = get_choice(config, "gate", {"none", "sigmoid"}, "none", "ska") == "sigmoid";
+  const std::string gate = get_choice(config, "write_gate", write_gates, "none", "ska");
+  if (gate != "none") c.write_gate = write_powers[std::ranges::find(write_gates, gate) - write_gates.begin()];
+  c.has_read_gate = get_choice(config, "read_gate", {"none", "sigmoid"}, "none", "ska") == "sigmoid";
+  if (config.contains("gamma_range")) c.core.gamma = read_bounds(config, "gamma_range");
+  if (config.contains("eta_range")) c.eta_range = read_bounds(config, "eta_range");
+  c.has_layer_scale = get_bool(config, "layer_scale", false, "ska");
+  // Keys of length 1 alone have the m of their own lengths, 1 up to rounding: older runs keep their bits.
+  const bool has_options =
+      c.write_gate || c.has_read_gate || c.has_layer_scale || config.contains("gamma_range") || c.eta_range;
+  c.has_unit_scale = c.clip > 0 || (c.norms_tokens && has_options);
+  // The longest key of a prefix of keys of length 1 is that of the sequence, so no future token is needed.
+  const bool is_prefix = scope == "prefix" || (c.norms_tokens && !c.has_unit_scale);
+  c.core.norm = is_prefix ? RidgeConfig::Norm::prefix : RidgeConfig::Norm::sequence;
   return c;
 }
 
@@ -77,14 +102,27 @@ Ska::Ska(const SkaConfig& config, const ParameterScope& parameters)
       k_proj_(parameters.add("k_proj.weight", {config.heads * config.rank, config.width}, orthogonal())),
       q_proj_(parameters.add("q_proj.weight", {config.heads * config.rank, config.width}, orthogonal())),
       v_proj_(parameters.add("v_proj.weight", {config.heads * config.value_width, config.width}, fan_in_uniform())),
-      o_proj_(parameters.add("o_proj.weight", {config.width, config.heads * config.value_width}, zeros())),
-      eta_(parameters.add("eta", {config.heads}, constant(config.first_eta))),
+      o_proj_(parameters.add("o_proj.weight", {config.width, config.heads * config.value_width},
+                             config.has_layer_scale ? normal(0.02) : zeros())),
+      eta_(config.eta_range
+               ? parameters.add("eta_raw", {config.heads}, constant(config.eta_range->raw(config.first_eta)))
+               : parameters.add("eta", {config.heads}, constant(config.first_eta))),
       gamma_raw_(parameters.add("gamma_raw", {config.heads}, zeros())) {
   if (config.is_gated) gate_proj_ = &parameters.add("gate_proj.weight", {config.heads, config.width}, fan_in_uniform());
+  if (config.write_gate) {
+    beta_weight_ = &parameters.add("beta_proj.weight", {config.heads, config.width}, zeros());
+    beta_bias_ = &parameters.add("beta_proj.bias", {config.heads}, zeros());
+  }
+  if (config.has_read_gate) {
+    lambda_weight_ = &parameters.add("lambda_proj.weight", {config.heads, config.rank}, zeros());
+    lambda_weight_->decay = false;
+    lambda_bias_ = &parameters.add("lambda_proj.bias", {config.heads}, constant(Bounds{}.raw(0.9)));
+  }
+  if (config.has_layer_scale) layer_scale_ = &parameters.add("layer_scale", {config.width}, constant(1e-2));
 }
 
 Storage Ska::storage(const Backend& backend, const Shape& input) const {
-  if (config_.norms_tokens || config_.is_gated) return Storage::wide;
+  if (config_.changes_keys() || config_.is_gated || config_.has_read_gate) return Storage::wide;
   RidgeInputs sizes;
   sizes.z.shape = {input[0], input[1], config_.heads, config_.rank};
   sizes.v.shape = {input[0], input[1], config_.heads, config_.value_width};
@@ -103,11 +141,12 @@ RidgeVars Ska::project(Tape& tape, const Var& x, Storage stored) const {
   vars.z = heads(flat[0], config_.rank);
   vars.q = heads(flat[1], config_.rank);
   vars.v = heads(flat[2], config_.value_width);
-  if (config_.norms_tokens) {
-    vars.z = unit_norm(tape, vars.z, min_key_norm);
-    vars.q = unit_norm(tape, vars.q, min_key_norm);
-  }
+  weight(tape, x, vars);
   vars.eta = tape.parameter(eta_);
+  if (config_.eta_range) {
+    const auto [low, high] = *config_.eta_range;
+    vars.eta = shifted(tape, scale(tape, unary(tape, Unary::sigmoid, vars.eta), high - low), low);
+  }
   vars.gamma_raw = tape.parameter(gamma_raw_);
   tape.hook("keys", vars.z);
   tape.hook("queries", vars.q);
@@ -115,10 +154,69 @@ RidgeVars Ska::project(Tape& tape, const Var& x, Storage stored) const {
   return vars;
 }
 
+namespace {
+
+/// |x| over the last axis, given x / |x|: [B,T,H,r] -> [B,T,H].
+Var lengths(Tape& tape, const Var& x, const Var& unit) {
+  const Shape& s = x.shape();
+  return tape.reshape(row_products(tape, x, unit), {s[0], s[1], s[2]});
+}
+
+/// x / max(1, |x| / c) over the last axis: the unit vector times the smaller of |x| and c.
+Var clipped(Tape& tape, const Var& x, double c) {
+  const Var unit = unit_norm(tape, x, tiny_key), length = lengths(tape, x, unit);
+  const Var excess = unary(tape, Unary::relu, shifted(tape, length, -c));
+  return multiply_rows(tape, unit, add(tape, length, scale(tape, excess, -1)), 0.0);
+}
+
+}  // namespace
+
+void Ska::weight(Tape& tape, const Var& x, RidgeVars& vars) const {
+  if (config_.norms_tokens) {
+    vars.z = unit_norm(tape, vars.z, min_key_norm);
+    vars.q = unit_norm(tape, vars.q, min_key_norm);
+  } else if (config_.clip > 0) {
+    vars.z = clipped(tape, vars.z, config_.clip);
+    vars.q = clipped(tape, vars.q, config_.clip);
+  }
+  if (config_.has_unit_scale) {
+    vars.length = filled(tape, {x.shape()[0], x.shape()[1], config_.heads}, vars.z.value.dtype, 1.0);
+  } else if (beta_weight_ || lambda_weight_) {
+    vars.length = lengths(tape, vars.z, unit_norm(tape, vars.z, tiny_key));
+  }
+  if (!beta_weight_) return;
+  const Var logits = linear(tape, x, tape.parameter(*beta_weight_), tape.parameter(*beta_bias_));
+  const auto beta = [&](double power) { return unary(tape, Unary::exp, log_sigmoid(tape, logits, power)); };
+  if (tape.wants("beta")) tape.hook("beta", beta(1).value);
+  const auto [key, value, asymmetric] = *config_.write_gate;
+  (asymmetric ? vars.left : vars.z) = multiply_rows(tape, vars.z, beta(key), 0.0);
+  vars.v = multiply_rows(tape, vars.v, beta(value), 0.0);
+}
+
+Var Ska::read(Tape& tape, const RidgeConfig& core, const RidgeVars& vars, RidgeSaved& saved,
+              const std::function<Var(const RidgeConfig&)>& answer) const {
+  if (!lambda_weight_) return answer(core);
+  RidgeConfig unfiltered = core;
+  unfiltered.power = 0;
+  const Var plain = answer(unfiltered), filtered = answer(core);
+  const Shape& s = vars.q.shape();
+  const Var weight = tape.reshape(tape.parameter(*lambda_weight_), {s[2] * s[3]});
+  const Var rows = add_bias(tape, filled(tape, {s[0], s[1], s[2] * s[3]}, vars.q.value.dtype, 0.0), weight);
+  Var logits = tape.reshape(row_products(tape, vars.q, tape.reshape(rows, s)), {s[0], s[1], s[2]});
+  if (!config_.has_unit_scale)  // the gate sees q / m
+    logits = multiply(tape, logits, ridge_scales(tape, core, vars.length, saved));
+  logits = scale(tape, logits, 1 / std::sqrt(static_cast<double>(config_.rank)));
+  const Var lambda = unary(tape, Unary::sigmoid, add_bias(tape, logits, tape.parameter(*lambda_bias_)));
+  tape.hook("lambda", lambda.value);
+  return add(tape, multiply_rows(tape, plain, scale(tape, lambda, -1), 1.0),
+             multiply_rows(tape, filtered, lambda, 0.0));
+}
+
 bool Ska::is_causal() const {
   using Mode = RidgeConfig::Mode;
   const RidgeConfig& core = config_.core;
-  return core.mode == Mode::recurrent || (core.mode == Mode::chunk && core.norm == RidgeConfig::Norm::prefix);
+  const bool is_known = core.norm == RidgeConfig::Norm::prefix || config_.has_unit_scale;
+  return core.mode == Mode::recurrent || (core.mode == Mode::chunk && is_known);
 }
 
 bool Ska::reads_later_tokens() const {
@@ -127,19 +225,22 @@ bool Ska::reads_later_tokens() const {
 
 Var Ska::join_heads(Tape& tape, const Var& heads, const Var& x) const {
   const Shape& s = heads.shape();
-  if (gate_proj_ == nullptr)
-    return linear(tape, tape.reshape(heads, {s[0], s[1], s[2] * s[3]}), tape.parameter(o_proj_));
-  const Var gate = unary(tape, Unary::sigmoid, linear(tape, x, tape.parameter(*gate_proj_)));
-  tape.hook("gate", gate.value);
-  const Var gated = multiply_rows(tape, heads, gate, 0.0);
-  return linear(tape, tape.reshape(gated, {s[0], s[1], s[2] * s[3]}), tape.parameter(o_proj_));
+  Var joined = heads, projection = tape.parameter(o_proj_);
+  if (gate_proj_) {
+    const Var gate = unary(tape, Unary::sigmoid, linear(tape, x, tape.parameter(*gate_proj_)));
+    tape.hook("gate", gate.value);
+    joined = multiply_rows(tape, heads, gate, 0.0);
+  }
+  if (layer_scale_) projection = multiply_rows(tape, projection, tape.parameter(*layer_scale_), 0.0);
+  return linear(tape, tape.reshape(joined, {s[0], s[1], s[2] * s[3]}), projection);
 }
 
 Var Ska::forward(Tape& tape, const Var& x, const Tensor& mask) {
   RidgeVars vars = project(tape, x, storage(tape.backend(), x.shape()));
   if (config_.core.mode == RidgeConfig::Mode::masked) vars.mask = mask;
   RidgeSaved saved;
-  const Var heads = ridge_readout(tape, config_.core, vars, &saved);
+  const Var heads = read(tape, config_.core, vars, saved,
+                         [&](const RidgeConfig& core) { return ridge_readout(tape, core, vars, &saved); });
   tape.hook("readout", heads);
   hook_statistics(tape, saved,
                   config_.core.mode == RidgeConfig::Mode::chunk || config_.core.mode == RidgeConfig::Mode::recurrent);
@@ -150,12 +251,15 @@ Var Ska::forward_as_stepped(Tape& tape, const Var& x) {
   RidgeConfig core = config_.core;
   core.mode = RidgeConfig::Mode::recurrent;
   const RidgeVars vars = project(tape, x);
-  const Var heads = ridge_readout(tape, core, vars);
+  RidgeSaved saved;
+  const Var heads =
+      read(tape, core, vars, saved, [&](const RidgeConfig& one) { return ridge_readout(tape, one, vars, &saved); });
   tape.hook("readout", heads);
   return join_heads(tape, heads, x);
 }
 
 std::vector<StateSlope> Ska::state_slopes(Tape& tape, const HookedVars& hooked) const {
+  if (beta_weight_ || lambda_weight_ || config_.has_unit_scale) return {};  // RidgeRun knows m and sums of keys alone
   const std::vector<double> eta = to_host(tape.backend(), eta_.value),
                             gamma_raw = to_host(tape.backend(), gamma_raw_.value),
                             keys = to_host(tape, hooked.at("keys")), queries = to_host(tape, hooked.at("queries")),
@@ -172,8 +276,8 @@ std::vector<StateSlope> Ska::state_slopes(Tape& tape, const HookedVars& hooked) 
     run.power_iterations = config_.core.power_iterations;
     run.ridge = config_.core.ridge;
     run.jitter = ska_jitter_step;
-    run.gamma = ridge_gamma(gamma_raw[h]);
-    run.eta = eta[h];
+    run.gamma = config_.core.gamma.at(gamma_raw[h]);
+    run.eta = eta_of(eta[h]);
     run.keys = part_of_rows(keys, tokens, h, heads);
     run.queries = part_of_rows(queries, tokens, h, heads);
     run.values = part_of_rows(values, tokens, h, heads);
@@ -192,95 +296,65 @@ Var Ska::forward_edited(Tape& tape, const Var& x, const Tensor& mask, const Laye
   RidgeVars vars = project(tape, x);
   if (core.mode == RidgeConfig::Mode::masked) vars.mask = mask;
   RidgeSaved saved;
-  const Var answers = ridge_readout(tape, core, vars, &saved);
+  const Var edited = read(tape, core, vars, saved, [&](const RidgeConfig& one) {
+    const Var answers = ridge_readout(tape, one, vars, &saved);
+    return answer_edited(tape, one, vars, saved, answers, edit);
+  });
   hook_statistics(tape, saved, core.mode == RidgeConfig::Mode::chunk || core.mode == RidgeConfig::Mode::recurrent);
-  const Var edited = answer_edited(tape, core, vars, saved, answers, edit);
   tape.hook("readout", edited);
   return join_heads(tape, edited, x);
 }
 
-namespace {
-
-/// Host copies of the tensors from which edited heads are computed.
-struct EditedHeads {
-  const SkaConfig& config;
-  std::int64_t batch, tokens, groups;
-  std::vector<double> L, A_w, C, m, sigma, q, eta, gamma_raw;
-
-  std::size_t square() const { return static_cast<std::size_t>(config.rank * config.rank); }
-  static std::span<const double> entry(const std::vector<double>& all, std::size_t i, std::size_t size) {
-    return std::span(all).subspan(i * size, size);
-  }
-  std::vector<double> power_of(std::size_t i, std::int64_t head, int power, const HeadEdit& edit) const {
-    const double gamma = edit.gamma.value_or(ridge_gamma(gamma_raw[static_cast<std::size_t>(head)]));
-    return edited_power(entry(A_w, i, square()), static_cast<int>(config.rank), gamma / std::max(sigma[i], 1.0), power,
-                        edit.modes, edit.numbered);
-  }
-  /// Writes the outputs of one head and group to y [B,T,H,P]; `filter` is its W.
-  void answer(std::vector<double>& y, std::int64_t b, std::int64_t head, std::int64_t g, std::int64_t piece,
-              const std::vector<double>& filter, double gain) const {
-    const std::int64_t r = config.rank, width = config.value_width;
-    const auto i = static_cast<std::size_t>((b * config.heads + head) * groups + g);
-    const std::vector<double> E =
-        edited_readout(entry(C, i, static_cast<std::size_t>(width * r)), entry(L, i, square()), filter,
-                       static_cast<int>(r), static_cast<int>(width));
-    for (std::int64_t t = g * piece; t < std::min(tokens, (g + 1) * piece); ++t) {
-      const std::int64_t row = (b * tokens + t) * config.heads + head;
-      for (std::int64_t p = 0; p < width; ++p) {
-        double sum = 0;
-        for (std::int64_t a = 0; a < r; ++a)
-          sum += E[static_cast<std::size_t>(p * r + a)] * q[static_cast<std::size_t>(row * r + a)];
-        y[static_cast<std::size_t>(row * width + p)] = gain / m[i] * sum;
+// On the host: y = (eta / m) E q with E = C L^-T W L^-1. Where a mode cannot be separated from the others (a defective
+// operator) the kernel's result stays.
+Var Ska::answer_edited(Tape& tape, const RidgeConfig& core, const RidgeVars& vars, const RidgeSaved& saved,
+                       const Var& answers, const LayerEdit& edit) const {
+  // Of a read gate's unfiltered part, which no eigenvalue enters, a head is off or not, and eta is as edited.
+  const bool is_unfiltered = lambda_weight_ != nullptr && core.power == 0;
+  const bool is_captured = tape.wants("operator") && !is_unfiltered;
+  const bool is_plain =
+      std::all_of(edit.heads.begin(), edit.heads.end(), [](const HeadEdit& head) { return head.is_plain(); });
+  if (is_plain && !is_captured) return answers;
+  const auto host = [&](const Tensor& tensor) { return to_host(tape.backend(), tensor); };
+  const std::vector<double> L = host(saved.L), A_w = host(saved.A_w), C = host(saved.C), m = host(saved.m),
+                            sigma = host(saved.sigma), q = host(vars.q.value), eta = host(vars.eta.value),
+                            gamma_raw = host(vars.gamma_raw.value);
+  const auto rank = static_cast<std::size_t>(config_.rank), width = static_cast<std::size_t>(config_.value_width),
+             count = static_cast<std::size_t>(config_.heads), square = rank * rank,
+             tokens = static_cast<std::size_t>(answers.shape()[1]),
+             groups = m.size() / eta.size() / static_cast<std::size_t>(answers.shape()[0]);
+  const std::size_t piece =
+      core.mode == RidgeConfig::Mode::chunk ? static_cast<std::size_t>(core.chunk) : tokens / groups;
+  std::vector<double> y = host(answers.value), operators(L.size(), 0.0);
+  for (std::size_t i = 0; i < m.size(); ++i) {
+    const std::size_t b = i / (count * groups), head = i / groups % count, g = i % groups;
+    const auto entry = [&](const std::vector<double>& all, std::size_t size) {
+      return std::span(all).subspan(i * size, size);
+    };
+    HeadEdit own = edit.heads.empty() ? HeadEdit{} : edit.heads[head];
+    if (is_unfiltered) own.modes.clear();
+    if (own.is_plain() && !is_captured) continue;
+    std::vector<double> filter(square, 0.0);
+    const double gamma = own.gamma.value_or(core.gamma.at(gamma_raw[head]));
+    if (!own.is_off)
+      filter = edited_power(entry(A_w, square), static_cast<int>(rank), gamma / std::max(sigma[i], 1.0), core.power,
+                            own.modes, own.numbered);
+    if (filter.empty()) continue;
+    std::ranges::copy(filter, operators.begin() + static_cast<std::ptrdiff_t>(i * square));
+    if (own.is_plain()) continue;
+    const std::vector<double> E = edited_readout(entry(C, width * rank), entry(L, square), filter,
+                                                 static_cast<int>(rank), static_cast<int>(width));
+    for (std::size_t t = g * piece; t < std::min(tokens, (g + 1) * piece); ++t) {
+      const std::size_t row = (b * tokens + t) * count + head;
+      for (std::size_t p = 0; p < width; ++p) {
+        const double* of_value = E.data() + p * rank;
+        y[row * width + p] = own.eta.value_or(eta[head]) / m[i] *
+                             std::inner_product(of_value, of_value + rank, q.data() + row * rank, 0.0);
       }
     }
   }
-};
-
-}  // namespace
-
-// Where a mode cannot be separated from the others (a defective operator) the kernel's result stays.
-Var Ska::answer_edited(Tape& tape, const RidgeConfig& core, const RidgeVars& vars, const RidgeSaved& saved,
-                       const Var& answers, const LayerEdit& edit) const {
-  const bool is_plain =
-      std::all_of(edit.heads.begin(), edit.heads.end(), [](const HeadEdit& head) { return head.is_plain(); });
-  const bool wants_operators = tape.wants("operator");
-  if (is_plain && !wants_operators) return answers;
-  Backend& backend = tape.backend();
-  const auto host = [&](const Tensor& tensor) { return to_host(backend, tensor); };
-  const std::int64_t batch = answers.shape()[0], tokens = answers.shape()[1], groups = core.groups(tokens);
-  const EditedHeads heads{config_,
-                          batch,
-                          tokens,
-                          groups,
-                          host(saved.L),
-                          host(saved.A_w),
-                          host(saved.C),
-                          host(saved.m),
-                          host(saved.sigma),
-                          host(vars.q.value),
-                          host(vars.eta.value),
-                          host(vars.gamma_raw.value)};
-  const std::int64_t piece = core.mode == RidgeConfig::Mode::chunk       ? core.chunk
-                             : core.mode == RidgeConfig::Mode::recurrent ? 1
-                                                                         : tokens;
-  std::vector<double> y = host(answers.value), operators(heads.L.size(), 0.0);
-  for (std::int64_t i = 0; i < batch * config_.heads * groups; ++i) {
-    const std::int64_t b = i / (config_.heads * groups), head = i / groups % config_.heads, g = i % groups;
-    HeadEdit own = edit.heads.empty() ? HeadEdit{} : edit.heads[static_cast<std::size_t>(head)];
-    if (own.is_plain() && !wants_operators) continue;
-    std::vector<double> filter(heads.square(), 0.0);
-    if (!own.is_off) filter = heads.power_of(static_cast<std::size_t>(i), head, core.power, own);
-    if (filter.empty()) continue;
-    std::copy(filter.begin(), filter.end(), operators.begin() + i * static_cast<std::int64_t>(heads.square()));
-    if (own.is_plain()) continue;
-    heads.answer(y, b, head, g, piece, filter, own.eta.value_or(heads.eta[static_cast<std::size_t>(head)]));
-  }
-  const DType dtype = answers.value.dtype;
-  if (wants_operators) {
-    tape.hook("operator",
-              to_device(tape, {batch, config_.heads, groups, config_.rank, config_.rank}, dtype, operators));
-  }
-  return is_plain ? answers : tape.constant(to_device(tape, answers.shape(), dtype, y));
+  if (is_captured) tape.hook("operator", to_device(tape, saved.A_w.shape, saved.A_w.dtype, operators));
+  return is_plain ? answers : tape.constant(to_device(tape, answers.shape(), answers.value.dtype, y));
 }
 
 LayerState Ska::make_state(Backend& backend, DType dtype, std::int64_t batch) const {
@@ -293,75 +367,28 @@ LayerState Ska::make_state(Backend& backend, DType dtype, std::int64_t batch) co
   return state;
 }
 
-// The kernel lets m grow with a longer key. To freeze m, this class scales such a key to just below m for the kernel,
-// and adds the missing part of the sums z z^T, z z_before^T and v z^T afterwards, in float64 on the host.
-struct Ska::LongKeys {
-  struct One {
-    std::size_t head;            ///< of all sequences
-    std::vector<double> scaled;  ///< z / m, which the next token has before it
-  };
-  std::vector<One> found;
-
-  LongKeys(Tape& tape, RidgeVars& vars, const RidgeState& state, std::size_t r, std::size_t width) {
-    constexpr double below = 1 - 1e-6;
-    Backend& backend = tape.backend();
-    const std::vector<double> m = to_host(backend, state.m);
-    std::vector<double> z = to_host(backend, vars.z.value), kept(m.size(), 1.0);
-    for (std::size_t i = 0; i < m.size(); ++i) {
-      double square = 0;
-      for (std::size_t a = 0; a < r; ++a) square += z[i * r + a] * z[i * r + a];
-      if (!(m[i] > 0) || !(std::sqrt(square) > below * m[i])) continue;  // m is 0 before the first token
-      kept[i] = below * m[i] / std::sqrt(square);
-      found.push_back({i, {}});
-      for (std::size_t a = 0; a < r; ++a) {
-        found.back().scaled.push_back(z[i * r + a] / m[i]);
-        z[i * r + a] *= kept[i];
-      }
-    }
-    if (found.empty()) return;
-    std::vector<double> G = to_host(backend, state.G), M = to_host(backend, state.M), C = to_host(backend, state.C);
-    const std::vector<double> before = to_host(backend, state.previous_key), v = to_host(backend, vars.v.value);
-    for (const One& one : found) {
-      const std::size_t i = one.head;
-      for (std::size_t a = 0; a < r; ++a) {
-        for (std::size_t b = 0; b < r; ++b) {
-          G[(i * r + a) * r + b] += (1 - kept[i] * kept[i]) * one.scaled[a] * one.scaled[b];
-          M[(i * r + a) * r + b] += (1 - kept[i]) * one.scaled[a] * before[i * r + b];
-        }
-      }
-      for (std::size_t p = 0; p < width; ++p) {
-        for (std::size_t b = 0; b < r; ++b)
-          C[(i * width + p) * r + b] += (1 - kept[i]) * v[i * width + p] * one.scaled[b];
-      }
-    }
-    write(tape, state.G, G);
-    write(tape, state.M, M);
-    write(tape, state.C, C);
-    vars.z = tape.constant(to_device(tape, vars.z.shape(), vars.z.value.dtype, z));
-  }
-  /// After the step: stores the unscaled key as previous key.
-  void leave(Tape& tape, const RidgeState& state, std::size_t r) const {
-    if (found.empty()) return;
-    std::vector<double> previous = to_host(tape.backend(), state.previous_key);
-    for (const One& one : found)
-      std::ranges::copy(one.scaled, previous.begin() + static_cast<std::ptrdiff_t>(one.head * r));
-    write(tape, state.previous_key, previous);
-  }
-  static void write(Tape& tape, const Tensor& into, const std::vector<double>& values) {
-    tape.backend().copy(into, to_device(tape, into.shape, into.dtype, values));
-  }
-};
-
 Var Ska::step(Tape& tape, const Var& x, LayerState& state) {
   ++state.position;
   RidgeVars vars = project(tape, x);
+  // m grows only with lengths that are larger, and is 0 before the first token.
+  if (state.keeps_scale && state.position > 1 && !config_.has_unit_scale)
+    vars.length = filled(tape, {x.shape()[0], 1, config_.heads}, vars.z.value.dtype, 0.0);
   const RidgeState running{state.get("G"), state.get("M"), state.get("C"), state.get("previous_key"), state.get("m")};
+  RidgeConfig core = config_.core;
+  core.mode = RidgeConfig::Mode::recurrent;
   RidgeSaved saved;
-  const auto rank = static_cast<std::size_t>(config_.rank), width = static_cast<std::size_t>(config_.value_width);
-  std::optional<LongKeys> long_keys;
-  if (state.keeps_scale) long_keys.emplace(tape, vars, running, rank, width);
-  const Var heads = ridge_step(tape, config_.core, vars, running, &saved);
-  if (long_keys) long_keys->leave(tape, running, rank);
+  bool is_last = lambda_weight_ == nullptr;  // the state goes on with the last answer, on a copy before
+  const auto held = [&](const Tensor& tensor) {
+    const Tensor copy = is_last ? tensor : tape.scratch(tensor.shape, tensor.dtype);
+    if (!is_last) tape.backend().copy(copy, tensor);
+    return copy;
+  };
+  const Var heads = read(tape, core, vars, saved, [&](const RidgeConfig& one) {
+    const RidgeState from{held(running.G), held(running.M), held(running.C), held(running.previous_key),
+                          held(running.m)};
+    is_last = true;
+    return ridge_step(tape, one, vars, from, &saved);
+  });
   hook_statistics(tape, saved, false);
   tape.hook("readout", heads);
   return join_heads(tape, heads, x);

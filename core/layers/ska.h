@@ -1,6 +1,8 @@
 // Spectral Koopman Attention: a linear operator is fitted to the keys of the context by ridge regression, and a query
 // reads the values through its K-th power (Echo 3.2).
 #pragma once
+#include <functional>
+#include <optional>
 #include <vector>
 
 #include "core/analysis/koopman/edited_operator.h"
@@ -11,19 +13,36 @@
 namespace afterglow {
 
 struct SkaConfig {
+  /// By which powers of beta = sigmoid(beta_proj x) a token's key and value are written; of the key's first factor in G
+  /// and M alone where `asymmetric`.
+  struct WriteGate {
+    double key, value;
+    bool asymmetric = false;
+  };
+
   std::int64_t width = 0;        ///< d
   std::int64_t heads = 1;        ///< H
   std::int64_t rank = 16;        ///< r
   std::int64_t value_width = 0;  ///< P
   double first_eta = 1.5;        ///< where the learned output gain eta starts (Echo, appendix G.2: 1.5 or 2.5)
   bool norms_tokens = false;     ///< norm_scope "token": each key and query by its own length (Echo, remark 5)
+  double clip = 0;               ///< norm_scope "clip": c, to which longer keys and queries are cut; 0: none
   bool is_gated = false;         ///< gate "sigmoid": sigma(w_h x_t) times the output of head h (Echo 6.1)
-  RidgeConfig core;              ///< K, ridge, mode, chunk, power_iters, norm_scope
+  std::optional<WriteGate> write_gate{};
+  bool has_read_gate = false;         ///< y = eta C L^-T ((1 - lambda) + lambda A^K) L^-1 q
+  bool has_unit_scale = false;        ///< m is 1
+  std::optional<Bounds> eta_range{};  ///< eta is learned as eta_raw between these
+  bool has_layer_scale = false;       ///< each channel of the output times a learned number
+  RidgeConfig core;                   ///< K, ridge, mode, chunk, power_iters, norm_scope, gamma_range
+
+  /// Whether a key is divided, cut or weighted by what its own token says.
+  bool changes_keys() const { return norms_tokens || clip > 0 || write_gate; }
 };
 
 /// Captures, each [B,H,..], with the chunk (mode chunk) or the step (mode recurrent) as a further axis after H: `G`,
 /// `M` [r,r] (divided by m^2, without ridge), `L`, `A_w` [r,r], `Cv` [P,r], `m`, `sigma`, `jitter` []; and `keys`,
-/// `queries` [B,T,H,r], `values` [B,T,H,P]; and `readout` [B,T,H,P], the outputs of the heads before o_proj.
+/// `queries` [B,T,H,r], `values` [B,T,H,P] as the sums take them; `readout` [B,T,H,P], the outputs of the heads before
+/// o_proj; with gates `beta`, `lambda` [B,T,H].
 class Ska final : public Layer {
  public:
   Ska(const SkaConfig& config, const ParameterScope& parameters);
@@ -32,11 +51,14 @@ class Ska final : public Layer {
   bool is_causal() const override;
   bool reads_later_tokens() const override;
   bool projects_once() const override {
-    return !config_.is_gated && config_.heads * config_.rank % 8 == 0 && config_.heads * config_.value_width % 8 == 0;
+    return !config_.is_gated && !config_.write_gate && config_.heads * config_.rank % 8 == 0 &&
+           config_.heads * config_.value_width % 8 == 0;
   }
-  const Parameter& q_proj() const { return q_proj_; }        ///< [H r, d]
-  const Parameter& o_proj() const { return o_proj_; }        ///< [d, H P]
-  const Parameter& eta() const { return eta_; }              ///< [H]
+  const Parameter& q_proj() const { return q_proj_; }  ///< [H r, d]
+  const Parameter& o_proj() const { return o_proj_; }  ///< [d, H P]
+  const Parameter& eta() const { return eta_; }        ///< [H]: eta, or with a range eta_raw
+  /// The gain that a number of `eta` stands for.
+  double eta_of(double stored) const { return config_.eta_range ? config_.eta_range->at(stored) : stored; }
   const Parameter& gamma_raw() const { return gamma_raw_; }  ///< [H]
   /// K and ridge as they are now.
   const SkaConfig& config() const { return config_; }
@@ -60,10 +82,15 @@ class Ska final : public Layer {
   void set(std::string_view key, double value) override;
 
  private:
-  struct LongKeys;
   /// Storage of keys, queries and values for such an input.
   Storage storage(const Backend& backend, const Shape& input) const;
   RidgeVars project(Tape& tape, const Var& x, Storage stored = Storage::wide) const;
+  /// Divides or cuts keys and queries, and weights keys and values by the write gate.
+  void weight(Tape& tape, const Var& x, RidgeVars& vars) const;
+  /// The heads' outputs: what `answer(core)` gives, or with a read gate lambda of that and 1 - lambda of the same with
+  /// K = 0, which is asked for first. Both fill `saved`.
+  Var read(Tape& tape, const RidgeConfig& core, const RidgeVars& vars, RidgeSaved& saved,
+           const std::function<Var(const RidgeConfig& core)>& answer) const;
   Var answer_edited(Tape& tape, const RidgeConfig& core, const RidgeVars& vars, const RidgeSaved& saved,
                     const Var& answers, const LayerEdit& edit) const;
   /// Joins the outputs of the heads for `x`, gated where the config says so, through o_proj.
@@ -71,7 +98,9 @@ class Ska final : public Layer {
 
   SkaConfig config_;
   const Parameter &k_proj_, &q_proj_, &v_proj_, &o_proj_, &eta_, &gamma_raw_;
-  const Parameter* gate_proj_ = nullptr;  // [H,d], where the config has a gate
+  const Parameter *gate_proj_ = nullptr, *beta_weight_ = nullptr, *beta_bias_ = nullptr, *lambda_bias_ = nullptr,
+                  *layer_scale_ = nullptr;
+  Parameter* lambda_weight_ = nullptr;
 };
 
 /// Readers of its captures: token weights, the system of each group of tokens (ska_readers.cpp).

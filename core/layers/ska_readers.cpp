@@ -31,12 +31,13 @@ SkaHead head_of(const Layer& layer) {
 HeadGains gains(const Layer& layer, Backend& backend, int head) {
   const Ska& ska = ska_of(layer);
   const auto at = static_cast<std::size_t>(head);
-  return {ridge_gamma(to_host(backend, ska.gamma_raw().value)[at]), to_host(backend, ska.eta().value)[at]};
+  return {ska.config().core.gamma.at(to_host(backend, ska.gamma_raw().value)[at]),
+          ska.eta_of(to_host(backend, ska.eta().value)[at])};
 }
 
 HeldTokens held(const Layer& layer, std::span<const std::uint8_t> context) {
   const RidgeConfig& core = ska_of(layer).config().core;
-  HeldTokens tokens{std::vector<std::uint8_t>(context.size(), 1), {}};
+  HeldTokens tokens{std::vector<std::uint8_t>(context.size(), 1), {}, !ska_of(layer).config().changes_keys()};
   if (core.mode == Mode::masked) tokens.counted.assign(context.begin(), context.end());
   if (core.mode == Mode::chunk) {
     const auto groups = core.groups(static_cast<std::int64_t>(context.size()));
@@ -85,7 +86,15 @@ WeightMatrix token_weights(const CapturedLayer& layer, int head) {
   of.queries = queries;
   of.L = L;
   of.m = m;
-  return ska_token_weights(of);
+  WeightMatrix weights = ska_token_weights(of);
+  const std::vector<double> lambda = layer.of_head("lambda", head);
+  const bool is_off = !filter.empty() && std::ranges::all_of(filter, [](double value) { return value == 0; });
+  if (lambda.empty() || weights.empty() || is_off) return weights;
+  of.power = 0;
+  const WeightMatrix plain = ska_token_weights(of);
+  const auto T = static_cast<std::size_t>(of.tokens);
+  for (std::size_t i = 0; i < plain.size(); ++i) weights[i] = std::lerp(plain[i], weights[i], lambda[i / T]);
+  return weights;
 }
 
 /// The group of statistics that a token reads; -1 in the first chunk, which reads no group.
@@ -168,8 +177,9 @@ double head_query_bound(const ReadHead& head, const RidgeConfig& core) {
 
 ReadBound query_bound(const CapturedLayer& layer) {
   const Ska& ska = layer.as<Ska>();
-  // J.4 does not cover queries that are divided by their own length.
-  if (ska.config().norms_tokens) return [] { return std::nan(""); };
+  // J.4 does not cover queries that are divided or cut by their own length, or gated by themselves.
+  if (ska.config().norms_tokens || ska.config().clip > 0 || ska.config().has_read_gate)
+    return [] { return std::nan(""); };
   std::vector<ReadHead> heads;
   for (int head = 0; head < layer.heads(); ++head)
     heads.push_back({learned_head(layer, head), layer.block("G", head), layer.block("M", head), layer.block("Cv", head),
@@ -185,6 +195,7 @@ ReadBound query_bound(const CapturedLayer& layer) {
 /// From the key to the output (Echo eqs. 4 to 7), in float64 from the layer's own statistics.
 std::vector<StepPicture> step_pictures(const CapturedLayer& layer, int head) {
   const SkaConfig& config = layer.as<Ska>().config();
+  if (config.has_read_gate) return {};  // its answer is a mixture of two
   const auto rank = static_cast<std::size_t>(config.rank);
   const std::vector<double> M = layer.block("M", head), C = layer.block("Cv", head), m = layer.block("m", head),
                             sigma = layer.block("sigma", head), jitter = layer.block("jitter", head);

@@ -46,6 +46,16 @@ Var unary(Tape& tape, Unary kind, const Var& x) {
       y, [kind, x, y](Tape& t) { t.backend().unary_backward(kind, x.value, y.value, t.upstream(y), t.gradient(x)); });
 }
 
+Var filled(Tape& tape, const Shape& shape, DType dtype, double value) {
+  const Tensor tensor = tape.scratch(shape, dtype);
+  tape.backend().fill(tensor, value);
+  return tape.constant(tensor);
+}
+
+Var shifted(Tape& tape, const Var& x, double by) {
+  return add_bias(tape, x, filled(tape, {x.shape().last()}, x.value.dtype, by));
+}
+
 Var silu_multiply(Tape& tape, const Var& a, const Var& b) {
   const Check check(tape, "silu_multiply", a.value.dtype);
   check.rows("a", a.value, a.shape());

@@ -61,4 +61,23 @@ Var multiply_rows(Tape& tape, const Var& x, const Var& factor, double offset) {
   });
 }
 
+// The gradient of a factor for every row is such a product, and the product's own gradient is such a multiplication.
+Var row_products(Tape& tape, const Var& a, const Var& b) {
+  const Check check(tape, "row_products", a.value.dtype);
+  check.tensor("a", a.value, a.shape());
+  check.tensor("b", b.value, a.shape());
+  const Var y = tape.result(a.shape().with_last(1), a.value.dtype, {a, b});
+  tape.backend().multiply_rows_backward(a.value, y.value, 0.0, b.value, {}, {y.value, false});
+  tape.record("row_products", y, [a, b, y](Tape& t) {
+    const std::pair<Var, Var> sides[] = {{a, b}, {b, a}};
+    for (const auto& [to, other] : sides) {
+      if (!t.wants_gradient(to)) continue;
+      const Tensor gradient = t.scratch(to.shape(), to.value.dtype);
+      t.backend().multiply_rows(other.value, t.upstream(y), 0.0, gradient);
+      t.pass_gradient(to, gradient);
+    }
+  });
+  return y;
+}
+
 }  // namespace afterglow

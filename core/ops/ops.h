@@ -20,6 +20,9 @@ Var multiply(Tape& tape, const Var& a, const Var& b);
 Var scale(Tape& tape, const Var& x, double factor);
 /// One function of every element; rows of x may be strided and stored narrow, the result is wide.
 Var unary(Tape& tape, Unary kind, const Var& x);
+/// A constant tensor, and x + by for every element.
+Var filled(Tape& tape, const Shape& shape, DType dtype, double value);
+Var shifted(Tape& tape, const Var& x, double by);
 /// silu(a) b (SwiGLU); rows may be strided.
 Var silu_multiply(Tape& tape, const Var& a, const Var& b);
 /// softplus(x + bias) within `range`, bias over the last axis.
@@ -36,6 +39,8 @@ Var log_decay(Tape& tape, const Var& x, const Var& A_log, const Var& bias);
 Var route(Tape& tape, const Var& x, const Tensor& bias, const Router& router);
 /// Row i of x, maybe stored narrow, times factor[i] + offset; factor has one number for every row, in any shape.
 Var multiply_rows(Tape& tape, const Var& x, const Var& factor, double offset);
+/// The inner products of the rows of a and b: [.., n] -> [.., 1].
+Var row_products(Tape& tape, const Var& a, const Var& b);
 
 // linear.cpp
 /// y = x W^T (+ bias): x [..., in], weight [out, in], bias [out] or absent.
@@ -189,11 +194,14 @@ Var kalman_scan(Tape& tape, const KalmanVars& in, const KalmanState& state, bool
 struct RidgeVars {
   Var z, q, v, eta, gamma_raw;
   Tensor mask;
+  Var length{}, left{};  ///< absent by default, see RidgeInputs
 };
 /// The SKA core (Echo 3.2, eq. 4 to 9): z, q [B,T,H,r], v [B,T,H,P], or stored narrow as `linear_many` leaves them,
 /// eta, gamma_raw [H], mask u8 [B,T] in masked mode -> [B,T,H,P]. `saved`, when given, receives the statistics that the
 /// forward pass kept (valid until the tape begins anew).
 Var ridge_readout(Tape& tape, const RidgeConfig& config, const RidgeVars& in, RidgeSaved* saved = nullptr);
+/// 1 / m for the query of every token, [B,T,H], with its gradient to the lengths.
+Var ridge_scales(Tape& tape, const RidgeConfig& config, const Var& length, const RidgeSaved& saved);
 /// One token of the recurrent mode, T = 1; advances `state`.
 Var ridge_step(Tape& tape, const RidgeConfig& config, const RidgeVars& in, const RidgeState& state,
                RidgeSaved* saved = nullptr);
@@ -222,6 +230,9 @@ Var chebyshev_step(Tape& tape, const ChebyshevConfig& config, const ChebyshevVar
 /// Damped rotations of the pairs of silu(lifted), times sigmoid(gate) unless absent (Echo 3.3): lifted, gate [..., dk],
 /// gamma, omega [dk/2] -> [..., dk].
 Var koopman_modes(Tape& tape, const Var& lifted, const Var& gamma, const Var& omega, const Var& gate);
+/// Block by block of b channels u -> R Q u, see Kernels::mixed_modes: u [.., dk], A [dk/b,b,b], gamma, omega [dk/2].
+/// `mixer`, when given, receives the matrices Q (valid until the tape begins anew).
+Var mixed_modes(Tape& tape, const Var& u, const Var& A, const Var& gamma, const Var& omega, Tensor* mixer = nullptr);
 
 // forecast.cpp
 /// Mean and sqrt(variance + eps) over time of windows x [B,L,C]; the mean takes no gradient.

@@ -28,6 +28,9 @@ void check_inputs(Tape& tape, const char* operation, const RidgeConfig& config, 
   check_tokens(check, in);
   const Shape& z = in.z.shape();
   check.tensor("gamma_raw", in.gamma_raw.value, in.eta.shape());
+  if (in.length.defined()) check.tensor("length", in.length.value, {z[0], z[1], z[2]});
+  if (in.left.defined()) check.tensor("left", in.left.value, z);
+  check.that(in.length.defined() || !in.left.defined(), "left factors need lengths");
   check.that(z.elements() > 0 && in.v.shape().last() > 0, "the sequence, its heads and their widths must not be empty");
   check.that(config.chunk > 0, "the chunk length must be positive");
   check.that(config.power >= 0 && config.power_iterations >= 0, "the power and the iterations must not be negative");
@@ -38,7 +41,8 @@ void check_inputs(Tape& tape, const char* operation, const RidgeConfig& config, 
 }
 
 RidgeInputs values_of(const RidgeVars& in) {
-  return {in.z.value, in.q.value, in.v.value, in.eta.value, in.gamma_raw.value, in.mask};
+  return {in.z.value,         in.q.value, in.v.value,      in.eta.value,
+          in.gamma_raw.value, in.mask,    in.length.value, in.left.value};
 }
 
 RidgeSaved reserve_saved(Tape& tape, const RidgeVars& in, std::int64_t groups) {
@@ -71,6 +75,8 @@ void readout_backward(Tape& tape, const RidgeConfig& config, const RidgeVars& in
   grads.z = tape.gradient(in.z);
   grads.eta = tape.gradient(in.eta);
   grads.gamma_raw = tape.gradient(in.gamma_raw);
+  grads.length = tape.gradient(in.length);
+  grads.left = tape.gradient(in.left);
   const RidgeInputs values = values_of(in);
   const std::int64_t numbers = tape.backend().ridge_readout_workspace(config, values);
   const Tensor workspace = tape.scratch({numbers}, widened(y.value.dtype));
@@ -83,11 +89,22 @@ Var ridge_readout(Tape& tape, const RidgeConfig& config, const RidgeVars& in, Ri
   check_inputs(tape, "ridge_readout", config, in);
   const RidgeSaved kept = reserve_saved(tape, in, config.groups(in.z.shape()[1]));
   const auto [batch, tokens, heads, rank, width] = values_of(in).sizes();
-  const Var y = tape.result({batch, tokens, heads, width}, in.v.value.dtype, {in.z, in.q, in.v, in.eta, in.gamma_raw});
+  const Var y = tape.result({batch, tokens, heads, width}, in.v.value.dtype,
+                            {in.z, in.q, in.v, in.eta, in.gamma_raw, in.length, in.left});
   tape.backend().ridge_readout(config, values_of(in), kept, y.value);
   if (saved) *saved = kept;
   tape.record("ridge_readout", y, [config, in, kept, y](Tape& t) { readout_backward(t, config, in, kept, y); });
   return y;
+}
+
+Var ridge_scales(Tape& tape, const RidgeConfig& config, const Var& length, const RidgeSaved& saved) {
+  Check(tape, "ridge_scales", length.value.dtype).tensor("length", length.value, length.shape());
+  const Var m = tape.result(length.shape(), length.value.dtype, {length});
+  tape.backend().ridge_scales(config, saved, m.value);
+  tape.record("ridge_scales", m, [config, length, saved, m](Tape& t) {
+    t.backend().ridge_scales_backward(config, saved, t.upstream(m), t.gradient(length));
+  });
+  return m;
 }
 
 Var ridge_step(Tape& tape, const RidgeConfig& config, const RidgeVars& in, const RidgeState& state, RidgeSaved* saved) {

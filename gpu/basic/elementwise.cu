@@ -63,6 +63,8 @@ __device__ float apply(Unary kind, float x) {
       return fmaxf(x, 0.0f);
     case Unary::elu_plus_one:
       return x > 0.0f ? x + 1.0f : expf(x);
+    case Unary::sine:
+      return sinf(x);
   }
   return x;
 }
@@ -85,6 +87,8 @@ __device__ float slope(Unary kind, float x, float y) {
       return x > 0.0f ? 1.0f : 0.0f;
     case Unary::elu_plus_one:
       return fminf(y, 1.0f);
+    case Unary::sine:
+      return cosf(x);
   }
   return 1.0f;
 }

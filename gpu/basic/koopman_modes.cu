@@ -3,6 +3,7 @@
 #include <initializer_list>
 #include <type_traits>
 
+#include "core/backend/mixed_modes.h"
 #include "gpu/cuda_backend.h"
 #include "gpu/device/device.cuh"
 #include "gpu/device/launch.cuh"
@@ -27,17 +28,11 @@ struct ModeInputs {
   unsigned rows, pairs;
 };
 
-/// A mode's multiplier, projected onto the unit circle when it lies outside.
-struct Mode {
-  float gamma = 0, omega = 0, shrink = 1;
+/// A mode's multiplier.
+struct Mode : UnitMode<float> {
   __device__ Mode() {}
   template <class T>
-  __device__ Mode(const ModeInputs<T>& in, unsigned pair) : gamma(in.gamma[pair]), omega(in.omega[pair]) {
-    const float modulus = sqrtf(gamma * gamma + omega * omega);
-    shrink = modulus > 1.0f ? 1.0f / modulus : 1.0f;
-    gamma *= shrink;
-    omega *= shrink;
-  }
+  __device__ Mode(const ModeInputs<T>& in, unsigned pair) : UnitMode(in.gamma[pair], in.omega[pair]) {}
 };
 
 /// A lane's numbers of one row; `lifted` and `dz` have equally many.
@@ -168,14 +163,9 @@ __global__ void __launch_bounds__(threads)
                [&](unsigned place, float sum) { totals[place] = sum; });
   __syncthreads();
   if (threadIdx.x >= tile || first + threadIdx.x >= in.pairs) return;
-  // lambda = raw / |raw| outside the circle: the gradient loses its radial part and shrinks.
   const Mode mode(in, first + threadIdx.x);
   float dgamma = totals[threadIdx.x], domega = totals[tile + threadIdx.x];
-  if (mode.shrink < 1.0f) {
-    const float radial = dgamma * mode.gamma + domega * mode.omega;
-    dgamma = mode.shrink * (dgamma - radial * mode.gamma);
-    domega = mode.shrink * (domega - radial * mode.omega);
-  }
+  mode.through_division(dgamma, domega);
   if (out.gamma.wanted()) out.gamma.put(first + threadIdx.x, dgamma);
   if (out.omega.wanted()) out.omega.put(first + threadIdx.x, domega);
 }
@@ -201,7 +191,70 @@ void with_pairs(const ModeInputs<T>& in, std::initializer_list<Rows<T>> results,
   body(std::integral_constant<unsigned, 1>());
 }
 
+/// The threads of one block.
+struct BlockTeam {
+  template <class Body>
+  __device__ void each(int n, int m, const Body& body) const {
+    for (int i = static_cast<int>(threadIdx.x); i < n * m; i += static_cast<int>(threads)) body(i / m, i % m);
+  }
+  __device__ void wait() const { __syncthreads(); }
+};
+
+// One block of channels each, see core/backend/mixed_modes.h.
+__global__ void __launch_bounds__(threads)
+    mixed_kernel(int b, const float* A, const float* gamma, const float* omega, float* Q, float* W) {
+  wait_for_previous_kernel();
+  extern __shared__ float memory[];
+  const unsigned at = blockIdx.x * b * b, pair = blockIdx.x * b / 2;
+  mix_block(BlockTeam{}, b, A + at, gamma + pair, omega + pair, Q + at, W + at, memory);
+}
+
+__global__ void __launch_bounds__(threads)
+    mixed_backward_kernel(int b, const float* gamma, const float* omega, const float* Q, const float* dW, Sink dA,
+                          Sink dgamma, Sink domega) {
+  wait_for_previous_kernel();
+  extern __shared__ float memory[];
+  const unsigned at = blockIdx.x * b * b, pair = blockIdx.x * b / 2;
+  mix_block_backward(
+      BlockTeam{}, b, gamma + pair, omega + pair, Q + at, dW + at, memory,
+      [=](int k, float real, float imaginary) {
+        if (dgamma.wanted()) dgamma.put(pair + k, real);
+        if (domega.wanted()) domega.put(pair + k, imaginary);
+      },
+      [=](int place, float value) {
+        if (dA.wanted()) dA.put(at + place, value);
+      });
+}
+
+/// Launches a kernel for the blocks of matrices [n,b,b].
+template <class Kernel, class... Arguments>
+void launch_mixed(cudaStream_t stream, const char* name, Kernel* kernel, const Tensor& matrices,
+                  const Arguments&... arguments) {
+  const auto b = static_cast<int>(matrices.shape[2]);
+  if (b > 64) {
+    throw Error(ExitCode::failure, "the GPU mixes blocks of up to 64 channels, and mixer_block is " +
+                                       std::to_string(b) + "; choose a smaller one or --device cpu");
+  }
+  const int bytes = mixed_scratch(b) * static_cast<int>(sizeof(float));
+  allow_shared_memory(reinterpret_cast<const void*>(kernel), bytes, name);
+  launch(kernel, static_cast<unsigned>(matrices.shape[0]), threads, bytes, stream, b, arguments...);
+}
+
 }  // namespace
+
+void CudaBackend::mixed_modes(const Tensor& A, const Tensor& gamma, const Tensor& omega, const Tensor& Q,
+                              const Tensor& W) {
+  launch_mixed(stream(), "mixed_modes", mixed_kernel, A, A.as<float>(), gamma.as<float>(), omega.as<float>(),
+               Q.as<float>(), W.as<float>());
+  launched("mixed_modes");
+}
+
+void CudaBackend::mixed_modes_backward(const Tensor& gamma, const Tensor& omega, const Tensor& Q, const Tensor& dW,
+                                       const Grad& dA, const Grad& dgamma, const Grad& domega) {
+  launch_mixed(stream(), "mixed_modes_backward", mixed_backward_kernel, Q, gamma.as<float>(), omega.as<float>(),
+               Q.as<float>(), dW.as<float>(), sink_of(dA), sink_of(dgamma), sink_of(domega));
+  launched("mixed_modes_backward");
+}
 
 void CudaBackend::koopman_modes(const Tensor& lifted, const Tensor& gamma, const Tensor& omega, const Tensor& gate,
                                 const Tensor& z, const Tensor& rounded) {

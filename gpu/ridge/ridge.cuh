@@ -20,7 +20,11 @@ struct RidgeShape {
   bool exclusive, running;  ///< exclusive: without piece g itself; running: m over the contributing pieces only
   int power, iterations;
   float ridge;
+  float gamma_low, gamma_span;  ///< gamma = low + span sigmoid(gamma_raw)
+  bool plain;                   ///< neither lengths nor left factors are given
 
+  __device__ float gamma(float raw) const { return gamma_low + gamma_span * sigmoid(raw); }
+  __device__ float gamma_slope(float raw) const { return gamma_span * sigmoid(raw) * (1.0f - sigmoid(raw)); }
   __host__ __device__ int square() const { return rank * rank; }
   __host__ __device__ int tall() const { return width * rank; }
   __device__ std::size_t token(int pair, int t) const {  ///< row of [B,T,H,.] for pair = b heads + h
@@ -36,7 +40,8 @@ struct RidgePointers {
   const std::uint8_t* mask;  ///< null unless the mode is masked
   float *G, *M, *L, *A_w, *C, *F, *m, *sigma, *jitter;
   int* m_index;
-  float* inverse;  ///< null when no backward pass follows
+  float* inverse;              ///< null when no backward pass follows
+  const float *length, *left;  ///< null unless given
 };
 
 inline RidgeShape ridge_shape(const RidgeConfig& config, const RidgeInputs& in) {
@@ -54,6 +59,9 @@ inline RidgeShape ridge_shape(const RidgeConfig& config, const RidgeInputs& in) 
   s.power = config.power;
   s.iterations = config.power_iterations;
   s.ridge = static_cast<float>(config.ridge);
+  s.gamma_low = static_cast<float>(config.gamma.low);
+  s.gamma_span = static_cast<float>(config.gamma.high - config.gamma.low);
+  s.plain = !in.length.defined() && !in.left.defined();
   if (s.rank > 64 || s.width > 64) {
     throw Error(ExitCode::failure, "the GPU's SKA core takes ranks and head widths up to 64, and these are " +
                                        std::to_string(s.rank) + " and " + std::to_string(s.width) +
@@ -80,7 +88,9 @@ inline RidgePointers ridge_pointers(const RidgeConfig& config, const RidgeInputs
           saved.sigma.as<float>(),
           saved.jitter.as<float>(),
           saved.m_index.as<int>(),
-          saved.inverse.as<float>()};
+          saved.inverse.as<float>(),
+          in.length.as<float>(),
+          in.left.as<float>()};
 }
 
 constexpr float min_scale = 1e-6f;  // lower bound of m
@@ -398,6 +408,16 @@ template <int W>
 __device__ void load_keys(float* to, const RidgeShape& s, const RidgePointers& in, int pair, int first, int end) {
   const auto at = [&](int row) { return first - 1 + row < end ? key_at(s, in, pair, first - 1 + row) : nullptr; };
   load_rows<W>(to, s.rank, at, Grid<W>::width + 1);
+}
+
+/// Loads the left factors of these positions, where they are given; those of masked keys are zero.
+template <int W>
+__device__ void load_left(float* to, const RidgeShape& s, const RidgePointers& in, int pair, int first, int end) {
+  if (in.left == nullptr) return;
+  load_rows<W>(to, s.rank, [&](int row) -> const float* {
+    const bool counts = first + row < end && key_at(s, in, pair, first + row) != nullptr;
+    return counts ? in.left + s.token(pair, first + row) * s.rank : nullptr;
+  });
 }
 
 /// One number, or four neighbours, of G, M or C, which one thread owns in all groups when it sums over groups.

@@ -231,7 +231,7 @@ __global__ void __launch_bounds__(ridge_threads<W>, ridge_blocks<W>(3))
                                  shared + 5 * size,
                                  shared + 6 * size,
                                  m,
-                                 (1.0f + 0.5f * sigmoid(raw)) / divisor,
+                                 s.gamma(raw) / divisor,
                                  in.eta[head] / m};
   const Product<W> dE = reverse.gather(dy);
   const float* F_K = reverse.filter(s.power);
@@ -244,7 +244,7 @@ __global__ void __launch_bounds__(ridge_threads<W>, ridge_blocks<W>(3))
   const float overlap = sum.x, slope = sum.y, trace = sum.z, readout = sum.w;
   if (threadIdx.x == 0) {
     work.eta[entry] = overlap;
-    work.gamma_raw[entry] = slope / divisor * gamma_slope(raw);
+    work.gamma_raw[entry] = slope / divisor * s.gamma_slope(raw);
     work.m[entry] = -(2.0f * (trace + reverse.scale * slope) + readout + in.eta[head] * overlap) / m;
   }
   if (is_last_block(ticket, gridDim.x * gridDim.y)) sum_heads(s, work, out);
@@ -278,11 +278,16 @@ __global__ void __launch_bounds__(owner_threads) suffix_kernel(RidgeShape s, Rid
 template <int W>
 constexpr int token_bytes = (4 * Grid<W>::size + 2 * Grid<W>::width) * 4;
 
+/// What the next kernel computes. Where left factors l are given, it runs twice: with keys, whose gradient dz it sends
+/// to l, dl_t = dG z_t + dM z_{t-1}, with dv; and with l in the place of the keys, dz_t = dG l_t + dM^T l_{t+1} + dC^T
+/// v_t.
+enum class Tokens { all, left_from_keys, keys_from_left };
+
 // One tile of tokens of a piece: dz_t = 2 dG z_t + dM^T z_{t+1} + dM z_{t-1} + dC^T v_t, dv_t = dC z_t. A transition
 // belongs to the piece of its later token, so the last token of a piece takes dM from the next piece.
 template <int W, bool exact>
 __global__ void __launch_bounds__(ridge_threads<W>, ridge_blocks<W>(3))
-    token_kernel(RidgeShape s, RidgePointers in, RidgeWorkspace work, RidgeSinks out) {
+    token_kernel(RidgeShape s, RidgePointers in, RidgeWorkspace work, RidgeSinks out, Tokens part) {
   wait_for_previous_kernel();
   constexpr int width = Grid<W>::width, size = Grid<W>::size;
   extern __shared__ float4 memory[];
@@ -310,7 +315,7 @@ __global__ void __launch_bounds__(ridge_threads<W>, ridge_blocks<W>(3))
   const int depth = padded(s.rank);
   Product<W> dz;
   multiply<exact>(dz, ByRows{keys, 1}, ByRows{dG}, depth);  // dG is symmetric
-  dz.add(dz);
+  if (part == Tokens::all) dz.add(dz);
   __syncthreads();
   load_matrix<W>(dC, work.C + entry * s.tall(), s.width, s.rank);
   // The row behind the tile: the next token if it belongs to this piece; otherwise `extra` adds its part.
@@ -318,7 +323,7 @@ __global__ void __launch_bounds__(ridge_threads<W>, ridge_blocks<W>(3))
     keys[Grid<W>::place(count + 1, static_cast<int>(threadIdx.x))] = piece_ends ? 0.0f : along[threadIdx.x];
   const int own_column = static_cast<int>(threadIdx.x) % width, own_share = static_cast<int>(threadIdx.x) / width;
   float sum = 0;
-  if (piece_ends && piece + 1 < s.groups && own_column < s.rank) {
+  if (part != Tokens::left_from_keys && piece_ends && piece + 1 < s.groups && own_column < s.rank) {
     const float* behind = work.M + (entry + 1) * s.square();
 #pragma unroll 8
     for (int k = own_share; k < s.rank; k += shares) sum += along[k] * behind[k * s.rank + own_column];
@@ -328,13 +333,17 @@ __global__ void __launch_bounds__(ridge_threads<W>, ridge_blocks<W>(3))
   Product<W> to_before, to_behind;
   multiply_two<exact>(to_behind, Factors{ByRows{keys, 2}, ByColumns{dM}}, to_before, Factors{ByRows{keys}, ByRows{dM}},
                       depth);
-  dz.add(to_behind);
-  dz.add(to_before);
+  if (part != Tokens::left_from_keys) dz.add(to_behind);
+  if (part != Tokens::keys_from_left) dz.add(to_before);
   if (threadIdx.x < (width < 32 ? 32 : width)) {
     const int row = static_cast<int>(threadIdx.x);
     const float sent = scale_gradient(s, in, work, base, first + row, first, first + count);
     if (row < width) {
-      along[row] = sent;
+      along[row] = in.length == nullptr ? sent : 0.0f;
+      if (in.length != nullptr && out.length.wanted() && row < count) {
+        const std::size_t token = s.token(pair, first + row);
+        out.length.put(static_cast<unsigned>(token), sent * in.length[token]);
+      }
       float total = 0;
       for (int i = 0; i < shares; ++i) total += share[i][row];
       extra[row] = total;
@@ -344,7 +353,7 @@ __global__ void __launch_bounds__(ridge_threads<W>, ridge_blocks<W>(3))
   Product<W> dv, of_values;
   multiply_two<exact>(dv, Factors{ByRows{keys, 1}, ByRows{dC}}, of_values, Factors{ByRows{values}, ByColumns{dC}},
                       max(depth, padded(s.width)));
-  dz.add(of_values);
+  if (part != Tokens::left_from_keys) dz.add(of_values);
   dz.each([&](int row, int column, float& value) {
     if (row == count - 1) value += extra[column];
     value += along[row] * keys[Grid<W>::place(row + 1, column)];
@@ -374,8 +383,8 @@ void launch_backward(cudaStream_t stream, const RidgeShape& s, const RidgeInputs
   const auto pairs = static_cast<unsigned>(s.batch * s.heads);
   const bool on_warpgroups = W == 4 && fits_warpgroups(s);
   const auto sinks = [&] {
-    return RidgeSinks{sink_of(grads.z), sink_of(grads.q), sink_of(grads.v), sink_of(grads.eta),
-                      sink_of(grads.gamma_raw)};
+    return RidgeSinks{sink_of(grads.z),         sink_of(grads.q),      sink_of(grads.v),   sink_of(grads.eta),
+                      sink_of(grads.gamma_raw), sink_of(grads.length), sink_of(grads.left)};
   };
   if (on_warpgroups && takes_pairs(grads.q)) {
     groups_backward_on_warpgroups(stream, s, of_tokens, in, dy, work, grads, ticket, exact);
@@ -385,7 +394,7 @@ void launch_backward(cudaStream_t stream, const RidgeShape& s, const RidgeInputs
     launch(group, dim3(static_cast<unsigned>(s.groups), pairs), ridge_threads<W>, backward_bytes<W>, stream, s, in,
            rows_of(dy).data, work, sinks(), ticket);
   }
-  if (!grads.z.wanted() && !grads.v.wanted()) return;
+  if (!grads.z.wanted() && !grads.v.wanted() && !grads.length.wanted() && !grads.left.wanted()) return;
   if (s.groups > 1 || s.exclusive) {
     launch_owners(suffix_kernel<float4>, suffix_kernel<float>, stream, s, work);
   }
@@ -396,13 +405,21 @@ void launch_backward(cudaStream_t stream, const RidgeShape& s, const RidgeInputs
   const auto tokens = token_kernel<W, exact>;
   allow_shared_memory(reinterpret_cast<const void*>(tokens), token_bytes<W>, "ridge_readout_backward tokens");
   const dim3 grid(static_cast<unsigned>(s.groups) * blocks_for(s.piece, Grid<W>::width), pairs);
+  const auto run = [&](const RidgePointers& from, const RidgeSinks& to, Tokens part) {
+    launch(tokens, grid, ridge_threads<W>, token_bytes<W>, stream, s, from, work, to, part);
+  };
+  if (in.left != nullptr) {
+    RidgePointers left = in;
+    left.z = in.left;
+    run(in, {out.left, {}, out.v, {}, {}, {}, {}}, Tokens::left_from_keys);
+    return run(left, {out.z, {}, {}, {}, {}, out.length, {}}, Tokens::keys_from_left);
+  }
   if (out.v.wanted() && out.v.rows.data == out.z.rows.data) {
     // Values that are also keys: dv is written first and dz is added.
-    launch(tokens, grid, ridge_threads<W>, token_bytes<W>, stream, s, in, work, RidgeSinks{{}, {}, out.v, {}, {}});
-    launch(tokens, grid, ridge_threads<W>, token_bytes<W>, stream, s, in, work, RidgeSinks{out.z, {}, {}, {}, {}});
-    return;
+    run(in, {{}, {}, out.v, {}, {}, {}, {}}, Tokens::all);
+    return run(in, {out.z, {}, {}, {}, {}, out.length, {}}, Tokens::all);
   }
-  launch(tokens, grid, ridge_threads<W>, token_bytes<W>, stream, s, in, work, out);
+  run(in, out, Tokens::all);
 }
 
 }  // namespace

@@ -139,7 +139,7 @@ __global__ void __launch_bounds__(threads, 3)
   auto& notes = *reinterpret_cast<ReverseNotes*>(memory + 4 * HalfMatrix::bytes);
   const int g = static_cast<int>(blockIdx.x), pair = static_cast<int>(blockIdx.y), head = pair % s.heads;
   const std::size_t entry = static_cast<std::size_t>(pair) * s.groups + g;
-  const float m = in.m[entry], raw = in.gamma_raw[head], gamma = 1.0f + 0.5f * sigmoid(raw);
+  const float m = in.m[entry], raw = in.gamma_raw[head], gamma = s.gamma(raw);
   const auto matrix = [&](int i) { return Scaled{{memory + i * HalfMatrix::bytes}, 1.0f}; };
   GroupReverse<exact, T> reverse{s,
                                  in,
@@ -168,7 +168,7 @@ __global__ void __launch_bounds__(threads, 3)
   const float trace = block_sum(reverse.trace, notes.sums), all = block_sum(reverse.all, notes.sums);
   if (threadIdx.x == 0) {
     work.eta[entry] = overlap;
-    work.gamma_raw[entry] = powers / gamma * gamma_slope(raw);
+    work.gamma_raw[entry] = powers / gamma * s.gamma_slope(raw);
     work.m[entry] = -(2.0f * trace + powers + all + in.eta[head] * overlap) / m;
   }
   if (is_last_block(ticket, gridDim.x * gridDim.y)) sum_heads(s, work, out);

@@ -36,7 +36,7 @@ struct RidgeWorkspace {
 };
 
 struct RidgeSinks {
-  Sink z, q, v, eta, gamma_raw;
+  Sink z, q, v, eta, gamma_raw, length, left;
 };
 
 /// The gradient through m for the key of position t, if it attains m: sum of dm / m over the groups whose m it is, in
@@ -59,11 +59,6 @@ __device__ inline float scale_gradient(const RidgeShape& s, const RidgePointers&
   return sum;
 }
 
-__device__ inline float gamma_slope(float raw) {
-  const float x = sigmoid(raw);
-  return 0.5f * x * (1.0f - x);
-}
-
 /// Sums over sequences and groups in order; a warp takes one head.
 __device__ inline void sum_heads(const RidgeShape& s, const RidgeWorkspace& work, const RidgeSinks& out) {
   const int lane = static_cast<int>(threadIdx.x) % 32;
@@ -84,7 +79,7 @@ __device__ inline void sum_heads(const RidgeShape& s, const RidgeWorkspace& work
 /// Whether the warp-group kernels support this size: a piece is a tile, and rows are read by fours. For ranks or widths
 /// above 32.
 inline bool fits_warpgroups(const RidgeShape& s) {
-  return s.piece <= 64 && s.rank % 4 == 0 && s.width % 4 == 0 && has_warpgroups();
+  return s.plain && s.piece <= 64 && s.rank % 4 == 0 && s.width % 4 == 0 && has_warpgroups();
 }
 /// Whether a gradient can be stored by pairs of neighbours.
 inline bool takes_pairs(const Grad& grad) {

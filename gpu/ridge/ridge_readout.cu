@@ -19,14 +19,20 @@ struct PieceSums {
   LargestKey key;
 };
 
-/// Keys of a tile with the row before them, and values.
+/// Keys of a tile with the row before them, and values; then, where they are given, left factors.
 template <int W>
 constexpr int tile_numbers = 2 * Grid<W>::size + Grid<W>::width;
+/// Memory of left factors behind so many tiles.
+template <int W>
+int left_bytes(const RidgePointers& in, int tiles) {
+  return in.left == nullptr ? 0 : tiles * Grid<W>::size * 4;
+}
 
 /// Updates the largest key with the tile in `keys` (row 0 is the position before `first`); each lane of a warp looks at
 /// some keys.
 template <int W>
-__device__ void see_keys(LargestKey& largest, const float* keys, int first, int end) {
+__device__ void see_keys(LargestKey& largest, const RidgeShape& s, const RidgePointers& in, int pair, const float* keys,
+                         int first, int end) {
   constexpr int width = Grid<W>::width, lanes = ridge_threads<W> / width;
   __shared__ float norms[width];
   const int row = static_cast<int>(threadIdx.x) / lanes, lane = static_cast<int>(threadIdx.x) % lanes;
@@ -39,6 +45,8 @@ __device__ void see_keys(LargestKey& largest, const float* keys, int first, int 
 #pragma unroll
   for (int offset = lanes / 2; offset > 0; offset /= 2) sum += __shfl_xor_sync(full_warp, sum, offset);
   if (lane == 0) norms[row] = sqrtf(sum);
+  if (lane == 0 && in.length != nullptr)
+    norms[row] = first + row < end && key_at(s, in, pair, first + row) ? in.length[s.token(pair, first + row)] : 0.0f;
   __syncthreads();
   for (int i = ridge_lane(); i < width && first + i < end; i += 32) {
     if (norms[i] > 0) largest.see(norms[i], first + i);
@@ -47,7 +55,7 @@ __device__ void see_keys(LargestKey& largest, const float* keys, int first, int 
 
 /// The sums over the tokens of a tile at once: they share operands and hide each other's latencies.
 template <int W>
-__device__ void sum_tile(PieceSums<W>& sums, const float* keys, const float* values, int depth) {
+__device__ void sum_tile(PieceSums<W>& sums, const float* keys, const ByColumns& left, const float* values, int depth) {
   using P = Product<W>;
   sums.G.clear();
   sums.M.clear();
@@ -58,7 +66,7 @@ __device__ void sum_tile(PieceSums<W>& sums, const float* keys, const float* val
     tiles::Fragment<true, 2> right[P::column_tiles], before[P::column_tiles];
 #pragma unroll
     for (int i = 0; i < P::row_tiles; ++i) {
-      fetch<W>(key[i], ByColumns{keys, 1}, P::first_row() + 16 * i, k);
+      fetch<W>(key[i], left, P::first_row() + 16 * i, k);
       fetch<W>(value[i], ByColumns{values}, P::first_row() + 16 * i, k);
     }
     fetch<W>(right, ByColumns{keys, 1}, P::first_column(), k);
@@ -74,23 +82,26 @@ template <int W>
 __device__ void gather(PieceSums<W>& sums, const RidgeShape& s, const RidgePointers& in, int pair, int begin, int end,
                        float* tiles) {
   constexpr int width = Grid<W>::width, values_behind = Grid<W>::size + width;
+  const int tile = tile_numbers<W> + (in.left == nullptr ? 0 : Grid<W>::size);
   sums.G.clear();
   sums.M.clear();
   sums.C.clear();
   const auto bring = [&](int first, float* keys) {
     load_keys<W>(keys, s, in, pair, first, end);
     load_positions<W>(keys + values_behind, s, in.v, s.width, pair, first, end);
+    load_left<W>(keys + tile_numbers<W>, s, in, pair, first, end);
   };
   bring(begin, tiles);
   float* keys = tiles;
   for (int first = begin; first < end; first += width) {
     wait_for_copies();
-    float* const next = keys == tiles ? tiles + tile_numbers<W> : tiles;
+    float* const next = keys == tiles ? tiles + tile : tiles;
     if (first + width < end) bring(first + width, next);
     const float* values = keys + values_behind;
-    see_keys<W>(sums.key, keys, first, end);
+    see_keys<W>(sums.key, s, in, pair, keys, first, end);
     PieceSums<W> own;
-    sum_tile(own, keys, values, min(width, padded(end - first)));
+    sum_tile(own, keys, in.left == nullptr ? ByColumns{keys, 1} : ByColumns{keys + tile_numbers<W>}, values,
+             min(width, padded(end - first)));
     sums.G.add(own.G);
     sums.M.add(own.M);
     sums.C.add(own.C);
@@ -119,13 +130,15 @@ __device__ LargestKey gather_tile(const RidgeShape& s, const RidgePointers& in, 
   LargestKey key;
   load_keys<W>(keys, s, in, pair, first, first + count);
   load_positions<W>(values, s, in.v, s.width, pair, first, first + count);
+  load_left<W>(keys + tile_numbers<W>, s, in, pair, first, first + count);
   wait_for_copies();
-  see_keys<W>(key, keys, first, first + count);
+  see_keys<W>(key, s, in, pair, keys, first, first + count);
   key = largest_of_warp(key);
   if (group >= s.groups) return key;
   const std::size_t entry = static_cast<std::size_t>(pair) * s.groups + group;
   PieceSums<W> sums;
-  sum_tile(sums, keys, values, padded(count));
+  sum_tile(sums, keys, in.left == nullptr ? ByColumns{keys, 1} : ByColumns{keys + tile_numbers<W>}, values,
+           padded(count));
   store_sums<W>(sums, s, in, entry, values);
   return key;
 }
@@ -231,7 +244,7 @@ __global__ void __launch_bounds__(ridge_threads<W>, ridge_blocks<W>(single ? 2 :
   float *A = inverse + size, *F = A + size;
   const int g = static_cast<int>(blockIdx.x), pair = static_cast<int>(blockIdx.y), head = pair % s.heads;
   const std::size_t entry = static_cast<std::size_t>(pair) * s.groups + g;
-  const float eta = in.eta[head], gamma = 1.0f + 0.5f * sigmoid(in.gamma_raw[head]);
+  const float eta = in.eta[head], gamma = s.gamma(in.gamma_raw[head]);
   float m;
   [[maybe_unused]] Product<W> C;
   if constexpr (single) {
@@ -294,7 +307,7 @@ void launch_groups(cudaStream_t stream, const RidgeShape& s, const RidgeInputs& 
   if (W == 4 && !single && fits_warpgroups(s)) return groups_on_warpgroups(stream, s, of_tokens, in, y, exact);
   const dim3 grid(static_cast<unsigned>(s.groups), static_cast<unsigned>(s.batch * s.heads));
   const auto kernel = exact ? group_kernel<W, single, true> : group_kernel<W, single, false>;
-  constexpr int bytes = group_bytes<W, single>;
+  const int bytes = group_bytes<W, single> + left_bytes<W>(in, single ? 2 : 0);
   allow_shared_memory(reinterpret_cast<const void*>(kernel), bytes, "ridge_readout");
   launch(kernel, grid, ridge_threads<W>, bytes, stream, s, in, rows_of(y).data);
 }
@@ -306,7 +319,7 @@ void launch_gather(cudaStream_t stream, const RidgeShape& s, const RidgeInputs& 
   const dim3 grid(static_cast<unsigned>(s.groups), static_cast<unsigned>(s.batch * s.heads));
   const bool one_tile = s.piece <= Grid<W>::width;
   const auto kernel = one_tile ? gather_kernel<W, true> : gather_kernel<W, false>;
-  const int bytes = (one_tile ? 1 : 2) * tile_numbers<W> * 4;
+  const int bytes = (one_tile ? 1 : 2) * tile_numbers<W> * 4 + left_bytes<W>(in, one_tile ? 1 : 2);
   allow_shared_memory(reinterpret_cast<const void*>(kernel), bytes, "ridge_readout statistics");
   launch(kernel, grid, ridge_threads<W>, bytes, stream, s, in, found);
 }
@@ -321,14 +334,16 @@ __global__ void __launch_bounds__(threads) state_kernel(RidgeShape s, RidgePoint
   __shared__ float sums[32];
   const std::size_t pair = blockIdx.x;
   const float *key = io.z + pair * s.rank, *value = io.v + pair * s.width;
+  const float* left = io.left != nullptr ? io.left + pair * s.rank : key;
   float *G = state.G + pair * s.square(), *M = state.M + pair * s.square(), *C = state.C + pair * s.tall();
   float* previous = state.previous + pair * s.rank;
   float square = 0;
   for (int i = static_cast<int>(threadIdx.x); i < s.rank; i += threads) square += key[i] * key[i];
-  const float old_scale = state.m[pair], length = sqrtf(block_sum(square, sums));
+  const float old_scale = state.m[pair], norm = sqrtf(block_sum(square, sums));
+  const float length = io.length != nullptr ? io.length[pair] : norm;
   const float m = fmaxf(fmaxf(old_scale, length), min_scale), shrink = old_scale / m, inverse = 1.0f / m;
   for (int i = static_cast<int>(threadIdx.x); i < s.square(); i += threads) {
-    const float now = key[i / s.rank] * inverse;
+    const float now = left[i / s.rank] * inverse;
     G[i] = shrink * shrink * G[i] + now * (key[i % s.rank] * inverse);
     M[i] = shrink * shrink * M[i] + now * (shrink * previous[i % s.rank]);
     io.G[pair * s.square() + i] = G[i];
@@ -347,7 +362,55 @@ __global__ void __launch_bounds__(threads) state_kernel(RidgeShape s, RidgePoint
   }
 }
 
+// The scale of every query [B,T,H], from m of its group [B,H,g].
+__global__ void __launch_bounds__(threads) scales_kernel(RidgeShape s, const float* m, float* scales) {
+  wait_for_previous_kernel();
+  const int i = static_cast<int>(blockIdx.x * threads + threadIdx.x), t = i / s.heads % s.length;
+  if (i < s.batch * s.length * s.heads)
+    scales[i] = 1.0f / m[(i / (s.length * s.heads) * s.heads + i % s.heads) * s.groups + t / s.piece];
+}
+
+// A thread sums, for its token, over the queries of the groups whose m is its length.
+__global__ void __launch_bounds__(threads)
+    scales_backward_kernel(RidgeShape s, const float* m, const int* m_index, const float* dscales, Sink dlength) {
+  wait_for_previous_kernel();
+  const int i = static_cast<int>(blockIdx.x * threads + threadIdx.x), t = i / s.heads % s.length;
+  if (i >= s.batch * s.length * s.heads) return;
+  const int pair = i / (s.length * s.heads) * s.heads + i % s.heads;
+  float sum = 0;
+  for (int g = 0; g < s.groups; ++g) {
+    const int entry = pair * s.groups + g;
+    if (m_index[entry] != t) continue;
+    for (int query = s.first(g); query < s.first(g) + s.count(g); ++query)
+      sum -= dscales[s.token(pair, query)] / (m[entry] * m[entry]);
+  }
+  dlength.put(static_cast<unsigned>(i), sum);
+}
+
+RidgeShape shape_of(const RidgeConfig& config, const Shape& queries) {
+  RidgeInputs in;
+  in.z.shape = {queries[0], queries[1], queries[2], 1};
+  in.v.shape = in.z.shape;
+  return ridge_shape(config, in);
+}
+
 }  // namespace
+
+void CudaBackend::ridge_scales(const RidgeConfig& config, const RidgeSaved& saved, const Tensor& scales) {
+  if (scales.elements() == 0) return;
+  launch(scales_kernel, blocks_for(scales.elements(), threads), threads, 0, stream(), shape_of(config, scales.shape),
+         saved.m.as<float>(), scales.as<float>());
+  launched("ridge_scales");
+}
+
+void CudaBackend::ridge_scales_backward(const RidgeConfig& config, const RidgeSaved& saved, const Tensor& dscales,
+                                        const Grad& dlength) {
+  if (!dlength.wanted() || dscales.elements() == 0) return;
+  launch(scales_backward_kernel, blocks_for(dscales.elements(), threads), threads, 0, stream(),
+         shape_of(config, dscales.shape), saved.m.as<float>(), saved.m_index.as<int>(), dscales.as<float>(),
+         sink_of(dlength));
+  launched("ridge_scales_backward");
+}
 
 void CudaBackend::ridge_readout(const RidgeConfig& config, const RidgeInputs& in, const RidgeSaved& saved,
                                 const Tensor& y) {

@@ -127,7 +127,7 @@ __global__ void __launch_bounds__(threads, 4)
   GroupForward<exact> group{s, in, entry, peaks, matrix(0), matrix(1), matrix(2)};
   group.whiten();
   const float sigma = group.whiten_transitions();
-  group.filter((1.0f + 0.5f * sigmoid(in.gamma_raw[head])) / fmaxf(sigma, 1.0f), in.eta[head] / in.m[entry]);
+  group.filter(s.gamma(in.gamma_raw[head]) / fmaxf(sigma, 1.0f), in.eta[head] / in.m[entry]);
   group.answer(queries, y, pair, first, count);
 }
 

@@ -37,6 +37,20 @@ TEST_F(Options, HelpOfEveryCommandHasItsOwnExamplesAndTheCommonOptions) {
   }
 }
 
+TEST_F(Options, ClaimsHaveNumbersCommandsAndVerdicts) {
+  const ProgramResult result = run("claims --json");
+  ASSERT_EQ(result.code, 0) << result.err;
+  const json claims = json::parse(result.out)["claims"];
+  EXPECT_GE(claims.size(), 25u);
+  for (const json& claim : claims) {
+    for (const char* field : {"paper", "claim", "published", "number", "command", "seeds", "verdict"})
+      EXPECT_TRUE(claim.contains(field)) << claim;
+    EXPECT_THAT(claim["verdict"].get<std::string>(), testing::AnyOf("holds", "holds in part", "does not", "not tried"));
+    EXPECT_FALSE(claim["published"].is_null()) << claim << ": from the file or from a table";
+  }
+  EXPECT_THAT(run("claims").out, HasSubstr("0.393; here 0.376 ± 0.005")) << "published as the table etth1 has it";
+}
+
 TEST_F(Options, LayersAreFoundByNumberAndName) {
   const auto figure = [&](const std::string& layer) {
     const ProgramResult result = run("plot spectrum --layer '" + layer +

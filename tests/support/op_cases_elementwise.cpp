@@ -31,6 +31,8 @@ double unary_value(Unary kind, double x) {
       return std::max(x, 0.0);
     case Unary::elu_plus_one:
       return x > 0.0 ? x + 1.0 : std::exp(x);
+    case Unary::sine:
+      return std::sin(x);
   }
   return 0.0;
 }
@@ -152,6 +154,7 @@ void add_elementwise_cases(std::vector<OpCase>& cases) {
   add_unary(cases, Unary::exp, "exp", 4);
   add_unary(cases, Unary::relu, "relu", 3);
   add_unary(cases, Unary::elu_plus_one, "elu_plus_one", 3);
+  add_unary(cases, Unary::sine, "sine", 4);
   add_binary(cases, "add", &add, [](double a, double b) { return a + b; });
   add_binary(cases, "multiply", &multiply, [](double a, double b) { return a * b; });
   add_binary(cases, "silu_multiply", &silu_multiply, [](double a, double b) { return a * sigmoid(a) * b; });

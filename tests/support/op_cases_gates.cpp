@@ -109,9 +109,28 @@ OpCase rows_case(std::int64_t rows, std::int64_t columns) {
   return c;
 }
 
+OpCase products_case(std::int64_t rows, std::int64_t columns) {
+  OpCase c;
+  c.name = "row_products_" + std::to_string(rows) + "x" + std::to_string(columns);
+  c.inputs = {{"a", {rows, columns}, -2, 2}, {"b", {rows, columns}, -2, 2}};
+  // Of one value with itself, too, whose gradients meet.
+  c.run = [](Tape& t, std::span<const Var> in, std::span<const Tensor>) {
+    return add(t, row_products(t, in[0], in[1]), row_products(t, in[0], in[0]));
+  };
+  c.naive = [=](std::span<const Values> in, std::span<const Values>) {
+    Values y(static_cast<std::size_t>(rows), 0.0);
+    for (std::int64_t i = 0; i < rows * columns; ++i) y[i / columns] += in[0][i] * (in[1][i] + in[0][i]);
+    return y;
+  };
+  c.reason = "one sum over a row";
+  return c;
+}
+
 }  // namespace
 
 void add_gate_cases(std::vector<OpCase>& cases) {
+  cases.push_back(products_case(37, 5));
+  cases.push_back(products_case(3, 101));
   cases.push_back(route_case("softmax", 7, {.chosen = 2, .factor = 1.5}));
   cases.push_back(route_case("softmax_normalised", 8, {.chosen = 3, .normalised = true}));
   cases.push_back(route_case("sigmoid", 5, {.sigmoid = true, .chosen = 2}));

@@ -37,6 +37,68 @@ OpCase koopman(std::int64_t rows, std::int64_t pairs, bool gated) {
   return c;
 }
 
+/// By Gauss-Jordan elimination for every block, as a matrix of equations and its right sides.
+Values cayley(const Values& A, std::int64_t block, std::int64_t b) {
+  const auto skew = [&](std::int64_t i, std::int64_t j) {
+    return i < j ? A[(block * b + i) * b + j] : i > j ? -A[(block * b + j) * b + i] : 0.0;
+  };
+  Values left(static_cast<std::size_t>(b * b)), right(left.size());
+  for (std::int64_t i = 0; i < b * b; ++i) {
+    const double one = i / b == i % b ? 1.0 : 0.0;
+    left[i] = one + skew(i / b, i % b);
+    right[i] = one - skew(i / b, i % b);
+  }
+  for (std::int64_t p = 0; p < b; ++p) {
+    for (std::int64_t i = 0; i < b; ++i) {
+      if (i == p) continue;
+      const double factor = left[i * b + p] / left[p * b + p];
+      for (std::int64_t j = 0; j < b; ++j) {
+        left[i * b + j] -= factor * left[p * b + j];
+        right[i * b + j] -= factor * right[p * b + j];
+      }
+    }
+  }
+  for (std::int64_t i = 0; i < b * b; ++i) right[i] /= left[i / b * b + i / b];
+  return right;
+}
+
+OpCase mixed(std::int64_t rows, std::int64_t blocks, std::int64_t b) {
+  OpCase c;
+  c.name = "mixed_modes_" + std::to_string(rows) + "x" + std::to_string(blocks) + "x" + std::to_string(b);
+  const std::int64_t columns = blocks * b;
+  c.inputs = {{"u", {rows, columns}},
+              {"A", {blocks, b, b}, -0.5, 0.5},
+              {"gamma", {columns / 2}, -1.1, 1.1},
+              {"omega", {columns / 2}, -1.1, 1.1}};
+  c.run = [](Tape& t, std::span<const Var> in, std::span<const Tensor>) {
+    return mixed_modes(t, in[0], in[1], in[2], in[3]);
+  };
+  c.naive = [=](std::span<const Values> in, std::span<const Values>) {
+    Values y(in[0].size());
+    for (std::int64_t block = 0; block < blocks; ++block) {
+      const Values Q = cayley(in[1], block, b);
+      for (std::int64_t row = 0; row < rows; ++row) {
+        const auto mixed = [&](std::int64_t i) {
+          double sum = 0;
+          for (std::int64_t j = 0; j < b; ++j) sum += Q[i * b + j] * in[0][row * columns + block * b + j];
+          return sum;
+        };
+        for (std::int64_t i = 0; i < b; i += 2) {
+          const std::int64_t pair = (block * b + i) / 2;
+          const double modulus = std::max(1.0, std::hypot(in[2][pair], in[3][pair]));
+          const double g = in[2][pair] / modulus, w = in[3][pair] / modulus;
+          y[row * columns + block * b + i] = g * mixed(i) + w * mixed(i + 1);
+          y[row * columns + block * b + i + 1] = g * mixed(i + 1) - w * mixed(i);
+        }
+      }
+    }
+    return y;
+  };
+  c.tolerance = 1e-5;
+  c.reason = "one inverse and sums over a block of channels";
+  return c;
+}
+
 }  // namespace
 
 void add_koopman_cases(std::vector<OpCase>& cases) {
@@ -45,6 +107,9 @@ void add_koopman_cases(std::vector<OpCase>& cases) {
     cases.push_back(koopman(37, 33, gated));
     cases.push_back(koopman(101, 16, gated));
   }
+  cases.push_back(mixed(5, 1, 2));
+  cases.push_back(mixed(37, 3, 6));
+  cases.push_back(mixed(9, 2, 64));
 }
 
 }  // namespace afterglow::testing

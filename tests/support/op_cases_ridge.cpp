@@ -126,6 +126,7 @@ struct Head {
   std::int64_t sequence;
   Dense z, q, v;
   double eta, gamma;
+  Values beta, length;  // of options: the left factors are beta z, and m is the largest length
 
   bool contributes_to(std::int64_t s, std::int64_t t) const { return contributes(config, sequence, s, t); }
 
@@ -135,7 +136,7 @@ struct Head {
     for (std::int64_t s = 0; s < z.rows; ++s) {
       double square = 0.0;
       for (std::int64_t i = 0; i < z.columns; ++i) square += z(s, i) * z(s, i);
-      if (whole || contributes_to(s, t)) m = std::max(m, std::sqrt(square));
+      if (whole || contributes_to(s, t)) m = std::max(m, length.empty() ? std::sqrt(square) : length[s]);
     }
     return m;
   }
@@ -149,11 +150,12 @@ struct Head {
     for (std::int64_t s = 0; s < z.rows; ++s) {
       if (!contributes_to(s, t)) continue;
       any = true;
+      const double weight = beta.empty() ? 1.0 : beta[s];
       for (std::int64_t j = 0; j < r; ++j) {
-        for (std::int64_t i = 0; i < r; ++i) G(i, j) += z(s, i) * z(s, j) / (m * m);
+        for (std::int64_t i = 0; i < r; ++i) G(i, j) += weight * z(s, i) * z(s, j) / (m * m);
         for (std::int64_t i = 0; i < width; ++i) C(i, j) += v(s, i) * z(s, j) / m;
         if (s == 0 || !contributes_to(s - 1, t)) continue;
-        for (std::int64_t i = 0; i < r; ++i) M(i, j) += z(s, i) * z(s - 1, j) / (m * m);
+        for (std::int64_t i = 0; i < r; ++i) M(i, j) += weight * z(s, i) * z(s - 1, j) / (m * m);
       }
     }
     if (!any) return Values(static_cast<std::size_t>(width), 0.0);
@@ -171,7 +173,12 @@ struct Head {
   }
 };
 
-Values naive_ridge(const RidgeConfig& config, const Sizes& n, std::span<const Values> in) {
+/// What may be given besides: lengths as input 5, and left factors beta z with beta as input 6.
+struct Given {
+  bool length = false, left = false;
+};
+
+Values naive_ridge(const RidgeConfig& config, const Sizes& n, const Given& given, std::span<const Values> in) {
   const auto rows_of = [&](const Values& all, std::int64_t b, std::int64_t h, std::int64_t columns) {
     Dense panel(n.tokens, columns);
     for (std::int64_t t = 0; t < n.tokens; ++t)
@@ -187,10 +194,14 @@ Values naive_ridge(const RidgeConfig& config, const Sizes& n, std::span<const Va
                       rows_of(in[1], b, h, n.r),
                       rows_of(in[2], b, h, n.width),
                       in[3][h],
-                      1.0 + 0.5 / (1.0 + std::exp(-in[4][h]))};
+                      config.gamma.at(in[4][h]),
+                      given.left ? rows_of(in[6], b, h, 1).values : Values{},
+                      given.length ? rows_of(in[5], b, h, 1).values : Values{}};
       for (std::int64_t t = 0; t < n.tokens; ++t) {
         const Values answer = head.answer(t);
-        for (std::int64_t p = 0; p < n.width; ++p) y[((b * n.tokens + t) * n.heads + h) * n.width + p] = answer[p];
+        const double shown = given.length ? 1.0 / head.scale_at(t) : 1.0;
+        for (std::int64_t p = 0; p < n.width; ++p)
+          y[((b * n.tokens + t) * n.heads + h) * n.width + p] = shown * answer[p];
       }
     }
   }
@@ -206,7 +217,9 @@ Tensor upload_mask(Tape& tape, const Sizes& n) {
   return tensor;
 }
 
-OpCase ridge_case(const std::string& name, const RidgeConfig& config, const Sizes& n, double tolerance) {
+/// With lengths the result is the readout over m, so that the gradient through `ridge_scales` is seen.
+OpCase ridge_case(const std::string& name, const RidgeConfig& config, const Sizes& n, double tolerance,
+                  const Given& given = {}) {
   OpCase c;
   c.name = "ridge_" + name + "_K" + std::to_string(config.power) + "_" + std::to_string(n.batch) + "x" +
            std::to_string(n.tokens) + "x" + std::to_string(n.heads) + "_r" + std::to_string(n.r) + "_P" +
@@ -216,11 +229,19 @@ OpCase ridge_case(const std::string& name, const RidgeConfig& config, const Size
               {"v", {n.batch, n.tokens, n.heads, n.width}},
               {"eta", {n.heads}, 0.5, 1.5},
               {"gamma_raw", {n.heads}}};
-  c.run = [config, n](Tape& t, std::span<const Var> in, std::span<const Tensor>) {
+  if (given.length) c.inputs.push_back({"length", {n.batch, n.tokens, n.heads}, 0.5, 1.5});
+  if (given.left) c.inputs.push_back({"beta", {n.batch, n.tokens, n.heads}, 0.2, 1.0});
+  c.run = [config, n, given](Tape& t, std::span<const Var> in, std::span<const Tensor>) {
     const Tensor mask = config.mode == Mode::masked ? upload_mask(t, n) : Tensor();
-    return ridge_readout(t, config, {in[0], in[1], in[2], in[3], in[4], mask});
+    RidgeVars vars{in[0], in[1], in[2], in[3], in[4], mask};
+    if (!given.length) return ridge_readout(t, config, vars);
+    vars.length = in[5];
+    if (given.left) vars.left = multiply_rows(t, in[0], in[6], 0.0);
+    RidgeSaved saved;
+    const Var y = ridge_readout(t, config, vars, &saved);
+    return multiply_rows(t, y, ridge_scales(t, config, in[5], saved), 0.0);
   };
-  c.naive = [config, n](std::span<const Values> in, std::span<const Values>) { return naive_ridge(config, n, in); };
+  c.naive = [=](std::span<const Values> in, std::span<const Values>) { return naive_ridge(config, n, given, in); };
   c.tolerance = tolerance;
   c.reason = "the condition number of G + eps I multiplies the rounding of the statistics";
   return c;
@@ -262,6 +283,22 @@ void add_ridge_cases(std::vector<OpCase>& cases) {
     cases.push_back(ridge_case("masked", config_of(Mode::masked, 1), {2, 37, 2, rank, width}, 1e-4));
     cases.push_back(ridge_case("chunk_20_prefix", chunks_of_20, {2, 50, 2, rank, width}, 1e-4));
     cases.push_back(ridge_case("recurrent", config_of(Mode::recurrent, 2), {1, 21, 2, rank, width}, 2e-4));
+  }
+  // Lengths and left factors, in one tile and in several, in the three sizes of the GPU's matrices.
+  for (const bool left : {false, true}) {
+    const Given given{true, left};
+    const std::string name = left ? "left_" : "length_";
+    for (const auto& [rank, width] : {std::pair<std::int64_t, std::int64_t>{5, 7}, {20, 17}, {36, 40}}) {
+      RidgeConfig whole = config_of(Mode::prefix, 2);
+      whole.gamma = {0.5, 1.5};
+      cases.push_back(ridge_case(name + "prefix", whole, {2, 37, 2, rank, width}, 2e-4, given));
+      cases.push_back(ridge_case(name + "masked", config_of(Mode::masked, 1), {4, 13, 1, rank, width}, 2e-4, given));
+      cases.push_back(ridge_case(name + "chunk_20", chunks_of_20, {2, 50, 2, rank, width}, 2e-4, given));
+    }
+    RidgeConfig one_by_one = config_of(Mode::chunk, 1);
+    one_by_one.chunk = 1;
+    cases.push_back(ridge_case(name + "chunk_1", one_by_one, {2, 11, 2, 4, 3}, 2e-4, given));
+    cases.push_back(ridge_case(name + "recurrent", config_of(Mode::recurrent, 2), {2, 13, 2, 3, 5}, 2e-4, given));
   }
   // Sizes that warp groups multiply.
   cases.push_back(ridge_case("chunk_64", long_chunks, {2, 150, 2, 56, 64}, 1e-4));

@@ -53,6 +53,9 @@ void unary_segment(Unary kind, const ArrayMap<T>& x, ArrayMap<T> y) {
     case Unary::elu_plus_one:
       y = x.cwiseMax(T{0}) + x.cwiseMin(T{0}).exp();
       return;
+    case Unary::sine:
+      y = x.sin();
+      return;
   }
 }
 
@@ -78,6 +81,8 @@ Tile<T> unary_slope(Unary kind, const ArrayMap<T>& x, const ArrayMap<T>& y) {
       return (x > T{0}).template cast<T>();
     case Unary::elu_plus_one:
       return y.cwiseMin(T{1});
+    case Unary::sine:
+      return x.cos();
   }
   return {};
 }

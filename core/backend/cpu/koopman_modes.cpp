@@ -6,6 +6,8 @@
 
 #include "core/backend/cpu/cpu_backend.h"
 #include "core/backend/cpu/dispatch.h"
+#include "core/backend/mixed_modes.h"
+#include "core/backend/scratch.h"
 
 namespace afterglow {
 
@@ -135,7 +137,57 @@ void for_column_blocks(ThreadPool& pool, std::int64_t columns, const Body& body)
   });
 }
 
+/// One thread alone.
+struct Alone {
+  template <class Body>
+  void each(int n, int m, const Body& body) const {
+    for (int i = 0; i < n; ++i) {
+      for (int j = 0; j < m; ++j) body(i, j);
+    }
+  }
+  void wait() const {}
+};
+
+/// Calls body(block, place of its matrix, place of its first pair, scratch) for the blocks of matrices [n,b,b].
+template <class T, class Body>
+void for_mixed_blocks(ThreadPool& pool, const Tensor& matrices, const Body& body) {
+  struct Mixed {};
+  const std::int64_t b = matrices.shape[2];
+  pool.for_each(matrices.shape[0], [&](std::int64_t i) {
+    body(i * b * b, i * b / 2, thread_scratch<T, Mixed>(mixed_scratch(static_cast<int>(b))));
+  });
+}
+
 }  // namespace
+
+void CpuBackend::mixed_modes(const Tensor& A, const Tensor& gamma, const Tensor& omega, const Tensor& Q,
+                             const Tensor& W) {
+  with_type(A, [&]<class T>(T) {
+    for_mixed_blocks<T>(pool_, A, [&](std::int64_t at, std::int64_t pair, T* memory) {
+      mix_block(Alone{}, static_cast<int>(A.shape[2]), A.as<T>() + at, gamma.as<T>() + pair, omega.as<T>() + pair,
+                Q.as<T>() + at, W.as<T>() + at, memory);
+    });
+  });
+}
+
+void CpuBackend::mixed_modes_backward(const Tensor& gamma, const Tensor& omega, const Tensor& Q, const Tensor& dW,
+                                      const Grad& dA, const Grad& dgamma, const Grad& domega) {
+  with_type(Q, [&]<class T>(T) {
+    const auto put_at = [](const Grad& grad, std::int64_t place, T value) {
+      if (grad.wanted()) grad.tensor.as<T>()[place] = value + (grad.accumulate ? grad.tensor.as<T>()[place] : T{0});
+    };
+    for_mixed_blocks<T>(pool_, Q, [&](std::int64_t at, std::int64_t pair, T* memory) {
+      mix_block_backward(
+          Alone{}, static_cast<int>(Q.shape[2]), gamma.as<T>() + pair, omega.as<T>() + pair, Q.as<T>() + at,
+          dW.as<T>() + at, memory,
+          [&](int k, T real, T imaginary) {
+            put_at(dgamma, pair + k, real);
+            put_at(domega, pair + k, imaginary);
+          },
+          [&](int place, T value) { put_at(dA, at + place, value); });
+    });
+  });
+}
 
 void CpuBackend::koopman_modes(const Tensor& lifted, const Tensor& gamma, const Tensor& omega, const Tensor& gate,
                                const Tensor& z, const Tensor& /*rounded*/) {

@@ -66,6 +66,7 @@ class Scratch {
 struct Sizes {
   std::int64_t batch, tokens, heads, r, width, piece, groups;
   bool exclusive, running_scale, masked;
+  Bounds gamma;
   Sizes(const RidgeConfig& config, const RidgeInputs& in);
 
   std::int64_t first(std::int64_t g) const { return g * piece; }
@@ -78,12 +79,17 @@ struct Sizes {
   const std::uint8_t* mask(const RidgeInputs& in, std::int64_t batch_head) const {
     return masked ? in.mask.as<std::uint8_t>() + batch_head / heads * tokens : nullptr;
   }
+  /// The number of one head in the row of a position of a [B,T,H] tensor.
+  template <class T>
+  T& number(const Tensor& x, std::int64_t batch_head, std::int64_t t) const {
+    return x.as<T>()[(batch_head / heads * tokens + t) * heads + batch_head % heads];
+  }
   /// Whether any position contributes to group g; without one the output is zero.
   bool contributes(const RidgeInputs& in, std::int64_t batch_head, std::int64_t g) const;
-  /// The keys as they contribute: in masked mode a copy with zeros for the masked rows.
+  /// Keys, or their left factors, as they contribute: in masked mode a copy with zeros for the masked rows.
   template <class T>
-  Panel<T> contributing_keys(const RidgeInputs& in, std::int64_t batch_head, Scratch& scratch) const {
-    const Panel<T> keys = panel<T>(in.z, batch_head);
+  Panel<T> contributing(const Tensor& z, const RidgeInputs& in, std::int64_t batch_head, Scratch& scratch) const {
+    const Panel<T> keys = panel<T>(z, batch_head);
     const std::uint8_t* selected = mask(in, batch_head);
     if (!selected) return keys;
     Compact<T> copy = scratch.block<T>(tokens, r);
@@ -104,9 +110,6 @@ Compact<T> entry(const Tensor& saved, std::int64_t i) {
   const std::int64_t rows = saved.shape[-2], columns = saved.shape[-1];
   return {saved.as<T>() + i * rows * columns, rows, columns};
 }
-
-/// d gamma / d gamma_raw.
-double gamma_slope(double raw);
 
 /// G + eps I = L L^T; on failure adds 1e-4 to the diagonal and tries again (from the tenth time on it doubles what it
 /// adds, so that the loop ends). `L` [r,r] holds G on entry and L, upper part zero, on return. Returns the number of

@@ -20,7 +20,8 @@ Sizes::Sizes(const RidgeConfig& config, const RidgeInputs& in)
       exclusive(config.mode == RidgeConfig::Mode::chunk),
       running_scale(config.mode == RidgeConfig::Mode::recurrent ||
                     (config.mode == RidgeConfig::Mode::chunk && config.norm == RidgeConfig::Norm::prefix)),
-      masked(config.mode == RidgeConfig::Mode::masked) {
+      masked(config.mode == RidgeConfig::Mode::masked),
+      gamma(config.gamma) {
   if (config.mode == RidgeConfig::Mode::chunk) piece = config.chunk;
   if (config.mode == RidgeConfig::Mode::recurrent) piece = 1;
 }
@@ -29,11 +30,6 @@ bool Sizes::contributes(const RidgeInputs& in, std::int64_t batch_head, std::int
   if (exclusive) return g > 0;
   const std::uint8_t* selected = mask(in, batch_head);
   return !selected || std::any_of(selected, selected + tokens, [](std::uint8_t one) { return one != 0; });
-}
-
-double gamma_slope(double raw) {
-  const double sigmoid = 1.0 / (1.0 + std::exp(-raw));
-  return 0.5 * sigmoid * (1.0 - sigmoid);
 }
 
 int factorise(Compact<double>& L, double ridge, Compact<double>& keep) {

@@ -69,7 +69,7 @@ class GroupReverse {
     eta_ = static_cast<double>(in.eta.as<T>()[head]);
     gamma_raw_ = static_cast<double>(in.gamma_raw.as<T>()[head]);
     divisor_ = std::max(static_cast<double>(saved.sigma.as<T>()[i]), 1.0);
-    scale_ = ridge_gamma(gamma_raw_) / divisor_;
+    scale_ = s_.gamma.at(gamma_raw_) / divisor_;
     dA_.setZero();
   }
 
@@ -142,7 +142,7 @@ class GroupReverse {
   template <class T>
   void finish(const RidgeSaved& saved, std::int64_t i, GroupGradient<T>& out) {
     out.eta = static_cast<T>(deta_);
-    out.gamma_raw = static_cast<T>(dA_.cwiseProduct(A_).sum() / divisor_ * gamma_slope(gamma_raw_));
+    out.gamma_raw = static_cast<T>(dA_.cwiseProduct(A_).sum() / divisor_ * s_.gamma.slope(gamma_raw_));
     dA_ *= scale_;
     multiply(true, false, dF_, F_, true, minus_N_);
     multiply(false, true, dA_, A_, true, minus_N_);
@@ -213,13 +213,13 @@ void reverse_group(const RidgeConfig& config, const RidgeInputs& in, const Sizes
 template <class T>
 struct SuffixSums {
   Compact<double> G, M, C;
-  Compact<T> twice_G, M_now, C_now;
+  Compact<T> G_now, M_now, C_now;
 
   SuffixSums(const Sizes& s, Scratch& scratch)
       : G(scratch.block<double>(s.r, s.r)),
         M(scratch.block<double>(s.r, s.r)),
         C(scratch.block<double>(s.width, s.r)),
-        twice_G(scratch.block<T>(s.r, s.r)),
+        G_now(scratch.block<T>(s.r, s.r)),
         M_now(scratch.block<T>(s.r, s.r)),
         C_now(scratch.block<T>(s.width, s.r)) {
     G.setZero();
@@ -231,67 +231,88 @@ struct SuffixSums {
     M += group.M.template cast<double>();
     C += group.C.template cast<double>();
   }
-  void convert() {
-    twice_G = (2.0 * G).template cast<T>();
+  /// Where both factors of G are keys, each of them takes half of the gradient's double.
+  void convert(bool are_both_keys) {
+    G_now = ((are_both_keys ? 2.0 : 1.0) * G).template cast<T>();
     M_now = M.cast<T>();
     C_now = C.cast<T>();
   }
 };
 
-/// Adds what one piece of positions contributes: G = sum z z^T, M = sum z_{t+1} z_t^T, C = sum v z^T.
+/// Adds what one piece of positions contributes: G = sum l z^T, M = sum l_{t+1} z_t^T, C = sum v z^T. `left` and
+/// `dleft` are `keys` and `dz` where there are no left factors.
 template <class T>
-void reverse_piece(const SuffixSums<T>& sums, const Panel<T>& keys, const Panel<T>& values, std::int64_t first,
-                   std::int64_t count, Compact<T>& dz, const Grad& dv, Panel<T>& dv_panel) {
+void reverse_piece(const SuffixSums<T>& sums, const Panel<T>& keys, const Panel<T>& left, const Panel<T>& values,
+                   std::int64_t first, std::int64_t count, Compact<T>& dz, Compact<T>& dleft, const Grad& dv,
+                   Panel<T>& dv_panel) {
   const auto rows = keys.middleRows(first, count);
-  multiply(false, false, rows, sums.twice_G, true, dz.middleRows(first, count));
+  multiply(false, false, left.middleRows(first, count), sums.G_now, true, dz.middleRows(first, count));
+  if (dleft.data() != dz.data()) multiply(false, false, rows, sums.G_now, true, dleft.middleRows(first, count));
   multiply(false, false, values.middleRows(first, count), sums.C_now, true, dz.middleRows(first, count));
   if (dv.wanted()) multiply(false, true, rows, sums.C_now, dv.accumulate, dv_panel.middleRows(first, count));
   const std::int64_t later = std::max<std::int64_t>(first, 1), pairs = first + count - later;
   if (pairs <= 0) return;
-  multiply(false, true, keys.middleRows(later - 1, pairs), sums.M_now, true, dz.middleRows(later, pairs));
-  multiply(false, false, keys.middleRows(later, pairs), sums.M_now, true, dz.middleRows(later - 1, pairs));
+  multiply(false, true, keys.middleRows(later - 1, pairs), sums.M_now, true, dleft.middleRows(later, pairs));
+  multiply(false, false, left.middleRows(later, pairs), sums.M_now, true, dz.middleRows(later - 1, pairs));
 }
 
-/// Adds the gradient of m to the position whose key norm is m; nothing where m is clamped to its minimum.
+/// Adds the gradient of m to the position whose key norm, or given length, is m; nothing where m is clamped to its
+/// minimum.
 template <class T>
-void reverse_scales(const Sizes& s, const RidgeSaved& saved, const Tensor& workspace, std::int64_t batch_head,
-                    const Panel<T>& keys, Compact<T>& dz) {
+void reverse_scales(const RidgeInputs& in, const Sizes& s, const RidgeSaved& saved, const Tensor& workspace,
+                    std::int64_t batch_head, const Panel<T>& keys, Compact<T>& dz, const Grad& dlength) {
+  for (std::int64_t t = 0; t < s.tokens && dlength.wanted() && !dlength.accumulate; ++t)
+    s.number<T>(dlength.tensor, batch_head, t) = T{0};
   for (std::int64_t g = 0; g < s.groups; ++g) {
     const std::int64_t i = batch_head * s.groups + g;
     const std::int32_t t = saved.m_index.as<std::int32_t>()[i];
     if (t < 0) continue;
-    dz.row(t) += GroupGradient<T>(workspace, s, i).m / saved.m.as<T>()[i] * keys.row(t);
+    const T dm = GroupGradient<T>(workspace, s, i).m;
+    if (!in.length.defined()) {
+      dz.row(t) += dm / saved.m.as<T>()[i] * keys.row(t);
+    } else if (dlength.wanted()) {
+      s.number<T>(dlength.tensor, batch_head, t) += dm;
+    }
+  }
+}
+
+template <class T>
+void put_rows(const RidgeInputs& in, const Sizes& s, std::int64_t batch_head, const Grad& grad, Compact<T>& rows) {
+  if (!grad.wanted()) return;
+  Panel<T> target = s.panel<T>(grad.tensor, batch_head);
+  const std::uint8_t* mask = s.mask(in, batch_head);
+  for (std::int64_t t = 0; mask && t < s.tokens; ++t) {
+    if (!mask[t]) rows.row(t).setZero();
+  }
+  if (grad.accumulate) {
+    target += rows;
+  } else {
+    target = rows;
   }
 }
 
 template <class T>
 void reverse_head(const RidgeInputs& in, const Sizes& s, const RidgeSaved& saved, const Tensor& workspace,
                   std::int64_t batch_head, const RidgeGrads& out) {
-  Scratch scratch(4 * s.r * s.r + 2 * s.width * s.r + 2 * s.tokens * s.r, 8);
-  const Panel<T> keys = s.contributing_keys<T>(in, batch_head, scratch), values = s.panel<T>(in.v, batch_head);
+  Scratch scratch(4 * s.r * s.r + 2 * s.width * s.r + 4 * s.tokens * s.r, 10);
+  const bool has_left = in.left.defined();
+  const Panel<T> keys = s.contributing<T>(in.z, in, batch_head, scratch), values = s.panel<T>(in.v, batch_head);
+  const Panel<T> left = has_left ? s.contributing<T>(in.left, in, batch_head, scratch) : keys;
   Panel<T> dv = s.panel<T>(out.v.wanted() ? out.v.tensor : in.v, batch_head);
-  Compact<T> dz = scratch.block<T>(s.tokens, s.r);
+  Compact<T> dz = scratch.block<T>(s.tokens, s.r), dleft = has_left ? scratch.block<T>(s.tokens, s.r) : dz;
   dz.setZero();
+  dleft.setZero();
   SuffixSums<T> sums(s, scratch);
   for (std::int64_t g = s.groups - 1; g >= 0; --g) {
     const GroupGradient<T> group(workspace, s, batch_head * s.groups + g);
     if (!s.exclusive) sums.add(group);
-    sums.convert();
-    reverse_piece(sums, keys, values, s.first(g), s.count(g), dz, out.v, dv);
+    sums.convert(!has_left);
+    reverse_piece(sums, keys, left, values, s.first(g), s.count(g), dz, dleft, out.v, dv);
     if (s.exclusive) sums.add(group);
   }
-  reverse_scales(s, saved, workspace, batch_head, keys, dz);
-  if (!out.z.wanted()) return;
-  Panel<T> target = s.panel<T>(out.z.tensor, batch_head);
-  const std::uint8_t* mask = s.mask(in, batch_head);
-  for (std::int64_t t = 0; mask && t < s.tokens; ++t) {
-    if (!mask[t]) dz.row(t).setZero();
-  }
-  if (out.z.accumulate) {
-    target += dz;
-  } else {
-    target = dz;
-  }
+  reverse_scales(in, s, saved, workspace, batch_head, keys, dz, out.length);
+  put_rows(in, s, batch_head, out.z, dz);
+  if (has_left) put_rows(in, s, batch_head, out.left, dleft);
 }
 
 /// eta and gamma_raw belong to a head: sums over sequences and groups, in order.
@@ -331,7 +352,7 @@ void CpuBackend::ridge_readout_backward(const RidgeConfig& config, const RidgeIn
   with_type(dy, [&]<class T>(T) {
     pool_.for_each(s.batch * s.heads * s.groups,
                    [&](std::int64_t i) { reverse_group<T>(config, in, s, saved, i, dy, workspace, out.q); });
-    if (out.z.wanted() || out.v.wanted()) {
+    if (out.z.wanted() || out.v.wanted() || out.length.wanted() || out.left.wanted()) {
       pool_.for_each(s.batch * s.heads, [&](std::int64_t i) { reverse_head<T>(in, s, saved, workspace, i, out); });
     }
     reverse_head_scalars<T>(s, workspace, out);

@@ -13,16 +13,26 @@ namespace {
 
 using namespace ridge;
 
+/// What m is the largest of.
+template <class T>
+double key_length(const RidgeInputs& in, const Sizes& s, std::int64_t batch_head, const Panel<T>& keys,
+                  std::int64_t t) {
+  if (in.length.defined()) return static_cast<double>(s.number<T>(in.length, batch_head, t));
+  return std::sqrt(keys.row(t).template cast<double>().squaredNorm());
+}
+
 /// The largest key norm so far and where it is.
 struct KeyScale {
   double largest = 0.0;
   std::int32_t index = -1;
 
   template <class T>
-  void see(const Panel<T>& keys, const std::uint8_t* mask, std::int64_t first, std::int64_t count) {
+  void see(const RidgeInputs& in, const Sizes& s, std::int64_t batch_head, std::int64_t first, std::int64_t count) {
+    const Panel<T> keys = s.panel<T>(in.z, batch_head);
+    const std::uint8_t* mask = s.mask(in, batch_head);
     for (std::int64_t t = first; t < first + count; ++t) {
       if (mask && !mask[t]) continue;
-      const double length = std::sqrt(keys.row(t).template cast<double>().squaredNorm());
+      const double length = key_length<T>(in, s, batch_head, keys, t);
       if (length > largest) {
         largest = length;
         index = static_cast<std::int32_t>(t);
@@ -33,7 +43,7 @@ struct KeyScale {
   std::int32_t attained() const { return largest >= smallest_scale ? index : -1; }
 };
 
-/// Running sums of z z^T, z_{t+1} z_t^T, v z^T; not yet divided by m.
+/// Running sums of l z^T, l_{t+1} z_t^T, v z^T with l = z where there are no left factors; not yet divided by m.
 template <class T>
 struct RawSums {
   Compact<double> G, M, C;
@@ -50,15 +60,15 @@ struct RawSums {
     C.setZero();
   }
   /// A transition belongs to the piece of its later position.
-  void add(const Panel<T>& keys, const Panel<T>& values, std::int64_t first, std::int64_t count) {
+  void add(const Panel<T>& keys, const Panel<T>& left, const Panel<T>& values, std::int64_t first, std::int64_t count) {
     const auto rows = keys.middleRows(first, count);
-    multiply(true, false, rows, rows, false, square);
+    multiply(true, false, left.middleRows(first, count), rows, false, square);
     G += square.template cast<double>();
     multiply(true, false, values.middleRows(first, count), rows, false, tall);
     C += tall.template cast<double>();
     const std::int64_t later = std::max<std::int64_t>(first, 1), pairs = first + count - later;
     if (pairs <= 0) return;
-    multiply(true, false, keys.middleRows(later, pairs), keys.middleRows(later - 1, pairs), false, square);
+    multiply(true, false, left.middleRows(later, pairs), keys.middleRows(later - 1, pairs), false, square);
     M += square.template cast<double>();
   }
 };
@@ -76,16 +86,15 @@ void store_statistics(const RidgeSaved& saved, std::int64_t i, const RawSums<T>&
 /// Fills G, M, C, m of every group of one head.
 template <class T>
 void gather_statistics(const RidgeInputs& in, const Sizes& s, const RidgeSaved& saved, std::int64_t batch_head) {
-  Scratch scratch(3 * s.r * s.r + 2 * s.width * s.r + (s.masked ? s.tokens * s.r : 0), 6);
-  const Panel<T> keys = s.contributing_keys<T>(in, batch_head, scratch);
-  const Panel<T> values = s.panel<T>(in.v, batch_head);
-  const std::uint8_t* mask = s.mask(in, batch_head);
+  Scratch scratch(3 * s.r * s.r + 2 * s.width * s.r + (s.masked ? 2 * s.tokens * s.r : 0), 7);
+  const Panel<T> keys = s.contributing<T>(in.z, in, batch_head, scratch), values = s.panel<T>(in.v, batch_head);
+  const Panel<T> left = in.left.defined() ? s.contributing<T>(in.left, in, batch_head, scratch) : keys;
   RawSums<T> sums(s, scratch);
   KeyScale key;
-  if (!s.running_scale) key.see(keys, mask, 0, s.tokens);
+  if (!s.running_scale) key.see<T>(in, s, batch_head, 0, s.tokens);
   const auto add_piece = [&](std::int64_t g) {
-    if (s.running_scale) key.see(keys, mask, s.first(g), s.count(g));
-    sums.add(keys, values, s.first(g), s.count(g));
+    if (s.running_scale) key.see<T>(in, s, batch_head, s.first(g), s.count(g));
+    sums.add(keys, left, values, s.first(g), s.count(g));
   };
   for (std::int64_t g = 0; g < s.groups; ++g) {
     if (!s.exclusive) add_piece(g);
@@ -174,7 +183,7 @@ void answer(const RidgeConfig& config, const RidgeInputs& in, const Sizes& s, co
     return;
   }
   const double gain = static_cast<double>(in.eta.as<T>()[head]) / static_cast<double>(saved.m.as<T>()[i]);
-  const double scale = ridge_gamma(static_cast<double>(in.gamma_raw.as<T>()[head])) / std::max(whitened.sigma, 1.0);
+  const double scale = config.gamma.at(static_cast<double>(in.gamma_raw.as<T>()[head])) / std::max(whitened.sigma, 1.0);
   if (count < s.width) {
     read_out_few<T>(whitened, config.power, gain, scale, rows_of(queries), rows_of(out));
   } else {
@@ -185,17 +194,18 @@ void answer(const RidgeConfig& config, const RidgeInputs& in, const Sizes& s, co
 
 /// Adds one token to the state of one head; rescales the older statistics when the scale m grows.
 template <class T>
-void update_state(const RidgeState& state, std::int64_t i, const Panel<T>& key, const Panel<T>& value) {
+void update_state(const RidgeState& state, const RidgeInputs& in, const Sizes& s, std::int64_t i) {
+  const Panel<T> key = s.panel<T>(in.z, i), value = s.panel<T>(in.v, i);
+  const Panel<T> left = in.left.defined() ? s.panel<T>(in.left, i) : key;
   Compact<T> G = entry<T>(state.G, i), M = entry<T>(state.M, i), C = entry<T>(state.C, i);
   T* previous = state.previous_key.as<T>() + i * G.rows();
   T& m = state.m.as<T>()[i];
   const double old_scale = static_cast<double>(m);
-  const double length = std::sqrt(key.row(0).template cast<double>().squaredNorm());
-  const double new_scale = std::max({old_scale, length, smallest_scale});
+  const double new_scale = std::max({old_scale, key_length<T>(in, s, i, key, 0), smallest_scale});
   m = static_cast<T>(new_scale);
   const double shrink = old_scale / new_scale, inverse = 1.0 / new_scale;
   for (std::int64_t a = 0; a < G.rows(); ++a) {
-    const double now = static_cast<double>(key(0, a)) * inverse;
+    const double now = static_cast<double>(left(0, a)) * inverse;
     for (std::int64_t b = 0; b < G.rows(); ++b) {
       const double other = static_cast<double>(key(0, b)) * inverse;
       const double before = shrink * static_cast<double>(previous[b]);
@@ -232,7 +242,7 @@ void CpuBackend::ridge_step(const RidgeConfig& config, const RidgeInputs& in, co
   const Sizes s(config, in);
   with_type(y, [&]<class T>(T) {
     pool_.for_each(s.batch * s.heads, [&](std::int64_t i) {
-      update_state<T>(state, i, s.panel<T>(in.z, i), s.panel<T>(in.v, i));
+      update_state<T>(state, in, s, i);
       entry<T>(saved.G, i) = entry<T>(state.G, i);
       entry<T>(saved.M, i) = entry<T>(state.M, i);
       entry<T>(saved.C, i) = entry<T>(state.C, i);
@@ -240,6 +250,30 @@ void CpuBackend::ridge_step(const RidgeConfig& config, const RidgeInputs& in, co
       saved.m_index.as<std::int32_t>()[i] = -1;
       answer<T>(config, in, s, saved, i, i % s.heads, s.panel<T>(in.q, i), s.panel<T>(y, i), 0, 1, true);
     });
+  });
+}
+
+void CpuBackend::ridge_scales(const RidgeConfig& config, const RidgeSaved& saved, const Tensor& scales) {
+  with_type(scales, [&]<class T>(T) {
+    for (std::int64_t i = 0; i < scales.elements(); ++i)
+      scales.as<T>()[i] = T{1} / saved.m.as<T>()[config.group_of(i, scales.shape)];
+  });
+}
+
+void CpuBackend::ridge_scales_backward(const RidgeConfig& config, const RidgeSaved& saved, const Tensor& dscales,
+                                       const Grad& dlength) {
+  if (!dlength.wanted()) return;
+  if (!dlength.accumulate) fill(dlength.tensor, 0.0);
+  const std::int64_t tokens = dscales.shape[1], heads = dscales.shape[2];
+  with_type(dscales, [&]<class T>(T) {
+    for (std::int64_t i = 0; i < dscales.elements(); ++i) {
+      const std::int64_t group = config.group_of(i, dscales.shape);
+      const std::int32_t from = saved.m_index.as<std::int32_t>()[group];
+      const T m = saved.m.as<T>()[group];
+      if (from < 0) continue;
+      dlength.tensor.as<T>()[(i / (tokens * heads) * tokens + from) * heads + i % heads] -=
+          dscales.as<T>()[i] / (m * m);
+    }
   });
 }
 

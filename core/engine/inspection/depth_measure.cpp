@@ -173,8 +173,9 @@ ReadBound no_bound() {
 /// Bound on |J| of a Koopman MLP without gate including its norm; NaN for any other branch.
 ReadBound closed_form_bound(Trainer& trainer, const Branch& branch, const Tensor& x) {
   ParameterStore& store = trainer.parameters();
-  const bool is_gated = store.find(branch.scope + ".gate.weight") != nullptr;
-  if (branch.plain_norm() == nullptr || is_gated || !shows(branch.layer->kind(), LayerTrait::koopman_modes))
+  const auto has = [&](const char* name) { return store.find(branch.scope + name) != nullptr; };
+  const bool is_plain = !has(".gate.weight") && has(".gamma") && has(".lift.weight");  // a mixer lengthens nothing
+  if (branch.plain_norm() == nullptr || !is_plain || !shows(branch.layer->kind(), LayerTrait::koopman_modes))
     return no_bound();
   const auto values = [&](const char* name) { return store.download(store.find(branch.scope + name)->value); };
   return [stream = to_host(trainer.backend(), x), weight = store.download(branch.norm->value), gamma = values(".gamma"),

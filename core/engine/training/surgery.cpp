@@ -26,6 +26,9 @@ using Weights = std::vector<std::pair<const Parameter*, std::vector<double>>>;
 
 constexpr double tolerance = 1e-4;  ///< maximal distance to the targets, in float64
 constexpr std::int64_t max_weights = 100'000'000;
+constexpr const char* changes_keys =
+    " divides or weights each key by itself, which the fit of a projection does not know";
+constexpr const char* has_angles = " learns angles; set theta and s in a snapshot instead";
 
 /// Computes the operators' inputs on one sequence, layer by layer, in float64 on the processor.
 class SequenceReader {
@@ -61,6 +64,7 @@ class SequenceReader {
     keys.rank = head.rank;
     keys.ridge = head.ridge;
     HeldTokens held = readers.held(layer, example_.context);
+    if (!held.is_linear) throw Error(ExitCode::bad_input, "surgery: " + part.label + changes_keys);
     keys.is_counted = std::move(held.counted);
     keys.is_measured = std::move(held.measured);
     return keys;
@@ -204,6 +208,7 @@ SurgeryResult carry_out(Trainer& trainer, const nlohmann::json& model, const Ins
     for (auto& [index, layer] : result.exact.interventions.layers) {
       const ModelPart& part = trainer.parts()[static_cast<std::size_t>(index)];
       if (shows(part.kind, LayerTrait::koopman_modes)) {
+        if (!store.find(part.scope + ".gamma")) throw Error(ExitCode::bad_input, "surgery: " + part.label + has_angles);
         write_pairs(trainer, part, layer, before);
         continue;
       }

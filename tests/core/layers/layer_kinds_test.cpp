@@ -209,6 +209,7 @@ TEST(LayerKinds, OnlyTheModesThatReadAheadDoSo) {
   EXPECT_EQ(made("chunk", "sequence"), std::pair(false, false)) << "its scale is that of the whole sequence";
   EXPECT_EQ(made("chunk", "prefix"), std::pair(true, false));
   EXPECT_EQ(made("chunk", "token"), std::pair(true, false)) << "no scale is taken over the sequence";
+  EXPECT_EQ(made("chunk", "clip"), std::pair(true, false)) << "nor where m is 1";
   EXPECT_EQ(made("recurrent", ""), std::pair(true, false));
 }
 

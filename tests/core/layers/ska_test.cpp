@@ -5,6 +5,7 @@
 #include <gmock/gmock.h>
 
 #include <cmath>
+#include <map>
 #include <nlohmann/json.hpp>
 
 #include "core/io/error.h"
@@ -275,40 +276,131 @@ TEST(SkaAblations, EachTokenIsNormedByItself) {
   }
 }
 
-class GatedSka : public ::testing::Test {
+/// The layer's answers to one positive input, with parameters given by name.
+class SkaOptions : public ::testing::Test {
  protected:
-  /// The layer's answers to one positive input; every weight of the gate is `gate`.
-  Values answers(const nlohmann::json& config, double gate) {
+  using Given = std::map<std::string, double>;  ///< every number of a parameter
+
+  struct Answer {
+    Values y;
+    std::map<std::string, Values> gradients;  ///< of sum y^2 / 2
+    std::map<std::string, bool> decays;
+  };
+  Answer answer(const nlohmann::json& more, const Given& given = {}) {
     ParameterStore store;
-    const std::unique_ptr<Layer> layer = make_layer("ska", config, ParameterScope(store, "layer"));
-    store.allocate_values(*backend_, DType::f64);
+    const std::unique_ptr<Layer> layer = make_layer("ska", layer_config(more), ParameterScope(store, ""));
+    store.allocate(*backend_, DType::f64);
     store.initialise(5);
     Random random(7);
     Values weights(12 * 8);
     for (double& weight : weights) weight = random.normal();
-    backend_->upload(store.find("layer.o_proj.weight")->value, weights.data());
-    const Values gates(24, gate);
-    if (config.contains("gate")) backend_->upload(store.find("layer.gate_proj.weight")->value, gates.data());
+    backend_->upload(store.find("o_proj.weight")->value, weights.data());
+    for (const auto& [name, value] : given) {
+      const Parameter& parameter = *store.find(name);
+      store.upload(parameter, Values(static_cast<std::size_t>(parameter.shape.elements()), value));
+    }
     Values x(9 * 12);
     for (double& value : x) value = std::abs(random.normal());
     Arena arena(*backend_);
     Tape tape(*backend_, arena);
-    tape.begin(false);
-    return to_host(*backend_,
-                   layer->forward(tape, tape.constant(to_device(tape, {1, 9, 12}, DType::f64, x)), {}).value);
+    tape.begin(true);
+    const Var y = layer->forward(tape, tape.input(to_device(tape, {1, 9, 12}, DType::f64, x)), {});
+    tape.backward(y, y.value);
+    Answer result{to_host(*backend_, y.value), {}, {}};
+    for (const Parameter& parameter : store.all()) {
+      result.gradients[parameter.name] = store.download(parameter.gradient);
+      result.decays[parameter.name] = parameter.decay;
+    }
+    return result;
+  }
+  static void expect_near(const Values& got, const Values& want, double tolerance) {
+    ASSERT_EQ(got.size(), want.size());
+    EXPECT_LE(relative_error(got, want), tolerance);
   }
 
   std::unique_ptr<Backend> backend_ = make_cpu_backend(1);
 };
 
-TEST_F(GatedSka, AGateAtRestHalvesTheAnswerAndAnOpenOneLeavesIt) {
-  const Values plain = answers(layer_config(nlohmann::json::object()), 0),
-               at_rest = answers(layer_config({{"gate", "sigmoid"}}), 0);
-  const Values open = answers(layer_config({{"gate", "sigmoid"}}), 100);
-  ASSERT_EQ(plain.size(), at_rest.size());
+TEST_F(SkaOptions, AGateAtRestHalvesTheAnswerAndAnOpenOneLeavesIt) {
+  const Values plain = answer(nlohmann::json::object()).y;
   EXPECT_GT(*std::ranges::max_element(plain), 0.1);
-  for (std::size_t i = 0; i < plain.size(); ++i) EXPECT_NEAR(at_rest[i], plain[i] / 2, 1e-12);
-  for (std::size_t i = 0; i < plain.size(); ++i) EXPECT_NEAR(open[i], plain[i], 1e-12);
+  Values half = plain;
+  for (double& value : half) value /= 2;
+  expect_near(answer({{"gate", "sigmoid"}}, {{"gate_proj.weight", 0}}).y, half, 1e-12);
+  expect_near(answer({{"gate", "sigmoid"}}, {{"gate_proj.weight", 100}}).y, plain, 1e-12);
+}
+
+TEST_F(SkaOptions, AnOpenWriteGateIsNone) {
+  for (const char* scope : {"sequence", "prefix", "token"}) {
+    const Values plain = answer({{"norm_scope", scope}}).y;
+    for (const char* gate : {"sqrt", "linear", "key_linear", "value_linear", "asymmetric"})
+      expect_near(answer({{"norm_scope", scope}, {"write_gate", gate}}, {{"beta_proj.bias", 60}}).y, plain, 1e-4);
+  }
+}
+
+// With one beta for all tokens every sum has that factor once, but in the ridge.
+TEST_F(SkaOptions, AHalfOpenWriteGateActsAsTwiceTheRidge) {
+  const nlohmann::json scope{{"norm_scope", "sequence"}, {"ridge", 0.02}};
+  nlohmann::json gated{{"norm_scope", "sequence"}, {"ridge", 0.01}};
+  const Values plain = answer(scope).y;
+  for (const char* gate : {"sqrt", "asymmetric"}) {
+    gated["write_gate"] = gate;
+    expect_near(answer(gated).y, plain, 1e-12);
+  }
+}
+
+TEST_F(SkaOptions, ALengthThatNoKeyReachesClipsNothing) {
+  const Answer long_enough = answer({{"norm_scope", "clip"}, {"clip", 1e4}});
+  const Answer longer = answer({{"norm_scope", "clip"}, {"clip", 1e5}});
+  EXPECT_EQ(long_enough.y, longer.y);
+  EXPECT_EQ(long_enough.gradients.at("k_proj.weight"), longer.gradients.at("k_proj.weight"));
+  // All of them are longer than a tiny length, so that they are unit vectors times it; m is 1 in both.
+  expect_near(answer({{"norm_scope", "clip"}, {"clip", 1e-2}, {"ridge", 1e-4}}).y,
+              answer({{"norm_scope", "clip"}, {"clip", 1e-3}, {"ridge", 1e-6}}).y, 1e-9);
+}
+
+TEST_F(SkaOptions, AReadGateLeadsFromRidgeRegressionToTheFilter) {
+  for (const char* scope : {"sequence", "prefix", "clip"}) {
+    const auto with = [&](const char* gate, int power, double logit) {
+      return answer({{"norm_scope", scope}, {"read_gate", gate}, {"K", power}},
+                    std::string(gate) == "none" ? Given{} : Given{{"lambda_proj.bias", logit}})
+          .y;
+    };
+    expect_near(with("sigmoid", 2, 50), with("none", 2, 0), 1e-12);
+    expect_near(with("sigmoid", 2, -50), with("none", 0, 0), 1e-12);
+    expect_near(with("sigmoid", 0, 0.3), with("none", 0, 0), 1e-12);
+  }
+}
+
+TEST_F(SkaOptions, BoundsThatMeetFixAGain) {
+  const Answer fixed = answer({{"gamma_range", {1.2, 1.2}}, {"eta_range", {1.5, 1.5}}}, {{"gamma_raw", 3}});
+  EXPECT_THAT(fixed.gradients.at("gamma_raw"), ::testing::Each(0.0));
+  EXPECT_THAT(fixed.gradients.at("eta_raw"), ::testing::Each(0.0));
+  const double raw = std::log(0.4 / 0.6);  // 1 + 0.5 * 0.4
+  expect_near(fixed.y, answer(nlohmann::json::object(), {{"gamma_raw", raw}}).y, 1e-12);
+  // The start of eta is the same number between bounds.
+  expect_near(answer({{"eta_range", {1.4, 1.7}}}).y, answer(nlohmann::json::object()).y, 1e-12);
+}
+
+TEST_F(SkaOptions, DecayLeavesGatesOfTheReadAloneAndScalesAreChannels) {
+  const Answer all =
+      answer({{"read_gate", "sigmoid"}, {"write_gate", "sqrt"}, {"layer_scale", true}}, {{"layer_scale", 0.25}});
+  for (const char* name : {"lambda_proj.weight", "lambda_proj.bias", "beta_proj.bias", "layer_scale"})
+    EXPECT_FALSE(all.decays.at(name)) << name;
+  EXPECT_TRUE(all.decays.at("beta_proj.weight"));
+  Values whole = answer({{"read_gate", "sigmoid"}, {"write_gate", "sqrt"}}).y;
+  for (double& value : whole) value /= 4;
+  expect_near(all.y, whole, 1e-12);
+}
+
+TEST_F(SkaOptions, ImpossibleOnesAreRefusedByName) {
+  const auto refused = [&](const nlohmann::json& more, const char* text) {
+    EXPECT_THAT([&] { answer(more); }, ::testing::ThrowsMessage<Error>(::testing::HasSubstr(text)));
+  };
+  refused({{"clip", 2}}, "norm_scope");
+  refused({{"gamma_range", {1.5, 1}}}, "gamma_range must be two numbers");
+  refused({{"eta_range", "wide"}}, "eta_range must be two numbers");
+  refused({{"write_gate", "root"}}, "write_gate");
 }
 
 /// One head that reads token after token, the later ones larger, with m running on or kept from some token on.
