@@ -32,6 +32,16 @@ Tensor slice(const Tensor& flat, const Parameter& parameter) {
   return Tensor(address, parameter.shape, flat.dtype);
 }
 
+/// The parameter whose name is the same from a scope "shared_weights" on: layers at several depths add it, and it
+/// exists once, with the name that the first of them gave it.
+Parameter* find_shared(std::deque<Parameter>& parameters, std::string_view name) {
+  const std::size_t scope = name.find(".shared_weights.");
+  if (scope == name.npos) return nullptr;
+  const auto found =
+      std::ranges::find_if(parameters, [&](const Parameter& p) { return p.name.ends_with(name.substr(scope)); });
+  return found == parameters.end() ? nullptr : &*found;
+}
+
 /// The same numbers whatever the number of threads.
 void draw_start(const Parameter& parameter, std::uint64_t seed, ThreadPool& pool, std::span<double> values) {
   const Initialiser& start = parameter.initialise;
@@ -54,6 +64,7 @@ ParameterStore::~ParameterStore() {
 
 Parameter& ParameterStore::add(const std::string& name, const Shape& shape, Initialiser initialise) {
   if (values_.defined()) throw Error(ExitCode::failure, "parameter " + name + " comes after the buffers were reserved");
+  if (Parameter* shared = find_shared(parameters_, name); shared != nullptr && shared->shape == shape) return *shared;
   if (find(name) != nullptr) throw Error(ExitCode::failure, "two parameters are called " + name);
   Parameter parameter;
   parameter.name = name;

@@ -12,6 +12,7 @@
 #include "core/analysis/influence/smooth_routing.h"
 #include "core/io/error.h"
 #include "core/io/json_file.h"
+#include "core/layers/adapter.h"
 #include "core/layers/key_cache.h"
 #include "core/layers/layer_kind.h"
 #include "core/ops/ops.h"
@@ -42,10 +43,13 @@ struct AttentionConfig {
   /// Latent attention: keys and values of all heads come from kv_rank numbers a token, but for the last shared_width
   /// columns of keys, which all heads share; queries from q_rank numbers (0: from the input). No position code.
   std::int64_t kv_rank = 0, q_rank = 0, shared_width = 0;
+  std::int64_t out = 0;  ///< d_out: columns of the answer; d by default
+  AdapterConfig adapter;
   /// As in Vaswani et al. with RoPE: none of the options above but key heads and biases.
   bool is_plain() const {
-    return head * heads == width && value == head && norm == QueryNorm::none && !gate && !out_bias && window == 0 &&
-           scale == 0 && kv_rank == 0 && rates.width == 0 && rates.factor == 1.0 && rates.gain == 1.0;
+    return head * heads == width && out == width && adapter.rank == 0 && value == head && norm == QueryNorm::none &&
+           !gate && !out_bias && window == 0 && scale == 0 && kv_rank == 0 && rates.width == 0 && rates.factor == 1.0 &&
+           rates.gain == 1.0;
   }
 };
 
@@ -102,6 +106,9 @@ class Attention final : public Layer {
       if (config.biases)
         biases_ = {&parameters.add("q_proj.bias", {queries}, zeros()), &parameters.add("k_proj.bias", {keys}, zeros()),
                    &parameters.add("v_proj.bias", {keys}, zeros())};
+      for (std::size_t i = 0; i < adapters_.size() && config.adapter.rank > 0; ++i)
+        adapters_[i] =
+            Adapter(config.adapter, parameters, std::string(1, "qkv"[i]), i == 0 ? queries : keys, config.width);
       if (config.norm != QueryNorm::none) {
         const bool is_whole = config.norm == QueryNorm::whole;
         q_norm_ = norm("q_norm.weight", is_whole ? queries : config.head);
@@ -110,8 +117,8 @@ class Attention final : public Layer {
     }
     if (config.gate) gate_ = matrix("gate_proj.weight", values, config.width);
     if (config.gate && config.biases) biases_[3] = &parameters.add("gate_proj.bias", {values}, zeros());
-    o_proj_ = matrix("o_proj.weight", config.width, values);
-    if (config.out_bias) o_bias_ = &parameters.add("o_proj.bias", {config.width}, zeros());
+    o_proj_ = matrix("o_proj.weight", config.out, values);
+    if (config.out_bias) o_bias_ = &parameters.add("o_proj.bias", {config.out}, zeros());
   }
   std::string_view kind() const override { return "attention"; }
   std::int64_t heads() const override { return config_.heads; }
@@ -225,7 +232,7 @@ class Attention final : public Layer {
     linear_many(tape, x, {weights, count}, std::span(maps).first(count),
                 config_.biases ? std::span<const Var>(biases).first(count) : std::span<const Var>(),
                 storage(tape.backend(), x.shape()));
-    for (std::size_t i = 0; i < 3; ++i) maps[i] = as_heads(tape, maps[i], config_.head);
+    for (std::size_t i = 0; i < 3; ++i) maps[i] = as_heads(tape, adapters_[i].added(tape, maps[i], x), config_.head);
     return {normed(tape, maps[0], q_norm_), normed(tape, maps[1], k_norm_), maps[2], maps[3]};
   }
   Heads project_latent(Tape& tape, const Var& x) const {
@@ -294,6 +301,7 @@ class Attention final : public Layer {
   const Parameter *q_proj_ = nullptr, *k_proj_ = nullptr, *v_proj_ = nullptr, *q_down_ = nullptr, *q_norm_ = nullptr,
                   *k_norm_ = nullptr, *gate_ = nullptr, *o_proj_ = nullptr, *o_bias_ = nullptr;
   std::array<const Parameter*, 4> biases_{};  ///< of q, k, v and the gate
+  std::array<Adapter, 3> adapters_{};         ///< of q, k and v
 };
 
 /// {"type": "linear" | "llama3" | "yarn", "factor": 8, ..}: how rates are stretched; the numbers are those of
@@ -316,10 +324,10 @@ void read_scaling(const nlohmann::json& config, const std::string& where, Rotary
 
 AttentionConfig read_config(const nlohmann::json& config) {
   const std::string where = "attention";
-  refuse_unknown_keys(config, {"d",          "n_heads",  "n_kv_heads", "use_rope",      "rope_base",
-                               "qkv_bias",   "head_dim", "qk_norm",    "norm_eps",      "output_gate",
-                               "window",     "o_bias",   "scale",      "norm_plus_one", "rope_scaling",
-                               "rope_width", "kv_rank",  "q_rank",     "value_dim",     "shared_width"},
+  refuse_unknown_keys(config, {"d",         "n_heads",       "n_kv_heads",   "use_rope",    "rope_base", "qkv_bias",
+                               "head_dim",  "qk_norm",       "norm_eps",     "output_gate", "window",    "o_bias",
+                               "scale",     "norm_plus_one", "rope_scaling", "rope_width",  "kv_rank",   "q_rank",
+                               "value_dim", "shared_width",  "d_out",        "adapter"},
                       where);
   AttentionConfig c;
   c.width = get_integer(config, "d", std::nullopt, 1, 65536, where);
@@ -348,13 +356,16 @@ AttentionConfig read_config(const nlohmann::json& config) {
   c.window = get_integer(config, "window", 0, 0, std::int64_t{1} << 40, where);
   c.scale = get_number(config, "scale", 0, 0, 1e6, where);
   c.shared_width = get_integer(config, "shared_width", 0, 0, c.head - 1, where);
+  c.out = get_integer(config, "d_out", c.width, 1, 65536, where);
+  c.adapter = read_adapter(config, where);
   if (c.kv_rank == 0 && (c.value != c.head || c.q_rank > 0 || c.shared_width > 0))
     throw Error(ExitCode::bad_input,
                 "attention: value_dim, q_rank and shared_width are those of latent attention; set kv_rank");
-  if (c.kv_rank > 0 && (c.rotary || c.biases || c.key_heads != c.heads || c.norm != QueryNorm::none))
+  if (c.kv_rank > 0 &&
+      (c.rotary || c.biases || c.key_heads != c.heads || c.norm != QueryNorm::none || c.adapter.rank > 0))
     throw Error(ExitCode::bad_input,
-                "attention: latent attention has no position code, biases, key heads or norms of "
-                "queries and keys; take out use_rope, qkv_bias, n_kv_heads and qk_norm");
+                "attention: latent attention has no position code, biases, key heads, adapters or norms of "
+                "queries and keys; take out use_rope, qkv_bias, n_kv_heads, adapter and qk_norm");
   return c;
 }
 

@@ -32,6 +32,7 @@ struct LayerKind {
   /// The configuration for races and tests.
   nlohmann::json (*small_config)(const SmallSizes& sizes) = nullptr;
   bool whole_block = false;       ///< whether it has its own norm and residual
+  bool reads_embedding = false;   ///< a whole block whose input in a model is [x, embedding], 2d columns
   std::string width_field = "d";  ///< the field of its configuration that a model fills with its width
   int ink = quiet_ink;            ///< its colour
   int race_place = 0;             ///< default column in the memory race, from 1; 0: only when chosen

@@ -6,6 +6,7 @@
 
 #include "core/io/error.h"
 #include "core/io/json_file.h"
+#include "core/layers/adapter.h"
 #include "core/layers/layer_kind.h"
 #include "core/ops/ops.h"
 
@@ -22,6 +23,7 @@ struct MlpConfig {
   Activation activation = Activation::silu;
   bool biases = false;                      ///< bias: on all projections
   double gate_scale = 1, output_scale = 1;  ///< factors of w_gate x in front of the function, and of the answer
+  AdapterConfig adapter = {};               ///< of w_gate and w_up, which share `down`
 };
 
 /// x sigmoid(2 sqrt(2/pi) (x + 0.044715 x^3)), which is GELU with a tangent in the place of the error function.
@@ -68,6 +70,11 @@ class Mlp final : public Layer {
     if (config.gated) gate_ = projection("w_gate", config.inner, config.width);
     up_ = projection("w_up", config.inner, config.width);
     down_ = projection("w_down", config.width, config.inner);
+    if (config.adapter.rank == 0) return;
+    up_.adapter = Adapter(config.adapter, parameters, "up", config.inner, config.width);
+    if (!config.gated) return;
+    gate_.adapter = up_.adapter;
+    gate_.adapter.up = &parameters.add(config.adapter.name("gate"), {config.inner, config.adapter.rank}, zeros());
   }
   std::string_view kind() const override { return config_.gated ? "swiglu" : "mlp"; }
   bool projects_once() const override { return is_fused() && config_.inner % 8 == 0; }
@@ -89,12 +96,13 @@ class Mlp final : public Layer {
  private:
   bool is_fused() const {
     return config_.gated && config_.activation == Activation::silu && !config_.biases && config_.gate_scale == 1 &&
-           config_.output_scale == 1;
+           config_.output_scale == 1 && config_.adapter.rank == 0;
   }
   struct Projection {
     const Parameter *weight = nullptr, *bias = nullptr;
+    Adapter adapter = {};
     Var of(Tape& tape, const Var& x) const {
-      return linear(tape, x, tape.parameter(*weight), optional_parameter(tape, bias));
+      return adapter.added(tape, linear(tape, x, tape.parameter(*weight), optional_parameter(tape, bias)), x);
     }
   };
   MlpConfig config_;
@@ -104,7 +112,7 @@ class Mlp final : public Layer {
 template <bool gated>
 std::unique_ptr<Layer> make(const nlohmann::json& config, const ParameterScope& parameters) {
   const std::string where = gated ? "swiglu" : "mlp";
-  refuse_unknown_keys(config, {"d", "d_ff", "activation", "bias", "gate_scale", "output_scale"}, where);
+  refuse_unknown_keys(config, {"d", "d_ff", "activation", "bias", "gate_scale", "output_scale", "adapter"}, where);
   MlpConfig c;
   c.width = get_integer(config, "d", std::nullopt, 1, 65536, where);
   c.inner = get_integer(config, "d_ff", std::nullopt, 1, 1 << 20, where);
@@ -113,6 +121,7 @@ std::unique_ptr<Layer> make(const nlohmann::json& config, const ParameterScope& 
   c.biases = get_bool(config, "bias", false, where);
   c.gate_scale = get_number(config, "gate_scale", 1.0, -1e6, 1e6, where);
   c.output_scale = get_number(config, "output_scale", 1.0, -1e6, 1e6, where);
+  c.adapter = read_adapter(config, where);
   return std::make_unique<Mlp>(c, parameters);
 }
 

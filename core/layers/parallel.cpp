@@ -1,4 +1,6 @@
-// Layers side by side: all read the same input, and their answers are summed.
+// Layers made of layers: side by side, where all read the same input and their answers are summed, and Zamba2's block
+// whose attention and MLP several depths share.
+#include <array>
 #include <nlohmann/json.hpp>
 #include <set>
 
@@ -11,16 +13,17 @@ namespace afterglow {
 
 namespace {
 
-/// Its heads are those of its parts, one part after the other; the captures of a part lie under its kind. Each part's
-/// input and answer may be scaled.
-class Parallel final : public Layer {
+constexpr std::int64_t max_shared_blocks = 64;
+
+struct Part {
+  std::unique_ptr<Layer> layer;
+  double input_scale = 1, output_scale = 1;
+};
+
+/// Its heads are those of its parts, one part after the other; the captures of a part lie under its kind.
+class LayerOfParts : public Layer {
  public:
-  struct Part {
-    std::unique_ptr<Layer> layer;
-    double input_scale = 1, output_scale = 1;
-  };
-  explicit Parallel(std::vector<Part> parts) : parts_(std::move(parts)) {}
-  std::string_view kind() const override { return "parallel"; }
+  explicit LayerOfParts(std::vector<Part> parts) : parts_(std::move(parts)) {}
   const std::vector<Part>& parts() const { return parts_; }
   std::int64_t heads() const override {
     std::int64_t sum = 0;
@@ -34,7 +37,7 @@ class Parallel final : public Layer {
     return std::ranges::any_of(parts_, [](const Part& part) { return part.layer->reads_later_tokens(); });
   }
   Var forward(Tape& tape, const Var& x, const Tensor& mask) override {
-    return sum_of(tape, x, [&](Layer& layer, const Var& in) { return layer.forward(tape, in, mask); });
+    return combine(tape, x, [&](Layer& layer, const Var& in) { return layer.forward(tape, in, mask); });
   }
   LayerState make_state(Backend& backend, DType dtype, std::int64_t batch) const override {
     LayerState all(backend);
@@ -46,7 +49,7 @@ class Parallel final : public Layer {
   }
   Var step(Tape& tape, const Var& x, LayerState& state) override {
     const std::int64_t position = state.position;
-    return sum_of(tape, x, [&](Layer& layer, const Var& in) {
+    return combine(tape, x, [&](Layer& layer, const Var& in) {
       state.position = position;  // each part counts the token
       return layer.step(tape, in, state);
     });
@@ -57,28 +60,88 @@ class Parallel final : public Layer {
     return sum;
   }
 
- private:
-  template <class Answer>
-  Var sum_of(Tape& tape, const Var& x, const Answer& answer) {
+ protected:
+  using Answer = std::function<Var(Layer& part, const Var& in)>;
+  virtual Var combine(Tape& tape, const Var& x, const Answer& answer) = 0;
+  /// The answer of one part, in its scope.
+  Var answer_of(Tape& tape, const Part& part, const Var& x, const Answer& answer) const {
     const auto scaled = [&](const Var& of, double factor) { return factor != 1 ? scale(tape, of, factor) : of; };
-    Var sum;
-    for (const Part& part : parts_) {
-      const Tape::Scope scope(tape, part.layer->kind());
-      const Var own = scaled(answer(*part.layer, scaled(x, part.input_scale)), part.output_scale);
-      sum = sum.defined() ? add(tape, sum, own) : own;
-    }
-    return sum;
+    const Tape::Scope scope(tape, part.layer->kind());
+    return scaled(answer(*part.layer, scaled(x, part.input_scale)), part.output_scale);
   }
   std::vector<Part> parts_;
 };
 
-std::unique_ptr<Layer> make(const nlohmann::json& config, const ParameterScope& parameters) {
+class Parallel final : public LayerOfParts {
+ public:
+  using LayerOfParts::LayerOfParts;
+  std::string_view kind() const override { return "parallel"; }
+
+ private:
+  Var combine(Tape& tape, const Var& x, const Answer& answer) override {
+    Var sum;
+    for (const Part& part : parts_) {
+      const Var own = answer_of(tape, part, x, answer);
+      sum = sum.defined() ? add(tape, sum, own) : own;
+    }
+    return sum;
+  }
+};
+
+/// y = x + mixer(norm(x + out(mlp(norm(attention(norm([x, e]))))))), e the embedding: attention, MLP and their norms
+/// are those of all blocks with the same number. Reads [x, e] [B,T,2d], or x [B,T,d] for both, and is a whole block.
+class SharedBlock final : public LayerOfParts {
+ public:
+  SharedBlock(std::vector<Part> parts, std::unique_ptr<Layer> mlp, std::int64_t width, double eps,
+              const ParameterScope& shared, const ParameterScope& own)
+      : LayerOfParts(std::move(parts)),
+        mlp_(std::move(mlp)),
+        width_(width),
+        eps_(eps),
+        attention_norm_(shared.add("attention_norm.weight", {2 * width}, constant(1.0))),
+        mlp_norm_(shared.add("mlp_norm.weight", {width}, constant(1.0))),
+        norm_(own.add("norm.weight", {width}, constant(1.0))),
+        out_(own.add("out.weight", {width, width}, fan_in_uniform())) {}
+  std::string_view kind() const override { return "shared_block"; }
+
+ private:
+  Var combine(Tape& tape, const Var& in, const Answer& answer) override {
+    const auto normed = [&](const Var& of, const Parameter& weight) {
+      return rms_norm(tape, of, tape.parameter(weight), eps_);
+    };
+    Var x = in, both = in;
+    if (in.shape().last() == width_) {
+      both = join_columns(tape, std::array{in, in});
+    } else {
+      Var halves[2];
+      tape.split_columns(in, std::array{width_, width_}, halves);
+      x = contiguous(tape, halves[0]);
+    }
+    Var y = normed(answer_of(tape, parts_[0], normed(both, attention_norm_), answer), mlp_norm_);
+    y = linear(tape, mlp_->forward(tape, y, {}), tape.parameter(out_));
+    return add(tape, x, answer_of(tape, parts_[1], normed(add(tape, x, y), norm_), answer));
+  }
+  std::unique_ptr<Layer> mlp_;
+  std::int64_t width_;
+  double eps_;
+  const Parameter &attention_norm_, &mlp_norm_, &norm_, &out_;
+};
+
+/// The layer that a part's configuration describes, with `width` columns.
+std::unique_ptr<Layer> make_part(nlohmann::json part, std::int64_t width, const ParameterScope& parameters) {
+  const std::string kind = get_string(part, "kind", std::nullopt, "part of a layer");
+  part.erase("kind");
+  if (const LayerKind* known = find_layer_kind(kind)) part[known->width_field] = width;
+  return make_layer(kind, part, parameters.scope(kind));
+}
+
+std::unique_ptr<Layer> make_parallel(const nlohmann::json& config, const ParameterScope& parameters) {
   const std::string where = "parallel";
   refuse_unknown_keys(config, {"d", "parts"}, where);
   const std::int64_t width = get_integer(config, "d", std::nullopt, 1, 65536, where);
   if (!config.contains("parts") || !config["parts"].is_array() || config["parts"].empty())
     throw Error(ExitCode::bad_input, "parallel.parts: expected a list of layers such as [{\"kind\": \"attention\"}]");
-  std::vector<Parallel::Part> parts;
+  std::vector<Part> parts;
   std::set<std::string> kinds;
   for (nlohmann::json part : config["parts"]) {
     const std::string kind = get_string(part, "kind", std::nullopt, where + ".parts");
@@ -87,30 +150,70 @@ std::unique_ptr<Layer> make(const nlohmann::json& config, const ParameterScope& 
       throw Error(ExitCode::bad_input, "parallel.parts: " + kind +
                                            " mixes no tokens, is a whole block or is listed twice; "
                                            "take token mixers of different kinds");
-    Parallel::Part own;
+    Part own;
     own.input_scale = get_number(part, "input_scale", 1.0, -1e6, 1e6, where);
     own.output_scale = get_number(part, "output_scale", 1.0, -1e6, 1e6, where);
-    for (const char* field : {"kind", "input_scale", "output_scale"}) part.erase(field);
-    if (known != nullptr) part[known->width_field] = width;
-    own.layer = make_layer(kind, part, parameters.scope(kind));
+    for (const char* field : {"input_scale", "output_scale"}) part.erase(field);
+    own.layer = make_part(part, width, parameters);
     parts.push_back(std::move(own));
   }
   return std::make_unique<Parallel>(std::move(parts));
 }
 
-WeightMatrix token_weights(const CapturedLayer& layer, int head) {
-  for (const Parallel::Part& part : layer.as<Parallel>().parts()) {
-    const int heads = static_cast<int>(part.layer->heads());
-    if (head >= heads) {
-      head -= heads;
-      continue;
-    }
-    const std::string kind(part.layer->kind());
-    const CapturedLayer own{*part.layer,  layer.read,    layer.scope + "." + kind,
-                            layer.tokens, layer.context, layer.meanwhile};
-    return readers_of(kind).token_weights(own, head);
+std::unique_ptr<Layer> make_shared_block(const nlohmann::json& config, const ParameterScope& parameters) {
+  const std::string where = "shared_block";
+  refuse_unknown_keys(config, {"d", "block", "norm_eps", "attention", "mlp", "mixer"}, where);
+  const std::int64_t width = get_integer(config, "d", std::nullopt, 1, 32768, where);
+  const ParameterScope shared = parameters.scope(
+      "shared_weights." + std::to_string(get_integer(config, "block", 0, 0, max_shared_blocks, where)));
+  for (const char* field : {"attention", "mlp", "mixer"}) {
+    if (!config.contains(field) || !config[field].is_object())
+      throw Error(ExitCode::bad_input, where + "." + field + ": expected a layer such as {\"kind\": \"mamba2\"}");
   }
-  throw Error(ExitCode::failure, "there is no such head");
+  nlohmann::json attention = config["attention"];
+  attention["d_out"] = width;
+  std::vector<Part> parts;
+  parts.push_back({make_part(attention, 2 * width, shared)});
+  std::unique_ptr<Layer> mlp = make_part(config["mlp"], width, shared);
+  parts.push_back({make_part(config["mixer"], width, parameters)});
+  if (parts[0].layer->kind() == parts[1].layer->kind() || mixes_tokens(mlp->kind()))
+    throw Error(ExitCode::bad_input,
+                where + ": attention and mixer must be of two kinds, and the mlp must mix no tokens");
+  return std::make_unique<SharedBlock>(std::move(parts), std::move(mlp), width,
+                                       get_number(config, "norm_eps", 1e-5, 0.0, 1.0, where), shared, parameters);
+}
+
+/// Calls see(part, its first head) for all parts.
+template <class See>
+void for_parts(const CapturedLayer& layer, const See& see) {
+  int first = 0;
+  for (const Part& part : layer.as<LayerOfParts>().parts()) {
+    const CapturedLayer own{*part.layer,  layer.read,    layer.scope + "." + std::string(part.layer->kind()),
+                            layer.tokens, layer.context, layer.meanwhile};
+    see(own, first);
+    first += own.heads();
+  }
+}
+
+WeightMatrix token_weights(const CapturedLayer& layer, int head) {
+  WeightMatrix weights;
+  for_parts(layer, [&](const CapturedLayer& part, int first) {
+    if (head >= first && head < first + part.heads())
+      weights = readers_of(part.layer.kind()).token_weights(part, head - first);
+  });
+  return weights;
+}
+
+std::vector<HeadGate> gates(const CapturedLayer& layer) {
+  std::vector<HeadGate> all;
+  for_parts(layer, [&](const CapturedLayer& part, int first) {
+    const auto read = readers_of(part.layer.kind()).gates;
+    for (HeadGate& gate : read != nullptr ? read(part) : std::vector<HeadGate>()) {
+      gate.head += first;
+      all.push_back(std::move(gate));
+    }
+  });
+  return all;
 }
 
 }  // namespace
@@ -119,7 +222,7 @@ LayerKind parallel_kind() {
   return {.name = "parallel",
           .description = "token mixers side by side: all read the same input, and their answers are summed",
           .source = "Falcon-H1, section 2.1",
-          .make = make,
+          .make = make_parallel,
           .small_config = [](const SmallSizes& s) -> nlohmann::json {
             return {{"d", s.width},
                     {"parts",
@@ -127,7 +230,25 @@ LayerKind parallel_kind() {
                       {{"kind", "mamba2"}, {"d_state", 8}, {"headdim", s.head_width}}}}};
           },
           .ink = 1,
-          .readers = {.token_weights = token_weights}};
+          .readers = {.token_weights = token_weights, .gates = gates}};
+}
+
+LayerKind shared_block_kind() {
+  return {
+      .name = "shared_block",
+      .description = "attention and MLP that several depths share, which read the embedding again, in front of a mixer",
+      .source = "Zamba2, section 2 (arXiv 2411.15242)",
+      .make = make_shared_block,
+      .small_config = [](const SmallSizes& s) -> nlohmann::json {
+        return {{"d", s.width},
+                {"attention", {{"kind", "attention"}, {"n_heads", s.heads}, {"adapter", {{"rank", 2}}}}},
+                {"mlp", {{"kind", "swiglu"}, {"d_ff", 2 * s.width}, {"adapter", {{"rank", 2}}}}},
+                {"mixer", {{"kind", "mamba2"}, {"d_state", 8}, {"headdim", s.head_width}}}};
+      },
+      .whole_block = true,
+      .reads_embedding = true,
+      .ink = 1,
+      .readers = {.token_weights = token_weights, .gates = gates}};
 }
 
 }  // namespace afterglow

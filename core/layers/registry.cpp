@@ -12,7 +12,7 @@ namespace afterglow {
 // Each is at the end of its layer's own file. A new layer adds its function to these and to the list below.
 LayerKind ska_kind(), koopman_mlp_kind(), mamba_kind(), mamba2_kind(), mamba3_kind(), linear_attention_kind(),
     gka_kind(), gated_deltanet_kind(), deltanet_kind(), kda_kind(), gla_kind(), kalman_kind(), attention_kind(),
-    swiglu_kind(), mlp_kind(), experts_kind(), parallel_kind(), short_conv_kind(), sessa_kind();
+    swiglu_kind(), mlp_kind(), experts_kind(), parallel_kind(), shared_block_kind(), short_conv_kind(), sessa_kind();
 
 namespace {
 
@@ -31,9 +31,10 @@ const std::vector<LayerKind>& layer_kinds() {
   static const std::vector<LayerKind> kinds = [] {
     std::vector<LayerKind> all;
     for (const auto& described :
-         {ska_kind, koopman_mlp_kind, mamba_kind, mamba2_kind, mamba3_kind, linear_attention_kind, gka_kind,
-          gated_deltanet_kind, deltanet_kind, kda_kind, gla_kind, kalman_kind, attention_kind, swiglu_kind, mlp_kind,
-          experts_kind, sessa_kind, parallel_kind, short_conv_kind}) {
+         {ska_kind,          koopman_mlp_kind,    mamba_kind,    mamba2_kind,  mamba3_kind, linear_attention_kind,
+          gka_kind,          gated_deltanet_kind, deltanet_kind, kda_kind,     gla_kind,    kalman_kind,
+          attention_kind,    swiglu_kind,         mlp_kind,      experts_kind, sessa_kind,  parallel_kind,
+          shared_block_kind, short_conv_kind}) {
       all.push_back(described());
       all.back().shows = all_traits(all.back());
     }

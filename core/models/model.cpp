@@ -2,6 +2,7 @@
 #include "core/models/model.h"
 
 #include <algorithm>
+#include <array>
 #include <nlohmann/json.hpp>
 
 #include "core/backend/arena.h"
@@ -148,6 +149,7 @@ Branch& Model::add_branch(const json& config, const std::string& where, int bloc
   if (known == nullptr || !known->whole_block)
     branch.norm = &scope.add(std::string(role) + "_norm.weight", {width_}, constant(norm_plus_one_ ? 0.0 : 1.0));
   branch.norm_plus_one = norm_plus_one_;
+  branch.reads_embedding = known != nullptr && known->reads_embedding;
   try {
     branch.layer = make_layer(kind, filled, scope.scope(kind));
   } catch (const Error& error) {
@@ -187,6 +189,7 @@ NormedSum Model::Stream::normed(Tape& tape, const Var& norm, double eps, Storage
 template <class Apply>
 Model::Stream Model::run_branches(Tape& tape, Stream stream, std::size_t first, std::size_t last, const Apply& apply,
                                   Storage inputs) {
+  if (first == 0) embedded_ = stream.x;
   for (std::size_t i = first; i < last; ++i) {
     const Tape::Scope scope(tape, branches_[i].scope);
     const Branch& branch = branches_[i];
@@ -194,7 +197,7 @@ Model::Stream Model::run_branches(Tape& tape, Stream stream, std::size_t first, 
     if (!norm.defined() || branch.norm_behind) {
       const Var in = stream.settle(tape);
       tape.hook("stream", in);
-      const Var out = apply(i, in);
+      const Var out = apply(i, branch.reads_embedding ? with_embedding(tape, in) : in);
       stream = norm.defined() ? Stream{in, rms_norm(tape, out, norm, norm_eps_)} : Stream{out, {}};
     } else {
       const Storage stored = branch.layer->projects_once() ? inputs : Storage::wide;
@@ -205,6 +208,14 @@ Model::Stream Model::run_branches(Tape& tape, Stream stream, std::size_t first, 
     tape.hook("output", norm.defined() ? stream.answer : stream.x);
   }
   return stream;
+}
+
+Var Model::with_embedding(Tape& tape, const Var& x) const {
+  if (!embedded_.defined())
+    throw Error(ExitCode::bad_input,
+                "a shared block reads the embedding again, which a pass that begins at a later layer does not have: "
+                "this analysis cannot be computed for a model with shared blocks");
+  return join_columns(tape, std::array{x, embedded_});
 }
 
 Var Model::look_up(Tape& tape, const Tensor& tokens) const {
@@ -262,6 +273,7 @@ Var Model::read_out(Tape& tape, const Stream& stream) {
 }
 
 Var Model::forward_branches(Tape& tape, const Var& x, const Tensor& mask, std::size_t first, std::size_t last) {
+  embedded_ = {};
   return run_layers(tape, {x, {}}, mask, first, last).settle(tape);
 }
 
@@ -290,8 +302,10 @@ Model::Stream Model::run_blocks(Tape& tape, Stream stream, const Tensor& mask, s
   for (std::size_t begin = first, end = begin; begin < last; begin = end) {
     const int block = branches_[begin].block;
     while (end < last && branches_[end].block == block) ++end;
-    stream = keeps_all || block >= recomputed_ ? run_layers(tape, stream, mask, begin, end)
-                                               : run_twice(tape, stream, mask, begin, end);
+    const bool reads_embedding =
+        branches_[begin].reads_embedding;  // it is not among what a second computation may read
+    stream = keeps_all || reads_embedding || block >= recomputed_ ? run_layers(tape, stream, mask, begin, end)
+                                                                  : run_twice(tape, stream, mask, begin, end);
   }
   return stream;
 }
@@ -331,6 +345,7 @@ const Parameter* Model::first_answering() const {
 
 Var Model::forward_with(Tape& tape, const Var& x, std::size_t first,
                         const std::function<Var(std::size_t i, const Var& x)>& branch) {
+  embedded_ = {};
   return read_out(tape, run_branches(tape, {x, {}}, first, branches_.size(), branch));
 }
 
@@ -365,10 +380,11 @@ Var Model::prefill(Tape& tape, const Tensor& tokens, const Tensor& mask, ModelSt
   Arena arena(tape.backend());
   Tape stepping(tape.backend(), arena);  // its arena holds one token's values at a time
   const Var logits = forward_with(tape, embed(tape, tokens), 0, [&](std::size_t i, const Var& x) {
-    const Tensor rows = x.value.reshaped({count, length * width_});
+    const std::int64_t columns = x.shape().last();
+    const Tensor rows = x.value.reshaped({count, length * columns});
     for (std::int64_t t = 0; t < length; ++t) {
       stepping.begin(false);
-      const Tensor now = gathered(stepping, rows.column_range(t * width_, width_)).reshaped({count, 1, width_});
+      const Tensor now = gathered(stepping, rows.column_range(t * columns, columns)).reshaped({count, 1, columns});
       branches_[i].layer->step(stepping, stepping.constant(now), state.layers[i]);
     }
     return branches_[i].layer->forward(tape, x, mask);

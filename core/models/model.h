@@ -27,6 +27,7 @@ struct Branch {
   int heads = 0;
   const Parameter* norm = nullptr;  ///< null for a whole block
   bool norm_behind = false, norm_plus_one = false;
+  bool reads_embedding = false;  ///< its layer reads [x, embedding]
   double output_scale = 1;
   /// The weight of a norm in front, whose answer is added as it is; null for other branches.
   const Parameter* plain_norm() const { return norm_behind || norm_plus_one || output_scale != 1 ? nullptr : norm; }
@@ -135,6 +136,8 @@ class Model {
   Stream run_blocks(Tape& tape, Stream stream, const Tensor& mask, std::size_t first, std::size_t last);
   Stream step_branches(Tape& tape, const Tensor& tokens, ModelState& state);
   Var last_state(Tape& tape, const Stream& stream);
+  /// [x, embedding] for a branch that reads both. Throws Error(bad_input) in a pass that began at a later branch.
+  Var with_embedding(Tape& tape, const Var& x) const;
   Var read_out(Tape& tape, const Stream& stream);
   Var look_up(Tape& tape, const Tensor& tokens) const;
   Var behind_places(Tape& tape, const Var& x) const;
@@ -153,6 +156,7 @@ class Model {
   std::unique_ptr<SpectralMemory> memory_;
   double memory_dropout_ = 0.1;
   Tensor last_hidden_;
+  Var embedded_;  // the stream before the first branch; undefined in a pass that begins at a later one
 };
 
 }  // namespace afterglow

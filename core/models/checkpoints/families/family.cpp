@@ -14,7 +14,7 @@ namespace afterglow {
 // Each is at the end of its own file.
 ModelFamily llama_family(), qwen3_family(), qwen3_5_family(), qwen3_5_text_family(), qwen3_next_family(),
     olmo_hybrid_family(), kimi_linear_family(), lfm2_family(), mamba_family(), falcon_mamba_family(), jamba_family(),
-    bamba_family(), granitemoehybrid_family(), nemotron_h_family(), falcon_h1_family();
+    bamba_family(), granitemoehybrid_family(), nemotron_h_family(), falcon_h1_family(), zamba2_family();
 
 using nlohmann::json;
 
@@ -24,7 +24,7 @@ const std::vector<ModelFamily>& model_families() {
     for (ModelFamily (*family)() :
          {llama_family, qwen3_family, qwen3_5_family, qwen3_5_text_family, qwen3_next_family, olmo_hybrid_family,
           kimi_linear_family, lfm2_family, mamba_family, falcon_mamba_family, jamba_family, bamba_family,
-          granitemoehybrid_family, nemotron_h_family, falcon_h1_family})
+          granitemoehybrid_family, nemotron_h_family, falcon_h1_family, zamba2_family})
       made.push_back(family());
     return made;
   }();
@@ -37,11 +37,11 @@ const ModelFamily* find_family(const json& config) {
   return found == model_families().end() ? nullptr : &*found;
 }
 
-std::string activation_of(const ConfigFields& config, const char* name) {
+std::string activation_of(const ConfigFields& config, const char* name, const char* fallback) {
   static const std::map<std::string, std::string> words{
       {"silu", "silu"}, {"swish", "silu"},         {"gelu", "gelu"},  {"gelu_pytorch_tanh", "gelu_tanh"},
       {"relu", "relu"}, {"gelu_new", "gelu_tanh"}, {"relu2", "relu2"}};
-  const auto found = words.find(config.text(name, "silu"));
+  const auto found = words.find(config.text(name, fallback));
   if (found == words.end())
     config.refuse(name, "silu, gelu, gelu_pytorch_tanh, gelu_new, relu and relu2 are computed here");
   return found->second;

@@ -18,8 +18,8 @@ const ModelFamily* find_family(const nlohmann::json& config);
 
 // What families share. Fields are read under transformers' names; what cannot be computed is refused by its field.
 
-/// The word of Afterglow for `hidden_act`, or for the field `name`.
-std::string activation_of(const ConfigFields& config, const char* name = "hidden_act");
+/// The word of Afterglow for `hidden_act`, or for the field `name`; of `fallback` where it is missing.
+std::string activation_of(const ConfigFields& config, const char* name = "hidden_act", const char* fallback = "silu");
 /// Refuses another activation, where convolutions have it too.
 void require_silu(const ConfigFields& config);
 /// Attention: n_heads, n_kv_heads, head_dim (hidden_size / heads where the field is missing) and position code.
