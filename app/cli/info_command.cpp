@@ -16,7 +16,7 @@
 #include "core/io/error.h"
 #include "core/io/number_text.h"
 #include "core/layers/layer_kind.h"
-#include "core/models/checkpoints/families/family.h"
+#include "core/models/checkpoints/model_plan.h"
 #include "gpu/cuda.h"
 #include "views/plots/plot_kinds.h"
 
@@ -156,17 +156,25 @@ json list_devices(const Output& output) {
   return devices;
 }
 
-/// The models of other libraries, with what their layers are.
+/// The models of other libraries, with what can be done with them.
 json list_models(Output& output) {
   json models = json::array();
-  const auto list = [&](const std::string& name, const std::string& library, const std::string& layers) {
-    models.push_back({{"name", name}, {"library", library}, {"layers", layers}});
+  const auto list = [&](const ReadableModel& row) {
     char line[400];
-    std::snprintf(line, sizeof line, "  %-24s %-16s %s", name.c_str(), library.c_str(), layers.c_str());
+    std::snprintf(line, sizeof line, "  %-17s %-15s %-28s %-5s %-17s %s", row.name.c_str(), row.library.c_str(),
+                  row.trains.c_str(), row.steps.c_str(), row.exported.c_str(), row.layers.c_str());
     output.line(line);
   };
-  for (const ModelFamily& family : model_families()) list(family.model_type, "transformers", family.layers);
-  for (const CheckpointLibrary& library : checkpoint_libraries()) list("all of them", library.name, library.about);
+  list({"model_type", "library", "layers", "trains", "steps", "exported"});
+  for (const ReadableModel& row : readable_models()) {
+    list(row);
+    models.push_back({{"name", row.name},
+                      {"library", row.library},
+                      {"layers", row.layers},
+                      {"trains", row.trains},
+                      {"steps", row.steps},
+                      {"exported", row.exported}});
+  }
   return {{"models", models}};
 }
 

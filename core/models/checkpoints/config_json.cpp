@@ -40,17 +40,28 @@ void ConfigFields::refuse(const char* name, const std::string& why) const {
 }
 
 const json& ConfigFields::field(const char* name) const {
-  read_.insert(name);
+  read_->insert(prefix_ + name);
   return *config_;
 }
 
 std::vector<std::string> ConfigFields::unread(const std::string& harmless) const {
   std::vector<std::string> names;
   for (const auto& [name, value] : config_->items()) {
-    if (!read_.contains(name) && (" " + harmless + " ").find(" " + name + " ") == std::string::npos)
-      names.push_back(name);
+    const std::string whole = prefix_ + name, inside = whole + ".";
+    if (!read_->contains(whole) && (" " + harmless + " ").find(" " + whole + " ") == std::string::npos)
+      names.push_back(whole);
+    const auto first = read_->lower_bound(inside);
+    if (!value.is_object() || first == read_->end() || !first->starts_with(inside)) continue;
+    const std::vector<std::string> parts = part(name.c_str()).unread(harmless);
+    names.insert(names.end(), parts.begin(), parts.end());
   }
   return names;
+}
+
+ConfigFields ConfigFields::filled(const json& fields) const {
+  ConfigFields other = *this;
+  other.config_ = &fields;
+  return other;
 }
 
 std::int64_t ConfigFields::integer(const char* name, std::optional<std::int64_t> fallback) const {
@@ -95,14 +106,17 @@ std::vector<std::string> ConfigFields::layer_words(const char* name) const {
 
 ConfigFields ConfigFields::part(const char* name) const {
   static const json nothing = json::object();
-  if (!has(name)) return {nothing, where_ + ", " + name};
-  if (!(*config_)[name].is_object()) refuse(name, "an object is expected; correct it");
-  return {(*config_)[name], where_ + ", " + name};
+  const bool is_there = has(name);
+  if (is_there && !(*config_)[name].is_object()) refuse(name, "an object is expected; correct it");
+  ConfigFields own = filled(is_there ? (*config_)[name] : nothing);
+  own.where_ += std::string(", ") + name;
+  own.prefix_ += std::string(name) + ".";
+  return own;
 }
 
 void ConfigFields::skip(const std::string& names) const {
   std::istringstream words(names);
-  for (std::string word; words >> word;) read_.insert(word);
+  for (std::string word; words >> word;) read_->insert(prefix_ + word);
 }
 
 std::pair<double, double> ConfigFields::range(const char* name, std::pair<double, double> fallback) const {

@@ -3,6 +3,7 @@
 #pragma once
 #include <cstdint>
 #include <filesystem>
+#include <memory>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <set>
@@ -19,6 +20,8 @@ nlohmann::json read_config_json(const std::filesystem::path& path);
 class ConfigFields {
  public:
   ConfigFields(const nlohmann::json& config, std::string where) : config_(&config), where_(std::move(where)) {}
+  /// Other fields in the same place: what is read of them counts as read here.
+  ConfigFields filled(const nlohmann::json& fields) const;
   const std::string& where() const { return where_; }
   const nlohmann::json& fields() const { return *config_; }
 
@@ -40,7 +43,8 @@ class ConfigFields {
   std::pair<double, double> range(const char* name, std::pair<double, double> fallback) const;
   /// Throws Error(bad_input) for a field that needs something that Afterglow does not have; `why` says what to do.
   [[noreturn]] void refuse(const char* name, const std::string& why) const;
-  /// The fields that no function above has read and that are not among the words of `harmless`.
+  /// The fields, "rope_parameters.factor" for those of a part, that no function above has read and that are not among
+  /// the words of `harmless`.
   std::vector<std::string> unread(const std::string& harmless) const;
 
  private:
@@ -48,8 +52,8 @@ class ConfigFields {
   const nlohmann::json& field(const char* name) const;
   double number_in(const nlohmann::json& value, const char* name) const;
   const nlohmann::json* config_;
-  mutable std::set<std::string> read_;
-  std::string where_;
+  std::string where_, prefix_ = {};  ///< of a part: "rope_parameters."
+  std::shared_ptr<std::set<std::string>> read_ = std::make_shared<std::set<std::string>>();
 };
 
 /// Rows of heads in a tensor that holds them with others, or in another order.
@@ -107,7 +111,7 @@ struct ModelPlan {
   /// Another name under which files may have the tensor of the last `match`.
   void also_called(std::size_t block, const std::string& theirs);
   void add_head();
-  /// Notes the fields that were not read, except those of `harmless`.
+  /// Notes the fields that were not read, except those of `harmless` and those that every library writes.
   void note_unread(const ConfigFields& config, const std::string& harmless);
   void holds_no_weights(const std::string& beginning) { without_weights.push_back(beginning); }
   void not_taken_over(const std::string& tensor, const std::string& note) { left_out.push_back({tensor, note}); }
@@ -142,6 +146,14 @@ std::vector<nlohmann::json> blocks_of(const nlohmann::json& model);
 nlohmann::json outer_config(const nlohmann::json& model, std::int64_t blocks);
 
 const std::vector<CheckpointLibrary>& checkpoint_libraries();
+
+/// A row of the table that `afterglow info --models` and README.md show, in words: the "model_type" of its config.json,
+/// the library, "attention, SwiGLU", whether it trains, reads token by token, and which models are written as its
+/// files.
+struct ReadableModel {
+  std::string name, library, layers, trains, steps, exported;
+};
+std::vector<ReadableModel> readable_models();
 /// For files without a config.json: which library has these names, and what a config.json must contain. The end of a
 /// sentence; empty where no library has such names.
 std::string config_to_write(const std::vector<std::string>& tensors);

@@ -41,7 +41,7 @@ ModelPlan plan(const ConfigFields& config) {
                 {"num_hidden_layers", config.integer("n_layer", std::nullopt)},
                 {"vocab_size", padded_vocabulary(config)},
                 {"tie_word_embeddings", config.flag("tie_embeddings", true)}});
-  const ConfigFields fields(outer, config.where() + ", ssm_cfg");
+  const ConfigFields fields = ssm.filled(outer);
   ModelPlan plan(fields, 1e-5, "backbone.", "norm_f.weight", "embedding.weight");
   const std::int64_t width = outer["hidden_size"];
   const auto inner = static_cast<std::int64_t>(ssm.number("expand", 2) * static_cast<double>(width));
@@ -69,10 +69,6 @@ ModelPlan plan(const ConfigFields& config) {
     is_second ? match_mamba2(plan, block, mixer, "mamba2.", "mixer.") : match_mamba(plan, block, mixer, "mixer.");
     plan.add_block({{"mixer", mixer}});
   }
-  plan.note_unread(fields,
-                   "A_init_range chunk_size conv_init d_conv d_state dt_init dt_init_floor dt_limit dt_max dt_min "
-                   "dt_rank dt_scale expand headdim layer ngroups norm_before_gate D_has_hdim d_ssm rmsnorm "
-                   "use_fast_path use_mem_eff_path hidden_size num_hidden_layers vocab_size tie_word_embeddings");
   return plan;
 }
 
@@ -84,9 +80,15 @@ json config_of(const json&, const json&, std::vector<std::string>&) {
 }  // namespace
 
 CheckpointLibrary state_spaces_library() {
-  return {"mamba_ssm", "Mamba-1 and Mamba-2 (mamba_ssm)",
-          knows,       plan,
-          config_of,   "attn_cfg attn_layer_idx d_intermediate fused_add_norm residual_in_fp32"};
+  return {"mamba_ssm",
+          "Mamba-1 and Mamba-2 (mamba_ssm)",
+          knows,
+          plan,
+          config_of,
+          "attn_cfg attn_layer_idx d_intermediate fused_add_norm residual_in_fp32 ssm_cfg.A_init_range "
+          "ssm_cfg.chunk_size ssm_cfg.conv_init ssm_cfg.dt_init ssm_cfg.dt_init_floor ssm_cfg.dt_max ssm_cfg.dt_min "
+          "ssm_cfg.dt_scale ssm_cfg.norm_before_gate ssm_cfg.D_has_hdim ssm_cfg.d_ssm ssm_cfg.use_fast_path "
+          "ssm_cfg.use_mem_eff_path"};
 }
 
 }  // namespace afterglow

@@ -107,7 +107,6 @@ ModelPlan plan(const ConfigFields& config) {
                    {"d_ff", config.integer("dense_ffn_hidden", config.integer("intermediate_size", 9216))}};
   const std::vector<std::string> words = mixers(config, linear);
   const std::vector<bool> sparse = sparse_layers(config);
-  plan.note_unread(linear, "kda_layers");
   const ExpertNames names{.base = "block_sparse_moe.", .shared = "shared_experts.", .expert = {"", "w1", "w3", "w2"}};
   for (std::size_t block = 0; block < words.size(); ++block) {
     const bool attends = words[block] == "full_attention";
@@ -127,7 +126,8 @@ ModelPlan plan(const ConfigFields& config) {
 ModelFamily kimi_linear_family() {
   return {"kimi_linear", "Kimi Delta Attention, latent attention without position code, SwiGLU, experts", plan,
           "head_dim model_max_length num_key_value_heads output_router_logits pretraining_tp qk_head_dim "
-          "attention_dropout rope_theta rope_scaling rope_parameters num_nextn_predict_layers use_grouped_topk "
+          "attention_dropout linear_attn_config.kda_layers rope_theta rope_scaling rope_parameters "
+          "num_nextn_predict_layers use_grouped_topk "
           "activation_situ_beta activation_situ_linear_beta aux_loss_alpha"};
 }
 

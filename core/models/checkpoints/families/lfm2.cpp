@@ -34,7 +34,7 @@ ModelPlan plan(const ConfigFields& config) {
   json filled = config.fields();
   filled["tie_word_embeddings"] = config.flag("tie_embedding", config.flag("tie_word_embeddings", true));
   if (!config.has("rope_theta")) filled["rope_theta"] = config.number("theta", 1e6);
-  const ConfigFields fields(filled, config.where());
+  const ConfigFields fields = config.filled(filled);
   ModelPlan plan(fields, eps, "model.", "embedding_norm.weight", "embed_tokens.weight");
   json attention = attention_mixer(config);
   read_rotary(fields, attention);
@@ -65,7 +65,7 @@ ModelPlan plan(const ConfigFields& config) {
 
 ModelFamily lfm2_family() {
   return {"lfm2", "short convolutions, attention with norms of queries and keys, SwiGLU", plan,
-          "hidden_size vocab_size block_ffn_dim_multiplier block_multiple_of rope_parameters rope_scaling block_dim "
+          "block_ffn_dim_multiplier block_multiple_of block_dim "
           "block_mlp_init_scale block_norm_eps block_out_init_scale block_use_swiglu block_use_xavier_init conv_dim "
           "conv_dim_out conv_use_xavier_init num_heads use_pos_enc"};
 }

@@ -11,8 +11,7 @@ ModelPlan plan(const ConfigFields& config) {
   const bool is_falcon = config.fields()["model_type"] == "falcon_mamba";
   json outer = config.fields();
   outer["tie_word_embeddings"] = config.flag("tie_word_embeddings", true);
-  ModelPlan plan(ConfigFields(outer, config.where()), config.number("layer_norm_epsilon", 1e-5), "backbone.",
-                 "norm_f.weight");
+  ModelPlan plan(config.filled(outer), config.number("layer_norm_epsilon", 1e-5), "backbone.", "norm_f.weight");
   json mixer = mamba_mixer(config, {});
   if (is_falcon) mixer.update({{"scan_norm", "plain"}, {"norm_eps", config.number("mixer_rms_eps", 1e-6)}});
   for (std::size_t block = 0; block < static_cast<std::size_t>(config.layers()); ++block) {
@@ -24,7 +23,7 @@ ModelPlan plan(const ConfigFields& config) {
 }
 
 constexpr const char* harmless =
-    "hidden_size vocab_size rescale_prenorm_residual residual_in_fp32 time_step_floor time_step_init_scheme "
+    "rescale_prenorm_residual residual_in_fp32 time_step_floor time_step_init_scheme "
     "time_step_max time_step_min time_step_scale use_associative_scan use_falcon_mambapy use_mambapy";
 
 }  // namespace

@@ -43,7 +43,7 @@ ModelPlan plan(const ConfigFields& config) {
                  {"linear_key_head_dim", keys},
                  {"linear_value_head_dim", config.integer("linear_value_head_dim", 2 * keys)},
                  {"linear_conv_kernel_dim", config.integer("linear_conv_kernel_dim", 4)}});
-  json delta = delta_net_mixer(ConfigFields(linear, config.where()), gate_norm_eps);
+  json delta = delta_net_mixer(config.filled(linear), gate_norm_eps);
   delta["allow_neg_eigval"] = config.flag("linear_allow_neg_eigval", true);
   const json mlp{{"kind", "swiglu"}, {"d_ff", config.integer("intermediate_size", std::nullopt)}};
   require_silu(config);

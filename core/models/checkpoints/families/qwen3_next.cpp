@@ -75,6 +75,7 @@ ModelPlan plan_hybrid(const ConfigFields& config, const std::string& prefix, boo
   plan.model["norm_plus_one"] = true;
   plan.holds_no_weights("mtp.");
   require_silu(config);
+  if (!config.flag("attn_output_gate", true)) config.refuse("attn_output_gate", "attention has its gate here");
   const json delta = delta_net_mixer(config, eps);
   json attention = attention_mixer(config);
   read_rotary(config, attention, 0.25);
@@ -94,6 +95,10 @@ ModelPlan plan_hybrid(const ConfigFields& config, const std::string& prefix, boo
   return plan;
 }
 
+constexpr const char* harmless =
+    "attention_dropout mamba_ssm_dtype mtp_num_hidden_layers mtp_use_dedicated_embeddings output_router_logits "
+    "router_aux_loss_coef";
+
 /// The text model of one that sees; its other tensors are left.
 ModelPlan plan_text_part(const ConfigFields& config) {
   if (!config.has("text_config")) config.refuse("text_config", "the fields of the text model are expected there");
@@ -101,15 +106,9 @@ ModelPlan plan_text_part(const ConfigFields& config) {
   text["tie_word_embeddings"] = config.flag("tie_word_embeddings", text.value("tie_word_embeddings", false));
   const ConfigFields own(text, config.part("text_config").where());
   ModelPlan plan = plan_hybrid(own, "model.language_model.", false);
-  plan.note_unread(own,
-                   "_name_or_path architectures attention_dropout bos_token_id dtype eos_token_id initializer_range "
-                   "max_position_embeddings model_type mtp_num_hidden_layers mtp_use_dedicated_embeddings pad_token_id "
-                   "torch_dtype transformers_version use_cache");
+  plan.note_unread(own, harmless);
   return plan;
 }
-
-constexpr const char* harmless =
-    "attention_dropout mtp_num_hidden_layers mtp_use_dedicated_embeddings output_router_logits router_aux_loss_coef";
 
 }  // namespace
 
