@@ -7,6 +7,7 @@
 #include "app/cli/start.h"
 #include "core/engine/training/saved/saved_run.h"
 #include "core/io/arrays/npy.h"
+#include "core/io/atomic_file.h"
 #include "core/io/error.h"
 #include "core/io/json_file.h"
 #include "core/io/safetensors_writer.h"
@@ -17,6 +18,7 @@ namespace afterglow {
 namespace {
 
 constexpr const char* npz_format = "npz";
+constexpr std::size_t largest_tokenizer = std::size_t{128} << 20;
 
 std::vector<float> weights_of(const Trainer& trainer) {
   const TrainerState state = trainer.save();
@@ -62,7 +64,15 @@ std::vector<std::string> write_folder(const TrainingRun& run, const CheckpointLi
   require_free_name(config, common);
   write_safetensors(weights, written.weights, existing_files(common));
   write_json(config, written.config);
-  return {weights.string(), config.string()};
+  std::vector<std::string> files{weights.string(), config.string()};
+  const std::filesystem::path tokenizer = recipe.task.is_object() ? recipe.task.value("labels", "") : "";
+  for (const char* name : {"tokenizer.json", "tokenizer_config.json", "special_tokens_map.json"}) {
+    const std::filesystem::path file = tokenizer.parent_path() / name;
+    if (std::error_code failed; tokenizer.empty() || !std::filesystem::exists(file, failed)) continue;
+    files.push_back(
+        write_file_atomically(options.out / name, read_file(file, largest_tokenizer), existing_files(common)).string());
+  }
+  return files;
 }
 
 const CheckpointLibrary& library_named(const std::string& name) {

@@ -8,6 +8,7 @@
 #include "core/io/error.h"
 #include "core/io/safetensors_writer.h"
 #include "core/tasks/token_ids.h"
+#include "core/tasks/token_labels.h"
 
 namespace afterglow {
 
@@ -68,7 +69,7 @@ nlohmann::json forward(const ForwardOptions& options, const CommonOptions& commo
                                          ": its memory tokens precede every sequence, so its answers depend on more "
                                          "than the given tokens; use eval");
   const std::optional<std::string> text = options.text.read();
-  const TokenIds ids = text ? one_sequence(tokens_of_text(run->trainer().task(), *text, options.model))
+  const TokenIds ids = text ? one_sequence(tokens_of_prompt(run->trainer().task(), *text))
                             : read_token_ids(options.tokens, model.vocab());
   const std::int64_t padding = ids.padding();
   if (padding > 0)

@@ -9,6 +9,7 @@
 #include "core/engine/training/saved/saved_run.h"
 #include "core/io/error.h"
 #include "core/tasks/token_ids.h"
+#include "core/tasks/token_labels.h"
 #include "core/text/tokenizer.h"
 
 namespace afterglow {
@@ -30,7 +31,7 @@ std::vector<int> held_out_beginning(const TrainingRun& run) {
 
 std::vector<int> beginning_of(const GenerateOptions& options, const TrainingRun& run) {
   const Task& task = run.trainer().task();
-  if (const std::optional<std::string> text = options.text.read()) return tokens_of_text(task, *text, options.model);
+  if (const std::optional<std::string> text = options.text.read()) return tokens_of_prompt(task, *text);
   if (!options.prompt.empty()) return task.tokens_of(options.prompt);
   if (options.tokens.empty()) return held_out_beginning(run);
   const TokenIds ids = read_token_ids(options.tokens, run.trainer().model().vocab());

@@ -302,14 +302,7 @@ void choose_part(AnalysedRun& analysed, const PlotOptions& options, const Output
 
 /// Plots a text of any length in place of a sequence of the task.
 void ask_text(AnalysedRun& analysed, const std::string& text) {
-  const std::vector<int> tokens = tokens_of_text(analysed.run().trainer().task(), text, "--text");
-  nlohmann::json task = analysed.run().recipe().task;
-  task["length"] = tokens.size();
-  if (task["kind"] == "ids") {
-    for (const char* field : {"path", "hash", "read"}) task.erase(field);
-  }
-  analysed.ask({"probe", nlohmann::json{{"task", task}}.dump()});
-  analysed.ask({"probe_sequence", nlohmann::json{{"tokens", tokens}}.dump()});
+  analysed.ask({"probe_sequence", nlohmann::json{{"text", text}}.dump()});
 }
 
 /// Runs the analyses that the plot shows, with the layer, head and token of the options.

@@ -12,7 +12,6 @@
 #include "core/io/terminal_text.h"
 #include "core/tasks/fields.h"
 #include "core/tasks/series_windows.h"
-#include "core/text/tokenizer.h"
 
 namespace afterglow {
 
@@ -142,20 +141,6 @@ void take_data(nlohmann::json& task, const std::string& file) {
 void take_text(nlohmann::json& task, const std::string& file) {
   take_data(task, file);
   if (task["kind"] == "ids") task["read"] = "text";
-}
-
-std::vector<int> tokens_of_text(const Task& task, const std::string& text, const std::string& model) {
-  const Tokenizer* tokenizer = task.tokenizer();
-  if (tokenizer == nullptr && task.name() == "ids")
-    throw Error(ExitCode::bad_input,
-                model + ": it has no tokenizer.json that can be read, so text has no tokens here; give --tokens");
-  std::vector<int> tokens = tokenizer != nullptr ? tokenizer->encode(text).ids : task.tokens_of(text);
-  if (tokens.empty()) throw Error(ExitCode::bad_input, "the text has no tokens; give a longer one");
-  const int last = *std::ranges::max_element(tokens);
-  if (last >= task.vocab())
-    throw Error(ExitCode::bad_input, model + ": token " + std::to_string(last) + " of the text is not among its " +
-                                         std::to_string(task.vocab()) + "; the tokenizer is another model's");
-  return tokens;
 }
 
 Existing existing_files(const CommonOptions& common) {

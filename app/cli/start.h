@@ -39,10 +39,6 @@ void take_data(nlohmann::json& task, const std::string& file);
 /// Sets a text file as the data of a task; a task of token numbers encodes it by the model's tokenizer.
 void take_text(nlohmann::json& task, const std::string& file);
 
-/// The tokens of a text for `model`, by its tokenizer.json or as its task writes them. Throws Error(bad_input) where
-/// there is no tokenizer, or where it has tokens that the model does not know.
-std::vector<int> tokens_of_text(const Task& task, const std::string& text, const std::string& model);
-
 /// Policy for existing files: they stay unless --force is given.
 Existing existing_files(const CommonOptions& common);
 

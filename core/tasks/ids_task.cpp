@@ -49,8 +49,8 @@ class Ids final : public Task {
     const bool is_listed =
         text.starts_with("·") || (text.size() > 1 && text[0] == '#' && text[1] >= '0' && text[1] <= '9');
     if (tokenizer_ == nullptr || is_listed) return Task::tokens_of(text);
-    const std::vector<std::int32_t> ids = tokenizer_->encode(text).ids;
-    return ids.empty() ? longest_tokens(text) : ids;
+    const std::vector<int> tokens = tokens_of_text(*tokenizer_, text, static_cast<std::size_t>(vocab()));
+    return tokens.empty() ? Task::tokens_of(text) : tokens;
   }
 
   const Tokenizer* tokenizer() const override { return tokenizer_.get(); }
@@ -60,22 +60,6 @@ class Ids final : public Task {
   }
 
  private:
-  /// Splits a text into the longest matching tokens, for a vocabulary that lacks the bytes which merges begin with.
-  std::vector<int> longest_tokens(const std::string& text) const {
-    std::vector<int> tokens;
-    for (std::size_t at = 0; at < text.size(); at += names_.texts[static_cast<std::size_t>(tokens.back())].size()) {
-      int best = -1;
-      for (int token = 0; token < static_cast<int>(names_.texts.size()); ++token) {
-        const std::string& one = names_.texts[static_cast<std::size_t>(token)];
-        const bool is_longer = best < 0 || one.size() > names_.texts[static_cast<std::size_t>(best)].size();
-        if (!one.empty() && is_longer && text.compare(at, one.size(), one) == 0) best = token;
-      }
-      if (best < 0) return Task::tokens_of(text);
-      tokens.push_back(best);
-    }
-    return tokens;
-  }
-
   /// The second half is the first once more, so that what comes next can be known there.
   void repeat_drawn(Random& random, Example& out) const {
     const std::size_t half = out.tokens.size() / 2;

@@ -4,7 +4,9 @@
 #include <algorithm>
 #include <string_view>
 
+#include "core/io/error.h"
 #include "core/io/terminal_text.h"
+#include "core/tasks/task.h"
 #include "core/text/tokenizer.h"
 
 namespace afterglow {
@@ -49,6 +51,40 @@ TokenNames token_names(const Tokenizer& tokenizer, std::size_t vocab) {
     names.texts[token.id] = token.text;
   }
   return names;
+}
+
+std::vector<int> tokens_of_text(const Tokenizer& tokenizer, std::string_view text, std::size_t vocab) {
+  std::vector<int> tokens = tokenizer.encode(text).ids;
+  if (!tokens.empty()) return tokens;
+  const std::vector<std::string> texts = token_names(tokenizer, vocab).texts;
+  while (!text.empty()) {
+    std::size_t best = texts.size(), longest = 0;
+    for (std::size_t token = 0; token < texts.size(); ++token) {
+      if (texts[token].size() <= longest || !text.starts_with(texts[token])) continue;
+      best = token;
+      longest = texts[token].size();
+    }
+    if (best == texts.size()) return {};
+    tokens.push_back(static_cast<int>(best));
+    text.remove_prefix(longest);
+  }
+  return tokens;
+}
+
+std::vector<int> tokens_of_prompt(const Task& task, const std::string& text) {
+  const Tokenizer* tokenizer = task.tokenizer();
+  if (tokenizer == nullptr && task.name() == "ids")
+    throw Error(ExitCode::bad_input,
+                "this model has no tokenizer.json that can be read, so text has no tokens here; give token numbers");
+  const std::vector<int> tokens = tokenizer == nullptr
+                                      ? task.tokens_of(text)
+                                      : tokens_of_text(*tokenizer, text, static_cast<std::size_t>(task.vocab()));
+  if (tokens.empty()) throw Error(ExitCode::bad_input, "the text has no tokens; give a longer one");
+  const int last = *std::ranges::max_element(tokens);
+  if (last >= task.vocab())
+    throw Error(ExitCode::bad_input, "token " + std::to_string(last) + " of the text is not among the model's " +
+                                         std::to_string(task.vocab()) + "; the tokenizer is another model's");
+  return tokens;
 }
 
 }  // namespace afterglow

@@ -114,6 +114,8 @@ TEST_F(Checkpoints, WriteTextAndTakeItAsAPrompt) {
   done("forward model --text 'café no' --out text.safetensors --device cpu --threads 1");
   done("forward model --tokens cafe.txt --out ids.safetensors --device cpu --threads 1");
   EXPECT_EQ(text_of(folder_ / "text.safetensors"), text_of(folder_ / "ids.safetensors"));
+  done("export model --format transformers --out back --device cpu");
+  EXPECT_EQ(text_of(folder_ / "back/tokenizer.json"), text_of(folder_ / "model/tokenizer.json"));
   EXPECT_EQ(run("forward model --out b.safetensors").code, 2) << "neither tokens nor text";
   EXPECT_EQ(run("forward model --text 'x' --out b.safetensors").code, 3) << "no token for it";
   write("model/tokenizer.json", "{");
