@@ -21,7 +21,7 @@ std::vector<Workspace> layouts() {
       {"probe",
        "Sequence",
        {{1.25, {{"probe", 1.5}, {"spectrum", 1, "state_spectrum"}}},
-        {1, {{"power_filter"}, {"token_weights"}, {"training"}}}}},
+        {1, {{"power_filter", 1, "half_lives"}, {"token_weights"}, {"training"}}}}},
       {"causes",
        "Causes",
        {{1.45, {{"patch", 1.9}, {"transplant"}}}, {1, {{"readout"}, {"logit_lens"}, {"ablation"}}}}},

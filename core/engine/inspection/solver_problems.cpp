@@ -5,6 +5,8 @@
 #include <array>
 #include <cmath>
 #include <nlohmann/json.hpp>
+#include <numbers>
+#include <numeric>
 
 #include "core/engine/inspection/layer_weights.h"
 #include "core/engine/training/trainer.h"
@@ -52,6 +54,22 @@ double for_each_system(Trainer& trainer, int part, const CaptureReader& read, st
 std::vector<HeadGate> read_gates(Trainer& trainer, int part, const CaptureReader& read) {
   const std::string& kind = trainer.parts()[static_cast<std::size_t>(part)].kind;
   return readers_of(kind).gates(captured_layer(trainer, part, read));
+}
+
+std::vector<LayerHalfLives> read_half_lives(Trainer& trainer, const CaptureReader& read) {
+  std::vector<LayerHalfLives> all;
+  for (int part = 0; part < static_cast<int>(trainer.parts().size()); ++part) {
+    const ModelPart& layer = trainer.parts()[static_cast<std::size_t>(part)];
+    if (!has_gate(layer.kind)) continue;
+    LayerHalfLives own{part, std::vector<double>(static_cast<std::size_t>(layer.heads), std::nan(""))};
+    for (const HeadGate& gate : read_gates(trainer, part, read)) {
+      const double sum = std::accumulate(gate.log_decay.begin(), gate.log_decay.end(), 0.0);
+      own.of_heads[static_cast<std::size_t>(gate.head)] =
+          static_cast<double>(gate.log_decay.size()) * std::numbers::ln2 / std::max(0.0, -sum);
+    }
+    all.push_back(std::move(own));
+  }
+  return all;
 }
 
 std::optional<MadeProblem> parse_made_problem(const nlohmann::json& value) {

@@ -23,6 +23,8 @@ double for_each_system(Trainer& trainer, int part, const CaptureReader& read, st
 
 /// Log decays of every head of a part over the captured sequence.
 std::vector<HeadGate> read_gates(Trainer& trainer, int part, const CaptureReader& read);
+/// Those of every layer with a gate.
+std::vector<LayerHalfLives> read_half_lives(Trainer& trainer, const CaptureReader& read);
 
 /// {"eigenvalues": [..]} or {"shape": "geometric" | "clustered" | "outlier", "count": 24, "kappa": 51}, with "mu" and
 /// "L" if the iterations should assume other bounds; nothing for {} (only the layer's systems). Throws

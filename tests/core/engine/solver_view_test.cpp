@@ -3,6 +3,7 @@
 
 #include <cmath>
 #include <nlohmann/json.hpp>
+#include <numeric>
 
 #include "core/engine/inspection/solver_problems.h"
 #include "core/engine/session/analysed_run.h"
@@ -95,6 +96,10 @@ TEST(SolverView, ReadsTheGatesOfEveryLayerThatFades) {
     const SolverView view = *analysed.describe().solvers;
     ASSERT_EQ(view.gate_layer, 1) << kind.name;
     ASSERT_FALSE(view.gates.empty()) << kind.name;
+    ASSERT_EQ(view.half_lives.size(), 1u) << kind.name;
+    const HeadGate& last = view.gates.back();
+    const double mean = std::accumulate(last.log_decay.begin(), last.log_decay.end(), 0.0) / 24;
+    EXPECT_DOUBLE_EQ(view.half_lives[0].of_heads.at(static_cast<std::size_t>(last.head)), std::log(0.5) / mean);
     for (const HeadGate& gate : view.gates) EXPECT_EQ(gate.log_decay.size(), 24u) << kind.name;
   }
   for (const char* kind : {"mamba3", "gated_deltanet", "gla"}) EXPECT_TRUE(shows(kind, LayerTrait::gate)) << kind;

@@ -109,6 +109,21 @@ TEST(GateFigures, CountTokens) {
   EXPECT_NEAR(CurveView(decay.curve).y(5), std::exp(-0.2), 1e-12);
 }
 
+TEST(HalfLives, AreAMapOfLayersAndHeads) {
+  CurveStore curves;
+  Observation o = samples::mid_training();
+  const auto figures = half_lives_figures(o, {}, curves);
+  ASSERT_EQ(figures.size(), 1u);
+  const HeatMap map = std::get<HeatMap>(figures[0].series.at(0));
+  ASSERT_EQ(map.cells.size(), static_cast<std::size_t>(map.rows * map.cols));
+  const LayerHalfLives& layer = o.solvers->half_lives.front();
+  const auto row = std::ranges::find(map.row_labels, o.model.layers[static_cast<std::size_t>(layer.layer)].label);
+  const auto first = static_cast<std::size_t>(row - map.row_labels.begin()) * static_cast<std::size_t>(map.cols);
+  EXPECT_EQ(map.cells[first + 1], layer.of_heads[1]);
+  EXPECT_NE(half_lives_subtitle(o, {}).find("1 of " + std::to_string(layer.of_heads.size())), std::string::npos)
+      << half_lives_subtitle(o, {});
+}
+
 TEST(GradientCheckFigures, HoldTheChecks) {
   CurveStore curves;
   const Observation o = samples::mid_training();

@@ -27,7 +27,8 @@ Figure gate_figure(const Observation& observation, std::string id, std::string t
 
 template <class Value>
 void add_heads(Figure& figure, const std::vector<HeadGate>& gates, const Selection& selection, const Value& values) {
-  const int chosen = std::clamp(selection.head, 0, static_cast<int>(gates.size()) - 1);
+  const bool is_there = std::ranges::find(gates, selection.head, &HeadGate::head) != gates.end();
+  const int chosen = is_there ? selection.head : gates.front().head;
   const bool are_many = gates.size() > max_named_heads;
   if (are_many) figure.labels = LabelPlacement::none;
   for (const HeadGate& gate : gates) {

@@ -29,6 +29,10 @@ std::vector<Figure> solver_race_figures(const Observation& observation, const Se
 std::string gate_subtitle(const Observation& observation, const Selection& selection);
 std::vector<Figure> gate_figures(const Observation& observation, const Selection& selection, CurveStore& curves);
 
+std::string half_lives_subtitle(const Observation& observation, const Selection& selection);
+/// Layers x heads, the layer next to the input on top.
+std::vector<Figure> half_lives_figures(const Observation& observation, const Selection& selection, CurveStore& curves);
+
 std::string gradient_check_subtitle(const Observation& observation, const Selection& selection);
 std::vector<Figure> gradient_check_figures(const Observation& observation, const Selection& selection,
                                            CurveStore& curves);

@@ -23,6 +23,7 @@ constexpr PlotRow solver_rows[] = {
      LayerTrait::ridge_systems, conditioning_subtitle, conditioning_figures},
     {"solver_race", set_of(Analysis::solvers), LayerTrait::ridge_systems, solver_race_subtitle, solver_race_figures},
     {"gate", set_of(Analysis::solvers), LayerTrait::gate, gate_subtitle, gate_figures},
+    {"half_lives", set_of(Analysis::solvers), LayerTrait::gate, half_lives_subtitle, half_lives_figures},
     {"gradient_check", set_of(Analysis::solvers), LayerTrait::ridge_systems, gradient_check_subtitle,
      gradient_check_figures},
     {"kalman_filter", set_of(Analysis::solvers), LayerTrait::pairs, kalman_subtitle, kalman_figures},

@@ -58,6 +58,13 @@ struct HeadFilters {
   std::vector<DriftRun> drifts, weaker_drifts;  ///< in the order of all_arithmetics, at λ and at weak_share of it
 };
 
+/// How many tokens halve what the heads of one layer hold of a token, from the mean of their log gates over the
+/// inspected sequence, where channels have gates of their own also over these; infinite for a head that keeps all.
+struct LayerHalfLives {
+  int layer = -1;                ///< index into ModelSummary::layers
+  std::vector<double> of_heads;  ///< NaN for a head without a gate
+};
+
 struct SolverView {
   std::int64_t step = 0;  ///< training step of the weights
   int layer = -1;         ///< layer of the systems, index into ModelSummary::layers; -1: no layer solves any
@@ -71,7 +78,8 @@ struct SolverView {
   std::array<ChebyshevReversal, all_arithmetics.size()> reversals;
   int gate_layer = -1;  ///< the layer of `gates`: `layer` if it has a gate, else the first that has
   std::vector<HeadGate> gates;
-  int pair_layer = -1;  ///< the layer of `filters`, found as `gate_layer`
+  std::vector<LayerHalfLives> half_lives;  ///< of every layer with a gate
+  int pair_layer = -1;                     ///< the layer of `filters`, found as `gate_layer`
   std::vector<HeadFilters> filters;
 
   // The user's own system, if there is one.
