@@ -33,6 +33,10 @@ std::span<const PanelDrawing> bisect_drawings();
 std::span<const PanelDrawing> over_training_drawings();
 std::span<const PanelDrawing> causes_drawings();
 
+/// The field for a prompt and the chip that lets the model write on, at the top of the area; returns the height used, 0
+/// for a model without a tokenizer.
+double draw_prompt_row(Frame& frame, const Rect& area);
+
 /// "fit weights" at the right end of the row if the user has moved eigenvalues; returns its left edge.
 double draw_surgery_chip(Frame& frame, double right, const Rect& row);
 

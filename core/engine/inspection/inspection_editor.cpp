@@ -9,6 +9,7 @@
 #include "core/io/error.h"
 #include "core/io/json_file.h"
 #include "core/tasks/token_ids.h"
+#include "core/tasks/token_labels.h"
 
 namespace afterglow {
 
@@ -56,12 +57,28 @@ InspectionSetup InspectionEditor::with_tokens(const Command& command, const nloh
     setup.tokens = parse_inspection_setup({{"tokens", value["tokens"]}}, {}).tokens;
     return setup;
   }
+  if (value.is_object() && value.contains("text"))
+    return with_sequence(tokens_of_prompt(*task_, get_string(value, "text", std::nullopt, command.name)));
+  if (value.is_object() && value.contains("write")) {
+    const std::int64_t count = get_integer(value, "write", std::nullopt, 1, max_inspected_tokens, command.name);
+    return with_sequence(inspector_->continued(setup, static_cast<int>(count)));
+  }
   const Example present = inspector_->sequence_of(setup);
   const auto last = static_cast<std::int64_t>(present.tokens.size()) - 1;
   refuse_unknown_keys(value, {"at", "token", "label"}, command.name);
   const std::int64_t at = get_integer(value, "at", std::nullopt, 0, last, command.name);
   setup.tokens.assign(present.tokens.begin(), present.tokens.end());
   setup.tokens[static_cast<std::size_t>(at)] = token_of(value);
+  return setup;
+}
+
+/// Another sequence of any length.
+InspectionSetup InspectionEditor::with_sequence(const std::vector<int>& tokens) const {
+  InspectionSetup setup = now();
+  setup.task = nlohmann::json{{"kind", "ids"}, {"vocab", task_->vocab()}, {"length", tokens.size()}}.dump();
+  setup.tokens = tokens;
+  setup.pair = {.measure = setup.pair.measure, .heads = setup.pair.heads};
+  setup.scale_kept_behind = -1;
   return setup;
 }
 

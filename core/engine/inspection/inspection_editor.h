@@ -22,8 +22,9 @@ class InspectionEditor {
   /// Chooses another held-out example, {"index": 3, "task": {..}}, also of another task (null: the run's own), and
   /// discards edited tokens. `mark` as in InspectionHistory::change. Throws Error(bad_input).
   void choose(const nlohmann::json& value, std::size_t mark);
-  /// Carries out `inspected_sequence`, `pair`, `transplant`, `freeze_scale` and the commands of interventions.h. Throws
-  /// Error(bad_input) and then changes nothing.
+  /// Carries out `probe_sequence` (one token {"at": 3, "label": "v1"}, all {"tokens": [..]}, a prompt {"text": ".."}
+  /// of any length, or what the model writes after the present ones {"write": 32}), `pair`, `transplant`,
+  /// `freeze_scale` and the commands of interventions.h. Throws Error(bad_input) and then changes nothing.
   void change(const Command& command, std::size_t mark);
 
   /// Whether the last change here is younger than change number `mark` of the run.
@@ -34,6 +35,7 @@ class InspectionEditor {
 
  private:
   InspectionSetup with_tokens(const Command& command, const nlohmann::json& value) const;
+  InspectionSetup with_sequence(const std::vector<int>& tokens) const;
   InspectionSetup with_pair(const nlohmann::json& value) const;
   InspectionSetup with_file(nlohmann::json choices) const;
   int token_of(const nlohmann::json& value) const;

@@ -7,6 +7,7 @@
 
 #include "core/analysis/attention/softmax.h"
 #include "core/engine/inspection/depth_measure.h"
+#include "core/engine/inspection/generation.h"
 #include "core/engine/inspection/head_spectrum.h"
 #include "core/engine/inspection/sequence_pair.h"
 #include "core/engine/inspection/theory.h"
@@ -24,7 +25,6 @@ namespace {
 constexpr std::int64_t batch_tokens = 4096, max_examples = 64;
 constexpr std::int64_t max_probabilities = 1 << 20;  // fetched for the answers; other tokens get none
 constexpr std::size_t shown_answers = 6;
-constexpr int max_labels = 4096;
 
 /// The most probable tokens, by the larger of both probabilities.
 InspectedAnswer answer_of(const double* before, const double* after, std::size_t vocab, int target) {
@@ -130,11 +130,21 @@ InterventionRunner::InterventionRunner(Trainer& trainer)
       intervention_targets_(afterglow::intervention_targets(trainer)) {
   std::vector<std::string> labels;
   const Task& task = trainer.task();
-  for (int token = 0; token < std::min(task.vocab(), max_labels); ++token) labels.push_back(task.token_label(token));
+  for (int token = 0; token < task.vocab(); ++token) labels.push_back(task.token_label(token));
   labels_ = std::make_shared<const std::vector<std::string>>(std::move(labels));
 }
 
 InterventionRunner::~InterventionRunner() = default;
+
+std::vector<int> InterventionRunner::continued(const InspectionSetup& setup, int count) const {
+  const Example example = sequence_of(setup);
+  std::vector<int> tokens(example.tokens.begin(), example.tokens.end());
+  generate(*trainer_, std::vector<int>(tokens), {.count = count, .temperature = 0}, [&](int token) {
+    tokens.push_back(token);
+    return true;
+  });
+  return tokens;
+}
 
 void InterventionRunner::forget() {
   plain_.reset();

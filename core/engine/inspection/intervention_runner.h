@@ -27,6 +27,8 @@ class InterventionRunner {
   const std::vector<InterventionTarget>& intervention_targets() const { return intervention_targets_; }
   /// The sequence that a setup describes. Throws Error(bad_input) for tokens outside the vocabulary or a wrong length.
   Example sequence_of(const InspectionSetup& setup) const;
+  /// That sequence and `count` tokens that the model writes after it, always the most probable one.
+  std::vector<int> continued(const InspectionSetup& setup, int count) const;
   /// Answers, accuracy and operators. `traced` is the part whose token weights are read. Modes take their numbers from
   /// `numbered`. `accuracy_after`, if given, is used as the accuracy with interventions instead of measuring it, which
   /// takes most of the time.

@@ -332,6 +332,7 @@ std::shared_ptr<const SolverView> Observer::solvers(int layer) {
   if (view->layer >= 0 || view->gate_layer >= 0 || view->pair_layer >= 0) inspected_sequence();
   const CaptureReader read(tape_, trainer_->backend());
   if (view->gate_layer >= 0) view->gates = read_gates(*trainer_, view->gate_layer, read);
+  if (view->gate_layer >= 0) view->half_lives = read_half_lives(*trainer_, read);
   if (view->pair_layer >= 0) view->filters = compare_filters(*trainer_, view->pair_layer, read);
   RidgeProblem hardest;
   if (view->layer >= 0) {
@@ -372,8 +373,6 @@ std::shared_ptr<const Trace> Observer::trace(int part, int scale_kept_behind, co
   result->layer = part;
   result->scale_kept_behind = scale_kept_behind;
   const Task& task = trainer_->task();
-  for (int token = 0; token < task.vocab() && task.vocab() <= 4096; ++token)
-    result->labels.push_back(task.token_label(token));
   ModelState state = trainer_->model().make_state(backend, trainer_->dtype(), 1);
   PinnedArray token(backend, {1, 1}, DType::i32);
   result->steps.resize(example_.tokens.size());
@@ -398,6 +397,12 @@ std::shared_ptr<const Trace> Observer::trace(int part, int scale_kept_behind, co
     if (traced) result->steps[t].pictures = step_pictures(part, t, *result);
     decomposition.add(result->steps[t], std::move(numbers));
     if (static_cast<int>(t) == scale_kept_behind) state.keep_scales();
+  }
+  for (const TokenStep& one : result->steps) {
+    for (const int answer : one.top_tokens) {
+      if (const auto at = static_cast<std::size_t>(answer); at >= result->labels.size()) result->labels.resize(at + 1);
+      result->labels[static_cast<std::size_t>(answer)] = task.answer_label(answer);
+    }
   }
   decomposition.finish();
   follow_modes(*result, numbered, trainer_->analysis_threads());

@@ -32,6 +32,7 @@ struct ModelSummary {
   std::vector<LayerSummary> layers;
   std::int64_t parameters = 0;
   bool is_forecaster = false;  ///< reads rows of a series instead of tokens
+  bool reads_text = false;     ///< its tokenizer makes tokens of any text
 };
 
 struct TokenView {
@@ -148,7 +149,7 @@ struct Trace {
   std::vector<TokenView> tokens;
   std::vector<TokenStep> steps;  ///< one for each token
   std::int64_t state_bytes = 0;
-  std::vector<std::string> labels;  ///< text of every token id, for the answer distribution
+  std::vector<std::string> labels;  ///< text of the token ids in `steps`, for the answer distribution
 };
 
 /// Equivalent attention of the traced layer: the weight of each token's value in a head's output at each token, before

@@ -147,9 +147,7 @@ void list_spectra(const Observation& o, std::vector<NamedNumber>& numbers) {
 void list_answer(const InspectedView& inspected, const InspectedAnswer& answer, const Names& names) {
   const std::vector<double>& shares = inspected.is_edited() ? answer.after : answer.before;
   if (!inspected.labels || shares.empty()) return;
-  const auto label = [&](std::size_t i) {
-    return name_word((*inspected.labels)[static_cast<std::size_t>(answer.tokens[i])]);
-  };
+  const auto label = [&](std::size_t i) { return name_word(label_among(*inspected.labels, answer.tokens[i])); };
   names.add("answer", label(static_cast<std::size_t>(std::ranges::max_element(shares) - shares.begin())));
   for (std::size_t i = 0; i < shares.size(); ++i) names.in("answer").add(label(i), shares[i]);
 }

@@ -22,6 +22,7 @@ ModelSummary summary_of(const Trainer& trainer, const std::string& name) {
   model.name = name;
   model.parameters = trainer.parameters().count();
   model.is_forecaster = trainer.forecast() != nullptr;
+  model.reads_text = trainer.task().tokenizer() != nullptr;
   for (const ModelPart& part : trainer.parts()) {
     LayerSummary summary{part.label, part.scope, part.kind, part.detail, part.parameters, part.heads, 0};
     if (part.branch >= 0) {

@@ -1,6 +1,7 @@
 // Reads a setup with a trainer's task and model.
 #include "core/engine/training/inspected_example.h"
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 
 #include "core/io/error.h"
@@ -43,6 +44,11 @@ Example inspected_example(const InspectionSetup& setup, const Task& own, std::ui
                   "token " + std::to_string(token) + " is outside the vocabulary of " + std::to_string(vocab));
   }
   example.tokens.assign(setup.tokens.begin(), setup.tokens.end());
+  if (other && other->name() == "ids") {  // a text: each token is answered with the next one
+    example.targets.assign(example.tokens.begin() + 1, example.tokens.end());
+    example.targets.push_back(-1);
+    std::ranges::fill(example.context, 1);
+  }
   return example;
 }
 
@@ -51,6 +57,7 @@ std::string name_of_task(const InspectionSetup& setup) {
   const nlohmann::json task = nlohmann::json::parse(setup.task);
   if (task.is_string()) return task.get<std::string>();
   std::string name = task.at("kind").get<std::string>();
+  if (name == "ids") name = "text";
   for (const auto& [field, unit] : {std::pair("bindings", " bindings"), std::pair("length", " tokens")}) {
     if (task.contains(field)) name += ", " + task.at(field).dump() + unit;
   }

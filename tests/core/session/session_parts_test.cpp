@@ -194,6 +194,28 @@ TEST(RunControl, MeasuresSpeedOverHalfASecond) {
   EXPECT_DOUBLE_EQ(control.steps_per_second(), 60);
 }
 
+TEST(InspectionEditor, TakesAPromptOfAnyLengthAndLetsTheModelWriteOn) {
+  const auto backend = make_cpu_backend(1);
+  TrainingRun run(small_recipe(), *backend);
+  const InterventionRunner inspector(run.trainer());
+  const Task& task = run.trainer().task();
+  InspectionEditor editor({}, task, &inspector);
+  const std::string text = task.token_label(9) + " " + task.token_label(4) + " " + task.token_label(9);
+  editor.change({"probe_sequence", nlohmann::json{{"text", text}}.dump()}, 0);
+  EXPECT_EQ(editor.now().tokens, (std::vector{9, 4, 9}));
+  const Example asked = inspector.sequence_of(editor.now());
+  EXPECT_EQ(asked.targets, (std::vector<std::int32_t>{4, 9, -1})) << "each token is answered with the next one";
+  editor.change({"probe_sequence", R"({"write": 5})"}, 0);
+  const std::vector<int> written = editor.now().tokens;
+  ASSERT_EQ(written.size(), 8u);
+  EXPECT_EQ(std::vector(written.begin(), written.begin() + 3), (std::vector{9, 4, 9}));
+  EXPECT_THROW(editor.change({"probe_sequence", R"({"write": 600})"}, 0), Error);
+  EXPECT_THROW(editor.change({"probe_sequence", R"({"text": ""})"}, 0), Error);
+  editor.undo();
+  editor.undo();
+  EXPECT_EQ(editor.now(), InspectionSetup());
+}
+
 TEST(InspectionEditor, EditsTheProbeAndGoesBack) {
   const auto backend = make_cpu_backend(1);
   TrainingRun run(small_recipe(), *backend);

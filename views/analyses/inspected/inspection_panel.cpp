@@ -51,7 +51,8 @@ void draw_hidden_tokens(Frame& frame, const Rect& chip, int count, int next, boo
 /// Chips in up to three rows around the selected token, in fewer if the plots would lose their axes; returns the height
 /// used.
 double draw_chips(Frame& frame, const InspectedView& inspected, int asked, const Rect& area) {
-  const double pitch = frame.px(27), height = frame.px(23), line = height + frame.px(7);
+  const double pitch = frame.px(frame.seen().model.reads_text ? 58 : 27), height = frame.px(23),
+               line = height + frame.px(7);
   const int columns = std::max(1, static_cast<int>(area.width / pitch));
   const int tokens = static_cast<int>(inspected.tokens.size());
   const int room = std::clamp(static_cast<int>((area.height - frame.px(plot_height)) / line), 1, max_chip_rows);
@@ -98,10 +99,11 @@ double draw_chips(Frame& frame, const InspectedView& inspected, int asked, const
 void draw_inspection(Frame& frame, const Panel& panel, const std::vector<Figure>& figures, const Rect& area) {
   const int asked = asked_token(frame.seen(), frame.state.selection);
   if (asked < 0 || area.height < frame.px(150)) return draw_figure_grid(frame, panel, figures, area);
-  const double chips =
-      draw_chips(frame, *frame.seen().inspected, asked,
-                 {area.x + frame.px(10), area.y + frame.px(2), area.width - frame.px(20), area.height});
-  const double top = chips + frame.px(6);
+  const Rect inside{area.x + frame.px(10), area.y + frame.px(2), area.width - frame.px(20), area.height};
+  const double prompt = draw_prompt_row(frame, inside);
+  const double top = prompt + frame.px(6) +
+                     draw_chips(frame, *frame.seen().inspected, asked,
+                                {inside.x, inside.y + prompt, inside.width, inside.height - prompt});
   draw_figure_grid(frame, panel, figures, {area.x, area.y + top, area.width, area.height - top});
 }
 
