@@ -9,6 +9,7 @@
 
 #include "core/io/number_text.h"
 #include "core/tasks/token_role.h"
+#include "core/tensor/immovable.h"
 
 namespace afterglow {
 
