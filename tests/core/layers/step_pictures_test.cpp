@@ -3,6 +3,7 @@
 
 #include <cmath>
 #include <map>
+#include <nlohmann/json.hpp>
 #include <numeric>
 
 #include "core/layers/host_values.h"
