@@ -1,6 +1,7 @@
 // Lists first, then fields, then commands.
 #include "app/window/key_routing.h"
 
+#include <map>
 #include <optional>
 
 #include "views/page/page.h"
@@ -10,16 +11,12 @@ namespace afterglow {
 namespace {
 
 std::optional<ListKey> list_key_of(const Chord& chord) {
-  if (chord.ctrl || chord.alt) return std::nullopt;
-  if (chord.key == "Up") return ListKey::up;
-  if (chord.key == "Down") return ListKey::down;
-  if (chord.key == "Left") return ListKey::left;
-  if (chord.key == "Right") return ListKey::right;
-  if (chord.key == "PageUp") return ListKey::page_up;
-  if (chord.key == "PageDown") return ListKey::page_down;
-  if (chord.key == "Enter") return ListKey::accept;
-  if (chord.key == "Escape") return ListKey::leave;
-  return std::nullopt;
+  static const std::map<std::string_view, ListKey> keys{{"Up", ListKey::up},          {"Down", ListKey::down},
+                                                        {"Left", ListKey::left},      {"Right", ListKey::right},
+                                                        {"PageUp", ListKey::page_up}, {"PageDown", ListKey::page_down},
+                                                        {"Enter", ListKey::accept},   {"Escape", ListKey::leave}};
+  const auto found = keys.find(chord.key);
+  return chord.ctrl || chord.alt || found == keys.end() ? std::nullopt : std::optional(found->second);
 }
 
 }  // namespace
