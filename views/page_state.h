@@ -95,11 +95,11 @@ struct ShownRow {
   std::vector<std::string> panels;
 };
 
-/// A layout that the user saved under a name.
+/// The arrangement of the page; the user can save it under a name, and the window from start to start.
 struct Layout {
-  std::string workspace;
-  std::map<std::string, std::vector<double>> splits;
-  std::map<std::string, int> shown_figure;
+  std::string workspace = "koopman";
+  std::map<std::string, std::vector<double>> splits;  ///< shares of the rows and columns of each workspace, by name
+  std::map<std::string, int> shown_figure;  ///< of each panel: index of the one figure to show, -1: as many as fit
   bool operator==(const Layout&) const = default;
 };
 
@@ -177,27 +177,31 @@ struct CardState {
   Rect beside;  ///< where the pointer was when it was pinned
 };
 
-struct PageState {
+/// What undo takes back.
+struct PageView : Layout {
+  Selection selection;
+  std::string maximised;  ///< id of the enlarged panel
+  int panel_page = 0;     ///< page of the workspace, if not all panels fit
+  bool operator==(const PageView&) const = default;
+};
+
+struct PageState : PageView {
   // Saved from start to start.
   std::string theme = "dark";
   double zoom = 1;
-  std::string workspace = "koopman";
-  std::map<std::string, std::vector<double>> splits;  ///< shares of the rows and columns of each workspace, by name
-  std::map<std::string, int> shown_figure;  ///< of each panel: index of the one figure to show, -1: as many as fit
-  std::map<std::string, Layout> layouts;    ///< saved by the user, by name
-  std::vector<std::string> recent;          ///< opened files, the newest first
+  std::map<std::string, Layout> layouts;  ///< saved by the user, by name
+  std::vector<std::string> recent;        ///< opened files, the newest first
 
   // Not saved.
-  Selection selection;
   std::string followed_model;        ///< model for which `workspace` was chosen last; empty: none yet
   bool workspace_is_chosen = false;  ///< by a command
-  std::string maximised;             ///< id of the enlarged panel
   std::map<std::string, PlotState> plots;
   Crosshair crosshair, next_crosshair;
   std::vector<CrosshairReading> readings;   ///< of this frame
   std::optional<Rect> reading;              ///< box of values next to the pointer in this frame, on top of everything
   std::vector<Rect> measured;               ///< boxes of the measuring cursors in this frame, which the reading avoids
   std::string dragged_plot, dragged_point;  ///< the dot being dragged; empty: none
+  DotMode dragged_mode;
   char dragged_cursor = 0;                  ///< 'a' or 'b' of that plot; 0: none
   std::string hovered_panel, hovered_plot;  ///< under the pointer in the last frame
   std::string focused_panel;                ///< chosen by Tab: counts as hovered while the pointer is over no panel
@@ -215,7 +219,6 @@ struct PageState {
   std::vector<ShownRow> shown_rows;
   std::string rows_name;           ///< name of the shares of those rows in `splits`
   std::vector<double> row_shares;  ///< of the page's height
-  int panel_page = 0;              ///< page of the workspace, if not all panels fit
   int panel_pages = 1;
   std::vector<std::string> shown_sliders;
   std::string drawn_panel;            ///< the panel being drawn

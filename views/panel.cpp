@@ -243,38 +243,29 @@ void draw_panel(Frame& frame, const Panel& panel, const Rect& area) {
 namespace {
 
 /// The selection of this dot's mode; empty if the dot is not a mode.
-std::optional<Selection> selection_of(const Frame& frame, const std::string& dot) {
+std::optional<Selection> selection_of(const Frame& frame, const DotMode& dot) {
   Selection there = frame.state.selection;
-  const MlpSpectrum* mlp = selected_mlp(frame.seen(), there);
-  if (number_of_dot(dot, "pair ") >= 0 && mlp) {
-    there.layer = mlp->layer;
-    there.mode = number_of_dot(dot, "pair ");
-    return there;
-  }
-  const HeadSpectrum* head = selected_head(frame.seen(), there);
-  if (number_of_dot(dot, "mode ") < 0 || !head) return std::nullopt;
-  if (mlp_is_selected(frame.seen(), there)) there.layer = head->layer;
-  there.mode = number_of_dot(dot, "mode ");
+  there.mode = dot.number;
+  const MlpSpectrum* mlp = dot.is_pair ? selected_mlp(frame.seen(), there) : nullptr;
+  const HeadSpectrum* head = dot.is_pair ? nullptr : selected_head(frame.seen(), there);
+  if (dot.number < 0 || (!mlp && !head)) return std::nullopt;
+  if (mlp) there.layer = mlp->layer;
+  if (head && mlp_is_selected(frame.seen(), there)) there.layer = head->layer;
   return there;
 }
 
 void interfere(Frame& frame, const PlotResponse& response) {
-  const auto there = selection_of(frame, response.drag ? response.drag->point : response.switched_point);
+  const auto there = selection_of(frame, response.drag ? response.drag->mode : response.switched_mode);
   const auto mode = there ? meant_mode(frame.seen(), *there) : std::nullopt;
   if (!mode) return;
-  std::vector<CommandField> fields{
-      {"layer", std::int64_t{mode->layer}}, {"head", std::int64_t{mode->head}}, {mode->key, std::int64_t{mode->mode}}};
-  if (!response.drag) {
-    fields.emplace_back("off", !mode->is_off);
-    return frame.commands.send("mode_off", fields);
-  }
+  if (!response.drag) return frame.commands.send(SwitchMode{mode->name, !mode->is_off});
   const double scale =
       mlp_is_selected(frame.seen(), *there) ? 1 : shown_scale(*seen_head(frame.seen(), *there), *there);
   if (!(std::abs(scale) > 0)) return;
-  fields.emplace_back("re", std::clamp(response.drag->x / scale, -4.0, 4.0));
-  fields.emplace_back("im", std::clamp(response.drag->y / scale, -4.0, 4.0));
-  if (!response.drag->is_over) fields.emplace_back("live", true);
-  frame.commands.send("drag_mode", fields);
+  frame.commands.send(
+      MoveMode{mode->name,
+               {std::clamp(response.drag->x / scale, -4.0, 4.0), std::clamp(response.drag->y / scale, -4.0, 4.0)},
+               !response.drag->is_over});
 }
 
 /// The path of training: a click on a recorded step rewinds to it.
@@ -292,10 +283,6 @@ void handle_step_response(Frame& frame, const PlotResponse& response) {
 
 }  // namespace
 
-int number_of_dot(const std::string& id, std::string_view sort) {
-  return id.starts_with(sort) ? std::atoi(id.c_str() + sort.size()) : -1;
-}
-
 void handle_response(Frame& frame, const PlotResponse& response) {
   handle_mode_response(frame, response);
   handle_step_response(frame, response);
@@ -305,14 +292,14 @@ void handle_response(Frame& frame, const PlotResponse& response) {
 
 void handle_mode_response(Frame& frame, const PlotResponse& response) {
   const Selection& now = frame.state.selection;
-  if (const auto there = selection_of(frame, response.clicked_point)) {
+  if (const auto there = selection_of(frame, response.clicked_mode)) {
     const bool is_chosen = *there == now;
     std::vector<CommandField> fields{{"mode", std::int64_t{is_chosen ? -1 : there->mode}}};
     if (there->layer != now.layer) fields.emplace_back("layer", std::int64_t{there->layer});
     frame.commands.send("select", fields);
   }
   interfere(frame, response);
-  const auto hovered = selection_of(frame, response.hovered_point);
+  const auto hovered = selection_of(frame, response.hovered_mode);
   if (!hovered || response.drag) return;
   const Ink ink =
       mlp_is_selected(frame.seen(), *hovered) ? layer_ink(LayerTrait::koopman_modes) : mode_ink(hovered->mode);

@@ -57,8 +57,6 @@ double command_chip(const Frame& frame, const ChipCommand& command, const char* 
 /// it off or on.
 struct PlotResponse;
 void handle_mode_response(Frame& frame, const PlotResponse& response);
-/// The number after `sort` in the id of a dot: 3 of "mode 3" for "mode "; -1 for every other id.
-int number_of_dot(const std::string& id, std::string_view sort);
 /// The same for dots of every kind: modes, and recorded steps, to which a click rewinds.
 void handle_response(Frame& frame, const PlotResponse& response);
 

@@ -9,13 +9,18 @@
 
 namespace afterglow {
 
-struct PlotState {
+/// What undo takes back.
+struct PlotView {
   std::optional<Range> x, y;              ///< zoomed ranges; empty: all data, also new ones
   std::optional<Scale> x_scale, y_scale;  ///< chosen scales
   std::set<std::string> hidden;           ///< stems of the names of series (stem_of)
-  std::optional<double> mark_a, mark_b;   ///< measuring cursors in data units
-  std::optional<Range> colours;           ///< locked colours of its heat maps
-  ThinnedCurves thinned;                  ///< of the last frame
+  bool operator==(const PlotView&) const = default;
+};
+
+struct PlotState : PlotView {
+  std::optional<double> mark_a, mark_b;  ///< measuring cursors in data units
+  std::optional<Range> colours;          ///< locked colours of its heat maps
+  ThinnedCurves thinned;                 ///< of the last frame
 
   /// True while the plot shows all data and follows new ones.
   bool follows() const { return !x && !y; }

@@ -107,6 +107,7 @@ void drag_point(Frame& frame, const Figure& figure, const FigureGeometry& geomet
   if (point && ImGui::IsItemActivated() && ImGui::IsMouseClicked(0) && !response.hovered_point.empty()) {
     page.dragged_plot = figure.id;
     page.dragged_point = response.hovered_point;
+    page.dragged_mode = response.hovered_mode;
   }
   if (page.dragged_point.empty() || page.dragged_plot != figure.id) return;
   const Point mouse = mouse_place(), start = press_place();
@@ -114,7 +115,7 @@ void drag_point(Frame& frame, const Figure& figure, const FigureGeometry& geomet
   if (std::hypot(mouse.x - start.x, mouse.y - start.y) > frame.px(3)) {
     const double x = std::clamp(mouse.x, geometry.plot.x, geometry.plot.right());
     const double y = std::clamp(mouse.y, geometry.plot.y, geometry.plot.bottom());
-    response.drag = {page.dragged_point, geometry.x.to_data(x), geometry.y.to_data(y), is_over};
+    response.drag = {page.dragged_point, page.dragged_mode, geometry.x.to_data(x), geometry.y.to_data(y), is_over};
     ImGui::SetMouseCursor(ImGuiMouseCursor_Hand);
   }
   if (is_over) page.dragged_point.clear();
@@ -148,7 +149,7 @@ void handle_right_click(Frame& frame, const Figure& figure, const FigureGeometry
   frame.state.right_click_is_taken = true;
   if (std::hypot(mouse.x - start.x, mouse.y - start.y) > frame.px(3)) return;
   if (!response.hovered_point.empty()) {
-    response.switched_point = response.hovered_point;
+    response.switched_mode = response.hovered_mode;
     return;
   }
   std::vector<CommandField> fields{{"plot", figure.id}};
@@ -166,7 +167,7 @@ void note_slow_dot(Frame& frame, const Figure& figure, const FigureGeometry& geo
   for (const DrawnPoint& drawn : geometry.points) {
     const ScatterPoint& point = std::get<Scatter>(figure.series[drawn.series]).points[drawn.point];
     const double distance = std::hypot(point.x, point.y);
-    if (!point.id.starts_with("mode ") || point.presence < 1 || distance <= farthest) continue;
+    if (point.mode.number < 0 || point.mode.is_pair || point.presence < 1 || distance <= farthest) continue;
     farthest = distance;
     frame.state.hints.dot = Point{drawn.place.x, drawn.place.y + drawn.radius};
   }
@@ -329,6 +330,7 @@ void handle_click(const Frame& frame, const Figure& figure, const FigureGeometry
     state.hidden.emplace(stem_of(series_name(figure.series[*over.label])));
   } else if (over.point) {
     response.clicked_point = response.hovered_point;
+    response.clicked_mode = response.hovered_mode;
   } else if (response.place) {
     response.clicked = response.place;
   }
@@ -379,7 +381,9 @@ PlotResponse plot_widget(Frame& frame, const Figure& figure, const Rect& area, c
   const Hovered over = response.hovered ? hovered_parts(frame, geometry, hidden) : Hovered{};
   const auto& point = over.point;
   if (point) {
-    response.hovered_point = std::get<Scatter>(figure.series[point->series]).points[point->point].id;
+    const ScatterPoint& dot = std::get<Scatter>(figure.series[point->series]).points[point->point];
+    response.hovered_point = dot.id;
+    response.hovered_mode = dot.mode;
     response.beside = {point->place.x + point->radius, point->place.y};
   }
   if (point || over.label) ImGui::SetMouseCursor(ImGuiMouseCursor_Hand);

@@ -20,10 +20,12 @@ struct PlotResponse {
   std::optional<Point> clicked;  ///< the same, for a click on nothing else
   std::string clicked_point;     ///< id of the dot that was clicked: "mode 3"
   std::string hovered_point;
-  std::string switched_point;  ///< id of the dot that was clicked with the right button
+  /// The modes of the dots that were clicked, hovered over, or clicked with the right button.
+  DotMode clicked_mode, hovered_mode, switched_mode;
   /// The dragged dot, its target in data units, and whether the drag ended in this frame.
   struct Drag {
     std::string point;
+    DotMode mode;
     double x = 0, y = 0;
     bool is_over = false;
   };

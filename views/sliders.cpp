@@ -204,9 +204,7 @@ double value_slider(Frame& frame, const Setting& setting, const Rect& area,
 
 double setting_slider(Frame& frame, const Setting& setting, const Rect& area) {
   return value_slider(frame, setting, area, [&](double value, bool is_live) {
-    std::vector<CommandField> fields{{"key", setting.key}, {"to", value}};
-    if (is_live) fields.emplace_back("live", true);
-    frame.commands.send("set", fields);
+    frame.commands.send(SetNumber{setting.key, value, is_live});
   });
 }
 

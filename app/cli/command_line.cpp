@@ -433,8 +433,7 @@ void take_words(const CLI::App& app, const std::vector<std::string>& words, Star
   if (is_file) {
     if (!start.assignments.empty() || !start.data.empty() || start.seed >= 0)
       throw Error(ExitCode::usage, "a file opens unchanged; --set, --data and --seed need --preset or --recipe");
-    open_saved_run(word, newest_state);  // reports a bad file before a window opens
-    options.open_path = word;
+    options.session.opened = std::make_shared<SavedRun>(open_saved_run(word, newest_state));
     return;
   }
   start.preset = word;
@@ -446,7 +445,7 @@ json open_window(const CLI::App& app, const std::vector<std::string>& words, Sta
   options.session.threads = common.threads;
   if (!options.screenshot.empty()) require_writable(options.screenshot);
   take_words(app, words, start, options);
-  if (!common.precision.empty() && !(options.open_path.empty() && options.lesson.empty()))
+  if (!common.precision.empty() && (options.session.opened || !options.lesson.empty()))
     throw Error(ExitCode::usage, "a file or lesson opens with its own precision; choose another one in the window");
   options.recipe = to_json(starting_run(start, common, "few-modes").recipe).dump();
   run_window(options);

@@ -163,14 +163,12 @@ void begin_lesson_step(PageState& page, std::int64_t step) {
   pane.at_start.clear();
   pane.values.clear();
   pane.dragged.clear();
-  page.workspace = PageState().workspace;  // until the lesson names one
-  page.selection = Selection();
+  PageView fresh;  // until the lesson names a workspace
+  fresh.splits = page.splits;
+  static_cast<PageView&>(page) = fresh;
   page.plots.clear();
-  page.shown_figure.clear();
-  page.maximised.clear();
   page.key_crosshair = {};
   page.focused_panel.clear();
-  page.panel_page = 0;
   page.time_focus = TimeFocus::steps;
 }
 

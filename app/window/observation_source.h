@@ -19,7 +19,4 @@ class ObservationSource {
   virtual std::uint64_t taken_commands() { return 0; }
 };
 
-/// A session builds its model on its own thread: until then observations are empty and commands wait.
-std::unique_ptr<ObservationSource> start_session(const std::string& recipe, const SessionOptions& options);
-
 }  // namespace afterglow

@@ -36,8 +36,7 @@ void take_word(const json& object, const char* key, const std::vector<std::strin
 }
 
 /// The shares of a layout, and the chosen figure of each panel; invalid entries are left out.
-void take_arrangement(const json& object, std::map<std::string, std::vector<double>>& splits,
-                      std::map<std::string, int>& shown_figure) {
+void take_arrangement(const json& object, Layout& layout) {
   if (const auto field = object.find("splits"); field != object.end() && field->is_object()) {
     for (const auto& [name, shares] : field->items()) {
       if (!shares.is_array() || shares.size() > 16) continue;
@@ -46,13 +45,14 @@ void take_arrangement(const json& object, std::map<std::string, std::vector<doub
         if (share.is_number() && share.get<double>() > 0 && share.get<double>() <= 1)
           numbers.push_back(share.get<double>());
       }
-      if (numbers.size() == shares.size()) splits[name] = numbers;
+      if (numbers.size() == shares.size()) layout.splits[name] = numbers;
     }
   }
   if (const auto field = object.find("shown_figure"); field != object.end() && field->is_object()) {
     for (const auto& [panel, index] : field->items()) {
       if (index.is_number_integer())
-        shown_figure[std::string(present_id(panel))] = static_cast<int>(std::clamp(index.get<double>(), -1.0, 63.0));
+        layout.shown_figure[std::string(present_id(panel))] =
+            static_cast<int>(std::clamp(index.get<double>(), -1.0, 63.0));
     }
   }
 }
@@ -66,7 +66,7 @@ void take_layouts(const json& object, std::map<std::string, Layout>& layouts) {
     Layout layout;
     layout.workspace =
         kept.contains("workspace") && kept["workspace"].is_string() ? std::string(kept["workspace"]) : "";
-    take_arrangement(kept, layout.splits, layout.shown_figure);
+    take_arrangement(kept, layout);
     layouts[name] = std::move(layout);
   }
 }
@@ -103,7 +103,7 @@ WindowSettings parse_settings(std::string_view text, const std::string& where) {
   take_number(object, "height", 400, 16384, settings.height);
   if (const auto field = object.find("workspace"); field != object.end() && field->is_string())
     settings.workspace = *field;
-  take_arrangement(object, settings.splits, settings.shown_figure);
+  take_arrangement(object, settings);
   take_layouts(object, settings.layouts);
   take_recent(object, settings.recent);
   settings.is_first_start = false;
@@ -148,17 +148,14 @@ std::string write_settings(const std::filesystem::path& path, const WindowSettin
 void apply_settings(const WindowSettings& settings, PageState& page) {
   page.theme = settings.theme;
   page.zoom = settings.zoom;
-  page.workspace = settings.workspace;
-  page.splits = settings.splits;
-  page.shown_figure = settings.shown_figure;
+  static_cast<Layout&>(page) = settings;
   page.layouts = settings.layouts;
   page.recent = settings.recent;
   page.hints.is_drag_due = page.hints.is_time_due = settings.is_first_start;
 }
 
 WindowSettings settings_of(const PageState& page, int width, int height) {
-  return {page.theme,  page.zoom,         width,        height,      page.workspace,
-          page.splits, page.shown_figure, page.layouts, page.recent, false};
+  return {page, page.theme, page.zoom, width, height, page.layouts, page.recent, false};
 }
 
 }  // namespace afterglow

@@ -10,13 +10,10 @@
 
 namespace afterglow {
 
-struct WindowSettings {
+struct WindowSettings : Layout {
   std::string theme = "dark";
   double zoom = 1;
   int width = 1600, height = 1000;
-  std::string workspace = "koopman";
-  std::map<std::string, std::vector<double>> splits;
-  std::map<std::string, int> shown_figure;
   std::map<std::string, Layout> layouts;
   std::vector<std::string> recent;
   bool is_first_start = true;  ///< the hints are still due

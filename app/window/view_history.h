@@ -1,60 +1,49 @@
 // Undo of everything outside of the run: the page, the enlarged panel, shares, views of plots, the selection. The run
-// has its own undo; this class only remembers the order of both kinds of changes.
+// has its own journal on its own thread; both count the commands sent to it, which gives all changes one order.
 #pragma once
 #include <map>
 #include <optional>
-#include <set>
 #include <string>
-#include <vector>
 
+#include "core/engine/recipe/journal.h"
 #include "views/page_state.h"
 
 namespace afterglow {
 
 class ViewHistory {
  public:
+  /// `page` must outlive the history.
+  explicit ViewHistory(PageState& page) : page_(&page) {}
   /// Compares the page after the commands of a frame with the last view. A difference is a change, once no mouse button
-  /// is held; changes within a short time are one.
-  void watch(const PageState& page, bool is_held, double time);
+  /// is held; changes within a short time, with no command to the engine in between, are one. `sent`: the number of
+  /// commands sent to the engine.
+  void watch(bool is_held, double time, std::uint64_t sent);
   /// The page has changed by itself, for a run that was opened: there is nothing to undo.
-  void accept(const PageState& page);
-  /// A command went to the engine: if the engine can undo it, it is recorded between the changes of the view.
-  void note(const Command& command);
-  /// Undoes or repeats the newest change if it is one of the view. False if it is one of the run, or if none is left:
-  /// then the engine acts.
-  bool undo(PageState& page) { return take(page, done_, undone_, &Change::before); }
-  bool redo(PageState& page) { return take(page, undone_, done_, &Change::after); }
+  void accept() { last_ = view_of(*page_); }
+  /// Whether `undo` (or `redo`) acts on the view whatever the engine makes of the commands that it has not answered.
+  bool is_newest(bool undoes, std::uint64_t sent) const { return time_of(undoes, journal_.times()) == sent; }
+  /// Undoes or repeats the newest change if it is one of the view. False if it is one of the run, whose journal has the
+  /// times `run`, or if there is none.
+  bool act(bool undoes, const Journal::Times& run, std::uint64_t sent);
+  /// Whether a new change of the view has come after what the run would repeat.
+  bool ends_redo(const Journal::Times& run) const { return run.redo && journal_.times().change >= *run.redo; }
 
  private:
-  struct PlotView {
-    std::optional<Range> x, y;
-    std::optional<Scale> x_scale, y_scale;
-    std::set<std::string> hidden;
-    bool operator==(const PlotView&) const = default;
-  };
-  struct View {
-    std::string workspace, maximised;
-    int panel_page = 0;
-    std::map<std::string, std::vector<double>> splits;
-    std::map<std::string, int> shown_figure;
+  struct View : PageView {
     std::map<std::string, PlotView> plots;
-    Selection selection;
     bool operator==(const View&) const = default;
-  };
-  struct Change {
-    View before, after;
-    double time = 0;
-    bool is_of_run = false;
-    std::string dragged;  ///< of the run: the present drag, which is one change
   };
 
   static View view_of(const PageState& page);
-  static void show(PageState& page, const View& view);
-  bool take(PageState& page, std::vector<Change>& from, std::vector<Change>& to, View Change::*view);
-  void add(Change change);
+  void show(const View& view);
+  static std::optional<std::uint64_t> time_of(bool undoes, const Journal::Times& times) {
+    return undoes ? times.undo : times.redo;
+  }
 
+  PageState* page_;
   std::optional<View> last_;
-  std::vector<Change> done_, undone_;
+  Journal journal_;
+  double changed_ = 0;  // time of the last change
 };
 
 }  // namespace afterglow

@@ -33,11 +33,24 @@ void keep_last_run(const std::filesystem::path& folder, const std::function<Snap
   }
 }
 
+/// A session builds its model on its own thread: until then observations are empty and commands wait.
+class SessionSource final : public ObservationSource {
+ public:
+  SessionSource(const std::string& recipe, const SessionOptions& options) : session_(recipe, options) {}
+  void send(Command command) override { session_.send(std::move(command)); }
+  std::shared_ptr<const Observation> observe() override { return session_.observe(); }
+  std::uint64_t revision() override { return session_.revision(); }
+  std::uint64_t taken_commands() override { return session_.taken_commands(); }
+  void ask(AnalysisSet analyses) override { session_.request_analyses(analyses); }
+
+ private:
+  Session session_;
+};
+
 }  // namespace
 
 void run_window(const WindowOptions& wanted) {
   WindowOptions options = wanted;
-  options.session.open_file = options.open_path;
   options.session.save_folder = folder_for_files();
   if (!is_automatic(options) && !options.is_locked) {
     options.session.at_end = [folder = kept_runs_folder(options.is_portable)](const std::function<Snapshot()>& make) {
@@ -46,8 +59,8 @@ void run_window(const WindowOptions& wanted) {
   }
   const Interruption noticed;  // until the run is saved
   {
-    const auto source = start_session(options.recipe, options.session);
-    WindowLoop(options, *source).run(Interruption::wanted);
+    SessionSource source(options.recipe, options.session);
+    WindowLoop(options, source).run(Interruption::wanted);
   }
   Interruption::check("while the window was open");
 }

@@ -87,12 +87,6 @@ bool is_or_was_trained(const Observation& o) {
   return o.running || o.rebuilds_to >= 0 || o.latest_step > 0 || (!o.runs.empty() && !o.runs.back().loss.empty());
 }
 
-WindowSettings plain_settings() {
-  WindowSettings settings;
-  settings.is_first_start = false;
-  return settings;
-}
-
 /// Shows an opened figure with its stored view.
 void follow_opening(PageState& page, const Observation& observation, CommandQueue& commands) {
   if (observation.opened == page.opened) return;
@@ -106,7 +100,7 @@ void follow_opening(PageState& page, const Observation& observation, CommandQueu
 WindowLoop::WindowLoop(const WindowOptions& options, ObservationSource& source)
     : options_(options),
       source_(source),
-      settings_(is_automatic(options) ? plain_settings()
+      settings_(is_automatic(options) ? WindowSettings()
                                       : read_settings(settings_path(options.is_portable), warnings_)),
       keeps_settings_(!is_automatic(options)),
       window_("Afterglow", wanted_size(options, settings_).width, wanted_size(options, settings_).height),
@@ -119,6 +113,7 @@ WindowLoop::WindowLoop(const WindowOptions& options, ObservationSource& source)
 }
 
 void WindowLoop::start_page() {
+  settings_.is_first_start = settings_.is_first_start && keeps_settings_;
   apply_settings(settings_, page_);
   page_.is_locked = page_.hides_controls = options_.is_locked;
   if (!options_.theme.empty()) page_.theme = options_.theme;
@@ -206,12 +201,22 @@ void WindowLoop::wait_for_reason() {
   }
 }
 
+/// Whether it is not known yet which change is the newest: the engine has not answered all commands.
+bool WindowLoop::awaits_engine(const Command& command) const {
+  if (command.name != "undo" && command.name != "redo") return false;
+  return taken_ < sent_ && !history_.is_newest(command.name == "undo", sent_);
+}
+
 /// Undoes or repeats changes of the view. The engine gets the selection, as when it was made.
 bool WindowLoop::change_view_back(const Command& command) {
+  const bool undoes = command.name == "undo";
+  if (!undoes && command.name != "redo") return false;
   const Selection before = page_.selection;
-  const bool is_changed = command.name == "undo"   ? history_.undo(page_)
-                          : command.name == "redo" ? history_.redo(page_)
-                                                   : false;
+  const bool is_changed = history_.act(undoes, observation_->journal, sent_);
+  if (!is_changed && !undoes && history_.ends_redo(observation_->journal)) {
+    add_note(page_, Severity::info, "there is nothing to redo", window_time());
+    return true;
+  }
   const std::int64_t layer = page_.selection.layer, head = page_.selection.head;
   if (layer != before.layer) send_to_engine({"trace", nlohmann::json{{"layer", layer}}.dump()});
   if (layer != before.layer || head != before.head)
@@ -241,21 +246,24 @@ void WindowLoop::give(const Command& command) {
   if (change_view_back(command)) return;
   const CommandSpec* spec = find_command(command.name);
   if (spec && spec->target == CommandTarget::engine) {
-    history_.note(command);
     send_to_engine(command);
     return;
   }
   CommandQueue following;
   CommandContext context{page_, figures_, observation_, following, actions_, window_time()};
   run_window_command(context, command);
-  for (Command& next : following.take()) {
-    history_.note(next);
-    send_to_engine(std::move(next));
-  }
+  for (Command& next : following.take()) send_to_engine(std::move(next));
 }
 
+/// An undo that must wait for the engine's answer keeps the commands after it waiting.
 void WindowLoop::give_all() {
-  for (const Command& command : commands_.take()) {
+  bool waits = false;
+  for (Command& command : commands_.take()) {
+    waits = waits || awaits_engine(command);
+    if (waits) {
+      commands_.send(std::move(command));
+      continue;
+    }
     give(command);
     frames_owed_ = std::max(frames_owed_, 2);
   }
@@ -408,7 +416,7 @@ void WindowLoop::draw() {
   give_all();
   follow_status();
   if (!options_.script.empty()) tell_problems(start);
-  is_opened ? history_.accept(page_) : history_.watch(page_, ImGui::IsAnyMouseDown(), start);
+  is_opened ? history_.accept() : history_.watch(ImGui::IsAnyMouseDown(), start, sent_);
   ++frames_;
   if (frames_owed_ > 0) --frames_owed_;
   if (is_last) window_.close();

@@ -33,6 +33,7 @@ class WindowLoop {
   void wait_for_reason();
   void draw();
   void give(const Command& command);
+  bool awaits_engine(const Command& command) const;
   bool change_view_back(const Command& command);
   void give_all();
   void send_to_engine(Command command);
@@ -64,7 +65,7 @@ class WindowLoop {
   PageState page_;
   FigureCache figures_;
   CommandQueue commands_;
-  ViewHistory history_;
+  ViewHistory history_{page_};
   WindowActions actions_;
   Script script_;
   std::shared_ptr<const Observation> observation_;

@@ -81,6 +81,12 @@ struct Line {
   std::string end_value{};  ///< optional text after the name in a label at the curve: "0.998"
 };
 
+/// The mode that a dot stands for, by the number that names it.
+struct DotMode {
+  int number = -1;       ///< -1: the dot is no mode
+  bool is_pair = false;  ///< of a Koopman MLP
+};
+
 /// One dot of a scatter plot.
 struct ScatterPoint {
   double x = 0;
@@ -91,6 +97,7 @@ struct ScatterPoint {
   std::string id{};     ///< stable name for hits and selection, for example "mode 3"
   std::string label{};  ///< optional text next to the dot
   double presence = 1;  ///< opacity from 0 to 1; below 1 for dots of earlier steps
+  DotMode mode{};
 };
 
 /// Earlier positions of a dot, oldest first; older ones are fainter.

@@ -9,6 +9,7 @@
 #include "app/window/commands/window_commands.h"
 #include "app/window/key_routing.h"
 #include "core/engine/analyses/inspected/inspected_view.h"
+#include "tests/support/command_value.h"
 #include "tests/support/sample_observations.h"
 #include "tests/views/drawing/null_window.h"
 #include "views/analyses/inspected/inspection_figures.h"
@@ -208,7 +209,7 @@ TEST_F(Keyboard, APaletteExampleHasItsValueSelectedAlone) {
   key("Enter");
   ASSERT_FALSE(given.empty());
   EXPECT_EQ(given.back().name, "stop_when");
-  EXPECT_EQ(nlohmann::json::parse(given.back().value)["condition"], "loss < 1");
+  EXPECT_EQ(value_of(given.back())["condition"], "loss < 1");
 }
 
 TEST_F(Keyboard, ThePointerTakesTheCrosshairBack) {
@@ -236,14 +237,14 @@ TEST_F(Keyboard, ModesAreChosenDroppedAndMoved) {
   key("X");
   ASSERT_EQ(followed.size(), 1u);
   EXPECT_EQ(followed[0].name, "mode_off");
-  EXPECT_EQ(nlohmann::json::parse(followed[0].value)["off"], true);
+  EXPECT_EQ(value_of(followed[0])["off"], true);
   for (const auto& [chord, re, im] : {std::tuple{"Ctrl+Right", 0.02, 0.0}, std::tuple{"Ctrl+Left", -0.02, 0.0},
                                       std::tuple{"Ctrl+Up", 0.0, 0.02}, std::tuple{"Ctrl+Down", 0.0, -0.02}}) {
     followed.clear();
     key(chord);
     ASSERT_EQ(followed.size(), 1u) << chord;
     EXPECT_EQ(followed[0].name, "drag_mode");
-    const auto value = nlohmann::json::parse(followed[0].value);
+    const auto value = value_of(followed[0]);
     EXPECT_NEAR(value["re"].get<double>(), head.eigenvalues[index].real() + re, 1e-9) << chord;
     EXPECT_NEAR(value["im"].get<double>(), head.eigenvalues[index].imag() + im, 1e-9) << chord;
     EXPECT_EQ(value["number"], mode);
@@ -262,7 +263,7 @@ TEST_F(Keyboard, PairsOfAKoopmanMlpAreChosenDroppedAndMoved) {
   key("X");
   key("Ctrl+Right");
   ASSERT_EQ(followed.size(), 2u);
-  const auto off = nlohmann::json::parse(followed[0].value), moved = nlohmann::json::parse(followed[1].value);
+  const auto off = value_of(followed[0]), moved = value_of(followed[1]);
   EXPECT_EQ(followed[0].name, "mode_off");
   EXPECT_EQ(off, (nlohmann::json{{"layer", mlp.layer}, {"head", 0}, {"mode", pair}, {"off", true}}));
   EXPECT_EQ(followed[1].name, "drag_mode");
@@ -302,7 +303,7 @@ TEST_F(Keyboard, SlidersMoveByArrows) {
     EXPECT_FALSE(followed.empty()) << chosen;
     for (const Command& command : followed) {
       EXPECT_TRUE(command.name == "set" || command.name == "override") << command.name;
-      const auto value = nlohmann::json::parse(command.value);
+      const auto value = value_of(command);
       EXPECT_NE(chosen.find(value["key"].get<std::string>()), std::string::npos) << chosen;
       EXPECT_FALSE(value.contains("live")) << "a key is a whole change";
     }

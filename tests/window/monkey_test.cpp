@@ -22,6 +22,7 @@
 #include "core/engine/session/session.h"
 #include "core/random/random.h"
 #include "tests/core/engine/small_recipe.h"
+#include "tests/support/command_value.h"
 #include "tests/views/drawing/null_window.h"
 #include "tests/window/virtual_display.h"
 
@@ -119,7 +120,7 @@ class Play {
   }
   void give(const Command& command) {
     if (is_long(command) || (goes_back(command) && ++wishes_to_go_back_ % 12 != 0)) return;
-    past_.push_back(command.name + " " + command.value);
+    past_.push_back(command.name + " " + value_of(command).dump());
     if (past_.size() > 20) past_.pop_front();
     const CommandSpec* spec = find_command(command.name);
     ASSERT_NE(spec, nullptr) << command.name;

@@ -12,6 +12,7 @@
 #include "core/figure/files/page_writer.h"
 #include "core/io/atomic_file.h"
 #include "core/io/error.h"
+#include "tests/support/command_value.h"
 #include "tests/support/sample_observations.h"
 
 namespace afterglow {
@@ -30,7 +31,7 @@ struct WindowCommandsTest : testing::Test {
   }
   std::string followed() {
     std::string text;
-    for (const Command& command : engine.take()) text += command.name + " " + command.value + "\n";
+    for (const Command& command : engine.take()) text += command.name + " " + value_of(command).dump() + "\n";
     return text;
   }
 };

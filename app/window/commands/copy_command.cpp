@@ -104,9 +104,8 @@ void copy_words(CommandContext& context, const Figure& figure) {
 
 }  // namespace
 
-void run_copy(CommandContext& context, const Command& command) {
+void run_copy(CommandContext& context, const json& value) {
   const std::string where = "the value of copy";
-  const json value = parse_json(command.value, where);
   const std::string hovered = context.page.maximised.empty() ? context.page.hovered_panel : context.page.maximised;
   const std::string panel = get_string(value, "panel", hovered, where);
   const std::string usual = panel.empty() ? "setup" : "command";

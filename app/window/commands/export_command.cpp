@@ -76,8 +76,7 @@ std::string written_text(const std::vector<std::filesystem::path>& files) {
 
 }  // namespace
 
-void run_export(CommandContext& context, const Command& command) {
-  const json value = json::parse(command.value);
+void run_export(CommandContext& context, const json& value) {
   const bool all = value.value("all", false);
   const std::vector<Figure> figures = wanted_figures(context, value);
   if (figures.empty()) {

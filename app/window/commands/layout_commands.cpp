@@ -17,13 +17,9 @@ constexpr std::size_t longest_name = 60, max_layouts = 50;
 
 const char* const the_value = "the command's value";
 
-Layout layout_of(const PageState& page) { return {page.workspace, page.splits, page.shown_figure}; }
-
 void take_layout(PageState& page, const Layout& layout) {
-  page.workspace = layout.workspace;
+  static_cast<Layout&>(page) = layout;
   page.workspace_is_chosen = true;
-  page.splits = layout.splits;
-  page.shown_figure = layout.shown_figure;
   page.maximised.clear();
   page.panel_page = 0;
 }
@@ -34,7 +30,7 @@ void save_layout(CommandContext& context, const std::string& name) {
     throw Error(ExitCode::bad_input, "give the layout a name of 1 to " + std::to_string(longest_name) + " bytes");
   if (layouts.size() >= max_layouts && !layouts.contains(name))
     throw Error(ExitCode::bad_input, "there are " + std::to_string(max_layouts) + " layouts already; delete one first");
-  layouts[name] = layout_of(context.page);
+  layouts[name] = context.page;
   add_note(context.page, Severity::info, "Layout \"" + name + "\" saved. Open it from Ctrl P.", context.time);
 }
 

@@ -68,8 +68,7 @@ std::string recipe_with_view(const Figure& figure, const PageState& page) {
   return recipe.dump();
 }
 
-void run_view(CommandContext& context, const Command& command) {
-  const json view = parse_json(command.value, the_view);
+void run_view(CommandContext& context, const json& view) {
   refuse_unknown_keys(
       view, {"page", "panel", "plot", "selection", "enlarged", "figure", "x", "y", "x_scale", "y_scale", "hidden"},
       the_view);

@@ -2,7 +2,6 @@
 #include "app/window/commands/window_commands.h"
 
 #include <algorithm>
-#include <array>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <set>
@@ -52,8 +51,8 @@ std::string meant_panel(const CommandContext& context, const json& value) {
 
 /// The plots that a command addresses: one by name, all of a named panel, or the one under the mouse; otherwise empty.
 std::vector<const Figure*> meant_plots(CommandContext& context, const json& value) {
-  const std::string name = word(value, "plot", word(value, "panel", "").empty() ? context.page.hovered_plot : "");
   const std::string panel = word(value, "panel", "");
+  const std::string name = word(value, "plot", panel.empty() ? context.page.hovered_plot : "");
   std::vector<const Figure*> found;
   for (const Panel& candidate : panels()) {
     if (!panel.empty() && candidate.kind->id != panel) continue;
@@ -82,12 +81,9 @@ void maximise(CommandContext& context, const json& value) {
   const bool is_answer = value.contains("number") && context.page.lesson.asks;
   if (is_answer) return run_lesson(context, {{"answer", std::min<std::int64_t>(3, integer(value, "number", 1, 1, 9))}});
   std::string panel = meant_panel(context, value);
-  if (value.contains("number")) {
-    panel =
-        panels()[static_cast<std::size_t>(integer(value, "number", 1, 1, static_cast<std::int64_t>(panels().size()))) -
-                 1]
-            .kind->id;
-  }
+  const auto count = static_cast<std::int64_t>(panels().size());
+  if (value.contains("number"))
+    panel = panels()[static_cast<std::size_t>(integer(value, "number", 1, 1, count) - 1)].kind->id;
   context.page.maximised = truth(value, "on", context.page.maximised != panel) ? panel : "";
 }
 
@@ -279,6 +275,14 @@ std::int64_t further(std::int64_t now, std::int64_t by, std::int64_t count) {
   return ((now + by) % count + count) % count;
 }
 
+/// The entry of a list that is "by" further (at most `most`, or the list's length) than `now`.
+template <class T>
+T further_in(const std::vector<T>& list, const T& now, const json& value, std::int64_t most = 0) {
+  const auto size = static_cast<std::int64_t>(list.size()), longest = std::max(size, most);
+  const auto place = std::ranges::find(list, now) - list.begin();
+  return list[static_cast<std::size_t>(further(place, integer(value, "by", 1, -longest, longest), size))];
+}
+
 void focus_plot(CommandContext& context, const json& value) {
   PageState& page = context.page;
   if (page.focused_panel.empty()) page.focused_panel = page.hovered_panel;
@@ -288,9 +292,8 @@ void focus_plot(CommandContext& context, const json& value) {
     if (shown.panel == page.focused_panel) plots.push_back(shown.plot);
   }
   if (plots.empty()) return;
-  const auto size = static_cast<std::int64_t>(plots.size()), by = integer(value, "by", 1, -size, size);
-  const auto now = std::find(plots.begin(), plots.end(), page.focused_plot) - plots.begin();
-  page.focused_plot = plots[static_cast<std::size_t>(further(now < size ? now : by > 0 ? 0 : -1, by, size))];
+  const bool is_first = std::ranges::find(plots, page.focused_plot) == plots.end();
+  page.focused_plot = further_in(plots, is_first ? plots.front() : page.focused_plot, value);
 }
 
 void menu(CommandContext& context, const json& value) {
@@ -335,10 +338,7 @@ void next(CommandContext& context, const json& value) {
     const auto pairs = static_cast<std::int64_t>(selected_mlp(*context.observation, s)->eigenvalues.size());
     if (pairs > 0) select(context, {{"mode", further(s.mode, by, pairs)}});
   } else if (head && !head->identity.empty()) {
-    const std::vector<int>& modes = head->identity;
-    const auto now = std::find(modes.begin(), modes.end(), s.mode) - modes.begin();
-    select(context,
-           {{"mode", modes[static_cast<std::size_t>(further(now, by, static_cast<std::int64_t>(modes.size())))]}});
+    select(context, {{"mode", further_in(head->identity, s.mode, value, 1000)}});
   }
 }
 
@@ -349,35 +349,23 @@ std::optional<MeantMode> mode_of_keys(CommandContext& context) {
   return mode;
 }
 
-std::vector<CommandField> fields_of(const MeantMode& mode) {
-  return {{"layer", std::int64_t{mode.layer}}, {"head", std::int64_t{mode.head}}, {mode.key, std::int64_t{mode.mode}}};
-}
-
 void switch_mode(CommandContext& context, const json&) {
-  const auto mode = mode_of_keys(context);
-  if (!mode) return;
-  std::vector<CommandField> fields = fields_of(*mode);
-  fields.emplace_back("off", !mode->is_off);
-  context.engine.send("mode_off", fields);
+  if (const auto mode = mode_of_keys(context)) context.engine.send(SwitchMode{mode->name, !mode->is_off});
 }
 
 void nudge_mode(CommandContext& context, const json& value) {
   const auto mode = mode_of_keys(context);
   if (!mode) return;
-  std::vector<CommandField> fields = fields_of(*mode);
-  fields.emplace_back("re", std::clamp(mode->value.real() + number(value, "re", 0, -4, 4), -4.0, 4.0));
-  fields.emplace_back("im", std::clamp(mode->value.imag() + number(value, "im", 0, -4, 4), -4.0, 4.0));
-  context.engine.send("drag_mode", fields);
+  const auto moved = [](double from, double by) { return std::clamp(from + by, -4.0, 4.0); };
+  context.engine.send(MoveMode{mode->name,
+                               {moved(mode->value.real(), number(value, "re", 0, -4, 4)),
+                                moved(mode->value.imag(), number(value, "im", 0, -4, 4))}});
 }
 
 void slider(CommandContext& context, const json& value) {
   PageState& page = context.page;
-  const auto size = static_cast<std::int64_t>(page.shown_sliders.size());
-  if (size == 0) return;
-  const auto now =
-      std::find(page.shown_sliders.begin(), page.shown_sliders.end(), page.focused_slider) - page.shown_sliders.begin();
-  page.focused_slider =
-      page.shown_sliders[static_cast<std::size_t>(further(now, integer(value, "by", 1, -size, size), size))];
+  if (page.shown_sliders.empty()) return;
+  page.focused_slider = further_in(page.shown_sliders, page.focused_slider, value);
   page.slider_is_sought = true;
 }
 
@@ -408,9 +396,8 @@ void workspace(CommandContext& context, const json& value) {
 
 void theme(CommandContext& context, const json& value) {
   static const std::vector<std::string> names{"dark", "light", "projector"};
-  const auto now = std::find(names.begin(), names.end(), context.page.theme);
-  const std::string next = now == names.end() || now + 1 == names.end() ? names.front() : *(now + 1);
-  context.page.theme = get_choice(value, "name", names, next, "the command's value");
+  context.page.theme =
+      get_choice(value, "name", names, further_in(names, context.page.theme, json::object()), "the command's value");
 }
 
 void zoom(CommandContext& context, const json& value) {
@@ -447,10 +434,6 @@ void hints(CommandContext& context, const json& value) {
   context.page.hints.is_drag_due = context.page.hints.is_time_due = truth(value, "on", true);
 }
 
-void view(CommandContext& context, const json& value) { run_view(context, {"view", value.dump()}); }
-
-void copy(CommandContext& context, const json& value) { run_copy(context, {"copy", value.dump()}); }
-
 void present(CommandContext& context, const json& value) {
   PageState& page = context.page;
   const bool on = truth(value, "on", !page.presenting);
@@ -478,9 +461,7 @@ void focus(CommandContext& context, const json& value) {
   PageState& page = context.page;
   const std::vector<std::string> panels = focusable_panels(page, context.observation->model);
   if (panels.empty()) return;
-  const auto size = static_cast<std::int64_t>(panels.size());
-  const auto now = std::find(panels.begin(), panels.end(), page.focused_panel) - panels.begin();
-  page.focused_panel = panels[static_cast<std::size_t>(further(now, integer(value, "by", 1, -size, size), size))];
+  page.focused_panel = further_in(panels, page.focused_panel, value);
   page.focused_plot.clear();
   page.key_crosshair = {};
   if (!page.maximised.empty()) page.maximised = page.focused_panel;
@@ -502,7 +483,6 @@ void go_on(CommandContext& context, const json&) {
   context.engine.send("load", {{"path", kept.front().path.string()}});
 }
 void quit(CommandContext& context, const json&) { context.actions.close(); }
-void export_figures(CommandContext& context, const json& value) { run_export(context, {"export", value.dump()}); }
 
 /// Scripts of earlier versions use former ids of plots and cards.
 void use_present_ids(json& value) {
@@ -516,61 +496,59 @@ struct Handler {
   void (*run)(CommandContext&, const json&);
 };
 
-constexpr std::array handlers{
-    Handler{"select", select},
-    Handler{"token", go_to_token},
-    Handler{"time_left", go_left},
-    Handler{"time_right", go_right},
-    Handler{"time_home", go_home},
-    Handler{"time_end", go_to_end},
-    Handler{"export", export_figures},
-    Handler{"maximise", maximise},
-    Handler{"race", race},
-    Handler{"restore", restore},
-    Handler{"fit", fit},
-    Handler{"axis_scale", axis_scale},
-    Handler{"cursor", cursor},
-    Handler{"follow", follow},
-    Handler{"hide", hide},
-    Handler{"crosshair", crosshair},
-    Handler{"pan_plot", pan_plot},
-    Handler{"zoom_plot", zoom_plot},
-    Handler{"focus_plot", focus_plot},
-    Handler{"menu", menu},
-    Handler{"resize", resize},
-    Handler{"next", next},
-    Handler{"switch_mode", switch_mode},
-    Handler{"nudge_mode", nudge_mode},
-    Handler{"slider", slider},
-    Handler{"nudge", nudge},
-    Handler{"show", show},
-    Handler{"lesson", run_lesson},
-    Handler{"presenter", presenter},
-    Handler{"status", status},
-    Handler{"view", view},
-    Handler{"workspace", workspace},
-    Handler{"theme", theme},
-    Handler{"zoom", zoom},
-    Handler{"palette", open_palette},
-    Handler{"colours", colours},
-    Handler{"help", help},
-    Handler{"hints", hints},
-    Handler{"copy", copy},
-    Handler{"shuttle", play},
-    Handler{"present", present},
-    Handler{"focus", focus},
-    Handler{"page", turn_page},
-    Handler{"presets", open_picker},
-    Handler{"layout", change_layout},
-    Handler{"reset_layout", reset_layout},
-    Handler{"controls", show_controls},
-    Handler{"blank", blank_screen},
-    Handler{"fullscreen", full_screen},
-    Handler{"screenshot", screenshot},
-    Handler{"film", film},
-    Handler{"go_on", go_on},
-    Handler{"quit", quit},
-};
+constexpr Handler handlers[] = {{"select", select},
+                                {"token", go_to_token},
+                                {"time_left", go_left},
+                                {"time_right", go_right},
+                                {"time_home", go_home},
+                                {"time_end", go_to_end},
+                                {"export", run_export},
+                                {"maximise", maximise},
+                                {"race", race},
+                                {"restore", restore},
+                                {"fit", fit},
+                                {"axis_scale", axis_scale},
+                                {"cursor", cursor},
+                                {"follow", follow},
+                                {"hide", hide},
+                                {"crosshair", crosshair},
+                                {"pan_plot", pan_plot},
+                                {"zoom_plot", zoom_plot},
+                                {"focus_plot", focus_plot},
+                                {"menu", menu},
+                                {"resize", resize},
+                                {"next", next},
+                                {"switch_mode", switch_mode},
+                                {"nudge_mode", nudge_mode},
+                                {"slider", slider},
+                                {"nudge", nudge},
+                                {"show", show},
+                                {"lesson", run_lesson},
+                                {"presenter", presenter},
+                                {"status", status},
+                                {"view", run_view},
+                                {"workspace", workspace},
+                                {"theme", theme},
+                                {"zoom", zoom},
+                                {"palette", open_palette},
+                                {"colours", colours},
+                                {"help", help},
+                                {"hints", hints},
+                                {"copy", run_copy},
+                                {"shuttle", play},
+                                {"present", present},
+                                {"focus", focus},
+                                {"page", turn_page},
+                                {"presets", open_picker},
+                                {"layout", change_layout},
+                                {"reset_layout", reset_layout},
+                                {"controls", show_controls},
+                                {"blank", blank_screen},
+                                {"fullscreen", full_screen},
+                                {"screenshot", screenshot},
+                                {"film", film},
+                                {"go_on", go_on},
+                                {"quit", quit}};
 
 }  // namespace
 

@@ -42,9 +42,9 @@ std::vector<std::string_view> handled_window_commands();
 void run_window_command(CommandContext& context, const Command& command);
 
 /// Handlers that have their own files.
-void run_export(CommandContext& context, const Command& command);
-void run_copy(CommandContext& context, const Command& command);
-void run_view(CommandContext& context, const Command& command);
+void run_export(CommandContext& context, const nlohmann::json& value);
+void run_copy(CommandContext& context, const nlohmann::json& value);
+void run_view(CommandContext& context, const nlohmann::json& value);
 void turn_page(CommandContext& context, const nlohmann::json& value);
 void open_picker(CommandContext& context, const nlohmann::json& value);
 void change_layout(CommandContext& context, const nlohmann::json& value);

@@ -15,26 +15,27 @@ namespace afterglow {
 
 InspectionEditor::InspectionEditor(const nlohmann::json& inspected, const Task& task,
                                    const InterventionRunner* inspector)
-    : task_(&task), inspector_(inspector) {
-  history_.start(parse_inspection_setup(
-      inspected, inspector != nullptr ? inspector->intervention_targets() : std::vector<InterventionTarget>{}));
-}
+    : task_(&task),
+      inspector_(inspector),
+      now_(parse_inspection_setup(
+          inspected, inspector != nullptr ? inspector->intervention_targets() : std::vector<InterventionTarget>{})) {}
 
-void InspectionEditor::choose(const nlohmann::json& value, std::size_t mark) {
+InspectionSetup InspectionEditor::chosen(const nlohmann::json& value) const {
   refuse_unknown_keys(value, {"index", "task"}, "probe");
   InspectionSetup setup = now();
   setup.index = static_cast<std::uint64_t>(get_integer(value, "index", 0, 0, largest_seed, "probe"));
   if (value.contains("task")) setup.task = value["task"].is_null() ? "" : value["task"].dump();
   setup.tokens.clear();
   setup.pair = {.measure = setup.pair.measure, .heads = setup.pair.heads};
-  take(std::move(setup), false, mark);
+  return checked(std::move(setup));
 }
 
-void InspectionEditor::change(const Command& command, std::size_t mark) {
+InspectionSetup InspectionEditor::changed(const Command& command) const {
   if (inspector_ == nullptr)
     throw Error(ExitCode::bad_input, command.name + ": a forecast has no tokens to change; choose another window");
-  const nlohmann::json value = parse_json(command.value, "the value of " + command.name);
   InspectionSetup setup = now();
+  const bool is_text = std::holds_alternative<std::monostate>(command.typed);
+  const nlohmann::json value = is_text ? parse_json(command.value, "the value of " + command.name) : nlohmann::json();
   if (command.name == "probe_sequence") {
     setup = with_tokens(command, value);
   } else if (command.name == "pair") {
@@ -48,7 +49,7 @@ void InspectionEditor::change(const Command& command, std::size_t mark) {
   } else {
     apply_intervention(setup.interventions, command, inspector_->intervention_targets());
   }
-  take(std::move(setup), value.is_object() && get_bool(value, "live", false, command.name), mark);
+  return checked(std::move(setup));
 }
 
 InspectionSetup InspectionEditor::with_tokens(const Command& command, const nlohmann::json& value) const {
@@ -137,11 +138,11 @@ int InspectionEditor::token_of(const nlohmann::json& value) const {
                   task_->token_label(inspector_->sequence_of(now()).tokens.front()) + "\" for example");
 }
 
-void InspectionEditor::take(InspectionSetup setup, bool is_live, std::size_t mark) {
+InspectionSetup InspectionEditor::checked(InspectionSetup setup) const {
   if (inspector_ == nullptr && !setup.task.empty())
     throw Error(ExitCode::bad_input, "probe: a forecast can be inspected only on windows of its own series");
   if (inspector_ != nullptr) pair_of(setup, inspector_->sequence_of(setup), *task_);  // throws for an invalid pair
-  history_.change(std::move(setup), is_live, mark);
+  return setup;
 }
 
 }  // namespace afterglow

@@ -10,6 +10,7 @@
 
 #include "core/engine/observation/analyses.h"
 #include "core/engine/observation/curve.h"
+#include "core/engine/recipe/journal.h"
 #include "core/io/training_log.h"
 #include "core/layers/layer_traits.h"
 #include "core/layers/step_picture.h"
@@ -194,6 +195,7 @@ struct RunStatus {
   std::shared_ptr<const std::vector<KeptState>> kept;  ///< ascending steps; null: unknown
   std::shared_ptr<const FolderView> folder;            ///< what another program trains; null: this run is trained here
   bool follows = false;           ///< the newest checkpoint of the folder is shown as soon as it is written
+  Journal::Times journal;         ///< counted in the session's commands, the first is 1
   std::int64_t rebuilds_to = -1;  ///< the step up to which training is being repeated; -1: none
   bool running = false, finished = false, stopped_non_finite = false;
   std::string checksum;  ///< 16 hex digits of the weights at `checksum_step`

@@ -6,6 +6,7 @@
 
 #include "core/io/embedded_text.h"
 #include "core/io/error.h"
+#include "core/io/json_file.h"
 
 namespace afterglow {
 
@@ -60,6 +61,13 @@ const CommandSpec* find_command(std::string_view name) {
 bool edits_inspection(std::string_view name) {
   const CommandSpec* spec = find_command(name);
   return spec != nullptr && spec->edits_inspection;
+}
+
+bool is_live(const Command& command) {
+  if (const auto* set = std::get_if<SetNumber>(&command.typed)) return set->is_live;
+  if (const auto* move = std::get_if<MoveMode>(&command.typed)) return move->is_live;
+  const json value = json::parse(command.value, nullptr, false);
+  return value.is_object() && get_bool(value, "live", false, command.name);
 }
 
 Command parse_command(const nlohmann::json& json) {

@@ -1,4 +1,4 @@
-// Setups as JSON, and their undo.
+// Setups as JSON.
 #include "core/engine/recipe/inspection_setup.h"
 
 #include <nlohmann/json.hpp>
@@ -10,7 +10,6 @@ namespace afterglow {
 
 namespace {
 constexpr std::int64_t max_examples = std::int64_t{1} << 53;
-constexpr std::size_t max_past = 1000;
 constexpr std::int64_t max_sequence_length = 1 << 20;
 }  // namespace
 
@@ -19,8 +18,7 @@ nlohmann::json to_json(const InspectionSetup& setup) {
   nlohmann::json result = {{"index", setup.index}};
   if (!setup.task.empty()) result["task"] = nlohmann::json::parse(setup.task);
   if (!setup.tokens.empty()) result["tokens"] = setup.tokens;
-  for (const Command& command : commands_of(setup.interventions))
-    result["overrides"].push_back({{"name", command.name}, {"value", nlohmann::json::parse(command.value)}});
+  if (!setup.interventions.empty()) result["overrides"] = to_json(setup.interventions);
   if (setup.pair != PairChoice{}) result["pair"] = to_json(setup.pair);
   if (setup.transplant != TransplantChoice{}) result["transplant"] = to_json(setup.transplant);
   if (setup.scale_kept_behind >= 0) result["freeze_scale"] = setup.scale_kept_behind;
@@ -49,34 +47,6 @@ InspectionSetup parse_inspection_setup(const nlohmann::json& json, const std::ve
   if (json.contains("pair")) setup.pair = parse_pair(json["pair"], {}, "probe.pair");
   if (json.contains("transplant")) setup.transplant = parse_transplant(json["transplant"], {}, "probe.transplant");
   return setup;
-}
-
-void InspectionHistory::change(InspectionSetup to, bool is_live, std::size_t mark) {
-  if (to == now_) {
-    is_live_ = is_live_ && is_live;
-    return;
-  }
-  if (!is_live_) {
-    past_.push_back({now_, mark});
-    if (past_.size() > max_past) past_.erase(past_.begin());
-    future_.clear();
-  }
-  is_live_ = is_live;
-  now_ = std::move(to);
-}
-
-void InspectionHistory::undo() {
-  future_.push_back({now_, past_.back().mark});
-  now_ = past_.back().setup;
-  past_.pop_back();
-  is_live_ = false;
-}
-
-void InspectionHistory::redo() {
-  past_.push_back({now_, future_.back().mark});
-  now_ = future_.back().setup;
-  future_.pop_back();
-  is_live_ = false;
 }
 
 }  // namespace afterglow

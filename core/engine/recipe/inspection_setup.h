@@ -1,4 +1,4 @@
-// The inspected sequence and its interventions: as a value, as JSON, and with undo.
+// The inspected sequence and its interventions: as a value and as JSON.
 #pragma once
 #include <cstdint>
 #include <nlohmann/json_fwd.hpp>
@@ -27,29 +27,5 @@ struct InspectionSetup {
 nlohmann::json to_json(const InspectionSetup& setup);
 /// Throws Error(bad_input) that names the field.
 InspectionSetup parse_inspection_setup(const nlohmann::json& json, const std::vector<InterventionTarget>& layers);
-
-/// The present setup with undo and redo. Commands with {"live": true} come from a drag in progress: together with the
-/// final one they are one change.
-class InspectionHistory {
- public:
-  const InspectionSetup& now() const { return now_; }
-  void start(InspectionSetup setup) { now_ = std::move(setup); }
-  /// `mark` grows with the run's own changes, so that the newest of both is undone first.
-  void change(InspectionSetup to, bool is_live, std::size_t mark);
-  /// Whether the last change here is younger than change number `mark` of the run.
-  bool can_undo(std::size_t mark) const { return !past_.empty() && past_.back().mark >= mark; }
-  bool can_redo(std::size_t mark) const { return !future_.empty() && future_.back().mark <= mark; }
-  void undo();
-  void redo();
-
- private:
-  struct Past {
-    InspectionSetup setup;
-    std::size_t mark;
-  };
-  InspectionSetup now_;
-  std::vector<Past> past_, future_;
-  bool is_live_ = false;
-};
 
 }  // namespace afterglow

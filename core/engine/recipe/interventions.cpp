@@ -59,6 +59,16 @@ ModeEdit& edit_of(HeadIntervention& head, bool is_number, int mode) {
   return edit;
 }
 
+/// Throws for a mode that the model lacks.
+ModeEdit& edit_of(Interventions& changed, const ModeName& name, const std::vector<InterventionTarget>& layers) {
+  const auto of = std::ranges::find(layers, name.layer, &InterventionTarget::layer);
+  const auto is_among = [](int i, int count) { return i >= 0 && i < count; };
+  if (of == layers.end() || !is_among(name.head, of->heads) || !is_among(name.mode, of->rank))
+    throw Error(ExitCode::bad_input, "this model has no mode " + std::to_string(name.mode) + " in head " +
+                                         std::to_string(name.head) + " of its part " + std::to_string(name.layer));
+  return edit_of(changed.layers[name.layer].heads[name.head], name.is_number && !of->has_learned_modes, name.mode);
+}
+
 /// One index, or all of them for -1 or an absent key.
 std::vector<int> meant_indices(const json& value, const char* key, int count, const std::string& where) {
   const std::int64_t one = get_integer(value, key, -1, -1, count - 1, where);
@@ -144,7 +154,7 @@ void tidy(Interventions& interventions) {
   std::erase_if(interventions.layers, [](const auto& layer) { return layer.second == LayerIntervention{}; });
 }
 
-Command command(const char* name, const json& value) { return {name, value.dump()}; }
+json command(const char* name, const json& value) { return {{"name", name}, {"value", value}}; }
 
 }  // namespace
 
@@ -157,10 +167,18 @@ ModeEdits edits_of(const Interventions& interventions, int layer, int head) {
 
 void apply_intervention(Interventions& interventions, const Command& given,
                         const std::vector<InterventionTarget>& layers) {
-  const json value = parse_json(given.value, "the value of " + given.name);
+  const auto* move = std::get_if<MoveMode>(&given.typed);
+  const auto* change = std::get_if<SwitchMode>(&given.typed);
+  const json value = move || change ? json::object() : parse_json(given.value, "the value of " + given.name);
   if (!value.is_object()) throw Error(ExitCode::bad_input, given.name + " takes an object");
   Interventions changed = interventions;
-  if (given.name == "clear_overrides") {
+  if (move) {
+    ModeEdit& edit = edit_of(changed, move->name, layers);
+    edit.is_off = false;
+    edit.moved_to = move->to;
+  } else if (change) {
+    edit_of(changed, change->name, layers).is_off = change->off;
+  } else if (given.name == "clear_overrides") {
     refuse_unknown_keys(value, {}, given.name);
     changed = {};
   } else {
@@ -173,8 +191,8 @@ void apply_intervention(Interventions& interventions, const Command& given,
   interventions = std::move(changed);
 }
 
-std::vector<Command> commands_of(const Interventions& interventions) {
-  std::vector<Command> commands;
+json to_json(const Interventions& interventions) {
+  json commands = json::array();
   for (const auto& [index, layer] : interventions.layers) {
     if (layer.power) commands.push_back(command("override", {{"layer", index}, {"key", "K"}, {"to", *layer.power}}));
     if (layer.ridge)

@@ -55,7 +55,7 @@ struct InterventionTarget {
 void apply_intervention(Interventions& interventions, const Command& command,
                         const std::vector<InterventionTarget>& layers);
 
-/// The commands that create these interventions, for recipes and "copy as command".
-std::vector<Command> commands_of(const Interventions& interventions);
+/// The commands that create these interventions, as a recipe lists them: [{"name": .., "value": {..}}, ..].
+nlohmann::json to_json(const Interventions& interventions);
 
 }  // namespace afterglow

@@ -78,6 +78,7 @@ RunStatus status_of(const TrainingRun& run) {
   now.latest_step = run.latest_step();
   now.kept = run.kept();
   if (run.folder()) now.folder = run.folder()->view();
+  now.journal = run.journal().times();
   now.finished = run.finished();
   now.stopped_non_finite = !run.failure().empty();
   now.device = trainer.backend().description();
@@ -119,6 +120,7 @@ void AnalysedRun::take_choices(const Recipe& recipe) {
   subject_.theory_part = -1;
   subject_.theory_head = 0;
   subject_.made_problem.reset();
+  run_->journal().forget(Journal::Scope::inspection);
   subject_.inspected = std::make_unique<InspectionEditor>(recipe.inspected, trainer.task(), subject_.inspector.get());
   choose_sequence();
 }
@@ -146,19 +148,17 @@ void AnalysedRun::analyse_on_side_stream(Backend& backend, OverlappedWork meanwh
 void AnalysedRun::take_commands(const Recipe& recipe) {
   for (const TimedCommand& timed : recipe.commands) {
     const std::string& name = timed.command.name;
-    if (name == "compare_runs" && forecasts()) compare_runs(nlohmann::json::parse(timed.command.value));
-    if (name == "stop_when") choose_stop(nlohmann::json::parse(timed.command.value));
-    if (name == "blame") subject_.blame.config = parse_blame(nlohmann::json::parse(timed.command.value), {});
-    if (name == "bisect") subject_.bisect.config = parse_bisect(nlohmann::json::parse(timed.command.value), {});
-    if (name == "over_training")
-      subject_.over_training.config = parse_over_training(nlohmann::json::parse(timed.command.value), {});
-    if (name == "microscope")
-      subject_.microscope.config = parse_microscope(nlohmann::json::parse(timed.command.value), {});
-    if (name == "measure") choose_part(nlohmann::json::parse(timed.command.value));
-    if (name == "phase_map") subject_.map_config = parse_phase_map(nlohmann::json::parse(timed.command.value), {});
-    if (name == "accuracy_grid") subject_.accuracy = parse_accuracy(nlohmann::json::parse(timed.command.value), {});
-    if (name == "influence" && !forecasts())
-      subject_.influence = parse_influence(nlohmann::json::parse(timed.command.value), {});
+    const nlohmann::json value = nlohmann::json::parse(timed.command.value);
+    if (name == "compare_runs" && forecasts()) compare_runs(value);
+    if (name == "stop_when") choose_stop(value);
+    if (name == "blame") subject_.blame.config = parse_blame(value, {});
+    if (name == "bisect") subject_.bisect.config = parse_bisect(value, {});
+    if (name == "over_training") subject_.over_training.config = parse_over_training(value, {});
+    if (name == "microscope") subject_.microscope.config = parse_microscope(value, {});
+    if (name == "measure") choose_part(value);
+    if (name == "phase_map") subject_.map_config = parse_phase_map(value, {});
+    if (name == "accuracy_grid") subject_.accuracy = parse_accuracy(value, {});
+    if (name == "influence" && !forecasts()) subject_.influence = parse_influence(value, {});
   }
 }
 
@@ -374,16 +374,24 @@ void AnalysedRun::bring_up_to_date(AnalysisSet analyses, const std::function<voi
   }
 }
 
-void AnalysedRun::choose_inspected(const nlohmann::json& value) {
-  const InspectionSetup before = subject_.inspected->now();
-  subject_.inspected->choose(value, run_->undoable());
-  take_inspection(before);
-}
+void AnalysedRun::choose_inspected(const nlohmann::json& value) { edit_inspection(subject_.inspected->chosen(value)); }
 
 void AnalysedRun::change_inspection(const Command& command) {
-  const InspectionSetup before = subject_.inspected->now();
-  subject_.inspected->change(command, run_->undoable());
-  take_inspection(before);
+  edit_inspection(subject_.inspected->changed(command), command.name, is_live(command));
+}
+
+void AnalysedRun::edit_inspection(InspectionSetup to, const std::string& gesture, bool is_live) {
+  Journal& journal = run_->journal();
+  if (to == subject_.inspected->now()) {
+    if (!is_live) journal.end_gesture();
+    return;
+  }
+  const auto change = [this, to = std::move(to)]() -> Journal::Undo {
+    const InspectionSetup before = subject_.inspected->now();
+    take_inspection(to);
+    return [this, before] { take_inspection(before); };
+  };
+  journal.perform(Journal::Scope::inspection, change, gesture, is_live);
 }
 
 const std::array<AnalysedRun::StudyRequest, 4> AnalysedRun::study_requests{
@@ -410,8 +418,9 @@ void AnalysedRun::ask(const Command& command) {
 }
 
 /// Another sequence invalidates every analysis; interventions only those that show them.
-void AnalysedRun::take_inspection(const InspectionSetup& before) {
-  const InspectionSetup& now = subject_.inspected->now();
+void AnalysedRun::take_inspection(const InspectionSetup& now) {
+  const InspectionSetup before = subject_.inspected->now();
+  subject_.inspected->take(now);
   if (now.index != before.index || now.tokens != before.tokens || now.task != before.task) {
     choose_sequence();
     forget_results();
@@ -429,36 +438,31 @@ bool AnalysedRun::inspection_moves_eigenvalues() const { return !moves_of(subjec
 
 void AnalysedRun::operate(const nlohmann::json& value) {
   const InspectionSetup before = subject_.inspected->now();
-  const std::size_t mark = run_->undoable();
-  run_->operate(value.empty() ? moves_of(before) : value);
-  forget_results(run_->step() - 1);
-  if (value.empty()) {
-    subject_.inspected->change({"clear_overrides", "{}"}, mark);  // so that undo restores these after the surgery
-    take_inspection(before);
-  }
-  after_step();
+  InspectionSetup after = before;
+  if (value.empty()) after.interventions = {};
+  const auto change = [this, before, after, surgery = value.empty() ? moves_of(before) : value]() -> Journal::Undo {
+    Journal::Undo undo = run_->operate(surgery);
+    forget_results(run_->step() - 1);
+    take_inspection(after);
+    after_step();
+    return [this, before, undo = std::move(undo)] {
+      undo();
+      take_inspection(before);
+    };
+  };
+  run_->journal().perform(Journal::Scope::run, change);
 }
 
 bool AnalysedRun::undo() {
-  if (!subject_.inspected->can_undo(run_->undoable())) {
-    forget_results();
-    return run_->undo();
-  }
-  const InspectionSetup before = subject_.inspected->now();
-  subject_.inspected->undo();
-  take_inspection(before);
-  return true;
+  const auto scope = run_->journal().undo();
+  if (scope == Journal::Scope::run) forget_results();
+  return scope.has_value();
 }
 
 bool AnalysedRun::redo() {
-  if (!subject_.inspected->can_redo(run_->undoable())) {
-    forget_results();
-    return run_->redo();
-  }
-  const InspectionSetup before = subject_.inspected->now();
-  subject_.inspected->redo();
-  take_inspection(before);
-  return true;
+  const auto scope = run_->journal().redo();
+  if (scope == Journal::Scope::run) forget_results();
+  return scope.has_value();
 }
 
 void AnalysedRun::choose_trace(int part) {

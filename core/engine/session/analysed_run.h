@@ -88,7 +88,7 @@ class AnalysedRun : Immovable {  // its analyses hold pointers into it
   /// Carries out `surgery`: fits the weights to the eigenvalues that the value names or that the user has moved, and
   /// removes these interventions. Counts as one step of the run. Throws Error(bad_input) and then changes nothing.
   void operate(const nlohmann::json& value);
-  /// Undoes the last change of the interventions or of a hyperparameter, whichever is younger; false without one.
+  /// Takes back or repeats the last change of the run or of what is inspected, by the run's journal; false without one.
   bool undo();
   bool redo();
 
@@ -146,7 +146,8 @@ class AnalysedRun : Immovable {  // its analyses hold pointers into it
   void take_commands(const Recipe& recipe);
   AnalysisResults results() const;
   Observation analysed(AnalysisSet analyses, const std::function<void()>& after_piece = {});
-  void take_inspection(const InspectionSetup& before);
+  void take_inspection(const InspectionSetup& now);
+  void edit_inspection(InspectionSetup to, const std::string& gesture = "", bool is_live = false);
   void note_parts();
   void after_step();
   void judge_conditioning();

@@ -19,7 +19,7 @@ using nlohmann::json;
 
 /// A whole number in a command's value; the fallback if it is absent or no number.
 std::int64_t integer_in(const json& value, const char* key, std::int64_t fallback) {
-  if (!value.is_object() || !value.contains(key) || !value[key].is_number()) return fallback;
+  if (!value.contains(key) || !value[key].is_number()) return fallback;
   constexpr double most = 9e15;
   return static_cast<std::int64_t>(std::clamp(value[key].get<double>(), -most, most));
 }
@@ -30,7 +30,7 @@ int index_in(const json& value, const char* key, std::int64_t low) {
 }
 
 std::string text_in(const json& value, const char* key, const std::string& fallback) {
-  return value.is_object() && value.contains(key) && value[key].is_string() ? value[key].get<std::string>() : fallback;
+  return value.contains(key) && value[key].is_string() ? value[key].get<std::string>() : fallback;
 }
 
 /// At the end of a run it reports why nothing happens.
@@ -52,7 +52,7 @@ void toggle_run(SessionWorker& worker, const Command& command, const json& value
 void speed(SessionWorker& worker, const Command&, const json& value) {
   if (const std::int64_t by = integer_in(value, "by", 0); by != 0)
     return worker.control().change_speed(std::clamp<std::int64_t>(by, -10, 10));
-  if (!value.is_object() || !value.contains("to") || !value["to"].is_number() || !(value["to"].get<double>() >= 0))
+  if (!value.contains("to") || !value["to"].is_number() || !(value["to"].get<double>() >= 0))
     throw Error(ExitCode::bad_input, R"(speed takes {"to": 10}, steps a second; 0 means as fast as it goes)");
   worker.control().limit_speed(value["to"].get<double>());
 }
@@ -81,9 +81,10 @@ void reseed(SessionWorker& worker, const Command&, const json& value) {
       static_cast<std::uint64_t>(std::clamp<std::int64_t>(integer_in(value, "seed", next), 0, largest_seed)));
 }
 
-void set(SessionWorker& worker, const Command&, const json& value) {
-  if (!value.is_object() || !value.contains("key") || !value["key"].is_string() || !value.contains("to") ||
-      !value["to"].is_number()) {
+void set(SessionWorker& worker, const Command& command, const json& value) {
+  if (const auto* wanted = std::get_if<SetNumber>(&command.typed))
+    return worker.change(wanted->key, wanted->to, wanted->is_live);
+  if (!value.contains("key") || !value["key"].is_string() || !value.contains("to") || !value["to"].is_number()) {
     throw Error(ExitCode::bad_input, "set takes {\"key\": \"learning_rate\", \"to\": 0.001}");
   }
   worker.change(value["key"].get<std::string>(), value["to"].get<double>(),
@@ -100,9 +101,7 @@ void freeze(SessionWorker& worker, const Command&, const json& value) {
   worker.freeze(part, !(value.contains("on") && value["on"] == false));
 }
 
-void surgery(SessionWorker& worker, const Command&, const json& value) {
-  worker.operate(value.is_object() ? value : json::object());
-}
+void surgery(SessionWorker& worker, const Command&, const json& value) { worker.operate(value); }
 
 void undo(SessionWorker& worker, const Command&, const json&) {
   if (!worker.analysed().undo()) return worker.report(Severity::info, "there is nothing to undo");
@@ -117,7 +116,7 @@ void redo(SessionWorker& worker, const Command&, const json&) {
 void load(SessionWorker& worker, const Command&, const json& value) {
   const std::string path = text_in(value, "path", ""), preset = text_in(value, "preset", "");
   if (!path.empty()) return worker.open(open_saved_run(path, newest_state));
-  if (value.is_object() && value.contains("recipe"))
+  if (value.contains("recipe"))
     return worker.open_recipe(parse_recipe(value["recipe"], "recipe"), value.value("alone", json()) == true);
   if (preset.empty())
     throw Error(ExitCode::bad_input, "load takes {\"preset\": \"tiny\"} or {\"path\": \"run.safetensors\"}");
@@ -127,10 +126,10 @@ void load(SessionWorker& worker, const Command&, const json& value) {
 
 void compare(SessionWorker& worker, const Command&, const json& value) {
   constexpr std::int64_t max_seeds = 32;  // as many runs as are kept
-  if (value.is_object() && value.contains("seeds"))
+  if (value.contains("seeds"))
     return worker.compare_seeds(get_integer(value, "seeds", std::nullopt, 1, max_seeds, "compare"));
   std::vector<std::string> names;
-  if (value.is_object() && value.contains("presets") && value["presets"].is_array()) {
+  if (value.contains("presets") && value["presets"].is_array()) {
     for (const json& name : value["presets"])
       names.push_back(find_preset(name.is_string() ? name.get<std::string>() : name.dump()).name);
   }
@@ -157,7 +156,7 @@ void edit_inspection(SessionWorker& worker, const Command& command, const json&)
 }
 
 void choose_inspected(SessionWorker& worker, const Command&, const json& value) {
-  worker.analysed().choose_inspected(value.is_object() ? value : json::object());
+  worker.analysed().choose_inspected(value);
   worker.analyse_afresh();
 }
 
@@ -167,7 +166,7 @@ void choose_trace(SessionWorker& worker, const Command&, const json& value) {
 }
 
 void choose_influence(SessionWorker& worker, const Command&, const json& value) {
-  worker.analysed().choose_influence(value.is_object() ? value : json::object());
+  worker.analysed().choose_influence(value);
   worker.analyse_afresh();
 }
 
@@ -178,15 +177,9 @@ void ask(SessionWorker& worker, const Command& command, const json&) {
 }
 
 void phase_map(SessionWorker& worker, const Command&, const json& value) {
-  const json fields = value.is_object() ? value : json::object();
-  if (fields.contains("open")) return worker.open({worker.analysed().run_of_map(integer_in(fields, "open", -1)), {}});
+  if (value.contains("open")) return worker.open({worker.analysed().run_of_map(integer_in(value, "open", -1)), {}});
   worker.scheduler().retry();
-  worker.analysed().choose_phase_map(fields);
-}
-
-void choose_accuracy(SessionWorker& worker, const Command&, const json& value) {
-  worker.scheduler().retry();
-  worker.analysed().choose_accuracy(value.is_object() ? value : json::object());
+  worker.analysed().choose_phase_map(value);
 }
 
 void blame(SessionWorker& worker, const Command& command, const json&) {
@@ -195,9 +188,7 @@ void blame(SessionWorker& worker, const Command& command, const json&) {
   ask(worker, command, {});
 }
 
-void stop_when(SessionWorker& worker, const Command&, const json& value) {
-  worker.analysed().choose_stop(value.is_object() ? value : json::object());
-}
+void stop_when(SessionWorker& worker, const Command&, const json& value) { worker.analysed().choose_stop(value); }
 
 void compare_runs(SessionWorker& worker, const Command&, const json& value) {
   worker.analysed().compare_runs(value);
@@ -243,7 +234,7 @@ CommandHandler find_handler(std::string_view name) {
       {"influence", choose_influence},
       {"compare_runs", compare_runs},
       {"phase_map", phase_map},
-      {"accuracy_grid", choose_accuracy},
+      {"accuracy_grid", ask},
       {"measure", ask},
       {"blame", blame},
       {"microscope", ask},
@@ -258,10 +249,6 @@ CommandHandler find_handler(std::string_view name) {
   if (edits_inspection(name)) return edit_inspection;
   const auto found = table.find(name);
   return found == table.end() ? nullptr : found->second;
-}
-
-bool is_undoable(std::string_view name) {
-  return edits_inspection(name) || name == "set" || name == "freeze" || name == "surgery" || name == "probe";
 }
 
 }  // namespace afterglow

@@ -9,13 +9,10 @@ namespace afterglow {
 
 class SessionWorker;
 
-/// `value` is the command's value as JSON; discarded (nlohmann) if it does not parse.
+/// `value` is the command's value, always an object; empty for a typed command.
 using CommandHandler = void (*)(SessionWorker& worker, const Command& command, const nlohmann::json& value);
 
 /// Null if the engine has no command of this name.
 CommandHandler find_handler(std::string_view name);
-
-/// Whether `undo` can undo the command: it changes the run's future or the interventions.
-bool is_undoable(std::string_view name);
 
 }  // namespace afterglow

@@ -24,7 +24,7 @@ struct SessionOptions {
   /// Models with at least this many parameters are analysed on a second stream during training if the back end has one;
   /// analyses of smaller models are too short for that.
   std::int64_t side_stream_from = 8'000'000;
-  std::filesystem::path open_file{};  ///< opened at the start instead of the recipe; empty: none
+  std::shared_ptr<SavedRun> opened{};  ///< the session starts with it, instead of the recipe, and empties it
   /// Receives the last run if some seconds of training went into it; `make` may throw.
   std::function<void(const std::function<Snapshot()>& make)> at_end{};
   std::filesystem::path save_folder{};  ///< where `save` writes without a path; empty: the working folder

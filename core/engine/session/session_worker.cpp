@@ -11,6 +11,7 @@
 #include "core/engine/session/arriving_model.h"
 #include "core/engine/session/command_handlers.h"
 #include "core/io/error.h"
+#include "core/io/json_file.h"
 #include "core/io/safetensors_writer.h"
 #include "core/io/wording.h"
 #include "core/models/checkpoints/checkpoint.h"
@@ -46,7 +47,7 @@ double SessionWorker::seconds() const {
 void SessionWorker::begin() {
   guarded([&] {
     backend_ = options_.make_backend(options_.device, options_.threads);
-    if (!options_.open_file.empty()) return open(open_saved_run(options_.open_file, newest_state));
+    if (options_.opened) return open(std::exchange(*options_.opened, {}));
     open({parse_recipe(first_recipe_, "recipe"), std::nullopt});
     control_.resume(control_.running() || options_.start_running);
   });
@@ -112,8 +113,9 @@ void SessionWorker::take_commands() {
   }
   const bool was_running = control_.running();
   for (const Command& command : delivery.commands) {
-    guarded([&] { apply(command); });
     ++taken_;
+    if (analysed_) run().journal().now = taken_;
+    guarded([&] { apply(command); });
     is_stale_ = true;
     scheduler_.note_command();
     if (!control_.running()) last_publication_ = -1e9;
@@ -155,7 +157,11 @@ void SessionWorker::apply(const Command& command) {
   static const std::set<std::string> learn{"branch", "reset", "reseed", "blame", "microscope", "bisect"};
   if (is_open() && run().folder() && (changes_training(command) || learn.contains(command.name)))
     throw Error(ExitCode::bad_input, command.name + ": another program trains this run; open one checkpoint by itself");
-  handler(*this, command, nlohmann::json::parse(command.value, nullptr, false));
+  const bool is_text = std::holds_alternative<std::monostate>(command.typed);
+  nlohmann::json value = is_text ? parse_json(command.value, "the value of " + command.name) : nlohmann::json();
+  if (value.is_null()) value = nlohmann::json::object();
+  if (!value.is_object()) throw Error(ExitCode::bad_input, command.name + " takes an object, not " + command.value);
+  handler(*this, command, value);
 }
 
 void SessionWorker::open(const SavedRun& saved) {

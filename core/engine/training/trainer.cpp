@@ -80,18 +80,18 @@ Trainer::Trainer(const Recipe& recipe, Backend& backend, DType dtype, Bare)
   backend.set_precision(recipe.precision);
 }
 
-Trainer::Trainer(const Recipe& recipe, Backend& backend, DType dtype,
-                 const std::function<void(const ParameterStore&)>& check)
+Trainer::Trainer(const Recipe& recipe, Backend& backend, DType dtype, const CheckWeights& check,
+                 const Checkpoint* origin)
     : Trainer(recipe, backend, dtype, Bare{}) {
-  std::optional<Checkpoint> origin;
+  std::optional<Checkpoint> opened;
   if (check) {
     check(parameters_);
   } else if (!recipe.checkpoint.is_null()) {
-    origin = open_origin(recipe.checkpoint);
+    if (!origin) origin = &opened.emplace(open_origin(recipe.checkpoint));
     origin->check(parameters_);
   }
   parameters_.allocate(backend, dtype);
-  if (origin) {
+  if (origin && !check) {
     origin->load(parameters_);
   } else if (!check) {
     parameters_.initialise(recipe_.seed);

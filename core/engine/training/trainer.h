@@ -50,6 +50,7 @@ std::string checksum_of(const TrainerState& state);
 /// hidden panels.
 constexpr std::int64_t many_parameters = 60'000'000;
 
+class Checkpoint;
 class ShardSum;
 struct GradientBucket;
 
@@ -57,9 +58,10 @@ class Trainer : Immovable {
  public:
   /// Builds the model and draws its start weights. `backend` must outlive the trainer. Throws Error for an impossible
   /// recipe. `check` receives the declared parameters before their memory is reserved and may throw; with it the
-  /// weights are zero until a state is restored.
-  Trainer(const Recipe& recipe, Backend& backend, DType dtype = DType::f32,
-          const std::function<void(const ParameterStore&)>& check = {});
+  /// weights are zero until a state is restored. `origin`: the recipe's folder of weights if it is open already.
+  using CheckWeights = std::function<void(const ParameterStore&)>;
+  Trainer(const Recipe& recipe, Backend& backend, DType dtype = DType::f32, const CheckWeights& check = {},
+          const Checkpoint* origin = nullptr);
   /// A copy of `other` for analyses; `backend` is a second stream of `other`'s device. It holds weights only, which are
   /// zero until `follow`, and cannot train.
   Trainer(const Trainer& other, Backend& backend);

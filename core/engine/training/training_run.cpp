@@ -29,9 +29,10 @@ std::string short_number(double value) {
   return text;
 }
 
-Command set_command(const std::string& key, double value, bool is_live = false) {
-  nlohmann::json fields{{"key", key}, {"to", value}};
-  if (is_live) fields["live"] = true;
+/// As a recipe holds it.
+Command set_command(const SetNumber& set) {
+  nlohmann::json fields{{"key", set.key}, {"to", set.to}};
+  if (set.is_live) fields["live"] = true;
   return {"set", fields.dump()};
 }
 
@@ -96,9 +97,9 @@ void check_commands(const Recipe& recipe, const Trainer& trainer) {
 
 }  // namespace
 
-TrainingRun::TrainingRun(Recipe recipe, Backend& backend, std::size_t history_limit)
+TrainingRun::TrainingRun(Recipe recipe, Backend& backend, std::size_t history_limit, const Checkpoint* origin)
     : recipe_(std::move(recipe)),
-      trainer_(std::make_unique<Trainer>(recipe_, backend)),
+      trainer_(std::make_unique<Trainer>(recipe_, backend, DType::f32, Trainer::CheckWeights{}, origin)),
       history_(history_limit),
       record_(labels_of(*trainer_), recipe_.training.steps) {
   check_commands(recipe_, *trainer_);
@@ -144,6 +145,7 @@ void TrainingRun::apply(const Command& command) {
       frozen_.erase(part);
   }
   if (command.name != "set") return;  // the other commands steer the run and change no number
+  if (const auto* set = std::get_if<SetNumber>(&command.typed)) return trainer_->set(set->key, set->to);
   const nlohmann::json value = nlohmann::json::parse(command.value);
   trainer_->set(value.at("key").get<std::string>(), value.at("to").get<double>());
 }
@@ -350,51 +352,59 @@ void TrainingRun::take_record(const HeldOutRecord& record) {
 }
 
 void TrainingRun::set(const std::string& key, double value, bool is_live) {
-  const bool goes_on = is_live_ && !done_.empty() && done_.back().key == key;
-  const double from = goes_on ? done_.back().from : trainer_->get(key);
-  trainer_->set(key, value);
-  recipe_.commands.resize(next_command_);
-  if (goes_on && done_.back().step == step()) recipe_.commands.pop_back();
-  recipe_.commands.push_back({step(), set_command(key, value, is_live)});
+  const std::string gesture = "set " + key;
+  const bool replaces_last = journal_.continues(gesture) && recipe_.commands[next_command_ - 1].step == step();
+  const Journal::Change change = change_of(SetNumber{key, value, is_live}, SetNumber{key, trainer_->get(key)});
+  journal_.perform(Journal::Scope::run, change, gesture, is_live);
+  if (replaces_last) recipe_.commands.erase(recipe_.commands.end() - 2);
   next_command_ = recipe_.commands.size();
-  forget_ahead();
-  if (goes_on) {
-    done_.back().step = step();
-    done_.back().to = value;
-  } else {
-    done_.push_back({step(), step(), key, from, value});
-  }
-  undone_.clear();
-  is_live_ = is_live;
 }
 
-/// The command acts from here on; later steps and commands are dropped.
-void TrainingRun::begin_future(const Command& command) {
-  recipe_.commands.resize(next_command_);
-  recipe_.commands.push_back({step(), command});
+/// The command acts from here on; later steps and commands are dropped. Returns these commands.
+std::vector<TimedCommand> TrainingRun::begin_future(const Command& command) {
+  const auto ahead = recipe_.commands.begin() + static_cast<std::ptrdiff_t>(next_command_);
+  std::vector<TimedCommand> pending(ahead, recipe_.commands.end());
+  recipe_.commands.erase(ahead, recipe_.commands.end());
+  const auto* set = std::get_if<SetNumber>(&command.typed);
+  recipe_.commands.push_back({step(), set ? set_command(*set) : command});
   next_command_ = recipe_.commands.size();
   forget_ahead();
+  return pending;
+}
+
+/// Removes the last command that acts; `pending` ones follow it again.
+void TrainingRun::remove_last_command(const std::vector<TimedCommand>& pending) {
+  recipe_.commands.resize(--next_command_);
+  recipe_.commands.insert(recipe_.commands.end(), pending.begin(), pending.end());
+  forget_ahead();
+}
+
+Journal::Change TrainingRun::change_of(const Command& command, const Command& opposite) {
+  return [this, command, opposite]() -> Journal::Undo {
+    apply(command);
+    return [this, opposite, pending = begin_future(command), first = step()] {
+      apply(opposite);
+      if (step() == first)
+        remove_last_command(pending);
+      else
+        begin_future(opposite);
+    };
+  };
 }
 
 void TrainingRun::leave_out_batch() {
   if (next_of("skip") != nullptr) return;
   begin_future({"skip", "{}"});
-  done_.clear();
-  undone_.clear();
-  is_live_ = false;
+  journal_.forget(Journal::Scope::run);
 }
 
 void TrainingRun::freeze(const std::string& part, bool on) {
   const Command command = freeze_command(part, on);
   const bool was_on = frozen_.contains(frozen_part(command, *trainer_).first);
-  apply(command);
-  begin_future(command);
-  done_.push_back({step(), step(), part, was_on ? 1.0 : 0.0, on ? 1.0 : 0.0, command});
-  undone_.clear();
-  is_live_ = false;
+  journal_.perform(Journal::Scope::run, change_of(command, freeze_command(part, was_on)));
 }
 
-void TrainingRun::operate(const nlohmann::json& surgery) {
+Journal::Undo TrainingRun::operate(const nlohmann::json& surgery) {
   const InspectionSetup wanted = parse_surgery(surgery, *trainer_);
   const TrainerState before = trainer_->save();
   // Throws if it cannot be done, with unchanged weights.
@@ -402,11 +412,15 @@ void TrainingRun::operate(const nlohmann::json& surgery) {
       to_json(carry_out(*trainer_, recipe_.model, wanted, last_numbered(step()).get()).exact).dump();
   trainer_->restore(before);
   history_.keep(before);
-  begin_future({"surgery", exact});
-  done_.push_back({step(), step(), "", 0, 0, {"surgery", exact}});
-  undone_.clear();
-  is_live_ = false;
+  const std::vector<TimedCommand> pending = begin_future({"surgery", exact});
+  const std::int64_t at = step();
   train_step();
+  return [this, pending, at] {
+    restore_before(at);
+    while (step() < at && train_step()) {
+    }
+    remove_last_command(pending);
+  };
 }
 
 // Inserted before all others, so that the last entry stays the one that undo reverts.
@@ -419,61 +433,6 @@ void TrainingRun::note(const Command& command) {
     recipe_.commands.insert(recipe_.commands.begin(), {0, command});
     ++next_command_;
   }
-}
-
-// A change at this very step is removed from the recipe; one that training has passed is reverted by the opposite
-// change.
-bool TrainingRun::undo() {
-  if (done_.empty()) return false;
-  const Change last = done_.back();
-  done_.pop_back();
-  is_live_ = false;
-  if (last.command.name == "surgery") {
-    undo_surgery(last);
-    return true;
-  }
-  const bool is_freeze = last.command.name == "freeze";
-  const Command opposite = is_freeze ? freeze_command(last.key, last.from > 0) : set_command(last.key, last.from);
-  apply(opposite);
-  if (last.first_step != step()) {
-    begin_future(opposite);
-  } else {
-    recipe_.commands.pop_back();
-    next_command_ = recipe_.commands.size();
-  }
-  undone_.push_back(last);
-  return true;
-}
-
-/// Returns to the step before the surgery and removes it from the recipe.
-void TrainingRun::undo_surgery(const Change& change) {
-  const std::vector<Change> before = done_, undone = undone_;
-  go_to(change.step);
-  recipe_.commands.resize(next_command_);
-  std::erase_if(recipe_.commands, [&](const TimedCommand& timed) {
-    return timed.step == change.step && timed.command.name == "surgery";
-  });
-  next_command_ = recipe_.commands.size();
-  forget_ahead();
-  done_ = before;
-  undone_ = undone;
-  undone_.push_back(change);
-}
-
-bool TrainingRun::redo() {
-  if (undone_.empty()) return false;
-  std::vector<Change> rest = undone_;
-  rest.pop_back();
-  const Change again = undone_.back();
-  if (again.command.name == "surgery") {
-    operate(nlohmann::json::parse(again.command.value));
-  } else if (again.command.name == "freeze") {
-    freeze(again.key, again.to > 0);
-  } else {
-    set(again.key, again.to);
-  }
-  undone_ = std::move(rest);
-  return true;
 }
 
 void TrainingRun::rebuild_config() {
@@ -516,9 +475,7 @@ bool TrainingRun::open_stored(const StoredState& stored) {
 /// Another state has been restored.
 void TrainingRun::forget_changes() {
   failure_.clear();
-  done_.clear();
-  undone_.clear();
-  is_live_ = false;
+  journal_.forget(Journal::Scope::run);
   rebuild_config();
 }
 
@@ -529,6 +486,12 @@ void TrainingRun::go_to(std::int64_t target) {
 }
 
 bool TrainingRun::jump_towards(std::int64_t target) {
+  const bool is_elsewhere = restore_before(target);
+  if (is_elsewhere) journal_.forget(Journal::Scope::run);
+  return is_elsewhere;
+}
+
+bool TrainingRun::restore_before(std::int64_t target) {
   if (target < 0) throw Error(ExitCode::bad_input, "step " + std::to_string(target) + ": steps count from 0");
   if (folder_) return open_stored(folder_->near(target));
   const TrainerState* kept = history_.before(target);
@@ -538,8 +501,9 @@ bool TrainingRun::jump_towards(std::int64_t target) {
   const bool is_nearest = target >= step() && kept->step <= step();
   if (is_nearest) return false;
   record_.truncate(latest_step_);  // of a failed step
+  failure_.clear();
   trainer_->restore(*kept);
-  forget_changes();
+  rebuild_config();
   return true;
 }
 

@@ -10,6 +10,7 @@
 
 #include "core/backend/host_numbers.h"
 #include "core/engine/observation/observation.h"
+#include "core/engine/recipe/journal.h"
 #include "core/engine/training/saved/history.h"
 #include "core/engine/training/saved/run_record.h"
 #include "core/engine/training/saved/snapshot.h"
@@ -31,7 +32,9 @@ struct RehearsedStep {
 
 class TrainingRun {
  public:
-  TrainingRun(Recipe recipe, Backend& backend, std::size_t history_limit = History::default_limit);
+  /// `origin`: the recipe's folder of weights if it is open already; null: the run opens it.
+  TrainingRun(Recipe recipe, Backend& backend, std::size_t history_limit = History::default_limit,
+              const Checkpoint* origin = nullptr);
   /// Continues from a snapshot. Throws Error(bad_input) if the snapshot does not fit its own recipe.
   TrainingRun(const Snapshot& snapshot, Backend& backend, std::size_t history_limit = History::default_limit);
 
@@ -85,16 +88,15 @@ class TrainingRun {
   /// another future. Throws Error(bad_input) for an unknown part.
   void freeze(const std::string& part, bool on);
   /// Fits weights to a spectrum (surgery.h) as a step of its own: the batch is answered but not learned; the moments
-  /// stay. Recorded in the recipe; begins another future; `undo` restores the state before it. Throws Error(bad_input)
-  /// and changes nothing if the spectrum cannot be reached.
-  void operate(const nlohmann::json& surgery);
+  /// stay. Recorded in the recipe; begins another future. Returns what restores the state before it, for the journal.
+  /// Throws Error(bad_input) and changes nothing if the spectrum cannot be reached.
+  Journal::Undo operate(const nlohmann::json& surgery);
   /// Makes the next step and reverts it: state, curves and recipe stay, bit for bit.
   RehearsedStep rehearse();
-  /// Undoes or repeats the last change at this step; false without one.
-  bool undo();
-  bool redo();
-  /// The number of changes that `undo` can revert.
-  std::size_t undoable() const { return done_.size(); }
+  /// The changes above that can be undone; going back in time and leaving out a batch forget those of the run. Taking
+  /// back a change of this very step removes it from the recipe; once training has passed it, the opposite is recorded.
+  Journal& journal() { return journal_; }
+  const Journal& journal() const { return journal_; }
   /// Records the inspected sequence and interventions in the recipe; they influence no step.
   void note_inspection(nlohmann::json inspected) { recipe_.inspected = std::move(inspected); }
   /// Records a command that changes no step in the recipe, in place of an earlier one of the same name.
@@ -146,7 +148,10 @@ class TrainingRun {
   StepResult step_without_learning();
   StepResult step_with_frozen_parts();
   StepResult make_step();
-  void begin_future(const Command& command);
+  std::vector<TimedCommand> begin_future(const Command& command);
+  void remove_last_command(const std::vector<TimedCommand>& pending);
+  Journal::Change change_of(const Command& command, const Command& opposite);
+  bool restore_before(std::int64_t step);
   void apply_due_commands();
   void rebuild_config();
   bool keeps_best() const;
@@ -167,15 +172,7 @@ class TrainingRun {
   std::int64_t latest_step_ = 0;
   std::size_t next_command_ = 0;
   std::string failure_;
-  struct Change {
-    std::int64_t first_step, step;  // of its first and last command; they differ if it was live
-    std::string key;
-    double from, to;
-    Command command{};  // a surgery or freeze, in place of a key
-  };
-  void undo_surgery(const Change& change);
-  std::vector<Change> done_, undone_;
-  bool is_live_ = false;       // the last change is still live
+  Journal journal_;
   bool is_under_way_ = false;  // a step has begun and not ended
   ReadModes read_modes_;
   std::vector<std::shared_ptr<const Spectra>> numbered_;  // steps ascend, possibly beyond the present one

@@ -66,7 +66,7 @@ TEST(FrozenPart, IsTheSameByRewindSnapshotAndCommandAndIsUndone) {
   TrainingRun undone(small_recipe(), *backend), plain(small_recipe(), *backend);
   train_to(undone, 3);
   undone.freeze("0 mamba2", true);
-  ASSERT_TRUE(undone.undo());
+  ASSERT_TRUE(undone.journal().undo());
   train_to(undone, 9);
   train_to(plain, 9);
   EXPECT_EQ(undone.trainer().checksum(), plain.trainer().checksum());
@@ -86,7 +86,7 @@ TEST(Bisect, TakingBackTheFreezingOfAFrozenPartLeavesItFrozen) {
     train_to(twice, 3);
     for (int i = 0; i < 2; ++i) twice.freeze("0 mamba2", true);
     train_to(twice, until);
-    ASSERT_TRUE(twice.undo());
+    ASSERT_TRUE(twice.journal().undo());
     train_to(twice, 9);
     EXPECT_EQ(twice.trainer().checksum(), once.trainer().checksum());
     TrainingRun again(twice.recipe(), *backend);

@@ -108,6 +108,7 @@ TEST(CheckpointRun, IsNamedByItsRecipe) {
   fs::rename(made.folder(), made.folder().string() + "_gone");
   EXPECT_EQ(TrainingRun(snapshot, *backend).trainer().checksum(), trained);
   EXPECT_THROW(TrainingRun(saved.recipe, *backend), Error);
+  EXPECT_EQ(make_run(saved, *backend)->trainer().checksum(), start) << "a folder that is open is not opened again";
   fs::rename(made.folder().string() + "_gone", made.folder());
 }
 

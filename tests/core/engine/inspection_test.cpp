@@ -370,7 +370,7 @@ TEST(Interventions, AreTheCommandsThatMakeThem) {
     apply_intervention(interventions, command, layers);
   }
   Interventions again;
-  for (const Command& command : commands_of(interventions)) apply_intervention(again, command, layers);
+  for (const json& command : to_json(interventions)) apply_intervention(again, parse_command(command), layers);
   EXPECT_EQ(again, interventions);
   apply_intervention(again, {"clear_overrides", "{}"}, layers);
   EXPECT_TRUE(again.empty());

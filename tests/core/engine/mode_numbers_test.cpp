@@ -186,6 +186,26 @@ TEST(ModeNumbers, SurgeryNamesTheModeThatWasDraggedByItsPlace) {
   EXPECT_EQ(again.analysed.run().trainer().checksum(), run.analysed.run().trainer().checksum());
 }
 
+TEST(ModeNumbers, InterventionsTakeStructsAsTheyTakeText) {
+  const std::vector<InterventionTarget> layers{{3, "1 ska", "layers.1.ska", 2, 6, false},
+                                               {4, "1 mlp", "layers.1.mlp", 1, 8, true}};
+  const auto after = [&](const std::vector<Command>& commands) {
+    Interventions changed;
+    for (const Command& command : commands) apply_intervention(changed, command, layers);
+    return changed;
+  };
+  const ModeName mode{3, 1, true, 2}, pair{4, 0, false, 7};
+  EXPECT_EQ(after({MoveMode{mode, {0.5, -0.25}}, SwitchMode{pair}}),
+            after({{"drag_mode", R"({"layer": 3, "head": 1, "number": 2, "re": 0.5, "im": -0.25})"},
+                   {"mode_off", R"({"layer": 4, "mode": 7})"}}));
+  EXPECT_EQ(after({SwitchMode{mode}, SwitchMode{mode, false}}), Interventions());
+  for (const ModeName& absent : {ModeName{2, 0, true, 0}, ModeName{3, 2, true, 0}, ModeName{3, 0, true, 6},
+                                 ModeName{3, -1, true, 0}, ModeName{4, 0, false, 8}})
+    EXPECT_THROW(after({SwitchMode{absent}}), Error);
+  EXPECT_TRUE(is_live(MoveMode{mode, {}, true}) && is_live({"set", R"({"key": "clip", "to": 1, "live": true})"}));
+  EXPECT_FALSE(is_live(SetNumber{"clip", 1}) || is_live({"undo"}));
+}
+
 TEST(ModeNumbers, InterventionsReadNumbersAndPlaces) {
   const std::vector<InterventionTarget> layers{{3, "1 ska", "layers.1.ska", 2, 6, false}};
   Interventions both;
@@ -193,9 +213,9 @@ TEST(ModeNumbers, InterventionsReadNumbersAndPlaces) {
   apply_intervention(both, {"drag_mode", R"({"head": 1, "mode": 2, "re": 0.5})"}, layers);
   Interventions again;
   std::string texts;
-  for (const Command& command : commands_of(both)) {
-    apply_intervention(again, command, layers);
-    texts += command.value;
+  for (const json& command : to_json(both)) {
+    apply_intervention(again, parse_command(command), layers);
+    texts += command.dump();
   }
   EXPECT_EQ(again, both);
   EXPECT_THAT(texts, testing::AllOf(testing::HasSubstr("\"number\":2"), testing::HasSubstr("\"mode\":2")));

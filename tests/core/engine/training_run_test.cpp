@@ -100,16 +100,16 @@ TEST(TrainingRun, UndoAndRedo) {
   TrainingRun run(small_recipe(), *backend);
   train_to(run, 5);
   const std::string before = to_json(run.recipe()).dump();
-  EXPECT_FALSE(run.undo());
+  EXPECT_FALSE(run.journal().undo());
   run.set("clip", 3);
-  EXPECT_TRUE(run.undo());
+  EXPECT_TRUE(run.journal().undo());
   EXPECT_DOUBLE_EQ(run.trainer().get("clip"), 1.0);
   EXPECT_EQ(to_json(run.recipe()).dump(), before) << "nothing stays of what was undone at once";
-  EXPECT_TRUE(run.redo());
+  EXPECT_TRUE(run.journal().redo());
   EXPECT_DOUBLE_EQ(run.trainer().get("clip"), 3.0);
-  EXPECT_FALSE(run.redo());
+  EXPECT_FALSE(run.journal().redo());
   train_to(run, 6);
-  EXPECT_TRUE(run.undo());
+  EXPECT_TRUE(run.journal().undo());
   EXPECT_DOUBLE_EQ(run.trainer().get("clip"), 1.0);
   EXPECT_EQ(run.recipe().commands.size(), 2u) << "training has passed the change, so taking it back is a change too";
 }
@@ -358,9 +358,9 @@ TEST(TrainingRun, ALiveChangeIsOneChange) {
   TrainingRun again(recipe, *backend);
   again.go_to(8);
   EXPECT_EQ(again.trainer().checksum(), run.trainer().checksum());
-  ASSERT_TRUE(run.undo());
+  ASSERT_TRUE(run.journal().undo());
   EXPECT_EQ(run.trainer().get("learning_rate"), 0.003);
-  EXPECT_FALSE(run.undo());
+  EXPECT_FALSE(run.journal().undo());
 }
 
 TEST(TrainingRun, ALiveChangeOfOneMomentIsTakenOutOfTheRecipe) {
@@ -371,7 +371,7 @@ TEST(TrainingRun, ALiveChangeOfOneMomentIsTakenOutOfTheRecipe) {
   for (const double rate : {0.001, 0.002, 0.004}) run.set("learning_rate", rate, true);
   run.set("learning_rate", 0.004);
   EXPECT_EQ(run.recipe().commands.size(), 1u);
-  ASSERT_TRUE(run.undo());
+  ASSERT_TRUE(run.journal().undo());
   EXPECT_TRUE(run.recipe().commands.empty());
   EXPECT_EQ(run.trainer().checksum(), checksum);
   run.set("clip", 2, true);

@@ -82,7 +82,7 @@ TEST_F(ContextMenu, TheRightClickOnADotStaysWithTheDot) {
   Figure figure;
   figure.id = "dots";
   Scatter dots;
-  dots.points.push_back({1, 5, 30, 0, false, "mode 0", ""});
+  dots.points.push_back({1, 5, 30, 0, false, "mode 0", "", 1, {0}});
   figure.series = {dots};
   figure.x.range = Range{0, 2};
   figure.y.range = Range{0, 10};
@@ -90,10 +90,10 @@ TEST_F(ContextMenu, TheRightClickOnADotStaysWithTheDot) {
   const auto draw = [&] {
     window.draw([&](Frame& frame) {
       response = plot_widget(frame, figure, {0, 0, 800, 600});
-      EXPECT_TRUE(response.switched_point.empty() || frame.state.right_click_is_taken);
+      EXPECT_TRUE(response.switched_mode.number < 0 || frame.state.right_click_is_taken);
     });
   };
-  std::string switched;
+  int switched = -1;
   bool asked = false;
   for (const Point at : {Point{420, 290}, Point{150, 100}}) {
     window.mouse(at.x, at.y);
@@ -105,12 +105,12 @@ TEST_F(ContextMenu, TheRightClickOnADotStaysWithTheDot) {
     window.button(false, 1);
     draw();
     const auto commands = sent();
-    EXPECT_EQ(response.switched_point.empty(), !on_dot);
+    EXPECT_EQ(response.switched_mode.number < 0, !on_dot);
     EXPECT_EQ(commands.empty(), on_dot);
-    if (on_dot) switched = response.switched_point;
+    if (on_dot) switched = response.switched_mode.number;
     asked = asked || !commands.empty();
   }
-  EXPECT_EQ(switched, "mode 0");
+  EXPECT_EQ(switched, 0);
   EXPECT_TRUE(asked);
 }
 

@@ -8,6 +8,7 @@
 #include <set>
 
 #include "core/tasks/task.h"
+#include "tests/support/command_value.h"
 #include "tests/support/sample_observations.h"
 #include "tests/views/drawing/null_window.h"
 #include "views/panel.h"
@@ -62,8 +63,7 @@ TEST_F(SliderTest, ADragSendsLiveValuesAndSettlesOnTheLast) {
   }
   const auto live = window.commands.take();
   ASSERT_GE(live.size(), 4u);
-  for (const Command& command : live)
-    EXPECT_NE(command.value.find("\"live\":true"), std::string::npos) << command.value;
+  for (const Command& command : live) EXPECT_TRUE(is_live(command)) << value_of(command);
   draw(3);
   EXPECT_TRUE(window.commands.take().empty()) << "a knob at rest says nothing";
   window.button(false);
@@ -71,8 +71,8 @@ TEST_F(SliderTest, ADragSendsLiveValuesAndSettlesOnTheLast) {
   const auto settled = window.commands.take();
   ASSERT_EQ(settled.size(), 1u);
   EXPECT_EQ(settled[0].name, "set");
-  EXPECT_NE(settled[0].value.find("learning_rate"), std::string::npos);
-  EXPECT_EQ(settled[0].value.find("live"), std::string::npos);
+  EXPECT_EQ(value_of(settled[0])["key"], "learning_rate");
+  EXPECT_FALSE(is_live(settled[0]));
 }
 
 TEST_F(SliderTest, AClickOnTheTrackChoosesButDoesNotMove) {
@@ -102,7 +102,7 @@ TEST_F(SliderTest, ADragMovesByItsOwnLengthWhereverItBegins) {
   const auto sent = window.commands.take();
   ASSERT_FALSE(sent.empty());
   const double track = 300 - 2 * window.look.px(6);
-  const double after = nlohmann::json::parse(sent.back().value)["to"].get<double>();
+  const double after = value_of(sent.back())["to"].get<double>();
   EXPECT_NEAR(share_of(setting, after), before + way / track, 0.005);
 }
 
@@ -121,7 +121,7 @@ TEST_F(SliderTest, TheWheelIsForTheColumnUnlessItIsMeantForTheSlider) {
   ASSERT_EQ(with_ctrl.size(), 1u);
   EXPECT_EQ(with_ctrl[0].name, "set");
   EXPECT_EQ(with_ctrl[0].value.find("live"), std::string::npos) << "a notch is a whole change";
-  EXPECT_LT(nlohmann::json::parse(with_ctrl[0].value)["to"].get<double>(), setting.value);
+  EXPECT_LT(value_of(with_ctrl[0])["to"].get<double>(), setting.value);
   window.state.focused_slider = setting.key;
   EXPECT_EQ(turn().size(), 1u);
   window.mouse(150, 150);
@@ -234,7 +234,7 @@ TEST(Palette, EveryExampleIsTypedWithoutBraces) {
     palette_key(state, commands, ListKey::accept);
     const std::vector<Command> sent = commands.take();
     ASSERT_EQ(sent.size(), 1u) << spec.name;
-    EXPECT_EQ(nlohmann::json::parse(sent[0].value), nlohmann::json::parse(spec.example)) << spec.name;
+    EXPECT_EQ(value_of(sent[0]), nlohmann::json::parse(spec.example)) << spec.name;
   }
   for (const PaletteLine& line : palette_matches(""))
     EXPECT_EQ(line.meaning.find_first_of("{}"), std::string::npos) << line.meaning;
@@ -339,10 +339,10 @@ TEST(Modes, APairOfAKoopmanMlpIsDraggedSwitchedAndChosen) {
     return window.commands.take();
   };
   PlotResponse dragged, switched, clicked, head;
-  dragged.drag = {"pair 5", 0.25, -0.5, false};
-  switched.switched_point = "pair 9";  // one that is off
-  clicked.clicked_point = "pair 5";
-  head.drag = {"mode 0", 0.25, 0.5, true};
+  dragged.drag = {"", {5, true}, 0.25, -0.5, false};
+  switched.switched_mode = {9, true};  // one that is off
+  clicked.clicked_mode = {5, true};
+  head.drag = {"", {0}, 0.25, 0.5, true};
   for (const int layer : {2, 4}) {
     window.state.selection = {};
     window.state.selection.layer = layer;
@@ -350,14 +350,14 @@ TEST(Modes, APairOfAKoopmanMlpIsDraggedSwitchedAndChosen) {
     const auto drag = sent(dragged), off = sent(switched), choice = sent(clicked), other = sent(head);
     ASSERT_EQ(std::tuple(drag.size(), off.size(), choice.size(), other.size()), std::tuple(1u, 1u, 1u, 1u));
     EXPECT_EQ(drag[0].name, "drag_mode");
-    EXPECT_EQ(nlohmann::json::parse(drag[0].value),
+    EXPECT_EQ(value_of(drag[0]),
               (nlohmann::json{{"layer", layer}, {"head", 0}, {"mode", 5}, {"re", 0.25}, {"im", -0.5}, {"live", true}}));
-    EXPECT_EQ(nlohmann::json::parse(off[0].value)["off"], layer == 4) << "in layer 2 it is switched on again";
-    EXPECT_EQ(nlohmann::json::parse(choice[0].value), (nlohmann::json{{"mode", 5}}));
-    EXPECT_EQ(nlohmann::json::parse(other[0].value)["layer"], 3) << "a dot of the neighbouring head is that head's";
+    EXPECT_EQ(value_of(off[0])["off"], layer == 4) << "in layer 2 it is switched on again";
+    EXPECT_EQ(value_of(choice[0]), (nlohmann::json{{"mode", 5}}));
+    EXPECT_EQ(value_of(other[0])["layer"], 3) << "a dot of the neighbouring head is that head's";
   }
   window.state.selection.layer = 3;
-  EXPECT_EQ(nlohmann::json::parse(sent(clicked).at(0).value), (nlohmann::json{{"layer", 2}, {"mode", 5}}))
+  EXPECT_EQ(value_of(sent(clicked).at(0)), (nlohmann::json{{"layer", 2}, {"mode", 5}}))
       << "the first one is shown with a head";
 }
 

@@ -251,7 +251,8 @@ TEST(SpectrumFigures, AMovedPairOfTheMlpLeavesAGhostAndOneThatIsOffADiamond) {
   EXPECT_EQ(rows[1].value, "0.5");
   const auto meant = meant_mode(o, selection);
   ASSERT_TRUE(meant);
-  EXPECT_EQ(std::tuple(meant->layer, meant->head, meant->mode, meant->is_off), std::tuple(2, 0, 3, false));
+  EXPECT_EQ(meant->name, (ModeName{2, 0, false, 3}));
+  EXPECT_FALSE(meant->is_off);
   const auto head_modes = series<Scatter>(power_filter_figures(o, selection, curves).at(0), "modes").points;
   EXPECT_FALSE(head_modes.empty());
   EXPECT_TRUE(std::ranges::none_of(head_modes, &ScatterPoint::ring)) << "mode 3 of a head is another one";
@@ -508,9 +509,9 @@ TEST(SpectrumFigures, WhatInterferesNamesAModeAsTheInterventionInForceDoes) {
     Selection selection;
     selection.mode = number;
     const auto mode = meant_mode(o, selection);
-    return std::pair(std::string(mode->key), mode->mode);
+    return std::pair(mode->name.is_number, mode->name.mode);
   };
-  EXPECT_EQ(meant(2), std::pair(std::string("number"), 2));
+  EXPECT_EQ(meant(2), std::pair(true, 2));
   const auto edited = [&](std::pair<bool, int> name) {
     auto inspected = std::make_shared<InspectedView>();
     inspected->heads.push_back({o.spectra->heads[0], std::vector<bool>(3, false), false});
@@ -518,10 +519,10 @@ TEST(SpectrumFigures, WhatInterferesNamesAModeAsTheInterventionInForceDoes) {
     o.inspected = inspected;
   };
   edited({true, 1});
-  EXPECT_EQ(meant(0), std::pair(std::string("number"), 1)) << "its partner is switched off, and it with it";
-  EXPECT_EQ(meant(2), std::pair(std::string("number"), 2));
+  EXPECT_EQ(meant(0), std::pair(true, 1)) << "its partner is switched off, and it with it";
+  EXPECT_EQ(meant(2), std::pair(true, 2));
   edited({false, 1});
-  EXPECT_EQ(meant(1), std::pair(std::string("mode"), 1)) << "an earlier file counts by modulus";
+  EXPECT_EQ(meant(1), std::pair(false, 1)) << "an earlier file counts by modulus";
 }
 
 TEST(StepperFigures, ColoursStayPutWhileOneWalks) {

@@ -6,6 +6,7 @@
 
 #include "app/window/window_loop.h"
 #include "core/io/error.h"
+#include "tests/support/command_value.h"
 #include "tests/support/sample_observations.h"
 
 namespace {
@@ -17,20 +18,22 @@ class SampleSource final : public ObservationSource {
  public:
   explicit SampleSource(std::shared_ptr<const Observation> observation) : observation_(std::move(observation)) {}
   void send(Command command) override {
-    std::printf("%s %s\n", command.name.c_str(), command.value.c_str());
+    std::printf("%s %s\n", command.name.c_str(), value_of(command).dump().c_str());
     std::fflush(stdout);
     Observation next = *observation_;
     if (command.name == "toggle_run") next.running = !next.running;
     if (command.name == "step") next = samples::training_at(next.step + 1);
     observation_ = std::make_shared<const Observation>(std::move(next));
     ++revision_;
+    ++taken_;
   }
   std::shared_ptr<const Observation> observe() override { return observation_; }
   std::uint64_t revision() override { return revision_; }
+  std::uint64_t taken_commands() override { return taken_; }
 
  private:
   std::shared_ptr<const Observation> observation_;
-  std::uint64_t revision_ = 1;
+  std::uint64_t revision_ = 1, taken_ = 0;
 };
 
 std::shared_ptr<const Observation> sample_named(const std::string& name) {

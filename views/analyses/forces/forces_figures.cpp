@@ -63,6 +63,7 @@ std::vector<TableColumn> table_of(const HeadForces& forces) {
     add("Re " + name, [&](const ModeForce& mode) { return of(mode).real(); });
     add("Im " + name, [&](const ModeForce& mode) { return of(mode).imag(); });
   };
+  add("mode", [](const ModeForce& mode) { return static_cast<double>(mode.number); });
   add_complex("λ", [](const ModeForce& mode) { return mode.value; });
   add("condition", [](const ModeForce& mode) { return mode.condition; });
   add_complex("by the loss", [](const ModeForce& mode) { return mode.by_loss; });
@@ -145,7 +146,8 @@ Figure forces_figure(const Observation& observation, const Selection& selection,
     add_arrow(figure, mode.value, pull_times * shown_pull(mode), loss_look, arrow);
     add_arrow(figure, mode.value, step_times * shown_step(mode), step_look, arrow);
     const bool is_chosen = mode.number == selection.mode;
-    dots.points.push_back({mode.value.real(), mode.value.imag(), 4, mode_ink(mode.number), is_chosen, name, ""});
+    dots.points.push_back(
+        {mode.value.real(), mode.value.imag(), 4, mode_ink(mode.number), is_chosen, name, "", 1, {mode.number}});
     const Complex end = mode.value + step_times * (mode.after - mode.value);
     if (mode.step_is_small && std::isfinite(std::abs(end)))
       after.points.push_back({end.real(), end.imag(), 2.6, after_ink, false, "", ""});

@@ -51,7 +51,7 @@ void draw_forces(Frame& frame, const Panel& panel, const std::vector<Figure>& fi
   const PlotOptions named_by_header{.shows_caption = false};
   const PlotResponse response = plot_widget(frame, bare, plane, named_by_header);
   handle_response(frame, response);
-  const int hovered = number_of_dot(response.hovered_point, "mode ");
+  const int hovered = response.hovered_mode.number;
   std::string said = force_text(*forces, hovered >= 0 ? hovered : frame.state.selection.mode);
   if (said.empty()) said = "Click a dot to see how far it is pulled and moved.";
   const Theme& theme = *frame.look.theme;

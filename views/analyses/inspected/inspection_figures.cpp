@@ -163,8 +163,8 @@ void name_as_edited(const ModeEdits& edits, const HeadSpectrum& head, std::size_
     for (const bool is_number : {true, false}) {
       const int name = is_number ? number_of_mode(head, k) : static_cast<int>(k);
       if (!edits.contains({is_number, name})) continue;
-      mode.key = is_number ? "number" : "mode";
-      mode.mode = name;
+      mode.name.is_number = is_number;
+      mode.name.mode = name;
     }
   }
 }
@@ -181,7 +181,7 @@ std::optional<MeantMode> meant_mode(const Observation& observation, const Select
     const auto pair = static_cast<std::size_t>(selection.mode);
     if (pair >= mlp.eigenvalues.size()) return std::nullopt;
     return MeantMode{
-        mlp.layer, 0, "mode", selection.mode, mlp.eigenvalues[pair], is_off(inspected_mlp(observation, mlp), pair)};
+        {mlp.layer, 0, false, selection.mode}, mlp.eigenvalues[pair], is_off(inspected_mlp(observation, mlp), pair)};
   }
   const HeadSpectrum* head = seen_head(observation, selection);
   if (!head) return std::nullopt;
@@ -189,7 +189,7 @@ std::optional<MeantMode> meant_mode(const Observation& observation, const Select
   if (found == head->identity.end()) return std::nullopt;
   const auto i = static_cast<std::size_t>(found - head->identity.begin());
   const InspectedHead* inspected = inspected_head(observation, *head);
-  MeantMode mode{head->layer, head->head, "number", selection.mode, head->eigenvalues[i], is_off(inspected, i)};
+  MeantMode mode{{head->layer, head->head, true, selection.mode}, head->eigenvalues[i], is_off(inspected, i)};
   if (inspected)
     name_as_edited(edits_of(observation.inspected->setup.interventions, head->layer, head->head), *head, i, mode);
   return mode;

@@ -28,9 +28,7 @@ const MlpSpectrum* seen_mlp(const Observation& observation, const Selection& sel
 const HeadSpectrum* seen_head(const Observation& observation, const Selection& selection);
 /// A mode that can be moved or switched off: its name in commands, and its present value.
 struct MeantMode {
-  int layer = 0, head = 0;
-  const char* key = "number";  ///< or "mode", if the present intervention names it by its place
-  int mode = 0;                ///< value of this key in the command
+  ModeName name;  ///< as the present intervention names it, if there is one
   std::complex<double> value;
   bool is_off = false;
 };

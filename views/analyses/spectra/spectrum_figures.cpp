@@ -75,7 +75,9 @@ ScatterPoint mode_point(const HeadSpectrum& head, std::size_t i, double scale, c
           mode_ink(number),
           number == selection.mode,
           "mode " + std::to_string(number),
-          ""};
+          "",
+          1,
+          {number}};
 }
 
 /// Grey dots at the former places of modes that an override moved or switched off.
@@ -164,8 +166,15 @@ Figure mlp_figure(const Observation& observation, const Selection& selection, co
     for (const double side : {1.0, -1.0}) {
       const Ink ink = is_off ? Ink(Role::dim) : layer_ink(LayerTrait::koopman_modes);
       (is_off ? switched_off : scatter)
-          .points.push_back({mlp.eigenvalues[i].real(), side * mlp.eigenvalues[i].imag(), 3, ink, is_chosen,
-                             "pair " + std::to_string(i), ""});
+          .points.push_back({mlp.eigenvalues[i].real(),
+                             side * mlp.eigenvalues[i].imag(),
+                             3,
+                             ink,
+                             is_chosen,
+                             "pair " + std::to_string(i),
+                             "",
+                             1,
+                             {static_cast<int>(i), true}});
       if (is_moved)
         ghosts.points.push_back(
             {trained.eigenvalues[i].real(), side * trained.eigenvalues[i].imag(), 3, Role::faint, false, "", ""});

@@ -42,8 +42,8 @@ void leave_out_broken_labels(Recipe& recipe, std::vector<std::string>& notes) {
 }
 
 SavedRun read_model(const std::filesystem::path& path, const std::string& name = "") {
-  const Checkpoint checkpoint(path);
-  return {checkpoint_recipe(checkpoint, name), std::nullopt, "", checkpoint.notes()};
+  const auto checkpoint = std::make_shared<const Checkpoint>(path);
+  return {checkpoint_recipe(*checkpoint, name), std::nullopt, "", checkpoint->notes(), checkpoint};
 }
 
 /// Weights of another program, which has written its config.json near them.
@@ -127,7 +127,7 @@ SavedRun open_saved_run(const std::filesystem::path& path, std::int64_t step) {
 
 std::unique_ptr<TrainingRun> make_run(const SavedRun& saved, Backend& backend, std::size_t history_limit) {
   auto run = saved.snapshot ? std::make_unique<TrainingRun>(*saved.snapshot, backend, history_limit)
-                            : std::make_unique<TrainingRun>(saved.recipe, backend, history_limit);
+                            : std::make_unique<TrainingRun>(saved.recipe, backend, history_limit, saved.origin.get());
   run->follow(saved.folder);
   return run;
 }
