@@ -80,7 +80,8 @@ json list_names(const std::string& name, const SessionOptions& options, Output& 
   json names = json::object();
   for (const NamedNumber& number : runner.numbers()) {
     const json value = number.value.word.empty() ? json_number(number.value.number) : json(number.value.word);
-    if (!names.contains(number.name)) output.line(number.name + "  " + value.dump());
+    const char* how = number.name.find(".mode.") == std::string::npos ? "" : "  (counted by size, the largest is 0)";
+    if (!names.contains(number.name)) output.line(number.name + "  " + value.dump() + how);
     names.emplace(number.name, value);
   }
   return {{"names", names}};

@@ -15,6 +15,7 @@ namespace {
 struct Row {
   double x, y;
   double size = std::numeric_limits<double>::quiet_NaN();  ///< NaN: no size
+  int mode = -1;                                           ///< number of the mode; -1: the row is about none
 };
 
 struct Column {
@@ -52,7 +53,7 @@ class ColumnCollector {
 
   void operator()(const Scatter& scatter) {
     Column dots{scatter.name, {}, false};
-    for (const ScatterPoint& p : scatter.points) add(dots, {p.x, p.y, p.radius});
+    for (const ScatterPoint& p : scatter.points) add(dots, {p.x, p.y, p.radius, p.mode.number});
     columns.push_back(std::move(dots));
     for (std::size_t t = 0; t < scatter.trails.size(); ++t) {
       const Trail& trail = scatter.trails[t];
@@ -133,12 +134,17 @@ std::string wide_table(const Figure& figure, const std::vector<Column>& columns)
 }
 
 std::string long_table(const Figure& figure, const std::vector<Column>& columns) {
-  std::string out = "series," + csv_field(header(figure.x, "x")) + "," + csv_field(header(figure.y, "y")) + ",size\r\n";
+  const bool has_modes = std::ranges::any_of(columns, [](const Column& column) {
+    return std::ranges::any_of(column.rows, [](const Row& row) { return row.mode >= 0; });
+  });
+  std::string out = "series," + csv_field(header(figure.x, "x")) + "," + csv_field(header(figure.y, "y")) + ",size" +
+                    (has_modes ? ",mode\r\n" : "\r\n");
   for (const Column& column : columns) {
     const std::string name = csv_field(column.name);
     for (const Row& row : column.rows) {
       out += name + "," + shortest(row.x) + "," + shortest(row.y) + "," +
-             (std::isnan(row.size) ? "" : shortest(row.size)) + "\r\n";
+             (std::isnan(row.size) ? "" : shortest(row.size)) + (has_modes ? "," : "") +
+             (row.mode >= 0 ? std::to_string(row.mode) : "") + "\r\n";
     }
   }
   return out;

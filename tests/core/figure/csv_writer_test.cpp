@@ -44,8 +44,10 @@ TEST(Csv, TellsBarsBeforeAndAfter) {
 }
 
 TEST(Csv, HoldsDotsAndTrails) {
-  const Figure f = with({Scatter{.name = "modes", .points = {{.x = 1, .y = 2, .radius = 3}}, .trails = {{{4}, {5}}}}});
+  Figure f = with({Scatter{.name = "modes", .points = {{.x = 1, .y = 2, .radius = 3}}, .trails = {{{4}, {5}}}}});
   EXPECT_EQ(csv_text(f), "series,step,loss [nats],size\r\nmodes,1,2,3\r\nmodes trail 1,4,5,\r\n");
+  std::get<Scatter>(f.series[0]).points[0].mode.number = 7;
+  EXPECT_EQ(csv_text(f), "series,step,loss [nats],size,mode\r\nmodes,1,2,3,7\r\nmodes trail 1,4,5,,\r\n");
 }
 
 TEST(Csv, IsAMatrixForAHeatMap) {
