@@ -260,11 +260,7 @@ void WindowLoop::give_all() {
   bool waits = false;
   for (Command& command : commands_.take()) {
     waits = waits || awaits_engine(command);
-    if (waits) {
-      commands_.send(std::move(command));
-      continue;
-    }
-    give(command);
+    waits ? commands_.send(std::move(command)) : give(command);
     frames_owed_ = std::max(frames_owed_, 2);
   }
 }

@@ -105,23 +105,16 @@ void go_right(CommandContext& context, const json& value) {
 }
 
 void go_home(CommandContext& context, const json&) {
-  if (const Pictures pictures = visible_pictures(context); pictures.count > 0) {
-    context.page.shown_figure[pictures.panel] = 0;
-    return;
-  }
+  if (const Pictures pictures = visible_pictures(context); pictures.count > 0)
+    return void(context.page.shown_figure[pictures.panel] = 0);
   if (moves_tokens(context)) return move_token(context, -(1 << 24));
   context.engine.send("rewind", {{"step", context.observation->oldest_step}});
 }
 
 void go_to_end(CommandContext& context, const json&) {
-  if (const Pictures pictures = visible_pictures(context); pictures.count > 0) {
-    context.page.shown_figure[pictures.panel] = pictures.count - 1;
-    return;
-  }
-  if (moves_tokens(context)) {
-    context.page.selection.token = -1;
-    return;
-  }
+  if (const Pictures pictures = visible_pictures(context); pictures.count > 0)
+    return void(context.page.shown_figure[pictures.panel] = pictures.count - 1);
+  if (moves_tokens(context)) return void(context.page.selection.token = -1);
   for (auto& [name, plot] : context.page.plots) plot.fit();
   const Observation& now = *context.observation;
   if (now.latest_step > now.step) context.engine.send("run_to", {{"step", now.latest_step}});

@@ -384,10 +384,7 @@ Journal::Change TrainingRun::change_of(const Command& command, const Command& op
     apply(command);
     return [this, opposite, pending = begin_future(command), first = step()] {
       apply(opposite);
-      if (step() == first)
-        remove_last_command(pending);
-      else
-        begin_future(opposite);
+      step() == first ? remove_last_command(pending) : void(begin_future(opposite));
     };
   };
 }
