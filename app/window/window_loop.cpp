@@ -203,8 +203,8 @@ void WindowLoop::wait_for_reason() {
 
 /// Whether it is not known yet which change is the newest: the engine has not answered all commands.
 bool WindowLoop::awaits_engine(const Command& command) const {
-  if (command.name != "undo" && command.name != "redo") return false;
-  return taken_ < sent_ && !history_.is_newest(command.name == "undo", sent_);
+  const bool undoes = command.name == "undo", acts = undoes || command.name == "redo";
+  return acts && taken_ < sent_ && !history_.is_newest(undoes, sent_);
 }
 
 /// Undoes or repeats changes of the view. The engine gets the selection, as when it was made.
@@ -213,15 +213,13 @@ bool WindowLoop::change_view_back(const Command& command) {
   if (!undoes && command.name != "redo") return false;
   const Selection before = page_.selection;
   const bool is_changed = history_.act(undoes, observation_->journal, sent_);
-  if (!is_changed && !undoes && history_.ends_redo(observation_->journal)) {
-    add_note(page_, Severity::info, "there is nothing to redo", window_time());
-    return true;
-  }
+  const bool is_in_vain = !is_changed && !undoes && history_.ends_redo(observation_->journal);
+  if (is_in_vain) add_note(page_, Severity::info, "there is nothing to redo", window_time());
   const std::int64_t layer = page_.selection.layer, head = page_.selection.head;
   if (layer != before.layer) send_to_engine({"trace", nlohmann::json{{"layer", layer}}.dump()});
   if (layer != before.layer || head != before.head)
     send_to_engine({"theory", nlohmann::json{{"layer", layer}, {"head", head}}.dump()});
-  return is_changed;
+  return is_changed || is_in_vain;
 }
 
 void WindowLoop::send_to_engine(Command command) {

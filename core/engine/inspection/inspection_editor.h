@@ -22,8 +22,8 @@ class InspectionEditor {
   /// The setup with another held-out example, {"index": 3, "task": {..}}, also of another task (null: the run's own),
   /// without edited tokens. Throws Error(bad_input).
   InspectionSetup chosen(const nlohmann::json& value) const;
-  /// The setup after `probe_sequence` (one token {"at": 3, "label": "v1"}, all {"tokens": [..]}, a prompt {"text": ".."}
-  /// of any length, or what the model writes after the present ones {"write": 32}), `pair`, `transplant`,
+  /// The setup after `probe_sequence` (one token {"at": 3, "label": "v1"}, all {"tokens": [..]}, a prompt {"text":
+  /// ".."} of any length, or what the model writes after the present ones {"write": 32}), `pair`, `transplant`,
   /// `freeze_scale` or a command of interventions.h. Throws Error(bad_input).
   InspectionSetup changed(const Command& command) const;
 

@@ -64,8 +64,7 @@ ModeEdit& edit_of(Interventions& changed, const ModeName& name, const std::vecto
   const auto of = std::ranges::find(layers, name.layer, &InterventionTarget::layer);
   const auto is_among = [](int i, int count) { return i >= 0 && i < count; };
   if (of == layers.end() || !is_among(name.head, of->heads) || !is_among(name.mode, of->rank))
-    throw Error(ExitCode::bad_input, "this model has no mode " + std::to_string(name.mode) + " in head " +
-                                         std::to_string(name.head) + " of its part " + std::to_string(name.layer));
+    throw Error(ExitCode::bad_input, "this model has no mode " + std::to_string(name.mode) + " in that head");
   return edit_of(changed.layers[name.layer].heads[name.head], name.is_number && !of->has_learned_modes, name.mode);
 }
 

@@ -10,6 +10,7 @@
 #include "core/io/atomic_file.h"
 #include "core/io/error.h"
 #include "core/io/folders.h"
+#include "core/io/json_file.h"
 
 namespace afterglow {
 

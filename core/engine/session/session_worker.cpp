@@ -158,10 +158,10 @@ void SessionWorker::apply(const Command& command) {
   if (is_open() && run().folder() && (changes_training(command) || learn.contains(command.name)))
     throw Error(ExitCode::bad_input, command.name + ": another program trains this run; open one checkpoint by itself");
   const bool is_text = std::holds_alternative<std::monostate>(command.typed);
-  nlohmann::json value = is_text ? parse_json(command.value, "the value of " + command.name) : nlohmann::json();
-  if (value.is_null()) value = nlohmann::json::object();
-  if (!value.is_object()) throw Error(ExitCode::bad_input, command.name + " takes an object, not " + command.value);
-  handler(*this, command, value);
+  const nlohmann::json value = is_text ? parse_json(command.value, "the value of " + command.name) : nlohmann::json();
+  if (!value.is_object() && !value.is_null())
+    throw Error(ExitCode::bad_input, command.name + " takes an object, not " + command.value);
+  handler(*this, command, value.is_null() ? nlohmann::json::object() : value);
 }
 
 void SessionWorker::open(const SavedRun& saved) {
@@ -512,7 +512,7 @@ void SessionWorker::move_to(std::unique_ptr<Backend> target, Precision precision
   Snapshot snapshot = present_snapshot();
   snapshot.recipe.precision = precision;
   std::unique_ptr<Backend> side;
-  auto moved = analyse({snapshot.recipe, snapshot, "", {}, run().folder()}, *target, side);
+  auto moved = analyse({snapshot.recipe, snapshot, "", {}, {}, run().folder()}, *target, side);
   archive_run();
   take_over(std::move(moved));
   side_backend_ = std::move(side);
