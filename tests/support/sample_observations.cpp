@@ -290,7 +290,7 @@ std::shared_ptr<const SolverView> solvers_of(std::int64_t step, int heads, int l
   view->layer = 3;
   view->gate_layer = view->pair_layer = 1;
   view->half_lives = {{1, std::vector<double>(static_cast<std::size_t>(heads), 12)}};
-  view->half_lives[0].of_heads[1] = 250;
+  view->half_lives[0].of_heads.back() = 250;
   view->own_iterations = 8;
   view->strength = 0.02;
   view->iterations = 12;
