@@ -173,10 +173,8 @@ nlohmann::json train_here(const TrainOptions& options, const CommonOptions& comm
   const Interruption interruption;  // until all files are written
   SavedRun saved = starting_run(options.start, common, "tiny");
   saved.folder.reset();
-  if (!saved.recipe.checkpoint.is_null() && !saved.snapshot) {  // the optimiser begins here
-    saved.recipe.checkpoint.erase("step");
-    saved.recipe.shown_step = 0;
-  }
+  nlohmann::json& origin = saved.recipe.checkpoint;  // whose optimiser begins here
+  if (!saved.snapshot && origin.is_object() && origin.erase("step") > 0) saved.recipe.shown_step = 0;
   say_notes(saved, output);
   const std::unique_ptr<Backend> backend = chosen_backend(common);
   if (is_first(ranks)) make_folder(options.out);

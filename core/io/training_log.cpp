@@ -9,7 +9,6 @@
 #include <regex>
 #include <set>
 #include <sstream>
-#include <utility>
 
 #include "core/io/csv.h"
 #include "core/io/error.h"
@@ -134,7 +133,7 @@ void TrainingLog::add(const std::string& name, double step, double value) {
   const auto found = std::ranges::find(curves, name, &LoggedCurve::name);
   LoggedCurve& curve = found == curves.end() ? curves.emplace_back(LoggedCurve{name, {}, {}}) : *found;
   const auto keep = std::ranges::lower_bound(curve.steps, step) - curve.steps.begin();
-  const bool goes_back = std::cmp_less(keep, curve.steps.size());
+  const bool goes_back = !curve.steps.empty() && curve.steps.back() > step;
   if (goes_back && std::ranges::find(notes, replaced) == notes.end()) notes.push_back(replaced);
   curve.steps.resize(static_cast<std::size_t>(keep));
   curve.values.resize(static_cast<std::size_t>(keep));

@@ -69,9 +69,8 @@ class SessionWorker {
   void change(const std::string& key, double to, bool is_live);
   /// Rewinds to before step `step` and leaves its batch out of the training.
   void leave_out_batch(std::int64_t step);
-  /// Of a run in a folder: shows the state `by` places after the present one.
+  /// Of a run in a folder: show the state `by` places after the present one; from now on each new one, or stay.
   void move_by(std::int64_t by);
-  /// Of a run in a folder: from now on each new state is shown, or the present one stays.
   void follow(bool on);
   bool follows() const { return follows_; }
   /// Freezes or unfreezes a part (TrainingRun::freeze).

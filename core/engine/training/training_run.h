@@ -38,8 +38,7 @@ class TrainingRun {
   /// Continues from a snapshot. Throws Error(bad_input) if the snapshot does not fit its own recipe.
   TrainingRun(const Snapshot& snapshot, Backend& backend, std::size_t history_limit = History::default_limit);
 
-  /// From now on the states are those of a folder that another program fills: `go_to` opens the last one at or before a
-  /// step and trains nothing.
+  /// From now on `go_to` opens the last state of this folder, which another program fills, at or before a step.
   void follow(std::shared_ptr<RunFolder> folder) { folder_ = std::move(folder); }
   const std::shared_ptr<RunFolder>& folder() const { return folder_; }
 

@@ -30,8 +30,7 @@ class LoadingWatch : Immovable {
   Told told_;
 };
 
-/// The folder whose config.json describes these weights, a folder or a .safetensors file: their own folder, else the
-/// one above it, where trainings keep it once for all steps. Empty without any.
+/// The folder of the config.json for a folder or file of weights: their own, else the one above. Empty without any.
 std::filesystem::path folder_of_config(const std::filesystem::path& weights);
 
 /// A folder with config.json and weights in safetensors, or one such file, which it maps.

@@ -50,10 +50,12 @@ TEST_F(RunFolders, NamesHoldTheSteps) {
 
 TEST_F(RunFolders, NumbersThatAreNoSteps) {
   for (const char* name : {"mamba-130m.safetensors", "mamba-370m.safetensors", "model-00001-of-00002.safetensors",
-                           "model-00002-of-00002.safetensors", "v1.5.safetensors", "v1.6.safetensors"})
+                           "model-00002-of-00002.safetensors", "v1.5.safetensors", "v1.6.safetensors",
+                           "llama-3.safetensors", "qwen3_5.safetensors"})
     weights(name);
   EXPECT_THAT(steps(), IsEmpty());
   weights("0100/model.safetensors");
+  EXPECT_THAT(steps(), IsEmpty()) << "one number alone is no series";
   weights("0200/model.safetensors");
   EXPECT_THAT(steps(), ElementsAre(100, 200));
 }

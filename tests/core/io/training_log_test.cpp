@@ -35,7 +35,7 @@ const LoggedCurve& curve(const TrainingLog& log, const std::string& name) {
 TEST_F(TrainingLogs, HuggingFaceTrainerWritesNaN) {
   const TrainingLog log = read("trainer_state.json", R"({"max_steps": 100, "best_metric": null, "log_history": [
     {"step": 2, "loss": 3.5, "grad_norm": NaN, "epoch": 0.5},
-    {"step": 2, "eval_loss": Infinity},
+    {"step": 2, "eval_loss": Infinity, "epoch": 0.5},
     {"step": 4, "loss": 3.0, "grad_norm": 1.5, "epoch": 1}]})");
   EXPECT_EQ(log.planned_steps, 100);
   EXPECT_THAT(curve(log, "loss").steps, ElementsAre(2, 4));

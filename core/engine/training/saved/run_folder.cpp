@@ -110,6 +110,11 @@ void RunFolder::look_into(const fs::path& folder, int depth, Scan& scan) {
   if (failed && depth == 0) refuse_file(folder, failed.message());
   if (failed) scan.notes.push_back(folder.string() + ": it cannot be read (" + failed.message() + ")");
   std::ranges::sort(paths);
+  std::map<std::string, int> alike;  // names without their digits: a series, if they have no word such as "step"
+  const auto without_digits = [](const fs::path& path) {
+    return std::regex_replace(path.filename().string(), std::regex("\\d+"), "#");
+  };
+  for (const fs::path& path : paths) ++alike[without_digits(path)];
   for (const fs::path& path : paths) {
     const std::string name = path.filename().string(), ending = path.extension().string();
     if (name.starts_with(".") || name.starts_with("tmp") || name.starts_with("figures_")) continue;
@@ -119,7 +124,8 @@ void RunFolder::look_into(const fs::path& folder, int depth, Scan& scan) {
       scan.notes.push_back(path.string() + ": it cannot be read (" + failed.message() + ")");
     if (is_file && is_log_name(path)) scan.logs.push_back(path);
     bool has_word = false;
-    const std::optional<std::int64_t> step = step_in(is_file ? path.stem().string() : name, has_word);
+    std::optional<std::int64_t> step = step_in(is_file ? path.stem().string() : name, has_word);
+    if (!has_word && alike[without_digits(path)] < 2) step.reset();
     const fs::path weights = is_folder ? weights_in(path) : is_file && ending == ".safetensors" ? path : fs::path();
     if (step && !weights.empty()) take_state(path, weights, *step, scan);
     const bool is_pickle = ending == ".pt" || ending == ".pth" || ending == ".ckpt" || ending == ".bin";

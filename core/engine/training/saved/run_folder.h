@@ -14,8 +14,7 @@ struct StoredState {
   bool is_snapshot = false;  ///< of Afterglow; else another program's model
 };
 
-/// Means the last state where a step is expected.
-constexpr std::int64_t newest_state = INT64_MAX;
+constexpr std::int64_t newest_state = INT64_MAX;  ///< the last state, where a step is expected
 
 /// States have a number in their names: "checkpoint-500", "step_1000.safetensors", "epoch=1-step=200", "model-7"; a
 /// snapshot says its step itself. Pickles are not opened, folders are searched three levels down, without links.

@@ -46,9 +46,10 @@ SavedRun read_model(const std::filesystem::path& path, const std::string& name =
   return {checkpoint_recipe(*checkpoint, name), std::nullopt, "", checkpoint->notes(), checkpoint};
 }
 
-/// Weights of another program, which has written its config.json near them.
+/// One of the files of another program that share a config.json; model.safetensors is opened by its folder.
 bool is_other_model(const std::filesystem::path& file) {
-  return !folder_of_config(file).empty() && !MappedTensors(file).metadata().contains("afterglow.recipe");
+  return file.filename() != "model.safetensors" && !folder_of_config(file).empty() &&
+         !MappedTensors(file).metadata().contains("afterglow.recipe");
 }
 
 SavedRun read_run_folder(std::shared_ptr<RunFolder> folder, std::int64_t step) {
