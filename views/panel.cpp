@@ -7,13 +7,11 @@
 
 #include "core/figure/axis.h"
 #include "views/analyses/inspected/inspection_figures.h"
-#include "views/analyses/memory/trajectory_figures.h"
+#include "views/analyses/memory/memory_figures.h"
 #include "views/analyses/spectra/spectrum_figures.h"
 #include "views/figures/semantic_colours.h"
 #include "views/formula_cards.h"
 #include "views/page/page.h"
-#include "views/plot_widget.h"
-#include "views/widgets.h"
 #include "views/work_offer.h"
 
 namespace afterglow {

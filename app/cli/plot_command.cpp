@@ -7,7 +7,7 @@
 #include "app/cli/start.h"
 #include "core/engine/analyses/costs/layer_costs.h"
 #include "core/engine/analyses/influence/deep_experiment.h"
-#include "core/engine/inspection/solver_problems.h"
+#include "core/engine/analyses/influence/influence_measurement.h"
 #include "core/engine/session/analysed_run.h"
 #include "core/figure/axis.h"
 #include "core/figure/decimate.h"
@@ -307,11 +307,12 @@ void ask_text(AnalysedRun& analysed, const std::string& text) {
 
 /// Runs the analyses that the plot shows, with the layer, head and token of the options.
 Observation observe(AnalysedRun& analysed, const PlotOptions& options, int layer, Output& output) {
-  for (std::size_t i = 1; i < options.snapshots.size(); ++i) analysed.compare_runs({{"path", options.snapshots[i]}});
+  for (std::size_t i = 1; i < options.snapshots.size(); ++i)
+    analysed.choose("compare_runs", {{"path", options.snapshots[i]}});
   if (layer >= 0) analysed.choose_trace(layer);
   of_words([&] {
-    if (!options.problem.empty()) analysed.choose_problem(parse_made_problem(parse_json(options.problem, "--problem")));
-    if (!options.influence.empty()) analysed.choose_influence(parse_json(options.influence, "--influence"));
+    if (!options.problem.empty()) analysed.choose("solver_problem", parse_json(options.problem, "--problem"));
+    if (!options.influence.empty()) analysed.choose("influence", parse_json(options.influence, "--influence"));
   });
   if (const std::optional<std::string> text = options.text.read()) ask_text(analysed, *text);
   if (!options.pair.empty()) analysed.ask({"pair", nlohmann::json{{"path", options.pair}}.dump()});

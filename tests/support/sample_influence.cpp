@@ -5,7 +5,7 @@
 #include <limits>
 
 #include "core/analysis/influence/influence.h"
-#include "core/engine/analyses/influence/influence_tail.h"
+#include "core/engine/analyses/influence/jacobian_measure.h"
 
 namespace afterglow::samples {
 

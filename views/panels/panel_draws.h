@@ -1,9 +1,9 @@
 // Drawing code of single panels; one file each, which names its plots.
 #pragma once
-#include <span>
 #include <string_view>
 
 #include "views/panel.h"
+#include "views/plots/registered.h"
 
 namespace afterglow {
 
@@ -13,25 +13,6 @@ struct PanelDrawing {
   void (*draw)(Frame& frame, const Panel& panel, const std::vector<Figure>& figures, const Rect& area);
   double (*draw_controls)(Frame& frame, const Rect& row) = nullptr;  ///< see Panel
 };
-
-std::span<const PanelDrawing> training_drawings();
-std::span<const PanelDrawing> spectrum_drawings();
-std::span<const PanelDrawing> forces_drawings();
-std::span<const PanelDrawing> power_filter_drawings();
-std::span<const PanelDrawing> stepper_drawings();
-std::span<const PanelDrawing> solver_drawings();
-std::span<const PanelDrawing> token_weights_drawings();
-std::span<const PanelDrawing> influence_drawings();
-std::span<const PanelDrawing> inspected_drawings();
-std::span<const PanelDrawing> forecast_drawings();
-std::span<const PanelDrawing> memory_drawings();
-std::span<const PanelDrawing> phase_map_drawings();
-std::span<const PanelDrawing> blame_drawings();
-std::span<const PanelDrawing> accuracy_drawings();
-std::span<const PanelDrawing> microscope_drawings();
-std::span<const PanelDrawing> bisect_drawings();
-std::span<const PanelDrawing> over_training_drawings();
-std::span<const PanelDrawing> causes_drawings();
 
 /// The field for a prompt and the chip that lets the model write on, at the top of the area; returns the height used, 0
 /// for a model without a tokenizer.

@@ -1,6 +1,5 @@
 // Every plot is a panel; files of this folder draw those with their own drawing code.
 #include <algorithm>
-#include <array>
 #include <stdexcept>
 #include <string>
 
@@ -11,16 +10,10 @@ namespace afterglow {
 
 namespace {
 
-constexpr std::array drawn_by_themselves{
-    training_drawings,      spectrum_drawings,      forces_drawings,    power_filter_drawings, stepper_drawings,
-    solver_drawings,        token_weights_drawings, influence_drawings, inspected_drawings,    forecast_drawings,
-    phase_map_drawings,     blame_drawings,         accuracy_drawings,  microscope_drawings,   bisect_drawings,
-    over_training_drawings, causes_drawings,        memory_drawings};
-
 std::vector<Panel> all_panels() {
   std::vector<Panel> list;
   for (const PlotKind& kind : plot_kinds()) list.push_back({&kind, draw_figure_grid, nullptr});
-  for (const auto drawings : drawn_by_themselves) {
+  for (const auto drawings : panel_drawings) {
     for (const PanelDrawing& drawing : drawings()) {
       const auto panel = std::ranges::find_if(list, [&](const Panel& known) { return known.kind->id == drawing.plot; });
       if (panel == list.end()) throw std::logic_error("a panel is drawn of no plot: " + std::string(drawing.plot));

@@ -2,11 +2,10 @@
 // texts of their formula cards are in assets/cards, which says how to add one; formula_card.cpp joins them with the
 // numbers.
 #pragma once
-#include <array>
-
 #include "core/io/embedded_text.h"
 #include "views/plots/formula_card.h"
 #include "views/plots/plot_kinds.h"
+#include "views/plots/registered.h"
 
 namespace afterglow {
 
@@ -31,21 +30,9 @@ struct PlotFamily {
   std::span<const CardNumbers> numbers;  ///< of the cards that have numbers
 };
 
-PlotFamily training_plots();
-PlotFamily spectrum_plots();
-PlotFamily sequence_plots();
-PlotFamily causes_plots();
-PlotFamily solver_plots();
-PlotFamily influence_plots();
-PlotFamily theory_plots();
-PlotFamily spectral_memory_plots();
-
-/// In the order in which the plots are listed.
-inline constexpr std::array plot_families{training_plots, spectrum_plots,  sequence_plots, causes_plots,
-                                          solver_plots,   influence_plots, theory_plots,   spectral_memory_plots};
-
-/// The files of assets/plots and assets/cards.
+/// The files of assets/plots, assets/cards and assets/analyses.
 std::span<const EmbeddedText> plot_texts();
 std::span<const EmbeddedText> card_texts();
+std::span<const EmbeddedText> analysis_texts();
 
 }  // namespace afterglow

@@ -47,12 +47,14 @@ NumbersText numbers_of_card(const std::string& card) {
 const std::vector<FormulaCard>& formula_cards() {
   static const std::vector<FormulaCard> cards = [] {
     std::vector<FormulaCard> all;
-    for (const EmbeddedText& text : card_texts()) {
-      for (const nlohmann::json& card : nlohmann::json::parse(text.json)) {
+    const auto add = [&](const nlohmann::json& list) {
+      for (const nlohmann::json& card : list) {
         all.push_back(read_card(card));
         all.back().numbers = numbers_of_card(all.back().id);
       }
-    }
+    };
+    for (const EmbeddedText& text : card_texts()) add(nlohmann::json::parse(text.json));
+    for (const EmbeddedText& text : analysis_texts()) add(nlohmann::json::parse(text.json).at("cards"));
     return all;
   }();
   return cards;

@@ -1,4 +1,4 @@
-// Reads assets/plots, finds plots by name, and adds the line about their source to figures.
+// Reads assets/plots and assets/analyses, finds plots by name, and adds the line about their source to figures.
 #include "views/plots/plot_kinds.h"
 
 #include <algorithm>
@@ -36,6 +36,7 @@ std::span<const PlotKind> plot_kinds() {
   static nlohmann::json infos;
   static const std::vector<PlotKind> kinds = [] {
     for (const EmbeddedText& file : plot_texts()) infos.update(nlohmann::json::parse(file.json));
+    for (const EmbeddedText& file : analysis_texts()) infos.update(nlohmann::json::parse(file.json).at("plots"));
     std::vector<PlotKind> all;
     for (const auto family : plot_families) {
       for (const PlotRow& row : family().plots) all.push_back(kind_of(row, infos.at(std::string(row.id))));

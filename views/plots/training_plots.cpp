@@ -1,6 +1,5 @@
 // Plots and cards of the curves of training.
 #include "core/figure/axis.h"
-#include "views/analyses/accuracy/accuracy_figures.h"
 #include "views/analyses/bisect/bisect_figures.h"
 #include "views/analyses/blame/blame_figures.h"
 #include "views/analyses/microscope/microscope_figures.h"
@@ -30,12 +29,6 @@ std::string phase_map_numbers(const Observation& o, const Selection&) {
          " runs";
 }
 
-std::string accuracy_grid_numbers(const Observation& o, const Selection&) {
-  if (!o.accuracy || o.accuracy->grids.empty()) return "";
-  const AccuracyGrid& grid = o.accuracy->grids.front();
-  return grid.cells.empty() ? "" : cell_text(grid, grid.cells.front());
-}
-
 std::string blame_numbers(const Observation& o, const Selection&) {
   if (!o.blame) return "";
   const std::string chosen = batch_text(*o.blame, o.blame->batch.step);
@@ -60,7 +53,9 @@ std::string rate_numbers(const Observation& o, const Selection&) {
 constexpr PlotRow training_rows[] = {
     {"training", 0, {}, training_subtitle, training_figures},
     {"phase_map", set_of(Analysis::phase_map), {}, phase_map_subtitle, phase_map_figures},
-    {"accuracy_grid", set_of(Analysis::accuracy), LayerTrait::tokens, accuracy_grid_subtitle, accuracy_grid_figures},
+};
+
+constexpr PlotRow study_rows[] = {
     {"blame", set_of(Analysis::blame), {}, blame_subtitle, blame_figures},
     {"microscope", set_of(Analysis::microscope), {}, microscope_subtitle, microscope_figures},
     {"bisect", set_of(Analysis::bisect), {}, bisect_subtitle, bisect_figures},
@@ -71,7 +66,6 @@ constexpr CardNumbers training_numbers[] = {{"training", loss_numbers},
                                             {"training_accuracy", accuracy_numbers},
                                             {"training_loss", loss_numbers},
                                             {"phase_map", phase_map_numbers},
-                                            {"accuracy_grid", accuracy_grid_numbers},
                                             {"blame", blame_numbers},
                                             {"microscope", microscope_numbers},
                                             {"bisect", bisect_numbers},
@@ -83,5 +77,6 @@ constexpr CardNumbers training_numbers[] = {{"training", loss_numbers},
 }  // namespace
 
 PlotFamily training_plots() { return {training_rows, training_numbers}; }
+PlotFamily study_plots() { return {study_rows, {}}; }
 
 }  // namespace afterglow

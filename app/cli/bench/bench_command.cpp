@@ -18,7 +18,7 @@
 #include "app/cli/interruption.h"
 #include "app/cli/start.h"
 #include "core/analysis/linear_algebra/spectrum.h"
-#include "core/engine/analyses/influence/influence_tail.h"
+#include "core/engine/analyses/influence/jacobian_measure.h"
 #include "core/engine/analyses/patch/patch_measurement.h"
 #include "core/engine/analyses/transplant/transplant.h"
 #include "core/engine/inspection/observer.h"

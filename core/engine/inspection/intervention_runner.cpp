@@ -6,7 +6,6 @@
 #include <numeric>
 
 #include "core/analysis/attention/softmax.h"
-#include "core/engine/inspection/depth_measure.h"
 #include "core/engine/inspection/generation.h"
 #include "core/engine/inspection/head_spectrum.h"
 #include "core/engine/inspection/sequence_pair.h"

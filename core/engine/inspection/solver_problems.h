@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "core/engine/analyses/solvers/solver_view.h"
+#include "core/layers/capture_reader.h"
 #include "core/layers/captured_layer.h"
 
 namespace afterglow {
@@ -41,5 +42,16 @@ SolverView with_made(SolverView view, const std::optional<MadeProblem>& made);
 std::array<ChebyshevReversal, all_arithmetics.size()> check_reversals(const RidgeProblem& problem, int iterations);
 /// Gradients of Chebyshev and conjugate gradient in every arithmetic.
 std::vector<GradientLine> check_gradients(const RidgeProblem& problem, double strength, int iterations);
+
+class Trainer;
+
+/// Whether layers of this kind store pairs of key and value that a filter can read.
+bool has_pairs(std::string_view kind);
+
+/// All filters, Σ_t and the drift of one head.
+HeadFilters filters_of(int head, const PairSequence& pairs);
+/// Filters on the first 256 tokens of the captured sequence, for as many of the first heads as fit into some tenths of
+/// a second.
+std::vector<HeadFilters> compare_filters(Trainer& trainer, int part, const CaptureReader& read);
 
 }  // namespace afterglow

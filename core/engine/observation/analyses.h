@@ -1,5 +1,5 @@
-// The names of all analyses and their results. Each analysis takes time, so the worker runs only those that are
-// requested (core/engine/session/analysis_table.h has a row for each).
+// The registration of all analyses: a name, the place of the result, and the row. Each analysis takes time, so the
+// worker runs only those that are requested.
 #pragma once
 #include <array>
 #include <bit>
@@ -47,40 +47,25 @@ constexpr bool has(AnalysisSet analyses, Analysis one) { return (analyses & set_
 constexpr AnalysisSet all_analyses = 2 * set_of(last_analysis) - 1;
 /// Index in the order of the bits, 0 for the first.
 constexpr std::size_t place_of(Analysis one) { return static_cast<std::size_t>(std::countr_zero(set_of(one))); }
-constexpr std::size_t analysis_count = place_of(Analysis::costs) + 1;
+
+/// The rows of the analyses (core/engine/session/analysis_table.h), in the order in which they are computed: an
+/// analysis comes after those whose results it reads.
+struct AnalysisInfo;
+AnalysisInfo spectra_row(), trace_row(), inspected_row(), transplant_row(), solvers_row(), theory_row(),
+    logit_lens_row(), influence_row(), race_row(), forces_row(), patch_row(), ablation_row(), readout_row(),
+    accuracy_row(), blame_row(), microscope_row(), bisect_row(), over_training_row(), retrieval_row(), costs_row(),
+    phase_map_row();
+inline constexpr std::array analysis_rows{
+    spectra_row,   trace_row,      inspected_row, transplant_row,    solvers_row,   theory_row,  logit_lens_row,
+    influence_row, race_row,       forces_row,    patch_row,         ablation_row,  readout_row, accuracy_row,
+    blame_row,     microscope_row, bisect_row,    over_training_row, retrieval_row, costs_row,   phase_map_row};
+constexpr std::size_t analysis_count = analysis_rows.size();
 
 constexpr std::array<std::int64_t, analysis_count> no_steps() {
   std::array<std::int64_t, analysis_count> steps{};
   steps.fill(-1);
   return steps;
 }
-
-struct Spectra;           ///< observation.h: eigenvalues of every layer's operator
-struct Trace;             ///< observation.h: the recurrent form of the traced layer, token by token
-struct TokenWeights;      ///< observation.h: equivalent attention of the traced layer
-struct InspectedView;     ///< inspected_view.h: the inspected sequence's answer with and without interventions
-struct TheoryView;        ///< theory_view.h: theorems of one head compared with measurements
-struct DepthView;         ///< depth_view.h: gradients before every layer and their bounds
-struct RaceView;          ///< influence_view.h: all layers on one input
-struct InfluenceView;     ///< influence_view.h: influence against lag of the layers compared
-struct SolverView;        ///< solver_view.h: residuals, conditioning and gates of the solvers compared
-struct TrajectoryView;    ///< trajectory_view.h: the trajectory of training in its Karhunen-Loève modes
-struct ForecastView;      ///< forecast_view.h: input, truth and prediction of a series
-struct ForcesView;        ///< forces_view.h: where loss and optimiser move the eigenvalues of Koopman operators
-struct MicroscopeView;    ///< microscope_view.h: how far two trainings that differ in one thing are apart
-struct BisectView;        ///< bisect_view.h: the step at which a condition begins to hold with each block frozen
-struct OverTrainingView;  ///< over_training_view.h: a number of the model over the saved steps
-struct BlameView;         ///< blame_view.h: results of the training without each of its batches
-struct PhaseMapView;      ///< phase_map_view.h: results of other trainings over two fields of the recipe
-struct PatchView;         ///< causes_view.h: which hook point, at which token, carries the answer
-struct AblationView;      ///< causes_view.h: accuracy without each part of the model
-struct LogitLensView;     ///< causes_view.h: the answer at each depth of the residual stream
-struct ReadoutView;       ///< causes_view.h: which values a read-out finds in the state
-struct TransplantView;    ///< causes_view.h: the state of one sequence in the other
-struct MemoryView;        ///< memory_view.h: the memory of training, and which tokens read it
-struct AccuracyView;      ///< accuracy_view.h: right answers over tasks, bindings and lengths
-struct RetrievalView;     ///< influence_view.h: the network of theorem 12 compared with diffuse stacks
-struct CostView;          ///< cost_view.h: what token mixers cost over the length of their sequence
 
 /// The estimated work of an analysis.
 struct AnalysisWork {
@@ -94,35 +79,33 @@ struct AnalysisResults {
   AnalysisSet current = 0;                                        ///< complete results of the present step
   std::array<std::int64_t, analysis_count> made_at = no_steps();  ///< step of each result; -1: none yet
   std::array<AnalysisWork, analysis_count> work{};
-  std::shared_ptr<const Spectra> spectra;
+  std::shared_ptr<const struct Spectra> spectra;                 ///< eigenvalues of every layer's operator
   std::vector<std::shared_ptr<const Spectra>> spectrum_history;  ///< oldest first, the current one last
-  std::shared_ptr<const Trace> trace;
-  std::shared_ptr<const TokenWeights> token_weights;  ///< of the traced layer
-  std::shared_ptr<const InspectedView> inspected;
-  std::shared_ptr<const TheoryView>
-      theory;  ///< of the chosen head without interventions; may be older than the inspected sequence
-  std::shared_ptr<const DepthView>
-      depth;  ///< of the model without interventions; may be older than the inspected sequence
-  std::shared_ptr<const InfluenceView> influence;
-  std::shared_ptr<const RaceView> race;  ///< null until the first layer has finished
-  std::shared_ptr<const SolverView> solvers;
-  std::shared_ptr<const TrajectoryView> trajectory;
-  std::shared_ptr<const ForecastView> forecast;
-  std::shared_ptr<const MemoryView> memory;
-  std::shared_ptr<const PhaseMapView> phase_map;
-  std::shared_ptr<const BlameView> blame;  ///< null until requested
-  std::shared_ptr<const AccuracyView> accuracy;
-  std::shared_ptr<const ForcesView> forces;
-  std::shared_ptr<const MicroscopeView> microscope;       ///< null until requested
-  std::shared_ptr<const BisectView> bisect;               ///< null until requested
-  std::shared_ptr<const OverTrainingView> over_training;  ///< null until requested
-  std::shared_ptr<const PatchView> patch;
-  std::shared_ptr<const AblationView> ablation;
-  std::shared_ptr<const LogitLensView> logit_lens;
-  std::shared_ptr<const ReadoutView> readout;
-  std::shared_ptr<const TransplantView> transplant;
-  std::shared_ptr<const RetrievalView> retrieval;
-  std::shared_ptr<const CostView> costs;
+  std::shared_ptr<const struct Trace> trace;                     ///< the recurrent form of the traced layer
+  std::shared_ptr<const struct TokenWeights> token_weights;      ///< equivalent attention of the traced layer
+  std::shared_ptr<const struct InspectedView> inspected;         ///< the answer with and without interventions
+  std::shared_ptr<const struct TheoryView> theory;  ///< theorems of one head, without interventions; may be older
+  std::shared_ptr<const struct DepthView> depth;    ///< gradients before every layer and their bounds; may be older
+  std::shared_ptr<const struct InfluenceView> influence;    ///< influence against lag of the layers compared
+  std::shared_ptr<const struct RaceView> race;              ///< all layers on one input; null until the first is done
+  std::shared_ptr<const struct SolverView> solvers;         ///< residuals, conditioning and gates
+  std::shared_ptr<const struct TrajectoryView> trajectory;  ///< of training in its Karhunen-Loève modes
+  std::shared_ptr<const struct ForecastView> forecast;      ///< input, truth and prediction of a series
+  std::shared_ptr<const struct MemoryView> memory;          ///< the memory of training, and which tokens read it
+  std::shared_ptr<const struct PhaseMapView> phase_map;     ///< other trainings over two fields of the recipe
+  std::shared_ptr<const struct BlameView> blame;            ///< the training without each batch; null until requested
+  std::shared_ptr<const struct AccuracyView> accuracy;      ///< right answers over tasks, bindings and lengths
+  std::shared_ptr<const struct ForcesView> forces;          ///< where the next step moves the eigenvalues
+  std::shared_ptr<const struct MicroscopeView> microscope;  ///< twin trainings; null until requested
+  std::shared_ptr<const struct BisectView> bisect;          ///< with each block frozen; null until requested
+  std::shared_ptr<const struct OverTrainingView> over_training;  ///< over the saved steps; null until requested
+  std::shared_ptr<const struct PatchView> patch;                 ///< which hook point carries the answer
+  std::shared_ptr<const struct AblationView> ablation;           ///< accuracy without each part of the model
+  std::shared_ptr<const struct LogitLensView> logit_lens;        ///< the answer at each depth of the residual stream
+  std::shared_ptr<const struct ReadoutView> readout;             ///< values that a read-out finds in the state
+  std::shared_ptr<const struct TransplantView> transplant;       ///< the state of one sequence in the other
+  std::shared_ptr<const struct RetrievalView> retrieval;         ///< theorem 12's network
+  std::shared_ptr<const struct CostView> costs;                  ///< what token mixers cost over the length
 };
 
 }  // namespace afterglow

@@ -11,7 +11,6 @@
 #include "core/engine/analyses/influence/influence_view.h"
 #include "core/engine/analyses/inspected/inspected_view.h"
 #include "core/engine/analyses/solvers/solver_view.h"
-#include "core/engine/analyses/theory/depth_view.h"
 #include "core/engine/analyses/theory/theory_view.h"
 #include "core/engine/observation/causes_view.h"
 #include "core/engine/observation/memory_view.h"

@@ -1,4 +1,4 @@
-// Reads the table of commands from assets/commands.
+// Reads the table of commands from assets/commands and assets/analyses.
 #include "core/engine/recipe/command.h"
 
 #include <nlohmann/json.hpp>
@@ -12,6 +12,8 @@ namespace afterglow {
 
 /// The files of assets/commands, one for each CommandTarget.
 std::span<const EmbeddedText> command_texts();
+/// The files of assets/analyses, each with the texts of one analysis.
+std::span<const EmbeddedText> analysis_texts();
 
 namespace {
 
@@ -36,6 +38,9 @@ std::vector<CommandSpec> read_table() {
   static std::vector<json> files;
   std::vector<CommandSpec> table;
   for (const EmbeddedText& file : command_texts()) files.push_back(json::parse(file.json));
+  for (const EmbeddedText& file : analysis_texts()) {
+    for (const json& row : json::parse(file.json).value("commands", json::array())) files.front().push_back(row);
+  }
   for (std::size_t i = 0; i < files.size(); ++i) {
     const CommandTarget target =
         std::string_view(command_texts()[i].name) == "engine" ? CommandTarget::engine : CommandTarget::window;

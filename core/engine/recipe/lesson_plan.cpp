@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <array>
 #include <nlohmann/json.hpp>
-#include <optional>
 #include <utility>
 
 #include "core/io/error.h"

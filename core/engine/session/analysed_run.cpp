@@ -6,9 +6,7 @@
 #include <thread>
 #include <utility>
 
-#include "core/engine/observation/run_numbers.h"
 #include "core/engine/recipe/recipe_text.h"
-#include "core/engine/session/analysis_work.h"
 #include "core/io/error.h"
 #include "core/io/json_file.h"
 #include "core/io/wording.h"
@@ -119,7 +117,6 @@ void AnalysedRun::take_choices(const Recipe& recipe) {
   if (subject_.observer && subject_.traced_part < 0 && trainer.parts().size() > 2) subject_.traced_part = 1;
   subject_.theory_part = -1;
   subject_.theory_head = 0;
-  subject_.made_problem.reset();
   run_->journal().forget(Journal::Scope::inspection);
   subject_.inspected = std::make_unique<InspectionEditor>(recipe.inspected, trainer.task(), subject_.inspector.get());
   choose_sequence();
@@ -146,31 +143,32 @@ void AnalysedRun::analyse_on_side_stream(Backend& backend, OverlappedWork meanwh
 }
 
 void AnalysedRun::take_commands(const Recipe& recipe) {
-  for (const TimedCommand& timed : recipe.commands) {
-    const std::string& name = timed.command.name;
-    const nlohmann::json value = nlohmann::json::parse(timed.command.value);
-    if (name == "compare_runs" && forecasts()) compare_runs(value);
-    if (name == "stop_when") choose_stop(value);
-    if (name == "blame") subject_.blame.config = parse_blame(value, {});
-    if (name == "bisect") subject_.bisect.config = parse_bisect(value, {});
-    if (name == "over_training") subject_.over_training.config = parse_over_training(value, {});
-    if (name == "microscope") subject_.microscope.config = parse_microscope(value, {});
-    if (name == "measure") choose_part(value);
-    if (name == "phase_map") subject_.map_config = parse_phase_map(value, {});
-    if (name == "accuracy_grid") subject_.accuracy = parse_accuracy(value, {});
-    if (name == "influence" && !forecasts()) subject_.influence = parse_influence(value, {});
+  for (const auto& [step, command] : recipe.commands) {
+    const AnalysisSettings* settings = find_settings(command.name);
+    const bool is_of_analysis = settings && settings->replay;
+    if (!is_of_analysis && command.name != "stop_when" && command.name != "measure") continue;
+    const nlohmann::json value = nlohmann::json::parse(command.value);
+    if (command.name == "stop_when") choose_stop(value);
+    if (command.name == "measure") choose_part(value);
+    if (is_of_analysis) settings->replay(subject_, value);
   }
+}
+
+void AnalysedRun::note(const AnalysisSettings& settings) {
+  if (settings.written) run_->note({std::string(settings.command), settings.written(subject_).dump()});
 }
 
 void AnalysedRun::choose_as(const Recipe& recipe) {
   take_choices(recipe);
-  subject_.influence = InfluenceConfig();
-  subject_.accuracy = AccuracyConfig();
-  subject_.ensemble = ForecastEnsemble();
+  for (const AnalysisInfo& row : analysis_table()) {
+    if (row.settings.reset) row.settings.reset(subject_);
+  }
   take_commands(recipe);
-  const auto is_of_influence = [](const TimedCommand& timed) { return timed.command.name == "influence"; };
-  if (std::ranges::any_of(run_->recipe().commands, is_of_influence))
-    run_->note({"influence", to_json(subject_.influence).dump()});
+  const std::vector<TimedCommand> recorded = run_->recipe().commands;
+  for (const TimedCommand& timed : recorded) {
+    const AnalysisSettings* settings = find_settings(timed.command.name);
+    if (settings && settings->reset) note(*settings);
+  }
   run_->note_inspection(to_json(subject_.inspected->now()));
   for (const AnalysisInfo& row : analysis_table()) invalidate(row.analysis);
   forget_results(run_->step());
@@ -394,27 +392,34 @@ void AnalysedRun::edit_inspection(InspectionSetup to, const std::string& gesture
   journal.perform(Journal::Scope::inspection, change, gesture, is_live);
 }
 
-const std::array<AnalysedRun::StudyRequest, 4> AnalysedRun::study_requests{
-    StudyRequest{Analysis::blame, "blame", &AnalysedRun::choose_blame},
-    StudyRequest{Analysis::microscope, "microscope", &AnalysedRun::choose_microscope},
-    StudyRequest{Analysis::bisect, "bisect", &AnalysedRun::choose_bisect},
-    StudyRequest{Analysis::over_training, "over_training", &AnalysedRun::choose_over_training}};
-
 void AnalysedRun::ask(const Command& command) {
   if (edits_inspection(command.name)) return change_inspection(command);
   const nlohmann::json value = parse_json(command.value, "the value of " + command.name);
   if (command.name == "probe") return choose_inspected(value);
-  if (command.name == "influence") return choose_influence(value);
-  if (command.name == "phase_map") return choose_phase_map(value);
-  if (command.name == "accuracy_grid") return choose_accuracy(value);
   if (command.name == "measure") return choose_part(value);
-  std::string names = "accuracy_grid, influence, measure, phase_map, probe";
-  for (const StudyRequest& asked : study_requests) {
-    if (command.name == asked.command) return (this->*asked.choose)(value);
-    names += ", " + std::string(asked.command);
+  choose(command.name, value);
+}
+
+void AnalysedRun::choose(std::string_view command, const nlohmann::json& value) {
+  if (const AnalysisSettings* settings = find_settings(command)) {
+    const AnalysisSet changed = settings->choose(subject_, value);
+    for (const AnalysisInfo& row : analysis_table()) {
+      if (has(changed, row.analysis)) invalidate(row.analysis);
+    }
+    return note(*settings);
   }
+  std::string names = "measure, probe";
+  for (const AnalysisInfo& row : analysis_table())
+    names += row.settings.choose ? ", " + std::string(row.settings.command) : "";
   for (const CommandSpec& spec : command_table()) names += spec.edits_inspection ? ", " + std::string(spec.name) : "";
-  throw Error(ExitCode::bad_input, command.name + " is not a command that analyses a model; choose one of " + names);
+  throw Error(ExitCode::bad_input,
+              std::string(command) + " is not a command that analyses a model; choose one of " + names);
+}
+
+std::optional<Recipe> AnalysedRun::opened_by(const Command& command) const {
+  const AnalysisSettings* settings = find_settings(command.name);
+  if (!settings || !settings->opened) return std::nullopt;
+  return settings->opened(subject_, parse_json(command.value, "the value of " + command.name));
 }
 
 /// Another sequence invalidates every analysis; interventions only those that show them.
@@ -478,78 +483,10 @@ void AnalysedRun::choose_theory(int part, int head) {
   invalidate(Analysis::theory);
 }
 
-void AnalysedRun::choose_problem(std::optional<MadeProblem> problem) {
-  subject_.made_problem = std::move(problem);
-  invalidate(Analysis::solvers);
-}
-
-void AnalysedRun::choose_influence(const nlohmann::json& value) {
-  InfluenceConfig before = std::exchange(subject_.influence, parse_influence(value, subject_.influence));
-  if (subject_.influence.race != before.race) invalidate(Analysis::race);
-  if (subject_.influence.retrieval != before.retrieval) invalidate(Analysis::retrieval);
-  before.race = subject_.influence.race;
-  before.retrieval = subject_.influence.retrieval;
-  if (subject_.influence != before) invalidate(Analysis::influence);
-  run_->note({"influence", to_json(subject_.influence).dump()});
-}
-
-void AnalysedRun::choose_phase_map(const nlohmann::json& value) {
-  const PhaseMapConfig config = parse_phase_map(value, subject_.map ? subject_.map->config() : subject_.map_config);
-  if (subject_.map && subject_.map->has_runs_of(config)) {
-    subject_.map->show(config.result);
-  } else {
-    subject_.map = std::make_shared<PhaseMap>(run_->recipe(), config);
-  }
-  subject_.map_config = config;
-  run_->note({"phase_map", to_json(config).dump()});
-}
-
-void AnalysedRun::choose_accuracy(const nlohmann::json& value) {
-  subject_.accuracy = parse_accuracy(value, subject_.accuracy);
-  invalidate(Analysis::accuracy);
-  run_->note({"accuracy_grid", to_json(subject_.accuracy).dump()});
-}
-
-void AnalysedRun::choose_blame(const nlohmann::json& value) {
-  auto& [asked, study] = subject_.blame;
-  const BlameConfig config = parse_blame(value, asked.value_or(BlameConfig()));
-  if (study && study->is_of(run_->recipe()) && study->has_runs_of(config))
-    study->show(config);
-  else
-    study = std::make_unique<Blame>(*run_, config);
-  asked = study->config();
-  invalidate(Analysis::blame);
-  run_->note({"blame", to_json(*asked).dump()});
-}
-
-template <class Study, class Config>
-void AnalysedRun::take(RequestedStudy<Study, Config>& asked, const Config& config, Analysis analysis) {
-  asked.study = std::make_unique<Study>(*run_, config);
-  asked.config = asked.study->config();
-  invalidate(analysis);
-  const auto command = std::ranges::find(study_requests, analysis, &StudyRequest::analysis)->command;
-  run_->note({std::string(command), to_json(*asked.config).dump()});
-}
-
-void AnalysedRun::choose_microscope(const nlohmann::json& value) {
-  auto& asked = subject_.microscope;
-  take(asked, parse_microscope(value, asked.config.value_or(MicroscopeConfig())), Analysis::microscope);
-}
-
-void AnalysedRun::choose_bisect(const nlohmann::json& value) {
-  auto& asked = subject_.bisect;
-  take(asked, parse_bisect(value, asked.config.value_or(BisectConfig())), Analysis::bisect);
-}
-
-void AnalysedRun::choose_over_training(const nlohmann::json& value) {
-  auto& asked = subject_.over_training;
-  take(asked, parse_over_training(value, asked.config.value_or(OverTrainingConfig())), Analysis::over_training);
-}
-
 void AnalysedRun::ask_for(AnalysisSet analyses) {
-  for (const StudyRequest& asked : study_requests) {
-    if (has(analyses, asked.analysis) && !is_current(asked.analysis) && !has_work(asked.analysis))
-      (this->*asked.choose)(nlohmann::json::object());
+  for (const AnalysisInfo& row : analysis_table()) {
+    if (row.settings.is_request && has(analyses, row.analysis) && !is_current(row.analysis) && !has_work(row.analysis))
+      choose(row.settings.command, nlohmann::json::object());
   }
 }
 
@@ -571,39 +508,10 @@ Observation AnalysedRun::analysed(AnalysisSet analyses, const std::function<void
   return describe();
 }
 
-Recipe AnalysedRun::run_of_map(std::int64_t place) const {
-  if (!subject_.map) throw Error(ExitCode::bad_input, "there is no phase map yet; its workspace makes one");
-  return subject_.map->finished_run(place);
-}
-
-void AnalysedRun::take_map(const AnalysedRun& other) {
-  if (!other.subject_.map || !other.subject_.map->holds(run_->recipe())) return;
-  subject_.map = other.subject_.map;
-  if (&other.run_->trainer().backend() != &run_->trainer().backend()) subject_.map->drop_present();
-  subject_.map_config = subject_.map->config();
-  run_->note({"phase_map", to_json(subject_.map_config).dump()});
-}
-
-void AnalysedRun::compare_runs(const nlohmann::json& value) {
-  refuse_unknown_keys(value, {"path", "paths"}, "compare_runs");
-  std::vector<std::string> paths = value.contains("paths") ? std::vector<std::string>{} : subject_.ensemble.paths();
-  if (value.contains("path")) paths.push_back(get_string(value, "path", std::nullopt, "compare_runs"));
-  for (const nlohmann::json& path : value.value("paths", nlohmann::json::array())) {
-    if (!path.is_string())
-      throw Error(ExitCode::bad_input, "compare_runs.paths: expected names of snapshots, got " + path.dump());
-    paths.push_back(path.get<std::string>());
+void AnalysedRun::take_over(const AnalysedRun& before) {
+  for (const auto& analysis : analyses_) {
+    if (analysis) analysis->take_over(before.subject_);
   }
-  if (!forecasts()) {
-    if (paths.empty()) return;
-    throw Error(ExitCode::bad_input, "compare_runs: only forecasts can be compared; open one first");
-  }
-  ForecastEnsemble chosen;
-  for (const std::string& path : paths) {
-    chosen.add(std::filesystem::absolute(path).string(), run_->recipe(), run_->trainer().backend());
-  }
-  subject_.ensemble = std::move(chosen);
-  invalidate(Analysis::trace);
-  run_->note({"compare_runs", nlohmann::json{{"paths", subject_.ensemble.paths()}}.dump()});
 }
 
 void AnalysedRun::forget_results(std::int64_t after) {

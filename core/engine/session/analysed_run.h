@@ -1,13 +1,11 @@
 // A run together with its analyses. Window and command line share this class, so both show and export the same.
 #pragma once
-#include <array>
 #include <functional>
 #include <memory>
 #include <optional>
 #include <vector>
 
 #include "core/engine/session/analysis_table.h"
-#include "core/engine/session/analysis_work.h"
 #include "core/engine/session/stop_condition.h"
 #include "core/engine/training/saved/saved_run.h"
 
@@ -78,9 +76,15 @@ class AnalysedRun : Immovable {  // its analyses hold pointers into it
   void choose_inspected(const nlohmann::json& value);
   /// Carries out `inspected_sequence` and the commands of interventions (interventions.h). Throws Error(bad_input).
   void change_inspection(const Command& command);
-  /// Carries out any command that changes what is analysed but not the training: `inspected`, those of
-  /// `change_inspection`, `influence`, `phase_map`, `blame`, `microscope`. Throws Error(bad_input).
+  /// Carries out any command that changes what is analysed but not the training: `probe`, `measure`, those of
+  /// `change_inspection` and of `choose`. Throws Error(bad_input).
   void ask(const Command& command);
+  /// Carries out the command of an analysis (AnalysisSettings), such as `influence`, and records its settings in the
+  /// recipe. Throws Error(bad_input) and then changes nothing.
+  void choose(std::string_view command, const nlohmann::json& value);
+  /// The run that the command opens, such as a finished run of the phase map; nothing if it only changes settings.
+  /// Throws Error(bad_input).
+  std::optional<Recipe> opened_by(const Command& command) const;
   /// Whether any intervention is in force.
   bool inspection_has_interventions() const { return !subject_.inspected->now().interventions.empty(); }
   /// Whether an intervention moves eigenvalues.
@@ -96,17 +100,7 @@ class AnalysedRun : Immovable {  // its analyses hold pointers into it
   void choose_trace(int part);
   /// Chooses the head that the theorems are compared with: of `part` if that is an `ska`, else of the first `ska`.
   void choose_theory(int part, int head);
-  /// Chooses a ridge system that the solvers solve in addition to the layer's own; nothing: only those.
-  void choose_problem(std::optional<MadeProblem> problem);
-  /// Each of these carries out the command of its name and records it in the recipe. Throws Error(bad_input).
-  void choose_influence(const nlohmann::json& value);
-  void choose_phase_map(const nlohmann::json& value);
-  void choose_accuracy(const nlohmann::json& value);
-  void choose_blame(const nlohmann::json& value);
-  void choose_microscope(const nlohmann::json& value);
-  void choose_bisect(const nlohmann::json& value);
-  void choose_over_training(const nlohmann::json& value);
-  /// Starts those of these studies that wait for a command and have had none, with their default settings.
+  /// Starts those of these analyses that wait for a command and have had none, with their default settings.
   void ask_for(AnalysisSet analyses);
   /// Carries out `stop_when`; recorded in the recipe. Throws Error(bad_input).
   void choose_stop(const nlohmann::json& value);
@@ -114,13 +108,8 @@ class AnalysedRun : Immovable {  // its analyses hold pointers into it
   /// system is too ill-conditioned for float32, in which all devices factorise. The latter is judged at steps that
   /// depend on the recipe alone. Adds a mark to the curves.
   std::optional<std::string> stop_reason();
-  /// The recipe of a finished run of the phase map. Throws Error(bad_input) without one.
-  Recipe run_of_map(std::int64_t place) const;
-  /// Takes over the phase map of another run if this run is one of its cells.
-  void take_map(const AnalysedRun& other);
-  /// Draws other runs over a forecast: {"path": "a.safetensors"} adds a snapshot, {"paths": [..]} replaces the list.
-  /// Recorded in the recipe. Throws Error(bad_input) and then changes nothing.
-  void compare_runs(const nlohmann::json& value);
+  /// Takes over what the analyses of another run have found that also holds for this one.
+  void take_over(const AnalysedRun& before);
   /// Discards results that depend on weights or settings that have changed; of recorded histories only entries later
   /// than step `after`.
   void forget_results(std::int64_t after = -1);
@@ -131,12 +120,6 @@ class AnalysedRun : Immovable {  // its analyses hold pointers into it
   Observation observe(AnalysisSet analyses, const std::function<void()>& after_piece = {});
 
  private:
-  struct StudyRequest {
-    Analysis analysis;
-    std::string_view command;
-    void (AnalysedRun::*choose)(const nlohmann::json& value);
-  };
-  static const std::array<StudyRequest, 4> study_requests;
   /// Null if this run has no such analysis.
   RunAnalysis* find(Analysis analysis) const { return analyses_[index_of(analysis)].get(); }
   void make(Analysis analysis, void (RunAnalysis::*how)(const AnalysisResults&), bool may_train);
@@ -151,8 +134,7 @@ class AnalysedRun : Immovable {  // its analyses hold pointers into it
   void note_parts();
   void after_step();
   void judge_conditioning();
-  template <class Study, class Config>
-  void take(RequestedStudy<Study, Config>& asked, const Config& config, Analysis analysis);
+  void note(const AnalysisSettings& settings);
   bool forecasts() const { return run_->trainer().forecast() != nullptr; }
 
   std::unique_ptr<TrainingRun> run_;

@@ -1,38 +1,25 @@
-// The table of analyses. The session, `plot`, `train`, `soak` and the tests walk it. To add an analysis, write its
-// class and row in analysis_table.cpp, its name in analyses.h, and its view in AnalysisResults.
+// What the session knows of an analysis: its row (when it runs, its work, its settings) and the interface of its code.
+// The session, `plot`, `train`, `soak` and the tests walk the table. core/engine/README.md says how to add an analysis.
 #pragma once
 #include <cstddef>
 #include <cstdint>
+#include <functional>
+#include <map>
 #include <memory>
+#include <nlohmann/json.hpp>
 #include <optional>
 #include <span>
 #include <string_view>
+#include <typeindex>
 
-#include "core/engine/analyses/accuracy/accuracy_measurement.h"
-#include "core/engine/analyses/blame/blame.h"
-#include "core/engine/analyses/forecast/forecast_ensemble.h"
-#include "core/engine/analyses/influence/influence_measurement.h"
-#include "core/engine/analyses/microscope/microscope.h"
-#include "core/engine/analyses/phase_map/phase_map.h"
-#include "core/engine/analyses/race/race_measurement.h"
 #include "core/engine/inspection/inspection_editor.h"
 #include "core/engine/inspection/intervention_runner.h"
 #include "core/engine/inspection/observer.h"
-#include "core/engine/inspection/solver_problems.h"
 #include "core/engine/observation/analyses.h"
 #include "core/engine/observation/observation.h"
-#include "core/engine/session/bisect.h"
-#include "core/engine/session/over_training.h"
 #include "core/engine/training/training_run.h"
 
 namespace afterglow {
-
-/// A study that runs only after a command requests it.
-template <class Study, class Config>
-struct RequestedStudy {
-  std::optional<Config> config;  ///< nothing: not requested
-  std::unique_ptr<Study> study;  ///< of `config`; created when the scheduler has time
-};
 
 constexpr std::array<double, analysis_count> whole_parts() {
   std::array<double, analysis_count> parts{};
@@ -41,43 +28,50 @@ constexpr std::array<double, analysis_count> whole_parts() {
 }
 
 /// What the analyses of a run read, and what the user has chosen to inspect.
-struct AnalysisSubject {
+class AnalysisSubject {
+ public:
   TrainingRun* run = nullptr;
   Trainer* evaluated = nullptr;                   ///< the run's trainer, or its copy on a side stream
   std::shared_ptr<Observer> recorder;             ///< reads the run's trainer between steps; null for a forecast
   std::shared_ptr<Observer> observer;             ///< reads `evaluated`; equals `recorder` without a copy
   std::unique_ptr<InterventionRunner> inspector;  ///< reads `evaluated`; null for a forecast
-  /// Analyses call this between pieces of work that do not read the run, so that training goes on. Empty: nothing to
-  /// do.
+  /// Analyses call this between pieces of work that do not read the run, so that training goes on. May be empty.
   std::function<void()> meanwhile;
   std::unique_ptr<InspectionEditor> inspected;  ///< the inspected sequence and the interventions
   int traced_part = -1;                         ///< index into Trainer::parts(), -1: none
   int theory_part = -1, theory_head = 0;        ///< for a part that is no `ska`: the first one
-  std::optional<MadeProblem> made_problem;      ///< solved in addition to the layer's systems
-  InfluenceConfig influence;
-  AccuracyConfig accuracy;
-  ForecastEnsemble ensemble;  ///< runs drawn over a forecast
-  PhaseMapConfig map_config;
-  RequestedStudy<Blame, BlameConfig> blame;
-  RequestedStudy<Microscope, MicroscopeConfig> microscope;
-  RequestedStudy<Bisect, BisectConfig> bisect;
-  RequestedStudy<OverTraining, OverTrainingConfig> over_training;
   /// Share of each analysis that is computed, 0 to 1, by place_of.
   std::array<double, analysis_count> parts = whole_parts();
-  std::shared_ptr<PhaseMap> map;  ///< created on request; a run opened from the map keeps it
 
   std::int64_t step() const { return run->step(); }
   /// The spectra whose mode numbers `evaluated` uses.
   std::shared_ptr<const Spectra> numbered() const { return run->numbered_modes(evaluated->finished_steps()); }
   double part_of(Analysis analysis) const { return parts[place_of(analysis)]; }
+  /// What an analysis keeps here for the run, one value of each type: its settings, and a study that outlives them.
+  template <class T>
+  T& chosen() {
+    return value<T>();
+  }
+  template <class T>
+  const T& chosen() const {
+    return value<T>();
+  }
+
+ private:
+  template <class T>
+  T& value() const {
+    std::shared_ptr<void>& kept = chosen_[typeid(T)];
+    if (!kept) kept = std::make_shared<T>();
+    return *static_cast<T*>(kept.get());
+  }
+  mutable std::map<std::type_index, std::shared_ptr<void>> chosen_;
 };
 
 /// The part of an analysis' work that grows with the model.
 struct ModelWork {
   double tokens = 0;  ///< through the whole model; a reverse pass counts as two more
   double steps = 0;   ///< of the recurrent form, each of which reads all weights
-  double first =
-      0;  ///< share of the smallest piece that shows something; 1: no parts; 0: runs on request only, no parts
+  double first = 0;   ///< share of the smallest useful piece; 1: no parts; 0: runs on request only, no parts
 };
 
 /// One analysis of one run: its last result and how to compute it again.
@@ -113,6 +107,8 @@ class RunAnalysis {
   virtual void after_step() {}
   /// No panel shows the analysis: frees all memory but the result.
   virtual void release() {}
+  /// The window opens this run in place of `before`: keeps what also holds here.
+  virtual void take_over(const AnalysisSubject& /*before*/) {}
 };
 
 /// An analysis that works in pieces.
@@ -124,6 +120,52 @@ class PiecewiseAnalysis : public RunAnalysis {
   }
 };
 
+/// One that belongs to no step of the run.
+class UntiedAnalysis : public PiecewiseAnalysis {
+ public:
+  explicit UntiedAnalysis(AnalysisSubject& of) : of_(&of) {}
+  std::int64_t made_at() const override { return -1; }
+  bool has_news() const override { return has_news_; }
+  void forget(std::int64_t) override { invalidate(); }
+  void invalidate() override {}
+
+ protected:
+  AnalysisSubject* of_;
+  bool has_news_ = false;
+};
+
+/// One whose whole result belongs to a step: the view's.
+template <class View>
+class StepAnalysis : public RunAnalysis {
+ public:
+  explicit StepAnalysis(AnalysisSubject& of) : of_(&of) {}
+  bool is_current() const override { return made_at() == of_->step(); }
+  std::int64_t made_at() const override { return view_ ? view_->step : -1; }
+  void forget(std::int64_t) override { invalidate(); }
+  void invalidate() override { view_.reset(); }
+
+ protected:
+  AnalysisSubject* of_;
+  std::shared_ptr<const View> view_;
+};
+
+/// The same; panels show the last result until `measure` has made the next.
+template <class View>
+class LastingAnalysis : public StepAnalysis<View> {
+ public:
+  using StepAnalysis<View>::StepAnalysis;
+  bool is_current() const override { return !is_stale_ && StepAnalysis<View>::is_current(); }
+  void update(const AnalysisResults&) override {
+    is_stale_ = false;
+    measure();
+  }
+  void invalidate() override { is_stale_ = true; }
+
+ private:
+  virtual void measure() = 0;
+  bool is_stale_ = true;
+};
+
 /// When the scheduler runs an analysis. The table is sorted by it.
 enum class AnalysisCost {
   quick,        ///< in the observation of the step
@@ -132,22 +174,91 @@ enum class AnalysisCost {
   piecewise     ///< takes longer than an observation may wait: `advance` between steps
 };
 
-struct AnalysisInfo {
+/// The settings of an analysis, which a command of the window, `plot --ask` or the recipe sets. They are a value of the
+/// subject (AnalysisSubject::chosen). Most are made by `settings_of` below or `request_of` (requested_study.h).
+struct AnalysisSettings {
+  std::string_view command = {};  ///< empty: the analysis has no settings
+  /// Carries out the command; returns the analyses whose results it invalidates. Throws Error(bad_input) and then
+  /// changes nothing.
+  AnalysisSet (*choose)(AnalysisSubject& subject, const nlohmann::json& value) = nullptr;
+  /// The same when a recipe that holds the command is opened, before anything is computed.
+  void (*replay)(AnalysisSubject& subject, const nlohmann::json& value) = nullptr;
+  /// The settings in force, as the recipe records them; null: it does not.
+  nlohmann::json (*written)(const AnalysisSubject& subject) = nullptr;
+  /// Back to those of a new run, when the window goes to a moment that another recipe describes; null: they stay.
+  void (*reset)(AnalysisSubject& subject) = nullptr;
+  /// The command starts the analysis, which does not run without it.
+  bool is_request = false;
+  /// The run that the command opens instead of changing settings; null: it never does. Throws Error(bad_input).
+  std::optional<Recipe> (*opened)(const AnalysisSubject& subject, const nlohmann::json& value) = nullptr;
+};
+
+/// Settings that are one struct: `parse` keeps the fields that are absent, `to_json` writes all.
+template <Analysis analysis, class Config, Config (*parse)(const nlohmann::json&, const Config&)>
+AnalysisSettings settings_of(std::string_view command) {
+  return {command,
+          [](AnalysisSubject& subject, const nlohmann::json& value) {
+            subject.chosen<Config>() = parse(value, subject.chosen<Config>());
+            return set_of(analysis);
+          },
+          [](AnalysisSubject& subject, const nlohmann::json& value) { subject.chosen<Config>() = parse(value, {}); },
+          [](const AnalysisSubject& subject) { return to_json(subject.chosen<Config>()); },
+          [](AnalysisSubject& subject) { subject.chosen<Config>() = {}; }};
+}
+
+struct AnalysisTiming {
+  AnalysisCost cost = AnalysisCost::piecewise;
+  double min_interval = 0;  ///< seconds between two runs during training
+  double weight = 3;        ///< relative share of the time for all requested analyses
+};
+
+struct AnalysisInfo : AnalysisTiming {
   Analysis analysis;
   std::string_view name;  ///< for messages: "influence"
-  AnalysisCost cost;
-  double min_interval;  ///< seconds between two runs during training
-  double weight;        ///< relative share of the time for all requested analyses
-  /// The whole work; null: it does not grow with the model.
-  ModelWork (*work)(const AnalysisSubject& subject);
   /// Returns null for a run without this analysis, which then counts as current.
   std::unique_ptr<RunAnalysis> (*make)(AnalysisSubject& subject);
+  /// The whole work; null: it does not grow with the model.
+  ModelWork (*work)(const AnalysisSubject& subject) = nullptr;
+  AnalysisSettings settings = {};
 };
+
+/// For `make`: an analysis of every run, and one of runs that read tokens.
+template <class Form, auto... choice>
+std::unique_ptr<RunAnalysis> make_of_any(AnalysisSubject& subject) {
+  return std::make_unique<Form>(subject, choice...);
+}
+template <class Form, auto... choice>
+std::unique_ptr<RunAnalysis> make_of_tokens(AnalysisSubject& subject) {
+  return subject.observer ? make_of_any<Form, choice...>(subject) : nullptr;
+}
 
 /// One row for each Analysis; a row comes after those whose results it reads.
 std::span<const AnalysisInfo> analysis_table();
 /// The row's index.
 std::size_t index_of(Analysis analysis);
+/// The settings that a command sets; null if it is no command of an analysis.
+const AnalysisSettings* find_settings(std::string_view command);
 inline const AnalysisInfo& info_of(Analysis analysis) { return analysis_table()[index_of(analysis)]; }
+
+/// Seconds for one token in a pass, and for one step of the recurrent form.
+struct Pace {
+  double token = 0, step = 0;
+};
+/// Times one short pass and one step of the model itself.
+Pace measure_pace(Trainer& trainer);
+double seconds_of(const ModelWork& work, const Pace& pace);
+
+/// The share of the work that runs without a request for a model with this many weights: some seconds on two cores.
+/// Depends on the numbers alone, so it is the same on every machine. 0 if even the smallest piece is more.
+double first_part(const ModelWork& work, std::int64_t parameters);
+
+// For the `work` functions of rows.
+constexpr double reverse = 3;            ///< a forward and a backward pass, in forward passes
+constexpr double passes_of_a_step = 25;  ///< a step reads all weights for a few tokens
+double length_of(const AnalysisSubject& subject);
+double branches_of(const AnalysisSubject& subject);
+/// Share of the branches up to the traced one, which a trace runs.
+double depth_of_trace(const AnalysisSubject& subject);
+double tokens_of_training(const AnalysisSubject& subject, double steps);
 
 }  // namespace afterglow

@@ -166,35 +166,27 @@ void choose_trace(SessionWorker& worker, const Command&, const json& value) {
   worker.analyse_afresh();
 }
 
-void choose_influence(SessionWorker& worker, const Command&, const json& value) {
-  worker.analysed().choose_influence(value);
-  worker.analyse_afresh();
-}
-
-/// Requests a study that runs in spare time.
+/// Commands that set what an analysis measures, start it, or open a run that it has trained.
 void ask(SessionWorker& worker, const Command& command, const json&) {
   worker.scheduler().retry();
+  if (std::optional<Recipe> recipe = worker.analysed().opened_by(command)) return worker.open({*recipe, {}});
   worker.analysed().ask(command);
 }
 
-void phase_map(SessionWorker& worker, const Command&, const json& value) {
-  if (value.contains("open")) return worker.open({worker.analysed().run_of_map(integer_in(value, "open", -1)), {}});
-  worker.scheduler().retry();
-  worker.analysed().choose_phase_map(value);
-}
-
-void blame(SessionWorker& worker, const Command& command, const json&) {
+/// The same; a study of the steps of training needs some.
+void ask_of_training(SessionWorker& worker, const Command& command, const json& value) {
   if (worker.run().latest_step() <= worker.run().oldest_step())
     return worker.report(Severity::info, "train some steps first; then the effect of every batch can be measured");
-  ask(worker, command, {});
+  ask(worker, command, value);
+}
+
+/// The same for quick analyses, which follow at once.
+void ask_afresh(SessionWorker& worker, const Command& command, const json&) {
+  worker.analysed().ask(command);
+  worker.analyse_afresh();
 }
 
 void stop_when(SessionWorker& worker, const Command&, const json& value) { worker.analysed().choose_stop(value); }
-
-void compare_runs(SessionWorker& worker, const Command&, const json& value) {
-  worker.analysed().compare_runs(value);
-  worker.analyse_afresh();
-}
 
 }  // namespace
 
@@ -232,24 +224,18 @@ CommandHandler find_handler(std::string_view name) {
        }},
       {"probe", choose_inspected},
       {"trace", choose_trace},
-      {"influence", choose_influence},
-      {"compare_runs", compare_runs},
-      {"phase_map", phase_map},
-      {"accuracy_grid", ask},
+      {"influence", ask_afresh},
+      {"compare_runs", ask_afresh},
+      {"blame", ask_of_training},
       {"measure", ask},
-      {"blame", blame},
-      {"microscope", ask},
-      {"bisect", ask},
-      {"over_training", ask},
       {"stop_when", stop_when},
-      {"solver_problem", [](SessionWorker& worker, const Command&,
-                            const json& value) { worker.analysed().choose_problem(parse_made_problem(value)); }},
       {"theory", [](SessionWorker& worker, const Command&, const json& value) {
          worker.analysed().choose_theory(index_in(value, "layer", -1), index_in(value, "head", 0));
        }}};
   if (edits_inspection(name)) return edit_inspection;
   const auto found = table.find(name);
-  return found == table.end() ? nullptr : found->second;
+  if (found != table.end()) return found->second;
+  return find_settings(name) ? ask : nullptr;
 }
 
 }  // namespace afterglow

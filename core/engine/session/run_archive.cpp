@@ -1,8 +1,6 @@
 // Which curves and checksums are kept.
 #include "core/engine/session/run_archive.h"
 
-#include <algorithm>
-
 #include "core/engine/recipe/recipe_text.h"
 
 namespace afterglow {

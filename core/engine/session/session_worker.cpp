@@ -216,7 +216,7 @@ void SessionWorker::archive_run() {
 
 void SessionWorker::take_over(std::unique_ptr<AnalysedRun> fresh) {
   fresh->run().name = archive_.name();
-  if (analysed_) fresh->take_map(*analysed_);
+  if (analysed_) fresh->take_over(*analysed_);
   view_.clear();
   ++opened_;
   analysed_ = std::move(fresh);

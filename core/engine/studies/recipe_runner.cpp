@@ -2,7 +2,6 @@
 #include "core/engine/studies/recipe_runner.h"
 
 #include <chrono>
-#include <exception>
 #include <thread>
 
 #include "core/io/error.h"

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "core/engine/observation/observation.h"
-#include "core/engine/observation/sweep_view.h"
+#include "core/engine/observation/table_view.h"
 #include "core/engine/studies/recipe_run.h"
 
 namespace afterglow {

@@ -6,8 +6,6 @@
 #include <functional>
 #include <map>
 #include <nlohmann/json.hpp>
-#include <nlohmann/json_fwd.hpp>
-#include <string>
 #include <vector>
 
 #include "core/engine/observation/run_numbers.h"

@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <cmath>
 
-#include "core/engine/training/pinned_array.h"
 #include "core/io/error.h"
 
 namespace afterglow {

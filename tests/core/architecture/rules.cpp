@@ -42,7 +42,7 @@ std::map<std::string, Texts> made_folders() {
   };
   Texts engine = below_engine;
   for (const char* folder :
-       {"recipe", "observation", "training", "inspection", "causes", "studies", "analyses", "session"}) {
+       {"recipe", "observation", "training", "inspection", "causes", "studies", "session", "analyses"}) {
     const std::string name = std::string("core/engine/") + folder;
     table[name] = engine;
     engine.push_back(name);

@@ -54,7 +54,7 @@ TEST(AccuracyGrid, EachCellIsTheEvaluationOfItsTask) {
 
 TEST(AccuracyGrid, EveryCellIsAskedALittleFirst) {
   Grid grid;
-  grid.run.choose_accuracy(json{{"examples", 20}, {"longest", 64}});
+  grid.run.choose("accuracy_grid", json{{"examples", 20}, {"longest", 64}});
   const auto now = [&] { return grid.run.describe().accuracy; };
   const auto untouched = [&] {
     int count = 0;
@@ -74,7 +74,7 @@ TEST(AccuracyGrid, EveryCellIsAskedALittleFirst) {
 
 TEST(AccuracyGrid, ANewStepIsMeasuredOnceEveryCellOfTheOldOneIsKnown) {
   Grid grid;
-  grid.run.choose_accuracy(json{{"examples", 16}, {"longest", 64}});
+  grid.run.choose("accuracy_grid", json{{"examples", 16}, {"longest", 64}});
   grid.run.advance(Analysis::accuracy);
   const int cells = grid.run.describe().accuracy->planned;
   ASSERT_TRUE(grid.run.train_step());

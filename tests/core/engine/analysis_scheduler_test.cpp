@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include "core/engine/analyses/influence/influence_view.h"
 #include "core/engine/session/analysed_run.h"
 #include "tests/core/engine/small_forecaster.h"
 #include "tests/core/engine/small_recipe.h"

@@ -1,5 +1,5 @@
 // Frozen parts, and the step at which a condition begins to hold without their learning.
-#include "core/engine/session/bisect.h"
+#include "core/engine/analyses/bisect/bisect.h"
 
 #include <gmock/gmock.h>
 

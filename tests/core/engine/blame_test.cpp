@@ -127,16 +127,16 @@ TEST(Blame, IsMadeWhenItIsAskedForAndOnlyThen) {
   const std::unique_ptr<Backend> backend = make_cpu_backend(1);
   AnalysedRun analysed({small_recipe(), std::nullopt}, *backend);
   EXPECT_FALSE(analysed.has_work(Analysis::blame));
-  EXPECT_THROW(analysed.choose_blame(nlohmann::json::object()), Error) << "nothing is trained";
+  EXPECT_THROW(analysed.choose("blame", nlohmann::json::object()), Error) << "nothing is trained";
   for (int i = 0; i < 6; ++i) ASSERT_TRUE(analysed.train_step());
   EXPECT_FALSE(analysed.has_work(Analysis::blame));
-  analysed.choose_blame({{"from", 4}});
+  analysed.choose("blame", {{"from", 4}});
   EXPECT_TRUE(analysed.has_work(Analysis::blame));
   const Observation found = analysed.observe(set_of(Analysis::blame));
   ASSERT_TRUE(found.blame);
   EXPECT_EQ(found.blame->without.size(), 3u);
   EXPECT_TRUE(analysed.is_current(Analysis::blame));
-  analysed.choose_blame({{"result", "accuracy"}, {"batch", 5}});
+  analysed.choose("blame", {{"result", "accuracy"}, {"batch", 5}});
   EXPECT_EQ(analysed.describe().blame->without.size(), 3u) << "only shown otherwise";
   EXPECT_EQ(analysed.describe().blame->batch.step, 5);
   // Its recipe asks for the same again.
@@ -150,7 +150,7 @@ TEST(Blame, IsDroppedWithThePastThatItRepeats) {
   const std::unique_ptr<Backend> backend = make_cpu_backend(1);
   AnalysedRun analysed({small_recipe(), std::nullopt}, *backend);
   analysed.go_to(6);
-  analysed.choose_blame({{"from", 5}});
+  analysed.choose("blame", {{"from", 5}});
   ASSERT_TRUE(analysed.observe(set_of(Analysis::blame)).blame);
   analysed.go_to(9);
   analysed.run().set("learning_rate", 1e-3);

@@ -7,7 +7,6 @@
 
 #include "core/analysis/influence/influence.h"
 #include "core/analysis/influence/influence_fit.h"
-#include "core/engine/analyses/influence/influence_tail.h"
 #include "core/engine/analyses/influence/jacobian_measure.h"
 #include "core/io/safetensors.h"
 #include "core/layers/host_values.h"

@@ -1,11 +1,12 @@
 // Runs of other seeds laid over a forecast: mean and deviation from their snapshots, the recipe, what is refused.
+#include "core/engine/analyses/forecast/forecast_ensemble.h"
+
 #include <gmock/gmock.h>
 
 #include <cmath>
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
-#include "core/engine/analyses/forecast/forecast_observer.h"
 #include "core/engine/session/analysed_run.h"
 #include "core/io/error.h"
 #include "core/io/json_file.h"
@@ -58,9 +59,9 @@ TEST_F(ForecastEnsembleTest, MeanAndDeviationAreThoseOfTheRunsOnTheSameWindows) 
   AnalysedRun analysed(open_saved_run(a), *backend);
   EXPECT_TRUE(seen(analysed)->runs.empty());
   EXPECT_TRUE(seen(analysed)->windows[0].channels[0].mean.empty());
-  analysed.compare_runs({{"path", b}});
-  analysed.compare_runs({{"path", c}});
-  analysed.compare_runs({{"path", b}});  // is there already
+  analysed.choose("compare_runs", {{"path", b}});
+  analysed.choose("compare_runs", {{"path", c}});
+  analysed.choose("compare_runs", {{"path", b}});  // is there already
   for (const std::int64_t inspected : {0, 5}) {
     analysed.choose_inspected({{"index", inspected}});
     const auto view = seen(analysed);
@@ -92,7 +93,7 @@ TEST_F(ForecastEnsembleTest, MeanAndDeviationAreThoseOfTheRunsOnTheSameWindows) 
 TEST_F(ForecastEnsembleTest, TheRecipeBringsTheRunsBackAndTrainingIsUntouched) {
   const std::string b = trained(2, 9);
   AnalysedRun analysed({seeded(1), std::nullopt}, *backend), plain({seeded(1), std::nullopt}, *backend);
-  analysed.compare_runs({{"path", b}});
+  analysed.choose("compare_runs", {{"path", b}});
   analysed.go_to(8);
   plain.go_to(8);
   EXPECT_EQ(analysed.run().trainer().checksum(), plain.run().trainer().checksum());
@@ -100,19 +101,19 @@ TEST_F(ForecastEnsembleTest, TheRecipeBringsTheRunsBackAndTrainingIsUntouched) {
   AnalysedRun reopened({parse_recipe(analysed.describe().recipe, "recipe"), std::nullopt}, *backend);
   reopened.go_to(8);
   EXPECT_EQ(seen(reopened)->windows[0].channels[1].deviation, view->windows[0].channels[1].deviation);
-  analysed.compare_runs({{"paths", json::array()}});
+  analysed.choose("compare_runs", {{"paths", json::array()}});
   EXPECT_TRUE(seen(analysed)->runs.empty());
 }
 
 TEST_F(ForecastEnsembleTest, RefusesWhatDoesNotFitAndKeepsWhatIsThere) {
   const std::string b = trained(2, 9), longer = trained(3, 2, 7);
   AnalysedRun analysed({seeded(1), std::nullopt}, *backend);
-  analysed.compare_runs({{"path", b}});
+  analysed.choose("compare_runs", {{"path", b}});
   const auto recipe = folder / "recipe.json";
   write_json(recipe, to_json(seeded(4)));
   for (const std::string& path : {longer, recipe.string(), (folder / "nothing.safetensors").string()}) {
     try {
-      analysed.compare_runs({{"path", path}});
+      analysed.choose("compare_runs", {{"path", path}});
       ADD_FAILURE() << path;
     } catch (const Error& error) {
       EXPECT_EQ(error.code(), ExitCode::bad_input);
@@ -120,10 +121,10 @@ TEST_F(ForecastEnsembleTest, RefusesWhatDoesNotFitAndKeepsWhatIsThere) {
     }
     EXPECT_EQ(seen(analysed)->runs.size(), 2u);
   }
-  EXPECT_THROW(analysed.compare_runs({{"paths", {3}}}), Error);
-  EXPECT_THROW(analysed.compare_runs({{"file", b}}), Error);
+  EXPECT_THROW(analysed.choose("compare_runs", {{"paths", {3}}}), Error);
+  EXPECT_THROW(analysed.choose("compare_runs", {{"file", b}}), Error);
   AnalysedRun tokens({parse_recipe(find_preset("tiny").text, "tiny"), std::nullopt}, *backend);
-  EXPECT_THROW(tokens.compare_runs({{"path", b}}), Error);
+  EXPECT_THROW(tokens.choose("compare_runs", {{"path", b}}), Error);
 }
 
 }  // namespace

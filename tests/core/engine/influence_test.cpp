@@ -7,8 +7,8 @@
 
 #include "core/analysis/linear_algebra/singular_values.h"
 #include "core/engine/analyses/influence/influence_measurement.h"
-#include "core/engine/analyses/influence/influence_tail.h"
-#include "core/engine/analyses/race/race_measurement.h"
+#include "core/engine/analyses/influence/jacobian_measure.h"
+#include "core/engine/analyses/race/layer_race.h"
 #include "core/engine/session/analysed_run.h"
 #include "core/io/error.h"
 #include "core/layers/host_values.h"
@@ -312,9 +312,9 @@ TEST(WatchedInfluence, SettingsAreInTheRecipeAndUndoKeepsThem) {
   AnalysedRun analysed({small_recipe(), std::nullopt}, *backend);
   analysed.train_step();
   analysed.run().set("learning_rate", 1e-4);
-  analysed.choose_influence(
-      nlohmann::json::parse(R"({"tokens": 40, "race": {"tokens": 24, "source": 3, "kinds": ["mamba2"]}})"));
-  analysed.choose_influence(nlohmann::json::parse(R"({"source": 5})"));
+  analysed.choose("influence",
+                  nlohmann::json::parse(R"({"tokens": 40, "race": {"tokens": 24, "source": 3, "kinds": ["mamba2"]}})"));
+  analysed.choose("influence", nlohmann::json::parse(R"({"source": 5})"));
   EXPECT_TRUE(analysed.undo());
   EXPECT_FALSE(analysed.undo()) << "measuring is no change of the run";
   const std::string checksum = analysed.run().trainer().checksum();
@@ -349,7 +349,7 @@ TEST(WatchedInfluence, IsAwaitedUntilWhatWasAskedForHasBeenSeen) {
   analysed.train_step();
   analysed.advance(Analysis::influence);
   EXPECT_FALSE(analysed.is_urgent(Analysis::influence)) << "the same of a later moment has time";
-  analysed.choose_influence(nlohmann::json::parse(R"({"source": 5})"));
+  analysed.choose("influence", nlohmann::json::parse(R"({"source": 5})"));
   EXPECT_TRUE(analysed.is_urgent(Analysis::influence));
   analysed.update(Analysis::influence);
   EXPECT_FALSE(analysed.is_urgent(Analysis::influence));
@@ -508,11 +508,11 @@ TEST(WatchedInfluence, OnlyWhatIsAskedAnewIsMeasuredAnew) {
   AnalysedRun analysed({parse_recipe(quickly_measured_recipe_json(), "quick"), std::nullopt}, *backend);
   analysed.update(Analysis::influence);
   analysed.update(Analysis::race);
-  analysed.choose_influence(nlohmann::json::parse(R"({"race": {"kinds": ["gla"]}})"));
+  analysed.choose("influence", nlohmann::json::parse(R"({"race": {"kinds": ["gla"]}})"));
   EXPECT_TRUE(analysed.is_current(Analysis::influence));
   EXPECT_FALSE(analysed.is_current(Analysis::race));
   analysed.update(Analysis::race);
-  analysed.choose_influence(nlohmann::json::parse(R"({"source": 5})"));
+  analysed.choose("influence", nlohmann::json::parse(R"({"source": 5})"));
   EXPECT_FALSE(analysed.is_current(Analysis::influence));
   EXPECT_TRUE(analysed.is_current(Analysis::race));
 }

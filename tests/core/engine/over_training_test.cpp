@@ -1,5 +1,5 @@
 // A number over training is, at each kept step, what the run showed there.
-#include "core/engine/session/over_training.h"
+#include "core/engine/analyses/over_training/over_training.h"
 
 #include <gmock/gmock.h>
 

@@ -118,23 +118,23 @@ TEST(PhaseMap, HasAxesOfItsOwnForEveryKindOfModel) {
 TEST(PhaseMap, ShowsAnotherNumberWithoutTrainingAgain) {
   const std::unique_ptr<Backend> backend = make_cpu_backend(1);
   AnalysedRun analysed({small_recipe(), std::nullopt}, *backend);
-  analysed.choose_phase_map(to_json(small_map()));
+  analysed.choose("phase_map", to_json(small_map()));
   for (int i = 0; i < 20; ++i) analysed.advance(Analysis::phase_map);
   ASSERT_EQ(analysed.describe().phase_map->sweep.results.size(), 1u);
-  analysed.choose_phase_map({{"result", "loss"}});
+  analysed.choose("phase_map", {{"result", "loss"}});
   EXPECT_EQ(analysed.describe().phase_map->shown, 0u);
   EXPECT_EQ(analysed.describe().phase_map->sweep.results.size(), 1u);
-  analysed.choose_phase_map({{"steps", 13}});
+  analysed.choose("phase_map", {{"steps", 13}});
   EXPECT_EQ(analysed.describe().phase_map->sweep.results.size(), 0u) << "other runs";
-  EXPECT_THROW(analysed.choose_phase_map({{"x", "learning_rat=1"}}), Error);
-  EXPECT_THROW(analysed.choose_phase_map({{"colour", "loss"}}), Error);
+  EXPECT_THROW(analysed.choose("phase_map", {{"x", "learning_rat=1"}}), Error);
+  EXPECT_THROW(analysed.choose("phase_map", {{"colour", "loss"}}), Error);
 }
 
 // What is opened from a map shows the map; a training and what is seen of it do not depend on a map.
 TEST(PhaseMap, StaysWhenOneOfItsRunsIsOpenedAndChangesNoTraining) {
   const std::unique_ptr<Backend> backend = make_cpu_backend(1);
   AnalysedRun analysed({small_recipe(), std::nullopt}, *backend), alone({small_recipe(), std::nullopt}, *backend);
-  analysed.choose_phase_map(to_json(small_map()));
+  analysed.choose("phase_map", to_json(small_map()));
   for (int i = 0; i < 30; ++i) {
     analysed.advance(Analysis::phase_map);
     analysed.train_step();
@@ -144,12 +144,13 @@ TEST(PhaseMap, StaysWhenOneOfItsRunsIsOpenedAndChangesNoTraining) {
   const std::size_t finished = analysed.describe().phase_map->sweep.results.size();
   ASSERT_GE(finished, 1u);
   const auto place = static_cast<std::int64_t>(analysed.describe().phase_map->sweep.results[0].row);
-  AnalysedRun opened({analysed.run_of_map(place), std::nullopt}, *backend);
-  opened.take_map(analysed);
+  AnalysedRun opened({*analysed.opened_by({"phase_map", nlohmann::json{{"open", place}}.dump()}), std::nullopt},
+                     *backend);
+  opened.take_over(analysed);
   ASSERT_TRUE(opened.describe().phase_map);
   EXPECT_EQ(opened.describe().phase_map->sweep.results.size(), finished);
   AnalysedRun other({small_recipe(), std::nullopt}, *backend);
-  other.take_map(analysed);
+  other.take_over(analysed);
   EXPECT_FALSE(other.describe().phase_map) << "no place of the map";
   AnalysedRun reopened({opened.run().recipe(), std::nullopt}, *backend);
   reopened.advance(Analysis::phase_map);

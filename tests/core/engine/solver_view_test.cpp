@@ -155,7 +155,7 @@ TEST(MadeProblem, IsRacedBesideTheLayersOwnAndForgotten) {
   AnalysedRun analysed({small_recipe(), std::nullopt}, *backend);
   analysed.update(Analysis::solvers);
   const auto layers_own = analysed.describe().solvers->problems.front().eigenvalues;
-  analysed.choose_problem(MadeProblem{{0.1, 1}, 0, 0});
+  analysed.choose("solver_problem", {{"eigenvalues", {0.1, 1}}});
   SolverView view = *analysed.describe().solvers;
   ASSERT_TRUE(view.made);
   EXPECT_NEAR(view.made->kappa(), 10, 1e-9);
@@ -165,7 +165,7 @@ TEST(MadeProblem, IsRacedBesideTheLayersOwnAndForgotten) {
   analysed.train_step();
   analysed.update(Analysis::solvers);
   EXPECT_TRUE(analysed.describe().solvers->made);  // it stays through training
-  analysed.choose_problem(std::nullopt);
+  analysed.choose("solver_problem", nlohmann::json::object());
   view = *analysed.describe().solvers;
   EXPECT_FALSE(view.made);
   EXPECT_TRUE(view.made_gradients.empty());

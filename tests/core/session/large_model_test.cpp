@@ -6,9 +6,11 @@
 #include <nlohmann/json.hpp>
 
 #include "core/engine/analyses/influence/influence_view.h"
+#include "core/engine/analyses/over_training/over_training.h"
+#include "core/engine/analyses/requested_study.h"
 #include "core/engine/observation/causes_view.h"
 #include "core/engine/session/analysed_run.h"
-#include "core/engine/session/analysis_work.h"
+#include "core/engine/session/analysis_table.h"
 #include "core/io/error.h"
 #include "tests/core/engine/small_recipe.h"
 
@@ -44,7 +46,7 @@ TEST(LargeModel, APartOfAnAnalysisIsMadeAndGoesOnWhereItStopped) {
 
 TEST(LargeModel, OfTheRaceTheLayersThatHaveArrivedAreShown) {
   Analysed test;
-  test.run.choose_influence({{"race", {{"tokens", 64}, {"kinds", {"mamba2", "sessa"}}}}});
+  test.run.choose("influence", {{"race", {{"tokens", 64}, {"kinds", {"mamba2", "sessa"}}}}});
   const AnalysisSet race = set_of(Analysis::race);
   const auto entries = [&](double part) {
     test.run.choose_part({{"analysis", "race"}, {"part", part}});
@@ -69,8 +71,8 @@ TEST(LargeModel, ANumberOverTrainingTakesWhatItNeedsAtEveryKeptState) {
   subject.run = &test.run.run();
   const Pace pace{1e-3, 1e-2};
   const auto seconds = [&](const std::string& number) {
-    subject.over_training.config = OverTrainingConfig{number};
-    return seconds_of(work_of_over_training(subject), pace);
+    subject.chosen<RequestedStudy<OverTraining>>().config = OverTrainingConfig{number};
+    return seconds_of(info_of(Analysis::over_training).work(subject), pace);
   };
   const double weights = seconds("spectral_radius");
   EXPECT_GT(weights, 0);

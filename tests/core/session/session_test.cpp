@@ -16,7 +16,7 @@
 #include "core/engine/analyses/influence/influence_view.h"
 #include "core/engine/analyses/inspected/inspected_view.h"
 #include "core/engine/analyses/solvers/solver_view.h"
-#include "core/engine/analyses/theory/depth_view.h"
+#include "core/engine/analyses/theory/theory_view.h"
 #include "core/io/error.h"
 #include "tests/core/engine/fading_backend.h"
 #include "tests/core/session/turned_worker.h"

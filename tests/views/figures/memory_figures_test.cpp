@@ -9,8 +9,6 @@
 #include "core/figure/decimate.h"
 #include "tests/support/sample_observations.h"
 #include "tests/views/figures/figure_parts.h"
-#include "views/analyses/memory/forecast_figures.h"
-#include "views/analyses/memory/trajectory_figures.h"
 #include "views/figures/training/training_figures.h"
 #include "views/plots/plot_kinds.h"
 

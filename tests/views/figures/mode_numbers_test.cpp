@@ -10,7 +10,6 @@
 #include "core/figure/axis.h"
 #include "tests/support/sample_observations.h"
 #include "tests/views/figures/figure_parts.h"
-#include "views/analyses/spectra/power_filter_figures.h"
 #include "views/analyses/spectra/spectrum_figures.h"
 #include "views/plots/formula_card.h"
 

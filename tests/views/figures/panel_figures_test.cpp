@@ -9,7 +9,7 @@
 #include <set>
 
 #include "core/engine/analyses/inspected/inspected_view.h"
-#include "core/engine/analyses/theory/depth_view.h"
+#include "core/engine/analyses/theory/theory_view.h"
 #include "core/figure/axis.h"
 #include "core/figure/decimate.h"
 #include "core/figure/files/csv_writer.h"
@@ -17,12 +17,9 @@
 #include "tests/support/sample_observations.h"
 #include "tests/views/figures/figure_parts.h"
 #include "views/analyses/inspected/inspection_figures.h"
-#include "views/analyses/inspected/stepper_figures.h"
-#include "views/analyses/inspected/token_weights_figures.h"
-#include "views/analyses/solvers/conditioning_figures.h"
-#include "views/analyses/spectra/power_filter_figures.h"
+#include "views/analyses/solvers/solver_figures.h"
 #include "views/analyses/spectra/spectrum_figures.h"
-#include "views/analyses/theory/depth_figures.h"
+#include "views/analyses/theory/theory_figures.h"
 #include "views/figures/semantic_colours.h"
 #include "views/figures/training/training_figures.h"
 #include "views/plots/plot_kinds.h"

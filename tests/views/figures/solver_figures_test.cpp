@@ -9,8 +9,6 @@
 #include "core/figure/decimate.h"
 #include "tests/support/sample_observations.h"
 #include "tests/views/figures/figure_parts.h"
-#include "views/analyses/solvers/conditioning_figures.h"
-#include "views/analyses/solvers/kalman_figures.h"
 
 namespace afterglow {
 namespace {

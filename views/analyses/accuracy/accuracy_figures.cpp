@@ -1,4 +1,4 @@
-// Builds the maps of the accuracy grid.
+// Builds the maps of the accuracy grid; its row among the plots.
 #include "views/analyses/accuracy/accuracy_figures.h"
 
 #include <algorithm>
@@ -7,6 +7,7 @@
 #include "core/figure/axis.h"
 #include "views/figures/semantic_colours.h"
 #include "views/figures/sheet.h"
+#include "views/plots/families.h"
 
 namespace afterglow {
 
@@ -115,5 +116,21 @@ std::string cell_text(const AccuracyGrid& grid, const AccuracyCell& cell) {
   if (cell.asked == 0) return what + "not measured yet";
   return what + grouped_number(cell.right) + " of " + grouped_number(cell.asked) + " answers right";
 }
+
+namespace {
+
+std::string accuracy_grid_numbers(const Observation& o, const Selection&) {
+  if (!o.accuracy || o.accuracy->grids.empty()) return "";
+  const AccuracyGrid& grid = o.accuracy->grids.front();
+  return grid.cells.empty() ? "" : cell_text(grid, grid.cells.front());
+}
+
+constexpr PlotRow accuracy_rows[] = {
+    {"accuracy_grid", set_of(Analysis::accuracy), LayerTrait::tokens, accuracy_grid_subtitle, accuracy_grid_figures}};
+constexpr CardNumbers accuracy_card_numbers[] = {{"accuracy_grid", accuracy_grid_numbers}};
+
+}  // namespace
+
+PlotFamily accuracy_plots() { return {accuracy_rows, accuracy_card_numbers}; }
 
 }  // namespace afterglow

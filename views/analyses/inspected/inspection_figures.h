@@ -48,4 +48,24 @@ std::string inspected_label(const InspectedView& inspected, int token);
 /// "accuracy 0.984 → 0.610", with one number while nothing is changed; empty without a sequence.
 std::string accuracy_change(const Observation& observation);
 
+std::string stepper_subtitle(const Observation& observation, const Selection& selection);
+std::vector<Figure> stepper_figures(const Observation& observation, const Selection& selection, CurveStore& curves);
+
+/// The computation of one head for one token, a picture for each step, in order.
+std::string inside_subtitle(const Observation& observation, const Selection& selection);
+std::vector<Figure> inside_figures(const Observation& observation, const Selection& selection, CurveStore& curves);
+
+/// Eigenvalues of one head's operator after each token: the plane at the chosen token with trails, and every modulus
+/// over the tokens.
+std::string token_spectrum_subtitle(const Observation& observation, const Selection& selection);
+std::vector<Figure> token_spectrum_figures(const Observation& observation, const Selection& selection,
+                                           CurveStore& curves);
+
+/// The head of the weights to show, clamped to the existing ones; -1 without heads.
+int selected_weights_head(const Observation& observation, const Selection& selection);
+
+std::string token_weights_subtitle(const Observation& observation, const Selection& selection);
+std::vector<Figure> token_weights_figures(const Observation& observation, const Selection& selection,
+                                          CurveStore& curves);
+
 }  // namespace afterglow

@@ -1,7 +1,5 @@
 // Plots and cards of token by token views: the recurrent state, token weights, the inspected sequence.
 #include "views/analyses/inspected/inspection_figures.h"
-#include "views/analyses/inspected/stepper_figures.h"
-#include "views/analyses/inspected/token_weights_figures.h"
 #include "views/plots/families.h"
 
 namespace afterglow {

@@ -1,6 +1,4 @@
 // State matrices as heat maps whose colours stay the same over the tokens, and the answer as bars.
-#include "views/analyses/inspected/stepper_figures.h"
-
 #include <algorithm>
 #include <cmath>
 

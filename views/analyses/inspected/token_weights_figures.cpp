@@ -1,7 +1,5 @@
 // A matrix with the reading token down and the read token to the right; the colours are symmetric if weights have
 // signs.
-#include "views/analyses/inspected/token_weights_figures.h"
-
 #include <algorithm>
 #include <cmath>
 

@@ -1,7 +1,7 @@
 // The switches of the heads; the usual grid draws the map.
 #include <array>
 
-#include "views/analyses/inspected/token_weights_figures.h"
+#include "views/analyses/inspected/inspection_figures.h"
 #include "views/panels/panel_draws.h"
 
 namespace afterglow {

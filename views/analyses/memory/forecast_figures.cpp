@@ -1,11 +1,10 @@
 // Time counts from the last input: the model sees what is left of 0 and predicts what is right of it.
-#include "views/analyses/memory/forecast_figures.h"
-
 #include <algorithm>
 #include <cmath>
 #include <limits>
 
 #include "core/figure/axis.h"
+#include "views/analyses/memory/memory_figures.h"
 #include "views/figures/semantic_colours.h"
 #include "views/figures/sheet.h"
 

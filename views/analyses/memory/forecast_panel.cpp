@@ -1,7 +1,7 @@
 // Buttons that show another window of the held-out part and add the forecasts of other runs.
 #include <array>
 
-#include "views/analyses/memory/forecast_figures.h"
+#include "views/analyses/memory/memory_figures.h"
 #include "views/panels/panel_draws.h"
 
 namespace afterglow {

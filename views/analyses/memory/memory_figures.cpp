@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <cmath>
 
-#include "core/engine/observation/memory_view.h"
 #include "core/figure/axis.h"
 #include "views/figures/semantic_colours.h"
 #include "views/figures/sheet.h"

@@ -1,9 +1,7 @@
 // Plots and cards of Spectral Memory: the path of training, forecasts, memory tokens.
 #include "core/engine/analyses/forecast/forecast_view.h"
 #include "core/figure/axis.h"
-#include "views/analyses/memory/forecast_figures.h"
 #include "views/analyses/memory/memory_figures.h"
-#include "views/analyses/memory/trajectory_figures.h"
 #include "views/figures/semantic_colours.h"
 #include "views/plots/families.h"
 

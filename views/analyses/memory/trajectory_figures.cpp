@@ -1,11 +1,10 @@
 // The path fades like an afterglow: the colour of a dot grows with its step, the present one is highlighted.
-#include "views/analyses/memory/trajectory_figures.h"
-
 #include <algorithm>
 #include <cmath>
 
 #include "core/figure/axis.h"
 #include "core/io/number_text.h"
+#include "views/analyses/memory/memory_figures.h"
 #include "views/figures/semantic_colours.h"
 #include "views/figures/sheet.h"
 

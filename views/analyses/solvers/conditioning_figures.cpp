@@ -1,6 +1,4 @@
 // Condition numbers of every head along the traced sequence, with the limits of bf16, tf32 and fp32.
-#include "views/analyses/solvers/conditioning_figures.h"
-
 #include <algorithm>
 #include <cmath>
 #include <functional>

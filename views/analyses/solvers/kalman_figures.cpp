@@ -1,6 +1,4 @@
 // One colour for each filter; exact filters are solid, approximations dashed.
-#include "views/analyses/solvers/kalman_figures.h"
-
 #include <algorithm>
 #include <cmath>
 

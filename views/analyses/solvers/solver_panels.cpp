@@ -4,7 +4,6 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
-#include "views/analyses/solvers/conditioning_figures.h"
 #include "views/analyses/solvers/solver_figures.h"
 #include "views/panels/panel_draws.h"
 #include "views/plot_widget.h"

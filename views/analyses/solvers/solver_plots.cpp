@@ -1,7 +1,5 @@
 // Plots and cards of conditioning, solvers, gates and gradients of solves.
 #include "core/figure/axis.h"
-#include "views/analyses/solvers/conditioning_figures.h"
-#include "views/analyses/solvers/kalman_figures.h"
 #include "views/analyses/solvers/solver_figures.h"
 #include "views/plots/families.h"
 #include "views/plots/shared_numbers.h"

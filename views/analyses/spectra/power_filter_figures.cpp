@@ -1,6 +1,4 @@
 // The gain of each power over the modulus, the modes on it, and the energy before and after.
-#include "views/analyses/spectra/power_filter_figures.h"
-
 #include <algorithm>
 #include <cmath>
 #include <complex>
@@ -10,6 +8,7 @@
 #include "core/engine/observation/mode_numbers.h"
 #include "core/figure/axis.h"
 #include "views/analyses/inspected/inspection_figures.h"
+#include "views/analyses/spectra/spectrum_figures.h"
 #include "views/figures/semantic_colours.h"
 #include "views/figures/sheet.h"
 

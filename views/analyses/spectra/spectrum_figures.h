@@ -29,4 +29,17 @@ Figure eigenvalue_plane(std::string id, std::string title, double reach);
 /// The factor on the eigenvalues of A_w according to the selection: 1, or scale for the eigenvalues of A.
 double shown_scale(const HeadSpectrum& head, const Selection& selection);
 
+std::string power_filter_subtitle(const Observation& observation, const Selection& selection);
+/// The gains as curves with the modes on them, and as a table: a row for each mode, a column for each power of Echo's
+/// table D.1 and the displayed one.
+std::vector<Figure> power_filter_figures(const Observation& observation, const Selection& selection,
+                                         CurveStore& curves);
+
+std::string state_spectrum_subtitle(const Observation& observation, const Selection& selection);
+std::vector<Figure> state_spectrum_figures(const Observation& observation, const Selection& selection,
+                                           CurveStore& curves);
+std::string state_growth_subtitle(const Observation& observation, const Selection& selection);
+std::vector<Figure> state_growth_figures(const Observation& observation, const Selection& selection,
+                                         CurveStore& curves);
+
 }  // namespace afterglow

@@ -1,6 +1,4 @@
 // One plane and one line for each head, for states that fade, rotate and grow.
-#include "views/analyses/spectra/state_figures.h"
-
 #include <algorithm>
 #include <cmath>
 

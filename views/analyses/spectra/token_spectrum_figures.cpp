@@ -3,7 +3,7 @@
 #include <cmath>
 #include <set>
 
-#include "views/analyses/inspected/stepper_figures.h"
+#include "views/analyses/inspected/inspection_figures.h"
 #include "views/analyses/spectra/spectrum_figures.h"
 #include "views/figures/semantic_colours.h"
 #include "views/figures/sheet.h"

@@ -31,4 +31,10 @@ std::vector<Figure> query_jacobian_figures(const Observation& observation, const
 /// Bytes of the state and of a key-value cache, with the length at which they are equal (I.14).
 std::vector<Figure> state_size_figures(const Observation& observation, const Selection& selection, CurveStore&);
 
+std::string depth_subtitle(const Observation& observation, const Selection& selection);
+/// |∂L/∂h| before every layer with the bounds of theorem J.9, from measured norms and in closed form, and the norms of
+/// the branches with their closed forms: of Koopman MLPs (J.8), and of the path through the queries of SKA (J.4) and
+/// softmax attention (J.2).
+std::vector<Figure> depth_figures(const Observation& observation, const Selection& selection, CurveStore&);
+
 }  // namespace afterglow

@@ -1,9 +1,7 @@
 // Plots and cards that compare Echo's theorems with measurements.
-#include "core/engine/analyses/theory/depth_view.h"
 #include "core/engine/analyses/theory/theory_view.h"
 #include "core/figure/axis.h"
 #include "core/io/number_text.h"
-#include "views/analyses/theory/depth_figures.h"
 #include "views/analyses/theory/theory_figures.h"
 #include "views/plots/families.h"
 #include "views/plots/shared_numbers.h"

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "core/engine/observation/sweep_view.h"
+#include "core/engine/observation/table_view.h"
 #include "core/figure/figure.h"
 
 namespace afterglow {

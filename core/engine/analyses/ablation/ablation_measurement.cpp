@@ -1,13 +1,14 @@
 // Switches parts off at the model's hook points and by edits of Koopman operators.
 #include "core/engine/analyses/ablation/ablation_measurement.h"
 
-#include <algorithm>
 #include <nlohmann/json.hpp>
 #include <tuple>
 #include <utility>
 
+#include "core/engine/analyses/measured_analysis.h"
 #include "core/engine/causes/hook_passes.h"
 #include "core/engine/observation/mode_numbers.h"
+#include "core/engine/session/analysis_table.h"
 #include "core/layers/host_values.h"
 #include "core/layers/layer_kind.h"
 
@@ -169,5 +170,18 @@ AblationMeasurement::Quality AblationMeasurement::ask(const AblatedPart* without
 }
 
 void AblationMeasurement::publish() { view_ = std::make_shared<const AblationView>(now_); }
+
+AnalysisInfo ablation_row() {
+  constexpr auto begin = [](auto& measurement, const AnalysisSubject& of) { measurement.begin(of.numbered()); };
+  // One pass over the held-out sequences for each block and head.
+  const auto work = [](const AnalysisSubject& subject) -> ModelWork {
+    double asked = 2;
+    for (const ModelPart& part : subject.run->trainer().parts())
+      asked += part.branch < 0 ? 0 : 1 + (part.heads > 1 ? part.heads : 0);
+    return {asked * static_cast<double>(tokens_of_an_ablation(subject.run->trainer())), 0, 2 / asked};
+  };
+  using Form = SpareTimeAnalysis<AblationMeasurement, Analysis::ablation, begin, &AnalysisResults::ablation>;
+  return {{}, Analysis::ablation, "ablation", make_of_tokens<Form, false>, work};
+}
 
 }  // namespace afterglow

@@ -3,6 +3,8 @@
 
 #include <algorithm>
 
+#include "core/engine/analyses/requested_study.h"
+#include "core/engine/session/analysis_table.h"
 #include "core/engine/studies/sweep.h"
 #include "core/engine/training/training_run.h"
 #include "core/io/error.h"
@@ -165,6 +167,14 @@ bool Blame::advance(Backend& backend) {
   if (now_->step() < config_.until && now_->train_step()) return true;
   take_result();
   return !is_complete();
+}
+
+AnalysisInfo blame_row() {
+  // A hundred repetitions of fifty steps on average.
+  const auto work = [](const AnalysisSubject& subject) -> ModelWork {
+    return {tokens_of_training(subject, 100 * 50), 0, 0};
+  };
+  return request_row<Blame, &AnalysisResults::blame, Analysis::blame, parse_blame>("blame", "blame", work);
 }
 
 }  // namespace afterglow

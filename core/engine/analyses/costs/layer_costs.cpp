@@ -8,6 +8,7 @@
 #include <string>
 
 #include "core/backend/arena.h"
+#include "core/engine/session/analysis_table.h"
 #include "core/layers/host_values.h"
 #include "core/layers/layer_kind.h"
 #include "core/random/random.h"
@@ -168,5 +169,28 @@ CostView layer_costs(const CostPlan& plan, const StudyProgress& progress) {
   progress(1);
   return *measurement.view();
 }
+
+namespace {
+
+/// Costs of mixers on this machine: measured once, independent of the run.
+class CostAnalysis final : public UntiedAnalysis {
+ public:
+  using UntiedAnalysis::UntiedAnalysis;
+  bool is_current() const override { return measurement_.is_complete(); }
+  bool is_answered() const override { return measurement_.share_done() > 0; }
+  void advance(const AnalysisResults&) override {
+    const std::shared_ptr<const CostView> before = measurement_.view();
+    measurement_.advance();
+    has_news_ = measurement_.view() != before;
+  }
+  void publish(AnalysisResults& results) const override { results.costs = measurement_.view(); }
+
+ private:
+  CostMeasurement measurement_;
+};
+
+}  // namespace
+
+AnalysisInfo costs_row() { return {{}, Analysis::costs, "costs", make_of_any<CostAnalysis>}; }
 
 }  // namespace afterglow

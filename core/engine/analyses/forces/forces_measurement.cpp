@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "core/analysis/koopman/mode_sensitivity.h"
+#include "core/engine/analyses/measured_analysis.h"
 #include "core/engine/observation/mode_numbers.h"
 #include "core/engine/training/surgery.h"
 #include "core/io/error.h"
@@ -220,6 +221,18 @@ void ForcesMeasurement::fill() {
     if (meanwhile_) meanwhile_();
   }
   view_ = std::make_shared<const ForcesView>(std::move(view));
+}
+
+AnalysisInfo forces_row() {
+  constexpr auto begin = [](auto& measurement, const AnalysisSubject& of) {
+    measurement.begin(*of.run, of.observer->example());
+  };
+  const auto make = [](AnalysisSubject& subject) {
+    using Form = SpareTimeAnalysis<ForcesMeasurement, Analysis::forces, decltype(begin){}, &AnalysisResults::forces>;
+    const bool has_ridge_systems = subject.observer && subject.observer->first_ska() >= 0;
+    return has_ridge_systems ? make_of_any<Form, false>(subject) : nullptr;
+  };
+  return {{AnalysisCost::piecewise, 0.25}, Analysis::forces, "eigenvalue forces", make};
 }
 
 }  // namespace afterglow

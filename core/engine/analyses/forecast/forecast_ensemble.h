@@ -1,6 +1,7 @@
 // Runs with other seeds, loaded from snapshots and compared with a forecasting run on the same windows. They show how
 // much forecasts depend on the seed, not how certain a forecast is.
 #pragma once
+#include <cstdint>
 #include <memory>
 #include <string>
 #include <vector>
@@ -24,5 +25,12 @@ class ForecastEnsemble {
   std::vector<std::string> paths_;
   std::vector<std::unique_ptr<TrainingRun>> runs_;
 };
+
+struct ForecastView;
+class Trainer;
+
+/// Forecasts of the validation part: window `inspected`, counted from 0 and modulo their number, then evenly spaced
+/// ones. Only for a trainer whose `forecast()` is not null.
+std::shared_ptr<const ForecastView> view_forecast(Trainer& trainer, std::int64_t inspected);
 
 }  // namespace afterglow

@@ -4,7 +4,6 @@
 #include <cmath>
 
 #include "core/analysis/influence/influence.h"
-#include "core/engine/analyses/influence/influence_tail.h"
 #include "core/layers/host_values.h"
 #include "core/ops/ops.h"
 

@@ -1,20 +1,18 @@
 // Plans a measurement, works through it pass by pass, and fills the view.
 #include "core/engine/analyses/influence/influence_measurement.h"
 
-#include <algorithm>
 #include <cmath>
 #include <cstdint>
 #include <nlohmann/json.hpp>
 #include <numeric>
-#include <span>
+#include <utility>
 
 #include "core/analysis/influence/influence.h"
-#include "core/engine/analyses/influence/influence_tail.h"
-#include "core/engine/analyses/influence/influence_view.h"
+#include "core/engine/analyses/measured_analysis.h"
 #include "core/engine/inspection/layer_weights.h"
 #include "core/engine/observation/influence_theory.h"
+#include "core/engine/session/analysis_table.h"
 #include "core/engine/training/pinned_array.h"
-#include "core/engine/training/trainer.h"
 #include "core/io/error.h"
 #include "core/io/json_file.h"
 #include "core/layers/capture_reader.h"
@@ -138,7 +136,8 @@ std::vector<double> path_sum_of(const InfluenceView& view, const InfluenceTail& 
 
 }  // namespace
 
-InfluenceConfig parse_influence(const nlohmann::json& value, InfluenceConfig config) {
+InfluenceConfig parse_influence(const nlohmann::json& value, const InfluenceConfig& before) {
+  InfluenceConfig config = before;
   const auto integer = [](const nlohmann::json& from, const char* key, int now, int low, int high, const char* where) {
     return static_cast<int>(get_integer(from, key, now, low, high, where));
   };
@@ -390,6 +389,38 @@ bool InfluenceMeasurement::advance() {
   partial_.reset();
   working_ = false;
   return false;
+}
+
+namespace {
+
+AnalysisSet choose_influence(AnalysisSubject& subject, const nlohmann::json& value) {
+  InfluenceConfig& now = subject.chosen<InfluenceConfig>();
+  InfluenceConfig before = std::exchange(now, parse_influence(value, now));
+  AnalysisSet changed = 0;
+  if (now.race != std::exchange(before.race, now.race)) changed = changed | Analysis::race;
+  if (now.retrieval != std::exchange(before.retrieval, now.retrieval)) changed = changed | Analysis::retrieval;
+  return now != before ? changed | Analysis::influence : changed;
+}
+
+}  // namespace
+
+AnalysisInfo influence_row() {
+  constexpr auto begin = [](auto& measurement, const AnalysisSubject& of) {
+    measurement.config = of.chosen<InfluenceConfig>();
+    measurement.begin(of.inspected->now().index);
+  };
+  // Measures every branch separately, and the stack.
+  const auto work = [](const AnalysisSubject& subject) -> ModelWork {
+    const InfluenceConfig& config = subject.chosen<InfluenceConfig>();
+    const double tokens = config.tokens, lags = config.per_decade * std::log10(std::max(10.0, tokens));
+    const double rows = (config.source < 0 ? config.averaged : 1) * lags * config.directions;
+    const double setup = 2 * tokens, all = setup + 2 * rows * reverse * tokens / 2;
+    return {all, 0, setup / all};
+  };
+  using Form = MeasuredAnalysis<InfluenceMeasurement, Analysis::influence, begin, &AnalysisResults::influence>;
+  AnalysisSettings settings = settings_of<Analysis::influence, InfluenceConfig, parse_influence>("influence");
+  settings.choose = choose_influence;
+  return {{}, Analysis::influence, "influence", make_of_tokens<Form>, work, settings};
 }
 
 }  // namespace afterglow

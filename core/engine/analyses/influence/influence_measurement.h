@@ -31,7 +31,7 @@ struct InfluenceConfig {
 /// {"tokens": 256, "source": -1, "directions": 4, "race": {"tokens": 512, "source": 8, "kinds": ["sessa"]},
 /// "retrieval": {"beta": 0.5, "jumps": 2}}; absent fields keep their value. Throws Error(bad_input) that names the
 /// field.
-InfluenceConfig parse_influence(const nlohmann::json& value, InfluenceConfig config);
+InfluenceConfig parse_influence(const nlohmann::json& value, const InfluenceConfig& before);
 nlohmann::json to_json(const InfluenceConfig& config);
 
 class InfluenceMeasurement {

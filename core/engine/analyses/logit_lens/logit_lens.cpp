@@ -6,8 +6,10 @@
 #include <span>
 
 #include "core/analysis/attention/softmax.h"
+#include "core/engine/analyses/measured_analysis.h"
 #include "core/engine/causes/hook_passes.h"
 #include "core/engine/causes/pair_view.h"
+#include "core/engine/session/analysis_table.h"
 #include "core/layers/host_values.h"
 #include "core/layers/layer_kind.h"
 
@@ -93,6 +95,18 @@ LogitLensView measure_logit_lens(Trainer& trainer, const InspectionSetup& setup)
   }
   name_depths(trainer, names, view);
   return view;
+}
+
+AnalysisInfo logit_lens_row() {
+  // Both sequences, the backward pass, and the head after each branch.
+  const auto work = [](const AnalysisSubject& subject) -> ModelWork {
+    const Model& model = subject.run->trainer().model();
+    const double head = static_cast<double>(model.vocab() * model.width()) /
+                        static_cast<double>(subject.run->trainer().parameters().count());
+    return {length_of(subject) * (2 + reverse + (branches_of(subject) + 1) * head), 0, 1};
+  };
+  using Form = PairAnalysis<LogitLensView, measure_logit_lens, &AnalysisResults::logit_lens>;
+  return {{AnalysisCost::slow, 0.5, 1}, Analysis::logit_lens, "logit lens", make_of_tokens<Form>, work};
 }
 
 }  // namespace afterglow

@@ -5,7 +5,9 @@
 #include <cstring>
 #include <limits>
 
+#include "core/engine/analyses/requested_study.h"
 #include "core/engine/causes/hook_passes.h"
+#include "core/engine/session/analysis_table.h"
 #include "core/engine/studies/recipe_run.h"
 #include "core/engine/training/saved/saved_run.h"
 #include "core/io/error.h"
@@ -326,6 +328,15 @@ void Microscope::compare_passes() {
     view_ = std::move(view);
     return;
   }
+}
+
+AnalysisInfo microscope_row() {
+  const auto work = [](const AnalysisSubject& subject) -> ModelWork {
+    const MicroscopeConfig config = subject.chosen<RequestedStudy<Microscope>>().config.value_or(MicroscopeConfig());
+    return {tokens_of_training(subject, 2 * static_cast<double>(config.steps)), 0, 0};
+  };
+  return request_row<Microscope, &AnalysisResults::microscope, Analysis::microscope, parse_microscope>(
+      "microscope", "microscope", work);
 }
 
 }  // namespace afterglow

@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "core/engine/recipe/recipe_text.h"
+#include "core/engine/session/analysis_table.h"
 #include "core/engine/studies/sweep.h"
 #include "core/engine/training/objective.h"
 #include "core/io/error.h"
@@ -167,6 +168,88 @@ Recipe PhaseMap::finished_run(std::int64_t place) const {
 bool PhaseMap::holds(const Recipe& recipe) const {
   const std::string name = hash_of(beginning_of(recipe), inquiry_);
   return std::ranges::any_of(runs_, [&](const PlannedRun& run) { return run.name == name; });
+}
+
+namespace {
+
+/// The settings, and the map once it is requested; a run opened from the map keeps both.
+struct RunMap {
+  PhaseMapConfig config;
+  std::shared_ptr<PhaseMap> map;
+};
+
+/// Other trainings in spare time. The map belongs to no step and stays when the user opens one of its runs.
+class PhaseMapAnalysis final : public UntiedAnalysis {
+ public:
+  using UntiedAnalysis::UntiedAnalysis;
+  bool is_current() const override { return map() && (map()->is_complete() || has_its_part()); }
+  void advance(const AnalysisResults&) override {
+    const std::shared_ptr<const PhaseMapView> before = map() ? map()->view() : nullptr;
+    if (map()) {
+      map()->advance(of_->run->trainer().backend());
+    } else {
+      map() = std::make_shared<PhaseMap>(of_->run->recipe(), of_->chosen<RunMap>().config);
+    }
+    has_news_ = map()->view() != before;
+  }
+  void publish(AnalysisResults& results) const override {
+    if (map()) results.phase_map = map()->view();
+  }
+  void release() override {
+    if (map()) map()->drop_present();
+  }
+  void take_over(const AnalysisSubject& before) override {
+    const std::shared_ptr<PhaseMap>& other = before.chosen<RunMap>().map;
+    if (!other || !other->holds(of_->run->recipe())) return;
+    if (&before.run->trainer().backend() != &of_->run->trainer().backend()) other->drop_present();
+    of_->chosen<RunMap>() = {other->config(), other};
+    of_->run->note({"phase_map", to_json(other->config()).dump()});
+  }
+
+ private:
+  std::shared_ptr<PhaseMap>& map() const { return of_->chosen<RunMap>().map; }
+  bool has_its_part() const {
+    const SweepView& sweep = map()->view()->sweep;
+    const double part = of_->part_of(Analysis::phase_map);
+    return part < 1 && static_cast<double>(sweep.results.size()) >= part * static_cast<double>(size_of(sweep.axes));
+  }
+};
+
+AnalysisSet choose_phase_map(AnalysisSubject& subject, const nlohmann::json& value) {
+  auto& [config, map] = subject.chosen<RunMap>();
+  const PhaseMapConfig asked = parse_phase_map(value, map ? map->config() : config);
+  if (map && map->has_runs_of(asked)) {
+    map->show(asked.result);
+  } else {
+    map = std::make_shared<PhaseMap>(subject.run->recipe(), asked);
+  }
+  config = asked;
+  return 0;
+}
+
+std::optional<Recipe> opened_run(const AnalysisSubject& subject, const nlohmann::json& value) {
+  if (!value.is_object() || !value.contains("open")) return std::nullopt;
+  const std::shared_ptr<PhaseMap>& map = subject.chosen<RunMap>().map;
+  if (!map) throw Error(ExitCode::bad_input, "there is no phase map yet; its workspace makes one");
+  return map->finished_run(value["open"].is_number_integer() ? value["open"].get<std::int64_t>() : -1);
+}
+
+}  // namespace
+
+AnalysisInfo phase_map_row() {
+  const auto work = [](const AnalysisSubject& subject) -> ModelWork {
+    constexpr double usual_cells = 256;
+    const auto& [config, map] = subject.chosen<RunMap>();
+    const double cells = map ? static_cast<double>(size_of(map->view()->sweep.axes)) : usual_cells;
+    return {tokens_of_training(subject, cells * static_cast<double>(config.steps)), 0, 1 / cells};
+  };
+  AnalysisSettings settings{"phase_map", choose_phase_map};
+  settings.replay = [](AnalysisSubject& subject, const nlohmann::json& value) {
+    subject.chosen<RunMap>().config = parse_phase_map(value, {});
+  };
+  settings.written = [](const AnalysisSubject& subject) { return to_json(subject.chosen<RunMap>().config); };
+  settings.opened = opened_run;
+  return {{}, Analysis::phase_map, "phase map", make_of_any<PhaseMapAnalysis>, work, settings};
 }
 
 }  // namespace afterglow

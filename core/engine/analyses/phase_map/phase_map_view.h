@@ -1,6 +1,6 @@
 // A phase map as plain values: a sweep over two fields that fills while the window is open.
 #pragma once
-#include "core/engine/observation/sweep_view.h"
+#include "core/engine/observation/table_view.h"
 
 namespace afterglow {
 

@@ -5,10 +5,13 @@
 #include <chrono>
 #include <cmath>
 #include <map>
+#include <nlohmann/json.hpp>
 #include <optional>
 
 #include "core/analysis/influence/influence.h"
-#include "core/engine/analyses/influence/influence_tail.h"
+#include "core/engine/analyses/influence/influence_measurement.h"
+#include "core/engine/analyses/measured_analysis.h"
+#include "core/engine/session/analysis_table.h"
 #include "core/engine/training/pinned_array.h"
 #include "core/io/error.h"
 #include "core/layers/host_values.h"
@@ -311,6 +314,76 @@ RaceView LayerRace::view() const {
     return x != y ? x > y : last(a) > last(b);
   });
   return view;
+}
+
+RaceMeasurement::RaceMeasurement(const nlohmann::json& model, Trainer& trainer) : copy_(model, trainer) {}
+
+RaceMeasurement::~RaceMeasurement() = default;
+
+void RaceMeasurement::begin(const RaceConfig& config, bool is_part) {
+  copy_.take();
+  RaceConfig same_kinds = config;
+  if (race_) same_kinds.kinds = race_->config().kinds;
+  const bool is_changed = !race_ || race_->config() != config;
+  if (!race_ || race_->config() != same_kinds) {
+    Trainer& trainer = copy_.trainer();
+    race_ = std::make_unique<LayerRace>(config, copy_.model().width(), trainer.seed(), trainer.evaluation_tape(),
+                                        trainer.dtype());
+  }
+  race_->forget_trained();
+  if (is_changed) race_->enter_initial(config.kinds);
+  shows_parts_ = shows_parts_ || is_changed || is_part;
+  if (copy_.step() > 0) enter_trained();
+  if (!view_ || is_part) show(false);
+  working_ = true;
+}
+
+void RaceMeasurement::enter_trained() {
+  for (const ModelPart& part : copy_.trainer().parts()) {
+    if (part.branch < 0 || !mixes_tokens(part.kind)) continue;
+    race_->enter_trained(*copy_.model().branches()[static_cast<std::size_t>(part.branch)].layer, part.label,
+                         "trained, step " + std::to_string(copy_.step()));
+  }
+}
+
+void RaceMeasurement::show(bool is_complete) {
+  auto view = std::make_shared<RaceView>(race_->view());
+  view->step = copy_.step();
+  view->is_complete = is_complete;
+  view_ = std::move(view);
+  shown_ = race_->revision();
+}
+
+bool RaceMeasurement::advance() {
+  if (!working_) return false;
+  if (race_->advance()) {
+    if (shows_parts_ && race_->revision() != shown_) show(false);
+    return true;
+  }
+  show(true);
+  shows_parts_ = working_ = false;
+  return false;
+}
+
+AnalysisInfo race_row() {
+  constexpr auto begin = [](auto& measurement, const AnalysisSubject& of) {
+    measurement.begin(of.chosen<InfluenceConfig>().race, of.part_of(Analysis::race) < 1);
+  };
+  // The race's layers have the model's width; each is about as large as one of its layers.
+  const auto work = [](const AnalysisSubject& subject) -> ModelWork {
+    const RaceConfig& config = subject.chosen<InfluenceConfig>().race;
+    const auto mixes = [](const auto& part) { return part.branch >= 0 && mixes_tokens(part.kind); };
+    auto layers = static_cast<double>(config.kinds.size());
+    if (config.kinds.empty())
+      layers = static_cast<double>(std::ranges::count_if(layer_kinds(), &LayerKind::mixes_tokens));
+    if (subject.step() > 0) layers += static_cast<double>(std::ranges::count_if(subject.run->trainer().parts(), mixes));
+    const RaceWork one = race_work_of_a_layer(config);
+    const double share = layers / branches_of(subject), tokens = one.tail + one.recall;
+    const double first = (one.tail + passes_of_a_step * one.steps) / (tokens + passes_of_a_step * one.steps);
+    return {share * tokens, share * one.steps, first / std::max(1.0, layers)};
+  };
+  using Form = MeasuredAnalysis<RaceMeasurement, Analysis::race, begin, &AnalysisResults::race>;
+  return {{}, Analysis::race, "race", make_of_tokens<Form>, work};
 }
 
 }  // namespace afterglow

@@ -6,8 +6,10 @@
 #include <nlohmann/json.hpp>
 
 #include "core/analysis/linear_readout.h"
+#include "core/engine/analyses/measured_analysis.h"
 #include "core/engine/causes/state_passes.h"
 #include "core/engine/inspection/sequence_pair.h"
+#include "core/engine/session/analysis_table.h"
 #include "core/io/error.h"
 #include "core/layers/host_values.h"
 #include "core/random/random.h"
@@ -193,5 +195,18 @@ bool ReadoutMeasurement::advance() {
 }
 
 void ReadoutMeasurement::publish() { view_ = std::make_shared<const ReadoutView>(now_); }
+
+AnalysisInfo readout_row() {
+  constexpr auto begin = [](auto& measurement, const AnalysisSubject& of) {
+    measurement.begin(of.inspected->now(), of.traced_part);
+  };
+  const auto work = [](const AnalysisSubject& subject) -> ModelWork {
+    const double length = std::min(length_of(subject), 256.0), steps = length * depth_of_trace(subject);
+    constexpr double sequences = 64, reading = 20;  // `reading`: the ridge fit on the host, in tokens
+    return {sequences * steps + reading * length, steps, 1 / std::max(1.0, length)};
+  };
+  using Form = SpareTimeAnalysis<ReadoutMeasurement, Analysis::readout, begin, &AnalysisResults::readout>;
+  return {{}, Analysis::readout, "read-out", make_of_tokens<Form, false>, work};
+}
 
 }  // namespace afterglow

@@ -6,6 +6,8 @@
 #include <nlohmann/json.hpp>
 
 #include "core/analysis/influence/influence.h"
+#include "core/engine/analyses/influence/influence_measurement.h"
+#include "core/engine/session/analysis_table.h"
 #include "core/io/json_file.h"
 #include "core/layers/host_values.h"
 #include "core/random/random.h"
@@ -169,5 +171,40 @@ bool RetrievalExperiment::advance() {
   finish();
   return false;
 }
+
+namespace {
+
+/// A network of its own, independent of the run's model and step.
+class RetrievalAnalysis final : public UntiedAnalysis {
+ public:
+  using UntiedAnalysis::UntiedAnalysis;
+  bool is_current() const override { return view_ && !experiment_ && measured_ == asked(); }
+  bool is_answered() const override { return view_ != nullptr; }
+  bool is_urgent() const override { return is_urgent_; }
+  bool has_news() const override { return is_current() || is_urgent(); }
+  void advance(const AnalysisResults&) override {
+    if (!experiment_ || measured_ != asked()) {
+      measured_ = asked();
+      experiment_ = std::make_unique<RetrievalExperiment>(measured_);
+    } else if (!experiment_->advance()) {
+      view_ = experiment_->view();
+      experiment_.reset();
+      is_urgent_ = false;
+    }
+  }
+  void publish(AnalysisResults& results) const override { results.retrieval = view_; }
+  void invalidate() override { is_urgent_ = true; }
+
+ private:
+  const RetrievalConfig& asked() const { return of_->chosen<InfluenceConfig>().retrieval; }
+  RetrievalConfig measured_;
+  std::unique_ptr<RetrievalExperiment> experiment_;  // while it runs
+  std::shared_ptr<const RetrievalView> view_;
+  bool is_urgent_ = true;
+};
+
+}  // namespace
+
+AnalysisInfo retrieval_row() { return {{}, Analysis::retrieval, "retrieval", make_of_any<RetrievalAnalysis>}; }
 
 }  // namespace afterglow

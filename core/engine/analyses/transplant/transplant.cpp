@@ -4,8 +4,10 @@
 #include <algorithm>
 
 #include "core/analysis/attention/softmax.h"
+#include "core/engine/analyses/measured_analysis.h"
 #include "core/engine/causes/pair_view.h"
 #include "core/engine/causes/state_passes.h"
+#include "core/engine/session/analysis_table.h"
 
 namespace afterglow {
 
@@ -78,6 +80,14 @@ TransplantView measure_transplant(Trainer& trainer, const InspectionSetup& setup
                           {matrix.corrupted.begin(), matrix.corrupted.end()}});
   }
   return view;
+}
+
+AnalysisInfo transplant_row() {
+  const auto work = [](const AnalysisSubject& subject) -> ModelWork {
+    return {0, length_of(subject) * (1 + depth_of_trace(subject)), 1};
+  };
+  using Form = PairAnalysis<TransplantView, measure_transplant, &AnalysisResults::transplant>;
+  return {{AnalysisCost::interactive, 0.5, 1}, Analysis::transplant, "transplant", make_of_tokens<Form>, work};
 }
 
 }  // namespace afterglow

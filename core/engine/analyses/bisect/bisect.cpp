@@ -1,9 +1,11 @@
 // Repetitions one after the other, each until its condition holds.
-#include "core/engine/session/bisect.h"
+#include "core/engine/analyses/bisect/bisect.h"
 
 #include <nlohmann/json.hpp>
 
+#include "core/engine/analyses/requested_study.h"
 #include "core/engine/session/analysed_run.h"
+#include "core/engine/session/analysis_table.h"
 #include "core/engine/session/stop_condition.h"
 #include "core/engine/studies/recipe_run.h"
 #include "core/io/error.h"
@@ -93,6 +95,14 @@ bool Bisect::advance(Backend& backend) {
     view_ = std::move(view);
   }
   return !is_complete();
+}
+
+AnalysisInfo bisect_row() {
+  const auto work = [](const AnalysisSubject& subject) -> ModelWork {
+    const double steps = static_cast<double>(subject.run->trainer().config().steps);
+    return {tokens_of_training(subject, (branches_of(subject) + 3) * steps), 0, 0};
+  };
+  return request_row<Bisect, &AnalysisResults::bisect, Analysis::bisect, parse_bisect>("bisect", "bisect", work);
 }
 
 }  // namespace afterglow

@@ -1,13 +1,15 @@
 // Opens one saved state at a time as a separate run.
-#include "core/engine/session/over_training.h"
+#include "core/engine/analyses/over_training/over_training.h"
 
 #include <algorithm>
 #include <cmath>
 #include <limits>
 #include <nlohmann/json.hpp>
 
+#include "core/engine/analyses/requested_study.h"
 #include "core/engine/observation/run_numbers.h"
 #include "core/engine/session/analysed_run.h"
+#include "core/engine/session/analysis_table.h"
 #include "core/engine/training/saved/run_folder.h"
 #include "core/io/error.h"
 #include "core/io/json_file.h"
@@ -125,6 +127,26 @@ bool OverTraining::advance(Backend& backend) {
   const bool is_known = found && std::isfinite(*found);
   if (is_known || !measure_next()) take(is_known ? *found : number().value_or(std::nan("")));
   return !is_complete();
+}
+
+AnalysisInfo over_training_row() {
+  // Opens each saved state and measures the number there.
+  const auto work = [](const AnalysisSubject& subject) -> ModelWork {
+    const auto asked = subject.chosen<RequestedStudy<OverTraining>>().config.value_or(OverTrainingConfig());
+    const NumberFamily* family = family_of(asked.number);
+    ModelWork one{0, 1, 0};
+    for (const AnalysisInfo& row : analysis_table()) {
+      if (!family || !row.work || row.analysis == Analysis::over_training || !has(family->analyses, row.analysis))
+        continue;
+      const ModelWork more = row.work(subject);
+      one.tokens += more.tokens;
+      one.steps += more.steps;
+    }
+    const auto states = static_cast<double>(subject.run->kept()->size());
+    return {states * one.tokens, states * one.steps, 0};
+  };
+  return request_row<OverTraining, &AnalysisResults::over_training, Analysis::over_training, parse_over_training>(
+      "over training", "over_training", work);
 }
 
 }  // namespace afterglow

@@ -1,8 +1,14 @@
-// Visits the cells in turn, with few examples first.
-#include "core/engine/analyses/accuracy/accuracy_measurement.h"
+// The accuracy grid: each task that the model understands, over numbers of bindings and lengths, measured on a copy of
+// the weights, cell by cell with few examples first.
+#include <algorithm>
+#include <cstdint>
+#include <memory>
+#include <vector>
 
-#include <nlohmann/json.hpp>
-
+#include "core/engine/analyses/accuracy/accuracy_view.h"
+#include "core/engine/analyses/measured_analysis.h"
+#include "core/engine/session/analysis_table.h"
+#include "core/engine/training/saved/model_copy.h"
 #include "core/io/error.h"
 #include "core/io/json_file.h"
 #include "core/ops/ops.h"
@@ -12,6 +18,26 @@
 namespace afterglow {
 
 namespace {
+
+/// Settings of the command `accuracy_grid`.
+struct AccuracyConfig {
+  std::int64_t examples = 64;  ///< of each cell, 1 to 4096
+  int longest = 4096;          ///< tokens, 16 to 65536
+};
+
+/// {"examples": 64, "longest": 1024}; absent fields keep their value in `before`. Throws Error(bad_input).
+AccuracyConfig parse_accuracy(const nlohmann::json& value, const AccuracyConfig& before) {
+  const std::string where = "accuracy_grid";
+  refuse_unknown_keys(value, {"examples", "longest"}, where);
+  AccuracyConfig config;
+  config.examples = get_integer(value, "examples", before.examples, 1, 4096, where);
+  config.longest = static_cast<int>(get_integer(value, "longest", before.longest, 16, 65536, where));
+  return config;
+}
+
+nlohmann::json to_json(const AccuracyConfig& config) {
+  return {{"examples", config.examples}, {"longest", config.longest}};
+}
 
 constexpr std::int64_t first_examples = 8;            // of every cell, before any cell gets more
 constexpr std::int64_t tokens_in_a_cell_pass = 4096;  // in a pass
@@ -41,20 +67,43 @@ std::unique_ptr<Task> task_of(const AccuracyGrid& grid, const AccuracyCell& cell
   return make_task(evaluation_config(nlohmann::json::parse(grid.config), {cell.bindings, cell.length}));
 }
 
-}  // namespace
+class AccuracyMeasurement {
+ public:
+  /// `model` is the recipe's; the trainer must outlive the measurement.
+  AccuracyMeasurement(const nlohmann::json& model, Trainer& trainer);
 
-AccuracyConfig parse_accuracy(const nlohmann::json& value, const AccuracyConfig& before) {
-  const std::string where = "accuracy_grid";
-  refuse_unknown_keys(value, {"examples", "longest"}, where);
-  AccuracyConfig config;
-  config.examples = get_integer(value, "examples", before.examples, 1, 4096, where);
-  config.longest = static_cast<int>(get_integer(value, "longest", before.longest, 16, 65536, where));
-  return config;
-}
+  /// Copies weights and settings. `task` is the recipe's.
+  void begin(const nlohmann::json& task, const AccuracyConfig& config);
+  /// Evaluates some sequences of one cell: a few of every cell first, short ones before long ones. False if no work is
+  /// left.
+  bool advance();
+  /// Whether every cell has a first result.
+  bool has_overview() const { return !working() || turns_[next_].until == now_.examples; }
+  /// Finished share of the work, 0 to 1.
+  double share_done() const {
+    return static_cast<double>(next_) / static_cast<double>(std::max<std::size_t>(1, turns_.size()));
+  }
+  bool working() const { return next_ < turns_.size(); }
+  std::int64_t step() const { return copy_.step(); }
+  std::shared_ptr<const AccuracyView> newest() const { return view_; }
 
-nlohmann::json to_json(const AccuracyConfig& config) {
-  return {{"examples", config.examples}, {"longest", config.longest}};
-}
+ private:
+  /// One visit of a cell, until it has `examples` examples.
+  struct Turn {
+    std::size_t grid, cell;
+    std::int64_t until;
+  };
+  void plan(const nlohmann::json& task, const AccuracyConfig& config);
+  void ask(const Turn& turn);
+  void publish();
+
+  ModelCopy copy_;
+  Tape& tape_;
+  std::vector<Turn> turns_;
+  std::size_t next_ = 0;
+  AccuracyView now_;
+  std::shared_ptr<const AccuracyView> view_;
+};
 
 AccuracyMeasurement::AccuracyMeasurement(const nlohmann::json& model, Trainer& trainer)
     : copy_(model, trainer), tape_(trainer.evaluation_tape()) {}
@@ -143,6 +192,35 @@ void AccuracyMeasurement::ask(const Turn& turn) {
 void AccuracyMeasurement::publish() {
   now_.is_complete = !working();
   view_ = std::make_shared<const AccuracyView>(now_);
+}
+
+constexpr auto begin_accuracy = [](auto& measurement, const AnalysisSubject& of) {
+  measurement.begin(of.run->recipe().task, of.chosen<AccuracyConfig>());
+};
+
+/// During training a cell grid of one step is finished before the next step's begins.
+class AccuracyAnalysis final
+    : public SpareTimeAnalysis<AccuracyMeasurement, Analysis::accuracy, begin_accuracy, &AnalysisResults::accuracy> {
+ public:
+  explicit AccuracyAnalysis(AnalysisSubject& of) : SpareTimeAnalysis(of, true) {}
+
+ private:
+  bool goes_on() const override { return is_of_now() || !measurement().has_overview(); }
+};
+
+/// All numbers of bindings at lengths that double from cell to cell.
+ModelWork work_of_accuracy(const AnalysisSubject& subject) {
+  const auto& [examples, longest] = subject.chosen<AccuracyConfig>();
+  const std::size_t grids = askable_tasks(subject.run->recipe().task).size() * all_bindings.size();
+  const double all = static_cast<double>(grids) * static_cast<double>(examples) * 2 * longest;
+  return {all, 0, all > 0 ? static_cast<double>(first_examples * shortest_length) / all : 0};
+}
+
+}  // namespace
+
+AnalysisInfo accuracy_row() {
+  const auto settings = settings_of<Analysis::accuracy, AccuracyConfig, parse_accuracy>("accuracy_grid");
+  return {{}, Analysis::accuracy, "accuracy grid", make_of_tokens<AccuracyAnalysis>, work_of_accuracy, settings};
 }
 
 }  // namespace afterglow

@@ -1,0 +1,95 @@
+// The form of analyses that repeat a training after a command requests them.
+#pragma once
+#include <memory>
+#include <optional>
+#include <type_traits>
+#include <utility>
+
+#include "core/engine/session/analysis_table.h"
+
+namespace afterglow {
+
+template <class Study>
+using ConfigOf = std::remove_cvref_t<decltype(std::declval<const Study&>().config())>;
+
+/// The request, a value of the subject (AnalysisSubject::chosen).
+template <class Study>
+struct RequestedStudy {
+  std::optional<ConfigOf<Study>> config;  ///< nothing: not requested
+  std::unique_ptr<Study> study;           ///< of `config`; created when the scheduler has time
+};
+
+/// After a request the study is created from `config` as soon as the run has reached its steps. It belongs to a range
+/// of the past, not to a step, and is dropped when that past changes.
+template <class Study, auto result>
+class RequestedAnalysis final : public UntiedAnalysis {
+ public:
+  using UntiedAnalysis::UntiedAnalysis;
+  bool is_current() const override { return belongs() && asked().study->is_complete(); }
+  bool has_work() const override {
+    if (belongs()) return !asked().study->is_complete();
+    return asked().config && of_->run->latest_step() >= asked().config->needed_step();
+  }
+  void advance(const AnalysisResults&) override {
+    const auto before = belongs() ? asked().study->view() : nullptr;
+    if (before) {
+      asked().study->advance(of_->run->trainer().backend());
+    } else {
+      begin();
+    }
+    has_news_ = asked().study->view() != before;
+  }
+  void update(const AnalysisResults& found) override {
+    while (has_work()) advance(found);
+  }
+  void publish(AnalysisResults& results) const override {
+    if (belongs()) results.*result = asked().study->view();
+  }
+  void invalidate() override { belongs_.reset(); }
+
+ private:
+  RequestedStudy<Study>& asked() const { return of_->template chosen<RequestedStudy<Study>>(); }
+  /// Whether the run still has the past that is studied. Compares whole recipes, hence only once after each change.
+  bool belongs() const {
+    if (!belongs_) belongs_ = asked().study && asked().study->is_of(of_->run->recipe());
+    return *belongs_;
+  }
+  /// A request that cannot be carried out is dropped.
+  void begin() {
+    const auto config = *std::exchange(asked().config, std::nullopt);
+    asked().study = std::make_unique<Study>(*of_->run, config);
+    asked().config = asked().study->config();
+    invalidate();
+  }
+
+  mutable std::optional<bool> belongs_;  // nothing: not compared since the last change
+};
+
+/// The row of a study. A command that needs the same repetitions as the last changes only what is shown.
+template <class Study, auto result, Analysis analysis,
+          ConfigOf<Study> (*parse)(const nlohmann::json&, const ConfigOf<Study>&)>
+AnalysisInfo request_row(std::string_view name, std::string_view command, ModelWork (*work)(const AnalysisSubject&)) {
+  AnalysisSettings settings{command};
+  settings.choose = [](AnalysisSubject& subject, const nlohmann::json& value) {
+    auto& [config, study] = subject.chosen<RequestedStudy<Study>>();
+    const ConfigOf<Study> asked = parse(value, config.value_or(ConfigOf<Study>()));
+    bool is_shown = false;
+    if constexpr (requires { study->has_runs_of(asked); }) {
+      is_shown = study && study->is_of(subject.run->recipe()) && study->has_runs_of(asked);
+      if (is_shown) study->show(asked);
+    }
+    if (!is_shown) study = std::make_unique<Study>(*subject.run, asked);
+    config = study->config();
+    return set_of(analysis);
+  };
+  settings.replay = [](AnalysisSubject& subject, const nlohmann::json& value) {
+    subject.chosen<RequestedStudy<Study>>().config = parse(value, {});
+  };
+  settings.written = [](const AnalysisSubject& subject) {
+    return to_json(*subject.chosen<RequestedStudy<Study>>().config);
+  };
+  settings.is_request = true;
+  return {{}, analysis, name, make_of_any<RequestedAnalysis<Study, result>>, work, settings};
+}
+
+}  // namespace afterglow

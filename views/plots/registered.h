@@ -1,0 +1,29 @@
+// The registration of all plots and panels: a family of plots has a line here, and one more if its panels draw or do
+// more than the usual grid.
+#pragma once
+#include <array>
+#include <span>
+
+namespace afterglow {
+
+struct PlotFamily;    ///< families.h
+struct PanelDrawing;  ///< panels/panel_draws.h
+
+PlotFamily training_plots(), accuracy_plots(), study_plots(), spectrum_plots(), sequence_plots(), causes_plots(),
+    solver_plots(), influence_plots(), theory_plots(), spectral_memory_plots();
+/// In the order in which the plots are listed.
+inline constexpr std::array plot_families{training_plots, accuracy_plots,       study_plots,  spectrum_plots,
+                                          sequence_plots, causes_plots,         solver_plots, influence_plots,
+                                          theory_plots,   spectral_memory_plots};
+
+std::span<const PanelDrawing> training_drawings(), spectrum_drawings(), forces_drawings(), power_filter_drawings(),
+    stepper_drawings(), solver_drawings(), token_weights_drawings(), influence_drawings(), inspected_drawings(),
+    forecast_drawings(), memory_drawings(), phase_map_drawings(), blame_drawings(), accuracy_drawings(),
+    microscope_drawings(), bisect_drawings(), over_training_drawings(), causes_drawings();
+inline constexpr std::array panel_drawings{
+    training_drawings, spectrum_drawings,      forces_drawings,    power_filter_drawings, stepper_drawings,
+    solver_drawings,   token_weights_drawings, influence_drawings, inspected_drawings,    forecast_drawings,
+    memory_drawings,   phase_map_drawings,     blame_drawings,     accuracy_drawings,     microscope_drawings,
+    bisect_drawings,   over_training_drawings, causes_drawings};
+
+}  // namespace afterglow
