@@ -1,0 +1,55 @@
+// A session goes through the states of a folder as it rewinds its own training.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <map>
+#include <nlohmann/json.hpp>
+
+#include "tests/core/session/turned_worker.h"
+
+namespace afterglow {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+TEST(RunFolderSession, WalksOverTheStatesAndFollowsTheNewest) {
+  const auto folder = std::filesystem::temp_directory_path() / "afterglow_run_folder_session";
+  std::filesystem::remove_all(folder);
+  std::filesystem::create_directories(folder);
+  TurnedWorker test;
+  std::map<std::int64_t, std::string> checksums;
+  for (int i = 0; i < 3; ++i) {
+    const auto trained = test.after({"step", R"({"count": 4})"});
+    checksums[trained->step] = trained->checksum;
+    const auto file = folder / ("step_" + std::to_string(trained->step) + ".safetensors");
+    test.after({"save", nlohmann::json{{"path", file.string()}}.dump()});
+  }
+  const auto opened = test.after({"load", nlohmann::json{{"path", folder.string()}}.dump()});
+  ASSERT_TRUE(opened->folder);
+  EXPECT_THAT(opened->folder->states, ElementsAre(4, 8, 12));
+  EXPECT_EQ(opened->step, 12);
+  EXPECT_EQ(opened->oldest_step, 4);
+  EXPECT_TRUE(opened->follows);
+  const auto back = test.after({"rewind", R"({"by": 1})"});
+  EXPECT_EQ(back->step, 8);
+  EXPECT_EQ(back->checksum, checksums[8]);
+  EXPECT_FALSE(back->follows) << "as in a log viewer";
+  EXPECT_EQ(test.after({"rewind", R"({"step": 7})"})->step, 4);
+  EXPECT_EQ(test.after({"rewind", R"({"step": 0})"})->step, 4);
+  const auto forward = test.after({"step", R"({"count": 1})"});
+  EXPECT_EQ(forward->step, 8);
+  EXPECT_GT(forward->spectrum_history.size(), 1u) << "the trail over the visited states";
+  const auto refused = test.after({"set", R"({"key": "learning_rate", "to": 0.001})"});
+  EXPECT_THAT(refused->events.back().text, HasSubstr("another program trains this run"));
+  const auto newest = test.after({"toggle_run", "{}"});
+  EXPECT_EQ(newest->step, 12);
+  EXPECT_TRUE(newest->follows);
+  EXPECT_EQ(newest->checksum, checksums[12]);
+  EXPECT_EQ(newest->latest_step, 12) << "nothing is trained";
+  std::filesystem::remove_all(folder);
+}
+
+}  // namespace
+}  // namespace afterglow
