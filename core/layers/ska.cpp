@@ -193,8 +193,9 @@ void Ska::weight(Tape& tape, const Var& x, RidgeVars& vars) const {
   vars.v = multiply_rows(tape, vars.v, beta(value), 0.0);
 }
 
+template <class Answer>
 Var Ska::read(Tape& tape, const RidgeConfig& core, const RidgeVars& vars, RidgeSaved& saved,
-              const std::function<Var(const RidgeConfig&)>& answer) const {
+              const Answer& answer) const {
   if (!lambda_weight_) return answer(core);
   RidgeConfig unfiltered = core;
   unfiltered.power = 0;

@@ -1,7 +1,6 @@
 // Spectral Koopman Attention: a linear operator is fitted to the keys of the context by ridge regression, and a query
 // reads the values through its K-th power (Echo 3.2).
 #pragma once
-#include <functional>
 #include <optional>
 #include <vector>
 
@@ -89,8 +88,8 @@ class Ska final : public Layer {
   void weight(Tape& tape, const Var& x, RidgeVars& vars) const;
   /// The heads' outputs: what `answer(core)` gives, or with a read gate lambda of that and 1 - lambda of the same with
   /// K = 0, which is asked for first. Both fill `saved`.
-  Var read(Tape& tape, const RidgeConfig& core, const RidgeVars& vars, RidgeSaved& saved,
-           const std::function<Var(const RidgeConfig& core)>& answer) const;
+  template <class Answer>
+  Var read(Tape& tape, const RidgeConfig& core, const RidgeVars& vars, RidgeSaved& saved, const Answer& answer) const;
   Var answer_edited(Tape& tape, const RidgeConfig& core, const RidgeVars& vars, const RidgeSaved& saved,
                     const Var& answers, const LayerEdit& edit) const;
   /// Joins the outputs of the heads for `x`, gated where the config says so, through o_proj.
