@@ -23,7 +23,7 @@ class ViewHistory {
   /// Whether `undo` (or `redo`) acts on the view whatever the engine makes of the commands that it has not answered.
   bool is_newest(bool undoes, std::uint64_t sent) const { return time_of(undoes, journal_.times()) == sent; }
   /// Undoes or repeats the newest change if it is one of the view. False if it is one of the run, whose journal has the
-  /// times `run`, or if there is none.
+  /// times `run`, or if there is no such change.
   bool act(bool undoes, const Journal::Times& run, std::uint64_t sent);
   /// Whether a new change of the view has come after what the run would repeat.
   bool ends_redo(const Journal::Times& run) const { return run.redo && journal_.times().change >= *run.redo; }

@@ -173,7 +173,7 @@ struct Head {
   }
 };
 
-/// What may be given besides: lengths as input 5, and left factors beta z with beta as input 6.
+/// Optional inputs: lengths as input 5, and left factors beta z with beta as input 6.
 struct Given {
   bool length = false, left = false;
 };

@@ -20,7 +20,7 @@ class Mailbox {
   enum class Wait {
     none,                  ///< not at all: it has work
     a_while,               ///< some milliseconds: an observation falls due
-    half_a_second,         ///< a folder is looked at
+    half_a_second,         ///< a folder is searched for new states
     until_something_comes  ///< until a command, a request, or the end
   };
   struct Delivery {

@@ -235,11 +235,11 @@ void SessionWorker::analyse_afresh() {
 }
 
 void SessionWorker::watch_folder() {
-  if (!analysed_ || !run().folder() || seconds() < next_look_) return;
+  if (!analysed_ || !run().folder() || seconds() < next_update_) return;
   const double began = seconds();
-  next_look_ = began + 60;  // after a failure
+  next_update_ = began + 60;  // after a failure
   const bool has_news = run().folder()->update();
-  next_look_ = seconds() + std::max(1.0, 50 * (seconds() - began));  // rarely where a look takes long
+  next_update_ = seconds() + std::max(1.0, 50 * (seconds() - began));  // rarely where an update takes long
   is_stale_ = is_stale_ || has_news;
   if (has_news && follows_ && !run().folder()->states().empty()) go_to(newest_state);
 }

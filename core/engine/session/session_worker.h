@@ -136,7 +136,7 @@ class SessionWorker {
   std::string checksum_, same_as_;
   std::string view_;      // of the opened figure
   bool follows_ = false;  // each new state of the folder is shown
-  double next_look_ = 0;
+  double next_update_ = 0;
   std::uint64_t opened_ = 0;         // number of runs opened
   std::uint64_t announced_ = 0;      // the last of them that was published
   std::uint64_t taken_ = 0;          // commands from the mailbox

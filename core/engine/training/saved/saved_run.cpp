@@ -75,7 +75,7 @@ SavedRun read_saved_run(const std::filesystem::path& path, std::int64_t step) {
   }
   if (step != no_step && step != newest_state)
     throw Error(ExitCode::usage,
-                path.string() + ": --step chooses among the checkpoints of a folder, and this is none");
+                path.string() + ": --step chooses among the checkpoints of a folder, and this is no such folder");
   const std::string extension = extension_of(path);
   if (extension == ".safetensors") {
     if (is_other_model(path)) return read_model(path);
