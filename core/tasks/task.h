@@ -9,7 +9,6 @@
 
 #include "core/io/number_text.h"
 #include "core/tasks/token_role.h"
-#include "core/tensor/immovable.h"
 
 namespace afterglow {
 
@@ -30,9 +29,11 @@ struct Example {
 };
 
 /// A configured generator. Immutable, hence safe to use from any number of threads.
-class Task : Immovable {
+class Task {
  public:
   virtual ~Task() = default;
+  Task(const Task&) = delete;
+  Task& operator=(const Task&) = delete;
 
   /// The kind, as in the configuration.
   const std::string& name() const { return name_; }
