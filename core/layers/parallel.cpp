@@ -188,8 +188,10 @@ template <class See>
 void for_parts(const CapturedLayer& layer, const See& see) {
   int first = 0;
   for (const Part& part : layer.as<LayerOfParts>().parts()) {
-    const CapturedLayer own{*part.layer,  layer.read,    layer.scope + "." + std::string(part.layer->kind()),
-                            layer.tokens, layer.context, layer.meanwhile};
+    const std::string scope = layer.scope + "." + std::string(part.layer->kind());
+    // Callers count the tokens by the layer's own captures, of which it has none.
+    const int tokens = layer.tokens > 0 ? layer.tokens : static_cast<int>(layer.read.shape(scope + ".values")[1]);
+    const CapturedLayer own{*part.layer, layer.read, scope, tokens, layer.context, layer.meanwhile};
     see(own, first);
     first += own.heads();
   }
