@@ -12,8 +12,6 @@
 #include "gpu/cuda_backend.h"
 #include "gpu/device/fragments.cuh"
 #include "gpu/device/launch.cuh"
-#include "gpu/device/occupancy.h"
-#include "gpu/device/unrolled.cuh"
 #include "gpu/gemm/product.cuh"
 #include "gpu/gemm/thin_product.cuh"
 
@@ -52,26 +50,12 @@ struct Plan {
   static constexpr unsigned rows = part * down, columns = part * across, quads = columns / 4;
   static constexpr unsigned shares = down * across, slab = depth * groups, block = 32 * groups * shares;
   static constexpr unsigned elements = rows * columns;
-  using Order = Plan;
   static_assert(short_sum % depth == 0, "a short sum is a whole number of steps");
 };
 using Narrow = Plan<1, 1, 8, 16, 3>;        // for few tiles; loads a whole deep slab at once
 using Wide = Plan<1, 2, 2, 32, 3>;          // for many tiles; small blocks
 using Shared = Plan<1, 1, 4, 16, 4>;        // for gradients of weights; leaves room for the main stream
 using Large = Plan<2, 2, 1, 16, 3, 3, 32>;  // for exact products of any size
-
-/// Plan with the same sums as `Other`, bit for bit, when several runs share the GPU and throughput counts instead of
-/// latency. Tiles are larger, so that a result needs fewer copies and splits. The depth is not shared between warps:
-/// each computes what the first group of the other plan would, then the next group's part. `brief`: a group's part fits
-/// one short sum.
-template <class Other, bool brief_>
-struct HighOccupancy : Plan<2, 2, 1, 16, 3, brief_ ? 4 : 3> {
-  using Order = Other;
-  static constexpr bool brief = brief_;
-  static_assert(Other::depth % 16 == 0);
-};
-template <class P>
-constexpr bool high_occupancy = !std::is_same_v<typename P::Order, P>;
 
 /// A slab of 32 lines of an operand in shared memory. A `deep` operand has a row for each line, otherwise a row for
 /// each depth, as in global memory. The strides avoid bank conflicts of the fragment loads.
@@ -100,19 +84,16 @@ struct Lines {
   template <bool exact>
   __device__ static void rows(const float* data, unsigned depth, tiles::Fragment<exact, 4> (&out)[2]) {
     const unsigned lane = threadIdx.x % 32;
-#pragma unroll
-    for (unsigned i = 0; i < 2; ++i) {
+    unrolled<2>([&](unsigned i) {
       float value[4];
       if constexpr (deep) {
         tiles::load_four(data + (16 * i + lane % 16) * stride + depth + lane / 16 * 4, value);
       } else {
         const float* from = data + (depth + lane % 4) * stride + 16 * i + lane / 4;
-#pragma unroll
-        for (unsigned e = 0; e < 4; ++e) value[e] = from[e / 2 * 4 * stride + e % 2 * 8];
+        unrolled<4>([&](unsigned e) { value[e] = from[e / 2 * 4 * stride + e % 2 * 8]; });
       }
-#pragma unroll
-      for (unsigned e = 0; e < 4; ++e) out[i].set(static_cast<int>(e), value[e]);
-    }
+      unrolled<4>([&](unsigned e) { out[i].set(int(e), value[e]); });
+    });
   }
 
   /// Second operand: four fragments of 8 lines.
@@ -120,20 +101,14 @@ struct Lines {
   __device__ static void columns(const float* data, unsigned depth, tiles::Fragment<exact, 2> (&out)[4]) {
     const unsigned lane = threadIdx.x % 32;
     if constexpr (deep) {
-#pragma unroll
-      for (unsigned pair = 0; pair < 2; ++pair) {
+      unrolled<2>([&](unsigned pair) {
         float value[4];
         tiles::load_four(data + (16 * pair + lane % 8 + lane / 16 * 8) * stride + depth + lane / 8 % 2 * 4, value);
-#pragma unroll
-        for (unsigned e = 0; e < 4; ++e) out[2 * pair + e / 2].set(static_cast<int>(e % 2), value[e]);
-      }
+        unrolled<4>([&](unsigned e) { out[2 * pair + e / 2].set(int(e % 2), value[e]); });
+      });
     } else {
       const float* from = data + (depth + lane % 4) * stride + lane / 4;
-#pragma unroll
-      for (unsigned n = 0; n < 4; ++n) {
-#pragma unroll
-        for (unsigned e = 0; e < 2; ++e) out[n].set(static_cast<int>(e), from[e * 4 * stride + 8 * n]);
-      }
+      unrolled<4, 2>([&](unsigned n, unsigned e) { out[n].set(int(e), from[e * 4 * stride + 8 * n]); });
     }
   }
 };
@@ -172,19 +147,16 @@ __device__ inline void put_four(const Result& r, unsigned row, unsigned column, 
   const bool whole = r.c.vector && column + 4 <= r.columns;
   float before[4] = {};
   if (r.beta != 0.0f) {
-#pragma unroll
-    for (unsigned e = 0; e < 4; ++e) before[e] = column + e < r.columns ? to[e] : 0.0f;
+    unrolled<4>([&](unsigned e) { before[e] = column + e < r.columns ? to[e] : 0.0f; });
   }
   float value[4];
-#pragma unroll
-  for (unsigned e = 0; e < 4; ++e) value[e] = fmaf(r.beta, before[e], alpha * sum[e]);
+  unrolled<4>([&](unsigned e) { value[e] = fmaf(r.beta, before[e], alpha * sum[e]); });
   if (whole) {
     *reinterpret_cast<float4*>(to) = make_float4(value[0], value[1], value[2], value[3]);
   } else {
-#pragma unroll
-    for (unsigned e = 0; e < 4; ++e) {
+    unrolled<4>([&](unsigned e) {
       if (column + e < r.columns) to[e] = value[e];
-    }
+    });
   }
 }
 
@@ -207,10 +179,9 @@ struct Sums {
       return;
     }
     const unsigned share = row / part * P::across + column / part;
-#pragma unroll
-    for (unsigned group = 0; group < P::groups; ++group) {
+    unrolled<P::groups>([&](unsigned group) {
       add(sum, memory + ((group * P::shares + share) * part + row % part) * sum_stride + column % part);
-    }
+    });
   }
   __device__ static void add(float (&sum)[4], const float* from) {
     const float4 four = *reinterpret_cast<const float4*>(from);
@@ -229,8 +200,7 @@ __device__ void finish_gate_up(const Products& p, const Sums<P>& sums, const Out
     float g[4], u[4], h[4];
     sums.at(row, column, g);
     sums.at(row, column + P::columns / 2, u);
-#pragma unroll
-    for (unsigned e = 0; e < 4; ++e) h[e] = silu(g[e]) * u[e];
+    unrolled<4>([&](unsigned e) { h[e] = silu(g[e]) * u[e]; });
     put_four(p.results[0], place.row + row, place.column + column, 1.0f, g);
     put_four(p.results[1], place.row + row, place.column + column, 1.0f, u);
     put_four(p.results[2], place.row + row, place.column + column, 1.0f, h);
@@ -244,13 +214,12 @@ struct GateUp {
   float g[each][4], u[each][4];
 
   __device__ void load(const Products& p, const OutputTile& place) {
-#pragma unroll
-    for (unsigned k = 0; k < each; ++k) {
+    unrolled<each>([&](unsigned k) {
       const unsigned i = threadIdx.x + k * P::block;
       const unsigned row = place.row + i / P::quads, column = place.column + i % P::quads * 4;
       read_four(p.kept[0], p.results[0], row, column, g[k]);
       read_four(p.kept[1], p.results[0], row, column, u[k]);
-    }
+    });
   }
   /// Four neighbouring numbers of a row, zeros beyond the result `r`.
   __device__ static void read_four(const ProductOperand& m, const Result& r, unsigned row, unsigned column,
@@ -264,28 +233,25 @@ struct GateUp {
       to[3] = four.w;
       return;
     }
-#pragma unroll
-    for (unsigned e = 0; e < 4; ++e) to[e] = row < r.rows && column + e < r.columns ? from[e] : 0.0f;
+    unrolled<4>([&](unsigned e) { to[e] = row < r.rows && column + e < r.columns ? from[e] : 0.0f; });
   }
 };
 
 template <class P>
 __device__ void finish_gate_up_backward(const Products& p, const Sums<P>& sums, const OutputTile& place,
                                         const GateUp<P>& gate_up) {
-#pragma unroll
-  for (unsigned k = 0; k < GateUp<P>::each; ++k) {
+  unrolled<GateUp<P>::each>([&](unsigned k) {
     const unsigned i = threadIdx.x + k * P::block, row = i / P::quads, column = i % P::quads * 4;
     float dh[4], dg[4], du[4];
     sums.at(row, column, dh);
-#pragma unroll
-    for (unsigned e = 0; e < 4; ++e) {
+    unrolled<4>([&](unsigned e) {
       const float g = gate_up.g[k][e], u = gate_up.u[k][e];
       dg[e] = dh[e] * u * silu_slope(g);
       du[e] = dh[e] * silu(g);
-    }
+    });
     put_four(p.results[0], place.row + row, place.column + column, 1.0f, dg);
     put_four(p.results[1], place.row + row, place.column + column, 1.0f, du);
-  }
+  });
 }
 
 template <class P>
@@ -306,11 +272,10 @@ __device__ void finish_biased(const Products& p, const Sums<P>& sums, const Outp
     const unsigned row = i / P::quads, column = i % P::quads * 4;
     float sum[4];
     sums.at(row, column, sum);
-#pragma unroll
-    for (unsigned e = 0; e < 4; ++e) {
+    unrolled<4>([&](unsigned e) {
       const unsigned own = place.column + column + e;
       if (bias != nullptr && own < result.columns) sum[e] += bias[own];
-    }
+    });
     put_four(result, place.row + row, place.column + column, 1.0f, sum);
   }
 }
@@ -329,27 +294,26 @@ struct OperandFeed {
     const unsigned o = threadIdx.x / pieces, n = threadIdx.x % pieces * 4;
     const unsigned line = first + (deep ? o : n), depth = from + (deep ? n : o);
     source = m.data + std::size_t{deep ? line : depth} * m.stride + (deep ? depth : line);
-    lines = static_cast<int>(end) - static_cast<int>(line);
+    lines = int(end) - int(line);
   }
   /// Begins to copy the next slab, of which `left` depths count.
   __device__ void bring(float* to, unsigned stride, unsigned left) {
     const unsigned o = threadIdx.x / pieces, n = threadIdx.x % pieces * 4;
-    const int along = deep ? static_cast<int>(left) - static_cast<int>(n) : lines;
+    const int along = deep ? int(left) - int(n) : lines;
     const int bytes = 4 * max(0, min(4, along));
     const unsigned address = tiles::shared_address(to + o * L::stride + n);
-#pragma unroll
-    for (unsigned i = 0; i < count; ++i) {
-      const bool inside = deep ? static_cast<int>(i * step) < lines : o + i * step < left;
+    unrolled<count>([&](unsigned i) {
+      const bool inside = deep ? int(i * step) < lines : o + i * step < left;
       asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(address + i * step * L::stride * 4),
                    "l"(source + std::size_t{i * step} * stride), "r"(inside ? bytes : 0));
-    }
+    });
     source += deep ? slab : std::size_t{slab} * stride;
   }
 };
 
-/// Copies a block's operands in the order of use, one slab of the plan at a time.
+/// The slabs of a block, over all its terms, copied in the order of use.
 template <class P, bool a_deep, bool b_deep>
-struct Supply {
+struct Slabs {
   using A = Lines<a_deep, P::slab>;
   using B = Lines<b_deep, P::slab>;
   const Products& p;
@@ -358,14 +322,23 @@ struct Supply {
   unsigned term;  // the term copied next
   OperandFeed<a_deep, P::slab, P::block> a[P::down];
   OperandFeed<b_deep, P::slab, P::block> b[P::across];
-  float* to;  // stage of the next slab
+  float* to;                 // stage of the next slab
+  unsigned next, end, from;  // next slab to copy, end, and where the next one begins in its term
 
-  __device__ Supply(const Products& products, const OutputTile& at, float* shared)
-      : p(products), place(at), memory(shared), term(p.summed ? 0 : at.result), to(shared) {}
-  __device__ static unsigned slabs_of(const Term& term) { return (term.depth + P::Order::slab - 1) / P::Order::slab; }
+  __device__ Slabs(const Products& products, const OutputTile& at, float* shared, unsigned begin, unsigned last)
+      : p(products),
+        place(at),
+        memory(shared),
+        term(p.summed ? 0 : at.result),
+        to(shared),
+        next(begin),
+        end(last),
+        from(enter(begin) * P::slab) {
+    start(from);
+  }
+  __device__ static unsigned slabs_of(const Term& term) { return (term.depth + P::slab - 1) / P::slab; }
   /// Selects the term of slab `index`, counted over all terms; returns the slab's index within it.
   __device__ unsigned enter(unsigned index) {
-    term = p.summed ? 0 : place.result;
     while (p.summed && term + 1 < p.count && index >= slabs_of(p.terms[term])) index -= slabs_of(p.terms[term++]);
     return index;
   }
@@ -375,142 +348,82 @@ struct Supply {
   __device__ unsigned right_column(unsigned k) const {
     return place.column + (p.finish == Finish::gate_up ? 0 : part * k);
   }
-  __device__ void start(unsigned from) {
+  __device__ void start(unsigned depth) {
     const Result& r = p.results[place.result];
-#pragma unroll
-    for (unsigned k = 0; k < P::down; ++k) a[k].start(p.terms[term].a, place.row + part * k, r.rows, from);
-#pragma unroll
-    for (unsigned k = 0; k < P::across; ++k) b[k].start(right(k), right_column(k), r.columns, from);
+    unrolled<P::down>([&](unsigned k) { a[k].start(p.terms[term].a, place.row + part * k, r.rows, depth); });
+    unrolled<P::across>([&](unsigned k) { b[k].start(right(k), right_column(k), r.columns, depth); });
   }
-  /// Begins to copy the term's depths from `from` on, behind the previous ones.
-  __device__ void copy(unsigned from) {
-    copy_left(from);
-    copy_right(from, to);
-    to = stage_behind(to);
-  }
-  __device__ void copy_left(unsigned from) {
+  /// Begin to copy the term's depths from `depth` on.
+  __device__ void copy_left(unsigned depth) {
     const Term& t = p.terms[term];
     const Result& r = p.results[place.result];
-    const unsigned left = from < t.depth ? t.depth - from : 0;
-#pragma unroll
-    for (unsigned k = 0; k < P::down; ++k) {
+    const unsigned left = depth < t.depth ? t.depth - depth : 0;
+    unrolled<P::down>([&](unsigned k) {
       float* part_to = to + k * A::elements;
       if (t.a.vector) {
         a[k].bring(part_to, t.a.stride, left);
       } else {
-        A::template load<P::block>(t.a, part_to, place.row + part * k, r.rows, from, t.depth);
+        A::template load<P::block>(t.a, part_to, place.row + part * k, r.rows, depth, t.depth);
       }
-    }
+    });
   }
-  __device__ void copy_right(unsigned from, float* stage) {
+  __device__ void copy_right(unsigned depth, float* stage) {
     const Term& t = p.terms[term];
     const Result& r = p.results[place.result];
-    const unsigned left = from < t.depth ? t.depth - from : 0;
-#pragma unroll
-    for (unsigned k = 0; k < P::across; ++k) {
+    const unsigned left = depth < t.depth ? t.depth - depth : 0;
+    unrolled<P::across>([&](unsigned k) {
       float* part_to = stage + P::down * A::elements + k * B::elements;
       if (right(k).vector) {
         b[k].bring(part_to, right(k).stride, left);
       } else {
-        B::template load<P::block>(right(k), part_to, right_column(k), r.columns, from, t.depth);
+        B::template load<P::block>(right(k), part_to, right_column(k), r.columns, depth, t.depth);
       }
-    }
+    });
   }
   __device__ float* stage_behind(float* stage) const {
     constexpr unsigned size = stage_elements<P, a_deep, b_deep>;
     return stage == memory + (P::stages - 1) * size ? memory : stage + size;
   }
-};
-
-/// The slabs of a block, over all its terms.
-template <class P, bool a_deep, bool b_deep>
-struct Slabs : Supply<P, a_deep, b_deep> {
-  unsigned next, end, from;  // next slab to copy, end, and where the next one begins in its term
-
-  __device__ Slabs(const Products& products, const OutputTile& at, float* shared, unsigned begin, unsigned last)
-      : Supply<P, a_deep, b_deep>(products, at, shared), next(begin), end(last) {
-    from = this->enter(begin) * P::slab;
-    this->start(from);
-  }
   __device__ unsigned steps() const { return end - next; }
   /// The number of slabs to copy before the first step, if they belong to one term; otherwise 0.
   __device__ unsigned first_slabs() const {
-    const unsigned some = min(P::stages - 1, end - next), left = this->p.terms[this->term].depth - from;
+    const unsigned some = min(P::stages - 1, end - next), left = p.terms[term].depth - from;
     return (some - 1) * P::slab < left ? some : 0;
   }
   /// Begins to copy the second operands of the first slabs, then (bring_left) the first operands.
   __device__ void bring_right(unsigned slabs) {
-    float* stage = this->to;
+    float* stage = to;
     for (unsigned i = 0; i < slabs; ++i) {
-      this->copy_right(from + i * P::slab, stage);
-      stage = this->stage_behind(stage);
+      copy_right(from + i * P::slab, stage);
+      stage = stage_behind(stage);
     }
   }
   __device__ void bring_left(unsigned slabs) {
     for (unsigned i = 0; i + 1 < P::stages; ++i) {
       if (i < slabs) {
-        this->copy_left(from);
-        this->to = this->stage_behind(this->to);
-        from += P::slab;
-        ++next;
+        copy_left(from);
+        go_on();
       }
       tiles::commit();
     }
   }
   __device__ void bring() {
     if (next < end) {
-      if (from >= this->p.terms[this->term].depth) {
-        ++this->term;
+      if (from >= p.terms[term].depth) {
+        ++term;
         from = 0;
-        this->start(from);
+        start(from);
       }
-      this->copy(from);
-      from += P::slab;
-      ++next;
+      copy_left(from);
+      copy_right(from, to);
+      go_on();
     }
     tiles::commit();
   }
-};
-
-/// The same depths in the order of a HighOccupancy block: the part of the first group of warps in all slabs, then that
-/// of the second.
-template <class P, bool a_deep, bool b_deep>
-struct Groups : Supply<P, a_deep, b_deep> {
-  using Order = typename P::Order;
-  static constexpr unsigned pieces = Order::depth / P::slab;  // of a group's part of a slab
-  const unsigned begin, end;
-  unsigned groups = Order::groups;            // that have any depth
-  unsigned group = 0, slab, from, piece = 0;  // copied next; `from`: where its slab begins in its term
-
-  __device__ Groups(const Products& products, const OutputTile& at, float* shared, unsigned first, unsigned last)
-      : Supply<P, a_deep, b_deep>(products, at, shared), begin(first), end(last), slab(first) {
-    from = this->enter(begin) * Order::slab;
-    const unsigned left = this->p.terms[this->term].depth - from;
-    if (end - begin == 1) groups = min(groups, (left + Order::depth - 1) / Order::depth);
-  }
-  __device__ unsigned steps_of_group() const { return (end - begin) * pieces; }
-  __device__ unsigned steps() const { return steps_of_group() * groups; }
-  __device__ void bring() {
-    if (group < groups && slab < end) {
-      const unsigned depth = from + group * Order::depth + piece * P::slab;
-      this->start(depth);
-      this->copy(depth);
-      advance();
-    }
-    tiles::commit();
-  }
-  __device__ void advance() {
-    if (++piece < pieces) return;
-    piece = 0;
-    from += Order::slab;
-    if (++slab == end) {
-      ++group;
-      slab = begin;
-      from = this->enter(begin) * Order::slab;
-    } else if (from >= this->p.terms[this->term].depth) {
-      ++this->term;
-      from = 0;
-    }
+  __device__ void go_on() {
+    to = stage_behind(to);
+    from += P::slab;
+    ++next;
   }
 };
 
@@ -518,7 +431,7 @@ template <class P>
 __device__ unsigned slabs_in(const Products& p, unsigned result) {
   unsigned count = 0;
   for (unsigned term = p.summed ? 0 : result; term < (p.summed ? p.count : result + 1); ++term) {
-    count += (p.terms[term].depth + P::Order::slab - 1) / P::Order::slab;
+    count += (p.terms[term].depth + P::slab - 1) / P::slab;
   }
   return count;
 }
@@ -572,62 +485,29 @@ __device__ void sum_slabs(Slabs<P, a_deep, b_deep>& slabs, float* stage, unsigne
   add_short_sum(sum, some);
 }
 
-/// The sums of all groups, added in their order.
-template <bool exact, class P, bool a_deep, bool b_deep>
-__device__ void sum_groups(Groups<P, a_deep, b_deep>& groups, float* stage, unsigned steps, unsigned warp,
-                           Square& sum) {
-  Square some = {};
-  [[maybe_unused]] Square of_group = {};
-  unsigned step = 0;  // within the group
-  for (unsigned left = steps; left > 0; --left) {
-    tiles::wait<P::stages - 2>();
-    __syncthreads();
-    groups.bring();
-    multiply_slab<P, a_deep, b_deep, exact>(some, stage, warp, 0);
-    stage = groups.stage_behind(stage);
-    const bool is_last = ++step == groups.steps_of_group();
-    if constexpr (P::brief) {
-      if (is_last) add_short_sum(sum, some);
-    } else {
-      if (step % (P::short_sum / P::depth) == 0 || is_last) add_short_sum(of_group, some);
-      if (is_last) add_short_sum(sum, of_group);
-    }
-    if (is_last) step = 0;
-  }
-}
-
-/// Operands that are not split leave registers for one more HighOccupancy block.
-template <class P, bool exact>
-constexpr unsigned neighbours = P::neighbours + (high_occupancy<P> && !exact ? 1 : 0);
-
 template <class P, bool a_deep, bool b_deep, Extra extra, bool exact>
-__global__ void __launch_bounds__(P::block, neighbours<P, exact>) product_kernel(const __grid_constant__ Products p) {
+__global__ void __launch_bounds__(P::block, P::neighbours) product_kernel(const __grid_constant__ Products p) {
   extern __shared__ __align__(16) float memory[];
   const unsigned tile = blockIdx.x, split = blockIdx.y;
   const OutputTile place = output_tile_of<P>(p, tile);
   const unsigned count = slabs_in<P>(p, place.result), each = (count + p.splits - 1) / p.splits;
   const unsigned begin = min(count, split * each), end = min(count, begin + each);
-  std::conditional_t<high_occupancy<P>, Groups<P, a_deep, b_deep>, Slabs<P, a_deep, b_deep>> supply(p, place, memory,
-                                                                                                    begin, end);
-  const unsigned warp = threadIdx.x / 32, steps = supply.steps();
+  Slabs<P, a_deep, b_deep> slabs(p, place, memory, begin, end);
+  const unsigned warp = threadIdx.x / 32, steps = slabs.steps();
   unsigned early = 0;  // slabs copied before the previous kernel has ended
-  if constexpr (a_deep && !high_occupancy<P>) {
-    if (p.is_right_pinned && steps > 0) early = supply.first_slabs();
-    supply.bring_right(early);
+  if constexpr (a_deep) {
+    if (p.is_right_pinned && steps > 0) early = slabs.first_slabs();
+    slabs.bring_right(early);
   }
   wait_for_previous_kernel();  // the addresses were computed before
-  if constexpr (a_deep && !high_occupancy<P>) {
-    if (early > 0) supply.bring_left(early);
+  if constexpr (a_deep) {
+    if (early > 0) slabs.bring_left(early);
   }
-  for (unsigned i = 0; early == 0 && i + 1 < P::stages; ++i) supply.bring();
+  for (unsigned i = 0; early == 0 && i + 1 < P::stages; ++i) slabs.bring();
   GateUp<P> gate_up;
-  if constexpr (extra == Extra::gate_up && !high_occupancy<P>) gate_up.load(p, place);
+  if constexpr (extra == Extra::gate_up) gate_up.load(p, place);
   Square sum = {};
-  if constexpr (high_occupancy<P>) {
-    sum_groups<exact>(supply, memory, steps, warp, sum);
-  } else {
-    sum_slabs<exact>(supply, memory, steps, warp, sum);
-  }
+  sum_slabs<exact>(slabs, memory, steps, warp, sum);
   tiles::wait<0>();
   __syncthreads();
   float* own = memory + warp * part * sum_stride + threadIdx.x % 32 / 4 * sum_stride + threadIdx.x % 4 * 2;
@@ -651,7 +531,6 @@ __global__ void __launch_bounds__(P::block, neighbours<P, exact>) product_kernel
     if (p.finish == Finish::gate_up) return finish_gate_up<P>(p, sums, place);
   }
   if constexpr (extra == Extra::gate_up) {
-    if constexpr (high_occupancy<P>) gate_up.load(p, place);
     finish_gate_up_backward<P>(p, sums, place, gate_up);
   } else if constexpr (extra == Extra::biases) {
     finish_biased<P>(p, sums, place);
@@ -665,9 +544,9 @@ bool is_one_launch(std::size_t count) { return count > 0 && count <= max_product
 Result result_of(const Tensor& tensor, double beta) {
   Result r;
   r.c = matrix_of(tensor);
-  r.rows = static_cast<unsigned>(tensor.rows());
-  r.columns = static_cast<unsigned>(tensor.columns());
-  r.beta = static_cast<float>(beta);
+  r.rows = unsigned(tensor.rows());
+  r.columns = unsigned(tensor.columns());
+  r.beta = float(beta);
   return r;
 }
 
@@ -685,15 +564,6 @@ unsigned count_tiles(Products& p) {
   return p.tiles;
 }
 
-/// Counts the tiles, and reserves memory for their sums when blocks share the depth.
-template <class P>
-void place_partials(Products& p, const CudaBackend& backend) {
-  count_tiles<P>(p);
-  if (p.splits == 1) return;
-  p.partials = backend.scratch(std::size_t{p.splits} * p.tiles * P::elements);
-  p.tickets = backend.tickets();
-}
-
 bool writes_to_one_of(const Products& p, const Products& others) {
   for (unsigned i = 0; i < p.count; ++i) {
     for (unsigned k = 0; k < others.count; ++k) {
@@ -707,27 +577,31 @@ template <class P>
 unsigned max_slabs(const Products& p) {
   unsigned sum = 0, deepest = 0;
   for (unsigned i = 0; i < p.count; ++i) {
-    const unsigned slabs = blocks_for(p.terms[i].depth, P::Order::slab);
+    const unsigned slabs = blocks_for(p.terms[i].depth, P::slab);
     sum += slabs;
     deepest = slabs > deepest ? slabs : deepest;
   }
   return p.summed ? sum : deepest;
 }
 
-/// With few deep tiles several blocks share each.
+/// Counts the tiles; with few deep ones several blocks share each, and their sums need memory.
 template <class P>
-void share_depth(Products& p) {
+void share_depth(Products& p, const CudaBackend& backend) {
+  count_tiles<P>(p);
   const unsigned slabs = max_slabs<P>(p), min_slabs = min_depth / P::slab;
   const unsigned wanted = p.tiles > 0 && split_blocks > p.tiles ? split_blocks / p.tiles : 1;
   const unsigned each = slabs / wanted > min_slabs ? blocks_for(slabs, wanted) : min_slabs;
   p.splits = slabs > each ? blocks_for(slabs, each) : 1;
+  if (p.splits == 1) return;
+  p.partials = backend.scratch(std::size_t{p.splits} * p.tiles * P::elements);
+  p.tickets = backend.tickets();
 }
 
 double products_of(const Products& p) {
   double sum = 0;
   for (unsigned i = 0; i < p.count; ++i) {
     const Result& r = p.results[p.summed ? 0 : i];
-    sum += static_cast<double>(r.rows) * r.columns * p.terms[i].depth;
+    sum += double(r.rows) * r.columns * p.terms[i].depth;
   }
   return sum;
 }
@@ -737,7 +611,7 @@ void launch_kernel(cudaStream_t stream, const Products& p) {
   constexpr auto kernel = product_kernel<P, a_deep, b_deep, extra, exact>;
   allow_shared_memory(reinterpret_cast<const void*>(kernel), product_bytes<P, a_deep, b_deep>(P::stages), "a product");
   if (p.tiles == 0) return;
-  const unsigned slabs = blocks_for(max_slabs<P>(p), p.splits) * (P::Order::slab / P::slab);
+  const unsigned slabs = blocks_for(max_slabs<P>(p), p.splits);
   launch(kernel, dim3(p.tiles, p.splits), P::block, product_bytes<P, a_deep, b_deep>(slabs), stream, p);
 }
 
@@ -773,9 +647,9 @@ bool ProductPlanner::is_right_pinned(const Products& p) const {
 template <bool a_deep, bool b_deep>
 void ProductPlanner::run_tiles(Products& p) {
   p.is_right_pinned = is_right_pinned(p);
-  const auto run_plan = [&](auto plan) {
+  const auto run = [&](auto plan) {
     using P = decltype(plan);
-    place_partials<P>(p, backend_);
+    share_depth<P>(p, backend_);
     if constexpr (a_deep && b_deep) {
       if (p.biased) return launch_products<P, true, true, Extra::biases>(backend_.stream(), p);
     }
@@ -784,21 +658,6 @@ void ProductPlanner::run_tiles(Products& p) {
         return launch_products<P, true, false, Extra::gate_up>(backend_.stream(), p);
     }
     launch_products<P, a_deep, b_deep>(backend_.stream(), p);
-  };
-  const auto run = [&](auto plan) {
-    using P = decltype(plan);
-    count_tiles<P>(p);
-    share_depth<P>(p);
-    if (is_gpu_shared()) {
-      const unsigned depth_of_group = blocks_for(max_slabs<P>(p), p.splits) * P::depth;
-      if (depth_of_group <= P::short_sum) {
-        run_plan(HighOccupancy<P, true>());
-      } else {
-        run_plan(HighOccupancy<P, false>());
-      }
-    } else {
-      run_plan(plan);
-    }
   };
   if constexpr (!a_deep) {
     run(Shared());
@@ -816,15 +675,13 @@ bool ProductPlanner::tile_product(bool transpose_a, bool transpose_b, double alp
   if ((transpose_a && transpose_b) || depth == 0) return false;
   Products p = none_yet();
   p.count = 1;
-  p.alpha = static_cast<float>(alpha);
-  p.terms[0] = {matrix_of(a), matrix_of(b), static_cast<unsigned>(depth)};
+  p.alpha = float(alpha);
+  p.terms[0] = {matrix_of(a), matrix_of(b), unsigned(depth)};
   p.results[0] = result_of(c, beta);
   const auto run = [&]<bool a_deep, bool b_deep>() {
     if (!of_any_size) return multiply_tiles<a_deep, b_deep>(p);
     if (!p.exact || products_of(p) < min_large) return false;
-    count_tiles<Large>(p);
-    share_depth<Large>(p);
-    place_partials<Large>(p, backend_);
+    share_depth<Large>(p, backend_);
     launch_kernel<Large, a_deep, b_deep, Extra::none, true>(backend_.stream(), p);
     backend_.launched("large product");
     return true;
@@ -849,9 +706,9 @@ void CudaBackend::linear_forward_many(const Tensor& x, std::span<const Tensor> w
     return add_biases(biases, results);
   Products p = products_.none_yet();
   if (is_one_launch(weights.size()) && x.columns() > 0) {
-    p.count = static_cast<unsigned>(weights.size());
+    p.count = unsigned(weights.size());
     for (unsigned i = 0; i < p.count; ++i) {
-      p.terms[i] = {matrix_of(x), matrix_of(weights[i]), static_cast<unsigned>(x.columns())};
+      p.terms[i] = {matrix_of(x), matrix_of(weights[i]), unsigned(x.columns())};
       p.results[i] = result_of(results[i], 0);
       if (i < biases.size()) p.biases[i] = biases[i].as<float>();
       p.biased = p.biased || p.biases[i] != nullptr;
@@ -874,10 +731,10 @@ void CudaBackend::gemm_sum(std::span<const Tensor> a, std::span<const Tensor> b,
     return;
   Products p = products_.none_yet();
   if (is_one_launch(a.size())) {
-    p.count = static_cast<unsigned>(a.size());
+    p.count = unsigned(a.size());
     p.summed = p.count > 1;
     for (unsigned i = 0; i < p.count; ++i) {
-      p.terms[i] = {matrix_of(a[i]), matrix_of(b[i]), static_cast<unsigned>(a[i].columns())};
+      p.terms[i] = {matrix_of(a[i]), matrix_of(b[i]), unsigned(a[i].columns())};
     }
     p.results[0] = result_of(c.tensor, c.accumulate ? 1 : 0);
     if (products_.multiply_tiles<true, false>(p)) return;
@@ -912,7 +769,7 @@ void ProductPlanner::multiply_gradients(std::span<const Tensor> dresults, const 
   if (is_one_launch(dresults.size()) && x.rows() > 0 && are_apart(dweights)) {
     for (std::size_t i = 0; i < dresults.size(); ++i) {
       if (!dweights[i].wanted()) continue;
-      p.terms[p.count] = {matrix_of(dresults[i]), matrix_of(x), static_cast<unsigned>(x.rows())};
+      p.terms[p.count] = {matrix_of(dresults[i]), matrix_of(x), unsigned(x.rows())};
       p.results[p.count++] = result_of(dweights[i].tensor, dweights[i].accumulate ? 1 : 0);
     }
     if (p.count == 0 || (backend_.is_on_side_stream() && keep_gradients(p)) || multiply_tiles<false, false>(p)) return;
@@ -958,8 +815,8 @@ void CudaBackend::swiglu_gate_up(const Tensor& x, const Tensor& gate, const Tens
   Products p = products_.none_yet();
   p.finish = Finish::gate_up;
   p.count = 1;  // both products run through one depth together
-  p.terms[0] = {matrix_of(x), matrix_of(gate), static_cast<unsigned>(x.columns())};
-  p.terms[1] = {matrix_of(x), matrix_of(up), static_cast<unsigned>(x.columns())};
+  p.terms[0] = {matrix_of(x), matrix_of(gate), unsigned(x.columns())};
+  p.terms[1] = {matrix_of(x), matrix_of(up), unsigned(x.columns())};
   p.results[0] = result_of(g, 0);
   p.results[1] = result_of(u, 0);
   p.results[2] = result_of(h, 0);
@@ -974,7 +831,7 @@ void CudaBackend::swiglu_gate_up_backward(const Tensor& dy, const Tensor& down, 
   Products p = products_.none_yet();
   p.finish = Finish::gate_up_backward;
   p.count = 1;
-  p.terms[0] = {matrix_of(dy), matrix_of(down), static_cast<unsigned>(dy.columns())};
+  p.terms[0] = {matrix_of(dy), matrix_of(down), unsigned(dy.columns())};
   p.results[0] = result_of(dg, 0);
   p.results[1] = result_of(du, 0);
   p.kept[0] = matrix_of(g);
