@@ -11,7 +11,7 @@
 
 #include "core/io/error.h"
 #include "core/io/number_text.h"
-#include "gpu/runtime/occupancy.h"
+#include "gpu/runtime/properties.h"
 
 namespace afterglow {
 

@@ -4,7 +4,6 @@
 #include "core/io/error.h"
 #include "gpu/runtime/cuda_backend.h"
 #include "gpu/runtime/launch.cuh"
-#include "gpu/runtime/occupancy.h"
 #include "gpu/runtime/properties.h"
 #include "gpu/runtime/warpgroup_switch.h"
 
@@ -65,7 +64,6 @@ unsigned multiprocessors() {
 }
 
 void set_gpu_shared(bool is) { gpu_shared = is; }
-bool is_gpu_shared() { return gpu_shared; }
 
 bool has_warpgroups() { return warpgroups_wanted && gpu_has_warpgroups(); }
 

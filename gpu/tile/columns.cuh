@@ -6,7 +6,6 @@
 
 #include "core/tensor/tensor.h"
 #include "gpu/runtime/launch.cuh"
-#include "gpu/runtime/occupancy.h"
 #include "gpu/tile/device.cuh"
 
 namespace afterglow::device {
@@ -56,31 +55,20 @@ __global__ void __launch_bounds__(threads) column_sum_kernel(unsigned rows, Colu
 }
 
 constexpr unsigned narrow_block = 1024, narrow_columns = 8, max_narrow_rows = 4096;
-constexpr unsigned shared_gpu_rounds =
-    4;  // a block works in this many rounds, with a quarter of the threads, when several back ends share the GPU
-
-/// Calls body with the number of rounds a block works in, as a compile-time constant.
-template <class Body>
-void with_rounds(const Body& body) {
-  if (is_gpu_shared()) return body(std::integral_constant<unsigned, shared_gpu_rounds>());
-  body(std::integral_constant<unsigned, 1>());
-}
 
 /// Adds, over a block of narrow_block threads, the sums of eight columns, or of eight times `width` neighbouring ones,
-/// and calls finish(column, sum). Neighbouring threads hold neighbouring columns. A smaller block works in `rounds`,
-/// with the same bits: sums[r] belongs to the thread that a full block would have at threadIdx.x + r * block.
-template <unsigned rounds, unsigned width, class Finish>
-__device__ void finish_narrow_sums(const float (&sums)[rounds][width], unsigned columns, const Finish& finish) {
-  constexpr unsigned block = narrow_block / rounds, columns_of_block = narrow_columns * width;
+/// and calls finish(column, sum). Neighbouring threads hold neighbouring columns.
+template <unsigned width, class Finish>
+__device__ void finish_narrow_sums(const float (&sums)[width], unsigned columns, const Finish& finish) {
+  constexpr unsigned columns_of_block = narrow_columns * width;
   __shared__ float of_warps[32][columns_of_block + 1];
-  unrolled<rounds, width>([&](unsigned round, unsigned e) {
-    float sum = sums[round][e];
+  unrolled<width>([&](unsigned e) {
+    float sum = sums[e];
     for (unsigned offset = 16; offset >= narrow_columns; offset /= 2) sum += __shfl_xor_sync(full_warp, sum, offset);
-    if (threadIdx.x % 32 < narrow_columns)
-      of_warps[(round * block + threadIdx.x) / 32][threadIdx.x % 32 * width + e] = sum;
+    if (threadIdx.x % 32 < narrow_columns) of_warps[threadIdx.x / 32][threadIdx.x % 32 * width + e] = sum;
   });
   __syncthreads();
-  for (unsigned column = threadIdx.x / 32; column < columns_of_block; column += block / 32) {
+  for (unsigned column = threadIdx.x / 32; column < columns_of_block; column += narrow_block / 32) {
     const float total = warp_sum(of_warps[threadIdx.x % 32][column]);
     const unsigned own = blockIdx.x * columns_of_block + column;
     if (threadIdx.x % 32 == 0 && own < columns) finish(own, total);
@@ -100,7 +88,7 @@ __global__ void __launch_bounds__(narrow_block) narrow_sum_kernel(unsigned rows,
 #pragma unroll 8
     for (unsigned row = threadIdx.x / narrow_columns; row < rows; row += step) sum += value(which, row, column);
   }
-  finish_narrow_sums<1, 1>({{sum}}, columns, [&](unsigned c, float total) { sums_of.out[which].put(c, total); });
+  finish_narrow_sums<1>({sum}, columns, [&](unsigned c, float total) { sums_of.out[which].put(c, total); });
 }
 
 /// `partials` holds max_ranges numbers for each column of each sum, every sum counted as wide as the widest.

@@ -9,7 +9,6 @@
 #include "gpu/ops/product/rounded.cuh"
 #include "gpu/runtime/cuda_backend.h"
 #include "gpu/runtime/launch.cuh"
-#include "gpu/runtime/occupancy.h"
 #include "gpu/runtime/properties.h"
 #include "gpu/tile/columns.cuh"
 #include "gpu/tile/device.cuh"
@@ -318,10 +317,10 @@ struct NormWeights {
 
 /// A thread's part of the sums over rows of dy u inverse; all loads precede the arithmetic.
 template <Normed kind, unsigned width, class X, class Y>
-__device__ void add_weight_shares(const NormInputs<X, Y>& in, unsigned thread, unsigned column, float (&sums)[width]) {
+__device__ void add_weight_shares(const NormInputs<X, Y>& in, unsigned column, float (&sums)[width]) {
   using P = Piece<width>;
   constexpr unsigned step = narrow_block / narrow_columns, together = kind == Normed::gated && width > 1 ? 2 : 4;
-  for (unsigned row = thread / narrow_columns; row < in.rows; row += together * step) {
+  for (unsigned row = threadIdx.x / narrow_columns; row < in.rows; row += together * step) {
     Stored<X, width> x[together], z[together];
     Stored<Y, width> dy[together];
     float inverse[together];
@@ -341,24 +340,18 @@ __device__ void add_weight_shares(const NormInputs<X, Y>& in, unsigned thread, u
   }
 }
 
-template <unsigned rounds, unsigned width, class X, class Y>
-__global__ void __launch_bounds__(narrow_block / rounds)
-    norm_weights_kernel(const __grid_constant__ NormWeights<X, Y> weights) {
+template <unsigned width, class X, class Y>
+__global__ void __launch_bounds__(narrow_block) norm_weights_kernel(const __grid_constant__ NormWeights<X, Y> weights) {
   wait_for_previous_kernel();
   const NormInputs<X, Y>& in = weights.in[blockIdx.y];
   const Sink& to = weights.to[blockIdx.y];
   if (blockIdx.x * narrow_columns * width >= in.columns) return;
   const unsigned column = (blockIdx.x * narrow_columns + threadIdx.x % narrow_columns) * width;
-  float sums[rounds][width] = {};
-#pragma unroll
-  for (unsigned round = 0; round < rounds; ++round) {
-    if (column >= in.columns) break;
-    const unsigned thread = round * narrow_block / rounds + threadIdx.x;
-    if (in.z.data != nullptr) {
-      add_weight_shares<Normed::gated>(in, thread, column, sums[round]);
-    } else {
-      add_weight_shares<Normed::plain>(in, thread, column, sums[round]);
-    }
+  float sums[width] = {};
+  if (column < in.columns && in.z.data != nullptr) {
+    add_weight_shares<Normed::gated>(in, column, sums);
+  } else if (column < in.columns) {
+    add_weight_shares<Normed::plain>(in, column, sums);
   }
   finish_narrow_sums(sums, in.columns, [&](unsigned c, float total) { to.put(c, total); });
 }
@@ -391,12 +384,10 @@ bool is_stored_as(const Tensor& tensor) {
 }
 
 /// The gradients of the weights whose norms store X and Y.
-template <unsigned rounds, class X, class Y, class Weights>
+template <class X, class Y, class Weights>
 void sum_weights(const CudaBackend& backend, const Weights& all, unsigned* tickets) {
   NormWeights<X, Y> weights{};
-  constexpr unsigned fours = 4,
-                     many_columns =
-                         512;  // of all norms: with fewer, threads of four columns would leave most of the GPU idle
+  constexpr unsigned fours = 4, many_columns = 512;  // with fewer of all norms most of the GPU would idle
   unsigned count = 0, columns = 1, all_columns = 0;
   bool in_fours = true;
   for (const auto& from : all) {
@@ -418,21 +409,14 @@ void sum_weights(const CudaBackend& backend, const Weights& all, unsigned* ticke
   }
   if (count == 0) return;
   const auto run = [&](auto kernel, unsigned width) {
-    launch(kernel, dim3(blocks_for(columns, narrow_columns * width), count), narrow_block / rounds, 0, backend.stream(),
+    launch(kernel, dim3(blocks_for(columns, narrow_columns * width), count), narrow_block, 0, backend.stream(),
            weights);
   };
-  if (in_fours && (all_columns >= many_columns || is_gpu_shared())) {
-    run(norm_weights_kernel<rounds, fours, X, Y>, fours);
+  if (in_fours && all_columns >= many_columns) {
+    run(norm_weights_kernel<fours, X, Y>, fours);
   } else {
-    run(norm_weights_kernel<rounds, 1, X, Y>, 1);
+    run(norm_weights_kernel<1, X, Y>, 1);
   }
-}
-
-template <unsigned rounds, class Weights>
-void sum_all_weights(const CudaBackend& backend, const Weights& all, unsigned* tickets) {
-  sum_weights<rounds, float, float>(backend, all, tickets);
-  sum_weights<rounds, float, Bf16>(backend, all, tickets);
-  sum_weights<rounds, Bf16, Bf16>(backend, all, tickets);
 }
 
 struct LayerNormInputs {
@@ -566,7 +550,9 @@ void CudaBackend::sum_norm_weights(bool is_last) {
                                 [](const NormWeight& weight) { return weight.dweight.accumulate; });
   std::optional<SideStream> beside;
   if (!is_last || adds) beside.emplace(*this);  // accumulated gradients may still be computed there
-  with_rounds([&](auto rounds) { sum_all_weights<rounds>(*this, norm_weights_, tickets_); });
+  sum_weights<float, float>(*this, norm_weights_, tickets_);
+  sum_weights<float, Bf16>(*this, norm_weights_, tickets_);
+  sum_weights<Bf16, Bf16>(*this, norm_weights_, tickets_);
   norm_weights_.clear();
   launched("norm weights");
 }
