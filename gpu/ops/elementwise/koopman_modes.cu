@@ -185,13 +185,20 @@ void with_pairs(const ModeInputs<T>& in, std::initializer_list<Rows<T>> results,
   body(std::integral_constant<unsigned, 1>());
 }
 
-/// The threads of one block.
+/// The threads of one block. The shared functions are compiled for the host as well, where nothing calls them.
 struct BlockTeam {
   template <class Body>
-  __device__ void each(int n, int m, const Body& body) const {
+  __host__ __device__ void each([[maybe_unused]] int n, [[maybe_unused]] int m,
+                                [[maybe_unused]] const Body& body) const {
+#ifdef __CUDA_ARCH__
     for (int i = int(threadIdx.x); i < n * m; i += int(threads)) body(i / m, i % m);
+#endif
   }
-  __device__ void wait() const { __syncthreads(); }
+  __host__ __device__ void wait() const {
+#ifdef __CUDA_ARCH__
+    __syncthreads();
+#endif
+  }
 };
 
 // One block of channels each, see core/backend/mixed_modes.h.
