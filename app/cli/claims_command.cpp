@@ -23,8 +23,9 @@ nlohmann::json claims(const ClaimsOptions&, const CommonOptions&, Output& output
       const auto metric = std::ranges::find(table.metrics, of["metric"].get<std::string>(), &RunMetric::name);
       for (const PublishedSeries& one : table.published) {
         const double value = one.values[static_cast<std::size_t>(metric - table.metrics.begin())];
-        const bool is_place = one.x == 0 || of["x"] == one.x;
-        if (one.series == of["series"] && is_place && std::isfinite(value)) claim["published"] = value;
+        const bool is_place = one.x == 0 || of.value("x", 0.0) == one.x;
+        if (one.series == of["series"].get<std::string>() && is_place && std::isfinite(value))
+          claim["published"] = value;
       }
     }
     output.line(text(claim["verdict"]) + ": " + text(claim["paper"]) + ". " + text(claim["claim"]));

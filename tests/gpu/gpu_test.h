@@ -6,7 +6,7 @@
 #include <string>
 
 #include "gpu/cuda.h"
-#include "gpu/device/warpgroup_switch.h"
+#include "gpu/runtime/warpgroup_switch.h"
 
 namespace afterglow::testing {
 

@@ -1,4 +1,4 @@
-// Gated linear attention by chunks as gpu/scan/gla_chunks.cu computes it, in plain loops and float64: against the
+// Gated linear attention by chunks as gpu/ops/gla/gla_chunks.cu computes it, in plain loops and float64: against the
 // recurrence, from decays that hardly fade to ones whose product over a chunk no number holds.
 #include <gmock/gmock.h>
 

@@ -1,0 +1,45 @@
+// Symmetric eigenproblems in float64 by cuSOLVER's divide and conquer.
+#include <cuda_runtime_api.h>
+#include <cusolverDn.h>
+
+#include "gpu/cuda.h"
+#include "gpu/ops/eigen/solver_memory.h"
+
+namespace afterglow {
+
+namespace {
+
+bool solve(cusolverDnHandle_t solver, int n, double* matrix, double* values) {
+  constexpr cusolverEigMode_t with_vectors = CUSOLVER_EIG_MODE_VECTOR;
+  constexpr cublasFillMode_t lower = CUBLAS_FILL_MODE_LOWER;
+  const std::size_t square = static_cast<std::size_t>(n) * n * sizeof(double), line = n * sizeof(double);
+  const SolverMemory A(square), w(line), status(sizeof(int));
+  if (!A.is_allocated() || !w.is_allocated() || !status.is_allocated()) return false;
+  int elements = 0;
+  if (cusolverDnDsyevd_bufferSize(solver, with_vectors, lower, n, A.as<double>(), n, w.as<double>(), &elements) !=
+      CUSOLVER_STATUS_SUCCESS)
+    return false;
+  const SolverMemory work(static_cast<std::size_t>(elements) * sizeof(double));
+  if (!work.is_allocated() || cudaMemcpy(A.as<double>(), matrix, square, cudaMemcpyHostToDevice) != cudaSuccess)
+    return false;
+  if (cusolverDnDsyevd(solver, with_vectors, lower, n, A.as<double>(), n, w.as<double>(), work.as<double>(), elements,
+                       status.as<int>()) != CUSOLVER_STATUS_SUCCESS)
+    return false;
+  int failed = 1;
+  return cudaMemcpy(&failed, status.as<int>(), sizeof failed, cudaMemcpyDeviceToHost) == cudaSuccess && failed == 0 &&
+         cudaMemcpy(values, w.as<double>(), line, cudaMemcpyDeviceToHost) == cudaSuccess &&
+         cudaMemcpy(matrix, A.as<double>(), square, cudaMemcpyDeviceToHost) == cudaSuccess;
+}
+
+}  // namespace
+
+bool cuda_symmetric_eigen(int n, double* matrix, double* values) {
+  if (cuda_devices().devices.empty()) return false;
+  cusolverDnHandle_t solver = nullptr;
+  if (cusolverDnCreate(&solver) != CUSOLVER_STATUS_SUCCESS) return false;
+  const bool solved = solve(solver, n, matrix, values);
+  cusolverDnDestroy(solver);
+  return solved;
+}
+
+}  // namespace afterglow

@@ -1,0 +1,399 @@
+// y = f(x), alpha x, a b, silu(a) b, x + bias, and sums over rows, on rows [rows, columns] with any stride.
+// Memory-bound: each element is read and written once. Grid: an element or a vector of 16 bytes a thread (map.cuh).
+#include <cuda_bf16.h>
+
+#include <algorithm>
+#include <cmath>
+#include <initializer_list>
+#include <type_traits>
+
+#include "core/backend/element_type.h"
+#include "gpu/ops/elementwise/step_sizes.cuh"
+#include "gpu/ops/product/product.cuh"
+#include "gpu/runtime/cuda_backend.h"
+#include "gpu/runtime/launch.cuh"
+#include "gpu/tile/columns.cuh"
+#include "gpu/tile/device.cuh"
+#include "gpu/tile/map.cuh"
+#include "gpu/tile/pieces.cuh"
+
+namespace afterglow {
+
+using namespace device;
+
+namespace {
+
+__device__ float apply(Unary kind, float x) {
+  switch (kind) {
+    case Unary::silu:
+      return silu(x);
+    case Unary::sigmoid:
+      return sigmoid(x);
+    case Unary::softplus:
+      return softplus(x);
+    case Unary::tanh:
+      return tanhf(x);
+    case Unary::gelu:
+      return 0.5f * x * (1.0f + erff(x * 0.70710678118654752f));
+    case Unary::exp:
+      return expf(x);
+    case Unary::relu:
+      return fmaxf(x, 0.0f);
+    case Unary::elu_plus_one:
+      return x > 0.0f ? x + 1.0f : expf(x);
+    case Unary::sine:
+      return sinf(x);
+  }
+  return x;
+}
+
+__device__ float slope(Unary kind, float x, float y) {
+  switch (kind) {
+    case Unary::silu:
+      return silu_slope(x);
+    case Unary::sigmoid:
+      return y * (1.0f - y);
+    case Unary::softplus:
+      return sigmoid(x);
+    case Unary::tanh:
+      return 1.0f - y * y;
+    case Unary::gelu:
+      return 0.5f * (1.0f + erff(x * 0.70710678118654752f)) + x * 0.39894228040143268f * expf(-0.5f * x * x);
+    case Unary::exp:
+      return y;
+    case Unary::relu:
+      return x > 0.0f ? 1.0f : 0.0f;
+    case Unary::elu_plus_one:
+      return fminf(y, 1.0f);
+    case Unary::sine:
+      return cosf(x);
+  }
+  return 1.0f;
+}
+
+/// The result of a projection with its bias, stored as T.
+template <class T>
+struct Biased {
+  Rows<T> y;
+  const float* bias;
+  unsigned rows;
+  bool whole;  // rows of whole vectors
+
+  template <unsigned width>
+  __device__ void add(unsigned row, unsigned column) const {
+    T* place = &y.at(row, column);
+    auto piece = Piece<width>::of(place, true);
+    unrolled<width>([&](unsigned e) { piece.v[e] += bias[column + e]; });
+    piece.store(place);
+  }
+};
+template <class T>
+struct BiasedProjections {
+  Biased<T> of[max_products];
+};
+
+template <class T>
+__global__ void __launch_bounds__(threads) add_biases_kernel(BiasedProjections<T> projections) {
+  wait_for_previous_kernel();
+  constexpr unsigned width = max_piece<T>;
+  const Biased<T>& own = projections.of[blockIdx.y];
+  const unsigned across = own.whole ? own.y.columns / width : own.y.columns, step = gridDim.x * threads;
+  const std::size_t count = std::size_t{own.rows} * across;
+  for (std::size_t i = blockIdx.x * threads + threadIdx.x; i < count; i += step) {
+    const unsigned row = unsigned(i / across), place = unsigned(i % across);
+    if (own.whole) {
+      own.template add<width>(row, place * width);
+    } else {
+      own.template add<1>(row, place);
+    }
+  }
+}
+
+template <class T>
+void add_stored_biases(cudaStream_t stream, std::span<const Tensor> biases, std::span<const Tensor> results) {
+  BiasedProjections<T> projections{};
+  unsigned count = 0;
+  std::int64_t max_elements = 0;
+  for (std::size_t i = 0; i < biases.size(); ++i) {
+    const Tensor& y = results[i];
+    if (!biases[i].defined() || y.elements() == 0) continue;
+    const auto rows = rows_of<T>(y);
+    constexpr unsigned width = max_piece<T>;
+    projections.of[count++] = {rows, biases[i].as<float>(), unsigned(y.rows()),
+                               rows.columns % width == 0 && in_pieces<width>(rows)};
+    max_elements = std::max(max_elements, y.elements());
+  }
+  if (count == 0) return;
+  launch(add_biases_kernel<T>, dim3(at_most(blocks_for(max_elements, 4 * threads), max_map_blocks), count), threads, 0,
+         stream, projections);
+}
+
+template <class T>
+struct Matrices {
+  Rows<T> of[max_column_sums];
+  __device__ float operator()(unsigned which, unsigned row, unsigned column) const {
+    return float(of[which].at(row, column));
+  }
+};
+
+/// Calls body with the number of neighbours of a row that a thread takes, as a compile-time constant: 16 bytes if all
+/// rows can be read so.
+template <class T, class Body>
+void with_neighbours(std::initializer_list<Rows<T>> matrices, const Body& body) {
+  constexpr unsigned width = max_piece<T>;
+  const bool whole = std::all_of(matrices.begin(), matrices.end(), [](const Rows<T>& rows) {
+    return rows.data == nullptr || (rows.columns % width == 0 && in_pieces<width>(rows));
+  });
+  if (whole) return body(std::integral_constant<unsigned, width>());
+  body(std::integral_constant<unsigned, 1>());
+}
+
+/// y = silu(gate) value; T is the stored type.
+template <unsigned width, class T>
+void put_gated(cudaStream_t stream, std::int64_t count, const Rows<T>& gate, const Rows<T>& value, const Rows<T>& y) {
+  using P = Piece<width>;
+  map(stream, count / width, [=, across = gate.columns / width] __device__(unsigned i) {
+    const unsigned row = i / across, column = i % across * width;
+    const P g = P::of(gate, row, column, true), v = P::of(value, row, column, true);
+    P result;
+    unrolled<width>([&](unsigned e) { result.v[e] = silu<T>(g.v[e]) * v.v[e]; });
+    result.store(&y.at(row, column));
+  });
+}
+
+template <unsigned width, class T>
+void put_gated_slopes(cudaStream_t stream, std::int64_t count, const Rows<T>& gate, const Rows<T>& value,
+                      const Rows<T>& dy, const SinkOf<T>& to_gate, const SinkOf<T>& to_value) {
+  using P = Piece<width>;
+  map(stream, count / width, [=, across = gate.columns / width] __device__(unsigned i) {
+    const unsigned row = i / across, column = i % across * width;
+    const P g = P::of(gate, row, column, true), v = P::of(value, row, column, true), up = P::of(dy, row, column, true);
+    P dgate, dvalue;
+    unrolled<width>([&](unsigned e) {
+      const Silu gated = silu_with_slope<T>(g.v[e]);
+      dgate.v[e] = up.v[e] * v.v[e] * gated.slope;
+      dvalue.v[e] = up.v[e] * gated.value;
+    });
+    if (to_gate.wanted()) dgate.put(to_gate, row, column);
+    if (to_value.wanted()) dvalue.put(to_value, row, column);
+  });
+}
+
+template <class T>
+void put_scaled(cudaStream_t stream, const Tensor& a, float factor, const Grad& out) {
+  const auto x = rows_of<T>(a);
+  const SinkOf<T> to = sink_of<T>(out);
+  map(stream, a.elements(), [=] __device__(unsigned i) { to.put(i, factor * float(x[i])); });
+}
+
+template <class T>
+void put_products(cudaStream_t stream, const Tensor& a, const Tensor& b, const Tensor& out) {
+  const auto x = rows_of<T>(a), y = rows_of<T>(b), to = rows_of<T>(out);
+  map(stream, a.elements(), [=] __device__(unsigned i) { to[i] = static_cast<T>(float(x[i]) * float(y[i])); });
+}
+
+template <class T>
+void put_product_slopes(cudaStream_t stream, const Tensor& a, const Tensor& b, const Tensor& dout, const Grad& da,
+                        const Grad& db) {
+  const auto x = rows_of<T>(a), y = rows_of<T>(b), dy = rows_of<T>(dout);
+  const SinkOf<T> to_a = sink_of<T>(da), to_b = sink_of<T>(db);
+  map(stream, a.elements(), [=] __device__(unsigned i) {
+    const auto up = float(dy[i]), left = float(x[i]), right = float(y[i]);
+    if (to_a.wanted()) to_a.put(i, up * right);
+    if (to_b.wanted()) to_b.put(i, up * left);
+  });
+}
+
+template <class T>
+void put_unary(cudaStream_t stream, Unary kind, const Tensor& x, const Tensor& y) {
+  const auto from = rows_of<T>(x);
+  const auto to = rows_of(y);
+  map(stream, x.elements(), [=] __device__(unsigned i) { to[i] = apply(kind, float(from[i])); });
+}
+
+template <class T>
+void put_unary_slopes(cudaStream_t stream, Unary kind, const Tensor& x, const Tensor& y, const Tensor& dy,
+                      const Grad& dx) {
+  const auto in = rows_of<T>(x);
+  const auto result = rows_of(y), up = rows_of(dy);
+  const SinkOf<T> to = sink_of<T>(dx);
+  map(stream, x.elements(), [=] __device__(unsigned i) { to.put(i, up[i] * slope(kind, float(in[i]), result[i])); });
+}
+
+template <class T>
+void put_sizes(cudaStream_t stream, const StepSize<T>& size, const Tensor& y) {
+  const auto to = rows_of(y);
+  map(stream, y.elements(), [=] __device__(unsigned i) { to[i] = size(i); });
+}
+
+template <class T>
+void put_slopes(cudaStream_t stream, std::int64_t count, const StepSlope<T>& slope, const SinkOf<T>& to) {
+  map(stream, count, [=] __device__(unsigned i) { slope.put(i, to); });
+}
+
+template <class T>
+void fill_with(cudaStream_t stream, const Tensor& x, double value) {
+  const auto to = rows_of<T>(x);
+  map(stream, x.elements(), [to, value = static_cast<T>(value)] __device__(unsigned i) { to[i] = value; });
+}
+
+void round_numbers(cudaStream_t stream, std::int64_t count, const Rows<float>& from, Bf16* to) {
+  map(stream, count, [=] __device__(unsigned i) { to[i] = __float2bfloat16_rn(from[i]); });
+}
+
+}  // namespace
+
+void CudaBackend::fill(const Tensor& x, double value) {
+  if (x.dtype == DType::bf16) {
+    fill_with<Bf16>(stream(), x, value);
+  } else {
+    with_element_type(x.dtype, [&](auto zero) { fill_with<decltype(zero)>(stream(), x, value); });
+  }
+  launched("fill");
+}
+
+void CudaBackend::round_to_bf16(const Tensor& matrix, void* to) {
+  round_numbers(stream(), matrix.elements(), rows_of(matrix), static_cast<Bf16*>(to));
+  launched("rounding to bfloat16");
+}
+
+void CudaBackend::copy(const Tensor& destination, const Tensor& source) {
+  const std::size_t element = size_of(source.dtype);
+  const std::size_t width = std::size_t(source.columns()) * element;
+  if (source.elements() == 0) return;
+  if (source.contiguous() && destination.contiguous()) {
+    check_cuda(cudaMemcpyAsync(destination.data, source.data, source.bytes(), cudaMemcpyDeviceToDevice, stream()),
+               "copying on the GPU");
+    return;
+  }
+  check_cuda(cudaMemcpy2DAsync(destination.data, std::size_t(destination.row_stride) * element, source.data,
+                               std::size_t(source.row_stride) * element, width, std::size_t(source.rows()),
+                               cudaMemcpyDeviceToDevice, stream()),
+             "copying on the GPU");
+}
+
+void CudaBackend::accumulate(const Tensor& source, const Grad& destination) {
+  if (!destination.wanted()) return;
+  with_stored_type(source, [&]<class T>(T) { put_scaled<T>(stream(), source, 1.0f, destination); });
+  launched("accumulate");
+}
+
+void CudaBackend::add(const Tensor& a, const Tensor& b, const Tensor& out) {
+  const auto x = rows_of(a), y = rows_of(b), to = rows_of(out);
+  map(stream(), a.elements(), [=] __device__(unsigned i) { to[i] = x[i] + y[i]; });
+  launched("add");
+}
+
+void CudaBackend::scale(const Tensor& a, double factor, const Grad& out) {
+  if (!out.wanted()) return;
+  with_stored_type(a, [&]<class T>(T) { put_scaled<T>(stream(), a, float(factor), out); });
+  launched("scale");
+}
+
+void CudaBackend::multiply(const Tensor& a, const Tensor& b, const Tensor& out) {
+  with_stored_type(a, [&]<class T>(T) { put_products<T>(stream(), a, b, out); });
+  launched("multiply");
+}
+
+void CudaBackend::multiply_backward(const Tensor& a, const Tensor& b, const Tensor& dout, const Grad& da,
+                                    const Grad& db) {
+  with_stored_type(a, [&]<class T>(T) { put_product_slopes<T>(stream(), a, b, dout, da, db); });
+  launched("multiply_backward");
+}
+
+void CudaBackend::unary(Unary kind, const Tensor& x, const Tensor& y) {
+  with_stored_type(x, [&]<class T>(T) { put_unary<T>(stream(), kind, x, y); });
+  launched("unary");
+}
+
+void CudaBackend::unary_backward(Unary kind, const Tensor& x, const Tensor& y, const Tensor& dy, const Grad& dx) {
+  if (!dx.wanted()) return;
+  with_stored_type(x, [&]<class T>(T) { put_unary_slopes<T>(stream(), kind, x, y, dy, dx); });
+  launched("unary_backward");
+}
+
+void CudaBackend::log_sigmoid(const Tensor& x, double factor, const Tensor& y) {
+  const auto from = rows_of(x), to = rows_of(y);
+  map(stream(), x.elements(), [=, f = float(factor)] __device__(unsigned i) { to[i] = -f * softplus(-from[i]); });
+  launched("log_sigmoid");
+}
+
+void CudaBackend::log_sigmoid_backward(const Tensor& x, double factor, const Tensor& dy, const Grad& dx) {
+  if (!dx.wanted()) return;
+  const auto from = rows_of(x), up = rows_of(dy);
+  const Sink to = sink_of(dx);
+  map(stream(), x.elements(),
+      [=, f = float(factor)] __device__(unsigned i) { to.put(i, f * up[i] * sigmoid(-from[i])); });
+  launched("log_sigmoid_backward");
+}
+
+void CudaBackend::silu_multiply(const Tensor& a, const Tensor& b, const Tensor& y) {
+  with_stored_type(a, [&]<class T>(T) {
+    const auto gate = rows_of<T>(a), value = rows_of<T>(b), to = rows_of<T>(y);
+    with_neighbours<T>({gate, value, to},
+                       [&](auto width) { put_gated<width()>(stream(), a.elements(), gate, value, to); });
+  });
+  launched("silu_multiply");
+}
+
+void CudaBackend::silu_multiply_backward(const Tensor& a, const Tensor& b, const Tensor& dout, const Grad& da,
+                                         const Grad& db) {
+  with_stored_type(a, [&]<class T>(T) {
+    const auto gate = rows_of<T>(a), value = rows_of<T>(b), dy = rows_of<T>(dout);
+    const auto to_gate = sink_of<T>(da), to_value = sink_of<T>(db);
+    with_neighbours<T>({gate, value, dy, to_gate.rows, to_value.rows}, [&](auto width) {
+      put_gated_slopes<width()>(stream(), a.elements(), gate, value, dy, to_gate, to_value);
+    });
+  });
+  launched("silu_multiply_backward");
+}
+
+void CudaBackend::softplus_bias(const Tensor& x, const Tensor& bias, const StepRange& range, const Tensor& y) {
+  with_stored_type(x, [&]<class T>(T) { put_sizes(stream(), StepSize<T>({x, bias, range}), y); });
+  launched("softplus_bias");
+}
+
+void CudaBackend::softplus_bias_backward(const Tensor& x, const Tensor& bias, const StepRange& range, const Tensor& dy,
+                                         const Grad& dx, const Grad& dbias) {
+  with_stored_type(x, [&]<class T>(T) {
+    const StepSlope<T> slope({x, bias, range}, dy);
+    if (dbias.wanted()) {
+      const SideStream beside(*this);
+      column_sums(stream(), x.rows(), x.columns(), scratch(max_ranges * x.columns()), tickets_, dbias, slope);
+    }
+    if (dx.wanted()) put_slopes(stream(), x.elements(), slope, sink_of<T>(dx));
+  });
+  launched("softplus_bias_backward");
+}
+
+void CudaBackend::add_bias(const Tensor& x, const Tensor& bias, const Tensor& y) {
+  const auto from = rows_of(x), to = rows_of(y);
+  const float* offset = bias.as<float>();
+  map(stream(), x.elements(), [=] __device__(unsigned i) { to[i] = from[i] + offset[i % from.columns]; });
+  launched("add_bias");
+}
+
+void CudaBackend::add_biases(std::span<const Tensor> biases, std::span<const Tensor> results) {
+  with_stored_type(results.front(), [&]<class T>(T) { add_stored_biases<T>(stream(), biases, results); });
+  launched("add_biases");
+}
+
+void CudaBackend::sum_rows(const Tensor& x, const Grad& out) { sum_rows_each({&x, 1}, {&out, 1}); }
+
+void CudaBackend::sum_rows_each(std::span<const Tensor> x, std::span<const Grad> out) {
+  if (x.empty()) return;
+  with_stored_type(x.front(), [&](auto stored) {
+    ColumnSums sums;
+    Matrices<decltype(stored)> from;
+    for (std::size_t i = 0; i < out.size(); ++i) {
+      if (out[i].wanted()) from.of[sums.count] = rows_of<decltype(stored)>(x[i]);
+      sums.add(x[i].columns(), out[i]);
+    }
+    if (sums.count == 0) return;
+    column_sums_each(stream(), x.front().rows(), sums, scratch(std::size_t{max_ranges} * sums.count * sums.max_columns),
+                     tickets_, from);
+  });
+  launched("sum_rows");
+}
+
+}  // namespace afterglow

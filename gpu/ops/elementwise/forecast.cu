@@ -1,0 +1,205 @@
+// Series [B,L,C] normalised along L, z = (x - mean) / sqrt(variance + eps), and restored; mean squared and absolute
+// error; dropout y = x / (1 - rate) where the random bits keep x. Grid: a warp a series, or an element a thread.
+#include "core/backend/dropout_mask.h"
+#include "gpu/runtime/cuda_backend.h"
+#include "gpu/tile/device.cuh"
+#include "gpu/tile/map.cuh"
+
+namespace afterglow {
+
+using namespace device;
+
+namespace {
+
+constexpr unsigned warps = threads / 32;
+constexpr unsigned error_blocks = 256;
+
+/// Windows [B,L,C] and the rows [B*C,L] of their channels.
+struct Windows {
+  unsigned length, channels, series;
+  __device__ std::size_t at(unsigned i, unsigned t) const {
+    return (std::size_t(i / channels) * length + t) * channels + i % channels;
+  }
+};
+
+Windows windows_of(const Tensor& x) {
+  return {unsigned(x.shape[1]), unsigned(x.shape[2]), unsigned(x.shape[0] * x.shape[2])};
+}
+Windows windows_of(const Tensor& rows, const Tensor& deviation) {
+  return {unsigned(rows.shape[1]), unsigned(deviation.shape[1]), unsigned(rows.shape[0])};
+}
+
+/// Calls body(series, lane) with one warp for every series.
+template <class Body>
+__global__ void __launch_bounds__(threads) series_kernel(unsigned series, Body body) {
+  const unsigned i = blockIdx.x * warps + threadIdx.x / 32;
+  if (i < series) body(i, threadIdx.x % 32);
+}
+
+template <class Body>
+void for_each_series(cudaStream_t stream, unsigned series, const Body& body) {
+  if (series > 0) series_kernel<<<blocks_for(series, warps), threads, 0, stream>>>(series, body);
+}
+
+__global__ void __launch_bounds__(threads)
+    squared_error_kernel(unsigned count, const float* a, const float* b, float* partials, unsigned* ticket, float* loss,
+                         float* absolute) {
+  __shared__ float sums[32];
+  float squares = 0, moduli = 0;
+  for (std::size_t i = blockIdx.x * threads + threadIdx.x; i < count; i += gridDim.x * threads) {
+    const float apart = a[i] - b[i];
+    squares += apart * apart;
+    moduli += fabsf(apart);
+  }
+  squares = block_sum(squares, sums);
+  moduli = block_sum(moduli, sums);
+  if (threadIdx.x == 0) {
+    partials[2 * blockIdx.x] = squares;
+    partials[2 * blockIdx.x + 1] = moduli;
+  }
+  if (!is_last_block(ticket, gridDim.x)) return;
+  const bool counts = threadIdx.x < gridDim.x;
+  squares = block_sum(counts ? partials[2 * threadIdx.x] : 0.0f, sums);
+  moduli = block_sum(counts ? partials[2 * threadIdx.x + 1] : 0.0f, sums);
+  if (threadIdx.x == 0) {
+    *loss = squares / float(count);
+    *absolute = moduli / float(count);
+  }
+}
+
+}  // namespace
+
+void CudaBackend::series_moments(const Tensor& x, double eps, const Tensor& mean, const Tensor& deviation) {
+  const Windows windows = windows_of(x);
+  for_each_series(stream(), windows.series,
+                  [windows, from = x.as<float>(), epsilon = float(eps), middle = mean.as<float>(),
+                   spread = deviation.as<float>()] __device__(unsigned i, unsigned lane) {
+                    float sum = 0;
+                    for (unsigned t = lane; t < windows.length; t += 32) sum += from[windows.at(i, t)];
+                    const float average = warp_sum(sum) / float(windows.length);
+                    float squares = 0;
+                    for (unsigned t = lane; t < windows.length; t += 32) {
+                      const float apart = from[windows.at(i, t)] - average;
+                      squares += apart * apart;
+                    }
+                    squares = warp_sum(squares) / float(windows.length);
+                    if (lane > 0) return;
+                    middle[i] = average;
+                    spread[i] = sqrtf(squares + epsilon);
+                  });
+  launched("series_moments");
+}
+
+void CudaBackend::series_moments_backward(const Tensor& x, const Tensor& mean, const Tensor& deviation,
+                                          const Tensor& ddeviation, const Grad& dx) {
+  if (!dx.wanted()) return;
+  const Windows windows = windows_of(x);
+  for_each_series(stream(), windows.series,
+                  [windows, from = x.as<float>(), middle = mean.as<float>(), spread = deviation.as<float>(),
+                   upstream = ddeviation.as<float>(), to = sink_of(dx)] __device__(unsigned i, unsigned lane) {
+                    const float slope = upstream[i] / (spread[i] * float(windows.length));
+                    for (unsigned t = lane; t < windows.length; t += 32) {
+                      const std::size_t place = windows.at(i, t);
+                      to.put(unsigned(place), (from[place] - middle[i]) * slope);
+                    }
+                  });
+  launched("series_moments_backward");
+}
+
+void CudaBackend::series_normalise(const Tensor& x, const Tensor& mean, const Tensor& deviation, const Tensor& z) {
+  const Windows windows = windows_of(x);
+  for_each_series(stream(), windows.series,
+                  [windows, from = x.as<float>(), middle = mean.as<float>(), spread = deviation.as<float>(),
+                   to = z.as<float>()] __device__(unsigned i, unsigned lane) {
+                    for (unsigned t = lane; t < windows.length; t += 32)
+                      to[std::size_t(i) * windows.length + t] = (from[windows.at(i, t)] - middle[i]) / spread[i];
+                  });
+  launched("series_normalise");
+}
+
+void CudaBackend::series_normalise_backward(const Tensor& z, const Tensor& deviation, const Tensor& dz, const Grad& dx,
+                                            const Grad& ddeviation) {
+  const Windows windows = windows_of(z, deviation);
+  for_each_series(stream(), windows.series,
+                  [windows, rows = z.as<float>(), spread = deviation.as<float>(), upstream = dz.as<float>(),
+                   to = sink_of(dx), to_spread = sink_of(ddeviation)] __device__(unsigned i, unsigned lane) {
+                    const float inverse = 1.0f / spread[i];
+                    float sum = 0;
+                    for (unsigned t = lane; t < windows.length; t += 32) {
+                      const std::size_t place = std::size_t(i) * windows.length + t;
+                      sum += upstream[place] * rows[place];
+                      if (to.wanted()) to.put(unsigned(windows.at(i, t)), upstream[place] * inverse);
+                    }
+                    sum = warp_sum(sum);
+                    if (lane == 0 && to_spread.wanted()) to_spread.put(i, -sum * inverse);
+                  });
+  launched("series_normalise_backward");
+}
+
+void CudaBackend::series_restore(const Tensor& z, const Tensor& mean, const Tensor& deviation, const Tensor& y) {
+  const Windows windows = windows_of(z, deviation);
+  for_each_series(stream(), windows.series,
+                  [windows, rows = z.as<float>(), middle = mean.as<float>(), spread = deviation.as<float>(),
+                   to = y.as<float>()] __device__(unsigned i, unsigned lane) {
+                    for (unsigned t = lane; t < windows.length; t += 32)
+                      to[windows.at(i, t)] = rows[std::size_t(i) * windows.length + t] * spread[i] + middle[i];
+                  });
+  launched("series_restore");
+}
+
+void CudaBackend::series_restore_backward(const Tensor& z, const Tensor& deviation, const Tensor& dy, const Grad& dz,
+                                          const Grad& ddeviation) {
+  const Windows windows = windows_of(z, deviation);
+  for_each_series(stream(), windows.series,
+                  [windows, rows = z.as<float>(), spread = deviation.as<float>(), upstream = dy.as<float>(),
+                   to = sink_of(dz), to_spread = sink_of(ddeviation)] __device__(unsigned i, unsigned lane) {
+                    float sum = 0;
+                    for (unsigned t = lane; t < windows.length; t += 32) {
+                      const std::size_t place = std::size_t(i) * windows.length + t;
+                      const float slope = upstream[windows.at(i, t)];
+                      sum += slope * rows[place];
+                      if (to.wanted()) to.put(unsigned(place), slope * spread[i]);
+                    }
+                    sum = warp_sum(sum);
+                    if (lane == 0 && to_spread.wanted()) to_spread.put(i, sum);
+                  });
+  launched("series_restore_backward");
+}
+
+void CudaBackend::squared_error(const Tensor& a, const Tensor& b, const Tensor& loss, const Tensor& absolute) {
+  static_assert(error_blocks <= threads, "the last block adds one partial sum a thread");
+  const auto count = unsigned(a.elements());
+  const unsigned blocks = count > 0 ? at_most(blocks_for(count, threads), error_blocks) : 1;
+  squared_error_kernel<<<blocks, threads, 0, stream()>>>(count, a.as<float>(), b.as<float>(),
+                                                         scratch(2 * std::size_t{error_blocks}), tickets_,
+                                                         loss.as<float>(), absolute.as<float>());
+  launched("squared_error");
+}
+
+void CudaBackend::squared_error_backward(const Tensor& a, const Tensor& b, const Tensor& dloss, const Grad& da) {
+  if (!da.wanted()) return;
+  map(stream(), a.elements(),
+      [x = a.as<float>(), y = b.as<float>(), upstream = dloss.as<float>(), count = float(a.elements()),
+       to = sink_of(da)] __device__(unsigned i) { to.put(i, 2.0f * *upstream / count * (x[i] - y[i])); });
+  launched("squared_error_backward");
+}
+
+// A thread takes the four numbers of one block of random bits.
+void CudaBackend::dropout(const Tensor& x, double rate, std::uint64_t seed, std::uint32_t site, const Tensor& counter,
+                          const Grad& y) {
+  if (!y.wanted()) return;
+  const auto count = unsigned(x.elements());
+  map(stream(), (x.elements() + 3) / 4,
+      [=, from = x.as<float>(), dropped = float(rate), step = counter.as<int>(),
+       to = sink_of(y)] __device__(unsigned block) {
+        const PhiloxBlock random = dropout_block(seed, site, *step, block);
+        const std::uint32_t bits[] = {random.x0, random.x1, random.x2, random.x3};
+        for (unsigned j = 0; j < 4; ++j) {
+          const unsigned i = 4 * block + j;
+          if (i < count) to.put(i, dropout_keeps(bits[j], dropped) ? from[i] / (1.0f - dropped) : 0.0f);
+        }
+      });
+  launched("dropout");
+}
+
+}  // namespace afterglow

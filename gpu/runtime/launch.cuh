@@ -1,0 +1,54 @@
+// Programmatic dependent launch: a kernel may start while the last blocks of the kernel before it still run.
+#pragma once
+#include <nv/target>
+
+#include "core/tensor/tensor.h"
+
+namespace afterglow::device {
+
+/// Every kernel that `launch` starts calls this before it writes, or reads what the previous kernel may still write
+/// (griddepcontrol.wait). It returns when everything queued before has ended.
+__device__ inline void wait_for_previous_kernel() {
+  NV_IF_TARGET(NV_PROVIDES_SM_90, (cudaGridDependencySynchronize(); cudaTriggerProgrammaticLaunchCompletion();))
+}
+
+/// Whether kernels start early: the GPU and the code built for it support that, and no other back end shares the GPU.
+bool begins_early();
+
+/// Whether kernels may use warp-group products: compute capability 9.0, and not switched off (cuda_use_warpgroups).
+bool has_warpgroups();
+
+/// Maximum threads of a block.
+constexpr unsigned max_threads = 1024;
+/// Bytes of shared memory that a block has by default, and the maximum on this GPU.
+constexpr int default_shared_memory = 48 << 10;
+int max_shared_memory();
+
+/// Lets a kernel's blocks use this much shared memory; throws when the GPU has less, naming the operation `what`.
+void allow_shared_memory(const void* kernel, int bytes, const char* what);
+
+template <class... Parameters, class... Arguments>
+void launch(void (*kernel)(Parameters...), dim3 grid, dim3 block, std::size_t shared_bytes, cudaStream_t stream,
+            const Arguments&... arguments) {
+  cudaLaunchAttribute early{};
+  early.id = cudaLaunchAttributeProgrammaticStreamSerialization;
+  early.val.programmaticStreamSerializationAllowed = 1;
+  cudaLaunchConfig_t config{};
+  config.gridDim = grid;
+  config.blockDim = block;
+  config.dynamicSmemBytes = shared_bytes;
+  config.stream = stream;
+  config.attrs = &early;
+  config.numAttrs = begins_early() ? 1 : 0;
+  // `launched` reports a refused launch from cudaGetLastError.
+  (void)cudaLaunchKernelEx(&config, kernel, Parameters(arguments)...);
+}
+
+/// The same with as much shared memory as the operation `what` needs.
+template <class... Parameters, class... Arguments>
+void launch(const char* what, void (*kernel)(Parameters...), dim3 grid, dim3 block, std::size_t shared_bytes,
+            cudaStream_t stream, const Arguments&... arguments) {
+  launch(what, kernel, grid, block, shared_bytes, stream, arguments...);
+}
+
+}  // namespace afterglow::device

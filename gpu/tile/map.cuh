@@ -1,0 +1,24 @@
+// Elementwise work: a kernel that calls body(i) for every i below `count`.
+#pragma once
+#include "gpu/runtime/launch.cuh"
+#include "gpu/tile/device.cuh"
+
+namespace afterglow::device {
+
+constexpr unsigned max_map_blocks = 4096;  // a few waves on the largest GPU; with more elements a thread takes several
+
+template <class Body>
+__global__ void __launch_bounds__(threads) map_kernel(unsigned count, Body body) {
+  wait_for_previous_kernel();
+  const unsigned step = gridDim.x * threads;
+  for (std::size_t i = blockIdx.x * threads + threadIdx.x; i < count; i += step) body(unsigned(i));
+}
+
+template <class Body>
+void map(cudaStream_t stream, std::int64_t count, const Body& body) {
+  if (count == 0) return;
+  const unsigned blocks = at_most(blocks_for(count, threads), max_map_blocks);
+  launch(map_kernel<Body>, blocks, threads, 0, stream, unsigned(count), body);
+}
+
+}  // namespace afterglow::device
