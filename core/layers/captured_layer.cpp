@@ -9,8 +9,8 @@ namespace afterglow {
 
 namespace {
 
-/// Numbers of one token in a capture [1,T,..].
-std::int64_t token_width(const Shape& shape) { return shape.elements() / (shape[0] * shape[1]); }
+/// Numbers of one token in a capture [1,T,..]; 0 without the capture.
+std::int64_t token_width(const Shape& shape) { return shape.rank() < 2 ? 0 : shape.elements() / (shape[0] * shape[1]); }
 
 }  // namespace
 

@@ -44,7 +44,7 @@ struct CapturedLayer {
   std::string name(const char* capture) const { return scope + "." + capture; }
   /// All numbers of a capture; empty without it.
   const std::vector<double>& values(const char* capture) const { return read.values(name(capture)); }
-  /// The first T tokens of a capture [1,T,H*width] or [1,T,H,width], one head: [T*width].
+  /// The first T tokens of a capture [1,T,H*width] or [1,T,H,width], one head: [T*width]; empty without the capture.
   std::vector<double> of_head(const char* capture, int head) const;
   /// The first T tokens of a capture [1,T,groups*width] that heads share by groups, the group of one head: [T*width].
   std::vector<double> of_group(const char* capture, int head, int groups) const;
