@@ -25,7 +25,7 @@ std::string half_lives_subtitle(const Observation& observation, const Selection&
     }
   }
   return std::to_string(keeping) + " of " + heads_text(heads) + " keep half of a token for more than " +
-         std::to_string(static_cast<int>(many_tokens)) + " tokens; rows without colour do not fade" +
+         std::to_string(static_cast<int>(many_tokens)) + " tokens; cells without colour do not fade" +
          age_text(observation, observation.solvers->step);
 }
 
@@ -47,7 +47,7 @@ std::vector<Figure> half_lives_figures(const Observation& observation, const Sel
     const auto known = std::ranges::find(layers, static_cast<int>(i), &LayerHalfLives::layer);
     for (std::size_t head = 0; head < static_cast<std::size_t>(map.cols); ++head) {
       const bool is_there = known != layers.end() && head < known->of_heads.size();
-      cells.push_back(is_there ? std::min(most_tokens_shown, known->of_heads[head]) : std::nan(""));
+      cells.push_back(is_there ? std::min(known->of_heads[head], most_tokens_shown) : std::nan(""));
     }
   }
   map.cells = std::move(cells);
