@@ -399,8 +399,8 @@ class Kernels {
   virtual void koopman_modes_backward(const Tensor& lifted, const Tensor& gamma, const Tensor& omega,
                                       const Tensor& gate, const Tensor& dz, const Grad& dlifted, const Grad& dgamma,
                                       const Grad& domega, const Grad& dgate) = 0;
-  /// Per block of b channels the matrix W = R Q: Q = (I + S)^-1 (I - S) (Cayley) of S = A - A^T with the upper triangle
-  /// of A, R turns pairs of rows as koopman_modes turns pairs. A, Q, W [n,b,b], gamma, omega [n b / 2]; b even.
+  /// Per block of b channels the matrix W = R Q: Q = (I + S)^-1 (I - S) (Cayley) of S = A - A^T, and R turns pairs of
+  /// rows as koopman_modes turns pairs. A, Q, W [n,b,b], gamma, omega [n b / 2]; b even.
   virtual void mixed_modes(const Tensor& A, const Tensor& gamma, const Tensor& omega, const Tensor& Q,
                            const Tensor& W) = 0;
   virtual void mixed_modes_backward(const Tensor& gamma, const Tensor& omega, const Tensor& Q, const Tensor& dW,

@@ -32,7 +32,7 @@ constexpr int mixed_scratch(int b) { return 3 * b * b + 2 * b; }  ///< numbers o
 template <class T, class Team>
 constexpr void mix_block(const Team& team, int b, const T* A, const T* gamma, const T* omega, T* Q, T* W, T* memory) {
   T *N = memory, *row = N + b * b, *column = row + b;
-  team.each(b, b, [=](int i, int j) { N[i * b + j] = i == j ? T{1} : i < j ? A[i * b + j] : -A[j * b + i]; });
+  team.each(b, b, [=](int i, int j) { N[i * b + j] = (i == j ? T{1} : T{0}) + A[i * b + j] - A[j * b + i]; });
   for (int p = 0; p < b; ++p) {
     team.wait();
     team.each(1, b, [=](int, int j) {
@@ -55,7 +55,7 @@ constexpr void mix_block(const Team& team, int b, const T* A, const T* gamma, co
   });
 }
 
-/// dQ = R^T dW; with N = (I + S)^-1 = (Q + I) / 2: dS = -2 N^T dQ N^T, and dA is the upper half of dS - dS^T. Calls
+/// dQ = R^T dW; with N = (I + S)^-1 = (Q + I) / 2: dS = -2 N^T dQ N^T, dA = dS - dS^T. Calls
 /// put_mode(pair, dgamma, domega) and put(place in A, number).
 template <class T, class Team, class PutMode, class Put>
 constexpr void mix_block_backward(const Team& team, int b, const T* gamma, const T* omega, const T* Q, const T* dW,
@@ -89,7 +89,7 @@ constexpr void mix_block_backward(const Team& team, int b, const T* gamma, const
     dQ[i * b + j] = sum;
   });
   team.wait();
-  team.each(b, b, [=](int i, int j) { put(i * b + j, i < j ? 2 * (dQ[j * b + i] - dQ[i * b + j]) : T{0}); });
+  team.each(b, b, [=](int i, int j) { put(i * b + j, 2 * (dQ[j * b + i] - dQ[i * b + j])); });
 }
 
 }  // namespace afterglow

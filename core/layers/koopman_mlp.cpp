@@ -43,7 +43,7 @@ KoopmanMlp::KoopmanMlp(const KoopmanMlpConfig& config, const ParameterScope& par
     lift_.decay = false;
   }
   const std::int64_t b = config.mixer_block;
-  if (b > 0) mixer_ = &parameters.add("mixer.A_raw", {config.inner / b, b, b}, normal(1e-3));
+  if (b > 0) mixer_ = &parameters.add("mixer.A_raw", {config.inner / b, b, b}, normal(1e-3 / std::numbers::sqrt2));
 }
 
 Var KoopmanMlp::forward(Tape& tape, const Var& x, const Tensor&) {

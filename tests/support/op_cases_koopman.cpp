@@ -40,7 +40,7 @@ OpCase koopman(std::int64_t rows, std::int64_t pairs, bool gated) {
 /// By Gauss-Jordan elimination for every block, as a matrix of equations and its right sides.
 Values cayley(const Values& A, std::int64_t block, std::int64_t b) {
   const auto skew = [&](std::int64_t i, std::int64_t j) {
-    return i < j ? A[(block * b + i) * b + j] : i > j ? -A[(block * b + j) * b + i] : 0.0;
+    return A[(block * b + i) * b + j] - A[(block * b + j) * b + i];
   };
   Values left(static_cast<std::size_t>(b * b)), right(left.size());
   for (std::int64_t i = 0; i < b * b; ++i) {
