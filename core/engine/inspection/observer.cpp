@@ -395,13 +395,13 @@ std::shared_ptr<const Trace> Observer::trace(int part, int scale_kept_behind, co
     decomposition.add(result->steps[t], std::move(numbers));
     if (static_cast<int>(t) == scale_kept_behind) state.keep_scales();
   }
+  decomposition.finish();
   for (const TokenStep& one : result->steps) {
     for (const int answer : one.top_tokens) {
       if (const auto at = static_cast<std::size_t>(answer); at >= result->labels.size()) result->labels.resize(at + 1);
       result->labels[static_cast<std::size_t>(answer)] = task.answer_label(answer);
     }
   }
-  decomposition.finish();
   follow_modes(*result, numbered, trainer_->analysis_threads());
   if (part >= 0)
     result->state_bytes = static_cast<std::int64_t>(state.layers[static_cast<std::size_t>(parts[part].branch)].bytes());
