@@ -64,8 +64,11 @@ bool is_for_everyone(const std::string& include, const std::string& folder) {
          ((include == "core/io/atomic_file.h" || include == "core/io/terminal_text.h") && folder == "core/figure");
 }
 
-/// Where the platform must decide what is compiled: for every version of Dear ImGui that distributions ship.
-bool may_compile_conditionally(const std::string& path) { return path == "views/imgui_compat.h"; }
+/// Where the platform must decide what is compiled: for every version of Dear ImGui that distributions ship, and where
+/// nvcc compiles functions for the host that run on the device alone.
+bool may_compile_conditionally(const std::string& path) {
+  return path == "views/imgui_compat.h" || path == "gpu/ops/elementwise/koopman_modes.cu";
+}
 
 constexpr std::array<std::string_view, 9> window_and_gpu = {"imgui",    "GLFW/",  "GL/",  "cuda", "cublas",
                                                             "cusolver", "curand", "cub/", "nccl"};
