@@ -5,9 +5,7 @@
 
 #include "core/engine/training/setting_check.h"
 #include "core/engine/training/trainer.h"
-#include "core/io/atomic_file.h"
 #include "core/io/checksum.h"
-#include "core/io/error.h"
 #include "core/io/json_file.h"
 #include "core/io/terminal_text.h"
 #include "core/tasks/fields.h"

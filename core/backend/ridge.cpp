@@ -1,8 +1,6 @@
 // Sizes that follow from the configuration of the SKA core, for every back end.
 #include "core/backend/ridge.h"
 
-#include <cmath>
-
 namespace afterglow {
 
 std::int64_t RidgeConfig::groups(std::int64_t length) const {

@@ -10,7 +10,6 @@
 #include <cstdio>
 #include <map>
 #include <optional>
-#include <string>
 #include <system_error>
 
 #include "core/io/error.h"

@@ -1,7 +1,6 @@
 // Parses JSON with positions in its messages, and writes it.
 #include "core/io/json_file.h"
 
-#include <algorithm>
 #include <array>
 #include <cmath>
 #include <functional>

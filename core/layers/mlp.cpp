@@ -41,21 +41,11 @@ Activation read_activation(const nlohmann::json& config, const std::string& wher
 }
 
 Var activated(Tape& tape, const Var& x, Activation kind) {
-  switch (kind) {
-    case Activation::gelu:
-      return unary(tape, Unary::gelu, x);
-    case Activation::gelu_tanh:
-      return gelu_tanh(tape, x);
-    case Activation::relu:
-      return unary(tape, Unary::relu, x);
-    case Activation::relu2: {
-      const Var positive = unary(tape, Unary::relu, x);
-      return multiply(tape, positive, positive);
-    }
-    case Activation::silu:
-      break;
-  }
-  return unary(tape, Unary::silu, x);
+  if (kind == Activation::gelu) return unary(tape, Unary::gelu, x);
+  if (kind == Activation::gelu_tanh) return gelu_tanh(tape, x);
+  if (kind == Activation::silu) return unary(tape, Unary::silu, x);
+  const Var positive = unary(tape, Unary::relu, x);
+  return kind == Activation::relu2 ? multiply(tape, positive, positive) : positive;
 }
 
 class Mlp final : public Layer {

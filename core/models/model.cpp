@@ -11,7 +11,6 @@
 #include "core/layers/host_values.h"
 #include "core/layers/layer_kind.h"
 #include "core/layers/written/retrieval_network.h"
-#include "core/ops/ops.h"
 
 namespace afterglow {
 

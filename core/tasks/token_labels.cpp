@@ -2,7 +2,6 @@
 #include "core/tasks/token_labels.h"
 
 #include <algorithm>
-#include <string_view>
 
 #include "core/io/error.h"
 #include "core/io/terminal_text.h"

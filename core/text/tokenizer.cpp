@@ -3,17 +3,13 @@
 
 #include <algorithm>
 #include <array>
-#include <cstdint>
 #include <mutex>
 #include <optional>
 #include <queue>
 #include <set>
-#include <string>
-#include <string_view>
 #include <unordered_map>
 #include <unordered_set>
 #include <utility>
-#include <vector>
 
 #include "core/io/error.h"
 #include "core/io/json_file.h"

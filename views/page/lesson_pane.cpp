@@ -142,19 +142,11 @@ std::string verdict_of(const LessonPane& pane, int answer) {
 }
 
 std::string hint_of(const LessonPane& pane, std::size_t choices, Asked asked) {
-  switch (asked) {
-    case Asked::nothing:
-      return "";
-    case Asked::not_yet:
-      return "the question appears in a moment";
-    case Asked::now:
-      return std::string(choices == 2 ? "press 1 or 2" : "press 1, 2 or 3") + "; the run gives the answer";
-    case Asked::answered:
-      return "the run gives the answer …";
-    case Asked::decided:
-      return verdict_of(pane, plan_of(pane).answer);
-  }
-  return "";
+  if (asked == Asked::not_yet) return "the question appears in a moment";
+  if (asked == Asked::now)
+    return std::string(choices == 2 ? "press 1 or 2" : "press 1, 2 or 3") + "; the run gives the answer";
+  if (asked == Asked::answered) return "the run gives the answer …";
+  return asked == Asked::decided ? verdict_of(pane, plan_of(pane).answer) : "";
 }
 
 /// The question, its choices and, when the run has the answer, the right one.

@@ -10,22 +10,19 @@
 
 namespace afterglow {
 
+using FollowedNumber = std::string(const Observation& observation, const Selection& selection, const Figure& figure,
+                                   const std::optional<Point>& at);
+
 /// A cell of a grid, or a path; without a place the brightest cell.
-std::string followed_patch(const Observation& observation, const Selection& selection, const Figure& figure,
-                           const std::optional<Point>& at);
+FollowedNumber followed_patch;
 /// The accuracy lost without a bar's part; without a place that of the most needed part.
-std::string followed_ablation(const Observation& observation, const Selection& selection, const Figure& figure,
-                              const std::optional<Point>& at);
+FollowedNumber followed_ablation;
 /// A cell; without a place the first value after the last token that was read.
-std::string followed_readout(const Observation& observation, const Selection& selection, const Figure& figure,
-                             const std::optional<Point>& at);
+FollowedNumber followed_readout;
 /// A cell or bar; without a place the model's own answer.
-std::string followed_lens(const Observation& observation, const Selection& selection, const Figure& figure,
-                          const std::optional<Point>& at);
-std::string followed_transplant(const Observation& observation, const Selection& selection, const Figure& figure,
-                                const std::optional<Point>& at);
+FollowedNumber followed_lens;
+FollowedNumber followed_transplant;
 /// The modulus of the chosen mode, or of the strongest one.
-std::string followed_mode(const Observation& observation, const Selection& selection, const Figure& figure,
-                          const std::optional<Point>& at);
+FollowedNumber followed_mode;
 
 }  // namespace afterglow

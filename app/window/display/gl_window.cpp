@@ -8,7 +8,6 @@
 #include <algorithm>
 #include <cctype>
 #include <cstdlib>
-#include <string_view>
 #include <utility>
 
 #include "app/window/display/gl_function.h"

@@ -28,63 +28,32 @@ T gelu_slope(T x) {
 
 template <class T>
 void unary_segment(Unary kind, const ArrayMap<T>& x, ArrayMap<T> y) {
-  switch (kind) {
-    case Unary::silu:
-      y = x * x.logistic();
-      return;
-    case Unary::sigmoid:
-      y = x.logistic();
-      return;
-    case Unary::softplus:
-      y = softplus_of<T>(x);
-      return;
-    case Unary::tanh:
-      y = x.tanh();
-      return;
-    case Unary::gelu:
-      y = x.unaryExpr(&gelu_of<T>);
-      return;
-    case Unary::exp:
-      y = x.exp();
-      return;
-    case Unary::relu:
-      y = x.cwiseMax(T{0});
-      return;
-    case Unary::elu_plus_one:
-      y = x.cwiseMax(T{0}) + x.cwiseMin(T{0}).exp();
-      return;
-    case Unary::sine:
-      y = x.sin();
-      return;
-  }
+  if (kind == Unary::silu) y = x * x.logistic();
+  if (kind == Unary::sigmoid) y = x.logistic();
+  if (kind == Unary::softplus) y = softplus_of<T>(x);
+  if (kind == Unary::tanh) y = x.tanh();
+  if (kind == Unary::gelu) y = x.unaryExpr(&gelu_of<T>);
+  if (kind == Unary::exp) y = x.exp();
+  if (kind == Unary::relu) y = x.cwiseMax(T{0});
+  if (kind == Unary::elu_plus_one) y = x.cwiseMax(T{0}) + x.cwiseMin(T{0}).exp();
+  if (kind == Unary::sine) y = x.sin();
 }
 
 template <class T>
 Tile<T> unary_slope(Unary kind, const ArrayMap<T>& x, const ArrayMap<T>& y) {
-  switch (kind) {
-    case Unary::silu: {
-      Tile<T> s = x.logistic();
-      s = s * (T{1} + x * (T{1} - s));
-      return s;
-    }
-    case Unary::sigmoid:
-      return y * (T{1} - y);
-    case Unary::softplus:
-      return x.logistic();
-    case Unary::tanh:
-      return T{1} - y.square();
-    case Unary::gelu:
-      return x.unaryExpr(&gelu_slope<T>);
-    case Unary::exp:
-      return y;
-    case Unary::relu:
-      return (x > T{0}).template cast<T>();
-    case Unary::elu_plus_one:
-      return y.cwiseMin(T{1});
-    case Unary::sine:
-      return x.cos();
+  if (kind == Unary::silu) {
+    Tile<T> s = x.logistic();
+    s = s * (T{1} + x * (T{1} - s));
+    return s;
   }
-  return {};
+  if (kind == Unary::sigmoid) return y * (T{1} - y);
+  if (kind == Unary::softplus) return x.logistic();
+  if (kind == Unary::tanh) return T{1} - y.square();
+  if (kind == Unary::gelu) return x.unaryExpr(&gelu_slope<T>);
+  if (kind == Unary::exp) return y;
+  if (kind == Unary::relu) return (x > T{0}).template cast<T>();
+  if (kind == Unary::elu_plus_one) return y.cwiseMin(T{1});
+  return x.cos();  // sine
 }
 
 }  // namespace

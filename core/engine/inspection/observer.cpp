@@ -19,7 +19,6 @@
 #include "core/engine/inspection/token_weights_reader.h"
 #include "core/engine/observation/mode_numbers.h"
 #include "core/engine/training/pinned_array.h"
-#include "core/layers/capture_reader.h"
 #include "core/layers/layer_kind.h"
 #include "core/models/step_program.h"
 

@@ -10,7 +10,6 @@
 #include "core/engine/recipe/recipe_text.h"
 #include "core/engine/session/arriving_model.h"
 #include "core/engine/session/command_handlers.h"
-#include "core/io/error.h"
 #include "core/io/json_file.h"
 #include "core/io/safetensors_writer.h"
 #include "core/io/wording.h"

@@ -8,11 +8,8 @@
 #include <cstdint>
 #include <limits>
 #include <span>
-#include <string>
-#include <vector>
 
 #include "core/analysis/linear_algebra/spectrum.h"
-#include "core/autograd/tape.h"
 #include "core/io/error.h"
 #include "core/io/json_file.h"
 #include "core/io/wording.h"

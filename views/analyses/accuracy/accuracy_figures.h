@@ -4,15 +4,13 @@
 #include <vector>
 
 #include "core/engine/analyses/accuracy/accuracy_view.h"
-#include "views/figures/selection.h"
-#include "views/figures/training/curve_store.h"
+#include "views/figures/plot_functions.h"
 
 namespace afterglow {
 
 std::string accuracy_grid_subtitle(const Observation& observation, const Selection& selection);
 /// One map for each task, the trained ones first. Empty before the first cells.
-std::vector<Figure> accuracy_grid_figures(const Observation& observation, const Selection& selection,
-                                          CurveStore& curves);
+FiguresOfPlot accuracy_grid_figures;
 
 /// The grid of this figure; nullptr for every other figure.
 const AccuracyGrid* grid_of(const AccuracyView& view, const Figure& figure);

@@ -4,15 +4,13 @@
 #include <vector>
 
 #include "core/engine/analyses/bisect/bisect_view.h"
-#include "core/figure/figure.h"
-#include "views/figures/selection.h"
-#include "views/figures/training/curve_store.h"
+#include "views/figures/plot_functions.h"
 
 namespace afterglow {
 
 std::string bisect_subtitle(const Observation& observation, const Selection& selection);
 /// One plot. Empty before the first run.
-std::vector<Figure> bisect_figures(const Observation& observation, const Selection& selection, CurveStore& curves);
+FiguresOfPlot bisect_figures;
 
 /// "held-out accuracy > 0.5 holds from step 212; while 1 ska is frozen, not by step 1,000."
 std::string bisect_text(const BisectView& view);

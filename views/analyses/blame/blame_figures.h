@@ -5,14 +5,13 @@
 #include <vector>
 
 #include "core/engine/analyses/blame/blame_view.h"
-#include "views/figures/selection.h"
-#include "views/figures/training/curve_store.h"
+#include "views/figures/plot_functions.h"
 
 namespace afterglow {
 
 std::string blame_subtitle(const Observation& observation, const Selection& selection);
 /// The change without each batch, and the loss over the same steps. Empty before the first measurement.
-std::vector<Figure> blame_figures(const Observation& observation, const Selection& selection, CurveStore& curves);
+FiguresOfPlot blame_figures;
 
 /// The step of the dot "batch 118"; -1 for every other name.
 std::int64_t batch_of_point(const std::string& id);

@@ -6,9 +6,7 @@
 #include <vector>
 
 #include "core/engine/observation/causes_view.h"
-#include "core/figure/figure.h"
-#include "views/figures/selection.h"
-#include "views/figures/training/curve_store.h"
+#include "views/figures/plot_functions.h"
 
 namespace afterglow {
 
@@ -17,7 +15,7 @@ std::vector<AxisTick> token_ticks(const std::vector<TokenView>& tokens, int aske
 
 std::string patch_subtitle(const Observation& observation, const Selection& selection);
 /// Three grids: residual stream and outputs, values inside of the mixers, memories; and the paths from part to part.
-std::vector<Figure> patch_figures(const Observation& observation, const Selection& selection, CurveStore& curves);
+FiguresOfPlot patch_figures;
 inline constexpr const char* patch_path_id = "patch_path";
 /// "0 mamba2 → 1 ska: 0.97 on this path alone"; empty if there is no such path.
 std::string patch_path_text(const PatchView& view, int sender, int receiver);
@@ -36,15 +34,15 @@ std::string patch_cell_text(const PatchView& view, int row, int token);
 std::string ablation_subtitle(const Observation& observation, const Selection& selection);
 /// The bars of `count` parts from the one at place `first` on, the most needed parts first; names are next to the bars.
 Figure ablation_bars(const AblationView& view, const std::string& subtitle, std::size_t first, std::size_t count);
-std::vector<Figure> ablation_figures(const Observation& observation, const Selection& selection, CurveStore& curves);
+FiguresOfPlot ablation_figures;
 
 std::string logit_lens_subtitle(const Observation& observation, const Selection& selection);
-std::vector<Figure> logit_lens_figures(const Observation& observation, const Selection& selection, CurveStore& curves);
+FiguresOfPlot logit_lens_figures;
 
 std::string readout_subtitle(const Observation& observation, const Selection& selection);
-std::vector<Figure> readout_figures(const Observation& observation, const Selection& selection, CurveStore& curves);
+FiguresOfPlot readout_figures;
 
 std::string transplant_subtitle(const Observation& observation, const Selection& selection);
-std::vector<Figure> transplant_figures(const Observation& observation, const Selection& selection, CurveStore& curves);
+FiguresOfPlot transplant_figures;
 
 }  // namespace afterglow

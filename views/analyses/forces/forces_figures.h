@@ -5,15 +5,13 @@
 #include <vector>
 
 #include "core/engine/analyses/forces/forces_view.h"
-#include "core/figure/figure.h"
-#include "views/figures/selection.h"
-#include "views/figures/training/curve_store.h"
+#include "views/figures/plot_functions.h"
 
 namespace afterglow {
 
 std::string forces_subtitle(const Observation& observation, const Selection& selection);
 /// The selected head, or all heads of its layer.
-std::vector<Figure> forces_figures(const Observation& observation, const Selection& selection, CurveStore& curves);
+FiguresOfPlot forces_figures;
 
 /// The forces on the selected head, or on the first one; nullptr without any.
 const HeadForces* selected_forces(const Observation& observation, const Selection& selection);

@@ -5,9 +5,7 @@
 #include <vector>
 
 #include "core/engine/analyses/influence/influence_view.h"
-#include "core/figure/figure.h"
-#include "views/figures/selection.h"
-#include "views/figures/training/curve_store.h"
+#include "views/figures/plot_functions.h"
 
 namespace afterglow {
 
@@ -25,28 +23,25 @@ Line lag_line(std::string name, const std::vector<double>& lags, const std::vect
               double lowest);
 
 std::string influence_subtitle(const Observation& observation, const Selection& selection);
-std::vector<Figure> influence_figures(const Observation& observation, const Selection& selection, CurveStore& curves);
+FiguresOfPlot influence_figures;
 
 /// Figures of the race that show all layers; three more for each layer follow: state, tail and recall.
 inline constexpr std::size_t race_overviews = 3, race_figures_of_a_layer = 3;
 /// The text above a layer's column: name, trained or fresh weights, state, time, lag of 1 %, law (may be empty).
 std::vector<std::string> race_head(const RaceView& race, const RaceEntry& entry);
 std::string race_subtitle(const Observation& observation, const Selection& selection);
-std::vector<Figure> race_figures(const Observation& observation, const Selection& selection, CurveStore& curves);
+FiguresOfPlot race_figures;
 
 std::string routing_subtitle(const Observation& observation, const Selection& selection);
-std::vector<Figure> routing_figures(const Observation& observation, const Selection& selection, CurveStore& curves);
+FiguresOfPlot routing_figures;
 
 std::string position_code_subtitle(const Observation& observation, const Selection& selection);
-std::vector<Figure> position_code_figures(const Observation& observation, const Selection& selection,
-                                          CurveStore& curves);
+FiguresOfPlot position_code_figures;
 
 std::string deep_profiles_subtitle(const Observation& observation, const Selection& selection);
-std::vector<Figure> deep_profiles_figures(const Observation& observation, const Selection& selection,
-                                          CurveStore& curves);
+FiguresOfPlot deep_profiles_figures;
 
 std::string selective_retrieval_subtitle(const Observation& observation, const Selection& selection);
-std::vector<Figure> selective_retrieval_figures(const Observation& observation, const Selection& selection,
-                                                CurveStore& curves);
+FiguresOfPlot selective_retrieval_figures;
 
 }  // namespace afterglow

@@ -7,16 +7,14 @@
 #include <vector>
 
 #include "core/engine/analyses/inspected/inspected_view.h"
-#include "core/figure/figure.h"
-#include "views/figures/selection.h"
-#include "views/figures/training/curve_store.h"
+#include "views/figures/plot_functions.h"
 
 namespace afterglow {
 
 std::string inspected_subtitle(const Observation& observation, const Selection& selection);
 /// Probabilities of the most probable next tokens, and the weights of the earlier tokens; grey is the model without
 /// interventions.
-std::vector<Figure> inspection_figures(const Observation& observation, const Selection& selection, CurveStore& curves);
+FiguresOfPlot inspection_figures;
 
 /// The head with the present interventions; nullptr if its layer is unchanged.
 const InspectedHead* inspected_head(const Observation& observation, const HeadSpectrum& head);
@@ -49,23 +47,21 @@ std::string inspected_label(const InspectedView& inspected, int token);
 std::string accuracy_change(const Observation& observation);
 
 std::string stepper_subtitle(const Observation& observation, const Selection& selection);
-std::vector<Figure> stepper_figures(const Observation& observation, const Selection& selection, CurveStore& curves);
+FiguresOfPlot stepper_figures;
 
 /// The computation of one head for one token, a picture for each step, in order.
 std::string inside_subtitle(const Observation& observation, const Selection& selection);
-std::vector<Figure> inside_figures(const Observation& observation, const Selection& selection, CurveStore& curves);
+FiguresOfPlot inside_figures;
 
 /// Eigenvalues of one head's operator after each token: the plane at the chosen token with trails, and every modulus
 /// over the tokens.
 std::string token_spectrum_subtitle(const Observation& observation, const Selection& selection);
-std::vector<Figure> token_spectrum_figures(const Observation& observation, const Selection& selection,
-                                           CurveStore& curves);
+FiguresOfPlot token_spectrum_figures;
 
 /// The head of the weights to show, clamped to the existing ones; -1 without heads.
 int selected_weights_head(const Observation& observation, const Selection& selection);
 
 std::string token_weights_subtitle(const Observation& observation, const Selection& selection);
-std::vector<Figure> token_weights_figures(const Observation& observation, const Selection& selection,
-                                          CurveStore& curves);
+FiguresOfPlot token_weights_figures;
 
 }  // namespace afterglow

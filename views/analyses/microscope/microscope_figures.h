@@ -4,15 +4,13 @@
 #include <vector>
 
 #include "core/engine/analyses/microscope/microscope_view.h"
-#include "core/figure/figure.h"
-#include "views/figures/selection.h"
-#include "views/figures/training/curve_store.h"
+#include "views/figures/plot_functions.h"
 
 namespace afterglow {
 
 std::string microscope_subtitle(const Observation& observation, const Selection& selection);
 /// One plot: a line for each part of the model and one for all. Empty before the first run.
-std::vector<Figure> microscope_figures(const Observation& observation, const Selection& selection, CurveStore& curves);
+FiguresOfPlot microscope_figures;
 
 /// The result in words: the distance, its growth, and its first place.
 std::string microscope_text(const MicroscopeView& view);

@@ -4,16 +4,13 @@
 #include <vector>
 
 #include "core/engine/analyses/over_training/over_training_view.h"
-#include "core/figure/figure.h"
-#include "views/figures/selection.h"
-#include "views/figures/training/curve_store.h"
+#include "views/figures/plot_functions.h"
 
 namespace afterglow {
 
 std::string over_training_subtitle(const Observation& observation, const Selection& selection);
 /// The loss of the run and the number below it, over the same steps. Empty before the first measurement.
-std::vector<Figure> over_training_figures(const Observation& observation, const Selection& selection,
-                                          CurveStore& curves);
+FiguresOfPlot over_training_figures;
 
 /// "half life: 31.7 at step 200, 2.1 at step 0, largest 41 at step 180".
 std::string over_training_text(const OverTrainingView& view);

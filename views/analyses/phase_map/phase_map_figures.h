@@ -6,14 +6,13 @@
 #include <vector>
 
 #include "core/engine/analyses/phase_map/phase_map_view.h"
-#include "views/figures/selection.h"
-#include "views/figures/training/curve_store.h"
+#include "views/figures/plot_functions.h"
 
 namespace afterglow {
 
 std::string phase_map_subtitle(const Observation& observation, const Selection& selection);
 /// The map, and training and results of its best run. Empty before there is a map.
-std::vector<Figure> phase_map_figures(const Observation& observation, const Selection& selection, CurveStore& curves);
+FiguresOfPlot phase_map_figures;
 
 /// The row of the dot "run 37"; -1 for every other name.
 std::int64_t run_of_point(const std::string& id);

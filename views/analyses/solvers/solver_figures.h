@@ -4,9 +4,7 @@
 #include <vector>
 
 #include "core/engine/analyses/solvers/solver_view.h"
-#include "core/figure/figure.h"
-#include "views/figures/selection.h"
-#include "views/figures/training/curve_store.h"
+#include "views/figures/plot_functions.h"
 
 namespace afterglow {
 
@@ -24,18 +22,17 @@ std::string solver_advice(const Observation& observation, const Selection& selec
 
 std::string solver_race_subtitle(const Observation& observation, const Selection& selection);
 /// Residuals over iterations, the eigenvalues, the floor of every solver in every arithmetic, the weight schedule.
-std::vector<Figure> solver_race_figures(const Observation& observation, const Selection& selection, CurveStore& curves);
+FiguresOfPlot solver_race_figures;
 
 std::string gate_subtitle(const Observation& observation, const Selection& selection);
-std::vector<Figure> gate_figures(const Observation& observation, const Selection& selection, CurveStore& curves);
+FiguresOfPlot gate_figures;
 
 std::string half_lives_subtitle(const Observation& observation, const Selection& selection);
 /// Layers x heads, the layer next to the input on top.
-std::vector<Figure> half_lives_figures(const Observation& observation, const Selection& selection, CurveStore& curves);
+FiguresOfPlot half_lives_figures;
 
 std::string gradient_check_subtitle(const Observation& observation, const Selection& selection);
-std::vector<Figure> gradient_check_figures(const Observation& observation, const Selection& selection,
-                                           CurveStore& curves);
+FiguresOfPlot gradient_check_figures;
 
 std::string conditioning_subtitle(const Observation& observation, const Selection& selection);
 /// Advice about the worst κ of the panel; empty while the precision in use is sufficient.
@@ -46,8 +43,7 @@ std::string shrinkage_numbers(const Observation& observation, const Selection& s
 /// tr G, |G|_F and λ_max of the chosen head after the chosen token (Echo, proposition E.1); empty as above.
 std::string gram_size_numbers(const Observation& observation, const Selection& selection);
 /// For a traced SKA layer also the shrinkage of each direction by the ridge (A.2) and the size of G (E.1).
-std::vector<Figure> conditioning_figures(const Observation& observation, const Selection& selection,
-                                         CurveStore& curves);
+FiguresOfPlot conditioning_figures;
 
 struct HeadFilters;
 
@@ -57,6 +53,6 @@ const HeadFilters* selected_filters(const Observation& observation, const Select
 std::string kalman_subtitle(const Observation& observation, const Selection& selection);
 /// The share of a pair that each filter writes, the rest of it at the end, the angle between gain and key, Σ_t, and the
 /// drift of the recursion in the selected arithmetic.
-std::vector<Figure> kalman_figures(const Observation& observation, const Selection& selection, CurveStore& curves);
+FiguresOfPlot kalman_figures;
 
 }  // namespace afterglow

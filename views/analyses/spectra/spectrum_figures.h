@@ -3,15 +3,13 @@
 #include <string>
 #include <vector>
 
-#include "core/figure/figure.h"
-#include "views/figures/selection.h"
-#include "views/figures/training/curve_store.h"
+#include "views/figures/plot_functions.h"
 
 namespace afterglow {
 
 std::string spectrum_subtitle(const Observation& observation, const Selection& selection);
 /// The selected head (or all heads of its layer) and the Koopman MLP; the MLP comes first if it is selected.
-std::vector<Figure> spectrum_figures(const Observation& observation, const Selection& selection, CurveStore& curves);
+FiguresOfPlot spectrum_figures;
 
 /// One line of the readout next to the plane.
 struct ReadoutRow {
@@ -32,14 +30,11 @@ double shown_scale(const HeadSpectrum& head, const Selection& selection);
 std::string power_filter_subtitle(const Observation& observation, const Selection& selection);
 /// The gains as curves with the modes on them, and as a table: a row for each mode, a column for each power of Echo's
 /// table D.1 and the displayed one.
-std::vector<Figure> power_filter_figures(const Observation& observation, const Selection& selection,
-                                         CurveStore& curves);
+FiguresOfPlot power_filter_figures;
 
 std::string state_spectrum_subtitle(const Observation& observation, const Selection& selection);
-std::vector<Figure> state_spectrum_figures(const Observation& observation, const Selection& selection,
-                                           CurveStore& curves);
+FiguresOfPlot state_spectrum_figures;
 std::string state_growth_subtitle(const Observation& observation, const Selection& selection);
-std::vector<Figure> state_growth_figures(const Observation& observation, const Selection& selection,
-                                         CurveStore& curves);
+FiguresOfPlot state_growth_figures;
 
 }  // namespace afterglow

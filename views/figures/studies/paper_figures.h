@@ -7,11 +7,8 @@
 #include <vector>
 
 #include "core/engine/analyses/costs/cost_view.h"
-#include "core/engine/observation/observation.h"
 #include "core/engine/observation/study_view.h"
-#include "core/figure/figure.h"
-#include "views/figures/selection.h"
-#include "views/figures/training/curve_store.h"
+#include "views/figures/plot_functions.h"
 
 namespace afterglow {
 
@@ -37,6 +34,6 @@ Figure regularisation_figure(std::size_t number, std::span<const RunCurves> runs
 Figure cost_figure(std::size_t number, const CostView& costs);
 /// The four of them, as the window measures them.
 std::string costs_subtitle(const Observation& observation, const Selection& selection);
-std::vector<Figure> costs_figures(const Observation& observation, const Selection& selection, CurveStore& curves);
+FiguresOfPlot costs_figures;
 
 }  // namespace afterglow

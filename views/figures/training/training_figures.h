@@ -3,16 +3,14 @@
 #include <string>
 #include <vector>
 
-#include "core/figure/figure.h"
-#include "views/figures/selection.h"
-#include "views/figures/training/curve_store.h"
+#include "views/figures/plot_functions.h"
 
 namespace afterglow {
 
 /// The changes of the present run, also later ones; all changes at one step are one mark.
 std::vector<Mark> marks_by_step(const Observation& observation);
 std::string training_subtitle(const Observation& observation, const Selection& selection);
-std::vector<Figure> training_figures(const Observation& observation, const Selection& selection, CurveStore& curves);
+FiguresOfPlot training_figures;
 
 /// Of a run in a folder, from its logs: all losses in one figure, as accuracies, norms of gradients and learning rates.
 std::vector<Figure> log_figures(const Observation& observation);
