@@ -10,7 +10,6 @@
 #include "core/engine/analyses/influence/influence_measurement.h"
 #include "core/engine/session/analysed_run.h"
 #include "core/figure/axis.h"
-#include "core/figure/decimate.h"
 #include "core/figure/files/figure_files.h"
 #include "core/figure/summary.h"
 #include "core/io/error.h"

@@ -6,7 +6,6 @@
 #include "core/engine/training/setting_check.h"
 #include "core/engine/training/trainer.h"
 #include "core/io/checksum.h"
-#include "core/io/json_file.h"
 #include "core/io/terminal_text.h"
 #include "core/tasks/fields.h"
 #include "core/tasks/series_windows.h"

@@ -21,7 +21,6 @@
 #include "core/io/error.h"
 #include "core/io/number_text.h"
 #include "views/plots/plot_kinds.h"
-#include "views/plots/plot_numbers.h"
 
 namespace afterglow {
 

@@ -24,7 +24,6 @@
 #include "core/engine/inspection/observer.h"
 #include "core/engine/training/objective.h"
 #include "core/engine/training/pinned_array.h"
-#include "core/engine/training/saved/saved_run.h"
 #include "core/figure/files/figure_files.h"
 #include "core/io/atomic_file.h"
 #include "core/io/error.h"

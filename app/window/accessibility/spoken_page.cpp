@@ -3,7 +3,6 @@
 
 #include "core/engine/recipe/lesson_lines.h"
 #include "core/figure/summary.h"
-#include "core/io/number_text.h"
 
 namespace afterglow {
 

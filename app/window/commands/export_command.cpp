@@ -7,7 +7,6 @@
 #include "core/figure/files/figure_files.h"
 #include "core/io/atomic_file.h"
 #include "core/io/error.h"
-#include "views/page/page.h"
 #include "views/panel.h"
 
 namespace afterglow {

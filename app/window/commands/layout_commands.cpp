@@ -5,7 +5,6 @@
 #include "core/io/error.h"
 #include "core/io/json_file.h"
 #include "core/io/wording.h"
-#include "views/page/page.h"
 
 namespace afterglow {
 

@@ -15,7 +15,6 @@
 #include "core/io/json_file.h"
 #include "core/io/number_text.h"
 #include "views/figures/semantic_colours.h"
-#include "views/page/page.h"
 
 namespace afterglow {
 
