@@ -4,14 +4,7 @@
 namespace afterglow {
 
 std::int64_t RidgeConfig::groups(std::int64_t length) const {
-  switch (mode) {
-    case Mode::chunk:
-      return (length + chunk - 1) / chunk;
-    case Mode::recurrent:
-      return length;
-    default:
-      return 1;
-  }
+  return mode == Mode::chunk ? (length + chunk - 1) / chunk : mode == Mode::recurrent ? length : 1;
 }
 
 std::int64_t RidgeConfig::group_of(std::int64_t i, const Shape& shape) const {

@@ -99,14 +99,8 @@ WeightMatrix token_weights(const CapturedLayer& layer, int head) {
 
 /// The group of statistics that a token reads; -1 in the first chunk, which reads no group.
 int group_of(const RidgeConfig& core, int token) {
-  switch (core.mode) {
-    case Mode::chunk:
-      return token / core.chunk == 0 ? -1 : token / core.chunk;
-    case Mode::recurrent:
-      return token;
-    default:
-      return 0;
-  }
+  if (core.mode == Mode::recurrent) return token;
+  return core.mode == Mode::chunk ? (token < core.chunk ? -1 : token / core.chunk) : 0;
 }
 
 /// The mean of both triangles, which differ by rounding because the layer sums in float32.

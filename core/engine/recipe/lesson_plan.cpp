@@ -66,24 +66,13 @@ class LessonState {
 
  private:
   void act(const LessonLine& line) {
-    switch (line.word) {
-      case LessonWord::set:
-        return set(read_assignments(line));
-      case LessonWord::run:
-        return run(read_stretch(line));
-      case LessonWord::command:
-        return command(read_command(line));
-      case LessonWord::focus:
-        return focus(read_focus(line));
-      case LessonWord::say:
-        return set_numbers(numbers_in(line));
-      case LessonWord::ask:
-        return deeds_.push_back({LessonDeed::Kind::ask});
-      case LessonWord::expect:
-        return deeds_.push_back({LessonDeed::Kind::expect});
-      default:
-        return;
-    }
+    if (line.word == LessonWord::set) set(read_assignments(line));
+    if (line.word == LessonWord::run) run(read_stretch(line));
+    if (line.word == LessonWord::command) command(read_command(line));
+    if (line.word == LessonWord::focus) focus(read_focus(line));
+    if (line.word == LessonWord::say) set_numbers(numbers_in(line));
+    if (line.word == LessonWord::ask) deeds_.push_back({LessonDeed::Kind::ask});
+    if (line.word == LessonWord::expect) deeds_.push_back({LessonDeed::Kind::expect});
   }
 
   LessonDeed load(bool is_alone) const {

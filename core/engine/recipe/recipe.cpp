@@ -3,8 +3,11 @@
 
 #include <algorithm>
 #include <cmath>
+#include <iterator>
 #include <limits>
 #include <numbers>
+#include <utility>
+#include <variant>
 
 #include "core/engine/recipe/recipe_text.h"
 #include "core/io/error.h"
@@ -24,32 +27,21 @@ using nlohmann::json;
 
 constexpr std::size_t max_name_bytes = 100;  // leaves room for seed, step and extension in a file's name
 
-template <class Config>
-auto* field_of(Config& config, std::string_view key) {
-  using Number = std::conditional_t<std::is_const_v<Config>, const double, double>;
-  Number* found = nullptr;
-  if (key == "learning_rate") found = &config.learning_rate;
-  if (key == "final_rate") found = &config.final_rate;
-  if (key == "weight_decay") found = &config.weight_decay;
-  if (key == "clip") found = &config.clip;
-  if (key == "beta1") found = &config.beta1;
-  if (key == "beta2") found = &config.beta2;
-  if (key == "epsilon") found = &config.epsilon;
-  return found;
-}
-
-template <class Config>
-auto* count_of(Config& config, std::string_view key) {
-  using Number = std::conditional_t<std::is_const_v<Config>, const std::int64_t, std::int64_t>;
-  Number* found = nullptr;
-  if (key == "steps") found = &config.steps;
-  if (key == "batch") found = &config.batch;
-  if (key == "warmup") found = &config.warmup;
-  if (key == "evaluate_every") found = &config.evaluate_every;
-  if (key == "evaluate_examples") found = &config.evaluate_examples;
-  if (key == "patience") found = &config.patience;
-  return found;
-}
+using SettingField = std::variant<double TrainingConfig::*, std::int64_t TrainingConfig::*>;
+constexpr std::pair<std::string_view, SettingField> setting_fields[] = {
+    {"learning_rate", &TrainingConfig::learning_rate},
+    {"final_rate", &TrainingConfig::final_rate},
+    {"weight_decay", &TrainingConfig::weight_decay},
+    {"clip", &TrainingConfig::clip},
+    {"beta1", &TrainingConfig::beta1},
+    {"beta2", &TrainingConfig::beta2},
+    {"epsilon", &TrainingConfig::epsilon},
+    {"steps", &TrainingConfig::steps},
+    {"batch", &TrainingConfig::batch},
+    {"warmup", &TrainingConfig::warmup},
+    {"evaluate_every", &TrainingConfig::evaluate_every},
+    {"evaluate_examples", &TrainingConfig::evaluate_examples},
+    {"patience", &TrainingConfig::patience}};
 
 int parse_shards(const json& source, const std::string& where) {
   const std::int64_t shards = get_integer(source, "shards", 1, 1, 8, where);
@@ -172,8 +164,9 @@ std::string label_of_field(const std::string& field) {
 }
 
 double get_setting(const TrainingConfig& config, std::string_view key) {
-  if (const double* number = field_of(config, key)) return *number;
-  if (const std::int64_t* count = count_of(config, key)) return static_cast<double>(*count);
+  const auto* field = std::ranges::find(setting_fields, key, &std::pair<std::string_view, SettingField>::first);
+  if (field != std::end(setting_fields))
+    return std::visit([&](auto member) { return static_cast<double>(config.*member); }, field->second);
   throw Error(ExitCode::bad_input, std::string(key) + ": there is no such hyperparameter");
 }
 
@@ -185,8 +178,9 @@ void change_setting(TrainingConfig& config, std::string_view key, double value) 
                   std::string(key) + ": expected " + (spec.integer ? "a whole number" : "a number") + " from " +
                       json(spec.minimum).dump() + " to " + json(spec.maximum).dump() + ", got " + json(value).dump());
     }
-    if (double* number = field_of(config, key)) *number = value;
-    if (std::int64_t* count = count_of(config, key)) *count = static_cast<std::int64_t>(value);
+    const auto* field = std::ranges::find(setting_fields, key, &std::pair<std::string_view, SettingField>::first);
+    std::visit([&](auto member) { config.*member = static_cast<std::decay_t<decltype(config.*member)>>(value); },
+               field->second);
     return;
   }
   throw Error(ExitCode::bad_input,
