@@ -48,7 +48,8 @@ void launch(void (*kernel)(Parameters...), dim3 grid, dim3 block, std::size_t sh
 template <class... Parameters, class... Arguments>
 void launch(const char* what, void (*kernel)(Parameters...), dim3 grid, dim3 block, std::size_t shared_bytes,
             cudaStream_t stream, const Arguments&... arguments) {
-  launch(what, kernel, grid, block, shared_bytes, stream, arguments...);
+  allow_shared_memory(reinterpret_cast<const void*>(kernel), int(shared_bytes), what);
+  launch(kernel, grid, block, shared_bytes, stream, arguments...);
 }
 
 }  // namespace afterglow::device
