@@ -63,7 +63,10 @@ Var KoopmanMlp::forward(Tape& tape, const Var& x, const Tensor&) {
 Var KoopmanMlp::answer(Tape& tape, const Var& x, const Var& gamma, const Var& omega) {
   const Storage stored = mixer_ ? Storage::wide : Storage::narrow;
   Var lift = tape.parameter(lift_);
-  if (lift_g_) lift = multiply_rows(tape, unit_norm(tape, lift, tiny_row), tape.parameter(*lift_g_), 0.0);
+  if (lift_g_) {
+    lift = multiply_rows(tape, unit_norm(tape, lift, tiny_row), tape.parameter(*lift_g_), 0.0);
+    tape.hook("lift_gain", lift_g_->value);
+  }
   const Var lifted = linear(tape, x, lift, {}, stored);
   const Var gate = gate_ ? linear(tape, x, tape.parameter(*gate_), {}, stored) : Var{};
   if (!mixer_) return linear(tape, koopman_modes(tape, lifted, gamma, omega, gate), tape.parameter(readout_));

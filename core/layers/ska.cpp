@@ -151,6 +151,11 @@ RidgeVars Ska::project(Tape& tape, const Var& x, Storage stored) const {
   tape.hook("keys", vars.z);
   tape.hook("queries", vars.q);
   tape.hook("values", vars.v);
+  if (tape.wants("gamma")) {
+    std::vector<double> gamma = to_host(tape, vars.gamma_raw);
+    for (double& one : gamma) one = config_.core.gamma.at(one);
+    tape.hook("gamma", to_device(tape, gamma_raw_.shape, vars.gamma_raw.value.dtype, gamma));
+  }
   return vars;
 }
 

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
+#include <set>
 #include <thread>
 #include <utility>
 
@@ -408,12 +409,15 @@ void AnalysedRun::choose(std::string_view command, const nlohmann::json& value) 
     }
     return note(*settings);
   }
-  std::string names = "measure, probe";
+  std::set<std::string> names{"measure", "probe"};
   for (const AnalysisInfo& row : analysis_table())
-    names += row.settings.choose ? ", " + std::string(row.settings.command) : "";
-  for (const CommandSpec& spec : command_table()) names += spec.edits_inspection ? ", " + std::string(spec.name) : "";
+    if (row.settings.choose) names.emplace(row.settings.command);
+  for (const CommandSpec& spec : command_table())
+    if (spec.edits_inspection) names.emplace(spec.name);
+  std::string listed;
+  for (const std::string& name : names) listed += (listed.empty() ? "" : ", ") + name;
   throw Error(ExitCode::bad_input,
-              std::string(command) + " is not a command that analyses a model; choose one of " + names);
+              std::string(command) + " is not a command that analyses a model; choose one of " + listed);
 }
 
 std::optional<Recipe> AnalysedRun::opened_by(const Command& command) const {

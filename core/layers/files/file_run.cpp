@@ -93,9 +93,11 @@ void add_spectra(std::vector<HostCapture>& captures, double ridge) {
   add_eigenvalues(captures, transition);
 }
 
-/// Keeps the given steps of the captures of statistics, whose third axis counts the tokens of recurrent mode.
+/// Keeps the given steps of the captures of statistics, whose third axis counts the tokens of recurrent mode; values of
+/// the pass itself and the gains of heads have no such axis.
 void select_steps(std::vector<HostCapture>& captures, std::span<const std::int64_t> steps) {
-  constexpr std::array<std::string_view, 5> of_tokens{"keys", "queries", "values", "readout", "gate"};
+  constexpr std::array<std::string_view, 8> of_tokens{"keys", "queries", "values", "readout",
+                                                      "gate", "beta",    "lambda", "gamma"};
   for (HostCapture& capture : captures) {
     if (std::find(of_tokens.begin(), of_tokens.end(), capture.name) != of_tokens.end()) continue;
     const std::int64_t rows = capture.shape[0] * capture.shape[1], tokens = capture.shape[2];
