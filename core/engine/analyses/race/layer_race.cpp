@@ -98,7 +98,6 @@ struct LayerRace::Candidate {
 };
 
 RaceWork race_work_of_a_layer(const RaceConfig& config) {
-  constexpr double reverse = 3;  // a forward and a backward pass, in forward passes
   RaceWork work;
   for (const JacobianPlan::Block& block : blocks_of(config))
     work.tail += reverse * config.directions * (block.query + 1);
