@@ -474,8 +474,8 @@ class Arguments {
     add(app, "export", add_export, export_model);
     add(app, "tokenize", add_tokenize, tokenize);
     add(app, "table", add_table, table);
-    add<ClaimsOptions>(
-        app, "claims", [](CLI::App*, ClaimsOptions&) {}, claims);
+    add_command(app, "claims");
+    runs_["claims"] = [&] { return claims(output); };
     add(app, "sweep", add_sweep, sweep);
     add(app, "check", add_check, check);
     add(app, "grade", add_grade, grade);
@@ -507,11 +507,11 @@ class Arguments {
  private:
   template <class Options>
   void add(CLI::App& app, const std::string& name, void (*declare)(CLI::App* command, Options& options),
-           json (*run)(const Options&, const CommonOptions&, Output&)) {
+           json (*carry_out)(const Options&, const CommonOptions&, Output&)) {
     const auto options = std::make_shared<Options>();
     if constexpr (std::is_base_of_v<StudyOptions, Options>) options->words = words_;
     declare(add_command(app, name), *options);
-    runs_[name] = [this, options, run] { return run(*options, common_, output); };
+    runs_[name] = [this, options, carry_out] { return carry_out(*options, common_, output); };
   }
 
   json print(const std::string& text) const {

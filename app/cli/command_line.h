@@ -125,7 +125,6 @@ struct StudyOptions {
   bool list = false;               ///< print a command for each run instead of training
   std::vector<std::string> words;  ///< the whole command line, for `list`
 };
-struct ClaimsOptions {};
 struct TableOptions : StudyOptions {
   std::string name;
   std::vector<std::string> assignments;
@@ -150,7 +149,7 @@ nlohmann::json forward(const ForwardOptions& options, const CommonOptions& commo
 nlohmann::json generate(const GenerateOptions& options, const CommonOptions& common, Output& output);
 nlohmann::json export_model(const ExportOptions& options, const CommonOptions& common, Output& output);
 nlohmann::json tokenize(const TokenizeOptions& options, const CommonOptions& common, Output& output);
-nlohmann::json claims(const ClaimsOptions& options, const CommonOptions& common, Output& output);
+nlohmann::json claims(const Output& output);
 nlohmann::json table(const TableOptions& options, const CommonOptions& common, Output& output);
 nlohmann::json sweep(const SweepOptions& options, const CommonOptions& common, Output& output);
 
