@@ -1,5 +1,6 @@
-// Figures before anything is drawn on them, and plain lines.
+// Figures before anything is drawn on them, plain lines, and dots of modes.
 #pragma once
+#include <complex>
 #include <optional>
 #include <string>
 #include <utility>
@@ -25,6 +26,12 @@ inline Line line_through(std::string name, Values x, Values y, Ink ink, Dash das
               .ink = ink,
               .dash = dash,
               .width = width};
+}
+
+/// The dot of a mode, with its name as id: "mode 3", or "pair 3" of a Koopman MLP.
+inline ScatterPoint mode_dot(DotMode mode, std::complex<double> place, double radius, Ink ink, bool is_chosen) {
+  const std::string name = (mode.is_pair ? "pair " : "mode ") + std::to_string(mode.number);
+  return {place.real(), place.imag(), radius, ink, is_chosen, name, "", 1, mode};
 }
 
 /// What a line has of its own; the rest stays.

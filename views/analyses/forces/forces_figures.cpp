@@ -141,13 +141,11 @@ Figure forces_figure(const Observation& observation, const Selection& selection,
   for (std::size_t i = 0; i < forces.modes.size(); ++i) {
     const ModeForce& mode = forces.modes[i];
     if (!std::isfinite(std::abs(mode.value))) continue;
-    const std::string arrow = "eigenvalue " + std::to_string(i), name = "mode " + std::to_string(mode.number);
+    const std::string arrow = "eigenvalue " + std::to_string(i);
     add_ring(figure, forces, mode);
     add_arrow(figure, mode.value, pull_times * shown_pull(mode), loss_look, arrow);
     add_arrow(figure, mode.value, step_times * shown_step(mode), step_look, arrow);
-    const bool is_chosen = mode.number == selection.mode;
-    dots.points.push_back(
-        {mode.value.real(), mode.value.imag(), 4, mode_ink(mode.number), is_chosen, name, "", 1, {mode.number}});
+    dots.points.push_back(mode_dot({mode.number}, mode.value, 4, mode_ink(mode.number), mode.number == selection.mode));
     const Complex end = mode.value + step_times * (mode.after - mode.value);
     if (mode.step_is_small && std::isfinite(std::abs(end)))
       after.points.push_back({end.real(), end.imag(), 2.6, after_ink, false, "", ""});

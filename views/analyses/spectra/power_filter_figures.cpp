@@ -124,15 +124,8 @@ std::vector<Figure> power_filter_figures(const Observation& observation, const S
   Scatter scatter{.name = "modes", .marker = Marker::circle};
   for (const Mode& mode : modes) {
     bars.bars.push_back({mode.modulus, mode.energy * mode.gain * mode.gain, mode.energy, mode_ink(mode.number)});
-    scatter.points.push_back({mode.modulus,
-                              mode.gain,
-                              4,
-                              mode_ink(mode.number),
-                              mode.number == chosen,
-                              "mode " + std::to_string(mode.number),
-                              "",
-                              1,
-                              {mode.number}});
+    scatter.points.push_back(
+        mode_dot({mode.number}, {mode.modulus, mode.gain}, 4, mode_ink(mode.number), mode.number == chosen));
   }
   figure.series.emplace_back(std::move(bars));
   for (const int other : std::set<int>{1, 2, 4, std::clamp(trained->power, 0, 64)}) {

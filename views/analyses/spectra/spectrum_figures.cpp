@@ -69,15 +69,7 @@ ScatterPoint mode_point(const HeadSpectrum& head, std::size_t i, double scale, c
   const std::complex<double> lambda = scale * head.eigenvalues[i];
   const int number = number_of_mode(head, i);
   const double energy = i < head.energy.size() && head.energy[i] >= 0 ? std::min(1.0, head.energy[i]) : 0;
-  return {lambda.real(),
-          lambda.imag(),
-          2.6 + 12 * std::sqrt(energy),
-          mode_ink(number),
-          number == selection.mode,
-          "mode " + std::to_string(number),
-          "",
-          1,
-          {number}};
+  return mode_dot({number}, lambda, 2.6 + 12 * std::sqrt(energy), mode_ink(number), number == selection.mode);
 }
 
 /// Grey dots at the former places of modes that an override moved or switched off.
@@ -166,15 +158,8 @@ Figure mlp_figure(const Observation& observation, const Selection& selection, co
     for (const double side : {1.0, -1.0}) {
       const Ink ink = is_off ? Ink(Role::dim) : layer_ink(LayerTrait::koopman_modes);
       (is_off ? switched_off : scatter)
-          .points.push_back({mlp.eigenvalues[i].real(),
-                             side * mlp.eigenvalues[i].imag(),
-                             3,
-                             ink,
-                             is_chosen,
-                             "pair " + std::to_string(i),
-                             "",
-                             1,
-                             {static_cast<int>(i), true}});
+          .points.push_back(mode_dot({static_cast<int>(i), true},
+                                     {mlp.eigenvalues[i].real(), side * mlp.eigenvalues[i].imag()}, 3, ink, is_chosen));
       if (is_moved)
         ghosts.points.push_back(
             {trained.eigenvalues[i].real(), side * trained.eigenvalues[i].imag(), 3, Role::faint, false, "", ""});

@@ -58,15 +58,7 @@ Figure plane_figure(const TracedHead& traced) {
     const std::complex<double> lambda = now.eigenvalues[i];
     if (!std::isfinite(std::abs(lambda))) continue;
     reach = std::max(reach, std::abs(lambda));
-    scatter.points.push_back({lambda.real(),
-                              lambda.imag(),
-                              4,
-                              mode_ink(now.identity[i]),
-                              false,
-                              "mode " + std::to_string(now.identity[i]),
-                              "",
-                              1,
-                              {now.identity[i]}});
+    scatter.points.push_back(mode_dot({now.identity[i]}, lambda, 4, mode_ink(now.identity[i]), false));
     Trail trail = way_of(traced, now.identity[i]);
     if (trail.x.size() > 1) scatter.trails.push_back(std::move(trail));
   }
