@@ -354,8 +354,7 @@ void TrainingRun::take_record(const HeldOutRecord& record) {
 void TrainingRun::set(const std::string& key, double value, bool is_live) {
   const std::string gesture = "set " + key;
   const bool replaces_last = journal_.continues(gesture) && recipe_.commands[next_command_ - 1].step == step();
-  const Journal::Change change = change_of(SetNumber{key, value, is_live}, SetNumber{key, trainer_->get(key)});
-  journal_.perform(Journal::Scope::run, change, gesture, is_live);
+  journal_.perform(Journal::Scope::run, change_of(SetNumber{key, value, is_live}), gesture, is_live);
   if (replaces_last) recipe_.commands.erase(recipe_.commands.end() - 2);
   next_command_ = recipe_.commands.size();
 }
@@ -379,8 +378,16 @@ void TrainingRun::remove_last_command(const std::vector<TimedCommand>& pending) 
   forget_ahead();
 }
 
-Journal::Change TrainingRun::change_of(const Command& command, const Command& opposite) {
-  return [this, command, opposite]() -> Journal::Undo {
+Command TrainingRun::opposite_of(const Command& command) const {
+  if (const auto* set = std::get_if<SetNumber>(&command.typed)) return SetNumber{set->key, trainer_->get(set->key)};
+  const std::size_t part = frozen_part(command, *trainer_).first;
+  return freeze_command(trainer_->parts()[part].label, frozen_.contains(part));
+}
+
+/// The opposite is found anew each time: a drag that is repeated begins elsewhere than its last piece did.
+Journal::Change TrainingRun::change_of(const Command& command) {
+  return [this, command]() -> Journal::Undo {
+    const Command opposite = opposite_of(command);
     apply(command);
     return [this, opposite, pending = begin_future(command), first = step()] {
       apply(opposite);
@@ -396,9 +403,7 @@ void TrainingRun::leave_out_batch() {
 }
 
 void TrainingRun::freeze(const std::string& part, bool on) {
-  const Command command = freeze_command(part, on);
-  const bool was_on = frozen_.contains(frozen_part(command, *trainer_).first);
-  journal_.perform(Journal::Scope::run, change_of(command, freeze_command(part, was_on)));
+  journal_.perform(Journal::Scope::run, change_of(freeze_command(part, on)));
 }
 
 Journal::Undo TrainingRun::operate(const nlohmann::json& surgery) {

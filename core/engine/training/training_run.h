@@ -149,7 +149,8 @@ class TrainingRun {
   StepResult make_step();
   std::vector<TimedCommand> begin_future(const Command& command);
   void remove_last_command(const std::vector<TimedCommand>& pending);
-  Journal::Change change_of(const Command& command, const Command& opposite);
+  Command opposite_of(const Command& command) const;
+  Journal::Change change_of(const Command& command);
   bool restore_before(std::int64_t step);
   void apply_due_commands();
   void rebuild_config();

@@ -114,6 +114,22 @@ TEST(TrainingRun, UndoAndRedo) {
   EXPECT_EQ(run.recipe().commands.size(), 2u) << "training has passed the change, so taking it back is a change too";
 }
 
+TEST(TrainingRun, ARepeatedDragIsUndoneToWhereItBegan) {
+  const auto backend = make_cpu_backend(1);
+  TrainingRun run(small_recipe(), *backend);
+  train_to(run, 5);
+  const std::string before = to_json(run.recipe()).dump();
+  run.set("clip", 2, true);
+  run.set("clip", 3);
+  for (int i = 0; i < 2; ++i) {
+    EXPECT_TRUE(run.journal().undo());
+    EXPECT_DOUBLE_EQ(run.trainer().get("clip"), 1.0);
+    EXPECT_EQ(to_json(run.recipe()).dump(), before);
+    EXPECT_TRUE(run.journal().redo());
+    EXPECT_DOUBLE_EQ(run.trainer().get("clip"), 3.0);
+  }
+}
+
 TEST(TrainingRun, RefusesUnknownAndImpossibleSettings) {
   const auto backend = make_cpu_backend(1);
   TrainingRun run(small_recipe(), *backend);
