@@ -47,7 +47,8 @@ struct Sum {
     read(in.v, row, head, valid, v);
     float score = 0;
     unrolled<fours, 4>([&](int i, int j) { score += q[i][j] * k[i][j]; });
-    score = valid ? in.scale * 1.44269504f * sum_of_lanes<lanes>(score) : -INFINITY;
+    score = sum_of_lanes<lanes>(score);  // of all lanes, also those without a valid key
+    score = valid ? in.scale * 1.44269504f * score : -INFINITY;
     const float before = largest;
     largest = fmaxf(largest, score);
     const float shrink = exp2f(before - finite(largest)), weight = exp2f(score - finite(largest));
