@@ -74,7 +74,8 @@ void add_records(const std::vector<Record>& records, const std::string& where, T
     throw Error(ExitCode::bad_input, where + ": it holds no records of numbers");
   if (unread > 0)
     log.notes.push_back(where + ": " + std::to_string(unread) + " records without step or numbers are left out");
-  if (rank_of(by) >= 8) log.notes.push_back(where + ": it names no steps, so epochs or records are counted");
+  if (!records.empty() && rank_of(by) >= 8)
+    log.notes.push_back(where + ": it names no steps, so epochs or records are counted");
 }
 
 /// The values on the lines, null for one that cannot be read; an unfinished last line is left out.
@@ -101,7 +102,8 @@ void read_json_log(const std::filesystem::path& path, TrainingLog& log) {
   }
   if (list.is_object() && list.contains("max_steps") && list["max_steps"].is_number())
     log.planned_steps = static_cast<std::int64_t>(std::clamp(list["max_steps"].get<double>(), 0.0, 9e15));
-  if (list.is_object()) list = list.value("log_history", json::array({list}));
+  if (list.is_object() && list.contains("log_history")) list = json(list["log_history"]);
+  if (!list.is_array()) list = json::array({list});
   std::vector<Record> records(list.size());
   for (std::size_t i = 0; i < list.size(); ++i) {
     if (list[i].is_object()) collect(list[i], "", records[i]);

@@ -74,7 +74,10 @@ TEST_F(TrainingLogs, ResumedTrainingReplacesWhatItRepeats) {
 
 TEST_F(TrainingLogs, FilesThatAreNoLogsAreRefused) {
   TrainingLog log;
-  EXPECT_THROW(read_log(put("a.jsonl", "nothing\nhere\n"), log), Error);
+  for (const char* text : {"nothing\nhere\n", "5", "\"loss\"", R"({"log_history": 5})", R"({"log_history": "none"})"})
+    EXPECT_THROW(read_log(put("a.jsonl", text), log), Error) << text;
+  read_log(put("trainer_state.json", R"({"log_history": []})"), log);
+  EXPECT_THAT(log.notes, IsEmpty()) << "the training has not logged yet";
   EXPECT_FALSE(is_log_name("config.json"));
   EXPECT_TRUE(is_log_name("runs/train_log.json"));
 }
