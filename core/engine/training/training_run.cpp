@@ -15,6 +15,7 @@
 #include "core/io/error.h"
 #include "core/io/json_file.h"
 #include "core/io/wording.h"
+#include "core/models/checkpoints/checkpoint.h"
 
 namespace afterglow {
 
@@ -103,13 +104,13 @@ TrainingRun::TrainingRun(Recipe recipe, Backend& backend, std::size_t history_li
       history_(history_limit),
       record_(labels_of(*trainer_), recipe_.training.steps) {
   check_commands(recipe_, *trainer_);
+  TrainerState state = trainer_->save();
   if (recipe_.checkpoint.contains("step")) {  // of another program's training, which is not repeated here
-    TrainerState state = trainer_->save();
     state.step = latest_step_ = recipe_.checkpoint["step"];
     trainer_->restore(state);
     record_.begin_after(state.step);
   }
-  history_.keep(trainer_->save());
+  history_.keep(std::move(state));
   apply_due_commands();  // they also apply to read-only runs
 }
 
@@ -120,12 +121,7 @@ TrainingRun::TrainingRun(const Snapshot& snapshot, Backend& backend, std::size_t
       history_(history_limit),
       record_(labels_of(*trainer_), recipe_.training.steps),
       latest_step_(snapshot.step) {
-  const TrainerState state = trainer_state(snapshot, trainer_->parameters());
-  try {
-    trainer_->restore(state);
-  } catch (const Error& error) {
-    throw Error(error.code(), snapshot.where + ": " + error.what());
-  }
+  const TrainerState state = take_state(snapshot);
   check_commands(recipe_, *trainer_);
   rebuild_config();
   record_.begin_after(step());
@@ -134,6 +130,16 @@ TrainingRun::TrainingRun(const Snapshot& snapshot, Backend& backend, std::size_t
   if (const auto record = held_out_record(snapshot, trainer_->parameters())) take_record(*record);
   check_checksums(snapshot, state);
   history_.keep(trainer_->save());
+}
+
+TrainerState TrainingRun::take_state(const Snapshot& snapshot) {
+  TrainerState state = trainer_state(snapshot, trainer_->parameters());
+  try {
+    trainer_->restore(state);
+  } catch (const Error& error) {
+    throw Error(error.code(), snapshot.where + ": " + error.what());
+  }
+  return state;
 }
 
 void TrainingRun::apply(const Command& command) {
@@ -465,10 +471,24 @@ bool TrainingRun::open_stored(const StoredState& stored) {
   const SavedRun saved = open_state(stored);
   if (saved.recipe.model != recipe_.model)
     throw Error(ExitCode::bad_input, stored.path.string() + ": it holds another model than the one that is open");
-  const std::unique_ptr<TrainingRun> there = make_run(saved, trainer_->backend(), 0);
-  trainer_->restore(there->trainer_->save());
+  const TrainerState present = trainer_->save();
+  std::shared_ptr<const Spectra> numbered;
+  try {
+    if (saved.snapshot) {
+      check_weights(*saved.snapshot, trainer_->parameters());
+      check_checksums(*saved.snapshot, take_state(*saved.snapshot));
+      numbered = numbered_spectra(*saved.snapshot);
+    } else {
+      saved.origin->check(trainer_->parameters());
+      saved.origin->load(trainer_->parameters());
+      trainer_->restore({stored.step, trainer_->save().weights, {}, {}, {}});
+    }
+  } catch (...) {
+    trainer_->restore(present);
+    throw;
+  }
   numbered_.clear();
-  if (read_modes_ && !there->numbered_.empty()) numbered_.push_back(read_modes_(there->numbered_.back().get()));
+  if (read_modes_ && numbered) numbered_.push_back(read_modes_(numbered.get()));
   recipe_.checkpoint = saved.recipe.checkpoint;
   forget_changes();
   return true;

@@ -140,6 +140,7 @@ class TrainingRun {
   std::string name = "run 1";
 
  private:
+  TrainerState take_state(const Snapshot& snapshot);
   bool open_stored(const StoredState& stored);
   void forget_changes();
   void apply(const Command& command);
