@@ -27,11 +27,6 @@ __device__ inline double sum_before(double value) {
   return sum - value;
 }
 
-__device__ inline double sum_of_warp(double value) {
-  for (int offset = 16; offset > 0; offset /= 2) value += __shfl_xor_sync(device::full_warp, value, offset);
-  return value;
-}
-
 /// The unit: a tile of channels of a head, in a chunk with `count` tokens.
 struct StepsPosition {
   int b, c, h, tile, count;
@@ -53,9 +48,9 @@ __device__ void put_steps(const TokenSums& sums, const float (&inside)[2], float
     skipped += sums.skips[t];
   }
   // Paths that entered the chunk and end here or later, that began before and leave, and that pass through.
-  double outside =
-      alone ? 0
-            : sum_of_warp(entered + through * decay_from_start(paces[chunk - 1])) + sum_before(passing[0] + passing[1]);
+  double outside = alone ? 0
+                         : device::warp_sum(entered + through * decay_from_start(paces[chunk - 1])) +
+                               sum_before(passing[0] + passing[1]);
   const std::size_t part = std::size_t(at.h) * out.tiles + at.tile;
   for (int i = 0; i < 2; ++i) {
     const int t = 2 * lane + i;
@@ -73,8 +68,8 @@ __device__ void put_steps(const TokenSums& sums, const float (&inside)[2], float
     }
     if (!alone) outside += passing[i];
   }
-  of_rate = sum_of_warp(of_rate);
-  skipped = sum_of_warp(skipped);
+  of_rate = device::warp_sum(of_rate);
+  skipped = device::warp_sum(skipped);
   if (lane != 0) return;
   float* to = out.scalars + (std::size_t(at.b) * s.chunks + at.c) * out.tiles + at.tile;
   to[at.h * 2 * std::size_t(out.several)] = float(rate * of_rate);
