@@ -22,19 +22,15 @@ namespace {
 constexpr unsigned lanes = 32, row_groups = threads / lanes, together = 4, max_ranges = 64;
 constexpr unsigned resident_blocks = 384;
 
+using Mode = UnitMode<float>;  // a pair's multiplier
+
 /// T is the stored type of the modes' numbers.
 template <class T>
 struct ModeInputs {
   Rows<T> lifted, gate, dz;
   const float *gamma, *omega;
   unsigned rows, pairs;
-};
-
-/// A mode's multiplier.
-struct Mode : UnitMode<float> {
-  __device__ Mode() {}
-  template <class T>
-  __device__ Mode(const ModeInputs<T>& in, unsigned pair) : UnitMode(in.gamma[pair], in.omega[pair]) {}
+  __device__ Mode mode(unsigned pair) const { return {gamma[pair], omega[pair]}; }
 };
 
 /// A lane's numbers of one row; `lifted` and `dz` have equally many.
@@ -60,7 +56,7 @@ __global__ void __launch_bounds__(threads) modes_kernel(ModeInputs<T> in, Rows<T
   unrolled<together>(
       [&](unsigned k) { pieces[k] = ModePieces<pairs, T>::of(in, first + k, pair, first + k < in.rows); });
   Mode modes[pairs];
-  unrolled<pairs>([&](unsigned i) { modes[i] = Mode(in, pair + i); });
+  unrolled<pairs>([&](unsigned i) { modes[i] = in.mode(pair + i); });
 #pragma unroll
   for (unsigned k = 0; k < together; ++k) {
     if (first + k >= in.rows) break;
@@ -118,7 +114,7 @@ __global__ void __launch_bounds__(threads)
   float to_gamma[pairs] = {}, to_omega[pairs] = {};
   if (pair < in.pairs) {
     Mode modes[pairs];
-    unrolled<pairs>([&](unsigned i) { modes[i] = Mode(in, pair + i); });
+    unrolled<pairs>([&](unsigned i) { modes[i] = in.mode(pair + i); });
     for (unsigned row = (blockIdx.y * row_groups + group) * together; row < in.rows;
          row += gridDim.y * row_groups * together) {
       using P = Piece<2 * pairs>;
@@ -157,7 +153,7 @@ __global__ void __launch_bounds__(threads)
                [&](unsigned place, float sum) { totals[place] = sum; });
   __syncthreads();
   if (threadIdx.x >= tile || first + threadIdx.x >= in.pairs) return;
-  const Mode mode(in, first + threadIdx.x);
+  const Mode mode = in.mode(first + threadIdx.x);
   float dgamma = totals[threadIdx.x], domega = totals[tile + threadIdx.x];
   mode.through_division(dgamma, domega);
   if (out.gamma.wanted()) out.gamma.put(first + threadIdx.x, dgamma);
