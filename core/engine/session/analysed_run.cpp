@@ -197,9 +197,7 @@ void AnalysedRun::judge_conditioning() {
 }
 
 void AnalysedRun::after_step() {
-  for (const auto& analysis : analyses_) {
-    if (analysis) analysis->after_step();
-  }
+  for (const auto& analysis : analyses_) analysis->after_step();
 }
 
 void AnalysedRun::go_to(std::int64_t step) {
@@ -225,40 +223,14 @@ void AnalysedRun::go_over_to(const Recipe& other, std::int64_t common) {
   forget_results(run_->step());
 }
 
-bool AnalysedRun::is_current(Analysis analysis) const {
-  const RunAnalysis* found = find(analysis);
-  return found == nullptr || found->is_current();
-}
-bool AnalysedRun::has_work(Analysis analysis) const {
-  const RunAnalysis* found = find(analysis);
-  return found != nullptr && subject_.part_of(analysis) > 0 && found->has_work();
-}
-bool AnalysedRun::is_answered(Analysis analysis) const {
-  const RunAnalysis* found = find(analysis);
-  return found == nullptr || found->is_answered();
-}
-bool AnalysedRun::is_urgent(Analysis analysis) const {
-  const RunAnalysis* found = find(analysis);
-  return found != nullptr && found->is_urgent();
-}
-bool AnalysedRun::can_be_shown(Analysis analysis) const {
-  const RunAnalysis* found = find(analysis);
-  return found != nullptr && found->made_at() >= 0;
-}
 void AnalysedRun::make_urgent(AnalysisSet analyses) {
   for (const AnalysisInfo& row : analysis_table()) {
-    RunAnalysis* found = find(row.analysis);
-    if (found && has(analyses, row.analysis)) found->make_urgent();
+    if (has(analyses, row.analysis)) find(row.analysis).make_urgent();
   }
-}
-bool AnalysedRun::has_news(Analysis analysis) const {
-  const RunAnalysis* found = find(analysis);
-  return found != nullptr && found->has_news();
 }
 void AnalysedRun::release(AnalysisSet unseen) {
   for (const AnalysisInfo& row : analysis_table()) {
-    RunAnalysis* found = find(row.analysis);
-    if (found && has(unseen, row.analysis)) found->release();
+    if (has(unseen, row.analysis)) find(row.analysis).release();
   }
   run_->trainer().release_analysis_memory();
   subject_.evaluated->release_analysis_memory();
@@ -348,19 +320,15 @@ class OverlapScope : Immovable {
 }  // namespace
 
 void AnalysedRun::make(Analysis analysis, void (RunAnalysis::*how)(const AnalysisResults&), bool may_train) {
-  RunAnalysis* found = find(analysis);
-  if (!found) return;
   std::optional<OverlapScope> work;
   if (evaluation_copy_) evaluation_copy_->follow(run_->trainer());
   if (evaluation_copy_ && may_train) work.emplace(subject_, overlapped_);
-  (found->*how)(results());
+  (find(analysis).*how)(results());
 }
 
 void AnalysedRun::update(Analysis analysis) { make(analysis, &RunAnalysis::update, true); }
 void AnalysedRun::advance(Analysis analysis) { make(analysis, &RunAnalysis::advance, true); }
-void AnalysedRun::invalidate(Analysis analysis) {
-  if (RunAnalysis* found = find(analysis)) found->invalidate();
-}
+void AnalysedRun::invalidate(Analysis analysis) { find(analysis).invalidate(); }
 
 void AnalysedRun::bring_up_to_date(AnalysisSet analyses, const std::function<void()>& after_piece) {
   for (const AnalysisInfo& row : analysis_table()) {
@@ -513,24 +481,18 @@ Observation AnalysedRun::analysed(AnalysisSet analyses, const std::function<void
 }
 
 void AnalysedRun::take_over(const AnalysedRun& before) {
-  for (const auto& analysis : analyses_) {
-    if (analysis) analysis->take_over(before.subject_);
-  }
+  for (const auto& analysis : analyses_) analysis->take_over(before.subject_);
 }
 
 void AnalysedRun::forget_results(std::int64_t after) {
-  for (const auto& analysis : analyses_) {
-    if (analysis) analysis->forget(after);
-  }
+  for (const auto& analysis : analyses_) analysis->forget(after);
 }
 
 AnalysisResults AnalysedRun::results() const {
   AnalysisResults results;
   for (const AnalysisInfo& row : analysis_table()) {
-    const RunAnalysis* analysis = find(row.analysis);
-    if (!analysis) continue;
-    analysis->publish(results);
-    results.made_at[place_of(row.analysis)] = analysis->made_at();
+    find(row.analysis).publish(results);
+    results.made_at[place_of(row.analysis)] = find(row.analysis).made_at();
     AnalysisWork& work = results.work[place_of(row.analysis)];
     work.name = row.name;
     work.part = subject_.part_of(row.analysis);

@@ -43,16 +43,16 @@ class AnalysedRun : Immovable {  // its analyses hold pointers into it
   /// what `recipe` says.
   void choose_as(const Recipe& recipe);
 
-  bool is_current(Analysis analysis) const;
-  bool has_work(Analysis analysis) const;
+  bool is_current(Analysis analysis) const { return find(analysis).is_current(); }
+  bool has_work(Analysis analysis) const { return subject_.part_of(analysis) > 0 && find(analysis).has_work(); }
   /// As in RunAnalysis.
-  bool is_answered(Analysis analysis) const;
-  bool is_urgent(Analysis analysis) const;
+  bool is_answered(Analysis analysis) const { return find(analysis).is_answered(); }
+  bool is_urgent(Analysis analysis) const { return find(analysis).is_urgent(); }
+  bool has_news(Analysis analysis) const { return find(analysis).has_news(); }
   /// Whether a result of this step or an earlier one, possibly partial, can be shown.
-  bool can_be_shown(Analysis analysis) const;
+  bool can_be_shown(Analysis analysis) const { return find(analysis).made_at() >= 0; }
   /// The window has just opened panels of these analyses; the scheduler computes them first.
   void make_urgent(AnalysisSet analyses);
-  bool has_news(Analysis analysis) const;
   /// No panel shows these analyses: they free all memory but their results. Called for large models.
   void release(AnalysisSet unseen);
   /// From now on `describe` reports how long each analysis of a large model takes. Measuring that takes about a second.
@@ -120,8 +120,7 @@ class AnalysedRun : Immovable {  // its analyses hold pointers into it
   Observation observe(AnalysisSet analyses, const std::function<void()>& after_piece = {});
 
  private:
-  /// Null if this run has no such analysis.
-  RunAnalysis* find(Analysis analysis) const { return analyses_[index_of(analysis)].get(); }
+  RunAnalysis& find(Analysis analysis) const { return *analyses_[index_of(analysis)]; }
   void make(Analysis analysis, void (RunAnalysis::*how)(const AnalysisResults&), bool may_train);
   void choose_sequence();
   void invalidate(Analysis analysis);
@@ -145,7 +144,7 @@ class AnalysedRun : Immovable {  // its analyses hold pointers into it
   std::optional<bool> is_ill_conditioned_;              // at the last spectra; unset before them
   std::optional<std::string> conditioning_;             // why training must stop at this step
   std::optional<Pace> pace_;                            // of a large model, once measured
-  std::vector<std::unique_ptr<RunAnalysis>> analyses_;  // in the table's order; null: not for this run
+  std::vector<std::unique_ptr<RunAnalysis>> analyses_;  // in the table's order
 };
 
 }  // namespace afterglow

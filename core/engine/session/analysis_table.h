@@ -134,6 +134,15 @@ class UntiedAnalysis : public PiecewiseAnalysis {
   bool has_news_ = false;
 };
 
+/// In place of an analysis that a run does not have.
+class AbsentAnalysis final : public UntiedAnalysis {
+ public:
+  using UntiedAnalysis::UntiedAnalysis;
+  bool is_current() const override { return true; }
+  void advance(const AnalysisResults&) override {}
+  void publish(AnalysisResults&) const override {}
+};
+
 /// One whose whole result belongs to a step: the view's.
 template <class View>
 class StepAnalysis : public RunAnalysis {
@@ -175,7 +184,7 @@ enum class AnalysisCost {
 };
 
 /// The settings of an analysis, which a command of the window, `plot --ask` or the recipe sets. They are a value of the
-/// subject (AnalysisSubject::chosen). Most are made by `settings_of` below or `request_of` (requested_study.h).
+/// subject (AnalysisSubject::chosen). Most are made by `settings_of` below or `request_row` (requested_study.h).
 struct AnalysisSettings {
   std::string_view command = {};  ///< empty: the analysis has no settings
   /// Carries out the command; returns the analyses whose results it invalidates. Throws Error(bad_input) and then
@@ -215,7 +224,7 @@ struct AnalysisTiming {
 struct AnalysisInfo : AnalysisTiming {
   Analysis analysis;
   std::string_view name;  ///< for messages: "influence"
-  /// Returns null for a run without this analysis, which then counts as current.
+  /// An AbsentAnalysis for a run without this one.
   std::unique_ptr<RunAnalysis> (*make)(AnalysisSubject& subject);
   /// The whole work; null: it does not grow with the model.
   ModelWork (*work)(const AnalysisSubject& subject) = nullptr;
@@ -229,7 +238,7 @@ std::unique_ptr<RunAnalysis> make_of_any(AnalysisSubject& subject) {
 }
 template <class Form, auto... choice>
 std::unique_ptr<RunAnalysis> make_of_tokens(AnalysisSubject& subject) {
-  return subject.observer ? make_of_any<Form, choice...>(subject) : nullptr;
+  return subject.observer ? make_of_any<Form, choice...>(subject) : make_of_any<AbsentAnalysis>(subject);
 }
 
 /// One row for each Analysis; a row comes after those whose results it reads.

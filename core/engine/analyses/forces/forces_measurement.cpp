@@ -230,7 +230,7 @@ AnalysisInfo forces_row() {
   const auto make = [](AnalysisSubject& subject) {
     using Form = SpareTimeAnalysis<ForcesMeasurement, Analysis::forces, decltype(begin){}, &AnalysisResults::forces>;
     const bool has_ridge_systems = subject.observer && subject.observer->first_ska() >= 0;
-    return has_ridge_systems ? make_of_any<Form, false>(subject) : nullptr;
+    return has_ridge_systems ? make_of_any<Form, false>(subject) : make_of_any<AbsentAnalysis>(subject);
   };
   return {{AnalysisCost::piecewise, 0.25}, Analysis::forces, "eigenvalue forces", make};
 }
