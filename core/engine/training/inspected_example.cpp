@@ -52,6 +52,14 @@ Example inspected_example(const InspectionSetup& setup, const Task& own, std::ui
   return example;
 }
 
+UploadedExample uploaded(Tape& tape, const Example& example) {
+  const Shape shape{1, static_cast<std::int64_t>(example.tokens.size())};
+  const UploadedExample on_device{tape.scratch(shape, DType::i32), tape.scratch(shape, DType::u8)};
+  tape.backend().upload(on_device.tokens, example.tokens.data());
+  tape.backend().upload(on_device.context, example.context.data());
+  return on_device;
+}
+
 std::string name_of_task(const InspectionSetup& setup) {
   if (setup.task.empty()) return "";
   const nlohmann::json task = nlohmann::json::parse(setup.task);

@@ -15,6 +15,12 @@ constexpr int max_inspected_tokens = 512;
 /// the vocabulary or a wrong length.
 Example inspected_example(const InspectionSetup& setup, const Task& own, std::uint64_t seed, std::int64_t vocab);
 
+/// Its tokens and context [1,T] on a tape, until that begins anew.
+struct UploadedExample {
+  Tensor tokens, context;
+};
+UploadedExample uploaded(Tape& tape, const Example& example);
+
 /// "niah, 8 bindings, 128 tokens"; empty if the sequence is of the run's own task.
 std::string name_of_task(const InspectionSetup& setup);
 

@@ -43,15 +43,12 @@ class SequenceReader {
   /// The heads of a part with their present weights.
   KeyOperator keys_of(const ModelPart& part) {
     copy_.take();
-    const auto length = static_cast<std::int64_t>(example_.tokens.size());
     const auto branch = static_cast<std::size_t>(part.branch);
     KeyOperator keys;
     tape_.begin(false);
-    const Tensor tokens = tape_.scratch({1, length}, DType::i32), mask = tape_.scratch({1, length}, DType::u8);
-    backend_->upload(tokens, example_.tokens.data());
-    backend_->upload(mask, example_.context.data());
+    const auto [tokens, context] = uploaded(tape_, example_);
     Model& model = copy_.model();
-    model.forward_with(tape_, model.embed(tape_, tokens), 0, [&](std::size_t i, const Var& x) {
+    model.forward_with(tape_, model.embed(tape_, tokens), 0, [&, mask = context](std::size_t i, const Var& x) {
       if (i == branch) {
         keys.inputs = to_host(*backend_, x.value);
         keys.width = static_cast<int>(x.shape().last());

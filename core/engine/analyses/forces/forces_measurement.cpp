@@ -9,6 +9,7 @@
 #include "core/analysis/koopman/mode_sensitivity.h"
 #include "core/engine/analyses/measured_analysis.h"
 #include "core/engine/observation/mode_numbers.h"
+#include "core/engine/training/inspected_example.h"
 #include "core/engine/training/surgery.h"
 #include "core/io/error.h"
 #include "core/layers/capture_reader.h"
@@ -181,11 +182,8 @@ bool ForcesMeasurement::advance(const std::function<void()>& meanwhile) {
 
 std::vector<HeadOperator> ForcesMeasurement::operators_at(const std::vector<double>& weights) {
   copy_.put(weights, meanwhile_);
-  const auto length = static_cast<std::int64_t>(inspected_.tokens.size());
   tape_.begin(false);
-  const Tensor tokens = tape_.scratch({1, length}, DType::i32), context = tape_.scratch({1, length}, DType::u8);
-  backend_->upload(tokens, inspected_.tokens.data());
-  backend_->upload(context, inspected_.context.data());
+  const auto [tokens, context] = uploaded(tape_, inspected_);
   const Capturing capturing(tape_);
   copy_.model().forward(tape_, tokens, context);
   const CaptureReader read(tape_, *backend_);

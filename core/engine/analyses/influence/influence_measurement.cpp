@@ -12,7 +12,7 @@
 #include "core/engine/inspection/layer_weights.h"
 #include "core/engine/observation/influence_theory.h"
 #include "core/engine/session/analysis_table.h"
-#include "core/engine/training/pinned_array.h"
+#include "core/engine/training/inspected_example.h"
 #include "core/io/error.h"
 #include "core/io/json_file.h"
 #include "core/layers/capture_reader.h"
@@ -186,8 +186,8 @@ InfluenceMeasurement::InfluenceMeasurement(const nlohmann::json& model, Trainer&
 
 InfluenceMeasurement::~InfluenceMeasurement() = default;
 
-InfluenceMeasurement::Sequence InfluenceMeasurement::sequence(std::uint64_t inspected) const {
-  Sequence sequence;
+Example InfluenceMeasurement::sequence(std::uint64_t inspected) const {
+  Example sequence;
   const auto wanted = static_cast<std::size_t>(config.tokens);
   while (sequence.tokens.size() < wanted) {
     const Example next = trainer_->task().example(trainer_->seed(), inspected++, Split::held_out);
@@ -218,7 +218,7 @@ void InfluenceMeasurement::begin(std::uint64_t inspected) {
   view_->tokens = config.tokens;
   view_->sources = sources();
   view_->directions = config.directions >= copy_.model().width() ? 0 : config.directions;
-  const Sequence chosen = sequence(inspected);
+  const Example chosen = sequence(inspected);
   read_routing(chosen);
   plan_blocks(chosen);
   planned_ = jobs_.size();
@@ -226,15 +226,12 @@ void InfluenceMeasurement::begin(std::uint64_t inspected) {
   working_ = true;
 }
 
-void InfluenceMeasurement::read_routing(const Sequence& sequence) {
+void InfluenceMeasurement::read_routing(const Example& sequence) {
   Backend& backend = trainer_->backend();
-  const auto length = static_cast<std::int64_t>(sequence.tokens.size());
-  PinnedArray tokens(backend, {1, length}, DType::i32), context(backend, {1, length}, DType::u8);
-  backend.upload(tokens.device(), sequence.tokens.data());
-  backend.upload(context.device(), sequence.context.data());
   tape_.begin(false);
+  const auto [tokens, context] = uploaded(tape_, sequence);
   const Capturing capturing(tape_);
-  trainer_->model().forward(tape_, tokens.device(), context.device());
+  trainer_->model().forward(tape_, tokens, context);
   backend.synchronize();
   const CaptureReader read(tape_, backend);
   const auto& parts = trainer_->parts();
@@ -290,16 +287,13 @@ void InfluenceMeasurement::add_fixed_tail(int part, std::span<const std::vector<
 }
 
 // One forward pass gives the stream before each mixer, at which its block's Jacobian is computed.
-void InfluenceMeasurement::plan_blocks(const Sequence& sequence) {
+void InfluenceMeasurement::plan_blocks(const Example& sequence) {
   Backend& backend = trainer_->backend();
-  const auto length = static_cast<std::int64_t>(sequence.tokens.size());
-  PinnedArray tokens(backend, {1, length}, DType::i32), context(backend, {1, length}, DType::u8);
-  backend.upload(tokens.device(), sequence.tokens.data());
-  backend.upload(context.device(), sequence.context.data());
   tape_.begin(false);
+  const auto [tokens, context] = uploaded(tape_, sequence);
   const auto& parts = trainer_->parts();
   const std::size_t branches = copy_.model().branches().size();
-  Var x = copy_.model().embed(tape_, tokens.device());
+  Var x = copy_.model().embed(tape_, tokens);
   const std::vector<double> first = to_host(backend, x.value);
   std::vector<std::pair<int, std::vector<double>>> streams;  // part, and its input
   bool mixes = false;
@@ -308,7 +302,7 @@ void InfluenceMeasurement::plan_blocks(const Sequence& sequence) {
     streams.emplace_back(part, to_host(backend, x.value));
     mixes = mixes || mixes_tokens(parts[part].kind);
     const auto branch = static_cast<std::size_t>(parts[part].branch);
-    x = copy_.model().forward_branches(tape_, x, context.device(), branch, branch + 1);
+    x = copy_.model().forward_branches(tape_, x, context, branch, branch + 1);
   }
   for (auto& [part, stream] : streams) {
     InfluenceTail tail;
@@ -325,7 +319,7 @@ void InfluenceMeasurement::plan_blocks(const Sequence& sequence) {
   if (mixes) add_job(std::move(stack), first, sequence, 0, branches);
 }
 
-void InfluenceMeasurement::add_job(InfluenceTail tail, std::vector<double> x, const Sequence& sequence,
+void InfluenceMeasurement::add_job(InfluenceTail tail, std::vector<double> x, const Example& sequence,
                                    std::size_t first, std::size_t last) {
   JacobianPlan plan;
   if (tail.layer < 0 || mixes_tokens(tail.kind))

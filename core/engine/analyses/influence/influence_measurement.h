@@ -60,18 +60,13 @@ class InfluenceMeasurement {
   std::shared_ptr<const InfluenceView> newest() const { return partial_ ? partial_ : finished_; }
 
  private:
-  struct Sequence {
-    std::vector<std::int32_t> tokens;
-    std::vector<std::uint8_t> context;
-  };
-  Sequence sequence(std::uint64_t inspected) const;
+  Example sequence(std::uint64_t inspected) const;
   std::vector<int> sources() const;
-  void read_routing(const Sequence& sequence);
+  void read_routing(const Example& sequence);
   void add_fixed_tail(int part, std::span<const std::vector<float>> weights);
   void enter_norm(int part, const std::vector<double>& stream);
-  void plan_blocks(const Sequence& sequence);
-  void add_job(InfluenceTail tail, std::vector<double> x, const Sequence& sequence, std::size_t first,
-               std::size_t last);
+  void plan_blocks(const Example& sequence);
+  void add_job(InfluenceTail tail, std::vector<double> x, const Example& sequence, std::size_t first, std::size_t last);
   void advance_job();
   bool advance_deep();
   void show_part();

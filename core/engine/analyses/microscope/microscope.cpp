@@ -9,6 +9,7 @@
 #include "core/engine/causes/hook_passes.h"
 #include "core/engine/session/analysis_table.h"
 #include "core/engine/studies/recipe_run.h"
+#include "core/engine/training/inspected_example.h"
 #include "core/engine/training/saved/saved_run.h"
 #include "core/io/error.h"
 #include "core/io/json_file.h"
@@ -124,11 +125,8 @@ std::vector<Computed> pass_of(Trainer& trainer, const Example& example) {
   std::vector<Computed> results;
   Tape& tape = trainer.evaluation_tape();
   Backend& backend = trainer.backend();
-  const auto length = static_cast<std::int64_t>(example.tokens.size());
   tape.begin(false);
-  const Tensor tokens = tape.scratch({1, length}, DType::i32), context = tape.scratch({1, length}, DType::u8);
-  backend.upload(tokens, example.tokens.data());
-  backend.upload(context, example.context.data());
+  const auto [tokens, context] = uploaded(tape, example);
   const TapeObserver results_of(tape, {.operations = true, .form = PassForm::unfused}, [&](const Hooked& at) {
     const Tensor& value = at.var.value;
     results.push_back({tape.scope(), std::string(at.last), value.shape, to_host(backend, value), value.data});
