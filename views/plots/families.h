@@ -20,9 +20,9 @@ struct PlotRow {
   std::string_view id;
   AnalysisSet analyses;
   LayerTraits needs;
-  std::string (*subtitle)(const Observation&, const Selection&);
-  std::vector<Figure> (*prepare)(const Observation&, const Selection&, CurveStore&);
-  std::string (*followed)(const Observation&, const Selection&, const Figure&, const std::optional<Point>&) = nullptr;
+  SubtitleOfPlot* subtitle;
+  FiguresOfPlot* prepare;
+  FollowedNumber* followed = nullptr;
 };
 
 struct PlotFamily {

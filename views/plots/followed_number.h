@@ -1,17 +1,8 @@
-// The name (run_numbers.h) of the number at a place of a plot, which the menu offers to follow over training. Without a
-// place it is the plot's main number.
+// The numbers of plots that can be followed over training.
 #pragma once
-#include <optional>
-#include <string>
-
-#include "core/figure/canvas.h"
-#include "core/figure/figure.h"
-#include "views/figures/selection.h"
+#include "views/figures/plot_functions.h"
 
 namespace afterglow {
-
-using FollowedNumber = std::string(const Observation& observation, const Selection& selection, const Figure& figure,
-                                   const std::optional<Point>& at);
 
 /// A cell of a grid, or a path; without a place the brightest cell.
 FollowedNumber followed_patch;

@@ -1,17 +1,12 @@
 // All plots: each turns an observation into figures, without a window. Panels, `afterglow plot` and tests share them.
 // To add one, write its figures and its row, with its card, in the file of its family (families.h).
 #pragma once
-#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
-#include "core/engine/observation/analyses.h"
-#include "core/figure/canvas.h"
-#include "core/figure/figure.h"
-#include "views/figures/selection.h"
-#include "views/figures/training/curve_store.h"
+#include "views/figures/plot_functions.h"
 
 namespace afterglow {
 
@@ -27,10 +22,9 @@ struct PlotKind {
   std::string_view title;  ///< "Koopman spectrum"
   std::string_view about;  ///< one sentence for `afterglow info` and the palette
   AnalysisSet analyses;    ///< analyses that it needs; 0: curves and settings, which every observation has
-  std::string (*subtitle)(const Observation&, const Selection&);
-  std::vector<Figure> (*prepare)(const Observation&, const Selection&,
-                                 CurveStore& curves);  ///< `curves` only saves work
-  LayerTraits needs = {};                              ///< it can show models with one of these; empty: every model
+  SubtitleOfPlot* subtitle;
+  FiguresOfPlot* prepare;
+  LayerTraits needs = {};  ///< it can show models with one of these; empty: every model
   FigureSize smallest = {};
   bool follows_inspected = false;  ///< it shows the model with the interventions
   bool moves_points = false;       ///< dots of its figures can be dragged
@@ -39,10 +33,7 @@ struct PlotKind {
   bool needs_model = true;     ///< false: a fixed experiment without model and training
   /// The workspace whose last row it joins; empty: page/workspaces.cpp lists it.
   std::string_view workspace = {};
-  /// The name of the number at a place of one of its figures, which the menu offers to follow over training; empty: no
-  /// number there. Without a place the plot's main number.
-  std::string (*followed)(const Observation&, const Selection&, const Figure&,
-                          const std::optional<Point>& at) = nullptr;
+  FollowedNumber* followed = nullptr;
   std::string_view former_id = {};  ///< an earlier name, still read in files, scripts and arguments
 };
 

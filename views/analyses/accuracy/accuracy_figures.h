@@ -1,14 +1,13 @@
 // The accuracy grid: for each task a map of the accuracy over the number of pairs and the length.
 #pragma once
 #include <string>
-#include <vector>
 
 #include "core/engine/analyses/accuracy/accuracy_view.h"
 #include "views/figures/plot_functions.h"
 
 namespace afterglow {
 
-std::string accuracy_grid_subtitle(const Observation& observation, const Selection& selection);
+SubtitleOfPlot accuracy_grid_subtitle;
 /// One map for each task, the trained ones first. Empty before the first cells.
 FiguresOfPlot accuracy_grid_figures;
 

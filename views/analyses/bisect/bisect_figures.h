@@ -1,14 +1,13 @@
 // Bisection over frozen parts: a bar for each part of the model, as long as the training needs without its learning.
 #pragma once
 #include <string>
-#include <vector>
 
 #include "core/engine/analyses/bisect/bisect_view.h"
 #include "views/figures/plot_functions.h"
 
 namespace afterglow {
 
-std::string bisect_subtitle(const Observation& observation, const Selection& selection);
+SubtitleOfPlot bisect_subtitle;
 /// One plot. Empty before the first run.
 FiguresOfPlot bisect_figures;
 

@@ -2,14 +2,13 @@
 #pragma once
 #include <cstdint>
 #include <string>
-#include <vector>
 
 #include "core/engine/analyses/blame/blame_view.h"
 #include "views/figures/plot_functions.h"
 
 namespace afterglow {
 
-std::string blame_subtitle(const Observation& observation, const Selection& selection);
+SubtitleOfPlot blame_subtitle;
 /// The change without each batch, and the loss over the same steps. Empty before the first measurement.
 FiguresOfPlot blame_figures;
 

@@ -13,7 +13,7 @@ namespace afterglow {
 /// Every eighth place of a sequence, and the named ones and the asked one with their tokens.
 std::vector<AxisTick> token_ticks(const std::vector<TokenView>& tokens, int asked, std::vector<int> named = {});
 
-std::string patch_subtitle(const Observation& observation, const Selection& selection);
+SubtitleOfPlot patch_subtitle;
 /// Three grids: residual stream and outputs, values inside of the mixers, memories; and the paths from part to part.
 FiguresOfPlot patch_figures;
 inline constexpr const char* patch_path_id = "patch_path";
@@ -31,18 +31,12 @@ int patch_row(const PatchView& view, PatchGroup group, int row);
 /// "1 ska keys at token 4 v23: 0.931 exact, 0.902 to first order".
 std::string patch_cell_text(const PatchView& view, int row, int token);
 
-std::string ablation_subtitle(const Observation& observation, const Selection& selection);
+SubtitleOfPlot ablation_subtitle;
 /// The bars of `count` parts from the one at place `first` on, the most needed parts first; names are next to the bars.
 Figure ablation_bars(const AblationView& view, const std::string& subtitle, std::size_t first, std::size_t count);
 FiguresOfPlot ablation_figures;
 
-std::string logit_lens_subtitle(const Observation& observation, const Selection& selection);
-FiguresOfPlot logit_lens_figures;
-
-std::string readout_subtitle(const Observation& observation, const Selection& selection);
-FiguresOfPlot readout_figures;
-
-std::string transplant_subtitle(const Observation& observation, const Selection& selection);
-FiguresOfPlot transplant_figures;
+SubtitleOfPlot logit_lens_subtitle, readout_subtitle, transplant_subtitle;
+FiguresOfPlot logit_lens_figures, readout_figures, transplant_figures;
 
 }  // namespace afterglow

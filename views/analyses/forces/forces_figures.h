@@ -2,14 +2,13 @@
 // where the optimiser moves it.
 #pragma once
 #include <string>
-#include <vector>
 
 #include "core/engine/analyses/forces/forces_view.h"
 #include "views/figures/plot_functions.h"
 
 namespace afterglow {
 
-std::string forces_subtitle(const Observation& observation, const Selection& selection);
+SubtitleOfPlot forces_subtitle;
 /// The selected head, or all heads of its layer.
 FiguresOfPlot forces_figures;
 

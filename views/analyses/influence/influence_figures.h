@@ -22,26 +22,14 @@ Figure lag_figure(const std::string& id, const std::string& title, const std::st
 Line lag_line(std::string name, const std::vector<double>& lags, const std::vector<double>& values, double scale,
               double lowest);
 
-std::string influence_subtitle(const Observation& observation, const Selection& selection);
-FiguresOfPlot influence_figures;
-
 /// Figures of the race that show all layers; three more for each layer follow: state, tail and recall.
 inline constexpr std::size_t race_overviews = 3, race_figures_of_a_layer = 3;
 /// The text above a layer's column: name, trained or fresh weights, state, time, lag of 1 %, law (may be empty).
 std::vector<std::string> race_head(const RaceView& race, const RaceEntry& entry);
-std::string race_subtitle(const Observation& observation, const Selection& selection);
-FiguresOfPlot race_figures;
 
-std::string routing_subtitle(const Observation& observation, const Selection& selection);
-FiguresOfPlot routing_figures;
-
-std::string position_code_subtitle(const Observation& observation, const Selection& selection);
-FiguresOfPlot position_code_figures;
-
-std::string deep_profiles_subtitle(const Observation& observation, const Selection& selection);
-FiguresOfPlot deep_profiles_figures;
-
-std::string selective_retrieval_subtitle(const Observation& observation, const Selection& selection);
-FiguresOfPlot selective_retrieval_figures;
+SubtitleOfPlot influence_subtitle, race_subtitle, routing_subtitle, position_code_subtitle, deep_profiles_subtitle,
+    selective_retrieval_subtitle;
+FiguresOfPlot influence_figures, race_figures, routing_figures, position_code_figures, deep_profiles_figures,
+    selective_retrieval_figures;
 
 }  // namespace afterglow

@@ -4,14 +4,13 @@
 #include <complex>
 #include <optional>
 #include <string>
-#include <vector>
 
 #include "core/engine/analyses/inspected/inspected_view.h"
 #include "views/figures/plot_functions.h"
 
 namespace afterglow {
 
-std::string inspected_subtitle(const Observation& observation, const Selection& selection);
+SubtitleOfPlot inspected_subtitle;
 /// Probabilities of the most probable next tokens, and the weights of the earlier tokens; grey is the model without
 /// interventions.
 FiguresOfPlot inspection_figures;
@@ -46,22 +45,22 @@ std::string inspected_label(const InspectedView& inspected, int token);
 /// "accuracy 0.984 → 0.610", with one number while nothing is changed; empty without a sequence.
 std::string accuracy_change(const Observation& observation);
 
-std::string stepper_subtitle(const Observation& observation, const Selection& selection);
+SubtitleOfPlot stepper_subtitle;
 FiguresOfPlot stepper_figures;
 
 /// The computation of one head for one token, a picture for each step, in order.
-std::string inside_subtitle(const Observation& observation, const Selection& selection);
+SubtitleOfPlot inside_subtitle;
 FiguresOfPlot inside_figures;
 
 /// Eigenvalues of one head's operator after each token: the plane at the chosen token with trails, and every modulus
 /// over the tokens.
-std::string token_spectrum_subtitle(const Observation& observation, const Selection& selection);
+SubtitleOfPlot token_spectrum_subtitle;
 FiguresOfPlot token_spectrum_figures;
 
 /// The head of the weights to show, clamped to the existing ones; -1 without heads.
 int selected_weights_head(const Observation& observation, const Selection& selection);
 
-std::string token_weights_subtitle(const Observation& observation, const Selection& selection);
+SubtitleOfPlot token_weights_subtitle;
 FiguresOfPlot token_weights_figures;
 
 }  // namespace afterglow

@@ -1,14 +1,13 @@
 // Twin runs: the distance between two trainings that differ in one thing, over the steps.
 #pragma once
 #include <string>
-#include <vector>
 
 #include "core/engine/analyses/microscope/microscope_view.h"
 #include "views/figures/plot_functions.h"
 
 namespace afterglow {
 
-std::string microscope_subtitle(const Observation& observation, const Selection& selection);
+SubtitleOfPlot microscope_subtitle;
 /// One plot: a line for each part of the model and one for all. Empty before the first run.
 FiguresOfPlot microscope_figures;
 

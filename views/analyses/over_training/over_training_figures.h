@@ -1,14 +1,13 @@
 // One number of the model over the kept steps of the run, below the loss of the same steps.
 #pragma once
 #include <string>
-#include <vector>
 
 #include "core/engine/analyses/over_training/over_training_view.h"
 #include "views/figures/plot_functions.h"
 
 namespace afterglow {
 
-std::string over_training_subtitle(const Observation& observation, const Selection& selection);
+SubtitleOfPlot over_training_subtitle;
 /// The loss of the run and the number below it, over the same steps. Empty before the first measurement.
 FiguresOfPlot over_training_figures;
 

@@ -10,7 +10,7 @@
 
 namespace afterglow {
 
-std::string phase_map_subtitle(const Observation& observation, const Selection& selection);
+SubtitleOfPlot phase_map_subtitle;
 /// The map, and training and results of its best run. Empty before there is a map.
 FiguresOfPlot phase_map_figures;
 

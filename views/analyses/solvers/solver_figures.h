@@ -20,21 +20,18 @@ std::string precision_advice(Arithmetic arithmetic, double smallest, double larg
 /// The same for the worst of the selected problems.
 std::string solver_advice(const Observation& observation, const Selection& selection);
 
-std::string solver_race_subtitle(const Observation& observation, const Selection& selection);
+SubtitleOfPlot solver_race_subtitle;
 /// Residuals over iterations, the eigenvalues, the floor of every solver in every arithmetic, the weight schedule.
 FiguresOfPlot solver_race_figures;
 
-std::string gate_subtitle(const Observation& observation, const Selection& selection);
-FiguresOfPlot gate_figures;
-
-std::string half_lives_subtitle(const Observation& observation, const Selection& selection);
+SubtitleOfPlot half_lives_subtitle;
 /// Layers x heads, the layer next to the input on top.
 FiguresOfPlot half_lives_figures;
 
-std::string gradient_check_subtitle(const Observation& observation, const Selection& selection);
-FiguresOfPlot gradient_check_figures;
+SubtitleOfPlot gate_subtitle, gradient_check_subtitle;
+FiguresOfPlot gate_figures, gradient_check_figures;
 
-std::string conditioning_subtitle(const Observation& observation, const Selection& selection);
+SubtitleOfPlot conditioning_subtitle;
 /// Advice about the worst κ of the panel; empty while the precision in use is sufficient.
 std::string conditioning_advice(const Observation& observation, const Selection& selection);
 /// The shares of the first and the last direction of the chosen head's keys that remain after the ridge, and of all
@@ -50,7 +47,7 @@ struct HeadFilters;
 /// The filters of the selected head, or of the nearest one with filters; nullptr without any.
 const HeadFilters* selected_filters(const Observation& observation, const Selection& selection);
 
-std::string kalman_subtitle(const Observation& observation, const Selection& selection);
+SubtitleOfPlot kalman_subtitle;
 /// The share of a pair that each filter writes, the rest of it at the end, the angle between gain and key, Σ_t, and the
 /// drift of the recursion in the selected arithmetic.
 FiguresOfPlot kalman_figures;

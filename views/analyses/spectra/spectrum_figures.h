@@ -7,7 +7,7 @@
 
 namespace afterglow {
 
-std::string spectrum_subtitle(const Observation& observation, const Selection& selection);
+SubtitleOfPlot spectrum_subtitle;
 /// The selected head (or all heads of its layer) and the Koopman MLP; the MLP comes first if it is selected.
 FiguresOfPlot spectrum_figures;
 
@@ -27,14 +27,13 @@ Figure eigenvalue_plane(std::string id, std::string title, double reach);
 /// The factor on the eigenvalues of A_w according to the selection: 1, or scale for the eigenvalues of A.
 double shown_scale(const HeadSpectrum& head, const Selection& selection);
 
-std::string power_filter_subtitle(const Observation& observation, const Selection& selection);
+SubtitleOfPlot power_filter_subtitle;
 /// The gains as curves with the modes on them, and as a table: a row for each mode, a column for each power of Echo's
 /// table D.1 and the displayed one.
 FiguresOfPlot power_filter_figures;
 
-std::string state_spectrum_subtitle(const Observation& observation, const Selection& selection);
-FiguresOfPlot state_spectrum_figures;
-std::string state_growth_subtitle(const Observation& observation, const Selection& selection);
-FiguresOfPlot state_growth_figures;
+/// Of layers without a Koopman operator: the factors of one token, and the growth of the state.
+SubtitleOfPlot state_spectrum_subtitle, state_growth_subtitle;
+FiguresOfPlot state_spectrum_figures, state_growth_figures;
 
 }  // namespace afterglow

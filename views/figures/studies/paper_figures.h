@@ -3,7 +3,6 @@
 #pragma once
 #include <cstdint>
 #include <span>
-#include <string>
 #include <vector>
 
 #include "core/engine/analyses/costs/cost_view.h"
@@ -33,7 +32,7 @@ Figure regularisation_figure(std::size_t number, std::span<const RunCurves> runs
 /// point; the table has none for the last one.
 Figure cost_figure(std::size_t number, const CostView& costs);
 /// The four of them, as the window measures them.
-std::string costs_subtitle(const Observation& observation, const Selection& selection);
+SubtitleOfPlot costs_subtitle;
 FiguresOfPlot costs_figures;
 
 }  // namespace afterglow

@@ -1,6 +1,5 @@
 // Figures of training: accuracy, loss, gradient norms, learning rate; several runs in one plot.
 #pragma once
-#include <string>
 #include <vector>
 
 #include "views/figures/plot_functions.h"
@@ -9,7 +8,7 @@ namespace afterglow {
 
 /// The changes of the present run, also later ones; all changes at one step are one mark.
 std::vector<Mark> marks_by_step(const Observation& observation);
-std::string training_subtitle(const Observation& observation, const Selection& selection);
+SubtitleOfPlot training_subtitle;
 FiguresOfPlot training_figures;
 
 /// Of a run in a folder, from its logs: all losses in one figure, as accuracies, norms of gradients and learning rates.
