@@ -115,9 +115,8 @@ nlohmann::json evaluate(const EvalOptions& options, const CommonOptions& common,
     bindings.push_back(n.is_number() ? n.get<double>() : NAN);
     lengths.push_back(length);
     accuracies.push_back(accuracy);
-    char text[80];
-    std::snprintf(text, sizeof text, "length %5d  accuracy %.4f", length, accuracy);
-    output.line(padded(task->name(), 12) + " " + padded(bindings_text(n, as_trained), 12) + "  " + text + more);
+    output.print("%s %s  length %5d  accuracy %.4f%s", padded(task->name(), 12).c_str(),
+                 padded(bindings_text(n, as_trained), 12).c_str(), length, accuracy, more.c_str());
   };
   if (options.bindings.empty() && options.lengths.empty()) {
     const std::unique_ptr<Task> task = asked_task(options, config);

@@ -1,5 +1,4 @@
 // `afterglow info`: shows what this program and machine can do, or what a file contains.
-#include <cstdio>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <sstream>
@@ -160,10 +159,8 @@ json list_devices(const Output& output) {
 json list_models(Output& output) {
   json models = json::array();
   const auto list = [&](const ReadableModel& row) {
-    char line[400];
-    std::snprintf(line, sizeof line, "  %-17s %-15s %-28s %-5s %-17s %s", row.name.c_str(), row.library.c_str(),
-                  row.trains.c_str(), row.steps.c_str(), row.exported.c_str(), row.layers.c_str());
-    output.line(line);
+    output.print("  %-17s %-15s %-28s %-5s %-17s %s", row.name.c_str(), row.library.c_str(), row.trains.c_str(),
+                 row.steps.c_str(), row.exported.c_str(), row.layers.c_str());
   };
   list({"model_type", "library", "layers", "trains", "steps", "exported"});
   for (const ReadableModel& row : readable_models()) {
@@ -186,9 +183,7 @@ json info(const InfoOptions& options, const CommonOptions&, Output& output) {
   output.line(version_line());
   json result = {{"version", version_line()}, {"devices", list_devices(output)}};
   const auto listed = [&](const std::string& name, const std::string& text) {
-    char line[400];
-    std::snprintf(line, sizeof line, "  %-24s %s", name.c_str(), text.c_str());
-    output.line(line);
+    output.print("  %-24s %s", name.c_str(), text.c_str());
   };
   for (const KeptRun& run : kept_runs(kept_runs_folder(false)))
     result["kept_runs"].push_back({{"name", run.label}, {"path", run.path.string()}});
