@@ -14,9 +14,9 @@ struct PanelDrawing {
   double (*draw_controls)(Frame& frame, const Rect& row) = nullptr;  ///< see Panel
 };
 
-/// The field for a prompt and the chip that lets the model write on, at the top of the area; returns the height used, 0
-/// for a model without a tokenizer.
-double draw_prompt_row(Frame& frame, const Rect& area);
+/// The field for a prompt and the chip that lets the model write on, at the top of a panel's area; returns the area
+/// below them, all of it for a model without a tokenizer.
+Rect draw_prompt_row(Frame& frame, const Rect& area);
 
 /// "fit weights" at the right end of the row if the user has moved eigenvalues; returns its left edge.
 double draw_surgery_chip(Frame& frame, double right, const Rect& row);

@@ -25,10 +25,11 @@ void draw_prompt_field(Frame& frame, const Rect& box) {
 
 }  // namespace
 
-double draw_prompt_row(Frame& frame, const Rect& area) {
-  if (!frame.seen().model.reads_text || frame.state.is_locked || area.height < frame.px(180)) return 0;
-  const double height = frame.px(26);
-  const Rect row{area.x, area.y, area.width, height};
+Rect draw_prompt_row(Frame& frame, const Rect& area) {
+  if (!frame.seen().model.reads_text || frame.state.is_locked || area.height < frame.px(180)) return area;
+  const double height = frame.px(26), used = height + frame.px(6);
+  const Rect row{area.x + frame.px(10), area.y + frame.px(2), area.width - frame.px(20), height};
+  const Rect below{area.x, area.y + used, area.width, area.height - used};
   const double right =
       command_chip(frame, {"probe_sequence", {{"write", written_tokens}}}, "write", row.right(), row, "write on", false,
                    "The model writes " + std::to_string(written_tokens) + " tokens after these, always the likeliest");
@@ -38,14 +39,14 @@ double draw_prompt_row(Frame& frame, const Rect& area) {
   const Rect inside{box.x + frame.px(8), box.y, box.width - frame.px(16), box.height};
   if (frame.state.edit.key == prompt_key) {
     draw_prompt_field(frame, inside);
-    return height + frame.px(6);
+    return below;
   }
   const Press press = press_area("prompt", box);
   row_text(
       frame.look, canvas, inside, "Type a prompt; Enter asks.",
       {small_size, FontFace::regular, press.hovered ? frame.look.theme->text : frame.look.theme->faint, Anchor::start});
   if (press.clicked) frame.state.edit = {prompt_key, 0, true, true, "", -1};
-  return height + frame.px(6);
+  return below;
 }
 
 }  // namespace afterglow

@@ -180,7 +180,7 @@ void draw_patch(Frame& frame, const Panel& panel, const std::vector<Figure>& fig
   if (figures.empty() || !frame.seen().patch) return draw_figure_grid(frame, panel, figures, area);
   const PatchView& view = *frame.seen().patch;
   const Rect inside{area.x + frame.px(10), area.y + frame.px(2), area.width - frame.px(20), area.height};
-  double y = inside.y + draw_prompt_row(frame, inside);
+  double y = draw_prompt_row(frame, area).y + frame.px(2);
   if (area.height > frame.px(210)) {
     for (const bool is_clean : {true, false}) {
       draw_strip(frame, view.pair, is_clean, {inside.x, y, inside.width, frame.px(chip_line)});

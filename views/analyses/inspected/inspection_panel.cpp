@@ -96,14 +96,13 @@ double draw_chips(Frame& frame, const InspectedView& inspected, int asked, const
   return rows * line;
 }
 
-void draw_inspection(Frame& frame, const Panel& panel, const std::vector<Figure>& figures, const Rect& area) {
+void draw_inspection(Frame& frame, const Panel& panel, const std::vector<Figure>& figures, const Rect& whole) {
   const int asked = asked_token(frame.seen(), frame.state.selection);
-  if (asked < 0 || area.height < frame.px(150)) return draw_figure_grid(frame, panel, figures, area);
-  const Rect inside{area.x + frame.px(10), area.y + frame.px(2), area.width - frame.px(20), area.height};
-  const double prompt = draw_prompt_row(frame, inside);
-  const double top = prompt + frame.px(6) +
-                     draw_chips(frame, *frame.seen().inspected, asked,
-                                {inside.x, inside.y + prompt, inside.width, inside.height - prompt});
+  if (asked < 0 || whole.height < frame.px(150)) return draw_figure_grid(frame, panel, figures, whole);
+  const Rect area = draw_prompt_row(frame, whole);
+  const double top =
+      frame.px(6) + draw_chips(frame, *frame.seen().inspected, asked,
+                               {area.x + frame.px(10), area.y + frame.px(2), area.width - frame.px(20), area.height});
   draw_figure_grid(frame, panel, figures, {area.x, area.y + top, area.width, area.height - top});
 }
 

@@ -9,9 +9,7 @@ namespace afterglow {
 namespace {
 
 void draw_stepper(Frame& frame, const Panel& panel, const std::vector<Figure>& figures, const Rect& whole) {
-  const double prompt =
-      draw_prompt_row(frame, {whole.x + frame.px(10), whole.y + frame.px(2), whole.width - frame.px(20), whole.height});
-  const Rect area{whole.x, whole.y + prompt, whole.width, whole.height - prompt};
+  const Rect area = draw_prompt_row(frame, whole);
   const bool is_row = figures.size() > 1 && area.width > frame.px(150) * static_cast<double>(figures.size()) &&
                       area.width > 1.6 * area.height &&
                       frame.state.shown_figure.find(std::string(panel.kind->id)) == frame.state.shown_figure.end();
