@@ -34,9 +34,6 @@ std::int64_t tokens_of_an_ablation(const Trainer& trainer) {
   return length * std::clamp<std::int64_t>(tokens / length, 1, max_examples);
 }
 
-AblationMeasurement::AblationMeasurement(const nlohmann::json& model, Trainer& trainer)
-    : copy_(model, trainer), tape_(trainer.evaluation_tape()) {}
-
 void AblationMeasurement::plan_modes(std::size_t branch, const AblatedPart& block) {
   const Layer& layer = *copy_.model().branches()[branch].layer;
   if (!shows(layer.kind(), LayerTrait::koopman_heads)) return;
@@ -168,8 +165,6 @@ AblationMeasurement::Quality AblationMeasurement::ask(const AblatedPart* without
   return {counted > 0 ? static_cast<double>(correct) / counted : 0.0,
           to_host(tape_.backend(), found.loss.value).front()};
 }
-
-void AblationMeasurement::publish() { view_ = std::make_shared<const AblationView>(now_); }
 
 AnalysisInfo ablation_row() {
   constexpr auto begin = [](auto& measurement, const AnalysisSubject& of) { measurement.begin(of.numbered()); };

@@ -3,7 +3,6 @@
 #pragma once
 #include <algorithm>
 #include <memory>
-#include <nlohmann/json_fwd.hpp>
 #include <vector>
 
 #include "core/engine/observation/causes_view.h"
@@ -14,11 +13,9 @@ namespace afterglow {
 /// Total over the held-out sequences.
 std::int64_t tokens_of_an_ablation(const Trainer& trainer);
 
-class AblationMeasurement {
+class AblationMeasurement : public CopyMeasurement<AblationView> {
  public:
-  /// `model` is the recipe's; the trainer must outlive the measurement.
-  AblationMeasurement(const nlohmann::json& model, Trainer& trainer);
-
+  using CopyMeasurement::CopyMeasurement;
   /// Copies weights and settings, and evaluates the model with everything on. Modes are named by their numbers in
   /// `numbered`; null: by their index, sorted by modulus.
   void begin(std::shared_ptr<const Spectra> numbered = nullptr);
@@ -29,8 +26,6 @@ class AblationMeasurement {
     return static_cast<double>(next_) / static_cast<double>(std::max<std::size_t>(1, planned_.size()));
   }
   bool working() const { return working_; }
-  std::int64_t step() const { return copy_.step(); }
-  std::shared_ptr<const AblationView> newest() const { return view_; }
 
  private:
   struct Quality {
@@ -41,10 +36,7 @@ class AblationMeasurement {
   void fill();
   Quality ask(const AblatedPart* without);
   void switch_off(const AblatedPart& part, const std::string& place, const Tensor& value);
-  void publish();
 
-  ModelCopy copy_;
-  Tape& tape_;
   std::int64_t examples_ = 0, length_ = 0;
   std::vector<std::int32_t> tokens_, targets_;
   std::vector<std::uint8_t> context_;
@@ -52,9 +44,7 @@ class AblationMeasurement {
   std::vector<AblatedPart> planned_;
   std::size_t next_ = 0;
   Tensor stream_;  // input of the branch that runs now
-  AblationView now_;
   bool working_ = false;
-  std::shared_ptr<const AblationView> view_;
 };
 
 }  // namespace afterglow

@@ -67,11 +67,9 @@ std::unique_ptr<Task> task_of(const AccuracyGrid& grid, const AccuracyCell& cell
   return make_task(evaluation_config(nlohmann::json::parse(grid.config), {cell.bindings, cell.length}));
 }
 
-class AccuracyMeasurement {
+class AccuracyMeasurement : public CopyMeasurement<AccuracyView> {
  public:
-  /// `model` is the recipe's; the trainer must outlive the measurement.
-  AccuracyMeasurement(const nlohmann::json& model, Trainer& trainer);
-
+  using CopyMeasurement::CopyMeasurement;
   /// Copies weights and settings. `task` is the recipe's.
   void begin(const nlohmann::json& task, const AccuracyConfig& config);
   /// Evaluates some sequences of one cell: a few of every cell first, short ones before long ones. False if no work is
@@ -84,8 +82,6 @@ class AccuracyMeasurement {
     return static_cast<double>(next_) / static_cast<double>(std::max<std::size_t>(1, turns_.size()));
   }
   bool working() const { return next_ < turns_.size(); }
-  std::int64_t step() const { return copy_.step(); }
-  std::shared_ptr<const AccuracyView> newest() const { return view_; }
 
  private:
   /// One visit of a cell, until it has `examples` examples.
@@ -97,16 +93,9 @@ class AccuracyMeasurement {
   void ask(const Turn& turn);
   void publish();
 
-  ModelCopy copy_;
-  Tape& tape_;
   std::vector<Turn> turns_;
   std::size_t next_ = 0;
-  AccuracyView now_;
-  std::shared_ptr<const AccuracyView> view_;
 };
-
-AccuracyMeasurement::AccuracyMeasurement(const nlohmann::json& model, Trainer& trainer)
-    : copy_(model, trainer), tape_(trainer.evaluation_tape()) {}
 
 void AccuracyMeasurement::begin(const nlohmann::json& task, const AccuracyConfig& config) {
   copy_.take();
@@ -191,7 +180,7 @@ void AccuracyMeasurement::ask(const Turn& turn) {
 
 void AccuracyMeasurement::publish() {
   now_.is_complete = !working();
-  view_ = std::make_shared<const AccuracyView>(now_);
+  CopyMeasurement::publish();
 }
 
 constexpr auto begin_accuracy = [](auto& measurement, const AnalysisSubject& of) {

@@ -33,8 +33,7 @@ std::string word_of(const std::string& place) {
 }  // namespace
 
 PatchMeasurement::PatchMeasurement(const nlohmann::json& model, Trainer& trainer)
-    : copy_(model, trainer),
-      tape_(trainer.evaluation_tape()),
+    : CopyMeasurement(model, trainer),
       places_(copy_.model(), tape_, trainer.dtype()),
       states_(copy_.model(), tape_, trainer.dtype()),
       slopes_(copy_.model(), tape_, trainer.dtype()),
@@ -326,8 +325,6 @@ void PatchMeasurement::follow_paths() {
         restored_share(now_.pair.clean_measure, measured(pair_, without[i]), measured(pair_, with[i])) + 0.0;
   }
 }
-
-void PatchMeasurement::publish() { view_ = std::make_shared<const PatchView>(now_); }
 
 AnalysisInfo patch_row() {
   constexpr auto begin = [](auto& measurement, const AnalysisSubject& of) { measurement.begin(of.inspected->now()); };

@@ -43,9 +43,8 @@ class PathPasses {
   const HookPasses* places_;
 };
 
-class PatchMeasurement {
+class PatchMeasurement : public CopyMeasurement<PatchView> {
  public:
-  /// `model` is the recipe's; the trainer must outlive the measurement.
   PatchMeasurement(const nlohmann::json& model, Trainer& trainer);
 
   /// Copies weights and settings, and estimates every cell to first order.
@@ -57,9 +56,6 @@ class PatchMeasurement {
     return 1 - static_cast<double>(pieces_left()) / static_cast<double>(std::max<std::size_t>(1, planned_));
   }
   bool working() const { return working_; }
-  /// Step of the present or last measurement's weights; -1 before the first.
-  std::int64_t step() const { return copy_.step(); }
-  std::shared_ptr<const PatchView> newest() const { return view_; }
 
  private:
   struct MemoryCell {
@@ -93,16 +89,12 @@ class PatchMeasurement {
   std::size_t cells_in_a_piece() const;
   const std::vector<double>& unpatched(std::size_t branch, std::size_t rows);
   const std::vector<double>& unpatched_memories(std::size_t cells);
-  void publish();
 
-  ModelCopy copy_;
-  Tape& tape_;
   HookPasses places_;
   StatePasses states_;
   MemorySlopes slopes_;
   PathPasses paths_;
   SequencePair pair_;
-  PatchView now_;
   std::vector<PlaceCell> place_rows_;  // cells of the view's first rows
   bool by_heads_ = false;
   std::deque<PatchedCell> cells_;        // by estimate
@@ -116,7 +108,6 @@ class PatchMeasurement {
   std::size_t planned_ = 0;  // pieces
   int turn_ = 0;             // alternates between the three kinds of pieces
   bool working_ = false;
-  std::shared_ptr<const PatchView> view_;
 };
 
 }  // namespace afterglow

@@ -39,9 +39,6 @@ int below(Random& random, std::size_t count) { return static_cast<int>(random.un
 
 }  // namespace
 
-ReadoutMeasurement::ReadoutMeasurement(const nlohmann::json& model, Trainer& trainer)
-    : copy_(model, trainer), tape_(trainer.evaluation_tape()) {}
-
 void ReadoutMeasurement::add_place(std::size_t place, std::string name) {
   if (std::ranges::find(now_.keys, name) != now_.keys.end()) return;
   now_.keys.push_back(std::move(name));
@@ -193,8 +190,6 @@ bool ReadoutMeasurement::advance() {
   publish();
   return working_;
 }
-
-void ReadoutMeasurement::publish() { view_ = std::make_shared<const ReadoutView>(now_); }
 
 AnalysisInfo readout_row() {
   constexpr auto begin = [](auto& measurement, const AnalysisSubject& of) {

@@ -2,7 +2,6 @@
 // key of the inspected sequence. It reads sequences with the same keys and other values.
 #pragma once
 #include <memory>
-#include <nlohmann/json_fwd.hpp>
 
 #include "core/engine/observation/causes_view.h"
 #include "core/engine/recipe/inspection_setup.h"
@@ -10,11 +9,9 @@
 
 namespace afterglow {
 
-class ReadoutMeasurement {
+class ReadoutMeasurement : public CopyMeasurement<ReadoutView> {
  public:
-  /// `model` is the recipe's; the trainer must outlive the measurement.
-  ReadoutMeasurement(const nlohmann::json& model, Trainer& trainer);
-
+  using CopyMeasurement::CopyMeasurement;
   /// Copies weights and settings, and draws the sequences. `layer` is an index into Trainer::parts; if that part has no
   /// state, the last one with a state is used.
   void begin(const InspectionSetup& setup, int layer);
@@ -23,8 +20,6 @@ class ReadoutMeasurement {
   /// Finished share of the work, 0 to 1.
   double share_done() const;
   bool working() const { return working_; }
-  std::int64_t step() const { return copy_.step(); }
-  std::shared_ptr<const ReadoutView> newest() const { return view_; }
 
  private:
   void find_keys(const Example& clean);
@@ -34,18 +29,13 @@ class ReadoutMeasurement {
   std::vector<double> memory() const;
   /// Number of sequences for the fit; the others test it.
   int fitted() const { return now_.examples * 3 / 4; }
-  void publish();
 
-  ModelCopy copy_;
-  Tape& tape_;
   std::size_t branch_ = 0;
   std::unique_ptr<ModelState> state_;
   std::vector<std::vector<std::int32_t>> sequences_;
   std::vector<std::vector<int>> labels_;  ///< of every key, then the same shuffled among the sequences of the fit
   int next_ = 0;
-  ReadoutView now_;
   bool working_ = false;
-  std::shared_ptr<const ReadoutView> view_;
 };
 
 }  // namespace afterglow

@@ -40,4 +40,26 @@ class ModelCopy {
   std::int64_t step_ = -1;
 };
 
+/// A measurement on such a copy, whose view grows.
+template <class View>
+class CopyMeasurement {
+ public:
+  /// `model` is the recipe's; the trainer must outlive the measurement.
+  CopyMeasurement(const nlohmann::json& model, Trainer& trainer)
+      : copy_(model, trainer), tape_(trainer.evaluation_tape()) {}
+  /// Step of the present or last measurement's weights; -1 before the first.
+  std::int64_t step() const { return copy_.step(); }
+  std::shared_ptr<const View> newest() const { return view_; }
+
+ protected:
+  void publish() { view_ = std::make_shared<const View>(now_); }
+
+  ModelCopy copy_;
+  Tape& tape_;
+  View now_;
+
+ private:
+  std::shared_ptr<const View> view_;
+};
+
 }  // namespace afterglow
