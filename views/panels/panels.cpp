@@ -1,4 +1,4 @@
-// Every plot is a panel; files of this folder draw those with their own drawing code.
+// Every plot is a panel; those of `panel_drawings` have their own drawing code.
 #include <algorithm>
 #include <stdexcept>
 #include <string>
