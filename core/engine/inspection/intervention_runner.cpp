@@ -126,12 +126,7 @@ struct InterventionRunner::Sequences {
 InterventionRunner::InterventionRunner(Trainer& trainer)
     : trainer_(&trainer),
       tape_(trainer.evaluation_tape()),
-      intervention_targets_(afterglow::intervention_targets(trainer)) {
-  std::vector<std::string> labels;
-  const Task& task = trainer.task();
-  for (int token = 0; token < task.vocab(); ++token) labels.push_back(task.token_label(token));
-  labels_ = std::make_shared<const std::vector<std::string>>(std::move(labels));
-}
+      intervention_targets_(afterglow::intervention_targets(trainer)) {}
 
 InterventionRunner::~InterventionRunner() = default;
 
@@ -268,6 +263,12 @@ std::shared_ptr<const InspectedView> InterventionRunner::inspect(const Inspectio
   load(setup);
   if (!plain_accuracy_) plain_accuracy_ = accuracy({});
   if (!plain_) plain_ = answers({}, example);
+
+  if (!labels_) {
+    std::vector<std::string> labels;
+    for (int token = 0; token < task.vocab(); ++token) labels.push_back(task.token_label(token));
+    labels_ = std::make_shared<const std::vector<std::string>>(std::move(labels));
+  }
 
   const Edits edits = edits_of(setup.interventions, numbered);
   auto view = std::make_shared<InspectedView>();

@@ -16,9 +16,8 @@ namespace afterglow {
 
 namespace {
 
-ModelSummary summary_of(const Trainer& trainer, const std::string& name) {
+ModelSummary summary_of(const Trainer& trainer) {
   ModelSummary model;
-  model.name = name;
   model.parameters = trainer.parameters().count();
   model.is_forecaster = trainer.forecast() != nullptr;
   model.reads_text = trainer.task().tokenizer() != nullptr;
@@ -502,7 +501,8 @@ AnalysisResults AnalysedRun::results() const {
 }
 
 Observation AnalysedRun::describe() const {
-  Observation now{status_of(*run_), results(), summary_of(run_->trainer(), run_->recipe().name)};
+  Observation now{status_of(*run_), results(), summary_of(run_->trainer())};
+  now.model.name = now.preset;
   if (evaluation_copy_) now.device_bytes += static_cast<std::int64_t>(evaluation_copy_->backend().held_bytes());
   for (const AnalysisInfo& row : analysis_table()) {
     if (is_current(row.analysis)) now.current = now.current | row.analysis;

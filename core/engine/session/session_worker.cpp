@@ -220,6 +220,7 @@ void SessionWorker::take_over(std::unique_ptr<AnalysedRun> fresh) {
   ++opened_;
   analysed_ = std::move(fresh);
   follows_ = run().folder() && run().step() == run().latest_step();
+  next_update_ = seconds() + 1;  // the folder has just been searched
   trained_ = 0;
   control_.rest(false);
   analyse_afresh();

@@ -111,8 +111,9 @@ void RunFolder::look_into(const fs::path& folder, int depth, Scan& scan) {
   if (failed) scan.notes.push_back(folder.string() + ": it cannot be read (" + failed.message() + ")");
   std::ranges::sort(paths);
   std::map<std::string, int> alike;  // names without their digits: a series, if they have no word such as "step"
+  static const std::regex digits("\\d+");
   const auto without_digits = [](const fs::path& path) {
-    return std::regex_replace(path.filename().string(), std::regex("\\d+"), "#");
+    return std::regex_replace(path.filename().string(), digits, "#");
   };
   for (const fs::path& path : paths) ++alike[without_digits(path)];
   for (const fs::path& path : paths) {
