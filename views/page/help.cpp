@@ -7,14 +7,11 @@
 #include <string>
 #include <vector>
 
-#include "core/io/embedded_text.h"
 #include "views/page/page.h"
+#include "views/plots/families.h"
 #include "views/widgets.h"
 
 namespace afterglow {
-
-/// The files of assets/page.
-std::span<const EmbeddedText> page_texts();
 
 namespace {
 

@@ -30,9 +30,10 @@ struct PlotFamily {
   std::span<const CardNumbers> numbers;  ///< of the cards that have numbers
 };
 
-/// The files of assets/plots, assets/cards and assets/analyses.
+/// The files of assets/plots, assets/cards, assets/analyses and assets/page.
 std::span<const EmbeddedText> plot_texts();
 std::span<const EmbeddedText> card_texts();
 std::span<const EmbeddedText> analysis_texts();
+std::span<const EmbeddedText> page_texts();
 
 }  // namespace afterglow

@@ -11,9 +11,6 @@
 
 namespace afterglow {
 
-/// The files of assets/page.
-std::span<const EmbeddedText> page_texts();
-
 namespace {
 
 using LatexSigns = std::vector<std::pair<std::string, std::string>>;
