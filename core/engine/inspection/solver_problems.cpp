@@ -20,6 +20,8 @@ namespace {
 
 constexpr std::size_t max_eigenvalues = 128;
 constexpr double smallest_eigenvalue = 1e-12, max_eigenvalue = 1e12;
+constexpr int max_tokens = 256;  // that filters read
+constexpr double process_noises[] = {1e-6, 1e-5, 1e-4, 1e-3, 1e-2, 1e-1, 1, 10};
 
 std::vector<double> shaped_spectrum(const std::string& shape, int count, double kappa) {
   std::vector<double> values;
@@ -165,13 +167,6 @@ std::vector<GradientLine> check_gradients(const RidgeProblem& problem, double st
   }
   return lines;
 }
-
-namespace {
-
-constexpr int max_tokens = 256;
-constexpr double process_noises[] = {1e-6, 1e-5, 1e-4, 1e-3, 1e-2, 1e-1, 1, 10};
-
-}  // namespace
 
 HeadFilters filters_of(int head, const PairSequence& pairs) {
   const double cubed = std::pow(pairs.key_width(), 3);

@@ -43,8 +43,6 @@ std::array<ChebyshevReversal, all_arithmetics.size()> check_reversals(const Ridg
 /// Gradients of Chebyshev and conjugate gradient in every arithmetic.
 std::vector<GradientLine> check_gradients(const RidgeProblem& problem, double strength, int iterations);
 
-class Trainer;
-
 /// Whether layers of this kind store pairs of key and value that a filter can read.
 bool has_pairs(std::string_view kind);
 

@@ -108,7 +108,7 @@ bool holds(double left, Relation relation, double right) {
   constexpr double equality = 1e-9;
   const bool is_equal = left == right || std::abs(left - right) <= equality * std::max(std::abs(left), std::abs(right));
   const bool is_unequal = left != right && !is_equal && !std::isnan(left) && !std::isnan(right);
-  const std::array<bool, 6> all{left<right, left <= right, left> right, left >= right, is_equal, is_unequal};
+  const std::array<bool, 6> all{(left < right), left <= right, (left > right), left >= right, is_equal, is_unequal};
   return all[static_cast<std::size_t>(relation)];  // in the order of Relation
 }
 

@@ -1,4 +1,4 @@
-// Mean and spread over runs.
+// Forecasts from one capturing pass over some windows; mean and spread over runs.
 #include "core/engine/analyses/forecast/forecast_ensemble.h"
 
 #include <algorithm>

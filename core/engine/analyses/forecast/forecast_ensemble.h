@@ -26,9 +26,6 @@ class ForecastEnsemble {
   std::vector<std::unique_ptr<TrainingRun>> runs_;
 };
 
-struct ForecastView;
-class Trainer;
-
 /// Forecasts of the validation part: window `inspected`, counted from 0 and modulo their number, then evenly spaced
 /// ones. Only for a trainer whose `forecast()` is not null.
 std::shared_ptr<const ForecastView> view_forecast(Trainer& trainer, std::int64_t inspected);

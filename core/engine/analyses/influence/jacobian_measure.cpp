@@ -14,6 +14,8 @@ namespace {
 
 constexpr std::int64_t memory_of_a_pass = std::int64_t{256} << 20;  // bytes; small enough for laptop GPUs
 constexpr int first_pass_tokens = 1024;                             // of one branch
+constexpr double first_fitted_lag = 4;  // short filters and the diagonal dominate smaller lags
+constexpr std::size_t min_fitted = 6;
 
 /// Tokens [first, first + count) of sequence b of a contiguous [B,T,d].
 Tensor tokens_of(const Tensor& sequences, std::int64_t b, std::int64_t first, std::int64_t count) {
@@ -135,11 +137,6 @@ std::vector<NormEstimate> JacobianMeasure::norms() const {
   }
   return norms;
 }
-
-namespace {
-constexpr double first_fitted_lag = 4;  // short filters and the diagonal dominate smaller lags
-constexpr std::size_t min_fitted = 6;
-}  // namespace
 
 std::vector<JacobianPlan::Block> influence_blocks(std::span<const int> sources, int tokens, int per_decade) {
   std::vector<JacobianPlan::Block> blocks;
