@@ -311,8 +311,8 @@ void reverse_head(const RidgeInputs& in, const Sizes& s, const RidgeSaved& saved
     if (s.exclusive) sums.add(group);
   }
   reverse_scales(in, s, saved, workspace, batch_head, keys, dz, out.length);
-  put_rows(in, s, batch_head, out.z, dz);
   if (has_left) put_rows(in, s, batch_head, out.left, dleft);
+  put_rows(in, s, batch_head, out.z, dz);
 }
 
 /// eta and gamma_raw belong to a head: sums over sequences and groups, in order.
