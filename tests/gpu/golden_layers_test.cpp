@@ -23,8 +23,18 @@ using GpuGoldenLayersInBf16 = InPrecision<GpuGoldenLayers, Precision::bf16>;
 // A product has two rounded operands, and a gradient comes from up to four products, one after the other.
 TEST_P(GpuGoldenLayersInBf16, AgreesAsItsUnitRoundoffAllows) {
   GoldenLayer layer(GetParam(), *cuda_, DType::f32);
-  for (const Difference& difference : layer.compare())
-    EXPECT_LE(difference.error, layer.tolerance(difference.what) + 4 * 2 * unit_roundoff_of_bf16) << difference.what;
+  const std::unique_ptr<Backend> cpu = make_cpu_backend(1);
+  // With four keys of width four and a ridge of 0.001 the exact layer turns one rounding of its inputs into 1 to 6 %.
+  std::vector<Difference> one_rounding;
+  if (GetParam() == "ska_ranges_tiny" || GetParam() == "ska_read_gate_tiny")
+    one_rounding = GoldenLayer(GetParam(), *cpu, DType::f64).compare_with_rounded_inputs();
+  for (const Difference& difference : layer.compare()) {
+    double rounding = unit_roundoff_of_bf16;
+    for (const Difference& exact : one_rounding) {
+      if (exact.what == difference.what) rounding = std::max(rounding, exact.error);
+    }
+    EXPECT_LE(difference.error, layer.tolerance(difference.what) + 4 * 2 * rounding) << difference.what;
+  }
 }
 
 INSTANTIATE_TEST_SUITE_P(All, GpuGoldenLayersInBf16, ::testing::ValuesIn(golden_layer_files()),

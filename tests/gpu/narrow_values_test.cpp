@@ -10,6 +10,7 @@
 #include "core/engine/training/trainer.h"
 #include "core/layers/layer_kind.h"
 #include "core/ops/ops.h"
+#include "gpu/runtime/hopper_kernels.h"
 #include "tests/gpu/gpu_test.h"
 #include "tests/support/host_values.h"
 #include "tests/support/op_case.h"
@@ -107,8 +108,10 @@ TEST_P(NarrowValues, AreAsCloseAsTheirRoundoffAllows) {
   }
 }
 
-TEST_P(NarrowValues, TakeLessMemoryAndAreWideWhereSomebodyLooks) {
+TEST_P(NarrowValues, TakeLessMemoryAndAreWideWhereHooksRead) {
   const Answer narrow = answer(Precision::bf16, false), wide = answer(Precision::bf16, true);
+  // Only warp groups read narrow keys and values of the SKA core.
+  if (!hopper_ridge && GetParam().kind == std::string("ska")) return EXPECT_EQ(narrow.y, wide.y);
   double most = 2 * unit_roundoff_of_bf16;
   // One is as far from float32 as a rounding becomes, the other at most twice as far.
   if (GetParam().amplifies)

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cmath>
 #include <complex>
+#include <cstring>
 #include <filesystem>
 #include <limits>
 #include <nlohmann/json.hpp>
@@ -56,6 +57,12 @@ GoldenLayer::GoldenLayer(const std::string& name, Backend& backend, DType dtype)
     const HostTensor& values = require_tensor(file_, "param." + parameter.name, name);
     store_.upload(parameter, to_doubles(values));
   }
+}
+
+std::filesystem::path GoldenLayer::temporary_file(const std::string& what) const {
+  return std::filesystem::temp_directory_path() /
+         ("afterglow_" + name_ + "_" + name_of(dtype_) + "_" + backend_->name() + "_" + std::to_string(::getpid()) +
+          "_" + what + ".safetensors");
 }
 
 GoldenLayer::~GoldenLayer() {
@@ -121,11 +128,29 @@ double GoldenLayer::error_of_eigenvalues(const TensorFile& got) const {
   return std::sqrt(norm > 0.0 ? difference / norm : difference);
 }
 
-std::vector<Difference> GoldenLayer::compare() {
-  const std::filesystem::path output =
-      std::filesystem::temp_directory_path() / ("afterglow_" + name_ + "_" + name_of(dtype_) + "_" + backend_->name() +
-                                                "_" + std::to_string(::getpid()) + ".safetensors");
-  run_layer_file(golden_folder() / (name_ + ".safetensors"), output, *backend_, dtype_);
+std::vector<Difference> GoldenLayer::compare() { return compare(golden_folder() / (name_ + ".safetensors")); }
+
+std::vector<Difference> GoldenLayer::compare_with_rounded_inputs() {
+  TensorFile rounded = file_;
+  for (HostTensor& tensor : rounded.tensors) {
+    if (tensor.type != StoredType::f32) continue;
+    for (std::size_t at = 0; at < tensor.bytes.size(); at += sizeof(float)) {
+      std::uint32_t bits;
+      std::memcpy(&bits, &tensor.bytes[at], sizeof bits);
+      bits = (bits + 0x7fff + (bits >> 16 & 1)) & 0xffff0000;  // to the nearest, ties to even
+      std::memcpy(&tensor.bytes[at], &bits, sizeof bits);
+    }
+  }
+  const std::filesystem::path input = temporary_file("rounded");
+  write_safetensors(input, rounded);
+  const std::vector<Difference> differences = compare(input);
+  std::filesystem::remove(input);
+  return differences;
+}
+
+std::vector<Difference> GoldenLayer::compare(const std::filesystem::path& input) {
+  const std::filesystem::path output = temporary_file("output");
+  run_layer_file(input, output, *backend_, dtype_);
   const TensorFile got = read_safetensors(output);
   std::filesystem::remove(output);
   const auto outputs = nlohmann::json::parse(file_.metadata.at("outputs")).get<std::vector<std::string>>();

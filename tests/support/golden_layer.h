@@ -1,6 +1,7 @@
 // Golden files: runs a layer, or what else has its own inputs and outputs (core/layers/files/file_run.h), with the
 // file's configuration, parameters and inputs and compares outputs, gradients and captures.
 #pragma once
+#include <filesystem>
 #include <memory>
 #include <string>
 #include <vector>
@@ -27,6 +28,8 @@ class GoldenLayer {
   /// that is missing has an infinite error) and the captures; `capture.eig` are the eigenvalues, as sets of complex
   /// numbers.
   std::vector<Difference> compare();
+  /// The same errors where inputs and parameters are first rounded to bfloat16: what the layer makes of one rounding.
+  std::vector<Difference> compare_with_rounded_inputs();
   /// The float32 tolerance that the file names for a tensor.
   double tolerance(const std::string& tensor) const;
   /// Whether it is a layer, with `forward` and `step`.
@@ -35,6 +38,8 @@ class GoldenLayer {
   double forward_against_steps();
 
  private:
+  std::filesystem::path temporary_file(const std::string& what) const;
+  std::vector<Difference> compare(const std::filesystem::path& input);
   Tensor upload(const HostTensor& tensor, DType dtype);
   Values download(const Tensor& tensor) const { return store_.download(tensor); }
   Tensor mask();

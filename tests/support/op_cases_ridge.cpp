@@ -300,8 +300,10 @@ void add_ridge_cases(std::vector<OpCase>& cases) {
       RidgeConfig whole = config_of(Mode::prefix, 2);
       whole.gamma = {0.5, 1.5};
       cases.push_back(ridge_case(name + "prefix", held(whole), {2, 37, 2, rank, width}, 2e-4, given));
+      // A mask leaves fewer keys than columns, so the ridge alone bounds how far roundings grow.
+      const double ridge = rank > 5 ? 0.3 : 0.02;
       cases.push_back(
-          ridge_case(name + "masked", held(config_of(Mode::masked, 1)), {4, 13, 1, rank, width}, 2e-4, given));
+          ridge_case(name + "masked", held(config_of(Mode::masked, 1, ridge)), {4, 13, 1, rank, width}, 2e-4, given));
       cases.push_back(ridge_case(name + "chunk_20", held(chunks_of_20), {2, 50, 2, rank, width}, 2e-4, given));
     }
     RidgeConfig one_by_one = config_of(Mode::chunk, 1);
