@@ -18,6 +18,8 @@ namespace afterglow {
 
 namespace {
 
+constexpr std::size_t reserve_bytes = 1 << 20;
+std::atomic<void*> reserve = nullptr;  // freed when memory first runs out
 std::atomic<bool> memory_ran_out = false;
 
 [[noreturn]] void end_without_memory() {
@@ -29,7 +31,9 @@ std::atomic<bool> memory_ran_out = false;
 
 void on_missing_memory() {
   memory_ran_out = true;
-  throw std::bad_alloc();
+  void* const memory = reserve.exchange(nullptr);
+  if (memory == nullptr) throw std::bad_alloc();
+  std::free(memory);  // the caller tries again
 }
 
 bool is_about_memory(const std::exception_ptr& error) {
@@ -65,7 +69,10 @@ void occupy_standard_streams() {
   }
 }
 
+bool memory_is_short() { return memory_ran_out; }
+
 void end_orderly_without_memory() {
+  reserve = std::malloc(reserve_bytes);
   std::set_new_handler(on_missing_memory);
   std::set_terminate(on_terminate);
   std::signal(SIGABRT, on_abort);

@@ -6,9 +6,11 @@
 #include <cstdio>
 #include <functional>
 #include <limits>
+#include <new>
 #include <nlohmann/json.hpp>
 
 #include "app/cli/interruption.h"
+#include "app/cli/last_resort.h"
 #include "app/cli/start.h"
 #include "app/cli/train_results.h"
 #include "app/ranks/started_ranks.h"
@@ -64,6 +66,7 @@ std::optional<std::string> train_until(AnalysedRun& analysed, std::int64_t last,
   };
   for (bool is_left = goes_on(); is_left;) {
     const bool finite = analysed.train_step();
+    if (memory_is_short()) throw std::bad_alloc();
     show();
     if (!finite) return reason;
     reason = analysed.stop_reason();
