@@ -204,7 +204,7 @@ std::unique_ptr<DeviceEvent> CudaBackend::make_event() {
 void CudaBackend::set(cudaEvent_t event) {
   products_.launch_kept_gradients();
   sum_norm_weights(false);
-  const SideStream beside(*this);
+  const SideStream side(*this);
   const unsigned flags = is_recorded(side_.stream) ? cudaEventRecordExternal : cudaEventRecordDefault;
   check_cuda(cudaEventRecordWithFlags(event, side_.stream, flags), "recording an event");
 }

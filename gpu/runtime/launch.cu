@@ -2,8 +2,7 @@
 #include <atomic>
 
 #include "core/io/error.h"
-#include "gpu/runtime/cuda_backend.h"
-#include "gpu/runtime/launch.cuh"
+#include "gpu/runtime/kernel.cuh"
 #include "gpu/runtime/properties.h"
 #include "gpu/runtime/warpgroup_switch.h"
 

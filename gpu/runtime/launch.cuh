@@ -52,4 +52,12 @@ void launch(const char* what, void (*kernel)(Parameters...), dim3 grid, dim3 blo
   launch(kernel, grid, block, shared_bytes, stream, arguments...);
 }
 
+/// The same for a kernel that does not wait for the previous one: it starts when that has ended.
+template <class... Parameters, class... Arguments>
+void launch_after(const char* what, void (*kernel)(Parameters...), dim3 grid, dim3 block, std::size_t shared_bytes,
+                  cudaStream_t stream, const Arguments&... arguments) {
+  allow_shared_memory(reinterpret_cast<const void*>(kernel), int(shared_bytes), what);
+  kernel<<<grid, block, shared_bytes, stream>>>(Parameters(arguments)...);
+}
+
 }  // namespace afterglow::device

@@ -2,9 +2,7 @@
 // around each copy by some microseconds, and synchronise the steps of several back ends.
 #include <algorithm>
 
-#include "gpu/runtime/cuda_backend.h"
-#include "gpu/runtime/launch.cuh"
-#include "gpu/tile/device.cuh"
+#include "gpu/runtime/kernel.cuh"
 
 namespace afterglow {
 
@@ -38,11 +36,11 @@ __global__ void __launch_bounds__(threads) copy_small_kernel(SmallArrays small) 
     static_cast<char*>(array.to)[byte] = static_cast<const char*>(array.from)[byte];
 }
 
-void copy_small(const SmallArrays& small, cudaStream_t stream) {
+void copy_small(const SmallArrays& small, const CudaBackend& backend) {
   std::size_t max_bytes = 0;
   for (unsigned i = 0; i < small.count; ++i) max_bytes = std::max(max_bytes, small.arrays[i].bytes);
   const unsigned blocks = blocks_for(std::int64_t(max_bytes), std::int64_t{threads} * width);
-  launch(copy_small_kernel, dim3(blocks, small.count), threads, 0, stream, small);
+  launch(backend, "copying small arrays", copy_small_kernel, dim3(blocks, small.count), threads, small);
 }
 
 }  // namespace
@@ -51,8 +49,7 @@ void CudaBackend::queue_transfers(std::span<const Transfer> arrays) {
   SmallArrays together{};
   const auto copy_together = [&] {
     if (together.count == 0) return;
-    copy_small(together, stream());
-    launched("copying small arrays");
+    copy_small(together, *this);
     together.count = 0;
   };
   for (const Transfer& array : arrays) {

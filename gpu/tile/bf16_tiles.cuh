@@ -11,11 +11,11 @@ using device::Bf16;
 template <int columns>
 struct SharedMatrix<columns, Bf16> {
   static constexpr int pieces = columns / 8,
-                       beside = 8 / pieces;  // 16-byte vectors in a row; rows that use all banks once
+                       rows_of_banks = 8 / pieces;  // 16-byte vectors in a row; rows that use all banks once
   Bf16* data;
 
   /// XOR applied to the index of a row's vectors: any eight rows from a multiple of eight on use different banks.
-  static __device__ int swizzle(int row) { return row / beside % pieces; }
+  static __device__ int swizzle(int row) { return row / rows_of_banks % pieces; }
   __device__ Bf16& at(int row, int column) const {
     return data[row * columns + (column / 8 ^ swizzle(row)) * 8 + column % 8];
   }

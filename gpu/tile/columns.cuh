@@ -2,11 +2,7 @@
 // With many rows each block sums a range of rows into a partial sum a column and the last block of a tile adds the
 // partial sums in order. With few rows one block sums all rows of eight columns.
 #pragma once
-#include <type_traits>
-
-#include "core/tensor/tensor.h"
-#include "gpu/runtime/launch.cuh"
-#include "gpu/tile/device.cuh"
+#include "gpu/runtime/kernel.cuh"
 
 namespace afterglow::device {
 
@@ -91,31 +87,32 @@ __global__ void __launch_bounds__(narrow_block) narrow_sum_kernel(unsigned rows,
   finish_narrow_sums<1>({sum}, columns, [&](unsigned c, float total) { sums_of.out[which].put(c, total); });
 }
 
-/// `partials` holds max_ranges numbers for each column of each sum, every sum counted as wide as the widest.
+/// Sums value(which, row, column) over rows. Partial sums lie in the scratch memory behind the `used` numbers of the
+/// caller; errors name the operation `what`.
 template <class Value>
-void column_sums_each(cudaStream_t stream, std::int64_t rows, const ColumnSums& sums, float* partials,
-                      unsigned* tickets, const Value& value) {
+void column_sums_each(const CudaBackend& backend, const char* what, std::int64_t rows, const ColumnSums& sums,
+                      const Value& value, std::size_t used = 0) {
   if (sums.max_columns == 0) return;
-  if (rows <= max_narrow_rows) {
-    launch(narrow_sum_kernel<Value>, dim3(blocks_for(sums.max_columns, narrow_columns), sums.count), narrow_block, 0,
-           stream, unsigned(rows), sums, value);
-    return;
-  }
+  if (rows <= max_narrow_rows)
+    return launch(backend, what, narrow_sum_kernel<Value>,
+                  dim3(blocks_for(sums.max_columns, narrow_columns), sums.count), narrow_block, unsigned(rows), sums,
+                  value);
   unsigned width = 4;
   while (width < sums.max_columns && width < 32) width *= 2;
   const unsigned ranges = at_most(blocks_for(rows, threads / width * 4), max_ranges);
-  launch(column_sum_kernel<Value>, dim3(blocks_for(sums.max_columns, width), ranges, sums.count), threads, 0, stream,
-         unsigned(rows), sums, width, partials, tickets, value);
+  float* const partials = backend.scratch(used + std::size_t{max_ranges} * sums.count * sums.max_columns) + used;
+  launch(backend, what, column_sum_kernel<Value>, dim3(blocks_for(sums.max_columns, width), ranges, sums.count),
+         threads, unsigned(rows), sums, width, partials, backend.tickets(), value);
 }
 
-/// Sums value(row, column) over rows. `partials` holds max_ranges numbers a column.
+/// The same for one sum of value(row, column).
 template <class Value>
-void column_sums(cudaStream_t stream, std::int64_t rows, std::int64_t columns, float* partials, unsigned* tickets,
-                 const Grad& out, const Value& value) {
+void column_sums(const CudaBackend& backend, const char* what, std::int64_t rows, std::int64_t columns, const Grad& out,
+                 const Value& value, std::size_t used = 0) {
   ColumnSums sums;
   sums.add(columns, out);
-  column_sums_each(stream, rows, sums, partials, tickets,
-                   [value] __device__(unsigned, unsigned row, unsigned column) { return value(row, column); });
+  const auto each = [value] __device__(unsigned, unsigned row, unsigned column) { return value(row, column); };
+  column_sums_each(backend, what, rows, sums, each, used);
 }
 
 }  // namespace afterglow::device

@@ -28,6 +28,21 @@ __device__ __forceinline__ void unrolled(const Body& body) {
   }
 }
 
+/// Calls body with the first of `capacities` that is at least `count`, otherwise the last, as a compile-time constant.
+template <auto capacity, auto... larger, class Count, class Body>
+auto with_capacity(Count count, const Body& body) {
+  if constexpr (sizeof...(larger) > 0) {
+    if (count > Count(capacity)) return with_capacity<larger...>(count, body);
+  }
+  return body(std::integral_constant<decltype(capacity), capacity>{});
+}
+/// Calls body with one of two numbers as a compile-time constant.
+template <auto if_true, auto if_false, class Body>
+auto with_either(bool condition, const Body& body) {
+  if (condition) return body(std::integral_constant<decltype(if_true), if_true>{});
+  return body(std::integral_constant<decltype(if_false), if_false>{});
+}
+
 /// A tensor whose elements are counted flat, with any row stride.
 template <class T>
 struct Rows {
@@ -59,6 +74,7 @@ struct SinkOf {
 };
 using Sink = SinkOf<float>;
 
+/// The view of a tensor that is stored as T; of an undefined one with null data.
 template <class T = float>
 Rows<T> rows_of(const Tensor& tensor) {
   if (tensor.defined() && (tensor.dtype == DType::bf16) != std::is_same_v<std::remove_const_t<T>, Bf16>)
@@ -88,8 +104,24 @@ void with_stored_type(const Tensor& tensor, const Body& body) {
   if (tensor.dtype == DType::bf16) return body(Bf16{});
   body(float{});
 }
+/// Calls body with whether products are exact, as a compile-time constant; those of numbers stored as bfloat16 never
+/// are.
+template <class T, class Body>
+void with_exact(bool exact, const Body& body) {
+  if constexpr (std::is_same_v<T, float>) {
+    if (exact) return body(std::true_type{});
+  }
+  body(std::false_type{});
+}
 inline unsigned blocks_for(std::int64_t count, std::int64_t block) { return unsigned((count + block - 1) / block); }
 inline unsigned at_most(unsigned blocks, unsigned limit) { return blocks < limit ? blocks : limit; }
+
+__device__ inline float4 operator*(float factor, const float4& v) {
+  return make_float4(factor * v.x, factor * v.y, factor * v.z, factor * v.w);
+}
+__device__ inline float4& operator+=(float4& sum, const float4& v) {
+  return sum = make_float4(sum.x + v.x, sum.y + v.y, sum.z + v.z, sum.w + v.w);
+}
 
 /// 2^x; subnormal results become zero.
 __device__ inline float power_of_two(float x) {

@@ -83,10 +83,7 @@ __device__ inline void load_transposed(unsigned address, std::uint32_t (&value)[
 /// 4, l % 4) of each.
 __device__ inline void load_four(const float* row, float (&value)[4]) {
   std::uint32_t bits[4];
-  asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
-               : "=r"(bits[0]), "=r"(bits[1]), "=r"(bits[2]), "=r"(bits[3])
-               : "r"(shared_address(row))
-               : "memory");
+  load_matrices(shared_address(row), bits);
   unrolled<4>([&](int i) { value[i] = __uint_as_float(bits[i]); });
 }
 /// Loads two 8 x 4 matrices of floats; lane l < 16 gives the address of row l % 8 of matrix l / 8.

@@ -1,7 +1,5 @@
 // Sums over groups of lanes of a warp, always in the same order.
 #pragma once
-#include <type_traits>
-
 #include "gpu/tile/device.cuh"
 
 namespace afterglow::device {
@@ -10,6 +8,18 @@ namespace afterglow::device {
 template <int lanes>
 __device__ float sum_of_lanes(float value) {
   for (int offset = lanes / 2; offset > 0; offset /= 2) value += __shfl_xor_sync(full_warp, value, offset);
+  return value;
+}
+
+/// The sum over the warp's lanes up to this one or, when `backward`, from this one on.
+template <bool backward = false, class T>
+__device__ T sum_along_lanes(T value) {
+  const unsigned lane = threadIdx.x % 32;
+#pragma unroll
+  for (unsigned offset = 1; offset < 32; offset *= 2) {
+    const T other = backward ? __shfl_down_sync(full_warp, value, offset) : __shfl_up_sync(full_warp, value, offset);
+    if (backward ? lane + offset < 32 : lane >= offset) value += other;
+  }
   return value;
 }
 
@@ -49,18 +59,8 @@ __device__ int share_sums(float (&v)[count]) {
 /// result; false when `width` is not 16, 32, 64 or 128.
 template <class Body>
 bool with_lanes_of_fours(unsigned width, const Body& body) {
-  switch (width) {
-    case 16:
-      return body(std::integral_constant<unsigned, 4>());
-    case 32:
-      return body(std::integral_constant<unsigned, 8>());
-    case 64:
-      return body(std::integral_constant<unsigned, 16>());
-    case 128:
-      return body(std::integral_constant<unsigned, 32>());
-    default:
-      return false;
-  }
+  if (width != 16 && width != 32 && width != 64 && width != 128) return false;
+  return with_capacity<4u, 8u, 16u, 32u>(width / 4, body);
 }
 
 }  // namespace afterglow::device

@@ -1,7 +1,6 @@
 // Elementwise work: a kernel that calls body(i) for every i below `count`.
 #pragma once
-#include "gpu/runtime/launch.cuh"
-#include "gpu/tile/device.cuh"
+#include "gpu/runtime/kernel.cuh"
 
 namespace afterglow::device {
 
@@ -15,10 +14,10 @@ __global__ void __launch_bounds__(threads) map_kernel(unsigned count, Body body)
 }
 
 template <class Body>
-void map(cudaStream_t stream, std::int64_t count, const Body& body) {
+void map(const CudaBackend& backend, const char* what, std::int64_t count, const Body& body) {
   if (count == 0) return;
-  const unsigned blocks = at_most(blocks_for(count, threads), max_map_blocks);
-  launch(map_kernel<Body>, blocks, threads, 0, stream, unsigned(count), body);
+  launch(backend, what, map_kernel<Body>, at_most(blocks_for(count, threads), max_map_blocks), threads, unsigned(count),
+         body);
 }
 
 }  // namespace afterglow::device

@@ -281,16 +281,12 @@ void make(cudaStream_t stream, const MakingsOf<T>& makings) {
 }
 
 /// Calls launch(columns, exact) with compile-time constants: the smallest of `widths` that holds `width`. False when
-/// none does.
-template <int... widths, class Launch>
+/// none does. T is the stored type.
+template <class T, int... widths, class Launch>
 bool with_columns(std::int64_t width, bool exact, const Launch& launch) {
   const auto attempt = [&](auto columns) {
     if (width > columns()) return false;
-    if (exact) {
-      launch(columns, std::true_type{});
-    } else {
-      launch(columns, std::false_type{});
-    }
+    with_exact<T>(exact, [&](auto is_exact) { launch(columns, is_exact); });
     return true;
   };
   return (attempt(std::integral_constant<int, widths>{}) || ...);

@@ -10,7 +10,6 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "gpu/tile/device.cuh"
 #include "gpu/tile/fragments.cuh"
 
 namespace afterglow::device::tiles {

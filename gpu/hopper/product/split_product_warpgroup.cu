@@ -6,8 +6,7 @@
 #include "gpu/hopper/mbarrier.cuh"
 #include "gpu/hopper/warpgroup_halves.cuh"
 #include "gpu/ops/product/split.cuh"
-#include "gpu/runtime/cuda_backend.h"
-#include "gpu/runtime/launch.cuh"
+#include "gpu/runtime/kernel.cuh"
 
 namespace afterglow::device {
 
@@ -117,8 +116,8 @@ __device__ __forceinline__ void pass(Stages& stages) {
   stages.advance();
 }
 
-/// Alternates the two warp groups: the products of one run while the other adds its sums.
-struct Turn {
+/// Ping-pong schedule of the two warp groups: the products of one run while the other adds its sums.
+struct PingPong {
   static constexpr unsigned all = groups * warpgroup::threads;
   unsigned group;
   __device__ void wait() const { asm volatile("bar.sync %0, %1;" ::"r"(1 + group), "n"(all) : "memory"); }
@@ -127,10 +126,10 @@ struct Turn {
 
 /// One warp group's rows of a tile that is `across` squares wide.
 template <int across, bool a_deep, bool b_deep>
-__device__ __forceinline__ void multiply_tile(const SplitProduct& p, const Work& work, const Turn& turn,
+__device__ __forceinline__ void multiply_tile(const SplitProduct& p, const Work& work, const PingPong& pingpong,
                                               Stages& stages) {
   constexpr int of_square = 8, parts = of_square * across;
-  const unsigned row = work.row + turn.group;
+  const unsigned row = work.row + pingpong.group;
   const bool inside = row * square < p.rows;
   float sums[parts][4] = {};
   for (unsigned depth = work.from; depth < work.end; ++depth) {
@@ -138,15 +137,16 @@ __device__ __forceinline__ void multiply_tile(const SplitProduct& p, const Work&
     rest.advance();
     stages.full().wait(stages.phase);
     rest.full().wait(rest.phase);
-    turn.wait();
+    pingpong.wait();
     if (!inside) {
-      turn.pass();
+      pingpong.pass();
       pass(stages);
       pass(stages);
       continue;
     }
-    unsigned char *const left = stages.left() + turn.group * plane_bytes, *const left_rest =
-                                                                              rest.left() + turn.group * plane_bytes;
+    unsigned char *const left = stages.left() + pingpong.group * plane_bytes, *const left_rest =
+                                                                                  rest.left() +
+                                                                                  pingpong.group * plane_bytes;
     // The tensor cores truncate their sums: each square starts from zero with the small products, and float32 adds it.
     float part[parts][4];
     warpgroup::begin_products();
@@ -154,7 +154,7 @@ __device__ __forceinline__ void multiply_tile(const SplitProduct& p, const Work&
     begin_square<a_deep, b_deep>(part, left, rest.right(), true);
     begin_square<a_deep, b_deep>(part, left, stages.right(), true);
     warpgroup::end_group();
-    turn.pass();
+    pingpong.pass();
     float scales[across];
     const float of_row = __ldg(p.a.scales + index_of<a_deep>(p.a, row, depth));
     unrolled<across>(
@@ -190,17 +190,17 @@ __global__ void __launch_bounds__(block, 1) split_product_kernel(const __grid_co
     return;
   }
   asm volatile("setmaxnreg.inc.sync.aligned.u32 232;");
-  const Turn turn{threadIdx.x / warpgroup::threads - 1};
-  if (turn.group == 1) turn.pass();
+  const PingPong pingpong{threadIdx.x / warpgroup::threads - 1};
+  if (pingpong.group == 1) pingpong.pass();
   for (unsigned i = blockIdx.x; i < all; i += gridDim.x) {
     const Work work(p, i);
     const SplitProduct& product = p.of[work.product];
     if (work.columns == 3) {
-      multiply_tile<3, a_deep, b_deep>(product, work, turn, own);
+      multiply_tile<3, a_deep, b_deep>(product, work, pingpong, own);
     } else if (work.columns == 2) {
-      multiply_tile<2, a_deep, b_deep>(product, work, turn, own);
+      multiply_tile<2, a_deep, b_deep>(product, work, pingpong, own);
     } else {
-      multiply_tile<1, a_deep, b_deep>(product, work, turn, own);
+      multiply_tile<1, a_deep, b_deep>(product, work, pingpong, own);
     }
   }
 }

@@ -1,7 +1,6 @@
 // The backward pass of every group of the SKA core on warp groups, with the equations and symbols of ridge_backward.cu.
 // Matrices are split into halves once, when they are made, and not by every warp that reads them.
 #include "gpu/hopper/ridge/ridge_warpgroup.cuh"
-#include "gpu/runtime/cuda_backend.h"
 
 namespace afterglow::device {
 
@@ -183,14 +182,12 @@ void groups_backward_on_warpgroups(cudaStream_t stream, const RidgeShape& s, con
                                    const RidgeGrads& out, unsigned* ticket, bool exact) {
   const dim3 grid(unsigned(s.groups), unsigned(s.batch * s.heads));
   const RidgeSinks of_heads{{}, {}, {}, sink_of(out.eta), sink_of(out.gamma_raw)};
-  const auto run = [&]<bool is_exact, class T>() {
+  warpgroup::with_numbers(in, exact, [&]<bool is_exact, class T>() {
     launch("ridge_readout_backward", warpgroup::group_backward_kernel<is_exact, T>, grid, warpgroup::threads,
            warpgroup::reverse_bytes, stream, s, kept, warpgroup::tokens_of<T>(s, in.q, s.rank),
            warpgroup::tokens_of<T>(s, dy, s.width), warpgroup::gradient_of<T>(s, out.q, s.rank), work, of_heads,
            ticket);
-  };
-  if (in.z.dtype == DType::bf16) return run.operator()<false, Bf16>();
-  exact ? run.operator()<true, float>() : run.operator()<false, float>();
+  });
 }
 
 }  // namespace afterglow::device

@@ -2,7 +2,6 @@
 // Matrices are split into halves once, when they are made, and not by every warp that reads them.
 #include "gpu/hopper/ridge/ridge_warpgroup.cuh"
 #include "gpu/ops/ridge/ridge_factor.cuh"
-#include "gpu/runtime/cuda_backend.h"
 
 namespace afterglow::device {
 
@@ -134,12 +133,10 @@ __global__ void __launch_bounds__(threads, 4)
 void groups_on_warpgroups(cudaStream_t stream, const RidgeShape& s, const RidgeInputs& in, const RidgePointers& kept,
                           const Tensor& y, bool exact) {
   const dim3 grid(unsigned(s.groups), unsigned(s.batch * s.heads));
-  const auto run = [&]<bool is_exact, class T>() {
+  warpgroup::with_numbers(in, exact, [&]<bool is_exact, class T>() {
     launch("ridge_readout", warpgroup::group_kernel<is_exact, T>, grid, warpgroup::threads, warpgroup::group_bytes,
            stream, s, kept, warpgroup::tokens_of<T>(s, in.q, s.rank), warpgroup::tokens_of<T>(s, y, s.width));
-  };
-  if (in.z.dtype == DType::bf16) return run.operator()<false, Bf16>();
-  exact ? run.operator()<true, float>() : run.operator()<false, float>();
+  });
 }
 
 }  // namespace afterglow::device

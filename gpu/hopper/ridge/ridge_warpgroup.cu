@@ -1,7 +1,6 @@
 // The SKA core's kernels over pieces of up to 64 tokens on warp groups: a block of four warps multiplies halves in
 // shared memory (warpgroup_halves.cuh). Both kernels are memory-bound. Grid: (pieces, pairs of sequence and head).
 #include "gpu/hopper/ridge/ridge_warpgroup.cuh"
-#include "gpu/runtime/cuda_backend.h"
 #include "gpu/tile/lanes.cuh"
 
 namespace afterglow::device {
@@ -231,14 +230,12 @@ void gather_on_warpgroups(cudaStream_t stream, const RidgeShape& s, const RidgeI
 void tokens_on_warpgroups(cudaStream_t stream, const RidgeShape& s, const RidgeInputs& in, const RidgePointers& kept,
                           const RidgeWorkspace& work, const RidgeGrads& out, bool exact) {
   const dim3 grid(unsigned(s.groups), unsigned(s.batch * s.heads));
-  const auto run = [&]<bool is_exact, class T>() {
+  warpgroup::with_numbers(in, exact, [&]<bool is_exact, class T>() {
     launch("ridge_readout_backward tokens", warpgroup::token_kernel<is_exact, T>, grid, warpgroup::threads,
            warpgroup::token_bytes, stream, s, kept, warpgroup::tokens_of<T>(s, in.z, s.rank),
            warpgroup::tokens_of<T>(s, in.v, s.width), work, warpgroup::gradient_of<T>(s, out.z, s.rank),
            warpgroup::gradient_of<T>(s, out.v, s.width));
-  };
-  if (in.z.dtype == DType::bf16) return run.operator()<false, Bf16>();
-  exact ? run.operator()<true, float>() : run.operator()<false, float>();
+  });
 }
 
 }  // namespace afterglow::device

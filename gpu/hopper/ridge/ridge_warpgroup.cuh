@@ -64,6 +64,14 @@ TokenArray<T> gradient_of(const RidgeShape& s, const Grad& grad, int columns) {
   return grad.wanted() ? tokens_of<T>(s, grad.tensor, columns, grad.accumulate) : TokenArray<T>{};
 }
 
+/// Calls run<exact, T>() for the stored type T of tokens.
+template <class Run>
+void with_numbers(const RidgeInputs& in, bool exact, const Run& run) {
+  with_stored_type(in.z, [&]<class T>(T) {
+    with_exact<T>(exact, [&](auto is_exact) { run.template operator()<is_exact(), T>(); });
+  });
+}
+
 /// Rows of one pair of sequence and head, addressed without divisions.
 template <class T>
 struct TokenRows {

@@ -3,12 +3,10 @@
 // them. Grid: one block for each tile of queries of each head. Products run on tensor cores (tiles.cuh). A separate
 // launch makes the tiles for all blocks; in the forward pass of sequences of one tile the blocks make their own. Long
 // sequences use warp groups where possible (long_attention.cuh).
-#include <type_traits>
 
 #include "gpu/ops/attention/decoding.cuh"
 #include "gpu/ops/attention/long_attention.cuh"
 #include "gpu/ops/attention/softmax.cuh"
-#include "gpu/runtime/cuda_backend.h"
 
 namespace afterglow {
 
@@ -211,38 +209,28 @@ void launch_backward(cudaStream_t stream, const Pairs& in, const GradientTargets
   }
 }
 
-/// Lists the forward pass's operands in `memory`, and points `in` to their tiles.
+/// Lists the operands in `memory`, and points `in` to their tiles. The backward pass also reads y and dy.
 template <class T>
-MakingsOf<T> forward_makings(Pairs& in, const HeadsOf<T>& from, void* memory, int bytes_a_row) {
-  MakingsOf<T> makings(in.batch, memory);
-  in.q = makings.add(from.q, in.heads, in.queries, bytes_a_row).to;
-  in.k = makings.add(from.k, in.key_heads, in.keys, bytes_a_row).to;
-  in.v = makings.add(from.v, in.key_heads, in.keys, bytes_a_row).to;
-  return makings;
-}
-/// The same for the backward pass, which also reads y and dy.
-template <class T>
-MakingsOf<T> gradient_makings(Pairs& in, const HeadsOf<T>& from, const OperandOf<T>& y, const OperandOf<T>& dy,
-                              const float* log_sum, void* memory, int bytes_a_row) {
+MakingsOf<T> makings_of(Pairs& in, const HeadsOf<T>& from, void* memory, int bytes_a_row, const OperandOf<T>& y = {},
+                        const OperandOf<T>& dy = {}, const float* log_sum = nullptr) {
   MakingsOf<T> makings(in.batch, memory);
   MakingOf<T>& queries = makings.add(from.q, in.heads, in.queries, bytes_a_row);
   queries.log_sum = log_sum;
   in.q = queries.to;
-  MakingOf<T>& upstream = makings.add(dy, in.heads, in.queries, bytes_a_row);
-  upstream.output = y;
-  in.dy = upstream.to;
+  if (dy.data != nullptr) {
+    MakingOf<T>& upstream = makings.add(dy, in.heads, in.queries, bytes_a_row);
+    upstream.output = y;
+    in.dy = upstream.to;
+  }
   in.k = makings.add(from.k, in.key_heads, in.keys, bytes_a_row).to;
   in.v = makings.add(from.v, in.key_heads, in.keys, bytes_a_row).to;
   return makings;
 }
 
-/// T is the stored type of queries; bfloat16 has no exact products.
+/// T is the stored type of queries.
 template <class T, class Launch>
 void with_head_width(int width, bool exact, const Launch& launch) {
-  const auto launch_stored = [&](auto columns, auto is_exact) {
-    if constexpr (!is_exact() || std::is_same_v<T, float>) launch(columns, is_exact);
-  };
-  if (!with_columns<32, 64, 128, 256>(width, exact, launch_stored))
+  if (!with_columns<T, 32, 64, 128, 256>(width, exact, launch))
     throw Error(ExitCode::failure, "the GPU's attention takes heads up to 256 wide, and these have " +
                                        std::to_string(width) + "; use more heads or --device cpu");
 }
@@ -265,7 +253,7 @@ void CudaBackend::attention(const Tensor& q, const Tensor& k, const Tensor& v, d
     if constexpr (hopper_attention) {
       if (uses_warpgroups(in, width, precision_)) {
         const int row = warpgroup_row_bytes(width);
-        const auto makings = forward_makings(in, from, operand_memory(rows_for(in, 1) * row), row);
+        const auto makings = makings_of(in, from, operand_memory(rows_for(in, 1) * row), row);
         return attend_on_warpgroups(stream(), in, makings, to, log_sum.as<float>());
       }
     }
@@ -275,7 +263,7 @@ void CudaBackend::attention(const Tensor& q, const Tensor& k, const Tensor& v, d
           return launch_single_tile_forward<columns(), exact()>(stream(), in, from, to, log_sum.as<float>());
       }
       constexpr int row = row_bytes<columns(), exact()>;
-      make<columns(), exact()>(stream(), forward_makings(in, from, operand_memory(rows_for(in, 1) * row), row));
+      make<columns(), exact()>(stream(), makings_of(in, from, operand_memory(rows_for(in, 1) * row), row));
       launch_forward<columns(), exact()>(stream(), in, to, log_sum.as<float>());
     });
   });
@@ -292,8 +280,8 @@ void CudaBackend::attention_backward(const Tensor& q, const Tensor& k, const Ten
     const GradientTargets<T> out{target_of<T>(dq, width), target_of<T>(dk, width), target_of<T>(dv, width)};
     const auto makings = [&](int row) {
       const HeadsOf<T> from{heads_operand<T>(q, width), heads_operand<T>(k, width), heads_operand<T>(v, width)};
-      return gradient_makings(in, from, heads_operand<T>(y, width), heads_operand<T>(dy, width), log_sum.as<float>(),
-                              operand_memory(rows_for(in, 2) * row), row);
+      return makings_of(in, from, operand_memory(rows_for(in, 2) * row), row, heads_operand<T>(y, width),
+                        heads_operand<T>(dy, width), log_sum.as<float>());
     };
     if constexpr (hopper_attention) {
       if (uses_warpgroups(in, width, precision_))

@@ -1,19 +1,17 @@
 // Sessa's feedback solve, s = f + gamma (alpha s), where alpha are softmax weights of the strict past. For a tile of 64
 // tokens let alpha_d be its diagonal block, K = alpha_d (1 - gamma alpha_d)^-1, and W the weights of an earlier tile:
-//   routed = K f + sum over earlier tiles of (1 + K gamma) W s, s = f + gamma routed.
-// prepare_kernel computes the softmax's logarithms and K of all tiles in parallel. In solve_kernel every block owns a
-// tile and waits for each earlier tile of s only when it needs it. Distant tiles are summed as R = W s and corrected
-// together, routed = K (f + gamma R) + R; for the last few tiles the weights are corrected instead, so that only one
-// product lies on the critical path from one tile of s to the next. The gradient solves the transposed system from the
-// last token to the first,
-//   u = (1 + K' gamma) ds + sum of (1 + K' gamma) W' u,
+//     routed = K f + sum over earlier tiles of (1 + K gamma) W s, s = f + gamma routed.
+// prepare_kernel computes the softmax's logarithms and K of all tiles in parallel. In solve_kernel a block has one tile
+// and waits for each earlier tile of s when it needs it. Distant tiles are summed as R = W s and corrected together,
+// routed = K (f + gamma R) + R; for the last few the weights are corrected, so that one product is on the critical path
+// from a tile of s to the next. The gradient solves the transposed system from the last token to the first,
+//     u = (1 + K' gamma) ds + sum of (1 + K' gamma) W' u,
 // then passes over all pairs as in attention (pairs.cuh). Grid of both kernels: tiles of all sequences.
 #include <algorithm>
 #include <type_traits>
 
 #include "core/backend/feedback.h"
 #include "gpu/ops/attention/pairs.cuh"
-#include "gpu/runtime/cuda_backend.h"
 
 namespace afterglow {
 
@@ -65,11 +63,7 @@ __device__ inline float4 add_product(const float* row, const float* gains, const
 #pragma unroll 4
   for (int j = first; j < first + count; ++j) {
     const float4 x = *reinterpret_cast<const float4*>(right.row(j) + column);
-    const float factor = row[j] * gains[j];
-    sum.x += factor * x.x;
-    sum.y += factor * x.y;
-    sum.z += factor * x.z;
-    sum.w += factor * x.w;
+    sum += row[j] * gains[j] * x;
   }
   return sum;
 }
@@ -621,14 +615,11 @@ void launch_solve(cudaStream_t stream, const Pairs& in, const Solve<T>& solve, c
          solve_block, bytes, stream, in, solve, workspace);
 }
 
-/// T is the stored type of the inputs; bfloat16 has no exact products.
+/// T is the stored type of the inputs.
 template <class T, class Launch>
 void with_model_width(const FeedbackInputs& in, bool exact, const Launch& launch) {
   const std::int64_t width = std::max(in.q.shape[2], in.f.shape[2]);
-  const auto launch_stored = [&](auto columns, auto is_exact) {
-    if constexpr (!is_exact() || std::is_same_v<T, float>) launch(columns, is_exact);
-  };
-  if (!with_columns<64, 128, 256>(width, exact, launch_stored))
+  if (!with_columns<T, 64, 128, 256>(width, exact, launch))
     throw Error(ExitCode::failure, "the GPU's feedback solve takes models up to 256 wide, and this one has " +
                                        std::to_string(width) + "; take a narrower one or --device cpu");
 }

@@ -5,7 +5,7 @@
 #pragma once
 #include <algorithm>
 
-#include "gpu/runtime/cuda_backend.h"
+#include "gpu/runtime/kernel.cuh"
 #include "gpu/tile/operands.cuh"
 
 namespace afterglow::device::tiles {

@@ -107,17 +107,8 @@ __global__ void __launch_bounds__(threads, J < 8 ? 2 : 1)
 template <int J>
 void launch_solve(cudaStream_t stream, const ChebyshevShape& s, const ChebyshevPointers& io, const float* H,
                   const float* S, float* y) {
-  constexpr int bytes = chebyshev_bytes<J>(2, 1, 2);
-  allow_shared_memory(reinterpret_cast<const void*>(solve_kernel<J>), bytes, "Gated KalmaNet");
-  solve_kernel<J><<<unsigned(s.pieces()), threads, bytes, stream>>>(s, io, H, S, y);
-}
-
-template <int J>
-void launch_states(cudaStream_t stream, const ChebyshevShape& s, const ChebyshevPointers& io) {
-  constexpr int bytes = chebyshev_bytes<J>(2, 0, 0);
-  allow_shared_memory(reinterpret_cast<const void*>(states_kernel<J>), bytes, "Gated KalmaNet");
-  const dim3 grid(unsigned(s.batch * s.heads), blocks_for(s.width, chunk_tokens), 2);
-  states_kernel<J><<<grid, threads, bytes, stream>>>(s, io);
+  launch_after("Gated KalmaNet", solve_kernel<J>, unsigned(s.pieces()), threads, chebyshev_bytes<J>(2, 1, 2), stream, s,
+               io, H, S, y);
 }
 
 /// One token: H <- e^g H + k k^T, S <- e^g S + k v^T.
@@ -150,11 +141,12 @@ void CudaBackend::chebyshev_readout(const ChebyshevConfig& config, const Chebysh
     });
   } else {
     const ChebyshevPointers io = chebyshev_pointers(in, saved);
-    with_tiles(s.width, [&](auto tile) { launch_states<decltype(tile)::width / 16>(stream(), s, io); });
-    launched("chebyshev_readout states");
-    with_tiles(s.width, [&](auto tile) {
-      launch_solve<decltype(tile)::width / 16>(stream(), s, io, io.H, io.S, y.as<float>());
+    const dim3 grid(unsigned(s.batch * s.heads), blocks_for(s.width, chunk_tokens), 2);
+    with_tiles(s.width, [&](auto J) {
+      launch_after("Gated KalmaNet", states_kernel<J()>, grid, threads, chebyshev_bytes<J()>(2, 0, 0), stream(), s, io);
     });
+    launched("chebyshev_readout states");
+    with_tiles(s.width, [&](auto J) { launch_solve<J()>(stream(), s, io, io.H, io.S, y.as<float>()); });
   }
   launched("chebyshev_readout");
 }
@@ -169,8 +161,7 @@ void CudaBackend::chebyshev_step(const ChebyshevConfig& config, const ChebyshevI
   const ChebyshevShape s = chebyshev_shape(config, in);
   const ChebyshevPointers io = chebyshev_pointers(in, saved);
   float *H = state.H.as<float>(), *S = state.S.as<float>();
-  with_tiles(s.width,
-             [&](auto tile) { launch_solve<decltype(tile)::width / 16>(stream(), s, io, H, S, y.as<float>()); });
+  with_tiles(s.width, [&](auto J) { launch_solve<J()>(stream(), s, io, H, S, y.as<float>()); });
   launched("chebyshev_step");
   advance_kernel<<<unsigned(s.batch * s.heads), threads, 0, stream()>>>(s, io, H, S);
   launched("chebyshev_step states");

@@ -57,12 +57,11 @@ inline ChebyshevShape chebyshev_shape(const ChebyshevConfig& config, const Cheby
 
 template <class T = float>
 ChebyshevPointersOf<T> chebyshev_pointers(const ChebyshevInputs& in, const ChebyshevSaved& saved) {
-  const auto optional = [](const Tensor& t) { return t.defined() ? t.as<float>() : nullptr; };
   const auto stored = [](const Tensor& t) { return rows_of<T>(t).data; };
-  return {stored(in.q),          stored(in.k),        stored(in.v),
-          optional(in.g),        optional(in.alpha),  saved.lambda.as<float>(),
-          saved.fro.as<float>(), saved.x.as<float>(), optional(saved.H),
-          optional(saved.S)};
+  return {stored(in.q),          stored(in.k),         stored(in.v),
+          in.g.as<float>(),      in.alpha.as<float>(), saved.lambda.as<float>(),
+          saved.fro.as<float>(), saved.x.as<float>(),  saved.H.as<float>(),
+          saved.S.as<float>()};
 }
 
 /// Cumulative sums of log gates from the chunk's first token on; tokens beyond the end repeat the last sum.
@@ -114,15 +113,11 @@ __device__ inline void recur_over_chunk(const float* factors, const float* terms
 /// Requires at least 64 threads; `gates` is complete after the barriers inside.
 __device__ inline void load_gates(const ChebyshevShape& s, const float* g, const ChunkPosition& at, Gates& gates) {
   __syncthreads();
-  const int c = int(threadIdx.x), lane = c % 32;
+  const int c = int(threadIdx.x);
   float sum = 0;
   if (c < chunk_tokens) {
     if (g && c < at.count) sum = fmaxf(g[s.row(at.pair, at.first + c)], s.log_floor);
-#pragma unroll
-    for (int offset = 1; offset < 32; offset *= 2) {
-      const float earlier = __shfl_up_sync(full_warp, sum, offset);
-      if (lane >= offset) sum += earlier;
-    }
+    sum = sum_along_lanes(sum);
     gates.value[c] = sum;
   }
   __syncthreads();
@@ -264,13 +259,10 @@ __device__ void read_state(const float* in, const float* state, const float* lef
   masked_scores<J>(in, left, gate, factor, scores);
 }
 
-/// Calls body with the smallest J that holds the head.
+/// Calls body with the smallest J that holds the head, as a compile-time constant.
 template <class Body>
 void with_tiles(int width, const Body& body) {
-  if (width <= 16) return body(Tile<1>{});
-  if (width <= 32) return body(Tile<2>{});
-  if (width <= 64) return body(Tile<4>{});
-  body(Tile<8>{});
+  with_capacity<1, 2, 4, 8>((width + 15) / 16, body);
 }
 
 /// Bytes of shared memory for `panels` and `states` matrices and `squares` of scores.

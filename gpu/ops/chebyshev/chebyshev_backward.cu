@@ -269,16 +269,12 @@ __global__ void __launch_bounds__(threads, J < 8 ? 2 : 1)
 template <int J>
 void launch_backward(cudaStream_t stream, const ChebyshevShape& s, const ChebyshevPointers& io, const float* dy,
                      const Dual& dual, const Sinks& out) {
-  constexpr int dual_bytes = chebyshev_bytes<J>(2, 1, 2), reverse_bytes = chebyshev_bytes<J>(2, 0, 0),
-                finish_bytes = chebyshev_bytes<J>(3, 1, 1);
-  allow_shared_memory(reinterpret_cast<const void*>(dual_kernel<J>), dual_bytes, "Gated KalmaNet");
-  allow_shared_memory(reinterpret_cast<const void*>(reverse_kernel<J>), reverse_bytes, "Gated KalmaNet");
-  allow_shared_memory(reinterpret_cast<const void*>(finish_kernel<J>), finish_bytes, "Gated KalmaNet");
+  constexpr const char* what = "Gated KalmaNet";
   const auto pieces = unsigned(s.pieces());
   const dim3 grid(unsigned(s.batch * s.heads), blocks_for(s.width, chunk_tokens), 2);
-  dual_kernel<J><<<pieces, threads, dual_bytes, stream>>>(s, io, dy, dual, out);
-  reverse_kernel<J><<<grid, threads, reverse_bytes, stream>>>(s, io, dy, dual);
-  finish_kernel<J><<<pieces, threads, finish_bytes, stream>>>(s, io, dy, dual, out);
+  launch_after(what, dual_kernel<J>, pieces, threads, chebyshev_bytes<J>(2, 1, 2), stream, s, io, dy, dual, out);
+  launch_after(what, reverse_kernel<J>, grid, threads, chebyshev_bytes<J>(2, 0, 0), stream, s, io, dy, dual);
+  launch_after(what, finish_kernel<J>, pieces, threads, chebyshev_bytes<J>(3, 1, 1), stream, s, io, dy, dual, out);
 }
 
 }  // namespace
@@ -309,8 +305,7 @@ void CudaBackend::chebyshev_readout_backward(const ChebyshevConfig& config, cons
     const ChebyshevPointers io = chebyshev_pointers(in, saved);
     const Sinks sinks = sinks_of<float>(out);
     const auto* upstream = dy.as<float>();
-    with_tiles(s.width,
-               [&](auto tile) { launch_backward<decltype(tile)::width / 16>(stream(), s, io, upstream, dual, sinks); });
+    with_tiles(s.width, [&](auto J) { launch_backward<J()>(stream(), s, io, upstream, dual, sinks); });
   }
   launched("chebyshev_readout_backward");
 }

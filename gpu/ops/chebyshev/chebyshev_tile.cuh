@@ -7,8 +7,6 @@
 // Rows of operands start 4 banks apart. Then rows are read by ldmatrix without conflicts, and columns too when a lane
 // takes inner numbers 2 t and 2 t + 1 instead of t and t + 4.
 #pragma once
-#include "gpu/tile/device.cuh"
-#include "gpu/tile/fragments.cuh"
 #include "gpu/tile/lanes.cuh"
 #include "gpu/tile/scan_tiles.cuh"
 

@@ -12,7 +12,6 @@
 #include <algorithm>
 
 #include "gpu/ops/chebyshev/chebyshev_dual.cuh"
-#include "gpu/runtime/cuda_backend.h"
 #include "gpu/tile/fragments.cuh"
 #include "gpu/tile/pieces.cuh"
 
@@ -159,17 +158,13 @@ __device__ void fill_panel(const ChunkRows& at, Panel<chunk_tokens> to, const Va
     *reinterpret_cast<uint2*>(to.memory + to.place(c, column)) = {bf16_pair(four.x, four.y), bf16_pair(four.z, four.w)};
   }
 }
-__device__ __forceinline__ float4 scaled(float factor, const float4& four) {
-  return {factor * four.x, factor * four.y, factor * four.z, factor * four.w};
-}
 template <int W, class T>
 __device__ void load_panel(const ChunkRows& at, const T* from, Panel<chunk_tokens> to) {
   fill_panel<W>(at, to, [&](std::size_t place, int, std::size_t) { return four_of(from + place); });
 }
 template <int W, class T, class Factor>
 __device__ void load_panel(const ChunkRows& at, const T* from, Panel<chunk_tokens> to, const Factor& factor) {
-  fill_panel<W>(at, to,
-                [&](std::size_t place, int c, std::size_t) { return scaled(factor(c), four_of(from + place)); });
+  fill_panel<W>(at, to, [&](std::size_t place, int c, std::size_t) { return factor(c) * four_of(from + place); });
 }
 /// factor p, p = q + alpha (x - q).
 template <int W, class T, class Factor>
@@ -178,8 +173,8 @@ __device__ void load_mixed(const ChebyshevShape& s, const ChebyshevPointersOf<T>
   fill_panel<W>(at, to, [&](std::size_t place, int c, std::size_t row) {
     const float alpha = io.alpha ? __ldg(io.alpha + row) : s.alpha;
     const float4 q = four_of(io.q + place), x = four_of(io.x + place);
-    return scaled(factor(c), {q.x + alpha * (x.x - q.x), q.y + alpha * (x.y - q.y), q.z + alpha * (x.z - q.z),
-                              q.w + alpha * (x.w - q.w)});
+    return factor(c) * make_float4(q.x + alpha * (x.x - q.x), q.y + alpha * (x.y - q.y), q.z + alpha * (x.z - q.z),
+                                   q.w + alpha * (x.w - q.w));
   });
 }
 /// Stores rounded rows in a panel; take_rows loads them as a left operand.
@@ -513,16 +508,14 @@ void with_width(int width, const Body& body) {
   if constexpr (!units::is_warpgroup) {
     if (width == 32) return body(std::integral_constant<int, 32>{});
   }
-  if (width == 64) return body(std::integral_constant<int, 64>{});
-  body(std::integral_constant<int, 128>{});
+  with_capacity<64, 128>(width, body);
 }
 
 /// Launches a kernel with one block a chunk.
 template <class Kernel, class... Arguments>
 void launch_chunks(Kernel kernel, int bytes, cudaStream_t stream, const ChebyshevShape& s,
                    const Arguments&... arguments) {
-  allow_shared_memory(reinterpret_cast<const void*>(kernel), bytes, "Gated KalmaNet");
-  kernel<<<unsigned(s.pieces()), threads, bytes, stream>>>(s, arguments...);
+  launch_after("Gated KalmaNet", kernel, unsigned(s.pieces()), threads, bytes, stream, s, arguments...);
 }
 
 }  // namespace

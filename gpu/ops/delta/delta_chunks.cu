@@ -1,17 +1,16 @@
-// The delta rule by chunks, for one decay a head or none (a decay for every channel: kda_chunks.cu). Given the errors
-// e = v - S'^T k it is the scan of ssd_chunks.cuh with x = e, dt = beta, B = k, C = q. Inside a chunk they solve
-//     (I + L) e = v - e_i S k,     L_ij = exp(l_i - l_j) beta_j (k_i . k_j) for j < i,
-// with inverses X of all chunks, computed in parallel; the state passing needs three products a chunk. Backward, h = dx
-// - beta L'^T h, the whole gradient of the errors, solves the transposed system by backward state passing; -h is the
-// gradient of a second scan, of the keys as queries, in which no token contributes to its own output. Grid: a block a
-// chunk of a head (inverses), or 16 columns of a head's state (solve_kernel). T, the stored type of queries, keys and
-// values, is that of errors, inverses and states too; sums and the carried state are float32. Scans run in passes of up
-// to 64 keys, but an error needs all keys, so solve_kernel holds those of all passes.
+// The delta rule, S_t = a_t S_{t-1} + beta_t k_t e_t^T with the errors e_t = v_t - (a_t S_{t-1})^T k_t and y_t = S_t^T
+// q_t, by chunks of 64 tokens, for at most one decay a head (one a channel: kda_chunks.cu). With known errors it is the
+// scan of ssd_chunks.cuh with x = e, dt = beta, B = k, C = q. The errors of a chunk with the state S before it solve
+//     (I + L) e = v - exp(l_i) S^T k,     L_ij = exp(l_i - l_j) beta_j (k_i . k_j) for j < i.
+// inverse_kernel inverts I + L of all chunks in parallel: a block a chunk of a head. solve_kernel passes the state from
+// chunk to chunk, three products each: a block 16 columns of a head's state, with the keys of all passes. Backward it
+// passes the state's gradient from the last chunk to the first and solves the transposed system for h, the gradient of
+// e; -h is the gradient of a second scan, with keys as queries, in which no token sees itself. delta_sum_kernel adds
+// both scans' gradients. T is the stored type of q, k, v, e, inverses and states; sums are float32.
 #include "gpu/ops/delta/chunk_inverse.cuh"
 #include "gpu/ops/delta/delta_chunks.cuh"
 #include "gpu/ops/gla/gla_chunks.cuh"
 #include "gpu/ops/ssd/ssd_chunks.cuh"
-#include "gpu/runtime/cuda_backend.h"
 
 namespace afterglow::scan {
 
@@ -388,7 +387,7 @@ struct Errors {
 template <class T>
 void prepare(cudaStream_t stream, const ScanSizes& s, const DeltaInputs& in, const ScanArraysOf<T>& arrays, bool exact,
              const ChunkPaces& to, T* inverses) {
-  find_paces(stream, s, DeltaSteps{in.beta.as<float>(), in.g.defined() ? in.g.as<float>() : nullptr}, to, false);
+  find_paces(stream, s, DeltaSteps{in.beta.as<float>(), in.g.as<float>()}, to, false);
   with_shape<T>(s, exact, [&](auto, auto states, auto is_exact) {
     launch(inverse_kernel<states(), is_exact(), T>, unsigned(s.batch * s.heads * s.chunks), block_threads, 0, stream, s,
            arrays, to.paces, inverses);
@@ -469,6 +468,32 @@ void differentiate(cudaStream_t stream, const DeltaInputs& in, bool exact, const
   }
 }
 
+std::int64_t delta_memory(const DeltaInputs& in) {
+  const ScanSizes s = sizes_of(in);
+  return in.q.dtype == DType::bf16 ? memory_for<Bf16>(s) : memory_for<float>(s);
+}
+
+std::int64_t delta_workspace(const DeltaInputs& in) {
+  const ScanSizes s = sizes_of(in);
+  const bool is_kept = in.kept.defined();
+  return in.q.dtype == DType::bf16 ? workspace_for<Bf16>(s, is_kept) : workspace_for<float>(s, is_kept);
+}
+
+void delta_by_chunks_backward(cudaStream_t stream, const DeltaInputs& in, bool exact, const Tensor& dy,
+                              float* workspace, const DeltaGrads& out) {
+  with_stored_type(in.q, [&]<class T>(T) { differentiate<T>(stream, in, exact, dy, workspace, out); });
+}
+
+void delta_by_chunks(cudaStream_t stream, const DeltaInputs& in, bool exact, float* memory, const Tensor& y,
+                     const Tensor& state, bool resume) {
+  const ScanSizes s = sizes_of(in);
+  with_stored_type(in.q, [&]<class T>(T) {
+    const Errors<T> found(s, in, memory);
+    found.find(stream, s, in, exact, state.as<float>(), resume);
+    answer_chunks(stream, s, found.arrays, exact, found.kept, float(in.scale), rows_of<T>(y).data);
+  });
+}
+
 bool has_beta(const DeltaInputs& in) { return in.beta.shape.rank() == 3; }
 /// Whether the sizes suit a rule with beta and at most one decay a head. Passes must have equally many keys.
 bool fits_chunks(const DeltaInputs& in) {
@@ -479,42 +504,16 @@ bool fits_chunks(const DeltaInputs& in) {
 
 }  // namespace
 
+const ChunkedRule& chunked_rule(const DeltaInputs& in) {
+  static constexpr ChunkedRule delta_rule{delta_memory, delta_workspace, delta_by_chunks, delta_by_chunks_backward};
+  return !fits_gla(in) ? delta_rule : has_beta(in) ? kda_rule : gla_rule;
+}
+
 bool goes_by_chunks(const DeltaInputs& in) { return has_beta(in) ? fits_chunks(in) || fits_kda(in) : fits_gla(in); }
 
 bool stores_narrow(const DeltaInputs& in) {
   const std::int64_t keys = fits_chunks(in) ? sizes_of(in).states : in.q.shape[3];  // of a row that is read at once
   return goes_by_chunks(in) && keys % 8 == 0 && in.v.shape[3] % 8 == 0;
-}
-
-std::int64_t delta_chunk_memory(const DeltaInputs& in) {
-  if (fits_gla(in)) return has_beta(in) ? kda_memory(in) : gla_memory(in);
-  const ScanSizes s = sizes_of(in);
-  return in.q.dtype == DType::bf16 ? memory_for<Bf16>(s) : memory_for<float>(s);
-}
-
-std::int64_t delta_chunk_workspace(const DeltaInputs& in) {
-  if (fits_gla(in)) return has_beta(in) ? kda_workspace(in) : gla_workspace(in);
-  const ScanSizes s = sizes_of(in);
-  const bool is_kept = in.kept.defined();
-  return in.q.dtype == DType::bf16 ? workspace_for<Bf16>(s, is_kept) : workspace_for<float>(s, is_kept);
-}
-
-void delta_by_chunks(cudaStream_t stream, const DeltaInputs& in, bool exact, float* memory, const Tensor& y,
-                     const Tensor& state, bool resume) {
-  if (fits_gla(in)) return (has_beta(in) ? kda_by_chunks : gla_by_chunks)(stream, in, exact, memory, y, state, resume);
-  const ScanSizes s = sizes_of(in);
-  with_stored_type(in.q, [&]<class T>(T) {
-    const Errors<T> found(s, in, memory);
-    found.find(stream, s, in, exact, state.as<float>(), resume);
-    answer_chunks(stream, s, found.arrays, exact, found.kept, float(in.scale), rows_of<T>(y).data);
-  });
-}
-
-void delta_by_chunks_backward(cudaStream_t stream, const DeltaInputs& in, bool exact, const Tensor& dy,
-                              float* workspace, const DeltaGrads& out) {
-  if (fits_gla(in))
-    return (has_beta(in) ? kda_by_chunks_backward : gla_by_chunks_backward)(stream, in, exact, dy, workspace, out);
-  with_stored_type(in.q, [&]<class T>(T) { differentiate<T>(stream, in, exact, dy, workspace, out); });
 }
 
 }  // namespace afterglow::scan

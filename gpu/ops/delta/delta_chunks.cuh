@@ -8,14 +8,19 @@ namespace afterglow::scan {
 bool goes_by_chunks(const DeltaInputs& in);
 /// Whether queries, keys and values may be bfloat16 when products are not exact, from shapes alone.
 bool stores_narrow(const DeltaInputs& in);
-/// Number of floats that the chunked forward pass keeps, for the backward pass in `DeltaInputs::kept`; and that the
-/// backward pass needs in addition.
-std::int64_t delta_chunk_memory(const DeltaInputs& in);
-std::int64_t delta_chunk_workspace(const DeltaInputs& in);
-/// `exact`: products as accurate as float32, otherwise of numbers rounded to tf32.
-void delta_by_chunks(cudaStream_t stream, const DeltaInputs& in, bool exact, float* memory, const Tensor& y,
-                     const Tensor& state, bool resume);
-void delta_by_chunks_backward(cudaStream_t stream, const DeltaInputs& in, bool exact, const Tensor& dy,
-                              float* workspace, const DeltaGrads& out);
+/// The functions of a rule that runs by chunks.
+struct ChunkedRule {
+  /// Number of floats that the forward pass keeps, for the backward pass in `DeltaInputs::kept`; and that the backward
+  /// pass needs in addition.
+  std::int64_t (*memory)(const DeltaInputs& in);
+  std::int64_t (*workspace)(const DeltaInputs& in);
+  /// `exact`: products as accurate as float32, otherwise of numbers rounded to tf32.
+  void (*run)(cudaStream_t stream, const DeltaInputs& in, bool exact, float* memory, const Tensor& y,
+              const Tensor& state, bool resume);
+  void (*differentiate)(cudaStream_t stream, const DeltaInputs& in, bool exact, const Tensor& dy, float* workspace,
+                        const DeltaGrads& out);
+};
+/// The rule for these inputs: gated linear attention, Kimi delta attention or the delta rule.
+const ChunkedRule& chunked_rule(const DeltaInputs& in);
 
 }  // namespace afterglow::scan

@@ -7,8 +7,7 @@
 // parallel, row by row.
 #include "core/backend/delta.h"
 #include "gpu/ops/delta/delta_chunks.cuh"
-#include "gpu/runtime/cuda_backend.h"
-#include "gpu/tile/device.cuh"
+#include "gpu/runtime/kernel.cuh"
 #include "gpu/tile/lanes.cuh"
 
 namespace afterglow {
@@ -314,10 +313,8 @@ DeltaSizes sizes_of(const DeltaInputs& in) {
           in.g.defined(),     in.g.defined() && in.g.shape.rank() == 4};
 }
 
-const float* data_of(const Tensor& tensor) { return tensor.defined() ? tensor.as<float>() : nullptr; }
-
 DeltaArrays arrays_of(const DeltaInputs& in, const Tensor& dy) {
-  return {data_of(in.q), data_of(in.k), data_of(in.v), data_of(in.beta), data_of(in.g), data_of(dy)};
+  return {in.q.as<float>(), in.k.as<float>(), in.v.as<float>(), in.beta.as<float>(), in.g.as<float>(), dy.as<float>()};
 }
 
 std::int64_t kept_elements(const DeltaSizes& s) {
@@ -338,12 +335,7 @@ DeltaWorkspace workspace_of(const DeltaSizes& s, const Tensor& memory) {
 /// Calls body(lanes) with the fewest threads that together hold `count` numbers.
 template <class Body>
 void with_lanes(int count, const Body& body) {
-  if (count <= held) return body(std::integral_constant<int, 1>());
-  if (count <= 2 * held) return body(std::integral_constant<int, 2>());
-  if (count <= 4 * held) return body(std::integral_constant<int, 4>());
-  if (count <= 8 * held) return body(std::integral_constant<int, 8>());
-  if (count <= 16 * held) return body(std::integral_constant<int, 16>());
-  return body(std::integral_constant<int, 32>());
+  with_capacity<1, 2, 4, 8, 16, 32>((count + held - 1) / held, body);
 }
 
 }  // namespace
@@ -352,7 +344,7 @@ void CudaBackend::delta_scan(const DeltaInputs& in, const Tensor& y, const Tenso
   if (scan::goes_by_chunks(in)) {
     auto* memory = in.kept.defined() ? in.kept.as<float>()
                                      : static_cast<float*>(operand_memory(std::size_t(delta_scan_operands(in))));
-    scan::delta_by_chunks(stream(), in, precision_ == Precision::fp32, memory, y, state, resume);
+    scan::chunked_rule(in).run(stream(), in, precision_ == Precision::fp32, memory, y, state, resume);
     launched("delta_scan");
     return;
   }
@@ -370,7 +362,7 @@ std::int64_t CudaBackend::delta_scan_operands(const DeltaInputs& in) const {
 }
 
 std::int64_t CudaBackend::delta_scan_kept(const DeltaInputs& in) const {
-  return scan::goes_by_chunks(in) ? scan::delta_chunk_memory(in) : 0;
+  return scan::goes_by_chunks(in) ? scan::chunked_rule(in).memory(in) : 0;
 }
 
 bool CudaBackend::scans_narrow(const DeltaInputs& in) const {
@@ -378,7 +370,7 @@ bool CudaBackend::scans_narrow(const DeltaInputs& in) const {
 }
 
 std::int64_t CudaBackend::delta_scan_workspace(const DeltaInputs& in) const {
-  if (scan::goes_by_chunks(in)) return scan::delta_chunk_workspace(in);
+  if (scan::goes_by_chunks(in)) return scan::chunked_rule(in).workspace(in);
   const DeltaSizes s = sizes_of(in);
   const std::int64_t of_decay = s.fades && !s.by_channel ? s.keys : 0;
   return token_elements(s) * (2 * s.width + of_decay) + 2 * kept_elements(s);
@@ -387,7 +379,7 @@ std::int64_t CudaBackend::delta_scan_workspace(const DeltaInputs& in) const {
 void CudaBackend::delta_scan_backward(const DeltaInputs& in, const Tensor& dy, const Tensor& workspace,
                                       const DeltaGrads& out) {
   if (scan::goes_by_chunks(in)) {
-    scan::delta_by_chunks_backward(stream(), in, precision_ == Precision::fp32, dy, workspace.as<float>(), out);
+    scan::chunked_rule(in).differentiate(stream(), in, precision_ == Precision::fp32, dy, workspace.as<float>(), out);
     launched("delta_scan_backward");
     return;
   }

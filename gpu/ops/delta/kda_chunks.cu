@@ -10,7 +10,6 @@
 #include "gpu/ops/delta/chunk_inverse.cuh"
 #include "gpu/ops/gla/gla_chunks.cuh"
 #include "gpu/ops/gla/gla_passes.cuh"
-#include "gpu/runtime/cuda_backend.h"
 
 namespace afterglow::scan {
 
@@ -299,7 +298,7 @@ template <class T>
 KdaErrors<T>::KdaErrors(cudaStream_t stream, const DeltaInputs& in, bool exact, const Tensor& dy, float* memory)
     : of_answers{stream, gla_sizes_of(in), exact, gla_arrays_of<T>(in, dy), {}}, of_errors{} {
   of_answers.to = gla_memory_of(of_answers.s, memory);
-  memory += gla_memory(in);
+  memory += gla_rule.memory(in);
   of_answers.to.recalls = std::exchange(memory, memory + recall_numbers(of_answers.s));
   inverses = std::exchange(memory, memory + inverse_numbers(of_answers.s));
   errors = Tensor(memory, in.v.shape, in.v.dtype);
@@ -345,7 +344,7 @@ template <class T>
 void differentiate(cudaStream_t stream, const DeltaInputs& in, bool exact, const Tensor& dy, float* workspace,
                    const DeltaGrads& out) {
   const auto take = [&](std::int64_t numbers) { return std::exchange(workspace, workspace + numbers); };
-  KdaErrors<T> found(stream, in, exact, dy, in.kept.defined() ? in.kept.as<float>() : take(kda_memory(in)));
+  KdaErrors<T> found(stream, in, exact, dy, in.kept.defined() ? in.kept.as<float>() : take(kda_rule.memory(in)));
   if (!in.kept.defined()) found.find(in.v, nullptr, false);
   auto& [of_answers, of_errors, inverses, errors] = found;
   of_answers.to.flows = take(flow_numbers(of_answers.s));
@@ -386,9 +385,11 @@ bool fits_kda(const DeltaInputs& in) {
   return std::size_t(max_shared_memory()) >= needed;
 }
 
+namespace {
+
 std::int64_t kda_memory(const DeltaInputs& in) {
   const GlaSizes s = gla_sizes_of(in);
-  return gla_memory(in) + recall_numbers(s) + inverse_numbers(s) + token_floats(in, in.v.shape[3]);
+  return gla_rule.memory(in) + recall_numbers(s) + inverse_numbers(s) + token_floats(in, in.v.shape[3]);
 }
 
 std::int64_t kda_workspace(const DeltaInputs& in) {
@@ -410,5 +411,9 @@ void kda_by_chunks_backward(cudaStream_t stream, const DeltaInputs& in, bool exa
                             const DeltaGrads& out) {
   with_stored_type(in.q, [&]<class T>(T) { differentiate<T>(stream, in, exact, dy, workspace, out); });
 }
+
+}  // namespace
+
+const ChunkedRule kda_rule{kda_memory, kda_workspace, kda_by_chunks, kda_by_chunks_backward};
 
 }  // namespace afterglow::scan

@@ -3,17 +3,13 @@
 #include <cuda_bf16.h>
 
 #include <algorithm>
-#include <cmath>
 #include <initializer_list>
-#include <type_traits>
 
 #include "core/backend/element_type.h"
 #include "gpu/ops/elementwise/step_sizes.cuh"
 #include "gpu/ops/product/product.cuh"
-#include "gpu/runtime/cuda_backend.h"
-#include "gpu/runtime/launch.cuh"
+#include "gpu/runtime/kernel.cuh"
 #include "gpu/tile/columns.cuh"
-#include "gpu/tile/device.cuh"
 #include "gpu/tile/map.cuh"
 #include "gpu/tile/pieces.cuh"
 
@@ -110,7 +106,7 @@ __global__ void __launch_bounds__(threads) add_biases_kernel(BiasedProjections<T
 }
 
 template <class T>
-void add_stored_biases(cudaStream_t stream, std::span<const Tensor> biases, std::span<const Tensor> results) {
+void add_stored_biases(const CudaBackend& backend, std::span<const Tensor> biases, std::span<const Tensor> results) {
   BiasedProjections<T> projections{};
   unsigned count = 0;
   std::int64_t max_elements = 0;
@@ -124,8 +120,8 @@ void add_stored_biases(cudaStream_t stream, std::span<const Tensor> biases, std:
     max_elements = std::max(max_elements, y.elements());
   }
   if (count == 0) return;
-  launch(add_biases_kernel<T>, dim3(at_most(blocks_for(max_elements, 4 * threads), max_map_blocks), count), threads, 0,
-         stream, projections);
+  launch(backend, "add_biases", add_biases_kernel<T>,
+         dim3(at_most(blocks_for(max_elements, 4 * threads), max_map_blocks), count), threads, projections);
 }
 
 template <class T>
@@ -144,15 +140,15 @@ void with_neighbours(std::initializer_list<Rows<T>> matrices, const Body& body) 
   const bool whole = std::all_of(matrices.begin(), matrices.end(), [](const Rows<T>& rows) {
     return rows.data == nullptr || (rows.columns % width == 0 && in_pieces<width>(rows));
   });
-  if (whole) return body(std::integral_constant<unsigned, width>());
-  body(std::integral_constant<unsigned, 1>());
+  with_either<width, 1u>(whole, body);
 }
 
 /// y = silu(gate) value; T is the stored type.
 template <unsigned width, class T>
-void put_gated(cudaStream_t stream, std::int64_t count, const Rows<T>& gate, const Rows<T>& value, const Rows<T>& y) {
+void put_gated(const CudaBackend& backend, std::int64_t count, const Rows<T>& gate, const Rows<T>& value,
+               const Rows<T>& y) {
   using P = Piece<width>;
-  map(stream, count / width, [=, across = gate.columns / width] __device__(unsigned i) {
+  map(backend, "silu_multiply", count / width, [=, across = gate.columns / width] __device__(unsigned i) {
     const unsigned row = i / across, column = i % across * width;
     const P g = P::of(gate, row, column, true), v = P::of(value, row, column, true);
     P result;
@@ -162,10 +158,10 @@ void put_gated(cudaStream_t stream, std::int64_t count, const Rows<T>& gate, con
 }
 
 template <unsigned width, class T>
-void put_gated_slopes(cudaStream_t stream, std::int64_t count, const Rows<T>& gate, const Rows<T>& value,
+void put_gated_slopes(const CudaBackend& backend, std::int64_t count, const Rows<T>& gate, const Rows<T>& value,
                       const Rows<T>& dy, const SinkOf<T>& to_gate, const SinkOf<T>& to_value) {
   using P = Piece<width>;
-  map(stream, count / width, [=, across = gate.columns / width] __device__(unsigned i) {
+  map(backend, "silu_multiply_backward", count / width, [=, across = gate.columns / width] __device__(unsigned i) {
     const unsigned row = i / across, column = i % across * width;
     const P g = P::of(gate, row, column, true), v = P::of(value, row, column, true), up = P::of(dy, row, column, true);
     P dgate, dvalue;
@@ -180,24 +176,25 @@ void put_gated_slopes(cudaStream_t stream, std::int64_t count, const Rows<T>& ga
 }
 
 template <class T>
-void put_scaled(cudaStream_t stream, const Tensor& a, float factor, const Grad& out) {
+void put_scaled(const CudaBackend& backend, const Tensor& a, float factor, const Grad& out) {
   const auto x = rows_of<T>(a);
   const SinkOf<T> to = sink_of<T>(out);
-  map(stream, a.elements(), [=] __device__(unsigned i) { to.put(i, factor * float(x[i])); });
+  map(backend, "scale", a.elements(), [=] __device__(unsigned i) { to.put(i, factor * float(x[i])); });
 }
 
 template <class T>
-void put_products(cudaStream_t stream, const Tensor& a, const Tensor& b, const Tensor& out) {
+void put_products(const CudaBackend& backend, const Tensor& a, const Tensor& b, const Tensor& out) {
   const auto x = rows_of<T>(a), y = rows_of<T>(b), to = rows_of<T>(out);
-  map(stream, a.elements(), [=] __device__(unsigned i) { to[i] = static_cast<T>(float(x[i]) * float(y[i])); });
+  map(backend, "multiply", a.elements(),
+      [=] __device__(unsigned i) { to[i] = static_cast<T>(float(x[i]) * float(y[i])); });
 }
 
 template <class T>
-void put_product_slopes(cudaStream_t stream, const Tensor& a, const Tensor& b, const Tensor& dout, const Grad& da,
-                        const Grad& db) {
+void put_product_slopes(const CudaBackend& backend, const Tensor& a, const Tensor& b, const Tensor& dout,
+                        const Grad& da, const Grad& db) {
   const auto x = rows_of<T>(a), y = rows_of<T>(b), dy = rows_of<T>(dout);
   const SinkOf<T> to_a = sink_of<T>(da), to_b = sink_of<T>(db);
-  map(stream, a.elements(), [=] __device__(unsigned i) {
+  map(backend, "multiply_backward", a.elements(), [=] __device__(unsigned i) {
     const auto up = float(dy[i]), left = float(x[i]), right = float(y[i]);
     if (to_a.wanted()) to_a.put(i, up * right);
     if (to_b.wanted()) to_b.put(i, up * left);
@@ -205,56 +202,55 @@ void put_product_slopes(cudaStream_t stream, const Tensor& a, const Tensor& b, c
 }
 
 template <class T>
-void put_unary(cudaStream_t stream, Unary kind, const Tensor& x, const Tensor& y) {
+void put_unary(const CudaBackend& backend, Unary kind, const Tensor& x, const Tensor& y) {
   const auto from = rows_of<T>(x);
   const auto to = rows_of(y);
-  map(stream, x.elements(), [=] __device__(unsigned i) { to[i] = apply(kind, float(from[i])); });
+  map(backend, "unary", x.elements(), [=] __device__(unsigned i) { to[i] = apply(kind, float(from[i])); });
 }
 
 template <class T>
-void put_unary_slopes(cudaStream_t stream, Unary kind, const Tensor& x, const Tensor& y, const Tensor& dy,
+void put_unary_slopes(const CudaBackend& backend, Unary kind, const Tensor& x, const Tensor& y, const Tensor& dy,
                       const Grad& dx) {
   const auto in = rows_of<T>(x);
   const auto result = rows_of(y), up = rows_of(dy);
   const SinkOf<T> to = sink_of<T>(dx);
-  map(stream, x.elements(), [=] __device__(unsigned i) { to.put(i, up[i] * slope(kind, float(in[i]), result[i])); });
+  map(backend, "unary_backward", x.elements(),
+      [=] __device__(unsigned i) { to.put(i, up[i] * slope(kind, float(in[i]), result[i])); });
 }
 
 template <class T>
-void put_sizes(cudaStream_t stream, const StepSize<T>& size, const Tensor& y) {
+void put_sizes(const CudaBackend& backend, const StepSize<T>& size, const Tensor& y) {
   const auto to = rows_of(y);
-  map(stream, y.elements(), [=] __device__(unsigned i) { to[i] = size(i); });
+  map(backend, "softplus_bias", y.elements(), [=] __device__(unsigned i) { to[i] = size(i); });
 }
 
 template <class T>
-void put_slopes(cudaStream_t stream, std::int64_t count, const StepSlope<T>& slope, const SinkOf<T>& to) {
-  map(stream, count, [=] __device__(unsigned i) { slope.put(i, to); });
+void put_slopes(const CudaBackend& backend, std::int64_t count, const StepSlope<T>& slope, const SinkOf<T>& to) {
+  map(backend, "softplus_bias_backward", count, [=] __device__(unsigned i) { slope.put(i, to); });
 }
 
 template <class T>
-void fill_with(cudaStream_t stream, const Tensor& x, double value) {
+void fill_with(const CudaBackend& backend, const Tensor& x, double value) {
   const auto to = rows_of<T>(x);
-  map(stream, x.elements(), [to, value = static_cast<T>(value)] __device__(unsigned i) { to[i] = value; });
+  map(backend, "fill", x.elements(), [to, value = static_cast<T>(value)] __device__(unsigned i) { to[i] = value; });
 }
 
-void round_numbers(cudaStream_t stream, std::int64_t count, const Rows<float>& from, Bf16* to) {
-  map(stream, count, [=] __device__(unsigned i) { to[i] = __float2bfloat16_rn(from[i]); });
+void round_numbers(const CudaBackend& backend, std::int64_t count, const Rows<float>& from, Bf16* to) {
+  map(backend, "rounding to bfloat16", count, [=] __device__(unsigned i) { to[i] = __float2bfloat16_rn(from[i]); });
 }
 
 }  // namespace
 
 void CudaBackend::fill(const Tensor& x, double value) {
   if (x.dtype == DType::bf16) {
-    fill_with<Bf16>(stream(), x, value);
+    fill_with<Bf16>(*this, x, value);
   } else {
-    with_element_type(x.dtype, [&](auto zero) { fill_with<decltype(zero)>(stream(), x, value); });
+    with_element_type(x.dtype, [&](auto zero) { fill_with<decltype(zero)>(*this, x, value); });
   }
-  launched("fill");
 }
 
 void CudaBackend::round_to_bf16(const Tensor& matrix, void* to) {
-  round_numbers(stream(), matrix.elements(), rows_of(matrix), static_cast<Bf16*>(to));
-  launched("rounding to bfloat16");
+  round_numbers(*this, matrix.elements(), rows_of(matrix), static_cast<Bf16*>(to));
 }
 
 void CudaBackend::copy(const Tensor& destination, const Tensor& source) {
@@ -274,66 +270,57 @@ void CudaBackend::copy(const Tensor& destination, const Tensor& source) {
 
 void CudaBackend::accumulate(const Tensor& source, const Grad& destination) {
   if (!destination.wanted()) return;
-  with_stored_type(source, [&]<class T>(T) { put_scaled<T>(stream(), source, 1.0f, destination); });
-  launched("accumulate");
+  with_stored_type(source, [&]<class T>(T) { put_scaled<T>(*this, source, 1.0f, destination); });
 }
 
 void CudaBackend::add(const Tensor& a, const Tensor& b, const Tensor& out) {
   const auto x = rows_of(a), y = rows_of(b), to = rows_of(out);
-  map(stream(), a.elements(), [=] __device__(unsigned i) { to[i] = x[i] + y[i]; });
-  launched("add");
+  map(*this, "add", a.elements(), [=] __device__(unsigned i) { to[i] = x[i] + y[i]; });
 }
 
 void CudaBackend::scale(const Tensor& a, double factor, const Grad& out) {
   if (!out.wanted()) return;
-  with_stored_type(a, [&]<class T>(T) { put_scaled<T>(stream(), a, float(factor), out); });
-  launched("scale");
+  with_stored_type(a, [&]<class T>(T) { put_scaled<T>(*this, a, float(factor), out); });
 }
 
 void CudaBackend::multiply(const Tensor& a, const Tensor& b, const Tensor& out) {
-  with_stored_type(a, [&]<class T>(T) { put_products<T>(stream(), a, b, out); });
-  launched("multiply");
+  with_stored_type(a, [&]<class T>(T) { put_products<T>(*this, a, b, out); });
 }
 
 void CudaBackend::multiply_backward(const Tensor& a, const Tensor& b, const Tensor& dout, const Grad& da,
                                     const Grad& db) {
-  with_stored_type(a, [&]<class T>(T) { put_product_slopes<T>(stream(), a, b, dout, da, db); });
-  launched("multiply_backward");
+  with_stored_type(a, [&]<class T>(T) { put_product_slopes<T>(*this, a, b, dout, da, db); });
 }
 
 void CudaBackend::unary(Unary kind, const Tensor& x, const Tensor& y) {
-  with_stored_type(x, [&]<class T>(T) { put_unary<T>(stream(), kind, x, y); });
-  launched("unary");
+  with_stored_type(x, [&]<class T>(T) { put_unary<T>(*this, kind, x, y); });
 }
 
 void CudaBackend::unary_backward(Unary kind, const Tensor& x, const Tensor& y, const Tensor& dy, const Grad& dx) {
   if (!dx.wanted()) return;
-  with_stored_type(x, [&]<class T>(T) { put_unary_slopes<T>(stream(), kind, x, y, dy, dx); });
-  launched("unary_backward");
+  with_stored_type(x, [&]<class T>(T) { put_unary_slopes<T>(*this, kind, x, y, dy, dx); });
 }
 
 void CudaBackend::log_sigmoid(const Tensor& x, double factor, const Tensor& y) {
   const auto from = rows_of(x), to = rows_of(y);
-  map(stream(), x.elements(), [=, f = float(factor)] __device__(unsigned i) { to[i] = -f * softplus(-from[i]); });
-  launched("log_sigmoid");
+  map(*this, "log_sigmoid", x.elements(),
+      [=, f = float(factor)] __device__(unsigned i) { to[i] = -f * softplus(-from[i]); });
 }
 
 void CudaBackend::log_sigmoid_backward(const Tensor& x, double factor, const Tensor& dy, const Grad& dx) {
   if (!dx.wanted()) return;
   const auto from = rows_of(x), up = rows_of(dy);
   const Sink to = sink_of(dx);
-  map(stream(), x.elements(),
+  map(*this, "log_sigmoid_backward", x.elements(),
       [=, f = float(factor)] __device__(unsigned i) { to.put(i, f * up[i] * sigmoid(-from[i])); });
-  launched("log_sigmoid_backward");
 }
 
 void CudaBackend::silu_multiply(const Tensor& a, const Tensor& b, const Tensor& y) {
   with_stored_type(a, [&]<class T>(T) {
     const auto gate = rows_of<T>(a), value = rows_of<T>(b), to = rows_of<T>(y);
     with_neighbours<T>({gate, value, to},
-                       [&](auto width) { put_gated<width()>(stream(), a.elements(), gate, value, to); });
+                       [&](auto width) { put_gated<width()>(*this, a.elements(), gate, value, to); });
   });
-  launched("silu_multiply");
 }
 
 void CudaBackend::silu_multiply_backward(const Tensor& a, const Tensor& b, const Tensor& dout, const Grad& da,
@@ -342,15 +329,13 @@ void CudaBackend::silu_multiply_backward(const Tensor& a, const Tensor& b, const
     const auto gate = rows_of<T>(a), value = rows_of<T>(b), dy = rows_of<T>(dout);
     const auto to_gate = sink_of<T>(da), to_value = sink_of<T>(db);
     with_neighbours<T>({gate, value, dy, to_gate.rows, to_value.rows}, [&](auto width) {
-      put_gated_slopes<width()>(stream(), a.elements(), gate, value, dy, to_gate, to_value);
+      put_gated_slopes<width()>(*this, a.elements(), gate, value, dy, to_gate, to_value);
     });
   });
-  launched("silu_multiply_backward");
 }
 
 void CudaBackend::softplus_bias(const Tensor& x, const Tensor& bias, const StepRange& range, const Tensor& y) {
-  with_stored_type(x, [&]<class T>(T) { put_sizes(stream(), StepSize<T>({x, bias, range}), y); });
-  launched("softplus_bias");
+  with_stored_type(x, [&]<class T>(T) { put_sizes(*this, StepSize<T>({x, bias, range}), y); });
 }
 
 void CudaBackend::softplus_bias_backward(const Tensor& x, const Tensor& bias, const StepRange& range, const Tensor& dy,
@@ -358,24 +343,21 @@ void CudaBackend::softplus_bias_backward(const Tensor& x, const Tensor& bias, co
   with_stored_type(x, [&]<class T>(T) {
     const StepSlope<T> slope({x, bias, range}, dy);
     if (dbias.wanted()) {
-      const SideStream beside(*this);
-      column_sums(stream(), x.rows(), x.columns(), scratch(max_ranges * x.columns()), tickets_, dbias, slope);
+      const SideStream side(*this);
+      column_sums(*this, "softplus_bias_backward", x.rows(), x.columns(), dbias, slope);
     }
-    if (dx.wanted()) put_slopes(stream(), x.elements(), slope, sink_of<T>(dx));
+    if (dx.wanted()) put_slopes(*this, x.elements(), slope, sink_of<T>(dx));
   });
-  launched("softplus_bias_backward");
 }
 
 void CudaBackend::add_bias(const Tensor& x, const Tensor& bias, const Tensor& y) {
   const auto from = rows_of(x), to = rows_of(y);
   const float* offset = bias.as<float>();
-  map(stream(), x.elements(), [=] __device__(unsigned i) { to[i] = from[i] + offset[i % from.columns]; });
-  launched("add_bias");
+  map(*this, "add_bias", x.elements(), [=] __device__(unsigned i) { to[i] = from[i] + offset[i % from.columns]; });
 }
 
 void CudaBackend::add_biases(std::span<const Tensor> biases, std::span<const Tensor> results) {
-  with_stored_type(results.front(), [&]<class T>(T) { add_stored_biases<T>(stream(), biases, results); });
-  launched("add_biases");
+  with_stored_type(results.front(), [&]<class T>(T) { add_stored_biases<T>(*this, biases, results); });
 }
 
 void CudaBackend::sum_rows(const Tensor& x, const Grad& out) { sum_rows_each({&x, 1}, {&out, 1}); }
@@ -389,11 +371,8 @@ void CudaBackend::sum_rows_each(std::span<const Tensor> x, std::span<const Grad>
       if (out[i].wanted()) from.of[sums.count] = rows_of<decltype(stored)>(x[i]);
       sums.add(x[i].columns(), out[i]);
     }
-    if (sums.count == 0) return;
-    column_sums_each(stream(), x.front().rows(), sums, scratch(std::size_t{max_ranges} * sums.count * sums.max_columns),
-                     tickets_, from);
+    column_sums_each(*this, "sum_rows", x.front().rows(), sums, from);
   });
-  launched("sum_rows");
 }
 
 }  // namespace afterglow

@@ -1,8 +1,7 @@
 // Series [B,L,C] normalised along L, z = (x - mean) / sqrt(variance + eps), and restored; mean squared and absolute
 // error; dropout y = x / (1 - rate) where the random bits keep x. Grid: a warp a series, or an element a thread.
 #include "core/backend/dropout_mask.h"
-#include "gpu/runtime/cuda_backend.h"
-#include "gpu/tile/device.cuh"
+#include "gpu/runtime/kernel.cuh"
 #include "gpu/tile/map.cuh"
 
 namespace afterglow {
@@ -37,8 +36,17 @@ __global__ void __launch_bounds__(threads) series_kernel(unsigned series, Body b
 }
 
 template <class Body>
-void for_each_series(cudaStream_t stream, unsigned series, const Body& body) {
-  if (series > 0) series_kernel<<<blocks_for(series, warps), threads, 0, stream>>>(series, body);
+void for_each_series(const CudaBackend& backend, const char* what, unsigned series, const Body& body) {
+  if (series > 0) series_kernel<<<blocks_for(series, warps), threads, 0, backend.stream()>>>(series, body);
+  backend.launched(what);
+}
+
+/// The warp's sum over the tokens of a series; add(t, sum) adds that of token t.
+template <class Add>
+__device__ float sum_over(const Windows& windows, unsigned lane, const Add& add) {
+  float sum = 0;
+  for (unsigned t = lane; t < windows.length; t += 32) add(t, sum);
+  return warp_sum(sum);
 }
 
 __global__ void __launch_bounds__(threads)
@@ -71,30 +79,28 @@ __global__ void __launch_bounds__(threads)
 
 void CudaBackend::series_moments(const Tensor& x, double eps, const Tensor& mean, const Tensor& deviation) {
   const Windows windows = windows_of(x);
-  for_each_series(stream(), windows.series,
+  for_each_series(*this, "series_moments", windows.series,
                   [windows, from = x.as<float>(), epsilon = float(eps), middle = mean.as<float>(),
                    spread = deviation.as<float>()] __device__(unsigned i, unsigned lane) {
-                    float sum = 0;
-                    for (unsigned t = lane; t < windows.length; t += 32) sum += from[windows.at(i, t)];
-                    const float average = warp_sum(sum) / float(windows.length);
-                    float squares = 0;
-                    for (unsigned t = lane; t < windows.length; t += 32) {
+                    const float average =
+                        sum_over(windows, lane, [&](unsigned t, float& sum) { sum += from[windows.at(i, t)]; }) /
+                        float(windows.length);
+                    const auto add_square = [&](unsigned t, float& sum) {
                       const float apart = from[windows.at(i, t)] - average;
-                      squares += apart * apart;
-                    }
-                    squares = warp_sum(squares) / float(windows.length);
+                      sum += apart * apart;
+                    };
+                    const float squares = sum_over(windows, lane, add_square) / float(windows.length);
                     if (lane > 0) return;
                     middle[i] = average;
                     spread[i] = sqrtf(squares + epsilon);
                   });
-  launched("series_moments");
 }
 
 void CudaBackend::series_moments_backward(const Tensor& x, const Tensor& mean, const Tensor& deviation,
                                           const Tensor& ddeviation, const Grad& dx) {
   if (!dx.wanted()) return;
   const Windows windows = windows_of(x);
-  for_each_series(stream(), windows.series,
+  for_each_series(*this, "series_moments_backward", windows.series,
                   [windows, from = x.as<float>(), middle = mean.as<float>(), spread = deviation.as<float>(),
                    upstream = ddeviation.as<float>(), to = sink_of(dx)] __device__(unsigned i, unsigned lane) {
                     const float slope = upstream[i] / (spread[i] * float(windows.length));
@@ -103,67 +109,58 @@ void CudaBackend::series_moments_backward(const Tensor& x, const Tensor& mean, c
                       to.put(unsigned(place), (from[place] - middle[i]) * slope);
                     }
                   });
-  launched("series_moments_backward");
 }
 
 void CudaBackend::series_normalise(const Tensor& x, const Tensor& mean, const Tensor& deviation, const Tensor& z) {
   const Windows windows = windows_of(x);
-  for_each_series(stream(), windows.series,
+  for_each_series(*this, "series_normalise", windows.series,
                   [windows, from = x.as<float>(), middle = mean.as<float>(), spread = deviation.as<float>(),
                    to = z.as<float>()] __device__(unsigned i, unsigned lane) {
                     for (unsigned t = lane; t < windows.length; t += 32)
                       to[std::size_t(i) * windows.length + t] = (from[windows.at(i, t)] - middle[i]) / spread[i];
                   });
-  launched("series_normalise");
 }
 
 void CudaBackend::series_normalise_backward(const Tensor& z, const Tensor& deviation, const Tensor& dz, const Grad& dx,
                                             const Grad& ddeviation) {
   const Windows windows = windows_of(z, deviation);
-  for_each_series(stream(), windows.series,
+  for_each_series(*this, "series_normalise_backward", windows.series,
                   [windows, rows = z.as<float>(), spread = deviation.as<float>(), upstream = dz.as<float>(),
                    to = sink_of(dx), to_spread = sink_of(ddeviation)] __device__(unsigned i, unsigned lane) {
                     const float inverse = 1.0f / spread[i];
-                    float sum = 0;
-                    for (unsigned t = lane; t < windows.length; t += 32) {
+                    const float sum = sum_over(windows, lane, [&](unsigned t, float& so_far) {
                       const std::size_t place = std::size_t(i) * windows.length + t;
-                      sum += upstream[place] * rows[place];
+                      so_far += upstream[place] * rows[place];
                       if (to.wanted()) to.put(unsigned(windows.at(i, t)), upstream[place] * inverse);
-                    }
-                    sum = warp_sum(sum);
+                    });
                     if (lane == 0 && to_spread.wanted()) to_spread.put(i, -sum * inverse);
                   });
-  launched("series_normalise_backward");
 }
 
 void CudaBackend::series_restore(const Tensor& z, const Tensor& mean, const Tensor& deviation, const Tensor& y) {
   const Windows windows = windows_of(z, deviation);
-  for_each_series(stream(), windows.series,
+  for_each_series(*this, "series_restore", windows.series,
                   [windows, rows = z.as<float>(), middle = mean.as<float>(), spread = deviation.as<float>(),
                    to = y.as<float>()] __device__(unsigned i, unsigned lane) {
                     for (unsigned t = lane; t < windows.length; t += 32)
                       to[windows.at(i, t)] = rows[std::size_t(i) * windows.length + t] * spread[i] + middle[i];
                   });
-  launched("series_restore");
 }
 
 void CudaBackend::series_restore_backward(const Tensor& z, const Tensor& deviation, const Tensor& dy, const Grad& dz,
                                           const Grad& ddeviation) {
   const Windows windows = windows_of(z, deviation);
-  for_each_series(stream(), windows.series,
+  for_each_series(*this, "series_restore_backward", windows.series,
                   [windows, rows = z.as<float>(), spread = deviation.as<float>(), upstream = dy.as<float>(),
                    to = sink_of(dz), to_spread = sink_of(ddeviation)] __device__(unsigned i, unsigned lane) {
-                    float sum = 0;
-                    for (unsigned t = lane; t < windows.length; t += 32) {
+                    const float sum = sum_over(windows, lane, [&](unsigned t, float& so_far) {
                       const std::size_t place = std::size_t(i) * windows.length + t;
                       const float slope = upstream[windows.at(i, t)];
-                      sum += slope * rows[place];
+                      so_far += slope * rows[place];
                       if (to.wanted()) to.put(unsigned(place), slope * spread[i]);
-                    }
-                    sum = warp_sum(sum);
+                    });
                     if (lane == 0 && to_spread.wanted()) to_spread.put(i, sum);
                   });
-  launched("series_restore_backward");
 }
 
 void CudaBackend::squared_error(const Tensor& a, const Tensor& b, const Tensor& loss, const Tensor& absolute) {
@@ -178,10 +175,9 @@ void CudaBackend::squared_error(const Tensor& a, const Tensor& b, const Tensor& 
 
 void CudaBackend::squared_error_backward(const Tensor& a, const Tensor& b, const Tensor& dloss, const Grad& da) {
   if (!da.wanted()) return;
-  map(stream(), a.elements(),
+  map(*this, "squared_error_backward", a.elements(),
       [x = a.as<float>(), y = b.as<float>(), upstream = dloss.as<float>(), count = float(a.elements()),
        to = sink_of(da)] __device__(unsigned i) { to.put(i, 2.0f * *upstream / count * (x[i] - y[i])); });
-  launched("squared_error_backward");
 }
 
 // A thread takes the four numbers of one block of random bits.
@@ -189,7 +185,7 @@ void CudaBackend::dropout(const Tensor& x, double rate, std::uint64_t seed, std:
                           const Grad& y) {
   if (!y.wanted()) return;
   const auto count = unsigned(x.elements());
-  map(stream(), (x.elements() + 3) / 4,
+  map(*this, "dropout", (x.elements() + 3) / 4,
       [=, from = x.as<float>(), dropped = float(rate), step = counter.as<int>(),
        to = sink_of(y)] __device__(unsigned block) {
         const PhiloxBlock random = dropout_block(seed, site, *step, block);
@@ -199,7 +195,6 @@ void CudaBackend::dropout(const Tensor& x, double rate, std::uint64_t seed, std:
           if (i < count) to.put(i, dropout_keeps(bits[j], dropped) ? from[i] / (1.0f - dropped) : 0.0f);
         }
       });
-  launched("dropout");
 }
 
 }  // namespace afterglow

@@ -1,9 +1,7 @@
 // Gates of recurrent layers on rows [rows, columns]: the log decay y = -exp(A_log) softplus(x + bias), rows times one
 // factor each, and routers. Memory-bound. Grid: one or four columns a thread, or a warp a row for a factor's gradient.
-#include "gpu/runtime/cuda_backend.h"
-#include "gpu/runtime/launch.cuh"
+#include "gpu/runtime/kernel.cuh"
 #include "gpu/tile/columns.cuh"
-#include "gpu/tile/device.cuh"
 #include "gpu/tile/map.cuh"
 #include "gpu/tile/pieces.cuh"
 
@@ -28,8 +26,8 @@ struct DecayInputs {
 
 // One thread for `width` neighbours, which share a rate if they are several.
 template <unsigned width>
-void put_log_decay(cudaStream_t stream, std::int64_t count, const DecayInputs& in, const Rows<float>& y) {
-  map(stream, count / width, [=] __device__(unsigned i) {
+void put_log_decay(const CudaBackend& backend, std::int64_t count, const DecayInputs& in, const Rows<float>& y) {
+  map(backend, "log_decay", count / width, [=] __device__(unsigned i) {
     const unsigned row = i * width / y.columns, column = i * width % y.columns;
     const auto bias = Piece<width>::of(in.bias + column, true);
     const float rate = in.rate(column);
@@ -40,8 +38,8 @@ void put_log_decay(cudaStream_t stream, std::int64_t count, const DecayInputs& i
 }
 
 template <unsigned width>
-void put_log_decay_slopes(cudaStream_t stream, std::int64_t count, const DecayInputs& in, const Sink& dx) {
-  map(stream, count / width, [=] __device__(unsigned i) {
+void put_log_decay_slopes(const CudaBackend& backend, std::int64_t count, const DecayInputs& in, const Sink& dx) {
+  map(backend, "log_decay_backward", count / width, [=] __device__(unsigned i) {
     const unsigned row = i * width / in.x.columns, column = i * width % in.x.columns;
     const auto bias = Piece<width>::of(in.bias + column, true), x = Piece<width>::of(in.x, row, column, true);
     const float rate = in.rate(column);
@@ -56,8 +54,7 @@ template <class Body>
 void with_neighbours(const DecayInputs& in, const Rows<float>& out, const Body& body) {
   const bool are_aligned = in_pieces<4>(in.x) && in_pieces<4>(in.dy) && in_pieces<4>(out) &&
                            reinterpret_cast<std::uintptr_t>(in.bias) % 16 == 0;
-  if (in.sharing % 4 == 0 && are_aligned) return body(std::integral_constant<unsigned, 4>());
-  body(std::integral_constant<unsigned, 1>());
+  with_either<4u, 1u>(in.sharing % 4 == 0 && are_aligned, body);
 }
 
 // Sums of neighbouring columns that share a rate, one warp each.
@@ -73,28 +70,25 @@ __global__ void __launch_bounds__(threads)
 }
 
 DecayInputs decay_inputs(const Tensor& x, const Tensor& A_log, const Tensor& bias, const Tensor& dy) {
-  return {rows_of(x), dy.defined() ? rows_of(dy) : Rows<float>{}, A_log.as<float>(), bias.as<float>(),
-          unsigned(x.columns() / A_log.elements())};
+  return {rows_of(x), rows_of(dy), A_log.as<float>(), bias.as<float>(), unsigned(x.columns() / A_log.elements())};
 }
 
 void sum_rates(const CudaBackend& backend, const DecayInputs& in, std::int64_t rows, const Grad& dA_log) {
   const std::int64_t columns = in.x.columns, count = dA_log.tensor.elements();
-  float* const partials = backend.scratch(std::size_t((max_ranges + 1) * columns));
-  float* const of_columns = partials + max_ranges * columns;
+  float* const of_columns = backend.scratch(std::size_t((max_ranges + 1) * columns)) + max_ranges * columns;
   const Grad to = in.sharing == 1 ? dA_log : Grad{Tensor(of_columns, {columns}, DType::f32), false};
-  column_sums(backend.stream(), rows, columns, partials, backend.tickets(), to,
-              [in] __device__(unsigned row, unsigned column) {
-                return in.dy.at(row, column) * in.rate(column) * softplus(in.x.at(row, column) + in.bias[column]);
-              });
+  column_sums(backend, "log_decay_backward", rows, columns, to, [in] __device__(unsigned row, unsigned column) {
+    return in.dy.at(row, column) * in.rate(column) * softplus(in.x.at(row, column) + in.bias[column]);
+  });
   if (in.sharing > 1)
-    launch(share_sums_kernel, blocks_for(count, warps), threads, 0, backend.stream(), of_columns, in.sharing,
+    launch(backend, "log_decay_backward", share_sums_kernel, blocks_for(count, warps), threads, of_columns, in.sharing,
            unsigned(count), sink_of(dA_log));
 }
 
 template <class T>
-void put_products(cudaStream_t stream, std::int64_t count, const Rows<T>& x, const float* factor, float offset,
+void put_products(const CudaBackend& backend, std::int64_t count, const Rows<T>& x, const float* factor, float offset,
                   const Rows<T>& y) {
-  map(stream, count,
+  map(backend, "multiply_rows", count,
       [=] __device__(unsigned i) { y[i] = static_cast<T>(float(x[i]) * (factor[i / x.columns] + offset)); });
 }
 
@@ -119,53 +113,48 @@ __global__ void __launch_bounds__(threads)
 // One thread computes one row of a router: experts are few next to the width of their matrices.
 void CudaBackend::route(const Tensor& x, const Tensor& bias, const Router& router, const Tensor& y) {
   const std::int64_t experts = x.columns();
-  map(stream(), x.rows(),
+  map(*this, "route", x.rows(),
       [=, from = x.as<float>(), offset = bias.as<float>(), to = y.as<float>()] __device__(unsigned row) {
         route_row<float>(router, experts, from + row * experts, offset, to + row * experts);
       });
-  launched("route");
 }
 
 void CudaBackend::route_backward(const Tensor& x, const Router& router, const Tensor& y, const Tensor& dy,
                                  const Grad& dx) {
   if (!dx.wanted()) return;
   const std::int64_t experts = x.columns();
-  map(stream(), x.rows(),
+  map(*this, "route_backward", x.rows(),
       [=, from = x.as<float>(), given = y.as<float>(), up = dy.as<float>(), to = sink_of(dx)] __device__(unsigned row) {
         const std::size_t at = row * experts;
         route_row_backward<float>(router, experts, from + at, given + at, up + at,
                                   [&](std::int64_t e, float slope) { to.put(row, unsigned(e), slope); });
       });
-  launched("route_backward");
 }
 
 void CudaBackend::log_decay(const Tensor& x, const Tensor& A_log, const Tensor& bias, const Tensor& y) {
   if (x.elements() == 0) return;
   const DecayInputs in = decay_inputs(x, A_log, bias, {});
-  with_neighbours(in, rows_of(y), [&](auto width) { put_log_decay<width>(stream(), x.elements(), in, rows_of(y)); });
-  launched("log_decay");
+  with_neighbours(in, rows_of(y), [&](auto width) { put_log_decay<width>(*this, x.elements(), in, rows_of(y)); });
 }
 
 void CudaBackend::log_decay_backward(const Tensor& x, const Tensor& A_log, const Tensor& bias, const Tensor& dy,
                                      const Grad& dx, const Grad& dA_log, const Grad& dbias) {
   const DecayInputs in = decay_inputs(x, A_log, bias, dy);
   if (dA_log.wanted() || dbias.wanted()) {
-    const SideStream beside(*this);
+    const SideStream side(*this);
     if (dA_log.wanted()) sum_rates(*this, in, x.rows(), dA_log);
-    column_sums(stream(), x.rows(), x.columns(), scratch(std::size_t(max_ranges * x.columns())), tickets(), dbias,
+    column_sums(*this, "log_decay_backward", x.rows(), x.columns(), dbias,
                 [in] __device__(unsigned row, unsigned column) { return in.slope(row, column); });
   }
   if (dx.wanted())
     with_neighbours(in, sink_of(dx).rows,
-                    [&](auto width) { put_log_decay_slopes<width>(stream(), x.elements(), in, sink_of(dx)); });
-  launched("log_decay_backward");
+                    [&](auto width) { put_log_decay_slopes<width>(*this, x.elements(), in, sink_of(dx)); });
 }
 
 void CudaBackend::multiply_rows(const Tensor& x, const Tensor& factor, double offset, const Tensor& y) {
   with_stored_type(x, [&]<class T>(T) {
-    put_products(stream(), x.elements(), rows_of<T>(x), factor.as<float>(), float(offset), rows_of<T>(y));
+    put_products(*this, x.elements(), rows_of<T>(x), factor.as<float>(), float(offset), rows_of<T>(y));
   });
-  launched("multiply_rows");
 }
 
 void CudaBackend::multiply_rows_backward(const Tensor& x, const Tensor& factor, double offset, const Tensor& dy,

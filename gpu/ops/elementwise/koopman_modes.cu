@@ -3,13 +3,10 @@
 // Memory-bound. Grid: (groups of rows, tiles of pairs); a lane takes up to four pairs of four rows at a time.
 #include <algorithm>
 #include <initializer_list>
-#include <type_traits>
 
 #include "core/backend/mixed_modes.h"
 #include "gpu/ops/product/rounded.cuh"
-#include "gpu/runtime/cuda_backend.h"
-#include "gpu/runtime/launch.cuh"
-#include "gpu/tile/device.cuh"
+#include "gpu/runtime/kernel.cuh"
 #include "gpu/tile/pieces.cuh"
 
 namespace afterglow {
@@ -163,7 +160,7 @@ __global__ void __launch_bounds__(threads)
 template <class T>
 ModeInputs<T> mode_inputs(const Tensor& lifted, const Tensor& gamma, const Tensor& omega, const Tensor& gate) {
   return {rows_of<T>(lifted),
-          gate.defined() ? rows_of<T>(gate) : Rows<T>{},
+          rows_of<T>(gate),
           {},
           gamma.as<float>(),
           omega.as<float>(),
@@ -177,8 +174,7 @@ void with_pairs(const ModeInputs<T>& in, std::initializer_list<Rows<T>> results,
   constexpr unsigned width = 2 * max_pairs;
   const bool whole = in.pairs % max_pairs == 0 && in_pieces<width>(in.lifted) && in_pieces<width>(in.gate) &&
                      in_pieces<width>(in.dz) && std::all_of(results.begin(), results.end(), in_pieces<width, T>);
-  if (whole) return body(std::integral_constant<unsigned, max_pairs>());
-  body(std::integral_constant<unsigned, 1>());
+  with_either<max_pairs, 1u>(whole, body);
 }
 
 /// The threads of one block. The shared functions are compiled for the host as well, where nothing calls them.
@@ -225,7 +221,7 @@ __global__ void __launch_bounds__(threads)
 
 /// Launches a kernel for the blocks of matrices [n,b,b].
 template <class Kernel, class... Arguments>
-void launch_mixed(cudaStream_t stream, const char* name, Kernel* kernel, const Tensor& matrices,
+void launch_mixed(const CudaBackend& backend, const char* name, Kernel* kernel, const Tensor& matrices,
                   const Arguments&... arguments) {
   const auto b = int(matrices.shape[2]);
   if (b > 64) {
@@ -233,23 +229,22 @@ void launch_mixed(cudaStream_t stream, const char* name, Kernel* kernel, const T
                                        std::to_string(b) + "; choose a smaller one or --device cpu");
   }
   const int bytes = mixed_scratch(b) * int(sizeof(float));
-  launch(name, kernel, unsigned(matrices.shape[0]), threads, bytes, stream, b, arguments...);
+  launch(name, kernel, unsigned(matrices.shape[0]), threads, bytes, backend.stream(), b, arguments...);
+  backend.launched(name);
 }
 
 }  // namespace
 
 void CudaBackend::mixed_modes(const Tensor& A, const Tensor& gamma, const Tensor& omega, const Tensor& Q,
                               const Tensor& W) {
-  launch_mixed(stream(), "mixed_modes", mixed_kernel, A, A.as<float>(), gamma.as<float>(), omega.as<float>(),
+  launch_mixed(*this, "mixed_modes", mixed_kernel, A, A.as<float>(), gamma.as<float>(), omega.as<float>(),
                Q.as<float>(), W.as<float>());
-  launched("mixed_modes");
 }
 
 void CudaBackend::mixed_modes_backward(const Tensor& gamma, const Tensor& omega, const Tensor& Q, const Tensor& dW,
                                        const Grad& dA, const Grad& dgamma, const Grad& domega) {
-  launch_mixed(stream(), "mixed_modes_backward", mixed_backward_kernel, Q, gamma.as<float>(), omega.as<float>(),
+  launch_mixed(*this, "mixed_modes_backward", mixed_backward_kernel, Q, gamma.as<float>(), omega.as<float>(),
                Q.as<float>(), dW.as<float>(), sink_of(dA), sink_of(dgamma), sink_of(domega));
-  launched("mixed_modes_backward");
 }
 
 void CudaBackend::koopman_modes(const Tensor& lifted, const Tensor& gamma, const Tensor& omega, const Tensor& gate,
@@ -260,10 +255,9 @@ void CudaBackend::koopman_modes(const Tensor& lifted, const Tensor& gamma, const
     const Rows<T> to = rows_of<T>(z);
     with_pairs<max_piece<T> / 2>(in, {to}, [&](auto pairs) {
       const dim3 grid(blocks_for(in.rows, row_groups * together), blocks_for(in.pairs, lanes * pairs));
-      launch(modes_kernel<pairs, T>, grid, threads, 0, stream(), in, to, rounded_result(*this, rounded));
+      launch(*this, "koopman_modes", modes_kernel<pairs, T>, grid, threads, in, to, rounded_result(*this, rounded));
     });
   });
-  launched("koopman_modes");
 }
 
 void CudaBackend::koopman_modes_backward(const Tensor& lifted, const Tensor& gamma, const Tensor& omega,
@@ -280,10 +274,10 @@ void CudaBackend::koopman_modes_backward(const Tensor& lifted, const Tensor& gam
                      max_blocks_of_tile = at_most(resident_blocks / tiles + 1, max_ranges);
       const dim3 grid(tiles, at_most(blocks_for(in.rows, row_groups * together), max_blocks_of_tile));
       float* partials = scratch(std::size_t{grid.x} * grid.y * 2 * lanes * pairs);
-      launch(modes_backward_kernel<pairs, T>, grid, threads, 0, stream(), in, partials, tickets_, out);
+      launch(*this, "koopman_modes_backward", modes_backward_kernel<pairs, T>, grid, threads, in, partials, tickets_,
+             out);
     });
   });
-  launched("koopman_modes_backward");
 }
 
 }  // namespace afterglow

@@ -1,18 +1,17 @@
-// Gated linear attention, S_t = diag(e^g_t) S_{t-1} + k_t v_t^T, y_t = scale S_t^T q_t, by chunks of 64 tokens in four
-// sub-chunks of 16. l is the log decay (base 2) summed from the sub-chunk's first token on, f = 2^l of its last token,
-// S the state before the chunk, F the flow into its end; enter and leave are the products of f before and after.
-//     Q_t = q_t 2^l_t, K_j = k_j f 2^-l_j, A_tj = sum over channels of Q_t K_j f.. of the sub-chunks between j and t
+// Gated linear attention, S_t = diag(e^g_t) S_{t-1} + k_t v_t^T, y_t = scale S_t^T q_t, by chunks of four sub-chunks of
+// 16 tokens. l: log decay (base 2) summed from the sub-chunk's first token on; f = 2^l of its last token; S: the state
+// before the chunk; F: its gradient behind the chunk; enter, leave: products of f before and after the sub-chunk.
+//     Q_t = q_t 2^l_t, K_j = k_j f 2^-l_j, A_tj = Q_t . K_j times f between their sub-chunks, 1 / f within one
 //     y_t = scale (Q_t . enter S + sum over j <= t of A_tj v_j),   S' = enter f leave S + sum_j leave K_j v_j^T
 //     dv_j = scale (K_j . leave F + sum over t >= j of A_tj dy_t),   w_tj = dy_t . v_j
 //     dq_t = scale 2^l_t (X_t + w_tt K_t / f),   X_t = enter S dy_t + sum over j < t of w_tj K_j, decayed as in A
 //     dk_j = scale f 2^-l_j (Y_j + w_jj Q_j / f),   Y_j = leave F v_j + sum over t > j of w_tj Q_t, decayed as in A
-//     dg_t = sum over s >= t of (Q_s X_s - K_s Y_s) + rows of S' F; in a sub-chunk of its own A has the factor 1 / f
-// Grid: a block a chunk of a head, or of a piece of a wide one (gla_passes.cuh); as plain loops in gla_chunks_test.cpp.
+//     dg_t = sum over s >= t of (Q_s X_s - K_s Y_s) + rows of S' F
+// Grid: a block a chunk of a head, or of a piece of a wide one (gla_passes.cuh). Plain loops: gla_chunks_test.cpp.
 #include <algorithm>
 
 #include "gpu/ops/gla/gla_chunks.cuh"
 #include "gpu/ops/gla/gla_passes.cuh"
-#include "gpu/runtime/cuda_backend.h"
 
 namespace afterglow::scan {
 
@@ -695,6 +694,8 @@ bool fits_gla(const DeltaInputs& in) {
   return keys % s.pieces() == 0 && width % s.pieces() == 0 && s.width % int(max_piece<Bf16>) == 0;
 }
 
+namespace {
+
 std::int64_t gla_memory(const DeltaInputs& in) {
   const GlaSizes s = gla_sizes_of(in);
   const std::int64_t size = gla_size(s);
@@ -732,5 +733,9 @@ void gla_by_chunks_backward(cudaStream_t stream, const DeltaInputs& in, bool exa
     passes.add_steep_backward(sink_of<T>(out.v), out);
   });
 }
+
+}  // namespace
+
+const ChunkedRule gla_rule{gla_memory, gla_workspace, gla_by_chunks, gla_by_chunks_backward};
 
 }  // namespace afterglow::scan

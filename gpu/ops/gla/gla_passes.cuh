@@ -250,12 +250,8 @@ SinkOf<T> by_pieces(const GlaSizes& s, SinkOf<T> sink) {
 }
 template <class T>
 GlaArrays<T> gla_arrays_of(const DeltaInputs& in, const Tensor& dy) {
-  return {device::rows_of<T>(in.q).data,
-          device::rows_of<T>(in.k).data,
-          device::rows_of<T>(in.v).data,
-          dy.defined() ? device::rows_of<T>(dy).data : nullptr,
-          in.g.as<float>(),
-          in.beta.defined() ? in.beta.as<float>() : nullptr};
+  const auto stored = [](const Tensor& tensor) { return device::rows_of<T>(tensor).data; };
+  return {stored(in.q), stored(in.k), stored(in.v), stored(dy), in.g.as<float>(), in.beta.as<float>()};
 }
 /// In memory with room for `gla_memory`, without flows and recalls.
 GlaMemory gla_memory_of(const GlaSizes& s, float* memory);
@@ -263,14 +259,8 @@ GlaMemory gla_memory_of(const GlaSizes& s, float* memory);
 /// Calls body(size, exact) with the kernel size as a type; bfloat16 is never exact.
 template <class T, class Body>
 void with_gla_size(const GlaSizes& s, bool exact, const Body& body) {
-  const auto with_size = [&](auto size) {
-    if constexpr (std::is_same_v<T, float>) {
-      if (exact) return body(size, std::true_type{});
-    }
-    body(size, std::false_type{});
-  };
-  if (gla_size(s) == 32) return with_size(std::integral_constant<int, 32>{});
-  with_size(std::integral_constant<int, 64>{});
+  device::with_capacity<32, 64>(
+      gla_size(s), [&](auto size) { device::with_exact<T>(exact, [&](auto is_exact) { body(size, is_exact); }); });
 }
 
 /// The passes, in the order in which they depend on one another.

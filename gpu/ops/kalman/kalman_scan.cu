@@ -2,9 +2,7 @@
 // block a head, with covariance Phi [K,K] and memory S [K,P] in shared memory. A reference for comparison, not a fast
 // kernel: the steps depend on each other.
 #include "core/backend/kalman.h"
-#include "gpu/runtime/cuda_backend.h"
-#include "gpu/runtime/launch.cuh"
-#include "gpu/tile/device.cuh"
+#include "gpu/runtime/kernel.cuh"
 
 namespace afterglow {
 
@@ -181,10 +179,8 @@ KalmanArrays arrays_of(const KalmanInputs& in, const Tensor& dy) {
 
 void CudaBackend::kalman_scan(const KalmanInputs& in, const Tensor& y, const KalmanState& state, bool resume) {
   const KalmanSizes s = sizes_of(in);
-  const auto bytes = int(KalmanMemory::bytes(s));
-  allow_shared_memory(reinterpret_cast<const void*>(kalman_kernel), bytes, "kalman_scan");
-  kalman_kernel<<<unsigned(s.batch * s.heads), threads, bytes, stream()>>>(
-      s, arrays_of(in, {}), y.as<float>(), state.covariance.as<float>(), state.memory.as<float>(), resume);
+  launch_after("kalman_scan", kalman_kernel, unsigned(s.batch * s.heads), threads, KalmanMemory::bytes(s), stream(), s,
+               arrays_of(in, {}), y.as<float>(), state.covariance.as<float>(), state.memory.as<float>(), resume);
   launched("kalman_scan");
 }
 
@@ -193,11 +189,10 @@ std::int64_t CudaBackend::kalman_scan_workspace(const KalmanInputs& in) const { 
 void CudaBackend::kalman_scan_backward(const KalmanInputs& in, const Tensor& dy, const Tensor& workspace,
                                        const KalmanGrads& out) {
   const KalmanSizes s = sizes_of(in);
-  const auto bytes = int(KalmanMemory::bytes(s));
-  allow_shared_memory(reinterpret_cast<const void*>(kalman_backward_kernel), bytes, "kalman_scan_backward");
-  kalman_backward_kernel<<<unsigned(s.batch * s.heads), threads, bytes, stream()>>>(
-      s, arrays_of(in, dy), workspace.as<float>(), workspace.as<float>() + in.q.elements(),
-      {sink_of(out.q), sink_of(out.k), sink_of(out.v), sink_of(out.weight)});
+  launch_after("kalman_scan_backward", kalman_backward_kernel, unsigned(s.batch * s.heads), threads,
+               KalmanMemory::bytes(s), stream(), s, arrays_of(in, dy), workspace.as<float>(),
+               workspace.as<float>() + in.q.elements(),
+               KalmanSinks{sink_of(out.q), sink_of(out.k), sink_of(out.v), sink_of(out.weight)});
   launched("kalman_scan_backward");
 }
 

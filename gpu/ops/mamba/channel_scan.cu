@@ -2,8 +2,7 @@
 // with N states. Grid: (eight channels, sequences); 16 lanes a channel, each with some of its states. The backward pass
 // keeps the state before every 32 tokens and computes the states between again; sums over channels are partial sums of
 // a block, which a second kernel adds in order.
-#include "gpu/runtime/cuda_backend.h"
-#include "gpu/tile/device.cuh"
+#include "gpu/runtime/kernel.cuh"
 #include "gpu/tile/lanes.cuh"
 
 namespace afterglow {

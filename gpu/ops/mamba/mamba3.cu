@@ -1,9 +1,8 @@
 // Mamba-3's operations around its scan: trapezoidal steps and pair squares (angles: rotary_angles.cu, rotated keys and
 // queries: rope_heads.cu, the gate of heads: gpu/ops/norm/gated_heads.cu). Memory-bound elementwise kernels; the last
 // block to arrive finishes sums over rows. T is the stored type of the projection's result; steps are float32.
-#include "gpu/runtime/cuda_backend.h"
+#include "gpu/runtime/kernel.cuh"
 #include "gpu/tile/columns.cuh"
-#include "gpu/tile/device.cuh"
 #include "gpu/tile/map.cuh"
 
 namespace afterglow {
@@ -43,8 +42,8 @@ StepInputs<T> step_inputs(const Tensor& x, const Tensor& bias, const StepFloors&
 }
 
 template <class T>
-void take_steps(cudaStream_t stream, const StepInputs<T>& in, std::int64_t rows, const Rows<float>& out) {
-  map(stream, rows * in.heads, [=] __device__(unsigned i) {
+void take_steps(const CudaBackend& backend, const StepInputs<T>& in, std::int64_t rows, const Rows<float>& out) {
+  map(backend, "trapezoid_steps", rows * in.heads, [=] __device__(unsigned i) {
     const unsigned row = i / in.heads, h = i % in.heads;
     const Step step = in.at(row, h);
     out.at(row, h) = step.dt;
@@ -64,12 +63,11 @@ void take_steps_backward(CudaBackend& backend, const StepInputs<T>& in, std::int
             (1.0f - step.share) * up.at(row, 3 * in.heads + h));
   };
   if (dbias.wanted()) {
-    const SideStream beside(backend);
-    column_sums(backend.stream(), rows, in.heads, backend.scratch(std::size_t{max_ranges} * in.heads),
-                backend.tickets(), dbias, to_dt);
+    const SideStream side(backend);
+    column_sums(backend, "trapezoid_steps_backward", rows, in.heads, dbias, to_dt);
   }
   if (!to.wanted()) return;
-  map(backend.stream(), rows * in.heads, [=] __device__(unsigned i) {
+  map(backend, "trapezoid_steps_backward", rows * in.heads, [=] __device__(unsigned i) {
     const unsigned row = i / in.heads, h = i % in.heads;
     const Step step = in.at(row, h);
     const float to_now = up.at(row, 2 * in.heads + h), to_lag = up.at(row, 3 * in.heads + h);
@@ -82,10 +80,8 @@ void take_steps_backward(CudaBackend& backend, const StepInputs<T>& in, std::int
 }  // namespace
 
 void CudaBackend::trapezoid_steps(const Tensor& x, const Tensor& bias, const StepFloors& floors, const Tensor& y) {
-  with_stored_type(x, [&](auto stored) {
-    take_steps(stream(), step_inputs<decltype(stored)>(x, bias, floors), x.rows(), rows_of(y));
-  });
-  launched("trapezoid_steps");
+  with_stored_type(
+      x, [&](auto stored) { take_steps(*this, step_inputs<decltype(stored)>(x, bias, floors), x.rows(), rows_of(y)); });
 }
 
 void CudaBackend::trapezoid_steps_backward(const Tensor& x, const Tensor& bias, const StepFloors& floors,
@@ -93,13 +89,12 @@ void CudaBackend::trapezoid_steps_backward(const Tensor& x, const Tensor& bias, 
   with_stored_type(x, [&]<class T>(T) {
     take_steps_backward(*this, step_inputs<T>(x, bias, floors), x.rows(), rows_of(dy), sink_of<T>(dx), dbias);
   });
-  launched("trapezoid_steps_backward");
 }
 
 void CudaBackend::pair_squares(const Tensor& x, const PairSquares& squares, const Tensor& y) {
   const Rows<float> in = rows_of(x), out = rows_of(y);
   const unsigned pairs = in.columns / 2, first = squares.invariant ? pairs : 0;
-  map(stream(), x.rows() * pairs, [=] __device__(unsigned i) {
+  map(*this, "pair_squares", x.rows() * pairs, [=] __device__(unsigned i) {
     const unsigned row = i / pairs, pair = i % pairs;
     const float a = in.at(row, 2 * pair), b = in.at(row, 2 * pair + 1);
     if (squares.invariant) out.at(row, pair) = a * a + b * b;
@@ -107,7 +102,6 @@ void CudaBackend::pair_squares(const Tensor& x, const PairSquares& squares, cons
     out.at(row, first + 2 * pair) = a * a - b * b;
     out.at(row, first + 2 * pair + 1) = 2.0f * a * b;
   });
-  launched("pair_squares");
 }
 
 void CudaBackend::pair_squares_backward(const Tensor& x, const PairSquares& squares, const Tensor& dy, const Grad& dx) {
@@ -115,7 +109,7 @@ void CudaBackend::pair_squares_backward(const Tensor& x, const PairSquares& squa
   const Rows<float> in = rows_of(x), up = rows_of(dy);
   const Sink to = sink_of(dx);
   const unsigned pairs = in.columns / 2, first = squares.invariant ? pairs : 0;
-  map(stream(), x.rows() * pairs, [=] __device__(unsigned i) {
+  map(*this, "pair_squares_backward", x.rows() * pairs, [=] __device__(unsigned i) {
     const unsigned row = i / pairs, pair = i % pairs;
     const float a = in.at(row, 2 * pair), b = in.at(row, 2 * pair + 1);
     const float size = squares.invariant ? up.at(row, pair) : 0.0f;
@@ -124,7 +118,6 @@ void CudaBackend::pair_squares_backward(const Tensor& x, const PairSquares& squa
     to.put(row, 2 * pair, 2.0f * (a * (size + real) + b * imaginary));
     to.put(row, 2 * pair + 1, 2.0f * (b * (size - real) + a * imaginary));
   });
-  launched("pair_squares_backward");
 }
 
 }  // namespace afterglow

@@ -2,10 +2,8 @@
 // pairs of states (RoPE). Memory-bound: a block takes whole rows of all heads, two pairs of a head a thread, and with
 // many rows also sums the gradients of weight and bias. Other sizes run one warp a row (any_heads_kernel). T is the
 // stored type of vectors.
-#include "gpu/runtime/cuda_backend.h"
-#include "gpu/runtime/launch.cuh"
+#include "gpu/runtime/kernel.cuh"
 #include "gpu/tile/columns.cuh"
-#include "gpu/tile/device.cuh"
 #include "gpu/tile/lanes.cuh"
 #include "gpu/tile/pieces.cuh"
 
@@ -65,15 +63,9 @@ struct RopeHeads {
 template <class T>
 RopeHeads<T> rope_inputs(const Tensor& x, const Tensor& weight, const Tensor& theta, const Tensor& y,
                          const Tensor& dy) {
-  return {rows_of<T>(x),
-          weight.as<float>(),
-          theta.as<float>(),
-          rows_of<T>(y).data,
-          dy.defined() ? rows_of<T>(dy).data : nullptr,
-          unsigned(x.rows()),
-          unsigned(y.shape[2]),
-          unsigned(x.columns()),
-          theta.defined() ? unsigned(theta.columns()) : 0u};
+  return {rows_of<T>(x),        weight.as<float>(),    theta.as<float>(),
+          rows_of<T>(y).data,   rows_of<T>(dy).data,   unsigned(x.rows()),
+          unsigned(y.shape[2]), unsigned(x.columns()), theta.defined() ? unsigned(theta.columns()) : 0u};
 }
 
 /// Rows of a block: `side_by_side`, each by `warps_of_row` warps.
@@ -410,11 +402,7 @@ bool with_lanes(const RopeHeads<T>& in, bool whole, const Body& body) {
       in.heads * in.states > 4 * max_threads)
     return false;
   return with_lanes_of_fours(in.states, [&](auto lanes) {
-    if (has_many_rows(in) && in.pairs <= lanes) {
-      body(lanes, std::integral_constant<unsigned, 1>());
-    } else {
-      body(lanes, std::integral_constant<unsigned, 2>());
-    }
+    with_either<1u, 2u>(has_many_rows(in) && in.pairs <= lanes, [&](auto pairs) { body(lanes, pairs); });
     return true;
   });
 }
@@ -425,37 +413,22 @@ unsigned blocks_of(const RopeHeads<T>& in, unsigned many, unsigned at_once) {
   return blocks_for(in.rows, has_many_rows(in) && many > at_once ? many : at_once);
 }
 
-template <class T>
-void rope_heads(cudaStream_t stream, const RopeHeads<T>& in, const float* bias, float eps, T* out, float* scales) {
-  if (in.rows == 0) return;
-  const bool by_rows = with_lanes(in, in_pairs(bias), [&](auto lanes, auto rotated_pairs) {
-    const RowBlock block = row_block<lanes>(in.heads);
-    launch(rope_heads_kernel<lanes, rotated_pairs, T>,
-           blocks_of(in, forward_block_rows, forward_rows<rotated_pairs> * block.side_by_side), block.threads(), 0,
-           stream, in, block, bias, eps, out, scales);
-  });
-  if (!by_rows)
-    launch(any_heads_kernel<T>, blocks_for(in.rows, threads / 32), threads, 0, stream, in, bias, eps, out, scales);
-}
-
 /// The gradients of weight and bias in launches of their own.
 template <class T>
 void sum_weights(const CudaBackend& backend, const RopeHeads<T>& in, const NormGradient<T>& to, const Grad& dweight,
                  const Grad& dbias) {
-  float* partials = backend.scratch(std::size_t{max_ranges} * in.heads * in.states);
+  constexpr const char* what = "rotate_heads_backward sums";
   if (dweight.wanted()) {
-    column_sums(backend.stream(), in.rows, in.states, partials, backend.tickets(), dweight,
-                [=] __device__(unsigned row, unsigned n) {
-                  return to.of_heads[std::size_t{row} * in.states + n] * in.x_at(row, n) * to.scales[row];
-                });
+    column_sums(backend, what, in.rows, in.states, dweight, [=] __device__(unsigned row, unsigned n) {
+      return to.of_heads[std::size_t{row} * in.states + n] * in.x_at(row, n) * to.scales[row];
+    });
   }
   if (dbias.wanted()) {
-    column_sums(backend.stream(), in.rows, in.heads * in.states, partials, backend.tickets(), dbias,
-                [=] __device__(unsigned row, unsigned column) {
-                  const unsigned n = column % in.states;
-                  const float2 pair = in.straight(row, column / in.states, n / 2);
-                  return n % 2 == 0 ? pair.x : pair.y;
-                });
+    column_sums(backend, what, in.rows, in.heads * in.states, dbias, [=] __device__(unsigned row, unsigned column) {
+      const unsigned n = column % in.states;
+      const float2 pair = in.straight(row, column / in.states, n / 2);
+      return n % 2 == 0 ? pair.x : pair.y;
+    });
   }
 }
 
@@ -466,10 +439,10 @@ void add_partials(const CudaBackend& backend, float* partials, unsigned blocks, 
   ColumnSums sums;
   sums.add(of_bias, dbias);
   sums.add(of_weight, dweight);
-  column_sums_each(backend.stream(), blocks, sums, partials + std::size_t{blocks} * width, backend.tickets(),
-                   [=] __device__(unsigned which, unsigned row, unsigned column) {
-                     return partials[row * std::size_t{width} + skipped + which * of_bias + column];
-                   });
+  const auto value = [=] __device__(unsigned which, unsigned row, unsigned column) {
+    return partials[row * std::size_t{width} + skipped + which * of_bias + column];
+  };
+  column_sums_each(backend, "rotate_heads_backward sums", blocks, sums, value, std::size_t{blocks} * width);
 }
 
 /// Shared memory of a backward block: the sums of a round's warps, twice, or all threads' sums over rows.
@@ -511,7 +484,7 @@ void rope_heads_backward(CudaBackend& backend, const RopeHeads<T>& in, NormGradi
   backend.launched("rotate_heads_backward");
   if (partials != nullptr)
     return add_partials(backend, partials, blocks, in.heads * in.states, in.states, dweight, dbias);
-  const SideStream beside(backend);
+  const SideStream side(backend);
   sum_weights(backend, in, to, dweight, dbias);
 }
 
@@ -519,11 +492,21 @@ void rope_heads_backward(CudaBackend& backend, const RopeHeads<T>& in, NormGradi
 
 void CudaBackend::rotate_heads(const Tensor& x, const Tensor& weight, const Tensor& bias, const Tensor& theta,
                                double eps, const Tensor& y, const Tensor& inverse) {
+  if (x.rows() == 0) return;
+  constexpr const char* what = "rotate_heads";
   with_stored_type(x, [&]<class T>(T) {
-    rope_heads(stream(), rope_inputs<T>(x, weight, theta, y, {}), bias.as<float>(), float(eps), y.as<T>(),
-               inverse.as<float>());
+    const RopeHeads<T> in = rope_inputs<T>(x, weight, theta, y, {});
+    const float* offset = bias.as<float>();
+    const bool by_rows = with_lanes(in, in_pairs(offset), [&](auto lanes, auto rotated_pairs) {
+      const RowBlock block = row_block<lanes>(in.heads);
+      const unsigned at_once = forward_rows<rotated_pairs> * block.side_by_side;
+      launch(*this, what, rope_heads_kernel<lanes, rotated_pairs, T>, blocks_of(in, forward_block_rows, at_once),
+             block.threads(), in, block, offset, float(eps), y.as<T>(), inverse.as<float>());
+    });
+    if (!by_rows)
+      launch(*this, what, any_heads_kernel<T>, blocks_for(in.rows, threads / 32), threads, in, offset, float(eps),
+             y.as<T>(), inverse.as<float>());
   });
-  launched("rotate_heads");
 }
 
 void CudaBackend::rotate_heads_backward(const Tensor& x, const Tensor& weight, const Tensor& theta, const Tensor& y,
@@ -534,7 +517,6 @@ void CudaBackend::rotate_heads_backward(const Tensor& x, const Tensor& weight, c
                         NormGradient<T>{inverse.as<float>(), sums.as<float>(), sink_of<T>(dx)}, sink_of(dtheta),
                         dweight, dbias);
   });
-  launched("rotate_heads_backward sums");
 }
 
 }  // namespace afterglow

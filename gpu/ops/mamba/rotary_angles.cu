@@ -3,9 +3,8 @@
 // an angle, or one block in a long sequence. Sums are float64. T is the stored type of the projection's result.
 #include <optional>
 
-#include "gpu/runtime/cuda_backend.h"
-#include "gpu/runtime/launch.cuh"
-#include "gpu/tile/device.cuh"
+#include "gpu/runtime/kernel.cuh"
+#include "gpu/tile/lanes.cuh"
 
 namespace afterglow {
 
@@ -34,23 +33,12 @@ struct AngleInputs {
   __device__ double rate(std::size_t row, unsigned pair) const { return rate_of(float(raw.at(row, pair))); }
 };
 
-/// Inclusive sums over a warp's lanes up to each lane, or from each lane to the last.
-template <bool backward>
-__device__ double sums_along(double value, unsigned lane) {
-#pragma unroll
-  for (unsigned offset = 1; offset < 32; offset *= 2) {
-    const double other =
-        backward ? __shfl_down_sync(full_warp, value, offset) : __shfl_up_sync(full_warp, value, offset);
-    if (backward ? lane + offset < 32 : lane >= offset) value += other;
-  }
-  return value;
-}
-
-/// The same over the tokens of `together` warps, of which a block has one group if they are several; and the total.
+/// sum_along_lanes over the tokens of `together` warps, of which a block has one group if they are several; and the
+/// total.
 template <bool backward, unsigned together>
 __device__ double sums_of_group(double value, double& total) {
   const unsigned lane = threadIdx.x % 32, warp = threadIdx.x / 32;
-  const double own = sums_along<backward>(value, lane);
+  const double own = sum_along_lanes<backward>(value);
   if constexpr (together == 1) {
     total = __shfl_sync(full_warp, own, backward ? 0 : 31);
     return own;
@@ -71,9 +59,7 @@ __device__ double sums_of_group(double value, double& total) {
 /// Calls body with the number of warps that sum the angles of one pair of one head, as a compile-time constant.
 template <class Body>
 void with_warps_together(const AngleSizes& s, const Body& body) {
-  static_assert(warps == 8);
-  if (s.length < long_angles) return body(std::integral_constant<unsigned, 1>());
-  body(std::integral_constant<unsigned, warps>());
+  with_either<1u, warps>(s.length < long_angles, body);
 }
 
 AngleSizes angle_sizes(const Tensor& dt, const Tensor& rate) {

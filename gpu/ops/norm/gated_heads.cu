@@ -1,10 +1,8 @@
 // The gate of heads, y = x silu(z), or y = RMSNorm(x) weight silu(z) over each head. Memory-bound: a block takes whole
 // rows of all heads, a few lanes a head, and with many rows also sums the gradient of the weight. Heads of other sizes
 // run one warp each.
-#include "gpu/runtime/cuda_backend.h"
-#include "gpu/runtime/launch.cuh"
+#include "gpu/runtime/kernel.cuh"
 #include "gpu/tile/columns.cuh"
-#include "gpu/tile/device.cuh"
 #include "gpu/tile/lanes.cuh"
 #include "gpu/tile/pieces.cuh"
 
@@ -223,11 +221,7 @@ bool with_head_lanes(const GatedHeads<T>& in, bool whole, const Body& body) {
       reinterpret_cast<std::uintptr_t>(in.weight) % 16 != 0)
     return false;
   return with_lanes_of_fours(in.width, [&](auto lanes) {
-    if (has_many_rows(in)) {
-      body(lanes, std::integral_constant<unsigned, many_together>());
-    } else {
-      body(lanes, std::integral_constant<unsigned, 1>());
-    }
+    with_either<many_together, 1u>(has_many_rows(in), [&](auto together) { body(lanes, together); });
     return true;
   });
 }
@@ -247,30 +241,16 @@ unsigned gradient_blocks(const GatedHeads<T>& in, bool sums_weight, unsigned wei
 
 /// The gradient of the weight in a launch of its own: over rows of all heads, or over heads if they share it.
 template <class T>
-void sum_head_weight(const CudaBackend& backend, const GatedHeads<T>& in, unsigned* tickets, const Grad& dweight) {
+void sum_head_weight(const CudaBackend& backend, const GatedHeads<T>& in, const Grad& dweight) {
   const unsigned columns = in.one_weight ? in.width : in.heads * in.width, heads_of_row = in.one_weight ? 1 : in.heads;
-  column_sums(backend.stream(), in.rows * in.heads / heads_of_row, columns,
-              backend.scratch(std::size_t{max_ranges} * columns), tickets, dweight,
+  column_sums(backend, "gated_heads_backward", in.rows * in.heads / heads_of_row, columns, dweight,
               [=] __device__(unsigned row, unsigned column) {
                 const unsigned i = row * heads_of_row + column / in.width, p = column % in.width;
                 return in.dy_of(i, p) * silu<T>(in.z_of(i, p)) * in.x_of(i, p) * in.inverse[i];
               });
 }
 
-/// y = x silu(z), each head of x normalised first if there is a weight.
-template <class T>
-void gate_heads(const CudaBackend& backend, const GatedHeads<T>& in, float eps, const Rows<T>& y) {
-  if (in.rows == 0) return;
-  const bool by_rows = with_head_lanes(in, in_pieces<4>(y) && y.dense, [&](auto lanes, auto together) {
-    launch(gated_heads_kernel<lanes, together, T>, blocks_for(in.rows, together), block_of(in), 0, backend.stream(), in,
-           eps, y);
-  });
-  if (!by_rows)
-    launch(any_heads_kernel<T>, blocks_for(std::int64_t{in.rows} * in.heads, warps), threads, 0, backend.stream(), in,
-           eps, y);
-}
-
-/// Their gradients; `weights`: size of the weight, if there is one.
+/// The gradients of x, z and the weight; `weights`: size of the weight, if there is one.
 template <class T>
 void gate_heads_backward(CudaBackend& backend, const GatedHeads<T>& in, const SinkOf<T>& to_x, const SinkOf<T>& to_z,
                          const Grad& dweight, unsigned weights) {
@@ -291,11 +271,12 @@ void gate_heads_backward(CudaBackend& backend, const GatedHeads<T>& in, const Si
            backend.stream(), in, to_x, to_z);
   if (partials != nullptr) {
     column_sums(
-        backend.stream(), blocks, weights, partials + std::size_t{blocks} * weights, backend.tickets(), dweight,
-        [=] __device__(unsigned row, unsigned column) { return partials[row * std::size_t{weights} + column]; });
+        backend, "gated_heads_backward", blocks, weights, dweight,
+        [=] __device__(unsigned row, unsigned column) { return partials[row * std::size_t{weights} + column]; },
+        std::size_t{blocks} * weights);
   } else if (dweight.wanted()) {
-    const SideStream beside(backend);
-    sum_head_weight(backend, in, backend.tickets(), dweight);
+    const SideStream side(backend);
+    sum_head_weight(backend, in, dweight);
   }
 }
 
@@ -303,9 +284,19 @@ void gate_heads_backward(CudaBackend& backend, const GatedHeads<T>& in, const Si
 
 void CudaBackend::gated_heads(const Tensor& x, const Tensor& z, const Tensor& weight, double eps, const Tensor& y,
                               const Tensor& inverse) {
-  with_stored_type(
-      x, [&]<class T>(T) { gate_heads(*this, gated_inputs<T>(x, z, weight, inverse, {}), float(eps), rows_of<T>(y)); });
-  launched("gated_heads");
+  if (z.rows() == 0) return;
+  constexpr const char* what = "gated_heads";
+  with_stored_type(x, [&]<class T>(T) {
+    const GatedHeads<T> in = gated_inputs<T>(x, z, weight, inverse, {});
+    const Rows<T> to = rows_of<T>(y);
+    const bool by_rows = with_head_lanes(in, in_pieces<4>(to) && to.dense, [&](auto lanes, auto together) {
+      launch(*this, what, gated_heads_kernel<lanes, together, T>, blocks_for(in.rows, together), block_of(in), in,
+             float(eps), to);
+    });
+    if (!by_rows)
+      launch(*this, what, any_heads_kernel<T>, blocks_for(std::int64_t{in.rows} * in.heads, warps), threads, in,
+             float(eps), to);
+  });
 }
 
 void CudaBackend::gated_heads_backward(const Tensor& x, const Tensor& z, const Tensor& weight, const Tensor& inverse,

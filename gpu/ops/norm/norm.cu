@@ -7,11 +7,9 @@
 #include <type_traits>
 
 #include "gpu/ops/product/rounded.cuh"
-#include "gpu/runtime/cuda_backend.h"
-#include "gpu/runtime/launch.cuh"
+#include "gpu/runtime/kernel.cuh"
 #include "gpu/runtime/properties.h"
 #include "gpu/tile/columns.cuh"
-#include "gpu/tile/device.cuh"
 #include "gpu/tile/lanes.cuh"
 #include "gpu/tile/pieces.cuh"
 
@@ -251,25 +249,22 @@ bool in_wide_pieces(const NormInputs<X, Y>& in) {
 template <class X, class Y, class Body>
 void with_pieces(const NormInputs<X, Y>& in, bool whole, const Body& body) {
   constexpr std::integral_constant<unsigned, max_piece<X>> width;
-  constexpr std::integral_constant<unsigned, 16> half_warp;
+  constexpr std::integral_constant<unsigned, 1> one;
   constexpr std::integral_constant<unsigned, 32> warp;
-  if (!whole || !in_wide_pieces(in))
-    return body(std::integral_constant<unsigned, 1>(), std::integral_constant<unsigned, 8>(), warp);
-  if (in.columns <= half_warp * width()) return body(width, std::integral_constant<unsigned, 1>(), half_warp);
-  if (in.columns <= 32 * width()) return body(width, std::integral_constant<unsigned, 1>(), warp);
-  if (in.columns <= 64 * width()) return body(width, std::integral_constant<unsigned, 2>(), warp);
-  if (in.columns <= 128 * width()) return body(width, std::integral_constant<unsigned, 4>(), warp);
-  body(width, std::integral_constant<unsigned, 8>(), warp);
+  if (!whole || !in_wide_pieces(in)) return body(one, std::integral_constant<unsigned, 8>(), warp);
+  if (in.columns <= 16 * width()) return body(width, one, std::integral_constant<unsigned, 16>());
+  with_capacity<1u, 2u, 4u, 8u>(blocks_for(in.columns, 32 * width()), [&](auto held) { body(width, held, warp); });
 }
 
 template <Normed kind, class X, class Y>
-void norm(cudaStream_t stream, const NormInputs<X, Y>& in, double eps, const Tensor& y, const RoundedResult& rounded) {
+void norm(const CudaBackend& backend, const char* what, const NormInputs<X, Y>& in, double eps, const Tensor& y,
+          const Tensor& rounded) {
   if (in.rows == 0) return;
   const Rows<Y> to = rows_of<Y>(y);
   constexpr unsigned piece_width = max_piece<X>;
   with_pieces(in, in_pieces<piece_width>(to) && in_pieces<piece_width>(in.sum), [&](auto width, auto held, auto lanes) {
-    launch(norm_kernel<kind, width, held, lanes, X, Y>, blocks_for(in.rows, threads / lanes), threads, 0, stream, in,
-           float(eps), to, rounded);
+    launch(backend, what, norm_kernel<kind, width, held, lanes, X, Y>, blocks_for(in.rows, threads / lanes), threads,
+           in, float(eps), to, rounded_result(backend, rounded));
   });
 }
 
@@ -287,23 +282,22 @@ bool norm_all_backward(const CudaBackend& backend, const NormInputs<X, Y>& in, c
   const unsigned blocks = at_most(blocks_for(in.rows, together), multiprocessors() * (max_block / block));
   float* partials = backend.scratch(blocks * std::size_t{columns});
   launch(norm_all_backward_kernel<gated, X, Y>, blocks, block, 0, backend.stream(), in, to, partials);
-  column_sums(backend.stream(), blocks, columns, nullptr, nullptr, dweight,
+  column_sums(backend, "gradients of a norm", blocks, columns, dweight,
               [partials, columns] __device__(unsigned row, unsigned column) {
                 return partials[row * std::size_t{columns} + column];
               });
-  backend.launched("gradients of a norm");
   return true;
 }
 
 template <bool gated, class X, class Y>
-void norm_backward(cudaStream_t stream, const NormInputs<X, Y>& in, const NormSinks<X>& to) {
+void norm_backward(const CudaBackend& backend, const char* what, const NormInputs<X, Y>& in, const NormSinks<X>& to) {
   if (in.rows == 0 || !(to.x.wanted() || to.z.wanted())) return;
   constexpr unsigned piece_width = max_piece<X>;
   const bool whole =
       in_pieces<piece_width>(in.base) && in_pieces<piece_width>(to.x.rows) && in_pieces<piece_width>(to.z.rows);
   with_pieces(in, whole, [&](auto width, auto held, auto lanes) {
-    launch(norm_backward_kernel<gated, width, held, lanes, X, Y>, blocks_for(in.rows, threads / lanes), threads, 0,
-           stream, in, to);
+    launch(backend, what, norm_backward_kernel<gated, width, held, lanes, X, Y>, blocks_for(in.rows, threads / lanes),
+           threads, in, to);
   });
 }
 
@@ -369,9 +363,8 @@ NormInputs<X, Y> norm_inputs(const Tensor& x, const Tensor& weight, const Tensor
 
 /// The gradient of a weight over more rows than one block should take.
 template <class X, class Y>
-void sum_long_weight(cudaStream_t stream, const NormInputs<X, Y>& in, float* partials, unsigned* tickets,
-                     const Grad& dweight) {
-  column_sums(stream, in.rows, in.columns, partials, tickets, dweight, [in] __device__(unsigned row, unsigned column) {
+void sum_long_weight(const CudaBackend& backend, const NormInputs<X, Y>& in, const Grad& dweight) {
+  column_sums(backend, "norm weights", in.rows, in.columns, dweight, [in] __device__(unsigned row, unsigned column) {
     const float x = float(in.x.at(row, column)), factor = float(in.dy.at(row, column)) * in.inverse[row];
     return factor * (in.z.data == nullptr ? normalised<Normed::plain, X>(x, 0.0f)
                                           : normalised<Normed::gated, X>(x, float(in.z.at(row, column))));
@@ -385,7 +378,7 @@ bool is_stored_as(const Tensor& tensor) {
 
 /// The gradients of the weights whose norms store X and Y.
 template <class X, class Y, class Weights>
-void sum_weights(const CudaBackend& backend, const Weights& all, unsigned* tickets) {
+void sum_weights(const CudaBackend& backend, const Weights& all) {
   NormWeights<X, Y> weights{};
   constexpr unsigned fours = 4, many_columns = 512;  // with fewer of all norms most of the GPU would idle
   unsigned count = 0, columns = 1, all_columns = 0;
@@ -396,8 +389,7 @@ void sum_weights(const CudaBackend& backend, const Weights& all, unsigned* ticke
     in.dy = rows_of<Y>(from.dy);
     if (from.z.defined()) in.z = rows_of<X>(from.z);
     if (in.rows > max_narrow_rows) {
-      float* partials = backend.scratch(std::size_t{max_ranges} * in.columns);
-      sum_long_weight(backend.stream(), in, partials, tickets, from.dweight);
+      sum_long_weight(backend, in, from.dweight);
       continue;
     }
     weights.in[count] = in;
@@ -477,9 +469,8 @@ void CudaBackend::rms_norm(const Tensor& x, const Tensor& weight, double eps, co
                            const Tensor& rounded) {
   with_stored_type(y, [&](auto stored) {
     const auto in = norm_inputs<float, decltype(stored)>(x, weight, inverse);
-    norm<Normed::plain>(stream(), in, eps, y, rounded_result(*this, rounded));
+    norm<Normed::plain>(*this, "rms_norm", in, eps, y, rounded);
   });
-  launched("rms_norm");
 }
 
 void CudaBackend::add_rms_norm(const Tensor& a, const Tensor& b, const Tensor& weight, double eps, const Tensor& sum,
@@ -488,9 +479,8 @@ void CudaBackend::add_rms_norm(const Tensor& a, const Tensor& b, const Tensor& w
     auto in = norm_inputs<float, decltype(stored)>(a, weight, inverse);
     in.z = rows_of(b);
     in.sum = rows_of(sum);
-    norm<Normed::sum>(stream(), in, eps, y, rounded_result(*this, rounded));
+    norm<Normed::sum>(*this, "add_rms_norm", in, eps, y, rounded);
   });
-  launched("add_rms_norm");
 }
 
 void CudaBackend::gated_rms_norm(const Tensor& x, const Tensor& z, const Tensor& weight, double eps, const Tensor& y,
@@ -498,9 +488,8 @@ void CudaBackend::gated_rms_norm(const Tensor& x, const Tensor& z, const Tensor&
   with_stored_type(z, [&]<class T>(T) {
     auto in = norm_inputs<T, T>(x, weight, inverse);
     in.z = rows_of<T>(z);
-    norm<Normed::gated>(stream(), in, eps, y, rounded_result(*this, rounded));
+    norm<Normed::gated>(*this, "gated_rms_norm", in, eps, y, rounded);
   });
-  launched("gated_rms_norm");
 }
 
 void CudaBackend::rms_norm_backward(const Tensor& x, const Tensor& weight, const Tensor& inverse, const Tensor& dy,
@@ -511,8 +500,7 @@ void CudaBackend::rms_norm_backward(const Tensor& x, const Tensor& weight, const
     if (base.defined()) in.base = rows_of(base);
     const NormSinks<float> to{sink_of(dx), {}, narrow.as<Bf16>()};
     if (norm_all_backward<false>(*this, in, to, dweight)) return;
-    norm_backward<false>(stream(), in, to);
-    launched("rms_norm_backward");
+    norm_backward<false>(*this, "rms_norm_backward", in, to);
     queue_norm_weight({x, {}, inverse, dy, dweight});
   });
 }
@@ -525,8 +513,7 @@ void CudaBackend::gated_rms_norm_backward(const Tensor& x, const Tensor& z, cons
     in.dy = rows_of<T>(dy);
     const NormSinks<T> to{sink_of<T>(dx), sink_of<T>(dz)};
     if (norm_all_backward<true>(*this, in, to, dweight)) return;
-    norm_backward<true>(stream(), in, to);
-    launched("gated_rms_norm_backward");
+    norm_backward<true>(*this, "gated_rms_norm_backward", in, to);
     queue_norm_weight({x, z, inverse, dy, dweight});
   });
 }
@@ -548,11 +535,11 @@ void CudaBackend::sum_norm_weights(bool is_last) {
   if (norm_weights_.empty()) return;
   const bool adds = std::any_of(norm_weights_.begin(), norm_weights_.end(),
                                 [](const NormWeight& weight) { return weight.dweight.accumulate; });
-  std::optional<SideStream> beside;
-  if (!is_last || adds) beside.emplace(*this);  // accumulated gradients may still be computed there
-  sum_weights<float, float>(*this, norm_weights_, tickets_);
-  sum_weights<float, Bf16>(*this, norm_weights_, tickets_);
-  sum_weights<Bf16, Bf16>(*this, norm_weights_, tickets_);
+  std::optional<SideStream> side;
+  if (!is_last || adds) side.emplace(*this);  // accumulated gradients may still be computed there
+  sum_weights<float, float>(*this, norm_weights_);
+  sum_weights<float, Bf16>(*this, norm_weights_);
+  sum_weights<Bf16, Bf16>(*this, norm_weights_);
   norm_weights_.clear();
   launched("norm weights");
 }
@@ -563,8 +550,7 @@ void CudaBackend::layer_norm(const Tensor& x, const Tensor& weight, const Tensor
       rows_of(x),           {}, weight.as<float>(), bias.as<float>(), moments.as<float>(), unsigned(x.rows()),
       unsigned(x.columns())};
   if (in.rows == 0) return;
-  launch(layer_norm_kernel, blocks_for(in.rows, warps), threads, 0, stream(), in, float(eps), rows_of(y));
-  launched("layer_norm");
+  launch(*this, "layer_norm", layer_norm_kernel, blocks_for(in.rows, warps), threads, in, float(eps), rows_of(y));
 }
 
 void CudaBackend::layer_norm_backward(const Tensor& x, const Tensor& weight, const Tensor& moments, const Tensor& dy,
@@ -572,19 +558,18 @@ void CudaBackend::layer_norm_backward(const Tensor& x, const Tensor& weight, con
   const LayerNormInputs in{rows_of(x),          rows_of(dy),        weight.as<float>(),   nullptr,
                            moments.as<float>(), unsigned(x.rows()), unsigned(x.columns())};
   {
-    const SideStream beside(*this);
-    float* partials = scratch(std::size_t{2 * max_ranges} * in.columns);
+    const SideStream side(*this);
     ColumnSums sums;
     sums.add(in.columns, dweight);
     sums.add(in.columns, dbias);
-    column_sums_each(stream(), in.rows, sums, partials, tickets_,
+    column_sums_each(*this, "layer_norm_backward", in.rows, sums,
                      [in, of_bias = dweight.wanted() ? 1u : 0u] __device__(unsigned which, unsigned r, unsigned c) {
                        return in.dy.at(r, c) * (which == of_bias ? 1.0f : in.normalised(r, c));
                      });
   }
   if (in.rows > 0 && dx.wanted())
-    launch(layer_norm_backward_kernel, blocks_for(in.rows, warps), threads, 0, stream(), in, sink_of(dx));
-  launched("layer_norm_backward");
+    launch(*this, "layer_norm_backward", layer_norm_backward_kernel, blocks_for(in.rows, warps), threads, in,
+           sink_of(dx));
 }
 
 }  // namespace afterglow

@@ -3,9 +3,7 @@
 #include <type_traits>
 
 #include "gpu/ops/norm/unit_slope.cuh"
-#include "gpu/runtime/cuda_backend.h"
-#include "gpu/runtime/launch.cuh"
-#include "gpu/tile/device.cuh"
+#include "gpu/runtime/kernel.cuh"
 #include "gpu/tile/lanes.cuh"
 #include "gpu/tile/pieces.cuh"
 
@@ -83,12 +81,9 @@ __global__ void __launch_bounds__(threads)
 /// short rows that can be read by fours (`whole`).
 template <class Body>
 void with_lanes(unsigned columns, bool whole, const Body& body) {
-  constexpr std::integral_constant<unsigned, 4> four;
   if (!whole || columns % 4 != 0)
     return body(std::integral_constant<unsigned, 32>(), std::integral_constant<unsigned, 1>());
-  if (columns <= 32) return body(std::integral_constant<unsigned, 8>(), four);
-  if (columns <= 64) return body(std::integral_constant<unsigned, 16>(), four);
-  body(std::integral_constant<unsigned, 32>(), four);
+  with_capacity<8u, 16u, 32u>(columns / 4, [&](auto lanes) { body(lanes, std::integral_constant<unsigned, 4>()); });
 }
 
 }  // namespace
@@ -98,10 +93,9 @@ void CudaBackend::unit_norm(const Tensor& x, double eps, const Tensor& y, const 
   if (rows == 0) return;
   const Rows<float> in = rows_of(x), out = rows_of(y);
   with_lanes(in.columns, in_pieces<4>(in) && in_pieces<4>(out), [&](auto lanes, auto width) {
-    launch(unit_norm_kernel<lanes, width>, blocks_for(rows, threads / lanes), threads, 0, stream(), in, rows,
+    launch(*this, "unit_norm", unit_norm_kernel<lanes, width>, blocks_for(rows, threads / lanes), threads, in, rows,
            float(eps), out, norms.as<float>());
   });
-  launched("unit_norm");
 }
 
 void CudaBackend::unit_norm_backward(const Tensor& x, double eps, const Tensor& norms, const Tensor& dy,
@@ -111,10 +105,9 @@ void CudaBackend::unit_norm_backward(const Tensor& x, double eps, const Tensor& 
   const Rows<float> in = rows_of(x), above = rows_of(dy);
   const Sink to = sink_of(dx);
   with_lanes(in.columns, in_pieces<4>(in) && in_pieces<4>(above) && in_pieces<4>(to.rows), [&](auto lanes, auto width) {
-    launch(unit_norm_backward_kernel<lanes, width>, blocks_for(rows, threads / lanes), threads, 0, stream(), in, above,
-           rows, float(eps), norms.as<float>(), to);
+    launch(*this, "unit_norm_backward", unit_norm_backward_kernel<lanes, width>, blocks_for(rows, threads / lanes),
+           threads, in, above, rows, float(eps), norms.as<float>(), to);
   });
-  launched("unit_norm_backward");
 }
 
 }  // namespace afterglow

@@ -1,9 +1,7 @@
 // Gradient norms, one AdamW step over all parameters, w = w (1 - rate decay) - rate m / (sqrt(v) + eps) with corrected
 // moments m and v, and the search for non-finite numbers. Memory-bound: AdamW reads four arrays and writes three. Grid:
 // (blocks of a slice, slices), or eight parameters a thread.
-#include "gpu/runtime/cuda_backend.h"
-#include "gpu/runtime/launch.cuh"
-#include "gpu/tile/device.cuh"
+#include "gpu/runtime/kernel.cuh"
 
 namespace afterglow {
 
@@ -209,9 +207,8 @@ void CudaBackend::gradient_norms(const Tensor& gradients, const Tensor& offsets,
   }
   const unsigned slice_parts = gradients.elements() < many_gradients ? few_parts : many_parts;
   auto* parts = reinterpret_cast<double*>(scratch(2 * std::size_t{slices} * slice_parts));
-  launch(norms_kernel, dim3(slice_parts, slices), threads, 0, stream(), gradients.as<float>(), offsets.as<double>(),
-         parts, norms.as<float>(), total.as<float>(), tickets_);
-  launched("gradient_norms");
+  launch(*this, "gradient_norms", norms_kernel, dim3(slice_parts, slices), threads, gradients.as<float>(),
+         offsets.as<double>(), parts, norms.as<float>(), total.as<float>(), tickets_);
   context_->launches_at_norm = context_->launches;
 }
 
@@ -227,17 +224,15 @@ void CudaBackend::adamw(const AdamwTensors& tensors) {
                        unsigned(tensors.weights.elements()),
                        context_->launches == context_->launches_at_norm};
   const unsigned blocks = in.count > 0 ? at_most(blocks_for(in.count, adamw_block), 1024) : 1;
-  launch(adamw_kernel, blocks, threads, 0, stream(), in, tickets_);
-  launched("adamw");
+  launch(*this, "adamw", adamw_kernel, blocks, threads, in, tickets_);
 }
 
 std::int64_t CudaBackend::first_non_finite(const Tensor& x) {
   if (x.dtype != DType::f32 || x.elements() == 0) return -1;
   check_cuda(cudaMemsetAsync(found_, 0xff, sizeof(std::int64_t), stream()), "clearing the answer");
   const unsigned blocks = at_most(blocks_for(x.elements(), threads), 4096);
-  launch(non_finite_kernel, blocks, threads, 0, stream(), rows_of(x), unsigned(x.elements()),
+  launch(*this, "first_non_finite", non_finite_kernel, blocks, threads, rows_of(x), unsigned(x.elements()),
          reinterpret_cast<unsigned long long*>(found_));
-  launched("first_non_finite");
   std::int64_t answer = -1;
   check_cuda(cudaMemcpyAsync(&answer, found_, sizeof(answer), cudaMemcpyDeviceToHost, stream()), "reading the answer");
   synchronize();

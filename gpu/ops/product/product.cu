@@ -6,13 +6,11 @@
 // gradients, and the gate and up projections of a SwiGLU are one launch each.
 #include <algorithm>
 #include <optional>
-#include <type_traits>
 #include <utility>
 
 #include "gpu/ops/product/product.cuh"
 #include "gpu/ops/product/thin_product.cuh"
-#include "gpu/runtime/cuda_backend.h"
-#include "gpu/runtime/launch.cuh"
+#include "gpu/runtime/kernel.cuh"
 #include "gpu/tile/fragments.cuh"
 
 namespace afterglow {
@@ -804,8 +802,8 @@ bool ProductPlanner::keep_gradients(const Products& products) {
 void ProductPlanner::launch_kept_gradients() {
   if (kept_gradients_ == nullptr) return;
   const std::shared_ptr<Products> kept = std::move(kept_gradients_);
-  std::optional<SideStream> beside;
-  if (!backend_.is_on_side_stream()) beside.emplace(backend_);
+  std::optional<SideStream> side;
+  if (!backend_.is_on_side_stream()) side.emplace(backend_);
   run_tiles<false, false>(*kept);
 }
 

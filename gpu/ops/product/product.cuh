@@ -2,7 +2,6 @@
 #pragma once
 #include <cstdint>
 #include <span>
-#include <type_traits>
 
 #include "gpu/runtime/hopper_kernels.h"
 #include "gpu/runtime/launch.cuh"

@@ -4,10 +4,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "gpu/ops/product/fours.cuh"
 #include "gpu/ops/product/rounded.cuh"
-#include "gpu/runtime/launch.cuh"
-#include "gpu/tile/tiles.cuh"
 
 namespace afterglow {
 
@@ -386,20 +383,14 @@ struct BackwardOperands {
 void ProductPlanner::round_operands(Roundings& all) {
   if (all.count == 0) return;
   if (backend_.precision() == Precision::bf16) {
-    launch(round_to_bfloat16_kernel, all.blocks, threads, 0, backend_.stream(), all);
-    return backend_.launched("rounding to bfloat16");
+    return launch(backend_, "rounding to bfloat16", round_to_bfloat16_kernel, all.blocks, threads, all);
   }
   all.board = reinterpret_cast<RoundingBoard*>(backend_.tickets());
-  const auto run = [&]<unsigned each>(std::integral_constant<unsigned, each>) {
+  // Small matrices have as many blocks, which would sample more numbers than they round.
+  with_either<1u, 2u>(all.fours[0] + all.fours[1] + all.fours[2] < min_looked_at_well, [&](auto each) {
     launch(try_halves_kernel<each>, all.blocks, threads, 0, backend_.stream(), all);
     launch(check_halves_kernel<each>, std::min(all.blocks, multiprocessors()), threads, 0, backend_.stream(), all);
-  };
-  // Small matrices have as many blocks, which would sample more numbers than they round.
-  if (all.fours[0] + all.fours[1] + all.fours[2] < min_looked_at_well) {
-    run(std::integral_constant<unsigned, 1>());
-  } else {
-    run(std::integral_constant<unsigned, 2>());
-  }
+  });
   backend_.launched("rounding to halves");
 }
 
@@ -517,7 +508,7 @@ void CudaBackend::linear_backward(const LinearBackward& projections) {
   const RoundedScales& scales = *operands.all.scales;
   {
     // Queued before dx, so that these gradients have nearly ended when the next kernel with few blocks needs room.
-    const SideStream beside(*this);
+    const SideStream side(*this);
     side_reads_operands_ = true;
     products_.multiply_rounded_gradients(operands.gradients, operands.input, scales, projections);
     sum_biases(projections.dresults, projections.dbiases);
@@ -545,9 +536,8 @@ void ProductPlanner::multiply_rounded_gradients(const Halves& gradients, const H
       parts.to[i] = sink_of(dweights[i]);
       parts.first[i + 1] = parts.first[i] + unsigned(dweights[i].tensor.elements());
     }
-    launch(hand_out_kernel, dim3(4 * multiprocessors(), unsigned(dweights.size())), threads, 0, backend_.stream(),
-           parts);
-    return backend_.launched("gradients of projections");
+    return launch(backend_, "gradients of projections", hand_out_kernel,
+                  dim3(4 * multiprocessors(), unsigned(dweights.size())), threads, parts);
   }
   std::int64_t column = 0;
   for (std::size_t i = 0; i < dweights.size(); ++i) {

@@ -5,7 +5,7 @@
 #pragma once
 #include "gpu/ops/product/fours.cuh"
 #include "gpu/ops/product/product.cuh"
-#include "gpu/runtime/cuda_backend.h"
+#include "gpu/runtime/kernel.cuh"
 #include "gpu/tile/pieces.cuh"
 #include "gpu/tile/tiles.cuh"
 

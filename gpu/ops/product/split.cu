@@ -6,8 +6,7 @@
 
 #include "gpu/ops/product/fours.cuh"
 #include "gpu/ops/product/split.cuh"
-#include "gpu/runtime/cuda_backend.h"
-#include "gpu/runtime/launch.cuh"
+#include "gpu/runtime/kernel.cuh"
 #include "gpu/tile/tiles.cuh"
 
 namespace afterglow {
@@ -190,8 +189,7 @@ struct SplitMemory {
 };
 
 void split(CudaBackend& backend, const Splittings& all) {
-  launch(split_kernel, all.blocks, threads, 0, backend.stream(), all);
-  backend.launched("splitting");
+  launch(backend, "splitting", split_kernel, all.blocks, threads, all);
 }
 
 struct SplitOperands {
@@ -324,7 +322,7 @@ bool CudaBackend::linear_backward_split(const LinearBackward& projections) {
     return false;
   const SplitOperands operands(*this, x, weights, dresults);
   {
-    const SideStream beside(*this);
+    const SideStream side(*this);
     side_reads_operands_ = true;
     multiply_gradients(*this, operands, projections);
     sum_biases(dresults, dbiases);

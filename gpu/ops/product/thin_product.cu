@@ -2,14 +2,11 @@
 // and their gradients. They are memory-bound: each kernel reads the tall matrices once, in float32 arithmetic in every
 // precision, and two projections of one input share that read.
 #include <algorithm>
-#include <type_traits>
 
 #include "gpu/ops/product/product.cuh"
 #include "gpu/ops/product/thin_product.cuh"
-#include "gpu/runtime/cuda_backend.h"
-#include "gpu/runtime/launch.cuh"
+#include "gpu/runtime/kernel.cuh"
 #include "gpu/tile/columns.cuh"
-#include "gpu/tile/device.cuh"
 #include "gpu/tile/lanes.cuh"
 #include "gpu/tile/pieces.cuh"
 
@@ -233,8 +230,7 @@ __global__ void __launch_bounds__(2 * column_threads)
 /// Calls body with a capacity for `count` numbers of the thin extent, as a compile-time constant.
 template <class Body>
 void with_thin(std::int64_t count, const Body& body) {
-  if (count <= max_thin / 2) return body(std::integral_constant<unsigned, max_thin / 2>());
-  body(std::integral_constant<unsigned, max_thin>());
+  with_capacity<max_thin / 2, max_thin>(count, body);
 }
 
 bool is_tall(const Tensor& matrix) { return matrix.rows() >= min_rows && matrix.dtype == DType::f32; }
@@ -285,9 +281,8 @@ void multiply_depth(const CudaBackend& backend, std::span<const Tensor> x, const
     const unsigned max_blocks = (thin() <= max_thin / 2 ? 8 : 4) * multiprocessors();  // about as many as fit
     const dim3 grid(at_most(blocks_for(rows, together), max_blocks),
                     blocks_for(to.tensor.columns(), 4 * column_threads));
-    launch(thin_depth_kernel<thin>, grid, column_threads, 0, backend.stream(), narrow, w, sink_of(to), rows);
+    launch(backend, "thin product", thin_depth_kernel<thin>, grid, column_threads, narrow, w, sink_of(to), rows);
   });
-  backend.launched("thin product");
 }
 bool can_multiply_depth(const Tensor& x, std::int64_t depth, const Grad& to) {
   return is_tall(x) && is_thin(depth) && to.tensor.dtype == DType::f32 && in_fours(to.tensor);
@@ -308,11 +303,10 @@ void sum_gradients(const CudaBackend& backend, std::span<const Tensor> parts, co
   });
   ColumnSums sums;
   for (const Grad& gradient : to) sums.add(gradient.tensor.elements(), gradient);
-  column_sums_each(backend.stream(), blocks, sums, nullptr, nullptr,
+  column_sums_each(backend, "thin product", blocks, sums,
                    [=] __device__(unsigned which, unsigned block, unsigned place) {
                      return partials[std::size_t{block} * numbers + which * before + place];
                    });
-  backend.launched("thin product");
 }
 bool can_sum_gradients(std::int64_t count, const Tensor& wide) {
   return is_tall(wide) && is_thin(count) && count * wide.columns() <= max_sum && in_fours(wide);

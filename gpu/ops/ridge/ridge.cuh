@@ -4,11 +4,10 @@
 // Products use the tensor-core fragments of tiles.cuh; `exact` ones split their operands and are as accurate as
 // float32.
 #pragma once
-#include <type_traits>
+#include <algorithm>
 
 #include "core/backend/backend.h"
 #include "gpu/runtime/launch.cuh"
-#include "gpu/tile/device.cuh"
 #include "gpu/tile/fragments.cuh"
 
 namespace afterglow::device {
@@ -70,13 +69,14 @@ inline RidgeShape ridge_shape(const RidgeConfig& config, const RidgeInputs& in) 
 }
 
 inline RidgePointers ridge_pointers(const RidgeConfig& config, const RidgeInputs& in, const RidgeSaved& saved) {
-  const bool is_narrow = in.z.dtype == DType::bf16;
-  return {is_narrow ? nullptr : in.z.as<float>(),
-          is_narrow ? nullptr : in.q.as<float>(),
-          is_narrow ? nullptr : in.v.as<float>(),
+  const auto stored = [&](const Tensor& tensor) { return tensor.dtype == DType::bf16 ? nullptr : tensor.as<float>(); };
+  const auto* mask = config.mode == RidgeConfig::Mode::masked ? in.mask.as<std::uint8_t>() : nullptr;
+  return {stored(in.z),
+          stored(in.q),
+          stored(in.v),
           in.eta.as<float>(),
           in.gamma_raw.as<float>(),
-          config.mode == RidgeConfig::Mode::masked ? in.mask.as<std::uint8_t>() : nullptr,
+          mask,
           saved.G.as<float>(),
           saved.M.as<float>(),
           saved.L.as<float>(),
@@ -187,18 +187,6 @@ struct Product {
   }
 };
 
-__device__ inline void add_to(float& sum, float more) { sum += more; }
-__device__ inline void add_to(float4& sum, const float4& more) {
-  sum.x += more.x;
-  sum.y += more.y;
-  sum.z += more.z;
-  sum.w += more.w;
-}
-__device__ inline float scaled(float a, float factor) { return factor * a; }
-__device__ inline float4 scaled(const float4& a, float factor) {
-  return make_float4(factor * a.x, factor * a.y, factor * a.z, factor * a.w);
-}
-
 /// An operand whose rows run along the summed axis, from row `first` on.
 struct ByRows {
   const float* data;
@@ -251,6 +239,16 @@ __device__ void fetch(tiles::Fragment<exact, 2> (&to)[count], const ByColumns& f
   });
 }
 
+/// out += a b over eight depths from k on.
+template <bool exact, int W, class Left, class Right>
+__device__ void add_step(Product<W>& out, const Left& a, const Right& b, int k) {
+  tiles::Fragment<exact, 4> left[Product<W>::row_tiles];
+  tiles::Fragment<exact, 2> right[Product<W>::column_tiles];
+  unrolled<Product<W>::row_tiles>([&](int i) { fetch<W>(left[i], a, Product<W>::first_row() + 16 * i, k); });
+  fetch<W>(right, b, Product<W>::first_column(), k);
+  tiles::multiply_fragments<exact>(out.v, left, right);
+}
+
 /// out = a b, summed over `depth` (at most the width, a multiple of eight). A left operand by columns is transposed,
 /// and so is a right one by rows.
 template <bool exact, int W, class Left, class Right>
@@ -258,13 +256,7 @@ __device__ void multiply(Product<W>& out, const Left& a, const Right& b, int dep
   out.clear();
   // Not unrolled: a kernel runs some twenty products once each, and fetching instructions would dominate.
 #pragma unroll 1
-  for (int k = 0; k < depth; k += 8) {
-    tiles::Fragment<exact, 4> left[Product<W>::row_tiles];
-    tiles::Fragment<exact, 2> right[Product<W>::column_tiles];
-    unrolled<Product<W>::row_tiles>([&](int i) { fetch<W>(left[i], a, Product<W>::first_row() + 16 * i, k); });
-    fetch<W>(right, b, Product<W>::first_column(), k);
-    tiles::multiply_fragments<exact>(out.v, left, right);
-  }
+  for (int k = 0; k < depth; k += 8) add_step<exact>(out, a, b, k);
 }
 
 template <class Left, class Right>
@@ -282,16 +274,8 @@ __device__ void multiply_two(Product<W>& out, const One& of, Product<W>& out_too
   out_too.clear();
 #pragma unroll 1
   for (int k = 0; k < depth; k += 8) {
-    const auto add = [&](Product<W>& to, const auto& factors) {
-      tiles::Fragment<exact, 4> left[Product<W>::row_tiles];
-      tiles::Fragment<exact, 2> right[Product<W>::column_tiles];
-      unrolled<Product<W>::row_tiles>(
-          [&](int i) { fetch<W>(left[i], factors.left, Product<W>::first_row() + 16 * i, k); });
-      fetch<W>(right, factors.right, Product<W>::first_column(), k);
-      tiles::multiply_fragments<exact>(to.v, left, right);
-    };
-    add(out, of);
-    add(out_too, of_too);
+    add_step<exact>(out, of.left, of.right, k);
+    add_step<exact>(out_too, of_too.left, of_too.right, k);
   }
 }
 
@@ -367,7 +351,7 @@ __device__ void each_row(const float* from, int columns, const Body& body) {
 template <int W>
 __device__ void store_matrix(float* to, const float* from, int rows, int columns, float factor = 1.0f) {
   each_row<W>(from, columns, [&](int row, int column, auto number) {
-    if (row < rows) *reinterpret_cast<decltype(number)*>(to + row * columns + column) = scaled(number, factor);
+    if (row < rows) *reinterpret_cast<decltype(number)*>(to + row * columns + column) = factor * number;
   });
 }
 
@@ -448,10 +432,7 @@ void launch_owners(Four* four, One* one, cudaStream_t stream, const RidgeShape& 
 /// Calls body with the smallest W that holds ranks and widths, as a type.
 template <class Body>
 void with_grid(const RidgeShape& s, const Body& body) {
-  const int size = s.rank > s.width ? s.rank : s.width;
-  if (size <= 16) return body(std::integral_constant<int, 1>{});
-  if (size <= 32) return body(std::integral_constant<int, 2>{});
-  body(std::integral_constant<int, 4>{});
+  with_capacity<1, 2, 4>((std::max(s.rank, s.width) + 15) / 16, body);
 }
 
 }  // namespace afterglow::device

@@ -9,8 +9,7 @@
 // half of N. So dL itself is never formed.
 #include "gpu/ops/ridge/ridge_factor.cuh"
 #include "gpu/ops/ridge/ridge_pieces.cuh"
-#include "gpu/runtime/cuda_backend.h"
-#include "gpu/runtime/launch.cuh"
+#include "gpu/runtime/kernel.cuh"
 
 namespace afterglow {
 
@@ -19,10 +18,10 @@ using namespace device;
 namespace {
 
 template <int W>
-constexpr bool comes_ahead =
+constexpr bool prefetches =
     W <= 2;  // copies the next tile while it works on one; for the largest matrices not every GPU has room
 template <int W>
-constexpr int backward_bytes = (comes_ahead<W> ? 7 : 5) * Grid<W>::size * 4;
+constexpr int backward_bytes = (prefetches<W> ? 7 : 5) * Grid<W>::size * 4;
 
 /// Writes one number, or four neighbours, of a gradient counted flat.
 __device__ inline void put_numbers(const Sink& sink, std::size_t i, float value) { sink.put(unsigned(i), value); }
@@ -34,7 +33,7 @@ __device__ inline void put_numbers(const Sink& sink, std::size_t i, const float4
     return;
   }
   float4 sum = value;
-  if (sink.accumulate) add_to(sum, *place);
+  if (sink.accumulate) sum += *place;
   *place = sum;
 }
 
@@ -50,7 +49,7 @@ __device__ float4 sum_of_block(const float4& share, float4 (&memory)[ridge_warps
   if (ridge_lane() == 0) memory[ridge_warp()] = of_warp;
   __syncthreads();
   float4 sum = memory[0];
-  for (int w = 1; w < ridge_warps<W>; ++w) add_to(sum, memory[w]);
+  for (int w = 1; w < ridge_warps<W>; ++w) sum += memory[w];
   return sum;
 }
 
@@ -88,10 +87,10 @@ struct GroupReverse {
         load_queries(queries, next);
         load_upstream(upstream, dy, next);
       };
-      if (comes_ahead<W> && next < end) bring(next_left, next_right);
+      if (prefetches<W> && next < end) bring(next_left, next_right);
       accumulate<exact>(dE, ByColumns{right}, ByColumns{left}, min(Grid<W>::width, padded(end - begin)));
       if (next >= end) break;
-      if constexpr (comes_ahead<W>) {
+      if constexpr (prefetches<W>) {
         swap(left, next_left);
         swap(right, next_right);
       } else {
@@ -120,7 +119,7 @@ struct GroupReverse {
     const int last = first + (end - 1 - first) / Grid<W>::width * Grid<W>::width;
     for (int begin = last; begin >= first; begin -= Grid<W>::width) {
       if (begin < last) wait_for_copies();
-      if (comes_ahead<W> && begin > first) load_upstream(next_right, dy, begin - Grid<W>::width);
+      if (prefetches<W> && begin > first) load_upstream(next_right, dy, begin - Grid<W>::width);
       Product<W> gradient;
       multiply<exact>(gradient, ByRows{right}, ByColumns{F_K}, padded(s.width));
       gradient.replace(right);
@@ -130,7 +129,7 @@ struct GroupReverse {
         if (begin + row < end) put_numbers(dq, s.token(pair, begin + row) * s.rank + column, numbers);
       });
       if (begin == first) break;
-      if constexpr (comes_ahead<W>) {
+      if constexpr (prefetches<W>) {
         swap(right, next_right);
       } else {
         __syncthreads();
@@ -265,9 +264,9 @@ __global__ void __launch_bounds__(owner_threads) suffix_kernel(RidgeShape s, Rid
     for (int i = 0; i < groups_ahead; ++i) {
       const int g = end - 1 - i;
       if (g < 0) break;
-      if (!s.exclusive) add_to(sum, raw[i]);
+      if (!s.exclusive) sum += raw[i];
       owned.place[g * owned.stride] = sum;
-      if (s.exclusive) add_to(sum, raw[i]);
+      if (s.exclusive) sum += raw[i];
     }
   }
 }
@@ -366,7 +365,7 @@ __global__ void __launch_bounds__(ridge_threads<W>, ridge_blocks<W>(3))
     each_row<W>(values, s.rank, [&](int row, int column, auto numbers) {
       if (row >= count) return;
       const float selected = key_at(s, in, pair, first + row) != nullptr ? 1.0f : 0.0f;
-      put_numbers(out.z, s.token(pair, first + row) * s.rank + column, scaled(numbers, selected));
+      put_numbers(out.z, s.token(pair, first + row) * s.rank + column, selected * numbers);
     });
   }
 }
@@ -439,14 +438,9 @@ void CudaBackend::ridge_readout_backward(const RidgeConfig& config, const RidgeI
   work.m = work.C + padded_elements(entries * s.tall());
   work.eta = work.m + padded_elements(entries);
   work.gamma_raw = work.eta + padded_elements(entries);
-  const auto run = [&](auto exact) {
+  with_either<true, false>(precision_ == Precision::fp32, [&](auto exact) {
     with_grid(s, [&](auto W) { launch_backward<W(), exact()>(stream(), s, in, pointers, dy, work, out, tickets_); });
-  };
-  if (precision_ == Precision::fp32) {
-    run(std::true_type{});
-  } else {
-    run(std::false_type{});
-  }
+  });
   launched("ridge_readout_backward");
 }
 

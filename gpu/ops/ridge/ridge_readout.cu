@@ -4,8 +4,7 @@
 // pairs of sequence and head). All matrices of a group live in shared memory. With one group everything is one launch.
 #include "gpu/ops/ridge/ridge_factor.cuh"
 #include "gpu/ops/ridge/ridge_pieces.cuh"
-#include "gpu/runtime/cuda_backend.h"
-#include "gpu/runtime/launch.cuh"
+#include "gpu/runtime/kernel.cuh"
 #include "gpu/tile/lanes.cuh"
 
 namespace afterglow {
@@ -192,8 +191,8 @@ __global__ void __launch_bounds__(owner_threads) prefix_kernel(RidgeShape s, Rid
       const int newest = s.exclusive ? g - 1 : g;
       if (s.running && newest >= 0) key.see(found.norms[base + newest], found.indices[base + newest]);
       const float m = fmaxf(key.norm, min_scale), inverse = 1.0f / m;
-      add_to(sum, raw[i]);
-      owned.place[g * owned.stride] = scaled(sum, owned.is_tall ? inverse : inverse * inverse);
+      sum += raw[i];
+      owned.place[g * owned.stride] = (owned.is_tall ? inverse : inverse * inverse) * sum;
       if (owned.is_first) {
         out.m[base + g] = m;
         out.m_index[base + g] = key.norm >= min_scale ? key.index : -1;
@@ -398,18 +397,16 @@ RidgeShape shape_of(const RidgeConfig& config, const Shape& queries) {
 
 void CudaBackend::ridge_scales(const RidgeConfig& config, const RidgeSaved& saved, const Tensor& scales) {
   if (scales.elements() == 0) return;
-  launch(scales_kernel, blocks_for(scales.elements(), threads), threads, 0, stream(), shape_of(config, scales.shape),
-         saved.m.as<float>(), scales.as<float>());
-  launched("ridge_scales");
+  launch(*this, "ridge_scales", scales_kernel, blocks_for(scales.elements(), threads), threads,
+         shape_of(config, scales.shape), saved.m.as<float>(), scales.as<float>());
 }
 
 void CudaBackend::ridge_scales_backward(const RidgeConfig& config, const RidgeSaved& saved, const Tensor& dscales,
                                         const Grad& dlength) {
   if (!dlength.wanted() || dscales.elements() == 0) return;
-  launch(scales_backward_kernel, blocks_for(dscales.elements(), threads), threads, 0, stream(),
+  launch(*this, "ridge_scales_backward", scales_backward_kernel, blocks_for(dscales.elements(), threads), threads,
          shape_of(config, dscales.shape), saved.m.as<float>(), saved.m_index.as<int>(), dscales.as<float>(),
          sink_of(dlength));
-  launched("ridge_scales_backward");
 }
 
 void CudaBackend::ridge_readout(const RidgeConfig& config, const RidgeInputs& in, const RidgeSaved& saved,
@@ -429,11 +426,8 @@ void CudaBackend::ridge_readout(const RidgeConfig& config, const RidgeInputs& in
   }
   const bool exact = precision_ == Precision::fp32;
   with_grid(s, [&](auto W) {
-    if (single) {
-      launch_groups<W(), true>(stream(), s, in, pointers, y, exact);
-    } else {
-      launch_groups<W(), false>(stream(), s, in, pointers, y, exact);
-    }
+    with_either<true, false>(
+        single, [&](auto is_single) { launch_groups<W(), is_single()>(stream(), s, in, pointers, y, exact); });
   });
   launched("ridge_readout");
 }
@@ -451,10 +445,9 @@ void CudaBackend::ridge_step(const RidgeConfig& config, const RidgeInputs& in, c
   const RidgeShape s = ridge_shape(one, in);
   const RidgePointers pointers = ridge_pointers(one, in, saved);
   if (y.elements() == 0) return;
-  launch(state_kernel, unsigned(s.batch * s.heads), threads, 0, stream(), s, pointers,
+  launch(*this, "ridge_step", state_kernel, unsigned(s.batch * s.heads), threads, s, pointers,
          StatePointers{state.G.as<float>(), state.M.as<float>(), state.C.as<float>(), state.previous_key.as<float>(),
                        state.m.as<float>()});
-  launched("ridge_step");
   const bool exact = precision_ == Precision::fp32;
   with_grid(s, [&](auto W) { launch_groups<W(), false>(stream(), s, in, pointers, y, exact); });
   launched("ridge_step readout");

@@ -10,11 +10,9 @@
 
 #include "gpu/ops/elementwise/step_sizes.cuh"
 #include "gpu/ops/norm/unit_slope.cuh"
-#include "gpu/runtime/cuda_backend.h"
-#include "gpu/runtime/launch.cuh"
+#include "gpu/runtime/kernel.cuh"
 #include "gpu/runtime/properties.h"
 #include "gpu/tile/columns.cuh"
-#include "gpu/tile/device.cuh"
 #include "gpu/tile/fragments.cuh"
 #include "gpu/tile/lanes.cuh"
 #include "gpu/tile/map.cuh"
@@ -120,8 +118,8 @@ struct ConvInputs {
 
 // The last taps - 1 inputs become the history. Entries move towards the beginning, so this order overwrites no unread
 // entry.
-void keep_history(cudaStream_t stream, const ConvInputs<float>& in, float* history) {
-  map(stream, std::int64_t{in.batch} * in.channels, [=] __device__(unsigned i) {
+void keep_history(const CudaBackend& backend, const ConvInputs<float>& in, float* history) {
+  map(backend, "causal_conv history", std::int64_t{in.batch} * in.channels, [=] __device__(unsigned i) {
     const unsigned channel = i % in.channels, b = i / in.channels, kept = in.taps - 1;
     for (unsigned k = 0; k < kept; ++k) {
       const unsigned source = k + in.length;
@@ -183,7 +181,7 @@ __device__ float length_of_head(const Piece<width>& own) {
 
 /// Elementwise work that a row of blocks of its own does in the launch of a convolution: body(i) for `count` numbers.
 template <class Body>
-struct RowBeside {
+struct ExtraRow {
   Body body;
   unsigned count = 0;
   /// Whether this block is in that row, the last one; then it does its part.
@@ -212,11 +210,11 @@ struct PutSlopes {
 
 // All inputs of a thread's tokens are loaded first, so that the loads overlap. `lanes`: lanes of a head that is divided
 // by its length + eps; 0: none.
-template <unsigned width, unsigned reach, unsigned lanes, class T, class Beside>
+template <unsigned width, unsigned reach, unsigned lanes, class T, class Extra>
 __global__ void __launch_bounds__(threads, conv_blocks<width, T>)
-    conv_kernel(ConvInputs<T> in, float eps, float* before, T* y, Beside beside) {
+    conv_kernel(ConvInputs<T> in, float eps, float* before, T* y, Extra extra) {
   wait_for_previous_kernel();
-  if (beside.run()) return;
+  if (extra.run()) return;
   using P = Piece<width>;
   Stretch<width> piece(in);
   if (!piece.inside && (lanes == 0 || piece.b >= in.batch)) return;
@@ -260,11 +258,11 @@ __global__ void __launch_bounds__(threads, conv_blocks<width, T>)
 }
 
 // A thread computes the gradient of `conv_steps` tokens of one channel.
-template <unsigned reach, class T, class Beside>
+template <unsigned reach, class T, class Extra>
 __global__ void __launch_bounds__(threads)
-    conv_backward_kernel(ConvInputs<T> in, const float* before, const T* dy, SinkOf<T> dx, Beside beside) {
+    conv_backward_kernel(ConvInputs<T> in, const float* before, const T* dy, SinkOf<T> dx, Extra extra) {
   wait_for_previous_kernel();
-  if (beside.run() || !dx.wanted()) return;
+  if (extra.run() || !dx.wanted()) return;
   const Stretch<1> piece(in);
   if (!piece.inside) return;
   const auto& [b, begin, channel, inside] = piece;
@@ -484,8 +482,7 @@ ConvInputs<T> conv_inputs(const Tensor& x, const Tensor& weight, const Tensor& b
 /// Calls body with a capacity of taps, as a compile-time constant.
 template <class T, class Body>
 void with_reach(const ConvInputs<T>& in, const Body& body) {
-  if (in.taps <= few_taps) return body(std::integral_constant<unsigned, few_taps>());
-  body(std::integral_constant<unsigned, max_taps>());
+  with_capacity<few_taps, max_taps>(in.taps, body);
 }
 
 /// The same, and with the channels of a thread: four if there are enough tokens, channels can be read by fours, and
@@ -505,24 +502,23 @@ template <unsigned width, class Body>
 void with_lanes(const UnitHeads& heads, const Body& body) {
   if (heads.width == 0) return body(std::integral_constant<unsigned, 0>());
   if constexpr (width == 4) {
-    if (heads.width == 32) return body(std::integral_constant<unsigned, 8>());
-    if (heads.width == 64) return body(std::integral_constant<unsigned, 16>());
-    if (heads.width == 128) return body(std::integral_constant<unsigned, 32>());
+    if (heads.width == 32 || heads.width == 64 || heads.width == 128)
+      return with_capacity<8u, 16u, 32u>(heads.width / 4, body);
   }
   throw Error(ExitCode::failure, "the GPU convolution does not divide heads of width " + std::to_string(heads.width));
 }
 
-template <class T, class Beside>
-dim3 stretches(const ConvInputs<T>& in, unsigned width, const Beside& beside) {
+template <class T, class Extra>
+dim3 stretches(const ConvInputs<T>& in, unsigned width, const Extra& extra) {
   return {blocks_for(in.batch * blocks_for(in.length, conv_steps), conv_groups),
-          blocks_for(in.channels, conv_lanes * width) + (beside.count > 0 ? 1 : 0), 1};
+          blocks_for(in.channels, conv_lanes * width) + (extra.count > 0 ? 1 : 0), 1};
 }
 
 /// The gradients with few rows. `sums`: there are sums over rows, for the side stream; `sum_more` queues those that are
 /// not the convolution's.
-template <class T, class Beside, class Sums>
+template <class T, class Extra, class Sums>
 void launch_backward(CudaBackend& backend, const ConvInputs<T>& in, const float* before, const Tensor& dy,
-                     const ConvolutionGrads& to, const Beside& beside, bool sums, const Sums& sum_more) {
+                     const ConvolutionGrads& to, const Extra& extra, bool sums, const Sums& sum_more) {
   with_reach(in, [&](auto reach) {
     if (sums) {
       const SideStream side(backend);
@@ -531,13 +527,11 @@ void launch_backward(CudaBackend& backend, const ConvInputs<T>& in, const float*
         launch(narrow_weight_kernel<reach, T>, blocks_for(in.channels, narrow_columns), narrow_block, 0,
                backend.stream(), in, before, dy.as<T>(), sink_of(to.weight), sink_of(to.bias));
     }
-    if (to.x.wanted() || beside.count > 0)
-      launch(conv_backward_kernel<reach, T, Beside>, stretches(in, 1, beside), threads, 0, backend.stream(), in, before,
-             dy.as<T>(), sink_of<T>(to.x), beside);
+    if (to.x.wanted() || extra.count > 0)
+      launch(conv_backward_kernel<reach, T, Extra>, stretches(in, 1, extra), threads, 0, backend.stream(), in, before,
+             dy.as<T>(), sink_of<T>(to.x), extra);
   });
 }
-
-Rows<float> rows_if(const Tensor& given) { return given.defined() ? rows_of(given) : Rows<float>{}; }
 
 template <class T>
 void launch_backward_long(const CudaBackend& backend, const ConvInputs<T>& in, const UnitHeads& heads, const Tensor& dy,
@@ -561,7 +555,7 @@ void launch_backward_long(const CudaBackend& backend, const ConvInputs<T>& in, c
   ColumnSums sums;
   sums.add(weights, dweight);
   sums.add(in.channels, dbias);
-  column_sums_each(backend.stream(), ranges, sums, nullptr, nullptr,
+  column_sums_each(backend, "causal_conv_backward", ranges, sums,
                    [partials, all, first_bias = weights, of_bias = dweight.wanted() ? 1u : 0u] __device__(
                        unsigned which, unsigned row, unsigned column) {
                      return partials[row * std::size_t{all} + (which == of_bias ? first_bias : 0) + column];
@@ -584,10 +578,9 @@ void CudaBackend::rotary(std::span<const Tensor> x, const RotaryRates& rates, st
     const bool are_few = rotations < many_rotations;
     const dim3 grid(blocks_for(rotations, rope_threads), are_few ? pair.count : 1,
                     are_few ? at_most(heads, max_apart) : 1);
-    launch(rotary_kernel<T>, grid, rope_threads, 0, stream(), pair, unsigned(s[0]), unsigned(s[1]), unsigned(s[3]),
+    launch(*this, "rotary", rotary_kernel<T>, grid, rope_threads, pair, unsigned(s[0]), unsigned(s[1]), unsigned(s[3]),
            of_pairs, std::log2(rates.base), first_position, inverse);
   });
-  launched("rotary");
 }
 
 void CudaBackend::causal_conv(const Tensor& x, const Tensor& weight, const Tensor& bias, const Tensor& history,
@@ -595,9 +588,9 @@ void CudaBackend::causal_conv(const Tensor& x, const Tensor& weight, const Tenso
   if (x.elements() == 0) return;
   with_stored_type(x, [&]<class T>(T) {
     ConvInputs<T> in = conv_inputs<T>(x, weight, bias);
-    const Rows<T> past = history.defined() ? rows_of<T>(history) : Rows<T>{};
+    const Rows<T> past = rows_of<T>(history);
     in.history = past.data;
-    with_channels(in, rows_if(before), {rows_of<T>(y), past}, [&](auto width, auto reach) {
+    with_channels(in, rows_of(before), {rows_of<T>(y), past}, [&](auto width, auto reach) {
       with_lanes<width>(heads, [&](auto lanes) {
         launch(conv_kernel<width, reach, lanes, T, NoRow>, stretches(in, width, NoRow()), threads, 0, stream(), in,
                float(heads.eps), before.as<float>(), y.as<T>(), NoRow());
@@ -606,8 +599,7 @@ void CudaBackend::causal_conv(const Tensor& x, const Tensor& weight, const Tenso
   });
   launched("causal_conv");
   if (!history.defined() || weight.shape[2] < 2) return;
-  keep_history(stream(), conv_inputs<float>(x, weight, bias), history.as<float>());
-  launched("causal_conv history");
+  keep_history(*this, conv_inputs<float>(x, weight, bias), history.as<float>());
 }
 
 std::int64_t CudaBackend::causal_conv_kept(const Tensor& x) const {
@@ -645,13 +637,12 @@ void CudaBackend::conv_with_steps(const Convolution& conv, const Tensor& y, cons
   }
   with_stored_type(conv.x, [&]<class T>(T) {
     const ConvInputs<T> in = conv_inputs<T>(conv.x, conv.weight, conv.bias);
-    const RowBeside<PutSizes<T>> beside{{StepSize<T>(steps), rows_of(sizes)}, unsigned(sizes.elements())};
+    const ExtraRow<PutSizes<T>> extra{{StepSize<T>(steps), rows_of(sizes)}, unsigned(sizes.elements())};
     with_reach(in, [&](auto reach) {
-      launch(conv_kernel<1, reach, 0, T, RowBeside<PutSizes<T>>>, stretches(in, 1, beside), threads, 0, stream(), in,
-             0.0f, conv.before.as<float>(), y.as<T>(), beside);
+      launch(*this, "conv_with_steps", conv_kernel<1, reach, 0, T, ExtraRow<PutSizes<T>>>, stretches(in, 1, extra),
+             threads, in, 0.0f, conv.before.as<float>(), y.as<T>(), extra);
     });
   });
-  launched("conv_with_steps");
 }
 
 void CudaBackend::conv_with_steps_backward(const Convolution& conv, const Tensor& dy, const ConvolutionGrads& dconv,
@@ -664,9 +655,9 @@ void CudaBackend::conv_with_steps_backward(const Convolution& conv, const Tensor
     const ConvInputs<T> in = conv_inputs<T>(conv.x, conv.weight, conv.bias);
     const StepSlope<T> slope(steps, dsizes);
     const auto count = unsigned(dsteps.x.wanted() ? dsizes.elements() : 0);
-    const RowBeside<PutSlopes<T>> beside{{slope, sink_of<T>(dsteps.x)}, count};
-    launch_backward(*this, in, conv.before.as<float>(), dy, dconv, beside, true, [&] {
-      column_sums(stream(), conv.x.rows(), slope.x.columns, nullptr, nullptr, dsteps.bias, slope);
+    const ExtraRow<PutSlopes<T>> extra{{slope, sink_of<T>(dsteps.x)}, count};
+    launch_backward(*this, in, conv.before.as<float>(), dy, dconv, extra, true, [&] {
+      column_sums(*this, "conv_with_steps_backward", conv.x.rows(), slope.x.columns, dsteps.bias, slope);
     });
   });
   launched("conv_with_steps_backward");

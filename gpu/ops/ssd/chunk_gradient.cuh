@@ -16,17 +16,6 @@ struct TokenSums {
   float skips[chunk];   // dy x
 };
 
-/// The sum of the lanes' numbers before this one's.
-__device__ inline double sum_before(double value) {
-  const int lane = int(threadIdx.x) % 32;
-  double sum = value;
-  for (int offset = 1; offset < 32; offset *= 2) {
-    const double other = __shfl_up_sync(device::full_warp, sum, offset);
-    if (lane >= offset) sum += other;
-  }
-  return sum - value;
-}
-
 /// The unit: a tile of channels of a head, in a chunk with `count` tokens.
 struct StepsPosition {
   int b, c, h, tile, count;
@@ -48,9 +37,10 @@ __device__ void put_steps(const TokenSums& sums, const float (&inside)[2], float
     skipped += sums.skips[t];
   }
   // Paths that entered the chunk and end here or later, that began before and leave, and that pass through.
+  const double passed = passing[0] + passing[1];
   double outside = alone ? 0
                          : device::warp_sum(entered + through * decay_from_start(paces[chunk - 1])) +
-                               sum_before(passing[0] + passing[1]);
+                               (device::sum_along_lanes(passed) - passed);
   const std::size_t part = std::size_t(at.h) * out.tiles + at.tile;
   for (int i = 0; i < 2; ++i) {
     const int t = 2 * lane + i;

@@ -4,7 +4,6 @@
 #include <algorithm>
 
 #include "gpu/ops/ssd/ssd_chunks.cuh"
-#include "gpu/runtime/cuda_backend.h"
 
 namespace afterglow::scan {
 
@@ -300,40 +299,6 @@ ScanSizes of_pass(ScanSizes s, int pass) {
   return s;
 }
 
-namespace {
-
-std::int64_t chunks_of(const ScanSizes& s) { return std::int64_t{s.batch} * s.heads * s.chunks; }
-
-std::int64_t state_numbers(const ScanSizes& s) {
-  const ChunkShape shape = shape_for(s);
-  return chunks_of(s) * shape.tiles * shape.width * shape.states;
-}
-
-}  // namespace
-
-template <class T>
-std::int64_t chunk_numbers(const ScanSizes& s, bool with_flows) {
-  const std::int64_t sets = (with_flows ? 2 : 1) * s.passes;
-  return chunks_of(s) * 6 * chunk + sets * state_numbers(s) * std::int64_t{sizeof(T)} / 4;
-}
-
-template <class T>
-ChunkArraysOf<T> chunk_arrays(const ScanSizes& s, float* memory, bool with_flows) {
-  ChunkArraysOf<T> arrays;
-  arrays.paces = reinterpret_cast<Pace*>(memory);
-  arrays.edges = reinterpret_cast<Edges*>(arrays.paces + chunks_of(s) * chunk);
-  arrays.states = reinterpret_cast<T*>(memory + chunks_of(s) * chunk * 6);
-  if (with_flows) arrays.flows = arrays.states + s.passes * state_numbers(s);
-  return arrays;
-}
-
-template <class T>
-ChunkArraysOf<T> of_pass(const ScanSizes& s, int pass, ChunkArraysOf<T> all) {
-  all.states += pass * state_numbers(s);
-  if (all.flows != nullptr) all.flows += pass * state_numbers(s);
-  return all;
-}
-
 int ranges_for(const ScanSizes& s, int blocks) {
   const int several = s.batch * s.chunks * s.groups, units = s.group * shape_for(s).tiles;
   return std::clamp((blocks + several - 1) / several, 1, units);
@@ -360,12 +325,6 @@ void answer_chunks(cudaStream_t stream, const ScanSizes& s, const ScanArraysOf<T
                                 y);
 }
 
-template std::int64_t chunk_numbers<float>(const ScanSizes&, bool);
-template std::int64_t chunk_numbers<Bf16>(const ScanSizes&, bool);
-template ChunkArrays chunk_arrays(const ScanSizes&, float*, bool);
-template ChunkArraysOf<Bf16> chunk_arrays(const ScanSizes&, float*, bool);
-template ChunkArrays of_pass(const ScanSizes&, int, ChunkArrays);
-template ChunkArraysOf<Bf16> of_pass(const ScanSizes&, int, ChunkArraysOf<Bf16>);
 template void run_state_pass(cudaStream_t, const ScanSizes&, const ScanArrays&, bool, const ChunkArrays&, Directions,
                              float*, bool);
 template void run_state_pass(cudaStream_t, const ScanSizes&, const ScanArraysOf<Bf16>&, bool,

@@ -11,6 +11,7 @@
 #include "gpu/ops/ssd/ssd_scan.cuh"
 #include "gpu/runtime/launch.cuh"
 #include "gpu/tile/bf16_tiles.cuh"
+#include "gpu/tile/lanes.cuh"
 
 namespace afterglow::scan {
 
@@ -75,13 +76,7 @@ __device__ inline void load_steps(const ScanSizes& s, const ScanSteps& in, int b
 /// One warp sums the log decays of a chunk, two tokens a lane.
 __device__ inline void sum_decays(const double (&log_decay)[2], Pace (&own)[2]) {
   constexpr double to_base_two = 1.4426950408889634;
-  const int lane = int(threadIdx.x) % 32;
-  double sum = log_decay[0] + log_decay[1];
-  const double own_sum = sum;
-  for (int offset = 1; offset < 32; offset *= 2) {
-    const double other = __shfl_up_sync(device::full_warp, sum, offset);
-    if (lane >= offset) sum += other;
-  }
+  const double own_sum = log_decay[0] + log_decay[1], sum = device::sum_along_lanes(own_sum);
   const double sums[2] = {(sum - own_sum + log_decay[0]) * to_base_two, sum * to_base_two};
   for (int i = 0; i < 2; ++i) {
     own[i].high = float(sums[i]);
@@ -113,20 +108,36 @@ __device__ inline void find_own_paces(const ScanSizes& s, const ScanSteps& in, i
   for (int i = 0; i < 2; ++i) to[2 * lane + i] = own[i];
 }
 
-/// With or without room for the flows; chunk_numbers returns the size in floats.
-template <class T = float>
-ChunkArraysOf<T> chunk_arrays(const ScanSizes& s, float* memory, bool with_flows);
-template <class T = float>
-std::int64_t chunk_numbers(const ScanSizes& s, bool with_flows);
-/// The same for the stored type of the inputs.
-std::int64_t stored_chunk_numbers(const ScanInputs& in, bool with_flows);
-
 /// Sizes that kernels are instantiated for.
 struct ChunkShape {
   int width, states;  // channels of a tile, 32 or 64; 16, 32 or 64
   int tiles;          // tiles of channels
 };
 ChunkShape shape_for(const ScanSizes& s);
+
+inline std::int64_t chunks_of(const ScanSizes& s) { return std::int64_t{s.batch} * s.heads * s.chunks; }
+/// Numbers of the states of a pass.
+inline std::int64_t state_numbers(const ScanSizes& s) {
+  const ChunkShape shape = shape_for(s);
+  return chunks_of(s) * shape.tiles * shape.width * shape.states;
+}
+/// With or without room for the flows; chunk_numbers returns the size in floats.
+template <class T = float>
+std::int64_t chunk_numbers(const ScanSizes& s, bool with_flows) {
+  const std::int64_t sets = (with_flows ? 2 : 1) * s.passes;
+  return chunks_of(s) * 6 * chunk + sets * state_numbers(s) * std::int64_t{sizeof(T)} / 4;
+}
+template <class T = float>
+ChunkArraysOf<T> chunk_arrays(const ScanSizes& s, float* memory, bool with_flows) {
+  ChunkArraysOf<T> arrays;
+  arrays.paces = reinterpret_cast<Pace*>(memory);
+  arrays.edges = reinterpret_cast<Edges*>(arrays.paces + chunks_of(s) * chunk);
+  arrays.states = reinterpret_cast<T*>(memory + chunks_of(s) * chunk * 6);
+  if (with_flows) arrays.flows = arrays.states + s.passes * state_numbers(s);
+  return arrays;
+}
+/// chunk_numbers for the stored type of the inputs.
+std::int64_t stored_chunk_numbers(const ScanInputs& in, bool with_flows);
 
 /// A block's work: one group of one chunk, and a range of its units (a unit is a tile of channels of a head).
 struct Span {
@@ -180,7 +191,11 @@ ScanArraysOf<T> of_pass(const ScanSizes& s, int pass, ScanArraysOf<T> all) {
   return all;
 }
 template <class T>
-ChunkArraysOf<T> of_pass(const ScanSizes& s, int pass, ChunkArraysOf<T> all);
+ChunkArraysOf<T> of_pass(const ScanSizes& s, int pass, ChunkArraysOf<T> all) {
+  all.states += pass * state_numbers(s);
+  if (all.flows != nullptr) all.flows += pass * state_numbers(s);
+  return all;
+}
 
 /// Direction of the inter-chunk state passing, for all passes: forward writes states, backward writes flows.
 enum class Directions { forward, backward, both };
@@ -224,24 +239,11 @@ void differentiate_chunks(cudaStream_t stream, const ScanSizes& s, const ScanArr
 template <class T = float, class Body>
 void with_shape(const ScanSizes& s, bool exact, const Body& body) {
   const ChunkShape shape = shape_for(s);
-  const auto with_states = [&](auto width, auto states) {
-    if constexpr (std::is_same_v<T, float>) {
-      if (exact) return body(width, states, std::true_type{});
-    }
-    body(width, states, std::false_type{});
-  };
-  const auto with_width = [&](auto width) {
-    switch (shape.states) {
-      case 16:
-        return with_states(width, std::integral_constant<int, 16>{});
-      case 32:
-        return with_states(width, std::integral_constant<int, 32>{});
-      default:
-        return with_states(width, std::integral_constant<int, 64>{});
-    }
-  };
-  if (shape.width == 32) return with_width(std::integral_constant<int, 32>{});
-  with_width(std::integral_constant<int, 64>{});
+  device::with_capacity<32, 64>(shape.width, [&](auto width) {
+    device::with_capacity<16, 32, 64>(shape.states, [&](auto states) {
+      device::with_exact<T>(exact, [&](auto is_exact) { body(width, states, is_exact); });
+    });
+  });
 }
 
 }  // namespace afterglow::scan

@@ -7,7 +7,6 @@
 // count for all t up to i, those that begin at j no longer for t up to j. The sums over paths leave out terms that
 // would cancel.
 #include "gpu/ops/ssd/chunk_gradient.cuh"
-#include "gpu/runtime/cuda_backend.h"
 #include "gpu/tile/lanes.cuh"
 
 namespace afterglow::scan {

@@ -2,7 +2,6 @@
 // registers it takes a unit's later tokens sixteen at a time. Plain sums are products with ones, and a token's products
 // with itself are the diagonal of a product. The next unit is copied while a block works on one.
 #include "gpu/ops/ssd/chunk_gradient.cuh"
-#include "gpu/runtime/cuda_backend.h"
 
 namespace afterglow::scan {
 
@@ -31,11 +30,7 @@ struct PathSums : TokenSums {
     for (int from = 0; from + 1 < warps; ++from) {
       const bool counts = from < warp;
       const float2 ends = counts ? reinterpret_cast<const float2*>(beyond[from])[lane] : float2{};
-      float later = ends.x + ends.y;
-      for (int offset = 1; offset < 32; offset *= 2) {
-        const float other = __shfl_down_sync(full_warp, later, offset);
-        if (lane + offset < 32) later += other;
-      }
+      const float later = sum_along_lanes<true>(ends.x + ends.y);
       const float behind = __shfl_down_sync(full_warp, later, 1);
       if (counts) {
         inside[0] += later;

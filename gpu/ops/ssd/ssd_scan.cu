@@ -4,8 +4,7 @@
 // enters a second time, late: the carried state holds it with both weights, its own output with the first.
 // Latency-bound: the steps of a sequence depend on each other. All gradients run by chunks.
 #include "gpu/ops/ssd/ssd_scan.cuh"
-#include "gpu/runtime/cuda_backend.h"
-#include "gpu/runtime/launch.cuh"
+#include "gpu/runtime/kernel.cuh"
 #include "gpu/tile/lanes.cuh"
 
 namespace afterglow {
@@ -72,31 +71,16 @@ __global__ void __launch_bounds__(scan_threads)
   });
 }
 
-int lanes_for(int states) {
-  if (states > 128) {
-    throw Error(ExitCode::failure, "the GPU's scan takes at most 128 states a channel, and there are " +
-                                       std::to_string(states) + "; use --device cpu");
-  }
-  return states <= 16 ? 4 : states <= 32 ? 8 : states <= 64 ? 16 : 32;
-}
-
 /// Calls body with the lanes of a channel, and whether there is a lag, as types.
 template <class Body>
 void with_kind(const ScanInputs& in, const ScanSizes& s, const Body& body) {
-  const auto with_lag = [&](auto lanes) {
-    if (in.lag.defined()) return body(lanes, std::true_type{});
-    body(lanes, std::false_type{});
-  };
-  switch (lanes_for(s.states)) {
-    case 4:
-      return with_lag(std::integral_constant<int, 4>{});
-    case 8:
-      return with_lag(std::integral_constant<int, 8>{});
-    case 16:
-      return with_lag(std::integral_constant<int, 16>{});
-    default:
-      return with_lag(std::integral_constant<int, 32>{});
+  if (s.states > 128) {
+    throw Error(ExitCode::failure, "the GPU's scan takes at most 128 states a channel, and there are " +
+                                       std::to_string(s.states) + "; use --device cpu");
   }
+  with_capacity<4, 8, 16, 32>((s.states + 3) / 4, [&](auto lanes) {
+    with_either<true, false>(in.lag.defined(), [&](auto lagged) { body(lanes, lagged); });
+  });
 }
 
 }  // namespace

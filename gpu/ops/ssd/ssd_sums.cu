@@ -98,8 +98,7 @@ ScanSizes sizes_of(const ScanInputs& in, int chunk) {
 }
 
 ScanSteps steps_of(const ScanInputs& in) {
-  return {in.dt.defined() ? rows_of(in.dt) : Rows<float>{}, in.lag.defined() ? rows_of(in.log_decay) : Rows<float>{},
-          in.lag.defined() ? rows_of(in.lag) : Rows<float>{}, in.A_log.as<float>(), in.D.as<float>()};
+  return {rows_of(in.dt), rows_of(in.log_decay), rows_of(in.lag), in.A_log.as<float>(), in.D.as<float>()};
 }
 
 void sum_parts(cudaStream_t stream, const ScanSizes& s, const ScanInputs& in, const ScanParts& parts, int pass,

@@ -1,8 +1,7 @@
 // Rows of an embedding and their gradient, dtable_w = sum over positions of word w of dy; cross-entropy -log
 // softmax(l)_t with p - [target] as its gradient. Grid: a block a word; a warp a row of logits, or a block a row of a
 // wide vocabulary.
-#include "gpu/runtime/cuda_backend.h"
-#include "gpu/tile/device.cuh"
+#include "gpu/runtime/kernel.cuh"
 #include "gpu/tile/map.cuh"
 #include "gpu/tile/pieces.cuh"
 
@@ -34,8 +33,9 @@ constexpr unsigned scanned = 128;       // tokens that a warp compares at a time
 constexpr unsigned max_hits = 16;       // rows whose loads are in flight
 constexpr unsigned large_table = 4096;  // words: most of them do not occur in a batch
 
-void note_tokens(cudaStream_t stream, const int* tokens, std::int64_t count, unsigned* occurring) {
-  map(stream, count, [=] __device__(unsigned i) { atomicOr(occurring + tokens[i] / 32, 1u << (tokens[i] % 32)); });
+void note_tokens(const CudaBackend& backend, const int* tokens, std::int64_t count, unsigned* occurring) {
+  map(backend, "embedding_backward", count,
+      [=] __device__(unsigned i) { atomicOr(occurring + tokens[i] / 32, 1u << (tokens[i] % 32)); });
 }
 
 // A block owns one row of the table. Each warp compares every eighth piece of the tokens, lists the positions of its
@@ -314,9 +314,8 @@ void CudaBackend::gather_rows(const Tensor& places, const Tensor& a, const Tenso
   const auto count = unsigned(places.elements());
   if (count == 0) return;
   const dim3 grid(blocks_for(count, warps), blocks_for(a.columns(), 32 * gathered));
-  launch(gather_rows_kernel, grid, threads, 0, stream(), places.as<int>(), rows_of(a),
-         b.defined() ? rows_of(b) : Rows<float>{}, rows_of(y), count);
-  launched("gather_rows");
+  launch(*this, "gather_rows", gather_rows_kernel, grid, threads, places.as<int>(), rows_of(a), rows_of(b), rows_of(y),
+         count);
 }
 
 void CudaBackend::embedding_backward(const Tensor& tokens, const Tensor& dy, const Grad& dtable) {
@@ -328,11 +327,11 @@ void CudaBackend::embedding_backward(const Tensor& tokens, const Tensor& dy, con
     const std::size_t bits = blocks_for(words, 32);
     occurring = reinterpret_cast<unsigned*>(scratch(bits));
     check_cuda(cudaMemsetAsync(occurring, 0, bits * sizeof(unsigned), stream()), "clearing the words that occur");
-    note_tokens(stream(), tokens.as<int>(), count, occurring);
+    note_tokens(*this, tokens.as<int>(), count, occurring);
   }
   const auto kernel = dtable.tensor.columns() <= 128 ? embedding_backward_kernel<4> : embedding_backward_kernel<16>;
-  launch(kernel, words, threads, 0, stream(), tokens.as<int>(), rows_of(dy), count, occurring, sink_of(dtable));
-  launched("embedding_backward");
+  launch(*this, "embedding_backward", kernel, words, threads, tokens.as<int>(), rows_of(dy), count, occurring,
+         sink_of(dtable));
 }
 
 void CudaBackend::cross_entropy(const Tensor& logits, const Tensor& targets, const Tensor& probabilities,
@@ -340,24 +339,22 @@ void CudaBackend::cross_entropy(const Tensor& logits, const Tensor& targets, con
   const EntropyTargets in{targets.as<int>(), unsigned(logits.rows()), unsigned(logits.columns())};
   float* losses = scratch(2 * std::size_t{in.rows});
   const unsigned blocks = in.rows > 0 ? blocks_for(in.rows, warps) : 1;
-  launch(cross_entropy_kernel, blocks, threads, 0, stream(), rows_of(logits), in, rows_of(probabilities), losses,
-         reinterpret_cast<int*>(losses + in.rows), tickets_, loss.as<float>(), correct.as<int>(), counted.as<int>());
-  launched("cross_entropy");
+  launch(*this, "cross_entropy", cross_entropy_kernel, blocks, threads, rows_of(logits), in, rows_of(probabilities),
+         losses, reinterpret_cast<int*>(losses + in.rows), tickets_, loss.as<float>(), correct.as<int>(),
+         counted.as<int>());
 }
 
 void CudaBackend::cross_entropy_backward(const Tensor& probabilities, const Tensor& targets, const Tensor& counted,
                                          const Tensor& dloss, const Grad& dlogits) {
   if (!dlogits.wanted() || probabilities.elements() == 0) return;
   const EntropyTargets in{targets.as<int>(), unsigned(probabilities.rows()), unsigned(probabilities.columns())};
-  launch(cross_entropy_backward_kernel, blocks_for(in.rows, warps), threads, 0, stream(), rows_of(probabilities), in,
-         counted.as<int>(), dloss.as<float>(), sink_of(dlogits));
-  launched("cross_entropy_backward");
+  launch(*this, "cross_entropy_backward", cross_entropy_backward_kernel, blocks_for(in.rows, warps), threads,
+         rows_of(probabilities), in, counted.as<int>(), dloss.as<float>(), sink_of(dlogits));
 }
 
 void CudaBackend::answered_rows(const Tensor& targets, const Tensor& places, const Tensor& own, const Tensor& ranks) {
-  launch(answered_rows_kernel, 1, answering_threads, 0, stream(), targets.as<int>(), unsigned(targets.elements()),
-         places.as<int>(), own.as<int>(), unsigned(places.elements()), ranks.as<int>());
-  launched("answered_rows");
+  launch(*this, "answered_rows", answered_rows_kernel, 1, answering_threads, targets.as<int>(),
+         unsigned(targets.elements()), places.as<int>(), own.as<int>(), unsigned(places.elements()), ranks.as<int>());
 }
 
 void CudaBackend::cross_entropy_rows(const Tensor& logits, const Tensor& targets, bool to_gradients,
@@ -377,9 +374,8 @@ void CudaBackend::cross_entropy_rows(const Tensor& logits, const Tensor& targets
 
 void CudaBackend::cross_entropy_mean(const Tensor& losses, const Tensor& hits, const Tensor& loss,
                                      const Tensor& correct, const Tensor& counted) {
-  launch(cross_entropy_mean_kernel, 1, threads, 0, stream(), losses.as<float>(), hits.as<int>(),
+  launch(*this, "cross_entropy_mean", cross_entropy_mean_kernel, 1, threads, losses.as<float>(), hits.as<int>(),
          unsigned(losses.elements()), loss.as<float>(), correct.as<int>(), counted.as<int>());
-  launched("cross_entropy_mean");
 }
 
 void CudaBackend::cross_entropy_scale(const Tensor& sums, const Tensor& dloss, const Tensor& counted, const Grad& out) {
@@ -387,15 +383,14 @@ void CudaBackend::cross_entropy_scale(const Tensor& sums, const Tensor& dloss, c
   const Rows<float> from = rows_of(sums);
   const Sink to = sink_of(out);
   const auto scale = [&](auto* kernel, std::int64_t pieces) {
-    launch(kernel, blocks_for(pieces, threads), threads, 0, stream(), from, unsigned(pieces), dloss.as<float>(),
-           counted.as<int>(), to);
+    launch(*this, "cross_entropy_scale", kernel, blocks_for(pieces, threads), threads, from, unsigned(pieces),
+           dloss.as<float>(), counted.as<int>(), to);
   };
   if (from.columns % 4 == 0 && in_pieces<4>(from) && in_pieces<4>(to.rows)) {
     scale(cross_entropy_scale_kernel<4>, sums.elements() / 4);
   } else {
     scale(cross_entropy_scale_kernel<1>, sums.elements());
   }
-  launched("cross_entropy_scale");
 }
 
 }  // namespace afterglow
