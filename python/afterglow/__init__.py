@@ -17,8 +17,9 @@ from ._model import Figure, Generated, Model, open, patch
 from ._program import AfterglowError, program
 from ._run import Run, train
 from ._tensors import load_tensors, save_tensors
+from ._watch import LightningCallback, TrainerCallback, Watch, watch
 
 __all__ = [
-    "AfterglowError", "Figure", "Generated", "LayerResult", "Model", "Run",
-    "layer", "load_tensors", "open", "patch", "program", "save_tensors", "train",
+    "AfterglowError", "Figure", "Generated", "LayerResult", "LightningCallback", "Model", "Run", "TrainerCallback", "Watch",
+    "layer", "load_tensors", "open", "patch", "program", "save_tensors", "train", "watch",
 ]
