@@ -143,14 +143,20 @@ void TrainingLog::add(const std::string& name, double step, double value) {
   curve.values.push_back(value);
 }
 
+bool is_event_file(const std::filesystem::path& path) {
+  return path.filename().string().find("tfevents") != std::string::npos;
+}
+
 bool is_log_name(const std::filesystem::path& path) {
-  static const std::regex form(R"(.*\.(csv|tsv|jsonl|ndjson)|.*(trainer_state|log|metric|scalar|history).*\.json)",
-                               std::regex::icase);
+  static const std::regex form(
+      R"(.*tfevents.*|.*\.(csv|tsv|jsonl|ndjson)|.*(trainer_state|log|metric|scalar|history).*\.json)",
+      std::regex::icase);
   return std::regex_match(path.filename().string(), form);
 }
 
 void read_log(const std::filesystem::path& path, TrainingLog& log) {
   const std::string ending = path.extension().string();
+  if (is_event_file(path)) return read_event_file(path, log);
   ending == ".csv" || ending == ".tsv" ? read_csv_log(path, log) : read_json_log(path, log);
 }
 

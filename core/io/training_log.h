@@ -21,11 +21,13 @@ struct TrainingLog {
   void add(const std::string& name, double step, double value);
 };
 
-/// Whether a file is a log by its name: a table, JSON lines, the JSON of metrics.
+/// Whether a file is a log by its name: a table, JSON lines, the JSON of metrics, an event file of TensorBoard.
 bool is_log_name(const std::filesystem::path& path);
-/// Adds the numbers of a file: of rows and objects with a step, or the "log_history" of a Hugging Face Trainer. Records
-/// that cannot be read are counted in a note, an unfinished last one is left for later. Throws Error(bad_input) where
-/// nothing of the file can be read.
+bool is_event_file(const std::filesystem::path& path);
+/// Adds the numbers of a file: of rows and objects with a step, the "log_history" of a Hugging Face Trainer, scalars of
+/// TensorBoard. Records that cannot be read are counted in a note, an unfinished last one is left for later. Throws
+/// Error(bad_input) where nothing of the file can be read.
 void read_log(const std::filesystem::path& path, TrainingLog& log);
+void read_event_file(const std::filesystem::path& path, TrainingLog& log);
 
 }  // namespace afterglow

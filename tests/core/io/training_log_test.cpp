@@ -1,9 +1,10 @@
-// Logs of training programs: tables and JSON.
+// Logs of training programs: tables, JSON, TensorBoard.
 #include "core/io/training_log.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <bit>
 #include <cmath>
 
 #include "core/io/error.h"
@@ -80,6 +81,49 @@ TEST_F(TrainingLogs, FilesThatAreNoLogsAreRefused) {
   EXPECT_THAT(log.notes, IsEmpty()) << "the training has not logged yet";
   EXPECT_FALSE(is_log_name("config.json"));
   EXPECT_TRUE(is_log_name("runs/train_log.json"));
+}
+
+std::uint32_t masked_crc(const std::string& bytes) {
+  std::uint32_t sum = ~0u;
+  for (const unsigned char byte : bytes) {
+    sum ^= byte;
+    for (int bit = 0; bit < 8; ++bit) sum = (sum >> 1) ^ (sum & 1 ? 0x82F63B78u : 0u);
+  }
+  return std::rotr(~sum, 15) + 0xA282EAD8u;
+}
+
+std::string raw(const auto& value) { return {reinterpret_cast<const char*>(&value), sizeof value}; }
+
+std::string part(int number, const std::string& bytes) {
+  return std::string(1, static_cast<char>(number << 3 | 2)) + std::string(1, static_cast<char>(bytes.size())) + bytes;
+}
+
+std::string record(const std::string& data) {
+  const std::string length = raw(static_cast<std::uint64_t>(data.size()));
+  return length + raw(masked_crc(length)) + data + raw(masked_crc(data));
+}
+
+/// An event of one value, as PyTorch writes it or as TensorFlow 2 does.
+std::string event(char step, const std::string& tag, float number, bool is_tensor = false) {
+  const std::string value =
+      is_tensor ? part(8, std::string("\x08\x01", 2) + part(5, raw(number))) : std::string("\x15") + raw(number);
+  return record(std::string("\x09") + raw(1.5) + "\x10" + step + part(5, part(1, part(1, tag) + value)));
+}
+
+TEST_F(TrainingLogs, TensorBoardEventsAreReadUpToTheirDamage) {
+  const std::string begin = record(std::string("\x09") + raw(1.0) + part(3, "brain.Event:2"));
+  const std::string good = begin + event(3, "train/loss", 2.5f) + event(7, "train/loss", 2.0f, true);
+  const TrainingLog log = read("events.out.tfevents.1", good + event(9, "train/loss", 1).substr(0, 20));
+  EXPECT_THAT(curve(log, "train/loss").steps, ElementsAre(3, 7));
+  EXPECT_THAT(curve(log, "train/loss").values, ElementsAre(2.5, 2.0));
+  EXPECT_THAT(log.notes, IsEmpty()) << "the rest is still being written";
+  for (std::size_t i = begin.size(); i < good.size(); ++i) {
+    std::string damaged = good;
+    damaged[i] = static_cast<char>(damaged[i] ^ 0x40);
+    const TrainingLog less = read("events.out.tfevents.2", damaged);
+    EXPECT_LE(less.curves.size(), 1u);
+    EXPECT_TRUE(less.curves.empty() || less.curves[0].values[0] == 2.5) << "byte " << i;
+  }
 }
 
 }  // namespace

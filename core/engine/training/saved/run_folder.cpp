@@ -167,6 +167,8 @@ void RunFolder::take_state(const fs::path& path, const fs::path& weights, std::i
 }
 
 void RunFolder::read_logs(std::vector<fs::path> files) {
+  // Event files have the time of their beginning in their names, and continue each other.
+  std::ranges::stable_sort(files, {}, [](const fs::path& file) { return is_event_file(file) ? file.filename() : ""; });
   // The log in the last checkpoint, which is read first, holds those of all before it.
   for (const auto& [step, state] : states_) files.insert(files.begin(), state.path / trainer_log);
   decltype(read_) stamps;
