@@ -232,6 +232,7 @@ void add_forward(CLI::App* command, ForwardOptions& options) {
 
 void add_generate(CLI::App* command, GenerateOptions& options) {
   command->add_option("model", options.model)->required();
+  add_step(*command, options.step);
   CLI::Option* prompt = command->add_option("--prompt", options.prompt);
   command->add_option("--tokens", options.tokens)->excludes(prompt);
   add_text(*command, options.text);
@@ -245,6 +246,7 @@ void add_generate(CLI::App* command, GenerateOptions& options) {
 
 void add_export(CLI::App* command, ExportOptions& options) {
   command->add_option("model", options.model)->required();
+  add_step(*command, options.step);
   command->add_option("--format", options.format)->required()->check(CLI::IsMember(export_formats()));
   command->add_option("--out", options.out)->required();
 }

@@ -98,6 +98,7 @@ struct ForwardOptions {
 };
 struct GenerateOptions {
   std::string model, prompt, tokens;
+  std::int64_t step = -1;
   TextOptions text;
   std::int64_t count = 256;
   double temperature = 1;
@@ -107,6 +108,7 @@ struct GenerateOptions {
 };
 struct ExportOptions {
   std::string model, format;
+  std::int64_t step = -1;
   std::filesystem::path out;
 };
 struct TokenizeOptions {

@@ -92,7 +92,7 @@ std::vector<std::string> export_formats() {
 }
 
 nlohmann::json export_model(const ExportOptions& options, const CommonOptions& common, Output& output) {
-  const SavedRun saved = open_with_weights(options.model, no_step, "export needs weights", common, output);
+  const SavedRun saved = open_with_weights(options.model, options.step, "export needs weights", common, output);
   make_folder(options.out);
   const std::unique_ptr<Backend> backend = make_backend("cpu", common.threads);
   const std::unique_ptr<TrainingRun> run = make_run(saved, *backend);

@@ -55,7 +55,8 @@ std::string text_of(const Task& task, const std::vector<int>& tokens) {
 
 nlohmann::json generate(const GenerateOptions& options, const CommonOptions& common, Output& output) {
   const Interruption noticed;
-  const SavedRun saved = open_with_weights(options.model, no_step, "generate needs trained weights", common, output);
+  const SavedRun saved =
+      open_with_weights(options.model, options.step, "generate needs trained weights", common, output);
   const std::unique_ptr<Backend> backend = chosen_backend(common);
   const std::unique_ptr<TrainingRun> run = make_run(saved, *backend);
   const std::vector<int> beginning = beginning_of(options, *run);

@@ -54,6 +54,8 @@ TEST_F(RunFolderProgram, IsListedAndReadAtEachStep) {
   EXPECT_EQ(parsed(run("eval run --step 10 --examples 4 --json"))["step"], 10);
   EXPECT_EQ(parsed(run("plot token_weights --snapshot run --step 10 --svg w.svg --json"))["step"], 10);
   EXPECT_EQ(run("plot training --snapshot run --csv t.csv").code, 0);
+  EXPECT_EQ(parsed(run("generate run --step 10 --tokens ids.txt --count 1 --json"))["step"], 10);
+  EXPECT_EQ(parsed(run("export run --step 10 --format npz --out copy --json"))["step"], 10);
   // A figure names the folder of its weights without the way to it: next to the figure it opens at its step.
   fs::copy(folder_ / "run" / "checkpoint-10", folder_ / "checkpoint-10", fs::copy_options::recursive);
   EXPECT_EQ(parsed(run("plot token_weights --recipe w.svg --svg again.svg --json"))["step"], 10);

@@ -75,7 +75,10 @@ RunStatus status_of(const TrainingRun& run) {
   now.oldest_step = run.oldest_step();
   now.latest_step = run.latest_step();
   now.kept = run.kept();
-  if (run.folder()) now.folder = run.folder()->view();
+  if (run.folder()) {
+    now.folder = run.folder()->view();
+    now.final_step = std::max(now.final_step, run.folder()->planned_steps());  // its log has grown since it was opened
+  }
   now.journal = run.journal().times();
   now.finished = run.finished();
   now.stopped_non_finite = !run.failure().empty();
@@ -85,7 +88,7 @@ RunStatus status_of(const TrainingRun& run) {
   now.history_bytes = static_cast<std::int64_t>(run.history().bytes());
   now.task = trainer.task().describe();
   now.measures = trainer.measures();
-  now.settings = trainer.settings();
+  if (!run.folder()) now.settings = trainer.settings();  // `set` refuses to change what another program trains
   now.runs.push_back(run.curves());
   now.recipe = carried_text(recipe);
   return now;

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <filesystem>
+#include <fstream>
 #include <map>
 #include <nlohmann/json.hpp>
 
@@ -26,12 +27,15 @@ TEST(RunFolderSession, WalksOverTheStatesAndFollowsTheNewest) {
     const auto file = folder / ("step_" + std::to_string(trained->step) + ".safetensors");
     test.after({"save", nlohmann::json{{"path", file.string()}}.dump()});
   }
+  std::ofstream(folder / "log.csv") << "step,loss\n1,2\n50000,1\n";
   const auto opened = test.after({"load", nlohmann::json{{"path", folder.string()}}.dump()});
   ASSERT_TRUE(opened->folder);
   EXPECT_THAT(opened->folder->states, ElementsAre(4, 8, 12));
   EXPECT_EQ(opened->step, 12);
   EXPECT_EQ(opened->oldest_step, 4);
   EXPECT_TRUE(opened->follows);
+  EXPECT_EQ(opened->final_step, 50000) << "as far as the log goes";
+  EXPECT_TRUE(opened->settings.empty()) << "sliders that could change nothing";
   const auto back = test.after({"rewind", R"({"by": 1})"});
   EXPECT_EQ(back->step, 8);
   EXPECT_EQ(back->checksum, checksums[8]);
