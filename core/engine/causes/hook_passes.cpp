@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "core/engine/training/inspected_example.h"
 #include "core/io/error.h"
 #include "core/layers/host_values.h"
 
@@ -76,21 +77,13 @@ Tensor head_at(Tensor token, int head, std::size_t heads) {
 
 std::vector<double> numbers_at(Tape& tape, const Tensor& place) { return to_host(tape.backend(), place); }
 
-Tensor upload(Tape& tape, DType dtype, const Example& example, const void* values) {
-  const Tensor tensor = tape.scratch({1, static_cast<std::int64_t>(example.tokens.size())}, dtype);
-  tape.backend().upload(tensor, values);
-  return tensor;
-}
-
 }  // namespace
 
 Tensor repeated_context(Tape& tape, const Example& example, std::size_t rows) {
   std::vector<std::uint8_t> all;
   for (std::size_t i = 0; i < rows; ++i) all.insert(all.end(), example.context.begin(), example.context.end());
-  const Tensor mask =
-      tape.scratch({static_cast<std::int64_t>(rows), static_cast<std::int64_t>(example.context.size())}, DType::u8);
-  tape.backend().upload(mask, all.data());
-  return mask;
+  const auto count = static_cast<std::int64_t>(rows), length = static_cast<std::int64_t>(example.context.size());
+  return uploaded(tape, {count, length}, DType::u8, all.data());
 }
 
 Var HookPasses::forward(const Example& example, Var x, std::size_t branch, std::size_t rows) {
@@ -126,7 +119,7 @@ std::vector<double> HookPasses::run_whole(const Example& example, int asked, std
   std::vector<std::pair<std::string, Tensor>> seen;
   const TapeObserver observer(*tape_, patched_hooks,
                               [&](const Hooked& at) { seen.emplace_back(at.name, at.var.value); });
-  const Var x = model_->embed(*tape_, upload(*tape_, DType::i32, example, example.tokens.data()));
+  const Var x = model_->embed(*tape_, uploaded(*tape_, example).tokens);
   const Var logits = forward(example, x, 0, 1);
   if (noted == &HookValues::clean) choose_places(seen);
   std::size_t next = 0;
@@ -153,8 +146,7 @@ void HookPasses::read(SequencePair& pair) {
     const TapeObserver observer(*tape_, patched_hooks, [&](const Hooked& at) {
       if (seen.size() < places_.size() && places_[seen.size()].name == at.name) seen.push_back(at.var);
     });
-    const Var embedded =
-        model_->embed(*tape_, upload(*tape_, DType::i32, pair.corrupted, pair.corrupted.tokens.data()));
+    const Var embedded = model_->embed(*tape_, uploaded(*tape_, pair.corrupted).tokens);
     const Var logits = forward(pair.corrupted, tape_->input(embedded.value), 0, 1);
     const Tensor slope = tape_->scratch(logits.shape(), dtype_);
     tape_->backend().fill(slope, 0.0);

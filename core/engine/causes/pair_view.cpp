@@ -5,6 +5,7 @@
 #include <map>
 
 #include "core/analysis/attention/softmax.h"
+#include "core/engine/training/inspected_example.h"
 
 namespace afterglow {
 
@@ -16,22 +17,13 @@ double probability_of(std::span<const double> logits, int token) {
   return p[static_cast<std::size_t>(token)];
 }
 
-std::vector<TokenView> tokens_of(const Example& example, const Task& task) {
-  std::vector<TokenView> tokens;
-  for (std::size_t t = 0; t < example.tokens.size(); ++t) {
-    const int token = example.tokens[t];
-    tokens.push_back({token, task.token_label(token), task.token_role(token), example.targets[t]});
-  }
-  return tokens;
-}
-
 }  // namespace
 
 PairView view_of(const SequencePair& pair, std::span<const double> clean, std::span<const double> corrupted,
                  const Task& task) {
   PairView view;
-  view.clean = tokens_of(pair.clean, task);
-  view.corrupted = tokens_of(pair.corrupted, task);
+  view.clean = token_views(pair.clean, task);
+  view.corrupted = token_views(pair.corrupted, task);
   view.asked = pair.asked;
   view.clean_answer = pair.clean_answer;
   view.corrupted_answer = pair.corrupted_answer;

@@ -207,11 +207,9 @@ InterventionRunner::Answers InterventionRunner::answers(const Edits& edits, cons
 }
 
 double InterventionRunner::accuracy(const Edits& edits) {
-  const CrossEntropy result = cross_entropy(tape_, forward(*batch_, edits, false), batch_->targets.device());
-  std::int32_t correct = 0, counted = 0;
-  trainer_->backend().download(&correct, result.correct);
-  trainer_->backend().download(&counted, result.counted);
-  return counted > 0 ? static_cast<double>(correct) / counted : 0.0;
+  AnswerCount count;
+  count.add(trainer_->backend(), cross_entropy(tape_, forward(*batch_, edits, false), batch_->targets.device()));
+  return count.share();
 }
 
 /// Creates the batch once, and loads the sequence.
@@ -282,10 +280,7 @@ std::shared_ptr<const InspectedView> InterventionRunner::inspect(const Inspectio
   // The sequence runs last, because its captures are read from the tape.
   const Answers edited = edits.empty() ? *plain_ : answers(edits, example);
   const auto vocab = static_cast<std::size_t>(trainer_->model().vocab());
-  for (std::size_t i = 0; i < example.tokens.size(); ++i) {
-    const int token = example.tokens[i];
-    view->tokens.push_back({token, task.token_label(token), task.token_role(token), example.targets[i]});
-  }
+  view->tokens = token_views(example, task);
   view->answers.resize(example.tokens.size());
   for (std::size_t row = 0; row < edited.tokens.size(); ++row) {
     const auto t = static_cast<std::size_t>(edited.tokens[row]);

@@ -18,6 +18,7 @@
 #include "core/engine/inspection/solver_problems.h"
 #include "core/engine/inspection/token_weights_reader.h"
 #include "core/engine/observation/mode_numbers.h"
+#include "core/engine/training/inspected_example.h"
 #include "core/engine/training/pinned_array.h"
 #include "core/layers/layer_kind.h"
 #include "core/models/step_program.h"
@@ -371,6 +372,7 @@ std::shared_ptr<const Trace> Observer::trace(int part, int scale_kept_behind, co
   const Task& task = trainer_->task();
   ModelState state = trainer_->model().make_state(backend, trainer_->dtype(), 1);
   PinnedArray token(backend, {1, 1}, DType::i32);
+  result->tokens = token_views(example_, task);
   result->steps.resize(example_.tokens.size());
   TraceDecomposition decomposition(trainer_->analysis_threads());
   Var logits;
@@ -382,9 +384,7 @@ std::shared_ptr<const Trace> Observer::trace(int part, int scale_kept_behind, co
     logits = trainer_->model().step(tape_, token.device(), state);
   });
   for (std::size_t t = 0; t < example_.tokens.size(); ++t) {
-    const int id = example_.tokens[t];
-    result->tokens.push_back({id, task.token_label(id), task.token_role(id), example_.targets[t]});
-    token.host<std::int32_t>()[0] = id;
+    token.host<std::int32_t>()[0] = example_.tokens[t];
     step.run();
     backend.synchronize();
     const LayerState* traced = part >= 0 ? &state.layers[static_cast<std::size_t>(parts[part].branch)] : nullptr;

@@ -2,6 +2,7 @@
 #include "core/engine/studies/ridge_network.h"
 
 #include <string>
+#include <utility>
 
 #include "core/backend/backend.h"
 #include "core/ops/ops.h"
@@ -31,50 +32,23 @@ void put_head(const Tensor& tensor, std::int64_t head, const std::vector<double>
   }
 }
 
-/// y_t = sum_{s <= t} v_s (k_s . x_t): the read-out U_t x_t.
-std::vector<double> read_out(const std::vector<double>& x, const std::vector<double>& k, const std::vector<double>& v,
-                             std::size_t width) {
+enum class Reading { ahead, transposed, from_the_end };
+
+/// y_t = U_t x_t with U_t = sum over s <= t of a_s b_s^T; the same with U_t^T; or with the sum over s >= t.
+std::vector<double> read_out(const std::vector<double>& x, const std::vector<double>& a, const std::vector<double>& b,
+                             std::size_t width, Reading reading = Reading::ahead) {
   std::vector<double> U(width * width, 0.0), y(x.size(), 0.0);
-  for (std::size_t at = 0; at < x.size(); at += width) {
+  for (std::size_t done = 0; done < x.size(); done += width) {
+    const std::size_t at = reading == Reading::from_the_end ? x.size() - width - done : done;
     for (std::size_t i = 0; i < width; ++i) {
       for (std::size_t j = 0; j < width; ++j) {
-        U[i * width + j] += v[at + i] * k[at + j];
-        y[at + i] += U[i * width + j] * x[at + j];
+        U[i * width + j] += a[at + i] * b[at + j];
+        const auto [to, from] = reading == Reading::transposed ? std::pair(j, i) : std::pair(i, j);
+        y[at + to] += U[i * width + j] * x[at + from];
       }
     }
   }
   return y;
-}
-
-/// dx_t = U_t^T dy_t.
-std::vector<double> read_back(const std::vector<double>& dy, const std::vector<double>& k, const std::vector<double>& v,
-                              std::size_t width) {
-  std::vector<double> U(width * width, 0.0), dx(dy.size(), 0.0);
-  for (std::size_t at = 0; at < dy.size(); at += width) {
-    for (std::size_t i = 0; i < width; ++i) {
-      for (std::size_t j = 0; j < width; ++j) {
-        U[i * width + j] += v[at + i] * k[at + j];
-        dx[at + j] += U[i * width + j] * dy[at + i];
-      }
-    }
-  }
-  return dx;
-}
-
-/// a_s = sum_{t >= s} b_t (c_t . d_s): the memory summed from the end.
-std::vector<double> read_ahead(const std::vector<double>& b, const std::vector<double>& c, const std::vector<double>& d,
-                               std::size_t width) {
-  std::vector<double> memory(width * width, 0.0), a(b.size(), 0.0);
-  for (std::size_t at = b.size(); at > 0;) {
-    at -= width;
-    for (std::size_t i = 0; i < width; ++i) {
-      for (std::size_t j = 0; j < width; ++j) {
-        memory[i * width + j] += b[at + i] * c[at + j];
-        a[at + i] += memory[i * width + j] * d[at + j];
-      }
-    }
-  }
-  return a;
 }
 
 struct RidgeVarsOfStudy {
@@ -90,15 +64,17 @@ void ridge_layer_backward(Tape& tape, const RidgeMethod& way, const RidgeVarsOfS
     const auto D = static_cast<std::size_t>(width);
     const std::vector<double> q = head_of(in.q.value, h), k = head_of(in.k.value, h), v = head_of(in.v.value, h),
                               x = head_of(solutions, h), up = head_of(dy, h);
-    const std::vector<double> dx = read_back(up, k, v, D);
+    const std::vector<double> dx = read_out(up, v, k, D, Reading::transposed);
     SequenceGradient solve =
         sequence_gradient({static_cast<int>(y.shape()[1]), static_cast<int>(width), k, q, way.strength}, way.solver,
                           way.route, way.iterations, way.arithmetic, dx);
-    const std::vector<double> through_memory = read_ahead(x, up, v, D);  // dk_s = sum_t (v_s . dy_t) x_t
+    const std::vector<double> through_memory =
+        read_out(v, x, up, D, Reading::from_the_end);  // dk_s = sum_t (v_s . dy_t) x_t
     for (std::size_t i = 0; i < through_memory.size(); ++i) solve.keys[i] += through_memory[i];
     put_head(dq.tensor, h, solve.queries, dq.accumulate);
     put_head(dk.tensor, h, solve.keys, dk.accumulate);
-    put_head(dv.tensor, h, read_ahead(up, x, k, D), dv.accumulate);  // dv_s = sum_t dy_t (k_s . x_t)
+    put_head(dv.tensor, h, read_out(k, up, x, D, Reading::from_the_end),
+             dv.accumulate);  // dv_s = sum_t dy_t (k_s . x_t)
   }
 }
 
@@ -112,7 +88,7 @@ Var ridge_layer(Tape& tape, const RidgeMethod& way, const RidgeVarsOfStudy& in) 
         solve_sequence({static_cast<int>(shape[1]), static_cast<int>(shape[3]), k, q, way.strength}, way.solver,
                        way.iterations, way.arithmetic);
     put_head(solutions, h, x, false);
-    put_head(y.value, h, read_out(x, k, v, static_cast<std::size_t>(shape[3])), false);
+    put_head(y.value, h, read_out(x, v, k, static_cast<std::size_t>(shape[3])), false);
   }
   tape.record("ridge_layer", y, [way, in, solutions, y](Tape& t) { ridge_layer_backward(t, way, in, solutions, y); });
   return y;

@@ -54,10 +54,23 @@ Example inspected_example(const InspectionSetup& setup, const Task& own, std::ui
 
 UploadedExample uploaded(Tape& tape, const Example& example) {
   const Shape shape{1, static_cast<std::int64_t>(example.tokens.size())};
-  const UploadedExample on_device{tape.scratch(shape, DType::i32), tape.scratch(shape, DType::u8)};
-  tape.backend().upload(on_device.tokens, example.tokens.data());
-  tape.backend().upload(on_device.context, example.context.data());
-  return on_device;
+  return {uploaded(tape, shape, DType::i32, example.tokens.data()),
+          uploaded(tape, shape, DType::u8, example.context.data())};
+}
+
+Tensor uploaded(Tape& tape, const Shape& shape, DType dtype, const void* values) {
+  const Tensor tensor = tape.scratch(shape, dtype);
+  tape.backend().upload(tensor, values);
+  return tensor;
+}
+
+std::vector<TokenView> token_views(const Example& example, const Task& task) {
+  std::vector<TokenView> tokens;
+  for (std::size_t t = 0; t < example.tokens.size(); ++t) {
+    const int token = example.tokens[t];
+    tokens.push_back({token, task.token_label(token), task.token_role(token), example.targets[t]});
+  }
+  return tokens;
 }
 
 std::string name_of_task(const InspectionSetup& setup) {

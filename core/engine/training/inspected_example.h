@@ -20,6 +20,10 @@ struct UploadedExample {
   Tensor tokens, context;
 };
 UploadedExample uploaded(Tape& tape, const Example& example);
+/// Host values on a tape, until that begins anew.
+Tensor uploaded(Tape& tape, const Shape& shape, DType dtype, const void* values);
+/// The tokens as panels show them.
+std::vector<TokenView> token_views(const Example& example, const Task& task);
 
 /// "niah, 8 bindings, 128 tokens"; empty if the sequence is of the run's own task.
 std::string name_of_task(const InspectionSetup& setup);

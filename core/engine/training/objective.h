@@ -34,6 +34,13 @@ struct TrainingMemory {
 
 class ForecastObjective;
 
+/// Right answers among those that were asked for.
+struct AnswerCount {
+  std::int64_t right = 0, asked = 0;
+  void add(Backend& backend, const CrossEntropy& result);
+  double share() const { return asked > 0 ? static_cast<double>(right) / static_cast<double>(asked) : 0.0; }
+};
+
 /// Quality of the answers to held-out sequences.
 struct AnswerScore {
   double accuracy = 0;    ///< share of answers whose most likely token is right

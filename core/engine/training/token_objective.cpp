@@ -265,20 +265,6 @@ PrefixedTask TokenObjective::source_of(const Task* other) const {
 
 namespace {
 
-/// Counts right answers.
-struct AnswerCount {
-  std::int64_t right = 0, asked = 0;
-
-  void add(Backend& backend, const CrossEntropy& result) {
-    std::int32_t correct = 0, counted = 0;
-    backend.download(&correct, result.correct);
-    backend.download(&counted, result.counted);
-    right += correct;
-    asked += counted;
-  }
-  double share() const { return asked > 0 ? static_cast<double>(right) / static_cast<double>(asked) : 0.0; }
-};
-
 /// Copies column t of rows [B,T] of a host array into one of [B].
 void take_column(PinnedArray& rows, std::int64_t t, PinnedArray& column) {
   const std::int64_t count = column.device().elements(), length = rows.device().elements() / count;
@@ -410,6 +396,14 @@ AnswerScore TokenObjective::answers(Tape& tape, std::uint64_t seed, std::int64_t
 }
 
 }  // namespace
+
+void AnswerCount::add(Backend& backend, const CrossEntropy& result) {
+  std::int32_t correct = 0, counted = 0;
+  backend.download(&correct, result.correct);
+  backend.download(&counted, result.counted);
+  right += correct;
+  asked += counted;
+}
 
 double number_of(const PinnedArray& array, std::int64_t i) {
   return array.device().dtype == DType::f64 ? array.host<double>()[i] : array.host<float>()[i];

@@ -135,9 +135,7 @@ void AblationMeasurement::switch_off(const AblatedPart& part, const std::string&
 AblationMeasurement::Quality AblationMeasurement::ask(const AblatedPart* without) {
   tape_.begin(false);
   const auto upload = [&](DType dtype, const void* values) {
-    const Tensor tensor = tape_.scratch({examples_, length_}, dtype);
-    tape_.backend().upload(tensor, values);
-    return tensor;
+    return uploaded(tape_, {examples_, length_}, dtype, values);
   };
   const Tensor mask = upload(DType::u8, context_.data());
   Model& model = copy_.model();
@@ -159,11 +157,9 @@ AblationMeasurement::Quality AblationMeasurement::ask(const AblatedPart* without
     return readers_of(layer.kind()).edit(layer, tape_, in, mask, edit);
   });
   const CrossEntropy found = cross_entropy(tape_, logits, upload(DType::i32, targets_.data()));
-  std::int32_t correct = 0, counted = 0;
-  tape_.backend().download(&correct, found.correct);
-  tape_.backend().download(&counted, found.counted);
-  return {counted > 0 ? static_cast<double>(correct) / counted : 0.0,
-          to_host(tape_.backend(), found.loss.value).front()};
+  AnswerCount count;
+  count.add(tape_.backend(), found);
+  return {count.share(), to_host(tape_.backend(), found.loss.value).front()};
 }
 
 AnalysisInfo ablation_row() {

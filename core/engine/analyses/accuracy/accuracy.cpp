@@ -8,6 +8,7 @@
 #include "core/engine/analyses/accuracy/accuracy_view.h"
 #include "core/engine/analyses/measured_analysis.h"
 #include "core/engine/session/analysis_table.h"
+#include "core/engine/training/inspected_example.h"
 #include "core/engine/training/saved/model_copy.h"
 #include "core/io/error.h"
 #include "core/io/json_file.h"
@@ -162,20 +163,14 @@ void AccuracyMeasurement::ask(const Turn& turn) {
   fill_batch(task, copy_.trainer().seed(), static_cast<std::uint64_t>(cell.examples), static_cast<int>(count),
              ids.data(), targets.data(), context.data(), Split::held_out);
   tape_.begin(false);
-  const auto upload = [&](DType dtype, const void* values) {
-    const Tensor tensor = tape_.scratch({count, length}, dtype);
-    tape_.backend().upload(tensor, values);
-    return tensor;
-  };
+  const auto upload = [&](DType dtype, const void* values) { return uploaded(tape_, {count, length}, dtype, values); };
   const Var logits = copy_.model().forward(tape_, upload(DType::i32, ids.data()), upload(DType::u8, context.data()));
-  const CrossEntropy found = cross_entropy(tape_, logits, upload(DType::i32, targets.data()));
-  std::int32_t correct = 0, counted = 0;
-  tape_.backend().download(&correct, found.correct);
-  tape_.backend().download(&counted, found.counted);
-  cell.right += correct;
-  cell.asked += counted;
+  AnswerCount answers{cell.right, cell.asked};
+  answers.add(tape_.backend(), cross_entropy(tape_, logits, upload(DType::i32, targets.data())));
+  cell.right = answers.right;
+  cell.asked = answers.asked;
   cell.examples += count;
-  cell.accuracy = cell.asked > 0 ? static_cast<double>(cell.right) / static_cast<double>(cell.asked) : 0.0;
+  cell.accuracy = answers.share();
 }
 
 void AccuracyMeasurement::publish() {

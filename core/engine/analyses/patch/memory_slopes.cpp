@@ -6,17 +6,12 @@
 #include <utility>
 
 #include "core/engine/causes/hook_passes.h"
+#include "core/engine/training/inspected_example.h"
 #include "core/engine/training/pinned_array.h"
 #include "core/layers/host_values.h"
 #include "core/models/step_program.h"
 
 namespace afterglow {
-
-Tensor MemorySlopes::upload_tokens(const std::vector<std::int32_t>& values, const Shape& shape) const {
-  const Tensor tensor = tape_->scratch(shape, DType::i32);
-  tape_->backend().upload(tensor, values.data());
-  return tensor;
-}
 
 namespace {
 
@@ -48,7 +43,7 @@ void MemorySlopes::find_slopes(const SequencePair& pair) {
   std::vector<HookedVars> hooked(branches_.size());
   tape_->begin(true);
   tape_->set_frozen(true);
-  const Var embedded = model_->embed(*tape_, upload_tokens(tokens, {1, length}));
+  const Var embedded = model_->embed(*tape_, uploaded(*tape_, {1, length}, DType::i32, tokens.data()));
   const Var logits = model_->forward_with(*tape_, tape_->input(embedded.value), 0, [&](std::size_t i, const Var& in) {
     const TapeObserver observer(*tape_, {.values = true},
                                 [&](const Hooked& at) { hooked[i].insert_or_assign(std::string(at.last), at.var); });

@@ -41,7 +41,6 @@ class MemorySlopes {
   template <class Use>
   void for_each_known(const ModelState& state, const Use& use);
   void carry(const ModelState& state, const std::vector<double>& states, std::size_t token);
-  Tensor upload_tokens(const std::vector<std::int32_t>& values, const Shape& shape) const;
 
   Model* model_;
   Tape* tape_;

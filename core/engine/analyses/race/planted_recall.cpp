@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <numbers>
 
+#include "core/engine/training/inspected_example.h"
 #include "core/layers/host_values.h"
 #include "core/random/random.h"
 
@@ -133,10 +134,8 @@ bool PlantedRecall::advance() {
   for (int i = 0; i < contexts; ++i)
     tape_->backend().copy(all.at(i), to_device(*tape_, all.at(i).shape, dtype_, sequences(next_context_ + i, lag)));
   const Var x = tape_->constant(all.reshaped({rows, length, width}));
-  const Tensor mask = tape_->scratch({rows, length}, DType::u8);
   const std::vector<std::uint8_t> ones(static_cast<std::size_t>(rows * length), 1);
-  tape_->backend().upload(mask, ones.data());
-  const Tensor y = map_(*tape_, x, mask).value;
+  const Tensor y = map_(*tape_, x, uploaded(*tape_, {rows, length}, DType::u8, ones.data())).value;
   Tensor answers(y.as<std::byte>() + static_cast<std::size_t>((length - 1) * width) * size_of(dtype_), {rows, width},
                  dtype_);
   answers.row_stride = length * width;

@@ -124,11 +124,7 @@ void ReadoutMeasurement::begin(const InspectionSetup& setup, int layer) {
   now_ = {};
   now_.step = copy_.step();
   now_.layer = layer_with_memory(trainer, layer);
-  for (std::size_t t = 0; t < clean.tokens.size(); ++t) {
-    const int token = clean.tokens[t];
-    now_.tokens.push_back(
-        {token, trainer.task().token_label(token), trainer.task().token_role(token), clean.targets[t]});
-  }
+  now_.tokens = token_views(clean, trainer.task());
   find_keys(clean);
   next_ = 0;
   working_ = now_.layer >= 0 && !now_.keys.empty();
@@ -169,9 +165,7 @@ bool ReadoutMeasurement::advance() {
   std::vector<std::int32_t> tokens;
   for (const std::vector<std::int32_t>& sequence : sequences_) tokens.push_back(sequence[t]);
   tape_.begin(false);
-  const Tensor input = tape_.scratch({now_.examples, 1}, DType::i32);
-  tape_.backend().upload(input, tokens.data());
-  copy_.model().advance(tape_, input, *state_);
+  copy_.model().advance(tape_, uploaded(tape_, {now_.examples, 1}, DType::i32, tokens.data()), *state_);
   const std::vector<double> features = memory();
   copy_.trainer().analysis_threads().yield();
   const std::vector<double> found =
